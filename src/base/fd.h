@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Files and descriptors: whole reads and writes, capped; small files in one call. */
+#ifndef BASE_FD_H
+#define BASE_FD_H
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+/* Writes all of it, through short writes and EINTR. 0 or negative errno. */
+int fd_write_all(int fd, const void *data, size_t len) MUST_CHECK;
+
+/* Reads exactly len bytes; -EPIPE when the other side ended first. */
+int fd_read_exact(int fd, void *data, size_t len) MUST_CHECK;
+
+/* Appends all that can be read to b; -EFBIG past `cap` bytes. */
+int fd_read_all(int fd, size_t cap, struct buf *b) MUST_CHECK;
+
+/* Appends the file's bytes to b. dirfd may be AT_FDCWD. Never follows a symlink in the last component. */
+int fd_read_file(int dirfd, const char *path, size_t cap, struct buf *b) MUST_CHECK;
+
+/* Writes one string to an existing file in one write(): /proc and cgroup files. */
+int fd_write_file(int dirfd, const char *path, const char *text) MUST_CHECK;
+
+/* Creates or replaces path atomically (temporary file, rename); mode 0600 unless said. */
+int fd_replace_file(int dirfd, const char *path, const void *data, size_t len, mode_t mode) MUST_CHECK;
+
+/* mkdir -p below dirfd, each new directory with `mode`. */
+int fd_mkdir_p(int dirfd, const char *path, mode_t mode) MUST_CHECK;
+
+/* Removes a whole tree below dirfd without following symlinks or leaving its file system. -ENOENT is 0.
+ * Makes directories writable on the way where their owner may. */
+int fd_rm_rf(int dirfd, const char *path, struct err *e) MUST_CHECK;
+
+int fd_set_nonblock(int fd, bool on) MUST_CHECK;
+int fd_set_cloexec(int fd, bool on) MUST_CHECK;
+
+#endif

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/json.h"
+
+#include <string.h>
+
+static void begin(struct json *j, const char *key)
+{
+	if (j->comma)
+		buf_addc(j->out, ',');
+	j->comma = true;
+	if (key) {
+		buf_addc(j->out, '"');
+		buf_adds(j->out, key);
+		buf_adds(j->out, "\":");
+	}
+}
+
+void json_obj(struct json *j, const char *key)
+{
+	begin(j, key);
+	buf_addc(j->out, '{');
+	j->comma = false;
+}
+
+void json_arr(struct json *j, const char *key)
+{
+	begin(j, key);
+	buf_addc(j->out, '[');
+	j->comma = false;
+}
+
+void json_end_obj(struct json *j)
+{
+	buf_addc(j->out, '}');
+	j->comma = true;
+}
+
+void json_end_arr(struct json *j)
+{
+	buf_addc(j->out, ']');
+	j->comma = true;
+}
+
+/* How many of the bytes at p form one valid UTF-8 sequence above ASCII; 0 when none do. */
+static size_t utf8_len(const unsigned char *p, size_t len)
+{
+	size_t n = p[0] >= 0xf0 && p[0] <= 0xf4 ? 4 : p[0] >= 0xe0 ? 3 : 2;
+
+	if (p[0] < 0xc2 || p[0] > 0xf4 || len < n)
+		return 0;
+	for (size_t i = 1; i < n; i++) {
+		if ((p[i] & 0xc0) != 0x80)
+			return 0;
+	}
+	if ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f) || (p[0] == 0xf0 && p[1] < 0x90) ||
+	    (p[0] == 0xf4 && p[1] > 0x8f))
+		return 0;
+	return n;
+}
+
+static void add_ascii(struct buf *b, unsigned char c)
+{
+	if (c == '"' || c == '\\') {
+		buf_addc(b, '\\');
+		buf_addc(b, (char)c);
+	} else if (c == '\n') {
+		buf_adds(b, "\\n");
+	} else if (c == '\t') {
+		buf_adds(b, "\\t");
+	} else if (c < 0x20 || c == 0x7f) {
+		buf_addf(b, "\\u%04x", c);
+	} else {
+		buf_addc(b, (char)c);
+	}
+}
+
+void json_strn(struct json *j, const char *key, const char *s, size_t len)
+{
+	const unsigned char *p = (const unsigned char *)s;
+	struct buf *b = j->out;
+
+	begin(j, key);
+	buf_addc(b, '"');
+	while (len) {
+		size_t n = 1;
+
+		if (*p < 0x80) {
+			add_ascii(b, *p);
+		} else {
+			n = utf8_len(p, len);
+			if (n)
+				buf_add(b, p, n);
+			else
+				buf_adds(b, "\\ufffd");
+			n = n ? n : 1;
+		}
+		p += n;
+		len -= n;
+	}
+	buf_addc(b, '"');
+}
+
+void json_str(struct json *j, const char *key, const char *s)
+{
+	if (s)
+		json_strn(j, key, s, strlen(s));
+	else
+		json_null(j, key);
+}
+
+void json_bytes(struct json *j, const char *key, const char *s, size_t len)
+{
+	const unsigned char *p = (const unsigned char *)s;
+
+	begin(j, key);
+	buf_addc(j->out, '"');
+	for (size_t i = 0; i < len; i++) {
+		if (p[i] < 0x80)
+			add_ascii(j->out, p[i]);
+		else
+			buf_addf(j->out, "\\u%04x", p[i]);
+	}
+	buf_addc(j->out, '"');
+}
+
+void json_u64(struct json *j, const char *key, uint64_t v)
+{
+	begin(j, key);
+	buf_addf(j->out, "%llu", (unsigned long long)v);
+}
+
+void json_i64(struct json *j, const char *key, int64_t v)
+{
+	begin(j, key);
+	buf_addf(j->out, "%lld", (long long)v);
+}
+
+void json_bool(struct json *j, const char *key, bool v)
+{
+	begin(j, key);
+	buf_adds(j->out, v ? "true" : "false");
+}
+
+void json_null(struct json *j, const char *key)
+{
+	begin(j, key);
+	buf_adds(j->out, "null");
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A JSON writer over a buf. One line, no spaces, keys in the order they are written, so that the same event
+ * gives the same bytes. Strings may hold any bytes: what is not valid UTF-8 becomes U+FFFD, and the caller who
+ * needs the bytes writes them with json_bytes().
+ */
+#ifndef BASE_JSON_H
+#define BASE_JSON_H
+
+#include "base/buf.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct json {
+	struct buf *out;
+	bool comma; /* the next value needs a comma in front */
+};
+
+#define JSON_INIT(b) ((struct json){ .out = (b) })
+
+/* In each, key is NULL inside an array and for the outermost value. */
+void json_obj(struct json *j, const char *key);
+void json_arr(struct json *j, const char *key);
+void json_end_obj(struct json *j);
+void json_end_arr(struct json *j);
+void json_str(struct json *j, const char *key, const char *s); /* s == NULL writes null */
+void json_strn(struct json *j, const char *key, const char *s, size_t len);
+void json_bytes(struct json *j, const char *key, const char *s, size_t len); /* bytes over 0x7f as \u00NN */
+void json_u64(struct json *j, const char *key, uint64_t v);
+void json_i64(struct json *j, const char *key, int64_t v);
+void json_bool(struct json *j, const char *key, bool v);
+void json_null(struct json *j, const char *key);
+
+#endif

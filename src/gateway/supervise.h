@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The launcher once the sandbox runs: starts the main command by a message, carries its stdio, serves the
+ * control socket, keeps the limits that the kernel does not keep (time, output, disk), and sees the end.
+ *
+ * It trusts nothing that comes over init's stream: a frame out of order or past its credit ends the sandbox.
+ */
+#ifndef GATEWAY_SUPERVISE_H
+#define GATEWAY_SUPERVISE_H
+
+#include "base/err.h"
+#include "sandbox/engine.h"
+#include "sandbox/spec.h"
+
+#include <stdint.h>
+
+enum run_cause {
+	CAUSE_EXIT,	/* the command exited by itself; code is its status (as the sandbox claims) */
+	CAUSE_SIGNAL,	/* the command died of a signal */
+	CAUSE_OOM,	/* the kernel killed it for the memory limit */
+	CAUSE_PIDS,	/* it failed after the pids limit refused forks */
+	CAUSE_TIMEOUT,
+	CAUSE_OUTPUT,	/* not an end by itself: only when we killed it for it */
+	CAUSE_DISK,
+	CAUSE_STOPPED,	/* coffer stop, or SIGTERM/SIGHUP/SIGINT to coffer */
+	CAUSE_CALLER,	/* the coffer process that started it is gone */
+	CAUSE_NOT_STARTED, /* the command could not be started; code 126 or 127 */
+	CAUSE_BROKEN,	/* init broke the protocol or died */
+	CAUSE_COUNT
+};
+const char *run_cause_name(enum run_cause c); /* "exit", "signal", "oom", … */
+
+struct run_end {
+	enum run_cause cause;
+	int exit_code;	     /* what coffer exits with: 0-255 */
+	int start_errno;     /* for CAUSE_NOT_STARTED */
+	int signal;	     /* for CAUSE_SIGNAL */
+	uint64_t wall_ns;
+	uint64_t output_bytes;
+	bool output_cut;     /* the output limit was reached: the rest was thrown away */
+	bool pids_hit;	     /* forks were refused at least once */
+	char broken[160];    /* for CAUSE_BROKEN: what it did */
+};
+
+struct supervise_io {
+	int in, out, err; /* the caller's stdio; -1: none (detached) */
+	int tty;	  /* the caller's terminal when the command has one, else -1 */
+	int log_fd;	  /* detached: output goes here, capped; -1 otherwise */
+	int alive_fd;	  /* end of file here means that the process which started us is gone; -1: none */
+	int listen_fd;	  /* control socket, or -1 */
+	int usage_fd;	  /* the workspace's upper layer, for the disk limit; -1: not watched */
+};
+
+/* Runs until the sandbox's main command has ended and pid 1 is reaped. Only internal failures are errors. */
+int supervise(const struct spec *s, struct cgroup *cg, struct engine_run *run, const struct supervise_io *io,
+	      struct run_end *ret, struct err *e) MUST_CHECK;
+
+#endif

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An engine isolates. It is given a spec and a control group, and gives back a running coffer-init: its pidfd and
+ * its stream. All that comes after (starting the command, stdio, time limit, kill, cleaning up) is the same for
+ * every engine and lives elsewhere.
+ */
+#ifndef SANDBOX_ENGINE_H
+#define SANDBOX_ENGINE_H
+
+#include "base/err.h"
+#include "sandbox/spec.h"
+#include "sys/cgroup.h"
+
+/* What is in force, for the report and the log. */
+struct layers {
+	const char *engine;
+	bool userns, pidns, mountns, netns, ipcns, utsns, cgroupns, timens;
+	bool seccomp, no_new_privs, caps_dropped;
+	int landlock_abi;	/* 0: not in force */
+	const char *landlock_off; /* why not, NULL when in force */
+	const char *cgroupns_off, *timens_off;
+	uint32_t outside_uid;	/* what the command's uid is on the host */
+	uint32_t mapped_ids;	/* how many ids are mapped */
+	bool idmapped;		/* workspace and home keep their owners through an idmapped mount */
+	const char *rlimit_pids; /* how the pids limit is kept besides the control group, NULL when not */
+};
+
+struct engine_run {
+	pid_t pid;    /* coffer-init, as seen from here */
+	int pidfd;
+	int stream;   /* protocol of sandbox/proto.h, non-blocking */
+	struct layers layers;
+};
+
+#define ENGINE_RUN_INIT ((struct engine_run){ .pid = -1, .pidfd = -1, .stream = -1 })
+
+struct engine {
+	const char *name;
+	/* Builds the sandbox and starts coffer-init in it. When it fails nothing is left of it but the control
+	 * group, which is the caller's. The caller is the parent of init and must reap it. */
+	int (*start)(const struct spec *s, struct cgroup *cg, struct engine_run *ret, struct err *e);
+};
+
+extern const struct engine engine_ns;
+
+#endif

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A sandbox as it was asked for: what the command line, and later the stack file, fill in, and what an engine
+ * builds. Everything that could be refused has been refused before a spec reaches an engine.
+ */
+#ifndef SANDBOX_SPEC_H
+#define SANDBOX_SPEC_H
+
+#include "base/str.h"
+#include "sandbox/limits.h"
+#include "sandbox/state.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum ws_mode { WS_OVERLAY, WS_RO, WS_RW, WS_EPHEMERAL, WS_MODE_COUNT };
+
+const char *ws_mode_name(enum ws_mode m); /* "overlay", "ro", "rw", "ephemeral" */
+
+/* A file or directory of the host shown inside. */
+struct bind {
+	int fd;		/* O_PATH of the source, opened and checked by the caller */
+	char *dst;	/* absolute path inside, normalised */
+	bool writable;
+	bool is_dir;
+};
+
+/* Something in the workspace that is hidden: an empty file or directory, or a redacted copy, is shown instead. */
+struct mask {
+	char *path;    /* relative to the workspace */
+	bool is_dir;
+	char *content; /* NULL: empty */
+	size_t content_len;
+};
+
+struct spec {
+	char id[RUN_ID_LEN + 1];
+	char *name;	     /* NULL: none */
+	char *hostname;
+	struct strv argv;
+	struct strv env;
+	char *cwd;	     /* absolute, inside */
+	uid_t uid;	     /* inside */
+	gid_t gid;
+	bool map_range;	     /* map the whole range of ids, not only this one */
+
+	enum ws_mode ws_mode;
+	char *ws_path;	     /* host path for messages; NULL when ephemeral */
+	int ws_fd;	     /* O_PATH directory; -1 when ephemeral */
+	int run_fd;	     /* the run's directory: upper/ and work/ are below it */
+	int home_fd;	     /* a named home, or -1 for an empty one */
+	struct bind *binds;
+	size_t n_binds;
+	struct mask *masks;
+	size_t n_masks;
+
+	struct limits limits;
+	uint64_t caps;
+	bool nested;
+	bool tty;	     /* the main command gets a terminal */
+	bool detach;
+};
+
+#define SPEC_INIT ((struct spec){ .ws_fd = -1, .run_fd = -1, .home_fd = -1 })
+
+void spec_release(struct spec *s);
+
+#endif

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The state directory, 0700, of its owner, never seen from inside:
+ *
+ *   audit/            the log (room audit)
+ *   runs/ID/          one run: upper/ work/ (workspace layers), meta.json, ctl.sock, output.log
+ *   names/NAME        symlink to a run's ID
+ *   homes/NAME/       named homes
+ *
+ * A run is alive while somebody holds an exclusive flock on its directory. A run directory that nobody holds
+ * and that has no "end" in its meta.json was left by a crash: state_sweep() ends what is left of it.
+ */
+#ifndef SANDBOX_STATE_H
+#define SANDBOX_STATE_H
+
+#include "base/err.h"
+#include "base/str.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define RUN_ID_LEN 12 /* lower-case hex */
+
+struct state {
+	char *path; /* absolute */
+	int fd;	    /* O_PATH-like directory fd */
+	int runs_fd;
+};
+
+#define STATE_INIT ((struct state){ .fd = -1, .runs_fd = -1 })
+
+/* $COFFER_STATE, else /var/lib/cofferdam for the host's root, else $XDG_STATE_HOME/cofferdam or
+ * ~/.local/state/cofferdam. Creates it 0700; refuses one that belongs to another or that others may write. */
+int state_open(struct state *st, struct err *e) MUST_CHECK;
+void state_release(struct state *st);
+
+/* True for uid 0 in the first user namespace: the host's real root. */
+bool state_is_host_root(void);
+
+/* Makes runs/ID with a fresh id, locked; returns its directory fd (which holds the lock). */
+int state_run_create(struct state *st, char ret_id[RUN_ID_LEN + 1], struct err *e) MUST_CHECK;
+
+/* Opens the directory of a run; *ret_alive tells whether somebody holds it. Returns the fd. */
+int state_run_open(struct state *st, const char *id, bool *ret_alive, struct err *e) MUST_CHECK;
+
+/* ID, a unique prefix of one (at least 2 digits), a name, or @last. Message names what is there when nothing fits. */
+int state_resolve(struct state *st, const char *ref, char ret_id[RUN_ID_LEN + 1], struct err *e) MUST_CHECK;
+
+/* All run ids, newest first. */
+int state_run_list(struct state *st, struct strv *ret, struct err *e) MUST_CHECK;
+
+/* Binds a name to a run; -EEXIST when a run of that name is there. */
+int state_name_set(struct state *st, const char *name, const char *id, struct err *e) MUST_CHECK;
+void state_name_clear(struct state *st, const char *name, const char *id);
+
+/* Directory fd of a named home, made when missing. */
+int state_home_open(struct state *st, const char *name, struct err *e) MUST_CHECK;
+
+/* What a run's meta.json says. Strings are owned; release with run_meta_release(). */
+struct run_meta {
+	char id[RUN_ID_LEN + 1];
+	char *name;	   /* NULL when it has none */
+	char *engine;
+	char *command;	   /* one line for people */
+	char *workspace;   /* host directory, NULL when ephemeral */
+	char *ws_mode;	   /* "overlay", "ro", "rw", "ephemeral" */
+	uint64_t started;  /* CLOCK_REALTIME ns */
+	uint64_t ended;	   /* 0 while it runs or when it was never finished */
+	int exit_code;	   /* valid when ended */
+	char *cause;	   /* "exit", "signal", "oom", "pids", "timeout", "output", "disk", "stopped", … ; NULL */
+	int64_t launcher;  /* pid of the launcher */
+	int64_t guard;	   /* pid of the process that cleans up after it */
+	bool detached;
+	uint64_t changes;  /* files changed in the workspace, valid when ended */
+};
+int run_meta_read(int run_fd, struct run_meta *ret, struct err *e) MUST_CHECK;
+int run_meta_write(int run_fd, const struct run_meta *m, struct err *e) MUST_CHECK;
+void run_meta_release(struct run_meta *m);
+
+#endif
