@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+# A thin front to meson. `make` builds; `make quickstart` shows it; `make test` proves it.
+BUILD ?= build
+PREFIX ?= /usr/local
+SYSCONFDIR ?= /etc
+DESTDIR ?=
+JOBS ?= $(shell nproc 2>/dev/null || echo 1)
+# Warnings are errors where nobody reads them.
+WERROR := $(if $(CI),true,false)
+MESON_ARGS = -Dprefix=$(PREFIX) -Dsysconfdir=$(SYSCONFDIR) -Dwerror=$(WERROR)
+
+.PHONY: all quickstart test test-asan lint fuzz bench install clean deps help
+
+all: $(BUILD)/build.ninja
+	@ninja -C $(BUILD) -j $(JOBS)
+
+$(BUILD)/build.ninja:
+	@command -v meson >/dev/null && command -v ninja >/dev/null || { \
+		echo "make: meson and ninja are needed. Run tools/deps, which installs what is missing," >&2; \
+		echo "make: or 'make quickstart', which runs it first." >&2; exit 1; }
+	@meson setup $(MESON_ARGS) $(BUILD)
+
+deps:
+	@tools/deps build
+
+quickstart: deps
+	@$(MAKE) --no-print-directory all
+	@examples/quickstart/run $(BUILD)/coffer
+
+test:
+	@tools/deps build test
+	@$(MAKE) --no-print-directory all
+	@tests/run --build $(BUILD)
+
+# The same tests over programs that find their own memory errors.
+test-asan:
+	@tools/deps build test
+	@test -f build-asan/build.ninja || meson setup -Db_sanitize=address,undefined -Db_lundef=false build-asan
+	@ninja -C build-asan -j $(JOBS)
+	@COFFER_SLOW=3 tests/run --build build-asan
+
+lint:
+	@tools/deps build lint
+	@tools/lint
+
+# FUZZ=STEM fuzzes one; each gets SECONDS_EACH (60 unless set).
+fuzz:
+	@tools/deps build fuzz
+	@tools/fuzz $(FUZZ)
+
+bench:
+	@tools/deps build bench
+	@$(MAKE) --no-print-directory all
+	@bench/run $(BUILD)
+
+install: all
+	@meson configure $(MESON_ARGS) $(BUILD)
+	@ninja -C $(BUILD) -j $(JOBS)
+	@DESTDIR=$(DESTDIR) meson install -C $(BUILD) --no-rebuild --quiet
+	@tools/after-install "$(DESTDIR)" "$(PREFIX)" "$(SYSCONFDIR)"
+
+clean:
+	@rm -rf $(BUILD) build-asan build-fuzz build-lint
+
+help:
+	@echo "make              build/coffer and its helpers"
+	@echo "make quickstart   install what is missing, build, and watch a hostile script hit the wall"
+	@echo "make test         the whole test suite"
+	@echo "make lint fuzz bench test-asan"
+	@echo "make install      PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)"
