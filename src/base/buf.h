@@ -8,6 +8,7 @@
 #ifndef BASE_BUF_H
 #define BASE_BUF_H
 
+#include "base/cleanup.h"
 #include "base/err.h"
 
 #include <stdarg.h>

@@ -3,10 +3,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
 int fd_write_all(int fd, const void *data, size_t len)
 {
@@ -138,70 +140,41 @@ int fd_mkdir_p(int dirfd, const char *path, mode_t mode)
 	}
 }
 
-static int remove_below(int dirfd, const char *name, dev_t dev, struct err *e);
-
-/* Removes all entries of an open directory; consumes fd. */
-static int empty_dir(int fd, dev_t dev, struct err *e)
+int fd_openat2(int dirfd, const char *path, int flags, mode_t mode, uint64_t resolve)
 {
-	autoclosedir DIR *d = fdopendir(fd);
-	struct dirent *de;
-	int r;
+	struct open_how how = { .flags = (uint64_t)(flags | O_CLOEXEC), .mode = mode, .resolve = resolve };
+	long fd;
 
-	if (!d) {
-		fd_close(fd);
-		return err_sys(e, -errno, "cannot read a directory to remove it");
+	/* EAGAIN: something was renamed while the kernel looked for "..". */
+	for (int tries = 0; tries < 64; tries++) {
+		fd = syscall(SYS_openat2, dirfd, path, &how, sizeof(how));
+		if (fd >= 0)
+			return (int)fd;
+		if (errno != EAGAIN && errno != EINTR)
+			return -errno;
 	}
-	while ((de = readdir(d))) {
-		if (strcmp(de->d_name, ".") == 0 || strcmp(de->d_name, "..") == 0)
-			continue;
-		r = remove_below(dirfd(d), de->d_name, dev, e);
-		if (r < 0)
-			return r;
-	}
-	return 0;
+	return -EAGAIN;
 }
 
-static int remove_below(int dirfd, const char *name, dev_t dev, struct err *e)
-{
-	struct stat st;
-	int fd, r;
+#ifndef SYS_fchmodat2
+#define SYS_fchmodat2 452
+#endif
 
-	if (unlinkat(dirfd, name, 0) == 0 || errno == ENOENT)
+int fd_chmod_nofollow(int dirfd, const char *name, mode_t mode)
+{
+	autoclose int fd = -1;
+	char proc[32];
+
+	if (syscall(SYS_fchmodat2, dirfd, name, mode, AT_SYMLINK_NOFOLLOW) == 0)
 		return 0;
-	if (errno != EISDIR && errno != EPERM)
-		return err_sys(e, -errno, "cannot remove %s", name);
-	if (unlinkat(dirfd, name, AT_REMOVEDIR) == 0)
-		return 0;
-	fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0 && errno == EACCES) {
-		/* A directory without rights, as overlayfs leaves one: its owner may open it up. */
-		if (fchmodat(dirfd, name, 0700, 0) < 0)
-			return err_sys(e, -errno, "cannot remove %s", name);
-		fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	}
+	if (errno != ENOSYS && errno != EPERM) /* EPERM: also a seccomp filter that does not know the call */
+		return -errno;
+	fd = openat(dirfd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
-		return err_sys(e, -errno, "cannot remove %s", name);
-	if (fstat(fd, &st) < 0 || st.st_dev != dev) {
-		fd_close(fd);
-		return err_set(e, -EXDEV, "cannot remove %s: it is on another file system", name);
-	}
-	if ((st.st_mode & 0700) != 0700)
-		fchmod(fd, 0700);
-	r = empty_dir(fd, dev, e);
-	if (r < 0)
-		return err_wrap(e, r, "%s", name);
-	if (unlinkat(dirfd, name, AT_REMOVEDIR) < 0 && errno != ENOENT)
-		return err_sys(e, -errno, "cannot remove %s", name);
-	return 0;
-}
-
-int fd_rm_rf(int dirfd, const char *path, struct err *e)
-{
-	struct stat st;
-
-	if (fstatat(dirfd, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
-		return errno == ENOENT ? 0 : err_sys(e, -errno, "cannot remove %s", path);
-	return remove_below(dirfd, path, st.st_dev, e);
+		return -errno;
+	/* Of a symlink this changes nothing: the kernel answers EOPNOTSUPP. */
+	snprintf(proc, sizeof(proc), "/proc/self/fd/%d", fd);
+	return chmod(proc, mode) < 0 ? -errno : 0;
 }
 
 int fd_set_nonblock(int fd, bool on)

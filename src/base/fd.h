@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 /* Writes all of it, through short writes and EINTR. 0 or negative errno. */
@@ -32,8 +33,20 @@ int fd_replace_file(int dirfd, const char *path, const void *data, size_t len, m
 /* mkdir -p below dirfd, each new directory with `mode`. */
 int fd_mkdir_p(int dirfd, const char *path, mode_t mode) MUST_CHECK;
 
-/* Removes a whole tree below dirfd without following symlinks or leaving its file system. -ENOENT is 0.
- * Makes directories writable on the way where their owner may. */
+/* openat2(); `resolve` is RESOLVE_* of <linux/openat2.h>. The fd is CLOEXEC. fd or negative errno. */
+int fd_openat2(int dirfd, const char *path, int flags, mode_t mode, uint64_t resolve) MUST_CHECK;
+
+/* chmod() of the entry itself: -EOPNOTSUPP when it is a symlink. */
+int fd_chmod_nofollow(int dirfd, const char *name, mode_t mode) MUST_CHECK;
+
+/*
+ * Removes a whole tree below dirfd without following symlinks or leaving its mount. -ENOENT is 0. Survives trees of
+ * any depth and size with a few fds and little memory; makes directories writable on the way where their
+ * owner may. *ret_n (may be NULL) gets how many entries were removed, also when it fails.
+ */
+int fd_rm_tree(int dirfd, const char *path, uint64_t *ret_n, struct err *e) MUST_CHECK;
+
+/* The same without the number. */
 int fd_rm_rf(int dirfd, const char *path, struct err *e) MUST_CHECK;
 
 int fd_set_nonblock(int fd, bool on) MUST_CHECK;

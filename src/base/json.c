@@ -105,7 +105,7 @@ void json_str(struct json *j, const char *key, const char *s)
 	if (s)
 		json_strn(j, key, s, strlen(s));
 	else
-		json_null(j, key);
+		json_none(j, key);
 }
 
 void json_bytes(struct json *j, const char *key, const char *s, size_t len)
@@ -141,7 +141,7 @@ void json_bool(struct json *j, const char *key, bool v)
 	buf_adds(j->out, v ? "true" : "false");
 }
 
-void json_null(struct json *j, const char *key)
+void json_none(struct json *j, const char *key)
 {
 	begin(j, key);
 	buf_adds(j->out, "null");

@@ -30,6 +30,6 @@ void json_bytes(struct json *j, const char *key, const char *s, size_t len); /* 
 void json_u64(struct json *j, const char *key, uint64_t v);
 void json_i64(struct json *j, const char *key, int64_t v);
 void json_bool(struct json *j, const char *key, bool v);
-void json_null(struct json *j, const char *key);
+void json_none(struct json *j, const char *key); /* null; jansson has the name json_null */
 
 #endif

@@ -235,6 +235,21 @@ void str_add_safe(struct buf *b, const char *s, size_t len, bool keep_lines)
 	}
 }
 
+char *str_safe(const char *s, char *out, size_t size)
+{
+	autobuf struct buf b = BUF_INIT;
+
+	/* Names from inside may be long: no more is read than could fit. */
+	str_add_safe(&b, s, strnlen(s, size), false);
+	if (b.len < size) {
+		memcpy(out, buf_cstr(&b), b.len + 1);
+	} else {
+		memcpy(out, buf_cstr(&b), size - 4);
+		memcpy(out + size - 4, "...", 4);
+	}
+	return out;
+}
+
 static bool is_alnum(char c)
 {
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');

@@ -45,6 +45,9 @@ const char *str_nearest(const char *word, const char *const *known, size_t n);
  */
 void str_add_safe(struct buf *b, const char *s, size_t len, bool keep_lines);
 
+/* The same into a fixed buffer of at least 8 bytes, cut with "..." when it does not fit: a name in an error message. */
+char *str_safe(const char *s, char *out, size_t size);
+
 /* For sandbox, home and other names that people choose: [A-Za-z0-9][A-Za-z0-9_.-]{0,63}. */
 bool str_is_name(const char *s);
 

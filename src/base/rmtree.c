@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Removing a tree that somebody hostile built: a hundred thousand levels deep, a million entries wide, directories
+ * without rights, and few fds left to do it with.
+ *
+ * Invariants
+ *  T1  At most DEPTH_MAX + 1 directories are open at once, and the C stack is as deep as that. A directory
+ *      further down is first moved up to the top under a fresh name; so each is moved once in DEPTH_MAX levels,
+ *      and the cost stays linear.
+ *  T2  Nothing outside the tree is touched: no symlink is followed, no mount entered, and names are used only with
+ *      the fd of the directory that they were read from.
+ *  T3  With no fds to spare it goes on with the two that it cannot do without.
+ */
+#include "base/fd.h"
+#include "base/str.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+
+#define DEPTH_MAX 16
+#define NAME_SHOWN 256
+
+struct rmtree {
+	int top;
+	uint64_t salt; /* so that nobody could take our fresh names beforehand */
+	uint64_t moved;
+	uint64_t n;
+};
+
+static int fail(struct err *e, int code, const char *name)
+{
+	char shown[NAME_SHOWN];
+
+	return err_sys(e, code, "cannot remove %s", str_safe(name, shown, sizeof(shown)));
+}
+
+static int rename_new(int from, const char *name, int to, const char *fresh)
+{
+	if (renameat2(from, name, to, fresh, RENAME_NOREPLACE) == 0)
+		return 0;
+	if (errno == EINVAL) /* a file system that does not know the flag; the name is fresh all the same */
+		return renameat(from, name, to, fresh) < 0 ? -errno : 0;
+	return -errno;
+}
+
+/* Moves a directory to the top of the tree, where a later pass finds it. */
+static int move_up(struct rmtree *t, int dirfd, const char *name, struct err *e)
+{
+	char fresh[64];
+	int r;
+
+	snprintf(fresh, sizeof(fresh), ".rm-%016llx-%llu", (unsigned long long)t->salt,
+		 (unsigned long long)++t->moved);
+	r = rename_new(dirfd, name, t->top, fresh);
+	if (r == -EACCES && fd_chmod_nofollow(dirfd, name, 0700) == 0) /* its ".." has to be written */
+		r = rename_new(dirfd, name, t->top, fresh);
+	return r < 0 && r != -ENOENT ? fail(e, r, name) : 0;
+}
+
+static int open_dir(int dirfd, const char *name)
+{
+	const uint64_t resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV;
+	const int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK;
+	struct stat st;
+	int fd = fd_openat2(dirfd, name, flags, 0, resolve);
+
+	if (fd == -EACCES && fd_chmod_nofollow(dirfd, name, 0700) == 0)
+		fd = fd_openat2(dirfd, name, flags, 0, resolve);
+	if (fd < 0)
+		return fd;
+	/* Entries can be taken out only with all three; who does not own it hears so from unlink. */
+	if (fstat(fd, &st) == 0 && (st.st_mode & 0700) != 0700 && fchmod(fd, 0700) < 0)
+		return fd;
+	return fd;
+}
+
+static int empty_dir(struct rmtree *t, int fd, unsigned depth, struct err *e);
+
+static int remove_dir(struct rmtree *t, int dirfd, const char *name, unsigned depth, struct err *e)
+{
+	autoclose int fd = -1;
+	int r;
+
+	if (unlinkat(dirfd, name, AT_REMOVEDIR) == 0) {
+		t->n++;
+		return 0;
+	}
+	if (errno == ENOENT)
+		return 0;
+	if (errno != ENOTEMPTY && errno != EEXIST && errno != EACCES)
+		return fail(e, -errno, name);
+	if (depth >= DEPTH_MAX)
+		return move_up(t, dirfd, name, e);
+	fd = open_dir(dirfd, name);
+	if ((fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM) && depth > 1)
+		return move_up(t, dirfd, name, e);
+	if (fd == -EXDEV)
+		return err_set(e, -EXDEV, "cannot remove a directory: something is mounted on it");
+	if (fd < 0)
+		return fail(e, fd, name);
+	r = empty_dir(t, fd, depth, e);
+	if (r < 0)
+		return r;
+	if (unlinkat(dirfd, name, AT_REMOVEDIR) < 0)
+		return errno == ENOENT ? 0 : fail(e, -errno, name);
+	t->n++;
+	return 0;
+}
+
+static int remove_entry(struct rmtree *t, int dirfd, const struct dirent64 *de, unsigned depth, struct err *e)
+{
+	if (de->d_type != DT_DIR) {
+		if (unlinkat(dirfd, de->d_name, 0) == 0) {
+			t->n++;
+			return 0;
+		}
+		if (errno == ENOENT)
+			return 0;
+		if (errno != EISDIR) /* DT_UNKNOWN, or it became one */
+			return fail(e, -errno, de->d_name);
+	}
+	return remove_dir(t, dirfd, de->d_name, depth, e);
+}
+
+/* One pass over a directory; *ret_seen tells how many entries there were. */
+static int pass(struct rmtree *t, int fd, unsigned depth, uint64_t *ret_seen, struct err *e)
+{
+	_Alignas(struct dirent64) char raw[8192];
+	ssize_t len;
+	int r;
+
+	*ret_seen = 0;
+	if (lseek(fd, 0, SEEK_SET) < 0)
+		return err_sys(e, -errno, "cannot read a directory to remove it");
+	while ((len = getdents64(fd, raw, sizeof(raw))) > 0) {
+		for (ssize_t at = 0; at < len;) {
+			const struct dirent64 *de = (const void *)(raw + at);
+
+			at += de->d_reclen;
+			if (str_eq(de->d_name, ".") || str_eq(de->d_name, ".."))
+				continue;
+			++*ret_seen;
+			r = remove_entry(t, fd, de, depth + 1, e);
+			if (r < 0)
+				return r;
+		}
+	}
+	/* ENOENT: the directory itself is gone already. */
+	return len < 0 && errno != ENOENT ? err_sys(e, -errno, "cannot read a directory to remove it") : 0;
+}
+
+/* Until a pass finds nothing: file systems may skip entries while others are taken out, and the top fills with
+ * what is moved up. */
+static int empty_dir(struct rmtree *t, int fd, unsigned depth, struct err *e)
+{
+	unsigned idle = 0;
+	uint64_t seen;
+	int r;
+
+	do {
+		uint64_t before = t->n + t->moved;
+
+		r = pass(t, fd, depth, &seen, e);
+		idle = t->n + t->moved == before ? idle + 1 : 0;
+	} while (r == 0 && seen && idle < 3);
+	return r == 0 && seen ? err_set(e, -EBUSY, "cannot remove a directory: its entries do not go away")
+			      : r;
+}
+
+static int rm_top(struct rmtree *t, int dirfd, const char *path, struct err *e)
+{
+	autoclose int fd = -1;
+	int r;
+
+	if (unlinkat(dirfd, path, 0) == 0) {
+		t->n++;
+		return 0;
+	}
+	if (errno == ENOENT)
+		return 0;
+	if (errno != EISDIR)
+		return fail(e, -errno, path);
+	fd = openat(dirfd, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 && errno == EACCES && fd_chmod_nofollow(dirfd, path, 0700) == 0)
+		fd = openat(dirfd, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return fail(e, -errno, path);
+	if (fchmod(fd, 0700) < 0 && errno != EPERM)
+		return fail(e, -errno, path);
+	if (getrandom(&t->salt, sizeof(t->salt), 0) != (ssize_t)sizeof(t->salt))
+		return fail(e, -EIO, path);
+	t->top = fd;
+	r = empty_dir(t, fd, 0, e);
+	if (r < 0)
+		return r;
+	if (unlinkat(dirfd, path, AT_REMOVEDIR) < 0 && errno != ENOENT)
+		return fail(e, -errno, path);
+	t->n++;
+	return 0;
+}
+
+int fd_rm_tree(int dirfd, const char *path, uint64_t *ret_n, struct err *e)
+{
+	struct rmtree t = { .top = -1 };
+	int r = rm_top(&t, dirfd, path, e);
+
+	if (ret_n)
+		*ret_n = t.n;
+	return r;
+}
+
+int fd_rm_rf(int dirfd, const char *path, struct err *e)
+{
+	return fd_rm_tree(dirfd, path, NULL, e);
+}
