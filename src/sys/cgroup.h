@@ -3,9 +3,17 @@
  * One control group per sandbox, on cgroup v2 (as root, or delegated by systemd to an ordinary user) or on v1
  * hierarchies where only those have the controllers.
  *
- * A sandbox's groups are found again by its id alone ("coffer-ID" below a known parent), so that whoever
- * survives a crash can kill and remove them: cgroup_reopen() + cgroup_kill() + cgroup_destroy().
- * Nothing here trusts what happens inside: kill, freeze and counters are the kernel's.
+ * A sandbox's groups are found again by its id alone ("coffer-ID"), so that whoever survives a crash can kill
+ * and remove them: cgroup_reopen() + cgroup_kill() + cgroup_destroy(). Nothing here trusts what happens
+ * inside: kill, freeze and counters are the kernel's.
+ *
+ * Groups are never made where they would leave a limit that the caller itself lives under: on v1 they are
+ * made below the caller's own groups; on v2, where a group that holds processes cannot have children with
+ * controllers, next to the caller's group, but never above one whose memory or CPU is limited.
+ *
+ * How a process comes in decides what it costs. Moving another process (cgroup_attach()) makes the kernel
+ * wait for an RCU grace period, many milliseconds. Being born in a v2 group (clone3 with cgroup_clone_fd())
+ * and moving oneself, alone, in a v1 hierarchy (cgroup_attach_self()) do not: some ten microseconds each.
  */
 #ifndef SYS_CGROUP_H
 #define SYS_CGROUP_H
@@ -19,65 +27,117 @@
 
 enum cgroup_ctl { CGROUP_MEMORY, CGROUP_CPU, CGROUP_PIDS, CGROUP_FREEZER, CGROUP_CPUACCT, CGROUP_CTL_COUNT };
 
-/* What this process may do with control groups on this host. */
+/* "memory", "cpu", "pids", "freezer", "cpuacct" */
+const char *cgroup_ctl_name(enum cgroup_ctl k);
+
+#define CGROUP_UNSET UINT64_MAX
+
+#define CGROUP_DIR_MAX 512
+
+/* What this process may do with control groups on this host. Bits are 1u << enum cgroup_ctl. */
 struct cgroup_host {
-	int version;			    /* 2, 1, or 0: none usable */
-	bool usable[CGROUP_CTL_COUNT];	    /* can be set for a new group of ours */
-	char parent[CGROUP_CTL_COUNT][512]; /* absolute directory in which the sandbox's group is made */
-	char why[CGROUP_CTL_COUNT][160];    /* when not usable: the cause, for a person */
+	/* 2 or 1: where this host has its controllers; 0: nowhere. */
+	int version;
+	/* Can be set for a new group of ours; when not, `why` is the cause, for a person. */
+	bool usable[CGROUP_CTL_COUNT];
+	char why[CGROUP_CTL_COUNT][160];
+	/* On cgroup2. With version 1: a cgroup2 tree without controllers still freezes, kills and counts CPU
+	 * time. */
+	bool unified[CGROUP_CTL_COUNT];
+	/* Absolute directory in which the sandbox's group is made. */
+	char parent[CGROUP_CTL_COUNT][CGROUP_DIR_MAX];
+
+	/* v2: bits that the parent must first be told to hand down. */
+	unsigned enable;
+	/* v2: the parent is our own group; its processes must first move to a leaf below it. */
+	bool split;
+	/* v2: the least pids limit of the groups that a sandbox would leave, or CGROUP_UNSET. */
+	uint64_t pids_cap;
 };
 
 /* Looks, creates nothing. Cheap: it is on the way of every start. */
 int cgroup_host_probe(struct cgroup_host *ret, struct err *e) MUST_CHECK;
 
-#define CGROUP_UNSET UINT64_MAX
-
 struct cgroup_want {
-	uint64_t memory_max;  /* bytes; swap is limited to 0 beyond it where the kernel can */
+	uint64_t memory_max; /* bytes; swap is limited to 0 beyond it where the kernel can */
 	uint64_t memory_low;
-	uint64_t cpu_milli;   /* thousandths of a CPU */
+	uint64_t cpu_milli; /* thousandths of a CPU */
 	uint64_t pids_max;
+	bool lean; /* v1: no group for freezing, killing at once and CPU time: one directory less to make */
 };
 
 struct cgroup {
-	char name[64];			 /* coffer-ID */
-	const struct cgroup_host *host;	 /* borrowed */
-	int dirfd[CGROUP_CTL_COUNT];	 /* -1 where there is none; v2: CGROUP_MEMORY's is shared by all, see .c */
-	/* the implementation may add members */
+	char name[64];			/* coffer-ID */
+	const struct cgroup_host *host; /* borrowed */
+	/* -1 where there is none. Controllers in one directory share one fd. */
+	int dirfd[CGROUP_CTL_COUNT];
+	/* v1: where a process writes "0" to move itself; -1 at all but one of those that share. */
+	int tasks[CGROUP_CTL_COUNT];
+	bool unified[CGROUP_CTL_COUNT];
+	/* Forking was stopped in order to kill; `refused` is the count from before that. */
+	bool choked;
+	uint64_t refused;
+	/* Why a usable controller's limit was not set; empty when all were. */
+	char why[160];
 };
 
-#define CGROUP_INIT ((struct cgroup){ .dirfd = { -1, -1, -1, -1, -1 } })
+#define CGROUP_INIT ((struct cgroup){ .dirfd = { -1, -1, -1, -1, -1 }, .tasks = { -1, -1, -1, -1, -1 } })
+
+/* One more bit of cgroup_create()'s *ret_set: memory_low is in force. */
+#define CGROUP_SET_MEMORY_LOW (1u << CGROUP_CTL_COUNT)
 
 /* Makes the group for sandbox `id` and sets what is wanted of the usable controllers. `*ret_set` gets one bit
- * (1u << enum cgroup_ctl) for each controller whose limit is now in force. Creates nothing when no controller is usable. */
+ * (1u << enum cgroup_ctl) for each controller whose limit is now in force. Creates nothing when no controller
+ * is usable. After a failure nothing is left. */
 int cgroup_create(struct cgroup *cg, const struct cgroup_host *host, const char *id,
 		  const struct cgroup_want *want, unsigned *ret_set, struct err *e) MUST_CHECK;
 
-/* An fd for clone3(CLONE_INTO_CGROUP), or -1 (v1, none): then cgroup_attach() must be used. */
+/* An fd for clone3(CLONE_INTO_CGROUP), or -1: the child is then born in the v2 part of the group. */
 int cgroup_clone_fd(const struct cgroup *cg);
+
+/* Called by the single-threaded child on itself, before it runs anything: moves it into the v1 parts, and
+ * into the v2 part unless it was `cloned` there (slowly, as cgroup_attach() does). For a cloned child these
+ * are only write() calls on fds opened before: works in a new user namespace, in another root, under a
+ * filter. 0 or negative errno. */
+int cgroup_attach_self(const struct cgroup *cg, bool cloned) MUST_CHECK;
+
+/* The fds to which cgroup_attach_self(cg, true) would write "0", for a child that was made before the group
+ * was and is handed them over a socket. Returns how many. */
+unsigned cgroup_attach_fds(const struct cgroup *cg, int ret[CGROUP_CTL_COUNT]);
+
+/* Moves another process. Slow, see above. */
 int cgroup_attach(struct cgroup *cg, pid_t pid, struct err *e) MUST_CHECK;
 
-int cgroup_freeze(struct cgroup *cg, bool on, struct err *e) MUST_CHECK; /* -EOPNOTSUPP without a freezer */
+/* Returns when all is frozen, or running again. -EOPNOTSUPP without a freezer, -ETIMEDOUT when a process did
+ * not stop within two seconds (it will once it leaves the kernel). */
+int cgroup_freeze(struct cgroup *cg, bool on, struct err *e) MUST_CHECK;
 
 /* SIGKILLs everything in the group until it is empty (cgroup.kill where there is one), bounded in time. */
 int cgroup_kill(struct cgroup *cg, struct err *e) MUST_CHECK;
 
 struct cgroup_stat {
 	bool has_memory, has_cpu, has_pids;
-	uint64_t memory_peak;	/* bytes */
+	uint64_t memory_peak; /* bytes; 0 where the kernel does not tell */
 	uint64_t memory_now;
 	uint64_t cpu_usec;
-	uint64_t oom_kills;	/* processes that the kernel killed for this group's limit */
-	uint64_t pids_refused;	/* forks refused by the pids limit */
+	uint64_t oom_kills;    /* processes that the kernel killed for this group's limit */
+	uint64_t pids_refused; /* forks refused by the pids limit */
 	uint64_t pids_now;
 };
 void cgroup_read_stat(const struct cgroup *cg, struct cgroup_stat *ret);
 
-/* Removes the (empty) group. Idempotent. */
+/* The same at a sandbox's end, when nothing runs in it any more: memory_now and pids_now are left at 0, which
+ * saves reading them. */
+void cgroup_read_totals(const struct cgroup *cg, struct cgroup_stat *ret);
+
+/* Removes the (empty) group and closes its fds. Idempotent. */
 int cgroup_destroy(struct cgroup *cg, struct err *e) MUST_CHECK;
 void cgroup_release(struct cgroup *cg); /* closes fds only */
 
-/* Finds the group of a sandbox of which only the id is known. Fine when there is none: all dirfds -1. */
-int cgroup_reopen(struct cgroup *cg, const struct cgroup_host *host, const char *id, struct err *e) MUST_CHECK;
+/* Finds the group of a sandbox of which only the id is known, also when it was made by a process that lived
+ * in another group than we do. Fine when there is none: all dirfds -1. Not for a hot path: it may walk the
+ * tree. */
+int cgroup_reopen(struct cgroup *cg, const struct cgroup_host *host, const char *id,
+		  struct err *e) MUST_CHECK;
 
 #endif

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sys/loopfs.h"
+
+#include "base/cleanup.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/loop.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
+
+static int run_mke2fs(int fd, uint64_t inodes)
+{
+	static const char *const programs[] = { "/usr/sbin/mke2fs", "/sbin/mke2fs" };
+	char n[24], path[32];
+	const char *argv[] = { "mke2fs",
+			       "-q",
+			       "-F",
+			       "-t",
+			       "ext4",
+			       "-O",
+			       "^has_journal",
+			       "-m",
+			       "0",
+			       "-N",
+			       n,
+			       "-E",
+			       "nodiscard,lazy_itable_init=1",
+			       path,
+			       NULL };
+	char *envp[] = { NULL };
+	int status;
+	pid_t pid;
+
+	snprintf(n, sizeof(n), "%llu", (unsigned long long)inodes);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	pid = fork();
+	if (pid < 0)
+		return -errno;
+	if (pid == 0) {
+		int null = open("/dev/null", O_RDWR);
+
+		if (null >= 0) {
+			dup2(null, 1);
+			dup2(null, 2);
+		}
+		if (fcntl(fd, F_SETFD, 0) == 0) {
+			for (size_t i = 0; i < ARRAY_SIZE(programs); i++)
+				execve(programs[i], (char *const *)argv, envp);
+		}
+		_exit(127);
+	}
+	while (waitpid(pid, &status, 0) < 0) {
+		if (errno != EINTR)
+			return -errno;
+	}
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
+		return -ENOENT;
+	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -EIO;
+}
+
+int loopfs_make(int dirfd, const char *name, uint64_t bytes, uint64_t inodes, struct err *e)
+{
+	autoclose int fd = openat(dirfd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	int r;
+
+	if (fd < 0)
+		return err_sys(e, -errno, "cannot make a disk image");
+	if (ftruncate(fd, (off_t)bytes) < 0)
+		return err_sys(e, -errno, "cannot make a disk image of %llu bytes",
+			       (unsigned long long)bytes);
+	r = run_mke2fs(fd, inodes);
+	return r < 0 ? err_sys(e, r, "cannot make a file system in a disk image (mke2fs)") : 0;
+}
+
+/* A free loop device with the image on it; the kernel frees it again when the last user is gone. */
+static int attach(int image, char *path, size_t cap)
+{
+	struct loop_config c = { .fd = (uint32_t)image, .info.lo_flags = LO_FLAGS_AUTOCLEAR };
+	autoclose int control = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
+
+	if (control < 0)
+		return -errno;
+	/* Somebody else may take the one that was free. */
+	for (int tries = 0; tries < 64; tries++) {
+		int n = ioctl(control, LOOP_CTL_GET_FREE), fd;
+
+		if (n < 0)
+			return -errno;
+		snprintf(path, cap, "/dev/loop%d", n);
+		fd = open(path, O_RDWR | O_CLOEXEC);
+		if (fd < 0)
+			return -errno;
+		if (ioctl(fd, LOOP_CONFIGURE, &c) == 0)
+			return fd;
+		fd_close(fd);
+		if (errno != EBUSY)
+			return -errno;
+	}
+	return -EBUSY;
+}
+
+int loopfs_mount(int dirfd, const char *name, struct err *e)
+{
+	autoclose int image = openat(dirfd, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW), loop = -1, fs = -1;
+	char path[32];
+	int fd;
+
+	if (image < 0)
+		return err_sys(e, -errno, "cannot open a disk image");
+	loop = attach(image, path, sizeof(path));
+	if (loop < 0)
+		return err_sys(e, loop, "cannot attach a disk image to a loop device");
+	fs = fsopen("ext4", FSOPEN_CLOEXEC);
+	if (fs < 0 || fsconfig(fs, FSCONFIG_SET_STRING, "source", path, 0) < 0 ||
+	    fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+		return err_sys(e, -errno, "cannot mount a disk image");
+	fd = fsmount(fs, FSMOUNT_CLOEXEC, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+	return fd < 0 ? err_sys(e, -errno, "cannot mount a disk image") : fd;
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A file system in a file, for a limit that the kernel keeps: an ext4 image on a loop device, mounted nowhere, held
+ * by a descriptor and gone with the last one. Needs the host's root.
+ */
+#ifndef SYS_LOOPFS_H
+#define SYS_LOOPFS_H
+
+#include "base/err.h"
+
+#include <stdint.h>
+
+/* Makes the image `name` in dirfd, sparse, at most `bytes` large and with `inodes` files. */
+int loopfs_make(int dirfd, const char *name, uint64_t bytes, uint64_t inodes, struct err *e) MUST_CHECK;
+
+/* Mounts it; returns an fd of its root directory. */
+int loopfs_mount(int dirfd, const char *name, struct err *e) MUST_CHECK;
+
+#endif
