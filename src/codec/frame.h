@@ -27,8 +27,15 @@ long frame_parse(const void *data, size_t len, struct frame *ret) MUST_CHECK;
 
 void frame_add(struct buf *out, uint8_t type, uint32_t chan, const void *data, uint32_t len);
 
+/* Only the head, for a payload of `len` bytes that the caller puts behind it. */
+void frame_put_head(uint8_t out[FRAME_HEAD], uint8_t type, uint32_t chan, uint32_t len);
+
 /* Payloads of n little-endian u32. frame_get_u32s: -EPROTO unless the payload is exactly n of them. */
 void frame_add_u32s(struct buf *out, uint8_t type, uint32_t chan, const uint32_t *v, size_t n);
 int frame_get_u32s(const struct frame *f, uint32_t *ret, size_t n) MUST_CHECK;
+
+/* Little-endian integers at any address. */
+uint32_t frame_u32(const uint8_t *p);
+void frame_put_u32(uint8_t *p, uint32_t v);
 
 #endif

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ipc/fdpass.h"
+
+#include "base/cleanup.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+
+union fdpass_control {
+	char bytes[CMSG_SPACE(FDPASS_MAX * sizeof(int))];
+	struct cmsghdr align;
+};
+
+int fdpass_send(int sock, const void *data, size_t len, const int *fds, size_t n)
+{
+	union fdpass_control ctl = { 0 };
+	struct iovec iov = { .iov_base = (void *)data, .iov_len = len };
+	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1 };
+	ssize_t sent;
+
+	if (n > FDPASS_MAX)
+		return -E2BIG;
+	if (n) {
+		struct cmsghdr *c;
+
+		m.msg_control = ctl.bytes;
+		m.msg_controllen = CMSG_SPACE(n * sizeof(int));
+		c = CMSG_FIRSTHDR(&m);
+		c->cmsg_level = SOL_SOCKET;
+		c->cmsg_type = SCM_RIGHTS;
+		c->cmsg_len = CMSG_LEN(n * sizeof(int));
+		memcpy(CMSG_DATA(c), fds, n * sizeof(int));
+	}
+	do {
+		sent = sendmsg(sock, &m, MSG_NOSIGNAL);
+	} while (sent < 0 && errno == EINTR);
+	if (sent < 0)
+		return -errno;
+	return (size_t)sent == len ? 0 : -EIO;
+}
+
+/* How many descriptors came with a message, copied to `got`. */
+static size_t collect(struct msghdr *m, int *got)
+{
+	size_t n = 0;
+
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
+		size_t bytes = c->cmsg_len - CMSG_LEN(0);
+
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+			continue;
+		if (n + bytes / sizeof(int) > FDPASS_MAX)
+			BUG("more descriptors than the control buffer holds");
+		memcpy(got + n, CMSG_DATA(c), bytes);
+		n += bytes / sizeof(int);
+	}
+	return n;
+}
+
+int fdpass_recv(int sock, void *data, size_t len, int *fds, size_t n)
+{
+	union fdpass_control ctl = { 0 };
+	struct iovec iov = { .iov_base = data, .iov_len = len };
+	struct msghdr m = { .msg_iov = &iov,
+			    .msg_iovlen = 1,
+			    .msg_control = ctl.bytes,
+			    .msg_controllen = sizeof(ctl.bytes) };
+	int got[FDPASS_MAX];
+	size_t n_got;
+	ssize_t r;
+
+	do {
+		r = recvmsg(sock, &m, MSG_CMSG_CLOEXEC);
+	} while (r < 0 && errno == EINTR);
+	if (r < 0)
+		return -errno;
+	n_got = collect(&m, got);
+	if ((size_t)r != len || n_got != n || (m.msg_flags & (MSG_TRUNC | MSG_CTRUNC))) {
+		for (size_t i = 0; i < n_got; i++)
+			fd_close(got[i]);
+		return r == 0 ? -EPIPE : -EPROTO;
+	}
+	if (n)
+		memcpy(fds, got, n * sizeof(int));
+	return 0;
+}

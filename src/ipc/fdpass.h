@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One small message with a few descriptors over a UNIX socket that keeps message bounds (SOCK_SEQPACKET). */
+#ifndef IPC_FDPASS_H
+#define IPC_FDPASS_H
+
+#include "base/err.h"
+
+#include <stddef.h>
+
+#define FDPASS_MAX 64
+
+int fdpass_send(int sock, const void *data, size_t len, const int *fds, size_t n) MUST_CHECK;
+
+/* Exactly `len` bytes and exactly `n` descriptors, CLOEXEC, or an error: then none is left open. */
+int fdpass_recv(int sock, void *data, size_t len, int *fds, size_t n) MUST_CHECK;
+
+#endif
