@@ -10,12 +10,21 @@
  *      one whole or torn line ahead of the anchor, and never behind it: behind means that somebody cut the tail.
  *  A3  A torn line is taken off by the next writer, which says so in an event of its own (audit.repair).
  *  A4  A log that does not fit its anchor is not appended to: the caller gets an error and must not go on.
+ *  A5  A full segment is renamed and never written again; the chain goes on in the next one. Pruning the oldest is
+ *      an event (audit.prune) that is in the log before the file goes.
+ *  A6  An event whose append returned an error is not in the log.
+ *
+ * The files: log.jsonl (written to), log.000001.jsonl … (full), anchor, heads (signed heads), key, key.pub, lock.
+ * Nothing is synced to the disk on the way of an event: the log survives the death of any process, while a power cut
+ * may take the last seconds of it and is then reported like a cut tail.
  */
 #ifndef AUDIT_AUDIT_H
 #define AUDIT_AUDIT_H
 
 #include "base/buf.h"
 #include "base/err.h"
+
+#include <stdint.h>
 
 struct audit;
 
@@ -27,12 +36,33 @@ static inline void audit_freep(struct audit **a)
 	audit_free(*a);
 }
 
+struct audit_settings {
+	uint64_t segment_size; /* bytes of a segment before the next is begun */
+	uint32_t keep;	       /* segments, the current one counted; 2 to 200 */
+	uint32_t head_every;   /* events between two signed heads */
+};
+
+#define AUDIT_SETTINGS_DEFAULT \
+	((struct audit_settings){ .segment_size = 64ULL << 20, .keep = 16, .head_every = 256 })
+
+/* For this handle only; every writer of a log should use the same. */
+void audit_configure(struct audit *a, const struct audit_settings *s);
+
 /*
  * Appends one event: {"seq":…,"time":"…","boot":…,"boot_id":"…","type":TYPE,"sandbox":ID,FIELDS…,"prev":"…"}.
- * `fields` holds JSON members without braces ("\"exit\":0,\"cause\":\"exit\""), or is NULL or empty.
- * sandbox may be NULL. Fast: a lock, a few reads and writes, no sync. Many processes may do it at once.
+ * `fields` holds JSON members without braces ("\"exit\":0,\"cause\":\"exit\""), or is NULL or empty; the names of the
+ * outer members are taken. sandbox may be NULL. Types are [a-z0-9._-]; those that begin with "audit." belong to this
+ * room and are refused. A line may have 1 MiB.
+ * Fast: a lock, a few reads and writes, no sync. Many processes may do it at once, also one handle across fork().
  */
 int audit_append(struct audit *a, const char *type, const char *sandbox, const struct buf *fields,
 		 struct err *e) MUST_CHECK;
+
+/*
+ * After an operator has looked at a broken log: closes what is there as it is, and begins a new segment with an event
+ * (audit.accept) that names every break that verify finds and the reason given. Verify reports them from then on as
+ * accepted. -EALREADY when there is nothing to accept. *ret_seq (may be NULL) is the number of that event.
+ */
+int audit_accept(int state_fd, const char *reason, uint64_t *ret_seq, struct err *e) MUST_CHECK;
 
 #endif

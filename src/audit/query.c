@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "audit/query.h"
+
+#include "audit/internal.h"
+#include "audit/lines.h"
+#include "audit/segment.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/str.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+
+struct audit_query {
+	int state_fd; /* borrowed */
+	int dir_fd;
+	int fd;		/* the file being read; -1: none */
+	int inotify_fd; /* -1: not waiting yet */
+	uint32_t
+		segment; /* the last rotated segment that was begun; what is read now is behind it when `current` */
+	bool current; /* fd is log.jsonl */
+	struct lines in;
+	uint64_t size; /* of the file when it was looked at last */
+	struct audit_filter filter;
+	char since[CLOCK_TEXT_LEN]; /* as text, which sorts like time; empty: all */
+};
+
+int audit_query_open(struct audit_query **ret, int state_fd, const struct audit_filter *f, struct err *e)
+{
+	struct audit_query *q = calloc(1, sizeof(*q));
+
+	if (!q)
+		return err_sys(e, -ENOMEM, "cannot read the audit log");
+	q->state_fd = state_fd;
+	q->dir_fd = q->fd = q->inotify_fd = -1;
+	q->in = LINES_FD(-1, 0);
+	q->filter = *f;
+	if (f->since)
+		clock_format(f->since, q->since);
+	*ret = q;
+	return 0;
+}
+
+void audit_query_free(struct audit_query *q)
+{
+	if (!q)
+		return;
+	lines_release(&q->in);
+	fd_close(q->fd);
+	fd_close(q->inotify_fd);
+	fd_close(q->dir_fd);
+	free(q);
+}
+
+/* The first rotated segment behind the one that was read last; 0: there is none. */
+static int next_number(struct audit_query *q, uint32_t *ret, struct err *e)
+{
+	struct segment_list old;
+	int r = segment_list(q->dir_fd, &old, e);
+
+	if (r < 0)
+		return r;
+	*ret = 0;
+	for (size_t i = 0; i < old.count && *ret == 0; i++) {
+		if (old.n[i] > q->segment)
+			*ret = old.n[i];
+	}
+	return 0;
+}
+
+static int cannot_read(struct err *e, int r)
+{
+	return err_sys(e, r, "cannot read the audit log");
+}
+
+/* Opens the file behind the one that is done. 1: there is one, 0: not yet, or pruned meanwhile (ask again). */
+static int open_next(struct audit_query *q, struct err *e)
+{
+	char name[SEGMENT_NAME_LEN] = SEGMENT_CURRENT;
+	uint64_t size = 0;
+	uint32_t n, again;
+	int r = next_number(q, &n, e);
+
+	if (r < 0)
+		return r;
+	if (n)
+		segment_name(n, name);
+	autoclose int fd = segment_open(q->dir_fd, name, O_RDONLY, &size);
+	if (fd < 0 && fd != -ENOENT)
+		return cannot_read(e, fd);
+	if (n == 0) { /* log.jsonl, unless it was rotated between looking and opening */
+		r = next_number(q, &again, e);
+		if (r < 0 || fd < 0 || again)
+			return r;
+	}
+	q->segment = n ? n : q->segment;
+	if (fd < 0)
+		return 0;
+	q->current = n == 0;
+	q->fd = TAKE_FD(fd);
+	lines_release(&q->in);
+	q->in = LINES_FD(q->fd, size);
+	q->size = size;
+	return 1;
+}
+
+static int refresh_size(struct audit_query *q, struct err *e)
+{
+	struct stat st;
+
+	if (fstat(q->fd, &st) < 0)
+		return cannot_read(e, -errno);
+	q->size = q->in.limit = (uint64_t)st.st_size;
+	return 0;
+}
+
+/* At the end of log.jsonl. 1: more may be read; 0: that is all for now. */
+static int at_end_of_current(struct audit_query *q, struct err *e)
+{
+	uint64_t before = q->size;
+	uint32_t n;
+	int r = next_number(q, &n, e);
+
+	if (r == 0)
+		r = refresh_size(q, e);
+	if (r < 0)
+		return r;
+	if (n) { /* it was rotated: its size is final, and the next file follows */
+		q->segment = n;
+		q->current = false;
+		return 1;
+	}
+	/* A torn line was taken off by a writer: what was read of it is no more. */
+	if (q->in.limit < q->in.off)
+		lines_seek(&q->in, q->in.limit);
+	return q->size != before;
+}
+
+static bool type_matches(const struct line *l, const char *type)
+{
+	size_t n = strlen(type);
+
+	return l->type_len >= n && memcmp(l->type, type, n) == 0 && (l->type_len == n || l->type[n] == '.');
+}
+
+static bool sandbox_matches(const struct line *l, const char *sandbox)
+{
+	size_t n = strlen(sandbox);
+
+	return l->sandbox && l->sandbox_len >= n && memcmp(l->sandbox, sandbox, n) == 0;
+}
+
+static bool passes(const struct audit_query *q, const struct audit_record *rec)
+{
+	const struct audit_filter *f = &q->filter;
+	const struct line *l = &rec->line;
+
+	if (!rec->is_event)
+		return !f->since && !f->sandbox && !f->type;
+	return (!f->since || memcmp(l->time, q->since, LINE_TIME_LEN) >= 0) &&
+	       (!f->type || type_matches(l, f->type)) && (!f->sandbox || sandbox_matches(l, f->sandbox));
+}
+
+/* 1: a line, 0: the end of this file as it is now. */
+static int next_line(struct audit_query *q, struct audit_record *ret, struct err *e)
+{
+	enum lines_state state;
+	int r = lines_next(&q->in, &ret->text, &ret->len, &state);
+
+	if (r < 0)
+		return cannot_read(e, r);
+	if (r == 0)
+		return 0;
+	if (state == LINES_TORN && q->current) { /* perhaps being written: read it again when it is whole */
+		lines_seek(&q->in, lines_offset(&q->in) - ret->len);
+		return 0;
+	}
+	ret->is_event = state == LINES_WHOLE && line_parse(ret->text, ret->len, &ret->line) == 0;
+	if (!ret->is_event)
+		ret->line = (struct line){ 0 };
+	return 1;
+}
+
+static int open_dir(struct audit_query *q, struct err *e)
+{
+	if (q->dir_fd >= 0)
+		return 1;
+	q->dir_fd = openat(q->state_fd, AUDIT_DIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (q->dir_fd >= 0)
+		return 1;
+	return errno == ENOENT ? 0 : cannot_read(e, -errno);
+}
+
+int audit_query_next(struct audit_query *q, struct audit_record *ret, struct err *e)
+{
+	int r = open_dir(q, e);
+
+	if (r <= 0)
+		return r;
+	for (;;) {
+		uint32_t before = q->segment;
+
+		if (q->fd < 0) {
+			r = open_next(q, e);
+			if (r < 0)
+				return r;
+			if (r == 0 && q->segment == before)
+				return 0;
+			continue;
+		}
+		r = next_line(q, ret, e);
+		if (r < 0)
+			return r;
+		if (r == 1 && passes(q, ret))
+			return 1;
+		if (r == 1)
+			continue;
+		if (q->current) {
+			r = at_end_of_current(q, e);
+			if (r <= 0)
+				return r;
+		} else {
+			q->fd = fd_close(q->fd);
+		}
+	}
+}
+
+int audit_query_wait(struct audit_query *q, int timeout_ms, struct err *e)
+{
+	char path[64], events[4096];
+	struct pollfd p = { .fd = -1, .events = POLLIN };
+
+	if (q->inotify_fd < 0 && q->dir_fd >= 0) {
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", q->dir_fd);
+		q->inotify_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+		if (q->inotify_fd >= 0 &&
+		    inotify_add_watch(q->inotify_fd, path, IN_MODIFY | IN_CREATE | IN_MOVED_TO) < 0)
+			q->inotify_fd = fd_close(q->inotify_fd);
+		/* What came before the watch was set up is seen by the caller's next read. */
+		if (q->inotify_fd >= 0)
+			return 0;
+	}
+	p.fd = q->inotify_fd;
+	if (p.fd < 0 && timeout_ms > 200) /* no watch to be had: look again soon */
+		timeout_ms = 200;
+	if (poll(&p, 1, timeout_ms) < 0 && errno != EINTR)
+		return err_sys(e, -errno, "cannot wait for the audit log");
+	while (p.fd >= 0 && read(p.fd, events, sizeof(events)) > 0)
+		;
+	return 0;
+}

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Verify over the real files: opens all of them in one moment under the lock, then reads at leisure. */
+#include "audit/verify.h"
+
+#include "audit/heads.h"
+#include "audit/internal.h"
+#include "audit/segment.h"
+#include "audit/walk.h"
+#include "base/cleanup.h"
+#include "base/fd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* The log as it was in one moment. Writers may go on behind it: files are read up to the size they had. */
+struct snapshot {
+	struct snapshot_file {
+		uint32_t number; /* 0: log.jsonl */
+		int fd;
+		uint64_t size;
+	} files[SEGMENT_MAX + 1];
+	size_t n;
+	int heads_fd;
+	uint64_t heads_size;
+	struct buf anchor, pub;
+	char key_pub[HEADS_PUB_HEX + 1]; /* empty: no key that can be used */
+	bool has_anchor, has_key, has_pub;
+};
+
+static void snapshot_release(struct snapshot *s)
+{
+	for (size_t i = 0; i < s->n; i++)
+		fd_close(s->files[i].fd);
+	fd_close(s->heads_fd);
+	buf_release(&s->anchor);
+	buf_release(&s->pub);
+}
+
+static int add_file(struct snapshot *s, int dir_fd, uint32_t number, struct err *e)
+{
+	struct snapshot_file *f = &s->files[s->n];
+	char name[SEGMENT_NAME_LEN] = SEGMENT_CURRENT;
+
+	if (number)
+		segment_name(number, name);
+	f->number = number;
+	f->fd = segment_open(dir_fd, name, O_RDONLY, &f->size);
+	if (f->fd == -ENOENT)
+		return 0;
+	if (f->fd < 0)
+		return err_sys(e, f->fd, "cannot read %s of the audit log", name);
+	s->n++;
+	return 0;
+}
+
+/* Small files: 1 when it was read, 0 when there is none. */
+static int read_small(int dir_fd, const char *name, struct buf *b, struct err *e)
+{
+	int r = fd_read_file(dir_fd, name, 4096, b);
+
+	if (r == -ENOENT)
+		return 0;
+	if (r < 0 && r != -EFBIG && r != -ELOOP) /* those two are for the walk to call damaged */
+		return err_sys(e, r, "cannot read %s of the audit log", name);
+	return 1;
+}
+
+static int snapshot_take(struct snapshot *s, int dir_fd, struct err *e)
+{
+	struct segment_list old;
+	struct stat st;
+	int r = segment_list(dir_fd, &old, e);
+
+	for (size_t i = 0; r == 0 && i < old.count; i++)
+		r = add_file(s, dir_fd, old.n[i], e);
+	if (r == 0)
+		r = add_file(s, dir_fd, 0, e);
+	if (r < 0)
+		return r;
+	r = read_small(dir_fd, ANCHOR_NAME, &s->anchor, e);
+	if (r < 0)
+		return r;
+	s->has_anchor = r > 0;
+	r = read_small(dir_fd, HEADS_PUB, &s->pub, e);
+	if (r < 0)
+		return r;
+	s->has_pub = r > 0;
+	if (heads_key_pub(dir_fd, s->key_pub) < 0)
+		s->key_pub[0] = '\0';
+	s->has_key = fstatat(dir_fd, HEADS_KEY, &st, AT_SYMLINK_NOFOLLOW) == 0;
+	s->heads_fd = segment_open(dir_fd, HEADS_NAME, O_RDONLY, &s->heads_size);
+	if (s->heads_fd < 0 && s->heads_fd != -ENOENT)
+		return err_sys(e, s->heads_fd, "cannot read the audit log's signed heads");
+	return 0;
+}
+
+static int read_all(struct walk *w, struct snapshot *s)
+{
+	int r = 0;
+
+	if (s->heads_fd >= 0) {
+		autolines struct lines in = LINES_FD(s->heads_fd, s->heads_size);
+
+		r = walk_read_heads(w, &in);
+	}
+	for (size_t i = 0; r == 0 && i < s->n; i++) {
+		autolines struct lines in = LINES_FD(s->files[i].fd, s->files[i].size);
+
+		r = walk_segment(w, s->files[i].number, &in);
+	}
+	return r;
+}
+
+static int check(struct snapshot *s, struct audit_verdict *v, struct err *e)
+{
+	CLEANUP(walk_release) struct walk w;
+	autobuf struct buf boot_id = BUF_INIT;
+	int r;
+
+	walk_init(&w, v);
+	if (fd_read_file(AT_FDCWD, "/proc/sys/kernel/random/boot_id", 64, &boot_id) < 0)
+		buf_clear(&boot_id);
+	if (boot_id.len > LINE_BOOT_ID_LEN)
+		boot_id.data[LINE_BOOT_ID_LEN] = '\0';
+	if (s->has_anchor)
+		walk_set_anchor(&w, buf_cstr(&s->anchor), s->anchor.len);
+	if (s->pub.len == HEADS_PUB_HEX + 1 && s->pub.data[HEADS_PUB_HEX] == '\n') {
+		s->pub.data[HEADS_PUB_HEX] = '\0';
+		w.pub = s->pub.data;
+	}
+	w.check_key = true;
+	w.key_pub = s->key_pub[0] ? s->key_pub : NULL;
+	w.touched = s->has_key || s->has_pub || s->heads_fd >= 0 || s->n > 1;
+	r = read_all(&w, s);
+	if (r == 0)
+		r = walk_end(&w, boot_id.len ? boot_id.data : NULL);
+	return r < 0 ? err_sys(e, r, "cannot read the audit log") : 0;
+}
+
+int audit_verify_locked(int dir_fd, struct audit_verdict *v, struct err *e)
+{
+	CLEANUP(snapshot_release) struct snapshot s = { .heads_fd = -1 };
+	int r = snapshot_take(&s, dir_fd, e);
+
+	return r < 0 ? r : check(&s, v, e);
+}
+
+/* A moment without writers. Without a lock file nobody has written yet. */
+static int lock_for_reading(int dir_fd, struct err *e)
+{
+	struct flock fl = { .l_type = F_RDLCK, .l_whence = SEEK_SET };
+	autoclose int fd = segment_open(dir_fd, AUDIT_LOCK, O_RDONLY, NULL);
+
+	if (fd < 0)
+		return fd == -ENOENT ? -1 : err_sys(e, fd, "cannot open the lock of the audit log");
+	while (fcntl(fd, F_SETLKW, &fl) < 0) {
+		if (errno != EINTR)
+			return err_sys(e, -errno, "cannot lock the audit log");
+	}
+	return TAKE_FD(fd);
+}
+
+int audit_verify(int state_fd, struct audit_verdict *v, struct err *e)
+{
+	CLEANUP(snapshot_release) struct snapshot s = { .heads_fd = -1 };
+	autoclose int dir_fd = openat(state_fd, AUDIT_DIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	int lock_fd, r;
+
+	if (dir_fd < 0 && errno == ENOENT) {
+		v->ok = true;
+		snprintf(v->note, sizeof(v->note), "nothing has been logged yet");
+		return 0;
+	}
+	if (dir_fd < 0)
+		return err_sys(e, -errno, "cannot open the audit log");
+	lock_fd = lock_for_reading(dir_fd, e);
+	if (lock_fd < -1)
+		return lock_fd;
+	r = snapshot_take(&s, dir_fd, e);
+	fd_close(lock_fd);
+	return r < 0 ? r : check(&s, v, e);
+}
+
+int audit_verify_bytes(const struct audit_bytes *in, struct audit_verdict *v, struct err *e)
+{
+	CLEANUP(walk_release) struct walk w;
+	autolines struct lines log = LINES_MEM(in->log, in->log_len);
+	autolines struct lines heads = LINES_MEM(in->heads, in->heads_len);
+	int r;
+
+	walk_init(&w, v);
+	walk_set_anchor(&w, in->anchor, in->anchor_len);
+	r = walk_read_heads(&w, &heads);
+	if (r == 0)
+		r = walk_segment(&w, 0, &log);
+	if (r == 0)
+		r = walk_end(&w, NULL);
+	return r < 0 ? err_sys(e, r, "cannot read the audit log") : 0;
+}
+
+void audit_verdict_release(struct audit_verdict *v)
+{
+	free(v->findings);
+	*v = AUDIT_VERDICT_INIT;
+}

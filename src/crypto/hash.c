@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "crypto/hash.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <sodium.h>
+
+static_assert(HASH_LEN == crypto_hash_sha256_BYTES, "SHA-256 has 32 bytes");
+
+void hash_hex(const unsigned char *data, size_t len, char *ret)
+{
+	static const char digits[] = "0123456789abcdef";
+
+	for (size_t i = 0; i < len; i++) {
+		ret[2 * i] = digits[data[i] >> 4];
+		ret[2 * i + 1] = digits[data[i] & 15];
+	}
+	ret[2 * len] = '\0';
+}
+
+/* The value of a digit, 16 for anything else. */
+static unsigned digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return (unsigned)(c - '0');
+	if (c >= 'a' && c <= 'f')
+		return (unsigned)(c - 'a') + 10;
+	return 16;
+}
+
+int hash_unhex(const char *hex, size_t len, unsigned char *ret)
+{
+	for (size_t i = 0; i < 2 * len; i++) {
+		if (digit(hex[i]) > 15)
+			return -EINVAL;
+	}
+	for (size_t i = 0; i < len; i++)
+		ret[i] = (unsigned char)(digit(hex[2 * i]) << 4 | digit(hex[2 * i + 1]));
+	return 0;
+}
+
+void hash_sha256(const void *data, size_t len, unsigned char ret[HASH_LEN])
+{
+	crypto_hash_sha256(ret, data, len);
+}
+
+void hash_sha256_hex(const void *data, size_t len, char ret[HASH_HEX_LEN + 1])
+{
+	unsigned char raw[HASH_LEN];
+
+	hash_sha256(data, len, raw);
+	hash_hex(raw, sizeof(raw), ret);
+}
