@@ -16,29 +16,36 @@ struct layers {
 	const char *engine;
 	bool userns, pidns, mountns, netns, ipcns, utsns, cgroupns, timens;
 	bool seccomp, no_new_privs, caps_dropped;
-	int landlock_abi;	/* 0: not in force */
+	int landlock_abi;	  /* 0: not in force */
 	const char *landlock_off; /* why not, NULL when in force */
 	const char *cgroupns_off, *timens_off;
-	uint32_t outside_uid;	/* what the command's uid is on the host */
-	uint32_t mapped_ids;	/* how many ids are mapped */
-	bool idmapped;		/* workspace and home keep their owners through an idmapped mount */
+	uint32_t outside_uid;	 /* what the command's uid is on the host */
+	uint32_t mapped_ids;	 /* how many ids are mapped */
+	bool idmapped;		 /* workspace and home keep their owners through an idmapped mount */
 	const char *rlimit_pids; /* how the pids limit is kept besides the control group, NULL when not */
 };
 
 struct engine_run {
-	pid_t pid;    /* coffer-init, as seen from here */
+	pid_t pid; /* coffer-init, as seen from here */
 	int pidfd;
-	int stream;   /* protocol of sandbox/proto.h, non-blocking */
+	int stream; /* protocol of sandbox/proto.h, non-blocking */
 	struct layers layers;
 };
 
 #define ENGINE_RUN_INIT ((struct engine_run){ .pid = -1, .pidfd = -1, .stream = -1 })
 
+/* What the launcher does while the sandbox is being built, which takes another CPU a while. A failure ends it. */
+struct engine_meanwhile {
+	int (*run)(void *ctx, pid_t pid, int pidfd, struct err *e);
+	void *ctx;
+};
+
 struct engine {
 	const char *name;
 	/* Builds the sandbox and starts coffer-init in it. When it fails nothing is left of it but the control
 	 * group, which is the caller's. The caller is the parent of init and must reap it. */
-	int (*start)(const struct spec *s, struct cgroup *cg, struct engine_run *ret, struct err *e);
+	int (*start)(const struct spec *s, struct cgroup *cg, const struct engine_meanwhile *m,
+		     struct engine_run *ret, struct err *e);
 };
 
 extern const struct engine engine_ns;

@@ -7,39 +7,59 @@
  * lets through only what a client may send. A channel is one command. Channel 0 is the launcher itself.
  *
  * Invariants
- *  P1  Whoever reads a frame caps it first: FRAME_MAX_PAYLOAD a frame, PROTO_START_MAX a start request.
+ *  P1  Whoever reads a frame caps it first: FRAME_MAX_PAYLOAD a frame, PROTO_START_MAX a start request,
+ *      PROTO_BODIES_MAX all start requests that are not complete.
  *  P2  A frame that is not legal in the channel's state ends the connection (host side: ends the sandbox).
+ *      One exception: what the host sends to a channel may cross with that channel's end, so frames to a
+ *      channel that has ended are ignored. Channel numbers only grow, so an ended one is told from a new one.
  *  P3  Nobody sends output or input beyond the credit it was granted, so one slow reader never blocks another
- *      channel, and neither side ever queues more than PROTO_WINDOW bytes a channel and direction.
- *  P4  F_EXIT is the last frame of a channel, behind all of its output.
+ *      channel. A data frame costs its payload and FRAME_HEAD, so that many small frames cannot make a queue
+ *      longer than PROTO_WINDOW bytes a channel and direction. Both directions begin with PROTO_WINDOW of
+ *      credit; what is outstanding never exceeds that, and credit is given back in pieces of at least
+ *      PROTO_CREDIT_MIN.
+ *  P4  PROTO_EXIT is the last frame of a channel, behind all of its output.
  *  P5  What init says is a claim of the sandbox. Limits, kill, time, memory and output caps are the launcher's.
+ *
+ * Once the main command (PROTO_F_MAIN) has ended and its PROTO_EXIT is written, init exits, and the kernel ends
+ * whatever else runs. End of file on init's input means the same at any time.
  */
 #ifndef SANDBOX_PROTO_H
 #define SANDBOX_PROTO_H
 
+#include "base/buf.h"
+#include "codec/frame.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
 #define PROTO_VERSION 1
-#define PROTO_START_MAX (8u << 20) /* bytes of working directory, arguments and environment together */
-#define PROTO_WINDOW (256u << 10)  /* first credit, a channel and direction */
-#define PROTO_CHANNELS 256	   /* commands alive at once in one sandbox */
+#define PROTO_START_MAX (8u << 20)   /* bytes of working directory, arguments and environment together */
+#define PROTO_BODIES_MAX (16u << 20) /* bytes of all start bodies that wait for their PROTO_START */
+#define PROTO_STRINGS_MAX (1u << 20) /* arguments and variables together */
+#define PROTO_WINDOW (256u << 10)    /* first credit, a channel and direction */
+#define PROTO_CREDIT_MIN (4u << 10)
+#define PROTO_CREDIT_STEP (64u << 10) /* what our own side collects before it gives credit back */
+#define PROTO_CHANNELS 256	      /* commands alive at once in one sandbox */
+#define PROTO_PING_MAX 64
 
 enum proto_type {
 	/* towards init */
 	PROTO_START_DATA = 1, /* a piece of the start body: NUL-terminated strings: cwd, argv…, env… */
 	PROTO_START,	      /* struct proto_start: the body is complete, start it */
-	PROTO_STDIN,	      /* data; an empty one is end of file */
-	PROTO_SIGNAL,	      /* u32 signal, to the command's process group */
+	PROTO_STDIN,	      /* data; an empty one is end of file and costs nothing */
+	PROTO_SIGNAL,	      /* u32 signal, to the command's process group (terminal: the foreground one) */
 	PROTO_RESIZE,	      /* u16 rows, u16 columns */
 	PROTO_CREDIT,	      /* u32: so many more bytes of stdout and stderr together */
-	PROTO_PING,	      /* channel 0, up to 64 bytes, comes back as PROTO_PONG */
+	PROTO_PING,	      /* channel 0, up to PROTO_PING_MAX bytes, comes back as PROTO_PONG */
 
 	/* from init */
-	PROTO_HELLO = 32,    /* channel 0, u32 version: the first frame */
-	PROTO_STARTED,	     /* u32 pid inside */
-	PROTO_STDOUT,	     /* data */
-	PROTO_STDERR,	     /* data */
-	PROTO_STDIN_CREDIT,  /* u32: so many more bytes of stdin */
-	PROTO_STDIN_CLOSED,  /* the command closed its stdin; nothing more is read */
-	PROTO_EXIT,	     /* struct proto_exit */
+	PROTO_HELLO = 32,   /* channel 0, u32 version: the first frame */
+	PROTO_STARTED,	    /* u32 pid inside */
+	PROTO_STDOUT,	    /* data, never empty */
+	PROTO_STDERR,	    /* data, never empty */
+	PROTO_STDIN_CREDIT, /* u32: so many more bytes of stdin */
+	PROTO_STDIN_CLOSED, /* the command closed its stdin; nothing more is read */
+	PROTO_EXIT,	    /* struct proto_exit */
 	PROTO_PONG,
 
 	/* between a client and the launcher only, channel 0 */
@@ -50,10 +70,11 @@ enum proto_type {
 };
 
 enum proto_start_flag {
-	PROTO_F_TTY = 1,    /* give it a terminal of its own */
-	PROTO_F_STDIN = 2,  /* stdin will be sent; otherwise it is /dev/null */
-	PROTO_F_MAIN = 4,   /* the sandbox's own command; only the launcher may say so */
-	PROTO_F_BUILTIN = 8 /* argv[0] names a function of coffer-init (cp-in, cp-out), not a program */
+	PROTO_F_TTY = 1,     /* give it a terminal of its own */
+	PROTO_F_STDIN = 2,   /* stdin will be sent; otherwise it is /dev/null */
+	PROTO_F_MAIN = 4,    /* the sandbox's own command; only the launcher may say so */
+	PROTO_F_BUILTIN = 8, /* argv[0] names a function of coffer-init (cp-in, cp-out), not a program */
+	PROTO_F_CAP = 16     /* client to launcher: count its output against the sandbox's output limit */
 };
 
 /* On the wire: five u32 in this order. */
@@ -66,15 +87,66 @@ struct proto_start {
 };
 
 enum proto_exit_kind {
-	PROTO_EXITED,	/* value: exit status */
-	PROTO_SIGNALED, /* value: signal */
-	PROTO_NOT_STARTED, /* value: errno; ENOENT and EACCES become 127 and 126 */
+	PROTO_EXITED,	   /* value: exit status */
+	PROTO_SIGNALED,	   /* value: signal */
+	PROTO_NOT_STARTED, /* value: errno */
+	PROTO_EXIT_KINDS
 };
 
-/* On the wire: two u32. */
+/* What could not be done, for PROTO_NOT_STARTED; PROTO_WHAT_CUT only with the other two kinds. */
+enum proto_what {
+	PROTO_WHAT_NONE,
+	PROTO_WHAT_EXEC,    /* the program: ENOENT and EACCES mean what a shell says with 127 and 126 */
+	PROTO_WHAT_INTERP,  /* the program is there, the interpreter that it names is not */
+	PROTO_WHAT_CWD,	    /* the working directory */
+	PROTO_WHAT_FORK,    /* a process: EAGAIN is the pids limit */
+	PROTO_WHAT_FDS,	    /* pipes: EMFILE is the limit of open files */
+	PROTO_WHAT_TTY,	    /* a terminal */
+	PROTO_WHAT_REQUEST, /* the request itself: E2BIG, EINVAL, ENOMEM */
+	PROTO_WHAT_CUT,	    /* launcher to client: the output limit was reached, the rest was thrown away */
+	PROTO_WHAT_COUNT
+};
+
+/* On the wire: three u32. */
 struct proto_exit {
 	unsigned kind;
 	unsigned value;
+	unsigned what;
 };
+
+/* What a shell would exit with: 127 not found, 126 found but not executable, 128+signal; 125 when it was not
+ * the program's fault that it did not start. */
+int proto_exit_code(const struct proto_exit *x);
+
+/* One line of what went wrong, for PROTO_NOT_STARTED: "cannot start a process: …". Not for coffer-init. */
+void proto_exit_text(const struct proto_exit *x, const char *command, const char *cwd, struct err *e);
+
+void proto_add_start(struct buf *out, uint32_t chan, const struct proto_start *s);
+int proto_get_start(const struct frame *f, struct proto_start *ret) MUST_CHECK;
+
+void proto_add_exit(struct buf *out, uint32_t chan, const struct proto_exit *x);
+/* -EPROTO for a kind, status, signal or reason that cannot be. */
+int proto_get_exit(const struct frame *f, struct proto_exit *ret) MUST_CHECK;
+
+void proto_add_u32(struct buf *out, uint8_t type, uint32_t chan, uint32_t v);
+int proto_get_u32(const struct frame *f, uint32_t *ret) MUST_CHECK;
+
+void proto_add_resize(struct buf *out, uint32_t chan, unsigned rows, unsigned cols);
+int proto_get_resize(const struct frame *f, unsigned *ret_rows, unsigned *ret_cols) MUST_CHECK;
+
+/* Data of any length as frames of at most FRAME_MAX_PAYLOAD. */
+void proto_add_data(struct buf *out, uint8_t type, uint32_t chan, const void *data, size_t len);
+
+/* A start body taken apart. The strings stay in the body; `vec` is one allocation for all pointers. */
+struct proto_body {
+	const char *cwd;
+	char **argv; /* NULL-terminated; argv[-1] is a free slot, for the interpreter of a script */
+	char **env;  /* NULL-terminated */
+	char **vec;
+};
+
+/* -EPROTO unless the body holds exactly the strings that `s` says, -E2BIG past PROTO_STRINGS_MAX, -ENOMEM. */
+int proto_body_split(char *body, size_t len, const struct proto_start *s, struct proto_body *ret) MUST_CHECK;
+void proto_body_release(struct proto_body *b);
 
 #endif

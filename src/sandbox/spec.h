@@ -7,6 +7,7 @@
 #define SANDBOX_SPEC_H
 
 #include "base/str.h"
+#include "sandbox/ids.h"
 #include "sandbox/limits.h"
 #include "sandbox/state.h"
 
@@ -20,15 +21,16 @@ const char *ws_mode_name(enum ws_mode m); /* "overlay", "ro", "rw", "ephemeral" 
 
 /* A file or directory of the host shown inside. */
 struct bind {
-	int fd;		/* O_PATH of the source, opened and checked by the caller */
-	char *dst;	/* absolute path inside, normalised */
+	int fd;	   /* O_PATH of the source, opened and checked by the caller */
+	char *src; /* its real path: opened again inside the new mount namespace and compared with fd */
+	char *dst; /* absolute path inside, normalised */
 	bool writable;
 	bool is_dir;
 };
 
 /* Something in the workspace that is hidden: an empty file or directory, or a redacted copy, is shown instead. */
 struct mask {
-	char *path;    /* relative to the workspace */
+	char *path; /* relative to the workspace */
 	bool is_dir;
 	char *content; /* NULL: empty */
 	size_t content_len;
@@ -36,20 +38,23 @@ struct mask {
 
 struct spec {
 	char id[RUN_ID_LEN + 1];
-	char *name;	     /* NULL: none */
+	char *name; /* NULL: none */
 	char *hostname;
 	struct strv argv;
 	struct strv env;
-	char *cwd;	     /* absolute, inside */
-	uid_t uid;	     /* inside */
+	char *cwd; /* absolute, inside */
+	uid_t uid; /* inside */
 	gid_t gid;
-	bool map_range;	     /* map the whole range of ids, not only this one */
+	struct ids ids; /* who that is outside */
 
 	enum ws_mode ws_mode;
-	char *ws_path;	     /* host path for messages; NULL when ephemeral */
-	int ws_fd;	     /* O_PATH directory; -1 when ephemeral */
-	int run_fd;	     /* the run's directory: upper/ and work/ are below it */
-	int home_fd;	     /* a named home, or -1 for an empty one */
+	char *ws_path;	/* host path for messages; NULL when ephemeral */
+	int ws_fd;	/* O_PATH directory; -1 when ephemeral */
+	int run_fd;	/* the run's directory */
+	char *run_path; /* its real path */
+	int layers_fd; /* what holds upper/ and work/: run_fd again, or a disk image's root (layers.h); -1: none */
+	int home_fd;	 /* a named home, or -1 for an empty one */
+	char *home_path; /* its real path; NULL: none */
 	struct bind *binds;
 	size_t n_binds;
 	struct mask *masks;
@@ -58,11 +63,12 @@ struct spec {
 	struct limits limits;
 	uint64_t caps;
 	bool nested;
-	bool tty;	     /* the main command gets a terminal */
+	bool tty; /* the main command gets a terminal */
 	bool detach;
 };
 
-#define SPEC_INIT ((struct spec){ .ws_fd = -1, .run_fd = -1, .home_fd = -1 })
+#define SPEC_INIT \
+	((struct spec){ .ws_fd = -1, .run_fd = -1, .layers_fd = -1, .home_fd = -1, .ids = { .lock_fd = -1 } })
 
 void spec_release(struct spec *s);
 

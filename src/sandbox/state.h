@@ -6,9 +6,12 @@
  *   runs/ID/          one run: upper/ work/ (workspace layers), meta.json, ctl.sock, output.log
  *   names/NAME        symlink to a run's ID
  *   homes/NAME/       named homes
+ *   last              the id of the last run, whether or not anything is left of it
  *
- * A run is alive while somebody holds an exclusive flock on its directory. A run directory that nobody holds
- * and that has no "end" in its meta.json was left by a crash: state_sweep() ends what is left of it.
+ * A run is alive while somebody holds an exclusive flock on its directory; the lock goes with the fd to
+ * children. A run directory that nobody holds and that has no "end" in its meta.json was left by a crash:
+ * state_run_stale() lists those, and whoever wants to end what is left of one first takes it with
+ * state_run_claim().
  */
 #ifndef SANDBOX_STATE_H
 #define SANDBOX_STATE_H
@@ -32,25 +35,44 @@ struct state {
 /* $COFFER_STATE, else /var/lib/cofferdam for the host's root, else $XDG_STATE_HOME/cofferdam or
  * ~/.local/state/cofferdam. Creates it 0700; refuses one that belongs to another or that others may write. */
 int state_open(struct state *st, struct err *e) MUST_CHECK;
+/* The path that state_open() would take, without making it; the caller frees it. NULL with a message when
+ * there is none. */
+char *state_place(struct err *e) MUST_CHECK;
 void state_release(struct state *st);
 
 /* True for uid 0 in the first user namespace: the host's real root. */
 bool state_is_host_root(void);
 
-/* Makes runs/ID with a fresh id, locked; returns its directory fd (which holds the lock). */
-int state_run_create(struct state *st, char ret_id[RUN_ID_LEN + 1], struct err *e) MUST_CHECK;
+/* A fresh id, for who must tell it to others before the run is made. */
+int state_new_id(char ret_id[RUN_ID_LEN + 1], struct err *e) MUST_CHECK;
+
+/* Makes runs/ID, locked, and remembers it as the last run; returns its directory fd (which holds the lock).
+ * An empty id is first filled with a fresh one. */
+int state_run_create(struct state *st, char id[RUN_ID_LEN + 1], struct err *e) MUST_CHECK;
+
+/* Takes a run that nobody holds: its directory fd, with the lock. -EBUSY when alive, -ENOENT when gone. */
+int state_run_claim(struct state *st, const char *id, struct err *e) MUST_CHECK;
+
+/* Ids of the runs that nobody holds and that were never finished, without those that are only being made. */
+int state_run_stale(struct state *st, struct strv *ret, struct err *e) MUST_CHECK;
+
+/* The id of the last run, also when nothing is left of it. -ENOENT when there never was one. */
+int state_last_id(struct state *st, char ret_id[RUN_ID_LEN + 1]) MUST_CHECK;
 
 /* Opens the directory of a run; *ret_alive tells whether somebody holds it. Returns the fd. */
 int state_run_open(struct state *st, const char *id, bool *ret_alive, struct err *e) MUST_CHECK;
 
-/* ID, a unique prefix of one (at least 2 digits), a name, or @last. Message names what is there when nothing fits. */
+/* A whole ID, a name, a unique prefix of an ID (at least 2 digits), or @last; in that order. -ENOENT with
+ * what is there when nothing fits (for @last: when that run left nothing behind), -ENOTUNIQ when a prefix
+ * fits several. */
 int state_resolve(struct state *st, const char *ref, char ret_id[RUN_ID_LEN + 1], struct err *e) MUST_CHECK;
 
 /* All run ids, newest first. */
 int state_run_list(struct state *st, struct strv *ret, struct err *e) MUST_CHECK;
 
-/* Binds a name to a run; -EEXIST when a run of that name is there. */
+/* Binds a name to a run; -EEXIST when a run of that name is there. A name whose run is gone is taken over. */
 int state_name_set(struct state *st, const char *name, const char *id, struct err *e) MUST_CHECK;
+/* Frees the name when it is bound to that run. */
 void state_name_clear(struct state *st, const char *name, const char *id);
 
 /* Directory fd of a named home, made when missing. */
@@ -59,21 +81,23 @@ int state_home_open(struct state *st, const char *name, struct err *e) MUST_CHEC
 /* What a run's meta.json says. Strings are owned; release with run_meta_release(). */
 struct run_meta {
 	char id[RUN_ID_LEN + 1];
-	char *name;	   /* NULL when it has none */
+	char *name; /* NULL when it has none */
 	char *engine;
-	char *command;	   /* one line for people */
-	char *workspace;   /* host directory, NULL when ephemeral */
-	char *ws_mode;	   /* "overlay", "ro", "rw", "ephemeral" */
-	uint64_t started;  /* CLOCK_REALTIME ns */
-	uint64_t ended;	   /* 0 while it runs or when it was never finished */
-	int exit_code;	   /* valid when ended */
-	char *cause;	   /* "exit", "signal", "oom", "pids", "timeout", "output", "disk", "stopped", … ; NULL */
-	int64_t launcher;  /* pid of the launcher */
-	int64_t guard;	   /* pid of the process that cleans up after it */
+	char *command;	  /* one line for people */
+	char *workspace;  /* host directory, NULL when ephemeral */
+	char *ws_mode;	  /* "overlay", "ro", "rw", "ephemeral" */
+	uint64_t started; /* CLOCK_REALTIME ns */
+	uint64_t ended;	  /* 0 while it runs or when it was never finished */
+	int exit_code;	  /* valid when ended */
+	char *cause; /* "exit", "signal", "oom", "pids", "timeout", "output", "disk", "stopped", … ; NULL */
+	int64_t launcher; /* pid of the launcher */
+	int64_t guard;	  /* pid of the process that cleans up after it */
 	bool detached;
-	uint64_t changes;  /* files changed in the workspace, valid when ended */
+	uint64_t changes; /* files changed in the workspace, valid when ended */
 };
+/* -ENOENT when there is none, -EBADMSG when it cannot be understood. */
 int run_meta_read(int run_fd, struct run_meta *ret, struct err *e) MUST_CHECK;
+/* Replaces meta.json at once: a reader sees the old one or the new one. A long command is cut. */
 int run_meta_write(int run_fd, const struct run_meta *m, struct err *e) MUST_CHECK;
 void run_meta_release(struct run_meta *m);
 

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The built-in engine, from outside: a child in new namespaces (ns_inside.c), its ids, its control group.
+ *
+ * When this returns success the child has exec'ed coffer-init, confined; when it fails there is no child left.
+ */
+#include "sandbox/engine.h"
+
+#include "base/fd.h"
+#include "ipc/fdpass.h"
+#include "sandbox/helper.h"
+#include "sandbox/ns_inside.h"
+#include "sys/mnt.h"
+#include "sys/ns.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+/* One tree of the host for a sandbox that root starts: its owners as they are, seen through the sandbox's ids. */
+static int idmapped_tree(int fd, int userns, const char *path, struct layers *l, struct err *e)
+{
+	autoclose int tree = mnt_tree(fd, "", true);
+	int r;
+
+	if (tree < 0)
+		return err_sys(e, tree, "cannot open %s for the sandbox", path);
+	r = mnt_idmap(tree, userns);
+	if (r == 0)
+		l->idmapped = true;
+	/* A file system without idmapped mounts shows its files as nobody's: less use, no less wall. */
+	else if (r != -EINVAL && r != -EOPNOTSUPP)
+		return err_sys(e, r, "cannot map the owners of %s", path);
+	return TAKE_FD(tree);
+}
+
+static int host_root_trees(const struct spec *s, int userns, int *fds, size_t *ret_n, struct layers *l,
+			   struct err *e)
+{
+	const struct {
+		bool want;
+		int fd;
+		const char *path;
+	} first[] = {
+		{ s->ws_fd >= 0, s->ws_fd, s->ws_path },
+		{ ns_needs_layers(s), s->layers_fd, s->run_path },
+		{ s->home_fd >= 0, s->home_fd, s->home_path },
+	};
+	size_t n = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(first) + s->n_binds; i++) {
+		bool is_bind = i >= ARRAY_SIZE(first);
+		const struct bind *b = is_bind ? &s->binds[i - ARRAY_SIZE(first)] : NULL;
+		int fd;
+
+		*ret_n = n;
+		if (!is_bind && !first[i].want)
+			continue;
+		fd = is_bind ? idmapped_tree(b->fd, userns, b->src, l, e)
+			     : idmapped_tree(first[i].fd, userns, first[i].path, l, e);
+		if (fd < 0)
+			return fd;
+		fds[n++] = fd;
+	}
+	*ret_n = n;
+	return 0;
+}
+
+static int send_mapped(const struct spec *s, int sync, pid_t pid, struct layers *l, struct err *e)
+{
+	char path[48], c = NS_SYNC_MAPPED;
+	int fds[NS_TREES_MAX];
+	autoclose int userns = -1;
+	size_t n = 0;
+	int r;
+
+	r = ids_write_maps(&s->ids, pid, e);
+	if (r < 0)
+		return r;
+	if (s->ids.host_root) {
+		snprintf(path, sizeof(path), "/proc/%d/ns/user", pid);
+		userns = open(path, O_RDONLY | O_CLOEXEC);
+		if (userns < 0)
+			return err_sys(e, -errno, "cannot open the sandbox's user namespace");
+		r = host_root_trees(s, userns, fds, &n, l, e);
+	}
+	if (r == 0)
+		r = fdpass_send(sync, &c, 1, fds, n);
+	for (size_t i = 0; i < n; i++)
+		fd_close(fds[i]);
+	return r < 0 && e->code == 0 ? err_sys(e, r, "cannot hand the sandbox its files") : r;
+}
+
+/* Waits for the child's exec, which closes the socket, and reads what it said before: one wake-up, not two. */
+static int wait_ready(int sync, struct layers *l, struct err *e)
+{
+	union {
+		struct err err;
+		struct ns_ready ready;
+	} msg;
+	struct pollfd p = { .fd = sync };
+	ssize_t n;
+
+	while (poll(&p, 1, -1) < 0) {
+		if (errno != EINTR)
+			return err_sys(e, -errno, "cannot wait for the sandbox");
+	}
+	for (;;) {
+		do {
+			n = recv(sync, &msg, sizeof(msg), 0);
+		} while (n < 0 && errno == EINTR);
+		if (n == 0)
+			return l->engine ? 0
+					 : err_set(e, -EPIPE, "the sandbox died while it was being built");
+		if (n == (ssize_t)sizeof(msg.ready) && !l->engine) {
+			l->landlock_abi = msg.ready.landlock_abi;
+			l->cgroupns = msg.ready.cgroupns;
+			l->timens = msg.ready.timens;
+			l->engine = "ns";
+			continue;
+		}
+		if (n == (ssize_t)sizeof(msg.err)) {
+			*e = msg.err;
+			return e->code < 0 ? e->code : -EIO;
+		}
+		return err_set(e, -EPROTO, "the sandbox died while it was being built");
+	}
+}
+
+static void fill_layers(const struct spec *s, struct layers *l)
+{
+	l->userns = l->pidns = l->mountns = l->netns = l->ipcns = l->utsns = true;
+	l->seccomp = l->no_new_privs = l->caps_dropped = true;
+	l->outside_uid = ids_outside_uid(&s->ids);
+	l->mapped_ids = s->ids.range ? IDS_BLOCK : 1;
+	l->rlimit_pids = "rlimit";
+	if (!l->landlock_abi)
+		l->landlock_off = s->nested ? "--nested needs mounts" : "the kernel has none";
+	if (!l->cgroupns)
+		l->cgroupns_off = "the kernel has none";
+	if (!l->timens)
+		l->timens_off = "the kernel has none";
+}
+
+/* The parent's part while the child builds. */
+static int attend(const struct spec *s, const struct engine_meanwhile *m, const struct engine_run *run,
+		  int sync, struct layers *l, struct err *e)
+{
+	int r = s->ids.range ? send_mapped(s, sync, run->pid, l, e) : 0;
+
+	if (r == 0)
+		r = m->run(m->ctx, run->pid, run->pidfd, e);
+	/* -EPIPE: the child failed first, and its reason is waiting for us. */
+	if (r < 0 && r != -EPIPE && r != -ESRCH)
+		return r;
+	return wait_ready(sync, l, e);
+}
+
+static int clone_error(int r, struct err *e)
+{
+	r = err_sys(e, r, "cannot make the sandbox's namespaces");
+	return err_hint(e, r, "`coffer doctor` tells what this host allows, and how to change it");
+}
+
+/* Forks the child; the parent keeps run->stream and *ret_sync. */
+static int ns_spawn(const struct spec *s, struct cgroup *cg, int init_fd, struct engine_run *run,
+		    int *ret_sync, struct err *e)
+{
+	int cgroup_fd = cgroup_clone_fd(cg);
+	int stream[2], sync[2];
+	pid_t pid;
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, stream) < 0)
+		return err_sys(e, -errno, "cannot make a socket pair");
+	run->stream = stream[0];
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sync) < 0) {
+		fd_close(stream[1]);
+		return err_sys(e, -errno, "cannot make a socket pair");
+	}
+	pid = ns_fork(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS,
+		      cgroup_fd, &run->pidfd);
+	if (pid == 0) {
+		struct ns_inside in = { s, sync[1], stream[1], init_fd, cg, cgroup_fd >= 0 };
+
+		fd_close(sync[0]);
+		fd_close(stream[0]);
+		ns_inside(&in);
+	}
+	fd_close(sync[1]);
+	fd_close(stream[1]);
+	*ret_sync = sync[0];
+	if (pid < 0)
+		return clone_error(pid, e);
+	run->pid = pid;
+	return 0;
+}
+
+static int ns_start(const struct spec *s, struct cgroup *cg, const struct engine_meanwhile *m,
+		    struct engine_run *ret, struct err *e)
+{
+	autoclose int init_fd = helper_open("coffer-init", e), sync = -1;
+	struct engine_run run = ENGINE_RUN_INIT;
+	int r;
+
+	if (init_fd < 0)
+		return init_fd;
+	if (ns_tree_count(s) > NS_TREES_MAX)
+		return err_set(e, -E2BIG, "too many -v options: at most %d", NS_TREES_MAX - 3);
+	r = ns_spawn(s, cg, init_fd, &run, &sync, e);
+	if (r == 0)
+		r = attend(s, m, &run, sync, &run.layers, e);
+	if (r == 0)
+		r = fd_set_nonblock(run.stream, true);
+	if (r < 0) {
+		fd_close(run.stream);
+		if (run.pid > 0) {
+			kill(run.pid, SIGKILL);
+			while (waitpid(run.pid, NULL, 0) < 0 && errno == EINTR)
+				;
+		}
+		fd_close(run.pidfd);
+		return r;
+	}
+	fill_layers(s, &run.layers);
+	*ret = run;
+	return 0;
+}
+
+const struct engine engine_ns = { .name = "ns", .start = ns_start };

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where a run's layers are: upper/ and work/ in the run's directory, or in a file system of their own in a disk image
+ * there (disk.img), which keeps a limit on bytes and files exactly.
+ */
+#ifndef SANDBOX_LAYERS_H
+#define SANDBOX_LAYERS_H
+
+#include "base/err.h"
+
+#include <stdint.h>
+
+#define LAYERS_IMAGE "disk.img"
+
+/* The directory that holds upper/ and work/, of a run that is there already. */
+int layers_open(int run_fd, struct err *e) MUST_CHECK;
+
+/* Makes an image for them and opens it. The caller must be the host's root. */
+int layers_make_image(int run_fd, uint64_t bytes, uint64_t inodes, struct err *e) MUST_CHECK;
+
+/* The upper layer for reading. -ENOENT when the run has none. */
+int layers_open_upper(int run_fd, struct err *e) MUST_CHECK;
+
+#endif

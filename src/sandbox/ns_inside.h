@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The first process of an ns sandbox, from its birth in new namespaces to the exec of coffer-init.
+ *
+ * Two user namespaces, one in the other. The outer owns the network, mount, pid, ipc and uts namespaces; the
+ * process builds there, with capabilities that count nowhere else. The inner owns nothing, and the command lives
+ * in it: even all capabilities there give no mount, no raw socket, no route.
+ *
+ * Invariants
+ *  N1  Before exec: no capability but those granted, no_new_privs, seccomp and Landlock in force, the command's
+ *      ids, no descriptor but the stream (3) and /dev/null (0-2), an empty environment.
+ *  N2  Whatever fails is reported over the sync socket and ends the process; exec closes that socket, and only
+ *      end of file there means success.
+ *  N3  The process dies with the launcher (parent-death signal), and notices a launcher that died before that was
+ *      set (end of file on the sync socket).
+ */
+#ifndef SANDBOX_NS_INSIDE_H
+#define SANDBOX_NS_INSIDE_H
+
+#include "sandbox/engine.h"
+#include "sandbox/spec.h"
+
+/* What the launcher says over the sync socket where a range of ids is mapped: they are; host root: with the idmapped
+ * trees as descriptors. */
+#define NS_SYNC_MAPPED 'M'
+
+/* What the process says: this, once, when it is about to exec; or a struct err. */
+struct ns_ready {
+	int landlock_abi;
+	bool cgroupns;
+	bool timens;
+};
+
+struct ns_inside {
+	const struct spec *spec;
+	int sync;		 /* SOCK_SEQPACKET to the launcher */
+	int stream;		 /* becomes fd 3 of coffer-init */
+	int init_fd;		 /* coffer-init on the host, O_PATH */
+	const struct cgroup *cg; /* to be joined before anything else */
+	bool cloned;		 /* born in its v2 part already */
+};
+
+_Noreturn void ns_inside(const struct ns_inside *in);
+
+/* Trees of the workspace, the run's directory, the home and the binds, in this order, at most this many. */
+#define NS_TREES_MAX 48
+size_t ns_tree_count(const struct spec *s);
+
+/* Whether the run's directory (upper and work layers) is needed inside. */
+static inline bool ns_needs_layers(const struct spec *s)
+{
+	return s->ws_mode == WS_OVERLAY || s->ws_mode == WS_EPHEMERAL;
+}
+
+#endif

@@ -1,0 +1,570 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Order matters, and is this: everything read-only of the host first, while the new root is an ordinary
+ * directory tree on a fresh tmpfs; then one call makes all of that read-only at once; then what is writable or a
+ * device goes on top. Every mount costs some 20 microseconds, half of them when it goes, and is on the way of every
+ * start, so there are no more than needed.
+ */
+#include "sandbox/rootfs.h"
+
+#include "base/fd.h"
+#include "sys/mnt.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/*
+ * Where the new root is put together, hidden only in the sandbox's own mount namespace: a tmpfs with the new root
+ * as a mount below it. The tmpfs itself holds what is writable outside the workspace, and what is needed for a
+ * moment; with the old root it goes out of sight in one call.
+ */
+#define STAGE "/tmp"
+#define STAGE_ROOT STAGE "/new"
+
+#define ROOT_BYTES (4ULL << 20)
+#define ROOT_INODES 4096
+
+const char *rootfs_user(uid_t uid)
+{
+	return uid == 0 ? "root" : "agent";
+}
+
+const char *rootfs_home(uid_t uid)
+{
+	return uid == 0 ? "/root" : "/home/agent";
+}
+
+/* Directories of a usual root, by mode. */
+static const struct {
+	const char *path;
+	mode_t mode;
+} root_dirs[] = {
+	{ "usr", 0755 },       { "etc", 0755 },	     { "etc/ssl", 0755 }, { "dev", 0755 },
+	{ "dev/pts", 0755 },   { "dev/shm", 01777 }, { "proc", 0555 },	  { "sys", 0555 },
+	{ "tmp", 01777 },      { "run", 0755 },	     { "home", 0755 },	  { "root", 0700 },
+	{ "var", 0755 },       { "var/tmp", 0755 },  { "opt", 0755 },	  { "mnt", 0755 },
+	{ "workspace", 0755 },
+};
+
+/* Beside /usr on a merged system these are links; on an old one, directories. */
+static const char *const usr_links[] = { "bin", "sbin", "lib", "lib32", "lib64", "libx32" };
+
+/*
+ * What programs need of the host's /etc, and nothing more: no accounts, no keys, no machine id, no resolver, no
+ * configuration that may carry a token. Directories and files are shown read-only; links are copied as links.
+ */
+static const char *const etc_entries[] = {
+	"ld.so.cache",	 /* where the shared libraries are */
+	"alternatives",	 /* which of several programs answers to a name */
+	"ssl/certs",	 /* whom TLS trusts (Debian, Ubuntu) */
+	"pki/tls/certs", /* the same on Fedora */
+	"pki/ca-trust/extracted",
+	"localtime",	   /* the time zone */
+	"services",	   /* names of ports */
+	"fonts",	   /* browsers draw text */
+	"java-17-openjdk", /* Java cannot start without its own */
+	"java-21-openjdk",
+};
+
+static int fail(struct err *e, int code, const char *what)
+{
+	return err_sys(e, code, "cannot build the sandbox's file system (%s)", what);
+}
+
+/* Makes the directories above path, which is relative to the current directory and ours alone. */
+static int make_parents(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	char parent[PATH_MAX];
+
+	if (!slash || slash == path || (slash - path == 3 && str_starts(path, "etc/")))
+		return 0;
+	if (slash - path >= (ptrdiff_t)sizeof(parent))
+		return -ENAMETOOLONG;
+	memcpy(parent, path, (size_t)(slash - path));
+	parent[slash - path] = '\0';
+	return fd_mkdir_p(AT_FDCWD, parent, 0755);
+}
+
+static int make_empty_file(const char *path)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0444);
+
+	if (fd < 0)
+		return errno == EEXIST ? 0 : -errno;
+	fd_close(fd);
+	return 0;
+}
+
+/* Shows one entry of the host at the same place: a link as a link, a file or directory as a bind mount. */
+static int show_host_entry(const char *host, const char *dst)
+{
+	char link[PATH_MAX];
+	struct stat st;
+	ssize_t n;
+	int r;
+
+	if (lstat(host, &st) < 0)
+		return errno == ENOENT || errno == EACCES ? 0 : -errno;
+	r = make_parents(dst);
+	if (r < 0)
+		return r;
+	if (S_ISLNK(st.st_mode)) {
+		n = readlink(host, link, sizeof(link) - 1);
+		if (n < 0)
+			return -errno;
+		link[n] = '\0';
+		return symlink(link, dst) < 0 && errno != EEXIST ? -errno : 0;
+	}
+	if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
+		return 0;
+	if (S_ISDIR(st.st_mode) && mkdir(dst, 0755) < 0 && errno != EEXIST)
+		return -errno;
+	r = S_ISREG(st.st_mode) ? make_empty_file(dst) : 0;
+	return r < 0 ? r : mnt_bind(host, dst);
+}
+
+static int write_text(const char *path, const char *text)
+{
+	autoclose int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0444);
+
+	return fd < 0 ? -errno : fd_write_all(fd, text, strlen(text));
+}
+
+/* The few files that are made up: the host's own would tell about the host. */
+static int write_etc(const struct spec *s)
+{
+	autobuf struct buf b = BUF_INIT;
+	int r;
+
+	buf_addf(&b, "root:x:0:0:root:/root:/bin/sh\n");
+	if (s->uid != 0)
+		buf_addf(&b, "agent:x:%u:%u:agent:/home/agent:/bin/sh\n", s->uid, s->gid);
+	buf_addf(&b, "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n");
+	r = buf_error(&b) ? -ENOMEM : write_text("etc/passwd", buf_cstr(&b));
+	if (r < 0)
+		return r;
+	buf_clear(&b);
+	buf_addf(&b, "root:x:0:\n");
+	if (s->gid != 0)
+		buf_addf(&b, "agent:x:%u:\n", s->gid);
+	buf_addf(&b, "nogroup:x:65534:\n");
+	r = buf_error(&b) ? -ENOMEM : write_text("etc/group", buf_cstr(&b));
+	if (r < 0)
+		return r;
+	buf_clear(&b);
+	buf_addf(&b, "127.0.0.1 localhost %s\n::1 localhost\n", s->hostname);
+	r = buf_error(&b) ? -ENOMEM : write_text("etc/hosts", buf_cstr(&b));
+	if (r < 0)
+		return r;
+	r = write_text("etc/hostname", s->hostname);
+	if (r < 0)
+		return r;
+	return write_text("etc/nsswitch.conf",
+			  "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\n"
+			  "services: files\nprotocols: files\n");
+}
+
+static int build_host_view(const struct spec *s, struct err *e)
+{
+	char host[PATH_MAX], dst[PATH_MAX];
+	int r;
+
+	for (size_t i = 0; i < ARRAY_SIZE(root_dirs); i++) {
+		if (mkdir(root_dirs[i].path, root_dirs[i].mode) < 0)
+			return fail(e, -errno, root_dirs[i].path);
+	}
+	r = mount("/usr", "usr", NULL, MS_BIND | MS_REC, NULL) < 0 ? -errno : 0;
+	if (r < 0)
+		return fail(e, r, "/usr");
+	for (size_t i = 0; i < ARRAY_SIZE(usr_links); i++) {
+		snprintf(host, sizeof(host), "/%s", usr_links[i]);
+		r = show_host_entry(host, usr_links[i]);
+		if (r < 0)
+			return fail(e, r, host);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(etc_entries); i++) {
+		snprintf(host, sizeof(host), "/etc/%s", etc_entries[i]);
+		snprintf(dst, sizeof(dst), "etc/%s", etc_entries[i]);
+		r = show_host_entry(host, dst);
+		if (r < 0)
+			return fail(e, r, host);
+	}
+	r = write_etc(s);
+	if (r < 0)
+		return fail(e, r, "/etc");
+	if (symlink("/proc/mounts", "etc/mtab") < 0)
+		return fail(e, -errno, "/etc/mtab");
+	if (s->uid != 0 && mkdir("home/agent", 0700) < 0)
+		return fail(e, -errno, "home");
+	return 0;
+}
+
+static const char *const dev_nodes[] = { "null", "zero", "full", "random", "urandom", "tty" };
+
+/* The places for device nodes, to be filled once the root is read-only: a bind of a device must not be nodev. */
+static int prepare_dev(struct err *e)
+{
+	static const char *const links[][2] = {
+		{ "/proc/self/fd", "dev/fd" },	     { "/proc/self/fd/0", "dev/stdin" },
+		{ "/proc/self/fd/1", "dev/stdout" }, { "/proc/self/fd/2", "dev/stderr" },
+		{ "pts/ptmx", "dev/ptmx" },
+	};
+	char dst[32];
+	int r;
+
+	for (size_t i = 0; i < ARRAY_SIZE(dev_nodes); i++) {
+		snprintf(dst, sizeof(dst), "dev/%s", dev_nodes[i]);
+		r = make_empty_file(dst);
+		if (r < 0)
+			return fail(e, r, dst);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(links); i++) {
+		if (symlink(links[i][0], links[i][1]) < 0)
+			return fail(e, -errno, links[i][1]);
+	}
+	return 0;
+}
+
+static int build_dev(const struct spec *s, struct err *e)
+{
+	char src[32];
+	int r;
+
+	for (size_t i = 0; i < ARRAY_SIZE(dev_nodes); i++) {
+		snprintf(src, sizeof(src), "/dev/%s", dev_nodes[i]);
+		r = mnt_bind(src, src + 1);
+		if (r < 0)
+			return fail(e, r, src);
+	}
+	if (mount("devpts", "dev/pts", "devpts", MS_NOSUID | MS_NOEXEC,
+		  "newinstance,ptmxmode=0666,mode=0620,max=64") < 0)
+		return fail(e, -errno, "/dev/pts");
+	r = mnt_tmpfs("dev/shm", s->limits.l[LIMIT_SHM].value, 65536, 01777);
+	return r < 0 ? fail(e, r, "/dev/shm") : 0;
+}
+
+/*
+ * /proc: what belongs to the sandbox's own namespaces and would be writable is read-only, what anybody may read and
+ * tells about the host is empty. The rest is for root alone, and nobody inside is ever the host's root.
+ */
+static int build_proc(struct err *e)
+{
+	static const char *const read_only[] = { "proc/sys", "proc/sysrq-trigger" };
+	static const char *const empty_files[] = {
+		"proc/kcore",	"proc/keys",	  "proc/key-users", "proc/kallsyms",	"proc/interrupts",
+		"proc/modules", "proc/config.gz", "proc/cmdline",   "proc/sched_debug",
+	};
+	static const char *const empty_dirs[] = { "proc/acpi", "proc/scsi", "proc/asound", "proc/driver" };
+	int r;
+
+	if (mount("proc", "proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0) {
+		r = fail(e, -errno, "/proc");
+		return err_hint(e, r,
+				"inside another container, its masked /proc must be lifted for this (docker: "
+				"--security-opt systempaths=unconfined)");
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(read_only); i++) {
+		r = mnt_bind(read_only[i], read_only[i]);
+		if (r == 0)
+			r = mnt_set(AT_FDCWD, read_only[i], MNT_RO | MOUNT_ATTR_NOEXEC, false);
+		if (r < 0 && r != -ENOENT)
+			return fail(e, r, read_only[i]);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(empty_files); i++) {
+		r = mnt_bind("/dev/null", empty_files[i]);
+		if (r < 0 && r != -ENOENT)
+			return fail(e, r, empty_files[i]);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(empty_dirs); i++) {
+		if (access(empty_dirs[i], F_OK) < 0)
+			continue;
+		r = mnt_bind("sys", empty_dirs[i]);
+		if (r < 0)
+			return fail(e, r, empty_dirs[i]);
+	}
+	return 0;
+}
+
+/* The parts of the stage. */
+static int open_scratch(const struct spec *s, struct err *e)
+{
+	static const struct {
+		const char *path;
+		mode_t mode;
+	} dirs[] = { { STAGE "/tmp", 01777 }, { STAGE "/run", 0755 },	{ STAGE "/vartmp", 01777 },
+		     { STAGE "/home", 0700 }, { STAGE "/lower", 0700 }, { STAGE "/layers", 0700 },
+		     { STAGE_ROOT, 0755 } };
+	int r = mnt_tmpfs(STAGE, s->limits.l[LIMIT_TMP].value, 1 << 20, 0755);
+
+	if (r < 0)
+		return fail(e, r, "/tmp");
+	for (size_t i = 0; i < ARRAY_SIZE(dirs); i++) {
+		if (mkdir(dirs[i].path, dirs[i].mode) < 0)
+			return fail(e, -errno, dirs[i].path);
+		/* Already so where only one id is mapped. */
+		if (s->ids.range && chown(dirs[i].path, s->uid, s->gid) < 0)
+			return fail(e, -errno, dirs[i].path);
+	}
+	return 0;
+}
+
+static int build_scratch(const struct spec *s, int home_tree, struct err *e)
+{
+	static const char *const parts[][2] = { { "../tmp", "tmp" },
+						{ "../run", "run" },
+						{ "../vartmp", "var/tmp" } };
+	const char *home = rootfs_home(s->uid) + 1;
+	int r;
+
+	for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
+		r = mnt_bind(parts[i][0], parts[i][1]);
+		if (r < 0)
+			return fail(e, r, parts[i][1]);
+	}
+	if (home_tree >= 0) {
+		r = mnt_set(home_tree, "", MNT_RW, true);
+		if (r == 0)
+			r = mnt_attach(home_tree, AT_FDCWD, home);
+	} else {
+		r = mnt_bind("../home", home);
+	}
+	return r < 0 ? fail(e, r, home) : 0;
+}
+
+/*
+ * volatile: without it the end of every run would write out all that is dirty on the host's file system. A layer is
+ * mounted once, so what the option asks for (never to mount it again after a crash) holds anyway.
+ */
+static int mount_overlay(struct trees *t)
+{
+	int r = mnt_attach(t->ws, AT_FDCWD, "../lower");
+
+	if (r == 0)
+		r = mnt_attach(t->run, AT_FDCWD, "../layers");
+	if (r < 0)
+		return r;
+	if (mount("overlay", "workspace", "overlay", MS_NOSUID | MS_NODEV,
+		  "lowerdir=../lower,upperdir=../layers/upper,workdir=../layers/work,userxattr,volatile") < 0)
+		return -errno;
+	return 0;
+}
+
+static int mount_ephemeral(struct trees *t)
+{
+	autoclose int upper = -1;
+	int r = mnt_set(t->run, "", MNT_RW, true);
+
+	if (r == 0)
+		r = mnt_attach(t->run, AT_FDCWD, "../layers");
+	if (r < 0)
+		return r;
+	upper = mnt_tree(AT_FDCWD, "../layers/upper", false);
+	return upper < 0 ? upper : mnt_attach(upper, AT_FDCWD, "workspace");
+}
+
+static int build_workspace(const struct spec *s, struct trees *t, struct err *e)
+{
+	int r;
+
+	switch (s->ws_mode) {
+	case WS_OVERLAY:
+		r = mount_overlay(t);
+		if (r < 0) {
+			r = err_sys(e, r, "cannot lay a layer over the workspace %s", s->ws_path);
+			return err_hint(
+				e, r,
+				"-C DIR:ro shows it read-only, -C DIR:rw binds it through, or COFFER_STATE "
+				"names a place on another file system for the layers");
+		}
+		return 0;
+	case WS_EPHEMERAL:
+		r = mount_ephemeral(t);
+		return r < 0 ? fail(e, r, "/workspace") : 0;
+	case WS_RO:
+	case WS_RW:
+		r = mnt_set(t->ws, "", s->ws_mode == WS_RO ? MNT_RO : MNT_RW, true);
+		if (r == 0)
+			r = mnt_attach(t->ws, AT_FDCWD, "workspace");
+		return r < 0 ? fail(e, r, s->ws_path) : 0;
+	default:
+		BUG("unknown workspace mode");
+	}
+}
+
+/* What is shown instead: an empty or redacted file, or the empty /sys. */
+static int mask_source(const struct mask *m, size_t i, char *path, size_t cap)
+{
+	autoclose int fd = -1;
+
+	if (m->is_dir) {
+		snprintf(path, cap, "sys");
+		return 0;
+	}
+	snprintf(path, cap, "../mask-%zu", i);
+	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
+	if (fd < 0)
+		return -errno;
+	return m->content ? fd_write_all(fd, m->content, m->content_len) : 0;
+}
+
+static int mount_mask(int ws_fd, const struct mask *m, size_t i)
+{
+	char src[64];
+	autoclose int target = mnt_target(ws_fd, m->path);
+	autoclose int tree = -1;
+	int r;
+
+	/* Gone since it was found: nothing to hide. */
+	if (target < 0)
+		return target == -ENOENT || target == -ENOTDIR ? 0 : target;
+	r = mask_source(m, i, src, sizeof(src));
+	if (r < 0)
+		return r;
+	tree = mnt_tree(AT_FDCWD, src, false);
+	if (tree < 0)
+		return tree;
+	r = mnt_set(tree, "", MNT_RO | MOUNT_ATTR_NOEXEC, false);
+	if (r == 0)
+		r = mnt_attach(tree, target, "");
+	/* Not before: a tree whose root has no name left cannot be put in place. */
+	if (r == 0 && !m->is_dir && unlink(src) < 0)
+		return -errno;
+	return r;
+}
+
+static int build_masks(const struct spec *s, struct err *e)
+{
+	autoclose int ws = s->n_masks ? open("workspace", O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
+	int r;
+
+	for (size_t i = 0; i < s->n_masks; i++) {
+		r = mount_mask(ws, &s->masks[i], i);
+		if (r < 0)
+			return err_sys(e, r, "cannot hide %s of the workspace", s->masks[i].path);
+	}
+	return 0;
+}
+
+enum place {
+	PLACE_ROOT,    /* on the root's own tmpfs */
+	PLACE_SCRATCH, /* on the tmpfs that is fresh in each run */
+	PLACE_SHARED, /* where a sandbox may have written before; there nothing is made: it would stay behind */
+};
+
+static bool is_below(const char *path, const char *dir)
+{
+	return str_starts(path, dir) && path[strlen(dir)] == '/';
+}
+
+static enum place bind_place(const struct spec *s, const char *dst)
+{
+	if (is_below(dst, ROOTFS_WORKSPACE))
+		return PLACE_SHARED;
+	if (is_below(dst, rootfs_home(s->uid)))
+		return s->home_fd >= 0 ? PLACE_SHARED : PLACE_SCRATCH;
+	if (is_below(dst, "/tmp") || is_below(dst, "/run") || is_below(dst, "/var/tmp"))
+		return PLACE_SCRATCH;
+	return PLACE_ROOT;
+}
+
+/* Makes what a bind needs to stand on, in a tree that nobody but us has written to. */
+static int make_bind_places(const struct spec *s, enum place where, struct err *e)
+{
+	for (size_t i = 0; i < s->n_binds; i++) {
+		const char *dst = s->binds[i].dst + 1;
+		int r;
+
+		if (bind_place(s, s->binds[i].dst) != where || access(dst, F_OK) == 0)
+			continue;
+		r = make_parents(dst);
+		if (r == 0 && s->binds[i].is_dir)
+			r = mkdir(dst, 0755) < 0 ? -errno : 0;
+		else if (r == 0)
+			r = make_empty_file(dst);
+		if (r < 0)
+			return err_sys(e, r, "cannot make a place for %s inside", s->binds[i].dst);
+	}
+	return 0;
+}
+
+static int build_binds(const struct spec *s, struct trees *t, struct err *e)
+{
+	autoclose int root = s->n_binds ? open(".", O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
+
+	for (size_t i = 0; i < s->n_binds; i++) {
+		const struct bind *b = &s->binds[i];
+		autoclose int target = mnt_target(root, b->dst);
+		int r = target < 0 ? target : 0;
+
+		if (r == 0)
+			r = mnt_set(t->binds[i], "", b->writable ? MNT_RW : MNT_RO, true);
+		if (r == 0)
+			r = mnt_attach(t->binds[i], target, "");
+		if (r < 0) {
+			r = err_sys(e, r, "cannot show %s at %s", b->src, b->dst);
+			return r != -ENOENT
+				       ? r
+				       : err_hint(
+						 e, r,
+						 "make %s in the workspace first, or name a place outside it",
+						 b->dst);
+		}
+	}
+	return 0;
+}
+
+/* An empty root on a tmpfs of its own, and the process standing in it. */
+static int open_stage(const struct spec *s, struct err *e)
+{
+	int r;
+
+	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+		return fail(e, -errno, "private mounts");
+	r = open_scratch(s, e);
+	if (r < 0)
+		return r;
+	r = mnt_tmpfs(STAGE_ROOT, ROOT_BYTES, ROOT_INODES, 0755);
+	if (r < 0)
+		return fail(e, r, "a new root");
+	return chdir(STAGE_ROOT) < 0 ? fail(e, -errno, "a new root") : 0;
+}
+
+int rootfs_build(const struct spec *s, struct trees *t, struct err *e)
+{
+	int r;
+
+	umask(0);
+	r = open_stage(s, e);
+	if (r == 0)
+		r = build_host_view(s, e);
+	if (r == 0)
+		r = prepare_dev(e);
+	if (r == 0)
+		r = make_bind_places(s, PLACE_ROOT, e);
+	if (r < 0)
+		return r;
+	r = mnt_set(AT_FDCWD, ".", MNT_RO, true);
+	if (r < 0)
+		return fail(e, r, "a read-only root");
+	r = build_workspace(s, t, e);
+	if (r == 0)
+		r = build_masks(s, e);
+	if (r == 0)
+		r = build_scratch(s, t->home, e);
+	if (r == 0)
+		r = build_dev(s, e);
+	if (r == 0)
+		r = build_proc(e);
+	if (r == 0)
+		r = make_bind_places(s, PLACE_SCRATCH, e);
+	if (r == 0)
+		r = build_binds(s, t, e);
+	if (r < 0)
+		return r;
+	umask(022);
+	return mnt_pivot_here(e);
+}

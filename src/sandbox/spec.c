@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandbox/spec.h"
+
+#include "base/cleanup.h"
+
+#include <assert.h>
+
+const char *ws_mode_name(enum ws_mode m)
+{
+	static const char *const names[] = { "overlay", "ro", "rw", "ephemeral" };
+
+	static_assert(ARRAY_SIZE(names) == WS_MODE_COUNT, "a name for each mode");
+	return names[m];
+}
+
+void spec_release(struct spec *s)
+{
+	for (size_t i = 0; i < s->n_binds; i++) {
+		fd_close(s->binds[i].fd);
+		free(s->binds[i].src);
+		free(s->binds[i].dst);
+	}
+	for (size_t i = 0; i < s->n_masks; i++) {
+		free(s->masks[i].path);
+		free(s->masks[i].content);
+	}
+	free(s->binds);
+	free(s->masks);
+	free(s->name);
+	free(s->hostname);
+	free(s->cwd);
+	free(s->ws_path);
+	free(s->run_path);
+	free(s->home_path);
+	strv_release(&s->argv);
+	strv_release(&s->env);
+	ids_release(&s->ids);
+	fd_close(s->ws_fd);
+	fd_close(s->run_fd);
+	fd_close(s->layers_fd);
+	fd_close(s->home_fd);
+	*s = SPEC_INIT;
+}
