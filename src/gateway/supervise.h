@@ -10,36 +10,39 @@
 
 #include "base/err.h"
 #include "sandbox/engine.h"
+#include "sandbox/proto.h"
 #include "sandbox/spec.h"
 
 #include <stdint.h>
 
 enum run_cause {
-	CAUSE_EXIT,	/* the command exited by itself; code is its status (as the sandbox claims) */
-	CAUSE_SIGNAL,	/* the command died of a signal */
-	CAUSE_OOM,	/* the kernel killed it for the memory limit */
-	CAUSE_PIDS,	/* it failed after the pids limit refused forks */
+	CAUSE_EXIT,   /* the command exited by itself; code is its status (as the sandbox claims) */
+	CAUSE_SIGNAL, /* the command died of a signal */
+	CAUSE_OOM,    /* it failed after the kernel killed for the memory limit */
+	CAUSE_PIDS,   /* it failed after the pids limit refused forks */
 	CAUSE_TIMEOUT,
-	CAUSE_OUTPUT,	/* not an end by itself: only when we killed it for it */
+	CAUSE_OUTPUT, /* not an end by itself: only when we killed it for it */
 	CAUSE_DISK,
-	CAUSE_STOPPED,	/* coffer stop, or SIGTERM/SIGHUP/SIGINT to coffer */
-	CAUSE_CALLER,	/* the coffer process that started it is gone */
-	CAUSE_NOT_STARTED, /* the command could not be started; code 126 or 127 */
-	CAUSE_BROKEN,	/* init broke the protocol or died */
+	CAUSE_STOPPED, /* coffer stop, or SIGTERM/SIGHUP/SIGINT to coffer */
+	CAUSE_CALLER,  /* the coffer process that started it is gone */
+	CAUSE_NOT_STARTED, /* the command could not be started; code 125, 126 or 127: see claim, proto_exit_text() */
+	CAUSE_BROKEN, /* init broke the protocol or died */
 	CAUSE_COUNT
 };
 const char *run_cause_name(enum run_cause c); /* "exit", "signal", "oom", … */
 
 struct run_end {
 	enum run_cause cause;
-	int exit_code;	     /* what coffer exits with: 0-255 */
-	int start_errno;     /* for CAUSE_NOT_STARTED */
-	int signal;	     /* for CAUSE_SIGNAL */
+	int exit_code;	 /* what coffer exits with: 0-255 */
+	int start_errno; /* for CAUSE_NOT_STARTED */
+	int signal;	 /* for CAUSE_SIGNAL */
 	uint64_t wall_ns;
 	uint64_t output_bytes;
-	bool output_cut;     /* the output limit was reached: the rest was thrown away */
-	bool pids_hit;	     /* forks were refused at least once */
-	char broken[160];    /* for CAUSE_BROKEN: what it did */
+	bool output_cut;  /* the output limit was reached: the rest was thrown away */
+	int output_error; /* negative errno: the caller's stdout or stderr failed, the rest was thrown away */
+	bool pids_hit;	  /* forks were refused at least once; looked at only when the command failed */
+	struct proto_exit claim; /* what init said about the main command; kind PROTO_EXIT_KINDS: nothing */
+	char broken[160];	 /* for CAUSE_BROKEN: what it did */
 };
 
 struct supervise_io {
@@ -49,6 +52,12 @@ struct supervise_io {
 	int alive_fd;	  /* end of file here means that the process which started us is gone; -1: none */
 	int listen_fd;	  /* control socket, or -1 */
 	int usage_fd;	  /* the workspace's upper layer, for the disk limit; -1: not watched */
+	/*
+	 * Something for the audit log: exec.start, exec.end, stop.request. `fields` are JSON members. A failure
+	 * means that it was not written: an exec is then refused, and anything else ends the sandbox. May be NULL.
+	 */
+	int (*event)(void *ctx, const char *type, const struct buf *fields);
+	void *ctx;
 };
 
 /* Runs until the sandbox's main command has ended and pid 1 is reaped. Only internal failures are errors. */

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gateway/confine.h"
+
+#include "sys/caps.h"
+#include "sys/landlock.h"
+
+#include <errno.h>
+#include <linux/capability.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+
+#define CAP_BIT(c) (1ULL << (c))
+
+int confine_launcher(const struct run *r, struct err *e)
+{
+	struct landlock_rule rules[4 + CGROUP_CTL_COUNT] = {
+		{ r->st->path, LANDLOCK_WRITE },
+		{ "/dev/null", LANDLOCK_WRITE },
+	};
+	uint64_t keep = 0, have = 0;
+	char layers[32];
+	size_t n = 2;
+	int abi = landlock_abi(), ret;
+
+	if (r->spec->ws_path)
+		rules[n++] = (struct landlock_rule){ r->spec->ws_path, LANDLOCK_READ_EXEC };
+	if (r->spec->layers_fd >= 0) {
+		/* A disk image is mounted nowhere, so no path leads to it but this. */
+		snprintf(layers, sizeof(layers), "/proc/self/fd/%d", r->spec->layers_fd);
+		rules[n++] = (struct landlock_rule){ layers, LANDLOCK_WRITE };
+	}
+	for (int c = 0; c < CGROUP_CTL_COUNT; c++) {
+		if (r->cgroup_host.usable[c])
+			rules[n++] = (struct landlock_rule){ r->cgroup_host.parent[c], LANDLOCK_WRITE };
+	}
+	if (prctl(PR_SET_DUMPABLE, 0) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		return err_sys(e, -errno, "cannot confine the launcher");
+	if (r->spec->ids.host_root)
+		keep = CAP_BIT(CAP_KILL) | CAP_BIT(CAP_DAC_OVERRIDE) | CAP_BIT(CAP_FOWNER);
+	/* An ordinary user has none, and no_new_privs keeps it so. */
+	ret = caps_effective(&have, e);
+	if (ret == 0 && have)
+		ret = caps_drop_all_but(keep, e);
+	if (ret < 0)
+		return ret;
+	/* Without the scopes of later versions: the sandbox, which we must be able to kill, is not our child in that sense. */
+	ret = landlock_apply_abi(abi < 5 ? abi : 5, rules, n, e);
+	return ret < 0 ? ret : 0;
+}

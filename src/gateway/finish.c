@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The end of a run, by whoever is left to see it: launcher, guard, or a later coffer that sweeps. */
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/json.h"
+#include "gateway/run.h"
+#include "sandbox/layers.h"
+#include "workspace/workspace.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#define COUNT_CAP 1000000
+
+/* Everything inside is dead when this returns 0. */
+static int kill_all(struct run *r, struct err *e)
+{
+	int ret;
+
+	if (r->er.pidfd >= 0 && syscall(SYS_pidfd_send_signal, r->er.pidfd, SIGKILL, NULL, 0) < 0 &&
+	    errno != ESRCH && errno != EPERM)
+		return err_sys(e, -errno, "cannot kill what is left of the sandbox");
+	ret = cgroup_kill(&r->cg, e);
+	if (ret < 0)
+		return ret;
+	cgroup_read_totals(&r->cg, &r->stat);
+	return cgroup_destroy(&r->cg, e);
+}
+
+/* What became of the workspace; an ephemeral one is gone afterwards. */
+static int settle_workspace(struct run *r, struct err *e)
+{
+	struct spec *s = r->spec;
+	autoclose int upper = -1;
+	int ret;
+
+	if (s->ws_mode != WS_OVERLAY && s->ws_mode != WS_EPHEMERAL)
+		return 0;
+	if (s->layers_fd < 0) {
+		s->layers_fd = layers_open(s->run_fd, e);
+		if (s->layers_fd < 0)
+			return s->layers_fd;
+	}
+	if (s->ws_mode == WS_EPHEMERAL) {
+		ret = workspace_wipe(s->layers_fd, "upper", &r->wiped, e);
+		return ret == -ENOENT ? 0 : ret;
+	}
+	upper = openat(s->layers_fd, "upper", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	if (upper < 0)
+		return errno == ENOENT ? 0 : err_sys(e, -errno, "cannot open the run's layer");
+	return s->ws_fd < 0 ? 0 : workspace_count_changes(upper, s->ws_fd, COUNT_CAP, &r->changes, e);
+}
+
+static int log_end(struct run *r, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT;
+	struct json j = JSON_INIT(&b);
+
+	json_str(&j, "cause", run_cause_name(r->end.cause));
+	json_i64(&j, "exit", r->end.exit_code);
+	json_u64(&j, "wall_us", r->end.wall_ns / 1000);
+	if (r->stat.has_cpu)
+		json_u64(&j, "cpu_us", r->stat.cpu_usec);
+	if (r->stat.has_memory)
+		json_u64(&j, "memory_peak", r->stat.memory_peak);
+	json_u64(&j, "output", r->end.output_bytes);
+	json_u64(&j, "changes", r->changes);
+	if (r->spec->ws_mode == WS_EPHEMERAL) {
+		json_u64(&j, "wiped", r->wiped);
+		json_bool(&j, "wipe_verified", true);
+	}
+	if (r->end.cause == CAUSE_BROKEN)
+		json_str(&j, "broken", r->end.broken);
+	return buf_error(&b) ? err_set(e, -ENOMEM, "out of memory")
+			     : audit_append(r->audit, "run.end", r->spec->id, &b, e);
+}
+
+int run_write_meta(const struct run *r, struct err *e)
+{
+	const struct spec *s = r->spec;
+	autobuf struct buf cmd = BUF_INIT;
+	struct run_meta m = {
+		.name = s->name,
+		.engine = (char *)r->engine->name,
+		.workspace = s->ws_path,
+		.ws_mode = (char *)ws_mode_name(s->ws_mode),
+		.started = r->started,
+		.ended = r->ended,
+		.exit_code = r->end.exit_code,
+		.cause = r->ended ? (char *)run_cause_name(r->end.cause) : NULL,
+		.launcher = r->launcher,
+		.guard = r->guard,
+		.detached = s->detach,
+		.changes = r->changes,
+	};
+
+	memcpy(m.id, s->id, sizeof(m.id));
+	for (size_t i = 0; i < s->argv.n && cmd.len < 1024; i++)
+		buf_addf(&cmd, "%s%s", i ? " " : "", s->argv.v[i]);
+	m.command = (char *)buf_cstr(&cmd);
+	return run_meta_write(s->run_fd, &m, e);
+}
+
+/* A run that left nothing has no directory; one that did keeps its end in meta.json. */
+static int settle_directory(struct run *r, struct err *e)
+{
+	struct spec *s = r->spec;
+	int ret;
+
+	r->kept = r->changes > 0 || (s->detach && r->end.cause != CAUSE_NOT_STARTED);
+	if (!r->kept) {
+		if (s->name)
+			state_name_clear(r->st, s->name, s->id);
+		return fd_rm_rf(r->st->runs_fd, s->id, e);
+	}
+	if (unlinkat(s->run_fd, "ctl.sock", 0) < 0 && errno != ENOENT)
+		return err_sys(e, -errno, "cannot remove the control socket");
+	ret = s->layers_fd < 0 ? 0 : fd_rm_rf(s->layers_fd, "work", e);
+	r->ended = clock_nsec(CLOCK_REALTIME);
+	return ret < 0 ? ret : run_write_meta(r, e);
+}
+
+int run_finish(struct run *r, struct err *e)
+{
+	int ret;
+
+	/* Who took over knows the group only by its name. */
+	if (!r->cg.host) {
+		ret = cgroup_host_probe(&r->cgroup_host, e);
+		if (ret == 0)
+			ret = cgroup_reopen(&r->cg, &r->cgroup_host, r->spec->id, e);
+		if (ret < 0)
+			return ret;
+	}
+	ret = kill_all(r, e);
+	if (ret == 0)
+		ret = settle_workspace(r, e);
+	if (ret == 0)
+		ret = log_end(r, e);
+	return ret == 0 ? settle_directory(r, e) : ret;
+}
+
+/* What a run's meta.json still tells, enough to finish it. Without one there is nothing worth keeping. */
+static int recall(struct run *r, struct err *e)
+{
+	CLEANUP(run_meta_release) struct run_meta m = { 0 };
+	struct spec *s = r->spec;
+
+	s->ws_mode = WS_RO;
+	if (run_meta_read(s->run_fd, &m, NULL) < 0)
+		return 0;
+	if (m.command && strv_add(&s->argv, m.command) < 0)
+		return err_set(e, -ENOMEM, "out of memory");
+	s->name = TAKE_PTR(m.name);
+	s->detach = m.detached;
+	s->ws_path = TAKE_PTR(m.workspace);
+	r->started = m.started;
+	for (int k = 0; k < WS_MODE_COUNT; k++) {
+		if (m.ws_mode && str_eq(m.ws_mode, ws_mode_name((enum ws_mode)k)))
+			s->ws_mode = (enum ws_mode)k;
+	}
+	if (s->ws_path)
+		s->ws_fd = open(s->ws_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return 0;
+}
+
+static int sweep_one(struct state *st, struct audit *a, const char *id, struct err *e)
+{
+	CLEANUP(spec_release) struct spec s = SPEC_INIT;
+	struct run r = {
+		.st = st,
+		.audit = a,
+		.spec = &s,
+		.engine = &engine_ns,
+		.cg = CGROUP_INIT,
+		.er = ENGINE_RUN_INIT,
+		.end = { .cause = CAUSE_CALLER, .exit_code = 137 },
+	};
+	int ret;
+
+	s.run_fd = state_run_claim(st, id, e);
+	if (s.run_fd < 0)
+		return s.run_fd == -EBUSY || s.run_fd == -ENOENT ? 0 : s.run_fd;
+	memcpy(s.id, id, sizeof(s.id));
+	ret = recall(&r, e);
+	return ret < 0 ? ret : run_finish(&r, e);
+}
+
+int run_sweep(struct state *st, struct audit *a, struct err *e)
+{
+	autostrv struct strv ids = STRV_INIT;
+	int r = state_run_stale(st, &ids, e);
+
+	for (size_t i = 0; r == 0 && i < ids.n; i++)
+		r = sweep_one(st, a, ids.v[i], e);
+	return r < 0 ? r : (int)ids.n;
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gateway/guard.h"
+
+#include "base/fd.h"
+#include "ipc/fdpass.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#define IDLE_MS 500
+
+/* Nobody may hold the caller's terminal or pipes open through us, nor reach us from it. */
+static void let_go_of_caller(void)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	setsid();
+	for (int fd = 0; fd < 3; fd++) {
+		if (null < 0 || dup2(null, fd) < 0)
+			close(fd);
+	}
+	fd_close(null);
+	for (int sig = 1; sig < 32; sig++)
+		signal(sig, SIG_IGN);
+	signal(SIGCHLD, SIG_DFL);
+	prctl(PR_SET_NAME, "coffer-guard");
+	prctl(PR_SET_DUMPABLE, 0);
+}
+
+static void finish_for_launcher(struct run *r)
+{
+	struct err e = ERR_INIT;
+	int fd = state_run_claim(r->st, r->spec->id, &e);
+
+	/* Never made, or somebody else has swept it already. */
+	if (fd < 0)
+		return;
+	fd_close(r->spec->run_fd);
+	r->spec->run_fd = fd;
+	r->end = (struct run_end){ .cause = CAUSE_CALLER, .exit_code = 137 };
+	/* There is nobody left to tell; what stays is found by the next sweep. */
+	if (run_finish(r, &e) < 0)
+		_exit(1);
+}
+
+/* A run that lasts leaves us idle: time to end what other runs left, should both of their processes have died. */
+static void sweep_if_idle(struct run *r, int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	struct err e = ERR_INIT;
+
+	if (poll(&p, 1, IDLE_MS) == 0 && run_sweep(r->st, r->audit, &e) < 0)
+		return;
+}
+
+/* The launcher sends the sandbox once it exists; after that, or without it, only its end can come. */
+_Noreturn static void guard_main(struct run *r, int fd)
+{
+	char c;
+
+	let_go_of_caller();
+	if (fdpass_recv(fd, &r->er.pid, sizeof(r->er.pid), &r->er.pidfd, 1) == 0) {
+		sweep_if_idle(r, fd);
+		while (read(fd, &c, 1) < 0 && errno == EINTR)
+			;
+	}
+	finish_for_launcher(r);
+	_exit(0);
+}
+
+int guard_start(struct guard *g, struct run *r, struct err *e)
+{
+	int sv[2];
+	pid_t pid;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv) < 0)
+		return err_sys(e, -errno, "cannot make a socket pair");
+	pid = fork();
+	if (pid < 0) {
+		fd_close(sv[0]);
+		fd_close(sv[1]);
+		return err_sys(e, -errno, "cannot start the guard process");
+	}
+	if (pid == 0) {
+		fd_close(sv[0]);
+		guard_main(r, sv[1]);
+	}
+	fd_close(sv[1]);
+	*g = (struct guard){ .pid = pid, .fd = sv[0] };
+	return 0;
+}
+
+int guard_tell(struct guard *g, pid_t pid, int pidfd, struct err *e)
+{
+	int r = fdpass_send(g->fd, &pid, sizeof(pid), &pidfd, 1);
+
+	/* A guard that was killed is no reason to end a run that is being finished properly. */
+	return r == 0 || r == -EPIPE ? 0 : err_sys(e, r, "cannot tell the guard process");
+}
+
+void guard_stop(struct guard *g)
+{
+	if (g->pid < 0)
+		return;
+	kill(g->pid, SIGKILL);
+	while (waitpid(g->pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	fd_close(g->fd);
+	*g = GUARD_INIT;
+}

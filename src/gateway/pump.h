@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The caller's stdin, stdout, stderr and terminal, joined to one channel of a connection: used by the launcher for
+ * the main command and by `coffer exec` for its own. Speaks the caller's half of P3 in sandbox/proto.h.
+ *
+ * Nothing of the caller's is handed inside. Input is read only as far as the other side has granted. Output is
+ * taken only as far as we granted, and granted again as the caller takes it, so a slow reader slows the command.
+ */
+#ifndef GATEWAY_PUMP_H
+#define GATEWAY_PUMP_H
+
+#include "gateway/sink.h"
+#include "ipc/conn.h"
+#include "sandbox/proto.h"
+
+struct pump_opts {
+	int in, out, err; /* -1: none */
+	int tty;	  /* the caller's terminal when the command has one too, else -1 */
+	int log_fd;	  /* both outputs go here instead, -1: no */
+	uint64_t limit;	  /* bytes of output to what is not a terminal; UINT64_MAX: none */
+	void (*kick)(
+		void *ctx); /* frames were added to the connection, or something failed or became empty */
+	void *ctx;
+};
+
+struct pump {
+	struct loop *loop;
+	struct conn *conn;
+	uint32_t chan;
+	void (*kick)(void *ctx);
+	void *ctx;
+
+	struct sink out, err;
+	bool tty; /* the command has a terminal */
+	int tty_fd;
+	bool mark_cut; /* a log says itself where it was cut */
+	uint64_t limit, printed;
+	bool cut;
+	uint32_t room; /* output that may still come before the next grant */
+	uint32_t owed; /* output taken since the last grant */
+
+	struct watch in;
+	bool in_is_pipe;
+	bool in_on;	    /* stdin is sent at all */
+	bool in_done;	    /* the end was sent, or nobody wants more */
+	uint32_t in_credit; /* input that may still be sent */
+};
+
+/* Is there anything to read on fd? Not for -1, closed ones and /dev/null. */
+bool pump_has_input(int fd);
+
+/* Prepares; the terminal becomes raw when there is one. */
+int pump_open(struct pump *s, struct loop *l, struct conn *c, uint32_t chan, const struct pump_opts *o,
+	      struct err *e) MUST_CHECK;
+/* Begins to read stdin. Only for a command started with PROTO_F_STDIN. */
+void pump_read_input(struct pump *s);
+/* The connection has taken what was queued: there may be room for more input. */
+void pump_continue(struct pump *s);
+
+/* A frame of this channel: output, input credit or the end of input. -EPROTO when it is not legal. */
+int pump_frame(struct pump *s, const struct frame *f) MUST_CHECK;
+
+void pump_resized(struct pump *s); /* SIGWINCH */
+void pump_suspend(struct pump *s); /* SIGTSTP from outside while the terminal is raw */
+
+/* No more output will come. */
+void pump_finish(struct pump *s);
+static inline bool pump_is_flushed(const struct pump *s)
+{
+	return sink_is_empty(&s->out) && sink_is_empty(&s->err);
+}
+/* Restores the terminal. */
+void pump_release(struct pump *s);
+
+#endif

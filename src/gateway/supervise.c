@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gateway/supervise.h"
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "gateway/supervise_int.h"
+#include "gateway/tty.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+
+/* Nothing is left to wait for: pid 1 is reaped, and the caller has all of the output. */
+void sv_maybe_stop(struct sv *sv)
+{
+	if (sv->reaped && pump_is_flushed(&sv->pump))
+		loop_stop(&sv->loop);
+}
+
+static int arm_init(struct sv *sv)
+{
+	if (sv->gone || sv->w_init.fd < 0)
+		return 0;
+	return loop_watch(&sv->loop, &sv->w_init, EPOLLIN | (conn_pending(&sv->init) ? EPOLLOUT : 0));
+}
+
+/* A failure to write is seen again, with what init still had to say, when its stream is read to the end. */
+void sv_flush_init(struct sv *sv)
+{
+	if (sv->gone)
+		return;
+	if (conn_flush(&sv->init) < 0) {
+		buf_release(&sv->init.out);
+		sv->init.out_off = 0;
+	}
+	if (arm_init(sv) < 0)
+		sv_broken(sv, "its stream cannot be watched");
+}
+
+int sv_event(struct sv *sv, const char *type, const struct buf *fields)
+{
+	int r = sv->io->event ? sv->io->event(sv->io->ctx, type, fields) : 0;
+
+	if (r < 0 && !sv->error) {
+		sv->error = err_set(sv->err, r, "the audit log cannot be written, so the sandbox was ended");
+		sv_kill(sv, CAUSE_BROKEN);
+	}
+	return r;
+}
+
+static void init_is_gone(struct sv *sv)
+{
+	sv->gone = true;
+	loop_unwatch(&sv->loop, &sv->w_init);
+}
+
+/* Reads what is there. 1: there may be more, 0: not now, negative: nothing more is to be read. */
+static int read_init(struct sv *sv)
+{
+	struct frame f;
+	int filled = conn_fill(&sv->init), n;
+
+	while ((n = conn_next(&sv->init, &f)) > 0) {
+		if (sv_init_frame(sv, &f) < 0)
+			return -EPROTO;
+		if (sv->ended)
+			return -EPIPE;
+	}
+	if (n < 0)
+		sv_broken(sv, "it sends what is no message");
+	return n < 0 ? n : filled;
+}
+
+static void on_init(struct watch *w, uint32_t events)
+{
+	struct sv *sv = w->ctx;
+
+	if (events & (EPOLLIN | EPOLLHUP | EPOLLERR) && read_init(sv) < 0) {
+		/* When it died of the memory limit, that is found out at the end. */
+		sv_broken(sv, "it ended before its command did");
+		init_is_gone(sv);
+		return;
+	}
+	sv_flush_init(sv);
+}
+
+/* pid 1 has ended. What it wrote before is still in the stream. */
+static void on_pid(struct watch *w, uint32_t events)
+{
+	struct sv *sv = w->ctx;
+	siginfo_t si;
+
+	(void)events;
+	if (waitid(P_PIDFD, (id_t)w->fd, &si, WEXITED | WNOHANG) < 0 && errno != ECHILD)
+		return;
+	loop_unwatch(&sv->loop, w);
+	sv->reaped = true;
+	while (!sv->gone && read_init(sv) > 0)
+		;
+	init_is_gone(sv);
+	if (!sv->ended) {
+		sv_broken(sv, "it ended before its command did");
+		pump_finish(&sv->pump);
+	}
+	sv->killed = true;
+	/* One that we ended does not wait for ever for a reader that does not read. */
+	if (sv->cause != CAUSE_COUNT)
+		loop_timer(&sv->loop, &sv->t_kill, clock_nsec(CLOCK_MONOTONIC) + 2 * NSEC_PER_SEC);
+	sv_maybe_stop(sv);
+}
+
+static void on_alive(struct watch *w, uint32_t events)
+{
+	struct sv *sv = w->ctx;
+	char c;
+
+	(void)events;
+	if (read(w->fd, &c, 1) > 0)
+		return;
+	loop_unwatch(&sv->loop, w);
+	sv_kill(sv, CAUSE_CALLER);
+}
+
+/* The stdio layer has frames for init, or the caller's side has changed. */
+static void on_pump(void *ctx)
+{
+	struct sv *sv = ctx;
+
+	if (sv->pump.out.error == -EPIPE && !sv->ended && !sv->killed) {
+		/* What a process that writes on would meet: SIGPIPE. */
+		sv->end->claim = (struct proto_exit){ PROTO_SIGNALED, SIGPIPE, 0 };
+		sv->ended = true;
+		pump_finish(&sv->pump);
+		sv_kill(sv, CAUSE_COUNT);
+	}
+	sv_flush_init(sv);
+	sv_maybe_stop(sv);
+}
+
+/* Frames for the main command go out at once, without waiting for a greeting: one round trip less. */
+static int start_main(struct sv *sv)
+{
+	const struct spec *s = sv->spec;
+	autobuf struct buf body = BUF_INIT;
+	struct proto_start st = { .flags = PROTO_F_MAIN };
+	struct chan *ch = sv_chan_new(sv, NULL, 0);
+
+	if (!ch)
+		return err_set(sv->err, -ENOMEM, "out of memory");
+	if (s->tty)
+		st.flags |= PROTO_F_TTY;
+	if (pump_has_input(sv->io->in))
+		st.flags |= PROTO_F_STDIN;
+	tty_size(s->tty ? sv->io->tty : -1, &st.rows, &st.cols);
+	st.argc = (unsigned)s->argv.n;
+	st.envc = (unsigned)s->env.n;
+	buf_add(&body, s->cwd ? s->cwd : "/", strlen(s->cwd ? s->cwd : "/") + 1);
+	for (size_t i = 0; i < s->argv.n; i++)
+		buf_add(&body, s->argv.v[i], strlen(s->argv.v[i]) + 1);
+	for (size_t i = 0; i < s->env.n; i++)
+		buf_add(&body, s->env.v[i], strlen(s->env.v[i]) + 1);
+	if (buf_error(&body))
+		return err_set(sv->err, -ENOMEM, "out of memory");
+	if (body.len > PROTO_START_MAX || s->argv.n + s->env.n > PROTO_STRINGS_MAX)
+		return err_set(sv->err, -E2BIG, "the command's arguments and environment are too long");
+	ch->is_main = true;
+	ch->id = sv->last_chan = SV_MAIN_CHAN;
+	ch->state = CHAN_STARTING;
+	ch->flags = st.flags;
+	proto_add_data(&sv->init.out, PROTO_START_DATA, ch->id, body.data, body.len);
+	proto_add_start(&sv->init.out, ch->id, &st);
+	sv_flush_init(sv);
+	if (st.flags & PROTO_F_STDIN)
+		pump_read_input(&sv->pump);
+	return buf_error(&sv->init.out);
+}
+
+static int open_pump(struct sv *sv)
+{
+	const struct pump_opts o = {
+		.in = sv->io->in,
+		.out = sv->io->out,
+		.err = sv->io->err,
+		.tty = sv->spec->tty ? sv->io->tty : -1,
+		.log_fd = sv->io->log_fd,
+		.limit = sv->spec->limits.l[LIMIT_OUTPUT].value,
+		.kick = on_pump,
+		.ctx = sv,
+	};
+
+	return pump_open(&sv->pump, &sv->loop, &sv->init, SV_MAIN_CHAN, &o, sv->err);
+}
+
+static int watch_all(struct sv *sv)
+{
+	int r;
+
+	sv->w_init = (struct watch){ .fd = sv->run->stream, .fn = on_init, .ctx = sv };
+	sv->w_pid = (struct watch){ .fd = sv->run->pidfd, .fn = on_pid, .ctx = sv };
+	sv->w_alive = (struct watch){ .fd = sv->io->alive_fd, .fn = on_alive, .ctx = sv };
+	conn_init(&sv->init, sv->run->stream);
+	r = loop_watch(&sv->loop, &sv->w_pid, EPOLLIN);
+	if (r == 0 && sv->w_alive.fd >= 0)
+		r = loop_watch(&sv->loop, &sv->w_alive, EPOLLIN);
+	if (r < 0)
+		return err_sys(sv->err, r, "cannot watch the sandbox");
+	sv_listen(sv);
+	return 0;
+}
+
+static int set_up(struct sv *sv)
+{
+	int r = loop_open(&sv->loop, sv->err);
+
+	if (r == 0)
+		r = watch_all(sv);
+	if (r == 0)
+		r = open_pump(sv);
+	if (r == 0)
+		r = sv_take_signals(sv, sv->err);
+	if (r < 0)
+		return r;
+	sv_start_timeout(sv);
+	sv_disk_start(sv);
+	return start_main(sv);
+}
+
+static int run_loop(struct sv *sv)
+{
+	int r = 0;
+
+	while (r == 0 && !sv->loop.stopped) {
+		r = loop_round(&sv->loop, sv->err);
+		if (sv->paused && conn_pending(&sv->init) < SV_INIT_HIGH / 2)
+			sv_clients_resume(sv);
+		pump_continue(&sv->pump);
+	}
+	return r;
+}
+
+static void take_down(struct sv *sv)
+{
+	struct chan *ch, *next;
+
+	sv->gone = true;
+	for (ch = sv->chans; ch; ch = next) {
+		const struct proto_exit x = { PROTO_SIGNALED, SIGKILL, 0 };
+
+		next = ch->next;
+		/* Whatever still ran went with pid 1. */
+		if (!ch->is_main && ch->state != CHAN_BODY)
+			sv_exec_ended(ch, &x);
+	}
+	while (sv->clients)
+		sv_client_drop(sv->clients);
+	while (sv->chans)
+		sv_chan_free(sv->chans);
+	pump_release(&sv->pump);
+	conn_release(&sv->init);
+	loop_close(&sv->loop);
+}
+
+/* Whatever went wrong, pid 1 is dead and reaped when supervise() returns. */
+static void reap(struct sv *sv)
+{
+	siginfo_t si;
+
+	if (sv->reaped || sv->run->pidfd < 0)
+		return;
+	sv_kill(sv, CAUSE_COUNT);
+	while (waitid(P_PIDFD, (id_t)sv->run->pidfd, &si, WEXITED) < 0 && errno == EINTR)
+		;
+}
+
+int supervise(const struct spec *s, struct cgroup *cg, struct engine_run *run, const struct supervise_io *io,
+	      struct run_end *ret, struct err *e)
+{
+	struct sigaction ignore = { .sa_handler = SIG_IGN }, old;
+	struct sv sv = { .spec = s, .cg = cg, .run = run, .io = io, .end = ret, .err = e };
+	int r;
+
+	*ret = (struct run_end){ .claim.kind = PROTO_EXIT_KINDS };
+	sv.cause = CAUSE_COUNT;
+	sv.loop = LOOP_INIT;
+	sv.init = CONN_INIT;
+	sv.started = clock_nsec(CLOCK_MONOTONIC);
+	/* A reader that went away is told by write(), not by death. */
+	sigaction(SIGPIPE, &ignore, &old);
+	r = set_up(&sv);
+	if (r == 0)
+		r = run_loop(&sv);
+	reap(&sv);
+	if (r == 0)
+		sv_settle(&sv);
+	take_down(&sv);
+	sigaction(SIGPIPE, &old, NULL);
+	return r < 0 ? r : sv.error;
+}

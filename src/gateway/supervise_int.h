@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of supervise() share.
+ *
+ *   supervise.c         setting up, the loop, and taking it all down
+ *   supervise_init.c    frames from init: hostile
+ *   supervise_client.c  the control socket and its clients
+ *   supervise_exec.c    starting a client's command, and its end
+ *   supervise_end.c     signals, time, and how it came to an end
+ *   supervise_disk.c    the disk limit
+ */
+#ifndef GATEWAY_SUPERVISE_INT_H
+#define GATEWAY_SUPERVISE_INT_H
+
+#include "gateway/pump.h"
+#include "gateway/supervise.h"
+#include "ipc/conn.h"
+#include "ipc/loop.h"
+
+#include <sys/types.h>
+
+#define SV_CLIENTS 64		  /* connected at once */
+#define SV_CLIENT_CHANNELS 64	  /* commands of one client */
+#define SV_INIT_HIGH (1u << 20)	  /* clients are not read while init has this much to take */
+#define SV_CLIENT_HIGH (1u << 20) /* nor one that has this much to take itself */
+#define SV_PINGS 16
+#define SV_MAIN_CHAN 1
+
+enum chan_state {
+	CHAN_BODY,     /* the client is still sending what to start; init knows nothing of it */
+	CHAN_STARTING, /* sent to init, no answer yet */
+	CHAN_RUNNING
+};
+
+struct client;
+struct sv;
+
+/* One command. The main one has no client; one whose client has gone has none either, and is being hung up on. */
+struct chan {
+	struct chan *next;
+	struct sv *sv;
+	uint32_t id; /* towards init; 0 in CHAN_BODY */
+	struct client *client;
+	uint32_t client_id; /* what the client calls it */
+	enum chan_state state;
+	unsigned flags;
+	bool is_main;
+	struct buf body;
+	uint32_t out_room; /* output that init may still send (P3) */
+	uint32_t out_owed; /* output thrown away, to be granted again */
+	uint32_t in_room;  /* input that the client may still send */
+	bool in_eof, in_closed;
+	uint64_t output; /* bytes towards the client, against the output limit */
+	bool cut;
+	uint64_t started;  /* CLOCK_MONOTONIC ns */
+	struct timer kill; /* hung up on: SIGKILL when it does not go */
+};
+
+struct client {
+	struct client *next;
+	struct sv *sv;
+	struct watch w;
+	struct conn conn;
+	pid_t pid; /* of the process that connected, for the log */
+	uid_t uid;
+	uint32_t last_chan;
+	unsigned n_chan;
+	bool closing; /* a last word is on its way out; nothing more is read */
+};
+
+struct ping {
+	struct client *client; /* NULL when it has gone */
+	uint8_t data[PROTO_PING_MAX];
+	uint32_t len;
+};
+
+struct disk_watch {
+	struct timer t;
+	uint64_t limit, inodes;
+	uint64_t block;	    /* bytes */
+	uint64_t floor;	    /* of free bytes on the host */
+	uint64_t last_free; /* blocks, at the last look */
+	uint64_t last_nodes;
+	uint64_t walk_free; /* blocks free, at the last walk */
+	uint64_t walk_nodes;
+	uint64_t walk_used; /* bytes used, then */
+	uint64_t walk_used_nodes;
+	uint64_t walked_at, not_before; /* CLOCK_MONOTONIC ns */
+	uint64_t wait;
+};
+
+struct sv {
+	const struct spec *spec;
+	struct cgroup *cg;
+	struct engine_run *run;
+	const struct supervise_io *io;
+	struct run_end *end;
+
+	struct loop loop;
+	struct conn init;
+	struct watch w_init, w_pid, w_alive, w_listen;
+	struct pump pump;
+	struct timer t_timeout, t_kill;
+	struct disk_watch disk;
+
+	bool hello;
+	struct chan *chans;
+	unsigned n_chan;
+	uint32_t last_chan;
+	size_t bodies;		    /* bytes of all start bodies that are not complete */
+	struct ping ping[SV_PINGS]; /* in the order they were sent to init */
+	unsigned n_ping;
+	struct client *clients;
+	unsigned n_client;
+	bool paused; /* clients are not read: init is slow */
+
+	uint64_t started; /* CLOCK_MONOTONIC ns */
+	bool ended;	  /* PROTO_EXIT of the main command has come */
+	bool killed;	  /* pid 1 was sent SIGKILL */
+	bool reaped;
+	bool gone;	      /* init's stream has ended or is not listened to any more */
+	enum run_cause cause; /* CAUSE_COUNT: nothing of ours ended it */
+	int stop_signal;      /* what we passed on or asked for that may be why it ended */
+	uint64_t stop_at;     /* CLOCK_MONOTONIC ns, of the last one */
+	uint64_t last_int;    /* CLOCK_MONOTONIC ns of the last SIGINT */
+	int error;	      /* negative errno: an internal failure, told by *err */
+	struct err *err;
+};
+
+/* supervise.c */
+void sv_flush_init(struct sv *sv);
+void sv_maybe_stop(struct sv *sv);
+/* An event for the audit log that must not be missing: a failure ends the sandbox. */
+int sv_event(struct sv *sv, const char *type, const struct buf *fields) MUST_CHECK;
+
+/* supervise_init.c */
+struct chan *sv_find_chan(struct sv *sv, uint32_t id);
+/* Handles one frame from init; -EPROTO ends the sandbox, and sv->end->broken says what it did. */
+int sv_init_frame(struct sv *sv, const struct frame *f) MUST_CHECK;
+
+/* supervise_client.c */
+void sv_listen(struct sv *sv);
+int sv_client_add(struct sv *sv, int fd, pid_t pid, uid_t uid) MUST_CHECK;
+int sv_client_frame(struct sv *sv, struct client *c, const struct frame *f) MUST_CHECK;
+void sv_client_flush(struct client *c);
+void sv_client_drop(struct client *c);
+void sv_clients_resume(struct sv *sv);
+
+/* supervise_exec.c */
+int sv_exec_body(struct client *c, const struct frame *f) MUST_CHECK;
+int sv_exec_start(struct client *c, const struct frame *f) MUST_CHECK;
+int sv_exec_output(struct chan *ch, const struct frame *f) MUST_CHECK;
+void sv_exec_ended(struct chan *ch, const struct proto_exit *x);
+void sv_exec_hang_up(struct chan *ch);
+struct chan *sv_chan_new(struct sv *sv, struct client *c, uint32_t client_id);
+void sv_chan_free(struct chan *ch);
+/* Refuses a client's request with a text for a person; the connection ends. Returns 0. */
+int sv_refuse(struct client *c, const char *text);
+
+/* supervise_end.c */
+int sv_take_signals(struct sv *sv, struct err *e) MUST_CHECK;
+void sv_signal_main(struct sv *sv, int sig);
+void sv_kill(struct sv *sv, enum run_cause cause);
+void sv_stop(struct sv *sv, int sig, uint64_t grace_ns);
+void sv_broken(struct sv *sv, const char *fmt, ...) PRINTF_LIKE(2, 3);
+void sv_start_timeout(struct sv *sv);
+void sv_settle(struct sv *sv); /* fills in *sv->end once all is over */
+
+/* supervise_disk.c */
+void sv_disk_start(struct sv *sv);
+
+#endif
