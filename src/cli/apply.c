@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * coffer apply: brings a run's changes to the original directory. What goes out, and what goes out only by a yes of the
+ * user's, is in the audit log before the first file is touched.
+ */
+#include "base/json.h"
+#include "base/str.h"
+#include "cli/changed.h"
+#include "cli/say.h"
+#include "cli/verb.h"
+#include "workspace/path.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+enum { OPT_DRY_RUN = 1, OPT_ALLOW, OPT_ALLOW_SPECIAL, OPT_FORCE, OPT_YES };
+
+static const struct opt apply_opts[] = {
+	{ "dry-run", 'n', NULL, "only say what would go out and what would not", OPT_DRY_RUN },
+	{ "allow", 0, "PATH", "yes to what the host may run or obey, or what may hold credentials",
+	  OPT_ALLOW },
+	{ "allow-special", 0, "PATH", "yes to setuid, devices, pipes, foreign owners, links outside",
+	  OPT_ALLOW_SPECIAL },
+	{ "force", 0, "PATH", "take the run's side where the original changed too", OPT_FORCE },
+	{ "yes", 'y', NULL, "do not ask on a terminal", OPT_YES },
+};
+
+enum { EXIT_REFUSED = 1 };
+
+struct job {
+	struct changed run;
+	struct audit *audit;
+	struct apply_opts o;
+	const char *ref;
+	bool yes;
+};
+
+/* --- the log --------------------------------------------------------------------------------------------------- */
+
+#define LOGGED_PATHS 200
+#define LOGGED_BYTES (64 << 10)
+
+static void log_strv(struct json *j, const char *key, const struct strv *l)
+{
+	size_t start = j->out->len;
+
+	if (!l->n)
+		return;
+	json_arr(j, key);
+	for (size_t i = 0; i < l->n && i < LOGGED_PATHS && j->out->len - start < LOGGED_BYTES; i++)
+		json_str(j, NULL, l->v[i]);
+	json_end_arr(j);
+}
+
+/* Paths that go out, flagged or not; as many as a line of the log can hold. */
+static void log_paths(struct json *j, const char *key, const struct apply_plan *plan, bool flagged)
+{
+	size_t start = j->out->len, n = 0;
+
+	json_arr(j, key);
+	for (size_t i = 0; i < plan->all->n; i++) {
+		const struct change *c = &plan->all->v[i];
+
+		if (!plan->go[i] || (c->flags != 0) != flagged)
+			continue;
+		if (++n > LOGGED_PATHS || j->out->len - start > LOGGED_BYTES)
+			break;
+		json_strn(j, NULL, c->path, strnlen(c->path, 4096));
+	}
+	json_end_arr(j);
+}
+
+static int log_apply(struct job *job, const struct apply_plan *plan, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT;
+	struct json j = JSON_INIT(&b);
+
+	json_str(&j, "workspace", job->run.meta.workspace);
+	json_u64(&j, "changes", plan->all->n);
+	json_u64(&j, "going", plan->n_go);
+	json_u64(&j, "refused", plan->refused->n);
+	log_strv(&j, "only", &job->o.paths);
+	log_strv(&j, "allow", &job->o.allow_trigger);
+	log_strv(&j, "allow_special", &job->o.allow_special);
+	log_strv(&j, "force", &job->o.force);
+	log_paths(&j, "by_hand", plan, true);
+	log_paths(&j, "paths", plan, false);
+	return buf_error(&b) ? err_set(e, -ENOMEM, "out of memory")
+			     : audit_append(job->audit, "workspace.apply", job->run.id, &b, e);
+}
+
+static int log_applied(struct job *job, const struct apply_result *res, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT;
+	struct json j = JSON_INIT(&b);
+
+	json_u64(&j, "applied", res->applied);
+	json_u64(&j, "left", res->total - res->applied);
+	return buf_error(&b) ? err_set(e, -ENOMEM, "out of memory")
+			     : audit_append(job->audit, "workspace.applied", job->run.id, &b, e);
+}
+
+/* --- before and after -------------------------------------------------------------------------------------------- */
+
+/* Each path that was asked for must mean something: a slip of the hand is not "all went out". */
+static int check_paths(const struct job *job, const struct apply_plan *plan, struct err *e)
+{
+	for (size_t i = 0; i < job->o.paths.n; i++) {
+		bool found = false;
+
+		for (size_t k = 0; k < plan->all->n && !found; k++)
+			found = path_covers(job->o.paths.v[i], plan->all->v[k].path);
+		if (!found) {
+			err_set(e, -ENOENT, "the run changed nothing at '%s'", job->o.paths.v[i]);
+			return err_hint(e, -ENOENT, "coffer diff %s lists what it changed", job->run.id);
+		}
+	}
+	return 0;
+}
+
+static int confirm(const struct job *job, const struct apply_plan *plan, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT;
+	char answer[16] = "";
+
+	if (job->yes || !isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
+		return 0;
+	buf_addf(&b, "Apply %zu change%s to ", plan->n_go, plan->n_go == 1 ? "" : "s");
+	str_add_safe(&b, job->run.meta.workspace, strlen(job->run.meta.workspace), false);
+	if (plan->refused->n)
+		buf_addf(&b, " (%zu stay behind)", plan->refused->n);
+	buf_adds(&b, "? [y/N] ");
+	if (write(STDERR_FILENO, b.data, b.len) < 0 || read(STDIN_FILENO, answer, sizeof(answer) - 1) < 0)
+		return err_sys(e, -errno, "cannot ask");
+	if (answer[0] == 'y' || answer[0] == 'Y')
+		return 0;
+	return err_set(e, -ECANCELED, "nothing was applied");
+}
+
+static int before(void *arg, const struct apply_plan *plan, struct err *e)
+{
+	struct job *job = arg;
+	int r = check_paths(job, plan, e);
+
+	if (r < 0 || job->o.dry_run || plan->n_go == 0)
+		return r;
+	r = confirm(job, plan, e);
+	return r < 0 ? r : log_apply(job, plan, e);
+}
+
+static int show_would(void *arg, const struct apply_plan *plan, struct err *e)
+{
+	autobuf struct buf out = BUF_INIT;
+	int r = before(arg, plan, e);
+
+	for (size_t i = 0; i < plan->all->n && r == 0; i++) {
+		if (!plan->go[i])
+			continue;
+		change_format(&plan->all->v[i], &out);
+		buf_addc(&out, '\n');
+	}
+	return r < 0 ? r : say_out(&out) ? -EPIPE : 0;
+}
+
+static void say_refused(const struct changes *l)
+{
+	for (size_t i = 0; i < l->n; i++) {
+		autobuf struct buf line = BUF_INIT, options = BUF_INIT;
+
+		change_format(&l->v[i], &line);
+		buf_adds(&line, ": ");
+		change_add_reasons(&l->v[i], &line);
+		change_add_options(&l->v[i], &options);
+		if (options.len)
+			buf_addf(&line, " [%s]", options.data);
+		say_warn("not applied: %s", buf_cstr(&line));
+	}
+}
+
+/* All is out: the layer has no use any more. Otherwise the run stays, with what is left. */
+static int settle(struct job *job, const struct apply_result *res, struct err *e)
+{
+	uint64_t n = 0;
+	int r;
+
+	if (res->applied == res->total)
+		return changed_remove(&job->run, job->audit, &n, e);
+	r = workspace_count_changes(job->run.upper, job->run.lower, 1000000, &n, e);
+	if (r < 0)
+		return r;
+	job->run.meta.changes = n;
+	return run_meta_write(job->run.run_fd, &job->run.meta, e);
+}
+
+static int apply_run(struct job *job)
+{
+	struct apply_result res = { 0 };
+	struct err e = ERR_INIT;
+	int r = workspace_apply(job->run.upper, job->run.lower, job->run.meta.started, &job->o, &res, &e);
+	int code = 0;
+
+	if (r < 0 && res.applied == 0) {
+		apply_result_release(&res);
+		if (r == -ECANCELED) {
+			say_note("%s", e.msg);
+			return EXIT_REFUSED;
+		}
+		return r == -EPIPE ? EXIT_OURS : say_error(&e);
+	}
+	if (r < 0)
+		code = say_error(&e);
+	say_refused(&res.refused);
+	if (!job->o.dry_run) {
+		size_t left = res.total - res.applied;
+
+		say_note("applied %zu change%s to %s%s", res.applied, res.applied == 1 ? "" : "s",
+			 job->run.meta.workspace, left ? "" : "; nothing is left of the run");
+		if (left)
+			say_note("%zu left: coffer diff %s, coffer discard %s", left, job->run.id,
+				 job->run.id);
+		if (code == 0 &&
+		    ((res.applied && log_applied(job, &res, &e) < 0) || settle(job, &res, &e) < 0))
+			code = say_error(&e);
+	}
+	if (code == 0 && res.refused.n)
+		code = EXIT_REFUSED;
+	apply_result_release(&res);
+	return code;
+}
+
+/* --- the command line --------------------------------------------------------------------------------------------- */
+
+static int open_all(struct job *job, struct err *e)
+{
+	int r = changed_audit(&job->audit, e);
+
+	if (r == 0)
+		r = changed_open(&job->run, job->ref, true, e);
+	return r < 0 ? r : changed_open_trees(&job->run, e);
+}
+
+/* A path as a person types it: inside the workspace, or the host's absolute one. */
+static int translate(const struct job *job, struct strv *l, const char *option, struct err *e)
+{
+	const char *ws = job->run.meta.workspace;
+
+	for (size_t i = 0; i < l->n; i++) {
+		const char *typed = l->v[i];
+		char *path = NULL;
+		int r;
+
+		if (path_covers(ws, typed))
+			typed += strlen(ws) + (typed[strlen(ws)] == '/');
+		r = path_normalise(typed, &path, e);
+		if (r < 0)
+			return r;
+		free(l->v[i]);
+		l->v[i] = path;
+		if (option && !*path) {
+			err_set(e, -EINVAL, "%s wants the path of what may go out, not all at once", option);
+			return err_hint(e, -EINVAL, "coffer diff %s lists what needs it", job->run.id);
+		}
+	}
+	return 0;
+}
+
+static int translate_all(struct job *job, struct err *e)
+{
+	int r = translate(job, &job->o.paths, NULL, e);
+
+	if (r == 0)
+		r = translate(job, &job->o.allow_trigger, "--allow", e);
+	if (r == 0)
+		r = translate(job, &job->o.allow_special, "--allow-special", e);
+	return r < 0 ? r : translate(job, &job->o.force, NULL, e);
+}
+
+static int take_option(struct job *job, int id, const char *value)
+{
+	switch (id) {
+	case OPT_DRY_RUN:
+		job->o.dry_run = true;
+		return 0;
+	case OPT_YES:
+		job->yes = true;
+		return 0;
+	case OPT_ALLOW:
+		return strv_add(&job->o.allow_trigger, value);
+	case OPT_ALLOW_SPECIAL:
+		return strv_add(&job->o.allow_special, value);
+	default:
+		return strv_add(&job->o.force, value);
+	}
+}
+
+/* Options may stand before, between and behind the run and the paths. */
+static int parse(struct job *job, int argc, char **argv, bool *ret_help, struct err *e)
+{
+	struct optparse p = OPTPARSE_INIT(argc, argv, apply_opts, ARRAY_SIZE(apply_opts));
+	const char *value, *word;
+	int id;
+
+	for (;;) {
+		while ((id = opt_next(&p, &value, e)) > 0) {
+			if (id == OPT_HELP) {
+				*ret_help = true;
+				return 0;
+			}
+			if (take_option(job, id, value) < 0)
+				return err_set(e, -ENOMEM, "out of memory");
+		}
+		if (id < 0)
+			return id;
+		word = opt_take(&p);
+		if (!word)
+			break;
+		if (!job->ref)
+			job->ref = word;
+		else if (strv_add(&job->o.paths, word) < 0)
+			return err_set(e, -ENOMEM, "out of memory");
+	}
+	if (job->ref)
+		return 0;
+	err_set(e, -EINVAL, "whose changes?");
+	return err_hint(e, -EINVAL, "coffer apply @last (the last run's), or an id of coffer ps -a");
+}
+
+static int run_job(struct job *job)
+{
+	struct err e = ERR_INIT;
+	int r = open_all(job, &e);
+
+	if (r == 0)
+		r = translate_all(job, &e);
+	if (r == -EINVAL)
+		return say_usage(&verb_apply, &e);
+	if (r < 0)
+		return say_error(&e);
+	job->o.before = job->o.dry_run ? show_would : before;
+	job->o.arg = job;
+	return apply_run(job);
+}
+
+static int cmd_apply(int argc, char **argv)
+{
+	struct job job = { .run = CHANGED_INIT };
+	struct err e = ERR_INIT;
+	bool help = false;
+	int code;
+
+	if (parse(&job, argc, argv, &help, &e) < 0)
+		code = say_usage(&verb_apply, &e);
+	else
+		code = help ? verb_print_help(&verb_apply) : run_job(&job);
+	changed_release(&job.run);
+	audit_free(job.audit);
+	strv_release(&job.o.paths);
+	strv_release(&job.o.allow_trigger);
+	strv_release(&job.o.allow_special);
+	strv_release(&job.o.force);
+	return code;
+}
+
+const struct verb verb_apply = {
+	.name = "apply",
+	.group = VERB_WORKSPACE,
+	.synopsis = "[OPTIONS] REF [PATH…]",
+	.help = "bring a run's changes to the original directory",
+	.opts = apply_opts,
+	.n_opts = ARRAY_SIZE(apply_opts),
+	.run = cmd_apply,
+	.args = "sandbox",
+	.text = "Brings what a run changed, or only what is at or below each PATH, to the directory that it worked on. Nothing is "
+		"ever written outside of it, and no program of the workspace is run.\n\n"
+		"Some things stay behind until they get a yes of their own, each shown with its reason and the option that "
+		"would let it go: what the host may run or obey without being asked (--allow PATH), special things "
+		"(--allow-special PATH), and what changed in the original since the run began (--force PATH). A yes for a "
+		"directory is one for all below it; but --allow .git lets out only what a commit writes: config, hooks and "
+		"whatever else git would run or obey must be named.\n\n"
+		"When all has gone out, the layer is wiped and the run forgotten. Exit code 1 means that something stayed "
+		"behind.\n\n"
+		"REF is an id, the beginning of one, a name, or @last.",
+	.examples = "coffer apply @last\n"
+		    "\t# all that needs no yes\n"
+		    "coffer apply @last src --dry-run\n"
+		    "\t# what of src would go out\n"
+		    "coffer apply @last --allow .github/workflows/ci.yml\n"
+		    "\t# that file too, looked at before\n",
+};

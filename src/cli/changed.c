@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/changed.h"
+
+#include "base/fd.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "gateway/run.h"
+#include "sandbox/layers.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+
+int changed_audit(struct audit **ret, struct err *e)
+{
+	CLEANUP(state_release) struct state st = STATE_INIT;
+	CLEANUP(audit_freep) struct audit *a = NULL;
+	int r = state_open(&st, e);
+
+	if (r == 0)
+		r = audit_open(&a, st.fd, e);
+	if (r == 0)
+		r = run_sweep(&st, a, e);
+	if (r < 0)
+		return r;
+	*ret = TAKE_PTR(a);
+	return 0;
+}
+
+int changed_open(struct changed *c, const char *ref, bool claim, struct err *e)
+{
+	int r = state_open(&c->st, e);
+
+	if (r == 0)
+		r = state_resolve(&c->st, ref, c->id, e);
+	if (r < 0)
+		return r;
+	c->run_fd = claim ? state_run_claim(&c->st, c->id, e) : state_run_open(&c->st, c->id, &c->alive, e);
+	if (c->run_fd == -EBUSY) {
+		r = err_set(e, -EBUSY, "%s still runs, or another coffer works on it", c->id);
+		return err_hint(e, r, "coffer stop %s, then again", c->id);
+	}
+	return c->run_fd < 0 ? c->run_fd : run_meta_read(c->run_fd, &c->meta, e);
+}
+
+/* A run without a layer has nothing to show; why depends on how its workspace was given. */
+int changed_has_layer(const struct changed *c, struct err *e)
+{
+	const char *mode = c->meta.ws_mode ? c->meta.ws_mode : "";
+
+	if (str_eq(mode, "overlay") && c->meta.workspace)
+		return 0;
+	if (str_eq(mode, "rw"))
+		err_set(e, -ENODATA, "%s wrote to its workspace directly (-C DIR:rw): nothing was held back",
+			c->id);
+	else if (str_eq(mode, "ro"))
+		err_set(e, -ENODATA, "%s had its workspace read-only: there are no changes", c->id);
+	else
+		err_set(e, -ENODATA, "%s had an empty workspace of its own, which is wiped at its end",
+			c->id);
+	return err_hint(e, -ENODATA, "coffer rm %s forgets the run", c->id);
+}
+
+int changed_open_trees(struct changed *c, struct err *e)
+{
+	int r = changed_has_layer(c, e);
+
+	if (r < 0)
+		return r;
+	/* The path was resolved when the run began: a link in it now means that it is not the same any more. */
+	c->lower = fd_openat2(AT_FDCWD, c->meta.workspace, O_RDONLY | O_DIRECTORY, 0,
+			      RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
+	if (c->lower < 0) {
+		r = c->lower;
+		c->lower = -1;
+		return err_sys(e, r, "the directory that %s worked on is not there: %s", c->id,
+			       c->meta.workspace);
+	}
+	c->upper = layers_open_upper(c->run_fd, e);
+	if (c->upper < 0) {
+		r = c->upper;
+		c->upper = -1;
+		return r == -ENOENT ? err_set(e, r, "%s has no changes any more", c->id) : r;
+	}
+	return 0;
+}
+
+static int log_wiped(struct audit *a, const char *id, uint64_t n, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT;
+	struct json j = JSON_INIT(&b);
+
+	json_u64(&j, "entries", n);
+	json_bool(&j, "verified", true);
+	return buf_error(&b) ? err_set(e, -ENOMEM, "out of memory")
+			     : audit_append(a, "workspace.wiped", id, &b, e);
+}
+
+int changed_remove(struct changed *c, struct audit *a, uint64_t *ret_n, struct err *e)
+{
+	uint64_t upper = 0, rest = 0;
+	int r;
+
+	c->upper = fd_close(c->upper); /* a disk image stays in use while its layer is open */
+	r = workspace_wipe(c->run_fd, "upper", &upper, e);
+	if (r < 0)
+		return r;
+	if (c->meta.name)
+		state_name_clear(&c->st, c->meta.name, c->id);
+	r = workspace_wipe(c->st.runs_fd, c->id, &rest, e);
+	if (r < 0)
+		return r;
+	*ret_n = upper;
+	return log_wiped(a, c->id, upper, e);
+}
+
+void changed_release(struct changed *c)
+{
+	fd_close(c->upper);
+	fd_close(c->lower);
+	fd_close(c->run_fd);
+	run_meta_release(&c->meta);
+	state_release(&c->st);
+	*c = CHANGED_INIT;
+}
+
+char change_letter(const struct change *c)
+{
+	static const char letters[] = { [CHANGE_ADDED] = 'A',
+					[CHANGE_MODIFIED] = 'M',
+					[CHANGE_DELETED] = 'D',
+					[CHANGE_MODE] = 'm',
+					[CHANGE_TYPE] = 'T' };
+
+	static_assert(ARRAY_SIZE(letters) == CHANGE_KIND_COUNT, "a letter for each kind");
+	return letters[c->kind];
+}
+
+static const char *type_name(mode_t mode)
+{
+	switch (mode & S_IFMT) {
+	case S_IFREG:
+		return "file";
+	case S_IFDIR:
+		return "directory";
+	case S_IFLNK:
+		return "symlink";
+	case S_IFIFO:
+		return "pipe";
+	case S_IFSOCK:
+		return "socket";
+	default:
+		return "device";
+	}
+}
+
+void change_format(const struct change *c, struct buf *out)
+{
+	buf_addf(out, "%c ", change_letter(c));
+	str_add_safe(out, c->path, strlen(c->path), false);
+	if (change_is_dir(c))
+		buf_addc(out, '/');
+	if (c->kind == CHANGE_TYPE)
+		buf_addf(out, " (%s -> %s)", type_name(c->mode_before), type_name(c->mode_after));
+	else if (c->mode_before && c->mode_after && (c->mode_before ^ c->mode_after) & 07777)
+		buf_addf(out, " (%04o -> %04o)", c->mode_before & 07777, c->mode_after & 07777);
+}
+
+void change_add_reasons(const struct change *c, struct buf *out)
+{
+	bool first = true;
+
+	for (unsigned flag = 1; flag <= CHANGE_HELD; flag <<= 1) {
+		const char *why = change_why(c, flag);
+
+		if (!why)
+			continue;
+		buf_addf(out, "%s%s%s", first ? "" : "; ", flag == CHANGE_SECRETIVE ? "usually holds " : "",
+			 why);
+		first = false;
+	}
+}
+
+/* A name that can be pasted into a shell and means that name and nothing else. */
+static void add_quoted(struct buf *out, const char *s)
+{
+	static const char plain[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./+=:@%,-";
+	autobuf struct buf shown = BUF_INIT;
+
+	if (*s && *s != '-' && !s[strspn(s, plain)]) {
+		buf_adds(out, s);
+		return;
+	}
+	str_add_safe(&shown, s, strlen(s), false);
+	if (str_eq(buf_cstr(&shown), s)) {
+		buf_addc(out, '\'');
+		for (; *s; s++) {
+			if (*s == '\'')
+				buf_adds(out, "'\\''");
+			else
+				buf_addc(out, *s);
+		}
+		buf_addc(out, '\'');
+		return;
+	}
+	buf_adds(out, "$'");
+	for (; *s; s++) {
+		if (strchr(plain, *s))
+			buf_addc(out, *s);
+		else
+			buf_addf(out, "\\x%02x", (unsigned char)*s);
+	}
+	buf_addc(out, '\'');
+}
+
+void change_add_options(const struct change *c, struct buf *out)
+{
+	static const struct {
+		unsigned flags;
+		const char *option;
+	} ways[] = {
+		{ CHANGE_SPECIAL, "--allow-special" },
+		{ CHANGE_TRIGGER | CHANGE_SECRETIVE, "--allow" },
+		{ CHANGE_CONFLICT, "--force" },
+	};
+	size_t start = out->len;
+
+	if (c->flags & CHANGE_HELD)
+		return;
+	for (size_t i = 0; i < ARRAY_SIZE(ways); i++) {
+		if (!(c->flags & ways[i].flags))
+			continue;
+		buf_addf(out, "%s%s ", out->len > start ? " " : "", ways[i].option);
+		add_quoted(out, c->path);
+	}
+}

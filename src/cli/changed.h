@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What diff, apply and discard share: a run with its layer and the directory that it was laid over, and how a change is
+ * shown to a person. */
+#ifndef CLI_CHANGED_H
+#define CLI_CHANGED_H
+
+#include "audit/audit.h"
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "sandbox/state.h"
+#include "workspace/workspace.h"
+
+#include <stdbool.h>
+
+struct changed {
+	struct state st;
+	char id[RUN_ID_LEN + 1];
+	struct run_meta meta;
+	int run_fd;
+	int upper, lower; /* -1 until changed_open_trees() */
+	bool alive;
+};
+
+#define CHANGED_INIT ((struct changed){ .st = STATE_INIT, .run_fd = -1, .upper = -1, .lower = -1 })
+
+/* The audit log, once what a crash left of other runs is finished. */
+int changed_audit(struct audit **ret, struct err *e) MUST_CHECK;
+
+/* Finds the run. With `claim` it is held until released, and one that still runs is refused. */
+int changed_open(struct changed *c, const char *ref, bool claim, struct err *e) MUST_CHECK;
+
+/* Opens its layer and the original directory; an error that explains where a run has no layer. */
+int changed_open_trees(struct changed *c, struct err *e) MUST_CHECK;
+/* That error alone. */
+int changed_has_layer(const struct changed *c, struct err *e) MUST_CHECK;
+
+/* Wipes the layer, forgets the run, and logs that it is gone. The caller has logged why. */
+int changed_remove(struct changed *c, struct audit *a, uint64_t *ret_n, struct err *e) MUST_CHECK;
+void changed_release(struct changed *c);
+
+/* "A", "M", "D", "m" (mode only), "T" (type) */
+char change_letter(const struct change *c);
+
+/* "A dir/", "m run.sh (0644 -> 0755)", with names made harmless. */
+void change_format(const struct change *c, struct buf *out);
+
+/* All reasons, joined by "; ". */
+void change_add_reasons(const struct change *c, struct buf *out);
+
+/* The options that would let it go out, quoted for a shell; nothing when none would. */
+void change_add_options(const struct change *c, struct buf *out);
+
+#endif

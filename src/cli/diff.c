@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * coffer diff: what a run changed. Works on a run that still goes on, too. Nothing of it is done by looking.
+ */
+#include "base/json.h"
+#include "base/str.h"
+#include "cli/changed.h"
+#include "cli/say.h"
+#include "cli/verb.h"
+
+#include <errno.h>
+
+enum { OPT_JSON = 1, OPT_STAT, OPT_NUL };
+
+static const struct opt diff_opts[] = {
+	{ "stat", 0, NULL, "with sizes, and how many of each kind", OPT_STAT },
+	{ "null", 'z', NULL, "letter NUL path NUL for each change, names as they are, for programs",
+	  OPT_NUL },
+	{ "json", 0, NULL, "print one JSON object", OPT_JSON },
+};
+
+struct diff_want {
+	bool json, stat, nul;
+};
+
+/* What does not go out by itself, in the order of how it is shown; a change stands where it first fits. */
+static const struct {
+	unsigned flags;
+	const char *title;
+} sections[] = {
+	{ CHANGE_HELD, "Cannot go out:" },
+	{ CHANGE_SPECIAL, "Special, goes out only with --allow-special PATH:" },
+	{ CHANGE_TRIGGER | CHANGE_SECRETIVE,
+	  "The host may run or obey it unasked, goes out only with --allow PATH:" },
+	{ CHANGE_CONFLICT, "Changed on both sides, goes out only with --force PATH:" },
+};
+
+static size_t section_of(const struct change *c)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(sections); i++) {
+		if (c->flags & sections[i].flags)
+			return i;
+	}
+	return ARRAY_SIZE(sections);
+}
+
+#define FLUSH_AT (1 << 20) /* a run may have changed a million files */
+
+static int flush(struct buf *out, size_t at)
+{
+	int code;
+
+	if (out->len < at)
+		return 0;
+	code = say_out(out);
+	buf_clear(out);
+	return code;
+}
+
+static void add_sizes(const struct change *c, struct buf *out)
+{
+	char before[16], after[16];
+
+	if (change_is_dir(c))
+		return;
+	str_from_size(c->size_before, before);
+	str_from_size(c->size_after, after);
+	if (c->kind == CHANGE_ADDED)
+		buf_addf(out, " | %s", after);
+	else if (c->kind == CHANGE_DELETED)
+		buf_addf(out, " | -%s", before);
+	else if (c->kind != CHANGE_MODE)
+		buf_addf(out, " | %s -> %s", before, after);
+}
+
+static int show_section(const struct changes *l, size_t section, bool stat, struct buf *out)
+{
+	bool titled = section == ARRAY_SIZE(sections);
+
+	for (size_t i = 0; i < l->n; i++) {
+		const struct change *c = &l->v[i];
+		int code;
+
+		if (section_of(c) != section)
+			continue;
+		if (!titled) {
+			buf_addf(out, "\n%s\n", sections[section].title);
+			titled = true;
+		}
+		change_format(c, out);
+		if (stat)
+			add_sizes(c, out);
+		if (c->flags) {
+			buf_adds(out, ": ");
+			change_add_reasons(c, out);
+		}
+		buf_addc(out, '\n');
+		code = flush(out, FLUSH_AT);
+		if (code)
+			return code;
+	}
+	return 0;
+}
+
+static void add_summary(const struct changes *l, struct buf *out)
+{
+	size_t n[CHANGE_KIND_COUNT] = { 0 };
+	const char *sep = "\n";
+
+	for (size_t i = 0; i < l->n; i++)
+		n[l->v[i].kind]++;
+	for (int k = 0; k < CHANGE_KIND_COUNT; k++) {
+		if (!n[k])
+			continue;
+		buf_addf(out, "%s%zu %s", sep, n[k], change_kind_name((enum change_kind)k));
+		sep = ", ";
+	}
+	buf_adds(out, l->n ? "\n" : "");
+}
+
+static int show_text(const struct changes *l, bool stat)
+{
+	autobuf struct buf out = BUF_INIT;
+	/* First what is plain, then what stands apart. */
+	int code = show_section(l, ARRAY_SIZE(sections), stat, &out);
+
+	for (size_t i = ARRAY_SIZE(sections); i-- > 0 && code == 0;)
+		code = show_section(l, i, stat, &out);
+	if (code == 0 && stat)
+		add_summary(l, &out);
+	return code ? code : flush(&out, 1);
+}
+
+static int show_nul(const struct changes *l)
+{
+	autobuf struct buf out = BUF_INIT;
+	int code = 0;
+
+	for (size_t i = 0; i < l->n && code == 0; i++) {
+		buf_addc(&out, change_letter(&l->v[i]));
+		buf_addc(&out, '\0');
+		buf_add(&out, l->v[i].path, strlen(l->v[i].path) + 1);
+		code = flush(&out, FLUSH_AT);
+	}
+	return code ? code : flush(&out, 1);
+}
+
+static void add_json_change(struct json *j, const struct change *c)
+{
+	static const char *const names[] = { "special", "trigger", "conflict", "secretive", "held" };
+
+	json_obj(j, NULL);
+	json_str(j, "path", c->path);
+	/* What is not ASCII may not be UTF-8 either: then only the bytes tell. */
+	for (const char *p = c->path; *p; p++) {
+		if ((unsigned char)*p >= 0x80) {
+			json_bytes(j, "path_bytes", c->path, strlen(c->path));
+			break;
+		}
+	}
+	json_str(j, "kind", change_kind_name(c->kind));
+	json_bool(j, "dir", change_is_dir(c));
+	if (c->mode_before) {
+		json_u64(j, "mode_before", c->mode_before & 07777);
+		json_u64(j, "size_before", c->size_before);
+	}
+	if (c->mode_after) {
+		json_u64(j, "mode_after", c->mode_after & 07777);
+		json_u64(j, "size_after", c->size_after);
+	}
+	json_obj(j, "flags");
+	for (unsigned bit = 0; bit < CHANGE_FLAG_BITS; bit++) {
+		if (c->flags & 1u << bit)
+			json_str(j, names[bit], c->why[bit]);
+	}
+	json_end_obj(j);
+	json_end_obj(j);
+}
+
+static int show_json(const struct changed *run, const struct changes *l)
+{
+	autobuf struct buf out = BUF_INIT;
+	struct json j = JSON_INIT(&out);
+	int code = 0;
+
+	json_obj(&j, NULL);
+	json_str(&j, "id", run->id);
+	json_str(&j, "workspace", run->meta.workspace);
+	json_bool(&j, "running", run->alive);
+	json_arr(&j, "changes");
+	for (size_t i = 0; i < l->n && code == 0; i++) {
+		add_json_change(&j, &l->v[i]);
+		code = flush(&out, FLUSH_AT);
+	}
+	json_end_arr(&j);
+	json_end_obj(&j);
+	buf_addc(&out, '\n');
+	return code ? code : flush(&out, 1);
+}
+
+static int show(const char *ref, const struct diff_want *want)
+{
+	CLEANUP(changed_release) struct changed run = CHANGED_INIT;
+	CLEANUP(changes_release) struct changes l = { 0 };
+	struct err e = ERR_INIT;
+
+	if (changed_open(&run, ref, false, &e) < 0 || changed_open_trees(&run, &e) < 0 ||
+	    workspace_changes(run.upper, run.lower, run.meta.started, &l, &e) < 0)
+		return say_error(&e);
+	if (want->json)
+		return show_json(&run, &l);
+	return want->nul ? show_nul(&l) : show_text(&l, want->stat);
+}
+
+static int cmd_diff(int argc, char **argv)
+{
+	struct optparse p = OPTPARSE_INIT(argc, argv, diff_opts, ARRAY_SIZE(diff_opts));
+	struct diff_want want = { 0 };
+	struct err e = ERR_INIT;
+	const char *value, *ref = NULL;
+	int id;
+
+	do {
+		while ((id = opt_next(&p, &value, &e)) > 0) {
+			if (id == OPT_HELP)
+				return verb_print_help(&verb_diff);
+			want.json |= id == OPT_JSON;
+			want.stat |= id == OPT_STAT;
+			want.nul |= id == OPT_NUL;
+		}
+		if (id == 0 && p.index < p.argc) {
+			if (ref)
+				id = err_set(&e, -EINVAL, "one run at a time");
+			ref = opt_take(&p);
+		} else {
+			break;
+		}
+	} while (id == 0);
+	if (id == 0 && !ref) {
+		err_set(&e, -EINVAL, "whose changes?");
+		id = err_hint(&e, -EINVAL, "coffer diff @last (the last run's), or an id of coffer ps -a");
+	}
+	if (id == 0 && want.json + want.stat + want.nul > 1)
+		id = err_set(&e, -EINVAL, "--json, --stat and -z do not go together");
+	return id < 0 ? say_usage(&verb_diff, &e) : show(ref, &want);
+}
+
+const struct verb verb_diff = {
+	.name = "diff",
+	.group = VERB_WORKSPACE,
+	.synopsis = "[--stat | --json | -z] REF",
+	.help = "show what a run changed in its workspace",
+	.opts = diff_opts,
+	.n_opts = ARRAY_SIZE(diff_opts),
+	.run = cmd_diff,
+	.args = "sandbox",
+	.text = "Lists what a run did to its workspace, one line for each change: A added, M modified, D deleted, m only the mode, T "
+		"another type. The original directory is as it was until coffer apply.\n\n"
+		"Apart, each with its reason, stands what does not go out by itself: what the host may run or obey "
+		"without being asked (hooks, editor settings, CI files, .envrc, instructions to agents), names that usually "
+		"hold credentials, special things (setuid, devices, pipes, file capabilities, foreign owners, symlinks "
+		"that lead outside), and what changed in the original too since the run began.\n\n"
+		"REF is an id, the beginning of one, a name, or @last.",
+	.examples = "coffer diff @last\n"
+		    "\t# what the last run changed\n"
+		    "coffer diff --stat @last\n"
+		    "\t# the same with sizes\n",
+};

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * coffer ps: the runs that the state directory knows, newest first. Whether one is alive is the kernel's word (its lock),
+ * never meta.json's.
+ */
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "cli/say.h"
+#include "cli/table.h"
+#include "cli/verb.h"
+#include "sandbox/state.h"
+
+#include <errno.h>
+
+enum { OPT_ALL = 1, OPT_QUIET, OPT_JSON, OPT_NO_TRUNC };
+
+static const struct opt ps_opts[] = {
+	{ "all", 'a', NULL, "also those that have ended", OPT_ALL },
+	{ "quiet", 'q', NULL, "only the ids", OPT_QUIET },
+	{ "no-trunc", 0, NULL, "do not cut long names and commands", OPT_NO_TRUNC },
+	{ "json", 0, NULL, "print a JSON array", OPT_JSON },
+};
+
+struct ps_want {
+	bool all, quiet, json, no_trunc;
+};
+
+#define COLUMNS 7
+#define NAME_WIDTH 24
+#define COMMAND_WIDTH 48
+
+/* "5 s", "3 min", "2 h", "4 d": one unit is enough to tell runs apart. */
+static const char *span(uint64_t ns, char out[CLOCK_TEXT_LEN])
+{
+	uint64_t s = ns / NSEC_PER_SEC;
+
+	if (s < 60)
+		snprintf(out, CLOCK_TEXT_LEN, "%u s", (unsigned)s);
+	else if (s < 3600)
+		snprintf(out, CLOCK_TEXT_LEN, "%u min", (unsigned)(s / 60));
+	else if (s < 86400)
+		snprintf(out, CLOCK_TEXT_LEN, "%u h", (unsigned)(s / 3600));
+	else
+		snprintf(out, CLOCK_TEXT_LEN, "%llu d", (unsigned long long)(s / 86400));
+	return out;
+}
+
+static uint64_t since(uint64_t now, uint64_t then)
+{
+	return now > then ? now - then : 0; /* somebody may have set the clock back */
+}
+
+static const char *run_status(const struct run_meta *m, bool alive)
+{
+	if (alive)
+		return "running";
+	return m->ended ? "ended" : "broken off";
+}
+
+/* "running 3 min", "exited 0, 2 h ago", "oom, 2 h ago" */
+static void format_status(const struct run_meta *m, bool alive, uint64_t now, struct buf *out)
+{
+	char text[CLOCK_TEXT_LEN];
+
+	if (alive) {
+		buf_addf(out, "running %s", span(since(now, m->started), text));
+		return;
+	}
+	if (!m->ended) {
+		buf_adds(out, "broken off");
+		return;
+	}
+	if (!m->cause || str_eq(m->cause, "exit"))
+		buf_addf(out, "exited %d", m->exit_code);
+	else
+		buf_addf(out, "%s (%d)", m->cause, m->exit_code);
+	buf_addf(out, ", %s ago", span(since(now, m->ended), text));
+}
+
+static int add_row(struct table *t, const struct run_meta *m, bool alive, uint64_t now, bool no_trunc)
+{
+	autobuf struct buf status = BUF_INIT;
+	char started[CLOCK_TEXT_LEN + 8], text[CLOCK_TEXT_LEN], changes[24] = "-";
+	int r;
+
+	format_status(m, alive, now, &status);
+	snprintf(started, sizeof(started), "%s ago", span(since(now, m->started), text));
+	if (!alive && m->ended)
+		snprintf(changes, sizeof(changes), "%llu", (unsigned long long)m->changes);
+	r = table_add(t, m->id, 0);
+	r = r < 0 ? r : table_add(t, m->name ? m->name : "-", no_trunc ? 0 : NAME_WIDTH);
+	r = r < 0 ? r : table_add(t, m->engine ? m->engine : "-", 0);
+	r = r < 0 ? r : table_add(t, buf_cstr(&status), 0);
+	r = r < 0 ? r : table_add(t, started, 0);
+	r = r < 0 ? r : table_add(t, changes, 0);
+	return r < 0 ? r : table_add(t, m->command ? m->command : "", no_trunc ? 0 : COMMAND_WIDTH);
+}
+
+static void add_json(struct json *j, const struct run_meta *m, bool alive)
+{
+	char text[CLOCK_TEXT_LEN];
+
+	json_obj(j, NULL);
+	json_str(j, "id", m->id);
+	json_str(j, "name", m->name);
+	json_str(j, "engine", m->engine);
+	json_str(j, "status", run_status(m, alive));
+	json_str(j, "started", clock_format(m->started, text));
+	if (!alive && m->ended) {
+		json_str(j, "ended", clock_format(m->ended, text));
+		json_i64(j, "exit", m->exit_code);
+		json_str(j, "cause", m->cause);
+		json_u64(j, "changes", m->changes);
+	}
+	json_bool(j, "detached", m->detached);
+	json_str(j, "workspace", m->workspace);
+	json_str(j, "workspace_mode", m->ws_mode);
+	json_str(j, "command", m->command);
+	json_end_obj(j);
+}
+
+struct ps_out {
+	struct table table;
+	struct buf text; /* ids, or JSON */
+	struct json json;
+	uint64_t now;
+};
+
+static void ps_out_release(struct ps_out *out)
+{
+	table_release(&out->table);
+	buf_release(&out->text);
+}
+
+static int show_run(struct state *st, const char *id, const struct ps_want *want, struct ps_out *out,
+		    struct err *e)
+{
+	CLEANUP(run_meta_release) struct run_meta m = { 0 };
+	autoclose int fd = -1;
+	bool alive = false;
+	int r = 0;
+
+	fd = state_run_open(st, id, &alive, e);
+	if (fd < 0)
+		return fd == -ENOENT ? 0 : fd; /* removed since the list was read */
+	if (!alive && !want->all)
+		return 0;
+	r = run_meta_read(fd, &m, e);
+	if (r == -ENOENT) /* it has only just begun, or was broken off before it had */
+		snprintf(m.id, sizeof(m.id), "%s", id);
+	else if (r < 0)
+		return r;
+	if (want->json)
+		add_json(&out->json, &m, alive);
+	else if (want->quiet)
+		buf_addf(&out->text, "%s\n", m.id);
+	else
+		return add_row(&out->table, &m, alive, out->now, want->no_trunc);
+	return 0;
+}
+
+static int list_runs(const struct ps_want *want, struct ps_out *out, struct err *e)
+{
+	static const char *const heads[COLUMNS] = { "ID",      "NAME",	  "ENGINE", "STATUS",
+						    "STARTED", "CHANGES", "COMMAND" };
+	CLEANUP(state_release) struct state st = STATE_INIT;
+	autostrv struct strv ids = STRV_INIT;
+	int r = state_open(&st, e);
+
+	for (size_t i = 0; r >= 0 && i < COLUMNS; i++)
+		r = table_add(&out->table, heads[i], 0);
+	if (r >= 0)
+		r = state_run_list(&st, &ids, e);
+	for (size_t i = 0; r >= 0 && i < ids.n; i++)
+		r = show_run(&st, ids.v[i], want, out, e);
+	return r;
+}
+
+static int show(const struct ps_want *want)
+{
+	CLEANUP(ps_out_release)
+	struct ps_out out = { .table = TABLE_INIT(COLUMNS), .now = clock_nsec(CLOCK_REALTIME) };
+	struct err e = ERR_INIT;
+	int r;
+
+	out.json = JSON_INIT(&out.text);
+	if (want->json)
+		json_arr(&out.json, NULL);
+	r = list_runs(want, &out, &e);
+	if (r < 0) {
+		if (!e.code)
+			err_sys(&e, r, "cannot list the runs");
+		return say_error(&e);
+	}
+	if (want->json) {
+		json_end_arr(&out.json);
+		buf_addc(&out.text, '\n');
+	} else if (!want->quiet) {
+		table_format(&out.table, &out.text);
+	}
+	return say_out(&out.text);
+}
+
+static int cmd_ps(int argc, char **argv)
+{
+	struct optparse p = OPTPARSE_INIT(argc, argv, ps_opts, ARRAY_SIZE(ps_opts));
+	struct ps_want want = { 0 };
+	struct err e = ERR_INIT;
+	const char *value;
+	int id;
+
+	while ((id = opt_next(&p, &value, &e)) > 0) {
+		if (id == OPT_HELP)
+			return verb_print_help(&verb_ps);
+		want.all = want.all || id == OPT_ALL;
+		want.quiet = want.quiet || id == OPT_QUIET;
+		want.json = want.json || id == OPT_JSON;
+		want.no_trunc = want.no_trunc || id == OPT_NO_TRUNC;
+	}
+	if (id == 0 && p.index < p.argc)
+		id = err_set(&e, -EINVAL, "ps takes no arguments, but got '%.100s'", p.argv[p.index]);
+	return id < 0 ? say_usage(&verb_ps, &e) : show(&want);
+}
+
+const struct verb verb_ps = {
+	.name = "ps",
+	.group = VERB_MANAGE,
+	.synopsis = "[OPTIONS]",
+	.help = "list sandboxes",
+	.opts = ps_opts,
+	.n_opts = ARRAY_SIZE(ps_opts),
+	.run = cmd_ps,
+	.text = "Lists the sandboxes that run now, newest first; with *-a* also those that have ended and whose layers are "
+		"still kept, until *coffer rm* removes them.\n\n"
+		"STATUS is *running*, *exited* with the command's exit code, the cause that ended it (*oom*, *pids*, "
+		"*timeout*, *disk*, *stopped*, …), or *broken off* when its launcher was killed and nobody has cleaned up yet. "
+		"CHANGES is how many files of the workspace differ from the original.",
+	.examples = "coffer ps -a\n"
+		    "\t# all runs\n"
+		    "coffer rm $(coffer ps -aq)\n"
+		    "\t# remove all that have ended\n",
+};

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * coffer rm: forgets ended runs. The removal is in the audit log before anything is removed, and a run is held by its lock
+ * while it goes, so that nobody applies a layer that is half gone.
+ */
+#include "audit/audit.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "cli/say.h"
+#include "cli/stop.h"
+#include "cli/verb.h"
+#include "gateway/run.h"
+#include "sandbox/state.h"
+#include "workspace/workspace.h"
+
+#include <errno.h>
+#include <time.h>
+
+enum { OPT_FORCE = 1 };
+
+static const struct opt rm_opts[] = {
+	{ "force", 'f', NULL, "stop one that still runs first; one that is not there is no error",
+	  OPT_FORCE },
+};
+
+#define CLAIM_WAIT_MS 10000 /* for the launcher of a run that was just stopped to finish */
+#define CLAIM_STEP_MS 20
+
+/* The run's directory with its lock; waits for one that is ending. */
+static int claim(struct state *st, const char *id, bool force, struct err *e)
+{
+	int fd = state_run_claim(st, id, e);
+	int r;
+
+	if (fd != -EBUSY)
+		return fd;
+	if (!force) {
+		err_set(e, -EBUSY, "%s is still running", id);
+		return err_hint(e, -EBUSY, "coffer stop %s, or coffer rm -f %s", id, id);
+	}
+	r = stop_one(id, 0, e);
+	for (int ms = 0; r == 0 && fd == -EBUSY && ms < CLAIM_WAIT_MS; ms += CLAIM_STEP_MS) {
+		nanosleep(&(struct timespec){ .tv_nsec = CLAIM_STEP_MS * (long)NSEC_PER_MSEC }, NULL);
+		fd = state_run_claim(st, id, e);
+	}
+	return r < 0 ? r : fd;
+}
+
+static int log_rm(struct audit *a, const char *id, const struct run_meta *m, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT;
+	struct json j = JSON_INIT(&b);
+
+	if (m->name)
+		json_str(&j, "name", m->name);
+	json_u64(&j, "changes", m->changes);
+	return buf_error(&b) < 0 ? err_sys(e, buf_error(&b), "cannot log the removal")
+				 : audit_append(a, "run.rm", id, &b, e);
+}
+
+static int wipe_layers(int run_fd, struct err *e)
+{
+	static const char *const layers[] = { "upper", "work" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(layers); i++) {
+		uint64_t n = 0;
+		int r = workspace_wipe(run_fd, layers[i], &n, e);
+
+		if (r < 0 && r != -ENOENT)
+			return r;
+	}
+	return 0;
+}
+
+static int remove_run(struct state *st, struct audit *a, const char *ref, bool force, struct err *e)
+{
+	CLEANUP(run_meta_release) struct run_meta m = { 0 };
+	char id[RUN_ID_LEN + 1];
+	autoclose int fd = -1;
+	int r = state_resolve(st, ref, id, e);
+
+	if (r < 0)
+		return r == -ENOENT && force ? 0 : r;
+	fd = claim(st, id, force, e);
+	if (fd == -ENOENT) /* an ended run without changes is gone as soon as it is stopped */
+		return 0;
+	if (fd < 0)
+		return fd;
+	r = run_meta_read(fd, &m, NULL);
+	if (r < 0 && r != -ENOENT && r != -EBADMSG)
+		return err_sys(e, r, "cannot read what is known about %s", id);
+	r = log_rm(a, id, &m, e);
+	if (r == 0)
+		r = wipe_layers(fd, e);
+	if (r < 0)
+		return r;
+	if (m.name)
+		state_name_clear(st, m.name, id);
+	return fd_rm_rf(st->runs_fd, id, e);
+}
+
+static int remove_all(int argc, char **argv, bool force)
+{
+	CLEANUP(state_release) struct state st = STATE_INIT;
+	CLEANUP(audit_freep) struct audit *a = NULL;
+	struct err e = ERR_INIT;
+	int code = 0;
+
+	if (state_open(&st, &e) < 0 || audit_open(&a, st.fd, &e) < 0 || run_sweep(&st, a, &e) < 0)
+		return say_error(&e);
+	for (int i = 0; i < argc; i++) {
+		e = ERR_INIT;
+		if (remove_run(&st, a, argv[i], force, &e) < 0)
+			code = say_error(&e);
+	}
+	return code;
+}
+
+static int cmd_rm(int argc, char **argv)
+{
+	struct optparse p = OPTPARSE_INIT(argc, argv, rm_opts, ARRAY_SIZE(rm_opts));
+	struct err e = ERR_INIT;
+	bool force = false;
+	const char *value;
+	int id;
+
+	while ((id = opt_next(&p, &value, &e)) > 0) {
+		if (id == OPT_HELP)
+			return verb_print_help(&verb_rm);
+		force = true;
+	}
+	if (id == 0 && p.index >= p.argc) {
+		err_set(&e, -EINVAL, "which run should be removed?");
+		id = err_hint(&e, -EINVAL, "coffer ps -a (lists them)");
+	}
+	if (id < 0)
+		return say_usage(&verb_rm, &e);
+	return remove_all(p.argc - p.index, p.argv + p.index, force);
+}
+
+const struct verb verb_rm = {
+	.name = "rm",
+	.group = VERB_MANAGE,
+	.synopsis = "[OPTIONS] REF…",
+	.help = "remove ended sandboxes and their layers",
+	.opts = rm_opts,
+	.n_opts = ARRAY_SIZE(rm_opts),
+	.run = cmd_rm,
+	.args = "sandbox",
+	.text = "Removes what is kept of runs that have ended: the layer with their changes, their output, their name. What was "
+		"not applied before is lost. The audit log keeps what the runs did, and that they were removed.",
+	.examples = "coffer rm web\n"
+		    "\t# remove the sandbox named web\n"
+		    "coffer rm -f @last\n"
+		    "\t# stop the last run when it still runs, and remove it\n",
+};

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/run_say.h"
+
+#include "base/clock.h"
+#include "cli/say.h"
+#include "sandbox/proto.h"
+
+#include <signal.h>
+#include <string.h>
+
+static void say_masks(const struct spec *s)
+{
+	autobuf struct buf b = BUF_INIT;
+
+	if (!s->n_masks)
+		return;
+	for (size_t i = 0; i < s->n_masks && i < 4; i++)
+		buf_addf(&b, "%s%s", i ? ", " : "", s->masks[i].path);
+	if (s->n_masks > 4)
+		buf_addf(&b, " and %zu more", s->n_masks - 4);
+	say_note("hidden inside, for they usually hold credentials: %s (--show PATH opens one)",
+		 buf_cstr(&b));
+}
+
+void run_say_before(const struct spec *s, const struct run_spec_note *note)
+{
+	if (note->workspace[0])
+		say_note("%s; the workspace is an empty one (-C DIR gives another)", note->workspace);
+	say_masks(s);
+	if (s->ws_mode == WS_RW)
+		say_warn("WARNING: %s is bound through: what the command writes there is written on the host",
+			 s->ws_path);
+	for (size_t i = 0; i < s->n_binds; i++) {
+		if (s->binds[i].writable)
+			say_warn(
+				"WARNING: %s is bound through at %s: what the command writes there is written on the "
+				"host",
+				s->binds[i].src, s->binds[i].dst);
+	}
+}
+
+static void say_limit(const struct run *r, enum limit_kind k, const char *what)
+{
+	char text[32];
+
+	say_warn("%s: the limit of %s was reached (--%s raises it)", what,
+		 limit_format(k, r->spec->limits.l[k].value, text), limit_name(k));
+}
+
+static void say_cause(const struct run *r)
+{
+	const struct run_end *end = &r->end;
+	struct err e = ERR_INIT;
+
+	switch (end->cause) {
+	case CAUSE_OOM:
+		say_limit(r, LIMIT_MEMORY, "killed for its memory");
+		break;
+	case CAUSE_PIDS:
+		say_limit(r, LIMIT_PIDS, "it could not start more processes");
+		break;
+	case CAUSE_TIMEOUT:
+		say_limit(r, LIMIT_TIMEOUT, "ended for its time");
+		break;
+	case CAUSE_DISK:
+		say_limit(r, LIMIT_DISK, "killed for what it wrote to the workspace");
+		break;
+	case CAUSE_NOT_STARTED:
+		proto_exit_text(&end->claim, r->spec->argv.v[0], r->spec->cwd, &e);
+		say_error(&e);
+		break;
+	case CAUSE_BROKEN:
+		say_warn("the sandbox broke off: %s", end->broken);
+		break;
+	case CAUSE_SIGNAL:
+		if (end->signal != SIGPIPE && end->signal != SIGINT)
+			say_note("the command died of signal %d (%s)", end->signal, strsignal(end->signal));
+		break;
+	default:
+		break;
+	}
+	if (end->pids_hit && end->cause != CAUSE_PIDS)
+		say_limit(r, LIMIT_PIDS, "some processes could not be started");
+	if (end->output_cut)
+		say_limit(r, LIMIT_OUTPUT, "its output was cut");
+}
+
+void run_say_after(const struct run *r)
+{
+	const char *id = r->spec->name ? r->spec->name : r->spec->id;
+
+	say_cause(r);
+	if (r->limits_off[0])
+		say_note("%s", r->limits_off);
+	if (r->changes)
+		say_note("%llu %s changed: coffer diff %s, then coffer apply %s or coffer discard %s",
+			 (unsigned long long)r->changes, r->changes == 1 ? "file" : "files", id, id, id);
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What `coffer run` tells a person before and after, a line each, and only where there is something to tell. */
+#ifndef CLI_RUN_SAY_H
+#define CLI_RUN_SAY_H
+
+#include "cli/run_spec.h"
+#include "gateway/run.h"
+
+void run_say_before(const struct spec *s, const struct run_spec_note *note);
+void run_say_after(const struct run *r);
+
+#endif

@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/run_spec.h"
+
+#include "base/fd.h"
+#include "sandbox/proto.h"
+#include "sandbox/rootfs.h"
+#include "workspace/workspace.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#define OOM(e) err_set(e, -ENOMEM, "out of memory")
+
+/* "UID", "UID:GID", "root", "agent". */
+static int set_user(struct spec *s, const char *text, struct err *e)
+{
+	autofree char *copy = NULL;
+	uint64_t uid, gid;
+	char *colon;
+
+	s->uid = geteuid();
+	s->gid = getegid();
+	if (!text || str_eq(text, "agent"))
+		return 0;
+	copy = strdup(str_eq(text, "root") ? "0:0" : text);
+	if (!copy)
+		return OOM(e);
+	colon = strchr(copy, ':');
+	if (colon)
+		*colon = '\0';
+	if (str_to_u64(copy, &uid) < 0 || (colon && str_to_u64(colon + 1, &gid) < 0))
+		return err_set(e, -EINVAL, "--user %s: expected UID, UID:GID or root", text);
+	if (!colon)
+		gid = uid;
+	/* -1 and the overflow id mean "nobody" to the kernel, not a user. */
+	if (uid >= UINT32_MAX || gid >= UINT32_MAX || uid == 65534 || gid == 65534)
+		return err_set(e, -ERANGE, "--user %s: not a user that can be mapped", text);
+	s->uid = (uid_t)uid;
+	s->gid = (gid_t)gid;
+	return 0;
+}
+
+static int copy_env(struct spec *s, const char *name, const char *fallback)
+{
+	const char *v = getenv(name);
+
+	v = v && *v ? v : fallback;
+	return v ? strv_addf(&s->env, "%s=%s", name, v) : 0;
+}
+
+/* Later settings of a name replace earlier ones, as with env(1). */
+static int put_env(struct spec *s, const char *text)
+{
+	size_t len = strcspn(text, "=") + 1;
+
+	for (size_t i = 0; i < s->env.n; i++) {
+		if (strncmp(s->env.v[i], text, len) == 0) {
+			char *copy = strdup(text);
+
+			if (!copy)
+				return -ENOMEM;
+			free(s->env.v[i]);
+			s->env.v[i] = copy;
+			return 0;
+		}
+	}
+	return strv_add(&s->env, text);
+}
+
+static int set_env(struct spec *s, const struct run_opts *o, struct err *e)
+{
+	int r = strv_add(&s->env, "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+
+	if (r == 0)
+		r = strv_addf(&s->env, "HOME=%s", rootfs_home(s->uid));
+	if (r == 0)
+		r = strv_addf(&s->env, "USER=%s", rootfs_user(s->uid));
+	if (r == 0 && o->tty)
+		r = copy_env(s, "TERM", "xterm");
+	if (r == 0)
+		r = copy_env(s, "LANG", "C.UTF-8");
+	if (r == 0)
+		r = copy_env(s, "TZ", NULL);
+	for (size_t i = 0; r == 0 && i < o->env.n; i++) {
+		const char *text = o->env.v[i], *eq = strchr(text, '='), *v;
+		autofree char *pair = NULL;
+
+		if (!*text || eq == text)
+			return err_set(e, -EINVAL, "-e '%s': expected NAME or NAME=VALUE", text);
+		if (eq) {
+			r = put_env(s, text);
+			continue;
+		}
+		v = getenv(text);
+		if (!v)
+			continue;
+		if (asprintf(&pair, "%s=%s", text, v) < 0)
+			return OOM(e);
+		r = put_env(s, pair);
+	}
+	return r < 0 ? OOM(e) : 0;
+}
+
+/* Splits "DIR:ro" and "DIR:rw" unless the whole is the name of a directory. */
+static int split_mode(const char *text, enum ws_mode *mode, char *dir, size_t cap)
+{
+	size_t len = strlen(text);
+
+	*mode = WS_OVERLAY;
+	if (str_ends(text, ":ro") || str_ends(text, ":rw")) {
+		*mode = str_ends(text, ":ro") ? WS_RO : WS_RW;
+		len -= 3;
+	}
+	if (len >= cap)
+		return -ENAMETOOLONG;
+	memcpy(dir, text, len);
+	dir[len] = '\0';
+	return 0;
+}
+
+static int open_workspace(struct spec *s, const char *dir, const char *state_path, struct err *e)
+{
+	autofree char *real = realpath(dir, NULL);
+	autoclose int fd = -1;
+	int r;
+
+	if (!real)
+		return err_sys(e, -errno, "cannot use %s as the workspace", dir);
+	fd = open(real, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return err_sys(e, -errno, "cannot use %s as the workspace", real);
+	r = workspace_may_use(fd, real, state_path, e);
+	if (r < 0)
+		return r;
+	s->ws_fd = TAKE_FD(fd);
+	s->ws_path = TAKE_PTR(real);
+	return 0;
+}
+
+static int set_workspace(struct spec *s, const struct run_opts *o, struct state *st,
+			 struct run_spec_note *note, struct err *e)
+{
+	char dir[PATH_MAX] = ".";
+	int r;
+
+	s->ws_mode = o->ephemeral ? WS_EPHEMERAL : WS_OVERLAY;
+	if (o->ephemeral && o->workspace)
+		return err_set(e, -EINVAL, "--ephemeral is an empty workspace: it does not go with -C");
+	if (o->ephemeral)
+		return 0;
+	if (o->workspace && split_mode(o->workspace, &s->ws_mode, dir, sizeof(dir)) < 0)
+		return err_set(e, -ENAMETOOLONG, "-C: the path is too long");
+	r = open_workspace(s, dir, st->path, e);
+	/* Nobody asked for a home directory or / to be shown: then nothing is. */
+	if (r == -EPERM && !o->workspace) {
+		snprintf(note->workspace, sizeof(note->workspace), "%s", e->msg);
+		*e = ERR_INIT;
+		s->ws_mode = WS_EPHEMERAL;
+		return 0;
+	}
+	if (r < 0)
+		return r;
+	return workspace_find_masks(s->ws_fd, &o->show, &s->masks, &s->n_masks, e);
+}
+
+/* An absolute path without empty, "." and ".." parts; NULL when it has ".." or is not absolute. */
+static char *normal_path(const char *path)
+{
+	autobuf struct buf b = BUF_INIT;
+
+	if (*path != '/')
+		return NULL;
+	while (*path) {
+		size_t n;
+
+		path += strspn(path, "/");
+		n = strcspn(path, "/");
+		if (n == 2 && path[0] == '.' && path[1] == '.')
+			return NULL;
+		if (n && !(n == 1 && path[0] == '.')) {
+			buf_addc(&b, '/');
+			buf_add(&b, path, n);
+		}
+		path += n;
+	}
+	if (b.len == 0)
+		buf_addc(&b, '/');
+	return buf_take(&b);
+}
+
+static bool is_at_or_below(const char *path, const char *dir)
+{
+	size_t n = strlen(dir);
+
+	return strncmp(path, dir, n) == 0 && (path[n] == '\0' || path[n] == '/');
+}
+
+static int check_bind_dst(const char *dst, const char *text, struct err *e)
+{
+	static const char *const closed[] = { "/proc", "/sys",	"/dev", "/etc",	 "/usr",
+					      "/bin",  "/sbin", "/lib", "/lib64" };
+	static const char *const whole[] = { "/",     "/workspace", "/tmp",	   "/run",
+					     "/home", "/root",	    "/home/agent", "/var" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(closed); i++) {
+		if (is_at_or_below(dst, closed[i]))
+			return err_set(e, -EINVAL, "-v %s: nothing can be put at or below %s inside", text,
+				       closed[i]);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(whole); i++) {
+		if (str_eq(dst, whole[i]))
+			return err_set(e, -EINVAL, "-v %s: %s inside is taken%s", text, dst,
+				       str_eq(dst, "/workspace") ? " by the workspace (-C DIR)" : "");
+	}
+	return 0;
+}
+
+/* "SRC:DST[:ro|rw]" */
+static int split_volume(const char *text, char **ret_src, char **ret_dst, bool *ret_rw, struct err *e)
+{
+	autofree char *copy = strdup(text);
+	char *dst, *mode;
+
+	if (!copy)
+		return OOM(e);
+	dst = strchr(copy, ':');
+	if (!dst || dst == copy || !dst[1])
+		return err_set(e, -EINVAL, "-v %s: expected SRC:DST, SRC:DST:ro or SRC:DST:rw", text);
+	*dst++ = '\0';
+	mode = strchr(dst, ':');
+	if (mode)
+		*mode++ = '\0';
+	if (mode && !str_eq(mode, "ro") && !str_eq(mode, "rw"))
+		return err_set(e, -EINVAL, "-v %s: '%s' is neither ro nor rw", text, mode);
+	*ret_rw = mode && str_eq(mode, "rw");
+	*ret_dst = normal_path(dst);
+	if (!*ret_dst)
+		return err_set(e, -EINVAL, "-v %s: %s must be an absolute path without ..", text, dst);
+	*ret_src = realpath(copy, NULL);
+	if (!*ret_src) {
+		int r = -errno;
+
+		free(*ret_dst);
+		*ret_dst = NULL;
+		return err_sys(e, r, "-v %s: cannot open %s", text, copy);
+	}
+	return 0;
+}
+
+static int add_volume(struct spec *s, const char *text, const struct run_opts *o, struct state *st,
+		      struct err *e)
+{
+	autofree char *src = NULL, *dst = NULL;
+	autoclose int fd = -1;
+	struct stat sb;
+	bool rw = false;
+	int r = split_volume(text, &src, &dst, &rw, e);
+
+	if (r < 0 || !src || !dst)
+		return r;
+	r = check_bind_dst(dst, text, e);
+	if (r < 0)
+		return r;
+	fd = open(src, O_PATH | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, &sb) < 0)
+		return err_sys(e, -errno, "-v %s: cannot open %s", text, src);
+	r = workspace_may_bind(fd, src, st->path, e);
+	if (r < 0 && !(r == -EPERM && o->i_know))
+		return r == -EPERM ? err_hint(e, r, "add --i-know if the command may have it all the same")
+				   : r;
+	/* The one thing that stays closed: our own state. */
+	if (r < 0 && is_at_or_below(src, st->path))
+		return r;
+	for (size_t i = 0; i < s->n_binds; i++) {
+		if (str_eq(s->binds[i].dst, dst))
+			return err_set(e, -EINVAL, "-v %s: %s is named twice", text, dst);
+	}
+	*e = ERR_INIT;
+	s->binds[s->n_binds++] = (struct bind){ .fd = TAKE_FD(fd),
+						.src = TAKE_PTR(src),
+						.dst = TAKE_PTR(dst),
+						.writable = rw,
+						.is_dir = S_ISDIR(sb.st_mode) };
+	return 0;
+}
+
+static int set_volumes(struct spec *s, const struct run_opts *o, struct state *st, struct err *e)
+{
+	if (!o->volumes.n)
+		return 0;
+	s->binds = calloc(o->volumes.n, sizeof(*s->binds));
+	if (!s->binds)
+		return OOM(e);
+	for (size_t i = 0; i < o->volumes.n; i++) {
+		int r = add_volume(s, o->volumes.v[i], o, st, e);
+
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static int set_cwd(struct spec *s, const char *text, struct err *e)
+{
+	autofree char *full = NULL;
+
+	if (!text) {
+		s->cwd = strdup(ROOTFS_WORKSPACE);
+		return s->cwd ? 0 : OOM(e);
+	}
+	if (asprintf(&full, "%s%s", *text == '/' ? "" : ROOTFS_WORKSPACE "/", text) < 0)
+		return OOM(e);
+	s->cwd = normal_path(full);
+	return s->cwd ? 0 : err_set(e, -EINVAL, "-w %s: expected a path inside, without ..", text);
+}
+
+static int set_names(struct spec *s, const struct run_opts *o, struct state *st, struct err *e)
+{
+	if (o->name && !str_is_name(o->name))
+		return err_set(
+			e, -EINVAL,
+			"--name '%s': a name is up to 64 letters, digits, '.', '_' or '-', and begins with a "
+			"letter or digit",
+			o->name);
+	if (o->home && !str_is_name(o->home))
+		return err_set(
+			e, -EINVAL,
+			"--home '%s': a name is up to 64 letters, digits, '.', '_' or '-', and begins with a "
+			"letter or digit",
+			o->home);
+	s->name = o->name ? strdup(o->name) : NULL;
+	s->hostname = strdup(o->name ? o->name : "coffer");
+	if (!s->hostname || (o->name && !s->name))
+		return OOM(e);
+	if (!o->home)
+		return 0;
+	s->home_fd = state_home_open(st, o->home, e);
+	if (s->home_fd < 0)
+		return s->home_fd;
+	return asprintf(&s->home_path, "%s/homes/%s", st->path, o->home) < 0 ? OOM(e) : 0;
+}
+
+static int set_command(struct spec *s, const struct run_opts *o, struct err *e)
+{
+	size_t bytes = 0;
+
+	for (int i = 0; i < o->argc; i++) {
+		bytes += strlen(o->argv[i]) + 1;
+		if (strv_add(&s->argv, o->argv[i]) < 0)
+			return OOM(e);
+	}
+	for (size_t i = 0; i < s->env.n; i++)
+		bytes += strlen(s->env.v[i]) + 1;
+	if (bytes > PROTO_START_MAX - PATH_MAX)
+		return err_set(e, -E2BIG,
+			       "the command's arguments and environment are too long (%zu bytes; at most %u)",
+			       bytes, PROTO_START_MAX - PATH_MAX);
+	return 0;
+}
+
+int run_spec_build(struct spec *s, const struct run_opts *o, struct state *st, struct run_spec_note *note,
+		   struct err *e)
+{
+	int r;
+
+	s->limits = o->limits;
+	s->caps = o->caps;
+	s->nested = o->nested;
+	s->tty = o->tty;
+	s->detach = o->detach;
+	r = set_user(s, o->user, e);
+	if (r == 0)
+		r = set_names(s, o, st, e);
+	if (r == 0)
+		r = set_env(s, o, e);
+	if (r == 0)
+		r = set_command(s, o, e);
+	if (r == 0)
+		r = set_cwd(s, o->workdir, e);
+	if (r == 0)
+		r = set_workspace(s, o, st, note, e);
+	return r == 0 ? set_volumes(s, o, st, e) : r;
+}

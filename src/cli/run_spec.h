@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From the options of `coffer run` to a spec: everything that can be refused is refused here. */
+#ifndef CLI_RUN_SPEC_H
+#define CLI_RUN_SPEC_H
+
+#include "base/str.h"
+#include "sandbox/spec.h"
+
+struct run_opts {
+	const char *workspace; /* -C as typed; NULL: the current directory */
+	const char *workdir;
+	const char *user;
+	const char *home;
+	const char *name;
+	struct strv env;     /* -e as typed */
+	struct strv volumes; /* -v as typed */
+	struct strv show;
+	bool ephemeral;
+	bool map_ids;
+	bool i_know;
+	bool tty, detach, nested;
+	uint64_t caps;
+	struct limits limits;
+	int argc;
+	char **argv;
+};
+
+/* Why the workspace is not the current directory, when that was the default and cannot be one; empty otherwise. */
+struct run_spec_note {
+	char workspace[1024];
+};
+
+int run_spec_build(struct spec *s, const struct run_opts *o, struct state *st, struct run_spec_note *note,
+		   struct err *e) MUST_CHECK;
+
+#endif

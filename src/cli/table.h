@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Columns of text for people. Cells are made harmless for a terminal as they are added; widths count characters,
+ * not bytes; the last column is not padded.
+ */
+#ifndef CLI_TABLE_H
+#define CLI_TABLE_H
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/str.h"
+
+#include <stddef.h>
+
+struct table {
+	struct strv cells; /* row by row */
+	size_t columns;
+};
+
+#define TABLE_COLUMNS_MAX 16
+#define TABLE_INIT(columns_) ((struct table){ .columns = (columns_) })
+
+/* The next cell. With max > 0 a longer text is cut to that many characters, the last of them an ellipsis. */
+int table_add(struct table *t, const char *text, size_t max) MUST_CHECK;
+void table_format(const struct table *t, struct buf *out);
+void table_release(struct table *t);
+
+/* Columns that valid UTF-8 takes, a character each. */
+size_t table_width(const char *s);
+
+#define autotable CLEANUP(table_release)
+
+#endif
