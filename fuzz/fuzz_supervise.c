@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The launcher between a hostile init and clients: any bytes as if from init, any bytes as if from a client, in any
+ * order. The input is a row of steps: one byte who (init, one of three clients, a client that goes, time), one byte
+ * how many, the bytes. One client never reads, so its queue is seen to stay bounded.
+ */
+#include "base/clock.h"
+#include "gateway/supervise_int.h"
+#include "workspace/workspace.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/socket.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define CLIENTS 3
+
+void cgroup_read_stat(const struct cgroup *cg, struct cgroup_stat *ret)
+{
+	(void)cg;
+	*ret = (struct cgroup_stat){ .has_memory = true, .has_pids = true };
+}
+
+int cgroup_freeze(struct cgroup *cg, bool on, struct err *e)
+{
+	(void)cg;
+	(void)on;
+	(void)e;
+	return 0;
+}
+
+int cgroup_kill(struct cgroup *cg, struct err *e)
+{
+	(void)cg;
+	(void)e;
+	return 0;
+}
+
+int workspace_usage(int fd, uint64_t cap_bytes, uint64_t cap_inodes, uint64_t *bytes, uint64_t *inodes,
+		    struct err *e)
+{
+	(void)fd;
+	(void)cap_bytes;
+	(void)cap_inodes;
+	(void)e;
+	*bytes = *inodes = 0;
+	return 0;
+}
+
+static int on_event(void *ctx, const char *type, const struct buf *fields)
+{
+	unsigned *n = ctx;
+
+	/* Now and then the log is full. */
+	BUG_ON(!type || buf_error(fields));
+	return ++*n % 61 == 0 ? -28 : 0;
+}
+
+static void on_pump(void *ctx)
+{
+	sv_flush_init(ctx);
+}
+
+struct world {
+	struct sv sv;
+	struct spec spec;
+	struct engine_run run;
+	struct supervise_io io;
+	struct run_end end;
+	struct err err;
+	unsigned events;
+	bool init_dead;
+	struct client *client[CLIENTS];
+	int unread; /* the other end of client 0 */
+};
+
+static void add_client(struct world *w, int i)
+{
+	int p[2] = { -1, -1 };
+
+	if (i == 0 && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, p) < 0)
+		return;
+	BUG_ON(sv_client_add(&w->sv, p[0], 1, 0) < 0);
+	w->client[i] = w->sv.clients;
+	if (i == 0)
+		w->unread = p[1];
+}
+
+static void world_open(struct world *w)
+{
+	const struct pump_opts o = { .in = -1,
+				     .out = -1,
+				     .err = -1,
+				     .tty = -1,
+				     .log_fd = -1,
+				     .limit = 1000,
+				     .kick = on_pump,
+				     .ctx = &w->sv };
+	struct chan *ch;
+
+	memset(w, 0, sizeof(*w));
+	w->spec = SPEC_INIT;
+	for (int i = 0; i < LIMIT_COUNT; i++)
+		w->spec.limits.l[i].value = 1000;
+	w->run = ENGINE_RUN_INIT;
+	w->io = (struct supervise_io){ -1, -1, -1, -1, -1, -1, -1, -1, on_event, &w->events };
+	w->unread = -1;
+	w->sv = (struct sv){ .spec = &w->spec, .run = &w->run, .io = &w->io, .end = &w->end, .err = &w->err };
+	w->sv.cause = CAUSE_COUNT;
+	conn_init(&w->sv.init, -1);
+	w->sv.w_init = WATCH_INIT;
+	BUG_ON(loop_open(&w->sv.loop, NULL) < 0);
+	sv_start_timeout(&w->sv);
+	BUG_ON(pump_open(&w->sv.pump, &w->sv.loop, &w->sv.init, SV_MAIN_CHAN, &o, NULL) < 0);
+	w->sv.pump.in_on = true;
+	w->sv.pump.in_done = true;
+	ch = sv_chan_new(&w->sv, NULL, 0);
+	BUG_ON(!ch);
+	ch->is_main = true;
+	ch->id = w->sv.last_chan = SV_MAIN_CHAN;
+	ch->state = CHAN_STARTING;
+	ch->flags = PROTO_F_STDIN;
+	for (int i = 0; i < CLIENTS; i++)
+		add_client(w, i);
+}
+
+static void drop(struct world *w, int i)
+{
+	if (!w->client[i])
+		return;
+	sv_client_drop(w->client[i]);
+	w->client[i] = NULL;
+}
+
+static void world_close(struct world *w)
+{
+	for (int i = 0; i < CLIENTS; i++)
+		drop(w, i);
+	while (w->sv.chans)
+		sv_chan_free(w->sv.chans);
+	if (w->unread >= 0)
+		close(w->unread);
+	sv_settle(&w->sv);
+	BUG_ON(w->end.exit_code < 0 || w->end.exit_code > 255 || w->sv.n_chan || w->sv.bodies);
+	pump_release(&w->sv.pump);
+	conn_release(&w->sv.init);
+	loop_close(&w->sv.loop);
+}
+
+static void from_init(struct world *w, const uint8_t *data, size_t len)
+{
+	struct frame f;
+
+	if (w->init_dead || conn_feed(&w->sv.init, data, len) < 0)
+		return;
+	while (!w->init_dead && conn_next(&w->sv.init, &f) > 0)
+		w->init_dead = sv_init_frame(&w->sv, &f) < 0 || w->sv.ended;
+	BUG_ON(w->init_dead && !w->sv.killed);
+}
+
+static void from_client(struct world *w, int i, const uint8_t *data, size_t len)
+{
+	struct client *c = w->client[i];
+	struct frame f;
+	int r = 0;
+
+	if (!c || conn_feed(&c->conn, data, len) < 0)
+		return;
+	while (r == 0 && !c->closing && conn_next(&c->conn, &f) > 0)
+		r = sv_client_frame(&w->sv, c, &f);
+	sv_client_flush(c);
+	BUG_ON(conn_pending(&c->conn) > SV_CLIENT_CHANNELS * (size_t)PROTO_WINDOW + (1u << 20));
+	BUG_ON(c->n_chan > SV_CLIENT_CHANNELS);
+	if (r < 0 || c->closing)
+		drop(w, i);
+}
+
+static void check(const struct world *w)
+{
+	unsigned n = 0;
+	size_t bodies = 0;
+
+	for (const struct chan *ch = w->sv.chans; ch; ch = ch->next) {
+		n++;
+		bodies += ch->state == CHAN_BODY ? ch->body.len : 0;
+		BUG_ON(ch->out_room > PROTO_WINDOW || ch->in_room > PROTO_WINDOW);
+	}
+	BUG_ON(n != w->sv.n_chan || n > PROTO_CHANNELS + 1 || bodies != w->sv.bodies ||
+	       bodies > PROTO_BODIES_MAX);
+	BUG_ON(w->sv.n_ping > SV_PINGS);
+}
+
+static void next_timer(struct world *w)
+{
+	struct timer *t = w->sv.loop.timers;
+
+	loop_timer_off(&w->sv.loop, t);
+	t->fn(t);
+}
+
+static void step(struct world *w, uint8_t who, const uint8_t *data, size_t len)
+{
+	if (who < 4)
+		from_init(w, data, len);
+	else if (who < 4 + CLIENTS)
+		from_client(w, who - 4, data, len);
+	else if (who < 7 + CLIENTS)
+		drop(w, who - 7);
+	else if (w->sv.loop.timers)
+		next_timer(w);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static struct world w;
+	size_t off = 0;
+
+	world_open(&w);
+	while (size - off >= 2) {
+		uint8_t who = data[off] % 12;
+		size_t len = data[off + 1];
+
+		off += 2;
+		len = len > size - off ? size - off : len;
+		step(&w, who, data + off, len);
+		off += len;
+		check(&w);
+	}
+	world_close(&w);
+	return 0;
+}

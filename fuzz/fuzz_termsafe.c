@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whatever goes in, and however it is cut: only text, line ends, tabs and colours come out, and always the same. */
+#include "codec/termsafe.h"
+
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void check(const struct buf *b)
+{
+	for (size_t i = 0; i < b->len; i++) {
+		unsigned char c = (unsigned char)b->data[i];
+
+		if (c == 0x1b) {
+			BUG_ON(i + 2 >= b->len || b->data[i + 1] != '[');
+			for (i += 2; b->data[i] != 'm'; i++)
+				BUG_ON(!strchr("0123456789;", b->data[i]) || i + 1 >= b->len);
+			continue;
+		}
+		BUG_ON((c < 0x20 && c != '\n' && c != '\t' && c != '\r') || c == 0x7f);
+		BUG_ON(c == 0xc2 && i + 1 < b->len && (unsigned char)b->data[i + 1] < 0xa0);
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct termsafe t = TERMSAFE_INIT;
+	autobuf struct buf whole = BUF_INIT, cut = BUF_INIT;
+	size_t at = size ? data[0] % size : 0;
+
+	termsafe_feed(&t, &whole, data, size);
+	termsafe_finish(&t, &whole);
+	check(&whole);
+	t = TERMSAFE_INIT;
+	termsafe_feed(&t, &cut, data, at);
+	termsafe_feed(&t, &cut, data + at, size - at);
+	termsafe_finish(&t, &cut);
+	BUG_ON(whole.len != cut.len || (whole.len && memcmp(whole.data, cut.data, cut.len) != 0));
+	return 0;
+}

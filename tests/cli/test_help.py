@@ -1,0 +1,233 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""One table feeds parser, --help, man pages and completions: each command and option must be in all of them."""
+
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from coffertest import BUILD, Coffer, Tap  # noqa: E402
+
+LINES_MAX = {"run": 52}  # others: 24
+COLUMNS_MAX = 100
+
+tap = Tap()
+coffer = Coffer()
+
+
+def shown(option):
+    """The option as --help shows it."""
+    return f"--{option['name']}" + (f" {option['arg']}" if option["arg"] else "")
+
+
+def check_overview(verbs):
+    long = coffer("--help")
+    tap.eq(long.code, 0, "--help exits 0", long)
+    tap.ok(len(long.out.splitlines()) <= 40, "the overview fits a screen", long)
+    for v in verbs:
+        tap.like(long.out, rf"^  {v['name']} +{re.escape(v['help'])}$", f"the overview has {v['name']}")
+    for args in (["-h"], ["help"]):
+        tap.eq(coffer(*args).out, long.out, f"{args[0]} says the same")
+    none = coffer()
+    tap.eq((none.code, none.out, none.err), (2, "", long.out), "no command: the overview on stderr, exit 2", none)
+    version = coffer("--version")
+    tap.like(version.out, r"^coffer \d+\.\d+\.\d+\n$", "--version", version)
+    tap.eq(coffer("version").out, version.out, "version says the same")
+
+
+def check_help(verb):
+    name = verb["name"]
+    r = coffer(name, "--help")
+    lines = r.out.splitlines()
+    tap.eq((r.code, r.err), (0, ""), f"{name} --help exits 0", r)
+    tap.eq(lines[0] if lines else "", f"usage: coffer {name} {verb['synopsis']}", f"{name} --help begins with the usage")
+    tap.ok(len(lines) <= LINES_MAX.get(name, 24), f"{name} --help is short", f"{len(lines)} lines", r.out)
+    tap.ok(all(len(l) <= COLUMNS_MAX for l in lines), f"{name} --help is narrow", r.out)
+    tap.eq(coffer("help", name).out, r.out, f"help {name} says the same")
+    tap.eq(coffer(name, "-h").out, r.out, f"{name} -h says the same")
+    for o in verb["options"]:
+        if o["name"]:
+            tap.ok(shown(o) in r.out and o["help"] in r.out, f"{name} --help shows --{o['name']}", r.out)
+
+
+def check_parser(verb):
+    """Each option of the table is taken: the error is about what follows it, not about the option."""
+    name = verb["name"]
+    for o in verb["options"]:
+        if not o["name"]:
+            continue
+        for word in [f"--{o['name']}"] + ([f"-{o['short']}"] if o["short"] else []):
+            r = coffer(name, word) if o["arg"] else coffer(name, word, "--no-such-option")
+            wanted = f"--{o['name']} needs a value" if o["arg"] else "has no option --no-such-option"
+            tap.ok(r.code == 2 and wanted in r.err, f"{name} takes {word}", r)
+
+
+def swapped(name):
+    """A slip of the hand: two letters in the wrong order, or one too many where all are the same."""
+    for i in range(1, len(name) - 1):
+        if name[i] != name[i + 1] and "-" not in name[i:i + 2]:
+            return name[:i] + name[i + 1] + name[i] + name[i + 2:]
+    return name + name[-1]
+
+
+def check_nearest(verb):
+    names = [o["name"] for o in verb["options"] if o["name"]] + ["help"]
+    for name in names:
+        slip = swapped(name)
+        if slip in names:
+            continue
+        r = coffer(verb["name"], f"--{slip}")
+        tap.ok(r.code == 2 and f"has no option --{slip}" in r.err and f"try: --{name}" in r.err and
+               f"usage: coffer {verb['name']}" in r.err, f"{verb['name']} --{slip} names --{name}", r)
+
+
+def check_errors():
+    r = coffer("rnu")
+    tap.ok(r.code == 2 and "there is no command 'rnu'" in r.err and "try: coffer run" in r.err, "rnu names run", r)
+    r = coffer("frobnicate")
+    tap.ok(r.code == 2 and "coffer help" in r.err, "an unknown command points to help", r)
+    r = coffer("\x1b[31mred\x07")
+    tap.ok(r.code == 2 and "\x1b" not in r.err and "\\x1b[31mred" in r.err, "an escape sequence is made harmless", r)
+    r = coffer("version", "x" * 100000)
+    tap.ok(r.code == 2 and len(r.err) < 3000, "a huge argument makes a short error", r)
+    r = coffer("help", "dotcor")
+    tap.ok(r.code == 2 and "coffer help doctor" in r.err, "help names the nearest command", r)
+    with open("/dev/full", "wb") as full:
+        p = coffer.popen("version", stdout=full)
+        err = p.communicate(timeout=20)[1].decode()
+    tap.ok(p.returncode == 125 and "cannot write to standard output" in err, "a full disk is noticed", err)
+    p = coffer.popen(program=["sh", "-c", f"exec {coffer.exe} version >&- 2>&- <&-"])
+    p.communicate(timeout=20)
+    tap.eq(p.returncode, 0, "closed stdio does no harm")
+
+
+def on_terminal(env):
+    """What an error looks like on a terminal."""
+    master, slave = pty.openpty()
+    p = coffer.popen("nonsense-command", stderr=slave, env=env)
+    p.wait(timeout=20)
+    os.close(slave)
+    text = os.read(master, 65536).decode()
+    os.close(master)
+    return text
+
+
+def check_color():
+    tap.ok("\x1b[" in on_terminal({"TERM": "xterm"}), "errors are coloured on a terminal")
+    tap.ok("\x1b[" not in on_terminal({"TERM": "xterm", "NO_COLOR": "1"}), "but not with NO_COLOR")
+    tap.ok("\x1b[" not in on_terminal({"TERM": "dumb"}), "nor on a dumb one")
+    tap.ok("\x1b[" not in coffer("nonsense-command", env={"TERM": "xterm"}).err, "nor in a pipe")
+
+
+def roff_text(path):
+    """A man page's source with the escapes that hide words taken out."""
+    with open(path, encoding="utf-8") as f:
+        text = f.read()
+    return re.sub(r"\\f[BIRP]|\\&|\\(?=-)", "", text)
+
+
+def check_man(verbs):
+    made = {f[:-2] for f in os.listdir(os.path.join(BUILD, "doc/man")) if f.endswith(".1")}
+    if not made:
+        tap.skip("man pages", "built without scdoc")
+        return
+    tap.eq(made, {"coffer"} | {f"coffer-{v['name']}" for v in verbs}, "a man page for each command, and no other")
+    main = roff_text(os.path.join(BUILD, "doc/man/coffer.1"))
+    for v in verbs:
+        tap.like(main, rf"coffer-{v['name']}\(1\)", f"coffer(1) names coffer-{v['name']}(1)")
+        page = roff_text(os.path.join(BUILD, f"doc/man/coffer-{v['name']}.1"))
+        missing = [o["name"] for o in v["options"] if o["name"] and f"--{o['name']}" not in page]
+        tap.eq(missing, [], f"coffer-{v['name']}(1) has every option")
+        tap.like(page, r"^\.SH DESCRIPTION", f"coffer-{v['name']}(1) describes it")
+
+
+def words(verb):
+    out = {"--help", "-h"}
+    for o in verb["options"]:
+        if o["name"]:
+            out.add(f"--{o['name']}")
+            if o["short"]:
+                out.add(f"-{o['short']}")
+    return out
+
+
+def bash_completes(*line):
+    script = (f"source {BUILD}/dist/completion-bash\nCOMP_WORDS=({' '.join(line)} \"$0\")\n"
+              f"COMP_CWORD={len(line)}\n_coffer\nprintf '%s\\n' \"${{COMPREPLY[@]}}\"")
+    return script
+
+
+def check_bash(verbs):
+    def complete(*line, word=""):
+        r = subprocess.run(["bash", "-c", bash_completes(*line), word], capture_output=True, text=True, check=False,
+                           env=coffer.env({"PATH": f"{coffer.bin}:/usr/bin:/bin"}))
+        return set(r.stdout.split()), r.stderr
+
+    got, err = complete("coffer")
+    tap.eq(got, {v["name"] for v in verbs} | {"--help", "--version"}, "bash completes commands", err)
+    for v in verbs:
+        got, err = complete("coffer", v["name"], word="-")
+        tap.eq((got, err), (words(v), ""), f"bash completes the options of {v['name']}")
+        for o in v["options"]:
+            if o["name"] and o["arg"] and o["values"] and o["values"] not in ("file", "dir", "sandbox", "name"):
+                got, _ = complete("coffer", v["name"], f"--{o['name']}")
+                tap.eq(got, set(o["values"].split()), f"bash completes the values of {v['name']} --{o['name']}")
+
+
+def check_fish(verbs):
+    path = f"{BUILD}/dist/completion-fish"
+    for v in verbs:
+        r = subprocess.run(["fish", "--no-config", "-c", f"source {path}; complete -C 'coffer {v['name']} -'"],
+                           capture_output=True, text=True, check=False,
+                           env=coffer.env({"PATH": f"{coffer.bin}:/usr/bin:/bin"}))
+        got = {l.split("\t")[0] for l in r.stdout.splitlines()}
+        tap.ok(words(v) <= got and not r.stderr, f"fish completes the options of {v['name']}",
+               sorted(words(v) - got), r.stderr)
+
+
+def check_zsh(verbs):
+    path = f"{BUILD}/dist/completion-zsh"
+    r = subprocess.run(["zsh", "-f", "-n", path], capture_output=True, text=True, check=False)
+    tap.eq((r.returncode, r.stderr), (0, ""), "zsh can read its completion")
+    with open(path, encoding="utf-8") as f:
+        text = f.read()
+    for v in verbs:
+        part = re.search(rf"^\t{v['name']}\)$(.*?)^\t\t;;$", text, re.M | re.S)
+        have = set(re.findall(r"'\*(--?[a-zA-Z-]+?)[=+]?\[", part.group(1))) if part else set()
+        tap.eq(have, words(v), f"zsh completes the options of {v['name']}")
+
+
+def check_shells(verbs):
+    for shell, check in (("bash", check_bash), ("fish", check_fish), ("zsh", check_zsh)):
+        if subprocess.run(["sh", "-c", f"command -v {shell}"], stdout=subprocess.DEVNULL, check=False).returncode:
+            tap.skip(f"completion for {shell}", f"{shell} is not installed")
+        else:
+            check(verbs)
+
+
+def main():
+    dump = coffer("help", "--dump-json")
+    verbs = json.loads(dump.out)["verbs"]
+    tap.ok(len(verbs) >= 15, "every command is in the table", [v["name"] for v in verbs])
+    check_overview(verbs)
+    for v in verbs:
+        tap.ok(v["text"] and len(v["text"]) > 20, f"{v['name']} is described")
+        check_help(v)
+        check_parser(v)
+        check_nearest(v)
+    check_errors()
+    check_color()
+    check_man(verbs)
+    check_shells(verbs)
+    coffer.check_clean(tap)
+
+
+try:
+    main()
+finally:
+    coffer.close()
+tap.done()

@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Signals to any of our processes, at any instant: nothing is left, and the log verifies."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from coffertest import Tap, coffer_as, descendants, identities, kill_quietly, leftovers, slow_build  # noqa: E402
+
+RUNS = {"root": 100, "user": 70, "userns": 30}
+
+
+def victims(p):
+    """coffer itself and all below it."""
+    return [p.pid] + [pid for pid, _ in descendants(p.pid)]
+
+
+def random_kills(tap, c, rng):
+    left_over = []
+    for i in range(RUNS[c.who]):
+        args = ["run", "--", "sh", "-c", "echo x > f; sleep 0.02"] if i % 3 else ["run", "--ephemeral", "--", "true"]
+        p = c.popen(*args, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(rng.random() * 0.03 * slow_build())
+        sig = rng.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+        pid = rng.choice(victims(p))
+        try:
+            os.kill(pid, sig)
+        except (ProcessLookupError, PermissionError):
+            pass
+        try:
+            p.wait(30 * slow_build())
+        except subprocess.TimeoutExpired:
+            left_over.append(f"run {i}: {signal.Signals(sig).name} to {pid}: coffer still there after 30 s")
+            kill_quietly(p.pid)
+    tap.eq(left_over, [], f"{c.who}: coffer ends after every signal")
+    c.check_clean(tap)
+    for entry in os.listdir(os.path.join(c.state, "runs")):
+        meta = os.path.join(c.state, "runs", entry, "meta.json")
+        with open(meta, encoding="utf-8") if os.path.exists(meta) else open(os.devnull, encoding="utf-8") as f:
+            text = f.read()
+        # Only a run that changed a file, and whose end was written, may still be there.
+        if '"ended":0' in text or '"ended"' not in text or '"changes":0' in text:
+            left_over.append(f"runs/{entry}: {text or 'no meta.json'}")
+    tap.eq(left_over, [], f"{c.who}: {RUNS[c.who]} random kills leave no unfinished run")
+    r = c("audit", "verify")
+    tap.eq(r.code, 0, f"{c.who}: and the log verifies", r)
+
+
+def targeted(tap, c):
+    """Each kind of process in turn, while a command sleeps."""
+    for name in ("coffer", "coffer-guard", "coffer-init", "sleep"):
+        p = c.popen("run", "--", "sleep", "60", stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        deadline = time.monotonic() + 10 * slow_build()
+        target = None
+        while not target and time.monotonic() < deadline:
+            found = {what.split(" ", 1)[1]: pid for pid, what in descendants(os.getpid())}
+            if "sleep" in found:
+                target = p.pid if name == "coffer" and c.who != "userns" else found.get(name)
+            time.sleep(0.02)
+        if not tap.ok(target, f"{c.who}: there is a {name} to kill", found):
+            continue
+        os.kill(target, signal.SIGKILL)
+        if name == "coffer-guard":
+            time.sleep(0.3)
+            tap.ok(p.poll() is None, f"{c.who}: without its guard the run goes on")
+            os.kill(p.pid, signal.SIGTERM)
+        try:
+            p.wait(20 * slow_build())
+            done = True
+        except subprocess.TimeoutExpired:
+            done = False
+        tap.ok(done, f"{c.who}: SIGKILL to {name} ends the run")
+        c.check_clean(tap)
+        tap.eq(os.listdir(os.path.join(c.state, "runs")), [], f"{c.who}: no run directory after that")
+
+
+def signals(tap, c):
+    for sig, code in ((signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)):
+        p = c.popen("run", "--", "sleep", "60", stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        time.sleep(0.5 * slow_build())
+        os.kill(p.pid, sig)
+        try:
+            p.wait(20 * slow_build())
+        except subprocess.TimeoutExpired:
+            kill_quietly(p.pid)
+        tap.eq(p.returncode, code, f"{c.who}: {sig.name} reaches the command")
+    c.check_clean(tap)
+
+
+def crash_of_all(tap, c):
+    """Launcher and guard killed together: the next coffer sweeps."""
+    p = c.popen("run", "--", "sh", "-c", "echo x > f; sleep 60", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    time.sleep(0.6 * slow_build())
+    pids = victims(p)
+    names = {what.split(" ", 1)[1]: pid for pid, what in descendants(os.getpid())}
+    for pid in (names.get("coffer-guard"), names.get("coffer"), p.pid):
+        if pid:
+            kill_quietly(pid)
+    p.wait()
+    tap.ok(len(pids) >= 3, f"{c.who}: there were launcher, guard and init", pids)
+    r = c("ps", "-a")
+    tap.eq(r.code, 0, f"{c.who}: ps after a crash of both", r)
+    c.check_clean(tap)
+    tap.eq(c("discard", "@last").code, 0, f"{c.who}: what the run wrote was kept, and can be thrown away")
+
+
+def main():
+    tap = Tap()
+    seed = int(os.environ.get("COFFER_SEED", "0")) or random.randrange(1 << 30)
+    tap.note(f"COFFER_SEED={seed}")
+    for who in identities(tap):
+        with coffer_as(who) as c:
+            rng = random.Random(seed)
+            c("run", "--", "true")
+            random_kills(tap, c, rng)
+        with coffer_as(who) as c:
+            targeted(tap, c)
+            if who != "userns":
+                signals(tap, c)
+            crash_of_all(tap, c)
+            tap.eq(leftovers(c.before, c.tmp), [], f"{who}: nothing at the very end")
+    tap.done()
+
+
+main()

@@ -1,0 +1,226 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""coffer run: exit codes, environment, stdio, files, limits that are told apart, and wrong input."""
+
+import json
+import os
+import stat
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from coffertest import Tap, coffer_as, identities  # noqa: E402
+
+
+def exits(tap, c):
+    who = c.who
+    tap.eq(c("run", "--", "true").code, 0, f"{who}: true is 0")
+    tap.eq(c("run", "false").code, 1, f"{who}: false is 1, without --")
+    tap.eq(c("run", "--", "sh", "-c", "exit 77").code, 77, f"{who}: an exit status comes out")
+    tap.eq(c("run", "--", "sh", "-c", "kill -TERM $$").code, 143, f"{who}: 128 and the signal")
+    r = c("run", "--", "no-such-command")
+    tap.eq(r.code, 127, f"{who}: not found is 127", r)
+    tap.like(r.err, r"no-such-command", f"{who}: and is named")
+    r = c("run", "--", "/etc/hosts")
+    tap.eq(r.code, 126, f"{who}: not executable is 126", r)
+    r = c("run", "-w", "/nowhere", "--", "true")
+    tap.ok(r.code in (125, 126) and "/nowhere" in r.err, f"{who}: a missing working directory is named", r)
+
+
+def stdio(tap, c):
+    who = c.who
+    r = c("run", "--", "cat", input="through the wall\n")
+    tap.eq(r.out, "through the wall\n", f"{who}: stdin and stdout", r)
+    r = c("run", "--", "sh", "-c", "echo out; echo err >&2")
+    tap.ok(r.out == "out\n" and "err\n" in r.err, f"{who}: stdout and stderr are apart", r)
+    big = "x" * 3000000
+    r = c("run", "--", "cat", input=big)
+    tap.eq(len(r.out), len(big), f"{who}: three million bytes both ways")
+    r = c("run", "--output-limit", "100k", "--", "sh", "-c", "yes | head -c 1000000; exit 3")
+    tap.ok(len(r.out) <= 102400 and r.code == 3, f"{who}: the output limit cuts", len(r.out), r.err)
+    tap.like(r.err, r"output", f"{who}: and says so")
+    r = c("run", "--", "sh", "-c", "ls -l /proc/self/fd | wc -l; test -t 0 || echo none")
+    tap.like(r.out, r"none", f"{who}: no terminal where there was none")
+
+
+def environment(tap, c):
+    who = c.who
+    r = c("run", "--", "env", env={"SECRET": "hunter2", "AWS_KEY": "x"})
+    names = sorted(line.split("=", 1)[0] for line in r.out.splitlines())
+    tap.ok(set(names) <= {"PATH", "HOME", "USER", "TERM", "LANG", "TZ", "PWD", "SHLVL", "_"},
+           f"{who}: the environment is empty but for a few", names)
+    r = c("run", "-e", "A=1", "-e", "COPIED", "-e", "MISSING", "--", "sh", "-c", "echo $A-$COPIED-${MISSING-unset}",
+          env={"COPIED": "yes"})
+    tap.eq(r.out, "1-yes-unset\n", f"{who}: -e sets and copies", r)
+    r = c("run", "-e", "PATH=/bin", "--", "sh", "-c", "echo $PATH")
+    tap.eq(r.out, "/bin\n", f"{who}: -e replaces", r)
+    r = c("run", "--", "id", "-u")
+    tap.eq(r.out.strip(), "0" if who in ("root", "userns") else str(c.uid), f"{who}: the caller's own uid", r)
+    r = c("run", "--user", "0", "--", "id", "-u")
+    tap.eq(r.out.strip(), "0", f"{who}: --user 0 is root inside", r)
+    r = c("run", "--user", "1234:55", "--", "sh", "-c", "id -u; id -g; echo $HOME; touch ~/x /tmp/y && echo wrote")
+    tap.eq(r.out, "1234\n55\n/home/agent\nwrote\n", f"{who}: --user UID:GID", r)
+    r = c("run", "--", "cat", "/proc/sys/kernel/hostname")
+    tap.eq(r.out, "coffer\n", f"{who}: a host name of its own", r)
+
+
+def files(tap, c):
+    who = c.who
+    c.write("a.txt", "one\n")
+    r = c("run", "--", "sh", "-c", "cat a.txt; echo two > a.txt; echo new > b; cat a.txt")
+    tap.eq(r.out, "one\ntwo\n", f"{who}: the workspace can be read and written inside", r)
+    tap.like(r.err, r"2 files changed", f"{who}: and the change is counted")
+    with open(os.path.join(c.work, "a.txt"), encoding="utf-8") as f:
+        tap.eq(f.read(), "one\n", f"{who}: the original is untouched")
+    tap.ok(not os.path.exists(os.path.join(c.work, "b")), f"{who}: nothing appeared beside it")
+    tap.eq(c("discard", "@last").code, 0, f"{who}: discard @last")
+    r = c("run", "-C", c.work + ":ro", "--", "sh", "-c", "echo x > /workspace/c")
+    tap.ok(r.code != 0 and "ead-only" in r.err, f"{who}: -C DIR:ro is read-only", r)
+    r = c("run", "-C", c.work + ":rw", "--", "sh", "-c", "echo x > /workspace/through")
+    tap.ok(r.code == 0 and "WARNING" in r.err and os.path.exists(os.path.join(c.work, "through")),
+           f"{who}: -C DIR:rw writes through, loudly", r)
+    os.unlink(os.path.join(c.work, "through"))
+    r = c("run", "--ephemeral", "--", "sh", "-c", "ls -A /workspace; echo x > /workspace/y && echo wrote")
+    tap.eq(r.out, "wrote\n", f"{who}: --ephemeral is empty and writable", r)
+    r = c("audit", "--type", "run.end", "--json", "-n", "1")
+    tap.like(r.out, r'"wiped":2,"wipe_verified":true', f"{who}: its wipe, of a file and a directory, is in the log", r)
+    d = os.path.join(c.dir, "data")
+    os.mkdir(d)
+    c.own(d)
+    c.write(os.path.join(d, "f"), "shown\n")
+    r = c("run", "-v", d + ":/data", "--", "sh", "-c", "cat /data/f; echo x > /data/g || echo refused")
+    tap.eq(r.out, "shown\nrefused\n", f"{who}: -v is read-only by default", r)
+    r = c("run", "-v", d + ":/tmp/in/here:rw", "--", "sh", "-c", "echo x > /tmp/in/here/g && chmod 4755 /tmp/in/here/g")
+    tap.ok(os.path.exists(os.path.join(d, "g")), f"{who}: -v rw writes", r)
+    tap.ok(not os.stat(os.path.join(d, "g")).st_mode & stat.S_ISUID, f"{who}: but sets no setuid bit on the host", r)
+    r = c("run", "--home", "h1", "--", "sh", "-c", "echo kept > ~/f")
+    r = c("run", "--home", "h1", "--", "sh", "-c", "cat ~/f")
+    tap.eq(r.out, "kept\n", f"{who}: a named home persists", r)
+    r = c("run", "--", "sh", "-c", "ls -A ~")
+    tap.eq(r.out, "", f"{who}: without a name it is empty", r)
+
+
+def limits(tap, c):
+    who = c.who
+    r = c("run", "--timeout", "1s", "--", "sleep", "30")
+    tap.ok(r.code == 124 and r.seconds < 10 and "time" in r.err, f"{who}: the time limit is told", r)
+    if who == "root":
+        r = c("run", "--memory", "64m", "--", "python3", "-c", "x = bytearray(300 << 20)")
+        tap.ok(r.code == 137 and "memory" in r.err, f"{who}: the memory limit is told", r)
+        r = c("run", "--pids", "32", "--", "sh", "-c", "for i in $(seq 60); do sleep 5 & done; wait")
+        tap.ok(r.code != 0 and "process" in r.err, f"{who}: the pids limit is told", r)
+        r = c("run", "--disk", "16m", "--", "sh", "-c", "dd if=/dev/zero of=big bs=1M count=64 2>&1 | tail -1")
+        tap.like(r.out + r.err, r"o space|imit", f"{who}: the disk limit holds", r)
+        c("discard", "@last")
+    else:
+        r = c("run", "--memory", "64m", "--", "true")
+        tap.ok(r.code == 125 and "--memory cannot be enforced" in r.err and "best-effort" in r.err,
+               f"{who}: a named limit that cannot be kept is an error with ways out", r)
+        r = c("run", "--memory", "64m", "--limits", "best-effort", "--", "true")
+        tap.eq(r.code, 0, f"{who}: unless best effort was asked for", r)
+        r = c("run", "--pids", "20", "--", "sh", "-c", "for i in $(seq 60); do sleep 5 & done 2>&1; wait")
+        tap.ok(r.code != 0, f"{who}: the pids limit holds without a control group", r)
+    r = c("run", "--disk", "8m", "--", "sh", "-c",
+          "i=0; while [ $i -lt 64 ]; do head -c 4000000 /dev/zero > f$i || exit 9; i=$((i+1)); sleep 0.05; done")
+    tap.ok(r.code != 0, f"{who}: the disk limit holds over many files", r)
+    c("discard", "@last")
+    r = c("run", "--nofile", "64", "--", "sh", "-c", "ulimit -n")
+    tap.eq(r.out, "64\n", f"{who}: --nofile", r)
+    r = c("run", "--tmp-size", "1m", "--", "sh", "-c", "head -c 4000000 /dev/zero > /tmp/x; stat -c %s /tmp/x")
+    tap.ok(r.out.strip().isdigit() and int(r.out) <= 1 << 20, f"{who}: --tmp-size", r)
+
+
+def report(tap, c):
+    who = c.who
+    path = os.path.join(c.work, "report.json")
+    c.write("r1", "1")
+    r = c("run", "--report", path, "--", "sh", "-c", "echo hi; echo 2 > r1; exit 5")
+    with open(path, encoding="utf-8") as f:
+        o = json.load(f)
+    tap.eq((o["exit"], o["cause"], o["changed_files"], o["engine"]), (5, "exit", 1, "ns"), f"{who}: the report", r)
+    tap.ok({"user", "pid", "mount", "net", "ipc", "uts"} <= set(o["layers"]["namespaces"]),
+           f"{who}: names the namespaces in force", o["layers"])
+    tap.ok(o["layers"]["seccomp"] and o["layers"]["no_new_privs"] and not o["layers"]["capabilities"],
+           f"{who}: and the other layers", o["layers"])
+    tap.ok(o["wall_us"] > 0 and o["limits"]["pids"]["enforced"], f"{who}: and limits and time", o)
+    if who != "userns":  # there the caller is called 0 itself
+        tap.ok(o["layers"]["outside_uid"] != 0, f"{who}: nobody inside is root outside", o["layers"])
+    c("discard", "@last")
+    os.unlink(path)
+
+
+def bad_input(tap, c):
+    who = c.who
+    cases = [
+        ([], 2, "command"),
+        (["--"], 2, "command"),
+        (["--memroy", "1g", "true"], 2, "--memory"),
+        (["--memory", "0", "true"], 2, "memory"),
+        (["--memory", "-5", "true"], 2, "memory"),
+        (["--memory", "1e30", "true"], 2, "memory"),
+        (["--cpus", "0", "true"], 2, "cpus"),
+        (["--pids", "zero", "true"], 2, "pids"),
+        (["--timeout", "0", "true"], 2, "timeout"),
+        (["--name", "a/b", "true"], 125, "name"),
+        (["--name", "..", "true"], 125, "name"),
+        (["--home", "../x", "true"], 125, "name"),
+        (["--engine", "nss", "true"], 2, "ns"),
+        (["--net", "host", "true"], 2, "none"),
+        (["--cap", "sys_admn", "true"], 2, "sys_admin"),
+        (["-C", "/no/such/dir", "true"], 125, "/no/such/dir"),
+        (["-C", "/", "true"], 125, "/"),
+        (["-C", c.home, "true"], 125, "home"),
+        (["-C", os.path.dirname(c.home), "true"], 125, ""),
+        (["-C", c.state, "true"], 125, ""),
+        (["-v", "nonsense", "true"], 125, "SRC:DST"),
+        (["-v", "/usr/share:/proc/x", "true"], 125, "/proc"),
+        (["-v", "/usr/share:/x:rx", "true"], 125, "rx"),
+        (["-v", "/:/host", "true"], 125, ""),
+        (["-v", "/no/such:/x", "true"], 125, "/no/such"),
+        (["--user", "bob", "true"], 125, "bob"),
+        (["-w", "../..", "true"], 125, ".."),
+        (["--ephemeral", "-C", c.work, "true"], 125, "ephemeral"),
+        (["--report", "/no/such/dir/r", "true"], 125, "/no/such/dir/r"),
+        (["-t", "-d", "true"], 2, "-t"),
+    ]
+    c("run", "--", "true")
+    for args, code, word in cases:
+        r = c("run", *args)
+        lines = r.err.strip().splitlines()
+        tap.ok(r.code == code and word in r.err and 1 <= len(lines) <= 4,
+               f"{who}: run {' '.join(args)[:60]} is refused with {code}", r)
+    secret = os.path.join(c.dir, "keys")
+    os.mkdir(secret)
+    c.own(secret)
+    sock = os.path.join(c.dir, "docker.sock")
+    r = c(program=["python3", "-c", f"import socket; s=socket.socket(1); s.bind({sock!r})"])
+    r = c("run", "-v", sock + ":/docker.sock", "true")
+    tap.ok(r.code == 125 and "--i-know" in r.err, f"{who}: a socket is refused, with a way out", r)
+    if who != "root":
+        closed = os.path.join(c.work, "closed")
+        os.mkdir(closed)
+        c.own(closed)
+        os.chmod(closed, 0)
+        r = c("run", "-C", closed, "true")
+        tap.ok(r.code == 125 and "ermission" in r.err, f"{who}: an unreadable workspace is an error", r)
+        os.rmdir(closed)
+    r = c("run", "--", "true", *["x" * 100000] * 19)
+    tap.eq(r.code, 0, f"{who}: two million bytes of arguments work", r.err[-300:])
+
+
+def main():
+    tap = Tap()
+    only = set(sys.argv[1:])
+    for who in identities(tap):
+        if only and who not in only:
+            continue
+        with coffer_as(who) as c:
+            for part in (exits, stdio, environment, files, limits, report, bad_input):
+                part(tap, c)
+            r = c("audit", "verify")
+            tap.eq(r.code, 0, f"{who}: the log of all that verifies", r)
+            c.check_clean(tap)
+            tap.eq([n for n in os.listdir(os.path.join(c.state, "runs"))], [], f"{who}: no run directory is left")
+    tap.done()
+
+
+main()

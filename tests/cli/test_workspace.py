@@ -1,0 +1,262 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# tests/run: timeout=300
+"""diff, apply and discard over real runs, as every identity."""
+
+import json
+import os
+import socket
+import stat
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from coffertest import Tap, coffer_as, identities  # noqa: E402
+
+tap = Tap()
+
+CHANGES = r"""
+set -e
+echo more >> edit.txt
+rm gone.txt
+mkdir -p new/deep
+echo n > new/deep/file
+printf 'x' > "$(printf 'new/line\nbreak')"
+chmod 755 run.sh
+rm -r olddir
+ln -s edit.txt new/link
+ln new/deep/file new/hard
+truncate -s 1G new/sparse
+echo evil > .envrc
+mkdir -p .github/workflows .git/hooks
+echo ci > .github/workflows/ci.yml
+echo hook > .git/hooks/pre-commit
+ln -s /etc/passwd new/outside
+cp /bin/true new/suid
+chmod u+s new/suid
+mkfifo new/pipe
+"""
+
+PLAIN = {"edit.txt", "gone.txt", "new", "new/deep", "new/deep/file", "new/line\nbreak", "run.sh", "olddir", "olddir/a",
+         "new/link", "new/hard", "new/sparse", ".github"}
+TRIGGERS = {".envrc", ".github/workflows", ".github/workflows/ci.yml", ".git/hooks/pre-commit"}
+SPECIALS = {"new/outside", "new/suid", "new/pipe"}
+
+
+def prepare(c):
+    c.write("edit.txt", "old\n")
+    c.write("gone.txt", "x")
+    c.write("run.sh", "#!/bin/sh\n")
+    c.write("olddir/a", "a")
+    c.write("keep.txt", "kept")
+    c.write(".git/hooks/x.sample", "")
+    time.sleep(0.05)
+
+
+def read(c, name):
+    with open(os.path.join(c.work, name), "rb") as f:
+        return f.read()
+
+
+def there(c, name):
+    return os.path.lexists(os.path.join(c.work, name))
+
+
+def changes(c, ref="@last"):
+    r = c("diff", "--json", ref)
+    return {x["path"]: x for x in json.loads(r.out)["changes"]} if r.code == 0 else {}
+
+
+def test_story(c, who):
+    prepare(c)
+    r = c("run", "--", "sh", "-c", CHANGES)
+    tap.eq(r.code, 0, f"{who}: the run ends well", r)
+    tap.eq(read(c, "edit.txt"), b"old\n", f"{who}: the original is untouched")
+    tap.ok(there(c, "gone.txt") and not there(c, "new"), f"{who}: nothing came or went")
+
+    found = changes(c)
+    plain = {p for p, x in found.items() if not x["flags"]}
+    tap.eq(plain, PLAIN, f"{who}: what is plain")
+    tap.ok(TRIGGERS <= {p for p, x in found.items() if "trigger" in x["flags"]}, f"{who}: what the host may run")
+    tap.eq({p for p, x in found.items() if "special" in x["flags"]}, SPECIALS, f"{who}: what is special")
+
+    r = c("diff", "@last")
+    tap.like(r.out, r"^M edit\.txt$", f"{who}: a line for each change", r)
+    tap.like(r.out, r"^A new/line\\x0abreak$", f"{who}: a name with a newline is one line", r)
+    tap.like(r.out, r"^m run\.sh \(0644 -> 0755\)$", f"{who}: modes are shown", r)
+    tap.like(r.out, r"unasked.*^A \.envrc: .*direnv", f"{who}: triggers stand apart with their reason", r)
+    tap.like(r.out, r"^A new/suid: setuid", f"{who}: so do special things", r)
+    r = c("diff", "-z", "@last")
+    tap.ok("A\0new/line\nbreak\0" in r.out, f"{who}: -z gives names as they are")
+    r = c("diff", "--stat", "@last")
+    tap.like(r.out, r"\d+ added, 1 modified, 3 deleted, 1 mode", f"{who}: --stat counts", r)
+
+    r = c("apply", "@last", "--dry-run")
+    tap.eq(r.code, 1, f"{who}: a dry run says that something stays", r)
+    tap.ok(read(c, "edit.txt") == b"old\n" and not there(c, "new"), f"{who}: and does nothing")
+
+    r = c("apply", "@last", "nothing/here")
+    tap.eq(r.code, 125, f"{who}: a path where nothing changed is an error", r)
+    r = c("apply", "@last", "edit.txt")
+    tap.ok(r.code == 0 and read(c, "edit.txt") == b"old\nmore\n" and not there(c, "new"), f"{who}: only one path", r)
+    r = c("apply", "@last", "--allow", ".")
+    tap.eq(r.code, 2, f"{who}: --allow wants a name", r)
+
+    r = c("apply", "@last")
+    tap.eq(r.code, 1, f"{who}: what needs a yes stays behind", r)
+    tap.like(r.err, r"not applied: A \.envrc.*\[--allow \.envrc\]", f"{who}: with the option that would let it go", r)
+    tap.like(r.err, r"\[--allow-special new/suid\]", f"{who}: for special things too", r)
+    tap.ok(not there(c, ".envrc") and not there(c, "new/suid") and not there(c, "new/pipe"), f"{who}: it is not there")
+    tap.eq(read(c, "new/line\nbreak"), b"x", f"{who}: what is plain is")
+    st = os.stat(os.path.join(c.work, "new/deep/file"))
+    tap.ok(st.st_ino == os.stat(os.path.join(c.work, "new/hard")).st_ino, f"{who}: hard links stay")
+    tap.eq(st.st_uid, c.uid, f"{who}: the owner is the caller")
+    st = os.stat(os.path.join(c.work, "new/sparse"))
+    tap.ok(st.st_size == 1 << 30 and st.st_blocks < 2048, f"{who}: holes stay holes")
+    tap.ok(not there(c, "gone.txt") and not there(c, "olddir"), f"{who}: deletions are done")
+
+    r = c("apply", "@last", "--allow", ".git", "--allow", ".envrc", "--allow", ".github")
+    tap.ok(r.code == 1 and there(c, ".envrc") and there(c, ".github/workflows/ci.yml"), f"{who}: a yes lets it go", r)
+    tap.ok(not there(c, ".git/hooks/pre-commit"), f"{who}: a yes for .git is not one for hooks")
+    r = c("apply", "@last", "--allow", ".git/hooks/pre-commit", "--allow-special", "new/outside",
+          "--allow-special", "new/suid", "--allow-special", "new/pipe")
+    tap.eq(r.code, 0, f"{who}: with all its yeses it is complete", r)
+    mode = os.lstat(os.path.join(c.work, "new/suid")).st_mode
+    tap.ok(mode & stat.S_ISUID and there(c, ".git/hooks/pre-commit"), f"{who}: and there")
+    tap.eq(c("ps", "-a", "-q").out, "", f"{who}: then nothing is left of the run")
+    r = c("audit", "--json")
+    types = [json.loads(line)["type"] for line in r.out.splitlines()]
+    tap.ok(types.count("workspace.apply") == 4 and "workspace.wiped" in types, f"{who}: all of it is in the log", types)
+    event = [json.loads(line) for line in r.out.splitlines() if '"workspace.apply"' in line][-1]
+    tap.ok("new/suid" in event["by_hand"] and "new/suid" in event["allow_special"], f"{who}: with what was allowed",
+           event)
+
+
+def test_conflict(c, who):
+    c.write("both.txt", "old")
+    c.write("fine.txt", "old")
+    time.sleep(0.05)
+    r = c("run", "--", "sh", "-c", "echo inside > both.txt; echo inside > fine.txt")
+    tap.eq(r.code, 0, f"{who}: a run for a conflict", r)
+    c.write("both.txt", "outside")
+    r = c("apply", "@last")
+    tap.ok(r.code == 1 and read(c, "both.txt") == b"outside" and read(c, "fine.txt") == b"inside\n",
+           f"{who}: what changed on both sides is refused", r)
+    r = c("apply", "@last", "--force", "both.txt")
+    tap.ok(r.code == 0 and read(c, "both.txt") == b"inside\n", f"{who}: unless it is forced", r)
+
+
+def test_discard(c, who):
+    c.write("d.txt", "old")
+    r = c("run", "--", "sh", "-c", "echo x > d.txt; mkdir -p a/b; chmod 000 a/b a")
+    tap.eq(r.code, 0, f"{who}: a run to throw away", r)
+    r = c("discard", "@last")
+    tap.ok(r.code == 0 and read(c, "d.txt") == b"old", f"{who}: discard", r)
+    tap.eq(c("diff", "@last").code, 125, f"{who}: there is nothing to show then")
+    tap.eq(os.listdir(os.path.join(c.state, "runs")) if who != "userns" or os.getuid() == 0 else [], [],
+           f"{who}: no layer is left")
+
+
+def test_alive(c, who):
+    r = c("run", "-d", "--name", "busy", "--", "sh", "-c", "echo x > busy.txt; sleep 60")
+    tap.eq(r.code, 0, f"{who}: a run in the background", r)
+    deadline = time.monotonic() + 10
+    while "busy.txt" not in c("diff", "busy").out and time.monotonic() < deadline:
+        time.sleep(0.05)
+    tap.like(c("diff", "busy").out, r"^A busy\.txt$", f"{who}: diff of a run that goes on")
+    for verb in ("apply", "discard"):
+        r = c(verb, "busy")
+        tap.ok(r.code == 125 and "still runs" in r.err, f"{who}: {verb} waits for its end", r)
+    tap.ok(not there(c, "busy.txt"), f"{who}: nothing went out")
+    c("stop", "-t", "0", "busy")
+    r = c("rm", "-f", "busy")
+    tap.eq(r.code, 0, f"{who}: it is removed", r)
+
+
+def test_masks(c, who):
+    c.write(".env", "TOKEN=1")
+    c.write(".env.example", "TOKEN=")
+    c.write("sub/.ssh/id_rsa", "key")
+    c.write(".git/config", "[remote \"o\"]\n\turl = https://u:tok@h/r\n")
+    path = c.write("keyfile.pem", "-----BEGIN PRIVATE KEY-----\n")
+    s = socket.socket(socket.AF_UNIX)
+    s.bind(os.path.join(c.work, "d.sock"))
+    s.listen(1)
+    os.chmod(os.path.join(c.work, "d.sock"), 0o777)
+    probe = ("cat .env keyfile.pem; cat sub/.ssh/id_rsa 2>&1; cat .git/config .env.example; "
+             "test -S d.sock && echo socket; true")
+    for mode in (".", ".:ro", ".:rw"):
+        r = c("run", "-C", mode, "--", "sh", "-c", probe)
+        tap.ok(r.code == 0 and "TOKEN=1" not in r.out and "PRIVATE" not in r.out and "tok@" not in r.out
+               and "socket" not in r.out, f"{who}: {mode}: credentials and sockets are hidden", r)
+        tap.ok("REDACTED@h/r" in r.out and "TOKEN=" in r.out, f"{who}: {mode}: the rest is not", r)
+    r = c("run", "--show", ".env", "--", "cat", ".env")
+    tap.eq(r.out, "TOKEN=1", f"{who}: --show opens one", r)
+    r = c("run", "--", "sh", "-c", "rm -f .env || mv .env x || echo y > .env; rm -rf sub")
+    tap.ok(os.path.exists(path) and read(c, ".env") == b"TOKEN=1", f"{who}: what is hidden cannot be removed")
+    tap.ok(".env" not in changes(c) and "sub/.ssh/id_rsa" not in changes(c), f"{who}: not even in the layer",
+           changes(c).keys())
+    s.close()
+
+
+def test_refused_dirs(c, who):
+    for path, why in ((c.home, "home directory"), (c.dir, "below it"), ("/", "root"), ("/etc", "configuration"),
+                      (c.state, "log")):
+        r = c("run", "-C", path, "--", "true")
+        tap.ok(r.code == 125 and why in r.err, f"{who}: {os.path.basename(path) or '/'} is no workspace", r)
+    link = os.path.join(c.work, "link")
+    os.symlink(c.home, link)
+    r = c("run", "-C", link, "--", "true")
+    tap.ok(r.code == 125 and "home directory" in r.err, f"{who}: not by a link either", r)
+    os.unlink(link)
+
+
+def test_modes(c, who):
+    c.write("m.txt", "old")
+    r = c("run", "-d", "--name", "rw", "-C", ".:rw", "--", "sh", "-c", "echo new > m.txt")
+    time.sleep(0.5)
+    r = c("diff", "rw")
+    tap.ok(r.code == 125 and ":rw" in r.err, f"{who}: a workspace that was bound through has no diff", r)
+    r = c("discard", "rw")
+    tap.ok(r.code == 125 and read(c, "m.txt") == b"new\n", f"{who}: and nothing to discard", r)
+    c("rm", "-f", "rw")
+
+
+def test_terminal(c, who):
+    """On a terminal apply asks; a no is a no."""
+    c.write("t.txt", "old")
+    time.sleep(0.05)
+    c("run", "--", "sh", "-c", "echo new > t.txt")
+    for answer, wanted in (("n\n", b"old"), ("y\n", b"new\n")):
+        master, slave = os.openpty()
+        p = c.popen("apply", "@last", stdin=slave, stdout=slave, stderr=slave)
+        os.close(slave)
+        text = b""
+        while b"[y/N]" not in text:
+            chunk = os.read(master, 1000)
+            text += chunk
+            if not chunk:
+                break
+        os.write(master, answer.encode())
+        try:
+            while os.read(master, 1000):
+                pass
+        except OSError:
+            pass
+        os.close(master)
+        p.wait(timeout=30)
+        tap.eq(read(c, "t.txt"), wanted, f"{who}: the answer {answer.strip()} is taken")
+
+
+def main():
+    for who in identities(tap):
+        for test in (test_story, test_conflict, test_discard, test_alive, test_masks, test_refused_dirs, test_modes,
+                     test_terminal):
+            with coffer_as(who) as c:
+                test(c, who)
+                c.check_clean(tap)
+    tap.done()
+
+
+main()

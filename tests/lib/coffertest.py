@@ -1,0 +1,316 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Helpers for tests of the command line.
+
+    from coffertest import Tap, identities, coffer_as
+
+    tap = Tap()
+    for who in identities(tap):
+        with coffer_as(who) as c:
+            r = c("run", "--", "true")
+            tap.eq(r.code, 0, f"{who}: true exits 0", r)
+            c.check_clean(tap)
+    tap.done()
+
+Each Coffer has its own copy of the programs, its own state directory, home and TMPDIR below one temporary
+directory, which goes when it ends. The test process is a subreaper: what a sandbox leaves behind becomes its
+child, so check_clean() sees every leaked process and none of anybody else's.
+"""
+
+import ctypes
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+ROOT = os.path.dirname(TESTS)
+BUILD = os.path.abspath(os.environ.get("COFFER_BUILD", os.path.join(ROOT, "build")))
+TEST_UID = 20001  # an ordinary user who owns nothing on this machine and has no subordinate ids
+PR_SET_CHILD_SUBREAPER = 36
+
+ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def slow_build():
+    """Sanitizer builds are several times slower; waits are scaled by this."""
+    return float(os.environ.get("COFFER_SLOW", "1"))
+
+
+class Tap:
+    """Prints TAP. Every check is a line; a failed one shows what it got."""
+
+    def __init__(self):
+        self.count = 0
+        self.failed = 0
+
+    def ok(self, good, name, *detail):
+        self.count += 1
+        name = re.sub(r"[\n#]", " ", name)
+        print(f"{'ok' if good else 'not ok'} {self.count} - {name}")
+        if not good:
+            self.failed += 1
+            for d in detail:
+                for line in str(d).splitlines() or [""]:
+                    print(f"# {line}")
+        sys.stdout.flush()
+        return bool(good)
+
+    def eq(self, got, wanted, name, *detail):
+        return self.ok(got == wanted, name, f"got    {got!r}", f"wanted {wanted!r}", *detail)
+
+    def like(self, text, pattern, name, *detail):
+        return self.ok(re.search(pattern, text, re.S | re.M), name, f"no match for {pattern!r} in:", text, *detail)
+
+    def unlike(self, text, pattern, name, *detail):
+        return self.ok(not re.search(pattern, text, re.S | re.M), name, f"a match for {pattern!r} in:", text, *detail)
+
+    def skip(self, name, reason):
+        self.count += 1
+        print(f"ok {self.count} - {name} # SKIP {reason}", flush=True)
+
+    def note(self, text):
+        for line in str(text).splitlines():
+            print(f"# {line}", flush=True)
+
+    def done(self):
+        print(f"1..{self.count}", flush=True)
+        sys.exit(1 if self.failed else 0)
+
+
+class Result:
+    def __init__(self, args, code, out, err, seconds):
+        self.args, self.code, self.out, self.err, self.seconds = args, code, out, err, seconds
+
+    def __str__(self):
+        return (f"$ {' '.join(map(str, self.args))[:400]}\nexit {self.code} after {self.seconds:.2f}s\n"
+                f"--- stdout\n{self.out[-4000:]}\n--- stderr\n{self.err[-4000:]}")
+
+
+def can_userns():
+    """Can an ordinary user make a user namespace here at all?"""
+    return subprocess.run(["unshare", "--user", "--map-root-user", "true"], preexec_fn=drop_to_test_user,
+                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False).returncode == 0
+
+
+def drop_to_test_user():
+    if os.getuid() == 0:
+        os.setgroups([])
+        os.setgid(TEST_UID)
+        os.setuid(TEST_UID)
+
+
+def identities(tap=None):
+    """root, user, userns: those that this process can take. One that it cannot is a loud skip."""
+    got = []
+    if os.getuid() == 0:
+        got.append("root")
+    elif tap:
+        tap.skip("identity root", "the tests do not run as root")
+    if can_userns():
+        got += ["user", "userns"]
+    elif tap:
+        tap.skip("identities user and userns", "an ordinary user may not make user namespaces here")
+    return got
+
+
+class Coffer:
+    """The coffer command as one identity, with everything it touches in one temporary directory."""
+
+    def __init__(self, who=None):
+        self.who = who or ("root" if os.getuid() == 0 else "user")
+        if self.who == "root" and os.getuid() != 0:
+            raise RuntimeError("not root")
+        self.dir = tempfile.mkdtemp(prefix="coffertest-")
+        self.bin = os.path.join(self.dir, "bin")
+        self.state = os.path.join(self.dir, "state")
+        self.home = os.path.join(self.dir, "home")
+        self.tmp = os.path.join(self.dir, "tmp")
+        self.work = os.path.join(self.dir, "work")
+        os.chmod(self.dir, 0o755)
+        os.mkdir(self.bin, 0o755)
+        for name in ("coffer", "coffer-init"):
+            if os.path.exists(os.path.join(BUILD, name)):
+                shutil.copy(os.path.join(BUILD, name), os.path.join(self.bin, name))
+        self.uid = TEST_UID if self.who != "root" and os.getuid() == 0 else os.getuid()
+        for d in (self.home, self.tmp, self.work):
+            os.mkdir(d, 0o755)
+            self.own(d)
+        # The state directory is made by coffer itself, 0700; its parent must let it.
+        self.own(self.dir)
+        self.exe = os.path.join(self.bin, "coffer")
+        self.before = snapshot()
+
+    def own(self, path):
+        """Gives a file to the identity."""
+        if os.getuid() == 0:
+            os.lchown(path, self.uid, self.uid)
+
+    def write(self, path, content="", mode=0o644):
+        """Makes a file in the workspace, owned by the identity; returns its path."""
+        path = os.path.join(self.work, path)
+        made = os.path.dirname(path)
+        todo = []
+        while not os.path.isdir(made):
+            todo.append(made)
+            made = os.path.dirname(made)
+        for d in reversed(todo):
+            os.mkdir(d, 0o755)
+            self.own(d)
+        with open(path, "wb") as f:
+            f.write(content if isinstance(content, bytes) else content.encode())
+        os.chmod(path, mode)
+        self.own(path)
+        return path
+
+    def env(self, extra=None):
+        e = {"PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "HOME": self.home, "COFFER_STATE": self.state,
+             "TMPDIR": self.tmp, "LANG": "C.UTF-8", "TERM": "dumb", "USER": "tester"}
+        for k in os.environ:
+            if k.startswith(("ASAN_", "UBSAN_", "LSAN_")):
+                e[k] = os.environ[k]
+        e.update(extra or {})
+        return {k: v for k, v in e.items() if v is not None}
+
+    def prefix(self):
+        return ["unshare", "--user", "--map-root-user", "--"] if self.who == "userns" else []
+
+    def argv(self, *args):
+        return self.prefix() + [self.exe] + [os.fspath(a) for a in args]
+
+    def popen(self, *args, env=None, cwd=None, program=None, **kw):
+        """Starts coffer (or `program`, a list) as the identity, in a process group of its own."""
+        argv = self.prefix() + program if program else self.argv(*args)
+        kw.setdefault("stdin", subprocess.DEVNULL)
+        kw.setdefault("stdout", subprocess.PIPE)
+        kw.setdefault("stderr", subprocess.PIPE)
+        return subprocess.Popen(argv, env=self.env(env), cwd=cwd or self.work, start_new_session=True,
+                                preexec_fn=drop_to_test_user if self.who != "root" else None, **kw)
+
+    def __call__(self, *args, input=None, timeout=60, env=None, cwd=None, program=None):
+        """Runs coffer to its end. Its whole process group is killed when it takes too long: exit None."""
+        start = time.monotonic()
+        p = self.popen(*args, env=env, cwd=cwd, program=program,
+                       stdin=subprocess.PIPE if input is not None else subprocess.DEVNULL)
+        data = input.encode() if isinstance(input, str) else input
+        try:
+            out, err = p.communicate(data, timeout=timeout * slow_build())
+            code = p.returncode
+        except subprocess.TimeoutExpired:
+            os.killpg(p.pid, signal.SIGKILL)
+            try:
+                out, err = p.communicate(timeout=5)
+            except subprocess.TimeoutExpired:
+                out, err = b"", b"(nothing: something still holds the pipes)"
+            code = None
+        return Result(p.args, code, out.decode(errors="replace"), err.decode(errors="replace"),
+                      time.monotonic() - start)
+
+    def check_clean(self, tap, wait=5.0):
+        """Nothing may be left: no process, no mount, no control group, no temporary file."""
+        deadline = time.monotonic() + wait * slow_build()
+        while True:
+            left = leftovers(self.before, self.tmp)
+            if not left or time.monotonic() > deadline:
+                break
+            time.sleep(0.05)
+        return tap.ok(not left, f"{self.who}: nothing is left behind", *left)
+
+    def close(self):
+        for pid, _ in descendants(os.getpid()):
+            if pid not in self.before["pids"]:
+                kill_quietly(pid)
+        reap()
+        subprocess.run(["rm", "-rf", "--one-file-system", self.dir], check=False)
+        if os.path.exists(self.dir):  # layers may belong to ids that only a user namespace can remove
+            subprocess.run(["chmod", "-R", "u+rwX", self.dir], check=False, stderr=subprocess.DEVNULL)
+            shutil.rmtree(self.dir, ignore_errors=True)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        self.close()
+
+
+def coffer_as(who):
+    return Coffer(who)
+
+
+def kill_quietly(pid):
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        pass
+
+
+def reap():
+    """Collects children that were given to us when their own parent died."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        pass
+
+
+def proc_stat(pid):
+    """(parent, state, name) of a process, None when it is gone."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as f:
+            text = f.read()
+    except OSError:
+        return None
+    name, rest = text[text.index("(") + 1:text.rindex(")")], text[text.rindex(")") + 2:].split()
+    return int(rest[1]), rest[0], name
+
+
+def descendants(pid):
+    """[(pid, "state name")] of all processes below one."""
+    kids = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            st = proc_stat(entry)
+            if st:
+                kids.setdefault(st[0], []).append((int(entry), f"{st[1]} {st[2]}"))
+    found, todo = [], [pid]
+    while todo:
+        for kid in kids.get(todo.pop(), []):
+            found.append(kid)
+            todo.append(kid[0])
+    return found
+
+
+def control_groups():
+    """All groups that look like ours, of every hierarchy."""
+    found = set()
+    for base, dirs, _ in os.walk("/sys/fs/cgroup"):
+        for d in dirs:
+            if d.startswith("coffer-"):
+                found.add(os.path.join(base, d))
+    return found
+
+
+def mounts():
+    with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as f:
+        return {line.split(" ", 1)[1] for line in f}
+
+
+def snapshot():
+    reap()
+    return {"pids": {p for p, _ in descendants(os.getpid())}, "mounts": mounts(), "groups": control_groups(),
+            "tmp": {n for n in os.listdir("/tmp") if "coffer" in n}}
+
+
+def leftovers(before, tmp):
+    """What is there now that was not: lines of text."""
+    reap()
+    left = [f"process {p} ({what})" for p, what in descendants(os.getpid()) if p not in before["pids"]]
+    left += [f"mount {m.strip()}" for m in mounts() - before["mounts"]]
+    left += [f"control group {g}" for g in control_groups() - before["groups"]]
+    left += [f"/tmp/{n}" for n in os.listdir("/tmp")
+             if "coffer" in n and n not in before["tmp"] and not n.startswith("coffertest-")]
+    left += [os.path.join(tmp, n) for n in os.listdir(tmp)]
+    return left

@@ -1,0 +1,898 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where groups are made is tested against trees of files made here (this works for anybody, and for kinds of
+ * host that this one is not); what they do, against the real kernel, where this process may make groups.
+ */
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "sys/cgroup_internal.h"
+#include "tap.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/sched.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <sys/xattr.h>
+
+/* ---- a host made of files ---- */
+
+static char tree[64]; /* its root directory */
+
+static void put(const char *path, const char *text)
+{
+	char full[512];
+	FILE *f;
+
+	snprintf(full, sizeof(full), "%s%s", tree, path);
+	f = fopen(full, "we");
+	if (!f || fputs(text, f) < 0)
+		CHECKF(false, "cannot write %s", full);
+	if (f)
+		fclose(f);
+}
+
+/* A v2 group; NULL: no such file. */
+static void group(const char *dir, const char *controllers, const char *subtree, const char *procs)
+{
+	char full[512], path[512];
+
+	snprintf(full, sizeof(full), "%s/sys/fs/cgroup%s", tree, dir);
+	if (fd_mkdir_p(AT_FDCWD, full, 0755) < 0)
+		CHECKF(false, "cannot make %s", full);
+	snprintf(path, sizeof(path), "/sys/fs/cgroup%s/cgroup.controllers", dir);
+	put(path, controllers);
+	snprintf(path, sizeof(path), "/sys/fs/cgroup%s/cgroup.subtree_control", dir);
+	put(path, subtree);
+	snprintf(path, sizeof(path), "/sys/fs/cgroup%s/cgroup.procs", dir);
+	put(path, procs);
+	snprintf(path, sizeof(path), "/sys/fs/cgroup%s/cgroup.type", dir);
+	if (*dir)
+		put(path, "domain\n");
+}
+
+static void tree_begin(void)
+{
+	char path[128];
+
+	strcpy(tree, "/tmp/test_cgroup-XXXXXX");
+	if (!mkdtemp(tree))
+		tree[0] = '\0';
+	snprintf(path, sizeof(path), "%s/proc", tree);
+	CHECKF(mkdir(path, 0755) == 0, "a tree to test in: %s", path);
+	put("/proc/mountinfo",
+	    "30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate\n");
+}
+
+static void tree_end(void)
+{
+	struct err e = ERR_INIT;
+
+	CHECKF(fd_rm_rf(AT_FDCWD, tree, &e) == 0, "the tree is removed %s", e.msg);
+}
+
+static void probe(struct cgroup_host *h)
+{
+	char cgroup[128], mountinfo[128];
+	struct cgroup_source src = { .cgroup = cgroup, .mountinfo = mountinfo, .prefix = tree };
+	struct err e = ERR_INIT;
+
+	snprintf(cgroup, sizeof(cgroup), "%s/proc/cgroup", tree);
+	snprintf(mountinfo, sizeof(mountinfo), "%s/proc/mountinfo", tree);
+	CHECKF(cgroup_host_probe_at(h, &src, &e) == 0, "probing works %s", e.msg);
+}
+
+/* Whether `dir` is `want` below the tree. */
+static bool is_at(const char *dir, const char *want)
+{
+	size_t n = strlen(tree);
+
+	if (strncmp(dir, tree, n) == 0 && str_eq(dir + n, want))
+		return true;
+	printf("# got '%s', wanted '%s'\n", dir, want);
+	return false;
+}
+
+#define ALL "cpuset cpu io memory pids\n"
+
+/* A login session: root, or a user for whom every directory is writable. */
+static void session(const char *slice_subtree)
+{
+	put("/proc/cgroup", "0::/user.slice/user-0.slice/session-1.scope\n");
+	group("", ALL, ALL, "1\n");
+	group("/user.slice", ALL, ALL, "");
+	group("/user.slice/user-0.slice", ALL, slice_subtree, "");
+	group("/user.slice/user-0.slice/session-1.scope", "memory pids\n", "", "100\n101\n");
+}
+
+static void test_v2_nearest(void)
+{
+	struct cgroup_host h;
+
+	tree_begin();
+	session("cpu memory pids\n");
+	probe(&h);
+	CHECK(h.version == 2 && h.usable[CGROUP_MEMORY] && h.usable[CGROUP_CPU] && h.usable[CGROUP_PIDS]);
+	CHECK(h.usable[CGROUP_FREEZER] && h.usable[CGROUP_CPUACCT] && h.unified[CGROUP_CPUACCT]);
+	CHECK(is_at(h.parent[CGROUP_MEMORY], "/sys/fs/cgroup/user.slice/user-0.slice"));
+	CHECK(h.enable == 0 && !h.split && h.pids_cap == CGROUP_UNSET && !h.why[CGROUP_MEMORY][0]);
+
+	/* a slice that lacks one: the next that hands all of them down already */
+	session("memory pids\n");
+	probe(&h);
+	CHECK(is_at(h.parent[CGROUP_CPU], "/sys/fs/cgroup/user.slice") && h.enable == 0);
+
+	/* the tasks limit that systemd puts on everything is taken along */
+	put("/sys/fs/cgroup/user.slice/user-0.slice/session-1.scope/pids.max", "19000\n");
+	put("/sys/fs/cgroup/user.slice/user-0.slice/pids.max", "800\n");
+	probe(&h);
+	CHECK(is_at(h.parent[CGROUP_CPU], "/sys/fs/cgroup/user.slice") && h.pids_cap == 800);
+
+	/* a limit on memory is not left behind: the way up ends there, with what can be had below it */
+	put("/sys/fs/cgroup/user.slice/user-0.slice/memory.max", "1000000000\n");
+	probe(&h);
+	CHECK(is_at(h.parent[CGROUP_MEMORY], "/sys/fs/cgroup/user.slice/user-0.slice"));
+	CHECK(h.usable[CGROUP_CPU] && h.enable == CGROUP_BIT(CGROUP_CPU));
+	put("/sys/fs/cgroup/user.slice/user-0.slice/memory.max", "max\n");
+	put("/sys/fs/cgroup/user.slice/user-0.slice/cpu.max", "50000 100000\n");
+	probe(&h);
+	CHECK(is_at(h.parent[CGROUP_MEMORY], "/sys/fs/cgroup/user.slice/user-0.slice"));
+	put("/sys/fs/cgroup/user.slice/user-0.slice/cpu.max", "max 100000\n");
+	probe(&h);
+	CHECK(is_at(h.parent[CGROUP_MEMORY], "/sys/fs/cgroup/user.slice"));
+	tree_end();
+}
+
+/* Our own group is limited: nothing may go beside it. Root does not rearrange it unless it was delegated. */
+static void test_v2_limited(void)
+{
+	const char *own = "/sys/fs/cgroup/user.slice/user-0.slice/session-1.scope";
+	struct cgroup_host h;
+	char full[256];
+
+	tree_begin();
+	session("cpu memory pids\n");
+	put("/sys/fs/cgroup/user.slice/user-0.slice/session-1.scope/memory.max", "1000000000\n");
+	probe(&h);
+	if (geteuid() == 0) {
+		CHECK(!h.usable[CGROUP_MEMORY] && !h.usable[CGROUP_PIDS] &&
+		      strstr(h.why[CGROUP_MEMORY], "Delegate=yes"));
+		CHECK(h.usable[CGROUP_FREEZER] && is_at(h.parent[CGROUP_FREEZER], own) && !h.split);
+	} else {
+		CHECK(h.usable[CGROUP_MEMORY] && h.split && is_at(h.parent[CGROUP_MEMORY], own));
+	}
+	snprintf(full, sizeof(full), "%s%s", tree, own);
+	if (setxattr(full, "user.delegate", "1", 1, 0) == 0) {
+		probe(&h);
+		CHECK(h.split && is_at(h.parent[CGROUP_MEMORY], own) && !h.why[CGROUP_MEMORY][0]);
+		CHECK(h.enable == (CGROUP_BIT(CGROUP_MEMORY) | CGROUP_BIT(CGROUP_PIDS)));
+		CHECK(!h.usable[CGROUP_CPU] && strstr(h.why[CGROUP_CPU], "cpu controller is not available"));
+	} else {
+		tap_skip("a delegated group", "this file system has no user attributes");
+	}
+	tree_end();
+}
+
+static void test_v2_top(void)
+{
+	struct cgroup_host h;
+
+	/* the top of all: may hold processes and hand down */
+	tree_begin();
+	put("/proc/cgroup", "0::/\n");
+	group("", ALL, "memory\n", "1\n2\n");
+	probe(&h);
+	CHECK(is_at(h.parent[CGROUP_MEMORY], "/sys/fs/cgroup") && !h.split);
+	CHECK(h.enable == (CGROUP_BIT(CGROUP_CPU) | CGROUP_BIT(CGROUP_PIDS)));
+
+	/* the top of a container looks the same but for its type, and must be split */
+	put("/sys/fs/cgroup/cgroup.type", "domain\n");
+	probe(&h);
+	CHECK(is_at(h.parent[CGROUP_MEMORY], "/sys/fs/cgroup") && h.split);
+
+	/* a group next to ours whose parent holds processes cannot be given controllers */
+	put("/proc/cgroup", "0::/a/b\n");
+	group("/a", "memory pids\n", "", "77\n");
+	group("/a/b", "", "", "78\n");
+	put("/sys/fs/cgroup/a/memory.max", "1000000\n");
+	probe(&h);
+	CHECK(!h.usable[CGROUP_MEMORY] && h.why[CGROUP_MEMORY][0]);
+	/* control: without those processes it can */
+	put("/sys/fs/cgroup/a/cgroup.procs", "");
+	probe(&h);
+	CHECK(h.usable[CGROUP_MEMORY] && is_at(h.parent[CGROUP_MEMORY], "/sys/fs/cgroup/a"));
+	CHECK(!h.usable[CGROUP_CPU] && h.why[CGROUP_CPU][0]);
+	tree_end();
+}
+
+/* Nothing above or at our group may be written: an ordinary login. Root becomes somebody for as long as it
+ * looks. */
+static void test_v2_not_ours(void)
+{
+	static const char *const dirs[] = { "", "/user.slice", "/user.slice/user-0.slice",
+					    "/user.slice/user-0.slice/session-1.scope" };
+	bool root = geteuid() == 0;
+	struct cgroup_host h;
+	char full[256];
+
+	tree_begin();
+	session("cpu memory pids\n");
+	chmod(tree, 0755);
+	for (size_t i = 0; i < ARRAY_SIZE(dirs); i++) {
+		snprintf(full, sizeof(full), "%s/sys/fs/cgroup%s", tree, dirs[i]);
+		chmod(full, 0555);
+	}
+	if (root && seteuid(65534) < 0) {
+		tap_skip("groups that belong to others",
+			 "root of this user namespace cannot become anybody else");
+	} else {
+		probe(&h);
+		CHECK(!root || seteuid(0) == 0);
+		CHECK(!h.usable[CGROUP_MEMORY] && !h.usable[CGROUP_FREEZER]);
+		CHECK(strstr(h.why[CGROUP_PIDS], "systemd-run --user --scope -p Delegate=yes"));
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(dirs); i++) {
+		snprintf(full, sizeof(full), "%s/sys/fs/cgroup%s", tree, dirs[i]);
+		chmod(full, 0755);
+	}
+	tree_end();
+}
+
+static void test_mounts(void)
+{
+	struct cgroup_host h;
+
+	/* a container without a cgroup namespace: the mount shows a part of the tree only */
+	tree_begin();
+	put("/proc/cgroup",
+	    "12:pids:/docker/abc/x\n5:cpu,cpuacct:/docker/abc\n4:memory:/docker/abc\n0::/docker/abc\n");
+	put("/proc/mountinfo",
+	    "1 1 0:2 /docker/abc /sys/fs/cgroup/memory rw master:3 - cgroup cgroup rw,memory\n"
+	    "2 1 0:3 /docker/abc /sys/fs/cgroup/cpu\\040x rw - cgroup cgroup rw,cpu,cpuacct\n"
+	    "3 1 0:4 /docker/abc /sys/fs/cgroup/pids rw - cgroup cgroup rw,pids\n"
+	    "4 1 0:5 / /somewhere rw - tmpfs none rw\nnonsense\n\n");
+	group("/memory", "", "", "");
+	group("/cpu x", "", "", "");
+	group("/pids/x", "", "", "");
+	put("/sys/fs/cgroup/memory/tasks", "");
+	put("/sys/fs/cgroup/cpu x/tasks", "");
+	put("/sys/fs/cgroup/pids/x/tasks", "");
+	probe(&h);
+	CHECK(h.version == 1 && h.usable[CGROUP_MEMORY] &&
+	      is_at(h.parent[CGROUP_MEMORY], "/sys/fs/cgroup/memory"));
+	CHECK(h.usable[CGROUP_PIDS] && is_at(h.parent[CGROUP_PIDS], "/sys/fs/cgroup/pids/x"));
+	CHECK(h.usable[CGROUP_CPU] && is_at(h.parent[CGROUP_CPU], "/sys/fs/cgroup/cpu x"));
+	CHECK(h.usable[CGROUP_CPUACCT] && str_eq(h.parent[CGROUP_CPU], h.parent[CGROUP_CPUACCT]));
+	CHECK(!h.usable[CGROUP_FREEZER] && h.why[CGROUP_FREEZER][0]);
+
+	/* a mount that does not show our group, or comes from outside of our cgroup namespace, is not used */
+	put("/proc/mountinfo", "1 1 0:2 /docker/other /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"
+			       "2 1 0:3 /../.. /sys/fs/cgroup/pids rw - cgroup cgroup rw,pids\n"
+			       "3 1 0:3 /docker/ab /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n");
+	probe(&h);
+	CHECK(h.version == 1 && !h.usable[CGROUP_MEMORY] && !h.usable[CGROUP_PIDS] && !h.usable[CGROUP_CPU]);
+	CHECK(strstr(h.why[CGROUP_MEMORY], "not mounted"));
+
+	put("/proc/cgroup", "");
+	put("/proc/mountinfo", "");
+	probe(&h);
+	CHECK(h.version == 0 && !h.usable[CGROUP_MEMORY] &&
+	      strstr(h.why[CGROUP_MEMORY], "no memory controller"));
+	tree_end();
+}
+
+/* What is written where on v2. */
+static void test_v2_set(void)
+{
+	static const char *const files[] = { "memory.max", "memory.swap.max", "memory.low", "cpu.max",
+					     "pids.max" };
+	static const char *const wanted[] = { "1073741824", "0", "536870912", "180000 100000", "100" };
+	struct cgroup_host h = { .version = 2, .pids_cap = 100 };
+	struct cgroup cg = CGROUP_INIT;
+	struct cgroup_want want = {
+		.memory_max = 1 << 30, .memory_low = 1 << 29, .cpu_milli = 1800, .pids_max = 256
+	};
+	unsigned set;
+
+	tree_begin();
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
+		char path[64];
+
+		snprintf(path, sizeof(path), "/%s", files[i]);
+		put(path, "");
+	}
+	autoclose int fd = open(tree, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	cg.host = &h;
+	for (int k = 0; k < CGROUP_CTL_COUNT; k++) {
+		cg.dirfd[k] = fd;
+		cg.unified[k] = true;
+	}
+	set = cgroup_v2_set(&cg, fd, &want);
+	CHECK(set == (CGROUP_LIMITING | CGROUP_SET_MEMORY_LOW) && !cg.why[0]);
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
+		autobuf struct buf b = BUF_INIT;
+
+		CHECK(fd_read_file(fd, files[i], 100, &b) == 0);
+		CHECK_STR(buf_cstr(&b), wanted[i]);
+	}
+	unlinkat(fd, "cpu.max", 0);
+	set = cgroup_v2_set(&cg, fd, &want);
+	CHECK(!(set & CGROUP_BIT(CGROUP_CPU)) && strstr(cg.why, "cpu.max"));
+	tree_end();
+}
+
+static void test_v2_stat(void)
+{
+	struct cgroup_host h = { .version = 2 };
+	struct cgroup cg = CGROUP_INIT;
+	struct cgroup_stat s;
+
+	tree_begin();
+	put("/memory.current", "4096\n");
+	put("/memory.peak", "8192\n");
+	put("/memory.events", "low 0\nhigh 0\nmax 12\noom 3\noom_kill 2\noom_group_kill 0\n");
+	put("/cpu.stat", "usage_usec 1234\nuser_usec 1000\nsystem_usec 234\n");
+	put("/pids.current", "7\n");
+	put("/pids.events", "max 9\n");
+	autoclose int fd = open(tree, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	cg.host = &h;
+	for (int k = 0; k < CGROUP_CTL_COUNT; k++) {
+		cg.dirfd[k] = fd;
+		cg.unified[k] = true;
+	}
+	cgroup_read_stat(&cg, &s);
+	CHECK(s.has_memory && s.has_cpu && s.has_pids);
+	CHECK(s.memory_now == 4096 && s.memory_peak == 8192 && s.oom_kills == 2);
+	CHECK(s.cpu_usec == 1234 && s.pids_now == 7 && s.pids_refused == 9);
+	tree_end();
+}
+
+/* Processes leave a delegated group for a leaf before controllers are enabled. A file keeps what is written
+ * into it, so only the order of things can be seen here, not their effect. */
+static void test_v2_prepare(void)
+{
+	struct cgroup_host h = { .version = 2, .enable = CGROUP_BIT(CGROUP_MEMORY) };
+	struct cgroup cg = CGROUP_INIT;
+	autobuf struct buf b = BUF_INIT;
+
+	tree_begin();
+	group("/own", "memory\n", "", "");
+	snprintf(h.parent[CGROUP_FREEZER], CGROUP_DIR_MAX, "%s/sys/fs/cgroup/own", tree);
+	cg.host = &h;
+	cgroup_v2_prepare(&cg);
+	autoclose int fd = open(h.parent[CGROUP_FREEZER], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	CHECK(fd_read_file(fd, "cgroup.subtree_control", 100, &b) == 0 && !cg.why[0]);
+	CHECK_STR(buf_cstr(&b), "+memory");
+
+	/* processes that cannot be moved: said, and no controller is touched */
+	buf_clear(&b);
+	put("/sys/fs/cgroup/own/cgroup.subtree_control", "");
+	put("/sys/fs/cgroup/own/cgroup.procs", "1\n");
+	h.split = true;
+	cgroup_v2_prepare(&cg);
+	CHECK(strstr(cg.why, "could not be enabled"));
+	CHECK(fd_read_file(fd, "cgroup.subtree_control", 100, &b) == 0 && b.len == 0);
+	tree_end();
+}
+
+/* ---- the real kernel ---- */
+
+static struct cgroup_host host;
+
+static void make_id(char id[16])
+{
+	static unsigned n;
+
+	snprintf(id, 16, "t%x-%u", (unsigned)getpid(), n++);
+}
+
+/* A child in the group, as the engine makes one. */
+static pid_t spawn_in(struct cgroup *cg)
+{
+	int fd = cgroup_clone_fd(cg);
+	struct clone_args ca = { .exit_signal = SIGCHLD,
+				 .flags = fd >= 0 ? CLONE_INTO_CGROUP : 0,
+				 .cgroup = fd >= 0 ? (uint64_t)fd : 0 };
+	pid_t pid = (pid_t)syscall(SYS_clone3, &ca, sizeof(ca));
+
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (cgroup_attach_self(cg, fd >= 0) < 0)
+			_exit(99);
+	}
+	return pid;
+}
+
+static int reap(pid_t pid)
+{
+	int status = -1;
+
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	return status;
+}
+
+static void pause_ms(unsigned ms)
+{
+	struct timespec t = { .tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000 };
+
+	nanosleep(&t, NULL);
+}
+
+/* Until the child has moved itself into the group of controller k. */
+static void await_member(const struct cgroup *cg, int k)
+{
+	for (int i = 0; i < 400; i++) {
+		autobuf struct buf b = BUF_INIT;
+
+		if (fd_read_file(cg->dirfd[k], "cgroup.procs", 4096, &b) == 0 && b.len > 0)
+			return;
+		pause_ms(5);
+	}
+	CHECKF(false, "the child came into its group");
+}
+
+static bool is_left(const char *id)
+{
+	struct cgroup cg;
+	bool left = false;
+
+	if (cgroup_reopen(&cg, &host, id, NULL) < 0)
+		return true;
+	for (int k = 0; k < CGROUP_CTL_COUNT; k++)
+		left = left || cg.dirfd[k] >= 0;
+	cgroup_release(&cg);
+	return left;
+}
+
+static const struct cgroup_want nothing = { CGROUP_UNSET, CGROUP_UNSET, CGROUP_UNSET, CGROUP_UNSET, false };
+
+static bool make(struct cgroup *cg, const struct cgroup_want *want, char id[16], unsigned *set)
+{
+	struct err e = ERR_INIT;
+
+	make_id(id);
+	if (cgroup_create(cg, &host, id, want, set, &e) == 0)
+		return CHECKF(!cg->why[0], "a group is made %s", cg->why);
+	CHECKF(false, "a group is made: %s", e.msg);
+	return false;
+}
+
+static void unmake(struct cgroup *cg, const char *id)
+{
+	struct err e = ERR_INIT;
+
+	CHECKF(is_left(id), "the group can be found by its id alone");
+	CHECKF(cgroup_destroy(cg, &e) == 0, "the group is removed %s", e.msg);
+	CHECKF(cgroup_destroy(cg, &e) == 0, "removing it again is fine");
+	CHECKF(!is_left(id), "nothing is left of it");
+}
+
+/* The shortcut gives what the mount table gives. */
+static void test_shortcut(void)
+{
+	struct cgroup_source slow = cgroup_source_real;
+	struct cgroup_host other;
+	struct err e = ERR_INIT;
+
+	slow.shortcut = false;
+	CHECKF(cgroup_host_probe_at(&other, &slow, &e) == 0, "the mount table can be read %s", e.msg);
+	CHECK(other.version == host.version);
+	for (int k = 0; k < CGROUP_CTL_COUNT; k++) {
+		CHECKF(other.usable[k] == host.usable[k] && other.unified[k] == host.unified[k],
+		       "%s is seen alike", cgroup_ctl_name(k));
+		CHECKF(!host.usable[k] || str_eq(other.parent[k], host.parent[k]),
+		       "%s is at %s, by the table %s", cgroup_ctl_name(k), host.parent[k], other.parent[k]);
+		CHECKF(host.usable[k] == !host.why[k][0], "%s is usable or there is a reason: %s",
+		       cgroup_ctl_name(k), host.why[k]);
+	}
+}
+
+static void test_bad_id(void)
+{
+	static const char *const bad[] = { "", "../x", "a/b", ".hidden",
+					   "0123456789012345678901234567890123456789012345678901234567890" };
+	struct cgroup cg;
+	unsigned set;
+
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		CHECKF(cgroup_create(&cg, &host, bad[i], &nothing, &set, NULL) == -EINVAL,
+		       "'%s' names no group", bad[i]);
+		CHECKF(cgroup_reopen(&cg, &host, bad[i], NULL) == -EINVAL, "'%s' is not looked for", bad[i]);
+	}
+}
+
+static void test_nothing_usable(void)
+{
+	struct cgroup_host none = { .pids_cap = CGROUP_UNSET };
+	struct cgroup_want want = { 1 << 30, CGROUP_UNSET, 1000, 100, false };
+	struct cgroup_stat s;
+	struct cgroup cg;
+	unsigned set = 77;
+
+	CHECK(cgroup_create(&cg, &none, "abc", &want, &set, NULL) == 0 && set == 0);
+	CHECK(cgroup_clone_fd(&cg) == -1 && cgroup_attach_self(&cg, false) == 0 &&
+	      cgroup_attach(&cg, 1, NULL) == 0);
+	cgroup_read_stat(&cg, &s);
+	CHECK(!s.has_memory && !s.has_cpu && !s.has_pids);
+	CHECK(cgroup_freeze(&cg, true, NULL) == -EOPNOTSUPP && cgroup_kill(&cg, NULL) == 0);
+	CHECK(cgroup_destroy(&cg, NULL) == 0);
+	CHECK(cgroup_reopen(&cg, &none, "abc", NULL) == 0 && cg.dirfd[CGROUP_MEMORY] == -1);
+}
+
+static int eat_memory(size_t bytes)
+{
+	char *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (p == MAP_FAILED)
+		return 98;
+	for (size_t i = 0; i < bytes; i += 4096)
+		((volatile char *)p)[i] = 1;
+	return 7;
+}
+
+static void test_memory(void)
+{
+	struct cgroup_want want = nothing;
+	struct cgroup_stat s;
+	struct cgroup cg;
+	unsigned set = 0;
+	char id[16];
+	int status;
+	pid_t pid;
+
+	want.memory_max = 32 << 20;
+	want.memory_low = 16 << 20;
+	if (!make(&cg, &want, id, &set))
+		return;
+	CHECK(set == (CGROUP_BIT(CGROUP_MEMORY) | CGROUP_SET_MEMORY_LOW));
+	pid = spawn_in(&cg);
+	if (pid == 0)
+		_exit(eat_memory(8 << 20));
+	status = reap(pid);
+	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 7); /* control: less than the limit is fine */
+	cgroup_read_stat(&cg, &s);
+	CHECKF(s.has_memory && s.memory_peak >= 8 << 20 && s.memory_peak <= 32 << 20 && s.oom_kills == 0,
+	       "the peak is %llu", (unsigned long long)s.memory_peak);
+	pid = spawn_in(&cg);
+	if (pid == 0)
+		_exit(eat_memory(200 << 20));
+	status = reap(pid);
+	CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+	cgroup_read_totals(&cg, &s);
+	CHECK(s.oom_kills == 1 && s.memory_peak > 30 << 20 && s.memory_peak <= 32 << 20 && s.memory_now == 0);
+	unmake(&cg, id);
+}
+
+static int fork_until_refused(void)
+{
+	for (int i = 0; i < 50; i++) {
+		pid_t p = fork();
+
+		if (p == 0) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			pause();
+			_exit(0);
+		}
+		if (p < 0)
+			return errno == EAGAIN ? i : 97;
+	}
+	return 98;
+}
+
+static void test_pids(void)
+{
+	struct cgroup_want want = nothing;
+	struct cgroup_stat s;
+	struct cgroup cg;
+	unsigned set = 0;
+	char id[16];
+	int status;
+	pid_t pid;
+
+	want.pids_max = 8;
+	if (!make(&cg, &want, id, &set))
+		return;
+	CHECK(set == CGROUP_BIT(CGROUP_PIDS));
+	cgroup_read_stat(&cg, &s);
+	CHECK(s.has_pids && s.pids_refused == 0 && s.pids_now == 0);
+	pid = spawn_in(&cg);
+	if (pid == 0)
+		_exit(fork_until_refused());
+	status = reap(pid);
+	CHECKF(WIFEXITED(status) && WEXITSTATUS(status) == 7, "one and seven children fit (%d)",
+	       WEXITSTATUS(status));
+	CHECK(cgroup_kill(&cg, NULL) == 0);
+	cgroup_read_stat(&cg, &s);
+	CHECKF(s.pids_refused == 1, "one fork was refused (%llu)", (unsigned long long)s.pids_refused);
+	unmake(&cg, id);
+}
+
+static _Noreturn void spin(volatile uint64_t *counter)
+{
+	for (;;)
+		++*counter;
+}
+
+static uint64_t *shared_counter(void)
+{
+	void *p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	return p == MAP_FAILED ? NULL : p;
+}
+
+static void test_cpu(void)
+{
+	struct cgroup_want want = nothing;
+	struct cgroup_stat s;
+	struct cgroup cg;
+	unsigned set = 0;
+	uint64_t *n = shared_counter();
+	char id[16];
+	pid_t pid;
+
+	want.cpu_milli = 100;
+	if (!n || !make(&cg, &want, id, &set))
+		return;
+	CHECK(set == CGROUP_BIT(CGROUP_CPU));
+	pid = spawn_in(&cg);
+	if (pid == 0)
+		spin(n);
+	pause_ms(600);
+	cgroup_read_stat(&cg, &s);
+	CHECKF(s.has_cpu && s.cpu_usec > 10000 && s.cpu_usec < 250000, "a tenth of a CPU for 600 ms: %llu us",
+	       (unsigned long long)s.cpu_usec);
+	CHECK(cgroup_kill(&cg, NULL) == 0);
+	CHECK(WTERMSIG(reap(pid)) == SIGKILL);
+	munmap(n, 4096);
+	unmake(&cg, id);
+}
+
+static void test_freeze(const char *how)
+{
+	struct cgroup_want want = nothing;
+	volatile uint64_t *n = shared_counter();
+	struct cgroup cg;
+	struct err e = ERR_INIT;
+	uint64_t a, b;
+	unsigned set = 0;
+	char id[16];
+	pid_t pid;
+
+	if (!n || !make(&cg, &want, id, &set))
+		return;
+	pid = spawn_in(&cg);
+	if (pid == 0)
+		spin(n);
+	pause_ms(30);
+	a = *n;
+	CHECKF(a > 0, "%s: it runs before", how);
+	CHECKF(cgroup_freeze(&cg, true, &e) == 0, "%s: freezing works %s", how, e.msg);
+	a = *n;
+	pause_ms(60);
+	CHECKF(*n == a, "%s: a frozen group stands still", how);
+	CHECKF(cgroup_freeze(&cg, false, &e) == 0, "%s: thawing works %s", how, e.msg);
+	pause_ms(60);
+	b = *n;
+	CHECKF(b > a, "%s: a thawed group runs", how);
+	CHECKF(cgroup_freeze(&cg, true, &e) == 0 && cgroup_kill(&cg, &e) == 0,
+	       "%s: a frozen group can be killed %s", how, e.msg);
+	CHECK(WTERMSIG(reap(pid)) == SIGKILL);
+	munmap((void *)n, 4096);
+	unmake(&cg, id);
+}
+
+static _Noreturn void bomb(void)
+{
+	for (;;)
+		fork();
+}
+
+static void test_bomb(const char *how, bool lean)
+{
+	struct cgroup_want want = nothing;
+	struct cgroup_stat s, after;
+	struct cgroup cg;
+	struct err e = ERR_INIT;
+	unsigned set = 0;
+	uint64_t t0, ms;
+	char id[16];
+	pid_t pid;
+
+	want.pids_max = 64;
+	want.lean = lean;
+	if (!make(&cg, &want, id, &set))
+		return;
+	pid = spawn_in(&cg);
+	if (pid == 0)
+		bomb();
+	for (int i = 0; i < 200; i++) {
+		cgroup_read_stat(&cg, &s);
+		if (s.pids_refused > 100)
+			break;
+		pause_ms(5);
+	}
+	CHECKF(s.pids_now > 32 && s.pids_refused > 100, "%s: the bomb went off: %llu processes, %llu refused",
+	       how, (unsigned long long)s.pids_now, (unsigned long long)s.pids_refused);
+	t0 = clock_nsec(CLOCK_MONOTONIC);
+	CHECKF(cgroup_kill(&cg, &e) == 0, "%s: killing a fork bomb works %s", how, e.msg);
+	ms = (clock_nsec(CLOCK_MONOTONIC) - t0) / NSEC_PER_MSEC;
+	while (waitpid(-1, NULL, 0) > 0) /* orphans come to us: we are their subreaper */
+		;
+	cgroup_read_stat(&cg, &after);
+	CHECKF(after.pids_now == 0, "%s: the group is empty after %llu ms", how, (unsigned long long)ms);
+	CHECK(after.pids_refused >= s.pids_refused);
+	unmake(&cg, id);
+}
+
+/* Moving a process that is there already: slow, but it counts in every hierarchy. */
+static void test_attach(void)
+{
+	struct cgroup_want want = nothing;
+	struct cgroup_stat s;
+	struct cgroup cg;
+	struct err e = ERR_INIT;
+	unsigned set = 0;
+	char id[16];
+	pid_t pid;
+
+	want.pids_max = 4;
+	if (!make(&cg, &want, id, &set))
+		return;
+	pid = fork();
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		pause();
+		_exit(0);
+	}
+	CHECKF(cgroup_attach(&cg, pid, &e) == 0, "another process can be moved in %s", e.msg);
+	cgroup_read_stat(&cg, &s);
+	CHECK(s.pids_now == 1);
+	CHECK(cgroup_kill(&cg, NULL) == 0 && WTERMSIG(reap(pid)) == SIGKILL);
+	CHECK(cgroup_attach(&cg, pid, &e) == -ESRCH);
+	unmake(&cg, id);
+}
+
+/* Whoever finds only the id, in another process and from other groups, can end it all. */
+static void test_reopen(void)
+{
+	struct cgroup_want want = { 64 << 20, CGROUP_UNSET, 1000, 16, false };
+	struct cgroup cg, again;
+	struct cgroup_host elsewhere = host;
+	struct err e = ERR_INIT;
+	unsigned set = 0;
+	char id[16];
+	pid_t pid;
+
+	if (!make(&cg, &want, id, &set))
+		return;
+	pid = spawn_in(&cg);
+	if (pid == 0)
+		spin(shared_counter());
+	cgroup_release(&cg);
+	for (int k = 0; k < CGROUP_CTL_COUNT;
+	     k++) /* as if we lived in groups that have nothing to do with it */
+		snprintf(elsewhere.parent[k], CGROUP_DIR_MAX, "/sys/fs/cgroup/nowhere/%d", k);
+	CHECKF(cgroup_reopen(&again, &elsewhere, id, &e) == 0, "it is looked for %s", e.msg);
+	for (int k = 0; k < CGROUP_CTL_COUNT; k++) {
+		if (k < CGROUP_FREEZER || host.unified[k])
+			CHECKF(again.dirfd[k] >= 0, "its %s part is found", cgroup_ctl_name(k));
+	}
+	CHECKF(cgroup_kill(&again, &e) == 0, "it is killed %s", e.msg);
+	CHECK(WTERMSIG(reap(pid)) == SIGKILL);
+	CHECKF(cgroup_destroy(&again, &e) == 0 && !is_left(id), "it is removed %s", e.msg);
+}
+
+/* Groups made inside ours do not stand in the way. */
+static void test_nested(void)
+{
+	struct cgroup cg;
+	struct cgroup_want want = nothing;
+	unsigned set = 0;
+	char id[16];
+	int fd;
+
+	if (!make(&cg, &want, id, &set))
+		return;
+	fd = cgroup_clone_fd(&cg);
+	if (fd < 0)
+		fd = cg.dirfd[CGROUP_MEMORY];
+	CHECK(mkdirat(fd, "a", 0755) == 0 && mkdirat(fd, "a/b", 0755) == 0 && mkdirat(fd, "c", 0755) == 0);
+	unmake(&cg, id);
+}
+
+static void test_busy(void)
+{
+	struct cgroup cg;
+	struct cgroup_want want = nothing;
+	struct err e = ERR_INIT;
+	unsigned set = 0;
+	char id[16];
+	pid_t pid;
+
+	if (!make(&cg, &want, id, &set))
+		return;
+	CHECK(cgroup_create(&(struct cgroup){ 0 }, &host, id, &want, &set, &e) == -EEXIST &&
+	      strstr(e.msg, "already"));
+	pid = spawn_in(&cg);
+	if (pid == 0) {
+		pause();
+		_exit(0);
+	}
+	await_member(&cg, CGROUP_MEMORY);
+	CHECK(cgroup_destroy(&cg, &e) == -EBUSY && strstr(e.msg, "cannot remove"));
+	CHECK(cgroup_kill(&cg, NULL) == 0);
+	reap(pid);
+	unmake(&cg, id);
+}
+
+/* The groups of v1 alone, as on a host without cgroup2: freezer and cpuacct stand in. */
+static bool without_v2(void)
+{
+	static const char *const name[] = { "freezer", "cpuacct" };
+
+	if (host.version != 1)
+		return false;
+	for (int i = 0; i < 2; i++) {
+		snprintf(host.parent[CGROUP_FREEZER + i], CGROUP_DIR_MAX, "/sys/fs/cgroup/%s", name[i]);
+		host.unified[CGROUP_FREEZER + i] = false;
+		if (access(host.parent[CGROUP_FREEZER + i], W_OK) < 0)
+			return false;
+	}
+	return true;
+}
+
+static void test_real(void)
+{
+	test_bad_id();
+	if (!host.usable[CGROUP_MEMORY] || !host.usable[CGROUP_PIDS] || !host.usable[CGROUP_CPU]) {
+		tap_skip("limits on the real kernel", host.why[CGROUP_MEMORY]);
+		return;
+	}
+	test_memory();
+	test_pids();
+	test_cpu();
+	test_freeze("best");
+	test_bomb("best", false);
+	test_bomb("lean", true);
+	test_attach();
+	test_reopen();
+	test_nested();
+	test_busy();
+	if (!without_v2()) {
+		tap_skip("v1 freezer and cpuacct",
+			 "they are not mounted at the usual place, or not ours to use");
+		return;
+	}
+	test_freeze("v1");
+	test_bomb("v1", false);
+	test_cpu();
+}
+
+int main(void)
+{
+	struct err e = ERR_INIT;
+
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	test_v2_nearest();
+	test_v2_limited();
+	test_v2_top();
+	test_v2_not_ours();
+	test_v2_set();
+	test_v2_stat();
+	test_v2_prepare();
+	test_mounts();
+	test_nothing_usable();
+	CHECKF(cgroup_host_probe(&host, &e) == 0, "this host can be looked at %s", e.msg);
+	test_shortcut();
+	test_real();
+	return tap_done();
+}
