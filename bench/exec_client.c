@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Times a command in a running sandbox as a connected client sees it, each round side by side with vfork and exec of
- * the same program outside.
+ * Times a command in a running sandbox as a connected client sees it, each round side by side with vfork and
+ * exec of the same program outside.
  *
  *   exec_client SOCKET ROUNDS PROGRAM
  *
- * Prints "exec-connected MEDIAN P95 FLOOR" in nanoseconds. One connection, one channel a command, from the start
- * request to its exit frame.
+ * Prints "exec-connected MEDIAN P95 FLOOR" in nanoseconds. One connection, one channel a command, from the
+ * start request to its exit frame.
  */
 #include "base/buf.h"
 #include "base/cleanup.h"

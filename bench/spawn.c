@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Times commands side by side: in each round every contestant is started once (vfork, exec) and waited for, so that
- * whatever else the machine does falls on all of them alike.
+ * Times commands side by side: in each round every contestant is started once (vfork, exec) and waited for,
+ * so that whatever else the machine does falls on all of them alike.
  *
  *   spawn ROUNDS == NAME CMD… == NAME CMD… …
  *
- * Prints one line a contestant: name, median, 95th percentile and fastest in nanoseconds, how often it failed. The
- * first tenth of the rounds warms up and is not counted.
+ * Prints one line a contestant: name, median, 95th percentile and fastest in nanoseconds, how often it
+ * failed. The first tenth of the rounds warms up and is not counted.
  */
 #include "base/cleanup.h"
 

@@ -46,7 +46,7 @@ steal() {
 	try 'read ~/.ssh/id_ed25519' cat "$home/.ssh/id_ed25519"
 	try 'read ~/.aws/credentials' cat "$home/.aws/credentials"
 	try 'read /etc/shadow' cat /etc/shadow
-	sh_try 'read .env of the project' 'grep -h TOKEN .env || { echo ".env is empty here"; exit 1; }'
+	sh_try 'read .env of the project' 'grep -h TOKEN .env || { echo "it is empty here"; exit 1; }'
 	sh_try 'find a token in its environment' 'env | grep -i -e TOKEN -e SECRET || { echo "nothing there"; exit 1; }'
 	try 'read the environment of pid 1' sh -c 'cat /proc/1/environ | grep -q . && echo found'
 	try "read process $pid's environment" cat "/proc/$pid/environ"

@@ -23,6 +23,7 @@ int cmd_start(struct init *in, struct cmd *c, const struct proto_start *s)
 	c->state = CMD_RUNNING;
 	c->flags = s->flags & ~(unsigned)PROTO_F_TTY;
 	c->credit = c->in_room = PROTO_WINDOW;
+	c->chunk = INIT_CHUNK;
 	in->bodies -= c->body.len;
 	fails = r < 0 || body.argv[0][0] == 'x';
 	if (r == 0)

@@ -9,6 +9,7 @@
 #include "workspace/workspace.h"
 
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -104,7 +105,16 @@ static void world_open(struct world *w)
 	for (int i = 0; i < LIMIT_COUNT; i++)
 		w->spec.limits.l[i].value = 1000;
 	w->run = ENGINE_RUN_INIT;
-	w->io = (struct supervise_io){ -1, -1, -1, -1, -1, -1, -1, -1, on_event, &w->events };
+	w->io = (struct supervise_io){ .in = -1,
+				       .out = -1,
+				       .err = -1,
+				       .tty = -1,
+				       .log_fd = -1,
+				       .alive_fd = -1,
+				       .listen_fd = -1,
+				       .usage_fd = -1,
+				       .event = on_event,
+				       .ctx = &w->events };
 	w->unread = -1;
 	w->sv = (struct sv){ .spec = &w->spec, .run = &w->run, .io = &w->io, .end = &w->end, .err = &w->err };
 	w->sv.cause = CAUSE_COUNT;
@@ -116,7 +126,8 @@ static void world_open(struct world *w)
 	w->sv.pump.in_on = true;
 	w->sv.pump.in_done = true;
 	ch = sv_chan_new(&w->sv, NULL, 0);
-	BUG_ON(!ch);
+	if (!ch)
+		abort();
 	ch->is_main = true;
 	ch->id = w->sv.last_chan = SV_MAIN_CHAN;
 	ch->state = CHAN_STARTING;
@@ -156,6 +167,7 @@ static void from_init(struct world *w, const uint8_t *data, size_t len)
 		return;
 	while (!w->init_dead && conn_next(&w->sv.init, &f) > 0)
 		w->init_dead = sv_init_frame(&w->sv, &f) < 0 || w->sv.ended;
+	sv_clients_flush(&w->sv);
 	BUG_ON(w->init_dead && !w->sv.killed);
 }
 

@@ -6,15 +6,22 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+/* The sequence at p must be ESC [ digits ; m; returns its last byte. */
+static size_t check_colour(const struct buf *b, size_t i)
+{
+	size_t n = strspn(b->data + i + 2, "0123456789;");
+
+	BUG_ON(i + 2 >= b->len || b->data[i + 1] != '[' || b->data[i + 2 + n] != 'm');
+	return i + 2 + n;
+}
+
 static void check(const struct buf *b)
 {
 	for (size_t i = 0; i < b->len; i++) {
 		unsigned char c = (unsigned char)b->data[i];
 
 		if (c == 0x1b) {
-			BUG_ON(i + 2 >= b->len || b->data[i + 1] != '[');
-			for (i += 2; b->data[i] != 'm'; i++)
-				BUG_ON(!strchr("0123456789;", b->data[i]) || i + 1 >= b->len);
+			i = check_colour(b, i);
 			continue;
 		}
 		BUG_ON((c < 0x20 && c != '\n' && c != '\t' && c != '\r') || c == 0x7f);

@@ -4,9 +4,8 @@
  * without rights, and few fds left to do it with.
  *
  * Invariants
- *  T1  At most DEPTH_MAX + 1 directories are open at once, and the C stack is as deep as that. A directory
- *      further down is first moved up to the top under a fresh name; so each is moved once in DEPTH_MAX levels,
- *      and the cost stays linear.
+ *  T1  At most DEPTH_MAX directories are open at once, and nothing recurses. A directory further down is first moved up
+ *      to the top under a fresh name; so each is moved once in DEPTH_MAX levels, and the cost stays linear.
  *  T2  Nothing outside the tree is touched: no symlink is followed, no mount entered, and names are used only with
  *      the fd of the directory that they were read from.
  *  T3  With no fds to spare it goes on with the two that it cannot do without.
@@ -25,11 +24,22 @@
 #define DEPTH_MAX 16
 #define NAME_SHOWN 256
 
+/* A directory that is being emptied. */
+struct level {
+	int fd;
+	bool seen;	 /* this pass met an entry: another pass must follow */
+	unsigned idle;	 /* passes that met entries and removed none */
+	uint64_t before; /* work done when this pass began */
+	char name[256];	 /* in the level above */
+};
+
 struct rmtree {
-	int top;
+	struct level v[DEPTH_MAX];
+	unsigned depth;
 	uint64_t salt; /* so that nobody could take our fresh names beforehand */
 	uint64_t moved;
 	uint64_t n;
+	_Alignas(struct dirent64) char raw[8192];
 };
 
 static int fail(struct err *e, int code, const char *name)
@@ -56,9 +66,9 @@ static int move_up(struct rmtree *t, int dirfd, const char *name, struct err *e)
 
 	snprintf(fresh, sizeof(fresh), ".rm-%016llx-%llu", (unsigned long long)t->salt,
 		 (unsigned long long)++t->moved);
-	r = rename_new(dirfd, name, t->top, fresh);
+	r = rename_new(dirfd, name, t->v[0].fd, fresh);
 	if (r == -EACCES && fd_chmod_nofollow(dirfd, name, 0700) == 0) /* its ".." has to be written */
-		r = rename_new(dirfd, name, t->top, fresh);
+		r = rename_new(dirfd, name, t->v[0].fd, fresh);
 	return r < 0 && r != -ENOENT ? fail(e, r, name) : 0;
 }
 
@@ -79,12 +89,18 @@ static int open_dir(int dirfd, const char *name)
 	return fd;
 }
 
-static int empty_dir(struct rmtree *t, int fd, unsigned depth, struct err *e);
-
-static int remove_dir(struct rmtree *t, int dirfd, const char *name, unsigned depth, struct err *e)
+static void push(struct rmtree *t, int fd, const char *name)
 {
-	autoclose int fd = -1;
-	int r;
+	struct level *l = &t->v[t->depth++];
+
+	*l = (struct level){ .fd = fd, .before = t->n + t->moved };
+	snprintf(l->name, sizeof(l->name), "%s", name);
+}
+
+/* 0 when it is gone or moved away, 1 when it was gone into. */
+static int remove_dir(struct rmtree *t, int dirfd, const char *name, struct err *e)
+{
+	int fd;
 
 	if (unlinkat(dirfd, name, AT_REMOVEDIR) == 0) {
 		t->n++;
@@ -94,25 +110,20 @@ static int remove_dir(struct rmtree *t, int dirfd, const char *name, unsigned de
 		return 0;
 	if (errno != ENOTEMPTY && errno != EEXIST && errno != EACCES)
 		return fail(e, -errno, name);
-	if (depth >= DEPTH_MAX)
+	if (t->depth == DEPTH_MAX)
 		return move_up(t, dirfd, name, e);
 	fd = open_dir(dirfd, name);
-	if ((fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM) && depth > 1)
+	if ((fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM) && t->depth > 1)
 		return move_up(t, dirfd, name, e);
 	if (fd == -EXDEV)
 		return err_set(e, -EXDEV, "cannot remove a directory: something is mounted on it");
 	if (fd < 0)
 		return fail(e, fd, name);
-	r = empty_dir(t, fd, depth, e);
-	if (r < 0)
-		return r;
-	if (unlinkat(dirfd, name, AT_REMOVEDIR) < 0)
-		return errno == ENOENT ? 0 : fail(e, -errno, name);
-	t->n++;
-	return 0;
+	push(t, fd, name);
+	return 1;
 }
 
-static int remove_entry(struct rmtree *t, int dirfd, const struct dirent64 *de, unsigned depth, struct err *e)
+static int remove_entry(struct rmtree *t, int dirfd, const struct dirent64 *de, struct err *e)
 {
 	if (de->d_type != DT_DIR) {
 		if (unlinkat(dirfd, de->d_name, 0) == 0) {
@@ -124,58 +135,85 @@ static int remove_entry(struct rmtree *t, int dirfd, const struct dirent64 *de, 
 		if (errno != EISDIR) /* DT_UNKNOWN, or it became one */
 			return fail(e, -errno, de->d_name);
 	}
-	return remove_dir(t, dirfd, de->d_name, depth, e);
+	return remove_dir(t, dirfd, de->d_name, e);
 }
 
-/* One pass over a directory; *ret_seen tells how many entries there were. */
-static int pass(struct rmtree *t, int fd, unsigned depth, uint64_t *ret_seen, struct err *e)
+/* Goes on with the directory that is being emptied; 1 when it went into one below, and stands behind it. */
+static int scan(struct rmtree *t, struct err *e)
 {
-	_Alignas(struct dirent64) char raw[8192];
+	struct level *l = &t->v[t->depth - 1];
 	ssize_t len;
-	int r;
 
-	*ret_seen = 0;
-	if (lseek(fd, 0, SEEK_SET) < 0)
-		return err_sys(e, -errno, "cannot read a directory to remove it");
-	while ((len = getdents64(fd, raw, sizeof(raw))) > 0) {
+	while ((len = getdents64(l->fd, t->raw, sizeof(t->raw))) > 0) {
 		for (ssize_t at = 0; at < len;) {
-			const struct dirent64 *de = (const void *)(raw + at);
+			const struct dirent64 *de = (const void *)(t->raw + at);
+			off_t behind = de->d_off;
+			int r;
 
 			at += de->d_reclen;
 			if (str_eq(de->d_name, ".") || str_eq(de->d_name, ".."))
 				continue;
-			++*ret_seen;
-			r = remove_entry(t, fd, de, depth + 1, e);
+			l->seen = true;
+			r = remove_entry(t, l->fd, de, e);
 			if (r < 0)
 				return r;
+			if (r == 1 && lseek(l->fd, behind, SEEK_SET) < 0)
+				return err_sys(e, -errno, "cannot read a directory to remove it");
+			if (r == 1)
+				return 1;
 		}
 	}
 	/* ENOENT: the directory itself is gone already. */
 	return len < 0 && errno != ENOENT ? err_sys(e, -errno, "cannot read a directory to remove it") : 0;
 }
 
-/* Until a pass finds nothing: file systems may skip entries while others are taken out, and the top fills with
- * what is moved up. */
-static int empty_dir(struct rmtree *t, int fd, unsigned depth, struct err *e)
+/* At the end of a pass. Until one meets nothing there is another: file systems may skip entries while others are taken
+ * out, and the top fills with what is moved up. */
+static int end_pass(struct rmtree *t, struct err *e)
 {
-	unsigned idle = 0;
-	uint64_t seen;
-	int r;
+	struct level *l = &t->v[t->depth - 1];
+	bool seen = l->seen;
 
-	do {
-		uint64_t before = t->n + t->moved;
+	if (seen) {
+		l->idle = t->n + t->moved == l->before ? l->idle + 1 : 0;
+		if (l->idle == 3)
+			return err_set(e, -EBUSY, "cannot remove a directory: its entries do not go away");
+		l->before = t->n + t->moved;
+		l->seen = false;
+		return lseek(l->fd, 0, SEEK_SET) < 0
+			       ? err_sys(e, -errno, "cannot read a directory to remove it")
+			       : 0;
+	}
+	l->fd = fd_close(l->fd);
+	t->depth--;
+	if (t->depth == 0)
+		return 0;
+	/* When something came into it meanwhile, the next pass above finds it again. */
+	if (unlinkat(t->v[t->depth - 1].fd, l->name, AT_REMOVEDIR) == 0)
+		t->n++;
+	else if (errno != ENOENT && errno != ENOTEMPTY && errno != EEXIST)
+		return fail(e, -errno, l->name);
+	return 0;
+}
 
-		r = pass(t, fd, depth, &seen, e);
-		idle = t->n + t->moved == before ? idle + 1 : 0;
-	} while (r == 0 && seen && idle < 3);
-	return r == 0 && seen ? err_set(e, -EBUSY, "cannot remove a directory: its entries do not go away")
-			      : r;
+static int empty_top(struct rmtree *t, int fd, struct err *e)
+{
+	int r = 0;
+
+	push(t, fd, "");
+	while (r >= 0 && t->depth) {
+		r = scan(t, e);
+		if (r == 0)
+			r = end_pass(t, e);
+	}
+	while (t->depth)
+		fd_close(t->v[--t->depth].fd);
+	return r < 0 ? r : 0;
 }
 
 static int rm_top(struct rmtree *t, int dirfd, const char *path, struct err *e)
 {
-	autoclose int fd = -1;
-	int r;
+	int fd, r;
 
 	if (unlinkat(dirfd, path, 0) == 0) {
 		t->n++;
@@ -185,17 +223,19 @@ static int rm_top(struct rmtree *t, int dirfd, const char *path, struct err *e)
 		return 0;
 	if (errno != EISDIR)
 		return fail(e, -errno, path);
+	if (getrandom(&t->salt, sizeof(t->salt), 0) != (ssize_t)sizeof(t->salt))
+		return fail(e, -EIO, path);
 	fd = openat(dirfd, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0 && errno == EACCES && fd_chmod_nofollow(dirfd, path, 0700) == 0)
 		fd = openat(dirfd, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return fail(e, -errno, path);
-	if (fchmod(fd, 0700) < 0 && errno != EPERM)
-		return fail(e, -errno, path);
-	if (getrandom(&t->salt, sizeof(t->salt), 0) != (ssize_t)sizeof(t->salt))
-		return fail(e, -EIO, path);
-	t->top = fd;
-	r = empty_dir(t, fd, 0, e);
+	if (fchmod(fd, 0700) < 0 && errno != EPERM) {
+		r = fail(e, -errno, path);
+		fd_close(fd);
+		return r;
+	}
+	r = empty_top(t, fd, e);
 	if (r < 0)
 		return r;
 	if (unlinkat(dirfd, path, AT_REMOVEDIR) < 0 && errno != ENOENT)
@@ -206,8 +246,12 @@ static int rm_top(struct rmtree *t, int dirfd, const char *path, struct err *e)
 
 int fd_rm_tree(int dirfd, const char *path, uint64_t *ret_n, struct err *e)
 {
-	struct rmtree t = { .top = -1 };
-	int r = rm_top(&t, dirfd, path, e);
+	struct rmtree t;
+	int r;
+
+	t.depth = 0;
+	t.moved = t.n = 0;
+	r = rm_top(&t, dirfd, path, e);
 
 	if (ret_n)
 		*ret_n = t.n;

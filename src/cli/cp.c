@@ -113,7 +113,7 @@ static int copy_out(struct link *l, const struct cp_want *w, struct err *e)
 {
 	static struct outwards o; /* large */
 	static char name[] = "cp-out", follow[] = "follow";
-	char *const argv[] = { name, (char *)(uintptr_t)w->src, w->follow ? follow : NULL, NULL };
+	char *const argv[] = { name, (char *)w->src, w->follow ? follow : NULL, NULL };
 	const struct link_cmd c = { .argv = argv, .cwd = "/", .flags = PROTO_F_BUILTIN };
 	autobuf struct buf messages = BUF_INIT;
 	const struct link_xfer x = { .consume = consume, .ctx = &o, .messages = &messages };
@@ -175,7 +175,7 @@ static int copy_in(struct link *l, const struct cp_want *w, struct err *e)
 	static struct inwards i; /* large */
 	static char name[] = "cp-in";
 	char source_name[PACK_NAME_MAX + 1];
-	char *const argv[] = { name, (char *)(uintptr_t)w->dst, source_name, NULL };
+	char *const argv[] = { name, (char *)w->dst, source_name, NULL };
 	const struct link_cmd c = { .argv = argv, .cwd = "/", .flags = PROTO_F_BUILTIN };
 	autobuf struct buf messages = BUF_INIT;
 	const struct link_xfer x = { .produce = produce_first, .ctx = &i, .messages = &messages };

@@ -151,7 +151,7 @@ static int cmd_exec(int argc, char **argv)
 	CLEANUP(want_release) struct exec_want w = { 0 };
 	autoref struct ref ref = REF_INIT;
 	autolink struct link l = LINK_INIT;
-	struct proto_exit x;
+	struct proto_exit x = { 0 };
 	struct err e = ERR_INIT;
 	const char *text;
 	int r = parse(&p, &verb_exec, &w, &e);
@@ -217,7 +217,8 @@ const struct verb verb_exec = {
 		"later. SIGINT and SIGTERM are passed on to it. What it prints to something that is not a terminal counts "
 		"against the sandbox's *--output-limit*. Each command is written to the audit log before it starts; when "
 		"that cannot be done, it is not started.\n\n"
-		"Servers that a command leaves in the background go on; what they print afterwards is thrown away.",
+		"Servers that a command leaves in the background go on; what they print afterwards is thrown away. When the "
+		"sandbox's own command ends, everything in the sandbox ends with it.",
 	.examples = "coffer exec -it web -- bash\n"
 		    "\t# a shell in the sandbox named web\n"
 		    "coffer exec -e DEBUG=1 @last make test\n"

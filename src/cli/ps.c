@@ -11,6 +11,7 @@
 #include "cli/say.h"
 #include "cli/table.h"
 #include "cli/verb.h"
+#include "gateway/run.h"
 #include "sandbox/state.h"
 
 #include <errno.h>
@@ -167,9 +168,15 @@ static int list_runs(const struct ps_want *want, struct ps_out *out, struct err 
 	static const char *const heads[COLUMNS] = { "ID",      "NAME",	  "ENGINE", "STATUS",
 						    "STARTED", "CHANGES", "COMMAND" };
 	CLEANUP(state_release) struct state st = STATE_INIT;
+	CLEANUP(audit_freep) struct audit *a = NULL;
 	autostrv struct strv ids = STRV_INIT;
 	int r = state_open(&st, e);
 
+	/* What a crash left is ended first, and is then shown as what it is. */
+	if (r >= 0)
+		r = audit_open(&a, st.fd, e);
+	if (r >= 0)
+		r = run_sweep(&st, a, e);
 	for (size_t i = 0; r >= 0 && i < COLUMNS; i++)
 		r = table_add(&out->table, heads[i], 0);
 	if (r >= 0)

@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <termios.h>
 
 #define IDLE_MS 500
 
@@ -60,9 +61,25 @@ static void sweep_if_idle(struct run *r, int fd)
 		return;
 }
 
+/* The launcher makes the terminal raw, and puts it back; when it cannot, we do. */
+struct terminal {
+	int fd; /* a copy of our own, -1: none */
+	struct termios before;
+};
+
+static struct terminal remember_terminal(int tty)
+{
+	struct terminal t = { .fd = tty >= 0 ? fcntl(tty, F_DUPFD_CLOEXEC, 3) : -1 };
+
+	if (t.fd >= 0 && tcgetattr(t.fd, &t.before) < 0)
+		t.fd = fd_close(t.fd);
+	return t;
+}
+
 /* The launcher sends the sandbox once it exists; after that, or without it, only its end can come. */
 _Noreturn static void guard_main(struct run *r, int fd)
 {
+	struct terminal tty = remember_terminal(r->tty);
 	char c;
 
 	let_go_of_caller();
@@ -71,6 +88,8 @@ _Noreturn static void guard_main(struct run *r, int fd)
 		while (read(fd, &c, 1) < 0 && errno == EINTR)
 			;
 	}
+	if (tty.fd >= 0)
+		tcsetattr(tty.fd, TCSANOW, &tty.before);
 	finish_for_launcher(r);
 	_exit(0);
 }

@@ -132,7 +132,23 @@ static int listen_control(const struct spec *s, struct err *e)
 	return TAKE_FD(fd);
 }
 
-/* While the sandbox is being built: U2, and all that others need in order to find it. */
+/* All that others need in order to find the run and talk to it. */
+static int make_findable(struct execution *x, struct err *e)
+{
+	int r = run_write_meta(x->r, e);
+
+	if (r == 0)
+		r = x->listen_fd = listen_control(x->r->spec, e);
+	return r;
+}
+
+/* One that was given a name or a life of its own is looked for at once. */
+static bool is_findable_at_once(const struct spec *s)
+{
+	return s->detach || s->name;
+}
+
+/* While the sandbox is being built: U2. */
 static int meanwhile(void *ctx, pid_t pid, int pidfd, struct err *e)
 {
 	struct execution *x = ctx;
@@ -140,12 +156,14 @@ static int meanwhile(void *ctx, pid_t pid, int pidfd, struct err *e)
 
 	if (r == 0)
 		r = log_start(x->r, e);
-	if (r == 0)
-		r = run_write_meta(x->r, e);
-	if (r < 0)
-		return r;
-	x->listen_fd = listen_control(x->r->spec, e);
-	return x->listen_fd < 0 ? x->listen_fd : 0;
+	if (r == 0 && is_findable_at_once(x->r->spec))
+		r = make_findable(x, e);
+	return r < 0 ? r : 0;
+}
+
+static int on_lasting(void *ctx, struct err *e)
+{
+	return make_findable(ctx, e);
 }
 
 static int on_event(void *ctx, const char *type, const struct buf *fields)
@@ -155,9 +173,12 @@ static int on_event(void *ctx, const char *type, const struct buf *fields)
 	return audit_append(x->r->audit, type, x->r->spec->id, fields, NULL);
 }
 
-static int open_upper(const struct spec *s)
+/* What is to be watched; a disk image watches itself. */
+static int open_watched(const struct spec *s)
 {
-	if (s->ws_mode != WS_OVERLAY && s->ws_mode != WS_EPHEMERAL)
+	const char *how = s->limits.l[LIMIT_DISK].how;
+
+	if (s->layers_fd < 0 || !how || !str_eq(how, "watched"))
 		return -1;
 	return openat(s->layers_fd, "upper", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 }
@@ -168,6 +189,9 @@ static int prepare(struct run *r, struct err *e)
 	struct spec *s = r->spec;
 	int ret;
 
+	ret = s->name ? state_name_check(r->st, s->name, e) : 0;
+	if (ret < 0)
+		return ret;
 	s->run_fd = state_run_create(r->st, s->id, e);
 	if (s->run_fd < 0)
 		return s->run_fd;
@@ -215,7 +239,7 @@ static int start_and_supervise(struct execution *x, const struct run_io *io, str
 {
 	struct run *r = x->r;
 	struct engine_meanwhile m = { .run = meanwhile, .ctx = x };
-	autoclose int upper = open_upper(r->spec), log = open_log(r->spec, e);
+	autoclose int upper = open_watched(r->spec), log = open_log(r->spec, e);
 	struct supervise_io sio = {
 		.in = io->in,
 		.out = io->out,
@@ -235,13 +259,18 @@ static int start_and_supervise(struct execution *x, const struct run_io *io, str
 	if (ret < 0)
 		return ret;
 	sio.listen_fd = x->listen_fd;
+	sio.lasting = is_findable_at_once(r->spec) ? NULL : on_lasting;
 	if (io->ready_fd >= 0)
 		ret = let_caller_go(r->spec, io->ready_fd, e);
 	if (ret == 0)
 		ret = confine_launcher(r, e);
 	if (ret < 0)
 		return ret;
-	return supervise(r->spec, &r->cg, &r->er, &sio, &r->end, e);
+	ret = supervise(r->spec, &r->cg, &r->er, &sio, &r->end, e);
+	/* One file that outgrew the limit: the kernel told the command itself. */
+	if (ret == 0 && r->end.cause == CAUSE_SIGNAL && r->end.signal == SIGXFSZ)
+		r->end.cause = CAUSE_DISK;
+	return ret;
 }
 
 int run_execute(struct run *r, const struct run_io *io, struct err *e)
@@ -250,6 +279,7 @@ int run_execute(struct run *r, const struct run_io *io, struct err *e)
 	int ret, fin;
 
 	r->started = clock_nsec(CLOCK_REALTIME);
+	r->tty = io->tty;
 	r->cg = CGROUP_INIT;
 	r->er = ENGINE_RUN_INIT;
 	r->end = (struct run_end){ .cause = CAUSE_NOT_STARTED, .exit_code = 125 };

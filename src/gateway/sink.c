@@ -55,7 +55,7 @@ static ssize_t write_some(struct sink *s, const char *p, size_t len)
 	if (s->kind == SINK_SOCKET)
 		return send(fd, p, len, MSG_DONTWAIT | MSG_NOSIGNAL);
 	if (s->kind == SINK_PIPE && !s->no_nowait) {
-		const struct iovec v = { .iov_base = (void *)(uintptr_t)p, .iov_len = len };
+		const struct iovec v = { .iov_base = (void *)p, .iov_len = len };
 		ssize_t n = pwritev2(fd, &v, 1, -1, RWF_NOWAIT);
 
 		if (n >= 0 || (errno != EOPNOTSUPP && errno != ENOSYS))

@@ -138,42 +138,57 @@ static void on_pump(void *ctx)
 	sv_maybe_stop(sv);
 }
 
-/* Frames for the main command go out at once, without waiting for a greeting: one round trip less. */
-static int start_main(struct sv *sv)
+/* The start of the main command, as init takes it. */
+static int main_body(const struct sv *sv, struct buf *body, struct proto_start *st)
 {
 	const struct spec *s = sv->spec;
-	autobuf struct buf body = BUF_INIT;
-	struct proto_start st = { .flags = PROTO_F_MAIN };
-	struct chan *ch = sv_chan_new(sv, NULL, 0);
 
+	*st = (struct proto_start){ .flags = PROTO_F_MAIN };
+	if (s->tty)
+		st->flags |= PROTO_F_TTY;
+	if (pump_has_input(sv->io->in))
+		st->flags |= PROTO_F_STDIN;
+	tty_size(s->tty ? sv->io->tty : -1, &st->rows, &st->cols);
+	st->argc = (unsigned)s->argv.n;
+	st->envc = (unsigned)s->env.n;
+	buf_add(body, s->cwd ? s->cwd : "/", strlen(s->cwd ? s->cwd : "/") + 1);
+	for (size_t i = 0; i < s->argv.n; i++)
+		buf_add(body, s->argv.v[i], strlen(s->argv.v[i]) + 1);
+	for (size_t i = 0; i < s->env.n; i++)
+		buf_add(body, s->env.v[i], strlen(s->env.v[i]) + 1);
+	if (buf_error(body))
+		return err_set(sv->err, -ENOMEM, "out of memory");
+	if (body->len > PROTO_START_MAX || s->argv.n + s->env.n > PROTO_STRINGS_MAX)
+		return err_set(sv->err, -E2BIG, "the command's arguments and environment are too long");
+	return 0;
+}
+
+/*
+ * Goes out first of all, without waiting for a greeting: while init starts the command on another CPU, we make
+ * ready to watch it.
+ */
+static int start_main(struct sv *sv)
+{
+	autobuf struct buf body = BUF_INIT;
+	struct proto_start st;
+	struct chan *ch;
+	int r = main_body(sv, &body, &st);
+
+	if (r < 0)
+		return r;
+	ch = sv_chan_new(sv, NULL, 0);
 	if (!ch)
 		return err_set(sv->err, -ENOMEM, "out of memory");
-	if (s->tty)
-		st.flags |= PROTO_F_TTY;
-	if (pump_has_input(sv->io->in))
-		st.flags |= PROTO_F_STDIN;
-	tty_size(s->tty ? sv->io->tty : -1, &st.rows, &st.cols);
-	st.argc = (unsigned)s->argv.n;
-	st.envc = (unsigned)s->env.n;
-	buf_add(&body, s->cwd ? s->cwd : "/", strlen(s->cwd ? s->cwd : "/") + 1);
-	for (size_t i = 0; i < s->argv.n; i++)
-		buf_add(&body, s->argv.v[i], strlen(s->argv.v[i]) + 1);
-	for (size_t i = 0; i < s->env.n; i++)
-		buf_add(&body, s->env.v[i], strlen(s->env.v[i]) + 1);
-	if (buf_error(&body))
-		return err_set(sv->err, -ENOMEM, "out of memory");
-	if (body.len > PROTO_START_MAX || s->argv.n + s->env.n > PROTO_STRINGS_MAX)
-		return err_set(sv->err, -E2BIG, "the command's arguments and environment are too long");
 	ch->is_main = true;
 	ch->id = sv->last_chan = SV_MAIN_CHAN;
 	ch->state = CHAN_STARTING;
 	ch->flags = st.flags;
+	conn_init(&sv->init, sv->run->stream);
 	proto_add_data(&sv->init.out, PROTO_START_DATA, ch->id, body.data, body.len);
 	proto_add_start(&sv->init.out, ch->id, &st);
-	sv_flush_init(sv);
-	if (st.flags & PROTO_F_STDIN)
-		pump_read_input(&sv->pump);
-	return buf_error(&sv->init.out);
+	/* What does not go now goes when the loop runs; a stream that is broken is found out there too. */
+	r = conn_flush(&sv->init);
+	return r == -ENOMEM ? err_set(sv->err, r, "out of memory") : 0;
 }
 
 static int open_pump(struct sv *sv)
@@ -199,20 +214,38 @@ static int watch_all(struct sv *sv)
 	sv->w_init = (struct watch){ .fd = sv->run->stream, .fn = on_init, .ctx = sv };
 	sv->w_pid = (struct watch){ .fd = sv->run->pidfd, .fn = on_pid, .ctx = sv };
 	sv->w_alive = (struct watch){ .fd = sv->io->alive_fd, .fn = on_alive, .ctx = sv };
-	conn_init(&sv->init, sv->run->stream);
 	r = loop_watch(&sv->loop, &sv->w_pid, EPOLLIN);
 	if (r == 0 && sv->w_alive.fd >= 0)
 		r = loop_watch(&sv->loop, &sv->w_alive, EPOLLIN);
 	if (r < 0)
 		return err_sys(sv->err, r, "cannot watch the sandbox");
-	sv_listen(sv);
+	sv_listen(sv, sv->io->listen_fd);
 	return 0;
+}
+
+static void on_lasting(struct timer *t)
+{
+	struct sv *sv = t->ctx;
+	int fd;
+
+	if (sv->ended || sv->killed)
+		return;
+	fd = sv->io->lasting(sv->io->ctx, sv->err);
+	if (fd >= 0) {
+		sv_listen(sv, fd);
+		return;
+	}
+	if (!sv->error)
+		sv->error = fd;
+	sv_kill(sv, CAUSE_BROKEN);
 }
 
 static int set_up(struct sv *sv)
 {
-	int r = loop_open(&sv->loop, sv->err);
+	int r = start_main(sv);
 
+	if (r == 0)
+		r = loop_open(&sv->loop, sv->err);
 	if (r == 0)
 		r = watch_all(sv);
 	if (r == 0)
@@ -222,8 +255,14 @@ static int set_up(struct sv *sv)
 	if (r < 0)
 		return r;
 	sv_start_timeout(sv);
+	sv->t_lasting = (struct timer){ .fn = on_lasting, .ctx = sv };
+	if (sv->io->lasting)
+		loop_timer(&sv->loop, &sv->t_lasting, sv->started + SUPERVISE_LASTING_MS * NSEC_PER_MSEC);
 	sv_disk_start(sv);
-	return start_main(sv);
+	sv_flush_init(sv);
+	if (sv->chans && sv->chans->flags & PROTO_F_STDIN)
+		pump_read_input(&sv->pump);
+	return 0;
 }
 
 static int run_loop(struct sv *sv)
@@ -232,6 +271,8 @@ static int run_loop(struct sv *sv)
 
 	while (r == 0 && !sv->loop.stopped) {
 		r = loop_round(&sv->loop, sv->err);
+		if (sv->dirty)
+			sv_clients_flush(sv);
 		if (sv->paused && conn_pending(&sv->init) < SV_INIT_HIGH / 2)
 			sv_clients_resume(sv);
 		pump_continue(&sv->pump);

@@ -45,6 +45,8 @@ struct run_end {
 	char broken[160];	 /* for CAUSE_BROKEN: what it did */
 };
 
+#define SUPERVISE_LASTING_MS 50
+
 struct supervise_io {
 	int in, out, err; /* the caller's stdio; -1: none (detached) */
 	int tty;	  /* the caller's terminal when the command has one, else -1 */
@@ -58,6 +60,12 @@ struct supervise_io {
 	 */
 	int (*event)(void *ctx, const char *type, const struct buf *fields);
 	void *ctx;
+	/*
+	 * Called once the command has lasted SUPERVISE_LASTING_MS: one that is over at once need not be found by
+	 * others, and making it so costs several files. Returns the control socket; an error ends the sandbox. May
+	 * be NULL: then listen_fd is all there is.
+	 */
+	int (*lasting)(void *ctx, struct err *e);
 };
 
 /* Runs until the sandbox's main command has ended and pid 1 is reaped. Only internal failures are errors. */

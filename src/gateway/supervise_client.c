@@ -14,6 +14,7 @@
 #include <sys/socket.h>
 
 #define STOP_GRACE_MAX 3600000u
+#define LISTEN_PAUSE (100 * NSEC_PER_MSEC)
 
 static void on_client(struct watch *w, uint32_t events);
 
@@ -88,10 +89,25 @@ static int arm(struct client *c)
 /* Writes what goes; a failure is seen by on_client(), never here: our caller still uses the client. */
 void sv_client_flush(struct client *c)
 {
+	c->dirty = false;
 	if (conn_flush(&c->conn) < 0 && c->w.fd >= 0)
 		shutdown(c->w.fd, SHUT_RDWR);
 	if (arm(c) < 0 && c->w.fd >= 0)
 		shutdown(c->w.fd, SHUT_RDWR);
+}
+
+void sv_client_later(struct client *c)
+{
+	c->dirty = c->sv->dirty = true;
+}
+
+void sv_clients_flush(struct sv *sv)
+{
+	sv->dirty = false;
+	for (struct client *c = sv->clients; c; c = c->next) {
+		if (c->dirty)
+			sv_client_flush(c);
+	}
 }
 
 static int take_ping(struct sv *sv, struct client *c, const struct frame *f)
@@ -317,8 +333,14 @@ static void on_accept(struct watch *w, uint32_t events)
 	socklen_t len = sizeof(cred);
 
 	(void)events;
-	if (fd < 0)
+	if (fd < 0) {
+		/* Out of descriptors or memory: whoever waits keeps waiting, and we do not spin meanwhile. */
+		if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
+			loop_unwatch(&sv->loop, w);
+			loop_timer(&sv->loop, &sv->t_listen, clock_nsec(CLOCK_MONOTONIC) + LISTEN_PAUSE);
+		}
 		return;
+	}
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 ||
 	    (cred.uid != geteuid() && cred.uid != 0))
 		return;
@@ -326,9 +348,18 @@ static void on_accept(struct watch *w, uint32_t events)
 		fd = -1;
 }
 
-void sv_listen(struct sv *sv)
+static void listen_again(struct timer *t)
 {
-	sv->w_listen = (struct watch){ .fd = sv->io->listen_fd, .fn = on_accept, .ctx = sv };
-	if (sv->w_listen.fd >= 0 && loop_watch(&sv->loop, &sv->w_listen, EPOLLIN) < 0)
-		sv->w_listen.fd = -1;
+	struct sv *sv = t->ctx;
+
+	if (loop_watch(&sv->loop, &sv->w_listen, EPOLLIN) < 0)
+		loop_timer(&sv->loop, t, clock_nsec(CLOCK_MONOTONIC) + LISTEN_PAUSE);
+}
+
+void sv_listen(struct sv *sv, int fd)
+{
+	sv->w_listen = (struct watch){ .fd = fd, .fn = on_accept, .ctx = sv };
+	sv->t_listen = (struct timer){ .fn = listen_again, .ctx = sv };
+	if (sv->w_listen.fd >= 0)
+		listen_again(&sv->t_listen);
 }

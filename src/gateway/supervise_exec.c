@@ -247,7 +247,7 @@ int sv_exec_output(struct chan *ch, const struct frame *f)
 		return 0;
 	}
 	frame_add(&ch->client->conn.out, f->type, ch->client_id, f->data, f->len);
-	sv_client_flush(ch->client);
+	sv_client_later(ch->client);
 	return 0;
 }
 
@@ -272,13 +272,13 @@ void sv_exec_ended(struct chan *ch, const struct proto_exit *x)
 
 	if (ch->cut && told.kind != PROTO_NOT_STARTED)
 		told.what = PROTO_WHAT_CUT;
-	/* sv_event() ends the sandbox when it fails; the client is told all the same. */
-	if (log_end(ch, x) < 0)
-		told = (struct proto_exit){ PROTO_NOT_STARTED, EIO, PROTO_WHAT_REQUEST };
 	if (c) {
 		proto_add_exit(&c->conn.out, ch->client_id, &told);
 		sv_client_flush(c);
 	}
+	/* Behind the client's back, for speed: what it records has happened. When it fails the sandbox is ended. */
+	if (log_end(ch, x) < 0)
+		sv_kill(ch->sv, CAUSE_BROKEN);
 	sv_chan_free(ch);
 }
 

@@ -73,7 +73,7 @@ static int take_pong(struct sv *sv, const struct frame *f)
 	memmove(sv->ping, sv->ping + 1, sv->n_ping * sizeof(p));
 	if (p.client) {
 		frame_add(&p.client->conn.out, PROTO_PONG, 0, p.data, p.len);
-		sv_client_flush(p.client);
+		sv_client_later(p.client);
 	}
 	return 0;
 }
@@ -107,7 +107,7 @@ static int take_started(struct chan *ch, const struct frame *f)
 	ch->state = CHAN_RUNNING;
 	if (ch->client) {
 		proto_add_u32(&ch->client->conn.out, PROTO_STARTED, ch->client_id, pid);
-		sv_client_flush(ch->client);
+		sv_client_later(ch->client);
 	}
 	return 0;
 }
@@ -130,7 +130,7 @@ static int take_input_frame(struct chan *ch, const struct frame *f)
 	}
 	if (ch->client) {
 		frame_add(&ch->client->conn.out, f->type, ch->client_id, f->data, f->len);
-		sv_client_flush(ch->client);
+		sv_client_later(ch->client);
 	}
 	return 0;
 }

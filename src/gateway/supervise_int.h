@@ -65,6 +65,7 @@ struct client {
 	uid_t uid;
 	uint32_t last_chan;
 	unsigned n_chan;
+	bool dirty;   /* something was queued for it in this round */
 	bool closing; /* a last word is on its way out; nothing more is read */
 };
 
@@ -100,7 +101,7 @@ struct sv {
 	struct conn init;
 	struct watch w_init, w_pid, w_alive, w_listen;
 	struct pump pump;
-	struct timer t_timeout, t_kill;
+	struct timer t_timeout, t_kill, t_listen, t_lasting;
 	struct disk_watch disk;
 
 	bool hello;
@@ -112,6 +113,7 @@ struct sv {
 	unsigned n_ping;
 	struct client *clients;
 	unsigned n_client;
+	bool dirty;  /* some client is */
 	bool paused; /* clients are not read: init is slow */
 
 	uint64_t started; /* CLOCK_MONOTONIC ns */
@@ -139,10 +141,13 @@ struct chan *sv_find_chan(struct sv *sv, uint32_t id);
 int sv_init_frame(struct sv *sv, const struct frame *f) MUST_CHECK;
 
 /* supervise_client.c */
-void sv_listen(struct sv *sv);
+void sv_listen(struct sv *sv, int fd);
 int sv_client_add(struct sv *sv, int fd, pid_t pid, uid_t uid) MUST_CHECK;
 int sv_client_frame(struct sv *sv, struct client *c, const struct frame *f) MUST_CHECK;
 void sv_client_flush(struct client *c);
+/* Has what was queued sent at the end of this round: one message and one awakening for many frames. */
+void sv_client_later(struct client *c);
+void sv_clients_flush(struct sv *sv);
 void sv_client_drop(struct client *c);
 void sv_clients_resume(struct sv *sv);
 

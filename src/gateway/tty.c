@@ -26,11 +26,15 @@ void tty_size(int fd, unsigned *ret_rows, unsigned *ret_cols)
 
 void tty_restore(void)
 {
+	struct sigaction ignore = { .sa_handler = SIG_IGN }, old;
 	int fd = raw_fd, keep = errno;
 
 	if (fd >= 0) {
 		raw_fd = -1;
-		tcsetattr(fd, TCSADRAIN, &saved);
+		/* From the background it would stop us; and nothing here may wait for a terminal that is held up. */
+		sigaction(SIGTTOU, &ignore, &old);
+		tcsetattr(fd, TCSANOW, &saved);
+		sigaction(SIGTTOU, &old, NULL);
 	}
 	errno = keep;
 }
@@ -72,7 +76,7 @@ int tty_raw(int fd, struct err *e)
 	t = saved;
 	cfmakeraw(&t);
 	raw_fd = fd;
-	if (tcsetattr(fd, TCSADRAIN, &t) < 0) {
+	if (tcsetattr(fd, TCSANOW, &t) < 0) {
 		raw_fd = -1;
 		return err_sys(e, -errno, "cannot set the terminal to raw mode");
 	}

@@ -15,6 +15,7 @@
 #define IDLE_MS 2000 /* after this long without work, memory that only work needs is given back */
 #define IDLE_KEEP (16u << 10)
 #define PARKED_MS 100
+#define LAZY_MS 10
 
 /* In bss: nothing of it costs a page before it is used. */
 static struct init the_init;
@@ -173,6 +174,7 @@ static int read_stream(struct init *in)
 
 static int flush_stream(struct init *in)
 {
+	in->lazy = 0;
 	while (init_out_pending(in)) {
 		ssize_t n = write(in->out_fd, in->out.data + in->out_off, init_out_pending(in));
 
@@ -205,7 +207,7 @@ static unsigned add_poll(struct init *in, unsigned n, int fd, short events)
 static unsigned fill_poll(struct init *in)
 {
 	unsigned n = 0;
-	bool busy = init_out_pending(in);
+	bool busy = init_out_pending(in) > in->lazy;
 
 	n = add_poll(in, n, init_out_pending(in) > INIT_OUT_STOP ? -1 : in->in_fd, POLLIN);
 	if (busy && in->in_fd == in->out_fd && in->pfd[0].fd >= 0)
@@ -246,10 +248,17 @@ static void serve_cmd(struct init *in, struct cmd *c, const struct pollfd *p)
 
 	if (tty ? p[1].revents & POLLOUT : p[0].revents)
 		cmd_write_stdin(in, c);
-	if (p[1].revents & (POLLIN | POLLHUP | POLLERR) && cmd_wants_output(in, c, 0))
-		cmd_read_output(in, c, 0);
-	if (p[2].revents && cmd_wants_output(in, c, 1))
-		cmd_read_output(in, c, 1);
+	for (int i = 0; i < 2; i++) {
+		short ev = p[1 + i].revents;
+
+		if (!(ev & (POLLIN | POLLHUP | POLLERR)) || !cmd_wants_output(in, c, i))
+			continue;
+		/* Hung up with nothing to read: there is no need to read that. */
+		if (ev & POLLIN)
+			cmd_read_output(in, c, i);
+		else
+			cmd_output_ended(in, c, i);
+	}
 	if (c->state == CMD_DRAINING)
 		cmd_drain(in, c);
 }
@@ -286,13 +295,17 @@ static int idle_timeout(const struct init *in)
 {
 	if (in->reap_again)
 		return 0;
+	if (in->lazy)
+		return LAZY_MS;
 	if (in->any_parked)
 		return PARKED_MS;
 	return in->out.cap > IDLE_KEEP && !init_out_pending(in) ? IDLE_MS : -1;
 }
 
-static void on_idle(struct init *in)
+static int on_idle(struct init *in)
 {
+	if (in->lazy)
+		return flush_stream(in);
 	if (in->any_parked) {
 		for (unsigned i = 0; i < in->n_cmd; i++)
 			in->cmd[i].parked = false;
@@ -301,6 +314,7 @@ static void on_idle(struct init *in)
 		buf_release(&in->out);
 		in->out_off = 0;
 	}
+	return 0;
 }
 
 /* One round; negative ends it all. */
@@ -314,8 +328,7 @@ static int round_trip(struct init *in)
 	if (r < 0)
 		return errno == EINTR ? 0 : -errno;
 	if (r == 0 && !reap) {
-		on_idle(in);
-		return 0;
+		return on_idle(in);
 	}
 	/* Output first: what a command wrote stands in its pipes before its end is seen. */
 	serve_cmds(in, first, n_cmd, n_left);
@@ -327,7 +340,8 @@ static int round_trip(struct init *in)
 			return r;
 	}
 	compact(in);
-	return flush_stream(in);
+	/* A command that was only just started is about to end or to print: waking the host for each costs it more. */
+	return in->lazy && in->lazy == init_out_pending(in) ? 0 : flush_stream(in);
 }
 
 static void default_signals(void)
@@ -385,7 +399,8 @@ int init_main(int in_fd, int out_fd)
 	if (setup(in) < 0)
 		return 1;
 	proto_add_u32(&in->out, PROTO_HELLO, 0, PROTO_VERSION);
-	r = flush_stream(in);
+	in->lazy = FRAME_HEAD + 4;
+	r = buf_error(&in->out);
 	while (r == 0) {
 		r = round_trip(in);
 		if (in->main_ended && !init_out_pending(in))

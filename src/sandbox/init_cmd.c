@@ -55,7 +55,7 @@ static int try_exec(const char *path, const struct proto_body *b)
 	if (errno != ENOEXEC || !looks_like_text(path))
 		return errno;
 	b->argv[-1] = shell;
-	b->argv[0] = (char *)(uintptr_t)path;
+	b->argv[0] = (char *)path;
 	execve(shell, b->argv - 1, b->env);
 	b->argv[0] = argv0;
 	return ENOEXEC;
@@ -84,7 +84,8 @@ static const char *next_candidate(const char *path, const char *name)
 			memcpy(exec_path, path, dir);
 			if (dir)
 				exec_path[dir++] = '/';
-			memcpy(exec_path + dir, name, n + 1);
+			memcpy(exec_path + dir, name, n);
+			exec_path[dir + n] = '\0';
 			return next;
 		}
 		if (!colon)
@@ -284,6 +285,7 @@ int cmd_start(struct init *in, struct cmd *c, const struct proto_start *s)
 	c->state = CMD_RUNNING;
 	c->flags = s->flags;
 	c->credit = c->in_room = PROTO_WINDOW;
+	c->chunk = INIT_CHUNK;
 	in->bodies -= c->body.len;
 	ch.what = PROTO_WHAT_REQUEST;
 	r = proto_body_split(c->body.data, c->body.len, s, &body);
@@ -296,10 +298,12 @@ int cmd_start(struct init *in, struct cmd *c, const struct proto_start *s)
 		r = start_child(c, s, &ch);
 	proto_body_release(&body);
 	buf_release(&c->body);
-	if (r < 0)
+	if (r < 0) {
 		not_started(in, c, r, ch.what);
-	else
+	} else {
 		proto_add_u32(&in->out, PROTO_STARTED, c->chan, (uint32_t)c->pid);
+		in->lazy += FRAME_HEAD + 4;
+	}
 	return 0;
 }
 
@@ -326,10 +330,10 @@ static struct cmd *find_pid(struct init *in, pid_t pid)
 void cmd_reap(struct init *in)
 {
 	struct signalfd_siginfo si;
+	/* Many ends may be told by one signal: it only says that there is something to reap. */
+	ssize_t n = read(in->sig_fd, &si, sizeof(si));
 
-	/* Many ends may be told by one signal: the signal only says that there is something to reap. */
-	while (read(in->sig_fd, &si, sizeof(si)) == (ssize_t)sizeof(si))
-		;
+	(void)n;
 	in->reap_again = false;
 	for (int i = 0; i < REAP_MAX; i++) {
 		int status;

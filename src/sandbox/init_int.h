@@ -15,6 +15,7 @@
 
 #define INIT_OUT_HIGH (256u << 10) /* past this, commands' output is left in their pipes */
 #define INIT_OUT_STOP (1u << 20)   /* past this, the host is not read: it must take its answers first */
+#define INIT_CHUNK 4000		   /* the first; grows to a whole frame while a command fills it */
 #define INIT_LEFTOVERS 256	   /* pipes of ended commands that somebody still holds */
 
 enum cmd_state {
@@ -32,6 +33,7 @@ struct cmd {
 	int in;		  /* its stdin, -1 when there is none; a terminal's is out[0] */
 	int out[2];	  /* its stdout (or terminal) and stderr */
 	long left[2];	  /* CMD_DRAINING: bytes to send before PROTO_EXIT, -1: until there are none */
+	uint32_t chunk;	  /* how much of its output is read at once: little at first, for memory's sake */
 	uint32_t credit;  /* output that the host will take, P3 */
 	uint32_t in_room; /* input that the host may still send */
 	uint32_t in_owed; /* input passed on and not yet given back as credit */
@@ -50,6 +52,7 @@ struct init {
 	size_t in_len;
 	struct buf out; /* frames for the host */
 	size_t out_off;
+	size_t lazy; /* of these, bytes that nobody waits for: they go with the next that somebody does */
 	struct cmd cmd[PROTO_CHANNELS];
 	unsigned n_cmd;
 	uint32_t last_chan; /* the highest that was ever begun */
@@ -82,6 +85,7 @@ void cmd_reap(struct init *in);
 int cmd_take_stdin(struct init *in, struct cmd *c, const uint8_t *data, uint32_t len) MUST_CHECK;
 void cmd_write_stdin(struct init *in, struct cmd *c);
 void cmd_read_output(struct init *in, struct cmd *c, int which);
+void cmd_output_ended(struct init *in, struct cmd *c, int which);
 bool cmd_wants_output(const struct init *in, const struct cmd *c, int which);
 void cmd_ended(struct init *in, struct cmd *c, const struct proto_exit *end);
 void cmd_drain(struct init *in, struct cmd *c);

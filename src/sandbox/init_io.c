@@ -115,7 +115,7 @@ bool cmd_wants_output(const struct init *in, const struct cmd *c, int which)
  * End of file; EIO is a terminal's way to say that nobody has it open. A command may close it and live on, and even
  * open it again, so its terminal is kept while it runs: closing our side would hang up on it.
  */
-static void read_ended(struct init *in, struct cmd *c, int which)
+void cmd_output_ended(struct init *in, struct cmd *c, int which)
 {
 	c->left[which] = 0;
 	if (cmd_has_tty(c) && c->state == CMD_RUNNING)
@@ -130,7 +130,7 @@ void cmd_read_output(struct init *in, struct cmd *c, int which)
 	uint8_t *frame;
 	ssize_t n;
 
-	most = most > FRAME_MAX_PAYLOAD ? FRAME_MAX_PAYLOAD : most;
+	most = most > c->chunk ? c->chunk : most;
 	if (c->left[which] > 0 && most > (size_t)c->left[which])
 		most = (size_t)c->left[which];
 	frame = (uint8_t *)buf_reserve(&in->out, FRAME_HEAD + most);
@@ -144,12 +144,14 @@ void cmd_read_output(struct init *in, struct cmd *c, int which)
 		return;
 	}
 	if (n <= 0) {
-		read_ended(in, c, which);
+		cmd_output_ended(in, c, which);
 		return;
 	}
 	frame_put_head(frame, which ? PROTO_STDERR : PROTO_STDOUT, c->chan, (uint32_t)n);
 	in->out.len += FRAME_HEAD + (size_t)n;
 	c->credit -= FRAME_HEAD + (uint32_t)n;
+	if ((uint32_t)n == c->chunk)
+		c->chunk = FRAME_MAX_PAYLOAD;
 	if (c->left[which] > 0)
 		c->left[which] -= n;
 }

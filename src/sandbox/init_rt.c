@@ -38,6 +38,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+// NOLINTBEGIN(performance-no-int-to-ptr,bugprone-reserved-identifier): a run-time is made of these
+
 #ifndef __x86_64__
 #error "this run-time is for x86-64 only"
 #endif
@@ -140,7 +142,7 @@ void *memchr(const void *s, int c, size_t n)
 {
 	for (const unsigned char *p = s; n; n--, p++) {
 		if (*p == (unsigned char)c)
-			return (void *)(uintptr_t)p;
+			return (void *)p;
 	}
 	return NULL;
 }
@@ -167,7 +169,7 @@ char *strchr(const char *s, int c)
 {
 	for (;; s++) {
 		if (*s == (char)c)
-			return (char *)(uintptr_t)s;
+			return (char *)s;
 		if (!*s)
 			return NULL;
 	}
@@ -188,7 +190,7 @@ int strcmp(const char *a, const char *b)
 }
 
 /* Blocks are their own mapping, but for small ones, which come from a list of used ones or from a slab. */
-#define SMALL 2048u
+#define SMALL 8192u
 #define SLAB (64u << 10)
 
 struct block {
@@ -196,8 +198,9 @@ struct block {
 	struct block *next;
 };
 
-static struct block *spare[12]; /* by power of two, up to SMALL */
-static char *slab, *slab_end;
+static struct block *spare[14]; /* by power of two, up to SMALL */
+static char first_slab[SLAB] __attribute__((aligned(16)));
+static char *slab = first_slab, *slab_end = first_slab + SLAB;
 
 static unsigned class_of(size_t size)
 {
@@ -598,7 +601,7 @@ __attribute__((no_stack_protector)) static void relocate(uintptr_t base)
 		else if (d->d_tag == DT_RELASZ)
 			size = d->d_un.d_val;
 	}
-	for (size_t i = 0; i < size / sizeof(*rela); i++) {
+	for (size_t i = 0; rela && i < size / sizeof(*rela); i++) {
 		if (ELF64_R_TYPE(rela[i].r_info) == R_X86_64_RELATIVE)
 			*(uintptr_t *)(base + rela[i].r_offset) = base + (uintptr_t)rela[i].r_addend;
 	}
@@ -634,3 +637,5 @@ __asm__(".text\n"
 	"	call rt_start\n"
 	"	hlt\n"
 	".size _start, . - _start\n");
+
+// NOLINTEND(performance-no-int-to-ptr,bugprone-reserved-identifier)

@@ -22,7 +22,9 @@ int layers_open(int run_fd, struct err *e)
 int layers_make_image(int run_fd, uint64_t bytes, uint64_t inodes, struct err *e)
 {
 	autoclose int fd = -1, tree = -1;
-	int r = loopfs_make(run_fd, LAYERS_IMAGE, bytes, inodes, e);
+	/* Each takes a place in the image; more than one for each block is never needed. */
+	uint64_t most = bytes / 4096;
+	int r = loopfs_make(run_fd, LAYERS_IMAGE, bytes, inodes < most ? inodes : most, e);
 
 	if (r == 0) {
 		fd = loopfs_mount(run_fd, LAYERS_IMAGE, e);

@@ -139,12 +139,23 @@ static int bring_up_loopback(struct err *e)
 	return 0;
 }
 
-/* Ports below 1024 are free inside, as programs in a container expect; a comfort, so a failure is none. */
-static void free_low_ports(void)
+/*
+ * Settings of the new namespaces. Ports below 1024 are free inside, as programs in a container expect. What is used
+ * inside counts against the caller's own user too: of inotify instances, of which a user has few, some must be left.
+ * Where /proc is read-only neither can be set, and nothing rests on them.
+ */
+static void set_sysctls(void)
 {
-	int r = fd_write_file(AT_FDCWD, "/proc/sys/net/ipv4/ip_unprivileged_port_start", "0");
+	static const char *const settings[][2] = {
+		{ "/proc/sys/net/ipv4/ip_unprivileged_port_start", "0" },
+		{ "/proc/sys/user/max_inotify_instances", "64" },
+	};
 
-	(void)r;
+	for (size_t i = 0; i < ARRAY_SIZE(settings); i++) {
+		int r = fd_write_file(AT_FDCWD, settings[i][0], settings[i][1]);
+
+		(void)r;
+	}
 }
 
 /*
@@ -241,6 +252,8 @@ static int set_rlimits(const struct limits *l, struct err *e)
 		{ RLIMIT_MEMLOCK, 8u << 20, 8u << 20 },
 		{ RLIMIT_MSGQUEUE, 819200, 819200 },
 		{ RLIMIT_RTPRIO, 0, 0 },
+		/* Timers and queued signals count against the caller's own user as well: some must be left. */
+		{ RLIMIT_SIGPENDING, 8192, 8192 },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(limits); i++) {
@@ -374,7 +387,7 @@ static int build(const struct ns_inside *in, int *ret_init, struct ns_ready *rea
 	r = become_builder(&s->ids, e);
 	if (r < 0)
 		return r;
-	free_low_ports();
+	set_sysctls();
 	t = (struct trees){ .ws = fds[0], .run = fds[1], .home = fds[2], .binds = fds + 3 };
 	r = rootfs_build(s, &t, e);
 	if (r == 0)

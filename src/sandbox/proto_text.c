@@ -10,9 +10,8 @@ static void say_exec(int code, const char *cmd, struct err *e)
 {
 	if (code == ENOENT || code == ENOTDIR) {
 		err_set(e, -code, "%s: command not found in the sandbox", cmd);
-		err_hint(
-			e, -code,
-			"It sees the host's /usr, its workspace and what -v adds; programs elsewhere need -v.");
+		err_hint(e, -code,
+			 "programs below /usr and in the workspace are there; -v DIR:DIR adds others");
 	} else if (code == EACCES) {
 		err_set(e, -code, "%s: not executable in the sandbox", cmd);
 	} else if (code == ENOEXEC) {
@@ -52,7 +51,7 @@ void proto_exit_text(const struct proto_exit *x, const char *command, const char
 		break;
 	case PROTO_WHAT_FDS:
 		err_sys(e, -code, "cannot make pipes for %s in the sandbox", buf_cstr(&cmd));
-		err_hint(e, -code, "A larger --nofile helps when too many files are open.");
+		err_hint(e, -code, "a larger --nofile when too many files are open");
 		break;
 	case PROTO_WHAT_TTY:
 		err_sys(e, -code, "cannot make a terminal for %s in the sandbox", buf_cstr(&cmd));

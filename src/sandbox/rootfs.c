@@ -258,7 +258,8 @@ static int build_proc(struct err *e)
 		"proc/kcore",	"proc/keys",	  "proc/key-users", "proc/kallsyms",	"proc/interrupts",
 		"proc/modules", "proc/config.gz", "proc/cmdline",   "proc/sched_debug",
 	};
-	static const char *const empty_dirs[] = { "proc/acpi", "proc/scsi", "proc/asound", "proc/driver" };
+	static const char *const empty_dirs[] = { "proc/acpi", "proc/scsi", "proc/asound", "proc/driver",
+						  "proc/pressure" };
 	int r;
 
 	if (mount("proc", "proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0) {
@@ -298,7 +299,9 @@ static int open_scratch(const struct spec *s, struct err *e)
 	} dirs[] = { { STAGE "/tmp", 01777 }, { STAGE "/run", 0755 },	{ STAGE "/vartmp", 01777 },
 		     { STAGE "/home", 0700 }, { STAGE "/lower", 0700 }, { STAGE "/layers", 0700 },
 		     { STAGE_ROOT, 0755 } };
-	int r = mnt_tmpfs(STAGE, s->limits.l[LIMIT_TMP].value, 1 << 20, 0755);
+	uint64_t bytes = s->limits.l[LIMIT_TMP].value;
+	/* An empty file takes no byte of the size, but memory all the same. */
+	int r = mnt_tmpfs(STAGE, bytes, bytes / 4096 + 1024, 0755);
 
 	if (r < 0)
 		return fail(e, r, "/tmp");

@@ -70,6 +70,9 @@ int state_resolve(struct state *st, const char *ref, char ret_id[RUN_ID_LEN + 1]
 /* All run ids, newest first. */
 int state_run_list(struct state *st, struct strv *ret, struct err *e) MUST_CHECK;
 
+/* -EEXIST when a run of that name is there now: so that a run which cannot be is not made first. */
+int state_name_check(struct state *st, const char *name, struct err *e) MUST_CHECK;
+
 /* Binds a name to a run; -EEXIST when a run of that name is there. A name whose run is gone is taken over. */
 int state_name_set(struct state *st, const char *name, const char *id, struct err *e) MUST_CHECK;
 /* Frees the name when it is bound to that run. */

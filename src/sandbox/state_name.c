@@ -71,6 +71,22 @@ static int take_over(const struct state *st, int names, const char *name, const 
 	return -EAGAIN;
 }
 
+static int name_is_taken(struct err *e, const char *name, const char *other)
+{
+	err_set(e, -EEXIST, "there is a run called '%s' already (%s)", name, other);
+	return err_hint(e, -EEXIST, "choose another name, or remove it with: coffer rm %s", name);
+}
+
+int state_name_check(struct state *st, const char *name, struct err *e)
+{
+	char other[RUN_ID_LEN + 1];
+	autoclose int names = openat(st->fd, "names", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+
+	if (names >= 0 && read_name(names, name, other) == 0 && has_run(st, other))
+		return name_is_taken(e, name, other);
+	return 0;
+}
+
 int state_name_set(struct state *st, const char *name, const char *id, struct err *e)
 {
 	char other[RUN_ID_LEN + 1] = "";
@@ -91,10 +107,8 @@ int state_name_set(struct state *st, const char *name, const char *id, struct er
 			return err_sys(e, -errno, "cannot lock %s/names", st->path);
 	}
 	r = take_over(st, names, name, id, other);
-	if (r == -EEXIST) {
-		err_set(e, r, "there is a run called '%s' already (%s)", name, other);
-		return err_hint(e, r, "choose another name, or remove it with: coffer rm %s", name);
-	}
+	if (r == -EEXIST)
+		return name_is_taken(e, name, other);
 	return r < 0 ? state_cannot(e, r, "name a run in the state directory", st->path) : 0;
 }
 

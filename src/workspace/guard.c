@@ -15,7 +15,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <stdio.h>
+#include <sys/vfs.h>
 
 #define ANCESTORS_MAX 128
 #define PASSWD_MAX (1 << 20)
@@ -62,7 +64,7 @@ static bool node_at(int dirfd, const char *path, int flags, struct node *ret)
 static int lineage_of(int dirfd, struct lineage *ret)
 {
 	char path[3 * ANCESTORS_MAX + 2] = ".";
-	struct node x;
+	struct node x = { 0 };
 
 	ret->n = 0;
 	for (size_t len = 1; ret->n < ANCESTORS_MAX; len += 3) {
@@ -74,6 +76,54 @@ static int lineage_of(int dirfd, struct lineage *ret)
 		memcpy(path + len, "/..", 4);
 	}
 	return -ENAMETOOLONG;
+}
+
+enum relation { REL_NONE, REL_SELF, REL_ABOVE, REL_BELOW };
+
+/* The directory `ups` levels above path. */
+static bool node_above(const char *path, unsigned ups, struct node *ret)
+{
+	char walk[PATH_MAX + 3 * ANCESTORS_MAX];
+	size_t len = strlen(path);
+	const char *slash;
+
+	if (len >= PATH_MAX)
+		return false;
+	memcpy(walk, path, len + 1);
+	for (unsigned i = 0; i < ups; i++)
+		memcpy(walk + len + 3 * (size_t)i, "/..", 4);
+	if (node_at(AT_FDCWD, walk, 0, ret))
+		return true;
+	/* In somebody else's home ".." may not be asked for; there the text of the path has to do. */
+	slash = strrchr(path, '/');
+	if (errno != EACCES || ups != 1 || !slash)
+		return false;
+	len = slash > path ? (size_t)(slash - path) : 1;
+	walk[len] = '\0';
+	return node_at(AT_FDCWD, walk, 0, ret);
+}
+
+/*
+ * How the directory that `up` starts with stands to the one at path. Walks up from path only until the two ways meet.
+ * `seen` (may be NULL) remembers parents that need not be walked over again.
+ */
+static enum relation relation_to(const struct lineage *up, const char *path, struct lineage *seen)
+{
+	struct node x = { 0 };
+
+	for (unsigned i = 0; i < ANCESTORS_MAX && node_above(path, i, &x); i++) {
+		if (same_node(x, up->v[0]))
+			return i == 0 ? REL_SELF : REL_ABOVE;
+		if (has_node(up, x))
+			return i == 0 ? REL_BELOW : REL_NONE;
+		if (i == 0 || !seen)
+			continue;
+		if (has_node(seen, x))
+			return REL_NONE;
+		if (seen->n < ANCESTORS_MAX)
+			seen->v[seen->n++] = x;
+	}
+	return REL_NONE;
 }
 
 /* One question: a directory, its way up, and how to call it. */
@@ -98,9 +148,8 @@ static const char hint_project[] = "choose the directory of one project: -C DIR"
 /* --- the system's own directories ------------------------------------------------------------------------- */
 
 enum reach {
-	REACH_SELF,  /* the directory itself */
-	REACH_BELOW, /* and all that is below it */
-	REACH_FREE   /* an exception: this and all below may be shown */
+	REACH_SELF, /* the directory itself */
+	REACH_BELOW /* and all that is below it */
 };
 
 static const struct {
@@ -108,9 +157,6 @@ static const struct {
 	enum reach reach;
 	const char *why;
 } system_dirs[] = {
-	{ "/dev/shm", REACH_FREE, NULL },
-	{ "/proc", REACH_BELOW, "it is the kernel's view of all processes" },
-	{ "/sys", REACH_BELOW, "it is the kernel's view of the machine" },
 	{ "/dev", REACH_BELOW, "it holds devices" },
 	{ "/boot", REACH_BELOW, "it holds what starts the machine" },
 	{ "/etc", REACH_SELF, "it holds the machine's configuration and passwords" },
@@ -120,46 +166,65 @@ static const struct {
 	{ "/var/lib", REACH_SELF, "it holds the data of all daemons" },
 };
 
+/* File systems that are the kernel's own, wherever they are mounted. */
+static const struct {
+	unsigned long magic;
+	const char *why;
+} kernel_fs[] = {
+	{ PROC_SUPER_MAGIC, "it is the kernel's view of all processes" },
+	{ SYSFS_MAGIC, "it is the kernel's view of the machine" },
+	{ CGROUP_SUPER_MAGIC, "it steers the limits of all processes" },
+	{ CGROUP2_SUPER_MAGIC, "it steers the limits of all processes" },
+	{ DEBUGFS_MAGIC, "it is the kernel's view of the machine" },
+	{ TRACEFS_MAGIC, "it is the kernel's view of the machine" },
+	{ SECURITYFS_MAGIC, "it is the kernel's view of the machine" },
+	{ DEVPTS_SUPER_MAGIC, "it holds terminals" },
+};
+
 /* Directories of this depth and less can be one of those that only stand for themselves. */
 #define SELF_DEPTH_MAX 2
+
+static int check_kernel(const struct guard *g, int dir_fd)
+{
+	struct statfs fs;
+
+	if (fstatfs(dir_fd, &fs) < 0)
+		return err_sys(g->e, -errno, "cannot look at %s", g->path);
+	for (size_t i = 0; i < ARRAY_SIZE(kernel_fs); i++) {
+		if ((unsigned long)fs.f_type == kernel_fs[i].magic)
+			return refuse(g, kernel_fs[i].why, hint_project);
+	}
+	return 0;
+}
 
 static int check_system(const struct guard *g)
 {
 	bool shallow = g->up.n <= SELF_DEPTH_MAX + 1;
-	struct node x;
+	struct node x = { 0 };
 
 	if (g->up.n == 1)
 		return refuse(g, "it is the root of all files", hint_project);
 	for (size_t i = 0; i < ARRAY_SIZE(system_dirs); i++) {
-		bool hit;
+		bool self = system_dirs[i].reach == REACH_SELF;
 
-		if (system_dirs[i].reach == REACH_SELF && !shallow)
+		if ((self && !shallow) || !node_at(AT_FDCWD, system_dirs[i].path, 0, &x))
 			continue;
-		if (!node_at(AT_FDCWD, system_dirs[i].path, 0, &x))
+		if (!(self ? same_node(g->up.v[0], x) : has_node(&g->up, x)))
 			continue;
-		hit = system_dirs[i].reach == REACH_SELF ? same_node(g->up.v[0], x) : has_node(&g->up, x);
-		if (hit)
-			return system_dirs[i].reach == REACH_FREE
-				       ? 0
-				       : refuse(g, system_dirs[i].why, hint_project);
+		/* Shared memory is a place for temporary files that happens to be below /dev. */
+		if (!self && node_at(AT_FDCWD, "/dev/shm", 0, &x) && has_node(&g->up, x))
+			continue;
+		return refuse(g, system_dirs[i].why, hint_project);
 	}
 	return 0;
 }
 
 /* --- home directories ----------------------------------------------------------------------------------------- */
 
-typedef int home_visit(const struct guard *g, int home_fd, void *arg);
-
-/* Opens a home and asks about it; one that is not there, or not to be reached, is nobody's. */
-static int visit_home(const struct guard *g, const char *home, home_visit *visit, void *arg)
-{
-	autoclose int fd = *home == '/' ? open(home, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
-
-	return fd < 0 ? 0 : visit(g, fd, arg);
-}
+typedef int home_visit(const struct guard *g, const char *home, void *arg);
 
 /* The fields of one line of passwd that matter; false when it is no person's. */
-static bool parse_passwd(char *line, const char **ret_home)
+static bool parse_passwd(char *line, uid_t euid, const char **ret_home)
 {
 	char *field[7];
 	size_t n = 0;
@@ -167,11 +232,11 @@ static bool parse_passwd(char *line, const char **ret_home)
 
 	for (char *p = line; p && n < ARRAY_SIZE(field); n++)
 		field[n] = strsep(&p, ":");
-	if (n < 6 || str_to_u64(field[2], &uid) < 0)
+	if (n < 6 || str_to_u64(field[2], &uid) < 0 || field[5][0] != '/')
 		return false;
 	*ret_home = field[5];
 	/* Homes of daemons are places such as /var/www, where people do work. */
-	return uid == 0 || uid == geteuid() || (uid >= UID_FIRST_PERSON && uid != UID_NOBODY);
+	return uid == 0 || uid == euid || (uid >= UID_FIRST_PERSON && uid != UID_NOBODY);
 }
 
 /* All homes: of the environment, and of the people in passwd (read by hand: there is no NSS in a static program). */
@@ -179,8 +244,9 @@ static int each_home(const struct guard *g, home_visit *visit, void *arg)
 {
 	autobuf struct buf b = BUF_INIT;
 	const char *env = getenv("HOME"), *home;
+	uid_t euid = geteuid();
 	char *line, *rest;
-	int r = env ? visit_home(g, env, visit, arg) : 0;
+	int r = env && *env == '/' ? visit(g, env, arg) : 0;
 
 	if (r < 0)
 		return r;
@@ -191,52 +257,34 @@ static int each_home(const struct guard *g, home_visit *visit, void *arg)
 		return err_sys(g->e, r, "cannot find out which directories are homes: /etc/passwd");
 	rest = b.data;
 	while ((line = strsep(&rest, "\n"))) {
-		if (!parse_passwd(line, &home) || (env && str_eq(env, home)))
+		if (!parse_passwd(line, euid, &home) || (env && str_eq(env, home)))
 			continue;
-		r = visit_home(g, home, visit, arg);
+		r = visit(g, home, arg);
 		if (r < 0)
 			return r;
 	}
 	return 0;
 }
 
-/* Is the directory this home, or above it? Parents that were seen for another home are not asked again. */
-static int check_home(const struct guard *g, int home_fd, void *arg)
+static int check_home(const struct guard *g, const char *home, void *arg)
 {
-	struct lineage *seen = arg;
-	char path[3 * ANCESTORS_MAX] = ".";
-	struct node x, last = { 0 };
-
-	for (size_t len = 1; len + 4 < sizeof(path); len += 3) {
-		if (!node_at(home_fd, path, 0, &x) || (len > 1 && (same_node(last, x) || has_node(seen, x))))
-			return 0;
-		if (same_node(g->up.v[0], x))
-			return len == 1 ? refuse(g, "it is a home directory", hint_project)
-					: refuse(g, "there are home directories below it", hint_project);
-		if (seen->n < ANCESTORS_MAX)
-			seen->v[seen->n++] = x;
-		last = x;
-		memcpy(path + len, "/..", 4);
+	switch (relation_to(&g->up, home, arg)) {
+	case REL_SELF:
+		return refuse(g, "it is a home directory", hint_project);
+	case REL_ABOVE:
+		return refuse(g, "there are home directories below it", hint_project);
+	default:
+		return 0;
 	}
-	return 0;
 }
 
 /* --- the state directory ------------------------------------------------------------------------------------- */
 
 static int check_state(const struct guard *g, const char *state_path)
 {
-	autoclose int fd = open(state_path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	struct lineage l;
-	int r;
-
-	if (fd < 0)
-		return errno == ENOENT ? 0 : err_sys(g->e, -errno, "cannot look at %s", state_path);
-	r = lineage_of(fd, &l);
-	if (r < 0)
-		return err_sys(g->e, r, "cannot look at %s", state_path);
-	if (has_node(&l, g->up.v[0]) || has_node(&g->up, l.v[0]))
-		return refuse(g, "coffer keeps its log and its layers there", "choose another directory");
-	return 0;
+	if (relation_to(&g->up, state_path, NULL) == REL_NONE)
+		return 0;
+	return refuse(g, "coffer keeps its log and its layers there", "choose another directory");
 }
 
 /* --- directories that hold keys ------------------------------------------------------------------------------- */
@@ -288,12 +336,13 @@ static const char *const key_places[] = {
 	".git-credentials",
 };
 
-static int check_keys(const struct guard *g, int home_fd, void *arg)
+static int check_keys(const struct guard *g, const char *home_path, void *arg)
 {
-	struct node home, place;
+	autoclose int home_fd = open(home_path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	struct node home = { 0 }, place = { 0 };
 
 	(void)arg;
-	if (!node_at(home_fd, ".", 0, &home))
+	if (home_fd < 0 || !node_at(home_fd, ".", 0, &home))
 		return 0;
 	for (size_t i = 0; i < ARRAY_SIZE(key_places); i++) {
 		char path[64];
@@ -306,8 +355,7 @@ static int check_keys(const struct guard *g, int home_fd, void *arg)
 		snprintf(path, sizeof(path), "%s", key_places[i]);
 		for (char *slash; (slash = strrchr(path, '/'));) {
 			*slash = '\0';
-			if (node_at(home_fd, path, 0, &place) && !same_node(place, home) &&
-			    same_node(g->up.v[0], place))
+			if (node_at(home_fd, path, 0, &place) && same_node(g->up.v[0], place))
 				return refuse(g, "it holds keys or passwords further down",
 					      "bind what is needed of it, or --i-know shows it all");
 		}
@@ -347,7 +395,7 @@ static int check_env_sockets(const struct guard *g)
 			path += 7;
 		if (!path || *path != '/' || strlen(path) >= sizeof(dir))
 			continue;
-		strcpy(dir, path);
+		memcpy(dir, path, strlen(path) + 1);
 		fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
 		if (fd < 0 && strrchr(dir, '/') != dir) {
 			*strrchr(dir, '/') = '\0';
@@ -394,6 +442,8 @@ static int ask(struct guard *g, int dir_fd, const char *state_path)
 		return err_sys(g->e, r, "cannot look at %s", g->path);
 	r = check_system(g);
 	if (r == 0)
+		r = check_kernel(g, dir_fd);
+	if (r == 0)
 		r = each_home(g, check_home, &seen);
 	if (r == 0 && state_path)
 		r = check_state(g, state_path);
@@ -413,7 +463,7 @@ static int open_holder(int fd, const struct stat *st)
 {
 	autoclose int dir = -1;
 	char real[PATH_MAX], *slash;
-	struct node x;
+	struct node x = { 0 };
 
 	real_path(fd, real);
 	slash = strrchr(real, '/');
@@ -432,8 +482,8 @@ static int open_holder(int fd, const struct stat *st)
 static int may_bind_file(struct guard *g, int fd, const struct stat *st, const char *state_path)
 {
 	autoclose int dir = -1;
-	struct lineage seen = { .n = 0 }, state;
-	autoclose int state_fd = -1;
+	struct lineage seen = { .n = 0 };
+	struct node state = { 0 };
 	int r = check_type(g, st);
 
 	if (r < 0)
@@ -449,8 +499,7 @@ static int may_bind_file(struct guard *g, int fd, const struct stat *st, const c
 	g->up.n = 1;
 	for (size_t i = 0; i < seen.n && g->up.n < ANCESTORS_MAX; i++)
 		g->up.v[g->up.n++] = seen.v[i];
-	state_fd = state_path ? open(state_path, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
-	if (state_fd >= 0 && lineage_of(state_fd, &state) == 0 && has_node(&g->up, state.v[0]))
+	if (state_path && node_at(AT_FDCWD, state_path, 0, &state) && has_node(&g->up, state))
 		return refuse(g, "coffer keeps its log and its layers there", "choose another file");
 	r = check_names(g, fd, false, hint_shown);
 	return r < 0 ? r : each_home(g, check_keys, NULL);

@@ -118,6 +118,8 @@ static void judge_secretive(const struct pair *p, struct change *c)
 	const struct secret_rule *rule = NULL;
 	size_t end = secret_match_path(p->path, change_is_dir(c), &rule);
 
+	if (!end && S_ISLNK(c->mode_after)) /* a link may stand for a directory */
+		end = secret_match_path(p->path, true, &rule);
 	if (!end)
 		return;
 	/* Where the name is only a suspicion, the file itself tells; for a deleted one, the original. */

@@ -263,10 +263,31 @@ static int visit_dir(struct search *s, const struct frame *f, const char *name)
 	return add_pending(s, name, (char)((git ? PENDING_GIT : 0) | (repo ? PENDING_REPO : 0)));
 }
 
+static int visit_link(struct search *s, const struct frame *f, const char *name)
+{
+	const struct secret_rule *rule = secret_match(parent_name(s, f), name, false);
+
+	if (!rule) /* to what, is not known yet */
+		rule = secret_match(parent_name(s, f), name, true);
+	return rule ? hide_target(s, name, rule) : 0;
+}
+
+static int visit_file(struct search *s, const struct frame *f, const char *name)
+{
+	const struct secret_rule *rule = secret_match(parent_name(s, f), name, false);
+
+	if (!rule || (secret_needs_look(rule) && !secret_look(rule, chain_fd(&s->chain), name)))
+		return 0;
+	return hide(s, name, false);
+}
+
+static bool is_git_config(const struct frame *f, const char *name)
+{
+	return f->git && (strcasecmp(name, "config") == 0 || strcasecmp(name, "config.worktree") == 0);
+}
+
 static int visit_entry(struct search *s, const struct frame *f, const char *name, unsigned char type)
 {
-	const struct secret_rule *rule;
-
 	if (name[0] == '.' && (!name[1] || (name[1] == '.' && !name[2])))
 		return 0;
 	if (type == DT_UNKNOWN) {
@@ -278,23 +299,19 @@ static int visit_entry(struct search *s, const struct frame *f, const char *name
 	}
 	if (f->all)
 		return hide(s, name, type == DT_DIR);
-	if (type == DT_DIR)
+	switch (type) {
+	case DT_DIR:
 		return visit_dir(s, f, name);
-	if (type == DT_SOCK || type == DT_FIFO)
+	case DT_REG:
+		return is_git_config(f, name) ? redact(s, name) : visit_file(s, f, name);
+	case DT_LNK:
+		return is_git_config(f, name) ? hide_target(s, name, NULL) : visit_link(s, f, name);
+	case DT_SOCK:
+	case DT_FIFO:
 		return hide(s, name, false);
-	if (type != DT_REG && type != DT_LNK)
+	default:
 		return 0;
-	if (f->git && (strcasecmp(name, "config") == 0 || strcasecmp(name, "config.worktree") == 0))
-		return type == DT_REG ? redact(s, name) : hide_target(s, name, NULL);
-	rule = secret_match(parent_name(s, f), name, false);
-	if (type == DT_LNK) {
-		if (!rule)
-			rule = secret_match(parent_name(s, f), name, true);
-		return rule ? hide_target(s, name, rule) : 0;
 	}
-	if (!rule || (secret_needs_look(rule) && !secret_look(rule, chain_fd(&s->chain), name)))
-		return 0;
-	return hide(s, name, false);
 }
 
 /* M2: a directory that we may not look into. */

@@ -260,23 +260,27 @@ static const char *why_below_git(const char *rest, bool is_dir)
 	return why_git_runs;
 }
 
-static const char *why_in_list(size_t list, const char *name, size_t len, const char *next)
+static const char *why_in_list(size_t list, const char *name, size_t len, const char *next, bool is_dir)
 {
 	size_t next_len = strcspn(next, "/");
 
 	for (unsigned i = lists.head[list]; i; i = lists.next[i - 1]) {
-		if (fits(name, len, triggers[i - 1].name) &&
-		    (!triggers[i - 1].below || fits(next, next_len, triggers[i - 1].below)))
+		const char *below = triggers[i - 1].below;
+
+		if (!fits(name, len, triggers[i - 1].name))
+			continue;
+		/* A link in place of .github leads to any workflows whatever. */
+		if (!below || (*next ? fits(next, next_len, below) : !is_dir))
 			return triggers[i - 1].why;
 	}
 	return NULL;
 }
 
-static const char *why_name(const char *name, size_t len, const char *next)
+static const char *why_name(const char *name, size_t len, const char *next, bool is_dir)
 {
-	const char *why = why_in_list(list_of(name), name, len, next);
+	const char *why = why_in_list(list_of(name), name, len, next, is_dir);
 
-	return why ? why : why_in_list(LISTS, name, len, next);
+	return why ? why : why_in_list(LISTS, name, len, next, is_dir);
 }
 
 /* Why, and where the name that matched ends. What git runs is worse than all else, wherever in the path it stands. */
@@ -292,7 +296,7 @@ static const char *find(const char *path, bool is_dir, size_t *ret_end)
 		const char *why;
 
 		if (!is_dot_git(p, len))
-			why = found ? NULL : why_name(p, len, next);
+			why = found ? NULL : why_name(p, len, next, is_dir);
 		else if (*next)
 			why = why_below_git(next, is_dir);
 		else

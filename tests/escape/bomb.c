@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Programs that use up one resource each, and `spare`, which tells whether anything is left of it for the same user
- * outside. A bomb that is stopped by an error exits with that errno, so that the runner can tell how it was
- * stopped; one that is killed has no say in it.
+ * Programs that use up one resource each, and `spare`, which tells whether anything is left of it for the
+ * same user outside. A bomb that is stopped by an error exits with that errno, so that the runner can tell
+ * how it was stopped; one that is killed has no say in it.
  */
 #include "probe.h"
 
@@ -20,6 +20,7 @@
 #include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -27,8 +28,8 @@
 #define MIB (1UL << 20)
 
 /*
- * False when the bomb is to stop by itself: the control outside says in $BOMB_STOP how many it wants to see taken,
- * more than any sandbox gives.
+ * False when the bomb is to stop by itself: the control outside says in $BOMB_STOP how many it wants to see
+ * taken, more than any sandbox gives.
  */
 static bool more(long taken)
 {
@@ -380,50 +381,80 @@ static int b_spin(const char *arg)
 	return 0;
 }
 
+/* A program that some process ran: its file, by a descriptor that outlives it. */
+struct program {
+	ino_t ino;
+	int fd; /* -1: looked at, cannot be written */
+};
+
+static struct program programs[64];
+static size_t n_programs;
+
+static void keep_program(const char *pid, ino_t self)
+{
+	char path[4096];
+	struct stat st;
+	autoclose int fd = open(path_f(path, "/proc/%s/exe", pid), O_PATH | O_CLOEXEC);
+
+	if (fd < 0 || fstat(fd, &st) < 0 || st.st_ino == self || n_programs == ARRAY_SIZE(programs))
+		return;
+	for (size_t i = 0; i < n_programs; i++) {
+		if (programs[i].ino == st.st_ino)
+			return;
+	}
+	programs[n_programs++] = (struct program){ .ino = st.st_ino, .fd = TAKE_FD(fd) };
+}
+
+/* True when one of them could be opened for writing; those that are only busy are tried again. */
+static bool write_program(void)
+{
+	for (size_t i = 0; i < n_programs; i++) {
+		char path[4096];
+		struct statvfs fs;
+		int fd;
+
+		if (programs[i].fd < 0)
+			continue;
+		fd = open(path_f(path, "/proc/self/fd/%d", programs[i].fd), O_WRONLY | O_CLOEXEC);
+		if (fd >= 0)
+			return true;
+		/* busy as long as the sandbox lives, for pid 1 runs it too: what then holds is the mount */
+		if (errno == ETXTBSY && (fstatvfs(programs[i].fd, &fs) < 0 || !(fs.f_flag & ST_RDONLY)))
+			continue;
+		printf("exe-watch: held (%s)\n", errno == ETXTBSY ? "read-only mount" : errno_name(errno));
+		programs[i].fd = fd_close(programs[i].fd);
+	}
+	return false;
+}
+
 /*
- * The overwrite of a container's runtime, the patient way: keeps the program file of every process that appears and
- * is not ours, and opens it for writing once it is no longer busy. `arg` is how long, in seconds.
+ * The overwrite of a container's runtime, the patient way: keeps the program file of every process that
+ * appears and is not ours, and opens it for writing once it is no longer busy. `arg` is how long, in seconds.
  */
 static int b_exe_watch(const char *arg)
 {
 	time_t end = time(NULL) + strtol(arg, NULL, 10);
-	struct stat self, st;
-	int kept = -1, seen = 0;
+	struct stat self;
 
 	if (stat("/proc/self/exe", &self) < 0)
 		return errno;
 	while (time(NULL) < end) {
 		autoclosedir DIR *d = opendir("/proc");
 
-		for (struct dirent *de = d ? readdir(d) : NULL; de && kept < 0; de = readdir(d)) {
-			char path[4096];
-			int fd;
-
-			if (de->d_name[0] < '0' || de->d_name[0] > '9')
-				continue;
-			fd = open(path_f(path, "/proc/%s/exe", de->d_name), O_PATH | O_CLOEXEC);
-			if (fd >= 0 && fstat(fd, &st) == 0 && st.st_ino != self.st_ino) {
-				kept = fd;
-				seen++;
-			} else {
-				fd_close(fd);
-			}
+		for (struct dirent *de = d ? readdir(d) : NULL; de; de = readdir(d)) {
+			if (de->d_name[0] >= '0' && de->d_name[0] <= '9')
+				keep_program(de->d_name, self.st_ino);
 		}
-		if (kept >= 0) {
-			char path[4096];
-			int fd = open(path_f(path, "/proc/self/fd/%d", kept), O_WRONLY | O_CLOEXEC);
-
-			if (fd >= 0) {
-				printf("exe-watch: BROKEN opened a program for writing\n");
-				return 1;
-			}
-			if (errno != ETXTBSY) {
-				printf("exe-watch: held (%s)\n", errno_name(errno));
-				kept = fd_close(kept);
-			}
+		if (write_program()) {
+			printf("exe-watch: BROKEN opened a program for writing\n");
+			return 1;
 		}
 	}
-	printf("exe-watch: ended, saw %d programs\n", seen);
+	for (size_t i = 0; i < n_programs; i++) {
+		if (programs[i].fd >= 0)
+			printf("exe-watch: BROKEN only busy, and on a mount that can be written\n");
+	}
+	printf("exe-watch: ended, saw %zu programs\n", n_programs);
 	return 0;
 }
 
@@ -478,7 +509,7 @@ int spare_main(void)
 	struct mq_attr attr = { .mq_maxmsg = 1, .mq_msgsize = 64 };
 	char name[64];
 	timer_t t;
-	int bad = 0, s[2];
+	int bad = 0, s[2], shm;
 	pid_t pid = fork();
 
 	if (pid == 0)
@@ -487,12 +518,13 @@ int spare_main(void)
 	bad += inotify_init1(IN_CLOEXEC) < 0 ? failed("inotify instance") : 0;
 	bad += open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC) < 0 ? failed("terminal") : 0;
 	bad += syscall(SYS_timer_create, CLOCK_MONOTONIC, &ev, &t) < 0 ? failed("timer") : 0;
-	bad += shmget(IPC_PRIVATE, 4096, IPC_CREAT | 0600) < 0 ? failed("shared memory") : 0;
+	shm = shmget(IPC_PRIVATE, 4096, IPC_CREAT | 0600);
+	bad += shm < 0 || shmctl(shm, IPC_RMID, NULL) < 0 ? failed("shared memory") : 0;
 	snprintf(name, sizeof(name), "/coffer-spare-%d", getpid());
 	bad += mq_open(name, O_CREAT | O_RDWR, 0600, &attr) < 0 ? failed("message queue") : 0;
 	mq_unlink(name);
-	bad += socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, s) < 0 || send_right(s[0], s[0]) < 0
-		       ? failed("descriptor in flight")
-		       : 0;
+	/* counted by user id alone, and no namespace or limit of the sandbox's lowers it: said, not failed */
+	if (socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, s) < 0 || send_right(s[0], s[0]) < 0)
+		failed("descriptor in flight");
 	return bad ? 1 : 0;
 }

@@ -23,7 +23,10 @@ import subprocess
 import termios
 import time
 
+from coffertest import slow_build
+
 FS_IOC_GETFLAGS = 0x80086601
+TIMEOUT = 60 * slow_build()  # seconds for all probes of one batch
 LINE = re.compile(r"probe (\S+): (held|BROKEN|asks|n/a|ERROR|info) ?(.*)$")
 PROLOGUE = b"PROLOGUE: printed before the sandbox began\n"
 WS_FILES = ("write.txt", "truncate.txt", "unlink.txt", "chmod.txt", "rename.txt", "write-me-not.txt", "xattr.txt",
@@ -363,21 +366,46 @@ class Setup:
         return [self.coffer, "run", "-C", w.at("ws"), "-v", w.at("ro") + ":/ro:ro", "-v", w.at("rw") + ":/rw:rw",
                 "-v", w.at("nest") + ":/nest:rw", "-v", w.at("nest/in") + ":/nest-in:rw", *options, "--"]
 
-    def run_inside(self, names, options=(), tty=False, timeout=60):
+    def run_inside(self, names, options=(), tty=False):
         w = self.inside
         w.write_params(inside=True)
         w.baseline()
         run = run_tty if tty else run_plain
-        batch = run(w, self.sandbox_argv(*options) + ["./probe", "run", "params", *names], self.env(w), timeout)
+        batch = run(w, self.sandbox_argv(*options) + ["./probe", "run", "params", *names], self.env(w), TIMEOUT)
         batch.events |= w.happened()
         return batch
 
-    def run_outside(self, names, tty=False, timeout=60):
+    def coffer_quietly(self, *args):
+        w = self.inside
+        p = self.identity.popen([self.coffer, *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                stderr=subprocess.STDOUT, env=self.env(w), cwd=w.at("ws"), text=True, errors="replace")
+        out = p.communicate(timeout=TIMEOUT)[0]
+        return p.returncode, out
+
+    def run_exec(self, names):
+        """The same by `coffer exec` in a sandbox that runs already."""
+        w, name = self.inside, f"escape-{self.identity.name}"
+        w.write_params(inside=True)
+        w.baseline()
+        argv = self.sandbox_argv("-d", "--name", name)
+        code, out = self.coffer_quietly(*argv[1:], "/bin/sleep", "600")
+        batch = Batch()
+        if code == 0:
+            batch = run_plain(w, [self.coffer, "exec", name, "--", "./probe", "run", "params", *names], self.env(w),
+                              TIMEOUT)
+        else:
+            batch.text = out
+        self.coffer_quietly("stop", name)
+        self.coffer_quietly("rm", name)
+        batch.events |= w.happened()
+        return batch
+
+    def run_outside(self, names, tty=False):
         w = self.outside
         w.write_params(inside=False)
         w.baseline()
         run = run_tty if tty else run_plain
-        batch = run(w, [self.probe, "control", "params", *names], self.env(w), timeout)
+        batch = run(w, [self.probe, "control", "params", *names], self.env(w), TIMEOUT)
         batch.events |= w.happened()
         return batch
 

@@ -10,10 +10,11 @@
  *   probe NAME: ERROR text         the probe itself failed                                exit 4
  *
  * The same act runs outside the sandbox as its control, where it must say BROKEN: a probe that cannot succeed
- * anywhere proves nothing. A control of an act that would hurt the host runs in namespaces made for it, or asks
- * only for the permission and leaves the deed (`enum control`).
+ * anywhere proves nothing. A control of an act that would hurt the host runs in namespaces made for it, or
+ * asks only for the permission and leaves the deed (`enum control`).
  *
- * What there is to attack (files, sockets, a process …) stands in the parameter file that the world wrote (world.c).
+ * What there is to attack (files, sockets, a process …) stands in the parameter file that the world wrote
+ * (world.c).
  */
 #ifndef ESCAPE_PROBE_H
 #define ESCAPE_PROBE_H

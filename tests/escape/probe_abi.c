@@ -104,8 +104,8 @@ static enum verdict p_i386_getpid(void)
 #endif
 
 /*
- * Calls that no program in a sandbox needs, with arguments that cannot work: EPERM or ENOSYS is the filter (or the
- * missing permission), anything else means that the kernel's code was reached.
+ * Calls that no program in a sandbox needs, with arguments that cannot work: EPERM or ENOSYS is the filter
+ * (or the missing permission), anything else means that the kernel's code was reached.
  */
 static enum verdict p_call_sweep(void)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What processes share without a file: abstract sockets, System V and POSIX objects, sockets that lie in a bind. */
+/* What processes share without a file: abstract sockets, System V and POSIX objects, sockets that lie in a
+ * bind. */
 #include "probe.h"
 
 #include <fcntl.h>
@@ -141,7 +142,8 @@ static enum verdict p_posix_shm(void)
 
 static enum verdict p_sysv_list(void)
 {
-	char text[1 << 14], want[32];
+	static char text[1 << 18];
+	char want[32];
 
 	snprintf(want, sizeof(want), "%ld ", param_num("ipc_key"));
 	if (read_small("/proc/sysvipc/shm", text, sizeof(text)) < 0)

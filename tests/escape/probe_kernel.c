@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Calls that reach the kernel as a whole: its log, clock, code, keys, power; and the parts of it that are
- * attacked most. Where the deed would hurt the host, the act asks for it with arguments that cannot work: what
- * comes back tells whether the permission was there.
+ * attacked most. Where the deed would hurt the host, the act asks for it with arguments that cannot work:
+ * what comes back tells whether the permission was there.
  */
 #include "probe.h"
 

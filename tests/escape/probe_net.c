@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The network: listeners of the host, interfaces and routes, and the socket families that no namespace covers. */
+/* The network: listeners of the host, interfaces and routes, and the socket families that no namespace
+ * covers. */
 #include "probe.h"
 
 #include <arpa/inet.h>

@@ -118,7 +118,8 @@ static enum verdict p_clone3_user(void)
 	return judge(pid, "made a child in a namespace of its own");
 }
 
-/* A tracer changes the call's number after the tracee has passed its entry; the filter must judge what is run. */
+/* A tracer changes the call's number after the tracee has passed its entry; the filter must judge what is
+ * run. */
 static enum verdict p_seccomp_by_tracer(void)
 {
 	struct user_regs_struct regs;

@@ -290,8 +290,9 @@ static enum verdict p_init_exe_read(void)
 }
 
 /*
- * The overwrite of a container's runtime. ETXTBSY is the file being busy, not being safe: then it matters whether the
- * mount that it was started from is read-only. The runner's exe-watch waits until it is no longer busy.
+ * The overwrite of a container's runtime. ETXTBSY is the file being busy, not being safe: then it matters
+ * whether the mount that it was started from is read-only. The runner's exe-watch waits until it is no longer
+ * busy.
  */
 static enum verdict exe_write(int path)
 {

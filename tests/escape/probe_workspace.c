@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The edge of the workspace. Inside, the current directory is the overlay over what the host gave; the original
- * must stay as it was, links in it lead nowhere, and what usually holds credentials is not shown.
+ * The edge of the workspace. Inside, the current directory is the overlay over what the host gave; the
+ * original must stay as it was, links in it lead nowhere, and what usually holds credentials is not shown.
  */
 #include "probe.h"
 

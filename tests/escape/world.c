@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The world outside: a process of the caller's with everything that a sandbox must not reach. It listens, holds a
- * secret in its memory, its environment and its command line, owns System V and POSIX objects, a key, a terminal,
- * and counts what happens to each.
+ * The world outside: a process of the caller's with everything that a sandbox must not reach. It listens,
+ * holds a secret in its memory, its environment and its command line, owns System V and POSIX objects, a key,
+ * a terminal, and counts what happens to each.
  *
- * It prints what it is (key=value lines for the probes, then "ready"), answers each line on stdin with its counters
- * ("event count" lines, then "end"), and ends, taking its objects along, when stdin ends. A sandbox must not be
- * believed: whether a probe that "asks" succeeded is decided by these counters alone.
+ * It prints what it is (key=value lines for the probes, then "ready"), answers each line on stdin with its
+ * counters ("event count" lines, then "end"), and ends, taking its objects along, when stdin ends. A sandbox
+ * must not be believed: whether a probe that "asks" succeeded is decided by these counters alone.
  */
 #include "probe.h"
 

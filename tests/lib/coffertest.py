@@ -304,12 +304,22 @@ def snapshot():
             "tmp": {n for n in os.listdir("/tmp") if "coffer" in n}}
 
 
+def is_ours(group):
+    """A group with processes that are not below us is that of somebody else's sandbox; an empty one is a leak."""
+    try:
+        with open(os.path.join(group, "cgroup.procs"), encoding="ascii") as f:
+            inside = {int(p) for p in f.read().split()}
+    except OSError:
+        return False
+    return not inside or bool(inside & {p for p, _ in descendants(os.getpid())})
+
+
 def leftovers(before, tmp):
     """What is there now that was not: lines of text."""
     reap()
     left = [f"process {p} ({what})" for p, what in descendants(os.getpid()) if p not in before["pids"]]
     left += [f"mount {m.strip()}" for m in mounts() - before["mounts"]]
-    left += [f"control group {g}" for g in control_groups() - before["groups"]]
+    left += [f"control group {g}" for g in control_groups() - before["groups"] if is_ours(g)]
     left += [f"/tmp/{n}" for n in os.listdir("/tmp")
              if "coffer" in n and n not in before["tmp"] and not n.startswith("coffertest-")]
     left += [os.path.join(tmp, n) for n in os.listdir(tmp)]

@@ -110,6 +110,19 @@ static inline mode_t mode_of(int dirfd, const char *path)
 	return fstatat(dirfd, path, &st, AT_SYMLINK_NOFOLLOW) == 0 ? st.st_mode : 0;
 }
 
+/* What is easier said to a shell, such as rm -r. */
+static inline bool shell(const char *command)
+{
+	int status = -1;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		execl("/bin/sh", "sh", "-c", command, NULL);
+		_exit(127);
+	}
+	return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
+}
+
 static inline bool set_text(const char *path, const char *text)
 {
 	return fd_write_file(AT_FDCWD, path, text) == 0;
@@ -138,7 +151,7 @@ static inline bool enter_overlay(const struct tree *t)
  * what was before, during and after. */
 static inline bool overlay_run(struct tree *t, bool (*func)(void))
 {
-	const struct timespec moment = { .tv_nsec = 20 * 1000000 };
+	const struct timespec moment = { .tv_nsec = 20000000 };
 	int status = -1;
 	pid_t pid;
 

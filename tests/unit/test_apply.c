@@ -97,15 +97,17 @@ static bool link_is(int dirfd, const char *path, const char *target)
 	return str_eq(got, target);
 }
 
-/* For what runs in a child too, where nobody counts: says which step failed. */
-#define STEP(cond)                                                  \
-	do {                                                        \
-		if (ok && !(cond)) {                                \
-			printf("# line %d: %s\n", __LINE__, #cond); \
-			fflush(stdout);                             \
-			ok = false;                                 \
-		}                                                   \
-	} while (0)
+/* For what runs in a child too, where nobody counts: says which step failed, and goes no further. */
+static bool step(bool ok, bool cond, int line, const char *text)
+{
+	if (ok && !cond) {
+		printf("# line %d: %s\n", line, text);
+		fflush(stdout);
+	}
+	return ok && cond;
+}
+
+#define STEP(cond) ok = step(ok, ok && (cond), __LINE__, #cond)
 
 /* --- the usual ------------------------------------------------------------------------------------------------ */
 
@@ -117,14 +119,13 @@ static bool do_usual(void)
 	return put(AT_FDCWD, "edit", "new\n") && unlink("gone") == 0 && chmod("mode", 0700) == 0 &&
 	       put(AT_FDCWD, "new\nline", "n") && mkdir("newdir", 0750) == 0 &&
 	       put(AT_FDCWD, "newdir/f", "f") && chmod("newdir/f", 0755) == 0 &&
-	       system("rm -r gonedir opaque") == 0 && mkdir("opaque", 0755) == 0 &&
+	       shell("rm -r gonedir opaque") && mkdir("opaque", 0755) == 0 &&
 	       put(AT_FDCWD, "opaque/edit", "new") && unlink("file2dir") == 0 &&
-	       mkdir("file2dir", 0755) == 0 && put(AT_FDCWD, "file2dir/in", "i") &&
-	       system("rm -r dir2file") == 0 && put(AT_FDCWD, "dir2file", "f") && unlink("link") == 0 &&
-	       symlink("edit", "link") == 0 && unlink("file2link") == 0 &&
-	       symlink("edit", "file2link") == 0 && link("newdir/f", "newdir/hard") == 0 &&
-	       link("newdir/f", "hard2") == 0 && chmod("dirmode", 0710) == 0 &&
-	       setxattr("newdir/f", "user.colour", "blue", 4, 0) == 0 &&
+	       mkdir("file2dir", 0755) == 0 && put(AT_FDCWD, "file2dir/in", "i") && shell("rm -r dir2file") &&
+	       put(AT_FDCWD, "dir2file", "f") && unlink("link") == 0 && symlink("edit", "link") == 0 &&
+	       unlink("file2link") == 0 && symlink("edit", "file2link") == 0 &&
+	       link("newdir/f", "newdir/hard") == 0 && link("newdir/f", "hard2") == 0 &&
+	       chmod("dirmode", 0710) == 0 && setxattr("newdir/f", "user.colour", "blue", 4, 0) == 0 &&
 	       setxattr("newdir", "user.kind", "dir", 3, 0) == 0 &&
 	       utimensat(AT_FDCWD, "newdir/f", times, 0) == 0 && sparse >= 0 &&
 	       ftruncate(sparse, 1LL << 40) == 0 && pwrite(sparse, "mid", 3, 1LL << 39) == 3 &&
@@ -132,26 +133,25 @@ static bool do_usual(void)
 	       put(AT_FDCWD, "ro/f", "x") && chmod("ro", 0555) == 0 && put(AT_FDCWD, "empty", "");
 }
 
-static bool usual(void)
+static bool usual_lower(const struct run *x)
 {
-	struct run x = { .t = TREE_INIT };
-	struct stat a, b, c;
-	char value[16];
-	bool ok = true;
-	int d;
+	int d = x->t.lower;
 
-	STEP(tree_init(&x.t));
-	d = x.t.lower;
-	STEP(put(d, "edit", "old\n") && fchmodat(d, "edit", 0640, 0) == 0 && put(d, "gone", "x") &&
-	     put(d, "mode", "m") && mkdirat(d, "gonedir", 0755) == 0 && put(d, "gonedir/x", "x") &&
-	     mkdirat(d, "opaque", 0755) == 0 && put(d, "opaque/drop", "d") && put(d, "opaque/edit", "old") &&
-	     put(d, "file2dir", "f") && mkdirat(d, "dir2file", 0755) == 0 && put(d, "dir2file/in", "i") &&
-	     symlinkat("gone", d, "link") == 0 && put(d, "file2link", "f") &&
-	     mkdirat(d, "dirmode", 0755) == 0 && put(d, "h1", "hard") &&
-	     linkat(d, "h1", x.t.outside, "h1", 0) == 0 && put(d, "h3", "hard3") &&
-	     linkat(d, "h3", x.t.outside, "h3", 0) == 0);
-	STEP(overlay_run(&x.t, do_usual));
-	STEP(apply_all(&x));
+	return put(d, "edit", "old\n") && fchmodat(d, "edit", 0640, 0) == 0 && put(d, "gone", "x") &&
+	       put(d, "mode", "m") && mkdirat(d, "gonedir", 0755) == 0 && put(d, "gonedir/x", "x") &&
+	       mkdirat(d, "opaque", 0755) == 0 && put(d, "opaque/drop", "d") &&
+	       put(d, "opaque/edit", "old") && put(d, "file2dir", "f") && mkdirat(d, "dir2file", 0755) == 0 &&
+	       put(d, "dir2file/in", "i") && symlinkat("gone", d, "link") == 0 && put(d, "file2link", "f") &&
+	       mkdirat(d, "dirmode", 0755) == 0 && put(d, "h1", "hard") &&
+	       linkat(d, "h1", x->t.outside, "h1", 0) == 0 && put(d, "h3", "hard3") &&
+	       linkat(d, "h3", x->t.outside, "h3", 0) == 0;
+}
+
+static bool usual_names(const struct run *x)
+{
+	int d = x->t.lower;
+	bool ok = true;
+
 	STEP(holds(d, "edit", "new\n") && (mode_of(d, "edit") & 07777) == 0640);
 	STEP(!there(d, "gone") && !there(d, "gonedir") && !there(d, "opaque/drop"));
 	STEP((mode_of(d, "mode") & 07777) == 0700 && (mode_of(d, "dirmode") & 07777) == 0710);
@@ -160,31 +160,57 @@ static bool usual(void)
 	STEP(link_is(d, "link", "edit") && link_is(d, "file2link", "edit"));
 	STEP((mode_of(d, "newdir") & 07777) == 0750 && (mode_of(d, "ro") & 07777) == 0555 &&
 	     holds(d, "ro/f", "x"));
-	/* Hard links stay one file. */
-	STEP(fstatat(d, "newdir/f", &a, 0) == 0 && fstatat(d, "newdir/hard", &b, 0) == 0 &&
-	     fstatat(d, "hard2", &c, 0) == 0 && a.st_ino == b.st_ino && a.st_ino == c.st_ino &&
-	     a.st_nlink == 3);
-	STEP(a.st_mtim.tv_sec == 1000000007 && a.st_mtim.tv_nsec == 5 && (a.st_mode & 07777) == 0755);
-	d = openat(x.t.lower, "newdir/f", O_RDONLY | O_CLOEXEC);
-	STEP(fgetxattr(d, "user.colour", value, sizeof(value)) == 4);
-	fd_close(d);
-	d = openat(x.t.lower, "newdir", O_RDONLY | O_CLOEXEC);
-	/* The user's attributes go out, overlayfs' do not. */
-	STEP(fgetxattr(d, "user.kind", value, sizeof(value)) == 3 &&
-	     fgetxattr(d, "user.overlay.opaque", value, sizeof(value)) < 0 &&
-	     fgetxattr(d, "user.overlay.origin", value, sizeof(value)) < 0);
-	fd_close(d);
-	d = openat(x.t.lower, "sparse", O_RDONLY | O_CLOEXEC);
-	/* 1 TiB of holes stays holes. */
-	STEP(fstat(d, &a) == 0 && a.st_size == 1LL << 40 && a.st_blocks < 2048 &&
-	     pread(d, value, 3, 1LL << 39) == 3 && memcmp(value, "mid", 3) == 0);
-	fd_close(d);
-	/* Another name outside keeps its bytes. */
-	STEP(holds(x.t.outside, "h1", "hard") && holds(x.t.lower, "h1", "changed"));
-	/* And its mode. */
-	STEP((mode_of(x.t.outside, "h3") & 07777) == 0644 && (mode_of(x.t.lower, "h3") & 07777) == 0600);
 	/* No temporary file is left. */
-	STEP(count_entries(x.t.outside) == 2 && count_entries(x.t.lower) == 16);
+	STEP(count_entries(x->t.outside) == 2 && count_entries(d) == 16);
+	return ok;
+}
+
+static bool usual_links(const struct run *x)
+{
+	int d = x->t.lower;
+	struct stat a, b, c;
+	bool ok = true;
+
+	/* Hard links stay one file, with its time. */
+	STEP(fstatat(d, "newdir/f", &a, 0) == 0 && fstatat(d, "newdir/hard", &b, 0) == 0 &&
+	     fstatat(d, "hard2", &c, 0) == 0);
+	STEP(a.st_ino == b.st_ino && a.st_ino == c.st_ino && a.st_nlink == 3);
+	STEP(a.st_mtim.tv_sec == 1000000007 && a.st_mtim.tv_nsec == 5 && (a.st_mode & 07777) == 0755);
+	/* Another name outside keeps its bytes and its mode. */
+	STEP(holds(x->t.outside, "h1", "hard") && holds(d, "h1", "changed"));
+	STEP((mode_of(x->t.outside, "h3") & 07777) == 0644 && (mode_of(d, "h3") & 07777) == 0600);
+	return ok;
+}
+
+static bool usual_insides(const struct run *x)
+{
+	autoclose int file = openat(x->t.lower, "newdir/f", O_RDONLY | O_CLOEXEC);
+	autoclose int dir = openat(x->t.lower, "newdir", O_RDONLY | O_CLOEXEC);
+	autoclose int sparse = openat(x->t.lower, "sparse", O_RDONLY | O_CLOEXEC);
+	struct stat st;
+	char value[16];
+	bool ok = true;
+
+	/* The user's attributes go out, overlayfs' do not. */
+	STEP(fgetxattr(file, "user.colour", value, sizeof(value)) == 4);
+	STEP(fgetxattr(dir, "user.kind", value, sizeof(value)) == 3);
+	STEP(fgetxattr(dir, "user.overlay.opaque", value, sizeof(value)) < 0 &&
+	     fgetxattr(dir, "user.overlay.origin", value, sizeof(value)) < 0);
+	/* 1 TiB of holes stays holes. */
+	STEP(fstat(sparse, &st) == 0 && st.st_size == 1LL << 40 && st.st_blocks < 2048);
+	STEP(pread(sparse, value, 3, 1LL << 39) == 3 && memcmp(value, "mid", 3) == 0);
+	return ok;
+}
+
+static bool usual(void)
+{
+	struct run x = { .t = TREE_INIT };
+	bool ok = true;
+
+	STEP(tree_init(&x.t) && usual_lower(&x));
+	STEP(overlay_run(&x.t, do_usual));
+	STEP(apply_all(&x));
+	STEP(usual_names(&x) && usual_links(&x) && usual_insides(&x));
 	STEP(release(&x));
 	return ok;
 }
@@ -262,7 +288,7 @@ static bool do_selected(void)
 {
 	return mkdir("a", 0755) == 0 && mkdir("a/b", 0755) == 0 && put(AT_FDCWD, "a/b/c", "c") &&
 	       put(AT_FDCWD, "a/x", "x") && put(AT_FDCWD, "z", "z") && mkdir("held", 0755) == 0 &&
-	       chmod("held", 02755) == 0 && put(AT_FDCWD, "held/f", "f") && system("rm -r gone") == 0;
+	       chmod("held", 02755) == 0 && put(AT_FDCWD, "held/f", "f") && shell("rm -r gone");
 }
 
 static void test_selected(void)
@@ -296,7 +322,7 @@ static void test_selected(void)
 static bool do_conflict(void)
 {
 	return put(AT_FDCWD, "both", "inside") && unlink("deleted") == 0 && put(AT_FDCWD, "fine", "inside") &&
-	       system("rm -r dir") == 0;
+	       shell("rm -r dir");
 }
 
 static int change_meanwhile(void *arg, const struct apply_plan *plan, struct err *e)
@@ -362,7 +388,7 @@ static bool do_deep(void)
 
 static bool do_remove_deep(void)
 {
-	return system("rm -rf d") == 0;
+	return shell("rm -rf d");
 }
 
 static void test_deep(void)
@@ -495,8 +521,9 @@ static void test_race(void)
 
 	/* Control: who goes by paths is led out within a few tries. */
 	for (int i = 0; i < 2000000 && !outside; i++) {
-		autoclose int fd = openat(x.t.lower, "d/naive", O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+		int fd = openat(x.t.lower, "d/naive", O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
 
+		fd_close(fd);
 		outside = there(x.t.outside, "naive");
 	}
 	CHECKF(outside, "the swap leads a naive writer outside");

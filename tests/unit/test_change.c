@@ -80,7 +80,7 @@ static bool do_usual(void)
 	return put(AT_FDCWD, "edit", "new\n") && unlink("gone") == 0 && chmod("mode", 0755) == 0 &&
 	       utimensat(AT_FDCWD, "touched", times, 0) == 0 && put(AT_FDCWD, "new\nline", "n") &&
 	       mkdir("newdir", 0755) == 0 && put(AT_FDCWD, "newdir/f", "f") && unlink("dir/a") == 0 &&
-	       system("rm -r gonedir opaque dir2file") == 0 && mkdir("opaque", 0755) == 0 &&
+	       shell("rm -r gonedir opaque dir2file") && mkdir("opaque", 0755) == 0 &&
 	       put(AT_FDCWD, "opaque/keep", "keep") && put(AT_FDCWD, "opaque/edit", "new") &&
 	       put(AT_FDCWD, "opaque/add", "add") && unlink("file2dir") == 0 &&
 	       mkdir("file2dir", 0755) == 0 && put(AT_FDCWD, "file2dir/in", "i") &&
@@ -192,7 +192,7 @@ static bool do_conflict(void)
 	return put(AT_FDCWD, "both", "inside") && put(AT_FDCWD, "fine", "inside") &&
 	       put(AT_FDCWD, "vanished", "inside") && unlink("deleted") == 0 &&
 	       put(AT_FDCWD, "retyped", "inside") && put(AT_FDCWD, "vanished-dir/f", "inside") &&
-	       system("rm -r dir") == 0 && system("rm -r opaque && mkdir opaque") == 0 &&
+	       shell("rm -r dir") && shell("rm -r opaque && mkdir opaque") &&
 	       put(AT_FDCWD, "moved/f", "inside") && put(AT_FDCWD, "appeared", "inside") &&
 	       put(AT_FDCWD, "busy/f", "inside");
 }
@@ -326,6 +326,8 @@ static void test_too_deep(void)
 	fd_close(fd);
 	CHECK(list(&t, &l));
 	CHECK(l.n > 100 && is(&l, "z", CHANGE_ADDED, 0));
+	if (!l.v || l.n < 2)
+		return;
 	CHECKF(l.v[l.n - 2].flags == CHANGE_HELD && strlen(l.v[l.n - 2].path) > WORKSPACE_PATH_MAX,
 	       "the last directory is held: %s", change_why(&l.v[l.n - 2], CHANGE_HELD));
 	changes_release(&l);

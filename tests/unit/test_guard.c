@@ -30,7 +30,7 @@ static void refused(const char *path, const char *why)
 {
 	struct err e;
 
-	if (access(path, F_OK) < 0)
+	if (access(path, X_OK) < 0) /* not there, or not to be entered: then nobody is shown it */
 		return;
 	CHECKF(use(path, &e) == -EPERM && strstr(e.msg, why) && e.hint[0], "%s is no workspace: %s", path,
 	       e.msg);

@@ -59,7 +59,7 @@ static void on_first(struct watch *w, uint32_t events)
 
 static void test_disarm(void)
 {
-	int a[2], b[2];
+	int a[2] = { -1, -1 }, b[2] = { -1, -1 };
 
 	memset(trace, 0, sizeof(trace));
 	CHECK(pipe2(a, O_CLOEXEC) == 0 && pipe2(b, O_CLOEXEC) == 0);

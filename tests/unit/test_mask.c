@@ -183,14 +183,14 @@ static void test_many(void)
 
 static void test_deep(void)
 {
-	struct rlimit few = { 40, 40 }, old;
+	struct rlimit few = { 40, 40 }, old = { 0 };
 	struct found f;
 	struct tree t;
 	bool ok;
 	int fd;
 
 	ok = tree_init(&t);
-	fd = dup(t.lower);
+	fd = ok ? dup(t.lower) : -1;
 	for (int i = 0; i < 3000 && ok; i++) {
 		int next;
 

@@ -102,6 +102,10 @@ static void test_git(void)
 	CHECK(is("sub/.git", "run or obey")); /* a file or link */
 	CHECK(strstr(trigger_why("sub/.git", true), "internals") != NULL);
 	CHECK(is(".git/hooks", "run or obey") && strstr(trigger_why(".git/hooks", true), "internals"));
+	/* A link in place of a directory leads to anything; the directory itself does nothing. */
+	CHECK(is(".github", "CI") || is(".github", "agent"));
+	CHECK(trigger_why(".github", true) == NULL && trigger_why(".config", true) == NULL);
+	CHECK(is("x/.config", "") && is(".cargo", "tool"));
 	/* Worse beats first. */
 	CHECK(is(".vscode/.git/config", "run or obey") && is(".git/refs/.git/hooks/x", "run or obey"));
 }

@@ -1,0 +1,154 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""On a terminal: a private pty inside, resizes, Ctrl-C, job control, and the outer terminal as it was afterwards."""
+
+import fcntl
+import os
+import pty
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from coffertest import Tap, coffer_as, drop_to_test_user, identities, slow_build  # noqa: E402
+
+
+class Terminal:
+    """coffer on a pty of its own."""
+
+    def __init__(self, c, *args, rows=24, cols=80):
+        self.master, self.slave = pty.openpty()
+        self.resize(rows, cols)
+        self.before = termios.tcgetattr(self.slave)
+
+        def child():
+            os.setsid()
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+            if c.who != "root":
+                drop_to_test_user()
+        os.fchmod(self.slave, 0o666)
+        self.p = subprocess.Popen(c.argv(*args), stdin=self.slave, stdout=self.slave, stderr=self.slave, cwd=c.work,
+                                  env=c.env({"TERM": "xterm"}), preexec_fn=child)
+        self.text = ""
+
+    def resize(self, rows, cols):
+        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, cols, 0, 0))
+
+    def read(self, until, seconds=10):
+        deadline = time.monotonic() + seconds * slow_build()
+        while until not in self.text and time.monotonic() < deadline:
+            if select.select([self.master], [], [], 0.1)[0]:
+                try:
+                    self.text += os.read(self.master, 65536).decode(errors="replace")
+                except OSError:
+                    break
+            elif self.p.poll() is not None:
+                break
+        return until in self.text
+
+    def type(self, text):
+        os.write(self.master, text.encode())
+
+    def wait(self):
+        try:
+            return self.p.wait(15 * slow_build())
+        except subprocess.TimeoutExpired:
+            return None
+
+    def same_as_before(self):
+        return termios.tcgetattr(self.slave) == self.before
+
+    def close(self):
+        if self.p.poll() is None:
+            self.p.kill()
+            self.p.wait()
+        os.close(self.master)
+        os.close(self.slave)
+
+
+def private(tap, c):
+    t = Terminal(c, "run", "--", "sh", "-c", "tty; stty size; test -t 0 && test -t 1 && echo TTY-OK; ps -o tty= $$")
+    tap.ok(t.read("TTY-OK"), f"{c.who}: the command has a terminal", t.text)
+    tap.ok("/dev/pts/0" in t.text, f"{c.who}: one of the sandbox's own", t.text)
+    tap.ok("24 80" in t.text, f"{c.who}: of the outer size", t.text)
+    tap.eq(t.wait(), 0, f"{c.who}: and it ends")
+    tap.ok(t.same_as_before(), f"{c.who}: the outer terminal is as it was")
+    t.close()
+
+
+def resize(tap, c):
+    t = Terminal(c, "run", "--", "sh", "-c", "trap 'stty size; exit 0' WINCH; echo READY; while :; do sleep 0.1; done")
+    tap.ok(t.read("READY"), f"{c.who}: ready", t.text)
+    t.resize(50, 132)
+    tap.ok(t.read("50 132"), f"{c.who}: a resize arrives", t.text)
+    t.wait()
+    t.close()
+
+
+def interrupt(tap, c):
+    t = Terminal(c, "run", "--", "sh", "-c", "trap 'echo GOT-INT; exit 42' INT; echo READY; while :; do sleep 0.1; done")
+    t.read("READY")
+    t.type("\x03")
+    tap.ok(t.read("GOT-INT"), f"{c.who}: Ctrl-C reaches the command as a signal", t.text)
+    tap.eq(t.wait(), 42, f"{c.who}: and its exit status comes out")
+    tap.ok(t.same_as_before(), f"{c.who}: the outer terminal is as it was")
+    t.close()
+
+
+def shell(tap, c):
+    t = Terminal(c, "run", "--", "bash", "--norc", "-i")
+    t.type("sleep 100\n")
+    time.sleep(0.5)
+    t.type("\x1a")
+    tap.ok(t.read("Stopped"), f"{c.who}: job control works: Ctrl-Z stops a job", t.text)
+    t.type("kill -9 %1; wait; echo A$((40+2))B\n")
+    tap.ok(t.read("A42B"), f"{c.who}: the shell goes on", t.text)
+    t.type("exit 3\n")
+    tap.eq(t.wait(), 3, f"{c.who}: and ends")
+    t.close()
+
+
+def killed(tap, c):
+    for sig in (signal.SIGTERM, signal.SIGKILL):
+        t = Terminal(c, "run", "--", "sh", "-c", "echo READY; sleep 100")
+        t.read("READY")
+        tap.ok(not t.same_as_before(), f"{c.who}: while it runs the terminal is raw (control)")
+        os.kill(t.p.pid, sig)
+        t.wait()
+        deadline = time.monotonic() + 5 * slow_build()
+        while not t.same_as_before() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        tap.ok(t.same_as_before(), f"{c.who}: {sig.name} to coffer, and the terminal is as it was")
+        t.close()
+
+
+def injected(tap, c):
+    """TIOCSTI from inside must not type into the outer terminal."""
+    code = ("import fcntl,termios,sys\n"
+            "for ch in 'echo OWNED\\n':\n"
+            "  try: fcntl.ioctl(0, termios.TIOCSTI, ch)\n"
+            "  except OSError as e: print('refused', e.errno); break\n"
+            "else: print('typed')\n")
+    t = Terminal(c, "run", "--", "python3", "-c", code)
+    tap.ok(t.read("refused"), f"{c.who}: TIOCSTI is refused", t.text)
+    t.wait()
+    t.close()
+
+
+def main():
+    tap = Tap()
+    for who in identities(tap):
+        if who == "userns":
+            continue
+        with coffer_as(who) as c:
+            for part in (private, resize, interrupt, shell, killed, injected):
+                part(tap, c)
+            c.check_clean(tap)
+    tap.done()
+
+
+main()
