@@ -25,7 +25,7 @@ deps:
 
 quickstart: deps
 	@$(MAKE) --no-print-directory all
-	@examples/quickstart/run $(BUILD)/coffer
+	@tools/quickstart $(BUILD)
 
 test:
 	@tools/deps build test

@@ -49,8 +49,8 @@ static int64_t floor_once(const char *program)
 	char *argv[] = { (char *)program, NULL };
 	int64_t begin = now();
 	int status = 0;
-	pid_t pid =
-		vfork(); /* NOLINT(clang-analyzer-security.insecureAPI.vfork): the floor is what is measured */
+	/* NOLINTNEXTLINE(clang-analyzer-security.insecureAPI.vfork): the floor is what is measured */
+	pid_t pid = vfork();
 
 	if (pid == 0) {
 		execve(program, argv, environ);

@@ -54,18 +54,18 @@ static inline void cleanup_fclosep(FILE **f)
 #define autoclosedir CLEANUP(cleanup_closedirp)
 #define autofclose CLEANUP(cleanup_fclosep)
 
-#define TAKE_PTR(p)                                                                                          \
-	({                                                                                                   \
-		__typeof__(p) taken_ = (p);                                                                  \
-		(p) = NULL;                                                                                  \
-		taken_;                                                                                      \
+#define TAKE_PTR(p)                         \
+	({                                  \
+		__typeof__(p) taken_ = (p); \
+		(p) = NULL;                 \
+		taken_;                     \
 	})
 
-#define TAKE_FD(fd)                                                                                          \
-	({                                                                                                   \
-		int taken_ = (fd);                                                                           \
-		(fd) = -1;                                                                                   \
-		taken_;                                                                                      \
+#define TAKE_FD(fd)                \
+	({                         \
+		int taken_ = (fd); \
+		(fd) = -1;         \
+		taken_;            \
 	})
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))

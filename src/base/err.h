@@ -38,10 +38,10 @@ int err_hint(struct err *e, int code, const char *fmt, ...) PRINTF_LIKE(3, 4);
 /* For what cannot happen: a broken invariant of ours, never an input. Aborts without unwinding. */
 _Noreturn void bug_at(const char *file, int line, const char *what);
 #define BUG(what) bug_at(__FILE__, __LINE__, what)
-#define BUG_ON(cond)                                                                                         \
-	do {                                                                                                 \
-		if (cond)                                                                                    \
-			BUG(#cond);                                                                          \
+#define BUG_ON(cond)                \
+	do {                        \
+		if (cond)           \
+			BUG(#cond); \
 	} while (0)
 
 #endif

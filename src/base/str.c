@@ -95,12 +95,8 @@ int str_to_size(const char *s, uint64_t *ret)
 int str_to_nsec(const char *s, uint64_t *ret)
 {
 	static const struct unit units[] = {
-		{ "", 1000000000ULL },
-		{ "ms", 1000000ULL },
-		{ "s", 1000000000ULL },
-		{ "m", 60 * 1000000000ULL },
-		{ "min", 60 * 1000000000ULL },
-		{ "h", 3600 * 1000000000ULL },
+		{ "", 1000000000ULL },		{ "ms", 1000000ULL },	       { "s", 1000000000ULL },
+		{ "m", 60 * 1000000000ULL },	{ "min", 60 * 1000000000ULL }, { "h", 3600 * 1000000000ULL },
 		{ "d", 86400 * 1000000000ULL },
 	};
 

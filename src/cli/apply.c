@@ -239,40 +239,15 @@ static int open_all(struct job *job, struct err *e)
 	return r < 0 ? r : changed_open_trees(&job->run, e);
 }
 
-/* A path as a person types it: inside the workspace, or the host's absolute one. */
-static int translate(const struct job *job, struct strv *l, const char *option, struct err *e)
-{
-	const char *ws = job->run.meta.workspace;
-
-	for (size_t i = 0; i < l->n; i++) {
-		const char *typed = l->v[i];
-		char *path = NULL;
-		int r;
-
-		if (path_covers(ws, typed))
-			typed += strlen(ws) + (typed[strlen(ws)] == '/');
-		r = path_normalise(typed, &path, e);
-		if (r < 0)
-			return r;
-		free(l->v[i]);
-		l->v[i] = path;
-		if (option && !*path) {
-			err_set(e, -EINVAL, "%s wants the path of what may go out, not all at once", option);
-			return err_hint(e, -EINVAL, "coffer diff %s lists what needs it", job->run.id);
-		}
-	}
-	return 0;
-}
-
 static int translate_all(struct job *job, struct err *e)
 {
-	int r = translate(job, &job->o.paths, NULL, e);
+	int r = changed_paths(&job->run, &job->o.paths, NULL, e);
 
 	if (r == 0)
-		r = translate(job, &job->o.allow_trigger, "--allow", e);
+		r = changed_paths(&job->run, &job->o.allow_trigger, "--allow", e);
 	if (r == 0)
-		r = translate(job, &job->o.allow_special, "--allow-special", e);
-	return r < 0 ? r : translate(job, &job->o.force, NULL, e);
+		r = changed_paths(&job->run, &job->o.allow_special, "--allow-special", e);
+	return r < 0 ? r : changed_paths(&job->run, &job->o.force, NULL, e);
 }
 
 static int take_option(struct job *job, int id, const char *value)

@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "gateway/run.h"
 #include "sandbox/layers.h"
+#include "workspace/path.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -82,6 +83,30 @@ int changed_open_trees(struct changed *c, struct err *e)
 		r = c->upper;
 		c->upper = -1;
 		return r == -ENOENT ? err_set(e, r, "%s has no changes any more", c->id) : r;
+	}
+	return 0;
+}
+
+int changed_paths(const struct changed *c, struct strv *paths, const char *option, struct err *e)
+{
+	const char *ws = c->meta.workspace;
+
+	for (size_t i = 0; i < paths->n; i++) {
+		const char *typed = paths->v[i];
+		char *path = NULL;
+		int r;
+
+		if (path_covers(ws, typed))
+			typed += strlen(ws) + (typed[strlen(ws)] == '/');
+		r = path_normalise(typed, &path, e);
+		if (r < 0)
+			return r;
+		free(paths->v[i]);
+		paths->v[i] = path;
+		if (option && !*path) {
+			err_set(e, -EINVAL, "%s wants the path of what may go out, not all at once", option);
+			return err_hint(e, -EINVAL, "coffer diff %s lists what needs it", c->id);
+		}
 	}
 	return 0;
 }

@@ -35,6 +35,12 @@ int changed_open_trees(struct changed *c, struct err *e) MUST_CHECK;
 /* That error alone. */
 int changed_has_layer(const struct changed *c, struct err *e) MUST_CHECK;
 
+/*
+ * Paths as a person types them, inside the workspace or the host's absolute ones, become the form that the workspace room
+ * uses. With `option` the workspace as a whole is refused: a yes names something.
+ */
+int changed_paths(const struct changed *c, struct strv *paths, const char *option, struct err *e) MUST_CHECK;
+
 /* Wipes the layer, forgets the run, and logs that it is gone. The caller has logged why. */
 int changed_remove(struct changed *c, struct audit *a, uint64_t *ret_n, struct err *e) MUST_CHECK;
 void changed_release(struct changed *c);

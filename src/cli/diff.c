@@ -7,12 +7,14 @@
 #include "cli/changed.h"
 #include "cli/say.h"
 #include "cli/verb.h"
+#include "workspace/path.h"
 
 #include <errno.h>
 
-enum { OPT_JSON = 1, OPT_STAT, OPT_NUL };
+enum { OPT_JSON = 1, OPT_STAT, OPT_NUL, OPT_PATCH };
 
 static const struct opt diff_opts[] = {
+	{ "patch", 'p', NULL, "with the content of each change", OPT_PATCH },
 	{ "stat", 0, NULL, "with sizes, and how many of each kind", OPT_STAT },
 	{ "null", 'z', NULL, "letter NUL path NUL for each change, names as they are, for programs",
 	  OPT_NUL },
@@ -20,7 +22,9 @@ static const struct opt diff_opts[] = {
 };
 
 struct diff_want {
-	bool json, stat, nul;
+	const char *ref;
+	struct strv paths;
+	bool json, stat, nul, patch;
 };
 
 /* What does not go out by itself, in the order of how it is shown; a change stands where it first fits. */
@@ -73,29 +77,49 @@ static void add_sizes(const struct change *c, struct buf *out)
 		buf_addf(out, " | %s -> %s", before, after);
 }
 
-static int show_section(const struct changes *l, size_t section, bool stat, struct buf *out)
+/* What show_section() needs to know beside the list. */
+struct shown {
+	const struct changed *run;
+	const struct diff_want *want;
+	struct buf out;
+};
+
+static void show_change(struct shown *s, const struct change *c)
+{
+	struct buf *out = &s->out;
+	int r;
+
+	change_format(c, out);
+	if (s->want->stat)
+		add_sizes(c, out);
+	if (c->flags) {
+		buf_adds(out, ": ");
+		change_add_reasons(c, out);
+	}
+	buf_addc(out, '\n');
+	if (!s->want->patch || change_is_dir(c) || c->kind == CHANGE_MODE)
+		return;
+	r = workspace_patch(s->run->upper, s->run->lower, c, out);
+	if (r < 0)
+		buf_addf(out, "(cannot be read: %s)\n", strerror(-r));
+	buf_addc(out, '\n');
+}
+
+static int show_section(struct shown *s, const struct changes *l, size_t section)
 {
 	bool titled = section == ARRAY_SIZE(sections);
 
 	for (size_t i = 0; i < l->n; i++) {
-		const struct change *c = &l->v[i];
 		int code;
 
-		if (section_of(c) != section)
+		if (section_of(&l->v[i]) != section)
 			continue;
 		if (!titled) {
-			buf_addf(out, "\n%s\n", sections[section].title);
+			buf_addf(&s->out, "\n%s\n", sections[section].title);
 			titled = true;
 		}
-		change_format(c, out);
-		if (stat)
-			add_sizes(c, out);
-		if (c->flags) {
-			buf_adds(out, ": ");
-			change_add_reasons(c, out);
-		}
-		buf_addc(out, '\n');
-		code = flush(out, FLUSH_AT);
+		show_change(s, &l->v[i]);
+		code = flush(&s->out, FLUSH_AT);
 		if (code)
 			return code;
 	}
@@ -118,17 +142,20 @@ static void add_summary(const struct changes *l, struct buf *out)
 	buf_adds(out, l->n ? "\n" : "");
 }
 
-static int show_text(const struct changes *l, bool stat)
+static int show_text(const struct changed *run, const struct diff_want *want, const struct changes *l)
 {
-	autobuf struct buf out = BUF_INIT;
+	struct shown s = { .run = run, .want = want };
 	/* First what is plain, then what stands apart. */
-	int code = show_section(l, ARRAY_SIZE(sections), stat, &out);
+	int code = show_section(&s, l, ARRAY_SIZE(sections));
 
 	for (size_t i = ARRAY_SIZE(sections); i-- > 0 && code == 0;)
-		code = show_section(l, i, stat, &out);
-	if (code == 0 && stat)
-		add_summary(l, &out);
-	return code ? code : flush(&out, 1);
+		code = show_section(&s, l, i);
+	if (code == 0 && want->stat)
+		add_summary(l, &s.out);
+	if (code == 0)
+		code = flush(&s.out, 1);
+	buf_release(&s.out);
+	return code;
 }
 
 static int show_nul(const struct changes *l)
@@ -198,64 +225,109 @@ static int show_json(const struct changed *run, const struct changes *l)
 	return code ? code : flush(&out, 1);
 }
 
-static int show(const char *ref, const struct diff_want *want)
+/* Only what is at or below one of the paths; each must mean something. */
+static int select_paths(struct changes *l, const struct strv *paths, const struct changed *run, struct err *e)
+{
+	size_t kept = 0;
+
+	if (!paths->n)
+		return 0;
+	for (size_t i = 0; i < paths->n; i++) {
+		bool found = false;
+
+		for (size_t k = 0; k < l->n && !found; k++)
+			found = path_covers(paths->v[i], l->v[k].path);
+		if (!found)
+			return err_set(e, -ENOENT, "%s changed nothing at '%s'", run->id, paths->v[i]);
+	}
+	for (size_t i = 0; i < l->n; i++) {
+		if (path_covered(paths, l->v[i].path))
+			l->v[kept++] = l->v[i];
+		else
+			free(l->v[i].path);
+	}
+	l->n = kept;
+	return 0;
+}
+
+static int show(struct diff_want *want)
 {
 	CLEANUP(changed_release) struct changed run = CHANGED_INIT;
 	CLEANUP(changes_release) struct changes l = { 0 };
 	struct err e = ERR_INIT;
 
-	if (changed_open(&run, ref, false, &e) < 0 || changed_open_trees(&run, &e) < 0 ||
-	    workspace_changes(run.upper, run.lower, run.meta.started, &l, &e) < 0)
+	if (changed_open(&run, want->ref, false, &e) < 0 || changed_open_trees(&run, &e) < 0 ||
+	    changed_paths(&run, &want->paths, NULL, &e) < 0 ||
+	    workspace_changes(run.upper, run.lower, run.meta.started, &l, &e) < 0 ||
+	    select_paths(&l, &want->paths, &run, &e) < 0)
 		return say_error(&e);
 	if (want->json)
 		return show_json(&run, &l);
-	return want->nul ? show_nul(&l) : show_text(&l, want->stat);
+	return want->nul ? show_nul(&l) : show_text(&run, want, &l);
+}
+
+/* Options may stand before, between and behind the run and the paths. */
+static int parse(struct diff_want *want, int argc, char **argv, bool *ret_help, struct err *e)
+{
+	struct optparse p = OPTPARSE_INIT(argc, argv, diff_opts, ARRAY_SIZE(diff_opts));
+	const char *value, *word;
+	int id;
+
+	for (;;) {
+		while ((id = opt_next(&p, &value, e)) > 0) {
+			*ret_help |= id == OPT_HELP;
+			want->json |= id == OPT_JSON;
+			want->stat |= id == OPT_STAT;
+			want->nul |= id == OPT_NUL;
+			want->patch |= id == OPT_PATCH;
+		}
+		if (id < 0)
+			return id;
+		word = opt_take(&p);
+		if (!word)
+			break;
+		if (!want->ref)
+			want->ref = word;
+		else if (strv_add(&want->paths, word) < 0)
+			return err_set(e, -ENOMEM, "out of memory");
+	}
+	if (*ret_help)
+		return 0;
+	if (want->json + want->nul + (want->stat || want->patch) > 1)
+		return err_set(e, -EINVAL, "--json and -z go with no other form");
+	if (want->ref)
+		return 0;
+	err_set(e, -EINVAL, "whose changes?");
+	return err_hint(e, -EINVAL, "coffer diff @last (the last run's), or an id of coffer ps -a");
 }
 
 static int cmd_diff(int argc, char **argv)
 {
-	struct optparse p = OPTPARSE_INIT(argc, argv, diff_opts, ARRAY_SIZE(diff_opts));
 	struct diff_want want = { 0 };
 	struct err e = ERR_INIT;
-	const char *value, *ref = NULL;
-	int id;
+	bool help = false;
+	int code;
 
-	do {
-		while ((id = opt_next(&p, &value, &e)) > 0) {
-			if (id == OPT_HELP)
-				return verb_print_help(&verb_diff);
-			want.json |= id == OPT_JSON;
-			want.stat |= id == OPT_STAT;
-			want.nul |= id == OPT_NUL;
-		}
-		if (id == 0 && p.index < p.argc) {
-			if (ref)
-				id = err_set(&e, -EINVAL, "one run at a time");
-			ref = opt_take(&p);
-		} else {
-			break;
-		}
-	} while (id == 0);
-	if (id == 0 && !ref) {
-		err_set(&e, -EINVAL, "whose changes?");
-		id = err_hint(&e, -EINVAL, "coffer diff @last (the last run's), or an id of coffer ps -a");
-	}
-	if (id == 0 && want.json + want.stat + want.nul > 1)
-		id = err_set(&e, -EINVAL, "--json, --stat and -z do not go together");
-	return id < 0 ? say_usage(&verb_diff, &e) : show(ref, &want);
+	if (parse(&want, argc, argv, &help, &e) < 0)
+		code = say_usage(&verb_diff, &e);
+	else
+		code = help ? verb_print_help(&verb_diff) : show(&want);
+	strv_release(&want.paths);
+	return code;
 }
 
 const struct verb verb_diff = {
 	.name = "diff",
 	.group = VERB_WORKSPACE,
-	.synopsis = "[--stat | --json | -z] REF",
+	.synopsis = "[OPTIONS] REF [PATH…]",
 	.help = "show what a run changed in its workspace",
 	.opts = diff_opts,
 	.n_opts = ARRAY_SIZE(diff_opts),
 	.run = cmd_diff,
 	.args = "sandbox",
 	.text = "Lists what a run did to its workspace, one line for each change: A added, M modified, D deleted, m only the mode, T "
-		"another type. The original directory is as it was until coffer apply.\n\n"
+		"another type; with PATHs, only what is at or below them. The original directory is as it was until coffer "
+		"apply.\n\n"
 		"Apart, each with its reason, stands what does not go out by itself: what the host may run or obey "
 		"without being asked (hooks, editor settings, CI files, .envrc, instructions to agents), names that usually "
 		"hold credentials, special things (setuid, devices, pipes, file capabilities, foreign owners, symlinks "
@@ -263,6 +335,6 @@ const struct verb verb_diff = {
 		"REF is an id, the beginning of one, a name, or @last.",
 	.examples = "coffer diff @last\n"
 		    "\t# what the last run changed\n"
-		    "coffer diff --stat @last\n"
-		    "\t# the same with sizes\n",
+		    "coffer diff -p @last src\n"
+		    "\t# the same of src, line by line\n",
 };

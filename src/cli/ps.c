@@ -57,7 +57,7 @@ static uint64_t since(uint64_t now, uint64_t then)
 static const char *run_status(const struct run_meta *m, bool alive)
 {
 	if (alive)
-		return "running";
+		return m->started ? "running" : "starting";
 	return m->ended ? "ended" : "broken off";
 }
 
@@ -66,6 +66,10 @@ static void format_status(const struct run_meta *m, bool alive, uint64_t now, st
 {
 	char text[CLOCK_TEXT_LEN];
 
+	if (alive && !m->started) {
+		buf_adds(out, "starting");
+		return;
+	}
 	if (alive) {
 		buf_addf(out, "running %s", span(since(now, m->started), text));
 		return;
@@ -84,11 +88,12 @@ static void format_status(const struct run_meta *m, bool alive, uint64_t now, st
 static int add_row(struct table *t, const struct run_meta *m, bool alive, uint64_t now, bool no_trunc)
 {
 	autobuf struct buf status = BUF_INIT;
-	char started[CLOCK_TEXT_LEN + 8], text[CLOCK_TEXT_LEN], changes[24] = "-";
+	char started[CLOCK_TEXT_LEN + 8] = "-", text[CLOCK_TEXT_LEN], changes[24] = "-";
 	int r;
 
 	format_status(m, alive, now, &status);
-	snprintf(started, sizeof(started), "%s ago", span(since(now, m->started), text));
+	if (m->started)
+		snprintf(started, sizeof(started), "%s ago", span(since(now, m->started), text));
 	if (!alive && m->ended)
 		snprintf(changes, sizeof(changes), "%llu", (unsigned long long)m->changes);
 	r = table_add(t, m->id, 0);
@@ -109,7 +114,7 @@ static void add_json(struct json *j, const struct run_meta *m, bool alive)
 	json_str(j, "name", m->name);
 	json_str(j, "engine", m->engine);
 	json_str(j, "status", run_status(m, alive));
-	json_str(j, "started", clock_format(m->started, text));
+	json_str(j, "started", m->started ? clock_format(m->started, text) : NULL);
 	if (!alive && m->ended) {
 		json_str(j, "ended", clock_format(m->ended, text));
 		json_i64(j, "exit", m->exit_code);
@@ -242,7 +247,7 @@ const struct verb verb_ps = {
 	.run = cmd_ps,
 	.text = "Lists the sandboxes that run now, newest first; with *-a* also those that have ended and whose layers are "
 		"still kept, until *coffer rm* removes them.\n\n"
-		"STATUS is *running*, *exited* with the command's exit code, the cause that ended it (*oom*, *pids*, "
+		"STATUS is *starting*, *running*, *exited* with the command's exit code, the cause that ended it (*oom*, *pids*, "
 		"*timeout*, *disk*, *stopped*, …), or *broken off* when its launcher was killed and nobody has cleaned up yet. "
 		"CHANGES is how many files of the workspace differ from the original.",
 	.examples = "coffer ps -a\n"

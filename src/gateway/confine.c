@@ -17,7 +17,9 @@ int confine_launcher(const struct run *r, struct err *e)
 		{ r->st->path, LANDLOCK_WRITE },
 		{ "/dev/null", LANDLOCK_WRITE },
 	};
-	uint64_t keep = 0, have = 0;
+	/* With these root ends what it started, and counts and removes what others own in the layers. */
+	const uint64_t keep = CAP_BIT(CAP_KILL) | CAP_BIT(CAP_DAC_OVERRIDE) | CAP_BIT(CAP_FOWNER);
+	uint64_t have = 0;
 	char layers[32];
 	size_t n = 2;
 	int abi = landlock_abi(), ret;
@@ -35,12 +37,10 @@ int confine_launcher(const struct run *r, struct err *e)
 	}
 	if (prctl(PR_SET_DUMPABLE, 0) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return err_sys(e, -errno, "cannot confine the launcher");
-	if (r->spec->ids.host_root)
-		keep = CAP_BIT(CAP_KILL) | CAP_BIT(CAP_DAC_OVERRIDE) | CAP_BIT(CAP_FOWNER);
 	/* An ordinary user has none, and no_new_privs keeps it so. */
 	ret = caps_effective(&have, e);
 	if (ret == 0 && have)
-		ret = caps_drop_all_but(keep, e);
+		ret = caps_drop_all_but(have & keep, e);
 	if (ret < 0)
 		return ret;
 	/* Without the scopes of later versions: the sandbox, which we must be able to kill, is not our child in that sense. */

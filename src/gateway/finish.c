@@ -30,6 +30,19 @@ static int kill_all(struct run *r, struct err *e)
 	return cgroup_destroy(&r->cg, e);
 }
 
+/* The layer's root has the mode that the sandbox gave it, and that may be none: its owner opens it up again. */
+static int open_upper(int layers_fd)
+{
+	for (int again = 0;; again++) {
+		int fd = openat(layers_fd, "upper", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+
+		if (fd >= 0)
+			return fd;
+		if (errno != EACCES || again || fchmodat(layers_fd, "upper", 0700, 0) < 0)
+			return -errno;
+	}
+}
+
 /* What became of the workspace; an ephemeral one is gone afterwards. */
 static int settle_workspace(struct run *r, struct err *e)
 {
@@ -48,13 +61,13 @@ static int settle_workspace(struct run *r, struct err *e)
 		ret = workspace_wipe(s->layers_fd, "upper", &r->wiped, e);
 		return ret == -ENOENT ? 0 : ret;
 	}
-	upper = openat(s->layers_fd, "upper", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	upper = open_upper(s->layers_fd);
 	if (upper < 0)
-		return errno == ENOENT ? 0 : err_sys(e, -errno, "cannot open the run's layer");
+		return upper == -ENOENT ? 0 : err_sys(e, upper, "cannot open the run's layer");
 	return s->ws_fd < 0 ? 0 : workspace_count_changes(upper, s->ws_fd, COUNT_CAP, &r->changes, e);
 }
 
-static int log_end(struct run *r, struct err *e)
+static int log_end(struct run *r, const struct err *trouble, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT;
 	struct json j = JSON_INIT(&b);
@@ -70,10 +83,12 @@ static int log_end(struct run *r, struct err *e)
 	json_u64(&j, "changes", r->changes);
 	if (r->spec->ws_mode == WS_EPHEMERAL) {
 		json_u64(&j, "wiped", r->wiped);
-		json_bool(&j, "wipe_verified", true);
+		json_bool(&j, "wipe_verified", trouble->code == 0);
 	}
 	if (r->end.cause == CAUSE_BROKEN)
 		json_str(&j, "broken", r->end.broken);
+	if (trouble->code)
+		json_str(&j, "workspace_error", trouble->msg);
 	return buf_error(&b) ? err_set(e, -ENOMEM, "out of memory")
 			     : audit_append(r->audit, "run.end", r->spec->id, &b, e);
 }
@@ -104,6 +119,24 @@ int run_write_meta(const struct run *r, struct err *e)
 	return run_meta_write(s->run_fd, &m, e);
 }
 
+/*
+ * Removes the run's directory. After most runs only empty directories are left, whose names are known; asking for
+ * them one by one is several times cheaper than walking. Whatever is there besides is found by the walk.
+ */
+static int remove_run(struct run *r, struct err *e)
+{
+	static const char *const dirs[] = { "work/work", "work/incompat/volatile", "work/incompat", "work", "upper" };
+	const struct spec *s = r->spec;
+
+	for (size_t i = 0; i < ARRAY_SIZE(dirs); i++) {
+		if (unlinkat(s->run_fd, dirs[i], AT_REMOVEDIR) < 0 && errno != ENOENT)
+			break;
+	}
+	if (unlinkat(r->st->runs_fd, s->id, AT_REMOVEDIR) == 0)
+		return 0;
+	return fd_rm_rf(r->st->runs_fd, s->id, e);
+}
+
 /* A run that left nothing has no directory; one that did keeps its end in meta.json. */
 static int settle_directory(struct run *r, struct err *e)
 {
@@ -114,7 +147,7 @@ static int settle_directory(struct run *r, struct err *e)
 	if (!r->kept) {
 		if (s->name)
 			state_name_clear(r->st, s->name, s->id);
-		return fd_rm_rf(r->st->runs_fd, s->id, e);
+		return remove_run(r, e);
 	}
 	if (unlinkat(s->run_fd, "ctl.sock", 0) < 0 && errno != ENOENT)
 		return err_sys(e, -errno, "cannot remove the control socket");
@@ -125,6 +158,7 @@ static int settle_directory(struct run *r, struct err *e)
 
 int run_finish(struct run *r, struct err *e)
 {
+	struct err trouble = ERR_INIT;
 	int ret;
 
 	/* Who took over knows the group only by its name. */
@@ -136,11 +170,19 @@ int run_finish(struct run *r, struct err *e)
 			return ret;
 	}
 	ret = kill_all(r, e);
+	if (ret < 0)
+		return ret;
+	/* A layer that cannot be read must not keep the end out of the log: the sandbox made it what it is. */
+	if (settle_workspace(r, &trouble) < 0 && r->changes == 0)
+		r->changes = 1;
+	ret = log_end(r, &trouble, e);
 	if (ret == 0)
-		ret = settle_workspace(r, e);
-	if (ret == 0)
-		ret = log_end(r, e);
-	return ret == 0 ? settle_directory(r, e) : ret;
+		ret = settle_directory(r, e);
+	if (ret == 0 && trouble.code) {
+		*e = trouble;
+		ret = trouble.code;
+	}
+	return ret;
 }
 
 /* What a run's meta.json still tells, enough to finish it. Without one there is nothing worth keeping. */

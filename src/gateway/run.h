@@ -32,7 +32,7 @@ struct run {
 	struct cgroup cg;
 	struct engine_run er;
 	pid_t launcher, guard;
-	int tty; /* the caller's terminal, to be put back as it was; -1: none */
+	int tty;	  /* the caller's terminal, to be put back as it was; -1: none */
 	uint64_t started; /* CLOCK_REALTIME ns */
 	uint64_t ended;	  /* 0 until it was finished */
 	uint64_t changes; /* files changed in the workspace, once finished */

@@ -67,7 +67,8 @@ static int find_subids(const char *path, uid_t uid, const char *user, uint32_t *
 	for (line = strtok_r(b.data, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
 		uint64_t first, count, id;
 
-		if (split_fields(line, f, 3) != 3 || str_to_u64(f[1], &first) < 0 || str_to_u64(f[2], &count) < 0)
+		if (split_fields(line, f, 3) != 3 || str_to_u64(f[1], &first) < 0 ||
+		    str_to_u64(f[2], &count) < 0)
 			continue;
 		if (count < IDS_BLOCK || first > UINT32_MAX - IDS_BLOCK)
 			continue;

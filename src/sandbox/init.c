@@ -14,7 +14,8 @@
 
 #define IDLE_MS 2000 /* after this long without work, memory that only work needs is given back */
 #define IDLE_KEEP (16u << 10)
-#define PARKED_MS 100
+#define PARKED_MS 100	 /* a terminal that nobody holds is looked at again after so long, */
+#define PARKED_ROUNDS 64 /* or so much other work */
 #define LAZY_MS 10
 
 /* In bss: nothing of it costs a page before it is used. */
@@ -302,14 +303,19 @@ static int idle_timeout(const struct init *in)
 	return in->out.cap > IDLE_KEEP && !init_out_pending(in) ? IDLE_MS : -1;
 }
 
+static void unpark(struct init *in)
+{
+	for (unsigned i = 0; i < in->n_cmd; i++)
+		in->cmd[i].parked = false;
+	in->any_parked = false;
+}
+
 static int on_idle(struct init *in)
 {
 	if (in->lazy)
 		return flush_stream(in);
 	if (in->any_parked) {
-		for (unsigned i = 0; i < in->n_cmd; i++)
-			in->cmd[i].parked = false;
-		in->any_parked = false;
+		unpark(in);
 	} else if (!init_out_pending(in)) {
 		buf_release(&in->out);
 		in->out_off = 0;
@@ -324,12 +330,14 @@ static int round_trip(struct init *in)
 	unsigned n = fill_poll_cmds(in, first);
 	int r = poll(in->pfd, n, idle_timeout(in));
 	bool reap = in->reap_again;
+	size_t lazy = in->lazy;
 
 	if (r < 0)
 		return errno == EINTR ? 0 : -errno;
-	if (r == 0 && !reap) {
+	if (r == 0 && !reap)
 		return on_idle(in);
-	}
+	if (in->any_parked && ++in->rounds % PARKED_ROUNDS == 0)
+		unpark(in);
 	/* Output first: what a command wrote stands in its pipes before its end is seen. */
 	serve_cmds(in, first, n_cmd, n_left);
 	if (reap || in->pfd[1].revents)
@@ -340,8 +348,8 @@ static int round_trip(struct init *in)
 			return r;
 	}
 	compact(in);
-	/* A command that was only just started is about to end or to print: waking the host for each costs it more. */
-	return in->lazy && in->lazy == init_out_pending(in) ? 0 : flush_stream(in);
+	/* A command that was started in this round is about to end or to print: one message tells the host both. */
+	return in->lazy > lazy && in->lazy == init_out_pending(in) ? 0 : flush_stream(in);
 }
 
 static void default_signals(void)

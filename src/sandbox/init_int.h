@@ -61,6 +61,7 @@ struct init {
 	unsigned n_leftover, next_leftover;
 	struct rlimit nofile; /* what commands get; init itself takes the hard limit */
 	bool any_parked;
+	unsigned rounds; /* since something was parked */
 	bool reap_again; /* there may be more ended children than were reaped */
 	bool main_ended;
 	struct pollfd pfd[3 + 3 * PROTO_CHANNELS + INIT_LEFTOVERS];

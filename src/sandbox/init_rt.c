@@ -138,6 +138,12 @@ int memcmp(const void *a, const void *b, size_t n)
 	return 0;
 }
 
+/* What clang makes of memcmp() when only equality counts. */
+int bcmp(const void *a, const void *b, size_t n)
+{
+	return memcmp(a, b, n);
+}
+
 void *memchr(const void *s, int c, size_t n)
 {
 	for (const unsigned char *p = s; n; n--, p++) {
@@ -260,10 +266,11 @@ void *malloc(size_t n)
 
 void free(void *p)
 {
-	struct block *b = (struct block *)p - 1;
+	struct block *b;
 
 	if (!p)
 		return;
+	b = (struct block *)p - 1;
 	if (b->size > SMALL) {
 		raw(SYS_munmap, P(b), (long)b->size, 0, 0, 0);
 		return;
@@ -274,12 +281,13 @@ void free(void *p)
 
 void *realloc(void *p, size_t n)
 {
-	struct block *b = (struct block *)p - 1;
+	struct block *b;
 	size_t had;
 	void *q;
 
 	if (!p)
 		return malloc(n);
+	b = (struct block *)p - 1;
 	had = b->size - sizeof(*b);
 	if (n <= had)
 		return p;

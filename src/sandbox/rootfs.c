@@ -17,15 +17,14 @@
 #include <sys/stat.h>
 
 /*
- * Where the new root is put together, hidden only in the sandbox's own mount namespace: a tmpfs with the new root
- * as a mount below it. The tmpfs itself holds what is writable outside the workspace, and what is needed for a
- * moment; with the old root it goes out of sight in one call.
+ * Where the new root is put together, hidden only in the sandbox's own mount namespace: one tmpfs. The new root is a
+ * directory of it that is mounted on itself, and read-only; beside it stands what is writable outside the workspace,
+ * and what is needed for a moment. With the old root the stage goes out of sight in one call.
  */
 #define STAGE "/tmp"
 #define STAGE_ROOT STAGE "/new"
 
-#define ROOT_BYTES (4ULL << 20)
-#define ROOT_INODES 4096
+#define ROOT_BYTES (128ULL << 10) /* for the root's own few files */
 
 const char *rootfs_user(uid_t uid)
 {
@@ -301,7 +300,7 @@ static int open_scratch(const struct spec *s, struct err *e)
 		     { STAGE_ROOT, 0755 } };
 	uint64_t bytes = s->limits.l[LIMIT_TMP].value;
 	/* An empty file takes no byte of the size, but memory all the same. */
-	int r = mnt_tmpfs(STAGE, bytes, bytes / 4096 + 1024, 0755);
+	int r = mnt_tmpfs(STAGE, bytes + ROOT_BYTES, bytes / 4096 + 1024, 0755);
 
 	if (r < 0)
 		return fail(e, r, "/tmp");
@@ -530,7 +529,7 @@ static int open_stage(const struct spec *s, struct err *e)
 	r = open_scratch(s, e);
 	if (r < 0)
 		return r;
-	r = mnt_tmpfs(STAGE_ROOT, ROOT_BYTES, ROOT_INODES, 0755);
+	r = mnt_bind(STAGE_ROOT, STAGE_ROOT);
 	if (r < 0)
 		return fail(e, r, "a new root");
 	return chdir(STAGE_ROOT) < 0 ? fail(e, -errno, "a new root") : 0;

@@ -46,20 +46,33 @@ static size_t next_line(const char *text, size_t len, size_t at, struct buf *joi
 	return len;
 }
 
+/* Behind "[section "name"]", which may stand in front of a key on the same line; a "]" in quotes does not end it. */
+static size_t skip_section(const char *s, size_t len)
+{
+	bool quoted = false;
+	size_t i = 0;
+
+	while (i < len && is_space(s[i]))
+		i++;
+	if (i == len || s[i] != '[')
+		return 0;
+	for (; i < len; i++) {
+		if (quoted && s[i] == '\\')
+			i++;
+		else if (s[i] == '"')
+			quoted = !quoted;
+		else if (s[i] == ']' && !quoted)
+			return i + 1;
+	}
+	return 0;
+}
+
 /* The key of "  key = value" when it is one of the table: the length up to and with "=". */
 static size_t secret_key(const struct buf *line)
 {
 	const char *s = buf_cstr(line);
-	size_t i = 0, start, len;
+	size_t i = skip_section(s, line->len), start, len;
 
-	/* "[section] key = value" on one line is allowed; so is a "]" in a quoted name. */
-	if (memchr(s, '[', line->len)) {
-		const char *close = memrchr(s, ']', line->len);
-		const char *eq = close ? memchr(close, '=', line->len - (size_t)(close - s)) : NULL;
-
-		if (eq)
-			i = (size_t)(close - s) + 1;
-	}
 	while (i < line->len && is_space(s[i]))
 		i++;
 	start = i;
@@ -116,32 +129,36 @@ static bool redact_urls(const struct buf *line, struct buf *out)
 	return changed;
 }
 
+/* A logical line without its credentials; false when it held none. URLs go first, for one may stand in front of a key. */
+static bool redact_line(const struct buf *line, struct buf *out)
+{
+	bool changed = redact_urls(line, out);
+	size_t key = secret_key(out);
+
+	if (!key)
+		return changed;
+	out->len = key;
+	buf_adds(out, " " REDACTED);
+	return true;
+}
+
 void secret_redact_git(const char *text, size_t len, struct buf *out, bool *ret_changed)
 {
 	autobuf struct buf line = BUF_INIT, clean = BUF_INIT;
-	bool changed = false;
 
-	for (size_t at = 0; at < len;) {
-		size_t next = next_line(text, len, at, &line);
-		size_t key = secret_key(&line);
-
+	*ret_changed = false;
+	for (size_t at = 0, next; at < len; at = next) {
+		next = next_line(text, len, at, &line);
 		buf_clear(&clean);
-		if (key) {
-			buf_add(&clean, line.data, key);
-			buf_adds(&clean, " " REDACTED);
-			changed = true;
-		} else if (redact_urls(&line, &clean)) {
-			changed = true;
-		} else {
+		if (!redact_line(&line, &clean)) {
 			buf_add(out, text + at, next - at);
-			at = next;
 			continue;
 		}
+		*ret_changed = true;
 		buf_add(out, clean.data, clean.len);
-		buf_addc(out, '\n');
-		at = next;
+		if (text[next - 1] == '\n')
+			buf_addc(out, '\n');
 	}
 	if (buf_error(&line) || buf_error(&clean))
 		out->error = -ENOMEM;
-	*ret_changed = changed;
 }

@@ -109,6 +109,10 @@ void changes_release(struct changes *c);
 int workspace_count_changes(int upper_fd, int lower_fd, uint64_t cap, uint64_t *ret,
 			    struct err *e) MUST_CHECK;
 
+/* Adds the content of one change as a unified diff (or why there is none), made harmless for a terminal. Bounded in time
+ * and size. 0 or negative errno when it cannot be read. */
+int workspace_patch(int upper_fd, int lower_fd, const struct change *c, struct buf *out) MUST_CHECK;
+
 struct apply_plan {
 	const struct changes *all;
 	const unsigned char *go; /* for each: 1 when it will go out */

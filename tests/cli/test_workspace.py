@@ -92,6 +92,11 @@ def test_story(c, who):
     r = c("diff", "--stat", "@last")
     tap.like(r.out, r"\d+ added, 1 modified, 3 deleted, 1 mode", f"{who}: --stat counts", r)
 
+    r = c("diff", "-p", "@last", "edit.txt", os.path.join(c.work, "new/deep"))
+    tap.like(r.out, r"^M edit.txt\n@@ -1,1 \+1,2 @@\n old\n\+more$", f"{who}: -p shows lines", r)
+    tap.ok("run.sh" not in r.out and "new/deep/file" in r.out, f"{who}: of the paths that were asked for", r)
+    tap.eq(c("diff", "@last", "nothing/here").code, 125, f"{who}: a path where nothing changed is an error")
+
     r = c("apply", "@last", "--dry-run")
     tap.eq(r.code, 1, f"{who}: a dry run says that something stays", r)
     tap.ok(read(c, "edit.txt") == b"old\n" and not there(c, "new"), f"{who}: and does nothing")

@@ -14,12 +14,15 @@ tap = Tap()
 for who in identities(tap):
     with coffer_as(who) as coffer:
         # The repository may be where only its owner can read it.
-        shutil.copytree(os.path.join(ROOT, "examples/quickstart"), os.path.join(coffer.dir, "quickstart"))
-        r = coffer(program=["python3", os.path.join(coffer.dir, "quickstart/run"), coffer.exe], timeout=120)
-        held = re.findall(r"^  held  (.*?)  ", r.out, re.M)
+        for name in ("tools/quickstart", "examples/hostile-agent.sh"):
+            os.makedirs(os.path.dirname(os.path.join(coffer.dir, name)), exist_ok=True)
+            shutil.copy(os.path.join(ROOT, name), os.path.join(coffer.dir, name))
+        r = coffer(program=["python3", os.path.join(coffer.dir, "tools/quickstart"), coffer.bin], timeout=120)
+        held = re.findall(r"^  held +", r.out, re.M)
         tap.eq(r.code, 0, f"{who}: the wall held", r)
-        tap.ok(len(held) >= 14, f"{who}: at least fourteen attempts were made and stopped", r)
-        tap.unlike(r.out, "BROKE", f"{who}: none got through", r)
-        tap.like(r.out, r"read your SSH key +yes: THE-PRIVATE-KEY", f"{who}: without the wall it would have worked", r)
+        tap.ok(len(held) >= 30, f"{who}: at least thirty attempts were made and stopped", len(held), r)
+        tap.unlike(r.out, "BROKEN", f"{who}: none got through", r)
+        tap.like(r.out, r"the home and the project, \d+ files +as they were", f"{who}: nothing was changed", r)
+        tap.ok(max(map(len, r.out.splitlines())) <= 80, f"{who}: it fits a terminal", r)
         coffer.check_clean(tap)
 tap.done()

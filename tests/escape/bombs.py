@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Resource exhaustion: one sandbox per bomb. The host must stay responsive, the same user must have something left,
-and the run must end for the right cause. And the patient attack on coffer-init's own program file."""
+"""Resource exhaustion: one sandbox per bomb. The host must stay responsive, the same user must have something
+left, and the run must end for the right cause. And the patient attack on coffer-init's own program file."""
 
 import json
 import os
@@ -14,8 +14,8 @@ RESPONSIVE = 3.0 * slow_build()
 
 
 class Bomb:
-    """What to run, with which limits, and how it may end: causes of the report, exit codes (None: any). Outside, `stop`
-    is how many it takes unhindered, more than a sandbox gives: its control."""
+    """What to run, with which limits, and how it may end: causes of the report, exit codes (None: any). Outside,
+    `stop` is how many it takes unhindered, more than a sandbox gives: its control."""
 
     def __init__(self, name, options, causes, codes=None, arg="", stop=0, spare=False, check=None):
         self.name, self.options, self.causes, self.codes = name, options.split(), causes, codes
@@ -156,7 +156,7 @@ def run_all(tap, setup):
 
 
 def outside_ids(program, marker):
-    """(uid, whether root of this namespace is mapped into its own) of processes by their command line, seen from here."""
+    """[(uid, whether our root is mapped into its namespace)] of processes with that command line, seen from here."""
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -195,7 +195,8 @@ def exe_watch(tap, setup):
     os.chmod(script, 0o755)
     setup.identity.own(script)
 
-    said = setup.coffer_quietly("run", "-d", "--name", name, "-C", w.at("ws"), "--", "./probe", "bomb", "exe-watch", "2")[1]
+    said = setup.coffer_quietly("run", "-d", "--name", name, "-C", w.at("ws"), "--", "./probe", "bomb", "exe-watch",
+                                "2")[1]
     end = time.monotonic() + 2
     while time.monotonic() < end and not outside_ids(os.path.basename(setup.inside.at("ws/probe")), "exe-watch"):
         time.sleep(0.02)
@@ -210,6 +211,6 @@ def exe_watch(tap, setup):
     setup.coffer_quietly("rm", name)
     os.unlink(script)
     exe_watch_control(tap, setup)
-    tap.ok("exe-watch: ended" in logs and "BROKEN" not in logs, f"{who}: nobody opens coffer-init's program for writing",
-           said, logs)
+    tap.ok("exe-watch: ended" in logs and "BROKEN" not in logs,
+           f"{who}: nobody opens coffer-init's program for writing", said, logs)
     tap.ok(setup.digest() == setup.programs, f"{who}: coffer's own programs are unchanged")

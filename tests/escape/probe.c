@@ -421,7 +421,7 @@ int main(int argc, char **argv)
 		in_control = argv[1][0] == 'c';
 		return run_probes(argv[2], argv + 3);
 	}
-	fprintf(stderr,
-		"usage: probe list | run PARAMS NAME… | control PARAMS NAME… | world DIR SECRET | bomb NAME | spare\n");
+	fprintf(stderr, "usage: probe list | run PARAMS NAME… | control PARAMS NAME… | world DIR SECRET |\n"
+			"             bomb NAME [ARG] | spare | euid CAPS\n");
 	return 2;
 }

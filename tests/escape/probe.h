@@ -45,7 +45,7 @@ struct probe {
 	enum verdict (*act)(void);
 	enum control control;
 	unsigned flags;
-	int needs; /* capability that its control needs besides, or 0: none (CAP_CHOWN, number 0, is never asked) */
+	int needs; /* capability that its control needs besides; 0: none (nobody asks for CAP_CHOWN) */
 };
 
 /* One table per theme, ended by an empty entry. */

@@ -155,7 +155,7 @@ static enum verdict p_suid_fchmodat2(void)
 	return has_suid(path);
 }
 
-/* The mode is a 32-bit argument: what stands above it is not read by the kernel, and must not fool a filter. */
+/* The kernel reads 32 bits of the mode: what stands above them must not fool a filter. */
 static enum verdict p_suid_high_bits(void)
 {
 	char path[4096];

@@ -60,8 +60,8 @@ static enum verdict p_path_socket(void)
 	return asks("host_socket");
 }
 
-/* A daemon's socket below a directory that was bound read-only: connecting is not writing, and coffer looks for
- * sockets only at its top. */
+/* A daemon's socket below a directory that was bound read-only: connecting is not writing, and coffer looks
+ * for sockets only at its top. */
 static enum verdict p_bind_socket(void)
 {
 	char path[4096];

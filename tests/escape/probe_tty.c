@@ -77,7 +77,7 @@ static enum verdict p_tty_console_high(void)
 	return judge(syscall(SYS_ioctl, fd, 0xdeadbeef00000000UL | TIOCLINUX, arg), "spoke to the console");
 }
 
-/* Root may take a terminal from the session that has it. A process that leads a group cannot begin a session. */
+/* Root may take a terminal from its session. A process that leads a group cannot begin one of its own. */
 static enum verdict p_tty_steal(void)
 {
 	int status;

@@ -13,7 +13,7 @@
 static int tap_count, tap_failed;
 
 __attribute__((format(printf, 4, 5), unused)) static bool tap_ok(bool ok, const char *file, int line,
-								   const char *fmt, ...)
+								 const char *fmt, ...)
 {
 	char name[512];
 	__builtin_va_list ap;
@@ -36,11 +36,11 @@ __attribute__((format(printf, 4, 5), unused)) static bool tap_ok(bool ok, const 
 
 #define CHECK(cond) tap_ok((cond), __FILE__, __LINE__, "%s", #cond)
 #define CHECKF(cond, ...) tap_ok((cond), __FILE__, __LINE__, __VA_ARGS__)
-#define CHECK_STR(a, b)                                                                                      \
-	do {                                                                                                 \
-		const char *a_ = (a), *b_ = (b);                                                             \
-		if (!tap_ok(a_ && b_ && strcmp(a_, b_) == 0, __FILE__, __LINE__, "%s is %s", #a, #b))         \
-			printf("# got '%s', wanted '%s'\n", a_ ? a_ : "(null)", b_ ? b_ : "(null)");            \
+#define CHECK_STR(a, b)                                                                               \
+	do {                                                                                          \
+		const char *a_ = (a), *b_ = (b);                                                      \
+		if (!tap_ok(a_ && b_ && strcmp(a_, b_) == 0, __FILE__, __LINE__, "%s is %s", #a, #b)) \
+			printf("# got '%s', wanted '%s'\n", a_ ? a_ : "(null)", b_ ? b_ : "(null)");  \
 	} while (0)
 
 __attribute__((unused)) static void tap_skip(const char *name, const char *why)

@@ -98,7 +98,11 @@ static void test_redact(void)
 	CHECK(redacts("\turl = \"https://u:p w@h/\"\n", "\turl = \"https://REDACTED@h/\"\n"));
 	CHECK(redacts("\ta = https://u:p@h/ https://v:q@i/\n",
 		      "\ta = https://REDACTED@h/ https://REDACTED@i/\n"));
-	CHECK(redacts("\tsmtppass = x", "\tsmtppass = REDACTED\n"));
+	CHECK(redacts("\textraheader = X: [a] b = c\n", "\textraheader = REDACTED\n"));
+	CHECK(redacts("[http \"a]\\\"b\"] extraheader = c\n", "[http \"a]\\\"b\"] extraheader = REDACTED\n"));
+	CHECK(redacts("[http \"https://u:p@h/\"] extraheader = c\n",
+		      "[http \"https://REDACTED@h/\"] extraheader = REDACTED\n"));
+	CHECK(redacts("\tsmtppass = x", "\tsmtppass = REDACTED"));
 	CHECK(redacts("", "") && redacts("\\\n", "\\\n") && redacts("://@", "://@") &&
 	      redacts("a=\\", "a=\\"));
 }

@@ -47,7 +47,10 @@ static void test_safe(void)
 	str_add_safe(&b, "a\tb\n\r", 5, true);
 	CHECK_STR(buf_cstr(&b), "a\tb\n\\x0d");
 	buf_clear(&b);
-	str_add_safe(&b, "\xc2\x9b" "31m\xff\xe2\x80\xaegrün", 14, false);
+	str_add_safe(&b,
+		     "\xc2\x9b"
+		     "31m\xff\xe2\x80\xaegrün",
+		     14, false);
 	CHECK_STR(buf_cstr(&b), "\\u{009b}31m\\xff\\u{202e}grün");
 	buf_release(&b);
 }

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The same bytes as a git configuration, and as a name from inside. What was redacted once must hold nothing more to
+ * redact; names of any shape are judged without reading past them.
+ */
+#include "base/cleanup.h"
+#include "workspace/path.h"
+#include "workspace/secret.h"
+#include "workspace/trigger.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void redact(const char *text, size_t len)
+{
+	autobuf struct buf once = BUF_INIT, twice = BUF_INIT;
+	bool changed = false;
+
+	secret_redact_git(text, len, &once, &changed);
+	BUG_ON(buf_error(&once));
+	BUG_ON(!changed && (once.len != len || memcmp(buf_cstr(&once), text, len) != 0));
+	secret_redact_git(buf_cstr(&once), once.len, &twice, &changed);
+	BUG_ON(once.len != twice.len || memcmp(buf_cstr(&once), buf_cstr(&twice), once.len) != 0);
+}
+
+static void judge(const char *name)
+{
+	const struct secret_rule *rule = NULL;
+	struct strv none = STRV_INIT;
+	char *path = NULL;
+
+	BUG_ON(secret_match_path(name, false, &rule) > strlen(name));
+	BUG_ON(trigger_allowed(name, false, &none) != (trigger_why(name, false) == NULL));
+	if (path_normalise(name, &path, NULL) == 0)
+		BUG_ON(path_link_leaves("l", path)); /* without "..", and relative */
+	free(path);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	char *text = malloc(size + 1);
+
+	if (!text)
+		abort();
+	memcpy(text, data, size);
+	text[size] = '\0';
+	redact(text, size);
+	judge(text);
+	free(text);
+	return 0;
+}

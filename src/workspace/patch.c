@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One change with its content, for a person to read before it goes out. */
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "workspace/layer.h"
+#include "workspace/textdiff.h"
+#include "workspace/workspace.h"
+
+#include <errno.h>
+#include <fcntl.h>
+
+#define PATCH_FILE_MAX (1 << 20)
+
+/* The bytes of a file, or where a link leads; nothing of what is neither. */
+static int read_side(int root, const char *path, mode_t mode, bool upper, struct buf *ret)
+{
+	const char *name;
+	autoclose int dir = -1, fd = -1;
+
+	if (!S_ISREG(mode) && !S_ISLNK(mode))
+		return 0;
+	dir = layer_open_parent(root, path, &name);
+	if (dir < 0)
+		return dir;
+	if (S_ISLNK(mode)) {
+		int r = layer_read_link(dir, name, ret);
+
+		buf_addc(ret, '\n');
+		return r;
+	}
+	if (upper)
+		fd = layer_open_file(dir, name);
+	else
+		fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	if (fd < 0)
+		return upper ? fd : -errno;
+	return fd_read_all(fd, PATCH_FILE_MAX, ret);
+}
+
+int workspace_patch(int upper_fd, int lower_fd, const struct change *c, struct buf *out)
+{
+	autobuf struct buf before = BUF_INIT, after = BUF_INIT;
+	int r = read_side(lower_fd, c->path, c->mode_before, false, &before);
+
+	if (r == 0)
+		r = read_side(upper_fd, c->path, c->mode_after, true, &after);
+	if (r == -EFBIG) {
+		buf_adds(out, "(too long to show)\n");
+		return 0;
+	}
+	if (r < 0)
+		return r;
+	if (!textdiff_is_text(buf_cstr(&before), before.len) ||
+	    !textdiff_is_text(buf_cstr(&after), after.len)) {
+		buf_adds(out, "(not text)\n");
+		return 0;
+	}
+	return textdiff(buf_cstr(&before), before.len, buf_cstr(&after), after.len, out);
+}
