@@ -31,6 +31,7 @@ void check_seccomp(struct finding *f);
 void check_landlock(struct finding *f);
 void check_cgroup(struct finding *f);
 void check_disk(struct finding *f);
+void check_disk_limit(struct finding *f);
 void check_kvm(struct finding *f);
 
 /* doctor_tools.c */

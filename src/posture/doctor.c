@@ -41,12 +41,20 @@
 	"sudo mkdir -p /etc/systemd/system/user@.service.d && "        \
 	"printf '[Service]\\nDelegate=cpu memory pids\\n' | sudo tee " \
 	"/etc/systemd/system/user@.service.d/delegate.conf && sudo systemctl daemon-reload, then log in again"
+#define UNIFIED "; where version 1 is in use, first: "
+#define DELEGATE_DEB                                                                                     \
+	DELEGATE UNIFIED "sudo sed -i 's/^GRUB_CMDLINE_LINUX=\"/&systemd.unified_cgroup_hierarchy=1 /' " \
+			 "/etc/default/grub && sudo update-grub, then reboot"
+#define DELEGATE_FEDORA  \
+	DELEGATE UNIFIED \
+		"sudo grubby --update-kernel=ALL --args=systemd.unified_cgroup_hierarchy=1, then reboot"
 #define PROFILE                                                                                        \
 	"sudo make install (it puts a profile for coffer into /etc/apparmor.d), or for all programs: " \
 	"sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
 #define SUBIDS "sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 \"$USER\""
 #define LANDLOCK \
 	"add landlock to the lsm= list on the kernel's command line (cat /sys/kernel/security/lsm shows it), then reboot"
+#define LOOP_DEB "sudo apt-get install e2fsprogs && sudo modprobe loop"
 #define REINSTALL "make, or sudo make install"
 #define FREE_SPACE "free some space, or name another place with COFFER_STATE=/some/dir"
 
@@ -128,12 +136,17 @@ static const struct doctor_check checks[] = {
 	  "control groups",
 	  check_cgroup,
 	  "keep memory, cpu and process limits; without them --memory and --cpus are refused, and the defaults are not kept",
-	  { DELEGATE, DELEGATE, DELEGATE } },
+	  { DELEGATE_DEB, DELEGATE_DEB, DELEGATE_FEDORA } },
 	{ "disk",
 	  "state directory",
 	  check_disk,
 	  "layers, logs and named homes are kept there",
 	  { FREE_SPACE, FREE_SPACE, FREE_SPACE } },
+	{ "disk-limit",
+	  "disk limit",
+	  check_disk_limit,
+	  "how --disk is kept: by a file system of its own, which nothing can overrun, or by looking often",
+	  { LOOP_DEB, LOOP_DEB, "sudo dnf install e2fsprogs && sudo modprobe loop" } },
 	{ "helper",
 	  "helper programs",
 	  check_helper,

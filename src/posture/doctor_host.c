@@ -9,6 +9,7 @@
 #include "posture/scratch.h"
 #include "sys/cgroup.h"
 #include "sys/landlock.h"
+#include "sys/loopfs.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -153,6 +154,7 @@ void check_cgroup(struct finding *f)
 	} wanted[] = { { CGROUP_MEMORY, "memory" }, { CGROUP_CPU, "cpu" }, { CGROUP_PIDS, "pids" } };
 	autobuf struct buf have = BUF_INIT, lack = BUF_INIT;
 	struct cgroup_host host = { 0 };
+	const char *why = NULL; /* the first cause: as a rule it is the same for all */
 	struct err e = ERR_INIT;
 
 	if (cgroup_host_probe(&host, &e) < 0) {
@@ -160,15 +162,15 @@ void check_cgroup(struct finding *f)
 		return;
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(wanted); i++) {
-		if (host.usable[wanted[i].ctl])
-			buf_addf(&have, "%s%s", have.len ? ", " : "", wanted[i].name);
-		else
-			buf_addf(&lack, "%s%s (%s)", lack.len ? ", " : "", wanted[i].name,
-				 host.why[wanted[i].ctl]);
+		struct buf *b = host.usable[wanted[i].ctl] ? &have : &lack;
+
+		buf_addf(b, "%s%s", b->len ? ", " : "", wanted[i].name);
+		if (b == &lack && !why)
+			why = host.why[wanted[i].ctl];
 	}
-	if (lack.len)
-		finding_set(f, DOCTOR_WARN, "version %d; usable: %s; not: %s", host.version,
-			    have.len ? buf_cstr(&have) : "none", buf_cstr(&lack));
+	if (why)
+		finding_set(f, DOCTOR_WARN, "version %d; not usable: %s (%s)", host.version, buf_cstr(&lack),
+			    why);
 	else
 		finding_set(f, DOCTOR_OK, "version %d; %s", host.version, buf_cstr(&have));
 }
@@ -187,10 +189,42 @@ void check_disk(struct finding *f)
 	str_from_size((uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize, text);
 	if ((uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize < (64u << 20))
 		finding_set(f, DOCTOR_WARN, "only %s free on %s", text, s.parent);
-	else if (check_is_root() && access("/dev/loop-control", R_OK | W_OK) == 0)
-		finding_set(f, DOCTOR_OK, "%s free on %s; loop devices are there", text, s.parent);
 	else
 		finding_set(f, DOCTOR_OK, "%s free on %s", text, s.parent);
+}
+
+#define IMAGE_BYTES (16u << 20)
+#define IMAGE_INODES 256
+
+static int use_loopfs(void *arg, struct err *e)
+{
+	const struct scratch *s = arg;
+	autoclose int fd = -1;
+	int r = loopfs_make(s->fd, "image", IMAGE_BYTES, IMAGE_INODES, e);
+
+	if (r < 0)
+		return r;
+	fd = loopfs_mount(s->fd, "image", e);
+	return fd < 0 ? fd : 0;
+}
+
+void check_disk_limit(struct finding *f)
+{
+	CLEANUP(scratch_remove) struct scratch s = SCRATCH_INIT;
+	struct err e = ERR_INIT;
+	int r;
+
+	if (!check_is_root()) {
+		finding_set(f, DOCTOR_INFO, "watched by coffer: only root can have the kernel keep it");
+		return;
+	}
+	r = scratch_make(&s, &e);
+	if (r == 0)
+		r = probe_run(0, use_loopfs, &s, &e);
+	if (r < 0)
+		finding_set(f, DOCTOR_WARN, "watched by coffer, not kept by the kernel: %s", e.msg);
+	else
+		finding_set(f, DOCTOR_OK, "kept by the kernel: a file system in a file was made and mounted");
 }
 
 void check_kvm(struct finding *f)

@@ -163,8 +163,11 @@ static int attend(const struct spec *s, const struct engine_meanwhile *m, const 
 
 static int clone_error(int r, struct err *e)
 {
+	bool refused = r == -EPERM;
+
 	r = err_sys(e, r, "cannot make the sandbox's namespaces");
-	return err_hint(e, r, "`coffer doctor` tells what this host allows, and how to change it");
+	return err_hint(e, r, "`coffer doctor` tells what this host allows, and how to change it%s",
+			refused ? " (in a chroot the kernel makes no user namespaces)" : "");
 }
 
 /* Forks the child; the parent keeps run->stream and *ret_sync. */

@@ -160,6 +160,7 @@ static const struct {
 	{ "/dev", REACH_BELOW, "it holds devices" },
 	{ "/boot", REACH_BELOW, "it holds what starts the machine" },
 	{ "/etc", REACH_SELF, "it holds the machine's configuration and passwords" },
+	{ "/home", REACH_SELF, "there are home directories below it" }, /* also before there is one */
 	{ "/run", REACH_SELF, "it holds the sockets of all daemons" },
 	{ "/usr", REACH_SELF, "it holds the machine's programs" },
 	{ "/var", REACH_SELF, "it holds the data of all daemons" },
