@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/capability.h>
 #include <stdio.h>
 #include <sys/stat.h>
 
@@ -200,8 +201,8 @@ static bool is_at_or_below(const char *path, const char *dir)
 
 static int check_bind_dst(const char *dst, const char *text, struct err *e)
 {
-	static const char *const closed[] = { "/proc", "/sys",	"/dev", "/etc",	 "/usr",
-					      "/bin",  "/sbin", "/lib", "/lib64" };
+	static const char *const closed[] = { "/proc", "/sys", "/dev",	 "/etc",   "/usr",   "/bin",
+					      "/sbin", "/lib", "/lib32", "/lib64", "/libx32" };
 	static const char *const whole[] = { "/",     "/workspace", "/tmp",	   "/run",
 					     "/home", "/root",	    "/home/agent", "/var" };
 
@@ -361,6 +362,24 @@ static int set_command(struct spec *s, const struct run_opts *o, struct err *e)
 	return 0;
 }
 
+/*
+ * Through an idmapped mount the sandbox's root writes as the host's: a file capability set there would be one on the
+ * host.
+ */
+static int check_setfcap(const struct spec *s, struct err *e)
+{
+	bool writable = s->ws_mode == WS_RW;
+
+	for (size_t i = 0; i < s->n_binds; i++)
+		writable = writable || s->binds[i].writable;
+	if (!writable || !(s->caps & (1ULL << CAP_SETFCAP)) || !state_is_host_root())
+		return 0;
+	err_set(e, -EPERM,
+		"--cap setfcap does not go with a writable -C or -v when root starts it: capabilities set on "
+		"files there would count on the host");
+	return err_hint(e, -EPERM, "without :rw the changes go to a layer, and coffer apply checks them");
+}
+
 int run_spec_build(struct spec *s, const struct run_opts *o, struct state *st, struct run_spec_note *note,
 		   struct err *e)
 {
@@ -382,5 +401,7 @@ int run_spec_build(struct spec *s, const struct run_opts *o, struct state *st, s
 		r = set_cwd(s, o->workdir, e);
 	if (r == 0)
 		r = set_workspace(s, o, st, note, e);
-	return r == 0 ? set_volumes(s, o, st, e) : r;
+	if (r == 0)
+		r = set_volumes(s, o, st, e);
+	return r == 0 ? check_setfcap(s, e) : r;
 }

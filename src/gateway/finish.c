@@ -9,20 +9,37 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/syscall.h>
 
 #define COUNT_CAP 1000000
 
+#define DEATH_MS 10000
+
+/* pid 1 ends last of its namespace: once it is gone, so is everything inside. */
+static int kill_init(int pidfd, struct err *e)
+{
+	struct pollfd p = { .fd = pidfd, .events = POLLIN };
+
+	if (syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0) < 0) {
+		if (errno == ESRCH)
+			return 0;
+		return err_sys(e, -errno, "cannot kill what is left of the sandbox");
+	}
+	if (poll(&p, 1, DEATH_MS) != 1)
+		return err_set(e, -ETIMEDOUT, "the sandbox does not die");
+	return 0;
+}
+
 /* Everything inside is dead when this returns 0. */
 static int kill_all(struct run *r, struct err *e)
 {
-	int ret;
+	int ret = r->er.pidfd >= 0 ? kill_init(r->er.pidfd, e) : 0;
 
-	if (r->er.pidfd >= 0 && syscall(SYS_pidfd_send_signal, r->er.pidfd, SIGKILL, NULL, 0) < 0 &&
-	    errno != ESRCH && errno != EPERM)
-		return err_sys(e, -errno, "cannot kill what is left of the sandbox");
+	if (ret < 0)
+		return ret;
 	ret = cgroup_kill(&r->cg, e);
 	if (ret < 0)
 		return ret;
@@ -125,7 +142,8 @@ int run_write_meta(const struct run *r, struct err *e)
  */
 static int remove_run(struct run *r, struct err *e)
 {
-	static const char *const dirs[] = { "work/work", "work/incompat/volatile", "work/incompat", "work", "upper" };
+	static const char *const dirs[] = { "work/work", "work/incompat/volatile", "work/incompat", "work",
+					    "upper" };
 	const struct spec *s = r->spec;
 
 	for (size_t i = 0; i < ARRAY_SIZE(dirs); i++) {

@@ -3,9 +3,11 @@
 
 #include "base/fd.h"
 #include "ipc/fdpass.h"
+#include "sys/caps.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -35,11 +37,32 @@ static void let_go_of_caller(void)
 	prctl(PR_SET_DUMPABLE, 0);
 }
 
+/* What the launcher keeps, we keep: to kill, and to count and remove what others own. A disk image wants a mount. */
+static void give_up_privilege(const struct spec *s)
+{
+	uint64_t keep = 1ULL << CAP_KILL | 1ULL << CAP_DAC_OVERRIDE | 1ULL << CAP_FOWNER, have;
+	struct err e = ERR_INIT;
+
+	if (s->limits.l[LIMIT_DISK].named || s->limits.l[LIMIT_INODES].named)
+		keep |= 1ULL << CAP_SYS_ADMIN;
+	/* Not for an ordinary user: the helpers that remove what its subordinate ids own are set-user-ID. */
+	if (state_is_host_root() && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		_exit(1);
+	if (caps_effective(&have, &e) < 0 || (have && caps_drop_all_but(have & keep, &e) < 0))
+		_exit(1);
+}
+
 static void finish_for_launcher(struct run *r)
 {
 	struct err e = ERR_INIT;
-	int fd = state_run_claim(r->st, r->spec->id, &e);
+	int fd = -EBUSY;
 
+	/* Busy may mean only that the launcher's last descriptor is being closed, or that somebody is looking. */
+	for (int i = 0; i < 100 && fd == -EBUSY; i++) {
+		if (i)
+			usleep(5000);
+		fd = state_run_claim(r->st, r->spec->id, &e);
+	}
 	/* Never made, or somebody else has swept it already. */
 	if (fd < 0)
 		return;
@@ -83,6 +106,7 @@ _Noreturn static void guard_main(struct run *r, int fd)
 	char c;
 
 	let_go_of_caller();
+	give_up_privilege(r->spec);
 	if (fdpass_recv(fd, &r->er.pid, sizeof(r->er.pid), &r->er.pidfd, 1) == 0) {
 		sweep_if_idle(r, fd);
 		while (read(fd, &c, 1) < 0 && errno == EINTR)

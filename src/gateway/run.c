@@ -260,10 +260,9 @@ static int start_and_supervise(struct execution *x, const struct run_io *io, str
 		return ret;
 	sio.listen_fd = x->listen_fd;
 	sio.lasting = is_findable_at_once(r->spec) ? NULL : on_lasting;
-	if (io->ready_fd >= 0)
+	ret = confine_launcher(r, e);
+	if (ret == 0 && io->ready_fd >= 0)
 		ret = let_caller_go(r->spec, io->ready_fd, e);
-	if (ret == 0)
-		ret = confine_launcher(r, e);
 	if (ret < 0)
 		return ret;
 	ret = supervise(r->spec, &r->cg, &r->er, &sio, &r->end, e);

@@ -151,10 +151,11 @@ static void fill_layers(const struct spec *s, struct layers *l)
 static int attend(const struct spec *s, const struct engine_meanwhile *m, const struct engine_run *run,
 		  int sync, struct layers *l, struct err *e)
 {
-	int r = s->ids.range ? send_mapped(s, sync, run->pid, l, e) : 0;
+	int r = m->run(m->ctx, run->pid, run->pidfd, e);
 
-	if (r == 0)
-		r = m->run(m->ctx, run->pid, run->pidfd, e);
+	if (r < 0)
+		return r;
+	r = s->ids.range ? send_mapped(s, sync, run->pid, l, e) : 0;
 	/* -EPIPE: the child failed first, and its reason is waiting for us. */
 	if (r < 0 && r != -EPIPE && r != -ESRCH)
 		return r;

@@ -376,7 +376,10 @@ static int build_workspace(const struct spec *s, struct trees *t, struct err *e)
 	case WS_OVERLAY:
 		r = mount_overlay(t);
 		if (r < 0) {
-			r = err_sys(e, r, "cannot lay a layer over the workspace %s", s->ws_path);
+			r = err_sys(e, r, "cannot lay a layer over the workspace %s%s", s->ws_path,
+				    s->ids.host_root && r == -EINVAL
+					    ? " (as root this needs Linux 5.19 or newer)"
+					    : "");
 			return err_hint(
 				e, r,
 				"-C DIR:ro shows it read-only, -C DIR:rw binds it through, or COFFER_STATE "
@@ -420,9 +423,9 @@ static int mount_mask(int ws_fd, const struct mask *m, size_t i)
 	autoclose int tree = -1;
 	int r;
 
-	/* Gone since it was found: nothing to hide. */
+	/* Gone since it was found: then it may stand elsewhere now, and be seen there. */
 	if (target < 0)
-		return target == -ENOENT || target == -ENOTDIR ? 0 : target;
+		return target == -ENOENT || target == -ENOTDIR ? -ESTALE : target;
 	r = mask_source(m, i, src, sizeof(src));
 	if (r < 0)
 		return r;
