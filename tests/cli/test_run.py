@@ -210,6 +210,9 @@ def bad_input(tap, c):
         r = c("run", "-C", closed, "true")
         tap.ok(r.code == 125 and "ermission" in r.err, f"{who}: an unreadable workspace is an error", r)
         os.rmdir(closed)
+    if who == "root":
+        r = c("run", "--cap", "setfcap", "-C", c.work + ":rw", "--", "true")
+        tap.ok(r.code == 125 and "setfcap" in r.err, f"{who}: no file capabilities through a writable workspace", r)
     r = c("run", "--", "true", *["x" * 100000] * 19)
     tap.eq(r.code, 0, f"{who}: two million bytes of arguments work", r.err[-300:])
 
