@@ -2,6 +2,7 @@
 """Resource exhaustion: one sandbox per bomb. The host must stay responsive, the same user must have something
 left, and the run must end for the right cause. And the patient attack on coffer-init's own program file."""
 
+import errno
 import json
 import os
 import subprocess
@@ -178,8 +179,13 @@ def exe_watch_control(tap, setup):
     p = setup.identity.popen([setup.probe, "bomb", "exe-watch", "6"], stdout=subprocess.PIPE, text=True, cwd=w.at("ws"))
     while p.poll() is None:
         # takes ten descriptors, and a second of time
-        setup.identity.popen([w.at("ws/probe"), "bomb", "fds"], stdout=subprocess.DEVNULL, cwd=w.at("ws"),
-                             env={"BOMB_STOP": "10", "BOMB_HOLD": "1"}).wait()
+        try:
+            setup.identity.popen([w.at("ws/probe"), "bomb", "fds"], stdout=subprocess.DEVNULL, cwd=w.at("ws"),
+                                 env={"BOMB_STOP": "10", "BOMB_HOLD": "1"}).wait()
+        except OSError as e:
+            if e.errno != errno.ETXTBSY:  # the watch has it open for writing at this moment: what it is after
+                raise
+            time.sleep(0.05)
     said = p.communicate()[0]
     tap.ok("BROKEN" in said, f"control: {setup.identity.name}: exe-watch opens a program once it has ended", said)
 
