@@ -12,6 +12,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 
 #define COUNT_CAP 1000000
@@ -155,13 +156,22 @@ static int remove_run(struct run *r, struct err *e)
 	return fd_rm_rf(r->st->runs_fd, s->id, e);
 }
 
+/* The last words of an engine that died are worth keeping. */
+static bool has_engine_log(const struct spec *s)
+{
+	struct stat st;
+
+	return fstatat(s->run_fd, "engine.log", &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_size > 0;
+}
+
 /* A run that left nothing has no directory; one that did keeps its end in meta.json. */
 static int settle_directory(struct run *r, struct err *e)
 {
 	struct spec *s = r->spec;
 	int ret;
 
-	r->kept = r->changes > 0 || (s->detach && r->end.cause != CAUSE_NOT_STARTED);
+	r->kept = r->changes > 0 || (s->detach && r->end.cause != CAUSE_NOT_STARTED) ||
+		  (r->end.cause == CAUSE_BROKEN && has_engine_log(s));
 	if (!r->kept) {
 		if (s->name)
 			state_name_clear(r->st, s->name, s->id);

@@ -71,6 +71,27 @@ static void report_end(const struct run *r, struct json *j)
 		json_none(j, "memory_peak");
 }
 
+void run_engine_json(const struct run *r, struct json *j)
+{
+	const struct choice *c = r->choice;
+
+	json_str(j, "engine", r->engine->name);
+	if (!c)
+		return;
+	if (c->by_itself)
+		json_str(j, "engine_asked", "auto");
+	if (c->why[0])
+		json_str(j, "engine_why", c->why);
+	if (c->engine == &engine_gvisor) {
+		json_obj(j, "runsc");
+		json_str(j, "path", c->runsc.path);
+		json_str(j, "version", c->runsc.version);
+		json_str(j, "sha256", c->runsc.sha256);
+		json_bool(j, "pinned", c->runsc.pinned[0] != '\0');
+		json_end_obj(j);
+	}
+}
+
 void run_report(const struct run *r, struct buf *out)
 {
 	struct json j = JSON_INIT(out);
@@ -80,7 +101,7 @@ void run_report(const struct run *r, struct buf *out)
 	json_obj(&j, NULL);
 	json_str(&j, "id", s->id);
 	json_str(&j, "name", s->name);
-	json_str(&j, "engine", r->engine->name);
+	run_engine_json(r, &j);
 	json_str(&j, "started", clock_format(r->started, when));
 	json_arr(&j, "command");
 	for (size_t i = 0; i < s->argv.n; i++)

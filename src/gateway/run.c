@@ -92,7 +92,7 @@ static int log_start(struct run *r, struct err *e)
 	struct json j = JSON_INIT(&b);
 	const struct spec *s = r->spec;
 
-	json_str(&j, "engine", r->engine->name);
+	run_engine_json(r, &j);
 	if (s->name)
 		json_str(&j, "name", s->name);
 	add_command(&j, &s->argv);
@@ -220,6 +220,12 @@ static int open_log(const struct spec *s, struct err *e)
 	return fd < 0 ? err_sys(e, -errno, "cannot make %s/output.log", s->run_path) : fd;
 }
 
+/* The words of the engine's own programs; a run without them is no worse. */
+static int open_engine_log(const struct spec *s)
+{
+	return openat(s->run_fd, "engine.log", O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+}
+
 /* Detached: whoever waits for us gets the id, and its terminal and pipes are let go of first. */
 static int let_caller_go(const struct spec *s, int ready_fd, struct err *e)
 {
@@ -240,6 +246,7 @@ static int start_and_supervise(struct execution *x, const struct run_io *io, str
 	struct run *r = x->r;
 	struct engine_meanwhile m = { .run = meanwhile, .ctx = x };
 	autoclose int upper = open_watched(r->spec), log = open_log(r->spec, e);
+	autoclose int engine_log = r->engine == &engine_gvisor ? open_engine_log(r->spec) : -1;
 	struct supervise_io sio = {
 		.in = io->in,
 		.out = io->out,
@@ -247,6 +254,7 @@ static int start_and_supervise(struct execution *x, const struct run_io *io, str
 		.tty = io->tty,
 		.log_fd = log,
 		.alive_fd = -1,
+		.engine_log = engine_log,
 		.usage_fd = upper,
 		.event = on_event,
 		.ctx = x,

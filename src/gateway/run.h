@@ -14,7 +14,9 @@
 #define GATEWAY_RUN_H
 
 #include "audit/audit.h"
+#include "base/json.h"
 #include "gateway/supervise.h"
+#include "sandbox/choose.h"
 #include "sandbox/engine.h"
 #include "sandbox/spec.h"
 
@@ -27,7 +29,8 @@ struct run {
 	struct audit *audit;
 	struct spec *spec;
 	const struct engine *engine;
-	bool map_ids; /* map a range of ids also for an ordinary user */
+	const struct choice *choice; /* how it was chosen; NULL where that is not known any more */
+	bool map_ids;		     /* map a range of ids also for an ordinary user */
 	struct cgroup_host cgroup_host;
 	struct cgroup cg;
 	struct engine_run er;
@@ -61,6 +64,9 @@ int run_finish(struct run *r, struct err *e) MUST_CHECK;
 
 /* What `coffer ps` and others find of it in the run's directory, as it is now. */
 int run_write_meta(const struct run *r, struct err *e) MUST_CHECK;
+
+/* Which engine, who chose it and why, and what it runs on: members of the log's and the report's object. */
+void run_engine_json(const struct run *r, struct json *j);
 
 /* The --report object, one line of JSON. */
 void run_report(const struct run *r, struct buf *out);

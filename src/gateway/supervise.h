@@ -53,6 +53,7 @@ struct supervise_io {
 	int log_fd;	  /* detached: output goes here, capped; -1 otherwise */
 	int alive_fd;	  /* end of file here means that the process which started us is gone; -1: none */
 	int listen_fd;	  /* control socket, or -1 */
+	int engine_log;	  /* what the engine's programs say goes here, capped; -1: nowhere */
 	int usage_fd;	  /* the workspace's upper layer, for the disk limit; -1: not watched */
 	/*
 	 * Something for the audit log: exec.start, exec.end, stop.request. `fields` are JSON members. A failure

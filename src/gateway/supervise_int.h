@@ -25,6 +25,7 @@
 #define SV_CLIENT_HIGH (1u << 20) /* nor one that has this much to take itself */
 #define SV_PINGS 16
 #define SV_MAIN_CHAN 1
+#define SV_ENGINE_LOG_MAX (1u << 20)
 
 enum chan_state {
 	CHAN_BODY,     /* the client is still sending what to start; init knows nothing of it */
@@ -99,7 +100,8 @@ struct sv {
 
 	struct loop loop;
 	struct conn init;
-	struct watch w_init, w_pid, w_alive, w_listen;
+	struct watch w_init, w_pid, w_alive, w_listen, w_log;
+	size_t logged; /* bytes of the engine's log that were kept */
 	struct pump pump;
 	struct timer t_timeout, t_kill, t_listen, t_lasting;
 	struct disk_watch disk;

@@ -172,8 +172,8 @@ static int clone_error(int r, struct err *e)
 }
 
 /* Forks the child; the parent keeps run->stream and *ret_sync. */
-static int ns_spawn(const struct spec *s, struct cgroup *cg, int init_fd, struct engine_run *run,
-		    int *ret_sync, struct err *e)
+static int ns_spawn(const struct spec *s, struct cgroup *cg, int init_fd, const struct gv_start *gv,
+		    struct engine_run *run, int *ret_sync, struct err *e)
 {
 	int cgroup_fd = cgroup_clone_fd(cg);
 	int stream[2], sync[2];
@@ -189,7 +189,7 @@ static int ns_spawn(const struct spec *s, struct cgroup *cg, int init_fd, struct
 	pid = ns_fork(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS,
 		      cgroup_fd, &run->pidfd);
 	if (pid == 0) {
-		struct ns_inside in = { s, sync[1], stream[1], init_fd, cg, cgroup_fd >= 0 };
+		struct ns_inside in = { s, sync[1], stream[1], init_fd, cg, cgroup_fd >= 0, gv };
 
 		fd_close(sync[0]);
 		fd_close(stream[0]);
@@ -204,8 +204,8 @@ static int ns_spawn(const struct spec *s, struct cgroup *cg, int init_fd, struct
 	return 0;
 }
 
-static int ns_start(const struct spec *s, struct cgroup *cg, const struct engine_meanwhile *m,
-		    struct engine_run *ret, struct err *e)
+int ns_start_with(const struct spec *s, struct cgroup *cg, const struct engine_meanwhile *m,
+		  const struct gv_start *gv, struct engine_run *ret, struct err *e)
 {
 	autoclose int init_fd = helper_open("coffer-init", e), sync = -1;
 	struct engine_run run = ENGINE_RUN_INIT;
@@ -215,7 +215,7 @@ static int ns_start(const struct spec *s, struct cgroup *cg, const struct engine
 		return init_fd;
 	if (ns_tree_count(s) > NS_TREES_MAX)
 		return err_set(e, -E2BIG, "too many -v options: at most %d", NS_TREES_MAX - 3);
-	r = ns_spawn(s, cg, init_fd, &run, &sync, e);
+	r = ns_spawn(s, cg, init_fd, gv, &run, &sync, e);
 	if (r == 0)
 		r = attend(s, m, &run, sync, &run.layers, e);
 	if (r == 0)
@@ -230,9 +230,16 @@ static int ns_start(const struct spec *s, struct cgroup *cg, const struct engine
 		fd_close(run.pidfd);
 		return r;
 	}
-	fill_layers(s, &run.layers);
+	if (!gv)
+		fill_layers(s, &run.layers);
 	*ret = run;
 	return 0;
+}
+
+static int ns_start(const struct spec *s, struct cgroup *cg, const struct engine_meanwhile *m,
+		    struct engine_run *ret, struct err *e)
+{
+	return ns_start_with(s, cg, m, NULL, ret, e);
 }
 
 const struct engine engine_ns = { .name = "ns", .start = ns_start };

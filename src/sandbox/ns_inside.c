@@ -3,6 +3,7 @@
 
 #include "base/fd.h"
 #include "ipc/fdpass.h"
+#include "sandbox/gv_inside.h"
 #include "sandbox/rootfs.h"
 #include "sys/caps.h"
 #include "sys/landlock.h"
@@ -389,6 +390,8 @@ static int build(const struct ns_inside *in, int *ret_init, struct ns_ready *rea
 		return r;
 	set_sysctls();
 	t = (struct trees){ .ws = fds[0], .run = fds[1], .home = fds[2], .binds = fds + 3 };
+	if (in->gv)
+		return rootfs_build_guest(s, &t, e);
 	r = rootfs_build(s, &t, e);
 	if (r == 0)
 		r = bring_up_loopback(e);
@@ -429,21 +432,24 @@ void ns_inside(const struct ns_inside *in)
 	struct ns_ready ready = { 0 };
 	char *argv[] = { (char *)"coffer-init", NULL }, *envp[] = { NULL };
 	sigset_t none;
-	int init_fd = -1;
+	int init_fd = -1, sync = in->sync;
 
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	for (int sig = 1; sig < 32; sig++)
 		signal(sig, SIG_DFL);
 	setsid();
-	if (build(in, &init_fd, &ready, &e) == 0 && confine(in, init_fd, &ready, &e) == 0 &&
+	if (in->gv) {
+		if (build(in, &init_fd, &ready, &e) == 0 && tie_to_launcher(in->sync, &e) == 0)
+			sync = gv_exec(in, init_fd, &e);
+	} else if (build(in, &init_fd, &ready, &e) == 0 && confine(in, init_fd, &ready, &e) == 0 &&
 	    fdpass_send(in->sync, &ready, sizeof(ready), NULL, 0) == 0 && fence_seccomp(in->spec, &e) == 0) {
 		syscall(SYS_execveat, init_fd, "", argv, envp, AT_EMPTY_PATH);
 		err_sys(&e, -errno, "cannot start coffer-init inside");
 	}
 	if (e.code == 0)
 		err_set(&e, -EPIPE, "the launcher went away");
-	if (fdpass_send(in->sync, &e, sizeof(e), NULL, 0) < 0)
+	if (fdpass_send(sync, &e, sizeof(e), NULL, 0) < 0)
 		_exit(1);
 	_exit(1);
 }

@@ -38,9 +38,14 @@ struct ns_inside {
 	int init_fd;		 /* coffer-init on the host, O_PATH */
 	const struct cgroup *cg; /* to be joined before anything else */
 	bool cloned;		 /* born in its v2 part already */
+	const struct gv_start *gv; /* instead of coffer-init under our own fences: runsc, with coffer-init in it */
 };
 
 _Noreturn void ns_inside(const struct ns_inside *in);
+
+/* The whole of engine_ns's start, for whoever has something else to run inside (NULL: coffer-init itself). */
+int ns_start_with(const struct spec *s, struct cgroup *cg, const struct engine_meanwhile *m,
+		  const struct gv_start *gv, struct engine_run *ret, struct err *e) MUST_CHECK;
 
 /* Trees of the workspace, the run's directory, the home and the binds, in this order, at most this many. */
 #define NS_TREES_MAX 48

@@ -8,6 +8,7 @@
 #include "sandbox/rootfs.h"
 
 #include "base/fd.h"
+#include "sandbox/gv_config.h"
 #include "sys/mnt.h"
 
 #include <errno.h>
@@ -22,9 +23,10 @@
  * and what is needed for a moment. With the old root the stage goes out of sight in one call.
  */
 #define STAGE "/tmp"
-#define STAGE_ROOT STAGE "/new"
+#define STAGE_ROOT STAGE GV_ROOT
 
 #define ROOT_BYTES (128ULL << 10) /* for the root's own few files */
+#define RUNSC_BYTES (8ULL << 20)  /* for runsc's state and bundle */
 
 const char *rootfs_user(uid_t uid)
 {
@@ -289,8 +291,8 @@ static int build_proc(struct err *e)
 	return 0;
 }
 
-/* The parts of the stage. */
-static int open_scratch(const struct spec *s, struct err *e)
+/* The parts of the stage, with this many bytes for what is writable. */
+static int open_scratch(const struct spec *s, uint64_t bytes, struct err *e)
 {
 	static const struct {
 		const char *path;
@@ -298,7 +300,6 @@ static int open_scratch(const struct spec *s, struct err *e)
 	} dirs[] = { { STAGE "/tmp", 01777 }, { STAGE "/run", 0755 },	{ STAGE "/vartmp", 01777 },
 		     { STAGE "/home", 0700 }, { STAGE "/lower", 0700 }, { STAGE "/layers", 0700 },
 		     { STAGE_ROOT, 0755 } };
-	uint64_t bytes = s->limits.l[LIMIT_TMP].value;
 	/* An empty file takes no byte of the size, but memory all the same. */
 	int r = mnt_tmpfs(STAGE, bytes + ROOT_BYTES, bytes / 4096 + 1024, 0755);
 
@@ -341,8 +342,11 @@ static int build_scratch(const struct spec *s, int home_tree, struct err *e)
  * volatile: without it the end of every run would write out all that is dirty on the host's file system. A layer is
  * mounted once, so what the option asks for (never to mount it again after a crash) holds anyway.
  */
-static int mount_overlay(struct trees *t)
+static int mount_overlay(const struct spec *s, struct trees *t)
 {
+	/* What the kernel makes for itself belongs to root of this namespace. The caller must be able to remove it. */
+	static const char *const made[] = { "../layers/work/work", "../layers/work/work/incompat",
+					    "../layers/work/work/incompat/volatile" };
 	int r = mnt_attach(t->ws, AT_FDCWD, "../lower");
 
 	if (r == 0)
@@ -352,6 +356,10 @@ static int mount_overlay(struct trees *t)
 	if (mount("overlay", "workspace", "overlay", MS_NOSUID | MS_NODEV,
 		  "lowerdir=../lower,upperdir=../layers/upper,workdir=../layers/work,userxattr,volatile") < 0)
 		return -errno;
+	for (size_t i = 0; s->ids.range && !s->ids.host_root && i < ARRAY_SIZE(made); i++) {
+		if ((chown(made[i], s->uid, s->gid) < 0 || chmod(made[i], 0700) < 0) && errno != ENOENT)
+			return -errno;
+	}
 	return 0;
 }
 
@@ -368,13 +376,13 @@ static int mount_ephemeral(struct trees *t)
 	return upper < 0 ? upper : mnt_attach(upper, AT_FDCWD, "workspace");
 }
 
-static int build_workspace(const struct spec *s, struct trees *t, struct err *e)
+static int build_workspace(const struct spec *s, struct trees *t, const char *bound_at, struct err *e)
 {
 	int r;
 
 	switch (s->ws_mode) {
 	case WS_OVERLAY:
-		r = mount_overlay(t);
+		r = mount_overlay(s, t);
 		if (r < 0) {
 			r = err_sys(e, r, "cannot lay a layer over the workspace %s%s", s->ws_path,
 				    s->ids.host_root && r == -EINVAL
@@ -393,7 +401,7 @@ static int build_workspace(const struct spec *s, struct trees *t, struct err *e)
 	case WS_RW:
 		r = mnt_set(t->ws, "", s->ws_mode == WS_RO ? MNT_RO : MNT_RW, true);
 		if (r == 0)
-			r = mnt_attach(t->ws, AT_FDCWD, "workspace");
+			r = mnt_attach(t->ws, AT_FDCWD, bound_at);
 		return r < 0 ? fail(e, r, s->ws_path) : 0;
 	default:
 		BUG("unknown workspace mode");
@@ -441,9 +449,9 @@ static int mount_mask(int ws_fd, const struct mask *m, size_t i)
 	return r;
 }
 
-static int build_masks(const struct spec *s, struct err *e)
+static int build_masks(const struct spec *s, const char *workspace, struct err *e)
 {
-	autoclose int ws = s->n_masks ? open("workspace", O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
+	autoclose int ws = s->n_masks ? open(workspace, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
 	int r;
 
 	for (size_t i = 0; i < s->n_masks; i++) {
@@ -523,13 +531,13 @@ static int build_binds(const struct spec *s, struct trees *t, struct err *e)
 }
 
 /* An empty root on a tmpfs of its own, and the process standing in it. */
-static int open_stage(const struct spec *s, struct err *e)
+static int open_stage(const struct spec *s, uint64_t bytes, struct err *e)
 {
 	int r;
 
 	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
 		return fail(e, -errno, "private mounts");
-	r = open_scratch(s, e);
+	r = open_scratch(s, bytes, e);
 	if (r < 0)
 		return r;
 	r = mnt_bind(STAGE_ROOT, STAGE_ROOT);
@@ -543,7 +551,7 @@ int rootfs_build(const struct spec *s, struct trees *t, struct err *e)
 	int r;
 
 	umask(0);
-	r = open_stage(s, e);
+	r = open_stage(s, s->limits.l[LIMIT_TMP].value, e);
 	if (r == 0)
 		r = build_host_view(s, e);
 	if (r == 0)
@@ -555,9 +563,9 @@ int rootfs_build(const struct spec *s, struct trees *t, struct err *e)
 	r = mnt_set(AT_FDCWD, ".", MNT_RO, true);
 	if (r < 0)
 		return fail(e, r, "a read-only root");
-	r = build_workspace(s, t, e);
+	r = build_workspace(s, t, "workspace", e);
 	if (r == 0)
-		r = build_masks(s, e);
+		r = build_masks(s, "workspace", e);
 	if (r == 0)
 		r = build_scratch(s, t->home, e);
 	if (r == 0)
@@ -571,5 +579,128 @@ int rootfs_build(const struct spec *s, struct trees *t, struct err *e)
 	if (r < 0)
 		return r;
 	umask(022);
+	return mnt_pivot_here(e);
+}
+
+/* What the host may change while the sandbox runs: beside the root, each a mount of its own for runsc. */
+static int build_shared(const struct spec *s, struct trees *t, struct err *e)
+{
+	autoclose int root = s->n_binds ? open(".", O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
+	char at[32] = "..";
+	int r = 0;
+
+	if (t->home >= 0) {
+		r = mnt_set(t->home, "", MNT_RW, true);
+		if (r == 0)
+			r = mnt_attach(t->home, AT_FDCWD, ".." GV_HOME);
+		if (r < 0)
+			return fail(e, r, "home");
+	}
+	for (size_t i = 0; i < s->n_binds; i++) {
+		const struct bind *b = &s->binds[i];
+
+		/* runsc would make the place, and it would stay behind. */
+		if (bind_place(s, b->dst) == PLACE_SHARED) {
+			autoclose int target = mnt_target(root, b->dst);
+
+			if (target < 0) {
+				r = err_sys(e, target, "cannot show %s at %s", b->src, b->dst);
+				return err_hint(e, r,
+						"make %s in the workspace first, or name a place outside it",
+						b->dst);
+			}
+		}
+		snprintf(at + 2, sizeof(at) - 2, GV_BIND, i);
+		if (b->is_dir)
+			r = mkdir(at, 0755) < 0 ? -errno : 0;
+		else
+			r = make_empty_file(at);
+		if (r == 0)
+			r = mnt_set(t->binds[i], "", b->writable ? MNT_RW : MNT_RO, true);
+		if (r == 0)
+			r = mnt_attach(t->binds[i], AT_FDCWD, at);
+		if (r < 0)
+			return err_sys(e, r, "cannot show %s at %s", b->src, b->dst);
+	}
+	return 0;
+}
+
+static int write_bundle(const struct spec *s)
+{
+	autobuf struct buf b = BUF_INIT;
+
+	gv_config(s, &b);
+	return buf_error(&b) ? -ENOMEM : write_text(".." GV_BUNDLE "/config.json", buf_cstr(&b));
+}
+
+/* What runsc itself needs of a system. */
+static int build_runsc_view(const struct spec *s, struct err *e)
+{
+	static const char *const nodes[] = { "null", "zero", "urandom" };
+	char src[32], dst[40];
+	int r;
+
+	if (mount("proc", "../proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0)
+		return fail(e, -errno, "/proc");
+	for (size_t i = 0; i < ARRAY_SIZE(nodes); i++) {
+		snprintf(src, sizeof(src), "/dev/%s", nodes[i]);
+		snprintf(dst, sizeof(dst), "..%s", src);
+		r = make_empty_file(dst);
+		if (r == 0)
+			r = mnt_bind(src, dst);
+		if (r < 0)
+			return fail(e, r, src);
+	}
+	r = write_bundle(s);
+	return r < 0 ? fail(e, r, "bundle") : 0;
+}
+
+/* The layer holds what it is made of; runsc has no business with the parts. */
+static int forget_layers(const struct spec *s, struct err *e)
+{
+	if (s->ws_mode == WS_OVERLAY && umount2("../lower", MNT_DETACH) < 0)
+		return fail(e, -errno, "the workspace");
+	if (gv_workspace_in_root(s) && umount2("../layers", MNT_DETACH) < 0)
+		return fail(e, -errno, "the workspace");
+	return 0;
+}
+
+int rootfs_build_guest(const struct spec *s, struct trees *t, struct err *e)
+{
+	static const char *const dirs[] = { "ws", "proc", "dev", "sys", "etc", "bundle", "state" };
+	int r;
+
+	umask(0);
+	r = open_stage(s, RUNSC_BYTES, e);
+	if (r == 0)
+		r = build_host_view(s, e);
+	if (r == 0)
+		r = make_bind_places(s, PLACE_ROOT, e);
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < ARRAY_SIZE(dirs); i++) {
+		char path[32];
+
+		snprintf(path, sizeof(path), "../%s", dirs[i]);
+		if (mkdir(path, 0755) < 0)
+			return fail(e, -errno, dirs[i]);
+	}
+	r = mnt_set(AT_FDCWD, ".", MNT_RO, true);
+	if (r < 0)
+		return fail(e, r, "a read-only root");
+	r = build_workspace(s, t, ".." GV_WORKSPACE, e);
+	if (r == 0)
+		r = forget_layers(s, e);
+	if (r == 0)
+		r = build_masks(s, gv_workspace_in_root(s) ? "workspace" : ".." GV_WORKSPACE, e);
+	if (r == 0)
+		r = build_shared(s, t, e);
+	if (r == 0)
+		r = build_runsc_view(s, e);
+	if (r < 0)
+		return r;
+	umask(022);
+	if (chdir("..") < 0)
+		return fail(e, -errno, "runsc's root");
 	return mnt_pivot_here(e);
 }

@@ -33,4 +33,10 @@ const char *rootfs_user(uid_t uid);
 /* Builds the root and changes into it. The trees are used up. */
 int rootfs_build(const struct spec *s, struct trees *t, struct err *e) MUST_CHECK;
 
+/*
+ * The same root for runsc, at the places that gv_config.h names, in a small root of runsc's own with a /proc and
+ * nothing else of the host; and changes into that. What gVisor has itself (/proc, /dev, /tmp, …) is left empty.
+ */
+int rootfs_build_guest(const struct spec *s, struct trees *t, struct err *e) MUST_CHECK;
+
 #endif

@@ -39,5 +39,6 @@ void spec_release(struct spec *s)
 	fd_close(s->run_fd);
 	fd_close(s->layers_fd);
 	fd_close(s->home_fd);
+	fd_close(s->runsc_fd);
 	*s = SPEC_INIT;
 }

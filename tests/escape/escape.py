@@ -358,6 +358,7 @@ class Setup:
     def env(self, world):
         return {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "HOME": world.at("home"), "USER": "tester",
                 "TERM": "xterm", "LANG": "C.UTF-8", "COFFER_STATE": world.at("state"),
+                "COFFER_ENGINE": "ns",
                 "COFFER_ESCAPE_TOKEN": world.secret, "SSH_AUTH_SOCK": world.at("host/daemon.sock"),
                 "AWS_SECRET_ACCESS_KEY": world.secret}
 

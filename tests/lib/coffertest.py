@@ -121,7 +121,8 @@ def identities(tap=None):
 class Coffer:
     """The coffer command as one identity, with everything it touches in one temporary directory."""
 
-    def __init__(self, who=None):
+    def __init__(self, who=None, engine="ns"):
+        self.engine = engine
         self.who = who or ("root" if os.getuid() == 0 else "user")
         if self.who == "root" and os.getuid() != 0:
             raise RuntimeError("not root")
@@ -171,7 +172,7 @@ class Coffer:
         """Its environment. The leak checker attaches to its own process, which a launcher that has confined itself does
         not let anybody do: it is for verbs that start nothing."""
         e = {"PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "HOME": self.home, "COFFER_STATE": self.state,
-             "TMPDIR": self.tmp, "LANG": "C.UTF-8", "TERM": "dumb", "USER": "tester"}
+             "COFFER_ENGINE": self.engine, "TMPDIR": self.tmp, "LANG": "C.UTF-8", "TERM": "dumb", "USER": "tester"}
         for k in os.environ:
             if k.startswith(("ASAN_", "UBSAN_", "LSAN_")):
                 e[k] = os.environ[k]
