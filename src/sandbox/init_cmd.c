@@ -17,6 +17,11 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#if __has_include(<sanitizer/asan_interface.h>)
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_UNPOISON_MEMORY_REGION(addr, size) ((void)(addr), (void)(size))
+#endif
 
 #define REAP_MAX 256 /* in one round, so that a storm of orphans cannot keep us from answering */
 #define CHILD_STACK (32u << 10)
@@ -194,6 +199,9 @@ static pid_t spawn(struct child *ch)
 		if (pid == 0)
 			_exit(child_main(ch));
 	} else {
+		/* A child that became another program never left its functions, so their marks are still there in a
+		 * sanitizer build, and the next child's would be laid over them. Nothing in any other. */
+		ASAN_UNPOISON_MEMORY_REGION(child_stack, sizeof(child_stack));
 		pid = clone(child_main, child_stack + sizeof(child_stack), CLONE_VM | CLONE_VFORK | SIGCHLD,
 			    ch);
 	}

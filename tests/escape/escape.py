@@ -23,7 +23,7 @@ import subprocess
 import termios
 import time
 
-from coffertest import slow_build
+from coffertest import sanitizer_env, slow_build
 
 FS_IOC_GETFLAGS = 0x80086601
 TIMEOUT = 60 * slow_build()  # seconds for all probes of one batch
@@ -360,7 +360,7 @@ class Setup:
                 "TERM": "xterm", "LANG": "C.UTF-8", "COFFER_STATE": world.at("state"),
                 "COFFER_ENGINE": "ns",
                 "COFFER_ESCAPE_TOKEN": world.secret, "SSH_AUTH_SOCK": world.at("host/daemon.sock"),
-                "AWS_SECRET_ACCESS_KEY": world.secret}
+                "AWS_SECRET_ACCESS_KEY": world.secret, **sanitizer_env()}
 
     def sandbox_argv(self, *options):
         w = self.inside

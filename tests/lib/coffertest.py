@@ -118,6 +118,15 @@ def identities(tap=None):
     return got
 
 
+def sanitizer_env(leaks=False):
+    """What a sanitizer build is told. The leak checker attaches to its own process, which a launcher that has confined
+    itself does not let anybody do: it is for verbs that start nothing."""
+    e = {k: v for k, v in os.environ.items() if k.startswith(("ASAN_", "UBSAN_", "LSAN_"))}
+    if "ASAN_OPTIONS" in e and not leaks:
+        e["ASAN_OPTIONS"] += ":detect_leaks=0"
+    return e
+
+
 class Coffer:
     """The coffer command as one identity, with everything it touches in one temporary directory."""
 
@@ -169,15 +178,10 @@ class Coffer:
         return path
 
     def env(self, extra=None, leaks=False):
-        """Its environment. The leak checker attaches to its own process, which a launcher that has confined itself does
-        not let anybody do: it is for verbs that start nothing."""
+        """Its environment."""
         e = {"PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "HOME": self.home, "COFFER_STATE": self.state,
              "COFFER_ENGINE": self.engine, "TMPDIR": self.tmp, "LANG": "C.UTF-8", "TERM": "dumb", "USER": "tester"}
-        for k in os.environ:
-            if k.startswith(("ASAN_", "UBSAN_", "LSAN_")):
-                e[k] = os.environ[k]
-        if "ASAN_OPTIONS" in e and not leaks:
-            e["ASAN_OPTIONS"] += ":detect_leaks=0"
+        e.update(sanitizer_env(leaks))
         e.update(extra or {})
         return {k: v for k, v in e.items() if v is not None}
 

@@ -126,6 +126,8 @@ _Noreturn static void supervisor(struct job *j, int result)
 			_exit(9);
 		setenv("COFFER_INIT", path, 1);
 	}
+	/* A sanitizer's own handler would otherwise be found there, and left alone. */
+	signal(SIGABRT, SIG_DFL);
 	/* As pid 1 where that can be had, so that its end is everything's end. */
 	if (!initproc_start(&p, geteuid() == 0 ? CLONE_NEWPID : 0))
 		_exit(9);
