@@ -143,14 +143,10 @@ int run_write_meta(const struct run *r, struct err *e)
  */
 static int remove_run(struct run *r, struct err *e)
 {
-	static const char *const dirs[] = { "work/work", "work/incompat/volatile", "work/incompat", "work",
-					    "upper" };
 	const struct spec *s = r->spec;
 
-	for (size_t i = 0; i < ARRAY_SIZE(dirs); i++) {
-		if (unlinkat(s->run_fd, dirs[i], AT_REMOVEDIR) < 0 && errno != ENOENT)
-			break;
-	}
+	layers_drop_work(s->run_fd);
+	(void)unlinkat(s->run_fd, "upper", AT_REMOVEDIR);
 	if (unlinkat(r->st->runs_fd, s->id, AT_REMOVEDIR) == 0)
 		return 0;
 	return fd_rm_rf(r->st->runs_fd, s->id, e);
@@ -179,6 +175,8 @@ static int settle_directory(struct run *r, struct err *e)
 	}
 	if (unlinkat(s->run_fd, "ctl.sock", 0) < 0 && errno != ENOENT)
 		return err_sys(e, -errno, "cannot remove the control socket");
+	if (s->layers_fd >= 0)
+		layers_drop_work(s->layers_fd);
 	ret = s->layers_fd < 0 ? 0 : fd_rm_rf(s->layers_fd, "work", e);
 	r->ended = clock_nsec(CLOCK_REALTIME);
 	return ret < 0 ? ret : run_write_meta(r, e);

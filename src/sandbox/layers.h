@@ -21,4 +21,10 @@ int layers_make_image(int run_fd, uint64_t bytes, uint64_t inodes, struct err *e
 /* The upper layer for reading. -ENOENT when the run has none. */
 int layers_open_upper(int run_fd, struct err *e) MUST_CHECK;
 
+/*
+ * Removes the overlay's work directory once nothing uses it, as far as it is what a mount leaves there: by name, which
+ * is several times cheaper than walking. Two may do it at once. Anything else that is there stays.
+ */
+void layers_drop_work(int layers_fd);
+
 #endif
