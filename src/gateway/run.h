@@ -14,6 +14,7 @@
 #define GATEWAY_RUN_H
 
 #include "audit/audit.h"
+#include "base/json.h"
 #include "gateway/supervise.h"
 #include "sandbox/engine.h"
 #include "sandbox/spec.h"
@@ -61,6 +62,9 @@ int run_finish(struct run *r, struct err *e) MUST_CHECK;
 
 /* What `coffer ps` and others find of it in the run's directory, as it is now. */
 int run_write_meta(const struct run *r, struct err *e) MUST_CHECK;
+
+/* Members "root", "image" and "image_digest": what the root file system is made of. */
+void run_root_json(const struct spec *s, struct json *j);
 
 /* The --report object, one line of JSON. */
 void run_report(const struct run *r, struct buf *out);
