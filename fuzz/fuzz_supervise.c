@@ -113,6 +113,7 @@ static void world_open(struct world *w)
 				       .alive_fd = -1,
 				       .listen_fd = -1,
 				       .usage_fd = -1,
+				       .usage2_fd = -1,
 				       .event = on_event,
 				       .ctx = &w->events };
 	w->unread = -1;

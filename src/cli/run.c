@@ -21,6 +21,9 @@ enum {
 	O_WORKDIR,
 	O_VOLUME,
 	O_WORKSPACE,
+	O_ROOT,
+	O_IMAGE,
+	O_ENTRYPOINT,
 	O_EPHEMERAL,
 	O_SHOW,
 	O_HOME,
@@ -50,9 +53,12 @@ static const struct opt run_opts_table[] = {
 	{ "volume", 'v', "SRC:DST[:ro|rw]", "show a file or directory inside (ro by default)", O_VOLUME,
 	  "file" },
 	{ "show", 0, "PATH", "open a file that is hidden for its credentials (. for all)", O_SHOW, "file" },
+	{ "root", 0, "host|DIR", "what the root file system is made of (default: host)", O_ROOT, "dir" },
+	{ "image", 0, "REF", "an image as the root file system: NAME[:TAG][@sha256:…]", O_IMAGE, "name" },
 	{ "home", 0, "NAME", "a named home that persists (default: an empty one)", O_HOME, "name" },
 	{ "i-know", 0, NULL, "let -v show sockets, keys and the like", O_I_KNOW },
 	OPT_SECTION("Command"),
+	{ "entrypoint", 0, "COMMAND", "instead of the image's own entry point", O_ENTRYPOINT },
 	{ "env", 'e', "NAME[=VALUE]", "set or copy an environment variable", O_ENV },
 	{ "workdir", 'w', "DIR", "working directory inside (default: /workspace)", O_WORKDIR },
 	{ "user", 0, "UID[:GID]", "user inside (default: your own); root is never root outside", O_USER },
@@ -152,6 +158,15 @@ static int take_option(struct args *a, int id, const char *value, struct err *e)
 	case O_HOME:
 		o->home = value;
 		return 0;
+	case O_ROOT:
+		o->root = value;
+		return 0;
+	case O_IMAGE:
+		o->image = value;
+		return 0;
+	case O_ENTRYPOINT:
+		o->entrypoint = value;
+		return 0;
 	case O_USER:
 		o->user = value;
 		return 0;
@@ -200,15 +215,19 @@ static int parse(struct args *a, int argc, char **argv, struct err *e)
 	}
 	if (id < 0)
 		return id;
-	if (p.index >= p.argc)
+	if (p.index >= p.argc && !a->o.image)
 		return err_set(e, -EINVAL, "which command?");
-	if (!*p.argv[p.index])
+	if (p.index < p.argc && !*p.argv[p.index])
 		return err_set(e, -EINVAL, "the command is an empty string");
 	a->o.argc = p.argc - p.index;
 	a->o.argv = p.argv + p.index;
 	a->o.tty = a->tty >= 0 ? a->tty : !a->o.detach && isatty(0) && isatty(1);
 	if (a->tty == 1 && a->o.detach)
 		return err_set(e, -EINVAL, "-t does not go with -d: there is no terminal to pass on");
+	if (a->o.image && a->o.root)
+		return err_set(e, -EINVAL, "--image and --root are two ways to say the same: one of them");
+	if (a->o.entrypoint && !a->o.image)
+		return err_set(e, -EINVAL, "--entrypoint goes with --image");
 	return limits_check(&a->o.limits, e);
 }
 
@@ -328,7 +347,7 @@ static int cmd_run(int argc, char **argv)
 const struct verb verb_run = {
 	.name = "run",
 	.group = VERB_RUN,
-	.synopsis = "[OPTIONS] [--] COMMAND [ARG…]",
+	.synopsis = "[OPTIONS] [--] [COMMAND [ARG…]]",
 	.help = "run a command in a sandbox of its own",
 	.opts = run_opts_table,
 	.n_opts = ARRAY_SIZE(run_opts_table),
@@ -351,6 +370,11 @@ const struct verb verb_run = {
 		"\n"
 		"Files that usually hold credentials (.env, .ssh, .aws, .netrc, private keys and the like) appear empty "
 		"inside; --show PATH opens one. A .git/config that carries a token appears without it.\n"
+		"\n"
+		"With --root DIR the root file system is that directory, under a layer of the run's own: the command may write "
+		"everywhere, DIR stays as it is, and the layer counts against --disk and is removed at the end (that of a run "
+		"with a name: by *coffer rm*). /proc, /dev, /sys, /tmp, /var/tmp, and of /etc hosts, hostname and resolv.conf are "
+		"the sandbox's own. An ordinary user cannot change what others own in DIR, not even in the layer.\n"
 		"\n"
 		"The environment is empty but for PATH, HOME, USER, TERM, LANG, TZ and what -e names. Nothing of the caller's "
 		"is inherited: no descriptor, no terminal. On a terminal the command gets a private one of its own.\n"

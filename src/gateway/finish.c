@@ -61,6 +61,22 @@ static int open_upper(int layers_fd)
 	}
 }
 
+/* The root's layer goes with the run, unless that has a name to come back to. */
+static int settle_root(const struct spec *s, struct err *e)
+{
+	static const char *const layers[] = { LAYERS_ROOT_WORK, LAYERS_ROOT_UPPER };
+
+	if (!spec_has_root_layer(s))
+		return 0;
+	for (size_t i = 0; i < (s->name ? 1 : ARRAY_SIZE(layers)); i++) {
+		int ret = workspace_wipe(s->layers_fd, layers[i], NULL, e);
+
+		if (ret < 0 && ret != -ENOENT)
+			return ret;
+	}
+	return 0;
+}
+
 /* What became of the workspace; an ephemeral one is gone afterwards. */
 static int settle_workspace(struct run *r, struct err *e)
 {
@@ -68,13 +84,16 @@ static int settle_workspace(struct run *r, struct err *e)
 	autoclose int upper = -1;
 	int ret;
 
-	if (s->ws_mode != WS_OVERLAY && s->ws_mode != WS_EPHEMERAL)
+	if (!spec_needs_layers(s))
 		return 0;
 	if (s->layers_fd < 0) {
 		s->layers_fd = layers_open(s->run_fd, e);
 		if (s->layers_fd < 0)
 			return s->layers_fd;
 	}
+	ret = settle_root(s, e);
+	if (ret < 0 || (s->ws_mode != WS_OVERLAY && s->ws_mode != WS_EPHEMERAL))
+		return ret;
 	if (s->ws_mode == WS_EPHEMERAL) {
 		ret = workspace_wipe(s->layers_fd, "upper", &r->wiped, e);
 		return ret == -ENOENT ? 0 : ret;
@@ -120,6 +139,9 @@ int run_write_meta(const struct run *r, struct err *e)
 		.engine = (char *)r->engine->name,
 		.workspace = s->ws_path,
 		.ws_mode = (char *)ws_mode_name(s->ws_mode),
+		.root = s->root_mode == ROOT_DIR ? s->root_name : (char *)root_mode_name(s->root_mode),
+		.image = s->root_mode == ROOT_IMAGE ? s->root_name : NULL,
+		.image_digest = s->root_digest,
 		.started = r->started,
 		.ended = r->ended,
 		.exit_code = r->end.exit_code,
@@ -166,7 +188,8 @@ static int settle_directory(struct run *r, struct err *e)
 	struct spec *s = r->spec;
 	int ret;
 
-	r->kept = r->changes > 0 || (s->detach && r->end.cause != CAUSE_NOT_STARTED) ||
+	r->kept = r->changes > 0 ||
+		  ((s->detach || (s->name && spec_has_root_layer(s))) && r->end.cause != CAUSE_NOT_STARTED) ||
 		  (r->end.cause == CAUSE_BROKEN && has_engine_log(s));
 	if (!r->kept) {
 		if (s->name)
@@ -225,6 +248,11 @@ static int recall(struct run *r, struct err *e)
 	s->name = TAKE_PTR(m.name);
 	s->detach = m.detached;
 	s->ws_path = TAKE_PTR(m.workspace);
+	if (m.image || (m.root && m.root[0] == '/')) {
+		s->root_mode = m.image ? ROOT_IMAGE : ROOT_DIR;
+		s->root_name = m.image ? TAKE_PTR(m.image) : TAKE_PTR(m.root);
+		s->root_digest = TAKE_PTR(m.image_digest);
+	}
 	r->started = m.started;
 	for (int k = 0; k < WS_MODE_COUNT; k++) {
 		if (m.ws_mode && str_eq(m.ws_mode, ws_mode_name((enum ws_mode)k)))

@@ -6,6 +6,15 @@
 #include "gateway/run_limits.h"
 #include "sys/caps.h"
 
+void run_root_json(const struct spec *s, struct json *j)
+{
+	json_str(j, "root", s->root_mode == ROOT_DIR ? s->root_name : root_mode_name(s->root_mode));
+	if (s->root_mode == ROOT_IMAGE) {
+		json_str(j, "image", s->root_name);
+		json_str(j, "image_digest", s->root_digest);
+	}
+}
+
 static void report_layers(const struct layers *l, const struct spec *s, struct json *j)
 {
 	json_obj(j, "layers");
@@ -107,6 +116,7 @@ void run_report(const struct run *r, struct buf *out)
 	for (size_t i = 0; i < s->argv.n; i++)
 		json_str(&j, NULL, s->argv.v[i]);
 	json_end_arr(&j);
+	run_root_json(s, &j);
 	json_str(&j, "net", "none");
 	report_layers(&r->er.layers, s, &j);
 	run_limits_json(&s->limits, &j);

@@ -42,13 +42,44 @@ static int open_layers(struct spec *s, struct err *e)
 	return s->layers_fd < 0 ? s->layers_fd : 0;
 }
 
-/* The overlay's upper layer gives the workspace its own mode and owner, so it is made like the original. */
+/* An overlay's upper layer gives what is shown its own mode and owner, so it is made like the original. */
+static int make_upper(const struct spec *s, const char *name, const struct stat *st, struct err *e)
+{
+	mode_t mode = st->st_mode & 0777;
+
+	if (mkdirat(s->layers_fd, name, mode) < 0 ||
+	    ((st->st_uid != geteuid() || st->st_gid != getegid()) &&
+	     fchownat(s->layers_fd, name, st->st_uid, st->st_gid, AT_SYMLINK_NOFOLLOW) < 0 &&
+	     s->ids.host_root) ||
+	    fchmodat(s->layers_fd, name, mode, 0) < 0)
+		return err_sys(e, -errno, "cannot make a layer in %s", s->run_path);
+	return 0;
+}
+
+static int make_work(const struct spec *s, const char *name, struct err *e)
+{
+	return mkdirat(s->layers_fd, name, 0700) < 0
+		       ? err_sys(e, -errno, "cannot make a layer in %s", s->run_path)
+		       : 0;
+}
+
+static int make_root_layer(const struct spec *s, struct err *e)
+{
+	struct stat st;
+	int ret;
+
+	if (fstat(s->lowers[0].fd, &st) < 0)
+		return err_sys(e, -errno, "cannot look at %s", s->lowers[0].path);
+	ret = make_upper(s, LAYERS_ROOT_UPPER, &st, e);
+	return ret < 0 ? ret : make_work(s, LAYERS_ROOT_WORK, e);
+}
+
 static int make_layers(struct spec *s, struct err *e)
 {
 	struct stat st = { .st_mode = 0755, .st_uid = geteuid(), .st_gid = getegid() };
 	int ret;
 
-	if (s->ws_mode != WS_OVERLAY && s->ws_mode != WS_EPHEMERAL)
+	if (!spec_needs_layers(s))
 		return 0;
 	if (s->ws_fd >= 0 && fstat(s->ws_fd, &st) < 0)
 		return err_sys(e, -errno, "cannot look at %s", s->ws_path);
@@ -57,19 +88,13 @@ static int make_layers(struct spec *s, struct err *e)
 		st.st_gid = s->gid;
 	}
 	ret = open_layers(s, e);
-	if (ret < 0)
-		return ret;
-	if (mkdirat(s->layers_fd, "upper", st.st_mode & 0777) < 0)
-		return err_sys(e, -errno, "cannot make a layer in %s", s->run_path);
-	if ((st.st_uid != geteuid() || st.st_gid != getegid()) &&
-	    fchownat(s->layers_fd, "upper", st.st_uid, st.st_gid, AT_SYMLINK_NOFOLLOW) < 0 &&
-	    s->ids.host_root)
-		return err_sys(e, -errno, "cannot make a layer in %s", s->run_path);
-	if (fchmodat(s->layers_fd, "upper", st.st_mode & 0777, 0) < 0)
-		return err_sys(e, -errno, "cannot make a layer in %s", s->run_path);
-	if (s->ws_mode == WS_OVERLAY && mkdirat(s->layers_fd, "work", 0700) < 0)
-		return err_sys(e, -errno, "cannot make a layer in %s", s->run_path);
-	return 0;
+	if (ret == 0 && (s->ws_mode == WS_OVERLAY || s->ws_mode == WS_EPHEMERAL))
+		ret = make_upper(s, "upper", &st, e);
+	if (ret == 0 && s->ws_mode == WS_OVERLAY)
+		ret = make_work(s, "work", e);
+	if (ret == 0 && spec_has_root_layer(s))
+		ret = make_root_layer(s, e);
+	return ret;
 }
 
 static void add_command(struct json *j, const struct strv *argv)
@@ -99,6 +124,7 @@ static int log_start(struct run *r, struct err *e)
 	json_u64(&j, "uid", s->uid);
 	json_u64(&j, "outside_uid", ids_outside_uid(&s->ids));
 	json_str(&j, "net", "none");
+	run_root_json(s, &j);
 	json_str(&j, "workspace", s->ws_path);
 	json_str(&j, "workspace_mode", ws_mode_name(s->ws_mode));
 	json_u64(&j, "masked", s->n_masks);
@@ -174,13 +200,13 @@ static int on_event(void *ctx, const char *type, const struct buf *fields)
 }
 
 /* What is to be watched; a disk image watches itself. */
-static int open_watched(const struct spec *s)
+static int open_watched(const struct spec *s, const char *name)
 {
 	const char *how = s->limits.l[LIMIT_DISK].how;
 
 	if (s->layers_fd < 0 || !how || !str_eq(how, "watched"))
 		return -1;
-	return openat(s->layers_fd, "upper", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	return openat(s->layers_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 }
 
 /* Ids, control group, layers: what must be there before the engine starts. */
@@ -245,7 +271,8 @@ static int start_and_supervise(struct execution *x, const struct run_io *io, str
 {
 	struct run *r = x->r;
 	struct engine_meanwhile m = { .run = meanwhile, .ctx = x };
-	autoclose int upper = open_watched(r->spec), log = open_log(r->spec, e);
+	autoclose int upper = open_watched(r->spec, "upper"), log = open_log(r->spec, e);
+	autoclose int root_upper = open_watched(r->spec, LAYERS_ROOT_UPPER);
 	autoclose int engine_log = r->engine == &engine_gvisor ? open_engine_log(r->spec) : -1;
 	struct supervise_io sio = {
 		.in = io->in,
@@ -255,7 +282,8 @@ static int start_and_supervise(struct execution *x, const struct run_io *io, str
 		.log_fd = log,
 		.alive_fd = -1,
 		.engine_log = engine_log,
-		.usage_fd = upper,
+		.usage_fd = upper >= 0 ? upper : root_upper,
+		.usage2_fd = upper >= 0 ? root_upper : -1,
 		.event = on_event,
 		.ctx = x,
 	};

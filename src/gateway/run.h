@@ -68,6 +68,9 @@ int run_write_meta(const struct run *r, struct err *e) MUST_CHECK;
 /* Which engine, who chose it and why, and what it runs on: members of the log's and the report's object. */
 void run_engine_json(const struct run *r, struct json *j);
 
+/* Members "root", "image" and "image_digest": what the root file system is made of. */
+void run_root_json(const struct spec *s, struct json *j);
+
 /* The --report object, one line of JSON. */
 void run_report(const struct run *r, struct buf *out);
 

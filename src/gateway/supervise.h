@@ -54,7 +54,8 @@ struct supervise_io {
 	int alive_fd;	  /* end of file here means that the process which started us is gone; -1: none */
 	int listen_fd;	  /* control socket, or -1 */
 	int engine_log;	  /* what the engine's programs say goes here, capped; -1: nowhere */
-	int usage_fd;	  /* the workspace's upper layer, for the disk limit; -1: not watched */
+	int usage_fd; /* an upper layer, the workspace's or the root's, for the disk limit; -1: not watched */
+	int usage2_fd; /* the other one; -1: none */
 	/*
 	 * Something for the audit log: exec.start, exec.end, stop.request. `fields` are JSON members. A failure
 	 * means that it was not written: an exec is then refused, and anything else ends the sandbox. May be NULL.

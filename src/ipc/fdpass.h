@@ -7,7 +7,7 @@
 
 #include <stddef.h>
 
-#define FDPASS_MAX 64
+#define FDPASS_MAX 240 /* the kernel takes 253 */
 
 int fdpass_send(int sock, const void *data, size_t len, const int *fds, size_t n) MUST_CHECK;
 

@@ -39,44 +39,44 @@ static int idmapped_tree(int fd, int userns, const char *path, struct layers *l,
 	return TAKE_FD(tree);
 }
 
-static int host_root_trees(const struct spec *s, int userns, int *fds, size_t *ret_n, struct layers *l,
-			   struct err *e)
+/* The trees as they are handed over: fds, how many, and what to close when one fails. */
+struct handed {
+	int fds[NS_TREES_MAX];
+	size_t n;
+	int userns;
+	struct layers *layers;
+};
+
+static int hand(struct handed *h, int fd, const char *path, struct err *e)
 {
-	const struct {
-		bool want;
-		int fd;
-		const char *path;
-	} first[] = {
-		{ s->ws_fd >= 0, s->ws_fd, s->ws_path },
-		{ ns_needs_layers(s), s->layers_fd, s->run_path },
-		{ s->home_fd >= 0, s->home_fd, s->home_path },
-	};
-	size_t n = 0;
+	int tree = idmapped_tree(fd, h->userns, path, h->layers, e);
 
-	for (size_t i = 0; i < ARRAY_SIZE(first) + s->n_binds; i++) {
-		bool is_bind = i >= ARRAY_SIZE(first);
-		const struct bind *b = is_bind ? &s->binds[i - ARRAY_SIZE(first)] : NULL;
-		int fd;
-
-		*ret_n = n;
-		if (!is_bind && !first[i].want)
-			continue;
-		fd = is_bind ? idmapped_tree(b->fd, userns, b->src, l, e)
-			     : idmapped_tree(first[i].fd, userns, first[i].path, l, e);
-		if (fd < 0)
-			return fd;
-		fds[n++] = fd;
-	}
-	*ret_n = n;
+	if (tree < 0)
+		return tree;
+	h->fds[h->n++] = tree;
 	return 0;
+}
+
+static int host_root_trees(const struct spec *s, struct handed *h, struct err *e)
+{
+	int r = s->ws_fd >= 0 ? hand(h, s->ws_fd, s->ws_path, e) : 0;
+
+	if (r == 0 && spec_needs_layers(s))
+		r = hand(h, s->layers_fd, s->run_path, e);
+	if (r == 0 && s->home_fd >= 0)
+		r = hand(h, s->home_fd, s->home_path, e);
+	for (size_t i = 0; r == 0 && i < s->n_binds; i++)
+		r = hand(h, s->binds[i].fd, s->binds[i].src, e);
+	for (size_t i = 0; r == 0 && i < s->n_lowers; i++)
+		r = hand(h, s->lowers[i].fd, s->lowers[i].path, e);
+	return r;
 }
 
 static int send_mapped(const struct spec *s, int sync, pid_t pid, struct layers *l, struct err *e)
 {
 	char path[48], c = NS_SYNC_MAPPED;
-	int fds[NS_TREES_MAX];
 	autoclose int userns = -1;
-	size_t n = 0;
+	struct handed h = { .layers = l };
 	int r;
 
 	r = ids_write_maps(&s->ids, pid, e);
@@ -87,12 +87,13 @@ static int send_mapped(const struct spec *s, int sync, pid_t pid, struct layers 
 		userns = open(path, O_RDONLY | O_CLOEXEC);
 		if (userns < 0)
 			return err_sys(e, -errno, "cannot open the sandbox's user namespace");
-		r = host_root_trees(s, userns, fds, &n, l, e);
+		h.userns = userns;
+		r = host_root_trees(s, &h, e);
 	}
 	if (r == 0)
-		r = fdpass_send(sync, &c, 1, fds, n);
-	for (size_t i = 0; i < n; i++)
-		fd_close(fds[i]);
+		r = fdpass_send(sync, &c, 1, h.fds, h.n);
+	for (size_t i = 0; i < h.n; i++)
+		fd_close(h.fds[i]);
 	return r < 0 && e->code == 0 ? err_sys(e, r, "cannot hand the sandbox its files") : r;
 }
 
@@ -213,8 +214,10 @@ int ns_start_with(const struct spec *s, struct cgroup *cg, const struct engine_m
 
 	if (init_fd < 0)
 		return init_fd;
-	if (ns_tree_count(s) > NS_TREES_MAX)
-		return err_set(e, -E2BIG, "too many -v options: at most %d", NS_TREES_MAX - 3);
+	if (s->n_binds > NS_BINDS_MAX)
+		return err_set(e, -E2BIG, "too many -v options: at most %d", NS_BINDS_MAX);
+	if (s->n_lowers > ROOT_LOWERS_MAX)
+		return err_set(e, -E2BIG, "the image has too many layers: at most %d", ROOT_LOWERS_MAX);
 	r = ns_spawn(s, cg, init_fd, gv, &run, &sync, e);
 	if (r == 0)
 		r = attend(s, m, &run, sync, &run.layers, e);

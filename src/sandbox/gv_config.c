@@ -111,18 +111,22 @@ static void add_mounts(struct json *j, const struct spec *s)
 {
 	static const char *const none[] = { NULL };
 	uint64_t tmp = s->limits.l[LIMIT_TMP].value;
-	const char *home = rootfs_home(s->uid);
+	const char *home = rootfs_home_of(s);
+	bool image = spec_has_root_layer(s);
 	char src[32];
 
 	json_arr(j, "mounts");
 	add_mount(j, "/proc", "proc", "proc", none);
 	add_tmpfs(j, s, "/dev/shm", 01777, s->limits.l[LIMIT_SHM].value);
 	add_tmpfs(j, s, "/tmp", 01777, tmp);
-	add_tmpfs(j, s, "/run", 0755, tmp);
-	add_tmpfs(j, s, "/var/tmp", 01777, tmp);
+	/* A root that brings its own has these too, in its layer. */
+	if (!image) {
+		add_tmpfs(j, s, "/run", 0755, tmp);
+		add_tmpfs(j, s, "/var/tmp", 01777, tmp);
+	}
 	if (s->home_fd >= 0)
 		add_bind(j, home, GV_HOME, true);
-	else
+	else if (!image)
 		add_tmpfs(j, s, home, 0700, tmp);
 	if (!gv_workspace_in_root(s))
 		add_bind(j, ROOTFS_WORKSPACE, GV_WORKSPACE, s->ws_mode == WS_RW);

@@ -31,7 +31,7 @@
 
 size_t ns_tree_count(const struct spec *s)
 {
-	return 3 + s->n_binds;
+	return 3 + s->n_binds + s->n_lowers;
 }
 
 /* The same file as the one that was checked outside, opened again in this mount namespace. */
@@ -58,7 +58,7 @@ static int open_trees(const struct ns_inside *in, int *fds, struct err *e)
 		fds[i] = -1;
 	if (s->ws_fd >= 0 && (fds[0] = open_checked(s->ws_path, s->ws_fd, e)) < 0)
 		return fds[0];
-	if (ns_needs_layers(s) && (fds[1] = open_checked(s->run_path, s->layers_fd, e)) < 0)
+	if (spec_needs_layers(s) && (fds[1] = open_checked(s->run_path, s->layers_fd, e)) < 0)
 		return fds[1];
 	if (s->home_fd >= 0 && (fds[2] = open_checked(s->home_path, s->home_fd, e)) < 0)
 		return fds[2];
@@ -67,6 +67,13 @@ static int open_trees(const struct ns_inside *in, int *fds, struct err *e)
 		if (fds[3 + i] < 0)
 			return fds[3 + i];
 	}
+	for (size_t i = 0; i < s->n_lowers; i++) {
+		int *fd = &fds[3 + s->n_binds + i];
+
+		*fd = open_checked(s->lowers[i].path, s->lowers[i].fd, e);
+		if (*fd < 0)
+			return *fd;
+	}
 	return 0;
 }
 
@@ -74,13 +81,13 @@ static int recv_trees(const struct ns_inside *in, int *fds, struct err *e)
 {
 	const struct spec *s = in->spec;
 	int got[NS_TREES_MAX];
-	bool want[NS_TREES_MAX] = { s->ws_fd >= 0, ns_needs_layers(s), s->home_fd >= 0 };
+	bool want[NS_TREES_MAX] = { s->ws_fd >= 0, spec_needs_layers(s), s->home_fd >= 0 };
 	size_t n = 0, k = 0;
 	char c;
 	int r;
 
-	for (size_t i = 0; i < s->n_binds; i++)
-		want[3 + i] = true;
+	for (size_t i = 3; i < ns_tree_count(s); i++)
+		want[i] = true;
 	for (size_t i = 0; i < ns_tree_count(s); i++)
 		n += want[i];
 	r = fdpass_recv(in->sync, &c, 1, got, s->ids.host_root ? n : 0);
@@ -268,9 +275,13 @@ static int set_rlimits(const struct limits *l, struct err *e)
 
 static int fence_landlock(const struct spec *s, int init_fd, struct ns_ready *ready, struct err *e)
 {
-	struct landlock_rule rules[10 + NS_TREES_MAX] = {
-		{ "/", LANDLOCK_READ_EXEC },	{ "/tmp", LANDLOCK_WRITE },   { "/run", LANDLOCK_WRITE },
-		{ "/var/tmp", LANDLOCK_WRITE }, { "/dev", LANDLOCK_DEVICES }, { "/dev/shm", LANDLOCK_WRITE },
+	struct landlock_rule rules[10 + NS_BINDS_MAX] = {
+		{ "/", spec_has_root_layer(s) ? LANDLOCK_WRITE : LANDLOCK_READ_EXEC },
+		{ "/tmp", LANDLOCK_WRITE },
+		{ "/run", LANDLOCK_WRITE },
+		{ "/var/tmp", LANDLOCK_WRITE },
+		{ "/dev", LANDLOCK_DEVICES },
+		{ "/dev/shm", LANDLOCK_WRITE },
 		{ "/proc", LANDLOCK_WRITE },
 	};
 	char init[32];
@@ -283,7 +294,7 @@ static int fence_landlock(const struct spec *s, int init_fd, struct ns_ready *re
 	/* coffer-init is on a mount that no path inside leads to. */
 	snprintf(init, sizeof(init), "/proc/self/fd/%d", init_fd);
 	rules[n++] = (struct landlock_rule){ init, LANDLOCK_READ_EXEC };
-	rules[n++] = (struct landlock_rule){ rootfs_home(s->uid), LANDLOCK_WRITE };
+	rules[n++] = (struct landlock_rule){ rootfs_home_of(s), LANDLOCK_WRITE };
 	if (s->ws_mode != WS_RO)
 		rules[n++] = (struct landlock_rule){ ROOTFS_WORKSPACE, LANDLOCK_WRITE };
 	for (size_t i = 0; i < s->n_binds; i++) {
@@ -389,7 +400,9 @@ static int build(const struct ns_inside *in, int *ret_init, struct ns_ready *rea
 	if (r < 0)
 		return r;
 	set_sysctls();
-	t = (struct trees){ .ws = fds[0], .run = fds[1], .home = fds[2], .binds = fds + 3 };
+	t = (struct trees){
+		.ws = fds[0], .run = fds[1], .home = fds[2], .binds = fds + 3, .lowers = fds + 3 + s->n_binds
+	};
 	if (in->gv)
 		return rootfs_build_guest(s, &t, e);
 	r = rootfs_build(s, &t, e);

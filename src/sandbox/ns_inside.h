@@ -47,14 +47,9 @@ _Noreturn void ns_inside(const struct ns_inside *in);
 int ns_start_with(const struct spec *s, struct cgroup *cg, const struct engine_meanwhile *m,
 		  const struct gv_start *gv, struct engine_run *ret, struct err *e) MUST_CHECK;
 
-/* Trees of the workspace, the run's directory, the home and the binds, in this order, at most this many. */
-#define NS_TREES_MAX 48
+/* Trees of the workspace, the run's directory, the home, the binds and the root's layers, in this order. */
+#define NS_BINDS_MAX 45
+#define NS_TREES_MAX (3 + NS_BINDS_MAX + ROOT_LOWERS_MAX)
 size_t ns_tree_count(const struct spec *s);
-
-/* Whether the run's directory (upper and work layers) is needed inside. */
-static inline bool ns_needs_layers(const struct spec *s)
-{
-	return s->ws_mode == WS_OVERLAY || s->ws_mode == WS_EPHEMERAL;
-}
 
 #endif

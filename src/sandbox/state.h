@@ -89,6 +89,9 @@ struct run_meta {
 	char *command;	  /* one line for people */
 	char *workspace;  /* host directory, NULL when ephemeral */
 	char *ws_mode;	  /* "overlay", "ro", "rw", "ephemeral" */
+	char *root;	  /* "host", "image", or the directory's path; NULL in what an older version wrote: host */
+	char *image;	  /* its name, NULL when there is none */
+	char *image_digest;
 	uint64_t started; /* CLOCK_REALTIME ns */
 	uint64_t ended;	  /* 0 while it runs or when it was never finished */
 	int exit_code;	  /* valid when ended */

@@ -95,7 +95,8 @@ static struct job job_new(const char *const *argv)
 				      .log_fd = -1,
 				      .alive_fd = -1,
 				      .listen_fd = -1,
-				      .usage_fd = -1 };
+				      .usage_fd = -1,
+				      .usage2_fd = -1 };
 	for (int i = 0; i < LIMIT_COUNT; i++)
 		j.spec.limits.l[i].value = LIMIT_NONE;
 	for (; *argv; argv++)
