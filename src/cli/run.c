@@ -3,47 +3,16 @@
 #include "gateway/run.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "cli/run_args.h"
 #include "cli/run_say.h"
-#include "cli/run_spec.h"
 #include "cli/say.h"
 #include "cli/verb.h"
-#include "sandbox/choose.h"
-#include "sys/caps.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-
-enum {
-	O_ENV = 1,
-	O_WORKDIR,
-	O_VOLUME,
-	O_WORKSPACE,
-	O_ROOT,
-	O_IMAGE,
-	O_ENTRYPOINT,
-	O_EPHEMERAL,
-	O_SHOW,
-	O_HOME,
-	O_USER,
-	O_MAP_IDS,
-	O_CAP,
-	O_NESTED,
-	O_ENGINE,
-	O_RUNSC,
-	O_NET,
-	O_NAME,
-	O_DETACH,
-	O_TTY,
-	O_NO_TTY,
-	O_REPORT,
-	O_I_KNOW,
-	O_QUIET,
-	O_LIMITS,
-	O_LIMIT, /* and all behind it: the options whose names limits_set() knows */
-};
 
 static const struct opt run_opts_table[] = {
 	OPT_SECTION("Files"),
@@ -68,148 +37,28 @@ static const struct opt run_opts_table[] = {
 	{ "detach", 'd', NULL, "run in the background and print the id", O_DETACH },
 	{ "name", 0, "NAME", "a name for the sandbox", O_NAME, "name" },
 	OPT_SECTION("Wall"),
-	{ "engine", 0, "ENGINE", "how to isolate", O_ENGINE, ENGINE_NAMES },
-	{ "runsc", 0, "PATH[@sha256:HEX]", "the runsc that engine gvisor runs on", O_RUNSC, "file" },
-	{ "net", 0, "MODE", "what network there is inside", O_NET, "none" },
-	{ "cap", 0, "NAME[,…]", "keep a capability (within the sandbox only)", O_CAP },
-	{ "nested", 0, NULL, "allow user namespaces inside (browsers, bwrap)", O_NESTED },
+	RUN_OPTS_WALL,
 	OPT_SECTION("Limits"),
-	{ "limits", 0, "PRESET", "default, strict, best-effort", O_LIMITS, "default strict best-effort" },
-	{ "memory", 'm', "SIZE", "memory and swap together", O_LIMIT + 0 },
-	{ "memory-reservation", 0, "SIZE", "memory that is kept for it", O_LIMIT + 1 },
-	{ "cpus", 0, "N", "CPUs, as in 1.5", O_LIMIT + 2 },
-	{ "pids", 0, "N", "processes and threads", O_LIMIT + 3 },
-	{ "nofile", 0, "SOFT[:HARD]", "open files of one process", O_LIMIT + 4 },
-	{ "timeout", 0, "TIME", "wall time: 90s, 10m, 2h", O_LIMIT + 5 },
-	{ "tmp-size", 0, "SIZE", "/tmp, /run and the empty home together", O_LIMIT + 6 },
-	{ "shm-size", 0, "SIZE", "/dev/shm", O_LIMIT + 7 },
-	{ "output-limit", 0, "SIZE", "what it may print to a file or pipe", O_LIMIT + 8 },
-	{ "disk", 0, "SIZE[,FILES]", "what it may write to the workspace", O_LIMIT + 9 },
+	RUN_OPTS_LIMITS,
 	OPT_SECTION("Afterwards"),
 	{ "report", 0, "FILE", "write one JSON object about the run", O_REPORT, "file" },
 	{ "quiet", 'q', NULL, "say only what went wrong", O_QUIET },
 };
 
-struct args {
-	struct run_opts o;
-	const char *report, *engine, *runsc;
-	int tty; /* 1 yes, 0 no, -1 as it comes */
-};
-
-static int add_caps(uint64_t *caps, const char *text, struct err *e)
-{
-	autofree char *copy = strdup(text);
-	char *save = NULL;
-
-	if (!copy)
-		return err_set(e, -ENOMEM, "out of memory");
-	for (char *p = strtok_r(copy, ",", &save); p; p = strtok_r(NULL, ",", &save)) {
-		uint64_t mask;
-		int r = caps_parse(p, &mask, e);
-
-		if (r < 0)
-			return r;
-		*caps |= mask;
-	}
-	return 0;
-}
-
-static int add_str(struct strv *l, const char *s, struct err *e)
-{
-	return strv_add(l, s) < 0 ? err_set(e, -ENOMEM, "out of memory") : 0;
-}
-
-static const char *opt_name(int id)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(run_opts_table); i++) {
-		if (run_opts_table[i].id == id)
-			return run_opts_table[i].name;
-	}
-	BUG("an option that is not in the table");
-}
-
-static int take_option(struct args *a, int id, const char *value, struct err *e)
-{
-	struct run_opts *o = &a->o;
-
-	if (id >= O_LIMIT)
-		return limits_set(&o->limits, opt_name(id), value, e);
-	switch (id) {
-	case O_ENV:
-		return add_str(&o->env, value, e);
-	case O_VOLUME:
-		return add_str(&o->volumes, value, e);
-	case O_SHOW:
-		return add_str(&o->show, value, e);
-	case O_CAP:
-		return add_caps(&o->caps, value, e);
-	case O_ENGINE:
-		return opt_one_of("--engine", value, ENGINE_NAMES, e) < 0 ? -EINVAL : (a->engine = value, 0);
-	case O_NET:
-		return opt_one_of("--net", value, "none", e) < 0 ? -EINVAL : 0;
-	case O_LIMITS:
-		return limits_preset(&o->limits, value, e);
-	case O_WORKDIR:
-		o->workdir = value;
-		return 0;
-	case O_WORKSPACE:
-		o->workspace = value;
-		return 0;
-	case O_HOME:
-		o->home = value;
-		return 0;
-	case O_ROOT:
-		o->root = value;
-		return 0;
-	case O_IMAGE:
-		o->image = value;
-		return 0;
-	case O_ENTRYPOINT:
-		o->entrypoint = value;
-		return 0;
-	case O_USER:
-		o->user = value;
-		return 0;
-	case O_NAME:
-		o->name = value;
-		return 0;
-	case O_RUNSC:
-		a->runsc = value;
-		return 0;
-	case O_REPORT:
-		a->report = value;
-		return 0;
-	default:
-		break;
-	}
-	o->ephemeral = o->ephemeral || id == O_EPHEMERAL;
-	o->map_ids = o->map_ids || id == O_MAP_IDS;
-	o->nested = o->nested || id == O_NESTED;
-	o->detach = o->detach || id == O_DETACH;
-	o->i_know = o->i_know || id == O_I_KNOW;
-	a->tty = id == O_TTY ? 1 : id == O_NO_TTY ? 0 : a->tty;
-	if (id == O_QUIET)
-		say_quiet(true);
-	return 0;
-}
-
 /* Returns 1 when --help was asked for. */
-static int parse(struct args *a, int argc, char **argv, struct err *e)
+static int parse(struct run_args *a, int argc, char **argv, struct err *e)
 {
 	struct optparse p = OPTPARSE_INIT(argc, argv, run_opts_table, ARRAY_SIZE(run_opts_table));
 	const char *value;
 	int id, r;
 
-	limits_defaults(&a->o.limits);
-	a->engine = getenv("COFFER_ENGINE");
-	if (a->engine && !*a->engine)
-		a->engine = NULL;
-	if (a->engine && opt_one_of("COFFER_ENGINE", a->engine, ENGINE_NAMES, e) < 0)
-		return -EINVAL;
+	r = run_args_begin(a, e);
+	if (r < 0)
+		return r;
 	while ((id = opt_next(&p, &value, e)) > 0) {
 		if (id == OPT_HELP)
 			return 1;
-		r = take_option(a, id, value, e);
+		r = run_args_take(a, run_opts_table, ARRAY_SIZE(run_opts_table), id, value, e);
 		if (r < 0)
 			return r;
 	}
@@ -256,7 +105,7 @@ static int write_report(int fd, const char *path, const struct run *r, struct er
 }
 
 /* Everything from the state directory to the last word; returns the exit code. */
-static int run_here(struct args *a, int ready_fd)
+static int run_here(struct run_args *a, int ready_fd)
 {
 	CLEANUP(state_release) struct state st = STATE_INIT;
 	CLEANUP(spec_release) struct spec s = SPEC_INIT;
@@ -294,7 +143,7 @@ static int run_here(struct args *a, int ready_fd)
 }
 
 /* The child goes on as the sandbox's launcher; we say its id once the command was started. */
-static int run_detached(struct args *a)
+static int run_detached(struct run_args *a)
 {
 	char id[RUN_ID_LEN + 1] = "";
 	int p[2], status;
@@ -328,7 +177,7 @@ static int run_detached(struct args *a)
 
 static int cmd_run(int argc, char **argv)
 {
-	struct args a = { .tty = -1 };
+	struct run_args a = RUN_ARGS_INIT;
 	struct err e = ERR_INIT;
 	int r = parse(&a, argc, argv, &e), code;
 
@@ -338,9 +187,7 @@ static int cmd_run(int argc, char **argv)
 		code = say_usage(&verb_run, &e);
 	else
 		code = a.o.detach ? run_detached(&a) : run_here(&a, -1);
-	strv_release(&a.o.env);
-	strv_release(&a.o.volumes);
-	strv_release(&a.o.show);
+	run_args_release(&a);
 	return code;
 }
 
