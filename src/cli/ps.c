@@ -160,7 +160,8 @@ static int show_run(struct state *st, const char *id, const struct ps_want *want
 	fd = state_run_open(st, id, &alive, e);
 	if (fd < 0)
 		return fd == -ENOENT ? 0 : fd; /* removed since the list was read */
-	if (!alive && !want->all)
+	/* One that waits for its command in the pool is no run yet. */
+	if ((!alive && !want->all) || !state_run_has_begun(fd))
 		return 0;
 	r = run_meta_read(fd, &m, e);
 	if (r == -ENOENT) /* it has only just begun, or was broken off before it had */

@@ -6,6 +6,7 @@
 #include "cli/run_args.h"
 #include "cli/run_say.h"
 #include "cli/say.h"
+#include "cli/session.h"
 #include "cli/verb.h"
 
 #include <errno.h>
@@ -80,66 +81,26 @@ static int parse(struct run_args *a, int argc, char **argv, struct err *e)
 	return limits_check(&a->o.limits, e);
 }
 
-static int open_report(const char *path, struct err *e)
-{
-	int fd;
-
-	if (!path)
-		return -1;
-	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0600);
-	return fd < 0 ? err_sys(e, -errno, "cannot write the report %s", path) : fd;
-}
-
-static int write_report(int fd, const char *path, const struct run *r, struct err *e)
-{
-	autobuf struct buf b = BUF_INIT;
-	int ret;
-
-	if (fd < 0)
-		return 0;
-	run_report(r, &b);
-	ret = buf_error(&b);
-	if (ret == 0)
-		ret = fd_write_all(fd, buf_cstr(&b), b.len);
-	return ret < 0 ? err_sys(e, ret, "cannot write the report %s", path) : 0;
-}
-
 /* Everything from the state directory to the last word; returns the exit code. */
 static int run_here(struct run_args *a, int ready_fd)
 {
-	CLEANUP(state_release) struct state st = STATE_INIT;
-	CLEANUP(spec_release) struct spec s = SPEC_INIT;
-	CLEANUP(audit_freep) struct audit *audit = NULL;
-	struct run_io io = { 0, 1, 2, a->o.tty ? 0 : -1, ready_fd };
-	CLEANUP(choice_release) struct choice choice = CHOICE_INIT;
-	struct run r = { .st = &st, .spec = &s };
-	struct run_spec_note note = { 0 };
+	CLEANUP(session_release) struct session s = SESSION_INIT;
+	struct run_io io = RUN_IO_INIT;
 	struct err e = ERR_INIT;
-	autoclose int report = open_report(a->report, &e);
-	int ret = report < 0 && a->report ? report : state_open(&st, &e);
+	int r = session_open(&s, a, &e);
 
-	if (a->o.detach)
-		io = (struct run_io){ -1, -1, -1, -1, ready_fd };
-	if (ret == 0)
-		ret = audit_open(&audit, st.fd, &e);
-	if (ret == 0)
-		ret = run_spec_build(&s, &a->o, &st, &note, &e);
-	r.map_ids = a->o.map_ids;
-	if (ret == 0)
-		ret = choose_engine(a->engine, a->runsc, &st, &s, &r.map_ids, &choice, &e);
-	if (ret < 0)
+	if (r < 0)
 		return say_error(&e);
-	r.audit = audit;
-	r.engine = choice.engine;
-	r.choice = &choice;
-	run_say_before(&s, &choice, &note);
-	ret = run_execute(&r, &io, &e);
-	if (ret < 0)
-		return say_error(&e);
-	run_say_after(&r);
-	if (write_report(report, a->report, &r, &e) < 0)
-		return say_error(&e);
-	return r.end.exit_code;
+	io.ready_fd = ready_fd;
+	if (!a->o.detach) {
+		io.in = 0;
+		io.out = 1;
+		io.err = 2;
+		io.tty = a->o.tty ? 0 : -1;
+	}
+	run_say_before(&s.spec, &s.choice, &s.note);
+	r = run_execute(&s.run, &io, &e);
+	return r < 0 ? say_error(&e) : session_end(&s, a);
 }
 
 /* The child goes on as the sandbox's launcher; we say its id once the command was started. */

@@ -224,7 +224,7 @@ int run_finish(struct run *r, struct err *e)
 	/* A layer that cannot be read must not keep the end out of the log: the sandbox made it what it is. */
 	if (settle_workspace(r, &trouble) < 0 && r->changes == 0)
 		r->changes = 1;
-	ret = log_end(r, &trouble, e);
+	ret = !r->untold && state_run_has_begun(r->spec->run_fd) ? log_end(r, &trouble, e) : 0;
 	if (ret == 0)
 		ret = settle_directory(r, e);
 	if (ret == 0 && trouble.code) {

@@ -23,6 +23,7 @@ struct execution {
 	struct run *r;
 	struct guard guard;
 	int listen_fd;
+	bool ahead; /* there is no command yet */
 };
 
 /*
@@ -140,8 +141,10 @@ static int log_start(struct run *r, struct err *e)
 	json_u64(&j, "caps", s->caps);
 	json_bool(&j, "nested", s->nested);
 	run_limits_json(&s->limits, &j);
-	return buf_error(&b) ? err_set(e, -ENOMEM, "out of memory")
-			     : audit_append(r->audit, "run.start", s->id, &b, e);
+	if (buf_error(&b))
+		return err_set(e, -ENOMEM, "out of memory");
+	r->untold = false;
+	return audit_append(r->audit, "run.start", s->id, &b, e);
 }
 
 /* The control socket, by way of /proc/self/fd, since a state directory's path may be longer than a socket's. */
@@ -180,6 +183,8 @@ static int meanwhile(void *ctx, pid_t pid, int pidfd, struct err *e)
 	struct execution *x = ctx;
 	int r = guard_tell(&x->guard, pid, pidfd, e);
 
+	if (r == 0 && x->ahead)
+		return 0;
 	if (r == 0)
 		r = log_start(x->r, e);
 	if (r == 0 && is_findable_at_once(x->r->spec))
@@ -209,8 +214,16 @@ static int open_watched(const struct spec *s, const char *name)
 	return openat(s->layers_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 }
 
+static int fill(struct run *r, struct err *e)
+{
+	autoclose int upper =
+		openat(r->spec->layers_fd, "upper", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+
+	return upper < 0 ? err_sys(e, -errno, "cannot open the run's layer") : r->fill(r->fill_ctx, upper, e);
+}
+
 /* Ids, control group, layers: what must be there before the engine starts. */
-static int prepare(struct run *r, struct err *e)
+static int prepare(struct run *r, bool ahead, struct err *e)
 {
 	struct spec *s = r->spec;
 	int ret;
@@ -218,7 +231,7 @@ static int prepare(struct run *r, struct err *e)
 	ret = s->name ? state_name_check(r->st, s->name, e) : 0;
 	if (ret < 0)
 		return ret;
-	s->run_fd = state_run_create(r->st, s->id, e);
+	s->run_fd = ahead ? state_run_create_ahead(r->st, s->id, e) : state_run_create(r->st, s->id, e);
 	if (s->run_fd < 0)
 		return s->run_fd;
 	if (asprintf(&s->run_path, "%s/runs/%s", r->st->path, s->id) < 0)
@@ -231,6 +244,8 @@ static int prepare(struct run *r, struct err *e)
 	ret = ids_plan(&s->ids, r->st, s->id, s->uid, s->gid, r->map_ids, e);
 	if (ret == 0)
 		ret = make_layers(s, e);
+	if (ret == 0 && r->fill)
+		ret = fill(r, e);
 	if (ret == 0)
 		ret = cgroup_host_probe(&r->cgroup_host, e);
 	return ret < 0 ? ret : run_limits_enforce(r, e);
@@ -267,54 +282,79 @@ static int let_caller_go(const struct spec *s, int ready_fd, struct err *e)
 	return r < 0 ? err_sys(e, r, "cannot say that the sandbox is there") : 0;
 }
 
-static int start_and_supervise(struct execution *x, const struct run_io *io, struct err *e)
+/* The command has come: from here on this is a run like any other (U2). */
+static int begin(struct execution *x, struct run_io *io, struct err *e)
+{
+	struct run *r = x->r;
+	int ret = io->wait(io->ctx, r, io, e);
+
+	if (ret < 0)
+		return ret;
+	x->ahead = false;
+	r->started = clock_nsec(CLOCK_REALTIME);
+	ret = state_run_begin(r->st, r->spec->run_fd, r->spec->id, e);
+	return ret < 0 ? ret : log_start(r, e);
+}
+
+/* Builds the sandbox, and gives up what only building needed. */
+static int start(struct execution *x, struct run_io *io, struct err *e)
 {
 	struct run *r = x->r;
 	struct engine_meanwhile m = { .run = meanwhile, .ctx = x };
+	int ret = r->engine->start(r->spec, &r->cg, &m, &r->er, e);
+
+	if (ret < 0)
+		return ret;
+	ret = confine_launcher(r, e);
+	if (ret == 0 && io->ready_fd >= 0)
+		ret = let_caller_go(r->spec, io->ready_fd, e);
+	if (ret == 0 && x->ahead)
+		ret = begin(x, io, e);
+	return ret;
+}
+
+static int start_and_supervise(struct execution *x, struct run_io *io, struct err *e)
+{
+	struct run *r = x->r;
 	autoclose int upper = open_watched(r->spec, "upper"), log = open_log(r->spec, e);
 	autoclose int root_upper = open_watched(r->spec, LAYERS_ROOT_UPPER);
 	autoclose int engine_log = r->engine == &engine_gvisor ? open_engine_log(r->spec) : -1;
+	int ret = r->spec->detach && log < 0 ? log : start(x, io, e);
 	struct supervise_io sio = {
 		.in = io->in,
 		.out = io->out,
 		.err = io->err,
 		.tty = io->tty,
 		.log_fd = log,
-		.alive_fd = -1,
+		.alive_fd = io->alive_fd,
+		.listen_fd = x->listen_fd,
 		.engine_log = engine_log,
 		.usage_fd = upper >= 0 ? upper : root_upper,
 		.usage2_fd = upper >= 0 ? root_upper : -1,
 		.event = on_event,
 		.ctx = x,
+		.lasting = is_findable_at_once(r->spec) ? NULL : on_lasting,
 	};
-	int ret;
 
-	if (r->spec->detach && log < 0)
-		return log;
-	ret = r->engine->start(r->spec, &r->cg, &m, &r->er, e);
-	if (ret < 0)
-		return ret;
-	sio.listen_fd = x->listen_fd;
-	sio.lasting = is_findable_at_once(r->spec) ? NULL : on_lasting;
-	ret = confine_launcher(r, e);
-	if (ret == 0 && io->ready_fd >= 0)
-		ret = let_caller_go(r->spec, io->ready_fd, e);
 	if (ret < 0)
 		return ret;
 	ret = supervise(r->spec, &r->cg, &r->er, &sio, &r->end, e);
 	/* One file that outgrew the limit: the kernel told the command itself. */
 	if (ret == 0 && r->end.cause == CAUSE_SIGNAL && r->end.signal == SIGXFSZ)
 		r->end.cause = CAUSE_DISK;
+	if (ret == 0 && io->ended)
+		io->ended(io->ctx, r);
 	return ret;
 }
 
-int run_execute(struct run *r, const struct run_io *io, struct err *e)
+int run_execute(struct run *r, struct run_io *io, struct err *e)
 {
-	struct execution x = { .r = r, .guard = GUARD_INIT, .listen_fd = -1 };
+	struct execution x = { .r = r, .guard = GUARD_INIT, .listen_fd = -1, .ahead = io->wait != NULL };
 	int ret, fin;
 
 	r->started = clock_nsec(CLOCK_REALTIME);
 	r->tty = io->tty;
+	r->untold = true;
 	r->cg = CGROUP_INIT;
 	r->er = ENGINE_RUN_INIT;
 	r->end = (struct run_end){ .cause = CAUSE_NOT_STARTED, .exit_code = 125 };
@@ -325,7 +365,7 @@ int run_execute(struct run *r, const struct run_io *io, struct err *e)
 		return ret;
 	r->launcher = getpid();
 	r->guard = x.guard.pid;
-	ret = prepare(r, e);
+	ret = prepare(r, x.ahead, e);
 	if (ret == 0)
 		ret = start_and_supervise(&x, io, e);
 	if (r->spec->run_fd >= 0) {

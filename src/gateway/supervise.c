@@ -120,11 +120,14 @@ static void on_pid(struct watch *w, uint32_t events)
 static void on_alive(struct watch *w, uint32_t events)
 {
 	struct sv *sv = w->ctx;
-	char c;
+	unsigned char c;
 
 	(void)events;
-	if (read(w->fd, &c, 1) > 0)
+	if (read(w->fd, &c, 1) > 0) {
+		if (c == SIGINT || c == SIGTERM || c == SIGHUP || c == SIGQUIT)
+			sv_take_signal(sv, c);
 		return;
+	}
 	loop_unwatch(&sv->loop, w);
 	sv_kill(sv, CAUSE_CALLER);
 }

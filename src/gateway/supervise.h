@@ -51,9 +51,9 @@ struct supervise_io {
 	int in, out, err; /* the caller's stdio; -1: none (detached) */
 	int tty;	  /* the caller's terminal when the command has one, else -1 */
 	int log_fd;	  /* detached: output goes here, capped; -1 otherwise */
-	int alive_fd;	  /* end of file here means that the process which started us is gone; -1: none */
-	int listen_fd;	  /* control socket, or -1 */
-	int engine_log;	  /* what the engine's programs say goes here, capped; -1: nowhere */
+	int alive_fd; /* end of file here: the process that started us is gone; a byte: a signal to pass on; -1 */
+	int listen_fd;	/* control socket, or -1 */
+	int engine_log; /* what the engine's programs say goes here, capped; -1: nowhere */
 	int usage_fd; /* an upper layer, the workspace's or the root's, for the disk limit; -1: not watched */
 	int usage2_fd; /* the other one; -1: none */
 	/*

@@ -134,11 +134,9 @@ static void interrupted(struct sv *sv)
 	sv_signal_main(sv, SIGINT);
 }
 
-static void on_signal(void *ctx, const struct signalfd_siginfo *si)
+void sv_take_signal(struct sv *sv, int sig)
 {
-	struct sv *sv = ctx;
-
-	switch (si->ssi_signo) {
+	switch (sig) {
 	case SIGWINCH:
 		if (!sv->ended && !sv->killed)
 			pump_resized(&sv->pump);
@@ -154,12 +152,17 @@ static void on_signal(void *ctx, const struct signalfd_siginfo *si)
 		sv_signal_main(sv, SIGQUIT);
 		break;
 	default:
-		sv_stop(sv, (int)si->ssi_signo, TERM_GRACE);
+		sv_stop(sv, sig, TERM_GRACE);
 		break;
 	}
 	/* It is over, and only a reader that does not read holds us up: whoever signals wants out. */
-	if (sv->reaped && si->ssi_signo != SIGWINCH && si->ssi_signo != SIGTSTP)
+	if (sv->reaped && sig != SIGWINCH && sig != SIGTSTP)
 		loop_stop(&sv->loop);
+}
+
+static void on_signal(void *ctx, const struct signalfd_siginfo *si)
+{
+	sv_take_signal(ctx, (int)si->ssi_signo);
 }
 
 int sv_take_signals(struct sv *sv, struct err *e)

@@ -166,6 +166,7 @@ int sv_refuse(struct client *c, const char *text);
 
 /* supervise_end.c */
 int sv_take_signals(struct sv *sv, struct err *e) MUST_CHECK;
+void sv_take_signal(struct sv *sv, int sig); /* as if coffer had got it */
 void sv_signal_main(struct sv *sv, int sig);
 void sv_kill(struct sv *sv, enum run_cause cause);
 void sv_stop(struct sv *sv, int sig, uint64_t grace_ns);
