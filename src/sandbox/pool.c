@@ -35,7 +35,7 @@ unsigned pool_want(const struct pool_demand *d, uint64_t now_ns)
 {
 	unsigned want;
 
-	if (!d->last || now_ns - d->last > POOL_IDLE_SECONDS * NSEC)
+	if (!d->last || (now_ns > d->last && now_ns - d->last > POOL_IDLE_SECONDS * NSEC))
 		return 0;
 	want = faded(d, now_ns / NSEC) + 1;
 	return want < POOL_READY_MAX ? want : POOL_READY_MAX;
