@@ -58,6 +58,7 @@ static void report_end(const struct run *r, struct json *j)
 	if (r->end.cause == CAUSE_BROKEN)
 		json_str(j, "broken", r->end.broken);
 	json_bool(j, "pids_limit_hit", r->end.pids_hit);
+	json_bool(j, "pids_limit_claimed", r->end.pids_claimed);
 	json_bool(j, "output_cut", r->end.output_cut);
 	json_u64(j, "output_bytes", r->end.output_bytes);
 	json_u64(j, "wall_us", r->end.wall_ns / 1000);
