@@ -75,7 +75,7 @@ static int settle_workspace(struct run *r, struct err *e)
 			return s->layers_fd;
 	}
 	if (s->ws_mode == WS_EPHEMERAL) {
-		ret = workspace_wipe(s->layers_fd, "upper", &r->wiped, e);
+		ret = workspace_wipe(s->layers_fd, "upper", r->userns, &r->wiped, e);
 		return ret == -ENOENT ? 0 : ret;
 	}
 	upper = open_upper(s->layers_fd);
@@ -237,6 +237,7 @@ static int sweep_one(struct state *st, struct audit *a, const char *id, struct e
 		.engine = &engine_ns,
 		.cg = CGROUP_INIT,
 		.er = ENGINE_RUN_INIT,
+		.userns = -1,
 		.end = { .cause = CAUSE_CALLER, .exit_code = 137 },
 	};
 	int ret;

@@ -148,12 +148,30 @@ static bool is_findable_at_once(const struct spec *s)
 	return s->detach || s->name;
 }
 
+/*
+ * Once it has confined itself, the launcher can become root over subordinate ids only where it can enter a namespace
+ * that has them already.
+ */
+static int keep_ids(struct run *r, pid_t pid, struct err *e)
+{
+	const struct spec *s = r->spec;
+	char path[48];
+
+	if (s->ids.host_root || !s->ids.range || s->ws_mode != WS_EPHEMERAL)
+		return 0;
+	snprintf(path, sizeof(path), "/proc/%d/ns/user", pid);
+	r->userns = open(path, O_RDONLY | O_CLOEXEC);
+	return r->userns < 0 ? err_sys(e, -errno, "cannot open the sandbox's user namespace") : 0;
+}
+
 /* While the sandbox is being built: U2. */
 static int meanwhile(void *ctx, pid_t pid, int pidfd, struct err *e)
 {
 	struct execution *x = ctx;
 	int r = guard_tell(&x->guard, pid, pidfd, e);
 
+	if (r == 0)
+		r = keep_ids(x->r, pid, e);
 	if (r == 0)
 		r = log_start(x->r, e);
 	if (r == 0 && is_findable_at_once(x->r->spec))
@@ -279,6 +297,7 @@ int run_execute(struct run *r, const struct run_io *io, struct err *e)
 
 	r->started = clock_nsec(CLOCK_REALTIME);
 	r->tty = io->tty;
+	r->userns = -1;
 	r->cg = CGROUP_INIT;
 	r->er = ENGINE_RUN_INIT;
 	r->end = (struct run_end){ .cause = CAUSE_NOT_STARTED, .exit_code = 125 };
@@ -299,6 +318,7 @@ int run_execute(struct run *r, const struct run_io *io, struct err *e)
 		ret = ret < 0 ? ret : fin;
 	}
 	fd_close(x.listen_fd);
+	r->userns = fd_close(r->userns);
 	guard_stop(&x.guard);
 	return ret;
 }

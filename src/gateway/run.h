@@ -31,6 +31,7 @@ struct run {
 	struct cgroup_host cgroup_host;
 	struct cgroup cg;
 	struct engine_run er;
+	int userns; /* the sandbox's, where its ids are wanted again to wipe what they own; -1: not kept */
 	pid_t launcher, guard;
 	int tty;	  /* the caller's terminal, to be put back as it was; -1: none */
 	uint64_t started; /* CLOCK_REALTIME ns */
