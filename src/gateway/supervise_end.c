@@ -165,22 +165,7 @@ static void on_signal(void *ctx, const struct signalfd_siginfo *si)
 
 int sv_take_signals(struct sv *sv, struct err *e)
 {
-	static const int wanted[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
-	sigset_t set;
-
-	sigemptyset(&set);
-	for (size_t i = 0; i < ARRAY_SIZE(wanted); i++) {
-		struct sigaction sa;
-
-		/* What the caller ignores (nohup, a shell's background) stays ignored: held, it would reach us. */
-		if (sigaction(wanted[i], NULL, &sa) == 0 && sa.sa_handler != SIG_IGN)
-			sigaddset(&set, wanted[i]);
-	}
-	if (sv->pump.tty) {
-		sigaddset(&set, SIGWINCH);
-		sigaddset(&set, SIGTSTP);
-	}
-	return loop_signals(&sv->loop, &set, on_signal, sv, e);
+	return pump_take_signals(&sv->pump, on_signal, sv, e);
 }
 
 /* Did it end because of a signal that came through us? A handler may have taken a while, but not for ever. */
