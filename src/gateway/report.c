@@ -90,6 +90,8 @@ void run_report(const struct run *r, struct buf *out)
 	json_str(&j, "net", "none");
 	report_layers(&r->er.layers, s, &j);
 	run_limits_json(&s->limits, &j);
+	if (r->disk_watched[0])
+		json_str(&j, "disk_watched", r->disk_watched);
 	if (r->limits_off[0])
 		json_str(&j, "limits_off", r->limits_off);
 	report_end(r, &j);

@@ -29,22 +29,27 @@ struct execution {
  * The layers' place. The host's root gets a disk image where a limit was named, and the kernel keeps the limit; in all
  * other cases the launcher watches.
  */
-static int open_layers(struct spec *s, struct err *e)
+static int open_layers(struct run *r, struct err *e)
 {
+	struct spec *s = r->spec;
 	const struct limit *disk = &s->limits.l[LIMIT_DISK], *inodes = &s->limits.l[LIMIT_INODES];
 
 	if (s->ids.host_root && (disk->named || inodes->named) && disk->value != LIMIT_NONE) {
-		s->layers_fd = layers_make_image(s->run_fd, disk->value, inodes->value, NULL);
+		struct err why = ERR_INIT;
+
+		s->layers_fd = layers_make_image(s->run_fd, disk->value, inodes->value, &why);
 		if (s->layers_fd >= 0)
 			return 0;
+		snprintf(r->disk_watched, sizeof(r->disk_watched), "%.255s", why.msg);
 	}
 	s->layers_fd = layers_open(s->run_fd, e);
 	return s->layers_fd < 0 ? s->layers_fd : 0;
 }
 
 /* The overlay's upper layer gives the workspace its own mode and owner, so it is made like the original. */
-static int make_layers(struct spec *s, struct err *e)
+static int make_layers(struct run *r, struct err *e)
 {
+	struct spec *s = r->spec;
 	struct stat st = { .st_mode = 0755, .st_uid = geteuid(), .st_gid = getegid() };
 	int ret;
 
@@ -56,7 +61,7 @@ static int make_layers(struct spec *s, struct err *e)
 		st.st_uid = s->uid;
 		st.st_gid = s->gid;
 	}
-	ret = open_layers(s, e);
+	ret = open_layers(r, e);
 	if (ret < 0)
 		return ret;
 	if (mkdirat(s->layers_fd, "upper", st.st_mode & 0777) < 0)
@@ -222,7 +227,7 @@ static int prepare(struct run *r, struct err *e)
 	}
 	ret = ids_plan(&s->ids, r->st, s->id, s->uid, s->gid, r->map_ids, e);
 	if (ret == 0)
-		ret = make_layers(s, e);
+		ret = make_layers(r, e);
 	if (ret == 0)
 		ret = cgroup_host_probe(&r->cgroup_host, e);
 	return ret < 0 ? ret : run_limits_enforce(r, e);

@@ -41,6 +41,8 @@ struct run {
 	bool kept;	  /* the run's directory is still there for diff, apply, logs */
 	struct cgroup_stat stat;
 	struct run_end end;
+	char disk_watched
+		[256]; /* why a --disk of root's is only watched; empty when it is not, or by default */
 	char limits_off[256]; /* default limits that are not in force, and why; empty when all are */
 };
 
