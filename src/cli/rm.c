@@ -68,7 +68,7 @@ static int wipe_layers(int run_fd, struct err *e)
 
 	for (size_t i = 0; i < ARRAY_SIZE(layers); i++) {
 		uint64_t n = 0;
-		int r = workspace_wipe(run_fd, layers[i], &n, e);
+		int r = workspace_wipe(run_fd, layers[i], -1, &n, e);
 
 		if (r < 0 && r != -ENOENT)
 			return r;

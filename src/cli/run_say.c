@@ -101,6 +101,8 @@ void run_say_after(const struct run *r)
 	const char *id = r->spec->name ? r->spec->name : r->spec->id;
 
 	say_cause(r);
+	if (r->disk_watched[0])
+		say_note("--disk is only watched, and can be overrun for an instant: %s", r->disk_watched);
 	if (r->limits_off[0])
 		say_note("%s", r->limits_off);
 	if (r->changes)

@@ -62,14 +62,15 @@ static int open_upper(int layers_fd)
 }
 
 /* The root's layer goes with the run, unless that has a name to come back to. */
-static int settle_root(const struct spec *s, struct err *e)
+static int settle_root(const struct run *r, struct err *e)
 {
 	static const char *const layers[] = { LAYERS_ROOT_WORK, LAYERS_ROOT_UPPER };
+	const struct spec *s = r->spec;
 
 	if (!spec_has_root_layer(s))
 		return 0;
 	for (size_t i = 0; i < (s->name ? 1 : ARRAY_SIZE(layers)); i++) {
-		int ret = workspace_wipe(s->layers_fd, layers[i], NULL, e);
+		int ret = workspace_wipe(s->layers_fd, layers[i], r->userns, NULL, e);
 
 		if (ret < 0 && ret != -ENOENT)
 			return ret;
@@ -91,11 +92,11 @@ static int settle_workspace(struct run *r, struct err *e)
 		if (s->layers_fd < 0)
 			return s->layers_fd;
 	}
-	ret = settle_root(s, e);
+	ret = settle_root(r, e);
 	if (ret < 0 || (s->ws_mode != WS_OVERLAY && s->ws_mode != WS_EPHEMERAL))
 		return ret;
 	if (s->ws_mode == WS_EPHEMERAL) {
-		ret = workspace_wipe(s->layers_fd, "upper", &r->wiped, e);
+		ret = workspace_wipe(s->layers_fd, "upper", r->userns, &r->wiped, e);
 		return ret == -ENOENT ? 0 : ret;
 	}
 	upper = open_upper(s->layers_fd);
@@ -273,6 +274,7 @@ static int sweep_one(struct state *st, struct audit *a, const char *id, struct e
 		.engine = &engine_ns,
 		.cg = CGROUP_INIT,
 		.er = ENGINE_RUN_INIT,
+		.userns = -1,
 		.end = { .cause = CAUSE_CALLER, .exit_code = 137 },
 	};
 	int ret;

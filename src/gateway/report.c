@@ -67,6 +67,7 @@ static void report_end(const struct run *r, struct json *j)
 	if (r->end.cause == CAUSE_BROKEN)
 		json_str(j, "broken", r->end.broken);
 	json_bool(j, "pids_limit_hit", r->end.pids_hit);
+	json_bool(j, "pids_limit_claimed", r->end.pids_claimed);
 	json_bool(j, "output_cut", r->end.output_cut);
 	json_u64(j, "output_bytes", r->end.output_bytes);
 	json_u64(j, "wall_us", r->end.wall_ns / 1000);
@@ -120,6 +121,8 @@ void run_report(const struct run *r, struct buf *out)
 	json_str(&j, "net", "none");
 	report_layers(&r->er.layers, s, &j);
 	run_limits_json(&s->limits, &j);
+	if (r->disk_watched[0])
+		json_str(&j, "disk_watched", r->disk_watched);
 	if (r->limits_off[0])
 		json_str(&j, "limits_off", r->limits_off);
 	report_end(r, &j);

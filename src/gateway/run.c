@@ -30,14 +30,18 @@ struct execution {
  * The layers' place. The host's root gets a disk image where a limit was named, and the kernel keeps the limit; in all
  * other cases the launcher watches.
  */
-static int open_layers(struct spec *s, struct err *e)
+static int open_layers(struct run *r, struct err *e)
 {
+	struct spec *s = r->spec;
 	const struct limit *disk = &s->limits.l[LIMIT_DISK], *inodes = &s->limits.l[LIMIT_INODES];
 
 	if (s->ids.host_root && (disk->named || inodes->named) && disk->value != LIMIT_NONE) {
-		s->layers_fd = layers_make_image(s->run_fd, disk->value, inodes->value, NULL);
+		struct err why = ERR_INIT;
+
+		s->layers_fd = layers_make_image(s->run_fd, disk->value, inodes->value, &why);
 		if (s->layers_fd >= 0)
 			return 0;
+		snprintf(r->disk_watched, sizeof(r->disk_watched), "%.255s", why.msg);
 	}
 	s->layers_fd = layers_open(s->run_fd, e);
 	return s->layers_fd < 0 ? s->layers_fd : 0;
@@ -75,8 +79,9 @@ static int make_root_layer(const struct spec *s, struct err *e)
 	return ret < 0 ? ret : make_work(s, LAYERS_ROOT_WORK, e);
 }
 
-static int make_layers(struct spec *s, struct err *e)
+static int make_layers(struct run *r, struct err *e)
 {
+	struct spec *s = r->spec;
 	struct stat st = { .st_mode = 0755, .st_uid = geteuid(), .st_gid = getegid() };
 	int ret;
 
@@ -88,7 +93,7 @@ static int make_layers(struct spec *s, struct err *e)
 		st.st_uid = s->uid;
 		st.st_gid = s->gid;
 	}
-	ret = open_layers(s, e);
+	ret = open_layers(r, e);
 	if (ret == 0 && (s->ws_mode == WS_OVERLAY || s->ws_mode == WS_EPHEMERAL))
 		ret = make_upper(s, "upper", &st, e);
 	if (ret == 0 && s->ws_mode == WS_OVERLAY)
@@ -177,12 +182,30 @@ static bool is_findable_at_once(const struct spec *s)
 	return s->detach || s->name;
 }
 
+/*
+ * Once it has confined itself, the launcher can become root over subordinate ids only where it can enter a namespace
+ * that has them already.
+ */
+static int keep_ids(struct run *r, pid_t pid, struct err *e)
+{
+	const struct spec *s = r->spec;
+	char path[48];
+
+	if (s->ids.host_root || !s->ids.range || s->ws_mode != WS_EPHEMERAL)
+		return 0;
+	snprintf(path, sizeof(path), "/proc/%d/ns/user", pid);
+	r->userns = open(path, O_RDONLY | O_CLOEXEC);
+	return r->userns < 0 ? err_sys(e, -errno, "cannot open the sandbox's user namespace") : 0;
+}
+
 /* While the sandbox is being built: U2. */
 static int meanwhile(void *ctx, pid_t pid, int pidfd, struct err *e)
 {
 	struct execution *x = ctx;
 	int r = guard_tell(&x->guard, pid, pidfd, e);
 
+	if (r == 0)
+		r = keep_ids(x->r, pid, e);
 	if (r == 0 && x->ahead)
 		return 0;
 	if (r == 0)
@@ -243,7 +266,7 @@ static int prepare(struct run *r, bool ahead, struct err *e)
 	}
 	ret = ids_plan(&s->ids, r->st, s->id, s->uid, s->gid, r->map_ids, e);
 	if (ret == 0)
-		ret = make_layers(s, e);
+		ret = make_layers(r, e);
 	if (ret == 0 && r->fill)
 		ret = fill(r, e);
 	if (ret == 0)
@@ -355,6 +378,7 @@ int run_execute(struct run *r, struct run_io *io, struct err *e)
 	r->started = clock_nsec(CLOCK_REALTIME);
 	r->tty = io->tty;
 	r->untold = true;
+	r->userns = -1;
 	r->cg = CGROUP_INIT;
 	r->er = ENGINE_RUN_INIT;
 	r->end = (struct run_end){ .cause = CAUSE_NOT_STARTED, .exit_code = 125 };
@@ -375,6 +399,7 @@ int run_execute(struct run *r, struct run_io *io, struct err *e)
 		ret = ret < 0 ? ret : fin;
 	}
 	fd_close(x.listen_fd);
+	r->userns = fd_close(r->userns);
 	guard_stop(&x.guard);
 	return ret;
 }

@@ -38,6 +38,7 @@ struct run {
 	struct cgroup cg;
 	struct engine_run er;
 	bool untold; /* the log has no start of it yet, so it gets no end */
+	int userns;  /* the sandbox's, where its ids are wanted again to wipe what they own; -1: not kept */
 	pid_t launcher, guard;
 	int tty;	  /* the caller's terminal, to be put back as it was; -1: none */
 	uint64_t started; /* CLOCK_REALTIME ns */
@@ -47,6 +48,8 @@ struct run {
 	bool kept;	  /* the run's directory is still there for diff, apply, logs */
 	struct cgroup_stat stat;
 	struct run_end end;
+	char disk_watched
+		[256]; /* why a --disk of root's is only watched; empty when it is not, or by default */
 	char limits_off[256]; /* default limits that are not in force, and why; empty when all are */
 };
 

@@ -179,6 +179,8 @@ static int main_body(const struct sv *sv, struct buf *body, struct proto_start *
 		st->flags |= PROTO_F_TTY;
 	if (pump_has_input(sv->io->in))
 		st->flags |= PROTO_F_STDIN;
+	if (sv_pids_by_rlimit(sv))
+		st->flags |= PROTO_F_PIDS;
 	tty_size(s->tty ? sv->io->tty : -1, &st->rows, &st->cols);
 	st->argc = (unsigned)s->argv.n;
 	st->envc = (unsigned)s->env.n;

@@ -41,6 +41,7 @@ struct run_end {
 	bool output_cut;  /* the output limit was reached: the rest was thrown away */
 	int output_error; /* negative errno: the caller's stdout or stderr failed, the rest was thrown away */
 	bool pids_hit;	  /* forks were refused at least once; looked at only when the command failed */
+	bool pids_claimed;	 /* that is what the sandbox says: no control group counts them */
 	struct proto_exit claim; /* what init said about the main command; kind PROTO_EXIT_KINDS: nothing */
 	char broken[160];	 /* for CAUSE_BROKEN: what it did */
 };

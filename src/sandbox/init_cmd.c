@@ -335,6 +335,14 @@ static struct cmd *find_pid(struct init *in, pid_t pid)
 	return NULL;
 }
 
+/* It has been reaped, so that its own place is free again: the limit was reached if there is one but not two. */
+static bool failed_at_limit(const struct cmd *c, const struct proto_exit *end)
+{
+	if (!(c->flags & PROTO_F_PIDS) || (end->kind == PROTO_EXITED && end->value == 0))
+		return false;
+	return c->pids_hit || pids_are_at_limit(true);
+}
+
 void cmd_reap(struct init *in)
 {
 	struct signalfd_siginfo si;
@@ -356,6 +364,8 @@ void cmd_reap(struct init *in)
 			continue;
 		end.kind = WIFSIGNALED(status) ? PROTO_SIGNALED : PROTO_EXITED;
 		end.value = (unsigned)(WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+		if (failed_at_limit(c, &end))
+			end.what = PROTO_WHAT_PIDS;
 		cmd_ended(in, c, &end);
 	}
 	in->reap_again = true;

@@ -11,7 +11,6 @@ import fcntl
 import hashlib
 import os
 import pty
-import pwd
 import re
 import secrets
 import select
@@ -53,17 +52,6 @@ class Identity:
     def own(self, path):
         if os.getuid() == 0:
             os.chown(path, self.uid, self.gid, follow_symlinks=False)
-
-
-def user_with_subuids():
-    """(uid, gid) of an ordinary user who has a range of subordinate ids, or None."""
-    try:
-        with open("/etc/subuid", encoding="utf-8") as f:
-            names = {line.split(":")[0] for line in f}
-    except OSError:
-        return None
-    users = sorted(u.pw_uid for u in pwd.getpwall() if u.pw_name in names and u.pw_uid >= 1000)
-    return (users[0], pwd.getpwuid(users[0]).pw_gid) if users else None
 
 
 class World:

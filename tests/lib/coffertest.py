@@ -18,6 +18,7 @@ child, so check_clean() sees every leaked process and none of anybody else's.
 
 import ctypes
 import os
+import pwd
 import re
 import shutil
 import signal
@@ -97,11 +98,30 @@ def can_userns():
                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False).returncode == 0
 
 
-def drop_to_test_user():
+def drop_to(uid, gid):
     if os.getuid() == 0:
         os.setgroups([])
-        os.setgid(TEST_UID)
-        os.setuid(TEST_UID)
+        os.setgid(gid)
+        os.setuid(uid)
+
+
+def drop_to_test_user():
+    drop_to(TEST_UID, TEST_UID)
+
+
+def user_with_subuids():
+    """(uid, gid) of an ordinary user who has a range of subordinate ids, this one if it is not root; or None."""
+    names = set()
+    for path in ("/etc/subuid", "/etc/subgid"):
+        try:
+            with open(path, encoding="utf-8") as f:
+                these = {line.split(":")[0] for line in f}
+        except OSError:
+            return None
+        names = names & these if names else these
+    users = sorted(u.pw_uid for u in pwd.getpwall()
+                   if u.pw_name in names and u.pw_uid >= 1000 and os.getuid() in (0, u.pw_uid))
+    return (users[0], pwd.getpwuid(users[0]).pw_gid) if users else None
 
 
 def identities(tap=None):
@@ -130,7 +150,7 @@ def sanitizer_env(leaks=False):
 class Coffer:
     """The coffer command as one identity, with everything it touches in one temporary directory."""
 
-    def __init__(self, who=None, engine="ns"):
+    def __init__(self, who=None, engine="ns", user=(TEST_UID, TEST_UID)):
         self.engine = engine
         self.who = who or ("root" if os.getuid() == 0 else "user")
         if self.who == "root" and os.getuid() != 0:
@@ -146,7 +166,8 @@ class Coffer:
         for name in ("coffer", "coffer-init", "cofferd"):
             if os.path.exists(os.path.join(BUILD, name)):
                 shutil.copy(os.path.join(BUILD, name), os.path.join(self.bin, name))
-        self.uid = TEST_UID if self.who != "root" and os.getuid() == 0 else os.getuid()
+        drops = self.who != "root" and os.getuid() == 0
+        self.uid, self.gid = user if drops else (os.getuid(), os.getgid())
         for d in (self.home, self.tmp, self.work):
             os.mkdir(d, 0o755)
             self.own(d)
@@ -158,7 +179,7 @@ class Coffer:
     def own(self, path):
         """Gives a file to the identity."""
         if os.getuid() == 0:
-            os.lchown(path, self.uid, self.uid)
+            os.lchown(path, self.uid, self.gid)
 
     def write(self, path, content="", mode=0o644):
         """Makes a file in the workspace, owned by the identity; returns its path."""
@@ -199,7 +220,7 @@ class Coffer:
         kw.setdefault("stderr", subprocess.PIPE)
         leaks = bool(args) and args[0] not in STARTERS
         return subprocess.Popen(argv, env=self.env(env, leaks), cwd=cwd or self.work, start_new_session=True,
-                                preexec_fn=drop_to_test_user if self.who != "root" else None, **kw)
+                                preexec_fn=(lambda: drop_to(self.uid, self.gid)) if self.who != "root" else None, **kw)
 
     def __call__(self, *args, input=None, timeout=60, env=None, cwd=None, program=None):
         """Runs coffer to its end. Its whole process group is killed when it takes too long: exit None."""
