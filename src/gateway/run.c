@@ -22,7 +22,10 @@
 struct execution {
 	struct run *r;
 	struct guard guard;
+	const struct supervise_io *io;
+	bool detached;
 	int listen_fd;
+	struct supervise_start start;
 };
 
 /*
@@ -149,16 +152,30 @@ static bool is_findable_at_once(const struct spec *s)
 }
 
 /* While the sandbox is being built: U2. */
-static int meanwhile(void *ctx, pid_t pid, int pidfd, struct err *e)
+static int prepare_parts(void *ctx, pid_t pid, int pidfd, struct err *e)
 {
 	struct execution *x = ctx;
 	int r = guard_tell(&x->guard, pid, pidfd, e);
 
 	if (r == 0)
+		r = make_layers(x->r->spec, e);
+	if (r == 0)
+		r = run_limits_enforce(x->r, e);
+	if (r == 0)
 		r = log_start(x->r, e);
 	if (r == 0 && is_findable_at_once(x->r->spec))
 		r = make_findable(x, e);
 	return r < 0 ? r : 0;
+}
+
+/* The command is told to init before there is one, and starts as soon as the wall stands. One that is detached waits
+ * for the caller to be let go of, which may fail. */
+static int while_it_builds(void *ctx, int stream, struct err *e)
+{
+	struct execution *x = ctx;
+	int r = confine_launcher(x->r, e);
+
+	return r < 0 || x->detached ? r : supervise_start(&x->start, x->r->spec, x->io, stream, e);
 }
 
 static int on_lasting(void *ctx, struct err *e)
@@ -183,7 +200,8 @@ static int open_watched(const struct spec *s)
 	return openat(s->layers_fd, "upper", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 }
 
-/* Ids, control group, layers: what must be there before the engine starts. */
+/* What must be there before the engine starts: ids, and what of the control group a process must be born in. The rest is
+ * made while it builds. */
 static int prepare(struct run *r, struct err *e)
 {
 	struct spec *s = r->spec;
@@ -204,10 +222,8 @@ static int prepare(struct run *r, struct err *e)
 	}
 	ret = ids_plan(&s->ids, r->st, s->id, s->uid, s->gid, r->map_ids, e);
 	if (ret == 0)
-		ret = make_layers(s, e);
-	if (ret == 0)
 		ret = cgroup_host_probe(&r->cgroup_host, e);
-	return ret < 0 ? ret : run_limits_enforce(r, e);
+	return ret < 0 ? ret : run_limits_begin(r, e);
 }
 
 static int open_log(const struct spec *s, struct err *e)
@@ -238,8 +254,8 @@ static int let_caller_go(const struct spec *s, int ready_fd, struct err *e)
 static int start_and_supervise(struct execution *x, const struct run_io *io, struct err *e)
 {
 	struct run *r = x->r;
-	struct engine_meanwhile m = { .run = meanwhile, .ctx = x };
-	autoclose int upper = open_watched(r->spec), log = open_log(r->spec, e);
+	struct engine_meanwhile m = { .prepare = prepare_parts, .rest = while_it_builds, .ctx = x };
+	autoclose int upper = -1, log = open_log(r->spec, e);
 	struct supervise_io sio = {
 		.in = io->in,
 		.out = io->out,
@@ -247,7 +263,6 @@ static int start_and_supervise(struct execution *x, const struct run_io *io, str
 		.tty = io->tty,
 		.log_fd = log,
 		.alive_fd = -1,
-		.usage_fd = upper,
 		.event = on_event,
 		.ctx = x,
 	};
@@ -255,16 +270,20 @@ static int start_and_supervise(struct execution *x, const struct run_io *io, str
 
 	if (r->spec->detach && log < 0)
 		return log;
+	x->io = &sio;
+	x->detached = io->ready_fd >= 0;
 	ret = r->engine->start(r->spec, &r->cg, &m, &r->er, e);
 	if (ret < 0)
 		return ret;
 	sio.listen_fd = x->listen_fd;
+	sio.usage_fd = upper = open_watched(r->spec);
+	sio.start = x->detached ? NULL : &x->start;
 	sio.lasting = is_findable_at_once(r->spec) ? NULL : on_lasting;
-	ret = confine_launcher(r, e);
-	if (ret == 0 && io->ready_fd >= 0)
+	if (x->detached) {
 		ret = let_caller_go(r->spec, io->ready_fd, e);
-	if (ret < 0)
-		return ret;
+		if (ret < 0)
+			return ret;
+	}
 	ret = supervise(r->spec, &r->cg, &r->er, &sio, &r->end, e);
 	/* One file that outgrew the limit: the kernel told the command itself. */
 	if (ret == 0 && r->end.cause == CAUSE_SIGNAL && r->end.signal == SIGXFSZ)
@@ -274,7 +293,7 @@ static int start_and_supervise(struct execution *x, const struct run_io *io, str
 
 int run_execute(struct run *r, const struct run_io *io, struct err *e)
 {
-	struct execution x = { .r = r, .guard = GUARD_INIT, .listen_fd = -1 };
+	struct execution x = { .r = r, .guard = GUARD_INIT, .listen_fd = -1, .start.out = BUF_INIT };
 	int ret, fin;
 
 	r->started = clock_nsec(CLOCK_REALTIME);
@@ -299,6 +318,7 @@ int run_execute(struct run *r, const struct run_io *io, struct err *e)
 		ret = ret < 0 ? ret : fin;
 	}
 	fd_close(x.listen_fd);
+	buf_release(&x.start.out);
 	guard_stop(&x.guard);
 	return ret;
 }

@@ -70,22 +70,34 @@ static const struct {
 	{ LIMIT_PIDS, CGROUP_PIDS, 1u << CGROUP_PIDS },
 };
 
-int run_limits_enforce(struct run *r, struct err *e)
+static struct cgroup_want want_all(const struct limits *l)
 {
-	struct limits *l = &r->spec->limits;
-	struct cgroup_want w = {
+	return (struct cgroup_want){
 		.memory_max = want(l, LIMIT_MEMORY),
 		.memory_low = want(l, LIMIT_MEMORY_LOW),
 		.cpu_milli = want(l, LIMIT_CPUS),
 		.pids_max = want(l, LIMIT_PIDS),
 	};
+}
+
+int run_limits_begin(struct run *r, struct err *e)
+{
+	const struct cgroup_want w = want_all(&r->spec->limits);
+
+	return cgroup_create_born(&r->cg, &r->cgroup_host, r->spec->id, &w, e);
+}
+
+int run_limits_enforce(struct run *r, struct err *e)
+{
+	struct limits *l = &r->spec->limits;
+	const struct cgroup_want w = want_all(l);
 	const char *why = NULL;
 	autobuf struct buf off = BUF_INIT;
 	unsigned set = 0;
 	int ret;
 
 	mark_own(l, how_disk(r->spec));
-	ret = cgroup_create(&r->cg, &r->cgroup_host, r->spec->id, &w, &set, e);
+	ret = cgroup_complete(&r->cg, &w, &set, e);
 	if (ret < 0)
 		return ret;
 	for (size_t i = 0; i < ARRAY_SIZE(by_cgroup); i++) {

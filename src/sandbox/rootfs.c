@@ -314,19 +314,26 @@ static int open_scratch(const struct spec *s, struct err *e)
 	return 0;
 }
 
-static int build_scratch(const struct spec *s, int home_tree, struct err *e)
+static int build_scratch(struct err *e)
 {
 	static const char *const parts[][2] = { { "../tmp", "tmp" },
 						{ "../run", "run" },
 						{ "../vartmp", "var/tmp" } };
-	const char *home = rootfs_home(s->uid) + 1;
-	int r;
 
 	for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
-		r = mnt_bind(parts[i][0], parts[i][1]);
+		int r = mnt_bind(parts[i][0], parts[i][1]);
+
 		if (r < 0)
 			return fail(e, r, parts[i][1]);
 	}
+	return 0;
+}
+
+static int build_home(const struct spec *s, int home_tree, struct err *e)
+{
+	const char *home = rootfs_home(s->uid) + 1;
+	int r;
+
 	if (home_tree >= 0) {
 		r = mnt_set(home_tree, "", MNT_RW, true);
 		if (r == 0)
@@ -538,7 +545,7 @@ static int open_stage(const struct spec *s, struct err *e)
 	return chdir(STAGE_ROOT) < 0 ? fail(e, -errno, "a new root") : 0;
 }
 
-int rootfs_build(const struct spec *s, struct trees *t, struct err *e)
+int rootfs_begin(const struct spec *s, struct err *e)
 {
 	int r;
 
@@ -555,15 +562,20 @@ int rootfs_build(const struct spec *s, struct trees *t, struct err *e)
 	r = mnt_set(AT_FDCWD, ".", MNT_RO, true);
 	if (r < 0)
 		return fail(e, r, "a read-only root");
-	r = build_workspace(s, t, e);
+	r = build_scratch(e);
+	if (r == 0)
+		r = build_dev(s, e);
+	return r < 0 ? r : build_proc(e);
+}
+
+int rootfs_finish(const struct spec *s, struct trees *t, struct err *e)
+{
+	int r = build_workspace(s, t, e);
+
 	if (r == 0)
 		r = build_masks(s, e);
 	if (r == 0)
-		r = build_scratch(s, t->home, e);
-	if (r == 0)
-		r = build_dev(s, e);
-	if (r == 0)
-		r = build_proc(e);
+		r = build_home(s, t->home, e);
 	if (r == 0)
 		r = make_bind_places(s, PLACE_SCRATCH, e);
 	if (r == 0)

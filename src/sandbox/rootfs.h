@@ -30,7 +30,10 @@ struct trees {
 const char *rootfs_home(uid_t uid);
 const char *rootfs_user(uid_t uid);
 
-/* Builds the root and changes into it. The trees are used up. */
-int rootfs_build(const struct spec *s, struct trees *t, struct err *e) MUST_CHECK;
+/* All that needs nothing of the host but what every sandbox sees. The process stands in the new root afterwards. */
+int rootfs_begin(const struct spec *s, struct err *e) MUST_CHECK;
+
+/* What the spec shows, and the change into the new root. The trees are used up. */
+int rootfs_finish(const struct spec *s, struct trees *t, struct err *e) MUST_CHECK;
 
 #endif
