@@ -22,7 +22,7 @@
 struct execution {
 	struct run *r;
 	struct guard guard;
-	const struct supervise_io *io;
+	struct supervise_io io;
 	bool detached;
 	int listen_fd;
 	struct supervise_start start;
@@ -175,7 +175,7 @@ static int while_it_builds(void *ctx, int stream, struct err *e)
 	struct execution *x = ctx;
 	int r = confine_launcher(x->r, e);
 
-	return r < 0 || x->detached ? r : supervise_start(&x->start, x->r->spec, x->io, stream, e);
+	return r < 0 || x->detached ? r : supervise_start(&x->start, x->r->spec, &x->io, stream, e);
 }
 
 static int on_lasting(void *ctx, struct err *e)
@@ -256,7 +256,9 @@ static int start_and_supervise(struct execution *x, const struct run_io *io, str
 	struct run *r = x->r;
 	struct engine_meanwhile m = { .prepare = prepare_parts, .rest = while_it_builds, .ctx = x };
 	autoclose int upper = -1, log = open_log(r->spec, e);
-	struct supervise_io sio = {
+	int ret;
+
+	x->io = (struct supervise_io){
 		.in = io->in,
 		.out = io->out,
 		.err = io->err,
@@ -266,25 +268,22 @@ static int start_and_supervise(struct execution *x, const struct run_io *io, str
 		.event = on_event,
 		.ctx = x,
 	};
-	int ret;
-
 	if (r->spec->detach && log < 0)
 		return log;
-	x->io = &sio;
 	x->detached = io->ready_fd >= 0;
 	ret = r->engine->start(r->spec, &r->cg, &m, &r->er, e);
 	if (ret < 0)
 		return ret;
-	sio.listen_fd = x->listen_fd;
-	sio.usage_fd = upper = open_watched(r->spec);
-	sio.start = x->detached ? NULL : &x->start;
-	sio.lasting = is_findable_at_once(r->spec) ? NULL : on_lasting;
+	x->io.listen_fd = x->listen_fd;
+	x->io.usage_fd = upper = open_watched(r->spec);
+	x->io.start = x->detached ? NULL : &x->start;
+	x->io.lasting = is_findable_at_once(r->spec) ? NULL : on_lasting;
 	if (x->detached) {
 		ret = let_caller_go(r->spec, io->ready_fd, e);
 		if (ret < 0)
 			return ret;
 	}
-	ret = supervise(r->spec, &r->cg, &r->er, &sio, &r->end, e);
+	ret = supervise(r->spec, &r->cg, &r->er, &x->io, &r->end, e);
 	/* One file that outgrew the limit: the kernel told the command itself. */
 	if (ret == 0 && r->end.cause == CAUSE_SIGNAL && r->end.signal == SIGXFSZ)
 		r->end.cause = CAUSE_DISK;
