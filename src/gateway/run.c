@@ -168,13 +168,26 @@ static int prepare_parts(void *ctx, pid_t pid, int pidfd, struct err *e)
 	return r < 0 ? r : 0;
 }
 
+/* What is to be watched; a disk image watches itself. */
+static int open_watched(const struct spec *s)
+{
+	const char *how = s->limits.l[LIMIT_DISK].how;
+
+	if (s->layers_fd < 0 || !how || !str_eq(how, "watched"))
+		return -1;
+	return openat(s->layers_fd, "upper", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+}
+
 /* The command is told to init before there is one, and starts as soon as the wall stands. One that is detached waits
  * for the caller to be let go of, which may fail. */
 static int while_it_builds(void *ctx, int stream, struct err *e)
 {
 	struct execution *x = ctx;
-	int r = confine_launcher(x->r, e);
+	int r;
 
+	/* Before the command can take the way to it away. */
+	x->io.usage_fd = open_watched(x->r->spec);
+	r = confine_launcher(x->r, e);
 	return r < 0 || x->detached ? r : supervise_start(&x->start, x->r->spec, &x->io, stream, e);
 }
 
@@ -188,16 +201,6 @@ static int on_event(void *ctx, const char *type, const struct buf *fields)
 	struct execution *x = ctx;
 
 	return audit_append(x->r->audit, type, x->r->spec->id, fields, NULL);
-}
-
-/* What is to be watched; a disk image watches itself. */
-static int open_watched(const struct spec *s)
-{
-	const char *how = s->limits.l[LIMIT_DISK].how;
-
-	if (s->layers_fd < 0 || !how || !str_eq(how, "watched"))
-		return -1;
-	return openat(s->layers_fd, "upper", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 }
 
 /* What must be there before the engine starts: ids, and what of the control group a process must be born in. The rest is
@@ -255,7 +258,7 @@ static int start_and_supervise(struct execution *x, const struct run_io *io, str
 {
 	struct run *r = x->r;
 	struct engine_meanwhile m = { .prepare = prepare_parts, .rest = while_it_builds, .ctx = x };
-	autoclose int upper = -1, log = open_log(r->spec, e);
+	autoclose int log = open_log(r->spec, e);
 	int ret;
 
 	x->io = (struct supervise_io){
@@ -265,6 +268,7 @@ static int start_and_supervise(struct execution *x, const struct run_io *io, str
 		.tty = io->tty,
 		.log_fd = log,
 		.alive_fd = -1,
+		.usage_fd = -1,
 		.event = on_event,
 		.ctx = x,
 	};
@@ -275,7 +279,6 @@ static int start_and_supervise(struct execution *x, const struct run_io *io, str
 	if (ret < 0)
 		return ret;
 	x->io.listen_fd = x->listen_fd;
-	x->io.usage_fd = upper = open_watched(r->spec);
 	x->io.start = x->detached ? NULL : &x->start;
 	x->io.lasting = is_findable_at_once(r->spec) ? NULL : on_lasting;
 	if (x->detached) {
@@ -292,7 +295,9 @@ static int start_and_supervise(struct execution *x, const struct run_io *io, str
 
 int run_execute(struct run *r, const struct run_io *io, struct err *e)
 {
-	struct execution x = { .r = r, .guard = GUARD_INIT, .listen_fd = -1, .start.out = BUF_INIT };
+	struct execution x = {
+		.r = r, .guard = GUARD_INIT, .listen_fd = -1, .io.usage_fd = -1, .start.out = BUF_INIT
+	};
 	int ret, fin;
 
 	r->started = clock_nsec(CLOCK_REALTIME);
@@ -317,6 +322,7 @@ int run_execute(struct run *r, const struct run_io *io, struct err *e)
 		ret = ret < 0 ? ret : fin;
 	}
 	fd_close(x.listen_fd);
+	fd_close(x.io.usage_fd);
 	buf_release(&x.start.out);
 	guard_stop(&x.guard);
 	return ret;
