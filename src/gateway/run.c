@@ -22,8 +22,11 @@
 struct execution {
 	struct run *r;
 	struct guard guard;
+	struct supervise_io io;
+	bool detached;
 	int listen_fd;
 	bool ahead; /* there is no command yet */
+	struct supervise_start start;
 };
 
 /*
@@ -198,35 +201,6 @@ static int keep_ids(struct run *r, pid_t pid, struct err *e)
 	return r->userns < 0 ? err_sys(e, -errno, "cannot open the sandbox's user namespace") : 0;
 }
 
-/* While the sandbox is being built: U2. */
-static int meanwhile(void *ctx, pid_t pid, int pidfd, struct err *e)
-{
-	struct execution *x = ctx;
-	int r = guard_tell(&x->guard, pid, pidfd, e);
-
-	if (r == 0)
-		r = keep_ids(x->r, pid, e);
-	if (r == 0 && x->ahead)
-		return 0;
-	if (r == 0)
-		r = log_start(x->r, e);
-	if (r == 0 && is_findable_at_once(x->r->spec))
-		r = make_findable(x, e);
-	return r < 0 ? r : 0;
-}
-
-static int on_lasting(void *ctx, struct err *e)
-{
-	return make_findable(ctx, e);
-}
-
-static int on_event(void *ctx, const char *type, const struct buf *fields)
-{
-	struct execution *x = ctx;
-
-	return audit_append(x->r->audit, type, x->r->spec->id, fields, NULL);
-}
-
 /* What is to be watched; a disk image watches itself. */
 static int open_watched(const struct spec *s, const char *name)
 {
@@ -245,7 +219,61 @@ static int fill(struct run *r, struct err *e)
 	return upper < 0 ? err_sys(e, -errno, "cannot open the run's layer") : r->fill(r->fill_ctx, upper, e);
 }
 
-/* Ids, control group, layers: what must be there before the engine starts. */
+/* While the sandbox is being built: U2. */
+static int prepare_parts(void *ctx, pid_t pid, int pidfd, struct err *e)
+{
+	struct execution *x = ctx;
+	int r = guard_tell(&x->guard, pid, pidfd, e);
+
+	if (r == 0)
+		r = keep_ids(x->r, pid, e);
+	if (r == 0)
+		r = make_layers(x->r, e);
+	if (r == 0 && x->r->fill)
+		r = fill(x->r, e);
+	if (r == 0)
+		r = run_limits_enforce(x->r, e);
+	if (r == 0 && x->ahead)
+		return 0;
+	if (r == 0)
+		r = log_start(x->r, e);
+	if (r == 0 && is_findable_at_once(x->r->spec))
+		r = make_findable(x, e);
+	return r < 0 ? r : 0;
+}
+
+/* The command is told to init before there is one, and starts as soon as the wall stands. One that is detached waits
+ * for the caller to be let go of, which may fail; and one that is made ahead has none yet. */
+static int while_it_builds(void *ctx, int stream, struct err *e)
+{
+	struct execution *x = ctx;
+	int upper, root_upper, r;
+
+	/* Before the command can take the way to it away. */
+	upper = open_watched(x->r->spec, "upper");
+	root_upper = open_watched(x->r->spec, LAYERS_ROOT_UPPER);
+	x->io.usage_fd = upper >= 0 ? upper : root_upper;
+	x->io.usage2_fd = upper >= 0 ? root_upper : -1;
+	r = confine_launcher(x->r, e);
+	if (r < 0 || x->detached || x->ahead)
+		return r;
+	return supervise_start(&x->start, x->r->spec, &x->io, stream, e);
+}
+
+static int on_lasting(void *ctx, struct err *e)
+{
+	return make_findable(ctx, e);
+}
+
+static int on_event(void *ctx, const char *type, const struct buf *fields)
+{
+	struct execution *x = ctx;
+
+	return audit_append(x->r->audit, type, x->r->spec->id, fields, NULL);
+}
+
+/* What must be there before the engine starts: ids, and what of the control group a process must be born in. The rest is
+ * made while it builds. */
 static int prepare(struct run *r, bool ahead, struct err *e)
 {
 	struct spec *s = r->spec;
@@ -266,12 +294,8 @@ static int prepare(struct run *r, bool ahead, struct err *e)
 	}
 	ret = ids_plan(&s->ids, r->st, s->id, s->uid, s->gid, r->map_ids, e);
 	if (ret == 0)
-		ret = make_layers(r, e);
-	if (ret == 0 && r->fill)
-		ret = fill(r, e);
-	if (ret == 0)
 		ret = cgroup_host_probe(&r->cgroup_host, e);
-	return ret < 0 ? ret : run_limits_enforce(r, e);
+	return ret < 0 ? ret : run_limits_begin(r, e);
 }
 
 static int open_log(const struct spec *s, struct err *e)
@@ -319,49 +343,56 @@ static int begin(struct execution *x, struct run_io *io, struct err *e)
 	return ret < 0 ? ret : log_start(r, e);
 }
 
-/* Builds the sandbox, and gives up what only building needed. */
+/* Builds the sandbox. The command is on its way when this returns, unless it still has to be waited for. */
 static int start(struct execution *x, struct run_io *io, struct err *e)
 {
 	struct run *r = x->r;
-	struct engine_meanwhile m = { .run = meanwhile, .ctx = x };
+	struct engine_meanwhile m = { .prepare = prepare_parts, .rest = while_it_builds, .ctx = x };
+	bool early = !x->detached && !x->ahead;
 	int ret = r->engine->start(r->spec, &r->cg, &m, &r->er, e);
 
-	if (ret < 0)
-		return ret;
-	ret = confine_launcher(r, e);
-	if (ret == 0 && io->ready_fd >= 0)
+	if (ret == 0 && x->detached)
 		ret = let_caller_go(r->spec, io->ready_fd, e);
 	if (ret == 0 && x->ahead)
 		ret = begin(x, io, e);
+	x->io.start = early ? &x->start : NULL;
 	return ret;
 }
 
 static int start_and_supervise(struct execution *x, struct run_io *io, struct err *e)
 {
 	struct run *r = x->r;
-	autoclose int upper = open_watched(r->spec, "upper"), log = open_log(r->spec, e);
-	autoclose int root_upper = open_watched(r->spec, LAYERS_ROOT_UPPER);
+	autoclose int log = open_log(r->spec, e);
 	autoclose int engine_log = r->engine == &engine_gvisor ? open_engine_log(r->spec) : -1;
-	int ret = r->spec->detach && log < 0 ? log : start(x, io, e);
-	struct supervise_io sio = {
+	int ret;
+
+	x->io = (struct supervise_io){
 		.in = io->in,
 		.out = io->out,
 		.err = io->err,
 		.tty = io->tty,
 		.log_fd = log,
-		.alive_fd = io->alive_fd,
-		.listen_fd = x->listen_fd,
 		.engine_log = engine_log,
-		.usage_fd = upper >= 0 ? upper : root_upper,
-		.usage2_fd = upper >= 0 ? root_upper : -1,
+		.alive_fd = -1,
+		.usage_fd = -1,
+		.usage2_fd = -1,
 		.event = on_event,
 		.ctx = x,
 		.lasting = is_findable_at_once(r->spec) ? NULL : on_lasting,
 	};
-
+	if (r->spec->detach && log < 0)
+		return log;
+	x->detached = io->ready_fd >= 0;
+	ret = start(x, io, e);
 	if (ret < 0)
 		return ret;
-	ret = supervise(r->spec, &r->cg, &r->er, &sio, &r->end, e);
+	/* With a command that came late came its stdio. */
+	x->io.in = io->in;
+	x->io.out = io->out;
+	x->io.err = io->err;
+	x->io.alive_fd = io->alive_fd;
+	x->io.listen_fd = x->listen_fd;
+	ret = supervise(r->spec, &r->cg, &r->er, &x->io, &r->end, e);
 	/* One file that outgrew the limit: the kernel told the command itself. */
 	if (ret == 0 && r->end.cause == CAUSE_SIGNAL && r->end.signal == SIGXFSZ)
 		r->end.cause = CAUSE_DISK;
@@ -372,7 +403,13 @@ static int start_and_supervise(struct execution *x, struct run_io *io, struct er
 
 int run_execute(struct run *r, struct run_io *io, struct err *e)
 {
-	struct execution x = { .r = r, .guard = GUARD_INIT, .listen_fd = -1, .ahead = io->wait != NULL };
+	struct execution x = { .r = r,
+			       .guard = GUARD_INIT,
+			       .listen_fd = -1,
+			       .ahead = io->wait != NULL,
+			       .io.usage_fd = -1,
+			       .io.usage2_fd = -1,
+			       .start.out = BUF_INIT };
 	int ret, fin;
 
 	r->started = clock_nsec(CLOCK_REALTIME);
@@ -400,6 +437,9 @@ int run_execute(struct run *r, struct run_io *io, struct err *e)
 	}
 	fd_close(x.listen_fd);
 	r->userns = fd_close(r->userns);
+	fd_close(x.io.usage_fd);
+	fd_close(x.io.usage2_fd);
+	buf_release(&x.start.out);
 	guard_stop(&x.guard);
 	return ret;
 }

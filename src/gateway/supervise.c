@@ -170,18 +170,17 @@ static void on_pump(void *ctx)
 }
 
 /* The start of the main command, as init takes it. */
-static int main_body(const struct sv *sv, struct buf *body, struct proto_start *st)
+static int main_body(const struct spec *s, const struct supervise_io *io, struct buf *body,
+		     struct proto_start *st, struct err *e)
 {
-	const struct spec *s = sv->spec;
-
 	*st = (struct proto_start){ .flags = PROTO_F_MAIN };
 	if (s->tty)
 		st->flags |= PROTO_F_TTY;
-	if (pump_has_input(sv->io->in))
+	if (pump_has_input(io->in))
 		st->flags |= PROTO_F_STDIN;
-	if (sv_pids_by_rlimit(sv))
+	if (sv_pids_by_rlimit(s))
 		st->flags |= PROTO_F_PIDS;
-	tty_size(s->tty ? sv->io->tty : -1, &st->rows, &st->cols);
+	tty_size(s->tty ? io->tty : -1, &st->rows, &st->cols);
 	st->argc = (unsigned)s->argv.n;
 	st->envc = (unsigned)s->env.n;
 	buf_add(body, s->cwd ? s->cwd : "/", strlen(s->cwd ? s->cwd : "/") + 1);
@@ -190,9 +189,31 @@ static int main_body(const struct sv *sv, struct buf *body, struct proto_start *
 	for (size_t i = 0; i < s->env.n; i++)
 		buf_add(body, s->env.v[i], strlen(s->env.v[i]) + 1);
 	if (buf_error(body))
-		return err_set(sv->err, -ENOMEM, "out of memory");
+		return err_set(e, -ENOMEM, "out of memory");
 	if (body->len > PROTO_START_MAX || s->argv.n + s->env.n > PROTO_STRINGS_MAX)
-		return err_set(sv->err, -E2BIG, "the command's arguments and environment are too long");
+		return err_set(e, -E2BIG, "the command's arguments and environment are too long");
+	return 0;
+}
+
+int supervise_start(struct supervise_start *ret, const struct spec *s, const struct supervise_io *io,
+		    int stream, struct err *e)
+{
+	autobuf struct buf body = BUF_INIT;
+	struct conn c = CONN_INIT;
+	struct proto_start st;
+	int r = main_body(s, io, &body, &st, e);
+
+	if (r < 0)
+		return r;
+	conn_init(&c, stream);
+	proto_add_data(&c.out, PROTO_START_DATA, SV_MAIN_CHAN, body.data, body.len);
+	proto_add_start(&c.out, SV_MAIN_CHAN, &st);
+	/* What does not go now goes when the loop runs; a stream that is broken is found out there too. */
+	if (conn_flush(&c) == -ENOMEM) {
+		conn_release(&c);
+		return err_set(e, -ENOMEM, "out of memory");
+	}
+	*ret = (struct supervise_start){ .flags = st.flags, .out = c.out, .out_off = c.out_off };
 	return 0;
 }
 
@@ -202,26 +223,28 @@ static int main_body(const struct sv *sv, struct buf *body, struct proto_start *
  */
 static int start_main(struct sv *sv)
 {
-	autobuf struct buf body = BUF_INIT;
-	struct proto_start st;
+	struct supervise_start now = { .out = BUF_INIT }, *st = sv->io->start;
 	struct chan *ch;
-	int r = main_body(sv, &body, &st);
+	int r;
 
-	if (r < 0)
-		return r;
+	if (!st) {
+		st = &now;
+		r = supervise_start(st, sv->spec, sv->io, sv->run->stream, sv->err);
+		if (r < 0)
+			return r;
+	}
+	conn_init(&sv->init, sv->run->stream);
+	sv->init.out = st->out;
+	sv->init.out_off = st->out_off;
+	st->out = BUF_INIT;
 	ch = sv_chan_new(sv, NULL, 0);
 	if (!ch)
 		return err_set(sv->err, -ENOMEM, "out of memory");
 	ch->is_main = true;
 	ch->id = sv->last_chan = SV_MAIN_CHAN;
 	ch->state = CHAN_STARTING;
-	ch->flags = st.flags;
-	conn_init(&sv->init, sv->run->stream);
-	proto_add_data(&sv->init.out, PROTO_START_DATA, ch->id, body.data, body.len);
-	proto_add_start(&sv->init.out, ch->id, &st);
-	/* What does not go now goes when the loop runs; a stream that is broken is found out there too. */
-	r = conn_flush(&sv->init);
-	return r == -ENOMEM ? err_set(sv->err, r, "out of memory") : 0;
+	ch->flags = st->flags;
+	return 0;
 }
 
 static int open_pump(struct sv *sv)

@@ -48,6 +48,13 @@ struct run_end {
 
 #define SUPERVISE_LASTING_MS 50
 
+/* The message that starts the main command. */
+struct supervise_start {
+	unsigned flags; /* PROTO_F_* */
+	struct buf out; /* what init's stream did not take yet */
+	size_t out_off;
+};
+
 struct supervise_io {
 	int in, out, err; /* the caller's stdio; -1: none (detached) */
 	int tty;	  /* the caller's terminal when the command has one, else -1 */
@@ -63,6 +70,8 @@ struct supervise_io {
 	 */
 	int (*event)(void *ctx, const char *type, const struct buf *fields);
 	void *ctx;
+	struct supervise_start
+		*start; /* what supervise_start() gave, or NULL: supervise() starts the command */
 	/*
 	 * Called once the command has lasted SUPERVISE_LASTING_MS: one that is over at once need not be found by
 	 * others, and making it so costs several files. Returns the control socket; an error ends the sandbox. May
@@ -70,6 +79,13 @@ struct supervise_io {
 	 */
 	int (*lasting)(void *ctx, struct err *e);
 };
+
+/*
+ * Writes the message that starts the main command to init's stream, before there is an init: it is read when all of
+ * the wall stands. Nothing is read here. Of `io` only in and tty are looked at.
+ */
+int supervise_start(struct supervise_start *ret, const struct spec *s, const struct supervise_io *io,
+		    int stream, struct err *e) MUST_CHECK;
 
 /* Runs until the sandbox's main command has ended and pid 1 is reaped. Only internal failures are errors. */
 int supervise(const struct spec *s, struct cgroup *cg, struct engine_run *run, const struct supervise_io *io,

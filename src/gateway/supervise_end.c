@@ -226,11 +226,11 @@ static void settle_by_us(struct sv *sv)
 	}
 }
 
-bool sv_pids_by_rlimit(const struct sv *sv)
+bool sv_pids_by_rlimit(const struct spec *s)
 {
-	const struct limit *l = &sv->spec->limits.l[LIMIT_PIDS];
+	const struct limit *l = &s->limits.l[LIMIT_PIDS];
 
-	return l->value != LIMIT_NONE && l->how && str_eq(l->how, "rlimit");
+	return l->value != LIMIT_NONE && l->how && (str_eq(l->how, "rlimit") || str_eq(l->how, "gvisor"));
 }
 
 /* Where no control group counts, only the sandbox can tell that the limit was reached. */
@@ -238,7 +238,7 @@ static bool pids_are_claimed(const struct sv *sv)
 {
 	const struct proto_exit *x = &sv->end->claim;
 
-	if (!sv_pids_by_rlimit(sv))
+	if (!sv_pids_by_rlimit(sv->spec))
 		return false;
 	return x->what == PROTO_WHAT_PIDS ||
 	       (x->kind == PROTO_NOT_STARTED && x->what == PROTO_WHAT_FORK && x->value == EAGAIN);

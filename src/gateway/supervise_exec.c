@@ -188,7 +188,7 @@ static int start(struct chan *ch, struct proto_start *s, const struct proto_body
 	ch->flags = s->flags;
 	ch->started = clock_nsec(CLOCK_MONOTONIC);
 	s->flags &= ~(unsigned)PROTO_F_CAP;
-	if (sv_pids_by_rlimit(sv))
+	if (sv_pids_by_rlimit(sv->spec))
 		s->flags |= PROTO_F_PIDS;
 	if (merged.len > PROTO_START_MAX) {
 		const struct proto_exit x = { PROTO_NOT_STARTED, E2BIG, PROTO_WHAT_REQUEST };

@@ -172,8 +172,8 @@ void sv_kill(struct sv *sv, enum run_cause cause);
 void sv_stop(struct sv *sv, int sig, uint64_t grace_ns);
 void sv_broken(struct sv *sv, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void sv_start_timeout(struct sv *sv);
-bool sv_pids_by_rlimit(const struct sv *sv); /* is only an rlimit keeping the processes few? */
-void sv_settle(struct sv *sv);		     /* fills in *sv->end once all is over */
+bool sv_pids_by_rlimit(const struct spec *s); /* does no control group of the host count the processes? */
+void sv_settle(struct sv *sv);		      /* fills in *sv->end once all is over */
 
 /* supervise_disk.c */
 void sv_disk_start(struct sv *sv);

@@ -61,7 +61,8 @@ int layers_open_upper(int run_fd, struct err *e)
  */
 void layers_drop_work(int layers_fd)
 {
-	static const char *const dirs[] = { "work/work", "work/work/incompat", "work/work/incompat/volatile" };
+	static const char *const dirs[] = { "work/work", "work/work/incompat",
+					    "work/work/incompat/volatile" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(dirs); i++)
 		(void)!fchmodat(layers_fd, dirs[i], 0700, 0);

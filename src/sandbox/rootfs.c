@@ -316,21 +316,26 @@ static int open_scratch(const struct spec *s, uint64_t bytes, struct err *e)
 	return 0;
 }
 
-static int build_scratch(const struct spec *s, int home_tree, struct err *e)
+static int build_scratch(struct err *e)
 {
 	static const char *const parts[][2] = { { "../tmp", "tmp" },
 						{ "../run", "run" },
 						{ "../vartmp", "var/tmp" } };
-	const char *home = rootfs_home(s->uid) + 1;
-	int r;
 
-	if (spec_has_root_layer(s))
-		return rootfs_image_scratch(s, home_tree, e);
 	for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
-		r = mnt_bind(parts[i][0], parts[i][1]);
+		int r = mnt_bind(parts[i][0], parts[i][1]);
+
 		if (r < 0)
 			return rootfs_fail(e, r, parts[i][1]);
 	}
+	return 0;
+}
+
+static int build_home(const struct spec *s, int home_tree, struct err *e)
+{
+	const char *home = rootfs_home(s->uid) + 1;
+	int r;
+
 	if (home_tree >= 0) {
 		r = mnt_set(home_tree, "", MNT_RW, true);
 		if (r == 0)
@@ -534,16 +539,21 @@ static int build_binds(const struct spec *s, struct trees *t, struct err *e)
 	return 0;
 }
 
-/* The stage with its parts, this many bytes for what is writable, and the layers' directory among them. */
-static int open_stage(const struct spec *s, struct trees *t, uint64_t bytes, struct err *e)
+/* The stage with its parts, and this many bytes for what is writable. */
+static int open_stage(const struct spec *s, uint64_t bytes, struct err *e)
+{
+	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+		return rootfs_fail(e, -errno, "private mounts");
+	return open_scratch(s, bytes, e);
+}
+
+/* The layers' directory, among the stage's parts. */
+static int attach_layers(const struct spec *s, struct trees *t, struct err *e)
 {
 	int r;
 
-	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
-		return rootfs_fail(e, -errno, "private mounts");
-	r = open_scratch(s, bytes, e);
-	if (r < 0 || !spec_needs_layers(s))
-		return r;
+	if (!spec_needs_layers(s))
+		return 0;
 	r = s->ws_mode == WS_EPHEMERAL ? mnt_set(t->run, "", MNT_RW, true) : 0;
 	if (r == 0)
 		r = mnt_attach(t->run, AT_FDCWD, STAGE "/layers");
@@ -570,45 +580,63 @@ static int build_host_root(const struct spec *s, struct err *e)
 	return r < 0 ? rootfs_fail(e, r, "a read-only root") : 0;
 }
 
-/* The sandbox's own root, whatever it is made of, with the process standing in it. */
-static int build_root(const struct spec *s, struct trees *t, struct err *e)
+/* A root that the sandbox brings, with the process standing in it. */
+static int build_own_root(const struct spec *s, struct trees *t, struct err *e)
 {
-	int r;
+	int r = rootfs_image_root(s, t->lowers, e);
 
-	if (!spec_has_root_layer(s))
-		return build_host_root(s, e);
-	r = rootfs_image_root(s, t->lowers, e);
 	return r < 0 ? r : make_bind_places(s, PLACE_ROOT, e);
 }
 
-/* The whole root, with the process standing in it; the host's root is still there. */
-static int build_all(const struct spec *s, struct trees *t, struct err *e)
+static int build_devices(const struct spec *s, struct err *e)
 {
-	int r = open_stage(s, t, s->limits.l[LIMIT_TMP].value, e);
+	int r = build_dev(s, e);
 
-	if (r == 0)
-		r = build_root(s, t, e);
-	if (r == 0)
-		r = build_workspace(s, t, "workspace", e);
-	if (r == 0)
-		r = build_masks(s, "workspace", e);
-	if (r == 0)
-		r = build_scratch(s, t->home, e);
-	if (r == 0)
-		r = build_dev(s, e);
-	if (r == 0)
-		r = build_proc(e);
-	if (r == 0)
-		r = make_bind_places(s, PLACE_SCRATCH, e);
-	return r == 0 ? build_binds(s, t, e) : r;
+	return r < 0 ? r : build_proc(e);
 }
 
-int rootfs_build(const struct spec *s, struct trees *t, struct err *e)
+int rootfs_begin(const struct spec *s, bool guest, struct err *e)
 {
 	int r;
 
 	umask(0);
-	r = build_all(s, t, e);
+	r = open_stage(s, guest ? RUNSC_BYTES : s->limits.l[LIMIT_TMP].value, e);
+	if (r < 0 || spec_has_root_layer(s))
+		return r;
+	r = build_host_root(s, e);
+	if (r < 0 || guest)
+		return r;
+	r = build_scratch(e);
+	return r < 0 ? r : build_devices(s, e);
+}
+
+/* The layers, and what stands on them: the root when the sandbox brings one, and the workspace. */
+static int build_layers(const struct spec *s, struct trees *t, const char *bound_at, struct err *e)
+{
+	int r = attach_layers(s, t, e);
+
+	if (r == 0 && spec_has_root_layer(s))
+		r = build_own_root(s, t, e);
+	return r < 0 ? r : build_workspace(s, t, bound_at, e);
+}
+
+int rootfs_finish(const struct spec *s, struct trees *t, struct err *e)
+{
+	int r = build_layers(s, t, "workspace", e);
+
+	if (r == 0)
+		r = build_masks(s, "workspace", e);
+	if (r == 0 && spec_has_root_layer(s)) {
+		r = rootfs_image_scratch(s, t->home, e);
+		if (r == 0)
+			r = build_devices(s, e);
+	} else if (r == 0) {
+		r = build_home(s, t->home, e);
+	}
+	if (r == 0)
+		r = make_bind_places(s, PLACE_SCRATCH, e);
+	if (r == 0)
+		r = build_binds(s, t, e);
 	if (r < 0)
 		return r;
 	umask(022);
@@ -705,25 +733,19 @@ static int forget_layers(const struct spec *s, struct err *e)
 	return 0;
 }
 
-int rootfs_build_guest(const struct spec *s, struct trees *t, struct err *e)
+int rootfs_finish_guest(const struct spec *s, struct trees *t, struct err *e)
 {
 	static const char *const dirs[] = { "ws", "proc", "dev", "sys", "etc", "bundle", "state" };
 	int r;
 
-	umask(0);
-	r = open_stage(s, t, RUNSC_BYTES, e);
-	if (r == 0)
-		r = build_root(s, t, e);
-	if (r < 0)
-		return r;
 	for (size_t i = 0; i < ARRAY_SIZE(dirs); i++) {
 		char path[32];
 
-		snprintf(path, sizeof(path), "../%s", dirs[i]);
-		if (mkdir(path, 0755) < 0 && errno != EEXIST)
+		snprintf(path, sizeof(path), STAGE "/%s", dirs[i]);
+		if (mkdir(path, 0755) < 0)
 			return rootfs_fail(e, -errno, dirs[i]);
 	}
-	r = build_workspace(s, t, ".." GV_WORKSPACE, e);
+	r = build_layers(s, t, ".." GV_WORKSPACE, e);
 	if (r == 0)
 		r = forget_layers(s, e);
 	if (r == 0)

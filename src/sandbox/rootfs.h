@@ -41,13 +41,19 @@ static inline const char *rootfs_home_of(const struct spec *s)
 	return s->home_dir ? s->home_dir : rootfs_home(s->uid);
 }
 
-/* Builds the root and changes into it. The trees are used up. */
-int rootfs_build(const struct spec *s, struct trees *t, struct err *e) MUST_CHECK;
+/*
+ * All that needs nothing of the host but what every sandbox sees. The process stands in the new root afterwards; one that
+ * brings its own root has only the stage for it by then. `guest`: for runsc.
+ */
+int rootfs_begin(const struct spec *s, bool guest, struct err *e) MUST_CHECK;
+
+/* What the spec shows, and the change into the new root. The trees are used up. */
+int rootfs_finish(const struct spec *s, struct trees *t, struct err *e) MUST_CHECK;
 
 /*
  * The same root for runsc, at the places that gv_config.h names, in a small root of runsc's own with a /proc and
  * nothing else of the host; and changes into that. What gVisor has itself (/proc, /dev, /tmp, …) is left empty.
  */
-int rootfs_build_guest(const struct spec *s, struct trees *t, struct err *e) MUST_CHECK;
+int rootfs_finish_guest(const struct spec *s, struct trees *t, struct err *e) MUST_CHECK;
 
 #endif

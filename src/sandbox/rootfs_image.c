@@ -158,7 +158,8 @@ static int prepare_stage(const struct spec *s, struct err *e)
 	int r;
 
 	for (size_t i = 0; i < ARRAY_SIZE(dirs); i++) {
-		if (mkdir(dirs[i].path, dirs[i].mode) < 0)
+		/* runsc has a /dev of its own there */
+		if (mkdir(dirs[i].path, dirs[i].mode) < 0 && errno != EEXIST)
 			return rootfs_fail(e, -errno, dirs[i].path);
 	}
 	r = rootfs_prepare_dev(e);

@@ -99,11 +99,19 @@ static int read_version(struct runsc *r, struct err *e)
 					 : 0;
 }
 
-static int nothing(void *ctx, pid_t pid, int pidfd, struct err *e)
+static int prepare_nothing(void *ctx, pid_t pid, int pidfd, struct err *e)
 {
 	(void)ctx;
 	(void)pid;
 	(void)pidfd;
+	(void)e;
+	return 0;
+}
+
+static int do_nothing(void *ctx, int stream, struct err *e)
+{
+	(void)ctx;
+	(void)stream;
 	(void)e;
 	return 0;
 }
@@ -136,7 +144,7 @@ static int fill_spec(struct spec *s, const struct runsc *r, struct state *st, st
 int runsc_probe(struct runsc *r, struct state *st, struct err *e)
 {
 	CLEANUP(spec_release) struct spec s = SPEC_INIT;
-	const struct engine_meanwhile m = { .run = nothing };
+	const struct engine_meanwhile m = { .prepare = prepare_nothing, .rest = do_nothing };
 	struct engine_run run = ENGINE_RUN_INIT;
 	struct cgroup cg = CGROUP_INIT;
 	int ret = read_version(r, e);

@@ -116,7 +116,16 @@ def ended(c, *args):
     return r, o
 
 
-THREADS = "import threading, time; [threading.Thread(target=time.sleep, args=(2,), daemon=True).start() for _ in range(60)]"
+THREADS = """
+import sys, threading, time
+try:
+    for _ in range(60):
+        threading.Thread(target=time.sleep, args=(3,), daemon=True).start()
+except RuntimeError as e:
+    print(e, file=sys.stderr, flush=True)
+    time.sleep(0.5)  # one that is gone at once leaves nothing to be asked about
+    sys.exit(7)
+"""
 JOBS = """
 import subprocess, sys
 jobs = []

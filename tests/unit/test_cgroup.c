@@ -144,6 +144,29 @@ static void test_bad_id(void)
 	}
 }
 
+/* What a child is born in comes first, the rest and the limits later, and both are found and removed as one. */
+static void test_two_steps(void)
+{
+	const struct cgroup_want want = { 1 << 30, CGROUP_UNSET, 1000, 100, false };
+	struct cgroup one, two;
+	unsigned set_one = 0, set_two = 0;
+	bool early = true;
+
+	if (!CHECK(cgroup_create(&one, &host, "abcdef012345", &want, &set_one, NULL) == 0))
+		return;
+	if (CHECK(cgroup_create_born(&two, &host, "abcdef012346", &want, NULL) == 0)) {
+		for (int k = 0; k < CGROUP_CTL_COUNT; k++)
+			early = early && (two.dirfd[k] >= 0) == (one.dirfd[k] >= 0 && one.unified[k]);
+		CHECKF(early, "only what is unified is there at first");
+		CHECK((cgroup_clone_fd(&two) >= 0) == (cgroup_clone_fd(&one) >= 0));
+		CHECK(cgroup_complete(&two, &want, &set_two, NULL) == 0 && set_two == set_one);
+		for (int k = 0; k < CGROUP_CTL_COUNT; k++)
+			CHECK((two.dirfd[k] >= 0) == (one.dirfd[k] >= 0) && two.unified[k] == one.unified[k]);
+		CHECK(cgroup_destroy(&two, NULL) == 0);
+	}
+	CHECK(cgroup_destroy(&one, NULL) == 0);
+}
+
 static void test_nothing_usable(void)
 {
 	struct cgroup_host none = { .pids_cap = CGROUP_UNSET };
@@ -519,6 +542,7 @@ int main(void)
 	test_nothing_usable();
 	CHECKF(cgroup_host_probe(&host, &e) == 0, "this host can be looked at %s", e.msg);
 	test_shortcut();
+	test_two_steps();
 	test_real();
 	return tap_done();
 }
