@@ -105,8 +105,8 @@ static int bring_in(struct state *st, struct audit *a, const struct args *args, 
 	if (args->quiet)
 		printf("%s\n", rec.name);
 	else
-		printf("%s@%s  %s, %llu layers%s\n", rec.name, rec.manifest, str_from_size(rec.bytes, size),
-		       (unsigned long long)notes.layers,
+		printf("%s@%s  %s, %llu layer%s%s\n", rec.name, rec.manifest, str_from_size(rec.bytes, size),
+		       (unsigned long long)notes.layers, notes.layers == 1 ? "" : "s",
 		       notes.reused == notes.layers ? ", all there already" : "");
 	return fflush(stdout) == 0 ? 0 : -EIO;
 }

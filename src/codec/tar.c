@@ -505,5 +505,12 @@ int tar_next(struct tar *t, const uint8_t *data, size_t len, size_t *ret_used, s
 
 int tar_finish(struct tar *t)
 {
-	return t->state == AT_DONE ? 0 : bad(t, "it is cut off: its end mark is missing");
+	if (t->state == AT_DONE)
+		return 0;
+	/* Of the last entry the zeros behind its data may be missing too. */
+	if ((t->state != AT_HEADER && t->state != AT_PAD) || t->have || t->has_path || t->has_link ||
+	    t->has_size)
+		return bad(t, "it is cut off");
+	t->unended = true;
+	return 0;
 }

@@ -13,7 +13,8 @@
  *      promised about them: ".." and "/" are for the caller to refuse.
  *  T3  What could be read in two ways is refused: a sparse file, a second volume, an entry of a type that we do not
  *      know, a global header that names paths or sizes, a number that is not one.
- *  T4  The end is a block of zeros. An archive that stops before that is cut off.
+ *  T4  The end is a block of zeros. Some writers leave it out: an archive that stops behind an entry is taken, and
+ *      `unended` says so, for one that was cut off there looks the same. Anywhere else it is cut off.
  */
 #ifndef CODEC_TAR_H
 #define CODEC_TAR_H
@@ -79,6 +80,7 @@ struct tar {
 	int64_t mtime;
 	unsigned xattrs;
 	bool overlay_xattr;
+	bool unended;			/* tar_finish(): the end mark is missing */
 	const char *why;		/* static text, once tar_next() or tar_finish() failed */
 	char text[2][TAR_PATH_MAX + 1]; /* path and link of the current entry */
 };
@@ -91,7 +93,7 @@ void tar_release(struct tar *t);
 int tar_next(struct tar *t, const uint8_t *data, size_t len, size_t *ret_used,
 	     struct tar_piece *ret) MUST_CHECK;
 
-/* No more bytes will come: 0 when the end was seen. */
+/* No more bytes will come: 0 when what came is whole. */
 int tar_finish(struct tar *t) MUST_CHECK;
 
 /* Bytes of the current entry that are still to come. */

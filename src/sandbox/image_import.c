@@ -243,6 +243,9 @@ static int import_bare(struct import *im, const char *sub, int tree, const char 
 	struct image_ref ref;
 	int r = choose_name(im->opts, NULL, &ref, e);
 
+	/* Nothing else would tell that some of it is missing; in an image a digest does. */
+	if (r == 0 && reply->unended)
+		r = err_set(e, -EBADMSG, "the archive is cut off: its end mark is missing");
 	if (r < 0) {
 		fd_close(tree);
 		return r;

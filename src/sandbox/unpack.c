@@ -55,6 +55,7 @@ static int unpack(const struct unpack_opts *o, struct unpack_reply *reply, struc
 	r = unpack_in_run(&in, e);
 	if (r == 0 && tar_finish(&j->tar) < 0)
 		r = err_set(e, -EBADMSG, "%s", j->tar.why);
+	reply->unended = j->tar.unended;
 	if (r == 0)
 		r = unpack_tree_finish(&j->tree, e);
 	if (r == 0)

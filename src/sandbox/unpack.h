@@ -34,13 +34,14 @@ struct unpack_reply {
 	uint32_t magic;
 	int32_t code; /* 0 or negative errno */
 	uint64_t entries, bytes;
+	uint64_t unended;		 /* 1: without an end mark */
 	uint64_t devices;		 /* not made */
 	uint64_t pipes;			 /* not made */
 	uint64_t setids;		 /* bits taken away */
 	uint64_t xattrs;		 /* not set */
 	uint64_t strangers;		 /* owners beyond what a sandbox maps, stored as nobody */
 	unsigned char diff_id[HASH_LEN]; /* of the archive without its compression */
-	char msg[232];
+	char msg[224];
 };
 
 struct unpack_opts {
