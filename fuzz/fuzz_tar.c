@@ -4,6 +4,7 @@
 
 #include "crypto/hash.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -56,7 +57,24 @@ static int read_all(const uint8_t *data, size_t size, size_t step, unsigned char
 	return r;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+/* Nothing gets past a wrong checksum, and none stays right by chance: whatever may be a header gets its own. */
+static void mend(uint8_t *data, size_t size)
+{
+	for (size_t at = 0; at + TAR_BLOCK <= size; at += TAR_BLOCK) {
+		unsigned sum = 8 * ' ';
+
+		if (!data[at])
+			continue;
+		for (size_t i = 0; i < TAR_BLOCK; i++)
+			sum += i >= 148 && i < 156 ? 0 : data[at + i];
+		for (int i = 5; i >= 0; i--, sum >>= 3)
+			data[at + 148 + (size_t)i] = (uint8_t)('0' + (sum & 7));
+		data[at + 154] = '\0';
+		data[at + 155] = ' ';
+	}
+}
+
+static void try(const uint8_t *data, size_t size)
 {
 	unsigned char a[HASH_LEN], b[HASH_LEN];
 	size_t step = size ? (size_t)data[0] % 97 + 1 : 1;
@@ -64,5 +82,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	BUG_ON(whole != pieces);
 	BUG_ON(whole == 0 && memcmp(a, b, sizeof(a)) != 0);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	uint8_t *mended = malloc(size ? size : 1);
+
+	if (!mended)
+		return 0;
+	try(data, size);
+	memcpy(mended, data, size);
+	mend(mended, size);
+	try(mended, size);
+	free(mended);
 	return 0;
 }
