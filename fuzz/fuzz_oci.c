@@ -17,12 +17,10 @@ static void check_index(const struct oci_index *x, size_t max)
 		BUG_ON(!oci_is_digest(x->v[i].digest));
 }
 
-static void parse_json(const char *text, size_t len)
+static void parse_lists(const char *text, size_t len)
 {
 	CLEANUP(oci_index_release) struct oci_index x = { 0 };
 	CLEANUP(oci_manifest_release) struct oci_manifest m = { 0 };
-	CLEANUP(oci_config_release) struct oci_config c = { 0 };
-	CLEANUP(oci_docker_release) struct oci_docker d = { 0 };
 	struct err e = ERR_INIT;
 
 	if (oci_parse_index(text, len, &x, &e) == 0) {
@@ -35,14 +33,24 @@ static void parse_json(const char *text, size_t len)
 		check_index(&m.layers, OCI_LAYERS_MAX);
 		BUG_ON(!oci_is_digest(m.config.digest));
 	}
+}
+
+static void parse_configs(const char *text, size_t len)
+{
+	CLEANUP(oci_config_release) struct oci_config c = { 0 };
+	CLEANUP(oci_docker_release) struct oci_docker d = { 0 };
+	struct err e = ERR_INIT;
+	bool good = true;
+
 	if (oci_parse_config(text, len, &c, &e) == 0) {
 		for (size_t i = 0; i < c.env.n; i++)
-			BUG_ON(!strchr(c.env.v[i], '='));
+			good = good && strchr(c.env.v[i], '=');
 		for (size_t i = 0; i < c.diff_ids.n; i++)
-			BUG_ON(!oci_is_digest(c.diff_ids.v[i]));
+			good = good && oci_is_digest(c.diff_ids.v[i]);
 	}
 	if (oci_parse_docker(text, len, "test:1", &d, &e) == 0)
-		BUG_ON(!d.config || d.layers.n > OCI_LAYERS_MAX);
+		good = good && d.config && d.layers.n <= OCI_LAYERS_MAX;
+	BUG_ON(!good);
 }
 
 static void parse_name(const char *text)
@@ -71,7 +79,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	memcpy(text, data, size);
 	text[size] = '\0';
 	memcpy(copy, text, size + 1);
-	parse_json(text, size);
+	parse_lists(text, size);
+	parse_configs(text, size);
 	parse_name(text);
 	if (passwd_find(copy, "root", 0, fields, 7))
 		BUG_ON(strcmp(fields[0], "root") != 0 || !fields[2]);

@@ -18,7 +18,25 @@ static void check(const struct tar_entry *e)
 	BUG_ON((l != 0) != (e->type == TAR_HARDLINK || e->type == TAR_SYMLINK));
 }
 
-/* A digest of all that was said. */
+/* One event, into the digest of all that was said. */
+static void take(const struct tar *t, int event, const struct tar_piece *p, struct hash_stream *h,
+		 uint64_t *due)
+{
+	if (event == TAR_ENTRY) {
+		BUG_ON(*due);
+		check(&p->entry);
+		*due = p->entry.size;
+		hash_stream_add(h, p->entry.path, strlen(p->entry.path) + 1);
+		hash_stream_add(h, p->entry.link, strlen(p->entry.link) + 1);
+		hash_stream_add(h, &p->entry.size, sizeof(p->entry.size));
+	} else if (event == TAR_DATA) {
+		BUG_ON(p->len > *due || p->len == 0);
+		*due -= p->len;
+		BUG_ON(*due != tar_left(t));
+		hash_stream_add(h, p->data, p->len);
+	}
+}
+
 static int read_all(const uint8_t *data, size_t size, size_t step, unsigned char ret[HASH_LEN])
 {
 	struct tar t = TAR_INIT;
@@ -34,19 +52,7 @@ static int read_all(const uint8_t *data, size_t size, size_t step, unsigned char
 
 		r = tar_next(&t, data + at, len, &used, &p);
 		BUG_ON(r >= 0 && (used > len || used == 0));
-		if (r == TAR_ENTRY) {
-			BUG_ON(due);
-			check(&p.entry);
-			due = p.entry.size;
-			hash_stream_add(&h, p.entry.path, strlen(p.entry.path) + 1);
-			hash_stream_add(&h, p.entry.link, strlen(p.entry.link) + 1);
-			hash_stream_add(&h, &p.entry.size, sizeof(p.entry.size));
-		} else if (r == TAR_DATA) {
-			BUG_ON(p.len > due || p.len == 0);
-			due -= p.len;
-			BUG_ON(due != tar_left(&t));
-			hash_stream_add(&h, p.data, p.len);
-		}
+		take(&t, r, &p, &h, &due);
 		at += used;
 	}
 	if (r >= 0)

@@ -25,7 +25,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define TAR_BLOCK 512
+#define TAR_BLOCK ((size_t)512)
 #define TAR_PATH_MAX 4095
 #define TAR_META_MAX (1u << 20)
 

@@ -89,7 +89,7 @@ static int keep_layer(struct import *im, const char *sub, int tree, const char *
 	struct store_layer l = { .bytes = reply->bytes, .entries = reply->entries };
 	int r;
 
-	memcpy(l.diff_id, "sha256:", 7);
+	snprintf(l.diff_id, sizeof(l.diff_id), "sha256:");
 	hash_hex(reply->diff_id, HASH_LEN, l.diff_id + 7);
 	r = store_put_layer(&im->store, im->tmp, sub, digest, &l, e);
 	if (r == 0)
@@ -224,7 +224,7 @@ static int import_described(struct import *im, int dir, enum image_kind kind, st
 			    struct err *e)
 {
 	CLEANUP(image_source_release) struct image_source s = { 0 };
-	struct image_ref ref;
+	struct image_ref ref = { 0 };
 	int r = image_source_read(dir, kind, im->opts->name, &s, e);
 
 	if (r == 0)
@@ -240,7 +240,7 @@ static int import_bare(struct import *im, const char *sub, int tree, const char 
 {
 	CLEANUP(image_source_release) struct image_source s = { 0 };
 	char diff_id[OCI_DIGEST_LEN + 1] = "sha256:";
-	struct image_ref ref;
+	struct image_ref ref = { 0 };
 	int r = choose_name(im->opts, NULL, &ref, e);
 
 	/* Nothing else would tell that some of it is missing; in an image a digest does. */

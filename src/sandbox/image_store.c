@@ -132,7 +132,7 @@ int store_write_blob(struct store *s, const void *data, size_t len, char digest[
 {
 	int r;
 
-	memcpy(digest, "sha256:", 7);
+	snprintf(digest, OCI_DIGEST_LEN + 1, "sha256:");
 	hash_sha256_hex(data, len, digest + 7);
 	r = write_durably(s->blobs, STORE_DIGEST_HEX(digest), data, len);
 	return r < 0 ? state_cannot(e, r, "write to", s->path) : 0;
@@ -188,8 +188,9 @@ int store_read_name(struct store *s, const char *file, struct image_record *ret,
 	source = json_string_value(json_object_get(root, "source"));
 	manifest = digest_of(root, "manifest");
 	index = digest_of(root, "index");
-	r = name && manifest ? 0 : damaged(e, -EBADMSG, "a name", s->path);
-	if (r == 0) {
+	if (!name || !manifest) {
+		r = damaged(e, -EBADMSG, "a name", s->path);
+	} else {
 		*ret = (struct image_record){ .name = strdup(name),
 					      .source = source ? strdup(source) : NULL };
 		memcpy(ret->manifest, manifest, OCI_DIGEST_LEN + 1);

@@ -165,7 +165,7 @@ int image_unpack(const struct store *s, int src, int dir, const struct image_imp
 	if (r < 0)
 		return r;
 	hash_stream_end(&h, raw);
-	memcpy(ret_digest, "sha256:", 7);
+	snprintf(ret_digest, OCI_DIGEST_LEN + 1, "sha256:");
 	hash_hex(raw, sizeof(raw), ret_digest + 7);
 	return 0;
 }

@@ -104,7 +104,9 @@ static const uint16_t calls[] = {
 #define STMT(code, k) ((struct sock_filter)BPF_STMT((code), (k)))
 #define JUMP(op, k, yes, no) ((struct sock_filter)BPF_JUMP((BPF_JMP | BPF_K | (op)), (k), (yes), (no)))
 #define LOAD(what) STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)offsetof(struct seccomp_data, what))
-#define LOAD_ARG(i) STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)(offsetof(struct seccomp_data, args) + 8u * (i)))
+#define LOAD_ARG(i)                    \
+	STMT(BPF_LD | BPF_W | BPF_ABS, \
+	     (uint32_t)offsetof(struct seccomp_data, args) + (uint32_t)sizeof(uint64_t) * (i))
 #define KILL STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS)
 #define ALLOW STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
 

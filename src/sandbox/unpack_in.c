@@ -157,8 +157,10 @@ int unpack_in_run(struct unpack_in *u, struct err *e)
 {
 	autofree uint8_t *in = malloc(CHUNK), *out = malloc(CHUNK);
 	struct stream s = { .u = u, .in = in, .out = out };
-	int r = in && out ? 0 : err_set(e, -ENOMEM, "out of memory");
+	int r = 0;
 
+	if (!in || !out)
+		return err_set(e, -ENOMEM, "out of memory");
 	hash_stream_init(&u->hash);
 	while (r == 0 && s.have < 8 && !s.eof)
 		r = fill(&s, e);

@@ -5,26 +5,30 @@
 #include <errno.h>
 #include <stdlib.h>
 
+static void put(uint8_t *to, const char *text)
+{
+	for (size_t i = 0; text[i]; i++)
+		to[i] = (uint8_t)text[i];
+}
+
 /* A header by hand, checksum and all. */
 static void header(uint8_t block[TAR_BLOCK], const char *name, char type, const char *size, const char *link)
 {
 	unsigned sum = 0;
 
 	memset(block, 0, TAR_BLOCK);
-	memcpy(block, name, strlen(name));
-	memcpy(block + 100, "0004755", 8);
-	memcpy(block + 108, "0000012", 8);
-	memcpy(block + 116, "0000013", 8);
-	memcpy(block + 124, size, strlen(size));
-	memcpy(block + 136, "00000000017", 12);
+	put(block, name);
+	put(block + 100, "0004755");
+	put(block + 108, "0000012");
+	put(block + 116, "0000013");
+	put(block + 124, size);
+	put(block + 136, "00000000017");
 	memset(block + 148, ' ', 8);
 	block[156] = (uint8_t)type;
-	memcpy(block + 157, link, strlen(link));
-	memcpy(block + 257,
-	       "ustar\0"
-	       "00",
-	       8);
-	for (int i = 0; i < TAR_BLOCK; i++)
+	put(block + 157, link);
+	put(block + 257, "ustar");
+	put(block + 263, "00");
+	for (size_t i = 0; i < TAR_BLOCK; i++)
 		sum += block[i];
 	snprintf((char *)block + 148, 8, "%06o", sum);
 }
@@ -73,7 +77,7 @@ static void test_plain(void)
 	uint8_t a[TAR_BLOCK * 4] = { 0 };
 
 	header(a, "dir/file", '0', "00000000005", "");
-	memcpy(a + TAR_BLOCK, "hello", 5);
+	put(a + TAR_BLOCK, "hello");
 	for (size_t i = 0; i < 6; i++) {
 		struct seen *s = read_all(a, sizeof(a), steps[i]);
 
@@ -117,7 +121,7 @@ static void test_pax(void)
 
 	snprintf(size, sizeof(size), "%011o", (unsigned)strlen(records));
 	header(a, "pax", 'x', size, "");
-	memcpy(a + TAR_BLOCK, records, strlen(records));
+	put(a + TAR_BLOCK, records);
 	header(a + TAR_BLOCK * 2, "short", '2', "00000000000", "other");
 	s = read_all(a, sizeof(a), 100);
 	CHECKF(s->result == 0 && s->entries == 1, "an extended header is no entry");
