@@ -201,12 +201,10 @@ static int call_warm(struct call_args *a, struct session *s)
 	r = give_to(a, s, id, &e);
 	if (r < 0)
 		return say_error(&e);
-	r = standby_send_go(sock, &s->spec, stdio, s->report >= 0 ? STANDBY_F_REPORT : 0, &e);
+	r = standby_use(sock, &s->spec, stdio, s->report >= 0 ? STANDBY_F_REPORT : 0, &end, &report, &e);
 	/* It died before it could hear us. */
 	if (r == -EPIPE || r == -ECONNRESET)
 		return -EAGAIN;
-	if (r == 0)
-		r = standby_wait_end(sock, &end, &report, &e);
 	if (r < 0)
 		return say_error(&e);
 	s->run.end = end.end;

@@ -2,6 +2,7 @@
 #include "cli/run_root.h"
 
 #include "base/fd.h"
+#include "sandbox/image.h"
 #include "sandbox/passwd.h"
 #include "sandbox/rootfs.h"
 #include "workspace/workspace.h"
@@ -48,10 +49,63 @@ static int open_dir(struct spec *s, const struct run_opts *o, struct state *st, 
 	return 0;
 }
 
+/* As docker has it: --entrypoint takes the place of both, arguments that of the second. */
+static int take_command(const struct run_opts *o, const struct oci_config *c, struct run_root *ret)
+{
+	int r = 0;
+
+	if (o->entrypoint)
+		return *o->entrypoint ? strv_add(&ret->argv, o->entrypoint) : 0;
+	for (size_t i = 0; r == 0 && i < c->entrypoint.n; i++)
+		r = strv_add(&ret->argv, c->entrypoint.v[i]);
+	for (size_t i = 0; r == 0 && o->argc == 0 && i < c->cmd.n; i++)
+		r = strv_add(&ret->argv, c->cmd.v[i]);
+	return r;
+}
+
+static int take_config(const struct run_opts *o, struct oci_config *c, struct run_root *ret, struct err *e)
+{
+	if (take_command(o, c, ret) < 0)
+		return OOM(e);
+	ret->env = c->env;
+	c->env = STRV_INIT;
+	ret->want = strdup(c->user ? c->user : "0");
+	if (!ret->want)
+		return OOM(e);
+	if (!c->workdir)
+		return 0;
+	ret->cwd = run_spec_normal_path(c->workdir);
+	return ret->cwd ? 0
+			: err_set(e, -EBADMSG,
+				  "the image's working directory is not a plain path: -w names another");
+}
+
+static int open_image(struct spec *s, const struct run_opts *o, struct state *st, struct run_root *ret,
+		      struct err *e)
+{
+	CLEANUP(image_release) struct image im = { 0 };
+	int r = image_open(st, o->image, &im, e);
+
+	if (r == 0)
+		r = take_config(o, &im.config, ret, e);
+	if (r < 0)
+		return r;
+	s->root_digest = strdup(im.record.manifest);
+	if (!s->root_digest)
+		return OOM(e);
+	s->root_mode = ROOT_IMAGE;
+	s->root_name = TAKE_PTR(im.record.name);
+	s->lowers = TAKE_PTR(im.lowers);
+	s->n_lowers = im.n_lowers;
+	im.n_lowers = 0;
+	return 0;
+}
+
 int run_root_open(struct spec *s, const struct run_opts *o, struct state *st, struct run_root *ret,
 		  struct err *e)
 {
-	(void)ret;
+	if (o->image)
+		return open_image(s, o, st, ret, e);
 	if (o->root && !str_eq(o->root, "host"))
 		return open_dir(s, o, st, e);
 	return 0;

@@ -44,6 +44,28 @@ void hash_sha256(const void *data, size_t len, unsigned char ret[HASH_LEN])
 	crypto_hash_sha256(ret, data, len);
 }
 
+static_assert(sizeof(crypto_hash_sha256_state) <= sizeof(struct hash_stream), "the state has room");
+
+static crypto_hash_sha256_state *state_of(struct hash_stream *h)
+{
+	return (crypto_hash_sha256_state *)(void *)h->state;
+}
+
+void hash_stream_init(struct hash_stream *h)
+{
+	crypto_hash_sha256_init(state_of(h));
+}
+
+void hash_stream_add(struct hash_stream *h, const void *data, size_t len)
+{
+	crypto_hash_sha256_update(state_of(h), data, len);
+}
+
+void hash_stream_end(struct hash_stream *h, unsigned char ret[HASH_LEN])
+{
+	crypto_hash_sha256_final(state_of(h), ret);
+}
+
 void hash_sha256_hex(const void *data, size_t len, char ret[HASH_HEX_LEN + 1])
 {
 	unsigned char raw[HASH_LEN];

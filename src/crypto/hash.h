@@ -12,6 +12,14 @@
 
 void hash_sha256(const void *data, size_t len, unsigned char ret[HASH_LEN]);
 
+/* The same over bytes that come in pieces. */
+struct hash_stream {
+	_Alignas(16) unsigned char state[128];
+};
+void hash_stream_init(struct hash_stream *h);
+void hash_stream_add(struct hash_stream *h, const void *data, size_t len);
+void hash_stream_end(struct hash_stream *h, unsigned char ret[HASH_LEN]);
+
 /* The same as text with a NUL: what sha256sum prints. */
 void hash_sha256_hex(const void *data, size_t len, char ret[HASH_HEX_LEN + 1]);
 

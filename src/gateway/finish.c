@@ -69,6 +69,7 @@ static int settle_root(const struct run *r, struct err *e)
 
 	if (!spec_has_root_layer(s))
 		return 0;
+	layers_drop_root_work(s->layers_fd);
 	for (size_t i = 0; i < (s->name ? 1 : ARRAY_SIZE(layers)); i++) {
 		int ret = workspace_wipe(s->layers_fd, layers[i], r->userns, NULL, e);
 

@@ -86,6 +86,8 @@ static void help_ending(struct run *r)
 
 	if (run_fd >= 0)
 		layers_drop_work(run_fd);
+	if (run_fd >= 0 && spec_has_root_layer(r->spec))
+		layers_drop_root_work(run_fd);
 }
 
 /* Until the launcher is gone. A run that lasts leaves us idle: time to end what other runs left, should both of their

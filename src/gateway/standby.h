@@ -53,10 +53,9 @@ int standby_serve(struct run *r, int sock, struct err *e) MUST_CHECK;
 
 /* The client's side. */
 int standby_recv_ready(int sock, struct standby_ready *ret) MUST_CHECK;
-/* -EPIPE and -ECONNRESET: it is gone and has not got it. */
-int standby_send_go(int sock, const struct spec *s, const int stdio[3], unsigned flags,
-		    struct err *e) MUST_CHECK;
-/* Passes signals on meanwhile. *ret_report is a descriptor or -1. */
-int standby_wait_end(int sock, struct standby_end *ret, int *ret_report, struct err *e) MUST_CHECK;
+/* Sends the command and waits for its end; passes signals on meanwhile. -EPIPE and -ECONNRESET: it is gone and has not got
+ * it. *ret_report is a descriptor or -1. */
+int standby_use(int sock, const struct spec *s, const int stdio[3], unsigned flags, struct standby_end *ret,
+		int *ret_report, struct err *e) MUST_CHECK;
 
 #endif

@@ -48,7 +48,7 @@ static int make_body(const struct spec *s, struct standby_go *go, struct err *e)
 	return TAKE_FD(fd);
 }
 
-int standby_send_go(int sock, const struct spec *s, const int stdio[3], unsigned flags, struct err *e)
+static int send_go(int sock, const struct spec *s, const int stdio[3], unsigned flags, struct err *e)
 {
 	const struct limit *timeout = &s->limits.l[LIMIT_TIMEOUT], *output = &s->limits.l[LIMIT_OUTPUT];
 	struct standby_go go = {
@@ -101,26 +101,37 @@ static int open_signals(sigset_t *old)
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-int standby_wait_end(int sock, struct standby_end *ret, int *ret_report, struct err *e)
+static int wait_end(int sock, int sig, struct standby_end *ret, int *ret_report)
 {
-	sigset_t old;
-	autoclose int sig = open_signals(&old);
 	struct pollfd p[] = { { .fd = sock, .events = POLLIN }, { .fd = sig, .events = POLLIN } };
 	struct signalfd_siginfo si;
-	int r = sig < 0 ? -errno : 0;
 
-	*ret_report = -1;
-	while (r == 0 && !p[0].revents) {
+	while (!p[0].revents) {
 		if (poll(p, ARRAY_SIZE(p), -1) < 0 && errno != EINTR)
-			r = -errno;
-		else if (p[1].revents && read(sig, &si, sizeof(si)) == sizeof(si)) {
+			return -errno;
+		if (p[1].revents && read(sig, &si, sizeof(si)) == sizeof(si)) {
 			unsigned char c = (unsigned char)si.ssi_signo;
 
 			(void)!send(sock, &c, 1, MSG_NOSIGNAL);
 		}
 	}
-	if (r == 0)
-		r = recv_end(sock, ret, ret_report);
+	return recv_end(sock, ret, ret_report);
+}
+
+int standby_use(int sock, const struct spec *s, const int stdio[3], unsigned flags, struct standby_end *ret,
+		int *ret_report, struct err *e)
+{
+	sigset_t old;
+	/* Before the command can run: from then on what comes is meant for it. */
+	autoclose int sig = open_signals(&old);
+	int r = sig < 0 ? err_sys(e, -errno, "cannot take signals") : send_go(sock, s, stdio, flags, e);
+
+	*ret_report = -1;
+	if (r == 0) {
+		r = wait_end(sock, sig, ret, ret_report);
+		if (r < 0)
+			r = err_set(e, -EIO, "the sandbox's launcher died");
+	}
 	sigprocmask(SIG_SETMASK, &old, NULL);
-	return r < 0 ? err_set(e, r, "the sandbox's launcher died") : 0;
+	return r;
 }

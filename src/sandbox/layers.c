@@ -59,15 +59,30 @@ int layers_open_upper(int run_fd, struct err *e)
  * at all, so that their owner must open them up to get at what is inside. On a file system that discards what is
  * freed, each of them costs a wait for the disk.
  */
+static void drop_work(int layers_fd, const char *work)
+{
+	static const char *const dirs[] = { "work", "work/incompat", "work/incompat/volatile" };
+	char path[64];
+
+	for (size_t i = 0; i < ARRAY_SIZE(dirs); i++) {
+		snprintf(path, sizeof(path), "%s/%s", work, dirs[i]);
+		(void)!fchmodat(layers_fd, path, 0700, 0);
+	}
+	snprintf(path, sizeof(path), "%s/work/incompat/volatile/dirty", work);
+	(void)unlinkat(layers_fd, path, 0);
+	for (size_t i = ARRAY_SIZE(dirs); i-- > 0;) {
+		snprintf(path, sizeof(path), "%s/%s", work, dirs[i]);
+		(void)unlinkat(layers_fd, path, AT_REMOVEDIR);
+	}
+	(void)unlinkat(layers_fd, work, AT_REMOVEDIR);
+}
+
 void layers_drop_work(int layers_fd)
 {
-	static const char *const dirs[] = { "work/work", "work/work/incompat",
-					    "work/work/incompat/volatile" };
+	drop_work(layers_fd, "work");
+}
 
-	for (size_t i = 0; i < ARRAY_SIZE(dirs); i++)
-		(void)!fchmodat(layers_fd, dirs[i], 0700, 0);
-	(void)unlinkat(layers_fd, "work/work/incompat/volatile/dirty", 0);
-	for (size_t i = ARRAY_SIZE(dirs); i-- > 0;)
-		(void)unlinkat(layers_fd, dirs[i], AT_REMOVEDIR);
-	(void)unlinkat(layers_fd, "work", AT_REMOVEDIR);
+void layers_drop_root_work(int layers_fd)
+{
+	drop_work(layers_fd, LAYERS_ROOT_WORK);
 }

@@ -30,5 +30,7 @@ int layers_open_upper(int run_fd, struct err *e) MUST_CHECK;
  * is several times cheaper than walking. Two may do it at once. Anything else that is there stays.
  */
 void layers_drop_work(int layers_fd);
+/* The same for the overlay over the root file system. */
+void layers_drop_root_work(int layers_fd);
 
 #endif

@@ -39,8 +39,19 @@ static int refuse_place(struct err *e, int code, const char *path)
 	return err_sys(e, code, "cannot make /%s in the sandbox's root file system", shown);
 }
 
+/*
+ * We are root of the namespace that builds. Where that is a subordinate id of the caller's, what we make is given to the
+ * command's user, who is the caller outside and must be able to remove it.
+ */
+static int give(const struct spec *s, int dir, const char *name)
+{
+	if (!s->ids.range || s->ids.host_root)
+		return 0;
+	return fchownat(dir, name, s->uid, s->gid, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
+}
+
 /* An O_PATH fd of a directory beneath the current one, made with all above it where missing. */
-static int place_dir(const char *path, uint64_t resolve)
+static int place_dir(const struct spec *s, const char *path, uint64_t resolve)
 {
 	char part[PATH_MAX];
 	autoclose int at = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -59,6 +70,9 @@ static int place_dir(const char *path, uint64_t resolve)
 		if (fd == -ENOENT) {
 			if (mkdirat(at, part + (p - path), 0755) < 0)
 				return -errno;
+			fd = give(s, at, part + (p - path));
+			if (fd < 0)
+				return fd;
 			fd = openat(at, part + (p - path), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 		}
 		if (fd < 0)
@@ -73,10 +87,10 @@ static int place_dir(const char *path, uint64_t resolve)
 }
 
 /* A file to mount on: what is there, or an empty one. A link is replaced in the run's own layer. */
-static int place_file(int dir, const char *name)
+static int place_file(const struct spec *s, int dir, const char *name)
 {
 	struct stat st;
-	int fd;
+	int r;
 
 	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
 		if (S_ISREG(st.st_mode))
@@ -86,26 +100,29 @@ static int place_file(int dir, const char *name)
 		if (unlinkat(dir, name, 0) < 0)
 			return -errno;
 	}
-	fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
-	return fd < 0 ? -errno : fd;
+	autoclose int made = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+	if (made < 0)
+		return -errno;
+	r = give(s, dir, name);
+	return r < 0 ? r : TAKE_FD(made);
 }
 
-int rootfs_image_place(const char *path, bool is_dir, struct err *e)
+int rootfs_image_place(const struct spec *s, const char *path, bool is_dir, struct err *e)
 {
 	const char *slash = strrchr(path, '/');
 	char parent[PATH_MAX] = ".";
 	autoclose int dir = -1, fd = -1;
 
 	if (is_dir) {
-		fd = place_dir(path, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+		fd = place_dir(s, path, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
 		return fd < 0 ? refuse_place(e, fd, path) : 0;
 	}
 	if (slash && slash - path < (ptrdiff_t)sizeof(parent)) {
 		memcpy(parent, path, (size_t)(slash - path));
 		parent[slash - path] = '\0';
 	}
-	dir = place_dir(parent, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
-	fd = dir < 0 ? dir : place_file(dir, slash ? slash + 1 : path);
+	dir = place_dir(s, parent, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+	fd = dir < 0 ? dir : place_file(s, dir, slash ? slash + 1 : path);
 	return fd < 0 ? refuse_place(e, fd, path) : 0;
 }
 
@@ -130,6 +147,19 @@ static int attach_lowers(const struct spec *s, const int *lowers, struct buf *op
 	return buf_error(opts);
 }
 
+/* As for the workspace: what the kernel makes for itself must go with the run. */
+static int give_work(const struct spec *s)
+{
+	static const char *const made[] = { "layers/root-work/work", "layers/root-work/work/incompat",
+					    "layers/root-work/work/incompat/volatile" };
+
+	for (size_t i = 0; s->ids.range && !s->ids.host_root && i < ARRAY_SIZE(made); i++) {
+		if ((chown(made[i], s->uid, s->gid) < 0 || chmod(made[i], 0700) < 0) && errno != ENOENT)
+			return -errno;
+	}
+	return 0;
+}
+
 static int mount_root(const struct spec *s, const int *lowers, struct err *e)
 {
 	autobuf struct buf opts = BUF_INIT;
@@ -140,6 +170,8 @@ static int mount_root(const struct spec *s, const int *lowers, struct err *e)
 	r = attach_lowers(s, lowers, &opts);
 	if (r == 0 && mount("overlay", STAGE_ROOT, "overlay", MS_NOSUID | MS_NODEV, buf_cstr(&opts)) < 0)
 		r = -errno;
+	if (r == 0)
+		r = give_work(s);
 	if (r < 0) {
 		r = err_sys(e, r, "cannot lay a layer over the root file system %s", s->root_name);
 		return err_hint(e, r,
@@ -180,15 +212,15 @@ static int cover(const char *src, int target)
 }
 
 /* Names and the resolver are the sandbox's, whatever the image was built with. */
-static int cover_etc(struct err *e)
+static int cover_etc(const struct spec *s, struct err *e)
 {
 	static const char *const names[] = { "hosts", "hostname", "resolv.conf" };
-	autoclose int etc = place_dir("etc", INSIDE);
+	autoclose int etc = place_dir(s, "etc", INSIDE);
 
 	if (etc < 0)
 		return refuse_place(e, etc, "etc");
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-		autoclose int fd = place_file(etc, names[i]);
+		autoclose int fd = place_file(s, etc, names[i]);
 		char src[32];
 		int r;
 
@@ -216,7 +248,7 @@ static int make_cwd(const struct spec *s, struct err *e)
 		if (str_starts(s->cwd, mounted[i]))
 			return 0;
 	}
-	fd = place_dir(s->cwd + 1, INSIDE);
+	fd = place_dir(s, s->cwd + 1, INSIDE);
 	return fd < 0 ? refuse_place(e, fd, s->cwd + 1) : 0;
 }
 
@@ -233,11 +265,11 @@ int rootfs_image_root(const struct spec *s, const int *lowers, struct err *e)
 		return rootfs_fail(e, -errno, "a new root");
 	for (size_t i = 0; i < ARRAY_SIZE(needed); i++) {
 		/* Not closed: see the head of this file. Exec takes them away. */
-		pins[i] = place_dir(needed[i], RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+		pins[i] = place_dir(s, needed[i], RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
 		if (pins[i] < 0)
 			return refuse_place(e, pins[i], needed[i]);
 	}
-	r = cover_etc(e);
+	r = cover_etc(s, e);
 	if (r == 0)
 		r = make_cwd(s, e);
 	if (r < 0)
@@ -262,7 +294,7 @@ int rootfs_image_scratch(const struct spec *s, int home_tree, struct err *e)
 		return rootfs_fail(e, r, "/tmp");
 	if (home_tree < 0)
 		return 0;
-	home = place_dir(s->home_dir + 1, INSIDE);
+	home = place_dir(s, s->home_dir + 1, INSIDE);
 	if (home < 0)
 		return refuse_place(e, home, s->home_dir + 1);
 	r = mnt_set(home_tree, "", MNT_RW, true);

@@ -31,7 +31,7 @@ int rootfs_prepare_dev(struct err *e) MUST_CHECK;
 int rootfs_image_root(const struct spec *s, const int *lowers, struct err *e) MUST_CHECK;
 
 /* A place for something at `path` (relative to the new root), in the run's own layer when the image has none. */
-int rootfs_image_place(const char *path, bool is_dir, struct err *e) MUST_CHECK;
+int rootfs_image_place(const struct spec *s, const char *path, bool is_dir, struct err *e) MUST_CHECK;
 
 /* /tmp, /var/tmp and a named home. */
 int rootfs_image_scratch(const struct spec *s, int home_tree, struct err *e) MUST_CHECK;

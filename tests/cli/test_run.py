@@ -124,7 +124,7 @@ try:
 except RuntimeError as e:
     print(e, file=sys.stderr, flush=True)
     time.sleep(0.5)  # one that is gone at once leaves nothing to be asked about
-    sys.exit(7)
+    sys.exit(1)
 """
 JOBS = """
 import subprocess, sys

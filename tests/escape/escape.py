@@ -336,6 +336,32 @@ class Setup:
     def bin(self, name):
         return os.path.join(self.dir, "bin", name)
 
+    @staticmethod
+    def listing(root):
+        """Every entry below a directory with what would tell that it was touched."""
+        return {(base, n, s.st_mode, s.st_uid, s.st_size, s.st_mtime_ns, s.st_nlink) for base, dirs, files in os.walk(root)
+                for n in dirs + files for s in [os.lstat(os.path.join(base, n))]}
+
+    def root_dir(self):
+        """A root file system for --root: a shell, a setuid copy of the probe, links that lead to the host."""
+        root = os.path.join(self.dir, "root")
+        for d in ("bin", "usr/bin", "etc", "root", "tmp", "var/tmp", "home"):
+            os.makedirs(os.path.join(root, d))
+        busybox = next((p for p in ("/bin/busybox", "/usr/bin/busybox", "/sbin/busybox") if os.path.exists(p)), None)
+        for src, dst in ((busybox, "bin/sh"), (busybox, "bin/true"), (busybox, "bin/sleep"), (self.probe, "bin/probe")):
+            if src:
+                shutil.copy(src, os.path.join(root, dst))
+        with open(os.path.join(root, "etc/passwd"), "w", encoding="ascii") as f:
+            f.write("root:x:0:0::/root:/bin/sh\n")
+        os.symlink(self.inside.at("host"), os.path.join(root, "etc/resolv.conf"))
+        os.symlink("/proc/1/root" + self.inside.at("host"), os.path.join(root, "srv"))
+        for base, dirs, files in os.walk(root):
+            for n in dirs + files:
+                self.identity.own(os.path.join(base, n))
+        self.identity.own(root)
+        os.chmod(os.path.join(root, "bin/probe"), 0o6755)
+        return root
+
     def digest(self):
         d = {}
         for name in os.listdir(os.path.join(self.dir, "bin")):
