@@ -51,7 +51,7 @@ static int build(struct spec *s, const char *layers, struct err *e)
 	t.ws = mnt_tree(AT_FDCWD, ".", true);
 	t.run = layers ? mnt_tree(AT_FDCWD, layers, true) : -1;
 	if (r == 0)
-		r = rootfs_begin(s, e);
+		r = rootfs_begin(s, false, e);
 	if (r == 0)
 		r = rootfs_finish(s, &t, e);
 	if (r == 0)

@@ -122,6 +122,8 @@ static int say_end(const struct proto_exit *x, const char *command, const char *
 		say_error(&e);
 	} else if (x->what == PROTO_WHAT_CUT) {
 		say_warn("the output limit was reached; the rest was thrown away");
+	} else if (x->what == PROTO_WHAT_PIDS) {
+		say_warn("the sandbox was at its limit of processes (--pids)");
 	}
 	return proto_exit_code(x);
 }

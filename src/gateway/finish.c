@@ -12,6 +12,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 
 #define COUNT_CAP 1000000
@@ -60,6 +61,23 @@ static int open_upper(int layers_fd)
 	}
 }
 
+/* The root's layer goes with the run, unless that has a name to come back to. */
+static int settle_root(const struct run *r, struct err *e)
+{
+	static const char *const layers[] = { LAYERS_ROOT_WORK, LAYERS_ROOT_UPPER };
+	const struct spec *s = r->spec;
+
+	if (!spec_has_root_layer(s))
+		return 0;
+	for (size_t i = 0; i < (s->name ? 1 : ARRAY_SIZE(layers)); i++) {
+		int ret = workspace_wipe(s->layers_fd, layers[i], r->userns, NULL, e);
+
+		if (ret < 0 && ret != -ENOENT)
+			return ret;
+	}
+	return 0;
+}
+
 /* What became of the workspace; an ephemeral one is gone afterwards. */
 static int settle_workspace(struct run *r, struct err *e)
 {
@@ -67,15 +85,18 @@ static int settle_workspace(struct run *r, struct err *e)
 	autoclose int upper = -1;
 	int ret;
 
-	if (s->ws_mode != WS_OVERLAY && s->ws_mode != WS_EPHEMERAL)
+	if (!spec_needs_layers(s))
 		return 0;
 	if (s->layers_fd < 0) {
 		s->layers_fd = layers_open(s->run_fd, e);
 		if (s->layers_fd < 0)
 			return s->layers_fd;
 	}
+	ret = settle_root(r, e);
+	if (ret < 0 || (s->ws_mode != WS_OVERLAY && s->ws_mode != WS_EPHEMERAL))
+		return ret;
 	if (s->ws_mode == WS_EPHEMERAL) {
-		ret = workspace_wipe(s->layers_fd, "upper", &r->wiped, e);
+		ret = workspace_wipe(s->layers_fd, "upper", r->userns, &r->wiped, e);
 		return ret == -ENOENT ? 0 : ret;
 	}
 	upper = open_upper(s->layers_fd);
@@ -119,6 +140,9 @@ int run_write_meta(const struct run *r, struct err *e)
 		.engine = (char *)r->engine->name,
 		.workspace = s->ws_path,
 		.ws_mode = (char *)ws_mode_name(s->ws_mode),
+		.root = s->root_mode == ROOT_DIR ? s->root_name : (char *)root_mode_name(s->root_mode),
+		.image = s->root_mode == ROOT_IMAGE ? s->root_name : NULL,
+		.image_digest = s->root_digest,
 		.started = r->started,
 		.ended = r->ended,
 		.exit_code = r->end.exit_code,
@@ -151,13 +175,23 @@ static int remove_run(struct run *r, struct err *e)
 	return fd_rm_rf(r->st->runs_fd, s->id, e);
 }
 
+/* The last words of an engine that died are worth keeping. */
+static bool has_engine_log(const struct spec *s)
+{
+	struct stat st;
+
+	return fstatat(s->run_fd, "engine.log", &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_size > 0;
+}
+
 /* A run that left nothing has no directory; one that did keeps its end in meta.json. */
 static int settle_directory(struct run *r, struct err *e)
 {
 	struct spec *s = r->spec;
 	int ret;
 
-	r->kept = r->changes > 0 || (s->detach && r->end.cause != CAUSE_NOT_STARTED);
+	r->kept = r->changes > 0 ||
+		  ((s->detach || (s->name && spec_has_root_layer(s))) && r->end.cause != CAUSE_NOT_STARTED) ||
+		  (r->end.cause == CAUSE_BROKEN && has_engine_log(s));
 	if (!r->kept) {
 		if (s->name)
 			state_name_clear(r->st, s->name, s->id);
@@ -191,7 +225,7 @@ int run_finish(struct run *r, struct err *e)
 	/* A layer that cannot be read must not keep the end out of the log: the sandbox made it what it is. */
 	if (settle_workspace(r, &trouble) < 0 && r->changes == 0)
 		r->changes = 1;
-	ret = log_end(r, &trouble, e);
+	ret = !r->untold && state_run_has_begun(r->spec->run_fd) ? log_end(r, &trouble, e) : 0;
 	if (ret == 0)
 		ret = settle_directory(r, e);
 	if (ret == 0 && trouble.code) {
@@ -215,6 +249,11 @@ static int recall(struct run *r, struct err *e)
 	s->name = TAKE_PTR(m.name);
 	s->detach = m.detached;
 	s->ws_path = TAKE_PTR(m.workspace);
+	if (m.image || (m.root && m.root[0] == '/')) {
+		s->root_mode = m.image ? ROOT_IMAGE : ROOT_DIR;
+		s->root_name = m.image ? TAKE_PTR(m.image) : TAKE_PTR(m.root);
+		s->root_digest = TAKE_PTR(m.image_digest);
+	}
 	r->started = m.started;
 	for (int k = 0; k < WS_MODE_COUNT; k++) {
 		if (m.ws_mode && str_eq(m.ws_mode, ws_mode_name((enum ws_mode)k)))
@@ -235,6 +274,7 @@ static int sweep_one(struct state *st, struct audit *a, const char *id, struct e
 		.engine = &engine_ns,
 		.cg = CGROUP_INIT,
 		.er = ENGINE_RUN_INIT,
+		.userns = -1,
 		.end = { .cause = CAUSE_CALLER, .exit_code = 137 },
 	};
 	int ret;

@@ -70,6 +70,8 @@ static void finish_for_launcher(struct run *r)
 	fd_close(r->spec->run_fd);
 	r->spec->run_fd = fd;
 	r->end = (struct run_end){ .cause = CAUSE_CALLER, .exit_code = 137 };
+	/* Who died may have told the start; an end too many is better than one that is missing. */
+	r->untold = false;
 	/* There is nobody left to tell; what stays is found by the next sweep. */
 	if (run_finish(r, &e) < 0)
 		_exit(1);

@@ -49,6 +49,13 @@ int sv_event(struct sv *sv, const char *type, const struct buf *fields)
 	return r;
 }
 
+/* Only engines that have programs of their own have a log. */
+static const char *early_end(const struct sv *sv)
+{
+	return sv->run->log >= 0 ? "gVisor (runsc) died before its command ended"
+				 : "it ended before its command did";
+}
+
 static void init_is_gone(struct sv *sv)
 {
 	sv->gone = true;
@@ -78,7 +85,7 @@ static void on_init(struct watch *w, uint32_t events)
 
 	if (events & (EPOLLIN | EPOLLHUP | EPOLLERR) && read_init(sv) < 0) {
 		/* When it died of the memory limit, that is found out at the end. */
-		sv_broken(sv, "it ended before its command did");
+		sv_broken(sv, "%s", early_end(sv));
 		init_is_gone(sv);
 		return;
 	}
@@ -100,7 +107,7 @@ static void on_pid(struct watch *w, uint32_t events)
 		;
 	init_is_gone(sv);
 	if (!sv->ended) {
-		sv_broken(sv, "it ended before its command did");
+		sv_broken(sv, "%s", early_end(sv));
 		pump_finish(&sv->pump);
 	}
 	sv->killed = true;
@@ -113,13 +120,37 @@ static void on_pid(struct watch *w, uint32_t events)
 static void on_alive(struct watch *w, uint32_t events)
 {
 	struct sv *sv = w->ctx;
-	char c;
+	unsigned char c;
 
 	(void)events;
-	if (read(w->fd, &c, 1) > 0)
+	if (read(w->fd, &c, 1) > 0) {
+		if (c == SIGINT || c == SIGTERM || c == SIGHUP || c == SIGQUIT)
+			sv_take_signal(sv, c);
 		return;
+	}
 	loop_unwatch(&sv->loop, w);
 	sv_kill(sv, CAUSE_CALLER);
+}
+
+/* Kept up to a cap, and read all the same beyond it: an engine that cannot write its log stops. */
+static void on_log(struct watch *w, uint32_t events)
+{
+	struct sv *sv = w->ctx;
+	char chunk[4096];
+	ssize_t n = read(w->fd, chunk, sizeof(chunk));
+	size_t room = SV_ENGINE_LOG_MAX - sv->logged;
+
+	(void)events;
+	if (n <= 0) {
+		if (n == 0 || (errno != EAGAIN && errno != EINTR))
+			loop_unwatch(&sv->loop, w);
+		return;
+	}
+	if ((size_t)n < room)
+		room = (size_t)n;
+	/* What does not fit on the disk is lost; nothing but a person's curiosity depends on it. */
+	if (room && sv->io->engine_log >= 0 && fd_write_all(sv->io->engine_log, chunk, room) == 0)
+		sv->logged += room;
 }
 
 /* The stdio layer has frames for init, or the caller's side has changed. */
@@ -147,6 +178,8 @@ static int main_body(const struct spec *s, const struct supervise_io *io, struct
 		st->flags |= PROTO_F_TTY;
 	if (pump_has_input(io->in))
 		st->flags |= PROTO_F_STDIN;
+	if (sv_pids_by_rlimit(s))
+		st->flags |= PROTO_F_PIDS;
 	tty_size(s->tty ? io->tty : -1, &st->rows, &st->cols);
 	st->argc = (unsigned)s->argv.n;
 	st->envc = (unsigned)s->env.n;
@@ -237,7 +270,10 @@ static int watch_all(struct sv *sv)
 	sv->w_init = (struct watch){ .fd = sv->run->stream, .fn = on_init, .ctx = sv };
 	sv->w_pid = (struct watch){ .fd = sv->run->pidfd, .fn = on_pid, .ctx = sv };
 	sv->w_alive = (struct watch){ .fd = sv->io->alive_fd, .fn = on_alive, .ctx = sv };
+	sv->w_log = (struct watch){ .fd = sv->run->log, .fn = on_log, .ctx = sv };
 	r = loop_watch(&sv->loop, &sv->w_pid, EPOLLIN);
+	if (r == 0 && sv->w_log.fd >= 0)
+		r = loop_watch(&sv->loop, &sv->w_log, EPOLLIN);
 	if (r == 0 && sv->w_alive.fd >= 0)
 		r = loop_watch(&sv->loop, &sv->w_alive, EPOLLIN);
 	if (r < 0)

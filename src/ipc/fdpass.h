@@ -7,11 +7,14 @@
 
 #include <stddef.h>
 
-#define FDPASS_MAX 64
+#define FDPASS_MAX 240 /* the kernel takes 253 */
 
 int fdpass_send(int sock, const void *data, size_t len, const int *fds, size_t n) MUST_CHECK;
 
 /* Exactly `len` bytes and exactly `n` descriptors, CLOEXEC, or an error: then none is left open. */
 int fdpass_recv(int sock, void *data, size_t len, int *fds, size_t n) MUST_CHECK;
+
+/* A message of up to `cap` bytes with up to `max` descriptors. Returns how many came; -EPIPE at the end of file. */
+int fdpass_recv_some(int sock, void *data, size_t cap, size_t *ret_len, int *fds, size_t max) MUST_CHECK;
 
 #endif

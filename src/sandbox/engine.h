@@ -29,10 +29,11 @@ struct engine_run {
 	pid_t pid; /* coffer-init, as seen from here */
 	int pidfd;
 	int stream; /* protocol of sandbox/proto.h, non-blocking */
+	int log;    /* what the engine's own programs have to say, non-blocking; -1: nothing */
 	struct layers layers;
 };
 
-#define ENGINE_RUN_INIT ((struct engine_run){ .pid = -1, .pidfd = -1, .stream = -1 })
+#define ENGINE_RUN_INIT ((struct engine_run){ .pid = -1, .pidfd = -1, .stream = -1, .log = -1 })
 
 /* What the launcher does while the sandbox is being built, which takes another CPU a while. A failure ends it. */
 struct engine_meanwhile {
@@ -54,5 +55,6 @@ struct engine {
 };
 
 extern const struct engine engine_ns;
+extern const struct engine engine_gvisor;
 
 #endif

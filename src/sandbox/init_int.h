@@ -39,7 +39,9 @@ struct cmd {
 	uint32_t in_owed; /* input passed on and not yet given back as credit */
 	bool in_eof;	  /* the host has sent the end of input */
 	bool in_shut;	  /* the command takes no more input */
-	bool parked;	  /* nobody holds its terminal now; looked at again in a while */
+	bool pids_hit;	  /* PROTO_F_PIDS: while it ran, no process could be started */
+	unsigned pids_asked;
+	bool parked; /* nobody holds its terminal now; looked at again in a while */
 	struct buf body;
 	struct buf inq; /* input that the command has not taken yet */
 	size_t inq_off;
@@ -97,6 +99,10 @@ int pty_open(unsigned rows, unsigned cols, int *ret_slave) MUST_CHECK;
 void pty_resize(int master, unsigned rows, unsigned cols);
 pid_t pty_foreground(int master);
 char pty_eof_char(int master); /* what ends input there, '\0' when the terminal is not line by line */
+
+/* init_pids.c: whether one more process can be started now, or one more than that. Costs two starts at most. */
+bool pids_are_at_limit(bool after_one);
+void pids_listen(struct cmd *c, const void *data, size_t len);
 
 /* init_copy.c: runs in a process of its own with stdio in place; gives the exit status */
 bool init_copy_is(const char *name);

@@ -12,6 +12,10 @@
 
 #define LAYERS_IMAGE "disk.img"
 
+/* The layer over the root file system, where that is an image's or a directory's. */
+#define LAYERS_ROOT_UPPER "root-upper"
+#define LAYERS_ROOT_WORK "root-work"
+
 /* The directory that holds upper/ and work/, of a run that is there already. */
 int layers_open(int run_fd, struct err *e) MUST_CHECK;
 

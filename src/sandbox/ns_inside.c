@@ -3,6 +3,7 @@
 
 #include "base/fd.h"
 #include "ipc/fdpass.h"
+#include "sandbox/gv_inside.h"
 #include "sandbox/rootfs.h"
 #include "sys/caps.h"
 #include "sys/landlock.h"
@@ -30,7 +31,7 @@
 
 size_t ns_tree_count(const struct spec *s)
 {
-	return 3 + s->n_binds;
+	return 3 + s->n_binds + s->n_lowers;
 }
 
 /* The same file as the one that was checked outside, opened again in this mount namespace. */
@@ -58,7 +59,7 @@ static int open_trees(const struct ns_inside *in, int *fds, struct err *e)
 	if (s->ws_fd >= 0 && (fds[0] = open_checked(s->ws_path, s->ws_fd, e)) < 0)
 		return fds[0];
 	/* Disk images are the host root's: these layers are in the run's directory, or will be. */
-	if (ns_needs_layers(s) && (fds[1] = open_checked(s->run_path, s->run_fd, e)) < 0)
+	if (spec_needs_layers(s) && (fds[1] = open_checked(s->run_path, s->run_fd, e)) < 0)
 		return fds[1];
 	if (s->home_fd >= 0 && (fds[2] = open_checked(s->home_path, s->home_fd, e)) < 0)
 		return fds[2];
@@ -66,6 +67,13 @@ static int open_trees(const struct ns_inside *in, int *fds, struct err *e)
 		fds[3 + i] = open_checked(s->binds[i].src, s->binds[i].fd, e);
 		if (fds[3 + i] < 0)
 			return fds[3 + i];
+	}
+	for (size_t i = 0; i < s->n_lowers; i++) {
+		int *fd = &fds[3 + s->n_binds + i];
+
+		*fd = open_checked(s->lowers[i].path, s->lowers[i].fd, e);
+		if (*fd < 0)
+			return *fd;
 	}
 	return 0;
 }
@@ -127,11 +135,11 @@ static int wait_mapped(const struct ns_inside *in, struct err *e)
 /* The host root's trees as they came. */
 static int sort_trees(const struct spec *s, const int *got, size_t n, int *fds, struct err *e)
 {
-	bool want[NS_TREES_MAX] = { s->ws_fd >= 0, ns_needs_layers(s), s->home_fd >= 0 };
+	bool want[NS_TREES_MAX] = { s->ws_fd >= 0, spec_needs_layers(s), s->home_fd >= 0 };
 	size_t k = 0;
 
-	for (size_t i = 0; i < s->n_binds; i++)
-		want[3 + i] = true;
+	for (size_t i = 3; i < ns_tree_count(s); i++)
+		want[i] = true;
 	for (size_t i = 0; i < ns_tree_count(s); i++) {
 		if (want[i] && k == n)
 			return gone(-EPROTO, e);
@@ -300,9 +308,13 @@ static int set_rlimits(const struct limits *l, bool count_pids, struct err *e)
 
 static int fence_landlock(const struct spec *s, int init_fd, struct ns_ready *ready, struct err *e)
 {
-	struct landlock_rule rules[10 + NS_TREES_MAX] = {
-		{ "/", LANDLOCK_READ_EXEC },	{ "/tmp", LANDLOCK_WRITE },   { "/run", LANDLOCK_WRITE },
-		{ "/var/tmp", LANDLOCK_WRITE }, { "/dev", LANDLOCK_DEVICES }, { "/dev/shm", LANDLOCK_WRITE },
+	struct landlock_rule rules[10 + NS_BINDS_MAX] = {
+		{ "/", spec_has_root_layer(s) ? LANDLOCK_WRITE : LANDLOCK_READ_EXEC },
+		{ "/tmp", LANDLOCK_WRITE },
+		{ "/run", LANDLOCK_WRITE },
+		{ "/var/tmp", LANDLOCK_WRITE },
+		{ "/dev", LANDLOCK_DEVICES },
+		{ "/dev/shm", LANDLOCK_WRITE },
 		{ "/proc", LANDLOCK_WRITE },
 	};
 	char init[32];
@@ -315,7 +327,7 @@ static int fence_landlock(const struct spec *s, int init_fd, struct ns_ready *re
 	/* coffer-init is on a mount that no path inside leads to. */
 	snprintf(init, sizeof(init), "/proc/self/fd/%d", init_fd);
 	rules[n++] = (struct landlock_rule){ init, LANDLOCK_READ_EXEC };
-	rules[n++] = (struct landlock_rule){ rootfs_home(s->uid), LANDLOCK_WRITE };
+	rules[n++] = (struct landlock_rule){ rootfs_home_of(s), LANDLOCK_WRITE };
 	if (s->ws_mode != WS_RO)
 		rules[n++] = (struct landlock_rule){ ROOTFS_WORKSPACE, LANDLOCK_WRITE };
 	for (size_t i = 0; i < s->n_binds; i++) {
@@ -433,7 +445,7 @@ static int begin(const struct ns_inside *in, int *fds, int *ret_init, struct ns_
 	if (r < 0)
 		return r;
 	set_sysctls();
-	r = rootfs_begin(s, e);
+	r = rootfs_begin(s, in->gv != NULL, e);
 	if (r == 0)
 		r = bring_up_loopback(e);
 	if (r == 0 && sethostname(s->hostname, strlen(s->hostname)) < 0)
@@ -453,7 +465,13 @@ static int build(const struct ns_inside *in, int *ret_init, struct ns_go *go, st
 		r = wait_go(in, fds, go, e);
 	if (r < 0)
 		return r;
-	t = (struct trees){ .ws = fds[0], .run = fds[1], .home = fds[2], .binds = fds + 3 };
+	t = (struct trees){ .ws = fds[0],
+			    .run = fds[1],
+			    .home = fds[2],
+			    .binds = fds + 3,
+			    .lowers = fds + 3 + in->spec->n_binds };
+	if (in->gv)
+		return rootfs_finish_guest(in->spec, &t, e);
 	r = rootfs_finish(in->spec, &t, e);
 	if (r < 0)
 		return r;
@@ -492,22 +510,26 @@ void ns_inside(const struct ns_inside *in)
 	struct ns_go go = { 0 };
 	char *argv[] = { (char *)"coffer-init", NULL }, *envp[] = { NULL };
 	sigset_t none;
-	int init_fd = -1;
+	int init_fd = -1, sync = in->sync;
 
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	for (int sig = 1; sig < 32; sig++)
 		signal(sig, SIG_DFL);
 	setsid();
-	if (build(in, &init_fd, &go, &ready, &e) == 0 &&
-	    confine(in, init_fd, go.rlimit_pids, &ready, &e) == 0 &&
-	    fdpass_send(in->sync, &ready, sizeof(ready), NULL, 0) == 0 && fence_seccomp(in->spec, &e) == 0) {
+	if (in->gv) {
+		if (build(in, &init_fd, &go, &ready, &e) == 0 && tie_to_launcher(in->sync, &e) == 0)
+			sync = gv_exec(in, init_fd, &e);
+	} else if (build(in, &init_fd, &go, &ready, &e) == 0 &&
+		   confine(in, init_fd, go.rlimit_pids, &ready, &e) == 0 &&
+		   fdpass_send(in->sync, &ready, sizeof(ready), NULL, 0) == 0 &&
+		   fence_seccomp(in->spec, &e) == 0) {
 		syscall(SYS_execveat, init_fd, "", argv, envp, AT_EMPTY_PATH);
 		err_sys(&e, -errno, "cannot start coffer-init inside");
 	}
 	if (e.code == 0)
 		err_set(&e, -EPIPE, "the launcher went away");
-	if (fdpass_send(in->sync, &e, sizeof(e), NULL, 0) < 0)
+	if (fdpass_send(sync, &e, sizeof(e), NULL, 0) < 0)
 		_exit(1);
 	_exit(1);
 }

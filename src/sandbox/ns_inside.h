@@ -48,18 +48,19 @@ struct ns_inside {
 	int sync;    /* SOCK_SEQPACKET to the launcher */
 	int stream;  /* becomes fd 3 of coffer-init */
 	int init_fd; /* coffer-init on the host, O_PATH */
+	const struct gv_start
+		*gv; /* instead of coffer-init under our own fences: runsc, with coffer-init in it */
 };
 
 _Noreturn void ns_inside(const struct ns_inside *in);
 
-/* Trees of the workspace, the run's directory, the home and the binds, in this order, at most this many. */
-#define NS_TREES_MAX 48
-size_t ns_tree_count(const struct spec *s);
+/* The whole of engine_ns's start, for whoever has something else to run inside (NULL: coffer-init itself). */
+int ns_start_with(const struct spec *s, struct cgroup *cg, const struct engine_meanwhile *m,
+		  const struct gv_start *gv, struct engine_run *ret, struct err *e) MUST_CHECK;
 
-/* Whether the run's directory (upper and work layers) is needed inside. */
-static inline bool ns_needs_layers(const struct spec *s)
-{
-	return s->ws_mode == WS_OVERLAY || s->ws_mode == WS_EPHEMERAL;
-}
+/* Trees of the workspace, the run's directory, the home, the binds and the root's layers, in this order. */
+#define NS_BINDS_MAX 45
+#define NS_TREES_MAX (3 + NS_BINDS_MAX + ROOT_LOWERS_MAX)
+size_t ns_tree_count(const struct spec *s);
 
 #endif

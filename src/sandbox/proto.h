@@ -74,7 +74,8 @@ enum proto_start_flag {
 	PROTO_F_STDIN = 2,   /* stdin will be sent; otherwise it is /dev/null */
 	PROTO_F_MAIN = 4,    /* the sandbox's own command; only the launcher may say so */
 	PROTO_F_BUILTIN = 8, /* argv[0] names a function of coffer-init (cp-in, cp-out), not a program */
-	PROTO_F_CAP = 16     /* client to launcher: count its output against the sandbox's output limit */
+	PROTO_F_CAP = 16,    /* client to launcher: count its output against the sandbox's output limit */
+	PROTO_F_PIDS = 32 /* launcher to init: when it fails, say whether the limit of processes is reached */
 };
 
 /* On the wire: five u32 in this order. */
@@ -93,7 +94,7 @@ enum proto_exit_kind {
 	PROTO_EXIT_KINDS
 };
 
-/* What could not be done, for PROTO_NOT_STARTED; PROTO_WHAT_CUT only with the other two kinds. */
+/* What could not be done, for PROTO_NOT_STARTED; PROTO_WHAT_CUT and PROTO_WHAT_PIDS only with the other two kinds. */
 enum proto_what {
 	PROTO_WHAT_NONE,
 	PROTO_WHAT_EXEC,    /* the program: ENOENT and EACCES mean what a shell says with 127 and 126 */
@@ -104,6 +105,7 @@ enum proto_what {
 	PROTO_WHAT_TTY,	    /* a terminal */
 	PROTO_WHAT_REQUEST, /* the request itself: E2BIG, EINVAL, ENOMEM */
 	PROTO_WHAT_CUT,	    /* launcher to client: the output limit was reached, the rest was thrown away */
+	PROTO_WHAT_PIDS,    /* it failed, and the pids limit was reached; only where PROTO_F_PIDS asked */
 	PROTO_WHAT_COUNT
 };
 

@@ -106,6 +106,59 @@ def files(tap, c):
     tap.eq(r.out, "", f"{who}: without a name it is empty", r)
 
 
+def ended(c, *args):
+    """A run's result and its report."""
+    path = os.path.join(c.work, "report.json")
+    r = c("run", "--report", path, *args)
+    with open(path, encoding="utf-8") as f:
+        o = json.load(f)
+    os.unlink(path)
+    return r, o
+
+
+THREADS = """
+import sys, threading, time
+try:
+    for _ in range(60):
+        threading.Thread(target=time.sleep, args=(3,), daemon=True).start()
+except RuntimeError as e:
+    print(e, file=sys.stderr, flush=True)
+    time.sleep(0.5)  # one that is gone at once leaves nothing to be asked about
+    sys.exit(7)
+"""
+JOBS = """
+import subprocess, sys
+jobs = []
+try:
+    for _ in range(60):
+        jobs.append(subprocess.Popen(["sleep", "0.5"]))
+except OSError as e:
+    print(e, file=sys.stderr, flush=True)
+    [j.wait() for j in jobs]
+    sys.exit(7)
+"""
+
+
+def pids_claim(tap, c):
+    """Without a control group only the sandbox can say that the pids limit was reached; and it is not said for nothing."""
+    who = c.who
+    fork = "for i in $(seq 60); do sleep 5 & done; wait"
+    for name, code, cmd in (("a shell's forks", 2, ["sh", "-c", fork]), ("threads", 1, ["python3", "-c", THREADS]),
+                            ("jobs that are over by then", 7, ["python3", "-c", JOBS])):
+        r, o = ended(c, "--pids", "20", "--", *cmd)
+        tap.ok((r.code, o["exit"], o["cause"]) == (code, code, "pids") and "limit of 20 was reached" in r.err,
+               f"{who}: the pids limit is told: {name}", r, o["cause"])
+        tap.ok(o["pids_limit_hit"] and o["pids_limit_claimed"], f"{who}: as the sandbox's own word: {name}", o)
+    for name, code, cmd in (("by itself", 3, "exit 3"), ("while others run", 3, "sleep 3 & sleep 3 & exit 3"),
+                            ("with such words", 3, "echo fork: Resource temporarily unavailable >&2; exit 3"),
+                            ("by a signal", 143, "kill -TERM $$")):
+        r, o = ended(c, "--pids", "20", "--", "sh", "-c", cmd)
+        tap.ok(r.code == code and o["cause"] in ("exit", "signal") and "limit of 20" not in r.err
+               and not o["pids_limit_hit"], f"{who}: a command that fails {name} is not said to be at the pids limit", r, o)
+    r, o = ended(c, "--pids", "20", "--", "sh", "-c", "(for i in $(seq 60); do sleep 1 & done) ; exit 0")
+    tap.ok(r.code == 0 and o["cause"] == "exit" and not o["pids_limit_hit"], f"{who}: one that copes has not failed", r, o)
+
+
 def limits(tap, c):
     who = c.who
     r = c("run", "--timeout", "1s", "--", "sleep", "30")
@@ -118,6 +171,12 @@ def limits(tap, c):
         r = c("run", "--disk", "16m", "--", "sh", "-c", "dd if=/dev/zero of=big bs=1M count=64; stat -c %s big")
         tap.ok("o space" in r.err and int(r.out) < 16 << 20, f"{who}: the disk limit holds, exactly", r)
         c("discard", "@last")
+        tap.ok("only watched" not in r.err, f"{who}: and nothing has to be said about how", r)
+        # no file as large as the image may be made: it is watched then, and that is said
+        r = c(program=["sh", "-c", "trap '' XFSZ; ulimit -f 4000; exec \"$0\" run --report /dev/stdout --disk 16m -- true",
+                       c.exe])
+        tap.ok(r.code == 0 and json.loads(r.out)["limits"]["disk"]["how"] == "watched", f"{who}: without a disk image", r)
+        tap.like(r.err, r"--disk is only watched.*disk image", f"{who}: the terminal hears that it is watched, and why")
     else:
         r = c("run", "--memory", "64m", "--", "true")
         tap.ok(r.code == 125 and "--memory cannot be enforced" in r.err and "best-effort" in r.err,
@@ -126,6 +185,7 @@ def limits(tap, c):
         tap.eq(r.code, 0, f"{who}: unless best effort was asked for", r)
         r = c("run", "--pids", "20", "--", "sh", "-c", "for i in $(seq 60); do sleep 5 & done 2>&1; wait")
         tap.ok(r.code != 0, f"{who}: the pids limit holds without a control group", r)
+        pids_claim(tap, c)
     r = c("run", "--disk", "8m", "--", "sh", "-c",
           "i=0; while [ $i -lt 64 ]; do head -c 4000000 /dev/zero > f$i || exit 9; i=$((i+1)); sleep 0.05; done")
     tap.ok(r.code != 0, f"{who}: the disk limit holds over many files", r)

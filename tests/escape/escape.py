@@ -11,7 +11,6 @@ import fcntl
 import hashlib
 import os
 import pty
-import pwd
 import re
 import secrets
 import select
@@ -23,7 +22,7 @@ import subprocess
 import termios
 import time
 
-from coffertest import slow_build
+from coffertest import sanitizer_env, slow_build
 
 FS_IOC_GETFLAGS = 0x80086601
 TIMEOUT = 60 * slow_build()  # seconds for all probes of one batch
@@ -53,17 +52,6 @@ class Identity:
     def own(self, path):
         if os.getuid() == 0:
             os.chown(path, self.uid, self.gid, follow_symlinks=False)
-
-
-def user_with_subuids():
-    """(uid, gid) of an ordinary user who has a range of subordinate ids, or None."""
-    try:
-        with open("/etc/subuid", encoding="utf-8") as f:
-            names = {line.split(":")[0] for line in f}
-    except OSError:
-        return None
-    users = sorted(u.pw_uid for u in pwd.getpwall() if u.pw_name in names and u.pw_uid >= 1000)
-    return (users[0], pwd.getpwuid(users[0]).pw_gid) if users else None
 
 
 class World:
@@ -358,8 +346,9 @@ class Setup:
     def env(self, world):
         return {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "HOME": world.at("home"), "USER": "tester",
                 "TERM": "xterm", "LANG": "C.UTF-8", "COFFER_STATE": world.at("state"),
+                "COFFER_ENGINE": "ns",
                 "COFFER_ESCAPE_TOKEN": world.secret, "SSH_AUTH_SOCK": world.at("host/daemon.sock"),
-                "AWS_SECRET_ACCESS_KEY": world.secret}
+                "AWS_SECRET_ACCESS_KEY": world.secret, **sanitizer_env()}
 
     def sandbox_argv(self, *options):
         w = self.inside

@@ -18,6 +18,7 @@ child, so check_clean() sees every leaked process and none of anybody else's.
 
 import ctypes
 import os
+import pwd
 import re
 import shutil
 import signal
@@ -97,11 +98,30 @@ def can_userns():
                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False).returncode == 0
 
 
-def drop_to_test_user():
+def drop_to(uid, gid):
     if os.getuid() == 0:
         os.setgroups([])
-        os.setgid(TEST_UID)
-        os.setuid(TEST_UID)
+        os.setgid(gid)
+        os.setuid(uid)
+
+
+def drop_to_test_user():
+    drop_to(TEST_UID, TEST_UID)
+
+
+def user_with_subuids():
+    """(uid, gid) of an ordinary user who has a range of subordinate ids, this one if it is not root; or None."""
+    names = set()
+    for path in ("/etc/subuid", "/etc/subgid"):
+        try:
+            with open(path, encoding="utf-8") as f:
+                these = {line.split(":")[0] for line in f}
+        except OSError:
+            return None
+        names = names & these if names else these
+    users = sorted(u.pw_uid for u in pwd.getpwall()
+                   if u.pw_name in names and u.pw_uid >= 1000 and os.getuid() in (0, u.pw_uid))
+    return (users[0], pwd.getpwuid(users[0]).pw_gid) if users else None
 
 
 def identities(tap=None):
@@ -118,10 +138,20 @@ def identities(tap=None):
     return got
 
 
+def sanitizer_env(leaks=False):
+    """What a sanitizer build is told. The leak checker attaches to its own process, which a launcher that has confined
+    itself does not let anybody do: it is for verbs that start nothing."""
+    e = {k: v for k, v in os.environ.items() if k.startswith(("ASAN_", "UBSAN_", "LSAN_"))}
+    if "ASAN_OPTIONS" in e and not leaks:
+        e["ASAN_OPTIONS"] += ":detect_leaks=0"
+    return e
+
+
 class Coffer:
     """The coffer command as one identity, with everything it touches in one temporary directory."""
 
-    def __init__(self, who=None):
+    def __init__(self, who=None, engine="ns", user=(TEST_UID, TEST_UID)):
+        self.engine = engine
         self.who = who or ("root" if os.getuid() == 0 else "user")
         if self.who == "root" and os.getuid() != 0:
             raise RuntimeError("not root")
@@ -133,10 +163,11 @@ class Coffer:
         self.work = os.path.join(self.dir, "work")
         os.chmod(self.dir, 0o755)
         os.mkdir(self.bin, 0o755)
-        for name in ("coffer", "coffer-init"):
+        for name in ("coffer", "coffer-init", "cofferd"):
             if os.path.exists(os.path.join(BUILD, name)):
                 shutil.copy(os.path.join(BUILD, name), os.path.join(self.bin, name))
-        self.uid = TEST_UID if self.who != "root" and os.getuid() == 0 else os.getuid()
+        drops = self.who != "root" and os.getuid() == 0
+        self.uid, self.gid = user if drops else (os.getuid(), os.getgid())
         for d in (self.home, self.tmp, self.work):
             os.mkdir(d, 0o755)
             self.own(d)
@@ -148,7 +179,7 @@ class Coffer:
     def own(self, path):
         """Gives a file to the identity."""
         if os.getuid() == 0:
-            os.lchown(path, self.uid, self.uid)
+            os.lchown(path, self.uid, self.gid)
 
     def write(self, path, content="", mode=0o644):
         """Makes a file in the workspace, owned by the identity; returns its path."""
@@ -168,15 +199,10 @@ class Coffer:
         return path
 
     def env(self, extra=None, leaks=False):
-        """Its environment. The leak checker attaches to its own process, which a launcher that has confined itself does
-        not let anybody do: it is for verbs that start nothing."""
+        """Its environment."""
         e = {"PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "HOME": self.home, "COFFER_STATE": self.state,
-             "TMPDIR": self.tmp, "LANG": "C.UTF-8", "TERM": "dumb", "USER": "tester"}
-        for k in os.environ:
-            if k.startswith(("ASAN_", "UBSAN_", "LSAN_")):
-                e[k] = os.environ[k]
-        if "ASAN_OPTIONS" in e and not leaks:
-            e["ASAN_OPTIONS"] += ":detect_leaks=0"
+             "COFFER_ENGINE": self.engine, "TMPDIR": self.tmp, "LANG": "C.UTF-8", "TERM": "dumb", "USER": "tester"}
+        e.update(sanitizer_env(leaks))
         e.update(extra or {})
         return {k: v for k, v in e.items() if v is not None}
 
@@ -194,7 +220,7 @@ class Coffer:
         kw.setdefault("stderr", subprocess.PIPE)
         leaks = bool(args) and args[0] not in STARTERS
         return subprocess.Popen(argv, env=self.env(env, leaks), cwd=cwd or self.work, start_new_session=True,
-                                preexec_fn=drop_to_test_user if self.who != "root" else None, **kw)
+                                preexec_fn=(lambda: drop_to(self.uid, self.gid)) if self.who != "root" else None, **kw)
 
     def __call__(self, *args, input=None, timeout=60, env=None, cwd=None, program=None):
         """Runs coffer to its end. Its whole process group is killed when it takes too long: exit None."""

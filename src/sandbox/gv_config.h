@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The sandbox as an OCI bundle for runsc. Pure: a spec in, JSON out. Paths of the host's side are those of the little
+ * root that runsc itself runs in (gv_inside.c), never the host's.
+ */
+#ifndef SANDBOX_GV_CONFIG_H
+#define SANDBOX_GV_CONFIG_H
+
+#include "base/buf.h"
+#include "sandbox/spec.h"
+
+#define GV_ROOT "/guest"    /* the sandbox's root: nobody but it writes there while it runs */
+#define GV_WORKSPACE "/ws"  /* a workspace that is not a layer, so that the host may change it meanwhile */
+#define GV_HOME "/home"	    /* a named home */
+#define GV_BIND "/bind-%zu" /* the spec's binds, by number */
+#define GV_BUNDLE "/bundle"
+#define GV_STATE "/state"
+#define GV_STREAM_FD 3 /* the protocol's stream, the same number on both sides */
+
+/* Whether the workspace stands in the root itself; otherwise it is a mount of its own. */
+static inline bool gv_workspace_in_root(const struct spec *s)
+{
+	return s->ws_mode == WS_OVERLAY || s->ws_mode == WS_EPHEMERAL;
+}
+
+/* The whole of config.json. */
+void gv_config(const struct spec *s, struct buf *out);
+
+#endif

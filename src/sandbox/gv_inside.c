@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandbox/gv_inside.h"
+
+#include "base/fd.h"
+#include "ipc/fdpass.h"
+#include "sandbox/gv_config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { FD_STREAM = GV_STREAM_FD, FD_INIT, FD_LOG, FD_RUNSC, FD_COUNT };
+
+/* Puts descriptors where the command line below says they are. None of them is closed by exec but runsc's own. */
+static int arrange_fds(const struct ns_inside *in, int init_fd, struct err *e)
+{
+	int want[FD_COUNT] = {
+		[FD_STREAM] = in->stream, [FD_LOG] = in->gv->log_fd, [FD_RUNSC] = in->gv->runsc_fd
+	};
+	int moved[FD_COUNT];
+	char path[32];
+	autoclose int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	/* The program itself is read by gVisor's loader, so a mere place of it does not do. */
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", init_fd);
+	want[FD_INIT] = open(path, O_RDONLY | O_CLOEXEC);
+	if (want[FD_INIT] < 0)
+		return err_sys(e, -errno, "cannot open coffer-init for gVisor");
+	/* Out of the way first: one may stand where another goes. */
+	for (int i = FD_STREAM; i < FD_COUNT; i++) {
+		moved[i] = fcntl(want[i], F_DUPFD_CLOEXEC, FD_COUNT + 64);
+		if (moved[i] < 0)
+			return err_sys(e, -errno, "cannot arrange descriptors");
+	}
+	if (null < 0 || dup2(null, 0) < 0 || dup2(moved[FD_LOG], 1) < 0 || dup2(moved[FD_LOG], 2) < 0)
+		return err_sys(e, -errno, "cannot arrange descriptors");
+	if (syscall(SYS_close_range, 3, ~0U, 4 /* CLOSE_RANGE_CLOEXEC */) < 0)
+		return err_sys(e, -errno, "cannot close inherited descriptors");
+	for (int i = FD_STREAM; i < FD_RUNSC; i++) {
+		if (dup2(moved[i], i) < 0)
+			return err_sys(e, -errno, "cannot arrange descriptors");
+	}
+	return moved[FD_RUNSC];
+}
+
+int gv_exec(const struct ns_inside *in, int init_fd, struct err *e)
+{
+	/* The sync socket goes with exec, which is how the launcher knows; it may stand where a descriptor goes. */
+	int sync = fcntl(in->sync, F_DUPFD_CLOEXEC, FD_COUNT + 32);
+	struct ns_ready ready = { 0 };
+	const char *const argv[] = {
+		"runsc",
+		"--root=" GV_STATE,
+		"--platform=systrap",
+		"--network=none",
+		"--ignore-cgroups",
+		"--overlay2=none",
+		"--directfs=true",
+		"--file-access=exclusive",
+		"--file-access-mounts=shared",
+		"--host-uds=none",
+		"--host-fifo=none",
+		"--log-fd=5",
+		"--log-format=text",
+		"run",
+		"--bundle=" GV_BUNDLE,
+		"--pass-fd=3:3",
+		"--exec-fd=4",
+		in->spec->id,
+		NULL,
+	};
+	char *envp[] = { NULL };
+	int runsc;
+
+	if (sync < 0) {
+		err_sys(e, -errno, "cannot arrange descriptors");
+		return in->sync;
+	}
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0) {
+		err_sys(e, -errno, "cannot set no_new_privs");
+		return sync;
+	}
+	runsc = arrange_fds(in, init_fd, e);
+	if (runsc < 0 || fdpass_send(sync, &ready, sizeof(ready), NULL, 0) < 0)
+		return sync;
+	syscall(SYS_execveat, runsc, "", argv, envp, AT_EMPTY_PATH);
+	err_sys(e, -errno, "cannot start runsc");
+	return sync;
+}
