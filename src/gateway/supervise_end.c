@@ -230,7 +230,7 @@ bool sv_pids_by_rlimit(const struct sv *sv)
 {
 	const struct limit *l = &sv->spec->limits.l[LIMIT_PIDS];
 
-	return l->value != LIMIT_NONE && l->how && str_eq(l->how, "rlimit");
+	return l->value != LIMIT_NONE && l->how && (str_eq(l->how, "rlimit") || str_eq(l->how, "gvisor"));
 }
 
 /* Where no control group counts, only the sandbox can tell that the limit was reached. */
@@ -264,6 +264,10 @@ static void settle_by_kernel(struct sv *sv)
 			end->exit_code = 128 + SIGKILL;
 	} else if (end->pids_hit && end->cause != CAUSE_BROKEN) {
 		end->cause = CAUSE_PIDS;
+	} else if (st.pids_refused > 0 && sv_pids_by_rlimit(sv)) {
+		/* The control group is the outer limit of gVisor, which does not outlive it. */
+		end->cause = CAUSE_PIDS;
+		end->exit_code = 128 + SIGKILL;
 	}
 }
 

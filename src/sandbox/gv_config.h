@@ -33,6 +33,17 @@ static inline bool gv_workspace_in_root(const struct spec *s)
  */
 bool gv_directfs(const struct spec *s);
 
+/*
+ * How many tasks of the host the sandbox may have, for so many processes inside. gVisor keeps the limit itself, but not
+ * for a command with a capability for it, which any command has in a user namespace that it makes; then this one ends the
+ * sandbox. It has room for runsc's own threads, for when one of those is refused, all of runsc dies: sixty processes
+ * inside were seen to need 160 tasks.
+ */
+static inline uint64_t gv_tasks(uint64_t pids)
+{
+	return pids * 4 + 512;
+}
+
 /* The whole of config.json. */
 void gv_config(const struct spec *s, struct buf *out);
 

@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -66,6 +67,22 @@ static int lock_setid(const struct spec *s, struct err *e)
 	return r < 0 ? r : seccomp_install(insns, n, e);
 }
 
+/* The outer limit of processes where no control group counts them; where one does it comes first, for it tells. */
+static int limit_tasks(const struct spec *s, struct err *e)
+{
+	uint64_t pids = s->limits.l[LIMIT_PIDS].value, most = gv_tasks(pids) + 64;
+	struct rlimit l;
+
+	if (pids == LIMIT_NONE)
+		return 0;
+	if (getrlimit(RLIMIT_NPROC, &l) < 0)
+		return err_sys(e, -errno, "cannot read the limit of processes");
+	if (l.rlim_max > most)
+		l.rlim_max = most;
+	l.rlim_cur = l.rlim_max;
+	return setrlimit(RLIMIT_NPROC, &l) < 0 ? err_sys(e, -errno, "cannot limit processes") : 0;
+}
+
 int gv_exec(const struct ns_inside *in, int init_fd, struct err *e)
 {
 	/* The sync socket goes with exec, which is how the launcher knows; it may stand where a descriptor goes. */
@@ -104,7 +121,8 @@ int gv_exec(const struct ns_inside *in, int init_fd, struct err *e)
 		return sync;
 	}
 	runsc = arrange_fds(in, init_fd, e);
-	if (runsc < 0 || lock_setid(in->spec, e) < 0 || fdpass_send(sync, &ready, sizeof(ready), NULL, 0) < 0)
+	if (runsc < 0 || limit_tasks(in->spec, e) < 0 || lock_setid(in->spec, e) < 0 ||
+	    fdpass_send(sync, &ready, sizeof(ready), NULL, 0) < 0)
 		return sync;
 	syscall(SYS_execveat, runsc, "", argv, envp, AT_EMPTY_PATH);
 	err_sys(e, -errno, "cannot start runsc");

@@ -17,7 +17,7 @@
 #include <sys/utsname.h>
 
 #define VERDICT_MAX 8192
-#define BAD_FOR (10 * 60 * NSEC_PER_SEC) /* after so long one that did not work is tried again */
+#define BAD_FOR (10 * 60 * NSEC_PER_SEC) /* after so long one that hung is tried again */
 
 static const char *const places[] = { "/usr/local/bin/runsc", "/usr/bin/runsc", "/usr/sbin/runsc" };
 
@@ -203,7 +203,9 @@ int runsc_check(struct runsc *r, struct state *st, struct err *e)
 		if (ret < 0)
 			return ret;
 		ret = runsc_probe(r, st, &why);
-		keep_verdict(r, st, buf_cstr(&id), &why);
+		/* A failure that was quick costs little to see again, and may be over by then. */
+		if (ret == 0 || ret == -ETIMEDOUT)
+			keep_verdict(r, st, buf_cstr(&id), &why);
 	} else {
 		int pin = check_pin(r, e);
 
