@@ -3,17 +3,11 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "sandbox/gv_config.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <sys/stat.h>
-
-/*
- * gVisor keeps the limit of processes itself. Around it the control group has room for runsc's own threads: when it
- * refuses one of those, the whole sandbox dies. Sixty processes inside were seen to need 160 threads outside.
- */
-#define GVISOR_PIDS_EACH 4
-#define GVISOR_PIDS_BASE 512
 
 static void mark(struct limits *l, enum limit_kind k, bool enforced, const char *how)
 {
@@ -88,7 +82,7 @@ static struct cgroup_want want_all(const struct run *r)
 	};
 	/* gVisor counts by itself. */
 	if (r->engine == &engine_gvisor && w.pids_max != CGROUP_UNSET)
-		w.pids_max = w.pids_max * GVISOR_PIDS_EACH + GVISOR_PIDS_BASE;
+		w.pids_max = gv_tasks(w.pids_max);
 	return w;
 }
 

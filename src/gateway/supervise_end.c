@@ -264,6 +264,10 @@ static void settle_by_kernel(struct sv *sv)
 			end->exit_code = 128 + SIGKILL;
 	} else if (end->pids_hit && end->cause != CAUSE_BROKEN) {
 		end->cause = CAUSE_PIDS;
+	} else if (st.pids_refused > 0 && sv_pids_by_rlimit(sv->spec)) {
+		/* The control group is the outer limit of gVisor, which does not outlive it. */
+		end->cause = CAUSE_PIDS;
+		end->exit_code = 128 + SIGKILL;
 	}
 }
 

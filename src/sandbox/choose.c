@@ -29,8 +29,13 @@ static int plan_ids(struct state *st, const struct spec *s, bool *map_ids, struc
 	if (r == 0 && (access("/usr/bin/newuidmap", X_OK) < 0 || access("/usr/bin/newgidmap", X_OK) < 0))
 		r = err_hint(e, err_set(e, -ENOENT, "newuidmap is not installed"),
 			     "install it (Debian, Ubuntu: uidmap; Fedora: shadow-utils)");
-	if (r < 0)
-		return r;
+	if (r < 0) {
+		char how[sizeof(e->hint)];
+
+		snprintf(how, sizeof(how), "%s", e->hint);
+		return err_hint(e, r, "%s%s--user 0 (your own user outside) needs none", how,
+				how[0] ? "; or " : "");
+	}
 	*map_ids = true;
 	return 0;
 }

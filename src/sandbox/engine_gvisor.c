@@ -3,12 +3,13 @@
  * The gVisor engine, from outside: the namespaces of engine ns, with runsc in them and coffer-init in that.
  *
  * runsc is handed over to once it runs: when this returns success coffer-init has greeted us from inside gVisor's
- * kernel. A runsc that dies first, or that does nothing for START_SECONDS, is an error with its last words.
+ * kernel. A runsc that dies first, or that does nothing for too long, is an error with its own words.
  */
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "sandbox/engine.h"
+#include "sandbox/gv_config.h"
 #include "sandbox/gv_inside.h"
 
 #include <errno.h>
@@ -20,19 +21,18 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-#define START_SECONDS 60
+#define PATIENCE 60 /* one that is known to work, on a machine that does a hundred other things */
 #define LOG_KEEP 8192
 
-/* What runsc has said so far; only the end of it matters. */
+/* What runsc has said so far; only its beginning matters. */
 static void read_log(int fd, struct buf *log)
 {
 	char chunk[4096];
 	ssize_t n;
 
 	while ((n = read(fd, chunk, sizeof(chunk))) > 0) {
-		buf_add(log, chunk, (size_t)n);
-		if (log->len > 2 * (size_t)LOG_KEEP)
-			buf_consume(log, log->len - LOG_KEEP);
+		if (log->len < LOG_KEEP)
+			buf_add(log, chunk, (size_t)n);
 	}
 }
 
@@ -53,23 +53,19 @@ static const char *skip_prefix(const char *line, const char **end)
 	return p ? p + 2 : line;
 }
 
-/* Its last line. */
-static void last_words(const struct buf *log, char *out, size_t cap)
+/* Its first line: what went wrong first; the others are about what came of that. */
+static void first_words(const struct buf *log, char *out, size_t cap)
 {
-	const char *end = log->data + log->len, *line;
-	size_t n;
+	const char *line = log->data, *end;
 
 	snprintf(out, cap, "it said nothing");
 	if (!log->len)
 		return;
-	while (end > log->data && (end[-1] == '\n' || end[-1] == ' '))
-		end--;
-	line = memrchr(log->data, '\n', (size_t)(end - log->data));
-	line = line ? line + 1 : log->data;
+	end = memchr(line, '\n', log->len);
+	end = end ? end : line + log->len;
 	line = skip_prefix(line, &end);
-	n = (size_t)(end - line);
-	if (n) {
-		autofree char *copy = strndup(line, n < 400 ? n : 400);
+	if (end > line) {
+		autofree char *copy = strndup(line, end - line < 400 ? (size_t)(end - line) : 400);
 
 		if (copy)
 			str_safe(copy, out, cap);
@@ -77,10 +73,10 @@ static void last_words(const struct buf *log, char *out, size_t cap)
 }
 
 /* Waits for coffer-init's greeting, which stays in the stream. */
-static int wait_greeting(const struct engine_run *run, struct err *e)
+static int wait_greeting(const struct engine_run *run, unsigned seconds, struct err *e)
 {
 	autobuf struct buf log = BUF_INIT;
-	uint64_t end = clock_nsec(CLOCK_MONOTONIC) + START_SECONDS * NSEC_PER_SEC;
+	uint64_t end = clock_nsec(CLOCK_MONOTONIC) + seconds * NSEC_PER_SEC;
 	struct pollfd p[] = { { .fd = run->stream, .events = POLLIN },
 			      { .fd = run->pidfd, .events = POLLIN },
 			      { .fd = run->log, .events = POLLIN } };
@@ -97,15 +93,15 @@ static int wait_greeting(const struct engine_run *run, struct err *e)
 		if (p[2].revents & (POLLHUP | POLLERR))
 			p[2].fd = -1;
 		if (n == 0)
-			return err_set(e, -ETIMEDOUT, "runsc did not start the sandbox within %d seconds",
-				       START_SECONDS);
+			return err_set(e, -ETIMEDOUT, "runsc did not start the sandbox within %u seconds",
+				       seconds);
 		if (p[0].revents & POLLIN && recv(run->stream, &c, 1, MSG_PEEK | MSG_DONTWAIT) > 0)
 			return 0;
 		if (p[0].revents || p[1].revents)
 			break;
 	}
 	read_log(run->log, &log);
-	last_words(&log, words, sizeof(words));
+	first_words(&log, words, sizeof(words));
 	return err_set(e, -EIO, "runsc could not start the sandbox: %s", words);
 }
 
@@ -144,6 +140,14 @@ static int gvisor_start(const struct spec *s, struct cgroup *cg, const struct en
 		return err_hint(e, r,
 				"--map-ids uses your subordinate ids, or --user 0 is your own user outside");
 	}
+	/* Without it runsc wants a user of its own for gVisor's kernel. */
+	if (!s->ids.range && !gv_directfs(s)) {
+		r = err_set(e, -E2BIG,
+			    "engine gvisor cannot hide %zu files of the workspace with a single id",
+			    s->n_masks);
+		return err_hint(e, r,
+				"--map-ids uses your subordinate ids; or --engine ns, or another directory");
+	}
 	if (pipe2(log, O_CLOEXEC) < 0)
 		return err_sys(e, -errno, "cannot make a pipe");
 	gv.log_fd = log[1];
@@ -157,7 +161,7 @@ static int gvisor_start(const struct spec *s, struct cgroup *cg, const struct en
 	idmapped = run.layers.idmapped;
 	r = fd_set_nonblock(run.log, true);
 	if (r == 0)
-		r = wait_greeting(&run, e);
+		r = wait_greeting(&run, s->patience ? s->patience : PATIENCE, e);
 	if (r < 0) {
 		end_run(&run);
 		return r;

@@ -9,6 +9,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#define MASK_MOUNTS 128 /* each costs runsc descriptors and a millisecond */
+
 static void add_caps(struct json *j, const char *set, uint64_t caps)
 {
 	json_arr(j, set);
@@ -107,6 +109,34 @@ static void add_bind(struct json *j, const char *dst, const char *src, bool writ
 	add_mount(j, dst, "bind", src, options);
 }
 
+bool gv_directfs(const struct spec *s)
+{
+	if (s->n_masks > MASK_MOUNTS)
+		return false;
+	/* JSON has no way to name what is not UTF-8; that is rare enough to look no closer. */
+	for (size_t i = 0; i < s->n_masks; i++) {
+		for (const char *p = s->masks[i].path; *p; p++) {
+			if ((unsigned char)*p >= 0x80)
+				return false;
+		}
+	}
+	return true;
+}
+
+static void add_masks(struct json *j, const struct spec *s)
+{
+	autobuf struct buf src = BUF_INIT, dst = BUF_INIT;
+
+	for (size_t i = 0; gv_directfs(s) && i < s->n_masks; i++) {
+		buf_clear(&src);
+		buf_clear(&dst);
+		buf_addf(&src, "%s/%s", gv_workspace_in_root(s) ? GV_ROOT ROOTFS_WORKSPACE : GV_WORKSPACE,
+			 s->masks[i].path);
+		buf_addf(&dst, "%s/%s", ROOTFS_WORKSPACE, s->masks[i].path);
+		add_bind(j, buf_cstr(&dst), buf_cstr(&src), false);
+	}
+}
+
 static void add_mounts(struct json *j, const struct spec *s)
 {
 	static const char *const none[] = { NULL };
@@ -130,6 +160,7 @@ static void add_mounts(struct json *j, const struct spec *s)
 		add_tmpfs(j, s, home, 0700, tmp);
 	if (!gv_workspace_in_root(s))
 		add_bind(j, ROOTFS_WORKSPACE, GV_WORKSPACE, s->ws_mode == WS_RW);
+	add_masks(j, s);
 	for (size_t i = 0; i < s->n_binds; i++) {
 		snprintf(src, sizeof(src), GV_BIND, i);
 		add_bind(j, s->binds[i].dst, src, s->binds[i].writable);

@@ -4,11 +4,13 @@
 #include "base/fd.h"
 #include "ipc/fdpass.h"
 #include "sandbox/gv_config.h"
+#include "sys/seccomp.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -46,6 +48,41 @@ static int arrange_fds(const struct ns_inside *in, int init_fd, struct err *e)
 	return moved[FD_RUNSC];
 }
 
+/*
+ * gVisor sets the modes that a command asks for, on the host's own files. What is bound through is the host's to use, and
+ * a setuid file there would be one on the host. The lock is around runsc, so what broke out of gVisor has it too.
+ */
+static int lock_setid(const struct spec *s, struct err *e)
+{
+	struct sock_filter insns[SECCOMP_MAX_INSNS];
+	bool bound = s->ws_mode == WS_RW;
+	size_t n;
+	int r;
+
+	for (size_t i = 0; i < s->n_binds; i++)
+		bound = bound || s->binds[i].writable;
+	if (!bound)
+		return 0;
+	r = seccomp_compile_setid(insns, ARRAY_SIZE(insns), &n, e);
+	return r < 0 ? r : seccomp_install(insns, n, e);
+}
+
+/* The outer limit of processes where no control group counts them; where one does it comes first, for it tells. */
+static int limit_tasks(const struct spec *s, struct err *e)
+{
+	uint64_t pids = s->limits.l[LIMIT_PIDS].value, most = gv_tasks(pids) + 64;
+	struct rlimit l;
+
+	if (pids == LIMIT_NONE)
+		return 0;
+	if (getrlimit(RLIMIT_NPROC, &l) < 0)
+		return err_sys(e, -errno, "cannot read the limit of processes");
+	if (l.rlim_max > most)
+		l.rlim_max = most;
+	l.rlim_cur = l.rlim_max;
+	return setrlimit(RLIMIT_NPROC, &l) < 0 ? err_sys(e, -errno, "cannot limit processes") : 0;
+}
+
 int gv_exec(const struct ns_inside *in, int init_fd, struct err *e)
 {
 	/* The sync socket goes with exec, which is how the launcher knows; it may stand where a descriptor goes. */
@@ -58,7 +95,7 @@ int gv_exec(const struct ns_inside *in, int init_fd, struct err *e)
 		"--network=none",
 		"--ignore-cgroups",
 		"--overlay2=none",
-		"--directfs=true",
+		gv_directfs(in->spec) ? "--directfs=true" : "--directfs=false",
 		"--file-access=exclusive",
 		"--file-access-mounts=shared",
 		"--host-uds=none",
@@ -84,7 +121,8 @@ int gv_exec(const struct ns_inside *in, int init_fd, struct err *e)
 		return sync;
 	}
 	runsc = arrange_fds(in, init_fd, e);
-	if (runsc < 0 || fdpass_send(sync, &ready, sizeof(ready), NULL, 0) < 0)
+	if (runsc < 0 || limit_tasks(in->spec, e) < 0 || lock_setid(in->spec, e) < 0 ||
+	    fdpass_send(sync, &ready, sizeof(ready), NULL, 0) < 0)
 		return sync;
 	syscall(SYS_execveat, runsc, "", argv, envp, AT_EMPTY_PATH);
 	err_sys(e, -errno, "cannot start runsc");

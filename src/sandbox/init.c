@@ -87,7 +87,7 @@ static int take_credit(struct init *in, struct cmd *c, const struct frame *f)
 	return 0;
 }
 
-static int take_resize(struct cmd *c, const struct frame *f)
+static int take_resize(const struct init *in, struct cmd *c, const struct frame *f)
 {
 	unsigned rows, cols;
 
@@ -95,6 +95,9 @@ static int take_resize(struct cmd *c, const struct frame *f)
 		return -EPROTO;
 	if (c->out[0] >= 0)
 		pty_resize(c->out[0], rows, cols);
+	/* gVisor keeps the size and tells nobody. */
+	if (in->in_gvisor && c->state == CMD_RUNNING)
+		cmd_signal(c, SIGWINCH);
 	return 0;
 }
 
@@ -124,7 +127,7 @@ static int take_for_cmd(struct init *in, const struct frame *f)
 	case PROTO_SIGNAL:
 		return take_signal(c, f);
 	case PROTO_RESIZE:
-		return take_resize(c, f);
+		return take_resize(in, c, f);
 	default:
 		return take_credit(in, c, f);
 	}
@@ -379,7 +382,7 @@ static int setup(struct init *in)
 	if (in->out_fd != in->in_fd &&
 	    (fcntl(in->out_fd, F_SETFD, FD_CLOEXEC) < 0 || fcntl(in->out_fd, F_SETFL, O_NONBLOCK) < 0))
 		return -errno;
-	syscall(SYS_close_range, (in->in_fd > in->out_fd ? in->in_fd : in->out_fd) + 1, ~0U, 0);
+	syscall(SYS_close_range, (in->in_fd > in->out_fd ? in->in_fd : in->out_fd) + 1, INIT_FD_LAST, 0);
 	default_signals();
 	/* SIGPIPE is held, not ignored: commands would inherit that. */
 	sigemptyset(&set);
@@ -452,6 +455,7 @@ int init_main(int in_fd, int out_fd, bool now)
 
 	in->in_fd = in_fd;
 	in->out_fd = out_fd;
+	in->in_gvisor = now;
 	if (setup(in) < 0 || (now && settle_in_gvisor() < 0))
 		return 1;
 	proto_add_u32(&in->out, PROTO_HELLO, 0, PROTO_VERSION);

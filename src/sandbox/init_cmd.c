@@ -177,7 +177,7 @@ static int child_main(void *arg)
 			return child_failed(ch, PROTO_WHAT_FDS);
 	}
 	/* I4: all of ours are close-on-exec already; this is the second lock on that door. */
-	syscall(SYS_close_range, 3U, ~0U, ch->builtin ? 0 : CLOSE_RANGE_CLOEXEC);
+	syscall(SYS_close_range, 3U, INIT_FD_LAST, ch->builtin ? 0 : CLOSE_RANGE_CLOEXEC);
 	if (ch->in->nofile.rlim_cur < ch->in->nofile.rlim_max)
 		setrlimit(RLIMIT_NOFILE, &ch->in->nofile);
 	sigemptyset(&none);

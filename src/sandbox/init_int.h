@@ -16,7 +16,9 @@
 #define INIT_OUT_HIGH (256u << 10) /* past this, commands' output is left in their pipes */
 #define INIT_OUT_STOP (1u << 20)   /* past this, the host is not read: it must take its answers first */
 #define INIT_CHUNK 4000		   /* the first; grows to a whole frame while a command fills it */
-#define INIT_LEFTOVERS 256	   /* pipes of ended commands that somebody still holds */
+#define INIT_FD_LAST \
+	0x7fffffffU	   /* the last descriptor for close_range(); gVisor takes ~0U for -1 and refuses */
+#define INIT_LEFTOVERS 256 /* pipes of ended commands that somebody still holds */
 
 enum cmd_state {
 	CMD_BODY, /* its start body is coming in */
@@ -66,6 +68,7 @@ struct init {
 	unsigned rounds; /* since something was parked */
 	bool reap_again; /* there may be more ended children than were reaped */
 	bool main_ended;
+	bool in_gvisor;
 	struct pollfd pfd[3 + 3 * PROTO_CHANNELS + INIT_LEFTOVERS];
 };
 

@@ -424,8 +424,9 @@ static int mask_source(const struct mask *m, size_t i, char *path, size_t cap)
 	return m->content ? fd_write_all(fd, m->content, m->content_len) : 0;
 }
 
-static int mount_mask(int ws_fd, const struct mask *m, size_t i)
+static int mount_mask(const struct spec *s, int ws_fd, size_t i)
 {
+	const struct mask *m = &s->masks[i];
 	char src[64];
 	autoclose int target = mnt_target(ws_fd, m->path);
 	autoclose int tree = -1;
@@ -443,8 +444,8 @@ static int mount_mask(int ws_fd, const struct mask *m, size_t i)
 	r = mnt_set(tree, "", MNT_RO | MOUNT_ATTR_NOEXEC, false);
 	if (r == 0)
 		r = mnt_attach(tree, target, "");
-	/* Not before: a tree whose root has no name left cannot be put in place. */
-	if (r == 0 && !m->is_dir && unlink(src) < 0)
+	/* Not before: a tree whose root has no name left cannot be put in place, which runsc does once more. */
+	if (r == 0 && !m->is_dir && s->runsc_fd < 0 && unlink(src) < 0)
 		return -errno;
 	return r;
 }
@@ -455,7 +456,7 @@ static int build_masks(const struct spec *s, const char *workspace, struct err *
 	int r;
 
 	for (size_t i = 0; i < s->n_masks; i++) {
-		r = mount_mask(ws, &s->masks[i], i);
+		r = mount_mask(s, ws, i);
 		if (r < 0)
 			return err_sys(e, r, "cannot hide %s of the workspace", s->masks[i].path);
 	}
@@ -475,13 +476,16 @@ static bool is_below(const char *path, const char *dir)
 
 static enum place bind_place(const struct spec *s, const char *dst)
 {
+	/* gVisor has its own tmpfs in its own memory; below that its gofer wants a place in the root. */
+	enum place scratch = s->runsc_fd >= 0 ? PLACE_ROOT : PLACE_SCRATCH;
+
 	if (is_below(dst, ROOTFS_WORKSPACE))
 		return PLACE_SHARED;
 	if (is_below(dst, rootfs_home_of(s)) && (s->home_fd >= 0 || !spec_has_root_layer(s)))
-		return s->home_fd >= 0 ? PLACE_SHARED : PLACE_SCRATCH;
+		return s->home_fd >= 0 ? PLACE_SHARED : scratch;
 	if (is_below(dst, "/tmp") || is_below(dst, "/var/tmp") ||
 	    (is_below(dst, "/run") && !spec_has_root_layer(s)))
-		return PLACE_SCRATCH;
+		return scratch;
 	return PLACE_ROOT;
 }
 
@@ -643,10 +647,46 @@ int rootfs_finish(const struct spec *s, struct trees *t, struct err *e)
 	return mnt_pivot_here(e);
 }
 
+/*
+ * runsc would make the place of a bind, and where a sandbox may have written before it would stay behind; over one of
+ * another kind it fails without a word. So it must be there, as what it has to be. What is a mount of its own for runsc
+ * stands beside the root.
+ */
+static int need_bind_place(const struct spec *s, const struct bind *b, struct err *e)
+{
+	const char *home = rootfs_home_of(s), *top = "", *at = ".";
+	bool shared = bind_place(s, b->dst) == PLACE_SHARED;
+	autoclose int dir = -1, target = -1;
+	struct stat st;
+	int r;
+
+	if (shared && is_below(b->dst, home)) {
+		top = home;
+		at = ".." GV_HOME;
+	} else if (shared && !gv_workspace_in_root(s)) {
+		top = ROOTFS_WORKSPACE;
+		at = ".." GV_WORKSPACE;
+	}
+	dir = open(at, O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	if (dir < 0)
+		return rootfs_fail(e, -errno, at);
+	target = mnt_target(dir, b->dst + strlen(top) + 1);
+	r = target < 0 ? target : fstat(target, &st) < 0 ? -errno : 0;
+	if (r == 0 && S_ISLNK(st.st_mode))
+		r = -ELOOP;
+	else if (r == 0 && S_ISDIR(st.st_mode) != b->is_dir)
+		r = b->is_dir ? -ENOTDIR : -EISDIR;
+	if (r == 0)
+		return 0;
+	err_sys(e, r, "cannot show %s at %s", b->src, b->dst);
+	return r != -ENOENT
+		       ? r
+		       : err_hint(e, r, "make %s in the workspace first, or name a place outside it", b->dst);
+}
+
 /* What the host may change while the sandbox runs: beside the root, each a mount of its own for runsc. */
 static int build_shared(const struct spec *s, struct trees *t, struct err *e)
 {
-	autoclose int root = s->n_binds ? open(".", O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
 	char at[32] = "..";
 	int r = 0;
 
@@ -660,17 +700,9 @@ static int build_shared(const struct spec *s, struct trees *t, struct err *e)
 	for (size_t i = 0; i < s->n_binds; i++) {
 		const struct bind *b = &s->binds[i];
 
-		/* runsc would make the place, and it would stay behind. */
-		if (bind_place(s, b->dst) == PLACE_SHARED) {
-			autoclose int target = mnt_target(root, b->dst);
-
-			if (target < 0) {
-				r = err_sys(e, target, "cannot show %s at %s", b->src, b->dst);
-				return err_hint(e, r,
-						"make %s in the workspace first, or name a place outside it",
-						b->dst);
-			}
-		}
+		r = need_bind_place(s, b, e);
+		if (r < 0)
+			return r;
 		snprintf(at + 2, sizeof(at) - 2, GV_BIND, i);
 		if (b->is_dir)
 			r = mkdir(at, 0755) < 0 ? -errno : 0;

@@ -17,7 +17,7 @@
 #include <sys/utsname.h>
 
 #define VERDICT_MAX 8192
-#define BAD_FOR (10 * 60 * NSEC_PER_SEC) /* after so long one that did not work is tried again */
+#define BAD_FOR (10 * 60 * NSEC_PER_SEC) /* after so long one that hung is tried again */
 
 static const char *const places[] = { "/usr/local/bin/runsc", "/usr/bin/runsc", "/usr/sbin/runsc" };
 
@@ -92,6 +92,7 @@ static int identity(const struct runsc *r, struct buf *out)
 
 static int digest(struct runsc *r, struct err *e)
 {
+	static const char elf[] = { 0x7f, 'E', 'L', 'F' };
 	struct stat st;
 	void *data;
 
@@ -103,8 +104,11 @@ static int digest(struct runsc *r, struct err *e)
 	if (data == MAP_FAILED)
 		return err_sys(e, -errno, "cannot read %s", r->path);
 	hash_sha256_hex(data, (size_t)st.st_size, r->sha256);
+	/* It runs by its descriptor alone, where there is no shell and no library. */
+	if ((size_t)st.st_size < sizeof(elf) || memcmp(data, elf, sizeof(elf)) != 0)
+		err_set(e, -ENOEXEC, "%s is not runsc itself; a script around it will not do", r->path);
 	munmap(data, (size_t)st.st_size);
-	return 0;
+	return e->code;
 }
 
 static int check_pin(const struct runsc *r, struct err *e)
@@ -199,11 +203,18 @@ int runsc_check(struct runsc *r, struct state *st, struct err *e)
 		if (ret < 0)
 			return ret;
 		ret = runsc_probe(r, st, &why);
-		keep_verdict(r, st, buf_cstr(&id), &why);
+		/* A failure that was quick costs little to see again, and may be over by then. */
+		if (ret == 0 || ret == -ETIMEDOUT)
+			keep_verdict(r, st, buf_cstr(&id), &why);
+	} else {
+		int pin = check_pin(r, e);
+
+		if (pin < 0)
+			return pin;
 	}
 	if (ret < 0) {
 		err_set(e, ret, "%s", why.msg);
 		return err_hint(e, ret, "--engine ns does without gVisor; --runsc PATH names another runsc");
 	}
-	return check_pin(r, e);
+	return 0;
 }

@@ -8,7 +8,7 @@
  *      unless it was named with its digest: then the digest decides.
  *  S3  A verdict comes from a sandbox that was really started, with the same code and options as any other, within a
  *      time limit. It is kept in the state directory with what it depends on (the file, the kernel, this program), and
- *      made again when any of that is another. A verdict of "does not work" is made again after a while.
+ *      made again when any of that is another. Of failures only a hang is kept, and for a while.
  */
 #ifndef SANDBOX_RUNSC_H
 #define SANDBOX_RUNSC_H

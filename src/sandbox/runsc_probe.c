@@ -17,6 +17,8 @@
 #include <sys/wait.h>
 
 #define VERSION_MSEC 5000
+#define PROBE_SECONDS \
+	15 /* a hundred times what it takes; everybody waits for it who does not say which engine */
 
 /* Runs `runsc --version` with nothing of ours; the pipe's reading end, or an error. */
 static int start_version(const struct runsc *r, pid_t *ret_pid)
@@ -126,6 +128,7 @@ static int fill_spec(struct spec *s, const struct runsc *r, struct state *st, st
 	limits_defaults(&s->limits);
 	s->hostname = strdup("probe");
 	s->ws_mode = WS_RO;
+	s->patience = PROBE_SECONDS;
 	if (asprintf(&s->ws_path, "%s/empty", st->path) < 0)
 		s->ws_path = NULL;
 	if (!s->hostname || !s->ws_path)
@@ -154,7 +157,7 @@ int runsc_probe(struct runsc *r, struct state *st, struct err *e)
 	if (ret == 0)
 		ret = engine_gvisor.start(&s, &cg, &m, &run, e);
 	if (ret < 0)
-		return ret;
+		return r->version[0] ? err_wrap(e, ret, "%s, version %s", r->path, r->version) : ret;
 	kill(run.pid, SIGKILL);
 	while (waitpid(run.pid, NULL, 0) < 0 && errno == EINTR)
 		;

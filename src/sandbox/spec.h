@@ -92,10 +92,17 @@ struct spec {
 	bool tty; /* the main command gets a terminal */
 	bool detach;
 	int runsc_fd; /* engine gvisor: the program, checked; -1 otherwise */
+	unsigned
+		patience; /* engine gvisor: seconds that it may take to start; 0: as many as any machine needs */
 };
 
-#define SPEC_INIT \
-	((struct spec){ .ws_fd = -1, .run_fd = -1, .layers_fd = -1, .home_fd = -1, .runsc_fd = -1, .ids = { .lock_fd = -1 } })
+#define SPEC_INIT                        \
+	((struct spec){ .ws_fd = -1,     \
+			.run_fd = -1,    \
+			.layers_fd = -1, \
+			.home_fd = -1,   \
+			.runsc_fd = -1,  \
+			.ids = { .lock_fd = -1 } })
 
 void spec_release(struct spec *s);
 
