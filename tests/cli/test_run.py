@@ -193,10 +193,14 @@ def limits(tap, c):
         c("discard", "@last")
         tap.ok("only watched" not in r.err, f"{who}: and nothing has to be said about how", r)
         # no file as large as the image may be made: it is watched then, and that is said
-        r = c(program=["sh", "-c", "trap '' XFSZ; ulimit -f 4000; exec \"$0\" run --report /dev/stdout --disk 16m -- true",
+        # (not on gvisor, whose memory is a file too)
+        r = None if c.engine == "gvisor" else \
+            c(program=["sh", "-c", "trap '' XFSZ; ulimit -f 4000; exec \"$0\" run --report /dev/stdout --disk 16m -- true",
                        c.exe])
-        tap.ok(r.code == 0 and json.loads(r.out)["limits"]["disk"]["how"] == "watched", f"{who}: without a disk image", r)
-        tap.like(r.err, r"--disk is only watched.*disk image", f"{who}: the terminal hears that it is watched, and why")
+        if r:
+            tap.ok(r.code == 0 and json.loads(r.out)["limits"]["disk"]["how"] == "watched",
+                   f"{who}: without a disk image", r)
+            tap.like(r.err, r"--disk is only watched.*disk image", f"{who}: the terminal hears that it is watched, and why")
     else:
         r = c("run", "--memory", "64m", "--", "true")
         tap.ok(r.code == 125 and "--memory cannot be enforced" in r.err and "best-effort" in r.err,
