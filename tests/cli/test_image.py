@@ -12,7 +12,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from coffertest import Tap, coffer_as, identities, slow_build  # noqa: E402
+from coffertest import Coffer, Tap, coffer_as, identities, slow_build  # noqa: E402
 import ocitest as oci  # noqa: E402
 
 tap = Tap()
@@ -470,4 +470,14 @@ for who in identities(tap):
         if who != "userns":  # a registry is the same for all; skopeo there wants more ids than one
             check_pull(c, who)
         c.check_clean(tap)
+if shutil.which("runsc"):
+    for who in identities():
+        with Coffer(who, "gvisor") as c:  # as root inside: an ordinary user may have no ids for others
+            digest = check_rootfs(c, f"{who} gvisor")
+            check_layers(c, f"{who} gvisor")
+            check_pinned(c, f"{who} gvisor", digest)
+            check_use(c, f"{who} gvisor")
+            c.check_clean(tap)
+else:
+    tap.skip("images on engine gvisor", "runsc is not installed")
 tap.done()
