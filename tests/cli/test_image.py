@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-# tests/run: timeout=300
+# tests/run: timeout=600
 """Images from import to removal, as every identity, and runs on them."""
 
 import json

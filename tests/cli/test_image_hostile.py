@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-# tests/run: timeout=300
+# tests/run: timeout=600
 """Archives that nobody made in good faith: each is refused or contained, nothing is written outside, nothing stays."""
 
 import ctypes
