@@ -37,14 +37,16 @@ static void set_caps(const struct store *s, const struct image_import *o, struct
 		ret->entries_max = o->entries_max;
 	if (o->bytes_max && o->bytes_max < ret->bytes_max)
 		ret->bytes_max = o->bytes_max;
+	/* Who names a size knows what to expect: a log file of zeros is no bomb. */
+	ret->ratio_max = o->bytes_max ? 0 : UNPACK_RATIO_MAX;
 }
 
 /* Descriptors as coffer-unpack wants them; everything else goes with exec. */
 static _Noreturn void become_unpacker(int program, int in, int dir, int reply, const struct unpack_opts *o)
 {
-	char entries[24], bytes[24], name[] = "coffer-unpack", *envp[] = { NULL };
+	char entries[24], bytes[24], ratio[24], name[] = "coffer-unpack", *envp[] = { NULL };
 	char owners[] = "owners", single[] = "single";
-	char *argv[] = { name, entries, bytes, o->owners ? owners : single, NULL };
+	char *argv[] = { name, entries, bytes, ratio, o->owners ? owners : single, NULL };
 	/* Out of the way of the places they go to. */
 	int a = fcntl(in, F_DUPFD_CLOEXEC, 16), b = fcntl(dir, F_DUPFD_CLOEXEC, 16);
 	int c = fcntl(reply, F_DUPFD_CLOEXEC, 16), p = fcntl(program, F_DUPFD_CLOEXEC, 16);
@@ -52,6 +54,7 @@ static _Noreturn void become_unpacker(int program, int in, int dir, int reply, c
 
 	snprintf(entries, sizeof(entries), "%llu", (unsigned long long)o->entries_max);
 	snprintf(bytes, sizeof(bytes), "%llu", (unsigned long long)o->bytes_max);
+	snprintf(ratio, sizeof(ratio), "%llu", (unsigned long long)o->ratio_max);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (a < 0 || b < 0 || c < 0 || p < 0 || null < 0 || dup2(a, UNPACK_IN) < 0 || dup2(null, 1) < 0 ||
 	    dup2(null, 2) < 0 || dup2(b, UNPACK_DIR) < 0 || dup2(c, UNPACK_REPLY) < 0)
@@ -103,6 +106,9 @@ static int judge(int status, ssize_t got, struct unpack_reply *reply, struct err
 		int code = reply->code > -4096 ? reply->code : -EIO;
 
 		err_set(e, code, "%s", str_safe(reply->msg, shown, sizeof(shown)));
+		if (code == -EFBIG)
+			return err_hint(e, code,
+					"--max-size SIZE lets it have that much, if the disk has it");
 		if (code == -ENOSPC || code == -EDQUOT)
 			return err_hint(e, code,
 					"free some space, or name another place with COFFER_STATE=DIR");

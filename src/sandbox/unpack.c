@@ -43,7 +43,11 @@ static int take_bytes(void *ctx, const uint8_t *data, size_t len, struct err *e)
 static int unpack(const struct unpack_opts *o, struct unpack_reply *reply, struct err *e)
 {
 	struct job *j = calloc(1, sizeof(*j));
-	struct unpack_in in = { .fd = UNPACK_IN, .out_max = o->bytes_max, .sink = take_bytes, .ctx = j };
+	struct unpack_in in = { .fd = UNPACK_IN,
+				.out_max = o->bytes_max,
+				.ratio_max = o->ratio_max,
+				.sink = take_bytes,
+				.ctx = j };
 	int r;
 
 	if (!j)
@@ -69,9 +73,10 @@ static int unpack(const struct unpack_opts *o, struct unpack_reply *reply, struc
 
 static int parse(int argc, char **argv, struct unpack_opts *o, struct err *e)
 {
-	if (argc != 4 || str_to_u64(argv[1], &o->entries_max) < 0 || str_to_u64(argv[2], &o->bytes_max) < 0)
+	if (argc != 5 || str_to_u64(argv[1], &o->entries_max) < 0 || str_to_u64(argv[2], &o->bytes_max) < 0 ||
+	    str_to_u64(argv[3], &o->ratio_max) < 0)
 		return err_set(e, -EINVAL, "coffer-unpack is started by coffer, not by hand");
-	o->owners = str_eq(argv[3], "owners");
+	o->owners = str_eq(argv[4], "owners");
 	return 0;
 }
 

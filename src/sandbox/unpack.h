@@ -46,13 +46,14 @@ struct unpack_reply {
 
 struct unpack_opts {
 	uint64_t entries_max, bytes_max;
-	bool owners; /* host root: keep the owners that the archive names */
+	uint64_t ratio_max; /* of what comes out to what goes in; 0: whatever it is */
+	bool owners;	    /* host root: keep the owners that the archive names */
 };
 
 /* K1; the process stands in the directory afterwards. */
 int unpack_fence(const struct unpack_opts *o, struct err *e) MUST_CHECK;
 
-/* argv: ENTRIES BYTES owners|single */
+/* argv: ENTRIES BYTES RATIO owners|single */
 int unpack_main(int argc, char **argv);
 
 #endif
