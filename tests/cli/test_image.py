@@ -3,12 +3,14 @@
 # tests/run: timeout=600
 """Images from import to removal, as every identity, and runs on them."""
 
+import http.server
 import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
@@ -413,41 +415,62 @@ def check_tools(c, who):
     tap.eq(r.code, 0, f"{who}: gone", r)
 
 
+class Registry(http.server.BaseHTTPRequestHandler):
+    """As much of a registry as it takes to be pulled from: one OCI layout under the name some/thing."""
+    layout = manifest = None
+
+    def do_GET(self):
+        kind, _, ref = self.path.removeprefix("/v2/some/thing/").partition("/")
+        path = os.path.join(self.layout, "blobs/sha256", (self.manifest if ref == "7" else ref)[7:])
+        if self.path == "/v2/":
+            data = b"{}"
+        elif kind in ("manifests", "blobs") and os.path.isfile(path):
+            with open(path, "rb") as f:
+                data = f.read()
+        else:
+            self.send_error(404)
+            return
+        self.send_response(200)
+        self.send_header("Content-Type", "application/vnd.oci.image.manifest.v1+json" if kind == "manifests"
+                         else "application/octet-stream")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(data)
+
+    do_HEAD = do_GET
+
+    def log_message(self, *args):
+        pass
+
+
 def check_pull(c, who):
     """A registry of our own on loopback."""
-    if not shutil.which("docker-registry"):
-        tap.skip(f"{who}: pull", "docker-registry is not installed")
-        return
-    root, port = place(c, "registry"), 20000 + os.getpid() % 20000
-    conf = write(place(c, "registry.yml"), f"version: 0.1\nlog: {{level: error}}\nstorage: {{filesystem: {{rootdirectory: {root}}}}}\n"
-                 f"http: {{addr: '127.0.0.1:{port}'}}\n".encode())
-    server = subprocess.Popen(["docker-registry", "serve", conf], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    lay = oci.Layout([oci.base_layer()], {"Cmd": ["/bin/id", "-u"]}, ref="1")
+    Registry.layout = lay.write(place(c, "topull"))
+    Registry.manifest = lay.digest
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Registry)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
     try:
-        lay = oci.Layout([oci.base_layer()], {"Cmd": ["/bin/id", "-u"]}, ref="1").write(place(c, "topush"))
-        ref = f"127.0.0.1:{port}/some/thing:7"
-        push = ["skopeo", "copy", "--quiet", "--insecure-policy", "--dest-tls-verify=false", f"oci:{lay}:1", f"docker://{ref}"]
-        for _ in range(100):
-            if subprocess.run(push, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False).returncode == 0:
-                break
-            time.sleep(0.1)
-        env = {"TMPDIR": c.tmp}
-        r = c("image", "pull", ref, env=env)
+        repo, env = f"127.0.0.1:{server.server_port}/some/thing", {"TMPDIR": c.tmp}
+        r = c("image", "pull", repo + ":7", env=env)
         tap.ok(r.code == 125 and "skopeo" in r.err, f"{who}: without TLS it is not fetched unasked", r)
-        r = c("image", "pull", "--insecure", ref, env=env)
-        tap.like(r.out, rf"^{ref}@sha256:", f"{who}: pull from a registry", r)
-        tap.eq(c("run", "-q", "--ephemeral", "--image", ref).out, "0\n", f"{who}: runs")
-        digest = json.loads(c("image", "inspect", ref).out)["digest"]
-        r = c("image", "pull", "--insecure", f"127.0.0.1:{port}/some/thing@{digest}", env=env)
+        r = c("image", "pull", "--insecure", repo + ":7", env=env)
+        tap.like(r.out, rf"^{repo}:7@{lay.digest}", f"{who}: pull from a registry", r)
+        tap.eq(c("run", "-q", "--ephemeral", "--image", repo + ":7").out, "0\n", f"{who}: runs")
+        r = c("image", "pull", "--insecure", f"{repo}@{lay.digest}", env=env)
         tap.eq(r.code, 0, f"{who}: by digest", r)
-        r = c("image", "pull", "--insecure", f"127.0.0.1:{port}/some/thing@sha256:{'3' * 64}", env=env)
+        r = c("image", "pull", "--insecure", f"{repo}@sha256:{'3' * 64}", env=env)
         tap.eq(r.code, 125, f"{who}: by a digest that is not there", r)
         tap.eq(stored(c, "tmp"), [], f"{who}: nothing is left of the fetching")
         for image in json.loads(c("image", "ls", "--json").out):
             if image["name"].startswith("127."):
                 c("image", "rm", image["name"])
     finally:
-        server.kill()
-        server.wait()
+        server.shutdown()
+        thread.join()
+        server.server_close()
 
 
 if not oci.BUSYBOX:
