@@ -97,5 +97,6 @@ int unpack_main(int argc, char **argv)
 		r = unpack(&o, &reply, &e);
 	reply.code = r;
 	snprintf(reply.msg, sizeof(reply.msg), "%.*s", (int)sizeof(reply.msg) - 1, e.msg);
-	return fd_write_all(UNPACK_REPLY, &reply, sizeof(reply)) < 0 || r < 0 ? 1 : 0;
+	/* Not by way of exit(): a sanitizer's last look needs what the fence has taken away. */
+	_exit(fd_write_all(UNPACK_REPLY, &reply, sizeof(reply)) < 0 || r < 0 ? 1 : 0);
 }

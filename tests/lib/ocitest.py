@@ -6,8 +6,11 @@ import hashlib
 import io
 import json
 import os
+import shutil
 import subprocess
 import tarfile
+
+from coffertest import ROOT
 
 BUSYBOX = next((p for p in ("/bin/busybox", "/usr/bin/busybox", "/sbin/busybox") if os.path.exists(p)), None)
 APPLETS = "sh ls cat id stat touch rm mkdir ln env pwd sleep head wc mknod chmod find dd true test".split()
@@ -67,6 +70,21 @@ def base_layer():
     if not _base:
         _base.append(layer(*base_entries()))
     return _base[0]
+
+
+def static_init(c):
+    """A root that is an image's has no libraries for a sanitizer's coffer-init: then the ordinary build's is taken. False
+    when there is none."""
+    def is_static(path):
+        with open(path, "rb") as f:
+            return b"ld-linux" not in f.read()
+    own, other = os.path.join(c.bin, "coffer-init"), os.path.join(ROOT, "build/coffer-init")
+    if is_static(own):
+        return True
+    if not os.path.exists(other) or not is_static(other):
+        return False
+    shutil.copy(other, own)
+    return True
 
 
 def digest(data):
