@@ -182,6 +182,16 @@ def sanitizer_env(leaks=False):
     return e
 
 
+def write_sub_ids(path, uid, gid):
+    """The files of /etc that name a user and his subordinate ids, for give_sub_ids()."""
+    os.mkdir(path, 0o755)
+    ids = f"tester:{SUB_IDS[0]}:{SUB_IDS[1]}\n"
+    for name, text in (("passwd", f"root:x:0:0::/root:/bin/sh\ntester:x:{uid}:{gid}::/:/bin/sh\n"), ("subuid", ids),
+                       ("subgid", ids)):
+        with open(os.path.join(path, name), "w", encoding="utf-8") as f:
+            f.write(text)
+
+
 def give_sub_ids(path):
     """In a mount namespace of the calling process alone: an account and a range of ids for the test user."""
     libc = ctypes.CDLL(None, use_errno=True)
@@ -225,17 +235,8 @@ class Coffer:
         self.exe = os.path.join(self.bin, "coffer")
         self.sub_ids = self.engine == "gvisor" and self.who == "user" and os.getuid() == 0 and self.uid == TEST_UID
         if self.sub_ids:
-            self.write_sub_ids()
+            write_sub_ids(os.path.join(self.dir, "etc"), self.uid, self.gid)
         self.before = snapshot()
-
-    def write_sub_ids(self):
-        d = os.path.join(self.dir, "etc")
-        os.mkdir(d, 0o755)
-        for name, text in (("passwd", f"root:x:0:0::/root:/bin/sh\ntester:x:{self.uid}:{self.uid}::/:/bin/sh\n"),
-                           ("subuid", f"tester:{SUB_IDS[0]}:{SUB_IDS[1]}\n"),
-                           ("subgid", f"tester:{SUB_IDS[0]}:{SUB_IDS[1]}\n")):
-            with open(os.path.join(d, name), "w", encoding="utf-8") as f:
-                f.write(text)
 
     def become(self):
         """What a new process does to be the identity, between fork and exec."""
