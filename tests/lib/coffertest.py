@@ -206,6 +206,48 @@ def give_sub_ids(path):
         must(libc.mount(os.fsencode(os.path.join(path, name)), f"/etc/{name}".encode(), None, ms_bind, None))
 
 
+FAKE_RUNSC = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+int main(int argc, char **argv)
+{
+	const char *how = HOW;
+
+	if (!strcmp(how, "deaf"))
+		sleep(1000);
+	while (!strcmp(how, "flood"))
+		puts("y");
+	if (!strcmp(how, "red"))
+		return puts("runsc \033[31mred") < 0;
+	if (argc > 1 && !strcmp(argv[1], "--version"))
+		return puts(!strcmp(how, "old") ? "runsc version release-20221102.1" : "runsc version release-20990101.0") < 0;
+	if (!strcmp(how, "old"))
+		return fputs("flag provided but not defined: -directfs\n", stderr) < 0 ? 1 : 128;
+	if (!strcmp(how, "quits"))
+		return 0;
+	if (!strcmp(how, "chatty"))
+		for (int i = 0; i < 100000; i++)
+			fputs("\033[31mI will not\007\n", stderr);
+	if (fork() == 0 && fork() == 0)
+		sleep(1000);
+	sleep(!strcmp(how, "hang") ? 1000 : 0);
+	return 1;
+}
+"""
+
+
+def fake_runsc(c, how):
+    """The path of a program that behaves like some runsc that does not work, in a directory that coffer trusts."""
+    path = os.path.join(c.bin, "runsc-" + how)
+    if not os.path.exists(path):
+        subprocess.run(["cc", "-static", "-w", "-x", "c", f'-DHOW="{how}"', "-o", path, "-"], input=FAKE_RUNSC.encode(),
+                       check=True)
+    return path
+
+
 class Coffer:
     """The coffer command as one identity, with everything it touches in one temporary directory."""
 
