@@ -5,8 +5,10 @@
 #include "base/str.h"
 #include "posture/checks.h"
 #include "posture/probe.h"
+#include "posture/scratch.h"
 #include "sandbox/helper.h"
 #include "sandbox/ids.h"
+#include "sandbox/runsc.h"
 #include "sys/ns.h"
 
 #include <errno.h>
@@ -70,45 +72,26 @@ void check_subids(struct finding *f)
 		finding_set(f, DOCTOR_OK, "65536 ids were mapped");
 }
 
-/* The first run of eight digits: the date that runsc has in its version. */
-static long release_date(const char *s)
-{
-	for (; *s; s++) {
-		size_t n = strspn(s, "0123456789");
-
-		if (n == 8)
-			return strtol(s, NULL, 10);
-		if (n > 1)
-			s += n - 1;
-	}
-	return 0;
-}
-
-#define SYSTRAP_SINCE 20230501L /* before, the platform that needs no KVM was the slow ptrace one */
-
+/* Not by its version but by a sandbox that it really started, with the code and the limits in time of a run. */
 void check_runsc(struct finding *f)
 {
-	autofree char *path = probe_find_program("runsc");
-	const char *argv[] = { path, "--version", NULL };
-	autobuf struct buf out = BUF_INIT, first = BUF_INIT;
+	CLEANUP(scratch_remove) struct scratch s = SCRATCH_INIT;
+	CLEANUP(runsc_release) struct runsc r = RUNSC_INIT;
+	struct state st = STATE_INIT;
 	struct err e = ERR_INIT;
-	long date;
-	int r;
+	int ret = runsc_open(NULL, &r, &e);
 
-	if (!path) {
-		finding_set(f, DOCTOR_WARN, "runsc is not installed");
-		return;
+	if (ret == 0)
+		ret = scratch_make(&s, &e);
+	if (ret == 0) {
+		/* The verdict is for looking at, and goes with the directory. */
+		st.path = s.path;
+		st.fd = s.fd;
+		ret = runsc_check(&r, &st, &e);
 	}
-	r = probe_program(argv, &out, &e);
-	if (r != 0) {
-		finding_set(f, DOCTOR_WARN, "%s does not answer: %s", path,
-			    r < 0 ? e.msg : "it exits with an error");
-		return;
-	}
-	str_add_safe(&first, buf_cstr(&out), strcspn(buf_cstr(&out), "\n"), false);
-	date = release_date(buf_cstr(&first));
-	if (date && date < SYSTRAP_SINCE)
-		finding_set(f, DOCTOR_WARN, "%.80s: too old for the systrap platform", buf_cstr(&first));
+	if (ret < 0)
+		finding_set(f, DOCTOR_WARN, "%s", e.msg);
 	else
-		finding_set(f, DOCTOR_OK, "%.80s, platform systrap", buf_cstr(&first));
+		finding_set(f, DOCTOR_OK, "%s, version %.60s: started a sandbox, platform systrap", r.path,
+			    r.version);
 }

@@ -17,8 +17,6 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#define OUTPUT_MAX 65536
-
 struct report {
 	int result;
 	struct err err;
@@ -115,91 +113,4 @@ int probe_run(uint64_t ns, int (*fn)(void *arg, struct err *e), void *arg, struc
 	if (e)
 		*e = report.err;
 	return report.result;
-}
-
-_Noreturn static void exec_program(const char *const *argv, int out)
-{
-	static char path[] = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-		    home[] = "HOME=/";
-	char *env[] = { path, home, NULL };
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	setpgid(0, 0);
-	if (dup2(null, 0) < 0 || dup2(out, 1) < 0 || dup2(null, 2) < 0)
-		_exit(126);
-	execve(argv[0], (char *const *)argv, env);
-	_exit(errno == ENOENT ? 127 : 126);
-}
-
-/* Until the program closes its output, or time is up. */
-static int read_output(int fd, struct buf *out, struct err *e)
-{
-	uint64_t deadline = clock_nsec(CLOCK_MONOTONIC) + PROBE_MSEC * NSEC_PER_MSEC;
-
-	while (out->len < OUTPUT_MAX) {
-		char *at = buf_reserve(out, 4096);
-		ssize_t n;
-		int r = wait_readable(fd, deadline);
-
-		if (r < 0)
-			return err_set(e, r, "it did not end within %d seconds", PROBE_MSEC / 1000);
-		n = at ? read(fd, at, 4096) : 0;
-		if (n < 0 && errno != EINTR && errno != EAGAIN)
-			return err_sys(e, -errno, "cannot read its output");
-		if (n == 0)
-			break;
-		if (n > 0)
-			out->len += (size_t)n;
-	}
-	buf_adds(out, "");
-	return buf_error(out);
-}
-
-int probe_program(const char *const *argv, struct buf *out, struct err *e)
-{
-	autoclose int pidfd = -1, rd = -1, wr = -1;
-	struct pollfd ended;
-	siginfo_t info = { 0 };
-	int p[2], r;
-	pid_t pid;
-
-	if (pipe2(p, O_CLOEXEC | O_NONBLOCK) < 0)
-		return err_sys(e, -errno, "cannot make a pipe");
-	rd = p[0];
-	wr = p[1];
-	pid = ns_fork(0, -1, &pidfd);
-	if (pid < 0)
-		return err_sys(e, pid, "cannot start %s", argv[0]);
-	if (pid == 0)
-		exec_program(argv, wr);
-	wr = fd_close(wr);
-	r = read_output(rd, out, e);
-	ended = (struct pollfd){ .fd = pidfd, .events = POLLIN };
-	if (r == 0 && poll(&ended, 1, 500) > 0 &&
-	    waitid(P_PIDFD, (id_t)pidfd, &info, WEXITED | WNOWAIT) == 0 && info.si_code == CLD_EXITED)
-		r = info.si_status;
-	else if (r == 0)
-		r = err_set(e, -ECHILD, "%s did not end by itself", argv[0]);
-	end_child(pidfd, pid);
-	return r;
-}
-
-char *probe_find_program(const char *name)
-{
-	const char *path = getenv("PATH");
-	autofree char *copy =
-		strdup(path && *path ? path : "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin");
-	char *rest = NULL;
-
-	for (char *dir = copy ? strtok_r(copy, ":", &rest) : NULL; dir; dir = strtok_r(NULL, ":", &rest)) {
-		char *full = NULL;
-
-		if (dir[0] != '/' || asprintf(&full, "%s/%s", dir, name) < 0)
-			continue;
-		if (access(full, X_OK) == 0)
-			return full;
-		free(full);
-	}
-	return NULL;
 }

@@ -17,11 +17,4 @@
  * Returns what fn returned, with its message; -ETIMEDOUT when it took too long. */
 int probe_run(uint64_t ns, int (*fn)(void *arg, struct err *e), void *arg, struct err *e) MUST_CHECK;
 
-/* Runs a program with an almost empty environment and its output (stdout, capped) in `out`. Returns its exit status
- * (0-255), -ETIMEDOUT, or another negative errno. */
-int probe_program(const char *const *argv, struct buf *out, struct err *e) MUST_CHECK;
-
-/* The first executable of that name in PATH, or NULL. The caller frees it. */
-char *probe_find_program(const char *name);
-
 #endif

@@ -45,6 +45,11 @@ static int take_gvisor(const char *named, struct state *st, struct spec *s, bool
 {
 	int r = runsc_open(named, &c->runsc, e);
 
+	/* It knows no ambient capabilities, and those of a user that is not root end with exec. */
+	if (r == 0 && s->caps && s->uid != 0) {
+		r = err_set(e, -EINVAL, "engine gvisor gives capabilities (--cap) to root inside only");
+		err_hint(e, r, "add --user 0, or use --engine ns");
+	}
 	if (r == 0)
 		r = plan_ids(st, s, map_ids, e);
 	if (r == 0)

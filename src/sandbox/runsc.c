@@ -62,7 +62,12 @@ static int open_usual(struct runsc *r, struct err *e)
 int runsc_open(const char *named, struct runsc *ret, struct err *e)
 {
 	CLEANUP(runsc_release) struct runsc r = RUNSC_INIT;
-	int ret_code = named ? split_pin(named, &r, e) : open_usual(&r, e);
+	const char *env = getenv("COFFER_RUNSC");
+	int ret_code;
+
+	if (!named && env && *env)
+		named = env;
+	ret_code = named ? split_pin(named, &r, e) : open_usual(&r, e);
 
 	if (ret_code < 0)
 		return ret_code;

@@ -29,7 +29,8 @@ struct runsc {
 
 #define RUNSC_INIT ((struct runsc){ .fd = -1 })
 
-/* `named` is PATH or PATH@sha256:HEX; NULL: the first runsc in the usual places. -ENOENT when there is none. */
+/* `named` is PATH or PATH@sha256:HEX; NULL: what COFFER_RUNSC names, else the first runsc in the usual
+ * places. -ENOENT when there is none. */
 int runsc_open(const char *named, struct runsc *ret, struct err *e) MUST_CHECK;
 void runsc_release(struct runsc *r);
 

@@ -22,7 +22,7 @@ import subprocess
 import termios
 import time
 
-from coffertest import sanitizer_env, slow_build
+from coffertest import give_sub_ids, sanitizer_env, slow_build, write_sub_ids
 
 FS_IOC_GETFLAGS = 0x80086601
 TIMEOUT = 60 * slow_build()  # seconds for all probes of one batch
@@ -35,19 +35,36 @@ WS_FILES = ("write.txt", "truncate.txt", "unlink.txt", "chmod.txt", "rename.txt"
 class Identity:
     """Who runs coffer: the host's root, an ordinary user, or that user inside a user namespace of his own."""
 
-    def __init__(self, name, uid, gid, in_userns=False):
-        self.name, self.uid, self.gid, self.in_userns = name, uid, gid, in_userns
+    def __init__(self, name, uid, gid, in_userns=False, engine="ns"):
+        self.name, self.uid, self.gid, self.in_userns, self.engine = name, uid, gid, in_userns, engine
         self.holder = None
+        self.etc = None  # where the files are that give him subordinate ids, in a mount namespace of ours
 
-    def popen(self, argv, **kw):
+    def label(self):
+        return self.name if self.engine == "ns" else f"{self.name} {self.engine}"
+
+    def become(self, sub_ids):
+        if sub_ids:
+            give_sub_ids(self.etc)
+        os.setgroups([self.gid, 60003])
+        os.setgid(self.gid)
+        os.setuid(self.uid)
+
+    def popen(self, argv, preexec_fn=None, **kw):
         if self.in_userns:
             if self.holder is None:
                 argv = ["unshare", "-Ur", "--"] + argv
             else:
                 argv = ["nsenter", "-t", str(self.holder), "-U", "--preserve-credentials", "--"] + argv
-        if os.getuid() == 0:
-            kw.update(user=self.uid, group=self.gid, extra_groups=[self.gid, 60003])
-        return subprocess.Popen(argv, **kw)
+
+        sub_ids = self.etc and os.path.basename(argv[0]) == "coffer"
+
+        def before_exec():
+            if os.getuid() == 0:
+                self.become(sub_ids)
+            if preexec_fn:
+                preexec_fn()
+        return subprocess.Popen(argv, preexec_fn=before_exec, **kw)
 
     def own(self, path):
         if os.getuid() == 0:
@@ -320,13 +337,20 @@ class Setup:
     """One identity's programs and worlds."""
 
     def __init__(self, identity, base, build):
-        self.identity, self.dir = identity, os.path.join(base, identity.name)
+        self.identity, self.dir = identity, os.path.join(base, f"{identity.name}-{identity.engine}")
         os.makedirs(os.path.join(self.dir, "bin"))
+        if identity.engine == "gvisor" and identity.name == "user" and os.getuid() == 0:
+            identity.etc = os.path.join(self.dir, "etc")
+            write_sub_ids(identity.etc, identity.uid, identity.gid)
+        # In a user namespace root's own files are nobody's: runsc is trusted there only if coffer comes from the same hand.
+        installed = identity.engine == "gvisor" and identity.in_userns
         for name in ("coffer", "coffer-init", "tests/escape/probe"):
             path = os.path.join(self.dir, "bin", os.path.basename(name))
             shutil.copy(os.path.join(build, name), path)
-            identity.own(path)
-        identity.own(os.path.join(self.dir, "bin"))
+            if not installed or name.endswith("probe"):
+                identity.own(path)
+        if not installed:
+            identity.own(os.path.join(self.dir, "bin"))
         identity.own(self.dir)
         self.coffer, self.probe = self.bin("coffer"), self.bin("probe")
         self.inside = World(identity, os.path.join(self.dir, "in"), self.probe)
@@ -372,7 +396,7 @@ class Setup:
     def env(self, world):
         return {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "HOME": world.at("home"), "USER": "tester",
                 "TERM": "xterm", "LANG": "C.UTF-8", "COFFER_STATE": world.at("state"),
-                "COFFER_ENGINE": "ns",
+                "COFFER_ENGINE": self.identity.engine,
                 "COFFER_ESCAPE_TOKEN": world.secret, "SSH_AUTH_SOCK": world.at("host/daemon.sock"),
                 "AWS_SECRET_ACCESS_KEY": world.secret, **sanitizer_env()}
 

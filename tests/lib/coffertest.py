@@ -182,6 +182,16 @@ def sanitizer_env(leaks=False):
     return e
 
 
+def write_sub_ids(path, uid, gid):
+    """The files of /etc that name a user and his subordinate ids, for give_sub_ids()."""
+    os.mkdir(path, 0o755)
+    ids = f"tester:{SUB_IDS[0]}:{SUB_IDS[1]}\n"
+    for name, text in (("passwd", f"root:x:0:0::/root:/bin/sh\ntester:x:{uid}:{gid}::/:/bin/sh\n"), ("subuid", ids),
+                       ("subgid", ids)):
+        with open(os.path.join(path, name), "w", encoding="utf-8") as f:
+            f.write(text)
+
+
 def give_sub_ids(path):
     """In a mount namespace of the calling process alone: an account and a range of ids for the test user."""
     libc = ctypes.CDLL(None, use_errno=True)
@@ -194,6 +204,48 @@ def give_sub_ids(path):
     must(libc.mount(None, b"/", None, ms_rec | ms_private, None))
     for name in ("passwd", "subuid", "subgid"):
         must(libc.mount(os.fsencode(os.path.join(path, name)), f"/etc/{name}".encode(), None, ms_bind, None))
+
+
+FAKE_RUNSC = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+int main(int argc, char **argv)
+{
+	const char *how = HOW;
+
+	if (!strcmp(how, "deaf"))
+		sleep(1000);
+	while (!strcmp(how, "flood"))
+		puts("y");
+	if (!strcmp(how, "red"))
+		return puts("runsc \033[31mred") < 0;
+	if (argc > 1 && !strcmp(argv[1], "--version"))
+		return puts(!strcmp(how, "old") ? "runsc version release-20221102.1" : "runsc version release-20990101.0") < 0;
+	if (!strcmp(how, "old"))
+		return fputs("flag provided but not defined: -directfs\n", stderr) < 0 ? 1 : 128;
+	if (!strcmp(how, "quits"))
+		return 0;
+	if (!strcmp(how, "chatty"))
+		for (int i = 0; i < 100000; i++)
+			fputs("\033[31mI will not\007\n", stderr);
+	if (fork() == 0 && fork() == 0)
+		sleep(1000);
+	sleep(!strcmp(how, "hang") ? 1000 : 0);
+	return 1;
+}
+"""
+
+
+def fake_runsc(c, how):
+    """The path of a program that behaves like some runsc that does not work, in a directory that coffer trusts."""
+    path = os.path.join(c.bin, "runsc-" + how)
+    if not os.path.exists(path):
+        subprocess.run(["cc", "-static", "-w", "-x", "c", f'-DHOW="{how}"', "-o", path, "-"], input=FAKE_RUNSC.encode(),
+                       check=True)
+    return path
 
 
 class Coffer:
@@ -225,17 +277,8 @@ class Coffer:
         self.exe = os.path.join(self.bin, "coffer")
         self.sub_ids = self.engine == "gvisor" and self.who == "user" and os.getuid() == 0 and self.uid == TEST_UID
         if self.sub_ids:
-            self.write_sub_ids()
+            write_sub_ids(os.path.join(self.dir, "etc"), self.uid, self.gid)
         self.before = snapshot()
-
-    def write_sub_ids(self):
-        d = os.path.join(self.dir, "etc")
-        os.mkdir(d, 0o755)
-        for name, text in (("passwd", f"root:x:0:0::/root:/bin/sh\ntester:x:{self.uid}:{self.uid}::/:/bin/sh\n"),
-                           ("subuid", f"tester:{SUB_IDS[0]}:{SUB_IDS[1]}\n"),
-                           ("subgid", f"tester:{SUB_IDS[0]}:{SUB_IDS[1]}\n")):
-            with open(os.path.join(d, name), "w", encoding="utf-8") as f:
-                f.write(text)
 
     def become(self):
         """What a new process does to be the identity, between fork and exec."""
