@@ -6,6 +6,41 @@
 #include <sodium.h>
 
 static_assert(HASH_LEN == crypto_hash_sha256_BYTES, "SHA-256 has 32 bytes");
+static_assert(HASH_LEN == crypto_generichash_BYTES, "BLAKE2b is used with 32 bytes");
+static_assert(sizeof(struct hash_stream) >= sizeof(crypto_generichash_state) &&
+		      _Alignof(struct hash_stream) >= _Alignof(crypto_generichash_state),
+	      "a stream holds the library's state");
+
+static crypto_generichash_state *state_of(struct hash_stream *h)
+{
+	return (crypto_generichash_state *)(void *)h->state;
+}
+
+void hash_stream_begin(struct hash_stream *h)
+{
+	/* Chooses the fastest code for this processor; it does so once. */
+	BUG_ON(sodium_init() < 0);
+	crypto_generichash_init(state_of(h), NULL, 0, HASH_LEN);
+}
+
+void hash_stream_add(struct hash_stream *h, const void *data, size_t len)
+{
+	crypto_generichash_update(state_of(h), data, len);
+}
+
+void hash_stream_end(struct hash_stream *h, unsigned char ret[HASH_LEN])
+{
+	crypto_generichash_final(state_of(h), ret, HASH_LEN);
+}
+
+void hash_blake2(const void *data, size_t len, unsigned char ret[HASH_LEN])
+{
+	struct hash_stream h;
+
+	hash_stream_begin(&h);
+	hash_stream_add(&h, data, len);
+	hash_stream_end(&h, ret);
+}
 
 void hash_hex(const unsigned char *data, size_t len, char *ret)
 {

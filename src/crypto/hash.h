@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SHA-256 and lower-case hex. Needs no set-up, so it may stand on the way of every event. */
+/* SHA-256 and lower-case hex, which need no set-up, so that they may stand on the way of every event; and BLAKE2b for much
+ * data. */
 #ifndef CRYPTO_HASH_H
 #define CRYPTO_HASH_H
 
@@ -9,6 +10,18 @@
 
 #define HASH_LEN 32
 #define HASH_HEX_LEN 64
+
+/* BLAKE2b with 256 bits, piece by piece. */
+struct hash_stream {
+	_Alignas(64) unsigned char state[384];
+};
+
+void hash_stream_begin(struct hash_stream *h);
+void hash_stream_add(struct hash_stream *h, const void *data, size_t len);
+void hash_stream_end(struct hash_stream *h, unsigned char ret[HASH_LEN]);
+
+/* The same of one piece. */
+void hash_blake2(const void *data, size_t len, unsigned char ret[HASH_LEN]);
 
 void hash_sha256(const void *data, size_t len, unsigned char ret[HASH_LEN]);
 
