@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/json.h"
+#include "gateway/checkpoint.h"
 #include "gateway/run.h"
 #include "sandbox/layers.h"
 #include "workspace/workspace.h"
@@ -17,9 +18,11 @@
 #define COUNT_CAP 1000000
 
 #define DEATH_MS 10000
+#define THAW_MS 300
+#define GC_WAIT_MS 5000
 
 /* pid 1 ends last of its namespace: once it is gone, so is everything inside. */
-static int kill_init(int pidfd, struct err *e)
+static int kill_init(int pidfd, struct cgroup *cg, struct err *e)
 {
 	struct pollfd p = { .fd = pidfd, .events = POLLIN };
 
@@ -28,6 +31,9 @@ static int kill_init(int pidfd, struct err *e)
 			return 0;
 		return err_sys(e, -errno, "cannot kill what is left of the sandbox");
 	}
+	/* It may have been frozen when its launcher died, and what is frozen does not die. */
+	if (poll(&p, 1, THAW_MS) != 1 && cgroup_freeze(cg, false, NULL) < 0)
+		return err_set(e, -ETIMEDOUT, "the sandbox does not die, and cannot be thawed");
 	if (poll(&p, 1, DEATH_MS) != 1)
 		return err_set(e, -ETIMEDOUT, "the sandbox does not die");
 	return 0;
@@ -36,7 +42,7 @@ static int kill_init(int pidfd, struct err *e)
 /* Everything inside is dead when this returns 0. */
 static int kill_all(struct run *r, struct err *e)
 {
-	int ret = r->er.pidfd >= 0 ? kill_init(r->er.pidfd, e) : 0;
+	int ret = r->er.pidfd >= 0 ? kill_init(r->er.pidfd, &r->cg, e) : 0;
 
 	if (ret < 0)
 		return ret;
@@ -74,6 +80,9 @@ static int settle_workspace(struct run *r, struct err *e)
 		if (s->layers_fd < 0)
 			return s->layers_fd;
 	}
+	/* What is about to be rolled back is not over. */
+	if (s->ws_mode == WS_EPHEMERAL && r->end.cause == CAUSE_ROLLED)
+		return 0;
 	if (s->ws_mode == WS_EPHEMERAL) {
 		ret = workspace_wipe(s->layers_fd, "upper", &r->wiped, e);
 		return ret == -ENOENT ? 0 : ret;
@@ -127,6 +136,10 @@ int run_write_meta(const struct run *r, struct err *e)
 		.guard = r->guard,
 		.detached = s->detach,
 		.changes = r->changes,
+		.home = s->home_path ? strrchr(s->home_path, '/') + 1 : NULL,
+		.map_ids = r->map_ids && !s->ids.host_root,
+		.each = s->each,
+		.keep = s->keep,
 	};
 
 	memcpy(m.id, s->id, sizeof(m.id));
@@ -155,17 +168,47 @@ static int remove_run(struct run *r, struct err *e)
 	return fd_rm_rf(r->st->runs_fd, s->id, e);
 }
 
+static bool has_checkpoints(const struct run *r)
+{
+	return faccessat(r->spec->run_fd, "checkpoints", F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+/* Those of an empty workspace that is wiped at its end go with it; a fork that never ran has none of its own. */
+static bool keeps_checkpoints(const struct run *r)
+{
+	if (r->end.cause == CAUSE_NOT_STARTED)
+		return r->resume_started != 0;
+	return r->spec->ws_mode != WS_EPHEMERAL || r->end.cause == CAUSE_ROLLED;
+}
+
+/* With an empty workspace goes all that checkpoints kept of it. A fork has added nothing, and whoever started it may hold
+ * the lock until we are done. */
+static int wipe_content(struct run *r, struct err *e)
+{
+	struct store_use gone = { 0 }, left = { 0 };
+	int ret = r->populate ? 0 : ckpt_gc(r->st, GC_WAIT_MS, &gone, &left, e);
+
+	/* Somebody makes a checkpoint just now: the next one who tidies up takes it along. */
+	return ret == -EBUSY ? 0 : ret;
+}
+
 /* A run that left nothing has no directory; one that did keeps its end in meta.json. */
 static int settle_directory(struct run *r, struct err *e)
 {
 	struct spec *s = r->spec;
+	bool checkpoints = has_checkpoints(r);
 	int ret;
 
-	r->kept = r->changes > 0 || (s->detach && r->end.cause != CAUSE_NOT_STARTED);
+	/* What a fork that never ran was filled with is in the checkpoint that it was filled from. */
+	if (r->populate && r->end.cause == CAUSE_NOT_STARTED)
+		r->changes = 0;
+	r->kept = r->changes > 0 || (s->detach && r->end.cause != CAUSE_NOT_STARTED) ||
+		  (checkpoints && keeps_checkpoints(r));
 	if (!r->kept) {
 		if (s->name)
 			state_name_clear(r->st, s->name, s->id);
-		return remove_run(r, e);
+		ret = remove_run(r, e);
+		return ret == 0 && checkpoints ? wipe_content(r, e) : ret;
 	}
 	if (unlinkat(s->run_fd, "ctl.sock", 0) < 0 && errno != ENOENT)
 		return err_sys(e, -errno, "cannot remove the control socket");
@@ -217,6 +260,11 @@ static int recall(struct run *r, struct err *e)
 	s->name = TAKE_PTR(m.name);
 	s->detach = m.detached;
 	s->ws_path = TAKE_PTR(m.workspace);
+	s->each = m.each;
+	s->keep = m.keep;
+	if (m.home && asprintf(&s->home_path, "%s/homes/%s", r->st->path, m.home) < 0)
+		return err_set(e, -ENOMEM, "out of memory");
+	r->map_ids = m.map_ids;
 	r->started = m.started;
 	for (int k = 0; k < WS_MODE_COUNT; k++) {
 		if (m.ws_mode && str_eq(m.ws_mode, ws_mode_name((enum ws_mode)k)))
@@ -235,6 +283,7 @@ static int sweep_one(struct state *st, struct audit *a, const char *id, struct e
 		.audit = a,
 		.spec = &s,
 		.engine = &engine_ns,
+		.resume_fd = -1,
 		.cg = CGROUP_INIT,
 		.er = ENGINE_RUN_INIT,
 		.end = { .cause = CAUSE_CALLER, .exit_code = 137 },

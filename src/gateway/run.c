@@ -42,6 +42,33 @@ static int open_layers(struct spec *s, struct err *e)
 	return s->layers_fd < 0 ? s->layers_fd : 0;
 }
 
+/* Those of a run that is started once more: all that it wrote is in its upper layers, and the overlay's own notes go. */
+static int reopen_layers(struct spec *s, struct err *e)
+{
+	static const char *const works[] = { "work", "root-work" };
+	int ret;
+
+	/* A root file system of its own may have a layer where the workspace has none. */
+	if (s->ws_mode != WS_OVERLAY && s->ws_mode != WS_EPHEMERAL &&
+	    faccessat(s->run_fd, "root-upper", F_OK, AT_SYMLINK_NOFOLLOW) < 0 &&
+	    faccessat(s->run_fd, LAYERS_IMAGE, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+		return 0;
+	s->layers_fd = layers_open(s->run_fd, e);
+	if (s->layers_fd < 0)
+		return s->layers_fd;
+	for (size_t i = 0; i < ARRAY_SIZE(works); i++) {
+		bool wanted = i == 0 ? s->ws_mode == WS_OVERLAY
+				     : faccessat(s->layers_fd, "root-upper", F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+
+		ret = fd_rm_rf(s->layers_fd, works[i], e);
+		if (ret < 0)
+			return ret;
+		if (wanted && mkdirat(s->layers_fd, works[i], 0700) < 0)
+			return err_sys(e, -errno, "cannot make a layer in %s", s->run_path);
+	}
+	return 0;
+}
+
 /* The overlay's upper layer gives the workspace its own mode and owner, so it is made like the original. */
 static int make_layers(struct spec *s, struct err *e)
 {
@@ -93,6 +120,8 @@ static int log_start(struct run *r, struct err *e)
 	const struct spec *s = r->spec;
 
 	json_str(&j, "engine", r->engine->name);
+	if (r->resume_fd >= 0)
+		json_bool(&j, "again", true);
 	if (s->name)
 		json_str(&j, "name", s->name);
 	add_command(&j, &s->argv);
@@ -119,7 +148,7 @@ static int log_start(struct run *r, struct err *e)
 }
 
 /* The control socket, by way of /proc/self/fd, since a state directory's path may be longer than a socket's. */
-static int listen_control(const struct spec *s, struct err *e)
+static int listen_control(const struct spec *s, bool resumed, struct err *e)
 {
 	struct sockaddr_un a = { .sun_family = AF_UNIX };
 	autoclose int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -127,6 +156,8 @@ static int listen_control(const struct spec *s, struct err *e)
 	if (fd < 0)
 		return err_sys(e, -errno, "cannot make the control socket");
 	snprintf(a.sun_path, sizeof(a.sun_path), "/proc/self/fd/%d/ctl.sock", s->run_fd);
+	if (resumed && unlinkat(s->run_fd, "ctl.sock", 0) < 0 && errno != ENOENT)
+		return err_sys(e, -errno, "cannot remove an old control socket in %s", s->run_path);
 	if (bind(fd, (struct sockaddr *)&a, sizeof(a)) < 0 || listen(fd, 64) < 0)
 		return err_sys(e, -errno, "cannot make the control socket in %s", s->run_path);
 	return TAKE_FD(fd);
@@ -135,10 +166,14 @@ static int listen_control(const struct spec *s, struct err *e)
 /* All that others need in order to find the run and talk to it. */
 static int make_findable(struct execution *x, struct err *e)
 {
-	int r = run_write_meta(x->r, e);
+	const struct buf *start = x->r->start;
+	int r = start ? fd_replace_file(x->r->spec->run_fd, "start", start->data, start->len, 0600) : 0;
 
+	if (r < 0)
+		return err_sys(e, r, "cannot write how the sandbox was started");
+	r = run_write_meta(x->r, e);
 	if (r == 0)
-		r = x->listen_fd = listen_control(x->r->spec, e);
+		r = x->listen_fd = listen_control(x->r->spec, x->r->resume_fd >= 0, e);
 	return r;
 }
 
@@ -183,18 +218,44 @@ static int open_watched(const struct spec *s)
 	return openat(s->layers_fd, "upper", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 }
 
-/* Ids, control group, layers: what must be there before the engine starts. */
-static int prepare(struct run *r, struct err *e)
+static int make_directory(struct run *r, struct err *e)
 {
 	struct spec *s = r->spec;
-	int ret;
+	int ret = 0;
 
+	if (r->resume_fd >= 0) {
+		s->run_fd = fcntl(r->resume_fd, F_DUPFD_CLOEXEC, 3);
+		return s->run_fd < 0 ? err_sys(e, -errno, "cannot take the run's directory") : 0;
+	}
 	ret = s->name ? state_name_check(r->st, s->name, e) : 0;
 	if (ret < 0)
 		return ret;
 	s->run_fd = state_run_create(r->st, s->id, e);
-	if (s->run_fd < 0)
-		return s->run_fd;
+	return s->run_fd < 0 ? s->run_fd : 0;
+}
+
+static int fill_layers(struct run *r, struct err *e)
+{
+	int ret;
+
+	if (r->resume_fd >= 0)
+		return reopen_layers(r->spec, e);
+	ret = make_layers(r->spec, e);
+	if (ret == 0 && r->populate)
+		ret = r->populate(r->populate_ctx, r, e);
+	if (r->forget)
+		r->forget(r->populate_ctx);
+	return ret;
+}
+
+/* Ids, control group, layers: what must be there before the engine starts. */
+static int prepare(struct run *r, struct err *e)
+{
+	struct spec *s = r->spec;
+	int ret = make_directory(r, e);
+
+	if (ret < 0)
+		return ret;
 	if (asprintf(&s->run_path, "%s/runs/%s", r->st->path, s->id) < 0)
 		return err_set(e, -ENOMEM, "out of memory");
 	if (s->name) {
@@ -204,7 +265,7 @@ static int prepare(struct run *r, struct err *e)
 	}
 	ret = ids_plan(&s->ids, r->st, s->id, s->uid, s->gid, r->map_ids, e);
 	if (ret == 0)
-		ret = make_layers(s, e);
+		ret = fill_layers(r, e);
 	if (ret == 0)
 		ret = cgroup_host_probe(&r->cgroup_host, e);
 	return ret < 0 ? ret : run_limits_enforce(r, e);
@@ -277,12 +338,12 @@ int run_execute(struct run *r, const struct run_io *io, struct err *e)
 	struct execution x = { .r = r, .guard = GUARD_INIT, .listen_fd = -1 };
 	int ret, fin;
 
-	r->started = clock_nsec(CLOCK_REALTIME);
+	r->started = r->resume_fd >= 0 ? r->resume_started : clock_nsec(CLOCK_REALTIME);
 	r->tty = io->tty;
 	r->cg = CGROUP_INIT;
 	r->er = ENGINE_RUN_INIT;
 	r->end = (struct run_end){ .cause = CAUSE_NOT_STARTED, .exit_code = 125 };
-	ret = state_new_id(r->spec->id, e);
+	ret = r->resume_fd >= 0 ? 0 : state_new_id(r->spec->id, e);
 	if (ret == 0)
 		ret = guard_start(&x.guard, r, e);
 	if (ret < 0)
