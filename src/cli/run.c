@@ -3,6 +3,7 @@
 #include "gateway/run.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "cli/run_again.h"
 #include "cli/run_say.h"
 #include "cli/run_spec.h"
 #include "cli/say.h"
@@ -36,6 +37,8 @@ enum {
 	O_REPORT,
 	O_I_KNOW,
 	O_QUIET,
+	O_CHECKPOINT,
+	O_KEEP,
 	O_LIMITS,
 	O_LIMIT, /* and all behind it: the options whose names limits_set() knows */
 };
@@ -76,13 +79,22 @@ static const struct opt run_opts_table[] = {
 	{ "shm-size", 0, "SIZE", "/dev/shm", O_LIMIT + 7 },
 	{ "output-limit", 0, "SIZE", "what it may print to a file or pipe", O_LIMIT + 8 },
 	{ "disk", 0, "SIZE[,FILES]", "what it may write to the workspace", O_LIMIT + 9 },
+	OPT_SECTION("Checkpoints"),
+	{ "checkpoint", 0, "WHEN", "after each command that is started in it, or off", O_CHECKPOINT,
+	  "each off" },
+	{ "keep", 0, "N", "so many checkpoints at most (100 with each)", O_KEEP },
 	OPT_SECTION("Afterwards"),
 	{ "report", 0, "FILE", "write one JSON object about the run", O_REPORT, "file" },
 	{ "quiet", 'q', NULL, "say only what went wrong", O_QUIET },
 };
 
+#define KEEP_EACH 100
+
 struct args {
 	struct run_opts o;
+	int all_argc; /* the whole command line, for one that can be started again */
+	char **all_argv;
+	const struct run_again *again; /* NULL: as typed */
 	const char *report;
 	int tty; /* 1 yes, 0 no, -1 as it comes */
 };
@@ -119,6 +131,21 @@ static const char *opt_name(int id)
 	BUG("an option that is not in the table");
 }
 
+static int set_keep(struct run_opts *o, const char *value, struct err *e)
+{
+	if (str_to_u64(value, &o->keep) < 0 || o->keep == 0 || o->keep > 1000000)
+		return err_set(e, -EINVAL, "--keep %s: expected a number of checkpoints, from 1 on", value);
+	return 0;
+}
+
+static int set_checkpoint(struct run_opts *o, const char *value, struct err *e)
+{
+	int r = opt_one_of("--checkpoint", value, "each off", e);
+
+	o->each = r == 0;
+	return r < 0 ? r : 0;
+}
+
 static int take_option(struct args *a, int id, const char *value, struct err *e)
 {
 	struct run_opts *o = &a->o;
@@ -140,6 +167,10 @@ static int take_option(struct args *a, int id, const char *value, struct err *e)
 		return opt_one_of("--net", value, "none", e) < 0 ? -EINVAL : 0;
 	case O_LIMITS:
 		return limits_preset(&o->limits, value, e);
+	case O_CHECKPOINT:
+		return set_checkpoint(o, value, e);
+	case O_KEEP:
+		return set_keep(o, value, e);
 	case O_WORKDIR:
 		o->workdir = value;
 		return 0;
@@ -179,6 +210,8 @@ static int parse(struct args *a, int argc, char **argv, struct err *e)
 	const char *value;
 	int id, r;
 
+	a->all_argc = argc;
+	a->all_argv = argv;
 	limits_defaults(&a->o.limits);
 	while ((id = opt_next(&p, &value, e)) > 0) {
 		if (id == OPT_HELP)
@@ -198,6 +231,8 @@ static int parse(struct args *a, int argc, char **argv, struct err *e)
 	a->o.tty = a->tty >= 0 ? a->tty : !a->o.detach && isatty(0) && isatty(1);
 	if (a->tty == 1 && a->o.detach)
 		return err_set(e, -EINVAL, "-t does not go with -d: there is no terminal to pass on");
+	if (a->o.each && !a->o.keep)
+		a->o.keep = KEEP_EACH;
 	return limits_check(&a->o.limits, e);
 }
 
@@ -225,14 +260,44 @@ static int write_report(int fd, const char *path, const struct run *r, struct er
 	return ret < 0 ? err_sys(e, ret, "cannot write the report %s", path) : 0;
 }
 
+/* What is different for one that is started in the way of another, or once more. */
+static int take_again(struct run *r, const struct run_again *again, struct err *e)
+{
+	const struct spec *s = r->spec;
+
+	if (!again)
+		return 0;
+	if (again->workspace && (!s->ws_path || !str_eq(s->ws_path, again->workspace)))
+		return err_set(e, -ESTALE, "it worked on %s, which is now another directory or none",
+			       again->workspace);
+	if (again->resume_fd >= 0)
+		memcpy(r->spec->id, again->id, sizeof(r->spec->id));
+	r->resume_fd = again->resume_fd;
+	r->resume_started = again->started;
+	r->populate = again->populate;
+	r->forget = again->forget;
+	r->populate_ctx = again->ctx;
+	return 0;
+}
+
+/* A run with a name or a life of its own can be started again. */
+static int note_start(const struct args *a, struct buf *start, struct err *e)
+{
+	if (!a->o.detach && !a->o.name)
+		return 0;
+	return run_start_format(start, &(struct strv){ a->all_argv, (size_t)a->all_argc }, &a->o.env,
+				a->o.name, a->o.home, e);
+}
+
 /* Everything from the state directory to the last word; returns the exit code. */
 static int run_here(struct args *a, int ready_fd)
 {
+	autobuf struct buf start = BUF_INIT;
 	CLEANUP(state_release) struct state st = STATE_INIT;
 	CLEANUP(spec_release) struct spec s = SPEC_INIT;
 	CLEANUP(audit_freep) struct audit *audit = NULL;
 	struct run_io io = { 0, 1, 2, a->o.tty ? 0 : -1, ready_fd };
-	struct run r = { .st = &st, .spec = &s, .engine = &engine_ns };
+	struct run r = { .st = &st, .spec = &s, .engine = &engine_ns, .resume_fd = -1 };
 	struct run_spec_note note = { 0 };
 	struct err e = ERR_INIT;
 	autoclose int report = open_report(a->report, &e);
@@ -244,8 +309,13 @@ static int run_here(struct args *a, int ready_fd)
 		ret = audit_open(&audit, st.fd, &e);
 	if (ret == 0)
 		ret = run_spec_build(&s, &a->o, &st, &note, &e);
+	if (ret == 0)
+		ret = take_again(&r, a->again, &e);
+	if (ret == 0)
+		ret = note_start(a, &start, &e);
 	if (ret < 0)
 		return say_error(&e);
+	r.start = start.len ? &start : NULL;
 	r.audit = audit;
 	r.map_ids = a->o.map_ids;
 	run_say_before(&s, &note);
@@ -258,10 +328,9 @@ static int run_here(struct args *a, int ready_fd)
 	return r.end.exit_code;
 }
 
-/* The child goes on as the sandbox's launcher; we say its id once the command was started. */
-static int run_detached(struct args *a)
+/* The child goes on as the sandbox's launcher; its id comes back once the sandbox is there. */
+static int start_detached(struct args *a, char id[RUN_ID_LEN + 1])
 {
-	char id[RUN_ID_LEN + 1] = "";
 	int p[2], status;
 	ssize_t n;
 	pid_t pid;
@@ -282,13 +351,53 @@ static int run_detached(struct args *a)
 		n = read(p[0], id, RUN_ID_LEN);
 	} while (n < 0 && errno == EINTR);
 	fd_close(p[0]);
-	if (n == RUN_ID_LEN) {
-		printf("%s\n", id);
-		return fflush(stdout) == 0 ? 0 : EXIT_OURS;
-	}
+	if (n == RUN_ID_LEN)
+		return 0;
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
-	return WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_OURS;
+	return WIFEXITED(status) && WEXITSTATUS(status) ? WEXITSTATUS(status) : EXIT_OURS;
+}
+
+static int run_detached(struct args *a)
+{
+	char id[RUN_ID_LEN + 1] = "";
+	int code = start_detached(a, id);
+
+	if (code)
+		return code;
+	printf("%s\n", id);
+	return fflush(stdout) == 0 ? 0 : EXIT_OURS;
+}
+
+static void args_release(struct args *a)
+{
+	strv_release(&a->o.env);
+	strv_release(&a->o.volumes);
+	strv_release(&a->o.show);
+}
+
+int run_again(const struct run_start *s, const struct run_again *how, char ret_id[RUN_ID_LEN + 1])
+{
+	CLEANUP(args_release) struct args a = { .tty = -1, .again = how };
+	struct err e = ERR_INIT;
+	int r = run_start_enter(s, &e);
+
+	if (r == 0)
+		r = parse(&a, (int)s->argv.n, s->argv.v, &e);
+	if (r != 0) {
+		if (r > 0)
+			err_set(&e, -EBADMSG, "what is known of its start is damaged");
+		return say_error(&e);
+	}
+	a.o.detach = true;
+	a.o.tty = false;
+	a.report = NULL;
+	if (how->name || *s->name)
+		a.o.name = how->name ? how->name : s->name;
+	if (how->home || *s->home)
+		a.o.home = how->home ? how->home : s->home;
+	ret_id[0] = '\0';
+	return start_detached(&a, ret_id);
 }
 
 static int cmd_run(int argc, char **argv)
@@ -303,9 +412,7 @@ static int cmd_run(int argc, char **argv)
 		code = say_usage(&verb_run, &e);
 	else
 		code = a.o.detach ? run_detached(&a) : run_here(&a, -1);
-	strv_release(&a.o.env);
-	strv_release(&a.o.volumes);
-	strv_release(&a.o.show);
+	args_release(&a);
 	return code;
 }
 

@@ -390,6 +390,8 @@ int run_spec_build(struct spec *s, const struct run_opts *o, struct state *st, s
 	s->nested = o->nested;
 	s->tty = o->tty;
 	s->detach = o->detach;
+	s->each = o->each;
+	s->keep = o->keep;
 	r = set_user(s, o->user, e);
 	if (r == 0)
 		r = set_names(s, o, st, e);
