@@ -6,21 +6,32 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void check(const struct manifest_reader *r, const struct manifest_ent *e)
+static void check_content(const struct manifest_reader *r, const struct manifest_ent *e)
+{
+	if (e->type == MANIFEST_FILE)
+		BUG_ON(!e->hash || e->hash < r->data || e->hash + MANIFEST_HASH > r->data + r->len);
+	if (e->type == MANIFEST_LINK)
+		BUG_ON(!e->target || strlen(e->target) != e->size);
+	BUG_ON(e->group && (e->type != MANIFEST_FILE || e->group > r->n_groups));
+}
+
+static void check_attrs(const struct manifest_reader *r, const struct manifest_ent *e)
 {
 	struct manifest_attr a;
 	uint32_t off = 0;
 
-	BUG_ON(strlen(e->name) > MANIFEST_NAME_MAX || strchr(e->name, '/') || strcmp(e->name, ".") == 0 ||
-	       strcmp(e->name, "..") == 0);
-	BUG_ON(e->mode & ~07777u || e->nsec > 999999999u || r->trees > MANIFEST_TREES_MAX);
-	BUG_ON(e->type == MANIFEST_FILE &&
-	       (!e->hash || e->hash < r->data || e->hash + MANIFEST_HASH > r->data + r->len));
-	BUG_ON(e->type == MANIFEST_LINK && (!e->target || strlen(e->target) != e->size));
-	BUG_ON(e->group && (e->type != MANIFEST_FILE || e->group > r->n_groups));
 	while (manifest_next_attr(e->attrs, e->attrs_len, &off, &a) > 0)
 		BUG_ON(a.value + a.len > r->data + r->len || !*a.name);
 	BUG_ON(off != e->attrs_len);
+}
+
+static void check(const struct manifest_reader *r, const struct manifest_ent *e)
+{
+	BUG_ON(strlen(e->name) > MANIFEST_NAME_MAX || strchr(e->name, '/'));
+	BUG_ON(strcmp(e->name, ".") == 0 || strcmp(e->name, "..") == 0);
+	BUG_ON(e->mode & ~07777u || e->nsec > 999999999u || r->trees > MANIFEST_TREES_MAX);
+	check_content(r, e);
+	check_attrs(r, e);
 }
 
 static void add(struct buf *out, const struct manifest_reader *r, const struct manifest_ent *e)

@@ -98,7 +98,7 @@ static int fork_it(const struct job *job)
 	const struct ckpt *found = NULL;
 	int code;
 
-	if (prepare(job, &r, &s, &found, &e) < 0)
+	if (prepare(job, &r, &s, &found, &e) < 0 || !found)
 		return say_error(&e);
 	at = *found;
 	f.at = &at;

@@ -375,7 +375,7 @@ int ckpt_rollback(struct ckpt_run *r, const struct ckpt *to, struct ckpt_rolled 
 {
 	autobuf struct buf manifest = BUF_INIT;
 	struct ckpt target = *to;
-	struct ckpt_made undo;
+	struct ckpt_made undo = { 0 };
 	char label[64];
 	const struct ckpt_want w = { .label = label, .undo = true, .hold = true };
 	int code;

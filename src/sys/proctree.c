@@ -15,6 +15,8 @@
 
 #define STOP_NS (1 * NSEC_PER_SEC)
 #define LIST_MAX (1u << 20)
+/* Of /proc/PID/stat behind the name: the state, the parent, and in the 22nd field when it was born. */
+#define FIELDS " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu"
 
 struct member {
 	pid_t pid;
@@ -38,10 +40,12 @@ static int read_status(const char *path, struct status *ret)
 	if (r < 0)
 		return r;
 	p = strrchr(buf_cstr(&b), ')');
-	/* NOLINTNEXTLINE(cert-err34-c): the kernel wrote it */
-	if (!p ||
-	    sscanf(p + 1, " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
-		   &ret->state, &parent, &born) != 3)
+	if (!p)
+		return -EBADMSG;
+	/* The kernel wrote it. */
+	// NOLINTNEXTLINE(cert-err34-c)
+	r = sscanf(p + 1, FIELDS, &ret->state, &parent, &born);
+	if (r != 3)
 		return -EBADMSG;
 	ret->parent = parent;
 	ret->born = born;

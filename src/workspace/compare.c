@@ -89,6 +89,8 @@ static int read_nodes(struct manifest_reader *m, struct side *s, struct buf *ope
 		if (ent.type == MANIFEST_END)
 			continue;
 		if (ent.type == MANIFEST_LEAVE) {
+			if (!open->data) /* the reader has seen to it */
+				return -EBADMSG;
 			open->len -= sizeof(at);
 			memcpy(&at, open->data + open->len, sizeof(at));
 			s->v[at].end = s->n;

@@ -404,7 +404,7 @@ static int begin_dir(struct walk *w, const char *name, const struct stat *st, mo
 
 static int take_dir(struct walk *w, const char *name)
 {
-	struct stat st;
+	struct stat st = { 0 };
 	mode_t restore;
 	int r = reserve_frame(w);
 
@@ -425,7 +425,7 @@ static int take_dir(struct walk *w, const char *name)
 
 static int take_entry(struct walk *w, const char *name)
 {
-	struct stat st;
+	struct stat st = { 0 };
 	int r = -ESTALE;
 
 	for (int tries = 0; tries < TRIES && r == -ESTALE; tries++) {
@@ -465,7 +465,7 @@ static int leave_dir(struct walk *w)
 
 static int walk_all(struct walk *w, int top_fd)
 {
-	struct stat st;
+	struct stat st = { 0 };
 	int r = chain_start(&w->chain, top_fd);
 
 	if (r == 0)
