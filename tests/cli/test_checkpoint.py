@@ -285,6 +285,47 @@ def test_ended(c):
     tap.eq(glob.glob(os.path.join(c.state, "objects", "??", "*")), [], f"{c.who}: nothing of it is kept")
 
 
+def test_foreground(c):
+    """One in the foreground is ended, told why, and stays ended. One without a layer has nothing to hold."""
+    p = c.popen("run", "--name", "fg", "--", "sh", "-c", "echo 1 > fg.txt; echo ready; exec sleep 100")
+    p.stdout.readline()
+    make(c, "fg")
+    sh(c, "fg", "echo 2 > fg.txt")
+    r = c("rollback", "fg")
+    tap.ok(r.code == 0 and "has ended" in r.err, f"{c.who}: rollback of one in the foreground", r)
+    _, err = p.communicate(timeout=20 * slow_build())
+    tap.ok(p.returncode == 137 and b"rolled back" in err, f"{c.who}: which is told why", p.returncode, err)
+    r = c("diff", "-p", "fg")
+    tap.like(r.out, r"A fg.txt\n.*\+1", f"{c.who}: and it is as it was", r)
+    tap.eq(c("rm", "fg").code, 0, f"{c.who}: rm fg")
+    p = c.popen("run", "--name", "bare", "-C", c.work + ":ro", "--", "sh", "-c", "echo ready; exec sleep 2")
+    p.stdout.readline()
+    r = c("checkpoint", "bare")
+    tap.ok(r.code == 125 and "nothing that a checkpoint could hold" in r.err, f"{c.who}: one without a layer", r)
+    p.communicate(timeout=20 * slow_build())
+    tap.ok("bare" not in c("ps", "-a").out, f"{c.who}: leaves nothing behind")
+
+
+def test_launcher_dies(c):
+    """While it stands still for a large checkpoint: all of it is gone afterwards, and the checkpoint is whole or not there."""
+    run = start(c, "die")
+    sh(c, "die", "head -c 60000000 /dev/urandom > big; for i in 1 2 3; do (while :; do echo x > n$i; done) & done >/dev/null 2>&1")
+    with open(os.path.join(c.state, "runs", run, "meta.json"), encoding="utf-8") as f:
+        launcher = json.load(f)["launcher"]
+    p = c.popen("checkpoint", "die")
+    time.sleep(0.1)
+    os.kill(launcher, 9)
+    _, err = p.communicate(timeout=30 * slow_build())
+    tap.ok(p.returncode == 125 or b"stand still" in err or p.returncode == 0, f"{c.who}: the launcher dies meanwhile", err)
+    for _ in range(100):
+        if '"ended"' in c("ps", "-a", "--json").out:
+            break
+        time.sleep(0.1)
+    tap.ok('"ended"' in c("ps", "-a", "--json").out, f"{c.who}: the sandbox has ended", c("ps", "-a"))
+    tap.eq(c("checkpoint", "die").code, 0, f"{c.who}: and has checkpoints all the same")
+    tap.eq(c("rm", "-f", "die").code, 0, f"{c.who}: rm die")
+
+
 def test_damage(c):
     run = start(c, "dam")
     sh(c, "dam", "echo precious > f; echo other > g")
@@ -445,7 +486,8 @@ def test_image(c):
 only = os.environ.get("CHECKPOINT_TESTS", "").split()
 for who in identities(tap):
     with coffer_as(who) as c:
-        for name in ("roundtrip", "while_running", "swaps", "each", "ended", "damage", "full", "image"):
+        for name in ("roundtrip", "while_running", "swaps", "each", "ended", "foreground", "launcher_dies", "damage",
+                     "full", "image"):
             if not only or name in only:
                 globals()[f"test_{name}"](c)
         if not only or "many" in only:
