@@ -48,7 +48,7 @@ steal() {
 	try 'read /etc/shadow' cat /etc/shadow
 	sh_try 'read .env of the project' 'grep -h TOKEN .env || { echo "it is empty here"; exit 1; }'
 	sh_try 'find a token in its environment' 'env | grep -i -e TOKEN -e SECRET || { echo "nothing there"; exit 1; }'
-	try 'read the environment of pid 1' sh -c 'cat /proc/1/environ | grep -q . && echo found'
+	try 'read the environment of pid 1' sh -c 'tr "\0" "\n" </proc/1/environ | grep -v "^HOME=" | grep .'
 	try "read process $pid's environment" cat "/proc/$pid/environ"
 	sh_try 'search the disk for other homes' \
 		'find /home /root /var /srv /mnt /media -name "id_*" 2>/dev/null | grep . || { echo "found none"; exit 1; }'
@@ -69,7 +69,8 @@ look_around() {
 	sh_try 'see the processes of the host' \
 		'n=$(ls -d /proc/[0-9]* | wc -l); [ "$n" -gt 12 ] && echo "$n processes" || { echo "sees $n, its own"; exit 1; }'
 	try "kill process $pid of the host" kill -9 "$pid"
-	sh_try 'read the kernel log' 'dmesg'
+	sh_try 'read the kernel log' 'log=$(dmesg) || { echo "$log"; exit 1; }
+		case $log in *"Starting gVisor"*) echo "it is gVisor, not the host"; exit 1 ;; esac; echo "$log"'
 }
 
 phone_home() {
@@ -89,7 +90,10 @@ break_out() {
 	echo '# Break out'
 	try 'mount a file system' mount -t tmpfs none /tmp
 	try 'mount /proc again' mount -t proc none /tmp
-	try 'become root in a user namespace' unshare -Ur true
+	# gVisor gives one to anybody; then it is to show that root of it is root of nothing.
+	sh_try 'become root in a user namespace' 'case $(dmesg 2>/dev/null) in
+		*"Starting gVisor"*) unshare -Urm sh -c "mount -t ext4 /dev/vda /mnt || cat /dev/mem || cat /etc/shadow" ;;
+		*) unshare -Ur true ;; esac'
 	try 'enter the namespaces of pid 1' nsenter -t 1 -m true
 	try 'make a disk device' mknod ./disk b 8 0
 	sh_try 'catch core dumps of the host' ': >>/proc/sys/kernel/core_pattern'

@@ -21,7 +21,7 @@ int cmd_start(struct init *in, struct cmd *c, const struct proto_start *s)
 	if (s->flags & PROTO_F_CAP || r == -EPROTO)
 		return -EPROTO;
 	c->state = CMD_RUNNING;
-	c->flags = s->flags & ~(unsigned)PROTO_F_TTY;
+	c->flags = s->flags & ~(unsigned)(PROTO_F_TTY | PROTO_F_PIDS);
 	c->credit = c->in_room = PROTO_WINDOW;
 	c->chunk = INIT_CHUNK;
 	in->bodies -= c->body.len;

@@ -5,8 +5,8 @@
  * how many, the bytes. One client never reads, so its queue is seen to stay bounded.
  */
 #include "base/clock.h"
+#include "fakekernel.h"
 #include "gateway/supervise_int.h"
-#include "workspace/workspace.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -16,38 +16,6 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #define CLIENTS 3
-
-void cgroup_read_stat(const struct cgroup *cg, struct cgroup_stat *ret)
-{
-	(void)cg;
-	*ret = (struct cgroup_stat){ .has_memory = true, .has_pids = true };
-}
-
-int cgroup_freeze(struct cgroup *cg, bool on, struct err *e)
-{
-	(void)cg;
-	(void)on;
-	(void)e;
-	return 0;
-}
-
-int cgroup_kill(struct cgroup *cg, struct err *e)
-{
-	(void)cg;
-	(void)e;
-	return 0;
-}
-
-int workspace_usage(int fd, uint64_t cap_bytes, uint64_t cap_inodes, uint64_t *bytes, uint64_t *inodes,
-		    struct err *e)
-{
-	(void)fd;
-	(void)cap_bytes;
-	(void)cap_inodes;
-	(void)e;
-	*bytes = *inodes = 0;
-	return 0;
-}
 
 static int on_event(void *ctx, const char *type, const struct buf *fields)
 {
@@ -113,6 +81,8 @@ static void world_open(struct world *w)
 				       .alive_fd = -1,
 				       .listen_fd = -1,
 				       .usage_fd = -1,
+				       .usage2_fd = -1,
+				       .engine_log = -1,
 				       .event = on_event,
 				       .ctx = &w->events };
 	w->unread = -1;
@@ -228,6 +198,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	static struct world w;
 	size_t off = 0;
 
+	fake_stat = (struct cgroup_stat){ .has_memory = true, .has_pids = true };
 	world_open(&w);
 	while (size - off >= 2) {
 		uint8_t who = data[off] % 12;

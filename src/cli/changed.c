@@ -182,13 +182,13 @@ int changed_remove(struct changed *c, struct audit *a, uint64_t *ret_n, struct e
 	int r;
 
 	c->upper = fd_close(c->upper); /* a disk image stays in use while its layer is open */
-	r = workspace_wipe(c->run_fd, "upper", &upper, e);
+	r = workspace_wipe(c->run_fd, "upper", -1, &upper, e);
 	if (r < 0)
 		return r;
 	if (c->meta.name)
 		state_name_clear(&c->st, c->meta.name, c->id);
 	had_checkpoints = faccessat(c->run_fd, "checkpoints", F_OK, AT_SYMLINK_NOFOLLOW) == 0;
-	r = workspace_wipe(c->st.runs_fd, c->id, &rest, e);
+	r = workspace_wipe(c->st.runs_fd, c->id, -1, &rest, e);
 	if (r < 0)
 		return r;
 	/* Only content that nobody else needs; what cannot be freed now is by the next one. */

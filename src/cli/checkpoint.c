@@ -104,7 +104,7 @@ static int make_one(const char *ref, const struct want *w)
 /* What a checkpoint needs, and what would go with it alone. */
 struct use {
 	uint64_t entries;
-	struct store_use all, own;
+	struct objects_use all, own;
 };
 
 static int hashes_of(const struct ckpt_run *r, const struct ckpt *c, struct hashes *h, uint64_t *entries,
@@ -189,9 +189,9 @@ static int list_one(struct ckpt_run *r, const struct ckpt *c, bool json, struct 
 
 	if (ret < 0)
 		return ret;
-	store_measure(&r->store, &h, &u.all);
+	objects_measure(&r->store, &h, &u.all);
 	keep_only(&h, &l->seen);
-	store_measure(&r->store, &h, &u.own);
+	objects_measure(&r->store, &h, &u.own);
 	for (size_t i = 0; i < h.n && ret == 0; i++)
 		ret = hashes_add(&l->seen, h.v[i]);
 	hashes_sort(&l->seen);
@@ -206,7 +206,7 @@ static int list_all(struct ckpt_run *r, bool json, struct listing *l, struct err
 {
 	static const char *const titles[] = { "CHECKPOINT", "MADE",	   "ENTRIES", "SIZE",
 					      "NEW",	    "STOOD STILL", "LABEL" };
-	struct store_use total;
+	struct objects_use total;
 	char size[16];
 	int ret = 0;
 
@@ -221,7 +221,7 @@ static int list_all(struct ckpt_run *r, bool json, struct listing *l, struct err
 		ret = list_one(r, &r->list.v[i], json, l, e);
 	if (ret < 0)
 		return ret;
-	store_measure(&r->store, &l->seen, &total);
+	objects_measure(&r->store, &l->seen, &total);
 	if (json) {
 		json_end_arr(&l->json);
 		json_u64(&l->json, "bytes", total.bytes);
@@ -258,7 +258,7 @@ static int list_cmd(const char *ref, bool json)
 static int gc_cmd(bool quiet)
 {
 	CLEANUP(state_release) struct state st = STATE_INIT;
-	struct store_use gone = { 0 }, left = { 0 };
+	struct objects_use gone = { 0 }, left = { 0 };
 	struct err e = ERR_INIT;
 	char a[16], b[16];
 

@@ -125,6 +125,8 @@ static int say_end(const struct proto_exit *x, const char *command, const char *
 		say_warn("the output limit was reached; the rest was thrown away");
 	} else if (x->what == PROTO_WHAT_ROLLED) {
 		say_warn("the sandbox was rolled back, and the command ended with it");
+	} else if (x->what == PROTO_WHAT_PIDS) {
+		say_warn("the sandbox was at its limit of processes (--pids)");
 	}
 	return proto_exit_code(x);
 }

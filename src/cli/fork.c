@@ -62,7 +62,7 @@ static int prepare(const struct job *job, struct ckpt_run *r, struct run_start *
 	int ret = ckpt_open(r, job->ref, false, e);
 
 	if (ret == 0)
-		ret = store_lock(&r->store, e);
+		ret = objects_lock(&r->store, e);
 	if (ret == 0)
 		ret = ckpt_find(r, job->at, at, e);
 	if (ret == 0)
@@ -79,7 +79,7 @@ static void drop_home(struct state *st, const char *home)
 {
 	autoclose int homes = openat(st->fd, "homes", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
-	if (home && homes >= 0 && workspace_wipe(homes, home, NULL, NULL) < 0)
+	if (home && homes >= 0 && workspace_wipe(homes, home, -1, NULL, NULL) < 0)
 		say_warn("the home '%s' of the sandbox that could not be started is still there", home);
 }
 

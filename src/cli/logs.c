@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
-enum { OPT_FOLLOW = 1, OPT_TAIL };
+enum { OPT_FOLLOW = 1, OPT_TAIL, OPT_ENGINE };
 
 #define CHUNK (64u << 10)
 #define FOLLOW_PAUSE_NS 100000000L
@@ -25,6 +25,7 @@ enum { OPT_FOLLOW = 1, OPT_TAIL };
 static const struct opt logs_opts[] = {
 	{ "follow", 'f', NULL, "go on until the sandbox ends", OPT_FOLLOW },
 	{ "tail", 'n', "LINES", "only the last lines", OPT_TAIL },
+	{ "engine", 0, NULL, "what the engine's own programs (runsc) said", OPT_ENGINE },
 };
 
 struct logs {
@@ -122,10 +123,13 @@ static int follow(struct logs *l, struct ref *ref)
 	return r;
 }
 
-static int open_log(struct ref *ref, const char *text, struct err *e)
+static int open_log(struct ref *ref, const char *text, bool engine, struct err *e)
 {
-	int fd = openat(ref->run_fd, "output.log", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	int fd = openat(ref->run_fd, engine ? "engine.log" : "output.log", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 
+	if (fd < 0 && errno == ENOENT && engine)
+		return err_set(e, -ENOENT,
+			       "the engine of sandbox %s keeps no log: it has no programs of its own", text);
 	if (fd < 0 && errno == ENOENT) {
 		err_set(e, -ENOENT, "sandbox %s has no log", text);
 		return err_hint(e, -ENOENT, "only detached sandboxes (coffer run -d) keep what they print");
@@ -133,7 +137,7 @@ static int open_log(struct ref *ref, const char *text, struct err *e)
 	return fd < 0 ? err_sys(e, -errno, "cannot open the log of %s", text) : fd;
 }
 
-static int show(const char *text, bool want_follow, uint64_t tail, struct err *e)
+static int show(const char *text, bool engine, bool want_follow, uint64_t tail, struct err *e)
 {
 	autoref struct ref ref = REF_INIT;
 	autobuf struct buf rest = BUF_INIT;
@@ -143,7 +147,7 @@ static int show(const char *text, bool want_follow, uint64_t tail, struct err *e
 
 	if (r < 0)
 		return r;
-	fd = l.fd = open_log(&ref, text, e);
+	fd = l.fd = open_log(&ref, text, engine, e);
 	if (fd < 0)
 		return fd;
 	if (tail != UINT64_MAX)
@@ -162,7 +166,7 @@ static int cmd_logs(int argc, char **argv)
 {
 	struct optparse p = OPTPARSE_INIT(argc, argv, logs_opts, ARRAY_SIZE(logs_opts));
 	uint64_t tail = UINT64_MAX;
-	bool want_follow = false;
+	bool want_follow = false, engine = false;
 	struct err e = ERR_INIT;
 	const char *value;
 	int id, r;
@@ -172,6 +176,8 @@ static int cmd_logs(int argc, char **argv)
 			return verb_print_help(&verb_logs);
 		if (id == OPT_FOLLOW)
 			want_follow = true;
+		else if (id == OPT_ENGINE)
+			engine = true;
 		else if (!str_eq(value, "all") && str_to_u64(value, &tail) < 0)
 			id = err_set(&e, -EINVAL, "'%.100s' is no number of lines", value);
 		if (id < 0)
@@ -182,7 +188,7 @@ static int cmd_logs(int argc, char **argv)
 	if (id < 0)
 		return say_usage(&verb_logs, &e);
 	signal(SIGPIPE, SIG_IGN);
-	r = show(p.argv[p.index], want_follow, tail, &e);
+	r = show(p.argv[p.index], engine, want_follow, tail, &e);
 	/* As a program that SIGPIPE ended: whoever read has seen enough. */
 	if (r == -EPIPE)
 		return 128 + SIGPIPE;
@@ -199,7 +205,9 @@ const struct verb verb_logs = {
 	.run = cmd_logs,
 	.text = "Shows the stdout and stderr of the command that *coffer run -d* started, also after it has ended, until the run "
 		"is removed. On a terminal, colours pass and other escape sequences are made visible instead of being obeyed; "
-		"into a pipe or file everything goes as it came. The log is capped by the run's *--output-limit*.",
+		"into a pipe or file everything goes as it came. The log is capped by the run's *--output-limit*.\n"
+		"\n"
+		"With *--engine* it is what runsc had to say, on engine gvisor; capped at 1 MiB.",
 	.examples = "coffer logs -f web\n"
 		    "\t# and what comes\n"
 		    "coffer logs -n 20 @last\n"

@@ -29,7 +29,8 @@ struct ps_want {
 	bool all, quiet, json, no_trunc;
 };
 
-#define COLUMNS 7
+#define COLUMNS 8
+#define ROOT_WIDTH 32
 #define NAME_WIDTH 24
 #define COMMAND_WIDTH 48
 
@@ -87,7 +88,7 @@ static void format_status(const struct run_meta *m, bool alive, uint64_t now, st
 
 static int add_row(struct table *t, const struct run_meta *m, bool alive, uint64_t now, bool no_trunc)
 {
-	autobuf struct buf status = BUF_INIT;
+	autobuf struct buf status = BUF_INIT, root = BUF_INIT;
 	char started[CLOCK_TEXT_LEN + 8] = "-", text[CLOCK_TEXT_LEN], changes[24] = "-";
 	int r;
 
@@ -96,9 +97,13 @@ static int add_row(struct table *t, const struct run_meta *m, bool alive, uint64
 		snprintf(started, sizeof(started), "%s ago", span(since(now, m->started), text));
 	if (!alive && m->ended)
 		snprintf(changes, sizeof(changes), "%llu", (unsigned long long)m->changes);
+	buf_adds(&root, m->image ? m->image : m->root ? m->root : "host");
+	if (m->image && m->image_digest && no_trunc)
+		buf_addf(&root, "@%s", m->image_digest);
 	r = table_add(t, m->id, 0);
 	r = r < 0 ? r : table_add(t, m->name ? m->name : "-", no_trunc ? 0 : NAME_WIDTH);
 	r = r < 0 ? r : table_add(t, m->engine ? m->engine : "-", 0);
+	r = r < 0 ? r : table_add(t, buf_cstr(&root), no_trunc ? 0 : ROOT_WIDTH);
 	r = r < 0 ? r : table_add(t, buf_cstr(&status), 0);
 	r = r < 0 ? r : table_add(t, started, 0);
 	r = r < 0 ? r : table_add(t, changes, 0);
@@ -124,6 +129,9 @@ static void add_json(struct json *j, const struct run_meta *m, bool alive)
 	json_bool(j, "detached", m->detached);
 	json_str(j, "workspace", m->workspace);
 	json_str(j, "workspace_mode", m->ws_mode);
+	json_str(j, "root", m->root ? m->root : "host");
+	json_str(j, "image", m->image);
+	json_str(j, "image_digest", m->image_digest);
 	json_str(j, "command", m->command);
 	json_end_obj(j);
 }
@@ -152,7 +160,8 @@ static int show_run(struct state *st, const char *id, const struct ps_want *want
 	fd = state_run_open(st, id, &alive, e);
 	if (fd < 0)
 		return fd == -ENOENT ? 0 : fd; /* removed since the list was read */
-	if (!alive && !want->all)
+	/* One that waits for its command in the pool is no run yet. */
+	if ((!alive && !want->all) || !state_run_has_begun(fd))
 		return 0;
 	r = run_meta_read(fd, &m, e);
 	if (r == -ENOENT) /* it has only just begun, or was broken off before it had */
@@ -170,8 +179,8 @@ static int show_run(struct state *st, const char *id, const struct ps_want *want
 
 static int list_runs(const struct ps_want *want, struct ps_out *out, struct err *e)
 {
-	static const char *const heads[COLUMNS] = { "ID",      "NAME",	  "ENGINE", "STATUS",
-						    "STARTED", "CHANGES", "COMMAND" };
+	static const char *const heads[COLUMNS] = { "ID",     "NAME",	 "ENGINE",  "ROOT",
+						    "STATUS", "STARTED", "CHANGES", "COMMAND" };
 	CLEANUP(state_release) struct state st = STATE_INIT;
 	CLEANUP(audit_freep) struct audit *a = NULL;
 	autostrv struct strv ids = STRV_INIT;

@@ -14,6 +14,7 @@
 #include "cli/stop.h"
 #include "cli/verb.h"
 #include "gateway/run.h"
+#include "sandbox/layers.h"
 #include "sandbox/state.h"
 #include "workspace/workspace.h"
 
@@ -65,12 +66,12 @@ static int log_rm(struct audit *a, const char *id, const struct run_meta *m, str
 
 static int wipe_layers(int run_fd, struct err *e)
 {
-	static const char *const layers[] = { "upper",	   "work",	"root-upper",
-					      "root-work", "upper.new", "root-upper.new" };
+	static const char *const layers[] = { "upper",		"work",	     LAYERS_ROOT_UPPER,
+					      LAYERS_ROOT_WORK, "upper.new", LAYERS_ROOT_UPPER ".new" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(layers); i++) {
 		uint64_t n = 0;
-		int r = workspace_wipe(run_fd, layers[i], &n, e);
+		int r = workspace_wipe(run_fd, layers[i], -1, &n, e);
 
 		if (r < 0 && r != -ENOENT)
 			return r;

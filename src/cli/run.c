@@ -4,44 +4,17 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "cli/run_again.h"
+#include "cli/run_args.h"
 #include "cli/run_say.h"
-#include "cli/run_spec.h"
 #include "cli/say.h"
+#include "cli/session.h"
 #include "cli/verb.h"
-#include "sys/caps.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-
-enum {
-	O_ENV = 1,
-	O_WORKDIR,
-	O_VOLUME,
-	O_WORKSPACE,
-	O_EPHEMERAL,
-	O_SHOW,
-	O_HOME,
-	O_USER,
-	O_MAP_IDS,
-	O_CAP,
-	O_NESTED,
-	O_ENGINE,
-	O_NET,
-	O_NAME,
-	O_DETACH,
-	O_TTY,
-	O_NO_TTY,
-	O_REPORT,
-	O_I_KNOW,
-	O_QUIET,
-	O_CHECKPOINT,
-	O_KEEP,
-	O_LIMITS,
-	O_LIMIT, /* and all behind it: the options whose names limits_set() knows */
-};
 
 static const struct opt run_opts_table[] = {
 	OPT_SECTION("Files"),
@@ -51,9 +24,12 @@ static const struct opt run_opts_table[] = {
 	{ "volume", 'v', "SRC:DST[:ro|rw]", "show a file or directory inside (ro by default)", O_VOLUME,
 	  "file" },
 	{ "show", 0, "PATH", "open a file that is hidden for its credentials (. for all)", O_SHOW, "file" },
+	{ "root", 0, "host|DIR", "what the root file system is made of (default: host)", O_ROOT, "dir" },
+	{ "image", 0, "REF", "an image as the root file system: NAME[:TAG][@sha256:…]", O_IMAGE, "name" },
 	{ "home", 0, "NAME", "a named home that persists (default: an empty one)", O_HOME, "name" },
 	{ "i-know", 0, NULL, "let -v show sockets, keys and the like", O_I_KNOW },
 	OPT_SECTION("Command"),
+	{ "entrypoint", 0, "COMMAND", "instead of the image's own entry point", O_ENTRYPOINT },
 	{ "env", 'e', "NAME[=VALUE]", "set or copy an environment variable", O_ENV },
 	{ "workdir", 'w', "DIR", "working directory inside (default: /workspace)", O_WORKDIR },
 	{ "user", 0, "UID[:GID]", "user inside (default: your own); root is never root outside", O_USER },
@@ -63,22 +39,9 @@ static const struct opt run_opts_table[] = {
 	{ "detach", 'd', NULL, "run in the background and print the id", O_DETACH },
 	{ "name", 0, "NAME", "a name for the sandbox", O_NAME, "name" },
 	OPT_SECTION("Wall"),
-	{ "engine", 0, "ENGINE", "how to isolate", O_ENGINE, "auto ns" },
-	{ "net", 0, "MODE", "what network there is inside", O_NET, "none" },
-	{ "cap", 0, "NAME[,…]", "keep a capability (within the sandbox only)", O_CAP },
-	{ "nested", 0, NULL, "allow user namespaces inside (browsers, bwrap)", O_NESTED },
+	RUN_OPTS_WALL,
 	OPT_SECTION("Limits"),
-	{ "limits", 0, "PRESET", "default, strict, best-effort", O_LIMITS, "default strict best-effort" },
-	{ "memory", 'm', "SIZE", "memory and swap together", O_LIMIT + 0 },
-	{ "memory-reservation", 0, "SIZE", "memory that is kept for it", O_LIMIT + 1 },
-	{ "cpus", 0, "N", "CPUs, as in 1.5", O_LIMIT + 2 },
-	{ "pids", 0, "N", "processes and threads", O_LIMIT + 3 },
-	{ "nofile", 0, "SOFT[:HARD]", "open files of one process", O_LIMIT + 4 },
-	{ "timeout", 0, "TIME", "wall time: 90s, 10m, 2h", O_LIMIT + 5 },
-	{ "tmp-size", 0, "SIZE", "/tmp, /run and the empty home together", O_LIMIT + 6 },
-	{ "shm-size", 0, "SIZE", "/dev/shm", O_LIMIT + 7 },
-	{ "output-limit", 0, "SIZE", "what it may print to a file or pipe", O_LIMIT + 8 },
-	{ "disk", 0, "SIZE[,FILES]", "what it may write to the workspace", O_LIMIT + 9 },
+	RUN_OPTS_LIMITS,
 	OPT_SECTION("Checkpoints"),
 	{ "checkpoint", 0, "WHEN", "after each command that is started in it, or off", O_CHECKPOINT,
 	  "each off" },
@@ -90,174 +53,48 @@ static const struct opt run_opts_table[] = {
 
 #define KEEP_EACH 100
 
-struct args {
-	struct run_opts o;
-	int all_argc; /* the whole command line, for one that can be started again */
-	char **all_argv;
+/* The whole command line, for one that can be started again, and what is different for one that is. */
+struct line {
+	int argc;
+	char **argv;
 	const struct run_again *again; /* NULL: as typed */
-	const char *report;
-	int tty; /* 1 yes, 0 no, -1 as it comes */
 };
 
-static int add_caps(uint64_t *caps, const char *text, struct err *e)
-{
-	autofree char *copy = strdup(text);
-	char *save = NULL;
-
-	if (!copy)
-		return err_set(e, -ENOMEM, "out of memory");
-	for (char *p = strtok_r(copy, ",", &save); p; p = strtok_r(NULL, ",", &save)) {
-		uint64_t mask;
-		int r = caps_parse(p, &mask, e);
-
-		if (r < 0)
-			return r;
-		*caps |= mask;
-	}
-	return 0;
-}
-
-static int add_str(struct strv *l, const char *s, struct err *e)
-{
-	return strv_add(l, s) < 0 ? err_set(e, -ENOMEM, "out of memory") : 0;
-}
-
-static const char *opt_name(int id)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(run_opts_table); i++) {
-		if (run_opts_table[i].id == id)
-			return run_opts_table[i].name;
-	}
-	BUG("an option that is not in the table");
-}
-
-static int set_keep(struct run_opts *o, const char *value, struct err *e)
-{
-	if (str_to_u64(value, &o->keep) < 0 || o->keep == 0 || o->keep > 1000000)
-		return err_set(e, -EINVAL, "--keep %s: expected a number of checkpoints, from 1 on", value);
-	return 0;
-}
-
-static int set_checkpoint(struct run_opts *o, const char *value, struct err *e)
-{
-	int r = opt_one_of("--checkpoint", value, "each off", e);
-
-	o->each = r == 0;
-	return r < 0 ? r : 0;
-}
-
-static int take_option(struct args *a, int id, const char *value, struct err *e)
-{
-	struct run_opts *o = &a->o;
-
-	if (id >= O_LIMIT)
-		return limits_set(&o->limits, opt_name(id), value, e);
-	switch (id) {
-	case O_ENV:
-		return add_str(&o->env, value, e);
-	case O_VOLUME:
-		return add_str(&o->volumes, value, e);
-	case O_SHOW:
-		return add_str(&o->show, value, e);
-	case O_CAP:
-		return add_caps(&o->caps, value, e);
-	case O_ENGINE:
-		return opt_one_of("--engine", value, "auto ns", e) < 0 ? -EINVAL : 0;
-	case O_NET:
-		return opt_one_of("--net", value, "none", e) < 0 ? -EINVAL : 0;
-	case O_LIMITS:
-		return limits_preset(&o->limits, value, e);
-	case O_CHECKPOINT:
-		return set_checkpoint(o, value, e);
-	case O_KEEP:
-		return set_keep(o, value, e);
-	case O_WORKDIR:
-		o->workdir = value;
-		return 0;
-	case O_WORKSPACE:
-		o->workspace = value;
-		return 0;
-	case O_HOME:
-		o->home = value;
-		return 0;
-	case O_USER:
-		o->user = value;
-		return 0;
-	case O_NAME:
-		o->name = value;
-		return 0;
-	case O_REPORT:
-		a->report = value;
-		return 0;
-	default:
-		break;
-	}
-	o->ephemeral = o->ephemeral || id == O_EPHEMERAL;
-	o->map_ids = o->map_ids || id == O_MAP_IDS;
-	o->nested = o->nested || id == O_NESTED;
-	o->detach = o->detach || id == O_DETACH;
-	o->i_know = o->i_know || id == O_I_KNOW;
-	a->tty = id == O_TTY ? 1 : id == O_NO_TTY ? 0 : a->tty;
-	if (id == O_QUIET)
-		say_quiet(true);
-	return 0;
-}
-
 /* Returns 1 when --help was asked for. */
-static int parse(struct args *a, int argc, char **argv, struct err *e)
+static int parse(struct run_args *a, int argc, char **argv, struct err *e)
 {
 	struct optparse p = OPTPARSE_INIT(argc, argv, run_opts_table, ARRAY_SIZE(run_opts_table));
 	const char *value;
 	int id, r;
 
-	a->all_argc = argc;
-	a->all_argv = argv;
-	limits_defaults(&a->o.limits);
+	r = run_args_begin(a, e);
+	if (r < 0)
+		return r;
 	while ((id = opt_next(&p, &value, e)) > 0) {
 		if (id == OPT_HELP)
 			return 1;
-		r = take_option(a, id, value, e);
+		r = run_args_take(a, run_opts_table, ARRAY_SIZE(run_opts_table), id, value, e);
 		if (r < 0)
 			return r;
 	}
 	if (id < 0)
 		return id;
-	if (p.index >= p.argc)
+	if (p.index >= p.argc && !a->o.image)
 		return err_set(e, -EINVAL, "which command?");
-	if (!*p.argv[p.index])
+	if (p.index < p.argc && !*p.argv[p.index])
 		return err_set(e, -EINVAL, "the command is an empty string");
 	a->o.argc = p.argc - p.index;
 	a->o.argv = p.argv + p.index;
 	a->o.tty = a->tty >= 0 ? a->tty : !a->o.detach && isatty(0) && isatty(1);
 	if (a->tty == 1 && a->o.detach)
 		return err_set(e, -EINVAL, "-t does not go with -d: there is no terminal to pass on");
+	if (a->o.image && a->o.root)
+		return err_set(e, -EINVAL, "--image and --root are two ways to say the same: one of them");
+	if (a->o.entrypoint && !a->o.image)
+		return err_set(e, -EINVAL, "--entrypoint goes with --image");
 	if (a->o.each && !a->o.keep)
 		a->o.keep = KEEP_EACH;
 	return limits_check(&a->o.limits, e);
-}
-
-static int open_report(const char *path, struct err *e)
-{
-	int fd;
-
-	if (!path)
-		return -1;
-	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0600);
-	return fd < 0 ? err_sys(e, -errno, "cannot write the report %s", path) : fd;
-}
-
-static int write_report(int fd, const char *path, const struct run *r, struct err *e)
-{
-	autobuf struct buf b = BUF_INIT;
-	int ret;
-
-	if (fd < 0)
-		return 0;
-	run_report(r, &b);
-	ret = buf_error(&b);
-	if (ret == 0)
-		ret = fd_write_all(fd, buf_cstr(&b), b.len);
-	return ret < 0 ? err_sys(e, ret, "cannot write the report %s", path) : 0;
 }
 
 /* What is different for one that is started in the way of another, or once more. */
@@ -270,7 +107,7 @@ static int take_again(struct run *r, const struct run_again *again, struct err *
 	if (again->workspace && (!s->ws_path || !str_eq(s->ws_path, again->workspace)))
 		return err_set(e, -ESTALE, "it worked on %s, which is now another directory or none",
 			       again->workspace);
-	if (again->resume_fd >= 0)
+	if (again->started)
 		memcpy(r->spec->id, again->id, sizeof(r->spec->id));
 	r->resume_fd = again->resume_fd;
 	r->resume_started = again->started;
@@ -281,55 +118,44 @@ static int take_again(struct run *r, const struct run_again *again, struct err *
 }
 
 /* A run with a name or a life of its own can be started again. */
-static int note_start(const struct args *a, struct buf *start, struct err *e)
+static int note_start(const struct run_args *a, const struct line *l, struct buf *start, struct err *e)
 {
 	if (!a->o.detach && !a->o.name)
 		return 0;
-	return run_start_format(start, &(struct strv){ a->all_argv, (size_t)a->all_argc }, &a->o.env,
-				a->o.name, a->o.home, e);
+	return run_start_format(start, &(struct strv){ l->argv, (size_t)l->argc }, &a->o.env, a->o.name,
+				a->o.home, e);
 }
 
 /* Everything from the state directory to the last word; returns the exit code. */
-static int run_here(struct args *a, int ready_fd)
+static int run_here(struct run_args *a, const struct line *l, int ready_fd)
 {
 	autobuf struct buf start = BUF_INIT;
-	CLEANUP(state_release) struct state st = STATE_INIT;
-	CLEANUP(spec_release) struct spec s = SPEC_INIT;
-	CLEANUP(audit_freep) struct audit *audit = NULL;
-	struct run_io io = { 0, 1, 2, a->o.tty ? 0 : -1, ready_fd };
-	struct run r = { .st = &st, .spec = &s, .engine = &engine_ns, .resume_fd = -1 };
-	struct run_spec_note note = { 0 };
+	CLEANUP(session_release) struct session s = SESSION_INIT;
+	struct run_io io = RUN_IO_INIT;
 	struct err e = ERR_INIT;
-	autoclose int report = open_report(a->report, &e);
-	int ret = report < 0 && a->report ? report : state_open(&st, &e);
+	int r = session_open(&s, a, &e);
 
-	if (a->o.detach)
-		io = (struct run_io){ -1, -1, -1, -1, ready_fd };
-	if (ret == 0)
-		ret = audit_open(&audit, st.fd, &e);
-	if (ret == 0)
-		ret = run_spec_build(&s, &a->o, &st, &note, &e);
-	if (ret == 0)
-		ret = take_again(&r, a->again, &e);
-	if (ret == 0)
-		ret = note_start(a, &start, &e);
-	if (ret < 0)
+	if (r == 0)
+		r = take_again(&s.run, l->again, &e);
+	if (r == 0)
+		r = note_start(a, l, &start, &e);
+	if (r < 0)
 		return say_error(&e);
-	r.start = start.len ? &start : NULL;
-	r.audit = audit;
-	r.map_ids = a->o.map_ids;
-	run_say_before(&s, &note);
-	ret = run_execute(&r, &io, &e);
-	if (ret < 0)
-		return say_error(&e);
-	run_say_after(&r);
-	if (write_report(report, a->report, &r, &e) < 0)
-		return say_error(&e);
-	return r.end.exit_code;
+	s.run.start = start.len ? &start : NULL;
+	io.ready_fd = ready_fd;
+	if (!a->o.detach) {
+		io.in = 0;
+		io.out = 1;
+		io.err = 2;
+		io.tty = a->o.tty ? 0 : -1;
+	}
+	run_say_before(&s.spec, &s.choice, &s.note);
+	r = run_execute(&s.run, &io, &e);
+	return r < 0 ? say_error(&e) : session_end(&s, a);
 }
 
 /* The child goes on as the sandbox's launcher; its id comes back once the sandbox is there. */
-static int start_detached(struct args *a, char id[RUN_ID_LEN + 1])
+static int start_detached(struct run_args *a, const struct line *l, char id[RUN_ID_LEN + 1])
 {
 	int p[2], status;
 	ssize_t n;
@@ -344,7 +170,7 @@ static int start_detached(struct args *a, char id[RUN_ID_LEN + 1])
 	if (pid == 0) {
 		fd_close(p[0]);
 		setsid();
-		_exit(run_here(a, p[1]));
+		_exit(run_here(a, l, p[1]));
 	}
 	fd_close(p[1]);
 	do {
@@ -358,10 +184,10 @@ static int start_detached(struct args *a, char id[RUN_ID_LEN + 1])
 	return WIFEXITED(status) && WEXITSTATUS(status) ? WEXITSTATUS(status) : EXIT_OURS;
 }
 
-static int run_detached(struct args *a)
+static int run_detached(struct run_args *a, const struct line *l)
 {
 	char id[RUN_ID_LEN + 1] = "";
-	int code = start_detached(a, id);
+	int code = start_detached(a, l, id);
 
 	if (code)
 		return code;
@@ -369,21 +195,15 @@ static int run_detached(struct args *a)
 	return fflush(stdout) == 0 ? 0 : EXIT_OURS;
 }
 
-static void args_release(struct args *a)
-{
-	strv_release(&a->o.env);
-	strv_release(&a->o.volumes);
-	strv_release(&a->o.show);
-}
-
 int run_again(const struct run_start *s, const struct run_again *how, char ret_id[RUN_ID_LEN + 1])
 {
-	CLEANUP(args_release) struct args a = { .tty = -1, .again = how };
+	CLEANUP(run_args_release) struct run_args a = RUN_ARGS_INIT;
+	const struct line l = { (int)s->argv.n, s->argv.v, how };
 	struct err e = ERR_INIT;
 	int r = run_start_enter(s, &e);
 
 	if (r == 0)
-		r = parse(&a, (int)s->argv.n, s->argv.v, &e);
+		r = parse(&a, l.argc, l.argv, &e);
 	if (r != 0) {
 		if (r > 0)
 			err_set(&e, -EBADMSG, "what is known of its start is damaged");
@@ -397,12 +217,13 @@ int run_again(const struct run_start *s, const struct run_again *how, char ret_i
 	if (how->home || *s->home)
 		a.o.home = how->home ? how->home : s->home;
 	ret_id[0] = '\0';
-	return start_detached(&a, ret_id);
+	return start_detached(&a, &l, ret_id);
 }
 
 static int cmd_run(int argc, char **argv)
 {
-	struct args a = { .tty = -1 };
+	struct run_args a = RUN_ARGS_INIT;
+	const struct line l = { argc, argv, NULL };
 	struct err e = ERR_INIT;
 	int r = parse(&a, argc, argv, &e), code;
 
@@ -411,15 +232,15 @@ static int cmd_run(int argc, char **argv)
 	else if (r < 0)
 		code = say_usage(&verb_run, &e);
 	else
-		code = a.o.detach ? run_detached(&a) : run_here(&a, -1);
-	args_release(&a);
+		code = a.o.detach ? run_detached(&a, &l) : run_here(&a, &l, -1);
+	run_args_release(&a);
 	return code;
 }
 
 const struct verb verb_run = {
 	.name = "run",
 	.group = VERB_RUN,
-	.synopsis = "[OPTIONS] [--] COMMAND [ARG…]",
+	.synopsis = "[OPTIONS] [--] [COMMAND [ARG…]]",
 	.help = "run a command in a sandbox of its own",
 	.opts = run_opts_table,
 	.n_opts = ARRAY_SIZE(run_opts_table),
@@ -427,6 +248,11 @@ const struct verb verb_run = {
 	.text = "Runs COMMAND in a fresh sandbox: its own user, process, mount, network, IPC, host name, control group and "
 		"time namespaces, a private root file system with a read-only view of the host's /usr, no capability, a "
 		"system call allowlist, Landlock where the kernel has it, and no network but loopback.\n"
+		"\n"
+		"That is engine ns. Engine gvisor puts gVisor's own kernel (runsc) between the command and the host's, inside "
+		"the same namespaces; it starts in a fraction of a second instead of milliseconds, and system calls cost "
+		"more. auto, the default, takes gvisor where runsc works, ns elsewhere, and says which; an engine that was "
+		"named or chosen is never replaced by another. An ordinary user needs subordinate ids for gvisor, or --user 0.\n"
 		"\n"
 		"The current directory (or -C DIR) appears at /workspace under a layer: the command may write, the original "
 		"stays as it is. Afterwards coffer says how many files changed; coffer-diff(1) shows them, coffer-apply(1) "
@@ -437,6 +263,16 @@ const struct verb verb_run = {
 		"\n"
 		"Files that usually hold credentials (.env, .ssh, .aws, .netrc, private keys and the like) appear empty "
 		"inside; --show PATH opens one. A .git/config that carries a token appears without it.\n"
+		"\n"
+		"With --root DIR the root file system is that directory, under a layer of the run's own: the command may write "
+		"everywhere, DIR stays as it is, and the layer counts against --disk and is removed at the end (that of a run "
+		"with a name: by *coffer rm*). /proc, /dev, /sys, /tmp, /var/tmp, and of /etc hosts, hostname and resolv.conf are "
+		"the sandbox's own. An ordinary user cannot change what others own in DIR, not even in the layer.\n"
+		"\n"
+		"With --image REF it is an image of *coffer image*, the same way. What its configuration says counts as with "
+		"docker: entry point and command (--entrypoint, COMMAND), variables (-e), working directory (-w; without one: "
+		"/workspace), and the user, by name or number in the image's own /etc/passwd; without one: root, which is you, or as "
+		"root nobody, outside.\n"
 		"\n"
 		"The environment is empty but for PATH, HOME, USER, TERM, LANG, TZ and what -e names. Nothing of the caller's "
 		"is inherited: no descriptor, no terminal. On a terminal the command gets a private one of its own.\n"

@@ -7,9 +7,9 @@
 #include "gateway/run.h"
 
 struct run_again {
-	int resume_fd; /* the same once more: its directory, with the lock; -1: another one */
+	int resume_fd; /* the same once more: its directory, with the lock */
 	const char *id;
-	uint64_t started;
+	uint64_t started;      /* when it was first; 0: another one */
 	const char *workspace; /* which it must be again; NULL: none */
 	const char *name;      /* of another one */
 	const char *home;      /* of another one; NULL: as it was */

@@ -22,8 +22,19 @@ static void say_masks(const struct spec *s)
 		 buf_cstr(&b));
 }
 
-void run_say_before(const struct spec *s, const struct run_spec_note *note)
+static void say_engine(const struct choice *c)
 {
+	if (!c->by_itself)
+		return;
+	if (c->why[0])
+		say_note("isolated by namespaces (engine ns): %s", c->why);
+	else
+		say_note("isolated by gVisor (runsc %s)", c->runsc.version);
+}
+
+void run_say_before(const struct spec *s, const struct choice *c, const struct run_spec_note *note)
+{
+	say_engine(c);
 	if (note->workspace[0])
 		say_note("%s; the workspace is an empty one (-C DIR gives another)", note->workspace);
 	say_masks(s);
@@ -93,6 +104,8 @@ void run_say_after(const struct run *r)
 	const char *id = r->spec->name ? r->spec->name : r->spec->id;
 
 	say_cause(r);
+	if (r->disk_watched[0])
+		say_note("--disk is only watched, and can be overrun for an instant: %s", r->disk_watched);
 	if (r->limits_off[0])
 		say_note("%s", r->limits_off);
 	if (r->changes)

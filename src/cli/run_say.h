@@ -5,8 +5,9 @@
 
 #include "cli/run_spec.h"
 #include "gateway/run.h"
+#include "sandbox/choose.h"
 
-void run_say_before(const struct spec *s, const struct run_spec_note *note);
+void run_say_before(const struct spec *s, const struct choice *c, const struct run_spec_note *note);
 void run_say_after(const struct run *r);
 
 #endif

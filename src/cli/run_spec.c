@@ -2,6 +2,7 @@
 #include "cli/run_spec.h"
 
 #include "base/fd.h"
+#include "cli/run_root.h"
 #include "sandbox/proto.h"
 #include "sandbox/rootfs.h"
 #include "workspace/workspace.h"
@@ -71,20 +72,23 @@ static int put_env(struct spec *s, const char *text)
 	return strv_add(&s->env, text);
 }
 
-static int set_env(struct spec *s, const struct run_opts *o, struct err *e)
+static int set_env(struct spec *s, const struct run_opts *o, const struct run_root *root, struct err *e)
 {
 	int r = strv_add(&s->env, "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
 
 	if (r == 0)
-		r = strv_addf(&s->env, "HOME=%s", rootfs_home(s->uid));
+		r = strv_addf(&s->env, "HOME=%s", rootfs_home_of(s));
 	if (r == 0)
-		r = strv_addf(&s->env, "USER=%s", rootfs_user(s->uid));
+		r = strv_addf(&s->env, "USER=%s", root->user ? root->user : rootfs_user(s->uid));
 	if (r == 0 && o->tty)
 		r = copy_env(s, "TERM", "xterm");
-	if (r == 0)
+	/* An image has its own locales and zones, and says which in its configuration. */
+	if (r == 0 && s->root_mode != ROOT_IMAGE)
 		r = copy_env(s, "LANG", "C.UTF-8");
-	if (r == 0)
+	if (r == 0 && s->root_mode != ROOT_IMAGE)
 		r = copy_env(s, "TZ", NULL);
+	for (size_t i = 0; r == 0 && i < root->env.n; i++)
+		r = put_env(s, root->env.v[i]);
 	for (size_t i = 0; r == 0 && i < o->env.n; i++) {
 		const char *text = o->env.v[i], *eq = strchr(text, '='), *v;
 		autofree char *pair = NULL;
@@ -167,8 +171,7 @@ static int set_workspace(struct spec *s, const struct run_opts *o, struct state 
 	return workspace_find_masks(s->ws_fd, &o->show, &s->masks, &s->n_masks, e);
 }
 
-/* An absolute path without empty, "." and ".." parts; NULL when it has ".." or is not absolute. */
-static char *normal_path(const char *path)
+char *run_spec_normal_path(const char *path)
 {
 	autobuf struct buf b = BUF_INIT;
 
@@ -199,14 +202,16 @@ static bool is_at_or_below(const char *path, const char *dir)
 	return strncmp(path, dir, n) == 0 && (path[n] == '\0' || path[n] == '/');
 }
 
-static int check_bind_dst(const char *dst, const char *text, struct err *e)
+static int check_bind_dst(const struct spec *s, const char *dst, const char *text, struct err *e)
 {
+	/* The first three are closed whatever the root is; the others show the host, and are read-only. */
 	static const char *const closed[] = { "/proc", "/sys", "/dev",	 "/etc",   "/usr",   "/bin",
 					      "/sbin", "/lib", "/lib32", "/lib64", "/libx32" };
+	size_t n_closed = spec_has_root_layer(s) ? 3 : ARRAY_SIZE(closed);
 	static const char *const whole[] = { "/",     "/workspace", "/tmp",	   "/run",
 					     "/home", "/root",	    "/home/agent", "/var" };
 
-	for (size_t i = 0; i < ARRAY_SIZE(closed); i++) {
+	for (size_t i = 0; i < n_closed; i++) {
 		if (is_at_or_below(dst, closed[i]))
 			return err_set(e, -EINVAL, "-v %s: nothing can be put at or below %s inside", text,
 				       closed[i]);
@@ -237,7 +242,7 @@ static int split_volume(const char *text, char **ret_src, char **ret_dst, bool *
 	if (mode && !str_eq(mode, "ro") && !str_eq(mode, "rw"))
 		return err_set(e, -EINVAL, "-v %s: '%s' is neither ro nor rw", text, mode);
 	*ret_rw = mode && str_eq(mode, "rw");
-	*ret_dst = normal_path(dst);
+	*ret_dst = run_spec_normal_path(dst);
 	if (!*ret_dst)
 		return err_set(e, -EINVAL, "-v %s: %s must be an absolute path without ..", text, dst);
 	*ret_src = realpath(copy, NULL);
@@ -262,7 +267,7 @@ static int add_volume(struct spec *s, const char *text, const struct run_opts *o
 
 	if (r < 0 || !src || !dst)
 		return r;
-	r = check_bind_dst(dst, text, e);
+	r = check_bind_dst(s, dst, text, e);
 	if (r < 0)
 		return r;
 	fd = open(src, O_PATH | O_CLOEXEC);
@@ -304,17 +309,17 @@ static int set_volumes(struct spec *s, const struct run_opts *o, struct state *s
 	return 0;
 }
 
-static int set_cwd(struct spec *s, const char *text, struct err *e)
+static int set_cwd(struct spec *s, const char *text, const struct run_root *root, struct err *e)
 {
 	autofree char *full = NULL;
 
 	if (!text) {
-		s->cwd = strdup(ROOTFS_WORKSPACE);
+		s->cwd = strdup(root->cwd ? root->cwd : ROOTFS_WORKSPACE);
 		return s->cwd ? 0 : OOM(e);
 	}
 	if (asprintf(&full, "%s%s", *text == '/' ? "" : ROOTFS_WORKSPACE "/", text) < 0)
 		return OOM(e);
-	s->cwd = normal_path(full);
+	s->cwd = run_spec_normal_path(full);
 	return s->cwd ? 0 : err_set(e, -EINVAL, "-w %s: expected a path inside, without ..", text);
 }
 
@@ -344,15 +349,22 @@ static int set_names(struct spec *s, const struct run_opts *o, struct state *st,
 	return asprintf(&s->home_path, "%s/homes/%s", st->path, o->home) < 0 ? OOM(e) : 0;
 }
 
-static int set_command(struct spec *s, const struct run_opts *o, struct err *e)
+static int set_command(struct spec *s, const struct run_opts *o, const struct run_root *root, struct err *e)
 {
 	size_t bytes = 0;
 
+	for (size_t i = 0; i < root->argv.n; i++) {
+		if (strv_add(&s->argv, root->argv.v[i]) < 0)
+			return OOM(e);
+	}
 	for (int i = 0; i < o->argc; i++) {
-		bytes += strlen(o->argv[i]) + 1;
 		if (strv_add(&s->argv, o->argv[i]) < 0)
 			return OOM(e);
 	}
+	if (s->argv.n == 0 || !s->argv.v[0][0])
+		return err_set(e, -EINVAL, "which command? The image does not name one");
+	for (size_t i = 0; i < s->argv.n; i++)
+		bytes += strlen(s->argv.v[i]) + 1;
 	for (size_t i = 0; i < s->env.n; i++)
 		bytes += strlen(s->env.v[i]) + 1;
 	if (bytes > PROTO_START_MAX - PATH_MAX)
@@ -383,6 +395,7 @@ static int check_setfcap(const struct spec *s, struct err *e)
 int run_spec_build(struct spec *s, const struct run_opts *o, struct state *st, struct run_spec_note *note,
 		   struct err *e)
 {
+	CLEANUP(run_root_release) struct run_root root = { 0 };
 	int r;
 
 	s->limits = o->limits;
@@ -392,15 +405,17 @@ int run_spec_build(struct spec *s, const struct run_opts *o, struct state *st, s
 	s->detach = o->detach;
 	s->each = o->each;
 	s->keep = o->keep;
-	r = set_user(s, o->user, e);
+	r = run_root_open(s, o, st, &root, e);
+	if (r == 0)
+		r = spec_has_root_layer(s) ? run_root_user(s, o, &root, e) : set_user(s, o->user, e);
 	if (r == 0)
 		r = set_names(s, o, st, e);
 	if (r == 0)
-		r = set_env(s, o, e);
+		r = set_env(s, o, &root, e);
 	if (r == 0)
-		r = set_command(s, o, e);
+		r = set_command(s, o, &root, e);
 	if (r == 0)
-		r = set_cwd(s, o->workdir, e);
+		r = set_cwd(s, o->workdir, &root, e);
 	if (r == 0)
 		r = set_workspace(s, o, st, note, e);
 	if (r == 0)

@@ -12,8 +12,11 @@ struct run_opts {
 	const char *user;
 	const char *home;
 	const char *name;
-	struct strv env;     /* -e as typed */
-	struct strv volumes; /* -v as typed */
+	const char *root;	/* --root as typed; NULL: not given */
+	const char *image;	/* --image as typed; NULL: none */
+	const char *entrypoint; /* --entrypoint as typed; NULL: the image's own */
+	struct strv env;	/* -e as typed */
+	struct strv volumes;	/* -v as typed */
 	struct strv show;
 	bool ephemeral;
 	bool map_ids;
@@ -31,6 +34,9 @@ struct run_opts {
 struct run_spec_note {
 	char workspace[1024];
 };
+
+/* An absolute path without empty, "." and ".." parts; NULL when it has ".." or is not absolute. */
+char *run_spec_normal_path(const char *path);
 
 int run_spec_build(struct spec *s, const struct run_opts *o, struct state *st, struct run_spec_note *note,
 		   struct err *e) MUST_CHECK;

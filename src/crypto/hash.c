@@ -6,41 +6,42 @@
 #include <sodium.h>
 
 static_assert(HASH_LEN == crypto_hash_sha256_BYTES, "SHA-256 has 32 bytes");
+
 static_assert(HASH_LEN == crypto_generichash_BYTES, "BLAKE2b is used with 32 bytes");
-static_assert(sizeof(struct hash_stream) >= sizeof(crypto_generichash_state),
+static_assert(sizeof(struct hash_blake) >= sizeof(crypto_generichash_state),
 	      "a stream holds the library's state");
 // NOLINTNEXTLINE(misc-redundant-expression): equal today
-static_assert(_Alignof(struct hash_stream) >= _Alignof(crypto_generichash_state), "and aligns it");
+static_assert(_Alignof(struct hash_blake) >= _Alignof(crypto_generichash_state), "and aligns it");
 
-static crypto_generichash_state *state_of(struct hash_stream *h)
+static crypto_generichash_state *blake_of(struct hash_blake *h)
 {
 	return (crypto_generichash_state *)(void *)h->state;
 }
 
-void hash_stream_begin(struct hash_stream *h)
+void hash_blake_begin(struct hash_blake *h)
 {
 	/* Chooses the fastest code for this processor; it does so once. */
 	BUG_ON(sodium_init() < 0);
-	crypto_generichash_init(state_of(h), NULL, 0, HASH_LEN);
+	crypto_generichash_init(blake_of(h), NULL, 0, HASH_LEN);
 }
 
-void hash_stream_add(struct hash_stream *h, const void *data, size_t len)
+void hash_blake_add(struct hash_blake *h, const void *data, size_t len)
 {
-	crypto_generichash_update(state_of(h), data, len);
+	crypto_generichash_update(blake_of(h), data, len);
 }
 
-void hash_stream_end(struct hash_stream *h, unsigned char ret[HASH_LEN])
+void hash_blake_end(struct hash_blake *h, unsigned char ret[HASH_LEN])
 {
-	crypto_generichash_final(state_of(h), ret, HASH_LEN);
+	crypto_generichash_final(blake_of(h), ret, HASH_LEN);
 }
 
-void hash_blake2(const void *data, size_t len, unsigned char ret[HASH_LEN])
+void hash_blake_once(const void *data, size_t len, unsigned char ret[HASH_LEN])
 {
-	struct hash_stream h;
+	struct hash_blake h;
 
-	hash_stream_begin(&h);
-	hash_stream_add(&h, data, len);
-	hash_stream_end(&h, ret);
+	hash_blake_begin(&h);
+	hash_blake_add(&h, data, len);
+	hash_blake_end(&h, ret);
 }
 
 void hash_hex(const unsigned char *data, size_t len, char *ret)
@@ -78,6 +79,28 @@ int hash_unhex(const char *hex, size_t len, unsigned char *ret)
 void hash_sha256(const void *data, size_t len, unsigned char ret[HASH_LEN])
 {
 	crypto_hash_sha256(ret, data, len);
+}
+
+static_assert(sizeof(crypto_hash_sha256_state) <= sizeof(struct hash_stream), "the state has room");
+
+static crypto_hash_sha256_state *state_of(struct hash_stream *h)
+{
+	return (crypto_hash_sha256_state *)(void *)h->state;
+}
+
+void hash_stream_init(struct hash_stream *h)
+{
+	crypto_hash_sha256_init(state_of(h));
+}
+
+void hash_stream_add(struct hash_stream *h, const void *data, size_t len)
+{
+	crypto_hash_sha256_update(state_of(h), data, len);
+}
+
+void hash_stream_end(struct hash_stream *h, unsigned char ret[HASH_LEN])
+{
+	crypto_hash_sha256_final(state_of(h), ret);
 }
 
 void hash_sha256_hex(const void *data, size_t len, char ret[HASH_HEX_LEN + 1])

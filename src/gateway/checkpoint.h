@@ -3,7 +3,7 @@
  * Checkpoints of a run: all that it wrote, in its workspace's layer, in the layer of its root file system and in its named
  * home, taken together.
  *
- *   STATE/objects/            content, shared by all runs (workspace/store.h)
+ *   STATE/objects/            content, shared by all runs (workspace/objects.h)
  *   runs/ID/checkpoints/      N-HASH: the manifest number N, named by its own hash; index; lock
  *   runs/ID/rollback          while trees are exchanged: which ones (the journal)
  *
@@ -62,20 +62,20 @@ struct ckpt_run {
 	int dir_fd;  /* checkpoints/ */
 	int lock_fd;
 	int layers_fd, homes_fd;
-	struct store store;
+	struct objects store;
 	struct link link; /* while it stands still */
 	unsigned frozen;  /* enum proto_frozen, then */
 	struct ckpts list;
 };
 
-#define CKPT_RUN_INIT                            \
-	((struct ckpt_run){ .st = STATE_INIT,    \
-			    .run_fd = -1,        \
-			    .dir_fd = -1,        \
-			    .lock_fd = -1,       \
-			    .layers_fd = -1,     \
-			    .homes_fd = -1,      \
-			    .store = STORE_INIT, \
+#define CKPT_RUN_INIT                              \
+	((struct ckpt_run){ .st = STATE_INIT,      \
+			    .run_fd = -1,          \
+			    .dir_fd = -1,          \
+			    .lock_fd = -1,         \
+			    .layers_fd = -1,       \
+			    .homes_fd = -1,        \
+			    .store = OBJECTS_INIT, \
 			    .link = LINK_INIT })
 
 /* Finds the run and its checkpoints. With `change` nobody else changes them until it is released, and one that is not
@@ -118,7 +118,7 @@ int ckpt_remove(struct ckpt_run *r, const struct ckpt *c, struct err *e) MUST_CH
 
 /* Removes content that no checkpoint of any run needs, and what crashes left. -EBUSY when checkpoints are being made for
  * longer than it waits. */
-int ckpt_gc(struct state *st, unsigned wait_ms, struct store_use *ret_gone, struct store_use *ret_left,
+int ckpt_gc(struct state *st, unsigned wait_ms, struct objects_use *ret_gone, struct objects_use *ret_left,
 	    struct err *e) MUST_CHECK;
 
 struct ckpt_rolled {

@@ -47,7 +47,7 @@ int ckpt_log(struct audit *a, const char *type, const char *id, const struct buf
 
 /* Makes trees beside the ones that are there, from a manifest. `after` is filled with what was made. */
 struct ckpt_build {
-	struct store *store;
+	struct objects *store;
 	const struct buf *manifest;
 	const struct ckpt_tree *trees;
 	size_t n_trees;

@@ -331,14 +331,14 @@ static int finish(struct ckpt_run *r, const struct ckpt_want *w, const struct ta
 {
 	int code;
 
-	hash_blake2(manifest->data, manifest->len, ret->hash);
+	hash_blake_once(manifest->data, manifest->len, ret->hash);
 	ret->entries = t->entries;
 	ret->files_read = t->files_read;
 	ret->still_ns = t->still_ns;
 	ret->frozen = r->frozen;
 	ret->new_objects = r->store.new_objects;
 	ret->new_bytes = r->store.new_bytes;
-	code = store_sync(&r->store, e);
+	code = objects_sync(&r->store, e);
 	if (code == 0)
 		code = log_made(r, ret, w, e);
 	if (code == 0)
@@ -401,7 +401,7 @@ int ckpt_make(struct ckpt_run *r, const struct ckpt_want *w, struct ckpt_made *r
 	*ret = (struct ckpt_made){ .frozen = PROTO_FROZEN_NOT };
 	if (strlen(w->label) > MANIFEST_LABEL_MAX)
 		return err_set(e, -EINVAL, "a label has at most %d bytes", MANIFEST_LABEL_MAX);
-	code = store_lock(&r->store, e);
+	code = objects_lock(&r->store, e);
 	if (code == 0)
 		code = ckpt_load_known(r, &before, &base);
 	if (code < 0)
@@ -420,7 +420,7 @@ int ckpt_now(struct ckpt_run *r, bool content, struct buf *ret, struct err *e)
 					 .label = "" };
 	struct taken t = { 0 };
 	const struct ckpt *base;
-	int code = store_lock(&r->store, e);
+	int code = objects_lock(&r->store, e);
 
 	if (code == 0 && ckpt_load_known(r, &before, &base) < 0)
 		code = err_set(e, -ENOMEM, "out of memory");
@@ -485,21 +485,21 @@ static void drop_half_made_homes(struct state *st)
 		run = state_run_claim(st, id, NULL);
 		if (run == -EBUSY || (run >= 0 && faccessat(run, "rollback", F_OK, AT_SYMLINK_NOFOLLOW) == 0))
 			continue;
-		if (workspace_wipe(fd, de->d_name, NULL, NULL) < 0)
+		if (workspace_wipe(fd, de->d_name, -1, NULL, NULL) < 0)
 			continue;
 	}
 }
 
-int ckpt_gc(struct state *st, unsigned wait_ms, struct store_use *ret_gone, struct store_use *ret_left,
+int ckpt_gc(struct state *st, unsigned wait_ms, struct objects_use *ret_gone, struct objects_use *ret_left,
 	    struct err *e)
 {
-	CLEANUP(store_release) struct store s = STORE_INIT;
+	CLEANUP(objects_release) struct objects s = OBJECTS_INIT;
 	CLEANUP(hashes_release) struct hashes keep = { 0 };
 	autostrv struct strv runs = STRV_INIT;
-	int r = store_open(&s, st->fd, e);
+	int r = objects_open(&s, st->fd, e);
 
 	if (r == 0)
-		r = store_lock_alone(&s, wait_ms, e);
+		r = objects_lock_alone(&s, wait_ms, e);
 	if (r == 0)
 		r = state_run_list(st, &runs, e);
 	/* A manifest that cannot be read may name anything: then nothing is removed. */
@@ -509,5 +509,5 @@ int ckpt_gc(struct state *st, unsigned wait_ms, struct store_use *ret_gone, stru
 		return err_wrap(e, r, "nothing was removed");
 	hashes_sort(&keep);
 	drop_half_made_homes(st);
-	return store_sweep(&s, &keep, ret_gone, ret_left, e);
+	return objects_sweep(&s, &keep, ret_gone, ret_left, e);
 }

@@ -186,9 +186,9 @@ static int drop_fresh(const struct ckpt_tree *trees, size_t n, struct err *e)
 		int r;
 
 		snprintf(links, sizeof(links), "%s.links", trees[i].fresh);
-		r = workspace_wipe(trees[i].dirfd, links, NULL, e);
+		r = workspace_wipe(trees[i].dirfd, links, -1, NULL, e);
 		if (r == 0)
-			r = workspace_wipe(trees[i].dirfd, trees[i].fresh, NULL, e);
+			r = workspace_wipe(trees[i].dirfd, trees[i].fresh, -1, NULL, e);
 		if (r < 0)
 			return r;
 	}
@@ -261,13 +261,13 @@ static int check_home(struct ckpt_run *r, struct err *e)
 static int check_content(struct ckpt_run *r, const struct buf *manifest, struct err *e)
 {
 	CLEANUP(hashes_release) struct hashes h = { 0 };
-	struct store_use use;
+	struct objects_use use;
 	int ret = checkpoint_hashes(manifest->data, manifest->len, &h);
 
 	if (ret < 0)
 		return err_set(e, ret, "the checkpoint is damaged");
 	hashes_sort(&h);
-	store_measure(&r->store, &h, &use);
+	objects_measure(&r->store, &h, &use);
 	return use.objects == h.n
 		       ? 0
 		       : err_set(e, -ENOENT, "the checkpoint is damaged: content of %llu files is not there",
@@ -382,7 +382,7 @@ int ckpt_rollback(struct ckpt_run *r, const struct ckpt *to, struct ckpt_rolled 
 
 	*ret = (struct ckpt_rolled){ .to = to->number, .was_alive = r->alive };
 	snprintf(label, sizeof(label), "before rollback to c%u", to->number);
-	code = store_lock(&r->store, e);
+	code = objects_lock(&r->store, e);
 	if (code == 0)
 		code = check_home(r, e);
 	if (code == 0)

@@ -178,7 +178,7 @@ int ckpt_read(const struct ckpt_run *r, const struct ckpt *c, struct buf *ret, s
 	n = fd_read_file(r->dir_fd, name, CHECKPOINT_MANIFEST_MAX, ret);
 	if (n < 0)
 		return err_sys(e, n, "cannot read checkpoint c%u", c->number);
-	hash_blake2(buf_cstr(ret), ret->len, hash);
+	hash_blake_once(buf_cstr(ret), ret->len, hash);
 	if (memcmp(hash, c->hash, HASH_LEN) != 0)
 		return err_set(e, -EBADMSG, "checkpoint c%u is damaged: it is not what it was", c->number);
 	return 0;
@@ -319,7 +319,7 @@ int ckpt_open(struct ckpt_run *r, const char *ref, bool change, struct err *e)
 	if (ret >= 0)
 		ret = state_resolve(&r->st, ref, r->id, e);
 	if (ret == 0)
-		ret = store_open(&r->store, r->st.fd, e);
+		ret = objects_open(&r->store, r->st.fd, e);
 	if (ret < 0)
 		return ret;
 	if (change) {
@@ -335,7 +335,7 @@ void ckpt_release(struct ckpt_run *r)
 {
 	link_close(&r->link);
 	ckpts_release(&r->list);
-	store_release(&r->store);
+	objects_release(&r->store);
 	fd_close(r->layers_fd);
 	fd_close(r->homes_fd);
 	fd_close(r->lock_fd);

@@ -13,6 +13,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 
 #define COUNT_CAP 1000000
@@ -66,6 +67,44 @@ static int open_upper(int layers_fd)
 	}
 }
 
+/* Their files begin with a number; a place for them may be there all the same. */
+static bool has_checkpoints(const struct run *r)
+{
+	int fd = openat(r->spec->run_fd, "checkpoints", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	autoclosedir DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	const struct dirent *de;
+
+	if (!d) {
+		fd_close(fd);
+		return false;
+	}
+	while ((de = readdir(d))) {
+		if (de->d_name[0] >= '0' && de->d_name[0] <= '9')
+			return true;
+	}
+	return false;
+}
+
+/* The root's layer goes with the run, unless that has a name or a checkpoint to come back to. */
+static int settle_root(const struct run *r, struct err *e)
+{
+	static const char *const layers[] = { LAYERS_ROOT_WORK, LAYERS_ROOT_UPPER };
+	const struct spec *s = r->spec;
+	bool keep;
+
+	if (!spec_has_root_layer(s))
+		return 0;
+	keep = s->name || has_checkpoints(r);
+	layers_drop_root_work(s->layers_fd);
+	for (size_t i = 0; i < (keep ? 1 : ARRAY_SIZE(layers)); i++) {
+		int ret = workspace_wipe(s->layers_fd, layers[i], r->userns, NULL, e);
+
+		if (ret < 0 && ret != -ENOENT)
+			return ret;
+	}
+	return 0;
+}
+
 /* What became of the workspace; an ephemeral one is gone afterwards. */
 static int settle_workspace(struct run *r, struct err *e)
 {
@@ -73,18 +112,21 @@ static int settle_workspace(struct run *r, struct err *e)
 	autoclose int upper = -1;
 	int ret;
 
-	if (s->ws_mode != WS_OVERLAY && s->ws_mode != WS_EPHEMERAL)
+	if (!spec_needs_layers(s))
 		return 0;
 	if (s->layers_fd < 0) {
 		s->layers_fd = layers_open(s->run_fd, e);
 		if (s->layers_fd < 0)
 			return s->layers_fd;
 	}
+	ret = settle_root(r, e);
+	if (ret < 0 || (s->ws_mode != WS_OVERLAY && s->ws_mode != WS_EPHEMERAL))
+		return ret;
 	/* What is about to be rolled back is not over. */
 	if (s->ws_mode == WS_EPHEMERAL && r->end.cause == CAUSE_ROLLED)
 		return 0;
 	if (s->ws_mode == WS_EPHEMERAL) {
-		ret = workspace_wipe(s->layers_fd, "upper", &r->wiped, e);
+		ret = workspace_wipe(s->layers_fd, "upper", r->userns, &r->wiped, e);
 		return ret == -ENOENT ? 0 : ret;
 	}
 	upper = open_upper(s->layers_fd);
@@ -128,6 +170,9 @@ int run_write_meta(const struct run *r, struct err *e)
 		.engine = (char *)r->engine->name,
 		.workspace = s->ws_path,
 		.ws_mode = (char *)ws_mode_name(s->ws_mode),
+		.root = s->root_mode == ROOT_DIR ? s->root_name : (char *)root_mode_name(s->root_mode),
+		.image = s->root_mode == ROOT_IMAGE ? s->root_name : NULL,
+		.image_digest = s->root_digest,
 		.started = r->started,
 		.ended = r->ended,
 		.exit_code = r->end.exit_code,
@@ -155,35 +200,21 @@ int run_write_meta(const struct run *r, struct err *e)
  */
 static int remove_run(struct run *r, struct err *e)
 {
-	static const char *const dirs[] = { "work/work", "work/incompat/volatile", "work/incompat", "work",
-					    "upper" };
 	const struct spec *s = r->spec;
 
-	for (size_t i = 0; i < ARRAY_SIZE(dirs); i++) {
-		if (unlinkat(s->run_fd, dirs[i], AT_REMOVEDIR) < 0 && errno != ENOENT)
-			break;
-	}
+	layers_drop_work(s->run_fd);
+	(void)unlinkat(s->run_fd, "upper", AT_REMOVEDIR);
 	if (unlinkat(r->st->runs_fd, s->id, AT_REMOVEDIR) == 0)
 		return 0;
 	return fd_rm_rf(r->st->runs_fd, s->id, e);
 }
 
-/* Their files begin with a number; a place for them may be there all the same. */
-static bool has_checkpoints(const struct run *r)
+/* The last words of an engine that died are worth keeping. */
+static bool has_engine_log(const struct spec *s)
 {
-	int fd = openat(r->spec->run_fd, "checkpoints", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	autoclosedir DIR *d = fd < 0 ? NULL : fdopendir(fd);
-	const struct dirent *de;
+	struct stat st;
 
-	if (!d) {
-		fd_close(fd);
-		return false;
-	}
-	while ((de = readdir(d))) {
-		if (de->d_name[0] >= '0' && de->d_name[0] <= '9')
-			return true;
-	}
-	return false;
+	return fstatat(s->run_fd, "engine.log", &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_size > 0;
 }
 
 /* Those of an empty workspace that is wiped at its end go with it; a fork that never ran has none of its own. */
@@ -198,7 +229,7 @@ static bool keeps_checkpoints(const struct run *r)
  * the lock until we are done. */
 static int wipe_content(struct run *r, struct err *e)
 {
-	struct store_use gone = { 0 }, left = { 0 };
+	struct objects_use gone = { 0 }, left = { 0 };
 	int ret = r->populate ? 0 : ckpt_gc(r->st, GC_WAIT_MS, &gone, &left, e);
 
 	/* Somebody makes a checkpoint just now: the next one who tidies up takes it along. */
@@ -215,7 +246,9 @@ static int settle_directory(struct run *r, struct err *e)
 	/* What a fork that never ran was filled with is in the checkpoint that it was filled from. */
 	if (r->populate && r->end.cause == CAUSE_NOT_STARTED)
 		r->changes = 0;
-	r->kept = r->changes > 0 || (s->detach && r->end.cause != CAUSE_NOT_STARTED) ||
+	r->kept = r->changes > 0 ||
+		  ((s->detach || (s->name && spec_has_root_layer(s))) && r->end.cause != CAUSE_NOT_STARTED) ||
+		  (r->end.cause == CAUSE_BROKEN && has_engine_log(s)) ||
 		  (checkpoints && keeps_checkpoints(r));
 	if (!r->kept) {
 		if (s->name)
@@ -225,6 +258,8 @@ static int settle_directory(struct run *r, struct err *e)
 	}
 	if (unlinkat(s->run_fd, "ctl.sock", 0) < 0 && errno != ENOENT)
 		return err_sys(e, -errno, "cannot remove the control socket");
+	if (s->layers_fd >= 0)
+		layers_drop_work(s->layers_fd);
 	ret = s->layers_fd < 0 ? 0 : fd_rm_rf(s->layers_fd, "work", e);
 	r->ended = clock_nsec(CLOCK_REALTIME);
 	return ret < 0 ? ret : run_write_meta(r, e);
@@ -249,7 +284,7 @@ int run_finish(struct run *r, struct err *e)
 	/* A layer that cannot be read must not keep the end out of the log: the sandbox made it what it is. */
 	if (settle_workspace(r, &trouble) < 0 && r->changes == 0)
 		r->changes = 1;
-	ret = log_end(r, &trouble, e);
+	ret = !r->untold && state_run_has_begun(r->spec->run_fd) ? log_end(r, &trouble, e) : 0;
 	if (ret == 0)
 		ret = settle_directory(r, e);
 	if (ret == 0 && trouble.code) {
@@ -273,6 +308,11 @@ static int recall(struct run *r, struct err *e)
 	s->name = TAKE_PTR(m.name);
 	s->detach = m.detached;
 	s->ws_path = TAKE_PTR(m.workspace);
+	if (m.image || (m.root && m.root[0] == '/')) {
+		s->root_mode = m.image ? ROOT_IMAGE : ROOT_DIR;
+		s->root_name = m.image ? TAKE_PTR(m.image) : TAKE_PTR(m.root);
+		s->root_digest = TAKE_PTR(m.image_digest);
+	}
 	s->each = m.each;
 	s->keep = m.keep;
 	if (m.home && asprintf(&s->home_path, "%s/homes/%s", r->st->path, m.home) < 0)
@@ -296,9 +336,9 @@ static int sweep_one(struct state *st, struct audit *a, const char *id, struct e
 		.audit = a,
 		.spec = &s,
 		.engine = &engine_ns,
-		.resume_fd = -1,
 		.cg = CGROUP_INIT,
 		.er = ENGINE_RUN_INIT,
+		.userns = -1,
 		.end = { .cause = CAUSE_CALLER, .exit_code = 137 },
 	};
 	int ret;

@@ -3,6 +3,7 @@
 
 #include "base/fd.h"
 #include "ipc/fdpass.h"
+#include "sandbox/layers.h"
 #include "sys/caps.h"
 
 #include <errno.h>
@@ -72,19 +73,47 @@ static void finish_for_launcher(struct run *r)
 	/* A fork that was still being filled never was. */
 	if (r->populate && r->er.pid <= 0)
 		r->end.cause = CAUSE_NOT_STARTED;
+	/* Who died may have told the start; an end too many is better than one that is missing. */
+	r->untold = false;
 	/* There is nobody left to tell; what stays is found by the next sweep. */
 	if (run_finish(r, &e) < 0)
 		_exit(1);
 }
 
-/* A run that lasts leaves us idle: time to end what other runs left, should both of their processes have died. */
-static void sweep_if_idle(struct run *r, int fd)
+/* The sandbox is dead, and the launcher busy with its control group and the log; what the overlay left waits for the
+ * disk. Should the launcher come here too, each finds the other's work done. */
+static void help_ending(struct run *r)
 {
-	struct pollfd p = { .fd = fd, .events = POLLIN };
-	struct err e = ERR_INIT;
+	autoclose int run_fd =
+		openat(r->st->runs_fd, r->spec->id, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 
-	if (poll(&p, 1, IDLE_MS) == 0 && run_sweep(r->st, r->audit, &e) < 0)
-		return;
+	if (run_fd >= 0)
+		layers_drop_work(run_fd);
+	if (run_fd >= 0 && spec_has_root_layer(r->spec))
+		layers_drop_root_work(run_fd);
+}
+
+/* Until the launcher is gone. A run that lasts leaves us idle: time to end what other runs left, should both of their
+ * processes have died. */
+static void wait_for_launcher(struct run *r, int fd)
+{
+	struct pollfd p[] = { { .fd = fd, .events = POLLIN }, { .fd = r->er.pidfd, .events = POLLIN } };
+	struct err e = ERR_INIT;
+	int timeout = IDLE_MS, n;
+
+	while (p[0].revents == 0) {
+		n = poll(p, ARRAY_SIZE(p), timeout);
+		if (n < 0 && errno != EINTR)
+			break;
+		if (n == 0) {
+			timeout = -1;
+			(void)!run_sweep(r->st, r->audit, &e);
+		}
+		if (n > 0 && p[1].revents) {
+			p[1].fd = -1;
+			help_ending(r);
+		}
+	}
 }
 
 /* The launcher makes the terminal raw, and puts it back; when it cannot, we do. */
@@ -106,19 +135,16 @@ static struct terminal remember_terminal(int tty)
 _Noreturn static void guard_main(struct run *r, int fd)
 {
 	struct terminal tty = remember_terminal(r->tty);
-	char c;
 
 	/* Whoever holds this holds the run's lock, and we must be able to take it when the launcher is gone. */
-	r->resume_fd = fd_close(r->resume_fd);
+	if (r->resume_started)
+		r->resume_fd = fd_close(r->resume_fd);
 	if (r->forget)
 		r->forget(r->populate_ctx);
 	let_go_of_caller();
 	give_up_privilege(r->spec);
-	if (fdpass_recv(fd, &r->er.pid, sizeof(r->er.pid), &r->er.pidfd, 1) == 0) {
-		sweep_if_idle(r, fd);
-		while (read(fd, &c, 1) < 0 && errno == EINTR)
-			;
-	}
+	if (fdpass_recv(fd, &r->er.pid, sizeof(r->er.pid), &r->er.pidfd, 1) == 0)
+		wait_for_launcher(r, fd);
 	if (tty.fd >= 0)
 		tcsetattr(tty.fd, TCSANOW, &tty.before);
 	finish_for_launcher(r);

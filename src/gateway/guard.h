@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The guard: a child of the launcher that does nothing but wait. A launcher that is done ends it; when the launcher
- * dies first, the guard kills what is left of the sandbox, cleans up and writes the end into the log. A killed guard
- * harms nothing: the launcher finishes by itself.
+ * The guard: a child of the launcher that waits. A launcher that is done ends it; when the launcher dies first, the
+ * guard kills what is left of the sandbox, cleans up and writes the end into the log. Once the sandbox is dead it takes
+ * some of the cleaning off the launcher, on another CPU. A killed guard harms nothing: the launcher finishes by itself.
  */
 #ifndef GATEWAY_GUARD_H
 #define GATEWAY_GUARD_H

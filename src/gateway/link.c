@@ -185,7 +185,7 @@ static int fill_with_fd(struct link *l, int *fd, struct err *e)
 
 	if (r <= 0)
 		return r;
-	n = fdpass_recv_some(l->fd, some, sizeof(some), &got);
+	n = fdpass_recv_stream(l->fd, some, sizeof(some), &got);
 	if (n == -EAGAIN)
 		return 0;
 	if (n <= 0)

@@ -129,25 +129,6 @@ static void on_signal(void *ctx, const struct signalfd_siginfo *si)
 	}
 }
 
-static int take_signals(struct session *s, struct err *e)
-{
-	static const int wanted[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
-	sigset_t set;
-
-	sigemptyset(&set);
-	for (size_t i = 0; i < ARRAY_SIZE(wanted); i++) {
-		struct sigaction sa;
-
-		if (sigaction(wanted[i], NULL, &sa) == 0 && sa.sa_handler != SIG_IGN)
-			sigaddset(&set, wanted[i]);
-	}
-	if (s->pump.tty) {
-		sigaddset(&set, SIGWINCH);
-		sigaddset(&set, SIGTSTP);
-	}
-	return loop_signals(&s->loop, &set, on_signal, s, e);
-}
-
 static int set_up(struct session *s, const struct link_cmd *c, const struct link_io *io, struct err *e)
 {
 	bool tty = c->flags & PROTO_F_TTY;
@@ -171,7 +152,7 @@ static int set_up(struct session *s, const struct link_cmd *c, const struct link
 	if (r == 0)
 		r = pump_open(&s->pump, &s->loop, &s->l->conn, s->l->chan, &o, e);
 	if (r == 0)
-		r = take_signals(s, e);
+		r = pump_take_signals(&s->pump, on_signal, s, e);
 	if (r < 0)
 		return r;
 	s->w = (struct watch){ .fd = s->l->fd, .fn = on_link, .ctx = s };

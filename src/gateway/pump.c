@@ -197,6 +197,27 @@ int pump_frame(struct pump *s, const struct frame *f)
 	}
 }
 
+int pump_take_signals(struct pump *s, void (*fn)(void *ctx, const struct signalfd_siginfo *si), void *ctx,
+		      struct err *e)
+{
+	static const int wanted[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
+	sigset_t set;
+
+	sigemptyset(&set);
+	for (size_t i = 0; i < ARRAY_SIZE(wanted); i++) {
+		struct sigaction sa;
+
+		/* What the caller ignores (nohup, a shell's background) stays ignored: held, it would reach us. */
+		if (sigaction(wanted[i], NULL, &sa) == 0 && sa.sa_handler != SIG_IGN)
+			sigaddset(&set, wanted[i]);
+	}
+	if (s->tty) {
+		sigaddset(&set, SIGWINCH);
+		sigaddset(&set, SIGTSTP);
+	}
+	return loop_signals(s->loop, &set, fn, ctx, e);
+}
+
 void pump_resized(struct pump *s)
 {
 	unsigned rows, cols;

@@ -60,6 +60,9 @@ void pump_continue(struct pump *s);
 /* A frame of this channel: output, input credit or the end of input. -EPROTO when it is not legal. */
 int pump_frame(struct pump *s, const struct frame *f) MUST_CHECK;
 
+/* Those that end or stop a command come to fn from now on, and with a terminal what happens to that. */
+int pump_take_signals(struct pump *s, void (*fn)(void *ctx, const struct signalfd_siginfo *si), void *ctx,
+		      struct err *e) MUST_CHECK;
 void pump_resized(struct pump *s); /* SIGWINCH */
 void pump_suspend(struct pump *s); /* SIGTSTP from outside while the terminal is raw */
 

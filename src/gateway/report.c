@@ -6,6 +6,15 @@
 #include "gateway/run_limits.h"
 #include "sys/caps.h"
 
+void run_root_json(const struct spec *s, struct json *j)
+{
+	json_str(j, "root", s->root_mode == ROOT_DIR ? s->root_name : root_mode_name(s->root_mode));
+	if (s->root_mode == ROOT_IMAGE) {
+		json_str(j, "image", s->root_name);
+		json_str(j, "image_digest", s->root_digest);
+	}
+}
+
 static void report_layers(const struct layers *l, const struct spec *s, struct json *j)
 {
 	json_obj(j, "layers");
@@ -58,6 +67,7 @@ static void report_end(const struct run *r, struct json *j)
 	if (r->end.cause == CAUSE_BROKEN)
 		json_str(j, "broken", r->end.broken);
 	json_bool(j, "pids_limit_hit", r->end.pids_hit);
+	json_bool(j, "pids_limit_claimed", r->end.pids_claimed);
 	json_bool(j, "output_cut", r->end.output_cut);
 	json_u64(j, "output_bytes", r->end.output_bytes);
 	json_u64(j, "wall_us", r->end.wall_ns / 1000);
@@ -71,6 +81,27 @@ static void report_end(const struct run *r, struct json *j)
 		json_none(j, "memory_peak");
 }
 
+void run_engine_json(const struct run *r, struct json *j)
+{
+	const struct choice *c = r->choice;
+
+	json_str(j, "engine", r->engine->name);
+	if (!c)
+		return;
+	if (c->by_itself)
+		json_str(j, "engine_asked", "auto");
+	if (c->why[0])
+		json_str(j, "engine_why", c->why);
+	if (c->engine == &engine_gvisor) {
+		json_obj(j, "runsc");
+		json_str(j, "path", c->runsc.path);
+		json_str(j, "version", c->runsc.version);
+		json_str(j, "sha256", c->runsc.sha256);
+		json_bool(j, "pinned", c->runsc.pinned[0] != '\0');
+		json_end_obj(j);
+	}
+}
+
 void run_report(const struct run *r, struct buf *out)
 {
 	struct json j = JSON_INIT(out);
@@ -80,15 +111,18 @@ void run_report(const struct run *r, struct buf *out)
 	json_obj(&j, NULL);
 	json_str(&j, "id", s->id);
 	json_str(&j, "name", s->name);
-	json_str(&j, "engine", r->engine->name);
+	run_engine_json(r, &j);
 	json_str(&j, "started", clock_format(r->started, when));
 	json_arr(&j, "command");
 	for (size_t i = 0; i < s->argv.n; i++)
 		json_str(&j, NULL, s->argv.v[i]);
 	json_end_arr(&j);
+	run_root_json(s, &j);
 	json_str(&j, "net", "none");
 	report_layers(&r->er.layers, s, &j);
 	run_limits_json(&s->limits, &j);
+	if (r->disk_watched[0])
+		json_str(&j, "disk_watched", r->disk_watched);
 	if (r->limits_off[0])
 		json_str(&j, "limits_off", r->limits_off);
 	report_end(r, &j);

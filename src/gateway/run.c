@@ -22,21 +22,29 @@
 struct execution {
 	struct run *r;
 	struct guard guard;
+	struct supervise_io io;
+	bool detached;
 	int listen_fd;
+	bool ahead; /* there is no command yet */
+	struct supervise_start start;
 };
 
 /*
  * The layers' place. The host's root gets a disk image where a limit was named, and the kernel keeps the limit; in all
  * other cases the launcher watches.
  */
-static int open_layers(struct spec *s, struct err *e)
+static int open_layers(struct run *r, struct err *e)
 {
+	struct spec *s = r->spec;
 	const struct limit *disk = &s->limits.l[LIMIT_DISK], *inodes = &s->limits.l[LIMIT_INODES];
 
 	if (s->ids.host_root && (disk->named || inodes->named) && disk->value != LIMIT_NONE) {
-		s->layers_fd = layers_make_image(s->run_fd, disk->value, inodes->value, NULL);
+		struct err why = ERR_INIT;
+
+		s->layers_fd = layers_make_image(s->run_fd, disk->value, inodes->value, &why);
 		if (s->layers_fd >= 0)
 			return 0;
+		snprintf(r->disk_watched, sizeof(r->disk_watched), "%.255s", why.msg);
 	}
 	s->layers_fd = layers_open(s->run_fd, e);
 	return s->layers_fd < 0 ? s->layers_fd : 0;
@@ -69,13 +77,45 @@ static int reopen_layers(struct spec *s, struct err *e)
 	return 0;
 }
 
-/* The overlay's upper layer gives the workspace its own mode and owner, so it is made like the original. */
-static int make_layers(struct spec *s, struct err *e)
+/* An overlay's upper layer gives what is shown its own mode and owner, so it is made like the original. */
+static int make_upper(const struct spec *s, const char *name, const struct stat *st, struct err *e)
 {
+	mode_t mode = st->st_mode & 0777;
+
+	if (mkdirat(s->layers_fd, name, mode) < 0 ||
+	    ((st->st_uid != geteuid() || st->st_gid != getegid()) &&
+	     fchownat(s->layers_fd, name, st->st_uid, st->st_gid, AT_SYMLINK_NOFOLLOW) < 0 &&
+	     s->ids.host_root) ||
+	    fchmodat(s->layers_fd, name, mode, 0) < 0)
+		return err_sys(e, -errno, "cannot make a layer in %s", s->run_path);
+	return 0;
+}
+
+static int make_work(const struct spec *s, const char *name, struct err *e)
+{
+	return mkdirat(s->layers_fd, name, 0700) < 0
+		       ? err_sys(e, -errno, "cannot make a layer in %s", s->run_path)
+		       : 0;
+}
+
+static int make_root_layer(const struct spec *s, struct err *e)
+{
+	struct stat st;
+	int ret;
+
+	if (fstat(s->lowers[0].fd, &st) < 0)
+		return err_sys(e, -errno, "cannot look at %s", s->lowers[0].path);
+	ret = make_upper(s, LAYERS_ROOT_UPPER, &st, e);
+	return ret < 0 ? ret : make_work(s, LAYERS_ROOT_WORK, e);
+}
+
+static int make_layers(struct run *r, struct err *e)
+{
+	struct spec *s = r->spec;
 	struct stat st = { .st_mode = 0755, .st_uid = geteuid(), .st_gid = getegid() };
 	int ret;
 
-	if (s->ws_mode != WS_OVERLAY && s->ws_mode != WS_EPHEMERAL)
+	if (!spec_needs_layers(s))
 		return 0;
 	if (s->ws_fd >= 0 && fstat(s->ws_fd, &st) < 0)
 		return err_sys(e, -errno, "cannot look at %s", s->ws_path);
@@ -83,20 +123,14 @@ static int make_layers(struct spec *s, struct err *e)
 		st.st_uid = s->uid;
 		st.st_gid = s->gid;
 	}
-	ret = open_layers(s, e);
-	if (ret < 0)
-		return ret;
-	if (mkdirat(s->layers_fd, "upper", st.st_mode & 0777) < 0)
-		return err_sys(e, -errno, "cannot make a layer in %s", s->run_path);
-	if ((st.st_uid != geteuid() || st.st_gid != getegid()) &&
-	    fchownat(s->layers_fd, "upper", st.st_uid, st.st_gid, AT_SYMLINK_NOFOLLOW) < 0 &&
-	    s->ids.host_root)
-		return err_sys(e, -errno, "cannot make a layer in %s", s->run_path);
-	if (fchmodat(s->layers_fd, "upper", st.st_mode & 0777, 0) < 0)
-		return err_sys(e, -errno, "cannot make a layer in %s", s->run_path);
-	if (s->ws_mode == WS_OVERLAY && mkdirat(s->layers_fd, "work", 0700) < 0)
-		return err_sys(e, -errno, "cannot make a layer in %s", s->run_path);
-	return 0;
+	ret = open_layers(r, e);
+	if (ret == 0 && (s->ws_mode == WS_OVERLAY || s->ws_mode == WS_EPHEMERAL))
+		ret = make_upper(s, "upper", &st, e);
+	if (ret == 0 && s->ws_mode == WS_OVERLAY)
+		ret = make_work(s, "work", e);
+	if (ret == 0 && spec_has_root_layer(s))
+		ret = make_root_layer(s, e);
+	return ret;
 }
 
 static void add_command(struct json *j, const struct strv *argv)
@@ -119,8 +153,8 @@ static int log_start(struct run *r, struct err *e)
 	struct json j = JSON_INIT(&b);
 	const struct spec *s = r->spec;
 
-	json_str(&j, "engine", r->engine->name);
-	if (r->resume_fd >= 0)
+	run_engine_json(r, &j);
+	if (r->resume_started)
 		json_bool(&j, "again", true);
 	if (s->name)
 		json_str(&j, "name", s->name);
@@ -128,6 +162,7 @@ static int log_start(struct run *r, struct err *e)
 	json_u64(&j, "uid", s->uid);
 	json_u64(&j, "outside_uid", ids_outside_uid(&s->ids));
 	json_str(&j, "net", "none");
+	run_root_json(s, &j);
 	json_str(&j, "workspace", s->ws_path);
 	json_str(&j, "workspace_mode", ws_mode_name(s->ws_mode));
 	json_u64(&j, "masked", s->n_masks);
@@ -143,8 +178,10 @@ static int log_start(struct run *r, struct err *e)
 	json_u64(&j, "caps", s->caps);
 	json_bool(&j, "nested", s->nested);
 	run_limits_json(&s->limits, &j);
-	return buf_error(&b) ? err_set(e, -ENOMEM, "out of memory")
-			     : audit_append(r->audit, "run.start", s->id, &b, e);
+	if (buf_error(&b))
+		return err_set(e, -ENOMEM, "out of memory");
+	r->untold = false;
+	return audit_append(r->audit, "run.start", s->id, &b, e);
 }
 
 /* The control socket, by way of /proc/self/fd, since a state directory's path may be longer than a socket's. */
@@ -173,7 +210,7 @@ static int make_findable(struct execution *x, struct err *e)
 		return err_sys(e, r, "cannot write how the sandbox was started");
 	r = run_write_meta(x->r, e);
 	if (r == 0)
-		r = x->listen_fd = listen_control(x->r->spec, x->r->resume_fd >= 0, e);
+		r = x->listen_fd = listen_control(x->r->spec, x->r->resume_started != 0, e);
 	return r;
 }
 
@@ -183,17 +220,79 @@ static bool is_findable_at_once(const struct spec *s)
 	return s->detach || s->name;
 }
 
+/*
+ * Once it has confined itself, the launcher can become root over subordinate ids only where it can enter a namespace
+ * that has them already.
+ */
+static int keep_ids(struct run *r, pid_t pid, struct err *e)
+{
+	const struct spec *s = r->spec;
+	char path[48];
+
+	if (s->ids.host_root || !s->ids.range || s->ws_mode != WS_EPHEMERAL)
+		return 0;
+	snprintf(path, sizeof(path), "/proc/%d/ns/user", pid);
+	r->userns = open(path, O_RDONLY | O_CLOEXEC);
+	return r->userns < 0 ? err_sys(e, -errno, "cannot open the sandbox's user namespace") : 0;
+}
+
+/* What is to be watched; a disk image watches itself. */
+static int open_watched(const struct spec *s, const char *name)
+{
+	const char *how = s->limits.l[LIMIT_DISK].how;
+
+	if (s->layers_fd < 0 || !how || !str_eq(how, "watched"))
+		return -1;
+	return openat(s->layers_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+}
+
+static int fill(struct run *r, struct err *e)
+{
+	autoclose int upper =
+		openat(r->spec->layers_fd, "upper", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+
+	return upper < 0 ? err_sys(e, -errno, "cannot open the run's layer") : r->fill(r->fill_ctx, upper, e);
+}
+
 /* While the sandbox is being built: U2. */
-static int meanwhile(void *ctx, pid_t pid, int pidfd, struct err *e)
+static int prepare_parts(void *ctx, pid_t pid, int pidfd, struct err *e)
 {
 	struct execution *x = ctx;
 	int r = guard_tell(&x->guard, pid, pidfd, e);
 
 	if (r == 0)
+		r = keep_ids(x->r, pid, e);
+	if (r == 0 && x->r->spec->layers_fd < 0)
+		r = make_layers(x->r, e);
+	if (r == 0 && x->r->fill)
+		r = fill(x->r, e);
+	if (r == 0)
+		r = run_limits_enforce(x->r, e);
+	if (r == 0 && x->ahead)
+		return 0;
+	if (r == 0)
 		r = log_start(x->r, e);
 	if (r == 0 && is_findable_at_once(x->r->spec))
 		r = make_findable(x, e);
 	return r < 0 ? r : 0;
+}
+
+/* The command is told to init before there is one, and starts as soon as the wall stands. One that is detached waits
+ * for the caller to be let go of, which may fail; and one that is made ahead has none yet. */
+static int while_it_builds(void *ctx, int stream, struct err *e)
+{
+	struct execution *x = ctx;
+	int upper, root_upper, r;
+
+	/* Before the command can take the way to it away. */
+	upper = open_watched(x->r->spec, "upper");
+	root_upper = open_watched(x->r->spec, LAYERS_ROOT_UPPER);
+	x->io.usage_fd = upper >= 0 ? upper : root_upper;
+	x->io.usage2_fd = upper >= 0 ? root_upper : -1;
+	r = confine_launcher(x->r, e);
+	if (r < 0 || x->detached || x->ahead)
+		return r;
+	return supervise_start(&x->start, x->r->spec, &x->io, stream, e);
 }
 
 static int on_lasting(void *ctx, struct err *e)
@@ -208,51 +307,45 @@ static int on_event(void *ctx, const char *type, const struct buf *fields)
 	return audit_append(x->r->audit, type, x->r->spec->id, fields, NULL);
 }
 
-/* What is to be watched; a disk image watches itself. */
-static int open_watched(const struct spec *s)
-{
-	const char *how = s->limits.l[LIMIT_DISK].how;
-
-	if (s->layers_fd < 0 || !how || !str_eq(how, "watched"))
-		return -1;
-	return openat(s->layers_fd, "upper", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-}
-
-static int make_directory(struct run *r, struct err *e)
+static int make_directory(struct run *r, bool ahead, struct err *e)
 {
 	struct spec *s = r->spec;
 	int ret = 0;
 
-	if (r->resume_fd >= 0) {
+	if (r->resume_started) {
 		s->run_fd = fcntl(r->resume_fd, F_DUPFD_CLOEXEC, 3);
 		return s->run_fd < 0 ? err_sys(e, -errno, "cannot take the run's directory") : 0;
 	}
 	ret = s->name ? state_name_check(r->st, s->name, e) : 0;
 	if (ret < 0)
 		return ret;
-	s->run_fd = state_run_create(r->st, s->id, e);
+	s->run_fd = ahead ? state_run_create_ahead(r->st, s->id, e) : state_run_create(r->st, s->id, e);
 	return s->run_fd < 0 ? s->run_fd : 0;
 }
 
+/* Before anything of the sandbox is there: what it will find must be whole. */
 static int fill_layers(struct run *r, struct err *e)
 {
 	int ret;
 
-	if (r->resume_fd >= 0)
+	if (r->resume_started)
 		return reopen_layers(r->spec, e);
-	ret = make_layers(r->spec, e);
-	if (ret == 0 && r->populate)
+	if (!r->populate)
+		return 0;
+	ret = make_layers(r, e);
+	if (ret == 0)
 		ret = r->populate(r->populate_ctx, r, e);
 	if (r->forget)
 		r->forget(r->populate_ctx);
 	return ret;
 }
 
-/* Ids, control group, layers: what must be there before the engine starts. */
-static int prepare(struct run *r, struct err *e)
+/* What must be there before the engine starts: ids, and what of the control group a process must be born in. The rest is
+ * made while it builds. */
+static int prepare(struct run *r, bool ahead, struct err *e)
 {
 	struct spec *s = r->spec;
-	int ret = make_directory(r, e);
+	int ret = make_directory(r, ahead, e);
 
 	if (ret < 0)
 		return ret;
@@ -268,7 +361,7 @@ static int prepare(struct run *r, struct err *e)
 		ret = fill_layers(r, e);
 	if (ret == 0)
 		ret = cgroup_host_probe(&r->cgroup_host, e);
-	return ret < 0 ? ret : run_limits_enforce(r, e);
+	return ret < 0 ? ret : run_limits_begin(r, e);
 }
 
 static int open_log(const struct spec *s, struct err *e)
@@ -279,6 +372,12 @@ static int open_log(const struct spec *s, struct err *e)
 		return -1;
 	fd = openat(s->run_fd, "output.log", O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
 	return fd < 0 ? err_sys(e, -errno, "cannot make %s/output.log", s->run_path) : fd;
+}
+
+/* The words of the engine's own programs; a run without them is no worse. */
+static int open_engine_log(const struct spec *s)
+{
+	return openat(s->run_fd, "engine.log", O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
 }
 
 /* Detached: whoever waits for us gets the id, and its terminal and pipes are let go of first. */
@@ -296,61 +395,104 @@ static int let_caller_go(const struct spec *s, int ready_fd, struct err *e)
 	return r < 0 ? err_sys(e, r, "cannot say that the sandbox is there") : 0;
 }
 
-static int start_and_supervise(struct execution *x, const struct run_io *io, struct err *e)
+/* The command has come: from here on this is a run like any other (U2). */
+static int begin(struct execution *x, struct run_io *io, struct err *e)
 {
 	struct run *r = x->r;
-	struct engine_meanwhile m = { .run = meanwhile, .ctx = x };
-	autoclose int upper = open_watched(r->spec), log = open_log(r->spec, e);
-	struct supervise_io sio = {
+	int ret = io->wait(io->ctx, r, io, e);
+
+	if (ret < 0)
+		return ret;
+	x->ahead = false;
+	r->started = clock_nsec(CLOCK_REALTIME);
+	ret = state_run_begin(r->st, r->spec->run_fd, r->spec->id, e);
+	return ret < 0 ? ret : log_start(r, e);
+}
+
+/* Builds the sandbox. The command is on its way when this returns, unless it still has to be waited for. */
+static int start(struct execution *x, struct run_io *io, struct err *e)
+{
+	struct run *r = x->r;
+	struct engine_meanwhile m = { .prepare = prepare_parts, .rest = while_it_builds, .ctx = x };
+	bool early = !x->detached && !x->ahead;
+	int ret = r->engine->start(r->spec, &r->cg, &m, &r->er, e);
+
+	if (ret == 0 && x->detached)
+		ret = let_caller_go(r->spec, io->ready_fd, e);
+	if (ret == 0 && x->ahead)
+		ret = begin(x, io, e);
+	x->io.start = early ? &x->start : NULL;
+	return ret;
+}
+
+static int start_and_supervise(struct execution *x, struct run_io *io, struct err *e)
+{
+	struct run *r = x->r;
+	autoclose int log = open_log(r->spec, e);
+	autoclose int engine_log = r->engine == &engine_gvisor ? open_engine_log(r->spec) : -1;
+	int ret;
+
+	x->io = (struct supervise_io){
 		.in = io->in,
 		.out = io->out,
 		.err = io->err,
 		.tty = io->tty,
 		.log_fd = log,
+		.engine_log = engine_log,
 		.alive_fd = -1,
-		.usage_fd = upper,
+		.usage_fd = -1,
+		.usage2_fd = -1,
 		.event = on_event,
 		.ctx = x,
+		.lasting = is_findable_at_once(r->spec) ? NULL : on_lasting,
 	};
-	int ret;
-
 	if (r->spec->detach && log < 0)
 		return log;
-	ret = r->engine->start(r->spec, &r->cg, &m, &r->er, e);
+	x->detached = io->ready_fd >= 0;
+	ret = start(x, io, e);
 	if (ret < 0)
 		return ret;
-	sio.listen_fd = x->listen_fd;
-	sio.lasting = is_findable_at_once(r->spec) ? NULL : on_lasting;
-	ret = confine_launcher(r, e);
-	if (ret == 0 && io->ready_fd >= 0)
-		ret = let_caller_go(r->spec, io->ready_fd, e);
-	if (ret < 0)
-		return ret;
-	ret = supervise(r->spec, &r->cg, &r->er, &sio, &r->end, e);
+	/* With a command that came late came its stdio. */
+	x->io.in = io->in;
+	x->io.out = io->out;
+	x->io.err = io->err;
+	x->io.alive_fd = io->alive_fd;
+	x->io.listen_fd = x->listen_fd;
+	ret = supervise(r->spec, &r->cg, &r->er, &x->io, &r->end, e);
 	/* One file that outgrew the limit: the kernel told the command itself. */
 	if (ret == 0 && r->end.cause == CAUSE_SIGNAL && r->end.signal == SIGXFSZ)
 		r->end.cause = CAUSE_DISK;
+	if (ret == 0 && io->ended)
+		io->ended(io->ctx, r);
 	return ret;
 }
 
-int run_execute(struct run *r, const struct run_io *io, struct err *e)
+int run_execute(struct run *r, struct run_io *io, struct err *e)
 {
-	struct execution x = { .r = r, .guard = GUARD_INIT, .listen_fd = -1 };
+	struct execution x = { .r = r,
+			       .guard = GUARD_INIT,
+			       .listen_fd = -1,
+			       .ahead = io->wait != NULL,
+			       .io.usage_fd = -1,
+			       .io.usage2_fd = -1,
+			       .start.out = BUF_INIT };
 	int ret, fin;
 
-	r->started = r->resume_fd >= 0 ? r->resume_started : clock_nsec(CLOCK_REALTIME);
+	r->started = r->resume_started ? r->resume_started : clock_nsec(CLOCK_REALTIME);
 	r->tty = io->tty;
+	r->untold = true;
+	r->userns = -1;
 	r->cg = CGROUP_INIT;
 	r->er = ENGINE_RUN_INIT;
 	r->end = (struct run_end){ .cause = CAUSE_NOT_STARTED, .exit_code = 125 };
-	ret = r->resume_fd >= 0 ? 0 : state_new_id(r->spec->id, e);
+	ret = r->resume_started ? 0 : state_new_id(r->spec->id, e);
 	if (ret == 0)
 		ret = guard_start(&x.guard, r, e);
 	if (ret < 0)
 		return ret;
 	r->launcher = getpid();
 	r->guard = x.guard.pid;
-	ret = prepare(r, e);
+	ret = prepare(r, x.ahead, e);
 	if (ret == 0)
 		ret = start_and_supervise(&x, io, e);
 	if (r->spec->run_fd >= 0) {
@@ -360,6 +502,10 @@ int run_execute(struct run *r, const struct run_io *io, struct err *e)
 		ret = ret < 0 ? ret : fin;
 	}
 	fd_close(x.listen_fd);
+	r->userns = fd_close(r->userns);
+	fd_close(x.io.usage_fd);
+	fd_close(x.io.usage2_fd);
+	buf_release(&x.start.out);
 	guard_stop(&x.guard);
 	return ret;
 }

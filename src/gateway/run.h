@@ -14,7 +14,9 @@
 #define GATEWAY_RUN_H
 
 #include "audit/audit.h"
+#include "base/json.h"
 #include "gateway/supervise.h"
+#include "sandbox/choose.h"
 #include "sandbox/engine.h"
 #include "sandbox/spec.h"
 
@@ -27,10 +29,16 @@ struct run {
 	struct audit *audit;
 	struct spec *spec;
 	const struct engine *engine;
+	const struct choice *choice; /* how it was chosen; NULL where that is not known any more */
+	/* Called once an empty workspace is there and nothing runs yet, with its directory; NULL: it stays empty. */
+	int (*fill)(void *ctx, int upper_fd, struct err *e);
+	void *fill_ctx;
 	bool map_ids; /* map a range of ids also for an ordinary user */
 	struct cgroup_host cgroup_host;
 	struct cgroup cg;
 	struct engine_run er;
+	bool untold; /* the log has no start of it yet, so it gets no end */
+	int userns;  /* the sandbox's, where its ids are wanted again to wipe what they own; -1: not kept */
 	pid_t launcher, guard;
 	int tty;	  /* the caller's terminal, to be put back as it was; -1: none */
 	uint64_t started; /* CLOCK_REALTIME ns */
@@ -40,11 +48,13 @@ struct run {
 	bool kept;	  /* the run's directory is still there for diff, apply, logs */
 	struct cgroup_stat stat;
 	struct run_end end;
+	char disk_watched
+		[256]; /* why a --disk of root's is only watched; empty when it is not, or by default */
 	char limits_off[256]; /* default limits that are not in force, and why; empty when all are */
 
 	/* For those that can be started once more: how this one was started, kept in the run's directory. NULL: not. */
 	const struct buf *start;
-	/* One that is started once more: its directory, with the lock, and when it was started first. -1, 0: a new one. */
+	/* One that is started once more: its directory, with the lock, and when it was started first. 0: a new one. */
 	int resume_fd;
 	uint64_t resume_started;
 	/* Called once the layers of a new run are made and empty, to fill them. May be NULL. */
@@ -58,11 +68,22 @@ struct run_io {
 	int in, out, err; /* the caller's stdio; -1 when detached */
 	int tty;	  /* the caller's terminal, -1: none */
 	int ready_fd;	  /* detached: the run's id goes here once the sandbox is there; -1: none */
+	/*
+	 * For a sandbox that is made ahead of its command (standby.h); NULL otherwise. wait() is called once it is
+	 * there and returns 0 when the command has come and stands in the spec, with the stdio in *io; -ECANCELED
+	 * when none will come. ended() is called when the command has ended and before anything is cleaned up.
+	 */
+	int (*wait)(void *ctx, struct run *r, struct run_io *io, struct err *e);
+	void (*ended)(void *ctx, struct run *r);
+	void *ctx;
+	int alive_fd; /* end of file there ends the command, a byte is a signal for it; -1: none */
 };
+
+#define RUN_IO_INIT ((struct run_io){ -1, -1, -1, -1, -1, .alive_fd = -1 })
 
 /* Runs spec to its end. *r must live as long; on return its fields tell what happened. An error means that the
  * command never ran. */
-int run_execute(struct run *r, const struct run_io *io, struct err *e) MUST_CHECK;
+int run_execute(struct run *r, struct run_io *io, struct err *e) MUST_CHECK;
 
 /* Ends whatever is left of runs that nobody holds any more. Returns how many. */
 int run_sweep(struct state *st, struct audit *a, struct err *e) MUST_CHECK;
@@ -72,6 +93,12 @@ int run_finish(struct run *r, struct err *e) MUST_CHECK;
 
 /* What `coffer ps` and others find of it in the run's directory, as it is now. */
 int run_write_meta(const struct run *r, struct err *e) MUST_CHECK;
+
+/* Which engine, who chose it and why, and what it runs on: members of the log's and the report's object. */
+void run_engine_json(const struct run *r, struct json *j);
+
+/* Members "root", "image" and "image_digest": what the root file system is made of. */
+void run_root_json(const struct spec *s, struct json *j);
 
 /* The --report object, one line of JSON. */
 void run_report(const struct run *r, struct buf *out);

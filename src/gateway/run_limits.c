@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "sandbox/gv_config.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -70,22 +71,39 @@ static const struct {
 	{ LIMIT_PIDS, CGROUP_PIDS, 1u << CGROUP_PIDS },
 };
 
-int run_limits_enforce(struct run *r, struct err *e)
+static struct cgroup_want want_all(const struct run *r)
 {
-	struct limits *l = &r->spec->limits;
+	const struct limits *l = &r->spec->limits;
 	struct cgroup_want w = {
 		.memory_max = want(l, LIMIT_MEMORY),
 		.memory_low = want(l, LIMIT_MEMORY_LOW),
 		.cpu_milli = want(l, LIMIT_CPUS),
 		.pids_max = want(l, LIMIT_PIDS),
 	};
+	/* gVisor counts by itself. */
+	if (r->engine == &engine_gvisor && w.pids_max != CGROUP_UNSET)
+		w.pids_max = gv_tasks(w.pids_max);
+	return w;
+}
+
+int run_limits_begin(struct run *r, struct err *e)
+{
+	const struct cgroup_want w = want_all(r);
+
+	return cgroup_create_born(&r->cg, &r->cgroup_host, r->spec->id, &w, e);
+}
+
+int run_limits_enforce(struct run *r, struct err *e)
+{
+	struct limits *l = &r->spec->limits;
+	const struct cgroup_want w = want_all(r);
 	const char *why = NULL;
 	autobuf struct buf off = BUF_INIT;
 	unsigned set = 0;
 	int ret;
 
 	mark_own(l, how_disk(r->spec));
-	ret = cgroup_create(&r->cg, &r->cgroup_host, r->spec->id, &w, &set, e);
+	ret = cgroup_complete(&r->cg, &w, &set, e);
 	if (ret < 0)
 		return ret;
 	for (size_t i = 0; i < ARRAY_SIZE(by_cgroup); i++) {
@@ -95,6 +113,8 @@ int run_limits_enforce(struct run *r, struct err *e)
 				  : k == LIMIT_PIDS ? "rlimit"
 						    : NULL;
 
+		if (k == LIMIT_PIDS && r->engine == &engine_gvisor)
+			how = "gvisor";
 		mark(l, k, how != NULL, how);
 		if (how || l->l[k].value == LIMIT_NONE)
 			continue;

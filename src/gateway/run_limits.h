@@ -6,8 +6,11 @@
 #include "base/json.h"
 #include "gateway/run.h"
 
-/* Makes the control group and marks each limit as enforced or not. A named limit that cannot be enforced is an
- * error with two ways out, unless best effort was asked for; a default one is noted in r->limits_off. */
+/* Makes what of the control group the sandbox's first process must be born in. */
+int run_limits_begin(struct run *r, struct err *e) MUST_CHECK;
+
+/* Makes the rest of it and marks each limit as enforced or not. A named limit that cannot be enforced is an error with
+ * two ways out, unless best effort was asked for; a default one is noted in r->limits_off. */
 int run_limits_enforce(struct run *r, struct err *e) MUST_CHECK;
 
 /* "limits":{"memory":{"value":…,"named":…,"enforced":…,"how":…},…} */

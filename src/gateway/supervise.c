@@ -49,6 +49,13 @@ int sv_event(struct sv *sv, const char *type, const struct buf *fields)
 	return r;
 }
 
+/* Only engines that have programs of their own have a log. */
+static const char *early_end(const struct sv *sv)
+{
+	return sv->run->log >= 0 ? "gVisor (runsc) died before its command ended"
+				 : "it ended before its command did";
+}
+
 static void init_is_gone(struct sv *sv)
 {
 	sv->gone = true;
@@ -78,7 +85,7 @@ static void on_init(struct watch *w, uint32_t events)
 
 	if (events & (EPOLLIN | EPOLLHUP | EPOLLERR) && read_init(sv) < 0) {
 		/* When it died of the memory limit, that is found out at the end. */
-		sv_broken(sv, "it ended before its command did");
+		sv_broken(sv, "%s", early_end(sv));
 		init_is_gone(sv);
 		return;
 	}
@@ -100,7 +107,7 @@ static void on_pid(struct watch *w, uint32_t events)
 		;
 	init_is_gone(sv);
 	if (!sv->ended) {
-		sv_broken(sv, "it ended before its command did");
+		sv_broken(sv, "%s", early_end(sv));
 		pump_finish(&sv->pump);
 	}
 	sv->killed = true;
@@ -113,13 +120,37 @@ static void on_pid(struct watch *w, uint32_t events)
 static void on_alive(struct watch *w, uint32_t events)
 {
 	struct sv *sv = w->ctx;
-	char c;
+	unsigned char c;
 
 	(void)events;
-	if (read(w->fd, &c, 1) > 0)
+	if (read(w->fd, &c, 1) > 0) {
+		if (c == SIGINT || c == SIGTERM || c == SIGHUP || c == SIGQUIT)
+			sv_take_signal(sv, c);
 		return;
+	}
 	loop_unwatch(&sv->loop, w);
 	sv_kill(sv, CAUSE_CALLER);
+}
+
+/* Kept up to a cap, and read all the same beyond it: an engine that cannot write its log stops. */
+static void on_log(struct watch *w, uint32_t events)
+{
+	struct sv *sv = w->ctx;
+	char chunk[4096];
+	ssize_t n = read(w->fd, chunk, sizeof(chunk));
+	size_t room = SV_ENGINE_LOG_MAX - sv->logged;
+
+	(void)events;
+	if (n <= 0) {
+		if (n == 0 || (errno != EAGAIN && errno != EINTR))
+			loop_unwatch(&sv->loop, w);
+		return;
+	}
+	if ((size_t)n < room)
+		room = (size_t)n;
+	/* What does not fit on the disk is lost; nothing but a person's curiosity depends on it. */
+	if (room && sv->io->engine_log >= 0 && fd_write_all(sv->io->engine_log, chunk, room) == 0)
+		sv->logged += room;
 }
 
 /* The stdio layer has frames for init, or the caller's side has changed. */
@@ -139,16 +170,17 @@ static void on_pump(void *ctx)
 }
 
 /* The start of the main command, as init takes it. */
-static int main_body(const struct sv *sv, struct buf *body, struct proto_start *st)
+static int main_body(const struct spec *s, const struct supervise_io *io, struct buf *body,
+		     struct proto_start *st, struct err *e)
 {
-	const struct spec *s = sv->spec;
-
 	*st = (struct proto_start){ .flags = PROTO_F_MAIN };
 	if (s->tty)
 		st->flags |= PROTO_F_TTY;
-	if (pump_has_input(sv->io->in))
+	if (pump_has_input(io->in))
 		st->flags |= PROTO_F_STDIN;
-	tty_size(s->tty ? sv->io->tty : -1, &st->rows, &st->cols);
+	if (sv_pids_by_rlimit(s))
+		st->flags |= PROTO_F_PIDS;
+	tty_size(s->tty ? io->tty : -1, &st->rows, &st->cols);
 	st->argc = (unsigned)s->argv.n;
 	st->envc = (unsigned)s->env.n;
 	buf_add(body, s->cwd ? s->cwd : "/", strlen(s->cwd ? s->cwd : "/") + 1);
@@ -157,9 +189,31 @@ static int main_body(const struct sv *sv, struct buf *body, struct proto_start *
 	for (size_t i = 0; i < s->env.n; i++)
 		buf_add(body, s->env.v[i], strlen(s->env.v[i]) + 1);
 	if (buf_error(body))
-		return err_set(sv->err, -ENOMEM, "out of memory");
+		return err_set(e, -ENOMEM, "out of memory");
 	if (body->len > PROTO_START_MAX || s->argv.n + s->env.n > PROTO_STRINGS_MAX)
-		return err_set(sv->err, -E2BIG, "the command's arguments and environment are too long");
+		return err_set(e, -E2BIG, "the command's arguments and environment are too long");
+	return 0;
+}
+
+int supervise_start(struct supervise_start *ret, const struct spec *s, const struct supervise_io *io,
+		    int stream, struct err *e)
+{
+	autobuf struct buf body = BUF_INIT;
+	struct conn c = CONN_INIT;
+	struct proto_start st;
+	int r = main_body(s, io, &body, &st, e);
+
+	if (r < 0)
+		return r;
+	conn_init(&c, stream);
+	proto_add_data(&c.out, PROTO_START_DATA, SV_MAIN_CHAN, body.data, body.len);
+	proto_add_start(&c.out, SV_MAIN_CHAN, &st);
+	/* What does not go now goes when the loop runs; a stream that is broken is found out there too. */
+	if (conn_flush(&c) == -ENOMEM) {
+		conn_release(&c);
+		return err_set(e, -ENOMEM, "out of memory");
+	}
+	*ret = (struct supervise_start){ .flags = st.flags, .out = c.out, .out_off = c.out_off };
 	return 0;
 }
 
@@ -169,26 +223,28 @@ static int main_body(const struct sv *sv, struct buf *body, struct proto_start *
  */
 static int start_main(struct sv *sv)
 {
-	autobuf struct buf body = BUF_INIT;
-	struct proto_start st;
+	struct supervise_start now = { .out = BUF_INIT }, *st = sv->io->start;
 	struct chan *ch;
-	int r = main_body(sv, &body, &st);
+	int r;
 
-	if (r < 0)
-		return r;
+	if (!st) {
+		st = &now;
+		r = supervise_start(st, sv->spec, sv->io, sv->run->stream, sv->err);
+		if (r < 0)
+			return r;
+	}
+	conn_init(&sv->init, sv->run->stream);
+	sv->init.out = st->out;
+	sv->init.out_off = st->out_off;
+	st->out = BUF_INIT;
 	ch = sv_chan_new(sv, NULL, 0);
 	if (!ch)
 		return err_set(sv->err, -ENOMEM, "out of memory");
 	ch->is_main = true;
 	ch->id = sv->last_chan = SV_MAIN_CHAN;
 	ch->state = CHAN_STARTING;
-	ch->flags = st.flags;
-	conn_init(&sv->init, sv->run->stream);
-	proto_add_data(&sv->init.out, PROTO_START_DATA, ch->id, body.data, body.len);
-	proto_add_start(&sv->init.out, ch->id, &st);
-	/* What does not go now goes when the loop runs; a stream that is broken is found out there too. */
-	r = conn_flush(&sv->init);
-	return r == -ENOMEM ? err_set(sv->err, r, "out of memory") : 0;
+	ch->flags = st->flags;
+	return 0;
 }
 
 static int open_pump(struct sv *sv)
@@ -214,7 +270,10 @@ static int watch_all(struct sv *sv)
 	sv->w_init = (struct watch){ .fd = sv->run->stream, .fn = on_init, .ctx = sv };
 	sv->w_pid = (struct watch){ .fd = sv->run->pidfd, .fn = on_pid, .ctx = sv };
 	sv->w_alive = (struct watch){ .fd = sv->io->alive_fd, .fn = on_alive, .ctx = sv };
+	sv->w_log = (struct watch){ .fd = sv->run->log, .fn = on_log, .ctx = sv };
 	r = loop_watch(&sv->loop, &sv->w_pid, EPOLLIN);
+	if (r == 0 && sv->w_log.fd >= 0)
+		r = loop_watch(&sv->loop, &sv->w_log, EPOLLIN);
 	if (r == 0 && sv->w_alive.fd >= 0)
 		r = loop_watch(&sv->loop, &sv->w_alive, EPOLLIN);
 	if (r < 0)

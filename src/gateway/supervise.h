@@ -42,25 +42,37 @@ struct run_end {
 	bool output_cut;  /* the output limit was reached: the rest was thrown away */
 	int output_error; /* negative errno: the caller's stdout or stderr failed, the rest was thrown away */
 	bool pids_hit;	  /* forks were refused at least once; looked at only when the command failed */
+	bool pids_claimed;	 /* that is what the sandbox says: no control group counts them */
 	struct proto_exit claim; /* what init said about the main command; kind PROTO_EXIT_KINDS: nothing */
 	char broken[160];	 /* for CAUSE_BROKEN: what it did */
 };
 
 #define SUPERVISE_LASTING_MS 50
 
+/* The message that starts the main command. */
+struct supervise_start {
+	unsigned flags; /* PROTO_F_* */
+	struct buf out; /* what init's stream did not take yet */
+	size_t out_off;
+};
+
 struct supervise_io {
 	int in, out, err; /* the caller's stdio; -1: none (detached) */
 	int tty;	  /* the caller's terminal when the command has one, else -1 */
 	int log_fd;	  /* detached: output goes here, capped; -1 otherwise */
-	int alive_fd;	  /* end of file here means that the process which started us is gone; -1: none */
-	int listen_fd;	  /* control socket, or -1 */
-	int usage_fd;	  /* the workspace's upper layer, for the disk limit; -1: not watched */
+	int alive_fd; /* end of file here: the process that started us is gone; a byte: a signal to pass on; -1 */
+	int listen_fd;	/* control socket, or -1 */
+	int engine_log; /* what the engine's programs say goes here, capped; -1: nowhere */
+	int usage_fd; /* an upper layer, the workspace's or the root's, for the disk limit; -1: not watched */
+	int usage2_fd; /* the other one; -1: none */
 	/*
 	 * Something for the audit log: exec.start, exec.end, stop.request. `fields` are JSON members. A failure
 	 * means that it was not written: an exec is then refused, and anything else ends the sandbox. May be NULL.
 	 */
 	int (*event)(void *ctx, const char *type, const struct buf *fields);
 	void *ctx;
+	struct supervise_start
+		*start; /* what supervise_start() gave, or NULL: supervise() starts the command */
 	/*
 	 * Called once the command has lasted SUPERVISE_LASTING_MS: one that is over at once need not be found by
 	 * others, and making it so costs several files. Returns the control socket; an error ends the sandbox. May
@@ -68,6 +80,13 @@ struct supervise_io {
 	 */
 	int (*lasting)(void *ctx, struct err *e);
 };
+
+/*
+ * Writes the message that starts the main command to init's stream, before there is an init: it is read when all of
+ * the wall stands. Nothing is read here. Of `io` only in and tty are looked at.
+ */
+int supervise_start(struct supervise_start *ret, const struct spec *s, const struct supervise_io *io,
+		    int stream, struct err *e) MUST_CHECK;
 
 /* Runs until the sandbox's main command has ended and pid 1 is reaped. Only internal failures are errors. */
 int supervise(const struct spec *s, struct cgroup *cg, struct engine_run *run, const struct supervise_io *io,

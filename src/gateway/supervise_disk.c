@@ -32,6 +32,14 @@ static bool is_over(struct sv *sv)
 	/* A layer that cannot be counted cannot be limited. */
 	if (workspace_usage(sv->io->usage_fd, d->limit, d->inodes, &bytes, &inodes, NULL) < 0)
 		return true;
+	if (sv->io->usage2_fd >= 0) {
+		uint64_t more = 0, nodes = 0;
+
+		if (workspace_usage(sv->io->usage2_fd, d->limit, d->inodes, &more, &nodes, NULL) < 0)
+			return true;
+		bytes += more;
+		inodes += nodes;
+	}
 	d->walked_at = clock_nsec(CLOCK_MONOTONIC);
 	took = d->walked_at - began;
 	d->not_before = d->walked_at + 10 * took;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Signals to coffer, time limits, killing, and telling afterwards why it ended. */
 #include "base/clock.h"
+#include "base/str.h"
 #include "gateway/supervise_int.h"
 
 #include <assert.h>
@@ -136,11 +137,9 @@ static void interrupted(struct sv *sv)
 	sv_signal_main(sv, SIGINT);
 }
 
-static void on_signal(void *ctx, const struct signalfd_siginfo *si)
+void sv_take_signal(struct sv *sv, int sig)
 {
-	struct sv *sv = ctx;
-
-	switch (si->ssi_signo) {
+	switch (sig) {
 	case SIGWINCH:
 		if (!sv->ended && !sv->killed)
 			pump_resized(&sv->pump);
@@ -156,32 +155,22 @@ static void on_signal(void *ctx, const struct signalfd_siginfo *si)
 		sv_signal_main(sv, SIGQUIT);
 		break;
 	default:
-		sv_stop(sv, (int)si->ssi_signo, TERM_GRACE);
+		sv_stop(sv, sig, TERM_GRACE);
 		break;
 	}
 	/* It is over, and only a reader that does not read holds us up: whoever signals wants out. */
-	if (sv->reaped && si->ssi_signo != SIGWINCH && si->ssi_signo != SIGTSTP)
+	if (sv->reaped && sig != SIGWINCH && sig != SIGTSTP)
 		loop_stop(&sv->loop);
+}
+
+static void on_signal(void *ctx, const struct signalfd_siginfo *si)
+{
+	sv_take_signal(ctx, (int)si->ssi_signo);
 }
 
 int sv_take_signals(struct sv *sv, struct err *e)
 {
-	static const int wanted[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
-	sigset_t set;
-
-	sigemptyset(&set);
-	for (size_t i = 0; i < ARRAY_SIZE(wanted); i++) {
-		struct sigaction sa;
-
-		/* What the caller ignores (nohup, a shell's background) stays ignored: held, it would reach us. */
-		if (sigaction(wanted[i], NULL, &sa) == 0 && sa.sa_handler != SIG_IGN)
-			sigaddset(&set, wanted[i]);
-	}
-	if (sv->pump.tty) {
-		sigaddset(&set, SIGWINCH);
-		sigaddset(&set, SIGTSTP);
-	}
-	return loop_signals(&sv->loop, &set, on_signal, sv, e);
+	return pump_take_signals(&sv->pump, on_signal, sv, e);
 }
 
 /* Did it end because of a signal that came through us? A handler may have taken a while, but not for ever. */
@@ -239,6 +228,24 @@ static void settle_by_us(struct sv *sv)
 	}
 }
 
+bool sv_pids_by_rlimit(const struct spec *s)
+{
+	const struct limit *l = &s->limits.l[LIMIT_PIDS];
+
+	return l->value != LIMIT_NONE && l->how && (str_eq(l->how, "rlimit") || str_eq(l->how, "gvisor"));
+}
+
+/* Where no control group counts, only the sandbox can tell that the limit was reached. */
+static bool pids_are_claimed(const struct sv *sv)
+{
+	const struct proto_exit *x = &sv->end->claim;
+
+	if (!sv_pids_by_rlimit(sv->spec))
+		return false;
+	return x->what == PROTO_WHAT_PIDS ||
+	       (x->kind == PROTO_NOT_STARTED && x->what == PROTO_WHAT_FORK && x->value == EAGAIN);
+}
+
 /* What the kernel says about a command that failed. */
 static void settle_by_kernel(struct sv *sv)
 {
@@ -248,7 +255,8 @@ static void settle_by_kernel(struct sv *sv)
 	if (end->exit_code == 0 || !sv->cg)
 		return;
 	cgroup_read_stat(sv->cg, &st);
-	end->pids_hit = st.pids_refused > 0;
+	end->pids_claimed = pids_are_claimed(sv);
+	end->pids_hit = st.pids_refused > 0 || end->pids_claimed;
 	if (end->cause != CAUSE_EXIT && end->cause != CAUSE_SIGNAL && end->cause != CAUSE_BROKEN &&
 	    !(end->cause == CAUSE_NOT_STARTED && end->claim.what == PROTO_WHAT_FORK))
 		return;
@@ -258,6 +266,10 @@ static void settle_by_kernel(struct sv *sv)
 			end->exit_code = 128 + SIGKILL;
 	} else if (end->pids_hit && end->cause != CAUSE_BROKEN) {
 		end->cause = CAUSE_PIDS;
+	} else if (st.pids_refused > 0 && sv_pids_by_rlimit(sv->spec)) {
+		/* The control group is the outer limit of gVisor, which does not outlive it. */
+		end->cause = CAUSE_PIDS;
+		end->exit_code = 128 + SIGKILL;
 	}
 }
 

@@ -163,7 +163,7 @@ static int log_start(struct chan *ch, const struct proto_body *b, const struct p
 /* Only what a client may ask for. */
 static bool may_start(const struct proto_start *s, const struct proto_body *b)
 {
-	if (s->flags & PROTO_F_MAIN)
+	if (s->flags & (PROTO_F_MAIN | PROTO_F_PIDS))
 		return false;
 	if (!(s->flags & PROTO_F_BUILTIN))
 		return true;
@@ -188,6 +188,8 @@ static int start(struct chan *ch, struct proto_start *s, const struct proto_body
 	ch->flags = s->flags;
 	ch->started = clock_nsec(CLOCK_MONOTONIC);
 	s->flags &= ~(unsigned)PROTO_F_CAP;
+	if (sv_pids_by_rlimit(sv->spec))
+		s->flags |= PROTO_F_PIDS;
 	if (merged.len > PROTO_START_MAX) {
 		const struct proto_exit x = { PROTO_NOT_STARTED, E2BIG, PROTO_WHAT_REQUEST };
 

@@ -27,6 +27,7 @@
 #define SV_CLIENT_HIGH (1u << 20) /* nor one that has this much to take itself */
 #define SV_PINGS 16
 #define SV_MAIN_CHAN 1
+#define SV_ENGINE_LOG_MAX (1u << 20)
 
 enum chan_state {
 	CHAN_BODY,     /* the client is still sending what to start; init knows nothing of it */
@@ -108,7 +109,8 @@ struct sv {
 
 	struct loop loop;
 	struct conn init;
-	struct watch w_init, w_pid, w_alive, w_listen;
+	struct watch w_init, w_pid, w_alive, w_listen, w_log;
+	size_t logged; /* bytes of the engine's log that were kept */
 	struct pump pump;
 	struct timer t_timeout, t_kill, t_listen, t_lasting;
 	struct disk_watch disk;
@@ -175,12 +177,14 @@ int sv_refuse(struct client *c, const char *text);
 
 /* supervise_end.c */
 int sv_take_signals(struct sv *sv, struct err *e) MUST_CHECK;
+void sv_take_signal(struct sv *sv, int sig); /* as if coffer had got it */
 void sv_signal_main(struct sv *sv, int sig);
 void sv_kill(struct sv *sv, enum run_cause cause);
 void sv_stop(struct sv *sv, int sig, uint64_t grace_ns);
 void sv_broken(struct sv *sv, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void sv_start_timeout(struct sv *sv);
-void sv_settle(struct sv *sv); /* fills in *sv->end once all is over */
+bool sv_pids_by_rlimit(const struct spec *s); /* does no control group of the host count the processes? */
+void sv_settle(struct sv *sv);		      /* fills in *sv->end once all is over */
 
 /* supervise_freeze.c */
 int sv_freeze(struct sv *sv, struct client *c, const struct frame *f) MUST_CHECK;

@@ -58,10 +58,10 @@ static size_t collect(struct msghdr *m, int *got)
 	return n;
 }
 
-int fdpass_recv(int sock, void *data, size_t len, int *fds, size_t n)
+int fdpass_recv_some(int sock, void *data, size_t cap, size_t *ret_len, int *fds, size_t max)
 {
 	union fdpass_control ctl = { 0 };
-	struct iovec iov = { .iov_base = data, .iov_len = len };
+	struct iovec iov = { .iov_base = data, .iov_len = cap };
 	struct msghdr m = { .msg_iov = &iov,
 			    .msg_iovlen = 1,
 			    .msg_control = ctl.bytes,
@@ -76,17 +76,36 @@ int fdpass_recv(int sock, void *data, size_t len, int *fds, size_t n)
 	if (r < 0)
 		return -errno;
 	n_got = collect(&m, got);
-	if ((size_t)r != len || n_got != n || (m.msg_flags & (MSG_TRUNC | MSG_CTRUNC))) {
+	if (r == 0 || n_got > max || (m.msg_flags & (MSG_TRUNC | MSG_CTRUNC))) {
 		for (size_t i = 0; i < n_got; i++)
 			fd_close(got[i]);
 		return r == 0 ? -EPIPE : -EPROTO;
+	}
+	if (n_got)
+		memcpy(fds, got, n_got * sizeof(int));
+	*ret_len = (size_t)r;
+	return (int)n_got;
+}
+
+int fdpass_recv(int sock, void *data, size_t len, int *fds, size_t n)
+{
+	int got[FDPASS_MAX];
+	size_t n_bytes;
+	int r = fdpass_recv_some(sock, data, len, &n_bytes, got, FDPASS_MAX);
+
+	if (r < 0)
+		return r;
+	if (n_bytes != len || (size_t)r != n) {
+		for (int i = 0; i < r; i++)
+			fd_close(got[i]);
+		return -EPROTO;
 	}
 	if (n)
 		memcpy(fds, got, n * sizeof(int));
 	return 0;
 }
 
-int fdpass_recv_some(int sock, void *data, size_t cap, int *ret_fd)
+int fdpass_recv_stream(int sock, void *data, size_t cap, int *ret_fd)
 {
 	union fdpass_control ctl = { 0 };
 	struct iovec iov = { .iov_base = data, .iov_len = cap };

@@ -29,25 +29,32 @@ struct engine_run {
 	pid_t pid; /* coffer-init, as seen from here */
 	int pidfd;
 	int stream; /* protocol of sandbox/proto.h, non-blocking */
+	int log;    /* what the engine's own programs have to say, non-blocking; -1: nothing */
 	struct layers layers;
 };
 
-#define ENGINE_RUN_INIT ((struct engine_run){ .pid = -1, .pidfd = -1, .stream = -1 })
+#define ENGINE_RUN_INIT ((struct engine_run){ .pid = -1, .pidfd = -1, .stream = -1, .log = -1 })
 
 /* What the launcher does while the sandbox is being built, which takes another CPU a while. A failure ends it. */
 struct engine_meanwhile {
-	int (*run)(void *ctx, pid_t pid, int pidfd, struct err *e);
+	/* First: when it returns, the layers and the control group are there. */
+	int (*prepare)(void *ctx, pid_t pid, int pidfd, struct err *e);
+	/* Then, once the sandbox was handed all it needs: no privilege is needed any more. What is written to
+	 * `stream` is read by init. */
+	int (*rest)(void *ctx, int stream, struct err *e);
 	void *ctx;
 };
 
 struct engine {
 	const char *name;
 	/* Builds the sandbox and starts coffer-init in it. When it fails nothing is left of it but the control
-	 * group, which is the caller's. The caller is the parent of init and must reap it. */
+	 * group, which is the caller's. The caller is the parent of init and must reap it. Of the control group
+	 * there is what a process must be born in (cgroup_create_born()). */
 	int (*start)(const struct spec *s, struct cgroup *cg, const struct engine_meanwhile *m,
 		     struct engine_run *ret, struct err *e);
 };
 
 extern const struct engine engine_ns;
+extern const struct engine engine_gvisor;
 
 #endif

@@ -39,60 +39,78 @@ static int idmapped_tree(int fd, int userns, const char *path, struct layers *l,
 	return TAKE_FD(tree);
 }
 
-static int host_root_trees(const struct spec *s, int userns, int *fds, size_t *ret_n, struct layers *l,
-			   struct err *e)
+/* What is handed over: files of control groups, which are the group's own, then trees, which are closed afterwards. */
+struct handed {
+	int fds[CGROUP_CTL_COUNT + NS_TREES_MAX];
+	size_t n;
+	int userns;
+	struct layers *layers;
+};
+
+static int hand(struct handed *h, int fd, const char *path, struct err *e)
 {
-	const struct {
-		bool want;
-		int fd;
-		const char *path;
-	} first[] = {
-		{ s->ws_fd >= 0, s->ws_fd, s->ws_path },
-		{ ns_needs_layers(s), s->layers_fd, s->run_path },
-		{ s->home_fd >= 0, s->home_fd, s->home_path },
-	};
-	size_t n = 0;
+	int tree = idmapped_tree(fd, h->userns, path, h->layers, e);
 
-	for (size_t i = 0; i < ARRAY_SIZE(first) + s->n_binds; i++) {
-		bool is_bind = i >= ARRAY_SIZE(first);
-		const struct bind *b = is_bind ? &s->binds[i - ARRAY_SIZE(first)] : NULL;
-		int fd;
-
-		*ret_n = n;
-		if (!is_bind && !first[i].want)
-			continue;
-		fd = is_bind ? idmapped_tree(b->fd, userns, b->src, l, e)
-			     : idmapped_tree(first[i].fd, userns, first[i].path, l, e);
-		if (fd < 0)
-			return fd;
-		fds[n++] = fd;
-	}
-	*ret_n = n;
+	if (tree < 0)
+		return tree;
+	h->fds[h->n++] = tree;
 	return 0;
 }
 
-static int send_mapped(const struct spec *s, int sync, pid_t pid, struct layers *l, struct err *e)
+static int host_root_trees(const struct spec *s, struct handed *h, struct err *e)
 {
-	char path[48], c = NS_SYNC_MAPPED;
-	int fds[NS_TREES_MAX];
-	autoclose int userns = -1;
-	size_t n = 0;
-	int r;
+	int r = s->ws_fd >= 0 ? hand(h, s->ws_fd, s->ws_path, e) : 0;
 
-	r = ids_write_maps(&s->ids, pid, e);
+	if (r == 0 && spec_needs_layers(s))
+		r = hand(h, s->layers_fd, s->run_path, e);
+	if (r == 0 && s->home_fd >= 0)
+		r = hand(h, s->home_fd, s->home_path, e);
+	for (size_t i = 0; r == 0 && i < s->n_binds; i++)
+		r = hand(h, s->binds[i].fd, s->binds[i].src, e);
+	for (size_t i = 0; r == 0 && i < s->n_lowers; i++)
+		r = hand(h, s->lowers[i].fd, s->lowers[i].path, e);
+	return r;
+}
+
+static int send_mapped(const struct spec *s, int sync, pid_t pid, struct err *e)
+{
+	char c = NS_SYNC_MAPPED;
+	int r = ids_write_maps(&s->ids, pid, e);
+
 	if (r < 0)
 		return r;
+	r = fdpass_send(sync, &c, 1, NULL, 0);
+	return r < 0 ? err_sys(e, r, "cannot tell the sandbox its ids") : 0;
+}
+
+static int send_go(const struct spec *s, const struct cgroup *cg, int sync, pid_t pid, struct layers *l,
+		   struct err *e)
+{
+	const char *how = s->limits.l[LIMIT_PIDS].how;
+	struct ns_go go = { .type = NS_SYNC_GO, .rlimit_pids = how && str_eq(how, "rlimit") };
+	struct handed h = { .layers = l };
+	unsigned tasks = cgroup_attach_fds(cg, h.fds);
+	autoclose int userns = -1;
+	char path[48];
+	int r = 0;
+
+	h.n = tasks;
 	if (s->ids.host_root) {
 		snprintf(path, sizeof(path), "/proc/%d/ns/user", pid);
 		userns = open(path, O_RDONLY | O_CLOEXEC);
 		if (userns < 0)
 			return err_sys(e, -errno, "cannot open the sandbox's user namespace");
-		r = host_root_trees(s, userns, fds, &n, l, e);
+		h.userns = userns;
+		r = host_root_trees(s, &h, e);
 	}
+	go.tasks = (uint8_t)tasks;
+	go.fds = (uint8_t)h.n;
 	if (r == 0)
-		r = fdpass_send(sync, &c, 1, fds, n);
-	for (size_t i = 0; i < n; i++)
-		fd_close(fds[i]);
+		r = fdpass_send(sync, &go, sizeof(go), NULL, 0);
+	if (r == 0 && go.fds)
+		r = fdpass_send(sync, &go.type, 1, h.fds, go.fds);
+	for (size_t i = tasks; i < h.n; i++)
+		fd_close(h.fds[i]);
 	return r < 0 && e->code == 0 ? err_sys(e, r, "cannot hand the sandbox its files") : r;
 }
 
@@ -111,9 +129,10 @@ static int wait_ready(int sync, struct layers *l, struct err *e)
 			return err_sys(e, -errno, "cannot wait for the sandbox");
 	}
 	for (;;) {
+		/* Reset: told once when it died without having read all, before what it said itself. */
 		do {
 			n = recv(sync, &msg, sizeof(msg), 0);
-		} while (n < 0 && errno == EINTR);
+		} while (n < 0 && (errno == EINTR || errno == ECONNRESET));
 		if (n == 0)
 			return l->engine ? 0
 					 : err_set(e, -EPIPE, "the sandbox died while it was being built");
@@ -148,18 +167,26 @@ static void fill_layers(const struct spec *s, struct layers *l)
 }
 
 /* The parent's part while the child builds. */
-static int attend(const struct spec *s, const struct engine_meanwhile *m, const struct engine_run *run,
-		  int sync, struct layers *l, struct err *e)
+static int attend(const struct spec *s, const struct cgroup *cg, const struct engine_meanwhile *m,
+		  struct engine_run *run, int sync, struct err *e)
 {
-	int r = m->run(m->ctx, run->pid, run->pidfd, e);
+	int r = s->ids.range ? send_mapped(s, sync, run->pid, e) : 0;
 
-	if (r < 0)
-		return r;
-	r = s->ids.range ? send_mapped(s, sync, run->pid, l, e) : 0;
+	if (r == 0) {
+		r = m->prepare(m->ctx, run->pid, run->pidfd, e);
+		if (r < 0)
+			return r;
+		r = send_go(s, cg, sync, run->pid, &run->layers, e);
+	}
+	if (r == 0) {
+		r = m->rest(m->ctx, run->stream, e);
+		if (r < 0)
+			return r;
+	}
 	/* -EPIPE: the child failed first, and its reason is waiting for us. */
 	if (r < 0 && r != -EPIPE && r != -ESRCH)
 		return r;
-	return wait_ready(sync, l, e);
+	return wait_ready(sync, &run->layers, e);
 }
 
 static int clone_error(int r, struct err *e)
@@ -172,8 +199,8 @@ static int clone_error(int r, struct err *e)
 }
 
 /* Forks the child; the parent keeps run->stream and *ret_sync. */
-static int ns_spawn(const struct spec *s, struct cgroup *cg, int init_fd, struct engine_run *run,
-		    int *ret_sync, struct err *e)
+static int ns_spawn(const struct spec *s, struct cgroup *cg, int init_fd, const struct gv_start *gv,
+		    struct engine_run *run, int *ret_sync, struct err *e)
 {
 	int cgroup_fd = cgroup_clone_fd(cg);
 	int stream[2], sync[2];
@@ -186,10 +213,9 @@ static int ns_spawn(const struct spec *s, struct cgroup *cg, int init_fd, struct
 		fd_close(stream[1]);
 		return err_sys(e, -errno, "cannot make a socket pair");
 	}
-	pid = ns_fork(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS,
-		      cgroup_fd, &run->pidfd);
+	pid = ns_fork(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID, cgroup_fd, &run->pidfd);
 	if (pid == 0) {
-		struct ns_inside in = { s, sync[1], stream[1], init_fd, cg, cgroup_fd >= 0 };
+		struct ns_inside in = { s, sync[1], stream[1], init_fd, gv };
 
 		fd_close(sync[0]);
 		fd_close(stream[0]);
@@ -204,8 +230,8 @@ static int ns_spawn(const struct spec *s, struct cgroup *cg, int init_fd, struct
 	return 0;
 }
 
-static int ns_start(const struct spec *s, struct cgroup *cg, const struct engine_meanwhile *m,
-		    struct engine_run *ret, struct err *e)
+int ns_start_with(const struct spec *s, struct cgroup *cg, const struct engine_meanwhile *m,
+		  const struct gv_start *gv, struct engine_run *ret, struct err *e)
 {
 	autoclose int init_fd = helper_open("coffer-init", e), sync = -1;
 	struct engine_run run = ENGINE_RUN_INIT;
@@ -213,13 +239,15 @@ static int ns_start(const struct spec *s, struct cgroup *cg, const struct engine
 
 	if (init_fd < 0)
 		return init_fd;
-	if (ns_tree_count(s) > NS_TREES_MAX)
-		return err_set(e, -E2BIG, "too many -v options: at most %d", NS_TREES_MAX - 3);
-	r = ns_spawn(s, cg, init_fd, &run, &sync, e);
-	if (r == 0)
-		r = attend(s, m, &run, sync, &run.layers, e);
+	if (s->n_binds > NS_BINDS_MAX)
+		return err_set(e, -E2BIG, "too many -v options: at most %d", NS_BINDS_MAX);
+	if (s->n_lowers > ROOT_LOWERS_MAX)
+		return err_set(e, -E2BIG, "the image has too many layers: at most %d", ROOT_LOWERS_MAX);
+	r = ns_spawn(s, cg, init_fd, gv, &run, &sync, e);
 	if (r == 0)
 		r = fd_set_nonblock(run.stream, true);
+	if (r == 0)
+		r = attend(s, cg, m, &run, sync, e);
 	if (r < 0) {
 		fd_close(run.stream);
 		if (run.pid > 0) {
@@ -230,9 +258,16 @@ static int ns_start(const struct spec *s, struct cgroup *cg, const struct engine
 		fd_close(run.pidfd);
 		return r;
 	}
-	fill_layers(s, &run.layers);
+	if (!gv)
+		fill_layers(s, &run.layers);
 	*ret = run;
 	return 0;
+}
+
+static int ns_start(const struct spec *s, struct cgroup *cg, const struct engine_meanwhile *m,
+		    struct engine_run *ret, struct err *e)
+{
+	return ns_start_with(s, cg, m, NULL, ret, e);
 }
 
 const struct engine engine_ns = { .name = "ns", .start = ns_start };

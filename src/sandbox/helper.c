@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -30,7 +31,7 @@ static bool is_trusted(const struct stat *st, const struct stat *self)
 	return !(st->st_mode & S_IWGRP) || may_group_write(st->st_gid, self);
 }
 
-static int open_in(const char *dir, const char *name, const struct stat *self, struct err *e)
+static int open_in(const char *dir, const char *name, int flags, const struct stat *self, struct err *e)
 {
 	autoclose int dir_fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	autoclose int fd = -1;
@@ -38,7 +39,7 @@ static int open_in(const char *dir, const char *name, const struct stat *self, s
 
 	if (dir_fd < 0)
 		return -errno;
-	fd = openat(dir_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	fd = openat(dir_fd, name, flags | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
 	if (fstat(dir_fd, &st) < 0)
@@ -80,14 +81,31 @@ int helper_open(const char *name, struct err *e)
 
 	r = self_dir(dir, &self);
 	if (r == 0)
-		r = open_in(dir, name, &self, e);
+		r = open_in(dir, name, O_PATH, &self, e);
 	else
 		snprintf(dir, sizeof(dir), "the program's own directory");
 	if (r == -ENOENT || r == -EACCES || r == -ENOTDIR)
-		r = open_in(COFFER_LIBEXECDIR, name, &self, e);
+		r = open_in(COFFER_LIBEXECDIR, name, O_PATH, &self, e);
 	if (r >= 0 || r == -EPERM)
 		return r;
 	err_set(e, r, "cannot find the helper program %s in %s or %s: %s", name, dir, COFFER_LIBEXECDIR,
 		strerror(-r));
 	return err_hint(e, r, "build it with 'make', or install it with 'make install'");
+}
+
+int helper_open_path(const char *path, struct err *e)
+{
+	autofree char *real = realpath(path, NULL);
+	struct stat self = { 0 };
+	char *slash;
+	int r;
+
+	if (!real)
+		return err_sys(e, -errno, "cannot find %s", path);
+	if (stat("/proc/self/exe", &self) < 0)
+		return err_sys(e, -errno, "cannot look at the program itself");
+	slash = strrchr(real, '/');
+	*slash = '\0';
+	r = open_in(slash == real ? "/" : real, slash + 1, O_RDONLY | O_NONBLOCK | O_NOCTTY, &self, e);
+	return r < 0 && r != -EPERM ? err_sys(e, r, "cannot open %s", path) : r;
 }

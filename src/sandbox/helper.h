@@ -13,4 +13,7 @@
 /* An O_PATH fd of an executable regular file, for fexecve-like use. `name` has no slash. */
 int helper_open(const char *name, struct err *e) MUST_CHECK;
 
+/* A program that is named by its path, judged the same way; opened for reading, links followed. */
+int helper_open_path(const char *path, struct err *e) MUST_CHECK;
+
 #endif

@@ -18,7 +18,10 @@
 #ifndef SANDBOX_INIT_H
 #define SANDBOX_INIT_H
 
-/* Runs until the stream ends or is broken, or the main command has ended. Gives the exit status. */
-int init_main(int in_fd, int out_fd);
+#include <stdbool.h>
+
+/* Runs until the stream ends or is broken, or the main command has ended. Gives the exit status. The greeting goes out
+ * with the first thing that somebody waits for; in gVisor, where its coming is what shows that all went well, `now`. */
+int init_main(int in_fd, int out_fd, bool now);
 
 #endif

@@ -17,6 +17,11 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#if __has_include(<sanitizer/asan_interface.h>)
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_UNPOISON_MEMORY_REGION(addr, size) ((void)(addr), (void)(size))
+#endif
 
 #define REAP_MAX 256 /* in one round, so that a storm of orphans cannot keep us from answering */
 #define CHILD_STACK (32u << 10)
@@ -172,7 +177,7 @@ static int child_main(void *arg)
 			return child_failed(ch, PROTO_WHAT_FDS);
 	}
 	/* I4: all of ours are close-on-exec already; this is the second lock on that door. */
-	syscall(SYS_close_range, 3U, ~0U, ch->builtin ? 0 : CLOSE_RANGE_CLOEXEC);
+	syscall(SYS_close_range, 3U, INIT_FD_LAST, ch->builtin ? 0 : CLOSE_RANGE_CLOEXEC);
 	if (ch->in->nofile.rlim_cur < ch->in->nofile.rlim_max)
 		setrlimit(RLIMIT_NOFILE, &ch->in->nofile);
 	sigemptyset(&none);
@@ -194,6 +199,9 @@ static pid_t spawn(struct child *ch)
 		if (pid == 0)
 			_exit(child_main(ch));
 	} else {
+		/* A child that became another program never left its functions, so their marks are still there in a
+		 * sanitizer build, and the next child's would be laid over them. Nothing in any other. */
+		ASAN_UNPOISON_MEMORY_REGION(child_stack, sizeof(child_stack));
 		pid = clone(child_main, child_stack + sizeof(child_stack), CLONE_VM | CLONE_VFORK | SIGCHLD,
 			    ch);
 	}
@@ -327,6 +335,14 @@ static struct cmd *find_pid(struct init *in, pid_t pid)
 	return NULL;
 }
 
+/* It has been reaped, so that its own place is free again: the limit was reached if there is one but not two. */
+static bool failed_at_limit(const struct cmd *c, const struct proto_exit *end)
+{
+	if (!(c->flags & PROTO_F_PIDS) || (end->kind == PROTO_EXITED && end->value == 0))
+		return false;
+	return c->pids_hit || pids_are_at_limit(true);
+}
+
 void cmd_reap(struct init *in)
 {
 	struct signalfd_siginfo si;
@@ -348,6 +364,8 @@ void cmd_reap(struct init *in)
 			continue;
 		end.kind = WIFSIGNALED(status) ? PROTO_SIGNALED : PROTO_EXITED;
 		end.value = (unsigned)(WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+		if (failed_at_limit(c, &end))
+			end.what = PROTO_WHAT_PIDS;
 		cmd_ended(in, c, &end);
 	}
 	in->reap_again = true;

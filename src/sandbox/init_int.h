@@ -16,7 +16,9 @@
 #define INIT_OUT_HIGH (256u << 10) /* past this, commands' output is left in their pipes */
 #define INIT_OUT_STOP (1u << 20)   /* past this, the host is not read: it must take its answers first */
 #define INIT_CHUNK 4000		   /* the first; grows to a whole frame while a command fills it */
-#define INIT_LEFTOVERS 256	   /* pipes of ended commands that somebody still holds */
+#define INIT_FD_LAST \
+	0x7fffffffU	   /* the last descriptor for close_range(); gVisor takes ~0U for -1 and refuses */
+#define INIT_LEFTOVERS 256 /* pipes of ended commands that somebody still holds */
 
 enum cmd_state {
 	CMD_BODY, /* its start body is coming in */
@@ -39,7 +41,9 @@ struct cmd {
 	uint32_t in_owed; /* input passed on and not yet given back as credit */
 	bool in_eof;	  /* the host has sent the end of input */
 	bool in_shut;	  /* the command takes no more input */
-	bool parked;	  /* nobody holds its terminal now; looked at again in a while */
+	bool pids_hit;	  /* PROTO_F_PIDS: while it ran, no process could be started */
+	unsigned pids_asked;
+	bool parked; /* nobody holds its terminal now; looked at again in a while */
 	struct buf body;
 	struct buf inq; /* input that the command has not taken yet */
 	size_t inq_off;
@@ -64,6 +68,7 @@ struct init {
 	unsigned rounds; /* since something was parked */
 	bool reap_again; /* there may be more ended children than were reaped */
 	bool main_ended;
+	bool in_gvisor;
 	struct pollfd pfd[3 + 3 * PROTO_CHANNELS + INIT_LEFTOVERS];
 };
 
@@ -97,6 +102,10 @@ int pty_open(unsigned rows, unsigned cols, int *ret_slave) MUST_CHECK;
 void pty_resize(int master, unsigned rows, unsigned cols);
 pid_t pty_foreground(int master);
 char pty_eof_char(int master); /* what ends input there, '\0' when the terminal is not line by line */
+
+/* init_pids.c: whether one more process can be started now, or one more than that. Costs two starts at most. */
+bool pids_are_at_limit(bool after_one);
+void pids_listen(struct cmd *c, const void *data, size_t len);
 
 /* init_copy.c: runs in a process of its own with stdio in place; gives the exit status */
 bool init_copy_is(const char *name);

@@ -147,6 +147,8 @@ void cmd_read_output(struct init *in, struct cmd *c, int which)
 		cmd_output_ended(in, c, which);
 		return;
 	}
+	if (which || cmd_has_tty(c))
+		pids_listen(c, frame + FRAME_HEAD, (size_t)n);
 	frame_put_head(frame, which ? PROTO_STDERR : PROTO_STDOUT, c->chan, (uint32_t)n);
 	in->out.len += FRAME_HEAD + (size_t)n;
 	c->credit -= FRAME_HEAD + (uint32_t)n;

@@ -15,6 +15,30 @@ void pty_resize(int master, unsigned rows, unsigned cols)
 	ioctl(master, TIOCSWINSZ, &ws);
 }
 
+/*
+ * By the master, not by name: no path inside can be put in its way. gVisor knows no such call; there the name has to
+ * do, and whoever could put something in its way could as well have attacked the command itself.
+ */
+static int open_slave(int master)
+{
+	const int flags = O_RDWR | O_NOCTTY | O_CLOEXEC;
+	int slave = ioctl(master, TIOCGPTPEER, flags);
+	char path[32] = "/dev/pts/", digits[10];
+	size_t len = 9, n = 0;
+	unsigned number;
+
+	if (slave >= 0 || (errno != ENOTTY && errno != EINVAL))
+		return slave;
+	if (ioctl(master, TIOCGPTN, &number) < 0)
+		return -1;
+	for (; n == 0 || number; number /= 10)
+		digits[n++] = (char)('0' + number % 10);
+	while (n)
+		path[len++] = digits[--n];
+	path[len] = '\0';
+	return open(path, flags | O_NOFOLLOW);
+}
+
 int pty_open(unsigned rows, unsigned cols, int *ret_slave)
 {
 	autoclose int master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK);
@@ -23,8 +47,7 @@ int pty_open(unsigned rows, unsigned cols, int *ret_slave)
 
 	if (master < 0 || ioctl(master, TIOCSPTLCK, &unlock) < 0)
 		return -errno;
-	/* By the master, not by name: no path inside can be put in its way. */
-	slave = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
+	slave = open_slave(master);
 	if (slave < 0)
 		return -errno;
 	if (rows && cols)

@@ -594,7 +594,7 @@ static struct {
 	uintptr_t canary;
 } thread __attribute__((aligned(16)));
 
-extern int main(void);
+extern int main(int argc, char **argv);
 extern const Elf64_Dyn _DYNAMIC[] __attribute__((visibility("hidden")));
 
 /* Addresses in our data are stored as offsets; nobody else adds where we were loaded. */
@@ -632,7 +632,7 @@ __attribute__((no_stack_protector, used)) _Noreturn void rt_start(const uintptr_
 	}
 	thread.canary &= ~(uintptr_t)0xff; /* a string that runs over stops at its NUL */
 	raw(SYS_arch_prctl, 0x1002 /* ARCH_SET_FS */, P(&thread), 0, 0, 0);
-	_exit(main());
+	_exit(main((int)sp[0], (char **)(sp + 1)));
 }
 
 __asm__(".text\n"

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 int layers_open(int run_fd, struct err *e)
@@ -51,4 +52,37 @@ int layers_open_upper(int run_fd, struct err *e)
 		return layers;
 	fd = openat(layers, "upper", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	return fd < 0 ? err_sys(e, -errno, "cannot open the run's layer") : fd;
+}
+
+/*
+ * What the kernel makes there for an overlay that is mounted `volatile`, innermost first. The directories have no mode
+ * at all, so that their owner must open them up to get at what is inside. On a file system that discards what is
+ * freed, each of them costs a wait for the disk.
+ */
+static void drop_work(int layers_fd, const char *work)
+{
+	static const char *const dirs[] = { "work", "work/incompat", "work/incompat/volatile" };
+	char path[64];
+
+	for (size_t i = 0; i < ARRAY_SIZE(dirs); i++) {
+		snprintf(path, sizeof(path), "%s/%s", work, dirs[i]);
+		(void)!fchmodat(layers_fd, path, 0700, 0);
+	}
+	snprintf(path, sizeof(path), "%s/work/incompat/volatile/dirty", work);
+	(void)unlinkat(layers_fd, path, 0);
+	for (size_t i = ARRAY_SIZE(dirs); i-- > 0;) {
+		snprintf(path, sizeof(path), "%s/%s", work, dirs[i]);
+		(void)unlinkat(layers_fd, path, AT_REMOVEDIR);
+	}
+	(void)unlinkat(layers_fd, work, AT_REMOVEDIR);
+}
+
+void layers_drop_work(int layers_fd)
+{
+	drop_work(layers_fd, "work");
+}
+
+void layers_drop_root_work(int layers_fd)
+{
+	drop_work(layers_fd, LAYERS_ROOT_WORK);
 }

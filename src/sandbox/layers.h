@@ -12,6 +12,10 @@
 
 #define LAYERS_IMAGE "disk.img"
 
+/* The layer over the root file system, where that is an image's or a directory's. */
+#define LAYERS_ROOT_UPPER "root-upper"
+#define LAYERS_ROOT_WORK "root-work"
+
 /* The directory that holds upper/ and work/, of a run that is there already. */
 int layers_open(int run_fd, struct err *e) MUST_CHECK;
 
@@ -20,5 +24,13 @@ int layers_make_image(int run_fd, uint64_t bytes, uint64_t inodes, struct err *e
 
 /* The upper layer for reading. -ENOENT when the run has none. */
 int layers_open_upper(int run_fd, struct err *e) MUST_CHECK;
+
+/*
+ * Removes the overlay's work directory once nothing uses it, as far as it is what a mount leaves there: by name, which
+ * is several times cheaper than walking. Two may do it at once. Anything else that is there stays.
+ */
+void layers_drop_work(int layers_fd);
+/* The same for the overlay over the root file system. */
+void layers_drop_root_work(int layers_fd);
 
 #endif

@@ -30,6 +30,9 @@ static const struct text_field {
 	{ "command", offsetof(struct run_meta, command) },
 	{ "workspace", offsetof(struct run_meta, workspace) },
 	{ "ws_mode", offsetof(struct run_meta, ws_mode) },
+	{ "root", offsetof(struct run_meta, root) },
+	{ "image", offsetof(struct run_meta, image) },
+	{ "image_digest", offsetof(struct run_meta, image_digest) },
 	{ "cause", offsetof(struct run_meta, cause) },
 	{ "home", offsetof(struct run_meta, home) },
 };
@@ -79,6 +82,11 @@ static void write_fields(struct json *j, const struct run_meta *m)
 	if (m->workspace && !is_ascii(m->workspace))
 		json_bytes(j, "workspace_bytes", m->workspace, strlen(m->workspace));
 	json_str(j, "ws_mode", m->ws_mode);
+	json_str(j, "root", m->root);
+	if (m->image) {
+		json_str(j, "image", m->image);
+		json_str(j, "image_digest", m->image_digest);
+	}
 	json_u64(j, "started", m->started);
 	json_i64(j, "launcher", m->launcher);
 	json_i64(j, "guard", m->guard);

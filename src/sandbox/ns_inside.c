@@ -3,6 +3,7 @@
 
 #include "base/fd.h"
 #include "ipc/fdpass.h"
+#include "sandbox/gv_inside.h"
 #include "sandbox/rootfs.h"
 #include "sys/caps.h"
 #include "sys/landlock.h"
@@ -30,7 +31,7 @@
 
 size_t ns_tree_count(const struct spec *s)
 {
-	return 3 + s->n_binds;
+	return 3 + s->n_binds + s->n_lowers;
 }
 
 /* The same file as the one that was checked outside, opened again in this mount namespace. */
@@ -57,7 +58,8 @@ static int open_trees(const struct ns_inside *in, int *fds, struct err *e)
 		fds[i] = -1;
 	if (s->ws_fd >= 0 && (fds[0] = open_checked(s->ws_path, s->ws_fd, e)) < 0)
 		return fds[0];
-	if (ns_needs_layers(s) && (fds[1] = open_checked(s->run_path, s->layers_fd, e)) < 0)
+	/* Disk images are the host root's: these layers are in the run's directory, or will be. */
+	if (spec_needs_layers(s) && (fds[1] = open_checked(s->run_path, s->run_fd, e)) < 0)
 		return fds[1];
 	if (s->home_fd >= 0 && (fds[2] = open_checked(s->home_path, s->home_fd, e)) < 0)
 		return fds[2];
@@ -66,29 +68,13 @@ static int open_trees(const struct ns_inside *in, int *fds, struct err *e)
 		if (fds[3 + i] < 0)
 			return fds[3 + i];
 	}
-	return 0;
-}
+	for (size_t i = 0; i < s->n_lowers; i++) {
+		int *fd = &fds[3 + s->n_binds + i];
 
-static int recv_trees(const struct ns_inside *in, int *fds, struct err *e)
-{
-	const struct spec *s = in->spec;
-	int got[NS_TREES_MAX];
-	bool want[NS_TREES_MAX] = { s->ws_fd >= 0, ns_needs_layers(s), s->home_fd >= 0 };
-	size_t n = 0, k = 0;
-	char c;
-	int r;
-
-	for (size_t i = 0; i < s->n_binds; i++)
-		want[3 + i] = true;
-	for (size_t i = 0; i < ns_tree_count(s); i++)
-		n += want[i];
-	r = fdpass_recv(in->sync, &c, 1, got, s->ids.host_root ? n : 0);
-	if (r < 0 || c != NS_SYNC_MAPPED)
-		return err_sys(e, r < 0 ? r : -EPROTO, "the launcher went away");
-	if (!s->ids.host_root)
-		return open_trees(in, fds, e);
-	for (size_t i = 0; i < ns_tree_count(s); i++)
-		fds[i] = want[i] ? got[k++] : -1;
+		*fd = open_checked(s->lowers[i].path, s->lowers[i].fd, e);
+		if (*fd < 0)
+			return *fd;
+	}
 	return 0;
 }
 
@@ -127,6 +113,62 @@ static int map_own_id(const struct ids *ids, enum which_map which, struct err *e
 	int r = ns_deny_setgroups("/proc/self", e);
 
 	return r < 0 ? r : write_maps(ids, which, "/proc/self", e);
+}
+
+static int gone(int code, struct err *e)
+{
+	return err_sys(e, code < 0 ? code : -EPROTO, "the launcher went away");
+}
+
+/* With one id only, the process maps itself. */
+static int wait_mapped(const struct ns_inside *in, struct err *e)
+{
+	char c;
+	int r;
+
+	if (!in->spec->ids.range)
+		return map_own_id(&in->spec->ids, OUTER, e);
+	r = fdpass_recv(in->sync, &c, 1, NULL, 0);
+	return r < 0 || c != NS_SYNC_MAPPED ? gone(r, e) : 0;
+}
+
+/* The host root's trees as they came. */
+static int sort_trees(const struct spec *s, const int *got, size_t n, int *fds, struct err *e)
+{
+	bool want[NS_TREES_MAX] = { s->ws_fd >= 0, spec_needs_layers(s), s->home_fd >= 0 };
+	size_t k = 0;
+
+	for (size_t i = 3; i < ns_tree_count(s); i++)
+		want[i] = true;
+	for (size_t i = 0; i < ns_tree_count(s); i++) {
+		if (want[i] && k == n)
+			return gone(-EPROTO, e);
+		fds[i] = want[i] ? got[k++] : -1;
+	}
+	return k == n ? 0 : gone(-EPROTO, e);
+}
+
+/* Waits until the launcher has all that we need, and joins the control group. */
+static int wait_go(const struct ns_inside *in, int *fds, struct ns_go *go, struct err *e)
+{
+	int got[FDPASS_MAX];
+	int r = fdpass_recv(in->sync, go, sizeof(*go), NULL, 0);
+
+	if (r < 0 || go->type != NS_SYNC_GO || go->fds > FDPASS_MAX || go->tasks > go->fds)
+		return gone(r, e);
+	if (go->fds) {
+		r = fdpass_recv(in->sync, &go->type, 1, got, go->fds);
+		if (r < 0)
+			return gone(r, e);
+	}
+	for (size_t i = 0; i < go->tasks; i++) {
+		/* The one way in that the kernel takes without waiting for every CPU. */
+		if (write(got[i], "0", 1) != 1)
+			return err_sys(e, -errno, "cannot join the sandbox's control group");
+		fd_close(got[i]);
+	}
+	return in->spec->ids.host_root ? sort_trees(in->spec, got + go->tasks, go->fds - go->tasks, fds, e)
+				       : 0;
 }
 
 static int bring_up_loopback(struct err *e)
@@ -236,11 +278,10 @@ static int set_rlimit(int what, uint64_t soft, uint64_t hard, struct err *e)
 	return 0;
 }
 
-static int set_rlimits(const struct limits *l, struct err *e)
+static int set_rlimits(const struct limits *l, bool count_pids, struct err *e)
 {
 	/* A control group counts better, and tells when it refused; this is for where there is none. */
-	const struct limit *pids = &l->l[LIMIT_PIDS];
-	uint64_t nproc = pids->how && str_eq(pids->how, "rlimit") ? pids->value : LIMIT_NONE;
+	uint64_t nproc = count_pids ? l->l[LIMIT_PIDS].value : LIMIT_NONE;
 	const struct {
 		int what;
 		uint64_t soft, hard;
@@ -267,9 +308,13 @@ static int set_rlimits(const struct limits *l, struct err *e)
 
 static int fence_landlock(const struct spec *s, int init_fd, struct ns_ready *ready, struct err *e)
 {
-	struct landlock_rule rules[10 + NS_TREES_MAX] = {
-		{ "/", LANDLOCK_READ_EXEC },	{ "/tmp", LANDLOCK_WRITE },   { "/run", LANDLOCK_WRITE },
-		{ "/var/tmp", LANDLOCK_WRITE }, { "/dev", LANDLOCK_DEVICES }, { "/dev/shm", LANDLOCK_WRITE },
+	struct landlock_rule rules[10 + NS_BINDS_MAX] = {
+		{ "/", spec_has_root_layer(s) ? LANDLOCK_WRITE : LANDLOCK_READ_EXEC },
+		{ "/tmp", LANDLOCK_WRITE },
+		{ "/run", LANDLOCK_WRITE },
+		{ "/var/tmp", LANDLOCK_WRITE },
+		{ "/dev", LANDLOCK_DEVICES },
+		{ "/dev/shm", LANDLOCK_WRITE },
 		{ "/proc", LANDLOCK_WRITE },
 	};
 	char init[32];
@@ -282,7 +327,7 @@ static int fence_landlock(const struct spec *s, int init_fd, struct ns_ready *re
 	/* coffer-init is on a mount that no path inside leads to. */
 	snprintf(init, sizeof(init), "/proc/self/fd/%d", init_fd);
 	rules[n++] = (struct landlock_rule){ init, LANDLOCK_READ_EXEC };
-	rules[n++] = (struct landlock_rule){ rootfs_home(s->uid), LANDLOCK_WRITE };
+	rules[n++] = (struct landlock_rule){ rootfs_home_of(s), LANDLOCK_WRITE };
 	if (s->ws_mode != WS_RO)
 		rules[n++] = (struct landlock_rule){ ROOTFS_WORKSPACE, LANDLOCK_WRITE };
 	for (size_t i = 0; i < s->n_binds; i++) {
@@ -361,24 +406,36 @@ static int tie_to_launcher(int sync, struct err *e)
 	return 0;
 }
 
-/* In the outer user namespace: everything that needs its capabilities. */
-static int build(const struct ns_inside *in, int *ret_init, struct ns_ready *ready, struct err *e)
+/* The costly ones are made here and not with the process: meanwhile the launcher gets on with its part. */
+static int make_namespaces(struct err *e)
+{
+	int r = unshare(CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS) < 0 ? -errno : 0;
+
+	if (r == 0)
+		return 0;
+	r = err_sys(e, r, "cannot make the sandbox's namespaces");
+	return err_hint(e, r, "`coffer doctor` tells what this host allows, and how to change it");
+}
+
+/* A control group that a user owns takes only processes with that user's id, which the builder gives up. */
+static bool joins_as_caller(const struct ids *ids)
+{
+	return ids->range && !ids->host_root;
+}
+
+/* In the outer user namespace, all that waits for nothing but the ids. */
+static int begin(const struct ns_inside *in, int *fds, int *ret_init, struct ns_go *go, struct err *e)
 {
 	const struct spec *s = in->spec;
-	int fds[NS_TREES_MAX];
-	struct trees t;
-	int r;
+	int r = make_namespaces(e);
 
-	r = cgroup_attach_self(in->cg, in->cloned);
-	if (r < 0)
-		return err_sys(e, r, "cannot join the sandbox's control group");
-	if (s->ids.range) {
-		r = recv_trees(in, fds, e);
-	} else {
-		r = map_own_id(&s->ids, OUTER, e);
-		if (r == 0)
-			r = open_trees(in, fds, e);
-	}
+	if (r == 0)
+		r = wait_mapped(in, e);
+	/* As the caller, who may be in groups that open the way. */
+	if (r == 0 && !s->ids.host_root)
+		r = open_trees(in, fds, e);
+	if (r == 0 && joins_as_caller(&s->ids))
+		r = wait_go(in, fds, go, e);
 	if (r < 0)
 		return r;
 	*ret_init = open_init(in->init_fd, e);
@@ -388,27 +445,50 @@ static int build(const struct ns_inside *in, int *ret_init, struct ns_ready *rea
 	if (r < 0)
 		return r;
 	set_sysctls();
-	t = (struct trees){ .ws = fds[0], .run = fds[1], .home = fds[2], .binds = fds + 3 };
-	r = rootfs_build(s, &t, e);
+	r = rootfs_begin(s, in->gv != NULL, e);
 	if (r == 0)
 		r = bring_up_loopback(e);
+	if (r == 0 && sethostname(s->hostname, strlen(s->hostname)) < 0)
+		return err_sys(e, -errno, "cannot name the sandbox");
+	return r;
+}
+
+/* Still there: everything else that needs its capabilities. */
+static int build(const struct ns_inside *in, int *ret_init, struct ns_go *go, struct ns_ready *ready,
+		 struct err *e)
+{
+	int fds[NS_TREES_MAX];
+	struct trees t;
+	int r = begin(in, fds, ret_init, go, e);
+
+	if (r == 0 && !joins_as_caller(&in->spec->ids))
+		r = wait_go(in, fds, go, e);
 	if (r < 0)
 		return r;
-	if (sethostname(s->hostname, strlen(s->hostname)) < 0)
-		return err_sys(e, -errno, "cannot name the sandbox");
+	t = (struct trees){ .ws = fds[0],
+			    .run = fds[1],
+			    .home = fds[2],
+			    .binds = fds + 3,
+			    .lowers = fds + 3 + in->spec->n_binds };
+	if (in->gv)
+		return rootfs_finish_guest(in->spec, &t, e);
+	r = rootfs_finish(in->spec, &t, e);
+	if (r < 0)
+		return r;
 	ready->timens = ns_new_time("/proc", NULL) == 0;
 	ready->cgroupns = unshare(CLONE_NEWCGROUP) == 0;
 	return 0;
 }
 
 /* In the inner one: giving up everything. */
-static int confine(const struct ns_inside *in, int init_fd, struct ns_ready *ready, struct err *e)
+static int confine(const struct ns_inside *in, int init_fd, bool count_pids, struct ns_ready *ready,
+		   struct err *e)
 {
 	const struct spec *s = in->spec;
 	int r = enter_inner(&s->ids, e);
 
 	if (r == 0)
-		r = set_rlimits(&s->limits, e);
+		r = set_rlimits(&s->limits, count_pids, e);
 	if (r == 0)
 		r = arrange_fds(in->stream, e);
 	if (r < 0)
@@ -427,23 +507,29 @@ void ns_inside(const struct ns_inside *in)
 {
 	struct err e = ERR_INIT;
 	struct ns_ready ready = { 0 };
+	struct ns_go go = { 0 };
 	char *argv[] = { (char *)"coffer-init", NULL }, *envp[] = { NULL };
 	sigset_t none;
-	int init_fd = -1;
+	int init_fd = -1, sync = in->sync;
 
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	for (int sig = 1; sig < 32; sig++)
 		signal(sig, SIG_DFL);
 	setsid();
-	if (build(in, &init_fd, &ready, &e) == 0 && confine(in, init_fd, &ready, &e) == 0 &&
-	    fdpass_send(in->sync, &ready, sizeof(ready), NULL, 0) == 0 && fence_seccomp(in->spec, &e) == 0) {
+	if (in->gv) {
+		if (build(in, &init_fd, &go, &ready, &e) == 0 && tie_to_launcher(in->sync, &e) == 0)
+			sync = gv_exec(in, init_fd, &e);
+	} else if (build(in, &init_fd, &go, &ready, &e) == 0 &&
+		   confine(in, init_fd, go.rlimit_pids, &ready, &e) == 0 &&
+		   fdpass_send(in->sync, &ready, sizeof(ready), NULL, 0) == 0 &&
+		   fence_seccomp(in->spec, &e) == 0) {
 		syscall(SYS_execveat, init_fd, "", argv, envp, AT_EMPTY_PATH);
 		err_sys(&e, -errno, "cannot start coffer-init inside");
 	}
 	if (e.code == 0)
 		err_set(&e, -EPIPE, "the launcher went away");
-	if (fdpass_send(in->sync, &e, sizeof(e), NULL, 0) < 0)
+	if (fdpass_send(sync, &e, sizeof(e), NULL, 0) < 0)
 		_exit(1);
 	_exit(1);
 }

@@ -20,9 +20,21 @@
 #include "sandbox/engine.h"
 #include "sandbox/spec.h"
 
-/* What the launcher says over the sync socket where a range of ids is mapped: they are; host root: with the idmapped
- * trees as descriptors. */
+/*
+ * What the launcher says over the sync socket, while the process builds what needs nothing of it.
+ *  M  where a range of ids is mapped: they are
+ *  G  struct ns_go, once the layers and the control group are there; then, when fds is not 0, one message more with
+ *     so many descriptors: `tasks` files of control groups to be joined first; host root: the idmapped trees
+ */
 #define NS_SYNC_MAPPED 'M'
+#define NS_SYNC_GO 'G'
+
+struct ns_go {
+	char type;	  /* NS_SYNC_GO */
+	uint8_t tasks;	  /* how many of the descriptors are that */
+	uint8_t fds;	  /* how many there are */
+	bool rlimit_pids; /* no control group counts processes: an rlimit must */
+};
 
 /* What the process says: this, once, when it is about to exec; or a struct err. */
 struct ns_ready {
@@ -33,23 +45,22 @@ struct ns_ready {
 
 struct ns_inside {
 	const struct spec *spec;
-	int sync;		 /* SOCK_SEQPACKET to the launcher */
-	int stream;		 /* becomes fd 3 of coffer-init */
-	int init_fd;		 /* coffer-init on the host, O_PATH */
-	const struct cgroup *cg; /* to be joined before anything else */
-	bool cloned;		 /* born in its v2 part already */
+	int sync;    /* SOCK_SEQPACKET to the launcher */
+	int stream;  /* becomes fd 3 of coffer-init */
+	int init_fd; /* coffer-init on the host, O_PATH */
+	const struct gv_start
+		*gv; /* instead of coffer-init under our own fences: runsc, with coffer-init in it */
 };
 
 _Noreturn void ns_inside(const struct ns_inside *in);
 
-/* Trees of the workspace, the run's directory, the home and the binds, in this order, at most this many. */
-#define NS_TREES_MAX 48
-size_t ns_tree_count(const struct spec *s);
+/* The whole of engine_ns's start, for whoever has something else to run inside (NULL: coffer-init itself). */
+int ns_start_with(const struct spec *s, struct cgroup *cg, const struct engine_meanwhile *m,
+		  const struct gv_start *gv, struct engine_run *ret, struct err *e) MUST_CHECK;
 
-/* Whether the run's directory (upper and work layers) is needed inside. */
-static inline bool ns_needs_layers(const struct spec *s)
-{
-	return s->ws_mode == WS_OVERLAY || s->ws_mode == WS_EPHEMERAL;
-}
+/* Trees of the workspace, the run's directory, the home, the binds and the root's layers, in this order. */
+#define NS_BINDS_MAX 45
+#define NS_TREES_MAX (3 + NS_BINDS_MAX + ROOT_LOWERS_MAX)
+size_t ns_tree_count(const struct spec *s);
 
 #endif

@@ -36,7 +36,8 @@ int proto_get_start(const struct frame *f, struct proto_start *ret)
 
 	if (r < 0)
 		return r;
-	if (v[0] & ~(uint32_t)(PROTO_F_TTY | PROTO_F_STDIN | PROTO_F_MAIN | PROTO_F_BUILTIN | PROTO_F_CAP))
+	if (v[0] & ~(uint32_t)(PROTO_F_TTY | PROTO_F_STDIN | PROTO_F_MAIN | PROTO_F_BUILTIN | PROTO_F_CAP |
+			       PROTO_F_PIDS))
 		return -EPROTO;
 	if (v[1] == 0 || v[3] > UINT16_MAX || v[4] > UINT16_MAX)
 		return -EPROTO;
@@ -63,8 +64,9 @@ int proto_get_exit(const struct frame *f, struct proto_exit *ret)
 		return -EPROTO;
 	if (v[0] != PROTO_EXITED && v[1] == 0)
 		return -EPROTO;
-	if (v[0] == PROTO_NOT_STARTED ? v[2] == PROTO_WHAT_NONE || v[2] >= PROTO_WHAT_CUT
-				      : v[2] != PROTO_WHAT_NONE && v[2] < PROTO_WHAT_CUT)
+	if (v[2] != PROTO_WHAT_NONE && v[0] == PROTO_EXITED && v[1] == 0 && v[2] != PROTO_WHAT_CUT)
+		return -EPROTO;
+	if ((v[0] == PROTO_NOT_STARTED) != (v[2] != PROTO_WHAT_NONE && v[2] < PROTO_WHAT_CUT))
 		return -EPROTO;
 	*ret = (struct proto_exit){ v[0], v[1], v[2] };
 	return 0;

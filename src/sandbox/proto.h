@@ -85,7 +85,8 @@ enum proto_start_flag {
 	PROTO_F_STDIN = 2,   /* stdin will be sent; otherwise it is /dev/null */
 	PROTO_F_MAIN = 4,    /* the sandbox's own command; only the launcher may say so */
 	PROTO_F_BUILTIN = 8, /* argv[0] names a function of coffer-init (cp-in, cp-out), not a program */
-	PROTO_F_CAP = 16     /* client to launcher: count its output against the sandbox's output limit */
+	PROTO_F_CAP = 16,    /* client to launcher: count its output against the sandbox's output limit */
+	PROTO_F_PIDS = 32 /* launcher to init: when it fails, say whether the limit of processes is reached */
 };
 
 /* On the wire: five u32 in this order. */
@@ -115,6 +116,7 @@ enum proto_what {
 	PROTO_WHAT_TTY,	    /* a terminal */
 	PROTO_WHAT_REQUEST, /* the request itself: E2BIG, EINVAL, ENOMEM */
 	PROTO_WHAT_CUT,	    /* launcher to client: the output limit was reached, the rest was thrown away */
+	PROTO_WHAT_PIDS,    /* it failed, and the pids limit was reached; only where PROTO_F_PIDS asked */
 	PROTO_WHAT_ROLLED,  /* launcher to client: the sandbox was rolled back */
 	PROTO_WHAT_COUNT
 };

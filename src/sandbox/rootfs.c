@@ -8,6 +8,7 @@
 #include "sandbox/rootfs.h"
 
 #include "base/fd.h"
+#include "sandbox/rootfs_int.h"
 #include "sys/mnt.h"
 
 #include <errno.h>
@@ -16,15 +17,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/*
- * Where the new root is put together, hidden only in the sandbox's own mount namespace: one tmpfs. The new root is a
- * directory of it that is mounted on itself, and read-only; beside it stands what is writable outside the workspace,
- * and what is needed for a moment. With the old root the stage goes out of sight in one call.
- */
-#define STAGE "/tmp"
-#define STAGE_ROOT STAGE "/new"
-
 #define ROOT_BYTES (128ULL << 10) /* for the root's own few files */
+#define RUNSC_BYTES (8ULL << 20)  /* for runsc's state and bundle */
 
 const char *rootfs_user(uid_t uid)
 {
@@ -68,7 +62,7 @@ static const char *const etc_entries[] = {
 	"java-21-openjdk",
 };
 
-static int fail(struct err *e, int code, const char *what)
+int rootfs_fail(struct err *e, int code, const char *what)
 {
 	return err_sys(e, code, "cannot build the sandbox's file system (%s)", what);
 }
@@ -126,11 +120,25 @@ static int show_host_entry(const char *host, const char *dst)
 	return r < 0 ? r : mnt_bind(host, dst);
 }
 
-static int write_text(const char *path, const char *text)
+int rootfs_write_text(const char *path, const char *text)
 {
 	autoclose int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0444);
 
 	return fd < 0 ? -errno : fd_write_all(fd, text, strlen(text));
+}
+
+int rootfs_write_names(const struct spec *s, const char *hosts, const char *hostname)
+{
+	autobuf struct buf b = BUF_INIT;
+	int r;
+
+	buf_addf(&b, "127.0.0.1 localhost %s\n::1 localhost\n", s->hostname);
+	r = buf_error(&b) ? -ENOMEM : rootfs_write_text(hosts, buf_cstr(&b));
+	if (r < 0)
+		return r;
+	buf_clear(&b);
+	buf_addf(&b, "%s\n", s->hostname);
+	return buf_error(&b) ? -ENOMEM : rootfs_write_text(hostname, buf_cstr(&b));
 }
 
 /* The few files that are made up: the host's own would tell about the host. */
@@ -143,7 +151,7 @@ static int write_etc(const struct spec *s)
 	if (s->uid != 0)
 		buf_addf(&b, "agent:x:%u:%u:agent:/home/agent:/bin/sh\n", s->uid, s->gid);
 	buf_addf(&b, "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n");
-	r = buf_error(&b) ? -ENOMEM : write_text("etc/passwd", buf_cstr(&b));
+	r = buf_error(&b) ? -ENOMEM : rootfs_write_text("etc/passwd", buf_cstr(&b));
 	if (r < 0)
 		return r;
 	buf_clear(&b);
@@ -151,20 +159,15 @@ static int write_etc(const struct spec *s)
 	if (s->gid != 0)
 		buf_addf(&b, "agent:x:%u:\n", s->gid);
 	buf_addf(&b, "nogroup:x:65534:\n");
-	r = buf_error(&b) ? -ENOMEM : write_text("etc/group", buf_cstr(&b));
+	r = buf_error(&b) ? -ENOMEM : rootfs_write_text("etc/group", buf_cstr(&b));
 	if (r < 0)
 		return r;
-	buf_clear(&b);
-	buf_addf(&b, "127.0.0.1 localhost %s\n::1 localhost\n", s->hostname);
-	r = buf_error(&b) ? -ENOMEM : write_text("etc/hosts", buf_cstr(&b));
+	r = rootfs_write_names(s, "etc/hosts", "etc/hostname");
 	if (r < 0)
 		return r;
-	r = write_text("etc/hostname", s->hostname);
-	if (r < 0)
-		return r;
-	return write_text("etc/nsswitch.conf",
-			  "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\n"
-			  "services: files\nprotocols: files\n");
+	return rootfs_write_text("etc/nsswitch.conf",
+				 "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\n"
+				 "services: files\nprotocols: files\n");
 }
 
 static int build_host_view(const struct spec *s, struct err *e)
@@ -174,38 +177,38 @@ static int build_host_view(const struct spec *s, struct err *e)
 
 	for (size_t i = 0; i < ARRAY_SIZE(root_dirs); i++) {
 		if (mkdir(root_dirs[i].path, root_dirs[i].mode) < 0)
-			return fail(e, -errno, root_dirs[i].path);
+			return rootfs_fail(e, -errno, root_dirs[i].path);
 	}
 	r = mount("/usr", "usr", NULL, MS_BIND | MS_REC, NULL) < 0 ? -errno : 0;
 	if (r < 0)
-		return fail(e, r, "/usr");
+		return rootfs_fail(e, r, "/usr");
 	for (size_t i = 0; i < ARRAY_SIZE(usr_links); i++) {
 		snprintf(host, sizeof(host), "/%s", usr_links[i]);
 		r = show_host_entry(host, usr_links[i]);
 		if (r < 0)
-			return fail(e, r, host);
+			return rootfs_fail(e, r, host);
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(etc_entries); i++) {
 		snprintf(host, sizeof(host), "/etc/%s", etc_entries[i]);
 		snprintf(dst, sizeof(dst), "etc/%s", etc_entries[i]);
 		r = show_host_entry(host, dst);
 		if (r < 0)
-			return fail(e, r, host);
+			return rootfs_fail(e, r, host);
 	}
 	r = write_etc(s);
 	if (r < 0)
-		return fail(e, r, "/etc");
+		return rootfs_fail(e, r, "/etc");
 	if (symlink("/proc/mounts", "etc/mtab") < 0)
-		return fail(e, -errno, "/etc/mtab");
+		return rootfs_fail(e, -errno, "/etc/mtab");
 	if (s->uid != 0 && mkdir("home/agent", 0700) < 0)
-		return fail(e, -errno, "home");
+		return rootfs_fail(e, -errno, "home");
 	return 0;
 }
 
 static const char *const dev_nodes[] = { "null", "zero", "full", "random", "urandom", "tty" };
 
 /* The places for device nodes, to be filled once the root is read-only: a bind of a device must not be nodev. */
-static int prepare_dev(struct err *e)
+int rootfs_prepare_dev(struct err *e)
 {
 	static const char *const links[][2] = {
 		{ "/proc/self/fd", "dev/fd" },	     { "/proc/self/fd/0", "dev/stdin" },
@@ -219,11 +222,11 @@ static int prepare_dev(struct err *e)
 		snprintf(dst, sizeof(dst), "dev/%s", dev_nodes[i]);
 		r = make_empty_file(dst);
 		if (r < 0)
-			return fail(e, r, dst);
+			return rootfs_fail(e, r, dst);
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(links); i++) {
 		if (symlink(links[i][0], links[i][1]) < 0)
-			return fail(e, -errno, links[i][1]);
+			return rootfs_fail(e, -errno, links[i][1]);
 	}
 	return 0;
 }
@@ -237,13 +240,13 @@ static int build_dev(const struct spec *s, struct err *e)
 		snprintf(src, sizeof(src), "/dev/%s", dev_nodes[i]);
 		r = mnt_bind(src, src + 1);
 		if (r < 0)
-			return fail(e, r, src);
+			return rootfs_fail(e, r, src);
 	}
 	if (mount("devpts", "dev/pts", "devpts", MS_NOSUID | MS_NOEXEC,
 		  "newinstance,ptmxmode=0666,mode=0620,max=64") < 0)
-		return fail(e, -errno, "/dev/pts");
+		return rootfs_fail(e, -errno, "/dev/pts");
 	r = mnt_tmpfs("dev/shm", s->limits.l[LIMIT_SHM].value, 65536, 01777);
-	return r < 0 ? fail(e, r, "/dev/shm") : 0;
+	return r < 0 ? rootfs_fail(e, r, "/dev/shm") : 0;
 }
 
 /*
@@ -262,7 +265,7 @@ static int build_proc(struct err *e)
 	int r;
 
 	if (mount("proc", "proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0) {
-		r = fail(e, -errno, "/proc");
+		r = rootfs_fail(e, -errno, "/proc");
 		return err_hint(e, r,
 				"inside another container, its masked /proc must be lifted for this (docker: "
 				"--security-opt systempaths=unconfined)");
@@ -272,25 +275,25 @@ static int build_proc(struct err *e)
 		if (r == 0)
 			r = mnt_set(AT_FDCWD, read_only[i], MNT_RO | MOUNT_ATTR_NOEXEC, false);
 		if (r < 0 && r != -ENOENT)
-			return fail(e, r, read_only[i]);
+			return rootfs_fail(e, r, read_only[i]);
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(empty_files); i++) {
 		r = mnt_bind("/dev/null", empty_files[i]);
 		if (r < 0 && r != -ENOENT)
-			return fail(e, r, empty_files[i]);
+			return rootfs_fail(e, r, empty_files[i]);
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(empty_dirs); i++) {
 		if (access(empty_dirs[i], F_OK) < 0)
 			continue;
 		r = mnt_bind("sys", empty_dirs[i]);
 		if (r < 0)
-			return fail(e, r, empty_dirs[i]);
+			return rootfs_fail(e, r, empty_dirs[i]);
 	}
 	return 0;
 }
 
-/* The parts of the stage. */
-static int open_scratch(const struct spec *s, struct err *e)
+/* The parts of the stage, with this many bytes for what is writable. */
+static int open_scratch(const struct spec *s, uint64_t bytes, struct err *e)
 {
 	static const struct {
 		const char *path;
@@ -298,35 +301,41 @@ static int open_scratch(const struct spec *s, struct err *e)
 	} dirs[] = { { STAGE "/tmp", 01777 }, { STAGE "/run", 0755 },	{ STAGE "/vartmp", 01777 },
 		     { STAGE "/home", 0700 }, { STAGE "/lower", 0700 }, { STAGE "/layers", 0700 },
 		     { STAGE_ROOT, 0755 } };
-	uint64_t bytes = s->limits.l[LIMIT_TMP].value;
 	/* An empty file takes no byte of the size, but memory all the same. */
 	int r = mnt_tmpfs(STAGE, bytes + ROOT_BYTES, bytes / 4096 + 1024, 0755);
 
 	if (r < 0)
-		return fail(e, r, "/tmp");
+		return rootfs_fail(e, r, "/tmp");
 	for (size_t i = 0; i < ARRAY_SIZE(dirs); i++) {
 		if (mkdir(dirs[i].path, dirs[i].mode) < 0)
-			return fail(e, -errno, dirs[i].path);
+			return rootfs_fail(e, -errno, dirs[i].path);
 		/* Already so where only one id is mapped. */
 		if (s->ids.range && chown(dirs[i].path, s->uid, s->gid) < 0)
-			return fail(e, -errno, dirs[i].path);
+			return rootfs_fail(e, -errno, dirs[i].path);
 	}
 	return 0;
 }
 
-static int build_scratch(const struct spec *s, int home_tree, struct err *e)
+static int build_scratch(struct err *e)
 {
 	static const char *const parts[][2] = { { "../tmp", "tmp" },
 						{ "../run", "run" },
 						{ "../vartmp", "var/tmp" } };
+
+	for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
+		int r = mnt_bind(parts[i][0], parts[i][1]);
+
+		if (r < 0)
+			return rootfs_fail(e, r, parts[i][1]);
+	}
+	return 0;
+}
+
+static int build_home(const struct spec *s, int home_tree, struct err *e)
+{
 	const char *home = rootfs_home(s->uid) + 1;
 	int r;
 
-	for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
-		r = mnt_bind(parts[i][0], parts[i][1]);
-		if (r < 0)
-			return fail(e, r, parts[i][1]);
-	}
 	if (home_tree >= 0) {
 		r = mnt_set(home_tree, "", MNT_RW, true);
 		if (r == 0)
@@ -334,47 +343,46 @@ static int build_scratch(const struct spec *s, int home_tree, struct err *e)
 	} else {
 		r = mnt_bind("../home", home);
 	}
-	return r < 0 ? fail(e, r, home) : 0;
+	return r < 0 ? rootfs_fail(e, r, home) : 0;
 }
 
 /*
  * volatile: without it the end of every run would write out all that is dirty on the host's file system. A layer is
  * mounted once, so what the option asks for (never to mount it again after a crash) holds anyway.
  */
-static int mount_overlay(struct trees *t)
+static int mount_overlay(const struct spec *s, struct trees *t)
 {
+	/* What the kernel makes for itself belongs to root of this namespace. The caller must be able to remove it. */
+	static const char *const made[] = { "../layers/work/work", "../layers/work/work/incompat",
+					    "../layers/work/work/incompat/volatile" };
 	int r = mnt_attach(t->ws, AT_FDCWD, "../lower");
 
-	if (r == 0)
-		r = mnt_attach(t->run, AT_FDCWD, "../layers");
 	if (r < 0)
 		return r;
 	if (mount("overlay", "workspace", "overlay", MS_NOSUID | MS_NODEV,
 		  "lowerdir=../lower,upperdir=../layers/upper,workdir=../layers/work,userxattr,volatile") < 0)
 		return -errno;
+	for (size_t i = 0; s->ids.range && !s->ids.host_root && i < ARRAY_SIZE(made); i++) {
+		if ((chown(made[i], s->uid, s->gid) < 0 || chmod(made[i], 0700) < 0) && errno != ENOENT)
+			return -errno;
+	}
 	return 0;
 }
 
-static int mount_ephemeral(struct trees *t)
+static int mount_ephemeral(void)
 {
-	autoclose int upper = -1;
-	int r = mnt_set(t->run, "", MNT_RW, true);
+	autoclose int upper = mnt_tree(AT_FDCWD, "../layers/upper", false);
 
-	if (r == 0)
-		r = mnt_attach(t->run, AT_FDCWD, "../layers");
-	if (r < 0)
-		return r;
-	upper = mnt_tree(AT_FDCWD, "../layers/upper", false);
 	return upper < 0 ? upper : mnt_attach(upper, AT_FDCWD, "workspace");
 }
 
-static int build_workspace(const struct spec *s, struct trees *t, struct err *e)
+static int build_workspace(const struct spec *s, struct trees *t, const char *bound_at, struct err *e)
 {
 	int r;
 
 	switch (s->ws_mode) {
 	case WS_OVERLAY:
-		r = mount_overlay(t);
+		r = mount_overlay(s, t);
 		if (r < 0) {
 			r = err_sys(e, r, "cannot lay a layer over the workspace %s%s", s->ws_path,
 				    s->ids.host_root && r == -EINVAL
@@ -387,14 +395,14 @@ static int build_workspace(const struct spec *s, struct trees *t, struct err *e)
 		}
 		return 0;
 	case WS_EPHEMERAL:
-		r = mount_ephemeral(t);
-		return r < 0 ? fail(e, r, "/workspace") : 0;
+		r = mount_ephemeral();
+		return r < 0 ? rootfs_fail(e, r, "/workspace") : 0;
 	case WS_RO:
 	case WS_RW:
 		r = mnt_set(t->ws, "", s->ws_mode == WS_RO ? MNT_RO : MNT_RW, true);
 		if (r == 0)
-			r = mnt_attach(t->ws, AT_FDCWD, "workspace");
-		return r < 0 ? fail(e, r, s->ws_path) : 0;
+			r = mnt_attach(t->ws, AT_FDCWD, bound_at);
+		return r < 0 ? rootfs_fail(e, r, s->ws_path) : 0;
 	default:
 		BUG("unknown workspace mode");
 	}
@@ -416,8 +424,9 @@ static int mask_source(const struct mask *m, size_t i, char *path, size_t cap)
 	return m->content ? fd_write_all(fd, m->content, m->content_len) : 0;
 }
 
-static int mount_mask(int ws_fd, const struct mask *m, size_t i)
+static int mount_mask(const struct spec *s, int ws_fd, size_t i)
 {
+	const struct mask *m = &s->masks[i];
 	char src[64];
 	autoclose int target = mnt_target(ws_fd, m->path);
 	autoclose int tree = -1;
@@ -435,19 +444,19 @@ static int mount_mask(int ws_fd, const struct mask *m, size_t i)
 	r = mnt_set(tree, "", MNT_RO | MOUNT_ATTR_NOEXEC, false);
 	if (r == 0)
 		r = mnt_attach(tree, target, "");
-	/* Not before: a tree whose root has no name left cannot be put in place. */
-	if (r == 0 && !m->is_dir && unlink(src) < 0)
+	/* Not before: a tree whose root has no name left cannot be put in place, which runsc does once more. */
+	if (r == 0 && !m->is_dir && s->runsc_fd < 0 && unlink(src) < 0)
 		return -errno;
 	return r;
 }
 
-static int build_masks(const struct spec *s, struct err *e)
+static int build_masks(const struct spec *s, const char *workspace, struct err *e)
 {
-	autoclose int ws = s->n_masks ? open("workspace", O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
+	autoclose int ws = s->n_masks ? open(workspace, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
 	int r;
 
 	for (size_t i = 0; i < s->n_masks; i++) {
-		r = mount_mask(ws, &s->masks[i], i);
+		r = mount_mask(s, ws, i);
 		if (r < 0)
 			return err_sys(e, r, "cannot hide %s of the workspace", s->masks[i].path);
 	}
@@ -467,12 +476,16 @@ static bool is_below(const char *path, const char *dir)
 
 static enum place bind_place(const struct spec *s, const char *dst)
 {
+	/* gVisor has its own tmpfs in its own memory; below that its gofer wants a place in the root. */
+	enum place scratch = s->runsc_fd >= 0 ? PLACE_ROOT : PLACE_SCRATCH;
+
 	if (is_below(dst, ROOTFS_WORKSPACE))
 		return PLACE_SHARED;
-	if (is_below(dst, rootfs_home(s->uid)))
-		return s->home_fd >= 0 ? PLACE_SHARED : PLACE_SCRATCH;
-	if (is_below(dst, "/tmp") || is_below(dst, "/run") || is_below(dst, "/var/tmp"))
-		return PLACE_SCRATCH;
+	if (is_below(dst, rootfs_home_of(s)) && (s->home_fd >= 0 || !spec_has_root_layer(s)))
+		return s->home_fd >= 0 ? PLACE_SHARED : scratch;
+	if (is_below(dst, "/tmp") || is_below(dst, "/var/tmp") ||
+	    (is_below(dst, "/run") && !spec_has_root_layer(s)))
+		return scratch;
 	return PLACE_ROOT;
 }
 
@@ -483,7 +496,15 @@ static int make_bind_places(const struct spec *s, enum place where, struct err *
 		const char *dst = s->binds[i].dst + 1;
 		int r;
 
-		if (bind_place(s, s->binds[i].dst) != where || access(dst, F_OK) == 0)
+		if (bind_place(s, s->binds[i].dst) != where)
+			continue;
+		if (where == PLACE_ROOT && spec_has_root_layer(s)) {
+			r = rootfs_image_place(s, dst, s->binds[i].is_dir, e);
+			if (r < 0)
+				return r;
+			continue;
+		}
+		if (access(dst, F_OK) == 0)
 			continue;
 		r = make_parents(dst);
 		if (r == 0 && s->binds[i].is_dir)
@@ -522,48 +543,100 @@ static int build_binds(const struct spec *s, struct trees *t, struct err *e)
 	return 0;
 }
 
-/* An empty root on a tmpfs of its own, and the process standing in it. */
-static int open_stage(const struct spec *s, struct err *e)
+/* The stage with its parts, and this many bytes for what is writable. */
+static int open_stage(const struct spec *s, uint64_t bytes, struct err *e)
 {
-	int r;
-
 	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
-		return fail(e, -errno, "private mounts");
-	r = open_scratch(s, e);
-	if (r < 0)
-		return r;
-	r = mnt_bind(STAGE_ROOT, STAGE_ROOT);
-	if (r < 0)
-		return fail(e, r, "a new root");
-	return chdir(STAGE_ROOT) < 0 ? fail(e, -errno, "a new root") : 0;
+		return rootfs_fail(e, -errno, "private mounts");
+	return open_scratch(s, bytes, e);
 }
 
-int rootfs_build(const struct spec *s, struct trees *t, struct err *e)
+/* The layers' directory, among the stage's parts. */
+static int attach_layers(const struct spec *s, struct trees *t, struct err *e)
 {
 	int r;
 
-	umask(0);
-	r = open_stage(s, e);
+	if (!spec_needs_layers(s))
+		return 0;
+	r = s->ws_mode == WS_EPHEMERAL ? mnt_set(t->run, "", MNT_RW, true) : 0;
 	if (r == 0)
-		r = build_host_view(s, e);
+		r = mnt_attach(t->run, AT_FDCWD, STAGE "/layers");
+	return r < 0 ? rootfs_fail(e, r, "the layers") : 0;
+}
+
+/* A view of the host on the stage, read-only, and the process standing in it. */
+static int build_host_root(const struct spec *s, struct err *e)
+{
+	int r = mnt_bind(STAGE_ROOT, STAGE_ROOT);
+
+	if (r < 0)
+		return rootfs_fail(e, r, "a new root");
+	if (chdir(STAGE_ROOT) < 0)
+		return rootfs_fail(e, -errno, "a new root");
+	r = build_host_view(s, e);
 	if (r == 0)
-		r = prepare_dev(e);
+		r = rootfs_prepare_dev(e);
 	if (r == 0)
 		r = make_bind_places(s, PLACE_ROOT, e);
 	if (r < 0)
 		return r;
 	r = mnt_set(AT_FDCWD, ".", MNT_RO, true);
-	if (r < 0)
-		return fail(e, r, "a read-only root");
-	r = build_workspace(s, t, e);
+	return r < 0 ? rootfs_fail(e, r, "a read-only root") : 0;
+}
+
+/* A root that the sandbox brings, with the process standing in it. */
+static int build_own_root(const struct spec *s, struct trees *t, struct err *e)
+{
+	int r = rootfs_image_root(s, t->lowers, e);
+
+	return r < 0 ? r : make_bind_places(s, PLACE_ROOT, e);
+}
+
+static int build_devices(const struct spec *s, struct err *e)
+{
+	int r = build_dev(s, e);
+
+	return r < 0 ? r : build_proc(e);
+}
+
+int rootfs_begin(const struct spec *s, bool guest, struct err *e)
+{
+	int r;
+
+	umask(0);
+	r = open_stage(s, guest ? RUNSC_BYTES : s->limits.l[LIMIT_TMP].value, e);
+	if (r < 0 || spec_has_root_layer(s))
+		return r;
+	r = build_host_root(s, e);
+	if (r < 0 || guest)
+		return r;
+	r = build_scratch(e);
+	return r < 0 ? r : build_devices(s, e);
+}
+
+/* The layers, and what stands on them: the root when the sandbox brings one, and the workspace. */
+static int build_layers(const struct spec *s, struct trees *t, const char *bound_at, struct err *e)
+{
+	int r = attach_layers(s, t, e);
+
+	if (r == 0 && spec_has_root_layer(s))
+		r = build_own_root(s, t, e);
+	return r < 0 ? r : build_workspace(s, t, bound_at, e);
+}
+
+int rootfs_finish(const struct spec *s, struct trees *t, struct err *e)
+{
+	int r = build_layers(s, t, "workspace", e);
+
 	if (r == 0)
-		r = build_masks(s, e);
-	if (r == 0)
-		r = build_scratch(s, t->home, e);
-	if (r == 0)
-		r = build_dev(s, e);
-	if (r == 0)
-		r = build_proc(e);
+		r = build_masks(s, "workspace", e);
+	if (r == 0 && spec_has_root_layer(s)) {
+		r = rootfs_image_scratch(s, t->home, e);
+		if (r == 0)
+			r = build_devices(s, e);
+	} else if (r == 0) {
+		r = build_home(s, t->home, e);
+	}
 	if (r == 0)
 		r = make_bind_places(s, PLACE_SCRATCH, e);
 	if (r == 0)
@@ -571,5 +644,152 @@ int rootfs_build(const struct spec *s, struct trees *t, struct err *e)
 	if (r < 0)
 		return r;
 	umask(022);
+	return mnt_pivot_here(e);
+}
+
+/*
+ * runsc would make the place of a bind, and where a sandbox may have written before it would stay behind; over one of
+ * another kind it fails without a word. So it must be there, as what it has to be. What is a mount of its own for runsc
+ * stands beside the root.
+ */
+static int need_bind_place(const struct spec *s, const struct bind *b, struct err *e)
+{
+	const char *home = rootfs_home_of(s), *top = "", *at = ".";
+	bool shared = bind_place(s, b->dst) == PLACE_SHARED;
+	autoclose int dir = -1, target = -1;
+	struct stat st;
+	int r;
+
+	if (shared && is_below(b->dst, home)) {
+		top = home;
+		at = ".." GV_HOME;
+	} else if (shared && !gv_workspace_in_root(s)) {
+		top = ROOTFS_WORKSPACE;
+		at = ".." GV_WORKSPACE;
+	}
+	dir = open(at, O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	if (dir < 0)
+		return rootfs_fail(e, -errno, at);
+	target = mnt_target(dir, b->dst + strlen(top) + 1);
+	r = target < 0 ? target : fstat(target, &st) < 0 ? -errno : 0;
+	if (r == 0 && S_ISLNK(st.st_mode))
+		r = -ELOOP;
+	else if (r == 0 && S_ISDIR(st.st_mode) != b->is_dir)
+		r = b->is_dir ? -ENOTDIR : -EISDIR;
+	if (r == 0)
+		return 0;
+	err_sys(e, r, "cannot show %s at %s", b->src, b->dst);
+	return r != -ENOENT
+		       ? r
+		       : err_hint(e, r, "make %s in the workspace first, or name a place outside it", b->dst);
+}
+
+/* What the host may change while the sandbox runs: beside the root, each a mount of its own for runsc. */
+static int build_shared(const struct spec *s, struct trees *t, struct err *e)
+{
+	char at[32] = "..";
+	int r = 0;
+
+	if (t->home >= 0) {
+		r = mnt_set(t->home, "", MNT_RW, true);
+		if (r == 0)
+			r = mnt_attach(t->home, AT_FDCWD, ".." GV_HOME);
+		if (r < 0)
+			return rootfs_fail(e, r, "home");
+	}
+	for (size_t i = 0; i < s->n_binds; i++) {
+		const struct bind *b = &s->binds[i];
+
+		r = need_bind_place(s, b, e);
+		if (r < 0)
+			return r;
+		snprintf(at + 2, sizeof(at) - 2, GV_BIND, i);
+		if (b->is_dir)
+			r = mkdir(at, 0755) < 0 ? -errno : 0;
+		else
+			r = make_empty_file(at);
+		if (r == 0)
+			r = mnt_set(t->binds[i], "", b->writable ? MNT_RW : MNT_RO, true);
+		if (r == 0)
+			r = mnt_attach(t->binds[i], AT_FDCWD, at);
+		if (r < 0)
+			return err_sys(e, r, "cannot show %s at %s", b->src, b->dst);
+	}
+	return 0;
+}
+
+static int write_bundle(const struct spec *s)
+{
+	autobuf struct buf b = BUF_INIT;
+
+	gv_config(s, &b);
+	return buf_error(&b) ? -ENOMEM : rootfs_write_text(".." GV_BUNDLE "/config.json", buf_cstr(&b));
+}
+
+/* What runsc itself needs of a system. */
+static int build_runsc_view(const struct spec *s, struct err *e)
+{
+	static const char *const nodes[] = { "null", "zero", "urandom" };
+	char src[32], dst[40];
+	int r;
+
+	if (mount("proc", "../proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0)
+		return rootfs_fail(e, -errno, "/proc");
+	for (size_t i = 0; i < ARRAY_SIZE(nodes); i++) {
+		snprintf(src, sizeof(src), "/dev/%s", nodes[i]);
+		snprintf(dst, sizeof(dst), "..%s", src);
+		r = make_empty_file(dst);
+		if (r == 0)
+			r = mnt_bind(src, dst);
+		if (r < 0)
+			return rootfs_fail(e, r, src);
+	}
+	r = write_bundle(s);
+	return r < 0 ? rootfs_fail(e, r, "bundle") : 0;
+}
+
+/* The layer holds what it is made of; runsc has no business with the parts. */
+static int forget_layers(const struct spec *s, struct err *e)
+{
+	if (s->ws_mode == WS_OVERLAY && umount2("../lower", MNT_DETACH) < 0)
+		return rootfs_fail(e, -errno, "the workspace");
+	if (spec_needs_layers(s) && umount2("../layers", MNT_DETACH) < 0)
+		return rootfs_fail(e, -errno, "the workspace");
+	for (size_t i = 0; i < s->n_lowers; i++) {
+		char path[32];
+
+		snprintf(path, sizeof(path), "../%zu", i);
+		if (umount2(path, MNT_DETACH) < 0)
+			return rootfs_fail(e, -errno, "the root's layers");
+	}
+	return 0;
+}
+
+int rootfs_finish_guest(const struct spec *s, struct trees *t, struct err *e)
+{
+	static const char *const dirs[] = { "ws", "proc", "dev", "sys", "etc", "bundle", "state" };
+	int r;
+
+	for (size_t i = 0; i < ARRAY_SIZE(dirs); i++) {
+		char path[32];
+
+		snprintf(path, sizeof(path), STAGE "/%s", dirs[i]);
+		if (mkdir(path, 0755) < 0)
+			return rootfs_fail(e, -errno, dirs[i]);
+	}
+	r = build_layers(s, t, ".." GV_WORKSPACE, e);
+	if (r == 0)
+		r = forget_layers(s, e);
+	if (r == 0)
+		r = build_masks(s, gv_workspace_in_root(s) ? "workspace" : ".." GV_WORKSPACE, e);
+	if (r == 0)
+		r = build_shared(s, t, e);
+	if (r == 0)
+		r = build_runsc_view(s, e);
+	if (r < 0)
+		return r;
+	umask(022);
+	if (chdir("..") < 0)
+		return rootfs_fail(e, -errno, "runsc's root");
 	return mnt_pivot_here(e);
 }

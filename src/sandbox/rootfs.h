@@ -8,7 +8,11 @@
  *      read-only, nosuid and nodev unless the spec says writable; device nodes are the six of the table.
  *  R2  Targets below what a sandbox could have written before (workspace, home) are opened without following
  *      any symlink; everything else is made by us on a fresh tmpfs.
- *  R3  The root itself is read-only once it is built, and the host's root is gone from the namespace.
+ *  R3  The host's root is gone from the namespace once the root is built. A root that shows the host is read-only;
+ *      one of an image or a directory is an overlay, whose lower layers nobody can write to from inside.
+ *  R4  What an image or a directory brings is hostile: until the root has been changed into, nothing in it is opened
+ *      but beneath its own root, and a mount goes on an fd or on a name that an fd has been holding since it was
+ *      seen to be a directory.
  */
 #ifndef SANDBOX_ROOTFS_H
 #define SANDBOX_ROOTFS_H
@@ -21,16 +25,35 @@
 /* Detached mount trees of what the spec shows; -1 where there is none. */
 struct trees {
 	int ws;	 /* the workspace's directory; overlay: its lower layer */
-	int run; /* the run's directory, when upper/ and work/ are needed */
+	int run; /* what holds upper/, work/, root-upper/ and root-work/, when any is needed */
 	int home;
-	int *binds; /* as many as the spec has */
+	int *binds;  /* as many as the spec has */
+	int *lowers; /* the same; topmost first */
 };
 
 /* The home directory inside for a uid: "/root" or "/home/agent". */
 const char *rootfs_home(uid_t uid);
 const char *rootfs_user(uid_t uid);
 
-/* Builds the root and changes into it. The trees are used up. */
-int rootfs_build(const struct spec *s, struct trees *t, struct err *e) MUST_CHECK;
+/* HOME inside. */
+static inline const char *rootfs_home_of(const struct spec *s)
+{
+	return s->home_dir ? s->home_dir : rootfs_home(s->uid);
+}
+
+/*
+ * All that needs nothing of the host but what every sandbox sees. The process stands in the new root afterwards; one that
+ * brings its own root has only the stage for it by then. `guest`: for runsc.
+ */
+int rootfs_begin(const struct spec *s, bool guest, struct err *e) MUST_CHECK;
+
+/* What the spec shows, and the change into the new root. The trees are used up. */
+int rootfs_finish(const struct spec *s, struct trees *t, struct err *e) MUST_CHECK;
+
+/*
+ * The same root for runsc, at the places that gv_config.h names, in a small root of runsc's own with a /proc and
+ * nothing else of the host; and changes into that. What gVisor has itself (/proc, /dev, /tmp, …) is left empty.
+ */
+int rootfs_finish_guest(const struct spec *s, struct trees *t, struct err *e) MUST_CHECK;
 
 #endif

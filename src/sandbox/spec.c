@@ -13,6 +13,14 @@ const char *ws_mode_name(enum ws_mode m)
 	return names[m];
 }
 
+const char *root_mode_name(enum root_mode m)
+{
+	static const char *const names[] = { "host", "dir", "image" };
+
+	static_assert(ARRAY_SIZE(names) == ROOT_MODE_COUNT, "a name for each mode");
+	return names[m];
+}
+
 void spec_release(struct spec *s)
 {
 	for (size_t i = 0; i < s->n_binds; i++) {
@@ -24,6 +32,14 @@ void spec_release(struct spec *s)
 		free(s->masks[i].path);
 		free(s->masks[i].content);
 	}
+	for (size_t i = 0; i < s->n_lowers; i++) {
+		fd_close(s->lowers[i].fd);
+		free(s->lowers[i].path);
+	}
+	free(s->lowers);
+	free(s->root_name);
+	free(s->root_digest);
+	free(s->home_dir);
 	free(s->binds);
 	free(s->masks);
 	free(s->name);
@@ -39,5 +55,6 @@ void spec_release(struct spec *s)
 	fd_close(s->run_fd);
 	fd_close(s->layers_fd);
 	fd_close(s->home_fd);
+	fd_close(s->runsc_fd);
 	*s = SPEC_INIT;
 }

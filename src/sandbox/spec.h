@@ -17,6 +17,16 @@
 
 enum ws_mode { WS_OVERLAY, WS_RO, WS_RW, WS_EPHEMERAL, WS_MODE_COUNT };
 
+/* What the root file system is made of. */
+enum root_mode {
+	ROOT_HOST,  /* a read-only view of the host's /usr and little else */
+	ROOT_DIR,   /* a directory, under a layer of the run's own */
+	ROOT_IMAGE, /* the layers of an image, under one */
+	ROOT_MODE_COUNT
+};
+
+const char *root_mode_name(enum root_mode m); /* "host", "dir", "image" */
+
 const char *ws_mode_name(enum ws_mode m); /* "overlay", "ro", "rw", "ephemeral" */
 
 /* A file or directory of the host shown inside. */
@@ -27,6 +37,15 @@ struct bind {
 	bool writable;
 	bool is_dir;
 };
+
+/* One read-only layer of the root. Whoever holds fd holds the layer: of an image it carries a shared lock. */
+struct root_lower {
+	int fd;	    /* directory */
+	char *path; /* its real path: opened again inside the new mount namespace and compared with fd */
+};
+
+/* As many layers as docker allows, and one more. */
+#define ROOT_LOWERS_MAX 128
 
 /* Something in the workspace that is hidden: an empty file or directory, or a redacted copy, is shown instead. */
 struct mask {
@@ -46,6 +65,13 @@ struct spec {
 	uid_t uid; /* inside */
 	gid_t gid;
 	struct ids ids; /* who that is outside */
+
+	enum root_mode root_mode;
+	char *root_name;	   /* the directory's real path, or the image's name; NULL: host */
+	char *root_digest;	   /* of the image's manifest: "sha256:…"; NULL: no image */
+	struct root_lower *lowers; /* topmost first; none with ROOT_HOST */
+	size_t n_lowers;
+	char *home_dir; /* HOME inside; NULL with ROOT_HOST: rootfs_home() */
 
 	enum ws_mode ws_mode;
 	char *ws_path;	/* host path for messages; NULL when ephemeral */
@@ -67,11 +93,31 @@ struct spec {
 	bool nested;
 	bool tty; /* the main command gets a terminal */
 	bool detach;
+	int runsc_fd; /* engine gvisor: the program, checked; -1 otherwise */
+	unsigned
+		patience; /* engine gvisor: seconds that it may take to start; 0: as many as any machine needs */
 };
 
-#define SPEC_INIT \
-	((struct spec){ .ws_fd = -1, .run_fd = -1, .layers_fd = -1, .home_fd = -1, .ids = { .lock_fd = -1 } })
+#define SPEC_INIT                        \
+	((struct spec){ .ws_fd = -1,     \
+			.run_fd = -1,    \
+			.layers_fd = -1, \
+			.home_fd = -1,   \
+			.runsc_fd = -1,  \
+			.ids = { .lock_fd = -1 } })
 
 void spec_release(struct spec *s);
+
+/* Whether the root is an image's or a directory's, with a layer (root-upper) of the run's own over it. */
+static inline bool spec_has_root_layer(const struct spec *s)
+{
+	return s->root_mode != ROOT_HOST;
+}
+
+/* Whether the run needs a place for layers at all. */
+static inline bool spec_needs_layers(const struct spec *s)
+{
+	return s->ws_mode == WS_OVERLAY || s->ws_mode == WS_EPHEMERAL || spec_has_root_layer(s);
+}
 
 #endif

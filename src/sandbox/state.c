@@ -247,27 +247,36 @@ static int make_run(const struct state *st, const char *id)
 	return r < 0 ? r : TAKE_FD(fd);
 }
 
-int state_run_create(struct state *st, char id[RUN_ID_LEN + 1], struct err *e)
+/* runs/ID, locked. */
+static int make_run_dir(struct state *st, const char *id, struct err *e)
 {
-	char fresh[RUN_ID_LEN + 1];
-	int fd = -ENOENT, r = *id ? 0 : state_new_id(fresh, e);
+	int fd = -ENOENT;
 
-	if (r < 0)
-		return r;
-	if (*id && !state_is_id(id))
+	if (!state_is_id(id))
 		return err_set(e, -EINVAL, "'%.20s' is not the id of a run", id);
-	if (*id)
-		memcpy(fresh, id, sizeof(fresh));
 	for (int i = 0; i < CREATE_TRIES && fd == -ENOENT; i++)
-		fd = make_run(st, fresh);
+		fd = make_run(st, id);
 	if (fd == -ENOENT) {
 		struct stat s;
 
 		if (fstat(st->runs_fd, &s) == 0 && s.st_nlink == 0)
 			return err_set(e, -ENOENT, "the state directory %s was removed", st->path);
 	}
+	return fd < 0 ? state_cannot(e, fd, "make a run in the state directory", st->path) : fd;
+}
+
+int state_run_create(struct state *st, char id[RUN_ID_LEN + 1], struct err *e)
+{
+	char fresh[RUN_ID_LEN + 1];
+	int fd, r = *id ? 0 : state_new_id(fresh, e);
+
+	if (r < 0)
+		return r;
+	if (*id)
+		snprintf(fresh, sizeof(fresh), "%s", id);
+	fd = make_run_dir(st, *id ? id : fresh, e);
 	if (fd < 0)
-		return state_cannot(e, fd, "make a run in the state directory", st->path);
+		return fd;
 	r = write_last(st, fresh);
 	if (r < 0) {
 		fd_close(fd);
@@ -276,6 +285,36 @@ int state_run_create(struct state *st, char id[RUN_ID_LEN + 1], struct err *e)
 	}
 	memcpy(id, fresh, sizeof(fresh));
 	return fd;
+}
+
+#define AHEAD "ahead" /* the mark */
+
+int state_run_create_ahead(struct state *st, const char *id, struct err *e)
+{
+	autoclose int fd = make_run_dir(st, id, e), mark = -1;
+
+	if (fd < 0)
+		return fd;
+	mark = openat(fd, AHEAD, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (mark < 0) {
+		int r = -errno;
+
+		unlinkat(st->runs_fd, id, AT_REMOVEDIR);
+		return state_cannot(e, r, "write to the state directory", st->path);
+	}
+	return TAKE_FD(fd);
+}
+
+int state_run_begin(struct state *st, int run_fd, const char *id, struct err *e)
+{
+	int r = unlinkat(run_fd, AHEAD, 0) < 0 ? -errno : write_last(st, id);
+
+	return r < 0 ? state_cannot(e, r, "write to the state directory", st->path) : 0;
+}
+
+bool state_run_has_begun(int run_fd)
+{
+	return faccessat(run_fd, AHEAD, F_OK, AT_SYMLINK_NOFOLLOW) < 0;
 }
 
 static int open_run(const struct state *st, const char *id, struct err *e)

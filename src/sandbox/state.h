@@ -7,7 +7,7 @@
  *                     start (how to start it again), checkpoints/
  *   names/NAME        symlink to a run's ID
  *   homes/NAME/       named homes
- *   objects/          content of checkpoints (room workspace, store.h)
+ *   objects/          content of checkpoints (room workspace, objects.h)
  *   last              the id of the last run, whether or not anything is left of it
  *
  * A run is alive while somebody holds an exclusive flock on its directory; the lock goes with the fd to
@@ -52,6 +52,15 @@ int state_new_id(char ret_id[RUN_ID_LEN + 1], struct err *e) MUST_CHECK;
  * An empty id is first filled with a fresh one. */
 int state_run_create(struct state *st, char id[RUN_ID_LEN + 1], struct err *e) MUST_CHECK;
 
+/*
+ * The same for a sandbox that is made ahead of its command: marked as one that has not begun, and not the last run. Of a
+ * run that still has the mark nothing ever ran, and whoever finishes it has no end to tell. state_run_begin() takes the
+ * mark away, and then it is the last run.
+ */
+int state_run_create_ahead(struct state *st, const char *id, struct err *e) MUST_CHECK;
+int state_run_begin(struct state *st, int run_fd, const char *id, struct err *e) MUST_CHECK;
+bool state_run_has_begun(int run_fd);
+
 /* Takes a run that nobody holds: its directory fd, with the lock. -EBUSY when alive, -ENOENT when gone. */
 int state_run_claim(struct state *st, const char *id, struct err *e) MUST_CHECK;
 
@@ -88,9 +97,12 @@ struct run_meta {
 	char id[RUN_ID_LEN + 1];
 	char *name; /* NULL when it has none */
 	char *engine;
-	char *command;	  /* one line for people */
-	char *workspace;  /* host directory, NULL when ephemeral */
-	char *ws_mode;	  /* "overlay", "ro", "rw", "ephemeral" */
+	char *command;	 /* one line for people */
+	char *workspace; /* host directory, NULL when ephemeral */
+	char *ws_mode;	 /* "overlay", "ro", "rw", "ephemeral" */
+	char *root;  /* "host", "image", or the directory's path; NULL in what an older version wrote: host */
+	char *image; /* its name, NULL when there is none */
+	char *image_digest;
 	uint64_t started; /* CLOCK_REALTIME ns */
 	uint64_t ended;	  /* 0 while it runs or when it was never finished */
 	int exit_code;	  /* valid when ended */

@@ -98,16 +98,20 @@ static int make_dir(struct cgroup *cg, int k, struct err *e)
 	return cg->tasks[k] < 0 ? err_sys(e, -errno, "cannot open %s/tasks", path) : 0;
 }
 
-static int make_dirs(struct cgroup *cg, const struct cgroup_want *want, struct err *e)
+static int make_dirs(struct cgroup *cg, const struct cgroup_want *want, bool born, struct err *e)
 {
 	int r = 0;
 
 	for (int k = 0; r == 0 && k < CGROUP_CTL_COUNT; k++) {
+		if (cg->dirfd[k] >= 0 || (born && !cg->host->unified[k]))
+			continue;
 		if (cg->host->usable[k] && share_dir(cg, k))
 			continue;
 		if (is_needed(cg->host, k, want))
 			r = make_dir(cg, k, e);
 	}
+	if (r < 0)
+		(void)!cgroup_destroy(cg, NULL);
 	return r;
 }
 
@@ -124,8 +128,8 @@ static unsigned set_limits(struct cgroup *cg, const struct cgroup_want *want)
 	return set;
 }
 
-int cgroup_create(struct cgroup *cg, const struct cgroup_host *host, const char *id,
-		  const struct cgroup_want *want, unsigned *ret_set, struct err *e)
+int cgroup_create_born(struct cgroup *cg, const struct cgroup_host *host, const char *id,
+		       const struct cgroup_want *want, struct err *e)
 {
 	int r = set_name(cg, host, id, e);
 
@@ -133,13 +137,24 @@ int cgroup_create(struct cgroup *cg, const struct cgroup_host *host, const char 
 		return r;
 	if (host->split || host->enable)
 		cgroup_v2_prepare(cg);
-	r = make_dirs(cg, want, e);
-	if (r < 0) {
-		(void)!cgroup_destroy(cg, NULL);
-		return r;
-	}
-	*ret_set = set_limits(cg, want);
-	return 0;
+	return make_dirs(cg, want, true, e);
+}
+
+int cgroup_complete(struct cgroup *cg, const struct cgroup_want *want, unsigned *ret_set, struct err *e)
+{
+	int r = make_dirs(cg, want, false, e);
+
+	if (r == 0)
+		*ret_set = set_limits(cg, want);
+	return r;
+}
+
+int cgroup_create(struct cgroup *cg, const struct cgroup_host *host, const char *id,
+		  const struct cgroup_want *want, unsigned *ret_set, struct err *e)
+{
+	int r = cgroup_create_born(cg, host, id, want, e);
+
+	return r < 0 ? r : cgroup_complete(cg, want, ret_set, e);
 }
 
 int cgroup_clone_fd(const struct cgroup *cg)

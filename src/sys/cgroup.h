@@ -92,6 +92,13 @@ struct cgroup {
 int cgroup_create(struct cgroup *cg, const struct cgroup_host *host, const char *id,
 		  const struct cgroup_want *want, unsigned *ret_set, struct err *e) MUST_CHECK;
 
+/* The same in two steps. First what a child must be born in: the v2 part, without limits yet. Then, while the child is at
+ * work already, the rest. After a failure of either nothing is left. */
+int cgroup_create_born(struct cgroup *cg, const struct cgroup_host *host, const char *id,
+		       const struct cgroup_want *want, struct err *e) MUST_CHECK;
+int cgroup_complete(struct cgroup *cg, const struct cgroup_want *want, unsigned *ret_set,
+		    struct err *e) MUST_CHECK;
+
 /* An fd for clone3(CLONE_INTO_CGROUP), or -1: the child is then born in the v2 part of the group. */
 int cgroup_clone_fd(const struct cgroup *cg);
 

@@ -5,8 +5,9 @@
  *  1. Every right that an ABI knows is taken away, so what no rule gives back is closed. The exception is
  *     TCP: the network namespace decides there.
  *  2. A right that an ABI does not know is masked off both sides; the kernel refuses unknown bits.
- *  3. Making devices is given back nowhere. Device ioctls are, below /dev alone: where they are taken away
- *     a terminal that is opened by name cannot even be asked for its size.
+ *  3. Making devices is given back nowhere but in a layer that is being unpacked, where seccomp lets only device 0:0
+ *     be made, which opens nothing. Device ioctls are, below /dev alone: where they are taken away a terminal that is
+ *     opened by name cannot even be asked for its size.
  */
 #include "sys/landlock.h"
 
@@ -78,6 +79,7 @@ uint64_t landlock_rights(int abi, enum landlock_access access)
 		[LANDLOCK_READ_EXEC] = READ_EXEC_RIGHTS,
 		[LANDLOCK_WRITE] = WRITE_RIGHTS,
 		[LANDLOCK_DEVICES] = DEVICE_RIGHTS,
+		[LANDLOCK_LAYER] = WRITE_RIGHTS | LANDLOCK_ACCESS_FS_MAKE_CHAR,
 	};
 	_Static_assert(ARRAY_SIZE(rights) == LANDLOCK_ACCESS_COUNT, "one set of rights per access");
 

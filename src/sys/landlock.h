@@ -19,6 +19,7 @@ enum landlock_access {
 	LANDLOCK_READ_EXEC, /* read, list, execute */
 	LANDLOCK_WRITE,	    /* and write, make, move and remove; no device can be made or controlled */
 	LANDLOCK_DEVICES,   /* for /dev: read, list, write and ioctl what is there, so that terminals work */
+	LANDLOCK_LAYER, /* as LANDLOCK_WRITE, and the device 0:0 by which a layer says that something is gone */
 	LANDLOCK_ACCESS_COUNT
 };
 

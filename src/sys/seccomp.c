@@ -422,6 +422,21 @@ static size_t emit_tree(struct prog *p, const struct run *runs, const struct par
 	return labels[root];
 }
 
+/* Behind the search, before it: what it is about, and that it is of our own architecture. */
+static int finish(struct prog *p, struct sock_filter *insns, size_t search, size_t *ret_n, struct err *e)
+{
+	size_t label = stmt(p, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr), search);
+
+	label = jump(p, BPF_JEQ, NATIVE_ARCH, label, refuse(p, ENOSYS));
+	stmt(p, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch), label);
+	if (p->full)
+		return err_set(e, -ENOSPC, "the system call filter does not fit into %zu instructions",
+			       p->cap);
+	memmove(insns, insns + p->cap - p->len, p->len * sizeof(*insns));
+	*ret_n = p->len;
+	return 0;
+}
+
 int seccomp_compile(const struct seccomp_opts *o, struct sock_filter *insns, size_t cap, size_t *ret_n,
 		    struct err *e)
 {
@@ -434,15 +449,31 @@ int seccomp_compile(const struct seccomp_opts *o, struct sock_filter *insns, siz
 	for (unsigned i = 0; i < n; i++)
 		act_label(&p, runs[i].act);
 	label = emit_tree(&p, runs, parts, make_tree(parts, make_leaves(runs, n, parts)));
-	label = stmt(&p, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr), label);
-	label = jump(&p, BPF_JEQ, NATIVE_ARCH, label, refuse(&p, ENOSYS));
-	stmt(&p, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch), label);
-	if (p.full)
-		return err_set(e, -ENOSPC, "the system call filter does not fit into %zu instructions",
-			       p.cap);
-	memmove(insns, insns + p.cap - p.len, p.len * sizeof(*insns));
-	*ret_n = p.len;
-	return 0;
+	return finish(&p, insns, label, ret_n, e);
+}
+
+int seccomp_compile_setid(struct sock_filter *insns, size_t cap, size_t *ret_n, struct err *e)
+{
+	static const struct seccomp_opts none, no_setid = { .no_setid_mode = true };
+	struct prog p = { .buf = insns,
+			  .cap = cap < SECCOMP_MAX_INSNS ? cap : SECCOMP_MAX_INSNS,
+			  .opts = &no_setid };
+	size_t n, label = allow(&p);
+	const struct seccomp_group *groups = seccomp_groups(&n);
+
+	/* Only what the option changes, and what may make a file of any mode. */
+	for (; n; n--, groups++) {
+		enum seccomp_act act = seccomp_group_act(groups, &no_setid);
+
+		if (act == seccomp_group_act(groups, &none) && act != SECCOMP_ACT_MKNOD &&
+		    act != SECCOMP_ACT_MKNODAT)
+			continue;
+		for (unsigned i = 0; i < groups->n; i++)
+			label = jump(&p, BPF_JEQ, groups->nrs[i], act_label(&p, act), label);
+	}
+	/* x32, where the same calls have other numbers. */
+	label = jump(&p, BPF_JGE, 0x40000000, refuse(&p, ENOSYS), label);
+	return finish(&p, insns, label, ret_n, e);
 }
 
 int seccomp_install(const struct sock_filter *insns, size_t n, struct err *e)

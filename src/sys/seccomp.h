@@ -33,6 +33,13 @@ struct seccomp_opts {
 int seccomp_compile(const struct seccomp_opts *o, struct sock_filter *insns, size_t cap, size_t *ret_n,
 		    struct err *e) MUST_CHECK;
 
+/*
+ * Not a fence but one lock: everything is allowed, as far as this is asked, but setting a setuid or setgid bit, making a
+ * device, and another architecture's calls. For a program that has a filter of its own and writes to the host's files
+ * in somebody's name.
+ */
+int seccomp_compile_setid(struct sock_filter *insns, size_t cap, size_t *ret_n, struct err *e) MUST_CHECK;
+
 /* Installs it for this process and all it becomes. Needs no_new_privs, and a single thread. */
 int seccomp_install(const struct sock_filter *insns, size_t n, struct err *e) MUST_CHECK;
 

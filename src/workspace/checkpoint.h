@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checkpoints of directory trees: what is in them as a manifest (codec/manifest.h) and objects (store.h), the trees made
+ * Checkpoints of directory trees: what is in them as a manifest (codec/manifest.h) and objects (objects.h), the trees made
  * again from those, and what differs between two.
  *
  * The trees were written by a sandbox, which may be writing still: nothing is followed, nothing that could block is
@@ -12,7 +12,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "codec/manifest.h"
-#include "workspace/store.h"
+#include "workspace/objects.h"
 #include "workspace/workspace.h"
 
 #include <stdbool.h>
@@ -54,7 +54,7 @@ int known_parse(struct known *k, const void *data, size_t len,
 		const unsigned char manifest[HASH_LEN]) MUST_CHECK;
 
 struct scan {
-	struct store *store; /* content goes there; with hash_only it is only hashed */
+	struct objects *store; /* content goes there; with hash_only it is only hashed */
 	bool hash_only;
 	bool live;	   /* somebody may be writing */
 	bool trust_inodes; /* `before` is of files that we made ourselves, and nobody has touched since */
@@ -70,7 +70,7 @@ struct scan {
 int scan_tree(struct scan *s, const char *name, int top_fd, struct err *e) MUST_CHECK;
 
 struct restore {
-	struct store *store;
+	struct objects *store;
 	int old_fd; /* the tree as it is now, -1: none; what is unchanged in it is linked, not copied */
 	const struct known *before; /* of the old tree; may be NULL */
 	struct known
@@ -98,7 +98,7 @@ struct compare {
 	const void *a, *b;
 	size_t a_len, b_len;
 	int lower; /* the workspace's original; -1: it has none */
-	struct store *store;
+	struct objects *store;
 };
 
 int checkpoint_compare(const struct compare *c, struct changes *ret, struct err *e) MUST_CHECK;

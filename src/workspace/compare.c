@@ -234,7 +234,7 @@ static int hash_of(const struct cmp *k, const struct seen *s, unsigned char ret[
 	if (dir < 0)
 		return dir;
 	fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	return fd < 0 ? -errno : store_hash(k->c->store, fd, s->size, ret);
+	return fd < 0 ? -errno : objects_hash(k->c->store, fd, s->size, ret);
 }
 
 static int target_of(const struct cmp *k, const struct seen *s, struct buf *ret)
@@ -549,7 +549,7 @@ static int read_content(struct cmp *k, const struct seen *s, struct buf *ret)
 	if (!S_ISREG(s->mode))
 		return 0;
 	if (s->node) {
-		fd = store_open_object(k->c->store, s->node->m.hash);
+		fd = objects_open_one(k->c->store, s->node->m.hash);
 		/* The state as it is now was only hashed: such a file is read by whoever has the layer. */
 		return fd < 0 ? fd : fd_read_all(fd, PATCH_FILE_MAX, ret);
 	}

@@ -93,13 +93,13 @@ int known_add(struct known *k, const struct stat *st, const unsigned char hash[H
 
 static void add_check(const struct known *k, struct head *h)
 {
-	struct hash_stream s;
+	struct hash_blake s;
 
-	hash_stream_begin(&s);
-	hash_stream_add(&s, &h->n, sizeof(h->n));
-	hash_stream_add(&s, buf_cstr(&k->ents), k->ents.len);
-	hash_stream_add(&s, buf_cstr(&k->text), k->text.len);
-	hash_stream_end(&s, h->check);
+	hash_blake_begin(&s);
+	hash_blake_add(&s, &h->n, sizeof(h->n));
+	hash_blake_add(&s, buf_cstr(&k->ents), k->ents.len);
+	hash_blake_add(&s, buf_cstr(&k->text), k->text.len);
+	hash_blake_end(&s, h->check);
 }
 
 void known_format(const struct known *k, const unsigned char manifest[HASH_LEN], struct buf *out)

@@ -44,6 +44,16 @@ static int check_before(int dirfd, const char *name, const struct change *c, con
 	return how->force && !S_ISDIR(st.st_mode) ? 0 : PLACE_CHANGED;
 }
 
+/* The directory where it belongs, once what is there was looked at; *ret_name is its name in it. */
+static int open_checked(const struct place *p, const struct change *c, const struct place_how *how,
+			const char **ret_name)
+{
+	autoclose int dir = layer_open_parent(p->lower, c->path, ret_name);
+	int r = dir < 0 ? dir : check_before(dir, *ret_name, c, how);
+
+	return r < 0 ? r : TAKE_FD(dir);
+}
+
 static int fresh_name(char out[40])
 {
 	uint64_t salt;
@@ -319,14 +329,10 @@ int place_other(const struct place *p, const struct change *c, const struct plac
 int place_dir(const struct place *p, const struct change *c, const struct place_how *how)
 {
 	const char *name;
-	autoclose int dir = layer_open_parent(p->lower, c->path, &name);
-	int r;
+	autoclose int dir = open_checked(p, c, how, &name);
 
 	if (dir < 0)
 		return dir;
-	r = check_before(dir, name, c, how);
-	if (r < 0)
-		return r;
 	if (c->mode_before && unlinkat(dir, name, 0) < 0 && errno != ENOENT)
 		return -errno;
 	/* Ours alone until all that belongs into it is there. */
@@ -375,14 +381,10 @@ int place_dir_finish(const struct place *p, const struct change *c, const struct
 int place_mode(const struct place *p, const struct change *c, const struct place_how *how)
 {
 	const char *name;
-	autoclose int dir = layer_open_parent(p->lower, c->path, &name);
-	int r;
+	autoclose int dir = open_checked(p, c, how, &name);
 
 	if (dir < 0)
 		return dir;
-	r = check_before(dir, name, c, how);
-	if (r < 0)
-		return r;
 	if (S_ISDIR(c->mode_after)) /* open to us while we work in it; place_dir_finish() says the last word */
 		return fd_chmod_nofollow(dir, name, final_mode(c, how) | 0700);
 	/* P2: a file with other names, or one that gets more than a mode, is replaced by its copy. */

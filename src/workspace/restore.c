@@ -5,7 +5,7 @@
  * Invariants
  *  R1  Every act is on (directory fd, one name); directories are ones that we have just made. No name of the manifest has
  *      a slash, so nothing outside of the new tree is written.
- *  R2  A file's content is hashed as it is written (store.h); one that is linked from the old tree has not changed since
+ *  R2  A file's content is hashed as it is written (objects.h); one that is linked from the old tree has not changed since
  *      it was hashed, by its inode's times, and is the same in all else.
  *  R3  A directory gets its attributes when all in it is done, its mode last.
  */
@@ -162,7 +162,7 @@ static int make_file(struct making *k, const struct manifest_ent *m)
 {
 	int dir = chain_fd(&k->to);
 	autoclose int fd = openat(dir, m->name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-	int r = fd < 0 ? -errno : store_get(k->r->store, m->hash, m->size, fd);
+	int r = fd < 0 ? -errno : objects_get(k->r->store, m->hash, m->size, fd);
 
 	if (r == 0)
 		r = finish_fd(fd, m, true);

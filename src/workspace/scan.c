@@ -245,8 +245,8 @@ static int read_file(struct walk *w, const char *name, struct stat *st, unsigned
 	if (r < 0)
 		return r;
 	w->s->files_read++;
-	r = w->s->hash_only ? store_hash(w->s->store, fd, (uint64_t)st->st_size, hash)
-			    : store_put(w->s->store, fd, (uint64_t)st->st_size, hash);
+	r = w->s->hash_only ? objects_hash(w->s->store, fd, (uint64_t)st->st_size, hash)
+			    : objects_put(w->s->store, fd, (uint64_t)st->st_size, hash);
 	return r < 0 ? r : remember(w, st, fd, began, hash);
 }
 

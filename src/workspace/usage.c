@@ -133,9 +133,24 @@ static int step(struct usage *u)
 	return r == -EMFILE || r == -ENFILE || r == -ENOMEM || r == -ESTALE ? r : 0;
 }
 
-static int measure(struct usage *u, int upper_fd)
+/* The top may have been closed by the sandbox, as any directory below it; its owner opens it up for the time of the walk.
+ * *ret_mode is what it was, 0 when nothing was done. */
+static int open_top(struct usage *u, int upper_fd, mode_t *ret_mode)
 {
 	int r = chain_start(&u->chain, upper_fd);
+	struct stat st;
+
+	*ret_mode = 0;
+	if (r != -EACCES || fstat(upper_fd, &st) < 0 || fchmod(upper_fd, (st.st_mode & 07777) | 0700) < 0)
+		return r;
+	*ret_mode = st.st_mode;
+	return chain_start(&u->chain, upper_fd);
+}
+
+static int measure(struct usage *u, int upper_fd)
+{
+	mode_t top;
+	int r = open_top(u, upper_fd, &top);
 
 	u->bytes = u->inodes = u->shared = 0;
 	u->n = u->names.len = 0;
@@ -150,6 +165,8 @@ static int measure(struct usage *u, int upper_fd)
 			r = -ESTALE;
 	}
 	chain_release(&u->chain);
+	if (top)
+		(void)!fchmod(upper_fd, top & 07777);
 	return r < 0 ? r : 0;
 }
 

@@ -3,8 +3,9 @@
  * Taking a layer away for good, and looking that it is.
  *
  * An ordinary user whose sandbox had a range of ids is left with directories that belong to subordinate ids, which only
- * those may empty. Then a child does it that is root over these ids, in a user namespace of its own and with nothing but
- * the directory's fd.
+ * those may empty. Then a child does it that is root over these ids, with nothing but the directory's fd: in the
+ * sandbox's own user namespace where that was kept (a launcher that has confined itself can make no other, for
+ * newuidmap is set-user-ID), else in a new one with the same ids.
  */
 #include "base/fd.h"
 #include "sandbox/ids.h"
@@ -23,47 +24,65 @@ struct report {
 	struct err err;
 };
 
-/* The child: asks for its ids to be mapped, then removes and reports. */
-static _Noreturn void wipe_in_child(int sock, int run_fd, const char *name)
+/* The child: is let into the namespace, or makes one and asks for its ids to be mapped. */
+static int become_owner(int sock, int userns, struct err *e)
 {
-	struct report rep = { .err = ERR_INIT };
 	char go = 0;
 
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || unshare(CLONE_NEWUSER) < 0)
-		rep.result = err_sys(&rep.err, -errno, "cannot make a user namespace to wipe the layer");
-	else if (fd_write_all(sock, &go, 1) < 0 || fd_read_exact(sock, &go, 1) < 0)
+	if (userns >= 0)
+		return setns(userns, CLONE_NEWUSER) < 0
+			       ? err_sys(e, -errno, "cannot enter the sandbox's user namespace")
+			       : 0;
+	if (unshare(CLONE_NEWUSER) < 0)
+		return err_sys(e, -errno, "cannot make a user namespace");
+	if (fd_write_all(sock, &go, 1) < 0 || fd_read_exact(sock, &go, 1) < 0)
 		_exit(1);
-	else
+	return 0;
+}
+
+static _Noreturn void wipe_in_child(int sock, int userns, int run_fd, const char *name, pid_t parent)
+{
+	struct report rep = { .err = ERR_INIT };
+
+	rep.result = become_owner(sock, userns, &rep.err);
+	/* Only now: the change of credentials would undo it. Whoever comes after the parent must find the run free. */
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || getppid() != parent)
+		_exit(1);
+	if (rep.result == 0)
 		rep.result = fd_rm_tree(run_fd, name, &rep.n, &rep.err);
 	_exit(fd_write_all(sock, &rep, sizeof(rep)) < 0 ? 1 : 0);
 }
 
-static int map_and_wait(int sock, pid_t pid, const struct ids *ids, struct report *rep, struct err *e)
+static int map_child(int sock, pid_t pid, const struct ids *ids, struct err *e)
 {
 	char go = 0;
-	int r;
+	int r = fd_read_exact(sock, &go, 1);
 
-	r = fd_read_exact(sock, &go, 1);
 	if (r == 0)
 		r = ids_write_maps(ids, pid, e);
 	if (r < 0)
 		return r == -EPIPE ? err_set(e, -EPERM, "cannot make a user namespace to wipe the layer") : r;
-	if (fd_write_all(sock, &go, 1) < 0 || fd_read_exact(sock, rep, sizeof(*rep)) < 0)
+	return fd_write_all(sock, &go, 1) < 0 ? err_set(e, -EIO, "the process that wipes the layer died") : 0;
+}
+
+static int wait_for_child(int sock, struct report *rep, struct err *e)
+{
+	if (fd_read_exact(sock, rep, sizeof(*rep)) < 0)
 		return err_set(e, -EIO, "the process that wipes the layer died");
 	if (rep->result < 0 && e)
 		*e = rep->err;
 	return rep->result;
 }
 
-static int wipe_as_owner(int run_fd, const char *name, uint64_t *ret_n, struct err *e)
+static int wipe_as_owner(int run_fd, const char *name, int userns, uint64_t *ret_n, struct err *e)
 {
 	CLEANUP(ids_release) struct ids ids = IDS_INIT;
 	autoclose int ours = -1, theirs = -1;
 	struct report rep = { 0 };
 	int pair[2], r;
-	pid_t pid;
+	pid_t pid, self = getpid();
 
-	r = ids_plan(&ids, NULL, "", 0, 0, true, e);
+	r = userns >= 0 ? 0 : ids_plan(&ids, NULL, "", 0, 0, true, e);
 	if (r < 0)
 		return r;
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
@@ -75,10 +94,12 @@ static int wipe_as_owner(int run_fd, const char *name, uint64_t *ret_n, struct e
 		return err_sys(e, -errno, "cannot start a process to wipe the layer");
 	if (pid == 0) {
 		fd_close(ours); /* the parent's death is then an end of file */
-		wipe_in_child(theirs, run_fd, name);
+		wipe_in_child(theirs, userns, run_fd, name, self);
 	}
 	theirs = fd_close(theirs);
-	r = map_and_wait(ours, pid, &ids, &rep, e);
+	r = userns >= 0 ? 0 : map_child(ours, pid, &ids, e);
+	if (r == 0)
+		r = wait_for_child(ours, &rep, e);
 	ours = fd_close(ours);
 	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
 		;
@@ -86,14 +107,17 @@ static int wipe_as_owner(int run_fd, const char *name, uint64_t *ret_n, struct e
 	return r;
 }
 
-int workspace_wipe(int run_fd, const char *name, uint64_t *ret_n, struct err *e)
+int workspace_wipe(int run_fd, const char *name, int userns, uint64_t *ret_n, struct err *e)
 {
 	uint64_t n = 0, more = 0;
 	struct stat st;
 	int r = fd_rm_tree(run_fd, name, &n, e);
 
-	if ((r == -EACCES || r == -EPERM) && !state_is_host_root())
-		r = wipe_as_owner(run_fd, name, &more, e);
+	if ((r == -EACCES || r == -EPERM) && !state_is_host_root()) {
+		if (e)
+			*e = ERR_INIT; /* a message that stays says that it was not wiped */
+		r = wipe_as_owner(run_fd, name, userns, &more, e);
+	}
 	if (ret_n)
 		*ret_n = n + more;
 	if (r < 0)

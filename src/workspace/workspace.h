@@ -148,8 +148,10 @@ int workspace_apply(int upper_fd, int lower_fd, uint64_t since, const struct app
 		    struct apply_result *ret, struct err *e) MUST_CHECK;
 void apply_result_release(struct apply_result *r);
 
-/* Removes an ephemeral or discarded layer and verifies that nothing is left; *ret_n gets the entries removed. */
-int workspace_wipe(int run_fd, const char *name, uint64_t *ret_n, struct err *e) MUST_CHECK;
+/* Removes an ephemeral or discarded layer and verifies that nothing is left; *ret_n gets the entries removed. What
+ * belongs to an ordinary user's subordinate ids is removed in `userns`, the user namespace that the sandbox had; -1:
+ * in a new one, which needs newuidmap. */
+int workspace_wipe(int run_fd, const char *name, int userns, uint64_t *ret_n, struct err *e) MUST_CHECK;
 
 /* Bytes and inodes that a layer uses now, for the disk limit; stops early past either cap. Safe on a layer that is in
  * use: what comes and goes meanwhile may be missed, and files that are open but deleted cannot be seen. -ESTALE when

@@ -10,7 +10,7 @@ import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from coffertest import Tap, coffer_as, identities, slow_build  # noqa: E402
+from coffertest import ENGINES, Tap, coffer_as, identities, slow_build  # noqa: E402
 
 
 def until(check, seconds=10):
@@ -120,7 +120,7 @@ def ending(tap, c):
 
 def main():
     tap = Tap()
-    for who in identities(tap):
+    for who in identities(tap, ENGINES):
         with coffer_as(who) as c:
             for part in (life, copies, hostile_output, fork_bomb, ending):
                 part(tap, c)

@@ -14,7 +14,7 @@ import termios
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from coffertest import Tap, coffer_as, drop_to_test_user, identities, slow_build  # noqa: E402
+from coffertest import ENGINES, Tap, coffer_as, identities, slow_build  # noqa: E402
 
 
 class Terminal:
@@ -28,8 +28,7 @@ class Terminal:
         def child():
             os.setsid()
             fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-            if c.who != "root":
-                drop_to_test_user()
+            c.become()
         os.fchmod(self.slave, 0o666)
         self.p = subprocess.Popen(c.argv(*args), stdin=self.slave, stdout=self.slave, stderr=self.slave, cwd=c.work,
                                   env=c.env({"TERM": "xterm"}), preexec_fn=child)
@@ -143,7 +142,7 @@ def injected(tap, c):
 
 def main():
     tap = Tap()
-    for who in identities(tap):
+    for who in identities(tap, ENGINES):
         if who == "userns":
             continue
         with coffer_as(who) as c:

@@ -126,9 +126,10 @@ def refused(result):
 
 
 def causes(bomb, report):
-    """A fork that an rlimit refuses is seen only inside; one that a control group refuses is counted outside."""
+    """What an rlimit refuses is seen only inside, and not when it is all over by then, as with threads; what a control
+    group refuses is counted outside."""
     by_cgroup = "cgroup" in str(report.get("limits", {}).get("pids", {}).get("how"))
-    return bomb.causes | ({"exit"} if bomb.causes == {"pids"} and not by_cgroup else set())
+    return bomb.causes | ({"exit"} if bomb.name == "threads" and not by_cgroup else set())
 
 
 def run_all(tap, setup):

@@ -11,7 +11,6 @@ import fcntl
 import hashlib
 import os
 import pty
-import pwd
 import re
 import secrets
 import select
@@ -23,7 +22,7 @@ import subprocess
 import termios
 import time
 
-from coffertest import slow_build
+from coffertest import sanitizer_env, slow_build
 
 FS_IOC_GETFLAGS = 0x80086601
 TIMEOUT = 60 * slow_build()  # seconds for all probes of one batch
@@ -53,17 +52,6 @@ class Identity:
     def own(self, path):
         if os.getuid() == 0:
             os.chown(path, self.uid, self.gid, follow_symlinks=False)
-
-
-def user_with_subuids():
-    """(uid, gid) of an ordinary user who has a range of subordinate ids, or None."""
-    try:
-        with open("/etc/subuid", encoding="utf-8") as f:
-            names = {line.split(":")[0] for line in f}
-    except OSError:
-        return None
-    users = sorted(u.pw_uid for u in pwd.getpwall() if u.pw_name in names and u.pw_uid >= 1000)
-    return (users[0], pwd.getpwuid(users[0]).pw_gid) if users else None
 
 
 class World:
@@ -348,6 +336,32 @@ class Setup:
     def bin(self, name):
         return os.path.join(self.dir, "bin", name)
 
+    @staticmethod
+    def listing(root):
+        """Every entry below a directory with what would tell that it was touched."""
+        return {(base, n, s.st_mode, s.st_uid, s.st_size, s.st_mtime_ns, s.st_nlink) for base, dirs, files in os.walk(root)
+                for n in dirs + files for s in [os.lstat(os.path.join(base, n))]}
+
+    def root_dir(self):
+        """A root file system for --root: a shell, a setuid copy of the probe, links that lead to the host."""
+        root = os.path.join(self.dir, "root")
+        for d in ("bin", "usr/bin", "etc", "root", "tmp", "var/tmp", "home"):
+            os.makedirs(os.path.join(root, d))
+        busybox = next((p for p in ("/bin/busybox", "/usr/bin/busybox", "/sbin/busybox") if os.path.exists(p)), None)
+        for src, dst in ((busybox, "bin/sh"), (busybox, "bin/true"), (busybox, "bin/sleep"), (self.probe, "bin/probe")):
+            if src:
+                shutil.copy(src, os.path.join(root, dst))
+        with open(os.path.join(root, "etc/passwd"), "w", encoding="ascii") as f:
+            f.write("root:x:0:0::/root:/bin/sh\n")
+        os.symlink(self.inside.at("host"), os.path.join(root, "etc/resolv.conf"))
+        os.symlink("/proc/1/root" + self.inside.at("host"), os.path.join(root, "srv"))
+        for base, dirs, files in os.walk(root):
+            for n in dirs + files:
+                self.identity.own(os.path.join(base, n))
+        self.identity.own(root)
+        os.chmod(os.path.join(root, "bin/probe"), 0o6755)
+        return root
+
     def digest(self):
         d = {}
         for name in os.listdir(os.path.join(self.dir, "bin")):
@@ -358,8 +372,9 @@ class Setup:
     def env(self, world):
         return {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "HOME": world.at("home"), "USER": "tester",
                 "TERM": "xterm", "LANG": "C.UTF-8", "COFFER_STATE": world.at("state"),
+                "COFFER_ENGINE": "ns",
                 "COFFER_ESCAPE_TOKEN": world.secret, "SSH_AUTH_SOCK": world.at("host/daemon.sock"),
-                "AWS_SECRET_ACCESS_KEY": world.secret}
+                "AWS_SECRET_ACCESS_KEY": world.secret, **sanitizer_env()}
 
     def sandbox_argv(self, *options):
         w = self.inside

@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Helpers for tests of the command line.
 
-    from coffertest import Tap, identities, coffer_as
+    from coffertest import ENGINES, Tap, identities, coffer_as
 
     tap = Tap()
-    for who in identities(tap):
+    for who in identities(tap, ENGINES):
         with coffer_as(who) as c:
             r = c("run", "--", "true")
             tap.eq(r.code, 0, f"{who}: true exits 0", r)
             c.check_clean(tap)
     tap.done()
+
+`who` is "root", "user" or "userns", and shown with its engine where that is not ns.
 
 Each Coffer has its own copy of the programs, its own state directory, home and TMPDIR below one temporary
 directory, which goes when it ends. The test process is a subreaper: what a sandbox leaves behind becomes its
@@ -18,6 +20,7 @@ child, so check_clean() sees every leaked process and none of anybody else's.
 
 import ctypes
 import os
+import pwd
 import re
 import shutil
 import signal
@@ -31,6 +34,9 @@ ROOT = os.path.dirname(TESTS)
 BUILD = os.path.abspath(os.environ.get("COFFER_BUILD", os.path.join(ROOT, "build")))
 STARTERS = ("run", "exec", "shell", "cp")
 TEST_UID = 20001  # an ordinary user who owns nothing on this machine and has no subordinate ids
+SUB_IDS = (2000000, 65536)  # those that he is given in a mount namespace of our own where an engine wants them
+ENGINES = tuple(os.environ.get("COFFER_ENGINES", "ns gvisor").split())  # one of them for trying something
+RUNSC = next((p for p in ("/usr/local/bin/runsc", "/usr/bin/runsc", "/usr/sbin/runsc") if os.path.exists(p)), None)
 PR_SET_CHILD_SUBREAPER = 36
 
 ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -97,14 +103,63 @@ def can_userns():
                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False).returncode == 0
 
 
-def drop_to_test_user():
+def drop_to(uid, gid):
     if os.getuid() == 0:
         os.setgroups([])
-        os.setgid(TEST_UID)
-        os.setuid(TEST_UID)
+        os.setgid(gid)
+        os.setuid(uid)
 
 
-def identities(tap=None):
+def drop_to_test_user():
+    drop_to(TEST_UID, TEST_UID)
+
+
+def user_with_subuids():
+    """(uid, gid) of an ordinary user who has a range of subordinate ids, this one if it is not root; or None."""
+    names = set()
+    for path in ("/etc/subuid", "/etc/subgid"):
+        try:
+            with open(path, encoding="utf-8") as f:
+                these = {line.split(":")[0] for line in f}
+        except OSError:
+            return None
+        names = names & these if names else these
+    users = sorted(u.pw_uid for u in pwd.getpwall()
+                   if u.pw_name in names and u.pw_uid >= 1000 and os.getuid() in (0, u.pw_uid))
+    return (users[0], pwd.getpwuid(users[0]).pw_gid) if users else None
+
+
+class Who(str):
+    """An identity by its name, which is what it compares as, and the engine that it is tried with."""
+
+    def __new__(cls, name, engine="ns"):
+        self = super().__new__(cls, name)
+        self.engine = engine
+        return self
+
+    def __format__(self, spec):
+        return format(str(self) if self.engine == "ns" else f"{str(self)} {self.engine}", spec)
+
+
+def identities(tap=None, engines=("ns",)):
+    """Every identity with every engine; what this machine cannot do is a loud skip."""
+    names = plain_identities(tap)
+    got = []
+    for engine in engines:
+        if engine == "gvisor" and not RUNSC:
+            if tap:
+                tap.skip("engine gvisor", "runsc is not installed: tools/deps runsc")
+            continue
+        for name in names:
+            if engine == "gvisor" and name == "user" and os.getuid() != 0 and not user_with_subuids():
+                if tap:
+                    tap.skip("engine gvisor as user", "this user has no subordinate ids")
+                continue
+            got.append(Who(name, engine))
+    return got
+
+
+def plain_identities(tap=None):
     """root, user, userns: those that this process can take. One that it cannot is a loud skip."""
     got = []
     if os.getuid() == 0:
@@ -118,11 +173,35 @@ def identities(tap=None):
     return got
 
 
+def sanitizer_env(leaks=False):
+    """What a sanitizer build is told. The leak checker attaches to its own process, which a launcher that has confined
+    itself does not let anybody do: it is for verbs that start nothing."""
+    e = {k: v for k, v in os.environ.items() if k.startswith(("ASAN_", "UBSAN_", "LSAN_"))}
+    if "ASAN_OPTIONS" in e and not leaks:
+        e["ASAN_OPTIONS"] += ":detect_leaks=0"
+    return e
+
+
+def give_sub_ids(path):
+    """In a mount namespace of the calling process alone: an account and a range of ids for the test user."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    ms_bind, ms_rec, ms_private, clone_newns = 4096, 16384, 1 << 18, 0x20000
+
+    def must(result):
+        if result != 0:
+            raise OSError(ctypes.get_errno(), "a private mount namespace")
+    must(libc.unshare(clone_newns))
+    must(libc.mount(None, b"/", None, ms_rec | ms_private, None))
+    for name in ("passwd", "subuid", "subgid"):
+        must(libc.mount(os.fsencode(os.path.join(path, name)), f"/etc/{name}".encode(), None, ms_bind, None))
+
+
 class Coffer:
     """The coffer command as one identity, with everything it touches in one temporary directory."""
 
-    def __init__(self, who=None):
+    def __init__(self, who=None, engine=None, user=(TEST_UID, TEST_UID)):
         self.who = who or ("root" if os.getuid() == 0 else "user")
+        self.engine = engine or getattr(self.who, "engine", "ns")
         if self.who == "root" and os.getuid() != 0:
             raise RuntimeError("not root")
         self.dir = tempfile.mkdtemp(prefix="coffertest-")
@@ -133,22 +212,42 @@ class Coffer:
         self.work = os.path.join(self.dir, "work")
         os.chmod(self.dir, 0o755)
         os.mkdir(self.bin, 0o755)
-        for name in ("coffer", "coffer-init"):
+        for name in ("coffer", "coffer-init", "coffer-unpack", "cofferd"):
             if os.path.exists(os.path.join(BUILD, name)):
                 shutil.copy(os.path.join(BUILD, name), os.path.join(self.bin, name))
-        self.uid = TEST_UID if self.who != "root" and os.getuid() == 0 else os.getuid()
+        drops = self.who != "root" and os.getuid() == 0
+        self.uid, self.gid = user if drops else (os.getuid(), os.getgid())
         for d in (self.home, self.tmp, self.work):
             os.mkdir(d, 0o755)
             self.own(d)
         # The state directory is made by coffer itself, 0700; its parent must let it.
         self.own(self.dir)
         self.exe = os.path.join(self.bin, "coffer")
+        self.sub_ids = self.engine == "gvisor" and self.who == "user" and os.getuid() == 0 and self.uid == TEST_UID
+        if self.sub_ids:
+            self.write_sub_ids()
         self.before = snapshot()
+
+    def write_sub_ids(self):
+        d = os.path.join(self.dir, "etc")
+        os.mkdir(d, 0o755)
+        for name, text in (("passwd", f"root:x:0:0::/root:/bin/sh\ntester:x:{self.uid}:{self.uid}::/:/bin/sh\n"),
+                           ("subuid", f"tester:{SUB_IDS[0]}:{SUB_IDS[1]}\n"),
+                           ("subgid", f"tester:{SUB_IDS[0]}:{SUB_IDS[1]}\n")):
+            with open(os.path.join(d, name), "w", encoding="utf-8") as f:
+                f.write(text)
+
+    def become(self):
+        """What a new process does to be the identity, between fork and exec."""
+        if self.sub_ids:
+            give_sub_ids(os.path.join(self.dir, "etc"))
+        if self.who != "root":
+            drop_to(self.uid, self.gid)
 
     def own(self, path):
         """Gives a file to the identity."""
         if os.getuid() == 0:
-            os.lchown(path, self.uid, self.uid)
+            os.lchown(path, self.uid, self.gid)
 
     def write(self, path, content="", mode=0o644):
         """Makes a file in the workspace, owned by the identity; returns its path."""
@@ -168,15 +267,10 @@ class Coffer:
         return path
 
     def env(self, extra=None, leaks=False):
-        """Its environment. The leak checker attaches to its own process, which a launcher that has confined itself does
-        not let anybody do: it is for verbs that start nothing."""
+        """Its environment."""
         e = {"PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "HOME": self.home, "COFFER_STATE": self.state,
-             "TMPDIR": self.tmp, "LANG": "C.UTF-8", "TERM": "dumb", "USER": "tester"}
-        for k in os.environ:
-            if k.startswith(("ASAN_", "UBSAN_", "LSAN_")):
-                e[k] = os.environ[k]
-        if "ASAN_OPTIONS" in e and not leaks:
-            e["ASAN_OPTIONS"] += ":detect_leaks=0"
+             "COFFER_ENGINE": self.engine, "TMPDIR": self.tmp, "LANG": "C.UTF-8", "TERM": "dumb", "USER": "tester"}
+        e.update(sanitizer_env(leaks))
         e.update(extra or {})
         return {k: v for k, v in e.items() if v is not None}
 
@@ -194,7 +288,7 @@ class Coffer:
         kw.setdefault("stderr", subprocess.PIPE)
         leaks = bool(args) and args[0] not in STARTERS
         return subprocess.Popen(argv, env=self.env(env, leaks), cwd=cwd or self.work, start_new_session=True,
-                                preexec_fn=drop_to_test_user if self.who != "root" else None, **kw)
+                                preexec_fn=self.become if self.who != "root" else None, **kw)
 
     def __call__(self, *args, input=None, timeout=60, env=None, cwd=None, program=None):
         """Runs coffer to its end. Its whole process group is killed when it takes too long: exit None."""

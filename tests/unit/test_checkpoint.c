@@ -8,19 +8,19 @@
 
 struct world {
 	struct tree t;
-	struct store s;
+	struct objects s;
 	struct err e;
 };
 
 static bool world_open(struct world *w)
 {
 	w->e = ERR_INIT;
-	return tree_init(&w->t) && store_open(&w->s, w->t.base, &w->e) == 0;
+	return tree_init(&w->t) && objects_open(&w->s, w->t.base, &w->e) == 0;
 }
 
 static bool world_close(struct world *w)
 {
-	store_release(&w->s);
+	objects_release(&w->s);
 	return tree_release(&w->t);
 }
 
@@ -140,10 +140,11 @@ static void test_damage(void)
 	CHECK(strstr(w.e.msg, "damaged"));
 	/* A torn object makes way for a whole one. */
 	CHECK(put(w.t.upper, "b", "longer") && (fd = openat(w.t.upper, "b", O_RDONLY | O_CLOEXEC)) >= 0);
-	CHECK(store_put(&w.s, fd, 6, hash) == 0 && spoil_objects(&w) && store_put(&w.s, fd, 6, hash) == 0);
+	CHECK(objects_put(&w.s, fd, 6, hash) == 0 && spoil_objects(&w) &&
+	      objects_put(&w.s, fd, 6, hash) == 0);
 	fd_close(fd);
 	fd = openat(w.t.base, "out", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-	CHECK(store_get(&w.s, hash, 6, fd) == 0);
+	CHECK(objects_get(&w.s, hash, 6, fd) == 0);
 	CHECK(world_close(&w));
 }
 
@@ -225,7 +226,7 @@ static void test_sweep(void)
 {
 	CLEANUP(hashes_release) struct hashes keep = { 0 };
 	autobuf struct buf m = BUF_INIT;
-	struct store_use gone, left;
+	struct objects_use gone, left;
 	struct world w;
 
 	CHECK(world_open(&w) && put(w.t.upper, "a", "a") && put(w.t.upper, "b", "b") &&
@@ -234,8 +235,8 @@ static void test_sweep(void)
 	CHECK(unlinkat(w.t.upper, "a", 0) == 0 && scan(&w, w.t.upper, NULL, NULL, &m, NULL) == 0);
 	CHECK(checkpoint_hashes(m.data, m.len, &keep) == 0 && keep.n == 1);
 	hashes_sort(&keep);
-	CHECK(store_lock_alone(&w.s, 0, &w.e) == 0);
-	CHECK(store_sweep(&w.s, &keep, &gone, &left, &w.e) == 0 && gone.objects == 1 && left.objects == 1);
+	CHECK(objects_lock_alone(&w.s, 0, &w.e) == 0);
+	CHECK(objects_sweep(&w.s, &keep, &gone, &left, &w.e) == 0 && gone.objects == 1 && left.objects == 1);
 	CHECK(world_close(&w));
 }
 

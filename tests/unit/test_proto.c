@@ -47,6 +47,8 @@ static void test_impossible_exits(void)
 		{ PROTO_SIGNALED, 128, 0 },
 		{ PROTO_NOT_STARTED, 2, PROTO_WHAT_NONE },
 		{ PROTO_NOT_STARTED, 2, PROTO_WHAT_CUT },
+		{ PROTO_NOT_STARTED, 2, PROTO_WHAT_PIDS },
+		{ PROTO_EXITED, 0, PROTO_WHAT_PIDS },
 		{ PROTO_NOT_STARTED, 4096, PROTO_WHAT_EXEC },
 		{ PROTO_NOT_STARTED, 0, PROTO_WHAT_EXEC },
 		{ PROTO_EXIT_KINDS, 0, 0 },
@@ -69,7 +71,7 @@ static void test_impossible_exits(void)
 static void test_impossible_starts(void)
 {
 	static const uint32_t bad[][5] = {
-		{ 32, 1, 0, 0, 0 },    { UINT32_MAX, 1, 0, 0, 0 }, { 0, 0, 0, 0, 0 },
+		{ 64, 1, 0, 0, 0 },    { UINT32_MAX, 1, 0, 0, 0 }, { 0, 0, 0, 0, 0 },
 		{ 0, 1, 0, 65536, 0 }, { 0, 1, 0, 0, 65536 },
 	};
 

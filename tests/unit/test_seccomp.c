@@ -557,6 +557,23 @@ static void test_space(void)
 	CHECKF(longest < 30, "no call walks more than %u instructions", longest);
 }
 
+/* The lock alone: what is not about setuid bits and devices is somebody else's to decide. */
+static void test_setid_alone(void)
+{
+	const struct seccomp_opts o = { .no_setid_mode = true };
+	struct err e = ERR_INIT;
+	unsigned other = 0;
+
+	CHECK(seccomp_compile_setid(prog, SECCOMP_MAX_INSNS, &prog_n, &e) == 0);
+	check_setid(&o, "alone");
+	check_devices(&o, "alone");
+	CHECKF(foreign_refused(), "alone: another architecture is refused");
+	for (unsigned nr = 0; nr < SECCOMP_NR_MAX; nr++)
+		other += ASK(nr, 0, 0, 0, 0) != ALLOW;
+	CHECKF(other == 1, "alone: of all calls without arguments only openat2 is refused");
+	CHECK(seccomp_compile_setid(prog, 10, &prog_n, &e) == -ENOSPC);
+}
+
 static void test_speed(void)
 {
 	const struct seccomp_opts o = { 0 };
@@ -578,6 +595,7 @@ int main(void)
 	test_table();
 	test_all_options();
 	test_space();
+	test_setid_alone();
 	test_speed();
 	return tap_done();
 }

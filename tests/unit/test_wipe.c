@@ -13,9 +13,9 @@ static void test_plain(void)
 
 	CHECK(tree_init(&t) && put(t.upper, "a", "a") && mkdirat(t.upper, "d", 0) == 0 &&
 	      symlinkat("../outside", t.upper, "l") == 0 && put(t.outside, "kept", "x"));
-	CHECK(workspace_wipe(t.base, "upper", &n, &e) == 0 && n == 4 && !there(t.base, "upper"));
+	CHECK(workspace_wipe(t.base, "upper", -1, &n, &e) == 0 && n == 4 && !there(t.base, "upper"));
 	CHECK(there(t.outside, "kept"));
-	CHECK(workspace_wipe(t.base, "upper", &n, &e) == 0 && n == 0);
+	CHECK(workspace_wipe(t.base, "upper", -1, &n, &e) == 0 && n == 0);
 	CHECK(tree_release(&t));
 }
 
@@ -26,7 +26,7 @@ static bool foreign_as_user(void)
 	uint64_t n = 0;
 	int base = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-	return workspace_wipe(base, "sys", &n, &e) < 0 && strstr(e.msg, "not wiped") &&
+	return workspace_wipe(base, "sys", -1, &n, &e) < 0 && strstr(e.msg, "not wiped") &&
 	       there(base, "sys/kernel");
 }
 

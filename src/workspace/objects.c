@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "workspace/store.h"
+#include "workspace/objects.h"
 
 #include "base/cleanup.h"
 #include "base/fd.h"
@@ -37,12 +37,12 @@ static void spread(int fd)
 	(void)!ioctl(fd, FS_IOC_SETFLAGS, &flags);
 }
 
-int store_open(struct store *s, int state_fd, struct err *e)
+int objects_open(struct objects *s, int state_fd, struct err *e)
 {
 	bool made;
 
-	*s = STORE_INIT;
-	s->space = malloc(STORE_CHUNK);
+	*s = OBJECTS_INIT;
+	s->space = malloc(OBJECTS_CHUNK);
 	if (!s->space)
 		return err_set(e, -ENOMEM, "out of memory");
 	made = mkdirat(state_fd, "objects", 0700) == 0;
@@ -57,7 +57,7 @@ int store_open(struct store *s, int state_fd, struct err *e)
 	return s->lock_fd < 0 ? err_sys(e, -errno, "cannot open the lock of checkpoints' content") : 0;
 }
 
-void store_release(struct store *s)
+void objects_release(struct objects *s)
 {
 	while (s->n_unsynced)
 		fd_close(s->unsynced[--s->n_unsynced]);
@@ -67,7 +67,7 @@ void store_release(struct store *s)
 	s->space = NULL;
 }
 
-int store_lock(struct store *s, struct err *e)
+int objects_lock(struct objects *s, struct err *e)
 {
 	while (flock(s->lock_fd, LOCK_SH) < 0) {
 		if (errno != EINTR)
@@ -76,7 +76,7 @@ int store_lock(struct store *s, struct err *e)
 	return 0;
 }
 
-int store_lock_alone(struct store *s, unsigned wait_ms, struct err *e)
+int objects_lock_alone(struct objects *s, unsigned wait_ms, struct err *e)
 {
 	const struct timespec pause = { .tv_nsec = 10000000 };
 
@@ -131,17 +131,17 @@ static ssize_t read_at(int fd, char *p, size_t len, uint64_t at)
 	return (ssize_t)done;
 }
 
-static void add_place(struct hash_stream *h, uint64_t at)
+static void add_place(struct hash_blake *h, uint64_t at)
 {
 	unsigned char raw[8];
 
 	for (unsigned i = 0; i < sizeof(raw); i++)
 		raw[i] = (unsigned char)(at >> (8 * i));
-	hash_stream_add(h, raw, sizeof(raw));
+	hash_blake_add(h, raw, sizeof(raw));
 }
 
 /* One chunk that was read: hashes its pages, and writes runs of those that are not all zeros. */
-static int take_chunk(struct hash_stream *h, const char *p, size_t len, uint64_t at, int to)
+static int take_chunk(struct hash_blake *h, const char *p, size_t len, uint64_t at, int to)
 {
 	size_t run = 0, off = 0;
 	int r = 0;
@@ -151,7 +151,7 @@ static int take_chunk(struct hash_stream *h, const char *p, size_t len, uint64_t
 
 		if (!is_zero(p + off, n)) {
 			add_place(h, at + off);
-			hash_stream_add(h, p + off, n);
+			hash_blake_add(h, p + off, n);
 			run += n;
 			off += n;
 			continue;
@@ -175,20 +175,20 @@ static uint64_t skip_hole(int fd, uint64_t at, uint64_t size)
 	return (uint64_t)d > at ? (uint64_t)d : at;
 }
 
-static int digest(struct store *s, int from, int to, uint64_t size, unsigned char ret[HASH_LEN])
+static int digest(struct objects *s, int from, int to, uint64_t size, unsigned char ret[HASH_LEN])
 {
-	struct hash_stream h;
+	struct hash_blake h;
 	uint64_t at = 0;
 	int r;
 
-	hash_stream_begin(&h);
+	hash_blake_begin(&h);
 	while (at < size) {
 		size_t want;
 		ssize_t n;
 
-		if (size > STORE_CHUNK)
+		if (size > OBJECTS_CHUNK)
 			at = skip_hole(from, at, size);
-		want = size - at < STORE_CHUNK ? (size_t)(size - at) : STORE_CHUNK;
+		want = size - at < OBJECTS_CHUNK ? (size_t)(size - at) : OBJECTS_CHUNK;
 		if (!want)
 			break;
 		n = read_at(from, s->space, want, at);
@@ -201,17 +201,17 @@ static int digest(struct store *s, int from, int to, uint64_t size, unsigned cha
 		at += want;
 	}
 	add_place(&h, size);
-	hash_stream_end(&h, ret);
+	hash_blake_end(&h, ret);
 	return to >= 0 && ftruncate(to, (off_t)size) < 0 ? -errno : 0;
 }
 
-int store_hash(struct store *s, int from, uint64_t size, unsigned char ret[HASH_LEN])
+int objects_hash(struct objects *s, int from, uint64_t size, unsigned char ret[HASH_LEN])
 {
 	return digest(s, from, -1, size, ret);
 }
 
 /* Copies and hashes what was copied: by shared blocks where that goes, else on the way. */
-static int copy_in(struct store *s, int from, int to, uint64_t size, unsigned char ret[HASH_LEN])
+static int copy_in(struct objects *s, int from, int to, uint64_t size, unsigned char ret[HASH_LEN])
 {
 	if (!s->no_clone && size >= PAGE) {
 		if (ioctl(to, FICLONE, from) == 0) {
@@ -227,7 +227,7 @@ static int copy_in(struct store *s, int from, int to, uint64_t size, unsigned ch
 /* --- in and out -------------------------------------------------------------------------------------------------- */
 
 /* A torn object of a power cut has the right name and the wrong length: it makes way. */
-static int is_there(struct store *s, const char *path, uint64_t size)
+static int is_there(struct objects *s, const char *path, uint64_t size)
 {
 	struct stat st;
 
@@ -238,7 +238,7 @@ static int is_there(struct store *s, const char *path, uint64_t size)
 	return unlinkat(s->fd, path, 0) < 0 && errno != ENOENT ? -errno : 0;
 }
 
-static int publish(struct store *s, int fd, const char *path, uint64_t size)
+static int publish(struct objects *s, int fd, const char *path, uint64_t size)
 {
 	char proc[32], dir[3] = { path[0], path[1], '\0' };
 	int r = 0;
@@ -260,11 +260,11 @@ static int publish(struct store *s, int fd, const char *path, uint64_t size)
 	return -EAGAIN;
 }
 
-static void note_new(struct store *s, int fd)
+static void note_new(struct objects *s, int fd)
 {
 	struct stat st;
 
-	if (s->n_unsynced < STORE_SYNC_FEW)
+	if (s->n_unsynced < OBJECTS_SYNC_FEW)
 		s->unsynced[s->n_unsynced++] = fcntl(fd, F_DUPFD_CLOEXEC, 3);
 	s->new_objects++;
 	if (fstat(fd, &st) == 0)
@@ -272,7 +272,7 @@ static void note_new(struct store *s, int fd)
 }
 
 /* A new file that nobody sees, in the directory that it will be in: there the file system puts it near its like. */
-static int open_fresh(struct store *s, const char *path)
+static int open_fresh(struct objects *s, const char *path)
 {
 	char dir[3] = { path[0], path[1], '\0' };
 	int fd = openat(s->fd, dir, O_RDWR | O_TMPFILE | O_CLOEXEC, 0400);
@@ -290,7 +290,7 @@ static int open_fresh(struct store *s, const char *path)
  * than reading twice (ext4 avoids the inodes that were freed in the last minutes, one by one). It may change between the
  * two: then what was copied is what counts.
  */
-int store_put(struct store *s, int from, uint64_t size, unsigned char ret[HASH_LEN])
+int objects_put(struct objects *s, int from, uint64_t size, unsigned char ret[HASH_LEN])
 {
 	unsigned char hash[HASH_LEN];
 	char path[OBJECT_PATH];
@@ -315,7 +315,7 @@ int store_put(struct store *s, int from, uint64_t size, unsigned char ret[HASH_L
 	return 0;
 }
 
-int store_open_object(struct store *s, const unsigned char hash[HASH_LEN])
+int objects_open_one(struct objects *s, const unsigned char hash[HASH_LEN])
 {
 	char path[OBJECT_PATH];
 	struct stat st;
@@ -332,9 +332,9 @@ int store_open_object(struct store *s, const unsigned char hash[HASH_LEN])
 	return fd;
 }
 
-int store_get(struct store *s, const unsigned char hash[HASH_LEN], uint64_t size, int to)
+int objects_get(struct objects *s, const unsigned char hash[HASH_LEN], uint64_t size, int to)
 {
-	autoclose int fd = store_open_object(s, hash);
+	autoclose int fd = objects_open_one(s, hash);
 	unsigned char got[HASH_LEN];
 	struct stat st;
 	int r;
@@ -351,9 +351,9 @@ int store_get(struct store *s, const unsigned char hash[HASH_LEN], uint64_t size
 	return r;
 }
 
-int store_sync(struct store *s, struct err *e)
+int objects_sync(struct objects *s, struct err *e)
 {
-	if (s->by_another || s->new_objects > STORE_SYNC_FEW) {
+	if (s->by_another || s->new_objects > OBJECTS_SYNC_FEW) {
 		if (syncfs(s->fd) < 0)
 			return err_sys(e, -errno, "cannot bring the checkpoint to the disk");
 		return 0;
@@ -414,13 +414,13 @@ void hashes_release(struct hashes *h)
 
 struct sweep {
 	const struct hashes *keep;
-	struct store_use *gone, *left;
+	struct objects_use *gone, *left;
 };
 
 static int sweep_one(const struct sweep *w, int dir, const char *name)
 {
 	unsigned char hash[HASH_LEN];
-	struct store_use *use;
+	struct objects_use *use;
 	struct stat st;
 
 	if (strlen(name) != HASH_HEX_LEN || hash_unhex(name, HASH_LEN, hash) < 0)
@@ -450,13 +450,13 @@ static int sweep_dir(const struct sweep *w, int objects, const char *name)
 	return r;
 }
 
-int store_sweep(struct store *s, const struct hashes *keep, struct store_use *ret_gone,
-		struct store_use *ret_left, struct err *e)
+int objects_sweep(struct objects *s, const struct hashes *keep, struct objects_use *ret_gone,
+		  struct objects_use *ret_left, struct err *e)
 {
 	const struct sweep w = { keep, ret_gone, ret_left };
 	int r = 0;
 
-	*ret_gone = *ret_left = (struct store_use){ 0 };
+	*ret_gone = *ret_left = (struct objects_use){ 0 };
 	for (unsigned i = 0; i < 256 && r == 0; i++) {
 		char name[3];
 
@@ -466,9 +466,9 @@ int store_sweep(struct store *s, const struct hashes *keep, struct store_use *re
 	return r < 0 ? err_sys(e, r, "cannot remove content that no checkpoint needs") : 0;
 }
 
-void store_measure(struct store *s, const struct hashes *set, struct store_use *ret)
+void objects_measure(struct objects *s, const struct hashes *set, struct objects_use *ret)
 {
-	*ret = (struct store_use){ 0 };
+	*ret = (struct objects_use){ 0 };
 	for (size_t i = 0; i < set->n; i++) {
 		char path[OBJECT_PATH];
 		struct stat st;

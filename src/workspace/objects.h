@@ -11,8 +11,8 @@
  *  O3  Whoever adds objects, or counts on those that are there, holds the lock shared until a manifest that names them is
  *      in place; whoever removes some holds it alone.
  */
-#ifndef WORKSPACE_STORE_H
-#define WORKSPACE_STORE_H
+#ifndef WORKSPACE_OBJECTS_H
+#define WORKSPACE_OBJECTS_H
 
 #include "base/err.h"
 #include "crypto/hash.h"
@@ -20,44 +20,44 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define STORE_CHUNK (256u << 10)
-#define STORE_SYNC_FEW 8
+#define OBJECTS_CHUNK (256u << 10)
+#define OBJECTS_SYNC_FEW 8
 
-struct store {
+struct objects {
 	int fd;
 	int lock_fd;
 	bool no_clone; /* this pair of file systems shares no blocks */
 	uint64_t new_objects, new_bytes;
 	bool by_another; /* some were put by another process: they can only be synced all at once */
 	unsigned n_unsynced;
-	int unsynced[STORE_SYNC_FEW]; /* the first few of them, to be brought to the disk one by one */
-	char *space;		      /* STORE_CHUNK bytes */
+	int unsynced[OBJECTS_SYNC_FEW]; /* the first few of them, to be brought to the disk one by one */
+	char *space;			/* OBJECTS_CHUNK bytes */
 };
 
-#define STORE_INIT ((struct store){ .fd = -1, .lock_fd = -1 })
+#define OBJECTS_INIT ((struct objects){ .fd = -1, .lock_fd = -1 })
 
 /* objects/ in the state directory, made when missing. */
-int store_open(struct store *s, int state_fd, struct err *e) MUST_CHECK;
-void store_release(struct store *s);
+int objects_open(struct objects *s, int state_fd, struct err *e) MUST_CHECK;
+void objects_release(struct objects *s);
 
-/* Waits for it; unlocked by store_release(). Alone: -EBUSY when it is not to be had in so long. */
-int store_lock(struct store *s, struct err *e) MUST_CHECK;
-int store_lock_alone(struct store *s, unsigned wait_ms, struct err *e) MUST_CHECK;
+/* Waits for it; unlocked by objects_release(). Alone: -EBUSY when it is not to be had in so long. */
+int objects_lock(struct objects *s, struct err *e) MUST_CHECK;
+int objects_lock_alone(struct objects *s, unsigned wait_ms, struct err *e) MUST_CHECK;
 
 /* Keeps the first `size` bytes of a file (zeros where it is shorter by now). 0 or negative errno. */
-int store_put(struct store *s, int from, uint64_t size, unsigned char ret[HASH_LEN]) MUST_CHECK;
+int objects_put(struct objects *s, int from, uint64_t size, unsigned char ret[HASH_LEN]) MUST_CHECK;
 
 /* Only the hash. */
-int store_hash(struct store *s, int from, uint64_t size, unsigned char ret[HASH_LEN]) MUST_CHECK;
+int objects_hash(struct objects *s, int from, uint64_t size, unsigned char ret[HASH_LEN]) MUST_CHECK;
 
 /* Fills an empty new file. -EBADMSG when what is kept is not what it should be, -ENOENT when it is not there. */
-int store_get(struct store *s, const unsigned char hash[HASH_LEN], uint64_t size, int to) MUST_CHECK;
+int objects_get(struct objects *s, const unsigned char hash[HASH_LEN], uint64_t size, int to) MUST_CHECK;
 
 /* An object for reading; for those who show it to a person. */
-int store_open_object(struct store *s, const unsigned char hash[HASH_LEN]) MUST_CHECK;
+int objects_open_one(struct objects *s, const unsigned char hash[HASH_LEN]) MUST_CHECK;
 
 /* What was put is on the disk when this returns. */
-int store_sync(struct store *s, struct err *e) MUST_CHECK;
+int objects_sync(struct objects *s, struct err *e) MUST_CHECK;
 
 /* A set of hashes, in the order they came until it is sorted. */
 struct hashes {
@@ -70,15 +70,15 @@ void hashes_sort(struct hashes *h); /* each once */
 bool hashes_have(const struct hashes *h, const unsigned char hash[HASH_LEN]);
 void hashes_release(struct hashes *h);
 
-struct store_use {
+struct objects_use {
 	uint64_t objects, bytes; /* bytes on the disk */
 };
 
 /* Removes every object that is not in the (sorted) set, under the lock alone. */
-int store_sweep(struct store *s, const struct hashes *keep, struct store_use *ret_gone,
-		struct store_use *ret_left, struct err *e) MUST_CHECK;
+int objects_sweep(struct objects *s, const struct hashes *keep, struct objects_use *ret_gone,
+		  struct objects_use *ret_left, struct err *e) MUST_CHECK;
 
 /* How much of the disk the objects of a (sorted) set take. */
-void store_measure(struct store *s, const struct hashes *set, struct store_use *ret);
+void objects_measure(struct objects *s, const struct hashes *set, struct objects_use *ret);
 
 #endif

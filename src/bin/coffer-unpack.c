@@ -1,0 +1,7 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandbox/unpack.h"
+
+int main(int argc, char **argv)
+{
+	return unpack_main(argc, argv);
+}

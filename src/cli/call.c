@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * coffer call: one tool call. A fresh sandbox that sees none of the caller's files but those that are given, and that is
+ * gone afterwards; from cofferd's pool where one stands ready, made on the spot otherwise.
+ *
+ * With --standby=FD it is the launcher of a sandbox that is made ahead: cofferd starts it so.
+ */
+#include "base/fd.h"
+#include "cli/run_say.h"
+#include "cli/say.h"
+#include "cli/session.h"
+#include "cli/verb.h"
+#include "gateway/cofferd.h"
+#include "gateway/standby.h"
+#include "workspace/give.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/socket.h>
+
+enum { O_READ = O_LIMIT + 100, O_LAYER, O_COLD };
+
+static const struct opt call_opts[] = {
+	OPT_SECTION("Files"),
+	{ "read", 0, "PATH", "give it a copy of this file or directory of the current one", O_READ, "file" },
+	{ "workspace", 0, NULL, "show the current directory under a layer, to be kept or thrown away",
+	  O_LAYER },
+	{ "show", 0, "PATH", "open a file that is hidden for its credentials (. for all)", O_SHOW, "file" },
+	{ "root", 0, "host|DIR", "what the root file system is made of (default: host)", O_ROOT, "dir" },
+	{ "image", 0, "REF", "an image as the root file system: NAME[:TAG][@sha256:…]", O_IMAGE, "name" },
+	OPT_SECTION("Command"),
+	{ "entrypoint", 0, "COMMAND", "instead of the image's own entry point", O_ENTRYPOINT },
+	{ "env", 'e', "NAME[=VALUE]", "set or copy an environment variable", O_ENV },
+	{ "workdir", 'w', "DIR", "working directory inside (default: /workspace)", O_WORKDIR },
+	{ "user", 0, "UID[:GID]", "user inside (default: your own); root is never root outside", O_USER },
+	{ "map-ids", 0, NULL, "map a whole range of ids, not only one (newuidmap)", O_MAP_IDS },
+	{ "cold", 0, NULL, "make the sandbox now, whatever stands ready", O_COLD },
+	OPT_SECTION("Wall"),
+	RUN_OPTS_WALL,
+	OPT_SECTION("Limits"),
+	RUN_OPTS_LIMITS,
+	OPT_SECTION("Afterwards"),
+	{ "report", 0, "FILE", "write one JSON object about the run", O_REPORT, "file" },
+	{ "quiet", 'q', NULL, "say only what went wrong", O_QUIET },
+};
+
+struct call_args {
+	struct run_args run;
+	struct strv read;
+	struct strv template; /* the options that a sandbox of the pool must have been made with */
+	bool layer, cold;
+};
+
+/* Those that are the command's, not the sandbox's: a sandbox made ahead can take any. */
+static bool is_per_call(int id)
+{
+	switch (id) {
+	case O_READ:
+	case O_LAYER:
+	case O_COLD:
+	case O_SHOW:
+	case O_ENTRYPOINT:
+	case O_ENV:
+	case O_WORKDIR:
+	case O_REPORT:
+	case O_QUIET:
+	case O_ENGINE: /* written down as it was decided */
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* The launcher keeps these two itself. */
+static bool is_launchers(const char *name)
+{
+	return str_eq(name, "timeout") || str_eq(name, "output-limit");
+}
+
+static int note_template(struct call_args *a, int id, const char *value, struct err *e)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(call_opts); i++) {
+		const struct opt *o = &call_opts[i];
+		int r;
+
+		if (o->id != id || is_per_call(id) || is_launchers(o->name))
+			continue;
+		r = value ? strv_addf(&a->template, "--%s=%s", o->name, value)
+			  : strv_addf(&a->template, "--%s", o->name);
+		return r < 0 ? err_set(e, -ENOMEM, "out of memory") : 0;
+	}
+	return 0;
+}
+
+static int take(struct call_args *a, int id, const char *value, struct err *e)
+{
+	switch (id) {
+	case O_READ:
+		return strv_add(&a->read, value) < 0 ? err_set(e, -ENOMEM, "out of memory") : 0;
+	case O_LAYER:
+		a->layer = true;
+		return 0;
+	case O_COLD:
+		a->cold = true;
+		return 0;
+	default:
+		return run_args_take(&a->run, call_opts, ARRAY_SIZE(call_opts), id, value, e);
+	}
+}
+
+/* Returns 1 when --help was asked for. */
+static int parse(struct call_args *a, int argc, char **argv, struct err *e)
+{
+	struct optparse p = OPTPARSE_INIT(argc, argv, call_opts, ARRAY_SIZE(call_opts));
+	const char *value;
+	int id, r = run_args_begin(&a->run, e);
+
+	if (r < 0)
+		return r;
+	while ((id = opt_next(&p, &value, e)) > 0) {
+		if (id == OPT_HELP)
+			return 1;
+		r = take(a, id, value, e);
+		if (r == 0)
+			r = note_template(a, id, value, e);
+		if (r < 0)
+			return r;
+	}
+	if (id < 0)
+		return id;
+	a->run.o.argc = p.argc - p.index;
+	a->run.o.argv = p.argv + p.index;
+	/* A tool call is what an agent was talked into: another kernel stands before the host's unless somebody says no. */
+	if (!a->run.engine)
+		a->run.engine = "gvisor";
+	a->run.o.ephemeral = !a->layer;
+	if (a->layer && a->read.n)
+		return err_set(e, -EINVAL, "--workspace shows everything; --read does not go with it");
+	return limits_check(&a->run.o.limits, e);
+}
+
+/* Which engine is a matter of the sandbox; auto is decided by now. */
+static int finish_template(struct call_args *a, const struct session *s, struct err *e)
+{
+	return strv_addf(&a->template, "--engine=%s", s->choice.engine->name) < 0
+		       ? err_set(e, -ENOMEM, "out of memory")
+		       : 0;
+}
+
+/* What --read names goes into the empty workspace before the command starts. */
+static int give(void *ctx, int upper_fd, struct err *e)
+{
+	const struct call_args *a = ctx;
+	autoclose int here = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	uint64_t bytes;
+
+	if (here < 0)
+		return err_sys(e, -errno, "cannot open the current directory");
+	return workspace_give(here, &a->read, &a->run.o.show, upper_fd, &bytes, e);
+}
+
+static int give_to(struct call_args *a, struct session *s, const char *id, struct err *e)
+{
+	autoclose int run = -1, upper = -1;
+	bool alive;
+
+	if (!a->read.n)
+		return 0;
+	run = state_run_open(&s->st, id, &alive, e);
+	if (run < 0)
+		return run;
+	upper = openat(run, "upper", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	return upper < 0 ? err_sys(e, -errno, "cannot open the sandbox's workspace") : give(a, upper, e);
+}
+
+static int copy_report(struct session *s, int from, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT;
+	int r = lseek(from, 0, SEEK_SET) < 0 ? -errno : fd_read_all(from, 16u << 20, &b);
+
+	if (r == 0)
+		r = fd_write_all(s->report, b.data, b.len);
+	return r < 0 ? err_sys(e, r, "cannot write the report") : 0;
+}
+
+/* The exit code, or -EAGAIN when a sandbox of our own has to be made. */
+static int call_warm(struct call_args *a, struct session *s)
+{
+	static const int stdio[3] = { 0, 1, 2 };
+	struct standby_end end;
+	struct err e = ERR_INIT;
+	autoclose int sock = -1, report = -1;
+	char id[RUN_ID_LEN + 1];
+	int r = cofferd_take(&s->st, &a->template, &sock, id);
+
+	if (r == -ECONNREFUSED)
+		(void)!cofferd_start(&s->st, &a->template);
+	if (r < 0)
+		return -EAGAIN;
+	r = give_to(a, s, id, &e);
+	if (r < 0)
+		return say_error(&e);
+	r = standby_use(sock, &s->spec, stdio, s->report >= 0 ? STANDBY_F_REPORT : 0, &end, &report, &e);
+	/* It died before it could hear us. */
+	if (r == -EPIPE || r == -ECONNRESET)
+		return -EAGAIN;
+	if (r < 0)
+		return say_error(&e);
+	s->run.end = end.end;
+	s->run.changes = end.changes;
+	s->run.wiped = end.wiped;
+	memcpy(s->spec.id, id, sizeof(id));
+	memcpy(s->run.limits_off, end.limits_off, sizeof(s->run.limits_off));
+	run_say_after(&s->run);
+	if (report >= 0 && s->report >= 0 && copy_report(s, report, &e) < 0)
+		return say_error(&e);
+	return s->run.end.exit_code;
+}
+
+static int call_cold(struct call_args *a, struct session *s)
+{
+	struct run_io io = RUN_IO_INIT;
+	struct err e = ERR_INIT;
+	int r;
+
+	io.in = 0;
+	io.out = 1;
+	io.err = 2;
+	if (a->read.n) {
+		s->run.fill = give;
+		s->run.fill_ctx = a;
+	}
+	r = run_execute(&s->run, &io, &e);
+	return r < 0 ? say_error(&e) : session_end(s, &a->run);
+}
+
+/* A terminal is read by its own session only, and a layer over a directory is made for what is in it now. */
+static bool may_be_warm(const struct call_args *a)
+{
+	return !a->cold && !a->layer && !isatty(0);
+}
+
+static int call(struct call_args *a)
+{
+	CLEANUP(session_release) struct session s = SESSION_INIT;
+	struct err e = ERR_INIT;
+	int r = session_open(&s, &a->run, &e);
+
+	if (r == 0)
+		r = finish_template(a, &s, &e);
+	if (r < 0)
+		return say_error(&e);
+	run_say_before(&s.spec, &s.choice, &s.note);
+	r = may_be_warm(a) ? call_warm(a, &s) : -EAGAIN;
+	return r == -EAGAIN ? call_cold(a, &s) : r;
+}
+
+/* The launcher of a sandbox whose command is yet to come. */
+static int stand_by(struct call_args *a, int sock)
+{
+	static char none[] = "true", *argv[] = { none, NULL };
+	CLEANUP(session_release) struct session s = SESSION_INIT;
+	struct err e = ERR_INIT;
+	int r = fd_set_cloexec(sock, true);
+
+	a->run.o.argc = 1;
+	a->run.o.argv = argv;
+	if (r == 0)
+		r = session_open(&s, &a->run, &e);
+	if (r == 0)
+		return standby_serve(&s.run, sock, &e) < 0 ? EXIT_OURS : 0;
+	return EXIT_OURS;
+}
+
+static int cmd_call(int argc, char **argv)
+{
+	static const char standby[] = "--standby=";
+	struct call_args a = { .run = RUN_ARGS_INIT };
+	struct err e = ERR_INIT;
+	int sock = -1, r, code;
+
+	if (argc > 1 && str_starts(argv[1], standby)) {
+		sock = atoi(argv[1] + sizeof(standby) - 1);
+		argv[1] = argv[0];
+		argv++;
+		argc--;
+	}
+	r = parse(&a, argc, argv, &e);
+	if (r == 1)
+		code = verb_print_help(&verb_call);
+	else if (r < 0)
+		code = say_usage(&verb_call, &e);
+	else if (sock >= 0)
+		code = stand_by(&a, sock);
+	else if (a.run.o.argc == 0 && !a.run.o.image)
+		code = say_usage(&verb_call, (err_set(&e, -EINVAL, "which command?"), &e));
+	else
+		code = call(&a);
+	strv_release(&a.read);
+	strv_release(&a.template);
+	run_args_release(&a.run);
+	return code;
+}
+
+const struct verb verb_call = {
+	.name = "call",
+	.group = VERB_RUN,
+	.synopsis = "[OPTIONS] [--] COMMAND [ARG…]",
+	.help = "run one tool call in a fresh sandbox that is gone afterwards",
+	.opts = call_opts,
+	.n_opts = ARRAY_SIZE(call_opts),
+	.run = cmd_call,
+	.text = "Runs COMMAND in a fresh sandbox that is used for nothing else, on engine gvisor unless *--engine* or "
+		"*COFFER_ENGINE* says otherwise. It sees no file of yours: its workspace is empty, and wiped at the end. "
+		"*--read* PATH (any number of them) gives it a copy of a file or directory of the current one at the same "
+		"place; files that usually hold credentials need *--show* too. *--workspace* shows the whole current "
+		"directory under a layer instead, as coffer-run(1) does: what was written is kept for coffer-diff(1), "
+		"coffer-apply(1) and coffer-discard(1).\n"
+		"\n"
+		"Sandboxes are made ahead, by the options that describe them (engine, root, user, limits): the first call "
+		"starts a small process, *cofferd*, that keeps some ready, more when they are asked for often, within a "
+		"memory budget (*COFFER_POOL_MEMORY*; a thirty-second part of the memory). Each is used once. Where none is "
+		"ready, one is made on the spot. cofferd leaves when nobody has called for a minute.\n"
+		"\n"
+		"A call with a terminal as its input, with *--workspace* or with *--cold* always makes its own.",
+	.examples = "coffer call --read talk.mp4 -- ffprobe talk.mp4\n"
+		    "\t# one file, and nothing else of yours\n"
+		    "echo '2^100' | coffer call --timeout 5s -- bc\n"
+		    "\t# no file at all\n",
+	.args = "command",
+};

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/run_args.h"
+
+#include "cli/say.h"
+#include "sys/caps.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+static int add_caps(uint64_t *caps, const char *text, struct err *e)
+{
+	autofree char *copy = strdup(text);
+	char *save = NULL;
+
+	if (!copy)
+		return err_set(e, -ENOMEM, "out of memory");
+	for (char *p = strtok_r(copy, ",", &save); p; p = strtok_r(NULL, ",", &save)) {
+		uint64_t mask;
+		int r = caps_parse(p, &mask, e);
+
+		if (r < 0)
+			return r;
+		*caps |= mask;
+	}
+	return 0;
+}
+
+static int add_str(struct strv *l, const char *s, struct err *e)
+{
+	return strv_add(l, s) < 0 ? err_set(e, -ENOMEM, "out of memory") : 0;
+}
+
+static const char *opt_name(const struct opt *table, size_t n, int id)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (table[i].id == id)
+			return table[i].name;
+	}
+	BUG("an option that is not in the table");
+}
+
+static int set_keep(struct run_opts *o, const char *value, struct err *e)
+{
+	if (str_to_u64(value, &o->keep) < 0 || o->keep == 0 || o->keep > 1000000)
+		return err_set(e, -EINVAL, "--keep %s: expected a number of checkpoints, from 1 on", value);
+	return 0;
+}
+
+static int set_checkpoint(struct run_opts *o, const char *value, struct err *e)
+{
+	int r = opt_one_of("--checkpoint", value, "each off", e);
+
+	o->each = r == 0;
+	return r < 0 ? r : 0;
+}
+
+int run_args_take(struct run_args *a, const struct opt *table, size_t n, int id, const char *value,
+		  struct err *e)
+{
+	struct run_opts *o = &a->o;
+
+	if (id >= O_LIMIT)
+		return limits_set(&o->limits, opt_name(table, n, id), value, e);
+	switch (id) {
+	case O_ENV:
+		return add_str(&o->env, value, e);
+	case O_VOLUME:
+		return add_str(&o->volumes, value, e);
+	case O_SHOW:
+		return add_str(&o->show, value, e);
+	case O_CAP:
+		return add_caps(&o->caps, value, e);
+	case O_ENGINE:
+		return opt_one_of("--engine", value, ENGINE_NAMES, e) < 0 ? -EINVAL : (a->engine = value, 0);
+	case O_NET:
+		return opt_one_of("--net", value, "none", e) < 0 ? -EINVAL : 0;
+	case O_LIMITS:
+		return limits_preset(&o->limits, value, e);
+	case O_CHECKPOINT:
+		return set_checkpoint(o, value, e);
+	case O_KEEP:
+		return set_keep(o, value, e);
+	case O_WORKDIR:
+		o->workdir = value;
+		return 0;
+	case O_WORKSPACE:
+		o->workspace = value;
+		return 0;
+	case O_HOME:
+		o->home = value;
+		return 0;
+	case O_ROOT:
+		o->root = value;
+		return 0;
+	case O_IMAGE:
+		o->image = value;
+		return 0;
+	case O_ENTRYPOINT:
+		o->entrypoint = value;
+		return 0;
+	case O_USER:
+		o->user = value;
+		return 0;
+	case O_NAME:
+		o->name = value;
+		return 0;
+	case O_RUNSC:
+		a->runsc = value;
+		return 0;
+	case O_REPORT:
+		a->report = value;
+		return 0;
+	default:
+		break;
+	}
+	o->ephemeral = o->ephemeral || id == O_EPHEMERAL;
+	o->map_ids = o->map_ids || id == O_MAP_IDS;
+	o->nested = o->nested || id == O_NESTED;
+	o->detach = o->detach || id == O_DETACH;
+	o->i_know = o->i_know || id == O_I_KNOW;
+	a->tty = id == O_TTY ? 1 : id == O_NO_TTY ? 0 : a->tty;
+	if (id == O_QUIET)
+		say_quiet(true);
+	return 0;
+}
+
+int run_args_begin(struct run_args *a, struct err *e)
+{
+	limits_defaults(&a->o.limits);
+	a->engine = getenv("COFFER_ENGINE");
+	if (a->engine && !*a->engine)
+		a->engine = NULL;
+	return a->engine && opt_one_of("COFFER_ENGINE", a->engine, ENGINE_NAMES, e) < 0 ? -EINVAL : 0;
+}
+
+void run_args_release(struct run_args *a)
+{
+	strv_release(&a->o.env);
+	strv_release(&a->o.volumes);
+	strv_release(&a->o.show);
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The options that describe a sandbox, for every verb that starts one. */
+#ifndef CLI_RUN_ARGS_H
+#define CLI_RUN_ARGS_H
+
+#include "cli/opt.h"
+#include "cli/run_spec.h"
+#include "sandbox/choose.h"
+
+enum {
+	O_ENV = 1,
+	O_WORKDIR,
+	O_VOLUME,
+	O_WORKSPACE,
+	O_ROOT,
+	O_IMAGE,
+	O_ENTRYPOINT,
+	O_EPHEMERAL,
+	O_SHOW,
+	O_HOME,
+	O_USER,
+	O_MAP_IDS,
+	O_CAP,
+	O_NESTED,
+	O_ENGINE,
+	O_RUNSC,
+	O_NET,
+	O_NAME,
+	O_DETACH,
+	O_TTY,
+	O_NO_TTY,
+	O_REPORT,
+	O_I_KNOW,
+	O_QUIET,
+	O_CHECKPOINT,
+	O_KEEP,
+	O_LIMITS,
+	O_LIMIT, /* and all behind it: the options whose names limits_set() knows */
+};
+
+/* Rows that several verbs have in their tables. */
+#define RUN_OPTS_WALL                                                                                         \
+	{ "engine", 0, "ENGINE", "how to isolate", O_ENGINE, ENGINE_NAMES },                                  \
+		{ "runsc", 0, "PATH[@sha256:HEX]", "the runsc that engine gvisor runs on", O_RUNSC, "file" }, \
+		{ "net", 0, "MODE", "what network there is inside", O_NET, "none" },                          \
+		{ "cap", 0, "NAME[,…]", "keep a capability (within the sandbox only)", O_CAP },               \
+	{                                                                                                     \
+		"nested", 0, NULL, "allow user namespaces inside (browsers, bwrap)", O_NESTED                 \
+	}
+
+#define RUN_OPTS_LIMITS                                                                                    \
+	{ "limits", 0, "PRESET", "default, strict, best-effort", O_LIMITS, "default strict best-effort" }, \
+		{ "memory", 'm', "SIZE", "memory and swap together", O_LIMIT + 0 },                        \
+		{ "memory-reservation", 0, "SIZE", "memory that is kept for it", O_LIMIT + 1 },            \
+		{ "cpus", 0, "N", "CPUs, as in 1.5", O_LIMIT + 2 },                                        \
+		{ "pids", 0, "N", "processes and threads", O_LIMIT + 3 },                                  \
+		{ "nofile", 0, "SOFT[:HARD]", "open files of one process", O_LIMIT + 4 },                  \
+		{ "timeout", 0, "TIME", "wall time: 90s, 10m, 2h", O_LIMIT + 5 },                          \
+		{ "tmp-size", 0, "SIZE", "/tmp, /run and the empty home together", O_LIMIT + 6 },          \
+		{ "shm-size", 0, "SIZE", "/dev/shm", O_LIMIT + 7 },                                        \
+		{ "output-limit", 0, "SIZE", "what it may print to a file or pipe", O_LIMIT + 8 },         \
+	{                                                                                                  \
+		"disk", 0, "SIZE[,FILES]", "what it may write to the workspace", O_LIMIT + 9               \
+	}
+
+struct run_args {
+	struct run_opts o;
+	const char *report, *engine, *runsc;
+	int tty; /* 1 yes, 0 no, -1 as it comes */
+};
+
+#define RUN_ARGS_INIT ((struct run_args){ .tty = -1 })
+
+/* Default limits, and the engine that the environment names. */
+int run_args_begin(struct run_args *a, struct err *e) MUST_CHECK;
+int run_args_take(struct run_args *a, const struct opt *table, size_t n, int id, const char *value,
+		  struct err *e) MUST_CHECK;
+void run_args_release(struct run_args *a);
+
+#endif

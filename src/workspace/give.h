@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Giving a sandbox copies of chosen files of a directory, at the same paths in its own empty workspace. They are copies,
+ * so that whatever happens to them inside, the originals stay; blocks are shared where the file system can.
+ *
+ * Invariants
+ *  V1  What is read lies below the directory (openat2 RESOLVE_BENEATH): a symlink that leads out is refused.
+ *  V2  Only files and directories; whatever else is met is refused when it was named, and left out below a directory.
+ *  V3  What usually holds credentials is refused when it was named without a yes, and left out below a directory.
+ */
+#ifndef WORKSPACE_GIVE_H
+#define WORKSPACE_GIVE_H
+
+#include "base/err.h"
+#include "base/str.h"
+
+#include <stdint.h>
+
+/* `paths` as typed; `show` are those that may be given although they look like credentials. *ret_bytes counts. */
+int workspace_give(int from_fd, const struct strv *paths, const struct strv *show, int to_fd,
+		   uint64_t *ret_bytes, struct err *e) MUST_CHECK;
+
+#endif

@@ -1,0 +1,234 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# tests/run: timeout=300
+"""coffer call: a fresh sandbox for one command, from the pool or made on the spot; what it sees, and what is left."""
+
+import concurrent.futures
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from coffertest import Coffer, Tap, identities  # noqa: E402
+
+
+class AsRoot(Coffer):
+    """Without subordinate ids the command's user on gvisor is root inside, and the caller outside."""
+
+    def argv(self, *args):
+        return super().argv(*(("call", "--user", "0", *args[1:]) if args[:1] == ("call",) else args))
+
+
+def pool(c):
+    """(ready, being made), or None when no cofferd runs."""
+    out = c("pool").out
+    if out.startswith("none"):
+        return None
+    words = out.split()
+    return int(words[0]), int(words[2])
+
+
+def wait_ready(c, n=1, seconds=20):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        p = pool(c)
+        if p and p[0] >= n:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def wait_quiet(c, seconds=20):
+    """Until no run is left: a launcher answers first and cleans up then."""
+    end = time.monotonic() + seconds
+    runs = os.path.join(c.state, "runs")
+    while time.monotonic() < end:
+        if not os.path.isdir(runs) or not os.listdir(runs):
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def events(c, kind):
+    return [json.loads(line) for line in c("audit", "--json", "--type", kind).out.splitlines()]
+
+
+def what_it_sees(tap, c, who):
+    c.write("given.txt", "given\n")
+    c.write("other.txt", "other\n")
+    c.write("d/deep/f", "deep\n")
+    c.write("d/.env", "TOKEN=0123456789abcdef0123\n")
+    c.write(".env", "TOKEN=0123456789abcdef0123\n")
+    os.symlink("/etc/passwd", os.path.join(c.work, "out"))
+    c.own(os.path.join(c.work, "out"))
+    for how in (["--cold"], []):
+        if not how:
+            tap.eq(c("call", "--", "echo", "first").out, "first\n", f"{who}: the first call has to make its own")
+            tap.ok(wait_ready(c), f"{who}: a sandbox stands ready")
+        n = f"{who}: {'cold' if how else 'warm'}"
+        r = c("call", *how, "--", "sh", "-c", "ls -A /workspace; echo $((6*7)); exit 3")
+        tap.eq((r.out, r.code), ("42\n", 3), f"{n}: an empty workspace, its output and its exit code", r)
+        if not how:
+            wait_ready(c)
+        r = c("call", *how, "--read", "given.txt", "--read", "d", "--", "sh", "-c",
+              "find . -type f | sort | tr '\\n' ' '; cat given.txt d/deep/f; echo new >>given.txt || rm -f given.txt; true")
+        tap.eq(r.out, "./d/deep/f ./given.txt given\ndeep\n", f"{n}: it sees what was given, without credentials", r)
+        tap.eq(open(os.path.join(c.work, "given.txt"), encoding="utf-8").read(), "given\n",
+               f"{n}: the original is as it was")
+        r = c("call", *how, "--read", ".env", "--", "cat", ".env")
+        tap.ok(r.code == 125 and "--show" in r.err, f"{n}: credentials need a yes", r)
+        r = c("call", *how, "--read", ".env", "--show", ".env", "--", "cat", ".env")
+        tap.eq(r.out, "TOKEN=0123456789abcdef0123\n", f"{n}: and go in with one", r)
+        for bad in ("out", "../work/given.txt", "/etc/passwd", "nothing"):
+            r = c("call", *how, "--read", bad, "--", "cat", bad)
+            tap.ok(r.code == 125 and not r.out, f"{n}: --read {bad} is refused", r)
+        r = c("call", *how, "-e", "A=1", "-w", "/tmp", "--", "sh", "-c", "echo $A $PWD $B; cat",
+              env={"B": "2"}, input="in\n")
+        tap.eq(r.out, "1 /tmp\nin\n", f"{n}: -e, -w and stdin", r)
+        r = c("call", *how, "--timeout", "1s", "--", "sleep", "60")
+        tap.eq(r.code, 124, f"{n}: the time limit is the call's own", r)
+        r = c("call", *how, "--", "no-such-command")
+        tap.eq(r.code, 127, f"{n}: a command that is not there", r)
+        report = os.path.join(c.work, "report.json")
+        r = c("call", *how, "--report", report, "--", "sh", "-c", "echo x >f; exit 5")
+        try:
+            with open(report, encoding="utf-8") as f:
+                rep = json.load(f)
+        except (OSError, ValueError):
+            rep = {}
+        tap.eq((r.code, rep.get("exit"), rep.get("wiped_entries"), rep.get("engine")), (5, 5, 2, c.engine),
+               f"{n}: the report tells of the end and of the wipe", r)
+        big = "x" * 1500000
+        r = c("call", *how, "--", "sh", "-c", "cat | wc -c", input=big)
+        tap.eq(r.out.strip(), str(len(big)), f"{n}: much input", r)
+
+
+def each_is_fresh(tap, c, who):
+    wait_ready(c)
+    seen = set()
+    for i in range(4):
+        wait_ready(c)
+        r = c("call", "--", "sh", "-c", "cat /tmp/mark /workspace/mark 2>/dev/null; echo $$ >/tmp/mark; echo x >/workspace/mark;"
+              "echo done")
+        tap.eq(r.out, "done\n", f"{who}: call {i} finds nothing of the one before", r)
+    ids = [e["sandbox"] for e in events(c, "run.start")]
+    seen.update(ids)
+    tap.eq(len(seen), len(ids), f"{who}: no sandbox was used twice")
+    tap.eq(sorted(ids), sorted(e["sandbox"] for e in events(c, "run.end")), f"{who}: each has its end in the log")
+    tap.eq(c("ps", "-q").out, "", f"{who}: what stands ready is not listed as running")
+
+
+def workspace(tap, c, who):
+    r = c("call", "-q", "--workspace", "--", "sh", "-c", "cat given.txt; echo more >>given.txt; cat .env")
+    tap.eq(r.out, "given\n", f"{who}: --workspace shows the directory, credentials hidden", r)
+    r = c("diff", "@last")
+    tap.ok("M given.txt" in r.out, f"{who}: what it wrote is kept in a layer", r)
+    tap.eq(c("discard", "@last").code, 0, f"{who}: and thrown away")
+
+
+def signals(tap, c, who):
+    wait_ready(c)
+    for sig, want in ((signal.SIGTERM, 128 + signal.SIGTERM), (signal.SIGINT, 128 + signal.SIGINT)):
+        p = c.popen("call", "--", "sh", "-c", "echo up; exec sleep 60")
+        p.stdout.readline()
+        os.kill(p.pid, sig)
+        try:
+            code = p.wait(20)
+        except subprocess.TimeoutExpired:
+            p.kill()
+            code = None
+        p.communicate()
+        tap.eq(code, want, f"{who}: {sig.name} reaches the command")
+        wait_ready(c)
+    p = c.popen("call", "--", "sh", "-c", "echo up; exec sleep 60")
+    p.stdout.readline()
+    p.kill()
+    p.communicate()
+    ok = False
+    for _ in range(100):
+        last = events(c, "run.end")[-1:]
+        if last and last[0].get("cause") == "caller":
+            ok = True
+            break
+        time.sleep(0.1)
+    tap.ok(ok, f"{who}: a client that is killed takes its sandbox along")
+
+
+def parallel(tap, c, who, n):
+    def one(i):
+        return c("call", "--", "sh", "-c", f"echo {i}; cat /tmp/m 2>/dev/null; echo {i} >/tmp/m", timeout=120)
+    with concurrent.futures.ThreadPoolExecutor(16) as ex:
+        results = list(ex.map(one, range(n)))
+    bad = [r for i, r in enumerate(results) if (r.out, r.code) != (f"{i}\n", 0)]
+    tap.ok(not bad, f"{who}: {n} calls at once, each alone in its sandbox", bad[0] if bad else None)
+
+
+def daemon(tap, c, who):
+    tap.ok(wait_ready(c), f"{who}: cofferd keeps one ready")
+    tap.eq(oct(os.stat(c.state).st_mode & 0o777), oct(0o700), f"{who}: its socket is in a directory of the owner's alone")
+    # Another build of coffer is not served by an old cofferd.
+    exe = c.exe
+    shutil.copy(exe, exe + ".new")
+    os.rename(exe + ".new", exe)
+    r = c("call", "--", "echo", "still")
+    tap.eq(r.out, "still\n", f"{who}: coffer was replaced: the call is made on the spot", r)
+    end = time.monotonic() + 10
+    while time.monotonic() < end and pool(c) is not None:
+        time.sleep(0.1)
+    tap.eq(pool(c), None, f"{who}: and the old cofferd has left")
+    r = c("call", "--", "echo", "anew")
+    tap.eq(r.out, "anew\n", f"{who}: the next call starts another", r)
+    tap.ok(wait_ready(c), f"{who}: which keeps one ready again")
+    tap.eq(c("pool", "stop").code, 0, f"{who}: it leaves when it is told to")
+    tap.ok(wait_quiet(c), f"{who}: and nothing of what stood ready is left")
+
+
+def kill_daemon(tap, c, who):
+    c("call", "--", "true")
+    wait_ready(c)
+    pid = None
+    for p in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{p}/environ", "rb") as f:
+                if f"COFFER_STATE={c.state}".encode() in f.read() and \
+                        open(f"/proc/{p}/comm", encoding="utf-8").read() == "cofferd\n":
+                    pid = int(p)
+        except OSError:
+            pass
+    tap.ok(pid is not None, f"{who}: there is a cofferd")
+    if pid:
+        os.kill(pid, signal.SIGKILL)
+    tap.ok(wait_quiet(c), f"{who}: killed, all that stood ready goes with it")
+    r = c("call", "--", "echo", "cold")
+    tap.eq(r.out, "cold\n", f"{who}: and the next call works", r)
+    c("pool", "stop")
+
+
+def main():
+    tap = Tap()
+    for engine in ("ns", "gvisor") if shutil.which("runsc") else ("ns",):
+        for who in identities(tap if engine == "ns" else None):
+            with (AsRoot if engine == "gvisor" and who == "user" else Coffer)(who, engine) as c:
+                name = f"{who} on {engine}"
+                what_it_sees(tap, c, name)
+                each_is_fresh(tap, c, name)
+                workspace(tap, c, name)
+                if engine == "ns" or who == "root":
+                    signals(tap, c, name)
+                    parallel(tap, c, name, 64 if who == "root" else 16)
+                    daemon(tap, c, name)
+                    kill_daemon(tap, c, name)
+                c("pool", "stop")
+                tap.ok(wait_quiet(c), f"{name}: nothing is left of any of it", os.listdir(os.path.join(c.state, "runs")))
+                tap.eq(c("audit", "verify").code, 0, f"{name}: the log verifies")
+                c.check_clean(tap)
+    if not shutil.which("runsc"):
+        tap.skip("calls on engine gvisor", "runsc is not installed")
+    tap.done()
+
+
+main()

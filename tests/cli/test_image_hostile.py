@@ -1,0 +1,405 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# tests/run: timeout=300
+"""Archives that nobody made in good faith: each is refused or contained, nothing is written outside, nothing stays."""
+
+import ctypes
+import gzip
+import io
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import tarfile
+import threading
+import time
+import zlib
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from coffertest import Tap, coffer_as, identities, slow_build  # noqa: E402
+import ocitest as oci  # noqa: E402
+from ocitest import device, directory, entry, hardlink, layer, symlink  # noqa: E402
+
+tap = Tap()
+LONG = "n" * 256
+
+
+def xattr(name, value=b"y"):
+    t, data = directory("dir")
+    t.pax_headers = {f"SCHILY.xattr.{name}": value.decode()}
+    return t, data
+
+
+def raw(kind, name="x", data=b"", size=None):
+    """A header of a kind that tarfile would not write."""
+    t, data = entry(name, data)
+    t.type = kind
+    if size is not None:
+        t.size = size
+    return t, data
+
+
+# name: (entries, what the message says)
+REFUSED = {
+    "dotdot": ([entry("../evil", "x")], "absolute"),
+    "dotdot-inside": ([directory("a"), entry("a/../../evil", "x")], "absolute"),
+    "absolute": ([entry("/evil", "x")], "absolute"),
+    "absolute-etc": ([entry("/etc/evil", "x")], "absolute"),
+    "long-part": ([entry(LONG, "x")], "too long"),
+    "hardlink-absolute": ([hardlink("evil", "/etc/passwd")], "hard link"),
+    "hardlink-dotdot": ([hardlink("evil", "../../../../etc/passwd")], "hard link"),
+    "hardlink-missing": ([hardlink("evil", "etc/passwd")], "hard link"),
+    "hardlink-through-link": ([symlink("out", "/etc"), hardlink("evil", "out/passwd")], "hard link"),
+    "hardlink-to-dir": ([directory("d"), hardlink("evil", "d")], "hard link"),
+    "hardlink-to-itself": ([entry("a", "x"), hardlink("a", "a")], "hard link"),
+    "hardlink-to-whiteout": ([entry(".wh.gone"), hardlink("evil", "gone")], "hard link"),
+    "whiteout-device": ([device("gone", 0, 0)], "0:0"),
+    "whiteout-nothing": ([entry(".wh.")], "hides nothing"),
+    "whiteout-dot": ([entry(".wh..")], "hides nothing"),
+    "whiteout-dotdot": ([directory("a"), entry("a/.wh...")], "hides nothing"),
+    "below-a-file": ([entry("f", "x"), entry("f/evil", "x")], "not a directory"),
+    "link-to-outside": ([symlink("etc", "/etc"), entry("etc/evil", "x")], "not a directory"),
+    "link-up": ([symlink("up", "../../../../../etc"), entry("up/evil", "x")], "not a directory"),
+    "link-loop": ([symlink("a", "b"), symlink("b", "a"), entry("a/evil", "x")], "not a directory"),
+    "overlay-xattr": ([xattr("trusted.overlay.redirect")], "attribute"),
+    "overlay-user-xattr": ([xattr("user.overlay.opaque")], "attribute"),
+    "root-is-a-file": ([entry("./", "x")], "root is not a directory"),
+    "root-is-a-link": ([symlink(".", "/etc")], "root is not a directory"),
+    "sparse": ([raw(b"S")], "sparse"),
+    "volume": ([raw(b"V")], "unknown kind"),
+    "multi-volume": ([raw(b"M")], "unknown kind"),
+    "data-of-a-device": ([raw(tarfile.CHRTYPE, size=512)], "no data"),
+}
+
+
+def damaged(change):
+    data = bytearray(layer(entry("a", "hello")))
+    change(data)
+    return bytes(data)
+
+
+def set_at(at, what):
+    def change(d):
+        d[at:at + len(what)] = what
+    return change
+
+
+def sized(what):
+    """A size field of our own, with the right checksum."""
+    def change(d):
+        d[124:136] = what
+        d[148:156] = b" " * 8
+        d[148:156] = b"%06o\0 " % sum(d[:512])
+    return change
+
+
+def pax(text, kind=b"x"):
+    t, _ = entry("pax", text)
+    t.type = kind
+    return t, text
+
+
+MALFORMED = {
+    "checksum": (damaged(set_at(0, b"b")), "checksum"),
+    "cut-in-header": (layer(entry("a", "hello"))[:300], "cut off"),
+    "cut-in-data": (layer(entry("a", "h" * 2000))[:1500], "cut off"),
+    "cut-at-entry": (layer(entry("a", "hello"))[:1024], "cut off"),
+    "size-huge": (damaged(sized(b"\x80" + b"\0" * 3 + b"\x7f" + b"\xff" * 7)), "cut off|number|room"),
+    "size-negative": (damaged(sized(b"\xff" * 12)), "number"),
+    "size-letters": (damaged(sized(b"12345z78901\0")), "number"),
+    "pax-malformed": (layer(pax(b"999 path=x\n"), entry("a")), "malformed"),
+    "pax-zero": (layer(pax(b"0 path=x\n"), entry("a")), "malformed"),
+    "pax-no-equals": (layer(pax(b"9 pathxy\n"), entry("a")), "malformed"),
+    "pax-nul": (layer(pax(b"11 path=a\0b\n"), entry("a")), "NUL|malformed"),
+    "pax-empty-path": (layer(pax(b"8 path=\n"), entry("a")), "empty"),
+    "pax-path-dotdot": (layer(pax(b"16 path=../evil\n"), entry("a")), "absolute"),
+    "pax-size": (layer(pax(b"24 size=99999999999999999\n"[:25]), entry("a")), "malformed|cut|number"),
+    "pax-sparse": (layer(pax(b"22 GNU.sparse.major=1\n"), entry("a")), "sparse"),
+    "pax-global-path": (layer(pax(b"10 path=x\n", b"g"), entry("a")), "global"),
+    "pax-huge": (layer(pax(b"x" * (2 << 20)), entry("a")), "too large"),
+    "pax-at-end": (layer(pax(b"10 path=x\n")), "ends behind"),
+    "long-link": (layer(raw(b"L", data=b"a/" * 3000), entry("x")), "too long"),
+    "not-tar": (b"hello world" * 1000, "checksum"),
+    "gzip-cut": (gzip.compress(layer(entry("a", os.urandom(5000))))[:-100], "gzip"),
+    "gzip-garbage": (gzip.compress(layer(entry("a"))) + b"garbage", "gzip"),
+    "gzip-crc": (gzip.compress(layer(entry("a")))[:-8] + b"\0" * 8, "gzip"),
+    "zstd-cut": (oci.compress(layer(entry("a", os.urandom(5000))), "zstd")[:-100], "zstd"),
+    "zstd-garbage": (b"\x28\xb5\x2f\xfd" + b"\xff" * 100, "zstd"),
+    "xz": (b"\xfd7zXZ\0" + b"\0" * 100, "xz"),
+}
+
+
+def write(path, data):
+    with open(path, "wb") as f:
+        f.write(data)
+    return path
+
+
+def stored(c, what):
+    path = os.path.join(c.state, "images", what)
+    return sorted(os.listdir(path)) if os.path.isdir(path) else []
+
+
+def leftover(c):
+    return stored(c, "names") + stored(c, "layers") + stored(c, "tmp") + stored(c, "blobs")
+
+
+def check_refused(c, who):
+    found = []
+    for name, (entries, pattern) in REFUSED.items():
+        path = write(os.path.join(c.dir, "evil.tar"), layer(directory("ok"), *entries))
+        r = c("image", "import", "--name", "evil", path)
+        tap.ok(r.code == 125, f"{who}: {name} is refused", r)
+        tap.like(r.err, pattern, f"{who}: {name} says why", r)
+        found += leftover(c)
+    for name, (data, pattern) in MALFORMED.items():
+        r = c("image", "import", "--name", "evil", write(os.path.join(c.dir, "evil.tar"), data))
+        tap.ok(r.code == 125, f"{who}: {name} is refused", r)
+        tap.like(r.err, pattern, f"{who}: {name} says why", r)
+        found += leftover(c)
+    tap.eq(found, [], f"{who}: none left anything in the store")
+    tap.eq([p for p in ("/evil", "/etc/evil", "/tmp/evil") if os.path.exists(p)], [], f"{who}: nor outside")
+
+
+def tree_of(c, name):
+    manifest = json.loads(c("image", "inspect", name).out)["manifest"]
+    return os.path.join(c.state, "images/layers", manifest["layers"][-1]["digest"][7:], "tree")
+
+
+def check_contained(c, who):
+    """What is taken, but means something only inside."""
+    outside = os.path.join(c.dir, "outside")
+    os.mkdir(outside)
+    c.own(outside)
+    write(os.path.join(outside, "canary"), b"alive")
+    c.own(os.path.join(outside, "canary"))
+    up = "../" * 12 + outside[1:]
+    entries = [directory("./"), entry(outside[1:] + "/made", "m"), directory("real-etc"), symlink("abs", outside), entry("abs/one", "1"), symlink("rel", up), entry("rel/two", "2"),
+               symlink("etc", "/real-etc"), entry("etc/three", "3"),
+               # A directory that is a link the second time, and the other way round.
+               directory("swap"), entry("swap/x", "x"), symlink("swap", outside), entry("swap/canary", "dead"),
+               symlink("file", outside + "/canary"), entry("file", "replaced"),
+               symlink("dir", outside), directory("dir"), entry("dir/canary", "dead"),
+               symlink("hl", outside + "/canary"), hardlink("hl2", "hl"),
+               entry("dup", "first"), entry("dup", "second"), directory("dup2"), entry("dup2/x", "x"), entry("dup2", "a file"),
+               device("dev-null", 1, 3), device("mem", 1, 1), device("sda", 8, 0, tarfile.BLKTYPE), entry("pipe", kind=tarfile.FIFOTYPE),
+               entry("suid", "#!/bin/sh\n", mode=0o6755), directory("closed", 0o000), entry("closed/inside", "i", mode=0o000),
+               directory("closed", 0o000), entry("big-owner", "x", uid=4000000000, gid=70000),
+               entry("name\nwith\x1b[31m", "x"), entry(".wh..wh.plnk"), entry("x" * 255, "x"), entry("/".join(["d"] * 500) + "/f", "deep")]
+    r = c("image", "import", "--name", "tricky", write(os.path.join(c.dir, "tricky.tar"), layer(*entries)))
+    tap.eq(r.code, 0, f"{who}: a tricky archive is taken", r)
+    tap.like(r.err, r"left out.*3 devices, 1 pipes, 1 setuid", f"{who}: and what was left out is said", r)
+    tap.eq(os.listdir(outside), ["canary"], f"{who}: nothing came to the outside")
+    with open(os.path.join(outside, "canary"), "rb") as f:
+        tap.eq(f.read(), b"alive", f"{who}: and nothing there was changed")
+    tap.eq(os.stat(os.path.join(outside, "canary")).st_nlink, 1, f"{who}: nor linked to")
+    tree = tree_of(c, "tricky")
+    special = []
+    for base, dirs, files in os.walk(tree):
+        for n in dirs + files:
+            st = os.lstat(os.path.join(base, n))
+            if not (stat.S_ISREG(st.st_mode) or stat.S_ISDIR(st.st_mode) or stat.S_ISLNK(st.st_mode)) or st.st_mode & 0o6000:
+                special.append(n)
+    tap.eq(special, [], f"{who}: no device, pipe or setuid bit is in the layer")
+    st = os.stat(os.path.join(tree, "big-owner"))
+    tap.eq((st.st_uid, st.st_gid), (65534, 65534) if who == "root" else (c.uid, c.uid), f"{who}: owners stay within bounds")
+
+    def text(name):
+        with open(os.path.join(tree, name), "rb") as f:
+            return f.read()
+    tap.eq([text(n) for n in ("dup", "dup2", "file")], [b"second", b"a file", b"replaced"], f"{who}: of two the last is kept")
+    tap.ok(os.path.isfile(os.path.join(tree, outside[1:], "one")), f"{who}: a link is followed inside, as in a root of its own")
+    tap.eq(c("image", "rm", "tricky").code, 0, f"{who}: and all of it can be removed")
+    tap.eq(leftover(c), [], f"{who}: nothing stays")
+
+
+def stream(c, who, name, chunks, pattern, *opts):
+    """An archive through a pipe, so that it need not be on the disk first."""
+    fifo = os.path.join(c.dir, "fifo")
+    os.mkfifo(fifo)
+    c.own(fifo)
+
+    def feed():
+        try:
+            with open(fifo, "wb", buffering=0) as f:
+                for chunk in chunks:
+                    f.write(chunk)
+        except BrokenPipeError:
+            pass
+    t = threading.Thread(target=feed)
+    t.start()
+    r = c("image", "import", "--name", "evil", *opts, fifo, timeout=100)
+    try:  # should nobody have opened it
+        os.close(os.open(fifo, os.O_RDONLY | os.O_NONBLOCK))
+    except OSError:
+        pass
+    t.join()
+    os.unlink(fifo)
+    tap.ok(r.code == 125, f"{who}: {name} is refused", r)
+    tap.like(r.err, pattern, f"{who}: {name} says why", r)
+    tap.eq(leftover(c), [], f"{who}: {name} leaves nothing")
+    return r
+
+
+def zeros(total):
+    """A gzip of so many zeros in a tar, in pieces."""
+    z = zlib.compressobj(6, zlib.DEFLATED, 31)
+    t, _ = entry("zeros")
+    t.size = total
+    yield z.compress(t.tobuf())
+    for _ in range(total >> 20):
+        yield z.compress(b"\0" * (1 << 20))
+    yield z.flush()
+
+
+def check_bombs(c, who):
+    r = stream(c, who, "a bomb", zeros(600 << 20), "decompression bomb")
+    tap.ok(r.seconds < 60 * slow_build(), f"{who}: in good time", r)
+    stream(c, who, "more bytes than allowed", zeros(20 << 20), "more than 10 MiB", "--max-size", "10m")
+    many = layer(*[entry(f"f{i}") for i in range(1001)])
+    stream(c, who, "more entries than allowed", [many], "more than 1000 entries", "--max-entries", "1000")
+    nested = layer(entry("a", gzip.compress(layer(entry("b", b"\0" * (1 << 20))))))
+    r = c("image", "import", "--name", "nested", write(os.path.join(c.dir, "nested.tar"), nested))
+    tap.eq((r.code, c("image", "rm", "nested").code), (0, 0), f"{who}: an archive in an archive is a file", r)
+    if who == "root":  # half a gigabyte of headers: once will do
+        block = entry("p", kind=tarfile.FIFOTYPE)[0].tobuf() * 20000
+        stream(c, who, "a million entries", [block] * 51, "more than 1000000 entries")
+        deep = [directory("/".join(["d"] * i)) for i in range(1, 1900)]
+        r = c("image", "import", "--name", "deep", write(os.path.join(c.dir, "deep.tar"), layer(*deep)))
+        tap.eq((r.code, c("image", "rm", "deep").code), (0, 0), f"{who}: as deep as a path can be", r)
+
+
+def check_unpacker(c, who):
+    """The unpacker itself: what it can still do once it reads."""
+    fifo = os.path.join(c.dir, "slow")
+    os.mkfifo(fifo)
+    c.own(fifo)
+    p = c.popen("image", "import", "--name", "slow", fifo)
+    with open(fifo, "wb", buffering=0) as f:
+        f.write(layer(entry("a", "x" * 4096))[:1024])
+        pid = None
+        deadline = time.monotonic() + 10 * slow_build()
+        while pid is None and time.monotonic() < deadline:
+            pid = next((int(d) for d in os.listdir("/proc") if d.isdigit() and parent_of(d) == p.pid and
+                        comm(d) == "coffer-unpack" and status(d).get("Seccomp") == "2"), None)
+            time.sleep(0.02)
+        if tap.ok(pid, f"{who}: the unpacker is there, with its filter"):
+            s = status(pid)
+            want = "000000000000000b" if who == "root" else "0" * 16
+            tap.eq([s[k] for k in ("NoNewPrivs", "CapEff", "CapPrm", "CapBnd")], ["1", want, want, want],
+                   f"{who}: without capabilities but to own files")
+            if os.getuid() == 0:
+                root = os.readlink(f"/proc/{pid}/root")
+                tap.like(root, r"/images/tmp/[0-9a-f]+/0/tree$", f"{who}: its root is the new layer", root)
+                fds = sorted(int(x) for x in os.listdir(f"/proc/{pid}/fd"))
+                tap.eq(fds[:5], [0, 1, 2, 3, 4], f"{who}: and its descriptors are few", fds)
+                tap.ok(os.readlink(f"/proc/{pid}/ns/net") != os.readlink("/proc/self/ns/net"), f"{who}: no network either")
+            os.kill(pid, signal.SIGKILL)
+    out = p.communicate()
+    os.unlink(fifo)
+    tap.ok(p.returncode == 125 and b"signal 9" in out[1], f"{who}: its death is an error", out)
+    tap.eq(leftover(c), [], f"{who}: and leaves nothing")
+    r = subprocess.run([os.path.join(c.bin, "coffer-unpack")], stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+    tap.ok(r.returncode == 2 and b"not by hand" in r.stderr, f"{who}: by hand it does nothing", r)
+
+
+def parent_of(pid):
+    return int(status(pid).get("PPid", -1))
+
+
+def comm(pid):
+    return status(pid).get("Name")
+
+
+def status(pid):
+    try:
+        with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as f:
+            return dict(line.rstrip("\n").split(":\t", 1) for line in f if ":\t" in line)
+    except OSError:
+        return {}
+
+
+SUID_C = r"""
+#include <stdio.h>
+#include <unistd.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <fcntl.h>
+int main(int argc, char **argv)
+{
+	printf("euid %d\n", geteuid());
+	if (argc > 1)
+		printf("mknod %s open %s\n", mknod(argv[1], S_IFCHR | 0666, makedev(1, 1)) ? "refused" : "MADE",
+		       open(argv[1], O_RDONLY) < 0 ? "refused" : "OPENED");
+	return 0;
+}
+"""
+
+
+def check_setuid(c, who):
+    """A setuid bit means nothing inside, whether an image had it or a directory still has it. Outside, it does."""
+    src, exe = os.path.join(c.dir, "suid.c"), os.path.join(c.dir, "suid")
+    write(src, SUID_C.encode())
+    subprocess.run(["gcc", "-static", "-O1", "-o", exe, src], check=True)
+    with open(exe, "rb") as f:
+        program = f.read()
+    image = layer(*oci.base_entries(), entry("bin/suid", program, mode=0o6755))
+    r = c("image", "import", "--name", "suid", write(os.path.join(c.dir, "suid.tar"), image))
+    tap.ok(r.code == 0 and "1 setuid" in r.err, f"{who}: an image with a setuid program", r)
+    r = c("run", "-q", "--ephemeral", "--user", "1000", "--image", "suid", "--", "/bin/suid", "/tmp/mem")
+    tap.eq(r.out, "euid 1000\nmknod refused open refused\n", f"{who}: runs as who started it", r)
+    root = os.path.join(c.dir, "suidroot")
+    os.makedirs(root + "/bin")
+    inside = write(root + "/bin/suid", program)
+    os.chmod(inside, 0o6755)
+    if os.getuid() == 0:
+        os.chown(inside, 0, 0)
+        os.chmod(inside, 0o6755)
+        c.own(root)
+        out = subprocess.run([inside], user=c.uid if c.uid else 20001, stdout=subprocess.PIPE, text=True, check=False).stdout
+        tap.eq(out, "euid 0\n", f"{who}: (control) outside it becomes root")
+        os.mknod(root + "/bin/mem", stat.S_IFCHR | 0o666, os.makedev(1, 5))
+        tap.ok(subprocess.run(["head", "-c1", root + "/bin/mem"], user=c.uid, stdout=subprocess.DEVNULL, check=False).returncode == 0,
+               f"{who}: (control) a device opens outside")
+    r = c("run", "-q", "--ephemeral", "--user", "1000", "--root", root, "--", "/bin/suid", "/bin/mem")
+    tap.eq(r.out, "euid 1000\nmknod refused open refused\n", f"{who}: in a directory neither bit nor device count", r)
+    # Made inside, in the run's own layer, by root there.
+    r = c("run", "-q", "--ephemeral", "--user", "0", "--image", "suid", "--", "/bin/sh", "-c",
+          "cat /bin/suid > /s; chmod 6755 /s; ls -l /s; mknod /m c 1 1; ls /m")
+    tap.like(r.out, r"^-rws", f"{who}: root inside may set the bit", r)
+    tap.ok("/m\n" not in r.out, f"{who}: but make no device", r)
+    tap.eq(c("image", "rm", "suid").code, 0, f"{who}: gone")
+
+
+def check_trap_root(c, who):
+    """Roots that lay traps for who builds on them: links where something is to be made or mounted."""
+    outside = os.path.join(c.dir, "trap")
+    os.mkdir(outside)
+    c.own(outside)
+    box = [e for e in oci.base_entries() if e[0].name not in ("etc", "home", "var", "var/tmp", "etc/passwd", "etc/group", "home/bob")]
+    traps = [symlink("etc", outside), symlink("var", outside), symlink("home", outside), symlink("opt", "/proc/1/root" + outside),
+             symlink("srv", "/proc/self/cwd")]
+    c("image", "import", "--name", "trap", write(os.path.join(c.dir, "trap.tar"), layer(*box, *traps)))
+    for opts in ([], ["-w", "/etc/made"], ["-v", c.write("f", "x") + ":/etc/f"], ["-w", "/srv/made"],
+                 ["-v", c.write("f", "x") + ":/opt/f"], ["--home", "h", "--user", "0"], ["-w", "/opt/x"]):
+        r = c("run", "-q", "--ephemeral", *opts, "--image", "trap", "--", "/bin/true")
+        tap.ok(r.code in (0, 125), f"{who}: a root of traps with {' '.join(opts)[:20]}", r)
+        tap.eq(os.listdir(outside), [], f"{who}: nothing is made outside with {' '.join(opts)[:20]}")
+    tap.eq(c("image", "rm", "trap").code, 0, f"{who}: gone")
+
+
+if not oci.BUSYBOX:
+    tap.skip("hostile images", "busybox is not installed")
+    tap.done()
+for who in identities(tap):
+    with coffer_as(who) as c:
+        check_refused(c, who)
+        check_contained(c, who)
+        check_bombs(c, who)
+        check_unpacker(c, who)
+        check_setuid(c, who)
+        check_trap_root(c, who)
+        c.check_clean(tap)
+tap.done()

@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""coffer run --map-ids: a sandbox with a range of ids, and what these ids own afterwards."""
+
+import os
+import shutil
+import signal
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from coffertest import Coffer, Tap, can_userns, descendants, kill_quietly, slow_build, user_with_subuids  # noqa: E402
+
+CAPS = ["--map-ids", "--user", "0", "--cap", "chown", "--cap", "dac_override"]
+# Directories that only their owner may search, at both ends of the range, and no rights for anybody.
+RESIST = ("mkdir -p a/b/c d; touch a/f a/b/f a/b/c/f d/f; ln -s /etc x; chmod 700 a a/b a/b/c; chmod 000 d; "
+          "chown -hR 1:1 a; chown -R 65535:65535 a/b; chown -h 1234:4321 d/f d x . && echo resists")
+
+
+def runs(c):
+    return os.listdir(os.path.join(c.state, "runs"))
+
+
+def last_end(c):
+    return c("audit", "--type", "run.end", "--json", "-n", "1").out
+
+
+def control(tap, c):
+    """What is to be wiped really resists its caller."""
+    r = c("run", *CAPS, "--", "sh", "-c", RESIST)
+    tap.eq(r.out, "resists\n", "a sandbox gives files to its subordinate ids", r)
+    left = [os.path.join(c.state, "runs", n, "upper") for n in runs(c)]
+    if tap.eq(len(left), 1, "control: an overlay keeps them"):
+        r = c(program=["rm", "-rf", left[0]])
+        tap.ok(r.code != 0 and "ermission denied" in r.err, "control: the caller cannot remove them", r)
+    tap.eq(c("discard", "@last").code, 0, "coffer discard can")
+    tap.eq(runs(c), [], "and nothing is left of it")
+
+
+def by_launcher(tap, c):
+    r = c("run", *CAPS, "--ephemeral", "--", "sh", "-c", RESIST)
+    tap.ok(r.code == 0 and r.out == "resists\n", "an ephemeral workspace that resists", r)
+    tap.like(last_end(c), r'"wiped":10,"wipe_verified":true', "is wiped by the launcher, verified")
+    tap.eq(runs(c), [], "nothing is left of the run")
+
+
+def start_and_wait(c):
+    p = c.popen("run", *CAPS, "--ephemeral", "--", "sh", "-c", RESIST + "; sleep 60")
+    if p.stdout.readline() != b"resists\n":
+        p.kill()
+    return p, {what.split(" ", 1)[1]: pid for pid, what in descendants(os.getpid())}
+
+
+def wait_for(test):
+    end = time.monotonic() + 10 * slow_build()
+    while not test() and time.monotonic() < end:
+        time.sleep(0.05)
+    return test()
+
+
+def by_guard(tap, c):
+    p, names = start_and_wait(c)
+    os.kill(p.pid, signal.SIGKILL)
+    p.wait()
+    p.stdout.close()
+    p.stderr.close()
+    tap.ok("coffer-guard" in names and wait_for(lambda: not runs(c)), "the guard wipes after a launcher that was killed",
+           runs(c), names)
+    tap.like(last_end(c), r'"wiped":10,"wipe_verified":true', "verified")
+
+
+def by_sweep(tap, c):
+    p, names = start_and_wait(c)
+    time.sleep(0.3)  # by then it can be found
+    for pid in (names.get("coffer-guard"), p.pid):
+        kill_quietly(pid)
+    p.wait()
+    p.stdout.close()
+    p.stderr.close()
+    tap.eq(len(runs(c)), 1, "with launcher and guard gone it is there")
+    r = c("ps", "-a")
+    tap.ok(r.code == 0 and wait_for(lambda: not runs(c)), "the next coffer wipes it", r, runs(c))
+    tap.like(last_end(c), r'"wiped":10,"wipe_verified":true', "verified")
+
+
+def main():
+    tap = Tap()
+    user = user_with_subuids()
+    if not can_userns() or not user or not shutil.which("newuidmap"):
+        tap.skip("a sandbox with a range of ids", "no ordinary user here has subordinate ids and may use them")
+        tap.done()
+    with Coffer("user", user=user) as c:
+        for part in (control, by_launcher, by_guard, by_sweep):
+            part(tap, c)
+        tap.eq(c("audit", "verify").code, 0, "the log of all that verifies")
+        c.check_clean(tap)
+    tap.done()
+
+
+main()

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandbox/image_ref.h"
+#include "sandbox/passwd.h"
+#include "tap.h"
+
+#define HEX "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
+int main(void)
+{
+	static const struct {
+		const char *text, *name; /* NULL: refused */
+	} tries[] = {
+		{ "debian", "debian:latest" },
+		{ "debian:12", "debian:12" },
+		{ "docker.io/library/debian:12", "debian:12" },
+		{ "docker.io/me/app", "me/app:latest" },
+		{ "localhost:5000/a/b", "localhost:5000/a/b:latest" },
+		{ "localhost:5000/a/b:c@sha256:" HEX, "localhost:5000/a/b:c" },
+		{ "debian@sha256:" HEX, "debian@sha256:" HEX },
+		{ "", NULL },
+		{ "/abs", NULL },
+		{ "../up", NULL },
+		{ "a/../b", NULL },
+		{ "a//b", NULL },
+		{ "a/", NULL },
+		{ "-x", NULL },
+		{ "a b", NULL },
+		{ "a:", NULL },
+		{ "a:.x", NULL },
+		{ "a@sha256:12", NULL },
+		{ "a@md5:" HEX, NULL },
+		{ "a\x1b", NULL },
+	};
+	char text[] = "x:y\nroot:x:0:0:r:/root:/bin/sh\n::\nbad:x:12a:1\nbob:x:1000:5:B:/h:/s\n",
+	     *f[7] = { 0 };
+	char again[sizeof(text)];
+
+	for (size_t i = 0; i < sizeof(tries) / sizeof(tries[0]); i++) {
+		struct image_ref r;
+		char name[IMAGE_NAME_MAX + 1];
+		int ret = image_ref_parse(tries[i].text, &r, NULL);
+
+		CHECKF((ret == 0) == (tries[i].name != NULL), "'%s'", tries[i].text);
+		if (ret == 0)
+			CHECK_STR(image_ref_name(&r, name), tries[i].name);
+	}
+	memcpy(again, text, sizeof(text));
+	CHECK(passwd_find(text, "bob", 0, f, 7));
+	CHECK_STR(f[2], "1000");
+	CHECK_STR(f[5], "/h");
+	memcpy(text, again, sizeof(text));
+	CHECK(passwd_find(text, NULL, 0, f, 7));
+	CHECK_STR(f[0], "root");
+	memcpy(text, again, sizeof(text));
+	CHECK(!passwd_find(text, "bad", 0, f, 7));
+	return tap_done();
+}

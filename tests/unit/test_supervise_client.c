@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Clients on a run's control socket: what they may ask for, and what happens to those that ask for more. */
+#include "gateway/link.h"
+#include "svjob.h"
+
+#include <sys/un.h>
+
+static int listen_in(int dir_fd)
+{
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	unlinkat(dir_fd, "ctl.sock", 0);
+	snprintf(a.sun_path, sizeof(a.sun_path), "/proc/self/fd/%d/ctl.sock", dir_fd);
+	return bind(fd, (struct sockaddr *)&a, sizeof(a)) < 0 || listen(fd, 16) < 0 ? -1 : fd;
+}
+
+struct sandbox {
+	struct job j;
+	int dir_fd;
+	struct link l;
+};
+
+static void sandbox_start(struct sandbox *s, bool refuse)
+{
+	struct err e = ERR_INIT;
+
+	s->j = JOB("sleep", "1000");
+	s->dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	s->j.io.listen_fd = listen_in(s->dir_fd);
+	s->j.refuse_events = refuse;
+	job_start(&s->j);
+	close(s->j.io.listen_fd);
+	CHECKF(link_open(&s->l, s->dir_fd, &e) == 0, "connected %s", e.msg);
+}
+
+static void run_linked(struct link *l, const char *const *argv, unsigned flags, struct proto_exit *x,
+		       struct buf *out, struct err *e)
+{
+	char *const env[] = { (char *)"EXTRA=2", (char *)"BASE=over", NULL };
+	const struct link_cmd c = { .argv = (char *const *)argv, .env = env, .cwd = "", .flags = flags };
+	int p[2] = { -1, -1 }, r;
+	struct link_io io = { .in = -1, .out = -1, .err = -1, .tty = -1 };
+
+	*x = (struct proto_exit){ 99, 99, 99 };
+	*e = ERR_INIT;
+	if (out && pipe2(p, O_CLOEXEC) == 0)
+		io.out = p[1];
+	r = link_run(l, &c, &io, x, e);
+	if (r < 0)
+		printf("# %s\n", e->msg);
+	fd_close(p[1]);
+	if (out)
+		read_all(p[0], out);
+}
+
+#define LINKED(l, x, out, e, ...) run_linked(l, (const char *const[]){ __VA_ARGS__, NULL }, 0, x, out, e)
+
+static bool file_has(const char *path, const char *text)
+{
+	autobuf struct buf b = BUF_INIT;
+
+	return fd_read_file(AT_FDCWD, path, 1u << 20, &b) == 0 && strstr(buf_cstr(&b), text);
+}
+
+static void test_exec(void)
+{
+	autobuf struct buf out = BUF_INIT;
+	struct sandbox s;
+	struct proto_exit x;
+	struct err e = ERR_INIT;
+	struct run_end end;
+
+	sandbox_start(&s, false);
+	LINKED(&s.l, &x, &out, &e, "sh", "-c", "echo $BASE $EXTRA $PATH; pwd; exit 5");
+	CHECK(x.kind == PROTO_EXITED && x.value == 5);
+	CHECK_STR(buf_cstr(&out), "over 2 /usr/bin:/bin\n/\n");
+	LINKED(&s.l, &x, NULL, &e, "no-such-command");
+	CHECK(proto_exit_code(&x) == 127);
+	LINKED(&s.l, &x, NULL, &e, "sh", "-c", "kill -9 $$");
+	CHECK(proto_exit_code(&x) == 137);
+	CHECK(link_ping(&s.l, 2000, &e) == 0);
+	buf_clear(&out);
+	CHECK(link_stat(&s.l, &out, &e) == 0 && strstr(buf_cstr(&out), "\"commands\":1"));
+	CHECKF(file_has(s.j.events, "exec.start {\"exec\":2,\"command\":[\"sh\",\"-c\",\"echo") &&
+		       file_has(s.j.events, "exec.end {\"exec\":2,\"exit\":5"),
+	       "what was executed is logged");
+	CHECK(link_stop(&s.l, 5000, &e) == 0);
+	end = job_wait(&s.j, NULL);
+	CHECK(is_end(&end, CAUSE_STOPPED, 143));
+	CHECK(file_has(s.j.events, "stop.request"));
+	link_close(&s.l);
+	CHECKF(link_open(&s.l, s.dir_fd, &e) == -ECONNREFUSED, "afterwards nobody listens");
+	close(s.dir_fd);
+}
+
+static void test_exec_refused(void)
+{
+	struct sandbox s;
+	struct proto_exit x;
+	struct err e = ERR_INIT;
+	char path[128], touch[160];
+	int rc;
+
+	snprintf(path, sizeof(path), "%s/forbidden", dir);
+	snprintf(touch, sizeof(touch), "touch %s", path);
+	sandbox_start(&s, true);
+	LINKED(&s.l, &x, NULL, &e, "sh", "-c", touch);
+	CHECKF(x.kind == 99 && strstr(e.msg, "audit log"), "what cannot be logged is refused: %s", e.msg);
+	usleep(200000);
+	CHECKF(access(path, F_OK) < 0, "and it was not started");
+	kill(s.j.pid, SIGTERM);
+	job_wait(&s.j, &rc);
+	link_close(&s.l);
+	close(s.dir_fd);
+}
+
+struct copied {
+	size_t left, got;
+};
+
+static int produce(void *ctx, struct buf *out)
+{
+	struct copied *c = ctx;
+	size_t n = c->left > 50000 ? 50000 : c->left;
+	char *p = buf_reserve(out, n + 1);
+
+	if (!p)
+		return -ENOMEM;
+	memset(p, 'z', n);
+	out->len += n;
+	c->left -= n;
+	return c->left > 0;
+}
+
+static int consume(void *ctx, const void *data, size_t len)
+{
+	struct copied *c = ctx;
+
+	(void)data;
+	c->got += len;
+	return 0;
+}
+
+static void test_transfer(void)
+{
+	static const char *const cat[] = { "cat", NULL };
+	struct copied c = { .left = 5000000 };
+	struct sandbox s;
+	struct proto_exit x;
+	struct err e = ERR_INIT;
+	autobuf struct buf msg = BUF_INIT;
+	const struct link_cmd cmd = { .argv = (char *const *)cat, .cwd = "" };
+	const struct link_xfer xfer = { .produce = produce, .consume = consume, .ctx = &c, .messages = &msg };
+
+	sandbox_start(&s, false);
+	CHECK(link_transfer(&s.l, &cmd, &xfer, &x, &e) == 0 && x.kind == PROTO_EXITED && x.value == 0);
+	CHECKF(c.got == 5000000, "5000000 bytes there and back (%zu)", c.got);
+	CHECK(link_stop(&s.l, 0, &e) == 0);
+	{
+		struct run_end end = job_wait(&s.j, NULL);
+
+		CHECKF(is_end(&end, CAUSE_STOPPED, 143), "stopped without grace");
+	}
+	link_close(&s.l);
+	close(s.dir_fd);
+}
+
+/* A client that goes away hangs up on its command; others go on. */
+static void test_hang_up(void)
+{
+	struct sandbox s;
+	struct link other;
+	struct err e = ERR_INIT;
+	struct proto_exit x;
+	struct proto_start st = { .argc = 3 };
+	autobuf struct buf out = BUF_INIT;
+	static const char body[] =
+		"\0sh\0-c\0trap 'echo hup > $0.hup; exit' HUP; echo up > $0.up; while :; do sleep 0.05; done";
+	char prefix[128], path[160];
+
+	snprintf(prefix, sizeof(prefix), "%s/hang", dir);
+	sandbox_start(&s, false);
+	CHECK(link_open(&other, s.dir_fd, &e) == 0);
+	buf_add(&out, body, sizeof(body));
+	buf_add(&out, prefix, strlen(prefix) + 1);
+	st.argc = 4;
+	frame_add(&other.conn.out, PROTO_START_DATA, 1, out.data, (uint32_t)out.len);
+	proto_add_start(&other.conn.out, 1, &st);
+	CHECK(conn_flush(&other.conn) == 0);
+	snprintf(path, sizeof(path), "%s.up", prefix);
+	for (int i = 0; i < 100 && access(path, F_OK) < 0; i++)
+		usleep(20000);
+	CHECK(access(path, F_OK) == 0);
+	link_close(&other);
+	snprintf(path, sizeof(path), "%s.hup", prefix);
+	for (int i = 0; i < 100 && access(path, F_OK) < 0; i++)
+		usleep(20000);
+	CHECKF(access(path, F_OK) == 0, "the command of a client that went away gets SIGHUP");
+	LINKED(&s.l, &x, NULL, &e, "true");
+	CHECKF(x.kind == PROTO_EXITED && x.value == 0, "another client's go on");
+	usleep(100000);
+	CHECK(file_has(s.j.events, "\"hung_up\":true"));
+	CHECK(link_stop(&s.l, 1000, &e) == 0);
+	job_wait(&s.j, NULL);
+	link_close(&s.l);
+	close(s.dir_fd);
+}
+
+/* Frames that a client may not send end its connection, and nothing else. */
+static void test_bad_clients(void)
+{
+	static const struct {
+		const char *what;
+		uint8_t type;
+		uint32_t chan;
+		const char *data;
+		uint32_t len;
+	} cases[] = {
+		{ "a frame of init's", PROTO_EXIT, 1, "\0\0\0\0\0\0\0\0\0\0\0\0", 12 },
+		{ "an unknown type", 200, 0, "", 0 },
+		{ "a start without a body", PROTO_START, 1, "\0\0\0\0\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 20 },
+		{ "input for the main command", PROTO_STDIN, 1, "x", 1 },
+		{ "a signal for the main command", PROTO_SIGNAL, 1, "\11\0\0\0", 4 },
+		{ "a stop of the wrong size", PROTO_STOP, 0, "x", 1 },
+		{ "too long a ping", PROTO_PING, 0,
+		  "0123456789012345678901234567890123456789012345678901234567890123456789", 70 },
+	};
+	struct sandbox s;
+	struct err e = ERR_INIT;
+	struct proto_exit x;
+
+	sandbox_start(&s, false);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		autolink struct link l = LINK_INIT;
+		autobuf struct buf out = BUF_INIT;
+
+		CHECK(link_open(&l, s.dir_fd, &e) == 0);
+		frame_add(&l.conn.out, cases[i].type, cases[i].chan, cases[i].data, cases[i].len);
+		CHECKF(link_stat(&l, &out, &e) < 0, "%s ends the connection", cases[i].what);
+	}
+	{
+		/* a client may not claim to be the main command */
+		autolink struct link l = LINK_INIT;
+		autobuf struct buf out = BUF_INIT;
+		const struct proto_start st = { .flags = PROTO_F_MAIN, .argc = 1 };
+
+		CHECK(link_open(&l, s.dir_fd, &e) == 0);
+		frame_add(&l.conn.out, PROTO_START_DATA, 1, "\0true", 6);
+		proto_add_start(&l.conn.out, 1, &st);
+		CHECK(link_stat(&l, &out, &e) < 0);
+	}
+	LINKED(&s.l, &x, NULL, &e, "true");
+	CHECKF(x.kind == PROTO_EXITED && x.value == 0, "the sandbox lives on");
+	CHECK(link_stop(&s.l, 1000, &e) == 0);
+	job_wait(&s.j, NULL);
+	link_close(&s.l);
+	close(s.dir_fd);
+}
+
+static void test_latency(void)
+{
+	enum { N = 100 };
+	static const char *const argv[] = { "/bin/true", NULL };
+	static char *const none[] = { NULL };
+	const struct link_cmd cmd = { .argv = (char *const *)argv, .cwd = "" };
+	const struct link_xfer xfer = { 0 };
+	struct sandbox s;
+	struct proto_exit x;
+	struct err e = ERR_INIT;
+	volatile uint64_t mine = 0, floor = 0, t;
+
+	sandbox_start(&s, false);
+	for (int i = 0; i < N; i++) {
+		pid_t pid;
+
+		t = clock_nsec(CLOCK_MONOTONIC);
+		if (link_transfer(&s.l, &cmd, &xfer, &x, &e) < 0)
+			break;
+		mine += clock_nsec(CLOCK_MONOTONIC) - t;
+		t = clock_nsec(CLOCK_MONOTONIC);
+		pid = vfork(); // NOLINT(clang-analyzer-security.insecureAPI.vfork): it is what we compare with
+		if (pid == 0) {
+			execve("/bin/true", none, none);
+			_exit(1);
+		}
+		waitpid(pid, NULL, 0);
+		floor += clock_nsec(CLOCK_MONOTONIC) - t;
+	}
+	printf("# exec from a connected client: %llu us, vfork+exec: %llu us, ratio %.2f\n",
+	       (unsigned long long)(mine / N / 1000), (unsigned long long)(floor / N / 1000),
+	       (double)mine / (double)floor);
+	CHECKF(x.kind == PROTO_EXITED && x.value == 0, "%d commands one after another", N);
+	CHECK(link_stop(&s.l, 1000, &e) == 0);
+	job_wait(&s.j, NULL);
+	link_close(&s.l);
+	close(s.dir_fd);
+}
+
+int main(void)
+{
+	if (!svjob_begin())
+		return 1;
+	test_exec();
+	test_exec_refused();
+	test_transfer();
+	test_hang_up();
+	test_bad_clients();
+	test_latency();
+	return svjob_done();
+}
