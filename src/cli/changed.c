@@ -4,6 +4,9 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "cli/checkpoint.h"
+#include "gateway/checkpoint.h"
+#include "gateway/link.h"
 #include "gateway/run.h"
 #include "sandbox/layers.h"
 #include "workspace/path.h"
@@ -12,6 +15,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
+#include <sys/stat.h>
+
+#define IMAGE_STILL_MS 1000
 
 int changed_audit(struct audit **ret, struct err *e)
 {
@@ -29,6 +35,22 @@ int changed_audit(struct audit **ret, struct err *e)
 	return 0;
 }
 
+/* A rollback that was cut short is finished before anybody looks. */
+static int finish_rollback(struct changed *c, bool claimed, struct err *e)
+{
+	autoclose int fd = -1;
+	struct stat sb;
+
+	if (claimed)
+		return ckpt_recover(&c->st, c->id, c->run_fd, e);
+	if (c->alive || (fstatat(c->run_fd, "rollback", &sb, AT_SYMLINK_NOFOLLOW) < 0 &&
+			 fstatat(c->run_fd, "upper.new", &sb, AT_SYMLINK_NOFOLLOW) < 0))
+		return 0;
+	fd = state_run_claim(&c->st, c->id, NULL);
+	return fd < 0 ? err_set(e, -EBUSY, "%s is just being rolled back", c->id)
+		      : ckpt_recover(&c->st, c->id, fd, e);
+}
+
 int changed_open(struct changed *c, const char *ref, bool claim, struct err *e)
 {
 	int r = state_open(&c->st, e);
@@ -42,7 +64,10 @@ int changed_open(struct changed *c, const char *ref, bool claim, struct err *e)
 		r = err_set(e, -EBUSY, "%s still runs, or another coffer works on it", c->id);
 		return err_hint(e, r, "coffer stop %s, then again", c->id);
 	}
-	return c->run_fd < 0 ? c->run_fd : run_meta_read(c->run_fd, &c->meta, e);
+	if (c->run_fd < 0)
+		return c->run_fd;
+	r = finish_rollback(c, claim, e);
+	return r < 0 ? r : run_meta_read(c->run_fd, &c->meta, e);
 }
 
 /* A run without a layer has nothing to show; why depends on how its workspace was given. */
@@ -63,7 +88,26 @@ int changed_has_layer(const struct changed *c, struct err *e)
 	return err_hint(e, -ENODATA, "coffer rm %s forgets the run", c->id);
 }
 
-int changed_open_trees(struct changed *c, struct err *e)
+/* A disk image that is in use must not be mounted a second time: its launcher has it. */
+static int open_upper(struct changed *c, struct err *e)
+{
+	autolink struct link l = LINK_INIT;
+	autoclose int layers = -1;
+	unsigned how;
+	int fd, r;
+
+	if (!c->alive || faccessat(c->run_fd, LAYERS_IMAGE, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+		return layers_open_upper(c->run_fd, e);
+	r = link_open(&l, c->run_fd, e);
+	if (r == 0)
+		r = link_freeze(&l, IMAGE_STILL_MS, &how, &layers, e);
+	if (r < 0)
+		return r;
+	fd = openat(layers, "upper", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	return fd < 0 ? err_sys(e, -errno, "cannot open the run's layer") : fd;
+}
+
+int changed_open_original(struct changed *c, struct err *e)
 {
 	int r = changed_has_layer(c, e);
 
@@ -78,7 +122,16 @@ int changed_open_trees(struct changed *c, struct err *e)
 		return err_sys(e, r, "the directory that %s worked on is not there: %s", c->id,
 			       c->meta.workspace);
 	}
-	c->upper = layers_open_upper(c->run_fd, e);
+	return 0;
+}
+
+int changed_open_trees(struct changed *c, struct err *e)
+{
+	int r = changed_open_original(c, e);
+
+	if (r < 0)
+		return r;
+	c->upper = open_upper(c, e);
 	if (c->upper < 0) {
 		r = c->upper;
 		c->upper = -1;
@@ -125,6 +178,7 @@ static int log_wiped(struct audit *a, const char *id, uint64_t n, struct err *e)
 int changed_remove(struct changed *c, struct audit *a, uint64_t *ret_n, struct err *e)
 {
 	uint64_t upper = 0, rest = 0;
+	bool had_checkpoints;
 	int r;
 
 	c->upper = fd_close(c->upper); /* a disk image stays in use while its layer is open */
@@ -133,9 +187,13 @@ int changed_remove(struct changed *c, struct audit *a, uint64_t *ret_n, struct e
 		return r;
 	if (c->meta.name)
 		state_name_clear(&c->st, c->meta.name, c->id);
+	had_checkpoints = faccessat(c->run_fd, "checkpoints", F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 	r = workspace_wipe(c->st.runs_fd, c->id, -1, &rest, e);
 	if (r < 0)
 		return r;
+	/* Only content that nobody else needs; what cannot be freed now is by the next one. */
+	if (had_checkpoints)
+		checkpoint_tidy();
 	*ret_n = upper;
 	return log_wiped(a, c->id, upper, e);
 }

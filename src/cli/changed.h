@@ -32,6 +32,8 @@ int changed_open(struct changed *c, const char *ref, bool claim, struct err *e) 
 
 /* Opens its layer and the original directory; an error that explains where a run has no layer. */
 int changed_open_trees(struct changed *c, struct err *e) MUST_CHECK;
+/* The original alone. */
+int changed_open_original(struct changed *c, struct err *e) MUST_CHECK;
 /* That error alone. */
 int changed_has_layer(const struct changed *c, struct err *e) MUST_CHECK;
 

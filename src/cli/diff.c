@@ -7,6 +7,7 @@
 #include "cli/changed.h"
 #include "cli/say.h"
 #include "cli/verb.h"
+#include "gateway/checkpoint.h"
 #include "workspace/path.h"
 
 #include <errno.h>
@@ -23,6 +24,7 @@ static const struct opt diff_opts[] = {
 
 struct diff_want {
 	const char *ref;
+	const char *a, *b; /* checkpoints; NULL: the original, and the state as it is now */
 	struct strv paths;
 	bool json, stat, nul, patch;
 };
@@ -81,6 +83,7 @@ static void add_sizes(const struct change *c, struct buf *out)
 struct shown {
 	const struct changed *run;
 	const struct diff_want *want;
+	const struct compare *cmp; /* between checkpoints; NULL: against the original */
 	struct buf out;
 };
 
@@ -99,7 +102,7 @@ static void show_change(struct shown *s, const struct change *c)
 	buf_addc(out, '\n');
 	if (!s->want->patch || change_is_dir(c) || c->kind == CHANGE_MODE)
 		return;
-	r = workspace_patch(s->run->upper, s->run->lower, c, out);
+	r = s->cmp ? checkpoint_patch(s->cmp, c, out) : workspace_patch(s->run->upper, s->run->lower, c, out);
 	if (r < 0)
 		buf_addf(out, "(cannot be read: %s)\n", strerror(-r));
 	buf_addc(out, '\n');
@@ -142,9 +145,10 @@ static void add_summary(const struct changes *l, struct buf *out)
 	buf_adds(out, l->n ? "\n" : "");
 }
 
-static int show_text(const struct changed *run, const struct diff_want *want, const struct changes *l)
+static int show_text(const struct changed *run, const struct diff_want *want, const struct compare *cmp,
+		     const struct changes *l)
 {
-	struct shown s = { .run = run, .want = want };
+	struct shown s = { .run = run, .want = want, .cmp = cmp };
 	/* First what is plain, then what stands apart. */
 	int code = show_section(&s, l, ARRAY_SIZE(sections));
 
@@ -204,7 +208,7 @@ static void add_json_change(struct json *j, const struct change *c)
 	json_end_obj(j);
 }
 
-static int show_json(const struct changed *run, const struct changes *l)
+static int show_json(const struct changed *run, const struct diff_want *want, const struct changes *l)
 {
 	autobuf struct buf out = BUF_INIT;
 	struct json j = JSON_INIT(&out);
@@ -214,6 +218,10 @@ static int show_json(const struct changed *run, const struct changes *l)
 	json_str(&j, "id", run->id);
 	json_str(&j, "workspace", run->meta.workspace);
 	json_bool(&j, "running", run->alive);
+	if (want->a)
+		json_str(&j, "from", want->a);
+	if (want->b)
+		json_str(&j, "to", want->b);
 	json_arr(&j, "changes");
 	for (size_t i = 0; i < l->n && code == 0; i++) {
 		add_json_change(&j, &l->v[i]);
@@ -250,6 +258,53 @@ static int select_paths(struct changes *l, const struct strv *paths, const struc
 	return 0;
 }
 
+static int show_changes(const struct changed *run, const struct diff_want *want, const struct compare *cmp,
+			const struct changes *l)
+{
+	if (want->json)
+		return show_json(run, want, l);
+	return want->nul ? show_nul(l) : show_text(run, want, cmp, l);
+}
+
+/* The manifest of a checkpoint, or of now. */
+static int take_side(struct ckpt_run *r, const char *name, bool content, struct buf *ret, struct err *e)
+{
+	const struct ckpt *c = NULL;
+	int code;
+
+	if (!name)
+		return ckpt_now(r, content, ret, e);
+	code = ckpt_find(r, name, &c, e);
+	return code < 0 ? code : ckpt_read(r, c, ret, e);
+}
+
+static int show_between(struct diff_want *want)
+{
+	CLEANUP(changed_release) struct changed run = CHANGED_INIT;
+	CLEANUP(changes_release) struct changes l = { 0 };
+	CLEANUP(ckpt_release) struct ckpt_run r = CKPT_RUN_INIT;
+	autobuf struct buf a = BUF_INIT, b = BUF_INIT;
+	struct compare cmp = { .lower = -1, .store = &r.store };
+	struct err e = ERR_INIT;
+
+	if (changed_open(&run, want->ref, false, &e) < 0)
+		return say_error(&e);
+	/* A run without an original has checkpoints all the same. */
+	if (changed_has_layer(&run, NULL) == 0 && changed_open_original(&run, &e) < 0)
+		return say_error(&e);
+	cmp.lower = run.lower;
+	if (changed_paths(&run, &want->paths, NULL, &e) < 0 || ckpt_open(&r, run.id, !want->b, &e) < 0 ||
+	    take_side(&r, want->a, false, &a, &e) < 0 || take_side(&r, want->b, want->patch, &b, &e) < 0)
+		return say_error(&e);
+	cmp.a = a.data;
+	cmp.a_len = a.len;
+	cmp.b = b.data;
+	cmp.b_len = b.len;
+	if (checkpoint_compare(&cmp, &l, &e) < 0 || select_paths(&l, &want->paths, &run, &e) < 0)
+		return say_error(&e);
+	return show_changes(&run, want, &cmp, &l);
+}
+
 static int show(struct diff_want *want)
 {
 	CLEANUP(changed_release) struct changed run = CHANGED_INIT;
@@ -261,9 +316,19 @@ static int show(struct diff_want *want)
 	    workspace_changes(run.upper, run.lower, run.meta.started, &l, &e) < 0 ||
 	    select_paths(&l, &want->paths, &run, &e) < 0)
 		return say_error(&e);
-	if (want->json)
-		return show_json(&run, &l);
-	return want->nul ? show_nul(&l) : show_text(&run, want, &l);
+	return show_changes(&run, want, NULL, &l);
+}
+
+/* The first words may be checkpoints; a file that is called like one is written ./c1. */
+static int take_word(struct diff_want *want, const char *word, struct err *e)
+{
+	if (!want->ref)
+		want->ref = word;
+	else if (ckpt_is_name(word) && !want->paths.n && !want->b)
+		*(want->a ? &want->b : &want->a) = word;
+	else if (strv_add(&want->paths, word) < 0)
+		return err_set(e, -ENOMEM, "out of memory");
+	return 0;
 }
 
 /* Options may stand before, between and behind the run and the paths. */
@@ -286,10 +351,9 @@ static int parse(struct diff_want *want, int argc, char **argv, bool *ret_help, 
 		word = opt_take(&p);
 		if (!word)
 			break;
-		if (!want->ref)
-			want->ref = word;
-		else if (strv_add(&want->paths, word) < 0)
-			return err_set(e, -ENOMEM, "out of memory");
+		id = take_word(want, word, e);
+		if (id < 0)
+			return id;
 	}
 	if (*ret_help)
 		return 0;
@@ -311,7 +375,7 @@ static int cmd_diff(int argc, char **argv)
 	if (parse(&want, argc, argv, &help, &e) < 0)
 		code = say_usage(&verb_diff, &e);
 	else
-		code = help ? verb_print_help(&verb_diff) : show(&want);
+		code = help ? verb_print_help(&verb_diff) : want.a ? show_between(&want) : show(&want);
 	strv_release(&want.paths);
 	return code;
 }
@@ -319,7 +383,7 @@ static int cmd_diff(int argc, char **argv)
 const struct verb verb_diff = {
 	.name = "diff",
 	.group = VERB_WORKSPACE,
-	.synopsis = "[OPTIONS] REF [PATH…]",
+	.synopsis = "[OPTIONS] REF [FROM [TO]] [PATH…]",
 	.help = "show what a run changed in its workspace",
 	.opts = diff_opts,
 	.n_opts = ARRAY_SIZE(diff_opts),
@@ -332,9 +396,13 @@ const struct verb verb_diff = {
 		"without being asked (hooks, editor settings, CI files, .envrc, instructions to agents), names that usually "
 		"hold credentials, special things (setuid, devices, pipes, file capabilities, foreign owners, symlinks "
 		"that lead outside), and what changed in the original too since the run began.\n\n"
+		"With checkpoints (c1, c2, …), what is different now from FROM, or in TO from FROM: also in its named home (~/…) and "
+		"in its own root file system (/…). A file that is called like a checkpoint is written ./c1.\n\n"
 		"REF is an id, the beginning of one, a name, or @last.",
 	.examples = "coffer diff @last\n"
 		    "\t# what the last run changed\n"
 		    "coffer diff -p @last src\n"
-		    "\t# the same of src, line by line\n",
+		    "\t# the same of src, line by line\n"
+		    "coffer diff web c1 c2\n"
+		    "\t# what became different between two checkpoints\n",
 };

@@ -2,6 +2,7 @@
 /* coffer exec, coffer shell: one more command in a sandbox that runs. A message to its init, not a new entry into it. */
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "cli/checkpoint.h"
 #include "cli/ref.h"
 #include "cli/say.h"
 #include "cli/verb.h"
@@ -122,6 +123,8 @@ static int say_end(const struct proto_exit *x, const char *command, const char *
 		say_error(&e);
 	} else if (x->what == PROTO_WHAT_CUT) {
 		say_warn("the output limit was reached; the rest was thrown away");
+	} else if (x->what == PROTO_WHAT_ROLLED) {
+		say_warn("the sandbox was rolled back, and the command ended with it");
 	} else if (x->what == PROTO_WHAT_PIDS) {
 		say_warn("the sandbox was at its limit of processes (--pids)");
 	}
@@ -171,7 +174,11 @@ static int cmd_exec(int argc, char **argv)
 	}
 	r = ref_link(&ref, text, &l, &e);
 	if (r == 0)
+		checkpoint_before(&ref);
+	if (r == 0)
 		r = run_linked(&l, &w, p.argv + p.index, &x, &e);
+	if (r == 0 && x.what != PROTO_WHAT_ROLLED)
+		checkpoint_after(&ref, p.argv + p.index);
 	return r < 0 ? say_error(&e) : say_end(&x, p.argv[p.index], w.cwd);
 }
 
@@ -196,11 +203,15 @@ static int cmd_shell(int argc, char **argv)
 		return say_usage(&verb_shell, &e);
 	w.tty = isatty(0) && isatty(1);
 	r = ref_link(&ref, p.argv[p.index], &l, &e);
+	if (r == 0)
+		checkpoint_before(&ref);
 	for (; r == 0 && i < ARRAY_SIZE(shells); i++) {
 		r = run_linked(&l, &w, shells[i], &x, &e);
 		if (x.kind != PROTO_NOT_STARTED || x.what != PROTO_WHAT_EXEC)
 			break;
 	}
+	if (r == 0 && x.what != PROTO_WHAT_ROLLED)
+		checkpoint_after(&ref, (char *[]){ (char[]){ "shell" }, NULL });
 	return r < 0 ? say_error(&e) : say_end(&x, "a shell", w.cwd);
 }
 

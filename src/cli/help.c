@@ -31,7 +31,7 @@ static void format_overview(struct buf *out, bool color)
 			say_add(out, color, SAY_BOLD, verb_group_title(group));
 			buf_addc(out, '\n');
 		}
-		buf_addf(out, "  %-9s %s\n", v->name, v->help);
+		buf_addf(out, "  %-10s %s\n", v->name, v->help);
 	}
 	buf_adds(out, "\n'coffer COMMAND --help' says more about one; 'man coffer' says all.\n");
 }

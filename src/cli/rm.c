@@ -9,6 +9,7 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "cli/checkpoint.h"
 #include "cli/say.h"
 #include "cli/stop.h"
 #include "cli/verb.h"
@@ -18,6 +19,7 @@
 #include "workspace/workspace.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <time.h>
 
 enum { OPT_FORCE = 1 };
@@ -64,7 +66,8 @@ static int log_rm(struct audit *a, const char *id, const struct run_meta *m, str
 
 static int wipe_layers(int run_fd, struct err *e)
 {
-	static const char *const layers[] = { "upper", "work", LAYERS_ROOT_UPPER, LAYERS_ROOT_WORK };
+	static const char *const layers[] = { "upper",		"work",	     LAYERS_ROOT_UPPER,
+					      LAYERS_ROOT_WORK, "upper.new", LAYERS_ROOT_UPPER ".new" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(layers); i++) {
 		uint64_t n = 0;
@@ -81,6 +84,7 @@ static int remove_run(struct state *st, struct audit *a, const char *ref, bool f
 	CLEANUP(run_meta_release) struct run_meta m = { 0 };
 	char id[RUN_ID_LEN + 1];
 	autoclose int fd = -1;
+	bool had_checkpoints;
 	int r = state_resolve(st, ref, id, e);
 
 	if (r < 0)
@@ -100,7 +104,11 @@ static int remove_run(struct state *st, struct audit *a, const char *ref, bool f
 		return r;
 	if (m.name)
 		state_name_clear(st, m.name, id);
-	return fd_rm_rf(st->runs_fd, id, e);
+	had_checkpoints = faccessat(fd, "checkpoints", F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+	r = fd_rm_rf(st->runs_fd, id, e);
+	if (r == 0 && had_checkpoints)
+		checkpoint_tidy();
+	return r;
 }
 
 static int remove_all(int argc, char **argv, bool force)

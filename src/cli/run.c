@@ -3,6 +3,7 @@
 #include "gateway/run.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "cli/run_again.h"
 #include "cli/run_args.h"
 #include "cli/run_say.h"
 #include "cli/say.h"
@@ -41,9 +42,22 @@ static const struct opt run_opts_table[] = {
 	RUN_OPTS_WALL,
 	OPT_SECTION("Limits"),
 	RUN_OPTS_LIMITS,
+	OPT_SECTION("Checkpoints"),
+	{ "checkpoint", 0, "WHEN", "after each command that is started in it, or off", O_CHECKPOINT,
+	  "each off" },
+	{ "keep", 0, "N", "so many checkpoints at most (100 with each)", O_KEEP },
 	OPT_SECTION("Afterwards"),
 	{ "report", 0, "FILE", "write one JSON object about the run", O_REPORT, "file" },
 	{ "quiet", 'q', NULL, "say only what went wrong", O_QUIET },
+};
+
+#define KEEP_EACH 100
+
+/* The whole command line, for one that can be started again, and what is different for one that is. */
+struct line {
+	int argc;
+	char **argv;
+	const struct run_again *again; /* NULL: as typed */
 };
 
 /* Returns 1 when --help was asked for. */
@@ -78,19 +92,56 @@ static int parse(struct run_args *a, int argc, char **argv, struct err *e)
 		return err_set(e, -EINVAL, "--image and --root are two ways to say the same: one of them");
 	if (a->o.entrypoint && !a->o.image)
 		return err_set(e, -EINVAL, "--entrypoint goes with --image");
+	if (a->o.each && !a->o.keep)
+		a->o.keep = KEEP_EACH;
 	return limits_check(&a->o.limits, e);
 }
 
-/* Everything from the state directory to the last word; returns the exit code. */
-static int run_here(struct run_args *a, int ready_fd)
+/* What is different for one that is started in the way of another, or once more. */
+static int take_again(struct run *r, const struct run_again *again, struct err *e)
 {
+	const struct spec *s = r->spec;
+
+	if (!again)
+		return 0;
+	if (again->workspace && (!s->ws_path || !str_eq(s->ws_path, again->workspace)))
+		return err_set(e, -ESTALE, "it worked on %s, which is now another directory or none",
+			       again->workspace);
+	if (again->started)
+		memcpy(r->spec->id, again->id, sizeof(r->spec->id));
+	r->resume_fd = again->resume_fd;
+	r->resume_started = again->started;
+	r->populate = again->populate;
+	r->forget = again->forget;
+	r->populate_ctx = again->ctx;
+	return 0;
+}
+
+/* A run with a name or a life of its own can be started again. */
+static int note_start(const struct run_args *a, const struct line *l, struct buf *start, struct err *e)
+{
+	if (!a->o.detach && !a->o.name)
+		return 0;
+	return run_start_format(start, &(struct strv){ l->argv, (size_t)l->argc }, &a->o.env, a->o.name,
+				a->o.home, e);
+}
+
+/* Everything from the state directory to the last word; returns the exit code. */
+static int run_here(struct run_args *a, const struct line *l, int ready_fd)
+{
+	autobuf struct buf start = BUF_INIT;
 	CLEANUP(session_release) struct session s = SESSION_INIT;
 	struct run_io io = RUN_IO_INIT;
 	struct err e = ERR_INIT;
 	int r = session_open(&s, a, &e);
 
+	if (r == 0)
+		r = take_again(&s.run, l->again, &e);
+	if (r == 0)
+		r = note_start(a, l, &start, &e);
 	if (r < 0)
 		return say_error(&e);
+	s.run.start = start.len ? &start : NULL;
 	io.ready_fd = ready_fd;
 	if (!a->o.detach) {
 		io.in = 0;
@@ -103,10 +154,9 @@ static int run_here(struct run_args *a, int ready_fd)
 	return r < 0 ? say_error(&e) : session_end(&s, a);
 }
 
-/* The child goes on as the sandbox's launcher; we say its id once the command was started. */
-static int run_detached(struct run_args *a)
+/* The child goes on as the sandbox's launcher; its id comes back once the sandbox is there. */
+static int start_detached(struct run_args *a, const struct line *l, char id[RUN_ID_LEN + 1])
 {
-	char id[RUN_ID_LEN + 1] = "";
 	int p[2], status;
 	ssize_t n;
 	pid_t pid;
@@ -120,25 +170,60 @@ static int run_detached(struct run_args *a)
 	if (pid == 0) {
 		fd_close(p[0]);
 		setsid();
-		_exit(run_here(a, p[1]));
+		_exit(run_here(a, l, p[1]));
 	}
 	fd_close(p[1]);
 	do {
 		n = read(p[0], id, RUN_ID_LEN);
 	} while (n < 0 && errno == EINTR);
 	fd_close(p[0]);
-	if (n == RUN_ID_LEN) {
-		printf("%s\n", id);
-		return fflush(stdout) == 0 ? 0 : EXIT_OURS;
-	}
+	if (n == RUN_ID_LEN)
+		return 0;
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
-	return WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_OURS;
+	return WIFEXITED(status) && WEXITSTATUS(status) ? WEXITSTATUS(status) : EXIT_OURS;
+}
+
+static int run_detached(struct run_args *a, const struct line *l)
+{
+	char id[RUN_ID_LEN + 1] = "";
+	int code = start_detached(a, l, id);
+
+	if (code)
+		return code;
+	printf("%s\n", id);
+	return fflush(stdout) == 0 ? 0 : EXIT_OURS;
+}
+
+int run_again(const struct run_start *s, const struct run_again *how, char ret_id[RUN_ID_LEN + 1])
+{
+	CLEANUP(run_args_release) struct run_args a = RUN_ARGS_INIT;
+	const struct line l = { (int)s->argv.n, s->argv.v, how };
+	struct err e = ERR_INIT;
+	int r = run_start_enter(s, &e);
+
+	if (r == 0)
+		r = parse(&a, l.argc, l.argv, &e);
+	if (r != 0) {
+		if (r > 0)
+			err_set(&e, -EBADMSG, "what is known of its start is damaged");
+		return say_error(&e);
+	}
+	a.o.detach = true;
+	a.o.tty = false;
+	a.report = NULL;
+	if (how->name || *s->name)
+		a.o.name = how->name ? how->name : s->name;
+	if (how->home || *s->home)
+		a.o.home = how->home ? how->home : s->home;
+	ret_id[0] = '\0';
+	return start_detached(&a, &l, ret_id);
 }
 
 static int cmd_run(int argc, char **argv)
 {
 	struct run_args a = RUN_ARGS_INIT;
+	const struct line l = { argc, argv, NULL };
 	struct err e = ERR_INIT;
 	int r = parse(&a, argc, argv, &e), code;
 
@@ -147,7 +232,7 @@ static int cmd_run(int argc, char **argv)
 	else if (r < 0)
 		code = say_usage(&verb_run, &e);
 	else
-		code = a.o.detach ? run_detached(&a) : run_here(&a, -1);
+		code = a.o.detach ? run_detached(&a, &l) : run_here(&a, &l, -1);
 	run_args_release(&a);
 	return code;
 }

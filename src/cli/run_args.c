@@ -39,6 +39,21 @@ static const char *opt_name(const struct opt *table, size_t n, int id)
 	BUG("an option that is not in the table");
 }
 
+static int set_keep(struct run_opts *o, const char *value, struct err *e)
+{
+	if (str_to_u64(value, &o->keep) < 0 || o->keep == 0 || o->keep > 1000000)
+		return err_set(e, -EINVAL, "--keep %s: expected a number of checkpoints, from 1 on", value);
+	return 0;
+}
+
+static int set_checkpoint(struct run_opts *o, const char *value, struct err *e)
+{
+	int r = opt_one_of("--checkpoint", value, "each off", e);
+
+	o->each = r == 0;
+	return r < 0 ? r : 0;
+}
+
 int run_args_take(struct run_args *a, const struct opt *table, size_t n, int id, const char *value,
 		  struct err *e)
 {
@@ -61,6 +76,10 @@ int run_args_take(struct run_args *a, const struct opt *table, size_t n, int id,
 		return opt_one_of("--net", value, "none", e) < 0 ? -EINVAL : 0;
 	case O_LIMITS:
 		return limits_preset(&o->limits, value, e);
+	case O_CHECKPOINT:
+		return set_checkpoint(o, value, e);
+	case O_KEEP:
+		return set_keep(o, value, e);
 	case O_WORKDIR:
 		o->workdir = value;
 		return 0;

@@ -32,6 +32,8 @@ enum {
 	O_REPORT,
 	O_I_KNOW,
 	O_QUIET,
+	O_CHECKPOINT,
+	O_KEEP,
 	O_LIMITS,
 	O_LIMIT, /* and all behind it: the options whose names limits_set() knows */
 };

@@ -83,6 +83,9 @@ static void say_cause(const struct run *r)
 	case CAUSE_BROKEN:
 		say_warn("the sandbox broke off: %s", end->broken);
 		break;
+	case CAUSE_ROLLED:
+		say_warn("the sandbox was rolled back, and the command ended with it");
+		break;
 	case CAUSE_SIGNAL:
 		if (end->signal != SIGPIPE && end->signal != SIGINT)
 			say_note("the command died of signal %d (%s)", end->signal, strsignal(end->signal));

@@ -403,6 +403,8 @@ int run_spec_build(struct spec *s, const struct run_opts *o, struct state *st, s
 	s->nested = o->nested;
 	s->tty = o->tty;
 	s->detach = o->detach;
+	s->each = o->each;
+	s->keep = o->keep;
 	r = run_root_open(s, o, st, &root, e);
 	if (r == 0)
 		r = spec_has_root_layer(s) ? run_root_user(s, o, &root, e) : set_user(s, o->user, e);

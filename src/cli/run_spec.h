@@ -22,6 +22,8 @@ struct run_opts {
 	bool map_ids;
 	bool i_know;
 	bool tty, detach, nested;
+	bool each;     /* --checkpoint each */
+	uint64_t keep; /* --keep; 0: all */
 	uint64_t caps;
 	struct limits limits;
 	int argc;

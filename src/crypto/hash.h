@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SHA-256 and lower-case hex. Needs no set-up, so it may stand on the way of every event. */
+/* SHA-256 and lower-case hex, and BLAKE2b for much data. Needs no set-up, so it may stand on the way of every event. */
 #ifndef CRYPTO_HASH_H
 #define CRYPTO_HASH_H
 
@@ -9,6 +9,18 @@
 
 #define HASH_LEN 32
 #define HASH_HEX_LEN 64
+
+/* BLAKE2b with 256 bits, piece by piece. */
+struct hash_blake {
+	_Alignas(64) unsigned char state[384];
+};
+
+void hash_blake_begin(struct hash_blake *h);
+void hash_blake_add(struct hash_blake *h, const void *data, size_t len);
+void hash_blake_end(struct hash_blake *h, unsigned char ret[HASH_LEN]);
+
+/* The same of one piece. */
+void hash_blake_once(const void *data, size_t len, unsigned char ret[HASH_LEN]);
 
 void hash_sha256(const void *data, size_t len, unsigned char ret[HASH_LEN]);
 

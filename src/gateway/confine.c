@@ -13,7 +13,7 @@
 
 int confine_launcher(const struct run *r, struct err *e)
 {
-	struct landlock_rule rules[4 + CGROUP_CTL_COUNT] = {
+	struct landlock_rule rules[5 + CGROUP_CTL_COUNT] = {
 		{ r->st->path, LANDLOCK_WRITE },
 		{ "/dev/null", LANDLOCK_WRITE },
 	};
@@ -31,6 +31,10 @@ int confine_launcher(const struct run *r, struct err *e)
 		snprintf(layers, sizeof(layers), "/proc/self/fd/%d", r->spec->layers_fd);
 		rules[n++] = (struct landlock_rule){ layers, LANDLOCK_WRITE };
 	}
+	/* To stop process by process what no control group can freeze. What /proc guards by the right to trace stays closed:
+	 * nobody under Landlock has that right over who is not. */
+	if (r->cg.dirfd[CGROUP_FREEZER] < 0 && (r->spec->detach || r->spec->name))
+		rules[n++] = (struct landlock_rule){ "/proc", LANDLOCK_READ_EXEC };
 	for (int c = 0; c < CGROUP_CTL_COUNT; c++) {
 		if (r->cgroup_host.usable[c])
 			rules[n++] = (struct landlock_rule){ r->cgroup_host.parent[c], LANDLOCK_WRITE };

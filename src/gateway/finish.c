@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/json.h"
+#include "gateway/checkpoint.h"
 #include "gateway/run.h"
 #include "sandbox/layers.h"
 #include "workspace/workspace.h"
@@ -18,9 +19,11 @@
 #define COUNT_CAP 1000000
 
 #define DEATH_MS 10000
+#define THAW_MS 300
+#define GC_WAIT_MS 5000
 
 /* pid 1 ends last of its namespace: once it is gone, so is everything inside. */
-static int kill_init(int pidfd, struct err *e)
+static int kill_init(int pidfd, struct cgroup *cg, struct err *e)
 {
 	struct pollfd p = { .fd = pidfd, .events = POLLIN };
 
@@ -29,6 +32,9 @@ static int kill_init(int pidfd, struct err *e)
 			return 0;
 		return err_sys(e, -errno, "cannot kill what is left of the sandbox");
 	}
+	/* It may have been frozen when its launcher died, and what is frozen does not die. */
+	if (poll(&p, 1, THAW_MS) != 1 && cgroup_freeze(cg, false, NULL) < 0)
+		return err_set(e, -ETIMEDOUT, "the sandbox does not die, and cannot be thawed");
 	if (poll(&p, 1, DEATH_MS) != 1)
 		return err_set(e, -ETIMEDOUT, "the sandbox does not die");
 	return 0;
@@ -37,7 +43,7 @@ static int kill_init(int pidfd, struct err *e)
 /* Everything inside is dead when this returns 0. */
 static int kill_all(struct run *r, struct err *e)
 {
-	int ret = r->er.pidfd >= 0 ? kill_init(r->er.pidfd, e) : 0;
+	int ret = r->er.pidfd >= 0 ? kill_init(r->er.pidfd, &r->cg, e) : 0;
 
 	if (ret < 0)
 		return ret;
@@ -61,16 +67,36 @@ static int open_upper(int layers_fd)
 	}
 }
 
-/* The root's layer goes with the run, unless that has a name to come back to. */
+/* Their files begin with a number; a place for them may be there all the same. */
+static bool has_checkpoints(const struct run *r)
+{
+	int fd = openat(r->spec->run_fd, "checkpoints", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	autoclosedir DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	const struct dirent *de;
+
+	if (!d) {
+		fd_close(fd);
+		return false;
+	}
+	while ((de = readdir(d))) {
+		if (de->d_name[0] >= '0' && de->d_name[0] <= '9')
+			return true;
+	}
+	return false;
+}
+
+/* The root's layer goes with the run, unless that has a name or a checkpoint to come back to. */
 static int settle_root(const struct run *r, struct err *e)
 {
 	static const char *const layers[] = { LAYERS_ROOT_WORK, LAYERS_ROOT_UPPER };
 	const struct spec *s = r->spec;
+	bool keep;
 
 	if (!spec_has_root_layer(s))
 		return 0;
+	keep = s->name || has_checkpoints(r);
 	layers_drop_root_work(s->layers_fd);
-	for (size_t i = 0; i < (s->name ? 1 : ARRAY_SIZE(layers)); i++) {
+	for (size_t i = 0; i < (keep ? 1 : ARRAY_SIZE(layers)); i++) {
 		int ret = workspace_wipe(s->layers_fd, layers[i], r->userns, NULL, e);
 
 		if (ret < 0 && ret != -ENOENT)
@@ -96,6 +122,9 @@ static int settle_workspace(struct run *r, struct err *e)
 	ret = settle_root(r, e);
 	if (ret < 0 || (s->ws_mode != WS_OVERLAY && s->ws_mode != WS_EPHEMERAL))
 		return ret;
+	/* What is about to be rolled back is not over. */
+	if (s->ws_mode == WS_EPHEMERAL && r->end.cause == CAUSE_ROLLED)
+		return 0;
 	if (s->ws_mode == WS_EPHEMERAL) {
 		ret = workspace_wipe(s->layers_fd, "upper", r->userns, &r->wiped, e);
 		return ret == -ENOENT ? 0 : ret;
@@ -152,6 +181,10 @@ int run_write_meta(const struct run *r, struct err *e)
 		.guard = r->guard,
 		.detached = s->detach,
 		.changes = r->changes,
+		.home = s->home_path ? strrchr(s->home_path, '/') + 1 : NULL,
+		.map_ids = r->map_ids && !s->ids.host_root,
+		.each = s->each,
+		.keep = s->keep,
 	};
 
 	memcpy(m.id, s->id, sizeof(m.id));
@@ -184,19 +217,44 @@ static bool has_engine_log(const struct spec *s)
 	return fstatat(s->run_fd, "engine.log", &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_size > 0;
 }
 
+/* Those of an empty workspace that is wiped at its end go with it; a fork that never ran has none of its own. */
+static bool keeps_checkpoints(const struct run *r)
+{
+	if (r->end.cause == CAUSE_NOT_STARTED)
+		return r->resume_started != 0;
+	return r->spec->ws_mode != WS_EPHEMERAL || r->end.cause == CAUSE_ROLLED;
+}
+
+/* With an empty workspace goes all that checkpoints kept of it. A fork has added nothing, and whoever started it may hold
+ * the lock until we are done. */
+static int wipe_content(struct run *r, struct err *e)
+{
+	struct objects_use gone = { 0 }, left = { 0 };
+	int ret = r->populate ? 0 : ckpt_gc(r->st, GC_WAIT_MS, &gone, &left, e);
+
+	/* Somebody makes a checkpoint just now: the next one who tidies up takes it along. */
+	return ret == -EBUSY ? 0 : ret;
+}
+
 /* A run that left nothing has no directory; one that did keeps its end in meta.json. */
 static int settle_directory(struct run *r, struct err *e)
 {
 	struct spec *s = r->spec;
+	bool checkpoints = has_checkpoints(r);
 	int ret;
 
+	/* What a fork that never ran was filled with is in the checkpoint that it was filled from. */
+	if (r->populate && r->end.cause == CAUSE_NOT_STARTED)
+		r->changes = 0;
 	r->kept = r->changes > 0 ||
 		  ((s->detach || (s->name && spec_has_root_layer(s))) && r->end.cause != CAUSE_NOT_STARTED) ||
-		  (r->end.cause == CAUSE_BROKEN && has_engine_log(s));
+		  (r->end.cause == CAUSE_BROKEN && has_engine_log(s)) ||
+		  (checkpoints && keeps_checkpoints(r));
 	if (!r->kept) {
 		if (s->name)
 			state_name_clear(r->st, s->name, s->id);
-		return remove_run(r, e);
+		ret = remove_run(r, e);
+		return ret == 0 && checkpoints ? wipe_content(r, e) : ret;
 	}
 	if (unlinkat(s->run_fd, "ctl.sock", 0) < 0 && errno != ENOENT)
 		return err_sys(e, -errno, "cannot remove the control socket");
@@ -255,6 +313,11 @@ static int recall(struct run *r, struct err *e)
 		s->root_name = m.image ? TAKE_PTR(m.image) : TAKE_PTR(m.root);
 		s->root_digest = TAKE_PTR(m.image_digest);
 	}
+	s->each = m.each;
+	s->keep = m.keep;
+	if (m.home && asprintf(&s->home_path, "%s/homes/%s", r->st->path, m.home) < 0)
+		return err_set(e, -ENOMEM, "out of memory");
+	r->map_ids = m.map_ids;
 	r->started = m.started;
 	for (int k = 0; k < WS_MODE_COUNT; k++) {
 		if (m.ws_mode && str_eq(m.ws_mode, ws_mode_name((enum ws_mode)k)))

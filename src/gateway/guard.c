@@ -70,6 +70,9 @@ static void finish_for_launcher(struct run *r)
 	fd_close(r->spec->run_fd);
 	r->spec->run_fd = fd;
 	r->end = (struct run_end){ .cause = CAUSE_CALLER, .exit_code = 137 };
+	/* A fork that was still being filled never was. */
+	if (r->populate && r->er.pid <= 0)
+		r->end.cause = CAUSE_NOT_STARTED;
 	/* Who died may have told the start; an end too many is better than one that is missing. */
 	r->untold = false;
 	/* There is nobody left to tell; what stays is found by the next sweep. */
@@ -133,6 +136,11 @@ _Noreturn static void guard_main(struct run *r, int fd)
 {
 	struct terminal tty = remember_terminal(r->tty);
 
+	/* Whoever holds this holds the run's lock, and we must be able to take it when the launcher is gone. */
+	if (r->resume_started)
+		r->resume_fd = fd_close(r->resume_fd);
+	if (r->forget)
+		r->forget(r->populate_ctx);
 	let_go_of_caller();
 	give_up_privilege(r->spec);
 	if (fdpass_recv(fd, &r->er.pid, sizeof(r->er.pid), &r->er.pidfd, 1) == 0)

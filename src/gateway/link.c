@@ -5,6 +5,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "gateway/link_int.h"
+#include "ipc/fdpass.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -173,6 +174,73 @@ int link_stop(struct link *l, uint32_t grace_ms, struct err *e)
 		r = next_frame(l, -1, &f, e);
 	} while (r == 0);
 	/* The end of the link is the end of the sandbox: that is what was asked for. */
+	return r == -EPIPE ? 0 : r;
+}
+
+/* The answer comes with a descriptor, which an ordinary read would lose. */
+static int fill_with_fd(struct link *l, int *fd, struct err *e)
+{
+	char some[256];
+	int r = wait_ready(l, -1, e), n, got;
+
+	if (r <= 0)
+		return r;
+	n = fdpass_recv_stream(l->fd, some, sizeof(some), &got);
+	if (n == -EAGAIN)
+		return 0;
+	if (n <= 0)
+		return link_gone(e);
+	if (got >= 0) {
+		fd_close(*fd);
+		*fd = got;
+	}
+	return conn_feed(&l->conn, some, (size_t)n) < 0 ? err_set(e, -ENOMEM, "out of memory") : 0;
+}
+
+int link_freeze(struct link *l, uint32_t ms, unsigned *ret_how, int *ret_layers, struct err *e)
+{
+	autoclose int fd = -1;
+	struct frame f;
+	uint32_t how;
+	int r;
+
+	proto_add_u32(&l->conn.out, PROTO_FREEZE, 0, ms);
+	for (;;) {
+		r = conn_next(&l->conn, &f);
+		if (r < 0)
+			return err_set(e, r, "the sandbox's launcher sends what is no message");
+		if (r > 0 && f.type == PROTO_ERROR)
+			return link_refused(&f, e);
+		if (r > 0 && f.type == PROTO_FROZEN)
+			break;
+		r = r > 0 ? 0 : fill_with_fd(l, &fd, e);
+		if (r < 0)
+			return r;
+	}
+	if (proto_get_u32(&f, &how) < 0 || how >= PROTO_FROZEN_COUNT)
+		return err_set(e, -EPROTO, "the sandbox's launcher sends a message that is not legal");
+	*ret_how = how;
+	*ret_layers = TAKE_FD(fd);
+	return 0;
+}
+
+bool link_is_frozen(struct link *l)
+{
+	struct pollfd p = { .fd = l->fd, .events = POLLIN };
+
+	/* The launcher has nothing to say to us before it is over. */
+	return poll(&p, 1, 0) == 0;
+}
+
+int link_rollback(struct link *l, struct err *e)
+{
+	struct frame f;
+	int r;
+
+	frame_add(&l->conn.out, PROTO_ROLLBACK, 0, NULL, 0);
+	do {
+		r = next_frame(l, -1, &f, e);
+	} while (r == 0);
 	return r == -EPIPE ? 0 : r;
 }
 

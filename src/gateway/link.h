@@ -65,4 +65,16 @@ int link_stat(struct link *l, struct buf *ret, struct err *e) MUST_CHECK;
 /* Does coffer-init answer within the time? -ETIMEDOUT when not. */
 int link_ping(struct link *l, int timeout_ms, struct err *e) MUST_CHECK;
 
+/*
+ * Has the sandbox stand still until the link is closed, at most so long. *ret_how is an enum proto_frozen;
+ * *ret_layers what holds the run's layers, -1 when it has none.
+ */
+int link_freeze(struct link *l, uint32_t ms, unsigned *ret_how, int *ret_layers, struct err *e) MUST_CHECK;
+
+/* Did it stand still until now? */
+bool link_is_frozen(struct link *l);
+
+/* Ends the sandbox, to be rolled back, and waits until the launcher has closed the link. */
+int link_rollback(struct link *l, struct err *e) MUST_CHECK;
+
 #endif

@@ -50,6 +50,33 @@ static int open_layers(struct run *r, struct err *e)
 	return s->layers_fd < 0 ? s->layers_fd : 0;
 }
 
+/* Those of a run that is started once more: all that it wrote is in its upper layers, and the overlay's own notes go. */
+static int reopen_layers(struct spec *s, struct err *e)
+{
+	static const char *const works[] = { "work", "root-work" };
+	int ret;
+
+	/* A root file system of its own may have a layer where the workspace has none. */
+	if (s->ws_mode != WS_OVERLAY && s->ws_mode != WS_EPHEMERAL &&
+	    faccessat(s->run_fd, "root-upper", F_OK, AT_SYMLINK_NOFOLLOW) < 0 &&
+	    faccessat(s->run_fd, LAYERS_IMAGE, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+		return 0;
+	s->layers_fd = layers_open(s->run_fd, e);
+	if (s->layers_fd < 0)
+		return s->layers_fd;
+	for (size_t i = 0; i < ARRAY_SIZE(works); i++) {
+		bool wanted = i == 0 ? s->ws_mode == WS_OVERLAY
+				     : faccessat(s->layers_fd, "root-upper", F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+
+		ret = fd_rm_rf(s->layers_fd, works[i], e);
+		if (ret < 0)
+			return ret;
+		if (wanted && mkdirat(s->layers_fd, works[i], 0700) < 0)
+			return err_sys(e, -errno, "cannot make a layer in %s", s->run_path);
+	}
+	return 0;
+}
+
 /* An overlay's upper layer gives what is shown its own mode and owner, so it is made like the original. */
 static int make_upper(const struct spec *s, const char *name, const struct stat *st, struct err *e)
 {
@@ -127,6 +154,8 @@ static int log_start(struct run *r, struct err *e)
 	const struct spec *s = r->spec;
 
 	run_engine_json(r, &j);
+	if (r->resume_started)
+		json_bool(&j, "again", true);
 	if (s->name)
 		json_str(&j, "name", s->name);
 	add_command(&j, &s->argv);
@@ -156,7 +185,7 @@ static int log_start(struct run *r, struct err *e)
 }
 
 /* The control socket, by way of /proc/self/fd, since a state directory's path may be longer than a socket's. */
-static int listen_control(const struct spec *s, struct err *e)
+static int listen_control(const struct spec *s, bool resumed, struct err *e)
 {
 	struct sockaddr_un a = { .sun_family = AF_UNIX };
 	autoclose int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -164,6 +193,8 @@ static int listen_control(const struct spec *s, struct err *e)
 	if (fd < 0)
 		return err_sys(e, -errno, "cannot make the control socket");
 	snprintf(a.sun_path, sizeof(a.sun_path), "/proc/self/fd/%d/ctl.sock", s->run_fd);
+	if (resumed && unlinkat(s->run_fd, "ctl.sock", 0) < 0 && errno != ENOENT)
+		return err_sys(e, -errno, "cannot remove an old control socket in %s", s->run_path);
 	if (bind(fd, (struct sockaddr *)&a, sizeof(a)) < 0 || listen(fd, 64) < 0)
 		return err_sys(e, -errno, "cannot make the control socket in %s", s->run_path);
 	return TAKE_FD(fd);
@@ -172,10 +203,14 @@ static int listen_control(const struct spec *s, struct err *e)
 /* All that others need in order to find the run and talk to it. */
 static int make_findable(struct execution *x, struct err *e)
 {
-	int r = run_write_meta(x->r, e);
+	const struct buf *start = x->r->start;
+	int r = start ? fd_replace_file(x->r->spec->run_fd, "start", start->data, start->len, 0600) : 0;
 
+	if (r < 0)
+		return err_sys(e, r, "cannot write how the sandbox was started");
+	r = run_write_meta(x->r, e);
 	if (r == 0)
-		r = x->listen_fd = listen_control(x->r->spec, e);
+		r = x->listen_fd = listen_control(x->r->spec, x->r->resume_started != 0, e);
 	return r;
 }
 
@@ -227,7 +262,7 @@ static int prepare_parts(void *ctx, pid_t pid, int pidfd, struct err *e)
 
 	if (r == 0)
 		r = keep_ids(x->r, pid, e);
-	if (r == 0)
+	if (r == 0 && x->r->spec->layers_fd < 0)
 		r = make_layers(x->r, e);
 	if (r == 0 && x->r->fill)
 		r = fill(x->r, e);
@@ -272,19 +307,48 @@ static int on_event(void *ctx, const char *type, const struct buf *fields)
 	return audit_append(x->r->audit, type, x->r->spec->id, fields, NULL);
 }
 
+static int make_directory(struct run *r, bool ahead, struct err *e)
+{
+	struct spec *s = r->spec;
+	int ret = 0;
+
+	if (r->resume_started) {
+		s->run_fd = fcntl(r->resume_fd, F_DUPFD_CLOEXEC, 3);
+		return s->run_fd < 0 ? err_sys(e, -errno, "cannot take the run's directory") : 0;
+	}
+	ret = s->name ? state_name_check(r->st, s->name, e) : 0;
+	if (ret < 0)
+		return ret;
+	s->run_fd = ahead ? state_run_create_ahead(r->st, s->id, e) : state_run_create(r->st, s->id, e);
+	return s->run_fd < 0 ? s->run_fd : 0;
+}
+
+/* Before anything of the sandbox is there: what it will find must be whole. */
+static int fill_layers(struct run *r, struct err *e)
+{
+	int ret;
+
+	if (r->resume_started)
+		return reopen_layers(r->spec, e);
+	if (!r->populate)
+		return 0;
+	ret = make_layers(r, e);
+	if (ret == 0)
+		ret = r->populate(r->populate_ctx, r, e);
+	if (r->forget)
+		r->forget(r->populate_ctx);
+	return ret;
+}
+
 /* What must be there before the engine starts: ids, and what of the control group a process must be born in. The rest is
  * made while it builds. */
 static int prepare(struct run *r, bool ahead, struct err *e)
 {
 	struct spec *s = r->spec;
-	int ret;
+	int ret = make_directory(r, ahead, e);
 
-	ret = s->name ? state_name_check(r->st, s->name, e) : 0;
 	if (ret < 0)
 		return ret;
-	s->run_fd = ahead ? state_run_create_ahead(r->st, s->id, e) : state_run_create(r->st, s->id, e);
-	if (s->run_fd < 0)
-		return s->run_fd;
 	if (asprintf(&s->run_path, "%s/runs/%s", r->st->path, s->id) < 0)
 		return err_set(e, -ENOMEM, "out of memory");
 	if (s->name) {
@@ -293,6 +357,8 @@ static int prepare(struct run *r, bool ahead, struct err *e)
 			return ret;
 	}
 	ret = ids_plan(&s->ids, r->st, s->id, s->uid, s->gid, r->map_ids, e);
+	if (ret == 0)
+		ret = fill_layers(r, e);
 	if (ret == 0)
 		ret = cgroup_host_probe(&r->cgroup_host, e);
 	return ret < 0 ? ret : run_limits_begin(r, e);
@@ -412,14 +478,14 @@ int run_execute(struct run *r, struct run_io *io, struct err *e)
 			       .start.out = BUF_INIT };
 	int ret, fin;
 
-	r->started = clock_nsec(CLOCK_REALTIME);
+	r->started = r->resume_started ? r->resume_started : clock_nsec(CLOCK_REALTIME);
 	r->tty = io->tty;
 	r->untold = true;
 	r->userns = -1;
 	r->cg = CGROUP_INIT;
 	r->er = ENGINE_RUN_INIT;
 	r->end = (struct run_end){ .cause = CAUSE_NOT_STARTED, .exit_code = 125 };
-	ret = state_new_id(r->spec->id, e);
+	ret = r->resume_started ? 0 : state_new_id(r->spec->id, e);
 	if (ret == 0)
 		ret = guard_start(&x.guard, r, e);
 	if (ret < 0)

@@ -51,6 +51,17 @@ struct run {
 	char disk_watched
 		[256]; /* why a --disk of root's is only watched; empty when it is not, or by default */
 	char limits_off[256]; /* default limits that are not in force, and why; empty when all are */
+
+	/* For those that can be started once more: how this one was started, kept in the run's directory. NULL: not. */
+	const struct buf *start;
+	/* One that is started once more: its directory, with the lock, and when it was started first. 0: a new one. */
+	int resume_fd;
+	uint64_t resume_started;
+	/* Called once the layers of a new run are made and empty, to fill them. May be NULL. */
+	int (*populate)(void *ctx, struct run *r, struct err *e);
+	/* Called in each process that has no use for what populate() needs, or has no more: closes its descriptors. */
+	void (*forget)(void *ctx);
+	void *populate_ctx;
 };
 
 struct run_io {

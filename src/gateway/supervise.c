@@ -344,8 +344,9 @@ static void take_down(struct sv *sv)
 	struct chan *ch, *next;
 
 	sv->gone = true;
+	sv_thaw(sv);
 	for (ch = sv->chans; ch; ch = next) {
-		const struct proto_exit x = { PROTO_SIGNALED, SIGKILL, 0 };
+		const struct proto_exit x = { PROTO_SIGNALED, SIGKILL, sv->rolled ? PROTO_WHAT_ROLLED : 0 };
 
 		next = ch->next;
 		/* Whatever still ran went with pid 1. */

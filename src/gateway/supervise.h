@@ -27,6 +27,7 @@ enum run_cause {
 	CAUSE_CALLER,  /* the coffer process that started it is gone */
 	CAUSE_NOT_STARTED, /* the command could not be started; code 125, 126 or 127: see claim, proto_exit_text() */
 	CAUSE_BROKEN, /* init broke the protocol or died */
+	CAUSE_ROLLED, /* ended to be rolled back */
 	CAUSE_COUNT
 };
 const char *run_cause_name(enum run_cause c); /* "exit", "signal", "oom", … */

@@ -46,6 +46,8 @@ void sv_client_drop(struct client *c)
 	struct client **p = &sv->clients;
 	struct chan *ch, *next;
 
+	if (sv->freeze.by == c)
+		sv_thaw(sv);
 	while (*p != c)
 		p = &(*p)->next;
 	*p = c->next;
@@ -188,6 +190,10 @@ static int take_control(struct sv *sv, struct client *c, const struct frame *f)
 		return take_stop(sv, c, f);
 	case PROTO_STAT:
 		return f->len ? -EPROTO : take_stat(sv, c);
+	case PROTO_FREEZE:
+		return sv_freeze(sv, c, f);
+	case PROTO_ROLLBACK:
+		return sv_rollback(sv, c, f);
 	default:
 		return -EPROTO;
 	}

@@ -93,7 +93,8 @@ static void check_limit(struct sv *sv)
 {
 	bool frozen;
 
-	if (!is_over(sv))
+	/* What stands still for a checkpoint writes nothing, and must not be woken by us. */
+	if (sv->freeze.by || !is_over(sv))
 		return;
 	frozen = sv->cg && cgroup_freeze(sv->cg, true, NULL) == 0;
 	if (!frozen || is_over(sv)) {

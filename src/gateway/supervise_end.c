@@ -26,7 +26,7 @@ const char *run_cause_name(enum run_cause c)
 		[CAUSE_TIMEOUT] = "timeout", [CAUSE_OUTPUT] = "output",
 		[CAUSE_DISK] = "disk",	     [CAUSE_STOPPED] = "stopped",
 		[CAUSE_CALLER] = "caller",   [CAUSE_NOT_STARTED] = "not-started",
-		[CAUSE_BROKEN] = "broken",
+		[CAUSE_BROKEN] = "broken",   [CAUSE_ROLLED] = "rollback",
 	};
 
 	static_assert(ARRAY_SIZE(names) == CAUSE_COUNT, "a name for each cause");
@@ -55,6 +55,8 @@ void sv_kill(struct sv *sv, enum run_cause cause)
 	if (sv->run->pidfd >= 0 && syscall(SYS_pidfd_send_signal, sv->run->pidfd, SIGKILL, NULL, 0) < 0 &&
 	    errno != ESRCH && !sv->error)
 		sv->error = err_sys(sv->err, -errno, "cannot kill the sandbox");
+	/* What is frozen does not die before it is thawed. */
+	sv_thaw(sv);
 }
 
 void sv_broken(struct sv *sv, const char *fmt, ...)

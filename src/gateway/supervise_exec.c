@@ -272,7 +272,7 @@ void sv_exec_ended(struct chan *ch, const struct proto_exit *x)
 	struct client *c = ch->client;
 	struct proto_exit told = *x;
 
-	if (ch->cut && told.kind != PROTO_NOT_STARTED)
+	if (ch->cut && told.kind != PROTO_NOT_STARTED && told.what == PROTO_WHAT_NONE)
 		told.what = PROTO_WHAT_CUT;
 	if (c) {
 		proto_add_exit(&c->conn.out, ch->client_id, &told);

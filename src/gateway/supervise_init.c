@@ -82,7 +82,7 @@ static int take_exit(struct sv *sv, struct chan *ch, const struct frame *f)
 {
 	struct proto_exit x;
 
-	if (proto_get_exit(f, &x) < 0 || x.what == PROTO_WHAT_CUT ||
+	if (proto_get_exit(f, &x) < 0 || x.what == PROTO_WHAT_CUT || x.what == PROTO_WHAT_ROLLED ||
 	    (x.what == PROTO_WHAT_PIDS && !sv_pids_by_rlimit(sv->spec)) ||
 	    (x.kind == PROTO_NOT_STARTED) != (ch->state == CHAN_STARTING))
 		return -EPROTO;

@@ -8,6 +8,7 @@
  *   supervise_exec.c    starting a client's command, and its end
  *   supervise_end.c     signals, time, and how it came to an end
  *   supervise_disk.c    the disk limit
+ *   supervise_freeze.c  standing still for a checkpoint, and ending for a rollback
  */
 #ifndef GATEWAY_SUPERVISE_INT_H
 #define GATEWAY_SUPERVISE_INT_H
@@ -16,6 +17,7 @@
 #include "gateway/supervise.h"
 #include "ipc/conn.h"
 #include "ipc/loop.h"
+#include "sys/proctree.h"
 
 #include <sys/types.h>
 
@@ -91,6 +93,13 @@ struct disk_watch {
 	uint64_t wait;
 };
 
+struct freeze {
+	struct client *by; /* NULL: it runs */
+	enum proto_frozen how;
+	struct proctree tree;
+	struct timer t;
+};
+
 struct sv {
 	const struct spec *spec;
 	struct cgroup *cg;
@@ -105,6 +114,7 @@ struct sv {
 	struct pump pump;
 	struct timer t_timeout, t_kill, t_listen, t_lasting;
 	struct disk_watch disk;
+	struct freeze freeze;
 
 	bool hello;
 	struct chan *chans;
@@ -121,6 +131,7 @@ struct sv {
 	uint64_t started; /* CLOCK_MONOTONIC ns */
 	bool ended;	  /* PROTO_EXIT of the main command has come */
 	bool killed;	  /* pid 1 was sent SIGKILL */
+	bool rolled;	  /* killed to be rolled back: clients are told so */
 	bool reaped;
 	bool gone;	      /* init's stream has ended or is not listened to any more */
 	enum run_cause cause; /* CAUSE_COUNT: nothing of ours ended it */
@@ -174,6 +185,11 @@ void sv_broken(struct sv *sv, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void sv_start_timeout(struct sv *sv);
 bool sv_pids_by_rlimit(const struct spec *s); /* does no control group of the host count the processes? */
 void sv_settle(struct sv *sv);		      /* fills in *sv->end once all is over */
+
+/* supervise_freeze.c */
+int sv_freeze(struct sv *sv, struct client *c, const struct frame *f) MUST_CHECK;
+int sv_rollback(struct sv *sv, struct client *c, const struct frame *f) MUST_CHECK;
+void sv_thaw(struct sv *sv); /* fine when it runs */
 
 /* supervise_disk.c */
 void sv_disk_start(struct sv *sv);

@@ -104,3 +104,27 @@ int fdpass_recv(int sock, void *data, size_t len, int *fds, size_t n)
 		memcpy(fds, got, n * sizeof(int));
 	return 0;
 }
+
+int fdpass_recv_stream(int sock, void *data, size_t cap, int *ret_fd)
+{
+	union fdpass_control ctl = { 0 };
+	struct iovec iov = { .iov_base = data, .iov_len = cap };
+	struct msghdr m = { .msg_iov = &iov,
+			    .msg_iovlen = 1,
+			    .msg_control = ctl.bytes,
+			    .msg_controllen = sizeof(ctl.bytes) };
+	int got[FDPASS_MAX];
+	size_t n;
+	ssize_t r;
+
+	do {
+		r = recvmsg(sock, &m, MSG_CMSG_CLOEXEC);
+	} while (r < 0 && errno == EINTR);
+	if (r < 0)
+		return -errno;
+	n = collect(&m, got);
+	for (size_t i = 1; i < n; i++)
+		fd_close(got[i]);
+	*ret_fd = n ? got[0] : -1;
+	return (int)r;
+}

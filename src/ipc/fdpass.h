@@ -17,4 +17,8 @@ int fdpass_recv(int sock, void *data, size_t len, int *fds, size_t n) MUST_CHECK
 /* A message of up to `cap` bytes with up to `max` descriptors. Returns how many came; -EPIPE at the end of file. */
 int fdpass_recv_some(int sock, void *data, size_t cap, size_t *ret_len, int *fds, size_t max) MUST_CHECK;
 
+/* On a stream: some bytes, at most `cap`, and the descriptor that came with them, else *ret_fd is -1. How many bytes, 0 at
+ * the end, or negative errno. */
+int fdpass_recv_stream(int sock, void *data, size_t cap, int *ret_fd) MUST_CHECK;
+
 #endif

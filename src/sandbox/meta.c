@@ -34,6 +34,7 @@ static const struct text_field {
 	{ "image", offsetof(struct run_meta, image) },
 	{ "image_digest", offsetof(struct run_meta, image_digest) },
 	{ "cause", offsetof(struct run_meta, cause) },
+	{ "home", offsetof(struct run_meta, home) },
 };
 
 static char **text_of(struct run_meta *m, const struct text_field *f)
@@ -90,6 +91,14 @@ static void write_fields(struct json *j, const struct run_meta *m)
 	json_i64(j, "launcher", m->launcher);
 	json_i64(j, "guard", m->guard);
 	json_bool(j, "detached", m->detached);
+	if (m->home)
+		json_str(j, "home", m->home);
+	if (m->map_ids)
+		json_bool(j, "map_ids", true);
+	if (m->each)
+		json_bool(j, "checkpoint_each", true);
+	if (m->keep)
+		json_u64(j, "checkpoint_keep", m->keep);
 	if (m->ended) {
 		json_u64(j, "ended", m->ended);
 		json_i64(j, "exit_code", m->exit_code);
@@ -185,6 +194,9 @@ static int take_all(json_t *root, struct run_meta *m)
 	m->guard = number(root, "guard");
 	m->detached = json_is_true(json_object_get(root, "detached"));
 	m->changes = (uint64_t)number(root, "changes");
+	m->map_ids = json_is_true(json_object_get(root, "map_ids"));
+	m->each = json_is_true(json_object_get(root, "checkpoint_each"));
+	m->keep = (uint64_t)number(root, "checkpoint_keep");
 	return take_texts(root, m);
 }
 

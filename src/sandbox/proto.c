@@ -66,8 +66,7 @@ int proto_get_exit(const struct frame *f, struct proto_exit *ret)
 		return -EPROTO;
 	if (v[2] != PROTO_WHAT_NONE && v[0] == PROTO_EXITED && v[1] == 0 && v[2] != PROTO_WHAT_CUT)
 		return -EPROTO;
-	if ((v[0] == PROTO_NOT_STARTED) !=
-	    (v[2] != PROTO_WHAT_NONE && v[2] != PROTO_WHAT_CUT && v[2] != PROTO_WHAT_PIDS))
+	if ((v[0] == PROTO_NOT_STARTED) != (v[2] != PROTO_WHAT_NONE && v[2] < PROTO_WHAT_CUT))
 		return -EPROTO;
 	*ret = (struct proto_exit){ v[0], v[1], v[2] };
 	return 0;

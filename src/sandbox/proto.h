@@ -66,8 +66,19 @@ enum proto_type {
 	PROTO_STOP = 64, /* u32 milliseconds of grace before SIGKILL */
 	PROTO_STAT,	 /* asks for PROTO_STAT_REPLY: one JSON object */
 	PROTO_STAT_REPLY,
-	PROTO_ERROR, /* text for a person: why the request was refused; the connection ends */
+	PROTO_ERROR,  /* text for a person: why the request was refused; the connection ends */
+	PROTO_FREEZE, /* u32 milliseconds: stand still until this connection ends, and no longer than that */
+	PROTO_FROZEN, /* u32 enum proto_frozen, with the descriptor of what holds the run's layers where it has any */
+	PROTO_ROLLBACK, /* kill it all, to be rolled back: what clients run is told so */
 };
+
+enum proto_frozen {
+	PROTO_FROZEN_GROUP,   /* by the kernel, all at once */
+	PROTO_FROZEN_SIGNALS, /* stopped one by one until none was left */
+	PROTO_FROZEN_NOT,     /* it could not be done */
+	PROTO_FROZEN_COUNT
+};
+#define PROTO_FREEZE_MAX 120000u /* milliseconds */
 
 enum proto_start_flag {
 	PROTO_F_TTY = 1,     /* give it a terminal of its own */
@@ -94,7 +105,7 @@ enum proto_exit_kind {
 	PROTO_EXIT_KINDS
 };
 
-/* What could not be done, for PROTO_NOT_STARTED; PROTO_WHAT_CUT and PROTO_WHAT_PIDS only with the other two kinds. */
+/* What could not be done, for PROTO_NOT_STARTED; from PROTO_WHAT_CUT on only with the other two kinds. */
 enum proto_what {
 	PROTO_WHAT_NONE,
 	PROTO_WHAT_EXEC,    /* the program: ENOENT and EACCES mean what a shell says with 127 and 126 */
@@ -106,6 +117,7 @@ enum proto_what {
 	PROTO_WHAT_REQUEST, /* the request itself: E2BIG, EINVAL, ENOMEM */
 	PROTO_WHAT_CUT,	    /* launcher to client: the output limit was reached, the rest was thrown away */
 	PROTO_WHAT_PIDS,    /* it failed, and the pids limit was reached; only where PROTO_F_PIDS asked */
+	PROTO_WHAT_ROLLED,  /* launcher to client: the sandbox was rolled back */
 	PROTO_WHAT_COUNT
 };
 

@@ -81,6 +81,8 @@ struct spec {
 	int layers_fd; /* what holds upper/ and work/: run_fd again, or a disk image's root (layers.h); -1: none */
 	int home_fd;	 /* a named home, or -1 for an empty one */
 	char *home_path; /* its real path; NULL: none */
+	bool each;	 /* a checkpoint after every command that is started in it */
+	uint64_t keep;	 /* how many checkpoints; 0: all */
 	struct bind *binds;
 	size_t n_binds;
 	struct mask *masks;

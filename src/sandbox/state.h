@@ -3,9 +3,11 @@
  * The state directory, 0700, of its owner, never seen from inside:
  *
  *   audit/            the log (room audit)
- *   runs/ID/          one run: upper/ work/ (workspace layers), meta.json, ctl.sock, output.log
+ *   runs/ID/          one run: upper/ work/ (workspace layers), meta.json, ctl.sock, output.log,
+ *                     start (how to start it again), checkpoints/
  *   names/NAME        symlink to a run's ID
  *   homes/NAME/       named homes
+ *   objects/          content of checkpoints (room workspace, objects.h)
  *   last              the id of the last run, whether or not anything is left of it
  *
  * A run is alive while somebody holds an exclusive flock on its directory; the lock goes with the fd to
@@ -109,6 +111,10 @@ struct run_meta {
 	int64_t guard;	  /* pid of the process that cleans up after it */
 	bool detached;
 	uint64_t changes; /* files changed in the workspace, valid when ended */
+	char *home;	  /* the named home, NULL when it has none */
+	bool map_ids;  /* an ordinary user's run over a range of ids: its files may belong to any of them */
+	bool each;     /* a checkpoint after every command */
+	uint64_t keep; /* how many checkpoints; 0: all */
 };
 /* -ENOENT when there is none, -EBADMSG when it cannot be understood. */
 int run_meta_read(int run_fd, struct run_meta *ret, struct err *e) MUST_CHECK;

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sys/proctree.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#define STOP_NS (1 * NSEC_PER_SEC)
+#define LIST_MAX (1u << 20)
+/* Of /proc/PID/stat behind the name: the state, the parent, and in the 22nd field when it was born. */
+#define FIELDS " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu"
+
+struct member {
+	pid_t pid;
+	uint64_t born; /* tells it from a later process with its number */
+};
+
+struct status {
+	char state;
+	pid_t parent;
+	uint64_t born;
+};
+
+/* Of /proc/PID/stat, or of one thread's. The name in it may hold anything, so it is read from behind that. */
+static int read_status(const char *path, struct status *ret)
+{
+	autobuf struct buf b = BUF_INIT;
+	int r = fd_read_file(AT_FDCWD, path, 4096, &b), parent;
+	unsigned long long born;
+	const char *p;
+
+	if (r < 0)
+		return r;
+	p = strrchr(buf_cstr(&b), ')');
+	if (!p)
+		return -EBADMSG;
+	/* The kernel wrote it. */
+	// NOLINTNEXTLINE(cert-err34-c)
+	r = sscanf(p + 1, FIELDS, &ret->state, &parent, &born);
+	if (r != 3)
+		return -EBADMSG;
+	ret->parent = parent;
+	ret->born = born;
+	return 0;
+}
+
+static int status_of(pid_t pid, struct status *ret)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	return read_status(path, ret);
+}
+
+/* By a descriptor, once it was looked that it is the one that is meant. */
+static int send(const struct member *m, int sig)
+{
+	autoclose int fd = (int)syscall(SYS_pidfd_open, m->pid, 0);
+	struct status s;
+
+	if (fd < 0)
+		return -errno;
+	if (status_of(m->pid, &s) < 0 || s.born != m->born)
+		return -ESRCH;
+	return syscall(SYS_pidfd_send_signal, fd, sig, NULL, 0) < 0 ? -errno : 0;
+}
+
+static bool is_still(char state)
+{
+	return state == 'T' || state == 't' || state == 'Z' || state == 'X';
+}
+
+/* Calls back for each thread's directory name. Stops at a result that is not 0. */
+static int each_thread(pid_t pid, int (*fn)(void *ctx, pid_t pid, const char *tid), void *ctx)
+{
+	char path[64];
+	autoclosedir DIR *d = NULL;
+	const struct dirent *de;
+	int r = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	d = opendir(path);
+	if (!d)
+		return errno == ENOENT || errno == ESRCH ? 0 : -errno;
+	while (r == 0 && (de = readdir(d))) {
+		if (de->d_name[0] != '.')
+			r = fn(ctx, pid, de->d_name);
+	}
+	return r;
+}
+
+static int thread_runs(void *ctx, pid_t pid, const char *tid)
+{
+	char path[320];
+	struct status s;
+
+	(void)ctx;
+	snprintf(path, sizeof(path), "/proc/%d/task/%s/stat", pid, tid);
+	return read_status(path, &s) == 0 && !is_still(s.state);
+}
+
+static int wait_still(pid_t pid, uint64_t until)
+{
+	struct timespec pause = { .tv_nsec = 50000 };
+	int r;
+
+	while ((r = each_thread(pid, thread_runs, NULL)) == 1) {
+		if (clock_nsec(CLOCK_MONOTONIC) > until)
+			return -ETIMEDOUT;
+		nanosleep(&pause, NULL);
+	}
+	return r;
+}
+
+struct todo {
+	struct buf pids; /* pid_t, to be visited */
+};
+
+static int add_children(void *ctx, pid_t pid, const char *tid)
+{
+	autobuf struct buf b = BUF_INIT;
+	struct todo *t = ctx;
+	char path[320];
+	int r;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%s/children", pid, tid);
+	r = fd_read_file(AT_FDCWD, path, LIST_MAX, &b);
+	if (r == -ENOENT || r == -ESRCH)
+		return access("/proc/self/task", F_OK) < 0 || access("/proc/thread-self/children", F_OK) < 0
+			       ? -EOPNOTSUPP
+			       : 0;
+	for (const char *p = buf_cstr(&b); r == 0 && *p;) {
+		pid_t child = (pid_t)strtol(p, (char **)&p, 10);
+
+		p += *p == ' ';
+		if (child > 0)
+			buf_add(&t->pids, &child, sizeof(child));
+		else
+			break;
+	}
+	return r < 0 ? r : buf_error(&t->pids);
+}
+
+static bool is_ours(const struct proctree *t, const struct member *m)
+{
+	const struct member *v = (const struct member *)(const void *)t->stopped.data;
+
+	for (size_t i = 0; i < t->stopped.len / sizeof(*v); i++) {
+		if (v[i].pid == m->pid && v[i].born == m->born)
+			return true;
+	}
+	return false;
+}
+
+/* Stops one and notes it, unless it stood still already. Its children are to be visited next: it makes no more. */
+static int stop_one(struct proctree *t, pid_t pid, uint64_t until, struct todo *todo, bool *ret_new)
+{
+	struct member m = { .pid = pid };
+	struct status s;
+	int r = status_of(pid, &s);
+
+	if (r < 0)
+		return r == -ENOENT || r == -ESRCH ? 0 : r;
+	m.born = s.born;
+	/* One that we stopped may have been woken by another of them since. */
+	if (!is_still(s.state)) {
+		r = send(&m, SIGSTOP);
+		if (r == -ESRCH)
+			return 0;
+		if (r < 0)
+			return r;
+		if (!is_ours(t, &m))
+			buf_add(&t->stopped, &m, sizeof(m));
+		if (buf_error(&t->stopped))
+			return -ENOMEM;
+		*ret_new = true;
+	}
+	r = wait_still(pid, until);
+	return r < 0 ? r : each_thread(pid, add_children, todo);
+}
+
+/* One walk over the tree; *ret_new tells whether something was found that still ran. */
+static int stop_round(struct proctree *t, pid_t top, uint64_t until, bool *ret_new)
+{
+	struct todo todo = { 0 };
+	int r = 0;
+
+	buf_add(&todo.pids, &top, sizeof(top));
+	for (size_t i = 0; r == 0 && i < todo.pids.len / sizeof(pid_t); i++) {
+		pid_t pid;
+
+		memcpy(&pid, todo.pids.data + i * sizeof(pid), sizeof(pid));
+		r = stop_one(t, pid, until, &todo, ret_new);
+	}
+	buf_release(&todo.pids);
+	return r;
+}
+
+int proctree_stop(struct proctree *t, pid_t top, struct err *e)
+{
+	uint64_t until = clock_nsec(CLOCK_MONOTONIC) + STOP_NS;
+	bool found = true;
+	int r = 0;
+
+	while (r == 0 && found) {
+		found = false;
+		r = stop_round(t, top, until, &found);
+		if (r == 0 && found && clock_nsec(CLOCK_MONOTONIC) > until)
+			r = -ETIMEDOUT;
+	}
+	if (r < 0) {
+		proctree_continue(t);
+		return err_sys(e, r, "cannot stop all processes of the sandbox");
+	}
+	return 0;
+}
+
+void proctree_continue(struct proctree *t)
+{
+	const struct member *v = (const struct member *)(const void *)t->stopped.data;
+
+	for (size_t i = t->stopped.len / sizeof(*v); i-- > 0;)
+		(void)!send(&v[i], SIGCONT);
+	buf_release(&t->stopped);
+}
