@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-# tests/run: timeout=400
+# tests/run: timeout=600
 """checkpoint, rollback, fork and diff between checkpoints, over real sandboxes, as every identity."""
 
 import glob
