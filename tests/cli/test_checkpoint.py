@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-# tests/run: timeout=400
+# tests/run: timeout=600
 """checkpoint, rollback, fork and diff between checkpoints, over real sandboxes, as every identity."""
 
 import glob
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -13,6 +14,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from coffertest import Tap, coffer_as, identities, slow_build  # noqa: E402
+from ocitest import BUSYBOX  # noqa: E402
 from treedump import differences, dump  # noqa: E402
 
 tap = Tap()
@@ -461,6 +463,44 @@ $C rm -f f
     tap.like(r.out, r"restored\nok", f"{c.who}: with room again it goes back", r)
 
 
+def test_root(c):
+    """A root file system of the sandbox's own: its layer is in every checkpoint."""
+    if not BUSYBOX:
+        tap.skip(f"{c.who}: a root of its own", "busybox is not installed")
+        return
+    root = os.path.join(c.dir, "root")
+    for d in ("", "bin", "etc"):
+        os.mkdir(os.path.join(root, d), 0o755)
+        c.own(os.path.join(root, d))
+    shutil.copy(BUSYBOX, os.path.join(root, "bin", "busybox"))
+    for a in ("sh", "cat", "rm", "sleep", "echo"):
+        os.symlink("busybox", os.path.join(root, "bin", a))
+        c.own(os.path.join(root, "bin", a))
+    with open(os.path.join(root, "etc", "conf"), "w", encoding="ascii") as f:
+        f.write("original\n")
+    c.own(os.path.join(root, "etc", "conf"))
+    start(c, "rooted", "--root", root, command=("/bin/sleep", "1000"))
+
+    def inside(name, script):
+        return c("exec", name, "--", "/bin/sh", "-c", script)
+
+    inside("rooted", "echo 1 > /etc/conf; echo w > /workspace/w; rm /bin/echo")
+    make(c, "rooted")
+    inside("rooted", "rm -rf /etc/conf /workspace/w /bin/cat; echo evil > /bin/echo")
+    r = c("diff", "rooted", "c1")
+    tap.like(r.out, r"D w\n.*A /bin/echo\n.*D /etc/conf\n", f"{c.who}: what became of the root is told", r)
+    tap.eq(c("rollback", "rooted").code, 0, f"{c.who}: and it is rolled back")
+    want = "1\nw\n/bin/busybox /bin/cat /bin/rm /bin/sh /bin/sleep\n"
+    script = "cat /etc/conf /workspace/w; busybox echo /bin/*"
+    r = inside("rooted", script)
+    tap.eq(r.out, want, f"{c.who}: with the workspace", r)
+    tap.eq(c("fork", "rooted", "--name", "rooted2").code, 0, f"{c.who}: a fork of it")
+    r = inside("rooted2", script)
+    tap.eq(r.out, want, f"{c.who}: has the same", r)
+    for name in ("rooted", "rooted2"):
+        tap.eq(c("rm", "-f", name).code, 0, f"{c.who}: rm {name}")
+
+
 def test_image(c):
     """Layers in a disk image of their own (--disk as root)."""
     if c.who != "root":
@@ -487,7 +527,7 @@ only = os.environ.get("CHECKPOINT_TESTS", "").split()
 for who in identities(tap):
     with coffer_as(who) as c:
         for name in ("roundtrip", "while_running", "swaps", "each", "ended", "foreground", "launcher_dies", "damage",
-                     "full", "image"):
+                     "full", "root", "image"):
             if not only or name in only:
                 globals()[f"test_{name}"](c)
         if not only or "many" in only:
