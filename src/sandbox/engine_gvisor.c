@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #define PATIENCE 60 /* one that is known to work, on a machine that does a hundred other things */
@@ -150,6 +151,13 @@ static int gvisor_start(const struct spec *s, struct cgroup *cg, const struct en
 	}
 	if (pipe2(log, O_CLOEXEC) < 0)
 		return err_sys(e, -errno, "cannot make a pipe");
+	/* runsc opens it once more, by its number, as a user who is nobody here: for what Go says when it gives up. */
+	if (fchmod(log[1], 0602) < 0) {
+		r = err_sys(e, -errno, "cannot prepare a pipe");
+		fd_close(log[0]);
+		fd_close(log[1]);
+		return r;
+	}
 	gv.log_fd = log[1];
 	r = ns_start_with(s, cg, m, &gv, &run, e);
 	fd_close(log[1]);

@@ -83,11 +83,27 @@ static int limit_tasks(const struct spec *s, struct err *e)
 	return setrlimit(RLIMIT_NPROC, &l) < 0 ? err_sys(e, -errno, "cannot limit processes") : 0;
 }
 
+/*
+ * How many names gVisor remembers. Its own number, a thousand, is less than a source tree has, and every name beyond it
+ * costs a round trip to the host each time. Each holds a descriptor, so it depends on how many there may be.
+ */
+static void set_dcache(char *arg, size_t cap)
+{
+	struct rlimit l = { 0 };
+	uint64_t n;
+
+	getrlimit(RLIMIT_NOFILE, &l);
+	n = l.rlim_max / 4;
+	n = n < 1000 ? 1000 : n > 16000 ? 16000 : n;
+	snprintf(arg, cap, "--dcache=%llu", (unsigned long long)n);
+}
+
 int gv_exec(const struct ns_inside *in, int init_fd, struct err *e)
 {
 	/* The sync socket goes with exec, which is how the launcher knows; it may stand where a descriptor goes. */
 	int sync = fcntl(in->sync, F_DUPFD_CLOEXEC, FD_COUNT + 32);
 	struct ns_ready ready = { 0 };
+	char dcache[32];
 	const char *const argv[] = {
 		"runsc",
 		"--root=" GV_STATE,
@@ -100,8 +116,10 @@ int gv_exec(const struct ns_inside *in, int init_fd, struct err *e)
 		"--file-access-mounts=shared",
 		"--host-uds=none",
 		"--host-fifo=none",
+		dcache,
 		"--log-fd=5",
 		"--log-format=text",
+		"--panic-log=/proc/self/fd/5",
 		"run",
 		"--bundle=" GV_BUNDLE,
 		"--pass-fd=3:3",
@@ -111,6 +129,8 @@ int gv_exec(const struct ns_inside *in, int init_fd, struct err *e)
 	};
 	char *envp[] = { NULL };
 	int runsc;
+
+	set_dcache(dcache, sizeof(dcache));
 
 	if (sync < 0) {
 		err_sys(e, -errno, "cannot arrange descriptors");
