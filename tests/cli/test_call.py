@@ -14,6 +14,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from coffertest import Coffer, Tap, identities  # noqa: E402
+import ocitest as oci  # noqa: E402
 
 
 class AsRoot(Coffer):
@@ -122,6 +123,35 @@ def each_is_fresh(tap, c, who):
     tap.eq(c("ps", "-q").out, "", f"{who}: what stands ready is not listed as running")
 
 
+def template(tap, c, who):
+    """What an option means is decided where and when it was typed, not where and when cofferd makes the sandbox."""
+    c("pool", "stop")
+    root = os.path.join(c.work, "srv")  # there is one in / too, where cofferd stands
+    os.makedirs(os.path.join(root, "bin"))
+    shutil.copy(oci.BUSYBOX, os.path.join(root, "bin/sh"))
+    c.write("srv/which", "the right one\n")
+    c.own(root)
+    for how in ("cold", "warm"):
+        r = c("call", "--root", "srv", "--user", "0", "--", "/bin/sh", "-c", "read x </which; echo $x")
+        tap.eq(r.out, "the right one\n", f"{who}: --root with a relative path, {how}", r)
+        wait_ready(c)
+    c("pool", "stop")
+    archive = os.path.join(c.dir, "which.tar")
+    for version in ("one", "two"):
+        with open(archive, "wb") as f:
+            f.write(oci.layer(*oci.base_entries(), oci.entry("which", version + "\n", mode=0o644)))
+        os.chmod(archive, 0o644)
+        c("image", "import", "--name", "which", archive)
+        r = c("call", "--image", "which", "--", "/bin/sh", "-c", "read x </which; echo $x")
+        tap.eq(r.out, version + "\n", f"{who}: the image that has the name now ({version})", r)
+        wait_ready(c)
+    os.unlink(archive)
+    c("pool", "stop")
+    wait_quiet(c)
+    shutil.rmtree(root)
+    c("image", "rm", "which")
+
+
 def workspace(tap, c, who):
     r = c("call", "-q", "--workspace", "--", "sh", "-c", "cat given.txt; echo more >>given.txt; cat .env")
     tap.eq(r.out, "given\n", f"{who}: --workspace shows the directory, credentials hidden", r)
@@ -218,6 +248,7 @@ def main():
                 each_is_fresh(tap, c, name)
                 workspace(tap, c, name)
                 if engine == "ns" or who == "root":
+                    template(tap, c, name)
                     signals(tap, c, name)
                     parallel(tap, c, name, 64 if who == "root" else 16)
                     daemon(tap, c, name)
