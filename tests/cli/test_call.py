@@ -64,8 +64,10 @@ def what_it_sees(tap, c, who):
     c.write("d/deep/f", "deep\n")
     c.write("d/.env", "TOKEN=0123456789abcdef0123\n")
     c.write(".env", "TOKEN=0123456789abcdef0123\n")
-    os.symlink("/etc/passwd", os.path.join(c.work, "out"))
-    c.own(os.path.join(c.work, "out"))
+    c.write(".aws/credentials", "key=AKIA0123456789\n")
+    for link, to in (("out", "/etc/passwd"), ("notes.txt", ".env"), ("conf", ".aws"), ("linked", "given.txt")):
+        os.symlink(to, os.path.join(c.work, link))
+        c.own(os.path.join(c.work, link))
     for how in (["--cold"], []):
         if not how:
             tap.eq(c("call", "--", "echo", "first").out, "first\n", f"{who}: the first call has to make its own")
@@ -84,6 +86,12 @@ def what_it_sees(tap, c, who):
         tap.ok(r.code == 125 and "--show" in r.err, f"{n}: credentials need a yes", r)
         r = c("call", *how, "--read", ".env", "--show", ".env", "--", "cat", ".env")
         tap.eq(r.out, "TOKEN=0123456789abcdef0123\n", f"{n}: and go in with one", r)
+        for link in ("notes.txt", "conf", "conf/credentials"):
+            r = c("call", *how, "--read", link, "--", "sh", "-c", "cat notes.txt conf/*")
+            tap.ok(r.code == 125 and "leads to .env" in r.err if link == "notes.txt" else "AKIA" not in r.out + r.err,
+                   f"{n}: {link}, a link to credentials, needs the same yes", r)
+        r = c("call", *how, "--read", "linked", "--", "cat", "linked")
+        tap.eq(r.out, "given\n", f"{n}: a link to another file is followed", r)
         for bad in ("out", "../work/given.txt", "/etc/passwd", "nothing"):
             r = c("call", *how, "--read", bad, "--", "cat", bad)
             tap.ok(r.code == 125 and not r.out, f"{n}: --read {bad} is refused", r)
