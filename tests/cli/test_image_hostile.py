@@ -262,6 +262,8 @@ def check_bombs(c, who):
     stream(c, who, "more bytes than allowed", zeros(20 << 20), "more than 10 MiB", "--max-size", "10m")
     many = layer(*[entry(f"f{i}") for i in range(1001)])
     stream(c, who, "more entries than allowed", [many], "more than 1000 entries", "--max-entries", "1000")
+    implied = layer(entry("/".join(["d"] * 600) + "/f"), entry("/".join(["e"] * 600) + "/f"))
+    stream(c, who, "directories that only names imply", [implied], "more than 1000 entries", "--max-entries", "1000")
     nested = layer(entry("a", gzip.compress(layer(entry("b", b"\0" * (1 << 20))))))
     r = c("image", "import", "--name", "nested", write(os.path.join(c.dir, "nested.tar"), nested))
     tap.eq((r.code, c("image", "rm", "nested").code), (0, 0), f"{who}: an archive in an archive is a file", r)
