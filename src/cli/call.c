@@ -65,7 +65,10 @@ static bool is_per_call(int id)
 	case O_WORKDIR:
 	case O_REPORT:
 	case O_QUIET:
-	case O_ENGINE: /* written down as it was decided */
+	case O_ENGINE: /* these are written down as they were decided: finish_template() */
+	case O_RUNSC:
+	case O_ROOT:
+	case O_IMAGE:
 		return true;
 	default:
 		return false;
@@ -140,12 +143,31 @@ static int parse(struct call_args *a, int argc, char **argv, struct err *e)
 	return limits_check(&a->run.o.limits, e);
 }
 
-/* Which engine is a matter of the sandbox; auto is decided by now. */
+/*
+ * What the options mean here and now: cofferd stands in another directory, where a relative path is another one, and
+ * tomorrow the same name may be another image.
+ */
 static int finish_template(struct call_args *a, const struct session *s, struct err *e)
 {
-	return strv_addf(&a->template, "--engine=%s", s->choice.engine->name) < 0
-		       ? err_set(e, -ENOMEM, "out of memory")
-		       : 0;
+	const struct spec *sp = &s->spec;
+	const struct runsc *runsc = &s->choice.runsc;
+	int r = strv_addf(&a->template, "--engine=%s", s->choice.engine->name);
+
+	if (r == 0 && a->run.runsc) {
+		autofree char *real = realpath(runsc->path, NULL);
+
+		if (!real)
+			return err_sys(e, -errno, "cannot find %s", runsc->path);
+		r = strv_addf(&a->template, "--runsc=%s@sha256:%s", real, runsc->sha256);
+	}
+	if (r == 0 && sp->root_mode == ROOT_DIR)
+		r = strv_addf(&a->template, "--root=%s", sp->root_name);
+	/* A name that is a digest already is that of an index; it stays what it is all the same. */
+	if (r == 0 && sp->root_mode == ROOT_IMAGE)
+		r = strchr(sp->root_name, '@')
+			    ? strv_addf(&a->template, "--image=%s", sp->root_name)
+			    : strv_addf(&a->template, "--image=%s@%s", sp->root_name, sp->root_digest);
+	return r < 0 ? err_set(e, -ENOMEM, "out of memory") : 0;
 }
 
 /* What --read names goes into the empty workspace before the command starts. */

@@ -498,7 +498,8 @@ static int make_bind_places(const struct spec *s, enum place where, struct err *
 
 		if (bind_place(s, s->binds[i].dst) != where)
 			continue;
-		if (where == PLACE_ROOT && spec_has_root_layer(s)) {
+		/* Also on the scratch: an image may have a link where that would be, which is then not there at all. */
+		if (spec_has_root_layer(s)) {
 			r = rootfs_image_place(s, dst, s->binds[i].is_dir, e);
 			if (r < 0)
 				return r;

@@ -69,8 +69,29 @@ static int forget_parent(struct unpack_tree *u)
 	return 0;
 }
 
+/* E4 */
+static int count(struct unpack_tree *u)
+{
+	return ++u->counts->entries > u->opts->entries_max ? -E2BIG : 0;
+}
+
+static int make_missing(struct unpack_tree *u, int at, const char *name)
+{
+	int r = count(u);
+
+	if (r == 0 && mkdirat(at, name, 0755) < 0)
+		r = -errno;
+	return r < 0 ? r
+		     : fd_openat2(at, name, O_PATH | O_DIRECTORY, 0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+}
+
+static int too_many(const struct unpack_tree *u, struct err *e)
+{
+	return err_set(e, -E2BIG, "it has more than %llu entries", (unsigned long long)u->opts->entries_max);
+}
+
 /* A directory of the layer, made with all above it where the archive did not name them. */
-static int open_dir(const struct unpack_tree *u, char *path)
+static int open_dir(struct unpack_tree *u, char *path)
 {
 	int fd = fd_openat2(u->root, *path ? path : ".", O_PATH | O_DIRECTORY, 0, INSIDE), at = -1;
 
@@ -83,10 +104,7 @@ static int open_dir(const struct unpack_tree *u, char *path)
 			*slash = '\0';
 		fd = fd_openat2(u->root, path, O_PATH | O_DIRECTORY, 0, INSIDE);
 		if (fd == -ENOENT)
-			fd = mkdirat(at < 0 ? u->root : at, p, 0755) < 0
-				     ? -errno
-				     : fd_openat2(at < 0 ? u->root : at, p, O_PATH | O_DIRECTORY, 0,
-						  RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+			fd = make_missing(u, at < 0 ? u->root : at, p);
 		fd_close(at);
 		if (slash)
 			*slash = '/';
@@ -114,6 +132,8 @@ static int open_parent(struct unpack_tree *u, const char *path, const char **ret
 		int r = u->parent;
 
 		u->parent = -1;
+		if (r == -E2BIG)
+			return too_many(u, e);
 		return r == -ENOTDIR || r == -ELOOP || r == -EEXIST
 			       ? refuse(e, path, "what it should be in is not a directory")
 			       : fail(e, r, path);
@@ -334,9 +354,8 @@ int unpack_tree_entry(struct unpack_tree *u, const struct tar_entry *te, struct 
 	char path[TAR_PATH_MAX + 1];
 
 	BUG_ON(u->file >= 0);
-	if (++u->counts->entries > u->opts->entries_max)
-		return err_set(e, -E2BIG, "it has more than %llu entries",
-			       (unsigned long long)u->opts->entries_max);
+	if (count(u) < 0)
+		return too_many(u, e);
 	if (unpack_clean_path(te->path, path) < 0)
 		return refuse(e, te->path, "a name that is absolute, has .. in it, or is too long");
 	if (te->overlay_xattr)

@@ -12,7 +12,7 @@
  *      and which an archive gets only by naming ".wh.NAME". No extended attribute but user.overlay.opaque, which it
  *      gets only by naming ".wh..wh..opq", or ".wh.NAME" beside a directory NAME of its own. No setuid bit, and no
  *      setgid bit on a file.
- *  E4  At most entries_max entries.
+ *  E4  At most entries_max entries, with the directories that only names imply: one name can hold two thousand.
  */
 #ifndef SANDBOX_UNPACK_TREE_H
 #define SANDBOX_UNPACK_TREE_H

@@ -9,7 +9,10 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/openat2.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -130,16 +133,59 @@ static int make_parents(int to, char *path, const char **ret_name)
 	return at == -1 ? -errno : at;
 }
 
+static int path_of(int fd, char out[PATH_MAX])
+{
+	char link[32];
+	ssize_t n;
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	n = readlink(link, out, PATH_MAX - 1);
+	if (n < 0)
+		return -errno;
+	out[n] = '\0';
+	return 0;
+}
+
+/* V3: where below `from` an open file really is, whatever links led there; `buf` holds it. */
+static int real_path(int from, int fd, char buf[PATH_MAX], const char **ret)
+{
+	char top[PATH_MAX];
+	int r = path_of(from, top);
+	size_t n;
+
+	if (r == 0)
+		r = path_of(fd, buf);
+	if (r < 0)
+		return r;
+	n = str_eq(top, "/") ? 0 : strlen(top);
+	if (strncmp(buf, top, n) != 0 || (buf[n] && buf[n] != '/'))
+		return -ESTALE; /* moved away meanwhile */
+	*ret = buf + n + (buf[n] == '/');
+	return 0;
+}
+
+static int refuse_secret(struct give *g, const char *path, const char *real, const struct secret_rule *rule)
+{
+	if (str_eq(path, real))
+		err_set(g->e, -EPERM, "will not give %s: it is %s", path, secret_what(rule));
+	else
+		err_set(g->e, -EPERM, "will not give %s: it leads to %s, which is %s", path, real,
+			secret_what(rule));
+	return err_hint(g->e, -EPERM, "--show %s says that it may be seen", real);
+}
+
 static int give_named(struct give *g, int from, const char *path, int to)
 {
+	char buf[PATH_MAX];
 	autofree char *copy = strdup(path);
 	autoclose int fd =
 		*path ? fd_openat2(from, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0, RESOLVE_BENEATH)
 		      : fcntl(from, F_DUPFD_CLOEXEC, 3);
 	autoclose int dir = -1, sub = -1;
 	const struct secret_rule *rule;
-	const char *name;
+	const char *name, *real;
 	struct stat st;
+	int r;
 
 	if (!copy)
 		return -ENOMEM;
@@ -149,19 +195,20 @@ static int give_named(struct give *g, int from, const char *path, int to)
 		return -errno;
 	if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
 		return err_set(g->e, -EINVAL, "cannot give %s: it is neither a file nor a directory", path);
-	if (secret_match_path(path, S_ISDIR(st.st_mode), &rule) && !path_covered(g->show, path))
-		return err_hint(g->e,
-				err_set(g->e, -EPERM, "will not give %s: it is %s", path, secret_what(rule)),
-				"--show %s says that it may be seen", path);
+	r = real_path(from, fd, buf, &real);
+	if (r < 0)
+		return r;
+	if (secret_match_path(real, S_ISDIR(st.st_mode), &rule) && !path_covered(g->show, real))
+		return refuse_secret(g, path, real, rule);
 	if (!*path)
-		return give_tree(g, fd, to, path, 0);
+		return give_tree(g, fd, to, real, 0);
 	dir = make_parents(to, copy, &name);
 	if (dir < 0)
 		return dir;
 	if (S_ISREG(st.st_mode))
 		return give_file(g, fd, &st, dir, name);
 	sub = make_dir(dir, name);
-	return sub < 0 ? sub : give_tree(g, fd, sub, path, 0);
+	return sub < 0 ? sub : give_tree(g, fd, sub, real, 0);
 }
 
 int workspace_give(int from_fd, const struct strv *paths, const struct strv *show, int to_fd,

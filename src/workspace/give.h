@@ -6,7 +6,8 @@
  * Invariants
  *  V1  What is read lies below the directory (openat2 RESOLVE_BENEATH): a symlink that leads out is refused.
  *  V2  Only files and directories; whatever else is met is refused when it was named, and left out below a directory.
- *  V3  What usually holds credentials is refused when it was named without a yes, and left out below a directory.
+ *  V3  What usually holds credentials is refused when it was named without a yes, and left out below a directory. What
+ *      counts is where a file really is, not the link that was named: a sandbox's changes may have brought that link.
  */
 #ifndef WORKSPACE_GIVE_H
 #define WORKSPACE_GIVE_H

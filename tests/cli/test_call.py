@@ -14,6 +14,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from coffertest import Coffer, Tap, identities  # noqa: E402
+import ocitest as oci  # noqa: E402
 
 
 class AsRoot(Coffer):
@@ -63,8 +64,10 @@ def what_it_sees(tap, c, who):
     c.write("d/deep/f", "deep\n")
     c.write("d/.env", "TOKEN=0123456789abcdef0123\n")
     c.write(".env", "TOKEN=0123456789abcdef0123\n")
-    os.symlink("/etc/passwd", os.path.join(c.work, "out"))
-    c.own(os.path.join(c.work, "out"))
+    c.write(".aws/credentials", "key=AKIA0123456789\n")
+    for link, to in (("out", "/etc/passwd"), ("notes.txt", ".env"), ("conf", ".aws"), ("linked", "given.txt")):
+        os.symlink(to, os.path.join(c.work, link))
+        c.own(os.path.join(c.work, link))
     for how in (["--cold"], []):
         if not how:
             tap.eq(c("call", "--", "echo", "first").out, "first\n", f"{who}: the first call has to make its own")
@@ -83,6 +86,12 @@ def what_it_sees(tap, c, who):
         tap.ok(r.code == 125 and "--show" in r.err, f"{n}: credentials need a yes", r)
         r = c("call", *how, "--read", ".env", "--show", ".env", "--", "cat", ".env")
         tap.eq(r.out, "TOKEN=0123456789abcdef0123\n", f"{n}: and go in with one", r)
+        for link in ("notes.txt", "conf", "conf/credentials"):
+            r = c("call", *how, "--read", link, "--", "sh", "-c", "cat notes.txt conf/*")
+            tap.ok(r.code == 125 and "leads to .env" in r.err if link == "notes.txt" else "AKIA" not in r.out + r.err,
+                   f"{n}: {link}, a link to credentials, needs the same yes", r)
+        r = c("call", *how, "--read", "linked", "--", "cat", "linked")
+        tap.eq(r.out, "given\n", f"{n}: a link to another file is followed", r)
         for bad in ("out", "../work/given.txt", "/etc/passwd", "nothing"):
             r = c("call", *how, "--read", bad, "--", "cat", bad)
             tap.ok(r.code == 125 and not r.out, f"{n}: --read {bad} is refused", r)
@@ -120,6 +129,35 @@ def each_is_fresh(tap, c, who):
     tap.eq(len(seen), len(ids), f"{who}: no sandbox was used twice")
     tap.eq(sorted(ids), sorted(e["sandbox"] for e in events(c, "run.end")), f"{who}: each has its end in the log")
     tap.eq(c("ps", "-q").out, "", f"{who}: what stands ready is not listed as running")
+
+
+def template(tap, c, who):
+    """What an option means is decided where and when it was typed, not where and when cofferd makes the sandbox."""
+    c("pool", "stop")
+    root = os.path.join(c.work, "srv")  # there is one in / too, where cofferd stands
+    os.makedirs(os.path.join(root, "bin"))
+    shutil.copy(oci.BUSYBOX, os.path.join(root, "bin/sh"))
+    c.write("srv/which", "the right one\n")
+    c.own(root)
+    for how in ("cold", "warm"):
+        r = c("call", "--root", "srv", "--user", "0", "--", "/bin/sh", "-c", "read x </which; echo $x")
+        tap.eq(r.out, "the right one\n", f"{who}: --root with a relative path, {how}", r)
+        wait_ready(c)
+    c("pool", "stop")
+    archive = os.path.join(c.dir, "which.tar")
+    for version in ("one", "two"):
+        with open(archive, "wb") as f:
+            f.write(oci.layer(*oci.base_entries(), oci.entry("which", version + "\n", mode=0o644)))
+        os.chmod(archive, 0o644)
+        c("image", "import", "--name", "which", archive)
+        r = c("call", "--image", "which", "--", "/bin/sh", "-c", "read x </which; echo $x")
+        tap.eq(r.out, version + "\n", f"{who}: the image that has the name now ({version})", r)
+        wait_ready(c)
+    os.unlink(archive)
+    c("pool", "stop")
+    wait_quiet(c)
+    shutil.rmtree(root)
+    c("image", "rm", "which")
 
 
 def workspace(tap, c, who):
@@ -218,6 +256,7 @@ def main():
                 each_is_fresh(tap, c, name)
                 workspace(tap, c, name)
                 if engine == "ns" or who == "root":
+                    template(tap, c, name)
                     signals(tap, c, name)
                     parallel(tap, c, name, 64 if who == "root" else 16)
                     daemon(tap, c, name)

@@ -8,11 +8,13 @@ import gzip
 import io
 import json
 import os
+import shutil
 import signal
 import stat
 import subprocess
 import sys
 import tarfile
+import tempfile
 import threading
 import time
 import zlib
@@ -260,6 +262,8 @@ def check_bombs(c, who):
     stream(c, who, "more bytes than allowed", zeros(20 << 20), "more than 10 MiB", "--max-size", "10m")
     many = layer(*[entry(f"f{i}") for i in range(1001)])
     stream(c, who, "more entries than allowed", [many], "more than 1000 entries", "--max-entries", "1000")
+    implied = layer(entry("/".join(["d"] * 600) + "/f"), entry("/".join(["e"] * 600) + "/f"))
+    stream(c, who, "directories that only names imply", [implied], "more than 1000 entries", "--max-entries", "1000")
     nested = layer(entry("a", gzip.compress(layer(entry("b", b"\0" * (1 << 20))))))
     r = c("image", "import", "--name", "nested", write(os.path.join(c.dir, "nested.tar"), nested))
     tap.eq((r.code, c("image", "rm", "nested").code), (0, 0), f"{who}: an archive in an archive is a file", r)
@@ -384,18 +388,33 @@ def check_setuid(c, who):
 
 def check_trap_root(c, who):
     """Roots that lay traps for who builds on them: links where something is to be made or mounted."""
-    outside = os.path.join(c.dir, "trap")
-    os.mkdir(outside)
+    # Not below /tmp, which is covered while a root is built: a trap there would catch nobody.
+    outside = tempfile.mkdtemp(prefix="coffer-trap-", dir="/var/tmp")
+    os.chmod(outside, 0o777)
     c.own(outside)
     box = [e for e in oci.base_entries() if e[0].name not in ("etc", "home", "var", "var/tmp", "etc/passwd", "etc/group", "home/bob")]
     traps = [symlink("etc", outside), symlink("var", outside), symlink("home", outside), symlink("opt", "/proc/1/root" + outside),
              symlink("srv", "/proc/self/cwd")]
     c("image", "import", "--name", "trap", write(os.path.join(c.dir, "trap.tar"), layer(*box, *traps)))
-    for opts in ([], ["-w", "/etc/made"], ["-v", c.write("f", "x") + ":/etc/f"], ["-w", "/srv/made"],
-                 ["-v", c.write("f", "x") + ":/opt/f"], ["--home", "h", "--user", "0"], ["-w", "/opt/x"]):
-        r = c("run", "-q", "--ephemeral", *opts, "--image", "trap", "--", "/bin/true")
-        tap.ok(r.code in (0, 125), f"{who}: a root of traps with {' '.join(opts)[:20]}", r)
-        tap.eq(os.listdir(outside), [], f"{who}: nothing is made outside with {' '.join(opts)[:20]}")
+    # A link that is refused hides the ones behind it: this one has but one.
+    c("image", "import", "--name", "trap2", write(os.path.join(c.dir, "trap2.tar"),
+                                                 layer(*box, directory("var"), symlink("var/tmp", outside))))
+    file, deep = c.write("f", "x"), c.write("d/f", "x")[:-2]
+    for image, opts in (("trap", []), ("trap", ["-w", "/etc/made"]), ("trap", ["-v", file + ":/etc/f"]), ("trap", ["-w", "/srv/made"]),
+                        ("trap", ["-v", file + ":/opt/f"]), ("trap", ["--home", "h", "--user", "0"]), ("trap", ["-w", "/opt/x"]),
+                        ("trap2", []), ("trap2", ["-v", file + ":/var/tmp/f"]), ("trap2", ["-v", deep + ":/var/tmp/d/e"]),
+                        ("trap2", ["-v", file + ":/tmp/f"]), ("trap2", ["-v", deep + ":/tmp/d/e"])):
+        n = f"{image} with {' '.join(opts)[-20:]}"
+        r = c("run", "-q", "--ephemeral", *opts, "--image", image, "--", "/bin/true")
+        tap.ok(r.code in (0, 125), f"{who}: a root of traps, {n}", r)
+        tap.eq(os.listdir(outside), [], f"{who}: nothing is made outside, {n}")
+    c("image", "import", "--name", "plain", write(os.path.join(c.dir, "plain.tar"), oci.base_layer()))
+    r = c("run", "-q", "--ephemeral", "-v", file + ":/tmp/f", "-v", deep + ":/var/tmp/d/e", "--image", "plain", "--",
+          "/bin/cat", "/tmp/f", "/var/tmp/d/e/f")
+    tap.eq(r.out, "xx", f"{who}: (control) without a trap both are shown", r)
+    tap.eq(c("image", "rm", "plain").code, 0, f"{who}: gone")
+    shutil.rmtree(outside)
+    tap.eq(c("image", "rm", "trap2").code, 0, f"{who}: gone")
     tap.eq(c("image", "rm", "trap").code, 0, f"{who}: gone")
 
 
