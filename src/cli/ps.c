@@ -8,6 +8,7 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "cli/ps_stats.h"
 #include "cli/say.h"
 #include "cli/table.h"
 #include "cli/verb.h"
@@ -16,17 +17,19 @@
 
 #include <errno.h>
 
-enum { OPT_ALL = 1, OPT_QUIET, OPT_JSON, OPT_NO_TRUNC };
+enum { OPT_ALL = 1, OPT_QUIET, OPT_JSON, OPT_NO_TRUNC, OPT_STATS, OPT_NO_STREAM };
 
 static const struct opt ps_opts[] = {
 	{ "all", 'a', NULL, "also those that have ended", OPT_ALL },
 	{ "quiet", 'q', NULL, "only the ids", OPT_QUIET },
 	{ "no-trunc", 0, NULL, "do not cut long names and commands", OPT_NO_TRUNC },
+	{ "stats", 0, NULL, "what each uses, live on a terminal", OPT_STATS },
+	{ "no-stream", 0, NULL, "with --stats: look once", OPT_NO_STREAM },
 	{ "json", 0, NULL, "print a JSON array", OPT_JSON },
 };
 
 struct ps_want {
-	bool all, quiet, json, no_trunc;
+	bool all, quiet, json, no_trunc, stats, once;
 };
 
 #define COLUMNS 8
@@ -225,6 +228,16 @@ static int show(const struct ps_want *want)
 	return say_out(&out.text);
 }
 
+static int check_want(const struct ps_want *want, struct err *e)
+{
+	if (want->once && !want->stats)
+		return err_set(e, -EINVAL, "--no-stream is for --stats");
+	if (want->stats && (want->all || want->quiet))
+		return err_set(e, -EINVAL, "--stats is about those that run; %s does not go with it",
+			       want->all ? "--all" : "--quiet");
+	return 0;
+}
+
 static int cmd_ps(int argc, char **argv)
 {
 	struct optparse p = OPTPARSE_INIT(argc, argv, ps_opts, ARRAY_SIZE(ps_opts));
@@ -240,10 +253,19 @@ static int cmd_ps(int argc, char **argv)
 		want.quiet = want.quiet || id == OPT_QUIET;
 		want.json = want.json || id == OPT_JSON;
 		want.no_trunc = want.no_trunc || id == OPT_NO_TRUNC;
+		want.stats = want.stats || id == OPT_STATS;
+		want.once = want.once || id == OPT_NO_STREAM;
 	}
 	if (id == 0 && p.index < p.argc)
 		id = err_set(&e, -EINVAL, "ps takes no arguments, but got '%.100s'", p.argv[p.index]);
-	return id < 0 ? say_usage(&verb_ps, &e) : show(&want);
+	if (id == 0)
+		id = check_want(&want, &e);
+	if (id < 0)
+		return say_usage(&verb_ps, &e);
+	if (want.stats)
+		return ps_stats(&(struct ps_stats_want){
+			.json = want.json, .no_trunc = want.no_trunc, .once = want.once });
+	return show(&want);
 }
 
 const struct verb verb_ps = {
@@ -258,9 +280,19 @@ const struct verb verb_ps = {
 		"still kept, until *coffer rm* removes them.\n\n"
 		"STATUS is *starting*, *running*, *exited* with the command's exit code, the cause that ended it (*oom*, *pids*, "
 		"*timeout*, *disk*, *stopped*, …), or *broken off* when its launcher was killed and nobody has cleaned up yet. "
-		"CHANGES is how many files of the workspace differ from the original.",
+		"CHANGES is how many files of the workspace differ from the original.\n\n"
+		"*--stats* shows what each uses: on a terminal again every second until Ctrl-C, otherwise, or with "
+		"*--no-stream* or *--json*, once. MEMORY and PIDS stand beside their limits. FROM says where MEMORY comes "
+		"from: the control group (*cgroup*, without file pages that the kernel can take back at once), or, where there "
+		"is none, the sum over the sandbox's processes of what each has of its pages (*pss*; *rss* where the kernel does "
+		"not tell that, and what they share is counted more than once; of gVisor's memory either counts only what is "
+		"mapped at the moment). CPU is in percent of one processor, since the "
+		"last look or, at the first, over the sandbox's life; TIME is processor time in all. PIDS are processes and "
+		"threads, on engine gvisor those of its kernel on the host. coffer's own processes are not counted.",
 	.examples = "coffer ps -a\n"
 		    "\t# all runs\n"
+		    "coffer ps --stats\n"
+		    "\t# what they use, live\n"
 		    "coffer rm $(coffer ps -aq)\n"
 		    "\t# remove all that have ended\n",
 };

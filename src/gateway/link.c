@@ -16,7 +16,7 @@
 
 #define MESSAGES_MAX 4096
 
-int link_open(struct link *l, int run_fd, struct err *e)
+int link_open_within(struct link *l, int run_fd, int timeout_ms, struct err *e)
 {
 	struct sockaddr_un a = { .sun_family = AF_UNIX };
 	autoclose int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -32,11 +32,20 @@ int link_open(struct link *l, int run_fd, struct err *e)
 		/* EAGAIN: its backlog is full for the moment. */
 		if (errno != EAGAIN && errno != EINTR)
 			return err_sys(e, -errno, "cannot reach the sandbox");
+		if (timeout_ms == 0)
+			return err_set(e, -ETIMEDOUT, "the sandbox's launcher does not answer");
 		poll(&none, 0, 10);
+		if (timeout_ms > 0)
+			timeout_ms = timeout_ms > 10 ? timeout_ms - 10 : 0;
 	}
 	conn_init(&l->conn, fd);
 	l->fd = TAKE_FD(fd);
 	return 0;
+}
+
+int link_open(struct link *l, int run_fd, struct err *e)
+{
+	return link_open_within(l, run_fd, -1, e);
 }
 
 void link_close(struct link *l)
@@ -133,14 +142,14 @@ static int next_frame(struct link *l, int timeout_ms, struct frame *f, struct er
 	}
 }
 
-int link_stat(struct link *l, struct buf *ret, struct err *e)
+int link_stat(struct link *l, int timeout_ms, struct buf *ret, struct err *e)
 {
 	struct frame f;
 	int r;
 
 	frame_add(&l->conn.out, PROTO_STAT, 0, NULL, 0);
 	do {
-		r = next_frame(l, -1, &f, e);
+		r = next_frame(l, timeout_ms, &f, e);
 		if (r < 0)
 			return r;
 	} while (f.type != PROTO_STAT_REPLY);

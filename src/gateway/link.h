@@ -26,6 +26,8 @@ struct link {
 
 /* run_fd: the run's directory. -ENOENT and -ECONNREFUSED: nobody listens there. */
 int link_open(struct link *l, int run_fd, struct err *e) MUST_CHECK;
+/* The same for who cannot wait: -ETIMEDOUT when a launcher has left so many others waiting that there is no room. */
+int link_open_within(struct link *l, int run_fd, int timeout_ms, struct err *e) MUST_CHECK;
 void link_close(struct link *l);
 
 #define autolink CLEANUP(link_close)
@@ -59,8 +61,8 @@ int link_transfer(struct link *l, const struct link_cmd *c, const struct link_xf
 /* Asks for SIGTERM now and SIGKILL after the grace, and waits until the launcher has closed the link. */
 int link_stop(struct link *l, uint32_t grace_ms, struct err *e) MUST_CHECK;
 
-/* One JSON object about the sandbox. */
-int link_stat(struct link *l, struct buf *ret, struct err *e) MUST_CHECK;
+/* One JSON object about the sandbox. -ETIMEDOUT when it does not come within the time; -1: wait for it. */
+int link_stat(struct link *l, int timeout_ms, struct buf *ret, struct err *e) MUST_CHECK;
 
 /* Does coffer-init answer within the time? -ETIMEDOUT when not. */
 int link_ping(struct link *l, int timeout_ms, struct err *e) MUST_CHECK;

@@ -147,6 +147,13 @@ static int take_stop(struct sv *sv, struct client *c, const struct frame *f)
 	return 0;
 }
 
+/* Only one that is kept. */
+static void add_limit(struct json *j, const char *key, const struct limit *l)
+{
+	if (l->enforced && l->value != LIMIT_NONE)
+		json_u64(j, key, l->value);
+}
+
 static int take_stat(struct sv *sv, struct client *c)
 {
 	autobuf struct buf out = BUF_INIT;
@@ -164,7 +171,10 @@ static int take_stat(struct sv *sv, struct client *c)
 	json_u64(&j, "uptime_us", (clock_nsec(CLOCK_MONOTONIC) - sv->started) / 1000);
 	json_u64(&j, "commands", commands);
 	if (st.has_memory) {
-		json_u64(&j, "memory", st.memory_now);
+		/* What can be taken back at once would only say how many files were read. */
+		json_u64(&j, "memory",
+			 st.memory_now > st.memory_idle ? st.memory_now - st.memory_idle : st.memory_now);
+		json_u64(&j, "memory_cache", st.memory_idle);
 		json_u64(&j, "memory_peak", st.memory_peak);
 		json_u64(&j, "oom_kills", st.oom_kills);
 	}
@@ -174,6 +184,8 @@ static int take_stat(struct sv *sv, struct client *c)
 		json_u64(&j, "pids", st.pids_now);
 		json_u64(&j, "pids_refused", st.pids_refused);
 	}
+	add_limit(&j, "memory_limit", &sv->spec->limits.l[LIMIT_MEMORY]);
+	add_limit(&j, "pids_limit", &sv->spec->limits.l[LIMIT_PIDS]);
 	json_end_obj(&j);
 	if (buf_error(&out))
 		return -ENOMEM;

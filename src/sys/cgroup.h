@@ -126,6 +126,7 @@ struct cgroup_stat {
 	bool has_memory, has_cpu, has_pids;
 	uint64_t memory_peak; /* bytes; 0 where the kernel does not tell */
 	uint64_t memory_now;
+	uint64_t memory_idle; /* of that: file pages that the kernel may take back at once */
 	uint64_t cpu_usec;
 	uint64_t oom_kills;    /* processes that the kernel killed for this group's limit */
 	uint64_t pids_refused; /* forks refused by the pids limit */
@@ -133,7 +134,7 @@ struct cgroup_stat {
 };
 void cgroup_read_stat(const struct cgroup *cg, struct cgroup_stat *ret);
 
-/* The same at a sandbox's end, when nothing runs in it any more: memory_now and pids_now are left at 0, which
+/* The same at a sandbox's end, when nothing runs in it any more: memory_now, memory_idle and pids_now are left at 0, which
  * saves reading them. */
 void cgroup_read_totals(const struct cgroup *cg, struct cgroup_stat *ret);
 

@@ -6,7 +6,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 
-/* The longest that is read here is cpu.stat, well under 1 KiB; what is asked for stands near its start. */
+/* The longest that is read here is memory.stat; what is asked for stands in the first half of it. */
 #define TEXT_MAX 2048
 
 static int pread_text(int fd, char out[TEXT_MAX])

@@ -110,8 +110,10 @@ void cgroup_v1_read_stat(const struct cgroup *cg, struct cgroup_stat *ret, bool 
 	if (mem >= 0) {
 		ret->has_memory = cgroup_read_u64(mem, "memory.max_usage_in_bytes", &ret->memory_peak) == 0;
 		cgroup_read_key(mem, "memory.oom_control", "oom_kill", &ret->oom_kills);
-		if (now)
+		if (now) {
 			cgroup_read_u64(mem, "memory.usage_in_bytes", &ret->memory_now);
+			cgroup_read_key(mem, "memory.stat", "total_inactive_file", &ret->memory_idle);
+		}
 	}
 	if (cpu >= 0 && cgroup_read_u64(cpu, "cpuacct.usage", &ns) == 0) {
 		ret->has_cpu = true;

@@ -405,8 +405,10 @@ void cgroup_v2_read_stat(const struct cgroup *cg, struct cgroup_stat *ret, bool 
 	if (mem >= 0) {
 		ret->has_memory = cgroup_read_key(mem, "memory.events", "oom_kill", &ret->oom_kills) == 0;
 		cgroup_read_u64(mem, "memory.peak", &ret->memory_peak); /* from Linux 5.19 on */
-		if (now)
+		if (now) {
 			cgroup_read_u64(mem, "memory.current", &ret->memory_now);
+			cgroup_read_key(mem, "memory.stat", "inactive_file", &ret->memory_idle);
+		}
 	}
 	if (cpu >= 0)
 		ret->has_cpu = cgroup_read_key(cpu, "cpu.stat", "usage_usec", &ret->cpu_usec) == 0;

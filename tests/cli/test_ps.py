@@ -4,13 +4,19 @@
 
 import json
 import os
+import pty
+import re
+import select
+import signal
 import sys
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from coffertest import ENGINES, Tap, coffer_as, identities  # noqa: E402
 
 tap = Tap()
 HEAD = r"^ID +NAME +ENGINE +ROOT +STATUS +STARTED +CHANGES +COMMAND\n"
+STATS = r"^ID +NAME +ENGINE +MEMORY +FROM +CPU +TIME +PIDS +UPTIME +COMMAND\n"
 
 
 def check_empty(c):
@@ -55,7 +61,104 @@ def check_alive(c):
     tap.eq(c("ps", "-aq").out, "", f"{c.who}: gone")
 
 
+def stats_of(c):
+    return {s["name"]: s for s in json.loads(c("ps", "--stats", "--json").out)}
+
+
+def look_again(c, good, wait=20.0):
+    """Looks until something is true of all: a sandbox takes a while to do what it does."""
+    end = time.monotonic() + wait
+    while True:
+        got = stats_of(c)
+        if good(got) or time.monotonic() > end:
+            return got
+        time.sleep(0.2)
+
+
+def check_stats(c):
+    """What each uses, from a control group or from its processes."""
+    tap.like(c("ps", "--stats").out, STATS + "$", f"{c.who}: no sandboxes, only the heads")
+    tap.eq(json.loads(c("ps", "--stats", "--json").out), [], f"{c.who}: or an empty array")
+    c("run", "-d", "--name", "busy", "--", "sh", "-c", "while :; do :; done # \x1b[31m\x07")
+    c("run", "-d", "--name", "big", "--", "python3", "-c",
+      "import time, threading\nb = b'x' * (96 << 20)\n"
+      "for i in range(5): threading.Thread(target=time.sleep, args=(1000,)).start()")
+    c("run", "-d", "--name", "idle", "--", "sleep", "1000")
+    # gVisor's memory is a file, of which its processes have only a part mapped; a control group counts all of it
+    more = (20 if c.engine == "gvisor" and c.who != "root" else 90) << 20
+    got = look_again(c, lambda s: (s["big"]["memory"] > s["idle"]["memory"] + more and s["big"]["pids"] >= 7 and
+                                   s["idle"]["commands"] == 1 and s["idle"]["pids"] >= 2))
+    tap.eq(sorted(got), ["big", "busy", "idle"], f"{c.who}: each has its line", got)
+    tap.ok(all(s["engine"] == c.engine and s["memory_from"] in ("cgroup", "pss", "rss") for s in got.values()),
+           f"{c.who}: engine and where the memory comes from", got)
+    tap.ok(got["big"]["memory"] > got["idle"]["memory"] + more and got["idle"]["memory"] > 50 << 10, f"{c.who}: memory", got)
+    if c.engine == "ns":
+        tap.ok(got["idle"]["pids"] == 2 and got["big"]["pids"] >= 7, f"{c.who}: processes and threads", got)
+    else:
+        tap.ok(got["idle"]["pids"] > 2, f"{c.who}: the kernel's own threads", got)
+    before = stats_of(c)["busy"]
+    after = look_again(c, lambda s: s["busy"]["cpu_us"] >= before["cpu_us"] + 300000)["busy"]
+    tap.ok(after["cpu_us"] >= before["cpu_us"] + 300000 and after["uptime_us"] > before["uptime_us"],
+           f"{c.who}: processor time and uptime grow", before, after)
+    tap.ok(0 < after["cpu_permille"] < 1000 * os.cpu_count() + 100, f"{c.who}: the share of a processor", after)
+    text = c("ps", "--stats")
+    tap.like(text.out, STATS + r"(?s:.*)^[0-9a-f]{12} +busy +\w+ +[0-9.]+ \w+( / [0-9.]+ \w+)? +(cgroup|pss|rss) "
+             r"+[0-9.]+% +[0-9.a-z ]+? +\d+( / \d+)? +[0-9.a-z ]+? +sh -c", f"{c.who}: as a table", text)
+    tap.unlike(text.out, "\x1b|\x07", f"{c.who}: without what it tried to draw")
+    check_live(c)
+    check_stopped(c)
+    tap.eq(c("rm", "-f", "busy", "big", "idle").code, 0, f"{c.who}: all three are removed")
+
+
+def check_live(c):
+    """On a terminal it draws until Ctrl-C, and puts the terminal back."""
+    for how, sig in (("Ctrl-C", signal.SIGINT), ("SIGTERM", signal.SIGTERM)):
+        master, slave = pty.openpty()
+        p = c.popen("ps", "--stats", env={"TERM": "xterm"}, stdin=slave, stdout=slave, stderr=slave)
+        os.close(slave)
+        drawn, end = b"", time.monotonic() + 30
+        while drawn.count(b"\x1b[H") < 3 and time.monotonic() < end:
+            if select.select([master], [], [], 0.1)[0]:
+                drawn += os.read(master, 65536)
+        os.kill(p.pid, sig)
+        code = p.wait(timeout=30)
+        while select.select([master], [], [], 0.2)[0]:
+            try:
+                drawn += os.read(master, 65536)
+            except OSError:
+                break
+        os.close(master)
+        text = drawn.decode(errors="replace")
+        tap.ok(code == -sig and text.count("\x1b[H") >= 3 and "busy" in text, f"{c.who}: drawn again and again until {how}", code, text)
+        tap.ok(text.startswith("\x1b[?25l\x1b[?7l") and text.endswith("\x1b[?7h\x1b[?25h"), f"{c.who}: and the terminal is as it was", repr(text))
+        tap.eq(re.findall(r"\x1b\[31m|\x07", text), [], f"{c.who}: nothing of what the command tried to draw")
+    master, slave = pty.openpty()
+    p = c.popen("ps", "--stats", "--no-stream", env={"TERM": "xterm"}, stdin=slave, stdout=slave, stderr=slave)
+    os.close(slave)
+    text = os.read(master, 65536).decode(errors="replace")
+    tap.ok(p.wait(timeout=30) == 0 and "\x1b" not in text and "ENGINE" in text, f"{c.who}: --no-stream looks once", repr(text))
+    os.close(master)
+
+
+def check_stopped(c):
+    """A launcher that does not answer holds up nobody."""
+    with open(os.path.join(c.state, "runs", c("ps", "-q").out.split()[0], "meta.json"), encoding="utf-8") as f:
+        launcher = json.load(f)["launcher"]
+    os.kill(launcher, signal.SIGSTOP)
+    try:
+        r = c("ps", "--stats", "--json")
+        got = {s["name"]: s for s in json.loads(r.out)}
+        tap.ok(r.seconds < 10 and got["idle"]["memory"] is None and got["big"]["memory"] > 0,
+               f"{c.who}: a launcher that is stopped holds up nobody", r)
+        tap.like(c("ps", "--stats").out, r"idle +\w+ +- +- +- +- +- +- ", f"{c.who}: nothing is known of its sandbox")
+    finally:
+        os.kill(launcher, signal.SIGCONT)
+    tap.ok(look_again(c, lambda s: s["idle"]["memory"])["idle"]["memory"], f"{c.who}: until it goes on")
+
+
 def check_refused(c):
+    for args in (("--stats", "-a"), ("--stats", "-q"), ("--no-stream",)):
+        tap.eq(c("ps", *args).code, 2, f"{c.who}: ps {' '.join(args)} makes no sense")
     r = c("rm")
     tap.ok(r.code == 2 and "usage: coffer rm" in r.err, f"{c.who}: rm wants a name", r)
     r = c("rm", "nosuch")
@@ -71,6 +174,7 @@ for who in identities(tap, ENGINES):
         check_empty(coffer)
         check_ended(coffer)
         check_alive(coffer)
+        check_stats(coffer)
         check_refused(coffer)
         coffer.check_clean(tap)
 tap.done()

@@ -81,7 +81,7 @@ static void test_exec(void)
 	CHECK(proto_exit_code(&x) == 137);
 	CHECK(link_ping(&s.l, 2000, &e) == 0);
 	buf_clear(&out);
-	CHECK(link_stat(&s.l, &out, &e) == 0 && strstr(buf_cstr(&out), "\"commands\":1"));
+	CHECK(link_stat(&s.l, -1, &out, &e) == 0 && strstr(buf_cstr(&out), "\"commands\":1"));
 	CHECKF(file_has(s.j.events, "exec.start {\"exec\":2,\"command\":[\"sh\",\"-c\",\"echo") &&
 		       file_has(s.j.events, "exec.end {\"exec\":2,\"exit\":5"),
 	       "what was executed is logged");
@@ -237,7 +237,7 @@ static void test_bad_clients(void)
 
 		CHECK(link_open(&l, s.dir_fd, &e) == 0);
 		frame_add(&l.conn.out, cases[i].type, cases[i].chan, cases[i].data, cases[i].len);
-		CHECKF(link_stat(&l, &out, &e) < 0, "%s ends the connection", cases[i].what);
+		CHECKF(link_stat(&l, -1, &out, &e) < 0, "%s ends the connection", cases[i].what);
 	}
 	{
 		/* a client may not claim to be the main command */
@@ -248,7 +248,7 @@ static void test_bad_clients(void)
 		CHECK(link_open(&l, s.dir_fd, &e) == 0);
 		frame_add(&l.conn.out, PROTO_START_DATA, 1, "\0true", 6);
 		proto_add_start(&l.conn.out, 1, &st);
-		CHECK(link_stat(&l, &out, &e) < 0);
+		CHECK(link_stat(&l, -1, &out, &e) < 0);
 	}
 	LINKED(&s.l, &x, NULL, &e, "true");
 	CHECKF(x.kind == PROTO_EXITED && x.value == 0, "the sandbox lives on");

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* coffer ps --stats: what the sandboxes use, once or live. */
+#ifndef CLI_PS_STATS_H
+#define CLI_PS_STATS_H
+
+#include <stdbool.h>
+
+struct ps_stats_want {
+	bool json, no_trunc, once;
+};
+
+/* Returns the exit code. */
+int ps_stats(const struct ps_stats_want *want);
+
+#endif
