@@ -120,6 +120,7 @@ struct sv {
 
 	uint64_t started; /* CLOCK_MONOTONIC ns */
 	bool ended;	  /* PROTO_EXIT of the main command has come */
+	bool told;	  /* io->ended() was called: *end stays as it is */
 	bool killed;	  /* pid 1 was sent SIGKILL */
 	bool reaped;
 	bool gone;	      /* init's stream has ended or is not listened to any more */
