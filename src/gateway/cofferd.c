@@ -22,6 +22,9 @@
 #include <sys/wait.h>
 
 #define TICK (1 * NSEC_PER_SEC)
+/* A call that has just been handed its sandbox gets the processors first: the next ones are made once nobody has asked for
+ * so long, unless less than half of what is wanted stands ready. */
+#define LET_RUN (20 * NSEC_PER_MSEC)
 #define LINGER (10 * NSEC_PER_SEC) /* without anything to keep ready, until we leave */
 #define FAILED_FOR \
 	(10 * NSEC_PER_SEC) /* a template whose sandbox could not be made is tried again after so long */
@@ -66,7 +69,8 @@ struct daemon {
 	struct state *st;
 	struct loop loop;
 	struct watch w_listen;
-	struct timer tick;
+	struct timer tick, refill;
+	uint64_t taken_at; /* ns: when one was handed out last */
 	int coffer_fd, lock_fd;
 	struct cofferd_build build;
 	struct template *templates;
@@ -145,6 +149,8 @@ static unsigned starting(const struct daemon *d)
 	return n;
 }
 
+static void balance(struct daemon *d);
+
 /* What a launcher that is made ahead says: it is ready, it failed, or it is gone. */
 static void on_ready(struct watch *w, uint32_t events)
 {
@@ -161,6 +167,7 @@ static void on_ready(struct watch *w, uint32_t events)
 		if (m.memory)
 			t->each = m.memory;
 		memcpy(x->id, m.id, sizeof(x->id));
+		balance(t->d);
 		return;
 	}
 	/* Whoever asks next makes one itself, and is told what is wrong. */
@@ -227,6 +234,24 @@ static int make_one(struct daemon *d, struct template *t)
 	return 0;
 }
 
+static void on_refill(struct timer *timer)
+{
+	balance(timer->ctx);
+}
+
+static void make_more(struct daemon *d, struct template *t, unsigned want, uint64_t now)
+{
+	if (t->n_ready * 2 >= want && now < d->taken_at + LET_RUN) {
+		loop_timer(&d->loop, &d->refill, d->taken_at + LET_RUN);
+		return;
+	}
+	while (t->n_ready + t->n_starting < want && now >= t->not_before && starting(d) < d->builders &&
+	       pool_may_add(held(d), t->each, d->budget)) {
+		if (make_one(d, t) < 0)
+			break;
+	}
+}
+
 /* Makes what is missing and lets go of what is too much; a little at a time, for others want the processors too. */
 static void balance(struct daemon *d)
 {
@@ -235,11 +260,8 @@ static void balance(struct daemon *d)
 	for (struct template *t = d->templates; t; t = t->next) {
 		unsigned want = d->leaving ? 0 : pool_want(&t->demand, now);
 
-		while (t->n_ready + t->n_starting < want && now >= t->not_before &&
-		       starting(d) < d->builders && pool_may_add(held(d), t->each, d->budget)) {
-			if (make_one(d, t) < 0)
-				break;
-		}
+		if (t->n_ready + t->n_starting < want)
+			make_more(d, t, want, now);
 		while (t->n_ready > want) {
 			struct ready *x = t->list;
 
@@ -358,8 +380,9 @@ static bool answer(struct daemon *d, struct client *c, const char *data, size_t 
 	case COFFERD_TAKE:
 		t = find_template(d, data + sizeof(head), len - sizeof(head));
 		hand_out(d, c, t);
+		d->taken_at = clock_nsec(CLOCK_MONOTONIC);
 		if (t)
-			pool_note(&t->demand, clock_nsec(CLOCK_MONOTONIC));
+			pool_note(&t->demand, d->taken_at);
 		balance(d);
 		return true;
 	case COFFERD_STAT:
@@ -494,6 +517,7 @@ static int set_up(struct daemon *d, const struct strv *first, struct err *e)
 		if (t)
 			pool_note(&t->demand, clock_nsec(CLOCK_MONOTONIC));
 	}
+	d->refill = (struct timer){ .fn = on_refill, .ctx = d };
 	balance(d);
 	d->tick = (struct timer){ .fn = on_tick, .ctx = d };
 	loop_timer(&d->loop, &d->tick, clock_nsec(CLOCK_MONOTONIC) + TICK);

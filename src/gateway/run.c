@@ -26,6 +26,8 @@ struct execution {
 	bool detached;
 	int listen_fd;
 	bool ahead; /* there is no command yet */
+	struct run_io *caller;
+	bool told; /* the caller knows how it ended */
 	struct supervise_start start;
 };
 
@@ -425,6 +427,22 @@ static int start(struct execution *x, struct run_io *io, struct err *e)
 	return ret;
 }
 
+/* One file that outgrew the limit: the kernel told the command itself. */
+static void name_cause(struct run *r)
+{
+	if (r->end.cause == CAUSE_SIGNAL && r->end.signal == SIGXFSZ)
+		r->end.cause = CAUSE_DISK;
+}
+
+static void on_ended(void *ctx)
+{
+	struct execution *x = ctx;
+
+	name_cause(x->r);
+	x->told = true;
+	x->caller->ended(x->caller->ctx, x->r);
+}
+
 static int start_and_supervise(struct execution *x, struct run_io *io, struct err *e)
 {
 	struct run *r = x->r;
@@ -445,7 +463,9 @@ static int start_and_supervise(struct execution *x, struct run_io *io, struct er
 		.event = on_event,
 		.ctx = x,
 		.lasting = is_findable_at_once(r->spec) ? NULL : on_lasting,
+		.ended = io->ended ? on_ended : NULL,
 	};
+	x->caller = io;
 	if (r->spec->detach && log < 0)
 		return log;
 	x->detached = io->ready_fd >= 0;
@@ -459,10 +479,9 @@ static int start_and_supervise(struct execution *x, struct run_io *io, struct er
 	x->io.alive_fd = io->alive_fd;
 	x->io.listen_fd = x->listen_fd;
 	ret = supervise(r->spec, &r->cg, &r->er, &x->io, &r->end, e);
-	/* One file that outgrew the limit: the kernel told the command itself. */
-	if (ret == 0 && r->end.cause == CAUSE_SIGNAL && r->end.signal == SIGXFSZ)
-		r->end.cause = CAUSE_DISK;
-	if (ret == 0 && io->ended)
+	if (ret == 0)
+		name_cause(r);
+	if (ret == 0 && io->ended && !x->told)
 		io->ended(io->ctx, r);
 	return ret;
 }

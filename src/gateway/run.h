@@ -71,7 +71,8 @@ struct run_io {
 	/*
 	 * For a sandbox that is made ahead of its command (standby.h); NULL otherwise. wait() is called once it is
 	 * there and returns 0 when the command has come and stands in the spec, with the stdio in *io; -ECANCELED
-	 * when none will come. ended() is called when the command has ended and before anything is cleaned up.
+	 * when none will come. ended() is called when the command has ended and its stdio is let go of, before anything is
+	 * cleaned up: pid 1 was sent SIGKILL, but may not be gone yet.
 	 */
 	int (*wait)(void *ctx, struct run *r, struct run_io *io, struct err *e);
 	void (*ended)(void *ctx, struct run *r);

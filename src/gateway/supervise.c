@@ -324,6 +324,19 @@ static int set_up(struct sv *sv)
 	return 0;
 }
 
+static void tell_end(struct sv *sv)
+{
+	if (!sv->io->ended || !sv->ended || sv->cause != CAUSE_COUNT || sv->error ||
+	    !pump_is_flushed(&sv->pump))
+		return;
+	sv_settle(sv);
+	sv->told = true;
+	/* Whoever was told may hang up, and wants its files back. */
+	loop_unwatch(&sv->loop, &sv->w_alive);
+	pump_release(&sv->pump);
+	sv->io->ended(sv->io->ctx);
+}
+
 static int run_loop(struct sv *sv)
 {
 	int r = 0;
@@ -334,7 +347,10 @@ static int run_loop(struct sv *sv)
 			sv_clients_flush(sv);
 		if (sv->paused && conn_pending(&sv->init) < SV_INIT_HIGH / 2)
 			sv_clients_resume(sv);
-		pump_continue(&sv->pump);
+		if (!sv->told)
+			pump_continue(&sv->pump);
+		if (!sv->told)
+			tell_end(sv);
 	}
 	return r;
 }
@@ -392,7 +408,7 @@ int supervise(const struct spec *s, struct cgroup *cg, struct engine_run *run, c
 	if (r == 0)
 		r = run_loop(&sv);
 	reap(&sv);
-	if (r == 0)
+	if (r == 0 && !sv.told)
 		sv_settle(&sv);
 	take_down(&sv);
 	sigaction(SIGPIPE, &old, NULL);

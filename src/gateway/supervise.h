@@ -79,6 +79,13 @@ struct supervise_io {
 	 * be NULL: then listen_fd is all there is.
 	 */
 	int (*lasting)(void *ctx, struct err *e);
+	/*
+	 * Called when the main command has ended by itself, all that it printed was written, and pid 1 was sent SIGKILL;
+	 * *ret of supervise() is filled in by then and does not change any more. That pid 1 is gone takes the kernel a
+	 * while longer, for which nobody has to wait. The caller's stdio is not touched from then on. Not called for
+	 * other ends. May be NULL.
+	 */
+	void (*ended)(void *ctx);
 };
 
 /*

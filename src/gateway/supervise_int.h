@@ -130,6 +130,7 @@ struct sv {
 
 	uint64_t started; /* CLOCK_MONOTONIC ns */
 	bool ended;	  /* PROTO_EXIT of the main command has come */
+	bool told;	  /* io->ended() was called: *end stays as it is */
 	bool killed;	  /* pid 1 was sent SIGKILL */
 	bool rolled;	  /* killed to be rolled back: clients are told so */
 	bool reaped;
