@@ -257,9 +257,14 @@ static int call_cold(struct call_args *a, struct session *s)
 	return r < 0 ? say_error(&e) : session_end(s, &a->run);
 }
 
-/* A terminal is read by its own session only, and a layer over a directory is made for what is in it now. */
+/* A terminal is read by its own session only, a layer over a directory is made for what is in it now, and into a disk
+ * image, which is what keeps a disk limit that root names, only its launcher can put something. */
 static bool may_be_warm(const struct call_args *a)
 {
+	const struct limit *l = a->run.o.limits.l;
+
+	if (a->read.n && (l[LIMIT_DISK].named || l[LIMIT_INODES].named) && state_is_host_root())
+		return false;
 	return !a->cold && !a->layer && !isatty(0);
 }
 
@@ -345,7 +350,8 @@ const struct verb verb_call = {
 		"memory budget (*COFFER_POOL_MEMORY*; a thirty-second part of the memory). Each is used once. Where none is "
 		"ready, one is made on the spot. cofferd leaves when nobody has called for a minute.\n"
 		"\n"
-		"A call with a terminal as its input, with *--workspace* or with *--cold* always makes its own.",
+		"A call with a terminal as its input, with *--workspace* or with *--cold* always makes its own; as root, so "
+		"does one with both *--read* and *--disk*.",
 	.examples = "coffer call --read talk.mp4 -- ffprobe talk.mp4\n"
 		    "\t# one file, and nothing else of yours\n"
 		    "echo '2^100' | coffer call --timeout 5s -- bc\n"

@@ -121,9 +121,8 @@ int cofferd_ask(struct state *st, enum cofferd_want want, struct cofferd_reply *
 }
 
 /* In a grandchild, with nothing of the caller's but the coffer program itself on descriptor 3. */
-_Noreturn static void become_cofferd(int program, int coffer, char *const *argv, char *state)
+_Noreturn static void become_cofferd(int program, int coffer, char *const *argv, char *const *envp)
 {
-	char *envp[] = { state, NULL };
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
 	setsid();
@@ -146,7 +145,8 @@ int cofferd_start(struct state *st, const struct strv *template)
 {
 	autostrv struct strv argv = STRV_INIT;
 	autoclose int program = helper_open("cofferd", NULL), coffer = -1;
-	autofree char *state = NULL;
+	autofree char *state = NULL, *memory = NULL;
+	const char *text = getenv("COFFER_POOL_MEMORY");
 	pid_t pid;
 	int r = program < 0 ? program : strv_add(&argv, "cofferd");
 
@@ -157,13 +157,17 @@ int cofferd_start(struct state *st, const struct strv *template)
 	coffer = open("/proc/self/exe", O_PATH | O_CLOEXEC);
 	if (coffer < 0)
 		return -errno;
-	if (asprintf(&state, "COFFER_STATE=%s", st->path) < 0)
+	if (asprintf(&state, "COFFER_STATE=%s", st->path) < 0 ||
+	    (text && asprintf(&memory, "COFFER_POOL_MEMORY=%s", text) < 0))
 		return -ENOMEM;
 	pid = fork();
 	if (pid < 0)
 		return -errno;
-	if (pid == 0)
-		become_cofferd(program, coffer, argv.v, state);
+	if (pid == 0) {
+		char *envp[] = { state, memory, NULL };
+
+		become_cofferd(program, coffer, argv.v, envp);
+	}
 	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
 		;
 	return 0;

@@ -154,6 +154,7 @@ static int log_start(struct run *r, struct err *e)
 	autobuf struct buf b = BUF_INIT;
 	struct json j = JSON_INIT(&b);
 	const struct spec *s = r->spec;
+	int ret;
 
 	run_engine_json(r, &j);
 	if (r->resume_started)
@@ -182,8 +183,10 @@ static int log_start(struct run *r, struct err *e)
 	run_limits_json(&s->limits, &j);
 	if (buf_error(&b))
 		return err_set(e, -ENOMEM, "out of memory");
-	r->untold = false;
-	return audit_append(r->audit, "run.start", s->id, &b, e);
+	ret = audit_append(r->audit, "run.start", s->id, &b, e);
+	/* What could not be written was taken back: there may be room again by the time of the end, which then gets none. */
+	r->untold = ret < 0;
+	return ret;
 }
 
 /* The control socket, by way of /proc/self/fd, since a state directory's path may be longer than a socket's. */

@@ -7,6 +7,7 @@
 
 #include <ctype.h>
 #include <inttypes.h>
+#include <linux/capability.h>
 #include <stdio.h>
 
 #define MASK_MOUNTS 128 /* each costs runsc descriptors and a millisecond */
@@ -112,6 +113,9 @@ static void add_bind(struct json *j, const char *dst, const char *src, bool writ
 bool gv_directfs(const struct spec *s)
 {
 	if (s->n_masks > MASK_MOUNTS)
+		return false;
+	/* Who may unmount in gVisor takes its cover away. */
+	if (s->n_masks && s->caps & (1ULL << CAP_SYS_ADMIN))
 		return false;
 	/* JSON has no way to name what is not UTF-8; that is rare enough to look no closer. */
 	for (size_t i = 0; i < s->n_masks; i++) {

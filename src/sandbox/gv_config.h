@@ -28,8 +28,8 @@ static inline bool gv_workspace_in_root(const struct spec *s)
  *
  * What is hidden of the workspace is covered by a mount. gVisor's kernel has a mount namespace of its own, and there the
  * host's kernel would let it move or remove the covered name, with what is below. So each is a mount for gVisor's kernel
- * too; and where they are too many for that, or have names that cannot be told, all goes through the gofer, for
- * which they are mounts already.
+ * too; and where they are too many for that, have names that cannot be told, or the command may unmount them, all goes
+ * through the gofer, for which they are mounts already.
  */
 bool gv_directfs(const struct spec *s);
 

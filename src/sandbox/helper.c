@@ -109,3 +109,14 @@ int helper_open_path(const char *path, struct err *e)
 	r = open_in(slash == real ? "/" : real, slash + 1, O_RDONLY | O_NONBLOCK | O_NOCTTY, &self, e);
 	return r < 0 && r != -EPERM ? err_sys(e, r, "cannot open %s", path) : r;
 }
+
+int helper_check_fd(int fd, const char *path, struct err *e)
+{
+	struct stat st, self;
+
+	if (fstat(fd, &st) < 0 || stat("/proc/self/exe", &self) < 0)
+		return err_sys(e, -errno, "cannot look at %s", path);
+	if (!is_trusted(&st, &self))
+		return err_set(e, -EPERM, "will not run %s: others may write to it", path);
+	return 0;
+}

@@ -16,4 +16,7 @@ int helper_open(const char *name, struct err *e) MUST_CHECK;
 /* A program that is named by its path, judged the same way; opened for reading, links followed. */
 int helper_open_path(const char *path, struct err *e) MUST_CHECK;
 
+/* The open file alone, wherever it is. */
+int helper_check_fd(int fd, const char *path, struct err *e) MUST_CHECK;
+
 #endif

@@ -75,6 +75,10 @@ int runsc_open(const char *named, struct runsc *ret, struct err *e)
 			   : helper_open_path(r.path, e);
 	if (r.fd < 0)
 		return e && e->code ? r.fd : err_sys(e, r.pinned[0] ? -errno : r.fd, "cannot use %s", r.path);
+	/* S2: who may write to it writes after the digest was taken. */
+	ret_code = r.pinned[0] ? helper_check_fd(r.fd, r.path, e) : 0;
+	if (ret_code < 0)
+		return ret_code;
 	*ret = r;
 	r = RUNSC_INIT;
 	return 0;

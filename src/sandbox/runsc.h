@@ -4,8 +4,8 @@
  *
  * Invariants
  *  S1  What runs is the very file that was judged: it is opened once, and executed by that descriptor.
- *  S2  Nobody but root, the caller or whoever could have replaced coffer itself may write to it or to its directory,
- *      unless it was named with its digest: then the digest decides.
+ *  S2  Nobody but root, the caller or whoever could have replaced coffer itself may write to it, or to its directory
+ *      unless it was named with its digest: then the digest decides which file it is, but cannot keep it as it is.
  *  S3  A verdict comes from a sandbox that was really started, with the same code and options as any other, within a
  *      time limit. It is kept in the state directory with what it depends on (the file, the kernel, this program), and
  *      made again when any of that is another. Of failures only a hang is kept, and for a while.

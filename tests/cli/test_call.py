@@ -160,6 +160,25 @@ def template(tap, c, who):
     c("image", "rm", "which")
 
 
+def limits(tap, c, who):
+    for how in ("cold", "warm"):
+        r = c("call", "--disk", "20m", "--read", "given.txt", "--", "cat", "given.txt")
+        tap.eq(r.out, "given\n", f"{who}: --read goes with --disk, {how}", r)
+        r = c("call", "--disk", "20m", "--", "echo", "x")
+        tap.eq(r.out, "x\n", f"{who}: --disk alone, {how}", r)
+        tap.ok(wait_ready(c), f"{who}: some stand ready")
+    c("pool", "stop")
+    wait_quiet(c)
+    # Room for the one that there always is: what the caller says about it must reach cofferd.
+    c("call", "--", "true", env={"COFFER_POOL_MEMORY": "1"})
+    wait_ready(c)
+    c("call", "--pids", "77", "--", "true")
+    time.sleep(1)
+    tap.eq(pool(c), (1, 0), f"{who}: COFFER_POOL_MEMORY is the budget of a cofferd that starts")
+    c("pool", "stop")
+    wait_quiet(c)
+
+
 def workspace(tap, c, who):
     r = c("call", "-q", "--workspace", "--", "sh", "-c", "cat given.txt; echo more >>given.txt; cat .env")
     tap.eq(r.out, "given\n", f"{who}: --workspace shows the directory, credentials hidden", r)
@@ -257,6 +276,7 @@ def main():
                 workspace(tap, c, name)
                 if engine == "ns" or who == "root":
                     template(tap, c, name)
+                    limits(tap, c, name)
                     signals(tap, c, name)
                     parallel(tap, c, name, 64 if who == "root" else 16)
                     daemon(tap, c, name)

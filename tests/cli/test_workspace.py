@@ -184,6 +184,39 @@ def test_alive(c, who):
     tap.eq(r.code, 0, f"{who}: it is removed", r)
 
 
+# Takes away what covers .env and /workspace, as far as whoever holds the capability can; then moves what was below.
+UNCOVER = r"""
+import ctypes, os
+libc = ctypes.CDLL(None)
+print("unmounted", libc.umount2(b"/tmp", 2))
+libc.umount2(b"/workspace/.env", 2)
+os.makedirs("/run/ws")
+libc.mount(b"/workspace", b"/run/ws", None, 4096, None)
+for top in ("/workspace", "/run/ws"):
+    for do in (lambda: os.rename(top + "/.env", top + "/seen"), lambda: os.unlink(top + "/.env")):
+        try:
+            do()
+            print("moved")
+        except OSError:
+            pass
+"""
+
+
+def check_unmounted_masks(c, who):
+    """In gVisor CAP_SYS_ADMIN unmounts what is mounted there; what hides a file must not be in its reach."""
+    c.write("uncover.py", UNCOVER)
+    for mode in (".", ".:rw"):
+        r = c("run", "-C", mode, "--user", "0", "--cap", "sys_admin", "--", "python3", "uncover.py")
+        if c.engine == "gvisor" and r.code == 125:
+            tap.ok("cannot hide" in r.err, f"{who}: {mode}: with one id nothing is started", r)
+            continue
+        tap.ok(r.code == 0 and "moved" not in r.out, f"{who}: {mode}: a hidden file stays where it is", r)
+        if c.engine == "gvisor":
+            tap.ok("unmounted 0" in r.out, f"{who}: {mode}: (control) other mounts can be taken away", r)
+        tap.eq(read(c, ".env"), b"TOKEN=1", f"{who}: {mode}: and is as it was")
+        c("discard", "@last")
+
+
 def check_moved_masks(c, who):
     """What is hidden must stay hidden under another name, in this run and the next; few of them, and too many to be
     mounts of gVisor's own."""
@@ -229,6 +262,7 @@ def test_masks(c, who):
     tap.ok(".env" not in changes(c) and "sub/.ssh/id_rsa" not in changes(c), f"{who}: not even in the layer",
            changes(c).keys())
     c("discard", "@last")
+    check_unmounted_masks(c, who)
     check_moved_masks(c, who)
     s.close()
 

@@ -1,0 +1,63 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A log that cannot be written: nothing runs, and no event tells of what did not happen."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from coffertest import Coffer, Tap, identities  # noqa: E402
+
+# In a mount namespace of its own: a small tmpfs is the state directory. The start of a command with long arguments no
+# longer fits then; its end, which is short, still does.
+SCRIPT = """
+mount -t tmpfs -o size=2m,mode=700,uid={uid} tmpfs {state} || exit 1
+as() {{ setpriv --reuid {uid} --regid {uid} --clear-groups "$@"; }}
+long=$(printf %01000d 0)
+args="$long $long $long $long $long $long $long $long $long $long"
+cd {work}
+as {exe} {verb} -- echo one; echo code $?
+[ "{kind}" = run ] || for i in 1 2 3 4 5 6 7 8 9 10; do case $(as {exe} pool) in [1-9]*) break;; esac; sleep 0.3; done
+dd if=/dev/zero of={state}/fill bs=1k 2>/dev/null
+as {exe} {verb} -- echo TWO $args 2>&1; echo code $?
+rm {state}/fill
+[ "{kind}" = run ] || as {exe} pool stop
+as {exe} {verb} -- echo three; echo code $?
+[ "{kind}" = run ] || as {exe} pool stop
+for i in 1 2 3 4 5 6 7 8 9 10; do [ "$(ls {state}/runs)" ] && sleep 0.3; done
+as {exe} audit verify; echo verified $?
+as {exe} audit --json
+"""
+
+
+def check(tap, c, who, verb):
+    script = SCRIPT.format(uid=c.uid, state=c.tmp, work=c.work, exe=c.exe, verb=verb, kind=verb.split()[0])
+    out = subprocess.run(["unshare", "-m", "sh", "-c", script], env=c.env({"COFFER_STATE": c.tmp}), stdout=subprocess.PIPE,
+                         stderr=subprocess.STDOUT, text=True, check=False).stdout
+    n = f"{who} on {c.engine}, {verb}"
+    events = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
+    starts, ends = ([e["sandbox"] for e in events if e["type"] == kind] for kind in ("run.start", "run.end"))
+    tap.ok("one\ncode 0\n" in out and "three\ncode 0\n" in out, f"{n}: (control) with room for the log commands run", out)
+    tap.ok("code 125" in out and "TWO" not in out, f"{n}: without, none does", out)
+    tap.eq((len(starts), sorted(starts)), (2, sorted(ends)), f"{n}: each start has its end, and each end its start", out)
+    tap.ok("verified 0" in out, f"{n}: the log verifies", out)
+
+
+def main():
+    tap = Tap()
+    if os.getuid() != 0:
+        tap.skip("a log that cannot be written", "a full disk is made by root")
+    for engine in ("ns", "gvisor") if shutil.which("runsc") else ("ns",):
+        for who in identities(tap if engine == "ns" else None):
+            if os.getuid() != 0 or who == "userns":
+                continue
+            with Coffer(who, engine) as c:
+                check(tap, c, who, "run -q --user 0 --ephemeral")
+                check(tap, c, who, "call -q --user 0")
+    tap.done()
+
+
+main()
