@@ -6,6 +6,7 @@
  * With --standby=FD it is the launcher of a sandbox that is made ahead: cofferd starts it so.
  */
 #include "base/fd.h"
+#include "cli/call_from.h"
 #include "cli/run_say.h"
 #include "cli/say.h"
 #include "cli/session.h"
@@ -19,11 +20,13 @@
 #include <signal.h>
 #include <sys/socket.h>
 
-enum { O_READ = O_LIMIT + 100, O_LAYER, O_COLD };
+enum { O_READ = O_LIMIT + 100, O_LAYER, O_FROM, O_COLD };
 
 static const struct opt call_opts[] = {
 	OPT_SECTION("Files"),
 	{ "read", 0, "PATH", "give it a copy of this file or directory of the current one", O_READ, "file" },
+	{ "from", 0, "SANDBOX", "on whose behalf; what is read is of its workspace as it is now", O_FROM,
+	  "sandbox" },
 	{ "workspace", 0, NULL, "show the current directory under a layer, to be kept or thrown away",
 	  O_LAYER },
 	{ "show", 0, "PATH", "open a file that is hidden for its credentials (. for all)", O_SHOW, "file" },
@@ -48,6 +51,8 @@ static const struct opt call_opts[] = {
 struct call_args {
 	struct run_args run;
 	struct strv read;
+	const char *from; /* as typed */
+	struct call_from of;
 	struct strv template; /* the options that a sandbox of the pool must have been made with */
 	bool layer, cold;
 };
@@ -58,6 +63,7 @@ static bool is_per_call(int id)
 	switch (id) {
 	case O_READ:
 	case O_LAYER:
+	case O_FROM:
 	case O_COLD:
 	case O_SHOW:
 	case O_ENTRYPOINT:
@@ -104,6 +110,9 @@ static int take(struct call_args *a, int id, const char *value, struct err *e)
 	case O_LAYER:
 		a->layer = true;
 		return 0;
+	case O_FROM:
+		a->from = value;
+		return 0;
 	case O_COLD:
 		a->cold = true;
 		return 0;
@@ -140,6 +149,11 @@ static int parse(struct call_args *a, int argc, char **argv, struct err *e)
 	a->run.o.ephemeral = !a->layer;
 	if (a->layer && a->read.n)
 		return err_set(e, -EINVAL, "--workspace shows everything; --read does not go with it");
+	if (a->layer && a->from) {
+		err_set(e, -EINVAL, "--workspace shows the current directory; it does not go with --from");
+		return err_hint(e, -EINVAL, "--from %s --read . gives a copy of all that is in its workspace",
+				a->from);
+	}
 	return limits_check(&a->run.o.limits, e);
 }
 
@@ -174,12 +188,31 @@ static int finish_template(struct call_args *a, const struct session *s, struct 
 static int give(void *ctx, int upper_fd, struct err *e)
 {
 	const struct call_args *a = ctx;
-	autoclose int here = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct give_from from = a->of.trees;
+	autoclose int here = -1;
 	uint64_t bytes;
 
-	if (here < 0)
-		return err_sys(e, -errno, "cannot open the current directory");
-	return workspace_give(here, &a->read, &a->run.o.show, upper_fd, &bytes, e);
+	if (!a->from) {
+		from.lower = here = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (here < 0)
+			return err_sys(e, -errno, "cannot open the current directory");
+	}
+	return workspace_give(&from, &a->read, &a->run.o.show, upper_fd, &bytes, e);
+}
+
+/* Before anything is made: who it is for, and what of its files there is. */
+static int open_from(struct call_args *a, struct session *s, struct err *e)
+{
+	int r;
+
+	if (!a->from)
+		return 0;
+	r = call_from_open(&a->of, a->from, e);
+	if (r == 0 && a->read.n)
+		r = call_from_open_trees(&a->of, e);
+	if (r == 0)
+		memcpy(s->spec.from, a->of.run.id, sizeof(s->spec.from));
+	return r;
 }
 
 static int give_to(struct call_args *a, struct session *s, const char *id, struct err *e)
@@ -276,6 +309,8 @@ static int call(struct call_args *a)
 
 	if (r == 0)
 		r = finish_template(a, &s, &e);
+	if (r == 0)
+		r = open_from(a, &s, &e);
 	if (r < 0)
 		return say_error(&e);
 	run_say_before(&s.spec, &s.choice, &s.note);
@@ -303,7 +338,7 @@ static int stand_by(struct call_args *a, int sock)
 static int cmd_call(int argc, char **argv)
 {
 	static const char standby[] = "--standby=";
-	struct call_args a = { .run = RUN_ARGS_INIT };
+	struct call_args a = { .run = RUN_ARGS_INIT, .of = CALL_FROM_INIT };
 	struct err e = ERR_INIT;
 	int sock = -1, r, code;
 
@@ -324,6 +359,7 @@ static int cmd_call(int argc, char **argv)
 		code = say_usage(&verb_call, (err_set(&e, -EINVAL, "which command?"), &e));
 	else
 		code = call(&a);
+	call_from_release(&a.of);
 	strv_release(&a.read);
 	strv_release(&a.template);
 	run_args_release(&a.run);
@@ -345,6 +381,11 @@ const struct verb verb_call = {
 		"directory under a layer instead, as coffer-run(1) does: what was written is kept for coffer-diff(1), "
 		"coffer-apply(1) and coffer-discard(1).\n"
 		"\n"
+		"With *--from* SANDBOX the call is made on behalf of that one, which the log says; and *--read* gives of its "
+		"workspace as it is now, the directory with its layer over it, whether it runs or has ended: *.* gives all of "
+		"it. A link there is not followed. What the call writes is wiped; coffer-cp(1) brings things into a sandbox that "
+		"runs.\n"
+		"\n"
 		"Sandboxes are made ahead, by the options that describe them (engine, root, user, limits): the first call "
 		"starts a small process, *cofferd*, that keeps some ready, more when they are asked for often, within a "
 		"memory budget (*COFFER_POOL_MEMORY*; a thirty-second part of the memory). Each is used once. Where none is "
@@ -354,6 +395,8 @@ const struct verb verb_call = {
 		"does one with both *--read* and *--disk*.",
 	.examples = "coffer call --read talk.mp4 -- ffprobe talk.mp4\n"
 		    "\t# one file, and nothing else of yours\n"
+		    "coffer call --from agent --read talk.mp4 -- ffprobe talk.mp4\n"
+		    "\t# one that the sandbox named agent has made\n"
 		    "echo '2^100' | coffer call --timeout 5s -- bc\n"
 		    "\t# no file at all\n",
 	.args = "command",

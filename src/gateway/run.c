@@ -161,6 +161,8 @@ static int log_start(struct run *r, struct err *e)
 		json_bool(&j, "again", true);
 	if (s->name)
 		json_str(&j, "name", s->name);
+	if (s->from[0])
+		json_str(&j, "from", s->from);
 	add_command(&j, &s->argv);
 	json_u64(&j, "uid", s->uid);
 	json_u64(&j, "outside_uid", ids_outside_uid(&s->ids));

@@ -99,6 +99,8 @@ static int on_wait(void *ctx, struct run *r, struct run_io *io, struct err *e)
 	if (ret < 0)
 		return err_sys(e, ret, "the request for a sandbox was malformed");
 	sb->flags = go.flags;
+	memcpy(s->from, go.from, sizeof(s->from));
+	s->from[RUN_ID_LEN] = '\0';
 	s->limits.l[LIMIT_TIMEOUT].value = go.timeout;
 	s->limits.l[LIMIT_TIMEOUT].named = go.timeout_named;
 	s->limits.l[LIMIT_OUTPUT].value = go.output;

@@ -38,6 +38,7 @@ struct standby_go {
 	uint64_t body;		  /* bytes in the memory file: cwd, arguments, variables, each with its NUL */
 	uint64_t timeout, output; /* limits that are the launcher's own: per call, not per sandbox */
 	bool timeout_named, output_named;
+	char from[RUN_ID_LEN + 1]; /* on whose behalf, for the log; empty: nobody's */
 };
 
 struct standby_end {

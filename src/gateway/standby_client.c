@@ -65,6 +65,7 @@ static int send_go(int sock, const struct spec *s, const int stdio[3], unsigned 
 
 	if (body < 0)
 		return body;
+	memcpy(go.from, s->from, sizeof(go.from));
 	r = fdpass_send(sock, &go, sizeof(go), fds, ARRAY_SIZE(fds));
 	return r < 0 ? err_sys(e, r, "cannot pass on the command") : 0;
 }

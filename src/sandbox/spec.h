@@ -57,7 +57,8 @@ struct mask {
 
 struct spec {
 	char id[RUN_ID_LEN + 1];
-	char *name; /* NULL: none */
+	char *name;		   /* NULL: none */
+	char from[RUN_ID_LEN + 1]; /* a call: the sandbox on whose behalf it is made; empty: none */
 	char *hostname;
 	struct strv argv;
 	struct strv env;

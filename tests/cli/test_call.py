@@ -127,6 +127,9 @@ def each_is_fresh(tap, c, who):
     ids = [e["sandbox"] for e in events(c, "run.start")]
     seen.update(ids)
     tap.eq(len(seen), len(ids), f"{who}: no sandbox was used twice")
+    end = time.monotonic() + 20
+    while c("ps", "-q").out and time.monotonic() < end:  # a call is over before its sandbox is taken apart
+        time.sleep(0.05)
     tap.eq(sorted(ids), sorted(e["sandbox"] for e in events(c, "run.end")), f"{who}: each has its end in the log")
     tap.eq(c("ps", "-q").out, "", f"{who}: what stands ready is not listed as running")
 
@@ -185,6 +188,56 @@ def workspace(tap, c, who):
     r = c("diff", "@last")
     tap.ok("M given.txt" in r.out, f"{who}: what it wrote is kept in a layer", r)
     tap.eq(c("discard", "@last").code, 0, f"{who}: and thrown away")
+
+
+HOSTILE = r"""
+echo made >made.txt; echo changed >given.txt; rm other.txt; mkdir -p new/deep; echo n >new/deep/f
+rm -r d; mkdir d; echo only >d/only; rm -r swap; echo file >swap; rm turn; mkdir turn; echo t >turn/t
+echo TOKEN=0123456789abcdef0123 >new/.env
+ln -s /etc/shadow link; ln -s ../../../../etc new/up; ln -s given.txt alias; mkfifo new/pipe; chmod 711 made.txt
+echo ready; exec sleep 1000
+"""
+
+
+def of_another(tap, c, who):
+    """--from: the workspace of another sandbox as it is now, deletions and replaced directories too."""
+    for path, text in (("d/gone", "gone\n"), ("keep/a/b", "kept\n"), ("swap/x", "x\n"), ("turn", "turn\n")):
+        c.write(path, text)
+    os.unlink(os.path.join(c.work, "report.json"))
+    p = c.popen("run", "-q", "--name", "agent", "--", "sh", "-c", HOSTILE)
+    tap.eq(p.stdout.readline(), b"ready\n", f"{who}: a sandbox that has changed its workspace")
+    wait_ready(c)
+    run_id = c("ps", "-q").out.split()[0]
+    for alive in (True, False):
+        for how in (["--cold"], []):
+            n = f"{who}: --from {'one that runs' if alive else 'one that has ended'}, {'cold' if how else 'warm'}"
+            if not how:
+                wait_ready(c)
+            r = c("call", *how, "--from", "agent", "--read", ".", "--", "sh", "-c",
+                  "find . ! -name . | sort | tr '\\n' ' '; cat given.txt swap keep/a/b d/only")
+            tap.eq(r.out, "./d ./d/only ./given.txt ./keep ./keep/a ./keep/a/b ./made.txt ./new ./new/deep "
+                   "./new/deep/f ./swap ./turn ./turn/t changed\nfile\nkept\nonly\n", f"{n}: all of it, as the sandbox sees it", r)
+        r = c("call", "--cold", "--from", "agent", "--read", "made.txt", "--read", "new/deep", "--", "sh", "-c",
+              "find . -type f | sort | tr '\\n' ' '")
+        tap.eq(r.out, "./made.txt ./new/deep/f ", f"{n}: or only what was named", r)
+        for bad in ("other.txt", "d/gone", "swap/x", "link", "alias", "new/up/passwd", "new/pipe", "new/.env", "turn/../../x"):
+            r = c("call", "--cold", "--from", "agent", "--read", bad, "--", "cat", bad)
+            tap.ok(r.code in (2, 125) and not r.out, f"{n}: {bad} is refused", r)
+        if alive:
+            c("stop", "agent")
+            p.communicate()
+    tap.eq(open(os.path.join(c.work, "given.txt"), encoding="utf-8").read(), "given\n", f"{who}: the original is as it was")
+    r = c("call", "--from", "agent", "--", "ls", "-A")
+    tap.eq((r.code, r.out), (0, ""), f"{who}: without --read it sees nothing", r)
+    r = c("call", "--from", "nobody", "--", "true")
+    tap.ok(r.code == 125 and "nobody" in r.err, f"{who}: --from nobody", r)
+    r = c("call", "--from", "agent", "--workspace", "--", "true")
+    tap.ok(r.code == 2 and "--read ." in r.err, f"{who}: --from does not go with --workspace", r)
+    end = time.monotonic() + 10
+    while time.monotonic() < end and len([e for e in events(c, "run.start") if e.get("from") == run_id]) < 7:
+        time.sleep(0.1)
+    tap.eq(len([e for e in events(c, "run.start") if e.get("from") == run_id]), 7, f"{who}: the log says for whom each was")
+    tap.eq(c("rm", "agent").code, 0, f"{who}: removed")
 
 
 def signals(tap, c, who):
@@ -274,6 +327,7 @@ def main():
                 what_it_sees(tap, c, name)
                 each_is_fresh(tap, c, name)
                 workspace(tap, c, name)
+                of_another(tap, c, name)
                 if engine == "ns" or who == "root":
                     template(tap, c, name)
                     limits(tap, c, name)
