@@ -149,7 +149,7 @@ static int path_of(int fd, char out[PATH_MAX])
 /* V3: where below `from` an open file really is, whatever links led there; `buf` holds it. */
 static int real_path(int from, int fd, char buf[PATH_MAX], const char **ret)
 {
-	char top[PATH_MAX];
+	char top[PATH_MAX] = "";
 	int r = path_of(from, top);
 	size_t n;
 
@@ -176,7 +176,7 @@ static int refuse_secret(struct give *g, const char *path, const char *real, con
 
 static int give_named(struct give *g, int from, const char *path, int to)
 {
-	char buf[PATH_MAX];
+	char buf[PATH_MAX] = "";
 	autofree char *copy = strdup(path);
 	autoclose int fd =
 		*path ? fd_openat2(from, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0, RESOLVE_BENEATH)
