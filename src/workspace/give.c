@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define DEPTH_MAX 256
+#define DEPTH_MAX 128 /* each level holds a few descriptors */
 
 struct give {
 	const struct strv *show; /* normalised */
@@ -95,15 +95,15 @@ static int find(const struct give_from *from, const char *name, struct stat *st)
 /* A directory of both, of one, or of the upper one alone where it hides the other. */
 static int enter(const struct give_from *from, const char *name, struct give_from *ret)
 {
-	struct stat st;
+	struct stat st = { 0 };
 	int at = find(from, name, &st), fd;
 
+	*ret = (struct give_from){ -1, -1 };
 	if (at < 0)
 		return at;
 	fd = open_dir(at, name);
 	if (fd < 0)
 		return -errno;
-	*ret = (struct give_from){ -1, -1 };
 	if (at != from->upper) {
 		ret->lower = fd;
 		return 0;
@@ -118,13 +118,14 @@ static int enter(const struct give_from *from, const char *name, struct give_fro
 static int give_regular(struct give *g, int at, const char *name, int to)
 {
 	autoclose int fd = openat(at, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	struct stat st;
+	struct stat st = { 0 };
 
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return -errno;
 	return S_ISREG(st.st_mode) ? give_file(g, fd, &st, to, name) : 0;
 }
 
+// NOLINTBEGIN(misc-no-recursion): no deeper than DEPTH_MAX
 /* One entry below a directory that was named. */
 static int give_entry(struct give *g, const struct give_from *from, int to, const char *path,
 		      const char *name, unsigned depth)
@@ -133,7 +134,7 @@ static int give_entry(struct give *g, const struct give_from *from, int to, cons
 	const char *parent = strrchr(path, '/');
 	autofree char *whole = NULL;
 	autoclose int made = -1;
-	struct stat st;
+	struct stat st = { 0 };
 	int at, r;
 
 	if (asprintf(&whole, "%s%s%s", path, *path ? "/" : "", name) < 0)
@@ -160,7 +161,7 @@ static int give_entries(struct give *g, const struct give_from *from, bool upper
 	int copy = openat(upper ? from->upper : from->lower, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
 	DIR *d = copy < 0 ? NULL : fdopendir(copy);
 	struct dirent *de;
-	struct stat st;
+	struct stat st = { 0 };
 
 	if (!d) {
 		fd_close(copy);
@@ -187,6 +188,7 @@ static int give_tree(struct give *g, const struct give_from *from, int to, const
 		r = give_entries(g, from, false, to, path, depth);
 	return r;
 }
+// NOLINTEND(misc-no-recursion)
 
 /* The directories above the last part of a path, made where it goes. Returns the fd of the last one. */
 static int make_parents(int to, char *path, const char **ret_name)
@@ -217,7 +219,7 @@ static int enter_parents(const struct give_from *from, char *path, struct give_f
 	char *slash;
 
 	while ((slash = strchr(path, '/'))) {
-		struct give_from next;
+		struct give_from next = { -1, -1 };
 		int r;
 
 		*slash = '\0';
@@ -242,7 +244,7 @@ static int open_named(const struct give_from *from, const char *path, int *ret_f
 	autofree char *copy = strdup(path);
 	autoclose int fd = -1;
 	const char *name;
-	struct stat st;
+	struct stat st = { 0 };
 	int r;
 
 	if (!copy)
