@@ -370,7 +370,7 @@ static bool answer(struct daemon *d, struct client *c, const char *data, size_t 
 	memcpy(&head, data, sizeof(head));
 	if (head.magic != COFFERD_MAGIC)
 		return false;
-	/* D3: coffer was replaced since we were started. */
+	/* D3: coffer was replaced since we were started, or the client is in another container. */
 	if (memcmp(&head.build, &d->build, sizeof(head.build)) != 0) {
 		hand_out(d, c, NULL);
 		leave(d);

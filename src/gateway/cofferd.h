@@ -12,7 +12,9 @@
  * Invariants
  *  D1  A descriptor is handed out once, and closed here at the same time.
  *  D2  There is one cofferd per state directory: it holds a lock for as long as it lives.
- *  D3  Both sides are the same build of the same program: a client with another one is refused, and ends this cofferd.
+ *  D3  Both sides are the same build of the same program and have the same / and /usr, for a sandbox shows those of who
+ *      makes it, and a container may share the state directory: a client of whom that is not true is refused, and ends
+ *      this cofferd.
  */
 #ifndef GATEWAY_COFFERD_H
 #define GATEWAY_COFFERD_H
@@ -34,6 +36,7 @@ enum cofferd_want {
 /* Which build a program is: its file. */
 struct cofferd_build {
 	uint64_t dev, ino, size, mtime;
+	uint64_t root_dev, root_ino, usr_dev, usr_ino; /* which machine's or container's files it sees */
 };
 
 struct cofferd_ask {

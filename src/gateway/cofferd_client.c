@@ -22,11 +22,16 @@
 
 int cofferd_build(int fd, struct cofferd_build *ret)
 {
-	struct stat st;
+	struct stat st, usr, root;
 
-	if ((fd >= 0 ? fstat(fd, &st) : stat("/proc/self/exe", &st)) < 0)
+	if ((fd >= 0 ? fstat(fd, &st) : stat("/proc/self/exe", &st)) < 0 || stat("/usr", &usr) < 0 ||
+	    stat("/", &root) < 0)
 		return -errno;
-	*ret = (struct cofferd_build){ .dev = st.st_dev,
+	*ret = (struct cofferd_build){ .usr_dev = usr.st_dev,
+				       .usr_ino = usr.st_ino,
+				       .root_dev = root.st_dev,
+				       .root_ino = root.st_ino,
+				       .dev = st.st_dev,
 				       .ino = st.st_ino,
 				       .size = (uint64_t)st.st_size,
 				       .mtime = (uint64_t)st.st_mtim.tv_sec * 1000000000ULL +

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-# tests/run: timeout=300
+# tests/run: timeout=450
 """coffer call: a fresh sandbox for one command, from the pool or made on the spot; what it sees, and what is left."""
 
 import concurrent.futures
@@ -161,6 +161,7 @@ def template(tap, c, who):
     wait_quiet(c)
     shutil.rmtree(root)
     c("image", "rm", "which")
+    c("call", "--", "true")
 
 
 def limits(tap, c, who):
@@ -180,6 +181,7 @@ def limits(tap, c, who):
     tap.eq(pool(c), (1, 0), f"{who}: COFFER_POOL_MEMORY is the budget of a cofferd that starts")
     c("pool", "stop")
     wait_quiet(c)
+    c("call", "--", "true")
 
 
 def workspace(tap, c, who):
@@ -277,6 +279,37 @@ def parallel(tap, c, who, n):
     tap.ok(not bad, f"{who}: {n} calls at once, each alone in its sandbox", bad[0] if bad else None)
 
 
+def elsewhere(tap, c, who):
+    """A container that shares the state directory but has another /usr: neither gets a sandbox with the other's."""
+    if who != "root on ns":
+        return
+    c("pool", "stop")
+    other = os.path.join(c.dir, "usr")
+    os.mkdir(other)
+    with open(os.path.join(other, "marker"), "w", encoding="ascii"):
+        pass
+    script = f"mount -t overlay -o lowerdir={other}:/usr overlay /usr && {c.exe} call -q -- ls /usr/marker"
+    r = c(program=["unshare", "-m", "sh", "-c", script])
+    tap.eq(r.out, "/usr/marker\n", f"{who}: (control) a call there shows its own", r)
+    tap.ok(wait_ahead(c), f"{who}: a cofferd there keeps one ready")
+    time.sleep(0.5)
+    r = c("call", "-q", "--", "ls", "/usr")
+    tap.ok(r.code == 0 and "marker" not in r.out, f"{who}: outside it is not handed out", r)
+    c("pool", "stop")
+    wait_quiet(c)
+    c("call", "--", "true")
+
+
+def wait_ahead(c):
+    runs = os.path.join(c.state, "runs")
+    end = time.monotonic() + 10
+    while time.monotonic() < end:
+        if [d for d in os.listdir(runs) if os.path.exists(os.path.join(runs, d, "ahead"))]:
+            return True
+        time.sleep(0.1)
+    return False
+
+
 def daemon(tap, c, who):
     tap.ok(wait_ready(c), f"{who}: cofferd keeps one ready")
     tap.eq(oct(os.stat(c.state).st_mode & 0o777), oct(0o700), f"{who}: its socket is in a directory of the owner's alone")
@@ -333,6 +366,7 @@ def main():
                     limits(tap, c, name)
                     signals(tap, c, name)
                     parallel(tap, c, name, 64 if who == "root" else 16)
+                    elsewhere(tap, c, name)
                     daemon(tap, c, name)
                     kill_daemon(tap, c, name)
                 c("pool", "stop")
