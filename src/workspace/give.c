@@ -292,7 +292,7 @@ static int path_of(int fd, char out[PATH_MAX])
 /* V3: where below `from` an open file really is, whatever links led there; `buf` holds it. */
 static int real_path(int from, int fd, char buf[PATH_MAX], const char **ret)
 {
-	char top[PATH_MAX];
+	char top[PATH_MAX] = "";
 	int r = path_of(from, top);
 	size_t n;
 
@@ -320,7 +320,7 @@ static int refuse_secret(struct give *g, const char *path, const char *real, con
 static int give_named(struct give *g, const struct give_from *from, const char *path, int to)
 {
 	CLEANUP(from_release) struct give_from tree = { -1, -1 };
-	char buf[PATH_MAX];
+	char buf[PATH_MAX] = "";
 	autofree char *copy = strdup(path);
 	autoclose int file = -1, dir = -1, sub = -1;
 	const struct secret_rule *rule;
