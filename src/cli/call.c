@@ -343,7 +343,11 @@ static int cmd_call(int argc, char **argv)
 	int sock = -1, r, code;
 
 	if (argc > 1 && str_starts(argv[1], standby)) {
-		sock = atoi(argv[1] + sizeof(standby) - 1);
+		uint64_t fd;
+
+		if (str_to_u64(argv[1] + sizeof(standby) - 1, &fd) < 0 || fd > INT16_MAX)
+			return EXIT_OURS;
+		sock = (int)fd;
 		argv[1] = argv[0];
 		argv++;
 		argc--;
