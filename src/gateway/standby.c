@@ -84,8 +84,8 @@ static int on_wait(void *ctx, struct run *r, struct run_io *io, struct err *e)
 {
 	struct standby *sb = ctx;
 	struct spec *s = r->spec;
-	struct standby_go go;
-	int fds[4], ret;
+	struct standby_go go = { 0 };
+	int fds[4] = { -1, -1, -1, -1 }, ret;
 
 	tell_ready(sb, r);
 	ret = wait_message(sb, r);

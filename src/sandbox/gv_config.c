@@ -12,18 +12,22 @@
 
 #define MASK_MOUNTS 128 /* each costs runsc descriptors and a millisecond */
 
+/* "net_raw" as "CAP_NET_RAW". */
+static void add_cap(struct json *j, const char *name)
+{
+	char upper[40] = "CAP_";
+
+	for (size_t i = 0; name[i] && i + 5 < sizeof(upper); i++)
+		upper[4 + i] = (char)toupper((unsigned char)name[i]);
+	json_str(j, NULL, upper);
+}
+
 static void add_caps(struct json *j, const char *set, uint64_t caps)
 {
 	json_arr(j, set);
-	for (int cap = 0; cap < 64; cap++) {
-		const char *name = caps & (1ULL << cap) ? caps_name(cap) : NULL;
-		char upper[40] = "CAP_";
-
-		if (!name)
-			continue;
-		for (size_t i = 0; name[i] && i + 5 < sizeof(upper); i++)
-			upper[4 + i] = (char)toupper((unsigned char)name[i]);
-		json_str(j, NULL, upper);
+	for (int cap = 0; cap < 64 && caps_name(cap); cap++) {
+		if (caps & (1ULL << cap))
+			add_cap(j, caps_name(cap));
 	}
 	json_end_arr(j);
 }

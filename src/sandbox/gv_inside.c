@@ -104,9 +104,10 @@ int gv_exec(const struct ns_inside *in, int init_fd, struct err *e)
 	int sync = fcntl(in->sync, F_DUPFD_CLOEXEC, FD_COUNT + 32);
 	struct ns_ready ready = { 0 };
 	char dcache[32];
+	static const char root[] = "--root=" GV_STATE, bundle[] = "--bundle=" GV_BUNDLE;
 	const char *const argv[] = {
 		"runsc",
-		"--root=" GV_STATE,
+		root,
 		"--platform=systrap",
 		"--network=none",
 		"--ignore-cgroups",
@@ -121,7 +122,7 @@ int gv_exec(const struct ns_inside *in, int init_fd, struct err *e)
 		"--log-format=text",
 		"--panic-log=/proc/self/fd/5",
 		"run",
-		"--bundle=" GV_BUNDLE,
+		bundle,
 		"--pass-fd=3:3",
 		"--exec-fd=4",
 		in->spec->id,

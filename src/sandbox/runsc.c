@@ -17,7 +17,7 @@
 #include <sys/utsname.h>
 
 #define VERDICT_MAX 8192
-#define BAD_FOR (10 * 60 * NSEC_PER_SEC) /* after so long one that hung is tried again */
+#define BAD_FOR (600 * NSEC_PER_SEC) /* after so long one that hung is tried again */
 
 static const char *const places[] = { "/usr/local/bin/runsc", "/usr/bin/runsc", "/usr/sbin/runsc" };
 
