@@ -15,7 +15,8 @@
 #define TERM_GRACE (10 * NSEC_PER_SEC)	 /* from SIGTERM or SIGHUP to coffer until SIGKILL inside */
 #define INT_AGAIN (2 * NSEC_PER_SEC)	 /* a second SIGINT within this kills */
 #define TIMEOUT_GRACE (2 * NSEC_PER_SEC) /* from SIGTERM at the time limit until SIGKILL */
-#define EXIT_TIMEOUT 124		 /* as timeout(1) */
+#define OOM_LOOK (500 * NSEC_PER_MSEC)
+#define EXIT_TIMEOUT 124 /* as timeout(1) */
 #define EXIT_OURS 125
 
 const char *run_cause_name(enum run_cause c)
@@ -91,6 +92,24 @@ static void on_timeout(struct timer *t)
 	loop_timer(&sv->loop, &sv->t_kill, clock_nsec(CLOCK_MONOTONIC) + TIMEOUT_GRACE);
 }
 
+/*
+ * The kernel's choice of a victim is one of runsc's processes. Where that is one of those that gVisor runs its guests' code
+ * in, gVisor waits for it for ever, and the command with it: so the first one is the end of the sandbox.
+ */
+static void on_oom_look(struct timer *t)
+{
+	struct sv *sv = t->ctx;
+	struct cgroup_stat st = { 0 };
+
+	if (sv->ended || sv->killed)
+		return;
+	cgroup_read_stat(sv->cg, &st);
+	if (st.oom_kills > 0)
+		sv_kill(sv, CAUSE_OOM);
+	else
+		loop_timer(&sv->loop, t, clock_nsec(CLOCK_MONOTONIC) + OOM_LOOK);
+}
+
 void sv_start_timeout(struct sv *sv)
 {
 	uint64_t limit = sv->spec->limits.l[LIMIT_TIMEOUT].value;
@@ -99,6 +118,9 @@ void sv_start_timeout(struct sv *sv)
 	sv->t_timeout = (struct timer){ .fn = on_timeout, .ctx = sv };
 	if (limit != LIMIT_NONE)
 		loop_timer(&sv->loop, &sv->t_timeout, sv->started + limit);
+	sv->t_oom = (struct timer){ .fn = on_oom_look, .ctx = sv };
+	if (sv->cg && sv->run->layers.engine && str_eq(sv->run->layers.engine, "gvisor"))
+		loop_timer(&sv->loop, &sv->t_oom, sv->started + OOM_LOOK);
 }
 
 static void note_stop(struct sv *sv, int sig)

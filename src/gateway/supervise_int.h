@@ -112,7 +112,7 @@ struct sv {
 	struct watch w_init, w_pid, w_alive, w_listen, w_log;
 	size_t logged; /* bytes of the engine's log that were kept */
 	struct pump pump;
-	struct timer t_timeout, t_kill, t_listen, t_lasting;
+	struct timer t_timeout, t_kill, t_listen, t_lasting, t_oom;
 	struct disk_watch disk;
 	struct freeze freeze;
 

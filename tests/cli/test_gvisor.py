@@ -137,6 +137,10 @@ def limits(c):
     if c.who == "root":
         r, o = report("--memory", "128m", "--", "python3", "-c", "x = bytearray(400 << 20)")
         tap.ok(r.code == 137 and o["cause"] == "oom" and "memory" in r.err, f"{c.who}: memory", r, o["cause"])
+        # whichever of runsc's processes the kernel takes, nothing waits for it
+        r, o = report("--memory", "128m", "--", "sh", "-c", "python3 -c 'x = bytearray(400 << 20)'; sleep 30; echo on")
+        tap.ok(o["cause"] == "oom" and r.seconds < 15 * slow_build() and "on" not in r.out,
+               f"{c.who}: and the sandbox ends with the first that is killed for it", r, o["cause"])
     if c.who == "user":
         r = c("run", "--cap", "net_admin", "--", "true")
         tap.ok(r.code == 125 and "--user 0" in r.err, f"{c.who}: no capability for one who is not root inside", r)

@@ -16,9 +16,21 @@ RUNS = {"ns": {"root": 100, "user": 70, "userns": 30}, "gvisor": {"root": 30, "u
 WINDOW = {"ns": 0.03, "gvisor": 0.25}  # seconds that a run takes, about: a kill falls anywhere in it
 
 
+def shown_name(pid, comm):
+    """runsc starts its parts from /proc/self/exe: only their first argument tells which is which."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as f:
+            first = f.read().split(b"\0")[0].decode(errors="replace")
+    except OSError:
+        return comm
+    return first if first.startswith("runsc") else comm
+
+
 def victims(p):
-    """coffer itself and all below it."""
-    return [p.pid] + [pid for pid, _ in descendants(p.pid)]
+    """coffer itself and all below it; but not the processes that gVisor runs its guests' code in, which it calls exe as
+    well: it waits for ever for one that somebody on the host has killed, and the guest's process with it."""
+    return [p.pid] + [pid for pid, what in descendants(p.pid)
+                      if what.split(" ", 1)[1] != "exe" or shown_name(pid, "exe") != "exe"]
 
 
 def random_kills(tap, c, rng):
@@ -59,16 +71,6 @@ def random_kills(tap, c, rng):
 # By the name that each shows itself with. In gVisor a command is no process of the host's.
 VICTIMS = {"ns": ("coffer", "coffer-guard", "coffer-init", "sleep"),
            "gvisor": ("coffer", "coffer-guard", "runsc", "runsc-gofer", "runsc-sandbox")}
-
-
-def shown_name(pid, comm):
-    """runsc starts its parts from /proc/self/exe: only their first argument tells which is which."""
-    try:
-        with open(f"/proc/{pid}/cmdline", "rb") as f:
-            first = f.read().split(b"\0")[0].decode(errors="replace")
-    except OSError:
-        return comm
-    return first if first.startswith("runsc") else comm
 
 
 def start_sleeper(c, name="coffer"):
