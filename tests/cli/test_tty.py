@@ -100,8 +100,8 @@ def interrupt(tap, c):
 
 def shell(tap, c):
     t = Terminal(c, "run", "--", "bash", "--norc", "-i")
-    t.type("sleep 100\n")
-    time.sleep(0.5)
+    t.type("sh -c 'echo BE''GUN; exec sleep 100'\n")
+    t.read("BEGUN", 20)
     t.type("\x1a")
     tap.ok(t.read("Stopped"), f"{c.who}: job control works: Ctrl-Z stops a job", t.text)
     t.type("kill -9 %1; wait; echo A$((40+2))B\n")
