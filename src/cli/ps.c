@@ -89,6 +89,18 @@ static void format_status(const struct run_meta *m, bool alive, uint64_t now, st
 	buf_addf(out, ", %s ago", span(since(now, m->ended), text));
 }
 
+/* What its root is made of, in a few words. */
+static void format_root(const struct run_meta *m, bool no_trunc, struct buf *out)
+{
+	if (!m->image) {
+		buf_adds(out, m->root ? m->root : "host");
+		return;
+	}
+	buf_adds(out, m->image);
+	if (m->image_digest && no_trunc)
+		buf_addf(out, "@%s", m->image_digest);
+}
+
 static int add_row(struct table *t, const struct run_meta *m, bool alive, uint64_t now, bool no_trunc)
 {
 	autobuf struct buf status = BUF_INIT, root = BUF_INIT;
@@ -100,9 +112,7 @@ static int add_row(struct table *t, const struct run_meta *m, bool alive, uint64
 		snprintf(started, sizeof(started), "%s ago", span(since(now, m->started), text));
 	if (!alive && m->ended)
 		snprintf(changes, sizeof(changes), "%llu", (unsigned long long)m->changes);
-	buf_adds(&root, m->image ? m->image : m->root ? m->root : "host");
-	if (m->image && m->image_digest && no_trunc)
-		buf_addf(&root, "@%s", m->image_digest);
+	format_root(m, no_trunc, &root);
 	r = table_add(t, m->id, 0);
 	r = r < 0 ? r : table_add(t, m->name ? m->name : "-", no_trunc ? 0 : NAME_WIDTH);
 	r = r < 0 ? r : table_add(t, m->engine ? m->engine : "-", 0);

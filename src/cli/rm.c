@@ -66,8 +66,9 @@ static int log_rm(struct audit *a, const char *id, const struct run_meta *m, str
 
 static int wipe_layers(int run_fd, struct err *e)
 {
+	static const char root_new[] = LAYERS_ROOT_UPPER ".new";
 	static const char *const layers[] = { "upper",		"work",	     LAYERS_ROOT_UPPER,
-					      LAYERS_ROOT_WORK, "upper.new", LAYERS_ROOT_UPPER ".new" };
+					      LAYERS_ROOT_WORK, "upper.new", root_new };
 
 	for (size_t i = 0; i < ARRAY_SIZE(layers); i++) {
 		uint64_t n = 0;

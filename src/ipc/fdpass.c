@@ -89,8 +89,8 @@ int fdpass_recv_some(int sock, void *data, size_t cap, size_t *ret_len, int *fds
 
 int fdpass_recv(int sock, void *data, size_t len, int *fds, size_t n)
 {
-	int got[FDPASS_MAX];
-	size_t n_bytes;
+	int got[FDPASS_MAX] = { 0 };
+	size_t n_bytes = 0;
 	int r = fdpass_recv_some(sock, data, len, &n_bytes, got, FDPASS_MAX);
 
 	if (r < 0)

@@ -410,13 +410,13 @@ static int setup(struct init *in)
 static void settle_attributes(void)
 {
 	static const char *const links[] = { "/bin", "/lib", "/etc/mtab" };
-	static const struct sock_filter insns[] = {
+	struct sock_filter insns[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_lgetxattr, 0, 1),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EOPNOTSUPP),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};
-	const struct sock_fprog prog = { ARRAY_SIZE(insns), (struct sock_filter *)(uintptr_t)insns };
+	const struct sock_fprog prog = { ARRAY_SIZE(insns), insns };
 	char value[64];
 
 	for (size_t i = 0; i < ARRAY_SIZE(links); i++) {

@@ -292,7 +292,8 @@ static void test_rights(void)
 		ok = ok && !(landlock_rights(abi, LANDLOCK_WRITE) & (1 << 6 | 1 << 11 | 1 << 15));
 		ok = ok && !(landlock_rights(abi, LANDLOCK_READ_EXEC) & ~0xdULL);
 		ok = ok && !(landlock_rights(abi, LANDLOCK_DEVICES) & 0x3ff1);
-		ok = ok && landlock_rights(abi, LANDLOCK_LAYER) == (landlock_rights(abi, LANDLOCK_WRITE) | 1 << 6);
+		ok = ok &&
+		     landlock_rights(abi, LANDLOCK_LAYER) == (landlock_rights(abi, LANDLOCK_WRITE) | 1 << 6);
 	}
 	CHECKF(ok, "no rule gives what its ABI does not know, makes a device or controls one outside /dev");
 }
