@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# tests/run: alone
 """tests/run itself: a test program that lies, dies or hangs must not pass."""
 
 import os
