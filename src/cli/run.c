@@ -43,6 +43,8 @@ static const struct opt run_opts_table[] = {
 	{ "name", 0, "NAME", "a name for the sandbox", O_NAME, "name" },
 	OPT_SECTION("Wall"),
 	RUN_OPTS_WALL,
+	OPT_SECTION("Network"),
+	RUN_OPTS_NET,
 	OPT_SECTION("Limits"),
 	RUN_OPTS_LIMITS,
 	OPT_SECTION("Afterwards"),
@@ -69,6 +71,7 @@ static int parse(struct run_args *a, int argc, char **argv, struct err *e)
 	r = run_args_begin(a, e);
 	if (r < 0)
 		return r;
+	a->o.has_net = true;
 	while ((id = opt_next(&p, &value, e)) > 0) {
 		if (id == OPT_HELP)
 			return 1;

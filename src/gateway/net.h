@@ -14,76 +14,74 @@
  *      aloud. A bundle that one of the two does not take ends that one, and it comes back with the bundle.
  *  G5  What cannot be started at all ends the sandbox (cause "network"); there is no way around the two.
  *
- * Between launcher and guard: one message each way at a time over a SOCK_SEQPACKET, struct net_msg and at most
- * NET_MSG_FDS descriptors.
+ * The launcher says to the guard, over a SOCK_SEQPACKET: who the sandbox is (guard_tell()), then the wall (wall_send()),
+ * then at the end NET_END. The guard answers with struct net_msg, and at most one descriptor.
  */
 #ifndef GATEWAY_NET_H
 #define GATEWAY_NET_H
 
-#include "base/buf.h"
 #include "base/err.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "config/policy_file.h"
+#include "sandbox/spec.h"
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/types.h>
 
 struct run;
-struct policy;
-struct wall;
 
 /*
- * The network as it was asked for: filled in by the command line before the guard is forked, and owned by its caller.
- * The mode itself is in the spec (spec->net), for the engines. A run without one has no network.
+ * The network as it was asked for: filled in before the guard is forked (net_plan_open()). The mode itself is in the
+ * spec (spec->net), for the engines.
  */
 struct net_plan {
-	struct policy *policy; /* compiled, generation 1; NULL with mode none */
-	char digest[72];       /* of the compiled policy: "sha256:…" */
+	struct strv allow;	 /* --allow as typed */
+	char *file;		 /* --policy, its real path; NULL: none */
+	struct config_policy cp; /* compiled; generation 1 */
+	struct strv read_from;	 /* directories and files that the sandbox may write: no policy may come from there */
+	char digest[72];	 /* "sha256:…" */
+	uint32_t generation;
+	int mode;		 /* enum policy_mode that --net names; -1: the file's own */
 	bool needs_ca;
-	char *file; /* --policy, its real path: watched for changes; NULL: none */
-	/* Compiles anew from the same file and options. */
-	int (*compile)(void *ctx, uint32_t generation, struct policy **ret, struct err *e);
-	void *ctx;
-	char *const *summary; /* for the log: what --allow and --policy said, NULL-terminated; may be NULL */
 };
 
-#define NET_MSG_TEXT 1024
-#define NET_MSG_FDS 8
+#define NET_PLAN_INIT ((struct net_plan){ .mode = -1 })
+
+#define NET_MSG_TEXT 512
 
 enum net_msg_type {
-	/* launcher → guard */
-	NET_SANDBOX = 1, /* pid; pidfd */
-	NET_WALL,	 /* present: bit n is the n-th member of struct wall; those descriptors in that order */
-	NET_STATS,	 /* asks coffer-egress (which: 0) or coffer-dial (1) how it is; answered by NET_ANSWER */
-	NET_END,	 /* the command has ended: end both, fold all, answer NET_ENDED */
-
-	/* guard → launcher */
-	NET_CA,	    /* the sandbox's CA: a memfd with the certificate (PEM), sealed */
-	NET_SAY,    /* a line for the terminal of `coffer run`: text; which: enum net_say */
-	NET_FAILED, /* text: why there is no network: the sandbox is to be ended */
-	NET_ANSWER, /* to NET_STATS: a memfd with JSON; none and a text: it did not answer */
-	NET_ENDED,  /* a memfd: the "network" object of the report, JSON */
+	NET_END = 1, /* to the guard: the command has ended: end both, fold all, answer NET_ENDED */
+	NET_CA,	     /* the sandbox's CA: a memfd with the certificate (PEM), sealed */
+	NET_SAY,     /* a line for the terminal of `coffer run`; level: enum net_level */
+	NET_FAILED,  /* why there is no network: the sandbox is to be ended */
+	NET_ENDED,   /* a memfd: members of the "network" object of the report, JSON */
 	NET_MSG_COUNT
 };
 
-enum net_say { NET_SAY_NOTE, NET_SAY_WARN };
+enum net_level { NET_LEVEL_NOTE, NET_LEVEL_WARN };
 
 struct net_msg {
 	uint32_t type;
-	uint32_t which;
-	int32_t pid;
-	uint32_t present;
-	char text[NET_MSG_TEXT]; /* ends with NUL; nothing from inside that a terminal would act on */
+	uint32_t level;
+	char text[NET_MSG_TEXT]; /* ends with NUL; nothing in it that a terminal would act on */
 };
 
-/* The guard's main loop for a run with a network, until the launcher is gone or has said NET_END; `launcher` is the
- * socket. Never fails: what goes wrong is said and logged. */
-struct net_guard;
-void net_guard_run(struct run *r, int launcher);
+/* Compiles the plan's policy anew; the plan is as it was when that fails. 1: something has changed, 0: nothing. */
+int net_plan_compile(struct net_plan *p, struct err *e) MUST_CHECK;
+/* The first time. A file that the sandbox could write to is refused. What mode it comes to stands in the spec then. */
+int net_plan_open(struct net_plan *p, struct spec *s, struct err *e) MUST_CHECK;
+void net_plan_release(struct net_plan *p);
+/* Members "net", "policy_digest", "policy", "allow": for the log and the report. */
+void net_plan_json(const struct net_plan *p, enum net_mode mode, struct json *j);
 
 /*
- * Folds what is left in the journals of a run that nobody holds any more; called by run_finish() whoever that is.
- * Idempotent: what was folded is punched out.
+ * The guard's loop for a run with a network, once it knows the sandbox; `launcher` is the socket. Returns when the
+ * launcher is gone. `idle` is called once when there was nothing to do for a while, `dead` when the sandbox is.
  */
+void net_guard(struct run *r, int launcher, void (*idle)(struct run *r), void (*dead)(struct run *r));
+
+/* Folds what is left in the journals of a run whose guard is gone; idempotent, for what was folded is punched out. */
 int net_finish(struct run *r, struct err *e) MUST_CHECK;
 
 #endif

@@ -166,7 +166,7 @@ static int log_start(struct run *r, struct err *e)
 	add_command(&j, &s->argv);
 	json_u64(&j, "uid", s->uid);
 	json_u64(&j, "outside_uid", ids_outside_uid(&s->ids));
-	json_str(&j, "net", "none");
+	net_plan_json(r->net, s->net, &j);
 	run_root_json(s, &j);
 	json_str(&j, "workspace", s->ws_path);
 	json_str(&j, "workspace_mode", ws_mode_name(s->ws_mode));
@@ -180,6 +180,8 @@ static int log_start(struct run *r, struct err *e)
 		json_end_obj(&j);
 	}
 	json_end_arr(&j);
+	if (s->ports)
+		json_str(&j, "ports", s->ports);
 	json_u64(&j, "caps", s->caps);
 	json_bool(&j, "nested", s->nested);
 	run_limits_json(&s->limits, &j);
@@ -424,6 +426,8 @@ static int start(struct execution *x, struct run_io *io, struct err *e)
 	bool early = !x->detached && !x->ahead;
 	int ret = r->engine->start(r->spec, &r->cg, &m, &r->er, e);
 
+	if (ret == 0 && r->net)
+		ret = guard_net(&x->guard, &r->er.wall, e);
 	if (ret == 0 && x->detached)
 		ret = let_caller_go(r->spec, io->ready_fd, e);
 	if (ret == 0 && x->ahead)
@@ -437,6 +441,14 @@ static void name_cause(struct run *r)
 {
 	if (r->end.cause == CAUSE_SIGNAL && r->end.signal == SIGXFSZ)
 		r->end.cause = CAUSE_DISK;
+}
+
+static void on_say(void *ctx, enum net_level level, const char *text)
+{
+	const struct execution *x = ctx;
+
+	if (x->caller->say)
+		x->caller->say(x->caller->say_ctx, level, text);
 }
 
 static void on_ended(void *ctx)
@@ -469,6 +481,9 @@ static int start_and_supervise(struct execution *x, struct run_io *io, struct er
 		.ctx = x,
 		.lasting = is_findable_at_once(r->spec) ? NULL : on_lasting,
 		.ended = io->ended ? on_ended : NULL,
+		.ports = r->ports,
+		.guard_fd = r->net ? x->guard.fd : -1,
+		.say = on_say,
 	};
 	x->caller = io;
 	if (r->spec->detach && log < 0)
@@ -484,6 +499,8 @@ static int start_and_supervise(struct execution *x, struct run_io *io, struct er
 	x->io.alive_fd = io->alive_fd;
 	x->io.listen_fd = x->listen_fd;
 	ret = supervise(r->spec, &r->cg, &r->er, &x->io, &r->end, e);
+	if (r->net)
+		guard_net_end(&x->guard, on_say, x, &r->net_report);
 	if (ret == 0)
 		name_cause(r);
 	if (ret == 0 && io->ended && !x->told)

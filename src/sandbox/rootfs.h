@@ -20,6 +20,10 @@
 #include "base/err.h"
 #include "sandbox/spec.h"
 
+/* Where a sandbox with a certificate authority of its own (spec->ca) finds it: alone, and behind the system's. */
+#define ROOTFS_CA "/run/coffer/ca.pem"
+#define ROOTFS_CA_BUNDLE "/run/coffer/ca-bundle.pem"
+
 #define ROOTFS_WORKSPACE "/workspace"
 
 /* Detached mount trees of what the spec shows; -1 where there is none. */
