@@ -44,7 +44,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		BUG_ON(again.bits != r.bits || !addr_eq(&again.base, &r.base));
 		BUG_ON(!addr_range_contains(&r, &r.base) || !addr_range_covers(&r, &again));
 		a = addr_range_at(&r, addr_range_count(&r) - 1);
-		BUG_ON(!addr_range_contains(&r, &a));
+		/* The last of ::/80 is the IPv4 address 255.255.255.255, which is in no IPv6 range. */
+		BUG_ON(!addr_range_contains(&r, &a) && !addr_is_v4(&a));
 	}
 	if (addr_from_sockaddr(data, size, &a, &port) == 0) {
 		uint8_t out[ADDR_SOCKADDR_LEN];
