@@ -7,12 +7,12 @@
 #include <assert.h>
 #include <math.h>
 
-#define NEWS_WEIGHT 0.25	      /* of one outcome in the average */
-#define HEAL_NS (300 * 1e9)	      /* after this long without news two thirds of the damage are forgotten */
-#define LATENCY_TAU_NS (10 * 1e9)     /* how fast a faster answer decays in */
-#define LATENCY_HALF_NS (500 * 1e6)   /* a latency at which the factor is one half */
-#define FAULTS_IN_ROW 3		      /* eject */
-#define SUCCESS_MIN 0.4		      /* or when it falls below this */
+#define NEWS_WEIGHT 0.25	    /* of one outcome in the average */
+#define HEAL_NS (300 * 1e9)	    /* after this long without news two thirds of the damage are forgotten */
+#define LATENCY_TAU_NS (10 * 1e9)   /* how fast a faster answer decays in */
+#define LATENCY_HALF_NS (500 * 1e6) /* a latency at which the factor is one half */
+#define FAULTS_IN_ROW 3		    /* eject */
+#define SUCCESS_MIN 0.4		    /* or when it falls below this */
 #define PROBE_LOST_NS (120 * NSEC_PER_SEC) /* a probe of which nothing was heard is given again */
 
 static uint64_t since(uint64_t then, uint64_t now)
@@ -133,8 +133,8 @@ static size_t find_probe(const struct score *s, size_t n, const uint64_t *skip, 
 }
 
 /* Two different ones: the same twice would be no choice. */
-static size_t better_of_two(const struct score *s, size_t n, const uint64_t *skip, size_t usable, uint64_t now,
-			    score_dice dice, void *ctx)
+static size_t better_of_two(const struct score *s, size_t n, const uint64_t *skip, size_t usable,
+			    uint64_t now, score_dice dice, void *ctx)
 {
 	size_t a = dice(ctx) % usable, b;
 

@@ -20,18 +20,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SCORE_EJECT_SHARE 2		   /* one half: members / SCORE_EJECT_SHARE, rounded down */
-#define SCORE_EJECT_FIRST_NS 10000000000u  /* 10 s, doubled with every repeat */
-#define SCORE_EJECT_LAST_NS 900000000000u  /* 15 min */
-#define SCORE_FORGET_NS 600000000000u	   /* 10 min without an ejection take one repeat back */
+#define SCORE_EJECT_SHARE 2		  /* one half: members / SCORE_EJECT_SHARE, rounded down */
+#define SCORE_EJECT_FIRST_NS 10000000000u /* 10 s, doubled with every repeat */
+#define SCORE_EJECT_LAST_NS 900000000000u /* 15 min */
+#define SCORE_FORGET_NS 600000000000u	  /* 10 min without an ejection take one repeat back */
 #define SCORE_NONE SIZE_MAX
 
 enum score_state { SCORE_CLOSED, SCORE_OPEN, SCORE_HALF_OPEN, SCORE_STATE_COUNT };
 
 struct score {
 	enum score_state state;
-	double success;	     /* as of `at` */
-	double latency_ns;   /* as of `latency_at`; 0 until the first */
+	double success;	   /* as of `at` */
+	double latency_ns; /* as of `latency_at`; 0 until the first */
 	uint64_t at, latency_at;
 	uint64_t until;	     /* SCORE_OPEN */
 	uint64_t ejected_at; /* last */

@@ -74,7 +74,8 @@ size_t resolver_read_conf(const char *text, size_t len, struct resolve_server re
  * `h` is a name. 1: *ret is the answer, valid until the next call; 0: l->fn will be called, never from here;
  * -EBUSY: too many are open; -ENOMEM.
  */
-int resolver_ask(struct resolver *r, const struct host *h, struct lookup *l, const struct answer **ret) MUST_CHECK;
+int resolver_ask(struct resolver *r, const struct host *h, struct lookup *l,
+		 const struct answer **ret) MUST_CHECK;
 void resolver_cancel(struct resolver *r, struct lookup *l);
 
 struct resolver_stats {
