@@ -362,6 +362,7 @@ static void on_answer(void *ctx, int status, int timeouts, struct ares_addrinfo 
 		return;
 	}
 	if (r->is_changing) {
+		x->was_cancelled = true;
 		x->query[q->slot] = NULL;
 		free(q);
 		return;
@@ -490,6 +491,19 @@ static int set_servers(struct channel *ch, const struct resolve_server *s, size_
 	return ares_set_servers_ports(ch->ares, n ? node : NULL);
 }
 
+static int ask_again(struct resolver *r, struct resolve_entry *x)
+{
+	loop_timer_off(r->loop, &x->grace);
+	x->was_cancelled = false;
+	x->answer.status = 0;
+	x->answer.n_addrs = x->answer.n_aliases = 0;
+	for (int i = 0; i < 2; i++) {
+		free(x->query[i]); /* the other half was answered already */
+		x->query[i] = NULL;
+	}
+	return ask_servers(r, x);
+}
+
 int resolver_set_servers(struct resolver *r, const struct resolve_server *s, size_t n, struct err *e)
 {
 	struct resolve_entry *x, *next;
@@ -508,16 +522,13 @@ int resolver_set_servers(struct resolver *r, const struct resolve_server *s, siz
 	resolve_cache_forget(&r->cache);
 	for (x = TAILQ_FIRST(&r->cache.lru); x; x = next) {
 		next = TAILQ_NEXT(x, lru);
-		loop_timer_off(r->loop, &x->grace);
-		x->answer.n_addrs = x->answer.n_aliases = 0;
-		x->answer.status = 0;
-		BUG_ON(x->query[0] || x->query[1]);
-		if (ask_servers(r, x) < 0)
+		/* Whoever is told of an answer here may have asked for something new. */
+		if (x->is_pending && x->was_cancelled && ask_again(r, x) < 0)
 			return err_set(e, -ENOMEM, "no memory");
 	}
-	return status == ARES_SUCCESS
-		       ? 0
-		       : err_set(e, -EIO, "cannot set the resolvers: %s", ares_strerror(status));
+	if (status != ARES_SUCCESS)
+		return err_set(e, -EIO, "cannot set the resolvers: %s", ares_strerror(status));
+	return 0;
 }
 
 struct resolver_stats resolver_stats(const struct resolver *r)

@@ -22,6 +22,7 @@ struct resolve_entry {
 	/* The resolver's own. */
 	struct resolve_query *query[2];
 	struct timer grace;
+	bool was_cancelled; /* to be asked of other servers */
 	struct resolver *resolver;
 };
 
