@@ -150,6 +150,7 @@ static int run_here(struct run_args *a, const struct line *l, int ready_fd)
 		io.out = 1;
 		io.err = 2;
 		io.tty = a->o.tty ? 0 : -1;
+		io.say = run_say_net;
 	}
 	run_say_before(&s.spec, &s.choice, &s.note);
 	r = run_execute(&s.run, &io, &e);

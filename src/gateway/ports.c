@@ -116,7 +116,8 @@ int ports_open(struct ports *p, const struct strv *texts, bool public, struct sp
 		if (r < 0)
 			return r;
 		p->n++;
-		buf_addf(&b, "%s%s->%u", i ? ", " : "", p->v[i].text, p->v[i].inside);
+		buf_addf(&b, "%s%s->%u%s", i ? ", " : "", p->v[i].text, p->v[i].inside,
+			 p->v[i].is_public ? " (public)" : "");
 	}
 	s->ports = buf_take(&b);
 	return s->ports ? 0 : err_set(e, -ENOMEM, "out of memory");

@@ -443,12 +443,17 @@ static void name_cause(struct run *r)
 		r->end.cause = CAUSE_DISK;
 }
 
-static void on_say(void *ctx, enum net_level level, const char *text)
+/* What the guard still has to say once the command has ended. */
+static void say_late(void *ctx, enum net_level level, const char *text)
 {
 	const struct execution *x = ctx;
+	autobuf struct buf line = BUF_INIT;
 
-	if (x->caller->say)
-		x->caller->say(x->caller->say_ctx, level, text);
+	if (x->caller->say && x->caller->err >= 0)
+		x->caller->say(level, text, &line);
+	/* A stderr that is gone is nobody's error. */
+	if (line.len)
+		(void)!fd_write_all(x->caller->err, line.data, line.len);
 }
 
 static void on_ended(void *ctx)
@@ -483,7 +488,7 @@ static int start_and_supervise(struct execution *x, struct run_io *io, struct er
 		.ended = io->ended ? on_ended : NULL,
 		.ports = r->ports,
 		.guard_fd = r->net ? x->guard.fd : -1,
-		.say = on_say,
+		.say = io->say,
 	};
 	x->caller = io;
 	if (r->spec->detach && log < 0)
@@ -500,7 +505,7 @@ static int start_and_supervise(struct execution *x, struct run_io *io, struct er
 	x->io.listen_fd = x->listen_fd;
 	ret = supervise(r->spec, &r->cg, &r->er, &x->io, &r->end, e);
 	if (r->net)
-		guard_net_end(&x->guard, on_say, x, &r->net_report);
+		guard_net_end(&x->guard, say_late, x, &r->net_report);
 	if (ret == 0)
 		name_cause(r);
 	if (ret == 0 && io->ended && !x->told)

@@ -83,9 +83,9 @@ struct run_io {
 	void (*ended)(void *ctx, struct run *r);
 	void *ctx;
 	int alive_fd; /* end of file there ends the command, a byte is a signal for it; -1: none */
-	/* A line for whoever started it, while it runs or just after; NULL: nobody listens. */
-	void (*say)(void *ctx, enum net_level level, const char *text);
-	void *say_ctx;
+	/* A line for whoever started it, while it runs or just after, as it is to be written to `err`: added to *out, which
+	 * stays empty when it is not to be said. NULL: nobody listens. */
+	void (*say)(enum net_level level, const char *text, struct buf *out);
 };
 
 #define RUN_IO_INIT ((struct run_io){ -1, -1, -1, -1, -1, .alive_fd = -1 })

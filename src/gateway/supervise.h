@@ -91,7 +91,8 @@ struct supervise_io {
 	void (*ended)(void *ctx);
 	const struct ports *ports; /* of this machine that lead inside; NULL: none */
 	int guard_fd; /* the guard of a run with a network speaks here (net.h); -1: none */
-	void (*say)(void *ctx, enum net_level level, const char *text); /* a line of the guard's for the caller */
+	/* A line of the guard's, as it is to be written to the caller's stderr; NULL: not. */
+	void (*say)(enum net_level level, const char *text, struct buf *out);
 };
 
 /*

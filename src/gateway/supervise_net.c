@@ -11,9 +11,14 @@
 
 static void say(struct sv *sv, enum net_level level, const char *text)
 {
+	autobuf struct buf line = BUF_INIT;
+
 	/* Once the caller was told of the end, its terminal is its own again. */
-	if (sv->io->say && !sv->told)
-		sv->io->say(sv->io->ctx, level, text);
+	if (!sv->io->say || sv->told)
+		return;
+	sv->io->say(level, text, &line);
+	if (line.len)
+		sink_write(&sv->pump.err, line.data, line.len);
 }
 
 static void guard_is_gone(struct sv *sv)
