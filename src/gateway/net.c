@@ -358,23 +358,25 @@ static void tell_end(struct net_guard *g)
 	(void)!net_launcher_send(g, NET_ENDED, 0, "", report);
 }
 
+/* The wall, once; the end. Whatever else it is, the launcher is no launcher any more. */
 static void on_launcher(struct watch *w, uint32_t events)
 {
 	struct net_guard *g = w->ctx;
-	struct net_msg m;
-	int r;
+	union {
+		struct net_msg m;
+		char wall[WALL_WORD];
+	} word = { 0 };
+	int fds[WALL_FDS];
+	size_t len = 0;
+	int n = fdpass_recv_some(w->fd, &word, sizeof(word), &len, fds, ARRAY_SIZE(fds));
 
 	(void)events;
-	if (!g->has_wall && !g->ending) {
-		r = wall_recv(w->fd, &g->wall);
-		if (r == 0) {
-			take_wall(g);
-			return;
-		}
-	} else {
-		r = fdpass_recv(w->fd, &m, sizeof(m), NULL, 0);
+	if (n >= 0 && !g->has_wall && !g->ending && len == sizeof(word.wall) &&
+	    wall_unpack(word.wall, fds, (size_t)n, &g->wall) == 0) {
+		take_wall(g);
+		return;
 	}
-	if (r == 0 && m.type == NET_END) {
+	if (n == 0 && len == sizeof(word.m) && word.m.type == NET_END) {
 		end_all(g);
 		tell_end(g);
 		return;

@@ -304,6 +304,14 @@ static int while_it_builds(void *ctx, int stream, struct err *e)
 	return supervise_start(&x->start, x->r->spec, &x->io, stream, e);
 }
 
+static int give_ca(void *ctx, struct wall *w, struct err *e)
+{
+	struct execution *x = ctx;
+	int r = guard_net(&x->guard, w, e);
+
+	return r < 0 ? r : guard_net_ca(&x->guard, e);
+}
+
 static int on_lasting(void *ctx, struct err *e)
 {
 	return make_findable(ctx, e);
@@ -422,11 +430,14 @@ static int begin(struct execution *x, struct run_io *io, struct err *e)
 static int start(struct execution *x, struct run_io *io, struct err *e)
 {
 	struct run *r = x->r;
-	struct engine_meanwhile m = { .prepare = prepare_parts, .rest = while_it_builds, .ctx = x };
+	struct engine_meanwhile m = { .prepare = prepare_parts,
+				     .rest = while_it_builds,
+				     .ca = give_ca,
+				     .ctx = x };
 	bool early = !x->detached && !x->ahead;
 	int ret = r->engine->start(r->spec, &r->cg, &m, &r->er, e);
 
-	if (ret == 0 && r->net)
+	if (ret == 0 && r->net && !r->spec->ca)
 		ret = guard_net(&x->guard, &r->er.wall, e);
 	if (ret == 0 && x->detached)
 		ret = let_caller_go(r->spec, io->ready_fd, e);
