@@ -263,7 +263,7 @@ static int start_missing(struct net_guard *g, struct err *e)
 	r = g->proc[NET_DIAL].pid < 0 ? start_dial(g, b, e) : 0;
 	if (r == 0 && both)
 		return start_egress(g, a, e);
-	if (r == 0 && net_ctl_send(&g->proc[NET_EGRESS], CTL_NEW_DIAL, g->generation, a) < 0)
+	if (r == 0 && net_ctl_send(&g->proc[NET_EGRESS], CTL_NEW_DIAL, &a, 1) < 0)
 		net_down(g, &g->proc[NET_EGRESS], "it does not take a new coffer-dial");
 	return r;
 }
@@ -336,7 +336,7 @@ static void end_all(struct net_guard *g)
 	loop_timer_off(&g->loop, &g->t_start);
 	if (e->ready) {
 		e->quitting = true;
-		if (net_ctl_send(e, CTL_QUIT, g->generation, -1) == 0)
+		if (net_ctl_send(e, CTL_QUIT, NULL, 0) == 0)
 			(void)net_proc_wait(e, clock_nsec(CLOCK_MONOTONIC) + QUIT_WITHIN);
 	}
 	net_proc_kill(e);

@@ -17,15 +17,15 @@
 #define STATS_EVERY (2 * NSEC_PER_SEC)
 #define SNAPSHOT "net-proxies.json" /* for `coffer net proxies` */
 
-int net_ctl_send(struct net_proc *p, enum ctl_type type, uint32_t generation, int fd)
+int net_ctl_send(struct net_proc *p, enum ctl_type type, const int *fds, size_t n)
 {
-	const struct ctl_head h = { type, generation };
+	const struct ctl_head h = { type, p->g->generation };
 	int r;
 
 	if (p->pid < 0)
 		return -EPIPE;
 	/* The socket does not block: a program that reads nothing has had many requests already. */
-	r = fdpass_send(p->w_ctl.fd, &h, sizeof(h), &fd, fd >= 0 ? 1 : 0);
+	r = fdpass_send(p->w_ctl.fd, &h, sizeof(h), fds, n);
 	if (r == 0 && type != CTL_QUIT) {
 		if (!p->owed)
 			p->asked = clock_nsec(CLOCK_MONOTONIC);
@@ -154,7 +154,7 @@ void net_ctl_ping(struct timer *t)
 			continue;
 		if (p->owed && now - p->asked > ANSWER_WITHIN)
 			net_down(g, p, "it did not answer for 30 seconds");
-		else if (p->ready && !p->owed && net_ctl_send(p, CTL_PING, g->generation, -1) < 0)
+		else if (p->ready && !p->owed && net_ctl_send(p, CTL_PING, NULL, 0) < 0)
 			net_down(g, p, "it cannot be asked how it is");
 	}
 	loop_timer(&g->loop, t, now + PING_EVERY);
@@ -165,7 +165,7 @@ void net_ctl_stats(struct timer *t)
 	struct net_guard *g = t->ctx;
 	struct net_proc *p = &g->proc[NET_DIAL];
 
-	if (p->ready && !p->owed && net_ctl_send(p, CTL_STATS, g->generation, -1) < 0)
+	if (p->ready && !p->owed && net_ctl_send(p, CTL_STATS, NULL, 0) < 0)
 		net_down(g, p, "it cannot be asked how it is");
 	loop_timer(&g->loop, t, clock_nsec(CLOCK_MONOTONIC) + STATS_EVERY);
 }

@@ -120,7 +120,7 @@ void net_cgroup_open(struct net_guard *g);
 void net_cgroup_close(struct net_guard *g);
 
 /* net_ctl.c */
-int net_ctl_send(struct net_proc *p, enum ctl_type type, uint32_t generation, int fd) MUST_CHECK;
+int net_ctl_send(struct net_proc *p, enum ctl_type type, const int *fds, size_t n) MUST_CHECK;
 void net_ctl_watch(struct net_proc *p);
 void net_ctl_ping(struct timer *t);
 void net_ctl_stats(struct timer *t);

@@ -13,7 +13,7 @@ static const char *const ev_names[] = {
 	[NET_EV_DNS] = "dns",	      [NET_EV_OPEN] = "open",	  [NET_EV_CLOSE] = "close",
 	[NET_EV_REQUEST] = "request", [NET_EV_RESPONSE] = "response", [NET_EV_DIAL] = "dial",
 	[NET_EV_PROXY] = "proxy",     [NET_EV_REFUSED] = "refused",   [NET_EV_ALERT] = "alert",
-	[NET_EV_POLICY] = "policy",
+	[NET_EV_POLICY] = "policy",  [NET_EV_GARBLED] = "garbled",
 };
 static_assert(ARRAY_SIZE(ev_names) == NET_EV_COUNT, "a name for each");
 
@@ -66,6 +66,8 @@ enum key {
 	K_KIND,
 	K_TEXT,
 	K_SRC,
+	K_SEEN,
+	K_WOULD_DENY,
 	KEY_COUNT
 };
 
@@ -101,8 +103,10 @@ static const struct {
 	[K_HOW] = { "how", 's', 256 },
 	[K_COUNT] = { "count", 'u', INT64_MAX },
 	[K_KIND] = { "kind", 's', 64 },
-	[K_TEXT] = { "text", 's', 512 },
+	[K_TEXT] = { "text", 's', 1024 },
 	[K_SRC] = { "src", 's', 64 },
+	[K_SEEN] = { "seen", 's', NET_NAME_MAX },
+	[K_WOULD_DENY] = { "would_deny", 'b', 1 },
 };
 static_assert(ARRAY_SIZE(keys) == KEY_COUNT, "a row for each");
 

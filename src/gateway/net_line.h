@@ -25,6 +25,7 @@ enum net_ev {
 	NET_EV_REFUSED,
 	NET_EV_ALERT,
 	NET_EV_POLICY,
+	NET_EV_GARBLED, /* it could not write a line as it was */
 	NET_EV_COUNT
 };
 const char *net_ev_name(enum net_ev ev); /* "dns", "open", … */

@@ -36,15 +36,34 @@ static void refuse(struct net_guard *g, const struct err *e)
 	net_say(g, NET_LEVEL_WARN, "the policy was NOT changed, the old one stays in force: %s", e->msg);
 }
 
+/* The bundle to both, and to dial what it needs for proxies. */
 static void hand_over(struct net_guard *g)
 {
+	const int fds[] = { g->bundle, g->pools };
+
 	for (int i = 0; i < NET_PARTS; i++) {
 		struct net_proc *p = &g->proc[i];
 
 		/* One that is not ready yet reads the bundle that it was started with: it gets the new one all the same. */
-		if (p->pid >= 0 && net_ctl_send(p, CTL_NEW_BUNDLE, g->generation, g->bundle) < 0)
+		if (p->pid >= 0 && net_ctl_send(p, CTL_NEW_BUNDLE, fds, i == NET_DIAL && g->pools >= 0 ? 2 : 1) < 0)
 			net_down(g, p, "it does not take the new policy");
 	}
+}
+
+static int give_anew(struct net_guard *g, struct err *e)
+{
+	int fd;
+
+	if (policy_needs_pool(g->r->net->cp.policy)) {
+		fd = net_give_pools(&g->r->net->cp, e);
+		if (fd < 0)
+			return fd;
+		fd_close(g->pools);
+		g->pools = fd;
+		if (!g->t_stats.armed && g->started)
+			loop_timer(&g->loop, &g->t_stats, clock_nsec(CLOCK_MONOTONIC) + NSEC_PER_SEC);
+	}
+	return net_give_bundle(g, e);
 }
 
 static void on_settled(struct timer *t)
@@ -68,7 +87,7 @@ static void on_settled(struct timer *t)
 		return;
 	/* Written down before it counts. */
 	log_change(g, "policy.change", before, NULL);
-	r = net_give_bundle(g, &e);
+	r = give_anew(g, &e);
 	if (r < 0) {
 		net_fail(g, "%s", e.msg);
 		return;
