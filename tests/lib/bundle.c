@@ -131,7 +131,8 @@ int main(void)
 		size_t k = 0;
 
 		memcpy(line, lines[i], sizeof(line));
-		for (char *s = strtok_r(lines[i], " \n", &save); s && k < WORDS_MAX; s = strtok_r(NULL, " \n", &save))
+		for (char *s = strtok_r(lines[i], " \n", &save); s && k < WORDS_MAX;
+		     s = strtok_r(NULL, " \n", &save))
 			w[k++] = s;
 		if (k && add_line(p, w, k, &e) < 0)
 			die(line, &e);

@@ -78,7 +78,8 @@ static void test_eject(void)
 	CHECK(s[2].until == now + SCORE_EJECT_FIRST_NS);
 	count_picks(s, N, now + 1 * S, 1000, got);
 	CHECKF(got[2] == 0, "an ejected one is not taken");
-	CHECKF(got[0] > 200 && got[1] > 200 && got[3] > 200, "the others share: %u %u %u", got[0], got[1], got[3]);
+	CHECKF(got[0] > 200 && got[1] > 200 && got[3] > 200, "the others share: %u %u %u", got[0], got[1],
+	       got[3]);
 }
 
 static void test_half_open(void)
@@ -92,10 +93,12 @@ static void test_half_open(void)
 		score_fault(s, N, 2, now);
 	now = s[2].until;
 	count_picks(s, N, now, 1000, got);
-	CHECKF(got[2] == 1 && s[2].state == SCORE_HALF_OPEN, "when its time is over it gets one probe, and only one");
+	CHECKF(got[2] == 1 && s[2].state == SCORE_HALF_OPEN,
+	       "when its time is over it gets one probe, and only one");
 	score_fault(s, N, 2, now);
 	until = s[2].until;
-	CHECKF(s[2].state == SCORE_OPEN && until == now + 2 * SCORE_EJECT_FIRST_NS, "a failed probe ejects for twice as long");
+	CHECKF(s[2].state == SCORE_OPEN && until == now + 2 * SCORE_EJECT_FIRST_NS,
+	       "a failed probe ejects for twice as long");
 	now = until;
 	count_picks(s, N, now, 10, got);
 	CHECK(got[2] == 1);
@@ -160,7 +163,8 @@ static void test_better_of_two(void)
 		score_success_of(s, N, i, (i == 0 ? 10 : 1000) * MS, 1 * S);
 	count_picks(s, N, 1 * S, 4000, got);
 	/* 1 - C(3,2)/C(4,2): it is among two picks out of four half of the time, and wins then */
-	CHECKF(got[0] > 1800 && got[0] < 2200, "the best wins whenever it is among the two: %u of 4000", got[0]);
+	CHECKF(got[0] > 1800 && got[0] < 2200, "the best wins whenever it is among the two: %u of 4000",
+	       got[0]);
 	CHECKF(got[1] > 300 && got[2] > 300 && got[3] > 300, "and the others still get their share");
 }
 
@@ -188,7 +192,8 @@ static void test_neutral(void)
 	now = s[0].until;
 	CHECK(score_pick(s, 2, NULL, now, dice, &seed) == 0);
 	score_neutral(s, 0, now, false);
-	CHECKF(s[0].state == SCORE_OPEN && score_wants_probe(&s[0], now), "a probe that was cancelled is given again");
+	CHECKF(s[0].state == SCORE_OPEN && score_wants_probe(&s[0], now),
+	       "a probe that was cancelled is given again");
 	CHECK(score_pick(s, 2, NULL, now, dice, &seed) == 0);
 	score_neutral(s, 0, now, true);
 	CHECKF(s[0].state == SCORE_CLOSED, "a proxy that refuses in good order works");
@@ -204,7 +209,8 @@ static void test_lost_probe(void)
 	now = s[0].until;
 	CHECK(score_pick(s, 2, NULL, now, dice, &seed) == 0);
 	CHECK(score_pick(s, 2, NULL, now + 60 * S, dice, &seed) == 1);
-	CHECKF(score_pick(s, 2, NULL, now + 200 * S, dice, &seed) == 0, "a probe of which nothing was heard is given again");
+	CHECKF(score_pick(s, 2, NULL, now + 200 * S, dice, &seed) == 0,
+	       "a probe of which nothing was heard is given again");
 }
 
 /* A day of one proxy that is down every hour for five minutes, among three good ones. */
@@ -228,7 +234,9 @@ static void test_day(void)
 		}
 	}
 	CHECKF(bad < 24 * 20, "in a day of which 2 hours were bad %u of %u requests met a fault", bad, all);
-	CHECK(s[1].state == SCORE_CLOSED && s[1].successes > 10000);
+	CHECKF(s[1].state == SCORE_CLOSED && s[1].successes > 10000,
+	       "and it was used again whenever it worked: %llu, %s", (unsigned long long)s[1].successes,
+	       score_state_name(s[1].state));
 }
 
 static void test_sticky(void)
