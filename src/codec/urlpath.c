@@ -8,8 +8,8 @@ struct walk {
 	const char *s; /* the raw path, without query */
 	size_t len, at;
 	struct buf *out;
-	size_t segment; /* where the current one begins in out, behind its slash */
-	bool keep_slash, slash;
+	size_t segment;		/* where the current one begins in out, behind its slash */
+	bool keep_slash, slash; /* %2F may be kept; there was one */
 	/* A character of UTF-8 whose encoded bytes are still to come: how many, and what is there already. */
 	unsigned need, size;
 	uint32_t point;
@@ -42,6 +42,12 @@ static bool is_unreserved(int c)
 {
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
 	       c == '.' || c == '_' || c == '~';
+}
+
+/* Encoded or not, some server takes it for the same. */
+static bool is_ambiguous(int c)
+{
+	return c > 0x20 && c < 0x7f && c != '%';
 }
 
 static bool is_control(int c)
@@ -105,7 +111,7 @@ static int take_encoded(struct walk *w, struct err *e)
 		buf_addc(w->out, (char)c);
 		return 0;
 	}
-	w->slash = w->slash || (c > 0x20 && c < 0x7f && c != '%');
+	w->slash = w->slash || c == '/';
 	buf_addc(w->out, '%');
 	buf_addc(w->out, hex[c >> 4]);
 	buf_addc(w->out, hex[c & 15]);
@@ -156,9 +162,13 @@ static int drop_segments(struct walk *w, int dots, struct err *e)
 	if (dots == 2) {
 		if (w->segment <= 1)
 			return refuse(w, "leads above the root", e);
-		w->out->len--;
+		size_t end = --w->out->len;
+
 		while (w->out->data[w->out->len - 1] != '/')
 			w->out->len--;
+		/* With the other reading of %2F, ".." would take away only a part of it. */
+		if (memmem(w->out->data + w->out->len, end - w->out->len, "%2F", 3))
+			return refuse(w, "has an encoded slash (%2F) before a \"..\"", e);
 	}
 	w->out->data[w->out->len] = '\0';
 	return 0;
@@ -176,8 +186,8 @@ static int end_segment(struct walk *w, struct err *e)
 		return refuse(w, "has a dot segment with parameters in it", e);
 	if (dots)
 		r = drop_segments(w, dots, e);
-	else if (w->slash && s.len)
-		r = memmem(s.p, s.len, "%2F", 3) ? check_parts(w, s, e) : 0;
+	else if (w->slash && memmem(s.p, s.len, "%2F", 3))
+		r = check_parts(w, s, e);
 	return r < 0 ? r : dots > 0;
 }
 
@@ -239,6 +249,15 @@ static int check_bytes(const struct walk *w, struct err *e)
 	return 0;
 }
 
+static bool has_other_reading(const char *s, size_t len)
+{
+	for (size_t i = 0; i < len; i++) {
+		if (is_ambiguous(encoded_byte(s + i, len - i)))
+			return true;
+	}
+	return false;
+}
+
 int urlpath_canon(const char *target, size_t len, unsigned flags, struct buf *out, struct urlpath *ret,
 		  struct err *e)
 {
@@ -256,7 +275,9 @@ int urlpath_canon(const char *target, size_t len, unsigned flags, struct buf *ou
 		return r;
 	if (out->len == 0)
 		buf_addc(out, '/');
-	*ret = (struct urlpath){ .path_len = out->len, .has_query = query != NULL, .slash = w.slash };
+	*ret = (struct urlpath){ .path_len = out->len,
+				 .has_query = query != NULL,
+				 .slash = has_other_reading(out->data, out->len) };
 	if (query)
 		buf_add(out, query, len - w.len);
 	return buf_error(out);
@@ -280,7 +301,7 @@ int urlpath_slashed(struct slice path, struct buf *out)
 	for (size_t i = 0; i < path.len; i++) {
 		int c = encoded_byte(path.p + i, path.len - i);
 
-		if (c > 0x20 && c < 0x7f && c != '%') {
+		if (is_ambiguous(c)) {
 			buf_addc(out, (char)c);
 			i += 2;
 		} else {
