@@ -76,20 +76,6 @@ static bool take_utf8(struct walk *w, unsigned c)
 	return c >= 0xc2 && c <= 0xf4;
 }
 
-/* "%25" and two more digits: does undoing it twice give something that undoing it once must not? */
-static bool is_twice(const struct walk *w)
-{
-	const char *s = w->s + w->at + 2;
-	char second[3] = { '%', 0, 0 };
-	int c;
-
-	if (w->len - w->at < 5)
-		return false;
-	memcpy(second + 1, s + 1, 2);
-	c = encoded_byte(second, 3);
-	return c >= 0 && (is_control(c) || c == '.' || c == '/' || c == '\\' || c == '%');
-}
-
 static int take_encoded(struct walk *w, struct err *e)
 {
 	int c = encoded_byte(w->s + w->at, w->len - w->at);
@@ -101,9 +87,6 @@ static int take_encoded(struct walk *w, struct err *e)
 		return refuse(w, "has an encoded control byte or backslash in it", e);
 	if (c == '/' && !w->keep_slash)
 		return refuse(w, "has an encoded slash (%2F) in it, which servers read in two ways", e);
-	if (c == '%' && is_twice(w))
-		return refuse(w, "has a slash, dot, percent sign or control byte in it that is encoded twice",
-			      e);
 	if ((c >= 0x80) ? !take_utf8(w, (unsigned)c) : w->need != 0)
 		return refuse(w, "has encoded bytes in it that are not UTF-8", e);
 	w->at += 3;
@@ -249,6 +232,22 @@ static int check_bytes(const struct walk *w, struct err *e)
 	return 0;
 }
 
+/*
+ * "%25" and two more digits: does undoing it twice give something that undoing it once must not? Asked of the output,
+ * where those digits are no longer encoded themselves.
+ */
+static bool has_twice(const char *s, size_t len)
+{
+	for (size_t i = 0; i + 5 <= len; i++) {
+		char second[3] = { '%', s[i + 3], s[i + 4] };
+		int c = encoded_byte(s + i, len - i) == '%' ? encoded_byte(second, 3) : -1;
+
+		if (c >= 0 && (is_control(c) || c == '.' || c == '/' || c == '\\' || c == '%'))
+			return true;
+	}
+	return false;
+}
+
 static bool has_other_reading(const char *s, size_t len)
 {
 	for (size_t i = 0; i < len; i++) {
@@ -273,6 +272,9 @@ int urlpath_canon(const char *target, size_t len, unsigned flags, struct buf *ou
 	r = take_path(&w, e);
 	if (r < 0)
 		return r;
+	if (has_twice(buf_cstr(out), out->len))
+		return refuse(
+			&w, "has a slash, dot, percent sign or control byte in it that is encoded twice", e);
 	if (out->len == 0)
 		buf_addc(out, '/');
 	*ret = (struct urlpath){ .path_len = out->len,
