@@ -197,6 +197,9 @@ void gv_config(const struct spec *s, struct buf *out)
 	for (size_t i = 0; i < ARRAY_SIZE(namespaces); i++) {
 		json_obj(&j, NULL);
 		json_str(&j, "type", namespaces[i]);
+		/* The one that runsc is started in, where the wall's other end is. */
+		if (s->net != NET_NONE && str_eq(namespaces[i], "network"))
+			json_str(&j, "path", "/proc/self/ns/net");
 		json_end_obj(&j);
 	}
 	json_end_arr(&j);
