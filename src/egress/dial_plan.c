@@ -74,6 +74,9 @@ static int judge_policy(struct dial *d, const struct dial_plan *p, const struct 
 		snprintf(why, DIAL_WHY_LEN, "%s is %s", addr_format(a, text), addr_special_name(class));
 		return -EPERM;
 	}
+	/* Only asked whether there is such a name: which port it is for is judged when that is known. */
+	if (!to.port)
+		return 0;
 	policy_address(d->policy, &to, a, &v);
 	return policy_allows(&v) ? 0 : deny(why, -EACCES, v.why);
 }

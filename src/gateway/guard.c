@@ -143,10 +143,17 @@ static struct terminal remember_terminal(int tty)
 	return t;
 }
 
+/* What guard_tell() says. */
+struct sandbox_word {
+	pid_t pid;
+	uint32_t out_uid; /* host root: the first of the run's own ids */
+};
+
 /* The launcher sends the sandbox once it exists; after that, or without it, only its end can come. */
 _Noreturn static void guard_main(struct run *r, int fd)
 {
 	struct terminal tty = remember_terminal(r->tty);
+	struct sandbox_word w;
 
 	/* Whoever holds this holds the run's lock, and we must be able to take it when the launcher is gone. */
 	if (r->resume_started)
@@ -157,7 +164,9 @@ _Noreturn static void guard_main(struct run *r, int fd)
 		r->ports->v[i].fd = fd_close(r->ports->v[i].fd);
 	let_go_of_caller();
 	give_up_privilege(r->spec);
-	if (fdpass_recv(fd, &r->er.pid, sizeof(r->er.pid), &r->er.pidfd, 1) == 0) {
+	if (fdpass_recv(fd, &w, sizeof(w), &r->er.pidfd, 1) == 0) {
+		r->er.pid = w.pid;
+		r->spec->ids.out_uid = w.out_uid;
 		if (r->net)
 			net_guard(r, fd, sweep_others, help_ending);
 		else
@@ -191,9 +200,10 @@ int guard_start(struct guard *g, struct run *r, struct err *e)
 	return 0;
 }
 
-int guard_tell(struct guard *g, pid_t pid, int pidfd, struct err *e)
+int guard_tell(struct guard *g, pid_t pid, int pidfd, const struct ids *ids, struct err *e)
 {
-	int r = fdpass_send(g->fd, &pid, sizeof(pid), &pidfd, 1);
+	const struct sandbox_word w = { pid, ids->host_root ? ids->out_uid : 0 };
+	int r = fdpass_send(g->fd, &w, sizeof(w), &pidfd, 1);
 
 	/* A guard that was killed is no reason to end a run that is being finished properly. */
 	return r == 0 || r == -EPIPE ? 0 : err_sys(e, r, "cannot tell the guard process");

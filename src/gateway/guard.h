@@ -24,8 +24,8 @@ struct guard {
 /* Call before anything of the run exists; spec->id is chosen already. */
 int guard_start(struct guard *g, struct run *r, struct err *e) MUST_CHECK;
 
-/* Hands it the sandbox, so that it can kill what has no control group. */
-int guard_tell(struct guard *g, pid_t pid, int pidfd, struct err *e) MUST_CHECK;
+/* Hands it the sandbox, so that it can kill what has no control group, and whose ids those are. */
+int guard_tell(struct guard *g, pid_t pid, int pidfd, const struct ids *ids, struct err *e) MUST_CHECK;
 
 /* Hands it the wall, and keeps none of it. */
 int guard_net(struct guard *g, struct wall *w, struct err *e) MUST_CHECK;

@@ -347,7 +347,7 @@ static void end_all(struct net_guard *g)
 	net_say_rest(g);
 	net_journal_remove(g);
 	net_cgroup_close(g);
-	(void)unlinkat(g->r->spec->run_fd, "net-proxies.json", 0);
+	(void)unlinkat(g->dir, "net-proxies.json", 0);
 }
 
 static void tell_end(struct net_guard *g)
@@ -421,7 +421,8 @@ static int set_up(struct net_guard *g, int launcher)
 	g->fold = net_fold_new(clock_nsec(CLOCK_MONOTONIC), &out);
 	g->w_launcher = (struct watch){ .fd = launcher, .fn = on_launcher, .ctx = g };
 	g->w_sandbox = (struct watch){ .fd = g->r->er.pidfd, .fn = on_sandbox, .ctx = g };
-	if (!g->fold || loop_open(&g->loop, &e) < 0 || loop_watch(&g->loop, &g->w_launcher, EPOLLIN) < 0)
+	g->dir = openat(g->r->st->runs_fd, g->r->spec->id, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	if (g->dir < 0 || !g->fold || loop_open(&g->loop, &e) < 0 || loop_watch(&g->loop, &g->w_launcher, EPOLLIN) < 0)
 		return -ENOMEM;
 	if (loop_watch(&g->loop, &g->w_sandbox, EPOLLIN) < 0)
 		return -ENOMEM;
@@ -450,6 +451,6 @@ void net_guard(struct run *r, int launcher, void (*idle)(struct run *r), void (*
 	if (set_up(&g, launcher) == 0)
 		(void)!loop_run(&g.loop, &e);
 	else
-		(void)!net_launcher_send(&g, NET_FAILED, 0, "the network's guard has no memory", -1);
+		(void)!net_launcher_send(&g, NET_FAILED, 0, "the network's guard cannot begin", -1);
 	end_all(&g);
 }

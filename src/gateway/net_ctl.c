@@ -74,7 +74,7 @@ static int take_stats(struct net_proc *p, const char *json, size_t len)
 	int r = take_answer(p);
 
 	if (r == 0 && p->part == NET_DIAL)
-		(void)!fd_replace_file(p->g->r->spec->run_fd, SNAPSHOT, json, len, 0600);
+		(void)!fd_replace_file(p->g->dir, SNAPSHOT, json, len, 0600);
 	return r;
 }
 

@@ -58,6 +58,7 @@ struct net_said {
 
 struct net_guard {
 	struct run *r;
+	int dir; /* the run's directory: the launcher has the lock */
 	struct loop loop;
 	struct watch w_launcher, w_sandbox;
 	void (*idle)(struct run *r);

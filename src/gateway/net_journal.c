@@ -24,7 +24,7 @@ static const char *const file_names[] = { [NET_EGRESS] = "journal.egress", [NET_
 int net_journal_open(struct net_guard *g, enum net_part p, int *ret_fd, struct err *e)
 {
 	struct net_journal *j = &g->journal[p];
-	int dir = g->r->spec->run_fd;
+	int dir = g->dir;
 	autoclose int fd = openat(dir, file_names[p], O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 
 	if (fd >= 0 && j->fd < 0)
@@ -139,7 +139,7 @@ void net_journal_remove(struct net_guard *g)
 {
 	for (int i = 0; i < NET_PARTS; i++) {
 		if (g->journal[i].fd >= 0 && behind(&g->journal[i]) == 0)
-			(void)unlinkat(g->r->spec->run_fd, file_names[i], 0);
+			(void)unlinkat(g->dir, file_names[i], 0);
 		g->journal[i].fd = fd_close(g->journal[i].fd);
 	}
 }

@@ -267,7 +267,7 @@ static int fill(struct run *r, struct err *e)
 static int prepare_parts(void *ctx, pid_t pid, int pidfd, struct err *e)
 {
 	struct execution *x = ctx;
-	int r = guard_tell(&x->guard, pid, pidfd, e);
+	int r = guard_tell(&x->guard, pid, pidfd, &x->r->spec->ids, e);
 
 	if (r == 0)
 		r = keep_ids(x->r, pid, e);
