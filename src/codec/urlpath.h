@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The canonical form of a URL's path: what comes out is both what rules are matched against and what is sent to the
+ * server, so that the two cannot differ. Pure.
+ *
+ * Input is a request target in origin form ("/a/b?q"). Output:
+ *  - percent-encoded unreserved characters (letters, digits, - . _ ~) are decoded, other encodings get upper-case hex;
+ *  - "." and ".." segments are resolved (also when encoded); a ".." that leads above the root is refused;
+ *  - the query is kept byte for byte.
+ * Refused as ambiguous (servers disagree on what they mean): an encoded slash (%2F, but see below), backslash, NUL or
+ * control byte, "//", a backslash, a dot segment with parameters ("..;x"), a percent sign without two hex digits.
+ * Refused as malformed: bytes outside 0x21..0x7e, "#", more than URLPATH_MAX bytes, a first byte that is not "/".
+ * An empty path is "/". Canonicalising the output gives the same again.
+ *
+ * Some APIs do use %2F inside a segment (npm's scoped packages, GitLab's projects). With URLPATH_KEEP_SLASH it is kept
+ * as %2F, and `slash` says so: such a request must be judged twice, by the path and by urlpath_slashed(), and the
+ * stricter answer holds. What is between two slashes, of whichever kind, is then still no "." or ".." and not empty.
+ */
+#ifndef CODEC_URLPATH_H
+#define CODEC_URLPATH_H
+
+#include "base/buf.h"
+#include "codec/slice.h"
+
+#define URLPATH_MAX (32u << 10)
+
+enum urlpath_flags { URLPATH_KEEP_SLASH = 1 };
+
+struct urlpath {
+	size_t path_len; /* of the output; the query, if any, begins behind it with its "?" */
+	bool has_query;
+	bool slash; /* there is a %2F in the path */
+};
+
+/* Writes the canonical target to out, which is cleared first. -EINVAL with the reason, -ENOMEM. */
+int urlpath_canon(const char *target, size_t len, unsigned flags, struct buf *out, struct urlpath *ret,
+		  struct err *e) MUST_CHECK;
+
+struct slice urlpath_path(const struct buf *out, const struct urlpath *p);
+struct slice urlpath_query(const struct buf *out, const struct urlpath *p); /* without its "?" */
+
+/* The path with each %2F as "/". 0 or -ENOMEM. */
+int urlpath_slashed(struct slice path, struct buf *out) MUST_CHECK;
+
+#endif
