@@ -7,7 +7,7 @@
  *  H1  A name is in lower case, without trailing dot, 1..253 bytes; labels of 1..63 letters, digits, hyphens and
  *      underscores, no hyphen at either end. host_canon() of its own output gives the same again.
  *  H2  A label that begins with xn-- is punycode that decodes (RFC 3492) to something that has a character outside
- *      ASCII, and encodes to the same label again. Names in Unicode are refused: one form only.
+ *      ASCII; no two such labels decode to the same. Names in Unicode are refused: one form only.
  *  H3  An address is told from a name in one way: a strict address (codec/addr.h; IPv6 with or without brackets) is
  *      HOST_ADDR. Whatever some other program might take for an address (last label all digits, or 0x and hex
  *      digits) and is not a strict one is refused: 2130706433, 0x7f.1, 0177.0.0.1, 127.1.
