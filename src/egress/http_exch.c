@@ -270,8 +270,27 @@ void exch_back_failed(struct exch *e, bool again, const char *why)
 		return;
 	}
 	e->in->failed++;
-	if (e->head_sent)
+	if (e->over && !e->head_sent)
+		exch_refuse(e, 403, e->over_why);
+	else if (e->head_sent)
 		e->front->fail(e);
 	else
 		exch_answer_failed(e, why);
+}
+
+/* Bytes are granted before they leave, so that many connections at once cannot pass the limit together. */
+long http_grant_up(struct exch *e, size_t want)
+{
+	struct egress *eg = e->in->eg;
+	long n = limits_up(&eg->limits, e->limit, want, eg->now);
+
+	if (n == 0) {
+		e->paused = e->in->paused = true;
+	} else if (n < 0) {
+		e->over = true;
+		e->over_why = "the limit of bytes_up is used up";
+		if (e->up_conn)
+			exch_over(e);
+	}
+	return n;
 }

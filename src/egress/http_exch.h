@@ -103,6 +103,10 @@ struct exch {
 	char dropped[64]; /* a header that was left out, for the journal */
 	struct defer defer;
 	unsigned tries;
+	bool need_h2; /* the server speaks nothing else */
+	bool over; /* a limit ended it: e->over_why */
+	const char *over_why;
+	bool paused; /* waits for bandwidth */
 	bool fresh; /* do not use a connection that was used before */
 	bool continued; /* we said 100 Continue ourselves */
 	bool logged; /* its request line is written */
@@ -124,6 +128,7 @@ void exch_took_down(struct exch *e, size_t n); /* after http_pipe_take(&e->down)
 void exch_front_gone(struct exch *e);
 
 /* The back's. */
+long http_grant_up(struct exch *e, size_t want) MUST_CHECK; /* so many may go now; 0: woken later; -EDQUOT */
 void exch_head(struct exch *e);
 int exch_put_down(struct exch *e, const void *data, size_t len) MUST_CHECK;
 void exch_end_down(struct exch *e);
@@ -133,6 +138,8 @@ void exch_back_gone(struct exch *e); /* it has all of the answer, or is told to 
 void exch_back_failed(struct exch *e, bool again, const char *why);
 
 /* Decisions (http_decide.c) and answers of our own (http_answer.c). */
+void exch_log(struct exch *e, const char *decision, const char *rule, const char *why);
+void exch_free_spares(struct inspect *in);
 void exch_decide(struct exch *e);
 void exch_decide_body(struct exch *e); /* more of the body, or its end, is there */
 void exch_hold_free(struct exch *e);

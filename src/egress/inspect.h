@@ -73,7 +73,9 @@ struct inspect {
 	struct upstream *ups;
 	unsigned n_ups;
 	struct exch *waiting, **waiting_end; /* for a connection to a server */
+	struct task serve;		     /* those */
 	uint64_t next_request;
+	bool paused;			     /* some exchange waits for bandwidth */
 	/* For CTL_STATS. */
 	uint64_t requests, denied, failed, reused, dialled, handshakes, resumed, h2_conns;
 };
@@ -86,6 +88,10 @@ void inspect_close(struct inspect *in);
 
 /* The certificate that the sandbox is to trust, made now when there is none yet. */
 int inspect_ca_pem(struct egress *eg, const char **ret, struct err *e) MUST_CHECK;
+
+/* TLS and the authority, made when first needed. */
+int inspect_need_tls(struct inspect *in, struct err *e) MUST_CHECK;
+int inspect_need_ca(struct inspect *in, struct err *e) MUST_CHECK;
 
 /* Ends the connection: one `close` line. `how` as in flow_end(). */
 void inspect_conn_end(struct inspect_conn *c, const char *how);
