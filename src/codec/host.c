@@ -192,10 +192,10 @@ static int host_end(const char *in, size_t len, size_t *ret, struct err *e)
 	return 0;
 }
 
-int host_port_parse(const char *in, size_t len, uint16_t default_port, struct host *ret, uint16_t *ret_port,
+int host_port_parse(const char *in, size_t len, int default_port, struct host *ret, uint16_t *ret_port,
 		    struct err *e)
 {
-	uint16_t port = default_port;
+	uint16_t port = default_port == HOST_PORT_OPTIONAL ? 0 : (uint16_t)default_port;
 	size_t end = len;
 	struct host h;
 	int r;
@@ -208,7 +208,7 @@ int host_port_parse(const char *in, size_t len, uint16_t default_port, struct ho
 		return r;
 	if (end < len)
 		r = host_parse_port(in + end + 1, len - end - 1, &port, e);
-	else if (!port)
+	else if (!default_port)
 		r = bad(e, in, len, "has no port; write it behind a colon");
 	if (r < 0)
 		return r;

@@ -34,11 +34,13 @@ struct host {
 /* One host: a name, an IPv4 address, an IPv6 address bare or in brackets. -EINVAL with what is wrong with it. */
 int host_canon(const char *in, size_t len, struct host *ret, struct err *e) MUST_CHECK;
 
+#define HOST_PORT_OPTIONAL (-1)
 /*
  * "name:443", "10.1.2.3:8443", "[::1]:443". IPv6 wants its brackets here. default_port stands in for a missing port;
- * when it is 0 a port is required. A port is 1..65535 in at most 5 digits, without sign or leading zero.
+ * when it is 0 a port is required, with HOST_PORT_OPTIONAL a missing one is given as 0. A port is 1..65535 in at most
+ * 5 digits, without sign or leading zero.
  */
-int host_port_parse(const char *in, size_t len, uint16_t default_port, struct host *ret, uint16_t *ret_port,
+int host_port_parse(const char *in, size_t len, int default_port, struct host *ret, uint16_t *ret_port,
 		    struct err *e) MUST_CHECK;
 
 /* A port alone, as above. */

@@ -11,6 +11,7 @@
 #ifndef EGRESS_DIALC_H
 #define EGRESS_DIALC_H
 
+#include "base/buf.h"
 #include "codec/host.h"
 #include "egress/dialproto.h"
 #include "ipc/loop.h"
@@ -21,24 +22,31 @@ struct dial_ask {
 	void *ctx;
 
 	/* Its own. */
-	uint32_t id;	      /* 0: not asked */
 	struct dial_req *req; /* until it was sent */
-	struct dial_ask *next, **link;
+	uint32_t id;	      /* 0: not with coffer-dial */
+	bool resolve_only, is_ready;
+	struct dial_ask *next, **link; /* of the list it waits in; link is NULL when it does not */
+};
+
+struct dial_list {
+	struct dial_ask *first, **end;
+	unsigned n;
 };
 
 struct dialc {
 	struct loop *loop;
-	struct watch w; /* w.fd -1: coffer-dial is not there, and every request fails at once */
-	struct dial_ask **slots;
-	uint32_t *serial; /* of each slot, so that a late answer finds nobody */
-	uint32_t *free_slots;
-	unsigned n_free, n_busy;
-	struct dial_ask *queue, **queue_end;   /* not sent yet */
-	struct dial_ask *failed, **failed_end; /* to be told in the next flush */
-	struct buf cancels;
+	struct watch w;		 /* w.fd -1: coffer-dial is not there, and every request fails */
+	struct dial_list fresh;	 /* asked since the last flush: the journal is not written yet */
+	struct dial_list ready;	 /* may go */
+	struct dial_ask **slots; /* id - 1; NULL: free, or cancelled and not yet answered */
+	uint16_t *free_slots;	 /* a stack */
+	unsigned n_free;
+	struct buf more; /* cancels and faults, DIAL messages one behind the other */
 	void (*on_down)(struct dialc *d, const char *why);
 	void *ctx;
 };
+
+#define DIALC_WAIT_MAX 32768 /* asked and not yet answered */
 
 int dialc_init(struct dialc *d, struct loop *loop, int fd, struct err *e) MUST_CHECK;
 void dialc_release(struct dialc *d);
@@ -58,7 +66,7 @@ void dialc_flush(struct dialc *d, int status);
 
 static inline bool dialc_is_waiting(const struct dial_ask *a)
 {
-	return a->id != 0;
+	return a->id != 0 || a->link != NULL;
 }
 
 #endif

@@ -23,7 +23,10 @@
 #include "ipc/wheel.h"
 #include "policy/policy.h"
 
+#include <sys/queue.h>
+
 struct flow;
+TAILQ_HEAD(flow_list, flow);
 struct dns_serve;
 struct egress;
 
@@ -72,6 +75,8 @@ struct egress_inspector {
 	void *ctx;
 };
 
+#define EGRESS_SCRATCH (128u << 10)
+
 struct egress {
 	struct loop loop;
 	uint64_t now;
@@ -93,15 +98,20 @@ struct egress {
 	struct defer *deferred;
 	struct wheel wheel; /* time limits of flows and DNS connections */
 	struct timer tick;
-	struct flow *flows; /* all of them */
+	struct flow_list flows; /* all of them */
 	unsigned n_flows, max_flows;
-	struct flow *young_first, *young_last; /* without their first bytes, oldest first */
+	struct flow_list busy, paused;
+	struct timer soon, refill; /* for those two */
+	struct flow_list young;	   /* without their first bytes, oldest first */
 	unsigned n_young;
 	uint64_t next_id;
 	struct pipes *pipes;
 	struct acceptor *acceptors;
+	struct fold *fold;
+	char *scratch; /* EGRESS_SCRATCH bytes, for whoever reads; nothing in it outlives a callback */
+	int spare_fd;  /* given up for a moment when descriptors run out, to turn a connection away */
 	struct nflog *nflog;
-	struct watch control;
+	struct control *control;
 	bool quitting;
 	int exit_code;
 };

@@ -13,6 +13,7 @@
 #define EGRESS_FLOW_H
 
 #include "base/buf.h"
+#include "codec/http1.h"
 #include "codec/tls_hello.h"
 #include "egress/egress.h"
 
@@ -24,43 +25,48 @@ enum flow_state {
 	FLOW_DENY,    /* takes a refusal's text, then ends */
 };
 
+struct pipe_pair;
+
 struct flow_side {
-	struct watch w;	 /* w.fd is the socket, -1 when there is none */
-	struct buf held; /* read from here, not yet taken by the other side; empty most of the time */
-	bool readable, writable;
-	bool eof;	/* nothing more comes from here */
-	bool shut;	/* the other side's end was passed on to here */
-	uint64_t bytes; /* read from here and passed on */
-	struct pipe_pair *pipe;
-	size_t in_pipe;
+	struct watch w;		/* w.fd is the socket, -1 when there is none */
+	struct buf held;	/* read from here, not yet taken by the other side; empty most of the time */
+	struct pipe_pair *pipe; /* the same for much data; NULL most of the time */
+	uint64_t bytes;		/* read from here and passed on */
+	uint32_t in_pipe;
+	uint8_t full_reads; /* in a row: much data is coming */
+	bool readable : 1, writable : 1;
+	bool eof : 1;  /* nothing more comes from here */
+	bool shut : 1; /* the other side's end was passed on to here */
 };
 
 struct flow {
 	struct egress *eg;
-	uint64_t id; /* `c` in the journal */
-	enum flow_state state;
+	uint64_t id;		 /* `c` in the journal */
 	const struct name *name; /* NULL: an address was dialled */
 	struct addr addr;	 /* what was connected to: synthetic when there is a name */
 	uint16_t port;
-	uint8_t depth;			/* enum policy_depth */
-	bool opened_line;		/* the `open` line was written, so `close` will be */
-	bool young;			/* in eg->young_* */
-	uint32_t generation;		/* of the policy that allowed it */
-	const struct policy_rule *rule; /* of eg->policy; NULL: the default */
-	struct limit *limit;		/* that of its rule, NULL: none of its own */
-	uint64_t started, active;	/* eg->now */
+	uint8_t state;	     /* enum flow_state */
+	uint8_t depth;	     /* enum policy_depth */
+	bool is_open;	     /* the `open` line said allow, so a `close` line follows; counted by limits */
+	bool is_young;	     /* in eg->young */
+	bool is_busy;	     /* in eg->busy: more can be moved at once */
+	bool is_limited;     /* bytes are counted against limits */
+	bool is_paused;	     /* in eg->paused: waits for bandwidth */
+	bool may_be_opaque;  /* what is neither TLS nor HTTP goes on as a tunnel */
+	uint32_t generation; /* of the policy that allowed it */
+	struct limit *limit; /* of its rule, NULL: none of its own */
+	uint64_t started, active; /* eg->now */
 
 	struct flow_side client, server;
 	struct buf first;	 /* read before it was dialled */
-	struct tls_hello *hello; /* of TLS, whole; freed with the flow or by the inspector */
+	struct tls_hello *hello; /* while it is read, and for the inspector */
+	struct http1_head *http; /* likewise; its slices point into `first` */
 	struct dial_ask ask;
 	struct wheel_entry timeout;
-	bool paused; /* waits for bandwidth */
-	struct flow *next_paused;
+	void (*wake)(struct flow *f); /* bandwidth is there again; set by whoever calls flow_grant() */
 
 	void *inspect; /* the inspector's */
-	struct flow *next, **link;
-	struct flow *young_next, *young_prev;
+	TAILQ_ENTRY(flow) in_all, in_young, in_busy, in_paused;
 };
 
 /* What it was asked for, for policy_connect() and policy_request(). `host` is filled when there is a name. */
@@ -81,15 +87,16 @@ void flow_end(struct flow *f, const char *how);
 /* The same with a reset instead of an orderly end. */
 void flow_reset(struct flow *f, const char *how);
 
-/*
- * Bytes that may go up now: at most `want`, less where bandwidth is short (0: the flow is paused and will be woken
- * with `wake`), -EDQUOT when bytes_up is used up. What was granted and not sent is given back by flow_return_up().
- */
-long flow_grant_up(struct flow *f, size_t want);
-void flow_return_up(struct flow *f, size_t unused);
+/* A new policy is in force: ends what it no longer allows. */
+void flow_rejudge_all(struct egress *eg);
 
-/* The same for bytes that come down: bandwidth only. */
-size_t flow_grant_down(struct flow *f, size_t want);
-void flow_return_down(struct flow *f, size_t unused);
+/*
+ * Of `want` bytes that are to go up (LIMIT_UP) or down so many may, now: 0 when bandwidth is short; then the flow is told
+ * by its wake() when there is more. -EDQUOT when bytes_up is used up: end it with "limit". What was granted and not sent
+ * is given back. Without limits this counts nothing and grants everything; bytes that went are added to
+ * client.bytes (up) and server.bytes (down) by whoever sent them.
+ */
+long flow_grant(struct flow *f, enum limit_way way, size_t want) MUST_CHECK;
+void flow_return(struct flow *f, enum limit_way way, size_t unused);
 
 #endif

@@ -12,6 +12,21 @@
  *      journal_commit() fails, and everything is denied. Past JOURNAL_HELD_MAX lines are dropped and counted.
  *  J3  A half-written line is finished first; nothing is ever written into the middle of one.
  *
+ * Every line begins with t (CLOCK_REALTIME, ns) and ev; the other members are these and no others, each left out when it
+ * has nothing to say. `count` stands on a line that speaks for so many more of its kind (fold.h).
+ *
+ *	dns	 name qtype decision(allow|deny|error) rule why addr count
+ *	open	 c name addr port depth decision rule why generation seen count
+ *		 (c: number of the connection; seen: the name in its first bytes where that is another one)
+ *	close	 c name addr port up down ms how
+ *	request	 c r method path host decision rule why count
+ *	response c r status up down ms
+ *	dial	 name port addr proxy status why ms
+ *	refused	 proto port addr count
+ *	alert	 kind text name count
+ *	policy	 generation digest why		(why: it could not be loaded, and everything is denied)
+ *	garbled	 why
+ *
  *	struct json *l = journal_begin(j, "dns");
  *	journal_str(l, "name", name, 255);
  *	journal_end(j);
@@ -32,8 +47,8 @@ struct journal {
 	int fd;		    /* borrowed */
 	struct buf pending; /* whole lines, and the one that is being built */
 	struct json line;
-	size_t start;	       /* of the line that is being built */
-	uint64_t lines;	       /* written */
+	size_t start; /* of the line that is being built */
+	uint64_t writes;
 	uint64_t dropped;      /* J2 */
 	int error;	       /* of the last commit */
 	uint64_t (*now)(void); /* CLOCK_REALTIME in ns; tests have their own */

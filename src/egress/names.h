@@ -20,6 +20,7 @@
 #define NAMES_COUNTERS 1024 /* bytes_up of rules, by the hash of their text; see limits.h */
 #define NAMES_FILE_SIZE (24u << 20)
 
+/* In memory of its own, so that no later start can change it under a connection. */
 struct name {
 	uint32_t addr; /* IPv4, host order */
 	uint8_t len;
@@ -54,6 +55,9 @@ uint32_t names_index(const struct names *n, const struct name *name);
 
 struct addr names_own(const struct names *n); /* of coffer.internal */
 bool names_in_range(const struct names *n, const struct addr *a);
+
+/* The next connection's number; counts on over restarts. */
+uint64_t names_next_conn(struct names *n);
 
 /* A counter that outlives this process, by key; NULL when all are taken. Key 0 is the sandbox itself. */
 uint64_t *names_counter(struct names *n, uint64_t key);

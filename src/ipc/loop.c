@@ -124,6 +124,17 @@ void loop_unwatch(struct loop *l, struct watch *w)
 	w->always = false;
 }
 
+void loop_forget(struct loop *l, struct watch *w)
+{
+	if (w->always) {
+		loop_unwatch(l, w);
+		return;
+	}
+	if (w->events)
+		forget_batch(l, w);
+	w->events = 0;
+}
+
 void loop_timer_off(struct loop *l, struct timer *t)
 {
 	if (!t->armed)

@@ -200,7 +200,7 @@ struct policy_pool {
 size_t policy_pools(const struct policy *p, const struct policy_pool **ret);
 const struct policy_pool *policy_pool_find(const struct policy *p, const char *name);
 
-/* What a person inside may be told: one line for each rule ("allow api.github.com:443 http: GET /**"). */
+/* What a person inside may be told: one line for each rule ("allow api.github.com:443 http GET /x"). */
 void policy_describe(const struct policy *p, struct buf *out);
 /* The same as JSON, an object. */
 void policy_describe_json(const struct policy *p, struct buf *out);
