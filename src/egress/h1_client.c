@@ -119,6 +119,8 @@ static void send_body(struct upstream *u)
 		bool raw = k->state == H1C_TUNNEL;
 		long n = http_grant_up(e, data.len > 16384 ? 16384 : data.len);
 
+		if (n < 0)
+			u->io.error = -EDQUOT;
 		if (n <= 0)
 			return;
 		data.len = (size_t)n;

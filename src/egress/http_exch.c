@@ -278,6 +278,17 @@ void exch_back_failed(struct exch *e, bool again, const char *why)
 		exch_answer_failed(e, why);
 }
 
+void exch_cut(struct exch *e)
+{
+	egress_undefer(&e->defer);
+	if (e->up_conn && e->back)
+		e->back->drop(e);
+	if (e->head_sent)
+		e->front->fail(e);
+	else
+		exch_deny(e);
+}
+
 /* Bytes are granted before they leave, so that many connections at once cannot pass the limit together. */
 long http_grant_up(struct exch *e, size_t want)
 {
@@ -286,11 +297,10 @@ long http_grant_up(struct exch *e, size_t want)
 
 	if (n == 0) {
 		e->paused = e->in->paused = true;
+		inspect_tick_on(e->in);
 	} else if (n < 0) {
 		e->over = true;
 		e->over_why = "the limit of bytes_up is used up";
-		if (e->up_conn)
-			exch_over(e);
 	}
 	return n;
 }

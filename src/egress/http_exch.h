@@ -143,6 +143,8 @@ void exch_free_spares(struct inspect *in);
 void exch_decide(struct exch *e);
 void exch_decide_body(struct exch *e); /* more of the body, or its end, is there */
 void exch_hold_free(struct exch *e);
+void exch_new_policy(struct exch *e);
+void exch_cut(struct exch *e); /* e->verdict no longer allows it */
 void exch_send(struct exch *e); /* it may go: journal, then a connection */
 void exch_refuse(struct exch *e, unsigned status, const char *why); /* not by a rule */
 void exch_deny(struct exch *e);					    /* by e->verdict */

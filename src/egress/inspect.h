@@ -64,6 +64,8 @@ struct inspect {
 	struct runq q;
 	struct inspect_times times;
 	struct timer tick;
+	bool ticking;
+	uint64_t second; /* eg->now at the last whole tick */
 	struct ca *ca;	      /* made when first needed */
 	struct tls_ctx *tls;  /* likewise */
 	int ca_fd, store_fd; /* -1: none */
@@ -91,6 +93,7 @@ int inspect_ca_pem(struct egress *eg, const char **ret, struct err *e) MUST_CHEC
 
 /* TLS and the authority, made when first needed. */
 int inspect_need_tls(struct inspect *in, struct err *e) MUST_CHECK;
+void inspect_tick_on(struct inspect *in); /* something has a limit of time now */
 int inspect_need_ca(struct inspect *in, struct err *e) MUST_CHECK;
 
 /* Ends the connection: one `close` line. `how` as in flow_end(). */

@@ -159,7 +159,9 @@ void io_close(struct io *io)
 	SSL_free(io->ssl);
 	io->ssl = NULL;
 	ERR_clear_error();
-	io->w.fd = fd_close(io->w.fd);
+	if (!io->borrowed)
+		fd_close(io->w.fd);
+	io->w.fd = -1;
 	buf_release(&io->pre);
 	buf_release(&io->out);
 }

@@ -30,6 +30,7 @@ struct io {
 	size_t pre_at;
 	struct buf out;
 	size_t out_at;
+	bool borrowed;	  /* the descriptor is somebody else's to close */
 	bool want_in;	  /* by the owner */
 	bool drained;	  /* the kernel had no more when it was last asked */
 	bool tls_in;	  /* TLS itself waits for the peer */
