@@ -42,8 +42,8 @@ struct policy_entry {
 	enum policy_entry_kind kind;
 	enum policy_action action;
 	method_set methods; /* POLICY_HTTP */
-	unsigned acts;	    /* POLICY_GRAPHQL: 1 << type; POLICY_GIT: POLICY_GIT_FETCH, enum policy_push_act */
-	char *path;	    /* a pathpat. POLICY_GRAPHQL: of the endpoint; POLICY_GIT: of the repository, "/o/r" */
+	unsigned acts; /* POLICY_GRAPHQL: 1 << type; POLICY_GIT: POLICY_GIT_FETCH, enum policy_push_act */
+	char *path;    /* a pathpat. POLICY_GRAPHQL: of the endpoint; POLICY_GIT: of the repository, "/o/r" */
 	char *name; /* POLICY_GRAPHQL: a root field, may hold *; POLICY_GIT: a ref's pattern, NULL for fetch */
 	uint32_t line;
 };
@@ -59,8 +59,8 @@ struct policy_rule {
 	struct addr_range range;
 	struct policy_ports ports[POLICY_PORTS_MAX];
 	unsigned n_ports;
-	bool port_given;     /* a rule that names no port is less specific than any that does */
-	int depth;	     /* an enum policy_depth, -1: the least that is needed */
+	bool port_given; /* a rule that names no port is less specific than any that does */
+	int depth;	 /* an enum policy_depth, -1: the least that is needed */
 	struct policy_entry *entries;
 	size_t n_entries;
 	struct policy_limits limits;
@@ -94,7 +94,8 @@ int policy_add_layer(struct policy *p, const struct policy_layer_opts *o, unsign
 
 /* Takes over what the rule owns and leaves it empty; on failure the caller still owns it. */
 int policy_add_rule(struct policy *p, unsigned layer, struct policy_rule *r, struct err *e) MUST_CHECK;
-int policy_rule_add_entry(struct policy_rule *r, const struct policy_entry *en, struct err *e) MUST_CHECK; /* copies */
+int policy_rule_add_entry(struct policy_rule *r, const struct policy_entry *en,
+			  struct err *e) MUST_CHECK; /* copies */
 void policy_rule_release(struct policy_rule *r);
 
 int policy_add_resolver(struct policy *p, const struct policy_resolver *r, struct err *e) MUST_CHECK;

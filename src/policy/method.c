@@ -10,10 +10,10 @@
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
 /* The place of a name is its bit: bundles hold bits, so new ones go to the end. */
-static const char *const names[] = { "GET",	"HEAD",	   "POST",   "PUT",	"PATCH",      "DELETE",
-				     "OPTIONS", "TRACE",   "CONNECT", "PROPFIND", "PROPPATCH", "MKCOL",
-				     "COPY",	"MOVE",	   "LOCK",   "UNLOCK",	"REPORT",     "SEARCH",
-				     "MERGE",	"CHECKOUT", "LINK",   "UNLINK",	"PURGE",      "QUERY" };
+static const char *const names[] = { "GET",	"HEAD",	    "POST",    "PUT",	   "PATCH",	"DELETE",
+				     "OPTIONS", "TRACE",    "CONNECT", "PROPFIND", "PROPPATCH", "MKCOL",
+				     "COPY",	"MOVE",	    "LOCK",    "UNLOCK",   "REPORT",	"SEARCH",
+				     "MERGE",	"CHECKOUT", "LINK",    "UNLINK",   "PURGE",	"QUERY" };
 
 #define KNOWN ((UINT64_C(1) << ARRAY_LEN(names)) - 1)
 #define GET_BIT UINT64_C(1)
@@ -41,7 +41,8 @@ static int unknown(const char *s, size_t len, struct err *e)
 	word[n] = upper[n] = '\0';
 	near = str_nearest(upper, names, ARRAY_LEN(names));
 	err_set(e, -EINVAL, "'%s' is not an HTTP method", str_safe(word, shown, sizeof(shown)));
-	return near ? err_hint(e, -EINVAL, "%s", near) : err_hint(e, -EINVAL, "GET, POST, PUT … or * for all");
+	return near ? err_hint(e, -EINVAL, "%s", near)
+		    : err_hint(e, -EINVAL, "GET, POST, PUT … or * for all");
 }
 
 int method_parse(const char *s, size_t len, method_set *ret, struct err *e)

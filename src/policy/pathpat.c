@@ -23,8 +23,8 @@ struct bits {
 };
 
 struct machine {
-	unsigned n;		   /* tokens */
-	struct bits star, dstar;   /* tokens of that kind */
+	unsigned n;		 /* tokens */
+	struct bits star, dstar; /* tokens of that kind */
 	uint16_t token[PATHPAT_MAX];
 };
 
@@ -54,8 +54,12 @@ static unsigned char next_byte(const char *s, size_t len, size_t *at, bool loose
 	if (!loose)
 		return c;
 	if (c == '%' && len - *at >= 2 && hex_value(s[*at]) >= 0 && hex_value(s[*at + 1]) >= 0) {
-		c = (unsigned char)(hex_value(s[*at]) << 4 | hex_value(s[*at + 1]));
-		*at += 2;
+		int v = hex_value(s[*at]) << 4 | hex_value(s[*at + 1]);
+
+		if (v != '/') { /* stays: a path with slashes made of those is judged by itself */
+			c = (unsigned char)v;
+			*at += 2;
+		}
 	}
 	return (unsigned char)tolower(c);
 }

@@ -123,6 +123,13 @@ struct policy_push {
 	enum policy_push_act act;
 };
 
+static inline struct policy_push policy_push_of(const struct gitpkt_command *c)
+{
+	return (struct policy_push){ c->ref, c->is_delete   ? POLICY_PUSH_DELETE
+					     : c->is_create ? POLICY_PUSH_CREATE
+							    : POLICY_PUSH_FORCE };
+}
+
 struct policy_request {
 	struct slice method;  /* as sent: methods are case-sensitive */
 	struct slice path;    /* urlpath_path() */
