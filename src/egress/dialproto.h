@@ -112,7 +112,7 @@ union dial_msg {
 int dialproto_parse_to_dial(const void *data, size_t len, union dial_msg *ret) MUST_CHECK;
 int dialproto_parse_to_egress(const void *data, size_t len, union dial_msg *ret) MUST_CHECK;
 
-/* A request with everything unused zero. `h` is canonical; an address becomes DIAL_ADDR. Text that is too long is cut. */
+/* A request with everything unused zero. `h` is canonical; an address becomes DIAL_ADDR. */
 void dialproto_request(struct dial_req *ret, uint32_t id, const struct host *h, uint16_t port,
 		       unsigned flags);
 
