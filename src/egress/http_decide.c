@@ -128,12 +128,16 @@ void exch_decide_body(struct exch *e)
 	char why[POLICY_WHY_MAX];
 	int r = http_hold_feed(e->hold, e, &q, why);
 
+	if (r == 0 && e->in->held > EXCH_HELD_MAX) {
+		r = -EBUSY;
+		snprintf(why, sizeof(why), "too many requests wait to be judged by their bodies");
+	}
 	if (r == 0)
 		return;
 	e->state = EXCH_NEW;
 	if (r < 0) {
 		exch_hold_free(e);
-		exch_refuse(e, r == -E2BIG ? 413 : 403, why);
+		exch_refuse(e, r == -E2BIG ? 413 : r == -EBUSY ? 503 : 403, why);
 		return;
 	}
 	ask(e, &q);
@@ -146,6 +150,8 @@ void exch_hold_free(struct exch *e)
 {
 	http_hold_free(e->hold);
 	e->hold = NULL;
+	e->in->held -= e->held;
+	e->held = 0;
 }
 
 static void written(struct egress *eg, struct defer *d, int status)

@@ -169,10 +169,13 @@ int exch_put(struct exch *e, const void *data, size_t len)
 	r = http_pipe_put(&e->up, data, len);
 	if (r < 0)
 		return r;
-	if (e->state == EXCH_HOLD)
+	if (e->state == EXCH_HOLD) {
+		e->held += len;
+		e->in->held += len;
 		exch_decide_body(e);
-	else if (e->back)
+	} else if (e->back) {
 		e->back->wake(e);
+	}
 	return 0;
 }
 

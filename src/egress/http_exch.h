@@ -24,6 +24,7 @@
 #include "egress/http_run.h"
 
 #define EXCH_HOLD_MAX (1u << 20)
+#define EXCH_HELD_MAX (64u << 20) /* of all that are held at once */
 #define EXCH_METHOD_MAX 32
 
 struct exch;
@@ -100,9 +101,10 @@ struct exch {
 	struct policy_verdict verdict;
 	struct limit *limit; /* of verdict.rule */
 	struct http_hold *hold;
+	size_t held; /* bytes that count in in->held */
 	char dropped[64]; /* a header that was left out, for the journal */
 	struct defer defer;
-	unsigned tries;
+	unsigned tries, interim;
 	bool need_h2; /* the server speaks nothing else */
 	bool over; /* a limit ended it: e->over_why */
 	const char *over_why;

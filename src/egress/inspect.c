@@ -229,6 +229,11 @@ static void tick_exchs(struct inspect *in, uint64_t now)
 			e->paused = false;
 			e->back->wake(e);
 		}
+		if (e->conn && ((e->state == EXCH_HOLD && quiet > in->times.body) ||
+				(e->state == EXCH_NEW && quiet > in->times.head))) {
+			e->front->fail(e);
+			continue;
+		}
 		if (!e->conn || !e->up_conn || e->state != EXCH_LIVE)
 			continue;
 		if (quiet > (e->head_sent ? in->times.stall : in->times.answer)) {

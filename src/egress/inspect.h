@@ -76,6 +76,7 @@ struct inspect {
 	unsigned n_ups;
 	struct exch *waiting, **waiting_end; /* for a connection to a server */
 	struct task serve;		     /* those */
+	size_t held; /* bytes of bodies that are held back for a rule */
 	uint64_t next_request;
 	bool paused;			     /* some exchange waits for bandwidth */
 	/* For CTL_STATS. */
