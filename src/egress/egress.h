@@ -123,8 +123,9 @@ void egress_undefer(struct defer *d);
 /* Writes the journal and lets go what waited for it. The loop's owner calls it after each round. */
 void egress_settle(struct egress *eg);
 
-/* An `alert` line: something that a person should know about. */
-void egress_alert(struct egress *eg, const char *kind, const char *fmt, ...) PRINTF_LIKE(3, 4);
+/* An `alert` line: something that a person should know about. Repeated ones of a kind and name are counted. */
+void egress_alert(struct egress *eg, const char *kind, const char *name, const char *fmt, ...)
+	PRINTF_LIKE(4, 5);
 
 /* Everything from the descriptors of fds.h to the last line; `mask` says which are real. Exit code. */
 int egress_main(uint32_t mask, void (*install_inspector)(struct egress *eg));

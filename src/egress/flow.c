@@ -348,9 +348,10 @@ void flow_refuse(struct flow *f, const struct policy_verdict *v, enum flow_refus
 {
 	uint8_t alert[TLS_ALERT_LEN];
 
-	if (f->state != FLOW_DENY) {
+	if (!f->is_refused) {
 		f->eg->stats.denied++;
 		flow_journal_open(f, v, false, why, seen);
+		f->is_refused = true;
 	}
 	flow_set_young(f, false);
 	if (how == FLOW_REFUSE_HTTP) {

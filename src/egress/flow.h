@@ -34,7 +34,8 @@ struct flow_side {
 	uint64_t bytes;		/* read from here and passed on */
 	uint32_t in_pipe;
 	uint8_t full_reads; /* in a row: much data is coming */
-	bool readable : 1, writable : 1;
+	bool readable : 1, blocked : 1; /* blocked: it takes nothing now */
+	bool ending : 1;		/* its end, or an error, is behind what can be read */
 	bool eof : 1;  /* nothing more comes from here */
 	bool shut : 1; /* the other side's end was passed on to here */
 };
@@ -48,6 +49,8 @@ struct flow {
 	uint8_t state;	     /* enum flow_state */
 	uint8_t depth;	     /* enum policy_depth */
 	bool is_open;	     /* the `open` line said allow, so a `close` line follows; counted by limits */
+	bool is_refused;     /* the `open` line said deny; waits for first bytes to say so in their language */
+	bool is_half; /* one direction has ended */
 	bool is_young;	     /* in eg->young */
 	bool is_busy;	     /* in eg->busy: more can be moved at once */
 	bool is_limited;     /* bytes are counted against limits */

@@ -212,6 +212,28 @@ long limits_take(struct limits *l, struct limit *rule, enum limit_way way, size_
 	return n;
 }
 
+static bool has_room_up(const struct limit *m, size_t n)
+{
+	return !m->max.bytes_up || (*m->up <= m->max.bytes_up && m->max.bytes_up - *m->up >= n);
+}
+
+static void charge(struct limit *m, size_t n)
+{
+	*m->up += n;
+	if (m->max.bandwidth)
+		m->tokens[LIMIT_UP] -= m->tokens[LIMIT_UP] < n ? m->tokens[LIMIT_UP] : n;
+}
+
+int limits_charge_up(struct limits *l, struct limit *rule, size_t n)
+{
+	if (!has_room_up(&l->all, n) || (rule && !has_room_up(rule, n)))
+		return -EDQUOT;
+	charge(&l->all, n);
+	if (rule)
+		charge(rule, n);
+	return 0;
+}
+
 void limits_return(struct limits *l, struct limit *rule, enum limit_way way, size_t unused)
 {
 	give_back(&l->all, way, unused);

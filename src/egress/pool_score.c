@@ -90,13 +90,18 @@ bool score_wants_probe(const struct score *s, uint64_t now)
 	return s->state == SCORE_OPEN && now >= s->until;
 }
 
+void score_probe(struct score *s, uint64_t now)
+{
+	if (!score_wants_probe(s, now))
+		return;
+	s->state = SCORE_HALF_OPEN;
+	s->until = now;
+}
+
 void score_begin(struct score *s, uint64_t now)
 {
 	s->uses++;
-	if (score_wants_probe(s, now)) {
-		s->state = SCORE_HALF_OPEN;
-		s->until = now;
-	}
+	score_probe(s, now);
 }
 
 static bool is_skipped(const uint64_t *skip, size_t i)

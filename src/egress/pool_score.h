@@ -58,8 +58,9 @@ bool score_wants_probe(const struct score *s, uint64_t now);
  */
 size_t score_pick(struct score *s, size_t n, const uint64_t *skip, uint64_t now, score_dice dice, void *ctx);
 
-/* A use began that score_pick() did not choose: a sticky one, an active check. */
+/* A use began that score_pick() did not choose: a sticky one. score_probe(): an active check, which is no use. */
 void score_begin(struct score *s, uint64_t now);
+void score_probe(struct score *s, uint64_t now);
 
 /* How it went. A use that ended through nobody's fault (cancelled, the server's doing) is score_neutral(). */
 void score_success_of(struct score *s, size_t n, size_t i, uint64_t latency_ns, uint64_t now);

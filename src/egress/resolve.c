@@ -430,7 +430,7 @@ static void wait_for(struct resolve_entry *x, struct lookup *l)
 	x->waiting = l;
 }
 
-int resolver_ask(struct resolver *r, const struct host *h, struct lookup *l, const struct answer **ret)
+int resolver_ask(struct resolver *r, const struct host *h, struct lookup *l, struct answer **ret)
 {
 	uint64_t now = clock_nsec(CLOCK_MONOTONIC);
 	struct resolve_entry *x = resolve_cache_find(&r->cache, h, now);

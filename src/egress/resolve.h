@@ -37,6 +37,7 @@ struct answer {
 	struct addr addrs[RESOLVE_ADDRS_MAX]; /* the families in turn, IPv6 first */
 	struct host *aliases;		      /* CNAME targets in the order of the chain */
 	char why[96];			      /* with a status: for people */
+	bool was_told; /* the caller's: what is wrong with it was written down */
 };
 
 struct resolver;
@@ -48,7 +49,7 @@ struct resolve_server {
 
 /* Somebody who waits; lives in its owner's struct. */
 struct lookup {
-	void (*fn)(struct lookup *l, const struct answer *a);
+	void (*fn)(struct lookup *l, struct answer *a);
 	void *ctx;
 	struct resolve_entry *entry; /* NULL while it waits for nothing */
 	struct lookup *next;
@@ -75,7 +76,7 @@ size_t resolver_read_conf(const char *text, size_t len, struct resolve_server re
  * -EBUSY: too many are open; -ENOMEM.
  */
 int resolver_ask(struct resolver *r, const struct host *h, struct lookup *l,
-		 const struct answer **ret) MUST_CHECK;
+		 struct answer **ret) MUST_CHECK;
 void resolver_cancel(struct resolver *r, struct lookup *l);
 
 struct resolver_stats {
