@@ -175,8 +175,8 @@ static bool take_head(struct upstream *u, const struct http1_head *h)
 	struct h1_client *k = u->h1;
 	int r;
 
-	if (h->body == HTTP1_BODY_TUNNEL && !(h->status == 101 && k->e->req.websocket &&
-					      slice_eq_nocase(h->upgrade_to, "websocket")))
+	if (h->body == HTTP1_BODY_TUNNEL &&
+	    !(h->status == 101 && k->e->req.websocket && slice_eq_nocase(h->upgrade_to, "websocket")))
 		return bad(u, "the server changed the protocol without being asked");
 	if (h->status < 200 && h->status != 101 && ++k->interim > INTERIM_MAX)
 		return bad(u, "the server sends interim answers without end");
@@ -330,7 +330,8 @@ static void at_eof(struct upstream *u)
 		answer_done(u);
 		upstream_fail(u, false, "done");
 	} else if (k->at == k->in.len || k->state == H1C_IDLE || k->state == H1C_HEAD) {
-		upstream_fail(u, u->used && !k->got, "the server ended the connection before its answer was whole");
+		upstream_fail(u, u->used && !k->got,
+			      "the server ended the connection before its answer was whole");
 	}
 }
 
@@ -357,8 +358,8 @@ void h1_client_run(struct upstream *u)
 		return;
 	}
 	if (k->state == H1C_IDLE)
-		pool_serve(u->in);
-	/* pool_serve() may have given it the next one, which kicks it. */
+		http_pool_serve(u->in);
+	/* http_pool_serve() may have given it the next one, which kicks it. */
 	u->io.want_in = wants_in(k);
 	io_arm(&u->io);
 }

@@ -406,9 +406,10 @@ void h1_server_run(struct inspect_conn *c)
 		inspect_conn_end(c, "client");
 		return;
 	}
-	c->io.want_in = s->in.len - s->at < in_cap(s) &&
-			(s->state != H1_BODY || (s->e && s->e->state != EXCH_LOCAL && exch_wants_body(s->e))) &&
-			(s->state != H1_TUNNEL || exch_wants_body(s->e)) && io_backlog(&c->io) < IO_BACKLOG_MAX;
+	c->io.want_in =
+		s->in.len - s->at < in_cap(s) &&
+		(s->state != H1_BODY || (s->e && s->e->state != EXCH_LOCAL && exch_wants_body(s->e))) &&
+		(s->state != H1_TUNNEL || exch_wants_body(s->e)) && io_backlog(&c->io) < IO_BACKLOG_MAX;
 	finish(c);
 	if (!c->dying)
 		io_arm(&c->io);

@@ -145,8 +145,8 @@ bool h2_client_has_room(const struct upstream *u)
 	const struct h2_client *h = u->h2;
 	uint32_t max = nghttp2_session_get_remote_settings(h->s, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS);
 
-	return !h->leaving && h->streams < (max < H2_STREAMS_MAX ? max : H2_STREAMS_MAX) &&
-	       !u->one_request && nghttp2_session_check_request_allowed(h->s);
+	return !h->leaving && h->streams < (max < H2_STREAMS_MAX ? max : H2_STREAMS_MAX) && !u->one_request &&
+	       nghttp2_session_check_request_allowed(h->s);
 }
 
 bool h2_client_is_idle(const struct upstream *u)
@@ -254,7 +254,7 @@ static int on_frame(nghttp2_session *s, const nghttp2_frame *f, void *ctx)
 	if (f->hd.type == NGHTTP2_GOAWAY)
 		u->h2->leaving = true;
 	if (f->hd.type == NGHTTP2_SETTINGS)
-		pool_serve(u->in);
+		http_pool_serve(u->in);
 	if (f->hd.type != NGHTTP2_HEADERS && f->hd.type != NGHTTP2_DATA)
 		return 0;
 	e = nghttp2_session_get_stream_user_data(s, f->hd.stream_id);
@@ -286,7 +286,7 @@ static int on_close(nghttp2_session *s, int32_t id, uint32_t code, void *ctx)
 	char why[96];
 
 	u->h2->streams--;
-	pool_serve(u->in);
+	http_pool_serve(u->in);
 	if (!e)
 		return 0;
 	detach(e);

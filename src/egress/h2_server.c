@@ -294,7 +294,7 @@ static int on_frame(nghttp2_session *s, const nghttp2_frame *f, void *ctx)
 
 	if (!h2_calm_take(&c->h2->calm, f, c->in->eg->now) && !c->h2->leaving) {
 		c->h2->leaving = true;
-		egress_alert(c->in->eg, "http2_flood", "%s: HTTP/2 frames without a purpose", c->host.text);
+		egress_alert(c->in->eg, "http2_flood", c->host.text, "HTTP/2 frames without a purpose, in number");
 		nghttp2_session_terminate_session(s, NGHTTP2_ENHANCE_YOUR_CALM);
 		return 0;
 	}

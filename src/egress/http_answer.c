@@ -4,7 +4,8 @@
  * is a small JSON body (deny.h) that an agent can act on, and has its line in the journal.
  */
 #include "egress/deny.h"
-#include "egress/http_exch.h"
+#include "egress/fold.h"
+#include "egress/http_head.h"
 #include "egress/http_pool.h"
 #include "egress/inspect.h"
 
@@ -48,6 +49,8 @@ void exch_log(struct exch *e, const char *decision, const char *rule, const char
 	else
 		snprintf(text, sizeof(text), "%s", why ? why : "");
 	journal_str(l, "why", text, sizeof(text));
+	if (e->folded)
+		json_u64(l, "count", e->folded);
 	journal_end(j);
 	e->logged = true;
 }
@@ -59,7 +62,7 @@ static void answer(struct exch *e, unsigned status, const struct buf *body)
 	char denied[128];
 	int err;
 
-	pool_forget(e);
+	http_pool_forget(e);
 	e->state = EXCH_LOCAL;
 	http_pipe_clear(&e->down);
 	http_fields_clear(&r->fields);
@@ -109,17 +112,33 @@ static void answer_denial(struct exch *e, unsigned status, const char *rule, con
 	answer(e, status, &body);
 }
 
+/* A refusal is written once and then counted: a client can make any number of them. */
+static void log_denial(struct exch *e, const char *decision, const char *rule, const char *why)
+{
+	struct egress *eg = e->in->eg;
+	char what[HOST_MAX + 192];
+	uint64_t count = 0;
+
+	e->in->denied++;
+	snprintf(what, sizeof(what), "%s %.100s %.80s", e->conn ? e->conn->host.text : "",
+		 buf_cstr(&e->req.target), why);
+	if (!fold_is_due(eg->fold, FOLD_REQUEST, what, strlen(what), 0, eg->now, &count)) {
+		e->logged = false;
+		return;
+	}
+	e->folded = count;
+	exch_log(e, decision, rule, why);
+}
+
 void exch_refuse(struct exch *e, unsigned status, const char *why)
 {
-	e->in->denied++;
-	exch_log(e, "deny", NULL, why);
+	log_denial(e, "deny", NULL, why);
 	answer_denial(e, status, NULL, why, NULL);
 }
 
 void exch_deny(struct exch *e)
 {
-	e->in->denied++;
-	exch_log(e, policy_action_name(e->verdict.action), e->verdict.rule_text, e->verdict.why);
+	log_denial(e, policy_action_name(e->verdict.action), e->verdict.rule_text, e->verdict.why);
 	answer_denial(e, 403, e->verdict.rule_text[0] ? e->verdict.rule_text : NULL, e->verdict.why,
 		      e->verdict.hint);
 }

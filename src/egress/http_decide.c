@@ -46,16 +46,20 @@ static void ask(struct exch *e, struct policy_request *q)
 static bool over_limit(struct exch *e)
 {
 	struct egress *eg = e->in->eg;
-	size_t head = strlen(e->req.method) + e->req.target.len + e->req.fields.text.len + 4 * e->req.fields.n;
+	size_t head =
+		strlen(e->req.method) + e->req.target.len + e->req.fields.text.len + 4 * e->req.fields.n;
 	const char *why;
 
-	e->limit = limits_of(&eg->limits, e->verdict.rule);
+	if (limits_of(&eg->limits, &e->verdict, &e->limit) < 0) {
+		exch_refuse(e, 503, "the rule's limits cannot be counted");
+		return true;
+	}
 	why = limits_request(&eg->limits, e->limit, eg->now);
 	if (why) {
 		exch_refuse(e, 429, why);
 		return true;
 	}
-	if (limits_up(&eg->limits, e->limit, head, eg->now) == -EDQUOT) {
+	if (limits_charge_up(&eg->limits, e->limit, head) < 0) {
 		exch_refuse(e, 403, "the limit of bytes_up is used up");
 		return true;
 	}
@@ -71,7 +75,8 @@ static bool has_own_credential(struct exch *e)
 		return false;
 	e->verdict.action = POLICY_DENY;
 	snprintf(e->verdict.why, sizeof(e->verdict.why),
-		 "the rule lets only credentials of the gateway through, and the request brings its own (%s)", what);
+		 "the rule lets only credentials of the gateway through, and the request brings its own (%s)",
+		 what);
 	e->verdict.hint = "Send the request without it.";
 	exch_deny(e);
 	return true;
@@ -165,7 +170,7 @@ static void written(struct egress *eg, struct defer *d, int status)
 	if (status < 0)
 		exch_refuse(e, 503, "the decision could not be written down, so nothing is let through");
 	else
-		pool_get(e);
+		http_pool_get(e);
 	runq_leave(&in->q);
 }
 
@@ -183,7 +188,6 @@ void exch_new_policy(struct exch *e)
 	struct policy_request q = { 0 };
 	struct egress *eg = e->in->eg;
 
-	e->limit = NULL;
 	if (!e->conn || e->state == EXCH_LOCAL || e->state == EXCH_NEW)
 		return;
 	if (!eg->policy) {
@@ -196,8 +200,8 @@ void exch_new_policy(struct exch *e)
 	}
 	if (e->state == EXCH_HOLD && e->verdict.need)
 		return;
-	e->limit = limits_of(&eg->limits, e->verdict.rule);
-	if (policy_allows(&e->verdict) || e->verdict.need)
+	if ((policy_allows(&e->verdict) || e->verdict.need) &&
+	    limits_of(&eg->limits, &e->verdict, &e->limit) == 0)
 		return;
 	exch_cut(e);
 }

@@ -57,7 +57,8 @@ static void wipe(struct exch *e)
 	e->resp.status = 0;
 	memset((char *)&e->resp + offsetof(struct http_resp, has_length), 0,
 	       sizeof(e->resp) - offsetof(struct http_resp, has_length));
-	memset((char *)e + offsetof(struct exch, head_sent), 0, sizeof(*e) - offsetof(struct exch, head_sent));
+	memset((char *)e + offsetof(struct exch, head_sent), 0,
+	       sizeof(*e) - offsetof(struct exch, head_sent));
 	e->up = up;
 	e->down = down;
 }
@@ -123,7 +124,7 @@ static void maybe_free(struct exch *e)
 	log_response(e);
 	egress_undefer(&e->defer);
 	exch_hold_free(e);
-	pool_forget(e);
+	http_pool_forget(e);
 	if (e->trailers) {
 		http_fields_release(e->trailers);
 		free(e->trailers);
@@ -269,7 +270,7 @@ void exch_back_failed(struct exch *e, bool again, const char *why)
 	}
 	if ((again && !e->head_sent && !e->up_sent && e->tries <= 1) || may_repeat(e)) {
 		e->fresh = true;
-		pool_get(e);
+		http_pool_get(e);
 		return;
 	}
 	e->in->failed++;
@@ -296,7 +297,7 @@ void exch_cut(struct exch *e)
 long http_grant_up(struct exch *e, size_t want)
 {
 	struct egress *eg = e->in->eg;
-	long n = limits_up(&eg->limits, e->limit, want, eg->now);
+	long n = limits_take(&eg->limits, e->limit, LIMIT_UP, want, eg->now);
 
 	if (n == 0) {
 		e->paused = e->in->paused = true;

@@ -53,16 +53,16 @@ struct http_resp {
 	struct http_fields fields;
 	bool has_length;
 	uint64_t length;
-	bool no_body;	/* by method or status */
-	bool tunnel;	/* 101 */
+	bool no_body; /* by method or status */
+	bool tunnel;  /* 101 */
 };
 
 /* What a front does when the exchange has something for it. None of them may call back into the exchange. */
 struct exch_front {
-	void (*head)(struct exch *e);		 /* resp: an interim (1xx) or the final head */
-	void (*wake)(struct exch *e);		 /* bytes or the end in `down` */
-	void (*took)(struct exch *e, size_t n);	 /* so many bytes of `up` were taken: there is room */
-	void (*fail)(struct exch *e);		 /* the answer cannot be finished */
+	void (*head)(struct exch *e);		/* resp: an interim (1xx) or the final head */
+	void (*wake)(struct exch *e);		/* bytes or the end in `down` */
+	void (*took)(struct exch *e, size_t n); /* so many bytes of `up` were taken: there is room */
+	void (*fail)(struct exch *e);		/* the answer cannot be finished */
 };
 
 struct exch_back {
@@ -101,20 +101,21 @@ struct exch {
 	struct policy_verdict verdict;
 	struct limit *limit; /* of verdict.rule */
 	struct http_hold *hold;
-	size_t held; /* bytes that count in in->held */
+	size_t held;	  /* bytes that count in in->held */
 	char dropped[64]; /* a header that was left out, for the journal */
 	struct defer defer;
 	unsigned tries, interim;
 	bool need_h2; /* the server speaks nothing else */
-	bool over; /* a limit ended it: e->over_why */
+	bool over;    /* a limit ended it: e->over_why */
 	const char *over_why;
-	bool paused; /* waits for bandwidth */
-	bool fresh; /* do not use a connection that was used before */
-	bool continued; /* we said 100 Continue ourselves */
-	bool logged; /* its request line is written */
+	bool paused;		/* waits for bandwidth */
+	bool fresh;		/* do not use a connection that was used before */
+	bool continued;		/* we said 100 Continue ourselves */
+	bool logged;		/* its request line is written */
+	uint64_t folded; /* refusals before this one that had no line */
 	uint64_t began, active; /* eg->now */
 
-	struct task task; /* its burial */
+	struct task task;	   /* its burial */
 	struct exch *next, **link; /* of those that wait for a connection, or of the connection's */
 	struct exch *all_next, **all_link;
 };
@@ -146,7 +147,7 @@ void exch_decide(struct exch *e);
 void exch_decide_body(struct exch *e); /* more of the body, or its end, is there */
 void exch_hold_free(struct exch *e);
 void exch_new_policy(struct exch *e);
-void exch_cut(struct exch *e); /* e->verdict no longer allows it */
+void exch_cut(struct exch *e);	/* e->verdict no longer allows it */
 void exch_send(struct exch *e); /* it may go: journal, then a connection */
 void exch_refuse(struct exch *e, unsigned status, const char *why); /* not by a rule */
 void exch_deny(struct exch *e);					    /* by e->verdict */

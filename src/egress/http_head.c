@@ -29,9 +29,11 @@ static bool in_list(struct slice s, const char *const *list, size_t n)
 static bool is_ours(struct slice name)
 {
 	static const char *const list[] = {
-		"connection",	"keep-alive",	       "proxy-connection", "proxy-authorization", "te",
-		"trailer",	"transfer-encoding",   "upgrade",	   "host",		  "content-length",
-		"expect",	"http2-settings",      "proxy-authenticate", "alt-used",	  "early-data",
+		"connection",	       "keep-alive", "proxy-connection",
+		"proxy-authorization", "te",	     "trailer",
+		"transfer-encoding",   "upgrade",    "host",
+		"content-length",      "expect",     "http2-settings",
+		"proxy-authenticate",  "alt-used",   "early-data",
 	};
 
 	return in_list(name, list, ARRAY_SIZE(list));
@@ -44,14 +46,38 @@ static bool is_ours(struct slice name)
 static bool is_override(struct slice name)
 {
 	static const char *const list[] = {
-		"forwarded",	     "x-host",		      "x-original-host",   "x-original-url",
-		"x-original-uri",    "x-rewrite-url",	      "x-rewrite-uri",	   "x-override-url",
-		"x-http-method",     "x-http-method-override", "x-method-override", "x-method",
-		"x-http-host-override", "x-backend-host",     "x-proxy-url",	   "x-proxy-host",
-		"x-real-ip",	     "x-client-ip",	      "client-ip",	   "true-client-ip",
-		"x-cluster-client-ip", "x-originating-ip",    "x-envoy-original-path", "x-envoy-original-host",
-		"x-request-uri",     "request-uri",	      "x-script-name",	   "x-wap-profile",
-		"x-original-method", "x-forward-for",	      "cf-connecting-ip",  "via",
+		"forwarded",
+		"x-host",
+		"x-original-host",
+		"x-original-url",
+		"x-original-uri",
+		"x-rewrite-url",
+		"x-rewrite-uri",
+		"x-override-url",
+		"x-http-method",
+		"x-http-method-override",
+		"x-method-override",
+		"x-method",
+		"x-http-host-override",
+		"x-backend-host",
+		"x-proxy-url",
+		"x-proxy-host",
+		"x-real-ip",
+		"x-client-ip",
+		"client-ip",
+		"true-client-ip",
+		"x-cluster-client-ip",
+		"x-originating-ip",
+		"x-envoy-original-path",
+		"x-envoy-original-host",
+		"x-request-uri",
+		"request-uri",
+		"x-script-name",
+		"x-wap-profile",
+		"x-original-method",
+		"x-forward-for",
+		"cf-connecting-ip",
+		"via",
 	};
 
 	return (name.len > 12 && strncasecmp(name.p, "x-forwarded-", 12) == 0) ||
@@ -77,7 +103,8 @@ void http_head_field(struct exch *e, struct slice name, struct slice value)
 		}
 	}
 	if (is_override(name)) {
-		snprintf(e->dropped, sizeof(e->dropped), "%.*s", (int)(name.len > 60 ? 60 : name.len), name.p);
+		snprintf(e->dropped, sizeof(e->dropped), "%.*s", (int)(name.len > 60 ? 60 : name.len),
+			 name.p);
 		return;
 	}
 	r = http_fields_add(&e->req.fields, name, value);
@@ -162,8 +189,7 @@ void http_head_from_h1(struct exch *e, const struct http1_head *h)
 		buf_adds(&r->target, "*");
 	else if (h->form != HTTP1_AUTHORITY)
 		http_head_target(e, h->path);
-	if (h->form == HTTP1_ABSOLUTE &&
-	    !slice_eq_nocase(h->scheme, e->conn->tls ? "https" : "http"))
+	if (h->form == HTTP1_ABSOLUTE && !slice_eq_nocase(h->scheme, e->conn->tls ? "https" : "http"))
 		refuse(e, 421, "the scheme of the target is not that of this connection");
 	for (unsigned i = 0; i < h->n_fields; i++) {
 		if (!http1_is_hop(h, h->fields[i].name))
@@ -275,9 +301,9 @@ int http_head_resp_from_h1(struct exch *e, const struct http1_head *h)
 	p->tunnel = h->body == HTTP1_BODY_TUNNEL;
 	p->no_body = h->body == HTTP1_BODY_NONE && h->status >= 200;
 	/* With HEAD and 304 a length says something and no body follows. */
-	p->has_length = h->has_content_length || (h->body == HTTP1_BODY_NONE && h->status >= 200 &&
-						  h->status != 204 && h->status != 304 &&
-						  strcmp(e->req.method, "HEAD") != 0);
+	p->has_length = h->has_content_length ||
+			(h->body == HTTP1_BODY_NONE && h->status >= 200 && h->status != 204 &&
+			 h->status != 304 && strcmp(e->req.method, "HEAD") != 0);
 	p->length = h->content_length;
 	for (unsigned i = 0; i < h->n_fields && r == 0; i++) {
 		if (!http1_is_hop(h, h->fields[i].name))
@@ -289,9 +315,11 @@ int http_head_resp_from_h1(struct exch *e, const struct http1_head *h)
 /* Parameters that services take a credential in. */
 static const char *query_credential(struct slice q)
 {
-	static const char *const list[] = { "access_token", "api_key", "apikey", "key", "token", "auth_token",
-					    "private_token", "client_secret", "sig", "signature",
-					    "x-amz-signature", "x-amz-credential", "x-goog-signature" };
+	static const char *const list[] = {
+		"access_token",	   "api_key",	       "apikey",	  "key", "token",
+		"auth_token",	   "private_token",    "client_secret",	  "sig", "signature",
+		"x-amz-signature", "x-amz-credential", "x-goog-signature"
+	};
 
 	while (q.len) {
 		const char *amp = memchr(q.p, '&', q.len);
@@ -315,12 +343,39 @@ static const char *query_credential(struct slice q)
 const char *http_head_credential(const struct exch *e)
 {
 	static const char *const list[] = {
-		"authorization", "cookie",	   "x-api-key",	      "api-key",	"x-auth-token",
-		"x-goog-api-key", "private-token", "x-access-token",  "x-amz-security-token", "x-vault-token",
-		"x-csrf-token",	 "x-session-token", "deploy-token",   "job-token",	"x-gitlab-token",
-		"anthropic-api-key", "openai-api-key", "x-shopify-access-token", "x-figma-token", "x-functions-key",
-		"ocp-apim-subscription-key", "x-rapidapi-key", "x-token", "x-apikey", "apikey", "token", "x-auth-key",
-		"x-auth-email", "dd-api-key", "dd-application-key", "circle-token", "x-circleci-token", "x-ms-token",
+		"authorization",
+		"cookie",
+		"x-api-key",
+		"api-key",
+		"x-auth-token",
+		"x-goog-api-key",
+		"private-token",
+		"x-access-token",
+		"x-amz-security-token",
+		"x-vault-token",
+		"x-csrf-token",
+		"x-session-token",
+		"deploy-token",
+		"job-token",
+		"x-gitlab-token",
+		"anthropic-api-key",
+		"openai-api-key",
+		"x-shopify-access-token",
+		"x-figma-token",
+		"x-functions-key",
+		"ocp-apim-subscription-key",
+		"x-rapidapi-key",
+		"x-token",
+		"x-apikey",
+		"apikey",
+		"token",
+		"x-auth-key",
+		"x-auth-email",
+		"dd-api-key",
+		"dd-application-key",
+		"circle-token",
+		"x-circleci-token",
+		"x-ms-token",
 	};
 
 	for (unsigned i = 0; i < e->req.fields.n; i++) {

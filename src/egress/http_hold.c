@@ -16,7 +16,7 @@ struct http_hold {
 	struct policy_push *refs;
 	json_t *json;
 	struct buf doc, op; /* decoded from a query or form */
-	struct graphql *docs[BATCH_MAX];
+	struct graphql_doc *docs[BATCH_MAX];
 	size_t n_docs;
 };
 
@@ -132,9 +132,9 @@ static int feed_push(struct http_hold *h, const struct exch *e, struct policy_re
 		const struct gitpkt_command *c = &h->push.commands[i];
 
 		h->refs[i].ref = c->ref;
-		h->refs[i].act = c->is_delete ? POLICY_PUSH_DELETE :
-				 c->is_create ? POLICY_PUSH_CREATE :
-						POLICY_PUSH_FORCE;
+		h->refs[i].act = c->is_delete	? POLICY_PUSH_DELETE
+				 : c->is_create ? POLICY_PUSH_CREATE
+						: POLICY_PUSH_FORCE;
 	}
 	q->push = h->refs;
 	q->n_push = h->push.n_commands;
@@ -145,7 +145,7 @@ static int add_doc(struct http_hold *h, const char *doc, size_t len, const char 
 		   char why[POLICY_WHY_MAX])
 {
 	struct err e = ERR_INIT;
-	struct graphql *g;
+	struct graphql_doc *g;
 	int r;
 
 	if (h->n_docs >= BATCH_MAX)
@@ -168,7 +168,8 @@ static int json_doc(struct http_hold *h, json_t *o, char why[POLICY_WHY_MAX])
 	if (!json_is_object(o))
 		return say(why, -EBADMSG, "a GraphQL request is a JSON object or a list of them");
 	if (!json_is_string(query))
-		return say(why, -EBADMSG, "a GraphQL request without its document (a persisted query) cannot be judged");
+		return say(why, -EBADMSG,
+			   "a GraphQL request without its document (a persisted query) cannot be judged");
 	if (op && !json_is_string(op) && !json_is_null(op))
 		return say(why, -EBADMSG, "operationName is no string");
 	return add_doc(h, json_string_value(query), json_string_length(query),
@@ -184,7 +185,8 @@ static int feed_json(struct http_hold *h, struct slice body, char why[POLICY_WHY
 
 	h->json = json_loadb(body.p ? body.p : "", body.len, JSON_REJECT_DUPLICATES, &je);
 	if (!h->json) {
-		snprintf(why, POLICY_WHY_MAX, "the body is no JSON that can be read in one way: %.120s", je.text);
+		snprintf(why, POLICY_WHY_MAX, "the body is no JSON that can be read in one way: %.120s",
+			 je.text);
 		return -EBADMSG;
 	}
 	if (!json_is_array(h->json))
@@ -204,7 +206,8 @@ static int feed_form(struct http_hold *h, struct slice form, char why[POLICY_WHY
 	if (r == 1)
 		r = http_form_get(form, "operationName", &h->op) < 0 ? -EBADMSG : 1;
 	if (r == 0)
-		return say(why, -EBADMSG, "a GraphQL request without its document (a persisted query) cannot be judged");
+		return say(why, -EBADMSG,
+			   "a GraphQL request without its document (a persisted query) cannot be judged");
 	if (r < 0)
 		return say(why, r, "the form can be read in more than one way");
 	return add_doc(h, buf_cstr(&h->doc), h->doc.len, buf_cstr(&h->op), h->op.len, why);
@@ -226,22 +229,23 @@ static int feed_graphql(struct http_hold *h, const struct exch *e, char why[POLI
 	}
 }
 
-int http_hold_feed(struct http_hold *h, const struct exch *e, struct policy_request *q, char why[POLICY_WHY_MAX])
+int http_hold_feed(struct http_hold *h, const struct exch *e, struct policy_request *q,
+		   char why[POLICY_WHY_MAX])
 {
 	int r;
 
 	if (h->kind == HOLD_PUSH) {
 		r = feed_push(h, e, q, why);
-		return r == 0 && http_pipe_len(&e->up) >= EXCH_HOLD_MAX ?
-			       say(why, -E2BIG, "the list of refs is too long to be judged") :
-			       r;
+		return r == 0 && http_pipe_len(&e->up) >= EXCH_HOLD_MAX
+			       ? say(why, -E2BIG, "the list of refs is too long to be judged")
+			       : r;
 	}
 	if (http_pipe_len(&e->up) > EXCH_HOLD_MAX || (!e->up.eof && http_pipe_len(&e->up) >= EXCH_HOLD_MAX))
 		return say(why, -E2BIG, "the body is over 1 MiB, too long to be judged by a GraphQL rule");
 	if (!e->up.eof)
 		return 0;
 	r = feed_graphql(h, e, why);
-	q->gql = (const struct graphql *const *)h->docs;
+	q->gql = (const struct graphql_doc *const *)h->docs;
 	q->n_gql = h->n_docs;
 	return r;
 }

@@ -63,7 +63,7 @@ void upstream_fail(struct upstream *u, bool again, const char *why)
 	upstream_free(u);
 	if (e)
 		exch_back_failed(e, again, u->why);
-	pool_serve(in);
+	http_pool_serve(in);
 }
 
 /* The protocol is known: the one that it was opened for, then whoever waits. */
@@ -86,7 +86,7 @@ static void upstream_live(struct upstream *u)
 		h2_client_start(u, e);
 	else if (e)
 		h1_client_start(u, e);
-	pool_serve(u->in);
+	http_pool_serve(u->in);
 }
 
 static void shake_failed(struct upstream *u)
@@ -98,9 +98,10 @@ static void shake_failed(struct upstream *u)
 	else
 		snprintf(u->why, sizeof(u->why), "TLS failed: %s", u->io.why);
 	if (cert)
-		egress_alert(u->in->eg, "certificate", "%s:%u: %s", u->key.host.text, u->key.port, cert);
+		egress_alert(u->in->eg, "certificate", u->key.host.text, "port %u: %s", u->key.port, cert);
 	/* A server that speaks HTTP/2 only says so by this alert; it is asked again with that. */
-	if (!cert && !u->offers_h2 && !u->only_h1 && u->first && strstr(u->io.why, "no application protocol")) {
+	if (!cert && !u->offers_h2 && !u->only_h1 && u->first &&
+	    strstr(u->io.why, "no application protocol")) {
 		u->first->need_h2 = true;
 		upstream_fail(u, true, u->why);
 		return;
@@ -151,8 +152,8 @@ static int begin_io(struct upstream *u, int fd, struct err *e)
 	if (u->key.tls) {
 		r = inspect_need_tls(u->in, e);
 		if (r == 0)
-			r = tls_ctx_connect(u->in->tls, &u->key.host, u->key.port, x ? x->verdict.terms.ca : NULL,
-					    alpn_of(u), &ssl, e);
+			r = tls_ctx_connect(u->in->tls, &u->key.host, u->key.port,
+					    x ? x->verdict.terms.ca : NULL, alpn_of(u), &ssl, e);
 		if (r < 0) {
 			fd_close(fd);
 			return r;
@@ -221,7 +222,8 @@ static void open_new(struct exch *e, const struct pool_key *k)
 }
 
 /* A live connection that can take it now. */
-static struct upstream *find_live(const struct exch *e, const struct pool_key *k, unsigned *ret_n, bool *ret_coming)
+static struct upstream *find_live(const struct exch *e, const struct pool_key *k, unsigned *ret_n,
+				  bool *ret_coming)
 {
 	struct upstream *best = NULL;
 
@@ -293,14 +295,14 @@ static void take_waiting(struct exch *e)
 	e->link = NULL;
 }
 
-void pool_get(struct exch *e)
+void http_pool_get(struct exch *e)
 {
 	e->tries++;
 	if (!try_get(e))
 		put_waiting(e);
 }
 
-void pool_forget(struct exch *e)
+void http_pool_forget(struct exch *e)
 {
 	if (e->link)
 		take_waiting(e);
@@ -310,7 +312,7 @@ void pool_forget(struct exch *e)
 		if (u->first == e) {
 			u->first = NULL;
 			upstream_free(u);
-			pool_serve(e->in);
+			http_pool_serve(e->in);
 			return;
 		}
 	}
@@ -333,7 +335,7 @@ static void serve(struct task *t)
 	}
 }
 
-void pool_serve(struct inspect *in)
+void http_pool_serve(struct inspect *in)
 {
 	in->serve.fn = serve;
 	if (in->waiting)
@@ -345,7 +347,7 @@ static bool is_idle(const struct upstream *u)
 	return (u->h1 && h1_client_is_idle(u)) || (u->h2 && h2_client_is_idle(u));
 }
 
-void pool_tick(struct inspect *in, uint64_t now)
+void http_pool_tick(struct inspect *in, uint64_t now)
 {
 	struct upstream *next;
 
@@ -360,7 +362,7 @@ void pool_tick(struct inspect *in, uint64_t now)
 	}
 }
 
-void pool_new_policy(struct inspect *in)
+void http_pool_new_policy(struct inspect *in)
 {
 	struct upstream *next;
 
@@ -371,7 +373,7 @@ void pool_new_policy(struct inspect *in)
 	}
 }
 
-void pool_close_all(struct inspect *in)
+void http_pool_close_all(struct inspect *in)
 {
 	while (in->ups) {
 		struct exch *e = TAKE_PTR(in->ups->first);

@@ -35,12 +35,12 @@ struct upstream {
 	struct inspect *in;
 	struct pool_key key;
 	enum upstream_state state;
-	bool offers_h2;	      /* in ALPN */
-	bool only_h1;	      /* this one must be HTTP/1.1 (websocket) */
+	bool offers_h2; /* in ALPN */
+	bool only_h1;	/* this one must be HTTP/1.1 (websocket) */
 	bool retried_h2;
-	bool used;	      /* it has carried a request */
-	bool one_request;     /* the pool of proxies rotates by request */
-	bool is_io;	      /* io is open */
+	bool used;	  /* it has carried a request */
+	bool one_request; /* the pool of proxies rotates by request */
+	bool is_io;	  /* io is open */
 	char pool[DIAL_POOL_LEN];
 	struct dial_ask ask;
 	struct io io;
@@ -54,15 +54,15 @@ struct upstream {
 };
 
 /* Finds or opens a connection for e, which was decided; ends with a back, or exch_back_failed(). */
-void pool_get(struct exch *e);
+void http_pool_get(struct exch *e);
 /* e does not want one any more. */
-void pool_forget(struct exch *e);
+void http_pool_forget(struct exch *e);
 /* Has u become free, or has it gone? Those that wait are looked at. */
-void pool_serve(struct inspect *in);
-void pool_tick(struct inspect *in, uint64_t now);
-void pool_close_all(struct inspect *in);
+void http_pool_serve(struct inspect *in);
+void http_pool_tick(struct inspect *in, uint64_t now);
+void http_pool_close_all(struct inspect *in);
 /* Idle ones of an older policy end. */
-void pool_new_policy(struct inspect *in);
+void http_pool_new_policy(struct inspect *in);
 
 /* The connection is broken or at its end; every exchange that it has is told why. */
 void upstream_fail(struct upstream *u, bool again, const char *why);

@@ -140,7 +140,7 @@ static void begin(struct inspect *in, struct flow *f)
 	if (!f->name)
 		host_from_addr(&f->addr, &c->host);
 	if (open_io(c, &e) < 0) {
-		egress_alert(in->eg, "inspect", "%s", e.msg);
+		egress_alert(in->eg, "inspect", c->host.text, "%s", e.msg);
 		free(c);
 		flow_reset(f, "error: TLS cannot be ended");
 		return;
@@ -183,7 +183,7 @@ static void policy_changed(struct egress *eg, struct flow *f)
 		if (x->conn && x->conn->flow == f)
 			exch_new_policy(x);
 	}
-	pool_new_policy(in);
+	http_pool_new_policy(in);
 	if (in->tls)
 		tls_ctx_forget_cas(in->tls);
 	runq_leave(&in->q);
@@ -269,7 +269,7 @@ static void tick(struct timer *t)
 			else if ((now - c->active) / NSEC_PER_SEC > in->times.head)
 				inspect_conn_end(c, "timeout");
 		}
-		pool_tick(in, now);
+		http_pool_tick(in, now);
 	}
 	runq_leave(&in->q);
 	/* Nothing to watch: the next connection starts it again. */
@@ -313,7 +313,7 @@ void inspect_close(struct inspect *in)
 	runq_enter(&in->q);
 	while (in->conns)
 		inspect_conn_end(in->conns, "policy");
-	pool_close_all(in);
+	http_pool_close_all(in);
 	runq_leave(&in->q);
 	loop_timer_off(&in->eg->loop, &in->tick);
 	runq_release(&in->q);
@@ -348,12 +348,14 @@ static int real_file(int fd)
 	return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) ? fd : -1;
 }
 
-void inspect_install(struct egress *eg)
+int inspect_install(struct egress *eg, struct err *e)
 {
 	struct inspect *in = NULL;
+	int r = inspect_open(&in, eg, real_file(EGRESS_FD_CA), real_file(EGRESS_FD_STORE), e);
 
-	if (inspect_open(&in, eg, real_file(EGRESS_FD_CA), real_file(EGRESS_FD_STORE), NULL) < 0)
-		return; /* eg->inspector stays NULL: what needs it is denied */
+	if (r < 0)
+		return r;
 	inspector.ctx = in;
 	eg->inspector = &inspector;
+	return 0;
 }

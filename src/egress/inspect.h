@@ -33,9 +33,14 @@ struct inspect_times {
 	unsigned idle;	   /* of a connection to a server, unused */
 };
 
-#define INSPECT_TIMES                                                                                       \
-	((struct inspect_times){                                                                            \
-		.head = 20, .keep = 120, .body = 60, .answer = 1800, .stall = 3600, .upstream = 30, .idle = 55 })
+#define INSPECT_TIMES                            \
+	((struct inspect_times){ .head = 20,     \
+				 .keep = 120,    \
+				 .body = 60,     \
+				 .answer = 1800, \
+				 .stall = 3600,  \
+				 .upstream = 30, \
+				 .idle = 55 })
 
 struct h1_server;
 struct h2_server;
@@ -65,9 +70,9 @@ struct inspect {
 	struct inspect_times times;
 	struct timer tick;
 	bool ticking;
-	uint64_t second; /* eg->now at the last whole tick */
-	struct ca *ca;	      /* made when first needed */
-	struct tls_ctx *tls;  /* likewise */
+	uint64_t second;     /* eg->now at the last whole tick */
+	struct ca *ca;	     /* made when first needed */
+	struct tls_ctx *tls; /* likewise */
 	int ca_fd, store_fd; /* -1: none */
 	struct inspect_conn *conns;
 	struct exch *exchs, *spare;
@@ -76,15 +81,15 @@ struct inspect {
 	unsigned n_ups;
 	struct exch *waiting, **waiting_end; /* for a connection to a server */
 	struct task serve;		     /* those */
-	size_t held; /* bytes of bodies that are held back for a rule */
+	size_t held;			     /* bytes of bodies that are held back for a rule */
 	uint64_t next_request;
-	bool paused;			     /* some exchange waits for bandwidth */
+	bool paused; /* some exchange waits for bandwidth */
 	/* For CTL_STATS. */
 	uint64_t requests, denied, failed, reused, dialled, handshakes, resumed, h2_conns;
 };
 
 /* For egress_main(): everything else is made when the first connection wants it. */
-void inspect_install(struct egress *eg);
+int inspect_install(struct egress *eg, struct err *e) MUST_CHECK;
 /* The parts of it that a test calls by itself. */
 int inspect_open(struct inspect **ret, struct egress *eg, int ca_fd, int store_fd, struct err *e) MUST_CHECK;
 void inspect_close(struct inspect *in);

@@ -87,7 +87,8 @@ static int select_alpn(SSL *s, const unsigned char **out, unsigned char *out_len
 	unsigned char *got;
 
 	(void)s, (void)arg;
-	if (SSL_select_next_proto(&got, out_len, ours, sizeof(ours) - 1, in, in_len) != OPENSSL_NPN_NEGOTIATED)
+	if (SSL_select_next_proto(&got, out_len, ours, sizeof(ours) - 1, in, in_len) !=
+	    OPENSSL_NPN_NEGOTIATED)
 		return SSL_TLSEXT_ERR_ALERT_FATAL;
 	*out = got;
 	return SSL_TLSEXT_ERR_OK;
@@ -278,7 +279,8 @@ static int load_store(struct tls_ctx *t, SSL_CTX *ctx, struct err *e)
 	return 0;
 }
 
-static int new_trust(struct tls_ctx *t, const char *pem, const char *id, struct tls_trust **ret, struct err *e)
+static int new_trust(struct tls_ctx *t, const char *pem, const char *id, struct tls_trust **ret,
+		     struct err *e)
 {
 	struct tls_trust *x = calloc(1, sizeof(*x));
 	int r = 0;

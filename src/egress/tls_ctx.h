@@ -25,7 +25,8 @@ int tls_ctx_new(struct tls_ctx **ret, int store_fd, struct err *e) MUST_CHECK;
 void tls_ctx_free(struct tls_ctx *t);
 
 /* For the client's side of a connection to `h`. ALPN: h2 when it is offered, else http/1.1. */
-int tls_ctx_accept(struct tls_ctx *t, struct ca *ca, const struct host *h, SSL **ret, struct err *e) MUST_CHECK;
+int tls_ctx_accept(struct tls_ctx *t, struct ca *ca, const struct host *h, SSL **ret,
+		   struct err *e) MUST_CHECK;
 
 enum tls_alpn { TLS_ALPN_H1, TLS_ALPN_BOTH, TLS_ALPN_H2 };
 int tls_ctx_connect(struct tls_ctx *t, const struct host *h, uint16_t port, const char *ca_pem,

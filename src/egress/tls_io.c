@@ -197,9 +197,9 @@ static void tls_failed(struct io *io, int ret)
 			break;
 		}
 		snprintf(io->why, sizeof(io->why), "%s",
-			 why	       ? why :
-			 io->error < 0 ? strerror(-io->error) :
-					 "the connection ended");
+			 why		 ? why
+			 : io->error < 0 ? strerror(-io->error)
+					 : "the connection ended");
 		if (io->error >= 0)
 			io->error = kind == SSL_ERROR_SSL ? -EPROTO : -ECONNRESET;
 	}

@@ -25,26 +25,27 @@ struct io {
 	void (*run)(struct io *io);
 	void *owner;
 	struct watch w;
-	SSL *ssl;	 /* NULL: in the clear */
-	struct buf pre;	 /* read from the descriptor before it was ours */
+	SSL *ssl;	/* NULL: in the clear */
+	struct buf pre; /* read from the descriptor before it was ours */
 	size_t pre_at;
 	struct buf out;
 	size_t out_at;
-	bool borrowed;	  /* the descriptor is somebody else's to close */
-	bool want_in;	  /* by the owner */
-	bool drained;	  /* the kernel had no more when it was last asked */
-	bool tls_in;	  /* TLS itself waits for the peer */
-	bool blocked;	  /* the peer does not take what we have */
-	bool shaken;	  /* handshake done, or none needed */
+	bool borrowed; /* the descriptor is somebody else's to close */
+	bool want_in;  /* by the owner */
+	bool drained;  /* the kernel had no more when it was last asked */
+	bool tls_in;   /* TLS itself waits for the peer */
+	bool blocked;  /* the peer does not take what we have */
+	bool shaken;   /* handshake done, or none needed */
 	bool eof, cut;
-	bool closing;	  /* our side has ended */
-	int error;	  /* negative errno; sticky */
-	char why[200];	  /* of the error, in words */
-	uint64_t rx, tx;  /* bytes of the connection */
+	bool closing;	 /* our side has ended */
+	int error;	 /* negative errno; sticky */
+	char why[200];	 /* of the error, in words */
+	uint64_t rx, tx; /* bytes of the connection */
 };
 
 /* Takes the descriptor. ssl may be NULL; taken too. */
-int io_open(struct io *io, struct runq *q, int fd, SSL *ssl, void (*run)(struct io *io), void *owner) MUST_CHECK;
+int io_open(struct io *io, struct runq *q, int fd, SSL *ssl, void (*run)(struct io *io),
+	    void *owner) MUST_CHECK;
 void io_close(struct io *io);
 
 /* Bytes that somebody read from the descriptor before. */
