@@ -11,7 +11,9 @@
 #include <stdlib.h>
 
 #define RESOLV_CONF_MAX (64u << 10)
-#define NEEDED (FDS_BIT(DIAL_FD_BUNDLE) | FDS_BIT(DIAL_FD_JOURNAL) | FDS_BIT(DIAL_FD_EGRESS) | FDS_BIT(DIAL_FD_CONTROL))
+#define NEEDED                                                                          \
+	(FDS_BIT(DIAL_FD_BUNDLE) | FDS_BIT(DIAL_FD_JOURNAL) | FDS_BIT(DIAL_FD_EGRESS) | \
+	 FDS_BIT(DIAL_FD_CONTROL))
 
 int dial_init(struct dial *d, struct err *e)
 {
@@ -122,7 +124,8 @@ int dial_main(int argc, char **argv)
 	int r;
 
 	if (parse_mask(argc, argv, &mask) < 0) {
-		fprintf(stderr, "coffer-dial: started by coffer when a sandbox uses the network, not by hand\n");
+		fprintf(stderr,
+			"coffer-dial: started by coffer when a sandbox uses the network, not by hand\n");
 		return 2;
 	}
 	signal(SIGPIPE, SIG_IGN);

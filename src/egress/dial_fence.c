@@ -40,19 +40,48 @@
 
 static const uint16_t calls[] = {
 	/* the loop */
-	SYS_epoll_pwait, SYS_epoll_ctl, SYS_clock_gettime, SYS_gettimeofday, SYS_restart_syscall,
+	SYS_epoll_pwait,
+	SYS_epoll_ctl,
+	SYS_clock_gettime,
+	SYS_gettimeofday,
+	SYS_restart_syscall,
 #ifdef SYS_epoll_wait
 	SYS_epoll_wait,
 #endif
 	/* sockets that are there; making them is looked at below */
-	SYS_connect, SYS_getsockname, SYS_getpeername, SYS_setsockopt, SYS_getsockopt, SYS_shutdown,
-	SYS_sendto, SYS_sendmsg, SYS_recvfrom, SYS_recvmsg, SYS_read, SYS_write, SYS_writev, SYS_close,
+	SYS_connect,
+	SYS_getsockname,
+	SYS_getpeername,
+	SYS_setsockopt,
+	SYS_getsockopt,
+	SYS_shutdown,
+	SYS_sendto,
+	SYS_sendmsg,
+	SYS_recvfrom,
+	SYS_recvmsg,
+	SYS_read,
+	SYS_write,
+	SYS_writev,
+	SYS_close,
 	/* a new policy is looked at before it is mapped */
-	SYS_fcntl, SYS_fstat, SYS_newfstatat,
+	SYS_fcntl,
+	SYS_fstat,
+	SYS_newfstatat,
 	/* memory; mapping is looked at below */
-	SYS_brk, SYS_munmap, SYS_mremap, SYS_madvise, SYS_getrandom, SYS_futex,
+	SYS_brk,
+	SYS_munmap,
+	SYS_mremap,
+	SYS_madvise,
+	SYS_getrandom,
+	SYS_futex,
 	/* the end */
-	SYS_exit_group, SYS_exit, SYS_rt_sigreturn, SYS_rt_sigprocmask, SYS_getpid, SYS_gettid, SYS_tgkill,
+	SYS_exit_group,
+	SYS_exit,
+	SYS_rt_sigreturn,
+	SYS_rt_sigprocmask,
+	SYS_getpid,
+	SYS_gettid,
+	SYS_tgkill,
 };
 
 #define STMT(code, k) ((struct sock_filter)BPF_STMT((code), (k)))

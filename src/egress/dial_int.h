@@ -19,13 +19,13 @@
 
 /* What the policy says about one request. */
 struct dial_plan {
-	struct host name;	    /* of DIAL_NAME; else the address as a host */
-	struct policy_target to;    /* points to name */
-	bool is_pinned;		    /* addr and port are a rule's `to:` */
-	struct addr addr;	    /* pinned, or DIAL_ADDR */
-	uint16_t port;		    /* that is dialled */
-	char pool[DIAL_POOL_LEN];   /* not empty: through it or not at all */
-	uint32_t generation;	    /* of the policy that said so */
+	struct host name;	  /* of DIAL_NAME; else the address as a host */
+	struct policy_target to;  /* points to name */
+	bool is_pinned;		  /* addr and port are a rule's `to:` */
+	struct addr addr;	  /* pinned, or DIAL_ADDR */
+	uint16_t port;		  /* that is dialled */
+	char pool[DIAL_POOL_LEN]; /* not empty: through it or not at all */
+	uint32_t generation;	  /* of the policy that said so */
 };
 
 struct dial_request {
@@ -46,7 +46,7 @@ TAILQ_HEAD(dial_requests, dial_request);
 struct dial_reply {
 	TAILQ_ENTRY(dial_reply) link;
 	struct dial_rep rep;
-	int fd; /* ours until it is sent */
+	int fd;	       /* ours until it is sent */
 	bool has_line; /* its line must be in the journal before it goes */
 };
 
@@ -78,12 +78,13 @@ struct dial {
 	struct dial_replies replies;
 	size_t n_replies;
 	struct dial_counts counts;
-	bool is_gone; /* egress has ended the link */
+	bool is_gone;	/* egress has ended the link */
 	bool is_broken; /* or broke its rules */
 };
 
 /* dial_plan.c: decisions. 0, or the status of the reply with `why`. */
-int dial_plan(struct dial *d, const struct dial_req *q, struct dial_plan *ret, char why[DIAL_WHY_LEN]) MUST_CHECK;
+int dial_plan(struct dial *d, const struct dial_req *q, struct dial_plan *ret,
+	      char why[DIAL_WHY_LEN]) MUST_CHECK;
 /* The addresses of an answer that may be dialled. What is dropped is written down once for each answer. */
 int dial_judge(struct dial *d, const struct dial_plan *p, struct answer *a, struct addr ret[RACE_ADDRS_MAX],
 	       size_t *ret_n, char why[DIAL_WHY_LEN]) MUST_CHECK;

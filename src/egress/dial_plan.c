@@ -9,7 +9,7 @@
 
 static int deny(char why[DIAL_WHY_LEN], int status, const char *text)
 {
-	snprintf(why, DIAL_WHY_LEN, "%s", text);
+	snprintf(why, DIAL_WHY_LEN, "%.*s", DIAL_WHY_LEN - 1, text);
 	return status;
 }
 
@@ -113,7 +113,8 @@ static int judge_aliases(struct dial *d, const struct answer *a, char why[DIAL_W
 		policy_alias(d->policy, &a->aliases[i], &v);
 		if (policy_allows(&v))
 			continue;
-		snprintf(why, DIAL_WHY_LEN, "the name is an alias of %.60s: %.80s", a->aliases[i].text, v.why);
+		snprintf(why, DIAL_WHY_LEN, "the name is an alias of %.50s: %.70s", a->aliases[i].text,
+			 v.why);
 		return -EACCES;
 	}
 	return 0;

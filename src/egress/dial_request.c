@@ -108,14 +108,15 @@ static unsigned reply_flags(struct dial *d, const struct dial_req *q, const stru
 		flags |= DIAL_VIA_PROXY;
 	if (pool && pool->rotate == POLICY_ROTATE_REQUEST)
 		flags |= DIAL_ONE_REQUEST;
-	if (status == 0 && *p->pool && (q->flags & DIAL_RESOLVE_ONLY) && !p->is_pinned && q->kind == DIAL_NAME)
+	if (status == 0 && *p->pool && (q->flags & DIAL_RESOLVE_ONLY) && !p->is_pinned &&
+	    q->kind == DIAL_NAME)
 		flags |= DIAL_UNRESOLVED;
 	return flags;
 }
 
 /* A reply to something that may never have become a request. Takes fd. */
-static void reply(struct dial *d, const struct dial_req *q, const struct dial_plan *p, struct dial_rep *rep, int fd,
-		  uint64_t started)
+static void reply(struct dial *d, const struct dial_req *q, const struct dial_plan *p, struct dial_rep *rep,
+		  int fd, uint64_t started)
 {
 	bool has_line = !(q->flags & DIAL_RESOLVE_ONLY);
 
@@ -264,7 +265,8 @@ static void begin(struct dial_request *r)
 	}
 }
 
-static void refuse(struct dial *d, const struct dial_req *q, const struct dial_plan *p, int status, const char *why)
+static void refuse(struct dial *d, const struct dial_req *q, const struct dial_plan *p, int status,
+		   const char *why)
 {
 	struct dial_rep rep = { .status = status };
 
@@ -323,7 +325,9 @@ void dial_request_new(struct dial *d, const struct dial_req *q)
 		refuse(d, q, &plan, status ? status : -ENOMEM, status ? why : "no memory");
 		return;
 	}
-	*r = (struct dial_request){ .dial = d, .q = *q, .plan = plan, .started = clock_nsec(CLOCK_MONOTONIC) };
+	*r = (struct dial_request){
+		.dial = d, .q = *q, .plan = plan, .started = clock_nsec(CLOCK_MONOTONIC)
+	};
 	r->plan.to.name = &r->plan.name;
 	r->deadline = r->started + (*plan.pool ? POOL_TIMEOUT_MS : DIAL_TIMEOUT_MS) * NSEC_PER_MSEC;
 	r->chain = d->by_id[q->id % REQUEST_BUCKETS];

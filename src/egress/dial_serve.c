@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <sys/socket.h>
 
-#define BATCH 64		    /* messages in one round, so that answers get their turn */
+#define BATCH 64		      /* messages in one round, so that answers get their turn */
 #define RESEND_NS (5 * NSEC_PER_MSEC) /* the kernel holds too many descriptors that egress has not taken */
 
 int dial_take(struct dial *d, const void *data, size_t len)

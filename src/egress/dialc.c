@@ -2,7 +2,6 @@
 #include "egress/dialc.h"
 
 #include "base/cleanup.h"
-#include "base/fd.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -202,11 +201,11 @@ static void on_event(struct watch *w, uint32_t events)
 
 static int attach(struct dialc *d, int fd, struct err *e)
 {
-	int r = fd_set_nonblock(fd, true);
+	int r;
 
+	/* Every call on it says MSG_DONTWAIT: once confined, no descriptor's flags can be changed. */
 	d->w = (struct watch){ .fd = fd, .fn = on_event, .ctx = d };
-	if (r == 0)
-		r = loop_watch(d->loop, &d->w, EPOLLIN);
+	r = loop_watch(d->loop, &d->w, EPOLLIN);
 	if (r < 0) {
 		d->w.fd = fd_close(fd);
 		return err_sys(e, r, "cannot listen to the dialler");

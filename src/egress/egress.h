@@ -33,7 +33,8 @@ struct egress;
 /* Something that waits until the journal is written; lives in its owner's struct. */
 struct defer {
 	void (*fn)(struct egress *eg, struct defer *d, int status); /* status < 0: deny */
-	struct defer *next, **link;				    /* link is NULL while it does not wait */
+	struct egress *eg;
+	struct defer *next, **link; /* link is NULL while it does not wait */
 };
 
 /* Time limits in seconds. */
@@ -95,7 +96,7 @@ struct egress {
 	struct dns_serve *dns;
 
 	/* Its own. */
-	struct defer *deferred;
+	struct defer *deferred, **deferred_end;
 	struct wheel wheel; /* time limits of flows and DNS connections */
 	struct timer tick;
 	struct flow_list flows; /* all of them */
@@ -127,7 +128,16 @@ void egress_settle(struct egress *eg);
 void egress_alert(struct egress *eg, const char *kind, const char *name, const char *fmt, ...)
 	PRINTF_LIKE(4, 5);
 
-/* Everything from the descriptors of fds.h to the last line; `mask` says which are real. Exit code. */
-int egress_main(uint32_t mask, void (*install_inspector)(struct egress *eg));
+/* In parts, for egress_main() and tests: descriptors are borrowed, but for `dial`. */
+int egress_init(struct egress *eg, int journal, int dial, struct err *e) MUST_CHECK;
+int egress_init_names(struct egress *eg, int fd, struct err *e) MUST_CHECK; /* -1: private memory */
+void egress_release(struct egress *eg);
+void egress_round(struct egress *eg, struct err *e); /* one round of the loop, settled */
+
+/*
+ * Everything from the descriptors of fds.h to the last line; `mask` says which are real. install_inspector() (or NULL)
+ * is called before confinement, with the policy loaded: it sets eg->inspector, and may send CTL_CA. Exit code.
+ */
+int egress_main(uint32_t mask, int (*install_inspector)(struct egress *eg, struct err *e));
 
 #endif

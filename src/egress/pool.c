@@ -86,7 +86,8 @@ static char *dup_slice(struct slice s)
 	return strndup(s.p, s.len);
 }
 
-static int give_credential(struct pool *p, size_t i, const char *text, size_t len, const struct pool_member *old)
+static int give_credential(struct pool *p, size_t i, const char *text, size_t len,
+			   const struct pool_member *old)
 {
 	struct pool_member *m = &p->member[i];
 	struct slice user, password;
@@ -180,11 +181,12 @@ static int fill_pool(struct pool *p, const struct policy_pool *def, const char *
 	return fill_members(p, def, text, len, old);
 }
 
-int pools_new(struct pools **ret, const struct pools_env *env, const struct policy *policy, const char *credentials,
-	      size_t len, const struct pools *old, struct err *e)
+int pools_new(struct pools **ret, const struct pools_env *env, const struct policy *policy,
+	      const char *credentials, size_t len, const struct pools *old, struct err *e)
 {
 	const struct policy_pool *def = NULL;
-	size_t n = policy_pools(policy, &def), bad = credentials ? pool_credentials_check(credentials, len) : 0;
+	size_t n = policy_pools(policy, &def),
+	       bad = credentials ? pool_credentials_check(credentials, len) : 0;
 	struct pools *s = calloc(1, sizeof(*s));
 	int r = 0;
 
@@ -249,8 +251,8 @@ static bool is_silence_its_fault(struct pool_member *m, uint64_t target)
 	return its;
 }
 
-void pool_outcome(struct pool *p, size_t i, enum tunnel_end end, bool is_check, uint64_t target, uint64_t latency_ns,
-		  const char *why)
+void pool_outcome(struct pool *p, size_t i, enum tunnel_end end, bool is_check, uint64_t target,
+		  uint64_t latency_ns, const char *why)
 {
 	const uint64_t now = clock_nsec(CLOCK_MONOTONIC);
 	enum score_state was = p->score[i].state;
@@ -286,7 +288,9 @@ void pools_fault(struct pools *s, const char *pool, const char *proxy)
 
 static void add_member(const struct pool *p, size_t i, uint64_t now, struct json *j)
 {
-	static const char *const types[] = { [POLICY_PROXY_CONNECT] = "http", [POLICY_PROXY_SOCKS5] = "socks5" };
+	static const char *const types[] = {
+		[POLICY_PROXY_CONNECT] = "http", [POLICY_PROXY_SOCKS5] = "socks5"
+	};
 	const struct score *s = &p->score[i];
 
 	json_obj(j, NULL);

@@ -19,18 +19,18 @@
 #include "egress/pool_tunnel.h"
 #include "policy/policy.h"
 
-#define POOL_TRIES 3		 /* members for one use */
-#define POOL_MEMBERS_MAX 256
+#define POOL_TRIES 3 /* members for one use */
+#define POOL_MEMBERS_MAX 1024
 #define POOL_CREDENTIALS_MAX (256u << 10) /* bytes of the memfd */
-#define POOL_TIMEOUT_MS 30000	 /* for one use */
-#define POOL_CHECK_IDLE_S 300	 /* no checks of a pool that was not used for so long */
+#define POOL_TIMEOUT_MS 30000		  /* for one use */
+#define POOL_CHECK_IDLE_S 300		  /* no checks of a pool that was not used for so long */
 
 struct pool_member {
 	struct policy_proxy def;
-	char label[64]; /* HOST:PORT */
+	char label[64];	       /* HOST:PORT */
 	char *user, *password; /* NULL: none */
-	uint64_t suspect; /* hash of the target that met silence, 0: none */
-	struct tunnel *check; /* under way */
+	uint64_t suspect;      /* hash of the target that met silence, 0: none */
+	struct tunnel *check;  /* under way */
 	uint64_t check_began;
 	struct pool *pool;
 };
@@ -66,8 +66,8 @@ struct pools_env {
  * Out of the policy and the credentials (pool_credentials.h; NULL: those of `old`). Scores and stickiness are taken over
  * from `old` where a proxy is the same.
  */
-int pools_new(struct pools **ret, const struct pools_env *env, const struct policy *p, const char *credentials,
-	      size_t len, const struct pools *old, struct err *e) MUST_CHECK;
+int pools_new(struct pools **ret, const struct pools_env *env, const struct policy *p,
+	      const char *credentials, size_t len, const struct pools *old, struct err *e) MUST_CHECK;
 /* No more checks, no new uses. Those that are under way keep it alive. */
 void pools_free(struct pools *s);
 struct pool *pools_find(struct pools *s, const char *name);

@@ -25,7 +25,8 @@ static void on_checked(struct tunnel *t, enum tunnel_end end, int status, int fd
 
 	(void)status;
 	fd_close(fd);
-	pool_outcome(p, (size_t)(m - p->member), end, true, 0, clock_nsec(CLOCK_MONOTONIC) - m->check_began, why);
+	pool_outcome(p, (size_t)(m - p->member), end, true, 0, clock_nsec(CLOCK_MONOTONIC) - m->check_began,
+		     why);
 	end_check(m);
 }
 

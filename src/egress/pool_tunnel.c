@@ -61,8 +61,9 @@ static void on_deadline(struct timer *timer)
 	if (t->w.fd >= 0 && is_asked(t))
 		finish(t, TUNNEL_SILENT, -ETIMEDOUT, -1, "the proxy did not answer in time");
 	else
-		fault(t, -ETIMEDOUT, t->w.fd >= 0 ? "the proxy did not answer in time"
-						  : "the proxy could not be connected to in time");
+		fault(t, -ETIMEDOUT,
+		      t->w.fd >= 0 ? "the proxy did not answer in time"
+				   : "the proxy could not be connected to in time");
 }
 
 static void set_deadline(struct tunnel *t, uint64_t ms)
@@ -232,7 +233,9 @@ static void on_connected(struct race *race, int status, int fd, const struct add
 	if (status < 0) {
 		snprintf(why, sizeof(why), "cannot connect to the proxy: %s", strerror(-status));
 		/* Too many descriptors or no memory here is no fault of its. */
-		finish(t, status == -EMFILE || status == -ENFILE || status == -ENOMEM ? TUNNEL_OURS : TUNNEL_FAULT,
+		finish(t,
+		       status == -EMFILE || status == -ENFILE || status == -ENOMEM ? TUNNEL_OURS
+										   : TUNNEL_FAULT,
 		       status, -1, why);
 		return;
 	}

@@ -14,16 +14,16 @@
 #include "egress/resolve.h"
 #include "policy/policy.h"
 
-#define TUNNEL_CONNECT_MS 5000	 /* until the proxy is connected */
+#define TUNNEL_CONNECT_MS 5000 /* until the proxy is connected */
 #define TUNNEL_ANSWER_MS 15000 /* until it says that the target is */
 
 /* Whose doing the end is. */
 enum tunnel_end {
-	TUNNEL_OPEN,	/* fd is the tunnel */
-	TUNNEL_FAULT,	/* the proxy's own */
+	TUNNEL_OPEN,  /* fd is the tunnel */
+	TUNNEL_FAULT, /* the proxy's own */
 	TUNNEL_REFUSED, /* the proxy says in good order that it cannot or will not: the server's, or its rules' */
-	TUNNEL_SILENT,	/* it took the request and never answered: either's */
-	TUNNEL_OURS,	/* no memory, no descriptors */
+	TUNNEL_SILENT, /* it took the request and never answered: either's */
+	TUNNEL_OURS,   /* no memory, no descriptors */
 };
 
 struct tunnel {

@@ -143,7 +143,8 @@ static void try_next(struct pool_use *u)
 	tunnel_start(u->tunnel);
 }
 
-void pool_use_start(struct pool_use *u, struct pool *p, const struct host *target, uint16_t port, const char *sticky)
+void pool_use_start(struct pool_use *u, struct pool *p, const struct host *target, uint16_t port,
+		    const char *sticky)
 {
 	pool_ref(p);
 	u->pool = p;

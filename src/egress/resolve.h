@@ -37,7 +37,7 @@ struct answer {
 	struct addr addrs[RESOLVE_ADDRS_MAX]; /* the families in turn, IPv6 first */
 	struct host *aliases;		      /* CNAME targets in the order of the chain */
 	char why[96];			      /* with a status: for people */
-	bool was_told; /* the caller's: what is wrong with it was written down */
+	bool was_told;			      /* the caller's: what is wrong with it was written down */
 };
 
 struct resolver;
@@ -75,8 +75,7 @@ size_t resolver_read_conf(const char *text, size_t len, struct resolve_server re
  * `h` is a name. 1: *ret is the answer, valid until the next call; 0: l->fn will be called, never from here;
  * -EBUSY: too many are open; -ENOMEM.
  */
-int resolver_ask(struct resolver *r, const struct host *h, struct lookup *l,
-		 struct answer **ret) MUST_CHECK;
+int resolver_ask(struct resolver *r, const struct host *h, struct lookup *l, struct answer **ret) MUST_CHECK;
 void resolver_cancel(struct resolver *r, struct lookup *l);
 
 struct resolver_stats {

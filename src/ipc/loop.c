@@ -215,6 +215,8 @@ int loop_round(struct loop *l, struct err *e)
 	if (n < 0)
 		return errno == EINTR ? 0 : err_sys(e, -errno, "cannot wait for events");
 	l->n_batch = n;
+	if (l->clock)
+		*l->clock = clock_nsec(CLOCK_MONOTONIC);
 	for (l->i_batch = 0; l->i_batch < l->n_batch && !l->stopped;) {
 		const struct epoll_event *ev = &l->batch[l->i_batch++];
 		struct watch *w = ev->data.ptr;

@@ -45,6 +45,7 @@ struct loop {
 	struct epoll_event batch[LOOP_BATCH];
 	int n_batch, i_batch;
 	bool stopped;
+	uint64_t *clock; /* unless NULL, set to CLOCK_MONOTONIC when a round begins, before its callbacks */
 
 	struct watch sig;
 	sigset_t old_mask;
