@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "egress/ca.h"
+#include "egress/control.h"
 #include "egress/fds.h"
 #include "egress/http_pool.h"
 #include "egress/tls_ctx.h"
@@ -348,14 +349,37 @@ static int real_file(int fd)
 	return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) ? fd : -1;
 }
 
-int inspect_install(struct egress *eg, struct err *e)
+int inspect_install_fds(struct egress *eg, int ca_fd, int store_fd, struct err *e)
 {
 	struct inspect *in = NULL;
-	int r = inspect_open(&in, eg, real_file(EGRESS_FD_CA), real_file(EGRESS_FD_STORE), e);
+	int r = inspect_open(&in, eg, ca_fd, store_fd, e);
 
 	if (r < 0)
 		return r;
 	inspector.ctx = in;
 	eg->inspector = &inspector;
 	return 0;
+}
+
+int inspect_install(struct egress *eg, struct err *e)
+{
+	int r = inspect_install_fds(eg, real_file(EGRESS_FD_CA), real_file(EGRESS_FD_STORE), e);
+	const char *pem;
+
+	/* The command inside waits for it: it must be among what it trusts from the start. */
+	if (r < 0 || !eg->policy || !policy_needs_ca(eg->policy))
+		return r;
+	r = inspect_ca_pem(eg, &pem, e);
+	if (r == 0)
+		control_send(eg, CTL_CA, pem, strlen(pem));
+	return r;
+}
+
+void inspect_uninstall(struct egress *eg)
+{
+	struct inspect *in = of(eg);
+
+	inspect_close(in);
+	inspector.ctx = NULL;
+	eg->inspector = NULL;
 }

@@ -90,6 +90,8 @@ struct inspect {
 
 /* For egress_main(): everything else is made when the first connection wants it. */
 int inspect_install(struct egress *eg, struct err *e) MUST_CHECK;
+int inspect_install_fds(struct egress *eg, int ca_fd, int store_fd, struct err *e) MUST_CHECK; /* -1: none */
+void inspect_uninstall(struct egress *eg);
 /* The parts of it that a test calls by itself. */
 int inspect_open(struct inspect **ret, struct egress *eg, int ca_fd, int store_fd, struct err *e) MUST_CHECK;
 void inspect_close(struct inspect *in);
