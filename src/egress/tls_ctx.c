@@ -6,6 +6,7 @@
 
 #include <openssl/err.h>
 #include <openssl/pem.h>
+#include <openssl/x509v3.h>
 #include <string.h>
 
 #define STORE_MAX (8u << 20)
@@ -356,7 +357,7 @@ static int set_alpn(SSL *s, enum tls_alpn alpn)
 int tls_ctx_connect(struct tls_ctx *t, const struct host *h, uint16_t port, const char *ca_pem,
 		    enum tls_alpn alpn, SSL **ret, struct err *e)
 {
-	struct tls_trust *trust;
+	struct tls_trust *trust = NULL;
 	char key[KEY_LEN];
 	char *copy;
 	SSL *s;

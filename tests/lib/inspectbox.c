@@ -188,7 +188,6 @@ static void on_signal(void *ctx, const struct signalfd_siginfo *si)
 	(void)ctx;
 	if (si->ssi_signo == SIGUSR1) {
 		load(&eg, bundle);
-		flow_rejudge_all(&eg);
 		printf("loaded\n");
 	} else {
 		control_stats(&eg, &b);
@@ -222,7 +221,7 @@ int main(int argc, char **argv)
 	struct watch in = { .fd = 0, .fn = on_stdin };
 	struct err e = ERR_INIT;
 	sigset_t set;
-	int sv[2], journal, ca = memfd_create("ca", MFD_ALLOW_SEALING | MFD_CLOEXEC);
+	int sv[2], ctl[2], journal, ca = memfd_create("ca", MFD_ALLOW_SEALING | MFD_CLOEXEC);
 
 	if (argc < 6)
 		return 2;
@@ -230,7 +229,8 @@ int main(int argc, char **argv)
 	bundle = argv[1];
 	signal(SIGPIPE, SIG_IGN);
 	journal = open(argv[2], O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-	if (journal < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv) < 0)
+	if (journal < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv) < 0 ||
+	    socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ctl) < 0)
 		die(argv[2]);
 	if (fork() == 0) {
 		close(sv[0]);
@@ -238,7 +238,7 @@ int main(int argc, char **argv)
 	}
 	close(sv[1]);
 	if (egress_init(&eg, journal, sv[0], &e) < 0 || names_open(&eg.names, -1, &range, 7, &e) < 0 ||
-	    limits_init(&eg.limits, &eg.names, &e) < 0)
+	    limits_init(&eg.limits, &eg.names, &e) < 0 || control_open(&eg, ctl[0], &e) < 0)
 		die(e.msg);
 	load(&eg, bundle);
 	if (inspect_install_fds(&eg, ca, open(argv[3], O_RDONLY | O_CLOEXEC), &e) < 0)
