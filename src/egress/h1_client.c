@@ -15,6 +15,7 @@
 #include <stdio.h>
 
 #define INTERIM_MAX 32
+#define ROUNDS_MAX 16 /* then the other connections have their turn */
 
 enum h1c_state { H1C_IDLE, H1C_HEAD, H1C_BODY, H1C_TUNNEL };
 
@@ -299,7 +300,7 @@ static void run_in(struct upstream *u)
 {
 	struct h1_client *k = u->h1;
 
-	for (int rounds = 0; rounds < 16 && !u->io.error && wants_in(k); rounds++) {
+	for (int rounds = 0; !u->io.error && wants_in(k); rounds++) {
 		size_t cap = k->state == H1C_HEAD ? HTTP1_HEAD_MAX + 4 : HTTP_PIPE_CAP;
 		bool more = io_fill(&u->io, &k->in, k->at + cap);
 
@@ -311,6 +312,10 @@ static void run_in(struct upstream *u)
 			buf_consume(&k->in, k->at), k->at = 0;
 		if (!more)
 			break;
+		if (rounds == ROUNDS_MAX) {
+			io_kick(&u->io);
+			break;
+		}
 	}
 	if (k->in.len == 0 && k->in.cap > HTTP_PIPE_CAP)
 		buf_release(&k->in);
@@ -339,9 +344,17 @@ void h1_client_run(struct upstream *u)
 {
 	struct h1_client *k = u->h1;
 
-	if (k->e && !u->io.error)
-		send_body(u);
-	io_flush(&u->io);
+	for (int rounds = 0; !u->io.error; rounds++) {
+		if (k->e)
+			send_body(u);
+		io_flush(&u->io);
+		if (io_backlog(&u->io) || !k->e || k->e->paused || !http_pipe_len(&k->e->up))
+			break;
+		if (rounds == ROUNDS_MAX) {
+			io_kick(&u->io);
+			break;
+		}
+	}
 	if (!u->io.error)
 		run_in(u);
 	if (u->io.error) {

@@ -17,6 +17,7 @@
 #include <sys/socket.h>
 
 #define LINGER_BYTES (1u << 20)
+#define ROUNDS_MAX 16 /* then the other connections have their turn */
 
 enum h1_state {
 	H1_HEAD,   /* a request's head */
@@ -273,7 +274,11 @@ static void run_in(struct inspect_conn *c)
 	struct h1_server *s = c->h1;
 	bool more = true;
 
-	for (int rounds = 0; more && rounds < 16 && !c->io.error; rounds++) {
+	for (int rounds = 0; more && !c->io.error; rounds++) {
+		if (rounds == ROUNDS_MAX) {
+			io_kick(&c->io);
+			break;
+		}
 		more = io_fill(&c->io, &s->in, s->at + in_cap(s));
 		if (more && s->state == H1_HEAD && s->at == 0 && !s->head_since)
 			c->active = c->in->eg->now;
@@ -370,6 +375,11 @@ static void run_out(struct inspect_conn *c)
 	}
 }
 
+static bool has_down(const struct h1_server *s)
+{
+	return s->e && s->head_out && (http_pipe_len(&s->e->down) || s->e->down.eof);
+}
+
 static void finish(struct inspect_conn *c)
 {
 	struct h1_server *s = c->h1;
@@ -391,12 +401,19 @@ void h1_server_run(struct inspect_conn *c)
 	struct h1_server *s = c->h1;
 
 	run_in(c);
-	if (!c->io.error)
+	for (int rounds = 0; !c->io.error; rounds++) {
 		run_out(c);
+		io_flush(&c->io);
+		if (io_backlog(&c->io) || !has_down(s))
+			break;
+		if (rounds == ROUNDS_MAX) {
+			io_kick(&c->io);
+			break;
+		}
+	}
 	/* A finished answer may have uncovered the next request. */
 	if (!c->io.error && s->state == H1_HEAD && s->in.len > s->at)
 		io_kick(&c->io);
-	io_flush(&c->io);
 	if (c->io.error) {
 		inspect_conn_end(c, end_word(&c->io));
 		return;

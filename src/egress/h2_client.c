@@ -374,14 +374,7 @@ void h2_client_run(struct upstream *u)
 	struct h2_client *h = u->h2;
 	int r = h2_feed(&u->io, h->s);
 
-	for (int rounds = 0; rounds < 8; rounds++) {
-		if (h2_drain(&u->io, h->s) < 0)
-			u->io.error = -ENOMEM;
-		if (io_backlog(&u->io) == 0)
-			break;
-		if (io_flush(&u->io) < 0 || io_backlog(&u->io))
-			break;
-	}
+	(void)!h2_drain(&u->io, h->s);
 	if (r < 0 || u->io.error) {
 		upstream_fail(u, false, u->io.why[0] ? u->io.why : "the connection broke");
 		return;

@@ -294,7 +294,8 @@ static int on_frame(nghttp2_session *s, const nghttp2_frame *f, void *ctx)
 
 	if (!h2_calm_take(&c->h2->calm, f, c->in->eg->now) && !c->h2->leaving) {
 		c->h2->leaving = true;
-		egress_alert(c->in->eg, "http2_flood", c->host.text, "HTTP/2 frames without a purpose, in number");
+		egress_alert(c->in->eg, "http2_flood", c->host.text,
+			     "HTTP/2 frames without a purpose, in number");
 		nghttp2_session_terminate_session(s, NGHTTP2_ENHANCE_YOUR_CALM);
 		return 0;
 	}
@@ -429,14 +430,7 @@ void h2_server_run(struct inspect_conn *c)
 	int r = io_backlog(&c->io) < IO_BACKLOG_MAX ? h2_feed(&c->io, h->s) : 0;
 
 	/* What ends the session is still said to the peer. */
-	for (int rounds = 0; rounds < 8; rounds++) {
-		if (h2_drain(&c->io, h->s) < 0)
-			c->io.error = -ENOMEM;
-		if (io_backlog(&c->io) == 0)
-			break;
-		if (io_flush(&c->io) < 0 || io_backlog(&c->io))
-			break;
-	}
+	(void)!h2_drain(&c->io, h->s);
 	if (r < 0 || c->io.error) {
 		inspect_conn_end(c, c->io.error == -ECONNRESET ? "reset" : "error");
 		return;

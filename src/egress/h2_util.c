@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#define DRAIN_MAX 8
 #define FEED_MAX (256u << 10) /* at once; the other connections have their turn then */
 
 void h2_nva_add(struct h2_nva *a, const char *name, const char *value, size_t len)
@@ -106,7 +107,7 @@ int h2_feed(struct io *io, nghttp2_session *s)
 	return io->error;
 }
 
-int h2_drain(struct io *io, nghttp2_session *s)
+static int gather(struct io *io, nghttp2_session *s)
 {
 	while (io_backlog(io) < IO_BACKLOG_MAX) {
 		const uint8_t *data;
@@ -119,4 +120,21 @@ int h2_drain(struct io *io, nghttp2_session *s)
 		buf_add(&io->out, data, (size_t)n);
 	}
 	return buf_error(&io->out);
+}
+
+int h2_drain(struct io *io, nghttp2_session *s)
+{
+	for (int rounds = 0; rounds < DRAIN_MAX; rounds++) {
+		int r = gather(io, s);
+
+		if (r < 0)
+			io->error = r;
+		if (r < 0 || io_backlog(io) == 0)
+			return r;
+		if (io_flush(io) < 0 || io_backlog(io))
+			return io->error;
+	}
+	/* It takes all that we have: the others have their turn first. */
+	io_kick(io);
+	return 0;
 }

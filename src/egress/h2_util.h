@@ -41,7 +41,7 @@ bool h2_calm_take(struct h2_calm *c, const nghttp2_frame *f, uint64_t now);
 
 /* Reads what is there into the session; negative when it is over, with io->why. */
 int h2_feed(struct io *io, nghttp2_session *s) MUST_CHECK;
-/* Frames into io->out, as long as the peer takes them. */
+/* Sends frames as long as the peer takes them; negative when it is broken. */
 int h2_drain(struct io *io, nghttp2_session *s) MUST_CHECK;
 
 #endif

@@ -34,8 +34,8 @@ void exch_log(struct exch *e, const char *decision, const char *rule, const char
 	struct json *l = journal_begin(j, "request");
 	char text[POLICY_WHY_MAX + 96];
 
-	if (e->conn && e->conn->flow)
-		json_u64(l, "c", e->conn->flow->id);
+	if (e->conn_id)
+		json_u64(l, "c", e->conn_id);
 	json_u64(l, "r", e->id);
 	journal_str(l, "method", e->req.method, EXCH_METHOD_MAX);
 	log_path(e, l);

@@ -25,6 +25,7 @@ struct exch *exch_new(struct inspect *in, struct inspect_conn *conn, const struc
 	e->in = in;
 	e->conn = conn;
 	e->front = front;
+	e->conn_id = conn->flow ? conn->flow->id : 0;
 	e->id = ++in->next_request;
 	e->began = e->active = in->eg->now;
 	e->all_next = in->exchs;
@@ -108,6 +109,8 @@ static void log_response(struct exch *e)
 	if (!e->logged)
 		return;
 	l = journal_begin(j, "response");
+	if (e->conn_id)
+		json_u64(l, "c", e->conn_id);
 	json_u64(l, "r", e->id);
 	json_u64(l, "status", e->head_sent ? e->resp.status : 0);
 	json_u64(l, "up", e->up.total);

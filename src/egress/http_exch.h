@@ -84,6 +84,7 @@ struct exch {
 	struct inspect *in;
 	struct inspect_conn *conn; /* of the client; NULL once the front has let go */
 	uint64_t id;		   /* `r` in the journal */
+	uint64_t conn_id;	   /* `c` */
 	enum exch_state state;
 	const struct exch_front *front;
 	const struct exch_back *back;
@@ -112,7 +113,7 @@ struct exch {
 	bool fresh;		/* do not use a connection that was used before */
 	bool continued;		/* we said 100 Continue ourselves */
 	bool logged;		/* its request line is written */
-	uint64_t folded; /* refusals before this one that had no line */
+	uint64_t folded;	/* refusals before this one that had no line */
 	uint64_t began, active; /* eg->now */
 
 	struct task task;	   /* its burial */

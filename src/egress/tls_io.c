@@ -345,16 +345,15 @@ void io_arm(struct io *io)
 {
 	uint32_t events = 0;
 
-	if ((io->want_in || io->tls_in) && !io->eof && !io->error)
+	if ((io->want_in || (!io->shaken && io->tls_in)) && !io->eof && !io->error)
 		events |= EPOLLIN;
 	if (io->blocked || (!io->shaken && !io->tls_in && !io->error))
 		events |= EPOLLOUT;
 	/* Only to hear of a reset, which epoll always tells. */
 	if (!events && !io->error)
 		events = EPOLLPRI;
-	/* What TLS holds already no event will announce. */
-	if (io->want_in && io->ssl && io->shaken && !io->eof && !io->error &&
-	    (SSL_pending(io->ssl) > 0 || io->pre_at < io->pre.len))
+	/* Reading stopped before TLS had no more: no event announces what it holds already. */
+	if (io->want_in && io->ssl && io->shaken && !io->tls_in && !io->eof && !io->error)
 		runq_add(io->q, &io->task);
 	if (loop_watch(io->q->loop, &io->w, events) < 0)
 		io->error = -ENOMEM;

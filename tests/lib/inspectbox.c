@@ -210,14 +210,14 @@ static void write_ca(const char *path)
 	struct err e = ERR_INIT;
 	const char *pem;
 
-	if (inspect_ca_pem(&eg, &pem, &e) < 0 ||
-	    fd_replace_file(AT_FDCWD, path, pem, strlen(pem), 0644) < 0)
+	if (inspect_ca_pem(&eg, &pem, &e) < 0 || fd_replace_file(AT_FDCWD, path, pem, strlen(pem), 0644) < 0)
 		die(e.msg);
 }
 
 int main(int argc, char **argv)
 {
-	struct addr_range range = { .base = addr_from_v4(0x7f010000u | ((uint32_t)getpid() & 0xff) << 8), .bits = 96 + 24 };
+	struct addr_range range = { .base = addr_from_v4(0x7f010000u | ((uint32_t)getpid() & 0xff) << 8),
+				    .bits = 96 + 24 };
 	struct watch in = { .fd = 0, .fn = on_stdin };
 	struct err e = ERR_INIT;
 	sigset_t set;
