@@ -108,11 +108,13 @@ static void take(struct acceptor *a, int fd)
 	eg->stats.opened++;
 	if (eg->n_flows >= eg->max_flows) {
 		eg->stats.shed++;
-		egress_alert(eg, "connections", NULL, "%u connections are open: more are turned away", eg->n_flows);
+		egress_alert(eg, "connections", NULL, "%u connections are open: more are turned away",
+			     eg->n_flows);
 		turn_away(fd);
 		return;
 	}
-	if (getsockname(fd, (struct sockaddr *)&sa, &len) < 0 || addr_from_sockaddr(&sa, len, &asked, &port) < 0) {
+	if (getsockname(fd, (struct sockaddr *)&sa, &len) < 0 ||
+	    addr_from_sockaddr(&sa, len, &asked, &port) < 0) {
 		turn_away(fd);
 		return;
 	}

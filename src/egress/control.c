@@ -28,7 +28,8 @@ struct control {
 void control_send(struct egress *eg, enum ctl_type type, const char *text, size_t len)
 {
 	struct ctl_head h = { .type = (uint32_t)type, .generation = eg->generation };
-	struct iovec iov[2] = { { &h, sizeof(h) }, { (void *)text, len < CTL_TEXT_MAX ? len : CTL_TEXT_MAX } };
+	struct iovec iov[2] = { { &h, sizeof(h) },
+				{ (void *)text, len < CTL_TEXT_MAX ? len : CTL_TEXT_MAX } };
 	struct msghdr m = { .msg_iov = iov, .msg_iovlen = len ? 2 : 1 };
 
 	if (sendmsg(eg->control->w.fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
@@ -98,7 +99,8 @@ int control_load(struct egress *eg, int fd, uint32_t generation, struct err *e)
 		if (bundle)
 			munmap(bundle, len);
 		bundle = NULL;
-		snprintf(eg->why_none, sizeof(eg->why_none), "the policy cannot be read: %.200s", e ? e->msg : "");
+		snprintf(eg->why_none, sizeof(eg->why_none), "the policy cannot be read: %.200s",
+			 e ? e->msg : "");
 	}
 	eg->policy = p;
 	eg->generation = p && policy_generation(p) ? policy_generation(p) : generation;
@@ -140,7 +142,8 @@ void control_stats(struct egress *eg, struct buf *out)
 	struct flow *f;
 
 	/* What is still open counts as far as it has come. */
-	TAILQ_FOREACH(f, &eg->flows, in_all) {
+	TAILQ_FOREACH(f, &eg->flows, in_all)
+	{
 		up += f->client.bytes;
 		down += f->server.bytes;
 	}
@@ -179,13 +182,15 @@ static void handle(struct egress *eg, const struct ctl_head *h, int *fd)
 
 	switch (h->type) {
 	case CTL_NEW_BUNDLE:
-		send_result(eg, *fd < 0 ? err_set(&e, -EBADMSG, "no policy came with the message")
-					: control_load(eg, *fd, h->generation, &e),
+		send_result(eg,
+			    *fd < 0 ? err_set(&e, -EBADMSG, "no policy came with the message")
+				    : control_load(eg, *fd, h->generation, &e),
 			    &e);
 		return;
 	case CTL_NEW_DIAL:
-		send_result(eg, *fd < 0 ? err_set(&e, -EBADMSG, "no socket came with the message")
-					: dialc_replace(&eg->dial, TAKE_FD(*fd), &e),
+		send_result(eg,
+			    *fd < 0 ? err_set(&e, -EBADMSG, "no socket came with the message")
+				    : dialc_replace(&eg->dial, TAKE_FD(*fd), &e),
 			    &e);
 		return;
 	case CTL_STATS:

@@ -125,8 +125,8 @@ static void count_denied(struct dns_serve *s, const struct dns_query *q)
 		s->denied_names = 0;
 	}
 	if (++s->denied_names == TUNNEL_NAMES)
-		egress_alert(s->eg, "dns_tunnel_suspected", q->text, "%u denied names were asked for within a minute",
-			     TUNNEL_NAMES);
+		egress_alert(s->eg, "dns_tunnel_suspected", q->text,
+			     "%d denied names were asked for within a minute", TUNNEL_NAMES);
 }
 
 static void deny(struct dns_serve *s, struct dns_client *c, const struct dns_query *q, const char *rule,
@@ -245,7 +245,8 @@ static struct pending *new_pending(struct dns_serve *s, const struct host *h, co
 	p->s = s;
 	p->host = *h;
 	p->ask = (struct dial_ask){ .done = on_resolved, .ctx = p };
-	if (dialc_ask(&s->eg->dial, &p->ask, h, 0, DIAL_RESOLVE_ONLY, s->eg->generation, v->terms.pool, NULL) < 0) {
+	if (dialc_ask(&s->eg->dial, &p->ask, h, 0, DIAL_RESOLVE_ONLY, s->eg->generation, v->terms.pool,
+		      NULL) < 0) {
 		free(p);
 		return NULL;
 	}

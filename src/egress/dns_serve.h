@@ -23,7 +23,7 @@
 #define DNS_WAITERS_MAX 4096
 #define DNS_RESOLVE_RATE 200
 #define DNS_RESOLVE_BURST 1000
-#define DNS_TTL 60	   /* of our own addresses, which never change; short, so that a policy's change is felt */
+#define DNS_TTL 60 /* of our own addresses, which never change; short, so that a policy's change is felt */
 #define DNS_TTL_NEGATIVE 5 /* of a denial: it may be allowed in a moment */
 
 struct dns_client; /* who asked: a datagram's sender or a connection */
@@ -52,7 +52,8 @@ void dns_serve_tick(struct dns_serve *s);
 
 /* dns_udp.c and dns_tcp.c; `fd` stays open until the end. */
 int dns_udp_open(struct dns_serve *s, int fd, bool v6, struct err *e) MUST_CHECK;
-void dns_udp_flush(struct dns_serve *s, int status); /* after the journal's commit; status < 0: nothing is sent */
+void dns_udp_flush(struct dns_serve *s,
+		   int status); /* after the journal's commit; status < 0: nothing is sent */
 int dns_tcp_open(struct dns_serve *s, int fd, struct err *e) MUST_CHECK;
 void dns_tcp_flush(struct dns_serve *s, int status);
 void dns_tcp_tick(struct dns_serve *s);

@@ -120,7 +120,8 @@ static bool take_queries(struct tcp_conn *c)
 	size_t len, off = 0;
 	long n = 0;
 
-	while (!is_full(c) && (n = dns_tcp_next((const uint8_t *)c->in.data + off, c->in.len - off, &msg, &len)) > 0) {
+	while (!is_full(c) &&
+	       (n = dns_tcp_next((const uint8_t *)c->in.data + off, c->in.len - off, &msg, &len)) > 0) {
 		dns_serve_query(c->base.dns, &c->base, msg, len);
 		off += (size_t)n;
 	}
@@ -135,7 +136,8 @@ static bool has_query(const struct tcp_conn *c)
 	const uint8_t *msg;
 	size_t len;
 
-	return !is_full(c) && c->in.len && dns_tcp_next((const uint8_t *)c->in.data, c->in.len, &msg, &len) != 0;
+	return !is_full(c) && c->in.len &&
+	       dns_tcp_next((const uint8_t *)c->in.data, c->in.len, &msg, &len) != 0;
 }
 
 /* What is due now; closes it when nothing is left to do. */

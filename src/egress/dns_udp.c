@@ -15,7 +15,7 @@
 #define BATCH 32
 #define QUEUE 256
 
-union control {
+union pktinfo {
 	char v4[CMSG_SPACE(sizeof(struct in_pktinfo))];
 	char v6[CMSG_SPACE(sizeof(struct in6_pktinfo))];
 	struct cmsghdr align;
@@ -32,7 +32,7 @@ struct udp_client {
 	struct udp_sock *sock;
 	struct sockaddr_storage peer;
 	socklen_t peer_len;
-	union control local; /* as it came: what to answer from */
+	union pktinfo local; /* as it came: what to answer from */
 	size_t local_len;
 };
 
@@ -162,7 +162,8 @@ static void send_run(struct dns_udp *d, unsigned first, unsigned n)
 						      .msg_controllen = o->to.local_len } };
 	}
 	for (unsigned done = 0; done < n;) {
-		int r = sendmmsg(d->out[first].to.sock->w.fd, m + done, n - done, MSG_DONTWAIT | MSG_NOSIGNAL);
+		int r = sendmmsg(d->out[first].to.sock->w.fd, m + done, n - done,
+				 MSG_DONTWAIT | MSG_NOSIGNAL);
 
 		/* One that cannot be sent is lost as a datagram may be: the resolver asks again. */
 		done += r > 0 ? (unsigned)r : 1;
@@ -181,7 +182,8 @@ void dns_udp_flush(struct dns_serve *s, int status)
 	while (status == 0 && first < d->n_out) {
 		unsigned n = 1;
 
-		while (first + n < d->n_out && n < BATCH && d->out[first + n].to.sock == d->out[first].to.sock)
+		while (first + n < d->n_out && n < BATCH &&
+		       d->out[first + n].to.sock == d->out[first].to.sock)
 			n++;
 		send_run(d, first, n);
 		first += n;
@@ -204,7 +206,8 @@ int dns_udp_open(struct dns_serve *s, int fd, bool v6, struct err *e)
 	BUG_ON((*d)->n_socks == 2);
 	sock = &(*d)->socks[(*d)->n_socks++];
 	*sock = (struct udp_sock){ .dns = s, .w = { .fd = fd, .fn = on_datagrams, .ctx = sock }, .v6 = v6 };
-	r = setsockopt(fd, v6 ? IPPROTO_IPV6 : IPPROTO_IP, v6 ? IPV6_RECVPKTINFO : IP_PKTINFO, &on, sizeof(on)) < 0
+	r = setsockopt(fd, v6 ? IPPROTO_IPV6 : IPPROTO_IP, v6 ? IPV6_RECVPKTINFO : IP_PKTINFO, &on,
+		       sizeof(on)) < 0
 		    ? -errno
 		    : fd_set_nonblock(fd, true);
 	if (r == 0)

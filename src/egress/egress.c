@@ -22,7 +22,8 @@
 #include <sys/resource.h>
 
 #define FLOWS_MAX 16384
-#define FDS_BESIDE (64 + 2 * PIPES_MAX + 128) /* descriptors that are not connections: ours, pipes, DNS over TCP */
+#define FDS_BESIDE \
+	(64 + 2 * PIPES_MAX + 128) /* descriptors that are not connections: ours, pipes, DNS over TCP */
 
 void egress_defer(struct egress *eg, struct defer *d)
 {
@@ -73,8 +74,8 @@ void egress_alert(struct egress *eg, const char *kind, const char *name, const c
 	struct json *l;
 	va_list ap;
 
-	if (!fold_is_due(eg->fold, FOLD_ALERT, name ? name : kind, strlen(name ? name : kind), (uint32_t)kind[0], eg->now,
-			 &count))
+	if (!fold_is_due(eg->fold, FOLD_ALERT, name ? name : kind, strlen(name ? name : kind),
+			 (uint32_t)kind[0], eg->now, &count))
 		return;
 	va_start(ap, fmt);
 	buf_vaddf(&text, fmt, ap);

@@ -40,23 +40,51 @@
 
 static const uint16_t calls[] = {
 	/* the loop */
-	SYS_epoll_pwait, SYS_epoll_ctl, SYS_clock_gettime, SYS_restart_syscall,
+	SYS_epoll_pwait,
+	SYS_epoll_ctl,
+	SYS_clock_gettime,
+	SYS_restart_syscall,
 #ifdef SYS_epoll_wait
 	SYS_epoll_wait,
 #endif
 	/* sockets that are there: accept.c, relay.c, dns_udp.c, dialc.c, control.c */
-	SYS_accept4, SYS_getsockname, SYS_getsockopt, SYS_setsockopt, SYS_shutdown, SYS_recvfrom, SYS_recvmsg,
-	SYS_recvmmsg, SYS_sendto, SYS_sendmsg, SYS_sendmmsg, SYS_close, SYS_dup,
+	SYS_accept4,
+	SYS_getsockname,
+	SYS_getsockopt,
+	SYS_setsockopt,
+	SYS_shutdown,
+	SYS_recvfrom,
+	SYS_recvmsg,
+	SYS_recvmmsg,
+	SYS_sendto,
+	SYS_sendmsg,
+	SYS_sendmmsg,
+	SYS_close,
+	SYS_dup,
 	/* the journal is only written; TLS reads and writes its sockets */
-	SYS_read, SYS_write, SYS_writev,
+	SYS_read,
+	SYS_write,
+	SYS_writev,
 	/* pipes.c */
-	SYS_pipe2, SYS_splice,
+	SYS_pipe2,
+	SYS_splice,
 	/* a new policy is looked at, then mapped */
 	SYS_fstat,
 	/* memory; mapping is looked at below */
-	SYS_brk, SYS_munmap, SYS_mremap, SYS_madvise, SYS_getrandom, SYS_futex,
+	SYS_brk,
+	SYS_munmap,
+	SYS_mremap,
+	SYS_madvise,
+	SYS_getrandom,
+	SYS_futex,
 	/* the end */
-	SYS_exit_group, SYS_exit, SYS_rt_sigreturn, SYS_rt_sigprocmask, SYS_getpid, SYS_gettid, SYS_tgkill,
+	SYS_exit_group,
+	SYS_exit,
+	SYS_rt_sigreturn,
+	SYS_rt_sigprocmask,
+	SYS_getpid,
+	SYS_gettid,
+	SYS_tgkill,
 };
 
 #define STMT(code, k) ((struct sock_filter)BPF_STMT((code), (k)))

@@ -59,7 +59,7 @@ void flow_judge(const struct flow *f, struct policy_verdict *ret)
 
 	memset(ret, 0, sizeof(*ret));
 	if (!f->eg->policy) {
-		snprintf(ret->why, sizeof(ret->why), "there is no policy in force: %s", f->eg->why_none);
+		snprintf(ret->why, sizeof(ret->why), "there is no policy in force: %.200s", f->eg->why_none);
 		snprintf(ret->rule_text, sizeof(ret->rule_text), "default");
 		return;
 	}

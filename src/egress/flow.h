@@ -33,11 +33,11 @@ struct flow_side {
 	struct pipe_pair *pipe; /* the same for much data; NULL most of the time */
 	uint64_t bytes;		/* read from here and passed on */
 	uint32_t in_pipe;
-	uint8_t full_reads; /* in a row: much data is coming */
+	uint8_t full_reads;		/* in a row: much data is coming */
 	bool readable : 1, blocked : 1; /* blocked: it takes nothing now */
 	bool ending : 1;		/* its end, or an error, is behind what can be read */
-	bool eof : 1;  /* nothing more comes from here */
-	bool shut : 1; /* the other side's end was passed on to here */
+	bool eof : 1;			/* nothing more comes from here */
+	bool shut : 1;			/* the other side's end was passed on to here */
 };
 
 struct flow {
@@ -46,18 +46,18 @@ struct flow {
 	const struct name *name; /* NULL: an address was dialled */
 	struct addr addr;	 /* what was connected to: synthetic when there is a name */
 	uint16_t port;
-	uint8_t state;	     /* enum flow_state */
-	uint8_t depth;	     /* enum policy_depth */
-	bool is_open;	     /* the `open` line said allow, so a `close` line follows; counted by limits */
-	bool is_refused;     /* the `open` line said deny; waits for first bytes to say so in their language */
-	bool is_half; /* one direction has ended */
-	bool is_young;	     /* in eg->young */
-	bool is_busy;	     /* in eg->busy: more can be moved at once */
-	bool is_limited;     /* bytes are counted against limits */
-	bool is_paused;	     /* in eg->paused: waits for bandwidth */
-	bool may_be_opaque;  /* what is neither TLS nor HTTP goes on as a tunnel */
-	uint32_t generation; /* of the policy that allowed it */
-	struct limit *limit; /* of its rule, NULL: none of its own */
+	uint8_t state;	    /* enum flow_state */
+	uint8_t depth;	    /* enum policy_depth */
+	bool is_open;	    /* the `open` line said allow, so a `close` line follows; counted by limits */
+	bool is_refused;    /* the `open` line said deny; waits for first bytes to say so in their language */
+	bool is_half;	    /* one direction has ended */
+	bool is_young;	    /* in eg->young */
+	bool is_busy;	    /* in eg->busy: more can be moved at once */
+	bool is_limited;    /* bytes are counted against limits */
+	bool is_paused;	    /* in eg->paused: waits for bandwidth */
+	bool may_be_opaque; /* what is neither TLS nor HTTP goes on as a tunnel */
+	uint32_t generation;	  /* of the policy that allowed it */
+	struct limit *limit;	  /* of its rule, NULL: none of its own */
 	uint64_t started, active; /* eg->now */
 
 	struct flow_side client, server;

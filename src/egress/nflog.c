@@ -31,8 +31,8 @@ struct nflog {
 
 static bool has_ports(uint8_t proto)
 {
-	return proto == IPPROTO_TCP || proto == IPPROTO_UDP || proto == IPPROTO_SCTP || proto == IPPROTO_DCCP ||
-	       proto == IPPROTO_UDPLITE;
+	return proto == IPPROTO_TCP || proto == IPPROTO_UDP || proto == IPPROTO_SCTP ||
+	       proto == IPPROTO_DCCP || proto == IPPROTO_UDPLITE;
 }
 
 static void take_port(struct nflog_packet *p, const uint8_t *data, size_t len)
@@ -64,7 +64,8 @@ int nflog_parse_packet(const uint8_t *data, size_t len, struct nflog_packet *ret
 	return 0;
 }
 
-static void parse_message(const uint8_t *data, size_t len, void (*fn)(void *, const struct nflog_packet *), void *ctx)
+static void parse_message(const uint8_t *data, size_t len, void (*fn)(void *, const struct nflog_packet *),
+			  void *ctx)
 {
 	struct nflog_packet p;
 	struct nlattr a;
@@ -86,7 +87,8 @@ static void parse_message(const uint8_t *data, size_t len, void (*fn)(void *, co
 	}
 }
 
-void nflog_parse(const uint8_t *data, size_t len, void (*fn)(void *ctx, const struct nflog_packet *p), void *ctx)
+void nflog_parse(const uint8_t *data, size_t len, void (*fn)(void *ctx, const struct nflog_packet *p),
+		 void *ctx)
 {
 	const size_t head = NLMSG_HDRLEN + NLMSG_ALIGN(sizeof(struct nfgenmsg));
 	struct nlmsghdr h;

@@ -10,8 +10,8 @@
 #include "egress/egress.h"
 
 struct nflog_packet {
-	uint8_t proto;	/* of IP */
-	uint16_t port;	/* destination of TCP, UDP, SCTP …; 0: none, or cut off */
+	uint8_t proto; /* of IP */
+	uint16_t port; /* destination of TCP, UDP, SCTP …; 0: none, or cut off */
 	struct addr to;
 };
 
@@ -19,7 +19,8 @@ struct nflog_packet {
 int nflog_parse_packet(const uint8_t *data, size_t len, struct nflog_packet *ret) MUST_CHECK;
 
 /* The packets in one read of the netlink socket, each told to fn. Pure. */
-void nflog_parse(const uint8_t *data, size_t len, void (*fn)(void *ctx, const struct nflog_packet *p), void *ctx);
+void nflog_parse(const uint8_t *data, size_t len, void (*fn)(void *ctx, const struct nflog_packet *p),
+		 void *ctx);
 
 /* eg->nflog; fd is bound already. */
 int nflog_open(struct egress *eg, int fd, struct err *e) MUST_CHECK;

@@ -18,10 +18,13 @@ static void add_text(const struct egress *eg, struct buf *out)
 		buf_addf(out, "There is no policy in force, so everything is denied: %s\n", eg->why_none);
 		return;
 	}
-	buf_addf(out, "This sandbox may use the network as these rules say (%s); everything else is denied.\n\n",
-		 policy_mode(eg->policy) == POLICY_OBSERVE ? "observe: recorded, only deny rules hold" : "enforce");
+	buf_addf(out,
+		 "This sandbox may use the network as these rules say (%s); everything else is denied.\n\n",
+		 policy_mode(eg->policy) == POLICY_OBSERVE ? "observe: recorded, only deny rules hold"
+							   : "enforce");
 	policy_describe(eg->policy, out);
-	buf_adds(out, "\nWhat you need and do not find here: ask the person who runs this sandbox to allow it.\n");
+	buf_adds(out,
+		 "\nWhat you need and do not find here: ask the person who runs this sandbox to allow it.\n");
 }
 
 static void add_json(const struct egress *eg, struct buf *out)
@@ -30,7 +33,10 @@ static void add_json(const struct egress *eg, struct buf *out)
 
 	json_obj(&j, NULL);
 	json_str(&j, "sandbox", "coffer");
-	json_str(&j, "mode", !eg->policy ? "none" : policy_mode(eg->policy) == POLICY_OBSERVE ? "observe" : "enforce");
+	json_str(&j, "mode",
+		 !eg->policy				     ? "none"
+		 : policy_mode(eg->policy) == POLICY_OBSERVE ? "observe"
+							     : "enforce");
 	json_u64(&j, "generation", eg->generation);
 	if (eg->policy) {
 		buf_adds(out, ",\"policy\":");
@@ -47,7 +53,8 @@ static void answer(struct flow *f)
 {
 	const struct http1_head *h = f->http;
 	bool text = http1_has_token(h, "Accept", "text/plain") || http1_has_token(h, "Accept", "text/html");
-	bool is_head = slice_eq(h->method, "HEAD"), known = slice_eq(h->path, "/") || slice_eq(h->path, "/policy");
+	bool is_head = slice_eq(h->method, "HEAD"),
+	     known = slice_eq(h->path, "/") || slice_eq(h->path, "/policy");
 	bool allowed = is_head || slice_eq(h->method, "GET");
 	unsigned status = !allowed ? 405 : !known ? 404 : 200;
 	autobuf struct buf body = BUF_INIT, out = BUF_INIT;
@@ -58,7 +65,8 @@ static void answer(struct flow *f)
 		add_text(f->eg, &body);
 	else
 		add_json(f->eg, &body);
-	buf_addf(&out, "HTTP/1.1 %u %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n", status, http1_reason(status),
+	buf_addf(&out, "HTTP/1.1 %u %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n", status,
+		 http1_reason(status),
 		 text || status != 200 ? "text/plain; charset=utf-8" : "application/json", body.len);
 	buf_adds(&out, "Cache-Control: no-store\r\nConnection: close\r\n\r\n");
 	if (!is_head)
@@ -88,7 +96,8 @@ static void read_head(struct flow *f)
 	}
 	if (n > 0) {
 		buf_add(&f->first, f->eg->scratch, (size_t)n);
-		r = buf_error(&f->first) ? -ENOMEM : http1_parse_request(f->http, f->first.data, f->first.len);
+		r = buf_error(&f->first) ? -ENOMEM
+					 : http1_parse_request(f->http, f->first.data, f->first.len);
 	}
 	if (r < 0)
 		flow_reset(f, "error: not HTTP");

@@ -55,7 +55,8 @@ static const char *compare_name(const struct flow *f, const char *seen, size_t l
 			       : "the name in it is not the name that was looked up";
 	}
 	if (h.kind == HOST_ADDR)
-		return addr_eq(&h.addr, &f->addr) ? NULL : "the address in it is not the one that was dialled";
+		return addr_eq(&h.addr, &f->addr) ? NULL
+						  : "the address in it is not the one that was dialled";
 	return name_is_denied(f, &h) ? "the name in it is denied" : NULL;
 }
 
@@ -70,8 +71,8 @@ static void mismatch(struct flow *f, const struct policy_verdict *v, enum flow_r
 	f->eg->stats.mismatched++;
 	if (n)
 		egress_alert(f->eg, how == FLOW_REFUSE_TLS ? "sni_mismatch" : "host_mismatch",
-			     flow_host(f, host), "connected to %s:%u, asked inside for %s", flow_host(f, host),
-			     f->port, name);
+			     flow_host(f, host), "connected to %s:%u, asked inside for %s",
+			     flow_host(f, host), f->port, name);
 	flow_refuse(f, v, how, 421, why, n ? name : NULL);
 }
 
@@ -103,8 +104,8 @@ static void on_head(struct flow *f, const struct policy_verdict *v)
 		return;
 	}
 	if (!f->eg->inspector) {
-		flow_refuse(f, v, FLOW_REFUSE_HTTP, 0, "plain HTTP needs the inspecting part, which is not there",
-			    NULL);
+		flow_refuse(f, v, FLOW_REFUSE_HTTP, 0,
+			    "plain HTTP needs the inspecting part, which is not there", NULL);
 		return;
 	}
 	flow_open(f, v);
@@ -237,7 +238,8 @@ static void peek_read(struct flow *f, const struct policy_verdict *v)
 			return;
 		}
 		if (n <= 0) {
-			flow_refuse(f, v, FLOW_REFUSE_RESET, 0, "it ended before its first bytes were whole", NULL);
+			flow_refuse(f, v, FLOW_REFUSE_RESET, 0, "it ended before its first bytes were whole",
+				    NULL);
 			return;
 		}
 		buf_add(&f->first, f->eg->scratch, (size_t)n);
@@ -286,9 +288,12 @@ void peek_timeout(struct flow *f)
 		on_opaque(f, &v);
 		return;
 	}
-	snprintf(why, sizeof(why),
-		 f->first.len ? "its first bytes were not whole within %u s"
-			      : "it sent nothing for %u s; where the server speaks first, the rule needs `depth: tunnel`",
-		 f->eg->times.first);
-	flow_refuse(f, &v, f->http ? FLOW_REFUSE_HTTP : FLOW_REFUSE_RESET, 408, f->is_refused ? v.why : why, NULL);
+	snprintf(
+		why, sizeof(why),
+		f->first.len
+			? "its first bytes were not whole within %u s"
+			: "it sent nothing for %u s; where the server speaks first, the rule needs `depth: tunnel`",
+		f->eg->times.first);
+	flow_refuse(f, &v, f->http ? FLOW_REFUSE_HTTP : FLOW_REFUSE_RESET, 408, f->is_refused ? v.why : why,
+		    NULL);
 }

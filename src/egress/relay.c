@@ -28,7 +28,7 @@
 #define FULL_READS 2
 
 enum pump_result {
-	PUMP_DEAD = -2, /* the connection is broken */
+	PUMP_DEAD = -2,	 /* the connection is broken */
 	PUMP_LIMIT = -1, /* bytes_up is used up */
 	PUMP_WAIT = 0,
 	PUMP_AGAIN = 1,
