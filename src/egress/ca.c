@@ -8,6 +8,7 @@
 #include <openssl/crypto.h>
 #include <openssl/x509.h>
 #include <string.h>
+#include <sys/stat.h>
 
 struct ca_leaf {
 	struct ca_leaf *chain; /* of its bucket */
@@ -25,7 +26,7 @@ static uint64_t now_s(void)
 static int read_kept(int fd, struct mint **ret, struct err *e)
 {
 	char raw[MINT_PACK_MAX + 1];
-	ssize_t n = fd < 0 ? 0 : pread(fd, raw, sizeof(raw), 0);
+	ssize_t n = pread(fd, raw, sizeof(raw), 0);
 	int r = 0;
 
 	if (n < 0)
@@ -36,8 +37,8 @@ static int read_kept(int fd, struct mint **ret, struct err *e)
 	return r;
 }
 
-/* In one write, then sealed: the next incarnation finds all of it or nothing. */
-static int keep(int fd, const struct mint *m, struct err *e)
+/* In one write: the next incarnation finds all of it or nothing. */
+static int keep(int fd, const struct mint *m, bool fenced, struct err *e)
 {
 	struct buf b = BUF_INIT;
 	int r;
@@ -45,9 +46,10 @@ static int keep(int fd, const struct mint *m, struct err *e)
 	if (fd < 0)
 		return 0;
 	r = mint_pack(m, &b, e);
-	if (r == 0 && pwrite(fd, b.data, b.len, 0) != (ssize_t)b.len)
+	if (r == 0 && write(fd, b.data, b.len) != (ssize_t)b.len)
 		r = err_sys(e, -EIO, "cannot keep the sandbox's certificate authority");
-	if (r == 0 && fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
+	/* Behind the fence there is no fcntl(); nobody but the next incarnation has this file then either. */
+	if (r == 0 && !fenced && fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
 		r = err_sys(e, -errno, "cannot seal the sandbox's certificate authority");
 	if (b.data)
 		OPENSSL_cleanse(b.data, b.cap);
@@ -55,18 +57,25 @@ static int keep(int fd, const struct mint *m, struct err *e)
 	return r;
 }
 
-int ca_open(struct ca **ret, int fd, struct err *e)
+bool ca_is_kept(int fd)
+{
+	struct stat st;
+
+	return fd >= 0 && fstat(fd, &st) == 0 && st.st_size > 0;
+}
+
+int ca_open(struct ca **ret, int fd, bool fenced, struct err *e)
 {
 	struct ca *c = calloc(1, sizeof(*c));
 	int r;
 
 	if (!c)
 		return err_sys(e, -ENOMEM, "cannot make the sandbox's certificate authority");
-	r = read_kept(fd, &c->mint, e);
+	r = ca_is_kept(fd) ? read_kept(fd, &c->mint, e) : 0;
 	if (r == 0 && !c->mint) {
 		r = mint_new(&c->mint, "Cofferdam sandbox", now_s(), CA_DAYS, e);
 		if (r == 0)
-			r = keep(fd, c->mint, e);
+			r = keep(fd, c->mint, fenced, e);
 	}
 	if (r < 0) {
 		ca_close(c);

@@ -27,8 +27,12 @@ struct ca {
 	uint64_t minted;
 };
 
-/* fd: the memfd (fds.h), -1 for none: then a restart makes another authority. */
-int ca_open(struct ca **ret, int fd, struct err *e) MUST_CHECK;
+/*
+ * fd: the memfd (fds.h), -1 for none: then a restart makes another authority. One that is kept there is taken; that wants
+ * pread(), so it is done before the process is fenced in.
+ */
+int ca_open(struct ca **ret, int fd, bool fenced, struct err *e) MUST_CHECK;
+bool ca_is_kept(int fd);
 void ca_close(struct ca *c);
 
 /* The leaf for a host; stays the cache's. */

@@ -26,7 +26,7 @@ int inspect_need_ca(struct inspect *in, struct err *e)
 	int r = inspect_need_tls(in, e);
 
 	if (r == 0 && !in->ca)
-		r = ca_open(&in->ca, in->ca_fd, e);
+		r = ca_open(&in->ca, in->ca_fd, in->fenced, e);
 	return r;
 }
 
@@ -367,11 +367,13 @@ int inspect_install(struct egress *eg, struct err *e)
 	const char *pem;
 
 	/* The command inside waits for it: it must be among what it trusts from the start. */
-	if (r < 0 || !eg->policy || !policy_needs_ca(eg->policy))
-		return r;
-	r = inspect_ca_pem(eg, &pem, e);
+	if (r == 0 && ((eg->policy && policy_needs_ca(eg->policy)) || ca_is_kept(EGRESS_FD_CA))) {
+		r = inspect_ca_pem(eg, &pem, e);
+		if (r == 0)
+			control_send(eg, CTL_CA, pem, strlen(pem));
+	}
 	if (r == 0)
-		control_send(eg, CTL_CA, pem, strlen(pem));
+		of(eg)->fenced = true;
 	return r;
 }
 

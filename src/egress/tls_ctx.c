@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "egress/tls_ctx.h"
 
-#include "base/fd.h"
+#include "base/buf.h"
 #include "crypto/hash.h"
 
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 
 #define STORE_MAX (8u << 20)
 #define KEY_LEN (HOST_MAX + 32)
@@ -257,27 +259,23 @@ static int load_pem(X509_STORE *store, const char *pem, size_t len)
 	return n ? 0 : -ENOENT;
 }
 
+/* Mapped, not read: the position in the file is shared with whoever was started before us. */
 static int load_store(struct tls_ctx *t, SSL_CTX *ctx, struct err *e)
 {
-	autobuf struct buf b = BUF_INIT;
-	off_t at = 0;
+	struct stat st;
+	void *p;
+	int r;
 
 	if (t->store_fd < 0)
 		return err_set(e, -ENOENT, "no certificate store was given, so no server can be verified");
-	for (;;) {
-		char *p = b.len < STORE_MAX ? buf_reserve(&b, 65536) : NULL;
-		ssize_t n = p ? pread(t->store_fd, p, 65536, at) : -1;
-
-		if (n < 0)
-			return err_set(e, -EIO, "the certificate store cannot be read or is too large");
-		if (n == 0)
-			break;
-		b.len += (size_t)n;
-		at += n;
-	}
-	if (load_pem(SSL_CTX_get_cert_store(ctx), buf_cstr(&b), b.len) < 0)
-		return err_set(e, -ENOENT, "there is no certificate in the certificate store");
-	return 0;
+	if (fstat(t->store_fd, &st) < 0 || st.st_size <= 0 || st.st_size > STORE_MAX)
+		return err_set(e, -EINVAL, "the certificate store is empty or too large");
+	p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, t->store_fd, 0);
+	if (p == MAP_FAILED)
+		return err_sys(e, -errno, "cannot read the certificate store");
+	r = load_pem(SSL_CTX_get_cert_store(ctx), p, (size_t)st.st_size);
+	munmap(p, (size_t)st.st_size);
+	return r < 0 ? err_set(e, r, "there is no certificate in the certificate store") : 0;
 }
 
 static int new_trust(struct tls_ctx *t, const char *pem, const char *id, struct tls_trust **ret,
