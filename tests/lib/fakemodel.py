@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A small scripted model server, for real agents to talk to.
 
-    python3 fakemodel.py PORT [CERT KEY]        serves until it is ended; TLS with a certificate; prints "ready PORT"
+    python3 fakemodel.py [ADDRESS:]PORT [CERT KEY]     serves until it is ended; TLS with a certificate; prints "ready PORT"
 
 It speaks just enough of four APIs for one loop: the first turn asks for a tool that runs a shell command, and once the
 result of that tool is in the conversation, the answer ends with what the tool had printed.
@@ -256,7 +256,8 @@ class Server(socketserver.ThreadingMixIn, http.server.HTTPServer):
 
 
 def main():
-    server = Server(("", int(sys.argv[1])), Handler)
+    address, _, port = sys.argv[1].rpartition(":")
+    server = Server((address, int(port)), Handler)
     if len(sys.argv) > 3:
         ctx = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         ctx.load_cert_chain(sys.argv[2], sys.argv[3])
