@@ -6,8 +6,8 @@
  *	shallow OID*   OLD NEW REF[NUL CAPABILITIES]   …   flush   [push options … flush]   PACK…
  *
  * Invariants
- *  G1  Commands come before anything that is acted on: the caller holds the body back until GITPKT_END, and has seen
- *      all refs then. Nothing that the server would read as a further command can follow.
+ *  G1  Commands come before anything that is acted on: the caller holds the body back until the list is whole, and
+ *      judges all of it at once. Nothing that the server would read as a further command can follow.
  *  G2  All object ids have one length, 40 or 64 hex digits, and it is that of the object-format that is named.
  *  G3  A ref is one that git itself would take (check-ref-format), begins with "refs/", and at most GITPKT_REF_MAX
  *      bytes long. At most GITPKT_COMMANDS_MAX commands, GITPKT_CAPS_MAX bytes of capabilities.
@@ -16,6 +16,7 @@
 #ifndef CODEC_GITPKT_H
 #define CODEC_GITPKT_H
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "codec/slice.h"
 
@@ -27,6 +28,7 @@
 #define GITPKT_COMMANDS_MAX 1000
 #define GITPKT_SHALLOW_MAX 10000
 #define GITPKT_OPTIONS_MAX 64
+#define GITPKT_LIST_MAX (1u << 20)
 
 enum gitpkt_service {
 	GITPKT_NONE,	   /* not git's smart protocol */
@@ -41,36 +43,37 @@ enum gitpkt_service {
 /* By canonical path and raw query; ret_repo (may be NULL) is the path in front: "/owner/name.git". */
 enum gitpkt_service gitpkt_service(struct slice path, struct slice query, struct slice *ret_repo);
 
-enum gitpkt_event {
-	GITPKT_COMMAND = 1, /* *ret */
-	GITPKT_END,	    /* all commands, and options, were seen; what follows is the pack or nothing */
-};
-
 struct gitpkt_command {
-	struct slice ref;
-	struct slice old_oid, new_oid;
+	struct slice ref;	   /* once the list is whole; into gitpkt_push.text */
 	bool is_create, is_delete; /* the old, the new id is all zeros */
+	uint32_t at, len;	   /* its own: where ref is in text */
 };
 
 struct gitpkt_push {
-	unsigned commands; /* so far; a push without any is git's probe for credentials */
-	bool sha256, push_options, atomic;
+	struct gitpkt_command *commands; /* all of them, once gitpkt_push_feed() said 1 */
+	unsigned n_commands;		 /* may be 0: git's probe for credentials */
+	bool sha256, has_options, atomic;
+	size_t size;	 /* of the list in bytes; behind it comes the pack or nothing */
 	const char *why; /* static text */
 
-	int state; /* its own */
-	unsigned shallows, options;
+	/* Its own. */
+	int state;
+	size_t seen;
+	unsigned shallows, options, room;
 	size_t oid_len;
+	struct buf text;
 };
 
 #define GITPKT_PUSH_INIT ((struct gitpkt_push){ 0 })
 
+void gitpkt_push_release(struct gitpkt_push *g);
+
 /*
- * The next pkt-line at the start of data, which is to be given again with more behind it when 0 comes back. Shallow
- * lines and options are taken silently. An event with *ret_used bytes taken, 0 (more are needed; *ret_used may still be
- * over 0), or -EBADMSG.
+ * `data` is the body (after any Content-Encoding) from its first byte, with at least what was there at the last call in
+ * front; it may have moved. 1: the list is whole; 0: more is needed; -EBADMSG (g->why), -ENOMEM. A body that ends
+ * while 0 came back is to be refused. At most GITPKT_LIST_MAX bytes are ever waited for.
  */
-int gitpkt_push_next(struct gitpkt_push *g, const char *data, size_t len, size_t *ret_used,
-		     struct gitpkt_command *ret) MUST_CHECK;
+int gitpkt_push_feed(struct gitpkt_push *g, const char *data, size_t len) MUST_CHECK;
 
 enum gitpkt_fetch {
 	GITPKT_FETCH_V0 = 1,  /* version 0 or 1: wants */

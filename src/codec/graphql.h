@@ -32,11 +32,11 @@ enum graphql_type { GRAPHQL_QUERY, GRAPHQL_MUTATION, GRAPHQL_SUBSCRIPTION, GRAPH
 struct graphql_op {
 	enum graphql_type type;
 	struct slice name;		/* empty: unnamed */
-	uint16_t first_field, n_fields; /* in graphql.fields; each name once */
+	uint16_t first_field, n_fields; /* in graphql_doc.fields; each name once */
 	uint32_t at;			/* its own: where its selection set begins */
 };
 
-struct graphql {
+struct graphql_doc {
 	struct graphql_op ops[GRAPHQL_OPS_MAX];
 	unsigned n_ops; /* at least 1 */
 	int selected;	/* which of them would run */
@@ -48,8 +48,8 @@ struct graphql {
  * op_name is the request's operationName; NULL or empty when it has none, which is -EINVAL when the document has more than one
  * operation; so is a name that no operation has. *ret is large (7 KiB): not on a small stack.
  */
-int graphql_parse(const char *doc, size_t len, const char *op_name, size_t op_name_len, struct graphql *ret,
-		  struct err *e) MUST_CHECK;
+int graphql_parse(const char *doc, size_t len, const char *op_name, size_t op_name_len,
+		  struct graphql_doc *ret, struct err *e) MUST_CHECK;
 
 const char *graphql_type_name(enum graphql_type t); /* "query" */
 

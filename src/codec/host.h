@@ -7,7 +7,7 @@
  *  H1  A name is in lower case, without trailing dot, 1..253 bytes; labels of 1..63 letters, digits, hyphens and
  *      underscores, no hyphen at either end. host_canon() of its own output gives the same again.
  *  H2  A label that begins with xn-- is punycode that decodes (RFC 3492) to something that has a character outside
- *      ASCII, and encodes to the same label again. Names in Unicode are refused: one form only.
+ *      ASCII; no two such labels decode to the same. Names in Unicode are refused: one form only.
  *  H3  An address is told from a name in one way: a strict address (codec/addr.h; IPv6 with or without brackets) is
  *      HOST_ADDR. Whatever some other program might take for an address (last label all digits, or 0x and hex
  *      digits) and is not a strict one is refused: 2130706433, 0x7f.1, 0177.0.0.1, 127.1.
@@ -34,11 +34,13 @@ struct host {
 /* One host: a name, an IPv4 address, an IPv6 address bare or in brackets. -EINVAL with what is wrong with it. */
 int host_canon(const char *in, size_t len, struct host *ret, struct err *e) MUST_CHECK;
 
+#define HOST_PORT_OPTIONAL (-1)
 /*
  * "name:443", "10.1.2.3:8443", "[::1]:443". IPv6 wants its brackets here. default_port stands in for a missing port;
- * when it is 0 a port is required. A port is 1..65535 in at most 5 digits, without sign or leading zero.
+ * when it is 0 a port is required, with HOST_PORT_OPTIONAL a missing one is given as 0. A port is 1..65535 in at most
+ * 5 digits, without sign or leading zero.
  */
-int host_port_parse(const char *in, size_t len, uint16_t default_port, struct host *ret, uint16_t *ret_port,
+int host_port_parse(const char *in, size_t len, int default_port, struct host *ret, uint16_t *ret_port,
 		    struct err *e) MUST_CHECK;
 
 /* A port alone, as above. */

@@ -10,8 +10,8 @@
  * Invariants
  *  P1  A line ends with CR LF and neither byte stands anywhere else; no line is folded; no space stands before a
  *      colon or the first header; names are tokens; values have no control byte but tab.
- *  P2  Head at most HTTP1_HEAD_MAX bytes and HTTP1_FIELDS_MAX headers. A line that is too long, a bare LF or a NUL is
- *      refused as soon as it is seen, not at the end of the head.
+ *  P2  Head at most HTTP1_HEAD_MAX bytes and HTTP1_FIELDS_MAX headers, HTTP1_TOKENS_MAX names in
+ *      Connection. A bare LF, and what cannot be a request line, is refused as soon as it is seen, not at the end.
  *  P3  Framing is decided here and only here. One Content-Length, digits, at most 2^53 (two are refused even when
  *      equal); or Transfer-Encoding exactly "chunked", once, in HTTP/1.1; both together are refused.
  *  P4  A request has one host, in canonical form: `host` and `port` (0: not said). HTTP/1.1 needs exactly one Host; in
@@ -28,6 +28,7 @@
 #define HTTP1_HEAD_MAX (64u << 10)
 #define HTTP1_FIELDS_MAX 128
 #define HTTP1_METHOD_MAX 32
+#define HTTP1_TOKENS_MAX 32
 #define HTTP1_TARGET_MAX (32u << 10)
 
 struct http1_field {
@@ -59,7 +60,7 @@ struct http1_head {
 	struct slice scheme; /* of HTTP1_ABSOLUTE, as sent: http or https in any case */
 	bool has_host;	     /* always in HTTP/1.1 */
 	struct host host;
-	uint16_t port; /* 0: not said */
+	uint16_t port; /* 0: not said; never in absolute and authority form */
 	bool expect_continue;
 
 	/* Of a response. */
@@ -68,7 +69,6 @@ struct http1_head {
 
 	/* Of both. */
 	unsigned minor; /* HTTP/1.minor: 0 or 1 */
-	struct http1_field fields[HTTP1_FIELDS_MAX];
 	unsigned n_fields;
 	enum http1_body body;
 	bool has_content_length;
@@ -79,10 +79,16 @@ struct http1_head {
 
 	/* When it failed. */
 	const char *why; /* static text */
-	unsigned answer; /* for the client: 400, 414, 417, 431, 501, 505 */
+	unsigned answer; /* for the client: 400, 414, 417, 431, 501, 505; 502 for a response */
 
-	size_t scanned; /* its own */
-	size_t line;
+	/* Its own. */
+	size_t scanned; /* bytes that were looked at */
+	size_t line;	/* where the current line begins */
+	bool has_encoding;
+	unsigned n_tokens; /* in Connection headers */
+	struct slice host_field;
+
+	struct http1_field fields[HTTP1_FIELDS_MAX];
 };
 
 #define HTTP1_HEAD_INIT ((struct http1_head){ 0 })

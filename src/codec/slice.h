@@ -15,6 +15,10 @@ struct slice {
 
 #define SLICE_NONE ((struct slice){ 0 })
 
+#define SLICE_QUOTE_LEN 96
+/* For a message: made harmless, cut with "..." when long. Returns out. */
+char *slice_quote(const char *s, size_t len, char out[SLICE_QUOTE_LEN]);
+
 static inline struct slice slice_of(const char *s)
 {
 	return (struct slice){ s, strlen(s) };

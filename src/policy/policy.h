@@ -123,6 +123,13 @@ struct policy_push {
 	enum policy_push_act act;
 };
 
+static inline struct policy_push policy_push_of(const struct gitpkt_command *c)
+{
+	return (struct policy_push){ c->ref, c->is_delete   ? POLICY_PUSH_DELETE
+					     : c->is_create ? POLICY_PUSH_CREATE
+							    : POLICY_PUSH_FORCE };
+}
+
 struct policy_request {
 	struct slice method;  /* as sent: methods are case-sensitive */
 	struct slice path;    /* urlpath_path() */
@@ -200,7 +207,7 @@ struct policy_pool {
 size_t policy_pools(const struct policy *p, const struct policy_pool **ret);
 const struct policy_pool *policy_pool_find(const struct policy *p, const char *name);
 
-/* What a person inside may be told: one line for each rule ("allow api.github.com:443 http: GET /**"). */
+/* What a person inside may be told: one line for each rule ("allow api.github.com:443 http GET /x"). */
 void policy_describe(const struct policy *p, struct buf *out);
 /* The same as JSON, an object. */
 void policy_describe_json(const struct policy *p, struct buf *out);
