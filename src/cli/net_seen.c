@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "codec/host.h"
+#include "policy/psl.h"
 
 #include <errno.h>
 
@@ -81,4 +82,9 @@ static void format_time(uint64_t t, char *out)
 {
 	clock_format(t, out);
 	out[16] = '\0'; /* minutes will do */
+}
+
+struct learn_opts net_seen_opts(void)
+{
+	return (struct learn_opts){ .registrable = psl_registrable, .format_time = format_time };
 }
