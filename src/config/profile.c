@@ -3,16 +3,21 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "config/embed.h"
-#include "config/yaml.h"
+#include "config/owner.h"
+#include "config/read.h"
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
+
+/* As shipped; in src/config/profiles. */
+static const struct {
+	const char *name, *text;
+} shipped[] = {
+#include "profiles.inc"
+};
 
 void profile_release(struct profile *p)
 {
@@ -32,53 +37,53 @@ static int out_of_memory(struct err *e)
 	return err_set(e, -ENOMEM, "out of memory");
 }
 
-static int take_version(void *ctx, const struct yaml *y, const struct yaml_node *v, struct err *e)
+/* What is read is in p. */
+static int take_version(struct source *s, const struct ynode *v, void *to)
 {
-	uint64_t version;
+	uint32_t version;
 
-	(void)ctx;
-	return yaml_u64(y, v, "version", 1, 1, &version, e);
+	(void)to;
+	return read_u32(s, v, 1, 1, &version);
 }
 
-static int take_string(char **to, const struct yaml *y, const struct yaml_node *v, const char *what,
-		       struct err *e)
+static int take_string(struct source *s, const struct ynode *v, const char *expected, char **to)
 {
-	const char *s;
-	int r = yaml_text(y, v, what, &s, e);
+	const char *text;
+	int r = read_text(s, v, expected, &text);
 
 	if (r < 0)
 		return r;
-	*to = strdup(s);
-	return *to ? 0 : out_of_memory(e);
+	*to = strdup(text);
+	return *to ? 0 : out_of_memory(s->e);
 }
 
-static int take_about(void *ctx, const struct yaml *y, const struct yaml_node *v, struct err *e)
+static int take_about(struct source *s, const struct ynode *v, void *to)
 {
-	return take_string(&((struct profile *)ctx)->about, y, v, "about", e);
+	return take_string(s, v, "a line about the agent", &((struct profile *)to)->about);
 }
 
-static int take_install(void *ctx, const struct yaml *y, const struct yaml_node *v, struct err *e)
+static int take_install(struct source *s, const struct ynode *v, void *to)
 {
-	return take_string(&((struct profile *)ctx)->install, y, v, "install", e);
+	return take_string(s, v, "how it is installed", &((struct profile *)to)->install);
 }
 
-static int take_command(void *ctx, const struct yaml *y, const struct yaml_node *v, struct err *e)
+static int take_command(struct source *s, const struct ynode *v, void *to)
 {
-	struct profile *p = ctx;
-	int r = take_string(&p->command, y, v, "command", e);
+	struct profile *p = to;
+	int r = take_string(s, v, "the name of a program", &p->command);
 
 	if (r == 0 && !str_is_name(p->command))
-		return yaml_wrong(y, v, e, "command must be the name of a program, not a path or a line");
+		return read_fail(s, v, "command must be the name of a program, not a path or a line");
 	return r;
 }
 
-static int take_home(void *ctx, const struct yaml *y, const struct yaml_node *v, struct err *e)
+static int take_home(struct source *s, const struct ynode *v, void *to)
 {
-	struct profile *p = ctx;
-	int r = take_string(&p->home, y, v, "home", e);
+	struct profile *p = to;
+	int r = take_string(s, v, "a name", &p->home);
 
 	if (r == 0 && !str_is_name(p->home))
-		return yaml_wrong(y, v, e, "home must be a name: letters, digits, - _ and .");
+		return read_fail(s, v, "home must be a name: letters, digits, - _ and .");
 	return r;
 }
 
@@ -88,54 +93,52 @@ static bool is_variable(const char *s)
 	       s[strspn(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_")] == '\0';
 }
 
-static int take_env(void *ctx, const struct yaml *y, const struct yaml_node *v, struct err *e)
+static int take_env(struct source *s, const struct ynode *v, void *to)
 {
-	struct profile *p = ctx;
+	struct profile *p = to;
 
-	if (v->kind != YAML_MAP)
-		return yaml_wrong(y, v, e, "env must be variables with values (NAME: VALUE)");
+	if (v->kind != YNODE_MAP)
+		return read_fail(s, v, "env must be variables with values (NAME: VALUE)");
 	for (size_t i = 0; i < v->n; i++) {
-		const struct yaml_node *key = v->items[2 * i], *value = v->items[2 * i + 1];
-
-		if (!is_variable(key->text))
-			return yaml_wrong(y, key, e, "that is no name of a variable");
-		if (value->kind != YAML_TEXT)
-			return yaml_wrong(y, value, e, "the value of a variable must be a text");
-		if (strv_addf(&p->env, "%s=%s", key->text, value->text) < 0)
-			return out_of_memory(e);
+		if (!is_variable(v->keys[i]->text))
+			return read_fail(s, v->keys[i], "that is no name of a variable");
+		if (v->items[i]->kind != YNODE_TEXT)
+			return read_fail(s, v->items[i], "the value of a variable must be a text");
+		if (strv_addf(&p->env, "%s=%s", v->keys[i]->text, v->items[i]->text) < 0)
+			return out_of_memory(s->e);
 	}
 	return 0;
 }
 
-static int take_allowed(void *ctx, const struct yaml *y, const struct yaml_node *v, struct err *e)
+static int take_allowed(struct source *s, const struct ynode *v, void *to)
 {
-	const char *s;
-	int r = yaml_text(y, v, "what is allowed", &s, e);
+	const char *text;
+	int r = read_text(s, v, "what --allow takes", &text);
 
-	return r < 0 ? r : strv_add(&((struct profile *)ctx)->allow, s) < 0 ? out_of_memory(e) : 0;
+	return r < 0 ? r : strv_add(&((struct profile *)to)->allow, text) < 0 ? out_of_memory(s->e) : 0;
 }
 
-static int take_allow(void *ctx, const struct yaml *y, const struct yaml_node *v, struct err *e)
+static int take_allow(struct source *s, const struct ynode *v, void *to)
 {
-	return yaml_each(y, v, "allow", false, take_allowed, ctx, e);
+	return read_each(s, v, take_allowed, to);
 }
 
-static int take_key(void *ctx, const struct yaml *y, const struct yaml_node *v, struct err *e)
+static int take_key(struct source *s, const struct ynode *v, void *to)
 {
-	const char *s;
-	int r = yaml_text(y, v, "a key", &s, e);
+	const char *text;
+	int r = read_text(s, v, "the name of a variable", &text);
 
-	if (r == 0 && !is_variable(s))
-		return yaml_wrong(y, v, e, "that is no name of a variable");
-	return r < 0 ? r : strv_add(&((struct profile *)ctx)->keys, s) < 0 ? out_of_memory(e) : 0;
+	if (r == 0 && !is_variable(text))
+		return read_fail(s, v, "that is no name of a variable");
+	return r < 0 ? r : strv_add(&((struct profile *)to)->keys, text) < 0 ? out_of_memory(s->e) : 0;
 }
 
-static int take_keys(void *ctx, const struct yaml *y, const struct yaml_node *v, struct err *e)
+static int take_keys(struct source *s, const struct ynode *v, void *to)
 {
-	return yaml_each(y, v, "keys", false, take_key, ctx, e);
+	return read_each(s, v, take_key, to);
 }
 
-static const struct yaml_key keys[] = {
+static const struct key keys[] = {
 	{ "version", take_version }, { "about", take_about }, { "command", take_command },
 	{ "install", take_install }, { "home", take_home },   { "env", take_env },
 	{ "allow", take_allow },     { "keys", take_keys },
@@ -144,14 +147,15 @@ static const struct yaml_key keys[] = {
 int profile_parse(struct profile *ret, const char *name, const char *from, const char *text, size_t len,
 		  struct err *e)
 {
-	CLEANUP(yaml_release) struct yaml y = YAML_INIT;
+	CLEANUP(ynode_freep) struct ynode *root = NULL;
 	CLEANUP(profile_release) struct profile p = PROFILE_INIT;
-	int r = yaml_parse(&y, from, text, len, e);
+	struct source s = { .name = from, .e = e };
+	int r = ytree_parse(from, text, len, &root, e);
 
 	if (r == 0)
-		r = yaml_take(&y, y.root, "a profile", keys, ARRAY_SIZE(keys), &p, e);
-	if (r == 0 && !yaml_get(y.root, "version"))
-		r = yaml_wrong(&y, NULL, e, "a profile begins with 'version: 1'");
+		r = read_map(&s, root, "a profile", keys, ARRAY_SIZE(keys), &p);
+	if (r == 0 && !ynode_get(root, "version"))
+		r = err_set(e, -EINVAL, "%s: a profile begins with 'version: 1'", from);
 	if (r < 0)
 		return r;
 	p.name = strdup(name);
@@ -179,39 +183,25 @@ static char *own_dir(void)
 }
 
 /* A file that somebody else may write to would let that somebody choose what is allowed. */
-static int read_file(const char *path, struct buf *ret, struct err *e)
+static int read_own(const char *path, struct buf *ret, struct err *e)
 {
-	autoclose int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-	struct stat st;
-	char *at;
-	ssize_t n;
+	int r;
 
-	if (fd < 0)
-		return errno == ENOENT ? -ENOENT : err_sys(e, -errno, "cannot open the profile %s", path);
-	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
-		return err_set(e, -EINVAL, "the profile %s is not a file", path);
-	if ((st.st_uid != 0 && st.st_uid != geteuid()) || st.st_mode & 022)
-		return err_set(e, -EPERM,
-			       "the profile %s can be written to by others: chmod go-w, and own it", path);
-	at = buf_reserve(ret, PROFILE_FILE_MAX + 1);
-	n = at ? read(fd, at, PROFILE_FILE_MAX + 1) : -1;
-	if (n < 0)
-		return err_sys(e, at ? -errno : -ENOMEM, "cannot read the profile %s", path);
-	if (n > (ssize_t)PROFILE_FILE_MAX)
-		return err_set(e, -E2BIG, "the profile %s has more than 64 KiB", path);
-	ret->len += (size_t)n;
-	return 0;
+	if (access(path, F_OK) < 0 && errno == ENOENT)
+		return -ENOENT;
+	r = owner_read(path, PROFILE_FILE_MAX, true, ret, NULL, e);
+	return r == -ENOENT ? err_sys(e, -EIO, "cannot read the profile %s", path) : r;
 }
 
 static int unknown(const char *name, struct err *e)
 {
 	const char *names[32], *near;
-	size_t n = embed_profiles_n < 32 ? embed_profiles_n : 32;
+	size_t n = ARRAY_SIZE(shipped) < 32 ? ARRAY_SIZE(shipped) : 32;
 	char shown[80];
 	int r;
 
 	for (size_t i = 0; i < n; i++)
-		names[i] = embed_profiles[i].name;
+		names[i] = shipped[i].name;
 	near = str_nearest(name, names, n);
 	r = err_set(e, -ENOENT, "there is no profile '%s'", str_safe(name, shown, sizeof(shown)));
 	return near ? err_hint(e, r, "did you mean '%s'? 'coffer profile ls' shows all", near)
@@ -227,7 +217,7 @@ int profile_read(const char *name, struct buf *ret, char **ret_from, struct err 
 	int r = -ENOENT;
 
 	if (strchr(name, '/')) {
-		r = read_file(name, ret, e);
+		r = read_own(name, ret, e);
 		if (r == -ENOENT)
 			return err_set(e, r, "there is no profile %s", name);
 		*ret_from = r == 0 ? strdup(name) : NULL;
@@ -238,15 +228,15 @@ int profile_read(const char *name, struct buf *ret, char **ret_from, struct err 
 	if (dir && asprintf(&path, "%s/%s.yaml", dir, name) < 0)
 		return out_of_memory(e);
 	if (path)
-		r = read_file(path, ret, e);
+		r = read_own(path, ret, e);
 	if (r != -ENOENT) {
 		*ret_from = r == 0 ? TAKE_PTR(path) : NULL;
 		return r;
 	}
-	for (size_t i = 0; i < embed_profiles_n; i++) {
-		if (!str_eq(embed_profiles[i].name, name))
+	for (size_t i = 0; i < ARRAY_SIZE(shipped); i++) {
+		if (!str_eq(shipped[i].name, name))
 			continue;
-		buf_adds(ret, embed_profiles[i].text);
+		buf_adds(ret, shipped[i].text);
 		return asprintf(ret_from, "profile %s", name) < 0 || buf_error(ret) ? out_of_memory(e) : 0;
 	}
 	return unknown(name, e);
@@ -296,8 +286,8 @@ int profile_list(struct strv *ret, struct err *e)
 {
 	int r = 0;
 
-	for (size_t i = 0; r == 0 && i < embed_profiles_n; i++)
-		r = strv_add(ret, embed_profiles[i].name);
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(shipped); i++)
+		r = strv_add(ret, shipped[i].name);
 	if (r == 0)
 		r = add_own(ret);
 	if (r < 0)

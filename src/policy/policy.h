@@ -135,9 +135,8 @@ struct policy_request {
 	struct slice path;    /* urlpath_path() */
 	struct slice slashed; /* urlpath_slashed() where the path had a %2F; else empty. Both are judged. */
 	struct slice query;   /* raw, without "?"; for git's service */
-	/* Known once the body is: leave NULL and 0 until verdict.need asks. */
-	const struct graphql *const
-		*gql; /* each document of a batch; none readable: leave NULL, is_body_known */
+	/* Known once the body is: leave NULL and 0 until verdict.need asks. No readable document: none, is_body_known. */
+	const struct graphql_doc *const *gql; /* each document of a batch */
 	size_t n_gql;
 	const struct policy_push *push;
 	size_t n_push;

@@ -140,18 +140,15 @@ void verdict_default(struct policy_verdict *v, const struct policy *p, const str
 
 bool verdict_blocked(const struct policy *p, const struct host *name, struct policy_verdict *v)
 {
-	for (size_t i = 0; i < p->n_blocklists; i++) {
-		const struct blocklist *b = &p->blocklists[i];
+	const char *category = policy_blocked_by(p, name);
 
-		if (!blocklist_has(b, name))
-			continue;
-		*v = (struct policy_verdict){ .rule_id = POLICY_RULE_NONE };
-		snprintf(v->rule_text, sizeof(v->rule_text), "blocklist %s", b->category);
-		verdict_why(v, "%s is on the blocklist '%s'", name->text, b->category);
-		v->hint = "a blocklist holds whatever the rules allow";
-		return true;
-	}
-	return false;
+	if (!category)
+		return false;
+	*v = (struct policy_verdict){ .rule_id = POLICY_RULE_NONE };
+	snprintf(v->rule_text, sizeof(v->rule_text), "blocklist %s", category);
+	verdict_why(v, "%s is on the blocklist '%s'", name->text, category);
+	v->hint = "a blocklist holds whatever the rules allow";
+	return true;
 }
 
 static bool same_text(const char *a, const char *b)
