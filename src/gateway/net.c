@@ -136,14 +136,24 @@ static void describe_end(const struct net_proc *p, const siginfo_t *si, char out
 		snprintf(out, 320, "it was killed by signal %d (%s)", si->si_status, strsignal(si->si_status));
 }
 
+static bool has_ended(const struct net_proc *p, siginfo_t *ret)
+{
+	*ret = (siginfo_t){ 0 };
+	return p->pid >= 0 && waitid(P_PIDFD, (id_t)p->w_pid.fd, ret, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+	       ret->si_pid != 0;
+}
+
 static void on_proc(struct watch *w, uint32_t events)
 {
-	struct net_proc *p = w->ctx;
-	siginfo_t si = { 0 };
+	struct net_proc *p = w->ctx, *egress = &p->g->proc[NET_EGRESS];
+	siginfo_t si;
 	char why[320];
 
 	(void)events;
-	if (waitid(P_PIDFD, (id_t)w->fd, &si, WEXITED | WNOHANG | WNOWAIT) < 0 || si.si_pid == 0)
+	/* dial ends when egress does, and may be the first to be heard of. */
+	if (p->part == NET_DIAL && has_ended(egress, &si))
+		p = egress;
+	if (!has_ended(p, &si))
 		return;
 	/* Its last words may still be in the socket, and say more than a status does. */
 	if (p->w_ctl.events) {

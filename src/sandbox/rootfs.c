@@ -202,6 +202,9 @@ static int build_host_view(const struct spec *s, struct err *e)
 		return rootfs_fail(e, r, "/etc");
 	if (symlink("/proc/mounts", "etc/mtab") < 0)
 		return rootfs_fail(e, -errno, "/etc/mtab");
+	/* For runsc, which looks for the place of a mount here, also below one that is its own. */
+	if (s->ca && mkdir(&ROOTFS_CA_DIR[1], 0755) < 0)
+		return rootfs_fail(e, -errno, ROOTFS_CA_DIR);
 	if (s->uid != 0 && mkdir("home/agent", 0700) < 0)
 		return rootfs_fail(e, -errno, "home");
 	return 0;

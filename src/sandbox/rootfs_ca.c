@@ -96,7 +96,7 @@ static int make_place(const struct spec *s, bool guest, struct err *e)
 	int r;
 
 	if (spec_has_root_layer(s)) {
-		r = rootfs_image_place(s, ROOTFS_CA_DIR + 1, true, e);
+		r = rootfs_image_place(s, &ROOTFS_CA_DIR[1], true, e);
 		return r < 0 ? err_hint(e, r,
 					"the policy looks into TLS, for which programs inside must find a certificate there")
 			     : 0;
@@ -104,7 +104,7 @@ static int make_place(const struct spec *s, bool guest, struct err *e)
 	/* gVisor's /run is its own. */
 	if (guest)
 		return 0;
-	return mkdir(ROOTFS_CA_DIR + 1, 0755) < 0 ? fail(e, -errno) : 0;
+	return mkdir(&ROOTFS_CA_DIR[1], 0755) < 0 ? fail(e, -errno) : 0;
 }
 
 int rootfs_ca(const struct spec *s, int ca_fd, bool guest, struct err *e)
@@ -119,7 +119,7 @@ int rootfs_ca(const struct spec *s, int ca_fd, bool guest, struct err *e)
 	r = make_place(s, guest, e);
 	if (r < 0 || guest)
 		return r;
-	place = fd_openat2(AT_FDCWD, ROOTFS_CA_DIR + 1, O_PATH | O_DIRECTORY, 0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+	place = fd_openat2(AT_FDCWD, &ROOTFS_CA_DIR[1], O_PATH | O_DIRECTORY, 0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
 	r = place < 0 ? place : cover(".." GV_CA, place);
 	return r < 0 ? fail(e, r) : 0;
 }
