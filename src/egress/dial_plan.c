@@ -74,6 +74,9 @@ static int judge_policy(struct dial *d, const struct dial_plan *p, const struct 
 		snprintf(why, DIAL_WHY_LEN, "%s is %s", addr_format(a, text), addr_special_name(class));
 		return -EPERM;
 	}
+	/* Without a port only the address itself can be judged; whoever connects comes with one. */
+	if (!to.port)
+		return 0;
 	policy_address(d->policy, &to, a, &v);
 	return policy_allows(&v) ? 0 : deny(why, -EACCES, v.why);
 }

@@ -214,7 +214,9 @@ static int status_of(int ares, char *why, size_t size)
 		{ ARES_ETIMEOUT, -ETIMEDOUT, "the resolver did not answer" },
 		{ ARES_ESERVFAIL, -EREMOTEIO, "the resolver failed (SERVFAIL)" },
 		{ ARES_EREFUSED, -EREMOTEIO, "the resolver refused to answer" },
-		{ ARES_ECONNREFUSED, -EREMOTEIO, "the resolver cannot be reached" },
+		/* c-ares passes over servers that fail or refuse, and says this when none is left. */
+		{ ARES_ECONNREFUSED, -EREMOTEIO,
+		  "no resolver answered: each failed, refused or cannot be reached" },
 		{ ARES_EBADRESP, -EREMOTEIO, "the resolver's answer is malformed" },
 		{ ARES_EFORMERR, -EREMOTEIO, "the resolver's answer is malformed" },
 		{ ARES_ENOMEM, -ENOMEM, "no memory" },
