@@ -167,7 +167,7 @@ def mean_resolver(net, web):
         if name in (b"truncated", b"huge"):
             return [head + struct.pack(">HHHHH", 0x8380, 1, 0, 0, 0) + question]
         if name == b"chain":
-            return [chain(head, question, 30, web)]
+            return [chain(head, question, 20, web)]
         if name == b"silent":
             return []
         if name == b"late":
