@@ -74,7 +74,7 @@ static int judge_policy(struct dial *d, const struct dial_plan *p, const struct 
 		snprintf(why, DIAL_WHY_LEN, "%s is %s", addr_format(a, text), addr_special_name(class));
 		return -EPERM;
 	}
-	/* Only asked whether there is such a name: which port it is for is judged when that is known. */
+	/* Without a port only the address itself can be judged; whoever connects comes with one. */
 	if (!to.port)
 		return 0;
 	policy_address(d->policy, &to, a, &v);

@@ -88,14 +88,15 @@ class Rep:
 
 
 class Dial:
-    def __init__(self, net, policy, credentials=None, resolv=b"nameserver 5.5.5.53\n", who="root", start=True):
+    def __init__(self, net, policy, credentials=None, resolv=b"nameserver 5.5.5.53\n", who="root", start=True,
+                 journal=None):
         self.net, self.got, self.next_id, self.said = net, {}, 1, []
         self.file = tempfile.NamedTemporaryFile(prefix="coffertest-dial-")
         os.chmod(self.file.name, 0o666)
         self.sock, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.ctl, ctl_theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.ctl.settimeout(PATIENCE * coffertest.slow_build())
-        journal = os.open(self.file.name, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        journal = os.open(journal or self.file.name, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
         data = bundle(policy) if isinstance(policy, str) else policy
         fds = {3: memfd(data), 4: journal, 5: theirs.detach(), 6: ctl_theirs.detach(),
                7: memfd(credentials.encode()) if credentials is not None else None, 8: memfd(resolv)}
