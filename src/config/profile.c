@@ -16,7 +16,7 @@
 static const struct {
 	const char *name, *text;
 } shipped[] = {
-#include "profiles.inc"
+#include "config/profiles.inc"
 };
 
 void profile_release(struct profile *p)
