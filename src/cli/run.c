@@ -43,6 +43,8 @@ static const struct opt run_opts_table[] = {
 	{ "name", 0, "NAME", "a name for the sandbox", O_NAME, "name" },
 	OPT_SECTION("Wall"),
 	RUN_OPTS_WALL,
+	OPT_SECTION("Network"),
+	RUN_OPTS_NET,
 	OPT_SECTION("Limits"),
 	RUN_OPTS_LIMITS,
 	OPT_SECTION("Afterwards"),
@@ -69,6 +71,7 @@ static int parse(struct run_args *a, int argc, char **argv, struct err *e)
 	r = run_args_begin(a, e);
 	if (r < 0)
 		return r;
+	a->o.has_net = true;
 	while ((id = opt_next(&p, &value, e)) > 0) {
 		if (id == OPT_HELP)
 			return 1;
@@ -147,6 +150,7 @@ static int run_here(struct run_args *a, const struct line *l, int ready_fd)
 		io.out = 1;
 		io.err = 2;
 		io.tty = a->o.tty ? 0 : -1;
+		io.say = run_say_net;
 	}
 	run_say_before(&s.spec, &s.choice, &s.note);
 	r = run_execute(&s.run, &io, &e);

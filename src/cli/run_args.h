@@ -25,6 +25,10 @@ enum {
 	O_ENGINE,
 	O_RUNSC,
 	O_NET,
+	O_ALLOW,
+	O_POLICY,
+	O_PUBLISH,
+	O_PUBLIC,
 	O_NAME,
 	O_DETACH,
 	O_TTY,
@@ -42,10 +46,21 @@ enum {
 #define RUN_OPTS_WALL                                                                                         \
 	{ "engine", 0, "ENGINE", "how to isolate", O_ENGINE, ENGINE_NAMES },                                  \
 		{ "runsc", 0, "PATH[@sha256:HEX]", "the runsc that engine gvisor runs on", O_RUNSC, "file" }, \
-		{ "net", 0, "MODE", "what network there is inside", O_NET, "none" },                          \
 		{ "cap", 0, "NAME[,…]", "keep a capability (within the sandbox only)", O_CAP },               \
 	{                                                                                                     \
 		"nested", 0, NULL, "allow user namespaces inside (browsers, bwrap)", O_NESTED                 \
+	}
+
+#define NET_NAMES "none observe enforce"
+
+#define RUN_OPTS_NET                                                                                              \
+	{ "net", 0, "MODE", "none, observe or enforce (default: enforce)", O_NET, NET_NAMES },                      \
+		{ "allow", 0, "DOMAIN[:PORT]|@PRESET", "what may be reached (port 443 by default)", O_ALLOW },        \
+		{ "policy", 0, "FILE", "a policy file; what it and --allow both allow is allowed", O_POLICY,          \
+		  "file" },                                                                                           \
+		{ "publish", 'p', "[ADDR:]PORT:PORT", "a port of this machine that leads to one inside", O_PUBLISH }, \
+	{                                                                                                             \
+		"public", 0, NULL, "let -p listen on an address that the whole network can reach", O_PUBLIC           \
 	}
 
 #define RUN_OPTS_LIMITS                                                                                    \

@@ -114,41 +114,83 @@ static int send_go(const struct spec *s, const struct cgroup *cg, int sync, pid_
 	return r < 0 && e->code == 0 ? err_sys(e, r, "cannot hand the sandbox its files") : r;
 }
 
-/* Waits for the child's exec, which closes the socket, and reads what it said before: one wake-up, not two. */
-static int wait_ready(int sync, struct layers *l, struct err *e)
+/* What the child said while it built. */
+union word {
+	struct err err;
+	struct ns_ready ready;
+	char wall[WALL_WORD];
+};
+
+static int take_word(struct engine_run *run, const union word *w, size_t len, const int *fds, size_t n,
+		     struct err *e)
 {
-	union {
-		struct err err;
-		struct ns_ready ready;
-	} msg;
+	struct layers *l = &run->layers;
+
+	if (len == sizeof(w->wall) && run->wall.tcp4 < 0 && wall_unpack(w->wall, fds, n, &run->wall) == 0)
+		return 0;
+	if (len == sizeof(w->ready) && !l->engine) {
+		l->landlock_abi = w->ready.landlock_abi;
+		l->cgroupns = w->ready.cgroupns;
+		l->timens = w->ready.timens;
+		l->engine = "ns";
+		return 0;
+	}
+	if (len == sizeof(w->err)) {
+		*e = w->err;
+		return e->code < 0 ? e->code : -EIO;
+	}
+	return err_set(e, -EPROTO, "the sandbox died while it was being built");
+}
+
+/* Waits for the child's exec, which closes the socket, and reads what it said before: one wake-up, not two. */
+static int wait_ready(int sync, bool wants_wall, struct engine_run *run, struct err *e)
+{
 	struct pollfd p = { .fd = sync };
-	ssize_t n;
+	union word w;
+	int fds[WALL_FDS], n, r = 0;
+	size_t len;
 
 	while (poll(&p, 1, -1) < 0) {
 		if (errno != EINTR)
 			return err_sys(e, -errno, "cannot wait for the sandbox");
 	}
-	for (;;) {
+	while (r == 0) {
 		/* Reset: told once when it died without having read all, before what it said itself. */
 		do {
-			n = recv(sync, &msg, sizeof(msg), 0);
-		} while (n < 0 && (errno == EINTR || errno == ECONNRESET));
-		if (n == 0)
-			return l->engine ? 0
-					 : err_set(e, -EPIPE, "the sandbox died while it was being built");
-		if (n == (ssize_t)sizeof(msg.ready) && !l->engine) {
-			l->landlock_abi = msg.ready.landlock_abi;
-			l->cgroupns = msg.ready.cgroupns;
-			l->timens = msg.ready.timens;
-			l->engine = "ns";
-			continue;
-		}
-		if (n == (ssize_t)sizeof(msg.err)) {
-			*e = msg.err;
-			return e->code < 0 ? e->code : -EIO;
-		}
-		return err_set(e, -EPROTO, "the sandbox died while it was being built");
+			n = fdpass_recv_some(sync, &w, sizeof(w), &len, fds, ARRAY_SIZE(fds));
+		} while (n == -ECONNRESET);
+		if (n < 0 && (n != -EPIPE || !run->layers.engine || wants_wall != (run->wall.tcp4 >= 0)))
+			return err_set(e, -EPIPE, "the sandbox died while it was being built");
+		if (n < 0)
+			return 0;
+		r = take_word(run, &w, len, fds, (size_t)n, e);
 	}
+	return r;
+}
+
+/* A sandbox with an authority of its own waits, with its wall built, for the certificate. */
+static int send_ca(int sync, const struct engine_meanwhile *m, struct engine_run *run, struct err *e)
+{
+	autoclose int ca = -1;
+	char c = NS_SYNC_CA;
+	union word w;
+	int fds[WALL_FDS], r;
+	size_t len = 0;
+
+	do {
+		r = fdpass_recv_some(sync, &w, sizeof(w), &len, fds, ARRAY_SIZE(fds));
+	} while (r == -ECONNRESET);
+	if (r < 0)
+		return err_set(e, -EPIPE, "the sandbox died while it was being built");
+	r = take_word(run, &w, len, fds, (size_t)r, e);
+	if (r < 0)
+		return r;
+	ca = m->ca(m->ctx, &run->wall, e);
+	if (ca < 0)
+		return ca;
+	r = fdpass_send(sync, &c, 1, &ca, 1);
+	/* -EPIPE: it failed, and says why where everybody looks for it. */
+	return r < 0 && r != -EPIPE ? err_sys(e, r, "cannot hand the sandbox its certificate") : 0;
 }
 
 static void fill_layers(const struct spec *s, struct layers *l)
@@ -186,7 +228,12 @@ static int attend(const struct spec *s, const struct cgroup *cg, const struct en
 	/* -EPIPE: the child failed first, and its reason is waiting for us. */
 	if (r < 0 && r != -EPIPE && r != -ESRCH)
 		return r;
-	return wait_ready(sync, &run->layers, e);
+	if (r == 0 && s->ca) {
+		r = send_ca(sync, m, run, e);
+		if (r < 0)
+			return r;
+	}
+	return wait_ready(sync, s->net != NET_NONE && !s->ca, run, e);
 }
 
 static int clone_error(int r, struct err *e)
@@ -250,6 +297,7 @@ int ns_start_with(const struct spec *s, struct cgroup *cg, const struct engine_m
 		r = attend(s, cg, m, &run, sync, e);
 	if (r < 0) {
 		fd_close(run.stream);
+		wall_release(&run.wall);
 		if (run.pid > 0) {
 			kill(run.pid, SIGKILL);
 			while (waitpid(run.pid, NULL, 0) < 0 && errno == EINTR)

@@ -109,7 +109,7 @@ int gv_exec(const struct ns_inside *in, int init_fd, struct err *e)
 		"runsc",
 		root,
 		"--platform=systrap",
-		"--network=none",
+		in->spec->net == NET_NONE ? "--network=none" : "--network=sandbox",
 		"--ignore-cgroups",
 		"--overlay2=none",
 		gv_directfs(in->spec) ? "--directfs=true" : "--directfs=false",

@@ -25,9 +25,11 @@
  *  M  where a range of ids is mapped: they are
  *  G  struct ns_go, once the layers and the control group are there; then, when fds is not 0, one message more with
  *     so many descriptors: `tasks` files of control groups to be joined first; host root: the idmapped trees
+ *  C  where the spec has an authority (spec->ca), once the wall has been told: its certificate, one descriptor
  */
 #define NS_SYNC_MAPPED 'M'
 #define NS_SYNC_GO 'G'
+#define NS_SYNC_CA 'C'
 
 struct ns_go {
 	char type;	  /* NS_SYNC_GO */
@@ -36,7 +38,8 @@ struct ns_go {
 	bool rlimit_pids; /* no control group counts processes: an rlimit must */
 };
 
-/* What the process says: this, once, when it is about to exec; or a struct err. */
+/* What the process says: the sockets of its wall, where it has a network (wall_send()); this, once, when it is about to
+ * exec; or a struct err. */
 struct ns_ready {
 	int landlock_abi;
 	bool cgroupns;

@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "sandbox/gv_config.h"
 #include "sandbox/spec.h"
+#include "sandbox/wall.h"
 
 /*
  * Where the new root is put together, hidden only in the sandbox's own mount namespace: one tmpfs. The new root is a
@@ -14,6 +15,9 @@
  */
 #define STAGE "/tmp"
 #define STAGE_ROOT STAGE GV_ROOT
+
+/* The resolver of a sandbox with a network. */
+#define ROOTFS_RESOLV "nameserver " WALL_NAMESERVER "\n"
 
 int rootfs_fail(struct err *e, int code, const char *what);
 
@@ -32,6 +36,9 @@ int rootfs_image_root(const struct spec *s, const int *lowers, struct err *e) MU
 
 /* A place for something at `path` (relative to the new root), in the run's own layer when the image has none. */
 int rootfs_image_place(const struct spec *s, const char *path, bool is_dir, struct err *e) MUST_CHECK;
+
+/* rootfs_ca.c: in the new root, in which the process stands. */
+int rootfs_ca(const struct spec *s, int ca_fd, bool guest, struct err *e) MUST_CHECK;
 
 /* /tmp, /var/tmp and a named home. */
 int rootfs_image_scratch(const struct spec *s, int home_tree, struct err *e) MUST_CHECK;

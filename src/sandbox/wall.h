@@ -57,8 +57,11 @@ void wall_release(struct wall *w);
  */
 int wall_build(struct wall *ret, bool guest, struct err *e) MUST_CHECK;
 
-/* One message with those sockets that there are, over a SOCK_SEQPACKET socket. */
+/* One message with those sockets that there are, over a SOCK_SEQPACKET socket: WALL_WORD bytes. */
+#define WALL_WORD 1
 int wall_send(int sock, const struct wall *w) MUST_CHECK;
-int wall_recv(int sock, struct wall *ret) MUST_CHECK;
+
+/* What such a message brought. The descriptors are used up, also by an error. */
+int wall_unpack(const void *word, const int *fds, size_t n, struct wall *ret) MUST_CHECK;
 
 #endif
