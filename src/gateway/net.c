@@ -46,7 +46,7 @@ void net_fail(struct net_guard *g, const char *fmt, ...)
 	(void)!net_launcher_send(g, NET_FAILED, 0, str_safe(raw, safe, sizeof(safe)), -1);
 }
 
-void net_log(struct net_guard *g, const char *type, const struct buf *fields)
+void net_audit(struct net_guard *g, const char *type, const struct buf *fields)
 {
 	if (buf_error(fields) || audit_append(g->r->audit, type, g->r->spec->id, fields, NULL) < 0)
 		net_fail(g, "what happens on the network cannot be written to the audit log");
@@ -74,7 +74,7 @@ static void log_state(struct net_guard *g, const char *type, const char *part, c
 	if (why)
 		json_str(&j, "why", why);
 	json_u64(&j, "generation", g->generation);
-	net_log(g, type, &b);
+	net_audit(g, type, &b);
 }
 
 void net_up(struct net_guard *g)

@@ -101,7 +101,7 @@ struct net_guard {
 };
 
 /* net.c */
-void net_log(struct net_guard *g, const char *type, const struct buf *fields);
+void net_audit(struct net_guard *g, const char *type, const struct buf *fields);
 void net_fail(struct net_guard *g, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* One of the two has gone, or has to: what is left of it is ended, and it is started again after a while. */
 void net_down(struct net_guard *g, struct net_proc *p, const char *why);

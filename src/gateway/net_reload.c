@@ -25,7 +25,7 @@ static void log_change(struct net_guard *g, const char *type, const char *before
 	json_u64(&j, "generation", g->r->net->generation);
 	if (e)
 		json_str(&j, "error", e->msg);
-	net_log(g, type, &b);
+	net_audit(g, type, &b);
 }
 
 /* Said once for each state of the file. */
