@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/run_args.h"
 
+#include "cli/run_profile.h"
 #include "cli/say.h"
 #include "sys/caps.h"
 
@@ -112,6 +113,9 @@ int run_args_take(struct run_args *a, const struct opt *table, size_t n, int id,
 	case O_NAME:
 		o->name = value;
 		return 0;
+	case O_PROFILE:
+		a->profile = value;
+		return 0;
 	case O_RUNSC:
 		a->runsc = value;
 		return 0;
@@ -149,4 +153,5 @@ void run_args_release(struct run_args *a)
 	strv_release(&a->o.allow);
 	strv_release(&a->o.publish);
 	strv_release(&a->o.show);
+	run_profile_release(&a->added);
 }

@@ -5,13 +5,7 @@
 
 #include "cli/run_args.h"
 
-/* What was added, and is to be freed with run_profile_release(). */
-struct run_profile {
-	char **argv; /* with the program's path inside in place of its name */
-	char *home, *program;
-};
-
-/* Call once all options are known. */
+/* Call once all options are known; what is added belongs to `ret`. */
 int run_profile_apply(struct run_args *a, const char *name, struct run_profile *ret,
 		      struct err *e) MUST_CHECK;
 void run_profile_release(struct run_profile *p);

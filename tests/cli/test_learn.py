@@ -90,9 +90,9 @@ def npm_handler():
 
 def ca_args(net):
     """At depth peek TLS ends at the server, so its CA has to be known inside."""
-    return ["-v", f"{net.ca}:/etc/test-ca.pem", "-e", "GIT_SSL_CAINFO=/etc/test-ca.pem", "-e",
-            "NODE_EXTRA_CA_CERTS=/etc/test-ca.pem", "-e", "npm_config_cafile=/etc/test-ca.pem", "-e",
-            "CURL_CA_BUNDLE=/etc/test-ca.pem"]
+    return ["-v", f"{net.ca}:/mnt/test-ca.pem", "-e", "GIT_SSL_CAINFO=/mnt/test-ca.pem", "-e",
+            "NODE_EXTRA_CA_CERTS=/mnt/test-ca.pem", "-e", "npm_config_cafile=/mnt/test-ca.pem", "-e",
+            "CURL_CA_BUNDLE=/mnt/test-ca.pem"]
 
 
 def events(c, ref, *more):
