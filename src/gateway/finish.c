@@ -285,7 +285,7 @@ int run_finish(struct run *r, struct err *e)
 	if (ret < 0)
 		return ret;
 	/* Who made the network has folded what it did; this is for when that died. */
-	ret = !r->untold && (r->net || !r->launcher) ? net_finish(r, e) : 0;
+	ret = !r->untold && !r->net_over && (r->net || !r->launcher) ? net_finish(r, e) : 0;
 	if (ret < 0)
 		return ret;
 	/* A layer that cannot be read must not keep the end out of the log: the sandbox made it what it is. */

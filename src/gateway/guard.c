@@ -263,24 +263,24 @@ static void read_report(int fd, struct buf *ret)
 		buf_clear(ret);
 }
 
-void guard_net_end(struct guard *g, void (*say)(void *ctx, enum net_level level, const char *text), void *ctx,
+bool guard_net_end(struct guard *g, void (*say)(void *ctx, enum net_level level, const char *text), void *ctx,
 		   struct buf *ret_report)
 {
 	struct net_msg m = { .type = NET_END };
 
 	/* A guard that is gone has taken the network along, and run_finish() folds what it left. */
 	if (fdpass_send(g->fd, &m, sizeof(m), NULL, 0) < 0)
-		return;
+		return false;
 	for (;;) {
 		autoclose int fd = -1;
 
 		if (next_message(g, END_WAIT_MS, &m, &fd) < 0)
-			return;
+			return false;
 		if (m.type == NET_SAY)
 			say(ctx, (enum net_level)m.level, m.text);
 		if (m.type == NET_ENDED) {
 			read_report(fd, ret_report);
-			return;
+			return true;
 		}
 	}
 }

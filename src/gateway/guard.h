@@ -34,8 +34,8 @@ int guard_net(struct guard *g, struct wall *w, struct err *e) MUST_CHECK;
 int guard_net_ca(struct guard *g, struct err *e) MUST_CHECK;
 
 /* The command has ended: waits until the network is at its end too and all of it is in the log. *ret_report gets members
- * of the report's object. Lines for the terminal go to say(). */
-void guard_net_end(struct guard *g, void (*say)(void *ctx, enum net_level level, const char *text), void *ctx,
+ * of the report's object. Lines for the terminal go to say(). False: the guard is gone, and has left it as it was. */
+bool guard_net_end(struct guard *g, void (*say)(void *ctx, enum net_level level, const char *text), void *ctx,
 		   struct buf *ret_report);
 
 /* All is done: ends it and waits for it. */

@@ -218,9 +218,13 @@ static int start_dial(struct net_guard *g, int link, struct err *e)
 {
 	struct net_proc *p = &g->proc[NET_DIAL];
 	autoclose int journal = -1, ctl = make_control(p, e);
+	autoclose int resolv = ctl < 0 ? -1 : net_give_resolv(e);
 	int fds[DIAL_FD_END] = { 0 };
-	int r = ctl < 0 ? ctl : net_journal_open(g, NET_DIAL, &journal, e);
+	int r = ctl < 0 ? ctl : resolv < 0 ? resolv : net_journal_open(g, NET_DIAL, &journal, e);
 
+	/* Who read it before has left the position at its end. */
+	if (r == 0 && g->pools >= 0 && lseek(g->pools, 0, SEEK_SET) < 0)
+		r = err_sys(e, -errno, "cannot hand over the proxies' credentials");
 	if (r < 0)
 		return r;
 	fds[DIAL_FD_BUNDLE] = g->bundle;
@@ -228,7 +232,7 @@ static int start_dial(struct net_guard *g, int link, struct err *e)
 	fds[DIAL_FD_EGRESS] = link;
 	fds[DIAL_FD_CONTROL] = ctl;
 	fds[DIAL_FD_POOLS] = g->pools;
-	fds[DIAL_FD_RESOLV] = g->resolv;
+	fds[DIAL_FD_RESOLV] = resolv;
 	r = net_proc_start(p, fds, DIAL_FD_END, e);
 	return r < 0 ? r : watch_proc(p, e);
 }
@@ -246,8 +250,6 @@ static int prepare(struct net_guard *g, struct err *e)
 		r = g->names = net_give_memfd("names", NULL, 0, false, e);
 	if (r >= 0 && g->ca < 0)
 		r = g->ca = net_give_memfd("ca", NULL, 0, false, e);
-	if (r >= 0 && g->resolv < 0)
-		r = g->resolv = net_give_resolv(e);
 	if (r >= 0 && g->pools < 0 && policy_needs_pool(g->r->net->cp.policy))
 		r = g->pools = net_give_pools(&g->r->net->cp, e);
 	if (r < 0)
@@ -358,6 +360,7 @@ static void end_all(struct net_guard *g)
 	net_journal_remove(g);
 	net_cgroup_close(g);
 	(void)unlinkat(g->dir, "net-proxies.json", 0);
+	g->r->net_over = true;
 }
 
 static void tell_end(struct net_guard *g)
@@ -456,7 +459,6 @@ void net_guard(struct run *r, int launcher, void (*idle)(struct run *r), void (*
 				.names = -1,
 				.ca = -1,
 				.store = -1,
-				.resolv = -1,
 				.pools = -1 };
 	if (set_up(&g, launcher) == 0)
 		(void)!loop_run(&g.loop, &e);

@@ -23,6 +23,7 @@
 #include <sys/types.h>
 
 #define NET_SAY_KEYS 64
+#define NET_SAID_MAX (NET_NAME_MAX + 96)
 
 enum net_part { NET_EGRESS, NET_DIAL, NET_PARTS };
 
@@ -51,7 +52,7 @@ struct net_journal {
 
 /* A denial that was said: repeated ones are counted and said together. */
 struct net_said {
-	char key[NET_NAME_MAX + 32];
+	char key[NET_SAID_MAX];
 	char line[NET_MSG_TEXT];
 	uint64_t more;
 };
@@ -73,7 +74,7 @@ struct net_guard {
 	struct cgroup_host cgroup_host;
 	struct cgroup cg;
 	bool has_cgroup;
-	int bundle, names, ca, store, resolv, pools; /* -1: none */
+	int bundle, names, ca, store, pools; /* -1: none */
 	uint32_t generation; /* of the bundle */
 	bool started;	     /* there was a first packet */
 	bool is_up;	     /* both are there and ready */

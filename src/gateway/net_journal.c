@@ -160,6 +160,18 @@ static int on_late_event(void *ctx, const char *type, const struct buf *fields)
 	return audit_append(r->audit, type, r->spec->id, fields, NULL);
 }
 
+/* They died with their guard; what is left is the group that they were in. */
+static void end_programs(struct run *r)
+{
+	struct cgroup cg = CGROUP_INIT;
+	char id[RUN_ID_LEN + 8];
+
+	snprintf(id, sizeof(id), "%s-net", r->spec->id);
+	if (cgroup_reopen(&cg, &r->cgroup_host, id, NULL) == 0 && cgroup_kill(&cg, NULL) == 0)
+		(void)!cgroup_destroy(&cg, NULL);
+	cgroup_release(&cg);
+}
+
 int net_finish(struct run *r, struct err *e)
 {
 	const struct net_fold_out out = { .event = on_late_event, .ctx = r };
@@ -181,6 +193,7 @@ int net_finish(struct run *r, struct err *e)
 		if (n >= 0)
 			(void)unlinkat(r->spec->run_fd, file_names[i], 0);
 	}
+	end_programs(r);
 	if (f && n >= 0)
 		n = net_fold_tick(f, clock_nsec(CLOCK_MONOTONIC), true);
 	return n < 0 ? err_sys(e, (int)n, "cannot write to the audit log what it did on the network") : 0;

@@ -172,7 +172,9 @@ static uint64_t number(const json_t *v)
 
 static int fill(struct net_line *l, const json_t *const v[KEY_COUNT])
 {
-	const json_t *name = v[K_NAME] && json_string_length(v[K_NAME]) ? v[K_NAME] : v[K_ADDR];
+	const json_t *name = v[K_NAME] && json_string_length(v[K_NAME]) ? v[K_NAME]
+			     : v[K_HOST]				? v[K_HOST]
+									: v[K_ADDR];
 	const json_t *what = v[K_METHOD] ? v[K_METHOD] : v[K_QTYPE] ? v[K_QTYPE] : v[K_PROTO];
 	int d = v[K_DECISION] ? find(decision_names, NET_DECISION_COUNT, json_string_value(v[K_DECISION]))
 			      : NET_NO_DECISION;
@@ -182,6 +184,7 @@ static int fill(struct net_line *l, const json_t *const v[KEY_COUNT])
 	l->decision = (enum net_decision)d;
 	copy_text(l->name, sizeof(l->name), name);
 	copy_text(l->what, sizeof(l->what), what);
+	copy_text(l->path, sizeof(l->path), v[K_PATH]);
 	copy_text(l->why, sizeof(l->why), v[K_WHY] ? v[K_WHY] : v[K_TEXT]);
 	l->port = (uint16_t)number(v[K_PORT]);
 	l->up = number(v[K_UP]);

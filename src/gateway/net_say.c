@@ -75,21 +75,21 @@ static void say_later(struct net_guard *g)
 		loop_timer(&g->loop, &g->t_said, clock_nsec(CLOCK_MONOTONIC) + TOGETHER);
 }
 
-/* "evil.example:443", "evil.example" for a name that was only asked for, "udp 53.1.2.3:123". */
-static void describe(const struct net_line *l, char out[NET_NAME_MAX + 32])
+/* "POST evil.example/x", "evil.example:443", "evil.example" for a name that was only asked for. */
+static void describe(const struct net_line *l, char out[NET_SAID_MAX])
 {
 	if (l->ev == NET_EV_REQUEST)
-		snprintf(out, NET_NAME_MAX + 32, "%s %s:%u", l->what, l->name, l->port);
+		snprintf(out, NET_SAID_MAX, "%s %s%s", l->what, l->name, l->path);
 	else if (l->port)
-		snprintf(out, NET_NAME_MAX + 32, "%s:%u", l->name, l->port);
+		snprintf(out, NET_SAID_MAX, "%s:%u", l->name, l->port);
 	else
-		snprintf(out, NET_NAME_MAX + 32, "%s", l->name);
+		snprintf(out, NET_SAID_MAX, "%s", l->name);
 }
 
 void net_say_denied(struct net_guard *g, const struct net_line *l)
 {
 	const char *word = l->ev == NET_EV_ALERT ? "alert" : "denied";
-	char key[NET_NAME_MAX + 32];
+	char key[NET_SAID_MAX];
 	struct net_said *s;
 
 	/* What dial refuses, egress has told; and programs ask for every name twice. */

@@ -516,7 +516,7 @@ static int start_and_supervise(struct execution *x, struct run_io *io, struct er
 	x->io.listen_fd = x->listen_fd;
 	ret = supervise(r->spec, &r->cg, &r->er, &x->io, &r->end, e);
 	if (r->net)
-		guard_net_end(&x->guard, say_late, x, &r->net_report);
+		r->net_over = guard_net_end(&x->guard, say_late, x, &r->net_report);
 	if (ret == 0)
 		name_cause(r);
 	if (ret == 0 && io->ended && !x->told)

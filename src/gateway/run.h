@@ -37,6 +37,7 @@ struct run {
 	void *fill_ctx;
 	struct net_plan *net; /* NULL: no network */
 	const struct ports *ports; /* what leads inside; NULL: nothing */
+	bool net_over; /* nothing of it is left: its guard has seen to that */
 	struct buf net_report; /* members of the report's "network" object, once it has ended */
 	bool map_ids; /* map a range of ids also for an ordinary user */
 	struct cgroup_host cgroup_host;
