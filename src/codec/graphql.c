@@ -67,36 +67,48 @@ static int enter(struct parser *p)
 
 /* --- values, types, directives ------------------------------------------------------------------------------ */
 
+static int take_value(struct parser *p);
+
+/* "name: value". */
+// NOLINTNEXTLINE(misc-no-recursion): enter() bounds it
+static int take_pair(struct parser *p)
+{
+	int r = expect_name(p, NULL);
+
+	if (r == 0)
+		r = expect(p, ':');
+	return r < 0 ? r : take_value(p);
+}
+
+/* "[value …]", "{name: value …}", both may be empty. */
+// NOLINTNEXTLINE(misc-no-recursion): enter() bounds it
+static int take_collection(struct parser *p)
+{
+	bool list = gql_is(&p->lex, '[');
+	int r = enter(p);
+
+	if (r == 0)
+		r = next(p);
+	while (r == 0 && !gql_is(&p->lex, list ? ']' : '}'))
+		r = list ? take_value(p) : take_pair(p);
+	p->depth--;
+	return r < 0 ? r : next(p);
+}
+
 // NOLINTNEXTLINE(misc-no-recursion): enter() bounds it
 static int take_value(struct parser *p)
 {
-	bool list = gql_is(&p->lex, '['), object = gql_is(&p->lex, '{');
-	int r = enter(p);
+	int r;
 
-	if (r == 0 && gql_is(&p->lex, '$')) {
+	if (gql_is(&p->lex, '[') || gql_is(&p->lex, '{'))
+		return take_collection(p);
+	if (gql_is(&p->lex, '$')) {
 		r = next(p);
-		if (r == 0)
-			r = expect_name(p, NULL);
-	} else if (r == 0 && (list || object)) {
-		r = next(p);
-		while (r == 0 && !gql_is(&p->lex, list ? ']' : '}')) {
-			if (object)
-				r = expect_name(p, NULL);
-			if (r == 0 && object)
-				r = expect(p, ':');
-			if (r == 0)
-				r = take_value(p);
-		}
-		if (r == 0)
-			r = next(p);
-	} else if (r == 0) {
-		bool plain =
-			p->lex.token == GQL_NAME || p->lex.token == GQL_NUMBER || p->lex.token == GQL_STRING;
-
-		r = plain ? next(p) : fail(p, -EINVAL, "a value is missing");
+		return r < 0 ? r : expect_name(p, NULL);
 	}
-	p->depth--;
-	return r;
+	if (p->lex.token != GQL_NAME && p->lex.token != GQL_NUMBER && p->lex.token != GQL_STRING)
+		return fail(p, -EINVAL, "a value is missing");
+	return next(p);
 }
 
 /* "(name: value …)", which may not be empty; nothing where there is none. */
@@ -109,11 +121,7 @@ static int take_arguments(struct parser *p)
 	r = next(p);
 	do {
 		if (r == 0)
-			r = expect_name(p, NULL);
-		if (r == 0)
-			r = expect(p, ':');
-		if (r == 0)
-			r = take_value(p);
+			r = take_pair(p);
 	} while (r == 0 && !gql_is(&p->lex, ')'));
 	return r < 0 ? r : next(p);
 }
