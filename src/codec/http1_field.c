@@ -203,6 +203,13 @@ static int take_expect(struct http1_head *h, struct slice v)
 	return 0;
 }
 
+/* Behind a gateway that turns headers into variables, these are the same as with a hyphen. */
+static int take_lookalike(struct http1_head *h, struct slice v)
+{
+	(void)v;
+	return http1_fail(h, 400, "a header looks like Content-Length or Transfer-Encoding and is not");
+}
+
 static const struct {
 	const char *name;
 	int (*take)(struct http1_head *h, struct slice v);
@@ -213,6 +220,8 @@ static const struct {
 	{ "connection", take_connection },
 	{ "upgrade", take_upgrade },
 	{ "expect", take_expect },
+	{ "content_length", take_lookalike },
+	{ "transfer_encoding", take_lookalike },
 };
 
 int http1_take_field(struct http1_head *h, struct slice line)

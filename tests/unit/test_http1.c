@@ -178,6 +178,9 @@ static void test_case_30_framing(void)
 		snprintf(text, sizeof(text), "POST / HTTP/1.1\r\nHost: a\r\n%s\r\n\r\n", other[i]);
 		CHECKF(refused(text, 501), "case 30: %s is refused", other[i]);
 	}
+	CHECKF(refused("POST / HTTP/1.1\r\nHost: a\r\nTransfer_Encoding: chunked\r\n\r\n", 400) &&
+		       refused("POST / HTTP/1.1\r\nHost: a\r\ncontent_length: 5\r\n\r\n", 400),
+	       "case 30: with an underscore for the hyphen");
 	CHECKF(refused("POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", 400),
 	       "case 30: chunked in HTTP/1.0");
 	CHECKF(refused("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding : chunked\r\n\r\n", 400),
