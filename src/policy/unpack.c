@@ -213,7 +213,8 @@ static void get_proxy(struct reader *r, struct policy_proxy *ret)
 	ret->tls = get_max(r, 1, 1);
 	s = get_slice(r, HOST_MAX, NULL);
 	ret->port = (uint16_t)get_num(r, 2);
-	if (!r->bad && (host_canon(s.len ? s.p : "", s.len, &ret->host, NULL) < 0 || ret->host.len != s.len))
+	if (!r->bad && (host_canon(s.len ? s.p : "", s.len, &ret->host, NULL) < 0 || ret->host.len != s.len ||
+			memcmp(ret->host.text, s.p, s.len) != 0))
 		r->bad = true;
 }
 
@@ -266,6 +267,7 @@ static void get_blocklist(struct reader *r, struct policy *p, struct err *e)
 
 static void get_rest(struct reader *r, struct policy *p, struct err *e)
 {
+	static const struct addr none;
 	struct addr_range syn = { 0 };
 	unsigned n = get_max(r, 1, POLICY_RESOLVERS_MAX);
 
@@ -279,7 +281,8 @@ static void get_rest(struct reader *r, struct policy *p, struct err *e)
 	n = get_max(r, 1, 1);
 	get_addr(r, &syn.base);
 	syn.bits = (uint8_t)get_max(r, 1, 128);
-	if (n && !r->bad && policy_set_synthetic(p, &syn, e) < 0)
+	if (n ? !r->bad && policy_set_synthetic(p, &syn, e) < 0
+	      : syn.bits || memcmp(&syn.base, &none, sizeof(none)) != 0)
 		r->bad = true;
 	n = get_max(r, 1, POLICY_POOLS_MAX);
 	for (unsigned i = 0; i < n && !r->bad; i++)
