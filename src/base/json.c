@@ -74,6 +74,16 @@ static void add_ascii(struct buf *b, unsigned char c)
 	}
 }
 
+/* How many bytes stand for themselves. */
+static size_t plain_len(const unsigned char *p, size_t len)
+{
+	size_t n = 0;
+
+	while (n < len && p[n] >= 0x20 && p[n] < 0x7f && p[n] != '"' && p[n] != '\\')
+		n++;
+	return n;
+}
+
 void json_strn(struct json *j, const char *key, const char *s, size_t len)
 {
 	const unsigned char *p = (const unsigned char *)s;
@@ -82,10 +92,13 @@ void json_strn(struct json *j, const char *key, const char *s, size_t len)
 	begin(j, key);
 	buf_addc(b, '"');
 	while (len) {
-		size_t n = 1;
+		size_t n = plain_len(p, len);
 
-		if (*p < 0x80) {
+		if (n) {
+			buf_add(b, p, n);
+		} else if (*p < 0x80) {
 			add_ascii(b, *p);
+			n = 1;
 		} else {
 			n = utf8_len(p, len);
 			if (n)
@@ -125,8 +138,15 @@ void json_bytes(struct json *j, const char *key, const char *s, size_t len)
 
 void json_u64(struct json *j, const char *key, uint64_t v)
 {
+	char digits[20];
+	size_t i = sizeof(digits);
+
 	begin(j, key);
-	buf_addf(j->out, "%llu", (unsigned long long)v);
+	do {
+		digits[--i] = (char)('0' + v % 10);
+		v /= 10;
+	} while (v);
+	buf_add(j->out, digits + i, sizeof(digits) - i);
 }
 
 void json_i64(struct json *j, const char *key, int64_t v)

@@ -124,6 +124,17 @@ void loop_unwatch(struct loop *l, struct watch *w)
 	w->always = false;
 }
 
+void loop_forget(struct loop *l, struct watch *w)
+{
+	if (w->always) {
+		loop_unwatch(l, w);
+		return;
+	}
+	if (w->events)
+		forget_batch(l, w);
+	w->events = 0;
+}
+
 void loop_timer_off(struct loop *l, struct timer *t)
 {
 	if (!t->armed)
@@ -204,6 +215,8 @@ int loop_round(struct loop *l, struct err *e)
 	if (n < 0)
 		return errno == EINTR ? 0 : err_sys(e, -errno, "cannot wait for events");
 	l->n_batch = n;
+	if (l->clock)
+		*l->clock = clock_nsec(CLOCK_MONOTONIC);
 	for (l->i_batch = 0; l->i_batch < l->n_batch && !l->stopped;) {
 		const struct epoll_event *ev = &l->batch[l->i_batch++];
 		struct watch *w = ev->data.ptr;

@@ -36,7 +36,7 @@ struct timer {
 	struct timer *next;
 };
 
-#define LOOP_BATCH 16
+#define LOOP_BATCH 64
 
 struct loop {
 	int ep;
@@ -45,6 +45,7 @@ struct loop {
 	struct epoll_event batch[LOOP_BATCH];
 	int n_batch, i_batch;
 	bool stopped;
+	uint64_t *clock; /* unless NULL, set to CLOCK_MONOTONIC when a round begins, before its callbacks */
 
 	struct watch sig;
 	sigset_t old_mask;
@@ -67,6 +68,9 @@ int loop_watch(struct loop *l, struct watch *w, uint32_t events) MUST_CHECK;
 
 /* For what cannot fail: disarming. */
 void loop_unwatch(struct loop *l, struct watch *w);
+
+/* The same for a descriptor that is closed right afterwards, and has no copy: closing it takes it out of epoll. */
+void loop_forget(struct loop *l, struct watch *w);
 
 void loop_timer(struct loop *l, struct timer *t, uint64_t at); /* arms, or moves */
 void loop_timer_off(struct loop *l, struct timer *t);

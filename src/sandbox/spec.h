@@ -100,6 +100,9 @@ struct spec {
 	size_t n_masks;
 
 	enum net_mode net;
+	char *policy_digest; /* of the policy at its start; NULL: no network */
+	char *ports;	     /* what of this machine leads inside, for people; NULL: nothing */
+	bool ca;	     /* its programs are to trust a certificate authority of the sandbox's own */
 	struct limits limits;
 	uint64_t caps;
 	bool nested;

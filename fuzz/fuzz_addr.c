@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Addresses and ranges as text, against the C library's own reading. */
+#include "codec/addr.h"
+
+#include <arpa/inet.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void check_addr(const char *s, size_t len)
+{
+	char copy[64], text[ADDR_TEXT_LEN];
+	struct addr a, b;
+	int r = addr_parse(s, len, &a, NULL);
+
+	if (len < sizeof(copy) && !memchr(s, 0, len)) {
+		uint8_t raw[16];
+
+		memcpy(copy, s, len);
+		copy[len] = '\0';
+		BUG_ON((r == 0) !=
+		       (inet_pton(AF_INET, copy, raw) == 1 || inet_pton(AF_INET6, copy, raw) == 1));
+	}
+	if (r < 0)
+		return;
+	addr_format(&a, text);
+	BUG_ON(addr_parse(text, strlen(text), &b, NULL) < 0 || !addr_eq(&a, &b));
+	BUG_ON(addr_special(&a) >= ADDR_CLASS_COUNT);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	const char *s = (const char *)data;
+	struct addr_range r, again;
+	char text[ADDR_RANGE_TEXT_LEN];
+	struct err e = ERR_INIT;
+	struct addr a;
+	uint16_t port;
+
+	check_addr(s, size);
+	if (addr_range_parse(s, size, &r, &e) == 0) {
+		addr_range_format(&r, text);
+		BUG_ON(addr_range_parse(text, strlen(text), &again, NULL) < 0);
+		BUG_ON(again.bits != r.bits || !addr_eq(&again.base, &r.base));
+		BUG_ON(!addr_range_contains(&r, &r.base) || !addr_range_covers(&r, &again));
+		a = addr_range_at(&r, addr_range_count(&r) - 1);
+		/* The last of ::/80 is the IPv4 address 255.255.255.255, which is in no IPv6 range. */
+		BUG_ON(!addr_range_contains(&r, &a) && !addr_is_v4(&a));
+	}
+	if (addr_from_sockaddr(data, size, &a, &port) == 0) {
+		uint8_t out[ADDR_SOCKADDR_LEN];
+
+		BUG_ON(addr_to_sockaddr(&a, port, out) > sizeof(out));
+		BUG_ON(memcmp(out + 2, data + 2, 2) != 0);
+	}
+	return 0;
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Paths: what comes out is canonical and has nothing in it that two servers would read in two ways. */
+#include "codec/urlpath.h"
+
+#include <stdint.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void check_segments(struct slice path)
+{
+	size_t start = 1;
+
+	BUG_ON(path.len == 0 || path.p[0] != '/');
+	for (size_t i = 1; i <= path.len; i++) {
+		struct slice s = { path.p + start, i - start };
+
+		if (i < path.len && path.p[i] != '/')
+			continue;
+		BUG_ON(slice_eq(s, ".") || slice_eq(s, ".."));
+		BUG_ON(s.len == 0 && i < path.len);
+		start = i + 1;
+	}
+}
+
+static void check(const struct buf *out, const struct urlpath *p, unsigned flags)
+{
+	autobuf struct buf again = BUF_INIT, other = BUF_INIT;
+	struct slice path = urlpath_path(out, p);
+	struct urlpath q;
+
+	check_segments(path);
+	BUG_ON(urlpath_canon(out->data, out->len, flags, &again, &q, NULL) < 0);
+	BUG_ON(again.len != out->len || memcmp(again.data, out->data, out->len) != 0 || q.slash != p->slash);
+	BUG_ON(memmem(path.p, path.len, "%2F", 3) && !flags);
+	BUG_ON(urlpath_slashed(path, &other) < 0);
+	check_segments((struct slice){ other.data, other.len });
+	BUG_ON(slice_same(path, (struct slice){ other.data, other.len }) == p->slash);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct err e = ERR_INIT;
+
+	for (unsigned flags = 0; flags < 2; flags++) {
+		autobuf struct buf out = BUF_INIT;
+		struct urlpath p;
+
+		if (urlpath_canon((const char *)data, size, flags, &out, &p, &e) == 0)
+			check(&out, &p, flags);
+		else
+			BUG_ON(!e.msg[0]);
+	}
+	return 0;
+}

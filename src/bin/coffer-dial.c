@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* coffer-dial: makes the connections that a sandbox's policy allows. Started by the guard; see egress/fds.h. */
+#include "egress/dial.h"
+
+int main(int argc, char **argv)
+{
+	return dial_main(argc, argv);
+}

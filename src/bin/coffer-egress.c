@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* coffer-egress: answers one sandbox's network. Started by the guard; see egress/fds.h for what it finds. */
+#include "egress/inspect.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+int main(int argc, char **argv)
+{
+	unsigned long mask;
+	char *end = NULL;
+
+	errno = 0;
+	mask = argc == 2 ? strtoul(argv[1], &end, 16) : 0;
+	if (argc != 2 || errno || *end || mask > UINT32_MAX) {
+		fprintf(stderr, "coffer-egress: started by coffer when it is needed, not by hand\n");
+		return 2;
+	}
+	return egress_main((uint32_t)mask, inspect_install);
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From policy files (YAML) and --allow texts to a policy. Files are the operator's, but may be wrong in every way:
+ * unknown, duplicate and misspelt keys, wrong types, aliases, anchors and tags are refused with FILE:LINE:COLUMN, what
+ * was expected and the nearest known word; size and depth are bounded.
+ *
+ *	struct config_policy_args a = { .files = paths, .n_files = 1, .allow = texts, .n_allow = 2, .mode = -1 };
+ *	r = config_policy_load(&a, &cp, &e);
+ *
+ * Each file is a layer, all --allow texts together are one more: what is allowed is what every layer allows.
+ */
+#ifndef CONFIG_POLICY_FILE_H
+#define CONFIG_POLICY_FILE_H
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/str.h"
+#include "policy/policy.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define CONFIG_FILE_MAX (1u << 20)	  /* bytes of a policy file */
+#define CONFIG_BLOCKLIST_MAX (256u << 20) /* bytes of a blocklist */
+#define CONFIG_LAYERS_MAX 8
+
+struct config_policy_args {
+	const char *const *files; /* each a layer; "-" is standard input */
+	size_t n_files;
+	const char *const *
+		allow; /* "example.com", "example.com:8443", "*.example.com", "@npm", "@github-triage(repos=o/r)" */
+	size_t n_allow;
+	int mode; /* enum policy_mode that the command line names; -1: the files' own (enforce when none says) */
+	bool for_checking; /* only looked at, not enforced: who may write to the file is a warning then, not an error */
+};
+
+/* The credentials of a pool: user and password, one "user:password" a line, for its proxies in turn. */
+struct config_pool_secret {
+	char pool[POLICY_POOL_MAX + 1];
+	char *file; /* absolute path; its owner and mode (0600) are checked by whoever reads it */
+};
+
+struct config_policy {
+	struct policy *policy;
+	struct strv
+		warnings; /* "FILE:LINE:COLUMN: …", one sentence each, for the person who started the run */
+	struct strv files; /* what was read (policy, blocklists, CAs), absolute: reload watches these */
+	struct config_pool_secret *pool_secrets;
+	size_t n_pool_secrets;
+};
+
+/* No files and no texts: a policy that denies everything. */
+int config_policy_load(const struct config_policy_args *a, struct config_policy *ret,
+		       struct err *e) MUST_CHECK;
+void config_policy_release(struct config_policy *c);
+
+/*
+ * What --allow names and the files deny anyway, one line each ("--allow example.com:443: team.yaml:12 denies it"): to
+ * be said by whoever starts the run, for the stricter wins.
+ */
+int config_policy_conflicts(const struct config_policy_args *a, struct strv *ret, struct err *e) MUST_CHECK;
+
+#endif

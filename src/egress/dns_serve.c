@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "egress/dns_serve.h"
+
+#include "base/clock.h"
+#include "base/str.h"
+#include "egress/fold.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define OWN_NAME "coffer.internal"
+#define TUNNEL_NAMES 300 /* denied names in a minute, each another one: somebody sends data in them */
+#define BUCKETS 256
+
+struct waiter {
+	struct dns_client *client;
+	struct dns_query q;
+	struct waiter *next;
+};
+
+/* One name at coffer-dial. */
+struct pending {
+	struct dns_serve *s;
+	struct dial_ask ask;
+	struct host host;
+	struct waiter *waiters;
+	struct pending *next, **link; /* of its bucket */
+};
+
+struct dns_serve {
+	struct egress *eg;
+	struct pending *buckets[BUCKETS];
+	unsigned n_pending, n_waiters;
+	uint64_t tokens, filled; /* R4 */
+	uint64_t minute, denied_names;
+	struct dns_udp *udp;
+	struct dns_tcp *tcp;
+};
+
+struct egress *dns_serve_egress(struct dns_serve *s)
+{
+	return s->eg;
+}
+
+struct dns_udp **dns_serve_udp(struct dns_serve *s)
+{
+	return &s->udp;
+}
+
+struct dns_tcp **dns_serve_tcp(struct dns_serve *s)
+{
+	return &s->tcp;
+}
+
+/* What was decided, for the journal. */
+struct decision {
+	enum fold_kind kind;
+	const char *word; /* allow, deny, error */
+	const char *rule, *why;
+	const struct name *name;
+};
+
+static void journal(struct dns_serve *s, const struct dns_query *q, const struct decision *d)
+{
+	struct egress *eg = s->eg;
+	char type[16], addr[ADDR_TEXT_LEN];
+	size_t len = strlen(q->text);
+	struct addr a;
+	struct json *l;
+	uint64_t count;
+
+	if (!fold_is_due(eg->fold, d->kind, q->text, len, q->type, eg->now, &count))
+		return;
+	l = journal_begin(&eg->journal, "dns");
+	json_strn(l, "name", q->text, len);
+	json_str(l, "qtype", dns_type_name(q->type, type));
+	json_str(l, "decision", d->word);
+	journal_str(l, "rule", d->rule, POLICY_RULE_TEXT_MAX);
+	journal_str(l, "why", d->why, POLICY_WHY_MAX);
+	if (d->name) {
+		a = addr_from_v4(d->name->addr);
+		json_str(l, "addr", addr_format(&a, addr));
+	}
+	if (count)
+		json_u64(l, "count", count);
+	journal_end(&eg->journal);
+}
+
+static void reply_empty(struct dns_client *c, const struct dns_query *q, enum dns_rcode rcode, uint32_t ttl)
+{
+	uint8_t out[DNS_REPLY_MAX];
+
+	c->ops->send(c, out, dns_reply_empty(q, rcode, ttl, c->ops->max(c, q), out));
+}
+
+static void reply_addr(struct dns_client *c, const struct dns_query *q, const struct addr *a)
+{
+	uint8_t out[DNS_REPLY_MAX];
+
+	if (q->type == DNS_A)
+		c->ops->send(c, out, dns_reply_addrs(q, a, 1, DNS_TTL, c->ops->max(c, q), out));
+	else
+		reply_empty(c, q, DNS_NOERROR, DNS_TTL);
+}
+
+static void fail(struct dns_serve *s, struct dns_client *c, const struct dns_query *q, const char *why)
+{
+	const struct decision d = { FOLD_DNS_DENY, "error", NULL, why, NULL };
+
+	s->eg->stats.dns_failed++;
+	journal(s, q, &d);
+	reply_empty(c, q, DNS_SERVFAIL, 0);
+}
+
+/* Many different names that are all denied look like data on its way out. It goes nowhere, but somebody should know. */
+static void count_denied(struct dns_serve *s, const struct dns_query *q)
+{
+	uint64_t minute = s->eg->now / (60 * NSEC_PER_SEC);
+
+	s->eg->stats.dns_denied++;
+	if (s->minute != minute) {
+		s->minute = minute;
+		s->denied_names = 0;
+	}
+	if (++s->denied_names == TUNNEL_NAMES)
+		egress_alert(s->eg, "dns_tunnel_suspected", q->text,
+			     "%d denied names were asked for within a minute", TUNNEL_NAMES);
+}
+
+static void deny(struct dns_serve *s, struct dns_client *c, const struct dns_query *q, const char *rule,
+		 const char *why)
+{
+	const struct decision d = { FOLD_DNS_DENY, "deny", rule, why, NULL };
+
+	count_denied(s, q);
+	journal(s, q, &d);
+	reply_empty(c, q, DNS_NXDOMAIN, DNS_TTL_NEGATIVE);
+}
+
+static void allow(struct dns_serve *s, struct dns_client *c, const struct dns_query *q, const char *rule,
+		  const struct name *name)
+{
+	const struct decision d = { FOLD_DNS_ALLOW, "allow", rule, NULL, name };
+	struct addr a = addr_from_v4(name->addr);
+
+	s->eg->stats.dns_allowed++;
+	journal(s, q, &d);
+	reply_addr(c, q, &a);
+}
+
+static unsigned bucket_of(const struct host *h)
+{
+	unsigned hash = 5381;
+
+	for (unsigned i = 0; i < h->len; i++)
+		hash = hash * 33 + (unsigned char)h->text[i];
+	return hash % BUCKETS;
+}
+
+static struct pending *find_pending(struct dns_serve *s, const struct host *h)
+{
+	struct pending *p = s->buckets[bucket_of(h)];
+
+	while (p && !host_eq(&p->host, h))
+		p = p->next;
+	return p;
+}
+
+static void unlink_pending(struct pending *p)
+{
+	*p->link = p->next;
+	if (p->next)
+		p->next->link = p->link;
+	p->s->n_pending--;
+}
+
+/* What dial said, for one who waits. */
+static void conclude(struct dns_serve *s, struct waiter *w, const struct host *h, const struct dial_rep *rep)
+{
+	struct policy_verdict v = { 0 };
+	const struct name *name = NULL;
+
+	/* The policy may be another one by now. */
+	if (s->eg->policy)
+		policy_name(s->eg->policy, h, &v);
+	if (!policy_allows(&v))
+		deny(s, w->client, &w->q, v.rule_text, v.why);
+	else if (rep->status == -ENOENT)
+		deny(s, w->client, &w->q, NULL, "there is no such name");
+	else if (rep->status == -EACCES || rep->status == -EPERM)
+		deny(s, w->client, &w->q, v.rule_text, rep->why);
+	else if (rep->status < 0)
+		fail(s, w->client, &w->q, rep->why[0] ? rep->why : strerror(-rep->status));
+	else if (names_add(&s->eg->names, h, &name) < 0)
+		fail(s, w->client, &w->q, "the table of names is full");
+	else
+		allow(s, w->client, &w->q, v.rule_text, name);
+}
+
+static void on_resolved(struct dial_ask *a, const struct dial_rep *rep, int fd)
+{
+	struct pending *p = a->ctx;
+	struct dns_serve *s = p->s;
+
+	(void)fd;
+	unlink_pending(p);
+	while (p->waiters) {
+		struct waiter *w = p->waiters;
+
+		p->waiters = w->next;
+		conclude(s, w, &p->host, rep);
+		w->client->ops->drop(w->client);
+		s->n_waiters--;
+		free(w);
+	}
+	free(p);
+}
+
+static bool take_token(struct dns_serve *s)
+{
+	uint64_t add = (s->eg->now - s->filled) / (NSEC_PER_SEC / DNS_RESOLVE_RATE);
+
+	if (s->filled == 0 || add >= DNS_RESOLVE_BURST) {
+		s->tokens = DNS_RESOLVE_BURST;
+		s->filled = s->eg->now;
+	} else {
+		s->tokens = s->tokens + add < DNS_RESOLVE_BURST ? s->tokens + add : DNS_RESOLVE_BURST;
+		s->filled += add * (NSEC_PER_SEC / DNS_RESOLVE_RATE);
+	}
+	if (s->tokens == 0)
+		return false;
+	s->tokens--;
+	return true;
+}
+
+static struct pending *new_pending(struct dns_serve *s, const struct host *h, const struct policy_verdict *v)
+{
+	struct pending *p = s->n_pending < DNS_PENDING_MAX && take_token(s) ? calloc(1, sizeof(*p)) : NULL;
+	struct pending **bucket = &s->buckets[bucket_of(h)];
+
+	if (!p)
+		return NULL;
+	p->s = s;
+	p->host = *h;
+	p->ask = (struct dial_ask){ .done = on_resolved, .ctx = p };
+	if (dialc_ask(&s->eg->dial, &p->ask, h, 0, DIAL_RESOLVE_ONLY, s->eg->generation, v->terms.pool,
+		      NULL) < 0) {
+		free(p);
+		return NULL;
+	}
+	p->next = *bucket;
+	p->link = bucket;
+	if (p->next)
+		p->next->link = &p->next;
+	*bucket = p;
+	s->n_pending++;
+	return p;
+}
+
+static void wait_for(struct dns_serve *s, struct dns_client *c, const struct dns_query *q,
+		     const struct policy_verdict *v)
+{
+	struct pending *p = find_pending(s, &q->host);
+	struct waiter *w = s->n_waiters < DNS_WAITERS_MAX ? malloc(sizeof(*w)) : NULL;
+
+	if (w && !p)
+		p = new_pending(s, &q->host, v);
+	if (!w || !p || (w->client = c->ops->keep(c)) == NULL) {
+		/* A name at dial without anybody who waits for it only fills the table. */
+		free(w);
+		fail(s, c, q, "too many names are being looked up");
+		return;
+	}
+	w->q = *q;
+	w->next = p->waiters;
+	p->waiters = w;
+	s->n_waiters++;
+}
+
+static bool is_below(const struct host *h, const char *suffix)
+{
+	size_t n = strlen(suffix);
+
+	return h->len > n && h->text[h->len - n - 1] == '.' && memcmp(h->text + h->len - n, suffix, n) == 0;
+}
+
+/* Names that are answered without a policy. */
+static bool answer_own(struct dns_serve *s, struct dns_client *c, const struct dns_query *q)
+{
+	struct addr own = names_own(&s->eg->names), loop = addr_from_v4(0x7f000001);
+
+	if (str_eq(q->host.text, OWN_NAME))
+		reply_addr(c, q, &own);
+	else if (str_eq(q->host.text, "localhost"))
+		reply_addr(c, q, &loop);
+	else if (is_below(&q->host, OWN_NAME) || is_below(&q->host, "localhost"))
+		reply_empty(c, q, DNS_NXDOMAIN, DNS_TTL);
+	else
+		return false;
+	return true;
+}
+
+static void answer_host(struct dns_serve *s, struct dns_client *c, const struct dns_query *q)
+{
+	const struct name *known;
+	struct policy_verdict v;
+
+	if (answer_own(s, c, q))
+		return;
+	if (!s->eg->policy) {
+		deny(s, c, q, "default", s->eg->why_none);
+		return;
+	}
+	memset(&v, 0, sizeof(v));
+	policy_name(s->eg->policy, &q->host, &v);
+	if (!policy_allows(&v)) {
+		deny(s, c, q, v.rule_text, v.why);
+		return;
+	}
+	known = names_find(&s->eg->names, &q->host);
+	if (known)
+		allow(s, c, q, v.rule_text, known);
+	else
+		wait_for(s, c, q, &v);
+}
+
+static void answer_ptr(struct dns_serve *s, struct dns_client *c, const struct dns_query *q)
+{
+	struct addr own = names_own(&s->eg->names);
+	const struct name *name = names_at(&s->eg->names, &q->addr);
+	uint8_t out[DNS_REPLY_MAX];
+	struct host h = { .kind = HOST_NAME };
+
+	if (addr_eq(&q->addr, &own)) {
+		h.len = sizeof(OWN_NAME) - 1;
+		memcpy(h.text, OWN_NAME, sizeof(OWN_NAME));
+	} else if (name) {
+		h.len = name->len;
+		memcpy(h.text, name->text, name->len + 1u);
+	} else {
+		deny(s, c, q, NULL, "no name that was looked up has this address");
+		return;
+	}
+	if (q->type == DNS_PTR)
+		c->ops->send(c, out, dns_reply_ptr(q, &h, DNS_TTL, c->ops->max(c, q), out));
+	else
+		reply_empty(c, q, DNS_NOERROR, DNS_TTL);
+}
+
+void dns_serve_query(struct dns_serve *s, struct dns_client *c, const uint8_t *msg, size_t len)
+{
+	struct dns_query q;
+	int r = dns_parse(msg, len, &q);
+
+	s->eg->stats.dns_queries++;
+	if (r != 0) {
+		s->eg->stats.dns_bad++;
+		if (r > 0)
+			reply_empty(c, &q, (enum dns_rcode)r, 0);
+		return;
+	}
+	switch (q.kind) {
+	case DNS_NAME_HOST:
+		answer_host(s, c, &q);
+		break;
+	case DNS_NAME_PTR:
+		answer_ptr(s, c, &q);
+		break;
+	case DNS_NAME_ROOT:
+		reply_empty(c, &q, DNS_NOERROR, DNS_TTL);
+		break;
+	case DNS_NAME_ODD:
+		deny(s, c, &q, NULL, "it is no host's name");
+		break;
+	}
+}
+
+static void tell(struct dns_serve *s, enum fold_kind kind, const char *word)
+{
+	uint64_t n = fold_flush(s->eg->fold, kind, s->eg->now);
+	struct json *l;
+
+	if (!n)
+		return;
+	l = journal_begin(&s->eg->journal, "dns");
+	json_str(l, "name", "*");
+	json_str(l, "decision", word);
+	json_u64(l, "count", n);
+	journal_end(&s->eg->journal);
+}
+
+void dns_serve_tick(struct dns_serve *s)
+{
+	tell(s, FOLD_DNS_ALLOW, "allow");
+	tell(s, FOLD_DNS_DENY, "deny");
+	dns_tcp_tick(s);
+}
+
+int dns_serve_new(struct egress *eg, struct err *e)
+{
+	eg->dns = calloc(1, sizeof(*eg->dns));
+	if (!eg->dns)
+		return err_sys(e, -ENOMEM, "cannot serve names");
+	eg->dns->eg = eg;
+	return 0;
+}
+
+static void free_pending(struct dns_serve *s, struct pending *p)
+{
+	dialc_cancel(&s->eg->dial, &p->ask);
+	while (p->waiters) {
+		struct waiter *w = p->waiters;
+
+		p->waiters = w->next;
+		w->client->ops->drop(w->client);
+		free(w);
+	}
+	unlink_pending(p);
+	free(p);
+}
+
+void dns_serve_free(struct egress *eg)
+{
+	struct dns_serve *s = eg->dns;
+
+	if (!s)
+		return;
+	for (unsigned i = 0; i < BUCKETS; i++) {
+		while (s->buckets[i])
+			free_pending(s, s->buckets[i]);
+	}
+	dns_udp_free(s);
+	dns_tcp_free(s);
+	free(s);
+	eg->dns = NULL;
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What comes again and again is written once and then counted: refusals and DNS queries, which a sandbox can make in any
+ * number. Time is given.
+ *
+ * Invariants
+ *  O1  The first of its kind is always written, and so is the number of those that were not: on the next line of
+ *      its kind, or by fold_flush() on a line of its own.
+ *  O2  Memory is FOLD_SLOTS slots, whatever comes. Kinds that fall into one slot push each other out.
+ *  O3  All kinds together write FOLD_BURST lines at once and FOLD_RATE a second; beyond that only the number is kept.
+ */
+#ifndef EGRESS_FOLD_H
+#define EGRESS_FOLD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define FOLD_SLOTS 1024
+#define FOLD_SECONDS 10
+#define FOLD_BURST 2000
+#define FOLD_RATE 100
+
+enum fold_kind { FOLD_OPEN, FOLD_DNS_ALLOW, FOLD_DNS_DENY, FOLD_ALERT, FOLD_REQUEST, FOLD_KIND_COUNT };
+
+struct fold_slot {
+	uint64_t key;
+	uint64_t since; /* ns; when its last line was written */
+	uint32_t count; /* since then */
+};
+
+struct fold {
+	struct fold_slot slots[FOLD_SLOTS];
+	uint64_t tokens, filled;
+	uint64_t untold[FOLD_KIND_COUNT]; /* O3, and what was pushed out */
+};
+
+/* Shall a line be written now? *ret_count: how many of the same it also stands for. */
+bool fold_is_due(struct fold *f, enum fold_kind kind, const char *what, size_t len, uint32_t more,
+		 uint64_t now_ns, uint64_t *ret_count);
+
+/* How many of a kind were never told; 0 afterwards. To be asked once a second. */
+uint64_t fold_flush(struct fold *f, enum fold_kind kind, uint64_t now_ns);
+
+#endif

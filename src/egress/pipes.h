@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A few pipes, lent to connections that move much data, so that the kernel moves it without copying. */
+#ifndef EGRESS_PIPES_H
+#define EGRESS_PIPES_H
+
+#include <stddef.h>
+
+#define PIPES_MAX 64
+#define PIPES_SIZE (512u << 10) /* asked for; what the kernel gives is in pipe_pair.size */
+
+struct pipe_pair {
+	int r, w;
+	size_t size;
+	struct pipe_pair *next;
+};
+
+struct pipes {
+	struct pipe_pair *idle;
+	unsigned n; /* made */
+};
+
+/* NULL when all are lent out, or none can be made. */
+struct pipe_pair *pipes_get(struct pipes *p);
+/* It must be empty; with `broken` it is closed. */
+void pipes_put(struct pipes *p, struct pipe_pair *pair, int broken);
+void pipes_free(struct pipes *p);
+
+#endif

@@ -1,0 +1,597 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * c-ares over our loop.
+ *
+ * c-ares keeps one socket for each server while it has questions open, so under load every question would go out from
+ * one port, and an answer would be only as hard to forge as its 16-bit id. So there are a few channels that take turns:
+ * each is left alone after a number of questions, and closes its sockets when the last of them is answered.
+ */
+#include "egress/resolve_cache.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/str.h"
+
+#include <ares.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <sodium.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#define CHANNELS 4
+#define TURN 32 /* questions until the next channel */
+#define TICK_NS (50 * NSEC_PER_MSEC)
+#define SERVER_TIMEOUT_MS 2000
+#define SERVER_TRIES 3
+#define EDNS_SIZE 1232
+#define SOCKETS_MAX (RESOLVE_SERVERS_MAX * 2) /* one for each server and protocol */
+
+struct channel {
+	struct resolver *resolver;
+	ares_channel ares;
+	size_t open;			/* questions */
+	struct watch sock[SOCKETS_MAX]; /* of c-ares; fd is -1 where there is none */
+	struct timer
+		tick; /* armed while there are any: c-ares looks after its own timeouts when told the time */
+};
+
+struct resolver {
+	struct loop *loop;
+	struct channel channel[CHANNELS];
+	unsigned at, turn;
+	struct resolve_cache cache;
+	size_t n_servers;
+	bool is_changing; /* a cancelled question is to be asked again, not answered */
+	uint64_t queries, hits;
+};
+
+/* One question to the servers. It outlives its entry where that did not wait for it. */
+struct resolve_query {
+	struct channel *channel;
+	struct resolve_entry *entry;
+	int slot; /* 0: IPv6, 1: IPv4 */
+	bool is_done;
+	int status; /* of c-ares */
+	uint32_t ttl;
+	size_t n_addrs;
+	struct addr addrs[RESOLVE_ADDRS_MAX];
+};
+
+static void on_socket(struct watch *w, uint32_t events)
+{
+	struct channel *ch = w->ctx;
+	int fd = w->fd;
+
+	ares_process_fd(ch->ares, events & (EPOLLIN | EPOLLHUP | EPOLLERR) ? fd : ARES_SOCKET_BAD,
+			events & EPOLLOUT ? fd : ARES_SOCKET_BAD);
+}
+
+/* c-ares looks after its own timeouts when it is told that time has passed. */
+static void on_tick(struct timer *t)
+{
+	struct channel *ch = t->ctx;
+
+	ares_process_fd(ch->ares, ARES_SOCKET_BAD, ARES_SOCKET_BAD);
+	if (ch->open)
+		loop_timer(ch->resolver->loop, t, clock_nsec(CLOCK_MONOTONIC) + TICK_NS);
+}
+
+static struct watch *find_watch(struct channel *ch, int fd)
+{
+	for (size_t i = 0; i < SOCKETS_MAX; i++) {
+		if (ch->sock[i].fd == fd)
+			return &ch->sock[i];
+	}
+	return NULL;
+}
+
+static void on_state(void *ctx, ares_socket_t fd, int readable, int writable)
+{
+	struct channel *ch = ctx;
+	struct watch *w = find_watch(ch, fd);
+
+	if (!w)
+		w = find_watch(ch, -1);
+	if (!w)
+		return; /* what it asks there runs into its timeout */
+	w->fd = fd;
+	/* Without memory for it in the kernel the question runs into its timeout as well. */
+	if (loop_watch(ch->resolver->loop, w, (readable ? EPOLLIN : 0u) | (writable ? EPOLLOUT : 0u)) < 0)
+		loop_unwatch(ch->resolver->loop, w);
+	if (!readable && !writable)
+		w->fd = -1;
+}
+
+/* The sockets of c-ares, made by us: so they are what the filter lets through and no signal comes from them. */
+static ares_socket_t make_socket(int family, int type, int protocol, void *ctx)
+{
+	(void)protocol;
+	(void)ctx;
+	return socket(family, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+}
+
+static int close_socket(ares_socket_t fd, void *ctx)
+{
+	(void)ctx;
+	return close(fd);
+}
+
+static int connect_socket(ares_socket_t fd, const struct sockaddr *sa, ares_socklen_t len, void *ctx)
+{
+	(void)ctx;
+	return connect(fd, sa, len);
+}
+
+/* An empty datagram would be taken for the end of the connection, and everything open there would fail with it. */
+static ares_ssize_t receive(ares_socket_t fd, void *data, size_t len, int flags, struct sockaddr *from,
+			    ares_socklen_t *from_len, void *ctx)
+{
+	const bool is_udp = from != NULL;
+	ssize_t n = recvfrom(fd, data, len, flags, from, from_len);
+
+	(void)ctx;
+	if (n == 0 && is_udp) {
+		errno = EAGAIN;
+		return -1;
+	}
+	return n;
+}
+
+static ares_ssize_t send_all(ares_socket_t fd, const struct iovec *iov, int n, void *ctx)
+{
+	const struct msghdr m = { .msg_iov = (struct iovec *)iov, .msg_iovlen = (size_t)n };
+
+	(void)ctx;
+	return sendmsg(fd, &m, MSG_NOSIGNAL);
+}
+
+static const struct ares_socket_functions socket_functions = {
+	.asocket = make_socket,
+	.aclose = close_socket,
+	.aconnect = connect_socket,
+	.arecvfrom = receive,
+	.asendv = send_all,
+};
+
+static int open_channel(struct channel *ch, struct err *e)
+{
+	char lookups[] = "b"; /* R4: DNS and nothing else */
+	struct ares_options o = {
+		.flags = ARES_FLAG_NOSEARCH | ARES_FLAG_NOALIASES | ARES_FLAG_EDNS,
+		.timeout = SERVER_TIMEOUT_MS,
+		.tries = SERVER_TRIES,
+		.ndots = 0,
+		.lookups = lookups,
+		.ednspsz = EDNS_SIZE,
+		.sock_state_cb = on_state,
+		.sock_state_cb_data = ch,
+	};
+	const int set = ARES_OPT_FLAGS | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES | ARES_OPT_NDOTS |
+			ARES_OPT_SERVERS | ARES_OPT_DOMAINS | ARES_OPT_LOOKUPS | ARES_OPT_SORTLIST |
+			ARES_OPT_EDNSPSZ | ARES_OPT_SOCK_STATE_CB | ARES_OPT_NOROTATE;
+	int r = ares_init_options(&ch->ares, &o, set);
+
+	if (r != ARES_SUCCESS)
+		return err_set(e, -EIO, "cannot set up the resolver: %s", ares_strerror(r));
+	ares_set_socket_functions(ch->ares, &socket_functions, NULL);
+	for (size_t i = 0; i < SOCKETS_MAX; i++)
+		ch->sock[i] = (struct watch){ .fd = -1, .fn = on_socket, .ctx = ch };
+	ch->tick = (struct timer){ .fn = on_tick, .ctx = ch };
+	return 0;
+}
+
+/* c-ares falls back to rand() without a word where it cannot read this. */
+static int check_random(struct err *e)
+{
+	autoclose int fd = open("/dev/urandom", O_RDONLY | O_CLOEXEC);
+
+	return fd < 0 ? err_sys(e, -errno, "cannot open /dev/urandom, which the resolver needs") : 0;
+}
+
+int resolver_open(struct resolver **ret, struct loop *loop, struct err *e)
+{
+	CLEANUP(resolver_freep) struct resolver *r = calloc(1, sizeof(*r));
+	unsigned char key[CACHE_KEY_LEN];
+	int ret_r = check_random(e);
+
+	if (!r)
+		return err_set(e, -ENOMEM, "no memory");
+	r->loop = loop;
+	randombytes_buf(key, sizeof(key));
+	resolve_cache_init(&r->cache, key);
+	if (ret_r == 0 && ares_library_init(ARES_LIB_INIT_ALL) != ARES_SUCCESS)
+		ret_r = err_set(e, -EIO, "cannot set up the resolver");
+	for (size_t i = 0; ret_r == 0 && i < CHANNELS; i++) {
+		r->channel[i].resolver = r;
+		ret_r = open_channel(&r->channel[i], e);
+	}
+	if (ret_r < 0)
+		return ret_r;
+	*ret = TAKE_PTR(r);
+	return 0;
+}
+
+void resolver_free(struct resolver *r)
+{
+	if (!r)
+		return;
+	r->is_changing = true;
+	for (size_t i = 0; i < CHANNELS; i++) {
+		if (r->channel[i].ares)
+			ares_destroy(r->channel[i].ares);
+		loop_timer_off(r->loop, &r->channel[i].tick);
+	}
+	for (struct resolve_entry *x = TAILQ_FIRST(&r->cache.lru); x; x = TAILQ_NEXT(x, lru))
+		loop_timer_off(r->loop, &x->grace);
+	resolve_cache_release(&r->cache);
+	ares_library_cleanup();
+	free(r);
+}
+
+size_t resolver_read_conf(const char *text, size_t len, struct resolve_server ret[RESOLVE_SERVERS_MAX])
+{
+	static const char word[] = "nameserver";
+	const char *end = text + len;
+	size_t n = 0;
+
+	while (text < end && n < RESOLVE_SERVERS_MAX) {
+		const char *nl = memchr(text, '\n', (size_t)(end - text));
+		const char *stop = nl ? nl : end, *p = text;
+
+		text = nl ? nl + 1 : end;
+		if ((size_t)(stop - p) <= sizeof(word) || memcmp(p, word, sizeof(word) - 1) != 0)
+			continue;
+		p += sizeof(word) - 1;
+		while (p < stop && (*p == ' ' || *p == '\t'))
+			p++;
+		while (stop > p && (stop[-1] == ' ' || stop[-1] == '\t' || stop[-1] == '\r'))
+			stop--;
+		ret[n].port = 53;
+		n += addr_parse(p, (size_t)(stop - p), &ret[n].addr, NULL) == 0;
+	}
+	return n;
+}
+
+/* Why there is no address, in the words of our own errors. */
+static int status_of(int ares, char *why, size_t size)
+{
+	static const struct {
+		int ares, status;
+		const char *why;
+	} table[] = {
+		{ ARES_ENOTFOUND, -ENOENT, "there is no such name" },
+		{ ARES_ENODATA, -ENOENT, "the name has no address" },
+		{ ARES_ETIMEOUT, -ETIMEDOUT, "the resolver did not answer" },
+		{ ARES_ESERVFAIL, -EREMOTEIO, "the resolver failed (SERVFAIL)" },
+		{ ARES_EREFUSED, -EREMOTEIO, "the resolver refused to answer" },
+		/* c-ares passes over servers that fail or refuse, and says this when none is left. */
+		{ ARES_ECONNREFUSED, -EREMOTEIO,
+		  "no resolver answered: each failed, refused or cannot be reached" },
+		{ ARES_EBADRESP, -EREMOTEIO, "the resolver's answer is malformed" },
+		{ ARES_EFORMERR, -EREMOTEIO, "the resolver's answer is malformed" },
+		{ ARES_ENOMEM, -ENOMEM, "no memory" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+		if (table[i].ares == ares) {
+			snprintf(why, size, "%s", table[i].why);
+			return table[i].status;
+		}
+	}
+	snprintf(why, size, "the resolver failed: %s", ares_strerror(ares));
+	return -EREMOTEIO;
+}
+
+/* Which of two failures says more: that a name is not there only counts when both say so. */
+static int worse_status(int a, int b)
+{
+	const bool a_mild = a == ARES_ENOTFOUND || a == ARES_ENODATA;
+	const bool b_mild = b == ARES_ENOTFOUND || b == ARES_ENODATA;
+
+	if (a_mild && b_mild)
+		return a == ARES_ENOTFOUND ? a : b;
+	return a_mild ? b : a;
+}
+
+static void tell_waiting(struct resolve_entry *x)
+{
+	struct lookup *l = TAKE_PTR(x->waiting);
+
+	/* Each may cancel itself or others, and ask anew; the list is ours by now. */
+	while (l) {
+		struct lookup *next = l->next;
+
+		x->waiting = next;
+		l->entry = NULL;
+		l->next = NULL;
+		l->fn(l, &x->answer);
+		next = x->waiting;
+		x->waiting = NULL;
+		l = next;
+	}
+}
+
+static void finish(struct resolve_entry *x)
+{
+	struct resolver *r = x->resolver;
+	struct resolve_query *q6 = x->query[0], *q4 = x->query[1];
+	struct answer *a = &x->answer;
+
+	loop_timer_off(r->loop, &x->grace);
+	if (a->status == 0) {
+		resolve_interleave(a, q6->addrs, q6->n_addrs, q4->addrs, q4->n_addrs);
+		a->ttl = !q6->n_addrs ? q4->ttl : !q4->n_addrs || q6->ttl < q4->ttl ? q6->ttl : q4->ttl;
+		if (!a->n_addrs)
+			a->status = status_of(worse_status(q6->status, q4->status), a->why, sizeof(a->why));
+	}
+	for (int i = 0; i < 2; i++) {
+		if (x->query[i]->is_done)
+			free(x->query[i]);
+		else
+			x->query[i]->entry = NULL;
+		x->query[i] = NULL;
+	}
+	resolve_cache_answered(&r->cache, x, clock_nsec(CLOCK_MONOTONIC));
+	tell_waiting(x);
+}
+
+static void on_grace(struct timer *t)
+{
+	finish(t->ctx);
+}
+
+/* CNAME targets, each once; an odd or endless chain spoils the answer. */
+static void take_aliases(struct answer *a, const struct ares_addrinfo_cname *c)
+{
+	for (; c && a->status == 0; c = c->next) {
+		struct host h;
+		bool known = false;
+
+		if (!c->name)
+			continue;
+		if (host_canon(c->name, strlen(c->name), &h, NULL) < 0 || h.kind != HOST_NAME) {
+			a->status = -EREMOTEIO;
+			snprintf(a->why, sizeof(a->why), "the name is an alias of something that is no name");
+			return;
+		}
+		for (size_t i = 0; i < a->n_aliases; i++)
+			known = known || host_eq(&a->aliases[i], &h);
+		if (known)
+			continue;
+		if (a->n_aliases == RESOLVE_ALIASES_MAX) {
+			a->status = -ELOOP;
+			snprintf(a->why, sizeof(a->why),
+				 "the name is an alias of an alias, more than %d times", RESOLVE_ALIASES_MAX);
+			return;
+		}
+		if (!a->aliases)
+			a->aliases = calloc(RESOLVE_ALIASES_MAX, sizeof(*a->aliases));
+		if (!a->aliases) {
+			a->status = status_of(ARES_ENOMEM, a->why, sizeof(a->why));
+			return;
+		}
+		a->aliases[a->n_aliases++] = h;
+	}
+}
+
+static void take_addrs(struct resolve_query *q, const struct ares_addrinfo *ai)
+{
+	q->ttl = UINT32_MAX;
+	for (const struct ares_addrinfo_node *n = ai->nodes; n && q->n_addrs < RESOLVE_ADDRS_MAX;
+	     n = n->ai_next) {
+		struct addr *a = &q->addrs[q->n_addrs];
+
+		if (addr_from_sockaddr(n->ai_addr, n->ai_addrlen, a, &(uint16_t){ 0 }) < 0)
+			continue;
+		q->n_addrs++;
+		if (n->ai_ttl >= 0 && (uint32_t)n->ai_ttl < q->ttl)
+			q->ttl = (uint32_t)n->ai_ttl;
+	}
+	for (const struct ares_addrinfo_cname *c = ai->cnames; c; c = c->next) {
+		if (c->ttl >= 0 && (uint32_t)c->ttl < q->ttl)
+			q->ttl = (uint32_t)c->ttl;
+	}
+}
+
+static void on_answer(void *ctx, int status, int timeouts, struct ares_addrinfo *ai)
+{
+	struct resolve_query *q = ctx;
+	struct resolve_entry *x = q->entry;
+	struct resolver *r = q->channel->resolver;
+
+	(void)timeouts;
+	q->channel->open--;
+	q->is_done = true;
+	q->status = status;
+	if (x && status == ARES_SUCCESS && ai) {
+		take_addrs(q, ai);
+		take_aliases(&x->answer, ai->cnames);
+	}
+	if (ai)
+		ares_freeaddrinfo(ai);
+	if (!x) {
+		free(q);
+		return;
+	}
+	if (r->is_changing) {
+		x->was_cancelled = true;
+		x->query[q->slot] = NULL;
+		free(q);
+		return;
+	}
+	if (x->query[!q->slot] && x->query[!q->slot]->is_done)
+		finish(x);
+	else if (q->n_addrs && x->query[!q->slot])
+		loop_timer(r->loop, &x->grace,
+			   clock_nsec(CLOCK_MONOTONIC) + RESOLVE_GRACE_MS * NSEC_PER_MSEC);
+}
+
+/* The channel whose turn it is: the next one that is quiet, or the one at hand where none is. */
+static struct channel *take_channel(struct resolver *r)
+{
+	if (++r->turn >= TURN) {
+		for (unsigned i = 1; i < CHANNELS; i++) {
+			unsigned next = (r->at + i) % CHANNELS;
+
+			if (r->channel[next].open == 0) {
+				r->at = next;
+				r->turn = 0;
+				break;
+			}
+		}
+	}
+	return &r->channel[r->at];
+}
+
+static int ask_servers(struct resolver *r, struct resolve_entry *x)
+{
+	static const int family[2] = { AF_INET6, AF_INET };
+	struct channel *ch = take_channel(r);
+	struct resolve_query *q[2];
+
+	for (int i = 0; i < 2; i++)
+		q[i] = calloc(1, sizeof(*q[i]));
+	if (!q[0] || !q[1]) {
+		free(q[0]);
+		free(q[1]);
+		return -ENOMEM;
+	}
+	/* Both stand before the first is asked: c-ares may answer from inside the call. */
+	for (int i = 0; i < 2; i++) {
+		*q[i] = (struct resolve_query){ .channel = ch, .entry = x, .slot = i };
+		x->query[i] = q[i];
+		ch->open++;
+	}
+	if (!ch->tick.armed)
+		loop_timer(r->loop, &ch->tick, clock_nsec(CLOCK_MONOTONIC) + TICK_NS);
+	for (int i = 0; i < 2; i++) {
+		const struct ares_addrinfo_hints hints = { .ai_family = family[i],
+							   .ai_socktype = SOCK_STREAM,
+							   .ai_flags = ARES_AI_NOSORT };
+
+		r->queries++;
+		ares_getaddrinfo(ch->ares, x->name.text, NULL, &hints, on_answer, q[i]);
+	}
+	return 0;
+}
+
+static void wait_for(struct resolve_entry *x, struct lookup *l)
+{
+	l->entry = x;
+	l->next = x->waiting;
+	x->waiting = l;
+}
+
+int resolver_ask(struct resolver *r, const struct host *h, struct lookup *l, struct answer **ret)
+{
+	uint64_t now = clock_nsec(CLOCK_MONOTONIC);
+	struct resolve_entry *x = resolve_cache_find(&r->cache, h, now);
+	int status = 0;
+
+	BUG_ON(h->kind != HOST_NAME || l->entry);
+	if (!x) {
+		x = resolve_cache_add(&r->cache, h, &status);
+		if (!x)
+			return status;
+		x->resolver = r;
+		x->grace = (struct timer){ .fn = on_grace, .ctx = x };
+		status = ask_servers(r, x);
+		if (status < 0) {
+			x->answer.status = status;
+			resolve_cache_answered(&r->cache, x, now);
+			return status;
+		}
+	} else {
+		r->hits++;
+	}
+	if (x->is_pending) {
+		wait_for(x, l);
+		return 0;
+	}
+	x->answer.ttl = resolve_cache_left(x, now);
+	*ret = &x->answer;
+	return 1;
+}
+
+void resolver_cancel(struct resolver *r, struct lookup *l)
+{
+	(void)r;
+	if (!l->entry)
+		return;
+	for (struct lookup **p = &l->entry->waiting; *p; p = &(*p)->next) {
+		if (*p == l) {
+			*p = l->next;
+			break;
+		}
+	}
+	l->entry = NULL;
+	l->next = NULL;
+}
+
+static int set_servers(struct channel *ch, const struct resolve_server *s, size_t n)
+{
+	struct ares_addr_port_node node[RESOLVE_SERVERS_MAX] = { 0 };
+
+	for (size_t i = 0; i < n; i++) {
+		const bool v4 = addr_is_v4(&s[i].addr);
+
+		node[i].next = i + 1 < n ? &node[i + 1] : NULL;
+		node[i].family = v4 ? AF_INET : AF_INET6;
+		memcpy(&node[i].addr, s[i].addr.b + (v4 ? 12 : 0), v4 ? 4 : 16);
+		node[i].udp_port = node[i].tcp_port = s[i].port;
+	}
+	return ares_set_servers_ports(ch->ares, n ? node : NULL);
+}
+
+static int ask_again(struct resolver *r, struct resolve_entry *x)
+{
+	loop_timer_off(r->loop, &x->grace);
+	x->was_cancelled = false;
+	x->answer.status = 0;
+	x->answer.n_addrs = x->answer.n_aliases = 0;
+	for (int i = 0; i < 2; i++) {
+		free(x->query[i]); /* the other half was answered already */
+		x->query[i] = NULL;
+	}
+	return ask_servers(r, x);
+}
+
+int resolver_set_servers(struct resolver *r, const struct resolve_server *s, size_t n, struct err *e)
+{
+	struct resolve_entry *x, *next;
+	int status = ARES_SUCCESS;
+
+	if (n > RESOLVE_SERVERS_MAX)
+		n = RESOLVE_SERVERS_MAX;
+	/* c-ares takes new servers only when nothing is open. */
+	r->is_changing = true;
+	for (size_t i = 0; i < CHANNELS && status == ARES_SUCCESS; i++) {
+		ares_cancel(r->channel[i].ares);
+		status = set_servers(&r->channel[i], s, n);
+	}
+	r->is_changing = false;
+	r->n_servers = n;
+	resolve_cache_forget(&r->cache);
+	for (x = TAILQ_FIRST(&r->cache.lru); x; x = next) {
+		next = TAILQ_NEXT(x, lru);
+		/* Whoever is told of an answer here may have asked for something new. */
+		if (x->is_pending && x->was_cancelled && ask_again(r, x) < 0)
+			return err_set(e, -ENOMEM, "no memory");
+	}
+	if (status != ARES_SUCCESS)
+		return err_set(e, -EIO, "cannot set the resolvers: %s", ares_strerror(status));
+	return 0;
+}
+
+struct resolver_stats resolver_stats(const struct resolver *r)
+{
+	return (struct resolver_stats){ .queries = r->queries,
+					.hits = r->hits,
+					.kept = r->cache.n - r->cache.n_pending,
+					.pending = r->cache.n_pending };
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "policy/blocklist.h"
+
+#include "policy/namehash.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+void blocklist_release(struct blocklist *b)
+{
+	free(b->own);
+	*b = BLOCKLIST_INIT;
+}
+
+static int add_hash(struct blocklist *b, uint64_t h, struct err *e)
+{
+	if (b->n == b->room) {
+		size_t room = b->room ? b->room + b->room / 2 : 1024;
+		uint64_t *v;
+
+		if (b->n >= POLICY_BLOCKED_MAX)
+			return err_set(e, -E2BIG, "the blocklist '%s' has more than %u names", b->category,
+				       POLICY_BLOCKED_MAX);
+		v = realloc(b->own, room * sizeof(*v));
+		if (!v)
+			return err_set(e, -ENOMEM, "out of memory");
+		b->own = v;
+		b->room = room;
+	}
+	b->own[b->n++] = h;
+	return 0;
+}
+
+static bool is_blank(char c)
+{
+	return c == ' ' || c == '\t' || c == '\r';
+}
+
+static size_t word_len(const char *s, size_t len)
+{
+	size_t n = 0;
+
+	while (n < len && !is_blank(s[n]) && s[n] != '#')
+		n++;
+	return n;
+}
+
+static int add_word(struct blocklist *b, const char *s, size_t len, bool first, struct err *e)
+{
+	struct host h;
+
+	if (len > 2 && s[0] == '*' && s[1] == '.') {
+		s += 2;
+		len -= 2;
+	}
+	/* In a hosts file the address comes first and means nothing; a lone label would block a whole country. */
+	if (host_canon(s, len, &h, NULL) < 0 || h.kind == HOST_ADDR || host_labels(&h) < 2) {
+		b->skipped += !(first && h.kind == HOST_ADDR);
+		return 0;
+	}
+	return add_hash(b, namehash(h.text, h.len), e);
+}
+
+static int add_line(struct blocklist *b, const char *s, size_t len, struct err *e)
+{
+	bool first = true;
+	int r = 0;
+
+	while (r == 0 && len > 0) {
+		size_t n;
+
+		if (is_blank(*s)) {
+			s++;
+			len--;
+			continue;
+		}
+		if (*s == '#' || (first && *s == '!'))
+			return 0;
+		n = word_len(s, len);
+		r = add_word(b, s, n, first, e);
+		first = false;
+		s += n;
+		len -= n;
+	}
+	return r;
+}
+
+int blocklist_add_lines(struct blocklist *b, const char *text, size_t len, struct err *e)
+{
+	int r = 0;
+
+	while (r == 0 && len > 0) {
+		const char *nl = memchr(text, '\n', len);
+		size_t n = nl ? (size_t)(nl - text) : len;
+
+		r = add_line(b, text, n, e);
+		n += nl != NULL;
+		text += n;
+		len -= n;
+	}
+	return r;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+void blocklist_finish(struct blocklist *b)
+{
+	size_t n = 0;
+
+	if (b->n)
+		qsort(b->own, b->n, sizeof(*b->own), by_value);
+	for (size_t i = 0; i < b->n; i++) {
+		if (n == 0 || b->own[n - 1] != b->own[i])
+			b->own[n++] = b->own[i];
+	}
+	b->n = n;
+	b->hashes = b->own;
+}
+
+static uint64_t at(const struct blocklist *b, size_t i)
+{
+	uint64_t v;
+
+	memcpy(&v, (const char *)b->hashes + i * sizeof(v), sizeof(v));
+	return v;
+}
+
+static bool has_hash(const struct blocklist *b, uint64_t want)
+{
+	size_t lo = 0, hi = b->n;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (at(b, mid) < want)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo < b->n && at(b, lo) == want;
+}
+
+bool blocklist_has(const struct blocklist *b, const struct host *name)
+{
+	const char *s = name->text;
+
+	if (name->kind != HOST_NAME || b->n == 0)
+		return false;
+	while (s) {
+		if (has_hash(b, namehash(s, strlen(s))))
+			return true;
+		s = strchr(s, '.');
+		s = s ? s + 1 : NULL;
+	}
+	return false;
+}

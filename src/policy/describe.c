@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a policy lets through, for a person or program inside, who is told no file names of the host. */
+#include "policy/internal.h"
+
+#include "base/json.h"
+#include "base/str.h"
+
+static void add_entries(const struct policy_rule *r, struct buf *out)
+{
+	static const char *const kinds[] = { "http", "graphql", "git" };
+
+	for (size_t i = 0; i < r->n_entries; i++) {
+		buf_addf(out, "    %s %s ", kinds[r->entries[i].kind],
+			 policy_action_name(r->entries[i].action));
+		policy_entry_text(&r->entries[i], out);
+		buf_addc(out, '\n');
+	}
+}
+
+static void add_terms(const struct policy_rule *r, struct buf *out)
+{
+	if (r->action != POLICY_DENY)
+		buf_addf(out, " depth %s", policy_depth_name(policy_rule_depth(r)));
+	if (r->has_pin)
+		buf_adds(out, " pinned");
+	if (r->pool[0])
+		buf_addf(out, " through %s", r->pool);
+	if (r->secret[0])
+		buf_addf(out, " secret %s", r->secret);
+	if (r->credentials_only)
+		buf_adds(out, " credentials only");
+}
+
+void policy_describe(const struct policy *p, struct buf *out)
+{
+	buf_addf(out, "mode %s\n", p->mode == POLICY_OBSERVE ? "observe" : "enforce");
+	for (unsigned i = 0; i < p->n_layers; i++) {
+		if (p->n_layers > 1)
+			buf_addf(out, "policy %u of %u (all of them must allow)\n", i + 1, p->n_layers);
+		for (size_t k = 0; k < p->layers[i].n; k++) {
+			const struct policy_rule *r = p->layers[i].rules[k];
+
+			rule_add_head(r, out);
+			add_terms(r, out);
+			buf_addc(out, '\n');
+			add_entries(r, out);
+		}
+	}
+	for (size_t i = 0; i < p->n_blocklists; i++)
+		buf_addf(out, "deny blocklist %s (%zu names)\n", p->blocklists[i].category,
+			 p->blocklists[i].n);
+	if (p->mode == POLICY_ENFORCE)
+		buf_adds(out, "deny everything else\n");
+}
+
+static void json_limit(struct json *j, const char *key, uint64_t v)
+{
+	if (v)
+		json_u64(j, key, v);
+}
+
+static void describe_rule(struct json *j, const struct policy_rule *r)
+{
+	autobuf struct buf text = BUF_INIT;
+
+	json_obj(j, NULL);
+	rule_add_head(r, &text);
+	json_str(j, "rule", buf_cstr(&text));
+	json_str(j, "depth", r->action == POLICY_DENY ? NULL : policy_depth_name(policy_rule_depth(r)));
+	json_limit(j, "bytes_up", r->limits.bytes_up);
+	json_limit(j, "bandwidth", r->limits.bandwidth);
+	json_limit(j, "requests_per_minute", r->limits.requests_per_minute);
+	json_limit(j, "connections", r->limits.connections);
+	if (r->n_entries)
+		json_arr(j, "requests");
+	for (size_t i = 0; i < r->n_entries; i++) {
+		buf_clear(&text);
+		buf_addf(&text, "%s ", policy_action_name(r->entries[i].action));
+		policy_entry_text(&r->entries[i], &text);
+		json_str(j, NULL, buf_cstr(&text));
+	}
+	if (r->n_entries)
+		json_end_arr(j);
+	json_end_obj(j);
+}
+
+void policy_describe_json(const struct policy *p, struct buf *out)
+{
+	struct json j = JSON_INIT(out);
+
+	json_obj(&j, NULL);
+	json_str(&j, "mode", p->mode == POLICY_OBSERVE ? "observe" : "enforce");
+	json_u64(&j, "generation", p->generation);
+	json_arr(&j, "layers");
+	for (unsigned i = 0; i < p->n_layers; i++) {
+		json_arr(&j, NULL);
+		for (size_t k = 0; k < p->layers[i].n; k++)
+			describe_rule(&j, p->layers[i].rules[k]);
+		json_end_arr(&j);
+	}
+	json_end_arr(&j);
+	json_end_obj(&j);
+}

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the entries of one step say about a request: by method and path, by what a GraphQL document does, by what git
+ * does. Of the entries that match, those stay that no other is more specific than; of those the strictest holds. So two
+ * that cannot be compared are never decided by chance.
+ */
+#include "policy/internal.h"
+
+#include "base/str.h"
+
+#include <string.h>
+
+/* Goes through all entries of one kind of a step's rules. */
+struct cursor {
+	const struct walk *w;
+	enum policy_entry_kind kind;
+	size_t at_rule, at_entry;
+	const struct policy_rule *rule;
+};
+
+static const struct policy_entry *next_entry(struct cursor *c)
+{
+	for (;;) {
+		while (c->rule && c->at_entry < c->rule->n_entries) {
+			const struct policy_entry *en = &c->rule->entries[c->at_entry++];
+
+			if (en->kind == c->kind)
+				return en;
+		}
+		c->rule = walk_rule(c->w, &c->at_rule);
+		c->at_entry = 0;
+		if (!c->rule)
+			return NULL;
+	}
+}
+
+/* What a request is asked for by: which fields count depends on the kind. */
+struct question {
+	enum policy_entry_kind kind;
+	method_set method;
+	struct slice path;  /* GIT: the repository */
+	unsigned act;	    /* one bit */
+	struct slice name;  /* field, ref */
+	const char *within; /* only entries about no more than this; NULL: all */
+};
+
+/* To forbid, a pattern is read generously; to grant, to the letter. */
+static bool matches(const char *pattern, struct slice text, const struct policy_entry *en)
+{
+	return pathpat_match(pattern, text, en->action == POLICY_ALLOW ? 0 : PATHPAT_LOOSE);
+}
+
+static bool is_about(const struct policy_entry *en, const struct question *q)
+{
+	if (q->kind == POLICY_HTTP)
+		return en->methods & q->method && matches(en->path, q->path, en) &&
+		       (!q->within || pathpat_covers(q->within, en->path));
+	if (!(en->acts & q->act) || !matches(en->path, q->path, en))
+		return false;
+	return !en->name || matches(en->name, q->name, en);
+}
+
+/* -1, 0, 1: less, equally or not comparably, more specific. */
+static int cmp_pattern(const char *a, const char *b)
+{
+	bool ab = pathpat_covers(a, b), ba = pathpat_covers(b, a);
+
+	return ab == ba ? 0 : ba ? 1 : -1;
+}
+
+static bool same_pattern(const char *a, const char *b)
+{
+	return pathpat_covers(a, b) && pathpat_covers(b, a);
+}
+
+static bool is_subset(uint64_t a, uint64_t b)
+{
+	return a != b && (a & ~b) == 0;
+}
+
+static bool more_specific(const struct policy_entry *a, const struct policy_entry *b)
+{
+	int c = cmp_pattern(a->path, b->path);
+
+	if (c || !same_pattern(a->path, b->path))
+		return c > 0;
+	if (a->kind == POLICY_HTTP)
+		return is_subset(a->methods, b->methods);
+	if (a->name && b->name) {
+		c = cmp_pattern(a->name, b->name);
+		if (c || !same_pattern(a->name, b->name))
+			return c > 0;
+	}
+	return is_subset(a->acts, b->acts);
+}
+
+static bool is_beaten(const struct walk *w, const struct policy_entry *en, const struct question *q)
+{
+	struct cursor c = { .w = w, .kind = q->kind };
+	const struct policy_entry *other;
+
+	while ((other = next_entry(&c))) {
+		if (other != en && is_about(other, q) && more_specific(other, en))
+			return true;
+	}
+	return false;
+}
+
+static enum found found_of(enum policy_action a)
+{
+	return a == POLICY_ALLOW ? FOUND_ALLOW : a == POLICY_ASK ? FOUND_ASK : FOUND_DENY;
+}
+
+/*
+ * The strictest of the entries that none beats. Only one that is stricter than what was found so far needs to be
+ * compared with the others.
+ */
+static enum found answer(const struct walk *w, const struct question *q, struct finding *f)
+{
+	struct cursor c = { .w = w, .kind = q->kind };
+	enum found best = FOUND_NOTHING;
+	const struct policy_entry *en;
+
+	while ((en = next_entry(&c))) {
+		enum found is = found_of(en->action);
+
+		if (is <= best || !is_about(en, q) || is_beaten(w, en, q))
+			continue;
+		best = is;
+		f->rule = c.rule;
+		f->entry = en;
+	}
+	return best;
+}
+
+void find_http(const struct walk *w, method_set method, struct slice path, const char *within,
+	       struct finding *f)
+{
+	struct question q = { .kind = POLICY_HTTP, .method = method, .path = path, .within = within };
+
+	*f = (struct finding){ 0 };
+	f->found = answer(w, &q, f);
+}
+
+/* Worse than all before it? FOUND_UNNAMED stands between ask and deny: in enforce it is a denial. */
+static unsigned severity(enum found f)
+{
+	static const unsigned of[] = { [FOUND_NOTHING] = 0, [FOUND_ALLOW] = 1,	 [FOUND_NEED] = 2,
+				       [FOUND_ASK] = 3,	    [FOUND_UNNAMED] = 4, [FOUND_DENY] = 5 };
+
+	return of[f];
+}
+
+static void keep_worse(struct finding *f, const struct finding *one)
+{
+	if (severity(one->found) > severity(f->found)) {
+		char scope[PATHPAT_MAX + 1];
+
+		memcpy(scope, f->scope, sizeof(scope));
+		*f = *one;
+		memcpy(f->scope, scope, sizeof(scope));
+	}
+}
+
+static void judge(const struct walk *w, const struct question *q, struct finding *f, const char *what,
+		  struct slice name)
+{
+	struct finding one = { 0 };
+	char shown[SLICE_QUOTE_LEN];
+
+	one.found = answer(w, q, &one);
+	if (one.found == FOUND_NOTHING)
+		one.found = FOUND_UNNAMED;
+	snprintf(one.what, sizeof(one.what), "%s%s%s", what, name.len ? " " : "",
+		 slice_quote(name.p, name.len, shown));
+	keep_worse(f, &one);
+}
+
+/* Is the path one that GraphQL entries are about? Generously: a look-alike of the endpoint may be the endpoint. */
+static bool is_endpoint(const struct walk *w, struct slice path, struct finding *f)
+{
+	struct cursor c = { .w = w, .kind = POLICY_GRAPHQL };
+	const struct policy_entry *en;
+
+	while ((en = next_entry(&c))) {
+		if (pathpat_match(en->path, path, PATHPAT_LOOSE)) {
+			snprintf(f->scope, sizeof(f->scope), "%s", en->path);
+			return true;
+		}
+	}
+	return false;
+}
+
+static void judge_document(const struct walk *w, const struct graphql_doc *g, struct slice path,
+			   struct finding *f)
+{
+	const struct graphql_op *op = &g->ops[g->selected];
+
+	for (unsigned i = 0; i < op->n_fields; i++) {
+		struct question q = { .kind = POLICY_GRAPHQL, .path = path, .act = 1u << op->type };
+
+		q.name = g->fields[op->first_field + i];
+		judge(w, &q, f, graphql_type_name(op->type), q.name);
+	}
+}
+
+void find_graphql(const struct walk *w, const struct policy_request *r, struct slice path, struct finding *f)
+{
+	*f = (struct finding){ 0 };
+	if (!is_endpoint(w, path, f))
+		return;
+	if (r->n_gql == 0) {
+		f->found = r->is_body_known ? FOUND_UNNAMED : FOUND_NEED;
+		f->need = POLICY_NEED_GRAPHQL;
+		snprintf(f->what, sizeof(f->what), "a body that is not a readable GraphQL request");
+	}
+	for (size_t i = 0; i < r->n_gql; i++)
+		judge_document(w, r->gql[i], path, f);
+	if (f->found == FOUND_NOTHING)
+		f->found = FOUND_UNNAMED;
+}
+
+static bool has_git(const struct walk *w)
+{
+	struct cursor c = { .w = w, .kind = POLICY_GIT };
+
+	return next_entry(&c) != NULL;
+}
+
+/* May anything be pushed there? What git asks before it pushes. */
+static void judge_push_at_all(const struct walk *w, struct slice repo, struct finding *f)
+{
+	struct cursor c = { .w = w, .kind = POLICY_GIT };
+	const struct policy_entry *en;
+
+	f->found = FOUND_UNNAMED;
+	snprintf(f->what, sizeof(f->what), "push to that repository");
+	while ((en = next_entry(&c))) {
+		if (en->acts & POLICY_GIT_FETCH || en->action == POLICY_DENY || !matches(en->path, repo, en))
+			continue;
+		f->found = FOUND_ALLOW;
+		f->rule = c.rule;
+		f->entry = en;
+		return;
+	}
+}
+
+static void judge_push(const struct walk *w, const struct policy_request *r, struct slice repo,
+		       struct finding *f)
+{
+	if (!r->is_body_known && r->n_push == 0) {
+		f->found = FOUND_NEED;
+		f->need = POLICY_NEED_PUSH;
+		return;
+	}
+	if (r->n_push == 0)
+		judge_push_at_all(w, repo, f);
+	for (size_t i = 0; i < r->n_push; i++) {
+		struct question q = { .kind = POLICY_GIT, .path = repo };
+
+		q.act = r->push[i].act;
+		q.name = r->push[i].ref;
+		judge(w, &q, f, "push to", q.name);
+	}
+}
+
+/* "/o/r.git" and "/o/r" are one repository. */
+static struct slice repo_name(struct slice repo)
+{
+	if (repo.len > 4 && memcmp(repo.p + repo.len - 4, ".git", 4) == 0)
+		repo.len -= 4;
+	return repo;
+}
+
+void find_git(const struct walk *w, const struct policy_request *r, struct slice path, struct finding *f)
+{
+	struct question q = { .kind = POLICY_GIT, .act = POLICY_GIT_FETCH };
+	struct slice repo = SLICE_NONE;
+	enum gitpkt_service service;
+
+	*f = (struct finding){ 0 };
+	if (!has_git(w))
+		return;
+	service = gitpkt_service(path, r->query, &repo);
+	if (service == GITPKT_NONE)
+		return;
+	snprintf(f->scope, sizeof(f->scope), "%.*s/**", (int)(repo.len < 200 ? repo.len : 200), repo.p);
+	q.path = repo = repo_name(repo);
+	if (service == GITPKT_PUSH) {
+		judge_push(w, r, repo, f);
+	} else if (service == GITPKT_REFS_PUSH) {
+		judge_push_at_all(w, repo, f);
+	} else {
+		judge(w, &q, f, "fetch", SLICE_NONE);
+		/* Files of the old protocol look like any other path: unless an entry names them, they are that. */
+		if (service == GITPKT_DUMB && f->found == FOUND_UNNAMED)
+			*f = (struct finding){ 0 };
+	}
+}

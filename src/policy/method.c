@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "policy/method.h"
+
+#include "base/str.h"
+
+#include <ctype.h>
+#include <errno.h>
+
+#define OTHERS (UINT64_C(1) << 63)
+#define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
+
+/* The place of a name is its bit: bundles hold bits, so new ones go to the end. */
+static const char *const names[] = { "GET",	"HEAD",	    "POST",    "PUT",	   "PATCH",	"DELETE",
+				     "OPTIONS", "TRACE",    "CONNECT", "PROPFIND", "PROPPATCH", "MKCOL",
+				     "COPY",	"MOVE",	    "LOCK",    "UNLOCK",   "REPORT",	"SEARCH",
+				     "MERGE",	"CHECKOUT", "LINK",    "UNLINK",   "PURGE",	"QUERY" };
+
+#define KNOWN ((UINT64_C(1) << ARRAY_LEN(names)) - 1)
+#define GET_BIT UINT64_C(1)
+#define HEAD_BIT UINT64_C(2)
+
+method_set method_bit(struct slice method)
+{
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		if (slice_eq(method, names[i]))
+			return UINT64_C(1) << i;
+	}
+	return OTHERS;
+}
+
+static int unknown(const char *s, size_t len, struct err *e)
+{
+	char word[24], upper[24], shown[64];
+	const char *near;
+	size_t n = len < sizeof(word) - 1 ? len : sizeof(word) - 1;
+
+	for (size_t i = 0; i < n; i++) {
+		word[i] = s[i];
+		upper[i] = (char)toupper((unsigned char)s[i]);
+	}
+	word[n] = upper[n] = '\0';
+	near = str_nearest(upper, names, ARRAY_LEN(names));
+	err_set(e, -EINVAL, "'%s' is not an HTTP method", str_safe(word, shown, sizeof(shown)));
+	return near ? err_hint(e, -EINVAL, "%s", near)
+		    : err_hint(e, -EINVAL, "GET, POST, PUT … or * for all");
+}
+
+int method_parse(const char *s, size_t len, method_set *ret, struct err *e)
+{
+	method_set set = 0;
+
+	if (len == 1 && s[0] == '*') {
+		*ret = METHOD_ALL;
+		return 0;
+	}
+	for (size_t at = 0; at <= len;) {
+		const char *comma = memchr(s + at, ',', len - at);
+		size_t n = comma ? (size_t)(comma - s) - at : len - at;
+		method_set bit = method_bit((struct slice){ s + at, n });
+
+		if (bit == OTHERS)
+			return unknown(s + at, n, e);
+		set |= bit == GET_BIT ? GET_BIT | HEAD_BIT : bit;
+		at += n + 1;
+	}
+	*ret = set;
+	return 0;
+}
+
+bool method_is_valid(method_set set)
+{
+	if (set == METHOD_ALL)
+		return true;
+	return set != 0 && (set & ~KNOWN) == 0 && (!(set & GET_BIT) || (set & HEAD_BIT));
+}
+
+void method_format(method_set set, struct buf *out)
+{
+	bool first = true;
+
+	if (set == METHOD_ALL) {
+		buf_addc(out, '*');
+		return;
+	}
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		method_set bit = UINT64_C(1) << i;
+
+		if (!(set & bit) || (bit == HEAD_BIT && (set & GET_BIT)))
+			continue;
+		buf_addf(out, "%s%s", first ? "" : ",", names[i]);
+		first = false;
+	}
+}

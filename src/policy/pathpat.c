@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The pattern is a list of tokens: a byte, "*" or "**". State i says that the first i tokens have matched. A set of
+ * states is a bit string of at most PATHPAT_MAX + 1 bits, and one byte of text moves all of them with a few shifts.
+ */
+#include "policy/pathpat.h"
+
+#include "codec/urlpath.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <string.h>
+
+#define WORDS 4 /* PATHPAT_MAX + 1 states */
+#define STAR 256
+#define DSTAR 257
+#define SYMBOLS 258
+
+_Static_assert(PATHPAT_MAX + 1 <= WORDS * 64, "a bit for each state");
+
+struct bits {
+	uint64_t w[WORDS];
+};
+
+struct machine {
+	unsigned n;		 /* tokens */
+	struct bits star, dstar; /* tokens of that kind */
+	uint16_t token[PATHPAT_MAX];
+};
+
+static void bit_set(struct bits *b, unsigned i)
+{
+	b->w[i / 64] |= UINT64_C(1) << (i % 64);
+}
+
+static bool bit_get(const struct bits *b, unsigned i)
+{
+	return b->w[i / 64] >> (i % 64) & 1;
+}
+
+static int hex_value(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	c = (char)(c | 0x20);
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* The byte at s[*at], moving on; in loose form folded and decoded. */
+static unsigned char next_byte(const char *s, size_t len, size_t *at, bool loose)
+{
+	unsigned char c = (unsigned char)s[(*at)++];
+
+	if (!loose)
+		return c;
+	if (c == '%' && len - *at >= 2 && hex_value(s[*at]) >= 0 && hex_value(s[*at + 1]) >= 0) {
+		int v = hex_value(s[*at]) << 4 | hex_value(s[*at + 1]);
+
+		if (v != '/') { /* stays: a path with slashes made of those is judged by itself */
+			c = (unsigned char)v;
+			*at += 2;
+		}
+	}
+	return (unsigned char)tolower(c);
+}
+
+static void compile(const char *pattern, bool loose, struct machine *m)
+{
+	size_t len = strlen(pattern), at = 0;
+
+	m->n = 0;
+	m->star = m->dstar = (struct bits){ 0 };
+	while (at < len && m->n < PATHPAT_MAX) {
+		unsigned i = m->n++;
+
+		if (pattern[at] != '*') {
+			m->token[i] = next_byte(pattern, len, &at, loose);
+		} else if (pattern[at + 1] == '*') {
+			m->token[i] = DSTAR;
+			bit_set(&m->dstar, i);
+			at += 2;
+		} else {
+			m->token[i] = STAR;
+			bit_set(&m->star, i);
+			at++;
+		}
+	}
+}
+
+/* A star may stand for nothing: whoever is before it is also behind it. No two stars are neighbours. */
+static void close_over(const struct machine *m, struct bits *d)
+{
+	uint64_t carry = 0;
+
+	for (unsigned i = 0; i < WORDS; i++) {
+		uint64_t go = d->w[i] & (m->star.w[i] | m->dstar.w[i]);
+
+		d->w[i] |= go << 1 | carry;
+		carry = go >> 63;
+	}
+}
+
+/* One symbol: a byte, or (when a pattern is read as text) STAR or DSTAR. `lit` has the tokens that are that byte. */
+static bool step(const struct machine *m, struct bits *d, const struct bits *lit, unsigned symbol)
+{
+	uint64_t carry = 0, any = 0;
+
+	for (unsigned i = 0; i < WORDS; i++) {
+		uint64_t go = d->w[i] & lit->w[i], stay = d->w[i] & m->dstar.w[i];
+
+		if (symbol != '/' && symbol != DSTAR)
+			stay |= d->w[i] & m->star.w[i];
+		d->w[i] = go << 1 | carry | stay;
+		carry = go >> 63;
+		any |= d->w[i];
+	}
+	if (any)
+		close_over(m, d);
+	return any != 0;
+}
+
+static struct bits start(const struct machine *m)
+{
+	struct bits d = { 0 };
+
+	bit_set(&d, 0);
+	close_over(m, &d);
+	return d;
+}
+
+/* Which tokens are this byte: worked out the first time that it is met. */
+struct lits {
+	struct bits of[256];
+	struct bits known; /* 256 bits */
+};
+
+static const struct bits *lits_of(struct lits *l, const struct machine *m, unsigned char c)
+{
+	if (!bit_get(&l->known, c)) {
+		bit_set(&l->known, c);
+		l->of[c] = (struct bits){ 0 };
+		for (unsigned i = 0; i < m->n; i++) {
+			if (m->token[i] == c)
+				bit_set(&l->of[c], i);
+		}
+	}
+	return &l->of[c];
+}
+
+static bool run(const struct machine *m, struct slice text, bool loose, bool drop)
+{
+	/* Not initialised, and so not cleared for each match: `known` says what is. */
+	__attribute__((uninitialized)) struct lits l;
+	struct bits d = start(m);
+
+	l.known = (struct bits){ 0 };
+	for (size_t at = 0; at < text.len;) {
+		unsigned char c = next_byte(text.p, text.len, &at, loose);
+
+		if (drop && c == ';') {
+			const char *slash = memchr(text.p + at, '/', text.len - at);
+
+			at = slash ? (size_t)(slash - text.p) : text.len;
+			continue;
+		}
+		if (!step(m, &d, lits_of(&l, m, c), c))
+			return false;
+	}
+	return bit_get(&d, m->n);
+}
+
+/* What stands before the first star decides most questions without more. */
+static size_t literal_len(const char *pattern)
+{
+	return strcspn(pattern, "*");
+}
+
+static bool match_exactly(const char *pattern, struct slice text)
+{
+	size_t n = literal_len(pattern);
+	struct machine m;
+
+	if (text.len < n || (n && memcmp(pattern, text.p, n) != 0))
+		return false;
+	if (pattern[n] == '\0')
+		return text.len == n;
+	if (strcmp(pattern + n, "**") == 0)
+		return true;
+	compile(pattern + n, false, &m);
+	return run(&m, (struct slice){ text.p + n, text.len - n }, false, false);
+}
+
+bool pathpat_match(const char *pattern, struct slice text, unsigned flags)
+{
+	struct machine m;
+
+	if (!(flags & PATHPAT_LOOSE))
+		return match_exactly(pattern, text);
+	compile(pattern, true, &m);
+	if (run(&m, text, true, false))
+		return true;
+	if (text.len > 1 && text.p[text.len - 1] == '/')
+		text.len--;
+	return run(&m, text, true, true);
+}
+
+bool pathpat_covers(const char *outer, const char *inner)
+{
+	struct machine m, in;
+	struct bits d;
+
+	compile(outer, true, &m);
+	compile(inner, true, &in);
+	d = start(&m);
+	for (unsigned i = 0; i < in.n; i++) {
+		struct bits lit = { 0 };
+
+		for (unsigned k = 0; k < m.n; k++) {
+			if (in.token[i] < 256 && m.token[k] == in.token[i])
+				bit_set(&lit, k);
+		}
+		if (!step(&m, &d, &lit, in.token[i]))
+			return false;
+	}
+	return bit_get(&d, m.n);
+}
+
+bool pathpat_has_star(const char *pattern)
+{
+	return pattern[literal_len(pattern)] != '\0';
+}
+
+int pathpat_check_stars(const char *s, size_t len, struct err *e)
+{
+	if (len == 0)
+		return err_set(e, -EINVAL, "a pattern is missing");
+	if (len > PATHPAT_MAX)
+		return err_set(e, -EINVAL, "the pattern is longer than %d bytes", PATHPAT_MAX);
+	if (memmem(s, len, "***", 3))
+		return err_set(e, -EINVAL, "three stars in a row mean nothing; * stops at /, ** does not");
+	return 0;
+}
+
+int pathpat_check(const char *s, size_t len, struct err *e)
+{
+	autobuf struct buf canon = BUF_INIT;
+	struct urlpath u;
+	int r = pathpat_check_stars(s, len, e);
+
+	if (r < 0)
+		return r;
+	if (s[0] != '/')
+		return err_set(e, -EINVAL, "a path begins with /; all paths are /**");
+	if (memchr(s, '?', len))
+		return err_set(e, -EINVAL, "a rule sees the path only; what comes behind ? cannot be named");
+	r = urlpath_canon(s, len, URLPATH_KEEP_SLASH, &canon, &u, e);
+	if (r < 0)
+		return r;
+	if (canon.len != len || memcmp(canon.data, s, len) != 0)
+		return err_set(e, -EINVAL, "that is not how the path reaches a rule; write %s",
+			       buf_cstr(&canon));
+	return 0;
+}
+
+void pathpat_sample(const char *pattern, const char *fill, struct buf *out)
+{
+	for (const char *p = pattern; *p; p++) {
+		if (*p != '*') {
+			buf_addc(out, *p);
+			continue;
+		}
+		buf_adds(out, fill);
+		p += p[1] == '*';
+	}
+}

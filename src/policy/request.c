@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Decisions about requests on an inspected connection.
+ *
+ * What a GraphQL document or a push does is decided by the rules about that; there, a rule by method and path can only
+ * forbid more, and only one that is about no more than that endpoint or repository. `POST /graphql` therefore never
+ * opens what `graphql:` does not.
+ */
+#include "policy/internal.h"
+
+#include "base/str.h"
+
+#include <string.h>
+
+/* The rules of a step that decide what no entry names. */
+struct rest {
+	const struct policy_rule *deny, *ask, *allow, *listed;
+};
+
+static struct rest read_rest(const struct walk *w)
+{
+	const struct policy_rule *r;
+	struct rest s = { 0 };
+	size_t at = 0;
+
+	while ((r = walk_rule(w, &at))) {
+		const struct policy_rule **slot[] = { &s.deny, &s.ask, &s.allow };
+
+		if (r->n_entries && r->action == POLICY_DENY)
+			continue;
+		slot[POLICY_ALLOW] = r->n_entries ? &s.listed : &s.allow;
+		if (!*slot[r->action])
+			*slot[r->action] = r;
+	}
+	return s;
+}
+
+static enum policy_action action_of(enum found f)
+{
+	return f == FOUND_ALLOW ? POLICY_ALLOW : f == FOUND_ASK ? POLICY_ASK : POLICY_DENY;
+}
+
+static void by_entry(const struct walk *w, const struct finding *f, struct policy_verdict *v)
+{
+	verdict_by_rule(v, w, f->rule, f->entry, action_of(f->found));
+	if (f->found == FOUND_DENY && f->what[0])
+		verdict_why(v, "%s: denied by the rule %s", f->what, v->rule_text);
+}
+
+static void by_need(const struct walk *w, const struct rest *s, unsigned need, struct policy_verdict *v)
+{
+	const struct policy_rule *r = s->listed ? s->listed : s->allow ? s->allow : s->deny;
+	size_t at = 0;
+
+	r = r ? r : walk_rule(w, &at);
+	verdict_by_rule(v, w, r, NULL, POLICY_DENY);
+	verdict_why(v, "what the request does stands in its body, which was not read");
+	v->need = need;
+}
+
+/* A rule with entries denies what it does not list. */
+static void by_omission(const struct policy *p, const struct walk *w, const struct policy_rule *r,
+			const struct policy_request *req, const char *what, struct policy_verdict *v)
+{
+	char method[SLICE_QUOTE_LEN], path[SLICE_QUOTE_LEN];
+
+	verdict_by_rule(v, w, r, NULL, POLICY_DENY);
+	if (what[0])
+		verdict_why(v, "the rule %s does not list %s", v->rule_text, what);
+	else
+		verdict_why(v, "the rule %s does not list %s %s", v->rule_text,
+			    slice_quote(req->method.p, req->method.len, method),
+			    slice_quote(req->path.p, req->path.len, path));
+	v->hint = "a rule with requests denies all others; list this one too if it is wanted";
+	if (p->mode == POLICY_OBSERVE)
+		verdict_observe(v);
+}
+
+static bool by_rest(const struct policy *p, const struct walk *w, const struct rest *s,
+		    const struct policy_request *req, const char *what, struct policy_verdict *v)
+{
+	if (s->deny)
+		verdict_by_rule(v, w, s->deny, NULL, POLICY_DENY);
+	else if (s->listed)
+		by_omission(p, w, s->listed, req, what, v);
+	else if (s->ask)
+		verdict_by_rule(v, w, s->ask, NULL, POLICY_ASK);
+	else if (s->allow)
+		verdict_by_rule(v, w, s->allow, NULL, POLICY_ALLOW);
+	else
+		return false;
+	return true;
+}
+
+/* One step: true when it decides. */
+static bool request_step(const struct policy *p, const struct walk *w, const struct policy_request *req,
+			 struct slice path, struct policy_verdict *v)
+{
+	struct rest s = read_rest(w);
+	struct finding act, http;
+
+	find_git(w, req, path, &act);
+	if (act.found == FOUND_NOTHING)
+		find_graphql(w, req, path, &act);
+	find_http(w, method_bit(req->method), path, act.found == FOUND_NOTHING ? NULL : act.scope, &http);
+	if (act.found == FOUND_NOTHING) {
+		if (http.found == FOUND_NOTHING)
+			return by_rest(p, w, &s, req, "", v);
+		by_entry(w, &http, v);
+		return true;
+	}
+	if (http.found == FOUND_DENY || act.found == FOUND_DENY)
+		by_entry(w, act.found == FOUND_DENY ? &act : &http, v);
+	else if (act.found == FOUND_NEED)
+		by_need(w, &s, act.need, v);
+	else if (act.found == FOUND_UNNAMED)
+		return by_rest(p, w, &s, req, act.what, v);
+	else
+		by_entry(w, http.found == FOUND_ASK ? &http : &act, v);
+	return true;
+}
+
+static void request_layer(const struct policy *p, const struct layer *l, const struct policy_target *t,
+			  const struct policy_request *req, struct slice path, struct policy_verdict *v)
+{
+	struct walk w;
+
+	walk_begin(&w, l, t);
+	while (walk_step(&w)) {
+		if (request_step(p, &w, req, path, v))
+			return;
+	}
+	verdict_default(v, p, t, true);
+}
+
+void policy_request(const struct policy *p, const struct policy_target *t, const struct policy_request *r,
+		    struct policy_verdict *ret)
+{
+	struct slice paths[] = { r->path, r->slashed };
+	struct policy_verdict v;
+	bool first = true;
+
+	policy_connect(p, t, ret);
+	if (!policy_allows(ret))
+		return;
+	for (unsigned i = 0; i < p->n_layers; i++) {
+		for (size_t k = 0; k < 2; k++) {
+			if (k && !r->slashed.len)
+				continue;
+			request_layer(p, &p->layers[i], t, r, paths[k], &v);
+			if (first)
+				*ret = v;
+			else
+				verdict_merge(ret, &v);
+			first = false;
+		}
+	}
+	ret->depth = POLICY_INSPECT;
+}

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One rule: what may stand in it, and how it is written in a sentence. */
+#include "policy/internal.h"
+#include "policy/psl.h"
+
+#include "base/str.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define INTERNAL_NAME "coffer.internal"
+#define V4_PREFIX_MIN 8
+#define V6_PREFIX_MIN 19
+
+const char *policy_action_name(enum policy_action a)
+{
+	static const char *const names[] = { "deny", "ask", "allow" };
+
+	return names[a];
+}
+
+const char *policy_depth_name(enum policy_depth d)
+{
+	static const char *const names[] = { "tunnel", "peek", "inspect" };
+
+	return names[d];
+}
+
+enum policy_depth policy_rule_depth(const struct policy_rule *r)
+{
+	if (r->n_entries || r->secret[0] || r->credentials_only || r->ca)
+		return POLICY_INSPECT;
+	return r->depth < 0 ? POLICY_PEEK : (enum policy_depth)r->depth;
+}
+
+unsigned rule_port_spec(const struct policy_rule *r, uint16_t port)
+{
+	unsigned best = 0;
+
+	for (unsigned i = 0; i < r->n_ports; i++) {
+		unsigned size = (unsigned)(r->ports[i].hi - r->ports[i].lo) + 1;
+
+		if (port < r->ports[i].lo || port > r->ports[i].hi)
+			continue;
+		if (!r->port_given || size >= 65535)
+			size = 65536;
+		if (best == 0 || size < best)
+			best = size;
+	}
+	return best;
+}
+
+static int check_host(const struct policy_rule *r, struct err *e)
+{
+	const char *base = hostpat_base(&r->host);
+
+	if (str_eq(r->host.text, INTERNAL_NAME)) {
+		err_set(e, -EINVAL,
+			INTERNAL_NAME " is answered inside every sandbox and cannot be in a rule");
+		return err_hint(e, -EINVAL, "leave the rule out");
+	}
+	if (r->action == POLICY_DENY || r->host.kind == HOSTPAT_EXACT)
+		return 0;
+	if (r->host.kind == HOSTPAT_ANY) {
+		err_set(e, -EINVAL, "\"*\" would %s every name there is", policy_action_name(r->action));
+		return err_hint(e, -EINVAL, "name the domains; or 'mode: observe' to see what is used");
+	}
+	if (psl_is_suffix(base)) {
+		err_set(e, -EINVAL, "\"%s\" would %s names that anybody can register: %s is a public suffix",
+			r->host.text, policy_action_name(r->action), base);
+		return err_hint(e, -EINVAL, "name a domain below it: \"*.example.%s\"", base);
+	}
+	return 0;
+}
+
+static int check_range(const struct policy_rule *r, struct err *e)
+{
+	char text[ADDR_RANGE_TEXT_LEN];
+	enum addr_class c = addr_special(&r->range.base);
+	unsigned min = addr_is_v4(&r->range.base) ? V4_PREFIX_MIN : V6_PREFIX_MIN;
+
+	if (r->action == POLICY_DENY)
+		return 0;
+	addr_range_format(&r->range, text);
+	if (addr_range_len(&r->range) < min)
+		return err_set(e, -EINVAL, "%s is too wide to %s; at least /%u", text,
+			       policy_action_name(r->action), min);
+	if (c != ADDR_GLOBAL) {
+		err_set(e, -EINVAL, "%s begins with %s, which no range can grant", text,
+			addr_special_name(c));
+		return err_hint(e, -EINVAL,
+				"give it a name and pin that: domain: db.example.com, to: %s:5432", text);
+	}
+	return r->has_pin ? err_set(e, -EINVAL, "'to:' belongs to a domain, not to an address") : 0;
+}
+
+static int check_pin(const struct policy_rule *r, struct err *e)
+{
+	enum addr_class c = addr_special(&r->pin);
+
+	if (!r->has_pin)
+		return 0;
+	if (c == ADDR_METADATA || c == ADDR_LINK_LOCAL || c == ADDR_MULTICAST || c == ADDR_BROADCAST ||
+	    c == ADDR_UNSPECIFIED || c == ADDR_THIS_NETWORK)
+		return err_set(e, -EPERM, "'to:' cannot lead to %s", addr_special_name(c));
+	return 0;
+}
+
+static int check_deny(const struct policy_rule *r, struct err *e)
+{
+	static const struct policy_limits none;
+
+	if (memcmp(&r->limits, &none, sizeof(none)) != 0 || r->has_pin || r->ca || r->pool[0] ||
+	    r->secret[0] || r->credentials_only || r->depth >= 0)
+		return err_set(e, -EINVAL,
+			       "a deny rule has a domain or address, ports and requests, and nothing more");
+	return 0;
+}
+
+static int check_ports(const struct policy_rule *r, struct err *e)
+{
+	if (r->n_ports == 0 || r->n_ports > POLICY_PORTS_MAX)
+		return err_set(e, -EINVAL, "a rule has 1 to %d ports or ranges of ports", POLICY_PORTS_MAX);
+	for (unsigned i = 0; i < r->n_ports; i++) {
+		if (r->ports[i].lo == 0 || r->ports[i].lo > r->ports[i].hi)
+			return err_set(e, -EINVAL, "ports are 1 to 65535, the lower first");
+	}
+	return 0;
+}
+
+static bool is_field_pattern(const char *s)
+{
+	return *s && strlen(s) <= POLICY_FIELD_MAX &&
+	       strspn(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_*") == strlen(s);
+}
+
+static int check_graphql(const struct policy_entry *en, struct err *e)
+{
+	if (!en->name || !is_field_pattern(en->name) || strstr(en->name, "**"))
+		return err_set(e, -EINVAL,
+			       "a GraphQL field is letters, digits and _, where * stands for any");
+	if (en->acts == 0 || en->acts & ~POLICY_GRAPHQL_ALL)
+		return err_set(e, -EINVAL, "a GraphQL rule is about query, mutation or subscription");
+	return pathpat_check(en->path, strlen(en->path), e);
+}
+
+static int check_git(const struct policy_entry *en, struct err *e)
+{
+	bool fetch = en->acts & POLICY_GIT_FETCH;
+	int r = pathpat_check(en->path, strlen(en->path), e);
+
+	if (r < 0)
+		return r;
+	if (en->acts == 0 || en->acts & ~(POLICY_GIT_FETCH | POLICY_GIT_PUSH_ALL) ||
+	    (fetch && en->acts != POLICY_GIT_FETCH) || fetch != !en->name)
+		return err_set(e, -EINVAL, "a git rule is a fetch, or a push to refs");
+	if (fetch)
+		return 0;
+	if (!str_starts(en->name, "refs/") && !str_eq(en->name, "**"))
+		return err_set(e, -EINVAL, "a ref is written whole: refs/heads/main, refs/heads/bot/**");
+	return pathpat_check_stars(en->name, strlen(en->name), e);
+}
+
+static int check_entry(const struct policy_rule *r, const struct policy_entry *en, struct err *e)
+{
+	if (r->action == POLICY_ASK || (r->action == POLICY_DENY && en->action != POLICY_DENY))
+		return err_set(e, -EINVAL, "only a rule under 'allow' can allow or ask for single requests");
+	if (en->kind == POLICY_GRAPHQL)
+		return check_graphql(en, e);
+	if (en->kind == POLICY_GIT)
+		return check_git(en, e);
+	if (!method_is_valid(en->methods))
+		return err_set(e, -EINVAL, "a request needs a method");
+	return pathpat_check(en->path, strlen(en->path), e);
+}
+
+int rule_check(const struct policy_rule *r, struct err *e)
+{
+	int ret = r->by_addr ? check_range(r, e) : check_host(r, e);
+
+	ret = ret < 0 ? ret : check_ports(r, e);
+	ret = ret < 0 ? ret : check_pin(r, e);
+	if (ret == 0 && r->action == POLICY_DENY)
+		ret = check_deny(r, e);
+	if (ret == 0 && r->depth >= 0 && r->depth < (int)policy_rule_depth(r)) {
+		err_set(e, -EINVAL, "at 'depth: %s' requests cannot be seen, and this rule needs to see them",
+			policy_depth_name((enum policy_depth)r->depth));
+		ret = err_hint(e, -EINVAL, "leave 'depth' out");
+	}
+	for (size_t i = 0; ret == 0 && i < r->n_entries; i++)
+		ret = check_entry(r, &r->entries[i], e);
+	return ret;
+}
+
+static int copy_text(const char *s, char **ret)
+{
+	*ret = s ? strdup(s) : NULL;
+	return s && !*ret ? -ENOMEM : 0;
+}
+
+int policy_rule_add_entry(struct policy_rule *r, const struct policy_entry *en, struct err *e)
+{
+	struct policy_entry *v, *to;
+	int ret;
+
+	if (r->n_entries >= POLICY_ENTRIES_MAX)
+		return err_set(e, -E2BIG, "a rule names at most %d requests", POLICY_ENTRIES_MAX);
+	v = reallocarray(r->entries, r->n_entries + 1, sizeof(*v));
+	if (!v)
+		return err_set(e, -ENOMEM, "out of memory");
+	r->entries = v;
+	to = &v[r->n_entries++];
+	*to = *en;
+	to->path = to->name = NULL;
+	ret = copy_text(en->path, &to->path);
+	ret = ret < 0 ? ret : copy_text(en->name, &to->name);
+	return ret < 0 ? err_set(e, ret, "out of memory") : 0;
+}

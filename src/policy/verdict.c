@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How a decision is put into words, and how those of several layers become one. */
+#include "policy/internal.h"
+
+#include "base/str.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+void verdict_why(struct policy_verdict *v, const char *fmt, ...)
+{
+	char text[POLICY_WHY_MAX];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	str_safe(text, v->why, sizeof(v->why));
+}
+
+static const char *layer_pool(const struct layer *l, const struct policy_rule *r)
+{
+	if (r && r->pool[0])
+		return r->pool;
+	return l->opts.pool[0] ? l->opts.pool : NULL;
+}
+
+static void fill_terms(struct policy_terms *t, const struct walk *w, const struct policy_rule *r)
+{
+	t->limits = limits_lower(t->limits, &r->limits);
+	t->has_pin = r->has_pin;
+	t->pin = r->pin;
+	t->pin_port = r->pin_port ? r->pin_port : w->port;
+	t->ca = r->ca;
+	t->pool = layer_pool(w->l, r);
+	t->secret = r->secret[0] ? r->secret : NULL;
+	t->credentials_only = r->credentials_only;
+}
+
+/* Where nothing can be injected and nobody be asked, what depends on it is not let through without. */
+static void needs_gateway(struct policy_verdict *v, const struct policy_rule *r)
+{
+	if (v->action == POLICY_ASK) {
+		verdict_why(v, "%s: asking somebody needs the gateway, which is not running", v->rule_text);
+	} else if (v->action == POLICY_ALLOW && r->secret[0]) {
+		v->action = POLICY_DENY;
+		verdict_why(v, "%s: the secret '%s' needs the gateway, which is not running", v->rule_text,
+			    r->secret);
+	} else {
+		return;
+	}
+	v->hint = "until there is a gateway, use a rule without 'ask' and 'secret'";
+}
+
+static void needs_pool(struct policy_verdict *v, const struct walk *w, const struct policy_rule *r)
+{
+	if (v->action != POLICY_ALLOW || !w->l->opts.require_pool || layer_pool(w->l, r))
+		return;
+	v->action = POLICY_DENY;
+	verdict_why(v, "%s: the policy requires a pool of proxies, and the rule names none", v->rule_text);
+	v->hint = "give the rule, or the whole policy, a 'pool:'";
+}
+
+static void rule_text(struct policy_verdict *v, const struct policy_rule *r, const struct policy_entry *en)
+{
+	autobuf struct buf b = BUF_INIT;
+
+	rule_add_head(r, &b);
+	if (en) {
+		buf_addf(&b, " %s ", policy_action_name(en->action));
+		policy_entry_text(en, &b);
+	}
+	rule_add_source(r, en && en->line ? en->line : r->line, &b);
+	str_safe(buf_cstr(&b), v->rule_text, sizeof(v->rule_text));
+}
+
+void verdict_by_rule(struct policy_verdict *v, const struct walk *w, const struct policy_rule *r,
+		     const struct policy_entry *en, enum policy_action a)
+{
+	*v = (struct policy_verdict){ .action = a, .rule = r, .rule_id = r->id };
+	v->depth = policy_rule_depth(r);
+	rule_text(v, r, en);
+	fill_terms(&v->terms, w, r);
+	verdict_why(v, "%s by the rule %s", a == POLICY_ALLOW ? "allowed" : "denied", v->rule_text);
+	if (a == POLICY_DENY)
+		v->hint = "the policy says so; 'coffer policy explain' shows how it was decided";
+	needs_gateway(v, r);
+	needs_pool(v, w, r);
+}
+
+/* Why nothing matches, where it is a slip that people make. */
+static void explain_default(struct policy_verdict *v, const struct policy *p, const struct policy_target *t)
+{
+	const struct host *name = target_name(t);
+	char text[TARGET_TEXT_MAX], below[HOST_MAX + 3];
+
+	target_text(t, text);
+	verdict_why(v, "no rule allows %s", text);
+	v->hint = name ? "allow it: --allow HOST[:PORT], or a rule in the policy"
+		       : "programs are to use names; a rule with 'address:' allows an address";
+	if (!name)
+		return;
+	snprintf(below, sizeof(below), "*.%s", name->text);
+	for (unsigned i = 0; i < p->n_layers; i++) {
+		struct walk w;
+
+		walk_begin(&w, &p->layers[i], t);
+		while (walk_level(&w)) {
+			if (w.set[w.lo]->action == POLICY_DENY)
+				continue;
+			verdict_why(v, "no rule allows %s: %s is for other ports", text,
+				    w.set[w.lo]->host.text);
+			v->hint = "name the port in the rule, or --allow HOST:PORT";
+		}
+		for (size_t k = 0; k < p->layers[i].n_by_host; k++) {
+			if (str_eq(p->layers[i].by_host[k]->host.text, below))
+				verdict_why(v, "no rule allows %s: %s does not cover %s itself", text, below,
+					    name->text);
+		}
+	}
+}
+
+void verdict_observe(struct policy_verdict *v)
+{
+	v->action = POLICY_ALLOW;
+	v->would_deny = true;
+	v->hint = NULL;
+}
+
+void verdict_default(struct policy_verdict *v, const struct policy *p, const struct policy_target *t,
+		     bool entries)
+{
+	*v = (struct policy_verdict){ .is_default = true, .rule_id = POLICY_RULE_NONE };
+	v->depth = entries ? POLICY_INSPECT : POLICY_PEEK;
+	memcpy(v->rule_text, "default", sizeof("default"));
+	explain_default(v, p, t);
+	if (p->mode == POLICY_OBSERVE)
+		verdict_observe(v);
+}
+
+bool verdict_blocked(const struct policy *p, const struct host *name, struct policy_verdict *v)
+{
+	const char *category = policy_blocked_by(p, name);
+
+	if (!category)
+		return false;
+	*v = (struct policy_verdict){ .rule_id = POLICY_RULE_NONE };
+	snprintf(v->rule_text, sizeof(v->rule_text), "blocklist %s", category);
+	verdict_why(v, "%s is on the blocklist '%s'", name->text, category);
+	v->hint = "a blocklist holds whatever the rules allow";
+	return true;
+}
+
+static bool same_text(const char *a, const char *b)
+{
+	return !a || !b || str_eq(a, b);
+}
+
+/* Both allow: what they say about the way must not differ. */
+static bool terms_merge(struct policy_terms *t, const struct policy_terms *o)
+{
+	if (t->has_pin && o->has_pin && (!addr_eq(&t->pin, &o->pin) || t->pin_port != o->pin_port))
+		return false;
+	if (!same_text(t->ca, o->ca) || !same_text(t->pool, o->pool) || !same_text(t->secret, o->secret))
+		return false;
+	if (o->has_pin) {
+		t->has_pin = true;
+		t->pin = o->pin;
+		t->pin_port = o->pin_port;
+	}
+	t->ca = t->ca ? t->ca : o->ca;
+	t->pool = t->pool ? t->pool : o->pool;
+	t->secret = t->secret ? t->secret : o->secret;
+	t->credentials_only = t->credentials_only || o->credentials_only;
+	t->limits = limits_lower(t->limits, &o->limits);
+	return true;
+}
+
+void verdict_merge(struct policy_verdict *v, const struct policy_verdict *o)
+{
+	enum policy_depth depth = v->depth > o->depth ? v->depth : o->depth;
+	struct policy_terms terms = v->terms;
+	bool would_deny = v->would_deny || o->would_deny;
+
+	if (o->action < v->action || (o->action == v->action && v->need && !o->need)) {
+		*v = *o;
+		return;
+	}
+	if (v->action < o->action || v->action != POLICY_ALLOW) {
+		v->need |= v->need ? o->need : 0;
+		return;
+	}
+	if (!terms_merge(&terms, &o->terms)) {
+		v->action = POLICY_DENY;
+		verdict_why(v, "%s and %s name different ways to it ('to', 'ca', 'pool' or 'secret')",
+			    v->rule_text, o->rule_text);
+		v->hint = "let only one of them say where it goes";
+		return;
+	}
+	if (!v->rule && o->rule)
+		*v = *o;
+	v->terms = terms;
+	v->depth = depth;
+	v->would_deny = would_deny;
+}
