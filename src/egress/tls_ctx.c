@@ -10,6 +10,8 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #define STORE_MAX (8u << 20)
 #define KEY_LEN (HOST_MAX + 32)
@@ -268,7 +270,8 @@ static int load_store(struct tls_ctx *t, SSL_CTX *ctx, struct err *e)
 
 	if (t->store_fd < 0)
 		return err_set(e, -ENOENT, "no certificate store was given, so no server can be verified");
-	if (fstat(t->store_fd, &st) < 0 || st.st_size <= 0 || st.st_size > STORE_MAX)
+	/* fstat() of the C library is another call, which the fence does not let through. */
+	if (syscall(SYS_fstat, t->store_fd, &st) < 0 || st.st_size <= 0 || st.st_size > STORE_MAX)
 		return err_set(e, -EINVAL, "the certificate store is empty or too large");
 	p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, t->store_fd, 0);
 	if (p == MAP_FAILED)
