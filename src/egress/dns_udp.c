@@ -206,6 +206,9 @@ int dns_udp_open(struct dns_serve *s, int fd, bool v6, struct err *e)
 	BUG_ON((*d)->n_socks == 2);
 	sock = &(*d)->socks[(*d)->n_socks++];
 	*sock = (struct udp_sock){ .dns = s, .w = { .fd = fd, .fn = on_datagrams, .ctx = sock }, .v6 = v6 };
+	/* Every IPv6 address leads here, but by a route: none of them is an address of an interface. */
+	if (v6)
+		(void)!setsockopt(fd, IPPROTO_IPV6, IPV6_FREEBIND, &on, sizeof(on));
 	r = setsockopt(fd, v6 ? IPPROTO_IPV6 : IPPROTO_IP, v6 ? IPV6_RECVPKTINFO : IP_PKTINFO, &on,
 		       sizeof(on)) < 0
 		    ? -errno

@@ -335,6 +335,14 @@ static void test_responses(void)
 	CHECK(response("GET", "HTTP/1.1 404 Not Found\r\n\r\n") > 0 && h.status == 404 &&
 	      slice_eq(h.reason, "Not Found"));
 	CHECK(!h.keep_alive);
+	CHECKF(response(
+		       "GET",
+		       "HTTP/1.1 200 OK\r\nConnection: Transfer-Encoding, X\r\nTransfer-Encoding: chunked\r\n"
+		       "Expect: x\r\nHost: a\r\nHost: b\r\nContent-Type: t\r\n\r\n") > 0 &&
+		       h.body == HTTP1_BODY_CHUNKED && http1_is_hop(&h, slice_of("x")) && h.keep_alive,
+	       "what servers do in earnest is not refused");
+	CHECK(response("GET", "HTTP/1.1 200 OK\r\nConnection: content-type\r\n\r\n") > 0 &&
+	      !http1_is_hop(&h, slice_of("Content-Type")));
 }
 
 static void test_writers(void)
