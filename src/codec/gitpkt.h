@@ -36,11 +36,14 @@ enum gitpkt_service {
 	GITPKT_REFS_PUSH,  /* GET …/info/refs?service=git-receive-pack */
 	GITPKT_FETCH,	   /* POST …/git-upload-pack */
 	GITPKT_PUSH,	   /* POST …/git-receive-pack */
-	GITPKT_DUMB, /* …/info/refs with another or no service, …/HEAD, …/objects/…: a fetch of the old kind */
+	GITPKT_DUMB, /* …/info/refs with another or no service, …/objects/info/, …/objects/pack/: a fetch of the old kind */
 	GITPKT_SERVICE_COUNT
 };
 
-/* By canonical path and raw query; ret_repo (may be NULL) is the path in front: "/owner/name.git". */
+/*
+ * By canonical path and raw query, read as generously as any server might: letters of either case, a query that is
+ * percent-encoded; of two services the one that pushes. ret_repo (may be NULL) is the path in front: "/owner/name.git".
+ */
 enum gitpkt_service gitpkt_service(struct slice path, struct slice query, struct slice *ret_repo);
 
 struct gitpkt_command {

@@ -9,8 +9,8 @@
  *      Definitions of types are refused.
  *  Q2  Depth at most GRAPHQL_DEPTH_MAX, tokens GRAPHQL_TOKENS_MAX, operations, fragments and root fields as below;
  *      time grows with the length of the document. Over a limit is -E2BIG: deny, never a shorter list.
- *  Q3  An unknown or doubly defined fragment, a second operation of the same name, an unnamed operation beside others,
- *      a root without a field: -EINVAL.
+ *  Q3  A fragment that is spread at the root and unknown, one that is defined twice, a second operation of the same
+ *      name, an unnamed operation beside others, a root without a field: -EINVAL.
  */
 #ifndef CODEC_GRAPHQL_H
 #define CODEC_GRAPHQL_H
@@ -22,6 +22,7 @@
 
 #define GRAPHQL_TEXT_MAX (1u << 20)
 #define GRAPHQL_TOKENS_MAX 20000
+#define GRAPHQL_WALK_MAX 40000 /* tokens looked at again to find the fields at the root */
 #define GRAPHQL_DEPTH_MAX 64
 #define GRAPHQL_OPS_MAX 32
 #define GRAPHQL_FRAGMENTS_MAX 128
@@ -46,7 +47,7 @@ struct graphql_doc {
 
 /*
  * op_name is the request's operationName; NULL or empty when it has none, which is -EINVAL when the document has more than one
- * operation; so is a name that no operation has. *ret is large (7 KiB): not on a small stack.
+ * operation; so is a name that no operation has. *ret is large (6 KiB), and all zeros on failure.
  */
 int graphql_parse(const char *doc, size_t len, const char *op_name, size_t op_name_len,
 		  struct graphql_doc *ret, struct err *e) MUST_CHECK;

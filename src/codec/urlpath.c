@@ -8,8 +8,8 @@ struct walk {
 	const char *s; /* the raw path, without query */
 	size_t len, at;
 	struct buf *out;
-	size_t segment; /* where the current one begins in out, behind its slash */
-	bool keep_slash, slash;
+	size_t segment;		/* where the current one begins in out, behind its slash */
+	bool keep_slash, slash; /* %2F may be kept; there was one */
 	/* A character of UTF-8 whose encoded bytes are still to come: how many, and what is there already. */
 	unsigned need, size;
 	uint32_t point;
@@ -44,6 +44,12 @@ static bool is_unreserved(int c)
 	       c == '.' || c == '_' || c == '~';
 }
 
+/* Encoded or not, some server takes it for the same. */
+static bool is_ambiguous(int c)
+{
+	return c > 0x20 && c < 0x7f && c != '%';
+}
+
 static bool is_control(int c)
 {
 	return c < 0x20 || c == 0x7f;
@@ -70,20 +76,6 @@ static bool take_utf8(struct walk *w, unsigned c)
 	return c >= 0xc2 && c <= 0xf4;
 }
 
-/* "%25" and two more digits: does undoing it twice give something that undoing it once must not? */
-static bool is_twice(const struct walk *w)
-{
-	const char *s = w->s + w->at + 2;
-	char second[3] = { '%', 0, 0 };
-	int c;
-
-	if (w->len - w->at < 5)
-		return false;
-	memcpy(second + 1, s + 1, 2);
-	c = encoded_byte(second, 3);
-	return c >= 0 && (is_control(c) || c == '.' || c == '/' || c == '\\' || c == '%');
-}
-
 static int take_encoded(struct walk *w, struct err *e)
 {
 	int c = encoded_byte(w->s + w->at, w->len - w->at);
@@ -95,9 +87,6 @@ static int take_encoded(struct walk *w, struct err *e)
 		return refuse(w, "has an encoded control byte or backslash in it", e);
 	if (c == '/' && !w->keep_slash)
 		return refuse(w, "has an encoded slash (%2F) in it, which servers read in two ways", e);
-	if (c == '%' && is_twice(w))
-		return refuse(w, "has a slash, dot, percent sign or control byte in it that is encoded twice",
-			      e);
 	if ((c >= 0x80) ? !take_utf8(w, (unsigned)c) : w->need != 0)
 		return refuse(w, "has encoded bytes in it that are not UTF-8", e);
 	w->at += 3;
@@ -105,7 +94,7 @@ static int take_encoded(struct walk *w, struct err *e)
 		buf_addc(w->out, (char)c);
 		return 0;
 	}
-	w->slash = w->slash || (c > 0x20 && c < 0x7f && c != '%');
+	w->slash = w->slash || c == '/';
 	buf_addc(w->out, '%');
 	buf_addc(w->out, hex[c >> 4]);
 	buf_addc(w->out, hex[c & 15]);
@@ -156,9 +145,13 @@ static int drop_segments(struct walk *w, int dots, struct err *e)
 	if (dots == 2) {
 		if (w->segment <= 1)
 			return refuse(w, "leads above the root", e);
-		w->out->len--;
+		size_t end = --w->out->len;
+
 		while (w->out->data[w->out->len - 1] != '/')
 			w->out->len--;
+		/* With the other reading of %2F, ".." would take away only a part of it. */
+		if (memmem(w->out->data + w->out->len, end - w->out->len, "%2F", 3))
+			return refuse(w, "has an encoded slash (%2F) before a \"..\"", e);
 	}
 	w->out->data[w->out->len] = '\0';
 	return 0;
@@ -176,8 +169,8 @@ static int end_segment(struct walk *w, struct err *e)
 		return refuse(w, "has a dot segment with parameters in it", e);
 	if (dots)
 		r = drop_segments(w, dots, e);
-	else if (w->slash && s.len)
-		r = memmem(s.p, s.len, "%2F", 3) ? check_parts(w, s, e) : 0;
+	else if (w->slash && memmem(s.p, s.len, "%2F", 3))
+		r = check_parts(w, s, e);
 	return r < 0 ? r : dots > 0;
 }
 
@@ -239,6 +232,31 @@ static int check_bytes(const struct walk *w, struct err *e)
 	return 0;
 }
 
+/*
+ * "%25" and two more digits: does undoing it twice give something that undoing it once must not? Asked of the output,
+ * where those digits are no longer encoded themselves.
+ */
+static bool has_twice(const char *s, size_t len)
+{
+	for (size_t i = 0; i + 5 <= len; i++) {
+		char second[3] = { '%', s[i + 3], s[i + 4] };
+		int c = encoded_byte(s + i, len - i) == '%' ? encoded_byte(second, 3) : -1;
+
+		if (c >= 0 && (is_control(c) || c == '.' || c == '/' || c == '\\' || c == '%'))
+			return true;
+	}
+	return false;
+}
+
+static bool has_other_reading(const char *s, size_t len)
+{
+	for (size_t i = 0; i < len; i++) {
+		if (is_ambiguous(encoded_byte(s + i, len - i)))
+			return true;
+	}
+	return false;
+}
+
 int urlpath_canon(const char *target, size_t len, unsigned flags, struct buf *out, struct urlpath *ret,
 		  struct err *e)
 {
@@ -254,9 +272,14 @@ int urlpath_canon(const char *target, size_t len, unsigned flags, struct buf *ou
 	r = take_path(&w, e);
 	if (r < 0)
 		return r;
+	if (has_twice(buf_cstr(out), out->len))
+		return refuse(
+			&w, "has a slash, dot, percent sign or control byte in it that is encoded twice", e);
 	if (out->len == 0)
 		buf_addc(out, '/');
-	*ret = (struct urlpath){ .path_len = out->len, .has_query = query != NULL, .slash = w.slash };
+	*ret = (struct urlpath){ .path_len = out->len,
+				 .has_query = query != NULL,
+				 .slash = has_other_reading(out->data, out->len) };
 	if (query)
 		buf_add(out, query, len - w.len);
 	return buf_error(out);
@@ -280,7 +303,7 @@ int urlpath_slashed(struct slice path, struct buf *out)
 	for (size_t i = 0; i < path.len; i++) {
 		int c = encoded_byte(path.p + i, path.len - i);
 
-		if (c > 0x20 && c < 0x7f && c != '%') {
+		if (is_ambiguous(c)) {
 			buf_addc(out, (char)c);
 			i += 2;
 		} else {

@@ -16,7 +16,8 @@
  * What is left encoded may still be read in two ways: many servers take %40 for @, and some APIs use %2F inside a segment
  * (npm's scoped packages, GitLab's projects). `slash` says that there is such a second reading. It must be judged
  * twice then, by the path and by urlpath_slashed(), and the stricter answer holds. %2F itself is kept only with
- * URLPATH_KEEP_SLASH; what is between two slashes of whichever kind is then still no "." or ".." and not empty.
+ * URLPATH_KEEP_SLASH; what is between two slashes of whichever kind is then still no "." or ".." and not empty, and
+ * no ".." follows it.
  */
 #ifndef CODEC_URLPATH_H
 #define CODEC_URLPATH_H

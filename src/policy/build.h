@@ -92,6 +92,10 @@ struct policy_layer_opts {
 int policy_add_layer(struct policy *p, const struct policy_layer_opts *o, unsigned *ret_layer,
 		     struct err *e) MUST_CHECK;
 
+/* What is known only when all is read. Before policy_seal(). */
+void policy_set_layer_opts(struct policy *p, unsigned layer, const struct policy_layer_opts *o);
+void policy_set_mode(struct policy *p, enum policy_mode mode);
+
 /* Takes over what the rule owns and leaves it empty; on failure the caller still owns it. */
 int policy_add_rule(struct policy *p, unsigned layer, struct policy_rule *r, struct err *e) MUST_CHECK;
 int policy_rule_add_entry(struct policy_rule *r, const struct policy_entry *en,
@@ -112,6 +116,8 @@ int policy_seal(struct policy *p, struct err *e) MUST_CHECK;
 size_t policy_rule_count(const struct policy *p);
 const struct policy_rule *policy_rule_at(const struct policy *p, size_t i);
 size_t policy_layer_count(const struct policy *p);
+/* The blocklist that names it, NULL when none does. */
+const char *policy_blocked_by(const struct policy *p, const struct host *name);
 
 /* "GET,HEAD /x/y", "mutation addComment at /graphql", "push /o/r refs/heads/bot/x create,update". */
 void policy_entry_text(const struct policy_entry *en, struct buf *out);

@@ -70,6 +70,27 @@ int policy_add_layer(struct policy *p, const struct policy_layer_opts *o, unsign
 	return 0;
 }
 
+void policy_set_layer_opts(struct policy *p, unsigned layer, const struct policy_layer_opts *o)
+{
+	BUG_ON(p->sealed || layer >= p->n_layers);
+	p->layers[layer].opts = *o;
+}
+
+void policy_set_mode(struct policy *p, enum policy_mode mode)
+{
+	BUG_ON(p->sealed);
+	p->mode = mode;
+}
+
+const char *policy_blocked_by(const struct policy *p, const struct host *name)
+{
+	for (size_t i = 0; i < p->n_blocklists; i++) {
+		if (blocklist_has(&p->blocklists[i], name))
+			return p->blocklists[i].category;
+	}
+	return NULL;
+}
+
 static int add_rule_pointer(struct layer *l, struct policy_rule *r, struct err *e)
 {
 	struct policy_rule **v = reallocarray(l->rules, l->n + 1, sizeof(*v));

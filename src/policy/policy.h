@@ -49,6 +49,7 @@ const char *policy_depth_name(enum policy_depth d);   /* "peek" */
 
 struct policy;
 struct policy_rule; /* policy/build.h */
+struct policy_entry;
 
 /* 0 in each: no limit. */
 struct policy_limits {
@@ -77,7 +78,8 @@ struct policy_verdict {
 	bool would_deny;  /* allowed only because of observe; enforce would deny */
 	bool is_default;  /* no rule matched */
 	uint32_t rule_id; /* a key to count limits by; POLICY_RULE_NONE when no rule decided */
-	const struct policy_rule *rule; /* NULL likewise */
+	const struct policy_rule *rule;	  /* NULL likewise */
+	const struct policy_entry *entry; /* of the rule, when a request was decided by one */
 	struct policy_terms terms;
 	char rule_text
 		[POLICY_RULE_TEXT_MAX]; /* "allow *.github.com:443 (team.yaml:12)", "default", "blocklist ads" */
@@ -135,9 +137,8 @@ struct policy_request {
 	struct slice path;    /* urlpath_path() */
 	struct slice slashed; /* urlpath_slashed() where the path had a %2F; else empty. Both are judged. */
 	struct slice query;   /* raw, without "?"; for git's service */
-	/* Known once the body is: leave NULL and 0 until verdict.need asks. */
-	const struct graphql *const
-		*gql; /* each document of a batch; none readable: leave NULL, is_body_known */
+	/* Known once the body is: leave NULL and 0 until verdict.need asks. No readable document: none, is_body_known. */
+	const struct graphql_doc *const *gql; /* each document of a batch */
 	size_t n_gql;
 	const struct policy_push *push;
 	size_t n_push;

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A question to a policy, from words on a command line: "PUT https://host/path", "host:port". */
+#ifndef CLI_POLICY_ASK_H
+#define CLI_POLICY_ASK_H
+
+#include "policy/policy.h"
+
+struct policy_ask {
+	struct policy_target target;
+	bool has_request; /* else a connection */
+	struct policy_request request;
+
+	/* What the above points into. */
+	struct host host;
+	struct buf path, slashed;
+	struct graphql_doc *gql;
+	const struct graphql_doc *docs[1];
+	struct policy_push push;
+	char method[32];
+};
+
+#define POLICY_ASK_INIT ((struct policy_ask){ 0 })
+
+/* method, graphql and push may be NULL. A URL without a method is a GET. The ask must not be moved afterwards. */
+int policy_ask_parse(struct policy_ask *a, const char *method, const char *where, const char *graphql,
+		     const char *push, struct err *e) MUST_CHECK;
+void policy_ask_release(struct policy_ask *a);
+
+#endif

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The tokens of a GraphQL document; between graphql.c and graphql_lex.c. */
+#ifndef CODEC_GRAPHQL_LEX_H
+#define CODEC_GRAPHQL_LEX_H
+
+#include "codec/slice.h"
+
+#include <stdint.h>
+
+enum gql_token {
+	GQL_END,
+	GQL_NAME,
+	GQL_NUMBER,
+	GQL_STRING, /* of both kinds */
+	GQL_SPREAD, /* ... */
+	GQL_PUNCT,  /* one of !$&():=@[]{|} */
+	GQL_BAD,    /* why */
+};
+
+struct gql_lex {
+	const char *s;
+	size_t len;
+	size_t at;     /* behind the current token */
+	unsigned left; /* how many tokens may still be read */
+	enum gql_token token;
+	struct slice text; /* of the current token */
+	const char *why;   /* static text */
+	bool too_many;	   /* that is why */
+};
+
+/* Moves to the next token. At the end, and once it was GQL_BAD, it stays there. */
+void gql_next(struct gql_lex *l);
+
+static inline bool gql_is(const struct gql_lex *l, char punct)
+{
+	return l->token == GQL_PUNCT && l->text.p[0] == punct;
+}
+
+static inline bool gql_is_name(const struct gql_lex *l, const char *name)
+{
+	return l->token == GQL_NAME && slice_eq(l->text, name);
+}
+
+#endif

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a rule says about single requests:
+ *	http:     - allow: GET /repos/x            METHOD[,METHOD…] PATH
+ *	graphql:  - allow: mutation addComment      TYPE FIELD[,FIELD…]      (path: /graphql unless named)
+ *	git:      - allow: push o/r refs/heads/x    fetch REPO, or push REPO REF [create,update,delete,force]
+ * Each may be one text or a list of them. Under deny:, the texts may stand without "deny:".
+ */
+#include "config/read.h"
+
+#include "base/cleanup.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WORDS_MAX 5
+#define NOT_THE_FORM 1 /* beside 0 and negative errno: the caller knows what was expected */
+
+struct words {
+	char *text; /* owned, cut into pieces */
+	const char *v[WORDS_MAX];
+	size_t n;
+};
+
+static void words_release(struct words *w)
+{
+	free(w->text);
+}
+
+static int split(struct source *s, const char *text, struct words *w)
+{
+	char *save = NULL;
+
+	w->text = strdup(text);
+	if (!w->text)
+		return err_set(s->e, -ENOMEM, "out of memory");
+	for (char *p = strtok_r(w->text, " \t\n", &save); p; p = strtok_r(NULL, " \t\n", &save)) {
+		if (w->n == WORDS_MAX)
+			return NOT_THE_FORM;
+		w->v[w->n++] = p;
+	}
+	return 0;
+}
+
+/* What an element says so far, on its way to one entry or more. */
+struct pending {
+	struct policy_rule *rule;
+	struct policy_entry en;
+	const struct ynode *path; /* graphql: */
+	int (*add)(struct source *s, const struct ynode *n, struct pending *p, const struct words *w);
+	const char *form;
+};
+
+static int commit(struct source *s, const struct ynode *n, struct pending *p)
+{
+	p->en.line = n->line;
+	return read_wrap(s, n, policy_rule_add_entry(p->rule, &p->en, s->e));
+}
+
+static int add_http(struct source *s, const struct ynode *n, struct pending *p, const struct words *w)
+{
+	autofree char *path = NULL;
+	int r;
+
+	if (w->n == 1 && w->v[0][0] == '/') {
+		read_fail(s, n, "a request is a method and a path");
+		return err_hint(s->e, -EINVAL, "* %s for all methods", w->v[0]);
+	}
+	if (w->n != 2)
+		return NOT_THE_FORM;
+	p->en.kind = POLICY_HTTP;
+	r = method_parse(w->v[0], strlen(w->v[0]), &p->en.methods, s->e);
+	r = r < 0 ? r : pathpat_check(w->v[1], strlen(w->v[1]), s->e);
+	if (r < 0)
+		return read_wrap(s, n, r);
+	path = strdup(w->v[1]);
+	if (!path)
+		return err_set(s->e, -ENOMEM, "out of memory");
+	p->en.path = path;
+	r = commit(s, n, p);
+	p->en.path = NULL;
+	return r;
+}
+
+static int parse_set(struct source *s, const struct ynode *n, const char *text, const char *const *words,
+		     size_t n_words, unsigned *ret)
+{
+	autofree char *copy = strdup(text);
+	char *save = NULL;
+
+	if (!copy)
+		return err_set(s->e, -ENOMEM, "out of memory");
+	*ret = str_eq(text, "*") ? (1u << n_words) - 1 : 0;
+	for (char *p = strtok_r(copy, ",", &save); p && !str_eq(text, "*"); p = strtok_r(NULL, ",", &save)) {
+		struct ynode word = *n;
+		unsigned at = 0;
+		int r;
+
+		word.kind = YNODE_TEXT;
+		word.text = p;
+		r = read_word(s, &word, words, n_words, &at);
+		if (r < 0)
+			return r;
+		*ret |= 1u << at;
+	}
+	return 0;
+}
+
+static int add_graphql(struct source *s, const struct ynode *n, struct pending *p, const struct words *w)
+{
+	static const char *const types[] = { "query", "mutation", "subscription" };
+	autofree char *fields = NULL;
+	const char *path = "/graphql";
+	char *save = NULL;
+	int r = 0;
+
+	if (w->n != 2)
+		return NOT_THE_FORM;
+	p->en.kind = POLICY_GRAPHQL;
+	r = parse_set(s, n, w->v[0], types, ARRAY_SIZE(types), &p->en.acts);
+	if (r == 0 && p->path) {
+		r = read_text(s, p->path, "a path such as /graphql", &path);
+		if (r == 0)
+			r = read_wrap(s, p->path, pathpat_check(path, strlen(path), s->e));
+	}
+	if (r < 0)
+		return r;
+	fields = strdup(w->v[1]);
+	if (!fields)
+		return err_set(s->e, -ENOMEM, "out of memory");
+	p->en.path = (char *)path;
+	for (char *f = strtok_r(fields, ",", &save); r == 0 && f; f = strtok_r(NULL, ",", &save)) {
+		p->en.name = f;
+		r = commit(s, n, p);
+	}
+	p->en.path = p->en.name = NULL;
+	return r;
+}
+
+/* "o/r", "/o/r", "o/r.git" → "/o/r" */
+static int repo_path(struct source *s, const struct ynode *n, const char *text, char **ret)
+{
+	size_t len;
+
+	if (str_eq(text, "*")) {
+		read_fail(s, n, "* stops at /, and a repository has one in it");
+		return err_hint(s->e, -EINVAL, "** for all repositories");
+	}
+	if (asprintf(ret, "%s%s", text[0] == '/' ? "" : "/", text) < 0) {
+		*ret = NULL;
+		return err_set(s->e, -ENOMEM, "out of memory");
+	}
+	len = strlen(*ret);
+	if (len > 4 && str_ends(*ret, ".git"))
+		(*ret)[len - 4] = '\0';
+	return read_wrap(s, n, pathpat_check(*ret, strlen(*ret), s->e));
+}
+
+static int push_acts(struct source *s, const struct ynode *n, struct pending *p, const struct words *w)
+{
+	static const char *const acts[] = { "create", "update", "delete", "force" };
+
+	if (w->n == 4)
+		return parse_set(s, n, w->v[3], acts, ARRAY_SIZE(acts), &p->en.acts);
+	/* Deleting wants its own word; a denial means all of it. */
+	p->en.acts = POLICY_GIT_PUSH_ALL;
+	if (p->en.action == POLICY_ALLOW)
+		p->en.acts &= ~(unsigned)POLICY_PUSH_DELETE;
+	return 0;
+}
+
+static int add_git(struct source *s, const struct ynode *n, struct pending *p, const struct words *w)
+{
+	autofree char *repo = NULL;
+	autofree char *ref = NULL;
+	bool fetch = w->n == 2 && str_eq(w->v[0], "fetch");
+	int r;
+
+	if (!fetch && !((w->n == 3 || w->n == 4) && str_eq(w->v[0], "push")))
+		return NOT_THE_FORM;
+	p->en.kind = POLICY_GIT;
+	p->en.acts = POLICY_GIT_FETCH;
+	r = fetch ? 0 : push_acts(s, n, p, w);
+	r = r < 0 ? r : repo_path(s, n, w->v[1], &repo);
+	if (r < 0)
+		return r;
+	if (!fetch && !(ref = strdup(w->v[2])))
+		return err_set(s->e, -ENOMEM, "out of memory");
+	p->en.path = repo;
+	p->en.name = ref;
+	r = commit(s, n, p);
+	p->en.path = p->en.name = NULL;
+	return r;
+}
+
+static int add_text(struct source *s, const struct ynode *n, void *to)
+{
+	CLEANUP(words_release) struct words w = { 0 };
+	struct pending *p = to;
+	const char *text;
+	int r = read_text(s, n, p->form, &text);
+
+	r = r ? r : split(s, text, &w);
+	r = r ? r : p->add(s, n, p, &w);
+	return r == NOT_THE_FORM ? read_fail(s, n, "expected %s", p->form) : r;
+}
+
+static int key_allow(struct source *s, const struct ynode *n, void *to)
+{
+	((struct pending *)to)->en.action = POLICY_ALLOW;
+	return read_each(s, n, add_text, to);
+}
+
+static int key_ask(struct source *s, const struct ynode *n, void *to)
+{
+	int r = read_warn(s, n, "'ask' needs the gateway; until then it denies");
+
+	((struct pending *)to)->en.action = POLICY_ASK;
+	return r < 0 ? r : read_each(s, n, add_text, to);
+}
+
+static int key_deny(struct source *s, const struct ynode *n, void *to)
+{
+	((struct pending *)to)->en.action = POLICY_DENY;
+	return read_each(s, n, add_text, to);
+}
+
+static int key_path(struct source *s, const struct ynode *n, void *to)
+{
+	struct pending *p = to;
+
+	return p->path == n ? 0 : read_fail(s, n, "only 'graphql' has a 'path' of its own");
+}
+
+static const struct key entry_keys[] = {
+	{ "allow", key_allow },
+	{ "ask", key_ask },
+	{ "deny", key_deny },
+	{ "path", key_path },
+};
+
+static int read_element(struct source *s, const struct ynode *n, void *to)
+{
+	struct pending *p = to;
+
+	if (n->kind == YNODE_TEXT && p->rule->action == POLICY_DENY)
+		return key_deny(s, n, p);
+	if (n->kind == YNODE_TEXT) {
+		read_fail(s, n, "say whether that is allowed: allow, ask or deny");
+		return err_hint(s->e, -EINVAL, "- allow: %.100s", n->text);
+	}
+	p->path = p->add == add_graphql ? ynode_get(n, "path") : NULL;
+	return read_map(s, n, "a request", entry_keys, ARRAY_SIZE(entry_keys), p);
+}
+
+static int read_entries(struct source *s, const struct ynode *n, struct pending *p)
+{
+	size_t before = p->rule->n_entries;
+	int r = read_each(s, n, read_element, p);
+
+	if (r == 0 && p->rule->n_entries == before)
+		return read_fail(s, n, "nothing is listed here; leave the key out to have no such rules");
+	return r;
+}
+
+int read_http(struct source *s, const struct ynode *n, void *rule)
+{
+	struct pending p = { .rule = rule, .add = add_http, .form = "a method and a path: GET /repos/**" };
+
+	return read_entries(s, n, &p);
+}
+
+int read_graphql(struct source *s, const struct ynode *n, void *rule)
+{
+	struct pending p = { .rule = rule,
+			     .add = add_graphql,
+			     .form = "an operation and its fields: mutation addComment,addReaction" };
+
+	return read_entries(s, n, &p);
+}
+
+int read_git(struct source *s, const struct ynode *n, void *rule)
+{
+	struct pending p = {
+		.rule = rule,
+		.add = add_git,
+		.form = "'fetch OWNER/REPO' or 'push OWNER/REPO refs/heads/NAME [create,update]'"
+	};
+
+	return read_entries(s, n, &p);
+}

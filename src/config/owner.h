@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Files that decide: a policy, and what it names. One that somebody else may write to is somebody else's policy. Its
+ * owner must be root or the caller, and neither its group nor others may write to it; nor may everybody replace it
+ * (a directory that all may write to, without the sticky bit).
+ */
+#ifndef CONFIG_OWNER_H
+#define CONFIG_OWNER_H
+
+#include "base/buf.h"
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* "-" is standard input, which is not checked. When not `must`, a breach is *ret_warning (caller frees) and no error. */
+int owner_read(const char *path, size_t max, bool must, struct buf *ret, char **ret_warning,
+	       struct err *e) MUST_CHECK;
+
+#endif

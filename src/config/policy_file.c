@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "config/policy_file.h"
+
+#include "base/cleanup.h"
+#include "config/lint.h"
+#include "config/owner.h"
+#include "config/read.h"
+
+#include <errno.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int no_memory(struct err *e)
+{
+	return err_set(e, -ENOMEM, "out of memory");
+}
+
+void config_policy_release(struct config_policy *c)
+{
+	policy_free(c->policy);
+	strv_release(&c->warnings);
+	strv_release(&c->files);
+	for (size_t i = 0; i < c->n_pool_secrets; i++)
+		free(c->pool_secrets[i].file);
+	free(c->pool_secrets);
+	*c = (struct config_policy){ 0 };
+}
+
+/* Opened for reading a layer; the layer's options can only be given once they are known. */
+struct layer_draft {
+	struct policy_layer_opts opts;
+	struct ynode *root;
+	char *path;  /* absolute; NULL: standard input */
+	char *dir;   /* what files are named from */
+	char *shown; /* as the user named it, harmless */
+};
+
+static void layer_draft_release(struct layer_draft *d)
+{
+	ynode_free(d->root);
+	free(d->path);
+	free(d->dir);
+	free(d->shown);
+}
+
+static int locate(const char *file, struct layer_draft *d, struct err *e)
+{
+	autofree char *copy = NULL;
+	char shown[POLICY_SOURCE_MAX + 1];
+	bool input = str_eq(file, "-");
+
+	d->shown = strdup(input ? "standard input" : str_safe(file, shown, sizeof(shown)));
+	if (!d->shown)
+		return no_memory(e);
+	d->path = input ? NULL : realpath(file, NULL);
+	if (!input && !d->path)
+		return err_sys(e, -errno, "cannot open the policy %s", d->shown);
+	copy = input ? getcwd(NULL, 0) : strdup(d->path);
+	if (!copy)
+		return input ? err_sys(e, -errno, "cannot tell the current directory") : no_memory(e);
+	d->dir = strdup(input ? copy : dirname(copy));
+	return d->dir ? 0 : no_memory(e);
+}
+
+static int open_file(const struct config_policy_args *a, const char *file, struct layer_draft *d,
+		     struct config_policy *out, struct err *e)
+{
+	autobuf struct buf text = BUF_INIT;
+	autofree char *warning = NULL;
+	int r = locate(file, d, e);
+
+	r = r < 0 ? r
+		  : owner_read(d->path ? d->path : "-", CONFIG_FILE_MAX, !a->for_checking, &text, &warning,
+			       e);
+	if (r < 0)
+		return r;
+	if (warning && strv_addf(&out->warnings, "%s:1:1: %s", d->shown, warning) < 0)
+		return no_memory(e);
+	if (d->path && strv_add(&out->files, d->path) < 0)
+		return no_memory(e);
+	return ytree_parse(d->shown, buf_cstr(&text), text.len, &d->root, e);
+}
+
+static int load_file(const struct config_policy_args *a, const char *file, struct config_policy *out,
+		     int *mode, struct err *e)
+{
+	CLEANUP(layer_draft_release) struct layer_draft d = { 0 };
+	struct source s = { .policy = out->policy, .out = out, .opts = &d.opts, .mode = -1, .e = e };
+	int r = open_file(a, file, &d, out, e);
+
+	r = r < 0 ? r : policy_add_layer(out->policy, &d.opts, &s.layer, e);
+	if (r < 0)
+		return r;
+	s.name = d.shown;
+	s.dir = d.dir;
+	s.check_owner = !a->for_checking;
+	r = read_policy(&s, d.root);
+	if (r < 0)
+		return r;
+	policy_set_layer_opts(out->policy, s.layer, &d.opts);
+	*mode = s.mode;
+	return lint_layer(out->policy, s.layer, s.mode == POLICY_OBSERVE, &out->warnings, e);
+}
+
+static int load_allow(const struct config_policy_args *a, struct config_policy *out, struct err *e)
+{
+	struct policy_layer_opts opts = { 0 };
+	struct source s = {
+		.name = "--allow", .policy = out->policy, .out = out, .opts = &opts, .mode = -1, .e = e
+	};
+	int r = policy_add_layer(out->policy, &opts, &s.layer, e);
+
+	for (size_t i = 0; r == 0 && i < a->n_allow; i++) {
+		if (a->allow[i][0] == '@') {
+			r = read_preset_text(&s, a->allow[i]);
+			r = r < 0 ? err_wrap(e, r, "--allow") : 0;
+		} else {
+			r = read_rule_text(&s, NULL, a->allow[i], POLICY_ALLOW);
+		}
+	}
+	return r;
+}
+
+/* The stricter: enforce, unless every file that speaks of it and the command line want to observe. */
+static int combine_modes(const struct config_policy_args *a, const int *modes, struct config_policy *out,
+			 struct err *e)
+{
+	bool enforce = a->mode == POLICY_ENFORCE, observe = a->mode == POLICY_OBSERVE;
+
+	for (size_t i = 0; i < a->n_files; i++) {
+		enforce = enforce || modes[i] == POLICY_ENFORCE;
+		observe = observe || modes[i] == POLICY_OBSERVE;
+		if (a->mode == POLICY_OBSERVE && modes[i] == POLICY_ENFORCE &&
+		    strv_addf(&out->warnings, "%s says 'mode: enforce', which holds: the stricter wins",
+			      a->files[i]) < 0)
+			return no_memory(e);
+	}
+	/* A file without a word on it wants to be enforced, unless the command line says to watch. */
+	for (size_t i = 0; i < a->n_files && a->mode < 0; i++)
+		enforce = enforce || modes[i] < 0;
+	policy_set_mode(out->policy, observe && !enforce ? POLICY_OBSERVE : POLICY_ENFORCE);
+	return 0;
+}
+
+static int load(const struct config_policy_args *a, struct config_policy *out, struct err *e)
+{
+	int modes[CONFIG_LAYERS_MAX] = { 0 };
+	int r = policy_new(POLICY_ENFORCE, &out->policy, e);
+
+	if (r == 0 && a->n_files > CONFIG_LAYERS_MAX - 1)
+		return err_set(e, -E2BIG, "at most %d policy files can be combined", CONFIG_LAYERS_MAX - 1);
+	for (size_t i = 0; r == 0 && i < a->n_files; i++)
+		r = load_file(a, a->files[i], out, &modes[i], e);
+	if (r == 0 && a->n_allow)
+		r = load_allow(a, out, e);
+	r = r < 0 ? r : combine_modes(a, modes, out, e);
+	return r < 0 ? r : policy_seal(out->policy, e);
+}
+
+int config_policy_load(const struct config_policy_args *a, struct config_policy *ret, struct err *e)
+{
+	struct config_policy out = { 0 };
+	struct err own = ERR_INIT;
+	int r = load(a, &out, e ? e : &own);
+
+	if (r < 0) {
+		config_policy_release(&out);
+		return r;
+	}
+	*ret = out;
+	return 0;
+}
+
+static int parse(const char *name, const char *text, size_t len, struct config_policy *out, struct err *e)
+{
+	CLEANUP(layer_draft_release) struct layer_draft d = { 0 };
+	struct source s = { .name = name, .out = out, .opts = &d.opts, .mode = -1, .e = e };
+	int r = len > CONFIG_FILE_MAX
+			? err_set(e, -EFBIG, "%s is larger than %u KiB", name, CONFIG_FILE_MAX / 1024)
+			: ytree_parse(name, text, len, &d.root, e);
+
+	r = r < 0 ? r : policy_new(POLICY_ENFORCE, &out->policy, e);
+	r = r < 0 ? r : policy_add_layer(out->policy, &d.opts, &s.layer, e);
+	if (r < 0)
+		return r;
+	s.policy = out->policy;
+	r = read_policy(&s, d.root);
+	if (r < 0)
+		return r;
+	policy_set_layer_opts(out->policy, s.layer, &d.opts);
+	policy_set_mode(out->policy, s.mode == POLICY_OBSERVE ? POLICY_OBSERVE : POLICY_ENFORCE);
+	r = lint_layer(out->policy, s.layer, s.mode == POLICY_OBSERVE, &out->warnings, e);
+	return r < 0 ? r : policy_seal(out->policy, e);
+}
+
+int config_policy_parse(const char *name, const char *text, size_t len, struct config_policy *ret,
+			struct err *e)
+{
+	struct config_policy out = { 0 };
+	struct err own = ERR_INIT;
+	int r = parse(name, text, len, &out, e ? e : &own);
+
+	if (r < 0)
+		config_policy_release(&out);
+	else
+		*ret = out;
+	return r;
+}
+
+/* One rule of the command line against the files alone. */
+static int conflict(const struct policy *files, const struct policy_rule *r, struct strv *ret)
+{
+	struct policy_verdict v;
+	struct host h = { 0 };
+	struct policy_target t = { .name = &h, .port = r->ports[0].lo };
+	char text[POLICY_RULE_TEXT_MAX];
+
+	if (r->by_addr) {
+		host_from_addr(&r->range.base, &h);
+	} else {
+		const char *base = hostpat_base(&r->host);
+		autobuf struct buf name = BUF_INIT;
+
+		buf_addf(&name, "%s%s", r->host.kind == HOSTPAT_BELOW ? "x." : "", base);
+		if (host_canon(buf_cstr(&name), name.len, &h, NULL) < 0)
+			return 0;
+	}
+	policy_connect(files, &t, &v);
+	if (policy_allows(&v))
+		return 0;
+	policy_rule_text(r, text);
+	return strv_addf(ret,
+			 "%s: has no effect, as the policy file does not allow it (%s); the stricter wins",
+			 text, v.why);
+}
+
+int config_policy_conflicts(const struct config_policy_args *a, struct strv *ret, struct err *e)
+{
+	CLEANUP(config_policy_release) struct config_policy files = { 0 }, allow = { 0 };
+	struct config_policy_args only_files = *a, only_allow = *a;
+	int r;
+
+	if (a->n_files == 0 || a->n_allow == 0)
+		return 0;
+	only_files.n_allow = 0;
+	only_allow.n_files = 0;
+	r = config_policy_load(&only_files, &files, e);
+	r = r < 0 ? r : config_policy_load(&only_allow, &allow, e);
+	for (size_t i = 0; r == 0 && i < policy_rule_count(allow.policy); i++) {
+		if (policy_rule_at(allow.policy, i)->action == POLICY_ALLOW &&
+		    conflict(files.policy, policy_rule_at(allow.policy, i), ret) < 0)
+			r = no_memory(e);
+	}
+	return r;
+}

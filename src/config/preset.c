@@ -1,0 +1,440 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "config/preset.h"
+
+#include "base/cleanup.h"
+#include "config/read.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define VALUES_MAX 64
+#define VALUE_MAX 200
+#define PARAMS_MAX 8
+
+const struct preset presets[] = {
+#include "config/presets.inc"
+};
+const size_t n_presets = ARRAY_SIZE(presets);
+
+const struct preset *preset_find(const char *name)
+{
+	for (size_t i = 0; i < n_presets; i++) {
+		if (str_eq(presets[i].name, name))
+			return &presets[i];
+	}
+	return NULL;
+}
+
+/* A parameter: how it is declared, and what it was given. */
+struct param {
+	const char *name;
+	bool list, required;
+	const char *type;
+	const char *fallback; /* NULL: none */
+	struct strv values;
+};
+
+struct params {
+	struct param v[PARAMS_MAX];
+	size_t n;
+};
+
+static void params_release(struct params *p)
+{
+	for (size_t i = 0; i < p->n; i++)
+		strv_release(&p->v[i].values);
+}
+
+static const char *text_of(const struct ynode *map, const char *key)
+{
+	const struct ynode *n = ynode_get(map, key);
+
+	return n && n->kind == YNODE_TEXT ? n->text : NULL;
+}
+
+/* Our own data: what is wrong in it is a bug of ours, and still denied. */
+static int declare(const struct ynode *root, struct params *p, struct err *e)
+{
+	const struct ynode *map = ynode_get(root, "params");
+
+	for (size_t i = 0; map && i < map->n; i++) {
+		const struct ynode *d = map->items[i];
+		struct param *one;
+		const char *required = text_of(d, "required");
+
+		if (p->n == PARAMS_MAX)
+			return err_set(e, -E2BIG, "a preset has at most %d parameters", PARAMS_MAX);
+		one = &p->v[p->n++];
+		*one = (struct param){ .name = map->keys[i]->text, .type = text_of(d, "type") };
+		one->list = one->type && str_ends(one->type, "s");
+		one->required = required && str_eq(required, "true");
+		one->fallback = text_of(d, "default");
+	}
+	return 0;
+}
+
+static bool all_of(const char *s, size_t len, const char *more)
+{
+	for (size_t i = 0; i < len; i++) {
+		if (!isalnum((unsigned char)s[i]) && !strchr(more, s[i]))
+			return false;
+	}
+	return len > 0;
+}
+
+static bool is_repo(const char *v)
+{
+	const char *slash = strchr(v, '/');
+
+	return slash && all_of(v, (size_t)(slash - v), "-_.") &&
+	       all_of(slash + 1, strlen(slash + 1), "-_.") && !str_eq(slash + 1, ".") &&
+	       !str_eq(slash + 1, "..") && v[0] != '.' && !str_ends(v, ".git");
+}
+
+static bool is_prefix(const char *v)
+{
+	return all_of(v, strlen(v), "-_./") && v[0] != '/' && !strstr(v, "..") && !strstr(v, "//");
+}
+
+static bool is_host(const char *v)
+{
+	struct host h;
+
+	return host_canon(v, strlen(v), &h, NULL) == 0 && h.kind == HOST_NAME && str_eq(h.text, v);
+}
+
+static bool is_addr_port(const char *v)
+{
+	struct host h;
+	uint16_t port;
+
+	return host_port_parse(v, strlen(v), 0, &h, &port, NULL) == 0 && h.kind == HOST_ADDR;
+}
+
+static const struct {
+	const char *type;
+	bool (*is)(const char *);
+	const char *expected;
+} types[] = {
+	{ "repos", is_repo, "a repository: owner/name" },
+	{ "prefix", is_prefix, "the beginning of a branch's name: bot/" },
+	{ "host", is_host, "a host name: matrix.example.com" },
+	{ "address", is_addr_port, "an address with a port: 10.1.2.3:11434" },
+};
+
+static int set_value(const struct preset *p, struct param *param, const char *value, struct err *e)
+{
+	char shown[VALUE_MAX + 8];
+
+	for (size_t i = 0; i < ARRAY_SIZE(types); i++) {
+		if (!param->type || !str_eq(types[i].type, param->type))
+			continue;
+		if (strlen(value) > VALUE_MAX || !types[i].is(value))
+			return err_set(e, -EINVAL, "'%s' of the preset %s is %s; '%s' is not", param->name,
+				       p->name, types[i].expected, str_safe(value, shown, sizeof(shown)));
+		if (param->values.n >= (param->list ? VALUES_MAX : 1))
+			return err_set(e, -E2BIG, "the preset %s takes at most %d values for '%s'", p->name,
+				       param->list ? VALUES_MAX : 1, param->name);
+		return strv_add(&param->values, value) < 0 ? err_set(e, -ENOMEM, "out of memory") : 0;
+	}
+	return err_set(e, -EINVAL, "the preset %s has a parameter of no known type", p->name);
+}
+
+static struct param *find_param(const struct preset *p, struct params *all, const char *name, struct err *e)
+{
+	const char *names[PARAMS_MAX], *near;
+	char shown[64];
+
+	for (size_t i = 0; i < all->n; i++) {
+		if (str_eq(all->v[i].name, name))
+			return &all->v[i];
+		names[i] = all->v[i].name;
+	}
+	near = str_nearest(name, names, all->n);
+	err_set(e, -EINVAL, "the preset %s has no parameter '%s'", p->name,
+		str_safe(name, shown, sizeof(shown)));
+	if (near || all->n)
+		err_hint(e, -EINVAL, "%s", near ? near : names[0]);
+	return NULL;
+}
+
+static int fill_defaults(const struct preset *p, struct params *all, struct err *e)
+{
+	for (size_t i = 0; i < all->n; i++) {
+		struct param *one = &all->v[i];
+		int r = 0;
+
+		if (one->values.n == 0 && one->fallback)
+			r = set_value(p, one, one->fallback, e);
+		if (r < 0)
+			return r;
+		if (one->values.n == 0) {
+			err_set(e, -EINVAL, "the preset %s needs its parameter '%s'", p->name, one->name);
+			return err_hint(e, -EINVAL, "{%s: {%s: …}}, or --allow '@%s(%s=…)'", p->name,
+					one->name, p->name, one->name);
+		}
+	}
+	return 0;
+}
+
+/* The list parameter that an element names, outside of lists within it. */
+static const struct param *list_in(const struct ynode *n, const struct params *all)
+{
+	char ref[64];
+
+	for (size_t i = 0; n->kind == YNODE_TEXT && i < all->n; i++) {
+		snprintf(ref, sizeof(ref), "${%s}", all->v[i].name);
+		if (all->v[i].list && strstr(n->text, ref))
+			return &all->v[i];
+	}
+	for (size_t i = 0; n->kind == YNODE_MAP && i < n->n; i++) {
+		const struct param *p = list_in(n->items[i], all);
+
+		if (p)
+			return p;
+	}
+	return NULL;
+}
+
+static int replace(char **text, const char *name, const char *value)
+{
+	autobuf struct buf b = BUF_INIT;
+	char ref[64];
+	const char *at = *text, *hit;
+	char *s;
+
+	snprintf(ref, sizeof(ref), "${%s}", name);
+	while ((hit = strstr(at, ref))) {
+		buf_add(&b, at, (size_t)(hit - at));
+		buf_adds(&b, value);
+		at = hit + strlen(ref);
+	}
+	buf_adds(&b, at);
+	s = buf_take(&b);
+	if (!s)
+		return -ENOMEM;
+	free(*text);
+	*text = s;
+	return 0;
+}
+
+/* One value for one parameter, in all texts below. */
+static int put_in(struct ynode *n, const char *name, const char *value)
+{
+	int r = 0;
+
+	if (n->kind == YNODE_TEXT)
+		return strstr(n->text, "${") ? replace(&n->text, name, value) : 0;
+	for (size_t i = 0; r == 0 && i < n->n; i++)
+		r = put_in(n->items[i], name, value);
+	return r;
+}
+
+static int expand(struct ynode *n, const struct params *all);
+
+/* An element that names a list's parameter stands for as many as there are values. */
+static int expand_list(struct ynode *n, const struct params *all)
+{
+	struct ynode old = *n;
+	int r = 0;
+
+	n->items = NULL;
+	n->n = 0;
+	for (size_t i = 0; i < old.n; i++) {
+		const struct param *p = list_in(old.items[i], all);
+
+		for (size_t k = 0; r == 0 && k < (p ? p->values.n : 1); k++) {
+			struct ynode *c = ynode_copy(old.items[i]);
+
+			r = c ? 0 : -ENOMEM;
+			if (r == 0 && p)
+				r = put_in(c, p->name, p->values.v[k]);
+			if (r == 0)
+				r = expand(c, all);
+			if (r == 0)
+				r = ynode_add(n, NULL, TAKE_PTR(c));
+			ynode_free(c);
+		}
+		ynode_free(old.items[i]);
+	}
+	free(old.items);
+	return r;
+}
+
+static int expand(struct ynode *n, const struct params *all)
+{
+	int r = 0;
+
+	if (n->kind == YNODE_SEQ)
+		return expand_list(n, all);
+	for (size_t i = 0; r == 0 && i < n->n; i++)
+		r = expand(n->items[i], all);
+	return r;
+}
+
+static int apply(struct source *s, const struct preset *p, struct ynode *root, struct params *all)
+{
+	struct source mine = *s;
+	char name[64];
+	int r = fill_defaults(p, all, s->e);
+
+	for (size_t i = 0; r == 0 && i < all->n; i++) {
+		if (!all->v[i].list && put_in(root, all->v[i].name, all->v[i].values.v[0]) < 0)
+			r = err_set(s->e, -ENOMEM, "out of memory");
+	}
+	if (r == 0 && expand(root, all) < 0)
+		r = err_set(s->e, -ENOMEM, "out of memory");
+	if (r < 0)
+		return r;
+	snprintf(name, sizeof(name), "preset %s", p->name);
+	mine.name = name;
+	mine.dir = NULL;
+	return read_lists(&mine, root);
+}
+
+static int open_preset(struct source *s, const char *name, const struct preset **ret, struct ynode **ret_root)
+{
+	const char *names[64], *near;
+	char shown[64], label[64];
+	const struct preset *p = preset_find(name);
+
+	if (!p) {
+		size_t n = 0;
+
+		for (; n < n_presets && n < ARRAY_SIZE(names); n++)
+			names[n] = presets[n].name;
+		near = str_nearest(name, names, n);
+		err_set(s->e, -ENOENT, "there is no preset '%s'", str_safe(name, shown, sizeof(shown)));
+		return near ? err_hint(s->e, -ENOENT, "%s", near)
+			    : err_hint(s->e, -ENOENT, "coffer policy presets (lists them)");
+	}
+	*ret = p;
+	snprintf(label, sizeof(label), "preset %s", p->name);
+	return ytree_parse(label, p->text, strlen(p->text), ret_root, s->e);
+}
+
+static int params_from_map(struct source *s, const struct preset *p, const struct ynode *map,
+			   struct params *all)
+{
+	int r = 0;
+
+	if (ynode_is_null(map))
+		return 0;
+	if (map->kind != YNODE_MAP)
+		return read_fail(s, map, "the parameters of a preset are a mapping (name: value)");
+	for (size_t i = 0; r == 0 && i < map->n; i++) {
+		const struct ynode *v = map->items[i];
+		struct param *one = find_param(p, all, map->keys[i]->text, s->e);
+
+		if (!one)
+			return read_wrap(s, map->keys[i], -EINVAL);
+		for (size_t k = 0; r == 0 && k < (v->kind == YNODE_SEQ ? v->n : 1); k++) {
+			const struct ynode *item = v->kind == YNODE_SEQ ? v->items[k] : v;
+			const char *text;
+
+			r = read_text(s, item, "a value", &text);
+			r = r < 0 ? r : read_wrap(s, item, set_value(p, one, text, s->e));
+		}
+	}
+	return r;
+}
+
+int read_preset(struct source *s, const struct ynode *n, void *to)
+{
+	CLEANUP(ynode_freep) struct ynode *root = NULL;
+	CLEANUP(params_release) struct params all = { 0 };
+	const struct preset *p = NULL;
+	const char *name = n->text;
+	int r;
+
+	(void)to;
+	if (n->kind == YNODE_MAP && n->n == 1)
+		name = n->keys[0]->text;
+	else if (n->kind != YNODE_TEXT || ynode_is_null(n))
+		return read_fail(s, n, "expected a preset's name, or 'name: {parameters}'");
+	r = open_preset(s, name, &p, &root);
+	r = r < 0 ? r : declare(root, &all, s->e);
+	if (r < 0)
+		return read_wrap(s, n, r);
+	if (n->kind == YNODE_MAP)
+		r = params_from_map(s, p, n->items[0], &all);
+	if (r == 0)
+		r = read_wrap(s, n, apply(s, p, root, &all));
+	return r;
+}
+
+/* "repos=o/r,repos=o/s)" */
+static int params_from_text(struct source *s, const struct preset *p, char *text, struct params *all)
+{
+	size_t len = strlen(text);
+	char *save = NULL;
+	int r = 0;
+
+	if (len == 0 || text[len - 1] != ')') {
+		err_set(s->e, -EINVAL, "the parameters of @%s do not end with )", p->name);
+		return err_hint(s->e, -EINVAL, "'@%s(name=value,name=value)', in quotes for the shell",
+				p->name);
+	}
+	text[len - 1] = '\0';
+	for (char *one = strtok_r(text, ",", &save); r == 0 && one; one = strtok_r(NULL, ",", &save)) {
+		char *eq = strchr(one, '=');
+		struct param *param;
+
+		if (!eq)
+			return err_set(s->e, -EINVAL, "a parameter of @%s is written name=value", p->name);
+		*eq = '\0';
+		param = find_param(p, all, one, s->e);
+		r = param ? set_value(p, param, eq + 1, s->e) : -EINVAL;
+	}
+	return r;
+}
+
+int read_preset_text(struct source *s, const char *text)
+{
+	CLEANUP(ynode_freep) struct ynode *root = NULL;
+	CLEANUP(params_release) struct params all = { 0 };
+	autofree char *copy = strdup(text + (text[0] == '@'));
+	const struct preset *p = NULL;
+	char *open;
+	int r;
+
+	if (!copy)
+		return err_set(s->e, -ENOMEM, "out of memory");
+	open = strchr(copy, '(');
+	if (open)
+		*open++ = '\0';
+	r = open_preset(s, copy, &p, &root);
+	r = r < 0 ? r : declare(root, &all, s->e);
+	if (r == 0 && open)
+		r = params_from_text(s, p, open, &all);
+	return r < 0 ? r : apply(s, p, root, &all);
+}
+
+int preset_about(const struct preset *p, unsigned *ret_version, struct buf *about, struct buf *params,
+		 struct err *e)
+{
+	CLEANUP(ynode_freep) struct ynode *root = NULL;
+	const struct ynode *map;
+	const char *text;
+	uint64_t v = 0;
+	int r = ytree_parse(p->name, p->text, strlen(p->text), &root, e);
+
+	if (r < 0)
+		return r;
+	text = text_of(root, "version");
+	if (!text || str_to_u64(text, &v) < 0)
+		return err_set(e, -EINVAL, "the preset %s has no version", p->name);
+	*ret_version = (unsigned)v;
+	text = text_of(root, "about");
+	buf_adds(about, text ? text : "");
+	map = ynode_get(root, "params");
+	for (size_t i = 0; map && i < map->n; i++) {
+		bool optional = text_of(map->items[i], "default") != NULL;
+
+		buf_addf(params, "%s%s%s%s", i ? ", " : "", optional ? "[" : "", map->keys[i]->text,
+			 optional ? "]" : "");
+	}
+	return 0;
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Presets: rules for well-known services, shipped as data (src/config/presets, in YAML, built in) with a version and
+ * parameters. In a file:
+ *	presets: [npm, {github-triage: {repos: [owner/name]}}]
+ * and on the command line: --allow @npm, --allow '@github-triage(repos=owner/name,repos=owner/other)'.
+ *
+ * ${NAME} in a preset's text stands for a parameter. The element of a list in which a list's parameter stands is
+ * repeated for each value. A value has a type, and no type has room for a pattern: a parameter never widens a rule.
+ */
+#ifndef CONFIG_PRESET_H
+#define CONFIG_PRESET_H
+
+#include "base/buf.h"
+#include "base/err.h"
+
+#include <stddef.h>
+
+struct preset {
+	const char *name;
+	const char *text; /* YAML */
+};
+
+extern const struct preset presets[];
+extern const size_t n_presets;
+
+const struct preset *preset_find(const char *name); /* NULL when there is none */
+
+/* What stands at its top, for lists: the version, one sentence, its parameters as people write them ("repos, [prefix]"). */
+int preset_about(const struct preset *p, unsigned *ret_version, struct buf *about, struct buf *params,
+		 struct err *e) MUST_CHECK;
+
+#endif

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* proxies: pools of upstream proxies. Credentials stand in a file of their own, never in a URL. */
+#include "config/read.h"
+
+#include "base/cleanup.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define STICKY_DEFAULT 600
+#define CHECK_DEFAULT 60
+#define DAY 86400
+
+struct pool_draft {
+	struct policy_pool pool;
+	struct policy_proxy *proxies;
+	char *credentials;
+	int type; /* -1: by the URL's scheme */
+};
+
+static void pool_draft_release(struct pool_draft *d)
+{
+	free(d->proxies);
+	free(d->credentials);
+}
+
+static const struct {
+	const char *scheme;
+	enum policy_proxy_type type;
+	bool tls;
+	uint16_t port;
+} schemes[] = {
+	{ "http://", POLICY_PROXY_CONNECT, false, 3128 },
+	{ "https://", POLICY_PROXY_CONNECT, true, 443 },
+	{ "socks5://", POLICY_PROXY_SOCKS5, false, 1080 },
+	{ "socks5h://", POLICY_PROXY_SOCKS5, false, 1080 },
+};
+
+static int parse_url(struct source *s, const struct ynode *n, const char *text, int type,
+		     struct policy_proxy *ret)
+{
+	size_t i = 0, len;
+	uint16_t port = 0;
+
+	while (i < ARRAY_SIZE(schemes) && !str_starts(text, schemes[i].scheme))
+		i++;
+	if (i == ARRAY_SIZE(schemes) && (type < 0 || strstr(text, "://")))
+		return read_fail(s, n, "expected http://HOST:PORT, https://HOST:PORT or socks5://HOST:PORT");
+	ret->type = i < ARRAY_SIZE(schemes) ? schemes[i].type : (enum policy_proxy_type)type;
+	if (i < ARRAY_SIZE(schemes)) {
+		ret->tls = schemes[i].tls;
+		port = schemes[i].port;
+		text += strlen(schemes[i].scheme);
+	}
+	if (strchr(text, '@'))
+		return read_fail(s, n,
+				 "user and password belong into the 'credentials_file', not into the URL");
+	len = strlen(text);
+	len -= len && text[len - 1] == '/';
+	return read_wrap(s, n, host_port_parse(text, len, port, &ret->host, &ret->port, s->e));
+}
+
+static int add_url(struct source *s, const struct ynode *n, void *to)
+{
+	struct pool_draft *d = to;
+	struct policy_proxy *v, one = { 0 };
+	const char *text;
+	int r = read_text(s, n, "a proxy: http://proxy.example.com:3128", &text);
+
+	r = r < 0 ? r : parse_url(s, n, text, d->type, &one);
+	if (r < 0)
+		return r;
+	if (d->pool.n_proxies >= POLICY_PROXIES_MAX)
+		return read_fail(s, n, "a pool has at most %d proxies", POLICY_PROXIES_MAX);
+	v = reallocarray(d->proxies, d->pool.n_proxies + 1, sizeof(*v));
+	if (!v)
+		return err_set(s->e, -ENOMEM, "out of memory");
+	d->proxies = v;
+	v[d->pool.n_proxies++] = one;
+	return 0;
+}
+
+static int key_type(struct source *s, const struct ynode *n, void *to)
+{
+	static const char *const words[] = { "connect", "socks5" };
+	unsigned v = 0;
+	int r = read_word(s, n, words, ARRAY_SIZE(words), &v);
+
+	if (r == 0)
+		((struct pool_draft *)to)->type = (int)v;
+	return r;
+}
+
+static int key_urls(struct source *s, const struct ynode *n, void *to)
+{
+	(void)s;
+	(void)n;
+	(void)to;
+	return 0; /* read last: 'type' may stand behind it */
+}
+
+static int key_credentials(struct source *s, const struct ynode *n, void *to)
+{
+	return read_path(s, n, &((struct pool_draft *)to)->credentials);
+}
+
+static int key_rotate(struct source *s, const struct ynode *n, void *to)
+{
+	static const char *const words[] = { "sticky", "connection", "request" };
+	unsigned v = 0;
+	int r = read_word(s, n, words, ARRAY_SIZE(words), &v);
+
+	if (r == 0)
+		((struct pool_draft *)to)->pool.rotate = v;
+	return r;
+}
+
+static int key_sticky(struct source *s, const struct ynode *n, void *to)
+{
+	return read_seconds(s, n, DAY, &((struct pool_draft *)to)->pool.sticky_seconds);
+}
+
+static int key_check(struct source *s, const struct ynode *n, void *to)
+{
+	struct policy_pool *p = &((struct pool_draft *)to)->pool;
+	const char *text;
+	struct host h;
+	uint16_t port;
+	int r = read_text(s, n, "what a check connects to: example.com:443", &text);
+
+	r = r < 0 ? r : read_wrap(s, n, host_port_parse(text, strlen(text), 443, &h, &port, s->e));
+	if (r == 0)
+		snprintf(p->check, sizeof(p->check),
+			 h.kind == HOST_ADDR && !addr_is_v4(&h.addr) ? "[%s]:%u" : "%s:%u", h.text, port);
+	return r;
+}
+
+static int key_check_every(struct source *s, const struct ynode *n, void *to)
+{
+	return read_seconds(s, n, DAY, &((struct pool_draft *)to)->pool.check_seconds);
+}
+
+static const struct key pool_keys[] = {
+	{ "type", key_type },
+	{ "urls", key_urls },
+	{ "credentials_file", key_credentials },
+	{ "rotate", key_rotate },
+	{ "sticky", key_sticky },
+	{ "check", key_check },
+	{ "check_every", key_check_every },
+};
+
+static int keep_secret(struct source *s, struct pool_draft *d)
+{
+	struct config_policy *c = s->out;
+	struct config_pool_secret *v;
+
+	if (!d->credentials)
+		return 0;
+	v = reallocarray(c->pool_secrets, c->n_pool_secrets + 1, sizeof(*v));
+	if (!v)
+		return err_set(s->e, -ENOMEM, "out of memory");
+	c->pool_secrets = v;
+	v = &v[c->n_pool_secrets++];
+	memcpy(v->pool, d->pool.name, sizeof(v->pool));
+	v->file = TAKE_PTR(d->credentials);
+	return 0;
+}
+
+static int read_pool(struct source *s, const struct ynode *key, const struct ynode *n)
+{
+	CLEANUP(pool_draft_release) struct pool_draft d = { .type = -1 };
+	const struct ynode *urls;
+	int r = read_name(s, key, d.pool.name, sizeof(d.pool.name));
+
+	d.pool.sticky_seconds = STICKY_DEFAULT;
+	r = r < 0 ? r : read_map(s, n, "a pool of proxies", pool_keys, ARRAY_SIZE(pool_keys), &d);
+	if (r < 0)
+		return r;
+	urls = ynode_get(n, "urls");
+	if (!urls)
+		return read_fail(s, n, "a pool of proxies needs its 'urls'");
+	r = read_each(s, urls, add_url, &d);
+	if (r < 0)
+		return r;
+	if (d.pool.check[0] && !d.pool.check_seconds)
+		d.pool.check_seconds = CHECK_DEFAULT;
+	d.pool.proxies = d.proxies;
+	r = read_wrap(s, n, policy_add_pool(s->policy, &d.pool, s->e));
+	return r < 0 ? r : keep_secret(s, &d);
+}
+
+int read_proxies(struct source *s, const struct ynode *n, void *to)
+{
+	int r = 0;
+
+	(void)to;
+	if (n->kind != YNODE_MAP)
+		return read_fail(s, n, "proxies are pools by name (NAME: {urls: […]}), but here is %s",
+				 ynode_kind_name(n));
+	for (size_t i = 0; r == 0 && i < n->n; i++)
+		r = read_pool(s, n->keys[i], n->items[i]);
+	return r;
+}

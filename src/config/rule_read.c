@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One rule of allow:, ask: or deny:, as a mapping or as a short text ("example.com:8443"). */
+#include "config/read.h"
+
+#include "base/cleanup.h"
+#include "config/unicode.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DEFAULT_PORT 443
+
+struct draft {
+	struct policy_rule rule;
+	const struct ynode *domain, *addresses;
+};
+
+static void draft_release(struct draft *d)
+{
+	policy_rule_release(&d->rule);
+}
+
+static int key_domain(struct source *s, const struct ynode *n, void *to)
+{
+	struct draft *d = to;
+	const char *text;
+	int r = read_text(s, n, "a domain such as example.com or \"*.example.com\"", &text);
+
+	if (r < 0)
+		return r;
+	r = hostpat_parse(text, strlen(text), &d->rule.host, s->e);
+	if (r < 0)
+		unicode_hint(text, s->e);
+	d->domain = n;
+	return read_wrap(s, n, r);
+}
+
+static int key_address(struct source *s, const struct ynode *n, void *to)
+{
+	struct draft *d = to;
+
+	if (d->addresses)
+		return read_fail(s, n, "'address' and 'addresses' are the same; use one");
+	d->addresses = n;
+	return 0;
+}
+
+static int add_ports(struct source *s, const struct ynode *n, struct policy_rule *r, uint16_t lo, uint16_t hi)
+{
+	if (r->n_ports >= POLICY_PORTS_MAX)
+		return read_fail(s, n, "a rule has at most %d ports or ranges", POLICY_PORTS_MAX);
+	if (lo > hi)
+		return read_fail(s, n, "the lower port of a range comes first: %u-%u", hi, lo);
+	r->ports[r->n_ports++] = (struct policy_ports){ lo, hi };
+	r->port_given = true;
+	return 0;
+}
+
+static int read_port(struct source *s, const struct ynode *n, void *to)
+{
+	struct draft *d = to;
+	const char *text, *dash;
+	uint16_t lo, hi;
+	int r = read_text(s, n, "a port", &text);
+
+	if (r < 0)
+		return r;
+	if (str_eq(text, "any"))
+		return add_ports(s, n, &d->rule, 1, 65535);
+	dash = strchr(text, '-');
+	r = host_parse_port(text, dash ? (size_t)(dash - text) : strlen(text), &lo, s->e);
+	hi = lo;
+	if (r == 0 && dash)
+		r = host_parse_port(dash + 1, strlen(dash + 1), &hi, s->e);
+	if (r < 0)
+		return read_fail(s, n, "expected a port: 443, 8000-8100, any, or a list of those");
+	return add_ports(s, n, &d->rule, lo, hi);
+}
+
+static int key_port(struct source *s, const struct ynode *n, void *to)
+{
+	struct draft *d = to;
+
+	if (d->rule.n_ports)
+		return read_fail(s, n, "'port' and 'ports' are the same; use one");
+	if (n->kind == YNODE_SEQ && n->n == 0)
+		return read_fail(s, n, "the list of ports is empty");
+	return n->kind == YNODE_SEQ ? read_each(s, n, read_port, d) : read_port(s, n, d);
+}
+
+static int key_depth(struct source *s, const struct ynode *n, void *to)
+{
+	static const char *const words[] = { "tunnel", "peek", "inspect" };
+	struct draft *d = to;
+	unsigned v = 0;
+	int r = read_word(s, n, words, ARRAY_SIZE(words), &v);
+
+	if (r == 0)
+		d->rule.depth = (int)v;
+	return r;
+}
+
+static int key_http(struct source *s, const struct ynode *n, void *to)
+{
+	return read_http(s, n, &((struct draft *)to)->rule);
+}
+
+static int key_graphql(struct source *s, const struct ynode *n, void *to)
+{
+	return read_graphql(s, n, &((struct draft *)to)->rule);
+}
+
+static int key_git(struct source *s, const struct ynode *n, void *to)
+{
+	return read_git(s, n, &((struct draft *)to)->rule);
+}
+
+static int key_limits(struct source *s, const struct ynode *n, void *to)
+{
+	return read_limits(s, n, &((struct draft *)to)->rule.limits);
+}
+
+static int key_to(struct source *s, const struct ynode *n, void *to)
+{
+	struct policy_rule *r = &((struct draft *)to)->rule;
+	const char *text;
+	struct host h;
+	int x = read_text(s, n, "an address, with a port or without: 10.1.2.3:8443", &text);
+
+	if (x < 0)
+		return x;
+	if (host_canon(text, strlen(text), &h, NULL) == 0)
+		r->pin_port = 0;
+	else if (host_port_parse(text, strlen(text), 0, &h, &r->pin_port, NULL) < 0)
+		return read_fail(
+			s, n, "expected an address, with a port or without: 10.1.2.3:8443, [fd00::1]:8443");
+	if (h.kind != HOST_ADDR)
+		return read_fail(s, n, "'to:' is an address (10.1.2.3:8443), not a name: a name may change");
+	r->has_pin = true;
+	r->pin = h.addr;
+	if (addr_special(&h.addr) == ADDR_GLOBAL)
+		return 0;
+	return read_warn(s, n, "this grants %s, which is %s", h.text,
+			 addr_special_name(addr_special(&h.addr)));
+}
+
+static int key_ca(struct source *s, const struct ynode *n, void *to)
+{
+	struct policy_rule *r = &((struct draft *)to)->rule;
+	autobuf struct buf pem = BUF_INIT;
+	int x = read_file(s, n, POLICY_CA_MAX, &pem);
+
+	if (x < 0)
+		return x;
+	if (!strstr(buf_cstr(&pem), "-----BEGIN CERTIFICATE-----") || strlen(buf_cstr(&pem)) != pem.len)
+		return read_fail(s, n, "the file has no certificate in it (PEM)");
+	r->ca = buf_take(&pem);
+	return r->ca ? 0 : err_set(s->e, -ENOMEM, "out of memory");
+}
+
+static int key_pool(struct source *s, const struct ynode *n, void *to)
+{
+	struct policy_rule *r = &((struct draft *)to)->rule;
+
+	return read_name(s, n, r->pool, sizeof(r->pool));
+}
+
+static int key_secret(struct source *s, const struct ynode *n, void *to)
+{
+	struct policy_rule *r = &((struct draft *)to)->rule;
+	int x = read_name(s, n, r->secret, sizeof(r->secret));
+
+	if (x < 0)
+		return x;
+	return read_warn(s, n, "the secret '%s' needs the gateway; until then this rule denies", r->secret);
+}
+
+static int key_credentials(struct source *s, const struct ynode *n, void *to)
+{
+	static const char *const words[] = { "any", "only" };
+	unsigned v = 0;
+	int r = read_word(s, n, words, ARRAY_SIZE(words), &v);
+
+	if (r == 0)
+		((struct draft *)to)->rule.credentials_only = v == 1;
+	return r;
+}
+
+static const struct key rule_keys[] = {
+	{ "domain", key_domain }, { "address", key_address }, { "addresses", key_address },
+	{ "port", key_port },	  { "ports", key_port },      { "depth", key_depth },
+	{ "http", key_http },	  { "graphql", key_graphql }, { "git", key_git },
+	{ "limits", key_limits }, { "to", key_to },	      { "ca", key_ca },
+	{ "pool", key_pool },	  { "secret", key_secret },   { "credentials", key_credentials },
+};
+
+/* A port left out: 443 in allow and ask, every port in deny. */
+static void default_ports(struct policy_rule *r)
+{
+	if (r->n_ports)
+		return;
+	r->n_ports = 1;
+	r->port_given = false;
+	r->ports[0] = r->action == POLICY_DENY ? (struct policy_ports){ 1, 65535 }
+					       : (struct policy_ports){ DEFAULT_PORT, DEFAULT_PORT };
+}
+
+static int copy_rule(struct source *s, const struct policy_rule *from, struct policy_rule *ret)
+{
+	int r = 0;
+
+	*ret = *from;
+	ret->entries = NULL;
+	ret->n_entries = 0;
+	ret->ca = from->ca ? strdup(from->ca) : NULL;
+	if (from->ca && !ret->ca)
+		r = err_set(s->e, -ENOMEM, "out of memory");
+	for (size_t i = 0; r == 0 && i < from->n_entries; i++)
+		r = policy_rule_add_entry(ret, &from->entries[i], s->e);
+	return r;
+}
+
+/* Each range becomes a rule of its own, equal in all else. */
+static int add_range(struct source *s, const struct ynode *n, void *to)
+{
+	CLEANUP(policy_rule_release) struct policy_rule rule = POLICY_RULE_INIT;
+	struct draft *d = to;
+	const char *text;
+	int r = read_text(s, n, "an address or range: 192.0.2.7, 198.51.100.0/24", &text);
+
+	r = r < 0 ? r : copy_rule(s, &d->rule, &rule);
+	if (r < 0)
+		return r;
+	rule.by_addr = true;
+	r = addr_range_parse(text, strlen(text), &rule.range, s->e);
+	r = r < 0 ? r : policy_add_rule(s->policy, s->layer, &rule, s->e);
+	return read_wrap(s, n, r);
+}
+
+static int add_draft(struct source *s, const struct ynode *n, struct draft *d)
+{
+	int r;
+
+	default_ports(&d->rule);
+	snprintf(d->rule.source, sizeof(d->rule.source), "%s", s->name);
+	d->rule.line = n ? n->line : 0;
+	if (d->addresses)
+		return read_each(s, d->addresses, add_range, d);
+	r = policy_add_rule(s->policy, s->layer, &d->rule, s->e);
+	return read_wrap(s, d->domain ? d->domain : n, r);
+}
+
+/* A name's pattern, an address (IPv6 in brackets or not), or a range. */
+static int parse_host(struct source *s, const char *text, size_t len, struct policy_rule *r)
+{
+	struct host h;
+	bool addr = host_canon(text, len, &h, NULL) == 0 && h.kind == HOST_ADDR;
+	int x;
+
+	r->by_addr = addr || memchr(text, '/', len);
+	if (r->by_addr)
+		return addr_range_parse(addr ? h.text : text, addr ? h.len : len, &r->range, s->e);
+	x = hostpat_parse(text, len, &r->host, s->e);
+	if (x < 0)
+		unicode_hint(text, s->e);
+	return x;
+}
+
+int read_rule_text(struct source *s, const struct ynode *at, const char *text, enum policy_action a)
+{
+	CLEANUP(draft_release) struct draft d = { .rule = POLICY_RULE_INIT };
+	struct policy_rule *r = &d.rule;
+	const char *colon = strrchr(text, ':');
+	size_t len = strlen(text);
+	struct host h;
+	uint16_t port = 0;
+	int x;
+
+	r->action = a;
+	if (host_canon(text, len, &h, NULL) < 0 && colon && !strchr(colon, ']')) {
+		x = str_eq(colon, ":any") ? 0 : host_parse_port(colon + 1, strlen(colon + 1), &port, s->e);
+		if (x < 0)
+			return read_wrap(s, at, x);
+		len = (size_t)(colon - text);
+		r->n_ports = 1;
+		r->port_given = true;
+		r->ports[0] = port ? (struct policy_ports){ port, port } : (struct policy_ports){ 1, 65535 };
+	}
+	x = parse_host(s, text, len, r);
+	return x < 0 ? read_wrap(s, at, x) : add_draft(s, at, &d);
+}
+
+int read_rule(struct source *s, const struct ynode *n, void *to)
+{
+	CLEANUP(draft_release) struct draft d = { .rule = POLICY_RULE_INIT };
+	int r;
+
+	d.rule.action = *(const enum policy_action *)to;
+	if (n->kind == YNODE_TEXT && !ynode_is_null(n))
+		return read_rule_text(s, n, n->text, d.rule.action);
+	r = read_map(s, n, "a rule", rule_keys, ARRAY_SIZE(rule_keys), &d);
+	if (r < 0)
+		return r;
+	if (!d.domain == !d.addresses)
+		return read_fail(s, n,
+				 d.domain ? "a rule has a 'domain' or an 'address', not both"
+					  : "a rule needs a 'domain' or an 'address'");
+	return add_draft(s, n, &d);
+}

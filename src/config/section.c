@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A whole policy file: `version:` and `egress:`, or the well-known form whose lists stand at the top. */
+#include "config/read.h"
+
+#include "base/cleanup.h"
+#include "policy/blocklist.h"
+
+#include <errno.h>
+#include <string.h>
+
+static int key_mode(struct source *s, const struct ynode *n, void *to)
+{
+	static const char *const words[] = { "observe", "enforce" };
+	unsigned v = 0;
+	int r = read_word(s, n, words, ARRAY_SIZE(words), &v);
+
+	(void)to;
+	if (r == 0)
+		s->mode = v ? POLICY_ENFORCE : POLICY_OBSERVE;
+	return r;
+}
+
+static int read_list(struct source *s, const struct ynode *n, enum policy_action a)
+{
+	if (n->kind != YNODE_SEQ && !ynode_is_null(n))
+		return read_fail(s, n, "expected a list of rules (lines that begin with -), but here is %s",
+				 ynode_kind_name(n));
+	return read_each(s, n, read_rule, &a);
+}
+
+static int key_allow(struct source *s, const struct ynode *n, void *to)
+{
+	(void)to;
+	return read_list(s, n, POLICY_ALLOW);
+}
+
+static int key_ask(struct source *s, const struct ynode *n, void *to)
+{
+	int r = read_warn(s, n, "'ask' needs the gateway; until then it denies");
+
+	(void)to;
+	return r < 0 ? r : read_list(s, n, POLICY_ASK);
+}
+
+static int key_deny(struct source *s, const struct ynode *n, void *to)
+{
+	(void)to;
+	return read_list(s, n, POLICY_DENY);
+}
+
+static int key_presets(struct source *s, const struct ynode *n, void *to)
+{
+	return read_each(s, n, read_preset, to);
+}
+
+static int key_limits(struct source *s, const struct ynode *n, void *to)
+{
+	(void)to;
+	return read_limits(s, n, &s->opts->limits);
+}
+
+static int read_resolver(struct source *s, const struct ynode *n, void *to)
+{
+	struct policy_resolver res = { .port = 53 };
+	const char *text;
+	struct host h;
+	int r = read_text(s, n, "an address: 9.9.9.9, 10.0.0.53:5353", &text);
+
+	(void)to;
+	if (r < 0)
+		return r;
+	if ((host_canon(text, strlen(text), &h, NULL) < 0 &&
+	     host_port_parse(text, strlen(text), 53, &h, &res.port, NULL) < 0) ||
+	    h.kind != HOST_ADDR)
+		return read_fail(s, n, "expected a resolver's address: 9.9.9.9, 10.0.0.53:5353");
+	res.addr = h.addr;
+	return read_wrap(s, n, policy_add_resolver(s->policy, &res, s->e));
+}
+
+static int key_resolvers(struct source *s, const struct ynode *n, void *to)
+{
+	return read_each(s, n, read_resolver, to);
+}
+
+struct block_draft {
+	struct blocklist list;
+	const struct ynode *file;
+};
+
+static int block_category(struct source *s, const struct ynode *n, void *to)
+{
+	struct block_draft *d = to;
+
+	return read_name(s, n, d->list.category, sizeof(d->list.category));
+}
+
+static int block_file(struct source *s, const struct ynode *n, void *to)
+{
+	(void)s;
+	((struct block_draft *)to)->file = n;
+	return 0;
+}
+
+static int add_blocklist(struct source *s, const struct ynode *n, struct block_draft *d)
+{
+	autobuf struct buf text = BUF_INIT;
+	int r;
+
+	if (!d->list.category[0] || !d->file)
+		return read_fail(s, n, "a blocklist has a 'category' and a 'file'");
+	r = read_file(s, d->file, CONFIG_BLOCKLIST_MAX, &text);
+	if (r < 0)
+		return r;
+	r = blocklist_add_lines(&d->list, buf_cstr(&text), text.len, s->e);
+	if (r < 0)
+		return read_wrap(s, d->file, r);
+	blocklist_finish(&d->list);
+	if (d->list.n == 0)
+		return read_fail(s, d->file, "there is no name in that blocklist");
+	if (d->list.skipped > d->list.n / 10)
+		r = read_warn(s, d->file, "%zu entries of the blocklist '%s' are no names and were left out",
+			      d->list.skipped, d->list.category);
+	return r < 0 ? r : read_wrap(s, n, policy_add_blocklist(s->policy, &d->list, s->e));
+}
+
+static int read_blocklist(struct source *s, const struct ynode *n, void *to)
+{
+	static const struct key keys[] = { { "category", block_category }, { "file", block_file } };
+	struct block_draft d = { 0 };
+	int r = read_map(s, n, "a blocklist", keys, ARRAY_SIZE(keys), &d);
+
+	(void)to;
+	if (r == 0)
+		r = add_blocklist(s, n, &d);
+	blocklist_release(&d.list);
+	return r;
+}
+
+static int key_blocklists(struct source *s, const struct ynode *n, void *to)
+{
+	return read_each(s, n, read_blocklist, to);
+}
+
+static int key_pool(struct source *s, const struct ynode *n, void *to)
+{
+	(void)to;
+	return read_name(s, n, s->opts->pool, sizeof(s->opts->pool));
+}
+
+static int key_require_pool(struct source *s, const struct ynode *n, void *to)
+{
+	(void)to;
+	return read_bool(s, n, &s->opts->require_pool);
+}
+
+static int key_browser(struct source *s, const struct ynode *n, void *to)
+{
+	(void)to;
+	return read_bool(s, n, &s->opts->browser);
+}
+
+static int key_synthetic(struct source *s, const struct ynode *n, void *to)
+{
+	struct addr_range range;
+	const char *text;
+	int r = read_text(s, n, "a range of addresses: 11.0.0.0/8", &text);
+
+	(void)to;
+	if (r < 0)
+		return r;
+	r = addr_range_parse(text, strlen(text), &range, s->e);
+	r = r < 0 ? r : policy_set_synthetic(s->policy, &range, s->e);
+	return read_wrap(s, n, r);
+}
+
+static int key_egress(struct source *s, const struct ynode *n, void *to);
+static int key_version(struct source *s, const struct ynode *n, void *to);
+
+/* The first two stand at the top only. */
+static const struct key keys[] = {
+	{ "version", key_version },
+	{ "egress", key_egress },
+	{ "mode", key_mode },
+	{ "allow", key_allow },
+	{ "ask", key_ask },
+	{ "deny", key_deny },
+	{ "presets", key_presets },
+	{ "limits", key_limits },
+	{ "resolvers", key_resolvers },
+	{ "blocklists", key_blocklists },
+	{ "proxies", read_proxies },
+	{ "pool", key_pool },
+	{ "require_pool", key_require_pool },
+	{ "browser", key_browser },
+	{ "synthetic", key_synthetic },
+};
+#define TOP_ONLY 2
+
+static int key_version(struct source *s, const struct ynode *n, void *to)
+{
+	(void)to;
+	if (n->kind != YNODE_TEXT || !str_eq(n->text, "1")) {
+		read_fail(s, n, "this is a version of the format that is not known here");
+		return err_hint(s->e, -EINVAL, "version: 1");
+	}
+	return 0;
+}
+
+static int key_egress(struct source *s, const struct ynode *n, void *to)
+{
+	const struct ynode *root = to;
+
+	for (size_t i = 0; i < root->n; i++) {
+		if (!str_eq(root->keys[i]->text, "version") && !str_eq(root->keys[i]->text, "egress"))
+			return read_fail(s, root->keys[i],
+					 "'%.60s' belongs under 'egress:', as that is used here",
+					 root->keys[i]->text);
+	}
+	return ynode_is_null(n) ? 0
+				: read_map(s, n, "egress", keys + TOP_ONLY, ARRAY_SIZE(keys) - TOP_ONLY, to);
+}
+
+int read_policy(struct source *s, const struct ynode *root)
+{
+	return read_map(s, root, "a policy", keys, ARRAY_SIZE(keys), (void *)root);
+}
+
+int read_lists(struct source *s, const struct ynode *root)
+{
+	static const struct {
+		const char *key;
+		int (*read)(struct source *, const struct ynode *, void *);
+	} lists[] = { { "allow", key_allow }, { "deny", key_deny } };
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(lists); i++) {
+		const struct ynode *n = ynode_get(root, lists[i].key);
+
+		r = n ? lists[i].read(s, n, NULL) : 0;
+	}
+	return r;
+}

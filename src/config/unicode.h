@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A policy takes names in the one form that is on the wire (xn--…). Who writes bücher.example is told that form; the
+ * name itself stays refused, for what it looks like and what it is may differ.
+ */
+#ifndef CONFIG_UNICODE_H
+#define CONFIG_UNICODE_H
+
+#include "base/buf.h"
+#include "base/err.h"
+
+/* The punycode form of a name in UTF-8; -EINVAL when it is not UTF-8 or nothing to encode. */
+int unicode_to_ascii(const char *name, struct buf *ret) MUST_CHECK;
+
+/* Puts that form into e's hint when the name has one. */
+void unicode_hint(const char *name, struct err *e);
+
+#endif

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Why a decision is as it is, and what two policies decide differently: for people, in lines of text. */
+#ifndef POLICY_EXPLAIN_H
+#define POLICY_EXPLAIN_H
+
+#include "policy/policy.h"
+
+/*
+ * The decision, then every rule that was looked at, the most specific first. `r` is NULL for a connection alone.
+ */
+void policy_explain(const struct policy *p, const struct policy_target *t, const struct policy_request *r,
+		    struct buf *out, struct policy_verdict *ret);
+
+struct policy_diff {
+	size_t allowed; /* b allows, a did not */
+	size_t denied;	/* the other way round */
+	size_t changed; /* allowed by both, on other terms */
+};
+
+/*
+ * What changes from a to b: lines that begin with + (now allowed), - (no longer allowed) or ~ (otherwise). Ports are
+ * compared exactly, for every name and range that either policy names; requests by one example of each that either
+ * lists ("any" stands for a star).
+ */
+int policy_diff(const struct policy *a, const struct policy *b, struct buf *out, struct policy_diff *ret,
+		struct err *e) MUST_CHECK;
+
+#endif
