@@ -25,6 +25,11 @@ static int choose_pool(struct dial_plan *p, const struct dial_req *q, const stru
 	return 0;
 }
 
+static bool addr_is_refused(const struct dial_req *q, const struct addr *a)
+{
+	return q->kind == DIAL_ADDR && addr_special(a) != ADDR_GLOBAL;
+}
+
 int dial_plan(struct dial *d, const struct dial_req *q, struct dial_plan *ret, char why[DIAL_WHY_LEN])
 {
 	struct policy_verdict v = { 0 };
@@ -45,7 +50,7 @@ int dial_plan(struct dial *d, const struct dial_req *q, struct dial_plan *ret, c
 	else
 		policy_name(d->policy, &ret->name, &v);
 	if (!policy_allows(&v))
-		return deny(why, -EACCES, v.why);
+		return deny(why, addr_is_refused(q, &ret->addr) ? -EPERM : -EACCES, v.why);
 	if (v.terms.has_pin) {
 		ret->is_pinned = true;
 		ret->addr = v.terms.pin;
@@ -69,6 +74,9 @@ static int judge_policy(struct dial *d, const struct dial_plan *p, const struct 
 		snprintf(why, DIAL_WHY_LEN, "%s is %s", addr_format(a, text), addr_special_name(class));
 		return -EPERM;
 	}
+	/* Without a port only the address itself can be judged; whoever connects comes with one. */
+	if (!to.port)
+		return 0;
 	policy_address(d->policy, &to, a, &v);
 	return policy_allows(&v) ? 0 : deny(why, -EACCES, v.why);
 }

@@ -13,7 +13,7 @@
  *  D2  An id stands for one request from REQ to its REP. It may be used again after that, not before: -EPROTO.
  *  D3  Every REQ gets exactly one REP, also when it was cancelled (-ECANCELED, or what had happened by then). A REP with
  *      status 0 carries one descriptor unless DIAL_RESOLVE_ONLY was asked; no other message carries any.
- *  D4  A descriptor is a connected, non-blocking, CLOEXEC TCP socket. With DIAL_VIA_PROXY the tunnel behind it is open
+ *  D4  A descriptor is a connected, non-blocking TCP socket. With DIAL_VIA_PROXY the tunnel behind it is open
  *      and no byte of it was read.
  */
 #ifndef EGRESS_DIALPROTO_H

@@ -12,7 +12,8 @@
 #define LATENCY_TAU_NS (10 * 1e9)   /* how fast a faster answer decays in */
 #define LATENCY_HALF_NS (500 * 1e6) /* a latency at which the factor is one half */
 #define FAULTS_IN_ROW 3		    /* eject */
-#define SUCCESS_MIN 0.4		    /* or when it falls below this */
+#define CLEARLY_BETTER 1.05
+#define SUCCESS_MIN 0.4			   /* or when it falls below this */
 #define PROBE_LOST_NS (120 * NSEC_PER_SEC) /* a probe of which nothing was heard is given again */
 
 static uint64_t since(uint64_t then, uint64_t now)
@@ -149,7 +150,8 @@ static size_t better_of_two(const struct score *s, size_t n, const uint64_t *ski
 	b += b >= a;
 	a = nth_usable(s, n, skip, a);
 	b = nth_usable(s, n, skip, b);
-	return score_value(&s[b], now) > score_value(&s[a], now) ? b : a;
+	/* Nearly equal ones take turns: else one that was a hair slower once would never be asked again. */
+	return score_value(&s[b], now) > score_value(&s[a], now) * CLEARLY_BETTER ? b : a;
 }
 
 size_t score_pick(struct score *s, size_t n, const uint64_t *skip, uint64_t now, score_dice dice, void *ctx)

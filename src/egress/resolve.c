@@ -19,6 +19,9 @@
 #include <netinet/in.h>
 #include <sodium.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
 #define CHANNELS 4
 #define TURN 32 /* questions until the next channel */
@@ -104,6 +107,57 @@ static void on_state(void *ctx, ares_socket_t fd, int readable, int writable)
 		w->fd = -1;
 }
 
+/* The sockets of c-ares, made by us: so they are what the filter lets through and no signal comes from them. */
+static ares_socket_t make_socket(int family, int type, int protocol, void *ctx)
+{
+	(void)protocol;
+	(void)ctx;
+	return socket(family, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+}
+
+static int close_socket(ares_socket_t fd, void *ctx)
+{
+	(void)ctx;
+	return close(fd);
+}
+
+static int connect_socket(ares_socket_t fd, const struct sockaddr *sa, ares_socklen_t len, void *ctx)
+{
+	(void)ctx;
+	return connect(fd, sa, len);
+}
+
+/* An empty datagram would be taken for the end of the connection, and everything open there would fail with it. */
+static ares_ssize_t receive(ares_socket_t fd, void *data, size_t len, int flags, struct sockaddr *from,
+			    ares_socklen_t *from_len, void *ctx)
+{
+	const bool is_udp = from != NULL;
+	ssize_t n = recvfrom(fd, data, len, flags, from, from_len);
+
+	(void)ctx;
+	if (n == 0 && is_udp) {
+		errno = EAGAIN;
+		return -1;
+	}
+	return n;
+}
+
+static ares_ssize_t send_all(ares_socket_t fd, const struct iovec *iov, int n, void *ctx)
+{
+	const struct msghdr m = { .msg_iov = (struct iovec *)iov, .msg_iovlen = (size_t)n };
+
+	(void)ctx;
+	return sendmsg(fd, &m, MSG_NOSIGNAL);
+}
+
+static const struct ares_socket_functions socket_functions = {
+	.asocket = make_socket,
+	.aclose = close_socket,
+	.aconnect = connect_socket,
+	.arecvfrom = receive,
+	.asendv = send_all,
+};
+
 static int open_channel(struct channel *ch, struct err *e)
 {
 	char lookups[] = "b"; /* R4: DNS and nothing else */
@@ -124,6 +178,7 @@ static int open_channel(struct channel *ch, struct err *e)
 
 	if (r != ARES_SUCCESS)
 		return err_set(e, -EIO, "cannot set up the resolver: %s", ares_strerror(r));
+	ares_set_socket_functions(ch->ares, &socket_functions, NULL);
 	for (size_t i = 0; i < SOCKETS_MAX; i++)
 		ch->sock[i] = (struct watch){ .fd = -1, .fn = on_socket, .ctx = ch };
 	ch->tick = (struct timer){ .fn = on_tick, .ctx = ch };
@@ -214,7 +269,9 @@ static int status_of(int ares, char *why, size_t size)
 		{ ARES_ETIMEOUT, -ETIMEDOUT, "the resolver did not answer" },
 		{ ARES_ESERVFAIL, -EREMOTEIO, "the resolver failed (SERVFAIL)" },
 		{ ARES_EREFUSED, -EREMOTEIO, "the resolver refused to answer" },
-		{ ARES_ECONNREFUSED, -EREMOTEIO, "the resolver cannot be reached" },
+		/* c-ares passes over servers that fail or refuse, and says this when none is left. */
+		{ ARES_ECONNREFUSED, -EREMOTEIO,
+		  "no resolver answered: each failed, refused or cannot be reached" },
 		{ ARES_EBADRESP, -EREMOTEIO, "the resolver's answer is malformed" },
 		{ ARES_EFORMERR, -EREMOTEIO, "the resolver's answer is malformed" },
 		{ ARES_ENOMEM, -ENOMEM, "no memory" },

@@ -9,6 +9,7 @@
 
 #include "base/err.h"
 #include "sandbox/spec.h"
+#include "sandbox/wall.h"
 #include "sys/cgroup.h"
 
 /* What is in force, for the report and the log. */
@@ -30,10 +31,13 @@ struct engine_run {
 	int pidfd;
 	int stream; /* protocol of sandbox/proto.h, non-blocking */
 	int log;    /* what the engine's own programs have to say, non-blocking; -1: nothing */
+	struct wall
+		wall; /* the sandbox's network, unless the spec says none; whoever takes it over closes it */
 	struct layers layers;
 };
 
-#define ENGINE_RUN_INIT ((struct engine_run){ .pid = -1, .pidfd = -1, .stream = -1, .log = -1 })
+#define ENGINE_RUN_INIT \
+	((struct engine_run){ .pid = -1, .pidfd = -1, .stream = -1, .log = -1, .wall = WALL_INIT })
 
 /* What the launcher does while the sandbox is being built, which takes another CPU a while. A failure ends it. */
 struct engine_meanwhile {

@@ -125,6 +125,7 @@ static void end_run(struct engine_run *run)
 	fd_close(run->stream);
 	fd_close(run->pidfd);
 	fd_close(run->log);
+	wall_release(&run->wall);
 }
 
 static int gvisor_start(const struct spec *s, struct cgroup *cg, const struct engine_meanwhile *m,

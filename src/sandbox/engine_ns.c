@@ -114,41 +114,58 @@ static int send_go(const struct spec *s, const struct cgroup *cg, int sync, pid_
 	return r < 0 && e->code == 0 ? err_sys(e, r, "cannot hand the sandbox its files") : r;
 }
 
-/* Waits for the child's exec, which closes the socket, and reads what it said before: one wake-up, not two. */
-static int wait_ready(int sync, struct layers *l, struct err *e)
+/* What the child said while it built. */
+union word {
+	struct err err;
+	struct ns_ready ready;
+	char wall[WALL_WORD];
+};
+
+static int take_word(struct engine_run *run, const union word *w, size_t len, const int *fds, size_t n,
+		     struct err *e)
 {
-	union {
-		struct err err;
-		struct ns_ready ready;
-	} msg;
+	struct layers *l = &run->layers;
+
+	if (len == sizeof(w->wall) && run->wall.tcp4 < 0 && wall_unpack(w->wall, fds, n, &run->wall) == 0)
+		return 0;
+	if (len == sizeof(w->ready) && !l->engine) {
+		l->landlock_abi = w->ready.landlock_abi;
+		l->cgroupns = w->ready.cgroupns;
+		l->timens = w->ready.timens;
+		l->engine = "ns";
+		return 0;
+	}
+	if (len == sizeof(w->err)) {
+		*e = w->err;
+		return e->code < 0 ? e->code : -EIO;
+	}
+	return err_set(e, -EPROTO, "the sandbox died while it was being built");
+}
+
+/* Waits for the child's exec, which closes the socket, and reads what it said before: one wake-up, not two. */
+static int wait_ready(int sync, bool wants_wall, struct engine_run *run, struct err *e)
+{
 	struct pollfd p = { .fd = sync };
-	ssize_t n;
+	union word w;
+	int fds[WALL_FDS], n, r = 0;
+	size_t len;
 
 	while (poll(&p, 1, -1) < 0) {
 		if (errno != EINTR)
 			return err_sys(e, -errno, "cannot wait for the sandbox");
 	}
-	for (;;) {
+	while (r == 0) {
 		/* Reset: told once when it died without having read all, before what it said itself. */
 		do {
-			n = recv(sync, &msg, sizeof(msg), 0);
-		} while (n < 0 && (errno == EINTR || errno == ECONNRESET));
-		if (n == 0)
-			return l->engine ? 0
-					 : err_set(e, -EPIPE, "the sandbox died while it was being built");
-		if (n == (ssize_t)sizeof(msg.ready) && !l->engine) {
-			l->landlock_abi = msg.ready.landlock_abi;
-			l->cgroupns = msg.ready.cgroupns;
-			l->timens = msg.ready.timens;
-			l->engine = "ns";
-			continue;
-		}
-		if (n == (ssize_t)sizeof(msg.err)) {
-			*e = msg.err;
-			return e->code < 0 ? e->code : -EIO;
-		}
-		return err_set(e, -EPROTO, "the sandbox died while it was being built");
+			n = fdpass_recv_some(sync, &w, sizeof(w), &len, fds, ARRAY_SIZE(fds));
+		} while (n == -ECONNRESET);
+		if (n < 0 && (n != -EPIPE || !run->layers.engine || wants_wall != (run->wall.tcp4 >= 0)))
+			return err_set(e, -EPIPE, "the sandbox died while it was being built");
+		if (n < 0)
+			return 0;
+		r = take_word(run, &w, len, fds, (size_t)n, e);
 	}
+	return r;
 }
 
 static void fill_layers(const struct spec *s, struct layers *l)
@@ -186,7 +203,7 @@ static int attend(const struct spec *s, const struct cgroup *cg, const struct en
 	/* -EPIPE: the child failed first, and its reason is waiting for us. */
 	if (r < 0 && r != -EPIPE && r != -ESRCH)
 		return r;
-	return wait_ready(sync, &run->layers, e);
+	return wait_ready(sync, s->net != NET_NONE, run, e);
 }
 
 static int clone_error(int r, struct err *e)
@@ -250,6 +267,7 @@ int ns_start_with(const struct spec *s, struct cgroup *cg, const struct engine_m
 		r = attend(s, cg, m, &run, sync, e);
 	if (r < 0) {
 		fd_close(run.stream);
+		wall_release(&run.wall);
 		if (run.pid > 0) {
 			kill(run.pid, SIGKILL);
 			while (waitpid(run.pid, NULL, 0) < 0 && errno == EINTR)

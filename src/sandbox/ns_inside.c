@@ -5,6 +5,7 @@
 #include "ipc/fdpass.h"
 #include "sandbox/gv_inside.h"
 #include "sandbox/rootfs.h"
+#include "sandbox/wall.h"
 #include "sys/caps.h"
 #include "sys/landlock.h"
 #include "sys/mnt.h"
@@ -179,6 +180,22 @@ static int bring_up_loopback(struct err *e)
 	if (fd < 0 || ioctl(fd, SIOCSIFFLAGS, &ifr) < 0)
 		return err_sys(e, -errno, "cannot bring up the sandbox's loopback interface");
 	return 0;
+}
+
+/* The network, whose sockets go to the launcher. */
+static int build_network(const struct ns_inside *in, struct err *e)
+{
+	struct wall w;
+	int r;
+
+	if (in->spec->net == NET_NONE)
+		return bring_up_loopback(e);
+	r = wall_build(&w, in->gv != NULL, e);
+	if (r < 0)
+		return r;
+	r = wall_send(in->sync, &w);
+	wall_release(&w);
+	return r < 0 ? gone(r, e) : 0;
 }
 
 /*
@@ -447,7 +464,7 @@ static int begin(const struct ns_inside *in, int *fds, int *ret_init, struct ns_
 	set_sysctls();
 	r = rootfs_begin(s, in->gv != NULL, e);
 	if (r == 0)
-		r = bring_up_loopback(e);
+		r = build_network(in, e);
 	if (r == 0 && sethostname(s->hostname, strlen(s->hostname)) < 0)
 		return err_sys(e, -errno, "cannot name the sandbox");
 	return r;

@@ -36,7 +36,8 @@ struct ns_go {
 	bool rlimit_pids; /* no control group counts processes: an rlimit must */
 };
 
-/* What the process says: this, once, when it is about to exec; or a struct err. */
+/* What the process says: the sockets of its wall, where it has a network (wall_send()); this, once, when it is about to
+ * exec; or a struct err. */
 struct ns_ready {
 	int landlock_abi;
 	bool cgroupns;

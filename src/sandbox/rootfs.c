@@ -163,6 +163,8 @@ static int write_etc(const struct spec *s)
 	if (r < 0)
 		return r;
 	r = rootfs_write_names(s, "etc/hosts", "etc/hostname");
+	if (r == 0 && s->net != NET_NONE)
+		r = rootfs_write_text("etc/resolv.conf", ROOTFS_RESOLV);
 	if (r < 0)
 		return r;
 	return rootfs_write_text("etc/nsswitch.conf",

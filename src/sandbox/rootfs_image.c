@@ -199,7 +199,7 @@ static int prepare_stage(const struct spec *s, struct err *e)
 		return r;
 	r = rootfs_write_names(s, "hosts", "hostname");
 	if (r == 0)
-		r = rootfs_write_text("resolv.conf", "");
+		r = rootfs_write_text("resolv.conf", s->net == NET_NONE ? "" : ROOTFS_RESOLV);
 	return r < 0 ? rootfs_fail(e, r, "/etc") : 0;
 }
 

@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "sandbox/gv_config.h"
 #include "sandbox/spec.h"
+#include "sandbox/wall.h"
 
 /*
  * Where the new root is put together, hidden only in the sandbox's own mount namespace: one tmpfs. The new root is a
@@ -14,6 +15,9 @@
  */
 #define STAGE "/tmp"
 #define STAGE_ROOT STAGE GV_ROOT
+
+/* The resolver of a sandbox with a network. */
+#define ROOTFS_RESOLV "nameserver " WALL_NAMESERVER "\n"
 
 int rootfs_fail(struct err *e, int code, const char *what);
 

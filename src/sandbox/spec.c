@@ -21,6 +21,14 @@ const char *root_mode_name(enum root_mode m)
 	return names[m];
 }
 
+const char *net_mode_name(enum net_mode m)
+{
+	static const char *const names[] = { "none", "observe", "enforce" };
+
+	static_assert(ARRAY_SIZE(names) == NET_MODE_COUNT, "a name for each mode");
+	return names[m];
+}
+
 void spec_release(struct spec *s)
 {
 	for (size_t i = 0; i < s->n_binds; i++) {

@@ -27,6 +27,16 @@ enum root_mode {
 
 const char *root_mode_name(enum root_mode m); /* "host", "dir", "image" */
 
+/* What its network is. */
+enum net_mode {
+	NET_NONE, /* loopback */
+	NET_OBSERVE, /* a wall (wall.h), behind which everything is let through that no rule denies, and written down */
+	NET_ENFORCE, /* a wall, behind which nothing is let through that no rule allows */
+	NET_MODE_COUNT
+};
+
+const char *net_mode_name(enum net_mode m); /* "none", "observe", "enforce" */
+
 const char *ws_mode_name(enum ws_mode m); /* "overlay", "ro", "rw", "ephemeral" */
 
 /* A file or directory of the host shown inside. */
@@ -89,6 +99,7 @@ struct spec {
 	struct mask *masks;
 	size_t n_masks;
 
+	enum net_mode net;
 	struct limits limits;
 	uint64_t caps;
 	bool nested;
