@@ -7,6 +7,8 @@
 
 #include "base/cleanup.h"
 
+#include <sys/socket.h>
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int cmd_start(struct init *in, struct cmd *c, const struct proto_start *s)
@@ -45,6 +47,47 @@ int cmd_start(struct init *in, struct cmd *c, const struct proto_start *s)
 	}
 	proto_add_u32(&in->out, PROTO_STARTED, c->chan, 1);
 	return 0;
+}
+
+/* A port that is there, or is not, by its number; nothing outside is connected to. */
+int cmd_dial(struct init *in, struct cmd *c, uint16_t port)
+{
+	int p[2];
+
+	c->state = CMD_RUNNING;
+	c->flags = PROTO_F_STDIN | CMD_F_DIAL;
+	c->credit = c->in_room = PROTO_WINDOW;
+	c->chunk = INIT_CHUNK;
+	if (port % 3 == 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, p) < 0) {
+		const struct proto_exit end = { PROTO_NOT_STARTED, ECONNREFUSED, PROTO_WHAT_REQUEST };
+
+		cmd_ended(in, c, &end);
+		return 0;
+	}
+	c->in = p[0];
+	c->out[0] = port % 2 ? dup(p[0]) : -1;
+	close(p[1]);
+	proto_add_u32(&in->out, PROTO_STARTED, c->chan, 0);
+	return 0;
+}
+
+void cmd_dialled(struct init *in, struct cmd *c)
+{
+	(void)in;
+	(void)c;
+}
+
+void cmd_dial_end_input(const struct cmd *c)
+{
+	(void)c;
+}
+
+void cmd_dial_close(struct init *in, struct cmd *c)
+{
+	const struct proto_exit end = { PROTO_EXITED, 0, PROTO_WHAT_NONE };
+
+	c->out[0] = fd_close(c->out[0]);
+	cmd_ended(in, c, &end);
 }
 
 void cmd_signal(struct cmd *c, int sig)

@@ -2,7 +2,8 @@
 /*
  * The launcher between a hostile init and clients: any bytes as if from init, any bytes as if from a client, in any
  * order. The input is a row of steps: one byte who (init, one of three clients, a client that goes, time), one byte
- * how many, the bytes. One client never reads, so its queue is seen to stay bounded.
+ * how many, the bytes. One client never reads, so its queue is seen to stay bounded. Two have connected to a port that leads
+ * inside, on channels 2 and 3; one of these never reads either.
  */
 #include "base/clock.h"
 #include "fakekernel.h"
@@ -16,6 +17,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #define CLIENTS 3
+#define PORT_CLIENTS 2
 
 static int on_event(void *ctx, const char *type, const struct buf *fields)
 {
@@ -42,6 +44,8 @@ struct world {
 	bool init_dead;
 	struct client *client[CLIENTS];
 	int unread; /* the other end of client 0 */
+	struct timer now;
+	int port[PORT_CLIENTS]; /* theirs of those that connected to a port */
 };
 
 static void add_client(struct world *w, int i)
@@ -54,6 +58,11 @@ static void add_client(struct world *w, int i)
 	w->client[i] = w->sv.clients;
 	if (i == 0)
 		w->unread = p[1];
+}
+
+static void on_now(struct timer *t)
+{
+	(void)t;
 }
 
 static void world_open(struct world *w)
@@ -87,6 +96,7 @@ static void world_open(struct world *w)
 				       .event = on_event,
 				       .ctx = &w->events };
 	w->unread = -1;
+	w->now.fn = on_now;
 	w->sv = (struct sv){ .spec = &w->spec, .run = &w->run, .io = &w->io, .end = &w->end, .err = &w->err };
 	w->sv.cause = CAUSE_COUNT;
 	conn_init(&w->sv.init, -1);
@@ -105,6 +115,27 @@ static void world_open(struct world *w)
 	ch->flags = PROTO_F_STDIN;
 	for (int i = 0; i < CLIENTS; i++)
 		add_client(w, i);
+	for (int i = 0; i < PORT_CLIENTS; i++) {
+		int p[2];
+
+		BUG_ON(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, p) < 0);
+		w->port[i] = p[1];
+		sv_port_begin(&w->sv, p[0], 80);
+	}
+}
+
+/* What somebody who connected to a port says, and hears. */
+static void from_port(struct world *w, const uint8_t *data, size_t len)
+{
+	char nowhere[4096];
+
+	(void)!write(w->port[1], data, len);
+	while (read(w->port[1], nowhere, sizeof(nowhere)) > 0)
+		;
+	/* A timer that is due, so that the round does not wait. */
+	loop_timer(&w->sv.loop, &w->now, 1);
+	BUG_ON(loop_round(&w->sv.loop, NULL) < 0);
+	sv_clients_flush(&w->sv);
 }
 
 static void drop(struct world *w, int i)
@@ -119,6 +150,9 @@ static void world_close(struct world *w)
 {
 	for (int i = 0; i < CLIENTS; i++)
 		drop(w, i);
+	sv_ports_close(&w->sv);
+	for (int i = 0; i < PORT_CLIENTS; i++)
+		close(w->port[i]);
 	while (w->sv.chans)
 		sv_chan_free(w->sv.chans);
 	if (w->unread >= 0)
@@ -168,6 +202,7 @@ static void check(const struct world *w)
 		n++;
 		bodies += ch->state == CHAN_BODY ? ch->body.len : 0;
 		BUG_ON(ch->out_room > PROTO_WINDOW || ch->in_room > PROTO_WINDOW);
+		BUG_ON(sv_port_waiting(ch) > PROTO_WINDOW);
 	}
 	BUG_ON(n != w->sv.n_chan || n > PROTO_CHANNELS + 1 || bodies != w->sv.bodies ||
 	       bodies > PROTO_BODIES_MAX);
@@ -190,6 +225,8 @@ static void step(struct world *w, uint8_t who, const uint8_t *data, size_t len)
 		from_client(w, who - 4, data, len);
 	else if (who < 7 + CLIENTS)
 		drop(w, who - 7);
+	else if (who == 10)
+		from_port(w, data, len);
 	else if (w->sv.loop.timers)
 		next_timer(w);
 }

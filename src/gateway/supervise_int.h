@@ -207,6 +207,8 @@ void sv_thaw(struct sv *sv); /* fine when it runs */
 /* supervise_port.c */
 int sv_ports_open(struct sv *sv) MUST_CHECK;
 void sv_ports_close(struct sv *sv);
+void sv_port_begin(struct sv *sv, int fd, uint16_t inside); /* whoever connected; takes fd */
+size_t sv_port_waiting(const struct chan *ch);		    /* bytes that it has not taken */
 void sv_port_started(struct chan *ch);
 int sv_port_output(struct chan *ch, const struct frame *f) MUST_CHECK;
 int sv_port_input(struct chan *ch) MUST_CHECK; /* there is credit again, or its end has come */

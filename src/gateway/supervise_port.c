@@ -244,7 +244,7 @@ static bool make_room(struct sv *sv)
 	return sv->n_port_conns < PLACES && sv->n_chan < PROTO_CHANNELS - 1;
 }
 
-static void begin(struct sv *sv, int fd, uint16_t inside)
+void sv_port_begin(struct sv *sv, int fd, uint16_t inside)
 {
 	struct port_conn *p = calloc(1, sizeof(*p));
 	int one = 1;
@@ -290,7 +290,7 @@ static void on_accept(struct watch *w, uint32_t events)
 	if (sv->ended || sv->killed || !make_room(sv))
 		reset(fd);
 	else
-		begin(sv, fd, l->inside);
+		sv_port_begin(sv, fd, l->inside);
 }
 
 static void listen_again(struct timer *t)
@@ -332,6 +332,11 @@ void sv_ports_close(struct sv *sv)
 	}
 	free(sv->listeners);
 	sv->listeners = NULL;
+}
+
+size_t sv_port_waiting(const struct chan *ch)
+{
+	return ch->port ? ch->port->out.len - ch->port->off : 0;
 }
 
 void sv_port_started(struct chan *ch)
