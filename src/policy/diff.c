@@ -137,7 +137,7 @@ static void add_host(const struct policy_rule *r, struct buf *b)
 static void diff_ports(struct diff *d, const struct policy_rule *r, const struct host *h)
 {
 	struct policy_target t = { .name = h };
-	struct policy_verdict a, b, from_a = { 0 }, from_b = { 0 };
+	struct policy_verdict a = { 0 }, b = { 0 }, from_a = { 0 }, from_b = { 0 };
 	char now = 0;
 	unsigned from = 0;
 
