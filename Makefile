@@ -9,7 +9,7 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 1)
 WERROR := $(if $(CI),true,false)
 MESON_ARGS = -Dprefix=$(PREFIX) -Dsysconfdir=$(SYSCONFDIR) -Dwerror=$(WERROR)
 
-.PHONY: all quickstart test test-asan lint fuzz bench install clean deps help
+.PHONY: all quickstart test test-asan e2e lint fuzz bench install clean deps help
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD) -j $(JOBS)
@@ -39,6 +39,13 @@ test-asan:
 	@ninja -C build-asan -j $(JOBS)
 	@COFFER_SLOW=3 tests/run --build build-asan
 
+# Real agents from npm, through a whole loop each against a scripted model; not part of the tests, for it fetches a gigabyte.
+e2e:
+	@tools/deps build test
+	@$(MAKE) --no-print-directory all
+	@tools/agents build-agents
+	@COFFER_BUILD=$(abspath $(BUILD)) tests/agents/run build-agents
+
 lint:
 	@tools/deps build lint
 	@tools/lint
@@ -60,11 +67,12 @@ install: all
 	@tools/after-install "$(DESTDIR)" "$(PREFIX)" "$(SYSCONFDIR)"
 
 clean:
-	@rm -rf $(BUILD) build-asan build-fuzz build-lint
+	@rm -rf $(BUILD) build-asan build-fuzz build-lint build-agents
 
 help:
 	@echo "make              build/coffer and its helpers"
 	@echo "make quickstart   install what is missing, build, and watch a hostile script hit the wall"
 	@echo "make test         the whole test suite"
+	@echo "make e2e          real agents from npm behind the wall"
 	@echo "make lint fuzz bench test-asan"
 	@echo "make install      PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)"

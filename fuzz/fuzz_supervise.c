@@ -79,6 +79,7 @@ static void world_open(struct world *w)
 				       .tty = -1,
 				       .log_fd = -1,
 				       .alive_fd = -1,
+				       .guard_fd = -1,
 				       .listen_fd = -1,
 				       .usage_fd = -1,
 				       .usage2_fd = -1,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* coffer-egress: answers one sandbox's network. Started by the guard; see egress/fds.h for what it finds. */
-#include "egress/egress.h"
+#include "egress/inspect.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -17,5 +17,5 @@ int main(int argc, char **argv)
 		fprintf(stderr, "coffer-egress: started by coffer when it is needed, not by hand\n");
 		return 2;
 	}
-	return egress_main((uint32_t)mask, NULL);
+	return egress_main((uint32_t)mask, inspect_install);
 }

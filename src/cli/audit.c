@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "cli/ref.h"
 #include "cli/say.h"
 #include "cli/verb.h"
 #include "sandbox/state.h"
@@ -242,27 +243,6 @@ static int show_coming(struct audit_query *q, struct printer *p)
 	}
 }
 
-static bool is_hex(const char *s)
-{
-	return strlen(s) >= 2 && s[strspn(s, "0123456789abcdef")] == '\0';
-}
-
-/* The log remembers sandboxes that are gone, so an id need not belong to one that is still there. */
-static int resolve(struct state *st, const char *ref, char ret[RUN_ID_LEN + 1], struct err *e)
-{
-	int r = str_eq(ref, "@last") ? state_last_id(st, ret) : state_resolve(st, ref, ret, e);
-
-	if (r == 0)
-		return 0;
-	if (str_eq(ref, "@last"))
-		return err_sys(e, r, "cannot tell which the last run was");
-	if (r == -ENOENT && is_hex(ref) && strlen(ref) <= RUN_ID_LEN) {
-		snprintf(ret, RUN_ID_LEN + 1, "%s", ref);
-		return 0;
-	}
-	return r;
-}
-
 static int show(struct state *st, const struct audit_args *args)
 {
 	CLEANUP(audit_query_freep) struct audit_query *q = NULL;
@@ -275,7 +255,7 @@ static int show(struct state *st, const struct audit_args *args)
 	int r;
 
 	if (args->sandbox) {
-		if (resolve(st, args->sandbox, id, &e) < 0)
+		if (ref_resolve_logged(st, args->sandbox, id, &e) < 0)
 			return say_error(&e);
 		f.sandbox = id;
 	}

@@ -41,6 +41,7 @@ static const struct opt call_opts[] = {
 	{ "cold", 0, NULL, "make the sandbox now, whatever stands ready", O_COLD },
 	OPT_SECTION("Wall"),
 	RUN_OPTS_WALL,
+	{ "net", 0, "MODE", "what network there is inside", O_NET, "none" },
 	OPT_SECTION("Limits"),
 	RUN_OPTS_LIMITS,
 	OPT_SECTION("Afterwards"),

@@ -145,6 +145,9 @@ static void add_json(struct json *j, const struct run_meta *m, bool alive)
 	json_str(j, "root", m->root ? m->root : "host");
 	json_str(j, "image", m->image);
 	json_str(j, "image_digest", m->image_digest);
+	json_str(j, "net", m->net ? m->net : "none");
+	json_str(j, "policy_digest", m->policy_digest);
+	json_str(j, "ports", m->ports);
 	json_str(j, "command", m->command);
 	json_end_obj(j);
 }

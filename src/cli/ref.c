@@ -2,8 +2,10 @@
 #include "cli/ref.h"
 
 #include "base/cleanup.h"
+#include "base/str.h"
 
 #include <errno.h>
+#include <stdio.h>
 
 int ref_open(struct ref *r, const char *text, struct err *e)
 {
@@ -17,6 +19,24 @@ int ref_open(struct ref *r, const char *text, struct err *e)
 		return ret;
 	r->run_fd = state_run_open(&r->st, r->id, &r->alive, e);
 	return r->run_fd < 0 ? r->run_fd : 0;
+}
+
+static bool is_hex(const char *s)
+{
+	return strlen(s) >= 2 && strlen(s) <= RUN_ID_LEN && s[strspn(s, "0123456789abcdef")] == '\0';
+}
+
+int ref_resolve_logged(struct state *st, const char *text, char ret[RUN_ID_LEN + 1], struct err *e)
+{
+	int r = str_eq(text, "@last") ? state_last_id(st, ret) : state_resolve(st, text, ret, e);
+
+	if (r < 0 && str_eq(text, "@last"))
+		return err_sys(e, r, "cannot tell which the last run was");
+	if (r == -ENOENT && is_hex(text)) {
+		snprintf(ret, RUN_ID_LEN + 1, "%s", text);
+		return 0;
+	}
+	return r;
 }
 
 void ref_release(struct ref *r)

@@ -5,6 +5,7 @@
 #include "base/fd.h"
 #include "cli/run_again.h"
 #include "cli/run_args.h"
+#include "cli/run_profile.h"
 #include "cli/run_say.h"
 #include "cli/say.h"
 #include "cli/session.h"
@@ -32,6 +33,7 @@ static const struct opt run_opts_table[] = {
 	{ "keep", 0, "N", "so many checkpoints at most (100 with each)", O_KEEP },
 	{ "i-know", 0, NULL, "let -v show sockets, keys and the like", O_I_KNOW },
 	OPT_SECTION("Command"),
+	{ "profile", 0, "NAME|FILE", "what a known agent needs: see coffer-profile(1)", O_PROFILE, "name" },
 	{ "entrypoint", 0, "COMMAND", "instead of the image's own entry point", O_ENTRYPOINT },
 	{ "env", 'e', "NAME[=VALUE]", "set or copy an environment variable", O_ENV },
 	{ "workdir", 'w', "DIR", "working directory inside (default: /workspace)", O_WORKDIR },
@@ -43,6 +45,8 @@ static const struct opt run_opts_table[] = {
 	{ "name", 0, "NAME", "a name for the sandbox", O_NAME, "name" },
 	OPT_SECTION("Wall"),
 	RUN_OPTS_WALL,
+	OPT_SECTION("Network"),
+	RUN_OPTS_NET,
 	OPT_SECTION("Limits"),
 	RUN_OPTS_LIMITS,
 	OPT_SECTION("Afterwards"),
@@ -69,6 +73,7 @@ static int parse(struct run_args *a, int argc, char **argv, struct err *e)
 	r = run_args_begin(a, e);
 	if (r < 0)
 		return r;
+	a->o.has_net = true;
 	while ((id = opt_next(&p, &value, e)) > 0) {
 		if (id == OPT_HELP)
 			return 1;
@@ -78,12 +83,17 @@ static int parse(struct run_args *a, int argc, char **argv, struct err *e)
 	}
 	if (id < 0)
 		return id;
-	if (p.index >= p.argc && !a->o.image)
+	if (p.index >= p.argc && !a->o.image && !a->profile)
 		return err_set(e, -EINVAL, "which command?");
 	if (p.index < p.argc && !*p.argv[p.index])
 		return err_set(e, -EINVAL, "the command is an empty string");
 	a->o.argc = p.argc - p.index;
 	a->o.argv = p.argv + p.index;
+	r = a->profile ? run_profile_apply(a, a->profile, &a->added, e) : 0;
+	if (r < 0)
+		return r;
+	if (a->o.argc == 0 && !a->o.image)
+		return err_set(e, -EINVAL, "which command? The profile names none");
 	a->o.tty = a->tty >= 0 ? a->tty : !a->o.detach && isatty(0) && isatty(1);
 	if (a->tty == 1 && a->o.detach)
 		return err_set(e, -EINVAL, "-t does not go with -d: there is no terminal to pass on");
@@ -147,6 +157,7 @@ static int run_here(struct run_args *a, const struct line *l, int ready_fd)
 		io.out = 1;
 		io.err = 2;
 		io.tty = a->o.tty ? 0 : -1;
+		io.say = run_say_net;
 	}
 	run_say_before(&s.spec, &s.choice, &s.note);
 	r = run_execute(&s.run, &io, &e);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/run_args.h"
 
+#include "cli/run_profile.h"
 #include "cli/say.h"
 #include "sys/caps.h"
 
@@ -73,7 +74,15 @@ int run_args_take(struct run_args *a, const struct opt *table, size_t n, int id,
 	case O_ENGINE:
 		return opt_one_of("--engine", value, ENGINE_NAMES, e) < 0 ? -EINVAL : (a->engine = value, 0);
 	case O_NET:
-		return opt_one_of("--net", value, "none", e) < 0 ? -EINVAL : 0;
+		o->net = value;
+		return opt_one_of("--net", value, a->o.has_net ? NET_NAMES : "none", e) < 0 ? -EINVAL : 0;
+	case O_ALLOW:
+		return add_str(&o->allow, value, e);
+	case O_PUBLISH:
+		return add_str(&o->publish, value, e);
+	case O_POLICY:
+		o->policy = value;
+		return 0;
 	case O_LIMITS:
 		return limits_preset(&o->limits, value, e);
 	case O_CHECKPOINT:
@@ -104,6 +113,9 @@ int run_args_take(struct run_args *a, const struct opt *table, size_t n, int id,
 	case O_NAME:
 		o->name = value;
 		return 0;
+	case O_PROFILE:
+		a->profile = value;
+		return 0;
 	case O_RUNSC:
 		a->runsc = value;
 		return 0;
@@ -116,6 +128,7 @@ int run_args_take(struct run_args *a, const struct opt *table, size_t n, int id,
 	o->ephemeral = o->ephemeral || id == O_EPHEMERAL;
 	o->map_ids = o->map_ids || id == O_MAP_IDS;
 	o->nested = o->nested || id == O_NESTED;
+	o->public = o->public || id == O_PUBLIC;
 	o->detach = o->detach || id == O_DETACH;
 	o->i_know = o->i_know || id == O_I_KNOW;
 	a->tty = id == O_TTY ? 1 : id == O_NO_TTY ? 0 : a->tty;
@@ -137,5 +150,8 @@ void run_args_release(struct run_args *a)
 {
 	strv_release(&a->o.env);
 	strv_release(&a->o.volumes);
+	strv_release(&a->o.allow);
+	strv_release(&a->o.publish);
 	strv_release(&a->o.show);
+	run_profile_release(&a->added);
 }

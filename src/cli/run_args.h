@@ -25,6 +25,11 @@ enum {
 	O_ENGINE,
 	O_RUNSC,
 	O_NET,
+	O_ALLOW,
+	O_POLICY,
+	O_PROFILE,
+	O_PUBLISH,
+	O_PUBLIC,
 	O_NAME,
 	O_DETACH,
 	O_TTY,
@@ -42,10 +47,23 @@ enum {
 #define RUN_OPTS_WALL                                                                                         \
 	{ "engine", 0, "ENGINE", "how to isolate", O_ENGINE, ENGINE_NAMES },                                  \
 		{ "runsc", 0, "PATH[@sha256:HEX]", "the runsc that engine gvisor runs on", O_RUNSC, "file" }, \
-		{ "net", 0, "MODE", "what network there is inside", O_NET, "none" },                          \
 		{ "cap", 0, "NAME[,…]", "keep a capability (within the sandbox only)", O_CAP },               \
 	{                                                                                                     \
 		"nested", 0, NULL, "allow user namespaces inside (browsers, bwrap)", O_NESTED                 \
+	}
+
+#define NET_NAMES "none observe enforce"
+
+#define RUN_OPTS_NET                                                                                        \
+	{ "net", 0, "MODE", "none, observe or enforce (default: enforce)", O_NET, NET_NAMES },              \
+		{ "allow", 0, "DOMAIN[:PORT]|@PRESET", "what may be reached (port 443 by default)",         \
+		  O_ALLOW },                                                                                \
+		{ "policy", 0,	   "FILE", "a policy file; what it and --allow both allow is allowed",      \
+		  O_POLICY, "file" },                                                                       \
+		{ "publish", 'p', "[ADDR:]PORT:PORT", "a port of this machine that leads to one inside",    \
+		  O_PUBLISH },                                                                              \
+	{                                                                                                   \
+		"public", 0, NULL, "let -p listen on an address that the whole network can reach", O_PUBLIC \
 	}
 
 #define RUN_OPTS_LIMITS                                                                                    \
@@ -63,8 +81,16 @@ enum {
 		"disk", 0, "SIZE[,FILES]", "what it may write to the workspace", O_LIMIT + 9               \
 	}
 
+/* What --profile added, and is to be freed. */
+struct run_profile {
+	char **argv; /* with the program's path inside in place of its name */
+	char *home, *program;
+};
+
 struct run_args {
 	struct run_opts o;
+	const char *profile;
+	struct run_profile added;
 	const char *report, *engine, *runsc;
 	int tty; /* 1 yes, 0 no, -1 as it comes */
 };

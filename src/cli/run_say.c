@@ -35,8 +35,18 @@ static void say_engine(const struct choice *c)
 void run_say_before(const struct spec *s, const struct choice *c, const struct run_spec_note *note)
 {
 	say_engine(c);
+	if (s->gv_hostnet && s->net != NET_NONE)
+		say_note(
+			"gVisor takes the kernel's network stack, behind the same wall: its own does not work here (%s)",
+			c->runsc.hostnet);
 	if (note->workspace[0])
 		say_note("%s; the workspace is an empty one (-C DIR gives another)", note->workspace);
+	if (s->net == NET_OBSERVE)
+		say_note("network: observed; everything that no rule denies is let through (coffer net log)");
+	if (s->ports && strstr(s->ports, "(public)"))
+		say_warn("WARNING: others than this machine can reach what runs inside: %s", s->ports);
+	else if (s->ports)
+		say_note("ports of this machine that lead inside: %s", s->ports);
 	say_masks(s);
 	if (s->ws_mode == WS_RW)
 		say_warn("WARNING: %s is bound through: what the command writes there is written on the host",
@@ -48,6 +58,14 @@ void run_say_before(const struct spec *s, const struct choice *c, const struct r
 				"host",
 				s->binds[i].src, s->binds[i].dst);
 	}
+}
+
+void run_say_net(enum net_level level, const char *text, struct buf *out)
+{
+	if (level == NET_LEVEL_WARN)
+		say_add_warn(out, text);
+	else
+		say_add_note(out, text);
 }
 
 static void say_limit(const struct run *r, enum limit_kind k, const char *what)
@@ -82,6 +100,9 @@ static void say_cause(const struct run *r)
 		break;
 	case CAUSE_BROKEN:
 		say_warn("the sandbox broke off: %s", end->broken);
+		break;
+	case CAUSE_NETWORK:
+		say_warn("ended, for its network cannot be kept behind the wall: %s", end->broken);
 		break;
 	case CAUSE_ROLLED:
 		say_warn("the sandbox was rolled back, and the command ended with it");

@@ -109,6 +109,27 @@ static int set_env(struct spec *s, const struct run_opts *o, const struct run_ro
 	return r < 0 ? OOM(e) : 0;
 }
 
+int run_spec_trust(struct spec *s, struct err *e)
+{
+	/* NODE_EXTRA_CA_CERTS is what it says, an addition; the others replace the system's. */
+	static const char *const vars[] = {
+		"SSL_CERT_FILE=" ROOTFS_CA_BUNDLE,	"CURL_CA_BUNDLE=" ROOTFS_CA_BUNDLE,
+		"REQUESTS_CA_BUNDLE=" ROOTFS_CA_BUNDLE, "GIT_SSL_CAINFO=" ROOTFS_CA_BUNDLE,
+		"CODEX_CA_CERTIFICATE=" ROOTFS_CA_BUNDLE, "DENO_CERT=" ROOTFS_CA_BUNDLE,
+		"NODE_EXTRA_CA_CERTS=" ROOTFS_CA,
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(vars); i++) {
+		size_t len = strcspn(vars[i], "=") + 1, k = 0;
+
+		while (k < s->env.n && strncmp(s->env.v[k], vars[i], len) != 0)
+			k++;
+		if (k == s->env.n && strv_add(&s->env, vars[i]) < 0)
+			return OOM(e);
+	}
+	return 0;
+}
+
 /* Splits "DIR:ro" and "DIR:rw" unless the whole is the name of a directory. */
 static int split_mode(const char *text, enum ws_mode *mode, char *dir, size_t cap)
 {

@@ -18,6 +18,12 @@ struct run_opts {
 	struct strv env;	/* -e as typed */
 	struct strv volumes;	/* -v as typed */
 	struct strv show;
+	const char *net;     /* --net as typed; NULL: not given */
+	struct strv allow;   /* --allow as typed */
+	const char *policy;  /* --policy as typed; NULL: none */
+	struct strv publish; /* -p as typed */
+	bool public;
+	bool has_net; /* without --net there is one: only where the verb says so */
 	bool ephemeral;
 	bool map_ids;
 	bool i_know;
@@ -37,6 +43,9 @@ struct run_spec_note {
 
 /* An absolute path without empty, "." and ".." parts; NULL when it has ".." or is not absolute. */
 char *run_spec_normal_path(const char *path);
+
+/* The variables by which programs find the sandbox's own certificate authority, but for those that were given. */
+int run_spec_trust(struct spec *s, struct err *e) MUST_CHECK;
 
 int run_spec_build(struct spec *s, const struct run_opts *o, struct state *st, struct run_spec_note *note,
 		   struct err *e) MUST_CHECK;

@@ -7,6 +7,7 @@
 
 #include <stdarg.h>
 #include <stdlib.h>
+#include <termios.h>
 #include <unistd.h>
 
 static bool quiet_notes;
@@ -81,16 +82,40 @@ int say_usage(const struct verb *v, const struct err *e)
 
 static void say_line(enum say_color c, const char *fmt, va_list ap) PRINTF_LIKE(2, 0);
 
+/* A raw terminal goes down without going back. */
+static bool needs_return(void)
+{
+	struct termios t;
+
+	return tcgetattr(STDERR_FILENO, &t) == 0 && !(t.c_oflag & OPOST);
+}
+
+static void add_line(struct buf *b, enum say_color c, const char *text)
+{
+	say_add(b, say_colors(STDERR_FILENO), c, "coffer:");
+	buf_addc(b, ' ');
+	str_add_safe(b, text, strlen(text), true);
+	buf_adds(b, needs_return() ? "\r\n" : "\n");
+}
+
 static void say_line(enum say_color c, const char *fmt, va_list ap)
 {
 	autobuf struct buf text = BUF_INIT, b = BUF_INIT;
 
 	buf_vaddf(&text, fmt, ap);
-	say_add(&b, say_colors(STDERR_FILENO), c, "coffer:");
-	buf_addc(&b, ' ');
-	str_add_safe(&b, buf_cstr(&text), text.len, true);
-	buf_addc(&b, '\n');
+	add_line(&b, c, buf_cstr(&text));
 	to_stderr(&b);
+}
+
+void say_add_note(struct buf *b, const char *text)
+{
+	if (!quiet_notes)
+		add_line(b, SAY_DIM, text);
+}
+
+void say_add_warn(struct buf *b, const char *text)
+{
+	add_line(b, SAY_YELLOW, text);
 }
 
 void say_note(const char *fmt, ...)

@@ -32,6 +32,10 @@ void say_note(const char *fmt, ...) PRINTF_LIKE(1, 2);
 /* The same, shown also when quiet: what a person must not miss. */
 void say_warn(const char *fmt, ...) PRINTF_LIKE(1, 2);
 void say_quiet(bool quiet);
+/* The same as bytes for stderr, for whoever writes there while a command may have made the terminal raw. Nothing is added
+ * for a note when quiet. */
+void say_add_note(struct buf *b, const char *text);
+void say_add_warn(struct buf *b, const char *text);
 
 enum say_color { SAY_PLAIN, SAY_RED, SAY_YELLOW, SAY_GREEN, SAY_BOLD, SAY_DIM };
 

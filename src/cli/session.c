@@ -32,6 +32,35 @@ static int write_report(int fd, const char *path, const struct run *r, struct er
 	return ret < 0 ? err_sys(e, ret, "cannot write the report %s", path) : 0;
 }
 
+/* Which network, and what the policy says: all of it is known before anything is made. */
+static int open_net(struct session *s, const struct run_opts *o, struct err *e)
+{
+	struct net_plan *p = &s->net;
+	bool none = o->net ? str_eq(o->net, "none") : !o->has_net;
+	int r = 0;
+
+	if (none && (o->allow.n || o->policy))
+		return err_set(e, -EINVAL, "%s does not go with --net none", o->policy ? "--policy" : "--allow");
+	if (none)
+		return 0;
+	if (o->net)
+		p->mode = str_eq(o->net, "observe") ? POLICY_OBSERVE : POLICY_ENFORCE;
+	for (size_t i = 0; r == 0 && i < o->allow.n; i++)
+		r = strv_add(&p->allow, o->allow.v[i]);
+	if (r < 0)
+		return err_set(e, -ENOMEM, "out of memory");
+	if (o->policy) {
+		p->file = realpath(o->policy, NULL);
+		if (!p->file)
+			return err_sys(e, -errno, "cannot read the policy %s", o->policy);
+	}
+	r = net_plan_open(p, &s->spec, e);
+	if (r == 0 && s->spec.ca)
+		r = run_spec_trust(&s->spec, e);
+	s->run.net = p;
+	return r;
+}
+
 int session_open(struct session *s, const struct run_args *a, struct err *e)
 {
 	int r;
@@ -44,6 +73,11 @@ int session_open(struct session *s, const struct run_args *a, struct err *e)
 		r = run_spec_build(&s->spec, &a->o, &s->st, &s->note, e);
 	s->run = (struct run){ .st = &s->st, .spec = &s->spec, .audit = s->audit, .map_ids = a->o.map_ids };
 	if (r == 0)
+		r = open_net(s, &a->o, e);
+	if (r == 0)
+		r = ports_open(&s->ports, &a->o.publish, a->o.public, &s->spec, e);
+	s->run.ports = &s->ports;
+	if (r == 0)
 		r = choose_engine(a->engine, a->runsc, &s->st, &s->spec, &s->run.map_ids, &s->choice, e);
 	s->run.engine = s->choice.engine;
 	s->run.choice = &s->choice;
@@ -54,6 +88,9 @@ void session_release(struct session *s)
 {
 	fd_close(s->report);
 	choice_release(&s->choice);
+	net_plan_release(&s->net);
+	ports_release(&s->ports);
+	buf_release(&s->run.net_report);
 	audit_freep(&s->audit);
 	spec_release(&s->spec);
 	state_release(&s->st);

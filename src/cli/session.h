@@ -4,6 +4,7 @@
 #define CLI_SESSION_H
 
 #include "cli/run_args.h"
+#include "gateway/ports.h"
 #include "gateway/run.h"
 
 struct session {
@@ -12,12 +13,14 @@ struct session {
 	struct audit *audit;
 	struct choice choice;
 	struct run_spec_note note;
+	struct net_plan net;
+	struct ports ports;
 	struct run run;
 	int report; /* -1: none */
 };
 
 #define SESSION_INIT \
-	((struct session){ .st = STATE_INIT, .spec = SPEC_INIT, .choice = CHOICE_INIT, .report = -1 })
+	((struct session){ .st = STATE_INIT, .spec = SPEC_INIT, .choice = CHOICE_INIT, .net = NET_PLAN_INIT, .report = -1 })
 
 /* All that can be refused is refused here; nothing of a run exists yet. *s must stay where it is. */
 int session_open(struct session *s, const struct run_args *a, struct err *e) MUST_CHECK;

@@ -153,7 +153,7 @@ static int log_end(struct run *r, const struct err *trouble, struct err *e)
 		json_u64(&j, "wiped", r->wiped);
 		json_bool(&j, "wipe_verified", trouble->code == 0);
 	}
-	if (r->end.cause == CAUSE_BROKEN)
+	if (r->end.cause == CAUSE_BROKEN || r->end.cause == CAUSE_NETWORK)
 		json_str(&j, "broken", r->end.broken);
 	if (trouble->code)
 		json_str(&j, "workspace_error", trouble->msg);
@@ -182,6 +182,9 @@ int run_write_meta(const struct run *r, struct err *e)
 		.detached = s->detach,
 		.changes = r->changes,
 		.home = s->home_path ? strrchr(s->home_path, '/') + 1 : NULL,
+		.net = (char *)net_mode_name(s->net),
+		.policy_digest = s->policy_digest,
+		.ports = s->ports,
 		.map_ids = r->map_ids && !s->ids.host_root,
 		.each = s->each,
 		.keep = s->keep,
@@ -281,6 +284,10 @@ int run_finish(struct run *r, struct err *e)
 	ret = kill_all(r, e);
 	if (ret < 0)
 		return ret;
+	/* Who made the network has folded what it did; this is for when that died. */
+	ret = !r->untold && !r->net_over && (r->net || !r->launcher) ? net_finish(r, e) : 0;
+	if (ret < 0)
+		return ret;
 	/* A layer that cannot be read must not keep the end out of the log: the sandbox made it what it is. */
 	if (settle_workspace(r, &trouble) < 0 && r->changes == 0)
 		r->changes = 1;
@@ -313,6 +320,12 @@ static int recall(struct run *r, struct err *e)
 		s->root_name = m.image ? TAKE_PTR(m.image) : TAKE_PTR(m.root);
 		s->root_digest = TAKE_PTR(m.image_digest);
 	}
+	for (int k = 0; k < NET_MODE_COUNT; k++) {
+		if (m.net && str_eq(m.net, net_mode_name((enum net_mode)k)))
+			s->net = (enum net_mode)k;
+	}
+	s->policy_digest = TAKE_PTR(m.policy_digest);
+	s->ports = TAKE_PTR(m.ports);
 	s->each = m.each;
 	s->keep = m.keep;
 	if (m.home && asprintf(&s->home_path, "%s/homes/%s", r->st->path, m.home) < 0)

@@ -19,6 +19,9 @@
 #include <termios.h>
 
 #define IDLE_MS 500
+#define CA_WAIT_MS 60000
+#define END_WAIT_MS 15000
+#define REPORT_MAX (4u << 20)
 
 /* Nobody may hold the caller's terminal or pipes open through us, nor reach us from it. */
 static void let_go_of_caller(void)
@@ -38,7 +41,8 @@ static void let_go_of_caller(void)
 	prctl(PR_SET_DUMPABLE, 0);
 }
 
-/* What the launcher keeps, we keep: to kill, and to count and remove what others own. A disk image wants a mount. */
+/* What the launcher keeps, we keep: to kill, and to count and remove what others own. A disk image wants a mount; the
+ * network's programs run as somebody else. */
 static void give_up_privilege(const struct spec *s)
 {
 	uint64_t keep = 1ULL << CAP_KILL | 1ULL << CAP_DAC_OVERRIDE | 1ULL << CAP_FOWNER, have;
@@ -46,6 +50,8 @@ static void give_up_privilege(const struct spec *s)
 
 	if (s->limits.l[LIMIT_DISK].named || s->limits.l[LIMIT_INODES].named)
 		keep |= 1ULL << CAP_SYS_ADMIN;
+	if (s->net != NET_NONE)
+		keep |= 1ULL << CAP_SETUID | 1ULL << CAP_SETGID;
 	/* Not for an ordinary user: the helpers that remove what its subordinate ids own are set-user-ID. */
 	if (state_is_host_root() && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		_exit(1);
@@ -93,12 +99,18 @@ static void help_ending(struct run *r)
 		layers_drop_root_work(run_fd);
 }
 
+static void sweep_others(struct run *r)
+{
+	struct err e = ERR_INIT;
+
+	(void)!run_sweep(r->st, r->audit, &e);
+}
+
 /* Until the launcher is gone. A run that lasts leaves us idle: time to end what other runs left, should both of their
  * processes have died. */
 static void wait_for_launcher(struct run *r, int fd)
 {
 	struct pollfd p[] = { { .fd = fd, .events = POLLIN }, { .fd = r->er.pidfd, .events = POLLIN } };
-	struct err e = ERR_INIT;
 	int timeout = IDLE_MS, n;
 
 	while (p[0].revents == 0) {
@@ -107,7 +119,7 @@ static void wait_for_launcher(struct run *r, int fd)
 			break;
 		if (n == 0) {
 			timeout = -1;
-			(void)!run_sweep(r->st, r->audit, &e);
+			sweep_others(r);
 		}
 		if (n > 0 && p[1].revents) {
 			p[1].fd = -1;
@@ -131,20 +143,35 @@ static struct terminal remember_terminal(int tty)
 	return t;
 }
 
+/* What guard_tell() says. */
+struct sandbox_word {
+	pid_t pid;
+	uint32_t out_uid; /* host root: the first of the run's own ids */
+};
+
 /* The launcher sends the sandbox once it exists; after that, or without it, only its end can come. */
 _Noreturn static void guard_main(struct run *r, int fd)
 {
 	struct terminal tty = remember_terminal(r->tty);
+	struct sandbox_word w;
 
 	/* Whoever holds this holds the run's lock, and we must be able to take it when the launcher is gone. */
 	if (r->resume_started)
 		r->resume_fd = fd_close(r->resume_fd);
 	if (r->forget)
 		r->forget(r->populate_ctx);
+	for (size_t i = 0; r->ports && i < r->ports->n; i++)
+		r->ports->v[i].fd = fd_close(r->ports->v[i].fd);
 	let_go_of_caller();
 	give_up_privilege(r->spec);
-	if (fdpass_recv(fd, &r->er.pid, sizeof(r->er.pid), &r->er.pidfd, 1) == 0)
-		wait_for_launcher(r, fd);
+	if (fdpass_recv(fd, &w, sizeof(w), &r->er.pidfd, 1) == 0) {
+		r->er.pid = w.pid;
+		r->spec->ids.out_uid = w.out_uid;
+		if (r->net)
+			net_guard(r, fd, sweep_others, help_ending);
+		else
+			wait_for_launcher(r, fd);
+	}
 	if (tty.fd >= 0)
 		tcsetattr(tty.fd, TCSANOW, &tty.before);
 	finish_for_launcher(r);
@@ -173,12 +200,89 @@ int guard_start(struct guard *g, struct run *r, struct err *e)
 	return 0;
 }
 
-int guard_tell(struct guard *g, pid_t pid, int pidfd, struct err *e)
+int guard_tell(struct guard *g, pid_t pid, int pidfd, const struct ids *ids, struct err *e)
 {
-	int r = fdpass_send(g->fd, &pid, sizeof(pid), &pidfd, 1);
+	const struct sandbox_word w = { pid, ids->host_root ? ids->out_uid : 0 };
+	int r = fdpass_send(g->fd, &w, sizeof(w), &pidfd, 1);
 
 	/* A guard that was killed is no reason to end a run that is being finished properly. */
 	return r == 0 || r == -EPIPE ? 0 : err_sys(e, r, "cannot tell the guard process");
+}
+
+int guard_net(struct guard *g, struct wall *w, struct err *e)
+{
+	int r = wall_send(g->fd, w);
+
+	wall_release(w);
+	return r < 0 ? err_sys(e, r, "cannot hand over the sandbox's network") : 0;
+}
+
+/* The next message; -EPIPE: the guard is gone. */
+static int next_message(struct guard *g, int timeout_ms, struct net_msg *m, int *ret_fd)
+{
+	struct pollfd p = { .fd = g->fd, .events = POLLIN };
+	size_t len = 0;
+	int n;
+
+	*ret_fd = -1;
+	do {
+		n = poll(&p, 1, timeout_ms);
+	} while (n < 0 && errno == EINTR);
+	if (n <= 0)
+		return -ETIMEDOUT;
+	n = fdpass_recv_some(g->fd, m, sizeof(*m), &len, ret_fd, 1);
+	if (n < 0)
+		return n;
+	if (len != sizeof(*m) || m->type >= NET_MSG_COUNT) {
+		*ret_fd = fd_close(*ret_fd);
+		return -EPROTO;
+	}
+	m->text[sizeof(m->text) - 1] = '\0';
+	return 0;
+}
+
+int guard_net_ca(struct guard *g, struct err *e)
+{
+	for (;;) {
+		autoclose int fd = -1;
+		struct net_msg m;
+		int r = next_message(g, CA_WAIT_MS, &m, &fd);
+
+		if (r < 0)
+			return err_sys(e, r, "the sandbox's certificate authority was not made");
+		if (m.type == NET_FAILED)
+			return err_set(e, -EIO, "%s", m.text);
+		if (m.type == NET_CA && fd >= 0)
+			return TAKE_FD(fd);
+	}
+}
+
+static void read_report(int fd, struct buf *ret)
+{
+	if (fd >= 0 && (lseek(fd, 0, SEEK_SET) < 0 || fd_read_all(fd, REPORT_MAX, ret) < 0))
+		buf_clear(ret);
+}
+
+bool guard_net_end(struct guard *g, void (*say)(void *ctx, enum net_level level, const char *text), void *ctx,
+		   struct buf *ret_report)
+{
+	struct net_msg m = { .type = NET_END };
+
+	/* A guard that is gone has taken the network along, and run_finish() folds what it left. */
+	if (fdpass_send(g->fd, &m, sizeof(m), NULL, 0) < 0)
+		return false;
+	for (;;) {
+		autoclose int fd = -1;
+
+		if (next_message(g, END_WAIT_MS, &m, &fd) < 0)
+			return false;
+		if (m.type == NET_SAY)
+			say(ctx, (enum net_level)m.level, m.text);
+		if (m.type == NET_ENDED) {
+			read_report(fd, ret_report);
+			return true;
+		}
+	}
 }
 
 void guard_stop(struct guard *g)

@@ -64,7 +64,7 @@ static void report_end(const struct run *r, struct json *j)
 	json_str(j, "cause", run_cause_name(r->end.cause));
 	if (r->end.cause == CAUSE_SIGNAL)
 		json_i64(j, "signal", r->end.signal);
-	if (r->end.cause == CAUSE_BROKEN)
+	if (r->end.cause == CAUSE_BROKEN || r->end.cause == CAUSE_NETWORK)
 		json_str(j, "broken", r->end.broken);
 	json_bool(j, "pids_limit_hit", r->end.pids_hit);
 	json_bool(j, "pids_limit_claimed", r->end.pids_claimed);
@@ -98,6 +98,8 @@ void run_engine_json(const struct run *r, struct json *j)
 		json_str(j, "version", c->runsc.version);
 		json_str(j, "sha256", c->runsc.sha256);
 		json_bool(j, "pinned", c->runsc.pinned[0] != '\0');
+		if (c->runsc.hostnet[0])
+			json_str(j, "hostnet", c->runsc.hostnet);
 		json_end_obj(j);
 	}
 }
@@ -118,7 +120,15 @@ void run_report(const struct run *r, struct buf *out)
 		json_str(&j, NULL, s->argv.v[i]);
 	json_end_arr(&j);
 	run_root_json(s, &j);
-	json_str(&j, "net", "none");
+	net_plan_json(r->net, s->net, &j);
+	if (r->net) {
+		json_obj(&j, "network");
+		buf_add(out, buf_cstr(&r->net_report), r->net_report.len);
+		j.comma = r->net_report.len > 0;
+		json_end_obj(&j);
+	}
+	if (s->ports)
+		json_str(&j, "ports", s->ports);
 	report_layers(&r->er.layers, s, &j);
 	run_limits_json(&s->limits, &j);
 	if (r->disk_watched[0])

@@ -166,7 +166,7 @@ static int log_start(struct run *r, struct err *e)
 	add_command(&j, &s->argv);
 	json_u64(&j, "uid", s->uid);
 	json_u64(&j, "outside_uid", ids_outside_uid(&s->ids));
-	json_str(&j, "net", "none");
+	net_plan_json(r->net, s->net, &j);
 	run_root_json(s, &j);
 	json_str(&j, "workspace", s->ws_path);
 	json_str(&j, "workspace_mode", ws_mode_name(s->ws_mode));
@@ -180,6 +180,8 @@ static int log_start(struct run *r, struct err *e)
 		json_end_obj(&j);
 	}
 	json_end_arr(&j);
+	if (s->ports)
+		json_str(&j, "ports", s->ports);
 	json_u64(&j, "caps", s->caps);
 	json_bool(&j, "nested", s->nested);
 	run_limits_json(&s->limits, &j);
@@ -265,7 +267,7 @@ static int fill(struct run *r, struct err *e)
 static int prepare_parts(void *ctx, pid_t pid, int pidfd, struct err *e)
 {
 	struct execution *x = ctx;
-	int r = guard_tell(&x->guard, pid, pidfd, e);
+	int r = guard_tell(&x->guard, pid, pidfd, &x->r->spec->ids, e);
 
 	if (r == 0)
 		r = keep_ids(x->r, pid, e);
@@ -300,6 +302,14 @@ static int while_it_builds(void *ctx, int stream, struct err *e)
 	if (r < 0 || x->detached || x->ahead)
 		return r;
 	return supervise_start(&x->start, x->r->spec, &x->io, stream, e);
+}
+
+static int give_ca(void *ctx, struct wall *w, struct err *e)
+{
+	struct execution *x = ctx;
+	int r = guard_net(&x->guard, w, e);
+
+	return r < 0 ? r : guard_net_ca(&x->guard, e);
 }
 
 static int on_lasting(void *ctx, struct err *e)
@@ -420,10 +430,15 @@ static int begin(struct execution *x, struct run_io *io, struct err *e)
 static int start(struct execution *x, struct run_io *io, struct err *e)
 {
 	struct run *r = x->r;
-	struct engine_meanwhile m = { .prepare = prepare_parts, .rest = while_it_builds, .ctx = x };
+	struct engine_meanwhile m = { .prepare = prepare_parts,
+				     .rest = while_it_builds,
+				     .ca = give_ca,
+				     .ctx = x };
 	bool early = !x->detached && !x->ahead;
 	int ret = r->engine->start(r->spec, &r->cg, &m, &r->er, e);
 
+	if (ret == 0 && r->net && !r->spec->ca)
+		ret = guard_net(&x->guard, &r->er.wall, e);
 	if (ret == 0 && x->detached)
 		ret = let_caller_go(r->spec, io->ready_fd, e);
 	if (ret == 0 && x->ahead)
@@ -437,6 +452,19 @@ static void name_cause(struct run *r)
 {
 	if (r->end.cause == CAUSE_SIGNAL && r->end.signal == SIGXFSZ)
 		r->end.cause = CAUSE_DISK;
+}
+
+/* What the guard still has to say once the command has ended. */
+static void say_late(void *ctx, enum net_level level, const char *text)
+{
+	const struct execution *x = ctx;
+	autobuf struct buf line = BUF_INIT;
+
+	if (x->caller->say && x->caller->err >= 0)
+		x->caller->say(level, text, &line);
+	/* A stderr that is gone is nobody's error. */
+	if (line.len)
+		(void)!fd_write_all(x->caller->err, line.data, line.len);
 }
 
 static void on_ended(void *ctx)
@@ -469,6 +497,9 @@ static int start_and_supervise(struct execution *x, struct run_io *io, struct er
 		.ctx = x,
 		.lasting = is_findable_at_once(r->spec) ? NULL : on_lasting,
 		.ended = io->ended ? on_ended : NULL,
+		.ports = r->ports,
+		.guard_fd = r->net ? x->guard.fd : -1,
+		.say = io->say,
 	};
 	x->caller = io;
 	if (r->spec->detach && log < 0)
@@ -484,6 +515,8 @@ static int start_and_supervise(struct execution *x, struct run_io *io, struct er
 	x->io.alive_fd = io->alive_fd;
 	x->io.listen_fd = x->listen_fd;
 	ret = supervise(r->spec, &r->cg, &r->er, &x->io, &r->end, e);
+	if (r->net)
+		r->net_over = guard_net_end(&x->guard, say_late, x, &r->net_report);
 	if (ret == 0)
 		name_cause(r);
 	if (ret == 0 && io->ended && !x->told)

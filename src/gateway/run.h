@@ -15,6 +15,8 @@
 
 #include "audit/audit.h"
 #include "base/json.h"
+#include "gateway/net.h"
+#include "gateway/ports.h"
 #include "gateway/supervise.h"
 #include "sandbox/choose.h"
 #include "sandbox/engine.h"
@@ -33,6 +35,10 @@ struct run {
 	/* Called once an empty workspace is there and nothing runs yet, with its directory; NULL: it stays empty. */
 	int (*fill)(void *ctx, int upper_fd, struct err *e);
 	void *fill_ctx;
+	struct net_plan *net; /* NULL: no network */
+	const struct ports *ports; /* what leads inside; NULL: nothing */
+	bool net_over; /* nothing of it is left: its guard has seen to that */
+	struct buf net_report; /* members of the report's "network" object, once it has ended */
 	bool map_ids; /* map a range of ids also for an ordinary user */
 	struct cgroup_host cgroup_host;
 	struct cgroup cg;
@@ -78,6 +84,9 @@ struct run_io {
 	void (*ended)(void *ctx, struct run *r);
 	void *ctx;
 	int alive_fd; /* end of file there ends the command, a byte is a signal for it; -1: none */
+	/* A line for whoever started it, while it runs or just after, as it is to be written to `err`: added to *out, which
+	 * stays empty when it is not to be said. NULL: nobody listens. */
+	void (*say)(enum net_level level, const char *text, struct buf *out);
 };
 
 #define RUN_IO_INIT ((struct run_io){ -1, -1, -1, -1, -1, .alive_fd = -1 })

@@ -276,6 +276,10 @@ static int watch_all(struct sv *sv)
 		r = loop_watch(&sv->loop, &sv->w_log, EPOLLIN);
 	if (r == 0 && sv->w_alive.fd >= 0)
 		r = loop_watch(&sv->loop, &sv->w_alive, EPOLLIN);
+	if (r == 0)
+		r = sv_guard_watch(sv);
+	if (r == 0)
+		r = sv_ports_open(sv);
 	if (r < 0)
 		return err_sys(sv->err, r, "cannot watch the sandbox");
 	sv_listen(sv, sv->io->listen_fd);
@@ -366,9 +370,10 @@ static void take_down(struct sv *sv)
 
 		next = ch->next;
 		/* Whatever still ran went with pid 1. */
-		if (!ch->is_main && ch->state != CHAN_BODY)
+		if (!ch->is_main && !ch->is_port && ch->state != CHAN_BODY)
 			sv_exec_ended(ch, &x);
 	}
+	sv_ports_close(sv);
 	while (sv->clients)
 		sv_client_drop(sv->clients);
 	while (sv->chans)

@@ -9,6 +9,8 @@
 #define GATEWAY_SUPERVISE_H
 
 #include "base/err.h"
+#include "gateway/net.h"
+#include "gateway/ports.h"
 #include "sandbox/engine.h"
 #include "sandbox/proto.h"
 #include "sandbox/spec.h"
@@ -28,6 +30,7 @@ enum run_cause {
 	CAUSE_NOT_STARTED, /* the command could not be started; code 125, 126 or 127: see claim, proto_exit_text() */
 	CAUSE_BROKEN, /* init broke the protocol or died */
 	CAUSE_ROLLED, /* ended to be rolled back */
+	CAUSE_NETWORK, /* what carries its network could not be started or kept */
 	CAUSE_COUNT
 };
 const char *run_cause_name(enum run_cause c); /* "exit", "signal", "oom", … */
@@ -44,7 +47,7 @@ struct run_end {
 	bool pids_hit;	  /* forks were refused at least once; looked at only when the command failed */
 	bool pids_claimed;	 /* that is what the sandbox says: no control group counts them */
 	struct proto_exit claim; /* what init said about the main command; kind PROTO_EXIT_KINDS: nothing */
-	char broken[160];	 /* for CAUSE_BROKEN: what it did */
+	char broken[160];	 /* for CAUSE_BROKEN: what it did; for CAUSE_NETWORK: what is missing */
 };
 
 #define SUPERVISE_LASTING_MS 50
@@ -86,6 +89,10 @@ struct supervise_io {
 	 * other ends. May be NULL.
 	 */
 	void (*ended)(void *ctx);
+	const struct ports *ports; /* of this machine that lead inside; NULL: none */
+	int guard_fd; /* the guard of a run with a network speaks here (net.h); -1: none */
+	/* A line of the guard's, as it is to be written to the caller's stderr; NULL: not. */
+	void (*say)(enum net_level level, const char *text, struct buf *out);
 };
 
 /*

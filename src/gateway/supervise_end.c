@@ -28,6 +28,7 @@ const char *run_cause_name(enum run_cause c)
 		[CAUSE_DISK] = "disk",	     [CAUSE_STOPPED] = "stopped",
 		[CAUSE_CALLER] = "caller",   [CAUSE_NOT_STARTED] = "not-started",
 		[CAUSE_BROKEN] = "broken",   [CAUSE_ROLLED] = "rollback",
+		[CAUSE_NETWORK] = "network",
 	};
 
 	static_assert(ARRAY_SIZE(names) == CAUSE_COUNT, "a name for each cause");
@@ -239,6 +240,7 @@ static void settle_by_us(struct sv *sv)
 		end->exit_code = EXIT_TIMEOUT;
 		break;
 	case CAUSE_BROKEN:
+	case CAUSE_NETWORK:
 		end->exit_code = EXIT_OURS;
 		break;
 	case CAUSE_STOPPED:
@@ -308,6 +310,6 @@ void sv_settle(struct sv *sv)
 	else
 		settle_by_claim(sv);
 	settle_by_kernel(sv);
-	if (end->cause != CAUSE_BROKEN)
+	if (end->cause != CAUSE_BROKEN && end->cause != CAUSE_NETWORK)
 		end->broken[0] = '\0';
 }

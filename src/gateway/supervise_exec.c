@@ -221,8 +221,7 @@ int sv_exec_start(struct client *c, const struct frame *f)
 	return r;
 }
 
-/* Thrown away, and granted again so that the command is not held up. */
-static void drop_output(struct chan *ch, uint32_t cost)
+void sv_drop_output(struct chan *ch, uint32_t cost)
 {
 	ch->out_owed += cost;
 	if (ch->out_owed < PROTO_CREDIT_STEP)
@@ -245,7 +244,7 @@ int sv_exec_output(struct chan *ch, const struct frame *f)
 	if (ch->flags & PROTO_F_CAP && ch->output > limit)
 		ch->cut = true;
 	if (!ch->client || ch->cut) {
-		drop_output(ch, cost);
+		sv_drop_output(ch, cost);
 		return 0;
 	}
 	frame_add(&ch->client->conn.out, f->type, ch->client_id, f->data, f->len);

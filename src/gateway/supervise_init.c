@@ -86,6 +86,10 @@ static int take_exit(struct sv *sv, struct chan *ch, const struct frame *f)
 	    (x.what == PROTO_WHAT_PIDS && !sv_pids_by_rlimit(sv->spec)) ||
 	    (x.kind == PROTO_NOT_STARTED) != (ch->state == CHAN_STARTING))
 		return -EPROTO;
+	if (ch->is_port) {
+		sv_port_ended(ch, &x);
+		return 0;
+	}
 	if (!ch->is_main) {
 		sv_exec_ended(ch, &x);
 		return 0;
@@ -106,6 +110,8 @@ static int take_started(struct chan *ch, const struct frame *f)
 	if (proto_get_u32(f, &pid) < 0)
 		return -EPROTO;
 	ch->state = CHAN_RUNNING;
+	if (ch->is_port)
+		sv_port_started(ch);
 	if (ch->client) {
 		proto_add_u32(&ch->client->conn.out, PROTO_STARTED, ch->client_id, pid);
 		sv_client_later(ch->client);
@@ -129,6 +135,8 @@ static int take_input_frame(struct chan *ch, const struct frame *f)
 			return -EPROTO;
 		ch->in_closed = true;
 	}
+	if (ch->is_port)
+		return sv_port_input(ch);
 	if (ch->client) {
 		frame_add(&ch->client->conn.out, f->type, ch->client_id, f->data, f->len);
 		sv_client_later(ch->client);
@@ -145,7 +153,9 @@ static int take_for_chan(struct sv *sv, struct chan *ch, const struct frame *f)
 		return take_exit(sv, ch, f);
 	case PROTO_STDOUT:
 	case PROTO_STDERR:
-		return ch->is_main ? pump_frame(&sv->pump, f) : sv_exec_output(ch, f);
+		return ch->is_main   ? pump_frame(&sv->pump, f)
+		       : ch->is_port ? sv_port_output(ch, f)
+				     : sv_exec_output(ch, f);
 	default:
 		return ch->is_main ? pump_frame(&sv->pump, f) : take_input_frame(ch, f);
 	}

@@ -8,6 +8,8 @@
  *   supervise_exec.c    starting a client's command, and its end
  *   supervise_end.c     signals, time, and how it came to an end
  *   supervise_disk.c    the disk limit
+ *   supervise_port.c    connections from outside to ports inside
+ *   supervise_net.c     what the guard says of the network
  *   supervise_freeze.c  standing still for a checkpoint, and ending for a rollback
  */
 #ifndef GATEWAY_SUPERVISE_INT_H
@@ -36,6 +38,8 @@ enum chan_state {
 };
 
 struct client;
+struct port_conn;
+struct port_listener;
 struct sv;
 
 /* One command. The main one has no client; one whose client has gone has none either, and is being hung up on. */
@@ -48,6 +52,8 @@ struct chan {
 	enum chan_state state;
 	unsigned flags;
 	bool is_main;
+	bool is_port;		/* no command: a connection from outside (supervise_port.c) */
+	struct port_conn *port; /* NULL when whoever connected is gone */
 	struct buf body;
 	uint32_t out_room; /* output that init may still send (P3) */
 	uint32_t out_owed; /* output thrown away, to be granted again */
@@ -109,7 +115,7 @@ struct sv {
 
 	struct loop loop;
 	struct conn init;
-	struct watch w_init, w_pid, w_alive, w_listen, w_log;
+	struct watch w_init, w_pid, w_alive, w_listen, w_log, w_guard;
 	size_t logged; /* bytes of the engine's log that were kept */
 	struct pump pump;
 	struct timer t_timeout, t_kill, t_listen, t_lasting, t_oom;
@@ -127,6 +133,10 @@ struct sv {
 	unsigned n_client;
 	bool dirty;  /* some client is */
 	bool paused; /* clients are not read: init is slow */
+
+	struct port_listener *listeners;
+	struct port_conn *port_conns;
+	unsigned n_port_conns;
 
 	uint64_t started; /* CLOCK_MONOTONIC ns */
 	bool ended;	  /* PROTO_EXIT of the main command has come */
@@ -171,6 +181,8 @@ int sv_exec_start(struct client *c, const struct frame *f) MUST_CHECK;
 int sv_exec_output(struct chan *ch, const struct frame *f) MUST_CHECK;
 void sv_exec_ended(struct chan *ch, const struct proto_exit *x);
 void sv_exec_hang_up(struct chan *ch);
+/* Output that nobody wants: granted again, so that whoever writes is not held up. */
+void sv_drop_output(struct chan *ch, uint32_t cost);
 struct chan *sv_chan_new(struct sv *sv, struct client *c, uint32_t client_id);
 void sv_chan_free(struct chan *ch);
 /* Refuses a client's request with a text for a person; the connection ends. Returns 0. */
@@ -191,6 +203,17 @@ void sv_settle(struct sv *sv);		      /* fills in *sv->end once all is over */
 int sv_freeze(struct sv *sv, struct client *c, const struct frame *f) MUST_CHECK;
 int sv_rollback(struct sv *sv, struct client *c, const struct frame *f) MUST_CHECK;
 void sv_thaw(struct sv *sv); /* fine when it runs */
+
+/* supervise_port.c */
+int sv_ports_open(struct sv *sv) MUST_CHECK;
+void sv_ports_close(struct sv *sv);
+void sv_port_started(struct chan *ch);
+int sv_port_output(struct chan *ch, const struct frame *f) MUST_CHECK;
+int sv_port_input(struct chan *ch) MUST_CHECK; /* there is credit again, or its end has come */
+void sv_port_ended(struct chan *ch, const struct proto_exit *x);
+
+/* supervise_net.c */
+int sv_guard_watch(struct sv *sv) MUST_CHECK;
 
 /* supervise_disk.c */
 void sv_disk_start(struct sv *sv);

@@ -34,6 +34,11 @@ void check_disk(struct finding *f);
 void check_disk_limit(struct finding *f);
 void check_kvm(struct finding *f);
 
+/* doctor_net.c */
+void check_wall(struct finding *f);
+void check_wall_guest(struct finding *f);
+void check_net_programs(struct finding *f);
+
 /* doctor_tools.c */
 void check_helper(struct finding *f);
 void check_subids(struct finding *f);

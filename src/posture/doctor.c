@@ -55,6 +55,7 @@
 #define LANDLOCK \
 	"add landlock to the lsm= list on the kernel's command line (cat /sys/kernel/security/lsm shows it), then reboot"
 #define LOOP_DEB "sudo apt-get install e2fsprogs && sudo modprobe loop"
+#define NFT_MODULES "sudo modprobe -a nf_tables nft_tproxy nf_tproxy_ipv4 nf_tproxy_ipv6 nft_log nfnetlink_log"
 #define REINSTALL "make, or sudo make install"
 #define FREE_SPACE "free some space, or name another place with COFFER_STATE=/some/dir"
 
@@ -95,6 +96,16 @@ static const struct doctor_check checks[] = {
 	  FROM_CONTAINER },
 	{ "netns", "network namespace", check_netns, "the sandbox has no wire to the network",
 	  FROM_CONTAINER },
+	{ "wall",
+	  "network wall (nft tproxy)",
+	  check_wall,
+	  "every connection of a sandbox is accepted and decided here; without it only --net none works",
+	  { NFT_MODULES, NFT_MODULES, NFT_MODULES } },
+	{ "wall-gvisor",
+	  "network wall of gVisor (veth)",
+	  check_wall_guest,
+	  "the same for engine gvisor; without it only --net none works there",
+	  { "sudo modprobe veth", "sudo modprobe veth", "sudo modprobe veth" } },
 	{ "ipcns", "IPC namespace", check_ipcns, "no shared memory or queue of the host is seen inside",
 	  FROM_CONTAINER },
 	{ "utsns", "host name namespace", check_utsns, "the host's name is not seen inside", FROM_CONTAINER },
@@ -151,6 +162,11 @@ static const struct doctor_check checks[] = {
 	  "helper programs",
 	  check_helper,
 	  "coffer-init is process 1 of every sandbox",
+	  { REINSTALL, REINSTALL, REINSTALL } },
+	{ "net-programs",
+	  "network programs",
+	  check_net_programs,
+	  "they decide about and make every connection of a sandbox; without them only --net none works",
 	  { REINSTALL, REINSTALL, REINSTALL } },
 	{ "runsc",
 	  "gVisor (runsc)",

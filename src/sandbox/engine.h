@@ -46,6 +46,9 @@ struct engine_meanwhile {
 	/* Then, once the sandbox was handed all it needs: no privilege is needed any more. What is written to
 	 * `stream` is read by init. */
 	int (*rest)(void *ctx, int stream, struct err *e);
+	/* Where spec->ca, once the wall stands: takes it over, and gives a file with the certificate that programs inside are
+	 * to trust. Elsewhere the wall is in engine_run. */
+	int (*ca)(void *ctx, struct wall *w, struct err *e);
 	void *ctx;
 };
 

@@ -168,6 +168,31 @@ static int wait_ready(int sync, bool wants_wall, struct engine_run *run, struct 
 	return r;
 }
 
+/* A sandbox with an authority of its own waits, with its wall built, for the certificate. */
+static int send_ca(int sync, const struct engine_meanwhile *m, struct engine_run *run, struct err *e)
+{
+	autoclose int ca = -1;
+	char c = NS_SYNC_CA;
+	union word w;
+	int fds[WALL_FDS], r;
+	size_t len = 0;
+
+	do {
+		r = fdpass_recv_some(sync, &w, sizeof(w), &len, fds, ARRAY_SIZE(fds));
+	} while (r == -ECONNRESET);
+	if (r < 0)
+		return err_set(e, -EPIPE, "the sandbox died while it was being built");
+	r = take_word(run, &w, len, fds, (size_t)r, e);
+	if (r < 0)
+		return r;
+	ca = m->ca(m->ctx, &run->wall, e);
+	if (ca < 0)
+		return ca;
+	r = fdpass_send(sync, &c, 1, &ca, 1);
+	/* -EPIPE: it failed, and says why where everybody looks for it. */
+	return r < 0 && r != -EPIPE ? err_sys(e, r, "cannot hand the sandbox its certificate") : 0;
+}
+
 static void fill_layers(const struct spec *s, struct layers *l)
 {
 	l->userns = l->pidns = l->mountns = l->netns = l->ipcns = l->utsns = true;
@@ -203,7 +228,12 @@ static int attend(const struct spec *s, const struct cgroup *cg, const struct en
 	/* -EPIPE: the child failed first, and its reason is waiting for us. */
 	if (r < 0 && r != -EPIPE && r != -ESRCH)
 		return r;
-	return wait_ready(sync, s->net != NET_NONE, run, e);
+	if (r == 0 && s->ca) {
+		r = send_ca(sync, m, run, e);
+		if (r < 0)
+			return r;
+	}
+	return wait_ready(sync, s->net != NET_NONE && !s->ca, run, e);
 }
 
 static int clone_error(int r, struct err *e)

@@ -169,6 +169,8 @@ static void add_mounts(struct json *j, const struct spec *s)
 	if (!gv_workspace_in_root(s))
 		add_bind(j, ROOTFS_WORKSPACE, GV_WORKSPACE, s->ws_mode == WS_RW);
 	add_masks(j, s);
+	if (s->ca)
+		add_bind(j, ROOTFS_CA_DIR, GV_CA, false);
 	for (size_t i = 0; i < s->n_binds; i++) {
 		snprintf(src, sizeof(src), GV_BIND, i);
 		add_bind(j, s->binds[i].dst, src, s->binds[i].writable);
@@ -195,6 +197,9 @@ void gv_config(const struct spec *s, struct buf *out)
 	for (size_t i = 0; i < ARRAY_SIZE(namespaces); i++) {
 		json_obj(&j, NULL);
 		json_str(&j, "type", namespaces[i]);
+		/* The one that runsc is started in, where the wall's other end is. */
+		if (s->net != NET_NONE && str_eq(namespaces[i], "network"))
+			json_str(&j, "path", "/proc/self/ns/net");
 		json_end_obj(&j);
 	}
 	json_end_arr(&j);

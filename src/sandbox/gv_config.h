@@ -13,6 +13,7 @@
 #define GV_WORKSPACE "/ws"  /* a workspace that is not a layer, so that the host may change it meanwhile */
 #define GV_HOME "/home"	    /* a named home */
 #define GV_BIND "/bind-%zu" /* the spec's binds, by number */
+#define GV_CA "/ca"	    /* certificates of a sandbox with an authority of its own */
 #define GV_BUNDLE "/bundle"
 #define GV_STATE "/state"
 #define GV_STREAM_FD 3 /* the protocol's stream, the same number on both sides */

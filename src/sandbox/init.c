@@ -33,20 +33,30 @@ static struct cmd *find_cmd(struct init *in, uint32_t chan)
 	return NULL;
 }
 
+/* Channel numbers only grow. NULL: that is none, or there are too many. */
+static struct cmd *new_cmd(struct init *in, uint32_t chan)
+{
+	struct cmd *c;
+
+	if (chan <= in->last_chan || in->n_cmd == PROTO_CHANNELS)
+		return NULL;
+	in->last_chan = chan;
+	c = &in->cmd[in->n_cmd++];
+	memset(c, 0, sizeof(*c));
+	c->chan = chan;
+	c->in = c->out[0] = c->out[1] = -1;
+	return c;
+}
+
 /* P1: a piece of a start body; the first one opens the channel. */
 static int take_body(struct init *in, const struct frame *f)
 {
 	struct cmd *c = find_cmd(in, f->chan);
 
-	if (!c) {
-		if (f->chan <= in->last_chan || in->n_cmd == PROTO_CHANNELS)
-			return -EPROTO;
-		in->last_chan = f->chan;
-		c = &in->cmd[in->n_cmd++];
-		memset(c, 0, sizeof(*c));
-		c->chan = f->chan;
-		c->in = c->out[0] = c->out[1] = -1;
-	}
+	if (!c)
+		c = new_cmd(in, f->chan);
+	if (!c)
+		return -EPROTO;
 	if (c->state != CMD_BODY || f->len > PROTO_START_MAX - c->body.len ||
 	    f->len > PROTO_BODIES_MAX - in->bodies)
 		return -EPROTO;
@@ -65,6 +75,17 @@ static int take_start(struct init *in, const struct frame *f)
 		return -EPROTO;
 	r = proto_get_start(f, &s);
 	return r < 0 ? r : cmd_start(in, c, &s);
+}
+
+static int take_dial(struct init *in, const struct frame *f)
+{
+	uint32_t port;
+	struct cmd *c;
+
+	if (proto_get_u32(f, &port) < 0 || port == 0 || port > UINT16_MAX)
+		return -EPROTO;
+	c = new_cmd(in, f->chan);
+	return c ? cmd_dial(in, c, (uint16_t)port) : -EPROTO;
 }
 
 static int take_ping(struct init *in, const struct frame *f)
@@ -101,13 +122,15 @@ static int take_resize(const struct init *in, struct cmd *c, const struct frame 
 	return 0;
 }
 
-static int take_signal(struct cmd *c, const struct frame *f)
+static int take_signal(struct init *in, struct cmd *c, const struct frame *f)
 {
 	uint32_t sig;
 
 	if (proto_get_u32(f, &sig) < 0 || sig < 1 || sig > 64)
 		return -EPROTO;
-	if (c->state == CMD_RUNNING)
+	if (c->state == CMD_RUNNING && c->flags & CMD_F_DIAL)
+		cmd_dial_close(in, c);
+	else if (c->state == CMD_RUNNING)
 		cmd_signal(c, (int)sig);
 	return 0;
 }
@@ -125,7 +148,7 @@ static int take_for_cmd(struct init *in, const struct frame *f)
 	case PROTO_STDIN:
 		return cmd_take_stdin(in, c, f->data, f->len);
 	case PROTO_SIGNAL:
-		return take_signal(c, f);
+		return take_signal(in, c, f);
 	case PROTO_RESIZE:
 		return take_resize(in, c, f);
 	default:
@@ -145,6 +168,8 @@ static int take_frame(struct init *in, const struct frame *f)
 	case PROTO_RESIZE:
 	case PROTO_CREDIT:
 		return take_for_cmd(in, f);
+	case PROTO_DIAL:
+		return take_dial(in, f);
 	case PROTO_PING:
 		return take_ping(in, f);
 	default:
@@ -239,7 +264,7 @@ static unsigned fill_poll_cmds(struct init *in, unsigned n)
 			n = add_poll(in, n, ev ? c->out[0] : -1, ev);
 		} else {
 			/* Without events: an error there tells that the command closed its stdin. */
-			n = add_poll(in, n, c->in, waits ? POLLOUT : 0);
+			n = add_poll(in, n, c->in, waits || c->dialing ? POLLOUT : 0);
 			n = add_poll(in, n, reads ? c->out[0] : -1, POLLIN);
 		}
 		n = add_poll(in, n, cmd_wants_output(in, c, 1) ? c->out[1] : -1, POLLIN);
@@ -253,6 +278,11 @@ static void serve_cmd(struct init *in, struct cmd *c, const struct pollfd *p)
 {
 	bool tty = cmd_has_tty(c);
 
+	if (c->dialing) {
+		if (p[0].revents)
+			cmd_dialled(in, c);
+		return;
+	}
 	if (tty ? p[1].revents & POLLOUT : p[0].revents)
 		cmd_write_stdin(in, c);
 	for (int i = 0; i < 2; i++) {
@@ -266,6 +296,8 @@ static void serve_cmd(struct init *in, struct cmd *c, const struct pollfd *p)
 		else
 			cmd_output_ended(in, c, i);
 	}
+	if (c->flags & CMD_F_DIAL && c->state == CMD_RUNNING && c->out[0] < 0)
+		cmd_dial_close(in, c);
 	if (c->state == CMD_DRAINING)
 		cmd_drain(in, c);
 }

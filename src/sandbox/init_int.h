@@ -27,6 +27,11 @@ enum cmd_state {
 	CMD_GONE      /* PROTO_EXIT was sent; the slot is free after this round */
 };
 
+/* A channel without a command: a connection to a port inside. Beside the flags of enum proto_start_flag. */
+#define CMD_F_DIAL (1u << 16)
+
+enum cmd_dial { DIAL_NOT, DIAL_V4, DIAL_V6 }; /* which loopback is being tried */
+
 struct cmd {
 	uint32_t chan;
 	enum cmd_state state;
@@ -43,6 +48,8 @@ struct cmd {
 	bool in_shut;	  /* the command takes no more input */
 	bool pids_hit;	  /* PROTO_F_PIDS: while it ran, no process could be started */
 	unsigned pids_asked;
+	uint16_t port;	     /* CMD_F_DIAL: which */
+	enum cmd_dial dialing;
 	bool parked; /* nobody holds its terminal now; looked at again in a while */
 	struct buf body;
 	struct buf inq; /* input that the command has not taken yet */
@@ -96,6 +103,12 @@ bool cmd_wants_output(const struct init *in, const struct cmd *c, int which);
 void cmd_ended(struct init *in, struct cmd *c, const struct proto_exit *end);
 void cmd_drain(struct init *in, struct cmd *c);
 void leftover_read(struct init *in, unsigned i);
+
+/* init_dial.c */
+int cmd_dial(struct init *in, struct cmd *c, uint16_t port) MUST_CHECK;
+void cmd_dialled(struct init *in, struct cmd *c); /* its socket has something to say about connecting */
+void cmd_dial_end_input(const struct cmd *c);
+void cmd_dial_close(struct init *in, struct cmd *c);
 
 /* init_pty.c: the master, non-blocking, and the slave; negative errno */
 int pty_open(unsigned rows, unsigned cols, int *ret_slave) MUST_CHECK;

@@ -37,6 +37,8 @@ static void end_stdin(struct cmd *c)
 		(void)n; /* a terminal that takes nothing has no reader to tell */
 		c->in_shut = true;
 	} else {
+		if (c->flags & CMD_F_DIAL)
+			cmd_dial_end_input(c);
 		c->in = fd_close(c->in);
 		c->in_shut = true;
 	}

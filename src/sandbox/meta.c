@@ -35,6 +35,9 @@ static const struct text_field {
 	{ "image_digest", offsetof(struct run_meta, image_digest) },
 	{ "cause", offsetof(struct run_meta, cause) },
 	{ "home", offsetof(struct run_meta, home) },
+	{ "net", offsetof(struct run_meta, net) },
+	{ "policy_digest", offsetof(struct run_meta, policy_digest) },
+	{ "ports", offsetof(struct run_meta, ports) },
 };
 
 static char **text_of(struct run_meta *m, const struct text_field *f)
@@ -93,6 +96,11 @@ static void write_fields(struct json *j, const struct run_meta *m)
 	json_bool(j, "detached", m->detached);
 	if (m->home)
 		json_str(j, "home", m->home);
+	json_str(j, "net", m->net);
+	if (m->policy_digest)
+		json_str(j, "policy_digest", m->policy_digest);
+	if (m->ports)
+		json_str(j, "ports", m->ports);
 	if (m->map_ids)
 		json_bool(j, "map_ids", true);
 	if (m->each)

@@ -172,6 +172,14 @@ static int wait_go(const struct ns_inside *in, int *fds, struct ns_go *go, struc
 				       : 0;
 }
 
+static int wait_ca(const struct ns_inside *in, int *ret, struct err *e)
+{
+	char c;
+	int r = fdpass_recv(in->sync, &c, 1, ret, 1);
+
+	return r < 0 || c != NS_SYNC_CA ? gone(r, e) : 0;
+}
+
 static int bring_up_loopback(struct err *e)
 {
 	struct ifreq ifr = { .ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING };
@@ -190,7 +198,7 @@ static int build_network(const struct ns_inside *in, struct err *e)
 
 	if (in->spec->net == NET_NONE)
 		return bring_up_loopback(e);
-	r = wall_build(&w, in->gv != NULL, e);
+	r = wall_build(&w, in->gv && !in->spec->gv_hostnet, e);
 	if (r < 0)
 		return r;
 	r = wall_send(in->sync, &w);
@@ -475,6 +483,7 @@ static int build(const struct ns_inside *in, int *ret_init, struct ns_go *go, st
 		 struct err *e)
 {
 	int fds[NS_TREES_MAX];
+	autoclose int ca = -1;
 	struct trees t;
 	int r = begin(in, fds, ret_init, go, e);
 
@@ -482,11 +491,15 @@ static int build(const struct ns_inside *in, int *ret_init, struct ns_go *go, st
 		r = wait_go(in, fds, go, e);
 	if (r < 0)
 		return r;
+	r = in->spec->ca ? wait_ca(in, &ca, e) : 0;
+	if (r < 0)
+		return r;
 	t = (struct trees){ .ws = fds[0],
 			    .run = fds[1],
 			    .home = fds[2],
 			    .binds = fds + 3,
-			    .lowers = fds + 3 + in->spec->n_binds };
+			    .lowers = fds + 3 + in->spec->n_binds,
+			    .ca = ca };
 	if (in->gv)
 		return rootfs_finish_guest(in->spec, &t, e);
 	r = rootfs_finish(in->spec, &t, e);

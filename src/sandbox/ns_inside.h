@@ -25,9 +25,11 @@
  *  M  where a range of ids is mapped: they are
  *  G  struct ns_go, once the layers and the control group are there; then, when fds is not 0, one message more with
  *     so many descriptors: `tasks` files of control groups to be joined first; host root: the idmapped trees
+ *  C  where the spec has an authority (spec->ca), once the wall has been told: its certificate, one descriptor
  */
 #define NS_SYNC_MAPPED 'M'
 #define NS_SYNC_GO 'G'
+#define NS_SYNC_CA 'C'
 
 struct ns_go {
 	char type;	  /* NS_SYNC_GO */

@@ -17,6 +17,8 @@
  *      longer than PROTO_WINDOW bytes a channel and direction. Both directions begin with PROTO_WINDOW of
  *      credit; what is outstanding never exceeds that, and credit is given back in pieces of at least
  *      PROTO_CREDIT_MIN.
+ *      A dialled channel (PROTO_DIAL) keeps the same rules: PROTO_STARTED says that it is connected, PROTO_EXIT that the
+ *      port has closed it or could not be reached, a signal of any kind closes it.
  *  P4  PROTO_EXIT is the last frame of a channel, behind all of its output.
  *  P5  What init says is a claim of the sandbox. Limits, kill, time, memory and output caps are the launcher's.
  *
@@ -50,7 +52,8 @@ enum proto_type {
 	PROTO_SIGNAL,	      /* u32 signal, to the command's process group (terminal: the foreground one) */
 	PROTO_RESIZE,	      /* u16 rows, u16 columns */
 	PROTO_CREDIT,	      /* u32: so many more bytes of stdout and stderr together */
-	PROTO_PING,	      /* channel 0, up to PROTO_PING_MAX bytes, comes back as PROTO_PONG */
+	PROTO_DIAL, /* u32 port: connect to it inside; the channel is that connection. Only the launcher may say so */
+	PROTO_PING, /* channel 0, up to PROTO_PING_MAX bytes, comes back as PROTO_PONG */
 
 	/* from init */
 	PROTO_HELLO = 32,   /* channel 0, u32 version: the first frame */

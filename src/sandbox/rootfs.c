@@ -202,6 +202,9 @@ static int build_host_view(const struct spec *s, struct err *e)
 		return rootfs_fail(e, r, "/etc");
 	if (symlink("/proc/mounts", "etc/mtab") < 0)
 		return rootfs_fail(e, -errno, "/etc/mtab");
+	/* For runsc, which looks for the place of a mount here, also below one that is its own. */
+	if (s->ca && mkdir(&ROOTFS_CA_DIR[1], 0755) < 0)
+		return rootfs_fail(e, -errno, ROOTFS_CA_DIR);
 	if (s->uid != 0 && mkdir("home/agent", 0700) < 0)
 		return rootfs_fail(e, -errno, "home");
 	return 0;
@@ -607,7 +610,10 @@ int rootfs_begin(const struct spec *s, bool guest, struct err *e)
 	int r;
 
 	umask(0);
-	r = open_stage(s, guest ? RUNSC_BYTES : s->limits.l[LIMIT_TMP].value, e);
+	r = open_stage(s,
+		       (guest ? RUNSC_BYTES : s->limits.l[LIMIT_TMP].value) +
+			       (s->ca ? ROOTFS_STORE_MAX + 2 * ROOTFS_CA_MAX : 0),
+		       e);
 	if (r < 0 || spec_has_root_layer(s))
 		return r;
 	r = build_host_root(s, e);
@@ -640,6 +646,8 @@ int rootfs_finish(const struct spec *s, struct trees *t, struct err *e)
 	} else if (r == 0) {
 		r = build_home(s, t->home, e);
 	}
+	if (r == 0 && s->ca)
+		r = rootfs_ca(s, t->ca, false, e);
 	if (r == 0)
 		r = make_bind_places(s, PLACE_SCRATCH, e);
 	if (r == 0)
@@ -738,6 +746,12 @@ static int build_runsc_view(const struct spec *s, struct err *e)
 
 	if (mount("proc", "../proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0)
 		return rootfs_fail(e, -errno, "/proc");
+	/* By what it finds there runsc takes any network namespace for the host's, and refuses it. */
+	if (s->net != NET_NONE && !s->gv_hostnet) {
+		r = mnt_bind("../sys", "../proc/sys/net");
+		if (r < 0)
+			return rootfs_fail(e, r, "/proc/sys/net");
+	}
 	for (size_t i = 0; i < ARRAY_SIZE(nodes); i++) {
 		snprintf(src, sizeof(src), "/dev/%s", nodes[i]);
 		snprintf(dst, sizeof(dst), "..%s", src);
@@ -785,6 +799,8 @@ int rootfs_finish_guest(const struct spec *s, struct trees *t, struct err *e)
 		r = forget_layers(s, e);
 	if (r == 0)
 		r = build_masks(s, gv_workspace_in_root(s) ? "workspace" : ".." GV_WORKSPACE, e);
+	if (r == 0 && s->ca)
+		r = rootfs_ca(s, t->ca, true, e);
 	if (r == 0)
 		r = build_shared(s, t, e);
 	if (r == 0)

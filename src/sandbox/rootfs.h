@@ -20,6 +20,13 @@
 #include "base/err.h"
 #include "sandbox/spec.h"
 
+/* Where a sandbox with a certificate authority of its own (spec->ca) finds it: alone, and behind the system's. */
+#define ROOTFS_CA_DIR "/run/coffer"
+#define ROOTFS_CA ROOTFS_CA_DIR "/ca.pem"
+#define ROOTFS_CA_BUNDLE ROOTFS_CA_DIR "/ca-bundle.pem"
+#define ROOTFS_CA_MAX (16u << 10)   /* bytes of its certificate */
+#define ROOTFS_STORE_MAX (2u << 20) /* bytes of what the root trusts already; one that is larger is left alone */
+
 #define ROOTFS_WORKSPACE "/workspace"
 
 /* Detached mount trees of what the spec shows; -1 where there is none. */
@@ -29,6 +36,7 @@ struct trees {
 	int home;
 	int *binds;  /* as many as the spec has */
 	int *lowers; /* the same; topmost first */
+	int ca;	     /* a file with the certificate of the sandbox's own authority, when spec->ca */
 };
 
 /* The home directory inside for a uid: "/root" or "/home/agent". */

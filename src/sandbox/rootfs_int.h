@@ -37,6 +37,9 @@ int rootfs_image_root(const struct spec *s, const int *lowers, struct err *e) MU
 /* A place for something at `path` (relative to the new root), in the run's own layer when the image has none. */
 int rootfs_image_place(const struct spec *s, const char *path, bool is_dir, struct err *e) MUST_CHECK;
 
+/* rootfs_ca.c: in the new root, in which the process stands. */
+int rootfs_ca(const struct spec *s, int ca_fd, bool guest, struct err *e) MUST_CHECK;
+
 /* /tmp, /var/tmp and a named home. */
 int rootfs_image_scratch(const struct spec *s, int home_tree, struct err *e) MUST_CHECK;
 

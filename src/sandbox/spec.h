@@ -100,12 +100,16 @@ struct spec {
 	size_t n_masks;
 
 	enum net_mode net;
+	char *policy_digest; /* of the policy at its start; NULL: no network */
+	char *ports;	     /* what of this machine leads inside, for people; NULL: nothing */
+	bool ca;	     /* its programs are to trust a certificate authority of the sandbox's own */
 	struct limits limits;
 	uint64_t caps;
 	bool nested;
 	bool tty; /* the main command gets a terminal */
 	bool detach;
-	int runsc_fd; /* engine gvisor: the program, checked; -1 otherwise */
+	int runsc_fd;	 /* engine gvisor: the program, checked; -1 otherwise */
+	bool gv_hostnet; /* engine gvisor: its own network stack does not work here, and it takes the kernel's */
 	unsigned
 		patience; /* engine gvisor: seconds that it may take to start; 0: as many as any machine needs */
 };

@@ -37,6 +37,7 @@
 
 #define TABLE "wall"
 #define CHAIN "in"
+#define CHAIN_OUT "out"
 #define BEFORE_ROUTING (-150) /* the priority that mangle has */
 #define PORT 1		      /* of the listeners; a service that has been dead for decades */
 #define GATE4 "10.0.2.2"      /* their addresses; for gVisor also what it sends everything to */
@@ -210,6 +211,19 @@ static void own_rules(struct nl *n)
 	nft_rule_end(&r);
 }
 
+/* W5. Who binds a socket to an interface is sent past the routes, and each address that he names there would be a
+ * neighbour of ours, in a table that is the whole machine's. */
+static void out_rules(struct nl *n)
+{
+	struct nft_rule r;
+
+	nft_chain(n, TABLE, CHAIN_OUT, NF_INET_LOCAL_OUT, BEFORE_ROUTING);
+	r = nft_rule(n, "nothing but loopback", TABLE, CHAIN_OUT);
+	nft_is_not_out(&r, RTNL_LO);
+	nft_drop(&r);
+	nft_rule_end(&r);
+}
+
 /* gVisor has one address, and who says that he has another gets no answer. */
 static void guest_rules(struct nl *n)
 {
@@ -285,10 +299,12 @@ static int make_rules(const struct wall *w, bool guest, struct err *e)
 		return r;
 	nft_begin(&n, TABLE);
 	nft_chain(&n, TABLE, CHAIN, NF_INET_PRE_ROUTING, BEFORE_ROUTING);
-	if (guest)
+	if (guest) {
 		guest_rules(&n);
-	else
+	} else {
+		out_rules(&n);
 		own_rules(&n);
+	}
 	dns_rule(&n, IPPROTO_UDP);
 	dns_rule(&n, IPPROTO_TCP);
 	tcp_rules(&n, w->tcp6 >= 0);

@@ -38,7 +38,8 @@ struct wall {
 #define WALL_FDS 7 /* how many there are, in the order of the struct */
 #define WALL_INIT ((struct wall){ -1, -1, -1, -1, -1, -1, -1 })
 
-#define WALL_BACKLOG 4096
+/* Whoever waits to be accepted holds some 100 KiB that nobody is charged for. */
+#define WALL_BACKLOG 1024
 #define WALL_NFLOG_GROUP 1
 #define WALL_NFLOG_BYTES 64 /* of each packet: both headers */
 

@@ -150,6 +150,12 @@ void nft_is_proto(struct nft_rule *r, uint8_t l4proto)
 	compare(r, NFT_CMP_EQ, &l4proto, 1);
 }
 
+void nft_is_not_out(struct nft_rule *r, uint32_t oif)
+{
+	load_meta(r, NFT_META_OIF);
+	compare(r, NFT_CMP_NEQ, &oif, sizeof(oif));
+}
+
 void nft_is_net(struct nft_rule *r, uint32_t offset, const void *data, size_t len)
 {
 	load_payload(r, NFT_PAYLOAD_NETWORK_HEADER, offset, len);

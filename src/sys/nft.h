@@ -30,7 +30,7 @@ void nft_rule_end(struct nft_rule *r);
 void nft_is_ipv4(struct nft_rule *r);
 void nft_is_ipv6(struct nft_rule *r);
 void nft_is_proto(struct nft_rule *r, uint8_t l4proto);
-void nft_is_not_in(struct nft_rule *r, uint32_t iif);
+void nft_is_not_out(struct nft_rule *r, uint32_t oif); /* it leaves by another interface than that */
 /* Bytes of the network's or the transport's header; the rule must say before which header that is. */
 void nft_is_net(struct nft_rule *r, uint32_t offset, const void *data, size_t len);
 void nft_is_not_net(struct nft_rule *r, uint32_t offset, const void *data, size_t len);

@@ -10,8 +10,9 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from coffertest import RUNSC, Tap, coffer_as, fake_runsc, identities, slow_build  # noqa: E402
 
-MANDATORY = ["userns", "userns-nested", "pidns", "mountns", "netns", "ipcns", "utsns", "proc", "private-fs", "overlay",
-             "seccomp", "syscalls", "kernel", "helper"]
+MANDATORY = ["userns", "userns-nested", "pidns", "mountns", "netns", "wall", "ipcns", "utsns", "proc", "private-fs", "overlay",
+             "seccomp", "syscalls", "kernel", "helper",
+             "net-programs"]
 tap = Tap()
 
 

@@ -19,14 +19,14 @@ OWN = {
     "the log of gVisor's kernel": "kernel_log",
     "gVisor's kernel says that it has none": "call_sweep socketpair_sweep",
     "the network of gVisor's kernel, which has no wire": "netlink_kobject netlink_sweep transparent_socket socket_mark "
-                                                         "tcp_repair",
+                                                         "tcp_repair protocol_sweep hop_options dest_options",
 }
 # The same for what a capability opens.
 GRANTED = {
     "a mount of gVisor's kernel; the host's below stays read-only": "usr_create ro_remount mount_remount_proc",
     "a setting of gVisor's kernel": "sysctl_hostname sysctl_shm sysctl_ip_forward sys_sweep rlimit_raise",
     "the network of gVisor's kernel, which has no wire": "link_add link_change route_add address_add "
-                                                         "socket_buffer_force",
+                                                         "socket_buffer_force rule_add neighbour_add qdisc_add link_move",
     "a terminal of gVisor's": "tty_steal",
     "the descriptor behind it was opened for reading": "init_exe_write",
 }

@@ -33,7 +33,8 @@
 
 static const struct probe *const themes[] = { probes_files, probes_workspace, probes_bind, probes_proc,
 					      probes_ns,    probes_mount,     probes_sys,  probes_kernel,
-					      probes_abi,   probes_net,	      probes_ipc,  probes_tty };
+					      probes_abi,   probes_net,	      probes_ipc,  probes_tty,
+					      probes_wall };
 static const char *const control_names[] = { "same", "userns", "root", "root-ns" };
 
 bool in_control;

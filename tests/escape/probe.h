@@ -50,7 +50,7 @@ struct probe {
 
 /* One table per theme, ended by an empty entry. */
 extern const struct probe probes_abi[], probes_bind[], probes_files[], probes_ipc[], probes_kernel[],
-	probes_mount[], probes_net[], probes_ns[], probes_proc[], probes_sys[], probes_tty[],
+	probes_mount[], probes_net[], probes_ns[], probes_proc[], probes_sys[], probes_tty[], probes_wall[],
 	probes_workspace[];
 
 /* True while the act runs as a control. */

@@ -114,10 +114,24 @@ static bool host_address(char out[INET_ADDRSTRLEN])
 	return found;
 }
 
+/* Hears broadcasts and a group, on loopback. */
+static void join_group(void)
+{
+	struct ip_mreq group = { .imr_interface.s_addr = htonl(INADDR_LOOPBACK) };
+	int port = 0, fd = listen_inet(AF_INET, "0.0.0.0", SOCK_DGRAM, &port);
+
+	inet_pton(AF_INET, "239.77.77.77", &group.imr_multiaddr);
+	if (setsockopt(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &group, sizeof(group)) == 0)
+		printf("group_port=%d\n", port);
+	watch_add("group", fd);
+}
+
 static void make_network(void)
 {
 	char address[INET_ADDRSTRLEN];
 	int tcp = 0, tcp6 = 0, udp = 0, fd;
+
+	join_group();
 
 	watch_add("tcp", listen_inet(AF_INET, "127.0.0.1", SOCK_STREAM, &tcp));
 	watch_add("udp", listen_inet(AF_INET, "127.0.0.1", SOCK_DGRAM, &udp));

@@ -54,7 +54,8 @@ static struct job job_new(const char *const *argv)
 				      .listen_fd = -1,
 				      .usage_fd = -1,
 				      .usage2_fd = -1,
-				      .engine_log = -1 };
+				      .engine_log = -1,
+				      .guard_fd = -1 };
 	for (int i = 0; i < LIMIT_COUNT; i++)
 		j.spec.limits.l[i].value = LIMIT_NONE;
 	for (; *argv; argv++)

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whatever stands in a journal: the log gets JSON, nothing is taken twice, and memory stays bounded. */
+#include "base/str.h"
+#include "gateway/net_fold.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static int on_event(void *ctx, const char *type, const struct buf *fields)
+{
+	autobuf struct buf o = BUF_INIT;
+	json_t *parsed;
+
+	(void)ctx;
+	if (!str_starts(type, "net."))
+		abort();
+	buf_addc(&o, '{');
+	buf_add(&o, fields->data, fields->len);
+	buf_addc(&o, '}');
+	parsed = json_loadb(o.data, o.len, JSON_REJECT_DUPLICATES, NULL);
+	/* The names of the log's own members are not for others to give. */
+	if (!parsed || json_object_get(parsed, "seq") || json_object_get(parsed, "type") ||
+	    json_object_get(parsed, "sandbox") || json_object_get(parsed, "prev"))
+		abort();
+	json_decref(parsed);
+	return 0;
+}
+
+/* In two pieces that meet anywhere, as two reads of a growing file do. */
+static void fold(const uint8_t *data, size_t size, size_t cut)
+{
+	const struct net_fold_out out = { .event = on_event };
+	CLEANUP(net_fold_freep) struct net_fold *f = net_fold_new(1, &out);
+	autobuf struct buf report = BUF_INIT;
+	struct json j = JSON_INIT(&report);
+	size_t first = 0, second = 0;
+
+	if (!f || net_fold_feed(f, NET_FROM_EGRESS, (const char *)data, cut, false, 1, &first) < 0 || first > cut ||
+	    cut - first > NET_LINE_MAX)
+		abort();
+	if (net_fold_feed(f, NET_FROM_EGRESS, (const char *)data + first, size - first, true, 2, &second) < 0 ||
+	    first + second != size || net_fold_tick(f, 3, true) < 0 || net_fold_waits(f))
+		abort();
+	net_fold_report(f, &j);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	if (size < 2)
+		return 0;
+	fold(data + 1, size - 1, data[0] * (size - 1) / 255);
+	return 0;
+}

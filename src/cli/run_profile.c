@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where an agent is installed: what is below /usr is seen inside anyway. Of anything else, the directory of npm packages
+ * that it is in (or its own directory, where it is none) is shown read-only at AGENT_DIR, and Node.js beside it where that
+ * is not below /usr either. The command's first word becomes the path inside.
+ */
+#include "cli/run_profile.h"
+
+#include "base/fd.h"
+#include "cli/say.h"
+#include "config/profile.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define AGENT_DIR "/opt/agent"
+
+void run_profile_release(struct run_profile *p)
+{
+	free(p->argv);
+	free(p->home);
+	free(p->program);
+	*p = (struct run_profile){ 0 };
+}
+
+static int out_of_memory(struct err *e)
+{
+	return err_set(e, -ENOMEM, "out of memory");
+}
+
+/* The program that a shell would start, without links. */
+static char *find_program(const char *name)
+{
+	const char *path = getenv("PATH");
+	autofree char *copy = strdup(path ? path : "/usr/local/bin:/usr/bin:/bin");
+	char *save = NULL;
+
+	for (char *dir = copy ? strtok_r(copy, ":", &save) : NULL; dir; dir = strtok_r(NULL, ":", &save)) {
+		autofree char *full = NULL;
+		struct stat st;
+
+		if (dir[0] != '/' || asprintf(&full, "%s/%s", dir, name) < 0)
+			continue;
+		if (stat(full, &st) == 0 && S_ISREG(st.st_mode) && access(full, X_OK) == 0)
+			return realpath(full, NULL);
+	}
+	return NULL;
+}
+
+static bool is_seen_inside(const char *path)
+{
+	return str_starts(path, "/usr/");
+}
+
+/* The length of the part of `path` that is shown: up to the outermost node_modules, else its directory. */
+static size_t shown_part(const char *path)
+{
+	const char *modules = strstr(path, "/node_modules/");
+
+	return modules ? (size_t)(modules - path) + strlen("/node_modules")
+		       : (size_t)(strrchr(path, '/') - path);
+}
+
+/* -v DIR:AGENT_DIR/NAME, and where the program is then. */
+static int show(struct run_args *a, const char *path, const char *name, char **ret_inside, struct err *e)
+{
+	size_t n = shown_part(path);
+	struct stat st;
+
+	if (n == 0 || strchr(path, ':'))
+		return err_set(e, -EINVAL, "%s is in a directory that cannot be shown inside", path);
+	if (stat(path, &st) == 0 && st.st_mode & 022)
+		return err_set(e, -EPERM, "%s can be written to by others; it is not run", path);
+	if (strv_addf(&a->o.volumes, "%.*s:" AGENT_DIR "/%s", (int)n, path, name) < 0 ||
+	    asprintf(ret_inside, AGENT_DIR "/%s%s", name, path + n) < 0)
+		return out_of_memory(e);
+	return 0;
+}
+
+static bool has_variable(const struct strv *env, const char *assignment)
+{
+	size_t n = strcspn(assignment, "=");
+
+	for (size_t i = 0; i < env->n; i++) {
+		if (strncmp(env->v[i], assignment, n) == 0 && (env->v[i][n] == '=' || env->v[i][n] == '\0'))
+			return true;
+	}
+	return false;
+}
+
+static int add_env(struct strv *env, const char *assignment, struct err *e)
+{
+	return has_variable(env, assignment) || strv_add(env, assignment) == 0 ? 0 : out_of_memory(e);
+}
+
+/* Node.js of another place than the system's comes first in PATH, as it does outside. */
+static int show_node(struct run_args *a, struct err *e)
+{
+	autofree char *node = find_program("node"), *inside = NULL;
+	char *slash;
+	int r;
+
+	if (!node || is_seen_inside(node))
+		return 0;
+	r = show(a, node, "node", &inside, e);
+	if (r < 0)
+		return r;
+	slash = strrchr(inside, '/');
+	*slash = '\0';
+	{
+		autofree char *path = NULL;
+
+		if (asprintf(&path, "PATH=%s:/usr/local/bin:/usr/bin:/bin", inside) < 0)
+			return out_of_memory(e);
+		return add_env(&a->o.env, path, e);
+	}
+}
+
+/* The command as it is inside. Without one, the agent itself. */
+static int set_command(struct run_args *a, const struct profile *p, struct run_profile *ret, struct err *e)
+{
+	int n = a->o.argc ? a->o.argc : 1;
+
+	if (a->o.argc && !str_eq(a->o.argv[0], p->command))
+		return 0;
+	ret->argv = calloc((size_t)n + 1, sizeof(char *));
+	if (!ret->argv)
+		return out_of_memory(e);
+	for (int i = 1; i < n; i++)
+		ret->argv[i] = a->o.argv[i];
+	ret->argv[0] = ret->program;
+	a->o.argv = ret->argv;
+	a->o.argc = n;
+	return 0;
+}
+
+static int find_agent(struct run_args *a, const struct profile *p, struct run_profile *ret, struct err *e)
+{
+	autofree char *path = NULL;
+	int r;
+
+	/* With a root of its own the agent is in there. */
+	if (!p->command || a->o.image || a->o.root) {
+		ret->program = p->command ? strdup(p->command) : NULL;
+		return p->command && !ret->program ? out_of_memory(e) : 0;
+	}
+	path = find_program(p->command);
+	if (!path) {
+		r = err_set(e, -ENOENT, "%s is not installed: there is no such program in PATH", p->command);
+		return p->install ? err_hint(e, r, "%s", p->install) : r;
+	}
+	if (is_seen_inside(path)) {
+		ret->program = TAKE_PTR(path);
+		return 0;
+	}
+	r = show(a, path, "lib", &ret->program, e);
+	return r < 0 ? r : show_node(a, e);
+}
+
+/* Credentials are handed in only when they are named: whoever forgets finds out here and not from an agent's error. */
+static void say_keys(const struct run_args *a, const struct profile *p)
+{
+	for (size_t i = 0; i < p->keys.n; i++) {
+		if (has_variable(&a->o.env, p->keys.v[i]))
+			return;
+	}
+	for (size_t i = 0; i < p->keys.n; i++) {
+		if (getenv(p->keys.v[i]))
+			say_note("%s is not handed in; -e %s does that, and the sandbox then holds it",
+				 p->keys.v[i], p->keys.v[i]);
+	}
+}
+
+int run_profile_apply(struct run_args *a, const char *name, struct run_profile *ret, struct err *e)
+{
+	CLEANUP(profile_release) struct profile p = PROFILE_INIT;
+	int r = profile_load(&p, name, e);
+
+	if (r == 0)
+		r = find_agent(a, &p, ret, e);
+	if (r == 0 && ret->program)
+		r = set_command(a, &p, ret, e);
+	for (size_t i = 0; r == 0 && i < p.env.n; i++)
+		r = add_env(&a->o.env, p.env.v[i], e);
+	for (size_t i = 0; r == 0 && i < p.allow.n; i++)
+		r = strv_add(&a->o.allow, p.allow.v[i]) < 0 ? out_of_memory(e) : 0;
+	if (r < 0)
+		return r;
+	if (!a->o.home && p.home) {
+		a->o.home = ret->home = TAKE_PTR(p.home);
+	}
+	say_keys(a, &p);
+	return 0;
+}

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "config/profile.h"
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "config/owner.h"
+#include "config/read.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* As shipped; in src/config/profiles. */
+static const struct {
+	const char *name, *text;
+} shipped[] = {
+#include "config/profiles.inc"
+};
+
+void profile_release(struct profile *p)
+{
+	free(p->name);
+	free(p->about);
+	free(p->command);
+	free(p->install);
+	free(p->home);
+	strv_release(&p->env);
+	strv_release(&p->allow);
+	strv_release(&p->keys);
+	*p = PROFILE_INIT;
+}
+
+static int out_of_memory(struct err *e)
+{
+	return err_set(e, -ENOMEM, "out of memory");
+}
+
+/* What is read is in p. */
+static int take_version(struct source *s, const struct ynode *v, void *to)
+{
+	uint32_t version;
+
+	(void)to;
+	return read_u32(s, v, 1, 1, &version);
+}
+
+static int take_string(struct source *s, const struct ynode *v, const char *expected, char **to)
+{
+	const char *text;
+	int r = read_text(s, v, expected, &text);
+
+	if (r < 0)
+		return r;
+	*to = strdup(text);
+	return *to ? 0 : out_of_memory(s->e);
+}
+
+static int take_about(struct source *s, const struct ynode *v, void *to)
+{
+	return take_string(s, v, "a line about the agent", &((struct profile *)to)->about);
+}
+
+static int take_install(struct source *s, const struct ynode *v, void *to)
+{
+	return take_string(s, v, "how it is installed", &((struct profile *)to)->install);
+}
+
+static int take_command(struct source *s, const struct ynode *v, void *to)
+{
+	struct profile *p = to;
+	int r = take_string(s, v, "the name of a program", &p->command);
+
+	if (r == 0 && !str_is_name(p->command))
+		return read_fail(s, v, "command must be the name of a program, not a path or a line");
+	return r;
+}
+
+static int take_home(struct source *s, const struct ynode *v, void *to)
+{
+	struct profile *p = to;
+	int r = take_string(s, v, "a name", &p->home);
+
+	if (r == 0 && !str_is_name(p->home))
+		return read_fail(s, v, "home must be a name: letters, digits, - _ and .");
+	return r;
+}
+
+static bool is_variable(const char *s)
+{
+	return *s && !(*s >= '0' && *s <= '9') &&
+	       s[strspn(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_")] == '\0';
+}
+
+static int take_env(struct source *s, const struct ynode *v, void *to)
+{
+	struct profile *p = to;
+
+	if (v->kind != YNODE_MAP)
+		return read_fail(s, v, "env must be variables with values (NAME: VALUE)");
+	for (size_t i = 0; i < v->n; i++) {
+		if (!is_variable(v->keys[i]->text))
+			return read_fail(s, v->keys[i], "that is no name of a variable");
+		if (v->items[i]->kind != YNODE_TEXT)
+			return read_fail(s, v->items[i], "the value of a variable must be a text");
+		if (strv_addf(&p->env, "%s=%s", v->keys[i]->text, v->items[i]->text) < 0)
+			return out_of_memory(s->e);
+	}
+	return 0;
+}
+
+static int take_allowed(struct source *s, const struct ynode *v, void *to)
+{
+	const char *text;
+	int r = read_text(s, v, "what --allow takes", &text);
+
+	return r < 0 ? r : strv_add(&((struct profile *)to)->allow, text) < 0 ? out_of_memory(s->e) : 0;
+}
+
+static int take_allow(struct source *s, const struct ynode *v, void *to)
+{
+	return read_each(s, v, take_allowed, to);
+}
+
+static int take_key(struct source *s, const struct ynode *v, void *to)
+{
+	const char *text;
+	int r = read_text(s, v, "the name of a variable", &text);
+
+	if (r == 0 && !is_variable(text))
+		return read_fail(s, v, "that is no name of a variable");
+	return r < 0 ? r : strv_add(&((struct profile *)to)->keys, text) < 0 ? out_of_memory(s->e) : 0;
+}
+
+static int take_keys(struct source *s, const struct ynode *v, void *to)
+{
+	return read_each(s, v, take_key, to);
+}
+
+static const struct key keys[] = {
+	{ "version", take_version }, { "about", take_about }, { "command", take_command },
+	{ "install", take_install }, { "home", take_home },   { "env", take_env },
+	{ "allow", take_allow },     { "keys", take_keys },
+};
+
+int profile_parse(struct profile *ret, const char *name, const char *from, const char *text, size_t len,
+		  struct err *e)
+{
+	CLEANUP(ynode_freep) struct ynode *root = NULL;
+	CLEANUP(profile_release) struct profile p = PROFILE_INIT;
+	struct source s = { .name = from, .e = e };
+	int r = ytree_parse(from, text, len, &root, e);
+
+	if (r == 0)
+		r = read_map(&s, root, "a profile", keys, ARRAY_SIZE(keys), &p);
+	if (r == 0 && !ynode_get(root, "version"))
+		r = err_set(e, -EINVAL, "%s: a profile begins with 'version: 1'", from);
+	if (r < 0)
+		return r;
+	p.name = strdup(name);
+	if (!p.name)
+		return out_of_memory(e);
+	*ret = p;
+	p = PROFILE_INIT;
+	return 0;
+}
+
+/* Where the user's own are: NULL when that cannot be told. */
+static char *own_dir(void)
+{
+	const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+	char *dir = NULL;
+	int r = -1;
+
+	if (geteuid() == 0)
+		return strdup("/etc/cofferdam/profiles");
+	if (config && config[0] == '/')
+		r = asprintf(&dir, "%s/cofferdam/profiles", config);
+	else if (home && home[0] == '/')
+		r = asprintf(&dir, "%s/.config/cofferdam/profiles", home);
+	return r < 0 ? NULL : dir;
+}
+
+/* A file that somebody else may write to would let that somebody choose what is allowed. */
+static int read_own(const char *path, struct buf *ret, struct err *e)
+{
+	int r;
+
+	if (access(path, F_OK) < 0 && errno == ENOENT)
+		return -ENOENT;
+	r = owner_read(path, PROFILE_FILE_MAX, true, ret, NULL, e);
+	return r == -ENOENT ? err_sys(e, -EIO, "cannot read the profile %s", path) : r;
+}
+
+static int unknown(const char *name, struct err *e)
+{
+	const char *names[32], *near;
+	size_t n = ARRAY_SIZE(shipped) < 32 ? ARRAY_SIZE(shipped) : 32;
+	char shown[80];
+	int r;
+
+	for (size_t i = 0; i < n; i++)
+		names[i] = shipped[i].name;
+	near = str_nearest(name, names, n);
+	r = err_set(e, -ENOENT, "there is no profile '%s'", str_safe(name, shown, sizeof(shown)));
+	return near ? err_hint(e, r, "did you mean '%s'? 'coffer profile ls' shows all", near)
+		    : err_hint(
+			      e, r,
+			      "'coffer profile ls' shows all; a file of your own is named with a slash: ./%s.yaml",
+			      str_is_name(name) ? name : "mine");
+}
+
+int profile_read(const char *name, struct buf *ret, char **ret_from, struct err *e)
+{
+	autofree char *dir = own_dir(), *path = NULL;
+	int r = -ENOENT;
+
+	if (strchr(name, '/')) {
+		r = read_own(name, ret, e);
+		if (r == -ENOENT)
+			return err_set(e, r, "there is no profile %s", name);
+		*ret_from = r == 0 ? strdup(name) : NULL;
+		return r;
+	}
+	if (!str_is_name(name))
+		return unknown(name, e);
+	if (dir && asprintf(&path, "%s/%s.yaml", dir, name) < 0)
+		return out_of_memory(e);
+	if (path)
+		r = read_own(path, ret, e);
+	if (r != -ENOENT) {
+		*ret_from = r == 0 ? TAKE_PTR(path) : NULL;
+		return r;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(shipped); i++) {
+		if (!str_eq(shipped[i].name, name))
+			continue;
+		buf_adds(ret, shipped[i].text);
+		return asprintf(ret_from, "profile %s", name) < 0 || buf_error(ret) ? out_of_memory(e) : 0;
+	}
+	return unknown(name, e);
+}
+
+int profile_load(struct profile *ret, const char *name, struct err *e)
+{
+	autobuf struct buf text = BUF_INIT;
+	autofree char *from = NULL;
+	int r = profile_read(name, &text, &from, e);
+
+	return r < 0 ? r : profile_parse(ret, name, from, buf_cstr(&text), text.len, e);
+}
+
+static int compare(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static bool has(const struct strv *l, const char *s)
+{
+	for (size_t i = 0; i < l->n; i++) {
+		if (str_eq(l->v[i], s))
+			return true;
+	}
+	return false;
+}
+
+static int add_own(struct strv *ret)
+{
+	autofree char *dir = own_dir();
+	autoclosedir DIR *d = dir ? opendir(dir) : NULL;
+	const struct dirent *de;
+	int r = 0;
+
+	while (r == 0 && d && (de = readdir(d))) {
+		autofree char *name =
+			str_ends(de->d_name, ".yaml") ? strndup(de->d_name, strlen(de->d_name) - 5) : NULL;
+
+		if (name && str_is_name(name) && !has(ret, name))
+			r = strv_add(ret, name);
+	}
+	return r;
+}
+
+int profile_list(struct strv *ret, struct err *e)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(shipped); i++)
+		r = strv_add(ret, shipped[i].name);
+	if (r == 0)
+		r = add_own(ret);
+	if (r < 0)
+		return out_of_memory(e);
+	qsort(ret->v, ret->n, sizeof(*ret->v), compare);
+	return 0;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A profile: what a known agent needs in order to start and to work, as a file that people can read, copy and change.
+ *
+ *	version: 1
+ *	about: Claude Code, by Anthropic
+ *	command: claude                  # what is looked for in PATH, shown inside, and run when no command is given
+ *	install: npm install -g …        # said when it is not there
+ *	home: claude                     # a named home; --home overrides it
+ *	env: { NAME: VALUE }             # unless -e sets it
+ *	allow: [ "@anthropic" ]          # as --allow
+ *	keys: [ ANTHROPIC_API_KEY ]      # variables that it takes credentials from; none is handed in unasked
+ *
+ * A name without a slash is one of the user's own (PROFILE_DIR, then ours); with one it is a file.
+ */
+#ifndef CONFIG_PROFILE_H
+#define CONFIG_PROFILE_H
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/str.h"
+
+#define PROFILE_FILE_MAX (64u << 10)
+
+struct profile {
+	char *name, *about, *command, *install, *home;
+	struct strv env; /* NAME=VALUE */
+	struct strv allow;
+	struct strv keys;
+};
+
+#define PROFILE_INIT ((struct profile){ 0 })
+
+int profile_load(struct profile *ret, const char *name, struct err *e) MUST_CHECK;
+void profile_release(struct profile *p);
+
+/* Its text as it stands in the file. */
+int profile_read(const char *name, struct buf *ret, char **ret_from, struct err *e) MUST_CHECK;
+
+/* From text; `from` is for messages. */
+int profile_parse(struct profile *ret, const char *name, const char *from, const char *text, size_t len,
+		  struct err *e) MUST_CHECK;
+
+/* The names of all there are, sorted, ours and the user's. */
+int profile_list(struct strv *ret, struct err *e) MUST_CHECK;
+
+#endif

@@ -1,0 +1,462 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * HTTP/2 with the client, over nghttp2, which checks frames, HPACK and the form of messages; each stream is an exchange.
+ *
+ * Invariants
+ *  V1  At most H2_STREAMS_MAX streams; a stream's window is opened again only as its bytes are taken on the other side,
+ *      or while its body is held for a rule, which is bounded by itself.
+ *  V2  Trailers of a request end it and are otherwise not looked at: what was decided stays (X1).
+ *  V3  Frames that ask for nothing are counted; who sends too many is told ENHANCE_YOUR_CALM, and left.
+ */
+#include "egress/h2_util.h"
+#include "egress/http_head.h"
+#include "egress/inspect.h"
+
+#include <stdio.h>
+
+struct h2_server {
+	nghttp2_session *s;
+	struct h2_calm calm;
+	unsigned streams;
+	bool leaving;
+	uint64_t since;
+};
+
+/* e->front_ctx: what is known of a request while its fields come. */
+struct h2_stream {
+	struct buf cookie;
+	bool method, path, scheme, authority, begun, over;
+	size_t credited; /* opened again before it was taken */
+};
+
+static struct h2_stream *stream_of(struct exch *e)
+{
+	return e->front_ctx;
+}
+
+static void stream_free(struct exch *e)
+{
+	struct h2_stream *t = e->front_ctx;
+
+	if (!t)
+		return;
+	e->front_ctx = NULL;
+	buf_release(&t->cookie);
+	free(t);
+}
+
+/* The front's half of an exchange. */
+
+static ssize_t read_down(nghttp2_session *s, int32_t id, uint8_t *out, size_t len, uint32_t *flags,
+			 nghttp2_data_source *src, void *ctx)
+{
+	struct exch *e = src->ptr;
+	struct slice data = http_pipe_peek(&e->down);
+
+	(void)ctx;
+	if (data.len == 0 && !e->down.eof)
+		return NGHTTP2_ERR_DEFERRED;
+	if (data.len > len)
+		data.len = len;
+	if (data.len)
+		memcpy(out, data.p, data.len);
+	http_pipe_take(&e->down, data.len);
+	exch_took_down(e, data.len);
+	if (!http_pipe_done(&e->down))
+		return (ssize_t)data.len;
+	*flags |= NGHTTP2_DATA_FLAG_EOF;
+	if (e->trailers && e->trailers->n) {
+		struct h2_nva a = { 0 };
+
+		*flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
+		if (h2_nva_fields(&a, e->trailers) < 0 || nghttp2_submit_trailer(s, id, a.v, a.n) != 0) {
+			h2_nva_release(&a);
+			return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+		}
+		h2_nva_release(&a);
+	}
+	return (ssize_t)data.len;
+}
+
+static void front_head(struct exch *e)
+{
+	struct inspect_conn *c = e->conn;
+	const struct http_resp *r = &e->resp;
+	nghttp2_data_provider body = { .source = { .ptr = e }, .read_callback = read_down };
+	struct h2_nva a = { 0 };
+	char status[8], length[24];
+	int err;
+
+	snprintf(status, sizeof(status), "%u", r->status);
+	h2_nva_add(&a, ":status", status, strlen(status));
+	err = h2_nva_fields(&a, &r->fields);
+	if (r->has_length && r->status >= 200) {
+		snprintf(length, sizeof(length), "%llu", (unsigned long long)r->length);
+		h2_nva_add(&a, "content-length", length, strlen(length));
+	}
+	if (err == 0 && r->status < 200)
+		err = nghttp2_submit_headers(c->h2->s, 0, e->front_stream, NULL, a.v, a.n, NULL);
+	else if (err == 0)
+		err = nghttp2_submit_response(c->h2->s, e->front_stream, a.v, a.n, r->no_body ? NULL : &body);
+	h2_nva_release(&a);
+	if (err)
+		nghttp2_submit_rst_stream(c->h2->s, 0, e->front_stream, NGHTTP2_INTERNAL_ERROR);
+	io_kick(&c->io);
+}
+
+static void front_wake(struct exch *e)
+{
+	nghttp2_session_resume_data(e->conn->h2->s, e->front_stream);
+	io_kick(&e->conn->io);
+}
+
+/* V1 */
+static void front_took(struct exch *e, size_t n)
+{
+	struct h2_stream *t = stream_of(e);
+	size_t early = n < t->credited ? n : t->credited;
+
+	t->credited -= early;
+	if (n > early)
+		nghttp2_session_consume(e->conn->h2->s, e->front_stream, n - early);
+	io_kick(&e->conn->io);
+}
+
+static void front_fail(struct exch *e)
+{
+	nghttp2_submit_rst_stream(e->conn->h2->s, 0, e->front_stream, NGHTTP2_INTERNAL_ERROR);
+	io_kick(&e->conn->io);
+}
+
+static const struct exch_front h2_front = {
+	.head = front_head, .wake = front_wake, .took = front_took, .fail = front_fail
+};
+
+/* nghttp2's callbacks. */
+
+static int on_begin(nghttp2_session *s, const nghttp2_frame *f, void *ctx)
+{
+	struct inspect_conn *c = ctx;
+	struct h2_stream *t;
+	struct exch *e;
+
+	if (f->hd.type != NGHTTP2_HEADERS || f->headers.cat != NGHTTP2_HCAT_REQUEST)
+		return 0;
+	t = calloc(1, sizeof(*t));
+	e = t ? exch_new(c->in, c, &h2_front) : NULL;
+	if (!e) {
+		free(t);
+		return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+	}
+	e->front_ctx = t;
+	e->front_stream = f->hd.stream_id;
+	nghttp2_session_set_stream_user_data(s, f->hd.stream_id, e);
+	c->h2->streams++;
+	c->active = c->in->eg->now;
+	return 0;
+}
+
+static void refuse(struct exch *e, unsigned status, const char *why)
+{
+	if (!e->req.why) {
+		e->req.why = why;
+		e->req.answer = status;
+	}
+}
+
+static void take_authority(struct exch *e, struct slice v)
+{
+	struct h2_stream *t = stream_of(e);
+	struct host host;
+	uint16_t port = 0;
+
+	t->authority = true;
+	/* An explicit port is compared; a missing one stands for that of the connection. */
+	if (host_port_parse(v.p, v.len, e->conn->port, &host, &port, NULL) < 0)
+		refuse(e, 400, "the host cannot be read");
+	else
+		http_head_authority(e, &host, port);
+}
+
+static void take_pseudo(struct exch *e, struct slice n, struct slice v)
+{
+	struct h2_stream *t = stream_of(e);
+
+	if (slice_eq(n, ":method")) {
+		t->method = true;
+		if (v.len > EXCH_METHOD_MAX || !http1_is_token(v))
+			refuse(e, 400, "the method cannot be read");
+		else
+			snprintf(e->req.method, sizeof(e->req.method), "%.*s", (int)v.len, v.p);
+	} else if (slice_eq(n, ":path")) {
+		t->path = true;
+		if (slice_eq(v, "*"))
+			buf_adds(&e->req.target, "*");
+		else
+			http_head_target(e, v);
+	} else if (slice_eq(n, ":scheme")) {
+		t->scheme = true;
+		if (!slice_eq(v, e->conn->tls ? "https" : "http"))
+			refuse(e, 421, "the scheme is not that of this connection");
+	} else if (slice_eq(n, ":authority")) {
+		take_authority(e, v);
+	} else {
+		refuse(e, 400, "an unknown pseudo-header");
+	}
+}
+
+static void take_length(struct exch *e, struct slice v)
+{
+	uint64_t n = 0;
+
+	if (v.len == 0 || v.len > 16)
+		refuse(e, 400, "the length cannot be read");
+	for (size_t i = 0; i < v.len; i++) {
+		if (v.p[i] < '0' || v.p[i] > '9')
+			refuse(e, 400, "the length cannot be read");
+		n = n * 10 + (uint64_t)(v.p[i] - '0');
+	}
+	if (e->req.has_length)
+		refuse(e, 400, "two lengths");
+	e->req.has_length = true;
+	e->req.length = n;
+}
+
+static void take_field(struct exch *e, struct slice n, struct slice v)
+{
+	struct h2_stream *t = stream_of(e);
+
+	if (slice_eq(n, "content-length")) {
+		take_length(e, v);
+	} else if (slice_eq(n, "te")) {
+		e->req.te_trailers = true; /* nghttp2 lets nothing but "trailers" through */
+	} else if (slice_eq(n, "expect")) {
+		if (slice_eq_nocase(v, "100-continue"))
+			e->req.expect = true;
+		else
+			refuse(e, 417, "an unknown expectation");
+	} else if (slice_eq(n, "host")) {
+		take_authority(e, v);
+	} else if (slice_eq(n, "cookie")) {
+		/* HTTP/2 may cut it into crumbs; elsewhere it is one field. */
+		if (t->cookie.len + v.len > HTTP_FIELDS_BYTES)
+			refuse(e, 431, "the request has too many headers");
+		else if (t->cookie.len)
+			buf_adds(&t->cookie, "; "), buf_add(&t->cookie, v.p, v.len);
+		else
+			buf_add(&t->cookie, v.p, v.len);
+	} else if (!http1_is_token(n) || !http1_is_value(v)) {
+		refuse(e, 400, "a header cannot be read");
+	} else {
+		http_head_field(e, n, v);
+	}
+}
+
+static int on_header(nghttp2_session *s, const nghttp2_frame *f, const uint8_t *name, size_t name_len,
+		     const uint8_t *value, size_t value_len, uint8_t flags, void *ctx)
+{
+	struct exch *e = nghttp2_session_get_stream_user_data(s, f->hd.stream_id);
+	struct slice n = { (const char *)name, name_len }, v = { (const char *)value, value_len };
+
+	(void)flags, (void)ctx;
+	/* V2 */
+	if (!e || stream_of(e)->begun || f->headers.cat != NGHTTP2_HCAT_REQUEST)
+		return 0;
+	if (name_len && name[0] == ':')
+		take_pseudo(e, n, v);
+	else
+		take_field(e, n, v);
+	return 0;
+}
+
+static void begin(struct exch *e, bool end)
+{
+	struct h2_stream *t = stream_of(e);
+
+	t->begun = true;
+	if (!t->authority)
+		refuse(e, 400, "the request names no host");
+	if (t->cookie.len)
+		http_head_field(e, slice_of("cookie"), (struct slice){ t->cookie.data, t->cookie.len });
+	buf_release(&t->cookie);
+	http_head_finish(e);
+	e->req.has_body = !end;
+	e->up.eof = end;
+	if (!end && e->req.has_length && e->req.length == 0)
+		e->req.has_length = false;
+	exch_begin(e);
+}
+
+static int on_frame(nghttp2_session *s, const nghttp2_frame *f, void *ctx)
+{
+	struct inspect_conn *c = ctx;
+	struct exch *e;
+
+	if (!h2_calm_take(&c->h2->calm, f, c->in->eg->now) && !c->h2->leaving) {
+		c->h2->leaving = true;
+		egress_alert(c->in->eg, "http2_flood", c->host.text,
+			     "HTTP/2 frames without a purpose, in number");
+		nghttp2_session_terminate_session(s, NGHTTP2_ENHANCE_YOUR_CALM);
+		return 0;
+	}
+	if (f->hd.type != NGHTTP2_HEADERS && f->hd.type != NGHTTP2_DATA)
+		return 0;
+	e = nghttp2_session_get_stream_user_data(s, f->hd.stream_id);
+	if (!e)
+		return 0;
+	if (!stream_of(e)->begun)
+		begin(e, (f->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0);
+	else if (f->hd.flags & NGHTTP2_FLAG_END_STREAM)
+		exch_put_end(e);
+	return 0;
+}
+
+static int on_data(nghttp2_session *s, uint8_t flags, int32_t id, const uint8_t *data, size_t len, void *ctx)
+{
+	struct exch *e = nghttp2_session_get_stream_user_data(s, id);
+	struct inspect_conn *c = ctx;
+
+	(void)flags;
+	c->active = c->in->eg->now;
+	if (!e || e->state == EXCH_LOCAL) {
+		if (e)
+			e->up.total += len;
+		nghttp2_session_consume(s, id, len);
+		return 0;
+	}
+	if (e->state == EXCH_HOLD) {
+		stream_of(e)->credited += len;
+		nghttp2_session_consume(s, id, len);
+	}
+	return exch_put(e, data, len) < 0 ? NGHTTP2_ERR_NOMEM : 0;
+}
+
+static int on_sent(nghttp2_session *s, const nghttp2_frame *f, void *ctx)
+{
+	(void)ctx;
+	/* The answer is whole, the request is not: the rest of it need not come. */
+	if ((f->hd.type == NGHTTP2_DATA || f->hd.type == NGHTTP2_HEADERS) &&
+	    (f->hd.flags & NGHTTP2_FLAG_END_STREAM) &&
+	    nghttp2_session_get_stream_remote_close(s, f->hd.stream_id) == 0)
+		nghttp2_submit_rst_stream(s, 0, f->hd.stream_id, NGHTTP2_NO_ERROR);
+	return 0;
+}
+
+static int on_close(nghttp2_session *s, int32_t id, uint32_t code, void *ctx)
+{
+	struct exch *e = nghttp2_session_get_stream_user_data(s, id);
+	struct inspect_conn *c = ctx;
+
+	(void)code;
+	c->h2->streams--;
+	c->h2->since = c->in->eg->now;
+	if (!e)
+		return 0;
+	/* Bytes that nobody will take any more do not hold the connection's window. */
+	if (http_pipe_len(&e->up) > stream_of(e)->credited)
+		nghttp2_session_consume_connection(s, http_pipe_len(&e->up) - stream_of(e)->credited);
+	nghttp2_session_set_stream_user_data(s, id, NULL);
+	stream_free(e);
+	exch_front_gone(e);
+	return 0;
+}
+
+static nghttp2_session *new_session(struct inspect_conn *c)
+{
+	nghttp2_session_callbacks *cb = NULL;
+	nghttp2_session *s = NULL;
+	nghttp2_option *o = NULL;
+
+	if (nghttp2_session_callbacks_new(&cb) == 0 && nghttp2_option_new(&o) == 0) {
+		nghttp2_session_callbacks_set_on_begin_headers_callback(cb, on_begin);
+		nghttp2_session_callbacks_set_on_header_callback(cb, on_header);
+		nghttp2_session_callbacks_set_on_frame_recv_callback(cb, on_frame);
+		nghttp2_session_callbacks_set_on_data_chunk_recv_callback(cb, on_data);
+		nghttp2_session_callbacks_set_on_frame_send_callback(cb, on_sent);
+		nghttp2_session_callbacks_set_on_stream_close_callback(cb, on_close);
+		nghttp2_option_set_no_auto_window_update(o, 1);
+		nghttp2_option_set_no_closed_streams(o, 1);
+		if (nghttp2_session_server_new2(&s, cb, c, o) != 0)
+			s = NULL;
+	}
+	nghttp2_session_callbacks_del(cb);
+	nghttp2_option_del(o);
+	return s;
+}
+
+int h2_server_open(struct inspect_conn *c)
+{
+	const nghttp2_settings_entry settings[] = {
+		{ NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, H2_STREAMS_MAX },
+		{ NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, H2_STREAM_WINDOW },
+		{ NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, HTTP_FIELDS_BYTES },
+	};
+	struct h2_server *h = calloc(1, sizeof(*h));
+
+	if (!h)
+		return -ENOMEM;
+	h->since = c->in->eg->now;
+	h->s = new_session(c);
+	c->h2 = h;
+	c->io.want_in = true;
+	if (!h->s || nghttp2_submit_settings(h->s, 0, settings, ARRAY_SIZE(settings)) != 0 ||
+	    nghttp2_session_set_local_window_size(h->s, 0, 0, H2_CONN_WINDOW) != 0)
+		return -ENOMEM;
+	return 0;
+}
+
+void h2_server_close(struct inspect_conn *c)
+{
+	struct h2_server *h = c->h2;
+	struct exch *next;
+
+	if (!h)
+		return;
+	for (struct exch *e = c->in->exchs; e; e = next) {
+		next = e->all_next;
+		if (e->conn == c) {
+			stream_free(e);
+			exch_front_gone(e);
+		}
+	}
+	nghttp2_session_del(h->s);
+	c->h2 = NULL;
+	free(h);
+}
+
+void h2_server_run(struct inspect_conn *c)
+{
+	struct h2_server *h = c->h2;
+	int r = io_backlog(&c->io) < IO_BACKLOG_MAX ? h2_feed(&c->io, h->s) : 0;
+
+	/* What ends the session is still said to the peer. */
+	(void)!h2_drain(&c->io, h->s);
+	if (r < 0 || c->io.error) {
+		inspect_conn_end(c, c->io.error == -ECONNRESET ? "reset" : "error");
+		return;
+	}
+	if (c->io.eof) {
+		inspect_conn_end(c, "client");
+		return;
+	}
+	if (!nghttp2_session_want_read(h->s) && !nghttp2_session_want_write(h->s) && !io_backlog(&c->io)) {
+		io_finish(&c->io);
+		inspect_conn_end(c, "server");
+		return;
+	}
+	c->io.want_in = io_backlog(&c->io) < IO_BACKLOG_MAX;
+	io_arm(&c->io);
+}
+
+void h2_server_tick(struct inspect_conn *c, uint64_t now)
+{
+	struct h2_server *h = c->h2;
+	uint64_t quiet = (now - (h->since > c->active ? h->since : c->active)) / 1000000000;
+
+	if (h->streams == 0 && quiet > c->in->times.keep) {
+		nghttp2_session_terminate_session(h->s, NGHTTP2_NO_ERROR);
+		io_kick(&c->io);
+	}
+	if ((h->streams == 0 && quiet > c->in->times.keep + 10) || (h->leaving && quiet > 5))
+		inspect_conn_end(c, "timeout");
+}

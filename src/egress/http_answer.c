@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Answers of our own: refusals by a rule, refusals of what cannot be read in one way only, and servers that failed. Each
+ * is a small JSON body (deny.h) that an agent can act on, and has its line in the journal.
+ */
+#include "egress/deny.h"
+#include "egress/fold.h"
+#include "egress/http_head.h"
+#include "egress/http_pool.h"
+#include "egress/inspect.h"
+
+#include <stdio.h>
+
+/* Query values may be secrets: the journal keeps the names, and of each value a digest. */
+static void log_path(const struct exch *e, struct json *l)
+{
+	struct slice path = urlpath_path(&e->req.target, &e->req.url);
+	autobuf struct buf text = BUF_INIT;
+
+	if (e->req.target.len == 0)
+		return;
+	if (e->req.url.path_len == 0) {
+		journal_str(l, "path", buf_cstr(&e->req.target), 1024);
+		return;
+	}
+	buf_add(&text, path.p, path.len > 700 ? 700 : path.len);
+	http_query_digest(&text, urlpath_query(&e->req.target, &e->req.url));
+	journal_str(l, "path", buf_cstr(&text), 1024);
+}
+
+void exch_log(struct exch *e, const char *decision, const char *rule, const char *why)
+{
+	struct journal *j = &e->in->eg->journal;
+	struct json *l = journal_begin(j, "request");
+	char text[POLICY_WHY_MAX + 96];
+
+	if (e->conn_id)
+		json_u64(l, "c", e->conn_id);
+	json_u64(l, "r", e->id);
+	journal_str(l, "method", e->req.method, EXCH_METHOD_MAX);
+	log_path(e, l);
+	if (e->conn)
+		journal_str(l, "host", e->conn->host.text, HOST_MAX);
+	journal_str(l, "decision", decision, 16);
+	journal_str(l, "rule", rule, POLICY_RULE_TEXT_MAX);
+	if (e->dropped[0])
+		snprintf(text, sizeof(text), "%s%sleft out: %s", why ? why : "", why && *why ? "; " : "",
+			 e->dropped);
+	else
+		snprintf(text, sizeof(text), "%s", why ? why : "");
+	journal_str(l, "why", text, sizeof(text));
+	if (e->folded)
+		json_u64(l, "count", e->folded);
+	journal_end(j);
+	e->logged = true;
+}
+
+/* The answer is in `down`, whole; the front sends it as it sends any other. */
+static void answer(struct exch *e, unsigned status, const struct buf *body)
+{
+	struct http_resp *r = &e->resp;
+	char denied[128];
+	int err;
+
+	http_pool_forget(e);
+	e->state = EXCH_LOCAL;
+	http_pipe_clear(&e->down);
+	http_fields_clear(&r->fields);
+	r->status = status;
+	r->has_length = true;
+	r->length = body->len;
+	r->no_body = strcmp(e->req.method, "HEAD") == 0;
+	snprintf(denied, sizeof(denied), "%s", status == 502 || status == 504 ? "upstream" : "policy");
+	err = http_fields_add(&r->fields, slice_of("content-type"), slice_of("application/json"));
+	if (err == 0)
+		err = http_fields_add(&r->fields, slice_of("cache-control"), slice_of("no-store"));
+	if (err == 0)
+		err = http_fields_add(&r->fields, slice_of("coffer-denied"), slice_of(denied));
+	if (err == 0 && !r->no_body)
+		err = http_pipe_put(&e->down, body->data, body->len);
+	if (!e->conn)
+		return;
+	if (err < 0) {
+		e->front->fail(e);
+		return;
+	}
+	e->down.eof = true;
+	e->head_sent = true;
+	e->front->head(e);
+	e->front->wake(e);
+}
+
+static void answer_denial(struct exch *e, unsigned status, const char *rule, const char *reason,
+			  const char *hint)
+{
+	autobuf struct buf body = BUF_INIT;
+	autobuf struct buf path = BUF_INIT;
+	struct denial d = { .status = status, .rule = rule, .reason = reason, .hint = hint };
+
+	if (e->conn) {
+		d.host = e->conn->host.text;
+		d.port = e->conn->port;
+	}
+	d.method = e->req.method[0] ? e->req.method : NULL;
+	if (e->req.target.len) {
+		size_t n = e->req.url.path_len ? e->req.url.path_len : e->req.target.len;
+
+		buf_add(&path, e->req.target.data, n);
+		d.path = buf_cstr(&path);
+	}
+	deny_json(&body, &d);
+	answer(e, status, &body);
+}
+
+/* A refusal is written once and then counted: a client can make any number of them. */
+static void log_denial(struct exch *e, const char *decision, const char *rule, const char *why)
+{
+	struct egress *eg = e->in->eg;
+	char what[HOST_MAX + 192];
+	uint64_t count = 0;
+
+	e->in->denied++;
+	snprintf(what, sizeof(what), "%s %.100s %.80s", e->conn ? e->conn->host.text : "",
+		 buf_cstr(&e->req.target), why);
+	if (!fold_is_due(eg->fold, FOLD_REQUEST, what, strlen(what), 0, eg->now, &count)) {
+		e->logged = false;
+		return;
+	}
+	e->folded = count;
+	exch_log(e, decision, rule, why);
+}
+
+void exch_refuse(struct exch *e, unsigned status, const char *why)
+{
+	log_denial(e, "deny", NULL, why);
+	answer_denial(e, status, NULL, why, NULL);
+}
+
+void exch_deny(struct exch *e)
+{
+	log_denial(e, policy_action_name(e->verdict.action), e->verdict.rule_text, e->verdict.why);
+	answer_denial(e, 403, e->verdict.rule_text[0] ? e->verdict.rule_text : NULL, e->verdict.why,
+		      e->verdict.hint);
+}
+
+void exch_answer_failed(struct exch *e, const char *why)
+{
+	char text[320];
+
+	snprintf(text, sizeof(text), "the server could not be asked: %s", why);
+	answer_denial(e, 502, e->verdict.rule_text[0] ? e->verdict.rule_text : NULL, text,
+		      "This is a fault between the gateway and the server, not a decision.");
+}

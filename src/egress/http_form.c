@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "egress/http_form.h"
+
+static int hex(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	if ((c | 32) >= 'a' && (c | 32) <= 'f')
+		return (c | 32) - 'a' + 10;
+	return -1;
+}
+
+/* 0 or -EBADMSG, -ENOMEM. */
+static int decode(struct slice s, struct buf *out)
+{
+	for (size_t i = 0; i < s.len; i++) {
+		if (s.p[i] == '%') {
+			int a = s.len - i > 2 ? hex(s.p[i + 1]) : -1;
+			int b = s.len - i > 2 ? hex(s.p[i + 2]) : -1;
+
+			if (a < 0 || b < 0)
+				return -EBADMSG;
+			buf_addc(out, (char)(a << 4 | b));
+			i += 2;
+		} else {
+			buf_addc(out, s.p[i] == '+' ? ' ' : s.p[i]);
+		}
+	}
+	return buf_error(out);
+}
+
+/* Cuts the first parameter off. */
+static bool next(struct slice *form, struct slice *name, struct slice *value)
+{
+	size_t n = 0;
+	const char *eq;
+
+	if (form->len == 0)
+		return false;
+	while (n < form->len && form->p[n] != '&')
+		n++;
+	eq = memchr(form->p, '=', n);
+	*name = (struct slice){ form->p, eq ? (size_t)(eq - form->p) : n };
+	*value = eq ? (struct slice){ eq + 1, n - name->len - 1 } : SLICE_NONE;
+	n += n < form->len;
+	form->p += n;
+	form->len -= n;
+	return true;
+}
+
+static bool is_named(const struct buf *got, const char *name)
+{
+	size_t n = strlen(name);
+
+	return got->len >= n && strncasecmp(got->data, name, n) == 0 &&
+	       (got->len == n || got->data[n] == '[' || got->data[n] == ' ' || got->data[n] == '.' ||
+		got->data[n] == 0);
+}
+
+bool http_form_has(struct slice form, const char *name)
+{
+	struct slice k, v;
+
+	while (next(&form, &k, &v)) {
+		autobuf struct buf plain = BUF_INIT;
+
+		/* What cannot be decoded might be it. */
+		if (decode(k, &plain) < 0 || is_named(&plain, name))
+			return true;
+	}
+	return false;
+}
+
+int http_form_get(struct slice form, const char *name, struct buf *out)
+{
+	struct slice k, v;
+	int found = 0;
+
+	/* Some servers take it for "&"; a client that means one writes %3B. */
+	if (form.len && memchr(form.p, ';', form.len))
+		return -EBADMSG;
+	while (next(&form, &k, &v)) {
+		autobuf struct buf plain = BUF_INIT;
+		int r = decode(k, &plain);
+
+		if (r < 0)
+			return r;
+		if (!is_named(&plain, name))
+			continue;
+		if (found++ || !slice_eq(k, name))
+			return -EBADMSG;
+		r = decode(v, out);
+		if (r < 0)
+			return r;
+	}
+	return found;
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* application/x-www-form-urlencoded, as in a query or a form: strict enough that every server reads the same. Pure. */
+#ifndef EGRESS_HTTP_FORM_H
+#define EGRESS_HTTP_FORM_H
+
+#include "base/buf.h"
+#include "codec/slice.h"
+
+/* Is there a parameter of this name, in whatever encoding or letter case? Brackets behind it count too ("query[]"). */
+bool http_form_has(struct slice form, const char *name);
+
+/* Its decoded value: 1, 0 when it is not there; -EBADMSG when it is there twice, its name is encoded, a "%" is wrong, or a ";" stands
+ * anywhere. */
+int http_form_get(struct slice form, const char *name, struct buf *out) MUST_CHECK;
+
+#endif

@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "egress/http_head.h"
+
+#include "crypto/hash.h"
+#include "egress/inspect.h"
+
+#include <stdio.h>
+
+#define QUERY_NAMES_MAX 12
+
+static void refuse(struct exch *e, unsigned answer, const char *why)
+{
+	if (e->req.why)
+		return;
+	e->req.why = why;
+	e->req.answer = answer;
+}
+
+static bool in_list(struct slice s, const char *const *list, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (slice_eq_nocase(s, list[i]))
+			return true;
+	}
+	return false;
+}
+
+/* Of the connection, or written anew. */
+static bool is_ours(struct slice name)
+{
+	static const char *const list[] = {
+		"connection",	       "keep-alive", "proxy-connection",
+		"proxy-authorization", "te",	     "trailer",
+		"transfer-encoding",   "upgrade",    "host",
+		"content-length",      "expect",     "http2-settings",
+		"proxy-authenticate",  "alt-used",   "early-data",
+	};
+
+	return in_list(name, list, ARRAY_SIZE(list));
+}
+
+/*
+ * Servers and frameworks that believe one of these act on another host, path or method than the one that was decided.
+ * Nobody inside is a proxy in front of these servers, so none of them has an honest use.
+ */
+static bool is_override(struct slice name)
+{
+	static const char *const list[] = {
+		"forwarded",
+		"x-host",
+		"x-original-host",
+		"x-original-url",
+		"x-original-uri",
+		"x-rewrite-url",
+		"x-rewrite-uri",
+		"x-override-url",
+		"x-http-method",
+		"x-http-method-override",
+		"x-method-override",
+		"x-method",
+		"x-http-host-override",
+		"x-backend-host",
+		"x-proxy-url",
+		"x-proxy-host",
+		"x-real-ip",
+		"x-client-ip",
+		"client-ip",
+		"true-client-ip",
+		"x-cluster-client-ip",
+		"x-originating-ip",
+		"x-envoy-original-path",
+		"x-envoy-original-host",
+		"x-request-uri",
+		"request-uri",
+		"x-script-name",
+		"x-wap-profile",
+		"x-original-method",
+		"x-forward-for",
+		"cf-connecting-ip",
+		"via",
+	};
+
+	return (name.len > 12 && strncasecmp(name.p, "x-forwarded-", 12) == 0) ||
+	       in_list(name, list, ARRAY_SIZE(list));
+}
+
+void http_head_field(struct exch *e, struct slice name, struct slice value)
+{
+	int r;
+
+	if (is_ours(name))
+		return;
+	/* A gateway that turns names into variables (CGI) cannot tell x_forwarded_host from x-forwarded-host. */
+	if (memchr(name.p, '_', name.len)) {
+		char plain[64];
+		size_t n = name.len < sizeof(plain) ? name.len : sizeof(plain) - 1;
+
+		for (size_t i = 0; i < n; i++)
+			plain[i] = name.p[i] == '_' ? '-' : name.p[i];
+		if (is_override((struct slice){ plain, n }) || is_ours((struct slice){ plain, n })) {
+			snprintf(e->dropped, sizeof(e->dropped), "%.*s", (int)n, name.p);
+			return;
+		}
+	}
+	if (is_override(name)) {
+		snprintf(e->dropped, sizeof(e->dropped), "%.*s", (int)(name.len > 60 ? 60 : name.len),
+			 name.p);
+		return;
+	}
+	r = http_fields_add(&e->req.fields, name, value);
+	if (r == -E2BIG)
+		refuse(e, 431, "the request has too many headers");
+	else if (r < 0)
+		refuse(e, 503, "out of memory");
+}
+
+void http_head_target(struct exch *e, struct slice target)
+{
+	struct err why = ERR_INIT;
+
+	if (urlpath_canon(target.p, target.len, URLPATH_KEEP_SLASH, &e->req.target, &e->req.url, &why) == 0)
+		return;
+	refuse(e, 400, "the path can be read in more than one way, or is malformed");
+	/* For the answer and the journal: as it came, without its query. */
+	e->req.url = (struct urlpath){ 0 };
+	buf_clear(&e->req.target);
+	for (size_t i = 0; i < target.len && i < 512 && target.p[i] != '?'; i++)
+		buf_addc(&e->req.target, target.p[i]);
+}
+
+void http_head_authority(struct exch *e, const struct host *host, uint16_t port)
+{
+	const struct inspect_conn *c = e->conn;
+
+	if (!host_eq(host, &c->host))
+		refuse(e, 421, "Host is not the name that was looked up for this connection");
+	else if (port && port != c->port)
+		refuse(e, 421, "Host names another port than that of this connection");
+}
+
+/* Rails, Symfony and others take the method from such a parameter. */
+static bool has_method_param(struct slice q)
+{
+	while (q.len) {
+		const char *amp = memchr(q.p, '&', q.len);
+		size_t n = amp ? (size_t)(amp - q.p) : q.len;
+
+		if (n >= 8 && strncasecmp(q.p, "_method=", 8) == 0)
+			return true;
+		q.p += n + (amp != NULL);
+		q.len -= n + (amp != NULL);
+	}
+	return false;
+}
+
+void http_head_finish(struct exch *e)
+{
+	struct http_req *r = &e->req;
+
+	if (r->url.has_query && has_method_param(urlpath_query(&r->target, &r->url)))
+		refuse(e, 403, "a query parameter _method would change the method that was decided");
+	if (strcmp(r->method, "CONNECT") == 0)
+		refuse(e, 405, "CONNECT is not for a server; connect to the other host directly");
+	else if (strcmp(r->method, "TRACE") == 0)
+		refuse(e, 405, "TRACE would show what is added to requests");
+}
+
+static void from_upgrade(struct exch *e, const struct http1_head *h)
+{
+	if (!h->upgrade)
+		return;
+	if (slice_eq_nocase(h->upgrade_to, "websocket") && strcmp(e->req.method, "GET") == 0 &&
+	    h->body == HTTP1_BODY_NONE) {
+		e->req.websocket = true;
+		return;
+	}
+	/* curl offers h2c with every plain request: not answering the offer is what the standard wants. */
+	if (slice_eq_nocase(h->upgrade_to, "h2c")) {
+		snprintf(e->dropped, sizeof(e->dropped), "upgrade: h2c");
+		return;
+	}
+	refuse(e, 403, "an upgrade to anything but websocket would not be inspected");
+}
+
+void http_head_from_h1(struct exch *e, const struct http1_head *h)
+{
+	struct http_req *r = &e->req;
+
+	snprintf(r->method, sizeof(r->method), "%.*s", (int)h->method.len, h->method.p);
+	if (h->has_host)
+		http_head_authority(e, &h->host, h->port);
+	else
+		refuse(e, 400, "the request names no host");
+	if (h->form == HTTP1_ASTERISK)
+		buf_adds(&r->target, "*");
+	else if (h->form != HTTP1_AUTHORITY)
+		http_head_target(e, h->path);
+	if (h->form == HTTP1_ABSOLUTE && !slice_eq_nocase(h->scheme, e->conn->tls ? "https" : "http"))
+		refuse(e, 421, "the scheme of the target is not that of this connection");
+	for (unsigned i = 0; i < h->n_fields; i++) {
+		if (!http1_is_hop(h, h->fields[i].name))
+			http_head_field(e, h->fields[i].name, h->fields[i].value);
+	}
+	r->has_length = h->has_content_length;
+	r->length = h->content_length;
+	r->expect = h->expect_continue;
+	r->te_trailers = http1_has_token(h, "te", "trailers");
+	from_upgrade(e, h);
+	http_head_finish(e);
+}
+
+static int add_all(struct buf *out, const struct http_fields *f)
+{
+	int r = 0;
+
+	for (unsigned i = 0; i < f->n && r == 0; i++)
+		r = http1_add_field(out, http_fields_name(f, i), http_fields_value(f, i));
+	return r;
+}
+
+static int add_u64(struct buf *out, const char *name, uint64_t v)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%llu", (unsigned long long)v);
+	return http1_add_field(out, slice_of(name), slice_of(text));
+}
+
+static int add_str(struct buf *out, const char *name, const char *value)
+{
+	return http1_add_field(out, slice_of(name), slice_of(value));
+}
+
+int http_head_to_h1(struct buf *out, const struct exch *e, bool chunked, bool keep)
+{
+	const struct http_resp *p = &e->resp;
+	int r = http1_add_status_line(out, p->status, SLICE_NONE);
+
+	if (r == 0)
+		r = add_all(out, &p->fields);
+	if (r == 0 && p->has_length && p->status >= 200)
+		r = add_u64(out, "Content-Length", p->length);
+	if (r == 0 && chunked)
+		r = add_str(out, "Transfer-Encoding", "chunked");
+	if (r == 0 && p->tunnel)
+		r = add_str(out, "Upgrade", "websocket");
+	if (r == 0 && p->tunnel)
+		r = add_str(out, "Connection", "Upgrade");
+	if (r == 0 && !keep)
+		r = add_str(out, "Connection", "close");
+	return r ? r : http1_add_end(out);
+}
+
+static int add_host(struct buf *out, const struct inspect_conn *c)
+{
+	uint16_t usual = c->tls ? 443 : 80;
+	char host[HOST_MAX + 16];
+	const char *open = c->host.kind == HOST_ADDR && strchr(c->host.text, ':') ? "[" : "";
+
+	snprintf(host, sizeof(host), "%s%s%s", open, c->host.text, *open ? "]" : "");
+	if (c->port != usual)
+		snprintf(host + strlen(host), sizeof(host) - strlen(host), ":%u", c->port);
+	return add_str(out, "Host", host);
+}
+
+int http_head_request_h1(struct buf *out, const struct exch *e)
+{
+	const struct http_req *q = &e->req;
+	int r = http1_add_request_line(out, slice_of(q->method),
+				       (struct slice){ q->target.data, q->target.len });
+
+	if (r == 0)
+		r = add_host(out, e->conn);
+	if (r == 0)
+		r = add_all(out, &q->fields);
+	if (r == 0 && q->has_length)
+		r = add_u64(out, "Content-Length", q->length);
+	else if (r == 0 && q->has_body)
+		r = add_str(out, "Transfer-Encoding", "chunked");
+	if (r == 0 && q->expect && !e->continued)
+		r = add_str(out, "Expect", "100-continue");
+	if (r == 0 && q->te_trailers && !q->websocket)
+		r = add_str(out, "TE", "trailers");
+	if (r == 0 && q->websocket)
+		r = add_str(out, "Upgrade", "websocket");
+	if (r == 0 && (q->websocket || q->te_trailers))
+		r = add_str(out, "Connection", q->websocket ? "Upgrade" : "TE");
+	return r ? r : http1_add_end(out);
+}
+
+int http_head_resp_field(struct http_fields *f, struct slice name, struct slice value)
+{
+	static const char *const useless[] = { "alt-svc", "proxy-authenticate", "proxy-authentication-info" };
+
+	if (is_ours(name) || in_list(name, useless, ARRAY_SIZE(useless)))
+		return 0;
+	return http_fields_add(f, name, value);
+}
+
+int http_head_resp_from_h1(struct exch *e, const struct http1_head *h)
+{
+	struct http_resp *p = &e->resp;
+	int r = 0;
+
+	http_fields_clear(&p->fields);
+	p->status = h->status;
+	p->tunnel = h->body == HTTP1_BODY_TUNNEL;
+	p->no_body = h->body == HTTP1_BODY_NONE && h->status >= 200;
+	/* With HEAD and 304 a length says something and no body follows. */
+	p->has_length = h->has_content_length ||
+			(h->body == HTTP1_BODY_NONE && h->status >= 200 && h->status != 204 &&
+			 h->status != 304 && strcmp(e->req.method, "HEAD") != 0);
+	p->length = h->content_length;
+	for (unsigned i = 0; i < h->n_fields && r == 0; i++) {
+		if (!http1_is_hop(h, h->fields[i].name))
+			r = http_head_resp_field(&p->fields, h->fields[i].name, h->fields[i].value);
+	}
+	return r;
+}
+
+/* Parameters that services take a credential in. */
+static const char *query_credential(struct slice q)
+{
+	static const char *const list[] = {
+		"access_token",	   "api_key",	       "apikey",	  "key", "token",
+		"auth_token",	   "private_token",    "client_secret",	  "sig", "signature",
+		"x-amz-signature", "x-amz-credential", "x-goog-signature"
+	};
+
+	while (q.len) {
+		const char *amp = memchr(q.p, '&', q.len);
+		size_t n = amp ? (size_t)(amp - q.p) : q.len;
+		const char *eq = memchr(q.p, '=', n);
+		struct slice name = { q.p, eq ? (size_t)(eq - q.p) : n };
+
+		for (size_t i = 0; i < ARRAY_SIZE(list); i++) {
+			if (slice_eq_nocase(name, list[i]))
+				return list[i];
+		}
+		/* An encoded name is one that somebody hides. */
+		if (memchr(name.p, '%', name.len))
+			return "an encoded parameter name";
+		q.p += n + (amp != NULL);
+		q.len -= n + (amp != NULL);
+	}
+	return NULL;
+}
+
+const char *http_head_credential(const struct exch *e)
+{
+	static const char *const list[] = {
+		"authorization",
+		"cookie",
+		"x-api-key",
+		"api-key",
+		"x-auth-token",
+		"x-goog-api-key",
+		"private-token",
+		"x-access-token",
+		"x-amz-security-token",
+		"x-vault-token",
+		"x-csrf-token",
+		"x-session-token",
+		"deploy-token",
+		"job-token",
+		"x-gitlab-token",
+		"anthropic-api-key",
+		"openai-api-key",
+		"x-shopify-access-token",
+		"x-figma-token",
+		"x-functions-key",
+		"ocp-apim-subscription-key",
+		"x-rapidapi-key",
+		"x-token",
+		"x-apikey",
+		"apikey",
+		"token",
+		"x-auth-key",
+		"x-auth-email",
+		"dd-api-key",
+		"dd-application-key",
+		"circle-token",
+		"x-circleci-token",
+		"x-ms-token",
+	};
+
+	for (unsigned i = 0; i < e->req.fields.n; i++) {
+		for (size_t k = 0; k < ARRAY_SIZE(list); k++) {
+			if (slice_eq_nocase(http_fields_name(&e->req.fields, i), list[k]))
+				return list[k];
+		}
+	}
+	return e->req.url.has_query ? query_credential(urlpath_query(&e->req.target, &e->req.url)) : NULL;
+}
+
+void http_query_digest(struct buf *out, struct slice q)
+{
+	char sep = '?';
+
+	for (int n = 0; q.len && n < QUERY_NAMES_MAX; n++) {
+		const char *amp = memchr(q.p, '&', q.len);
+		size_t len = amp ? (size_t)(amp - q.p) : q.len;
+		const char *eq = memchr(q.p, '=', len);
+		size_t name = eq ? (size_t)(eq - q.p) : 0;
+		unsigned char sum[HASH_LEN];
+		char hex[9];
+
+		hash_sha256(q.p + (eq ? name + 1 : 0), len - (eq ? name + 1 : 0), sum);
+		hash_hex(sum, 4, hex);
+		buf_addc(out, sep);
+		buf_add(out, q.p, name > 32 ? 32 : name);
+		buf_addf(out, "%s#%s", eq ? "=" : "", hex);
+		sep = '&';
+		q.p += len + (amp != NULL);
+		q.len -= len + (amp != NULL);
+	}
+	if (q.len)
+		buf_adds(out, "&...");
+}

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "egress/http_hold.h"
+
+#include "egress/http_form.h"
+
+#include <jansson.h>
+#include <stdio.h>
+
+#define BATCH_MAX 32
+
+enum hold_kind { HOLD_PUSH, HOLD_JSON, HOLD_TEXT, HOLD_FORM, HOLD_URL };
+
+struct http_hold {
+	enum hold_kind kind;
+	struct gitpkt_push push;
+	struct policy_push *refs;
+	json_t *json;
+	struct buf doc, op; /* decoded from a query or form */
+	struct graphql_doc *docs[BATCH_MAX];
+	size_t n_docs;
+};
+
+void http_hold_free(struct http_hold *h)
+{
+	if (!h)
+		return;
+	gitpkt_push_release(&h->push);
+	free(h->refs);
+	json_decref(h->json);
+	buf_release(&h->doc);
+	buf_release(&h->op);
+	for (size_t i = 0; i < h->n_docs; i++)
+		free(h->docs[i]);
+	free(h);
+}
+
+/* "application/json; charset=utf-8" → the type in lower case; false for a parameter that changes how bytes are read. */
+static bool media_type(struct slice v, char *out, size_t size)
+{
+	const char *semi = memchr(v.p, ';', v.len);
+	size_t n = semi ? (size_t)(semi - v.p) : v.len;
+	struct slice rest = { v.p + n, v.len - n };
+
+	while (n && (v.p[n - 1] == ' ' || v.p[n - 1] == '\t'))
+		n--;
+	if (n >= size)
+		return false;
+	for (size_t i = 0; i < n; i++)
+		out[i] = (char)(v.p[i] >= 'A' && v.p[i] <= 'Z' ? v.p[i] + 32 : v.p[i]);
+	out[n] = 0;
+	for (size_t i = 0; i + 7 < rest.len; i++) {
+		if (strncasecmp(rest.p + i, "charset", 7) == 0)
+			return memmem(rest.p, rest.len, "utf-8", 5) || memmem(rest.p, rest.len, "UTF-8", 5);
+	}
+	return true;
+}
+
+static const char *graphql_kind(const struct exch *e, enum hold_kind *ret)
+{
+	struct slice type = http_fields_get(&e->req.fields, "content-type");
+	char name[64];
+
+	if (!e->req.has_body) {
+		*ret = HOLD_URL;
+		return NULL;
+	}
+	if (!type.p || !media_type(type, name, sizeof(name)))
+		return "a GraphQL request needs a Content-Type that says how its body is read";
+	if (strcmp(name, "application/json") == 0 || strcmp(name, "application/graphql+json") == 0)
+		*ret = HOLD_JSON;
+	else if (strcmp(name, "application/graphql") == 0)
+		*ret = HOLD_TEXT;
+	else if (strcmp(name, "application/x-www-form-urlencoded") == 0)
+		*ret = HOLD_FORM;
+	else
+		return "a GraphQL request of this Content-Type cannot be judged; send application/json";
+	return NULL;
+}
+
+static const char *choose(const struct exch *e, enum hold_kind *ret)
+{
+	struct slice enc = http_fields_get(&e->req.fields, "content-encoding");
+	struct slice query = e->req.url.path_len ? urlpath_query(&e->req.target, &e->req.url) : SLICE_NONE;
+
+	if (enc.p && !slice_eq_nocase(enc, "identity"))
+		return "a compressed body cannot be judged by this rule; send it without Content-Encoding";
+	if (e->verdict.need & POLICY_NEED_PUSH) {
+		*ret = HOLD_PUSH;
+		return NULL;
+	}
+	if (e->req.has_body && (http_form_has(query, "query") || http_form_has(query, "operationName")))
+		return "a GraphQL document both in the query and in the body can be read in two ways";
+	return graphql_kind(e, ret);
+}
+
+struct http_hold *http_hold_new(const struct exch *e, const char **ret_why)
+{
+	enum hold_kind kind = HOLD_PUSH;
+	struct http_hold *h;
+
+	*ret_why = choose(e, &kind);
+	if (*ret_why)
+		return NULL;
+	h = calloc(1, sizeof(*h));
+	if (!h)
+		*ret_why = "out of memory";
+	else
+		h->kind = kind;
+	return h;
+}
+
+static int say(char why[POLICY_WHY_MAX], int r, const char *text)
+{
+	snprintf(why, POLICY_WHY_MAX, "%s", text);
+	return r;
+}
+
+static int feed_push(struct http_hold *h, const struct exch *e, struct policy_request *q,
+		     char why[POLICY_WHY_MAX])
+{
+	struct slice body = http_pipe_peek(&e->up);
+	int r = gitpkt_push_feed(&h->push, body.p, body.len);
+
+	if (r < 0)
+		return say(why, r, h->push.why ? h->push.why : "the push cannot be read");
+	if (r == 0)
+		return e->up.eof ? say(why, -EBADMSG, "the push ends before its list of refs does") : 0;
+	h->refs = calloc(h->push.n_commands ? h->push.n_commands : 1, sizeof(*h->refs));
+	if (!h->refs)
+		return say(why, -ENOMEM, "out of memory");
+	for (unsigned i = 0; i < h->push.n_commands; i++) {
+		const struct gitpkt_command *c = &h->push.commands[i];
+
+		h->refs[i].ref = c->ref;
+		h->refs[i].act = c->is_delete	? POLICY_PUSH_DELETE
+				 : c->is_create ? POLICY_PUSH_CREATE
+						: POLICY_PUSH_FORCE;
+	}
+	q->push = h->refs;
+	q->n_push = h->push.n_commands;
+	return 1;
+}
+
+static int add_doc(struct http_hold *h, const char *doc, size_t len, const char *op, size_t op_len,
+		   char why[POLICY_WHY_MAX])
+{
+	struct err e = ERR_INIT;
+	struct graphql_doc *g;
+	int r;
+
+	if (h->n_docs >= BATCH_MAX)
+		return say(why, -E2BIG, "too many GraphQL documents in one request");
+	g = calloc(1, sizeof(*g));
+	if (!g)
+		return say(why, -ENOMEM, "out of memory");
+	h->docs[h->n_docs++] = g;
+	r = graphql_parse(doc, len, op, op_len, g, &e);
+	if (r < 0)
+		snprintf(why, POLICY_WHY_MAX, "the GraphQL document cannot be judged: %.200s", e.msg);
+	return r < 0 ? r : 1;
+}
+
+static int json_doc(struct http_hold *h, json_t *o, char why[POLICY_WHY_MAX])
+{
+	json_t *query = json_object_get(o, "query");
+	json_t *op = json_object_get(o, "operationName");
+
+	if (!json_is_object(o))
+		return say(why, -EBADMSG, "a GraphQL request is a JSON object or a list of them");
+	if (!json_is_string(query))
+		return say(why, -EBADMSG,
+			   "a GraphQL request without its document (a persisted query) cannot be judged");
+	if (op && !json_is_string(op) && !json_is_null(op))
+		return say(why, -EBADMSG, "operationName is no string");
+	return add_doc(h, json_string_value(query), json_string_length(query),
+		       json_is_string(op) ? json_string_value(op) : NULL,
+		       json_is_string(op) ? json_string_length(op) : 0, why);
+}
+
+static int feed_json(struct http_hold *h, struct slice body, char why[POLICY_WHY_MAX])
+{
+	json_error_t je;
+	size_t n;
+	int r = 1;
+
+	h->json = json_loadb(body.p ? body.p : "", body.len, JSON_REJECT_DUPLICATES, &je);
+	if (!h->json) {
+		snprintf(why, POLICY_WHY_MAX, "the body is no JSON that can be read in one way: %.120s",
+			 je.text);
+		return -EBADMSG;
+	}
+	if (!json_is_array(h->json))
+		return json_doc(h, h->json, why);
+	n = json_array_size(h->json);
+	if (n == 0)
+		return say(why, -EBADMSG, "the GraphQL batch is empty");
+	for (size_t i = 0; i < n && r > 0; i++)
+		r = json_doc(h, json_array_get(h->json, i), why);
+	return r;
+}
+
+static int feed_form(struct http_hold *h, struct slice form, char why[POLICY_WHY_MAX])
+{
+	int r = http_form_get(form, "query", &h->doc);
+
+	if (r == 1)
+		r = http_form_get(form, "operationName", &h->op) < 0 ? -EBADMSG : 1;
+	if (r == 0)
+		return say(why, -EBADMSG,
+			   "a GraphQL request without its document (a persisted query) cannot be judged");
+	if (r < 0)
+		return say(why, r, "the form can be read in more than one way");
+	return add_doc(h, buf_cstr(&h->doc), h->doc.len, buf_cstr(&h->op), h->op.len, why);
+}
+
+static int feed_graphql(struct http_hold *h, const struct exch *e, char why[POLICY_WHY_MAX])
+{
+	struct slice body = http_pipe_peek(&e->up);
+
+	switch (h->kind) {
+	case HOLD_JSON:
+		return feed_json(h, body, why);
+	case HOLD_TEXT:
+		return add_doc(h, body.p ? body.p : "", body.len, NULL, 0, why);
+	case HOLD_FORM:
+		return feed_form(h, body, why);
+	default:
+		return feed_form(h, urlpath_query(&e->req.target, &e->req.url), why);
+	}
+}
+
+int http_hold_feed(struct http_hold *h, const struct exch *e, struct policy_request *q,
+		   char why[POLICY_WHY_MAX])
+{
+	int r;
+
+	if (h->kind == HOLD_PUSH) {
+		r = feed_push(h, e, q, why);
+		return r == 0 && http_pipe_len(&e->up) >= EXCH_HOLD_MAX
+			       ? say(why, -E2BIG, "the list of refs is too long to be judged")
+			       : r;
+	}
+	if (http_pipe_len(&e->up) > EXCH_HOLD_MAX || (!e->up.eof && http_pipe_len(&e->up) >= EXCH_HOLD_MAX))
+		return say(why, -E2BIG, "the body is over 1 MiB, too long to be judged by a GraphQL rule");
+	if (!e->up.eof)
+		return 0;
+	r = feed_graphql(h, e, why);
+	q->gql = (const struct graphql_doc *const *)h->docs;
+	q->n_gql = h->n_docs;
+	return r;
+}

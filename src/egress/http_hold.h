@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Requests whose body decides: GraphQL documents and the list of refs of a push. The body waits in the exchange's pipe,
+ * bounded, until it is known what it asks for; then it is sent as it came.
+ *
+ * Invariants
+ *  B1  What is read here is what the server reads: a body with a Content-Encoding, a JSON object with a name twice, a
+ *      document both in the query and in the body, a type that is not known are refused with words.
+ *  B2  A push is judged by all of its refs at once. Whether an update is a fast-forward is not visible in them: policy takes
+ *      an update for a forced one unless told otherwise (policy.h).
+ */
+#ifndef EGRESS_HTTP_HOLD_H
+#define EGRESS_HTTP_HOLD_H
+
+#include "egress/http_exch.h"
+
+struct http_hold;
+
+/* NULL and *ret_why when the body's form is one that cannot be judged. */
+struct http_hold *http_hold_new(const struct exch *e, const char **ret_why);
+void http_hold_free(struct http_hold *h);
+
+/* 1: q has what was found, until http_hold_free(); 0: more is needed; negative: `why`, -E2BIG when it is too long. */
+int http_hold_feed(struct http_hold *h, const struct exch *e, struct policy_request *q,
+		   char why[POLICY_WHY_MAX]) MUST_CHECK;
+
+#endif

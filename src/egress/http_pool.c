@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "egress/http_pool.h"
+
+#include "egress/tls_ctx.h"
+
+#include <openssl/err.h>
+#include <stdio.h>
+
+static void make_key(const struct exch *e, struct pool_key *k)
+{
+	*k = (struct pool_key){ .host = e->conn->host,
+				.port = e->conn->port,
+				.tls = e->conn->tls,
+				.generation = e->in->eg->generation,
+				.rule_id = e->verdict.rule_id };
+}
+
+static bool is_key(const struct upstream *u, const struct pool_key *k)
+{
+	return u->key.port == k->port && u->key.tls == k->tls && u->key.generation == k->generation &&
+	       u->key.rule_id == k->rule_id && host_eq(&u->key.host, &k->host);
+}
+
+static void bury(struct task *t)
+{
+	free((char *)t - offsetof(struct upstream, grave));
+}
+
+void upstream_free(struct upstream *u)
+{
+	if (!u->link)
+		return;
+	u->state = UP_DEAD;
+	dialc_cancel(&u->in->eg->dial, &u->ask);
+	h1_client_close(u);
+	h2_client_close(u);
+	if (u->is_io) {
+		io_finish(&u->io);
+		io_close(&u->io);
+	}
+	*u->link = u->next;
+	if (u->next)
+		u->next->link = u->link;
+	u->link = NULL;
+	u->in->n_ups--;
+	runq_bury(&u->in->q, &u->grave, bury);
+}
+
+void upstream_fail(struct upstream *u, bool again, const char *why)
+{
+	struct exch *e = TAKE_PTR(u->first);
+	struct inspect *in = u->in;
+
+	if (u->state == UP_DEAD)
+		return;
+	if (why != u->why)
+		snprintf(u->why, sizeof(u->why), "%s", why);
+	u->state = UP_DEAD;
+	if (u->h1 && !e)
+		e = h1_client_take(u);
+	if (u->h2)
+		h2_client_fail_all(u, again, u->why);
+	upstream_free(u);
+	if (e)
+		exch_back_failed(e, again, u->why);
+	http_pool_serve(in);
+}
+
+/* The protocol is known: the one that it was opened for, then whoever waits. */
+static void upstream_live(struct upstream *u)
+{
+	struct exch *e = TAKE_PTR(u->first);
+	bool h2 = u->io.ssl && tls_is_h2(u->io.ssl);
+	int r = h2 ? h2_client_open(u) : h1_client_open(u);
+
+	u->state = UP_LIVE;
+	u->since = u->in->eg->now;
+	if (e)
+		e->up_conn = NULL;
+	if (r < 0) {
+		u->first = e;
+		upstream_fail(u, false, "out of memory");
+		return;
+	}
+	if (e && h2)
+		h2_client_start(u, e);
+	else if (e)
+		h1_client_start(u, e);
+	http_pool_serve(u->in);
+}
+
+static void shake_failed(struct upstream *u)
+{
+	const char *cert = tls_verify_error(u->io.ssl);
+
+	if (cert)
+		snprintf(u->why, sizeof(u->why), "its certificate is not accepted: %s", cert);
+	else
+		snprintf(u->why, sizeof(u->why), "TLS failed: %s", u->io.why);
+	if (cert)
+		egress_alert(u->in->eg, "certificate", u->key.host.text, "port %u: %s", u->key.port, cert);
+	/* A server that speaks HTTP/2 only says so by this alert; it is asked again with that. */
+	if (!cert && !u->offers_h2 && !u->only_h1 && u->first &&
+	    strstr(u->io.why, "no application protocol")) {
+		u->first->need_h2 = true;
+		upstream_fail(u, true, u->why);
+		return;
+	}
+	upstream_fail(u, false, u->why);
+}
+
+static void run(struct io *io)
+{
+	struct upstream *u = io->owner;
+	int r;
+
+	if (u->state == UP_SHAKE) {
+		r = io_handshake(io);
+		if (r < 0) {
+			shake_failed(u);
+			return;
+		}
+		if (r == 0) {
+			io_arm(io);
+			return;
+		}
+		if (io->ssl) {
+			u->in->handshakes++;
+			u->in->resumed += SSL_session_reused(io->ssl) != 0;
+		}
+		upstream_live(u);
+		if (u->state == UP_DEAD)
+			return;
+	}
+	if (u->h1)
+		h1_client_run(u);
+	else if (u->h2)
+		h2_client_run(u);
+}
+
+static enum tls_alpn alpn_of(const struct upstream *u)
+{
+	return u->only_h1 || !u->offers_h2 ? TLS_ALPN_H1 : TLS_ALPN_BOTH;
+}
+
+static int begin_io(struct upstream *u, int fd, struct err *e)
+{
+	const struct exch *x = u->first;
+	SSL *ssl = NULL;
+	int r;
+
+	if (u->key.tls) {
+		r = inspect_need_tls(u->in, e);
+		if (r == 0)
+			r = tls_ctx_connect(u->in->tls, &u->key.host, u->key.port,
+					    x ? x->verdict.terms.ca : NULL, alpn_of(u), &ssl, e);
+		if (r < 0) {
+			fd_close(fd);
+			return r;
+		}
+	}
+	u->is_io = true;
+	return io_open(&u->io, &u->in->q, fd, ssl, run, u);
+}
+
+static void dialled(struct dial_ask *a, const struct dial_rep *rep, int fd)
+{
+	struct upstream *u = a->ctx;
+	struct inspect *in = u->in;
+	struct err e = ERR_INIT;
+
+	runq_enter(&in->q);
+	if (rep->status < 0 || fd < 0) {
+		snprintf(u->why, sizeof(u->why), "%s",
+			 rep->why[0] ? rep->why : strerror(rep->status < 0 ? -rep->status : EIO));
+		fd_close(fd);
+		upstream_fail(u, false, u->why);
+	} else if (begin_io(u, fd, &e) < 0) {
+		upstream_fail(u, false, e.msg);
+	} else {
+		u->one_request = (rep->flags & DIAL_ONE_REQUEST) != 0;
+		u->state = UP_SHAKE;
+		u->since = in->eg->now;
+		io_kick(&u->io);
+	}
+	runq_leave(&in->q);
+}
+
+static bool is_h2_client(const struct exch *e)
+{
+	return e->conn->h2 != NULL || e->need_h2;
+}
+
+static void open_new(struct exch *e, const struct pool_key *k)
+{
+	struct upstream *u = calloc(1, sizeof(*u));
+	const char *pool = e->verdict.terms.pool;
+	struct inspect *in = e->in;
+
+	if (!u) {
+		exch_back_failed(e, false, "out of memory");
+		return;
+	}
+	u->in = in;
+	u->key = *k;
+	u->since = in->eg->now;
+	u->offers_h2 = is_h2_client(e) && !e->req.websocket;
+	u->only_h1 = e->req.websocket;
+	u->ask.done = dialled;
+	u->ask.ctx = u;
+	u->next = in->ups;
+	u->link = &in->ups;
+	if (in->ups)
+		in->ups->link = &u->next;
+	in->ups = u;
+	in->n_ups++;
+	in->dialled++;
+	u->first = e;
+	e->state = EXCH_WAIT;
+	if (dialc_ask(&in->eg->dial, &u->ask, &k->host, k->port, 0, in->eg->generation, pool, NULL) < 0)
+		upstream_fail(u, false, "too much is being dialled already");
+}
+
+/* A live connection that can take it now. */
+static struct upstream *find_live(const struct exch *e, const struct pool_key *k, unsigned *ret_n,
+				  bool *ret_coming)
+{
+	struct upstream *best = NULL;
+
+	for (struct upstream *u = e->in->ups; u; u = u->next) {
+		if (!is_key(u, k))
+			continue;
+		++*ret_n;
+		if (u->state == UP_DIAL || u->state == UP_SHAKE)
+			*ret_coming |= u->offers_h2;
+		if (u->state != UP_LIVE || (e->fresh && u->used))
+			continue;
+		if (u->h2 && !e->req.websocket && h2_client_has_room(u))
+			return u;
+		if (u->h1 && h1_client_is_idle(u))
+			best = u;
+	}
+	return best;
+}
+
+/* False: it has to wait. */
+static bool try_get(struct exch *e)
+{
+	bool coming = false;
+	struct pool_key k;
+	struct upstream *u;
+	unsigned n = 0;
+
+	make_key(e, &k);
+	u = find_live(e, &k, &n, &coming);
+	if (u) {
+		e->in->reused += u->used;
+		if (u->h2)
+			h2_client_start(u, e);
+		else
+			h1_client_start(u, e);
+		return true;
+	}
+	/* One that is on its way may turn out to have room for all. */
+	if (coming && is_h2_client(e) && !e->req.websocket && !e->fresh)
+		return false;
+	if (n >= POOL_KEY_MAX || e->in->n_ups >= POOL_MAX)
+		return false;
+	open_new(e, &k);
+	return true;
+}
+
+static void put_waiting(struct exch *e)
+{
+	struct inspect *in = e->in;
+
+	e->state = EXCH_WAIT;
+	e->next = NULL;
+	e->link = in->waiting_end;
+	*in->waiting_end = e;
+	in->waiting_end = &e->next;
+}
+
+static void take_waiting(struct exch *e)
+{
+	struct inspect *in = e->in;
+
+	if (!e->link)
+		return;
+	*e->link = e->next;
+	if (e->next)
+		e->next->link = e->link;
+	else
+		in->waiting_end = e->link;
+	e->link = NULL;
+}
+
+void http_pool_get(struct exch *e)
+{
+	e->tries++;
+	if (!try_get(e))
+		put_waiting(e);
+}
+
+void http_pool_forget(struct exch *e)
+{
+	if (e->link)
+		take_waiting(e);
+	if (e->state != EXCH_WAIT)
+		return;
+	for (struct upstream *u = e->in->ups; u; u = u->next) {
+		if (u->first == e) {
+			u->first = NULL;
+			upstream_free(u);
+			http_pool_serve(e->in);
+			return;
+		}
+	}
+}
+
+static void serve(struct task *t)
+{
+	struct inspect *in = (struct inspect *)((char *)t - offsetof(struct inspect, serve));
+	struct exch *stop = NULL;
+
+	while (in->waiting && in->waiting != stop) {
+		struct exch *e = in->waiting;
+
+		take_waiting(e);
+		if (!try_get(e)) {
+			put_waiting(e);
+			if (!stop)
+				stop = e;
+		}
+	}
+}
+
+void http_pool_serve(struct inspect *in)
+{
+	in->serve.fn = serve;
+	if (in->waiting)
+		runq_add(&in->q, &in->serve);
+}
+
+static bool is_idle(const struct upstream *u)
+{
+	return (u->h1 && h1_client_is_idle(u)) || (u->h2 && h2_client_is_idle(u));
+}
+
+void http_pool_tick(struct inspect *in, uint64_t now)
+{
+	struct upstream *next;
+
+	for (struct upstream *u = in->ups; u; u = next) {
+		uint64_t age = (now - u->since) / 1000000000;
+
+		next = u->next;
+		if (u->state == UP_LIVE && is_idle(u) && age > in->times.idle)
+			upstream_fail(u, false, "idle");
+		else if (u->state != UP_LIVE && age > in->times.upstream)
+			upstream_fail(u, false, "it did not answer in time");
+	}
+}
+
+void http_pool_new_policy(struct inspect *in)
+{
+	struct upstream *next;
+
+	for (struct upstream *u = in->ups; u; u = next) {
+		next = u->next;
+		if (u->state == UP_LIVE && is_idle(u) && u->key.generation != in->eg->generation)
+			upstream_free(u);
+	}
+}
+
+void http_pool_close_all(struct inspect *in)
+{
+	while (in->ups) {
+		struct exch *e = TAKE_PTR(in->ups->first);
+
+		if (e)
+			e->up_conn = NULL;
+		upstream_free(in->ups);
+	}
+}

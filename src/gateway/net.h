@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The guard's network part: holds the sockets of the wall, starts coffer-egress and coffer-dial on them, watches both,
+ * folds their journals into the audit log, and gives them a new policy when the file has changed.
+ *
+ * Invariants
+ *  G1  Nothing but the guard and coffer-egress holds the wall's sockets. While coffer-egress is down they stay open and
+ *      unanswered: connections wait in the backlog, and nothing opens.
+ *  G2  Neither program lives longer than the guard (parent-death signal, end of file on the control socket), and the
+ *      guard ends both before it says that the run's network is over.
+ *  G3  What a journal says is hostile until it was checked line by line (net_fold.h); a run's traffic cannot push other
+ *      events out of the log.
+ *  G4  A policy file that is broken after a change grants nothing: the policy that was in force stays in force, said
+ *      aloud. A bundle that one of the two does not take ends that one, and it comes back with the bundle.
+ *  G5  What cannot be started at all ends the sandbox (cause "network"); there is no way around the two.
+ *
+ * The launcher says to the guard, over a SOCK_SEQPACKET: who the sandbox is (guard_tell()), then the wall (wall_send()),
+ * then at the end NET_END. The guard answers with struct net_msg, and at most one descriptor.
+ */
+#ifndef GATEWAY_NET_H
+#define GATEWAY_NET_H
+
+#include "base/err.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "config/policy_file.h"
+#include "sandbox/spec.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct run;
+
+/*
+ * The network as it was asked for: filled in before the guard is forked (net_plan_open()). The mode itself is in the
+ * spec (spec->net), for the engines.
+ */
+struct net_plan {
+	struct strv allow;	 /* --allow as typed */
+	char *file;		 /* --policy, its real path; NULL: none */
+	struct config_policy cp; /* compiled; generation 1 */
+	struct strv read_from;	 /* directories and files that the sandbox may write: no policy may come from there */
+	char digest[72];	 /* "sha256:…" */
+	uint32_t generation;
+	int mode;		 /* enum policy_mode that --net names; -1: the file's own */
+	bool needs_ca;
+};
+
+#define NET_PLAN_INIT ((struct net_plan){ .mode = -1 })
+
+#define NET_MSG_TEXT 512
+
+enum net_msg_type {
+	NET_END = 1, /* to the guard: the command has ended: end both, fold all, answer NET_ENDED */
+	NET_CA,	     /* the sandbox's CA: a memfd with the certificate (PEM), sealed */
+	NET_SAY,     /* a line for the terminal of `coffer run`; level: enum net_level */
+	NET_FAILED,  /* why there is no network: the sandbox is to be ended */
+	NET_ENDED,   /* a memfd: members of the "network" object of the report, JSON */
+	NET_MSG_COUNT
+};
+
+enum net_level { NET_LEVEL_NOTE, NET_LEVEL_WARN };
+
+struct net_msg {
+	uint32_t type;
+	uint32_t level;
+	char text[NET_MSG_TEXT]; /* ends with NUL; nothing in it that a terminal would act on */
+};
+
+/* Compiles the plan's policy anew; the plan is as it was when that fails. 1: something has changed, 0: nothing. */
+int net_plan_compile(struct net_plan *p, struct err *e) MUST_CHECK;
+/* The first time. A file that the sandbox could write to is refused. What mode it comes to stands in the spec then. */
+int net_plan_open(struct net_plan *p, struct spec *s, struct err *e) MUST_CHECK;
+void net_plan_release(struct net_plan *p);
+/* Members "net", "policy_digest", "policy", "allow": for the log and the report. */
+void net_plan_json(const struct net_plan *p, enum net_mode mode, struct json *j);
+
+/*
+ * The guard's loop for a run with a network, once it knows the sandbox; `launcher` is the socket. Returns when the
+ * launcher is gone. `idle` is called once when there was nothing to do for a while, `dead` when the sandbox is.
+ */
+void net_guard(struct run *r, int launcher, void (*idle)(struct run *r), void (*dead)(struct run *r));
+
+/* Folds what is left in the journals of a run whose guard is gone; idempotent, for what was folded is punched out. */
+int net_finish(struct run *r, struct err *e) MUST_CHECK;
+
+#endif

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Folding the journals of one sandbox's network into the audit log, with a budget, so that its traffic cannot push other
+ * events out of that log. Pure: bytes and the time come in, events go out by a function.
+ *
+ * Invariants
+ *  F1  A line is an event of its own ("net.EV") while its bucket has a token: a burst of NET_BURST lines, then
+ *      NET_RATE a second. Denials and alerts have a bucket of their own (NET_BURST_DENIED, NET_RATE_DENIED), so that
+ *      traffic that is allowed cannot hide them, nor they it.
+ *  F2  What has no token is counted by event, name, port and decision, NET_KEYS of these, the rest as one; the counts are
+ *      written every NET_FOLDED_NS as "net.folded". Nothing is dropped without being counted.
+ *  F3  What is no line (net_line.h) is counted and told as "net.garbled", at the same interval.
+ *  F4  An event that could not be written stops the folding: no byte behind it is taken.
+ */
+#ifndef GATEWAY_NET_FOLD_H
+#define GATEWAY_NET_FOLD_H
+
+#include "base/buf.h"
+#include "base/json.h"
+#include "gateway/net_line.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define NET_BURST 4000u
+#define NET_RATE 5u
+#define NET_BURST_DENIED 1000u
+#define NET_RATE_DENIED 2u
+#define NET_KEYS 256u
+#define NET_FOLDED_NS (10 * 1000000000ULL)
+#define NET_NAMES 512u /* for the report; the rest is one row */
+
+enum net_from { NET_FROM_EGRESS, NET_FROM_DIAL, NET_FROM_COUNT };
+
+struct net_fold;
+
+struct net_fold_out {
+	/* One event for the log. Negative: it was not written (F4). */
+	int (*event)(void *ctx, const char *type, const struct buf *fields);
+	/* Each denial and alert, for the terminal; may be NULL. */
+	void (*denied)(void *ctx, const struct net_line *l);
+	void *ctx;
+};
+
+/* `now` is CLOCK_MONOTONIC ns, here and below. NULL: no memory. */
+struct net_fold *net_fold_new(uint64_t now, const struct net_fold_out *out) MUST_CHECK;
+void net_fold_free(struct net_fold *f);
+static inline void net_fold_freep(struct net_fold **f)
+{
+	net_fold_free(*f);
+}
+
+/*
+ * Takes the whole lines out of `data`, with `last` also what stands behind them. NULs between lines are skipped: they
+ * are where lines were punched out. *ret_taken says how many bytes are done with; never more than NET_LINE_MAX are left
+ * while there is no error. A negative errno is that of event().
+ */
+int net_fold_feed(struct net_fold *f, enum net_from from, const char *data, size_t len, bool last, uint64_t now,
+		  size_t *ret_taken) MUST_CHECK;
+
+/* Writes what was counted when it is due, with `all` in any case. */
+int net_fold_tick(struct net_fold *f, uint64_t now, bool all) MUST_CHECK;
+
+/* Is there something that net_fold_tick() will have to write? */
+bool net_fold_waits(const struct net_fold *f);
+
+/* Members of the report's "network" object: counts, and rows by name. */
+void net_fold_report(const struct net_fold *f, struct json *j);
+
+#endif

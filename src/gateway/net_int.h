@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of the guard's network part share.
+ *
+ *   net.c          the loop, what the launcher says, up and down
+ *   net_proc.c     starting one of the two programs, and ending it
+ *   net_ctl.c      what is said over their control sockets, and the watchdog
+ *   net_journal.c  their journals: from the files through net_fold.h into the log
+ *   net_reload.c   a policy file that changes
+ *   net_say.c      lines for the terminal
+ *   net_give.c     what they are handed: bundle, certificates, resolvers, credentials
+ */
+#ifndef GATEWAY_NET_INT_H
+#define GATEWAY_NET_INT_H
+
+#include "egress/fds.h"
+#include "gateway/net.h"
+#include "gateway/net_fold.h"
+#include "gateway/run.h"
+#include "ipc/loop.h"
+#include "sandbox/wall.h"
+
+#include <sys/types.h>
+
+#define NET_SAY_KEYS 64
+#define NET_SAID_MAX (NET_NAME_MAX + 96)
+
+enum net_part { NET_EGRESS, NET_DIAL, NET_PARTS };
+
+struct net_guard;
+
+/* One of the two programs. */
+struct net_proc {
+	struct net_guard *g;
+	enum net_part part;
+	int exe;  /* O_PATH */
+	pid_t pid; /* -1: not there */
+	struct watch w_pid; /* its pidfd */
+	struct watch w_ctl; /* our end of its control socket */
+	bool ready;	    /* it has said so */
+	bool quitting;	    /* it was told to end */
+	unsigned owed;	    /* answers that it has not given */
+	uint64_t asked;	    /* CLOCK_MONOTONIC ns of the oldest of these */
+	char why[256];	    /* what it said when it failed */
+};
+
+struct net_journal {
+	int fd;		  /* ours, to read and to punch; -1: none */
+	uint64_t off;	  /* folded up to here */
+	uint64_t punched;
+};
+
+/* A denial that was said: repeated ones are counted and said together. */
+struct net_said {
+	char key[NET_SAID_MAX];
+	char line[NET_MSG_TEXT];
+	uint64_t more;
+};
+
+struct net_guard {
+	struct run *r;
+	int dir; /* the run's directory: the launcher has the lock */
+	struct loop loop;
+	struct watch w_launcher, w_sandbox;
+	void (*idle)(struct run *r);
+	void (*dead)(struct run *r);
+	struct timer t_idle;
+
+	struct wall wall;
+	bool has_wall;
+	struct watch w_wall[WALL_FDS]; /* until the first packet */
+
+	struct net_proc proc[NET_PARTS];
+	struct cgroup_host cgroup_host;
+	struct cgroup cg;
+	bool has_cgroup;
+	int bundle, names, ca, store, pools; /* -1: none */
+	uint32_t generation; /* of the bundle */
+	bool started;	     /* there was a first packet */
+	bool is_up;	     /* both are there and ready */
+	bool ca_told;
+	bool was_up, failed, ending;
+	unsigned tries;	   /* in a row that never became ready */
+	uint64_t backoff;  /* ns */
+	uint64_t up_since; /* CLOCK_MONOTONIC ns */
+	struct timer t_start, t_ping, t_stats;
+
+	struct net_fold *fold;
+	struct net_journal journal[NET_PARTS];
+	struct timer t_fold;
+	uint64_t active; /* CLOCK_MONOTONIC ns of the last line */
+
+	struct watch w_notify;
+	struct timer t_reload;
+	bool broken; /* the file is, as it stands */
+
+	struct net_said said[NET_SAY_KEYS];
+	size_t n_said;
+	uint64_t unsaid; /* denials for which there was no row */
+	struct timer t_said;
+	uint64_t line_tokens, line_at;
+};
+
+/* net.c */
+void net_audit(struct net_guard *g, const char *type, const struct buf *fields);
+void net_fail(struct net_guard *g, const char *fmt, ...) PRINTF_LIKE(2, 3);
+/* One of the two has gone, or has to: what is left of it is ended, and it is started again after a while. */
+void net_down(struct net_guard *g, struct net_proc *p, const char *why);
+void net_up(struct net_guard *g); /* one has become ready */
+int net_launcher_send(struct net_guard *g, enum net_msg_type type, uint32_t level, const char *text,
+		      int fd) MUST_CHECK;
+
+/* net_proc.c */
+const char *net_part_name(enum net_part p); /* "coffer-egress" */
+int net_proc_open(struct net_proc *p, struct err *e) MUST_CHECK;
+/* fds[n] goes to descriptor n; -1: /dev/null. Those below 3 are not looked at. ctl is our end. */
+int net_proc_start(struct net_proc *p, const int *fds, size_t n, struct err *e) MUST_CHECK;
+/* SIGKILL, and reaps it. */
+void net_proc_kill(struct net_proc *p);
+bool net_proc_wait(struct net_proc *p, uint64_t until); /* did it end by itself before then? */
+void net_cgroup_open(struct net_guard *g);
+void net_cgroup_close(struct net_guard *g);
+
+/* net_ctl.c */
+int net_ctl_send(struct net_proc *p, enum ctl_type type, const int *fds, size_t n) MUST_CHECK;
+void net_ctl_watch(struct net_proc *p);
+void net_ctl_ping(struct timer *t);
+void net_ctl_stats(struct timer *t);
+
+/* net_journal.c */
+int net_journal_open(struct net_guard *g, enum net_part p, int *ret_fd, struct err *e) MUST_CHECK;
+void net_journal_fold(struct net_guard *g, bool last);
+void net_journal_begin(struct net_guard *g);
+void net_journal_remove(struct net_guard *g);
+int net_journal_report(struct net_guard *g); /* a memfd */
+
+/* net_reload.c */
+void net_reload_watch(struct net_guard *g);
+
+/* net_say.c */
+void net_say(struct net_guard *g, enum net_level level, const char *fmt, ...) PRINTF_LIKE(3, 4);
+void net_say_denied(struct net_guard *g, const struct net_line *l);
+void net_say_rest(struct net_guard *g);
+
+/* net_give.c */
+int net_give_bundle(struct net_guard *g, struct err *e) MUST_CHECK;
+int net_give_memfd(const char *name, const void *data, size_t len, bool seal, struct err *e) MUST_CHECK;
+int net_give_store(void);
+int net_give_resolv(struct err *e) MUST_CHECK;
+int net_give_pools(const struct config_policy *cp, struct err *e) MUST_CHECK;
+
+#endif

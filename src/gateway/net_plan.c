@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From --net, --allow and --policy to a compiled policy, the first time and after each change of a file. */
+#include "base/fd.h"
+#include "gateway/net.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static void set_digest(struct net_plan *p)
+{
+	unsigned char d[POLICY_DIGEST_LEN];
+	char *out = p->digest;
+
+	policy_digest(p->cp.policy, d);
+	out += sprintf(out, "sha256:");
+	for (size_t i = 0; i < sizeof(d); i++)
+		out += sprintf(out, "%02x", d[i]);
+}
+
+static bool is_at_or_below(const char *path, const char *dir)
+{
+	size_t n = strlen(dir);
+
+	while (n > 1 && dir[n - 1] == '/')
+		n--;
+	return strncmp(path, dir, n) == 0 && (path[n] == '\0' || path[n] == '/' || n == 1);
+}
+
+/* What the sandbox could write, it could grant itself. By where a file really is; a link on the way counts too. */
+static int check_place(const struct net_plan *p, const char *file, struct err *e)
+{
+	autofree char *real = realpath(file, NULL);
+
+	for (size_t i = 0; i < p->read_from.n; i++) {
+		if (!is_at_or_below(file, p->read_from.v[i]) && !(real && is_at_or_below(real, p->read_from.v[i])))
+			continue;
+		err_set(e, -EPERM, "%s is in %s, which the sandbox may write to: it could change its own policy",
+			file, p->read_from.v[i]);
+		return err_hint(e, -EPERM, "keep the policy outside, or give the directory without :rw");
+	}
+	return 0;
+}
+
+static int check_places(const struct net_plan *p, const struct config_policy *cp, struct err *e)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < cp->files.n; i++)
+		r = check_place(p, cp->files.v[i], e);
+	return r;
+}
+
+int net_plan_compile(struct net_plan *p, struct err *e)
+{
+	const char *const files[] = { p->file };
+	const struct config_policy_args a = {
+		.files = files,
+		.n_files = p->file ? 1 : 0,
+		.allow = (const char *const *)p->allow.v,
+		.n_allow = p->allow.n,
+		.mode = p->mode,
+	};
+	struct config_policy cp = { 0 };
+	char before[sizeof(p->digest)];
+	int r = config_policy_load(&a, &cp, e);
+
+	if (r < 0)
+		return r;
+	r = check_places(p, &cp, e);
+	if (r < 0) {
+		config_policy_release(&cp);
+		return r;
+	}
+	memcpy(before, p->digest, sizeof(before));
+	config_policy_release(&p->cp);
+	p->cp = cp;
+	set_digest(p);
+	p->needs_ca = policy_needs_ca(p->cp.policy);
+	if (str_eq(before, p->digest))
+		return 0;
+	p->generation++;
+	return 1;
+}
+
+static int note_writable(struct net_plan *p, const char *path, struct err *e)
+{
+	return path && strv_add(&p->read_from, path) < 0 ? err_set(e, -ENOMEM, "out of memory") : 0;
+}
+
+int net_plan_open(struct net_plan *p, struct spec *s, struct err *e)
+{
+	int r = s->ws_mode == WS_RW ? note_writable(p, s->ws_path, e) : 0;
+
+	for (size_t i = 0; r == 0 && i < s->n_binds; i++)
+		r = s->binds[i].writable ? note_writable(p, s->binds[i].src, e) : 0;
+	if (r == 0)
+		r = note_writable(p, s->home_path, e);
+	if (r == 0)
+		r = net_plan_compile(p, e);
+	if (r < 0)
+		return r;
+	s->net = policy_mode(p->cp.policy) == POLICY_OBSERVE ? NET_OBSERVE : NET_ENFORCE;
+	s->ca = p->needs_ca;
+	s->policy_digest = strdup(p->digest);
+	return s->policy_digest ? 0 : err_set(e, -ENOMEM, "out of memory");
+}
+
+void net_plan_release(struct net_plan *p)
+{
+	strv_release(&p->allow);
+	strv_release(&p->read_from);
+	free(p->file);
+	config_policy_release(&p->cp);
+	*p = (struct net_plan){ 0 };
+}
+
+void net_plan_json(const struct net_plan *p, enum net_mode mode, struct json *j)
+{
+	json_str(j, "net", net_mode_name(mode));
+	if (!p)
+		return;
+	json_str(j, "policy_digest", p->digest);
+	if (p->file)
+		json_str(j, "policy", p->file);
+	if (!p->allow.n)
+		return;
+	json_arr(j, "allow");
+	for (size_t i = 0; i < p->allow.n && i < 64; i++)
+		json_str(j, NULL, p->allow.v[i]);
+	json_end_arr(j);
+}

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A policy file that changes. What it was compiled from is watched by the directories it is in, for editors replace files.
+ * A file that is broken after a change grants nothing new: the old policy stays in force, and it is said until it is mended.
+ */
+#include "base/clock.h"
+#include "base/fd.h"
+#include "gateway/net_int.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/inotify.h>
+
+#define SETTLE (200 * NSEC_PER_MSEC) /* an editor writes in several steps */
+#define EVENTS (IN_CLOSE_WRITE | IN_MOVED_TO | IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_ATTRIB)
+
+static void log_change(struct net_guard *g, const char *type, const char *before, const struct err *e)
+{
+	autobuf struct buf b = BUF_INIT;
+	struct json j = JSON_INIT(&b);
+
+	json_str(&j, "digest", g->r->net->digest);
+	if (before)
+		json_str(&j, "before", before);
+	json_u64(&j, "generation", g->r->net->generation);
+	if (e)
+		json_str(&j, "error", e->msg);
+	net_audit(g, type, &b);
+}
+
+/* Said once for each state of the file. */
+static void refuse(struct net_guard *g, const struct err *e)
+{
+	g->broken = true;
+	log_change(g, "policy.broken", NULL, e);
+	net_say(g, NET_LEVEL_WARN, "the policy was NOT changed, the old one stays in force: %s", e->msg);
+}
+
+/* The bundle to both, and to dial what it needs for proxies. */
+static void hand_over(struct net_guard *g)
+{
+	const int fds[] = { g->bundle, g->pools };
+
+	for (int i = 0; i < NET_PARTS; i++) {
+		struct net_proc *p = &g->proc[i];
+
+		/* One that is not ready yet reads the bundle that it was started with: it gets the new one all the same. */
+		if (p->pid >= 0 && net_ctl_send(p, CTL_NEW_BUNDLE, fds, i == NET_DIAL && g->pools >= 0 ? 2 : 1) < 0)
+			net_down(g, p, "it does not take the new policy");
+	}
+}
+
+static int give_anew(struct net_guard *g, struct err *e)
+{
+	int fd;
+
+	if (policy_needs_pool(g->r->net->cp.policy)) {
+		fd = net_give_pools(&g->r->net->cp, e);
+		if (fd < 0)
+			return fd;
+		fd_close(g->pools);
+		g->pools = fd;
+		if (!g->t_stats.armed && g->started)
+			loop_timer(&g->loop, &g->t_stats, clock_nsec(CLOCK_MONOTONIC) + NSEC_PER_SEC);
+	}
+	return net_give_bundle(g, e);
+}
+
+static void on_settled(struct timer *t)
+{
+	struct net_guard *g = t->ctx;
+	struct net_plan *p = g->r->net;
+	char before[sizeof(p->digest)];
+	struct err e = ERR_INIT;
+	int r;
+
+	memcpy(before, p->digest, sizeof(before));
+	r = net_plan_compile(p, &e);
+	if (r < 0) {
+		refuse(g, &e);
+		return;
+	}
+	if (g->broken && r == 0)
+		net_say(g, NET_LEVEL_NOTE, "the policy file is as it was");
+	g->broken = false;
+	if (r == 0)
+		return;
+	/* Written down before it counts. */
+	log_change(g, "policy.change", before, NULL);
+	r = give_anew(g, &e);
+	if (r < 0) {
+		net_fail(g, "%s", e.msg);
+		return;
+	}
+	if (p->needs_ca && !g->ca_told)
+		net_say(g, NET_LEVEL_WARN,
+			"the new policy looks into TLS, but the sandbox was made without a certificate authority: such "
+			"connections fail inside until it is started again");
+	hand_over(g);
+	net_say(g, NET_LEVEL_NOTE, "the policy was changed");
+	net_reload_watch(g);
+}
+
+static bool is_of_interest(const struct net_plan *p, const char *name)
+{
+	for (size_t i = 0; i < p->cp.files.n; i++) {
+		const char *slash = strrchr(p->cp.files.v[i], '/');
+
+		if (slash && str_eq(slash + 1, name))
+			return true;
+	}
+	return false;
+}
+
+static void on_notify(struct watch *w, uint32_t events)
+{
+	struct net_guard *g = w->ctx;
+	char buf[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
+	ssize_t n = read(w->fd, buf, sizeof(buf));
+	bool changed = false;
+
+	(void)events;
+	for (ssize_t at = 0; n > 0 && at < n;) {
+		const struct inotify_event *ev = (const void *)(buf + at);
+
+		changed = changed || (ev->mask & IN_Q_OVERFLOW) || (ev->len && is_of_interest(g->r->net, ev->name));
+		at += (ssize_t)(sizeof(*ev) + ev->len);
+	}
+	if (changed)
+		loop_timer(&g->loop, &g->t_reload, clock_nsec(CLOCK_MONOTONIC) + SETTLE);
+}
+
+static void watch_directory(struct net_guard *g, const char *file)
+{
+	autofree char *dir = strdup(file);
+	char *slash = dir ? strrchr(dir, '/') : NULL;
+
+	if (!slash)
+		return;
+	slash[slash == dir] = '\0';
+	if (inotify_add_watch(g->w_notify.fd, dir, EVENTS) < 0)
+		net_say(g, NET_LEVEL_WARN, "changes of %s will not be seen: %s", file, strerror(errno));
+}
+
+void net_reload_watch(struct net_guard *g)
+{
+	const struct strv *files = &g->r->net->cp.files;
+
+	if (!files->n)
+		return;
+	g->t_reload.fn = on_settled;
+	g->t_reload.ctx = g;
+	if (g->w_notify.fd < 0) {
+		g->w_notify = (struct watch){ .fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK),
+					      .fn = on_notify,
+					      .ctx = g };
+		if (g->w_notify.fd < 0 || loop_watch(&g->loop, &g->w_notify, EPOLLIN) < 0) {
+			net_say(g, NET_LEVEL_WARN, "changes of the policy file will not be seen: %s",
+				strerror(errno));
+			return;
+		}
+		/* It may have changed between the run's beginning and now. */
+		loop_timer(&g->loop, &g->t_reload, clock_nsec(CLOCK_MONOTONIC) + SETTLE);
+	}
+	for (size_t i = 0; i < files->n; i++)
+		watch_directory(g, files->v[i]);
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the guard says of the network while the command runs: lines for the caller, and that there is none to be had. */
+#include "gateway/supervise_int.h"
+#include "ipc/fdpass.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#define GUARD_GONE "the guard process is gone, and with it the sandbox's network: everything it tries is refused"
+
+static void say(struct sv *sv, enum net_level level, const char *text)
+{
+	autobuf struct buf line = BUF_INIT;
+
+	/* Once the caller was told of the end, its terminal is its own again. */
+	if (!sv->io->say || sv->told)
+		return;
+	sv->io->say(level, text, &line);
+	if (line.len)
+		sink_write(&sv->pump.err, line.data, line.len);
+}
+
+static void guard_is_gone(struct sv *sv)
+{
+	autobuf struct buf fields = BUF_INIT;
+
+	loop_unwatch(&sv->loop, &sv->w_guard);
+	if (sv->ended || sv->killed)
+		return;
+	say(sv, NET_LEVEL_WARN, GUARD_GONE);
+	buf_adds(&fields, "\"part\":\"guard\",\"why\":\"it is gone\"");
+	(void)!sv_event(sv, "net.down", &fields);
+}
+
+static void on_guard(struct watch *w, uint32_t events)
+{
+	struct sv *sv = w->ctx;
+	struct net_msg m;
+	size_t len = 0;
+	int r, fd = -1;
+
+	(void)events;
+	/* The socket itself blocks: others use it so. */
+	r = fdpass_recv_some(w->fd, &m, sizeof(m), &len, &fd, 1);
+	if (r == -EINTR || r == -EAGAIN)
+		return;
+	fd_close(fd);
+	if (r < 0 || len != sizeof(m)) {
+		guard_is_gone(sv);
+		return;
+	}
+	m.text[sizeof(m.text) - 1] = '\0';
+	if (m.type == NET_SAY)
+		say(sv, (enum net_level)m.level, m.text);
+	if (m.type == NET_FAILED && !sv->ended && !sv->killed) {
+		snprintf(sv->end->broken, sizeof(sv->end->broken), "%.159s", m.text);
+		sv_kill(sv, CAUSE_NETWORK);
+	}
+}
+
+int sv_guard_watch(struct sv *sv)
+{
+	sv->w_guard = (struct watch){ .fd = sv->io->guard_fd, .fn = on_guard, .ctx = sv };
+	return sv->w_guard.fd < 0 ? 0 : loop_watch(&sv->loop, &sv->w_guard, EPOLLIN);
+}

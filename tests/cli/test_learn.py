@@ -1,0 +1,185 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Observe, learn, enforce: a real git clone and npm install is watched, what was seen becomes a policy, and that policy lets
+the same run through and nothing more. Then coffer net log, drift, metrics and coffer why over what was logged."""
+# tests/run: timeout=600
+
+import base64
+import hashlib
+import io
+import json
+import os
+import subprocess
+import sys
+import tarfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
+
+from coffertest import ENGINES, Tap, identities  # noqa: E402
+from nettest import Internet, wait_for, why_not  # noqa: E402
+
+GIT, NPM, EVIL = "git.example-forge.com", "registry.npmjs.org", "drop.evil-example.net"
+JOB = f"""set -e
+export GIT_TERMINAL_PROMPT=0 npm_config_update_notifier=false npm_config_fund=false npm_config_audit=false
+rm -rf /tmp/job; mkdir /tmp/job; cd /tmp/job
+git clone -q https://{GIT}/project.git
+cat project/README
+cd project
+npm install --no-progress --cache /tmp/job/cache --registry https://{NPM}/ >/tmp/job/npm.log 2>&1 || {{ cat /tmp/job/npm.log; exit 1; }}
+node -e 'console.log(require("left-foot"))'
+"""
+
+
+def make_repository(where):
+    """A bare repository that git http-backend can serve, with a package.json that wants one package."""
+    work = os.path.join(where, "work")
+    env = {**os.environ, "GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@example.com", "GIT_COMMITTER_NAME": "a",
+           "GIT_COMMITTER_EMAIL": "a@example.com", "HOME": where, "GIT_CONFIG_NOSYSTEM": "1"}
+    os.mkdir(work)
+    with open(os.path.join(work, "README"), "w", encoding="ascii") as f:
+        f.write("cloned-through-the-wall\n")
+    with open(os.path.join(work, "package.json"), "w", encoding="ascii") as f:
+        json.dump({"name": "project", "version": "1.0.0", "dependencies": {"left-foot": "1.0.0"}}, f)
+    for args in (["init", "-q", "-b", "main"], ["add", "-A"], ["commit", "-q", "-m", "one"]):
+        subprocess.run(["git", *args], cwd=work, env=env, check=True)
+    subprocess.run(["git", "clone", "-q", "--bare", work, os.path.join(where, "project.git")], env=env, check=True)
+    return where
+
+
+def git_handler(root):
+    def handle(req):
+        path, _, query = req.path.partition("?")
+        env = {"GIT_PROJECT_ROOT": root, "GIT_HTTP_EXPORT_ALL": "1", "PATH_INFO": path, "QUERY_STRING": query,
+               "REQUEST_METHOD": req.method, "CONTENT_TYPE": req.headers.get("Content-Type", ""),
+               "HTTP_CONTENT_ENCODING": req.headers.get("Content-Encoding", ""),
+               "GIT_PROTOCOL": req.headers.get("Git-Protocol", ""), "CONTENT_LENGTH": str(len(req.body)),
+               "PATH": os.environ["PATH"], "GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.directory",
+               "GIT_CONFIG_VALUE_0": "*"}
+        out = subprocess.run(["git", "http-backend"], input=req.body, env=env, capture_output=True, check=False).stdout
+        head, _, body = out.partition(b"\r\n\r\n")
+        headers = dict(line.split(": ", 1) for line in head.decode().split("\r\n") if ": " in line)
+        return int(headers.pop("Status", "200").split()[0]), headers, body
+    return handle
+
+
+def npm_handler():
+    """A registry with one package."""
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w:gz") as tar:
+        for name, text in (("package/package.json", json.dumps({"name": "left-foot", "version": "1.0.0",
+                                                                "main": "index.js"})),
+                           ("package/index.js", "module.exports = 'installed-through-the-wall';\n")):
+            info = tarfile.TarInfo(name)
+            info.size = len(text)
+            tar.addfile(info, io.BytesIO(text.encode()))
+    data = data.getvalue()
+    meta = {"name": "left-foot", "dist-tags": {"latest": "1.0.0"}, "versions": {"1.0.0": {
+        "name": "left-foot", "version": "1.0.0", "dist": {
+            "tarball": f"https://{NPM}/left-foot/-/left-foot-1.0.0.tgz",
+            "shasum": hashlib.sha1(data).hexdigest(),
+            "integrity": "sha512-" + base64.b64encode(hashlib.sha512(data).digest()).decode()}}}}
+
+    def handle(req):
+        if req.path.endswith(".tgz"):
+            return 200, {"Content-Type": "application/octet-stream"}, data
+        if req.path.split("?")[0] == "/left-foot":
+            return 200, {"Content-Type": "application/json"}, json.dumps(meta)
+        return 404, {}, "{}"
+    return handle
+
+
+def ca_args(net):
+    """At depth peek TLS ends at the server, so its CA has to be known inside."""
+    return ["-v", f"{net.ca}:/mnt/test-ca.pem", "-e", "GIT_SSL_CAINFO=/mnt/test-ca.pem", "-e",
+            "NODE_EXTRA_CA_CERTS=/mnt/test-ca.pem", "-e", "npm_config_cafile=/mnt/test-ca.pem", "-e",
+            "CURL_CA_BUNDLE=/mnt/test-ca.pem"]
+
+
+def events(c, ref, *more):
+    r = c("net", "log", "--json", ref, *more)
+    return [json.loads(line) for line in r.out.splitlines()]
+
+
+def learn_and_enforce(tap, net, who, c):
+    base = ["run", "--engine", who.engine, "--ephemeral", *ca_args(net)]
+    r = c(*base, "--net", "observe", "--", "sh", "-c", JOB)
+    tap.eq(r.code, 0, f"{who}: the job runs under observe", r)
+    tap.ok("cloned-through-the-wall" in r.out and "installed-through-the-wall" in r.out, f"{who}: and does its work", r)
+    seen = {e.get("name") for e in events(c, "@last") if e["type"] == "net.open"}
+    tap.ok({GIT, NPM} <= seen, f"{who}: the log has both names", seen)
+    policy = os.path.join(c.dir, "learned.yaml")
+    r = c("net", "learn", "@last", "-o", policy)
+    tap.eq(r.code, 0, f"{who}: a policy is learned", r)
+    with open(policy, encoding="utf-8") as f:
+        text = f.read()
+    tap.eq(sorted(line.split('"')[1] for line in text.splitlines() if "- domain:" in line), sorted([GIT, NPM]),
+           f"{who}: it allows just what was used", text)
+    r = c("policy", "check", policy)
+    tap.eq(r.code, 0, f"{who}: the policy is a good one", r)
+    r = c(*base, "--policy", policy, "--", "sh", "-c", JOB)
+    tap.ok(r.code == 0 and "installed-through-the-wall" in r.out, f"{who}: under it the same job runs unchanged", r)
+    r = c("net", "drift", "@last", "--baseline", policy)
+    tap.eq(r.code, 0, f"{who}: and there is no drift", r)
+    r = c("net", "learn", "@last", "-o", policy)
+    tap.ok(r.code != 0 and "is there already" in r.err, f"{who}: a file is not replaced", r)
+    return policy, base
+
+
+def nothing_more(tap, net, who, c, policy, base, evil):
+    before = len(evil.connections)
+    probe = f"curl -sSf -m 20 https://{EVIL}/ ; echo $?; curl -sSf -m 20 http://{GIT}/ ; echo $?"
+    r = c(*base, "--policy", policy, "--", "sh", "-c", probe)
+    # 6: there is no such host; 22: an HTTP error, which is our 403
+    tap.eq(r.out.split(), ["6", "22"], f"{who}: another name and another port are refused", r)
+    tap.eq(len(evil.connections), before, f"{who}: nothing reached the other server")
+    tap.ok((EVIL, "A") not in net.queries or who != "root", f"{who}: nor its resolver")
+    r = c("net", "drift", "@last", "--baseline", policy)
+    tap.ok(r.code == 1 and EVIL in r.out, f"{who}: drift shows it", r)
+    r = c("why", "@last")
+    tap.ok(r.code == 0 and "denied:" in r.out and ("--allow" in r.out or "rule:" in r.out), f"{who}: why explains it", r)
+    r = c("net", "log", "--denied", "@last")
+    tap.ok(EVIL in r.out and "deny" in r.out, f"{who}: the table of denials has it", r)
+    # The control: allowed, the very same command gets there.
+    r = c(*base, "--allow", EVIL, "--", "sh", "-c", f"curl -sS -m 20 https://{EVIL}/")
+    tap.ok(r.code == 0 and len(evil.connections) > before, f"{who}: allowed, it is reached (control)", r)
+    wait_for(lambda: any(e["type"] == "net.close" and e.get("name") == EVIL for e in events(c, "@last")))
+    r = c("net", "log", "@last")
+    tap.like(r.out, rf"{EVIL}\s+443\s+peek\s+allow", f"{who}: the table of connections has it", r)
+    r = c("net", "metrics")
+    tap.like(r.out, r'coffer_net_connections_total\{decision="allow"\} [1-9]', f"{who}: metrics count it", r)
+
+
+def bad_input(tap, c):
+    for args, code, words in ((("net",), 2, "what"), (("net", "lern"), 2, "learn"), (("net", "log", "--http"), 2, "belong"),
+                              (("net", "drift"), 125, "--baseline"), (("net", "log", "--since", "nonsense"), 2, "time"),
+                              (("net", "learn", "no-such"), 125, "no-such"), (("why", "a", "b"), 2, "one sandbox"),
+                              (("profile", "show"), 2, "name"), (("profile", "show", "clade"), 125, "claude"),
+                              (("run", "--profile", "clade", "--", "true"), 2, "claude")):
+        r = c(*args)
+        tap.ok(r.code == code and words in r.err, f"coffer {' '.join(args)}: {code}, with {words!r}", r)
+
+
+def main():
+    tap = Tap()
+    reason = why_not()
+    if reason:
+        tap.skip("learning", reason)
+        tap.done()
+    with Internet() as net:
+        net.https(GIT, git_handler(make_repository(net.dir)))
+        net.https(NPM, npm_handler())
+        evil = net.https(EVIL)
+        for who in identities(tap, ENGINES):
+            # npm is slow in gVisor, and what is learned does not depend on who runs it there.
+            if who.engine == "gvisor" and who != "root":
+                continue
+            with net.coffer(who) as c:
+                policy, base = learn_and_enforce(tap, net, who, c)
+                nothing_more(tap, net, who, c, policy, base, evil)
+                if who == "user":
+                    bad_input(tap, c)
+                c.check_clean(tap)
+    tap.done()
+
+
+main()

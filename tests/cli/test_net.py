@@ -1,0 +1,316 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The network of coffer run: options, what is let through and what is not, reload, and parts that die."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from coffertest import ENGINES, Tap, coffer_as, descendants, identities, proc_stat  # noqa: E402
+from nettest import Internet, wait_for, why_not  # noqa: E402
+
+GOOD, EVIL = "good.example.test", "evil.example.test"
+
+# Each line of its output is "WORD: what came of it".
+VISIT = r"""
+curl_() { curl -sS -m 20 --cacert /ca.pem "$@" 2>&1 | tr '\n' ' '; }
+echo "good: $(curl_ https://GOOD/hello)"
+echo "evil: $(curl_ https://EVIL/)"
+echo "port: $(curl_ http://GOOD/)"
+echo "addr: $(curl_ http://ADDR/)"
+echo "ca: ${SSL_CERT_FILE-none}"
+"""
+
+
+def log(c, *types, sandbox=None):
+    args = ["--sandbox", sandbox] if sandbox else []
+    lines = [json.loads(line) for line in c("audit", "--json", *args).out.splitlines()]
+    return [e for e in lines if e["type"] in types]
+
+
+def file_of(c, name, text, mode=0o600):
+    """A file outside the workspace that the identity owns."""
+    path = os.path.join(c.home, name)
+    with open(path + ".new", "w", encoding="utf-8") as f:
+        f.write(text)
+    os.chmod(path + ".new", mode)
+    c.own(path + ".new")
+    os.replace(path + ".new", path)
+    return path
+
+
+def policy(*names, extra=""):
+    rows = "".join(f"    - domain: {n}\n      port: 443\n{extra}" for n in names)
+    return f"version: 1\negress:\n  allow:\n{rows}"
+
+
+def visit(tap, c, net, good, evil):
+    """One sandbox, and everything that it tries."""
+    who, report = c.who, os.path.join(c.tmp, "report.json")
+    asked, came = len(net.queries), len(evil.connections)
+    script = VISIT.replace("GOOD", GOOD).replace("EVIL", EVIL).replace("ADDR", good.address)
+    r = c("run", "--allow", GOOD, "--report", report, "-v", f"{net.ca}:/ca.pem", "--", "sh", "-c", script)
+    got = dict(re.findall(r"^(\w+): ?(.*)$", r.out, re.M))
+    tap.eq(got.get("good"), "hello /hello ", f"{who}: what is allowed is reached", r)
+    tap.like(got.get("evil", ""), "Could not resolve host", f"{who}: a name that is not does not exist", r)
+    tap.like(got.get("port", ""), '"error":"denied".*no rule allows', f"{who}: another port is refused with the reason", r)
+    tap.like(got.get("addr", ""), '"error":"denied"', f"{who}: an address without a name is refused", r)
+    tap.eq(got.get("ca"), "none", f"{who}: no certificate authority where nothing is inspected", r)
+    names = [n for n, _ in net.queries[asked:]]
+    tap.ok(GOOD in names and EVIL not in names, f"{who}: only what is allowed is asked of the real resolver", names)
+    tap.eq(len(evil.connections), came, f"{who}: nothing was connected to")
+    tap.like(r.err, rf"^coffer: denied  {EVIL}  .*\(coffer why\)$", f"{who}: a line for the terminal", r)
+    tap.like(r.err, rf"^coffer: denied  {GOOD}:80  .*\(coffer why\)$", f"{who}: with the port where there was one", r)
+    with open(report, encoding="utf-8") as f:
+        o = json.load(f)
+    os.unlink(report)
+    n = o["network"]
+    by_name = {x["name"]: x for x in n["names"]}
+    tap.ok(o["net"] == "enforce" and re.match(r"^sha256:[0-9a-f]{64}$", o["policy_digest"]) and o["allow"] == [GOOD],
+           f"{who}: the report tells the mode and the policy", o)
+    tap.ok(n["connections"] == 1 and n["denied"] >= 4 and n["up"] > 0 and n["down"] > 0 and n["garbled"] == 0 and
+           by_name[GOOD]["connections"] == 1 and by_name[EVIL]["connections"] == 0, f"{who}: and what came of it", n)
+    events = log(c, "net.open", "net.dns", "net.close", "net.dial", "run.start", "run.end")
+    opens = [(e["name"], e["port"], e["decision"]) for e in events if e["type"] == "net.open" and "name" in e]
+    tap.eq(opens, [(GOOD, 443, "allow"), (GOOD, 80, "deny")], f"{who}: the log has each connection", events)
+    tap.ok(events[0]["type"] == "run.start" and events[-1]["type"] == "run.end" and events[0]["net"] == "enforce",
+           f"{who}: between the run's start and its end", events)
+
+
+def inspected(tap, c, web):
+    path = file_of(c, "http.yaml", policy(GOOD, extra="      http:\n        - allow: GET /**\n"))
+    r = c("run", "--policy", path, "--", "sh", "-c",
+          f"curl -sS -m 20 {web.url}a; curl -sS -m 20 -X POST {web.url}b; env -u CURL_CA_BUNDLE -u SSL_CERT_FILE "
+          f"python3 -c 'import urllib.request as u; print(u.urlopen(\"{web.url}c\").read())'")
+    tap.ok("hello /a" in r.out and "hello /c" in r.out, f"{c.who}: inspected, with the sandbox's own certificate", r)
+    tap.ok("hello /b" not in r.out and "does not list POST" in r.out, f"{c.who}: a method that is not listed is refused", r)
+    tap.like(r.err, rf"^coffer: denied  POST {GOOD}/b  ", f"{c.who}: which is said", r)
+    r = c("run", "--policy", path, "-e", "SSL_CERT_FILE=/mine", "--", "sh", "-c",
+          "echo $SSL_CERT_FILE; head -1 $NODE_EXTRA_CA_CERTS; touch /run/coffer/x && echo written")
+    tap.ok(r.out.startswith("/mine\n-----BEGIN CERTIFICATE-----") and "written" not in r.out,
+           f"{c.who}: -e prevails, and nobody inside changes the files", r)
+
+
+def words(tap, c):
+    who = c.who
+    for args, wanted in ((("--net", "open"), "none, observe or enforce|none observe enforce|--net"),
+                         (("--net", "none", "--allow", "a.test"), "--allow does not go with --net none"),
+                         (("--net", "none", "--policy", "/etc/passwd"), "--policy does not go with --net none"),
+                         (("--policy", "/no/such/file"), "/no/such/file"),
+                         (("--allow", "*.com"), r"\*\.com"),
+                         (("--allow", "a b"), "a b"),
+                         (("--allow", "a.test:99999"), "99999"),
+                         (("--allow", "@no-such"), "no-such")):
+        r = c("run", *args, "--", "true")
+        tap.ok(r.code in (2, 125) and re.search(wanted, r.err), f"{who}: {' '.join(args)} is refused with a reason", r)
+    bad = file_of(c, "bad.yaml", "version: 1\negress:\n  alow:\n    - domain: a.test\n")
+    r = c("run", "--policy", bad, "--", "true")
+    tap.ok(r.code == 125 and "bad.yaml:3" in r.err and "allow" in r.err, f"{who}: a broken policy is told where", r)
+    r = c("run", "--", "sh", "-c", "cat /etc/resolv.conf")
+    tap.eq(r.code, 0, f"{who}: without options there is a network that leads nowhere", r)
+    starts = log(c, "run.start")
+    tap.ok(starts[-1]["net"] == "enforce" and starts[-1]["policy_digest"], f"{who}: enforce, which is logged", starts[-1])
+    r = c("run", "--net", "none", "--", "curl", "-sS", "-m", "20", "http://5.5.5.5/")
+    tap.ok(r.code == 7 and log(c, "run.start")[-1]["net"] == "none", f"{who}: --net none has nobody to connect to", r)
+
+
+def places(tap, c):
+    """A policy that the sandbox could write is no policy."""
+    who, good = c.who, policy(GOOD)
+    inside = c.write("policy.yaml", good, 0o600)
+    outside = file_of(c, "policy.yaml", good)
+    shared = os.path.join(c.home, "shared")
+    os.mkdir(shared)
+    c.own(shared)
+    os.rename(file_of(c, "p.yaml", good), os.path.join(shared, "p.yaml"))
+    link = os.path.join(c.home, "link.yaml")
+    os.symlink(inside, link)
+    rw = f"{c.work}:rw"
+    for args, name in ((("-C", rw, "--policy", inside), "in a writable workspace"),
+                       (("-C", rw, "--policy", link), "by a link into it"),
+                       (("--ephemeral", "-v", f"{shared}:/mnt:rw", "--policy", os.path.join(shared, "p.yaml")),
+                        "in a directory that is bound writable")):
+        r = c("run", *args, "--", "true")
+        tap.ok(r.code == 125 and "may write" in r.err, f"{who}: a policy {name} is refused", r)
+    for args, name in ((("-C", rw, "--policy", outside), "outside"),
+                       (("-C", c.work, "--policy", inside), "in a workspace under a layer"),
+                       (("--ephemeral", "-v", f"{shared}:/mnt:ro", "--policy", os.path.join(shared, "p.yaml")),
+                        "in a directory that is only shown")):
+        r = c("run", *args, "--", "true")
+        tap.eq(r.code, 0, f"{who}: one {name} is not", r)
+    os.chmod(outside, 0o666)
+    r = c("run", "--policy", outside, "--", "true")
+    tap.ok(r.code == 125 and "policy.yaml" in r.err, f"{who}: nor one that everybody may write", r)
+    os.unlink(inside)
+
+
+class Sandbox:
+    """One that lasts, with a policy file, and what can be asked of it."""
+
+    def __init__(self, tap, c, net, *args):
+        self.tap, self.c, self.who = tap, c, c.who
+        r = c("run", "-d", "--name", "box", "-v", f"{net.ca}:/ca.pem", *args, "--", "sleep", "1000")
+        self.id = r.out.strip()
+        tap.eq(r.code, 0, f"{c.who}: a sandbox that lasts", r)
+
+    def get(self, url):
+        return self.c("exec", "box", "--", "curl", "-sS", "-m", "20", "--cacert", "/ca.pem", url)
+
+    def reaches(self, url):
+        return self.get(url).code == 0
+
+    def address(self, name):
+        return self.c("exec", "box", "--", "getent", "ahostsv4", name).out.split()[:1]
+
+    def log(self, *types):
+        return log(self.c, *types, sandbox=self.id)
+
+    def close(self):
+        r = self.c("stop", "--time", "1", "box")
+        self.tap.eq(r.code, 0, f"{self.who}: and ends", r)
+        self.c("rm", "box")
+
+
+def reload(tap, c, net, good, evil):
+    who = c.who
+    path = file_of(c, "live.yaml", policy(GOOD))
+    box = Sandbox(tap, c, net, "--policy", path)
+    tap.ok(box.reaches(good.url) and not box.reaches(evil.url), f"{who}: the policy as it was")
+    file_of(c, "live.yaml", policy(GOOD, EVIL))
+    tap.ok(wait_for(lambda: box.reaches(evil.url)), f"{who}: a rule that was added counts without a restart")
+    change = wait_for(lambda: box.log("policy.change"))
+    tap.ok(change and change[0]["before"] != change[0]["digest"] and change[0]["generation"] == 2,
+           f"{who}: the change is logged with both digests", change)
+    file_of(c, "live.yaml", "allow: [")
+    broken = wait_for(lambda: box.log("policy.broken"))
+    tap.ok(broken and "live.yaml" in broken[0]["error"], f"{who}: a file that is broken is said to be", broken)
+    tap.ok(box.reaches(evil.url), f"{who}: and the policy that was in force stays")
+    hold = c.popen("exec", "-i", "box", "--", "openssl", "s_client", "-quiet", "-servername", EVIL, "-connect",
+                   f"{EVIL}:443", stdin=subprocess.PIPE)
+    opened = wait_for(lambda: [e for e in box.log("net.open") if e["name"] == EVIL and e["decision"] == "allow"])
+    tap.ok(opened and hold.poll() is None, f"{who}: a connection that lasts")
+    file_of(c, "live.yaml", policy(GOOD))
+    try:
+        hold.wait(60)
+    except subprocess.TimeoutExpired:
+        pass
+    tap.ok(hold.poll() is not None, f"{who}: a tightening ends it")
+    hold.kill()
+    hold.communicate()
+    tap.ok(wait_for(lambda: not box.reaches(evil.url)) and box.reaches(good.url), f"{who}: and the rest goes on")
+    box.close()
+
+
+def part(c, name):
+    """The pid of one of this sandbox's two programs, None when it is not there."""
+    for pid, text in descendants(os.getpid()):
+        if text.split(" ", 1)[1] == name[:15] and text[0] != "Z":
+            return pid
+    return None
+
+
+def deaths(tap, c, net, good, evil):
+    who = c.who
+    box = Sandbox(tap, c, net, "--allow", GOOD)
+    tap.ok(part(c, "coffer-egress") is None, f"{who}: without a packet there is no process for it")
+    tap.ok(box.reaches(good.url), f"{who}: it has a network")
+    before = box.address(GOOD)
+    for name in ("coffer-egress", "coffer-dial"):
+        pid, downs, ups = part(c, name), len(box.log("net.down")), len(box.log("net.up"))
+        os.kill(pid, signal.SIGKILL)
+        tap.ok(wait_for(lambda d=downs: len(box.log("net.down")) > d), f"{who}: {name} is killed, which is logged")
+        tap.ok(wait_for(lambda u=ups: len(box.log("net.up")) > u) and part(c, name) not in (None, pid),
+               f"{who}: and started again")
+        tap.ok(wait_for(lambda: box.reaches(good.url)) and not box.reaches(evil.url),
+               f"{who}: what was allowed is reached again, and nothing more", box.get(good.url))
+    tap.eq(box.address(GOOD), before, f"{who}: a name keeps its address")
+    guard = next(p for p, _ in descendants(os.getpid()) if (proc_stat(p) or (0, 0, ""))[2] == "coffer-guard")
+    os.kill(guard, signal.SIGKILL)
+    tap.ok(wait_for(lambda: part(c, "coffer-egress") is None and part(c, "coffer-dial") is None),
+           f"{who}: with the guard go both programs")
+    tap.ok(wait_for(lambda: [e for e in box.log("net.down") if e.get("part") == "guard"]), f"{who}: which is logged")
+    tap.ok(not box.reaches(good.url), f"{who}: the sandbox has no network any more")
+    r = c("exec", "box", "--", "echo", "alive")
+    tap.eq(r.out, "alive\n", f"{who}: and lives on", r)
+    box.close()
+
+
+def missing(tap, c, net, good):
+    """What cannot be started ends the sandbox."""
+    report = os.path.join(c.tmp, "report.json")
+    os.rename(os.path.join(c.bin, "coffer-dial"), os.path.join(c.bin, "away"))
+    r = c("run", "--allow", GOOD, "--report", report, "-v", f"{net.ca}:/ca.pem", "--", "sh", "-c",
+          f"curl -sS -m 20 --cacert /ca.pem {good.url}; sleep 100")
+    with open(report, encoding="utf-8") as f:
+        o = json.load(f)
+    tap.ok(r.code == 125 and o["cause"] == "network" and "coffer-dial" in r.err,
+           f"{c.who}: a program that is missing ends the sandbox, and is named", r, o)
+    tap.eq(log(c, "run.end")[-1]["cause"], "network", f"{c.who}: in the log too")
+    r = c("run", "--allow", GOOD, "--", "echo", "no network wanted")
+    tap.eq((r.code, r.out), (0, "no network wanted\n"), f"{c.who}: who uses none does not miss it", r)
+    os.rename(os.path.join(c.bin, "away"), os.path.join(c.bin, "coffer-dial"))
+    os.unlink(report)
+
+
+def observe(tap, c, net, evil):
+    r = c("run", "--net", "observe", "-v", f"{net.ca}:/ca.pem", "--", "sh", "-c",
+          f"curl -sS -m 20 --cacert /ca.pem {evil.url}o; curl -sS -m 20 http://10.1.2.3/; curl -sS -m 20 http://169.254.169.254/")
+    tap.ok(r.out.startswith("evil /o"), f"{c.who}: observe lets through what no rule names", r)
+    tap.ok("lan" not in r.out and "denied" in r.out, f"{c.who}: but never the local network", r)
+
+
+def killed_launcher(tap, c, net, good):
+    """The end of a launcher that was killed: the guard folds, ends both, and writes the end."""
+    p = c.popen("run", "--allow", GOOD, "-v", f"{net.ca}:/ca.pem", "--", "sh", "-c",
+                f"curl -sS -m 20 --cacert /ca.pem {good.url}; sleep 1000")
+    up = wait_for(lambda: part(c, "coffer-egress"))
+    line = p.stdout.readline()
+    kids = [p.pid] + [pid for pid, _ in descendants(p.pid)]
+    launcher = next(pid for pid in kids if (proc_stat(pid) or (0, 0, ""))[2] == "coffer")
+    os.kill(launcher, signal.SIGKILL)
+    tap.ok(up and line == b"hello /\n" and wait_for(lambda: part(c, "coffer-egress") is None), f"{c.who}: both end with the "
+           "launcher")
+    p.communicate()
+    end = wait_for(lambda: [e for e in log(c, "run.end") if e["cause"] == "caller"])
+    opens = [e for e in log(c, "net.open") if end and e["sandbox"] == end[-1]["sandbox"]]
+    tap.ok(end and len(opens) == 1 and opens[0]["seq"] < end[-1]["seq"], f"{c.who}: and what it did is in the log before "
+           "its end", end, opens)
+
+
+def main():
+    tap = Tap()
+    reason = why_not()
+    if reason:
+        tap.skip("the network of coffer run", reason)
+        tap.done()
+    for who in identities(tap):
+        with coffer_as(who) as c:
+            words(tap, c)
+            places(tap, c)
+            c.check_clean(tap)
+    with Internet() as net:
+        good = net.https(GOOD, lambda q: f"hello {q.path}\n")
+        net.http(GOOD, lambda q: "plain\n")
+        evil = net.https(EVIL, lambda q: f"evil {q.path}\n")
+        net.http(None, lambda q: "lan\n", address="10.1.2.3")
+        net.http(None, lambda q: "lan\n", address="169.254.169.254")
+        for who in identities(tap, ENGINES):
+            with net.coffer(who) as c:
+                visit(tap, c, net, good, evil)
+                inspected(tap, c, good)
+                observe(tap, c, net, evil)
+                if c.engine == "ns" or who == "user":
+                    deaths(tap, c, net, good, evil)
+                if c.engine == "ns":
+                    reload(tap, c, net, good, evil)
+                    missing(tap, c, net, good)
+                    killed_launcher(tap, c, net, good)
+                c.check_clean(tap)
+    tap.done()
+
+
+main()

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "policy/learn.h"
+
+#include "base/cleanup.h"
+#include "tap.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* The last two labels: enough here, where no name has a longer suffix. */
+static const char *registrable(const char *name)
+{
+	const char *dot = strrchr(name, '.');
+
+	while (dot && dot > name && dot[-1] != '.')
+		dot--;
+	return dot;
+}
+
+static void format_time(uint64_t t, char *out)
+{
+	snprintf(out, 32, "t%llu", (unsigned long long)t);
+}
+
+static const struct learn_opts opts = { .source = "a test\n- domain: \"*\"",
+					.registrable = registrable,
+					.format_time = format_time };
+
+static void see(struct learn *l, enum learn_kind kind, const char *name, uint16_t port, uint64_t up,
+		uint64_t down, uint64_t t)
+{
+	struct learn_seen s = { .kind = kind, .name = name, .port = port, .up = up, .down = down, .t = t };
+
+	if (learn_add(l, &s, NULL) < 0)
+		abort();
+}
+
+static void ask(struct learn *l, const char *name, const char *method, const char *path)
+{
+	struct learn_seen s = {
+		.kind = LEARN_REQUEST, .name = name, .port = 443, .method = method, .path = path
+	};
+
+	if (learn_add(l, &s, NULL) < 0)
+		abort();
+}
+
+static bool has(const struct buf *b, const char *text)
+{
+	return strstr(buf_cstr(b), text) != NULL;
+}
+
+static void test_plain(void)
+{
+	CLEANUP(learn_release) struct learn l = LEARN_INIT;
+	autobuf struct buf out = BUF_INIT;
+
+	see(&l, LEARN_LOOKUP, "github.com", 0, 0, 0, 1);
+	see(&l, LEARN_OPEN, "github.com", 443, 0, 0, 2);
+	see(&l, LEARN_CLOSE, "github.com", 443, 1024, 2048, 5);
+	see(&l, LEARN_OPEN, "api.github.com", 443, 0, 0, 3);
+	see(&l, LEARN_OPEN, "example.org", 8443, 0, 0, 3);
+	see(&l, LEARN_LOOKUP, "never.example", 0, 0, 0, 4);
+	see(&l, LEARN_DENIED, "evil.example", 443, 0, 0, 4);
+	see(&l, LEARN_DENIED, "dns.evil.example", 0, 0, 0, 4);
+	learn_write(&l, &opts, &out);
+	CHECK(has(&out, "version: 1\negress:\n  mode: enforce\n  allow:\n"));
+	CHECK(has(
+		&out,
+		"    # 1 connection, 1.0 KiB up, 2.0 KiB down, t2 to t5\n    - domain: \"github.com\"\n      port: 443\n"));
+	CHECK(has(&out, "    # --- github.com: 2 destinations\n"));
+	CHECK(has(&out, "    # LOOK: an uncommon port\n    - domain: \"example.org\"\n      port: 8443\n"));
+	CHECK(has(&out, "#   never.example  looked up, never connected to\n"));
+	CHECK(has(&out, "#   evil.example:443  denied 1 time\n"));
+	CHECK(has(&out, "#   dns.evil.example  denied 1 time\n"));
+	CHECKF(!has(&out, "domain: \"evil.example\"") && !has(&out, "domain: \"never.example\""),
+	       "what was not allowed is no rule");
+	CHECKF(!has(&out, "\n- domain"), "the source cannot write a rule");
+	CHECKF(strstr(buf_cstr(&out), "\"api.github.com\"") < strstr(buf_cstr(&out), "\"github.com\""),
+	       "names of one domain stand together");
+}
+
+static void test_empty(void)
+{
+	CLEANUP(learn_release) struct learn l = LEARN_INIT;
+	autobuf struct buf out = BUF_INIT;
+
+	learn_write(&l, &opts, &out);
+	CHECK(has(&out, "  allow: []\n"));
+}
+
+static void test_odd(void)
+{
+	CLEANUP(learn_release) struct learn l = LEARN_INIT;
+	autobuf struct buf out = BUF_INIT;
+	struct learn_seen literal = { .kind = LEARN_OPEN, .name = "5.5.5.5", .port = 443, .literal = true };
+	struct learn_seen ssh = { .kind = LEARN_OPEN, .name = "git.example", .port = 22, .tunnel = true };
+
+	see(&l, LEARN_OPEN, "mzxw6ytboi4dqnrygq3tcmbv.tunnel.example", 443, 0, 0, 1);
+	see(&l, LEARN_OPEN, "drop.example", 443, 0, 0, 1);
+	see(&l, LEARN_CLOSE, "drop.example", 443, 5u << 20, 100, 1);
+	see(&l, LEARN_OPEN, "registry.npmjs.example", 443, 0, 0, 1);
+	CHECK(learn_add(&l, &literal, NULL) == 0);
+	CHECK(learn_add(&l, &ssh, NULL) == 0);
+	learn_write(&l, &opts, &out);
+	CHECK(has(&out, "LOOK: a label that looks like encoded data\n    - domain: \"mzxw6"));
+	CHECK(has(&out, "LOOK: hardly used, and much was sent there\n    - domain: \"drop.example\""));
+	CHECK(has(
+		&out,
+		"LOOK: an address instead of a name: nothing says whose it is\n    - address: \"5.5.5.5\""));
+	CHECK(has(&out, "port: 22\n      depth: tunnel\n"));
+	CHECKF(has(&out, "0 B down\n    - domain: \"registry.npmjs.example\"") ||
+		       has(&out, "t1\n    - domain: \"registry.npmjs.example\""),
+	       "an ordinary name is not odd");
+}
+
+static void test_many(void)
+{
+	CLEANUP(learn_release) struct learn l = LEARN_INIT;
+	autobuf struct buf out = BUF_INIT;
+	char name[64];
+
+	for (int i = 0; i < LEARN_MAX + 10; i++) {
+		snprintf(name, sizeof(name), "n%d.bulk.example", i);
+		see(&l, LEARN_OPEN, name, 443, 0, 0, 1);
+	}
+	CHECK(l.n == LEARN_MAX && l.others == 10);
+	see(&l, LEARN_OPEN, "n7.bulk.example", 443, 0, 0, 9);
+	CHECKF(l.dests[7].opens == 2, "one that is there is found among all");
+	learn_write(&l, &opts, &out);
+	CHECK(has(&out, "LOOK: one of very many names below one domain"));
+	CHECK(has(&out, "and 10 events of destinations past the first 4096"));
+}
+
+static void test_http(void)
+{
+	CLEANUP(learn_release) struct learn l = LEARN_INIT;
+	autobuf struct buf out = BUF_INIT, plain = BUF_INIT;
+	struct learn_opts with = opts;
+	char path[64];
+
+	with.http = true;
+	see(&l, LEARN_OPEN, "api.example", 443, 0, 0, 1);
+	ask(&l, "api.example", "POST", "/v1/messages");
+	ask(&l, "api.example", "POST", "/v1/messages");
+	ask(&l, "api.example", "PUT", "/x/*/y");
+	for (int i = 0; i < 40; i++) {
+		snprintf(path, sizeof(path), "/repos/o/r/issues/%d", i);
+		ask(&l, "api.example", "GET", path);
+	}
+	learn_write(&l, &with, &out);
+	CHECK(has(&out, "      http:\n        - allow: \"GET /repos/o/r/issues/**\" # 40 paths\n"));
+	CHECK(has(&out, "        - allow: \"POST /v1/messages\"\n"));
+	CHECKF(has(&out, "        - allow: \"PUT /**\" # 1 paths\n"),
+	       "a star that was seen is not written as a pattern");
+	learn_write(&l, &opts, &plain);
+	CHECKF(!has(&plain, "http:"), "without --http there are no paths");
+}
+
+int main(void)
+{
+	test_plain();
+	test_empty();
+	test_odd();
+	test_many();
+	test_http();
+	return tap_done();
+}
