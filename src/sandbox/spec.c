@@ -33,11 +33,11 @@ void spec_release(struct spec *s)
 {
 	for (size_t i = 0; i < s->n_binds; i++) {
 		fd_close(s->binds[i].fd);
-		free(s->policy_digest);
-		free(s->ports);
 		free(s->binds[i].src);
 		free(s->binds[i].dst);
 	}
+	free(s->policy_digest);
+	free(s->ports);
 	for (size_t i = 0; i < s->n_masks; i++) {
 		free(s->masks[i].path);
 		free(s->masks[i].content);
