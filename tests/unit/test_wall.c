@@ -107,7 +107,7 @@ static int make_socket(const struct order *o, int type, struct sockaddr_storage 
 
 static int talk(const struct order *o, int type, struct outcome *out)
 {
-	struct sockaddr_storage sa;
+	struct sockaddr_storage sa = { 0 };
 	socklen_t len;
 	autoclose int fd = make_socket(o, type, &sa, &len);
 	ssize_t n;
@@ -123,7 +123,7 @@ static int talk(const struct order *o, int type, struct outcome *out)
 /* A server inside: whoever connects to its address should meet it only where the address is its own. */
 static int serve_inside(const struct order *o, struct outcome *out)
 {
-	struct sockaddr_storage sa;
+	struct sockaddr_storage sa = { 0 };
 	socklen_t len;
 	autoclose int fd = make_socket(o, SOCK_STREAM, &sa, &len);
 	pid_t pid;
@@ -147,7 +147,7 @@ static int serve_inside(const struct order *o, struct outcome *out)
 
 static int try_bind(const struct order *o)
 {
-	struct sockaddr_storage sa;
+	struct sockaddr_storage sa = { 0 };
 	socklen_t len;
 	autoclose int fd = make_socket(o, SOCK_STREAM, &sa, &len),
 		      udp = make_socket(o, SOCK_DGRAM, &sa, &len);
@@ -377,7 +377,7 @@ static bool wait_for(int fd)
 /* The gateway's part of one connection: what was asked for is sent back. */
 static bool serve(int listener, char asked[64])
 {
-	struct sockaddr_storage sa;
+	struct sockaddr_storage sa = { 0 };
 	socklen_t len = sizeof(sa);
 	autoclose int c = wait_for(listener) ? accept(listener, NULL, NULL) : -1;
 	char hello[8];
@@ -417,9 +417,9 @@ static void refused(struct inside *in, char what, const char *addr, uint16_t por
 
 static void answers_datagram(struct inside *in, int fd, const char *addr)
 {
-	alignas(8) char control[256];
+	alignas(8) char control[256] = { 0 };
 	char text[64] = "";
-	struct sockaddr_storage peer;
+	struct sockaddr_storage peer = { 0 };
 	struct iovec iov = { text, sizeof(text) };
 	struct msghdr m = { .msg_name = &peer,
 			    .msg_namelen = sizeof(peer),
