@@ -19,6 +19,7 @@
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 #include <net/if.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sched.h>
@@ -71,15 +72,11 @@ static socklen_t parse(const char *addr, uint16_t port, struct sockaddr_storage 
 
 static void show(const struct sockaddr_storage *sa, char out[64])
 {
-	char host[INET6_ADDRSTRLEN] = "";
-	const struct sockaddr_in *a4 = (const void *)sa;
-	const struct sockaddr_in6 *a6 = (const void *)sa;
+	char host[INET6_ADDRSTRLEN] = "", port[8] = "";
 
-	if (sa->ss_family == AF_INET6)
-		inet_ntop(AF_INET6, &a6->sin6_addr, host, sizeof(host));
-	else
-		inet_ntop(AF_INET, &a4->sin_addr, host, sizeof(host));
-	snprintf(out, 64, "%s %u", host, ntohs(sa->ss_family == AF_INET6 ? a6->sin6_port : a4->sin_port));
+	if (getnameinfo((const struct sockaddr *)sa, sizeof(*sa), host, sizeof(host), port, sizeof(port),
+			NI_NUMERICHOST | NI_NUMERICSERV) == 0)
+		snprintf(out, 64, "%s %s", host, port);
 }
 
 /* Inside. */
