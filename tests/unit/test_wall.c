@@ -17,7 +17,9 @@
 #include <ifaddrs.h>
 #include <linux/netfilter/nfnetlink_log.h>
 #include <linux/netlink.h>
+#include <linux/rtnetlink.h>
 #include <net/if.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sched.h>
@@ -33,7 +35,8 @@
 /* What the child is told to do, and what came of it: 0 or an errno, and what it read. */
 struct order {
 	char what; /* c: connect and talk; u: send a datagram and wait for the answer; l: listen inside, and connect;
-		      b: bind; a: has an address; q: quit */
+		      b: bind; a: has an address; n: send to many by an interface, and count neighbours; w: build a
+		      wall; q: quit */
 	char addr[64];
 	uint16_t port;
 	char from[64]; /* what it binds to first; empty: nothing */
@@ -69,15 +72,11 @@ static socklen_t parse(const char *addr, uint16_t port, struct sockaddr_storage 
 
 static void show(const struct sockaddr_storage *sa, char out[64])
 {
-	char host[INET6_ADDRSTRLEN] = "";
-	const struct sockaddr_in *a4 = (const void *)sa;
-	const struct sockaddr_in6 *a6 = (const void *)sa;
+	char host[INET6_ADDRSTRLEN] = "", port[8] = "";
 
-	if (sa->ss_family == AF_INET6)
-		inet_ntop(AF_INET6, &a6->sin6_addr, host, sizeof(host));
-	else
-		inet_ntop(AF_INET, &a4->sin_addr, host, sizeof(host));
-	snprintf(out, 64, "%s %u", host, ntohs(sa->ss_family == AF_INET6 ? a6->sin6_port : a4->sin_port));
+	if (getnameinfo((const struct sockaddr *)sa, sizeof(*sa), host, sizeof(host), port, sizeof(port),
+			NI_NUMERICHOST | NI_NUMERICSERV) == 0)
+		snprintf(out, 64, "%s %s", host, port);
 }
 
 /* Inside. */
@@ -105,7 +104,7 @@ static int make_socket(const struct order *o, int type, struct sockaddr_storage 
 
 static int talk(const struct order *o, int type, struct outcome *out)
 {
-	struct sockaddr_storage sa;
+	struct sockaddr_storage sa = { 0 };
 	socklen_t len;
 	autoclose int fd = make_socket(o, type, &sa, &len);
 	ssize_t n;
@@ -121,7 +120,7 @@ static int talk(const struct order *o, int type, struct outcome *out)
 /* A server inside: whoever connects to its address should meet it only where the address is its own. */
 static int serve_inside(const struct order *o, struct outcome *out)
 {
-	struct sockaddr_storage sa;
+	struct sockaddr_storage sa = { 0 };
 	socklen_t len;
 	autoclose int fd = make_socket(o, SOCK_STREAM, &sa, &len);
 	pid_t pid;
@@ -145,7 +144,7 @@ static int serve_inside(const struct order *o, struct outcome *out)
 
 static int try_bind(const struct order *o)
 {
-	struct sockaddr_storage sa;
+	struct sockaddr_storage sa = { 0 };
 	socklen_t len;
 	autoclose int fd = make_socket(o, SOCK_STREAM, &sa, &len),
 		      udp = make_socket(o, SOCK_DGRAM, &sa, &len);
@@ -177,6 +176,78 @@ static int find_address(struct outcome *out)
 	return 0;
 }
 
+/* How many neighbours there are after a word to a thousand addresses, past the routes. */
+static int count_neighbours(struct outcome *out)
+{
+	const struct {
+		struct nlmsghdr h;
+		struct ndmsg n;
+	} req = { { sizeof(req), RTM_GETNEIGH, NLM_F_REQUEST | NLM_F_DUMP, 0, 0 },
+		  { .ndm_family = AF_INET } };
+	autoclose int udp = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0),
+		      nl = socket(AF_NETLINK, SOCK_RAW, NETLINK_ROUTE);
+	struct sockaddr_in sa = { .sin_family = AF_INET, .sin_port = htons(9) };
+	alignas(8) char buf[16384];
+	int n = 0, sent = 0;
+
+	if (setsockopt(udp, SOL_SOCKET, SO_BINDTODEVICE, "eth0", 4) < 0)
+		return errno;
+	for (uint32_t i = 0; i < 1000; i++) {
+		sa.sin_addr.s_addr = htonl(0x01020300 + i);
+		sent += sendto(udp, "x", 1, 0, (struct sockaddr *)&sa, sizeof(sa)) == 1;
+	}
+	if (send(nl, &req, sizeof(req), 0) < 0)
+		return errno;
+	for (;;) {
+		ssize_t got = recv(nl, buf, sizeof(buf), 0);
+		size_t left = got < 0 ? 0 : (size_t)got;
+
+		if (got <= 0)
+			return EIO;
+		for (struct nlmsghdr *h = (void *)buf; NLMSG_OK(h, left); h = NLMSG_NEXT(h, left)) {
+			const struct ndmsg *nd = NLMSG_DATA(h);
+
+			if (h->nlmsg_type == NLMSG_DONE) {
+				snprintf(out->text, sizeof(out->text), "%d sent, %d neighbours", sent, n);
+				return 0;
+			}
+			n += nd->ndm_ifindex != 1;
+		}
+	}
+}
+
+/* W2: in here, nothing of it can be built, and the message says what was refused. */
+static int build_another(struct outcome *out)
+{
+	struct err e = ERR_INIT;
+	struct wall w;
+
+	if (wall_build(&w, false, &e) == 0)
+		return 0;
+	snprintf(out->text, sizeof(out->text), "%.63s", e.msg);
+	return -e.code;
+}
+
+static int obey_one(const struct order *o, struct outcome *out)
+{
+	switch (o->what) {
+	case 'c':
+		return talk(o, SOCK_STREAM, out);
+	case 'u':
+		return talk(o, SOCK_DGRAM, out);
+	case 'l':
+		return serve_inside(o, out);
+	case 'b':
+		return try_bind(o);
+	case 'n':
+		return count_neighbours(out);
+	case 'w':
+		return build_another(out);
+	default:
+		return find_address(out);
+	}
+}
+
 static void obey(int sock)
 {
 	struct order o;
@@ -184,22 +255,7 @@ static void obey(int sock)
 	while (recv(sock, &o, sizeof(o), 0) == sizeof(o) && o.what != 'q') {
 		struct outcome out = { 0 };
 
-		switch (o.what) {
-		case 'c':
-			out.err = talk(&o, SOCK_STREAM, &out);
-			break;
-		case 'u':
-			out.err = talk(&o, SOCK_DGRAM, &out);
-			break;
-		case 'l':
-			out.err = serve_inside(&o, &out);
-			break;
-		case 'b':
-			out.err = try_bind(&o);
-			break;
-		default:
-			out.err = find_address(&out);
-		}
+		out.err = obey_one(&o, &out);
 		if (send(sock, &out, sizeof(out), MSG_NOSIGNAL) < 0)
 			_exit(1);
 	}
@@ -318,7 +374,7 @@ static bool wait_for(int fd)
 /* The gateway's part of one connection: what was asked for is sent back. */
 static bool serve(int listener, char asked[64])
 {
-	struct sockaddr_storage sa;
+	struct sockaddr_storage sa = { 0 };
 	socklen_t len = sizeof(sa);
 	autoclose int c = wait_for(listener) ? accept(listener, NULL, NULL) : -1;
 	char hello[8];
@@ -358,9 +414,9 @@ static void refused(struct inside *in, char what, const char *addr, uint16_t por
 
 static void answers_datagram(struct inside *in, int fd, const char *addr)
 {
-	alignas(8) char control[256];
+	alignas(8) char control[256] = { 0 };
 	char text[64] = "";
-	struct sockaddr_storage peer;
+	struct sockaddr_storage peer = { 0 };
 	struct iovec iov = { text, sizeof(text) };
 	struct msghdr m = { .msg_name = &peer,
 			    .msg_namelen = sizeof(peer),
@@ -478,6 +534,21 @@ static void groups_are_nowhere(struct inside *in)
 	refused(in, 'c', "ff02::1", 80, ENETUNREACH, EHOSTUNREACH);
 }
 
+static void cannot_be_changed(struct inside *in)
+{
+	struct outcome out;
+
+	tell(in, 'w', "", 0, "");
+	out = hear(in);
+	CHECKF(out.err == EPERM && strstr(out.text, "loopback"),
+	       "no wall is built from inside, and the request is named: %s", out.text);
+	if (in->guest)
+		return;
+	tell(in, 'n', "", 0, "");
+	out = hear(in);
+	CHECK_STR(out.text, "0 sent, 0 neighbours");
+}
+
 static void closed(struct inside *in)
 {
 	for (size_t i = 0; i < WALL_FDS; i++) {
@@ -522,6 +593,7 @@ static void test_wall(bool guest)
 		connects(&in, in.wall.tcp4, "1.2.3.4", 80, "127.0.0.1");
 		stands_first(&in);
 	}
+	cannot_be_changed(&in);
 	closed(&in);
 	stop(&in);
 }
