@@ -63,7 +63,7 @@ def visit(tap, c, big):
     with open(path, "w", encoding="ascii") as f:
         f.write(POLICY)
     c.own(path)
-    branch = f"{who}-{c.engine}"
+    branch = re.sub(r"\W", "-", f"{who}")
     r = c("run", "--engine", c.engine, "--policy", path, "--", "sh", "-c", SCRIPT.replace("BRANCH", branch))
     got = dict(re.findall(r"^(\w+): ?(.*?) ?$", r.out, re.M))
 
