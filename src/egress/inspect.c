@@ -229,9 +229,12 @@ static void tick_exchs(struct inspect *in, uint64_t now)
 		uint64_t quiet = (now - e->active) / NSEC_PER_SEC;
 
 		next = e->all_next;
-		if (e->paused && e->back) {
+		if (e->paused) {
 			e->paused = false;
-			e->back->wake(e);
+			if (e->back)
+				e->back->wake(e);
+			if (e->conn && e->head_sent)
+				e->front->wake(e);
 		}
 		if (e->conn && ((e->state == EXCH_HOLD && quiet > in->times.body) ||
 				(e->state == EXCH_NEW && quiet > in->times.head))) {

@@ -25,7 +25,7 @@ import tempfile
 import threading
 import time
 
-from coffertest import BUILD, slow_build
+from coffertest import BUILD, sanitizer_env, slow_build
 
 PATIENCE = 25 * slow_build()
 OWN = "10.0.2.15"
@@ -230,7 +230,7 @@ class Rig:
             for i, fd in enumerate(high):
                 os.dup2(fd, 3 + i, inheritable=True)
             os.closerange(3 + len(high), 4096)
-            os.execve(self.program, ["coffer-egress", f"{mask:x}"], {})
+            os.execve(self.program, ["coffer-egress", f"{mask:x}"], sanitizer_env())
         except BaseException as e:  # pylint: disable=broad-except
             print(f"# {e}", file=sys.stderr, flush=True)
         finally:
