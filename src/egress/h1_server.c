@@ -352,8 +352,13 @@ static void run_out(struct inspect_conn *c)
 
 		if (io_backlog(&c->io) >= IO_BACKLOG_MAX)
 			return;
-		if (data.len > 16384)
-			data.len = 16384;
+		if (data.len) {
+			long n = http_grant_down(e, data.len > 16384 ? 16384 : data.len);
+
+			if (n <= 0)
+				return;
+			data.len = (size_t)n;
+		}
 		if (data.len && e->resp.has_length && s->state != H1_TUNNEL) {
 			if (data.len > s->down_left) {
 				c->io.error = -EPIPE;
@@ -377,7 +382,7 @@ static void run_out(struct inspect_conn *c)
 
 static bool has_down(const struct h1_server *s)
 {
-	return s->e && s->head_out && (http_pipe_len(&s->e->down) || s->e->down.eof);
+	return s->e && s->head_out && !s->e->paused && (http_pipe_len(&s->e->down) || s->e->down.eof);
 }
 
 static void finish(struct inspect_conn *c)

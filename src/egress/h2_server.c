@@ -56,8 +56,13 @@ static ssize_t read_down(nghttp2_session *s, int32_t id, uint8_t *out, size_t le
 	(void)ctx;
 	if (data.len == 0 && !e->down.eof)
 		return NGHTTP2_ERR_DEFERRED;
-	if (data.len > len)
-		data.len = len;
+	if (data.len) {
+		long n = http_grant_down(e, data.len > len ? len : data.len);
+
+		if (n <= 0)
+			return NGHTTP2_ERR_DEFERRED;
+		data.len = (size_t)n;
+	}
 	if (data.len)
 		memcpy(out, data.p, data.len);
 	http_pipe_take(&e->down, data.len);

@@ -143,11 +143,23 @@ void exch_deny(struct exch *e)
 		      e->verdict.hint);
 }
 
+/* Not a decision, so not in a denial's words: whoever reads it should look at the server, not at the policy. */
 void exch_answer_failed(struct exch *e, const char *why)
 {
-	char text[320];
+	autobuf struct buf body = BUF_INIT;
+	struct json j = JSON_INIT(&body);
+	char text[HOST_MAX + 400];
 
-	snprintf(text, sizeof(text), "the server could not be asked: %s", why);
-	answer_denial(e, 502, e->verdict.rule_text[0] ? e->verdict.rule_text : NULL, text,
-		      "This is a fault between the gateway and the server, not a decision.");
+	snprintf(text, sizeof(text), "coffer: %s:%u could not be asked: %s",
+		 e->conn ? e->conn->host.text : "", e->conn ? (unsigned)e->conn->port : 0, why);
+	json_obj(&j, NULL);
+	json_str(&j, "error", "upstream");
+	json_str(&j, "message", text);
+	json_str(&j, "host", e->conn ? e->conn->host.text : NULL);
+	json_u64(&j, "port", e->conn ? e->conn->port : 0);
+	json_str(&j, "method", e->req.method);
+	json_str(&j, "reason", why);
+	json_end_obj(&j);
+	buf_addc(&body, '\n');
+	answer(e, 502, &body);
 }

@@ -311,3 +311,17 @@ long http_grant_up(struct exch *e, size_t want)
 	}
 	return n;
 }
+
+long http_grant_down(struct exch *e, size_t want)
+{
+	struct egress *eg = e->in->eg;
+	long n = limits_bytes(&eg->limits, e->limit)
+			 ? limits_take(&eg->limits, e->limit, LIMIT_DOWN, want, eg->now)
+			 : (long)want;
+
+	if (n == 0) {
+		e->paused = e->in->paused = true;
+		inspect_tick_on(e->in);
+	}
+	return n;
+}

@@ -128,6 +128,8 @@ void exch_begin(struct exch *e);
 int exch_put(struct exch *e, const void *data, size_t len) MUST_CHECK; /* of the body; -ENOMEM, -EDQUOT */
 void exch_put_end(struct exch *e);
 bool exch_wants_body(const struct exch *e);
+long http_grant_down(struct exch *e,
+		     size_t want) MUST_CHECK;  /* so many of the answer may go now; 0: woken later */
 void exch_took_down(struct exch *e, size_t n); /* after http_pipe_take(&e->down) */
 void exch_front_gone(struct exch *e);
 

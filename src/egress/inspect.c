@@ -72,7 +72,7 @@ void inspect_conn_end(struct inspect_conn *c, const char *how)
 
 static void shaken(struct inspect_conn *c)
 {
-	bool h2 = c->io.ssl && tls_is_h2(c->io.ssl);
+	bool h2 = c->io.ssl ? tls_is_h2(c->io.ssl) : c->in->clear_h2_front;
 	int r = h2 ? h2_server_open(c) : h1_server_open(c);
 
 	c->in->h2_conns += h2;
@@ -229,9 +229,12 @@ static void tick_exchs(struct inspect *in, uint64_t now)
 		uint64_t quiet = (now - e->active) / NSEC_PER_SEC;
 
 		next = e->all_next;
-		if (e->paused && e->back) {
+		if (e->paused) {
 			e->paused = false;
-			e->back->wake(e);
+			if (e->back)
+				e->back->wake(e);
+			if (e->conn && e->head_sent)
+				e->front->wake(e);
 		}
 		if (e->conn && ((e->state == EXCH_HOLD && quiet > in->times.body) ||
 				(e->state == EXCH_NEW && quiet > in->times.head))) {
@@ -318,15 +321,20 @@ int inspect_open(struct inspect **ret, struct egress *eg, int ca_fd, int store_f
 	return 0;
 }
 
-void inspect_close(struct inspect *in)
+void inspect_drop_all(struct inspect *in)
 {
-	if (!in)
-		return;
 	runq_enter(&in->q);
 	while (in->conns)
 		inspect_conn_end(in->conns, "policy");
 	http_pool_close_all(in);
 	runq_leave(&in->q);
+}
+
+void inspect_close(struct inspect *in)
+{
+	if (!in)
+		return;
+	inspect_drop_all(in);
 	loop_timer_off(&in->eg->loop, &in->tick);
 	runq_release(&in->q);
 	exch_free_spares(in);

@@ -76,6 +76,10 @@ egress:
       port: 443
       http: [{allow: "* /**"}]
       limits: {requests_per_minute: 3}
+    - domain: narrow.example.test
+      port: 443
+      http: [{allow: "* /**"}]
+      limits: {bandwidth: 1000000}
     - domain: small.example.test
       port: 443
       http: [{allow: "* /**"}]
@@ -367,7 +371,7 @@ def credentials(rig, own):
 def certificates(rig):
     for host, why in (("expired", "expired"), ("wrong", "mismatch"), ("stranger", "unable to get|self.signed")):
         code, _, body = ask(rig, f"GET / HTTP/1.1\nHost: {host}.example.test\n\n", f"{host}.example.test")
-        tap.eq(code, 502, f"a server with a certificate that is {host}: 502")
+        tap.eq((code, json.loads(body or "{}").get("error")), (502, "upstream"), f"a server with a certificate that is {host}: 502")
         tap.like(body.decode(), why, "and the reason is said")
         tap.ok(rig.events("alert", kind="certificate", name=f"{host}.example.test"), "and written down")
     tap.eq(ask(rig, "GET / HTTP/1.1\nHost: own-ca.example.test\n\n", "own-ca.example.test")[0], 200,
@@ -442,6 +446,10 @@ def limits(rig):
     text = f"POST /up HTTP/1.1\nHost: small.example.test\nContent-Length: {len(body)}\n\n{body}"
     got = [ask(rig, text, "small.example.test")[0] for _ in range(3)]
     tap.eq(got, [200, 403, 403], "bytes up")
+    for v in ("--http1.1", "--http2"):
+        r = curl(v, "https://narrow.example.test/big", "-o", os.path.join(D, "got"), "-w", "%{time_total}")
+        with open(os.path.join(D, "www", "big"), "rb") as a, open(os.path.join(D, "got"), "rb") as b:
+            tap.ok(a.read() == b.read() and float(r.stdout) > 1, f"bandwidth, curl {v}: slower, and whole", r.stdout, r.stderr)
 
 
 def clients(rig):
@@ -537,22 +545,6 @@ BAD = {
 DIAL = {}
 
 
-def git_repo():
-    for name in ("r", "other"):
-        path = os.path.join(D, "git", "o", name)
-        os.makedirs(path)
-        subprocess.run(["git", "init", "-q", "--bare", "-b", "main", path], check=True)
-        subprocess.run(["git", "--git-dir", path, "config", "http.receivepack", "true"], check=True)
-    seed = os.path.join(D, "seed")
-    env = dict(os.environ, GIT_AUTHOR_NAME="t", GIT_AUTHOR_EMAIL="t@t", GIT_COMMITTER_NAME="t", GIT_COMMITTER_EMAIL="t@t")
-    subprocess.run(["git", "init", "-q", "-b", "main", seed], check=True)
-    with open(os.path.join(seed, "file"), "w", encoding="ascii") as f:
-        f.write("content\n")
-    subprocess.run(["git", "-C", seed, "add", "."], check=True)
-    subprocess.run(["git", "-C", seed, "commit", "-q", "-m", "first"], check=True, env=env)
-    subprocess.run(["git", "-C", seed, "push", "-q", os.path.join(D, "git", "o", "r"), "main"], check=True)
-
-
 def main():
     www = os.path.join(D, "www")
     os.mkdir(www)
@@ -560,8 +552,8 @@ def main():
         f.write("hello\n")
     with open(os.path.join(www, "big"), "wb") as f:
         f.write(os.urandom(3000000))
-    git_repo()
-    names_ = [f"{x}.example.test" for x in ("api", "h2", "web", "gql", "git", "own", "few", "small", "own-ca")]
+    ht.git_repo(os.path.join(D, "git"), "r", "other")
+    names_ = [f"{x}.example.test" for x in ("api", "h2", "web", "gql", "git", "own", "few", "small", "narrow", "own-ca")]
     cert = CA.cert("server", *names_)
     other = ht.Authority(tempfile.mkdtemp(dir=D))
     handlers = {"/sse": ht.sse, "/ws": ht.websocket, "/no-continue": ht.no_continue,
@@ -580,7 +572,7 @@ def main():
     web, h2, gits = procs
     DIAL.update({"api.example.test": api.addr, ("api.example.test", 80): plain.addr, "h2.example.test": h2.addr, "web.example.test": web.addr,
                  "gql.example.test": gql.addr, "git.example.test": gits.addr, "own.example.test": own.addr,
-                 "few.example.test": own.addr, "small.example.test": own.addr, "own-ca.example.test": own.addr,
+                 "few.example.test": own.addr, "narrow.example.test": web.addr, "small.example.test": own.addr, "own-ca.example.test": own.addr,
                  "expired.example.test": ht.Origin(CA.cert("expired", "expired.example.test", days=-1)).addr,
                  "wrong.example.test": own.addr,
                  "stranger.example.test": ht.Origin(other.cert("stranger", "stranger.example.test")).addr})

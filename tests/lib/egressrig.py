@@ -25,8 +25,12 @@ import tempfile
 import threading
 import time
 
+<<<<<<< HEAD
 from coffertest import BUILD, slow_build
 from netprobe import client_hello, parse, query  # noqa: F401
+=======
+from coffertest import BUILD, sanitizer_env, slow_build
+>>>>>>> wt-inspect
 
 PATIENCE = 25 * slow_build()
 OWN = "10.0.2.15"
@@ -231,7 +235,7 @@ class Rig:
             for i, fd in enumerate(high):
                 os.dup2(fd, 3 + i, inheritable=True)
             os.closerange(3 + len(high), 4096)
-            os.execve(self.program, ["coffer-egress", f"{mask:x}"], {})
+            os.execve(self.program, ["coffer-egress", f"{mask:x}"], sanitizer_env())
         except BaseException as e:  # pylint: disable=broad-except
             print(f"# {e}", file=sys.stderr, flush=True)
         finally:

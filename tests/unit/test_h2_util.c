@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How much a peer may bother us: a bucket of frames that ask for nothing. */
+#include "egress/h2_util.h"
+#include "tap.h"
+
+#define SECOND 1000000000ULL
+
+static nghttp2_frame frame(uint8_t type, uint8_t flags, size_t length)
+{
+	nghttp2_frame f = { .hd = { .type = type, .flags = flags, .length = length } };
+
+	return f;
+}
+
+static unsigned until_refused(struct h2_calm *c, const nghttp2_frame *f, uint64_t now, unsigned max)
+{
+	unsigned n = 0;
+
+	while (n < max && h2_calm_take(c, f, now))
+		n++;
+	return n;
+}
+
+int main(void)
+{
+	nghttp2_frame ping = frame(NGHTTP2_PING, 0, 8), data = frame(NGHTTP2_DATA, 0, 100);
+	nghttp2_frame empty = frame(NGHTTP2_DATA, 0, 0),
+		      end = frame(NGHTTP2_DATA, NGHTTP2_FLAG_END_STREAM, 0);
+	nghttp2_frame ack = frame(NGHTTP2_SETTINGS, NGHTTP2_FLAG_ACK, 0),
+		      window = frame(NGHTTP2_WINDOW_UPDATE, 0, 4);
+	struct h2_calm c = { 0 };
+
+	window.window_update.window_size_increment = 65536;
+	CHECK(until_refused(&c, &ping, SECOND, 10000) == H2_CALM_BURST / 2);
+	CHECK(!h2_calm_take(&c, &empty, SECOND));
+	CHECK(h2_calm_take(&c, &data, SECOND) && h2_calm_take(&c, &end, SECOND));
+	CHECK(h2_calm_take(&c, &ack, SECOND) && h2_calm_take(&c, &window, SECOND));
+	window.window_update.window_size_increment = 1;
+	CHECK(!h2_calm_take(&c, &window, SECOND));
+	CHECK(until_refused(&c, &ping, 2 * SECOND, 10000) == H2_CALM_PER_SECOND / 2);
+	CHECK(until_refused(&c, &ping, 10000 * SECOND, 10000) == H2_CALM_BURST / 2);
+	CHECK(until_refused(&c, &data, 10000 * SECOND, 5000) == 5000);
+	return tap_done();
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "egress/http_form.h"
+#include "tap.h"
+
+static int get(const char *form, const char *name, const char *wanted)
+{
+	autobuf struct buf out = BUF_INIT;
+	int r = http_form_get(slice_of(form), name, &out);
+
+	if (r == 1 && strcmp(buf_cstr(&out), wanted) != 0)
+		return -1000;
+	return r;
+}
+
+int main(void)
+{
+	CHECK(get("query=%7Bx%7D&a=b", "query", "{x}") == 1);
+	CHECK(get("a=b&query=a+b", "query", "a b") == 1);
+	CHECK(get("query=", "query", "") == 1);
+	CHECK(get("a=b", "query", "") == 0);
+	CHECK(get("", "query", "") == 0);
+	CHECK(get("query=a&query=b", "query", "") == -EBADMSG);
+	CHECK(get("query=a&Query=b", "query", "") == -EBADMSG);
+	CHECK(get("query=a&query[]=b", "query", "") == -EBADMSG);
+	CHECK(get("query=a&%71uery=b", "query", "") == -EBADMSG);
+	CHECK(get("%71uery=b", "query", "") == -EBADMSG);
+	CHECK(get("query=a;query=b", "query", "") == -EBADMSG);
+	CHECK(get("query=%zz", "query", "") == -EBADMSG);
+	CHECK(get("query=%4", "query", "") == -EBADMSG);
+	CHECK(get("query=%", "query", "") == -EBADMSG);
+	CHECK(get("%=a&query=x", "query", "") == -EBADMSG);
+	CHECK(get("queryx=a", "query", "") == 0);
+	CHECK(http_form_has(slice_of("a=1&query=x"), "query"));
+	CHECK(http_form_has(slice_of("a=1&%51UERY=x"), "query"));
+	CHECK(http_form_has(slice_of("query"), "query"));
+	CHECK(http_form_has(slice_of("%zz=1"), "query"));
+	CHECK(!http_form_has(slice_of("queries=1&x=query"), "query"));
+	CHECK(!http_form_has(SLICE_NONE, "query"));
+	return tap_done();
+}
