@@ -25,12 +25,8 @@ import tempfile
 import threading
 import time
 
-<<<<<<< HEAD
-from coffertest import BUILD, slow_build
-from netprobe import client_hello, parse, query  # noqa: F401
-=======
 from coffertest import BUILD, sanitizer_env, slow_build
->>>>>>> wt-inspect
+from netprobe import client_hello, parse, query  # noqa: F401
 
 PATIENCE = 25 * slow_build()
 OWN = "10.0.2.15"
