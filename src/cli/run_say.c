@@ -35,6 +35,10 @@ static void say_engine(const struct choice *c)
 void run_say_before(const struct spec *s, const struct choice *c, const struct run_spec_note *note)
 {
 	say_engine(c);
+	if (s->gv_hostnet && s->net != NET_NONE)
+		say_note(
+			"gVisor takes the kernel's network stack, behind the same wall: its own does not work here (%s)",
+			c->runsc.hostnet);
 	if (note->workspace[0])
 		say_note("%s; the workspace is an empty one (-C DIR gives another)", note->workspace);
 	if (s->net == NET_OBSERVE)

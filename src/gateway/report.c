@@ -98,6 +98,8 @@ void run_engine_json(const struct run *r, struct json *j)
 		json_str(j, "version", c->runsc.version);
 		json_str(j, "sha256", c->runsc.sha256);
 		json_bool(j, "pinned", c->runsc.pinned[0] != '\0');
+		if (c->runsc.hostnet[0])
+			json_str(j, "hostnet", c->runsc.hostnet);
 		json_end_obj(j);
 	}
 }

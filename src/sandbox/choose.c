@@ -59,6 +59,7 @@ static int take_gvisor(const char *named, struct state *st, struct spec *s, bool
 	s->runsc_fd = fcntl(c->runsc.fd, F_DUPFD_CLOEXEC, 3);
 	if (s->runsc_fd < 0)
 		return err_sys(e, -errno, "cannot hold %s", c->runsc.path);
+	s->gv_hostnet = c->runsc.hostnet[0] != '\0';
 	c->engine = &engine_gvisor;
 	return 0;
 }

@@ -98,6 +98,13 @@ static void set_dcache(char *arg, size_t cap)
 	snprintf(arg, cap, "--dcache=%llu", (unsigned long long)n);
 }
 
+static const char *network(const struct spec *s)
+{
+	if (s->net == NET_NONE)
+		return "--network=none";
+	return s->gv_hostnet ? "--network=host" : "--network=sandbox";
+}
+
 int gv_exec(const struct ns_inside *in, int init_fd, struct err *e)
 {
 	/* The sync socket goes with exec, which is how the launcher knows; it may stand where a descriptor goes. */
@@ -109,7 +116,7 @@ int gv_exec(const struct ns_inside *in, int init_fd, struct err *e)
 		"runsc",
 		root,
 		"--platform=systrap",
-		in->spec->net == NET_NONE ? "--network=none" : "--network=sandbox",
+		network(in->spec),
 		"--ignore-cgroups",
 		"--overlay2=none",
 		gv_directfs(in->spec) ? "--directfs=true" : "--directfs=false",

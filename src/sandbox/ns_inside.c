@@ -198,7 +198,7 @@ static int build_network(const struct ns_inside *in, struct err *e)
 
 	if (in->spec->net == NET_NONE)
 		return bring_up_loopback(e);
-	r = wall_build(&w, in->gv != NULL, e);
+	r = wall_build(&w, in->gv && !in->spec->gv_hostnet, e);
 	if (r < 0)
 		return r;
 	r = wall_send(in->sync, &w);

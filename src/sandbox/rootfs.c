@@ -747,7 +747,7 @@ static int build_runsc_view(const struct spec *s, struct err *e)
 	if (mount("proc", "../proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0)
 		return rootfs_fail(e, -errno, "/proc");
 	/* By what it finds there runsc takes any network namespace for the host's, and refuses it. */
-	if (s->net != NET_NONE) {
+	if (s->net != NET_NONE && !s->gv_hostnet) {
 		r = mnt_bind("../sys", "../proc/sys/net");
 		if (r < 0)
 			return rootfs_fail(e, r, "/proc/sys/net");

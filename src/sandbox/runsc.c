@@ -159,7 +159,8 @@ static int read_verdict(struct runsc *r, struct state *st, const char *id, struc
 	o = json_loadb(b.data ? b.data : "", b.len, 0, NULL);
 	said = json_string_value(json_object_get(o, "of"));
 	if (said && str_eq(said, id) && take_text(o, "sha256", r->sha256, sizeof(r->sha256)) &&
-	    take_text(o, "version", r->version, sizeof(r->version))) {
+	    take_text(o, "version", r->version, sizeof(r->version)) &&
+	    take_text(o, "hostnet", r->hostnet, sizeof(r->hostnet))) {
 		uint64_t when = (uint64_t)json_integer_value(json_object_get(o, "when"));
 		uint64_t now = clock_nsec(CLOCK_REALTIME);
 
@@ -186,6 +187,7 @@ static void keep_verdict(const struct runsc *r, struct state *st, const char *id
 	json_str(&j, "path", r->path);
 	json_str(&j, "version", r->version);
 	json_str(&j, "sha256", r->sha256);
+	json_str(&j, "hostnet", r->hostnet);
 	json_u64(&j, "when", clock_nsec(CLOCK_REALTIME));
 	json_bool(&j, "works", why->code == 0);
 	if (why->code)

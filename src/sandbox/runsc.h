@@ -25,6 +25,8 @@ struct runsc {
 	char version[64];
 	char sha256[HASH_HEX_LEN + 1];
 	char pinned[HASH_HEX_LEN + 1]; /* what it must be; empty: not said */
+	char hostnet
+		[256]; /* why its own network stack does not work here, and it must take the kernel's; empty: it does */
 };
 
 #define RUNSC_INIT ((struct runsc){ .fd = -1 })

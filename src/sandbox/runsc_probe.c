@@ -119,7 +119,8 @@ static int do_nothing(void *ctx, int stream, struct err *e)
 }
 
 /* A sandbox with an empty read-only workspace, as root inside: it needs no range of ids and leaves nothing behind. */
-static int fill_spec(struct spec *s, const struct runsc *r, struct state *st, struct err *e)
+static int fill_spec(struct spec *s, const struct runsc *r, struct state *st, enum net_mode net, bool hostnet,
+		     struct err *e)
 {
 	int ret = state_new_id(s->id, e);
 
@@ -129,6 +130,8 @@ static int fill_spec(struct spec *s, const struct runsc *r, struct state *st, st
 	s->hostname = strdup("probe");
 	s->ws_mode = WS_RO;
 	s->patience = PROBE_SECONDS;
+	s->net = net;
+	s->gv_hostnet = hostnet;
 	if (asprintf(&s->ws_path, "%s/empty", st->path) < 0)
 		s->ws_path = NULL;
 	if (!s->hostname || !s->ws_path)
@@ -144,25 +147,53 @@ static int fill_spec(struct spec *s, const struct runsc *r, struct state *st, st
 	return ids_plan(&s->ids, st, s->id, 0, 0, false, e);
 }
 
-int runsc_probe(struct runsc *r, struct state *st, struct err *e)
+static int try_one(const struct runsc *r, struct state *st, enum net_mode net, bool hostnet, struct err *e)
 {
 	CLEANUP(spec_release) struct spec s = SPEC_INIT;
 	const struct engine_meanwhile m = { .prepare = prepare_nothing, .rest = do_nothing };
 	struct engine_run run = ENGINE_RUN_INIT;
 	struct cgroup cg = CGROUP_INIT;
-	int ret = read_version(r, e);
+	int ret = fill_spec(&s, r, st, net, hostnet, e);
 
-	if (ret == 0)
-		ret = fill_spec(&s, r, st, e);
 	if (ret == 0)
 		ret = engine_gvisor.start(&s, &cg, &m, &run, e);
 	if (ret < 0)
-		return r->version[0] ? err_wrap(e, ret, "%s, version %s", r->path, r->version) : ret;
+		return ret;
 	kill(run.pid, SIGKILL);
 	while (waitpid(run.pid, NULL, 0) < 0 && errno == EINTR)
 		;
 	fd_close(run.stream);
 	fd_close(run.pidfd);
 	fd_close(run.log);
+	wall_release(&run.wall);
+	return 0;
+}
+
+/*
+ * With its own network stack, else with the kernel's; where neither works the reason may be the network as such, which a
+ * run that wants one will be told. One that hangs is tried once: everybody waits for it.
+ */
+static int try_all(struct runsc *r, struct state *st, struct err *e)
+{
+	struct err again = ERR_INIT;
+	int ret = try_one(r, st, NET_ENFORCE, false, e);
+
+	if (ret == 0 || ret == -ETIMEDOUT)
+		return ret;
+	if (try_one(r, st, NET_ENFORCE, true, &again) < 0)
+		return try_one(r, st, NET_NONE, false, &again) < 0 ? ret : 0;
+	snprintf(r->hostnet, sizeof(r->hostnet), "%.255s", e->msg);
+	return 0;
+}
+
+int runsc_probe(struct runsc *r, struct state *st, struct err *e)
+{
+	int ret = read_version(r, e);
+
+	if (ret == 0)
+		ret = try_all(r, st, e);
+	if (ret < 0)
+		return r->version[0] ? err_wrap(e, ret, "%s, version %s", r->path, r->version) : ret;
+	*e = ERR_INIT;
 	return 0;
 }

@@ -5,7 +5,7 @@
 
 #include "sandbox/runsc.h"
 
-/* Asks for its version, then starts an empty sandbox and ends it. An error says what was wrong. */
+/* Asks for its version, then starts an empty sandbox and ends it. An error says what was wrong. Sets r->hostnet. */
 int runsc_probe(struct runsc *r, struct state *st, struct err *e) MUST_CHECK;
 
 #endif

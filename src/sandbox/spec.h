@@ -108,7 +108,8 @@ struct spec {
 	bool nested;
 	bool tty; /* the main command gets a terminal */
 	bool detach;
-	int runsc_fd; /* engine gvisor: the program, checked; -1 otherwise */
+	int runsc_fd;	 /* engine gvisor: the program, checked; -1 otherwise */
+	bool gv_hostnet; /* engine gvisor: its own network stack does not work here, and it takes the kernel's */
 	unsigned
 		patience; /* engine gvisor: seconds that it may take to start; 0: as many as any machine needs */
 };
