@@ -354,7 +354,7 @@ static int cmd_policy(int argc, char **argv)
 const struct verb verb_policy = {
 	.name = "policy",
 	.group = VERB_HOST,
-	.synopsis = "check FILE | explain FILE [METHOD] URL|HOST:PORT | diff FILE FILE | presets | show FILE",
+	.synopsis = "check|show FILE | explain FILE [METHOD] URL|HOST:PORT | diff A B | presets",
 	.help = "check and explain what a sandbox may reach",
 	.opts = policy_opts,
 	.n_opts = ARRAY_SIZE(policy_opts),

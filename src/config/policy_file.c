@@ -174,6 +174,42 @@ int config_policy_load(const struct config_policy_args *a, struct config_policy 
 	return 0;
 }
 
+static int parse(const char *name, const char *text, size_t len, struct config_policy *out, struct err *e)
+{
+	CLEANUP(layer_draft_release) struct layer_draft d = { 0 };
+	struct source s = { .name = name, .out = out, .opts = &d.opts, .mode = -1, .e = e };
+	int r = len > CONFIG_FILE_MAX
+			? err_set(e, -EFBIG, "%s is larger than %u KiB", name, CONFIG_FILE_MAX / 1024)
+			: ytree_parse(name, text, len, &d.root, e);
+
+	r = r < 0 ? r : policy_new(POLICY_ENFORCE, &out->policy, e);
+	r = r < 0 ? r : policy_add_layer(out->policy, &d.opts, &s.layer, e);
+	if (r < 0)
+		return r;
+	s.policy = out->policy;
+	r = read_policy(&s, d.root);
+	if (r < 0)
+		return r;
+	policy_set_layer_opts(out->policy, s.layer, &d.opts);
+	policy_set_mode(out->policy, s.mode == POLICY_OBSERVE ? POLICY_OBSERVE : POLICY_ENFORCE);
+	r = lint_layer(out->policy, s.layer, s.mode == POLICY_OBSERVE, &out->warnings, e);
+	return r < 0 ? r : policy_seal(out->policy, e);
+}
+
+int config_policy_parse(const char *name, const char *text, size_t len, struct config_policy *ret,
+			struct err *e)
+{
+	struct config_policy out = { 0 };
+	struct err own = ERR_INIT;
+	int r = parse(name, text, len, &out, e ? e : &own);
+
+	if (r < 0)
+		config_policy_release(&out);
+	else
+		*ret = out;
+	return r;
+}
+
 /* One rule of the command line against the files alone. */
 static int conflict(const struct policy *files, const struct policy_rule *r, struct strv *ret)
 {

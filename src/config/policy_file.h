@@ -54,6 +54,10 @@ int config_policy_load(const struct config_policy_args *a, struct config_policy 
 		       struct err *e) MUST_CHECK;
 void config_policy_release(struct config_policy *c);
 
+/* The same of one text, which cannot name other files. `name` stands for it in messages. */
+int config_policy_parse(const char *name, const char *text, size_t len, struct config_policy *ret,
+			struct err *e) MUST_CHECK;
+
 /*
  * What --allow names and the files deny anyway, one line each ("--allow example.com:443: team.yaml:12 denies it"): to
  * be said by whoever starts the run, for the stricter wins.

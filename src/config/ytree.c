@@ -137,6 +137,8 @@ static int next_event(struct parse *s, yaml_event_t *ev)
 	why = s->p.problem ? s->p.problem : "this is not YAML";
 	if (strcmp(why, "found character that cannot start any token") == 0)
 		why = "a tab or another character that YAML does not take here; indent with spaces";
+	if (s->p.context && strstr(s->p.context, "alias"))
+		why = "a text that begins with * wants quotes: \"*.example.com\"";
 	return err_set(s->e, -EINVAL, "%s:%zu:%zu: not YAML: %s", s->name, s->p.problem_mark.line + 1,
 		       s->p.problem_mark.column + 1, why);
 }

@@ -113,12 +113,14 @@ static void count(struct diff *d, char c)
 static void report(struct diff *d, char c, const char *what, const struct policy_verdict *a,
 		   const struct policy_verdict *b)
 {
+	const char *where = strrchr(b->rule_text, '(');
+
 	count(d, c);
+	buf_addf(d->out, "%c %s", c, what);
 	if (c == '~' && a->depth != b->depth)
-		buf_addf(d->out, "~ %s  %s, was %s  %s\n", what, policy_depth_name(b->depth),
-			 policy_depth_name(a->depth), b->rule_text);
-	else
-		buf_addf(d->out, "%c %s  %s\n", c, what, b->rule_text);
+		buf_addf(d->out, "  %s, was %s", policy_depth_name(b->depth), policy_depth_name(a->depth));
+	/* What is allowed stands there already; a denial has its reason in the rule. */
+	buf_addf(d->out, "  %s\n", c == '-' || !where ? b->rule_text : where);
 }
 
 static void add_host(const struct policy_rule *r, struct buf *b)

@@ -51,6 +51,12 @@ static void put_limits(struct buf *b, const struct policy_limits *l)
 	put32(b, l->connections);
 }
 
+static void put_range(struct buf *b, const struct addr_range *r)
+{
+	buf_add(b, r->base.b, sizeof(r->base.b));
+	put8(b, r->bits);
+}
+
 static void put_entry(struct buf *b, const struct policy_entry *en)
 {
 	put8(b, en->kind);
@@ -67,8 +73,7 @@ static void put_rule(struct buf *b, const struct policy_rule *r)
 	put8(b, r->action);
 	put8(b, r->by_addr);
 	if (r->by_addr) {
-		buf_add(b, r->range.base.b, sizeof(r->range.base.b));
-		put8(b, r->range.bits);
+		put_range(b, &r->range);
 	} else {
 		put_text(b, r->host.text);
 	}
@@ -140,8 +145,8 @@ int pack_body(const struct policy *p, struct buf *b, struct err *e)
 		put16(b, p->resolvers[i].port);
 	}
 	put8(b, p->has_synthetic);
-	buf_add(b, p->synthetic.base.b, sizeof(p->synthetic.base.b));
-	put8(b, p->synthetic.bits);
+	if (p->has_synthetic)
+		put_range(b, &p->synthetic);
 	put8(b, (unsigned)p->n_pools);
 	for (size_t i = 0; i < p->n_pools; i++)
 		put_pool(b, &p->pools[i]);

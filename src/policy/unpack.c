@@ -135,17 +135,18 @@ static void get_host(struct reader *r, struct policy_rule *rule, struct err *e)
 		r->bad = true;
 }
 
-static void get_range(struct reader *r, struct policy_rule *rule, struct err *e)
+static void get_range(struct reader *r, struct addr_range *ret, struct err *e)
 {
 	char text[ADDR_RANGE_TEXT_LEN];
 	struct addr_range again;
 
-	get_addr(r, &rule->range.base);
-	rule->range.bits = (uint8_t)get_max(r, 1, 128);
+	get_addr(r, &ret->base);
+	ret->bits = (uint8_t)get_max(r, 1, 128);
 	if (r->bad)
 		return;
-	addr_range_format(&rule->range, text);
-	if (addr_range_parse(text, strlen(text), &again, e) < 0 || again.bits != rule->range.bits)
+	addr_range_format(ret, text);
+	if (addr_range_parse(text, strlen(text), &again, e) < 0 || again.bits != ret->bits ||
+	    !addr_eq(&again.base, &ret->base))
 		r->bad = true;
 }
 
@@ -170,7 +171,7 @@ static void get_rule(struct reader *r, struct policy *p, unsigned layer, struct 
 	rule.action = get_max(r, 1, POLICY_ALLOW);
 	rule.by_addr = get_max(r, 1, 1);
 	if (rule.by_addr)
-		get_range(r, &rule, e);
+		get_range(r, &rule.range, e);
 	else
 		get_host(r, &rule, e);
 	rule.n_ports = get_max(r, 1, POLICY_PORTS_MAX);
@@ -213,7 +214,8 @@ static void get_proxy(struct reader *r, struct policy_proxy *ret)
 	ret->tls = get_max(r, 1, 1);
 	s = get_slice(r, HOST_MAX, NULL);
 	ret->port = (uint16_t)get_num(r, 2);
-	if (!r->bad && (host_canon(s.len ? s.p : "", s.len, &ret->host, NULL) < 0 || ret->host.len != s.len))
+	if (!r->bad && (host_canon(s.len ? s.p : "", s.len, &ret->host, NULL) < 0 || ret->host.len != s.len ||
+			memcmp(ret->host.text, s.p, s.len) != 0))
 		r->bad = true;
 }
 
@@ -276,11 +278,10 @@ static void get_rest(struct reader *r, struct policy *p, struct err *e)
 		res.port = (uint16_t)get_num(r, 2);
 		r->bad = r->bad || policy_add_resolver(p, &res, e) < 0;
 	}
-	n = get_max(r, 1, 1);
-	get_addr(r, &syn.base);
-	syn.bits = (uint8_t)get_max(r, 1, 128);
-	if (n && !r->bad && policy_set_synthetic(p, &syn, e) < 0)
-		r->bad = true;
+	if (get_max(r, 1, 1)) {
+		get_range(r, &syn, e);
+		r->bad = r->bad || policy_set_synthetic(p, &syn, e) < 0;
+	}
 	n = get_max(r, 1, POLICY_POOLS_MAX);
 	for (unsigned i = 0; i < n && !r->bad; i++)
 		get_pool(r, p, e);

@@ -50,7 +50,7 @@ static char *write_scratch(const char *name, const char *text)
 static struct policy *load_args(const struct config_policy_args *a)
 {
 	CLEANUP(config_policy_release) struct config_policy c = { 0 };
-	static struct buf bundles[64]; /* what a policy lies in lives as long as the test */
+	static struct buf bundles[256]; /* what a policy lies in lives as long as the test */
 	static size_t n;
 	struct policy *p = NULL;
 	struct err e = ERR_INIT;
@@ -63,7 +63,7 @@ static struct policy *load_args(const struct config_policy_args *a)
 		strncat(last_warnings, c.warnings.v[i], sizeof(last_warnings) - strlen(last_warnings) - 2);
 		strcat(last_warnings, "\n");
 	}
-	if (n == 64) {
+	if (n == 256) {
 		fprintf(stderr, "too many policies in one test\n");
 		exit(99);
 	}

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Files that are wrong in every way we could think of: each is refused where it is wrong, in words that help. */
+#include "policytest.h"
+
+/* `why` and `hint` are parts of the message; the position comes behind the file's name. */
+static const struct wrong {
+	const char *text, *at, *why, *hint;
+} wrongs[] = {
+	/* YAML itself */
+	{ "allow: [", ":2:1: ", "not YAML", NULL },
+	{ "allow:\n\t- domain: a.com\n", ":2:1: ", "not YAML", NULL },
+	{ "a: &x 1\n", ":1:4: ", "anchors", NULL },
+	{ "allow: *x\n", ":1:8: ", "aliases", NULL },
+	{ "allow:\n  - domain: *.github.com\n", ":2:", "quotes", NULL },
+	{ "allow: !!seq []\n", ":1:8: ", "tags", NULL },
+	{ "allow: []\n---\nallow: []\n", ":2:1: ", "second document", NULL },
+	{ "allow: []\nallow: []\n", ":2:1: ", "second time", NULL },
+	{ "allow:\n  - {domain: a.com, domain: b.com}\n", ":2:21: ", "second time", NULL },
+	{ "? [a]\n: b\n", ":1:3: ", "plain word", NULL },
+	{ "- a\n", ":1:1: ", "a mapping", NULL },
+	{ "just text\n", ":1:1: ", "a mapping", NULL },
+	{ "allow: \"a\\0b\"\n", ":1:8: ", "control character", NULL },
+	{ "a: [[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]\n", ":1:", "too deep", NULL },
+	{ "<<: {allow: []}\n", ":1:1: ", "no key", NULL },
+	/* keys and types */
+	{ "alow: []\n", ":1:1: ", "'alow' is no key of a policy", "allow:" },
+	{ "egress:\n  alow: []\n", ":2:3: ", "no key of egress", "allow:" },
+	{ "egress:\n  version: 1\n", ":2:3: ", "no key of egress", NULL },
+	{ "version: 2\n", ":1:10: ", "not known here", "version: 1" },
+	{ "version: [1]\n", ":1:10: ", "not known here", NULL },
+	{ "egress: {}\nallow: []\n", ":2:1: ", "belongs under 'egress:'", NULL },
+	{ "mode: enforced\n", ":1:7: ", "observe or enforce", "enforce" },
+	{ "allow: github.com\n", ":1:8: ", "list of rules", NULL },
+	{ "allow: {domain: a.com}\n", ":1:8: ", "list of rules", NULL },
+	{ "allow:\n  - domain: [a.com]\n", ":2:13: ", "expected a domain", NULL },
+	{ "allow:\n  - domian: a.com\n", ":2:5: ", "no key of a rule", "domain:" },
+	{ "allow:\n  - port: 443\n", ":2:5: ", "needs a 'domain' or an 'address'", NULL },
+	{ "allow:\n  - {domain: a.com, address: 8.8.8.8}\n", ":2:5: ", "not both", NULL },
+	{ "allow:\n  -\n", ":2:", "a mapping", NULL },
+	/* hosts */
+	{ "allow: [{domain: GitHub.com}]\n", ":1:18: ", "write github.com", NULL },
+	{ "allow: [{domain: github.com.}]\n", ":1:18: ", "write github.com", NULL },
+	{ "allow: [{domain: \"b\xc3\xbc"
+	  "cher.example\"}]\n",
+	  ":1:18: ", "", "xn--bcher-kva.example" },
+	{ "allow: [{domain: \"*.com\"}]\n", ":1:18: ", "public suffix", NULL },
+	{ "allow: [{domain: \"*.co.uk\"}]\n", ":1:18: ", "public suffix", NULL },
+	{ "allow: [{domain: \"*.github.io\"}]\n", ":1:18: ", "public suffix", NULL },
+	{ "allow: [{domain: \"*\"}]\n", ":1:18: ", "every name", NULL },
+	{ "ask: [{domain: \"*.com\"}]\n", ":1:16: ", "public suffix", NULL },
+	{ "allow: [{domain: \"git*.com\"}]\n", ":1:18: ", "whole first label", NULL },
+	{ "allow: [{domain: 10.0.0.1}]\n", ":1:18: ", "is an address", "address: 10.0.0.1" },
+	{ "allow: [{domain: 127.1}]\n", ":1:18: ", "", NULL },
+	{ "allow: [{domain: \"http://a.com\"}]\n", ":1:18: ", "", NULL },
+	{ "allow: [{domain: coffer.internal}]\n", ":1:18: ", "coffer.internal", NULL },
+	/* addresses */
+	{ "allow: [{address: 10.0.0.0/8}]\n", ":1:19: ", "private address", NULL },
+	{ "allow: [{address: 0.0.0.0/0}]\n", ":1:19: ", "too wide", NULL },
+	{ "allow: [{address: 8.8.8.8/16}]\n", ":1:19: ", "8.8.0.0/16", NULL },
+	{ "allow: [{address: 8.8.8}]\n", ":1:19: ", "", NULL },
+	{ "allow: [{address: \"::ffff:10.0.0.1\"}]\n", ":1:19: ", "private address", NULL },
+	{ "allow: [{domain: a.com, to: b.com}]\n", ":1:29: ", "an address", NULL },
+	{ "allow: [{domain: a.com, to: 169.254.169.254}]\n", ":1:18: ", "'to:' cannot lead to", NULL },
+	{ "allow: [{domain: a.com, to: 10.0.0.1:0}]\n", ":1:29: ", "an address", NULL },
+	{ "deny: [{domain: a.com, to: 10.0.0.1}]\n", ":1:17: ", "a deny rule has", NULL },
+	/* ports */
+	{ "allow: [{domain: a.com, port: 0}]\n", ":1:31: ", "a port", NULL },
+	{ "allow: [{domain: a.com, port: 65536}]\n", ":1:31: ", "a port", NULL },
+	{ "allow: [{domain: a.com, port: 90-80}]\n", ":1:31: ", "comes first: 80-90", NULL },
+	{ "allow: [{domain: a.com, port: []}]\n", ":1:31: ", "empty", NULL },
+	{ "allow: [{domain: a.com, port: https}]\n", ":1:31: ", "a port", NULL },
+	{ "allow: [{domain: a.com, port: 1, ports: 2}]\n", ":1:41: ", "use one", NULL },
+	/* requests */
+	{ "allow: [{domain: a.com, http: [GET /x]}]\n", ":1:32: ", "allow, ask or deny", "- allow: GET /x" },
+	{ "allow: [{domain: a.com, http: [{allow: /x}]}]\n", ":1:40: ", "a method and a path", "* /x" },
+	{ "allow: [{domain: a.com, http: [{allow: get /x}]}]\n", ":1:40: ", "not an HTTP method", "GET" },
+	{ "allow: [{domain: a.com, http: [{allow: GETT /x}]}]\n", ":1:40: ", "not an HTTP method", "GET" },
+	{ "allow: [{domain: a.com, http: [{allow: GET x}]}]\n", ":1:40: ", "begins with /", NULL },
+	{ "allow: [{domain: a.com, http: [{allow: GET /a/../b}]}]\n", ":1:40: ", "write /b", NULL },
+	{ "allow: [{domain: a.com, http: [{allow: GET //x}]}]\n", ":1:40: ", "", NULL },
+	{ "allow: [{domain: a.com, http: [{allow: \"GET /x?y\"}]}]\n", ":1:40: ", "behind ?", NULL },
+	{ "allow: [{domain: a.com, http: [{permit: GET /x}]}]\n", ":1:33: ", "no key of a request", NULL },
+	{ "allow: [{domain: a.com, http: []}]\n", ":1:31: ", "nothing is listed", NULL },
+	{ "allow: [{domain: a.com, depth: tunnel, http: [{allow: GET /x}]}]\n", ":1:18: ", "cannot be seen",
+	  NULL },
+	{ "allow: [{domain: a.com, depth: deep}]\n", ":1:32: ", "tunnel, peek or inspect", "peek" },
+	{ "deny: [{domain: a.com, http: [{allow: GET /x}]}]\n", ":1:17: ", "only a rule under 'allow'",
+	  NULL },
+	{ "allow: [{domain: a.com, graphql: [{allow: mutaton x}]}]\n", ":1:43: ", "query, mutation",
+	  "mutation" },
+	{ "allow: [{domain: a.com, graphql: [{allow: mutation}]}]\n", ":1:43: ", "an operation", NULL },
+	{ "allow: [{domain: a.com, graphql: [{allow: mutation a-b}]}]\n", ":1:18: ", "GraphQL field", NULL },
+	{ "allow: [{domain: a.com, http: [{allow: GET /x, path: /y}]}]\n", ":1:54: ", "only 'graphql'",
+	  NULL },
+	{ "allow: [{domain: a.com, git: [{allow: pull o/r}]}]\n", ":1:39: ", "fetch OWNER/REPO", NULL },
+	{ "allow: [{domain: a.com, git: [{allow: \"fetch *\"}]}]\n", ":1:39: ", "stops at /", "**" },
+	{ "allow: [{domain: a.com, git: [{allow: push o/r main}]}]\n", ":1:18: ", "written whole", NULL },
+	{ "allow: [{domain: a.com, git: [{allow: push o/r refs/heads/x merge}]}]\n",
+	  ":1:39: ", "create, update", NULL },
+	/* the rest */
+	{ "limits: {bytes_up: -1}\n", ":1:20: ", "a number of bytes", NULL },
+	{ "limits: {bandwith: 1M}\n", ":1:10: ", "no key of limits", "bandwidth:" },
+	{ "limits: {connections: 0}\n", ":1:23: ", "a number from 1", NULL },
+	{ "resolvers: [dns.example.com]\n", ":1:13: ", "a resolver's address", NULL },
+	{ "synthetic: 127.0.0.0/8\n", ":1:12: ", "a loopback address", NULL },
+	{ "synthetic: 11.0.0.0/24\n", ":1:12: ", "from /8 to /20", NULL },
+	{ "pool: nowhere\n", "", "no pool 'nowhere'", NULL },
+	{ "allow: [{domain: a.com, pool: fst}]\nproxies: {fast: {urls: [\"http://p.example.com:3128\"]}}\n",
+	  "", "no pool 'fst'", "pool: fast" },
+	{ "proxies: {p: {urls: [\"http://u:pw@p.example.com:3128\"]}}\n", ":1:22: ", "credentials_file",
+	  NULL },
+	{ "proxies: {p: {urls: [\"ftp://p.example.com\"]}}\n", ":1:22: ", "socks5://", NULL },
+	{ "proxies: {p: {}}\n", ":1:14: ", "needs its 'urls'", NULL },
+	{ "proxies: {p: {urls: [\"http://p.example.com\"], rotate: often}}\n",
+	  ":1:55: ", "sticky, connection", NULL },
+	{ "browser: yes\n", ":1:10: ", "true or false", NULL },
+	{ "blocklists: [{file: nosuch.txt, category: x}]\n", ":1:21: ", "nosuch.txt", NULL },
+	{ "allow: [{domain: a.com, ca: nosuch.pem}]\n", ":1:29: ", "nosuch.pem", NULL },
+	{ "presets: [npmm]\n", ":1:11: ", "no preset 'npmm'", "npm" },
+	{ "presets: [github-triage]\n", ":1:11: ", "needs its parameter 'repos'", NULL },
+	{ "presets: [{github-triage: {repo: o/r}}]\n", ":1:28: ", "no parameter 'repo'", "repos" },
+	{ "presets: [{github-triage: {repos: [\"*/*\"]}}]\n", ":1:36: ", "owner/name", NULL },
+	{ "presets: [{github-triage: {repos: [o]}}]\n", ":1:36: ", "owner/name", NULL },
+	{ "presets: [{github-triage: {repos: [o/..]}}]\n", ":1:36: ", "owner/name", NULL },
+	{ "presets: [{github-triage: {repos: [o/r], prefix: \"**\"}}]\n", ":1:50: ", "branch's name", NULL },
+	{ "allow:\n - {domain: a.com, to: 10.0.0.1}\n - {domain: a.com, to: 10.0.0.2}\n", "",
+	  "differ in 'to:'", NULL },
+};
+
+static void test_wrong(void)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(wrongs); i++) {
+		const struct wrong *w = &wrongs[i];
+		struct policy *p = try_policy(w->text);
+		bool ok = !p && strstr(last_err.msg, w->at) && strstr(last_err.msg, w->why) &&
+			  (!w->hint || strstr(last_err.hint, w->hint));
+
+		if (!CHECKF(ok, "refused: %s", w->text))
+			printf("# %s (try: %s)\n", p ? "taken" : last_err.msg, last_err.hint);
+		policy_free(p);
+	}
+}
+
+static const struct {
+	const char *text, *warning; /* NULL: none at all */
+} warns[] = {
+	{ "allow: [{domain: \"*.github.com\", port: 443}]\n", "does not cover github.com itself" },
+	{ "allow: [{domain: \"*.github.com\"}, {domain: github.com}]\n", NULL },
+	{ "allow: [{domain: a.com}]\ndeny: [{domain: b.com}]\n", "nothing allows it" },
+	{ "mode: observe\ndeny: [{domain: b.com}]\n", NULL },
+	{ "allow: [{domain: a.com}]\ndeny: [{domain: \"*\"}]\n", NULL },
+	{ "allow: [{domain: a.com}]\ndeny: [{domain: a.com}]\n", "never allowed" },
+	{ "allow: [{domain: a.com, port: 443}]\ndeny: [{domain: a.com}]\n", "still allows" },
+	{ "allow: [{domain: a.com}, {domain: a.com}]\n", "second time" },
+	{ "allow: [{domain: a.com, port: 22}]\n", "depth: tunnel" },
+	{ "allow: [{domain: a.com, port: 22, depth: tunnel}]\n", NULL },
+	{ "allow: [{domain: localhost, port: 80}]\n", "never be reached" },
+	{ "allow: [{domain: db.internal, to: 10.0.0.1}]\n", "which is a private address" },
+	{ "allow: [{domain: a.com, secret: x}]\n", "needs the gateway" },
+	{ "ask: [{domain: a.com}]\n", "needs the gateway" },
+	{ "allow: [{domain: a.com, http: [{allow: GET /x}, {deny: GET /x}]}]\n", "the stricter wins" },
+	{ "presets: [npm, pypi, github-read]\n", NULL },
+};
+
+static void test_warnings(void)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(warns); i++) {
+		struct policy *p = policy_of(warns[i].text);
+		bool ok = warns[i].warning ? strstr(last_warnings, warns[i].warning) != NULL
+					   : !last_warnings[0];
+
+		if (!CHECKF(ok, "%s: %s", warns[i].warning ? warns[i].warning : "no warning", warns[i].text))
+			printf("# %s\n", last_warnings);
+		policy_free(p);
+	}
+}
+
+static void test_owner(void)
+{
+	autofree char *path = write_scratch("p.yaml", "allow: [example.com]\n");
+	const char *files[] = { path };
+	struct config_policy_args a = { .files = files, .n_files = 1, .mode = -1 };
+	struct policy *p;
+
+	CHECK((p = load_args(&a)) != NULL);
+	policy_free(p);
+	CHECK(chmod(path, 0620) == 0);
+	CHECK(load_args(&a) == NULL && strstr(last_err.msg, "others may write to"));
+	CHECK(chmod(path, 0602) == 0);
+	CHECK(load_args(&a) == NULL);
+	a.for_checking = true;
+	CHECK((p = load_args(&a)) != NULL && strstr(last_warnings, "others may write to"));
+	policy_free(p);
+	a.for_checking = false;
+	CHECK(chmod(path, 0644) == 0);
+	CHECK((p = load_args(&a)) != NULL);
+	policy_free(p);
+	files[0] = "/nonexistent/policy.yaml";
+	CHECK(load_args(&a) == NULL && strstr(last_err.msg, "cannot open the policy"));
+	files[0] = "/tmp";
+	CHECK(load_args(&a) == NULL && strstr(last_err.msg, "is a directory"));
+	files[0] = "/dev/zero";
+	CHECK(load_args(&a) == NULL && strstr(last_err.msg, "not a regular file"));
+}
+
+/* --policy F --allow X: the stricter of both. */
+static void test_command_line(void)
+{
+	autofree char *path = write_scratch("p.yaml", "mode: enforce\nallow: [a.example.com, b.example.com]\n"
+						      "deny: [{domain: c.example.com}]\n");
+	const char *files[] = { path };
+	const char *texts[] = { "a.example.com", "c.example.com:443", "@npm", "*.d.example.com:8443" };
+	struct config_policy_args a = {
+		.files = files, .n_files = 1, .allow = texts, .n_allow = 4, .mode = -1
+	};
+	autostrv struct strv said = STRV_INIT;
+	struct policy *p = load_args(&a);
+
+	CHECK(p != NULL);
+	CHECK(connect_is(p, "a.example.com:443", POLICY_ALLOW));
+	CHECK(connect_is(p, "b.example.com:443", POLICY_DENY));
+	CHECK(connect_is(p, "c.example.com:443", POLICY_DENY));
+	CHECK(config_policy_conflicts(&a, &said, &last_err) == 0);
+	CHECK(said.n == 3 && strstr(said.v[0], "c.example.com:443") &&
+	      strstr(said.v[0], "the stricter wins"));
+	policy_free(p);
+	a.n_files = 0;
+	p = load_args(&a);
+	CHECK(p && connect_is(p, "x.d.example.com:8443", POLICY_ALLOW) &&
+	      connect_is(p, "registry.npmjs.org:443", POLICY_ALLOW));
+	policy_free(p);
+	a.mode = POLICY_OBSERVE;
+	p = load_args(&a);
+	CHECK(p && policy_mode(p) == POLICY_OBSERVE);
+	policy_free(p);
+	a.n_files = 1;
+	p = load_args(&a);
+	CHECK(p && policy_mode(p) == POLICY_ENFORCE && strstr(last_warnings, "the stricter wins"));
+	policy_free(p);
+	texts[0] = "@github-triage(repos=o/r,repos=o/s,prefix=me/)";
+	a = (struct config_policy_args){ .allow = texts, .n_allow = 1, .mode = -1 };
+	p = load_args(&a);
+	CHECK(p && request_is(p, "GET", "https://api.github.com/repos/o/s/issues", POLICY_ALLOW));
+	CHECK(request_is(p, "GET", "https://api.github.com/repos/o/t/issues", POLICY_DENY));
+	policy_free(p);
+	texts[0] = "*.com";
+	CHECK(load_args(&a) == NULL && strstr(last_err.msg, "public suffix"));
+	texts[0] = "@github-triage";
+	CHECK(load_args(&a) == NULL && strstr(last_err.msg, "needs its parameter"));
+	texts[0] = "@github-triage(repos=o/r";
+	CHECK(load_args(&a) == NULL);
+	texts[0] = "10.0.0.1:80";
+	CHECK(load_args(&a) == NULL && strstr(last_err.msg, "private address"));
+	a.n_allow = 0;
+	p = load_args(&a);
+	CHECK(p && policy_allows_nothing(p));
+	policy_free(p);
+}
+
+static void test_whole(void)
+{
+	struct policy *p = policy_of(
+		"version: 1\n"
+		"egress:\n"
+		"  mode: enforce\n"
+		"  limits: {bytes_up: 1G, bandwidth: 10M/s, requests_per_minute: 600, connections: 50}\n"
+		"  resolvers: [9.9.9.9, \"10.0.0.53:5353\", \"[2620:fe::fe]:53\"]\n"
+		"  synthetic: 11.0.0.0/8\n"
+		"  browser: true\n"
+		"  pool: fast\n"
+		"  proxies:\n"
+		"    fast:\n"
+		"      urls: [\"http://p1.example.com:3128\", \"socks5://p2.example.com\"]\n"
+		"      credentials_file: creds\n"
+		"      rotate: connection\n"
+		"      sticky: 10m\n"
+		"      check: example.com:443\n"
+		"  allow:\n"
+		"    - domain: a.example.com\n");
+	const struct policy_resolver *res;
+	const struct policy_pool *pools;
+	struct addr_range syn;
+
+	CHECK(policy_limits(p).bytes_up == 1u << 30 && policy_limits(p).bandwidth == 10u << 20);
+	CHECK(policy_limits(p).requests_per_minute == 600 && policy_limits(p).connections == 50);
+	CHECK(policy_resolvers(p, &res) == 3 && res[1].port == 5353 && res[0].port == 53);
+	CHECK(policy_synthetic(p, &syn) && addr_range_len(&syn) == 8);
+	CHECK(policy_is_browser(p) && policy_needs_pool(p));
+	CHECK(policy_pools(p, &pools) == 1 && pools[0].n_proxies == 2 && pools[0].proxies[1].port == 1080);
+	CHECK(pools[0].rotate == POLICY_ROTATE_CONNECTION && pools[0].sticky_seconds == 600);
+	CHECK(connect_is(p, "a.example.com:443", POLICY_ALLOW));
+	CHECK_STR(last.terms.pool, "fast");
+	CHECK(policy_generation(p) == 7);
+	policy_free(p);
+	p = policy_of("require_pool: true\nallow: [a.example.com]\n");
+	CHECK(connect_is(p, "a.example.com:443", POLICY_DENY) && strstr(last.why, "pool"));
+	policy_free(p);
+}
+
+int main(void)
+{
+	test_wrong();
+	test_warnings();
+	test_owner();
+	test_command_line();
+	test_whole();
+	return tap_done();
+}
