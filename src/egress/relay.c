@@ -114,10 +114,11 @@ static int step_splice(struct flow *f, struct flow_side *from, struct flow_side 
 
 	flow_return(f, way_of(f, from), grant - (n > 0 ? (size_t)n : 0));
 	errno = saved;
-	r = took(from, n);
 	if (n <= 0) {
 		put_pipe(f, from);
-		return r;
+		from->full_reads = n == 0 ? 0 : from->full_reads;
+		/* splice() says 0 also when it can take nothing of what is there: only recv() tells the end. */
+		return n == 0 ? PUMP_AGAIN : took(from, n);
 	}
 	/* A trickle is cheaper to copy. */
 	from->full_reads = n < 16384 ? (uint8_t)(from->full_reads - (from->full_reads > 0)) : FULL_READS + 2;

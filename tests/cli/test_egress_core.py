@@ -14,7 +14,7 @@ import threading
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
 
 import egressrig  # noqa: E402
-from coffertest import Tap  # noqa: E402
+from coffertest import Tap, slow_build  # noqa: E402
 from egressrig import CTL_ERROR, CTL_OK, CTL_PING, PATIENCE, Rig, Server, client_hello, wait_for  # noqa: E402
 
 A, PTR, TXT, AAAA, SVCB, HTTPS, ANY = 1, 12, 16, 28, 64, 65, 255
@@ -23,15 +23,15 @@ NOERROR, FORMERR, SERVFAIL, NXDOMAIN, NOTIMP, REFUSED = 0, 1, 2, 3, 4, 5
 
 def end_of(sock):
     """How a connection ended: everything that came, and "end" or "reset"."""
-    got = b""
+    got = bytearray()
     try:
         while True:
             data = sock.recv(65536)
             if not data:
-                return got, "end"
+                return bytes(got), "end"
             got += data
     except (ConnectionResetError, BrokenPipeError):
-        return got, "reset"
+        return bytes(got), "reset"
 
 
 def exchange(rig, addr, port, data, shut=False):
@@ -240,7 +240,7 @@ def tunnels(tap, rig):
     rig.dial["tunnel.test"] = Server(lambda c: c.sendall(big)).addr
     with rig.connect(t, 22) as c:
         got, how = end_of(c)
-        tap.ok(got == big and how == "end", "24 MiB down arrive whole", len(got), how)
+        tap.ok(got == big and how == "end", "24 MiB down arrive whole", len(got), how, rig.events("close", n=3, name="tunnel.test"))
     up = rig.events("close", name="tunnel.test", up=len(big))[0]
     tap.eq((up["port"], up["down"]), (22, len(str(len(big)))), "bytes are counted both ways")
     rig.events("close", name="tunnel.test", down=len(big))
@@ -468,7 +468,7 @@ def flood(tap):
                 if i == 100:
                     base = rig.rss()
             tap.eq(rcodes, {NXDOMAIN}, "19 200 random names are all denied")
-            tap.ok(rig.rss() - base < 1024, "and cost no memory", base, rig.rss())
+            tap.ok(rig.rss() - base < 1024 * (30 if slow_build() > 1 else 1), "and cost no memory", base, rig.rss())
             tap.ok(rig.count("dns", decision="deny") < 4000, "nor a line each in the journal")
             rig.events("alert", kind="dns_tunnel_suspected")
             rig.events("dns", name="*", decision="deny")
