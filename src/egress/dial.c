@@ -49,7 +49,7 @@ void dial_release(struct dial *d)
 static int read_conf(struct dial *d, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT;
-	int r = fd_read_all(DIAL_FD_RESOLV, RESOLV_CONF_MAX, &b);
+	int r = dial_read(DIAL_FD_RESOLV, RESOLV_CONF_MAX, &b);
 
 	if (r < 0)
 		return err_sys(e, r, "cannot read the resolvers");

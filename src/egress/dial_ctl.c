@@ -117,6 +117,22 @@ static void on_state(void *ctx, const struct pool *p, size_t member, const char 
 	journal_end(&d->journal);
 }
 
+int dial_read(int fd, size_t cap, struct buf *b)
+{
+	char *at = buf_reserve(b, cap + 1);
+	ssize_t n;
+
+	if (!at)
+		return -ENOMEM;
+	do {
+		n = pread(fd, at + b->len, cap + 1 - b->len, (off_t)b->len);
+		if (n < 0 && errno != EINTR)
+			return -errno;
+		b->len += n > 0 ? (size_t)n : 0;
+	} while (n != 0 && b->len <= cap);
+	return b->len <= cap ? 0 : -EFBIG;
+}
+
 static int load_pools(struct dial *d, int fd, struct err *e)
 {
 	const struct pools_env env = {
@@ -126,11 +142,8 @@ static int load_pools(struct dial *d, int fd, struct err *e)
 	struct pools *fresh = NULL;
 	int r = 0;
 
-	/* At its full size at once: a buffer that grows leaves copies of what it held. */
-	if (fd >= 0 && !buf_reserve(&b, POOL_CREDENTIALS_MAX + 1))
-		return err_set(e, -ENOMEM, "no memory");
 	if (fd >= 0)
-		r = fd_read_all(fd, POOL_CREDENTIALS_MAX, &b);
+		r = dial_read(fd, POOL_CREDENTIALS_MAX, &b);
 	if (r < 0)
 		return err_sys(e, r, "cannot read the proxies' credentials");
 	r = pools_new(&fresh, &env, d->policy, fd >= 0 ? buf_cstr(&b) : NULL, b.len, d->pools, e);

@@ -65,6 +65,7 @@ static const uint16_t calls[] = {
 	SYS_close,
 	/* a new policy is looked at before it is mapped */
 	SYS_fcntl,
+	SYS_pread64,
 	SYS_fstat,
 	SYS_newfstatat,
 	/* memory; mapping is looked at below */

