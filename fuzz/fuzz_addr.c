@@ -28,30 +28,39 @@ static void check_addr(const char *s, size_t len)
 	BUG_ON(addr_special(&a) >= ADDR_CLASS_COUNT);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+static void check_range(const char *s, size_t len)
 {
-	const char *s = (const char *)data;
 	struct addr_range r, again;
 	char text[ADDR_RANGE_TEXT_LEN];
-	struct err e = ERR_INIT;
+	struct addr last;
+
+	if (addr_range_parse(s, len, &r, NULL) < 0)
+		return;
+	addr_range_format(&r, text);
+	BUG_ON(addr_range_parse(text, strlen(text), &again, NULL) < 0);
+	BUG_ON(again.bits != r.bits || !addr_eq(&again.base, &r.base));
+	BUG_ON(!addr_range_contains(&r, &r.base) || !addr_range_covers(&r, &again));
+	last = addr_range_at(&r, addr_range_count(&r) - 1);
+	/* The last of ::/80 is the IPv4 address 255.255.255.255, which is in no IPv6 range. */
+	BUG_ON(!addr_range_contains(&r, &last) && !addr_is_v4(&last));
+}
+
+static void check_sockaddr(const uint8_t *data, size_t size)
+{
+	uint8_t out[ADDR_SOCKADDR_LEN];
 	struct addr a;
 	uint16_t port;
 
-	check_addr(s, size);
-	if (addr_range_parse(s, size, &r, &e) == 0) {
-		addr_range_format(&r, text);
-		BUG_ON(addr_range_parse(text, strlen(text), &again, NULL) < 0);
-		BUG_ON(again.bits != r.bits || !addr_eq(&again.base, &r.base));
-		BUG_ON(!addr_range_contains(&r, &r.base) || !addr_range_covers(&r, &again));
-		a = addr_range_at(&r, addr_range_count(&r) - 1);
-		/* The last of ::/80 is the IPv4 address 255.255.255.255, which is in no IPv6 range. */
-		BUG_ON(!addr_range_contains(&r, &a) && !addr_is_v4(&a));
-	}
-	if (addr_from_sockaddr(data, size, &a, &port) == 0) {
-		uint8_t out[ADDR_SOCKADDR_LEN];
+	if (addr_from_sockaddr(data, size, &a, &port) < 0)
+		return;
+	BUG_ON(addr_to_sockaddr(&a, port, out) > sizeof(out));
+	BUG_ON(memcmp(out + 2, data + 2, 2) != 0);
+}
 
-		BUG_ON(addr_to_sockaddr(&a, port, out) > sizeof(out));
-		BUG_ON(memcmp(out + 2, data + 2, 2) != 0);
-	}
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	check_addr((const char *)data, size);
+	check_range((const char *)data, size);
+	check_sockaddr(data, size);
 	return 0;
 }

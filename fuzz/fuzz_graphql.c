@@ -9,6 +9,12 @@ static bool inside(struct slice s, const uint8_t *data, size_t size)
 	return s.len > 0 && s.p >= (const char *)data && s.p + s.len <= (const char *)data + size;
 }
 
+static void check_op(const struct graphql_op *op, const uint8_t *data, size_t size)
+{
+	BUG_ON(op->n_fields == 0 || op->type >= GRAPHQL_TYPE_COUNT);
+	BUG_ON(op->name.len && !inside(op->name, data, size));
+}
+
 static void check(const struct graphql_doc *d, const uint8_t *data, size_t size)
 {
 	unsigned fields = 0;
@@ -16,11 +22,9 @@ static void check(const struct graphql_doc *d, const uint8_t *data, size_t size)
 	BUG_ON(d->n_ops == 0 || d->n_ops > GRAPHQL_OPS_MAX || d->selected < 0 ||
 	       (unsigned)d->selected >= d->n_ops);
 	for (unsigned i = 0; i < d->n_ops; i++) {
-		const struct graphql_op *op = &d->ops[i];
-
-		BUG_ON(op->first_field != fields || op->n_fields == 0 || op->type >= GRAPHQL_TYPE_COUNT);
-		BUG_ON(op->name.len && !inside(op->name, data, size));
-		fields += op->n_fields;
+		BUG_ON(d->ops[i].first_field != fields);
+		check_op(&d->ops[i], data, size);
+		fields += d->ops[i].n_fields;
 	}
 	BUG_ON(fields != d->n_fields || fields > GRAPHQL_FIELDS_MAX);
 	for (unsigned i = 0; i < fields; i++)

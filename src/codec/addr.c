@@ -202,7 +202,9 @@ static char *put_group(char *p, unsigned v)
 
 static unsigned group_of(const struct addr *a, int i)
 {
-	return (unsigned)a->b[2 * i] << 8 | a->b[2 * i + 1];
+	const uint8_t *p = a->b + 2 * (size_t)i;
+
+	return (unsigned)p[0] << 8 | p[1];
 }
 
 /* The first of the longest runs of two or more zero groups: RFC 5952 writes "::" there. */

@@ -15,9 +15,10 @@ static void add_base64(struct buf *out, const char *s, size_t len)
 		uint32_t v = 0;
 
 		for (size_t k = 0; k < 3; k++)
-			v = v << 8 | (k < n ? (uint8_t)s[i + k] : 0);
-		for (size_t k = 0; k < 4; k++)
-			buf_addc(out, k <= n ? digits[v >> (18 - 6 * k) & 63] : '=');
+			v = v << 8 | (k < n ? (uint8_t)s[i + k] : 0u);
+		for (size_t k = 0; k <= n; k++)
+			buf_addc(out, digits[v >> (18 - 6 * k) & 63]);
+		buf_add(out, "==", 3 - n);
 	}
 }
 
@@ -36,19 +37,17 @@ static bool is_plain(const char *s, bool is_user)
 
 static int add_credentials(struct buf *out, const char *user, const char *password, struct err *e)
 {
-	char both[2 * CONNECT_CREDENTIAL_MAX + 1];
-	size_t u = strlen(user), p = strlen(password);
+	char both[2 * CONNECT_CREDENTIAL_MAX + 2];
+	int n;
 
 	if (!is_plain(user, true) || !is_plain(password, false))
 		return err_set(
 			e, -EINVAL,
 			"the proxy's user name has a colon, or it or the password a control byte or more than %d bytes",
 			CONNECT_CREDENTIAL_MAX);
-	memcpy(both, user, u);
-	both[u] = ':';
-	memcpy(both + u + 1, password, p);
+	n = snprintf(both, sizeof(both), "%s:%s", user, password);
 	buf_adds(out, "Proxy-Authorization: Basic ");
-	add_base64(out, both, u + 1 + p);
+	add_base64(out, both, (size_t)n);
 	buf_adds(out, "\r\n");
 	explicit_bzero(both, sizeof(both));
 	return 0;

@@ -105,7 +105,7 @@ static bool ptr_v6(const char *text, struct addr *ret)
 
 	if (before(text, ".ip6.arpa") != 63)
 		return false;
-	for (unsigned i = 0; i < 32; i++) {
+	for (size_t i = 0; i < 32; i++) {
 		char c = text[2 * i];
 		int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 
@@ -140,14 +140,14 @@ static bool take_question(struct reader *r, struct dns_query *q)
 /* The one record that a query may carry: OPT, owned by the root. */
 static bool take_opt(struct reader *r, struct dns_query *q)
 {
-	uint16_t type, size, flags, left, n;
+	uint16_t type, size, flags, left, code, n;
 	const uint8_t *name, *ext, *data;
 
 	if (!take(r, 1, &name) || *name != 0 || !take16(r, &type) || type != DNS_OPT || !take16(r, &size) ||
 	    !take(r, 2, &ext) || !take16(r, &flags) || !take16(r, &left) || left != r->len)
 		return false;
 	while (r->len) {
-		if (!take16(r, &n) || !take16(r, &n) || !take(r, n, &data))
+		if (!take16(r, &code) || !take16(r, &n) || !take(r, n, &data))
 			return false;
 	}
 	q->edns = true;
@@ -238,20 +238,12 @@ static const struct {
 
 char *dns_type_name(uint16_t type, char out[16])
 {
-	char *p = out + 9;
-
 	for (size_t i = 0; i < sizeof(type_names) / sizeof(type_names[0]); i++) {
 		if (type_names[i].type == type) {
 			memcpy(out, type_names[i].name, sizeof(type_names[i].name));
 			return out;
 		}
 	}
-	*p = '\0';
-	do {
-		*--p = (char)('0' + type % 10);
-		type /= 10;
-	} while (type);
-	memcpy(out, "TYPE", 4);
-	memmove(out + 4, p, (size_t)(out + 10 - p));
+	snprintf(out, 16, "TYPE%u", (unsigned)type);
 	return out;
 }

@@ -25,7 +25,9 @@ static bool is_hex(char c)
 /* The byte n places behind the current one; 0, which no document may have, past the end. */
 static char peek(const struct gql_lex *l, size_t n)
 {
-	return l->len - l->at > n ? l->s[l->at + n] : 0;
+	if (l->len - l->at <= n)
+		return 0;
+	return l->s[l->at + n];
 }
 
 static bool is_source(char c)
@@ -106,7 +108,7 @@ static bool take_escape(struct gql_lex *l)
 	l->at++;
 	if (c == 'u')
 		return take_unicode(l);
-	return memchr("\"\\/bfnrt", c, 8);
+	return strchr("\"\\/bfnrt", c);
 }
 
 static void take_string(struct gql_lex *l)
@@ -168,7 +170,7 @@ static void take_token(struct gql_lex *l, char c)
 	} else if (c == '.' && peek(l, 1) == '.' && peek(l, 2) == '.') {
 		l->token = GQL_SPREAD;
 		l->at += 3;
-	} else if (c && memchr("!$&():=@[]{|}", c, 13)) {
+	} else if (c && strchr("!$&():=@[]{|}", c)) {
 		l->token = GQL_PUNCT;
 		l->at++;
 	} else {

@@ -39,11 +39,11 @@ static long find_end(struct http1_head *h, const char *data, size_t len)
 static struct slice next_line(const char *data, size_t len, size_t *at)
 {
 	const char *lf = memchr(data + *at, '\n', len - *at);
-	struct slice line;
+	size_t end = lf ? (size_t)(lf - data) : 0;
+	struct slice line = { data + *at, end - 1 - *at };
 
-	BUG_ON(!lf || lf == data);
-	line = (struct slice){ data + *at, (size_t)(lf - data) - 1 - *at };
-	*at = (size_t)(lf - data) + 1;
+	BUG_ON(end <= *at);
+	*at = end + 1;
 	return line;
 }
 

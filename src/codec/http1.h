@@ -16,7 +16,8 @@
  *      equal); or Transfer-Encoding exactly "chunked", once, in HTTP/1.1; both together are refused.
  *  P4  A request has one host, in canonical form: `host` and `port` (0: not said). HTTP/1.1 needs exactly one Host; in
  *      absolute and authority form the target must name the same host and port as Host does.
- *  P5  A Connection header cannot name a header that frames or directs the message.
+ *  P5  No header that frames or directs the message is dropped because Connection names it; a request that tries is
+ *      refused.
  */
 #ifndef CODEC_HTTP1_H
 #define CODEC_HTTP1_H

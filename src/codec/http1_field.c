@@ -83,8 +83,16 @@ const char *http1_split_field(struct slice line, struct http1_field *ret)
 
 /* --- those that matter here --------------------------------------------------------------------------------- */
 
+/* Known while headers are taken, for the first line comes before them. */
+static bool is_response(const struct http1_head *h)
+{
+	return h->status != 0;
+}
+
 static int take_host(struct http1_head *h, struct slice v)
 {
+	if (is_response(h))
+		return 0;
 	if (h->has_host)
 		return http1_fail(h, 400, "there are two Host headers");
 	h->has_host = true;
@@ -139,7 +147,10 @@ static bool next_element(struct slice *list, struct slice *ret)
 	return true;
 }
 
-/* Named in Connection, they would be dropped on the way although they decide what the message is. */
+/*
+ * Named in Connection, they would be dropped on the way although they decide what the message is. A request that does
+ * so is an attempt; some servers do it in earnest (Connection: Transfer-Encoding), and there it means nothing.
+ */
 static bool is_vital(struct slice name)
 {
 	static const char *const vital[] = { "host",
@@ -167,7 +178,7 @@ static int take_connection(struct http1_head *h, struct slice v)
 			return http1_fail(h, 431, "Connection names too many headers");
 		if (token.len && !http1_is_token(token))
 			return http1_fail(h, 400, "Connection is not a list of names");
-		if (is_vital(token))
+		if (!is_response(h) && is_vital(token))
 			return http1_fail(h, 400,
 					  "Connection names a header that the message cannot do without");
 	}
@@ -177,17 +188,26 @@ static int take_connection(struct http1_head *h, struct slice v)
 static int take_upgrade(struct http1_head *h, struct slice v)
 {
 	if (h->upgrade_to.p)
-		return http1_fail(h, 400, "there are two Upgrade headers");
+		return is_response(h) ? 0 : http1_fail(h, 400, "there are two Upgrade headers");
 	h->upgrade_to = v;
 	return 0;
 }
 
 static int take_expect(struct http1_head *h, struct slice v)
 {
+	if (is_response(h))
+		return 0;
 	if (h->expect_continue || !slice_eq_nocase(v, "100-continue"))
 		return http1_fail(h, 417, "Expect is not \"100-continue\", once");
 	h->expect_continue = true;
 	return 0;
+}
+
+/* Behind a gateway that turns headers into variables, these are the same as with a hyphen. */
+static int take_lookalike(struct http1_head *h, struct slice v)
+{
+	(void)v;
+	return http1_fail(h, 400, "a header looks like Content-Length or Transfer-Encoding and is not");
 }
 
 static const struct {
@@ -200,6 +220,8 @@ static const struct {
 	{ "connection", take_connection },
 	{ "upgrade", take_upgrade },
 	{ "expect", take_expect },
+	{ "content_length", take_lookalike },
+	{ "transfer_encoding", take_lookalike },
 };
 
 int http1_take_field(struct http1_head *h, struct slice line)
@@ -288,5 +310,5 @@ bool http1_is_hop(const struct http1_head *h, struct slice name)
 		if (slice_eq_nocase(name, hop[i]))
 			return true;
 	}
-	return lists_have(h, "connection", name);
+	return lists_have(h, "connection", name) && !is_vital(name);
 }

@@ -195,6 +195,33 @@ static void test_classes(void)
 	}
 }
 
+static enum addr_class class_of(const char *s)
+{
+	struct addr a = must(s);
+
+	return addr_special(&a);
+}
+
+/* No way to write an address that is not for everybody makes it one that is. */
+static void test_cases_15_24_29(void)
+{
+	static const char *const same[] = {
+		"::ffff:", "::", "64:ff9b::", "64:ff9b:1::", "::ffff:0:", "2606:4700::5efe:", "fe80::5efe:"
+	};
+	static const char *const inner[] = { "169.254.169.254", "127.0.0.1", "10.0.0.1", "192.168.1.1" };
+
+	for (size_t i = 0; i < sizeof(same) / sizeof(same[0]); i++) {
+		for (size_t k = 0; k < sizeof(inner) / sizeof(inner[0]); k++) {
+			char text[64];
+
+			snprintf(text, sizeof(text), "%s%s", same[i], inner[k]);
+			CHECKF(class_of(text) != ADDR_GLOBAL, "cases 15, 24: %s is not for everybody", text);
+		}
+	}
+	CHECKF(class_of("169.254.169.254") == ADDR_METADATA && class_of("::ffff:a9fe:a9fe") == ADDR_METADATA,
+	       "case 29: where a redirect may lead is known in both families");
+}
+
 static bool in(const char *range, const char *text)
 {
 	struct addr a = must(text);
@@ -263,6 +290,7 @@ int main(void)
 	test_text();
 	test_text_refused();
 	test_classes();
+	test_cases_15_24_29();
 	test_ranges();
 	test_sockaddr();
 	return tap_done();

@@ -222,7 +222,7 @@ static void test_reply_addrs(void)
 	uint8_t out[DNS_REPLY_MAX];
 	struct dns_query q;
 	ns_msg h;
-	ns_rr rr;
+	ns_rr rr = { 0 };
 	size_t n;
 
 	CHECK(parse(&m, &q) == 0);

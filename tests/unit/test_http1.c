@@ -178,6 +178,9 @@ static void test_case_30_framing(void)
 		snprintf(text, sizeof(text), "POST / HTTP/1.1\r\nHost: a\r\n%s\r\n\r\n", other[i]);
 		CHECKF(refused(text, 501), "case 30: %s is refused", other[i]);
 	}
+	CHECKF(refused("POST / HTTP/1.1\r\nHost: a\r\nTransfer_Encoding: chunked\r\n\r\n", 400) &&
+		       refused("POST / HTTP/1.1\r\nHost: a\r\ncontent_length: 5\r\n\r\n", 400),
+	       "case 30: with an underscore for the hyphen");
 	CHECKF(refused("POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", 400),
 	       "case 30: chunked in HTTP/1.0");
 	CHECKF(refused("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding : chunked\r\n\r\n", 400),
@@ -335,6 +338,14 @@ static void test_responses(void)
 	CHECK(response("GET", "HTTP/1.1 404 Not Found\r\n\r\n") > 0 && h.status == 404 &&
 	      slice_eq(h.reason, "Not Found"));
 	CHECK(!h.keep_alive);
+	CHECKF(response(
+		       "GET",
+		       "HTTP/1.1 200 OK\r\nConnection: Transfer-Encoding, X\r\nTransfer-Encoding: chunked\r\n"
+		       "Expect: x\r\nHost: a\r\nHost: b\r\nContent-Type: t\r\n\r\n") > 0 &&
+		       h.body == HTTP1_BODY_CHUNKED && http1_is_hop(&h, slice_of("x")) && h.keep_alive,
+	       "what servers do in earnest is not refused");
+	CHECK(response("GET", "HTTP/1.1 200 OK\r\nConnection: content-type\r\n\r\n") > 0 &&
+	      !http1_is_hop(&h, slice_of("Content-Type")));
 }
 
 static void test_writers(void)
