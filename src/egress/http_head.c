@@ -118,8 +118,14 @@ void http_head_target(struct exch *e, struct slice target)
 {
 	struct err why = ERR_INIT;
 
-	if (urlpath_canon(target.p, target.len, URLPATH_KEEP_SLASH, &e->req.target, &e->req.url, &why) < 0)
-		refuse(e, 400, "the path can be read in more than one way, or is malformed");
+	if (urlpath_canon(target.p, target.len, URLPATH_KEEP_SLASH, &e->req.target, &e->req.url, &why) == 0)
+		return;
+	refuse(e, 400, "the path can be read in more than one way, or is malformed");
+	/* For the answer and the journal: as it came, without its query. */
+	e->req.url = (struct urlpath){ 0 };
+	buf_clear(&e->req.target);
+	for (size_t i = 0; i < target.len && i < 512 && target.p[i] != '?'; i++)
+		buf_addc(&e->req.target, target.p[i]);
 }
 
 void http_head_authority(struct exch *e, const struct host *host, uint16_t port)

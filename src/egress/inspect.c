@@ -8,11 +8,14 @@
 #include "egress/http_pool.h"
 #include "egress/tls_ctx.h"
 
+#include <jansson.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #define TICK_NS (100 * NSEC_PER_MSEC)
 
@@ -293,9 +296,17 @@ void inspect_tick_on(struct inspect *in)
 int inspect_open(struct inspect **ret, struct egress *eg, int ca_fd, int store_fd, struct err *e)
 {
 	struct inspect *in = calloc(1, sizeof(*in));
+	size_t seed;
 
 	if (!in)
 		return err_sys(e, -ENOMEM, "cannot set inspection up");
+	/* Else the library would want to open /dev/urandom when the first document comes. */
+	if (getrandom(&seed, sizeof(seed), 0) != (ssize_t)sizeof(seed)) {
+		free(in);
+		return err_sys(e, -EIO, "cannot set inspection up");
+	}
+	json_object_seed(seed | 1);
+	tzset(); /* certificates have dates, and the first date opens /etc/localtime */
 	in->eg = eg;
 	in->ca_fd = ca_fd;
 	in->store_fd = store_fd;

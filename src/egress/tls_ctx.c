@@ -270,7 +270,7 @@ static int load_store(struct tls_ctx *t, SSL_CTX *ctx, struct err *e)
 
 	if (t->store_fd < 0)
 		return err_set(e, -ENOENT, "no certificate store was given, so no server can be verified");
-	/* fstat() of the C library is another call, which can name files and is not ours any more. */
+	/* fstat() of the C library is another call, which the fence does not let through. */
 	if (syscall(SYS_fstat, t->store_fd, &st) < 0 || st.st_size <= 0 || st.st_size > STORE_MAX)
 		return err_set(e, -EINVAL, "the certificate store is empty or too large");
 	p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, t->store_fd, 0);

@@ -80,6 +80,13 @@ def memfd(name, data=b"", seal=False):
 
 
 def bundle(words, gen=1):
+    """From the words of mkbundle.c, or from YAML when it is one text."""
+    if isinstance(words, str):
+        with tempfile.NamedTemporaryFile("w", suffix=".yaml") as f:
+            f.write(words)
+            f.flush()
+            r = subprocess.run([os.path.join(BUILD, "tests/mkpolicy"), str(gen), f.name], stdout=subprocess.PIPE, check=True)
+        return memfd("bundle", r.stdout, seal=True)
     r = subprocess.run([os.path.join(BUILD, "tests/mkbundle"), f"gen={gen}"] + list(words), stdout=subprocess.PIPE, check=True)
     return memfd("bundle", r.stdout, seal=True)
 
@@ -162,8 +169,10 @@ class FakeDial(threading.Thread):
 
 
 class Rig:
-    def __init__(self, words, names_fd=None, program=None, journal=None, real_dial=None):
+    def __init__(self, words, names_fd=None, program=None, journal=None, real_dial=None, store=None):
         self.words, self.gen = words, 1
+        self.store = store  # a PEM file: what servers are verified against
+        self.ca_fd, self.ca = memfd("ca"), None  # what it inspects with, once it said so
         self.dir = tempfile.TemporaryDirectory(prefix="egressrig-")
         self.journal_path = os.path.join(self.dir.name, "journal")
         self.program = program or os.path.join(BUILD, "coffer-egress")
@@ -190,7 +199,8 @@ class Rig:
         j = self.journal_fd if self.journal_fd is not None else os.open(
             self.journal_path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fds = [b, j, dial_end.fileno(), control_end.fileno()] + [s.fileno() for s in self.sockets]
-        fds += [None, self.names_fd]  # 13 nflog, 14 names
+        store = os.open(self.store, os.O_RDONLY | os.O_CLOEXEC) if self.store else None
+        fds += [None, self.names_fd, self.ca_fd, store]  # 13 nflog, 14 names, 15 ca, 16 store
         mask = sum(1 << (3 + i) for i, fd in enumerate(fds) if fd is not None)
         pid = os.fork()
         if pid == 0:
@@ -206,12 +216,15 @@ class Rig:
         self.fake.start()
         self.control.settimeout(PATIENCE)
         kind, _, text = self.read_control()
+        if kind == CTL_CA:
+            self.ca = text
+            kind, _, text = self.read_control()
         assert kind == CTL_READY, (kind, text)
 
     def exec(self, fds, mask):
         try:
             null = os.open("/dev/null", os.O_RDWR)
-            high = [fd if fd is not None else null for fd in fds] + [null, null]
+            high = [fd if fd is not None else null for fd in fds]
             import fcntl
             high = [fcntl.fcntl(fd, fcntl.F_DUPFD, 100) for fd in high]
             for i, fd in enumerate(high):

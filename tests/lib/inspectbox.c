@@ -15,7 +15,6 @@
 #include "egress/control.h"
 #include "egress/flow_int.h"
 #include "egress/inspect.h"
-#include "policy/build.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -104,41 +103,13 @@ static void dialler(int sock)
 
 /* The egress. */
 
-static void build(const char *path, struct buf *out)
-{
-	autobuf struct buf ca = BUF_INIT;
-	struct err e = ERR_INIT;
-	struct policy *p;
-	unsigned layer;
-
-	if (fd_read_file(AT_FDCWD, path, 1 << 20, &ca) < 0 || policy_new(POLICY_ENFORCE, &p, &e) < 0 ||
-	    policy_add_layer(p, &(struct policy_layer_opts){ 0 }, &layer, &e) < 0)
-		die(e.msg);
-	for (int i = 0; i < n_targets; i++) {
-		struct policy_rule r = POLICY_RULE_INIT;
-
-		r.action = POLICY_ALLOW;
-		r.depth = POLICY_INSPECT;
-		if (hostpat_parse(targets[i].name, strlen(targets[i].name), &r.host, &e) < 0)
-			die(e.msg);
-		r.ports[0] = (struct policy_ports){ targets[i].port, targets[i].port };
-		r.n_ports = 1;
-		r.ca = strdup(ca.data);
-		if (policy_add_rule(p, layer, &r, &e) < 0)
-			die(e.msg);
-	}
-	if (policy_seal(p, &e) < 0 || policy_pack(p, out, &e) < 0)
-		die(e.msg);
-}
-
 static void load(struct egress *eg, const char *path)
 {
 	autobuf struct buf b = BUF_INIT;
 	struct err e = ERR_INIT;
 	int fd = memfd_create("bundle", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
-	build(path, &b);
-	if (fd_write_all(fd, b.data, b.len) < 0)
+	if (fd_read_file(AT_FDCWD, path, 1 << 24, &b) < 0 || fd_write_all(fd, b.data, b.len) < 0)
 		die(path);
 	fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
 	if (control_load(eg, fd, generation++, &e) < 0)
