@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * coffer apply: brings a run's changes to the original directory. What goes out, and what goes out only by a yes of the
- * user's, is in the audit log before the first file is touched.
+ * coffer apply: brings a run's changes to the original directory, or those of a call over another sandbox's workspace into
+ * that sandbox. What goes out, and what goes out only by a yes of the user's, is in the audit log before the first file is
+ * touched.
  */
 #include "base/json.h"
 #include "base/str.h"
 #include "cli/changed.h"
 #include "cli/say.h"
 #include "cli/verb.h"
+#include "gateway/into.h"
+#include "sandbox/layers.h"
+#include "workspace/owner.h"
 #include "workspace/path.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <unistd.h>
 
 enum { OPT_DRY_RUN = 1, OPT_ALLOW, OPT_ALLOW_SPECIAL, OPT_FORCE, OPT_YES };
@@ -29,6 +34,7 @@ enum { EXIT_REFUSED = 1 };
 
 struct job {
 	struct changed run;
+	struct into into; /* of a call over another's workspace */
 	struct audit *audit;
 	struct apply_opts o;
 	const char *ref;
@@ -76,6 +82,8 @@ static int log_apply(struct job *job, const struct apply_plan *plan, struct err 
 	struct json j = JSON_INIT(&b);
 
 	json_str(&j, "workspace", job->run.meta.workspace);
+	if (job->run.meta.over)
+		json_str(&j, "into", job->run.meta.over);
 	json_u64(&j, "changes", plan->all->n);
 	json_u64(&j, "going", plan->n_go);
 	json_u64(&j, "refused", plan->refused->n);
@@ -98,6 +106,12 @@ static int log_applied(struct job *job, const struct apply_result *res, struct e
 	json_u64(&j, "left", res->total - res->applied);
 	return buf_error(&b) ? err_set(e, -ENOMEM, "out of memory")
 			     : audit_append(job->audit, "workspace.applied", job->run.id, &b, e);
+}
+
+/* Where it goes, for a person. */
+static const char *target(const struct job *job)
+{
+	return job->run.meta.over ? job->run.meta.over : job->run.meta.workspace;
 }
 
 /* --- before and after -------------------------------------------------------------------------------------------- */
@@ -126,7 +140,7 @@ static int confirm(const struct job *job, const struct apply_plan *plan, struct 
 	if (job->yes || !isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
 		return 0;
 	buf_addf(&b, "Apply %zu change%s to ", plan->n_go, plan->n_go == 1 ? "" : "s");
-	str_add_safe(&b, job->run.meta.workspace, strlen(job->run.meta.workspace), false);
+	str_add_safe(&b, target(job), strlen(target(job)), false);
 	if (plan->refused->n)
 		buf_addf(&b, " (%zu stay behind)", plan->refused->n);
 	buf_adds(&b, "? [y/N] ");
@@ -145,7 +159,10 @@ static int before(void *arg, const struct apply_plan *plan, struct err *e)
 	if (r < 0 || job->o.dry_run || plan->n_go == 0)
 		return r;
 	r = confirm(job, plan, e);
-	return r < 0 ? r : log_apply(job, plan, e);
+	if (r == 0)
+		r = log_apply(job, plan, e);
+	/* The last thing before the first write. */
+	return r < 0 ? r : into_begin(&job->into, e);
 }
 
 static int show_would(void *arg, const struct apply_plan *plan, struct err *e)
@@ -177,6 +194,19 @@ static void say_refused(const struct changes *l)
 	}
 }
 
+/* What is left is what is different from the sandbox's workspace as it is now. */
+static int copy_again(struct job *job, struct err *e)
+{
+	struct changed *c = &job->run;
+	int r = borrow_copy(&job->into.n, c->run_fd, e);
+
+	if (r < 0)
+		return r;
+	fd_close(c->layer);
+	c->layer = openat(c->run_fd, LAYERS_FROM, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	return c->layer < 0 ? err_sys(e, -errno, "cannot open the copied layer") : 0;
+}
+
 /* All is out: the layer has no use any more. Otherwise the run stays, with what is left. */
 static int settle(struct job *job, const struct apply_result *res, struct err *e)
 {
@@ -185,18 +215,105 @@ static int settle(struct job *job, const struct apply_result *res, struct err *e
 
 	if (res->applied == res->total)
 		return changed_remove(&job->run, job->audit, &n, e);
-	r = workspace_count_changes(job->run.upper, job->run.lower, 1000000, &n, e);
+	r = job->run.meta.over && res->applied ? copy_again(job, e) : 0;
+	if (r == 0)
+		r = workspace_count_changes(job->run.upper, changed_base(&job->run), 1000000, &n, e);
 	if (r < 0)
 		return r;
 	job->run.meta.changes = n;
 	return run_meta_write(job->run.run_fd, &job->run.meta, e);
 }
 
+static int note_there(struct job *job, struct err *e)
+{
+	return job->run.meta.over ? into_note_changes(&job->into, e) : 0;
+}
+
+static int do_apply(struct job *job, struct apply_result *res, struct err *e)
+{
+	const struct changed *c = &job->run;
+	int r;
+
+	if (!c->meta.over)
+		return workspace_apply(c->upper, c->lower, changed_since(c), &job->o, res, e);
+	r = workspace_apply(job->into.upper, job->into.tree, changed_since(c), &job->o, res, e);
+	into_end(&job->into);
+	return r;
+}
+
+/* What becomes of it in a process that is root over subordinate ids. The reasons are constants, which it has at the same
+ * place. */
+struct outcome {
+	int code;
+	struct err err;
+	size_t total, asked, applied, refused;
+};
+
+static int apply_there(void *ctx, struct buf *out, struct err *e)
+{
+	struct apply_result res = { 0 };
+	struct outcome o = { .err = ERR_INIT };
+
+	(void)e;
+	o.code = do_apply(ctx, &res, &o.err);
+	o.total = res.total;
+	o.asked = res.asked;
+	o.applied = res.applied;
+	o.refused = res.refused.n;
+	buf_add(out, &o, sizeof(o));
+	for (size_t i = 0; i < res.refused.n; i++) {
+		buf_add(out, &res.refused.v[i], sizeof(struct change));
+		buf_add(out, res.refused.v[i].path, strlen(res.refused.v[i].path) + 1);
+	}
+	apply_result_release(&res);
+	return 0;
+}
+
+static int take_outcome(const struct buf *b, struct apply_result *res, struct err *e)
+{
+	struct outcome o;
+	size_t at = sizeof(o);
+
+	memcpy(&o, b->data, sizeof(o));
+	res->total = o.total;
+	res->asked = o.asked;
+	res->applied = o.applied;
+	res->refused.v = calloc(o.refused + 1, sizeof(struct change));
+	if (!res->refused.v)
+		return err_set(e, -ENOMEM, "out of memory");
+	for (size_t i = 0; i < o.refused; i++) {
+		struct change *c = &res->refused.v[i];
+
+		memcpy(c, b->data + at, sizeof(*c));
+		at += sizeof(*c);
+		c->path = strdup(b->data + at);
+		if (!c->path)
+			return err_set(e, -ENOMEM, "out of memory");
+		res->refused.n++;
+		at += strlen(c->path) + 1;
+	}
+	*e = o.err;
+	return o.code;
+}
+
+static int apply_as_owner(struct job *job, struct apply_result *res, struct err *e)
+{
+	autobuf struct buf out = BUF_INIT;
+	int r;
+
+	if (!job->run.meta.over || !job->into.mapped)
+		return do_apply(job, res, e);
+	r = owner_call(true, apply_there, job, &out, e);
+	if (r == 0 && buf_error(&out))
+		r = err_set(e, -ENOMEM, "out of memory");
+	return r < 0 ? r : take_outcome(&out, res, e);
+}
+
 static int apply_run(struct job *job)
 {
 	struct apply_result res = { 0 };
 	struct err e = ERR_INIT;
-	int r = workspace_apply(job->run.upper, job->run.lower, job->run.meta.started, &job->o, &res, &e);
+	int r = apply_as_owner(job, &res, &e);
 	int code = 0;
 
 	if (r < 0 && res.applied == 0) {
@@ -214,12 +331,12 @@ static int apply_run(struct job *job)
 		size_t left = res.total - res.applied;
 
 		say_note("applied %zu change%s to %s%s", res.applied, res.applied == 1 ? "" : "s",
-			 job->run.meta.workspace, left ? "" : "; nothing is left of the run");
+			 target(job), left ? "" : "; nothing is left of the run");
 		if (left)
 			say_note("%zu left: coffer diff %s, coffer discard %s", left, job->run.id,
 				 job->run.id);
-		if (code == 0 &&
-		    ((res.applied && log_applied(job, &res, &e) < 0) || settle(job, &res, &e) < 0))
+		if (code == 0 && ((res.applied && log_applied(job, &res, &e) < 0) ||
+				  note_there(job, &e) < 0 || settle(job, &res, &e) < 0))
 			code = say_error(&e);
 	}
 	if (code == 0 && res.refused.n)
@@ -236,7 +353,12 @@ static int open_all(struct job *job, struct err *e)
 
 	if (r == 0)
 		r = changed_open(&job->run, job->ref, true, e);
-	return r < 0 ? r : changed_open_trees(&job->run, e);
+	if (r == 0)
+		r = changed_open_trees(&job->run, e);
+	if (r == 0 && job->run.meta.over)
+		r = into_open(&job->into, job->run.meta.over, job->run.upper,
+			      job->run.meta.map_ids && !state_is_host_root() && geteuid() != 0, e);
+	return r;
 }
 
 static int translate_all(struct job *job, struct err *e)
@@ -318,7 +440,7 @@ static int run_job(struct job *job)
 
 static int cmd_apply(int argc, char **argv)
 {
-	struct job job = { .run = CHANGED_INIT };
+	struct job job = { .run = CHANGED_INIT, .into = INTO_INIT };
 	struct err e = ERR_INIT;
 	bool help = false;
 	int code;
@@ -327,6 +449,7 @@ static int cmd_apply(int argc, char **argv)
 		code = say_usage(&verb_apply, &e);
 	else
 		code = help ? verb_print_help(&verb_apply) : run_job(&job);
+	into_close(&job.into);
 	changed_release(&job.run);
 	audit_free(job.audit);
 	strv_release(&job.o.paths);
@@ -352,6 +475,9 @@ const struct verb verb_apply = {
 		"(--allow-special PATH), and what changed in the original since the run began (--force PATH). A yes for a "
 		"directory is one for all below it; but --allow .git lets out only what a commit writes: config, hooks and "
 		"whatever else git would run or obey must be named.\n\n"
+		"What a call over another sandbox's workspace changed (coffer call --from SANDBOX --workspace) goes into that "
+		"workspace by the same rules, and not to the directory: the original is then what that sandbox sees. It stands still "
+		"meanwhile, or has ended.\n\n"
 		"When all has gone out, the layer is wiped and the run forgotten. Exit code 1 means that something stayed "
 		"behind.\n\n"
 		"REF is an id, the beginning of one, a name, or @last.",

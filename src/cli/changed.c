@@ -75,7 +75,7 @@ int changed_has_layer(const struct changed *c, struct err *e)
 {
 	const char *mode = c->meta.ws_mode ? c->meta.ws_mode : "";
 
-	if (str_eq(mode, "overlay") && c->meta.workspace)
+	if (str_eq(mode, "overlay") && (c->meta.workspace || c->meta.over))
 		return 0;
 	if (str_eq(mode, "rw"))
 		err_set(e, -ENODATA, "%s wrote to its workspace directly (-C DIR:rw): nothing was held back",
@@ -111,7 +111,7 @@ int changed_open_original(struct changed *c, struct err *e)
 {
 	int r = changed_has_layer(c, e);
 
-	if (r < 0)
+	if (r < 0 || !c->meta.workspace)
 		return r;
 	/* The path was resolved when the run began: a link in it now means that it is not the same any more. */
 	c->lower = fd_openat2(AT_FDCWD, c->meta.workspace, O_RDONLY | O_DIRECTORY, 0,
@@ -131,6 +131,12 @@ int changed_open_trees(struct changed *c, struct err *e)
 
 	if (r < 0)
 		return r;
+	if (c->meta.over) {
+		c->layer = openat(c->run_fd, LAYERS_FROM, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+		if (c->layer < 0)
+			return err_sys(e, -errno, "cannot open the layer of %s beneath that of %s",
+				       c->meta.over, c->id);
+	}
 	c->upper = open_upper(c, e);
 	if (c->upper < 0) {
 		r = c->upper;
@@ -149,7 +155,7 @@ int changed_paths(const struct changed *c, struct strv *paths, const char *optio
 		char *path = NULL;
 		int r;
 
-		if (path_covers(ws, typed))
+		if (ws && path_covers(ws, typed))
 			typed += strlen(ws) + (typed[strlen(ws)] == '/');
 		r = path_normalise(typed, &path, e);
 		if (r < 0)
@@ -202,6 +208,7 @@ void changed_release(struct changed *c)
 {
 	fd_close(c->upper);
 	fd_close(c->lower);
+	fd_close(c->layer);
 	fd_close(c->run_fd);
 	run_meta_release(&c->meta);
 	state_release(&c->st);

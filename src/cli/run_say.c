@@ -8,7 +8,7 @@
 #include <signal.h>
 #include <string.h>
 
-static void say_masks(const struct spec *s)
+void run_say_masks(const struct spec *s)
 {
 	autobuf struct buf b = BUF_INIT;
 
@@ -37,7 +37,9 @@ void run_say_before(const struct spec *s, const struct choice *c, const struct r
 	say_engine(c);
 	if (note->workspace[0])
 		say_note("%s; the workspace is an empty one (-C DIR gives another)", note->workspace);
-	say_masks(s);
+	/* Over another's layer there may be more, or less: that is known when it was copied. */
+	if (!s->over[0])
+		run_say_masks(s);
 	if (s->ws_mode == WS_RW)
 		say_warn("WARNING: %s is bound through: what the command writes there is written on the host",
 			 s->ws_path);

@@ -8,6 +8,8 @@
 #include "sandbox/choose.h"
 
 void run_say_before(const struct spec *s, const struct choice *c, const struct run_spec_note *note);
+/* What is hidden; by itself where run_say_before() came too early for it. */
+void run_say_masks(const struct spec *s);
 void run_say_after(const struct run *r);
 
 #endif

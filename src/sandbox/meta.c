@@ -35,6 +35,7 @@ static const struct text_field {
 	{ "image_digest", offsetof(struct run_meta, image_digest) },
 	{ "cause", offsetof(struct run_meta, cause) },
 	{ "home", offsetof(struct run_meta, home) },
+	{ "over", offsetof(struct run_meta, over) },
 };
 
 static char **text_of(struct run_meta *m, const struct text_field *f)
@@ -93,6 +94,10 @@ static void write_fields(struct json *j, const struct run_meta *m)
 	json_bool(j, "detached", m->detached);
 	if (m->home)
 		json_str(j, "home", m->home);
+	if (m->over) {
+		json_str(j, "over", m->over);
+		json_u64(j, "over_time", m->over_time);
+	}
 	if (m->map_ids)
 		json_bool(j, "map_ids", true);
 	if (m->each)
@@ -197,6 +202,7 @@ static int take_all(json_t *root, struct run_meta *m)
 	m->map_ids = json_is_true(json_object_get(root, "map_ids"));
 	m->each = json_is_true(json_object_get(root, "checkpoint_each"));
 	m->keep = (uint64_t)number(root, "checkpoint_keep");
+	m->over_time = (uint64_t)number(root, "over_time");
 	return take_texts(root, m);
 }
 

@@ -8,6 +8,8 @@
  *  M2  What cannot be searched is hidden: inside, the owner of a directory without rights may give himself some.
  *  M3  More than WORKSPACE_MASKS_MAX, or any other failure, is an error: nobody runs with half the masks.
  */
+#include "workspace/mask.h"
+
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "workspace/chain.h"
@@ -46,6 +48,7 @@ struct search {
 	struct mask *masks;
 	size_t n_masks, cap_masks;
 	char root_path[PATH_MAX]; /* real path of the workspace; filled when first needed */
+	bool copied; /* a sandbox's layer, as a copy of our own: its pipes lead to nobody, its links are its own */
 	struct err *e;
 	_Alignas(struct dirent64) char raw[32768];
 };
@@ -305,10 +308,12 @@ static int visit_entry(struct search *s, const struct frame *f, const char *name
 	case DT_REG:
 		return is_git_config(f, name) ? redact(s, name) : visit_file(s, f, name);
 	case DT_LNK:
+		if (s->copied)
+			return 0;
 		return is_git_config(f, name) ? hide_target(s, name, NULL) : visit_link(s, f, name);
 	case DT_SOCK:
 	case DT_FIFO:
-		return hide(s, name, false);
+		return s->copied ? 0 : hide(s, name, false);
 	default:
 		return 0;
 	}
@@ -409,25 +414,24 @@ static int cmp_masks(const void *a, const void *b)
 	return path_cmp(((const struct mask *)a)->path, ((const struct mask *)b)->path);
 }
 
-/* Sorted, each once, and nothing below a directory that is hidden as a whole. */
-static void tidy(struct search *s)
+void masks_tidy(struct mask *v, size_t *n)
 {
 	size_t kept = 0;
 
-	if (s->n_masks)
-		qsort(s->masks, s->n_masks, sizeof(*s->masks), cmp_masks);
-	for (size_t i = 0; i < s->n_masks; i++) {
-		struct mask *last = kept ? &s->masks[kept - 1] : NULL;
+	if (*n)
+		qsort(v, *n, sizeof(*v), cmp_masks);
+	for (size_t i = 0; i < *n; i++) {
+		struct mask *last = kept ? &v[kept - 1] : NULL;
 
-		if (last && (str_eq(last->path, s->masks[i].path) ||
-			     (last->is_dir && path_covers(last->path, s->masks[i].path)))) {
-			free(s->masks[i].path);
-			free(s->masks[i].content);
+		if (last &&
+		    (str_eq(last->path, v[i].path) || (last->is_dir && path_covers(last->path, v[i].path)))) {
+			free(v[i].path);
+			free(v[i].content);
 			continue;
 		}
-		s->masks[kept++] = s->masks[i];
+		v[kept++] = v[i];
 	}
-	s->n_masks = kept;
+	*n = kept;
 }
 
 static int run_search(struct search *s)
@@ -441,12 +445,12 @@ static int run_search(struct search *s)
 	while (r == 0)
 		r = step(s);
 	if (r == 1)
-		tidy(s);
+		masks_tidy(s->masks, &s->n_masks);
 	return r < 0 ? r : 0;
 }
 
-int workspace_find_masks(int dir_fd, const struct strv *show, struct mask **ret_masks, size_t *ret_n,
-			 struct err *e)
+int mask_search(int dir_fd, const struct strv *show, const char *copy_of, struct mask **ret_masks,
+		size_t *ret_n, struct err *e)
 {
 	struct search *s = calloc(1, sizeof(*s));
 	int r;
@@ -455,6 +459,9 @@ int workspace_find_masks(int dir_fd, const struct strv *show, struct mask **ret_
 		return err_set(e, -ENOMEM, "out of memory while looking for credentials in the workspace");
 	s->root = dir_fd;
 	s->e = e;
+	s->copied = copy_of != NULL;
+	if (copy_of)
+		snprintf(s->root_path, sizeof(s->root_path), "%s", copy_of);
 	r = path_normalise_all(show, &s->show, e);
 	if (r == 0 && !path_covered(&s->show, "."))
 		r = run_search(s);
@@ -472,4 +479,10 @@ int workspace_find_masks(int dir_fd, const struct strv *show, struct mask **ret_
 	free(s->frames);
 	free(s);
 	return r;
+}
+
+int workspace_find_masks(int dir_fd, const struct strv *show, struct mask **ret_masks, size_t *ret_n,
+			 struct err *e)
+{
+	return mask_search(dir_fd, show, NULL, ret_masks, ret_n, e);
 }
