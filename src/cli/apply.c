@@ -356,7 +356,7 @@ static int open_all(struct job *job, struct err *e)
 	if (r == 0)
 		r = changed_open_trees(&job->run, e);
 	if (r == 0 && job->run.meta.over)
-		r = into_open(&job->into, job->run.meta.over, job->run.upper,
+		r = into_open(&job->into, job->run.meta.over, job->run.layers,
 			      job->run.meta.map_ids && !state_is_host_root() && geteuid() != 0, e);
 	return r;
 }

@@ -88,6 +88,20 @@ int changed_has_layer(const struct changed *c, struct err *e)
 	return err_hint(e, -ENODATA, "coffer rm %s forgets the run", c->id);
 }
 
+static int open_upper_of_ended(struct changed *c, struct err *e)
+{
+	int fd;
+
+	c->layers = layers_open(c->run_fd, e);
+	if (c->layers < 0) {
+		fd = c->layers;
+		c->layers = -1;
+		return fd;
+	}
+	fd = openat(c->layers, "upper", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	return fd < 0 ? err_sys(e, -errno, "cannot open the run's layer") : fd;
+}
+
 /* A disk image that is in use must not be mounted a second time: its launcher has it. */
 static int open_upper(struct changed *c, struct err *e)
 {
@@ -97,7 +111,7 @@ static int open_upper(struct changed *c, struct err *e)
 	int fd, r;
 
 	if (!c->alive || faccessat(c->run_fd, LAYERS_IMAGE, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
-		return layers_open_upper(c->run_fd, e);
+		return open_upper_of_ended(c, e);
 	r = link_open(&l, c->run_fd, e);
 	if (r == 0)
 		r = link_freeze(&l, IMAGE_STILL_MS, &how, &layers, e);
@@ -187,7 +201,9 @@ int changed_remove(struct changed *c, struct audit *a, uint64_t *ret_n, struct e
 	bool had_checkpoints;
 	int r;
 
-	c->upper = fd_close(c->upper); /* a disk image stays in use while its layer is open */
+	/* A disk image stays in use while its layer is open. */
+	c->upper = fd_close(c->upper);
+	c->layers = fd_close(c->layers);
 	r = workspace_wipe(c->run_fd, "upper", -1, &upper, e);
 	if (r < 0)
 		return r;
@@ -209,6 +225,7 @@ void changed_release(struct changed *c)
 	fd_close(c->upper);
 	fd_close(c->lower);
 	fd_close(c->layer);
+	fd_close(c->layers);
 	fd_close(c->run_fd);
 	run_meta_release(&c->meta);
 	state_release(&c->st);

@@ -19,12 +19,14 @@ struct changed {
 	struct run_meta meta;
 	int run_fd;
 	int upper, lower; /* -1 until changed_open_trees() */
-	int layer;	  /* the same: between them, of a call over another run's workspace; -1: none */
+	int layers; /* the same: what upper is in; a disk image is mounted as long. -1: a launcher has it */
+	int layer;  /* the same: between them, of a call over another run's workspace; -1: none */
 	bool alive;
 };
 
-#define CHANGED_INIT \
-	((struct changed){ .st = STATE_INIT, .run_fd = -1, .upper = -1, .lower = -1, .layer = -1 })
+#define CHANGED_INIT       \
+	((struct changed){ \
+		.st = STATE_INIT, .run_fd = -1, .upper = -1, .lower = -1, .layer = -1, .layers = -1 })
 
 /* The audit log, once what a crash left of other runs is finished. */
 int changed_audit(struct audit **ret, struct err *e) MUST_CHECK;

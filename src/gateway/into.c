@@ -139,8 +139,11 @@ static int open_namespaces(struct into *i, struct fetch *f, struct err *e)
 	snprintf(path, sizeof(path), "/proc/%d/ns/mnt", pid);
 	f->mntns = open(path, O_RDONLY | O_CLOEXEC);
 	f->userns = f->mntns < 0 ? -1 : ioctl(f->mntns, NS_GET_USERNS);
-	if (f->mntns < 0 || f->userns < 0)
-		return err_sys(e, -errno, "cannot open the namespaces of %s", i->n.r.id);
+	if (f->mntns < 0 || f->userns < 0) {
+		r = err_sys(e, -errno, "cannot open the namespaces of %s", i->n.r.id);
+		/* Started in a user namespace that is not ours and not below ours: nobody here has a say over it. */
+		return err_hint(e, r, "coffer stop %s, then again; or where it was started", i->n.r.id);
+	}
 	r = init_pid(i, &again, e);
 	return r == 0 && again != pid ? err_set(e, -ESTALE, "sandbox %s is ending", i->n.r.id) : r;
 }
@@ -159,21 +162,21 @@ static int make_of_running(const struct fetch *f, int sock, struct err *e)
 }
 
 /* As host root every id of a sandbox is another outside; the call's layer has to be seen with this one's. */
-static int map_upper(struct into *i, int userns, struct err *e)
+static int map_upper(struct into *i, int layers_fd, int userns, struct err *e)
 {
+	autoclose int tree = -1;
 	struct stat st;
-	int tree, r;
+	int r;
 
 	if (!state_is_host_root())
 		return 0;
-	tree = mnt_tree(i->upper, "", false);
+	tree = mnt_tree(layers_fd, "upper", false);
 	r = tree < 0 ? tree : mnt_idmap(tree, userns);
-	if (r < 0) {
-		fd_close(tree);
-		return err_sys(e, r, "cannot see the call's files with the owners of %s", i->n.r.id);
-	}
+	if (r < 0)
+		return err_sys(e, r == -EINVAL ? -EOPNOTSUPP : r,
+			       "cannot see the call's files with the owners of %s", i->n.r.id);
 	fd_close(i->upper);
-	i->upper = tree;
+	i->upper = TAKE_FD(tree);
 	if (fstat(i->tree, &st) < 0)
 		return err_sys(e, -errno, "cannot look at the workspace of %s", i->n.r.id);
 	i->as_other = true;
@@ -191,7 +194,7 @@ static int take_tree(struct into *i, int mount, struct err *e)
 	return i->tree < 0 ? err_sys(e, -errno, "cannot open the workspace of %s", i->n.r.id) : 0;
 }
 
-static int open_running(struct into *i, struct err *e)
+static int open_running(struct into *i, int layers_fd, struct err *e)
 {
 	struct fetch f = { .make = make_of_running, .i = i, .userns = -1, .mntns = -1 };
 	int r = open_namespaces(i, &f, e);
@@ -199,7 +202,7 @@ static int open_running(struct into *i, struct err *e)
 	if (r == 0)
 		r = take_tree(i, fetch_tree(&f, e), e);
 	if (r == 0)
-		r = map_upper(i, f.userns, e);
+		r = map_upper(i, layers_fd, f.userns, e);
 	fd_close(f.userns);
 	fd_close(f.mntns);
 	return r;
@@ -337,7 +340,7 @@ static int check(const struct ckpt_run *r, struct err *e)
 	return 0;
 }
 
-int into_open(struct into *i, const char *id, int upper_fd, bool mapped, struct err *e)
+int into_open(struct into *i, const char *id, int layers_fd, bool mapped, struct err *e)
 {
 	int r;
 
@@ -357,10 +360,10 @@ int into_open(struct into *i, const char *id, int upper_fd, bool mapped, struct 
 	if (r < 0)
 		return r;
 	i->mapped = mapped || i->n.r.mapped;
-	i->upper = fcntl(upper_fd, F_DUPFD_CLOEXEC, 3);
+	i->upper = openat(layers_fd, "upper", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	if (i->upper < 0)
 		return err_sys(e, -errno, "cannot open the call's layer");
-	return i->n.r.alive ? open_running(i, e) : open_ended(i, e);
+	return i->n.r.alive ? open_running(i, layers_fd, e) : open_ended(i, e);
 }
 
 int into_begin(const struct into *i, struct err *e)

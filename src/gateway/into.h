@@ -13,10 +13,10 @@
 
 struct into {
 	struct borrow n;
-	int mount;   /* keeps the tree mounted */
-	int tree;    /* the workspace, without what is mounted on it */
-	int upper;   /* the call's layer, its owners as the tree has them */
-	int lower;   /* the original of one that has ended, to count by */
+	int mount; /* keeps the tree mounted */
+	int tree;  /* the workspace, without what is mounted on it */
+	int upper; /* the call's layer, its owners as the tree has them; with host root a mount of its own */
+	int lower; /* the original of one that has ended, to count by */
 	bool mapped; /* files of either belong to subordinate ids: owner.h */
 	bool as_other; /* host root: what is made there is made in the name of these, between into_begin() and into_end() */
 	uid_t uid;
@@ -25,8 +25,9 @@ struct into {
 
 #define INTO_INIT ((struct into){ .n = BORROW_INIT, .mount = -1, .tree = -1, .upper = -1, .lower = -1 })
 
-/* `id` is the sandbox's; upper_fd and mapped are the call's. An error that says what to do where it cannot be written to. */
-int into_open(struct into *i, const char *id, int upper_fd, bool mapped, struct err *e) MUST_CHECK;
+/* `id` is the sandbox's; layers_fd (what its upper/ is in) and mapped are the call's. An error that says what to do where it
+ * cannot be written to. */
+int into_open(struct into *i, const char *id, int layers_fd, bool mapped, struct err *e) MUST_CHECK;
 
 /* Around the writing, and nothing else. */
 int into_begin(const struct into *i, struct err *e) MUST_CHECK;

@@ -13,6 +13,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "workspace/chain.h"
+#include "workspace/layer.h"
 #include "workspace/path.h"
 #include "workspace/secret.h"
 #include "workspace/workspace.h"
@@ -33,6 +34,7 @@ struct frame {
 	bool git;	/* inside a git repository's own directory, or one that is named like it */
 	bool repo;	/* inside a .git */
 	bool all;	/* all in it is hidden but what was asked to be shown */
+	mode_t restore; /* of a copy: its own mode, to be set again; 0: it has it */
 };
 
 struct search {
@@ -366,6 +368,7 @@ static int scan(struct search *s, struct frame f)
 
 static int leave(struct search *s)
 {
+	mode_t restore = s->frames[s->n_frames - 1].restore;
 	int r;
 
 	if (--s->n_frames == 0)
@@ -373,7 +376,7 @@ static int leave(struct search *s)
 	s->path.len = s->frames[s->n_frames - 1].path_len;
 	if (s->path.data)
 		s->path.data[s->path.len] = '\0';
-	r = chain_pop(&s->chain);
+	r = layer_pop(&s->chain, restore);
 	if (r == -ESTALE)
 		return err_set(s->e, r,
 			       "a directory of the workspace was moved while it was searched; try again");
@@ -392,7 +395,8 @@ static int step(struct search *s)
 	s->names.len = s->starts[--s->n_starts];
 	flags = s->names.data[s->names.len];
 	name = s->names.data + s->names.len + 1;
-	r = chain_push(&s->chain, name);
+	/* A copy is ours, to be opened up where its sandbox let nobody in. */
+	r = s->copied ? layer_push(&s->chain, name, &below.restore) : chain_push(&s->chain, name);
 	if (r == -ENOENT || r == -ENOTDIR || r == -ELOOP)
 		return 0; /* gone since its name was read */
 	if (r == -EACCES)
