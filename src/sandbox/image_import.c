@@ -28,7 +28,7 @@ struct import {
 	size_t n_held;
 	struct strv digests; /* of the layers as they are stored, lowest first */
 	struct image_notes notes;
-	uint64_t bytes;
+	struct store_layer all; /* bytes and entries of all layers so far */
 };
 
 static void import_release(struct import *im)
@@ -77,9 +77,12 @@ static void add_notes(struct image_notes *n, const struct unpack_reply *r)
 static int hold(struct import *im, int tree, const char *digest, const struct store_layer *l, struct err *e)
 {
 	im->held[im->n_held++] = tree;
-	im->bytes += l->bytes;
+	im->all.bytes += l->bytes;
+	im->all.entries += l->entries;
 	im->notes.layers++;
-	return strv_add(&im->digests, digest) < 0 ? err_set(e, -ENOMEM, "out of memory") : 0;
+	if (strv_add(&im->digests, digest) < 0)
+		return err_set(e, -ENOMEM, "out of memory");
+	return image_check_limits(im->opts, &im->all, e);
 }
 
 /* What was unpacked to tmp/ID/SUB becomes the layer `digest`. */
@@ -104,6 +107,17 @@ static int wrong_layer(struct err *e, size_t i, const char *want, const char *go
 	return err_set(e, -EBADMSG,
 		       "layer %zu is not what its digest says: %.19s… was named, %.19s… is there", i + 1,
 		       want, got);
+}
+
+/* A layer that was given only what others had left says how much that was; what was allowed is of more use. */
+static bool over_limit(const struct import *im, int code, struct err *e)
+{
+	struct store_layer over = { 0 };
+
+	if (!im->all.entries || (code != -E2BIG && (code != -EFBIG || !im->opts->bytes_max)))
+		return false;
+	*(code == -E2BIG ? &over.entries : &over.bytes) = UINT64_MAX;
+	return image_check_limits(im->opts, &over, e) < 0;
 }
 
 /* One layer, from the store when it is there, else unpacked. `digest` may be NULL: then nobody named it. */
@@ -134,9 +148,9 @@ static int import_layer(struct import *im, int src, const struct image_source *s
 	tree = new_tree(im, sub, e);
 	if (tree < 0)
 		return tree;
-	r = image_unpack(&im->store, fd, tree, im->opts, got, &reply, e);
+	r = image_unpack(&im->store, fd, tree, im->opts, &im->all, got, &reply, e);
 	if (r < 0)
-		r = err_wrap(e, r, "layer %zu of the image", i + 1);
+		r = over_limit(im, r, e) ? r : err_wrap(e, r, "layer %zu of the image", i + 1);
 	hash_hex(reply.diff_id, HASH_LEN, unpacked + 7);
 	if (r == 0 && digest && !str_eq(digest, got))
 		r = wrong_layer(e, i, digest, got);
@@ -209,7 +223,7 @@ static int commit(struct import *im, const struct image_source *s, const struct 
 	rec.name = strdup(image_ref_name(ref, name));
 	rec.source = strdup(im->opts->source ? im->opts->source : im->opts->path);
 	rec.imported = clock_nsec(CLOCK_REALTIME);
-	rec.bytes = im->bytes;
+	rec.bytes = im->all.bytes;
 	if (!rec.name || !rec.source)
 		return err_set(e, -ENOMEM, "out of memory");
 	r = store_write_name(&im->store, &rec, e);
@@ -267,12 +281,13 @@ struct outer {
 
 static int unpack_outer(struct import *im, int fd, struct outer *o, struct err *e)
 {
+	static const struct store_layer none;
 	int r;
 
 	o->tree = new_tree(im, o->sub, e);
 	if (o->tree < 0)
 		return o->tree;
-	r = image_unpack(&im->store, fd, o->tree, im->opts, o->digest, &o->reply, e);
+	r = image_unpack(&im->store, fd, o->tree, im->opts, &none, o->digest, &o->reply, e);
 	if (r < 0)
 		o->tree = fd_close(o->tree);
 	return r;
