@@ -102,7 +102,13 @@ static int hold_once(struct ckpt_run *r, struct err *e)
 	ret = look_again(r, e);
 	if (ret == 0)
 		ret = r->alive ? hold_alive(r, e) : hold_ended(r, e);
-	return ret == 0 ? ckpt_open_places(r, e) : ret;
+	if (ret == 0)
+		ret = ckpt_open_places(r, e);
+	if (ret < 0)
+		return ret;
+	/* It may have been started again since, in another way. */
+	run_meta_release(&r->meta);
+	return run_meta_read(r->run_fd, &r->meta, e);
 }
 
 int borrow_hold(struct borrow *b, struct err *e)

@@ -366,8 +366,8 @@ static int import_tree(struct import *im, int dir, struct image_record *ret, str
 	return import_outer(im, &o, ret, e);
 }
 
-int image_import(struct state *st, const struct image_import *o, struct image_record *ret,
-		 struct image_notes *notes, struct err *e)
+static int import_all(struct state *st, const struct image_import *o, struct image_record *ret,
+		      struct image_notes *notes, struct err *e)
 {
 	CLEANUP(import_release) struct import im = { .store = STORE_INIT, .opts = o, .tmp_fd = -1 };
 	autoclose int fd = open(o->path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
@@ -396,4 +396,23 @@ int image_import(struct state *st, const struct image_import *o, struct image_re
 	*notes = im.notes;
 	store_collect(&im.store);
 	return 0;
+}
+
+/* Layers that came in before one that did not have no name that leads to them. */
+static void collect(struct state *st)
+{
+	CLEANUP(store_release) struct store s = STORE_INIT;
+
+	if (store_open(&s, st, NULL) == 0)
+		store_collect(&s);
+}
+
+int image_import(struct state *st, const struct image_import *o, struct image_record *ret,
+		 struct image_notes *notes, struct err *e)
+{
+	int r = import_all(st, o, ret, notes, e);
+
+	if (r < 0)
+		collect(st);
+	return r;
 }

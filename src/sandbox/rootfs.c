@@ -300,7 +300,7 @@ static int open_scratch(const struct spec *s, uint64_t bytes, struct err *e)
 		mode_t mode;
 	} dirs[] = { { STAGE "/tmp", 01777 }, { STAGE "/run", 0755 },	{ STAGE "/vartmp", 01777 },
 		     { STAGE "/home", 0700 }, { STAGE "/lower", 0700 }, { STAGE "/layers", 0700 },
-		     { STAGE "/from", 0700 }, { STAGE_ROOT, 0755 } };
+		     { STAGE_ROOT, 0755 } };
 	/* An empty file takes no byte of the size, but memory all the same. */
 	int r = mnt_tmpfs(STAGE, bytes + ROOT_BYTES, bytes / 4096 + 1024, 0755);
 
@@ -360,7 +360,7 @@ static int mount_overlay(const struct spec *s, struct trees *t)
 	int r = t->ws < 0 ? 0 : mnt_attach(t->ws, AT_FDCWD, "../lower");
 
 	if (r == 0 && t->from >= 0)
-		r = mnt_attach(t->from, AT_FDCWD, "../from");
+		r = mkdir("../from", 0700) < 0 ? -errno : mnt_attach(t->from, AT_FDCWD, "../from");
 	if (r < 0)
 		return r;
 	snprintf(options, sizeof(options),
