@@ -6,16 +6,12 @@
  */
 #include "base/json.h"
 #include "base/str.h"
-#include "cli/changed.h"
+#include "cli/apply_into.h"
 #include "cli/say.h"
 #include "cli/verb.h"
-#include "gateway/into.h"
-#include "sandbox/layers.h"
-#include "workspace/owner.h"
 #include "workspace/path.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <unistd.h>
 
 enum { OPT_DRY_RUN = 1, OPT_ALLOW, OPT_ALLOW_SPECIAL, OPT_FORCE, OPT_YES };
@@ -39,6 +35,7 @@ struct job {
 	struct apply_opts o;
 	const char *ref;
 	bool yes;
+	bool wrote; /* something was put into another sandbox's workspace */
 };
 
 /* --- the log --------------------------------------------------------------------------------------------------- */
@@ -194,19 +191,6 @@ static void say_refused(const struct changes *l)
 	}
 }
 
-/* What is left is what is different from the sandbox's workspace as it is now. */
-static int copy_again(struct job *job, struct err *e)
-{
-	struct changed *c = &job->run;
-	int r = borrow_copy(&job->into.n, c->run_fd, e);
-
-	if (r < 0)
-		return r;
-	fd_close(c->layer);
-	c->layer = openat(c->run_fd, LAYERS_FROM, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	return c->layer < 0 ? err_sys(e, -errno, "cannot open the copied layer") : 0;
-}
-
 /* All is out: the layer has no use any more. Otherwise the run stays, with what is left. */
 static int settle(struct job *job, const struct apply_result *res, struct err *e)
 {
@@ -215,7 +199,7 @@ static int settle(struct job *job, const struct apply_result *res, struct err *e
 
 	if (res->applied == res->total)
 		return changed_remove(&job->run, job->audit, &n, e);
-	r = job->run.meta.over && res->applied ? copy_again(job, e) : 0;
+	r = job->run.meta.over && res->applied ? apply_into_copy_again(&job->into, &job->run, e) : 0;
 	if (r == 0)
 		r = workspace_count_changes(job->run.upper, changed_base(&job->run), 1000000, &n, e);
 	if (r < 0)
@@ -226,94 +210,23 @@ static int settle(struct job *job, const struct apply_result *res, struct err *e
 
 static int note_there(struct job *job, struct err *e)
 {
+	job->wrote = job->run.meta.over != NULL;
 	return job->run.meta.over ? into_note_changes(&job->into, e) : 0;
 }
 
 static int do_apply(struct job *job, struct apply_result *res, struct err *e)
 {
 	const struct changed *c = &job->run;
-	int r;
 
-	if (!c->meta.over)
-		return workspace_apply(c->upper, c->lower, changed_since(c), &job->o, res, e);
-	r = workspace_apply(job->into.upper, job->into.tree, changed_since(c), &job->o, res, e);
-	into_end(&job->into);
-	return r;
-}
-
-/* What becomes of it in a process that is root over subordinate ids. The reasons are constants, which it has at the same
- * place. */
-struct outcome {
-	int code;
-	struct err err;
-	size_t total, asked, applied, refused;
-};
-
-static int apply_there(void *ctx, struct buf *out, struct err *e)
-{
-	struct apply_result res = { 0 };
-	struct outcome o = { .err = ERR_INIT };
-
-	(void)e;
-	o.code = do_apply(ctx, &res, &o.err);
-	o.total = res.total;
-	o.asked = res.asked;
-	o.applied = res.applied;
-	o.refused = res.refused.n;
-	buf_add(out, &o, sizeof(o));
-	for (size_t i = 0; i < res.refused.n; i++) {
-		buf_add(out, &res.refused.v[i], sizeof(struct change));
-		buf_add(out, res.refused.v[i].path, strlen(res.refused.v[i].path) + 1);
-	}
-	apply_result_release(&res);
-	return 0;
-}
-
-static int take_outcome(const struct buf *b, struct apply_result *res, struct err *e)
-{
-	struct outcome o;
-	size_t at = sizeof(o);
-
-	memcpy(&o, b->data, sizeof(o));
-	res->total = o.total;
-	res->asked = o.asked;
-	res->applied = o.applied;
-	res->refused.v = calloc(o.refused + 1, sizeof(struct change));
-	if (!res->refused.v)
-		return err_set(e, -ENOMEM, "out of memory");
-	for (size_t i = 0; i < o.refused; i++) {
-		struct change *c = &res->refused.v[i];
-
-		memcpy(c, b->data + at, sizeof(*c));
-		at += sizeof(*c);
-		c->path = strdup(b->data + at);
-		if (!c->path)
-			return err_set(e, -ENOMEM, "out of memory");
-		res->refused.n++;
-		at += strlen(c->path) + 1;
-	}
-	*e = o.err;
-	return o.code;
-}
-
-static int apply_as_owner(struct job *job, struct apply_result *res, struct err *e)
-{
-	autobuf struct buf out = BUF_INIT;
-	int r;
-
-	if (!job->run.meta.over || !job->into.mapped)
-		return do_apply(job, res, e);
-	r = owner_call(true, apply_there, job, &out, e);
-	if (r == 0 && buf_error(&out))
-		r = err_set(e, -ENOMEM, "out of memory");
-	return r < 0 ? r : take_outcome(&out, res, e);
+	return c->meta.over ? apply_into(&job->into, changed_since(c), &job->o, res, e)
+			    : workspace_apply(c->upper, c->lower, changed_since(c), &job->o, res, e);
 }
 
 static int apply_run(struct job *job)
 {
 	struct apply_result res = { 0 };
 	struct err e = ERR_INIT;
-	int r = apply_as_owner(job, &res, &e);
+	int r = do_apply(job, &res, &e);
 	int code = 0;
 
 	if (r < 0 && res.applied == 0) {
@@ -355,6 +268,8 @@ static int open_all(struct job *job, struct err *e)
 		r = changed_open(&job->run, job->ref, true, e);
 	if (r == 0)
 		r = changed_open_trees(&job->run, e);
+	if (r == 0 && job->run.meta.over && !job->o.dry_run)
+		apply_into_checkpoint(&job->run, false);
 	if (r == 0 && job->run.meta.over)
 		r = into_open(&job->into, job->run.meta.over, job->run.layers,
 			      job->run.meta.map_ids && !state_is_host_root() && geteuid() != 0, e);
@@ -450,6 +365,8 @@ static int cmd_apply(int argc, char **argv)
 	else
 		code = help ? verb_print_help(&verb_apply) : run_job(&job);
 	into_close(&job.into);
+	if (job.wrote)
+		apply_into_checkpoint(&job.run, true);
 	changed_release(&job.run);
 	audit_free(job.audit);
 	strv_release(&job.o.paths);

@@ -126,6 +126,7 @@ static int import_layer(struct import *im, int src, const struct image_source *s
 	const char *digest = s->digests.n ? s->digests.v[i] : NULL, *diff_id = s->about.diff_ids.v[i];
 	char sub[16], got[OCI_DIGEST_LEN + 1], unpacked[OCI_DIGEST_LEN + 1] = "sha256:";
 	struct unpack_reply reply = { 0 };
+	struct unpack_opts caps;
 	struct store_layer l = { 0 };
 	autoclose int fd = -1;
 	int tree, r;
@@ -148,7 +149,8 @@ static int import_layer(struct import *im, int src, const struct image_source *s
 	tree = new_tree(im, sub, e);
 	if (tree < 0)
 		return tree;
-	r = image_unpack(&im->store, fd, tree, im->opts, &im->all, got, &reply, e);
+	image_unpack_caps(&im->store, im->opts, &im->all, &caps);
+	r = image_unpack(fd, tree, &caps, got, &reply, e);
 	if (r < 0)
 		r = over_limit(im, r, e) ? r : err_wrap(e, r, "layer %zu of the image", i + 1);
 	hash_hex(reply.diff_id, HASH_LEN, unpacked + 7);
@@ -282,12 +284,14 @@ struct outer {
 static int unpack_outer(struct import *im, int fd, struct outer *o, struct err *e)
 {
 	static const struct store_layer none;
+	struct unpack_opts caps;
 	int r;
 
 	o->tree = new_tree(im, o->sub, e);
 	if (o->tree < 0)
 		return o->tree;
-	r = image_unpack(&im->store, fd, o->tree, im->opts, &none, o->digest, &o->reply, e);
+	image_unpack_caps(&im->store, im->opts, &none, &caps);
+	r = image_unpack(fd, o->tree, &caps, o->digest, &o->reply, e);
 	if (r < 0)
 		o->tree = fd_close(o->tree);
 	return r;

@@ -56,10 +56,12 @@ int store_open_layer(struct store *s, const char *digest, struct store_layer *re
 int store_put_layer(struct store *s, const char *tmp, const char *sub, const char *digest,
 		    const struct store_layer *l, struct err *e) MUST_CHECK;
 
-/* image_unpack.c: runs coffer-unpack over all of src into dir, which may have what `used` has left of the image's limits.
- * `ret_digest` is of the bytes as they are. */
-int image_unpack(const struct store *s, int src, int dir, const struct image_import *o,
-		 const struct store_layer *used, char ret_digest[OCI_DIGEST_LEN + 1],
+/* image_unpack.c: what may be unpacked when so much of the image is there already. */
+void image_unpack_caps(const struct store *s, const struct image_import *o, const struct store_layer *used,
+		       struct unpack_opts *ret);
+
+/* Runs coffer-unpack over all of src into dir. `ret_digest` is of the bytes as they are. */
+int image_unpack(int src, int dir, const struct unpack_opts *caps, char ret_digest[OCI_DIGEST_LEN + 1],
 		 struct unpack_reply *reply, struct err *e) MUST_CHECK;
 
 #endif

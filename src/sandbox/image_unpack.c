@@ -17,9 +17,9 @@
 
 #define CHUNK (256u << 10)
 
-/* What may be unpacked: all that the disk has but a twentieth. */
-static void set_caps(const struct store *s, const struct image_import *o, const struct store_layer *used,
-		     struct unpack_opts *ret)
+/* All that the disk has but a twentieth. */
+void image_unpack_caps(const struct store *s, const struct image_import *o, const struct store_layer *used,
+		       struct unpack_opts *ret)
 {
 	uint64_t entries = o->entries_max ? o->entries_max : UNPACK_ENTRIES_MAX;
 	struct statvfs v;
@@ -147,14 +147,12 @@ int image_check_limits(const struct image_import *o, const struct store_layer *u
 	return err_hint(e, -EFBIG, "--max-size SIZE lets it have that much, if the disk has it");
 }
 
-int image_unpack(const struct store *s, int src, int dir, const struct image_import *o,
-		 const struct store_layer *used, char ret_digest[OCI_DIGEST_LEN + 1],
+int image_unpack(int src, int dir, const struct unpack_opts *caps, char ret_digest[OCI_DIGEST_LEN + 1],
 		 struct unpack_reply *reply, struct err *e)
 {
 	autoclose int program = helper_open("coffer-unpack", e), ours = -1, theirs = -1, reply_in = -1,
 		      reply_out = -1;
 	struct hash_stream h;
-	struct unpack_opts caps;
 	unsigned char raw[HASH_LEN];
 	int sv[2], p[2], status = 0, r;
 	ssize_t got;
@@ -170,12 +168,11 @@ int image_unpack(const struct store *s, int src, int dir, const struct image_imp
 		return err_sys(e, -errno, "cannot make a pipe");
 	reply_in = p[0];
 	reply_out = p[1];
-	set_caps(s, o, used, &caps);
 	pid = fork();
 	if (pid < 0)
 		return err_sys(e, -errno, "cannot start the unpacker");
 	if (pid == 0)
-		become_unpacker(program, theirs, dir, reply_out, &caps);
+		become_unpacker(program, theirs, dir, reply_out, caps);
 	theirs = fd_close(theirs);
 	reply_out = fd_close(reply_out);
 	hash_stream_init(&h);

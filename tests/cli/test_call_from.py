@@ -216,6 +216,21 @@ def racing(c, who):
     until(lambda: not runs(c), f"{who}: nothing is left of any")
 
 
+def each(c, who):
+    """One that has a checkpoint after each command has one after an apply too, and one to go back to."""
+    c.write("f", "f\n")
+    start(c, "e", "--checkpoint", "each", script="echo g >f; touch ready; exec sleep 1000")
+    _, one = call(c, "e", "echo h >f")
+    r = c("apply", "-y", one)
+    tap.eq(r.code, 0, f"{who}: into one with checkpoints", r)
+    r = c("checkpoint", "ls", "e")
+    tap.like(r.out, rf"apply {one}", f"{who}: which has one of it", r)
+    r = c("rollback", "e", "c1")
+    tap.eq((r.code, c("exec", "e", "--", "cat", "f").out), (0, "g\n"), f"{who}: and can go back", r)
+    c("stop", "-t", "0s", "e")
+    c("rm", "e")
+
+
 def bound(c, who):
     """A workspace that was given through is the directory itself."""
     shutil.rmtree(c.work)
@@ -328,6 +343,8 @@ for who in identities(tap, ENGINES):
             inside(c, who)
         if c.sub_ids:
             mapped(c, who)
+        if reaches(who):
+            each(c, who)
         if who == "root":
             owned(c, who)
         c.check_clean(tap)
