@@ -62,6 +62,7 @@ void spec_release(struct spec *s)
 	strv_release(&s->env);
 	ids_release(&s->ids);
 	fd_close(s->ws_fd);
+	fd_close(s->from_fd);
 	fd_close(s->run_fd);
 	fd_close(s->layers_fd);
 	fd_close(s->home_fd);
