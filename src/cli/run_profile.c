@@ -24,6 +24,7 @@ void run_profile_release(struct run_profile *p)
 	free(p->argv);
 	free(p->home);
 	free(p->program);
+	*p = (struct run_profile){ 0 };
 }
 
 static int out_of_memory(struct err *e)
