@@ -111,6 +111,6 @@ void net_say_denied(struct net_guard *g, const struct net_line *l)
 	s = &g->said[g->n_said++];
 	*s = (struct net_said){ 0 };
 	snprintf(s->key, sizeof(s->key), "%s", key);
-	snprintf(s->line, sizeof(s->line), "%s  %s  %.200s", word, key, l->why[0] ? l->why : "no rule allows it");
+	snprintf(s->line, sizeof(s->line), "%s  %.200s  %.200s", word, key, l->why[0] ? l->why : "no rule allows it");
 	net_say(g, NET_LEVEL_NOTE, "%s  (coffer why)", s->line);
 }
