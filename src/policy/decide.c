@@ -128,7 +128,7 @@ static bool refuse_special(const struct policy_target *t, const struct addr *a, 
 	return true;
 }
 
-void policy_connect(const struct policy *p, const struct policy_target *t, struct policy_verdict *ret)
+void connect_quietly(const struct policy *p, const struct policy_target *t, struct policy_verdict *ret)
 {
 	const struct host *name = target_name(t);
 	struct addr a = name ? (struct addr){ 0 } : target_addr(t);
@@ -145,6 +145,12 @@ void policy_connect(const struct policy *p, const struct policy_target *t, struc
 		if (i)
 			verdict_merge(ret, &v);
 	}
+}
+
+void policy_connect(const struct policy *p, const struct policy_target *t, struct policy_verdict *ret)
+{
+	connect_quietly(p, t, ret);
+	verdict_words(ret);
 }
 
 /* The most specific rule for an address that a name led to: only what denies it matters. */
@@ -228,7 +234,8 @@ static bool name_on_port(const struct policy *p, const struct host *name, unsign
 
 	if (port == 0 || port > 65535)
 		return false;
-	policy_connect(p, &t, ret);
+	connect_quietly(p, &t, ret);
+	verdict_words(ret);
 	return policy_allows(ret);
 }
 

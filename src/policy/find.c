@@ -60,17 +60,17 @@ static bool is_about(const struct policy_entry *en, const struct question *q)
 	return !en->name || matches(en->name, q->name, en);
 }
 
-/* -1, 0, 1: less, equally or not comparably, more specific. */
-static int cmp_pattern(const char *a, const char *b)
-{
-	bool ab = pathpat_covers(a, b), ba = pathpat_covers(b, a);
+enum order { WIDER, SAME, NARROWER, OTHER /* neither contains the other */ };
 
-	return ab == ba ? 0 : ba ? 1 : -1;
-}
-
-static bool same_pattern(const char *a, const char *b)
+static enum order compare(const char *a, const char *b)
 {
-	return pathpat_covers(a, b) && pathpat_covers(b, a);
+	bool ab, ba;
+
+	if (str_eq(a, b))
+		return SAME;
+	ab = pathpat_covers(a, b);
+	ba = pathpat_covers(b, a);
+	return ab ? (ba ? SAME : WIDER) : ba ? NARROWER : OTHER;
 }
 
 static bool is_subset(uint64_t a, uint64_t b)
@@ -80,18 +80,14 @@ static bool is_subset(uint64_t a, uint64_t b)
 
 static bool more_specific(const struct policy_entry *a, const struct policy_entry *b)
 {
-	int c = cmp_pattern(a->path, b->path);
+	enum order o = compare(a->path, b->path);
 
-	if (c || !same_pattern(a->path, b->path))
-		return c > 0;
+	if (o != SAME)
+		return o == NARROWER;
 	if (a->kind == POLICY_HTTP)
 		return is_subset(a->methods, b->methods);
-	if (a->name && b->name) {
-		c = cmp_pattern(a->name, b->name);
-		if (c || !same_pattern(a->name, b->name))
-			return c > 0;
-	}
-	return is_subset(a->acts, b->acts);
+	o = a->name && b->name ? compare(a->name, b->name) : SAME;
+	return o == SAME ? is_subset(a->acts, b->acts) : o == NARROWER;
 }
 
 static bool is_beaten(const struct walk *w, const struct policy_entry *en, const struct question *q)

@@ -77,6 +77,8 @@ void verdict_by_rule(struct policy_verdict *v, const struct walk *w, const struc
 		     const struct policy_entry *en, enum policy_action a);
 void verdict_default(struct policy_verdict *v, const struct policy *p, const struct policy_target *t,
 		     bool entries);
+/* The words of an allowance, which are only made for the answer that is given. */
+void verdict_words(struct policy_verdict *v);
 /* Allowed after all, because it is only observed and no rule says no by name. */
 void verdict_observe(struct policy_verdict *v);
 void verdict_why(struct policy_verdict *v, const char *fmt, ...) PRINTF_LIKE(2, 3);
@@ -88,6 +90,9 @@ bool verdict_blocked(const struct policy *p, const struct host *name, struct pol
 char *target_text(const struct policy_target *t, char out[TARGET_TEXT_MAX]); /* "example.com:443" */
 const struct host *target_name(const struct policy_target *t);		     /* NULL: an address literal */
 struct addr target_addr(const struct policy_target *t);
+
+/* policy_connect() without words. */
+void connect_quietly(const struct policy *p, const struct policy_target *t, struct policy_verdict *ret);
 
 /* What the entries of one step say about a request: find.c. */
 enum found {

@@ -10,6 +10,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <string.h>
+#include <strings.h>
 
 #define WORDS 4 /* PATHPAT_MAX + 1 states */
 #define STAR 256
@@ -190,12 +191,35 @@ static bool match_exactly(const char *pattern, struct slice text)
 	return run(&m, (struct slice){ text.p + n, text.len - n }, false, false);
 }
 
+/*
+ * Most patterns differ from most texts before their first star or behind their last. True only when they do in plain
+ * letters: where anything is encoded, or has parameters, all of it must be looked at.
+ */
+static bool differs_plainly(const char *pattern, struct slice text)
+{
+	size_t n = strlen(pattern), head = literal_len(pattern), tail = 0;
+
+	if (memchr(pattern, '%', n) || memchr(text.p, '%', text.len) || memchr(text.p, ';', text.len))
+		return false;
+	if (text.len < head || strncasecmp(pattern, text.p, head) != 0)
+		return true;
+	if (head == n)
+		return text.len > n + 1 || (text.len == n + 1 && text.p[n] != '/');
+	while (pattern[n - tail - 1] != '*')
+		tail++;
+	if (tail && pattern[n - 1] != '/' && text.p[text.len - 1] == '/')
+		text.len--;
+	return text.len < tail || strncasecmp(pattern + n - tail, text.p + text.len - tail, tail) != 0;
+}
+
 bool pathpat_match(const char *pattern, struct slice text, unsigned flags)
 {
 	struct machine m;
 
 	if (!(flags & PATHPAT_LOOSE))
 		return match_exactly(pattern, text);
+	if (text.len && differs_plainly(pattern, text))
+		return false;
 	compile(pattern, true, &m);
 	if (run(&m, text, true, false))
 		return true;

@@ -49,6 +49,7 @@ const char *policy_depth_name(enum policy_depth d);   /* "peek" */
 
 struct policy;
 struct policy_rule; /* policy/build.h */
+struct policy_entry;
 
 /* 0 in each: no limit. */
 struct policy_limits {
@@ -77,7 +78,8 @@ struct policy_verdict {
 	bool would_deny;  /* allowed only because of observe; enforce would deny */
 	bool is_default;  /* no rule matched */
 	uint32_t rule_id; /* a key to count limits by; POLICY_RULE_NONE when no rule decided */
-	const struct policy_rule *rule; /* NULL likewise */
+	const struct policy_rule *rule;	  /* NULL likewise */
+	const struct policy_entry *entry; /* of the rule, when a request was decided by one */
 	struct policy_terms terms;
 	char rule_text
 		[POLICY_RULE_TEXT_MAX]; /* "allow *.github.com:443 (team.yaml:12)", "default", "blocklist ads" */

@@ -140,7 +140,7 @@ void policy_request(const struct policy *p, const struct policy_target *t, const
 	struct policy_verdict v;
 	bool first = true;
 
-	policy_connect(p, t, ret);
+	connect_quietly(p, t, ret);
 	if (!policy_allows(ret))
 		return;
 	for (unsigned i = 0; i < p->n_layers; i++) {
@@ -156,4 +156,5 @@ void policy_request(const struct policy *p, const struct policy_target *t, const
 		}
 	}
 	ret->depth = POLICY_INSPECT;
+	verdict_words(ret);
 }

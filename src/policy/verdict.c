@@ -52,17 +52,22 @@ static void needs_gateway(struct policy_verdict *v, const struct policy_rule *r)
 	v->hint = "until there is a gateway, use a rule without 'ask' and 'secret'";
 }
 
-static void needs_pool(struct policy_verdict *v, const struct walk *w, const struct policy_rule *r)
+static bool lacks_pool(const struct policy_verdict *v, const struct walk *w, const struct policy_rule *r)
 {
-	if (v->action != POLICY_ALLOW || !w->l->opts.require_pool || layer_pool(w->l, r))
-		return;
+	return v->action == POLICY_ALLOW && w->l->opts.require_pool && !layer_pool(w->l, r);
+}
+
+static void needs_pool(struct policy_verdict *v)
+{
 	v->action = POLICY_DENY;
 	verdict_why(v, "%s: the policy requires a pool of proxies, and the rule names none", v->rule_text);
 	v->hint = "give the rule, or the whole policy, a 'pool:'";
 }
 
-static void rule_text(struct policy_verdict *v, const struct policy_rule *r, const struct policy_entry *en)
+static void rule_text(struct policy_verdict *v)
 {
+	const struct policy_rule *r = v->rule;
+	const struct policy_entry *en = v->entry;
 	autobuf struct buf b = BUF_INIT;
 
 	rule_add_head(r, &b);
@@ -74,18 +79,29 @@ static void rule_text(struct policy_verdict *v, const struct policy_rule *r, con
 	str_safe(buf_cstr(&b), v->rule_text, sizeof(v->rule_text));
 }
 
+void verdict_words(struct policy_verdict *v)
+{
+	if (!v->rule || v->rule_text[0])
+		return;
+	rule_text(v);
+	verdict_why(v, "allowed by the rule %s", v->rule_text);
+}
+
 void verdict_by_rule(struct policy_verdict *v, const struct walk *w, const struct policy_rule *r,
 		     const struct policy_entry *en, enum policy_action a)
 {
-	*v = (struct policy_verdict){ .action = a, .rule = r, .rule_id = r->id };
+	*v = (struct policy_verdict){ .action = a, .rule = r, .entry = en, .rule_id = r->id };
 	v->depth = policy_rule_depth(r);
-	rule_text(v, r, en);
 	fill_terms(&v->terms, w, r);
-	verdict_why(v, "%s by the rule %s", a == POLICY_ALLOW ? "allowed" : "denied", v->rule_text);
+	if (a == POLICY_ALLOW && !r->secret[0] && !lacks_pool(v, w, r))
+		return;
+	rule_text(v);
+	verdict_why(v, "denied by the rule %s", v->rule_text);
 	if (a == POLICY_DENY)
 		v->hint = "the policy says so; 'coffer policy explain' shows how it was decided";
 	needs_gateway(v, r);
-	needs_pool(v, w, r);
+	if (lacks_pool(v, w, r))
+		needs_pool(v);
 }
 
 /* Why nothing matches, where it is a slip that people make. */
@@ -191,6 +207,10 @@ void verdict_merge(struct policy_verdict *v, const struct policy_verdict *o)
 		return;
 	}
 	if (!terms_merge(&terms, &o->terms)) {
+		struct policy_verdict other = *o;
+
+		verdict_words(v);
+		verdict_words(&other);
 		v->action = POLICY_DENY;
 		verdict_why(v, "%s and %s name different ways to it ('to', 'ca', 'pool' or 'secret')",
 			    v->rule_text, o->rule_text);
