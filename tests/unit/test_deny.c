@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/cleanup.h"
+#include "egress/deny.h"
+#include "tap.h"
+
+#include <jansson.h>
+
+static void test_json(void)
+{
+	static const char *const keys[] = { "error", "message", "host",	  "port",	"method",
+					    "path",  "rule",	"reason", "how_to_ask" };
+	struct denial all = { .host = "a.test", .port = 443, .method = "PUT", .path = "/x\x1b[31m", .rule = "deny a.test",
+			      .reason = "because \"so\"", .hint = "ask ann" };
+	struct denial none = { 0 };
+	struct denial *both[] = { &all, &none };
+
+	for (int i = 0; i < 2; i++) {
+		autobuf struct buf b = BUF_INIT;
+		json_t *j;
+		const char *key;
+		json_t *value;
+		size_t n = 0;
+		bool same = true;
+
+		deny_json(&b, both[i]);
+		j = json_loads(buf_cstr(&b), 0, NULL);
+		CHECKF(j != NULL, "it is JSON");
+		json_object_foreach(j, key, value)
+		{
+			same = same && n < ARRAY_SIZE(keys) && strcmp(key, keys[n]) == 0;
+			n++;
+		}
+		CHECKF(same && n == ARRAY_SIZE(keys), "the keys are the same every time, in their order");
+		if (i == 0)
+			CHECK_STR(json_string_value(json_object_get(j, "message")),
+				  "coffer: PUT a.test:443/x\\x1b[31m is denied: because \"so\" [deny a.test]");
+		json_decref(j);
+	}
+}
+
+static void test_http(void)
+{
+	struct denial d = { .host = "a.test", .port = 80, .reason = "x\r\nSet-Cookie: y" };
+	autobuf struct buf b = BUF_INIT, head = BUF_INIT;
+	const char *body;
+
+	deny_http1(&b, &d, false);
+	body = strstr(buf_cstr(&b), "\r\n\r\n");
+	CHECK(strncmp(b.data, "HTTP/1.1 403 Forbidden\r\n", 24) == 0 && body && body[4] == '{');
+	CHECKF(!strstr(buf_cstr(&b), "\nSet-Cookie"), "a reason cannot add a header");
+	CHECK(strstr(buf_cstr(&b), "Coffer-Denied: coffer: a.test:80 is denied: x") != NULL);
+	deny_http1(&head, &d, true);
+	CHECKF(strcmp(strstr(buf_cstr(&head), "\r\n\r\n"), "\r\n\r\n") == 0, "HEAD gets no body");
+	d.status = 421;
+	buf_clear(&b);
+	deny_http1(&b, &d, false);
+	CHECK(strncmp(b.data, "HTTP/1.1 421 ", 13) == 0);
+}
+
+int main(void)
+{
+	test_json();
+	test_http();
+	return tap_done();
+}

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Scenarios of the resolver on a clock of their own: what is asked and when, what coffer-dial is asked and says, what is
+ * answered and written down. The other end of the dialler's socket is ours.
+ */
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "egress/dns_serve.h"
+#include "ipc/fdpass.h"
+#include "policy/build.h"
+#include "tap.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+static struct egress eg;
+static int dial, journal[2];
+
+/* Who asks in a test; keeps the last answer. */
+struct asker {
+	struct dns_client base;
+	unsigned answers;
+	int rcode;
+	unsigned an;
+	char addr[16];
+	unsigned kept;
+};
+
+static void asker_send(struct dns_client *c, const uint8_t *msg, size_t len)
+{
+	struct asker *a = (struct asker *)c;
+
+	a->answers++;
+	a->rcode = msg[3] & 15;
+	a->an = msg[7];
+	a->addr[0] = '\0';
+	/* An answer ends with its address; behind it nothing, for these queries have no EDNS. */
+	if (a->an)
+		snprintf(a->addr, sizeof(a->addr), "%u.%u.%u.%u", msg[len - 4], msg[len - 3], msg[len - 2], msg[len - 1]);
+}
+
+static size_t asker_max(const struct dns_client *c, const struct dns_query *q)
+{
+	(void)c;
+	(void)q;
+	return 512;
+}
+
+static struct dns_client *asker_keep(struct dns_client *c)
+{
+	((struct asker *)c)->kept++;
+	return c;
+}
+
+static void asker_drop(struct dns_client *c)
+{
+	((struct asker *)c)->kept--;
+}
+
+static const struct dns_client_ops ops = { asker_send, asker_max, asker_keep, asker_drop };
+
+static void ask(struct asker *a, const char *name, uint16_t type)
+{
+	uint8_t msg[300] = { 1, 2, 1, 0, 0, 1 };
+	size_t n = 12;
+
+	a->base = (struct dns_client){ &ops, eg.dns };
+	for (const char *p = name; *p;) {
+		size_t len = strcspn(p, ".");
+
+		msg[n++] = (uint8_t)len;
+		memcpy(msg + n, p, len);
+		n += len;
+		p += len + (p[len] == '.');
+	}
+	msg[n++] = 0;
+	msg[n++] = (uint8_t)(type >> 8);
+	msg[n++] = (uint8_t)type;
+	msg[n++] = 0;
+	msg[n++] = 1;
+	dns_serve_query(eg.dns, &a->base, msg, n);
+}
+
+/* The next request at dial, or false when there is none. */
+static bool asked(struct dial_req *ret)
+{
+	return recv(dial, ret, sizeof(*ret), MSG_DONTWAIT) == (ssize_t)sizeof(*ret);
+}
+
+static void say(uint32_t id, int status)
+{
+	struct dial_rep rep = { .type = DIAL_REP, .id = id, .status = status, .ttl = 60 };
+
+	if (status < 0)
+		snprintf(rep.why, sizeof(rep.why), "said so");
+	CHECK(send(dial, &rep, sizeof(rep), 0) == (ssize_t)sizeof(rep));
+	CHECK(loop_round(&eg.loop, NULL) == 0);
+	egress_settle(&eg);
+}
+
+static bool written(const char *text)
+{
+	autobuf struct buf b = BUF_INIT;
+
+	(void)!fd_read_all(journal[0], 1 << 20, &b);
+	return strstr(buf_cstr(&b), text) != NULL;
+}
+
+static struct policy *policy(const char *allow, const char *deny)
+{
+	const struct policy_layer_opts none = { 0 };
+	struct policy_rule r = POLICY_RULE_INIT, d = POLICY_RULE_INIT;
+	struct policy *p = NULL;
+	unsigned layer = 0;
+
+	r.action = POLICY_ALLOW;
+	r.ports[r.n_ports++] = (struct policy_ports){ 443, 443 };
+	d.action = POLICY_DENY;
+	d.ports[d.n_ports++] = (struct policy_ports){ 1, 65535 };
+	CHECK(policy_new(POLICY_ENFORCE, &p, NULL) == 0 && policy_add_layer(p, &none, &layer, NULL) == 0 &&
+	      hostpat_parse(allow, strlen(allow), &r.host, NULL) == 0 &&
+	      hostpat_parse(deny, strlen(deny), &d.host, NULL) == 0 && policy_add_rule(p, layer, &r, NULL) == 0 &&
+	      policy_add_rule(p, layer, &d, NULL) == 0 && policy_seal(p, NULL) == 0);
+	return p;
+}
+
+static void begin(void)
+{
+	int pair[2];
+	struct err e = ERR_INIT;
+
+	CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0 && pipe2(journal, O_CLOEXEC | O_NONBLOCK) == 0);
+	dial = pair[1];
+	CHECKF(egress_init(&eg, journal[1], pair[0], &e) == 0 && egress_init_names(&eg, -1, &e) == 0, "it starts %s", e.msg);
+	eg.loop.clock = NULL;
+	eg.now = 1000 * NSEC_PER_SEC;
+	eg.policy = policy("*.example.test", "bad.example.test");
+}
+
+static void finish(void)
+{
+	policy_free(eg.policy);
+	eg.policy = NULL;
+	egress_release(&eg);
+	close(dial);
+	close(journal[0]);
+	close(journal[1]);
+}
+
+static void test_life(void)
+{
+	struct asker a = { 0 }, b = { 0 }, c = { 0 };
+	struct dial_req req, more;
+	char first[16];
+
+	begin();
+	ask(&a, "denied.test", DNS_A);
+	CHECKF(a.rcode == DNS_NXDOMAIN && a.answers == 1, "a denied name is NXDOMAIN");
+	ask(&a, "bad.example.test", DNS_A);
+	CHECK(a.rcode == DNS_NXDOMAIN && a.answers == 2);
+	egress_settle(&eg);
+	CHECKF(!asked(&req), "and dial hears nothing of it");
+	CHECK(written("\"name\":\"denied.test\",\"qtype\":\"A\",\"decision\":\"deny\""));
+	ask(&a, "Www.Example.test", DNS_A);
+	ask(&b, "www.example.TEST", DNS_AAAA);
+	CHECKF(!asked(&req), "nothing leaves before the journal is written");
+	egress_settle(&eg);
+	CHECK(asked(&req) && !asked(&more) && (req.flags & DIAL_RESOLVE_ONLY) && req.port == 0);
+	CHECK_STR(req.host, "www.example.test");
+	CHECKF(a.answers == 2 && a.kept == 1 && b.kept == 1, "both wait");
+	say(req.id, 0);
+	CHECK(a.answers == 3 && a.rcode == 0 && a.an == 1 && a.kept == 0);
+	CHECKF(b.answers == 1 && b.rcode == 0 && b.an == 0 && b.kept == 0, "AAAA is empty");
+	CHECK(written("\"name\":\"www.example.test\",\"qtype\":\"A\",\"decision\":\"allow\""));
+	memcpy(first, a.addr, sizeof(first));
+	eg.now += 7200 * NSEC_PER_SEC;
+	ask(&c, "www.example.test", DNS_A);
+	CHECKF(c.answers == 1 && strcmp(c.addr, first) == 0, "two hours later it has the same address, without dial");
+	finish();
+}
+
+static void test_failures(void)
+{
+	struct asker a = { 0 };
+	struct dial_req req;
+
+	begin();
+	ask(&a, "gone.example.test", DNS_A);
+	egress_settle(&eg);
+	CHECK(asked(&req));
+	say(req.id, -ENOENT);
+	CHECKF(a.rcode == DNS_NXDOMAIN, "a name that does not exist is NXDOMAIN");
+	ask(&a, "lan.example.test", DNS_A);
+	egress_settle(&eg);
+	CHECK(asked(&req));
+	say(req.id, -EPERM);
+	CHECKF(a.rcode == DNS_NXDOMAIN && written("said so"), "one with a forbidden address too, and why is written");
+	ask(&a, "slow.example.test", DNS_A);
+	egress_settle(&eg);
+	CHECK(asked(&req));
+	say(req.id, -ETIMEDOUT);
+	CHECKF(a.rcode == DNS_SERVFAIL, "one that cannot be resolved now is SERVFAIL");
+	ask(&a, "late.example.test", DNS_A);
+	egress_settle(&eg);
+	CHECK(asked(&req));
+	policy_free(eg.policy);
+	eg.policy = policy("*.other.test", "bad.test");
+	say(req.id, 0);
+	CHECKF(a.rcode == DNS_NXDOMAIN && eg.names.n == 0, "what a new policy denies meanwhile gets no address");
+	policy_free(eg.policy);
+	eg.policy = NULL;
+	ask(&a, "www.other.test", DNS_A);
+	CHECKF(a.rcode == DNS_NXDOMAIN, "without a policy everything is denied");
+	CHECK(eg.dial.n_free == DIAL_IN_FLIGHT_MAX);
+	finish();
+}
+
+static void test_bounds(void)
+{
+	static struct asker many[6000];
+	struct dial_req req;
+	unsigned at_dial = 0, failed = 0;
+	char name[64];
+
+	begin();
+	for (unsigned i = 0; i < ARRAY_SIZE(many); i++) {
+		snprintf(name, sizeof(name), "n%u.example.test", i);
+		ask(&many[i], name, DNS_A);
+		failed += many[i].answers && many[i].rcode == DNS_SERVFAIL;
+	}
+	CHECKF(failed == 6000 - DNS_RESOLVE_BURST, "of 6000 names at once so many are looked up, the others fail at once");
+	/* The socket to dial holds less than that: it is emptied as dial would. */
+	for (int i = 0; i < 1000 && at_dial < DNS_RESOLVE_BURST; i++) {
+		egress_settle(&eg);
+		while (asked(&req))
+			at_dial++;
+	}
+	CHECK(at_dial == DNS_RESOLVE_BURST);
+	eg.now += NSEC_PER_SEC;
+	failed = 0;
+	for (unsigned i = 0; i < 1000; i++) {
+		struct asker a = { 0 };
+
+		snprintf(name, sizeof(name), "m%u.example.test", i);
+		ask(&a, name, DNS_A);
+		failed += a.answers;
+		if (!a.answers)
+			break; /* it waits, and would outlive its asker */
+	}
+	CHECKF(failed == 0, "a second later there is room again");
+	many[0].answers = 0;
+	for (unsigned i = 0; i < DNS_WAITERS_MAX; i++)
+		ask(&many[0], "n0.example.test", DNS_A);
+	CHECKF(many[0].kept < DNS_WAITERS_MAX && many[0].answers > 0, "not more than so many may wait");
+	finish();
+}
+
+static void test_journal_fails(void)
+{
+	struct asker a = { 0 };
+	struct dial_req req;
+	int full = open("/dev/full", O_WRONLY | O_CLOEXEC);
+
+	if (full < 0) {
+		tap_skip("a journal that cannot be written", "no /dev/full");
+		return;
+	}
+	begin();
+	eg.journal.fd = full;
+	ask(&a, "bad.example.test", DNS_A); /* its line cannot be written … */
+	ask(&a, "www.example.test", DNS_A);
+	egress_settle(&eg);
+	CHECKF(!asked(&req) && a.rcode == DNS_SERVFAIL, "… so nothing that was asked in the same round leaves");
+	eg.journal.fd = journal[1];
+	egress_settle(&eg);
+	CHECKF(written("bad.example.test"), "the line is not lost");
+	finish();
+	close(full);
+}
+
+int main(void)
+{
+	test_life();
+	test_failures();
+	test_bounds();
+	test_journal_fails();
+	return tap_done();
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "egress/journal.h"
+#include "tap.h"
+
+#include <errno.h>
+#include <fcntl.h>
+
+static uint64_t fixed(void)
+{
+	return 7;
+}
+
+static void line(struct journal *j, const char *text, size_t max)
+{
+	struct json *l = journal_begin(j, "dns");
+
+	journal_str(l, "name", text, max);
+	journal_str(l, "why", NULL, 10);
+	journal_str(l, "rule", "", 10);
+	journal_end(j);
+}
+
+static const char *got(int fd, struct buf *b)
+{
+	buf_clear(b);
+	CHECK(fd_read_all(fd, 1 << 20, b) == 0 || b->len);
+	return buf_cstr(b);
+}
+
+int main(void)
+{
+	autobuf struct buf b = BUF_INIT;
+	struct journal j;
+	char big[6000];
+	int p[2];
+
+	CHECK(pipe2(p, O_CLOEXEC | O_NONBLOCK) == 0);
+	journal_init(&j, p[1]);
+	j.now = fixed;
+	CHECK(journal_commit(&j) == 0 && !journal_is_dirty(&j));
+	line(&j, "a", 9);
+	line(&j, "b\n\"\xff", 9);
+	CHECK(journal_is_dirty(&j) && journal_commit(&j) == 0 && j.writes == 1 && !journal_is_dirty(&j));
+	CHECK_STR(got(p[0], &b), "{\"t\":7,\"ev\":\"dns\",\"name\":\"a\"}\n"
+				 "{\"t\":7,\"ev\":\"dns\",\"name\":\"b\\n\\\"\\ufffd\"}\n");
+	memset(big, 'x', sizeof(big) - 1);
+	big[sizeof(big) - 1] = '\0';
+	line(&j, big, 5);
+	line(&j, "\xc3\xa4\xc3\xa4", 3);
+	CHECK(journal_commit(&j) == 0);
+	CHECK_STR(got(p[0], &b), "{\"t\":7,\"ev\":\"dns\",\"name\":\"xxxxx\"}\n{\"t\":7,\"ev\":\"dns\",\"name\":\"\xc3\xa4\"}\n");
+	line(&j, big, sizeof(big));
+	CHECK(journal_commit(&j) == 0);
+	CHECK_STR(got(p[0], &b), "{\"t\":7,\"ev\":\"garbled\",\"why\":\"a line was too long\"}\n");
+
+	/* A pipe that is full stands for a disk that is. */
+	for (int i = 0; i < 100; i++)
+		line(&j, big, 1900);
+	CHECKF(journal_commit(&j) == -EAGAIN && j.error == -EAGAIN, "what cannot be written is an error");
+	CHECKF(journal_is_dirty(&j) && journal_commit(&j) == -EAGAIN, "and stays one");
+	got(p[0], &b);
+	while (journal_commit(&j) == -EAGAIN) {
+		autobuf struct buf more = BUF_INIT;
+
+		got(p[0], &more);
+		buf_add(&b, more.data, more.len);
+	}
+	{
+		autobuf struct buf more = BUF_INIT;
+		unsigned n = 0;
+
+		got(p[0], &more);
+		buf_add(&b, more.data, more.len);
+		for (size_t i = 0; i < b.len; i++)
+			n += b.data[i] == '\n' && (i + 1 == b.len || b.data[i + 1] == '{');
+		CHECKF(n == 100, "until there is room: then all of it comes, in whole lines");
+	}
+	for (int i = 0; i < 400; i++)
+		line(&j, big, 1900);
+	CHECKF(j.dropped > 0 && j.pending.len <= JOURNAL_HELD_MAX, "what is held has a bound");
+	while (journal_commit(&j) == -EAGAIN)
+		got(p[0], &b);
+	line(&j, "a", 9);
+	CHECKF(journal_commit(&j) == 0 && j.error == 0, "and when it is written, all is well again");
+	journal_release(&j);
+	close(p[0]);
+	close(p[1]);
+	return tap_done();
+}
