@@ -410,8 +410,6 @@ const struct verb verb_call = {
 		"does one with both *--read* and *--disk*.",
 	.examples = "coffer call --read talk.mp4 -- ffprobe talk.mp4\n"
 		    "\t# one file, and nothing else of yours\n"
-		    "coffer call --from agent --read talk.mp4 -- ffprobe talk.mp4\n"
-		    "\t# one that the sandbox named agent has made\n"
 		    "coffer call --from agent --workspace -- make test\n"
 		    "\t# in a copy of what the sandbox named agent sees\n"
 		    "echo '2^100' | coffer call --timeout 5s -- bc\n"

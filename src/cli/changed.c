@@ -145,17 +145,20 @@ int changed_open_trees(struct changed *c, struct err *e)
 
 	if (r < 0)
 		return r;
+	c->upper = open_upper(c, e);
+	if (c->upper < 0) {
+		r = c->upper;
+		c->upper = -1;
+		if (r != -ENOENT)
+			return r;
+		err_set(e, r, "%s has no changes any more", c->id);
+		return err_hint(e, r, "coffer rm %s forgets the run", c->id);
+	}
 	if (c->meta.over) {
 		c->layer = openat(c->run_fd, LAYERS_FROM, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 		if (c->layer < 0)
 			return err_sys(e, -errno, "cannot open the layer of %s beneath that of %s",
 				       c->meta.over, c->id);
-	}
-	c->upper = open_upper(c, e);
-	if (c->upper < 0) {
-		r = c->upper;
-		c->upper = -1;
-		return r == -ENOENT ? err_set(e, r, "%s has no changes any more", c->id) : r;
 	}
 	return 0;
 }

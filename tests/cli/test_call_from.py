@@ -271,8 +271,35 @@ def killed(c, who):
         if r.out != "1\n":
             problems.append(f"step {step}: the sandbox: {r}")
     tap.ok(not problems and step > 50, f"{who}: killed at {step} steps, and nothing is left", *problems)
-    c("stop", "-t", "0s", "k")
+    for alive in (True, False) if reaches(who) else (False,):
+        if not alive:
+            c("stop", "-t", "0s", "k")
+        killed_applying(c, who, n, killat, alive)
     c("rm", "k")
+
+
+def killed_applying(c, who, n, killat, alive):
+    """The same for the way back: whatever was done before, the next one brings the rest."""
+    _, one = call(c, "k", "echo 2 >a/b/f; mkdir -p q/r; echo s >q/r/s; ln -s y m; rm -f l; chmod 700 a", "--engine", "ns")
+    problems, step, hit = [], 0, True
+    while hit and step < 400 and len(problems) < 5:
+        step += 3
+        # a directory whose mode the one before had set counts as changed by somebody
+        r = c(program=[killat, str(step), c.exe, "apply", "-y", one, "--force", "a"])
+        hit = r.code == 137
+        if alive and c("exec", "k", "--", "test", "-e", "h").code != 0:
+            problems.append(f"step {step}: it does not go on")
+        if not hit and "no changes any more" in r.err:
+            r = c("rm", one)  # the one before was killed while it forgot the call: all had gone
+        if not hit and (r.code != 0 or runs(c) != [n]):
+            problems.append(f"step {step}: {r} {runs(c)}")
+        hit = hit and runs(c) != [n]
+    r, two = call(c, "k", "cat a/b/f q/r/s; readlink m; stat -c %a a; ls l 2>&1 | wc -l; rm -r q m; ln -s x l; echo 1 >a/b/f; chmod 755 a",
+                  "--engine", "ns")
+    tap.eq((problems, r.out), ([], "2\ns\ny\n700\n1\n"),
+           f"{who}: apply killed at {step} steps, into one that {'runs' if alive else 'has ended'}", r)
+    r = c("apply", "-y", two)
+    tap.eq((r.code, runs(c)), (0, [n]), f"{who}: and back again", r)
 
 
 def inside(c, who):
