@@ -37,10 +37,11 @@ static void fold(const uint8_t *data, size_t size, size_t cut)
 	struct json j = JSON_INIT(&report);
 	size_t first = 0, second = 0;
 
-	if (!f || net_fold_feed(f, NET_FROM_EGRESS, (const char *)data, cut, false, 1, &first) < 0 || first > cut ||
-	    cut - first > NET_LINE_MAX)
+	if (!f || net_fold_feed(f, NET_FROM_EGRESS, (const char *)data, cut, false, 1, &first) < 0 ||
+	    first > cut || cut - first > NET_LINE_MAX)
 		abort();
-	if (net_fold_feed(f, NET_FROM_EGRESS, (const char *)data + first, size - first, true, 2, &second) < 0 ||
+	if (net_fold_feed(f, NET_FROM_EGRESS, (const char *)data + first, size - first, true, 2, &second) <
+		    0 ||
 	    first + second != size || net_fold_tick(f, 3, true) < 0 || net_fold_waits(f))
 		abort();
 	net_fold_report(f, &j);

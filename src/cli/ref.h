@@ -24,7 +24,8 @@ void ref_release(struct ref *r);
 #define autoref CLEANUP(ref_release)
 
 /* The id that is meant. The log remembers sandboxes that are gone, so it need not belong to one that is still there. */
-int ref_resolve_logged(struct state *st, const char *text, char ret[RUN_ID_LEN + 1], struct err *e) MUST_CHECK;
+int ref_resolve_logged(struct state *st, const char *text, char ret[RUN_ID_LEN + 1],
+		       struct err *e) MUST_CHECK;
 
 /* Connects to the launcher of a sandbox that runs; says what is wrong when it does not. */
 int ref_link(struct ref *r, const char *text, struct link *l, struct err *e) MUST_CHECK;

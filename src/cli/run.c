@@ -257,7 +257,7 @@ const struct verb verb_run = {
 	.run = cmd_run,
 	.text = "Runs COMMAND in a fresh sandbox: its own user, process, mount, network, IPC, host name, control group and "
 		"time namespaces, a private root file system with a read-only view of the host's /usr, no capability, a "
-		"system call allowlist, Landlock where the kernel has it, and no network but loopback.\n"
+		"system call allowlist, Landlock where the kernel has it, and a network that leads nowhere but to a decision.\n"
 		"\n"
 		"That is engine ns. Engine gvisor puts gVisor's own kernel (runsc) between the command and the host's, inside "
 		"the same namespaces; it starts in a fraction of a second instead of milliseconds, and system calls cost "
@@ -284,6 +284,18 @@ const struct verb verb_run = {
 		"/workspace), and the user, by name or number in the image's own /etc/passwd; without one: root, which is you, or as "
 		"root nobody, outside.\n"
 		"\n"
+		"Every connection and name of the command's is decided by a policy outside (doc/egress.md): --allow and --policy say "
+		"what is let through; without either, nothing is. What both name must be allowed by both. A name that is not allowed "
+		"does not exist inside, other connections are refused with the reason, each in one line on the terminal and in the "
+		"log (coffer-why(1), coffer-net(1)). --net observe lets through and writes down what no rule denies, never private "
+		"addresses; --net none leaves loopback. A policy file is watched: a change counts at once, one that is broken leaves "
+		"the policy as it was. It must be where neither the sandbox nor others can write. Where a rule looks into TLS, "
+		"programs inside find a certificate authority of the sandbox's own by the usual variables and in the system's bundle "
+		"(not Java's). If what carries the network cannot be kept running, the sandbox is ended.\n"
+		"\n"
+		"With -p a port of this machine leads to one inside, also with --net none; 127.0.0.1 unless an address is named, and "
+		"one that others can reach needs --public. Port 0 takes any that is free; *coffer ps --json* tells.\n"
+		"\n"
 		"The environment is empty but for PATH, HOME, USER, TERM, LANG, TZ and what -e names. Nothing of the caller's "
 		"is inherited: no descriptor, no terminal. On a terminal the command gets a private one of its own.\n"
 		"\n"
@@ -298,6 +310,8 @@ const struct verb verb_run = {
 		    "coffer run --ephemeral --memory 1g --timeout 60s -- python3 -c 'print(1)'\n"
 		    "\t# nothing of the host, a minute at most\n"
 		    "coffer run -d --name web -- python3 -m http.server\n"
-		    "\t# in the background; then: coffer exec web -- ps\n",
+		    "\t# in the background; then: coffer exec web -- ps\n"
+		    "coffer run --allow @pypi --allow api.example.com -- pip install -r requirements.txt\n"
+		    "\t# these and nothing else\n",
 	.args = "command",
 };

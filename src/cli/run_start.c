@@ -10,8 +10,8 @@
 #define START_MAX (8u << 20)
 #define VERSION "1"
 
-/* What a sandbox gets of its caller's environment without being asked. */
-static const char *const always[] = { "LANG", "TZ", "TERM" };
+/* What a sandbox gets of its caller's environment without being asked; and whom its gateway trusts. */
+static const char *const always[] = { "LANG", "TZ", "TERM", "SSL_CERT_FILE" };
 
 void run_start_release(struct run_start *s)
 {

@@ -40,7 +40,8 @@ static int open_net(struct session *s, const struct run_opts *o, struct err *e)
 	int r = 0;
 
 	if (none && (o->allow.n || o->policy))
-		return err_set(e, -EINVAL, "%s does not go with --net none", o->policy ? "--policy" : "--allow");
+		return err_set(e, -EINVAL, "%s does not go with --net none",
+			       o->policy ? "--policy" : "--allow");
 	if (none)
 		return 0;
 	if (o->net)

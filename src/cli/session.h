@@ -19,8 +19,12 @@ struct session {
 	int report; /* -1: none */
 };
 
-#define SESSION_INIT \
-	((struct session){ .st = STATE_INIT, .spec = SPEC_INIT, .choice = CHOICE_INIT, .net = NET_PLAN_INIT, .report = -1 })
+#define SESSION_INIT                              \
+	((struct session){ .st = STATE_INIT,      \
+			   .spec = SPEC_INIT,     \
+			   .choice = CHOICE_INIT, \
+			   .net = NET_PLAN_INIT,  \
+			   .report = -1 })
 
 /* All that can be refused is refused here; nothing of a run exists yet. *s must stay where it is. */
 int session_open(struct session *s, const struct run_args *a, struct err *e) MUST_CHECK;

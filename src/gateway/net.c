@@ -96,7 +96,9 @@ static void again_later(struct net_guard *g)
 
 	if (g->up_since && now - g->up_since > LIVED_LONG)
 		g->backoff = 0;
-	g->backoff = !g->backoff ? BACKOFF_FIRST : g->backoff * 2 > BACKOFF_MOST ? BACKOFF_MOST : g->backoff * 2;
+	g->backoff = !g->backoff		     ? BACKOFF_FIRST
+		     : g->backoff * 2 > BACKOFF_MOST ? BACKOFF_MOST
+						     : g->backoff * 2;
 	loop_timer(&g->loop, &g->t_start, now + g->backoff);
 }
 
@@ -133,7 +135,8 @@ static void describe_end(const struct net_proc *p, const siginfo_t *si, char out
 	else if (si->si_code == CLD_EXITED)
 		snprintf(out, 320, "it ended with status %d", si->si_status);
 	else
-		snprintf(out, 320, "it was killed by signal %d (%s)", si->si_status, strsignal(si->si_status));
+		snprintf(out, 320, "it was killed by signal %d (%s)", si->si_status,
+			 strsignal(si->si_status));
 }
 
 static bool has_ended(const struct net_proc *p, siginfo_t *ret)
@@ -435,7 +438,8 @@ static int set_up(struct net_guard *g, int launcher)
 	g->w_launcher = (struct watch){ .fd = launcher, .fn = on_launcher, .ctx = g };
 	g->w_sandbox = (struct watch){ .fd = g->r->er.pidfd, .fn = on_sandbox, .ctx = g };
 	g->dir = openat(g->r->st->runs_fd, g->r->spec->id, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	if (g->dir < 0 || !g->fold || loop_open(&g->loop, &e) < 0 || loop_watch(&g->loop, &g->w_launcher, EPOLLIN) < 0)
+	if (g->dir < 0 || !g->fold || loop_open(&g->loop, &e) < 0 ||
+	    loop_watch(&g->loop, &g->w_launcher, EPOLLIN) < 0)
 		return -ENOMEM;
 	if (loop_watch(&g->loop, &g->w_sandbox, EPOLLIN) < 0)
 		return -ENOMEM;

@@ -39,10 +39,11 @@ struct net_plan {
 	struct strv allow;	 /* --allow as typed */
 	char *file;		 /* --policy, its real path; NULL: none */
 	struct config_policy cp; /* compiled; generation 1 */
-	struct strv read_from;	 /* directories and files that the sandbox may write: no policy may come from there */
-	char digest[72];	 /* "sha256:…" */
+	struct strv
+		read_from; /* directories and files that the sandbox may write: no policy may come from there */
+	char digest[72];   /* "sha256:…" */
 	uint32_t generation;
-	int mode;		 /* enum policy_mode that --net names; -1: the file's own */
+	int mode; /* enum policy_mode that --net names; -1: the file's own */
 	bool needs_ca;
 };
 

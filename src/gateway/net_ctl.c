@@ -13,7 +13,8 @@
 #include <sys/socket.h>
 
 #define PING_EVERY (10 * NSEC_PER_SEC)
-#define ANSWER_WITHIN (30 * NSEC_PER_SEC) /* a machine under load is slow; one that is stopped never answers */
+#define ANSWER_WITHIN \
+	(30 * NSEC_PER_SEC) /* a machine under load is slow; one that is stopped never answers */
 #define STATS_EVERY (2 * NSEC_PER_SEC)
 #define SNAPSHOT "net-proxies.json" /* for `coffer net proxies` */
 

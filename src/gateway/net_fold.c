@@ -218,8 +218,8 @@ static size_t take_rest(struct net_fold *f, enum net_from from, size_t len, bool
 	return len;
 }
 
-int net_fold_feed(struct net_fold *f, enum net_from from, const char *data, size_t len, bool last, uint64_t now,
-		  size_t *ret_taken)
+int net_fold_feed(struct net_fold *f, enum net_from from, const char *data, size_t len, bool last,
+		  uint64_t now, size_t *ret_taken)
 {
 	size_t at = 0;
 	int r = 0;

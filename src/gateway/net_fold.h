@@ -56,8 +56,8 @@ static inline void net_fold_freep(struct net_fold **f)
  * are where lines were punched out. *ret_taken says how many bytes are done with; never more than NET_LINE_MAX are left
  * while there is no error. A negative errno is that of event().
  */
-int net_fold_feed(struct net_fold *f, enum net_from from, const char *data, size_t len, bool last, uint64_t now,
-		  size_t *ret_taken) MUST_CHECK;
+int net_fold_feed(struct net_fold *f, enum net_from from, const char *data, size_t len, bool last,
+		  uint64_t now, size_t *ret_taken) MUST_CHECK;
 
 /* Writes what was counted when it is due, with `all` in any case. */
 int net_fold_tick(struct net_fold *f, uint64_t now, bool all) MUST_CHECK;

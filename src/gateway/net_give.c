@@ -28,9 +28,9 @@ int net_give_memfd(const char *name, const void *data, size_t len, bool seal, st
 	if (fd < 0)
 		return err_sys(e, -errno, "cannot make a memory file");
 	r = len ? fd_write_all(fd, data, len) : 0;
-	if (r == 0 && (lseek(fd, 0, SEEK_SET) < 0 ||
-		       (seal && fcntl(fd, F_ADD_SEALS,
-				      F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)))
+	if (r == 0 &&
+	    (lseek(fd, 0, SEEK_SET) < 0 ||
+	     (seal && fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)))
 		r = -errno;
 	return r < 0 ? err_sys(e, r, "cannot fill a memory file") : TAKE_FD(fd);
 }
@@ -93,7 +93,8 @@ static int add_credentials(struct buf *b, const struct config_pool_secret *s, st
 		return err_sys(e, r, "cannot read %s", s->file);
 	if (memchr(buf_cstr(&text), 0, text.len))
 		return err_set(e, -EINVAL, "%s: expected lines of user:password", s->file);
-	for (char *l = text.data ? strtok_r(text.data, "\r\n", &save) : NULL; l; l = strtok_r(NULL, "\r\n", &save)) {
+	for (char *l = text.data ? strtok_r(text.data, "\r\n", &save) : NULL; l;
+	     l = strtok_r(NULL, "\r\n", &save)) {
 		if (*l != '#')
 			buf_addf(b, "%s\t%s\n", s->pool, l);
 	}

@@ -33,8 +33,8 @@ struct net_guard;
 struct net_proc {
 	struct net_guard *g;
 	enum net_part part;
-	int exe;  /* O_PATH */
-	pid_t pid; /* -1: not there */
+	int exe;	    /* O_PATH */
+	pid_t pid;	    /* -1: not there */
 	struct watch w_pid; /* its pidfd */
 	struct watch w_ctl; /* our end of its control socket */
 	bool ready;	    /* it has said so */
@@ -45,8 +45,8 @@ struct net_proc {
 };
 
 struct net_journal {
-	int fd;		  /* ours, to read and to punch; -1: none */
-	uint64_t off;	  /* folded up to here */
+	int fd;	      /* ours, to read and to punch; -1: none */
+	uint64_t off; /* folded up to here */
 	uint64_t punched;
 };
 
@@ -75,9 +75,9 @@ struct net_guard {
 	struct cgroup cg;
 	bool has_cgroup;
 	int bundle, names, ca, store, pools; /* -1: none */
-	uint32_t generation; /* of the bundle */
-	bool started;	     /* there was a first packet */
-	bool is_up;	     /* both are there and ready */
+	uint32_t generation;		     /* of the bundle */
+	bool started;			     /* there was a first packet */
+	bool is_up;			     /* both are there and ready */
 	bool ca_told;
 	bool was_up, failed, ending;
 	unsigned tries;	   /* in a row that never became ready */

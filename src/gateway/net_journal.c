@@ -17,7 +17,8 @@
 #define FOLD_SOON (150 * NSEC_PER_MSEC)
 #define FOLD_IDLE (800 * NSEC_PER_MSEC) /* within a second */
 #define ACTIVE (3 * NSEC_PER_SEC)
-#define BEHIND_MAX (64u << 20) /* what may wait to be folded: a process that writes faster is not writing events */
+#define BEHIND_MAX \
+	(64u << 20) /* what may wait to be folded: a process that writes faster is not writing events */
 
 static const char *const file_names[] = { [NET_EGRESS] = "journal.egress", [NET_DIAL] = "journal.dial" };
 
@@ -25,7 +26,8 @@ int net_journal_open(struct net_guard *g, enum net_part p, int *ret_fd, struct e
 {
 	struct net_journal *j = &g->journal[p];
 	int dir = g->dir;
-	autoclose int fd = openat(dir, file_names[p], O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	autoclose int fd =
+		openat(dir, file_names[p], O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 
 	if (fd >= 0 && j->fd < 0)
 		j->fd = openat(dir, file_names[p], O_RDWR | O_CLOEXEC | O_NOFOLLOW);
@@ -40,9 +42,8 @@ static void punch(struct net_journal *j)
 {
 	static const char zeros[4096];
 
-	if (j->off == j->punched ||
-	    fallocate(j->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)j->punched,
-		      (off_t)(j->off - j->punched)) == 0) {
+	if (j->off == j->punched || fallocate(j->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+					      (off_t)j->punched, (off_t)(j->off - j->punched)) == 0) {
 		j->punched = j->off;
 		return;
 	}

@@ -10,10 +10,10 @@
 /* Ours begin with json_ too; those of jansson that are used here do not collide with them. */
 
 static const char *const ev_names[] = {
-	[NET_EV_DNS] = "dns",	      [NET_EV_OPEN] = "open",	  [NET_EV_CLOSE] = "close",
+	[NET_EV_DNS] = "dns",	      [NET_EV_OPEN] = "open",	      [NET_EV_CLOSE] = "close",
 	[NET_EV_REQUEST] = "request", [NET_EV_RESPONSE] = "response", [NET_EV_DIAL] = "dial",
 	[NET_EV_PROXY] = "proxy",     [NET_EV_REFUSED] = "refused",   [NET_EV_ALERT] = "alert",
-	[NET_EV_POLICY] = "policy",  [NET_EV_GARBLED] = "garbled",
+	[NET_EV_POLICY] = "policy",   [NET_EV_GARBLED] = "garbled",
 };
 static_assert(ARRAY_SIZE(ev_names) == NET_EV_COUNT, "a name for each");
 
@@ -141,13 +141,13 @@ static int sort_members(json_t *o, const json_t *v[KEY_COUNT], enum net_ev *ret_
 	const char *name;
 	json_t *value;
 
-	json_object_foreach(o, name, value) {
+	json_object_foreach(o, name, value)
+	{
 		int k = 0;
 
 		if (str_eq(name, "ev")) {
-			ev = json_is_string(value)
-				     ? find(ev_names, NET_EV_COUNT, json_string_value(value))
-				     : -EBADMSG;
+			ev = json_is_string(value) ? find(ev_names, NET_EV_COUNT, json_string_value(value))
+						   : -EBADMSG;
 			continue;
 		}
 		while (k < KEY_COUNT && !str_eq(keys[k].name, name))

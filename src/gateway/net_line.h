@@ -39,7 +39,7 @@ struct net_line {
 	char name[NET_NAME_MAX + 1]; /* what was asked for: a name, else an address, else empty */
 	uint16_t port;		     /* 0: none */
 	char what[16];		     /* query type, method or protocol; may be empty */
-	char path[64]; /* its beginning */
+	char path[64];		     /* its beginning */
 	char why[256];
 	uint64_t up, down, count;
 };

@@ -35,10 +35,12 @@ static int check_place(const struct net_plan *p, const char *file, struct err *e
 	autofree char *real = realpath(file, NULL);
 
 	for (size_t i = 0; i < p->read_from.n; i++) {
-		if (!is_at_or_below(file, p->read_from.v[i]) && !(real && is_at_or_below(real, p->read_from.v[i])))
+		if (!is_at_or_below(file, p->read_from.v[i]) &&
+		    !(real && is_at_or_below(real, p->read_from.v[i])))
 			continue;
-		err_set(e, -EPERM, "%s is in %s, which the sandbox may write to: it could change its own policy",
-			file, p->read_from.v[i]);
+		err_set(e, -EPERM,
+			"%s is in %s, which the sandbox may write to: it could change its own policy", file,
+			p->read_from.v[i]);
 		return err_hint(e, -EPERM, "keep the policy outside, or give the directory without :rw");
 	}
 	return 0;

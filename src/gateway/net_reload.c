@@ -45,7 +45,8 @@ static void hand_over(struct net_guard *g)
 		struct net_proc *p = &g->proc[i];
 
 		/* One that is not ready yet reads the bundle that it was started with: it gets the new one all the same. */
-		if (p->pid >= 0 && net_ctl_send(p, CTL_NEW_BUNDLE, fds, i == NET_DIAL && g->pools >= 0 ? 2 : 1) < 0)
+		if (p->pid >= 0 &&
+		    net_ctl_send(p, CTL_NEW_BUNDLE, fds, i == NET_DIAL && g->pools >= 0 ? 2 : 1) < 0)
 			net_down(g, p, "it does not take the new policy");
 	}
 }
@@ -123,7 +124,8 @@ static void on_notify(struct watch *w, uint32_t events)
 	for (ssize_t at = 0; n > 0 && at < n;) {
 		const struct inotify_event *ev = (const void *)(buf + at);
 
-		changed = changed || (ev->mask & IN_Q_OVERFLOW) || (ev->len && is_of_interest(g->r->net, ev->name));
+		changed = changed || (ev->mask & IN_Q_OVERFLOW) ||
+			  (ev->len && is_of_interest(g->r->net, ev->name));
 		at += (ssize_t)(sizeof(*ev) + ev->len);
 	}
 	if (changed)

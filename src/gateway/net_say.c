@@ -57,7 +57,8 @@ void net_say_rest(struct net_guard *g)
 		g->said[i].more = 0;
 	}
 	if (left_out)
-		net_say(g, NET_LEVEL_NOTE, "denied  %llu more  (coffer net log)", (unsigned long long)left_out);
+		net_say(g, NET_LEVEL_NOTE, "denied  %llu more  (coffer net log)",
+			(unsigned long long)left_out);
 	g->unsaid = 0;
 	loop_timer_off(&g->loop, &g->t_said);
 }
@@ -111,6 +112,7 @@ void net_say_denied(struct net_guard *g, const struct net_line *l)
 	s = &g->said[g->n_said++];
 	*s = (struct net_said){ 0 };
 	snprintf(s->key, sizeof(s->key), "%s", key);
-	snprintf(s->line, sizeof(s->line), "%s  %.200s  %.200s", word, key, l->why[0] ? l->why : "no rule allows it");
+	snprintf(s->line, sizeof(s->line), "%s  %.200s  %.200s", word, key,
+		 l->why[0] ? l->why : "no rule allows it");
 	net_say(g, NET_LEVEL_NOTE, "%s  (coffer why)", s->line);
 }

@@ -14,7 +14,8 @@
 
 static int bad(const char *text, struct err *e)
 {
-	return err_set(e, -EINVAL, "-p %s: expected PORT:PORT or ADDRESS:PORT:PORT (this machine's first)", text);
+	return err_set(e, -EINVAL, "-p %s: expected PORT:PORT or ADDRESS:PORT:PORT (this machine's first)",
+		       text);
 }
 
 static int parse_port(const char *s, uint64_t least, uint16_t *ret)
@@ -39,7 +40,8 @@ static int parse_address(char *s, struct addr *ret)
 	return strchr(s, ':') ? -EINVAL : addr_parse(s, n, ret, NULL);
 }
 
-static int split(const char *text, struct addr *ret_addr, uint16_t *ret_port, uint16_t *ret_inside, struct err *e)
+static int split(const char *text, struct addr *ret_addr, uint16_t *ret_port, uint16_t *ret_inside,
+		 struct err *e)
 {
 	autofree char *copy = strdup(text);
 	char *inside = copy ? strrchr(copy, ':') : NULL, *port;
@@ -60,7 +62,8 @@ static int split(const char *text, struct addr *ret_addr, uint16_t *ret_port, ui
 
 static bool is_private(enum addr_class c)
 {
-	return c == ADDR_LOOPBACK || c == ADDR_PRIVATE || c == ADDR_ULA || c == ADDR_LINK_LOCAL || c == ADDR_CGNAT;
+	return c == ADDR_LOOPBACK || c == ADDR_PRIVATE || c == ADDR_ULA || c == ADDR_LINK_LOCAL ||
+	       c == ADDR_CGNAT;
 }
 
 static int open_one(struct port *p, const char *text, bool public, struct err *e)

@@ -31,7 +31,8 @@ struct ports {
 };
 
 /* "[ADDR:]PORT:PORT"; port 0 takes any that is free. What came of it stands in spec->ports. */
-int ports_open(struct ports *p, const struct strv *texts, bool public, struct spec *s, struct err *e) MUST_CHECK;
+int ports_open(struct ports *p, const struct strv *texts, bool public, struct spec *s,
+	       struct err *e) MUST_CHECK;
 void ports_release(struct ports *p);
 
 #endif

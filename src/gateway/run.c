@@ -432,10 +432,9 @@ static int begin(struct execution *x, struct run_io *io, struct err *e)
 static int start(struct execution *x, struct run_io *io, struct err *e)
 {
 	struct run *r = x->r;
-	struct engine_meanwhile m = { .prepare = prepare_parts,
-				     .rest = while_it_builds,
-				     .ca = give_ca,
-				     .ctx = x };
+	struct engine_meanwhile m = {
+		.prepare = prepare_parts, .rest = while_it_builds, .ca = give_ca, .ctx = x
+	};
 	bool early = !x->detached && !x->ahead;
 	int ret = r->engine->start(r->spec, &r->cg, &m, &r->er, e);
 

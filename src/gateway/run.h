@@ -35,11 +35,11 @@ struct run {
 	/* Called once an empty workspace is there and nothing runs yet, with its directory; NULL: it stays empty. */
 	int (*fill)(void *ctx, int upper_fd, struct err *e);
 	void *fill_ctx;
-	struct net_plan *net; /* NULL: no network */
+	struct net_plan *net;	   /* NULL: no network */
 	const struct ports *ports; /* what leads inside; NULL: nothing */
-	bool net_over; /* nothing of it is left: its guard has seen to that */
-	struct buf net_report; /* members of the report's "network" object, once it has ended */
-	bool map_ids; /* map a range of ids also for an ordinary user */
+	bool net_over;		   /* nothing of it is left: its guard has seen to that */
+	struct buf net_report;	   /* members of the report's "network" object, once it has ended */
+	bool map_ids;		   /* map a range of ids also for an ordinary user */
 	struct cgroup_host cgroup_host;
 	struct cgroup cg;
 	struct engine_run er;

@@ -28,8 +28,8 @@ enum run_cause {
 	CAUSE_STOPPED, /* coffer stop, or SIGTERM/SIGHUP/SIGINT to coffer */
 	CAUSE_CALLER,  /* the coffer process that started it is gone */
 	CAUSE_NOT_STARTED, /* the command could not be started; code 125, 126 or 127: see claim, proto_exit_text() */
-	CAUSE_BROKEN, /* init broke the protocol or died */
-	CAUSE_ROLLED, /* ended to be rolled back */
+	CAUSE_BROKEN,  /* init broke the protocol or died */
+	CAUSE_ROLLED,  /* ended to be rolled back */
 	CAUSE_NETWORK, /* what carries its network could not be started or kept */
 	CAUSE_COUNT
 };
@@ -90,7 +90,7 @@ struct supervise_io {
 	 */
 	void (*ended)(void *ctx);
 	const struct ports *ports; /* of this machine that lead inside; NULL: none */
-	int guard_fd; /* the guard of a run with a network speaks here (net.h); -1: none */
+	int guard_fd;		   /* the guard of a run with a network speaks here (net.h); -1: none */
 	/* A line of the guard's, as it is to be written to the caller's stderr; NULL: not. */
 	void (*say)(enum net_level level, const char *text, struct buf *out);
 };

@@ -7,7 +7,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define GUARD_GONE "the guard process is gone, and with it the sandbox's network: everything it tries is refused"
+#define GUARD_GONE \
+	"the guard process is gone, and with it the sandbox's network: everything it tries is refused"
 
 static void say(struct sv *sv, enum net_level level, const char *text)
 {

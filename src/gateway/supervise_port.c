@@ -128,7 +128,8 @@ static void grant(struct port_conn *p)
 static int push(struct port_conn *p)
 {
 	while (p->off < p->out.len) {
-		ssize_t n = send(p->w.fd, p->out.data + p->off, p->out.len - p->off, MSG_DONTWAIT | MSG_NOSIGNAL);
+		ssize_t n =
+			send(p->w.fd, p->out.data + p->off, p->out.len - p->off, MSG_DONTWAIT | MSG_NOSIGNAL);
 
 		if (n < 0 && errno == EINTR)
 			continue;

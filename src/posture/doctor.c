@@ -55,7 +55,8 @@
 #define LANDLOCK \
 	"add landlock to the lsm= list on the kernel's command line (cat /sys/kernel/security/lsm shows it), then reboot"
 #define LOOP_DEB "sudo apt-get install e2fsprogs && sudo modprobe loop"
-#define NFT_MODULES "sudo modprobe -a nf_tables nft_tproxy nf_tproxy_ipv4 nf_tproxy_ipv6 nft_log nfnetlink_log"
+#define NFT_MODULES \
+	"sudo modprobe -a nf_tables nft_tproxy nf_tproxy_ipv4 nf_tproxy_ipv6 nft_log nfnetlink_log"
 #define REINSTALL "make, or sudo make install"
 #define FREE_SPACE "free some space, or name another place with COFFER_STATE=/some/dir"
 

@@ -48,7 +48,7 @@ struct cmd {
 	bool in_shut;	  /* the command takes no more input */
 	bool pids_hit;	  /* PROTO_F_PIDS: while it ran, no process could be started */
 	unsigned pids_asked;
-	uint16_t port;	     /* CMD_F_DIAL: which */
+	uint16_t port; /* CMD_F_DIAL: which */
 	enum cmd_dial dialing;
 	bool parked; /* nobody holds its terminal now; looked at again in a while */
 	struct buf body;

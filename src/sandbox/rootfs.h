@@ -24,8 +24,9 @@
 #define ROOTFS_CA_DIR "/run/coffer"
 #define ROOTFS_CA ROOTFS_CA_DIR "/ca.pem"
 #define ROOTFS_CA_BUNDLE ROOTFS_CA_DIR "/ca-bundle.pem"
-#define ROOTFS_CA_MAX (16u << 10)   /* bytes of its certificate */
-#define ROOTFS_STORE_MAX (2u << 20) /* bytes of what the root trusts already; one that is larger is left alone */
+#define ROOTFS_CA_MAX (16u << 10) /* bytes of its certificate */
+#define ROOTFS_STORE_MAX \
+	(2u << 20) /* bytes of what the root trusts already; one that is larger is left alone */
 
 #define ROOTFS_WORKSPACE "/workspace"
 

@@ -18,7 +18,7 @@
 
 /* Where systems keep the one file with all of them. */
 static const char *const stores[] = {
-	"etc/ssl/certs/ca-certificates.crt",		 /* Debian, Ubuntu, Arch, Gentoo */
+	"etc/ssl/certs/ca-certificates.crt",		    /* Debian, Ubuntu, Arch, Gentoo */
 	"etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem", /* Fedora, RHEL */
 	"etc/pki/tls/certs/ca-bundle.crt",
 	"etc/ssl/ca-bundle.pem", /* SUSE */
@@ -97,8 +97,9 @@ static int make_place(const struct spec *s, bool guest, struct err *e)
 
 	if (spec_has_root_layer(s)) {
 		r = rootfs_image_place(s, &ROOTFS_CA_DIR[1], true, e);
-		return r < 0 ? err_hint(e, r,
-					"the policy looks into TLS, for which programs inside must find a certificate there")
+		return r < 0 ? err_hint(
+				       e, r,
+				       "the policy looks into TLS, for which programs inside must find a certificate there")
 			     : 0;
 	}
 	/* gVisor's /run is its own. */
@@ -119,7 +120,8 @@ int rootfs_ca(const struct spec *s, int ca_fd, bool guest, struct err *e)
 	r = make_place(s, guest, e);
 	if (r < 0 || guest)
 		return r;
-	place = fd_openat2(AT_FDCWD, &ROOTFS_CA_DIR[1], O_PATH | O_DIRECTORY, 0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+	place = fd_openat2(AT_FDCWD, &ROOTFS_CA_DIR[1], O_PATH | O_DIRECTORY, 0,
+			   RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
 	r = place < 0 ? place : cover(".." GV_CA, place);
 	return r < 0 ? fail(e, r) : 0;
 }

@@ -34,8 +34,8 @@ void spec_release(struct spec *s)
 	for (size_t i = 0; i < s->n_binds; i++) {
 		fd_close(s->binds[i].fd);
 		free(s->policy_digest);
-	free(s->ports);
-	free(s->binds[i].src);
+		free(s->ports);
+		free(s->binds[i].src);
 		free(s->binds[i].dst);
 	}
 	for (size_t i = 0; i < s->n_masks; i++) {

@@ -110,11 +110,11 @@ struct run_meta {
 	int64_t launcher; /* pid of the launcher */
 	int64_t guard;	  /* pid of the process that cleans up after it */
 	bool detached;
-	uint64_t changes; /* files changed in the workspace, valid when ended */
-	char *home;	  /* the named home, NULL when it has none */
-	char *net;	   /* "none", "observe", "enforce"; NULL in what an older version wrote: none */
+	uint64_t changes;    /* files changed in the workspace, valid when ended */
+	char *home;	     /* the named home, NULL when it has none */
+	char *net;	     /* "none", "observe", "enforce"; NULL in what an older version wrote: none */
 	char *policy_digest; /* of what was in force at its start; NULL: no network */
-	char *ports;	   /* what -p leads inside: "127.0.0.1:8080->80, …"; NULL: none */
+	char *ports;	     /* what -p leads inside: "127.0.0.1:8080->80, …"; NULL: none */
 	bool map_ids;  /* an ordinary user's run over a range of ids: its files may belong to any of them */
 	bool each;     /* a checkpoint after every command */
 	uint64_t keep; /* how many checkpoints; 0: all */

@@ -88,8 +88,10 @@ static void test_lines(void)
 	CHECK(has(&l, "net.open {\"t\":6,\"c\":1,\"name\":\"a.test\",\"port\":443,\"decision\":\"allow\"}"));
 	CHECK_STR(l.last_denied, "evil.test:25");
 	net_fold_report(f, &j);
-	CHECK(strstr(report.data, "\"queries\":1,\"connections\":1,\"requests\":0,\"denied\":1,\"up\":10,\"down\":20"));
-	CHECK(strstr(report.data, "{\"name\":\"evil.test\",\"queries\":0,\"connections\":0,\"requests\":0,\"denied\":1"));
+	CHECK(strstr(report.data,
+		     "\"queries\":1,\"connections\":1,\"requests\":0,\"denied\":1,\"up\":10,\"down\":20"));
+	CHECK(strstr(report.data,
+		     "{\"name\":\"evil.test\",\"queries\":0,\"connections\":0,\"requests\":0,\"denied\":1"));
 	CHECKF(feed(f, "{\"t\":9,\"ev\":\"dns\"", T0) == 0, "a line that is not whole is left");
 	buf_release(&l.text);
 }
@@ -143,8 +145,8 @@ static void feed_many(struct net_fold *f, unsigned n, const char *decision, unsi
 
 	for (unsigned i = 0; i < n; i++) {
 		snprintf(line, sizeof(line),
-			 "{\"t\":1,\"ev\":\"open\",\"name\":\"n%u.test\",\"port\":443,\"decision\":\"%s\"}\n", i % names,
-			 decision);
+			 "{\"t\":1,\"ev\":\"open\",\"name\":\"n%u.test\",\"port\":443,\"decision\":\"%s\"}\n",
+			 i % names, decision);
 		if (net_fold_feed(f, NET_FROM_EGRESS, line, strlen(line), false, now, &taken) != 0 ||
 		    taken != strlen(line))
 			CHECKF(false, "a line is taken");
@@ -164,7 +166,8 @@ static void test_budget(void)
 	CHECK(net_fold_waits(f) && net_fold_tick(f, T0 + NET_FOLDED_NS, false) == 0 && !net_fold_waits(f));
 	CHECKF(l.events == NET_BURST + 4 && l.counted == 700, "the rest is counted: three names, 700 lines");
 	feed_many(f, 100, "allow", 1, T0 + 4 * NSEC_PER_SEC);
-	CHECKF(l.events == NET_BURST + 4 + 4 * NET_RATE, "and %u a second come again: %u", NET_RATE, l.events);
+	CHECKF(l.events == NET_BURST + 4 + 4 * NET_RATE, "and %u a second come again: %u", NET_RATE,
+	       l.events);
 	feed_many(f, 2000, "deny", 2000, T0 + 4 * NSEC_PER_SEC);
 	CHECK(net_fold_tick(f, T0, true) == 0);
 	CHECKF(has(&l, "\"others\":true"), "keys are bounded");
@@ -214,7 +217,8 @@ static void test_log_full(void)
 /* After a crash: zeros where lines were punched out, anywhere. */
 static void test_holes(void)
 {
-	static const char with_holes[] = "\0\0\0\0{\"ev\":\"dns\",\"name\":\"a\"}\n\0\0\0{\"ev\":\"dns\",\"name\":\"b\"}\n\0";
+	static const char with_holes[] =
+		"\0\0\0\0{\"ev\":\"dns\",\"name\":\"a\"}\n\0\0\0{\"ev\":\"dns\",\"name\":\"b\"}\n\0";
 	CLEANUP(net_fold_freep) struct net_fold *f = NULL;
 	size_t taken = 0;
 	struct log l;
