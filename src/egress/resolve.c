@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * c-ares over our loop.
+ * Questions, and what becomes of their answers.
  *
  * c-ares keeps one socket for each server while it has questions open, so under load every question would go out from
  * one port, and an answer would be only as hard to forge as its 16-bit id. So there are a few channels that take turns:
  * each is left alone after a number of questions, and closes its sockets when the last of them is answered.
  */
+#include "egress/resolve_ares.h"
 #include "egress/resolve_cache.h"
 
 #include "base/cleanup.h"
@@ -14,35 +15,16 @@
 
 #include <ares.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <netdb.h>
-#include <netinet/in.h>
 #include <sodium.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/uio.h>
-#include <unistd.h>
 
 #define CHANNELS 4
 #define TURN 32 /* questions until the next channel */
-#define TICK_NS (50 * NSEC_PER_MSEC)
-#define SERVER_TIMEOUT_MS 2000
-#define SERVER_TRIES 3
-#define EDNS_SIZE 1232
-#define SOCKETS_MAX (RESOLVE_SERVERS_MAX * 2) /* one for each server and protocol */
-
-struct channel {
-	struct resolver *resolver;
-	ares_channel ares;
-	size_t open;			/* questions */
-	struct watch sock[SOCKETS_MAX]; /* of c-ares; fd is -1 where there is none */
-	struct timer
-		tick; /* armed while there are any: c-ares looks after its own timeouts when told the time */
-};
 
 struct resolver {
 	struct loop *loop;
-	struct channel channel[CHANNELS];
+	struct ares_link channel[CHANNELS];
 	unsigned at, turn;
 	struct resolve_cache cache;
 	size_t n_servers;
@@ -52,7 +34,8 @@ struct resolver {
 
 /* One question to the servers. It outlives its entry where that did not wait for it. */
 struct resolve_query {
-	struct channel *channel;
+	struct resolver *resolver;
+	struct ares_link *channel;
 	struct resolve_entry *entry;
 	int slot; /* 0: IPv6, 1: IPv4 */
 	bool is_done;
@@ -62,142 +45,11 @@ struct resolve_query {
 	struct addr addrs[RESOLVE_ADDRS_MAX];
 };
 
-static void on_socket(struct watch *w, uint32_t events)
-{
-	struct channel *ch = w->ctx;
-	int fd = w->fd;
-
-	ares_process_fd(ch->ares, events & (EPOLLIN | EPOLLHUP | EPOLLERR) ? fd : ARES_SOCKET_BAD,
-			events & EPOLLOUT ? fd : ARES_SOCKET_BAD);
-}
-
-/* c-ares looks after its own timeouts when it is told that time has passed. */
-static void on_tick(struct timer *t)
-{
-	struct channel *ch = t->ctx;
-
-	ares_process_fd(ch->ares, ARES_SOCKET_BAD, ARES_SOCKET_BAD);
-	if (ch->open)
-		loop_timer(ch->resolver->loop, t, clock_nsec(CLOCK_MONOTONIC) + TICK_NS);
-}
-
-static struct watch *find_watch(struct channel *ch, int fd)
-{
-	for (size_t i = 0; i < SOCKETS_MAX; i++) {
-		if (ch->sock[i].fd == fd)
-			return &ch->sock[i];
-	}
-	return NULL;
-}
-
-static void on_state(void *ctx, ares_socket_t fd, int readable, int writable)
-{
-	struct channel *ch = ctx;
-	struct watch *w = find_watch(ch, fd);
-
-	if (!w)
-		w = find_watch(ch, -1);
-	if (!w)
-		return; /* what it asks there runs into its timeout */
-	w->fd = fd;
-	/* Without memory for it in the kernel the question runs into its timeout as well. */
-	if (loop_watch(ch->resolver->loop, w, (readable ? EPOLLIN : 0u) | (writable ? EPOLLOUT : 0u)) < 0)
-		loop_unwatch(ch->resolver->loop, w);
-	if (!readable && !writable)
-		w->fd = -1;
-}
-
-/* The sockets of c-ares, made by us: so they are what the filter lets through and no signal comes from them. */
-static ares_socket_t make_socket(int family, int type, int protocol, void *ctx)
-{
-	(void)protocol;
-	(void)ctx;
-	return socket(family, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-}
-
-static int close_socket(ares_socket_t fd, void *ctx)
-{
-	(void)ctx;
-	return close(fd);
-}
-
-static int connect_socket(ares_socket_t fd, const struct sockaddr *sa, ares_socklen_t len, void *ctx)
-{
-	(void)ctx;
-	return connect(fd, sa, len);
-}
-
-/* An empty datagram would be taken for the end of the connection, and everything open there would fail with it. */
-static ares_ssize_t receive(ares_socket_t fd, void *data, size_t len, int flags, struct sockaddr *from,
-			    ares_socklen_t *from_len, void *ctx)
-{
-	const bool is_udp = from != NULL;
-	ssize_t n = recvfrom(fd, data, len, flags, from, from_len);
-
-	(void)ctx;
-	if (n == 0 && is_udp) {
-		errno = EAGAIN;
-		return -1;
-	}
-	return n;
-}
-
-static ares_ssize_t send_all(ares_socket_t fd, const struct iovec *iov, int n, void *ctx)
-{
-	const struct msghdr m = { .msg_iov = (struct iovec *)iov, .msg_iovlen = (size_t)n };
-
-	(void)ctx;
-	return sendmsg(fd, &m, MSG_NOSIGNAL);
-}
-
-static const struct ares_socket_functions socket_functions = {
-	.asocket = make_socket,
-	.aclose = close_socket,
-	.aconnect = connect_socket,
-	.arecvfrom = receive,
-	.asendv = send_all,
-};
-
-static int open_channel(struct channel *ch, struct err *e)
-{
-	char lookups[] = "b"; /* R4: DNS and nothing else */
-	struct ares_options o = {
-		.flags = ARES_FLAG_NOSEARCH | ARES_FLAG_NOALIASES | ARES_FLAG_EDNS,
-		.timeout = SERVER_TIMEOUT_MS,
-		.tries = SERVER_TRIES,
-		.ndots = 0,
-		.lookups = lookups,
-		.ednspsz = EDNS_SIZE,
-		.sock_state_cb = on_state,
-		.sock_state_cb_data = ch,
-	};
-	const int set = ARES_OPT_FLAGS | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES | ARES_OPT_NDOTS |
-			ARES_OPT_SERVERS | ARES_OPT_DOMAINS | ARES_OPT_LOOKUPS | ARES_OPT_SORTLIST |
-			ARES_OPT_EDNSPSZ | ARES_OPT_SOCK_STATE_CB | ARES_OPT_NOROTATE;
-	int r = ares_init_options(&ch->ares, &o, set);
-
-	if (r != ARES_SUCCESS)
-		return err_set(e, -EIO, "cannot set up the resolver: %s", ares_strerror(r));
-	ares_set_socket_functions(ch->ares, &socket_functions, NULL);
-	for (size_t i = 0; i < SOCKETS_MAX; i++)
-		ch->sock[i] = (struct watch){ .fd = -1, .fn = on_socket, .ctx = ch };
-	ch->tick = (struct timer){ .fn = on_tick, .ctx = ch };
-	return 0;
-}
-
-/* c-ares falls back to rand() without a word where it cannot read this. */
-static int check_random(struct err *e)
-{
-	autoclose int fd = open("/dev/urandom", O_RDONLY | O_CLOEXEC);
-
-	return fd < 0 ? err_sys(e, -errno, "cannot open /dev/urandom, which the resolver needs") : 0;
-}
-
 int resolver_open(struct resolver **ret, struct loop *loop, struct err *e)
 {
 	CLEANUP(resolver_freep) struct resolver *r = calloc(1, sizeof(*r));
 	unsigned char key[CACHE_KEY_LEN];
-	int ret_r = check_random(e);
+	int ret_r = ares_link_check_random(e);
 
 	if (!r)
 		return err_set(e, -ENOMEM, "no memory");
@@ -207,8 +59,7 @@ int resolver_open(struct resolver **ret, struct loop *loop, struct err *e)
 	if (ret_r == 0 && ares_library_init(ARES_LIB_INIT_ALL) != ARES_SUCCESS)
 		ret_r = err_set(e, -EIO, "cannot set up the resolver");
 	for (size_t i = 0; ret_r == 0 && i < CHANNELS; i++) {
-		r->channel[i].resolver = r;
-		ret_r = open_channel(&r->channel[i], e);
+		ret_r = ares_link_open(&r->channel[i], loop, e);
 	}
 	if (ret_r < 0)
 		return ret_r;
@@ -222,9 +73,7 @@ void resolver_free(struct resolver *r)
 		return;
 	r->is_changing = true;
 	for (size_t i = 0; i < CHANNELS; i++) {
-		if (r->channel[i].ares)
-			ares_destroy(r->channel[i].ares);
-		loop_timer_off(r->loop, &r->channel[i].tick);
+		ares_link_close(&r->channel[i]);
 	}
 	for (struct resolve_entry *x = TAILQ_FIRST(&r->cache.lru); x; x = TAILQ_NEXT(x, lru))
 		loop_timer_off(r->loop, &x->grace);
@@ -402,7 +251,7 @@ static void on_answer(void *ctx, int status, int timeouts, struct ares_addrinfo 
 {
 	struct resolve_query *q = ctx;
 	struct resolve_entry *x = q->entry;
-	struct resolver *r = q->channel->resolver;
+	struct resolver *r = q->resolver;
 
 	(void)timeouts;
 	q->channel->open--;
@@ -432,7 +281,7 @@ static void on_answer(void *ctx, int status, int timeouts, struct ares_addrinfo 
 }
 
 /* The channel whose turn it is: the next one that is quiet, or the one at hand where none is. */
-static struct channel *take_channel(struct resolver *r)
+static struct ares_link *take_channel(struct resolver *r)
 {
 	if (++r->turn >= TURN) {
 		for (unsigned i = 1; i < CHANNELS; i++) {
@@ -448,12 +297,25 @@ static struct channel *take_channel(struct resolver *r)
 	return &r->channel[r->at];
 }
 
+/* c-ares 1.18 loses memory when it is asked without a server. */
+static void answer_nobody(struct resolver *r, struct resolve_entry *x)
+{
+	x->answer.status = -EREMOTEIO;
+	snprintf(x->answer.why, sizeof(x->answer.why), "there is no resolver to ask");
+	resolve_cache_answered(&r->cache, x, clock_nsec(CLOCK_MONOTONIC));
+	tell_waiting(x);
+}
+
 static int ask_servers(struct resolver *r, struct resolve_entry *x)
 {
 	static const int family[2] = { AF_INET6, AF_INET };
-	struct channel *ch = take_channel(r);
+	struct ares_link *ch = take_channel(r);
 	struct resolve_query *q[2];
 
+	if (r->n_servers == 0) {
+		answer_nobody(r, x);
+		return 0;
+	}
 	for (int i = 0; i < 2; i++)
 		q[i] = calloc(1, sizeof(*q[i]));
 	if (!q[0] || !q[1]) {
@@ -463,12 +325,11 @@ static int ask_servers(struct resolver *r, struct resolve_entry *x)
 	}
 	/* Both stand before the first is asked: c-ares may answer from inside the call. */
 	for (int i = 0; i < 2; i++) {
-		*q[i] = (struct resolve_query){ .channel = ch, .entry = x, .slot = i };
+		*q[i] = (struct resolve_query){ .resolver = r, .channel = ch, .entry = x, .slot = i };
 		x->query[i] = q[i];
 		ch->open++;
 	}
-	if (!ch->tick.armed)
-		loop_timer(r->loop, &ch->tick, clock_nsec(CLOCK_MONOTONIC) + TICK_NS);
+	ares_link_tick(ch);
 	for (int i = 0; i < 2; i++) {
 		const struct ares_addrinfo_hints hints = { .ai_family = family[i],
 							   .ai_socktype = SOCK_STREAM,
@@ -533,21 +394,6 @@ void resolver_cancel(struct resolver *r, struct lookup *l)
 	l->next = NULL;
 }
 
-static int set_servers(struct channel *ch, const struct resolve_server *s, size_t n)
-{
-	struct ares_addr_port_node node[RESOLVE_SERVERS_MAX] = { 0 };
-
-	for (size_t i = 0; i < n; i++) {
-		const bool v4 = addr_is_v4(&s[i].addr);
-
-		node[i].next = i + 1 < n ? &node[i + 1] : NULL;
-		node[i].family = v4 ? AF_INET : AF_INET6;
-		memcpy(&node[i].addr, s[i].addr.b + (v4 ? 12 : 0), v4 ? 4 : 16);
-		node[i].udp_port = node[i].tcp_port = s[i].port;
-	}
-	return ares_set_servers_ports(ch->ares, n ? node : NULL);
-}
-
 static int ask_again(struct resolver *r, struct resolve_entry *x)
 {
 	loop_timer_off(r->loop, &x->grace);
@@ -572,7 +418,7 @@ int resolver_set_servers(struct resolver *r, const struct resolve_server *s, siz
 	r->is_changing = true;
 	for (size_t i = 0; i < CHANNELS && status == ARES_SUCCESS; i++) {
 		ares_cancel(r->channel[i].ares);
-		status = set_servers(&r->channel[i], s, n);
+		status = ares_link_servers(&r->channel[i], s, n);
 	}
 	r->is_changing = false;
 	r->n_servers = n;

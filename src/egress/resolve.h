@@ -47,7 +47,7 @@ struct resolve_server {
 	uint16_t port;
 };
 
-/* Somebody who waits; lives in its owner's struct. */
+/* Somebody who waits; lives in its owner's struct. fn may cancel itself and others, and asks for nothing new. */
 struct lookup {
 	void (*fn)(struct lookup *l, struct answer *a);
 	void *ctx;
