@@ -33,8 +33,6 @@ void spec_release(struct spec *s)
 {
 	for (size_t i = 0; i < s->n_binds; i++) {
 		fd_close(s->binds[i].fd);
-		free(s->policy_digest);
-		free(s->ports);
 		free(s->binds[i].src);
 		free(s->binds[i].dst);
 	}
@@ -46,6 +44,8 @@ void spec_release(struct spec *s)
 		fd_close(s->lowers[i].fd);
 		free(s->lowers[i].path);
 	}
+	free(s->policy_digest);
+	free(s->ports);
 	free(s->lowers);
 	free(s->root_name);
 	free(s->root_digest);
