@@ -149,6 +149,13 @@ void json_u64(struct json *j, const char *key, uint64_t v)
 	buf_add(j->out, digits + i, sizeof(digits) - i);
 }
 
+void json_milli(struct json *j, const char *key, uint64_t thousandths)
+{
+	begin(j, key);
+	buf_addf(j->out, "%llu.%03llu", (unsigned long long)thousandths / 1000,
+		 (unsigned long long)thousandths % 1000);
+}
+
 void json_i64(struct json *j, const char *key, int64_t v)
 {
 	begin(j, key);

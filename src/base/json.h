@@ -28,6 +28,7 @@ void json_str(struct json *j, const char *key, const char *s); /* s == NULL writ
 void json_strn(struct json *j, const char *key, const char *s, size_t len);
 void json_bytes(struct json *j, const char *key, const char *s, size_t len); /* bytes over 0x7f as \u00NN */
 void json_u64(struct json *j, const char *key, uint64_t v);
+void json_milli(struct json *j, const char *key, uint64_t thousandths); /* 1234 is written 1.234 */
 void json_i64(struct json *j, const char *key, int64_t v);
 void json_bool(struct json *j, const char *key, bool v);
 void json_none(struct json *j, const char *key); /* null; jansson has the name json_null */

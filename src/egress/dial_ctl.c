@@ -187,7 +187,7 @@ void dial_stats(struct dial *d, struct buf *out)
 	json_u64(&j, "dns_queries", rs.queries);
 	json_u64(&j, "dns_hits", rs.hits);
 	json_u64(&j, "dns_kept", rs.kept);
-	pools_add_stats(d->pools, &j, "pools");
+	pools_add_stats(d->pools, &j, "proxies", CTL_TEXT_MAX - 1024);
 	json_end_obj(&j);
 }
 

@@ -286,22 +286,28 @@ void pools_fault(struct pools *s, const char *pool, const char *proxy)
 		pool_outcome(p, i, TUNNEL_FAULT, false, 0, 0, "the tunnel through it broke");
 }
 
+#define MEMBER_MAX 512 /* bytes of one in a snapshot, and more */
+
 static void add_member(const struct pool *p, size_t i, uint64_t now, struct json *j)
 {
 	static const char *const types[] = {
 		[POLICY_PROXY_CONNECT] = "http", [POLICY_PROXY_SOCKS5] = "socks5"
 	};
+	static const char *const rotates[] = { [POLICY_ROTATE_STICKY] = "sticky",
+					       [POLICY_ROTATE_CONNECTION] = "connection",
+					       [POLICY_ROTATE_REQUEST] = "request" };
 	const struct score *s = &p->score[i];
 
 	json_obj(j, NULL);
+	json_str(j, "pool", p->name);
+	json_str(j, "rotate", rotates[p->rotate]);
 	json_str(j, "proxy", p->member[i].label);
 	json_str(j, "type", types[p->member[i].def.type]);
 	json_str(j, "state", score_state_name(s->state));
-	/* Numbers without fractions: thousandths, milliseconds. */
-	json_u64(j, "score", (uint64_t)(score_value(s, now) * 1000));
-	json_u64(j, "success", (uint64_t)(score_success(s, now) * 1000));
+	json_milli(j, "score", (uint64_t)(score_value(s, now) * 1000 + 0.5));
+	json_milli(j, "success", (uint64_t)(score_success(s, now) * 1000 + 0.5));
 	json_u64(j, "latency_ms", (uint64_t)(s->latency_ns / 1e6));
-	json_u64(j, "uses", s->uses);
+	json_u64(j, "used", s->uses);
 	json_u64(j, "successes", s->successes);
 	json_u64(j, "faults", s->faults);
 	if (s->state == SCORE_OPEN)
@@ -309,25 +315,15 @@ static void add_member(const struct pool *p, size_t i, uint64_t now, struct json
 	json_end_obj(j);
 }
 
-void pools_add_stats(const struct pools *s, struct json *j, const char *key)
+void pools_add_stats(const struct pools *s, struct json *j, const char *key, size_t room)
 {
-	static const char *const rotates[] = { [POLICY_ROTATE_STICKY] = "sticky",
-					       [POLICY_ROTATE_CONNECTION] = "connection",
-					       [POLICY_ROTATE_REQUEST] = "request" };
 	uint64_t now = clock_nsec(CLOCK_MONOTONIC);
+	size_t end = j->out->len + room;
 
 	json_arr(j, key);
 	for (size_t i = 0; s && i < s->n; i++) {
-		const struct pool *p = &s->pool[i];
-
-		json_obj(j, NULL);
-		json_str(j, "pool", p->name);
-		json_str(j, "rotate", rotates[p->rotate]);
-		json_arr(j, "proxies");
-		for (size_t k = 0; k < p->n; k++)
-			add_member(p, k, now, j);
-		json_end_arr(j);
-		json_end_obj(j);
+		for (size_t k = 0; k < s->pool[i].n && j->out->len + MEMBER_MAX < end; k++)
+			add_member(&s->pool[i], k, now, j);
 	}
 	json_end_arr(j);
 }

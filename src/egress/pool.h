@@ -73,7 +73,8 @@ void pools_free(struct pools *s);
 struct pool *pools_find(struct pools *s, const char *name);
 /* O3 for what egress saw. A name that is not there is ignored. */
 void pools_fault(struct pools *s, const char *pool, const char *proxy);
-void pools_add_stats(const struct pools *s, struct json *j, const char *key);
+/* An array with an object for each proxy, as many as fit `room` bytes. */
+void pools_add_stats(const struct pools *s, struct json *j, const char *key, size_t room);
 
 /* For pool_use.c and pool_check.c: an outcome, by O3. */
 void pool_outcome(struct pool *p, size_t member, enum tunnel_end end, bool is_check, uint64_t target,

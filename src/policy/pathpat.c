@@ -216,8 +216,11 @@ bool pathpat_match(const char *pattern, struct slice text, unsigned flags)
 {
 	struct machine m;
 
+	/* Also when loose: a star may begin in what, read loosely, is one encoded byte. */
+	if (match_exactly(pattern, text))
+		return true;
 	if (!(flags & PATHPAT_LOOSE))
-		return match_exactly(pattern, text);
+		return false;
 	if (text.len && differs_plainly(pattern, text))
 		return false;
 	compile(pattern, true, &m);

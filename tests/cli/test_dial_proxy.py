@@ -161,13 +161,13 @@ def test_real(tap, net, web, never):
             r = d.ask("none.example.test", 80)
             tap.ok(r.status < 0 and not r.sock, f"{name}: a name that is not there", r)
             s = d.proxies("p")[f"{address}:{port}"]
-            tap.ok(s["state"] == "closed" and s["faults"] == 0 and s["success"] == 1000 and s["successes"] == 1,
+            tap.ok(s["state"] == "closed" and s["faults"] == 0 and s["success"] == 1 and s["successes"] == 1,
                    f"{name}: which is not its fault", s)
         with Dial(net, policy(pool), f"p\t{USER}:wrong-{PASSWORD}\n") as d:
             r = d.ask("www.example.test", 80)
             tap.ok(r.name == "EREMOTEIO" and not r.sock, f"{name}: wrong credentials", r)
             s = d.proxies("p")[f"{address}:{port}"]
-            tap.ok(s["faults"] == 1 and s["success"] < 1000, f"{name}: count against it", s)
+            tap.ok(s["faults"] == 1 and s["success"] < 1, f"{name}: count against it", s)
             text = str(settled(d, "dial")) + str(d.stats()) + repr(r)
             tap.ok(PASSWORD not in text and USER + ":" not in text, f"{name}: and are shown nowhere", text)
         with Dial(net, policy(pool), None) as d:
@@ -273,8 +273,8 @@ def test_pool(tap, net, web, bad):
         tap.ok(all(r.status == 0 for r in got), "with one proxy dead every request finds its way", [r for r in got if r.status])
         tap.eq({r.proxy for r in got}, {a, b}, "over all that work")
         s = d.proxies("p")
-        tap.ok(1 <= s[dead]["faults"] == s[dead]["uses"] <= 5 and s[dead]["score"] < 800, "the dead one is avoided", s[dead])
-        tap.ok(s[a]["score"] > 500 and s[a]["uses"] + s[b]["uses"] == 40, "use is counted", s)
+        tap.ok(1 <= s[dead]["faults"] == s[dead]["used"] <= 5 and s[dead]["score"] < 0.8, "the dead one is avoided", s[dead])
+        tap.ok(s[a]["score"] > 0.5 and s[a]["used"] + s[b]["used"] == 40, "use is counted", s)
         auth = base64.b64encode(f"{USER}:{PASSWORD}".encode())
         tap.ok(all(auth in h for h in bad.seen["one"]), "with credentials")
         for x in (a, b):
@@ -305,7 +305,7 @@ def test_pool(tap, net, web, bad):
         tap.ok(wait_for(lambda: d.proxies("p")[dead]["state"] == "open"), "which find the dead one by themselves")
         tap.ok(wait_for(lambda: d.proxies("p")[a]["successes"] >= 3), "and that the other one works")
         tap.ok(any(b"CONNECT check.example.test:80" in h for h in bad.seen["one"] if h), "by their own target")
-        tap.ok(d.proxies("p")[a]["uses"] == 1, "and are no use")
+        tap.ok(d.proxies("p")[a]["used"] == 1, "and are no use")
     for s in (one, two):
         s.close()
     before = len(web.connections)

@@ -95,6 +95,26 @@ def inspected(tap, c, web):
            f"{c.who}: -e prevails, and nobody inside changes the files", r)
 
 
+def own_root(tap, c, web):
+    """The same in a root file system of one's own, which has a bundle of its own."""
+    root, path = os.path.join(c.home, "root"), os.path.join(c.home, "http.yaml")
+    for d in ("", "usr", "etc", "etc/ssl", "etc/ssl/certs", "run", "tmp", "proc", "sys", "dev", "workspace", "root"):
+        os.mkdir(os.path.join(root, d))
+        c.own(os.path.join(root, d))
+    for name in ("bin", "sbin", "lib", "lib64"):
+        os.symlink(f"usr/{name}", os.path.join(root, name))
+        c.own(os.path.join(root, name))
+    bundle = os.path.join(root, "etc/ssl/certs/ca-certificates.crt")
+    with open(bundle, "w", encoding="ascii") as f:
+        f.write("# whom this root trusts")
+    c.own(bundle)
+    r = c("run", "--root", root, "-v", "/usr:/usr", "--i-know", "--ephemeral", "--policy", path, "--", "sh", "-c",
+          f"env -i /usr/bin/curl -sS -m 20 {web.url}a; head -1 /etc/ssl/certs/ca-certificates.crt; grep -c BEGIN $SSL_CERT_FILE")
+    tap.eq(r.out, "hello /a\n# whom this root trusts\n1\n", f"{c.who}: in a root of its own the system's bundle has it too", r)
+    with open(bundle, encoding="ascii") as f:
+        tap.eq(f.read(), "# whom this root trusts", f"{c.who}: and the root itself stays as it was")
+
+
 def words(tap, c):
     who = c.who
     for args, wanted in ((("--net", "open"), "none, observe or enforce|none observe enforce|--net"),
@@ -281,6 +301,41 @@ def killed_launcher(tap, c, net, good):
            "its end", end, opens)
 
 
+def swept(tap, c, net, good):
+    """Launcher and guard killed at once: whoever comes next folds what was not."""
+    r = c("run", "-d", "--allow", GOOD, "-v", f"{net.ca}:/ca.pem", "--", "sleep", "1000")
+    sid = r.out.strip()
+    c("exec", sid, "--", "true")
+    meta = json.loads(open(os.path.join(c.state, "runs", sid, "meta.json"), encoding="utf-8").read())
+    guard = next(p for p, _ in descendants(os.getpid()) if (proc_stat(p) or (0, 0, ""))[2] == "coffer-guard")
+    os.kill(guard, signal.SIGSTOP)
+    p = c.popen("exec", sid, "--", "curl", "-sS", "-m", "20", "--cacert", "/ca.pem", good.url)
+    os.kill(guard, signal.SIGCONT)
+    tap.ok(p.communicate()[0].startswith(b"hello"), f"{c.who}: what a guard is late for is done all the same")
+    os.kill(guard, signal.SIGSTOP)
+    box = [pid for pid, _ in descendants(os.getpid()) if (proc_stat(pid) or (0, 0, ""))[2] == "coffer"]
+    c("exec", sid, "--", "curl", "-sS", "-m", "5", "--cacert", "/ca.pem", f"http://{GOOD}/")
+    for pid in [guard] + box:
+        os.kill(pid, signal.SIGKILL)
+    tap.ok(meta["net"] == "enforce" and wait_for(lambda: part(c, "coffer-egress") is None), f"{c.who}: both end with both", meta)
+    wait_for(lambda: c("run", "--net", "none", "--", "true").code == 0 and log(c, "run.end", sandbox=sid))
+    events = log(c, "net.open", "run.end", sandbox=sid)
+    denied = [e for e in events if e["type"] == "net.open" and e["port"] == 80]
+    tap.ok(denied and events[-1]["type"] == "run.end", f"{c.who}: the next coffer finds what was not folded", events)
+    c("rm", sid)
+
+
+def started_again(tap, c, net, good, evil):
+    """A sandbox that is rolled back comes with the network that it had."""
+    box = Sandbox(tap, c, net, "--allow", GOOD)
+    c("checkpoint", "box")
+    r = c("rollback", "box")
+    tap.eq(r.code, 0, f"{c.who}: rolled back", r)
+    tap.ok(wait_for(lambda: box.reaches(good.url)) and not box.reaches(evil.url), f"{c.who}: with the network that it had",
+           box.get(good.url))
+    box.close()
+
+
 def main():
     tap = Tap()
     reason = why_not()
@@ -302,6 +357,7 @@ def main():
             with net.coffer(who) as c:
                 visit(tap, c, net, good, evil)
                 inspected(tap, c, good)
+                own_root(tap, c, good)
                 observe(tap, c, net, evil)
                 if c.engine == "ns" or who == "user":
                     deaths(tap, c, net, good, evil)
@@ -309,6 +365,8 @@ def main():
                     reload(tap, c, net, good, evil)
                     missing(tap, c, net, good)
                     killed_launcher(tap, c, net, good)
+                    swept(tap, c, net, good)
+                    started_again(tap, c, net, good, evil)
                 c.check_clean(tap)
     tap.done()
 

@@ -158,7 +158,7 @@ class Dial:
         return json.loads(self.control(CTL_STATS)[2])
 
     def proxies(self, pool):
-        return {p["proxy"]: p for x in self.stats()["pools"] if x["pool"] == pool for p in x["proxies"]}
+        return {p["proxy"]: p for p in self.stats()["proxies"] if p["pool"] == pool}
 
     def journal(self, ev=None):
         with open(self.file.name, encoding="utf-8") as f:

@@ -7,10 +7,15 @@
 
 static void test_json(void)
 {
-	static const char *const keys[] = { "error", "message", "host",	  "port",	"method",
+	static const char *const keys[] = { "error", "message", "host",	  "port",      "method",
 					    "path",  "rule",	"reason", "how_to_ask" };
-	struct denial all = { .host = "a.test", .port = 443, .method = "PUT", .path = "/x\x1b[31m", .rule = "deny a.test",
-			      .reason = "because \"so\"", .hint = "ask ann" };
+	struct denial all = { .host = "a.test",
+			      .port = 443,
+			      .method = "PUT",
+			      .path = "/x\x1b[31m",
+			      .rule = "deny a.test",
+			      .reason = "because \"so\"",
+			      .hint = "ask ann" };
 	struct denial none = { 0 };
 	struct denial *both[] = { &all, &none };
 
@@ -32,8 +37,9 @@ static void test_json(void)
 		}
 		CHECKF(same && n == ARRAY_SIZE(keys), "the keys are the same every time, in their order");
 		if (i == 0)
-			CHECK_STR(json_string_value(json_object_get(j, "message")),
-				  "coffer: PUT a.test:443/x\\x1b[31m is denied: because \"so\" [deny a.test]");
+			CHECK_STR(
+				json_string_value(json_object_get(j, "message")),
+				"coffer: PUT a.test:443/x\\x1b[31m is denied: because \"so\" [deny a.test]");
 		json_decref(j);
 	}
 }

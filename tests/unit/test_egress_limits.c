@@ -46,8 +46,10 @@ static void test_up(void)
 	CHECK(limits_take(&l, a, LIMIT_UP, 1, 1) == -EDQUOT);
 	limits_return(&l, a, LIMIT_UP, 100);
 	CHECKF(limits_take(&l, a, LIMIT_UP, 600, 1) == 100, "what was not sent is there again");
-	CHECKF(limits_take(&l, b, LIMIT_UP, 9999, 1) == 2000, "the sandbox's limit holds for all rules together");
-	CHECK(limits_take(&l, b, LIMIT_UP, 1, 1) == -EDQUOT && limits_take(&l, NULL, LIMIT_UP, 1, 1) == -EDQUOT);
+	CHECKF(limits_take(&l, b, LIMIT_UP, 9999, 1) == 2000,
+	       "the sandbox's limit holds for all rules together");
+	CHECK(limits_take(&l, b, LIMIT_UP, 1, 1) == -EDQUOT &&
+	      limits_take(&l, NULL, LIMIT_UP, 1, 1) == -EDQUOT);
 	CHECKF(limits_take(&l, b, LIMIT_DOWN, 1 << 20, 1) == 1 << 20, "what comes down does not count");
 	l.all.max.bytes_up = 4000;
 	CHECKF(limits_charge_up(&l, b, 1001) == -EDQUOT && limits_charge_up(&l, b, 1000) == 0 &&
@@ -55,8 +57,8 @@ static void test_up(void)
 	       "a charge is all or nothing");
 	CHECKF(rule("allow a:443 (y:77)", (struct policy_limits){ .bytes_up = 1000 }) == a,
 	       "a rule that only moved within its file is the same");
-	CHECKF(limits_take(&l, rule("allow a:443 (y:77)", (struct policy_limits){ .bytes_up = 1500 }), LIMIT_UP, 999,
-			   1) == -EDQUOT,
+	CHECKF(limits_take(&l, rule("allow a:443 (y:77)", (struct policy_limits){ .bytes_up = 1500 }),
+			   LIMIT_UP, 999, 1) == -EDQUOT,
 	       "the sandbox's is still used up");
 	CHECK(!rule("allow c:443", (struct policy_limits){ 0 }));
 	end();
@@ -74,12 +76,13 @@ static void test_bandwidth(void)
 		n = limits_take(&l, a, LIMIT_UP, 64 << 10, now + (uint64_t)ms * NSEC_PER_MSEC);
 		sent += n > 0 ? (uint64_t)n : 0;
 	}
-	CHECKF(sent <= 1025000 && sent >= 1000000, "ten seconds carry ten seconds' bytes and one bucket: %llu",
-	       (unsigned long long)sent);
+	CHECKF(sent <= 1025000 && sent >= 1000000,
+	       "ten seconds carry ten seconds' bytes and one bucket: %llu", (unsigned long long)sent);
 	CHECKF(limits_take(&l, a, LIMIT_DOWN, 64 << 10, now + 9999 * NSEC_PER_MSEC) == 25000,
 	       "the other way has a bucket of its own");
 	CHECK(limits_take(&l, a, LIMIT_DOWN, 64 << 10, now + 9999 * NSEC_PER_MSEC) == 0);
-	CHECKF(limits_take(&l, a, LIMIT_DOWN, 100, now + 10001 * NSEC_PER_MSEC) == 100, "a small piece need not wait long");
+	CHECKF(limits_take(&l, a, LIMIT_DOWN, 100, now + 10001 * NSEC_PER_MSEC) == 100,
+	       "a small piece need not wait long");
 	end();
 }
 
@@ -115,7 +118,8 @@ static void test_many(void)
 		if (limits_of(&l, &v, &ret) < 0)
 			break;
 	}
-	CHECKF(n == LIMITS_MAX && limits_of(&l, &v, &ret) == -ENOSPC, "more rules than can be counted are an error");
+	CHECKF(n == LIMITS_MAX && limits_of(&l, &v, &ret) == -ENOSPC,
+	       "more rules than can be counted are an error");
 	end();
 }
 

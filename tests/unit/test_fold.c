@@ -22,17 +22,22 @@ int main(void)
 	CHECKF(due(FOLD_OPEN, "a.test", 100) && count == 0, "the first is written");
 	CHECK(!due(FOLD_OPEN, "a.test", 101) && !due(FOLD_OPEN, "a.test", 109));
 	CHECKF(due(FOLD_DNS_DENY, "a.test", 101), "another kind of the same name too");
-	CHECKF(due(FOLD_OPEN, "a.test", 110) && count == 2, "after ten seconds again, with the number of those between");
+	CHECKF(due(FOLD_OPEN, "a.test", 110) && count == 2,
+	       "after ten seconds again, with the number of those between");
 	CHECK(!due(FOLD_OPEN, "a.test", 111));
-	CHECKF(fold_flush(&f, FOLD_OPEN, 112 * NSEC_PER_SEC) == 0, "what is still being counted is not told yet");
-	CHECKF(fold_flush(&f, FOLD_OPEN, 121 * NSEC_PER_SEC) == 1, "what was not written again is told by the flush");
-	CHECK(fold_flush(&f, FOLD_OPEN, 122 * NSEC_PER_SEC) == 0 && fold_flush(&f, FOLD_DNS_DENY, 122 * NSEC_PER_SEC) == 0);
+	CHECKF(fold_flush(&f, FOLD_OPEN, 112 * NSEC_PER_SEC) == 0,
+	       "what is still being counted is not told yet");
+	CHECKF(fold_flush(&f, FOLD_OPEN, 121 * NSEC_PER_SEC) == 1,
+	       "what was not written again is told by the flush");
+	CHECK(fold_flush(&f, FOLD_OPEN, 122 * NSEC_PER_SEC) == 0 &&
+	      fold_flush(&f, FOLD_DNS_DENY, 122 * NSEC_PER_SEC) == 0);
 	for (int i = 0; i < 100000; i++) {
 		snprintf(name, sizeof(name), "n%d.test", i);
 		written += due(FOLD_DNS_DENY, name, 200);
 	}
 	CHECKF(written == FOLD_BURST, "of 100 000 different ones a burst is written");
-	CHECKF(fold_flush(&f, FOLD_DNS_DENY, 201 * NSEC_PER_SEC) == 100000 - FOLD_BURST, "and the others are counted");
+	CHECKF(fold_flush(&f, FOLD_DNS_DENY, 201 * NSEC_PER_SEC) == 100000 - FOLD_BURST,
+	       "and the others are counted");
 	for (int i = 0; i < 1000; i++) {
 		snprintf(name, sizeof(name), "m%d.test", i);
 		written += due(FOLD_DNS_DENY, name, 202);

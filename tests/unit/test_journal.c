@@ -26,6 +26,7 @@ static const char *got(int fd, struct buf *b)
 {
 	buf_clear(b);
 	CHECK(fd_read_all(fd, 1 << 20, b) == 0 || b->len);
+	buf_add(b, "", 0); /* an end, also after a read that failed for want of more */
 	return buf_cstr(b);
 }
 
@@ -50,7 +51,9 @@ int main(void)
 	line(&j, big, 5);
 	line(&j, "\xc3\xa4\xc3\xa4", 3);
 	CHECK(journal_commit(&j) == 0);
-	CHECK_STR(got(p[0], &b), "{\"t\":7,\"ev\":\"dns\",\"name\":\"xxxxx\"}\n{\"t\":7,\"ev\":\"dns\",\"name\":\"\xc3\xa4\"}\n");
+	CHECK_STR(
+		got(p[0], &b),
+		"{\"t\":7,\"ev\":\"dns\",\"name\":\"xxxxx\"}\n{\"t\":7,\"ev\":\"dns\",\"name\":\"\xc3\xa4\"}\n");
 	line(&j, big, sizeof(big));
 	CHECK(journal_commit(&j) == 0);
 	CHECK_STR(got(p[0], &b), "{\"t\":7,\"ev\":\"garbled\",\"why\":\"a line was too long\"}\n");

@@ -77,7 +77,8 @@ static void test_full(void)
 		snprintf(text, sizeof(text), "n%u.test", i);
 		name = add(&n, text);
 		a = addr_from_v4(name ? name->addr : 0);
-		good = good && name && names_at(&n, &a) == name && (name->addr & 0xff) > 1 && (name->addr & 0xff) < 255;
+		good = good && name && names_at(&n, &a) == name && (name->addr & 0xff) > 1 &&
+		       (name->addr & 0xff) < 255;
 	}
 	CHECKF(good, "each address of a small range is given once, but for .0, .1 and .255");
 	CHECKF(!add(&n, "one.more.test"), "then the table is full");
@@ -120,7 +121,8 @@ static void damage(int fd, off_t at, uint32_t value, const char *what)
 	struct names n;
 	uint32_t was = 0;
 
-	if (pread(fd, &was, sizeof(was), at) != sizeof(was) || pwrite(fd, &value, sizeof(value), at) != sizeof(value))
+	if (pread(fd, &was, sizeof(was), at) != sizeof(was) ||
+	    pwrite(fd, &value, sizeof(value), at) != sizeof(value))
 		return;
 	CHECKF(names_open(&n, fd, &r, 1, NULL) == -EBADMSG, "%s is refused", what);
 	if (pwrite(fd, &was, sizeof(was), at) != sizeof(was))
@@ -163,8 +165,10 @@ static void test_counters(void)
 	CHECK(names_open(&n, -1, &r, 1, NULL) == 0);
 	for (i = 1; i < NAMES_COUNTERS && names_counter(&n, i * 1000); i++)
 		;
-	CHECK(i == NAMES_COUNTERS && !names_counter(&n, 5) && names_counter(&n, 1000) && names_counter(&n, 0));
-	CHECK(names_counter(&n, 1000) != names_counter(&n, 0) && names_counter(&n, 1000) == names_counter(&n, 1000));
+	CHECK(i == NAMES_COUNTERS && !names_counter(&n, 5) && names_counter(&n, 1000) &&
+	      names_counter(&n, 0));
+	CHECK(names_counter(&n, 1000) != names_counter(&n, 0) &&
+	      names_counter(&n, 1000) == names_counter(&n, 1000));
 	names_close(&n);
 }
 

@@ -7,7 +7,8 @@
 #include <linux/netfilter/nfnetlink_log.h>
 #include <linux/netlink.h>
 
-static const uint8_t udp4[] = { 0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 2, 15, 8, 8, 8, 8, 0x80, 1, 1, 0xbb, 0, 8, 0, 0 };
+static const uint8_t udp4[] = { 0x45, 0,  0, 28, 0, 0, 0,    0, 64, 17,	  0, 0, 10, 0,
+				2,    15, 8, 8,	 8, 8, 0x80, 1, 1,  0xbb, 0, 8, 0,  0 };
 
 static unsigned n_told;
 static struct nflog_packet last;
@@ -38,7 +39,8 @@ static void test_packet(void)
 	CHECKF(nflog_parse_packet(b, sizeof(b), &p) == 0 && p.port == 0, "a later fragment has no port");
 	memcpy(b, udp4, sizeof(b));
 	b[0] = 0x4f;
-	CHECKF(nflog_parse_packet(b, sizeof(b), &p) == 0 && p.port == 0, "a head that is longer than the packet has none");
+	CHECKF(nflog_parse_packet(b, sizeof(b), &p) == 0 && p.port == 0,
+	       "a head that is longer than the packet has none");
 	v6[24] = 0x20;
 	v6[43] = 53;
 	CHECK(nflog_parse_packet(v6, sizeof(v6), &p) == 0 && p.proto == 17 && p.port == 53);

@@ -38,8 +38,7 @@ static struct resolve_entry *add(struct resolve_cache *c, const struct host *h, 
 
 static void test_ttl(struct resolve_cache *c)
 {
-	struct host a = name("a", 0), b = name("b", 0),
-		    d = name("d", 0);
+	struct host a = name("a", 0), b = name("b", 0), d = name("d", 0);
 	struct host e = name("e", 0);
 
 	add(c, &a, 0, 60, 100 * S);
