@@ -360,8 +360,10 @@ class Internet:
         """A new socket in `gw`."""
         return self.gw.do(lambda: socket.socket(family, kind))
 
-    def listen(self, address, port, kind=socket.SOCK_STREAM):
-        s = self.inet_socket(socket.AF_INET6 if ":" in address else socket.AF_INET, kind)
+    def listen(self, address, port, kind=socket.SOCK_STREAM, where=None):
+        """In `inet`, or where=net.gw."""
+        make = self.gw_socket if where is self.gw else self.inet_socket
+        s = make(socket.AF_INET6 if ":" in address else socket.AF_INET, kind)
         s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if s.family == socket.AF_INET6:
             s.setsockopt(socket.IPPROTO_IPV6, 78, 1)  # IPV6_FREEBIND: the address is a route's, not an interface's
@@ -380,6 +382,13 @@ class Internet:
         self.servers.append(server)
         return server
 
+    def _listen_for(self, server, kind=socket.SOCK_STREAM, where=None):
+        """Port 0 is any that is free."""
+        s = self.listen(server.address, server.port, kind, where)
+        server.port = s.getsockname()[1]
+        server.sockets.append(s)
+        return s
+
     def http(self, name, handler=None, port=80, address=None, context=None, scheme="http"):
         """A web server; without a handler it answers with what it was asked."""
         server = self._server(name, port, scheme, address)
@@ -396,11 +405,10 @@ class Internet:
         context.load_cert_chain(*(cert or self.cert(name)))
         return self.http(name, handler, port, address, context, "https", **kw)
 
-    def tcp(self, name, port, handler=None, address=None):
+    def tcp(self, name, port, handler=None, address=None, where=None):
         """handler(connection, server) for each, in a thread of its own; without one it sends back what it gets."""
         server = self._server(name, port, "tcp", address)
-        listener = self.listen(server.address, port)
-        server.sockets.append(listener)
+        listener = self._listen_for(server, where=where)
 
         def echo(conn, _server):
             while data := conn.recv(65536):
@@ -418,11 +426,10 @@ class Internet:
         threading.Thread(target=_until_closed, args=(loop,), daemon=True).start()
         return server
 
-    def udp(self, name, port, address=None):
+    def udp(self, name, port, address=None, where=None):
         """Counts datagrams in .requests and sends each back."""
         server = self._server(name, port, "udp", address)
-        s = self.listen(server.address, port, socket.SOCK_DGRAM)
-        server.sockets.append(s)
+        s = self._listen_for(server, socket.SOCK_DGRAM, where)
 
         def loop():
             while True:
