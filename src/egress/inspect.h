@@ -74,7 +74,7 @@ struct inspect {
 	struct ca *ca;	     /* made when first needed */
 	struct tls_ctx *tls; /* likewise */
 	int ca_fd, store_fd; /* -1: none */
-	bool fenced; /* few system calls are left */
+	bool fenced;	     /* few system calls are left */
 	struct inspect_conn *conns;
 	struct exch *exchs, *spare;
 	unsigned n_exchs, n_spare, n_conns;
