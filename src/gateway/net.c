@@ -9,9 +9,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
@@ -20,13 +22,17 @@
 #define BACKOFF_MOST (5 * NSEC_PER_SEC)
 #define LIVED_LONG (30 * NSEC_PER_SEC) /* after this a death is the first one again */
 #define TRIES 6			       /* that never became ready, in a row: there is no network to be had */
-#define READY_WITHIN (60 * NSEC_PER_SEC)
+#define QUEUED_MAX (32 << 10)
 #define QUIT_WITHIN (2 * NSEC_PER_SEC)
 
 int net_launcher_send(struct net_guard *g, enum net_msg_type type, uint32_t level, const char *text, int fd)
 {
 	struct net_msg m = { .type = type, .level = level };
+	int queued = 0;
 
+	/* A launcher that is stopped takes nothing: lines for its terminal must not hold us up, nor what matters more. */
+	if (type == NET_SAY && ioctl(g->w_launcher.fd, SIOCOUTQ, &queued) == 0 && queued > QUEUED_MAX)
+		return -EAGAIN;
 	snprintf(m.text, sizeof(m.text), "%s", text);
 	return fdpass_send(g->w_launcher.fd, &m, sizeof(m), &fd, fd >= 0 ? 1 : 0);
 }

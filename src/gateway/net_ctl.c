@@ -15,6 +15,7 @@
 #define PING_EVERY (10 * NSEC_PER_SEC)
 #define ANSWER_WITHIN \
 	(30 * NSEC_PER_SEC) /* a machine under load is slow; one that is stopped never answers */
+#define READY_WITHIN (60 * NSEC_PER_SEC)
 #define STATS_EVERY (2 * NSEC_PER_SEC)
 #define SNAPSHOT "net-proxies.json" /* for `coffer net proxies` */
 
@@ -153,7 +154,9 @@ void net_ctl_ping(struct timer *t)
 
 		if (p->pid < 0)
 			continue;
-		if (p->owed && now - p->asked > ANSWER_WITHIN)
+		if (!p->ready && now - p->since > READY_WITHIN)
+			net_down(g, p, "it did not become ready within 60 seconds");
+		else if (p->owed && now - p->asked > ANSWER_WITHIN)
 			net_down(g, p, "it did not answer for 30 seconds");
 		else if (p->ready && !p->owed && net_ctl_send(p, CTL_PING, NULL, 0) < 0)
 			net_down(g, p, "it cannot be asked how it is");

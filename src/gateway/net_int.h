@@ -37,6 +37,7 @@ struct net_proc {
 	pid_t pid;	    /* -1: not there */
 	struct watch w_pid; /* its pidfd */
 	struct watch w_ctl; /* our end of its control socket */
+	uint64_t since;	    /* CLOCK_MONOTONIC ns: when it was started */
 	bool ready;	    /* it has said so */
 	bool quitting;	    /* it was told to end */
 	unsigned owed;	    /* answers that it has not given */

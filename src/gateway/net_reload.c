@@ -86,13 +86,15 @@ static void on_settled(struct timer *t)
 	g->broken = false;
 	if (r == 0)
 		return;
-	/* Written down before it counts. */
-	log_change(g, "policy.change", before, NULL);
 	r = give_anew(g, &e);
 	if (r < 0) {
-		net_fail(g, "%s", e.msg);
+		/* What is in force is what both were given: the next change is one against that. */
+		memcpy(p->digest, before, sizeof(before));
+		refuse(g, &e);
 		return;
 	}
+	/* Written down before it counts. */
+	log_change(g, "policy.change", before, NULL);
 	if (p->needs_ca && !g->ca_told)
 		net_say(g, NET_LEVEL_WARN,
 			"the new policy looks into TLS, but the sandbox was made without a certificate authority: such "

@@ -464,6 +464,6 @@ def leftovers(before, tmp):
     left += [f"mount {m.strip()}" for m in mounts() - before["mounts"]]
     left += [f"control group {g}" for g in control_groups() - before["groups"] if is_ours(g)]
     left += [f"/tmp/{n}" for n in os.listdir("/tmp")
-             if "coffer" in n and n not in before["tmp"] and not n.startswith("coffertest-")]
+             if "coffer" in n and n not in before["tmp"] and not n.startswith(("coffertest-", "coffer-"))]
     left += [os.path.join(tmp, n) for n in os.listdir(tmp)]
     return left
