@@ -1,22 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How a packet meets the wall. Everything a sandbox of engine ns sends comes back in on lo, for every address is local
- * (AnyIP: a route `local default dev lo`); what gVisor sends comes in on one end of a pair of interfaces, whose other end
- * gVisor reads. Either way it passes one chain of rules before anything else looks at it:
- *
- *   to the sandbox's own addresses (ns)    its own affair
- *   port 53, TCP and UDP                   to whoever listens on port 53: dns_*
- *   other TCP                              to tcp4 or tcp6, unless it belongs to a connection (tproxy)
- *   everything else                        a copy to nflog, and an ICMP error to the sender
- *
- * The listeners of tproxy are bound to an address and a port that nobody has a use for: whoever connects to exactly that
- * meets tproxy first, like everybody, and the sandbox keeps all other ports for itself.
+ * The sockets, the interfaces and the routes of the wall; its rules are in wall_rules.c. Everything a sandbox of engine ns
+ * sends comes back in on lo, for every address is local (AnyIP: a route `local default dev lo`); what gVisor sends comes
+ * in on one end of a pair of interfaces, whose other end gVisor reads.
  */
 #include "sandbox/wall.h"
 
 #include "base/fd.h"
 #include "base/str.h"
 #include "ipc/fdpass.h"
+#include "sandbox/wall_int.h"
 #include "sys/nft.h"
 #include "sys/rtnl.h"
 
@@ -24,30 +17,35 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/if.h>
-#include <linux/netfilter.h>
-#include <linux/netfilter/nf_tables.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 #include <netinet/in.h>
-#include <netinet/ip.h>
-#include <netinet/ip6.h>
 #include <sched.h>
 #include <stddef.h>
 #include <sys/socket.h>
 
-#define TABLE "wall"
-#define CHAIN "in"
-#define CHAIN_OUT "out"
-#define BEFORE_ROUTING (-150) /* the priority that mangle has */
-#define PORT 1		      /* of the listeners; a service that has been dead for decades */
-#define GATE4 "10.0.2.2"      /* their addresses; for gVisor also what it sends everything to */
-#define GATE6 "fd00::2"
 #define ETH0 \
 	100 /* its index; the small ones may be taken by tunnels that the kernel puts into every namespace */
 #define ETH1 101
 
 /* Both ends of the pair, by engine gvisor's one neighbour entry on either side. */
 static const uint8_t mac_wall[6] = { 0x02, 0, 0, 0, 0, 1 }, mac_guest[6] = { 0x02, 0, 0, 0, 0, 2 };
+
+struct in_addr wall_addr4(const char *text)
+{
+	struct in_addr a;
+
+	BUG_ON(inet_pton(AF_INET, text, &a) != 1);
+	return a;
+}
+
+struct in6_addr wall_addr6(const char *text)
+{
+	struct in6_addr a;
+
+	BUG_ON(inet_pton(AF_INET6, text, &a) != 1);
+	return a;
+}
 
 int *wall_fds(struct wall *w)
 {
@@ -95,22 +93,6 @@ int wall_unpack(const void *word, const int *fds, size_t n, struct wall *ret)
 	return 0;
 }
 
-static struct in_addr addr4(const char *text)
-{
-	struct in_addr a;
-
-	BUG_ON(inet_pton(AF_INET, text, &a) != 1);
-	return a;
-}
-
-static struct in6_addr addr6(const char *text)
-{
-	struct in6_addr a;
-
-	BUG_ON(inet_pton(AF_INET6, text, &a) != 1);
-	return a;
-}
-
 /* One socket of the wall. */
 struct door {
 	size_t at; /* in struct wall */
@@ -124,11 +106,11 @@ struct door {
 #define AT(field) offsetof(struct wall, field)
 
 static const struct door doors[] = {
-	{ AT(tcp4), AF_INET, SOCK_STREAM, PORT, { { IPPROTO_IP, IP_TRANSPARENT } } },
+	{ AT(tcp4), AF_INET, SOCK_STREAM, WALL_PORT, { { IPPROTO_IP, IP_TRANSPARENT } } },
 	{ AT(tcp6),
 	  AF_INET6,
 	  SOCK_STREAM,
-	  PORT,
+	  WALL_PORT,
 	  { { IPPROTO_IPV6, IPV6_V6ONLY }, { IPPROTO_IPV6, IPV6_TRANSPARENT } } },
 	{ AT(dns_udp4), AF_INET, SOCK_DGRAM, 53, { { IPPROTO_IP, IP_PKTINFO } } },
 	/* Answers go out from whatever address was asked, which no interface has. */
@@ -148,9 +130,9 @@ static int bind_door(const struct door *d, int fd)
 	struct sockaddr_in a4 = { .sin_family = AF_INET, .sin_port = htons(d->port) };
 	struct sockaddr_in6 a6 = { .sin6_family = AF_INET6, .sin6_port = htons(d->port) };
 
-	if (d->port == PORT) {
-		a4.sin_addr = addr4(GATE4);
-		a6.sin6_addr = addr6(GATE6);
+	if (d->port == WALL_PORT) {
+		a4.sin_addr = wall_addr4(WALL_GATE4);
+		a6.sin6_addr = wall_addr6(WALL_GATE6);
 	}
 	return d->family == AF_INET ? bind(fd, (struct sockaddr *)&a4, sizeof(a4))
 				    : bind(fd, (struct sockaddr *)&a6, sizeof(a6));
@@ -187,138 +169,6 @@ static int open_doors(struct wall *w, bool ipv6, struct err *e)
 	return 0;
 }
 
-/* To addresses of the sandbox's own: what is said there stays there, and so do answers of ours. */
-static void own_rules(struct nl *n)
-{
-	const struct in_addr own = addr4(WALL_ADDR);
-	const struct in6_addr lo6 = in6addr_loopback;
-	const uint8_t lo4 = IN_LOOPBACKNET;
-	struct nft_rule r = nft_rule(n, "loopback stays", TABLE, CHAIN);
-
-	nft_is_ipv4(&r);
-	nft_is_net(&r, offsetof(struct ip, ip_dst), &lo4, sizeof(lo4));
-	nft_accept(&r);
-	nft_rule_end(&r);
-	r = nft_rule(n, "the own address stays", TABLE, CHAIN);
-	nft_is_ipv4(&r);
-	nft_is_net(&r, offsetof(struct ip, ip_dst), &own, sizeof(own));
-	nft_accept(&r);
-	nft_rule_end(&r);
-	r = nft_rule(n, "IPv6 loopback stays", TABLE, CHAIN);
-	nft_is_ipv6(&r);
-	nft_is_net(&r, offsetof(struct ip6_hdr, ip6_dst), &lo6, sizeof(lo6));
-	nft_accept(&r);
-	nft_rule_end(&r);
-}
-
-/* W5. Who binds a socket to an interface is sent past the routes, and each address that he names there would be a
- * neighbour of ours, in a table that is the whole machine's. */
-static void out_rules(struct nl *n)
-{
-	struct nft_rule r;
-
-	nft_chain(n, TABLE, CHAIN_OUT, NF_INET_LOCAL_OUT, BEFORE_ROUTING);
-	r = nft_rule(n, "nothing but loopback", TABLE, CHAIN_OUT);
-	nft_is_not_out(&r, RTNL_LO);
-	nft_drop(&r);
-	nft_rule_end(&r);
-}
-
-/* gVisor has one address, and who says that he has another gets no answer. */
-static void guest_rules(struct nl *n)
-{
-	const struct in_addr own = addr4(WALL_ADDR);
-	struct nft_rule r = nft_rule(n, "no other sender", TABLE, CHAIN);
-
-	nft_is_ipv4(&r);
-	nft_is_not_net(&r, offsetof(struct ip, ip_src), &own, sizeof(own));
-	nft_drop(&r);
-	nft_rule_end(&r);
-}
-
-static void dns_rule(struct nl *n, uint8_t proto)
-{
-	struct nft_rule r = nft_rule(n, "port 53", TABLE, CHAIN);
-
-	nft_is_proto(&r, proto);
-	nft_is_dport(&r, 53);
-	nft_accept(&r);
-	nft_rule_end(&r);
-}
-
-static void tcp_rules(struct nl *n, bool ipv6)
-{
-	const struct in6_addr gate6 = addr6(GATE6);
-	struct nft_rule r = nft_rule(n, "TCP to the gateway (tproxy)", TABLE, CHAIN);
-
-	nft_is_ipv4(&r);
-	nft_is_proto(&r, IPPROTO_TCP);
-	nft_tproxy4(&r, addr4(GATE4), PORT);
-	nft_accept(&r);
-	nft_rule_end(&r);
-	if (ipv6) {
-		r = nft_rule(n, "IPv6 TCP to the gateway (tproxy)", TABLE, CHAIN);
-		nft_is_ipv6(&r);
-		nft_is_proto(&r, IPPROTO_TCP);
-		nft_tproxy6(&r, &gate6, PORT);
-		nft_accept(&r);
-		nft_rule_end(&r);
-	}
-	/* What is left belongs to a connection of a socket that is bound to an address of somebody else's. */
-	r = nft_rule(n, "other TCP", TABLE, CHAIN);
-	nft_is_proto(&r, IPPROTO_TCP);
-	nft_accept(&r);
-	nft_rule_end(&r);
-}
-
-/* W4. QUIC and the like take a closed port as a reason to try TCP. */
-static void refuse_rules(struct nl *n, bool log)
-{
-	struct nft_rule r;
-
-	if (log) {
-		r = nft_rule(n, "copies of refused packets", TABLE, CHAIN);
-		nft_log(&r, WALL_NFLOG_GROUP, WALL_NFLOG_BYTES);
-		nft_rule_end(&r);
-	}
-	r = nft_rule(n, "no other UDP", TABLE, CHAIN);
-	nft_is_proto(&r, IPPROTO_UDP);
-	nft_reject(&r, NFT_REJECT_ICMPX_PORT_UNREACH);
-	nft_rule_end(&r);
-	r = nft_rule(n, "nothing else", TABLE, CHAIN);
-	nft_reject(&r, NFT_REJECT_ICMPX_ADMIN_PROHIBITED);
-	nft_rule_end(&r);
-}
-
-static int make_rules(const struct wall *w, bool guest, struct err *e)
-{
-	struct nl n;
-	int r = nl_open(&n, NETLINK_NETFILTER, e);
-
-	if (r < 0)
-		return r;
-	nft_begin(&n, TABLE);
-	nft_chain(&n, TABLE, CHAIN, NF_INET_PRE_ROUTING, BEFORE_ROUTING);
-	if (guest) {
-		guest_rules(&n);
-	} else {
-		out_rules(&n);
-		own_rules(&n);
-	}
-	dns_rule(&n, IPPROTO_UDP);
-	dns_rule(&n, IPPROTO_TCP);
-	tcp_rules(&n, w->tcp6 >= 0);
-	refuse_rules(&n, w->nflog >= 0);
-	nft_end(&n);
-	r = nl_commit(&n, e);
-	fd_close(n.fd);
-	if (r < 0 && (r == -ENOENT || r == -EOPNOTSUPP || r == -EPROTONOSUPPORT))
-		return err_hint(e, r,
-				"the kernel needs nf_tables with tproxy and reject (modules nft_tproxy, "
-				"nft_reject_inet); --net none does without a network");
-	return r;
-}
-
 /* A kernel may have no IPv6, or not for us; then nobody inside has it either. */
 static bool is_no_ipv6(int r)
 {
@@ -328,7 +178,7 @@ static bool is_no_ipv6(int r)
 /* Every IPv6 address is here; but groups, which nobody can refuse, are nowhere. Loopback comes up with it. */
 static int any_ipv6(struct nl *n, bool *ret_there, struct err *e)
 {
-	const struct in6_addr groups = addr6("ff00::");
+	const struct in6_addr groups = wall_addr6("ff00::");
 	struct rtnl_route all = {
 		.family = AF_INET6, .type = RTN_LOCAL, .table = RT_TABLE_LOCAL, .oif = RTNL_LO
 	};
@@ -380,7 +230,7 @@ static void rise(struct nl *n, uint32_t index, bool ipv6)
 static void wire_ns(struct nl *n, bool ipv6)
 {
 	const struct rtnl_end eth0 = { "eth0", ETH0, NULL, -1 }, eth1 = { "eth1", ETH1, NULL, -1 };
-	const struct in_addr own = addr4(WALL_ADDR);
+	const struct in_addr own = wall_addr4(WALL_ADDR);
 
 	rtnl_veth(n, &eth0, &eth1);
 	rise(n, ETH0, ipv6);
@@ -398,12 +248,12 @@ static void wire_guest(struct nl *n, int wall_ns, bool ipv6)
 	} world[] = { { 0x00000000, 1 }, { 0x80000000, 2 }, { 0xc0000000, 3 } };
 	const struct rtnl_end here = { "eth0", ETH0, mac_guest, -1 },
 			      there = { "eth0", ETH0, mac_wall, wall_ns };
-	const struct in_addr gate = addr4(GATE4);
+	const struct in_addr gate = wall_addr4(WALL_GATE4);
 
 	rtnl_up(n, "loopback", RTNL_LO, 0);
 	rtnl_veth(n, &here, &there);
 	rise(n, ETH0, ipv6);
-	rtnl_addr4(n, ETH0, addr4(WALL_ADDR));
+	rtnl_addr4(n, ETH0, wall_addr4(WALL_ADDR));
 	rtnl_neigh4(n, ETH0, gate, mac_wall);
 	rtnl_route(n, "a route to the gateway",
 		   &(struct rtnl_route){ .family = AF_INET,
@@ -429,10 +279,10 @@ static void wire_guest(struct nl *n, int wall_ns, bool ipv6)
 /* Our side of it. gVisor's address comes before all the others, which are here. */
 static void wire_gate(struct nl *n, bool ipv6)
 {
-	const struct in_addr guest = addr4(WALL_ADDR);
+	const struct in_addr guest = wall_addr4(WALL_ADDR);
 
 	rise(n, ETH0, ipv6);
-	rtnl_addr4(n, ETH0, addr4(GATE4));
+	rtnl_addr4(n, ETH0, wall_addr4(WALL_GATE4));
 	rtnl_neigh4(n, ETH0, guest, mac_guest);
 	rtnl_route(n, "a route to gVisor",
 		   &(struct rtnl_route){ .family = AF_INET,
@@ -494,7 +344,7 @@ static int build(struct nl *n, struct wall *w, bool guest, struct err *e)
 	if (r == 0)
 		r = open_nflog(w, e);
 	if (r == 0)
-		r = make_rules(w, guest, e);
+		r = wall_rules(w, guest, e);
 	if (r < 0)
 		return r;
 	refuse_fast();

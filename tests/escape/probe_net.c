@@ -117,7 +117,7 @@ static enum verdict far_address(const char *address)
 {
 	struct sockaddr_in sa = { .sin_family = AF_INET, .sin_port = htons(80) };
 	autoclose int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	struct pollfd pfd = { .fd = fd, .events = POLLIN };
+	struct pollfd pfd = { .fd = fd };
 	char text[16] = "";
 	ssize_t n;
 
@@ -126,6 +126,13 @@ static enum verdict far_address(const char *address)
 	inet_pton(AF_INET, address, &sa.sin_addr);
 	if (connect(fd, (struct sockaddr *)&sa, sizeof(sa)) < 0 && errno != EINPROGRESS)
 		return held();
+	pfd.events = POLLOUT;
+	if (poll(&pfd, 1, 1500) == 0)
+		return held_for("no answer");
+	/* What is said decides for the gateway whom it refuses, and how. */
+	if (send(fd, "GET / HTTP/1.0\r\n\r\n", 18, MSG_NOSIGNAL) < 0)
+		return held();
+	pfd.events = POLLIN;
 	if (poll(&pfd, 1, 1500) == 0)
 		return held_for("no answer");
 	n = recv(fd, text, sizeof(text) - 1, 0);

@@ -17,6 +17,7 @@
 #include <ifaddrs.h>
 #include <linux/netfilter/nfnetlink_log.h>
 #include <linux/netlink.h>
+#include <linux/rtnetlink.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -33,7 +34,8 @@
 /* What the child is told to do, and what came of it: 0 or an errno, and what it read. */
 struct order {
 	char what; /* c: connect and talk; u: send a datagram and wait for the answer; l: listen inside, and connect;
-		      b: bind; a: has an address; q: quit */
+		      b: bind; a: has an address; n: send to many by an interface, and count neighbours; w: build a
+		      wall; q: quit */
 	char addr[64];
 	uint16_t port;
 	char from[64]; /* what it binds to first; empty: nothing */
@@ -177,6 +179,78 @@ static int find_address(struct outcome *out)
 	return 0;
 }
 
+/* How many neighbours there are after a word to a thousand addresses, past the routes. */
+static int count_neighbours(struct outcome *out)
+{
+	const struct {
+		struct nlmsghdr h;
+		struct ndmsg n;
+	} req = { { sizeof(req), RTM_GETNEIGH, NLM_F_REQUEST | NLM_F_DUMP, 0, 0 },
+		  { .ndm_family = AF_INET } };
+	autoclose int udp = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0),
+		      nl = socket(AF_NETLINK, SOCK_RAW, NETLINK_ROUTE);
+	struct sockaddr_in sa = { .sin_family = AF_INET, .sin_port = htons(9) };
+	alignas(8) char buf[16384];
+	int n = 0, sent = 0;
+
+	if (setsockopt(udp, SOL_SOCKET, SO_BINDTODEVICE, "eth0", 4) < 0)
+		return errno;
+	for (uint32_t i = 0; i < 1000; i++) {
+		sa.sin_addr.s_addr = htonl(0x01020300 + i);
+		sent += sendto(udp, "x", 1, 0, (struct sockaddr *)&sa, sizeof(sa)) == 1;
+	}
+	if (send(nl, &req, sizeof(req), 0) < 0)
+		return errno;
+	for (;;) {
+		ssize_t got = recv(nl, buf, sizeof(buf), 0);
+		size_t left = got < 0 ? 0 : (size_t)got;
+
+		if (got <= 0)
+			return EIO;
+		for (struct nlmsghdr *h = (void *)buf; NLMSG_OK(h, left); h = NLMSG_NEXT(h, left)) {
+			const struct ndmsg *nd = NLMSG_DATA(h);
+
+			if (h->nlmsg_type == NLMSG_DONE) {
+				snprintf(out->text, sizeof(out->text), "%d sent, %d neighbours", sent, n);
+				return 0;
+			}
+			n += nd->ndm_ifindex != 1;
+		}
+	}
+}
+
+/* W2: in here, nothing of it can be built, and the message says what was refused. */
+static int build_another(struct outcome *out)
+{
+	struct err e = ERR_INIT;
+	struct wall w;
+
+	if (wall_build(&w, false, &e) == 0)
+		return 0;
+	snprintf(out->text, sizeof(out->text), "%.63s", e.msg);
+	return -e.code;
+}
+
+static int obey_one(const struct order *o, struct outcome *out)
+{
+	switch (o->what) {
+	case 'c':
+		return talk(o, SOCK_STREAM, out);
+	case 'u':
+		return talk(o, SOCK_DGRAM, out);
+	case 'l':
+		return serve_inside(o, out);
+	case 'b':
+		return try_bind(o);
+	case 'n':
+		return count_neighbours(out);
+	case 'w':
+		return build_another(out);
+	default:
+		return find_address(out);
+	}
+}
+
 static void obey(int sock)
 {
 	struct order o;
@@ -184,22 +258,7 @@ static void obey(int sock)
 	while (recv(sock, &o, sizeof(o), 0) == sizeof(o) && o.what != 'q') {
 		struct outcome out = { 0 };
 
-		switch (o.what) {
-		case 'c':
-			out.err = talk(&o, SOCK_STREAM, &out);
-			break;
-		case 'u':
-			out.err = talk(&o, SOCK_DGRAM, &out);
-			break;
-		case 'l':
-			out.err = serve_inside(&o, &out);
-			break;
-		case 'b':
-			out.err = try_bind(&o);
-			break;
-		default:
-			out.err = find_address(&out);
-		}
+		out.err = obey_one(&o, &out);
 		if (send(sock, &out, sizeof(out), MSG_NOSIGNAL) < 0)
 			_exit(1);
 	}
@@ -478,6 +537,21 @@ static void groups_are_nowhere(struct inside *in)
 	refused(in, 'c', "ff02::1", 80, ENETUNREACH, EHOSTUNREACH);
 }
 
+static void cannot_be_changed(struct inside *in)
+{
+	struct outcome out;
+
+	tell(in, 'w', "", 0, "");
+	out = hear(in);
+	CHECKF(out.err == EPERM && strstr(out.text, "loopback"),
+	       "no wall is built from inside, and the request is named: %s", out.text);
+	if (in->guest)
+		return;
+	tell(in, 'n', "", 0, "");
+	out = hear(in);
+	CHECK_STR(out.text, "0 sent, 0 neighbours");
+}
+
 static void closed(struct inside *in)
 {
 	for (size_t i = 0; i < WALL_FDS; i++) {
@@ -522,6 +596,7 @@ static void test_wall(bool guest)
 		connects(&in, in.wall.tcp4, "1.2.3.4", 80, "127.0.0.1");
 		stands_first(&in);
 	}
+	cannot_be_changed(&in);
 	closed(&in);
 	stop(&in);
 }
