@@ -70,7 +70,7 @@ void upstream_fail(struct upstream *u, bool again, const char *why)
 static void upstream_live(struct upstream *u)
 {
 	struct exch *e = TAKE_PTR(u->first);
-	bool h2 = u->io.ssl && tls_is_h2(u->io.ssl);
+	bool h2 = u->io.ssl ? tls_is_h2(u->io.ssl) : u->in->clear_h2_back;
 	int r = h2 ? h2_client_open(u) : h1_client_open(u);
 
 	u->state = UP_LIVE;

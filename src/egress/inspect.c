@@ -72,7 +72,7 @@ void inspect_conn_end(struct inspect_conn *c, const char *how)
 
 static void shaken(struct inspect_conn *c)
 {
-	bool h2 = c->io.ssl && tls_is_h2(c->io.ssl);
+	bool h2 = c->io.ssl ? tls_is_h2(c->io.ssl) : c->in->clear_h2_front;
 	int r = h2 ? h2_server_open(c) : h1_server_open(c);
 
 	c->in->h2_conns += h2;
@@ -318,15 +318,20 @@ int inspect_open(struct inspect **ret, struct egress *eg, int ca_fd, int store_f
 	return 0;
 }
 
-void inspect_close(struct inspect *in)
+void inspect_drop_all(struct inspect *in)
 {
-	if (!in)
-		return;
 	runq_enter(&in->q);
 	while (in->conns)
 		inspect_conn_end(in->conns, "policy");
 	http_pool_close_all(in);
 	runq_leave(&in->q);
+}
+
+void inspect_close(struct inspect *in)
+{
+	if (!in)
+		return;
+	inspect_drop_all(in);
 	loop_timer_off(&in->eg->loop, &in->tick);
 	runq_release(&in->q);
 	exch_free_spares(in);

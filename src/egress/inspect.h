@@ -83,6 +83,7 @@ struct inspect {
 	struct exch *waiting, **waiting_end; /* for a connection to a server */
 	struct task serve;		     /* those */
 	size_t held;			     /* bytes of bodies that are held back for a rule */
+	bool clear_h2_front, clear_h2_back;  /* for tests: HTTP/2 without the TLS that would say so */
 	uint64_t next_request;
 	bool paused; /* some exchange waits for bandwidth */
 	/* For CTL_STATS. */
@@ -95,6 +96,7 @@ int inspect_install_fds(struct egress *eg, int ca_fd, int store_fd, struct err *
 void inspect_uninstall(struct egress *eg);
 /* The parts of it that a test calls by itself. */
 int inspect_open(struct inspect **ret, struct egress *eg, int ca_fd, int store_fd, struct err *e) MUST_CHECK;
+void inspect_drop_all(struct inspect *in); /* every connection, both ways */
 void inspect_close(struct inspect *in);
 
 /* The certificate that the sandbox is to trust, made now when there is none yet. */

@@ -537,22 +537,6 @@ BAD = {
 DIAL = {}
 
 
-def git_repo():
-    for name in ("r", "other"):
-        path = os.path.join(D, "git", "o", name)
-        os.makedirs(path)
-        subprocess.run(["git", "init", "-q", "--bare", "-b", "main", path], check=True)
-        subprocess.run(["git", "--git-dir", path, "config", "http.receivepack", "true"], check=True)
-    seed = os.path.join(D, "seed")
-    env = dict(os.environ, GIT_AUTHOR_NAME="t", GIT_AUTHOR_EMAIL="t@t", GIT_COMMITTER_NAME="t", GIT_COMMITTER_EMAIL="t@t")
-    subprocess.run(["git", "init", "-q", "-b", "main", seed], check=True)
-    with open(os.path.join(seed, "file"), "w", encoding="ascii") as f:
-        f.write("content\n")
-    subprocess.run(["git", "-C", seed, "add", "."], check=True)
-    subprocess.run(["git", "-C", seed, "commit", "-q", "-m", "first"], check=True, env=env)
-    subprocess.run(["git", "-C", seed, "push", "-q", os.path.join(D, "git", "o", "r"), "main"], check=True)
-
-
 def main():
     www = os.path.join(D, "www")
     os.mkdir(www)
@@ -560,7 +544,7 @@ def main():
         f.write("hello\n")
     with open(os.path.join(www, "big"), "wb") as f:
         f.write(os.urandom(3000000))
-    git_repo()
+    ht.git_repo(os.path.join(D, "git"), "r", "other")
     names_ = [f"{x}.example.test" for x in ("api", "h2", "web", "gql", "git", "own", "few", "small", "own-ca")]
     cert = CA.cert("server", *names_)
     other = ht.Authority(tempfile.mkdtemp(dir=D))

@@ -10,6 +10,7 @@ import shutil
 import socket
 import ssl
 import subprocess
+import tempfile
 import threading
 
 from egressrig import wait_for
@@ -213,11 +214,17 @@ def free_port():
         return s.getsockname()[1]
 
 
+def here(work):
+    return work()
+
+
 class Process:
-    def __init__(self, args, port, **kw):
-        self.p = subprocess.Popen(args, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **kw)
-        self.addr = ("127.0.0.1", port)
-        wait_for(args[0], self.is_up)
+    """A server of another program; `do` runs what starts and reaches it where it is to be."""
+
+    def __init__(self, args, addr, do=here):
+        self.p = do(lambda: subprocess.Popen(args, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+        self.addr, self.do = addr, do
+        wait_for(args[0], lambda: do(self.is_up))
 
     def is_up(self):
         assert self.p.poll() is None, "the server has ended"
@@ -232,18 +239,18 @@ class Process:
         self.p.wait()
 
 
-def nginx(path, cert, root):
+def nginx(path, cert, root, addr=None, do=here):
     """HTTP/1.1 and HTTP/2 over TLS, files from `root`."""
-    port, base = free_port(), os.path.join(path, "nginx")
+    addr, base = addr or ("127.0.0.1", free_port()), os.path.join(path, "nginx")
     os.mkdir(base)
     conf = os.path.join(base, "nginx.conf")
     temp = "".join(f"{x}_temp_path {base}/{x};" for x in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
     with open(conf, "w", encoding="ascii") as f:
         f.write(f"""user root root; daemon off; master_process off; pid {base}/pid; error_log {base}/err;
             events {{ worker_connections 512; }}
-            http {{ access_log off; {temp} server {{ listen 127.0.0.1:{port} ssl http2; ssl_certificate {cert[0]};
+            http {{ access_log off; {temp} server {{ listen {addr[0]}:{addr[1]} ssl http2; ssl_certificate {cert[0]};
                 ssl_certificate_key {cert[1]}; root {root}; client_max_body_size 100m; }} }}""")
-    return Process([shutil.which("nginx") or "/usr/sbin/nginx", "-p", base, "-c", conf], port)
+    return Process([shutil.which("nginx") or "/usr/sbin/nginx", "-p", base, "-c", conf], addr, do)
 
 
 NODE = r"""
@@ -273,12 +280,12 @@ s.listen(+port, '127.0.0.1');
 
 def node_h2(cert):
     port = free_port()
-    return Process(["node", "-e", NODE, cert[0], cert[1], str(port)], port)
+    return Process(["node", "-e", NODE, cert[0], cert[1], str(port)], ("127.0.0.1", port))
 
 
 GIT = r"""
 import http.server, os, ssl, subprocess, sys
-root, crt, key, port = sys.argv[1:]
+root, crt, key, host, port = sys.argv[1:]
 class H(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     def log_message(self, *a): pass
@@ -309,13 +316,30 @@ class H(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(rest)
     do_GET = do_POST = go
-s = http.server.ThreadingHTTPServer(("127.0.0.1", int(port)), H)
+s = http.server.ThreadingHTTPServer((host, int(port)), H)
 c = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER); c.load_cert_chain(crt, key)
 s.socket = c.wrap_socket(s.socket, server_side=True, do_handshake_on_connect=False)
 s.serve_forever()
 """
 
 
-def git_server(root, cert):
-    port = free_port()
-    return Process(["python3", "-c", GIT, root, cert[0], cert[1], str(port)], port)
+def git_server(root, cert, addr=None, do=here):
+    addr = addr or ("127.0.0.1", free_port())
+    return Process(["python3", "-c", GIT, root, cert[0], cert[1], addr[0], str(addr[1])], addr, do)
+
+
+def git_repo(root, *names):
+    """Bare repositories root/o/NAME that may be pushed to; the first has a commit on main."""
+    env = dict(os.environ, GIT_AUTHOR_NAME="t", GIT_AUTHOR_EMAIL="t@t", GIT_COMMITTER_NAME="t", GIT_COMMITTER_EMAIL="t@t")
+    for name in names:
+        path = os.path.join(root, "o", name)
+        os.makedirs(path)
+        subprocess.run(["git", "init", "-q", "--bare", "-b", "main", path], check=True)
+        subprocess.run(["git", "--git-dir", path, "config", "http.receivepack", "true"], check=True)
+    with tempfile.TemporaryDirectory() as seed:
+        subprocess.run(["git", "init", "-q", "-b", "main", seed], check=True)
+        with open(os.path.join(seed, "file"), "w", encoding="ascii") as f:
+            f.write("content\n")
+        subprocess.run(["git", "-C", seed, "add", "."], check=True)
+        subprocess.run(["git", "-C", seed, "commit", "-q", "-m", "first"], check=True, env=env)
+        subprocess.run(["git", "-C", seed, "push", "-q", os.path.join(root, "o", names[0]), "main"], check=True)
