@@ -95,8 +95,11 @@ static void set_text(char *out, size_t size, const char *s)
 {
 	size_t n = strnlen(s, size - 1);
 
-	for (size_t i = 0; i < n; i++)
-		out[i] = s[i] >= 0x20 && s[i] <= 0x7e ? s[i] : '?';
+	for (size_t i = 0; i < n; i++) {
+		out[i] = '?';
+		if (s[i] >= 0x20 && s[i] <= 0x7e)
+			out[i] = s[i];
+	}
 }
 
 static unsigned reply_flags(struct dial *d, const struct dial_req *q, const struct dial_plan *p, int status)

@@ -148,7 +148,7 @@ static int fill_members(struct pool *p, const struct policy_pool *def, const cha
 		m->def = def->proxies[i];
 		set_label(m);
 		was = find_member(old, m->label, &at);
-		p->score[i] = was ? old->score[at] : SCORE_INIT;
+		p->score[i] = old && was ? old->score[at] : SCORE_INIT;
 		/* The probe was the old set's, and nobody will tell us of it. */
 		if (p->score[i].state == SCORE_HALF_OPEN)
 			p->score[i].state = SCORE_OPEN;

@@ -21,6 +21,9 @@
 
 #define CHANNELS 4
 #define TURN 32 /* questions until the next channel */
+/* When one server's connection breaks, c-ares gives up everything that is open there, whatever it was. */
+#define TRIES 3
+#define AGAIN_NS (100 * NSEC_PER_MSEC)
 
 struct resolver {
 	struct loop *loop;
@@ -39,7 +42,9 @@ struct resolve_query {
 	struct resolve_entry *entry;
 	int slot; /* 0: IPv6, 1: IPv4 */
 	bool is_done;
-	int status; /* of c-ares */
+	unsigned tries;
+	struct timer again; /* armed: it waits to be asked once more, and c-ares does not know it */
+	int status;	    /* of c-ares */
 	uint32_t ttl;
 	size_t n_addrs;
 	struct addr addrs[RESOLVE_ADDRS_MAX];
@@ -67,6 +72,14 @@ int resolver_open(struct resolver **ret, struct loop *loop, struct err *e)
 	return 0;
 }
 
+/* One that c-ares does not hold. */
+static void drop_query(struct resolver *r, struct resolve_query *q)
+{
+	if (q)
+		loop_timer_off(r->loop, &q->again);
+	free(q);
+}
+
 void resolver_free(struct resolver *r)
 {
 	if (!r)
@@ -75,8 +88,11 @@ void resolver_free(struct resolver *r)
 	for (size_t i = 0; i < CHANNELS; i++) {
 		ares_link_close(&r->channel[i]);
 	}
-	for (struct resolve_entry *x = TAILQ_FIRST(&r->cache.lru); x; x = TAILQ_NEXT(x, lru))
+	for (struct resolve_entry *x = TAILQ_FIRST(&r->cache.lru); x; x = TAILQ_NEXT(x, lru)) {
 		loop_timer_off(r->loop, &x->grace);
+		for (int i = 0; i < 2; i++)
+			drop_query(r, x->query[i]);
+	}
 	resolve_cache_release(&r->cache);
 	ares_library_cleanup();
 	free(r);
@@ -179,8 +195,8 @@ static void finish(struct resolve_entry *x)
 			a->status = status_of(worse_status(q6->status, q4->status), a->why, sizeof(a->why));
 	}
 	for (int i = 0; i < 2; i++) {
-		if (x->query[i]->is_done)
-			free(x->query[i]);
+		if (x->query[i]->is_done || x->query[i]->again.armed)
+			drop_query(r, x->query[i]);
 		else
 			x->query[i]->entry = NULL;
 		x->query[i] = NULL;
@@ -255,6 +271,12 @@ static void on_answer(void *ctx, int status, int timeouts, struct ares_addrinfo 
 
 	(void)timeouts;
 	q->channel->open--;
+	if (x && !r->is_changing && status == ARES_ECONNREFUSED && q->tries < TRIES) {
+		loop_timer(r->loop, &q->again, clock_nsec(CLOCK_MONOTONIC) + AGAIN_NS * q->tries);
+		if (ai)
+			ares_freeaddrinfo(ai);
+		return;
+	}
 	q->is_done = true;
 	q->status = status;
 	if (x && status == ARES_SUCCESS && ai) {
@@ -306,10 +328,30 @@ static void answer_nobody(struct resolver *r, struct resolve_entry *x)
 	tell_waiting(x);
 }
 
-static int ask_servers(struct resolver *r, struct resolve_entry *x)
+static void ask_one(struct resolver *r, struct resolve_query *q)
 {
 	static const int family[2] = { AF_INET6, AF_INET };
-	struct ares_link *ch = take_channel(r);
+	const struct ares_addrinfo_hints hints = { .ai_family = family[q->slot],
+						   .ai_socktype = SOCK_STREAM,
+						   .ai_flags = ARES_AI_NOSORT };
+
+	q->channel = take_channel(r);
+	q->channel->open++;
+	q->tries++;
+	r->queries++;
+	ares_link_tick(q->channel);
+	ares_getaddrinfo(q->channel->ares, q->entry->name.text, NULL, &hints, on_answer, q);
+}
+
+static void on_again(struct timer *t)
+{
+	struct resolve_query *q = t->ctx;
+
+	ask_one(q->resolver, q);
+}
+
+static int ask_servers(struct resolver *r, struct resolve_entry *x)
+{
 	struct resolve_query *q[2];
 
 	if (r->n_servers == 0) {
@@ -325,19 +367,12 @@ static int ask_servers(struct resolver *r, struct resolve_entry *x)
 	}
 	/* Both stand before the first is asked: c-ares may answer from inside the call. */
 	for (int i = 0; i < 2; i++) {
-		*q[i] = (struct resolve_query){ .resolver = r, .channel = ch, .entry = x, .slot = i };
+		*q[i] = (struct resolve_query){ .resolver = r, .entry = x, .slot = i };
+		q[i]->again = (struct timer){ .fn = on_again, .ctx = q[i] };
 		x->query[i] = q[i];
-		ch->open++;
 	}
-	ares_link_tick(ch);
-	for (int i = 0; i < 2; i++) {
-		const struct ares_addrinfo_hints hints = { .ai_family = family[i],
-							   .ai_socktype = SOCK_STREAM,
-							   .ai_flags = ARES_AI_NOSORT };
-
-		r->queries++;
-		ares_getaddrinfo(ch->ares, x->name.text, NULL, &hints, on_answer, q[i]);
-	}
+	for (int i = 0; i < 2; i++)
+		ask_one(r, q[i]);
 	return 0;
 }
 
@@ -401,7 +436,7 @@ static int ask_again(struct resolver *r, struct resolve_entry *x)
 	x->answer.status = 0;
 	x->answer.n_addrs = x->answer.n_aliases = 0;
 	for (int i = 0; i < 2; i++) {
-		free(x->query[i]); /* the other half was answered already */
+		drop_query(r, x->query[i]); /* the other half was answered already, or waits */
 		x->query[i] = NULL;
 	}
 	return ask_servers(r, x);

@@ -7,7 +7,7 @@
 
 #include <ares.h>
 
-#define ARES_LINK_SOCKETS (RESOLVE_SERVERS_MAX * 2) /* one for each server and protocol */
+#define ARES_LINK_SOCKETS (RESOLVE_SERVERS_MAX * (size_t)2) /* one for each server and protocol */
 
 struct ares_link {
 	struct loop *loop;

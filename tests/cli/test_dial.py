@@ -209,10 +209,13 @@ def mean_resolver(net, web):
 
 def test_resolvers(tap, net, web):
     mean = mean_resolver(net, web)
-    with Dial(net, POLICY) as d, Dial(net, POLICY.replace("5.5.5.53", MEAN)) as m:
+    with Dial(net, POLICY) as d, Dial(net, POLICY.replace("5.5.5.53", MEAN)) as m, \
+            Dial(net, POLICY.replace("5.5.5.53", MEAN)) as alone:
         # These wait for the end of somebody's patience: all at once.
         slow = {n: m.send(n + ".example.test", 80)
-                for n in ("garbage", "wrongid", "wrongname", "short", "truncated", "silent", "broken", "loop")}
+                for n in ("garbage", "wrongid", "wrongname", "short", "silent", "broken", "loop")}
+        # Where a connection breaks c-ares asks again whatever was open there: the others shall not wait for that.
+        truncated = alone.send("truncated.example.test", 80)
         hang = d.send("hang.example.test", 80)
         cancel = d.send("hang2.example.test", 80)
         d.cancel(cancel)
@@ -241,6 +244,9 @@ def test_resolvers(tap, net, web):
         for n, ident in slow.items():
             r = m.wait(ident)
             tap.ok(r.name in ("ETIMEDOUT", "EREMOTEIO") and not r.sock and r.why, f"a resolver's answer that is {n}", r)
+        r = alone.wait(truncated)
+        tap.ok(r.name in ("ETIMEDOUT", "EREMOTEIO") and not r.sock and r.why, "a resolver's answer that is truncated", r)
+        tap.eq(alone.ask("good.example.test", 80).name, "ok", "and then it is asked again")
         r = m.ask("good2.example.test", 80)
         tap.eq(r.status, 0, "and it still serves", r)
     mean.close()
