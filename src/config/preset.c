@@ -180,6 +180,7 @@ static int fill_defaults(const struct preset *p, struct params *all, struct err 
 }
 
 /* The list parameter that an element names, outside of lists within it. */
+// NOLINTNEXTLINE(misc-no-recursion): no deeper than YTREE_DEPTH_MAX
 static const struct param *list_in(const struct ynode *n, const struct params *all)
 {
 	char ref[64];
@@ -221,6 +222,7 @@ static int replace(char **text, const char *name, const char *value)
 }
 
 /* One value for one parameter, in all texts below. */
+// NOLINTNEXTLINE(misc-no-recursion): no deeper than YTREE_DEPTH_MAX
 static int put_in(struct ynode *n, const char *name, const char *value)
 {
 	int r = 0;
@@ -235,6 +237,7 @@ static int put_in(struct ynode *n, const char *name, const char *value)
 static int expand(struct ynode *n, const struct params *all);
 
 /* An element that names a list's parameter stands for as many as there are values. */
+// NOLINTNEXTLINE(misc-no-recursion): no deeper than YTREE_DEPTH_MAX
 static int expand_list(struct ynode *n, const struct params *all)
 {
 	struct ynode old = *n;
@@ -263,6 +266,7 @@ static int expand_list(struct ynode *n, const struct params *all)
 	return r;
 }
 
+// NOLINTNEXTLINE(misc-no-recursion): no deeper than YTREE_DEPTH_MAX
 static int expand(struct ynode *n, const struct params *all)
 {
 	int r = 0;

@@ -209,7 +209,7 @@ int read_limits(struct source *s, const struct ynode *n, struct policy_limits *r
 
 int read_path(struct source *s, const struct ynode *n, char **ret)
 {
-	const char *text;
+	const char *text = "";
 	int r = read_text(s, n, "the name of a file", &text);
 
 	if (r < 0)

@@ -11,17 +11,22 @@
 #define LABEL_MAX 63
 enum { BASE = 36, TMIN = 1, TMAX = 26, SKEW = 38, DAMP = 700, INITIAL_BIAS = 72, INITIAL_N = 128 };
 
+static size_t length_of(unsigned char first)
+{
+	if (first < 0x80)
+		return 1;
+	if (first < 0xc2 || first > 0xf4)
+		return 0;
+	return first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+}
+
 /* One character of UTF-8; its length, or 0. */
 static size_t decode(const unsigned char *s, size_t len, uint32_t *ret)
 {
-	size_t n = s[0] < 0x80			 ? 1
-		   : s[0] >= 0xc2 && s[0] < 0xe0 ? 2
-		   : (s[0] & 0xf0) == 0xe0	 ? 3
-		   : s[0] < 0xf5		 ? 4
-						 : 0;
+	size_t n = length_of(s[0]);
 	uint32_t c = n == 1 ? s[0] : s[0] & (0x7fu >> n);
 
-	if (n == 0 || n > len || (s[0] >= 0x80 && s[0] < 0xc2))
+	if (n == 0 || n > len)
 		return 0;
 	for (size_t i = 1; i < n; i++) {
 		if ((s[i] & 0xc0) != 0x80)

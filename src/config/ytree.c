@@ -16,6 +16,7 @@ struct parse {
 	struct err *e;
 };
 
+// NOLINTNEXTLINE(misc-no-recursion): no deeper than YTREE_DEPTH_MAX
 void ynode_free(struct ynode *n)
 {
 	if (!n)
@@ -50,7 +51,7 @@ static int grow(struct ynode ***v, size_t n)
 
 	if (n & (n - 1) || (n && n < 4))
 		return 0;
-	more = reallocarray(*v, n ? n * 2 : 4, sizeof(*more));
+	more = reallocarray(*v, n ? n * 2 : 4, sizeof(struct ynode *));
 	if (!more)
 		return -ENOMEM;
 	*v = more;
@@ -70,6 +71,7 @@ int ynode_add(struct ynode *to, struct ynode *key, struct ynode *value)
 	return 0;
 }
 
+// NOLINTNEXTLINE(misc-no-recursion): no deeper than YTREE_DEPTH_MAX
 struct ynode *ynode_copy(const struct ynode *n)
 {
 	CLEANUP(ynode_freep) struct ynode *c = ynode_new(n->kind, n->line, n->column);
@@ -201,6 +203,7 @@ static int check_key(struct parse *s, const struct ynode *map, const struct ynod
 }
 
 /* One child, with its key in a mapping. 1: there was one, 0: the end. */
+// NOLINTNEXTLINE(misc-no-recursion): no deeper than YTREE_DEPTH_MAX
 static int read_child(struct parse *s, struct ynode *to, unsigned depth)
 {
 	CLEANUP(yaml_event_delete) yaml_event_t ev = { 0 }, vev = { 0 };
@@ -223,6 +226,7 @@ static int read_child(struct parse *s, struct ynode *to, unsigned depth)
 	return ynode_add(to, TAKE_PTR(key), TAKE_PTR(value)) < 0 ? no_memory(s) : 1;
 }
 
+// NOLINTNEXTLINE(misc-no-recursion): no deeper than YTREE_DEPTH_MAX
 static int read_group(struct parse *s, const yaml_event_t *ev, unsigned depth, struct ynode **ret)
 {
 	bool map = ev->type == YAML_MAPPING_START_EVENT;
@@ -245,6 +249,7 @@ static int read_group(struct parse *s, const yaml_event_t *ev, unsigned depth, s
 	return r;
 }
 
+// NOLINTNEXTLINE(misc-no-recursion): no deeper than YTREE_DEPTH_MAX
 static int read_node(struct parse *s, const yaml_event_t *ev, unsigned depth, struct ynode **ret)
 {
 	switch (ev->type) {

@@ -131,9 +131,11 @@ static bool refuse_special(const struct policy_target *t, const struct addr *a, 
 void connect_quietly(const struct policy *p, const struct policy_target *t, struct policy_verdict *ret)
 {
 	const struct host *name = target_name(t);
-	struct addr a = name ? (struct addr){ 0 } : target_addr(t);
+	struct addr a = { 0 };
 
 	BUG_ON(!p->sealed);
+	if (!name)
+		a = target_addr(t);
 	if (name ? verdict_blocked(p, name, ret) : refuse_special(t, &a, ret))
 		return;
 	if (p->n_layers == 0)

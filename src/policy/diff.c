@@ -53,27 +53,31 @@ static void add_border(struct diff *d, unsigned port)
 		d->borders[d->n_borders++] = (uint16_t)port;
 }
 
-static void collect_borders(struct diff *d, const struct host *h)
+static void add_borders(struct diff *d, const struct layer *l, const struct host *h)
 {
 	struct policy_target t = { .name = h };
+	struct walk w;
+
+	walk_begin(&w, l, &t);
+	while (walk_level(&w)) {
+		for (size_t i = w.lo; i < w.hi; i++) {
+			for (unsigned k = 0; k < w.set[i]->n_ports; k++) {
+				add_border(d, w.set[i]->ports[k].lo);
+				add_border(d, w.set[i]->ports[k].hi + 1u);
+			}
+		}
+	}
+}
+
+static void collect_borders(struct diff *d, const struct host *h)
+{
 	size_t n = 0;
 
 	d->n_borders = 0;
 	add_border(d, 1);
 	for (unsigned k = 0; k < 2; k++) {
-		for (unsigned i = 0; i < d->p[k]->n_layers; i++) {
-			struct walk w;
-
-			walk_begin(&w, &d->p[k]->layers[i], &t);
-			while (walk_level(&w)) {
-				for (size_t x = w.lo; x < w.hi; x++) {
-					for (unsigned y = 0; y < w.set[x]->n_ports; y++) {
-						add_border(d, w.set[x]->ports[y].lo);
-						add_border(d, w.set[x]->ports[y].hi + 1u);
-					}
-				}
-			}
-		}
+		for (unsigned i = 0; i < d->p[k]->n_layers; i++)
+			add_borders(d, &d->p[k]->layers[i], h);
 	}
 	qsort(d->borders, d->n_borders, sizeof(d->borders[0]), by_number);
 	for (size_t i = 0; i < d->n_borders; i++) {
@@ -137,7 +141,7 @@ static void add_host(const struct policy_rule *r, struct buf *b)
 static void diff_ports(struct diff *d, const struct policy_rule *r, const struct host *h)
 {
 	struct policy_target t = { .name = h };
-	struct policy_verdict a, b, from_a = { 0 }, from_b = { 0 };
+	struct policy_verdict a = { 0 }, b = { 0 }, from_a = { 0 }, from_b = { 0 };
 	char now = 0;
 	unsigned from = 0;
 

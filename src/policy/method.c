@@ -30,17 +30,13 @@ method_set method_bit(struct slice method)
 
 static int unknown(const char *s, size_t len, struct err *e)
 {
-	char word[24], upper[24], shown[64];
+	char upper[24] = "", shown[SLICE_QUOTE_LEN];
 	const char *near;
-	size_t n = len < sizeof(word) - 1 ? len : sizeof(word) - 1;
 
-	for (size_t i = 0; i < n; i++) {
-		word[i] = s[i];
+	for (size_t i = 0; i < len && i < sizeof(upper) - 1; i++)
 		upper[i] = (char)toupper((unsigned char)s[i]);
-	}
-	word[n] = upper[n] = '\0';
 	near = str_nearest(upper, names, ARRAY_LEN(names));
-	err_set(e, -EINVAL, "'%s' is not an HTTP method", str_safe(word, shown, sizeof(shown)));
+	err_set(e, -EINVAL, "'%s' is not an HTTP method", slice_quote(s, len, shown));
 	return near ? err_hint(e, -EINVAL, "%s", near)
 		    : err_hint(e, -EINVAL, "GET, POST, PUT … or * for all");
 }

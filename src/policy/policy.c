@@ -93,7 +93,7 @@ const char *policy_blocked_by(const struct policy *p, const struct host *name)
 
 static int add_rule_pointer(struct layer *l, struct policy_rule *r, struct err *e)
 {
-	struct policy_rule **v = reallocarray(l->rules, l->n + 1, sizeof(*v));
+	struct policy_rule **v = reallocarray(l->rules, l->n + 1, sizeof(struct policy_rule *));
 
 	if (!v)
 		return no_memory(e);

@@ -214,8 +214,8 @@ static void get_proxy(struct reader *r, struct policy_proxy *ret)
 	ret->tls = get_max(r, 1, 1);
 	s = get_slice(r, HOST_MAX, NULL);
 	ret->port = (uint16_t)get_num(r, 2);
-	if (!r->bad && (host_canon(s.len ? s.p : "", s.len, &ret->host, NULL) < 0 || ret->host.len != s.len ||
-			memcmp(ret->host.text, s.p, s.len) != 0))
+	if (!r->bad &&
+	    (host_canon(s.len ? s.p : "", s.len, &ret->host, NULL) < 0 || !slice_eq(s, ret->host.text)))
 		r->bad = true;
 }
 

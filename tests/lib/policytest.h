@@ -60,8 +60,9 @@ static struct policy *load_args(const struct config_policy_args *a)
 	if (config_policy_load(a, &c, &last_err) < 0)
 		return NULL;
 	for (size_t i = 0; i < c.warnings.n; i++) {
-		strncat(last_warnings, c.warnings.v[i], sizeof(last_warnings) - strlen(last_warnings) - 2);
-		strcat(last_warnings, "\n");
+		size_t n_said = strlen(last_warnings);
+
+		snprintf(last_warnings + n_said, sizeof(last_warnings) - n_said, "%s\n", c.warnings.v[i]);
 	}
 	if (n == 256) {
 		fprintf(stderr, "too many policies in one test\n");

@@ -94,7 +94,7 @@ static void test_time(void)
 	text[n] = '\0';
 	for (size_t i = 1; i + 4 < sizeof(pattern); i += 4)
 		memcpy(pattern + i, "**a*", 5);
-	strcpy(pattern + strlen(pattern) - 1, "b");
+	pattern[strlen(pattern) - 1] = 'b';
 	CHECK(!match(pattern, text));
 	CHECK(!loose(pattern, text));
 	free(text);
