@@ -8,6 +8,23 @@
 #define HOW_TO_ASK \
 	"ask the person who runs this sandbox to allow it in its policy; http://coffer.internal/ says what is allowed"
 
+/*
+ * Where a rule stands is told by its file's name alone: "(team.yaml:12)", not "(/home/ann/work/team.yaml:12)". What a
+ * sandbox may know of the host ends there.
+ */
+static void add_without_dirs(struct buf *out, const char *text)
+{
+	while (*text) {
+		const char *end = text[0] == '(' && text[1] == '/' ? strchr(text, ')') : NULL;
+
+		buf_addc(out, *text++);
+		for (const char *p = text; end && p < end; p++) {
+			if (*p == '/')
+				text = p + 1;
+		}
+	}
+}
+
 static void add_target(struct buf *out, const struct denial *d)
 {
 	if (d->method) {
@@ -23,21 +40,28 @@ static void add_target(struct buf *out, const struct denial *d)
 
 void deny_line(struct buf *out, const struct denial *d)
 {
+	autobuf struct buf reason = BUF_INIT;
+
 	buf_adds(out, "coffer: ");
 	add_target(out, d);
 	buf_adds(out, " is denied: ");
-	str_add_safe(out, d->reason ? d->reason : "no rule allows it", d->reason ? strlen(d->reason) : 17,
-		     false);
-	if (d->rule)
-		buf_addf(out, " [%s]", d->rule);
+	add_without_dirs(&reason, d->reason ? d->reason : "no rule allows it");
+	str_add_safe(out, buf_cstr(&reason), reason.len, false);
+	if (d->rule) {
+		buf_adds(out, " [");
+		add_without_dirs(out, d->rule);
+		buf_addc(out, ']');
+	}
 }
 
 void deny_json(struct buf *out, const struct denial *d)
 {
 	struct json j = JSON_INIT(out);
-	autobuf struct buf line = BUF_INIT;
+	autobuf struct buf line = BUF_INIT, rule = BUF_INIT, reason = BUF_INIT;
 
 	deny_line(&line, d);
+	add_without_dirs(&rule, d->rule ? d->rule : "");
+	add_without_dirs(&reason, d->reason ? d->reason : "");
 	json_obj(&j, NULL);
 	json_str(&j, "error", "denied");
 	json_str(&j, "message", buf_cstr(&line));
@@ -48,8 +72,8 @@ void deny_json(struct buf *out, const struct denial *d)
 		json_none(&j, "port");
 	json_str(&j, "method", d->method);
 	json_str(&j, "path", d->path);
-	json_str(&j, "rule", d->rule);
-	json_str(&j, "reason", d->reason);
+	json_str(&j, "rule", d->rule ? buf_cstr(&rule) : NULL);
+	json_str(&j, "reason", d->reason ? buf_cstr(&reason) : NULL);
 	json_str(&j, "how_to_ask", d->hint ? d->hint : HOW_TO_ASK);
 	json_end_obj(&j);
 	buf_addc(out, '\n');

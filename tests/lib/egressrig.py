@@ -26,6 +26,7 @@ import threading
 import time
 
 from coffertest import BUILD, slow_build
+from netprobe import client_hello, parse, query  # noqa: F401
 
 PATIENCE = 25 * slow_build()
 OWN = "10.0.2.15"
@@ -336,56 +337,6 @@ class Rig:
         for s in self.sockets:
             s.close()
         self.dir.cleanup()
-
-
-def query(name, qtype=1, edns=True, ident=0x1234, klass=1):
-    labels = b"".join(bytes([len(x)]) + x for x in name.encode("latin-1").split(b".") if x) + b"\0"
-    opt = b"\0" + struct.pack(">HHIH", 41, 1232, 0, 0) if edns else b""
-    return struct.pack(">HHHHHH", ident, 0x0100, 1, 0, 0, 1 if edns else 0) + labels + struct.pack(">HH", qtype, klass) + opt
-
-
-def read_name(msg, at):
-    out = []
-    while msg[at]:
-        if msg[at] >= 0xc0:
-            rest, _ = read_name(msg, struct.unpack_from(">H", msg, at)[0] & 0x3fff)
-            return ".".join(out + [rest]), at + 2
-        out.append(msg[at + 1:at + 1 + msg[at]].decode("latin-1"))
-        at += 1 + msg[at]
-    return ".".join(out), at + 1
-
-
-def parse(msg):
-    _, flags, qd, an, _, _ = struct.unpack_from(">HHHHHH", msg)
-    at, answers = 12, []
-    for _ in range(qd):
-        _, at = read_name(msg, at)
-        at += 4
-    for _ in range(an):
-        _, at = read_name(msg, at)
-        kind, _, _, n = struct.unpack_from(">HHIH", msg, at)
-        at += 10
-        answers.append(socket.inet_ntoa(msg[at:at + 4]) if kind == 1 else read_name(msg, at)[0])
-        at += n
-    return flags & 15, answers, msg
-
-
-def client_hello(name, pad=0):
-    """A ClientHello with this name in it (None: no SNI) and `pad` bytes of padding."""
-    exts = b""
-    if name is not None:
-        host = name.encode("latin-1")
-        exts += struct.pack(">HHHBH", 0, len(host) + 5, len(host) + 3, 0, len(host)) + host
-    exts += struct.pack(">HHB", 43, 3, 2) + b"\x03\x04"
-    if pad:
-        exts += struct.pack(">HH", 21, pad) + b"\0" * pad
-    body = b"\x03\x03" + b"R" * 32 + b"\0" + b"\0\x02\x13\x01" + b"\x01\0" + struct.pack(">H", len(exts)) + exts
-    msg = b"\x01" + struct.pack(">I", len(body))[1:] + body
-    out = b""
-    while msg:
-        piece, msg = msg[:16384], msg[16384:]
-        out += b"\x16\x03\x01" + struct.pack(">H", len(piece)) + piece
-    return out
 
 
 class Server(threading.Thread):

@@ -63,8 +63,22 @@ static void test_http(void)
 	CHECK(strncmp(b.data, "HTTP/1.1 421 ", 13) == 0);
 }
 
+static void test_places(void)
+{
+	struct denial d = { .host = "a.test",
+			    .rule = "deny a.test:* (/home/ann/team.yaml:12)",
+			    .reason = "denied by (/x/y.yaml:1) and (or not) (/z" };
+	autobuf struct buf b = BUF_INIT;
+
+	deny_line(&b, &d);
+	CHECK_STR(
+		buf_cstr(&b),
+		"coffer: a.test is denied: denied by (y.yaml:1) and (or not) (/z [deny a.test:* (team.yaml:12)]");
+}
+
 int main(void)
 {
+	test_places();
 	test_json();
 	test_http();
 	return tap_done();

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a sandbox's refused packets look like through netlink: any bytes, as messages and as one packet. */
+#include "base/err.h"
+#include "egress/nflog.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void tell(void *ctx, const struct nflog_packet *p)
+{
+	char text[ADDR_TEXT_LEN];
+
+	(*(unsigned *)ctx)++;
+	BUG_ON(addr_format(&p->to, text) != text || text[0] == '\0');
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct nflog_packet p;
+	unsigned n = 0;
+
+	nflog_parse(data, size, tell, &n);
+	BUG_ON(n > size / 24); /* an attribute's head and the shortest packet */
+	if (nflog_parse_packet(data, size, &p) == 0)
+		tell(&n, &p);
+	return 0;
+}
