@@ -52,7 +52,9 @@ static char seen(struct base b, const char *path)
 	if (S_ISDIR(st.st_mode) || S_ISLNK(st.st_mode))
 		return S_ISDIR(st.st_mode) ? '/' : '@';
 	fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	return fd >= 0 && read(fd, &c, 1) == 1 ? c : '?';
+	if (fd < 0 || read(fd, &c, 1) != 1)
+		return '?';
+	return c;
 }
 
 static void test_seen(struct base b)
@@ -73,9 +75,11 @@ static void test_seen(struct base b)
 
 static char kind_at(const struct changes *l, const char *path)
 {
+	static const char kinds[] = "AMDmT", conflict = '!';
+
 	for (size_t i = 0; i < l->n; i++) {
 		if (str_eq(l->v[i].path, path))
-			return (l->v[i].flags & CHANGE_CONFLICT) ? '!' : "AMDmT"[l->v[i].kind];
+			return l->v[i].flags & CHANGE_CONFLICT ? conflict : kinds[l->v[i].kind];
 	}
 	return '-';
 }
