@@ -44,7 +44,7 @@ static int loopback_up(void)
 
 static int build(struct spec *s, const char *layers, struct err *e)
 {
-	struct trees t = { -1, -1, -1, NULL };
+	struct trees t = { .ws = -1, .run = -1, .home = -1, .from = -1 };
 	int r = map_self(s->uid, s->gid, e);
 
 	s->ws_mode = layers ? WS_OVERLAY : WS_RW;

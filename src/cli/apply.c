@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * coffer apply: brings a run's changes to the original directory. What goes out, and what goes out only by a yes of the
- * user's, is in the audit log before the first file is touched.
+ * coffer apply: brings a run's changes to the original directory, or those of a call over another sandbox's workspace into
+ * that sandbox. What goes out, and what goes out only by a yes of the user's, is in the audit log before the first file is
+ * touched.
  */
 #include "base/json.h"
 #include "base/str.h"
-#include "cli/changed.h"
+#include "cli/apply_into.h"
 #include "cli/say.h"
 #include "cli/verb.h"
 #include "workspace/path.h"
@@ -29,10 +30,12 @@ enum { EXIT_REFUSED = 1 };
 
 struct job {
 	struct changed run;
+	struct into into; /* of a call over another's workspace */
 	struct audit *audit;
 	struct apply_opts o;
 	const char *ref;
 	bool yes;
+	bool wrote; /* something was put into another sandbox's workspace */
 };
 
 /* --- the log --------------------------------------------------------------------------------------------------- */
@@ -76,6 +79,8 @@ static int log_apply(struct job *job, const struct apply_plan *plan, struct err 
 	struct json j = JSON_INIT(&b);
 
 	json_str(&j, "workspace", job->run.meta.workspace);
+	if (job->run.meta.over)
+		json_str(&j, "into", job->run.meta.over);
 	json_u64(&j, "changes", plan->all->n);
 	json_u64(&j, "going", plan->n_go);
 	json_u64(&j, "refused", plan->refused->n);
@@ -98,6 +103,12 @@ static int log_applied(struct job *job, const struct apply_result *res, struct e
 	json_u64(&j, "left", res->total - res->applied);
 	return buf_error(&b) ? err_set(e, -ENOMEM, "out of memory")
 			     : audit_append(job->audit, "workspace.applied", job->run.id, &b, e);
+}
+
+/* Where it goes, for a person. */
+static const char *target(const struct job *job)
+{
+	return job->run.meta.over ? job->run.meta.over : job->run.meta.workspace;
 }
 
 /* --- before and after -------------------------------------------------------------------------------------------- */
@@ -126,7 +137,7 @@ static int confirm(const struct job *job, const struct apply_plan *plan, struct 
 	if (job->yes || !isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
 		return 0;
 	buf_addf(&b, "Apply %zu change%s to ", plan->n_go, plan->n_go == 1 ? "" : "s");
-	str_add_safe(&b, job->run.meta.workspace, strlen(job->run.meta.workspace), false);
+	str_add_safe(&b, target(job), strlen(target(job)), false);
 	if (plan->refused->n)
 		buf_addf(&b, " (%zu stay behind)", plan->refused->n);
 	buf_adds(&b, "? [y/N] ");
@@ -145,7 +156,10 @@ static int before(void *arg, const struct apply_plan *plan, struct err *e)
 	if (r < 0 || job->o.dry_run || plan->n_go == 0)
 		return r;
 	r = confirm(job, plan, e);
-	return r < 0 ? r : log_apply(job, plan, e);
+	if (r == 0)
+		r = log_apply(job, plan, e);
+	/* The last thing before the first write. */
+	return r < 0 ? r : into_begin(&job->into, e);
 }
 
 static int show_would(void *arg, const struct apply_plan *plan, struct err *e)
@@ -185,18 +199,34 @@ static int settle(struct job *job, const struct apply_result *res, struct err *e
 
 	if (res->applied == res->total)
 		return changed_remove(&job->run, job->audit, &n, e);
-	r = workspace_count_changes(job->run.upper, job->run.lower, 1000000, &n, e);
+	r = job->run.meta.over && res->applied ? apply_into_copy_again(&job->into, &job->run, e) : 0;
+	if (r == 0)
+		r = workspace_count_changes(job->run.upper, changed_base(&job->run), 1000000, &n, e);
 	if (r < 0)
 		return r;
 	job->run.meta.changes = n;
 	return run_meta_write(job->run.run_fd, &job->run.meta, e);
 }
 
+static int note_there(struct job *job, struct err *e)
+{
+	job->wrote = job->run.meta.over != NULL;
+	return job->run.meta.over ? into_note_changes(&job->into, e) : 0;
+}
+
+static int do_apply(struct job *job, struct apply_result *res, struct err *e)
+{
+	const struct changed *c = &job->run;
+
+	return c->meta.over ? apply_into(&job->into, changed_since(c), &job->o, res, e)
+			    : workspace_apply(c->upper, c->lower, changed_since(c), &job->o, res, e);
+}
+
 static int apply_run(struct job *job)
 {
 	struct apply_result res = { 0 };
 	struct err e = ERR_INIT;
-	int r = workspace_apply(job->run.upper, job->run.lower, job->run.meta.started, &job->o, &res, &e);
+	int r = do_apply(job, &res, &e);
 	int code = 0;
 
 	if (r < 0 && res.applied == 0) {
@@ -214,12 +244,12 @@ static int apply_run(struct job *job)
 		size_t left = res.total - res.applied;
 
 		say_note("applied %zu change%s to %s%s", res.applied, res.applied == 1 ? "" : "s",
-			 job->run.meta.workspace, left ? "" : "; nothing is left of the run");
+			 target(job), left ? "" : "; nothing is left of the run");
 		if (left)
 			say_note("%zu left: coffer diff %s, coffer discard %s", left, job->run.id,
 				 job->run.id);
-		if (code == 0 &&
-		    ((res.applied && log_applied(job, &res, &e) < 0) || settle(job, &res, &e) < 0))
+		if (code == 0 && ((res.applied && log_applied(job, &res, &e) < 0) ||
+				  note_there(job, &e) < 0 || settle(job, &res, &e) < 0))
 			code = say_error(&e);
 	}
 	if (code == 0 && res.refused.n)
@@ -236,7 +266,14 @@ static int open_all(struct job *job, struct err *e)
 
 	if (r == 0)
 		r = changed_open(&job->run, job->ref, true, e);
-	return r < 0 ? r : changed_open_trees(&job->run, e);
+	if (r == 0)
+		r = changed_open_trees(&job->run, e);
+	if (r == 0 && job->run.meta.over && !job->o.dry_run)
+		apply_into_checkpoint(&job->run, false);
+	if (r == 0 && job->run.meta.over)
+		r = into_open(&job->into, job->run.meta.over, job->run.layers,
+			      job->run.meta.map_ids && !state_is_host_root() && geteuid() != 0, e);
+	return r;
 }
 
 static int translate_all(struct job *job, struct err *e)
@@ -318,7 +355,7 @@ static int run_job(struct job *job)
 
 static int cmd_apply(int argc, char **argv)
 {
-	struct job job = { .run = CHANGED_INIT };
+	struct job job = { .run = CHANGED_INIT, .into = INTO_INIT };
 	struct err e = ERR_INIT;
 	bool help = false;
 	int code;
@@ -327,6 +364,9 @@ static int cmd_apply(int argc, char **argv)
 		code = say_usage(&verb_apply, &e);
 	else
 		code = help ? verb_print_help(&verb_apply) : run_job(&job);
+	into_close(&job.into);
+	if (job.wrote)
+		apply_into_checkpoint(&job.run, true);
 	changed_release(&job.run);
 	audit_free(job.audit);
 	strv_release(&job.o.paths);
@@ -352,6 +392,9 @@ const struct verb verb_apply = {
 		"(--allow-special PATH), and what changed in the original since the run began (--force PATH). A yes for a "
 		"directory is one for all below it; but --allow .git lets out only what a commit writes: config, hooks and "
 		"whatever else git would run or obey must be named.\n\n"
+		"What a call over another sandbox's workspace changed (coffer call --from SANDBOX --workspace) goes into that "
+		"workspace by the same rules, and not to the directory: the original is then what that sandbox sees. It stands still "
+		"meanwhile, or has ended.\n\n"
 		"When all has gone out, the layer is wiped and the run forgotten. Exit code 1 means that something stayed "
 		"behind.\n\n"
 		"REF is an id, the beginning of one, a name, or @last.",

@@ -25,9 +25,9 @@ enum { O_READ = O_LIMIT + 100, O_LAYER, O_FROM, O_COLD };
 static const struct opt call_opts[] = {
 	OPT_SECTION("Files"),
 	{ "read", 0, "PATH", "give it a copy of this file or directory of the current one", O_READ, "file" },
-	{ "from", 0, "SANDBOX", "on whose behalf; what is read is of its workspace as it is now", O_FROM,
+	{ "from", 0, "SANDBOX", "on whose behalf; then its workspace is meant, as it is now", O_FROM,
 	  "sandbox" },
-	{ "workspace", 0, NULL, "show the current directory under a layer, to be kept or thrown away",
+	{ "workspace", 0, NULL, "show the whole directory under a layer, to be kept or thrown away",
 	  O_LAYER },
 	{ "show", 0, "PATH", "open a file that is hidden for its credentials (. for all)", O_SHOW, "file" },
 	{ "root", 0, "host|DIR", "what the root file system is made of (default: host)", O_ROOT, "dir" },
@@ -150,11 +150,6 @@ static int parse(struct call_args *a, int argc, char **argv, struct err *e)
 	a->run.o.ephemeral = !a->layer;
 	if (a->layer && a->read.n)
 		return err_set(e, -EINVAL, "--workspace shows everything; --read does not go with it");
-	if (a->layer && a->from) {
-		err_set(e, -EINVAL, "--workspace shows the current directory; it does not go with --from");
-		return err_hint(e, -EINVAL, "--from %s --read . gives a copy of all that is in its workspace",
-				a->from);
-	}
 	return limits_check(&a->run.o.limits, e);
 }
 
@@ -202,7 +197,7 @@ static int give(void *ctx, int upper_fd, struct err *e)
 }
 
 /* Before anything is made: who it is for, and what of its files there is. */
-static int open_from(struct call_args *a, struct session *s, struct err *e)
+static int open_from(struct call_args *a, struct err *e)
 {
 	int r;
 
@@ -211,9 +206,15 @@ static int open_from(struct call_args *a, struct session *s, struct err *e)
 	r = call_from_open(&a->of, a->from, e);
 	if (r == 0 && a->read.n)
 		r = call_from_open_trees(&a->of, e);
-	if (r == 0)
-		memcpy(s->spec.from, a->of.run.id, sizeof(s->spec.from));
-	return r;
+	return r == 0 && a->layer ? call_from_workspace(&a->of, &a->run.o, e) : r;
+}
+
+static int note_from(struct call_args *a, struct session *s, struct err *e)
+{
+	if (!a->from)
+		return 0;
+	memcpy(s->spec.from, a->of.run.id, sizeof(s->spec.from));
+	return a->layer ? call_from_populate(&a->of, &s->run, &a->run.o.show, e) : 0;
 }
 
 static int give_to(struct call_args *a, struct session *s, const char *id, struct err *e)
@@ -306,12 +307,14 @@ static int call(struct call_args *a)
 {
 	CLEANUP(session_release) struct session s = SESSION_INIT;
 	struct err e = ERR_INIT;
-	int r = session_open(&s, &a->run, &e);
+	int r = open_from(a, &e);
 
+	if (r == 0)
+		r = session_open(&s, &a->run, &e);
 	if (r == 0)
 		r = finish_template(a, &s, &e);
 	if (r == 0)
-		r = open_from(a, &s, &e);
+		r = note_from(a, &s, &e);
 	if (r < 0)
 		return say_error(&e);
 	run_say_before(&s.spec, &s.choice, &s.note);
@@ -391,6 +394,13 @@ const struct verb verb_call = {
 		"it. A link there is not followed. What the call writes is wiped; coffer-cp(1) brings things into a sandbox that "
 		"runs.\n"
 		"\n"
+		"*--from* SANDBOX *--workspace* shows all of it, under a layer of the call's own: a copy of what the sandbox has "
+		"changed, taken while it stands still, over its directory. Files that usually hold credentials are hidden, those "
+		"that the sandbox made too; its home and its root file system are not there. What the call wrote is kept: "
+		"coffer-diff(1) shows it against what the sandbox had, coffer-discard(1) throws it away, and coffer-apply(1) puts it "
+		"into the sandbox's workspace, not into the directory: what the sandbox changed meanwhile is a conflict. A sandbox "
+		"that runs on engine gvisor must have ended for that.\n"
+		"\n"
 		"Sandboxes are made ahead, by the options that describe them (engine, root, user, limits): the first call "
 		"starts a small process, *cofferd*, that keeps some ready, more when they are asked for often, within a "
 		"memory budget (*COFFER_POOL_MEMORY*; a thirty-second part of the memory). Each is used once. Where none is "
@@ -400,8 +410,8 @@ const struct verb verb_call = {
 		"does one with both *--read* and *--disk*.",
 	.examples = "coffer call --read talk.mp4 -- ffprobe talk.mp4\n"
 		    "\t# one file, and nothing else of yours\n"
-		    "coffer call --from agent --read talk.mp4 -- ffprobe talk.mp4\n"
-		    "\t# one that the sandbox named agent has made\n"
+		    "coffer call --from agent --workspace -- make test\n"
+		    "\t# in a copy of what the sandbox named agent sees\n"
 		    "echo '2^100' | coffer call --timeout 5s -- bc\n"
 		    "\t# no file at all\n",
 	.args = "command",

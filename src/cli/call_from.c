@@ -2,11 +2,13 @@
 #include "cli/call_from.h"
 
 #include "base/fd.h"
+#include "cli/run_say.h"
 #include "sandbox/layers.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
+#include <string.h>
 
 int call_from_open(struct call_from *f, const char *ref, struct err *e)
 {
@@ -43,8 +45,71 @@ int call_from_open_trees(struct call_from *f, struct err *e)
 	return 0;
 }
 
+static bool has_mode(const struct call_from *f, const char *mode)
+{
+	return str_eq(f->run.meta.ws_mode ? f->run.meta.ws_mode : "", mode);
+}
+
+/* One that has a layer, which is to be copied. Others see the directory itself. */
+static bool has_layer(const struct call_from *f)
+{
+	return has_mode(f, "overlay") || has_mode(f, "ephemeral");
+}
+
+int call_from_workspace(struct call_from *f, struct run_opts *o, struct err *e)
+{
+	const struct run_meta *m = &f->run.meta;
+
+	if (m->over) {
+		err_set(e, -EOPNOTSUPP, "%s is itself a call over the workspace of %s", f->run.id, m->over);
+		return err_hint(e, -EOPNOTSUPP, "coffer apply %s first, then --from %s", f->run.id, m->over);
+	}
+	if (!m->workspace && !f->run.alive)
+		return err_set(e, -ENODATA, "nothing is left of the workspace of %s", f->run.id);
+	o->ws_exact = m->workspace;
+	o->ws_none = !m->workspace;
+	/* What belongs to subordinate ids is of use only where these are mapped. */
+	o->map_ids = o->map_ids || m->map_ids;
+	return 0;
+}
+
+static int populate(void *ctx, struct run *r, struct err *e)
+{
+	struct call_from *f = ctx;
+	int ret = borrow_populate(&f->call, r, e);
+
+	if (ret == 0)
+		run_say_masks(r->spec);
+	return ret;
+}
+
+static void forget(void *ctx)
+{
+	struct call_from *f = ctx;
+
+	borrow_release(&f->borrow);
+}
+
+int call_from_populate(struct call_from *f, struct run *r, const struct strv *show, struct err *e)
+{
+	int ret;
+
+	if (!has_layer(f))
+		return 0;
+	ret = borrow_open(&f->borrow, f->run.id, e);
+	if (ret < 0)
+		return ret;
+	f->call = (struct borrow_call){ .from = &f->borrow, .show = show };
+	memcpy(r->spec->over, f->run.id, sizeof(r->spec->over));
+	r->populate = populate;
+	r->forget = forget;
+	r->populate_ctx = f;
+	return 0;
+}
+
 void call_from_release(struct call_from *f)
 {
+	borrow_release(&f->borrow);
 	changed_release(&f->run);
 	f->trees = (struct give_from){ -1, -1 };
 }

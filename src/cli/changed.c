@@ -75,7 +75,7 @@ int changed_has_layer(const struct changed *c, struct err *e)
 {
 	const char *mode = c->meta.ws_mode ? c->meta.ws_mode : "";
 
-	if (str_eq(mode, "overlay") && c->meta.workspace)
+	if (str_eq(mode, "overlay") && (c->meta.workspace || c->meta.over))
 		return 0;
 	if (str_eq(mode, "rw"))
 		err_set(e, -ENODATA, "%s wrote to its workspace directly (-C DIR:rw): nothing was held back",
@@ -88,6 +88,20 @@ int changed_has_layer(const struct changed *c, struct err *e)
 	return err_hint(e, -ENODATA, "coffer rm %s forgets the run", c->id);
 }
 
+static int open_upper_of_ended(struct changed *c, struct err *e)
+{
+	int fd;
+
+	c->layers = layers_open(c->run_fd, e);
+	if (c->layers < 0) {
+		fd = c->layers;
+		c->layers = -1;
+		return fd;
+	}
+	fd = openat(c->layers, "upper", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	return fd < 0 ? err_sys(e, -errno, "cannot open the run's layer") : fd;
+}
+
 /* A disk image that is in use must not be mounted a second time: its launcher has it. */
 static int open_upper(struct changed *c, struct err *e)
 {
@@ -97,7 +111,7 @@ static int open_upper(struct changed *c, struct err *e)
 	int fd, r;
 
 	if (!c->alive || faccessat(c->run_fd, LAYERS_IMAGE, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
-		return layers_open_upper(c->run_fd, e);
+		return open_upper_of_ended(c, e);
 	r = link_open(&l, c->run_fd, e);
 	if (r == 0)
 		r = link_freeze(&l, IMAGE_STILL_MS, &how, &layers, e);
@@ -111,7 +125,7 @@ int changed_open_original(struct changed *c, struct err *e)
 {
 	int r = changed_has_layer(c, e);
 
-	if (r < 0)
+	if (r < 0 || !c->meta.workspace)
 		return r;
 	/* The path was resolved when the run began: a link in it now means that it is not the same any more. */
 	c->lower = fd_openat2(AT_FDCWD, c->meta.workspace, O_RDONLY | O_DIRECTORY, 0,
@@ -135,7 +149,16 @@ int changed_open_trees(struct changed *c, struct err *e)
 	if (c->upper < 0) {
 		r = c->upper;
 		c->upper = -1;
-		return r == -ENOENT ? err_set(e, r, "%s has no changes any more", c->id) : r;
+		if (r != -ENOENT)
+			return r;
+		err_set(e, r, "%s has no changes any more", c->id);
+		return err_hint(e, r, "coffer rm %s forgets the run", c->id);
+	}
+	if (c->meta.over) {
+		c->layer = openat(c->run_fd, LAYERS_FROM, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+		if (c->layer < 0)
+			return err_sys(e, -errno, "cannot open the layer of %s beneath that of %s",
+				       c->meta.over, c->id);
 	}
 	return 0;
 }
@@ -149,7 +172,7 @@ int changed_paths(const struct changed *c, struct strv *paths, const char *optio
 		char *path = NULL;
 		int r;
 
-		if (path_covers(ws, typed))
+		if (ws && path_covers(ws, typed))
 			typed += strlen(ws) + (typed[strlen(ws)] == '/');
 		r = path_normalise(typed, &path, e);
 		if (r < 0)
@@ -181,7 +204,9 @@ int changed_remove(struct changed *c, struct audit *a, uint64_t *ret_n, struct e
 	bool had_checkpoints;
 	int r;
 
-	c->upper = fd_close(c->upper); /* a disk image stays in use while its layer is open */
+	/* A disk image stays in use while its layer is open. */
+	c->upper = fd_close(c->upper);
+	c->layers = fd_close(c->layers);
 	r = workspace_wipe(c->run_fd, "upper", -1, &upper, e);
 	if (r < 0)
 		return r;
@@ -202,6 +227,8 @@ void changed_release(struct changed *c)
 {
 	fd_close(c->upper);
 	fd_close(c->lower);
+	fd_close(c->layer);
+	fd_close(c->layers);
 	fd_close(c->run_fd);
 	run_meta_release(&c->meta);
 	state_release(&c->st);

@@ -19,10 +19,14 @@ struct changed {
 	struct run_meta meta;
 	int run_fd;
 	int upper, lower; /* -1 until changed_open_trees() */
+	int layers; /* the same: what upper is in; a disk image is mounted as long. -1: a launcher has it */
+	int layer;  /* the same: between them, of a call over another run's workspace; -1: none */
 	bool alive;
 };
 
-#define CHANGED_INIT ((struct changed){ .st = STATE_INIT, .run_fd = -1, .upper = -1, .lower = -1 })
+#define CHANGED_INIT       \
+	((struct changed){ \
+		.st = STATE_INIT, .run_fd = -1, .upper = -1, .lower = -1, .layer = -1, .layers = -1 })
 
 /* The audit log, once what a crash left of other runs is finished. */
 int changed_audit(struct audit **ret, struct err *e) MUST_CHECK;
@@ -32,6 +36,17 @@ int changed_open(struct changed *c, const char *ref, bool claim, struct err *e) 
 
 /* Opens its layer and the original directory; an error that explains where a run has no layer. */
 int changed_open_trees(struct changed *c, struct err *e) MUST_CHECK;
+/* What the layer lies on. */
+static inline struct base changed_base(const struct changed *c)
+{
+	return (struct base){ c->layer, c->lower };
+}
+/* From when on a change of the original's is a conflict. */
+static inline uint64_t changed_since(const struct changed *c)
+{
+	return c->meta.over ? c->meta.over_time : c->meta.started;
+}
+
 /* The original alone. */
 int changed_open_original(struct changed *c, struct err *e) MUST_CHECK;
 /* That error alone. */

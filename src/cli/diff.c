@@ -102,7 +102,8 @@ static void show_change(struct shown *s, const struct change *c)
 	buf_addc(out, '\n');
 	if (!s->want->patch || change_is_dir(c) || c->kind == CHANGE_MODE)
 		return;
-	r = s->cmp ? checkpoint_patch(s->cmp, c, out) : workspace_patch(s->run->upper, s->run->lower, c, out);
+	r = s->cmp ? checkpoint_patch(s->cmp, c, out)
+		   : workspace_patch(s->run->upper, changed_base(s->run), c, out);
 	if (r < 0)
 		buf_addf(out, "(cannot be read: %s)\n", strerror(-r));
 	buf_addc(out, '\n');
@@ -289,6 +290,12 @@ static int show_between(struct diff_want *want)
 
 	if (changed_open(&run, want->ref, false, &e) < 0)
 		return say_error(&e);
+	if (run.meta.over) {
+		err_set(&e, -EOPNOTSUPP,
+			"%s is a call over the workspace of %s: its checkpoints cannot be compared", run.id,
+			run.meta.over);
+		return say_error(&e);
+	}
 	/* A run without an original has checkpoints all the same. */
 	if (changed_has_layer(&run, NULL) == 0 && changed_open_original(&run, &e) < 0)
 		return say_error(&e);
@@ -313,7 +320,7 @@ static int show(struct diff_want *want)
 
 	if (changed_open(&run, want->ref, false, &e) < 0 || changed_open_trees(&run, &e) < 0 ||
 	    changed_paths(&run, &want->paths, NULL, &e) < 0 ||
-	    workspace_changes(run.upper, run.lower, run.meta.started, &l, &e) < 0 ||
+	    workspace_changes(run.upper, changed_base(&run), changed_since(&run), &l, &e) < 0 ||
 	    select_paths(&l, &want->paths, &run, &e) < 0)
 		return say_error(&e);
 	return show_changes(&run, want, NULL, &l);

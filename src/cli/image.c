@@ -18,9 +18,9 @@ enum { OPT_NAME = 1, OPT_QUIET, OPT_JSON, OPT_FORCE, OPT_INSECURE, OPT_MAX_ENTRI
 static const struct opt image_opts[] = {
 	{ "name", 0, "NAME[:TAG]", "import: what to call it (default: what it calls itself)", OPT_NAME,
 	  "name" },
-	{ "max-entries", 0, "N", "import: files and directories of one layer (default: 1000000)",
+	{ "max-entries", 0, "N", "import: files and directories, of all layers (default: 1000000)",
 	  OPT_MAX_ENTRIES },
-	{ "max-size", 0, "SIZE", "import: of one layer, unpacked (default: what the disk has)",
+	{ "max-size", 0, "SIZE", "import: of all layers, unpacked (default: what the disk has)",
 	  OPT_MAX_SIZE },
 	{ "insecure", 0, NULL, "pull: from a registry without TLS", OPT_INSECURE },
 	{ "force", 'f', NULL, "rm: also one that a kept run was made of; a missing one is no error",
@@ -108,6 +108,8 @@ static int bring_in(struct state *st, struct audit *a, const struct args *args, 
 		printf("%s@%s  %s, %llu layer%s%s\n", rec.name, rec.manifest, str_from_size(rec.bytes, size),
 		       (unsigned long long)notes.layers, notes.layers == 1 ? "" : "s",
 		       notes.reused == notes.layers ? ", all there already" : "");
+	if (!args->quiet)
+		say_note("stored as %s: coffer run --image %s", rec.name, rec.name);
 	return fflush(stdout) == 0 ? 0 : -EIO;
 }
 
@@ -297,12 +299,28 @@ static int take_option(struct args *a, int id, const char *value, struct err *e)
 	return 0;
 }
 
-/* Options may stand on either side of the act. Returns 1 when --help was asked for. */
+static int check_args(const struct args *a, const char *act, struct err *e)
+{
+	if (!act)
+		return err_set(e, -EINVAL, "what is to be done: import, pull, ls, rm or inspect?");
+	if (a->act == ACT_LS && a->argc)
+		return err_set(e, -EINVAL, "image ls takes no arguments, but got '%.100s'", a->argv[0]);
+	if (a->act != ACT_LS && !a->argc)
+		return err_set(e, -EINVAL, "%s what?", act);
+	if (a->in.name && (a->act != ACT_IMPORT || a->argc != 1))
+		return err_set(e, -EINVAL, "--name goes with the import of one image");
+	return 0;
+}
+
+/* Options may stand before, between and behind the other words, which are gathered at the front of argv. Returns 1 when
+ * --help was asked for. */
 static int parse(struct args *a, int argc, char **argv, struct err *e)
 {
 	struct optparse p = OPTPARSE_INIT(argc, argv, image_opts, ARRAY_SIZE(image_opts));
 	const char *value, *act = NULL;
 	int id, r;
+
+	a->argv = argv + 1;
 
 	for (;;) {
 		while ((id = opt_next(&p, &value, e)) > 0) {
@@ -314,25 +332,18 @@ static int parse(struct args *a, int argc, char **argv, struct err *e)
 		}
 		if (id < 0)
 			return id;
-		if (act)
-			break;
+		if (p.index >= p.argc)
+			return check_args(a, act, e);
+		if (act) {
+			a->argv[a->argc++] = p.argv[p.index++];
+			continue;
+		}
 		act = opt_take(&p);
-		if (!act)
-			return err_set(e, -EINVAL, "what is to be done: import, pull, ls, rm or inspect?");
 		r = opt_one_of("image", act, act_names, e);
 		if (r < 0)
 			return r;
 		a->act = (enum act)r;
 	}
-	a->argc = p.argc - p.index;
-	a->argv = p.argv + p.index;
-	if (a->act == ACT_LS && a->argc)
-		return err_set(e, -EINVAL, "image ls takes no arguments, but got '%.100s'", a->argv[0]);
-	if (a->act != ACT_LS && !a->argc)
-		return err_set(e, -EINVAL, "%s what?", act);
-	if (a->in.name && (a->act != ACT_IMPORT || a->argc != 1))
-		return err_set(e, -EINVAL, "--name goes with the import of one image");
-	return 0;
 }
 
 static int cmd_image(int argc, char **argv)

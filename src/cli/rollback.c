@@ -31,7 +31,7 @@ static int count_again(struct ckpt_run *r, struct err *e)
 		return 0;
 	upper = openat(r->layers_fd, "upper", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	lower = open(r->meta.workspace, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (upper < 0 || lower < 0 || workspace_count_changes(upper, lower, 1000000, &n, NULL) < 0)
+	if (upper < 0 || lower < 0 || workspace_count_changes(upper, BASE_DIR(lower), 1000000, &n, NULL) < 0)
 		return 0;
 	r->meta.changes = n;
 	return run_meta_write(r->run_fd, &r->meta, e);

@@ -69,13 +69,17 @@ static size_t shown_part(const char *path)
 static int show(struct run_args *a, const char *path, const char *name, char **ret_inside, struct err *e)
 {
 	size_t n = shown_part(path);
+	autofree char *dir = NULL;
 	struct stat st;
 
 	if (n == 0 || strchr(path, ':'))
 		return err_set(e, -EINVAL, "%s is in a directory that cannot be shown inside", path);
 	if (stat(path, &st) == 0 && st.st_mode & 022)
 		return err_set(e, -EPERM, "%s can be written to by others; it is not run", path);
-	if (strv_addf(&a->o.volumes, "%.*s:" AGENT_DIR "/%s", (int)n, path, name) < 0 ||
+	/* By the name that Node.js looks for: packages find each other below it. */
+	if (strstr(path, "/node_modules/"))
+		name = asprintf(&dir, "%s/node_modules", name) < 0 ? NULL : dir;
+	if (!name || strv_addf(&a->o.volumes, "%.*s:" AGENT_DIR "/%s", (int)n, path, name) < 0 ||
 	    asprintf(ret_inside, AGENT_DIR "/%s%s", name, path + n) < 0)
 		return out_of_memory(e);
 	return 0;
@@ -100,8 +104,7 @@ static int add_env(struct strv *env, const char *assignment, struct err *e)
 /* Node.js of another place than the system's comes first in PATH, as it does outside. */
 static int show_node(struct run_args *a, struct err *e)
 {
-	autofree char *node = find_program("node"), *inside = NULL;
-	char *slash;
+	autofree char *node = find_program("node"), *inside = NULL, *path = NULL;
 	int r;
 
 	if (!node || is_seen_inside(node))
@@ -109,15 +112,10 @@ static int show_node(struct run_args *a, struct err *e)
 	r = show(a, node, "node", &inside, e);
 	if (r < 0)
 		return r;
-	slash = strrchr(inside, '/');
-	*slash = '\0';
-	{
-		autofree char *path = NULL;
-
-		if (asprintf(&path, "PATH=%s:/usr/local/bin:/usr/bin:/bin", inside) < 0)
-			return out_of_memory(e);
-		return add_env(&a->o.env, path, e);
-	}
+	*strrchr(inside, '/') = '\0';
+	if (asprintf(&path, "PATH=%s:/usr/local/bin:/usr/bin:/bin", inside) < 0)
+		return out_of_memory(e);
+	return add_env(&a->o.env, path, e);
 }
 
 /* The command as it is inside. Without one, the agent itself. */
@@ -186,7 +184,8 @@ int run_profile_apply(struct run_args *a, const char *name, struct run_profile *
 		r = set_command(a, &p, ret, e);
 	for (size_t i = 0; r == 0 && i < p.env.n; i++)
 		r = add_env(&a->o.env, p.env.v[i], e);
-	for (size_t i = 0; r == 0 && i < p.allow.n; i++)
+	/* Whoever wants no network gets none. */
+	for (size_t i = 0; r == 0 && i < p.allow.n && !(a->o.net && str_eq(a->o.net, "none")); i++)
 		r = strv_add(&a->o.allow, p.allow.v[i]) < 0 ? out_of_memory(e) : 0;
 	if (r < 0)
 		return r;

@@ -8,7 +8,7 @@
 #include <signal.h>
 #include <string.h>
 
-static void say_masks(const struct spec *s)
+void run_say_masks(const struct spec *s)
 {
 	autobuf struct buf b = BUF_INIT;
 
@@ -47,7 +47,9 @@ void run_say_before(const struct spec *s, const struct choice *c, const struct r
 		say_warn("WARNING: others than this machine can reach what runs inside: %s", s->ports);
 	else if (s->ports)
 		say_note("ports of this machine that lead inside: %s", s->ports);
-	say_masks(s);
+	/* Over another's layer there may be more, or less: that is known when it was copied. */
+	if (!s->over[0])
+		run_say_masks(s);
 	if (s->ws_mode == WS_RW)
 		say_warn("WARNING: %s is bound through: what the command writes there is written on the host",
 			 s->ws_path);

@@ -11,6 +11,8 @@ void run_say_before(const struct spec *s, const struct choice *c, const struct r
 /* A line about the network while the command runs: see struct run_io. */
 void run_say_net(enum net_level level, const char *text, struct buf *out);
 
+/* What is hidden; by itself where run_say_before() came too early for it. */
+void run_say_masks(const struct spec *s);
 void run_say_after(const struct run *r);
 
 #endif

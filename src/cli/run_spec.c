@@ -166,6 +166,16 @@ static int open_workspace(struct spec *s, const char *dir, const char *state_pat
 	return 0;
 }
 
+static int set_exact_workspace(struct spec *s, const struct run_opts *o, struct state *st, struct err *e)
+{
+	int r = open_workspace(s, o->ws_exact, st->path, e);
+
+	/* A link in the path now means that it is not the same any more. */
+	if (r == 0 && !str_eq(s->ws_path, o->ws_exact))
+		return err_set(e, -ESTALE, "%s is another directory now", o->ws_exact);
+	return r < 0 ? r : workspace_find_masks(s->ws_fd, &o->show, &s->masks, &s->n_masks, e);
+}
+
 static int set_workspace(struct spec *s, const struct run_opts *o, struct state *st,
 			 struct run_spec_note *note, struct err *e)
 {
@@ -175,8 +185,10 @@ static int set_workspace(struct spec *s, const struct run_opts *o, struct state 
 	s->ws_mode = o->ephemeral ? WS_EPHEMERAL : WS_OVERLAY;
 	if (o->ephemeral && o->workspace)
 		return err_set(e, -EINVAL, "--ephemeral is an empty workspace: it does not go with -C");
-	if (o->ephemeral)
+	if (o->ephemeral || o->ws_none)
 		return 0;
+	if (o->ws_exact)
+		return set_exact_workspace(s, o, st, e);
 	if (o->workspace && split_mode(o->workspace, &s->ws_mode, dir, sizeof(dir)) < 0)
 		return err_set(e, -ENAMETOOLONG, "-C: the path is too long");
 	r = open_workspace(s, dir, st->path, e);

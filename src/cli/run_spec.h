@@ -8,6 +8,9 @@
 
 struct run_opts {
 	const char *workspace; /* -C as typed; NULL: the current directory */
+	/* Of a call over another's workspace: its directory, as it was resolved then; and whether there is none. */
+	const char *ws_exact;
+	bool ws_none;
 	const char *workdir;
 	const char *user;
 	const char *home;

@@ -50,7 +50,8 @@ static int keep(int fd, const struct mint *m, bool fenced, struct err *e)
 	if (r == 0 && write(fd, b.data, b.len) != (ssize_t)b.len)
 		r = err_sys(e, -EIO, "cannot keep the sandbox's certificate authority");
 	/* Behind the fence there is no fcntl(); nobody but the next incarnation has this file then either. */
-	if (r == 0 && !fenced && fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
+	if (r == 0 && !fenced &&
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
 		r = err_sys(e, -errno, "cannot seal the sandbox's certificate authority");
 	if (b.data)
 		OPENSSL_cleanse(b.data, b.cap);

@@ -33,11 +33,19 @@ void ckpt_save_known(int dir_fd, const struct known *k, const unsigned char mani
 struct ckpt_scan {
 	struct ckpt_run *r;
 	bool live, hash_only, trust_inodes;
+	bool workspace_only;
 	const struct known *before;
 	struct known *after;
 	uint64_t entries, files_read;
 };
 int ckpt_scan(struct ckpt_scan *s, struct buf *manifest, struct err *e) MUST_CHECK;
+
+/* Of a run that lives: keeps content while it goes on, and what is known of it. */
+int ckpt_first_pass(struct ckpt_run *r, const struct ckpt_scan *how, struct known *k,
+		    struct err *e) MUST_CHECK;
+/* Makes it stand still until r->link is closed, and takes its layers. -ENOENT, -ECONNREFUSED: it is starting or ending;
+ * -EPERM: its launcher will not now. */
+int ckpt_hold_still(struct ckpt_run *r, struct err *e) MUST_CHECK;
 
 /* Opens what holds the layers and homes, of a run that is not alive or whose layers are no image. */
 int ckpt_open_places(struct ckpt_run *r, struct err *e) MUST_CHECK;
@@ -54,6 +62,7 @@ struct ckpt_build {
 	const struct known *before;
 	struct known *after;
 	bool mapped;
+	bool no_marks; /* see struct restore */
 	uint64_t entries, linked, copied;
 };
 int ckpt_build(struct ckpt_build *b, struct err *e) MUST_CHECK;

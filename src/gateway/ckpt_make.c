@@ -110,8 +110,10 @@ static int scan_all(void *ctx, struct buf *out, struct err *e)
 			r->id);
 		return err_hint(e, -ENODATA, "without :ro and :rw a workspace has a layer");
 	}
-	for (size_t i = 0; i < n && ret == 0; i++)
-		ret = scan_one(&s, &trees[i], e);
+	for (size_t i = 0; i < n && ret == 0; i++) {
+		if (!c->workspace_only || str_eq(trees[i].tree, "workspace"))
+			ret = scan_one(&s, &trees[i], e);
+	}
 	if (ret < 0)
 		return ret;
 	manifest_add_end(&manifest, s.entries);
@@ -152,7 +154,7 @@ int ckpt_scan(struct ckpt_scan *s, struct buf *manifest, struct err *e)
 
 /* --- standing still ---------------------------------------------------------------------------------------------------------- */
 
-static int hold_still(struct ckpt_run *r, struct err *e)
+int ckpt_hold_still(struct ckpt_run *r, struct err *e)
 {
 	int layers = -1, ret = link_open(&r->link, r->run_fd, e);
 
@@ -172,15 +174,18 @@ static bool layers_are_image(const struct ckpt_run *r)
 	return faccessat(r->run_fd, LAYERS_IMAGE, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-/* Keeps what is there while it goes on. What fails here because it changes is found again by the second pass. */
-static int first_pass(struct ckpt_run *r, bool hash_only, struct known *k, struct err *e)
+/* What fails here because it changes is found again by the second pass. */
+int ckpt_first_pass(struct ckpt_run *r, const struct ckpt_scan *how, struct known *k, struct err *e)
 {
 	CLEANUP(known_release) struct known after = KNOWN_INIT;
 	autobuf struct buf scratch = BUF_INIT;
 	struct err ignored = ERR_INIT;
-	struct ckpt_scan s = { .r = r, .live = true, .hash_only = hash_only, .before = k, .after = &after };
+	struct ckpt_scan s = *how;
 	int ret;
 
+	s.live = true;
+	s.before = k;
+	s.after = &after;
 	if (layers_are_image(r))
 		return 0;
 	ret = ckpt_open_places(r, e);
@@ -213,13 +218,13 @@ static int take_state(struct ckpt_run *r, struct known *before, bool hash_only, 
 		.r = r, .live = r->alive, .hash_only = hash_only, .before = before, .after = &t->known
 	};
 	uint64_t began;
-	int ret = r->alive ? first_pass(r, hash_only, before, e) : 0;
+	int ret = r->alive ? ckpt_first_pass(r, &s, before, e) : 0;
 
 	if (ret < 0)
 		return ret;
 	began = clock_nsec(CLOCK_MONOTONIC);
 	if (r->alive)
-		ret = hold_still(r, e);
+		ret = ckpt_hold_still(r, e);
 	if (ret == 0)
 		ret = ckpt_open_places(r, e);
 	if (ret == 0)

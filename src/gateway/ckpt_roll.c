@@ -34,7 +34,9 @@ static int build_one(struct ckpt_build *b, struct manifest_reader *m, const stru
 		     struct known *after, struct build_result *res, struct err *e)
 {
 	mode_t mode = 0;
-	struct restore r = { .store = b->store, .before = b->before, .after = after };
+	struct restore r = {
+		.store = b->store, .before = b->before, .after = after, .no_marks = b->no_marks
+	};
 	int ret;
 
 	r.old_fd = b->before ? ckpt_open_top(t, &mode) : -1;

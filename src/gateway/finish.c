@@ -105,6 +105,33 @@ static int settle_root(const struct run *r, struct err *e)
 	return 0;
 }
 
+/* The layer beneath a call's, as far as it was made: nobody compares with it any more. */
+static int drop_from(const struct run *r, struct err *e)
+{
+	static const char *const names[] = { LAYERS_FROM, LAYERS_FROM_NEW, LAYERS_FROM_NEW ".links" };
+
+	for (size_t i = 0; r->spec->over[0] && i < ARRAY_SIZE(names); i++) {
+		int ret = workspace_wipe(r->spec->run_fd, names[i], r->userns, NULL, e);
+
+		if (ret < 0 && ret != -ENOENT)
+			return ret;
+	}
+	return 0;
+}
+
+static int count_changes(struct run *r, int upper, struct err *e)
+{
+	const struct spec *s = r->spec;
+	autoclose int layer =
+		!s->over[0] ? -1
+			    : openat(s->run_fd, LAYERS_FROM, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+
+	/* A call whose layer was never whole has not run. */
+	if ((s->over[0] && layer < 0) || (s->ws_fd < 0 && layer < 0))
+		return 0;
+	return workspace_count_changes(upper, (struct base){ layer, s->ws_fd }, COUNT_CAP, &r->changes, e);
+}
+
 /* What became of the workspace; an ephemeral one is gone afterwards. */
 static int settle_workspace(struct run *r, struct err *e)
 {
@@ -132,7 +159,8 @@ static int settle_workspace(struct run *r, struct err *e)
 	upper = open_upper(s->layers_fd);
 	if (upper < 0)
 		return upper == -ENOENT ? 0 : err_sys(e, upper, "cannot open the run's layer");
-	return s->ws_fd < 0 ? 0 : workspace_count_changes(upper, s->ws_fd, COUNT_CAP, &r->changes, e);
+	ret = count_changes(r, upper, e);
+	return ret == 0 && r->changes == 0 ? drop_from(r, e) : ret;
 }
 
 static int log_end(struct run *r, const struct err *trouble, struct err *e)
@@ -181,6 +209,8 @@ int run_write_meta(const struct run *r, struct err *e)
 		.guard = r->guard,
 		.detached = s->detach,
 		.changes = r->changes,
+		.over = s->over[0] ? (char *)s->over : NULL,
+		.over_time = s->over_time,
 		.home = s->home_path ? strrchr(s->home_path, '/') + 1 : NULL,
 		.net = (char *)net_mode_name(s->net),
 		.policy_digest = s->policy_digest,
@@ -328,6 +358,9 @@ static int recall(struct run *r, struct err *e)
 	s->ports = TAKE_PTR(m.ports);
 	s->each = m.each;
 	s->keep = m.keep;
+	if (m.over)
+		snprintf(s->over, sizeof(s->over), "%s", m.over);
+	s->over_time = m.over_time;
 	if (m.home && asprintf(&s->home_path, "%s/homes/%s", r->st->path, m.home) < 0)
 		return err_set(e, -ENOMEM, "out of memory");
 	r->map_ids = m.map_ids;

@@ -163,6 +163,8 @@ static int log_start(struct run *r, struct err *e)
 		json_str(&j, "name", s->name);
 	if (s->from[0])
 		json_str(&j, "from", s->from);
+	if (s->over[0])
+		json_str(&j, "over", s->over);
 	add_command(&j, &s->argv);
 	json_u64(&j, "uid", s->uid);
 	json_u64(&j, "outside_uid", ids_outside_uid(&s->ids));
@@ -238,7 +240,7 @@ static int keep_ids(struct run *r, pid_t pid, struct err *e)
 	const struct spec *s = r->spec;
 	char path[48];
 
-	if (s->ids.host_root || !s->ids.range || s->ws_mode != WS_EPHEMERAL)
+	if (s->ids.host_root || !s->ids.range || (s->ws_mode != WS_EPHEMERAL && !s->over[0]))
 		return 0;
 	snprintf(path, sizeof(path), "/proc/%d/ns/user", pid);
 	r->userns = open(path, O_RDONLY | O_CLOEXEC);

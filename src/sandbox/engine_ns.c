@@ -65,6 +65,8 @@ static int host_root_trees(const struct spec *s, struct handed *h, struct err *e
 		r = hand(h, s->layers_fd, s->run_path, e);
 	if (r == 0 && s->home_fd >= 0)
 		r = hand(h, s->home_fd, s->home_path, e);
+	if (r == 0 && s->from_fd >= 0)
+		r = hand(h, s->from_fd, s->run_path, e);
 	for (size_t i = 0; r == 0 && i < s->n_binds; i++)
 		r = hand(h, s->binds[i].fd, s->binds[i].src, e);
 	for (size_t i = 0; r == 0 && i < s->n_lowers; i++)

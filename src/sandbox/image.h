@@ -74,7 +74,7 @@ struct image_import {
 	const char *name;   /* as typed; NULL: what the image calls itself */
 	const char *source; /* for the record; NULL: path */
 	const char *index;  /* digest by which it was fetched, and which was checked then; NULL: none */
-	uint64_t entries_max, bytes_max; /* of one layer; 0: as the disk allows */
+	uint64_t entries_max, bytes_max; /* of all layers together; 0: as the disk allows */
 };
 
 /* What was left out while unpacking. */

@@ -28,7 +28,7 @@ struct import {
 	size_t n_held;
 	struct strv digests; /* of the layers as they are stored, lowest first */
 	struct image_notes notes;
-	uint64_t bytes;
+	struct store_layer all; /* bytes and entries of all layers so far */
 };
 
 static void import_release(struct import *im)
@@ -77,9 +77,12 @@ static void add_notes(struct image_notes *n, const struct unpack_reply *r)
 static int hold(struct import *im, int tree, const char *digest, const struct store_layer *l, struct err *e)
 {
 	im->held[im->n_held++] = tree;
-	im->bytes += l->bytes;
+	im->all.bytes += l->bytes;
+	im->all.entries += l->entries;
 	im->notes.layers++;
-	return strv_add(&im->digests, digest) < 0 ? err_set(e, -ENOMEM, "out of memory") : 0;
+	if (strv_add(&im->digests, digest) < 0)
+		return err_set(e, -ENOMEM, "out of memory");
+	return image_check_limits(im->opts, &im->all, e);
 }
 
 /* What was unpacked to tmp/ID/SUB becomes the layer `digest`. */
@@ -106,12 +109,24 @@ static int wrong_layer(struct err *e, size_t i, const char *want, const char *go
 		       want, got);
 }
 
+/* A layer that was given only what others had left says how much that was; what was allowed is of more use. */
+static bool over_limit(const struct import *im, int code, struct err *e)
+{
+	struct store_layer over = { 0 };
+
+	if (!im->all.entries || (code != -E2BIG && (code != -EFBIG || !im->opts->bytes_max)))
+		return false;
+	*(code == -E2BIG ? &over.entries : &over.bytes) = UINT64_MAX;
+	return image_check_limits(im->opts, &over, e) < 0;
+}
+
 /* One layer, from the store when it is there, else unpacked. `digest` may be NULL: then nobody named it. */
 static int import_layer(struct import *im, int src, const struct image_source *s, size_t i, struct err *e)
 {
 	const char *digest = s->digests.n ? s->digests.v[i] : NULL, *diff_id = s->about.diff_ids.v[i];
 	char sub[16], got[OCI_DIGEST_LEN + 1], unpacked[OCI_DIGEST_LEN + 1] = "sha256:";
 	struct unpack_reply reply = { 0 };
+	struct unpack_opts caps;
 	struct store_layer l = { 0 };
 	autoclose int fd = -1;
 	int tree, r;
@@ -134,9 +149,10 @@ static int import_layer(struct import *im, int src, const struct image_source *s
 	tree = new_tree(im, sub, e);
 	if (tree < 0)
 		return tree;
-	r = image_unpack(&im->store, fd, tree, im->opts, got, &reply, e);
+	image_unpack_caps(&im->store, im->opts, &im->all, &caps);
+	r = image_unpack(fd, tree, &caps, got, &reply, e);
 	if (r < 0)
-		r = err_wrap(e, r, "layer %zu of the image", i + 1);
+		r = over_limit(im, r, e) ? r : err_wrap(e, r, "layer %zu of the image", i + 1);
 	hash_hex(reply.diff_id, HASH_LEN, unpacked + 7);
 	if (r == 0 && digest && !str_eq(digest, got))
 		r = wrong_layer(e, i, digest, got);
@@ -209,7 +225,7 @@ static int commit(struct import *im, const struct image_source *s, const struct 
 	rec.name = strdup(image_ref_name(ref, name));
 	rec.source = strdup(im->opts->source ? im->opts->source : im->opts->path);
 	rec.imported = clock_nsec(CLOCK_REALTIME);
-	rec.bytes = im->bytes;
+	rec.bytes = im->all.bytes;
 	if (!rec.name || !rec.source)
 		return err_set(e, -ENOMEM, "out of memory");
 	r = store_write_name(&im->store, &rec, e);
@@ -267,12 +283,15 @@ struct outer {
 
 static int unpack_outer(struct import *im, int fd, struct outer *o, struct err *e)
 {
+	static const struct store_layer none;
+	struct unpack_opts caps;
 	int r;
 
 	o->tree = new_tree(im, o->sub, e);
 	if (o->tree < 0)
 		return o->tree;
-	r = image_unpack(&im->store, fd, o->tree, im->opts, o->digest, &o->reply, e);
+	image_unpack_caps(&im->store, im->opts, &none, &caps);
+	r = image_unpack(fd, o->tree, &caps, o->digest, &o->reply, e);
 	if (r < 0)
 		o->tree = fd_close(o->tree);
 	return r;
@@ -351,8 +370,8 @@ static int import_tree(struct import *im, int dir, struct image_record *ret, str
 	return import_outer(im, &o, ret, e);
 }
 
-int image_import(struct state *st, const struct image_import *o, struct image_record *ret,
-		 struct image_notes *notes, struct err *e)
+static int import_all(struct state *st, const struct image_import *o, struct image_record *ret,
+		      struct image_notes *notes, struct err *e)
 {
 	CLEANUP(import_release) struct import im = { .store = STORE_INIT, .opts = o, .tmp_fd = -1 };
 	autoclose int fd = open(o->path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
@@ -381,4 +400,23 @@ int image_import(struct state *st, const struct image_import *o, struct image_re
 	*notes = im.notes;
 	store_collect(&im.store);
 	return 0;
+}
+
+/* Layers that came in before one that did not have no name that leads to them. */
+static void collect(struct state *st)
+{
+	CLEANUP(store_release) struct store s = STORE_INIT;
+
+	if (store_open(&s, st, NULL) == 0)
+		store_collect(&s);
+}
+
+int image_import(struct state *st, const struct image_import *o, struct image_record *ret,
+		 struct image_notes *notes, struct err *e)
+{
+	int r = import_all(st, o, ret, notes, e);
+
+	if (r < 0)
+		collect(st);
+	return r;
 }

@@ -47,14 +47,21 @@ struct store_layer {
 	char diff_id[OCI_DIGEST_LEN + 1];
 	uint64_t bytes, entries;
 };
+/* Is that more than an image may have? An error that says so. */
+int image_check_limits(const struct image_import *o, const struct store_layer *used,
+		       struct err *e) MUST_CHECK;
 /* A layer's tree/ with a shared lock: fd, or -ENOENT when it is not (or not quite) there. */
 int store_open_layer(struct store *s, const char *digest, struct store_layer *ret, struct err *e) MUST_CHECK;
 /* Puts tmp/NAME/SUB (which holds tree/) in place under its digest; one that is there already stays. */
 int store_put_layer(struct store *s, const char *tmp, const char *sub, const char *digest,
 		    const struct store_layer *l, struct err *e) MUST_CHECK;
 
-/* image_unpack.c: runs coffer-unpack over all of src into dir. `ret_digest` is of the bytes as they are. */
-int image_unpack(const struct store *s, int src, int dir, const struct image_import *o,
-		 char ret_digest[OCI_DIGEST_LEN + 1], struct unpack_reply *reply, struct err *e) MUST_CHECK;
+/* image_unpack.c: what may be unpacked when so much of the image is there already. */
+void image_unpack_caps(const struct store *s, const struct image_import *o, const struct store_layer *used,
+		       struct unpack_opts *ret);
+
+/* Runs coffer-unpack over all of src into dir. `ret_digest` is of the bytes as they are. */
+int image_unpack(int src, int dir, const struct unpack_opts *caps, char ret_digest[OCI_DIGEST_LEN + 1],
+		 struct unpack_reply *reply, struct err *e) MUST_CHECK;
 
 #endif

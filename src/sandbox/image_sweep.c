@@ -125,8 +125,25 @@ void store_collect(struct store *s)
 	store_sweep(s);
 }
 
+/* Is there a sandbox that was made ahead of its command? coffer ps shows none of those. */
+static bool stands_ready(struct state *st)
+{
+	autostrv struct strv ids = STRV_INIT;
+	bool found = false;
+
+	if (state_run_list(st, &ids, NULL) < 0)
+		return false;
+	for (size_t i = 0; i < ids.n && !found; i++) {
+		bool alive = false;
+		autoclose int fd = state_run_open(st, ids.v[i], &alive, NULL);
+
+		found = fd >= 0 && alive && !state_run_has_begun(fd);
+	}
+	return found;
+}
+
 /* Does a sandbox use a layer that only this image needs? */
-static int check_unused(struct store *s, const struct image_record *rec, struct err *e)
+static int check_unused(struct store *s, struct state *st, const struct image_record *rec, struct err *e)
 {
 	autostrv struct strv blobs = STRV_INIT, others = STRV_INIT, own = STRV_INIT;
 	int r = needed_by_all(s, rec->name, &blobs, &others);
@@ -142,7 +159,9 @@ static int check_unused(struct store *s, const struct image_record *rec, struct 
 		if (tree < 0 || has(&others, own.v[i]) || flock(tree, LOCK_EX | LOCK_NB) == 0)
 			continue;
 		err_set(e, -EBUSY, "%s is in use by a sandbox, or being imported", rec->name);
-		return err_hint(e, -EBUSY, "coffer ps shows which; coffer stop ends it");
+		return err_hint(e, -EBUSY, "coffer ps shows which; coffer stop ends it%s",
+				stands_ready(st) ? "; coffer pool stop ends those that stand ready for calls"
+						 : "");
 	}
 	return 0;
 }
@@ -157,7 +176,7 @@ int image_remove(struct state *st, const char *ref, struct image_record *ret, st
 	if (r == 0)
 		r = image_find(st, ref, &rec, e);
 	if (r == 0)
-		r = check_unused(&s, &rec, e);
+		r = check_unused(&s, st, &rec, e);
 	if (r < 0)
 		return r;
 	store_name_file(rec.name, file);

@@ -17,9 +17,11 @@
 
 #define CHUNK (256u << 10)
 
-/* What may be unpacked: all that the disk has but a twentieth. */
-static void set_caps(const struct store *s, const struct image_import *o, struct unpack_opts *ret)
+/* All that the disk has but a twentieth. */
+void image_unpack_caps(const struct store *s, const struct image_import *o, const struct store_layer *used,
+		       struct unpack_opts *ret)
 {
+	uint64_t entries = o->entries_max ? o->entries_max : UNPACK_ENTRIES_MAX;
 	struct statvfs v;
 
 	*ret = (struct unpack_opts){ .entries_max = UNPACK_ENTRIES_MAX,
@@ -33,10 +35,11 @@ static void set_caps(const struct store *s, const struct image_import *o, struct
 		if (v.f_files && v.f_favail < ret->entries_max)
 			ret->entries_max = v.f_favail - v.f_favail / 20;
 	}
-	if (o->entries_max)
-		ret->entries_max = o->entries_max;
-	if (o->bytes_max && o->bytes_max < ret->bytes_max)
-		ret->bytes_max = o->bytes_max;
+	/* Nothing is over its limit yet: image_check_limits() was asked. */
+	if (o->entries_max || entries - used->entries < ret->entries_max)
+		ret->entries_max = entries - used->entries;
+	if (o->bytes_max && o->bytes_max - used->bytes < ret->bytes_max)
+		ret->bytes_max = o->bytes_max - used->bytes;
 	/* Who names a size knows what to expect: a log file of zeros is no bomb. */
 	ret->ratio_max = o->bytes_max ? 0 : UNPACK_RATIO_MAX;
 }
@@ -130,13 +133,26 @@ static ssize_t read_reply(int fd, struct unpack_reply *reply)
 	return (ssize_t)at;
 }
 
-int image_unpack(const struct store *s, int src, int dir, const struct image_import *o,
-		 char ret_digest[OCI_DIGEST_LEN + 1], struct unpack_reply *reply, struct err *e)
+int image_check_limits(const struct image_import *o, const struct store_layer *used, struct err *e)
+{
+	uint64_t entries = o->entries_max ? o->entries_max : UNPACK_ENTRIES_MAX;
+	char size[16];
+
+	if (used->entries > entries)
+		return err_set(e, -E2BIG, "the image has more than %llu entries",
+			       (unsigned long long)entries);
+	if (!o->bytes_max || used->bytes <= o->bytes_max)
+		return 0;
+	err_set(e, -EFBIG, "the image is larger than %s", str_from_size(o->bytes_max, size));
+	return err_hint(e, -EFBIG, "--max-size SIZE lets it have that much, if the disk has it");
+}
+
+int image_unpack(int src, int dir, const struct unpack_opts *caps, char ret_digest[OCI_DIGEST_LEN + 1],
+		 struct unpack_reply *reply, struct err *e)
 {
 	autoclose int program = helper_open("coffer-unpack", e), ours = -1, theirs = -1, reply_in = -1,
 		      reply_out = -1;
 	struct hash_stream h;
-	struct unpack_opts caps;
 	unsigned char raw[HASH_LEN];
 	int sv[2], p[2], status = 0, r;
 	ssize_t got;
@@ -152,12 +168,11 @@ int image_unpack(const struct store *s, int src, int dir, const struct image_imp
 		return err_sys(e, -errno, "cannot make a pipe");
 	reply_in = p[0];
 	reply_out = p[1];
-	set_caps(s, o, &caps);
 	pid = fork();
 	if (pid < 0)
 		return err_sys(e, -errno, "cannot start the unpacker");
 	if (pid == 0)
-		become_unpacker(program, theirs, dir, reply_out, &caps);
+		become_unpacker(program, theirs, dir, reply_out, caps);
 	theirs = fd_close(theirs);
 	reply_out = fd_close(reply_out);
 	hash_stream_init(&h);

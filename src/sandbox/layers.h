@@ -16,6 +16,11 @@
 #define LAYERS_ROOT_UPPER "root-upper"
 #define LAYERS_ROOT_WORK "root-work"
 
+/* The copy of another run's layer that lies beneath that of a call (spec.over), in the run's own directory always; and
+ * while it is being made. */
+#define LAYERS_FROM "from"
+#define LAYERS_FROM_NEW "from.new"
+
 /* The directory that holds upper/ and work/, of a run that is there already. */
 int layers_open(int run_fd, struct err *e) MUST_CHECK;
 

@@ -38,6 +38,7 @@ static const struct text_field {
 	{ "net", offsetof(struct run_meta, net) },
 	{ "policy_digest", offsetof(struct run_meta, policy_digest) },
 	{ "ports", offsetof(struct run_meta, ports) },
+	{ "over", offsetof(struct run_meta, over) },
 };
 
 static char **text_of(struct run_meta *m, const struct text_field *f)
@@ -101,6 +102,10 @@ static void write_fields(struct json *j, const struct run_meta *m)
 		json_str(j, "policy_digest", m->policy_digest);
 	if (m->ports)
 		json_str(j, "ports", m->ports);
+	if (m->over) {
+		json_str(j, "over", m->over);
+		json_u64(j, "over_time", m->over_time);
+	}
 	if (m->map_ids)
 		json_bool(j, "map_ids", true);
 	if (m->each)
@@ -205,6 +210,7 @@ static int take_all(json_t *root, struct run_meta *m)
 	m->map_ids = json_is_true(json_object_get(root, "map_ids"));
 	m->each = json_is_true(json_object_get(root, "checkpoint_each"));
 	m->keep = (uint64_t)number(root, "checkpoint_keep");
+	m->over_time = (uint64_t)number(root, "over_time");
 	return take_texts(root, m);
 }
 

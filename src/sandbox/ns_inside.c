@@ -4,6 +4,7 @@
 #include "base/fd.h"
 #include "ipc/fdpass.h"
 #include "sandbox/gv_inside.h"
+#include "sandbox/layers.h"
 #include "sandbox/rootfs.h"
 #include "sandbox/wall.h"
 #include "sys/caps.h"
@@ -32,7 +33,7 @@
 
 size_t ns_tree_count(const struct spec *s)
 {
-	return 3 + s->n_binds + s->n_lowers;
+	return NS_TREES_FIXED + s->n_binds + s->n_lowers;
 }
 
 /* The same file as the one that was checked outside, opened again in this mount namespace. */
@@ -50,6 +51,15 @@ static int open_checked(const char *path, int checked_fd, struct err *e)
 	return TAKE_FD(tree);
 }
 
+static int open_from(const struct spec *s, struct err *e)
+{
+	autofree char *path = NULL;
+
+	if (asprintf(&path, "%s/" LAYERS_FROM, s->run_path) < 0)
+		return err_set(e, -ENOMEM, "out of memory");
+	return open_checked(path, s->from_fd, e);
+}
+
 /* An ordinary user's trees are opened here; the host root's come over the socket, idmapped. */
 static int open_trees(const struct ns_inside *in, int *fds, struct err *e)
 {
@@ -64,13 +74,17 @@ static int open_trees(const struct ns_inside *in, int *fds, struct err *e)
 		return fds[1];
 	if (s->home_fd >= 0 && (fds[2] = open_checked(s->home_path, s->home_fd, e)) < 0)
 		return fds[2];
+	if (s->from_fd >= 0 && (fds[3] = open_from(s, e)) < 0)
+		return fds[3];
 	for (size_t i = 0; i < s->n_binds; i++) {
-		fds[3 + i] = open_checked(s->binds[i].src, s->binds[i].fd, e);
-		if (fds[3 + i] < 0)
-			return fds[3 + i];
+		int *fd = &fds[NS_TREES_FIXED + i];
+
+		*fd = open_checked(s->binds[i].src, s->binds[i].fd, e);
+		if (*fd < 0)
+			return *fd;
 	}
 	for (size_t i = 0; i < s->n_lowers; i++) {
-		int *fd = &fds[3 + s->n_binds + i];
+		int *fd = &fds[NS_TREES_FIXED + s->n_binds + i];
 
 		*fd = open_checked(s->lowers[i].path, s->lowers[i].fd, e);
 		if (*fd < 0)
@@ -136,10 +150,10 @@ static int wait_mapped(const struct ns_inside *in, struct err *e)
 /* The host root's trees as they came. */
 static int sort_trees(const struct spec *s, const int *got, size_t n, int *fds, struct err *e)
 {
-	bool want[NS_TREES_MAX] = { s->ws_fd >= 0, spec_needs_layers(s), s->home_fd >= 0 };
+	bool want[NS_TREES_MAX] = { s->ws_fd >= 0, spec_needs_layers(s), s->home_fd >= 0, s->from_fd >= 0 };
 	size_t k = 0;
 
-	for (size_t i = 3; i < ns_tree_count(s); i++)
+	for (size_t i = NS_TREES_FIXED; i < ns_tree_count(s); i++)
 		want[i] = true;
 	for (size_t i = 0; i < ns_tree_count(s); i++) {
 		if (want[i] && k == n)
@@ -497,8 +511,9 @@ static int build(const struct ns_inside *in, int *ret_init, struct ns_go *go, st
 	t = (struct trees){ .ws = fds[0],
 			    .run = fds[1],
 			    .home = fds[2],
-			    .binds = fds + 3,
-			    .lowers = fds + 3 + in->spec->n_binds,
+			    .from = fds[3],
+			    .binds = fds + NS_TREES_FIXED,
+			    .lowers = fds + NS_TREES_FIXED + in->spec->n_binds,
 			    .ca = ca };
 	if (in->gv)
 		return rootfs_finish_guest(in->spec, &t, e);

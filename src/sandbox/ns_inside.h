@@ -61,9 +61,11 @@ _Noreturn void ns_inside(const struct ns_inside *in);
 int ns_start_with(const struct spec *s, struct cgroup *cg, const struct engine_meanwhile *m,
 		  const struct gv_start *gv, struct engine_run *ret, struct err *e) MUST_CHECK;
 
-/* Trees of the workspace, the run's directory, the home, the binds and the root's layers, in this order. */
+/* Trees of the workspace, the run's directory, the home, the layer beneath, the binds and the root's layers, in this
+ * order. */
+#define NS_TREES_FIXED 4
 #define NS_BINDS_MAX 45
-#define NS_TREES_MAX (3 + NS_BINDS_MAX + ROOT_LOWERS_MAX)
+#define NS_TREES_MAX (NS_TREES_FIXED + NS_BINDS_MAX + ROOT_LOWERS_MAX)
 size_t ns_tree_count(const struct spec *s);
 
 #endif

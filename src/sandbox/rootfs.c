@@ -360,12 +360,17 @@ static int mount_overlay(const struct spec *s, struct trees *t)
 	/* What the kernel makes for itself belongs to root of this namespace. The caller must be able to remove it. */
 	static const char *const made[] = { "../layers/work/work", "../layers/work/work/incompat",
 					    "../layers/work/work/incompat/volatile" };
-	int r = mnt_attach(t->ws, AT_FDCWD, "../lower");
+	const char *lower = t->from < 0 ? "../lower" : t->ws < 0 ? "../from" : "../from:../lower";
+	char options[128];
+	int r = t->ws < 0 ? 0 : mnt_attach(t->ws, AT_FDCWD, "../lower");
 
+	if (r == 0 && t->from >= 0)
+		r = mkdir("../from", 0700) < 0 ? -errno : mnt_attach(t->from, AT_FDCWD, "../from");
 	if (r < 0)
 		return r;
-	if (mount("overlay", "workspace", "overlay", MS_NOSUID | MS_NODEV,
-		  "lowerdir=../lower,upperdir=../layers/upper,workdir=../layers/work,userxattr,volatile") < 0)
+	snprintf(options, sizeof(options),
+		 "lowerdir=%s,upperdir=../layers/upper,workdir=../layers/work,userxattr,volatile", lower);
+	if (mount("overlay", "workspace", "overlay", MS_NOSUID | MS_NODEV, options) < 0)
 		return -errno;
 	for (size_t i = 0; s->ids.range && !s->ids.host_root && i < ARRAY_SIZE(made); i++) {
 		if ((chown(made[i], s->uid, s->gid) < 0 || chmod(made[i], 0700) < 0) && errno != ENOENT)
@@ -389,7 +394,8 @@ static int build_workspace(const struct spec *s, struct trees *t, const char *bo
 	case WS_OVERLAY:
 		r = mount_overlay(s, t);
 		if (r < 0) {
-			r = err_sys(e, r, "cannot lay a layer over the workspace %s%s", s->ws_path,
+			r = err_sys(e, r, "cannot lay a layer over the workspace %s%s",
+				    s->ws_path ? s->ws_path : s->over,
 				    s->ids.host_root && r == -EINVAL
 					    ? " (as root this needs Linux 5.19 or newer)"
 					    : "");
@@ -768,7 +774,9 @@ static int build_runsc_view(const struct spec *s, struct err *e)
 /* The layer holds what it is made of; runsc has no business with the parts. */
 static int forget_layers(const struct spec *s, struct err *e)
 {
-	if (s->ws_mode == WS_OVERLAY && umount2("../lower", MNT_DETACH) < 0)
+	if (s->ws_mode == WS_OVERLAY && s->ws_fd >= 0 && umount2("../lower", MNT_DETACH) < 0)
+		return rootfs_fail(e, -errno, "the workspace");
+	if (s->from_fd >= 0 && umount2("../from", MNT_DETACH) < 0)
 		return rootfs_fail(e, -errno, "the workspace");
 	if (spec_needs_layers(s) && umount2("../layers", MNT_DETACH) < 0)
 		return rootfs_fail(e, -errno, "the workspace");

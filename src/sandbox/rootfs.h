@@ -35,6 +35,7 @@ struct trees {
 	int ws;	 /* the workspace's directory; overlay: its lower layer */
 	int run; /* what holds upper/, work/, root-upper/ and root-work/, when any is needed */
 	int home;
+	int from;    /* the layer between the workspace's two, spec.over */
 	int *binds;  /* as many as the spec has */
 	int *lowers; /* the same; topmost first */
 	int ca;	     /* a file with the certificate of the sandbox's own authority, when spec->ca */

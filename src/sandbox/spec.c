@@ -46,6 +46,8 @@ void spec_release(struct spec *s)
 		fd_close(s->lowers[i].fd);
 		free(s->lowers[i].path);
 	}
+	free(s->policy_digest);
+	free(s->ports);
 	free(s->lowers);
 	free(s->root_name);
 	free(s->root_digest);
@@ -62,6 +64,7 @@ void spec_release(struct spec *s)
 	strv_release(&s->env);
 	ids_release(&s->ids);
 	fd_close(s->ws_fd);
+	fd_close(s->from_fd);
 	fd_close(s->run_fd);
 	fd_close(s->layers_fd);
 	fd_close(s->home_fd);

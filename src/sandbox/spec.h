@@ -85,10 +85,15 @@ struct spec {
 	char *home_dir; /* HOME inside; NULL with ROOT_HOST: rootfs_home() */
 
 	enum ws_mode ws_mode;
-	char *ws_path;	/* host path for messages; NULL when ephemeral */
-	int ws_fd;	/* O_PATH directory; -1 when ephemeral */
-	int run_fd;	/* the run's directory */
-	char *run_path; /* its real path */
+	char *ws_path; /* host path for messages; NULL when ephemeral */
+	int ws_fd;     /* O_PATH directory; -1 when ephemeral */
+	/* A call over the workspace of `over`: a copy of that one's layer lies between the original and the call's own. Then
+	 * ws_mode is WS_OVERLAY, and there may be no original. */
+	char over[RUN_ID_LEN + 1]; /* empty: none */
+	uint64_t over_time;	   /* when it was so (CLOCK_REALTIME ns) */
+	int from_fd;		   /* the copy, LAYERS_FROM in the run's directory; -1: none */
+	int run_fd;		   /* the run's directory */
+	char *run_path;		   /* its real path */
 	int layers_fd; /* what holds upper/ and work/: run_fd again, or a disk image's root (layers.h); -1: none */
 	int home_fd;	 /* a named home, or -1 for an empty one */
 	char *home_path; /* its real path; NULL: none */
@@ -116,6 +121,7 @@ struct spec {
 
 #define SPEC_INIT                        \
 	((struct spec){ .ws_fd = -1,     \
+			.from_fd = -1,   \
 			.run_fd = -1,    \
 			.layers_fd = -1, \
 			.home_fd = -1,   \

@@ -3,8 +3,8 @@
  * The state directory, 0700, of its owner, never seen from inside:
  *
  *   audit/            the log (room audit)
- *   runs/ID/          one run: upper/ work/ (workspace layers), meta.json, ctl.sock, output.log,
- *                     start (how to start it again), checkpoints/
+ *   runs/ID/          one run: upper/ work/ (workspace layers), from/ (the layer beneath a call's), meta.json,
+ *                     ctl.sock, output.log, start (how to start it again), checkpoints/
  *   names/NAME        symlink to a run's ID
  *   homes/NAME/       named homes
  *   objects/          content of checkpoints (room workspace, objects.h)
@@ -118,6 +118,8 @@ struct run_meta {
 	bool map_ids;  /* an ordinary user's run over a range of ids: its files may belong to any of them */
 	bool each;     /* a checkpoint after every command */
 	uint64_t keep; /* how many checkpoints; 0: all */
+	char *over;    /* a call over another run's layer: which one's; NULL: none */
+	uint64_t over_time; /* when that layer was copied */
 };
 /* -ENOENT when there is none, -EBADMSG when it cannot be understood. */
 int run_meta_read(int run_fd, struct run_meta *ret, struct err *e) MUST_CHECK;

@@ -396,7 +396,7 @@ int workspace_apply(int upper_fd, int lower_fd, uint64_t since, const struct app
 				   .dry_run = o->dry_run,
 				   .before = o->before,
 				   .arg = o->arg };
-	r = workspace_changes(upper_fd, lower_fd, since, &a.all, e);
+	r = workspace_changes(upper_fd, BASE_DIR(lower_fd), since, &a.all, e);
 	if (r == 0)
 		r = apply_all(&a, e);
 	changes_release(&a.all);

@@ -10,6 +10,8 @@
  *  C3  Depth costs a frame and the names that are still to be visited, never a C stack frame and never an fd (see
  *      chain.h).
  *  C4  A directory that is ours but lets nobody in is opened up while the walk is in it, and closed again after.
+ *  C5  Where a copied layer lies between (base.h), what is seen of the two below is what counts as the original; of the
+ *      copy nothing changes, so it is never in conflict.
  */
 #include "workspace/change.h"
 
@@ -34,16 +36,16 @@ struct frame {
 	size_t path_len;
 	size_t names_at, ents_at; /* where its part of the shared stacks begins */
 	size_t next;		  /* the entry to look at next */
-	bool up, lo;		  /* on which sides it is there */
+	bool up, mid, lo;	  /* on which sides it is there */
 	bool lo_changed;	  /* the original directory has changed since */
 	const char *conflict;	  /* all below is in conflict, and why */
 	gid_t gid;
 	bool setgid;
-	mode_t restore; /* C4: what to set again; 0: nothing */
+	mode_t restore, mid_restore; /* C4: what to set again; 0: nothing */
 };
 
 struct walk {
-	struct chain up, lo;
+	struct chain up, mid, lo;
 	struct judge judge;
 	const struct change_walk_opts *o;
 	change_visit *visit;
@@ -86,6 +88,12 @@ static uint64_t nsec(struct timespec t)
 static bool changed_since(const struct walk *w, const struct stat *st)
 {
 	return nsec(st->st_ctim) >= w->o->since;
+}
+
+/* C5 */
+static bool original_changed(const struct walk *w, const struct pair *p)
+{
+	return !p->lo_copied && changed_since(w, p->lo);
 }
 
 /* A directory whose inode changed though no entry came or went: it was moved here, or got another mode. */
@@ -175,7 +183,7 @@ static int reserve_frame(struct walk *w)
 /* Fills in a frame for directories that are already on the chains. */
 static int open_frame(struct walk *w, struct frame f)
 {
-	bool opaque = f.up && f.lo && w->n_frames && layer_is_opaque(chain_fd(&w->up));
+	bool opaque = f.up && (f.mid || f.lo) && w->n_frames && layer_is_opaque(chain_fd(&w->up));
 	int r = 0;
 
 	f.path_len = w->path.len;
@@ -184,6 +192,8 @@ static int open_frame(struct walk *w, struct frame f)
 	w->frames[w->n_frames++] = f;
 	if (f.up)
 		r = read_names(w, chain_fd(&w->up), true);
+	if (r == 0 && f.mid && (!f.up || opaque))
+		r = read_names(w, chain_fd(&w->mid), false);
 	if (r == 0 && f.lo && (!f.up || opaque))
 		r = read_names(w, chain_fd(&w->lo), false);
 	sort_ents(w, f.ents_at);
@@ -201,6 +211,8 @@ static int close_frame(struct walk *w)
 		return 0;
 	if (f->up)
 		r = layer_pop(&w->up, f->restore);
+	if (r == 0 && f->mid)
+		r = layer_pop(&w->mid, f->mid_restore);
 	if (r == 0 && f->lo)
 		r = chain_pop(&w->lo);
 	if (r == -ESTALE)
@@ -219,20 +231,20 @@ static const char *find_conflict(const struct walk *w, const struct frame *f, co
 	case CHANGE_ADDED:
 		return layer_has_origin(p->up_dir, p->name) ? why_gone : NULL;
 	case CHANGE_DELETED:
-		if (changed_since(w, p->lo))
+		if (original_changed(w, p))
 			return why_changed;
 		/* Hidden by an opaque directory: whether the sandbox saw it cannot be told if the directory changed. */
 		return !p->up && f->up && f->lo_changed ? why_dir_changed : NULL;
 	case CHANGE_TYPE:
 		if (layer_has_origin(p->up_dir, p->name))
 			return why_other_type;
-		return changed_since(w, p->lo) ? why_changed : NULL;
+		return original_changed(w, p) ? why_changed : NULL;
 	case CHANGE_MODE:
 		if (S_ISDIR(p->lo->st_mode))
-			return moved_since(w, p->lo) ? why_changed : NULL;
-		return changed_since(w, p->lo) ? why_changed : NULL;
+			return !p->lo_copied && moved_since(w, p->lo) ? why_changed : NULL;
+		return original_changed(w, p) ? why_changed : NULL;
 	default:
-		return changed_since(w, p->lo) ? why_changed : NULL;
+		return original_changed(w, p) ? why_changed : NULL;
 	}
 }
 
@@ -279,7 +291,9 @@ static bool same_file(const struct pair *p)
 	if (p->up->st_size != p->lo->st_size)
 		return false;
 	up = layer_open_file(p->up_dir, p->name);
-	lo = openat(p->lo_dir, p->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	lo = p->lo_copied
+		     ? layer_open_file(p->lo_dir, p->name)
+		     : openat(p->lo_dir, p->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	return up >= 0 && lo >= 0 && layer_same_content(up, lo, p->up->st_size) == 1;
 }
 
@@ -320,6 +334,38 @@ static int kind_of(const struct walk *w, const struct pair *p)
 	return compare(w, p);
 }
 
+/* The copied layer's part of a directory. False when nothing of the original's is seen in it. */
+static bool descend_copied(struct walk *w, const struct pair *p, struct frame *ret)
+{
+	ret->mid = layer_push(&w->mid, p->name, &ret->mid_restore) >= 0;
+	if (!ret->mid)
+		ret->conflict = why_unread;
+	return ret->mid && !layer_is_opaque(chain_fd(&w->mid));
+}
+
+/* Into what is seen of a directory below: of the copied layer, of the original, or of both. */
+static void descend_below(struct walk *w, const struct frame *f, const struct pair *p, bool up,
+			  struct frame *ret)
+{
+	struct stat st = { 0 };
+	int r;
+
+	if ((p->lo_copied && !descend_copied(w, p, ret)) || !f->lo)
+		return;
+	r = chain_push(&w->lo, p->name);
+	/* One that the original does not have, or has as something else, is the copied layer's alone. */
+	if (r < 0 && ret->mid && (r == -ENOENT || r == -ENOTDIR || r == -ELOOP))
+		return;
+	ret->lo = r >= 0;
+	if (!ret->lo || fstat(chain_fd(&w->lo), &st) < 0) {
+		ret->conflict = why_unread;
+		return;
+	}
+	ret->lo_changed = changed_since(w, &st);
+	if (!ret->conflict && (up || ret->mid ? moved_since(w, &st) : ret->lo_changed))
+		ret->conflict = why_dir_changed;
+}
+
 /* Sets up the frame for what is below an entry, with its directories on the chains. 0, 1 when there is nothing to go
  * into, or an error; *ret_held tells why a directory cannot be gone into. */
 static int descend(struct walk *w, const struct frame *f, const struct pair *p, int kind, struct frame *ret,
@@ -347,18 +393,11 @@ static int descend(struct walk *w, const struct frame *f, const struct pair *p, 
 		ret->gid = p->up->st_gid;
 		ret->setgid = p->up->st_mode & S_ISGID;
 	}
-	if (lo) {
-		r = chain_push(&w->lo, p->name);
-		ret->lo = r >= 0;
-		ret->lo_changed = changed_since(w, p->lo);
-		if (r < 0)
-			ret->conflict = why_unread;
-		else if (!ret->conflict && (up ? moved_since(w, p->lo) : ret->lo_changed))
-			ret->conflict = why_dir_changed;
-	} else if (!ret->conflict && kind == CHANGE_ADDED && layer_has_origin(p->up_dir, p->name)) {
+	if (lo)
+		descend_below(w, f, p, up, ret);
+	else if (!ret->conflict && kind == CHANGE_ADDED && layer_has_origin(p->up_dir, p->name))
 		ret->conflict = why_gone;
-	}
-	return ret->up || ret->lo ? 0 : 1;
+	return ret->up || ret->mid || ret->lo ? 0 : 1;
 }
 
 static int visit_entry(struct walk *w, const struct frame *f, const struct pair *p)
@@ -388,12 +427,36 @@ static int visit_entry(struct walk *w, const struct frame *f, const struct pair 
 	return r;
 }
 
+/* What is seen of an entry in the layers below, if anything is. */
+static int look_below(struct walk *w, struct frame *f, struct pair *p, struct stat *st)
+{
+	if (f->mid && fstatat(chain_fd(&w->mid), p->name, st, AT_SYMLINK_NOFOLLOW) == 0) {
+		p->lo_dir = chain_fd(&w->mid);
+		p->lo_copied = true;
+		p->lo = layer_is_whiteout(st) ? NULL : st;
+		return 0;
+	}
+	if (f->mid && errno != ENOENT)
+		return fail(w, -errno, "the copied layer");
+	if (!f->lo)
+		return 0;
+	p->lo_dir = chain_fd(&w->lo);
+	if (fstatat(p->lo_dir, p->name, st, AT_SYMLINK_NOFOLLOW) == 0)
+		p->lo = st;
+	else if (errno == EACCES)
+		f->conflict = why_unread;
+	else if (errno != ENOENT)
+		return fail(w, -errno, "the original");
+	return 0;
+}
+
 static int next_entry(struct walk *w)
 {
 	struct frame f = w->frames[w->n_frames - 1];
 	const struct ent *ent = &w->ents[w->frames[w->n_frames - 1].next++];
 	struct pair p = { .up_dir = -1, .lo_dir = -1, .dir_gid = f.gid, .dir_setgid = f.setgid };
 	struct stat up, lo;
+	int r;
 
 	w->path.len = f.path_len;
 	if (w->path.len)
@@ -405,38 +468,40 @@ static int next_entry(struct walk *w)
 	p.name = w->names.data + ent->name;
 	if (f.up)
 		p.up_dir = chain_fd(&w->up);
-	if (f.lo)
-		p.lo_dir = chain_fd(&w->lo);
 	if (ent->in_up) {
 		if (fstatat(p.up_dir, p.name, &up, AT_SYMLINK_NOFOLLOW) < 0)
 			return errno == ENOENT ? 0 : fail(w, -errno, "the run's changes");
 		p.up = &up;
 	}
-	if (f.lo) {
-		if (fstatat(p.lo_dir, p.name, &lo, AT_SYMLINK_NOFOLLOW) == 0)
-			p.lo = &lo;
-		else if (errno == EACCES)
-			f.conflict = why_unread;
-		else if (errno != ENOENT)
-			return fail(w, -errno, "the original");
-	}
-	return visit_entry(w, &f, &p);
+	r = look_below(w, &f, &p, &lo);
+	return r < 0 ? r : visit_entry(w, &f, &p);
 }
 
-static int walk_all(struct walk *w, int upper_fd, int lower_fd)
+static int start_below(struct walk *w, struct base base, struct stat *ret_top)
 {
-	struct frame top = { .up = true, .lo = true };
-	struct stat st;
-	int r = judge_init(&w->judge, lower_fd, w->e);
+	int r = base.layer < 0 ? 0 : chain_start(&w->mid, base.layer);
+
+	if (r == 0 && base.dir >= 0)
+		r = chain_start(&w->lo, base.dir);
+	if (r == 0 && fstat(base.dir >= 0 ? base.dir : base.layer, ret_top) < 0)
+		r = -errno;
+	return r < 0 ? fail(w, r, "the original") : 0;
+}
+
+static int walk_all(struct walk *w, int upper_fd, struct base base)
+{
+	struct frame top = { .up = true, .mid = base.layer >= 0, .lo = base.dir >= 0 };
+	struct stat st = { 0 };
+	int r = judge_init(&w->judge, base.dir >= 0 ? base.dir : base.layer, w->e);
 
 	if (r < 0)
 		return r;
 	r = chain_start(&w->up, upper_fd);
 	if (r < 0)
 		return fail(w, r, "the run's changes");
-	r = chain_start(&w->lo, lower_fd);
-	if (r < 0 || fstat(chain_fd(&w->lo), &st) < 0)
-		return fail(w, r < 0 ? r : -errno, "the original");
+	r = start_below(w, base, &st);
+	if (r < 0)
+		return r;
 	top.gid = st.st_gid;
 	top.setgid = st.st_mode & S_ISGID;
 	r = reserve_frame(w);
@@ -460,8 +525,8 @@ static int walk_all(struct walk *w, int upper_fd, int lower_fd)
 	return r == 1 ? 0 : r;
 }
 
-int change_walk(int upper_fd, int lower_fd, const struct change_walk_opts *o, change_visit *visit, void *arg,
-		struct err *e)
+int change_walk(int upper_fd, struct base base, const struct change_walk_opts *o, change_visit *visit,
+		void *arg, struct err *e)
 {
 	struct walk *w = calloc(1, sizeof(*w));
 	int r;
@@ -472,8 +537,9 @@ int change_walk(int upper_fd, int lower_fd, const struct change_walk_opts *o, ch
 	w->visit = visit;
 	w->arg = arg;
 	w->e = e;
-	r = walk_all(w, upper_fd, lower_fd);
+	r = walk_all(w, upper_fd, base);
 	chain_release(&w->up);
+	chain_release(&w->mid);
 	chain_release(&w->lo);
 	buf_release(&w->path);
 	buf_release(&w->names);

@@ -13,8 +13,8 @@ struct change_walk_opts {
 /* Called for each change; path and struct are the walk's. 0 goes on, 1 ends the walk, negative is an error. */
 typedef int change_visit(void *arg, const struct change *c);
 
-int change_walk(int upper_fd, int lower_fd, const struct change_walk_opts *o, change_visit *visit, void *arg,
-		struct err *e) MUST_CHECK;
+int change_walk(int upper_fd, struct base base, const struct change_walk_opts *o, change_visit *visit,
+		void *arg, struct err *e) MUST_CHECK;
 
 /* Copies a change to the end of a list. 0 or -ENOMEM. */
 int changes_add(struct changes *l, const struct change *c) MUST_CHECK;

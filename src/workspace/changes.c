@@ -60,12 +60,12 @@ static int add_to_list(void *arg, const struct change *c)
 	return l->bytes > WORKSPACE_LIST_MAX ? -E2BIG : changes_add(l->all, c);
 }
 
-int workspace_changes(int upper_fd, int lower_fd, uint64_t since, struct changes *ret, struct err *e)
+int workspace_changes(int upper_fd, struct base base, uint64_t since, struct changes *ret, struct err *e)
 {
 	struct change_walk_opts o = { .since = since, .flags = true };
 	struct changes all = { 0 };
 	struct list l = { .all = &all };
-	int r = change_walk(upper_fd, lower_fd, &o, add_to_list, &l, e);
+	int r = change_walk(upper_fd, base, &o, add_to_list, &l, e);
 
 	if (r < 0) {
 		changes_release(&all);
@@ -89,11 +89,11 @@ static int count_one(void *arg, const struct change *c)
 	return ++n->n >= n->cap;
 }
 
-int workspace_count_changes(int upper_fd, int lower_fd, uint64_t cap, uint64_t *ret, struct err *e)
+int workspace_count_changes(int upper_fd, struct base base, uint64_t cap, uint64_t *ret, struct err *e)
 {
 	struct change_walk_opts o = { 0 };
 	struct counter n = { .cap = cap };
-	int r = change_walk(upper_fd, lower_fd, &o, count_one, &n, e);
+	int r = change_walk(upper_fd, base, &o, count_one, &n, e);
 
 	if (r == 0)
 		*ret = n.n;

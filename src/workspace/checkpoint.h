@@ -75,6 +75,7 @@ struct restore {
 	const struct known *before; /* of the old tree; may be NULL */
 	struct known
 		*after; /* may be NULL: gets inode and hash of every file, for a scan with trust_inodes */
+	bool no_marks;	/* overlayfs' own attributes stay behind: whoever wrote the tree could set them */
 	uint64_t entries, linked, copied;
 };
 

@@ -20,6 +20,7 @@ struct pair {
 	const char *path, *name;
 	int up_dir, lo_dir;	    /* the directories it is in; -1 where there is none */
 	const struct stat *up, *lo; /* NULL where it is not */
+	bool lo_copied;		    /* the lower one is of a copied layer: nobody changes that */
 	gid_t dir_gid;		    /* of the directory it is in */
 	bool dir_setgid;
 };

@@ -8,9 +8,12 @@
  *  M2  What cannot be searched is hidden: inside, the owner of a directory without rights may give himself some.
  *  M3  More than WORKSPACE_MASKS_MAX, or any other failure, is an error: nobody runs with half the masks.
  */
+#include "workspace/mask.h"
+
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "workspace/chain.h"
+#include "workspace/layer.h"
 #include "workspace/path.h"
 #include "workspace/secret.h"
 #include "workspace/workspace.h"
@@ -31,6 +34,7 @@ struct frame {
 	bool git;	/* inside a git repository's own directory, or one that is named like it */
 	bool repo;	/* inside a .git */
 	bool all;	/* all in it is hidden but what was asked to be shown */
+	mode_t restore; /* of a copy: its own mode, to be set again; 0: it has it */
 };
 
 struct search {
@@ -46,6 +50,7 @@ struct search {
 	struct mask *masks;
 	size_t n_masks, cap_masks;
 	char root_path[PATH_MAX]; /* real path of the workspace; filled when first needed */
+	bool copied; /* a sandbox's layer, as a copy of our own: its pipes lead to nobody, its links are its own */
 	struct err *e;
 	_Alignas(struct dirent64) char raw[32768];
 };
@@ -305,10 +310,12 @@ static int visit_entry(struct search *s, const struct frame *f, const char *name
 	case DT_REG:
 		return is_git_config(f, name) ? redact(s, name) : visit_file(s, f, name);
 	case DT_LNK:
+		if (s->copied)
+			return 0;
 		return is_git_config(f, name) ? hide_target(s, name, NULL) : visit_link(s, f, name);
 	case DT_SOCK:
 	case DT_FIFO:
-		return hide(s, name, false);
+		return s->copied ? 0 : hide(s, name, false);
 	default:
 		return 0;
 	}
@@ -361,6 +368,7 @@ static int scan(struct search *s, struct frame f)
 
 static int leave(struct search *s)
 {
+	mode_t restore = s->frames[s->n_frames - 1].restore;
 	int r;
 
 	if (--s->n_frames == 0)
@@ -368,7 +376,7 @@ static int leave(struct search *s)
 	s->path.len = s->frames[s->n_frames - 1].path_len;
 	if (s->path.data)
 		s->path.data[s->path.len] = '\0';
-	r = chain_pop(&s->chain);
+	r = layer_pop(&s->chain, restore);
 	if (r == -ESTALE)
 		return err_set(s->e, r,
 			       "a directory of the workspace was moved while it was searched; try again");
@@ -387,7 +395,8 @@ static int step(struct search *s)
 	s->names.len = s->starts[--s->n_starts];
 	flags = s->names.data[s->names.len];
 	name = s->names.data + s->names.len + 1;
-	r = chain_push(&s->chain, name);
+	/* A copy is ours, to be opened up where its sandbox let nobody in. */
+	r = s->copied ? layer_push(&s->chain, name, &below.restore) : chain_push(&s->chain, name);
 	if (r == -ENOENT || r == -ENOTDIR || r == -ELOOP)
 		return 0; /* gone since its name was read */
 	if (r == -EACCES)
@@ -409,25 +418,24 @@ static int cmp_masks(const void *a, const void *b)
 	return path_cmp(((const struct mask *)a)->path, ((const struct mask *)b)->path);
 }
 
-/* Sorted, each once, and nothing below a directory that is hidden as a whole. */
-static void tidy(struct search *s)
+void masks_tidy(struct mask *v, size_t *n)
 {
 	size_t kept = 0;
 
-	if (s->n_masks)
-		qsort(s->masks, s->n_masks, sizeof(*s->masks), cmp_masks);
-	for (size_t i = 0; i < s->n_masks; i++) {
-		struct mask *last = kept ? &s->masks[kept - 1] : NULL;
+	if (*n)
+		qsort(v, *n, sizeof(*v), cmp_masks);
+	for (size_t i = 0; i < *n; i++) {
+		struct mask *last = kept ? &v[kept - 1] : NULL;
 
-		if (last && (str_eq(last->path, s->masks[i].path) ||
-			     (last->is_dir && path_covers(last->path, s->masks[i].path)))) {
-			free(s->masks[i].path);
-			free(s->masks[i].content);
+		if (last &&
+		    (str_eq(last->path, v[i].path) || (last->is_dir && path_covers(last->path, v[i].path)))) {
+			free(v[i].path);
+			free(v[i].content);
 			continue;
 		}
-		s->masks[kept++] = s->masks[i];
+		v[kept++] = v[i];
 	}
-	s->n_masks = kept;
+	*n = kept;
 }
 
 static int run_search(struct search *s)
@@ -441,12 +449,12 @@ static int run_search(struct search *s)
 	while (r == 0)
 		r = step(s);
 	if (r == 1)
-		tidy(s);
+		masks_tidy(s->masks, &s->n_masks);
 	return r < 0 ? r : 0;
 }
 
-int workspace_find_masks(int dir_fd, const struct strv *show, struct mask **ret_masks, size_t *ret_n,
-			 struct err *e)
+int mask_search(int dir_fd, const struct strv *show, const char *copy_of, struct mask **ret_masks,
+		size_t *ret_n, struct err *e)
 {
 	struct search *s = calloc(1, sizeof(*s));
 	int r;
@@ -455,6 +463,9 @@ int workspace_find_masks(int dir_fd, const struct strv *show, struct mask **ret_
 		return err_set(e, -ENOMEM, "out of memory while looking for credentials in the workspace");
 	s->root = dir_fd;
 	s->e = e;
+	s->copied = copy_of != NULL;
+	if (copy_of)
+		snprintf(s->root_path, sizeof(s->root_path), "%s", copy_of);
 	r = path_normalise_all(show, &s->show, e);
 	if (r == 0 && !path_covered(&s->show, "."))
 		r = run_search(s);
@@ -472,4 +483,10 @@ int workspace_find_masks(int dir_fd, const struct strv *show, struct mask **ret_
 	free(s->frames);
 	free(s);
 	return r;
+}
+
+int workspace_find_masks(int dir_fd, const struct strv *show, struct mask **ret_masks, size_t *ret_n,
+			 struct err *e)
+{
+	return mask_search(dir_fd, show, NULL, ret_masks, ret_n, e);
 }

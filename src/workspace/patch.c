@@ -12,14 +12,10 @@
 #define PATCH_FILE_MAX (1 << 20)
 
 /* The bytes of a file, or where a link leads; nothing of what is neither. */
-static int read_side(int root, const char *path, mode_t mode, bool upper, struct buf *ret)
+static int read_side(int dir, const char *name, mode_t mode, bool upper, struct buf *ret)
 {
-	const char *name;
-	autoclose int dir = -1, fd = -1;
+	autoclose int fd = -1;
 
-	if (!S_ISREG(mode) && !S_ISLNK(mode))
-		return 0;
-	dir = layer_open_parent(root, path, &name);
 	if (dir < 0)
 		return dir;
 	if (S_ISLNK(mode)) {
@@ -37,13 +33,27 @@ static int read_side(int root, const char *path, mode_t mode, bool upper, struct
 	return fd_read_all(fd, PATCH_FILE_MAX, ret);
 }
 
-int workspace_patch(int upper_fd, int lower_fd, const struct change *c, struct buf *out)
+static bool is_shown(mode_t mode)
+{
+	return S_ISREG(mode) || S_ISLNK(mode);
+}
+
+int workspace_patch(int upper_fd, struct base base, const struct change *c, struct buf *out)
 {
 	autobuf struct buf before = BUF_INIT, after = BUF_INIT;
-	int r = read_side(lower_fd, c->path, c->mode_before, false, &before);
+	autoclose int lo = -1, up = -1;
+	const char *name;
+	struct stat st;
+	int r = 0;
 
-	if (r == 0)
-		r = read_side(upper_fd, c->path, c->mode_after, true, &after);
+	if (is_shown(c->mode_before)) {
+		lo = base_open_parent(base, c->path, &name, &st);
+		r = read_side(lo, name, c->mode_before, false, &before);
+	}
+	if (r == 0 && is_shown(c->mode_after)) {
+		up = layer_open_parent(upper_fd, c->path, &name);
+		r = read_side(up, name, c->mode_after, true, &after);
+	}
 	if (r == -EFBIG) {
 		buf_adds(out, "(too long to show)\n");
 		return 0;

@@ -50,13 +50,15 @@ static int fail(struct making *k, int code, const char *name)
 
 /* --- what all have ---------------------------------------------------------------------------------------------- */
 
-static int set_attrs(int fd, const struct manifest_ent *m)
+static int set_attrs(const struct making *k, int fd, const struct manifest_ent *m)
 {
 	struct manifest_attr a;
 	uint32_t off = 0;
 	int r;
 
 	while ((r = manifest_next_attr(m->attrs, m->attrs_len, &off, &a)) > 0) {
+		if (k->r->no_marks && str_starts(a.name, "user.overlay."))
+			continue;
 		if (fsetxattr(fd, a.name, a.value, a.len, 0) < 0)
 			return -errno;
 	}
@@ -78,7 +80,7 @@ static void times_of(const struct manifest_ent *m, struct timespec t[2])
 }
 
 /* Of a file or directory that is open: owner before mode, which it would take bits from; times last but mode. */
-static int finish_fd(int fd, const struct manifest_ent *m, bool with_mode)
+static int finish_fd(const struct making *k, int fd, const struct manifest_ent *m, bool with_mode)
 {
 	struct timespec t[2];
 	struct stat st;
@@ -89,7 +91,7 @@ static int finish_fd(int fd, const struct manifest_ent *m, bool with_mode)
 	r = set_owner(fd, "", m, &st);
 	/* A capability goes when the owner changes, so attributes come after it. */
 	if (r == 0)
-		r = set_attrs(fd, m);
+		r = set_attrs(k, fd, m);
 	if (r == 0 && with_mode && fchmod(fd, m->mode) < 0)
 		r = -errno;
 	times_of(m, t);
@@ -165,7 +167,7 @@ static int make_file(struct making *k, const struct manifest_ent *m)
 	int r = fd < 0 ? -errno : objects_get(k->r->store, m->hash, m->size, fd);
 
 	if (r == 0)
-		r = finish_fd(fd, m, true);
+		r = finish_fd(k, fd, m, true);
 	k->r->copied++;
 	return r < 0 ? r : note_file(k, fd, m);
 }
@@ -274,11 +276,11 @@ static int leave_dir(struct making *k)
 	k->dirs.len -= sizeof(m);
 	memcpy(&m, k->dirs.data + k->dirs.len, sizeof(m));
 	if (k->depth == 0) /* the top */
-		return finish_fd(chain_fd(&k->to), &m, true);
+		return finish_fd(k, chain_fd(&k->to), &m, true);
 	fd = fcntl(chain_fd(&k->to), F_DUPFD_CLOEXEC, 3);
 	if (fd < 0)
 		return -errno;
-	r = finish_fd(fd, &m, false);
+	r = finish_fd(k, fd, &m, false);
 	k->depth--;
 	/* The way up may lead through this one, so its mode comes last. */
 	if (r == 0)

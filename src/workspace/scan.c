@@ -229,6 +229,21 @@ static int remember(struct walk *w, const struct stat *before, int fd, uint64_t 
 	return known_add(w->s->after, &st, hash, buf_cstr(&w->attrs), (uint32_t)w->attrs.len);
 }
 
+/* The owner of a file that he may not read may not read its attributes either, open or not: it gets that right for so
+ * long. */
+static int read_attrs(struct walk *w, int fd, const struct stat *st)
+{
+	int r;
+
+	buf_clear(&w->attrs);
+	r = attrs_read(fd, &w->attrs);
+	if (r != -EACCES || st->st_uid != geteuid() || fchmod(fd, (st->st_mode & 07777) | 0400) < 0)
+		return r;
+	buf_clear(&w->attrs);
+	r = attrs_read(fd, &w->attrs);
+	return fchmod(fd, st->st_mode & 07777) < 0 ? -errno : r;
+}
+
 /* -ESTALE when it is no file any more. */
 static int read_file(struct walk *w, const char *name, struct stat *st, unsigned char hash[HASH_LEN])
 {
@@ -240,8 +255,7 @@ static int read_file(struct walk *w, const char *name, struct stat *st, unsigned
 		return fd == -ELOOP || fd == -ENXIO || fd == -ENODEV ? -ESTALE : fd;
 	if (fstat(fd, st) < 0)
 		return -errno;
-	buf_clear(&w->attrs);
-	r = attrs_read(fd, &w->attrs);
+	r = read_attrs(w, fd, st);
 	if (r < 0)
 		return r;
 	w->s->files_read++;

@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "sandbox/spec.h"
+#include "workspace/base.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -36,6 +37,14 @@ int workspace_may_bind(int fd, const char *path, const char *state_path, struct 
 int workspace_find_masks(int dir_fd, const struct strv *show, struct mask **ret_masks, size_t *ret_n,
 			 struct err *e) MUST_CHECK;
 void masks_free(struct mask *m, size_t n);
+
+/*
+ * The original's masks become those of the original with a copied layer over it: also what the layer holds of that kind,
+ * without what it has taken away. `path` is the original's, NULL: there is none. `mapped`: the layer belongs to
+ * subordinate ids, see owner.h. With an error they are as they were.
+ */
+int workspace_merge_masks(struct base base, const char *path, const struct strv *show, bool mapped,
+			  struct mask **masks, size_t *n_masks, struct err *e) MUST_CHECK;
 
 enum change_kind {
 	CHANGE_ADDED,
@@ -92,12 +101,12 @@ struct changes {
 };
 
 /*
- * What a run did to its workspace: the upper layer read against the original. `since` is when the run began
+ * What a run did to its workspace: the upper layer read against what it lies on. `since` is when the run began
  * (CLOCK_REALTIME ns). In the order of a walk: a directory, then what is in it, then its neighbour. Of a directory
  * that was deleted all that was in it is listed too. -E2BIG when the list would not fit into memory that is
  * reasonable (WORKSPACE_LIST_MAX bytes); a directory whose path is longer than WORKSPACE_PATH_MAX is one held change.
  */
-int workspace_changes(int upper_fd, int lower_fd, uint64_t since, struct changes *ret,
+int workspace_changes(int upper_fd, struct base base, uint64_t since, struct changes *ret,
 		      struct err *e) MUST_CHECK;
 void changes_release(struct changes *c);
 
@@ -106,12 +115,12 @@ void changes_release(struct changes *c);
 
 /* Only how many (as many as workspace_changes() would list), stopping early when `cap` is reached: cheap on the way out
  * of every run. */
-int workspace_count_changes(int upper_fd, int lower_fd, uint64_t cap, uint64_t *ret,
+int workspace_count_changes(int upper_fd, struct base base, uint64_t cap, uint64_t *ret,
 			    struct err *e) MUST_CHECK;
 
 /* Adds the content of one change as a unified diff (or why there is none), made harmless for a terminal. Bounded in time
  * and size. 0 or negative errno when it cannot be read. */
-int workspace_patch(int upper_fd, int lower_fd, const struct change *c, struct buf *out) MUST_CHECK;
+int workspace_patch(int upper_fd, struct base base, const struct change *c, struct buf *out) MUST_CHECK;
 
 struct apply_plan {
 	const struct changes *all;

@@ -233,8 +233,8 @@ def of_another(tap, c, who):
     tap.eq((r.code, r.out), (0, ""), f"{who}: without --read it sees nothing", r)
     r = c("call", "--from", "nobody", "--", "true")
     tap.ok(r.code == 125 and "nobody" in r.err, f"{who}: --from nobody", r)
-    r = c("call", "--from", "agent", "--workspace", "--", "true")
-    tap.ok(r.code == 2 and "--read ." in r.err, f"{who}: --from does not go with --workspace", r)
+    r = c("call", "--from", "agent", "--workspace", "--read", "made.txt", "--", "true")
+    tap.ok(r.code == 2 and "--read" in r.err, f"{who}: --workspace does not go with --read, --from or not", r)
     end = time.monotonic() + 10
     while time.monotonic() < end and len([e for e in events(c, "run.start") if e.get("from") == run_id]) < 7:
         time.sleep(0.1)

@@ -278,6 +278,18 @@ def check_damaged(c, who):
 def check_use(c, who):
     r = c("image", "import", "--name", "busy", oci.Layout([oci.base_layer(), oci.layer(oci.entry("b"))], ref=None).write(place(c, "b")))
     tap.eq(r.code, 0, f"{who}: an image to use", r)
+    if who == "root":
+        r = c("call", "--image", "busy", "--", "true")
+        deadline = time.monotonic() + 25 * slow_build()
+        while not c("pool").out[:1].isdigit() or c("pool").out.startswith("0"):
+            if time.monotonic() > deadline:
+                break
+            time.sleep(0.05)
+        r = c("image", "rm", "busy")
+        tap.ok(r.code == 125 and "coffer pool stop" in r.err, f"{who}: sandboxes that stand ready hold it, which is said", r, c("pool"))
+        tap.eq(c("pool", "stop").code, 0, f"{who}: and end when they are told to")
+        while os.listdir(os.path.join(c.state, "runs")) and time.monotonic() < deadline:
+            time.sleep(0.05)
     r = c("run", "-d", "--name", "web", "--ephemeral", "--image", "busy", "--", "sleep", "1000")
     tap.eq(r.code, 0, f"{who}: a sandbox on it", r)
     ps = json.loads(c("ps", "--json").out)[0]

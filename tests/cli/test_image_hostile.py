@@ -264,6 +264,17 @@ def check_bombs(c, who):
     stream(c, who, "more entries than allowed", [many], "more than 1000 entries", "--max-entries", "1000")
     implied = layer(entry("/".join(["d"] * 600) + "/f"), entry("/".join(["e"] * 600) + "/f"))
     stream(c, who, "directories that only names imply", [implied], "more than 1000 entries", "--max-entries", "1000")
+    halves = [layer(*[entry(f"{k}{i}", "x" * 4096) for i in range(300)]) for k in "ab"]
+    path = oci.Layout(halves, ref="halves:1").write(os.path.join(c.dir, "halves"))
+    for opts, says in ((("--max-entries", "500"), "image has more than 500 entries"), (("--max-size", "2m"), "larger than 2.0 MiB")):
+        r = c("image", "import", path, *opts)
+        tap.ok(r.code == 125 and says in r.err, f"{who}: {opts[0]} holds for all layers together", r)
+        tap.eq(leftover(c), [], f"{who}: and nothing is left")
+    r = c("image", "import", path, "--max-entries", "700", "--max-size", "4m")
+    tap.ok(r.code == 0 and "stored as halves:1" in r.err, f"{who}: what is below both comes in", r)
+    r = c("image", "import", "--name", "again", path, "--max-entries", "500")
+    tap.ok(r.code == 125 and "more than 500" in r.err, f"{who}: layers that are there already count too", r)
+    tap.eq(c("image", "rm", "halves:1").code, 0, f"{who}: gone")
     nested = layer(entry("a", gzip.compress(layer(entry("b", b"\0" * (1 << 20))))))
     r = c("image", "import", "--name", "nested", write(os.path.join(c.dir, "nested.tar"), nested))
     tap.eq((r.code, c("image", "rm", "nested").code), (0, 0), f"{who}: an archive in an archive is a file", r)

@@ -32,7 +32,7 @@ import time
 TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 ROOT = os.path.dirname(TESTS)
 BUILD = os.path.abspath(os.environ.get("COFFER_BUILD", os.path.join(ROOT, "build")))
-STARTERS = ("run", "exec", "shell", "cp")
+STARTERS = ("run", "exec", "shell", "cp", "call", "rollback", "fork")
 TEST_UID = 20001  # an ordinary user who owns nothing on this machine and has no subordinate ids
 SUB_IDS = (2000000, 65536)  # those that he is given in a mount namespace of our own where an engine wants them
 ENGINES = tuple(os.environ.get("COFFER_ENGINES", "ns gvisor").split())  # one of them for trying something
@@ -356,7 +356,7 @@ class Coffer:
         """Nothing may be left: no process, no mount, no control group, no temporary file."""
         deadline = time.monotonic() + wait * slow_build()
         while True:
-            left = leftovers(self.before, self.tmp)
+            left = leftovers(self.before, self.tmp, self.state)
             if not left or time.monotonic() > deadline:
                 break
             time.sleep(0.05)
@@ -447,22 +447,36 @@ def snapshot():
             "tmp": {n for n in os.listdir("/tmp") if "coffer" in n}}
 
 
-def is_ours(group):
+def is_known(group, state):
+    """Does our log tell of the sandbox that a group is named after? Other tests' groups come and go while we look."""
+    run = os.path.basename(group).removeprefix("coffer-").removesuffix("-net")
+    for base, _, names in os.walk(os.path.join(state, "audit")):
+        for name in names:
+            if name.endswith(".jsonl"):
+                with open(os.path.join(base, name), encoding="utf-8", errors="replace") as f:
+                    if any(f'"sandbox":"{run}"' in line for line in f):
+                        return True
+    return False
+
+
+def is_ours(group, state=None):
     """A group with processes that are not below us is that of somebody else's sandbox; an empty one is a leak."""
     try:
         with open(os.path.join(group, "cgroup.procs"), encoding="ascii") as f:
             inside = {int(p) for p in f.read().split()}
     except OSError:
         return False
-    return not inside or bool(inside & {p for p, _ in descendants(os.getpid())})
+    if not inside:
+        return state is None or is_known(group, state)
+    return bool(inside & {p for p, _ in descendants(os.getpid())})
 
 
-def leftovers(before, tmp):
+def leftovers(before, tmp, state=None):
     """What is there now that was not: lines of text."""
     reap()
     left = [f"process {p} ({what})" for p, what in descendants(os.getpid()) if p not in before["pids"]]
     left += [f"mount {m.strip()}" for m in mounts() - before["mounts"]]
-    left += [f"control group {g}" for g in control_groups() - before["groups"] if is_ours(g)]
+    left += [f"control group {g}" for g in control_groups() - before["groups"] if is_ours(g, state)]
     left += [f"/tmp/{n}" for n in os.listdir("/tmp")
              if "coffer" in n and n not in before["tmp"] and not n.startswith(("coffertest-", "coffer-"))]
     left += [os.path.join(tmp, n) for n in os.listdir(tmp)]

@@ -34,7 +34,8 @@ struct initproc {
 	uint32_t chan;
 };
 
-/* The one that was built beside this test: build/tests/unit/test_x and build/coffer-init. */
+/* The one that was built beside this test: build/tests/unit/test_x and build/coffer-init; in a sanitizer build the one that
+ * has sanitizers. */
 __attribute__((unused)) static const char *initproc_path(void)
 {
 	static char path[PATH_MAX];
@@ -46,7 +47,9 @@ __attribute__((unused)) static const char *initproc_path(void)
 	if (n < 0)
 		return "coffer-init";
 	self[n] = '\0';
-	snprintf(path, sizeof(path), "%s/../../coffer-init", dirname(self));
+	snprintf(path, sizeof(path), "%s/../../coffer-init-checked", dirname(self));
+	if (access(path, X_OK) < 0)
+		path[strlen(path) - strlen("-checked")] = '\0';
 	return path;
 }
 

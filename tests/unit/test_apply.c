@@ -65,7 +65,7 @@ static bool apply_all(struct run *x)
 		show(x);
 		return false;
 	}
-	return workspace_count_changes(x->t.upper, x->t.lower, 100, &left, &x->e) == 0 && left == 0;
+	return workspace_count_changes(x->t.upper, BASE_DIR(x->t.lower), 100, &left, &x->e) == 0 && left == 0;
 }
 
 static bool release(struct run *x)

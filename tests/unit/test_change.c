@@ -37,7 +37,7 @@ static bool list(struct tree *t, struct changes *ret)
 {
 	struct err e = ERR_INIT;
 	uint64_t n = 0;
-	int r = workspace_changes(t->upper, t->lower, t->since, ret, &e);
+	int r = workspace_changes(t->upper, BASE_DIR(t->lower), t->since, ret, &e);
 
 	if (r < 0) {
 		printf("# %s\n", e.msg);
@@ -45,7 +45,7 @@ static bool list(struct tree *t, struct changes *ret)
 		return false;
 	}
 	/* Counting finds the same. */
-	return workspace_count_changes(t->upper, t->lower, UINT64_MAX, &n, &e) == 0 && n == ret->n;
+	return workspace_count_changes(t->upper, BASE_DIR(t->lower), UINT64_MAX, &n, &e) == 0 && n == ret->n;
 }
 
 static void show(const struct changes *l)

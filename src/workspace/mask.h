@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the two searches for things to hide share. */
+#ifndef WORKSPACE_MASK_H
+#define WORKSPACE_MASK_H
+
+#include "workspace/workspace.h"
+
+/* `copy_of`: the directory that a copied layer was laid over, as a path ("" where there is none); NULL: this is one
+ * itself. In a copy no link is followed, and pipes and sockets are left alone: they are new ones. */
+int mask_search(int dir_fd, const struct strv *show, const char *copy_of, struct mask **ret_masks,
+		size_t *ret_n, struct err *e) MUST_CHECK;
+
+/* Sorted, each once, and nothing below a directory that is hidden as a whole. */
+void masks_tidy(struct mask *v, size_t *n);
+
+#endif
