@@ -129,7 +129,7 @@ static void from_port(struct world *w, const uint8_t *data, size_t len)
 {
 	char nowhere[4096];
 
-	(void)!write(w->port[1], data, len);
+	(void)!send(w->port[1], data, len, MSG_NOSIGNAL);
 	while (read(w->port[1], nowhere, sizeof(nowhere)) > 0)
 		;
 	/* A timer that is due, so that the round does not wait. */
