@@ -36,8 +36,6 @@ void spec_release(struct spec *s)
 		free(s->binds[i].src);
 		free(s->binds[i].dst);
 	}
-	free(s->policy_digest);
-	free(s->ports);
 	for (size_t i = 0; i < s->n_masks; i++) {
 		free(s->masks[i].path);
 		free(s->masks[i].content);
