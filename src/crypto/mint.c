@@ -271,13 +271,19 @@ static int leaf_fill(struct mint *m, X509 *x, uint64_t now_s)
 	       add_ext(x, m->cert, NID_authority_key_identifier, "keyid:always");
 }
 
-static int leaf(struct mint *m, const char *cn, int type, const void *san, size_t san_len, uint64_t now_s,
-		X509 **ret, struct err *e)
+struct san {
+	int type; /* GEN_DNS, GEN_IPADD */
+	const void *data;
+	size_t len;
+};
+
+static int leaf(struct mint *m, const char *cn, const struct san *san, uint64_t now_s, X509 **ret,
+		struct err *e)
 {
 	CLEANUP(x509_freep) X509 *x = X509_new();
 
 	if (!x || !set_subject(X509_get_subject_name(x), cn) || !leaf_fill(m, x, now_s) ||
-	    !add_san(x, type, san, san_len) || !X509_sign(x, m->key, EVP_sha256()))
+	    !add_san(x, san->type, san->data, san->len) || !X509_sign(x, m->key, EVP_sha256()))
 		return fail(e, "make a certificate");
 	*ret = TAKE_PTR(x);
 	return 0;
@@ -285,12 +291,12 @@ static int leaf(struct mint *m, const char *cn, int type, const void *san, size_
 
 int mint_leaf_name(struct mint *m, const char *name, uint64_t now_s, X509 **ret, struct err *e)
 {
-	return leaf(m, name, GEN_DNS, name, strlen(name), now_s, ret, e);
+	return leaf(m, name, &(struct san){ GEN_DNS, name, strlen(name) }, now_s, ret, e);
 }
 
 int mint_leaf_addr(struct mint *m, const uint8_t *addr, size_t len, uint64_t now_s, X509 **ret, struct err *e)
 {
 	if (len != 4 && len != 16)
 		return err_set(e, -EINVAL, "an address of %zu bytes has no certificate", len);
-	return leaf(m, "", GEN_IPADD, addr, len, now_s, ret, e);
+	return leaf(m, "", &(struct san){ GEN_IPADD, addr, len }, now_s, ret, e);
 }

@@ -109,6 +109,28 @@ void h1_client_start(struct upstream *u, struct exch *e)
 	e->front->took(e, 0);
 }
 
+/* One piece into io->out, framed. */
+static void send_piece(struct upstream *u, struct slice data)
+{
+	struct h1_client *k = u->h1;
+	bool raw = k->state == H1C_TUNNEL, chunk = !raw && !k->e->req.has_length;
+
+	if (!raw && !chunk) {
+		if (data.len > k->up_left) {
+			u->io.error = -EBADMSG;
+			return;
+		}
+		k->up_left -= data.len;
+	}
+	if (chunk)
+		http1_add_chunk_head(&u->io.out, data.len);
+	buf_add(&u->io.out, data.p, data.len);
+	if (chunk)
+		http1_add_chunk_tail(&u->io.out);
+	http_pipe_take(&k->e->up, data.len);
+	exch_took_up(k->e, data.len);
+}
+
 /* As much of the body as limits and the server take. */
 static void send_body(struct upstream *u)
 {
@@ -116,8 +138,8 @@ static void send_body(struct upstream *u)
 	struct exch *e = k->e;
 	struct slice data;
 
-	while (!k->sent && io_backlog(&u->io) < IO_BACKLOG_MAX && (data = http_pipe_peek(&e->up)).len) {
-		bool raw = k->state == H1C_TUNNEL;
+	while (!k->sent && !u->io.error && io_backlog(&u->io) < IO_BACKLOG_MAX &&
+	       (data = http_pipe_peek(&e->up)).len) {
 		long n = http_grant_up(e, data.len > 16384 ? 16384 : data.len);
 
 		if (n < 0)
@@ -125,20 +147,7 @@ static void send_body(struct upstream *u)
 		if (n <= 0)
 			return;
 		data.len = (size_t)n;
-		if (!raw && e->req.has_length) {
-			if (data.len > k->up_left) {
-				u->io.error = -EBADMSG;
-				return;
-			}
-			k->up_left -= data.len;
-		}
-		if (!raw && !e->req.has_length)
-			http1_add_chunk_head(&u->io.out, data.len);
-		buf_add(&u->io.out, data.p, data.len);
-		if (!raw && !e->req.has_length)
-			http1_add_chunk_tail(&u->io.out);
-		http_pipe_take(&e->up, data.len);
-		exch_took_up(e, data.len);
+		send_piece(u, data);
 	}
 	if (k->sent || !http_pipe_done(&e->up) || k->state == H1C_TUNNEL || e->req.websocket)
 		return;
@@ -325,16 +334,15 @@ static void run_in(struct upstream *u)
 static void at_eof(struct upstream *u)
 {
 	struct h1_client *k = u->h1;
+	bool all = k->at == k->in.len;
+	bool ends_so =
+		(k->state == H1C_BODY && k->body == HTTP1_BODY_CLOSE && !u->io.cut) || k->state == H1C_TUNNEL;
 
-	if (k->e && k->at == k->in.len && !u->io.cut && k->state == H1C_BODY && k->body == HTTP1_BODY_CLOSE) {
+	if (k->e && all && ends_so) {
 		k->keep = false;
 		answer_done(u);
 		upstream_fail(u, false, "done");
-	} else if (k->e && k->state == H1C_TUNNEL && k->at == k->in.len) {
-		k->keep = false;
-		answer_done(u);
-		upstream_fail(u, false, "done");
-	} else if (k->at == k->in.len || k->state == H1C_IDLE || k->state == H1C_HEAD) {
+	} else if (all || k->state == H1C_IDLE || k->state == H1C_HEAD) {
 		upstream_fail(u, u->used && !k->got,
 			      "the server ended the connection before its answer was whole");
 	}

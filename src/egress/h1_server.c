@@ -485,13 +485,12 @@ void h1_server_tick(struct inspect_conn *c, uint64_t now)
 	const struct h1_server *s = c->h1;
 	const struct inspect_times *t = &c->in->times;
 	uint64_t quiet = (now - c->active) / 1000000000;
+	bool late = (s->head_since && (now - s->head_since) / 1000000000 > t->head) ||
+		    (s->state == H1_HEAD && !s->head_since && quiet > t->keep) ||
+		    (s->state == H1_BODY && s->e && exch_wants_body(s->e) && quiet > t->body);
 
-	if (s->head_since && (now - s->head_since) / 1000000000 > t->head)
-		inspect_conn_end(c, "timeout");
-	else if (s->state == H1_HEAD && !s->head_since && quiet > t->keep)
+	if (late)
 		inspect_conn_end(c, "timeout");
 	else if (s->state == H1_LINGER && quiet > 5)
 		inspect_conn_end(c, "server");
-	else if (s->state == H1_BODY && s->e && exch_wants_body(s->e) && quiet > t->body)
-		inspect_conn_end(c, "timeout");
 }

@@ -189,6 +189,7 @@ static int take_length(struct http_resp *r, struct slice v)
 	return 0;
 }
 
+/* NOLINTNEXTLINE(readability-function-size): nghttp2's to say what it gives */
 static int on_header(nghttp2_session *s, const nghttp2_frame *f, const uint8_t *name, size_t name_len,
 		     const uint8_t *value, size_t value_len, uint8_t flags, void *ctx)
 {

@@ -257,6 +257,7 @@ static void take_field(struct exch *e, struct slice n, struct slice v)
 	}
 }
 
+/* NOLINTNEXTLINE(readability-function-size): nghttp2's to say what it gives */
 static int on_header(nghttp2_session *s, const nghttp2_frame *f, const uint8_t *name, size_t name_len,
 		     const uint8_t *value, size_t value_len, uint8_t flags, void *ctx)
 {

@@ -6,13 +6,23 @@
 #define DRAIN_MAX 8
 #define FEED_MAX (256u << 10) /* at once; the other connections have their turn then */
 
+/* nghttp2 takes what it only reads by a pointer that could write. */
+static uint8_t *bytes(const char *p)
+{
+	union {
+		const char *in;
+		uint8_t *out;
+	} u = { .in = p };
+
+	return u.out;
+}
+
 void h2_nva_add(struct h2_nva *a, const char *name, const char *value, size_t len)
 {
 	if (a->n < H2_NV_MAX)
-		a->v[a->n++] = (nghttp2_nv){ .name = (uint8_t *)(uintptr_t)name,
-					     .namelen = strlen(name),
-					     .value = (uint8_t *)(uintptr_t)value,
-					     .valuelen = len };
+		a->v[a->n++] = (nghttp2_nv){
+			.name = bytes(name), .namelen = strlen(name), .value = bytes(value), .valuelen = len
+		};
 }
 
 /* A credential is never put into a table from which a later request could learn it by its size. */
@@ -41,7 +51,7 @@ int h2_nva_fields(struct h2_nva *a, const struct http_fields *f)
 		a->text.len += name.len;
 		a->v[a->n++] = (nghttp2_nv){ .name = (uint8_t *)p,
 					     .namelen = name.len,
-					     .value = (uint8_t *)(uintptr_t)value.p,
+					     .value = bytes(value.p),
 					     .valuelen = value.len,
 					     .flags = is_sensitive(name) ? NGHTTP2_NV_FLAG_NO_INDEX : 0 };
 	}

@@ -46,8 +46,8 @@ static void ask(struct exch *e, struct policy_request *q)
 static bool over_limit(struct exch *e)
 {
 	struct egress *eg = e->in->eg;
-	size_t head =
-		strlen(e->req.method) + e->req.target.len + e->req.fields.text.len + 4 * e->req.fields.n;
+	size_t head = strlen(e->req.method) + e->req.target.len + e->req.fields.text.len +
+		      (size_t)4 * e->req.fields.n;
 	const char *why;
 
 	if (limits_of(&eg->limits, &e->verdict, &e->limit) < 0) {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "egress/http_form.h"
 
+#include <stdint.h>
+
 static int hex(char c)
 {
 	if (c >= '0' && c <= '9')
@@ -20,7 +22,7 @@ static int decode(struct slice s, struct buf *out)
 
 			if (a < 0 || b < 0)
 				return -EBADMSG;
-			buf_addc(out, (char)(a << 4 | b));
+			buf_add(out, &(uint8_t){ (uint8_t)(a << 4 | b) }, 1);
 			i += 2;
 		} else {
 			buf_addc(out, s.p[i] == '+' ? ' ' : s.p[i]);
@@ -52,7 +54,7 @@ static bool is_named(const struct buf *got, const char *name)
 {
 	size_t n = strlen(name);
 
-	return got->len >= n && strncasecmp(got->data, name, n) == 0 &&
+	return got->data && got->len >= n && strncasecmp(got->data, name, n) == 0 &&
 	       (got->len == n || got->data[n] == '[' || got->data[n] == ' ' || got->data[n] == '.' ||
 		got->data[n] == 0);
 }

@@ -96,7 +96,7 @@ void http_head_field(struct exch *e, struct slice name, struct slice value)
 		size_t n = name.len < sizeof(plain) ? name.len : sizeof(plain) - 1;
 
 		for (size_t i = 0; i < n; i++)
-			plain[i] = name.p[i] == '_' ? '-' : name.p[i];
+			plain[i] = (char)(name.p[i] == '_' ? '-' : name.p[i]);
 		if (is_override((struct slice){ plain, n }) || is_ours((struct slice){ plain, n })) {
 			snprintf(e->dropped, sizeof(e->dropped), "%.*s", (int)n, name.p);
 			return;

@@ -221,35 +221,43 @@ static void add_stats(struct egress *eg, struct json *j)
 	json_u64(j, "certificates", in->ca ? in->ca->minted : 0);
 }
 
+/* Bandwidth is there again, perhaps. */
+static void unpause(struct exch *e)
+{
+	e->paused = false;
+	if (e->back)
+		e->back->wake(e);
+	if (e->conn && e->head_sent)
+		e->front->wake(e);
+}
+
+static void tick_exch(struct exch *e, uint64_t now)
+{
+	const struct inspect_times *t = &e->in->times;
+	uint64_t quiet = (now - e->active) / NSEC_PER_SEC;
+
+	if (e->paused)
+		unpause(e);
+	if (!e->conn)
+		return;
+	if ((e->state == EXCH_HOLD && quiet > t->body) || (e->state == EXCH_NEW && quiet > t->head)) {
+		e->front->fail(e);
+	} else if (e->state == EXCH_LIVE && e->back && quiet > (e->head_sent ? t->stall : t->answer)) {
+		e->back->drop(e);
+		if (e->head_sent)
+			e->front->fail(e);
+		else
+			exch_answer_failed(e, "it did not answer in time");
+	}
+}
+
 static void tick_exchs(struct inspect *in, uint64_t now)
 {
 	struct exch *next;
 
 	for (struct exch *e = in->exchs; e; e = next) {
-		uint64_t quiet = (now - e->active) / NSEC_PER_SEC;
-
 		next = e->all_next;
-		if (e->paused) {
-			e->paused = false;
-			if (e->back)
-				e->back->wake(e);
-			if (e->conn && e->head_sent)
-				e->front->wake(e);
-		}
-		if (e->conn && ((e->state == EXCH_HOLD && quiet > in->times.body) ||
-				(e->state == EXCH_NEW && quiet > in->times.head))) {
-			e->front->fail(e);
-			continue;
-		}
-		if (!e->conn || !e->up_conn || e->state != EXCH_LIVE)
-			continue;
-		if (quiet > (e->head_sent ? in->times.stall : in->times.answer)) {
-			e->back->drop(e);
-			if (e->head_sent)
-				e->front->fail(e);
-			else
-				exch_answer_failed(e, "it did not answer in time");
-		}
+		tick_exch(e, now);
 	}
 }
 

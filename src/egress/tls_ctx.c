@@ -364,8 +364,8 @@ int tls_ctx_connect(struct tls_ctx *t, const struct host *h, uint16_t port, cons
 	SSL *s;
 	int r = find_trust(t, ca_pem, &trust, e);
 
-	if (r < 0)
-		return r;
+	if (r < 0 || !trust)
+		return r < 0 ? r : -EIO;
 	snprintf(key, sizeof(key), "%s:%u:%s", h->text, port, trust->id);
 	s = SSL_new(trust->ctx);
 	copy = strdup(key);
