@@ -79,6 +79,7 @@ static int check_agreement(const struct layer *l, struct err *e)
 			const struct policy_rule *b = l->by_host[k];
 			char ta[POLICY_RULE_TEXT_MAX], tb[POLICY_RULE_TEXT_MAX];
 
+			BUG_ON(!a || !b);
 			if (!str_eq(a->host.text, b->host.text))
 				break;
 			if (a->action == POLICY_DENY || b->action == POLICY_DENY || !ports_meet(a, b) ||
