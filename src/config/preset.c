@@ -285,7 +285,9 @@ static int apply(struct source *s, const struct preset *p, struct ynode *root, s
 	int r = fill_defaults(p, all, s->e);
 
 	for (size_t i = 0; r == 0 && i < all->n; i++) {
-		if (!all->v[i].list && put_in(root, all->v[i].name, all->v[i].values.v[0]) < 0)
+		const struct strv *values = &all->v[i].values;
+
+		if (!all->v[i].list && values->v && put_in(root, all->v[i].name, values->v[0]) < 0)
 			r = err_set(s->e, -ENOMEM, "out of memory");
 	}
 	if (r == 0 && expand(root, all) < 0)

@@ -75,11 +75,11 @@ static int check_agreement(const struct layer *l, struct err *e)
 	for (size_t i = 0; i < l->n_by_host; i++) {
 		const struct policy_rule *a = l->by_host[i];
 
-		for (size_t k = i + 1; k < l->n_by_host && cmp_host(&l->by_host[i], &l->by_host[k]) < 0;
-		     k++) {
+		for (size_t k = i + 1; k < l->n_by_host; k++) {
 			const struct policy_rule *b = l->by_host[k];
 			char ta[POLICY_RULE_TEXT_MAX], tb[POLICY_RULE_TEXT_MAX];
 
+			BUG_ON(!a || !b);
 			if (!str_eq(a->host.text, b->host.text))
 				break;
 			if (a->action == POLICY_DENY || b->action == POLICY_DENY || !ports_meet(a, b) ||
