@@ -352,7 +352,7 @@ class Coffer:
         return Result(p.args, code, out.decode(errors="replace"), err.decode(errors="replace"),
                       time.monotonic() - start)
 
-    def check_clean(self, tap, wait=5.0):
+    def check_clean(self, tap, wait=25.0):
         """Nothing may be left: no process, no mount, no control group, no temporary file."""
         deadline = time.monotonic() + wait * slow_build()
         while True:
