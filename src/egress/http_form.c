@@ -25,7 +25,7 @@ static int decode(struct slice s, struct buf *out)
 			buf_add(out, &(uint8_t){ (uint8_t)(a << 4 | b) }, 1);
 			i += 2;
 		} else {
-			buf_addc(out, s.p[i] == '+' ? ' ' : s.p[i]);
+			buf_addc(out, (char)(s.p[i] == '+' ? ' ' : s.p[i]));
 		}
 	}
 	return buf_error(out);

@@ -240,7 +240,8 @@ class Process:
 
 
 def nginx(path, cert, root, addr=None, do=here):
-    """HTTP/1.1 and HTTP/2 over TLS, files from `root`."""
+    """HTTP/1.1 and HTTP/2 over TLS, files from `root`; without a certificate HTTP/1.1 in the clear."""
+    tls = f"ssl_certificate {cert[0]}; ssl_certificate_key {cert[1]};" if cert else ""
     addr, base = addr or ("127.0.0.1", free_port()), os.path.join(path, "nginx")
     os.mkdir(base)
     conf = os.path.join(base, "nginx.conf")
@@ -248,8 +249,8 @@ def nginx(path, cert, root, addr=None, do=here):
     with open(conf, "w", encoding="ascii") as f:
         f.write(f"""user root root; daemon off; master_process off; pid {base}/pid; error_log {base}/err;
             events {{ worker_connections 512; }}
-            http {{ access_log off; {temp} server {{ listen {addr[0]}:{addr[1]} ssl http2; ssl_certificate {cert[0]};
-                ssl_certificate_key {cert[1]}; root {root}; client_max_body_size 100m; }} }}""")
+            http {{ access_log off; {temp} server {{ listen {addr[0]}:{addr[1]} {"ssl http2" if cert else ""}; {tls}
+                root {root}; keepalive_requests 1000000; client_max_body_size 100m; }} }}""")
     return Process([shutil.which("nginx") or "/usr/sbin/nginx", "-p", base, "-c", conf], addr, do)
 
 
