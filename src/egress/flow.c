@@ -266,6 +266,7 @@ static void dial(struct flow *f, const struct policy_verdict *v)
 	if (!t.name)
 		host_from_addr(&f->addr, &h);
 	f->state = FLOW_DIAL;
+	relay_wait(f);
 	f->ask.done = on_dialled;
 	f->ask.ctx = f;
 	flow_set_timeout(f, 2 * DIAL_TIMEOUT_MS / 1000 + 15);

@@ -47,7 +47,12 @@ void peek_begin(struct flow *f, const struct policy_verdict *v);
 void peek_refused(struct flow *f, const struct policy_verdict *v);
 void peek_timeout(struct flow *f);
 
-/* relay.c: the server is there. Takes fd. */
+/* relay.c: how a socket is armed once and for all, also before there is a server. */
+#define RELAY_EVENTS ((uint32_t)(EPOLLIN | EPOLLRDHUP | EPOLLET))
+
+/* The server is waited for: what the client does meanwhile is noted, and nothing is read. */
+void relay_wait(struct flow *f);
+/* The server is there. Takes fd. */
 void relay_begin(struct flow *f, int fd);
 void relay_release(struct flow *f); /* pipes and what is held */
 void relay_soon(struct timer *t);   /* eg->soon */

@@ -224,7 +224,8 @@ static void on_first(struct watch *w, uint32_t events)
 static void wait_for_more(struct flow *f)
 {
 	f->client.w.fn = on_first;
-	if (loop_watch(&f->eg->loop, &f->client.w, EPOLLIN | EPOLLRDHUP) < 0)
+	/* Edge-triggered, as relay.c wants it: it was read until there was no more. */
+	if (loop_watch(&f->eg->loop, &f->client.w, RELAY_EVENTS) < 0)
 		flow_reset(f, "error: it cannot be waited for");
 }
 

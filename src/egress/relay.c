@@ -42,8 +42,7 @@ static enum limit_way way_of(const struct flow *f, const struct flow_side *from)
 static int wait_for_room(struct flow *f, struct flow_side *to)
 {
 	to->blocked = true;
-	return loop_watch(&f->eg->loop, &to->w, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET) < 0 ? PUMP_DEAD
-											       : PUMP_WAIT;
+	return loop_watch(&f->eg->loop, &to->w, RELAY_EVENTS | EPOLLOUT) < 0 ? PUMP_DEAD : PUMP_WAIT;
 }
 
 /* PUMP_AGAIN: nothing is held any more. */
@@ -259,12 +258,27 @@ static void on_side(struct watch *w, uint32_t events)
 	run(f);
 }
 
+/* Before there is a server. A client that is gone is not waited for any longer. */
+static void on_waiting(struct watch *w, uint32_t events)
+{
+	struct flow *f = w->ctx;
+
+	f->client.readable = true;
+	if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
+		f->client.ending = true;
+	if (events & (EPOLLHUP | EPOLLERR))
+		flow_reset(f, "client");
+}
+
+void relay_wait(struct flow *f)
+{
+	f->client.w.fn = on_waiting;
+}
+
 static int arm(struct flow *f, struct flow_side *s)
 {
-	loop_unwatch(&f->eg->loop, &s->w);
 	s->w.fn = on_side;
-	return loop_watch(&f->eg->loop, &s->w,
-			  EPOLLIN | EPOLLRDHUP | EPOLLET | (s->blocked ? (uint32_t)EPOLLOUT : 0));
+	return loop_watch(&f->eg->loop, &s->w, RELAY_EVENTS | (s->blocked ? (uint32_t)EPOLLOUT : 0));
 }
 
 /* What was read before the server was there goes first, and counts. */
@@ -305,6 +319,8 @@ void relay_begin(struct flow *f, int fd)
 	}
 	if (arm(f, &f->server) < 0 || arm(f, &f->client) < 0)
 		flow_reset(f, "error: it cannot be waited for");
+	else if (f->client.readable)
+		run(f); /* noted while there was no server: that edge does not come again */
 }
 
 void relay_release(struct flow *f)

@@ -38,13 +38,15 @@ def exchange(rig, addr, port, data, shut=False):
     """What is answered. A refusal may come so soon that connect() already sees it."""
     try:
         with rig.connect(addr, port) as c:
+            broken = False
             try:
                 c.sendall(data)
                 if shut:
                     c.shutdown(socket.SHUT_WR)
             except OSError:
-                pass
-            return end_of(c)
+                broken = True  # a reset is told once, to whoever asks first
+            got, how = end_of(c)
+            return got, "reset" if broken else how
     except ConnectionResetError:
         return b"", "reset"
 
@@ -499,6 +501,41 @@ def journal_full(tap):
     os.close(fd)
 
 
+def impatient(tap, rig):
+    """Clients that do things while the server is still being dialled."""
+    a, hello = rig.lookup("example.test"), client_hello("example.test")
+    saved = rig.dial["example.test"]
+    more = os.urandom(200000)
+    for name, cut, then, wanted in (("sends more", len(hello), more, hello + more), ("sends its hello in two pieces, and more", 50, more, hello + more),
+                                    ("half-closes", 50, None, hello)):
+        rig.dial["example.test"] = None
+        with rig.connect(a, 443) as c:
+            c.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            c.sendall(hello[:cut])
+            if hello[cut:]:
+                wait_for("the first piece to be read", lambda: rig.stats()["connections"]["open"] >= 1)
+                c.sendall(hello[cut:])
+            wait_for("the request", lambda: rig.fake.held)
+            if then:
+                c.sendall(then)
+            c.shutdown(socket.SHUT_WR)
+            rig.ask(CTL_PING)
+            rig.fake.connect(rig.fake.held.pop(), saved)
+            tap.eq(end_of(c), (wanted, "end"), f"a client that {name} while its server is dialled loses nothing")
+    opened = rig.count("open", name="example.test", decision="allow")
+    c = rig.connect(a, 443)
+    c.sendall(hello[:50])
+    wait_for("the first piece to be read", lambda: rig.stats()["connections"]["open"] >= 1)
+    c.sendall(hello[50:])
+    wait_for("the request", lambda: rig.fake.held)
+    c.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    c.close()
+    wait_for("the request to be taken back", lambda: rig.fake.cancelled)
+    wait_for("its end", lambda: rig.stats()["connections"]["open"] == 0)
+    tap.eq(rig.count("open", name="example.test", decision="allow"), opened + 1, "one that resets is not waited for, and was opened once")
+    rig.dial["example.test"] = saved
+
+
 def slow_dial(tap, rig):
     rig.dial["hold.wild.test"] = None
     rig.fake.sock.settimeout(None)
@@ -549,6 +586,7 @@ def main():
         tunnels(tap, rig)
         rig.dial["tunnel.test"] = srv.addr
         real_tls(tap, rig)
+        impatient(tap, rig)
         policy_change(tap, rig, words)
         slow_dial(tap, rig)
         stats = rig.stats()
