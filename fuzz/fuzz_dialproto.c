@@ -137,7 +137,7 @@ static int give_fault(uint8_t b)
 {
 	struct dial_fault f = { .type = DIAL_FAULT, .pool = "p" };
 
-	snprintf(f.proxy, sizeof(f.proxy), "127.0.0.1:%u", b % 3);
+	snprintf(f.proxy, sizeof(f.proxy), "127.0.0.1:%u", (unsigned)b % 3);
 	return give(&f, sizeof(f));
 }
 
