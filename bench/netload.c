@@ -2,14 +2,16 @@
 /*
  * The load and the server of bench/egress: as little work as can be, so that what is measured is what stands between.
  *
- *	netload serve ADDR PORT                              answers whatever comes with 64 bytes; "B<n>\n" with n bytes
+ *	netload serve ADDR PORT [close]                      answers whatever comes with 64 bytes, and closes where told to;
+ *	                                                     "B<n>\n" with n bytes
  *	netload connect ADDR PORT NAME COUNT AT_ONCE [PROXY_ADDR PROXY_PORT]
  *	netload latency ADDR PORT NAME COUNT [PROXY_ADDR PROXY_PORT]
  *	netload bulk ADDR PORT BYTES
  *	netload idle ADDR PORT NAME COUNT                    says "ready", holds them until its standard input ends
  *	netload dns ADDR NAME SECONDS WINDOW
  *
- * A connection is: connect, a ClientHello with NAME (behind CONNECT ADDR:PORT where there is a proxy), 64 bytes back, close.
+ * A connection is: connect, a ClientHello with NAME (behind CONNECT ADDR:PORT where there is a proxy), 64 bytes
+ * and the end back. The server ends it, so that no port of a client's stays taken for a minute.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -86,6 +88,7 @@ static void make_hello(const char *name)
 }
 
 static uint64_t left[FDS_MAX]; /* of bulk, by descriptor */
+static int closes;
 
 static void serve_one(int ep, int fd)
 {
@@ -101,6 +104,8 @@ static void serve_one(int ep, int fd)
 		}
 		if (buffer[0] != 'B') {
 			(void)!send(fd, buffer, REPLY, MSG_NOSIGNAL | MSG_DONTWAIT);
+			if (closes)
+				close(fd);
 			return;
 		}
 		buffer[n] = '\0';
@@ -186,7 +191,7 @@ static int begin(int ep, const struct target *t)
 }
 
 /* 1: through, -1: failed, 0: not yet. */
-static int go_on(int ep, int fd, const struct target *t)
+static int go_on(int ep, int fd, const struct target *t, int hold)
 {
 	ssize_t n;
 
@@ -205,7 +210,7 @@ static int go_on(int ep, int fd, const struct target *t)
 	if (n < 0 && errno == EAGAIN)
 		return 0;
 	if (n <= 0)
-		return -1;
+		return n == 0 && got[fd] == REPLY ? 1 : -1;
 	if (state[fd] == ASKED) {
 		buffer[n] = '\0';
 		if (!strstr(buffer, "\r\n\r\n"))
@@ -214,7 +219,7 @@ static int go_on(int ep, int fd, const struct target *t)
 		return strstr(buffer, " 200 ") && send(fd, hello, hello_len, MSG_NOSIGNAL) > 0 ? 0 : -1;
 	}
 	got[fd] = (uint16_t)(got[fd] + n);
-	return got[fd] >= REPLY;
+	return hold && got[fd] >= REPLY;
 }
 
 /* `hold`: they stay open. Returns how many failed. */
@@ -237,7 +242,7 @@ static unsigned load(const struct target *t, unsigned count, unsigned at_once, i
 		if (n == 0)
 			die("nothing happens");
 		for (int i = 0; i < n; i++) {
-			int fd = ev[i].data.fd, r = go_on(ep, fd, t);
+			int fd = ev[i].data.fd, r = go_on(ep, fd, t, hold);
 
 			if (r == 0)
 				continue;
@@ -358,7 +363,8 @@ int main(int argc, char **argv)
 	getrlimit(RLIMIT_NOFILE, &files);
 	files.rlim_cur = files.rlim_max;
 	setrlimit(RLIMIT_NOFILE, &files);
-	if (strcmp(what, "serve") == 0 && c == 2)
+	closes = c == 3;
+	if (strcmp(what, "serve") == 0 && c >= 2)
 		serve(v);
 	if (strcmp(what, "dns") == 0 && c == 4) {
 		dns(v);

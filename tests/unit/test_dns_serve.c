@@ -229,7 +229,7 @@ static void test_failures(void)
 
 static void test_bounds(void)
 {
-	static struct asker many[6000];
+	static struct asker many[6000], later;
 	struct dial_req req;
 	unsigned at_dial = 0, failed = 0;
 	char name[64];
@@ -252,16 +252,8 @@ static void test_bounds(void)
 	}
 	CHECK(at_dial == DNS_RESOLVE_BURST);
 	eg.now += NSEC_PER_SEC;
-	failed = 0;
-	for (unsigned i = 0; i < 1000; i++) {
-		struct asker a = { 0 };
-
-		snprintf(name, sizeof(name), "m%u.example.test", i);
-		ask(&a, name, DNS_A);
-		failed += a.answers;
-		if (!a.answers)
-			break; /* it waits, and would outlive its asker */
-	}
+	ask(&later, "later.example.test", DNS_A);
+	failed = later.answers;
 	CHECKF(failed == 0, "a second later there is room again");
 	many[0].answers = 0;
 	for (unsigned i = 0; i < DNS_WAITERS_MAX; i++)
