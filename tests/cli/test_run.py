@@ -151,7 +151,7 @@ import subprocess, sys
 jobs = []
 try:
     for _ in range(60):
-        jobs.append(subprocess.Popen(["sleep", "0.5"]))
+        jobs.append(subprocess.Popen(["sleep", "3"]))
 except OSError as e:
     print(e, file=sys.stderr, flush=True)
     [j.wait() for j in jobs]
