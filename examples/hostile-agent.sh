@@ -73,16 +73,27 @@ look_around() {
 		case $log in *"Starting gVisor"*) echo "it is gVisor, not the host"; exit 1 ;; esac; echo "$log"'
 }
 
+# Inside, connecting succeeds before anybody has decided: whether there is somebody is told by what comes back.
+# shellcheck disable=SC2016 # bash's own
+ask='exec 3<>"/dev/tcp/$0" && printf "GET / HTTP/1.0\r\n\r\n" >&3 || exit 1
+	answer=$(tr -d "\0" <&3 2>/dev/null | head -c 2000)
+	case $answer in
+	*"\"error\":\"denied\""*) echo "denied by policy"; exit 1 ;;
+	HTTP/*) echo "${answer%%$(printf "\r")*}" ;;
+	*) echo "no answer"; exit 1 ;;
+	esac'
+
 phone_home() {
 	echo '# Phone home'
 	for to in 1.1.1.1/443 169.254.169.254/80 "127.0.0.1/${VICTIM_PORT:-22}"; do
+		where=$(echo "$to" | tr / :)
 		if command -v bash >/dev/null; then
-			try "connect to $(echo "$to" | tr / :)" timeout 4 bash -c "exec 3<>/dev/tcp/$to"
+			try "ask $where something" timeout 20 bash -c "$ask" "$to"
 		elif command -v curl >/dev/null; then
-			try "connect to $(echo "$to" | tr / :)" curl -sS -m 4 -o /dev/null "telnet://$(echo "$to" | tr / :)"
+			try "ask $where something" curl -sSf -m 20 -o /dev/null "http://$where/"
 		fi
 	done
-	sh_try 'look up example.org' 'timeout 4 getent hosts example.org || { echo "no such name"; exit 1; }'
+	sh_try 'look up example.org' 'timeout 20 getent hosts example.org || { echo "no such name"; exit 1; }'
 	command -v ping >/dev/null && try 'send a raw packet' ping -c 1 -W 1 1.1.1.1
 }
 
