@@ -22,11 +22,9 @@ static int server = -1; /* our end of the connection to the server */
 static void add_entry(struct policy_rule *r, enum policy_entry_kind kind, enum policy_action action,
 		      const char *path, const char *name, unsigned acts)
 {
-	struct policy_entry en = { .kind = kind,
-				   .action = action,
-				   .path = (char *)(uintptr_t)path,
-				   .name = (char *)(uintptr_t)name,
-				   .acts = acts };
+	struct policy_entry en = {
+		.kind = kind, .action = action, .path = (char *)path, .name = (char *)name, .acts = acts
+	};
 	struct err e = ERR_INIT;
 
 	BUG_ON(kind == POLICY_HTTP && method_parse("*", 1, &en.methods, &e) < 0);

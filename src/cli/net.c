@@ -85,6 +85,24 @@ static int check(const struct action *a, const char *seen, struct err *e)
 	return 0;
 }
 
+/* What is to be done, then which sandbox. */
+static int take_word(struct net_args *args, const char *word, const struct action **ret, struct err *e)
+{
+	int k;
+
+	if (!*ret) {
+		k = opt_one_of("net", word, action_names, e);
+		if (k < 0)
+			return k;
+		*ret = &actions[k];
+		return 0;
+	}
+	if (args->range.ref)
+		return err_set(e, -EINVAL, "'%.64s' is one argument too many", word);
+	args->range.ref = word;
+	return 0;
+}
+
 /* 0, OPT_HELP, or a usage error. Options may stand anywhere. */
 static int parse(int argc, char **argv, struct net_args *args, const struct action **ret, struct err *e)
 {
@@ -102,17 +120,8 @@ static int parse(int argc, char **argv, struct net_args *args, const struct acti
 			r = take_option(args, id, value, e);
 		}
 		word = r == 0 ? opt_take(&p) : NULL;
-		if (word && !*ret) {
-			int k = opt_one_of("net", word, action_names, e);
-
-			if (k < 0)
-				return k;
-			*ret = &actions[k];
-		} else if (word && args->range.ref) {
-			return err_set(e, -EINVAL, "'%.64s' is one argument too many", word);
-		} else if (word) {
-			args->range.ref = word;
-		}
+		if (word)
+			r = take_word(args, word, ret, e);
 	} while (word && r == 0);
 	if (r == 0 && !*ret)
 		return err_set(e, -EINVAL, "net wants to know what: %s", action_names);
@@ -130,7 +139,7 @@ static int cmd_net(int argc, char **argv)
 	static_assert(ARRAY_SIZE(actions) == 5, "action_names has them all, in this order");
 	if (r == OPT_HELP)
 		return verb_print_help(&verb_net);
-	if (r < 0)
+	if (r < 0 || !act)
 		return say_usage(&verb_net, &e);
 	if (state_open(&st, &e) < 0)
 		return say_error(&e);

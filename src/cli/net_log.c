@@ -62,20 +62,8 @@ static void add_cell(struct buf *out, const char *text, size_t width)
 		buf_addc(out, ' ');
 }
 
-static void add_row(struct log_view *v, const struct row *r)
+static void add_cells(struct log_view *v, const struct row *r, const char *port)
 {
-	char port[24];
-
-	if (!v->head && !v->args->json) {
-		static const struct row head = { "TIME", "SANDBOX", "NAME", "DEPTH", "DECISION", "RULE",
-						 "UP",	 "DOWN",    "TOOK", 0,	     false };
-
-		v->head = true;
-		add_row(v, &head);
-	}
-	snprintf(port, sizeof(port), "%llu", (unsigned long long)r->port);
-	if (!r->port)
-		snprintf(port, sizeof(port), "%s", str_eq(r->time, "TIME") ? "PORT" : "-");
 	add_cell(&v->out, r->time, 19);
 	add_cell(&v->out, r->sandbox, 12);
 	add_cell(&v->out, r->host, 36);
@@ -91,6 +79,19 @@ static void add_row(struct log_view *v, const struct row *r)
 	add_cell(&v->out, r->took, 8);
 	add_cell(&v->out, r->rule ? r->rule : "-", 0);
 	buf_addc(&v->out, '\n');
+}
+
+static void add_row(struct log_view *v, const struct row *r)
+{
+	static const struct row head = { "TIME", "SANDBOX", "NAME", "DEPTH", "DECISION", "RULE",
+					 "UP",	 "DOWN",    "TOOK", 0,	     false };
+	char port[24];
+
+	if (!v->head)
+		add_cells(v, &head, "PORT");
+	v->head = true;
+	snprintf(port, sizeof(port), "%llu", (unsigned long long)r->port);
+	add_cells(v, r, r->port ? port : "-");
 }
 
 static void base_row(struct row *r, const struct net_event *ev, char time[20])

@@ -85,7 +85,7 @@ static void add_header_text(struct buf *out, const struct buf *text)
 	for (size_t i = 0; i < text->len && i < 512; i++) {
 		unsigned char c = (unsigned char)text->data[i];
 
-		buf_addc(out, c >= 0x20 && c < 0x7f ? (char)c : '?');
+		buf_addc(out, (char)(c >= 0x20 && c < 0x7f ? c : '?'));
 	}
 }
 

@@ -146,9 +146,9 @@ static void conn_arm(struct tcp_conn *c)
 	uint32_t events = (c->eof || is_full(c) ? 0u : (uint32_t)(EPOLLIN | EPOLLRDHUP)) |
 			  (c->committed > c->sent || has_query(c) ? (uint32_t)EPOLLOUT : 0u);
 
-	if (c->eof && !c->waiting && c->out.len == 0)
-		conn_close(c);
-	else if (loop_watch(&egress_of(c)->loop, &c->w, events) < 0)
+	bool done = c->eof && !c->waiting && c->out.len == 0;
+
+	if (done || loop_watch(&egress_of(c)->loop, &c->w, events) < 0)
 		conn_close(c);
 }
 

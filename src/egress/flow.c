@@ -78,6 +78,7 @@ void flow_set_timeout(struct flow *f, unsigned seconds)
 	wheel_arm(&f->eg->wheel, &f->timeout, f->eg->now + seconds * NSEC_PER_SEC);
 }
 
+// NOLINTNEXTLINE(misc-no-recursion): through shedding the oldest, which takes one flow off the list each time
 void flow_set_young(struct flow *f, bool young)
 {
 	struct egress *eg = f->eg;
@@ -179,6 +180,7 @@ static void drop_first(struct flow *f)
 	buf_release(&f->first);
 }
 
+// NOLINTNEXTLINE(misc-no-recursion): through shedding the oldest, which takes one flow off the list each time
 static void finish(struct flow *f, const char *how, bool reset)
 {
 	struct egress *eg = f->eg;
@@ -210,6 +212,7 @@ void flow_end(struct flow *f, const char *how)
 	finish(f, how, false);
 }
 
+// NOLINTNEXTLINE(misc-no-recursion): through shedding the oldest, which takes one flow off the list each time
 void flow_reset(struct flow *f, const char *how)
 {
 	finish(f, how, true);
@@ -321,6 +324,7 @@ void flow_open(struct flow *f, const struct policy_verdict *v)
 	eg->inspector->take(eg, f);
 }
 
+// NOLINTNEXTLINE(misc-no-recursion): through shedding the oldest, which takes one flow off the list each time
 static void say_http(struct flow *f, const struct policy_verdict *v, unsigned status, const char *why)
 {
 	char host[HOST_MAX + 1], method[HTTP1_METHOD_MAX + 1] = "", path[257] = "";
@@ -344,6 +348,7 @@ static void say_http(struct flow *f, const struct policy_verdict *v, unsigned st
 	flow_say(f, buf_cstr(&out), out.len);
 }
 
+// NOLINTNEXTLINE(misc-no-recursion): through shedding the oldest, which takes one flow off the list each time
 void flow_refuse(struct flow *f, const struct policy_verdict *v, enum flow_refusal how, unsigned status,
 		 const char *why, const char *seen)
 {
@@ -388,6 +393,7 @@ static void on_drain(struct watch *w, uint32_t events)
 	}
 }
 
+// NOLINTNEXTLINE(misc-no-recursion): through shedding the oldest, which takes one flow off the list each time
 void flow_say(struct flow *f, const void *text, size_t len)
 {
 	/* Shorter than any socket's buffer, which is empty: nothing was sent on it before. */

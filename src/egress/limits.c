@@ -135,7 +135,7 @@ static uint64_t bucket_size(const struct limit *m)
 {
 	uint64_t size = m->max.bandwidth / 4;
 
-	return size < 2 * SMALLEST_GRANT ? 2 * SMALLEST_GRANT : size;
+	return size < 2 * (uint64_t)SMALLEST_GRANT ? 2 * (uint64_t)SMALLEST_GRANT : size;
 }
 
 static void refill(struct limit *m, uint64_t now_ns)

@@ -77,7 +77,7 @@ static int grow(struct names *n)
 		return -ENOMEM;
 	memset(logged + n->cap, 0, (cap - n->cap) * sizeof(*logged));
 	n->logged = logged;
-	buckets = calloc(cap * 2, sizeof(*buckets));
+	buckets = calloc((size_t)cap * 2, sizeof(*buckets));
 	if (!buckets)
 		return -ENOMEM;
 	free(n->buckets);

@@ -47,7 +47,7 @@ int nflog_parse_packet(const uint8_t *data, size_t len, struct nflog_packet *ret
 	size_t head;
 
 	if (len >= 20 && data[0] >> 4 == 4) {
-		head = (data[0] & 15u) * 4;
+		head = (size_t)(data[0] & 15u) * 4;
 		p.proto = data[9];
 		p.to = addr_from_bytes4(data + 16);
 		/* Of a fragment only the first has ports. */

@@ -270,7 +270,7 @@ static void add_quoted(struct buf *out, const char *s)
 static void add_comment_text(struct buf *out, const char *s)
 {
 	for (; *s; s++)
-		buf_addc(out, (unsigned char)*s < 0x20 || (unsigned char)*s > 0x7e ? '?' : *s);
+		buf_addc(out, (char)((unsigned char)*s < 0x20 || (unsigned char)*s > 0x7e ? '?' : *s));
 }
 
 static void add_times(struct buf *out, const struct learn_dest *d, const struct learn_opts *o)

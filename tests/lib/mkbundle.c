@@ -154,9 +154,8 @@ int main(int argc, char **argv)
 	for (int i = 1; i < argc; i++) {
 		if (str_eq(argv[i], "observe"))
 			mode = POLICY_OBSERVE;
-		else if (str_starts(argv[i], "gen=") && str_to_u64(argv[i] + 4, &gen) < 0)
-			return die(argv[i]);
-		else if (str_starts(argv[i], "limits:") && take_limits(&opts.limits, argv[i] + 7) < 0)
+		else if ((str_starts(argv[i], "gen=") && str_to_u64(argv[i] + 4, &gen) < 0) ||
+			 (str_starts(argv[i], "limits:") && take_limits(&opts.limits, argv[i] + 7) < 0))
 			return die(argv[i]);
 	}
 	if (policy_new(mode, &p, &e) < 0 || policy_add_layer(p, &opts, &layer, &e) < 0)

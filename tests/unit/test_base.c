@@ -79,7 +79,7 @@ static char kind_at(const struct changes *l, const char *path)
 
 	for (size_t i = 0; i < l->n; i++) {
 		if (str_eq(l->v[i].path, path))
-			return l->v[i].flags & CHANGE_CONFLICT ? conflict : kinds[l->v[i].kind];
+			return (char)(l->v[i].flags & CHANGE_CONFLICT ? conflict : kinds[l->v[i].kind]);
 	}
 	return '-';
 }

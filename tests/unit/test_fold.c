@@ -43,7 +43,7 @@ int main(void)
 		written += due(FOLD_DNS_DENY, name, 202);
 	}
 	CHECKF(written == FOLD_BURST + 2 * FOLD_RATE, "afterwards so many a second");
-	told = fold_flush(&f, FOLD_DNS_DENY, 203 * NSEC_PER_SEC) + 2 * FOLD_RATE;
+	told = fold_flush(&f, FOLD_DNS_DENY, 203 * NSEC_PER_SEC) + 2 * (uint64_t)FOLD_RATE;
 	CHECKF(told == 1000, "and none is lost");
 	return tap_done();
 }

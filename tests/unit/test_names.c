@@ -56,7 +56,8 @@ static void test_basics(void)
 	CHECK_STR(addr_format(&own, text), "11.0.0.1");
 	CHECK(names_in_range(&n, &own) && !names_at(&n, &own));
 	CHECK(names_index(&n, b) == 1);
-	CHECK(names_next_conn(&n) == 1 && names_next_conn(&n) == 2);
+	CHECK(names_next_conn(&n) == 1);
+	CHECK(names_next_conn(&n) == 2);
 	names_close(&n);
 }
 
@@ -163,7 +164,7 @@ static void test_counters(void)
 	unsigned i;
 
 	CHECK(names_open(&n, -1, &r, 1, NULL) == 0);
-	for (i = 1; i < NAMES_COUNTERS && names_counter(&n, i * 1000); i++)
+	for (i = 1; i < NAMES_COUNTERS && names_counter(&n, (uint64_t)i * 1000); i++)
 		;
 	CHECK(i == NAMES_COUNTERS && !names_counter(&n, 5) && names_counter(&n, 1000) &&
 	      names_counter(&n, 0));
