@@ -7,18 +7,45 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* explicit_bzero() is not there for those who do without the C library. */
+static void zero(void *p, size_t len)
+{
+	memset(p, 0, len);
+	__asm__ volatile("" : : "r"(p) : "memory");
+}
+
 void buf_release(struct buf *b)
 {
+	if (b->wipe && b->data)
+		zero(b->data, b->cap);
 	free(b->data);
-	*b = BUF_INIT;
+	*b = (struct buf){ .wipe = b->wipe };
 }
 
 void buf_clear(struct buf *b)
 {
+	if (b->wipe && b->data)
+		zero(b->data, b->len);
 	b->len = 0;
 	b->error = 0;
 	if (b->data)
 		b->data[0] = '\0';
+}
+
+/* realloc() may leave a copy behind. */
+static char *grow(const struct buf *b, size_t want)
+{
+	char *data;
+
+	if (!b->wipe)
+		return realloc(b->data, want);
+	data = malloc(want);
+	if (data && b->data) {
+		memcpy(data, b->data, b->len + 1);
+		zero(b->data, b->cap);
+		free(b->data);
+	}
+	return data;
 }
 
 char *buf_reserve(struct buf *b, size_t len)
@@ -28,6 +55,8 @@ char *buf_reserve(struct buf *b, size_t len)
 
 	if (b->error)
 		return NULL;
+	if (len < b->cap - b->len)
+		return b->data + b->len;
 	if (len > SIZE_MAX / 4 || b->len > SIZE_MAX / 4) {
 		b->error = -ENOMEM;
 		return NULL;
@@ -35,7 +64,7 @@ char *buf_reserve(struct buf *b, size_t len)
 	while (want < b->len + len + 1)
 		want *= 2;
 	if (want != b->cap) {
-		data = realloc(b->data, want);
+		data = grow(b, want);
 		if (!data) {
 			b->error = -ENOMEM;
 			return NULL;
@@ -65,7 +94,25 @@ void buf_adds(struct buf *b, const char *s)
 
 void buf_addc(struct buf *b, char c)
 {
-	buf_add(b, &c, 1);
+	char *p = buf_reserve(b, 1);
+
+	if (!p)
+		return;
+	p[0] = c;
+	p[1] = '\0';
+	b->len++;
+}
+
+void buf_addu(struct buf *b, uint64_t v)
+{
+	char digits[20];
+	size_t i = sizeof(digits);
+
+	do {
+		digits[--i] = (char)('0' + v % 10);
+		v /= 10;
+	} while (v);
+	buf_add(b, digits + i, sizeof(digits) - i);
 }
 
 void buf_vaddf(struct buf *b, const char *fmt, va_list ap)
@@ -103,6 +150,8 @@ void buf_consume(struct buf *b, size_t len)
 		BUG("buf_consume past the end");
 	memmove(b->data, b->data + len, b->len - len);
 	b->len -= len;
+	if (b->wipe)
+		zero(b->data + b->len, len);
 	b->data[b->len] = '\0';
 }
 

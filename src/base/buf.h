@@ -12,13 +12,16 @@
 #include "base/err.h"
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct buf {
 	char *data; /* NULL until something was added; use buf_cstr() to read it as a string */
 	size_t len;
 	size_t cap;
 	int error; /* 0, or -ENOMEM */
+	bool wipe; /* zeroed wherever they are left: for bytes that nobody is to find later. Stays set */
 };
 
 #define BUF_INIT ((struct buf){ 0 })
@@ -28,6 +31,7 @@ void buf_clear(struct buf *b); /* forgets the bytes and the error, keeps the mem
 void buf_add(struct buf *b, const void *data, size_t len);
 void buf_adds(struct buf *b, const char *s);
 void buf_addc(struct buf *b, char c);
+void buf_addu(struct buf *b, uint64_t v); /* decimal */
 void buf_addf(struct buf *b, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void buf_vaddf(struct buf *b, const char *fmt, va_list ap) PRINTF_LIKE(2, 0);
 

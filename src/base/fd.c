@@ -46,6 +46,24 @@ int fd_read_exact(int fd, void *data, size_t len)
 	return 0;
 }
 
+ssize_t fd_read_at(int fd, void *to, size_t len, uint64_t at)
+{
+	size_t got = 0;
+
+	while (got < len) {
+		ssize_t n = pread(fd, (char *)to + got, len - got, (off_t)(at + got));
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		if (n == 0)
+			break;
+		got += (size_t)n;
+	}
+	return (ssize_t)got;
+}
+
 int fd_read_all(int fd, size_t cap, struct buf *b)
 {
 	size_t start = b->len;

@@ -18,6 +18,9 @@ int fd_write_all(int fd, const void *data, size_t len) MUST_CHECK;
 /* Reads exactly len bytes; -EPIPE when the other side ended first. */
 int fd_read_exact(int fd, void *data, size_t len) MUST_CHECK;
 
+/* Fills `to` from the file's place `at`; short only at its end. */
+ssize_t fd_read_at(int fd, void *to, size_t len, uint64_t at) MUST_CHECK;
+
 /* Appends all that can be read to b; -EFBIG past `cap` bytes. */
 int fd_read_all(int fd, size_t cap, struct buf *b) MUST_CHECK;
 

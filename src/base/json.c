@@ -5,14 +5,23 @@
 
 static void begin(struct json *j, const char *key)
 {
+	size_t len = key ? strlen(key) : 0, n = 0;
+	char *p = buf_reserve(j->out, len + 4);
+
+	if (!p)
+		return;
 	if (j->comma)
-		buf_addc(j->out, ',');
+		p[n++] = ',';
 	j->comma = true;
 	if (key) {
-		buf_addc(j->out, '"');
-		buf_adds(j->out, key);
-		buf_adds(j->out, "\":");
+		p[n++] = '"';
+		memcpy(p + n, key, len);
+		n += len;
+		p[n++] = '"';
+		p[n++] = ':';
 	}
+	p[n] = '\0';
+	j->out->len += n;
 }
 
 void json_obj(struct json *j, const char *key)
@@ -138,15 +147,8 @@ void json_bytes(struct json *j, const char *key, const char *s, size_t len)
 
 void json_u64(struct json *j, const char *key, uint64_t v)
 {
-	char digits[20];
-	size_t i = sizeof(digits);
-
 	begin(j, key);
-	do {
-		digits[--i] = (char)('0' + v % 10);
-		v /= 10;
-	} while (v);
-	buf_add(j->out, digits + i, sizeof(digits) - i);
+	buf_addu(j->out, v);
 }
 
 void json_milli(struct json *j, const char *key, uint64_t thousandths)
@@ -159,7 +161,9 @@ void json_milli(struct json *j, const char *key, uint64_t thousandths)
 void json_i64(struct json *j, const char *key, int64_t v)
 {
 	begin(j, key);
-	buf_addf(j->out, "%lld", (long long)v);
+	if (v < 0)
+		buf_addc(j->out, '-');
+	buf_addu(j->out, v < 0 ? -(uint64_t)v : (uint64_t)v);
 }
 
 void json_bool(struct json *j, const char *key, bool v)

@@ -234,7 +234,15 @@ void str_add_safe(struct buf *b, const char *s, size_t len, bool keep_lines)
 char *str_safe(const char *s, char *out, size_t size)
 {
 	autobuf struct buf b = BUF_INIT;
+	size_t n = 0;
 
+	/* Most text is harmless as it is. */
+	while (n < size && s[n] >= 0x20 && s[n] < 0x7f)
+		n++;
+	if (n < size && !s[n]) {
+		memcpy(out, s, n + 1);
+		return out;
+	}
 	/* Names from inside may be long: no more is read than could fit. */
 	str_add_safe(&b, s, strnlen(s, size), false);
 	if (b.len < size) {

@@ -177,14 +177,18 @@ static int wait_ms(const struct loop *l)
 	return ms > 3600000 ? 3600000 : (int)ms;
 }
 
+/* As many as are due when it begins: one that is armed again for now waits for the next round, behind the events. */
 static void run_timers(struct loop *l)
 {
+	unsigned due = 0;
 	uint64_t now;
 
 	if (!l->timers)
 		return;
 	now = clock_nsec(CLOCK_MONOTONIC);
-	while (l->timers && l->timers->at <= now && !l->stopped) {
+	for (const struct timer *t = l->timers; t && t->at <= now; t = t->next)
+		due++;
+	for (; due && l->timers && l->timers->at <= now && !l->stopped; due--) {
 		struct timer *t = l->timers;
 
 		loop_timer_off(l, t);

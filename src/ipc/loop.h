@@ -26,6 +26,10 @@ struct watch {
 	struct watch *next; /* of those */
 };
 
+/* For who wants to hear of nothing but hang-ups and errors, which epoll tells whoever is armed at all: an event that no
+ * descriptor has. Not EPOLLPRI, which a peer can raise (MSG_OOB) and nobody here would take away. */
+#define LOOP_HANG_UP ((uint32_t)EPOLLMSG)
+
 #define WATCH_INIT ((struct watch){ .fd = -1 })
 
 struct timer {

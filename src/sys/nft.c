@@ -15,6 +15,7 @@
 
 #define REG_A NFT_REG_1
 #define REG_B NFT_REG_2
+#define NFLOG_MESSAGE 512 /* bytes that the kernel sets aside for one: so small, many fit the socket */
 
 static void begin(struct nl *n, const char *what, uint16_t subsys, uint16_t type, uint16_t flags,
 		  uint8_t family, uint16_t id)
@@ -266,10 +267,10 @@ int nflog_open(uint16_t group, uint32_t bytes, int *ret_fd, struct err *e)
 	begin(&n, "copies of refused packets", NFNL_SUBSYS_ULOG, NFULNL_MSG_CONFIG, 0, AF_UNSPEC, group);
 	nl_put(&n, NFULA_CFG_CMD, &bind, sizeof(bind));
 	nl_put(&n, NFULA_CFG_MODE, &mode, sizeof(mode));
-	/* Numbers tell how many were lost; so many at once, or what there is after two tenths of a second. */
+	/* Numbers tell how many were lost. Each is told at once: the last ones before the end would be lost in a queue. */
 	nl_put(&n, NFULA_CFG_FLAGS, &flags, sizeof(flags));
-	nl_put_be32(&n, NFULA_CFG_QTHRESH, 16);
-	nl_put_be32(&n, NFULA_CFG_TIMEOUT, 20);
+	nl_put_be32(&n, NFULA_CFG_QTHRESH, 1);
+	nl_put_be32(&n, NFULA_CFG_NLBUFSIZ, NFLOG_MESSAGE);
 	nl_want_ack(&n);
 	r = nl_commit(&n, e);
 	/* How the kernel says that it has no such part. */

@@ -10,6 +10,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/syscall.h>
 
 pid_t ns_fork(uint64_t flags, int cgroup_fd, int *ret_pidfd)
@@ -32,6 +33,16 @@ pid_t ns_fork(uint64_t flags, int cgroup_fd, int *ret_pidfd)
 	if (pid > 0)
 		*ret_pidfd = pidfd;
 	return (pid_t)pid;
+}
+
+bool ns_is_first_user(void)
+{
+	/* The inode of the first one is a fixed number of the kernel's interface (linux/nsfs.h). */
+	static const char first[] = "user:[4026531837]";
+	char text[32] = "";
+
+	return readlink("/proc/self/ns/user", text, sizeof(text) - 1) == sizeof(first) - 1 &&
+	       memcmp(text, first, sizeof(first)) == 0;
 }
 
 int ns_map_ids(const char *proc_dir, bool groups, const char *map, struct err *e)

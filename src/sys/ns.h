@@ -13,6 +13,9 @@
  * Returns twice, as fork() does; the parent also gets a pidfd. */
 pid_t ns_fork(uint64_t flags, int cgroup_fd, int *ret_pidfd) MUST_CHECK;
 
+/* Is this the host's own user namespace? Root there is the host's root. */
+bool ns_is_first_user(void);
+
 /* Writes a map of users or groups: lines of "INSIDE OUTSIDE COUNT". proc_dir is "/proc/123" or "/proc/self". Without
  * privilege in the parent namespace only the writer's own id can be mapped, and setgroups() must be given up first.
  * Each line must lie within one line of the parent's map. */

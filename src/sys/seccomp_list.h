@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The filter of a program of our own: a list of the calls that it makes, some of them only with certain arguments.
+ * Everything else, another architecture's calls included, ends the process at once. Memory may be mapped, but never as
+ * code.
+ *
+ * Arguments are compared as their low 32 bits, which is all that the kernel reads of those that are ints.
+ */
+#ifndef SYS_SECCOMP_LIST_H
+#define SYS_SECCOMP_LIST_H
+
+#include "base/err.h"
+
+#include <linux/filter.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Sanitizers make calls of their own: under them nothing is installed. */
+#if defined(__SANITIZE_ADDRESS__)
+#define SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+#ifndef SANITIZED
+#define SANITIZED 0
+#endif
+
+/* (argument & mask) is `value`; mask 0: no more conditions. */
+struct seccomp_cond {
+	uint8_t arg;
+	uint32_t mask, value;
+};
+
+#define SECCOMP_IS(i, v)                        \
+	{                                       \
+		(i), 0xffffffffu, (uint32_t)(v) \
+	}
+#define SECCOMP_NO_BITS(i, bits)         \
+	{                                \
+		(i), (uint32_t)(bits), 0 \
+	}
+#define SECCOMP_ONLY_BITS(i, bits)        \
+	{                                 \
+		(i), ~(uint32_t)(bits), 0 \
+	}
+
+/* A call that is let through when all of them hold. Several rules for one call: when those of any do. */
+struct seccomp_rule {
+	uint16_t nr;
+	struct seccomp_cond must[3];
+};
+
+struct seccomp_list {
+	const uint16_t *calls; /* whatever their arguments */
+	size_t n_calls;
+	const struct seccomp_rule *rules;
+	size_t n_rules;
+};
+
+#define SECCOMP_LIST_MAX 512
+
+/* Pure. -ENOSPC when `cap` is too small. */
+int seccomp_list_compile(const struct seccomp_list *l, struct sock_filter *insns, size_t cap, size_t *ret_n,
+			 struct err *e) MUST_CHECK;
+
+/* As seccomp_install() does. */
+int seccomp_list_install(const struct seccomp_list *l, struct err *e) MUST_CHECK;
+
+#endif
