@@ -201,8 +201,14 @@ static int take_line(struct gitpkt_push *g, struct slice line)
 		line.len--;
 	if (line.len == 0)
 		return bad(g, "a line is empty");
-	if (g->state == AT_OPTIONS)
+	if (g->state == AT_OPTIONS) {
+		if (!slice_eq(line, "ci.skip"))
+			return bad(
+				g,
+				"it has a push option, by which servers do more than take a push; ci.skip is the "
+				"only one that is let through");
 		return ++g->options > GITPKT_OPTIONS_MAX ? bad(g, "it has too many push options") : 0;
+	}
 	if (slice_starts(line, "push-cert"))
 		return bad(g, "a signed push is not supported; push without --signed");
 	if (!slice_starts(line, "shallow "))

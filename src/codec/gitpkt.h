@@ -11,7 +11,8 @@
  *  G2  All object ids have one length, 40 or 64 hex digits, and it is that of the object-format that is named.
  *  G3  A ref is one that git itself would take (check-ref-format), begins with "refs/", and at most GITPKT_REF_MAX
  *      bytes long. At most GITPKT_COMMANDS_MAX commands, GITPKT_CAPS_MAX bytes of capabilities.
- *  G4  Signed pushes (push-cert) are refused: they carry commands in a second way.
+ *  G4  Signed pushes (push-cert) are refused: they carry commands in a second way. So are push options but "ci.skip": to
+ *      some servers they are commands too (GitLab opens and merges a merge request by them).
  */
 #ifndef CODEC_GITPKT_H
 #define CODEC_GITPKT_H
@@ -41,8 +42,8 @@ enum gitpkt_service {
 };
 
 /*
- * By canonical path and raw query, read as generously as any server might: letters of either case, a query that is
- * percent-encoded; of two services the one that pushes. ret_repo (may be NULL) is the path in front: "/owner/name.git".
+ * By canonical path and raw query, read as generously as any server might: letters of either case, a slash or
+ * ";parameters" or dots behind, a query that is percent-encoded; of two services the one that pushes. ret_repo (may be NULL) is the path in front: "/owner/name.git".
  */
 enum gitpkt_service gitpkt_service(struct slice path, struct slice query, struct slice *ret_repo);
 

@@ -1,13 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codec/gitpkt.h"
 
-static bool ends(struct slice s, const char *suffix, struct slice *ret_front)
+/* The last segment, without its ";parameters" and what some file systems drop behind a name; *s is what stands before. */
+static struct slice last_segment(struct slice *s)
 {
-	size_t n = strlen(suffix);
+	const char *slash = s->len ? memrchr(s->p, '/', s->len) : NULL;
+	size_t before = slash ? (size_t)(slash - s->p) : 0, from = slash ? before + 1 : 0;
+	struct slice seg = { s->p + from, s->len - from };
+	const char *semi = seg.len ? memchr(seg.p, ';', seg.len) : NULL;
 
-	if (s.len < n || strncasecmp(s.p + s.len - n, suffix, n) != 0)
+	if (semi)
+		seg.len = (size_t)(semi - seg.p);
+	while (seg.len && seg.p[seg.len - 1] == '.')
+		seg.len--;
+	s->len = before;
+	return seg;
+}
+
+/* Does the path end with these segments, the last one first? A slash behind counts for nothing. */
+static bool ends(struct slice s, const char *last, const char *before, struct slice *ret_front)
+{
+	if (s.len && s.p[s.len - 1] == '/')
+		s.len--;
+	if (!slice_eq_nocase(last_segment(&s), last) ||
+	    (before && !slice_eq_nocase(last_segment(&s), before)))
 		return false;
-	*ret_front = (struct slice){ s.p, s.len - n };
+	*ret_front = s;
 	return true;
 }
 
@@ -67,11 +85,11 @@ enum gitpkt_service gitpkt_service(struct slice path, struct slice query, struct
 	enum gitpkt_service s = GITPKT_NONE;
 	struct slice front = SLICE_NONE;
 
-	if (ends(path, "/git-receive-pack", &front))
+	if (ends(path, "git-receive-pack", NULL, &front))
 		s = GITPKT_PUSH;
-	else if (ends(path, "/git-upload-pack", &front))
+	else if (ends(path, "git-upload-pack", NULL, &front))
 		s = GITPKT_FETCH;
-	else if (ends(path, "/info/refs", &front))
+	else if (ends(path, "refs", "info", &front))
 		s = query_has(query, "service=git-receive-pack")  ? GITPKT_REFS_PUSH
 		    : query_has(query, "service=git-upload-pack") ? GITPKT_REFS_FETCH
 								  : GITPKT_DUMB;

@@ -242,7 +242,7 @@ static bool has_twice(const char *s, size_t len)
 		char second[3] = { '%', s[i + 3], s[i + 4] };
 		int c = encoded_byte(s + i, len - i) == '%' ? encoded_byte(second, 3) : -1;
 
-		if (c >= 0 && (is_control(c) || c == '.' || c == '/' || c == '\\' || c == '%'))
+		if (c >= 0 && (is_control(c) || is_unreserved(c) || c == '/' || c == '\\' || c == '%'))
 			return true;
 	}
 	return false;
@@ -274,7 +274,9 @@ int urlpath_canon(const char *target, size_t len, unsigned flags, struct buf *ou
 		return r;
 	if (has_twice(buf_cstr(out), out->len))
 		return refuse(
-			&w, "has a slash, dot, percent sign or control byte in it that is encoded twice", e);
+			&w,
+			"has a letter, digit, slash, dot, percent sign or control byte in it that is encoded twice",
+			e);
 	if (out->len == 0)
 		buf_addc(out, '/');
 	*ret = (struct urlpath){ .path_len = out->len,

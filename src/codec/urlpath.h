@@ -8,7 +8,7 @@
  *  - "." and ".." segments are resolved (also when encoded); a ".." that leads above the root is refused;
  *  - the query is kept byte for byte.
  * Refused as ambiguous (servers disagree on what they mean): an encoded slash (%2F, but see below), backslash, NUL or
- * control byte, and the same or a dot encoded twice (%252F); "//"; a backslash; a dot segment with parameters
+ * control byte, and the same or an unreserved character encoded twice (%252F, %2573); "//"; a backslash; a dot segment with parameters
  * ("..;x"); a percent sign without two hex digits; encoded bytes that are not UTF-8 (an overlong slash, %C0%AF).
  * Refused as malformed: bytes outside 0x21..0x7e, "#", more than URLPATH_MAX bytes, a first byte that is not "/".
  * An empty path is "/". Canonicalising the output gives the same again.
