@@ -2,6 +2,7 @@
 #include "config/policy_file.h"
 
 #include "base/cleanup.h"
+#include "config/conflict.h"
 #include "config/lint.h"
 #include "config/owner.h"
 #include "config/read.h"
@@ -22,10 +23,12 @@ void config_policy_release(struct config_policy *c)
 {
 	policy_free(c->policy);
 	strv_release(&c->warnings);
+	strv_release(&c->conflicts);
 	strv_release(&c->files);
 	for (size_t i = 0; i < c->n_pool_secrets; i++)
 		free(c->pool_secrets[i].file);
 	free(c->pool_secrets);
+	free(c->secrets);
 	*c = (struct config_policy){ 0 };
 }
 
@@ -134,7 +137,8 @@ static int combine_modes(const struct config_policy_args *a, const int *modes, s
 		enforce = enforce || modes[i] == POLICY_ENFORCE;
 		observe = observe || modes[i] == POLICY_OBSERVE;
 		if (a->mode == POLICY_OBSERVE && modes[i] == POLICY_ENFORCE &&
-		    strv_addf(&out->warnings, "%s says 'mode: enforce', which holds: the stricter wins",
+		    strv_addf(&out->conflicts,
+			      "--net observe: %s says 'mode: enforce', and the stricter wins",
 			      a->files[i]) < 0)
 			return no_memory(e);
 	}
@@ -157,6 +161,7 @@ static int load(const struct config_policy_args *a, struct config_policy *out, s
 	if (r == 0 && a->n_allow)
 		r = load_allow(a, out, e);
 	r = r < 0 ? r : combine_modes(a, modes, out, e);
+	r = r < 0 ? r : conflict_resolvers(a, out, e);
 	return r < 0 ? r : policy_seal(out->policy, e);
 }
 
@@ -207,52 +212,5 @@ int config_policy_parse(const char *name, const char *text, size_t len, struct c
 		config_policy_release(&out);
 	else
 		*ret = out;
-	return r;
-}
-
-/* One rule of the command line against the files alone. */
-static int conflict(const struct policy *files, const struct policy_rule *r, struct strv *ret)
-{
-	struct policy_verdict v;
-	struct host h = { 0 };
-	struct policy_target t = { .name = &h, .port = r->ports[0].lo };
-	char text[POLICY_RULE_TEXT_MAX];
-
-	if (r->by_addr) {
-		host_from_addr(&r->range.base, &h);
-	} else {
-		const char *base = hostpat_base(&r->host);
-		autobuf struct buf name = BUF_INIT;
-
-		buf_addf(&name, "%s%s", r->host.kind == HOSTPAT_BELOW ? "x." : "", base);
-		if (host_canon(buf_cstr(&name), name.len, &h, NULL) < 0)
-			return 0;
-	}
-	policy_connect(files, &t, &v);
-	if (policy_allows(&v))
-		return 0;
-	policy_rule_text(r, text);
-	return strv_addf(ret,
-			 "%s: has no effect, as the policy file does not allow it (%s); the stricter wins",
-			 text, v.why);
-}
-
-int config_policy_conflicts(const struct config_policy_args *a, struct strv *ret, struct err *e)
-{
-	CLEANUP(config_policy_release) struct config_policy files = { 0 }, allow = { 0 };
-	struct config_policy_args only_files = *a, only_allow = *a;
-	int r;
-
-	if (a->n_files == 0 || a->n_allow == 0)
-		return 0;
-	only_files.n_allow = 0;
-	only_allow.n_files = 0;
-	r = config_policy_load(&only_files, &files, e);
-	r = r < 0 ? r : config_policy_load(&only_allow, &allow, e);
-	for (size_t i = 0; r == 0 && i < policy_rule_count(allow.policy); i++) {
-		if (policy_rule_at(allow.policy, i)->action == POLICY_ALLOW &&
-		    conflict(files.policy, policy_rule_at(allow.policy, i), ret) < 0)
-			r = no_memory(e);
-	}
 	return r;
 }

@@ -30,6 +30,9 @@ struct config_policy_args {
 	const char *const *
 		allow; /* "example.com", "example.com:8443", "*.example.com", "@npm", "@github-triage(repos=o/r)" */
 	size_t n_allow;
+	const char *const
+		*resolvers; /* "9.9.9.9", "10.0.0.53:5353": where files name some too, what both name */
+	size_t n_resolvers;
 	int mode; /* enum policy_mode that the command line names; -1: the files' own (enforce when none says) */
 	bool for_checking; /* only looked at, not enforced: who may write to the file is a warning then, not an error */
 };
@@ -40,13 +43,26 @@ struct config_pool_secret {
 	char *file; /* absolute path; its owner and mode (0600) are checked by whoever reads it */
 };
 
+/* A rule's `secret:`. What it says of the variable and of the place in a request is for whoever asks the vault for it. */
+#define CONFIG_AS_MAX 79
+struct config_secret {
+	char name[POLICY_SECRET_MAX + 1];
+	char env[POLICY_SECRET_MAX + 1]; /* "": by its name */
+	char as[CONFIG_AS_MAX + 1];	 /* "": as the secret itself says */
+	char host[HOST_MAX + 1];	 /* "": the rule's pattern is not one host */
+	uint16_t port;			 /* 0: more than one */
+};
+
 struct config_policy {
 	struct policy *policy;
 	struct strv
 		warnings; /* "FILE:LINE:COLUMN: …", one sentence each, for the person who started the run */
-	struct strv files; /* what was read (policy, blocklists, CAs), absolute: reload watches these */
+	struct strv conflicts; /* what the command line asks for and a file does not grant, a sentence each */
+	struct strv files;     /* what was read (policy, blocklists, CAs), absolute: reload watches these */
 	struct config_pool_secret *pool_secrets;
 	size_t n_pool_secrets;
+	struct config_secret *secrets; /* one for each rule that names one */
+	size_t n_secrets;
 };
 
 /* No files and no texts: a policy that denies everything. */
@@ -59,8 +75,8 @@ int config_policy_parse(const char *name, const char *text, size_t len, struct c
 			struct err *e) MUST_CHECK;
 
 /*
- * What --allow names and the files deny anyway, one line each ("--allow example.com:443: team.yaml:12 denies it"): to
- * be said by whoever starts the run, for the stricter wins.
+ * What --allow names and the files do not allow, one sentence each: to be said, with ->conflicts, by whoever starts the
+ * run, for the stricter wins. Reads the files once more.
  */
 int config_policy_conflicts(const struct config_policy_args *a, struct strv *ret, struct err *e) MUST_CHECK;
 

@@ -28,14 +28,22 @@ static void pool_draft_release(struct pool_draft *d)
 static const struct {
 	const char *scheme;
 	enum policy_proxy_type type;
-	bool tls;
 	uint16_t port;
 } schemes[] = {
-	{ "http://", POLICY_PROXY_CONNECT, false, 3128 },
-	{ "https://", POLICY_PROXY_CONNECT, true, 443 },
-	{ "socks5://", POLICY_PROXY_SOCKS5, false, 1080 },
-	{ "socks5h://", POLICY_PROXY_SOCKS5, false, 1080 },
+	{ "http://", POLICY_PROXY_CONNECT, 3128 },
+	{ "socks5://", POLICY_PROXY_SOCKS5, 1080 },
+	{ "socks5h://", POLICY_PROXY_SOCKS5, 1080 },
 };
+
+/* Whoever dials hands a bare socket on, and a socket that has TLS on it is none. */
+static int refuse_tls(struct source *s, const struct ynode *n)
+{
+	read_fail(s, n, "TLS to the proxy itself (https://) is not supported");
+	return err_hint(
+		s->e, -EINVAL,
+		"http://HOST:PORT or socks5://HOST:PORT; for one that is across a network, the near end of a "
+		"tunnel to it (stunnel, ssh -L)");
+}
 
 static int parse_url(struct source *s, const struct ynode *n, const char *text, int type,
 		     struct policy_proxy *ret)
@@ -45,11 +53,12 @@ static int parse_url(struct source *s, const struct ynode *n, const char *text, 
 
 	while (i < ARRAY_SIZE(schemes) && !str_starts(text, schemes[i].scheme))
 		i++;
+	if (str_starts(text, "https://"))
+		return refuse_tls(s, n);
 	if (i == ARRAY_SIZE(schemes) && (type < 0 || strstr(text, "://")))
-		return read_fail(s, n, "expected http://HOST:PORT, https://HOST:PORT or socks5://HOST:PORT");
+		return read_fail(s, n, "expected http://HOST:PORT or socks5://HOST:PORT");
 	ret->type = i < ARRAY_SIZE(schemes) ? schemes[i].type : (enum policy_proxy_type)type;
 	if (i < ARRAY_SIZE(schemes)) {
-		ret->tls = schemes[i].tls;
 		port = schemes[i].port;
 		text += strlen(schemes[i].scheme);
 	}

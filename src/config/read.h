@@ -68,6 +68,9 @@ int read_http(struct source *s, const struct ynode *n, void *rule) MUST_CHECK;
 int read_graphql(struct source *s, const struct ynode *n, void *rule) MUST_CHECK;
 int read_git(struct source *s, const struct ynode *n, void *rule) MUST_CHECK;
 
+/* conflict.c: "9.9.9.9", "10.0.0.53:5353", "[2620:fe::fe]:53" */
+int read_resolver_text(const char *text, struct policy_resolver *ret, struct err *e) MUST_CHECK;
+
 /* proxies.c */
 int read_proxies(struct source *s, const struct ynode *n, void *to) MUST_CHECK;
 

@@ -14,6 +14,7 @@
 struct draft {
 	struct policy_rule rule;
 	const struct ynode *domain, *addresses;
+	struct config_secret secret;
 };
 
 static void draft_release(struct draft *d)
@@ -166,14 +167,65 @@ static int key_pool(struct source *s, const struct ynode *n, void *to)
 	return read_name(s, n, r->pool, sizeof(r->pool));
 }
 
-static int key_secret(struct source *s, const struct ynode *n, void *to)
+static int secret_name(struct source *s, const struct ynode *n, void *to)
 {
 	struct policy_rule *r = &((struct draft *)to)->rule;
-	int x = read_name(s, n, r->secret, sizeof(r->secret));
 
-	if (x < 0)
-		return x;
-	return read_warn(s, n, "the secret '%s' needs the gateway; until then this rule denies", r->secret);
+	return read_name(s, n, r->secret, sizeof(r->secret));
+}
+
+static bool is_variable(const char *text)
+{
+	size_t n = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_");
+
+	return n && !text[n] && (*text < '0' || *text > '9');
+}
+
+static int secret_env(struct source *s, const struct ynode *n, void *to)
+{
+	struct config_secret *c = &((struct draft *)to)->secret;
+	const char *text;
+	int r = read_text(s, n, "the name of a variable", &text);
+
+	if (r < 0)
+		return r;
+	if (!is_variable(text) || strlen(text) >= sizeof(c->env))
+		return read_fail(s, n, "expected the name of a variable, such as GITHUB_TOKEN");
+	snprintf(c->env, sizeof(c->env), "%s", text);
+	return 0;
+}
+
+static int secret_as(struct source *s, const struct ynode *n, void *to)
+{
+	struct config_secret *c = &((struct draft *)to)->secret;
+	const char *text;
+	int r = read_text(s, n, "bearer, basic, header:NAME, query:NAME, path, body or cookie", &text);
+
+	if (r < 0)
+		return r;
+	if (strlen(text) >= sizeof(c->as))
+		return read_fail(s, n,
+				 "expected bearer, basic, header:NAME, query:NAME, path, body or cookie");
+	snprintf(c->as, sizeof(c->as), "%s", text);
+	return 0;
+}
+
+static int key_secret(struct source *s, const struct ynode *n, void *to)
+{
+	static const struct key keys[] = { { "name", secret_name },
+					   { "env", secret_env },
+					   { "as", secret_as } };
+	struct draft *d = to;
+	int x;
+
+	if (d->rule.action != POLICY_ALLOW)
+		return read_fail(s, n, "a secret is for a rule that allows");
+	if (n->kind == YNODE_TEXT)
+		return secret_name(s, n, d);
+	x = read_map(s, n, "a secret", keys, ARRAY_SIZE(keys), d);
+	if (x == 0 && !d->rule.secret[0])
+		return read_fail(s, n, "a secret needs its 'name'");
+	return x;
 }
 
 static int key_credentials(struct source *s, const struct ynode *n, void *to)
@@ -238,6 +290,28 @@ static int add_range(struct source *s, const struct ynode *n, void *to)
 	return read_wrap(s, n, r);
 }
 
+static int keep_secret(struct source *s, const struct draft *d)
+{
+	const struct policy_rule *r = &d->rule;
+	struct config_policy *c = s->out;
+	struct config_secret *v;
+
+	if (!r->secret[0])
+		return 0;
+	v = reallocarray(c->secrets, c->n_secrets + 1, sizeof(*v));
+	if (!v)
+		return err_set(s->e, -ENOMEM, "out of memory");
+	c->secrets = v;
+	v = &v[c->n_secrets++];
+	*v = d->secret;
+	memcpy(v->name, r->secret, sizeof(v->name));
+	if (!d->addresses && !strchr(r->host.text, '*'))
+		snprintf(v->host, sizeof(v->host), "%.*s", HOST_MAX, r->host.text);
+	if (r->n_ports == 1 && r->ports[0].lo == r->ports[0].hi)
+		v->port = r->ports[0].lo;
+	return 0;
+}
+
 static int add_draft(struct source *s, const struct ynode *n, struct draft *d)
 {
 	int r;
@@ -245,6 +319,9 @@ static int add_draft(struct source *s, const struct ynode *n, struct draft *d)
 	default_ports(&d->rule);
 	snprintf(d->rule.source, sizeof(d->rule.source), "%s", s->name);
 	d->rule.line = n ? n->line : 0;
+	r = keep_secret(s, d);
+	if (r < 0)
+		return r;
 	if (d->addresses)
 		return read_each(s, d->addresses, add_range, d);
 	r = policy_add_rule(s->policy, s->layer, &d->rule, s->e);

@@ -61,20 +61,14 @@ static int key_limits(struct source *s, const struct ynode *n, void *to)
 
 static int read_resolver(struct source *s, const struct ynode *n, void *to)
 {
-	struct policy_resolver res = { .port = 53 };
+	struct policy_resolver res = { .port = 0 };
 	const char *text;
-	struct host h;
 	int r = read_text(s, n, "an address: 9.9.9.9, 10.0.0.53:5353", &text);
 
 	(void)to;
-	if (r < 0)
-		return r;
-	if ((host_canon(text, strlen(text), &h, NULL) < 0 &&
-	     host_port_parse(text, strlen(text), 53, &h, &res.port, NULL) < 0) ||
-	    h.kind != HOST_ADDR)
-		return read_fail(s, n, "expected a resolver's address: 9.9.9.9, 10.0.0.53:5353");
-	res.addr = h.addr;
-	return read_wrap(s, n, policy_add_resolver(s->policy, &res, s->e));
+	if (r == 0)
+		r = read_wrap(s, n, read_resolver_text(text, &res, s->e));
+	return r < 0 ? r : read_wrap(s, n, policy_add_resolver(s->policy, &res, s->e));
 }
 
 static int key_resolvers(struct source *s, const struct ynode *n, void *to)
@@ -220,9 +214,23 @@ static int key_egress(struct source *s, const struct ynode *n, void *to)
 				: read_map(s, n, "egress", keys + TOP_ONLY, ARRAY_SIZE(keys) - TOP_ONLY, to);
 }
 
+/* A browser goes to sites that nobody chose, and each of them sees where it comes from. */
+static int warn_browser(struct source *s, const struct ynode *root)
+{
+	const struct ynode *egress = ynode_get(root, "egress"), *top = egress ? egress : root;
+
+	if (!s->opts->browser || s->opts->pool[0] || ynode_get(top, "require_pool"))
+		return 0;
+	return read_warn(s, ynode_get(top, "browser"),
+			 "every site that the browser visits sees this host's own address; name a 'pool' of "
+			 "proxies for it, or say that none is wanted ('require_pool: false')");
+}
+
 int read_policy(struct source *s, const struct ynode *root)
 {
-	return read_map(s, root, "a policy", keys, ARRAY_SIZE(keys), (void *)root);
+	int r = read_map(s, root, "a policy", keys, ARRAY_SIZE(keys), (void *)root);
+
+	return r < 0 ? r : warn_browser(s, root);
 }
 
 int read_lists(struct source *s, const struct ynode *root)

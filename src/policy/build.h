@@ -102,6 +102,7 @@ int policy_rule_add_entry(struct policy_rule *r, const struct policy_entry *en,
 			  struct err *e) MUST_CHECK; /* copies */
 void policy_rule_release(struct policy_rule *r);
 
+void policy_clear_resolvers(struct policy *p);
 int policy_add_resolver(struct policy *p, const struct policy_resolver *r, struct err *e) MUST_CHECK;
 int policy_set_synthetic(struct policy *p, const struct addr_range *r, struct err *e) MUST_CHECK;
 int policy_add_pool(struct policy *p, const struct policy_pool *pool, struct err *e) MUST_CHECK; /* copies */

@@ -149,6 +149,13 @@ void connect_quietly(const struct policy *p, const struct policy_target *t, stru
 	}
 }
 
+void policy_connect_quietly(const struct policy *p, const struct policy_target *t, struct policy_verdict *ret)
+{
+	connect_quietly(p, t, ret);
+	if (ret->would_deny)
+		verdict_words(ret);
+}
+
 void policy_connect(const struct policy *p, const struct policy_target *t, struct policy_verdict *ret)
 {
 	connect_quietly(p, t, ret);
@@ -176,17 +183,18 @@ static bool address_denied(const struct layer *l, const struct addr *a, uint16_t
 	return false;
 }
 
-void policy_address(const struct policy *p, const struct policy_target *t, const struct addr *resolved,
-		    struct policy_verdict *ret)
+void policy_address_quietly(const struct policy *p, const struct policy_target *t,
+			    const struct addr *resolved, struct policy_verdict *ret)
 {
 	char text[ADDR_TEXT_LEN];
 
-	policy_connect(p, t, ret);
+	policy_connect_quietly(p, t, ret);
 	if (!policy_allows(ret))
 		return;
 	if (ret->terms.has_pin) {
 		if (addr_eq(&ret->terms.pin, resolved))
 			return;
+		verdict_words(ret);
 		ret->action = POLICY_DENY;
 		verdict_why(ret, "%s pins another address than %s", ret->rule_text,
 			    addr_format(resolved, text));
@@ -198,6 +206,13 @@ void policy_address(const struct policy *p, const struct policy_target *t, const
 		if (address_denied(&p->layers[i], resolved, t->port, ret))
 			return;
 	}
+}
+
+void policy_address(const struct policy *p, const struct policy_target *t, const struct addr *resolved,
+		    struct policy_verdict *ret)
+{
+	policy_address_quietly(p, t, resolved, ret);
+	verdict_words(ret);
 }
 
 void policy_alias(const struct policy *p, const struct host *name, struct policy_verdict *ret)
@@ -236,8 +251,7 @@ static bool name_on_port(const struct policy *p, const struct host *name, unsign
 
 	if (port == 0 || port > 65535)
 		return false;
-	connect_quietly(p, &t, ret);
-	verdict_words(ret);
+	policy_connect_quietly(p, &t, ret);
 	return policy_allows(ret);
 }
 
@@ -263,7 +277,7 @@ static bool name_on_borders(const struct policy *p, const struct layer *l, const
 	return false;
 }
 
-void policy_name(const struct policy *p, const struct host *name, struct policy_verdict *ret)
+void policy_name_quietly(const struct policy *p, const struct host *name, struct policy_verdict *ret)
 {
 	if (name->kind != HOST_NAME) {
 		*ret = (struct policy_verdict){ .rule_id = POLICY_RULE_NONE };
@@ -280,4 +294,10 @@ void policy_name(const struct policy *p, const struct host *name, struct policy_
 		}
 		name_on_port(p, name, 443, ret);
 	}
+}
+
+void policy_name(const struct policy *p, const struct host *name, struct policy_verdict *ret)
+{
+	policy_name_quietly(p, name, ret);
+	verdict_words(ret);
 }

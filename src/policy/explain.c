@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "policy/explain.h"
 
+#include "base/str.h"
 #include "policy/internal.h"
 
 #include <string.h>
@@ -71,9 +72,23 @@ static void add_terms(const struct policy_verdict *v, struct buf *out)
 		buf_addf(out, "  to     %s port %u\n", addr_format(&v->terms.pin, text), v->terms.pin_port);
 	if (v->terms.pool)
 		buf_addf(out, "  pool   %s\n", v->terms.pool);
+	if (v->terms.secret)
+		buf_addf(out, "  secret %s, denied where the sandbox was not given it\n", v->terms.secret);
 	add_limits(&v->terms.limits, out);
 	if (v->would_deny)
 		buf_adds(out, "  note   only observed: with 'mode: enforce' it would be denied\n");
+}
+
+/* "allowed by the rule …" says what stands in the two lines above it. */
+static bool says_more(const struct policy_verdict *v)
+{
+	static const char *const plain[] = { "allowed by the rule ", "denied by the rule " };
+
+	for (size_t i = 0; i < ARRAY_SIZE(plain); i++) {
+		if (str_starts(v->why, plain[i]) && str_eq(v->why + strlen(plain[i]), v->rule_text))
+			return false;
+	}
+	return true;
 }
 
 void policy_explain(const struct policy *p, const struct policy_target *t, const struct policy_request *r,
@@ -91,9 +106,11 @@ void policy_explain(const struct policy *p, const struct policy_target *t, const
 			 target_text(t, target), slice_quote(r->path.p, r->path.len, path));
 	else
 		buf_addf(out, "%s\n", target_text(t, target));
-	buf_addf(out, "  rule   %s\n  why    %s\n", ret->rule_text, ret->why);
+	buf_addf(out, "  rule   %s\n", ret->rule_text);
+	if (says_more(ret))
+		buf_addf(out, "  why    %s\n", ret->why);
 	add_terms(ret, out);
-	if (!policy_allows(ret) && ret->hint)
+	if (!policy_allows(ret) && ret->hint && says_more(ret))
 		buf_addf(out, "  hint   %s\n", ret->hint);
 	if (!r && policy_allows(ret) && ret->depth == POLICY_INSPECT)
 		buf_adds(out, "  note   each request is decided by itself: ask with a method and a URL\n");

@@ -38,10 +38,11 @@ static const struct policy_entry *next_entry(struct cursor *c)
 struct question {
 	enum policy_entry_kind kind;
 	method_set method;
-	struct slice path;  /* GIT: the repository */
-	unsigned act;	    /* one bit */
-	struct slice name;  /* field, ref */
-	const char *within; /* only entries about no more than this; NULL: all */
+	struct slice path;    /* GIT: the repository */
+	struct slice loosely; /* GIT: the same, as entries that forbid read it */
+	unsigned act;	      /* one bit */
+	struct slice name;    /* field, ref */
+	const char *within;   /* only entries about no more than this; NULL: all */
 };
 
 /* To forbid, a pattern is read generously; to grant, to the letter. */
@@ -55,7 +56,9 @@ static bool is_about(const struct policy_entry *en, const struct question *q)
 	if (q->kind == POLICY_HTTP)
 		return en->methods & q->method && matches(en->path, q->path, en) &&
 		       (!q->within || pathpat_covers(q->within, en->path));
-	if (!(en->acts & q->act) || !matches(en->path, q->path, en))
+	if (!(en->acts & q->act) ||
+	    !(matches(en->path, q->path, en) ||
+	      (en->action != POLICY_ALLOW && q->loosely.len && matches(en->path, q->loosely, en))))
 		return false;
 	return !en->name || matches(en->name, q->name, en);
 }
@@ -242,7 +245,7 @@ static void judge_push_at_all(const struct walk *w, struct slice repo, struct fi
 }
 
 static void judge_push(const struct walk *w, const struct policy_request *r, struct slice repo,
-		       struct finding *f)
+		       struct slice loosely, struct finding *f)
 {
 	if (!r->is_body_known && r->n_push == 0) {
 		f->found = FOUND_NEED;
@@ -252,7 +255,7 @@ static void judge_push(const struct walk *w, const struct policy_request *r, str
 	if (r->n_push == 0)
 		judge_push_at_all(w, repo, f);
 	for (size_t i = 0; i < r->n_push; i++) {
-		struct question q = { .kind = POLICY_GIT, .path = repo };
+		struct question q = { .kind = POLICY_GIT, .path = repo, .loosely = loosely };
 
 		q.act = r->push[i].act;
 		q.name = r->push[i].ref;
@@ -264,6 +267,22 @@ static void judge_push(const struct walk *w, const struct policy_request *r, str
 static struct slice repo_name(struct slice repo)
 {
 	if (repo.len > 4 && memcmp(repo.p + repo.len - 4, ".git", 4) == 0)
+		repo.len -= 4;
+	return repo;
+}
+
+/* What else some server might take for it, for entries that forbid: "/o/r.GIT", "/o/r.git;x". */
+static struct slice repo_loosely(struct slice repo)
+{
+	const char *slash = repo.len ? memrchr(repo.p, '/', repo.len) : NULL;
+	size_t from = slash ? (size_t)(slash - repo.p) : 0;
+	const char *semi = repo.len ? memchr(repo.p + from, ';', repo.len - from) : NULL;
+
+	if (semi)
+		repo.len = (size_t)(semi - repo.p);
+	while (repo.len && repo.p[repo.len - 1] == '.')
+		repo.len--;
+	if (repo.len > 4 && strncasecmp(repo.p + repo.len - 4, ".git", 4) == 0)
 		repo.len -= 4;
 	return repo;
 }
@@ -281,9 +300,10 @@ void find_git(const struct walk *w, const struct policy_request *r, struct slice
 	if (service == GITPKT_NONE)
 		return;
 	snprintf(f->scope, sizeof(f->scope), "%.*s/**", (int)(repo.len < 200 ? repo.len : 200), repo.p);
+	q.loosely = repo_loosely(repo);
 	q.path = repo = repo_name(repo);
 	if (service == GITPKT_PUSH) {
-		judge_push(w, r, repo, f);
+		judge_push(w, r, repo, q.loosely, f);
 	} else if (service == GITPKT_REFS_PUSH) {
 		judge_push_at_all(w, repo, f);
 	} else {

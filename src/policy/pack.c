@@ -120,7 +120,6 @@ static void put_pool(struct buf *b, const struct policy_pool *pool)
 	put32(b, pool->n_proxies);
 	for (size_t i = 0; i < pool->n_proxies; i++) {
 		put8(b, pool->proxies[i].type);
-		put8(b, pool->proxies[i].tls);
 		put_text(b, pool->proxies[i].host.text);
 		put16(b, pool->proxies[i].port);
 	}

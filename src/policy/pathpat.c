@@ -148,22 +148,49 @@ static const struct bits *lits_of(struct lits *l, const struct machine *m, unsig
 	return &l->of[c];
 }
 
+/* A segment of the text: where the next slash is, and up to where it counts for those who drop things from its end. */
+struct segment {
+	size_t keep, end;
+};
+
+static struct segment segment_at(struct slice t, size_t at)
+{
+	const char *slash = at < t.len ? memchr(t.p + at, '/', t.len - at) : NULL;
+	struct segment s = { .end = slash ? (size_t)(slash - t.p) : t.len };
+	size_t i = at;
+
+	while (i < s.end && t.p[i] != ';' && !(s.end - i >= 3 && strncasecmp(t.p + i, "%3b", 3) == 0))
+		i++;
+	for (;;) {
+		if (i > at && (t.p[i - 1] == '.' || t.p[i - 1] == ' '))
+			i--;
+		else if (i - at >= 3 && memcmp(t.p + i - 3, "%20", 3) == 0)
+			i -= 3;
+		else
+			break;
+	}
+	s.keep = i;
+	return s;
+}
+
 static bool run(const struct machine *m, struct slice text, bool loose, bool drop)
 {
 	/* Not initialised, and so not cleared for each match: `known` says what is. */
 	__attribute__((uninitialized)) struct lits l;
+	struct segment seg = drop ? segment_at(text, 0) : (struct segment){ text.len, text.len };
 	struct bits d = start(m);
 
 	l.known = (struct bits){ 0 };
 	for (size_t at = 0; at < text.len;) {
-		unsigned char c = next_byte(text.p, text.len, &at, loose);
+		unsigned char c;
 
-		if (drop && c == ';') {
-			const char *slash = memchr(text.p + at, '/', text.len - at);
-
-			at = slash ? (size_t)(slash - text.p) : text.len;
+		if (at >= seg.keep && at < seg.end) {
+			at = seg.end;
 			continue;
 		}
+		c = next_byte(text.p, text.len, &at, loose);
+		if (drop && c == '/')
+			seg = segment_at(text, at);
 		if (!step(m, &d, lits_of(&l, m, c), c))
 			return false;
 	}
@@ -199,7 +226,8 @@ static bool differs_plainly(const char *pattern, struct slice text)
 {
 	size_t n = strlen(pattern), head = literal_len(pattern), tail = 0;
 
-	if (memchr(pattern, '%', n) || memchr(text.p, '%', text.len) || memchr(text.p, ';', text.len))
+	if (memchr(pattern, '%', n) || memchr(text.p, '%', text.len) || memchr(text.p, ';', text.len) ||
+	    memmem(text.p, text.len, "./", 2) || text.p[text.len - 1] == '.')
 		return false;
 	if (text.len < head || strncasecmp(pattern, text.p, head) != 0)
 		return true;

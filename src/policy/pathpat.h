@@ -7,8 +7,8 @@
  *  M1  Matching takes time in proportion to the length of the text, whatever text and pattern are: all states of the
  *      pattern are kept as bits and moved together; nothing is tried twice.
  *  M2  PATHPAT_LOOSE only ever matches more: letters of either case are one, percent-encodings mean what they encode,
- *      ";parameters" of a segment and one slash behind are dropped. For patterns that forbid: servers differ in what
- *      they take for the same path.
+ *      ";parameters" of a segment, dots and spaces at its end, and one slash behind are dropped. For patterns that
+ *      forbid: servers differ in what they take for the same path.
  *  M3  pathpat_covers(a, b) is never true unless a matches all that b matches.
  */
 #ifndef POLICY_PATHPAT_H

@@ -127,6 +127,11 @@ int policy_add_rule(struct policy *p, unsigned layer, struct policy_rule *r, str
 	return 0;
 }
 
+void policy_clear_resolvers(struct policy *p)
+{
+	p->n_resolvers = 0;
+}
+
 int policy_add_resolver(struct policy *p, const struct policy_resolver *r, struct err *e)
 {
 	if (p->n_resolvers == POLICY_RESOLVERS_MAX)

@@ -64,10 +64,10 @@ struct policy_terms {
 	struct policy_limits limits; /* of the rule; those of the sandbox are policy_limits() */
 	bool has_pin;		     /* `to:`: dial this and nothing else, instead of resolving */
 	struct addr pin;
-	uint16_t pin_port; /* the port that is dialled; equal to the target's when `to:` names none */
-	const char *ca;	   /* PEM: the only CA that the server's certificate may come from */
-	const char *pool;  /* of proxies: never dial directly */
-	const char *secret;
+	uint16_t pin_port;  /* the port that is dialled; equal to the target's when `to:` names none */
+	const char *ca;	    /* PEM: the only CA that the server's certificate may come from */
+	const char *pool;   /* of proxies: never dial directly */
+	const char *secret; /* that requests may carry; who lets them through denies what was not given it */
 	bool credentials_only; /* `credentials: only`: requests with credentials of the sandbox's own are refused */
 };
 
@@ -160,6 +160,18 @@ void policy_request(const struct policy *p, const struct policy_target *t, const
 void policy_address(const struct policy *p, const struct policy_target *t, const struct addr *resolved,
 		    struct policy_verdict *ret);
 
+/*
+ * The same three for those who decide often: what a rule allows comes without rule_text and why, which cost more than the
+ * decision. Denials, and what only observe lets through, have their words.
+ */
+void policy_name_quietly(const struct policy *p, const struct host *name, struct policy_verdict *ret);
+void policy_connect_quietly(const struct policy *p, const struct policy_target *t,
+			    struct policy_verdict *ret);
+void policy_address_quietly(const struct policy *p, const struct policy_target *t,
+			    const struct addr *resolved, struct policy_verdict *ret);
+/* v->rule_text, made in `out` where it is not there; "" when no rule decided. */
+const char *policy_verdict_rule(const struct policy_verdict *v, char out[POLICY_RULE_TEXT_MAX]);
+
 /* May a CNAME target stand in a chain? Only a deny rule or blocklist that names it says no. */
 void policy_alias(const struct policy *p, const struct host *name, struct policy_verdict *ret);
 
@@ -190,7 +202,6 @@ enum policy_rotate { POLICY_ROTATE_STICKY, POLICY_ROTATE_CONNECTION, POLICY_ROTA
 
 struct policy_proxy {
 	enum policy_proxy_type type;
-	bool tls; /* https:// : TLS to the proxy itself */
 	struct host host;
 	uint16_t port;
 };

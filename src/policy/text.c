@@ -59,7 +59,7 @@ static void add_ports(const struct policy_rule *r, struct buf *out)
 		if (p->lo == 1 && p->hi == 65535)
 			buf_addc(out, '*');
 		else if (p->lo == p->hi)
-			buf_addf(out, "%u", p->lo);
+			buf_addu(out, p->lo);
 		else
 			buf_addf(out, "%u-%u", p->lo, p->hi);
 	}
@@ -70,7 +70,8 @@ void rule_add_head(const struct policy_rule *r, struct buf *out)
 {
 	char range[ADDR_RANGE_TEXT_LEN];
 
-	buf_addf(out, "%s ", policy_action_name(r->action));
+	buf_adds(out, policy_action_name(r->action));
+	buf_addc(out, ' ');
 	if (!r->by_addr)
 		buf_adds(out, r->host.text);
 	else if (addr_is_v4(&r->range.base))
@@ -82,10 +83,15 @@ void rule_add_head(const struct policy_rule *r, struct buf *out)
 
 void rule_add_source(const struct policy_rule *r, uint32_t line, struct buf *out)
 {
-	if (r->source[0] && line)
-		buf_addf(out, " (%s:%u)", r->source, line);
-	else if (r->source[0])
-		buf_addf(out, " (%s)", r->source);
+	if (!r->source[0])
+		return;
+	buf_adds(out, " (");
+	buf_adds(out, r->source);
+	if (line) {
+		buf_addc(out, ':');
+		buf_addu(out, line);
+	}
+	buf_addc(out, ')');
 }
 
 char *policy_rule_text(const struct policy_rule *r, char out[POLICY_RULE_TEXT_MAX])

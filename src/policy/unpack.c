@@ -211,7 +211,6 @@ static void get_proxy(struct reader *r, struct policy_proxy *ret)
 	struct slice s;
 
 	ret->type = get_max(r, 1, POLICY_PROXY_SOCKS5);
-	ret->tls = get_max(r, 1, 1);
 	s = get_slice(r, HOST_MAX, NULL);
 	ret->port = (uint16_t)get_num(r, 2);
 	if (!r->bad &&

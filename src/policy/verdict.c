@@ -4,6 +4,7 @@
 
 #include "base/str.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <string.h>
 
@@ -37,19 +38,13 @@ static void fill_terms(struct policy_terms *t, const struct walk *w, const struc
 	t->credentials_only = r->credentials_only;
 }
 
-/* Where nothing can be injected and nobody be asked, what depends on it is not let through without. */
-static void needs_gateway(struct policy_verdict *v, const struct policy_rule *r)
+/* Where nobody can be asked, what depends on it is not let through without. */
+static void needs_gateway(struct policy_verdict *v)
 {
-	if (v->action == POLICY_ASK) {
-		verdict_why(v, "%s: asking somebody needs the gateway, which is not running", v->rule_text);
-	} else if (v->action == POLICY_ALLOW && r->secret[0]) {
-		v->action = POLICY_DENY;
-		verdict_why(v, "%s: the secret '%s' needs the gateway, which is not running", v->rule_text,
-			    r->secret);
-	} else {
+	if (v->action != POLICY_ASK)
 		return;
-	}
-	v->hint = "until there is a gateway, use a rule without 'ask' and 'secret'";
+	verdict_why(v, "%s: asking somebody needs the gateway, which is not running", v->rule_text);
+	v->hint = "until there is a gateway, use a rule without 'ask'";
 }
 
 static bool lacks_pool(const struct policy_verdict *v, const struct walk *w, const struct policy_rule *r)
@@ -64,7 +59,7 @@ static void needs_pool(struct policy_verdict *v)
 	v->hint = "give the rule, or the whole policy, a 'pool:'";
 }
 
-static void rule_text(struct policy_verdict *v)
+static void rule_text(const struct policy_verdict *v, char out[POLICY_RULE_TEXT_MAX])
 {
 	const struct policy_rule *r = v->rule;
 	const struct policy_entry *en = v->entry;
@@ -72,19 +67,36 @@ static void rule_text(struct policy_verdict *v)
 
 	rule_add_head(r, &b);
 	if (en) {
-		buf_addf(&b, " %s ", policy_action_name(en->action));
+		buf_addc(&b, ' ');
+		buf_adds(&b, policy_action_name(en->action));
+		buf_addc(&b, ' ');
 		policy_entry_text(en, &b);
 	}
 	rule_add_source(r, en && en->line ? en->line : r->line, &b);
-	str_safe(buf_cstr(&b), v->rule_text, sizeof(v->rule_text));
+	str_safe(buf_cstr(&b), out, POLICY_RULE_TEXT_MAX);
+}
+
+const char *policy_verdict_rule(const struct policy_verdict *v, char out[POLICY_RULE_TEXT_MAX])
+{
+	if (!v->rule || v->rule_text[0])
+		return v->rule_text;
+	rule_text(v, out);
+	return out;
 }
 
 void verdict_words(struct policy_verdict *v)
 {
+	static const char by[] = "allowed by the rule ";
+	size_t len;
+
 	if (!v->rule || v->rule_text[0])
 		return;
-	rule_text(v);
-	verdict_why(v, "allowed by the rule %s", v->rule_text);
+	rule_text(v, v->rule_text);
+	/* It is safe to show already, and shorter than the room behind these words. */
+	static_assert(POLICY_WHY_MAX >= sizeof(by) + POLICY_RULE_TEXT_MAX, "both fit");
+	len = strlen(v->rule_text);
+	memcpy(v->why, by, sizeof(by) - 1);
+	memcpy(v->why + sizeof(by) - 1, v->rule_text, len + 1);
 }
 
 void verdict_by_rule(struct policy_verdict *v, const struct walk *w, const struct policy_rule *r,
@@ -93,33 +105,59 @@ void verdict_by_rule(struct policy_verdict *v, const struct walk *w, const struc
 	*v = (struct policy_verdict){ .action = a, .rule = r, .entry = en, .rule_id = r->id };
 	v->depth = policy_rule_depth(r);
 	fill_terms(&v->terms, w, r);
-	if (a == POLICY_ALLOW && !r->secret[0] && !lacks_pool(v, w, r))
+	if (a == POLICY_ALLOW && !lacks_pool(v, w, r))
 		return;
-	rule_text(v);
+	rule_text(v, v->rule_text);
 	verdict_why(v, "denied by the rule %s", v->rule_text);
 	if (a == POLICY_DENY)
 		v->hint = "the policy says so; 'coffer policy explain' shows how it was decided";
-	needs_gateway(v, r);
+	needs_gateway(v);
 	if (lacks_pool(v, w, r))
 		needs_pool(v);
+}
+
+/* The rule of this layer by which it would let the target through; NULL: none. */
+static const struct policy_rule *layer_allows(const struct layer *l, const struct policy_target *t)
+{
+	struct walk w;
+
+	walk_begin(&w, l, t);
+	while (walk_step(&w)) {
+		size_t at = 0;
+		const struct policy_rule *r = walk_rule(&w, &at);
+
+		if (r)
+			return r->action == POLICY_DENY ? NULL : r;
+	}
+	return NULL;
 }
 
 /* Why nothing matches, where it is a slip that people make. */
 static void explain_default(struct policy_verdict *v, const struct policy *p, const struct policy_target *t)
 {
 	const struct host *name = target_name(t);
-	char text[TARGET_TEXT_MAX], below[HOST_MAX + 3];
+	const struct policy_rule *alone = NULL;
+	char text[TARGET_TEXT_MAX], below[HOST_MAX + 3], rule[POLICY_RULE_TEXT_MAX];
 
 	target_text(t, text);
-	verdict_why(v, "no rule allows %s", text);
+	for (unsigned i = 0; i < p->n_layers && !alone; i++)
+		alone = layer_allows(&p->layers[i], t);
+	verdict_why(v,
+		    alone ? "no rule of the other policy allows %s: %s alone is not enough"
+			  : "no rule allows %s",
+		    text, alone ? policy_rule_text(alone, rule) : "");
 	v->hint = name ? "allow it: --allow HOST[:PORT], or a rule in the policy"
 		       : "programs are to use names; a rule with 'address:' allows an address";
+	if (alone)
+		v->hint = "with both --policy and --allow, what both name is allowed";
 	if (!name)
 		return;
 	snprintf(below, sizeof(below), "*.%s", name->text);
 	for (unsigned i = 0; i < p->n_layers; i++) {
 		struct walk w;
 
+		if (layer_allows(&p->layers[i], t))
+			continue;
 		walk_begin(&w, &p->layers[i], t);
 		while (walk_level(&w)) {
 			if (w.set[w.lo]->action == POLICY_DENY)
@@ -213,7 +251,7 @@ void verdict_merge(struct policy_verdict *v, const struct policy_verdict *o)
 		verdict_words(&other);
 		v->action = POLICY_DENY;
 		verdict_why(v, "%s and %s name different ways to it ('to', 'ca', 'pool' or 'secret')",
-			    v->rule_text, o->rule_text);
+			    v->rule_text, other.rule_text);
 		v->hint = "let only one of them say where it goes";
 		return;
 	}
