@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The vault's side of one sandbox: what it was granted, what was captured for it, and the channel over which its
+ * coffer-egress asks. Everything that comes over it is hostile.
+ *
+ * Invariants
+ *  R1  A secret leaves only for a handle of this very channel, to a host, port and path that both the grant and the
+ *      secret's own bindings cover, at that moment: what was unbound, removed or has expired since is refused.
+ *  R2  One message that breaks the protocol ends the channel, and with it all that was granted over it.
+ *  R3  A client costs bounded memory and time: so many requests in a second, so many captures, one answer that waits.
+ */
+#ifndef VAULT_GRANT_H
+#define VAULT_GRANT_H
+
+#include "vault/store.h"
+
+#define GRANT_CLIENTS_MAX 256
+#define GRANT_CAPTURES_MAX 16
+#define GRANT_RATE 2000	 /* requests in a second */
+#define GRANT_BURST 4000 /* at once */
+
+/* A credential that a server issued in an answer; gone with the channel. */
+struct captured {
+	char name[GRANTS_NAME_MAX + 1];
+	uint32_t handle;
+	char of[GRANTS_NAME_MAX + 1]; /* the secret whose request was answered with it */
+	struct secmem value;
+};
+
+struct client {
+	int fd;
+	char sandbox[VAULT_NAME_MAX + 1];
+	struct vault_grants grants; /* captured ones too */
+	bool unbound[GRANTS_MAX]; /* the same order: its secret was bound nowhere, and the grant says where */
+	struct captured captured[GRANT_CAPTURES_MAX];
+	size_t n_captured;
+	struct secmem pending; /* an answer that the kernel would not take yet */
+	double tokens;
+	uint64_t tokens_at; /* ns, monotonic */
+};
+
+/* What is asked for against what there is. On success the client has its grants; the channel is the caller's. One that has
+ * expired is granted all the same and not rendered: it may get a new date, and must not take the others with it. */
+int client_grant(struct client *c, const struct store *s, const struct vault_grants *ask, uint32_t *handles,
+		 enum vault_fault *ret_fault, struct err *e) MUST_CHECK;
+void client_release(struct client *c);
+
+/* One message of its, with its answer packed into *ret. -EPROTO: the channel must end. `now` in seconds, for expiry; `mono` in
+ * nanoseconds. */
+int client_take(struct client *c, const struct store *s, const void *data, size_t len, unsigned n_fds,
+		uint32_t *handles, uint64_t now, uint64_t mono, struct secmem *ret) MUST_CHECK;
+
+#endif
