@@ -38,6 +38,15 @@ void control_send(struct egress *eg, enum ctl_type type, const char *text, size_
 	}
 }
 
+void control_poke(struct egress *eg)
+{
+	const struct ctl_head h = { .type = CTL_FOLD, .generation = eg->generation };
+
+	/* A guard that has many of these to read will come by the journal anyway. */
+	if (eg->control)
+		(void)!send(eg->control->w.fd, &h, sizeof(h), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
 static void send_result(struct egress *eg, int r, const struct err *e)
 {
 	if (r < 0)
@@ -116,6 +125,14 @@ int control_load(struct egress *eg, int fd, uint32_t generation, struct err *e)
 	return r;
 }
 
+static int take_policy(struct egress *eg, int fd, uint32_t generation, struct err *e)
+{
+	int r = control_load(eg, fd, generation, e);
+
+	return r == 0 && eg->inspector && eg->inspector->policy_loaded ? eg->inspector->policy_loaded(eg, e)
+								       : r;
+}
+
 static void add_totals(struct egress *eg, struct json *j)
 {
 	const struct egress_stats *s = &eg->stats;
@@ -131,6 +148,27 @@ static void add_totals(struct egress *eg, struct json *j)
 	json_u64(j, "shed", s->shed);
 	for (int i = 0; i < 3; i++)
 		json_u64(j, policy_depth_name((enum policy_depth)i), s->by_depth[i]);
+	json_end_obj(j);
+}
+
+/* What the sandbox as a whole may use, and has used. */
+static void add_budget(struct egress *eg, struct json *j)
+{
+	const struct limit *l = &eg->limits.all;
+
+	json_obj(j, "budget");
+	if (l->max.bytes_up) {
+		json_u64(j, "bytes_up_max", l->max.bytes_up);
+		json_u64(j, "bytes_up", l->up ? *l->up : 0);
+	}
+	if (l->max.connections) {
+		json_u64(j, "connections_max", l->max.connections);
+		json_u64(j, "connections", l->connections);
+	}
+	if (l->max.requests_per_minute) {
+		json_u64(j, "requests_max", l->max.requests_per_minute);
+		json_u64(j, "requests", l->requests);
+	}
 	json_end_obj(j);
 }
 
@@ -164,6 +202,7 @@ void control_stats(struct egress *eg, struct buf *out)
 	json_u64(&j, "dropped", s->dns_dropped);
 	json_u64(&j, "names", eg->names.n);
 	json_end_obj(&j);
+	add_budget(eg, &j);
 	json_u64(&j, "refused", s->refused);
 	json_bool(&j, "dial", eg->dial.w.fd >= 0);
 	json_u64(&j, "journal_dropped", eg->journal.dropped);
@@ -175,7 +214,16 @@ void control_stats(struct egress *eg, struct buf *out)
 	json_end_obj(&j);
 }
 
-static void handle(struct egress *eg, const struct ctl_head *h, int *fd)
+static int take_vault(struct egress *eg, const int fds[2], struct err *e)
+{
+	if (fds[0] < 0 || fds[1] < 0)
+		return err_set(e, -EBADMSG, "no vault came with the message");
+	if (!eg->inspector || !eg->inspector->new_vault)
+		return err_set(e, -ENOSYS, "secrets need the inspecting part, which is not there");
+	return eg->inspector->new_vault(eg, fds[0], fds[1], e);
+}
+
+static void handle(struct egress *eg, const struct ctl_head *h, int fds[2])
 {
 	struct err e = ERR_INIT;
 	autobuf struct buf out = BUF_INIT;
@@ -183,15 +231,18 @@ static void handle(struct egress *eg, const struct ctl_head *h, int *fd)
 	switch (h->type) {
 	case CTL_NEW_BUNDLE:
 		send_result(eg,
-			    *fd < 0 ? err_set(&e, -EBADMSG, "no policy came with the message")
-				    : control_load(eg, *fd, h->generation, &e),
+			    fds[0] < 0 ? err_set(&e, -EBADMSG, "no policy came with the message")
+				       : take_policy(eg, fds[0], h->generation, &e),
 			    &e);
 		return;
 	case CTL_NEW_DIAL:
 		send_result(eg,
-			    *fd < 0 ? err_set(&e, -EBADMSG, "no socket came with the message")
-				    : dialc_replace(&eg->dial, TAKE_FD(*fd), &e),
+			    fds[0] < 0 ? err_set(&e, -EBADMSG, "no socket came with the message")
+				       : dialc_replace(&eg->dial, TAKE_FD(fds[0]), &e),
 			    &e);
+		return;
+	case CTL_NEW_VAULT:
+		send_result(eg, take_vault(eg, fds, &e), &e);
 		return;
 	case CTL_STATS:
 		control_stats(eg, &out);
@@ -213,9 +264,9 @@ static void on_message(struct watch *w, uint32_t events)
 {
 	struct egress *eg = w->ctx;
 	struct ctl_head h = { 0 };
-	autoclose int fd = -1;
+	int fds[2] = { -1, -1 };
 	size_t len = 0;
-	int r = fdpass_recv_some(w->fd, &h, sizeof(h), &len, &fd, 1);
+	int r = fdpass_recv_some(w->fd, &h, sizeof(h), &len, fds, 2);
 
 	(void)events;
 	if (r == -EAGAIN)
@@ -227,7 +278,9 @@ static void on_message(struct watch *w, uint32_t events)
 		loop_unwatch(&eg->loop, w);
 		return;
 	}
-	handle(eg, &h, &fd);
+	handle(eg, &h, fds);
+	fd_close(fds[0]);
+	fd_close(fds[1]);
 }
 
 int control_open(struct egress *eg, int fd, struct err *e)

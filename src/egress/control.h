@@ -12,6 +12,9 @@ void control_close(struct egress *eg);
 /* One message to the guard; a guard that does not read, or is gone, ends the process. */
 void control_send(struct egress *eg, enum ctl_type type, const char *text, size_t len);
 
+/* Tells it that the journal has something that is to be in the log at once. */
+void control_poke(struct egress *eg);
+
 /*
  * Takes the policy of a bundle: a sealed memory file, mapped as long as the policy is in force. Any failure leaves no
  * policy, which denies everything, and says why in `e` and in the journal. Does not take fd.

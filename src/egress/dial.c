@@ -20,6 +20,7 @@ int dial_init(struct dial *d, struct err *e)
 	int r;
 
 	*d = (struct dial){ .loop = LOOP_INIT, .egress = WATCH_INIT, .control = WATCH_INIT };
+	d->own = OWN_PROBE_INIT;
 	TAILQ_INIT(&d->direct);
 	TAILQ_INIT(&d->proxied);
 	TAILQ_INIT(&d->replies);
@@ -39,6 +40,7 @@ void dial_release(struct dial *d)
 		fd_close(y->fd);
 		free(y);
 	}
+	own_probe_release(&d->own);
 	pools_free(d->pools);
 	resolver_free(d->resolver);
 	policy_free(d->policy);
@@ -78,6 +80,9 @@ static int start(struct dial *d, uint32_t mask, struct err *e)
 	d->control.fd = DIAL_FD_CONTROL;
 	if (mask & FDS_BIT(DIAL_FD_RESOLV))
 		r = read_conf(d, e);
+	/* Behind the fence no descriptor's flags can be changed. */
+	if (r == 0 && fd_set_nonblock(DIAL_FD_EGRESS, true) < 0)
+		r = err_sys(e, -errno, "cannot use the link to coffer-egress");
 	if (r == 0)
 		r = dial_fence(e);
 	if (r == 0)

@@ -11,11 +11,13 @@
 #include "egress/pool.h"
 #include "egress/resolve.h"
 #include "policy/policy.h"
+#include "sys/seccomp_list.h"
 
 #include <sys/queue.h>
 
 #define REQUEST_BUCKETS 4096
 #define REPLIES_MAX 8192 /* unsent; past it no request is read */
+#define DIAL_BATCH 32	 /* messages with one call */
 
 /* What the policy says about one request. */
 struct dial_plan {
@@ -70,6 +72,7 @@ struct dial {
 	void *bundle; /* mapped; the policy uses it where it lies */
 	size_t bundle_len;
 	struct pools *pools;
+	struct own_probe own;
 
 	struct dial_request *by_id[REQUEST_BUCKETS];
 	struct dial_requests direct, proxied; /* each in the order of its deadlines */
@@ -78,8 +81,9 @@ struct dial {
 	struct dial_replies replies;
 	size_t n_replies;
 	struct dial_counts counts;
-	bool is_gone;	/* egress has ended the link */
-	bool is_broken; /* or broke its rules */
+	union dial_msg in[DIAL_BATCH]; /* as they came */
+	bool is_gone;		       /* egress has ended the link */
+	bool is_broken;		       /* or broke its rules */
 };
 
 /* dial_plan.c: decisions. 0, or the status of the reply with `why`. */
@@ -119,6 +123,7 @@ void dial_stats(struct dial *d, struct buf *out);
 
 /* dial_fence.c */
 int dial_fence(struct err *e) MUST_CHECK;
+struct seccomp_list dial_fence_list(void); /* the filter's, for this process */
 
 int dial_init(struct dial *d, struct err *e) MUST_CHECK;
 void dial_release(struct dial *d);

@@ -46,9 +46,9 @@ int dial_plan(struct dial *d, const struct dial_req *q, struct dial_plan *ret, c
 	ret->to = (struct policy_target){ .name = &ret->name, .addr = ret->addr, .port = q->port };
 	ret->generation = policy_generation(d->policy);
 	if (q->port)
-		policy_connect(d->policy, &ret->to, &v);
+		policy_connect_quietly(d->policy, &ret->to, &v);
 	else
-		policy_name(d->policy, &ret->name, &v);
+		policy_name_quietly(d->policy, &ret->name, &v);
 	if (!policy_allows(&v))
 		return deny(why, addr_is_refused(q, &ret->addr) ? -EPERM : -EACCES, v.why);
 	if (v.terms.has_pin) {
@@ -77,7 +77,7 @@ static int judge_policy(struct dial *d, const struct dial_plan *p, const struct 
 	/* Without a port only the address itself can be judged; whoever connects comes with one. */
 	if (!to.port)
 		return 0;
-	policy_address(d->policy, &to, a, &v);
+	policy_address_quietly(d->policy, &to, a, &v);
 	return policy_allows(&v) ? 0 : deny(why, -EACCES, v.why);
 }
 
@@ -89,7 +89,7 @@ int dial_judge_one(struct dial *d, const struct dial_plan *p, const struct addr 
 	/* A proxy is not on this host's wires, and a pinned address was named by whoever wrote the policy. */
 	if (r < 0 || p->is_pinned || *p->pool)
 		return r;
-	r = dial_is_own(a);
+	r = dial_is_own(&d->own, a);
 	if (r == 0)
 		return 0;
 	addr_format(a, text);

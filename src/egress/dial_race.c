@@ -9,26 +9,53 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
-int dial_is_own(const struct addr *a)
+/* A socket without a source: one that has been connected keeps the one it got, whatever it is connected to next. */
+static int probe_socket(int *fd, int family)
 {
+	const struct sockaddr none = { .sa_family = AF_UNSPEC };
+
+	if (*fd >= 0 && connect(*fd, &none, sizeof(none)) == 0)
+		return 0;
+	fd_close(*fd);
+	*fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	return *fd < 0 ? -errno : 0;
+}
+
+int dial_is_own(struct own_probe *p, const struct addr *a)
+{
+	int *fd = addr_is_v4(a) ? &p->fd4 : &p->fd6;
 	uint8_t to[ADDR_SOCKADDR_LEN];
 	struct sockaddr_storage from = { 0 };
 	socklen_t from_len = sizeof(from);
 	size_t to_len = addr_to_sockaddr(a, 9, to);
-	autoclose int fd = -1;
 	struct addr source;
 	uint16_t port;
 	int r;
 
-	fd = socket(addr_is_v4(a) ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	if (fd < 0)
+	if (p->has_other && addr_eq(&p->other, a))
+		return 0;
+	r = probe_socket(fd, addr_is_v4(a) ? AF_INET : AF_INET6);
+	if (r < 0)
+		return r;
+	if (connect(*fd, (const struct sockaddr *)to, (socklen_t)to_len) < 0)
 		return -errno;
-	if (connect(fd, (const struct sockaddr *)to, (socklen_t)to_len) < 0)
-		return -errno;
-	if (getsockname(fd, (struct sockaddr *)&from, &from_len) < 0)
+	if (getsockname(*fd, (struct sockaddr *)&from, &from_len) < 0)
 		return -errno;
 	r = addr_from_sockaddr(&from, from_len, &source, &port);
-	return r < 0 ? r : addr_eq(&source, a);
+	if (r < 0)
+		return r;
+	if (addr_eq(&source, a))
+		return 1;
+	p->other = *a;
+	p->has_other = true;
+	return 0;
+}
+
+void own_probe_release(struct own_probe *p)
+{
+	fd_close(p->fd4);
+	fd_close(p->fd6);
+	*p = OWN_PROBE_INIT;
 }
 
 static void close_leg(struct race_leg *l)
@@ -130,8 +157,8 @@ static void on_leg(struct watch *w, uint32_t events)
 	int error = 0;
 	socklen_t len = sizeof(error);
 
-	(void)events;
-	if (getsockopt(w->fd, SOL_SOCKET, SO_ERROR, &error, &len) < 0)
+	/* A socket with an error never says EPOLLOUT alone. */
+	if ((events & (EPOLLERR | EPOLLHUP)) && getsockopt(w->fd, SOL_SOCKET, SO_ERROR, &error, &len) < 0)
 		error = errno;
 	if (error == 0) {
 		struct addr a = l->addr;

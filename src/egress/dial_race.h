@@ -41,11 +41,26 @@ int race_start(struct race *r, struct loop *loop, const struct addr *addrs, size
 	       uint16_t port) MUST_CHECK;
 void race_cancel(struct race *r); /* also one that never began or has ended */
 
+/* A UDP socket for each family over which nothing is ever sent, for dial_is_own(): asking costs less than making one. */
+struct own_probe {
+	int fd4, fd6;	   /* -1 until it is needed */
+	struct addr other; /* the last that was not ours */
+	bool has_other;
+};
+
+#define OWN_PROBE_INIT ((struct own_probe){ .fd4 = -1, .fd6 = -1 })
+
 /*
  * Is it this host itself? Asked of the kernel's routing without a packet: a UDP socket connected to an address of the
  * host's own gets that address as its source. 1: it is; 0: it is not; -ENETUNREACH and the like: there is no way
- * there. Another failure counts as no.
+ * there. Another failure counts as no. Asked again at once for one that was not, it does not ask the kernel again until
+ * own_probe_forget(): whoever calls this does so in each round, before it waits.
  */
-int dial_is_own(const struct addr *a) MUST_CHECK;
+int dial_is_own(struct own_probe *p, const struct addr *a) MUST_CHECK;
+static inline void own_probe_forget(struct own_probe *p)
+{
+	p->has_other = false;
+}
+void own_probe_release(struct own_probe *p);
 
 #endif

@@ -323,7 +323,7 @@ void dial_request_new(struct dial *d, const struct dial_req *q)
 		d->counts.busy++;
 	}
 	if (status == 0)
-		r = calloc(1, sizeof(*r));
+		r = malloc(sizeof(*r));
 	if (!r) {
 		refuse(d, q, &plan, status ? status : -ENOMEM, status ? why : "no memory");
 		return;

@@ -4,12 +4,12 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
-#include "ipc/fdpass.h"
 
 #include <errno.h>
+#include <string.h>
 #include <sys/socket.h>
 
-#define BATCH 64		      /* messages in one round, so that answers get their turn */
+#define BATCHES 2		      /* in one round, so that answers get their turn */
 #define RESEND_NS (5 * NSEC_PER_MSEC) /* the kernel holds too many descriptors that egress has not taken */
 
 int dial_take(struct dial *d, const void *data, size_t len)
@@ -65,16 +65,47 @@ static void drop_reply(struct dial *d, struct dial_reply *y)
 	free(y);
 }
 
-/* 0: gone; 1: not now; or the link is dead. */
-static int send_one(struct dial *d, const struct dial_reply *y)
-{
-	int r = fdpass_send(d->egress.fd, &y->rep, sizeof(y->rep), &y->fd, y->fd >= 0);
+union one_fd {
+	char bytes[CMSG_SPACE(sizeof(int))];
+	struct cmsghdr align;
+};
 
-	if (r == -ETOOMANYREFS) {
-		loop_timer(&d->loop, &d->resend, clock_nsec(CLOCK_MONOTONIC) + RESEND_NS);
-		return 1;
+static void add_fd(struct msghdr *m, union one_fd *ctl, int fd)
+{
+	struct cmsghdr *c;
+
+	*ctl = (union one_fd){ 0 };
+	m->msg_control = ctl->bytes;
+	m->msg_controllen = sizeof(ctl->bytes);
+	c = CMSG_FIRSTHDR(m);
+	c->cmsg_level = SOL_SOCKET;
+	c->cmsg_type = SCM_RIGHTS;
+	c->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(c), &fd, sizeof(fd));
+}
+
+/* How many of the first replies went; 0: not now; or the link is dead. */
+static int send_batch(struct dial *d)
+{
+	struct mmsghdr m[DIAL_BATCH];
+	struct iovec iov[DIAL_BATCH];
+	union one_fd ctl[DIAL_BATCH];
+	struct dial_reply *y;
+	unsigned n = 0;
+	int sent;
+
+	for (y = TAILQ_FIRST(&d->replies); y && n < DIAL_BATCH; y = TAILQ_NEXT(y, link), n++) {
+		iov[n] = (struct iovec){ &y->rep, sizeof(y->rep) };
+		m[n] = (struct mmsghdr){ .msg_hdr = { .msg_iov = &iov[n], .msg_iovlen = 1 } };
+		if (y->fd >= 0)
+			add_fd(&m[n].msg_hdr, &ctl[n], y->fd);
 	}
-	return r == -EAGAIN ? 1 : r;
+	sent = sendmmsg(d->egress.fd, m, n, MSG_NOSIGNAL | MSG_DONTWAIT);
+	if (sent >= 0)
+		return sent;
+	if (errno == ETOOMANYREFS)
+		loop_timer(&d->loop, &d->resend, clock_nsec(CLOCK_MONOTONIC) + RESEND_NS);
+	return errno == ETOOMANYREFS || errno == EAGAIN || errno == EINTR ? 0 : -errno;
 }
 
 static void watch_link(struct dial *d)
@@ -91,6 +122,7 @@ void dial_settle(struct dial *d)
 	int failed = journal_is_dirty(&d->journal) ? journal_commit(&d->journal) : 0;
 	struct dial_reply *y, *next;
 
+	own_probe_forget(&d->own);
 	/* What could not be recorded did not happen. */
 	for (y = TAILQ_FIRST(&d->replies); failed && y; y = next) {
 		next = TAILQ_NEXT(y, link);
@@ -102,17 +134,14 @@ void dial_settle(struct dial *d)
 					    .status = -EIO,
 					    .why = "the journal cannot be written, so nothing is connected" };
 	}
-	while (!d->is_broken && !d->resend.armed && (y = TAILQ_FIRST(&d->replies))) {
-		int r = send_one(d, y);
+	while (!d->is_broken && !d->is_gone && !d->resend.armed && d->n_replies) {
+		int sent = send_batch(d);
 
-		if (r == 1)
+		d->is_gone = sent < 0;
+		if (sent <= 0)
 			break;
-		if (r < 0) {
-			d->is_gone = true;
-			break;
-		}
-		y->has_line = false;
-		drop_reply(d, y);
+		while (sent--)
+			drop_reply(d, TAILQ_FIRST(&d->replies));
 	}
 	if (!d->is_gone && !d->is_broken)
 		watch_link(d);
@@ -120,26 +149,42 @@ void dial_settle(struct dial *d)
 		loop_stop(&d->loop);
 }
 
+/* How many came; -EPROTO, or the link is dead. No message carries a descriptor (D3): there is no room for one, so the
+ * kernel drops it and says so. */
+static int take_batch(struct dial *d)
+{
+	struct mmsghdr m[DIAL_BATCH];
+	struct iovec iov[DIAL_BATCH];
+	int n;
+
+	for (int i = 0; i < DIAL_BATCH; i++) {
+		iov[i] = (struct iovec){ &d->in[i], sizeof(d->in[i]) };
+		m[i] = (struct mmsghdr){ .msg_hdr = { .msg_iov = &iov[i], .msg_iovlen = 1 } };
+	}
+	n = recvmmsg(d->egress.fd, m, DIAL_BATCH, MSG_DONTWAIT, NULL);
+	if (n < 0)
+		return errno == EAGAIN || errno == EINTR ? 0 : -errno;
+	for (int i = 0; i < n; i++) {
+		if (m[i].msg_len == 0)
+			return -EPIPE;
+		if ((m[i].msg_hdr.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) ||
+		    dial_take(d, &d->in[i], m[i].msg_len) < 0)
+			return -EPROTO;
+	}
+	return n;
+}
+
 static void on_egress(struct watch *w, uint32_t events)
 {
 	struct dial *d = w->ctx;
-	union dial_msg m;
-	size_t len = 0;
+	int n = DIAL_BATCH;
 
 	if (!(events & (EPOLLIN | EPOLLHUP | EPOLLERR)))
 		return;
-	for (int i = 0; i < BATCH && d->n_replies < REPLIES_MAX && !d->is_broken; i++) {
-		int r = fdpass_recv_some(w->fd, &m, sizeof(m), &len, NULL, 0);
-
-		if (r == -EAGAIN)
-			return;
-		if (r == -EPROTO || (r == 0 && dial_take(d, &m, len) < 0)) {
-			d->is_broken = true;
-		} else if (r < 0) {
-			d->is_gone = true;
-			return;
-		}
-	}
+	for (int i = 0; i < BATCHES && n == DIAL_BATCH && d->n_replies < REPLIES_MAX; i++)
+		n = take_batch(d);
+	d->is_broken = d->is_broken || n == -EPROTO;
+	d->is_gone = d->is_gone || (n < 0 && n != -EPROTO);
 }
 
 static void on_resend(struct timer *t)
@@ -149,11 +194,10 @@ static void on_resend(struct timer *t)
 
 int dial_serve_open(struct dial *d, int fd, struct err *e)
 {
-	int r = fd_set_nonblock(fd, true);
+	int r;
 
 	d->egress = (struct watch){ .fd = fd, .fn = on_egress, .ctx = d };
 	d->resend = (struct timer){ .fn = on_resend, .ctx = d };
-	if (r == 0)
-		r = loop_watch(&d->loop, &d->egress, EPOLLIN);
+	r = loop_watch(&d->loop, &d->egress, EPOLLIN);
 	return r < 0 ? err_sys(e, r, "cannot use the link to coffer-egress") : 0;
 }

@@ -60,12 +60,13 @@ struct decision {
 	const char *word; /* allow, deny, error */
 	const char *rule, *why;
 	const struct name *name;
+	const struct policy_verdict *verdict; /* unless NULL: the rule is there */
 };
 
 static void journal(struct dns_serve *s, const struct dns_query *q, const struct decision *d)
 {
 	struct egress *eg = s->eg;
-	char type[16], addr[ADDR_TEXT_LEN];
+	char type[16], addr[ADDR_TEXT_LEN], rule[POLICY_RULE_TEXT_MAX];
 	size_t len = strlen(q->text);
 	struct addr a;
 	struct json *l;
@@ -77,7 +78,8 @@ static void journal(struct dns_serve *s, const struct dns_query *q, const struct
 	json_strn(l, "name", q->text, len);
 	json_str(l, "qtype", dns_type_name(q->type, type));
 	json_str(l, "decision", d->word);
-	journal_str(l, "rule", d->rule, POLICY_RULE_TEXT_MAX);
+	journal_str(l, "rule", d->verdict ? policy_verdict_rule(d->verdict, rule) : d->rule,
+		    POLICY_RULE_TEXT_MAX);
 	journal_str(l, "why", d->why, POLICY_WHY_MAX);
 	if (d->name) {
 		a = addr_from_v4(d->name->addr);
@@ -107,7 +109,7 @@ static void reply_addr(struct dns_client *c, const struct dns_query *q, const st
 
 static void fail(struct dns_serve *s, struct dns_client *c, const struct dns_query *q, const char *why)
 {
-	const struct decision d = { FOLD_DNS_DENY, "error", NULL, why, NULL };
+	const struct decision d = { FOLD_DNS_DENY, "error", NULL, why, NULL, NULL };
 
 	s->eg->stats.dns_failed++;
 	journal(s, q, &d);
@@ -132,17 +134,17 @@ static void count_denied(struct dns_serve *s, const struct dns_query *q)
 static void deny(struct dns_serve *s, struct dns_client *c, const struct dns_query *q, const char *rule,
 		 const char *why)
 {
-	const struct decision d = { FOLD_DNS_DENY, "deny", rule, why, NULL };
+	const struct decision d = { FOLD_DNS_DENY, "deny", rule, why, NULL, NULL };
 
 	count_denied(s, q);
 	journal(s, q, &d);
 	reply_empty(c, q, DNS_NXDOMAIN, DNS_TTL_NEGATIVE);
 }
 
-static void allow(struct dns_serve *s, struct dns_client *c, const struct dns_query *q, const char *rule,
-		  const struct name *name)
+static void allow(struct dns_serve *s, struct dns_client *c, const struct dns_query *q,
+		  const struct policy_verdict *v, const struct name *name)
 {
-	const struct decision d = { FOLD_DNS_ALLOW, "allow", rule, NULL, name };
+	const struct decision d = { FOLD_DNS_ALLOW, "allow", NULL, NULL, name, v };
 	struct addr a = addr_from_v4(name->addr);
 
 	s->eg->stats.dns_allowed++;
@@ -181,22 +183,23 @@ static void conclude(struct dns_serve *s, struct waiter *w, const struct host *h
 {
 	struct policy_verdict v = { 0 };
 	const struct name *name = NULL;
+	char rule[POLICY_RULE_TEXT_MAX];
 
 	/* The policy may be another one by now. */
 	if (s->eg->policy)
-		policy_name(s->eg->policy, h, &v);
+		policy_name_quietly(s->eg->policy, h, &v);
 	if (!policy_allows(&v))
 		deny(s, w->client, &w->q, v.rule_text, v.why);
 	else if (rep->status == -ENOENT)
 		deny(s, w->client, &w->q, NULL, "there is no such name");
 	else if (rep->status == -EACCES || rep->status == -EPERM)
-		deny(s, w->client, &w->q, v.rule_text, rep->why);
+		deny(s, w->client, &w->q, policy_verdict_rule(&v, rule), rep->why);
 	else if (rep->status < 0)
 		fail(s, w->client, &w->q, rep->why[0] ? rep->why : strerror(-rep->status));
 	else if (names_add(&s->eg->names, h, &name) < 0)
 		fail(s, w->client, &w->q, "the table of names is full");
 	else
-		allow(s, w->client, &w->q, v.rule_text, name);
+		allow(s, w->client, &w->q, &v, name);
 }
 
 static void on_resolved(struct dial_ask *a, const struct dial_rep *rep, int fd)
@@ -314,14 +317,14 @@ static void answer_host(struct dns_serve *s, struct dns_client *c, const struct 
 		return;
 	}
 	memset(&v, 0, sizeof(v));
-	policy_name(s->eg->policy, &q->host, &v);
+	policy_name_quietly(s->eg->policy, &q->host, &v);
 	if (!policy_allows(&v)) {
 		deny(s, c, q, v.rule_text, v.why);
 		return;
 	}
 	known = names_find(&s->eg->names, &q->host);
 	if (known)
-		allow(s, c, q, v.rule_text, known);
+		allow(s, c, q, &v, known);
 	else
 		wait_for(s, c, q, &v);
 }
@@ -377,24 +380,8 @@ void dns_serve_query(struct dns_serve *s, struct dns_client *c, const uint8_t *m
 	}
 }
 
-static void tell(struct dns_serve *s, enum fold_kind kind, const char *word)
-{
-	uint64_t n = fold_flush(s->eg->fold, kind, s->eg->now);
-	struct json *l;
-
-	if (!n)
-		return;
-	l = journal_begin(&s->eg->journal, "dns");
-	json_str(l, "name", "*");
-	json_str(l, "decision", word);
-	json_u64(l, "count", n);
-	journal_end(&s->eg->journal);
-}
-
 void dns_serve_tick(struct dns_serve *s)
 {
-	tell(s, FOLD_DNS_ALLOW, "allow");
-	tell(s, FOLD_DNS_DENY, "deny");
 	dns_tcp_tick(s);
 }
 

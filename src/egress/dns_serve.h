@@ -47,7 +47,7 @@ void dns_serve_free(struct egress *eg);
 /* One message from inside. */
 void dns_serve_query(struct dns_serve *s, struct dns_client *c, const uint8_t *msg, size_t len);
 
-/* A new policy: what waits is judged by it. Once a second: counts that were not told. */
+/* Once a second. */
 void dns_serve_tick(struct dns_serve *s);
 
 /* dns_udp.c and dns_tcp.c; `fd` stays open until the end. */

@@ -13,6 +13,7 @@
 #include "egress/nflog.h"
 #include "egress/pipes.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -89,19 +90,33 @@ void egress_alert(struct egress *eg, const char *kind, const char *name, const c
 	journal_end(&eg->journal);
 }
 
-/* Refusals that were only counted. */
-static void tell_refused(struct egress *eg)
+/* What was only counted; `all`: at the end. */
+static void tell_counted(struct egress *eg, bool all)
 {
-	uint64_t n = fold_flush(eg->fold, FOLD_OPEN, eg->now);
-	struct json *l;
+	static const struct {
+		const char *ev, *decision;
+	} kinds[] = {
+		[FOLD_OPEN] = { "open", "deny" },	[FOLD_DNS_ALLOW] = { "dns", "allow" },
+		[FOLD_DNS_DENY] = { "dns", "deny" },	[FOLD_ALERT] = { "alert", NULL },
+		[FOLD_REQUEST] = { "request", "deny" },
+	};
 
-	if (!n)
-		return;
-	l = journal_begin(&eg->journal, "open");
-	json_str(l, "name", "*");
-	json_str(l, "decision", "deny");
-	json_u64(l, "count", n);
-	journal_end(&eg->journal);
+	static_assert(ARRAY_SIZE(kinds) == FOLD_KIND_COUNT, "a line for each kind");
+	for (int i = 0; i < FOLD_KIND_COUNT; i++) {
+		uint64_t n = fold_flush(eg->fold, (enum fold_kind)i, eg->now, all);
+		struct json *l;
+
+		if (!n)
+			continue;
+		l = journal_begin(&eg->journal, kinds[i].ev);
+		json_str(l, i == FOLD_ALERT ? "kind" : i == FOLD_REQUEST ? "host" : "name", "*");
+		if (kinds[i].decision)
+			json_str(l, "decision", kinds[i].decision);
+		else
+			json_str(l, "text", "more alerts, of which only the number was kept");
+		json_u64(l, "count", n);
+		journal_end(&eg->journal);
+	}
 }
 
 static void on_tick(struct timer *t)
@@ -111,7 +126,7 @@ static void on_tick(struct timer *t)
 	wheel_advance(&eg->wheel, eg->now);
 	dns_serve_tick(eg->dns);
 	nflog_tick(eg);
-	tell_refused(eg);
+	tell_counted(eg, false);
 	loop_timer(&eg->loop, t, eg->now + NSEC_PER_SEC);
 }
 
@@ -194,6 +209,8 @@ void egress_release(struct egress *eg)
 	accept_close(eg);
 	nflog_close(eg);
 	dns_serve_free(eg);
+	if (eg->fold)
+		tell_counted(eg, true);
 	(void)!journal_commit(&eg->journal);
 	dialc_release(&eg->dial);
 	control_close(eg);

@@ -67,12 +67,18 @@ struct egress_inspector {
 	 * the journal. Everything ends with one flow_end(), from here or later.
 	 */
 	void (*take)(struct egress *eg, struct flow *f);
-	/* A new policy is in force; f->verdict is what it says of the connection now, and still allows it. */
+	/* A new policy is in force. May send CTL_CA. What fails is for the guard to mend. */
+	int (*policy_loaded)(struct egress *eg, struct err *e);
+	/* The same, for each connection; f->verdict is what it says of the connection now, and still allows it. */
 	void (*policy_changed)(struct egress *eg, struct flow *f);
 	/* Time is up, or the process ends: let go of everything. The core closes f->client.fd and writes the `close` line. */
 	void (*drop)(struct egress *eg, struct flow *f);
 	/* Members of its own for CTL_STATS. May be NULL. */
 	void (*add_stats)(struct egress *eg, struct json *j);
+	/* Must it be inspected, whatever the policy says? For what a secret is bound to. */
+	bool (*wants)(struct egress *eg, const struct host *h, uint16_t port);
+	/* A new list of secrets and a new channel to the vault; takes neither. */
+	int (*new_vault)(struct egress *eg, int grants_fd, int vault_fd, struct err *e);
 	void *ctx;
 };
 

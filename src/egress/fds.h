@@ -23,10 +23,12 @@ enum egress_fd {
 	EGRESS_FD_DNS_UDP6 = 10,
 	EGRESS_FD_DNS_TCP4 = 11,
 	EGRESS_FD_DNS_TCP6 = 12,
-	EGRESS_FD_NFLOG = 13, /* netlink, bound to its group: what the wall refused */
-	EGRESS_FD_NAMES = 14, /* memfd, empty at the first start: names.h */
-	EGRESS_FD_CA = 15,    /* memfd, empty at the first start */
-	EGRESS_FD_STORE = 16, /* certificates to trust upstream, PEM, read-only */
+	EGRESS_FD_NFLOG = 13,	/* netlink, bound to its group: what the wall refused */
+	EGRESS_FD_NAMES = 14,	/* memfd, empty at the first start: names.h */
+	EGRESS_FD_CA = 15,	/* memfd, empty at the first start */
+	EGRESS_FD_STORE = 16,	/* certificates to trust upstream, PEM, read-only */
+	EGRESS_FD_SECRETS = 17, /* memfd: which secrets the sandbox may use, struct secrets_head */
+	EGRESS_FD_VAULT = 18,	/* SOCK_SEQPACKET to coffer-vault: vault/proto.h */
 	EGRESS_FD_END
 };
 
@@ -39,6 +41,14 @@ enum dial_fd {
 	DIAL_FD_RESOLV = 8, /* memfd: the contents of resolv.conf */
 	DIAL_FD_END
 };
+
+/* In front of packed grants (vault/grants.h). */
+struct secrets_head {
+	char magic[4];	  /* SECRETS_MAGIC */
+	uint32_t len;	  /* of what follows */
+	uint64_t by_line; /* bit i: grant i was named on the command line, and needs no rule that names it */
+};
+#define SECRETS_MAGIC "CSG1"
 
 #define FDS_BIT(fd) (1u << (fd))
 
@@ -56,12 +66,16 @@ enum ctl_type {
 	CTL_QUIT = 3,	  /* no answer: connections are ended and written down, then exit code 0 */
 	CTL_PING = 4,	  /* answer: CTL_OK */
 	CTL_NEW_DIAL = 5, /* egress only; one descriptor: a new coffer-dial. Answer: CTL_OK or CTL_ERROR */
+	CTL_NEW_VAULT =
+		6, /* egress only; two descriptors: EGRESS_FD_SECRETS, EGRESS_FD_VAULT. Answer as above */
 	/* To the guard. */
 	CTL_OK = 101,
 	CTL_ERROR = 102, /* text: why */
 	CTL_READY = 103, /* unasked, once: everything is confined and served */
-	CTL_CA = 104,	 /* unasked, before CTL_READY where the policy needs one: the certificate as PEM */
-	CTL_FAIL = 105,	 /* unasked: it cannot start or go on, and ends; text: why */
+	CTL_CA =
+		104, /* unasked, once: before CTL_READY or CTL_OK where the policy needs one: the certificate as PEM */
+	CTL_FAIL = 105, /* unasked: it cannot start or go on, and ends; text: why */
+	CTL_FOLD = 106, /* unasked: something was written down that is to be in the log at once */
 };
 
 struct ctl_head {

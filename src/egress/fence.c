@@ -5,42 +5,25 @@
 #include "egress/fds.h"
 #include "sys/caps.h"
 #include "sys/landlock.h"
-#include "sys/seccomp.h"
+#include "sys/seccomp_list.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/audit.h>
-#include <linux/seccomp.h>
-#include <stddef.h>
-#include <sys/mman.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
-#if defined(__SANITIZE_ADDRESS__)
-#define SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
-#ifndef SANITIZED
-#define SANITIZED 0
-#else
+#if SANITIZED
 /* Looking for leaks wants to read /proc, which is out of reach when the process ends. */
 const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {
 	return "detect_leaks=0";
 }
-#endif
-
-#if defined(__x86_64__)
-#define NATIVE_ARCH AUDIT_ARCH_X86_64
-#define X32_BIT 0x40000000u
-#elif defined(__aarch64__)
-#define NATIVE_ARCH AUDIT_ARCH_AARCH64
-#define X32_BIT 0x80000000u /* there is none */
 #endif
 
 #define NOFILE_MAX 65536
@@ -58,14 +41,10 @@ static const uint16_t calls[] = {
 	SYS_accept4,
 	SYS_getsockname,
 	SYS_getsockopt,
-	SYS_setsockopt,
 	SYS_shutdown,
 	SYS_recvfrom,
 	SYS_recvmsg,
 	SYS_recvmmsg,
-	SYS_sendto,
-	SYS_sendmsg,
-	SYS_sendmmsg,
 	SYS_close,
 	SYS_dup,
 	/* the journal is only written; TLS reads and writes its sockets */
@@ -77,7 +56,7 @@ static const uint16_t calls[] = {
 	SYS_splice,
 	/* a new policy is looked at, then mapped */
 	SYS_fstat,
-	/* memory; mapping is looked at below */
+	/* memory; mapping is looked at by every list */
 	SYS_brk,
 	SYS_munmap,
 	SYS_mremap,
@@ -92,48 +71,29 @@ static const uint16_t calls[] = {
 	SYS_rt_sigprocmask,
 	SYS_getpid,
 	SYS_gettid,
-	SYS_tgkill,
 };
 
-#define STMT(code, k) ((struct sock_filter)BPF_STMT((code), (k)))
-#define JUMP(op, k, yes, no) ((struct sock_filter)BPF_JUMP((BPF_JMP | BPF_K | (op)), (k), (yes), (no)))
-#define LOAD(what) STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)offsetof(struct seccomp_data, what))
-#define LOAD_ARG(i)                    \
-	STMT(BPF_LD | BPF_W | BPF_ABS, \
-	     (uint32_t)offsetof(struct seccomp_data, args) + (uint32_t)sizeof(uint64_t) * (i))
-#define KILL STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS)
-#define ALLOW STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
+#define SEND_FLAGS (MSG_NOSIGNAL | MSG_DONTWAIT | MSG_MORE)
 
-static int install_filter(struct err *e)
+static struct seccomp_rule rules[] = {
+	/* To itself alone, by abort(): as an ordinary user it runs beside everything that is this user's. */
+	{ SYS_tgkill, { SECCOMP_IS(0, 0 /* filled in */) } },
+	/* MSG_FASTOPEN is connect() by another name: a socket that coffer-dial has connected, and whose server has reset it,
+	 * would go wherever the next two messages say. */
+	{ SYS_sendto, { SECCOMP_ONLY_BITS(3, SEND_FLAGS) } },
+	{ SYS_sendmsg, { SECCOMP_ONLY_BITS(2, SEND_FLAGS) } },
+	{ SYS_sendmmsg, { SECCOMP_ONLY_BITS(3, SEND_FLAGS) } },
+	{ SYS_setsockopt, { SECCOMP_IS(1, SOL_SOCKET), SECCOMP_IS(2, SO_LINGER) } },
+	{ SYS_setsockopt, { SECCOMP_IS(1, IPPROTO_TCP), SECCOMP_IS(2, TCP_NODELAY) } },
+	/* Not F_SETFL: the journal stays append-only, through whatever copy of its descriptor. Nor F_SETOWN. */
+	{ SYS_fcntl, { SECCOMP_IS(1, F_GET_SEALS) } },
+	{ SYS_fcntl, { SECCOMP_IS(1, F_SETPIPE_SZ) } },
+};
+
+struct seccomp_list fence_list(void)
 {
-	struct sock_filter f[ARRAY_SIZE(calls) * 2 + 40];
-	size_t n = 0;
-
-	f[n++] = LOAD(arch);
-	f[n++] = JUMP(BPF_JEQ, NATIVE_ARCH, 1, 0);
-	f[n++] = KILL;
-	f[n++] = LOAD(nr);
-	f[n++] = JUMP(BPF_JGE, X32_BIT, 0, 1);
-	f[n++] = KILL;
-	for (size_t i = 0; i < ARRAY_SIZE(calls); i++) {
-		f[n++] = JUMP(BPF_JEQ, calls[i], 0, 1);
-		f[n++] = ALLOW;
-	}
-	/* Memory is never code. */
-	f[n++] = JUMP(BPF_JEQ, SYS_mmap, 1, 0);
-	f[n++] = JUMP(BPF_JEQ, SYS_mprotect, 0, 4);
-	f[n++] = LOAD_ARG(2);
-	f[n++] = JUMP(BPF_JSET, PROT_EXEC, 0, 1);
-	f[n++] = KILL;
-	f[n++] = ALLOW;
-	/* Not F_SETFL: the journal stays append-only, through whatever copy of its descriptor. */
-	f[n++] = JUMP(BPF_JEQ, SYS_fcntl, 0, 4);
-	f[n++] = LOAD_ARG(1);
-	f[n++] = JUMP(BPF_JEQ, F_GET_SEALS, 1, 0);
-	f[n++] = JUMP(BPF_JEQ, F_SETPIPE_SZ, 0, 1);
-	f[n++] = ALLOW;
-	f[n++] = KILL;
-	return seccomp_install(f, n, e);
+	rules[0].must[0].value = (uint32_t)getpid();
+	return (struct seccomp_list){ calls, ARRAY_SIZE(calls), rules, ARRAY_SIZE(rules) };
 }
 
 int fence_limits(struct err *e)
@@ -151,6 +111,7 @@ int fence_limits(struct err *e)
 
 int fence_close(struct err *e)
 {
+	struct seccomp_list list;
 	uint64_t have = 0;
 	int r;
 
@@ -166,5 +127,6 @@ int fence_close(struct err *e)
 	r = landlock_apply(NULL, 0, e);
 	if (r < 0)
 		return r;
-	return SANITIZED ? 0 : install_filter(e);
+	list = fence_list();
+	return seccomp_list_install(&list, e);
 }

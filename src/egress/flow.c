@@ -70,7 +70,10 @@ void flow_judge(const struct flow *f, struct policy_verdict *ret)
 		return;
 	}
 	flow_target(f, &h, &t);
-	policy_connect(f->eg->policy, &t, ret);
+	policy_connect_quietly(f->eg->policy, &t, ret);
+	if (f->name && f->eg->inspector && f->eg->inspector->wants &&
+	    f->eg->inspector->wants(f->eg, &h, f->port))
+		ret->depth = POLICY_INSPECT;
 }
 
 void flow_set_timeout(struct flow *f, unsigned seconds)
@@ -118,6 +121,7 @@ static void add_target(const struct flow *f, struct json *l)
 void flow_journal_open(struct flow *f, const struct policy_verdict *v, bool allow, const char *why,
 		       const char *seen)
 {
+	char rule[POLICY_RULE_TEXT_MAX];
 	struct json *l;
 	uint64_t count = 0;
 
@@ -131,7 +135,7 @@ void flow_journal_open(struct flow *f, const struct policy_verdict *v, bool allo
 	if (allow)
 		json_str(l, "depth", depth_of(f));
 	json_str(l, "decision", allow ? "allow" : "deny");
-	journal_str(l, "rule", v ? v->rule_text : NULL, POLICY_RULE_TEXT_MAX);
+	journal_str(l, "rule", v ? policy_verdict_rule(v, rule) : NULL, POLICY_RULE_TEXT_MAX);
 	journal_str(l, "why", why, POLICY_WHY_MAX);
 	json_u64(l, "generation", f->eg->generation);
 	journal_str(l, "seen", seen, HOST_MAX);
@@ -327,7 +331,8 @@ void flow_open(struct flow *f, const struct policy_verdict *v)
 // NOLINTNEXTLINE(misc-no-recursion): through shedding the oldest, which takes one flow off the list each time
 static void say_http(struct flow *f, const struct policy_verdict *v, unsigned status, const char *why)
 {
-	char host[HOST_MAX + 1], method[HTTP1_METHOD_MAX + 1] = "", path[257] = "";
+	char host[HOST_MAX + 1], method[HTTP1_METHOD_MAX + 1] = "", path[257] = "",
+							   rule[POLICY_RULE_TEXT_MAX];
 	autobuf struct buf out = BUF_INIT;
 	struct denial d = { .status = status, .host = flow_host(f, host), .port = f->port, .reason = why };
 
@@ -341,8 +346,8 @@ static void say_http(struct flow *f, const struct policy_verdict *v, unsigned st
 		memcpy(path, f->http->path.p, len);
 		d.path = path;
 	}
-	if (v && v->rule_text[0])
-		d.rule = v->rule_text;
+	if (v && policy_verdict_rule(v, rule)[0])
+		d.rule = policy_verdict_rule(v, rule);
 	d.hint = v ? v->hint : NULL;
 	deny_http1(&out, &d, strcmp(method, "HEAD") == 0);
 	flow_say(f, buf_cstr(&out), out.len);
@@ -442,17 +447,21 @@ void flow_return(struct flow *f, enum limit_way way, size_t unused)
 		limits_return(&f->eg->limits, f->limit, way, unused);
 }
 
-/* Counted by the new one from here on; bytes that were granted already stay with the old. */
+/* Counted by the new one from here on, and so is what was read under the old one and not sent yet. */
 static void change_limit(struct flow *f, struct limit *limit)
 {
+	size_t held = f->client.held.len + f->client.in_pipe;
 	struct egress *eg = f->eg;
 
+	flow_return(f, LIMIT_UP, held);
 	if (f->limit)
 		f->limit->connections--;
 	if (limit)
 		limit->connections++;
 	f->limit = limit;
 	f->is_limited = limits_bytes(&eg->limits, limit);
+	if (f->is_limited && held)
+		limits_count_up(&eg->limits, limit, held);
 }
 
 void flow_rejudge_all(struct egress *eg)

@@ -14,7 +14,7 @@
 /* A new one; takes fd. NULL when there is no memory, and fd is closed. */
 struct flow *flow_new(struct egress *eg, int fd, const struct addr *asked, uint16_t port);
 
-/* What the policy in force says about it; counts nothing. */
+/* What the policy in force says about it, quietly (policy.h); counts nothing. */
 void flow_judge(const struct flow *f, struct policy_verdict *ret);
 
 /* The `open` line. `seen` is another name in the first bytes, or NULL. */

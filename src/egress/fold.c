@@ -14,7 +14,7 @@ static uint64_t key_of(enum fold_kind kind, const char *what, size_t len, uint32
 	return (h & ~7ULL) | (uint64_t)kind;
 }
 
-static bool take_token(struct fold *f, uint64_t now_ns)
+static bool take_token(struct fold_bucket *f, uint64_t now_ns)
 {
 	uint64_t add = (now_ns - f->filled) / (NSEC_PER_SEC / FOLD_RATE);
 
@@ -42,7 +42,7 @@ bool fold_is_due(struct fold *f, enum fold_kind kind, const char *what, size_t l
 		s->count++;
 		return false;
 	}
-	if (!take_token(f, now_ns)) {
+	if (!take_token(&f->buckets[kind], now_ns)) {
 		f->untold[kind]++;
 		return false;
 	}
@@ -54,7 +54,7 @@ bool fold_is_due(struct fold *f, enum fold_kind kind, const char *what, size_t l
 	return true;
 }
 
-uint64_t fold_flush(struct fold *f, enum fold_kind kind, uint64_t now_ns)
+uint64_t fold_flush(struct fold *f, enum fold_kind kind, uint64_t now_ns, bool all)
 {
 	uint64_t n = f->untold[kind];
 
@@ -63,7 +63,7 @@ uint64_t fold_flush(struct fold *f, enum fold_kind kind, uint64_t now_ns)
 		struct fold_slot *s = &f->slots[i];
 
 		if (s->count && (s->key & 7) == (uint64_t)kind &&
-		    now_ns - s->since >= FOLD_SECONDS * NSEC_PER_SEC) {
+		    (all || now_ns - s->since >= FOLD_SECONDS * NSEC_PER_SEC)) {
 			n += s->count;
 			s->count = 0;
 		}

@@ -4,10 +4,11 @@
  * number. Time is given.
  *
  * Invariants
- *  O1  The first of its kind is always written, and so is the number of those that were not: on the next line of
- *      its kind, or by fold_flush() on a line of its own.
+ *  O1  The first of its kind is written while O3 lets it, and the number of those that were not always: on the next line
+ *      of its kind, or by fold_flush() on a line of its own.
  *  O2  Memory is FOLD_SLOTS slots, whatever comes. Kinds that fall into one slot push each other out.
- *  O3  All kinds together write FOLD_BURST lines at once and FOLD_RATE a second; beyond that only the number is kept.
+ *  O3  Each kind writes FOLD_BURST lines at once and FOLD_RATE a second; beyond that only the number is kept. So nobody
+ *      hides an alert behind many names that do not exist.
  */
 #ifndef EGRESS_FOLD_H
 #define EGRESS_FOLD_H
@@ -18,8 +19,8 @@
 
 #define FOLD_SLOTS 1024
 #define FOLD_SECONDS 10
-#define FOLD_BURST 2000
-#define FOLD_RATE 100
+#define FOLD_BURST 1000
+#define FOLD_RATE 50
 
 enum fold_kind { FOLD_OPEN, FOLD_DNS_ALLOW, FOLD_DNS_DENY, FOLD_ALERT, FOLD_REQUEST, FOLD_KIND_COUNT };
 
@@ -29,9 +30,13 @@ struct fold_slot {
 	uint32_t count; /* since then */
 };
 
+struct fold_bucket {
+	uint64_t tokens, filled;
+};
+
 struct fold {
 	struct fold_slot slots[FOLD_SLOTS];
-	uint64_t tokens, filled;
+	struct fold_bucket buckets[FOLD_KIND_COUNT];
 	uint64_t untold[FOLD_KIND_COUNT]; /* O3, and what was pushed out */
 };
 
@@ -39,7 +44,8 @@ struct fold {
 bool fold_is_due(struct fold *f, enum fold_kind kind, const char *what, size_t len, uint32_t more,
 		 uint64_t now_ns, uint64_t *ret_count);
 
-/* How many of a kind were never told; 0 afterwards. To be asked once a second. */
-uint64_t fold_flush(struct fold *f, enum fold_kind kind, uint64_t now_ns);
+/* How many of a kind were never told; 0 afterwards. To be asked once a second; `all`: at the end, also those whose line
+ * may still come. */
+uint64_t fold_flush(struct fold *f, enum fold_kind kind, uint64_t now_ns, bool all);
 
 #endif

@@ -11,13 +11,14 @@
 #include "codec/http1_chunk.h"
 #include "egress/http_head.h"
 #include "egress/http_pool.h"
+#include "egress/http_secret.h"
 
 #include <stdio.h>
 
 #define INTERIM_MAX 32
 #define ROUNDS_MAX 16 /* then the other connections have their turn */
 
-enum h1c_state { H1C_IDLE, H1C_HEAD, H1C_BODY, H1C_TUNNEL };
+enum h1c_state { H1C_IDLE, H1C_WAIT /* nothing was sent yet */, H1C_HEAD, H1C_BODY, H1C_TUNNEL };
 
 struct h1_client {
 	enum h1c_state state;
@@ -57,7 +58,23 @@ static void back_drop(struct exch *e)
 	upstream_fail(u, false, "the client has gone");
 }
 
-static const struct exch_back h1_back = { .wake = back_wake, .took = back_took, .drop = back_drop };
+static void back_begin(struct exch *e)
+{
+	struct upstream *u = e->up_conn;
+	struct h1_client *k = u->h1;
+
+	k->state = H1C_HEAD;
+	k->up_left = secret_length(e);
+	e->state = EXCH_LIVE;
+	if (http_head_request_h1(&u->io.out, e) < 0)
+		u->io.error = -EINVAL;
+	io_kick(&u->io);
+	e->front->took(e, 0);
+}
+
+static const struct exch_back h1_back = {
+	.begin = back_begin, .wake = back_wake, .took = back_took, .drop = back_drop
+};
 
 int h1_client_open(struct upstream *u)
 {
@@ -65,6 +82,7 @@ int h1_client_open(struct upstream *u)
 	if (!u->h1)
 		return -ENOMEM;
 	u->h1->keep = true;
+	u->h1->in.wipe = u->io.wipe;
 	return 0;
 }
 
@@ -95,18 +113,16 @@ void h1_client_start(struct upstream *u, struct exch *e)
 {
 	struct h1_client *k = u->h1;
 
-	k->state = H1C_HEAD;
+	k->state = H1C_WAIT;
 	k->e = e;
 	k->interim = 0;
 	k->sent = k->got = false;
-	k->up_left = e->req.length;
 	e->up_conn = u;
 	e->back = &h1_back;
-	e->state = EXCH_LIVE;
-	if (http_head_request_h1(&u->io.out, e) < 0)
-		u->io.error = -EINVAL;
-	io_kick(&u->io);
-	e->front->took(e, 0);
+	if (secret_is_planned(e))
+		secret_ask(e);
+	else
+		back_begin(e);
 }
 
 /* One piece into io->out, framed. */
@@ -167,6 +183,8 @@ static void answer_done(struct upstream *u)
 	k->keep = k->keep && k->sent && !u->one_request;
 	k->state = H1C_IDLE;
 	k->e = NULL;
+	if (u->io.wipe)
+		http1_chunks_release(&k->chunks);
 	u->used = true;
 	u->since = u->in->eg->now;
 	exch_end_down(e);
@@ -200,9 +218,9 @@ static bool take_head(struct upstream *u, const struct http1_head *h)
 		k->state = h->body == HTTP1_BODY_TUNNEL ? H1C_TUNNEL : H1C_BODY;
 		http1_chunks_release(&k->chunks);
 		k->chunks = HTTP1_CHUNKS_INIT;
+		k->chunks.trailer.wipe = u->io.wipe;
 	}
-	exch_head(k->e);
-	return true;
+	return exch_head(k->e) || bad(u, k->e->over_why);
 }
 
 static bool read_head(struct upstream *u)
@@ -239,6 +257,7 @@ static int keep_trailers(struct exch *e, const struct http1_chunks *c)
 	e->trailers = calloc(1, sizeof(*e->trailers));
 	if (!e->trailers)
 		return -ENOMEM;
+	e->trailers->text.wipe = secret_is_planned(e);
 	for (unsigned i = 0; i < c->n_trailers && r == 0; i++)
 		r = http_head_resp_field(e->trailers, c->trailers[i].name, c->trailers[i].value);
 	return r;
@@ -290,7 +309,7 @@ static bool step_in(struct upstream *u)
 
 	if (k->at == k->in.len)
 		return false;
-	if (k->state == H1C_IDLE)
+	if (k->state == H1C_IDLE || k->state == H1C_WAIT)
 		return bad(u, "the server speaks without being asked");
 	k->got = true;
 	if (k->state == H1C_HEAD)
@@ -302,7 +321,7 @@ static bool step_in(struct upstream *u)
 
 static bool wants_in(const struct h1_client *k)
 {
-	return !k->e || k->state == H1C_HEAD || http_pipe_room(&k->e->down) > 0;
+	return !k->e || k->state == H1C_HEAD || k->state == H1C_WAIT || http_pipe_room(&k->e->down) > 0;
 }
 
 static void run_in(struct upstream *u)
@@ -316,7 +335,7 @@ static void run_in(struct upstream *u)
 		while (!u->io.error && step_in(u))
 			more = true;
 		if (k->at == k->in.len)
-			k->in.len = k->at = 0;
+			buf_clear(&k->in), k->at = 0;
 		else if (k->at > HTTP_PIPE_CAP)
 			buf_consume(&k->in, k->at), k->at = 0;
 		if (!more)
@@ -326,7 +345,8 @@ static void run_in(struct upstream *u)
 			break;
 		}
 	}
-	if (k->in.len == 0 && k->in.cap > HTTP_PIPE_CAP)
+	/* To zero and to grow it for every round of an answer would cost more than to keep it. */
+	if (k->in.len == 0 && k->in.cap > HTTP_PIPE_CAP && !(u->io.wipe && k->e))
 		buf_release(&k->in);
 }
 
@@ -342,8 +362,8 @@ static void at_eof(struct upstream *u)
 		k->keep = false;
 		answer_done(u);
 		upstream_fail(u, false, "done");
-	} else if (all || k->state == H1C_IDLE || k->state == H1C_HEAD) {
-		upstream_fail(u, u->used && !k->got,
+	} else if (all || k->state <= H1C_HEAD) {
+		upstream_fail(u, (u->used && !k->got) || k->state == H1C_WAIT,
 			      "the server ended the connection before its answer was whole");
 	}
 }
@@ -353,10 +373,11 @@ void h1_client_run(struct upstream *u)
 	struct h1_client *k = u->h1;
 
 	for (int rounds = 0; !u->io.error; rounds++) {
-		if (k->e)
+		if (k->e && k->state != H1C_WAIT)
 			send_body(u);
 		io_flush(&u->io);
-		if (io_backlog(&u->io) || !k->e || k->e->paused || !http_pipe_len(&k->e->up))
+		if (io_backlog(&u->io) || !k->e || k->state == H1C_WAIT || k->e->paused ||
+		    !http_pipe_len(&k->e->up))
 			break;
 		if (rounds == ROUNDS_MAX) {
 			io_kick(&u->io);
@@ -366,7 +387,8 @@ void h1_client_run(struct upstream *u)
 	if (!u->io.error)
 		run_in(u);
 	if (u->io.error) {
-		upstream_fail(u, u->used && !k->got, u->io.why[0] ? u->io.why : strerror(-u->io.error));
+		upstream_fail(u, (u->used && !k->got) || k->state == H1C_WAIT,
+			      u->io.why[0] ? u->io.why : strerror(-u->io.error));
 		return;
 	}
 	if (u->io.eof) {

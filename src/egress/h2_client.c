@@ -10,6 +10,7 @@
 #include "egress/h2_util.h"
 #include "egress/http_head.h"
 #include "egress/http_pool.h"
+#include "egress/http_secret.h"
 
 #include <stdio.h>
 
@@ -38,26 +39,43 @@ static void back_took(struct exch *e, size_t n)
 static void detach(struct exch *e)
 {
 	struct upstream *u = e->up_conn;
+	size_t left = http_pipe_len(&e->down) + secret_held(e);
 
 	nghttp2_session_set_stream_user_data(u->h2->s, e->back_stream, NULL);
 	/* Bytes that nobody will take any more do not hold the connection's window. */
-	if (http_pipe_len(&e->down))
-		nghttp2_session_consume_connection(u->h2->s, http_pipe_len(&e->down));
+	if (left)
+		nghttp2_session_consume_connection(u->h2->s, left);
 	u->since = u->in->eg->now;
+}
+
+/* It has no stream yet, only a place among them. */
+static void leave_unsent(struct upstream *u)
+{
+	u->h2->streams--;
+	u->since = u->in->eg->now;
+	http_pool_serve(u->in);
 }
 
 static void back_drop(struct exch *e)
 {
 	struct upstream *u = e->up_conn;
 
-	detach(e);
-	nghttp2_submit_rst_stream(u->h2->s, 0, e->back_stream, NGHTTP2_CANCEL);
+	if (e->back_stream) {
+		detach(e);
+		nghttp2_submit_rst_stream(u->h2->s, 0, e->back_stream, NGHTTP2_CANCEL);
+	} else {
+		leave_unsent(u);
+	}
 	io_kick(&u->io);
 	e->up_conn = NULL;
 	e->back = NULL;
 }
 
-static const struct exch_back h2_back = { .wake = back_wake, .took = back_took, .drop = back_drop };
+static void back_begin(struct exch *e);
+
+static const struct exch_back h2_back = {
+	.begin = back_begin, .wake = back_wake, .took = back_took, .drop = back_drop
+};
 
 static ssize_t read_up(nghttp2_session *s, int32_t id, uint8_t *out, size_t len, uint32_t *flags,
 		       nghttp2_data_source *src, void *ctx)
@@ -84,60 +102,67 @@ static ssize_t read_up(nghttp2_session *s, int32_t id, uint8_t *out, size_t len,
 	return n;
 }
 
-static void authority(const struct inspect_conn *c, char *out, size_t size)
-{
-	bool v6 = c->host.kind == HOST_ADDR && strchr(c->host.text, ':');
-
-	snprintf(out, size, "%s%s%s", v6 ? "[" : "", c->host.text, v6 ? "]" : "");
-	if (c->port != (c->tls ? 443 : 80))
-		snprintf(out + strlen(out), size - strlen(out), ":%u", c->port);
-}
-
 static int submit(struct upstream *u, struct exch *e)
 {
 	const struct http_req *q = &e->req;
 	nghttp2_data_provider body = { .source = { .ptr = e }, .read_callback = read_up };
+	const struct buf *target = secret_target(e);
 	struct h2_nva a = { 0 };
-	char auth[HOST_MAX + 16], length[24];
+	char auth[HTTP_HOST_MAX], length[24];
 	int r;
 
-	authority(e->conn, auth, sizeof(auth));
+	http_head_host(e->conn, auth);
 	h2_nva_add(&a, ":method", q->method, strlen(q->method));
 	h2_nva_add(&a, ":scheme", u->key.tls ? "https" : "http", u->key.tls ? 5 : 4);
 	h2_nva_add(&a, ":authority", auth, strlen(auth));
-	h2_nva_add(&a, ":path", q->target.data, q->target.len);
-	r = h2_nva_fields(&a, &q->fields);
+	h2_nva_add(&a, ":path", target->data, target->len);
+	r = h2_nva_fields(&a, secret_fields(e));
 	if (q->has_length) {
-		snprintf(length, sizeof(length), "%llu", (unsigned long long)q->length);
+		snprintf(length, sizeof(length), "%llu", (unsigned long long)secret_length(e));
 		h2_nva_add(&a, "content-length", length, strlen(length));
 	}
 	if (q->te_trailers)
 		h2_nva_add(&a, "te", "trailers", 8);
 	if (q->expect && !e->continued)
 		h2_nva_add(&a, "expect", "100-continue", 12);
+	if (secret_is_planned(e))
+		h2_nva_hide(&a);
 	if (r == 0)
 		r = nghttp2_submit_request(u->h2->s, NULL, a.v, a.n, q->has_body ? &body : NULL, e);
 	h2_nva_release(&a);
 	return r;
 }
 
-void h2_client_start(struct upstream *u, struct exch *e)
+static void back_begin(struct exch *e)
 {
-	int r = submit(u, e);
+	struct upstream *u = e->up_conn;
+	/* While the vault was asked the server may have said that it takes no more. */
+	int r = nghttp2_session_check_request_allowed(u->h2->s) ? submit(u, e) : NGHTTP2_ERR_INVALID_STATE;
 
 	if (r < 0) {
+		u->h2->streams--;
 		u->h2->leaving = true;
+		io_kick(&u->io);
 		exch_back_failed(e, true, "HTTP/2: the request could not be begun");
 		return;
 	}
 	e->back_stream = r;
-	e->up_conn = u;
-	e->back = &h2_back;
 	e->state = EXCH_LIVE;
-	u->h2->streams++;
 	u->used = true;
 	io_kick(&u->io);
 	e->front->took(e, 0);
+}
+
+void h2_client_start(struct upstream *u, struct exch *e)
+{
+	e->back_stream = 0;
+	e->up_conn = u;
+	e->back = &h2_back;
+	u->h2->streams++;
+	if (secret_is_planned(e))
+		secret_ask(e);
+	else
+		back_begin(e);
 }
 
 bool h2_client_has_room(const struct upstream *u)
@@ -154,6 +179,32 @@ bool h2_client_is_idle(const struct upstream *u)
 	return u->h2->streams == 0;
 }
 
+/* W1 */
+static void flooded(struct upstream *u)
+{
+	u->h2->leaving = true;
+	nghttp2_session_terminate_session(u->h2->s, NGHTTP2_ENHANCE_YOUR_CALM);
+}
+
+static int on_begin_frame(nghttp2_session *s, const nghttp2_frame_hd *hd, void *ctx)
+{
+	struct upstream *u = ctx;
+
+	(void)s;
+	h2_calm_begin(&u->h2->calm, hd);
+	return 0;
+}
+
+static int on_wrong(nghttp2_session *s, const nghttp2_frame *f, int error, void *ctx)
+{
+	struct upstream *u = ctx;
+
+	(void)s, (void)f, (void)error;
+	if (!h2_calm_wrong(&u->h2->calm, u->in->eg->now))
+		flooded(u);
+	return 0;
+}
+
 /* A new head: interim ones are forgotten, behind the final one they are trailers. */
 static int on_begin(nghttp2_session *s, const nghttp2_frame *f, void *ctx)
 {
@@ -165,6 +216,8 @@ static int on_begin(nghttp2_session *s, const nghttp2_frame *f, void *ctx)
 	if (e->head_sent) {
 		if (!e->trailers)
 			e->trailers = calloc(1, sizeof(*e->trailers));
+		if (e->trailers)
+			e->trailers->text.wipe = secret_is_planned(e);
 		return e->trailers ? 0 : NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
 	}
 	http_fields_clear(&e->resp.fields);
@@ -175,18 +228,8 @@ static int on_begin(nghttp2_session *s, const nghttp2_frame *f, void *ctx)
 
 static int take_length(struct http_resp *r, struct slice v)
 {
-	uint64_t n = 0;
-
-	if (v.len == 0 || v.len > 16)
-		return -EBADMSG;
-	for (size_t i = 0; i < v.len; i++) {
-		if (v.p[i] < '0' || v.p[i] > '9')
-			return -EBADMSG;
-		n = n * 10 + (uint64_t)(v.p[i] - '0');
-	}
 	r->has_length = true;
-	r->length = n;
-	return 0;
+	return h2_length(v, &r->length);
 }
 
 /* NOLINTNEXTLINE(readability-function-size): nghttp2's to say what it gives */
@@ -238,7 +281,8 @@ static void take_head(struct exch *e, bool end)
 		if (end && !e->resp.no_body && !e->resp.has_length)
 			e->resp.has_length = true; /* of 0 */
 	}
-	exch_head(e);
+	if (!exch_head(e))
+		nghttp2_submit_rst_stream(e->up_conn->h2->s, 0, e->back_stream, NGHTTP2_CANCEL);
 }
 
 static int on_frame(nghttp2_session *s, const nghttp2_frame *f, void *ctx)
@@ -247,9 +291,8 @@ static int on_frame(nghttp2_session *s, const nghttp2_frame *f, void *ctx)
 	bool end = (f->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0;
 	struct exch *e;
 
-	if (!h2_calm_take(&u->h2->calm, f, u->in->eg->now) && !u->h2->leaving) {
-		u->h2->leaving = true;
-		nghttp2_session_terminate_session(s, NGHTTP2_ENHANCE_YOUR_CALM);
+	if (!h2_calm_take(&u->h2->calm, f, u->in->eg->now)) {
+		flooded(u);
 		return 0;
 	}
 	if (f->hd.type == NGHTTP2_GOAWAY)
@@ -300,46 +343,25 @@ static int on_close(nghttp2_session *s, int32_t id, uint32_t code, void *ctx)
 	return 0;
 }
 
-static nghttp2_session *new_session(struct upstream *u)
-{
-	nghttp2_session_callbacks *cb = NULL;
-	nghttp2_session *s = NULL;
-	nghttp2_option *o = NULL;
-
-	if (nghttp2_session_callbacks_new(&cb) == 0 && nghttp2_option_new(&o) == 0) {
-		nghttp2_session_callbacks_set_on_begin_headers_callback(cb, on_begin);
-		nghttp2_session_callbacks_set_on_header_callback(cb, on_header);
-		nghttp2_session_callbacks_set_on_frame_recv_callback(cb, on_frame);
-		nghttp2_session_callbacks_set_on_data_chunk_recv_callback(cb, on_data);
-		nghttp2_session_callbacks_set_on_stream_close_callback(cb, on_close);
-		nghttp2_option_set_no_auto_window_update(o, 1);
-		nghttp2_option_set_no_closed_streams(o, 1);
-		nghttp2_option_set_peer_max_concurrent_streams(o, H2_STREAMS_MAX);
-		if (nghttp2_session_client_new2(&s, cb, u, o) != 0)
-			s = NULL;
-	}
-	nghttp2_session_callbacks_del(cb);
-	nghttp2_option_del(o);
-	return s;
-}
+static const struct h2_side side = {
+	.on_begin_frame = on_begin_frame,
+	.on_begin = on_begin,
+	.on_header = on_header,
+	.on_frame = on_frame,
+	.on_wrong = on_wrong,
+	.on_data = on_data,
+	.on_close = on_close,
+};
 
 int h2_client_open(struct upstream *u)
 {
-	const nghttp2_settings_entry settings[] = {
-		{ NGHTTP2_SETTINGS_ENABLE_PUSH, 0 },
-		{ NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, H2_STREAM_WINDOW },
-		{ NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, HTTP_FIELDS_BYTES },
-	};
 	struct h2_client *h = calloc(1, sizeof(*h));
 
 	if (!h)
 		return -ENOMEM;
 	u->h2 = h;
-	h->s = new_session(u);
-	if (!h->s || nghttp2_submit_settings(h->s, 0, settings, ARRAY_SIZE(settings)) != 0 ||
-	    nghttp2_session_set_local_window_size(h->s, 0, 0, H2_CONN_WINDOW) != 0)
-		return -ENOMEM;
-	return 0;
+	h->s = h2_session_new(&side, u, u->io.wipe);
+	return h->s ? 0 : -ENOMEM;
 }
 
 void h2_client_close(struct upstream *u)
@@ -362,18 +384,19 @@ void h2_client_fail_all(struct upstream *u, bool again, const char *why)
 		next = e->all_next;
 		if (e->up_conn != u || e->back != &h2_back)
 			continue;
-		nghttp2_session_set_stream_user_data(u->h2->s, e->back_stream, NULL);
+		if (e->back_stream)
+			nghttp2_session_set_stream_user_data(u->h2->s, e->back_stream, NULL);
 		if (e->down.eof)
 			exch_back_gone(e);
 		else
-			exch_back_failed(e, again, why);
+			exch_back_failed(e, again || !e->back_stream, why);
 	}
 }
 
 void h2_client_run(struct upstream *u)
 {
 	struct h2_client *h = u->h2;
-	int r = h2_feed(&u->io, h->s);
+	int r = h2_feed(&u->io, h->s, &h->calm);
 
 	(void)!h2_drain(&u->io, h->s);
 	if (r < 0 || u->io.error) {

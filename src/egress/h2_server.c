@@ -7,6 +7,8 @@
  *      or while its body is held for a rule, which is bounded by itself.
  *  V2  Trailers of a request end it and are otherwise not looked at: what was decided stays (X1).
  *  V3  Frames that ask for nothing are counted; who sends too many is told ENHANCE_YOUR_CALM, and left.
+ *  V4  An answer that is whole before its request is: the rest of that is thrown away, so much of it and for so long; then
+ *      the stream is reset. To reset it at once is right (RFC 9113, 8.1), and some clients lose the answer by it.
  */
 #include "egress/h2_util.h"
 #include "egress/http_head.h"
@@ -14,19 +16,27 @@
 
 #include <stdio.h>
 
+#define H2_LISTED_MAX (2u * HTTP_FIELDS_BYTES) /* of a request, as HTTP/2 counts */
+#define DRAIN_MAX (1u << 20)
+#define DRAIN_SECONDS 5
+
 struct h2_server {
 	nghttp2_session *s;
 	struct h2_calm calm;
-	unsigned streams;
+	unsigned streams, draining;
 	bool leaving;
 	uint64_t since;
+	uint64_t tx, moved; /* bytes sent, and when that number last changed while some waited */
 };
 
 /* e->front_ctx: what is known of a request while its fields come. */
 struct h2_stream {
 	struct buf cookie;
 	bool method, path, scheme, authority, begun, over;
-	size_t credited; /* opened again before it was taken */
+	size_t credited;    /* opened again before it was taken */
+	size_t listed;	    /* bytes of its fields, as HTTP/2 counts them */
+	uint64_t answered;  /* eg->now; 0: not V4 */
+	uint64_t drain_end; /* of e->up.total */
 };
 
 static struct h2_stream *stream_of(struct exch *e)
@@ -137,7 +147,37 @@ static const struct exch_front h2_front = {
 	.head = front_head, .wake = front_wake, .took = front_took, .fail = front_fail
 };
 
+/* V3 */
+static void flooded(struct inspect_conn *c)
+{
+	if (c->h2->leaving)
+		return;
+	c->h2->leaving = true;
+	egress_alert(c->in->eg, "http2_flood", c->host.text, "HTTP/2 frames without a purpose, in number");
+	nghttp2_session_terminate_session(c->h2->s, NGHTTP2_ENHANCE_YOUR_CALM);
+}
+
 /* nghttp2's callbacks. */
+
+static int on_begin_frame(nghttp2_session *s, const nghttp2_frame_hd *hd, void *ctx)
+{
+	struct inspect_conn *c = ctx;
+
+	(void)s;
+	h2_calm_begin(&c->h2->calm, hd);
+	return 0;
+}
+
+/* A frame for which we reset its stream is as cheap for the peer as a reset of its own. */
+static int on_wrong(nghttp2_session *s, const nghttp2_frame *f, int error, void *ctx)
+{
+	struct inspect_conn *c = ctx;
+
+	(void)s, (void)f, (void)error;
+	if (!h2_calm_wrong(&c->h2->calm, c->in->eg->now))
+		flooded(c);
+	return 0;
+}
 
 static int on_begin(nghttp2_session *s, const nghttp2_frame *f, void *ctx)
 {
@@ -212,19 +252,9 @@ static void take_pseudo(struct exch *e, struct slice n, struct slice v)
 
 static void take_length(struct exch *e, struct slice v)
 {
-	uint64_t n = 0;
-
-	if (v.len == 0 || v.len > 16)
+	if (e->req.has_length || h2_length(v, &e->req.length) < 0)
 		refuse(e, 400, "the length cannot be read");
-	for (size_t i = 0; i < v.len; i++) {
-		if (v.p[i] < '0' || v.p[i] > '9')
-			refuse(e, 400, "the length cannot be read");
-		n = n * 10 + (uint64_t)(v.p[i] - '0');
-	}
-	if (e->req.has_length)
-		refuse(e, 400, "two lengths");
 	e->req.has_length = true;
-	e->req.length = n;
 }
 
 static void take_field(struct exch *e, struct slice n, struct slice v)
@@ -264,10 +294,16 @@ static int on_header(nghttp2_session *s, const nghttp2_frame *f, const uint8_t *
 	struct exch *e = nghttp2_session_get_stream_user_data(s, f->hd.stream_id);
 	struct slice n = { (const char *)name, name_len }, v = { (const char *)value, value_len };
 
-	(void)flags, (void)ctx;
+	(void)flags;
 	/* V2 */
 	if (!e || stream_of(e)->begun || f->headers.cat != NGHTTP2_HCAT_REQUEST)
 		return 0;
+	/* One byte on the wire may stand for kilobytes of a table: a little too much is answered, much is not. */
+	stream_of(e)->listed += name_len + value_len + 32;
+	if (stream_of(e)->listed > H2_LISTED_MAX) {
+		flooded(ctx);
+		return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+	}
 	if (name_len && name[0] == ':')
 		take_pseudo(e, n, v);
 	else
@@ -298,11 +334,8 @@ static int on_frame(nghttp2_session *s, const nghttp2_frame *f, void *ctx)
 	struct inspect_conn *c = ctx;
 	struct exch *e;
 
-	if (!h2_calm_take(&c->h2->calm, f, c->in->eg->now) && !c->h2->leaving) {
-		c->h2->leaving = true;
-		egress_alert(c->in->eg, "http2_flood", c->host.text,
-			     "HTTP/2 frames without a purpose, in number");
-		nghttp2_session_terminate_session(s, NGHTTP2_ENHANCE_YOUR_CALM);
+	if (!h2_calm_take(&c->h2->calm, f, c->in->eg->now)) {
+		flooded(c);
 		return 0;
 	}
 	if (f->hd.type != NGHTTP2_HEADERS && f->hd.type != NGHTTP2_DATA)
@@ -324,10 +357,12 @@ static int on_data(nghttp2_session *s, uint8_t flags, int32_t id, const uint8_t 
 
 	(void)flags;
 	c->active = c->in->eg->now;
-	if (!e || e->state == EXCH_LOCAL) {
+	if (!e || e->state == EXCH_LOCAL || stream_of(e)->answered) {
 		if (e)
 			e->up.total += len;
 		nghttp2_session_consume(s, id, len);
+		if (e && stream_of(e)->answered && e->up.total > stream_of(e)->drain_end)
+			nghttp2_submit_rst_stream(s, 0, id, NGHTTP2_NO_ERROR);
 		return 0;
 	}
 	if (e->state == EXCH_HOLD) {
@@ -337,15 +372,37 @@ static int on_data(nghttp2_session *s, uint8_t flags, int32_t id, const uint8_t 
 	return exch_put(e, data, len) < 0 ? NGHTTP2_ERR_NOMEM : 0;
 }
 
+/* V4 */
 static int on_sent(nghttp2_session *s, const nghttp2_frame *f, void *ctx)
 {
-	(void)ctx;
-	/* The answer is whole, the request is not: the rest of it need not come. */
-	if ((f->hd.type == NGHTTP2_DATA || f->hd.type == NGHTTP2_HEADERS) &&
-	    (f->hd.flags & NGHTTP2_FLAG_END_STREAM) &&
-	    nghttp2_session_get_stream_remote_close(s, f->hd.stream_id) == 0)
+	struct inspect_conn *c = ctx;
+	struct exch *e;
+
+	if ((f->hd.type != NGHTTP2_DATA && f->hd.type != NGHTTP2_HEADERS) ||
+	    !(f->hd.flags & NGHTTP2_FLAG_END_STREAM) ||
+	    nghttp2_session_get_stream_remote_close(s, f->hd.stream_id) != 0)
+		return 0;
+	e = nghttp2_session_get_stream_user_data(s, f->hd.stream_id);
+	if (!e || e->up_conn) {
 		nghttp2_submit_rst_stream(s, 0, f->hd.stream_id, NGHTTP2_NO_ERROR);
+	} else if (!stream_of(e)->answered) {
+		stream_of(e)->answered = c->in->eg->now;
+		stream_of(e)->drain_end = e->up.total + DRAIN_MAX;
+		c->h2->draining++;
+	}
 	return 0;
+}
+
+static void end_drains(struct inspect_conn *c, uint64_t now)
+{
+	for (struct exch *e = c->in->exchs; e && c->h2->draining; e = e->all_next) {
+		struct h2_stream *t = e->conn == c ? stream_of(e) : NULL;
+
+		if (t && t->answered && now - t->answered > DRAIN_SECONDS * 1000000000ull)
+			nghttp2_submit_rst_stream(c->h2->s, 0, e->front_stream, NGHTTP2_NO_ERROR);
+	}
+	if (c->h2->draining)
+		io_kick(&c->io);
 }
 
 static int on_close(nghttp2_session *s, int32_t id, uint32_t code, void *ctx)
@@ -358,6 +415,7 @@ static int on_close(nghttp2_session *s, int32_t id, uint32_t code, void *ctx)
 	c->h2->since = c->in->eg->now;
 	if (!e)
 		return 0;
+	c->h2->draining -= stream_of(e)->answered != 0;
 	/* Bytes that nobody will take any more do not hold the connection's window. */
 	if (http_pipe_len(&e->up) > stream_of(e)->credited)
 		nghttp2_session_consume_connection(s, http_pipe_len(&e->up) - stream_of(e)->credited);
@@ -367,48 +425,29 @@ static int on_close(nghttp2_session *s, int32_t id, uint32_t code, void *ctx)
 	return 0;
 }
 
-static nghttp2_session *new_session(struct inspect_conn *c)
-{
-	nghttp2_session_callbacks *cb = NULL;
-	nghttp2_session *s = NULL;
-	nghttp2_option *o = NULL;
-
-	if (nghttp2_session_callbacks_new(&cb) == 0 && nghttp2_option_new(&o) == 0) {
-		nghttp2_session_callbacks_set_on_begin_headers_callback(cb, on_begin);
-		nghttp2_session_callbacks_set_on_header_callback(cb, on_header);
-		nghttp2_session_callbacks_set_on_frame_recv_callback(cb, on_frame);
-		nghttp2_session_callbacks_set_on_data_chunk_recv_callback(cb, on_data);
-		nghttp2_session_callbacks_set_on_frame_send_callback(cb, on_sent);
-		nghttp2_session_callbacks_set_on_stream_close_callback(cb, on_close);
-		nghttp2_option_set_no_auto_window_update(o, 1);
-		nghttp2_option_set_no_closed_streams(o, 1);
-		if (nghttp2_session_server_new2(&s, cb, c, o) != 0)
-			s = NULL;
-	}
-	nghttp2_session_callbacks_del(cb);
-	nghttp2_option_del(o);
-	return s;
-}
+static const struct h2_side side = {
+	.on_begin_frame = on_begin_frame,
+	.on_begin = on_begin,
+	.on_header = on_header,
+	.on_frame = on_frame,
+	.on_wrong = on_wrong,
+	.on_data = on_data,
+	.on_sent = on_sent,
+	.on_close = on_close,
+	.is_server = true,
+};
 
 int h2_server_open(struct inspect_conn *c)
 {
-	const nghttp2_settings_entry settings[] = {
-		{ NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, H2_STREAMS_MAX },
-		{ NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, H2_STREAM_WINDOW },
-		{ NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, HTTP_FIELDS_BYTES },
-	};
 	struct h2_server *h = calloc(1, sizeof(*h));
 
 	if (!h)
 		return -ENOMEM;
-	h->since = c->in->eg->now;
-	h->s = new_session(c);
+	h->since = h->moved = c->in->eg->now;
+	h->s = h2_session_new(&side, c, false);
 	c->h2 = h;
 	c->io.want_in = true;
-	if (!h->s || nghttp2_submit_settings(h->s, 0, settings, ARRAY_SIZE(settings)) != 0 ||
-	    nghttp2_session_set_local_window_size(h->s, 0, 0, H2_CONN_WINDOW) != 0)
-		return -ENOMEM;
-	return 0;
+	return h->s ? 0 : -ENOMEM;
 }
 
 void h2_server_close(struct inspect_conn *c)
@@ -433,8 +472,10 @@ void h2_server_close(struct inspect_conn *c)
 void h2_server_run(struct inspect_conn *c)
 {
 	struct h2_server *h = c->h2;
-	int r = io_backlog(&c->io) < IO_BACKLOG_MAX ? h2_feed(&c->io, h->s) : 0;
+	int r = io_backlog(&c->io) < IO_BACKLOG_MAX ? h2_feed(&c->io, h->s, &h->calm) : 0;
 
+	if (h->calm.block > H2_BLOCK_MAX)
+		flooded(c);
 	/* What ends the session is still said to the peer. */
 	(void)!h2_drain(&c->io, h->s);
 	if (r < 0 || c->io.error) {
@@ -459,10 +500,16 @@ void h2_server_tick(struct inspect_conn *c, uint64_t now)
 	struct h2_server *h = c->h2;
 	uint64_t quiet = (now - (h->since > c->active ? h->since : c->active)) / 1000000000;
 
+	end_drains(c, now);
 	if (h->streams == 0 && quiet > c->in->times.keep) {
 		nghttp2_session_terminate_session(h->s, NGHTTP2_NO_ERROR);
 		io_kick(&c->io);
 	}
-	if ((h->streams == 0 && quiet > c->in->times.keep + 10) || (h->leaving && quiet > 5))
+	if (io_backlog(&c->io) == 0 || c->io.tx != h->tx) {
+		h->tx = c->io.tx;
+		h->moved = now;
+	}
+	if ((h->streams == 0 && quiet > c->in->times.keep + 10) || (h->leaving && quiet > 5) ||
+	    (now - h->moved) / 1000000000 > c->in->times.stall)
 		inspect_conn_end(c, "timeout");
 }

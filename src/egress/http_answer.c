@@ -7,6 +7,7 @@
 #include "egress/fold.h"
 #include "egress/http_head.h"
 #include "egress/http_pool.h"
+#include "egress/http_secret.h"
 #include "egress/inspect.h"
 
 #include <stdio.h>
@@ -32,6 +33,7 @@ void exch_log(struct exch *e, const char *decision, const char *rule, const char
 {
 	struct journal *j = &e->in->eg->journal;
 	struct json *l = journal_begin(j, "request");
+	autobuf struct buf secrets = BUF_INIT;
 	char text[POLICY_WHY_MAX + 96];
 
 	if (e->conn_id)
@@ -49,6 +51,8 @@ void exch_log(struct exch *e, const char *decision, const char *rule, const char
 	else
 		snprintf(text, sizeof(text), "%s", why ? why : "");
 	journal_str(l, "why", text, sizeof(text));
+	secret_names(e, &secrets);
+	journal_str(l, "secret", buf_cstr(&secrets), 255);
 	if (e->folded)
 		json_u64(l, "count", e->folded);
 	journal_end(j);
@@ -63,7 +67,9 @@ static void answer(struct exch *e, unsigned status, const struct buf *body)
 	int err;
 
 	http_pool_forget(e);
+	secret_wipe(e);
 	e->state = EXCH_LOCAL;
+	e->active = e->in->eg->now;
 	http_pipe_clear(&e->down);
 	http_fields_clear(&r->fields);
 	r->status = status;

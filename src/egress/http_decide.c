@@ -3,11 +3,14 @@
  * From a request to its verdict: policy is asked with the canonical path; where a rule must see the body (GraphQL, pushes)
  * it is held back and policy is asked again; what is allowed is written down, then sent.
  */
+#include "egress/control.h"
 #include "egress/http_head.h"
 #include "egress/http_hold.h"
 #include "egress/http_pool.h"
+#include "egress/http_secret.h"
 
 #include <stdio.h>
+#include <strings.h>
 
 static void target_of(const struct exch *e, struct policy_target *t)
 {
@@ -20,18 +23,17 @@ static void target_of(const struct exch *e, struct policy_target *t)
 		t->name = h;
 }
 
-/* Asks the policy; what is known of the body is in q. */
-static void ask(struct exch *e, struct policy_request *q)
+/* Asks the policy about a path; what is known of the body is in q. */
+static void ask_about(struct exch *e, struct policy_request *q, const struct buf *target,
+		      const struct urlpath *url)
 {
-	const struct http_req *r = &e->req;
 	autobuf struct buf slashed = BUF_INIT;
 	struct policy_target t;
 
 	target_of(e, &t);
-	q->method = slice_of(r->method);
-	q->path = r->url.path_len ? urlpath_path(&r->target, &r->url) : slice_of("/");
-	q->query = r->url.path_len ? urlpath_query(&r->target, &r->url) : SLICE_NONE;
-	if (r->url.slash) {
+	q->path = url->path_len ? urlpath_path(target, url) : slice_of("/");
+	q->query = url->path_len ? urlpath_query(target, url) : SLICE_NONE;
+	if (url->slash) {
 		if (urlpath_slashed(q->path, &slashed) < 0) {
 			snprintf(e->verdict.why, sizeof(e->verdict.why), "out of memory");
 			e->verdict.action = POLICY_DENY;
@@ -40,6 +42,12 @@ static void ask(struct exch *e, struct policy_request *q)
 		q->slashed = (struct slice){ slashed.data, slashed.len };
 	}
 	policy_request(e->in->eg->policy, &t, q, &e->verdict);
+}
+
+static void ask(struct exch *e, struct policy_request *q)
+{
+	q->method = slice_of(e->req.method);
+	ask_about(e, q, &e->req.target, &e->req.url);
 }
 
 /* True when it was answered. */
@@ -69,7 +77,9 @@ static bool over_limit(struct exch *e)
 /* Case 40 of what goes wrong elsewhere: an upload to an allowed host with the attacker's own token. */
 static bool has_own_credential(struct exch *e)
 {
-	const char *what = e->verdict.terms.credentials_only ? http_head_credential(e) : NULL;
+	const char *what = e->verdict.terms.credentials_only
+				   ? http_head_credential(e, http_secrets_grants(e->in))
+				   : NULL;
 
 	if (!what)
 		return false;
@@ -82,11 +92,96 @@ static bool has_own_credential(struct exch *e)
 	return true;
 }
 
+/* Headers by which a request acts on a second path: where it copies to, or from, which is reading. */
+static const struct {
+	const char *name, *method; /* NULL: that of the request */
+} seconds[] = {
+	{ "destination", NULL },	 { "x-amz-copy-source", "GET" }, { "x-amz-rename-source", NULL },
+	{ "x-goog-copy-source", "GET" }, { "x-ms-copy-source", "GET" },	 { "x-ms-rename-source", NULL },
+	{ "x-oss-copy-source", "GET" },	 { "x-cos-copy-source", "GET" }, { "x-obs-copy-source", "GET" },
+};
+
+/* "https://this.host/path", "/path" or, as object stores have it, "bucket/path" → the path; false for another host. */
+static bool second_path(const struct exch *e, struct slice v, struct buf *ret)
+{
+	const struct inspect_conn *c = e->conn;
+	const char *scheme = c->tls ? "https://" : "http://";
+	size_t n = strlen(scheme), end;
+	uint16_t port = 0;
+	struct host host;
+
+	if (v.len > n && strncasecmp(v.p, scheme, n) == 0) {
+		for (end = n; end < v.len && v.p[end] != '/'; end++)
+			;
+		if (host_port_parse(v.p + n, end - n, c->tls ? 443 : 80, &host, &port, NULL) < 0 ||
+		    port != c->port || !host_eq(&host, &c->host))
+			return false;
+		v = (struct slice){ v.p + end, v.len - end };
+	}
+	if (v.len == 0 || v.p[0] != '/')
+		buf_addc(ret, '/');
+	buf_add(ret, v.p, v.len);
+	return buf_error(ret) == 0;
+}
+
+/* It must be written as it is judged. */
+static bool canon_second(const struct exch *e, struct slice v, struct buf *ret, struct urlpath *url)
+{
+	autobuf struct buf path = BUF_INIT;
+	struct err why = ERR_INIT;
+
+	return second_path(e, v, &path) &&
+	       urlpath_canon(path.data, path.len, URLPATH_KEEP_SLASH, ret, url, &why) == 0 &&
+	       ret->len == path.len && memcmp(ret->data, path.data, path.len) == 0;
+}
+
+/* True when it was answered: the second path is judged like the first. */
+static bool goes_elsewhere(struct exch *e, struct slice v, const char *method)
+{
+	autobuf struct buf canon = BUF_INIT;
+	struct policy_verdict first = e->verdict;
+	struct policy_request q = { .method = slice_of(method ? method : e->req.method) };
+	struct urlpath url;
+
+	if (!canon_second(e, v, &canon, &url)) {
+		exch_refuse(
+			e, 403,
+			"a header names a second path that is not on this host, or can be read in two ways");
+		return true;
+	}
+	ask_about(e, &q, &canon, &url);
+	if (policy_allows(&e->verdict)) {
+		e->verdict = first;
+		return false;
+	}
+	e->verdict.need = 0;
+	exch_deny(e);
+	return true;
+}
+
+typedef bool second_fn(struct exch *e, struct slice v, const char *method);
+
+/* True when one of them was answered. */
+static bool each_second_path(struct exch *e, second_fn *fn)
+{
+	const struct http_fields *f = &e->req.fields;
+
+	for (unsigned i = 0; i < f->n; i++) {
+		for (size_t k = 0; k < ARRAY_SIZE(seconds); k++) {
+			if (slice_eq_nocase(http_fields_name(f, i), seconds[k].name) &&
+			    fn(e, http_fields_value(f, i), seconds[k].method))
+				return true;
+		}
+	}
+	return false;
+}
+
 static void judge(struct exch *e)
 {
 	if (!policy_allows(&e->verdict))
 		exch_deny(e);
-	else if (!has_own_credential(e) && !over_limit(e))
+	else if (!each_second_path(e, goes_elsewhere) && !has_own_credential(e) && !over_limit(e) &&
+		 secret_check(e))
 		exch_send(e);
 }
 
@@ -131,7 +226,13 @@ void exch_decide_body(struct exch *e)
 {
 	struct policy_request q = { .is_body_known = true };
 	char why[POLICY_WHY_MAX];
-	int r = http_hold_feed(e->hold, e, &q, why);
+	int r;
+
+	if (!e->hold) {
+		secret_body(e);
+		return;
+	}
+	r = http_hold_feed(e->hold, e, &q, why);
 
 	if (r == 0 && e->in->held > EXCH_HELD_MAX) {
 		r = -EBUSY;
@@ -164,29 +265,60 @@ static void written(struct egress *eg, struct defer *d, int status)
 	struct exch *e = (struct exch *)((char *)d - offsetof(struct exch, defer));
 	struct inspect *in = e->in;
 
-	(void)eg;
 	runq_enter(&in->q);
 	e->state = EXCH_NEW;
 	if (status < 0)
 		exch_refuse(e, 503, "the decision could not be written down, so nothing is let through");
 	else
 		http_pool_get(e);
+	if (status == 0 && secret_is_planned(e))
+		control_poke(eg);
 	runq_leave(&in->q);
+}
+
+/* J1, for the second path too. */
+static bool takes_secret_elsewhere(struct exch *e, struct slice v, const char *method)
+{
+	autobuf struct buf canon = BUF_INIT;
+	struct urlpath url;
+
+	(void)method;
+	if (canon_second(e, v, &canon, &url) &&
+	    secret_covers(e, url.path_len ? urlpath_path(&canon, &url) : slice_of("/")))
+		return false;
+	secret_refuse(e, "a header names a second path that the request's secret is not bound to");
+	return true;
 }
 
 void exch_send(struct exch *e)
 {
+	if (secret_is_planned(e) && each_second_path(e, takes_secret_elsewhere))
+		return;
 	exch_log(e, "allow", e->verdict.rule_text, e->verdict.would_deny ? e->verdict.why : NULL);
+	secret_log(e);
 	e->state = EXCH_JOURNAL;
 	e->defer.fn = written;
 	egress_defer(e->in->eg, &e->defer);
 }
 
-/* The rules of an older policy are gone. What is no longer allowed ends; the body that was seen was seen. */
+/* Which secrets are in it was found by the older policy (S5). */
+static bool has_old_plan(const struct exch *e)
+{
+	return secret_is_planned(e) || (e->state == EXCH_HOLD && !e->hold);
+}
+
+/* A body that the server has was seen; one that it does not have yet would be judged by a policy that is gone. */
+static bool still_allowed(const struct exch *e)
+{
+	return policy_allows(&e->verdict) || (e->verdict.need && e->state == EXCH_LIVE);
+}
+
+/* The rules of an older policy are gone. What is no longer allowed ends. */
 void exch_new_policy(struct exch *e)
 {
 	struct policy_request q = { 0 };
 	struct egress *eg = e->in->eg;
+	unsigned need = e->verdict.need;
 
 	if (!e->conn || e->state == EXCH_LOCAL || e->state == EXCH_NEW)
 		return;
@@ -198,10 +330,18 @@ void exch_new_policy(struct exch *e)
 	} else {
 		ask(e, &q);
 	}
-	if (e->state == EXCH_HOLD && e->verdict.need)
+	e->old_plan = has_old_plan(e);
+	if (e->old_plan && e->state != EXCH_LIVE && still_allowed(e)) {
+		exch_cut(e, "the policy has changed since the request was looked at for secrets; ask again");
 		return;
-	if ((policy_allows(&e->verdict) || e->verdict.need) &&
-	    limits_of(&eg->limits, &e->verdict, &e->limit) == 0)
+	}
+	/* What is held is read for what the older policy wanted to know. */
+	if (e->state == EXCH_HOLD && (e->verdict.need ? e->verdict.need == need : policy_allows(&e->verdict)))
 		return;
-	exch_cut(e);
+	if (still_allowed(e) && limits_of(&eg->limits, &e->verdict, &e->limit) == 0) {
+		http_pool_again(e);
+		return;
+	}
+	e->verdict.need = 0;
+	exch_cut(e, NULL);
 }

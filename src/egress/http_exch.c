@@ -2,6 +2,7 @@
 #include "egress/http_exch.h"
 
 #include "egress/http_pool.h"
+#include "egress/http_secret.h"
 #include "egress/inspect.h"
 
 static struct exch *take_spare(struct inspect *in)
@@ -80,6 +81,7 @@ static void bury(struct task *t)
 	struct inspect *in = e->in;
 
 	in->n_exchs--;
+	secret_free(e);
 	if (in->n_spare >= INSPECT_SPARE_MAX) {
 		really_free(e);
 		return;
@@ -127,6 +129,7 @@ static void maybe_free(struct exch *e)
 	log_response(e);
 	egress_undefer(&e->defer);
 	exch_hold_free(e);
+	secret_wipe(e);
 	http_pool_forget(e);
 	if (e->trailers) {
 		http_fields_release(e->trailers);
@@ -216,18 +219,23 @@ void exch_front_gone(struct exch *e)
 	maybe_free(e);
 }
 
-void exch_head(struct exch *e)
+bool exch_head(struct exch *e)
 {
 	e->active = e->in->eg->now;
+	if (!secret_head(e)) {
+		e->over_status = 502;
+		return false;
+	}
 	if (e->resp.status >= 200 || e->resp.tunnel)
 		e->head_sent = true;
 	if (e->conn)
 		e->front->head(e);
+	return true;
 }
 
 int exch_put_down(struct exch *e, const void *data, size_t len)
 {
-	int r = http_pipe_put(&e->down, data, len);
+	int r = secret_scrubs(e) ? secret_put_down(e, data, len) : http_pipe_put(&e->down, data, len);
 
 	e->active = e->in->eg->now;
 	if (r == 0 && e->conn)
@@ -237,8 +245,12 @@ int exch_put_down(struct exch *e, const void *data, size_t len)
 
 void exch_end_down(struct exch *e)
 {
+	int r = secret_end_down(e);
+
 	e->down.eof = true;
-	if (e->conn)
+	if (e->conn && r < 0)
+		e->front->fail(e);
+	else if (e->conn)
 		e->front->wake(e);
 }
 
@@ -246,6 +258,7 @@ void exch_back_gone(struct exch *e)
 {
 	e->up_conn = NULL;
 	e->back = NULL;
+	secret_wipe(e);
 	maybe_free(e);
 }
 
@@ -254,7 +267,7 @@ static bool may_repeat(const struct exch *e)
 {
 	static const char *const safe[] = { "GET", "HEAD", "OPTIONS", "PUT", "DELETE", "PROPFIND", "TRACE" };
 
-	if (e->up_sent || e->head_sent || e->tries > 1)
+	if (e->up_sent || e->head_sent || e->tries > 1 || e->over)
 		return false;
 	for (size_t i = 0; i < ARRAY_SIZE(safe); i++) {
 		if (strcmp(e->req.method, safe[i]) == 0)
@@ -267,31 +280,35 @@ void exch_back_failed(struct exch *e, bool again, const char *why)
 {
 	e->up_conn = NULL;
 	e->back = NULL;
+	secret_wipe(e);
 	if (!e->conn) {
 		maybe_free(e);
 		return;
 	}
-	if ((again && !e->head_sent && !e->up_sent && e->tries <= 1) || may_repeat(e)) {
+	if (!e->old_plan && ((again && !e->head_sent && !e->up_sent && e->tries <= 1) || may_repeat(e))) {
 		e->fresh = true;
 		http_pool_get(e);
 		return;
 	}
 	e->in->failed++;
 	if (e->over && !e->head_sent)
-		exch_refuse(e, 403, e->over_why);
+		exch_refuse(e, e->over_status ? e->over_status : 403, e->over_why);
 	else if (e->head_sent)
 		e->front->fail(e);
 	else
 		exch_answer_failed(e, why);
 }
 
-void exch_cut(struct exch *e)
+void exch_cut(struct exch *e, const char *why)
 {
 	egress_undefer(&e->defer);
 	if (e->up_conn && e->back)
 		e->back->drop(e);
+	secret_wipe(e);
 	if (e->head_sent)
 		e->front->fail(e);
+	else if (why)
+		exch_refuse(e, 503, why);
 	else
 		exch_deny(e);
 }

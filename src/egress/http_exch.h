@@ -32,6 +32,7 @@ struct inspect;
 struct inspect_conn;
 struct upstream;
 struct http_hold;
+struct exch_secret;
 
 struct http_req {
 	char method[EXCH_METHOD_MAX + 1];
@@ -66,6 +67,7 @@ struct exch_front {
 };
 
 struct exch_back {
+	void (*begin)(struct exch *e);		/* its secrets are there: send the head */
 	void (*wake)(struct exch *e);		/* bytes or the end in `up` */
 	void (*took)(struct exch *e, size_t n); /* so many bytes of `down` were taken */
 	void (*drop)(struct exch *e);		/* nobody wants the answer any more */
@@ -76,6 +78,7 @@ enum exch_state {
 	EXCH_HOLD,    /* the body is gathered, for a rule that must see it */
 	EXCH_JOURNAL, /* decided; its line is being written */
 	EXCH_WAIT,    /* for a connection to the server */
+	EXCH_RENDER,  /* a back has it, nothing was sent: the vault is asked (http_secret.h) */
 	EXCH_LIVE,    /* a back has it */
 	EXCH_LOCAL,   /* the answer is ours */
 };
@@ -102,15 +105,20 @@ struct exch {
 	struct policy_verdict verdict;
 	struct limit *limit; /* of verdict.rule */
 	struct http_hold *hold;
-	size_t held;	  /* bytes that count in in->held */
-	char dropped[64]; /* a header that was left out, for the journal */
+	struct exch_secret *secret; /* NULL: the request has no placeholder */
+	struct task ask_task;	    /* http_secret.c's */
+	size_t held;		    /* bytes that count in in->held */
+	char dropped[64];	    /* a header that was left out, for the journal */
 	struct defer defer;
 	unsigned tries, interim;
 	bool need_h2; /* the server speaks nothing else */
 	bool over;    /* a limit ended it: e->over_why */
+	bool failed;  /* it was too slow, and its front was told */
 	const char *over_why;
+	unsigned over_status;	/* 0: 403 */
 	bool paused;		/* waits for bandwidth */
 	bool fresh;		/* do not use a connection that was used before */
+	bool old_plan;		/* its secrets were planned by an older policy: no second try */
 	bool continued;		/* we said 100 Continue ourselves */
 	bool logged;		/* its request line is written */
 	uint64_t folded;	/* refusals before this one that had no line */
@@ -135,7 +143,7 @@ void exch_front_gone(struct exch *e);
 
 /* The back's. */
 long http_grant_up(struct exch *e, size_t want) MUST_CHECK; /* so many may go now; 0: woken later; -EDQUOT */
-void exch_head(struct exch *e);
+bool exch_head(struct exch *e) MUST_CHECK; /* false: it is not let through, and the back is to give up */
 int exch_put_down(struct exch *e, const void *data, size_t len) MUST_CHECK;
 void exch_end_down(struct exch *e);
 void exch_took_up(struct exch *e, size_t n);
@@ -150,8 +158,8 @@ void exch_decide(struct exch *e);
 void exch_decide_body(struct exch *e); /* more of the body, or its end, is there */
 void exch_hold_free(struct exch *e);
 void exch_new_policy(struct exch *e);
-void exch_cut(struct exch *e);	/* e->verdict no longer allows it */
-void exch_send(struct exch *e); /* it may go: journal, then a connection */
+void exch_cut(struct exch *e, const char *why); /* why it has to be asked again; NULL: e->verdict denies it */
+void exch_send(struct exch *e);			/* it may go: journal, then a connection */
 void exch_refuse(struct exch *e, unsigned status, const char *why); /* not by a rule */
 void exch_deny(struct exch *e);					    /* by e->verdict */
 void exch_answer_failed(struct exch *e, const char *why);	    /* 502 */

@@ -39,7 +39,7 @@ static bool next(struct slice *form, struct slice *name, struct slice *value)
 
 	if (form->len == 0)
 		return false;
-	while (n < form->len && form->p[n] != '&')
+	while (n < form->len && form->p[n] != '&' && form->p[n] != ';')
 		n++;
 	eq = memchr(form->p, '=', n);
 	*name = (struct slice){ form->p, eq ? (size_t)(eq - form->p) : n };
@@ -50,16 +50,38 @@ static bool next(struct slice *form, struct slice *name, struct slice *value)
 	return true;
 }
 
+/* PHP makes "_" of dots and spaces in a name, and forgets spaces before it. */
+static bool is_same(char got, char want)
+{
+	if (got >= 'A' && got <= 'Z')
+		got |= 32;
+	if (want >= 'A' && want <= 'Z')
+		want |= 32;
+	return got == want || (want == '_' && (got == '.' || got == ' '));
+}
+
 static bool is_named(const struct buf *got, const char *name)
 {
-	size_t n = strlen(name);
+	size_t i = 0, n = strlen(name);
 
-	return got->data && got->len >= n && strncasecmp(got->data, name, n) == 0 &&
-	       (got->len == n || got->data[n] == '[' || got->data[n] == ' ' || got->data[n] == '.' ||
-		got->data[n] == 0);
+	/* A name that begins with "_" may itself begin with what becomes one. */
+	while (i < got->len && got->data[i] == ' ')
+		i++;
+	for (size_t k = 0; k < n; k++, i++) {
+		if (i >= got->len || !is_same(got->data[i], name[k]))
+			return false;
+	}
+	return i == got->len || got->data[i] == '[' || got->data[i] == ' ' || got->data[i] == '.' ||
+	       got->data[i] == 0;
 }
 
 bool http_form_has(struct slice form, const char *name)
+{
+	return http_form_has_but(form, name, NULL, NULL);
+}
+
+bool http_form_has_but(struct slice form, const char *name, bool (*fine)(const void *ctx, struct slice value),
+		       const void *ctx)
 {
 	struct slice k, v;
 
@@ -67,7 +89,22 @@ bool http_form_has(struct slice form, const char *name)
 		autobuf struct buf plain = BUF_INIT;
 
 		/* What cannot be decoded might be it. */
-		if (decode(k, &plain) < 0 || is_named(&plain, name))
+		if ((decode(k, &plain) < 0 || is_named(&plain, name)) && !(fine && fine(ctx, v)))
+			return true;
+	}
+	return false;
+}
+
+bool http_form_has_other(struct slice form, const char *const *names, size_t n)
+{
+	struct slice k, v;
+
+	while (next(&form, &k, &v)) {
+		size_t i = 0;
+
+		while (i < n && !slice_eq(k, names[i]))
+			i++;
+		if (i == n && k.len)
 			return true;
 	}
 	return false;

@@ -6,8 +6,17 @@
 #include "base/buf.h"
 #include "codec/slice.h"
 
-/* Is there a parameter of this name, in whatever encoding or letter case? Brackets behind it count too ("query[]"). */
+/*
+ * Is there a parameter of this name, in whatever encoding or letter case, between whichever separators? Brackets behind it
+ * count too ("query[]"), and what PHP turns into it (".method" for "_method").
+ */
 bool http_form_has(struct slice form, const char *name);
+/* Likewise, one whose value, as it stands there, is not `fine`. */
+bool http_form_has_but(struct slice form, const char *name, bool (*fine)(const void *ctx, struct slice value),
+		       const void *ctx);
+
+/* Is there one that, to the letter, is none of these n? */
+bool http_form_has_other(struct slice form, const char *const *names, size_t n);
 
 /* Its decoded value: 1, 0 when it is not there; -EBADMSG when it is there twice, its name is encoded, a "%" is wrong, or a ";" stands
  * anywhere. */

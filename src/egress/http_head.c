@@ -2,6 +2,8 @@
 #include "egress/http_head.h"
 
 #include "crypto/hash.h"
+#include "egress/http_form.h"
+#include "egress/http_secret.h"
 #include "egress/inspect.h"
 
 #include <stdio.h>
@@ -46,67 +48,60 @@ static bool is_ours(struct slice name)
 static bool is_override(struct slice name)
 {
 	static const char *const list[] = {
-		"forwarded",
-		"x-host",
-		"x-original-host",
-		"x-original-url",
-		"x-original-uri",
-		"x-rewrite-url",
-		"x-rewrite-uri",
-		"x-override-url",
-		"x-http-method",
-		"x-http-method-override",
-		"x-method-override",
-		"x-method",
-		"x-http-host-override",
-		"x-backend-host",
-		"x-proxy-url",
-		"x-proxy-host",
-		"x-real-ip",
-		"x-client-ip",
-		"client-ip",
-		"true-client-ip",
-		"x-cluster-client-ip",
-		"x-originating-ip",
-		"x-envoy-original-path",
-		"x-envoy-original-host",
-		"x-request-uri",
-		"request-uri",
-		"x-script-name",
-		"x-wap-profile",
-		"x-original-method",
-		"x-forward-for",
-		"cf-connecting-ip",
-		"via",
+		"forwarded",	       "x-host",	   "x-override-url",
+		"x-method-override",   "x-method",	   "x-backend-host",
+		"x-proxy-url",	       "x-proxy-host",	   "x-real-ip",
+		"x-client-ip",	       "client-ip",	   "true-client-ip",
+		"x-cluster-client-ip", "x-originating-ip", "x-request-uri",
+		"x-request-url",       "request-uri",	   "x-script-name",
+		"x-invoke-path",       "x-matched-path",   "x-wap-profile",
+		"x-forward-for",       "cf-connecting-ip", "via",
 	};
+	static const char *const families[] = { "x-forwarded",	 "x-original-",	      "x-rewrite-",
+						"x-http-method", "x-http-path-",      "x-envoy-original-",
+						"x-http-host-",	 "x-http-destination" };
 
-	return (name.len > 12 && strncasecmp(name.p, "x-forwarded-", 12) == 0) ||
-	       in_list(name, list, ARRAY_SIZE(list));
+	for (size_t i = 0; i < ARRAY_SIZE(families); i++) {
+		size_t n = strlen(families[i]);
+
+		if (name.len >= n && strncasecmp(name.p, families[i], n) == 0)
+			return true;
+	}
+	return in_list(name, list, ARRAY_SIZE(list));
+}
+
+/* Say how the body is read: one of each, and nothing that could be taken for a second. */
+static bool is_of_body(struct slice name)
+{
+	return slice_eq_nocase(name, "content-type") || slice_eq_nocase(name, "content-encoding");
+}
+
+/* A gateway that turns names into variables (CGI) cannot tell x_forwarded_host from x-forwarded-host. */
+static struct slice plain_name(struct slice name, char text[64])
+{
+	if (!memchr(name.p, '_', name.len) || name.len > 63)
+		return name;
+	for (size_t i = 0; i < name.len; i++)
+		text[i] = (char)(name.p[i] == '_' ? '-' : name.p[i]);
+	return (struct slice){ text, name.len };
 }
 
 void http_head_field(struct exch *e, struct slice name, struct slice value)
 {
+	char text[64];
+	struct slice plain = plain_name(name, text);
 	int r;
 
 	if (is_ours(name))
 		return;
-	/* A gateway that turns names into variables (CGI) cannot tell x_forwarded_host from x-forwarded-host. */
-	if (memchr(name.p, '_', name.len)) {
-		char plain[64];
-		size_t n = name.len < sizeof(plain) ? name.len : sizeof(plain) - 1;
-
-		for (size_t i = 0; i < n; i++)
-			plain[i] = (char)(name.p[i] == '_' ? '-' : name.p[i]);
-		if (is_override((struct slice){ plain, n }) || is_ours((struct slice){ plain, n })) {
-			snprintf(e->dropped, sizeof(e->dropped), "%.*s", (int)n, name.p);
-			return;
-		}
-	}
-	if (is_override(name)) {
+	if (is_override(plain) || (plain.p == text && (is_ours(plain) || is_of_body(plain)))) {
 		snprintf(e->dropped, sizeof(e->dropped), "%.*s", (int)(name.len > 60 ? 60 : name.len),
 			 name.p);
 		return;
 	}
+	if (is_of_body(name) &&
+	    http_fields_get(&e->req.fields, name.len == 12 ? "content-type" : "content-encoding").p)
+		refuse(e, 400, "two headers say how the body is to be read");
 	r = http_fields_add(&e->req.fields, name, value);
 	if (r == -E2BIG)
 		refuse(e, 431, "the request has too many headers");
@@ -138,17 +133,19 @@ void http_head_authority(struct exch *e, const struct host *host, uint16_t port)
 		refuse(e, 421, "Host names another port than that of this connection");
 }
 
-/* Rails, Symfony and others take the method from such a parameter. */
+/* Rails, Symfony, WordPress, Salesforce and others take the method from such a parameter. */
 static bool has_method_param(struct slice q)
 {
-	while (q.len) {
-		const char *amp = memchr(q.p, '&', q.len);
-		size_t n = amp ? (size_t)(amp - q.p) : q.len;
+	return http_form_has(q, "_method") || http_form_has(q, "_httpmethod") ||
+	       http_form_has(q, "x-http-method-override");
+}
 
-		if (n >= 8 && strncasecmp(q.p, "_method=", 8) == 0)
+/* Django, Symfony and others read "delete" as DELETE; rules do not. */
+static bool has_small_letter(const char *method)
+{
+	for (; *method; method++) {
+		if (*method >= 'a' && *method <= 'z')
 			return true;
-		q.p += n + (amp != NULL);
-		q.len -= n + (amp != NULL);
 	}
 	return false;
 }
@@ -159,6 +156,9 @@ void http_head_finish(struct exch *e)
 
 	if (r->url.has_query && has_method_param(urlpath_query(&r->target, &r->url)))
 		refuse(e, 403, "a query parameter _method would change the method that was decided");
+	if (has_small_letter(r->method))
+		refuse(e, 400,
+		       "a method is written in capital letters; servers differ in what they make of others");
 	if (strcmp(r->method, "CONNECT") == 0)
 		refuse(e, 405, "CONNECT is not for a server; connect to the other host directly");
 	else if (strcmp(r->method, "TRACE") == 0)
@@ -251,30 +251,35 @@ int http_head_to_h1(struct buf *out, const struct exch *e, bool chunked, bool ke
 	return r ? r : http1_add_end(out);
 }
 
-static int add_host(struct buf *out, const struct inspect_conn *c)
+void http_head_host(const struct inspect_conn *c, char out[HTTP_HOST_MAX])
 {
-	uint16_t usual = c->tls ? 443 : 80;
-	char host[HOST_MAX + 16];
 	const char *open = c->host.kind == HOST_ADDR && strchr(c->host.text, ':') ? "[" : "";
 
-	snprintf(host, sizeof(host), "%s%s%s", open, c->host.text, *open ? "]" : "");
-	if (c->port != usual)
-		snprintf(host + strlen(host), sizeof(host) - strlen(host), ":%u", c->port);
+	snprintf(out, HTTP_HOST_MAX, "%s%s%s", open, c->host.text, *open ? "]" : "");
+	if (c->port != (c->tls ? 443 : 80))
+		snprintf(out + strlen(out), HTTP_HOST_MAX - strlen(out), ":%u", c->port);
+}
+
+static int add_host(struct buf *out, const struct inspect_conn *c)
+{
+	char host[HTTP_HOST_MAX];
+
+	http_head_host(c, host);
 	return add_str(out, "Host", host);
 }
 
 int http_head_request_h1(struct buf *out, const struct exch *e)
 {
 	const struct http_req *q = &e->req;
-	int r = http1_add_request_line(out, slice_of(q->method),
-				       (struct slice){ q->target.data, q->target.len });
+	const struct buf *target = secret_target(e);
+	int r = http1_add_request_line(out, slice_of(q->method), (struct slice){ target->data, target->len });
 
 	if (r == 0)
 		r = add_host(out, e->conn);
 	if (r == 0)
-		r = add_all(out, &q->fields);
+		r = add_all(out, secret_fields(e));
 	if (r == 0 && q->has_length)
-		r = add_u64(out, "Content-Length", q->length);
+		r = add_u64(out, "Content-Length", secret_length(e));
 	else if (r == 0 && q->has_body)
 		r = add_str(out, "Transfer-Encoding", "chunked");
 	if (r == 0 && q->expect && !e->continued)
@@ -318,79 +323,77 @@ int http_head_resp_from_h1(struct exch *e, const struct http1_head *h)
 	return r;
 }
 
+static bool is_our_param(const void *grants, struct slice value)
+{
+	return grants && inject_is_ours_param(grants, value);
+}
+
 /* Parameters that services take a credential in. */
-static const char *query_credential(struct slice q)
+static const char *query_credential(struct slice q, const struct vault_grants *ours)
 {
 	static const char *const list[] = {
-		"access_token",	   "api_key",	       "apikey",	  "key", "token",
-		"auth_token",	   "private_token",    "client_secret",	  "sig", "signature",
-		"x-amz-signature", "x-amz-credential", "x-goog-signature"
+		"access_token",
+		"access-token",
+		"api_key",
+		"apikey",
+		"api-key",
+		"key",
+		"token",
+		"auth_token",
+		"private_token",
+		"client_secret",
+		"secret",
+		"password",
+		"auth",
+		"jwt",
+		"sig",
+		"signature",
+		"x-amz-signature",
+		"x-amz-credential",
+		"x-goog-signature",
+		"awsaccesskeyid",
 	};
 
-	while (q.len) {
-		const char *amp = memchr(q.p, '&', q.len);
-		size_t n = amp ? (size_t)(amp - q.p) : q.len;
-		const char *eq = memchr(q.p, '=', n);
-		struct slice name = { q.p, eq ? (size_t)(eq - q.p) : n };
-
-		for (size_t i = 0; i < ARRAY_SIZE(list); i++) {
-			if (slice_eq_nocase(name, list[i]))
-				return list[i];
-		}
-		/* An encoded name is one that somebody hides. */
-		if (memchr(name.p, '%', name.len))
-			return "an encoded parameter name";
-		q.p += n + (amp != NULL);
-		q.len -= n + (amp != NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(list); i++) {
+		if (http_form_has_but(q, list[i], is_our_param, ours))
+			return list[i];
 	}
 	return NULL;
 }
 
-const char *http_head_credential(const struct exch *e)
+static bool has_word(struct slice name, const char *word)
 {
-	static const char *const list[] = {
-		"authorization",
-		"cookie",
-		"x-api-key",
-		"api-key",
-		"x-auth-token",
-		"x-goog-api-key",
-		"private-token",
-		"x-access-token",
-		"x-amz-security-token",
-		"x-vault-token",
-		"x-csrf-token",
-		"x-session-token",
-		"deploy-token",
-		"job-token",
-		"x-gitlab-token",
-		"anthropic-api-key",
-		"openai-api-key",
-		"x-shopify-access-token",
-		"x-figma-token",
-		"x-functions-key",
-		"ocp-apim-subscription-key",
-		"x-rapidapi-key",
-		"x-token",
-		"x-apikey",
-		"apikey",
-		"token",
-		"x-auth-key",
-		"x-auth-email",
-		"dd-api-key",
-		"dd-application-key",
-		"circle-token",
-		"x-circleci-token",
-		"x-ms-token",
+	size_t n = strlen(word);
+
+	for (size_t i = 0; i + n <= name.len; i++) {
+		if (strncasecmp(name.p + i, word, n) == 0)
+			return true;
+	}
+	return false;
+}
+
+const char *http_head_credential(const struct exch *e, const struct vault_grants *ours)
+{
+	/* Services invent names for theirs; one of these is in nearly all of them. */
+	static const char *const words[] = {
+		"authoriz",   "auth-",	  "-auth",  "token",	     "api-key",		 "apikey",
+		"access-key", "password", "secret", "credential",    "cookie",		 "jwt",
+		"auth-key",   "rapidapi", "x-key",  "functions-key", "subscription-key", "application-key",
 	};
 
 	for (unsigned i = 0; i < e->req.fields.n; i++) {
-		for (size_t k = 0; k < ARRAY_SIZE(list); k++) {
-			if (slice_eq_nocase(http_fields_name(&e->req.fields, i), list[k]))
-				return list[k];
+		char text[64];
+		struct slice raw = http_fields_name(&e->req.fields, i), name = plain_name(raw, text);
+
+		if (ours && inject_is_ours(ours, raw, http_fields_value(&e->req.fields, i)))
+			continue;
+		for (size_t k = 0; k < ARRAY_SIZE(words); k++) {
+			if (has_word(name, words[k]))
+				return words[k];
 		}
 	}
-	return e->req.url.has_query ? query_credential(urlpath_query(&e->req.target, &e->req.url)) : NULL;
+	return e->req.url.has_query ? query_credential(urlpath_query(&e->req.target, &e->req.url), ours)
+				    : NULL;
 }
 
 void http_query_digest(struct buf *out, struct slice q)

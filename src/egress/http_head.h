@@ -13,6 +13,7 @@
 
 #include "codec/http1.h"
 #include "egress/http_exch.h"
+#include "vault/grants.h"
 
 /* Fills e->req, or sets req.why and req.answer. */
 void http_head_from_h1(struct exch *e, const struct http1_head *h);
@@ -23,6 +24,10 @@ void http_head_authority(struct exch *e, const struct host *host, uint16_t port)
 void http_head_field(struct exch *e, struct slice name, struct slice value);
 /* When all fields are there. */
 void http_head_finish(struct exch *e);
+
+/* What Host and :authority say to the server. */
+#define HTTP_HOST_MAX (HOST_MAX + 16)
+void http_head_host(const struct inspect_conn *c, char out[HTTP_HOST_MAX]);
 
 /* resp as HTTP/1.1. keep: the connection goes on. */
 int http_head_to_h1(struct buf *out, const struct exch *e, bool chunked, bool keep) MUST_CHECK;
@@ -35,8 +40,8 @@ int http_head_resp_from_h1(struct exch *e, const struct http1_head *h) MUST_CHEC
 /* One field of an answer, or of its trailers: kept, or left out (of the connection, or of no use here). */
 int http_head_resp_field(struct http_fields *f, struct slice name, struct slice value) MUST_CHECK;
 
-/* Does the request carry a credential of the sandbox's own? Its name, or NULL. */
-const char *http_head_credential(const struct exch *e);
+/* Does the request carry a credential of the sandbox's own? Its name, or NULL. `ours`: placeholders, which are none. */
+const char *http_head_credential(const struct exch *e, const struct vault_grants *ours);
 
 /* "?a=#1f2e…&b=#…": the names, and a short digest of each value. */
 void http_query_digest(struct buf *out, struct slice query);

@@ -34,7 +34,7 @@ void http_hold_free(struct http_hold *h)
 	free(h);
 }
 
-/* "application/json; charset=utf-8" → the type in lower case; false for a parameter that changes how bytes are read. */
+/* "application/json; charset=utf-8" → the type in lower case. Any other parameter may change how bytes are read: false. */
 static bool media_type(struct slice v, char *out, size_t size)
 {
 	const char *semi = memchr(v.p, ';', v.len);
@@ -48,11 +48,10 @@ static bool media_type(struct slice v, char *out, size_t size)
 	for (size_t i = 0; i < n; i++)
 		out[i] = (char)(v.p[i] >= 'A' && v.p[i] <= 'Z' ? v.p[i] + 32 : v.p[i]);
 	out[n] = 0;
-	for (size_t i = 0; i + 7 < rest.len; i++) {
-		if (strncasecmp(rest.p + i, "charset", 7) == 0)
-			return memmem(rest.p, rest.len, "utf-8", 5) || memmem(rest.p, rest.len, "UTF-8", 5);
-	}
-	return true;
+	while (rest.len && (rest.p[0] == ';' || rest.p[0] == ' ' || rest.p[0] == '\t'))
+		rest.p++, rest.len--;
+	return rest.len == 0 || slice_eq_nocase(rest, "charset=utf-8") ||
+	       slice_eq_nocase(rest, "charset=\"utf-8\"");
 }
 
 static const char *graphql_kind(const struct exch *e, enum hold_kind *ret)
@@ -77,6 +76,20 @@ static const char *graphql_kind(const struct exch *e, enum hold_kind *ret)
 	return NULL;
 }
 
+/* What a server may take a document from, or choose one by. */
+static bool has_document(struct slice query)
+{
+	static const char *const list[] = { "query",	  "operationName", "extensions", "id",	     "doc_id",
+					    "documentId", "docId",	   "queryId",	 "query_id", "hash",
+					    "batch",	  "mutation",	   "operations", "variables" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(list); i++) {
+		if (http_form_has(query, list[i]))
+			return true;
+	}
+	return false;
+}
+
 static const char *choose(const struct exch *e, enum hold_kind *ret)
 {
 	struct slice enc = http_fields_get(&e->req.fields, "content-encoding");
@@ -88,7 +101,7 @@ static const char *choose(const struct exch *e, enum hold_kind *ret)
 		*ret = HOLD_PUSH;
 		return NULL;
 	}
-	if (e->req.has_body && (http_form_has(query, "query") || http_form_has(query, "operationName")))
+	if (e->req.has_body && has_document(query))
 		return "a GraphQL document both in the query and in the body can be read in two ways";
 	return graphql_kind(e, ret);
 }
@@ -160,13 +173,42 @@ static int add_doc(struct http_hold *h, const char *doc, size_t len, const char 
 	return r < 0 ? r : 1;
 }
 
+#define OTHER_KEY                                                                                \
+	"a GraphQL request has a key beside query, operationName, variables and extensions, by " \
+	"which a server might choose another document"
+
+static const char *const plain_keys[] = { "query", "operationName", "variables", "extensions" };
+
+/* To the letter: some servers take "Query" for "query", and an "id" for the document that it was once given to. */
+static bool is_plain_key(const char *key)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(plain_keys); i++) {
+		if (strcmp(key, plain_keys[i]) == 0)
+			return true;
+	}
+	return false;
+}
+
 static int json_doc(struct http_hold *h, json_t *o, char why[POLICY_WHY_MAX])
 {
 	json_t *query = json_object_get(o, "query");
 	json_t *op = json_object_get(o, "operationName");
+	json_t *more = json_object_get(o, "extensions");
+	const char *key;
+	json_t *v;
 
 	if (!json_is_object(o))
 		return say(why, -EBADMSG, "a GraphQL request is a JSON object or a list of them");
+	json_object_foreach(o, key, v)
+	{
+		if (!is_plain_key(key))
+			return say(why, -EBADMSG, OTHER_KEY);
+	}
+	/* A stored document, chosen by its digest, may stand for the one that is here. */
+	if (more && !json_is_null(more) &&
+	    (!json_is_object(more) ||
+	     json_object_size(more) != (json_object_get(more, "clientLibrary") != NULL)))
+		return say(why, -EBADMSG, "GraphQL extensions can choose another document; send none");
 	if (!json_is_string(query))
 		return say(why, -EBADMSG,
 			   "a GraphQL request without its document (a persisted query) cannot be judged");
@@ -203,6 +245,9 @@ static int feed_form(struct http_hold *h, struct slice form, char why[POLICY_WHY
 {
 	int r = http_form_get(form, "query", &h->doc);
 
+	/* Of the keys, extensions can only be read as JSON. */
+	if (r >= 0 && http_form_has_other(form, plain_keys, ARRAY_SIZE(plain_keys) - 1))
+		return say(why, -EBADMSG, OTHER_KEY);
 	if (r == 1)
 		r = http_form_get(form, "operationName", &h->op) < 0 ? -EBADMSG : 1;
 	if (r == 0)

@@ -66,7 +66,7 @@ bool http_fields_has(const struct http_fields *f, const char *name)
 	return false;
 }
 
-int http_pipe_put(struct http_pipe *p, const void *data, size_t len)
+void http_pipe_compact(struct http_pipe *p)
 {
 	if (p->at && p->at == p->b.len) {
 		p->b.len = p->at = 0;
@@ -74,6 +74,11 @@ int http_pipe_put(struct http_pipe *p, const void *data, size_t len)
 		buf_consume(&p->b, p->at);
 		p->at = 0;
 	}
+}
+
+int http_pipe_put(struct http_pipe *p, const void *data, size_t len)
+{
+	http_pipe_compact(p);
 	buf_add(&p->b, data, len);
 	p->total += len;
 	return buf_error(&p->b);
@@ -86,6 +91,8 @@ struct slice http_pipe_peek(const struct http_pipe *p)
 
 void http_pipe_take(struct http_pipe *p, size_t len)
 {
+	if (p->b.wipe && len)
+		explicit_bzero(p->b.data + p->at, len);
 	p->at += len;
 	if (p->at == p->b.len)
 		p->b.len = p->at = 0;

@@ -50,6 +50,8 @@ struct http_pipe {
 
 /* 0 or -ENOMEM. */
 int http_pipe_put(struct http_pipe *p, const void *data, size_t len) MUST_CHECK;
+/* Makes room in front of what is to be put in. */
+void http_pipe_compact(struct http_pipe *p);
 struct slice http_pipe_peek(const struct http_pipe *p);
 void http_pipe_take(struct http_pipe *p, size_t len);
 void http_pipe_clear(struct http_pipe *p);

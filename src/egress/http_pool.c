@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "egress/http_pool.h"
 
+#include "egress/http_secret.h"
 #include "egress/tls_ctx.h"
 
 #include <openssl/err.h>
@@ -73,6 +74,7 @@ static void upstream_live(struct upstream *u)
 	bool h2 = u->io.ssl ? tls_is_h2(u->io.ssl) : u->in->clear_h2_back;
 	int r = h2 ? h2_client_open(u) : h1_client_open(u);
 
+	u->verified = u->io.ssl && !tls_verify_error(u->io.ssl) && SSL_get0_peer_certificate(u->io.ssl);
 	u->state = UP_LIVE;
 	u->since = u->in->eg->now;
 	if (e)
@@ -150,17 +152,21 @@ static int begin_io(struct upstream *u, int fd, struct err *e)
 	int r;
 
 	if (u->key.tls) {
-		r = inspect_need_tls(u->in, e);
+		/* Whose certificates are accepted is known only by the exchange that it is for. */
+		r = x ? inspect_need_tls(u->in, e) : err_set(e, -EIO, "nobody waits for it");
 		if (r == 0)
-			r = tls_ctx_connect(u->in->tls, &u->key.host, u->key.port,
-					    x ? x->verdict.terms.ca : NULL, alpn_of(u), &ssl, e);
+			r = tls_ctx_connect(u->in->tls, &u->key.host, u->key.port, x->verdict.terms.ca,
+					    alpn_of(u), &ssl, e);
 		if (r < 0) {
 			fd_close(fd);
 			return r;
 		}
 	}
 	u->is_io = true;
-	return io_open(&u->io, &u->in->q, fd, ssl, run, u);
+	r = io_open(&u->io, &u->in->q, fd, ssl, run, u);
+	if (r == 0 && ssl && http_secrets_want(u->in, &u->key.host, u->key.port))
+		io_set_wipe(&u->io);
+	return r;
 }
 
 static void dialled(struct dial_ask *a, const struct dial_rep *rep, int fd)
@@ -316,6 +322,15 @@ void http_pool_forget(struct exch *e)
 			return;
 		}
 	}
+}
+
+void http_pool_again(struct exch *e)
+{
+	if (e->state != EXCH_WAIT || e->link)
+		return;
+	http_pool_forget(e);
+	if (!try_get(e))
+		put_waiting(e);
 }
 
 static void serve(struct task *t)

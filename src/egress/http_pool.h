@@ -41,6 +41,7 @@ struct upstream {
 	bool used;	  /* it has carried a request */
 	bool one_request; /* the pool of proxies rotates by request */
 	bool is_io;	  /* io is open */
+	bool verified;	  /* U2, by TLS: its chain and its name */
 	char pool[DIAL_POOL_LEN];
 	struct dial_ask ask;
 	struct io io;
@@ -57,6 +58,8 @@ struct upstream {
 void http_pool_get(struct exch *e);
 /* e does not want one any more. */
 void http_pool_forget(struct exch *e);
+/* The policy is another one: if it waits for a connection, it waits for one by that policy. */
+void http_pool_again(struct exch *e);
 /* Has u become free, or has it gone? Those that wait are looked at. */
 void http_pool_serve(struct inspect *in);
 void http_pool_tick(struct inspect *in, uint64_t now);

@@ -6,6 +6,7 @@
 #include "egress/control.h"
 #include "egress/fds.h"
 #include "egress/http_pool.h"
+#include "egress/http_secret.h"
 #include "egress/tls_ctx.h"
 
 #include <jansson.h>
@@ -238,10 +239,15 @@ static void tick_exch(struct exch *e, uint64_t now)
 
 	if (e->paused)
 		unpause(e);
-	if (!e->conn)
+	if (!e->conn || e->failed)
 		return;
-	if ((e->state == EXCH_HOLD && quiet > t->body) || (e->state == EXCH_NEW && quiet > t->head)) {
+	if (((e->state == EXCH_HOLD || e->state == EXCH_LOCAL) && quiet > t->body) ||
+	    (e->state == EXCH_NEW && quiet > t->head)) {
+		e->failed = true;
 		e->front->fail(e);
+	} else if (e->state == EXCH_RENDER && quiet > t->render) {
+		e->back->drop(e);
+		exch_refuse(e, 503, "the vault did not answer in time, so the secret cannot be rendered");
 	} else if (e->state == EXCH_LIVE && e->back && quiet > (e->head_sent ? t->stall : t->answer)) {
 		e->back->drop(e);
 		if (e->head_sent)
@@ -346,6 +352,7 @@ void inspect_close(struct inspect *in)
 	loop_timer_off(&in->eg->loop, &in->tick);
 	runq_release(&in->q);
 	exch_free_spares(in);
+	http_secrets_close(in);
 	ca_close(in->ca);
 	tls_ctx_free(in->tls);
 	free(in);
@@ -361,11 +368,52 @@ int inspect_ca_pem(struct egress *eg, const char **ret, struct err *e)
 	return r;
 }
 
+/* Whoever starts inside from now on must find it among what it trusts. */
+static int tell_ca(struct egress *eg, struct err *e)
+{
+	struct inspect *in = of(eg);
+	const char *pem = NULL;
+	int r;
+
+	if (in->ca_told)
+		return 0;
+	r = inspect_ca_pem(eg, &pem, e);
+	if (r < 0 || !pem)
+		return r;
+	in->ca_told = true;
+	control_send(eg, CTL_CA, pem, strlen(pem));
+	return 0;
+}
+
+static int policy_loaded(struct egress *eg, struct err *e)
+{
+	return eg->policy && policy_needs_ca(eg->policy) ? tell_ca(eg, e) : 0;
+}
+
+static bool wants(struct egress *eg, const struct host *h, uint16_t port)
+{
+	return http_secrets_want(of(eg), h, port);
+}
+
+static int new_vault(struct egress *eg, int grants_fd, int vault_fd, struct err *e)
+{
+	struct inspect *in = of(eg);
+	int r;
+
+	runq_enter(&in->q);
+	r = http_secrets_open(in, grants_fd, vault_fd, e);
+	runq_leave(&in->q);
+	return r;
+}
+
 static struct egress_inspector inspector = {
 	.take = take,
+	.policy_loaded = policy_loaded,
 	.policy_changed = policy_changed,
 	.drop = drop,
 	.add_stats = add_stats,
+	.wants = wants,
+	.new_vault = new_vault,
 };
 
 /* The ones that are not there are /dev/null. */
@@ -391,14 +439,12 @@ int inspect_install_fds(struct egress *eg, int ca_fd, int store_fd, struct err *
 int inspect_install(struct egress *eg, struct err *e)
 {
 	int r = inspect_install_fds(eg, real_file(EGRESS_FD_CA), real_file(EGRESS_FD_STORE), e);
-	const char *pem;
 
-	/* The command inside waits for it: it must be among what it trusts from the start. */
-	if (r == 0 && ((eg->policy && policy_needs_ca(eg->policy)) || ca_is_kept(EGRESS_FD_CA))) {
-		r = inspect_ca_pem(eg, &pem, e);
-		if (r == 0)
-			control_send(eg, CTL_CA, pem, strlen(pem));
-	}
+	if (r == 0 && real_file(EGRESS_FD_SECRETS) >= 0)
+		r = http_secrets_open(of(eg), EGRESS_FD_SECRETS, EGRESS_FD_VAULT, e);
+	if (r == 0 &&
+	    ((eg->policy && policy_needs_ca(eg->policy)) || ca_is_kept(EGRESS_FD_CA) || of(eg)->secrets))
+		r = tell_ca(eg, e);
 	if (r == 0)
 		of(eg)->fenced = true;
 	return r;

@@ -30,6 +30,7 @@ struct inspect_times {
 	unsigned answer;   /* for the answer to begin */
 	unsigned stall;	   /* without a byte of the answer, from the server or to the client */
 	unsigned upstream; /* dialling and shaking hands */
+	unsigned render;   /* for the vault's answer */
 	unsigned idle;	   /* of a connection to a server, unused */
 };
 
@@ -40,6 +41,7 @@ struct inspect_times {
 				 .answer = 1800, \
 				 .stall = 3600,  \
 				 .upstream = 30, \
+				 .render = 10,   \
 				 .idle = 55 })
 
 struct h1_server;
@@ -63,6 +65,7 @@ struct inspect_conn {
 
 struct tls_ctx;
 struct ca;
+struct http_secrets;
 
 struct inspect {
 	struct egress *eg;
@@ -70,11 +73,13 @@ struct inspect {
 	struct inspect_times times;
 	struct timer tick;
 	bool ticking;
-	uint64_t second;     /* eg->now at the last whole tick */
-	struct ca *ca;	     /* made when first needed */
-	struct tls_ctx *tls; /* likewise */
-	int ca_fd, store_fd; /* -1: none */
-	bool fenced;	     /* few system calls are left */
+	uint64_t second;	      /* eg->now at the last whole tick */
+	struct ca *ca;		      /* made when first needed */
+	struct tls_ctx *tls;	      /* likewise */
+	int ca_fd, store_fd;	      /* -1: none */
+	struct http_secrets *secrets; /* NULL: the sandbox has none */
+	bool ca_told;		      /* to the guard */
+	bool fenced;		      /* few system calls are left */
 	struct inspect_conn *conns;
 	struct exch *exchs, *spare;
 	unsigned n_exchs, n_spare, n_conns;

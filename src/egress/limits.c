@@ -64,13 +64,14 @@ static struct limit *add_limit(struct limits *l, uint64_t key)
 int limits_of(struct limits *l, const struct policy_verdict *v, struct limit **ret)
 {
 	const struct policy_limits *max = &v->terms.limits;
+	char text[POLICY_RULE_TEXT_MAX];
 	struct limit *m;
 	uint64_t key;
 
 	*ret = NULL;
 	if (!max->bytes_up && !max->bandwidth && !max->connections && !max->requests_per_minute)
 		return 0;
-	key = rule_key(v->rule_text);
+	key = rule_key(policy_verdict_rule(v, text));
 	for (m = l->rules; m && m->key != key; m = m->next)
 		;
 	if (!m)
@@ -188,10 +189,11 @@ static void take(struct limit *m, enum limit_way way, uint64_t n)
 		m->tokens[way] -= n;
 }
 
+/* After a change of policy it may be more than was ever taken here: from another rule, or from none. */
 static void give_back(struct limit *m, enum limit_way way, uint64_t n)
 {
 	if (way == LIMIT_UP)
-		*m->up -= n;
+		*m->up -= *m->up < n ? *m->up : n;
 	if (m->max.bandwidth)
 		m->tokens[way] += n;
 }
@@ -232,6 +234,13 @@ int limits_charge_up(struct limits *l, struct limit *rule, size_t n)
 	if (rule)
 		charge(rule, n);
 	return 0;
+}
+
+void limits_count_up(struct limits *l, struct limit *rule, size_t n)
+{
+	charge(&l->all, n);
+	if (rule)
+		charge(rule, n);
 }
 
 void limits_return(struct limits *l, struct limit *rule, enum limit_way way, size_t unused)

@@ -58,6 +58,8 @@ const char *limits_request(struct limits *l, struct limit *rule, uint64_t now_ns
 long limits_take(struct limits *l, struct limit *rule, enum limit_way way, size_t want, uint64_t now_ns);
 /* All of `n` bytes that were read before there was a limit to ask, or -EDQUOT and nothing. */
 int limits_charge_up(struct limits *l, struct limit *rule, size_t n) MUST_CHECK;
+/* So many are on their way already: they count, also past the limit. */
+void limits_count_up(struct limits *l, struct limit *rule, size_t n);
 void limits_return(struct limits *l, struct limit *rule, enum limit_way way, size_t unused);
 
 /* Is there a limit that limits_take() could run into? */

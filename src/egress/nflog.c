@@ -15,7 +15,8 @@
 #include <sys/socket.h>
 
 #define KINDS_MAX 64 /* counted apart in one second; the rest together */
-#define READS_MAX 16 /* before others have their turn */
+#define READS_MAX 64 /* before others have their turn */
+#define LAST_READS 4096
 
 struct counted {
 	struct nflog_packet what;
@@ -27,6 +28,8 @@ struct nflog {
 	struct counted counts[KINDS_MAX];
 	unsigned n;
 	uint64_t others;
+	uint32_t next; /* number that comes next; once one has come */
+	bool is_counting, is_overrun;
 };
 
 static bool has_ports(uint8_t proto)
@@ -69,6 +72,8 @@ static void parse_message(const uint8_t *data, size_t len, void (*fn)(void *, co
 {
 	struct nflog_packet p;
 	struct nlattr a;
+	uint32_t seq = 0;
+	bool has_seq = false;
 
 	while (len >= sizeof(a)) {
 		size_t step;
@@ -76,9 +81,17 @@ static void parse_message(const uint8_t *data, size_t len, void (*fn)(void *, co
 		memcpy(&a, data, sizeof(a));
 		if (a.nla_len < sizeof(a) || a.nla_len > len)
 			return;
+		/* The number stands before the packet. */
+		if ((a.nla_type & NLA_TYPE_MASK) == NFULA_SEQ && a.nla_len == sizeof(a) + sizeof(seq)) {
+			memcpy(&seq, data + sizeof(a), sizeof(seq));
+			has_seq = true;
+		}
 		if ((a.nla_type & NLA_TYPE_MASK) == NFULA_PAYLOAD &&
-		    nflog_parse_packet(data + sizeof(a), a.nla_len - sizeof(a), &p) == 0)
+		    nflog_parse_packet(data + sizeof(a), a.nla_len - sizeof(a), &p) == 0) {
+			p.seq = ntohl(seq);
+			p.has_seq = has_seq;
 			fn(ctx, &p);
+		}
 		step = NLA_ALIGN(a.nla_len);
 		if (step >= len)
 			return;
@@ -109,12 +122,27 @@ void nflog_parse(const uint8_t *data, size_t len, void (*fn)(void *ctx, const st
 	}
 }
 
+/* How many are missing before this one: the kernel dropped them, for there was no room. */
+static uint32_t count_lost(struct nflog *n, const struct nflog_packet *p)
+{
+	uint32_t lost = p->has_seq && n->is_counting ? p->seq - n->next : 0;
+
+	if (p->has_seq) {
+		n->next = p->seq + 1;
+		n->is_counting = true;
+	}
+	n->is_overrun = n->is_overrun && lost == 0;
+	return lost;
+}
+
 static void count(void *ctx, const struct nflog_packet *p)
 {
 	struct egress *eg = ctx;
 	struct nflog *n = eg->nflog;
+	uint32_t lost = count_lost(n, p);
 
-	eg->stats.refused++;
+	n->others += lost;
+	eg->stats.refused += 1 + (uint64_t)lost;
 	for (unsigned i = 0; i < n->n; i++) {
 		struct nflog_packet *q = &n->counts[i].what;
 
@@ -129,22 +157,25 @@ static void count(void *ctx, const struct nflog_packet *p)
 		n->counts[n->n++] = (struct counted){ *p, 1 };
 }
 
+/* False: nothing more is there. */
+static bool read_one(struct egress *eg)
+{
+	ssize_t n = recv(eg->nflog->w.fd, eg->scratch, EGRESS_SCRATCH, MSG_DONTWAIT);
+
+	if (n < 0 && errno == ENOBUFS) {
+		eg->nflog->is_overrun = true; /* the next one's number tells how many */
+		return true;
+	}
+	if (n > 0)
+		nflog_parse((const uint8_t *)eg->scratch, (size_t)n, count, eg);
+	return n > 0;
+}
+
 static void on_packets(struct watch *w, uint32_t events)
 {
-	struct egress *eg = w->ctx;
-
 	(void)events;
-	for (int i = 0; i < READS_MAX; i++) {
-		ssize_t n = recv(w->fd, eg->scratch, EGRESS_SCRATCH, MSG_DONTWAIT);
-
-		if (n < 0 && errno == ENOBUFS) {
-			eg->nflog->others++; /* so many that the kernel has dropped some */
-			continue;
-		}
-		if (n <= 0)
-			return;
-		nflog_parse((const uint8_t *)eg->scratch, (size_t)n, count, eg);
-	}
+	for (int i = 0; i < READS_MAX && read_one(w->ctx); i++)
+		;
 }
 
 static const char *proto_name(uint8_t proto, char out[8])
@@ -173,6 +204,9 @@ void nflog_tick(struct egress *eg)
 
 	if (!n)
 		return;
+	/* None came behind those that were dropped: at least one was. */
+	n->others += n->is_overrun;
+	n->is_overrun = false;
 	for (unsigned i = 0; i < n->n; i++) {
 		const struct counted *c = &n->counts[i];
 
@@ -212,7 +246,9 @@ void nflog_close(struct egress *eg)
 {
 	if (!eg->nflog)
 		return;
-	on_packets(&eg->nflog->w, EPOLLIN);
+	/* As many as the socket holds at most; a sandbox that lives on cannot keep us here. */
+	for (int i = 0; i < LAST_READS && read_one(eg); i++)
+		;
 	nflog_tick(eg);
 	loop_unwatch(&eg->loop, &eg->nflog->w);
 	fd_close(eg->nflog->w.fd);

@@ -13,6 +13,8 @@ struct nflog_packet {
 	uint8_t proto; /* of IP */
 	uint16_t port; /* destination of TCP, UDP, SCTP …; 0: none, or cut off */
 	struct addr to;
+	uint32_t seq; /* its number, from 0, counting those that the socket had no room for */
+	bool has_seq;
 };
 
 /* One IP packet, cut anywhere. -EBADMSG when it is none. Pure. */

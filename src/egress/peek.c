@@ -33,7 +33,7 @@ static bool name_is_denied(const struct flow *f, const struct host *seen)
 	struct policy_verdict v;
 
 	memset(&v, 0, sizeof(v));
-	policy_connect(f->eg->policy, &t, &v);
+	policy_connect_quietly(f->eg->policy, &t, &v);
 	return !policy_allows(&v) && !v.is_default;
 }
 

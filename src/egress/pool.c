@@ -16,6 +16,7 @@ struct pools {
 	struct pool *pool;
 	size_t n;
 	unsigned refs; /* the owner, and each use */
+	bool is_over;  /* the owner has let go: what is still used ends, and nothing begins */
 	unsigned char key[crypto_shorthash_KEYBYTES];
 };
 
@@ -64,6 +65,7 @@ void pools_free(struct pools *s)
 {
 	if (!s)
 		return;
+	s->is_over = true;
 	for (size_t i = 0; i < s->n; i++)
 		pool_check_stop(&s->pool[i]);
 	if (--s->refs == 0)
@@ -273,7 +275,8 @@ void pool_outcome(struct pool *p, size_t i, enum tunnel_end end, bool is_check, 
 	}
 	if (p->score[i].state != was && p->set->env.on_state)
 		p->set->env.on_state(p->set->env.ctx, p, i, why);
-	if (end == TUNNEL_SILENT && !is_check && p->has_check)
+	/* A check holds no reference: begun now, it would outlive what it is about. */
+	if (end == TUNNEL_SILENT && !is_check && p->has_check && !p->set->is_over)
 		pool_check_now(p, i);
 }
 

@@ -290,10 +290,6 @@ static void on_begin(struct timer *timer)
 
 	timer->fn = on_deadline;
 	set_deadline(t, TUNNEL_CONNECT_MS);
-	if (t->proxy->tls) {
-		fault(t, -EPROTONOSUPPORT, "proxies over TLS (https://) are not supported");
-		return;
-	}
 	if (t->proxy->host.kind == HOST_ADDR) {
 		connect_proxy(t, &t->proxy->host.addr, 1);
 		return;

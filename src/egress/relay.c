@@ -10,6 +10,8 @@
  *     idle connection holds neither pipe nor buffer.
  *  4. The end of one direction is passed on as it is; the other goes on.
  *  5. Bytes that go up are granted before they are read, so what lies in `held` or a pipe was granted.
+ *  6. An end that is known to stand right behind some bytes leaves with them, in one packet (MSG_MORE, then shutdown()).
+ *  7. What a server said before it broke off reaches the client as it would without us: before the reset.
  */
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -128,24 +130,35 @@ static int step_splice(struct flow *f, struct flow_side *from, struct flow_side 
 	return r;
 }
 
+/* Reads on when its end is known to come; what was read before an error is passed on before that counts (*ret_then). */
+static ssize_t read_to_end(struct flow_side *from, char *to, size_t room, int *ret_then)
+{
+	ssize_t n = recv(from->w.fd, to, room, MSG_DONTWAIT);
+
+	*ret_then = took(from, n) == PUMP_DEAD ? PUMP_DEAD : PUMP_AGAIN;
+	return n > 0 ? n : 0;
+}
+
 static int step_copy(struct flow *f, struct flow_side *from, struct flow_side *to, size_t grant)
 {
 	char *scratch = f->eg->scratch;
 	ssize_t n = recv(from->w.fd, scratch, grant, MSG_DONTWAIT), m;
-	int saved = errno, r;
+	int saved = errno, then = PUMP_AGAIN;
 
+	if (n > 0 && (size_t)n < grant && from->ending)
+		n += read_to_end(from, scratch + n, grant - (size_t)n, &then);
 	flow_return(f, way_of(f, from), grant - (n > 0 ? (size_t)n : 0));
 	errno = saved;
-	r = took(from, n);
 	if (n <= 0)
-		return r;
+		return took(from, n);
 	from->full_reads = (size_t)n == COPY_SIZE ? (uint8_t)(from->full_reads + 1) : 0;
 	if ((size_t)n < grant && !from->ending)
 		from->readable = false;
-	m = send(to->w.fd, scratch, (size_t)n, MSG_NOSIGNAL | MSG_DONTWAIT);
+	/* run() passes the end on in any case where this is not the connection's own end. */
+	m = send(to->w.fd, scratch, (size_t)n, MSG_NOSIGNAL | MSG_DONTWAIT | (from->eof ? MSG_MORE : 0));
 	if (m == n) {
 		from->bytes += (uint64_t)m;
-		return PUMP_AGAIN;
+		return then;
 	}
 	if (m < 0 && errno != EAGAIN && errno != EINTR) {
 		flow_return(f, way_of(f, from), (size_t)n);
@@ -154,7 +167,7 @@ static int step_copy(struct flow *f, struct flow_side *from, struct flow_side *t
 	m = m > 0 ? m : 0;
 	from->bytes += (uint64_t)m;
 	buf_add(&from->held, scratch + m, (size_t)(n - m));
-	return buf_error(&from->held) ? PUMP_DEAD : wait_for_room(f, to);
+	return then == PUMP_DEAD || buf_error(&from->held) ? PUMP_DEAD : wait_for_room(f, to);
 }
 
 static int step(struct flow *f, struct flow_side *from, struct flow_side *to)
@@ -215,12 +228,22 @@ static void be_busy(struct flow *f)
 		loop_timer(&eg->loop, &eg->soon, 0);
 }
 
+/* A server that takes no more may have said why before it broke off: as much of that as the client has room for. */
+static void pass_last_words(struct flow *f)
+{
+	f->server.readable = true; /* its event may be behind ours */
+	while (pump(f, &f->server, &f->client) == PUMP_AGAIN)
+		;
+}
+
 static void run(struct flow *f)
 {
 	int up, down;
 
 	flow_touch(f);
 	up = pump(f, &f->client, &f->server);
+	if (up == PUMP_DEAD)
+		pass_last_words(f);
 	down = up < 0 ? up : pump(f, &f->server, &f->client);
 	if (up < 0 || down < 0) {
 		if (up == PUMP_LIMIT)

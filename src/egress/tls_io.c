@@ -166,9 +166,17 @@ void io_close(struct io *io)
 	buf_release(&io->out);
 }
 
+void io_set_wipe(struct io *io)
+{
+	io->wipe = io->out.wipe = true;
+	if (io->ssl)
+		SSL_set_options(io->ssl, SSL_OP_CLEANSE_PLAINTEXT);
+}
+
 void io_unread(struct io *io, const void *data, size_t len)
 {
 	buf_add(&io->pre, data, len);
+	io->rx += len;
 	if (buf_error(&io->pre))
 		io->error = -ENOMEM;
 }
@@ -316,7 +324,8 @@ int io_flush(struct io *io)
 		io->out_at += (size_t)n;
 	}
 	if (io_backlog(io) == 0 && io->out.len) {
-		io->out.len = io->out_at = 0;
+		buf_clear(&io->out);
+		io->out_at = 0;
 		/* Memory that a burst took is not kept by an idle connection. */
 		if (io->out.cap > IO_BACKLOG_MAX)
 			buf_release(&io->out);
@@ -351,7 +360,7 @@ void io_arm(struct io *io)
 		events |= EPOLLOUT;
 	/* Only to hear of a reset, which epoll always tells. */
 	if (!events && !io->error)
-		events = EPOLLPRI;
+		events = LOOP_HANG_UP;
 	/* Reading stopped before TLS had no more: no event announces what it holds already. */
 	if (io->want_in && io->ssl && io->shaken && !io->tls_in && !io->eof && !io->error)
 		runq_add(io->q, &io->task);

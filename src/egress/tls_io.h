@@ -30,6 +30,7 @@ struct io {
 	size_t pre_at;
 	struct buf out;
 	size_t out_at;
+	bool wipe;     /* nothing of what went through it is left in memory of ours */
 	bool borrowed; /* the descriptor is somebody else's to close */
 	bool want_in;  /* by the owner */
 	bool drained;  /* the kernel had no more when it was last asked */
@@ -47,6 +48,7 @@ struct io {
 int io_open(struct io *io, struct runq *q, int fd, SSL *ssl, void (*run)(struct io *io),
 	    void *owner) MUST_CHECK;
 void io_close(struct io *io);
+void io_set_wipe(struct io *io);
 
 /* Bytes that somebody read from the descriptor before. */
 void io_unread(struct io *io, const void *data, size_t len);

@@ -1,0 +1,658 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "egress/http_secret.h"
+
+#include "base/fd.h"
+#include "crypto/hash.h"
+#include "egress/control.h"
+#include "egress/fds.h"
+#include "egress/http_head.h"
+#include "egress/http_pool.h"
+#include "egress/scrub.h"
+#include "vault/forms.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+/* One for the process. */
+struct http_secrets {
+	struct inspect *in;
+	struct vault_grants grants;
+	uint64_t by_line;
+	struct vaultc vault;
+};
+
+/* One for each exchange that has a placeholder. */
+struct exch_secret {
+	struct inject_plan plan;
+	struct vault_ask ask;
+	unsigned n_values;
+	struct buf value[INJECT_MAX];
+	bool is_rendered;
+	struct inject_out out;
+	struct buf asked_body; /* as it came, while `up` has the rendered one */
+	bool has_body;
+	uint64_t length;
+	bool scrubs;
+	struct scrub_set set;
+	struct scrub down;
+};
+
+/* The process's. */
+
+static int map_grants(int fd, struct http_secrets *s, struct err *e)
+{
+	struct secrets_head h;
+	struct stat st;
+	void *p;
+	int r = -EBADMSG;
+
+	/* fstat() of the C library is another call, which can name files. */
+	if (syscall(SYS_fstat, fd, &st) < 0)
+		return err_sys(e, -errno, "cannot look at the list of secrets");
+	if (st.st_size < (off_t)sizeof(h) || st.st_size > (off_t)(sizeof(h) + GRANTS_PACK_MAX))
+		return err_set(e, -EBADMSG, "the list of secrets has a wrong size");
+	p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
+	if (p == MAP_FAILED)
+		return err_sys(e, -errno, "cannot read the list of secrets");
+	memcpy(&h, p, sizeof(h));
+	if (memcmp(h.magic, SECRETS_MAGIC, sizeof(h.magic)) == 0 && h.len == (size_t)st.st_size - sizeof(h))
+		r = grants_unpack(&s->grants, GRANTS_GRANTED, (const char *)p + sizeof(h), h.len);
+	munmap(p, (size_t)st.st_size);
+	s->by_line = h.by_line;
+	return r < 0 ? err_set(e, r, "the list of secrets cannot be read") : 0;
+}
+
+static void on_vault_down(struct vaultc *v, const char *why)
+{
+	struct http_secrets *s = v->ctx;
+
+	egress_alert(s->in->eg, "vault", NULL,
+		     "coffer-vault: %s; until there is a new one no secret is rendered", why);
+}
+
+static bool is_same_grant(const struct vault_grant *a, const struct vault_grant *b)
+{
+	if (strcmp(a->placeholder, b->placeholder) != 0 || strcmp(a->name, b->name) != 0 ||
+	    a->n_bindings != b->n_bindings)
+		return false;
+	for (size_t i = 0; i < a->n_bindings; i++) {
+		if (!binding_eq(&a->bindings[i], &b->bindings[i]))
+			return false;
+	}
+	return true;
+}
+
+/* Exchanges name grants by their number: a list that is another one ends what was planned by the old one. */
+static bool is_same_list(const struct vault_grants *a, const struct vault_grants *b)
+{
+	if (a->n != b->n)
+		return false;
+	for (size_t i = 0; i < a->n; i++) {
+		if (!is_same_grant(&a->v[i], &b->v[i]))
+			return false;
+	}
+	return true;
+}
+
+static void forget_plans(struct inspect *in)
+{
+	for (struct exch *e = in->exchs; e; e = e->all_next) {
+		if (e->secret)
+			e->secret->plan.n = 0;
+	}
+}
+
+int http_secrets_open(struct inspect *in, int grants_fd, int vault_fd, struct err *e)
+{
+	struct http_secrets fresh = { .in = in }, *s = in->secrets;
+	int r = map_grants(grants_fd, &fresh, e), fd;
+
+	if (r < 0)
+		return r;
+	if (!s) {
+		s = calloc(1, sizeof(*s));
+		if (!s || vaultc_init(&s->vault, &in->eg->loop, e) < 0) {
+			grants_release(&fresh.grants);
+			free(s);
+			return err_sys(e, -ENOMEM, "cannot keep the list of secrets");
+		}
+		s->in = in;
+		s->vault.on_down = on_vault_down;
+		s->vault.ctx = s;
+		in->secrets = s;
+	}
+	if (s->by_line != fresh.by_line || !is_same_list(&s->grants, &fresh.grants))
+		forget_plans(in);
+	grants_release(&s->grants);
+	s->grants = fresh.grants;
+	s->by_line = fresh.by_line;
+	fd = dup(vault_fd);
+	return fd < 0 ? err_sys(e, -errno, "cannot keep the vault's channel")
+		      : vaultc_connect(&s->vault, fd, e);
+}
+
+void http_secrets_close(struct inspect *in)
+{
+	struct http_secrets *s = TAKE_PTR(in->secrets);
+
+	if (!s)
+		return;
+	vaultc_release(&s->vault);
+	grants_release(&s->grants);
+	free(s);
+}
+
+const struct vault_grants *http_secrets_grants(const struct inspect *in)
+{
+	return in->secrets ? &in->secrets->grants : NULL;
+}
+
+bool http_secrets_want(const struct inspect *in, const struct host *h, uint16_t port)
+{
+	return in->secrets && inject_is_bound(&in->secrets->grants, h->text, port);
+}
+
+/* From the decision to the journal. */
+
+static struct inject_dest dest_of(const struct exch *e)
+{
+	return (struct inject_dest){ .host = e->conn->host.text,
+				     .port = e->conn->port,
+				     .tls = e->conn->tls,
+				     .rule_secret = e->verdict.terms.secret,
+				     .by_line = e->in->secrets->by_line };
+}
+
+void secret_refuse(struct exch *e, const char *why)
+{
+	egress_alert(e->in->eg, "secret", e->conn->host.text, "%s", why);
+	exch_refuse(e, 403, why);
+}
+
+/* A rule that names a secret is of no use without it, and is not let through without. */
+static bool lacks_secret(struct exch *e)
+{
+	const char *name = e->verdict.terms.secret;
+	const struct vault_grants *g = http_secrets_grants(e->in);
+
+	if (!name || (g && grants_by_name(g, name)))
+		return false;
+	e->verdict.action = POLICY_DENY;
+	snprintf(e->verdict.why, sizeof(e->verdict.why),
+		 "the rule wants the secret '%s', and this sandbox was not given it", name);
+	e->verdict.hint =
+		"Put it into the vault ('coffer secret set', 'coffer secret bind') and start again.";
+	exch_deny(e);
+	return true;
+}
+
+static bool plan(struct exch *e, const struct inject_plan *p)
+{
+	if (p->n == 0)
+		return true;
+	e->secret = calloc(1, sizeof(*e->secret));
+	if (!e->secret) {
+		exch_refuse(e, 503, "out of memory");
+		return false;
+	}
+	e->secret->plan = *p;
+	return true;
+}
+
+static bool find(struct exch *e, struct slice body)
+{
+	const struct inject_dest d = dest_of(e);
+	struct inject_refusal no = { 0 };
+	struct inject_plan p;
+
+	if (inject_find(&e->in->secrets->grants, &d, &e->req, body, &p, &no) < 0) {
+		secret_refuse(e, no.why);
+		return false;
+	}
+	return plan(e, &p);
+}
+
+/* A body that is too long to be held goes as it is. */
+static bool holds_body(struct exch *e)
+{
+	const struct inject_dest d = dest_of(e);
+
+	if (!inject_wants_body(&e->in->secrets->grants, &d, &e->req) || e->in->held > EXCH_HELD_MAX)
+		return false;
+	return !e->req.has_length || e->req.length <= EXCH_HOLD_MAX;
+}
+
+bool secret_check(struct exch *e)
+{
+	if (lacks_secret(e))
+		return false;
+	if (!e->in->secrets)
+		return true;
+	if (!holds_body(e))
+		return find(e, SLICE_NONE);
+	if (e->up.eof)
+		return find(e, http_pipe_peek(&e->up));
+	e->state = EXCH_HOLD;
+	if (e->req.expect && !e->continued) {
+		e->continued = true;
+		http_fields_clear(&e->resp.fields);
+		e->resp.status = 100;
+		e->front->head(e);
+	}
+	return false;
+}
+
+void secret_body(struct exch *e)
+{
+	bool whole = e->up.eof && http_pipe_len(&e->up) <= EXCH_HOLD_MAX;
+
+	if (!e->up.eof && http_pipe_len(&e->up) < EXCH_HOLD_MAX && e->in->held <= EXCH_HELD_MAX)
+		return;
+	e->state = EXCH_NEW;
+	exch_hold_free(e);
+	if (find(e, whole ? http_pipe_peek(&e->up) : SLICE_NONE))
+		exch_send(e);
+}
+
+bool secret_is_planned(const struct exch *e)
+{
+	return e->secret != NULL;
+}
+
+static const struct vault_grant *grant_of(const struct exch *e, unsigned i)
+{
+	return &e->in->secrets->grants.v[e->secret->plan.grant[i]];
+}
+
+/* The plan does not say in which way each is sent: all are asked for in which it may be sent to the first path. */
+static bool covers(const struct vault_grant *g, const struct exch *e, struct slice first, struct slice path)
+{
+	const char *host = e->conn->host.text;
+
+	for (size_t i = 0; i < g->n_bindings; i++) {
+		const struct binding *b = &g->bindings[i];
+
+		if (binding_covers(b, host, e->conn->port, first) &&
+		    !grants_binding(g, host, e->conn->port, path, (enum binding_as)b->as, b->word))
+			return false;
+	}
+	return true;
+}
+
+bool secret_covers(const struct exch *e, struct slice path)
+{
+	struct slice first = e->req.url.path_len ? urlpath_path(&e->req.target, &e->req.url) : slice_of("/");
+
+	for (unsigned i = 0; e->secret && i < e->secret->plan.n; i++) {
+		if (!covers(grant_of(e, i), e, first, path))
+			return false;
+	}
+	return true;
+}
+
+void secret_names(const struct exch *e, struct buf *out)
+{
+	for (unsigned i = 0; e->secret && i < e->secret->plan.n; i++)
+		buf_addf(out, "%s%s", i ? "," : "", grant_of(e, i)->name);
+}
+
+/* S2: one line for each, beside that of the request. The path has no query, and placeholders as they are. */
+void secret_log(struct exch *e)
+{
+	struct journal *j = &e->in->eg->journal;
+
+	for (unsigned i = 0; e->secret && i < e->secret->plan.n; i++) {
+		const struct vault_grant *g = grant_of(e, i);
+		struct slice path = urlpath_path(&e->req.target, &e->req.url);
+		struct json *l = journal_begin(j, "secret");
+		autobuf struct buf text = BUF_INIT;
+		unsigned char sum[HASH_LEN];
+		char hex[17];
+
+		hash_sha256(g->placeholder, g->placeholder_len, sum);
+		hash_hex(sum, 8, hex);
+		if (e->conn_id)
+			json_u64(l, "c", e->conn_id);
+		json_u64(l, "r", e->id);
+		journal_str(l, "secret", g->name, GRANTS_NAME_MAX);
+		journal_str(l, "host", e->conn->host.text, HOST_MAX);
+		json_u64(l, "port", e->conn->port);
+		journal_str(l, "method", e->req.method, EXCH_METHOD_MAX);
+		buf_add(&text, path.p, e->req.url.path_len ? path.len : 0);
+		journal_str(l, "path", buf_cstr(&text), 700);
+		json_str(l, "digest", hex);
+		journal_end(j);
+	}
+}
+
+/* From a connection to what is sent over it. */
+
+static void failed(struct exch *e, unsigned status, const char *why)
+{
+	char text[VAULT_WHY_MAX + 96];
+
+	snprintf(text, sizeof(text), "%s", why);
+	if (e->up_conn && e->back)
+		e->back->drop(e);
+	secret_wipe(e);
+	if (e->conn)
+		exch_refuse(e, status, text);
+}
+
+/* What answers are searched for: every form of every secret, and in its place the placeholder's where that is as long. */
+static int add_forms(struct scrub_set *set, struct slice value, const struct vault_grant *g)
+{
+	size_t size = forms_size(value.len), put_size = forms_size(g->placeholder_len);
+	CLEANUP(buf_release) struct buf mem = { .wipe = true };
+	autobuf struct buf put = BUF_INIT;
+	struct forms f = { 0 };
+	int r;
+
+	if (!buf_reserve(&mem, size) || !buf_reserve(&put, put_size))
+		return -ENOMEM;
+	mem.len = size;
+	r = forms_make(&f, value.p, value.len, mem.data, size);
+	for (size_t i = 0; i < f.n && r == 0; i++) {
+		long n = forms_render(f.v[i].kind, g->placeholder, g->placeholder_len, put.data, put_size);
+
+		r = scrub_set_add(set, (struct slice){ (const char *)f.v[i].bytes, f.v[i].len },
+				  n >= 0 && (size_t)n == f.v[i].len ? put.data : NULL);
+	}
+	return r;
+}
+
+static int make_set(struct exch *e)
+{
+	struct exch_secret *x = e->secret;
+	int r = 0;
+
+	for (unsigned i = 0; i < x->plan.n && r == 0; i++)
+		r = add_forms(&x->set, (struct slice){ x->value[i].data, x->value[i].len }, grant_of(e, i));
+	if (r == 0) {
+		scrub_set_ready(&x->set);
+		x->down.set = &x->set;
+		x->scrubs = true;
+	}
+	return r;
+}
+
+static void put_body(struct exch *e)
+{
+	struct exch_secret *x = e->secret;
+
+	if (!x->plan.in_body)
+		return;
+	x->asked_body = e->up.b;
+	x->has_body = true;
+	x->length = x->out.body.len;
+	e->up.b = x->out.body;
+	x->out.body = (struct buf){ .wipe = true };
+	e->up.at = 0;
+}
+
+static void take_body_back(struct exch *e)
+{
+	struct exch_secret *x = e->secret;
+
+	if (!x->has_body)
+		return;
+	buf_release(&e->up.b);
+	/* Of what has gone there is no other try, and the client's window was opened for it once. */
+	if (e->up_sent)
+		buf_release(&x->asked_body);
+	else
+		e->up.b = x->asked_body;
+	x->asked_body = BUF_INIT;
+	e->up.at = 0;
+	x->has_body = false;
+}
+
+static void begin(struct exch *e)
+{
+	struct exch_secret *x = e->secret;
+	const struct inject_dest d = dest_of(e);
+	struct slice value[INJECT_MAX];
+	int r;
+
+	for (unsigned i = 0; i < x->n_values; i++)
+		value[i] = (struct slice){ x->value[i].data, x->value[i].len };
+	r = make_set(e);
+	if (r == 0)
+		r = inject_render(&e->in->secrets->grants, &d, &e->req, http_pipe_peek(&e->up), &x->plan,
+				  value, &x->out);
+	if (r < 0) {
+		failed(e, r == -EINVAL ? 403 : 503,
+		       r == -EINVAL ? "the secret has bytes that cannot stand in this place of a request"
+				    : "the request with its secret is too large");
+		return;
+	}
+	put_body(e);
+	x->is_rendered = true;
+	e->state = EXCH_LIVE;
+	e->back->begin(e);
+	/* S3: both backs have taken what they need. */
+	inject_out_release(&x->out);
+	x->is_rendered = false;
+	for (unsigned i = 0; i < INJECT_MAX; i++)
+		buf_release(&x->value[i]);
+}
+
+static void ask_next(struct exch *e);
+
+static void answered(struct vault_ask *a, int status, struct slice value, const char *why)
+{
+	struct exch *e = a->ctx;
+	struct exch_secret *x = e->secret;
+	struct inspect *in = e->in;
+	char text[VAULT_WHY_MAX + 64];
+
+	runq_enter(&in->q);
+	if (status < 0) {
+		snprintf(text, sizeof(text), "the vault does not render the secret: %s", why);
+		egress_alert(in->eg, "secret", e->conn ? e->conn->host.text : NULL, "%s", text);
+		failed(e, status == -EPIPE || status == -EBUSY ? 503 : 403, text);
+	} else {
+		struct buf *b = &x->value[x->n_values++];
+
+		b->wipe = true;
+		buf_add(b, value.p, value.len);
+		if (buf_error(b))
+			failed(e, 503, "out of memory");
+		else
+			ask_next(e);
+	}
+	runq_leave(&in->q);
+}
+
+/* S1: whatever the reason may be for which it is not so. */
+static bool is_verified(const struct exch *e)
+{
+	const struct upstream *u = e->up_conn;
+
+	return e->conn->tls && u->key.tls && u->verified && u->key.port == e->conn->port &&
+	       host_eq(&u->key.host, &e->conn->host);
+}
+
+static void ask_next(struct exch *e)
+{
+	struct exch_secret *x = e->secret;
+	int r;
+
+	if (x->n_values == x->plan.n && x->plan.n) {
+		begin(e);
+		return;
+	}
+	x->ask.done = answered;
+	x->ask.ctx = e;
+	r = x->plan.n ? vaultc_render(&e->in->secrets->vault, &x->ask, grant_of(e, x->n_values)->handle,
+				      e->conn->host.text, e->conn->port,
+				      e->req.url.path_len ? urlpath_path(&e->req.target, &e->req.url)
+							  : slice_of("/"))
+		      : -ESTALE;
+	if (r < 0)
+		failed(e, 503,
+		       r == -EPIPE   ? "the vault is not there, so the secret cannot be rendered"
+		       : r == -EBUSY ? "too many requests wait for the vault"
+				     : "the vault cannot be asked for the secret");
+}
+
+/* From the run queue: a back that hands a request over is not entered from below. */
+static void ask_task(struct task *t)
+{
+	struct exch *e = (struct exch *)((char *)t - offsetof(struct exch, ask_task));
+
+	if (e->state != EXCH_RENDER || !e->conn || !e->up_conn)
+		return;
+	if (!is_verified(e)) {
+		failed(e, 403, "the server was not verified, so no secret is sent to it");
+		return;
+	}
+	ask_next(e);
+}
+
+void secret_ask(struct exch *e)
+{
+	secret_wipe(e);
+	e->resp.fields.text.wipe = true;
+	e->state = EXCH_RENDER;
+	e->active = e->in->eg->now;
+	e->ask_task.fn = ask_task;
+	runq_add(&e->in->q, &e->ask_task);
+}
+
+const struct buf *secret_target(const struct exch *e)
+{
+	return e->secret && e->secret->is_rendered ? &e->secret->out.target : &e->req.target;
+}
+
+const struct http_fields *secret_fields(const struct exch *e)
+{
+	return e->secret && e->secret->is_rendered ? &e->secret->out.fields : &e->req.fields;
+}
+
+uint64_t secret_length(const struct exch *e)
+{
+	return e->secret && e->secret->has_body ? e->secret->length : e->req.length;
+}
+
+/* The answer. */
+
+bool secret_scrubs(const struct exch *e)
+{
+	return e->secret && e->secret->scrubs;
+}
+
+static int scrub_fields(const struct scrub_set *set, struct http_fields *f)
+{
+	long r = 0;
+
+	for (unsigned i = 0; i < f->n && r >= 0; i++) {
+		r = scrub_whole(set, f->text.data + f->v[i].value, f->v[i].value_len);
+		if (r >= 0 && f->v[i].name_len >= set->min)
+			r = scrub_whole(set, f->text.data + f->v[i].name, f->v[i].name_len);
+	}
+	return r < 0 ? (int)r : 0;
+}
+
+static bool is_encoded(const struct http_fields *f)
+{
+	for (unsigned i = 0; i < f->n; i++) {
+		if (slice_eq_nocase(http_fields_name(f, i), "content-encoding") &&
+		    http_fields_value(f, i).len && !slice_eq_nocase(http_fields_value(f, i), "identity"))
+			return true;
+	}
+	return false;
+}
+
+bool secret_head(struct exch *e)
+{
+	if (!secret_scrubs(e))
+		return true;
+	e->over_why = NULL;
+	if (scrub_fields(&e->secret->set, &e->resp.fields) < 0)
+		e->over_why = "out of memory";
+	else if (e->resp.status >= 200 && !e->resp.no_body && is_encoded(&e->resp.fields))
+		e->over_why =
+			"the server encoded its answer to a request with a secret although it was told not to, so it "
+			"could not be searched for the secret";
+	if (e->over_why)
+		e->over = true;
+	return !e->over_why;
+}
+
+int secret_put_down(struct exch *e, const void *data, size_t len)
+{
+	struct http_pipe *p = &e->down;
+	size_t before;
+	int r;
+
+	http_pipe_compact(p);
+	before = p->b.len;
+	r = scrub_feed(&e->secret->down, data, len, false, &p->b);
+	if (r == 0)
+		p->total += p->b.len - before;
+	return r;
+}
+
+static void forget_forms(struct exch_secret *x)
+{
+	scrub_release(&x->down);
+	if (x->set.text.data)
+		scrub_set_release(&x->set);
+	x->scrubs = false;
+}
+
+int secret_end_down(struct exch *e)
+{
+	struct exch_secret *x = e->secret;
+	struct http_pipe *p = &e->down;
+	size_t before;
+	int r;
+
+	if (!secret_scrubs(e))
+		return 0;
+	http_pipe_compact(p);
+	before = p->b.len;
+	r = scrub_feed(&x->down, NULL, 0, true, &p->b);
+	if (r == 0)
+		p->total += p->b.len - before;
+	if (r == 0 && e->trailers)
+		r = scrub_fields(&x->set, e->trailers);
+	if (r < 0 && e->trailers)
+		http_fields_clear(e->trailers);
+	forget_forms(x);
+	return r;
+}
+
+size_t secret_held(const struct exch *e)
+{
+	return secret_scrubs(e) ? scrub_held(&e->secret->down) : 0;
+}
+
+void secret_wipe(struct exch *e)
+{
+	struct exch_secret *x = e->secret;
+
+	if (!x)
+		return;
+	if (e->in->secrets)
+		vaultc_cancel(&e->in->secrets->vault, &x->ask);
+	runq_drop(&e->in->q, &e->ask_task);
+	for (unsigned i = 0; i < INJECT_MAX; i++)
+		buf_release(&x->value[i]);
+	x->n_values = 0;
+	x->is_rendered = false;
+	inject_out_release(&x->out);
+	take_body_back(e);
+	forget_forms(x);
+}
+
+void secret_free(struct exch *e)
+{
+	secret_wipe(e);
+	free(e->secret);
+	e->secret = NULL;
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Secrets in exchanges: from a placeholder in a request (inject.h) to the vault's answer (vaultc.h), the head that is sent,
+ * and the answer without it (scrub.h).
+ *
+ *	decided ─▶ secret_check() ─▶ journal ─▶ a connection, verified ─▶ secret_ask() ─▶ back->begin() ─▶ answer, scrubbed
+ *
+ * Invariants
+ *  S1  The vault is asked only when there is a connection for the request, over TLS, whose certificate was verified for the name
+ *      and port that the secret is bound to; what comes is written to that connection and to no other. A second try on another
+ *      connection asks again.
+ *  S2  The use is in the journal before the vault is asked.
+ *  S3  What was rendered is zeroed when the head (and body) is handed to the connection; the forms that answers are searched
+ *      for, when the answer is whole or given up. What a connection's own buffers held of it is zeroed as it is sent
+ *      and read (io.wipe, buf.wipe, h2_wiping_mem()).
+ *  S4  An answer that could not be looked through (it is encoded all the same) is refused.
+ *  S5  What was planned is sent by the policy and the list of secrets that it was planned by: when one of them changes, a request
+ *      whose secret was not sent yet is refused, and one that was is not tried a second time.
+ */
+#ifndef EGRESS_HTTP_SECRET_H
+#define EGRESS_HTTP_SECRET_H
+
+#include "egress/inject.h"
+#include "egress/inspect.h"
+#include "egress/vaultc.h"
+
+struct http_secrets;
+
+/* What the guard hands over (fds.h). Takes neither. */
+int http_secrets_open(struct inspect *in, int grants_fd, int vault_fd, struct err *e) MUST_CHECK;
+void http_secrets_close(struct inspect *in);
+bool http_secrets_want(const struct inspect *in, const struct host *h, uint16_t port); /* inspect it */
+const struct vault_grants *http_secrets_grants(const struct inspect *in);	       /* NULL: none */
+
+/* True: go on. False: it was refused, or its body is waited for. */
+bool secret_check(struct exch *e);
+void secret_body(struct exch *e); /* more of the body that secret_check() waits for, or its end */
+bool secret_is_planned(const struct exch *e);
+/* May what was planned be sent to this path of the same host as well? */
+bool secret_covers(const struct exch *e, struct slice path);
+void secret_refuse(struct exch *e, const char *why);	  /* 403, and an alert */
+void secret_names(const struct exch *e, struct buf *out); /* for the journal */
+void secret_log(struct exch *e);
+
+/* For a back that has e: begin() is called later, or e is refused. */
+void secret_ask(struct exch *e);
+/* What is to be sent: rendered, or as it was decided. */
+const struct buf *secret_target(const struct exch *e);
+const struct http_fields *secret_fields(const struct exch *e);
+uint64_t secret_length(const struct exch *e);
+
+/* The answer. */
+bool secret_head(struct exch *e); /* false: it cannot be let through (e->over_why) */
+int secret_put_down(struct exch *e, const void *data, size_t len) MUST_CHECK;
+int secret_end_down(struct exch *e) MUST_CHECK;
+size_t secret_held(const struct exch *e);
+bool secret_scrubs(const struct exch *e);
+
+void secret_wipe(struct exch *e); /* S3; what was planned stays, for another try */
+void secret_free(struct exch *e);
+
+#endif
