@@ -33,11 +33,18 @@ struct engine_run {
 	int log;    /* what the engine's own programs have to say, non-blocking; -1: nothing */
 	struct wall
 		wall; /* the sandbox's network, unless the spec says none; whoever takes it over closes it */
+	/* Where spec->ca_later: ca.pem and ca-bundle.pem inside, to append a certificate to; as the wall, to be taken over */
+	int ca_later[2];
 	struct layers layers;
 };
 
-#define ENGINE_RUN_INIT \
-	((struct engine_run){ .pid = -1, .pidfd = -1, .stream = -1, .log = -1, .wall = WALL_INIT })
+#define ENGINE_RUN_INIT                          \
+	((struct engine_run){ .pid = -1,         \
+			      .pidfd = -1,       \
+			      .stream = -1,      \
+			      .log = -1,         \
+			      .wall = WALL_INIT, \
+			      .ca_later = { -1, -1 } })
 
 /* What the launcher does while the sandbox is being built, which takes another CPU a while. A failure ends it. */
 struct engine_meanwhile {

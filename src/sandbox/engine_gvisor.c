@@ -126,6 +126,8 @@ static void end_run(struct engine_run *run)
 	fd_close(run->pidfd);
 	fd_close(run->log);
 	wall_release(&run->wall);
+	fd_close(run->ca_later[0]);
+	fd_close(run->ca_later[1]);
 }
 
 static int gvisor_start(const struct spec *s, struct cgroup *cg, const struct engine_meanwhile *m,

@@ -10,9 +10,11 @@
 #include "ipc/fdpass.h"
 #include "sandbox/helper.h"
 #include "sandbox/ns_inside.h"
+#include "sandbox/rootfs.h"
 #include "sys/mnt.h"
 #include "sys/ns.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -120,8 +122,11 @@ static int send_go(const struct spec *s, const struct cgroup *cg, int sync, pid_
 union word {
 	struct err err;
 	struct ns_ready ready;
+	struct ns_ca_later ca;
 	char wall[WALL_WORD];
 };
+
+static_assert(sizeof(struct ns_ca_later) != WALL_WORD, "they are told apart by their length");
 
 static int take_word(struct engine_run *run, const union word *w, size_t len, const int *fds, size_t n,
 		     struct err *e)
@@ -130,6 +135,11 @@ static int take_word(struct engine_run *run, const union word *w, size_t len, co
 
 	if (len == sizeof(w->wall) && run->wall.tcp4 < 0 && wall_unpack(w->wall, fds, n, &run->wall) == 0)
 		return 0;
+	if (len == sizeof(w->ca) && n == ROOTFS_CA_FILES && w->ca.type[0] == NS_SYNC_CA &&
+	    run->ca_later[0] < 0) {
+		memcpy(run->ca_later, fds, sizeof(run->ca_later));
+		return 0;
+	}
 	if (len == sizeof(w->ready) && !l->engine) {
 		l->landlock_abi = w->ready.landlock_abi;
 		l->cgroupns = w->ready.cgroupns;
@@ -300,6 +310,8 @@ int ns_start_with(const struct spec *s, struct cgroup *cg, const struct engine_m
 	if (r < 0) {
 		fd_close(run.stream);
 		wall_release(&run.wall);
+		fd_close(run.ca_later[0]);
+		fd_close(run.ca_later[1]);
 		if (run.pid > 0) {
 			kill(run.pid, SIGKILL);
 			while (waitpid(run.pid, NULL, 0) < 0 && errno == EINTR)

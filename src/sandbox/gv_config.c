@@ -169,7 +169,7 @@ static void add_mounts(struct json *j, const struct spec *s)
 	if (!gv_workspace_in_root(s))
 		add_bind(j, ROOTFS_WORKSPACE, GV_WORKSPACE, s->ws_mode == WS_RW);
 	add_masks(j, s);
-	if (s->ca)
+	if (spec_has_ca(s))
 		add_bind(j, ROOTFS_CA_DIR, GV_CA, false);
 	for (size_t i = 0; i < s->n_binds; i++) {
 		snprintf(src, sizeof(src), GV_BIND, i);

@@ -39,6 +39,7 @@ static const struct text_field {
 	{ "policy_digest", offsetof(struct run_meta, policy_digest) },
 	{ "ports", offsetof(struct run_meta, ports) },
 	{ "over", offsetof(struct run_meta, over) },
+	{ "restart", offsetof(struct run_meta, restart) },
 };
 
 static char **text_of(struct run_meta *m, const struct text_field *f)
@@ -112,6 +113,10 @@ static void write_fields(struct json *j, const struct run_meta *m)
 		json_bool(j, "checkpoint_each", true);
 	if (m->keep)
 		json_u64(j, "checkpoint_keep", m->keep);
+	if (m->restart) {
+		json_str(j, "restart", m->restart);
+		json_u64(j, "restarts", m->restarts);
+	}
 	if (m->ended) {
 		json_u64(j, "ended", m->ended);
 		json_i64(j, "exit_code", m->exit_code);
@@ -211,6 +216,7 @@ static int take_all(json_t *root, struct run_meta *m)
 	m->each = json_is_true(json_object_get(root, "checkpoint_each"));
 	m->keep = (uint64_t)number(root, "checkpoint_keep");
 	m->over_time = (uint64_t)number(root, "over_time");
+	m->restarts = (uint64_t)number(root, "restarts");
 	return take_texts(root, m);
 }
 

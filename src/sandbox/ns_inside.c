@@ -492,6 +492,17 @@ static int begin(const struct ns_inside *in, int *fds, int *ret_init, struct ns_
 	return r;
 }
 
+/* What the certificate of an authority will be appended to goes to whoever will have it. */
+static int send_ca_later(const struct ns_inside *in, int *fds, struct err *e)
+{
+	const struct ns_ca_later w = { { NS_SYNC_CA, 0 } };
+	int r = fdpass_send(in->sync, &w, sizeof(w), fds, ROOTFS_CA_FILES);
+
+	for (size_t i = 0; i < ROOTFS_CA_FILES; i++)
+		fds[i] = fd_close(fds[i]);
+	return r < 0 ? err_sys(e, r, "cannot hand over the place of the certificate") : 0;
+}
+
 /* Still there: everything else that needs its capabilities. */
 static int build(const struct ns_inside *in, int *ret_init, struct ns_go *go, struct ns_ready *ready,
 		 struct err *e)
@@ -514,11 +525,12 @@ static int build(const struct ns_inside *in, int *ret_init, struct ns_go *go, st
 			    .from = fds[3],
 			    .binds = fds + NS_TREES_FIXED,
 			    .lowers = fds + NS_TREES_FIXED + in->spec->n_binds,
-			    .ca = ca };
-	if (in->gv)
-		return rootfs_finish_guest(in->spec, &t, e);
-	r = rootfs_finish(in->spec, &t, e);
-	if (r < 0)
+			    .ca = ca,
+			    .ca_later = { -1, -1 } };
+	r = in->gv ? rootfs_finish_guest(in->spec, &t, e) : rootfs_finish(in->spec, &t, e);
+	if (r == 0 && in->spec->ca_later)
+		r = send_ca_later(in, t.ca_later, e);
+	if (r < 0 || in->gv)
 		return r;
 	ready->timens = ns_new_time("/proc", NULL) == 0;
 	ready->cgroupns = unshare(CLONE_NEWCGROUP) == 0;

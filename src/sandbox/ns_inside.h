@@ -38,8 +38,13 @@ struct ns_go {
 	bool rlimit_pids; /* no control group counts processes: an rlimit must */
 };
 
-/* What the process says: the sockets of its wall, where it has a network (wall_send()); this, once, when it is about to
- * exec; or a struct err. */
+/* Where there is room for an authority that is yet to come (spec->ca_later): with ROOTFS_CA_FILES descriptors. */
+struct ns_ca_later {
+	char type[2]; /* NS_SYNC_CA, 0 */
+};
+
+/* What the process says: the sockets of its wall, where it has a network (wall_send()); the above; this, once, when it is
+ * about to exec; or a struct err. */
 struct ns_ready {
 	int landlock_abi;
 	bool cgroupns;

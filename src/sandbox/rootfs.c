@@ -67,8 +67,7 @@ int rootfs_fail(struct err *e, int code, const char *what)
 	return err_sys(e, code, "cannot build the sandbox's file system (%s)", what);
 }
 
-/* Makes the directories above path, which is relative to the current directory and ours alone. */
-static int make_parents(const char *path)
+int rootfs_make_parents(const char *path)
 {
 	const char *slash = strrchr(path, '/');
 	char parent[PATH_MAX];
@@ -82,7 +81,7 @@ static int make_parents(const char *path)
 	return fd_mkdir_p(AT_FDCWD, parent, 0755);
 }
 
-static int make_empty_file(const char *path)
+int rootfs_make_empty(const char *path)
 {
 	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0444);
 
@@ -102,7 +101,7 @@ static int show_host_entry(const char *host, const char *dst)
 
 	if (lstat(host, &st) < 0)
 		return errno == ENOENT || errno == EACCES ? 0 : -errno;
-	r = make_parents(dst);
+	r = rootfs_make_parents(dst);
 	if (r < 0)
 		return r;
 	if (S_ISLNK(st.st_mode)) {
@@ -116,7 +115,7 @@ static int show_host_entry(const char *host, const char *dst)
 		return 0;
 	if (S_ISDIR(st.st_mode) && mkdir(dst, 0755) < 0 && errno != EEXIST)
 		return -errno;
-	r = S_ISREG(st.st_mode) ? make_empty_file(dst) : 0;
+	r = S_ISREG(st.st_mode) ? rootfs_make_empty(dst) : 0;
 	return r < 0 ? r : mnt_bind(host, dst);
 }
 
@@ -203,7 +202,7 @@ static int build_host_view(const struct spec *s, struct err *e)
 	if (symlink("/proc/mounts", "etc/mtab") < 0)
 		return rootfs_fail(e, -errno, "/etc/mtab");
 	/* For runsc, which looks for the place of a mount here, also below one that is its own. */
-	if (s->ca && mkdir(&ROOTFS_CA_DIR[1], 0755) < 0)
+	if (spec_has_ca(s) && mkdir(&ROOTFS_CA_DIR[1], 0755) < 0)
 		return rootfs_fail(e, -errno, ROOTFS_CA_DIR);
 	if (s->uid != 0 && mkdir("home/agent", 0700) < 0)
 		return rootfs_fail(e, -errno, "home");
@@ -225,7 +224,7 @@ int rootfs_prepare_dev(struct err *e)
 
 	for (size_t i = 0; i < ARRAY_SIZE(dev_nodes); i++) {
 		snprintf(dst, sizeof(dst), "dev/%s", dev_nodes[i]);
-		r = make_empty_file(dst);
+		r = rootfs_make_empty(dst);
 		if (r < 0)
 			return rootfs_fail(e, r, dst);
 	}
@@ -351,210 +350,6 @@ static int build_home(const struct spec *s, int home_tree, struct err *e)
 	return r < 0 ? rootfs_fail(e, r, home) : 0;
 }
 
-/*
- * volatile: without it the end of every run would write out all that is dirty on the host's file system. A layer is
- * mounted once, so what the option asks for (never to mount it again after a crash) holds anyway.
- */
-static int mount_overlay(const struct spec *s, struct trees *t)
-{
-	/* What the kernel makes for itself belongs to root of this namespace. The caller must be able to remove it. */
-	static const char *const made[] = { "../layers/work/work", "../layers/work/work/incompat",
-					    "../layers/work/work/incompat/volatile" };
-	const char *lower = t->from < 0 ? "../lower" : t->ws < 0 ? "../from" : "../from:../lower";
-	char options[128];
-	int r = t->ws < 0 ? 0 : mnt_attach(t->ws, AT_FDCWD, "../lower");
-
-	if (r == 0 && t->from >= 0)
-		r = mkdir("../from", 0700) < 0 ? -errno : mnt_attach(t->from, AT_FDCWD, "../from");
-	if (r < 0)
-		return r;
-	snprintf(options, sizeof(options),
-		 "lowerdir=%s,upperdir=../layers/upper,workdir=../layers/work,userxattr,volatile", lower);
-	if (mount("overlay", "workspace", "overlay", MS_NOSUID | MS_NODEV, options) < 0)
-		return -errno;
-	for (size_t i = 0; s->ids.range && !s->ids.host_root && i < ARRAY_SIZE(made); i++) {
-		if ((chown(made[i], s->uid, s->gid) < 0 || chmod(made[i], 0700) < 0) && errno != ENOENT)
-			return -errno;
-	}
-	return 0;
-}
-
-static int mount_ephemeral(void)
-{
-	autoclose int upper = mnt_tree(AT_FDCWD, "../layers/upper", false);
-
-	return upper < 0 ? upper : mnt_attach(upper, AT_FDCWD, "workspace");
-}
-
-static int build_workspace(const struct spec *s, struct trees *t, const char *bound_at, struct err *e)
-{
-	int r;
-
-	switch (s->ws_mode) {
-	case WS_OVERLAY:
-		r = mount_overlay(s, t);
-		if (r < 0) {
-			r = err_sys(e, r, "cannot lay a layer over the workspace %s%s",
-				    s->ws_path ? s->ws_path : s->over,
-				    s->ids.host_root && r == -EINVAL
-					    ? " (as root this needs Linux 5.19 or newer)"
-					    : "");
-			return err_hint(
-				e, r,
-				"-C DIR:ro shows it read-only, -C DIR:rw binds it through, or COFFER_STATE "
-				"names a place on another file system for the layers");
-		}
-		return 0;
-	case WS_EPHEMERAL:
-		r = mount_ephemeral();
-		return r < 0 ? rootfs_fail(e, r, "/workspace") : 0;
-	case WS_RO:
-	case WS_RW:
-		r = mnt_set(t->ws, "", s->ws_mode == WS_RO ? MNT_RO : MNT_RW, true);
-		if (r == 0)
-			r = mnt_attach(t->ws, AT_FDCWD, bound_at);
-		return r < 0 ? rootfs_fail(e, r, s->ws_path) : 0;
-	default:
-		BUG("unknown workspace mode");
-	}
-}
-
-/* What is shown instead: an empty or redacted file, or the empty /sys. */
-static int mask_source(const struct mask *m, size_t i, char *path, size_t cap)
-{
-	autoclose int fd = -1;
-
-	if (m->is_dir) {
-		snprintf(path, cap, "sys");
-		return 0;
-	}
-	snprintf(path, cap, "../mask-%zu", i);
-	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
-	if (fd < 0)
-		return -errno;
-	return m->content ? fd_write_all(fd, m->content, m->content_len) : 0;
-}
-
-static int mount_mask(const struct spec *s, int ws_fd, size_t i)
-{
-	const struct mask *m = &s->masks[i];
-	char src[64];
-	autoclose int target = mnt_target(ws_fd, m->path);
-	autoclose int tree = -1;
-	int r;
-
-	/* Gone since it was found: then it may stand elsewhere now, and be seen there. */
-	if (target < 0)
-		return target == -ENOENT || target == -ENOTDIR ? -ESTALE : target;
-	r = mask_source(m, i, src, sizeof(src));
-	if (r < 0)
-		return r;
-	tree = mnt_tree(AT_FDCWD, src, false);
-	if (tree < 0)
-		return tree;
-	r = mnt_set(tree, "", MNT_RO | MOUNT_ATTR_NOEXEC, false);
-	if (r == 0)
-		r = mnt_attach(tree, target, "");
-	/* Not before: a tree whose root has no name left cannot be put in place, which runsc does once more. */
-	if (r == 0 && !m->is_dir && s->runsc_fd < 0 && unlink(src) < 0)
-		return -errno;
-	return r;
-}
-
-static int build_masks(const struct spec *s, const char *workspace, struct err *e)
-{
-	autoclose int ws = s->n_masks ? open(workspace, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
-	int r;
-
-	for (size_t i = 0; i < s->n_masks; i++) {
-		r = mount_mask(s, ws, i);
-		if (r < 0)
-			return err_sys(e, r, "cannot hide %s of the workspace", s->masks[i].path);
-	}
-	return 0;
-}
-
-enum place {
-	PLACE_ROOT,    /* on the root's own tmpfs */
-	PLACE_SCRATCH, /* on the tmpfs that is fresh in each run */
-	PLACE_SHARED, /* where a sandbox may have written before; there nothing is made: it would stay behind */
-};
-
-static bool is_below(const char *path, const char *dir)
-{
-	return str_starts(path, dir) && path[strlen(dir)] == '/';
-}
-
-static enum place bind_place(const struct spec *s, const char *dst)
-{
-	/* gVisor has its own tmpfs in its own memory; below that its gofer wants a place in the root. */
-	enum place scratch = s->runsc_fd >= 0 ? PLACE_ROOT : PLACE_SCRATCH;
-
-	if (is_below(dst, ROOTFS_WORKSPACE))
-		return PLACE_SHARED;
-	if (is_below(dst, rootfs_home_of(s)) && (s->home_fd >= 0 || !spec_has_root_layer(s)))
-		return s->home_fd >= 0 ? PLACE_SHARED : scratch;
-	if (is_below(dst, "/tmp") || is_below(dst, "/var/tmp") ||
-	    (is_below(dst, "/run") && !spec_has_root_layer(s)))
-		return scratch;
-	return PLACE_ROOT;
-}
-
-/* Makes what a bind needs to stand on, in a tree that nobody but us has written to. */
-static int make_bind_places(const struct spec *s, enum place where, struct err *e)
-{
-	for (size_t i = 0; i < s->n_binds; i++) {
-		const char *dst = s->binds[i].dst + 1;
-		int r;
-
-		if (bind_place(s, s->binds[i].dst) != where)
-			continue;
-		/* Also on the scratch: an image may have a link where that would be, which is then not there at all. */
-		if (spec_has_root_layer(s)) {
-			r = rootfs_image_place(s, dst, s->binds[i].is_dir, e);
-			if (r < 0)
-				return r;
-			continue;
-		}
-		if (access(dst, F_OK) == 0)
-			continue;
-		r = make_parents(dst);
-		if (r == 0 && s->binds[i].is_dir)
-			r = mkdir(dst, 0755) < 0 ? -errno : 0;
-		else if (r == 0)
-			r = make_empty_file(dst);
-		if (r < 0)
-			return err_sys(e, r, "cannot make a place for %s inside", s->binds[i].dst);
-	}
-	return 0;
-}
-
-static int build_binds(const struct spec *s, struct trees *t, struct err *e)
-{
-	autoclose int root = s->n_binds ? open(".", O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
-
-	for (size_t i = 0; i < s->n_binds; i++) {
-		const struct bind *b = &s->binds[i];
-		autoclose int target = mnt_target(root, b->dst);
-		int r = target < 0 ? target : 0;
-
-		if (r == 0)
-			r = mnt_set(t->binds[i], "", b->writable ? MNT_RW : MNT_RO, true);
-		if (r == 0)
-			r = mnt_attach(t->binds[i], target, "");
-		if (r < 0) {
-			r = err_sys(e, r, "cannot show %s at %s", b->src, b->dst);
-			return r != -ENOENT
-				       ? r
-				       : err_hint(
-						 e, r,
-						 "make %s in the workspace first, or name a place outside it",
-						 b->dst);
-		}
-	}
-	return 0;
-}
-
 /* The stage with its parts, and this many bytes for what is writable. */
 static int open_stage(const struct spec *s, uint64_t bytes, struct err *e)
 {
@@ -589,7 +384,7 @@ static int build_host_root(const struct spec *s, struct err *e)
 	if (r == 0)
 		r = rootfs_prepare_dev(e);
 	if (r == 0)
-		r = make_bind_places(s, PLACE_ROOT, e);
+		r = rootfs_bind_places(s, PLACE_ROOT, e);
 	if (r < 0)
 		return r;
 	r = mnt_set(AT_FDCWD, ".", MNT_RO, true);
@@ -601,7 +396,7 @@ static int build_own_root(const struct spec *s, struct trees *t, struct err *e)
 {
 	int r = rootfs_image_root(s, t->lowers, e);
 
-	return r < 0 ? r : make_bind_places(s, PLACE_ROOT, e);
+	return r < 0 ? r : rootfs_bind_places(s, PLACE_ROOT, e);
 }
 
 static int build_devices(const struct spec *s, struct err *e)
@@ -618,7 +413,7 @@ int rootfs_begin(const struct spec *s, bool guest, struct err *e)
 	umask(0);
 	r = open_stage(s,
 		       (guest ? RUNSC_BYTES : s->limits.l[LIMIT_TMP].value) +
-			       (s->ca ? ROOTFS_STORE_MAX + 2 * ROOTFS_CA_MAX : 0),
+			       (spec_has_ca(s) ? 2 * ROOTFS_STORE_MAX + 4 * ROOTFS_CA_MAX : 0),
 		       e);
 	if (r < 0 || spec_has_root_layer(s))
 		return r;
@@ -629,22 +424,21 @@ int rootfs_begin(const struct spec *s, bool guest, struct err *e)
 	return r < 0 ? r : build_devices(s, e);
 }
 
-/* The layers, and what stands on them: the root when the sandbox brings one, and the workspace. */
-static int build_layers(const struct spec *s, struct trees *t, const char *bound_at, struct err *e)
+int rootfs_layers(const struct spec *s, struct trees *t, const char *bound_at, struct err *e)
 {
 	int r = attach_layers(s, t, e);
 
 	if (r == 0 && spec_has_root_layer(s))
 		r = build_own_root(s, t, e);
-	return r < 0 ? r : build_workspace(s, t, bound_at, e);
+	return r < 0 ? r : rootfs_workspace(s, t, bound_at, e);
 }
 
 int rootfs_finish(const struct spec *s, struct trees *t, struct err *e)
 {
-	int r = build_layers(s, t, "workspace", e);
+	int r = rootfs_layers(s, t, "workspace", e);
 
 	if (r == 0)
-		r = build_masks(s, "workspace", e);
+		r = rootfs_masks(s, "workspace", e);
 	if (r == 0 && spec_has_root_layer(s)) {
 		r = rootfs_image_scratch(s, t->home, e);
 		if (r == 0)
@@ -652,171 +446,14 @@ int rootfs_finish(const struct spec *s, struct trees *t, struct err *e)
 	} else if (r == 0) {
 		r = build_home(s, t->home, e);
 	}
-	if (r == 0 && s->ca)
-		r = rootfs_ca(s, t->ca, false, e);
+	if (r == 0 && spec_has_ca(s))
+		r = rootfs_ca(s, t, false, e);
 	if (r == 0)
-		r = make_bind_places(s, PLACE_SCRATCH, e);
+		r = rootfs_bind_places(s, PLACE_SCRATCH, e);
 	if (r == 0)
-		r = build_binds(s, t, e);
+		r = rootfs_binds(s, t, e);
 	if (r < 0)
 		return r;
 	umask(022);
-	return mnt_pivot_here(e);
-}
-
-/*
- * runsc would make the place of a bind, and where a sandbox may have written before it would stay behind; over one of
- * another kind it fails without a word. So it must be there, as what it has to be. What is a mount of its own for runsc
- * stands beside the root.
- */
-static int need_bind_place(const struct spec *s, const struct bind *b, struct err *e)
-{
-	const char *home = rootfs_home_of(s), *top = "", *at = ".";
-	bool shared = bind_place(s, b->dst) == PLACE_SHARED;
-	autoclose int dir = -1, target = -1;
-	struct stat st;
-	int r;
-
-	if (shared && is_below(b->dst, home)) {
-		top = home;
-		at = ".." GV_HOME;
-	} else if (shared && !gv_workspace_in_root(s)) {
-		top = ROOTFS_WORKSPACE;
-		at = ".." GV_WORKSPACE;
-	}
-	dir = open(at, O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	if (dir < 0)
-		return rootfs_fail(e, -errno, at);
-	target = mnt_target(dir, b->dst + strlen(top) + 1);
-	r = target < 0 ? target : fstat(target, &st) < 0 ? -errno : 0;
-	if (r == 0 && S_ISLNK(st.st_mode))
-		r = -ELOOP;
-	else if (r == 0 && S_ISDIR(st.st_mode) != b->is_dir)
-		r = b->is_dir ? -ENOTDIR : -EISDIR;
-	if (r == 0)
-		return 0;
-	err_sys(e, r, "cannot show %s at %s", b->src, b->dst);
-	return r != -ENOENT
-		       ? r
-		       : err_hint(e, r, "make %s in the workspace first, or name a place outside it", b->dst);
-}
-
-/* What the host may change while the sandbox runs: beside the root, each a mount of its own for runsc. */
-static int build_shared(const struct spec *s, struct trees *t, struct err *e)
-{
-	char at[32] = "..";
-	int r = 0;
-
-	if (t->home >= 0) {
-		r = mnt_set(t->home, "", MNT_RW, true);
-		if (r == 0)
-			r = mnt_attach(t->home, AT_FDCWD, ".." GV_HOME);
-		if (r < 0)
-			return rootfs_fail(e, r, "home");
-	}
-	for (size_t i = 0; i < s->n_binds; i++) {
-		const struct bind *b = &s->binds[i];
-
-		r = need_bind_place(s, b, e);
-		if (r < 0)
-			return r;
-		snprintf(at + 2, sizeof(at) - 2, GV_BIND, i);
-		if (b->is_dir)
-			r = mkdir(at, 0755) < 0 ? -errno : 0;
-		else
-			r = make_empty_file(at);
-		if (r == 0)
-			r = mnt_set(t->binds[i], "", b->writable ? MNT_RW : MNT_RO, true);
-		if (r == 0)
-			r = mnt_attach(t->binds[i], AT_FDCWD, at);
-		if (r < 0)
-			return err_sys(e, r, "cannot show %s at %s", b->src, b->dst);
-	}
-	return 0;
-}
-
-static int write_bundle(const struct spec *s)
-{
-	autobuf struct buf b = BUF_INIT;
-
-	gv_config(s, &b);
-	return buf_error(&b) ? -ENOMEM : rootfs_write_text(".." GV_BUNDLE "/config.json", buf_cstr(&b));
-}
-
-/* What runsc itself needs of a system. */
-static int build_runsc_view(const struct spec *s, struct err *e)
-{
-	static const char *const nodes[] = { "null", "zero", "urandom" };
-	char src[32], dst[40];
-	int r;
-
-	if (mount("proc", "../proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0)
-		return rootfs_fail(e, -errno, "/proc");
-	/* By what it finds there runsc takes any network namespace for the host's, and refuses it. */
-	if (s->net != NET_NONE && !s->gv_hostnet) {
-		r = mnt_bind("../sys", "../proc/sys/net");
-		if (r < 0)
-			return rootfs_fail(e, r, "/proc/sys/net");
-	}
-	for (size_t i = 0; i < ARRAY_SIZE(nodes); i++) {
-		snprintf(src, sizeof(src), "/dev/%s", nodes[i]);
-		snprintf(dst, sizeof(dst), "..%s", src);
-		r = make_empty_file(dst);
-		if (r == 0)
-			r = mnt_bind(src, dst);
-		if (r < 0)
-			return rootfs_fail(e, r, src);
-	}
-	r = write_bundle(s);
-	return r < 0 ? rootfs_fail(e, r, "bundle") : 0;
-}
-
-/* The layer holds what it is made of; runsc has no business with the parts. */
-static int forget_layers(const struct spec *s, struct err *e)
-{
-	if (s->ws_mode == WS_OVERLAY && s->ws_fd >= 0 && umount2("../lower", MNT_DETACH) < 0)
-		return rootfs_fail(e, -errno, "the workspace");
-	if (s->from_fd >= 0 && umount2("../from", MNT_DETACH) < 0)
-		return rootfs_fail(e, -errno, "the workspace");
-	if (spec_needs_layers(s) && umount2("../layers", MNT_DETACH) < 0)
-		return rootfs_fail(e, -errno, "the workspace");
-	for (size_t i = 0; i < s->n_lowers; i++) {
-		char path[32];
-
-		snprintf(path, sizeof(path), "../%zu", i);
-		if (umount2(path, MNT_DETACH) < 0)
-			return rootfs_fail(e, -errno, "the root's layers");
-	}
-	return 0;
-}
-
-int rootfs_finish_guest(const struct spec *s, struct trees *t, struct err *e)
-{
-	static const char *const dirs[] = { "ws", "proc", "dev", "sys", "etc", "bundle", "state" };
-	int r;
-
-	for (size_t i = 0; i < ARRAY_SIZE(dirs); i++) {
-		char path[32];
-
-		snprintf(path, sizeof(path), STAGE "/%s", dirs[i]);
-		if (mkdir(path, 0755) < 0)
-			return rootfs_fail(e, -errno, dirs[i]);
-	}
-	r = build_layers(s, t, ".." GV_WORKSPACE, e);
-	if (r == 0)
-		r = forget_layers(s, e);
-	if (r == 0)
-		r = build_masks(s, gv_workspace_in_root(s) ? "workspace" : ".." GV_WORKSPACE, e);
-	if (r == 0 && s->ca)
-		r = rootfs_ca(s, t->ca, true, e);
-	if (r == 0)
-		r = build_shared(s, t, e);
-	if (r == 0)
-		r = build_runsc_view(s, e);
-	if (r < 0)
-		return r;
-	umask(022);
-	if (chdir("..") < 0)
-		return rootfs_fail(e, -errno, "runsc's root");
 	return mnt_pivot_here(e);
 }

@@ -20,10 +20,13 @@
 #include "base/err.h"
 #include "sandbox/spec.h"
 
-/* Where a sandbox with a certificate authority of its own (spec->ca) finds it: alone, and behind the system's. */
+/* Where a sandbox with a certificate authority of its own (spec->ca) finds it: alone, and beside the system's. */
 #define ROOTFS_CA_DIR "/run/coffer"
 #define ROOTFS_CA ROOTFS_CA_DIR "/ca.pem"
 #define ROOTFS_CA_BUNDLE ROOTFS_CA_DIR "/ca-bundle.pem"
+#define ROOTFS_CA_FILES 2 /* those two: to each the certificate is appended, once */
+#define ROOTFS_CA_JAVA ROOTFS_CA_DIR "/ca-bundle.p12"
+#define ROOTFS_CA_APT ROOTFS_CA_DIR "/apt.conf"
 #define ROOTFS_CA_MAX (16u << 10) /* bytes of its certificate */
 #define ROOTFS_STORE_MAX \
 	(2u << 20) /* bytes of what the root trusts already; one that is larger is left alone */
@@ -39,6 +42,8 @@ struct trees {
 	int *binds;  /* as many as the spec has */
 	int *lowers; /* the same; topmost first */
 	int ca;	     /* a file with the certificate of the sandbox's own authority, when spec->ca */
+	int ca_later
+		[ROOTFS_CA_FILES]; /* given back when spec->ca_later: what it is appended to when it comes */
 };
 
 /* The home directory inside for a uid: "/root" or "/home/agent". */

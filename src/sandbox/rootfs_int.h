@@ -4,7 +4,9 @@
 #define SANDBOX_ROOTFS_INT_H
 
 #include "base/err.h"
+#include "base/str.h"
 #include "sandbox/gv_config.h"
+#include "sandbox/rootfs.h"
 #include "sandbox/spec.h"
 #include "sandbox/wall.h"
 
@@ -30,6 +32,34 @@ int rootfs_write_names(const struct spec *s, const char *hosts, const char *host
 /* The places for device nodes in ./dev, which is ours alone and empty but for pts and shm. */
 int rootfs_prepare_dev(struct err *e) MUST_CHECK;
 
+/* Makes the directories above path, which is relative to the current directory and ours alone. */
+int rootfs_make_parents(const char *path) MUST_CHECK;
+/* A file to mount on, where there is none. */
+int rootfs_make_empty(const char *path) MUST_CHECK;
+
+/* The layers, and what stands on them: the root when the sandbox brings one, and the workspace. */
+int rootfs_layers(const struct spec *s, struct trees *t, const char *bound_at, struct err *e) MUST_CHECK;
+
+/* rootfs_shown.c. `bound_at`: where a workspace without a layer goes; `workspace`: where it is. */
+int rootfs_workspace(const struct spec *s, struct trees *t, const char *bound_at, struct err *e) MUST_CHECK;
+int rootfs_masks(const struct spec *s, const char *workspace, struct err *e) MUST_CHECK;
+
+enum rootfs_place {
+	PLACE_ROOT,    /* on the root's own tmpfs */
+	PLACE_SCRATCH, /* on the tmpfs that is fresh in each run */
+	PLACE_SHARED, /* where a sandbox may have written before; there nothing is made: it would stay behind */
+};
+
+enum rootfs_place rootfs_bind_place(const struct spec *s, const char *dst);
+/* Makes what a bind needs to stand on, in a tree that nobody but us has written to. */
+int rootfs_bind_places(const struct spec *s, enum rootfs_place where, struct err *e) MUST_CHECK;
+int rootfs_binds(const struct spec *s, struct trees *t, struct err *e) MUST_CHECK;
+
+static inline bool rootfs_is_below(const char *path, const char *dir)
+{
+	return str_starts(path, dir) && path[strlen(dir)] == '/';
+}
+
 /* rootfs_image.c. An overlay over the lowers as the new root, the process standing in it, with /dev, /sys and the
  * files of /etc that are not the image's in place. The lowers are used up. */
 int rootfs_image_root(const struct spec *s, const int *lowers, struct err *e) MUST_CHECK;
@@ -38,7 +68,9 @@ int rootfs_image_root(const struct spec *s, const int *lowers, struct err *e) MU
 int rootfs_image_place(const struct spec *s, const char *path, bool is_dir, struct err *e) MUST_CHECK;
 
 /* rootfs_ca.c: in the new root, in which the process stands. */
-int rootfs_ca(const struct spec *s, int ca_fd, bool guest, struct err *e) MUST_CHECK;
+int rootfs_ca(const struct spec *s, struct trees *t, bool guest, struct err *e) MUST_CHECK;
+/* rootfs_ca_forms.c: the files beside ca.pem and ca-bundle.pem, made of those. Java's cannot be added to later. */
+int rootfs_ca_forms(bool has_ca) MUST_CHECK;
 
 /* /tmp, /var/tmp and a named home. */
 int rootfs_image_scratch(const struct spec *s, int home_tree, struct err *e) MUST_CHECK;

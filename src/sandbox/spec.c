@@ -46,6 +46,7 @@ void spec_release(struct spec *s)
 	}
 	free(s->policy_digest);
 	free(s->ports);
+	free(s->restart);
 	free(s->lowers);
 	free(s->root_name);
 	free(s->root_digest);

@@ -108,12 +108,15 @@ struct spec {
 	char *policy_digest; /* of the policy at its start; NULL: no network */
 	char *ports;	     /* what of this machine leads inside, for people; NULL: nothing */
 	bool ca;	     /* its programs are to trust a certificate authority of the sandbox's own */
+	bool ca_later; /* there is none yet, but a change of the policy may bring it: there is room for one */
 	struct limits limits;
 	uint64_t caps;
 	bool nested;
 	bool tty; /* the main command gets a terminal */
 	bool detach;
-	int runsc_fd;	 /* engine gvisor: the program, checked; -1 otherwise */
+	char *restart;	   /* when it is started again, as meta.json has it; NULL: never */
+	uint64_t restarts; /* how often it was */
+	int runsc_fd;	   /* engine gvisor: the program, checked; -1 otherwise */
 	bool gv_hostnet; /* engine gvisor: its own network stack does not work here, and it takes the kernel's */
 	unsigned
 		patience; /* engine gvisor: seconds that it may take to start; 0: as many as any machine needs */
@@ -140,6 +143,12 @@ static inline bool spec_has_root_layer(const struct spec *s)
 static inline bool spec_needs_layers(const struct spec *s)
 {
 	return s->ws_mode == WS_OVERLAY || s->ws_mode == WS_EPHEMERAL || spec_has_root_layer(s);
+}
+
+/* Is there a place inside for the certificate of an authority? */
+static inline bool spec_has_ca(const struct spec *s)
+{
+	return s->ca || s->ca_later;
 }
 
 #endif

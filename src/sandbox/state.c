@@ -317,6 +317,20 @@ bool state_run_has_begun(int run_fd)
 	return faccessat(run_fd, AHEAD, F_OK, AT_SYMLINK_NOFOLLOW) < 0;
 }
 
+#define OVER "over" /* the other mark */
+
+int state_run_set_over(int run_fd, struct err *e)
+{
+	autoclose int fd = openat(run_fd, OVER, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0600);
+
+	return fd < 0 ? err_sys(e, -errno, "cannot note that the sandbox is to stay ended") : 0;
+}
+
+bool state_run_is_over(int run_fd)
+{
+	return faccessat(run_fd, OVER, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
 static int open_run(const struct state *st, const char *id, struct err *e)
 {
 	int fd = -1;
@@ -347,6 +361,8 @@ int state_run_open(struct state *st, const char *id, bool *ret_alive, struct err
 	return TAKE_FD(fd);
 }
 
+#define LOOKERS_TRIES 1000
+
 int state_run_claim(struct state *st, const char *id, struct err *e)
 {
 	autoclose int fd = open_run(st, id, e);
@@ -355,6 +371,15 @@ int state_run_claim(struct state *st, const char *id, struct err *e)
 	if (fd < 0)
 		return fd;
 	r = lock_alone(fd, LOCK_EX | LOCK_NB);
+	/* Whoever only looks holds it too, for a moment. */
+	for (int i = 0; r == -EWOULDBLOCK && i < LOOKERS_TRIES && lock(fd, LOCK_SH | LOCK_NB) == 0; i++) {
+		const struct timespec pause = { .tv_nsec = (long)NSEC_PER_MSEC };
+
+		r = lock(fd, LOCK_UN);
+		nanosleep(&pause, NULL);
+		if (r == 0)
+			r = lock_alone(fd, LOCK_EX | LOCK_NB);
+	}
 	if (r == -EWOULDBLOCK)
 		return err_set(e, -EBUSY, "run %s is alive", id);
 	if (r == -ENOENT)

@@ -4,7 +4,7 @@
  *
  *   audit/            the log (room audit)
  *   runs/ID/          one run: upper/ work/ (workspace layers), from/ (the layer beneath a call's), meta.json,
- *                     ctl.sock, output.log, start (how to start it again), checkpoints/
+ *                     ctl.sock, output.log, start (how to start it again), over (not to be), checkpoints/
  *   names/NAME        symlink to a run's ID
  *   homes/NAME/       named homes
  *   objects/          content of checkpoints (room workspace, objects.h)
@@ -60,6 +60,13 @@ int state_run_create(struct state *st, char id[RUN_ID_LEN + 1], struct err *e) M
 int state_run_create_ahead(struct state *st, const char *id, struct err *e) MUST_CHECK;
 int state_run_begin(struct state *st, int run_fd, const char *id, struct err *e) MUST_CHECK;
 bool state_run_has_begun(int run_fd);
+
+/*
+ * A mark in the directory of a run that somebody has ended for good: whatever its restart policy says, it is not started
+ * again. Made before it is ended, and looked for by whoever starts it once that one holds the run.
+ */
+int state_run_set_over(int run_fd, struct err *e) MUST_CHECK;
+bool state_run_is_over(int run_fd);
 
 /* Takes a run that nobody holds: its directory fd, with the lock. -EBUSY when alive, -ENOENT when gone. */
 int state_run_claim(struct state *st, const char *id, struct err *e) MUST_CHECK;
@@ -120,6 +127,8 @@ struct run_meta {
 	uint64_t keep; /* how many checkpoints; 0: all */
 	char *over;    /* a call over another run's layer: which one's; NULL: none */
 	uint64_t over_time; /* when that layer was copied */
+	char *restart;	    /* when it is started again: "always", "on-failure:3"; NULL: never */
+	uint64_t restarts;  /* how often it was */
 };
 /* -ENOENT when there is none, -EBADMSG when it cannot be understood. */
 int run_meta_read(int run_fd, struct run_meta *ret, struct err *e) MUST_CHECK;

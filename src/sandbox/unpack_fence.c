@@ -6,42 +6,19 @@
 #include "sys/caps.h"
 #include "sys/landlock.h"
 #include "sys/ns.h"
-#include "sys/seccomp.h"
+#include "sys/seccomp_list.h"
 
 #include <errno.h>
-#include <linux/audit.h>
 #include <linux/capability.h>
-#include <linux/seccomp.h>
 #include <sched.h>
-#include <stddef.h>
 #include <stdio.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-#if defined(__SANITIZE_ADDRESS__)
-#define SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
-#ifndef SANITIZED
-#define SANITIZED 0
-#endif
-
 #define MEMORY_MAX (1ULL << 30)
 #define CAP_BIT(c) (1ULL << (c))
-
-#if defined(__x86_64__)
-#define NATIVE_ARCH AUDIT_ARCH_X86_64
-#define X32_BIT 0x40000000u
-#elif defined(__aarch64__)
-#define NATIVE_ARCH AUDIT_ARCH_AARCH64
-#define X32_BIT 0x80000000u /* there is none */
-#endif
 
 static int set_limit(__rlimit_resource_t what, uint64_t value, struct err *e)
 {
@@ -101,48 +78,10 @@ static const uint16_t calls[] = {
 	SYS_exit_group, SYS_exit,      SYS_fstatfs,    SYS_getpid,    SYS_rt_sigprocmask,
 };
 
-#define STMT(code, k) ((struct sock_filter)BPF_STMT((code), (k)))
-#define JUMP(op, k, yes, no) ((struct sock_filter)BPF_JUMP((BPF_JMP | BPF_K | (op)), (k), (yes), (no)))
-#define LOAD(what) STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)offsetof(struct seccomp_data, what))
-#define LOAD_ARG(i)                    \
-	STMT(BPF_LD | BPF_W | BPF_ABS, \
-	     (uint32_t)offsetof(struct seccomp_data, args) + (uint32_t)sizeof(uint64_t) * (i))
-#define KILL STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS)
-#define ALLOW STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
-
-/* Plain comparisons one after the other: a few hundred nanoseconds for each file do not matter here. */
-static int install_filter(struct err *e)
-{
-	struct sock_filter f[ARRAY_SIZE(calls) * 2 + 32];
-	size_t n = 0;
-
-	f[n++] = LOAD(arch);
-	f[n++] = JUMP(BPF_JEQ, NATIVE_ARCH, 1, 0);
-	f[n++] = KILL;
-	f[n++] = LOAD(nr);
-	f[n++] = JUMP(BPF_JGE, X32_BIT, 0, 1);
-	f[n++] = KILL;
-	for (size_t i = 0; i < ARRAY_SIZE(calls); i++) {
-		f[n++] = JUMP(BPF_JEQ, calls[i], 0, 1);
-		f[n++] = ALLOW;
-	}
-	/* Memory is never code. */
-	f[n++] = JUMP(BPF_JEQ, SYS_mmap, 1, 0);
-	f[n++] = JUMP(BPF_JEQ, SYS_mprotect, 0, 4);
-	f[n++] = LOAD_ARG(2);
-	f[n++] = JUMP(BPF_JSET, PROT_EXEC, 0, 1);
-	f[n++] = KILL;
-	f[n++] = ALLOW;
+static const struct seccomp_rule rules[] = {
 	/* The one device that is none. */
-	f[n++] = JUMP(BPF_JEQ, SYS_mknodat, 0, 5);
-	f[n++] = LOAD_ARG(2);
-	f[n++] = JUMP(BPF_JEQ, S_IFCHR, 0, 3);
-	f[n++] = LOAD_ARG(3);
-	f[n++] = JUMP(BPF_JEQ, 0, 0, 1);
-	f[n++] = ALLOW;
-	f[n++] = KILL;
-	return seccomp_install(f, n, e);
-}
+	{ SYS_mknodat, { SECCOMP_IS(2, S_IFCHR), SECCOMP_IS(3, 0) } },
+};
 
 int unpack_fence(const struct unpack_opts *o, struct err *e)
 {
@@ -176,5 +115,6 @@ int unpack_fence(const struct unpack_opts *o, struct err *e)
 			"the unpacker cannot be confined: this host has neither Landlock nor user namespaces");
 		return err_hint(e, -ENOTSUP, "`coffer doctor` tells how to get one of them");
 	}
-	return SANITIZED ? 0 : install_filter(e);
+	return seccomp_list_install(
+		&(struct seccomp_list){ calls, ARRAY_SIZE(calls), rules, ARRAY_SIZE(rules) }, e);
 }

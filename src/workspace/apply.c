@@ -61,7 +61,7 @@ static bool allowed(const struct apply *a, const struct change *c)
 		return false;
 	if (c->flags & CHANGE_TRIGGER && !trigger_allowed(c->path, change_is_dir(c), &a->o.allow_trigger))
 		return false;
-	if (c->flags & CHANGE_SECRETIVE && !covered(&a->o.allow_trigger, c->path))
+	if (c->flags & (CHANGE_SECRETIVE | CHANGE_LEAK) && !covered(&a->o.allow_trigger, c->path))
 		return false;
 	return !(c->flags & CHANGE_CONFLICT) || path_covered(&a->o.force, c->path);
 }
@@ -88,6 +88,47 @@ static bool takes_dir_away(const struct change *c)
 static bool makes_dir(const struct change *c)
 {
 	return S_ISDIR(c->mode_after) && (c->kind == CHANGE_ADDED || c->kind == CHANGE_TYPE);
+}
+
+/* --- looking into files ---------------------------------------------------------------------------------------- */
+
+static int look_at(const struct apply *a, int root, const char *path, struct apply_found *ret, struct err *e)
+{
+	const char *name;
+	autoclose int dir = layer_open_parent(root, path, &name);
+	autoclose int fd =
+		dir < 0 ? dir : openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	struct stat st;
+
+	/* What cannot be opened cannot be copied either, and is told then. */
+	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+		return 0;
+	return a->o.look(a->o.arg, fd, ret, e);
+}
+
+static int look_into(struct apply *a, struct change *c, struct err *e)
+{
+	struct apply_found now = { 0 }, was = { 0 };
+	int r = look_at(a, a->place.upper, c->path, &now, e);
+
+	if (r == 0 && now.what && !now.ours && S_ISREG(c->mode_before))
+		r = look_at(a, a->place.lower, c->path, &was, e);
+	if (r == 0 && now.what && (now.ours || now.n > was.n))
+		change_flag(c, CHANGE_LEAK, now.what);
+	return r;
+}
+
+static int look_into_all(struct apply *a, struct err *e)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < a->all.n && r == 0 && a->o.look; i++) {
+		struct change *c = &a->all.v[i];
+
+		if (S_ISREG(c->mode_after) && c->kind != CHANGE_MODE && asked(a, c))
+			r = look_into(a, c, e);
+	}
+	return r;
 }
 
 enum { GO_NO, GO_YES, GO_NOT_ASKED };
@@ -339,6 +380,11 @@ static int apply_all(struct apply *a, struct err *e)
 	a->go = calloc(a->all.n + 1, 1);
 	if (!a->go)
 		return err_set(e, -ENOMEM, "out of memory");
+	open_up_layer(a, true);
+	r = look_into_all(a, e);
+	open_up_layer(a, false);
+	if (r < 0)
+		return r;
 	decide(a);
 	r = list_refused(a);
 	if (r < 0)
@@ -395,6 +441,7 @@ int workspace_apply(int upper_fd, int lower_fd, uint64_t since, const struct app
 				   .force = force,
 				   .dry_run = o->dry_run,
 				   .before = o->before,
+				   .look = o->look,
 				   .arg = o->arg };
 	r = workspace_changes(upper_fd, BASE_DIR(lower_fd), since, &a.all, e);
 	if (r == 0)

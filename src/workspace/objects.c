@@ -113,24 +113,6 @@ static int write_at(int fd, const char *p, size_t len, uint64_t at)
 	return 0;
 }
 
-static ssize_t read_at(int fd, char *p, size_t len, uint64_t at)
-{
-	size_t done = 0;
-
-	while (done < len) {
-		ssize_t n = pread(fd, p + done, len - done, (off_t)(at + done));
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		if (n == 0)
-			break;
-		done += (size_t)n;
-	}
-	return (ssize_t)done;
-}
-
 static void add_place(struct hash_blake *h, uint64_t at)
 {
 	unsigned char raw[8];
@@ -191,7 +173,7 @@ static int digest(struct objects *s, int from, int to, uint64_t size, unsigned c
 		want = size - at < OBJECTS_CHUNK ? (size_t)(size - at) : OBJECTS_CHUNK;
 		if (!want)
 			break;
-		n = read_at(from, s->space, want, at);
+		n = fd_read_at(from, s->space, want, at);
 		if (n < 0)
 			return (int)n;
 		memset(s->space + n, 0, want - (size_t)n);

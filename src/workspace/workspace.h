@@ -63,9 +63,10 @@ enum change_flag {
 	CHANGE_TRIGGER = 2,   /* something the host may run unasked: hooks, CI files, editor settings, … */
 	CHANGE_CONFLICT = 4,  /* the original changed since the run began */
 	CHANGE_SECRETIVE = 8, /* a name that is masked: never applied without its own yes */
-	CHANGE_HELD = 16      /* cannot go out whatever anybody says; or, in a result, could not */
+	CHANGE_LEAK = 16,     /* credentials in it; only apply looks into files */
+	CHANGE_HELD = 32      /* cannot go out whatever anybody says; or, in a result, could not */
 };
-#define CHANGE_FLAG_BITS 5
+#define CHANGE_FLAG_BITS 6
 
 struct change {
 	char *path; /* relative, any bytes but NUL */
@@ -129,6 +130,13 @@ struct apply_plan {
 	const struct changes *refused; /* what is in the way of the others that were asked for */
 };
 
+/* Credentials in one file. */
+struct apply_found {
+	const char *what; /* static text; NULL: none */
+	unsigned n;	  /* how many, up to some number */
+	bool ours;	  /* one of the vault's */
+};
+
 struct apply_opts {
 	struct strv paths;	   /* only these (and below); empty: all */
 	struct strv allow_special; /* --allow-special PATH */
@@ -138,6 +146,9 @@ struct apply_opts {
 	bool dry_run;
 	/* Called once all is decided and nothing is done yet; a negative return ends it there. May be NULL. */
 	int (*before)(void *arg, const struct apply_plan *plan, struct err *e);
+	/* Looks into a file that is to go out, and into the original beside it: more credentials than there were, or any of the
+	 * vault's, need a yes (--allow PATH). An error ends it all. May be NULL. */
+	int (*look)(void *arg, int fd, struct apply_found *ret, struct err *e);
 	void *arg;
 };
 
