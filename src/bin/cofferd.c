@@ -1,25 +1,94 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cofferd: keeps sandboxes ready. Started by coffer, with the coffer program on descriptor 3; arguments are a template. */
+/*
+ * cofferd: keeps sandboxes ready, and going. Started by coffer, with the coffer program on the first descriptor behind those
+ * that a service manager handed over.
+ *
+ *	cofferd [--stay] [--background] [-- TEMPLATE...]
+ */
 #include "gateway/cofferd.h"
 #include "base/fd.h"
+#include "gateway/activate.h"
 
+#include <fcntl.h>
 #include <stdio.h>
+
+#ifdef COFFER_STATIC
+/* SQLite could load extensions. This program loads nothing. */
+void *dlopen(const char *file, int mode);
+void *dlsym(void *handle, const char *name);
+int dlclose(void *handle);
+char *dlerror(void);
+
+void *dlopen(const char *file, int mode)
+{
+	(void)file;
+	(void)mode;
+	return NULL;
+}
+
+void *dlsym(void *handle, const char *name)
+{
+	(void)handle;
+	(void)name;
+	return NULL;
+}
+
+int dlclose(void *handle)
+{
+	(void)handle;
+	return -1;
+}
+
+char *dlerror(void)
+{
+	static char why[] = "nothing is loaded here";
+
+	return why;
+}
+#endif
+
+static bool in_background;
+
+/* Whoever started us waits for the end of our stderr, or for words on it. */
+static void ready(void)
+{
+	int null = in_background ? open("/dev/null", O_RDWR | O_CLOEXEC) : -1;
+
+	if (null >= 0)
+		(void)!dup2(null, 2);
+	fd_close(null);
+	activate_notify("READY=1");
+}
 
 int main(int argc, char **argv)
 {
 	CLEANUP(state_release) struct state st = STATE_INIT;
-	const struct strv first = { .v = argv + 1, .n = argc > 0 ? (size_t)argc - 1 : 0 };
+	struct strv first = STRV_INIT;
+	unsigned given = activate_count();
+	struct cofferd_how how = {
+		.coffer_fd = ACTIVATE_FIRST + (int)given, .listen_fd = -1, .first = &first, .ready = ready
+	};
 	struct err e = ERR_INIT;
-	int r = fd_set_cloexec(3, true);
+	int r = fd_set_cloexec(how.coffer_fd, true), i = 1;
 
+	for (; i < argc && !str_eq(argv[i], "--"); i++) {
+		how.stay = how.stay || str_eq(argv[i], "--stay");
+		in_background = in_background || str_eq(argv[i], "--background");
+	}
+	if (i < argc)
+		first = (struct strv){ .v = argv + i + 1, .n = (size_t)(argc - i - 1) };
 	if (r < 0) {
-		fprintf(stderr, "cofferd: started by coffer when it is needed, not by hand\n");
+		fprintf(stderr,
+			"cofferd: started by coffer when it is needed; by hand: coffer gateway start\n");
 		return 2;
 	}
-	r = state_open(&st, &e);
-	if (r == 0)
-		r = cofferd_serve(&st, 3, &first, &e);
+	if (given)
+		r = how.listen_fd = activate_take(&e);
+	if (r >= 0)
+		r = state_open(&st, &e);
+	if (r >= 0)
+		r = cofferd_serve(&st, &how, &e);
 	if (r < 0)
-		fprintf(stderr, "cofferd: %s\n", e.msg);
+		fprintf(stderr, "cofferd: %s%s%s\n", e.msg, *e.hint ? "; " : "", e.hint);
 	return r < 0;
 }

@@ -3,7 +3,10 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "gateway/activate.h"
 #include "gateway/cofferd_int.h"
+#include "gateway/gate.h"
+#include "gateway/metrics.h"
 #include "gateway/standby.h"
 #include "ipc/fdpass.h"
 #include "ipc/loop.h"
@@ -17,6 +20,7 @@
 #include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysinfo.h>
 #include <sys/wait.h>
@@ -26,8 +30,9 @@
  * so long, unless less than half of what is wanted stands ready. */
 #define LET_RUN (20 * NSEC_PER_MSEC)
 #define LINGER (10 * NSEC_PER_SEC) /* without anything to keep ready, until we leave */
-#define FAILED_FOR \
-	(10 * NSEC_PER_SEC) /* a template whose sandbox could not be made is tried again after so long */
+#define SOCKET "cofferd.sock"
+#define LOCK_TRIES 500
+#define LOCK_PAUSE (10 * (long)NSEC_PER_MSEC)
 #define CLIENTS_MAX 256
 #define TEMPLATES_MAX 32
 /* Where a sandbox's memory cannot be asked for. */
@@ -55,8 +60,8 @@ struct template
 	struct pool_demand demand;
 	struct ready *list; /* oldest first */
 	unsigned n_ready, n_starting;
-	uint64_t each; /* bytes, of one */
-	uint64_t not_before;
+	uint64_t each;	      /* bytes, of one */
+	struct helper helper; /* a sandbox that could not be made is not tried again at once */
 };
 
 struct client {
@@ -81,6 +86,8 @@ struct daemon {
 	unsigned builders; /* made at the same time, at most */
 	uint64_t busy_at;  /* ns: when there was something to do last */
 	bool leaving;
+	struct metrics *metrics;
+	struct gate gate;
 	struct err *err;
 };
 
@@ -112,6 +119,7 @@ static void drop_template(struct daemon *d, struct template *t)
 	d->n_templates--;
 	while (t->list)
 		drop_ready(d, t->list);
+	helpers_remove(&d->gate.helpers, &t->helper);
 	buf_release(&t->key);
 	strv_release(&t->args);
 	free(t);
@@ -156,7 +164,7 @@ static void on_ready(struct watch *w, uint32_t events)
 {
 	struct ready *x = w->ctx;
 	struct template *t = x->t;
-	struct standby_ready m;
+	struct standby_ready m = { 0 };
 	int r = standby_recv_ready(w->fd, &m);
 
 	(void)events;
@@ -167,12 +175,14 @@ static void on_ready(struct watch *w, uint32_t events)
 		if (m.memory)
 			t->each = m.memory;
 		memcpy(x->id, m.id, sizeof(x->id));
+		helper_is_up(&t->d->gate.helpers, &t->helper, clock_nsec(CLOCK_MONOTONIC));
 		balance(t->d);
 		return;
 	}
 	/* Whoever asks next makes one itself, and is told what is wrong. */
-	if (!x->is_ready)
-		t->not_before = clock_nsec(CLOCK_MONOTONIC) + FAILED_FOR;
+	m.why[sizeof(m.why) - 1] = '\0';
+	(void)helper_died(&t->d->gate.helpers, &t->helper, clock_nsec(CLOCK_MONOTONIC),
+			  r == 0 && m.kind == STANDBY_FAILED ? m.why : "it died");
 	drop_ready(t->d, x);
 }
 
@@ -245,8 +255,8 @@ static void make_more(struct daemon *d, struct template *t, unsigned want, uint6
 		loop_timer(&d->loop, &d->refill, d->taken_at + LET_RUN);
 		return;
 	}
-	while (t->n_ready + t->n_starting < want && now >= t->not_before && starting(d) < d->builders &&
-	       pool_may_add(held(d), t->each, d->budget)) {
+	while (t->n_ready + t->n_starting < want && helper_may_start(&t->helper, now) &&
+	       starting(d) < d->builders && pool_may_add(held(d), t->each, d->budget)) {
 		if (make_one(d, t) < 0)
 			break;
 	}
@@ -274,21 +284,31 @@ static void balance(struct daemon *d)
 	}
 }
 
+static void reap(struct daemon *d)
+{
+	int status;
+	pid_t pid;
+
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+		gate_reaped(&d->gate, pid, status);
+}
+
 static void on_tick(struct timer *timer)
 {
 	struct daemon *d = timer->ctx;
 	uint64_t now = clock_nsec(CLOCK_MONOTONIC);
 	struct template *next;
 
-	while (waitpid(-1, NULL, WNOHANG) > 0)
-		;
+	reap(d);
 	balance(d);
 	for (struct template *t = d->templates; t; t = next) {
 		next = t->next;
 		if (!t->list && pool_want(&t->demand, now) == 0)
 			drop_template(d, t);
 	}
-	if (!d->clients && !d->templates && now - d->busy_at > LINGER)
+	if (gate_is_busy(&d->gate))
+		d->busy_at = now;
+	if (!d->clients && !d->templates && !metrics_is_wanted(d->metrics, now) && now - d->busy_at > LINGER)
 		loop_stop(&d->loop);
 	else
 		loop_timer(&d->loop, timer, now + TICK);
@@ -308,6 +328,7 @@ static struct template *find_template(struct daemon *d, const char *key, size_t 
 	if (!t)
 		return NULL;
 	t->d = d;
+	helpers_add(&d->gate.helpers, &t->helper, "standby");
 	t->each = memmem(key, len, "gvisor", 6) ? GUESS_GVISOR : GUESS_NS;
 	buf_add(&t->key, key, len);
 	t->next = d->templates;
@@ -340,15 +361,51 @@ static void hand_out(struct daemon *d, struct client *c, struct template *t)
 	(void)!fdpass_send(c->w.fd, &reply, sizeof(reply), NULL, 0);
 }
 
-static void tell_stat(struct daemon *d, struct client *c)
+static void count_pool(void *ctx, struct gate_pool *ret)
 {
-	struct cofferd_reply reply = { .magic = COFFERD_MAGIC, .templates = d->n_templates, .held = held(d) };
+	const struct daemon *d = ctx;
 
+	*ret = (struct gate_pool){ .templates = d->n_templates, .held = held(d) };
 	for (const struct template *t = d->templates; t; t = t->next) {
-		reply.ready += t->n_ready;
-		reply.starting += t->n_starting;
+		ret->ready += t->n_ready;
+		ret->starting += t->n_starting;
 	}
-	(void)!fdpass_send(c->w.fd, &reply, sizeof(reply), NULL, 0);
+}
+
+/* With an error's words when there is one, and a descriptor unless it is -1, which is closed. */
+static void tell(struct daemon *d, struct client *c, const struct err *e, int fd)
+{
+	struct gate_pool p;
+	struct cofferd_reply reply = { .magic = COFFERD_MAGIC,
+				       .has = fd >= 0,
+				       .stays = d->gate.stay,
+				       .leaves = d->leaving,
+				       .pid = (uint32_t)getpid() };
+
+	count_pool(d, &p);
+	reply.ready = p.ready;
+	reply.starting = p.starting;
+	reply.templates = p.templates;
+	reply.held = p.held;
+	if (e && e->code) {
+		reply.error = e->code;
+		snprintf(reply.why, sizeof(reply.why), "%.319s", e->msg);
+	}
+	(void)!fdpass_send(c->w.fd, &reply, sizeof(reply), &fd, fd >= 0 ? 1 : 0);
+	fd_close(fd);
+}
+
+static void tell_status(struct daemon *d, struct client *c, bool replaced)
+{
+	struct gate_pool p;
+	struct err e = ERR_INIT;
+	int fd;
+
+	count_pool(d, &p);
+	fd = gate_status(&d->gate, &p, replaced);
+	if (fd < 0)
+		err_set(&e, -ENOMEM, "out of memory");
+	tell(d, c, &e, fd);
 }
 
 static void leave(struct daemon *d)
@@ -359,42 +416,88 @@ static void leave(struct daemon *d)
 	loop_stop(&d->loop);
 }
 
+static void give(struct daemon *d, struct client *c, const struct cofferd_msg *m)
+{
+	struct template *t = find_template(d, m->body, m->len);
+
+	hand_out(d, c, t);
+	d->taken_at = clock_nsec(CLOCK_MONOTONIC);
+	if (t)
+		pool_note(&t->demand, d->taken_at);
+	balance(d);
+}
+
+static void obey(struct daemon *d, struct client *c, const struct cofferd_msg *m, bool replaced)
+{
+	struct err e = ERR_INIT;
+	bool stayed = d->gate.stay;
+
+	switch (m->head.want) {
+	case COFFERD_STATUS:
+		tell_status(d, c, replaced);
+		return;
+	case COFFERD_KEEP:
+		(void)!gate_keep(&d->gate, m->body, &e);
+		break;
+	case COFFERD_RELOAD:
+		if (replaced)
+			leave(d);
+		else
+			(void)!gate_reload(&d->gate, &e);
+		break;
+	case COFFERD_STAY:
+		d->gate.stay = true;
+		if (gate_reload(&d->gate, &e) < 0)
+			d->gate.stay = stayed;
+		break;
+	case COFFERD_STOP:
+		leave(d);
+		break;
+	case COFFERD_DROP:
+		while (d->templates)
+			drop_template(d, d->templates);
+		if (!gate_is_busy(&d->gate))
+			leave(d);
+		break;
+	default:
+		break;
+	}
+	tell(d, c, &e, -1);
+}
+
+/* D3: coffer was replaced since we were started, or the client is in another container. */
+static bool is_same_machine(const struct cofferd_build *a, const struct cofferd_build *b)
+{
+	return a->root_dev == b->root_dev && a->root_ino == b->root_ino && a->usr_dev == b->usr_dev &&
+	       a->usr_ino == b->usr_ino;
+}
+
 /* Returns false when the client said something that is not a question. */
 static bool answer(struct daemon *d, struct client *c, const char *data, size_t len)
 {
-	struct cofferd_ask head;
-	struct template *t;
+	struct cofferd_msg m;
+	struct err e = ERR_INIT;
+	bool same;
 
-	if (len < sizeof(head))
+	if (cofferd_msg_parse(data, len, &m) < 0)
 		return false;
-	memcpy(&head, data, sizeof(head));
-	if (head.magic != COFFERD_MAGIC)
-		return false;
-	/* D3: coffer was replaced since we were started, or the client is in another container. */
-	if (memcmp(&head.build, &d->build, sizeof(head.build)) != 0) {
-		hand_out(d, c, NULL);
+	same = memcmp(&m.head.build, &d->build, sizeof(d->build)) == 0;
+	if (!same && !gate_is_busy(&d->gate) && m.head.want != COFFERD_STATUS) {
 		leave(d);
-		return true;
+		tell(d, c, NULL, -1);
+	} else if (m.head.want == COFFERD_TAKE) {
+		if (same)
+			give(d, c, &m);
+		else
+			hand_out(d, c, NULL);
+	} else if (!is_same_machine(&m.head.build, &d->build)) {
+		err_set(&e, -EXDEV,
+			"this cofferd sees other files than you: it was started outside of this container");
+		tell(d, c, &e, -1);
+	} else {
+		obey(d, c, &m, !same);
 	}
-	switch (head.want) {
-	case COFFERD_TAKE:
-		t = find_template(d, data + sizeof(head), len - sizeof(head));
-		hand_out(d, c, t);
-		d->taken_at = clock_nsec(CLOCK_MONOTONIC);
-		if (t)
-			pool_note(&t->demand, d->taken_at);
-		balance(d);
-		return true;
-	case COFFERD_STAT:
-		tell_stat(d, c);
-		return true;
-	case COFFERD_STOP:
-		tell_stat(d, c);
-		leave(d);
-		return true;
-	default:
-		return false;
-	}
+	return true;
 }
 
 static void on_client(struct watch *w, uint32_t events)
@@ -444,38 +547,91 @@ static void on_signal(void *ctx, const struct signalfd_siginfo *si)
 	struct daemon *d = ctx;
 
 	if (si->ssi_signo == SIGCHLD) {
-		while (waitpid(-1, NULL, WNOHANG) > 0)
-			;
+		reap(d);
 		balance(d);
+		return;
+	}
+	if (si->ssi_signo == SIGHUP && gate_is_busy(&d->gate)) {
+		(void)!gate_reload(&d->gate, &(struct err){ 0 });
 		return;
 	}
 	leave(d);
 }
 
-/* D2. -EEXIST: there is one. */
-static int take_lock(struct daemon *d, struct err *e)
-{
-	d->lock_fd = openat(d->st->fd, "cofferd.lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (d->lock_fd < 0)
-		return err_sys(e, -errno, "cannot open %s/cofferd.lock", d->st->path);
-	if (flock(d->lock_fd, LOCK_EX | LOCK_NB) < 0)
-		return err_set(e, -EEXIST, "there is a cofferd already");
-	return 0;
-}
-
-static int open_socket(struct daemon *d, struct err *e)
+static bool is_served(const struct daemon *d)
 {
 	autoclose int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	struct sockaddr_un a;
 
+	cofferd_address(d->st, &a);
+	return fd >= 0 && (connect(fd, (struct sockaddr *)&a, sizeof(a)) == 0 || errno == EAGAIN);
+}
+
+/* D2. -EEXIST: there is one. Somebody who has the lock and does not serve is about to leave, or was killed with a child
+ * that has yet to execute something else. */
+static int take_lock(struct daemon *d, bool activated, struct err *e)
+{
+	const struct timespec pause = { .tv_nsec = LOCK_PAUSE };
+
+	d->lock_fd = openat(d->st->fd, "cofferd.lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (d->lock_fd < 0)
+		return err_sys(e, -errno, "cannot open %s/cofferd.lock", d->st->path);
+	for (int i = 0; flock(d->lock_fd, LOCK_EX | LOCK_NB) < 0; i++) {
+		if (errno != EWOULDBLOCK && errno != EINTR)
+			return err_sys(e, -errno, "cannot lock %s/cofferd.lock", d->st->path);
+		/* At a socket of a service manager's anybody is served, some time. */
+		if (i >= LOCK_TRIES || (!activated && is_served(d)))
+			return err_set(e, -EEXIST, "there is a cofferd for %s already", d->st->path);
+		nanosleep(&pause, NULL);
+	}
+	return 0;
+}
+
+/* Left by one that was killed: we have the lock. But somebody may listen there without it, as a service manager does. */
+static int clear_socket(const struct daemon *d, struct err *e)
+{
+	struct stat st;
+
+	if (fstatat(d->st->fd, SOCKET, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return errno == ENOENT ? 0 : err_sys(e, -errno, "cannot look at %s/" SOCKET, d->st->path);
+	if (!S_ISSOCK(st.st_mode) || st.st_uid != geteuid())
+		return err_set(e, -EEXIST, "%s/" SOCKET " is in the way: it is not a socket of your own",
+			       d->st->path);
+	if (is_served(d)) {
+		err_set(e, -EADDRINUSE, "somebody listens at %s/" SOCKET " already", d->st->path);
+		return err_hint(e, -EADDRINUSE,
+				"if that is systemd: systemctl --user start cofferd (root: without --user)");
+	}
+	return unlinkat(d->st->fd, SOCKET, 0) < 0
+		       ? err_sys(e, -errno, "cannot remove %s/" SOCKET, d->st->path)
+		       : 0;
+}
+
+static int make_socket(struct daemon *d, struct err *e)
+{
+	autoclose int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct sockaddr_un a;
+	int r;
+
 	if (fd < 0)
 		return err_sys(e, -errno, "cannot make a socket");
 	cofferd_address(d->st, &a);
-	/* Left by one that was killed: we have the lock. */
-	(void)unlinkat(d->st->fd, "cofferd.sock", 0);
+	r = clear_socket(d, e);
+	if (r < 0)
+		return r;
 	if (bind(fd, (struct sockaddr *)&a, sizeof(a)) < 0 || listen(fd, 128) < 0)
-		return err_sys(e, -errno, "cannot make %s/cofferd.sock", d->st->path);
-	d->w_listen = (struct watch){ .fd = TAKE_FD(fd), .fn = on_listen, .ctx = d };
+		return err_sys(e, -errno, "cannot make %s/" SOCKET, d->st->path);
+	return TAKE_FD(fd);
+}
+
+static int open_socket(struct daemon *d, int given, struct err *e)
+{
+	int fd = given >= 0 ? given : make_socket(d, e);
+
+	if (fd < 0)
+		return fd;
+	d->gate.activated = given >= 0;
+	d->w_listen = (struct watch){ .fd = fd, .fn = on_listen, .ctx = d };
 	return loop_watch(&d->loop, &d->w_listen, EPOLLIN);
 }
 
@@ -492,42 +648,76 @@ static uint64_t memory_budget(void)
 	return v > (1ULL << 30) ? 1ULL << 30 : v < (128ULL << 20) ? 128ULL << 20 : v;
 }
 
-static int set_up(struct daemon *d, const struct strv *first, struct err *e)
+static int take_signals(struct daemon *d, struct err *e)
 {
-	autobuf struct buf key = BUF_INIT;
 	sigset_t set;
-	int r = take_lock(d, e);
 
-	if (r == 0)
-		r = loop_open(&d->loop, e);
-	if (r == 0)
-		r = open_socket(d, e);
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGHUP);
 	sigaddset(&set, SIGCHLD);
-	if (r == 0)
-		r = loop_signals(&d->loop, &set, on_signal, d, e);
-	if (r < 0)
-		return r;
-	if (first->n && cofferd_pack(first, &key) == 0) {
-		struct template *t = find_template(d, key.data, key.len);
+	return loop_signals(&d->loop, &set, on_signal, d, e);
+}
 
-		if (t)
-			pool_note(&t->demand, clock_nsec(CLOCK_MONOTONIC));
-	}
+static int set_up(struct daemon *d, const struct cofferd_how *how, struct err *e)
+{
+	int r = take_lock(d, how->listen_fd >= 0, e);
+
+	if (r == 0)
+		r = loop_open(&d->loop, e);
+	if (r == 0)
+		r = open_socket(d, how->listen_fd, e);
+	if (r == 0)
+		r = metrics_open(
+			&d->metrics,
+			&(struct metrics_env){ .st = d->st, .loop = &d->loop, .pool = count_pool, .ctx = d },
+			e);
+	if (r == 0)
+		r = take_signals(d, e);
+	/* Before the sandboxes are looked at, for that may take a while, and who asks may wait. */
+	return r < 0 ? r : gate_open(&d->gate, e);
+}
+
+static void begin(struct daemon *d, const struct cofferd_how *how)
+{
+	autobuf struct buf key = BUF_INIT;
+	struct template *t = NULL;
+
+	if (how->first->n && cofferd_pack(how->first, &key) == 0)
+		t = find_template(d, key.data, key.len);
+	if (t)
+		pool_note(&t->demand, clock_nsec(CLOCK_MONOTONIC));
 	d->refill = (struct timer){ .fn = on_refill, .ctx = d };
 	balance(d);
 	d->tick = (struct timer){ .fn = on_tick, .ctx = d };
 	loop_timer(&d->loop, &d->tick, clock_nsec(CLOCK_MONOTONIC) + TICK);
-	return 0;
 }
 
-int cofferd_serve(struct state *st, int coffer_fd, const struct strv *first, struct err *e)
+static void tear_down(struct daemon *d)
 {
-	struct daemon d = { .st = st, .coffer_fd = coffer_fd, .lock_fd = -1, .loop = LOOP_INIT, .err = e };
-	int r = cofferd_build(coffer_fd, &d.build);
+	while (d->clients)
+		drop_client(d->clients);
+	while (d->templates)
+		drop_template(d, d->templates);
+	metrics_close(d->metrics);
+	gate_close(&d->gate);
+	if (d->w_listen.fd >= 0) {
+		/* That of a service manager stays, and whoever knocks starts the next one. */
+		if (!d->gate.activated)
+			(void)unlinkat(d->st->fd, SOCKET, 0);
+		fd_close(d->w_listen.fd);
+	}
+	loop_close(&d->loop);
+	fd_close(d->lock_fd);
+}
+
+int cofferd_serve(struct state *st, const struct cofferd_how *how, struct err *e)
+{
+	struct daemon d = {
+		.st = st, .coffer_fd = how->coffer_fd, .lock_fd = -1, .loop = LOOP_INIT, .err = e
+	};
+	int r = cofferd_build(how->coffer_fd, &d.build);
 
 	if (r < 0)
 		return err_sys(e, r, "cannot look at the coffer program");
@@ -536,18 +726,14 @@ int cofferd_serve(struct state *st, int coffer_fd, const struct strv *first, str
 	d.busy_at = clock_nsec(CLOCK_MONOTONIC);
 	d.budget = memory_budget();
 	d.builders = (unsigned)sysconf(_SC_NPROCESSORS_ONLN);
-	r = set_up(&d, first, e);
-	if (r == 0)
+	d.gate = (struct gate){ .st = st, .loop = &d.loop, .coffer_fd = how->coffer_fd, .stay = how->stay };
+	r = set_up(&d, how, e);
+	if (r == 0) {
+		how->ready();
+		begin(&d, how);
 		r = loop_run(&d.loop, e);
-	while (d.clients)
-		drop_client(d.clients);
-	while (d.templates)
-		drop_template(&d, d.templates);
-	if (d.w_listen.fd >= 0) {
-		(void)unlinkat(st->fd, "cofferd.sock", 0);
-		fd_close(d.w_listen.fd);
+		activate_notify("STOPPING=1");
 	}
-	loop_close(&d.loop);
-	fd_close(d.lock_fd);
+	tear_down(&d);
 	return r;
 }

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cofferd, as far as it goes: one for each user, started by the first `coffer call`, keeps sandboxes ready and leaves when
- * nobody has asked for one in a while. It makes them by executing `coffer call --standby`, so that every sandbox has a
- * launcher and a guard of its own as any other; it only holds the other ends of their sockets, and hands one out for each
- * request. It reads nothing from a sandbox, and no command passes through it.
+ * cofferd, one for each state directory: keeps sandboxes ready for `coffer call`, and those with a restart policy going
+ * (keeper.h, doc/adr/0012). Started when it is needed, by hand (`coffer gateway start`) or by a service manager; unless it
+ * is to stay, it leaves when there is nothing to keep. It makes sandboxes by executing coffer, so that every one has a
+ * launcher and a guard of its own as any other. It reads nothing from a sandbox, and no command passes through it.
  *
- * Over STATE/cofferd.sock (SOCK_SEQPACKET): a client sends struct cofferd_ask and the template behind it, the options that
- * describe the sandbox, each with its NUL. The answer is struct cofferd_reply, with the descriptor of a sandbox when there
- * is one. Without one the client makes its own: there is no waiting, and no sharing.
+ * Over STATE/cofferd.sock (SOCK_SEQPACKET): a client sends struct cofferd_ask and what belongs to the question behind it.
+ * The answer is struct cofferd_reply, with a descriptor where the question has one for an answer.
+ *
+ * Over STATE/metrics.sock it tells how the running sandboxes are (metrics.h), and stays while somebody asks for that.
  *
  * Invariants
- *  D1  A descriptor is handed out once, and closed here at the same time.
+ *  D1  A sandbox's descriptor is handed out once, and closed here at the same time.
  *  D2  There is one cofferd per state directory: it holds a lock for as long as it lives.
- *  D3  Both sides are the same build of the same program and have the same / and /usr, for a sandbox shows those of who
- *      makes it, and a container may share the state directory: a client of whom that is not true is refused, and ends
- *      this cofferd.
+ *  D3  Who is handed a sandbox is the same build of the same program and has the same / and /usr, for a sandbox shows those
+ *      of who makes it, and a container may share the state directory. A client of whom that is not true gets none, and
+ *      ends a cofferd that has nothing else to do.
  */
 #ifndef GATEWAY_COFFERD_H
 #define GATEWAY_COFFERD_H
@@ -24,13 +25,18 @@
 
 #include <stdint.h>
 
-#define COFFERD_MAGIC 0x31444343u /* "CCD1" */
+#define COFFERD_MAGIC 0x32444343u /* "CCD2" */
 #define COFFERD_TEMPLATE_MAX (16u << 10)
 
 enum cofferd_want {
-	COFFERD_TAKE = 1, /* a sandbox of this template; the template is worth keeping ready */
+	COFFERD_TAKE = 1, /* a sandbox of the template behind it; the template is worth keeping ready */
 	COFFERD_STOP,	  /* leave, and take all that is ready along */
-	COFFERD_STAT	  /* how many are ready */
+	COFFERD_STAT,	  /* how many are ready */
+	COFFERD_KEEP,	  /* the run whose id is behind it has a restart policy */
+	COFFERD_STATUS,	  /* all there is to tell: a memory file with JSON */
+	COFFERD_RELOAD,	  /* look at everything again; leave when the program was replaced */
+	COFFERD_STAY,	  /* do not leave for want of work */
+	COFFERD_DROP	  /* let go of the pool; leave unless there is something else to do */
 };
 
 /* Which build a program is: its file. */
@@ -46,22 +52,43 @@ struct cofferd_ask {
 
 struct cofferd_reply {
 	uint32_t magic;
-	bool has; /* a descriptor comes with it */
+	bool has;    /* a descriptor comes with it */
+	bool stays;  /* it does not leave for want of work */
+	bool leaves; /* this was its last word */
 	char id[RUN_ID_LEN + 1];
+	int32_t error; /* negative errno, and why */
+	uint32_t pid;
 	uint32_t ready, starting, templates; /* COFFERD_STAT */
 	uint64_t held;
+	char why[320];
 };
 
-/* Serves until idle or told to go. `coffer_fd` is the coffer program; `first` a template to begin with, may be empty. */
-int cofferd_serve(struct state *st, int coffer_fd, const struct strv *first, struct err *e) MUST_CHECK;
+struct cofferd_how {
+	int coffer_fd;		  /* the coffer program */
+	int listen_fd;		  /* handed over by a service manager; -1: make one */
+	bool stay;		  /* also without anything to do */
+	const struct strv *first; /* a template to begin with; may be empty */
+	void (*ready)(void);	  /* called once it serves */
+};
+
+/* Serves until idle or told to go. */
+int cofferd_serve(struct state *st, const struct cofferd_how *how, struct err *e) MUST_CHECK;
 
 /* The client's side. 0 with a descriptor in *ret_sock; -ENOENT when none is ready; -ECONNREFUSED when there is no
  * cofferd. */
 int cofferd_take(struct state *st, const struct strv *template, int *ret_sock,
 		 char ret_id[RUN_ID_LEN + 1]) MUST_CHECK;
 int cofferd_ask(struct state *st, enum cofferd_want want, struct cofferd_reply *ret) MUST_CHECK;
+/* One JSON object. -ECONNREFUSED when there is no cofferd. */
+int cofferd_status(struct state *st, struct buf *ret, struct err *e) MUST_CHECK;
+/* Has a sandbox with a restart policy kept, by a cofferd that is started when there is none. */
+int cofferd_keep(struct state *st, const char *id, struct err *e) MUST_CHECK;
 
 /* Starts one in the background, with a first template, and does not wait for it. */
 int cofferd_start(struct state *st, const struct strv *template) MUST_CHECK;
+/* Starts one and waits until it serves, or says why it does not. 0 also when another one was quicker. */
+int cofferd_launch(struct state *st, bool stay, struct err *e) MUST_CHECK;
+/* Becomes cofferd, in the foreground, with what a service manager has handed over. Returns on failure only. */
+int cofferd_become(struct state *st, struct err *e) MUST_CHECK;
 
 #endif

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Asking cofferd, and starting it. See cofferd.h. */
+#include "base/clock.h"
 #include "base/fd.h"
+#include "gateway/activate.h"
 #include "gateway/cofferd.h"
 #include "gateway/cofferd_int.h"
 #include "ipc/fdpass.h"
@@ -19,6 +21,9 @@
 #include <unistd.h>
 
 #define ANSWER_MSEC 2000
+#define PATIENT_MSEC 60000
+#define STATUS_MAX (64u << 20)
+#define KEEP_TRIES 50 /* while one cofferd leaves and the next one comes */
 
 int cofferd_build(int fd, struct cofferd_build *ret)
 {
@@ -66,47 +71,62 @@ static int dial(const struct state *st)
 	return TAKE_FD(fd);
 }
 
-/* One question, one answer. A cofferd that does not answer is as good as none. */
-static int ask(struct state *st, enum cofferd_want want, const struct strv *template,
-	       struct cofferd_reply *ret, int *ret_sock)
+/* A cofferd that does not answer is as good as none; but to keep a sandbox it waits for the disk. */
+static int wait_answer(int fd, int msec)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	int n;
+
+	do {
+		n = poll(&p, 1, msec);
+	} while (n < 0 && errno == EINTR);
+	return n <= 0 ? -ETIMEDOUT : 0;
+}
+
+static int send_ask(int fd, enum cofferd_want want, const struct strv *template, const char *id)
 {
 	struct cofferd_ask head = { .magic = COFFERD_MAGIC, .want = want };
 	autobuf struct buf b = BUF_INIT;
-	autoclose int fd = dial(st);
-	struct pollfd p = { .fd = fd, .events = POLLIN };
-	size_t len;
-	int r = fd < 0 ? fd : cofferd_build(-1, &head.build), n;
+	int r = cofferd_build(-1, &head.build);
 
 	if (r < 0)
 		return r;
 	buf_add(&b, &head, sizeof(head));
 	if (template)
 		r = cofferd_pack(template, &b);
+	if (id)
+		buf_add(&b, id, strlen(id) + 1);
 	if (r == 0)
-		r = fdpass_send(fd, b.data, b.len, NULL, 0);
+		r = buf_error(&b);
+	return r < 0 ? r : fdpass_send(fd, b.data, b.len, NULL, 0);
+}
+
+/* One question, one answer, with a descriptor or -1. */
+static int ask(struct state *st, enum cofferd_want want, const struct strv *template, const char *id,
+	       struct cofferd_reply *ret, int *ret_sock)
+{
+	unsigned char data[sizeof(*ret)];
+	autoclose int fd = dial(st), sock = -1;
+	size_t len;
+	int r = fd < 0 ? fd : send_ask(fd, want, template, id), n;
+
+	if (r == 0)
+		r = wait_answer(fd, want == COFFERD_TAKE ? ANSWER_MSEC : PATIENT_MSEC);
 	if (r < 0)
 		return r;
-	do {
-		n = poll(&p, 1, ANSWER_MSEC);
-	} while (n < 0 && errno == EINTR);
-	if (n <= 0)
-		return -ETIMEDOUT;
-	*ret_sock = -1;
-	n = fdpass_recv_some(fd, ret, sizeof(*ret), &len, ret_sock, 1);
-	if (n < 0)
-		return n;
-	if (len != sizeof(*ret) || ret->magic != COFFERD_MAGIC || ret->has != (n == 1)) {
-		fd_close(*ret_sock);
-		return -EPROTO;
-	}
-	ret->id[RUN_ID_LEN] = '\0';
-	return 0;
+	n = fdpass_recv_some(fd, data, sizeof(data), &len, &sock, 1);
+	r = n < 0 ? n : cofferd_reply_parse(data, len, ret);
+	if (r == 0 && ret->has != (n == 1))
+		r = -EPROTO;
+	if (r == 0)
+		*ret_sock = TAKE_FD(sock);
+	return r;
 }
 
 int cofferd_take(struct state *st, const struct strv *template, int *ret_sock, char ret_id[RUN_ID_LEN + 1])
 {
 	struct cofferd_reply reply;
-	int r = ask(st, COFFERD_TAKE, template, &reply, ret_sock);
+	int r = ask(st, COFFERD_TAKE, template, NULL, &reply, ret_sock);
 
 	if (r < 0)
 		return r;
@@ -118,62 +138,209 @@ int cofferd_take(struct state *st, const struct strv *template, int *ret_sock, c
 
 int cofferd_ask(struct state *st, enum cofferd_want want, struct cofferd_reply *ret)
 {
-	int sock, r = ask(st, want, NULL, ret, &sock);
+	int sock = -1, r = ask(st, want, NULL, NULL, ret, &sock);
 
 	if (r == 0)
 		fd_close(sock);
 	return r;
 }
 
-/* In a grandchild, with nothing of the caller's but the coffer program itself on descriptor 3. */
-_Noreturn static void become_cofferd(int program, int coffer, char *const *argv, char *const *envp)
+int cofferd_status(struct state *st, struct buf *ret, struct err *e)
 {
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	struct cofferd_reply reply;
+	autoclose int fd = -1;
+	int r = ask(st, COFFERD_STATUS, NULL, NULL, &reply, &fd);
+
+	if (r < 0)
+		return err_sys(e, r, "cofferd does not answer");
+	if (reply.error)
+		return err_set(e, reply.error, "%s", reply.why);
+	r = fd < 0 ? -EPROTO : fd_read_all(fd, STATUS_MAX, ret);
+	return r < 0 ? err_sys(e, r, "cannot read what cofferd tells") : 0;
+}
+
+/* Is it only that one leaves, or has just left? */
+static bool is_passing(int r, const struct cofferd_reply *reply)
+{
+	return r == -ECONNREFUSED || r == -EPIPE || r == -ECONNRESET || (r == 0 && reply->leaves);
+}
+
+int cofferd_keep(struct state *st, const char *id, struct err *e)
+{
+	for (int i = 0; i < KEEP_TRIES; i++) {
+		const struct timespec pause = { .tv_nsec = 100 * (long)NSEC_PER_MSEC };
+		struct cofferd_reply reply = { 0 };
+		int sock = -1, r = ask(st, COFFERD_KEEP, NULL, id, &reply, &sock);
+
+		fd_close(sock);
+		if (!is_passing(r, &reply)) {
+			if (r < 0)
+				return err_sys(e, r, "cofferd does not answer");
+			return reply.error ? err_set(e, reply.error, "%s", reply.why) : 0;
+		}
+		r = cofferd_launch(st, false, e);
+		if (r < 0)
+			return r;
+		nanosleep(&pause, NULL);
+	}
+	return err_set(e, -ECONNREFUSED, "cofferd leaves whenever it is asked something");
+}
+
+/* --- starting --------------------------------------------------------------------------------------------------------- */
+
+/* What cofferd is executed with; none of it is the caller's but what is listed here. */
+struct program {
+	int cofferd, coffer;
+	struct strv argv;
+	struct strv env;
+};
+
+static void program_release(struct program *p)
+{
+	fd_close(p->cofferd);
+	fd_close(p->coffer);
+	strv_release(&p->argv);
+	strv_release(&p->env);
+}
+
+static int add_var(struct strv *l, const char *name)
+{
+	const char *v = getenv(name); // NOLINT(concurrency-mt-unsafe): one thread
+
+	return v ? strv_addf(l, "%s=%s", name, v) : 0;
+}
+
+static int program_open(struct program *p, const struct state *st, struct err *e)
+{
+	static const char *const vars[] = { "COFFER_POOL_MEMORY", "PATH", "HOME" };
+	int r;
+
+	p->coffer = -1;
+	p->cofferd = helper_open("cofferd", e);
+	if (p->cofferd < 0)
+		return p->cofferd;
+	p->coffer = open("/proc/self/exe", O_PATH | O_CLOEXEC);
+	if (p->coffer < 0)
+		return err_sys(e, -errno, "cannot open the running program");
+	r = strv_add(&p->argv, "cofferd");
+	if (r == 0)
+		r = strv_addf(&p->env, "COFFER_STATE=%s", st->path);
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(vars); i++)
+		r = add_var(&p->env, vars[i]);
+	return r < 0 ? err_set(e, -ENOMEM, "out of memory") : 0;
+}
+
+/* In a grandchild, with nothing of the caller's but the coffer program itself on descriptor 3, and a pipe for last words
+ * where somebody waits for them. */
+_Noreturn static void become_cofferd(const struct program *p, int words)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC), program, coffer, err;
 
 	setsid();
 	if (fork() != 0)
 		_exit(0);
-	program = fcntl(program, F_DUPFD_CLOEXEC, 16);
-	if (null < 0 || program < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(null, 2) < 0 ||
-	    dup2(coffer, 3) < 0 || chdir("/") < 0)
+	/* Out of the way of what is put into place. */
+	program = fcntl(p->cofferd, F_DUPFD_CLOEXEC, 16);
+	coffer = fcntl(p->coffer, F_DUPFD_CLOEXEC, 16);
+	err = words >= 0 ? fcntl(words, F_DUPFD_CLOEXEC, 16) : null;
+	if (null < 0 || program < 0 || coffer < 0 || err < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 ||
+	    dup2(err, 2) < 0 || dup2(coffer, 3) < 0 || chdir("/") < 0)
 		_exit(1);
-	if (coffer == 3)
-		(void)!fcntl(3, F_SETFD, 0);
 	syscall(SYS_close_range, 4, ~0U, 4 /* CLOSE_RANGE_CLOEXEC */);
 	for (int sig = 1; sig < 32; sig++)
 		signal(sig, SIG_DFL);
-	syscall(SYS_execveat, program, "", argv, envp, AT_EMPTY_PATH);
+	syscall(SYS_execveat, program, "", p->argv.v, p->env.v, AT_EMPTY_PATH);
 	_exit(1);
+}
+
+static int spawn(const struct program *p, int words)
+{
+	pid_t pid = fork();
+
+	if (pid < 0)
+		return -errno;
+	if (pid == 0)
+		become_cofferd(p, words);
+	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	return 0;
 }
 
 int cofferd_start(struct state *st, const struct strv *template)
 {
-	autostrv struct strv argv = STRV_INIT;
-	autoclose int program = helper_open("cofferd", NULL), coffer = -1;
-	autofree char *state = NULL, *memory = NULL;
-	const char *text = getenv("COFFER_POOL_MEMORY");
-	pid_t pid;
-	int r = program < 0 ? program : strv_add(&argv, "cofferd");
+	CLEANUP(program_release) struct program p = { 0 };
+	int r = program_open(&p, st, NULL);
 
+	if (r == 0)
+		r = strv_add(&p.argv, "--");
 	for (size_t i = 0; r == 0 && i < template->n; i++)
-		r = strv_add(&argv, template->v[i]);
+		r = strv_add(&p.argv, template->v[i]);
+	return r < 0 ? r : spawn(&p, -1);
+}
+
+/* It lets go of the pipe once it serves; what comes before that is why it does not. */
+static int hear(int fd, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT;
+	int r = fd_read_all(fd, sizeof(e->msg) - 1, &b);
+	const char *text = buf_cstr(&b);
+
+	if (r < 0)
+		return err_sys(e, r, "cannot hear whether cofferd has started");
+	if (b.len == 0)
+		return 0;
+	if (str_starts(text, COFFERD_SAYS))
+		text += strlen(COFFERD_SAYS);
+	return err_set(e, -ECHILD, "%.*s", (int)strcspn(text, "\n"), text);
+}
+
+int cofferd_launch(struct state *st, bool stay, struct err *e)
+{
+	CLEANUP(program_release) struct program p = { 0 };
+	autoclose int in = -1, out = -1;
+	struct cofferd_reply reply;
+	struct err why = ERR_INIT;
+	int fds[2], r = program_open(&p, st, e);
+
+	if (r == 0)
+		r = strv_add(&p.argv, "--background");
+	if (r == 0 && stay)
+		r = strv_add(&p.argv, "--stay");
 	if (r < 0)
 		return r;
-	coffer = open("/proc/self/exe", O_PATH | O_CLOEXEC);
-	if (coffer < 0)
-		return -errno;
-	if (asprintf(&state, "COFFER_STATE=%s", st->path) < 0 ||
-	    (text && asprintf(&memory, "COFFER_POOL_MEMORY=%s", text) < 0))
-		return -ENOMEM;
-	pid = fork();
-	if (pid < 0)
-		return -errno;
-	if (pid == 0) {
-		char *envp[] = { state, memory, NULL };
-
-		become_cofferd(program, coffer, argv.v, envp);
-	}
-	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-		;
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return err_sys(e, -errno, "cannot make a pipe");
+	in = fds[0];
+	out = fds[1];
+	r = spawn(&p, out);
+	out = fd_close(out);
+	if (r < 0)
+		return err_sys(e, r, "cannot start cofferd");
+	r = hear(in, &why);
+	/* Somebody else may have been quicker. */
+	if (r < 0 && cofferd_ask(st, COFFERD_STAT, &reply) < 0)
+		return err_set(e, r, "%s", why.msg);
 	return 0;
+}
+
+int cofferd_become(struct state *st, struct err *e)
+{
+	CLEANUP(program_release) struct program p = { 0 };
+	static const char *const vars[] = { "LISTEN_FDS", "LISTEN_PID", "NOTIFY_SOCKET" };
+	int n = ACTIVATE_FIRST + (int)activate_count(), r = program_open(&p, st, e), coffer, program;
+
+	if (r == 0)
+		r = strv_add(&p.argv, "--stay");
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(vars); i++)
+		r = add_var(&p.env, vars[i]);
+	if (r < 0)
+		return e->code ? r : err_set(e, r, "out of memory");
+	/* Right behind what was handed over. */
+	coffer = fcntl(p.coffer, F_DUPFD_CLOEXEC, 64);
+	program = fcntl(p.cofferd, F_DUPFD_CLOEXEC, 64);
+	if (coffer < 0 || program < 0 || dup2(coffer, n) < 0 || chdir("/") < 0)
+		return err_sys(e, -errno, "cannot hand the program over");
+	syscall(SYS_close_range, (unsigned)n + 1, ~0U, 4 /* CLOSE_RANGE_CLOEXEC */);
+	syscall(SYS_execveat, program, "", p.argv.v, p.env.v, AT_EMPTY_PATH);
+	return err_sys(e, -errno, "cannot execute cofferd");
 }

@@ -7,10 +7,25 @@
 
 #include <sys/un.h>
 
+#define COFFERD_SAYS "cofferd: " /* before its last words */
+
 /* Of an open program; -1: the running one. */
 int cofferd_build(int fd, struct cofferd_build *ret) MUST_CHECK;
 void cofferd_address(const struct state *st, struct sockaddr_un *ret);
 /* Strings with their NULs; -E2BIG past COFFERD_TEMPLATE_MAX. */
 int cofferd_pack(const struct strv *template, struct buf *out) MUST_CHECK;
+
+/* A question, as it came: checked, and pointing into the message. */
+struct cofferd_msg {
+	struct cofferd_ask head;
+	const char *body;
+	size_t len;
+};
+
+/* -EPROTO for what is none. The body of a COFFERD_TAKE are strings with their NULs, at least one and none empty; that of a
+ * COFFERD_KEEP is an id with its NUL; others have none. */
+int cofferd_msg_parse(const void *data, size_t len, struct cofferd_msg *ret) MUST_CHECK;
+/* An answer with its NULs put in place. */
+int cofferd_reply_parse(void *data, size_t len, struct cofferd_reply *ret) MUST_CHECK;
 
 #endif

@@ -218,6 +218,8 @@ int run_write_meta(const struct run *r, struct err *e)
 		.map_ids = r->map_ids && !s->ids.host_root,
 		.each = s->each,
 		.keep = s->keep,
+		.restart = s->restart,
+		.restarts = s->restarts,
 	};
 
 	memcpy(m.id, s->id, sizeof(m.id));
@@ -282,7 +284,9 @@ static int settle_directory(struct run *r, struct err *e)
 	r->kept = r->changes > 0 ||
 		  ((s->detach || (s->name && spec_has_root_layer(s))) && r->end.cause != CAUSE_NOT_STARTED) ||
 		  (r->end.cause == CAUSE_BROKEN && has_engine_log(s)) ||
-		  (checkpoints && keeps_checkpoints(r));
+		  (checkpoints && keeps_checkpoints(r)) ||
+		  /* One that could not be started once more has been started before. */
+		  (s->restart && r->resume_started);
 	if (!r->kept) {
 		if (s->name)
 			state_name_clear(r->st, s->name, s->id);
@@ -358,6 +362,8 @@ static int recall(struct run *r, struct err *e)
 	s->ports = TAKE_PTR(m.ports);
 	s->each = m.each;
 	s->keep = m.keep;
+	s->restart = TAKE_PTR(m.restart);
+	s->restarts = m.restarts;
 	if (m.over)
 		snprintf(s->over, sizeof(s->over), "%s", m.over);
 	s->over_time = m.over_time;

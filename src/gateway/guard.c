@@ -217,6 +217,16 @@ int guard_net(struct guard *g, struct wall *w, struct err *e)
 	return r < 0 ? err_sys(e, r, "cannot hand over the sandbox's network") : 0;
 }
 
+int guard_net_room(struct guard *g, int fds[2], struct err *e)
+{
+	const struct net_msg m = { .type = NET_ROOM };
+	int r = fdpass_send(g->fd, &m, sizeof(m), fds, 2);
+
+	fds[0] = fd_close(fds[0]);
+	fds[1] = fd_close(fds[1]);
+	return r < 0 ? err_sys(e, r, "cannot hand over the place of the certificate") : 0;
+}
+
 /* The next message; -EPIPE: the guard is gone. */
 static int next_message(struct guard *g, int timeout_ms, struct net_msg *m, int *ret_fd)
 {

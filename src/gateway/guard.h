@@ -30,6 +30,9 @@ int guard_tell(struct guard *g, pid_t pid, int pidfd, const struct ids *ids, str
 /* Hands it the wall, and keeps none of it. */
 int guard_net(struct guard *g, struct wall *w, struct err *e) MUST_CHECK;
 
+/* The same with the files inside that a CA is appended to which comes later (spec->ca_later). */
+int guard_net_room(struct guard *g, int fds[2], struct err *e) MUST_CHECK;
+
 /* Waits for the sandbox's CA: a memory file with its certificate. What is to be said meanwhile is dropped: it is logged. */
 int guard_net_ca(struct guard *g, struct err *e) MUST_CHECK;
 

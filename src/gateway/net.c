@@ -4,12 +4,14 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "gateway/metrics.h"
 #include "gateway/net_int.h"
 #include "ipc/fdpass.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/sockios.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <string.h>
@@ -24,6 +26,8 @@
 #define TRIES 6			       /* that never became ready, in a row: there is no network to be had */
 #define QUEUED_MAX (32 << 10)
 #define QUIT_WITHIN (2 * NSEC_PER_SEC)
+#define READY_AT_END (5 * NSEC_PER_SEC)
+#define QUIT_STEP (50 * NSEC_PER_MSEC)
 
 int net_launcher_send(struct net_guard *g, enum net_msg_type type, uint32_t level, const char *text, int fd)
 {
@@ -203,13 +207,17 @@ static int watch_proc(struct net_proc *p, struct err *e)
 static int start_egress(struct net_guard *g, int link, struct err *e)
 {
 	struct net_proc *p = &g->proc[NET_EGRESS];
-	autoclose int journal = -1, ctl = make_control(p, e);
+	autoclose int journal = -1, list = -1, vault = -1, ctl = make_control(p, e);
 	const int *w = wall_fds(&g->wall);
 	int fds[EGRESS_FD_END] = { 0 };
 	int r = ctl < 0 ? ctl : net_journal_open(g, NET_EGRESS, &journal, e);
 
+	if (r == 0)
+		r = net_vault_give(g, &list, &vault, e);
 	if (r < 0)
 		return r;
+	fds[EGRESS_FD_SECRETS] = list;
+	fds[EGRESS_FD_VAULT] = vault;
 	fds[EGRESS_FD_BUNDLE] = g->bundle;
 	fds[EGRESS_FD_JOURNAL] = journal;
 	fds[EGRESS_FD_DIAL] = link;
@@ -308,7 +316,7 @@ static void on_start(struct timer *t)
 		again_later(g);
 }
 
-static void start_now(struct net_guard *g)
+void net_start_now(struct net_guard *g)
 {
 	for (int i = 0; i < WALL_FDS; i++)
 		loop_unwatch(&g->loop, &g->w_wall[i]);
@@ -326,7 +334,7 @@ static void start_now(struct net_guard *g)
 static void on_wall(struct watch *w, uint32_t events)
 {
 	(void)events;
-	start_now(w->ctx);
+	net_start_now(w->ctx);
 }
 
 static void take_wall(struct net_guard *g)
@@ -336,13 +344,46 @@ static void take_wall(struct net_guard *g)
 	g->has_wall = true;
 	net_reload_watch(g);
 	if (g->r->net->needs_ca) {
-		start_now(g);
+		net_start_now(g);
 		return;
 	}
 	for (int i = 0; i < WALL_FDS; i++) {
 		g->w_wall[i] = (struct watch){ .fd = fds[i], .fn = on_wall, .ctx = g };
 		if (fds[i] >= 0 && loop_watch(&g->loop, &g->w_wall[i], EPOLLIN) < 0)
-			start_now(g);
+			net_start_now(g);
+	}
+}
+
+static void wait_for_quit(struct net_guard *g, struct net_proc *p)
+{
+	uint64_t now = clock_nsec(CLOCK_MONOTONIC), until = now + QUIT_WITHIN;
+
+	/* It has no more to write than what was open: one that fills the disk instead is not waited for. */
+	while (now < until && !net_proc_wait(p, now + QUIT_STEP) && !net_journal_is_flooded(g, p->part))
+		now = clock_nsec(CLOCK_MONOTONIC);
+}
+
+/* Was something refused that nobody has written down yet? */
+static bool has_refused(const struct net_guard *g)
+{
+	struct pollfd p = { .fd = g->wall.nflog, .events = POLLIN };
+
+	return p.fd >= 0 && poll(&p, 1, 0) == 1;
+}
+
+/* A command may have ended before the program that its last packets have started was ready to count them. */
+static void wait_for_ready(struct net_guard *g, struct net_proc *p)
+{
+	uint64_t now = clock_nsec(CLOCK_MONOTONIC), until = now + READY_AT_END;
+
+	if (!g->started && !g->failed)
+		net_start_now(g);
+	while (p->pid >= 0 && !p->ready && p->w_ctl.events && now < until) {
+		struct pollfd pfd = { .fd = p->w_ctl.fd, .events = POLLIN };
+
+		if (poll(&pfd, 1, (int)((until - now) / NSEC_PER_MSEC) + 1) == 1)
+			p->w_ctl.fn(&p->w_ctl, EPOLLIN);
+		now = clock_nsec(CLOCK_MONOTONIC);
 	}
 }
 
@@ -355,20 +396,25 @@ static void end_all(struct net_guard *g)
 		return;
 	g->ending = true;
 	loop_timer_off(&g->loop, &g->t_start);
+	/* One that has begun may have taken them already. */
+	if (!e->ready && (e->pid >= 0 || has_refused(g)))
+		wait_for_ready(g, e);
 	if (e->ready) {
 		e->quitting = true;
 		if (net_ctl_send(e, CTL_QUIT, NULL, 0) == 0)
-			(void)net_proc_wait(e, clock_nsec(CLOCK_MONOTONIC) + QUIT_WITHIN);
+			wait_for_quit(g, e);
 	}
 	net_proc_kill(e);
 	net_proc_kill(d);
+	net_vault_end(g);
 	wall_release(&g->wall);
 	if (g->started)
 		net_journal_fold(g, true);
 	net_say_rest(g);
 	net_journal_remove(g);
 	net_cgroup_close(g);
-	(void)unlinkat(g->dir, "net-proxies.json", 0);
+	(void)unlinkat(g->dir, METRICS_DIAL, 0);
+	(void)unlinkat(g->dir, METRICS_EGRESS, 0);
 	g->r->net_over = true;
 }
 
@@ -396,6 +442,10 @@ static void on_launcher(struct watch *w, uint32_t events)
 	if (n >= 0 && !g->has_wall && !g->ending && len == sizeof(word.wall) &&
 	    wall_unpack(word.wall, fds, (size_t)n, &g->wall) == 0) {
 		take_wall(g);
+		return;
+	}
+	if (n == 2 && len == sizeof(word.m) && word.m.type == NET_ROOM && g->room[0] < 0) {
+		memcpy(g->room, fds, sizeof(g->room));
 		return;
 	}
 	if (n == 0 && len == sizeof(word.m) && word.m.type == NET_END) {
@@ -449,6 +499,7 @@ static int set_up(struct net_guard *g, int launcher)
 		return -ENOMEM;
 	if (loop_watch(&g->loop, &g->w_sandbox, EPOLLIN) < 0)
 		return -ENOMEM;
+	net_vault_begin(g);
 	loop_timer(&g->loop, &g->t_idle, clock_nsec(CLOCK_MONOTONIC) + IDLE);
 	return 0;
 }
@@ -464,10 +515,13 @@ void net_guard(struct run *r, int launcher, void (*idle)(struct run *r), void (*
 				.loop = LOOP_INIT,
 				.wall = WALL_INIT,
 				.w_notify = WATCH_INIT,
+				.w_vault = WATCH_INIT,
+				.w_vault_dir = WATCH_INIT,
 				.cg = CGROUP_INIT,
 				.bundle = -1,
 				.names = -1,
 				.ca = -1,
+				.room = { -1, -1 },
 				.store = -1,
 				.pools = -1 };
 	if (set_up(&g, launcher) == 0)

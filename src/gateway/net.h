@@ -24,6 +24,7 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "config/policy_file.h"
+#include "gateway/net_secret.h"
 #include "sandbox/spec.h"
 
 #include <stdbool.h>
@@ -37,22 +38,27 @@ struct run;
  */
 struct net_plan {
 	struct strv allow;	 /* --allow as typed */
+	struct strv resolvers;	 /* --resolver as typed */
 	char *file;		 /* --policy, its real path; NULL: none */
 	struct config_policy cp; /* compiled; generation 1 */
 	struct strv
 		read_from; /* directories and files that the sandbox may write: no policy may come from there */
+	struct strv
+		conflicts; /* what the command line asks for and the file does not grant; said at the start */
 	char digest[72];   /* "sha256:…" */
 	uint32_t generation;
 	int mode; /* enum policy_mode that --net names; -1: the file's own */
 	bool needs_ca;
+	struct net_secrets secrets;
 };
 
-#define NET_PLAN_INIT ((struct net_plan){ .mode = -1 })
+#define NET_PLAN_INIT ((struct net_plan){ .mode = -1, .secrets = NET_SECRETS_INIT })
 
 #define NET_MSG_TEXT 512
 
 enum net_msg_type {
 	NET_END = 1, /* to the guard: the command has ended: end both, fold all, answer NET_ENDED */
+	NET_ROOM,    /* to the guard: two files inside, to which the certificate is appended when it comes */
 	NET_CA,	     /* the sandbox's CA: a memfd with the certificate (PEM), sealed */
 	NET_SAY,     /* a line for the terminal of `coffer run`; level: enum net_level */
 	NET_FAILED,  /* why there is no network: the sandbox is to be ended */
@@ -73,7 +79,7 @@ int net_plan_compile(struct net_plan *p, struct err *e) MUST_CHECK;
 /* The first time. A file that the sandbox could write to is refused. What mode it comes to stands in the spec then. */
 int net_plan_open(struct net_plan *p, struct spec *s, struct err *e) MUST_CHECK;
 void net_plan_release(struct net_plan *p);
-/* Members "net", "policy_digest", "policy", "allow": for the log and the report. */
+/* Members "net", "policy_digest", "policy", "allow", "resolvers": for the log and the report. */
 void net_plan_json(const struct net_plan *p, enum net_mode mode, struct json *j);
 
 /*

@@ -19,6 +19,7 @@ struct counted {
 	enum net_decision decision;
 	uint16_t port;
 	char name[NET_NAME_MAX + 1];
+	char secret[NET_NAME_MAX + 1];
 	uint64_t count, up, down;
 };
 
@@ -27,13 +28,20 @@ struct named {
 	uint64_t queries, connections, requests, denied, up, down;
 };
 
-struct net_fold {
-	struct net_fold_out out;
-	struct bucket plain, denied;
-	uint64_t due; /* when counts are written; 0: nothing was counted */
+/* F1: what shares a bucket and a table of counts. */
+enum sort { SORT_PLAIN, SORT_DENIED, SORT_ALERT, SORT_SECRET, SORT_COUNT };
+
+struct table {
+	struct bucket bucket;
 	struct counted *counted;
 	size_t n_counted;
 	struct counted others;
+};
+
+struct net_fold {
+	struct net_fold_out out;
+	struct table table[SORT_COUNT];
+	uint64_t due; /* when counts are written; 0: nothing was counted */
 	uint64_t garbled[NET_FROM_COUNT];
 	bool skipping[NET_FROM_COUNT]; /* in the middle of a line that is too long */
 	struct named *names;
@@ -70,8 +78,10 @@ struct net_fold *net_fold_new(uint64_t now, const struct net_fold_out *out)
 	if (!f)
 		return NULL;
 	f->out = *out;
-	f->plain = bucket_new(NET_BURST, NET_RATE, now);
-	f->denied = bucket_new(NET_BURST_DENIED, NET_RATE_DENIED, now);
+	f->table[SORT_PLAIN].bucket = bucket_new(NET_BURST, NET_RATE, now);
+	f->table[SORT_DENIED].bucket = bucket_new(NET_BURST_DENIED, NET_RATE_DENIED, now);
+	f->table[SORT_SECRET].bucket = bucket_new(NET_BURST, NET_RATE, now);
+	f->table[SORT_ALERT].bucket = bucket_new(NET_BURST_ALERT, NET_RATE_ALERT, now);
 	return f;
 }
 
@@ -79,7 +89,8 @@ void net_fold_free(struct net_fold *f)
 {
 	if (!f)
 		return;
-	free(f->counted);
+	for (int i = 0; i < SORT_COUNT; i++)
+		free(f->table[i].counted);
 	free(f->names);
 	buf_release(&f->fields);
 	free(f);
@@ -114,9 +125,21 @@ static struct named *find_name(struct net_fold *f, const char *name)
 	return &f->names[f->n_names++];
 }
 
-static bool is_denial(const struct net_line *l)
+static enum sort sort_of(const struct net_line *l)
 {
-	return l->decision == NET_DENIED || l->ev == NET_EV_ALERT;
+	if (l->ev == NET_EV_ALERT)
+		return SORT_ALERT;
+	if (l->ev == NET_EV_SECRET)
+		return SORT_SECRET;
+	return l->decision == NET_DENIED ? SORT_DENIED : SORT_PLAIN;
+}
+
+/* F3. Both may warn, and both may have had a line that was too long. */
+static bool may_say(enum net_from from, enum net_ev ev)
+{
+	const bool is_dials = ev == NET_EV_DIAL || ev == NET_EV_PROXY;
+
+	return ev == NET_EV_ALERT || ev == NET_EV_GARBLED || is_dials == (from == NET_FROM_DIAL);
 }
 
 static void tally(struct named *n, const struct net_line *l)
@@ -137,20 +160,20 @@ static void count_for_report(struct net_fold *f, const struct net_line *l)
 	f->alerts += l->ev == NET_EV_ALERT ? l->count : 0;
 	/* What dial says again, egress has said before; refused packets have no name. */
 	if (l->ev == NET_EV_DIAL || l->ev == NET_EV_REFUSED || l->ev == NET_EV_POLICY ||
-	    l->ev == NET_EV_RESPONSE || l->ev == NET_EV_PROXY)
+	    l->ev == NET_EV_RESPONSE || l->ev == NET_EV_PROXY || l->ev == NET_EV_SECRET)
 		return;
 	tally(&f->total, l);
 	tally(find_name(f, l->name), l);
 }
 
-static struct counted *find_counted(struct net_fold *f, const struct net_line *l)
+static struct counted *find_counted(struct table *f, const struct net_line *l)
 {
 	struct counted *c;
 
 	for (size_t i = 0; i < f->n_counted; i++) {
 		c = &f->counted[i];
 		if (c->ev == l->ev && c->port == l->port && c->decision == l->decision &&
-		    str_eq(c->name, l->name))
+		    str_eq(c->name, l->name) && str_eq(c->secret, l->secret))
 			return c;
 	}
 	if (!grow((void **)&f->counted, f->n_counted, NET_KEYS, sizeof(*f->counted)))
@@ -158,6 +181,7 @@ static struct counted *find_counted(struct net_fold *f, const struct net_line *l
 	c = &f->counted[f->n_counted++];
 	*c = (struct counted){ .ev = l->ev, .decision = l->decision, .port = l->port };
 	memcpy(c->name, l->name, sizeof(c->name));
+	memcpy(c->secret, l->secret, sizeof(c->secret));
 	return c;
 }
 
@@ -169,7 +193,7 @@ static void set_due(struct net_fold *f, uint64_t now)
 
 static void count_only(struct net_fold *f, const struct net_line *l, uint64_t now)
 {
-	struct counted *c = find_counted(f, l);
+	struct counted *c = find_counted(&f->table[sort_of(l)], l);
 
 	c->count += l->count;
 	c->up += l->up;
@@ -177,29 +201,58 @@ static void count_only(struct net_fold *f, const struct net_line *l, uint64_t no
 	set_due(f, now);
 }
 
+static int write_line(struct net_fold *f, const struct net_line *l)
+{
+	char type[32];
+
+	snprintf(type, sizeof(type), l->ev == NET_EV_SECRET ? "secret.use" : "net.%s", net_ev_name(l->ev));
+	return f->out.event(f->out.ctx, type, &f->fields);
+}
+
+/* F5: its row, which counts nothing yet, says that it was written. 0: it was not the first. */
+static int write_first(struct net_fold *f, const struct net_line *l, uint64_t now)
+{
+	struct table *t = &f->table[SORT_SECRET];
+	const size_t before = t->n_counted;
+	int r;
+
+	if (l->ev != NET_EV_SECRET)
+		return 0;
+	(void)find_counted(t, l);
+	if (t->n_counted == before)
+		return 0;
+	r = write_line(f, l);
+	if (r < 0) {
+		t->n_counted = before;
+		return r;
+	}
+	set_due(f, now);
+	return 1;
+}
+
 static int take_line(struct net_fold *f, enum net_from from, const char *line, size_t len, uint64_t now)
 {
 	struct net_line l;
-	char type[32];
 	int r;
 
 	buf_clear(&f->fields);
 	r = net_line_parse(line, len, &l, &f->fields);
-	if (r < 0) {
+	if (r < 0 || !may_say(from, l.ev)) {
 		f->garbled[from]++;
 		set_due(f, now);
 		return 0;
 	}
-	if (bucket_take(is_denial(&l) ? &f->denied : &f->plain, now)) {
-		snprintf(type, sizeof(type), "net.%s", net_ev_name(l.ev));
-		r = f->out.event(f->out.ctx, type, &f->fields);
-		if (r < 0)
-			return r;
+	if (bucket_take(&f->table[sort_of(&l)].bucket, now)) {
+		r = write_line(f, &l);
 	} else {
-		count_only(f, &l, now);
+		r = write_first(f, &l, now);
+		if (r == 0)
+			count_only(f, &l, now);
 	}
+	if (r < 0)
+		return r;
 	count_for_report(f, &l);
-	if (is_denial(&l) && f->out.denied)
+	if ((l.decision == NET_DENIED || l.ev == NET_EV_ALERT) && f->out.denied)
 		f->out.denied(f->out.ctx, &l);
 	return 0;
 }
@@ -247,7 +300,7 @@ int net_fold_feed(struct net_fold *f, enum net_from from, const char *data, size
 	return r;
 }
 
-static int write_counted(struct net_fold *f, const struct counted *c, bool others)
+static int write_counted(struct net_fold *f, enum sort sort, const struct counted *c, bool others)
 {
 	struct json j = JSON_INIT(&f->fields);
 
@@ -257,8 +310,16 @@ static int write_counted(struct net_fold *f, const struct counted *c, bool other
 		json_str(&j, "name", c->name);
 		json_u64(&j, "port", c->port);
 		json_str(&j, "decision", net_decision_name(c->decision));
+		if (*c->secret)
+			json_str(&j, "secret", c->secret);
 	} else {
 		json_bool(&j, "others", true);
+		if (sort == SORT_ALERT)
+			json_str(&j, "ev", net_ev_name(NET_EV_ALERT));
+		else if (sort == SORT_SECRET)
+			json_str(&j, "ev", net_ev_name(NET_EV_SECRET));
+		else if (sort == SORT_DENIED)
+			json_str(&j, "decision", net_decision_name(NET_DENIED));
 	}
 	json_u64(&j, "count", c->count);
 	json_u64(&j, "up", c->up);
@@ -276,22 +337,34 @@ static int write_garbled(struct net_fold *f, enum net_from from)
 	return buf_error(&f->fields) ? -ENOMEM : f->out.event(f->out.ctx, "net.garbled", &f->fields);
 }
 
+static int write_table(struct net_fold *f, enum sort sort)
+{
+	struct table *t = &f->table[sort];
+	int r = 0;
+
+	while (t->n_counted && r == 0) {
+		const struct counted *c = &t->counted[t->n_counted - 1];
+
+		r = c->count ? write_counted(f, sort, c, false) : 0;
+		if (r == 0)
+			t->n_counted--;
+	}
+	if (r == 0 && t->others.count) {
+		r = write_counted(f, sort, &t->others, true);
+		if (r == 0)
+			t->others = (struct counted){ 0 };
+	}
+	return r;
+}
+
 int net_fold_tick(struct net_fold *f, uint64_t now, bool all)
 {
 	int r = 0;
 
 	if (!f->due || (now < f->due && !all))
 		return 0;
-	while (f->n_counted && r == 0) {
-		r = write_counted(f, &f->counted[f->n_counted - 1], false);
-		if (r == 0)
-			f->n_counted--;
-	}
-	if (r == 0 && f->others.count) {
-		r = write_counted(f, &f->others, true);
-		if (r == 0)
-			f->others = (struct counted){ 0 };
-	}
+	for (int i = 0; i < SORT_COUNT && r == 0; i++)
+		r = write_table(f, (enum sort)i);
 	for (int i = 0; i < NET_FROM_COUNT && r == 0; i++) {
 		if (!f->garbled[i])
 			continue;

@@ -5,12 +5,16 @@
  *
  * Invariants
  *  F1  A line is an event of its own ("net.EV") while its bucket has a token: a burst of NET_BURST lines, then
- *      NET_RATE a second. Denials and alerts have a bucket of their own (NET_BURST_DENIED, NET_RATE_DENIED), so that
- *      traffic that is allowed cannot hide them, nor they it.
- *  F2  What has no token is counted by event, name, port and decision, NET_KEYS of these, the rest as one; the counts are
- *      written every NET_FOLDED_NS as "net.folded". Nothing is dropped without being counted.
- *  F3  What is no line (net_line.h) is counted and told as "net.garbled", at the same interval.
+ *      NET_RATE a second. Denials have a bucket of their own (NET_BURST_DENIED, NET_RATE_DENIED), and so have alerts
+ *      (NET_BURST_ALERT, NET_RATE_ALERT) and uses of secrets (NET_BURST, NET_RATE), so that none can hide another.
+ *  F2  What has no token is counted by event, name, port, decision and secret, NET_KEYS of these for each bucket, the rest
+ *      of each as one; the counts are written every NET_FOLDED_NS as "net.folded". Nothing is dropped without being
+ *      counted.
+ *  F3  What is no line (net_line.h), or one that this program has no business to write, is counted and told as
+ *      "net.garbled", at the same interval: what coffer-dial connected to, coffer-egress cannot say.
  *  F4  An event that could not be written stops the folding: no byte behind it is taken.
+ *  F5  Of the uses of a secret that have no token, the first for each secret and host is an event of its own all the same, at
+ *      each interval of F2, for NET_KEYS of them: no flood hides where a secret went.
  */
 #ifndef GATEWAY_NET_FOLD_H
 #define GATEWAY_NET_FOLD_H
@@ -27,6 +31,8 @@
 #define NET_RATE 5u
 #define NET_BURST_DENIED 1000u
 #define NET_RATE_DENIED 2u
+#define NET_BURST_ALERT 200u
+#define NET_RATE_ALERT 1u
 #define NET_KEYS 256u
 #define NET_FOLDED_NS (10 * 1000000000ULL)
 #define NET_NAMES 512u /* for the report; the rest is one row */

@@ -8,6 +8,7 @@
  *   net_journal.c  their journals: from the files through net_fold.h into the log
  *   net_reload.c   a policy file that changes
  *   net_say.c      lines for the terminal
+ *   net_vault.c    coffer-vault: started again when it dies, and a channel from it for each coffer-egress
  *   net_give.c     what they are handed: bundle, certificates, resolvers, credentials
  */
 #ifndef GATEWAY_NET_INT_H
@@ -39,10 +40,12 @@ struct net_proc {
 	struct watch w_ctl; /* our end of its control socket */
 	uint64_t since;	    /* CLOCK_MONOTONIC ns: when it was started */
 	bool ready;	    /* it has said so */
+	bool ca_said;	    /* it has sent its certificate */
 	bool quitting;	    /* it was told to end */
 	unsigned owed;	    /* answers that it has not given */
 	uint64_t asked;	    /* CLOCK_MONOTONIC ns of the oldest of these */
 	char why[256];	    /* what it said when it failed */
+	struct buf said;    /* its last answer to CTL_STATS */
 };
 
 struct net_journal {
@@ -80,6 +83,7 @@ struct net_guard {
 	bool started;			     /* there was a first packet */
 	bool is_up;			     /* both are there and ready */
 	bool ca_told;
+	int room[2]; /* where its certificate goes in a sandbox that was made without; -1: none, or it is there */
 	bool was_up, failed, ending;
 	unsigned tries;	   /* in a row that never became ready */
 	uint64_t backoff;  /* ns */
@@ -100,6 +104,11 @@ struct net_guard {
 	uint64_t unsaid; /* denials for which there was no row */
 	struct timer t_said;
 	uint64_t line_tokens, line_at;
+
+	struct watch w_vault; /* coffer-vault's pidfd */
+	struct watch w_vault_dir;
+	struct timer t_vault;
+	uint64_t vault_backoff, vault_since; /* ns; CLOCK_MONOTONIC ns */
 };
 
 /* net.c */
@@ -107,7 +116,8 @@ void net_audit(struct net_guard *g, const char *type, const struct buf *fields);
 void net_fail(struct net_guard *g, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* One of the two has gone, or has to: what is left of it is ended, and it is started again after a while. */
 void net_down(struct net_guard *g, struct net_proc *p, const char *why);
-void net_up(struct net_guard *g); /* one has become ready */
+void net_start_now(struct net_guard *g); /* without waiting for a packet */
+void net_up(struct net_guard *g);	 /* one has become ready */
 int net_launcher_send(struct net_guard *g, enum net_msg_type type, uint32_t level, const char *text,
 		      int fd) MUST_CHECK;
 
@@ -130,8 +140,12 @@ void net_ctl_stats(struct timer *t);
 
 /* net_journal.c */
 int net_journal_open(struct net_guard *g, enum net_part p, int *ret_fd, struct err *e) MUST_CHECK;
+/* Of each NET_FOLD_TURN bytes and what one read adds; with `last`, when nobody writes any more, all. */
+#define NET_FOLD_TURN (1u << 20)
 void net_journal_fold(struct net_guard *g, bool last);
+bool net_journal_is_flooded(const struct net_guard *g, enum net_part p);
 void net_journal_begin(struct net_guard *g);
+void net_journal_soon(struct net_guard *g); /* in this round of the loop */
 void net_journal_remove(struct net_guard *g);
 int net_journal_report(struct net_guard *g); /* a memfd */
 
@@ -142,6 +156,13 @@ void net_reload_watch(struct net_guard *g);
 void net_say(struct net_guard *g, enum net_level level, const char *fmt, ...) PRINTF_LIKE(3, 4);
 void net_say_denied(struct net_guard *g, const struct net_line *l);
 void net_say_rest(struct net_guard *g);
+
+/* net_vault.c */
+void net_vault_begin(struct net_guard *g);
+void net_vault_end(struct net_guard *g);
+void net_vault_check(struct net_guard *g); /* says and logs that its file is an older one */
+/* What a coffer-egress is handed: the list, and a channel of its own; a dead one while there is no vault. */
+int net_vault_give(struct net_guard *g, int *ret_list, int *ret_channel, struct err *e) MUST_CHECK;
 
 /* net_give.c */
 int net_give_bundle(struct net_guard *g, struct err *e) MUST_CHECK;

@@ -16,6 +16,7 @@
 #define CHUNK (64u << 10)
 #define FOLD_SOON (150 * NSEC_PER_MSEC)
 #define FOLD_IDLE (800 * NSEC_PER_MSEC) /* within a second */
+#define FOLD_MORE NSEC_PER_MSEC		/* there is more than one turn takes */
 #define ACTIVE (3 * NSEC_PER_SEC)
 #define BEHIND_MAX \
 	(64u << 20) /* what may wait to be folded: a process that writes faster is not writing events */
@@ -66,8 +67,10 @@ static void skip_hole(struct net_journal *j)
 		j->off = j->punched = (uint64_t)data;
 }
 
-/* Everything that is there. Returns how many bytes were taken, or what the log said. */
-static int64_t fold_file(struct net_fold *f, enum net_from from, struct net_journal *j, bool last)
+/* What is there, but no more than `most` and a chunk: who writes as fast as it is read would keep us here for good. Returns
+ * how many bytes were taken, or what the log said. */
+static int64_t fold_file(struct net_fold *f, enum net_from from, struct net_journal *j, bool last,
+			 uint64_t most)
 {
 	char chunk[CHUNK];
 	uint64_t begin = j->off;
@@ -75,7 +78,7 @@ static int64_t fold_file(struct net_fold *f, enum net_from from, struct net_jour
 
 	if (j->fd < 0)
 		return 0;
-	for (;;) {
+	while (j->off - begin < most) {
 		ssize_t n = pread(j->fd, chunk, sizeof(chunk), (off_t)j->off);
 		size_t taken = 0;
 
@@ -110,7 +113,7 @@ void net_journal_fold(struct net_guard *g, bool last)
 	for (int i = 0; i < NET_PARTS && n >= 0; i++) {
 		if (behind(&g->journal[i]) > BEHIND_MAX && g->proc[i].pid >= 0)
 			net_down(g, &g->proc[i], "it writes more than anybody can read");
-		n = fold_file(g->fold, from_part[i], &g->journal[i], last);
+		n = fold_file(g->fold, from_part[i], &g->journal[i], last, last ? UINT64_MAX : NET_FOLD_TURN);
 		if (n > 0)
 			g->active = now;
 	}
@@ -120,13 +123,21 @@ void net_journal_fold(struct net_guard *g, bool last)
 		net_fail(g, "what it did on the network cannot be written to the audit log");
 }
 
+bool net_journal_is_flooded(const struct net_guard *g, enum net_part p)
+{
+	return behind(&g->journal[p]) > BEHIND_MAX;
+}
+
 static void on_fold(struct timer *t)
 {
 	struct net_guard *g = t->ctx;
 	uint64_t now = clock_nsec(CLOCK_MONOTONIC);
+	bool more = false;
 
 	net_journal_fold(g, false);
-	loop_timer(&g->loop, t, now + (now - g->active < ACTIVE ? FOLD_SOON : FOLD_IDLE));
+	for (int i = 0; i < NET_PARTS; i++)
+		more = more || behind(&g->journal[i]) > CHUNK;
+	loop_timer(&g->loop, t, now + (more ? FOLD_MORE : now - g->active < ACTIVE ? FOLD_SOON : FOLD_IDLE));
 }
 
 void net_journal_begin(struct net_guard *g)
@@ -134,6 +145,11 @@ void net_journal_begin(struct net_guard *g)
 	g->t_fold = (struct timer){ .fn = on_fold, .ctx = g };
 	g->active = clock_nsec(CLOCK_MONOTONIC);
 	loop_timer(&g->loop, &g->t_fold, g->active + FOLD_SOON);
+}
+
+void net_journal_soon(struct net_guard *g)
+{
+	loop_timer(&g->loop, &g->t_fold, clock_nsec(CLOCK_MONOTONIC));
 }
 
 void net_journal_remove(struct net_guard *g)
@@ -193,7 +209,7 @@ int net_finish(struct run *r, struct err *e)
 		if (!f)
 			return err_set(e, -ENOMEM, "out of memory");
 		skip_hole(&j);
-		n = fold_file(f, from_part[i], &j, true);
+		n = fold_file(f, from_part[i], &j, true, UINT64_MAX);
 		if (n >= 0)
 			(void)unlinkat(r->spec->run_fd, file_names[i], 0);
 	}

@@ -12,8 +12,8 @@
 static const char *const ev_names[] = {
 	[NET_EV_DNS] = "dns",	      [NET_EV_OPEN] = "open",	      [NET_EV_CLOSE] = "close",
 	[NET_EV_REQUEST] = "request", [NET_EV_RESPONSE] = "response", [NET_EV_DIAL] = "dial",
-	[NET_EV_PROXY] = "proxy",     [NET_EV_REFUSED] = "refused",   [NET_EV_ALERT] = "alert",
-	[NET_EV_POLICY] = "policy",   [NET_EV_GARBLED] = "garbled",
+	[NET_EV_SECRET] = "secret",   [NET_EV_PROXY] = "proxy",	      [NET_EV_REFUSED] = "refused",
+	[NET_EV_ALERT] = "alert",     [NET_EV_POLICY] = "policy",     [NET_EV_GARBLED] = "garbled",
 };
 static_assert(ARRAY_SIZE(ev_names) == NET_EV_COUNT, "a name for each");
 
@@ -41,6 +41,7 @@ enum key {
 	K_C,
 	K_R,
 	K_NAME,
+	K_SECRET,
 	K_HOST,
 	K_ADDR,
 	K_PORT,
@@ -80,6 +81,7 @@ static const struct {
 	[K_C] = { "c", 'u', INT64_MAX },
 	[K_R] = { "r", 'u', INT64_MAX },
 	[K_NAME] = { "name", 's', NET_NAME_MAX },
+	[K_SECRET] = { "secret", 's', 255 },
 	[K_HOST] = { "host", 's', NET_NAME_MAX },
 	[K_ADDR] = { "addr", 's', 64 },
 	[K_PORT] = { "port", 'u', UINT16_MAX },
@@ -110,103 +112,199 @@ static const struct {
 };
 static_assert(ARRAY_SIZE(keys) == KEY_COUNT, "a row for each");
 
-static int find(const char *const *names, size_t n, const char *text)
+/* A member's value as it stands in the line, or as jansson read it. */
+struct value {
+	char type; /* as in keys; a number is always i; 0: the line has no such member */
+	const char *text;
+	size_t len;
+	int64_t n; /* of b: 0 or 1 */
+};
+
+static int find(const char *const *names, size_t n, const struct value *v)
 {
 	for (size_t i = 0; i < n; i++) {
-		if (str_eq(names[i], text))
+		if (strlen(names[i]) == v->len && memcmp(names[i], v->text, v->len) == 0)
 			return (int)i;
 	}
 	return -EBADMSG;
 }
 
-static bool fits(enum key k, const json_t *v)
+static bool fits(enum key k, const struct value *v)
 {
-	json_int_t n;
-
 	if (keys[k].type == 's')
-		return json_is_string(v) && json_string_length(v) <= keys[k].max;
+		return v->type == 's' && v->len <= keys[k].max;
 	if (keys[k].type == 'b')
-		return json_is_boolean(v);
-	if (!json_is_integer(v))
+		return v->type == 'b';
+	if (v->type != 'i')
 		return false;
-	n = json_integer_value(v);
-	if (n < 0)
-		return keys[k].type == 'i' && n >= -(json_int_t)keys[k].max;
-	return (uint64_t)n <= keys[k].max;
+	if (v->n < 0)
+		return keys[k].type == 'i' && v->n >= -(int64_t)keys[k].max;
+	return (uint64_t)v->n <= keys[k].max;
 }
 
-static int sort_members(json_t *o, const json_t *v[KEY_COUNT], enum net_ev *ret_ev)
+/* KEY_COUNT: `ev`. */
+static int find_key(const char *name, size_t len)
 {
-	int ev = -EBADMSG;
+	for (int k = 0; k < KEY_COUNT; k++) {
+		if (keys[k].name[0] == name[0] && strlen(keys[k].name) == len &&
+		    memcmp(keys[k].name, name, len) == 0)
+			return k;
+	}
+	return len == 2 && memcmp(name, "ev", 2) == 0 ? KEY_COUNT : -EBADMSG;
+}
+
+/* Where a text ends that stands for itself: printable ASCII without escapes. NULL: it is not such a one. */
+static const char *plain_end(const char *p, const char *end)
+{
+	while (p < end && *p >= 0x20 && *p < 0x7f && *p != '"' && *p != '\\')
+		p++;
+	return p < end && *p == '"' ? p : NULL;
+}
+
+static const char *scan_number(const char *p, const char *end, struct value *ret)
+{
+	const bool is_negative = p < end && *p == '-';
+	const char *digits = p + is_negative;
+	uint64_t n = 0;
+
+	/* So many digits do not overflow it. */
+	for (p = digits; p < end && *p >= '0' && *p <= '9' && p - digits < 19; p++)
+		n = n * 10 + (uint64_t)(*p - '0');
+	if (p == digits || n > INT64_MAX || (*digits == '0' && (p - digits > 1 || is_negative)))
+		return NULL;
+	*ret = (struct value){ .type = 'i', .n = is_negative ? -(int64_t)n : (int64_t)n };
+	return p;
+}
+
+static const char *scan_value(const char *p, const char *end, struct value *ret)
+{
+	const char *close;
+
+	if (p == end || *p != '"')
+		return scan_number(p, end, ret);
+	close = plain_end(p + 1, end);
+	if (!close)
+		return NULL;
+	*ret = (struct value){ .type = 's', .text = p + 1, .len = (size_t)(close - p - 1) };
+	return close + 1;
+}
+
+/*
+ * A line as our two programs write most of them: members that we know, each once, numbers and texts that stand for
+ * themselves, no blanks. Anything else is not refused but left to jansson. v has a place more, for `ev`.
+ */
+static bool scan_plain(const char *line, size_t len, struct value v[KEY_COUNT + 1])
+{
+	const char *p = line, *end = line + len, *close;
+	int k;
+
+	if (p == end || *p != '{')
+		return false;
+	do {
+		p++;
+		close = p < end && *p == '"' ? plain_end(p + 1, end) : NULL;
+		if (!close || close == p + 1 || close + 1 == end || close[1] != ':')
+			return false;
+		k = find_key(p + 1, (size_t)(close - p - 1));
+		if (k < 0 || v[k].type)
+			return false;
+		p = scan_value(close + 2, end, &v[k]);
+	} while (p && p < end && *p == ',');
+	return p && p + 1 == end && *p == '}';
+}
+
+static struct value value_of(const json_t *j)
+{
+	if (json_is_string(j))
+		return (struct value){ 's', json_string_value(j), json_string_length(j), 0 };
+	if (json_is_integer(j))
+		return (struct value){ .type = 'i', .n = json_integer_value(j) };
+	return (struct value){ .type = json_is_boolean(j) ? 'b' : '?', .n = json_is_true(j) };
+}
+
+static int take_members(json_t *o, struct value v[KEY_COUNT + 1])
+{
 	const char *name;
 	json_t *value;
 
 	json_object_foreach(o, name, value)
 	{
-		int k = 0;
+		int k = find_key(name, strlen(name));
 
-		if (str_eq(name, "ev")) {
-			ev = json_is_string(value) ? find(ev_names, NET_EV_COUNT, json_string_value(value))
-						   : -EBADMSG;
-			continue;
-		}
-		while (k < KEY_COUNT && !str_eq(keys[k].name, name))
-			k++;
-		if (k == KEY_COUNT || !fits((enum key)k, value))
-			return -EBADMSG;
-		v[k] = value;
+		if (k < 0)
+			return k;
+		v[k] = value_of(value);
 	}
-	*ret_ev = (enum net_ev)ev;
-	return ev < 0 ? ev : 0;
-}
-
-static void copy_text(char *out, size_t size, const json_t *v)
-{
-	snprintf(out, size, "%s", v ? json_string_value(v) : "");
-}
-
-static uint64_t number(const json_t *v)
-{
-	return v ? (uint64_t)json_integer_value(v) : 0;
-}
-
-static int fill(struct net_line *l, const json_t *const v[KEY_COUNT])
-{
-	const json_t *name = v[K_NAME] && json_string_length(v[K_NAME]) ? v[K_NAME]
-			     : v[K_HOST]				? v[K_HOST]
-									: v[K_ADDR];
-	const json_t *what = v[K_METHOD] ? v[K_METHOD] : v[K_QTYPE] ? v[K_QTYPE] : v[K_PROTO];
-	int d = v[K_DECISION] ? find(decision_names, NET_DECISION_COUNT, json_string_value(v[K_DECISION]))
-			      : NET_NO_DECISION;
-
-	if (d < 0)
-		return d;
-	l->decision = (enum net_decision)d;
-	copy_text(l->name, sizeof(l->name), name);
-	copy_text(l->what, sizeof(l->what), what);
-	copy_text(l->path, sizeof(l->path), v[K_PATH]);
-	copy_text(l->why, sizeof(l->why), v[K_WHY] ? v[K_WHY] : v[K_TEXT]);
-	l->port = (uint16_t)number(v[K_PORT]);
-	l->up = number(v[K_UP]);
-	l->down = number(v[K_DOWN]);
-	l->count = v[K_COUNT] ? number(v[K_COUNT]) : 1;
 	return 0;
 }
 
-static void add_members(struct buf *out, const json_t *const v[KEY_COUNT])
+static void copy_text(char *out, size_t size, const struct value *v)
+{
+	size_t n = v->len < size ? v->len : size - 1;
+
+	if (n)
+		memcpy(out, v->text, n);
+	out[n] = '\0';
+}
+
+static const struct value *either(const struct value *a, const struct value *b)
+{
+	return a->type ? a : b;
+}
+
+static int fill(struct net_line *l, const struct value v[KEY_COUNT + 1])
+{
+	const struct value *name = v[K_NAME].len ? &v[K_NAME] : either(&v[K_HOST], &v[K_ADDR]);
+	int ev, d;
+
+	for (int k = 0; k < KEY_COUNT; k++) {
+		if (v[k].type && !fits((enum key)k, &v[k]))
+			return -EBADMSG;
+	}
+	ev = v[KEY_COUNT].type == 's' ? find(ev_names, NET_EV_COUNT, &v[KEY_COUNT]) : -EBADMSG;
+	d = v[K_DECISION].type ? find(decision_names, NET_DECISION_COUNT, &v[K_DECISION]) : NET_NO_DECISION;
+	if (ev < 0 || d < 0)
+		return -EBADMSG;
+	l->ev = (enum net_ev)ev;
+	l->decision = (enum net_decision)d;
+	copy_text(l->name, sizeof(l->name), name);
+	copy_text(l->secret, sizeof(l->secret), &v[K_SECRET]);
+	copy_text(l->what, sizeof(l->what), either(&v[K_METHOD], either(&v[K_QTYPE], &v[K_PROTO])));
+	copy_text(l->path, sizeof(l->path), &v[K_PATH]);
+	copy_text(l->why, sizeof(l->why), either(&v[K_WHY], &v[K_TEXT]));
+	l->port = (uint16_t)v[K_PORT].n;
+	l->up = (uint64_t)v[K_UP].n;
+	l->down = (uint64_t)v[K_DOWN].n;
+	l->count = v[K_COUNT].type ? (uint64_t)v[K_COUNT].n : 1;
+	return 0;
+}
+
+static void add_members(struct buf *out, const struct value v[KEY_COUNT + 1])
 {
 	struct json j = JSON_INIT(out);
 
 	for (int k = 0; k < KEY_COUNT; k++) {
-		if (!v[k])
-			continue;
-		if (keys[k].type == 's')
-			json_strn(&j, keys[k].name, json_string_value(v[k]), json_string_length(v[k]));
-		else if (keys[k].type == 'b')
-			json_bool(&j, keys[k].name, json_is_true(v[k]));
-		else
-			json_i64(&j, keys[k].name, json_integer_value(v[k]));
+		if (v[k].type == 's')
+			json_strn(&j, keys[k].name, v[k].text, v[k].len);
+		else if (v[k].type == 'b')
+			json_bool(&j, keys[k].name, v[k].n);
+		else if (v[k].type)
+			json_i64(&j, keys[k].name, v[k].n);
 	}
+}
+
+static int finish(const struct value v[KEY_COUNT + 1], struct net_line *ret, struct buf *fields)
+{
+	struct net_line l = { 0 };
+	int r = fill(&l, v);
+
+	if (r < 0)
+		return r;
+	add_members(fields, v);
+	if (buf_error(fields))
+		return buf_error(fields);
+	*ret = l;
+	return 0;
 }
 
 static void drop(json_t **o)
@@ -214,11 +312,10 @@ static void drop(json_t **o)
 	json_decref(*o);
 }
 
-int net_line_parse(const char *line, size_t len, struct net_line *ret, struct buf *fields)
+int net_line_parse_any(const char *line, size_t len, struct net_line *ret, struct buf *fields)
 {
 	CLEANUP(drop) json_t *o = NULL;
-	const json_t *v[KEY_COUNT] = { 0 };
-	struct net_line l = { 0 };
+	struct value v[KEY_COUNT + 1] = { 0 };
 	int r;
 
 	if (len > NET_LINE_MAX)
@@ -227,14 +324,15 @@ int net_line_parse(const char *line, size_t len, struct net_line *ret, struct bu
 	o = json_loadb(line, len, JSON_REJECT_DUPLICATES, NULL);
 	if (!o || !json_is_object(o))
 		return -EBADMSG;
-	r = sort_members(o, v, &l.ev);
-	if (r == 0)
-		r = fill(&l, v);
-	if (r < 0)
-		return r;
-	add_members(fields, v);
-	if (buf_error(fields))
-		return buf_error(fields);
-	*ret = l;
-	return 0;
+	r = take_members(o, v);
+	return r < 0 ? r : finish(v, ret, fields);
+}
+
+int net_line_parse(const char *line, size_t len, struct net_line *ret, struct buf *fields)
+{
+	struct value v[KEY_COUNT + 1] = { 0 };
+
+	if (len <= NET_LINE_MAX && scan_plain(line, len, v))
+		return finish(v, ret, fields);
+	return net_line_parse_any(line, len, ret, fields);
 }

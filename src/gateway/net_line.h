@@ -20,6 +20,7 @@ enum net_ev {
 	NET_EV_CLOSE,
 	NET_EV_REQUEST,
 	NET_EV_RESPONSE,
+	NET_EV_SECRET, /* a secret was used for a request */
 	NET_EV_DIAL,
 	NET_EV_PROXY,
 	NET_EV_REFUSED,
@@ -36,10 +37,11 @@ const char *net_decision_name(enum net_decision d); /* "", "allow", "deny", "err
 struct net_line {
 	enum net_ev ev;
 	enum net_decision decision;
-	char name[NET_NAME_MAX + 1]; /* what was asked for: a name, else an address, else empty */
-	uint16_t port;		     /* 0: none */
-	char what[16];		     /* query type, method or protocol; may be empty */
-	char path[64];		     /* its beginning */
+	char name[NET_NAME_MAX + 1];   /* what was asked for: a name, else an address, else empty */
+	uint16_t port;		       /* 0: none */
+	char secret[NET_NAME_MAX + 1]; /* whose use it is; may be empty */
+	char what[16];		       /* query type, method or protocol; may be empty */
+	char path[64];		       /* its beginning */
 	char why[256];
 	uint64_t up, down, count;
 };
@@ -49,5 +51,8 @@ struct net_line {
  * without braces; otherwise -EBADMSG (or -ENOMEM) and neither was touched.
  */
 int net_line_parse(const char *line, size_t len, struct net_line *ret, struct buf *fields) MUST_CHECK;
+
+/* The same by way of a JSON parser alone; net_line_parse() asks it for what is not as our programs write it. */
+int net_line_parse_any(const char *line, size_t len, struct net_line *ret, struct buf *fields) MUST_CHECK;
 
 #endif

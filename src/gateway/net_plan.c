@@ -55,16 +55,22 @@ static int check_places(const struct net_plan *p, const struct config_policy *cp
 	return r;
 }
 
-int net_plan_compile(struct net_plan *p, struct err *e)
+static struct config_policy_args args_of(const struct net_plan *p)
 {
-	const char *const files[] = { p->file };
-	const struct config_policy_args a = {
-		.files = files,
+	return (struct config_policy_args){
+		.files = (const char *const *)&p->file,
 		.n_files = p->file ? 1 : 0,
 		.allow = (const char *const *)p->allow.v,
 		.n_allow = p->allow.n,
+		.resolvers = (const char *const *)p->resolvers.v,
+		.n_resolvers = p->resolvers.n,
 		.mode = p->mode,
 	};
+}
+
+int net_plan_compile(struct net_plan *p, struct err *e)
+{
+	const struct config_policy_args a = args_of(p);
 	struct config_policy cp = { 0 };
 	char before[sizeof(p->digest)];
 	int r = config_policy_load(&a, &cp, e);
@@ -80,16 +86,33 @@ int net_plan_compile(struct net_plan *p, struct err *e)
 	config_policy_release(&p->cp);
 	p->cp = cp;
 	set_digest(p);
-	p->needs_ca = policy_needs_ca(p->cp.policy);
+	p->needs_ca = policy_needs_ca(p->cp.policy) || p->secrets.ask.n;
 	if (str_eq(before, p->digest))
 		return 0;
 	p->generation++;
 	return 1;
 }
 
+/* As it was named, and where it really is. */
 static int note_writable(struct net_plan *p, const char *path, struct err *e)
 {
-	return path && strv_add(&p->read_from, path) < 0 ? err_set(e, -ENOMEM, "out of memory") : 0;
+	autofree char *real = path ? realpath(path, NULL) : NULL;
+
+	if ((path && strv_add(&p->read_from, path) < 0) ||
+	    (real && !str_eq(real, path) && strv_add(&p->read_from, real) < 0))
+		return err_set(e, -ENOMEM, "out of memory");
+	return 0;
+}
+
+static int find_conflicts(struct net_plan *p, struct err *e)
+{
+	const struct config_policy_args a = args_of(p);
+
+	for (size_t i = 0; i < p->cp.conflicts.n; i++) {
+		if (strv_add(&p->conflicts, p->cp.conflicts.v[i]) < 0)
+			return err_set(e, -ENOMEM, "out of memory");
+	}
+	return config_policy_conflicts(&a, &p->conflicts, e);
 }
 
 int net_plan_open(struct net_plan *p, struct spec *s, struct err *e)
@@ -102,10 +125,13 @@ int net_plan_open(struct net_plan *p, struct spec *s, struct err *e)
 		r = note_writable(p, s->home_path, e);
 	if (r == 0)
 		r = net_plan_compile(p, e);
+	if (r >= 0)
+		r = find_conflicts(p, e);
 	if (r < 0)
 		return r;
 	s->net = policy_mode(p->cp.policy) == POLICY_OBSERVE ? NET_OBSERVE : NET_ENFORCE;
 	s->ca = p->needs_ca;
+	s->ca_later = !s->ca && p->cp.files.n > 0;
 	s->policy_digest = strdup(p->digest);
 	return s->policy_digest ? 0 : err_set(e, -ENOMEM, "out of memory");
 }
@@ -113,10 +139,23 @@ int net_plan_open(struct net_plan *p, struct spec *s, struct err *e)
 void net_plan_release(struct net_plan *p)
 {
 	strv_release(&p->allow);
+	strv_release(&p->resolvers);
+	strv_release(&p->conflicts);
 	strv_release(&p->read_from);
 	free(p->file);
 	config_policy_release(&p->cp);
-	*p = (struct net_plan){ 0 };
+	net_secrets_release(&p->secrets);
+	*p = NET_PLAN_INIT;
+}
+
+static void add_texts(struct json *j, const char *key, const struct strv *l)
+{
+	if (!l->n)
+		return;
+	json_arr(j, key);
+	for (size_t i = 0; i < l->n && i < 64; i++)
+		json_str(j, NULL, l->v[i]);
+	json_end_arr(j);
 }
 
 void net_plan_json(const struct net_plan *p, enum net_mode mode, struct json *j)
@@ -127,10 +166,12 @@ void net_plan_json(const struct net_plan *p, enum net_mode mode, struct json *j)
 	json_str(j, "policy_digest", p->digest);
 	if (p->file)
 		json_str(j, "policy", p->file);
-	if (!p->allow.n)
-		return;
-	json_arr(j, "allow");
-	for (size_t i = 0; i < p->allow.n && i < 64; i++)
-		json_str(j, NULL, p->allow.v[i]);
-	json_end_arr(j);
+	add_texts(j, "allow", &p->allow);
+	add_texts(j, "resolvers", &p->resolvers);
+	if (p->secrets.ask.n) {
+		json_arr(j, "secrets");
+		for (size_t i = 0; i < p->secrets.ask.n; i++)
+			json_str(j, NULL, p->secrets.ask.v[i].name);
+		json_end_arr(j);
+	}
 }

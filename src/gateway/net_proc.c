@@ -178,7 +178,7 @@ int net_proc_start(struct net_proc *p, const int *fds, size_t n, struct err *e)
 	p->pid = pid;
 	p->w_pid.fd = pidfd;
 	p->since = clock_nsec(CLOCK_MONOTONIC);
-	p->ready = p->quitting = false;
+	p->ready = p->quitting = p->ca_said = false;
 	p->owed = 0;
 	p->why[0] = '\0';
 	return 0;

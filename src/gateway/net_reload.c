@@ -95,12 +95,11 @@ static void on_settled(struct timer *t)
 	}
 	/* Written down before it counts. */
 	log_change(g, "policy.change", before, NULL);
-	if (p->needs_ca && !g->ca_told)
-		net_say(g, NET_LEVEL_WARN,
-			"the new policy looks into TLS, but the sandbox was made without a certificate authority: such "
-			"connections fail inside until it is started again");
 	hand_over(g);
 	net_say(g, NET_LEVEL_NOTE, "the policy was changed");
+	/* Programs read whom to trust before they send the first packet: the certificate must be there by then. */
+	if (p->needs_ca && !g->ca_told)
+		net_start_now(g);
 	net_reload_watch(g);
 }
 

@@ -52,6 +52,20 @@ static int open_layers(struct run *r, struct err *e)
 	return s->layers_fd < 0 ? s->layers_fd : 0;
 }
 
+/* An overlay's upper layer gives what is shown its own mode and owner, so it is made like the original. */
+static int make_upper(const struct spec *s, const char *name, const struct stat *st, struct err *e)
+{
+	mode_t mode = st->st_mode & 0777;
+
+	if (mkdirat(s->layers_fd, name, mode) < 0 ||
+	    ((st->st_uid != geteuid() || st->st_gid != getegid()) &&
+	     fchownat(s->layers_fd, name, st->st_uid, st->st_gid, AT_SYMLINK_NOFOLLOW) < 0 &&
+	     s->ids.host_root) ||
+	    fchmodat(s->layers_fd, name, mode, 0) < 0)
+		return err_sys(e, -errno, "cannot make a layer in %s", s->run_path);
+	return 0;
+}
+
 /* Those of a run that is started once more: all that it wrote is in its upper layers, and the overlay's own notes go. */
 static int reopen_layers(struct spec *s, struct err *e)
 {
@@ -66,6 +80,16 @@ static int reopen_layers(struct spec *s, struct err *e)
 	s->layers_fd = layers_open(s->run_fd, e);
 	if (s->layers_fd < 0)
 		return s->layers_fd;
+	/* An empty workspace was wiped at its end, and is empty again. */
+	if (s->ws_mode == WS_EPHEMERAL && faccessat(s->layers_fd, "upper", F_OK, AT_SYMLINK_NOFOLLOW) < 0) {
+		ret = make_upper(s, "upper",
+				 &(struct stat){ .st_mode = 0755,
+						 .st_uid = s->ids.host_root ? s->uid : geteuid(),
+						 .st_gid = s->ids.host_root ? s->gid : getegid() },
+				 e);
+		if (ret < 0)
+			return ret;
+	}
 	for (size_t i = 0; i < ARRAY_SIZE(works); i++) {
 		bool wanted = i == 0 ? s->ws_mode == WS_OVERLAY
 				     : faccessat(s->layers_fd, "root-upper", F_OK, AT_SYMLINK_NOFOLLOW) == 0;
@@ -76,20 +100,6 @@ static int reopen_layers(struct spec *s, struct err *e)
 		if (wanted && mkdirat(s->layers_fd, works[i], 0700) < 0)
 			return err_sys(e, -errno, "cannot make a layer in %s", s->run_path);
 	}
-	return 0;
-}
-
-/* An overlay's upper layer gives what is shown its own mode and owner, so it is made like the original. */
-static int make_upper(const struct spec *s, const char *name, const struct stat *st, struct err *e)
-{
-	mode_t mode = st->st_mode & 0777;
-
-	if (mkdirat(s->layers_fd, name, mode) < 0 ||
-	    ((st->st_uid != geteuid() || st->st_gid != getegid()) &&
-	     fchownat(s->layers_fd, name, st->st_uid, st->st_gid, AT_SYMLINK_NOFOLLOW) < 0 &&
-	     s->ids.host_root) ||
-	    fchmodat(s->layers_fd, name, mode, 0) < 0)
-		return err_sys(e, -errno, "cannot make a layer in %s", s->run_path);
 	return 0;
 }
 
@@ -159,6 +169,10 @@ static int log_start(struct run *r, struct err *e)
 	run_engine_json(r, &j);
 	if (r->resume_started)
 		json_bool(&j, "again", true);
+	if (s->restart) {
+		json_str(&j, "restart", s->restart);
+		json_u64(&j, "restarts", s->restarts);
+	}
 	if (s->name)
 		json_str(&j, "name", s->name);
 	if (s->from[0])
@@ -438,6 +452,9 @@ static int start(struct execution *x, struct run_io *io, struct err *e)
 	bool early = !x->detached && !x->ahead;
 	int ret = r->engine->start(r->spec, &r->cg, &m, &r->er, e);
 
+	/* Before the wall: with that the policy begins to be watched. */
+	if (ret == 0 && r->er.ca_later[0] >= 0)
+		ret = guard_net_room(&x->guard, r->er.ca_later, e);
 	if (ret == 0 && r->net && !r->spec->ca)
 		ret = guard_net(&x->guard, &r->er.wall, e);
 	if (ret == 0 && x->detached)
@@ -544,8 +561,13 @@ int run_execute(struct run *r, struct run_io *io, struct err *e)
 	r->er = ENGINE_RUN_INIT;
 	r->end = (struct run_end){ .cause = CAUSE_NOT_STARTED, .exit_code = 125 };
 	ret = r->resume_started ? 0 : state_new_id(r->spec->id, e);
+	if (ret == 0 && r->net)
+		ret = net_secrets_start(r, e);
 	if (ret == 0)
 		ret = guard_start(&x.guard, r, e);
+	/* The guard has it from here on. */
+	if (r->net)
+		net_secrets_forget(&r->net->secrets);
 	if (ret < 0)
 		return ret;
 	r->launcher = getpid();

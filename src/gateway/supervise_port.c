@@ -213,8 +213,7 @@ static void on_conn(struct watch *w, uint32_t events)
 
 static void arm(struct port_conn *p)
 {
-	/* EPOLLHUP and EPOLLERR come without being asked for, but only to who asks for something. */
-	uint32_t ev = (may_read(p) ? EPOLLIN : 0) | (p->out.len > p->off ? EPOLLOUT : 0) | EPOLLPRI;
+	uint32_t ev = (may_read(p) ? EPOLLIN : 0) | (p->out.len > p->off ? EPOLLOUT : 0) | LOOP_HANG_UP;
 
 	if (loop_watch(&p->sv->loop, &p->w, ev) < 0)
 		hang_up(p, true);

@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* coffer-vault: holds secrets. Started by coffer or a sandbox's guard; see vault/serve.h. */
+#include "vault/serve.h"
+
+int main(int argc, char **argv)
+{
+	return vault_main(argc, argv);
+}

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gateway/gate.h"
+
+#include "base/fd.h"
+#include "gateway/db.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <sys/mman.h>
+
+static int open_keeper(struct gate *g, struct err *e)
+{
+	const struct keeper_with w = { g->st, g->loop, g->audit, g->coffer_fd };
+	int r;
+
+	if (g->keeper)
+		return 0;
+	r = keeper_open(&g->keeper, &w, e);
+	if (r < 0)
+		snprintf(g->trouble, sizeof(g->trouble), "%s", e->msg);
+	else
+		g->trouble[0] = '\0';
+	return r;
+}
+
+static void say(struct gate *g, const char *type)
+{
+	autobuf struct buf b = BUF_INIT;
+	struct json j = JSON_INIT(&b);
+
+	json_str(&j, "version", COFFER_VERSION);
+	json_u64(&j, "pid", (uint64_t)getpid());
+	/* Who only keeps a pool is nothing to tell of. */
+	if (g->keeper && !buf_error(&b))
+		(void)!audit_append(g->audit, type, NULL, &b, NULL);
+}
+
+int gate_open(struct gate *g, struct err *e)
+{
+	struct err own = ERR_INIT;
+	int r = audit_open(&g->audit, g->st->fd, e);
+
+	if (r < 0)
+		return r;
+	g->helpers.audit = g->audit;
+	g->started = clock_nsec(CLOCK_REALTIME);
+	if (!g->stay && !db_is_there(g->st))
+		return 0;
+	r = open_keeper(g, &own);
+	if (r == 0)
+		say(g, "gateway.start");
+	else if (g->stay)
+		*e = own;
+	return g->stay ? r : 0;
+}
+
+void gate_close(struct gate *g)
+{
+	say(g, "gateway.stop");
+	keeper_close(g->keeper);
+	audit_free(g->audit);
+	g->keeper = NULL;
+	g->audit = NULL;
+}
+
+int gate_keep(struct gate *g, const char *id, struct err *e)
+{
+	bool had = g->keeper != NULL;
+	int r = open_keeper(g, e);
+
+	if (r == 0 && !had)
+		say(g, "gateway.start");
+	return r < 0 ? r : keeper_keep(g->keeper, id, e);
+}
+
+int gate_reload(struct gate *g, struct err *e)
+{
+	if (!g->keeper && !g->stay && !db_is_there(g->st))
+		return 0;
+	if (!g->keeper)
+		return open_keeper(g, e);
+	return keeper_look(g->keeper, e);
+}
+
+bool gate_is_busy(const struct gate *g)
+{
+	return g->stay || (g->keeper && keeper_is_busy(g->keeper));
+}
+
+void gate_reaped(struct gate *g, pid_t pid, int status)
+{
+	if (g->keeper)
+		(void)keeper_reaped(g->keeper, pid, status);
+}
+
+static void add_pool(struct json *j, const struct gate_pool *p)
+{
+	json_obj(j, "pool");
+	json_u64(j, "ready", p->ready);
+	json_u64(j, "starting", p->starting);
+	json_u64(j, "kinds", p->templates);
+	json_u64(j, "bytes", p->held);
+	json_end_obj(j);
+}
+
+static void add_self(struct gate *g, struct json *j, bool replaced)
+{
+	char text[CLOCK_TEXT_LEN];
+	uint64_t now = clock_nsec(CLOCK_REALTIME);
+
+	json_u64(j, "pid", (uint64_t)getpid());
+	json_str(j, "version", COFFER_VERSION);
+	json_bool(j, "replaced", replaced);
+	json_str(j, "started", clock_format(g->started, text));
+	json_u64(j, "uptime_s", now > g->started ? (now - g->started) / NSEC_PER_SEC : 0);
+	json_bool(j, "stays", g->stay);
+	json_bool(j, "activated", g->activated);
+	json_str(j, "state", g->st->path);
+	/* Each sandbox's guard, and each `coffer secret`, starts one of its own. */
+	json_str(j, "vault", "none kept here");
+	if (*g->trouble)
+		json_str(j, "trouble", g->trouble);
+}
+
+int gate_status(struct gate *g, const struct gate_pool *pool, bool replaced)
+{
+	autobuf struct buf b = BUF_INIT;
+	struct json j = JSON_INIT(&b);
+	autoclose int fd = memfd_create("status", MFD_CLOEXEC);
+
+	json_obj(&j, NULL);
+	add_self(g, &j, replaced);
+	add_pool(&j, pool);
+	helpers_json(&g->helpers, clock_nsec(CLOCK_MONOTONIC), &j, "helpers");
+	if (g->keeper) {
+		keeper_json(g->keeper, &j);
+	} else {
+		json_none(&j, "database");
+		json_arr(&j, "sandboxes");
+		json_end_arr(&j);
+	}
+	json_end_obj(&j);
+	buf_addc(&b, '\n');
+	if (fd < 0 || buf_error(&b) || fd_write_all(fd, b.data, b.len) < 0 || lseek(fd, 0, SEEK_SET) < 0)
+		return -1;
+	return TAKE_FD(fd);
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The secrets that a run may use: from --secret and the policy's `secret:` to a running coffer-vault that has granted
+ * them, and to what stands for them inside.
+ *
+ * Invariants
+ *  S1  What is named on the command line and cannot be had is an error before anything is made. What only the policy names
+ *      is left out and said; coffer-egress then denies what its rule allows.
+ *  S2  Placeholders are made once for a run. A vault that is started again grants anew, under other handles, and the
+ *      sandbox notices nothing.
+ *  S3  What the vault file says now counts: a vault that is started again reads the file that is there then, and one that
+ *      was removed, or unbound from where it may be used, is refused from then on without harm to the others.
+ *  S4  Only NAME@HOST on the command line sends a secret that is bound nowhere. A policy file alone does not, nor does
+ *      unbinding one that was bound when the run began.
+ *  S5  Neither launcher nor guard ever has a byte of a secret: only names, bindings, placeholders and descriptors.
+ */
+#ifndef GATEWAY_NET_SECRET_H
+#define GATEWAY_NET_SECRET_H
+
+#include "base/str.h"
+#include "sandbox/spec.h"
+#include "vault/client.h"
+
+struct net_plan;
+struct run;
+
+struct net_secrets {
+	struct vault_grants ask;     /* what is wanted */
+	struct vault_grants granted; /* in the same order, with the placeholders that are inside */
+	uint64_t by_line;	     /* bit i: named on the command line */
+	uint64_t with_host;	     /* bit i: there, with a host */
+	uint64_t was_unbound;	     /* bit i: bound nowhere when the run began */
+	uint64_t alive;		     /* bit i: the vault that is there has it, for somewhere */
+	struct vault_files files;
+	struct vault_proc vault;
+	int exe;
+};
+
+#define NET_SECRETS_INIT \
+	((struct net_secrets){ .files = VAULT_FILES_INIT, .vault = VAULT_PROC_INIT, .exe = -1 })
+
+/* Before anything is made: what is wanted, where the vault is. `named` as typed. */
+int net_secrets_plan(struct net_plan *p, struct spec *s, const struct strv *named, int state_fd,
+		     struct err *e) MUST_CHECK;
+
+/* Starts the vault and asks it; the spec gets variables with placeholders. By the launcher, before there is a guard. */
+int net_secrets_start(struct run *r, struct err *e) MUST_CHECK;
+/* A vault that runs, with the channel of one coffer-egress; *ret_channel is the other end. */
+int net_secrets_grant(struct net_secrets *s, const char *id, int *ret_channel, struct err *e) MUST_CHECK;
+int net_secrets_restart(struct net_secrets *s, struct err *e) MUST_CHECK;
+
+void net_secrets_forget(struct net_secrets *s); /* somebody else has the descriptors */
+void net_secrets_release(struct net_secrets *s);
+
+/* The variable that a secret of this name is expected under, when nobody says: "github" is GITHUB_TOKEN. */
+void net_secret_env(const char *name, char out[GRANTS_NAME_MAX + 1]);
+
+#endif

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * coffer-vault of a run without a daemon. While it is down whatever needs a secret is denied by coffer-egress; it is started
+ * again after a while, grants the same secrets under the same placeholders, and coffer-egress gets a new channel. When the
+ * vault's file is another one it is ended and started again at once.
+ */
+#include "base/clock.h"
+#include "base/fd.h"
+#include "gateway/net_int.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define BACKOFF_FIRST (100 * NSEC_PER_MSEC)
+#define BACKOFF_MOST (5 * NSEC_PER_SEC)
+#define LIVED_LONG (30 * NSEC_PER_SEC) /* after this a death is the first one again */
+
+static struct net_secrets *of(struct net_guard *g)
+{
+	return &g->r->net->secrets;
+}
+
+static void log_state(struct net_guard *g, const char *type, const char *why)
+{
+	autobuf struct buf b = BUF_INIT;
+	struct json j = JSON_INIT(&b);
+
+	if (why)
+		json_str(&j, "why", why);
+	net_audit(g, type, &b);
+}
+
+static void on_death(struct watch *w, uint32_t events);
+
+static void watch(struct net_guard *g)
+{
+	g->vault_since = clock_nsec(CLOCK_MONOTONIC);
+	g->w_vault = (struct watch){ .fd = of(g)->vault.pidfd, .fn = on_death, .ctx = g };
+	if (g->w_vault.fd >= 0)
+		(void)!loop_watch(&g->loop, &g->w_vault, EPOLLIN);
+}
+
+static void unwatch(struct net_guard *g)
+{
+	if (g->w_vault.fd >= 0)
+		loop_unwatch(&g->loop, &g->w_vault);
+	g->w_vault = WATCH_INIT;
+}
+
+static void later(struct net_guard *g)
+{
+	uint64_t now = clock_nsec(CLOCK_MONOTONIC);
+
+	if (g->vault_since && now - g->vault_since > LIVED_LONG)
+		g->vault_backoff = 0;
+	g->vault_since = 0;
+	g->vault_backoff = !g->vault_backoff			 ? BACKOFF_FIRST
+			   : g->vault_backoff * 2 > BACKOFF_MOST ? BACKOFF_MOST
+								 : g->vault_backoff * 2;
+	loop_timer(&g->loop, &g->t_vault, now + g->vault_backoff);
+}
+
+static void on_death(struct watch *w, uint32_t events)
+{
+	struct net_guard *g = w->ctx;
+
+	(void)events;
+	unwatch(g);
+	vault_end(&of(g)->vault);
+	if (g->ending)
+		return;
+	log_state(g, "vault.down", "it has ended");
+	net_say(g, NET_LEVEL_WARN,
+		"coffer-vault has ended and is started again; until then what needs a secret is denied");
+	later(g);
+}
+
+/* An older file in its place: what was rotated since is back in it, and what was removed too. */
+void net_vault_check(struct net_guard *g)
+{
+	const struct net_secrets *s = of(g);
+	autobuf struct buf b = BUF_INIT;
+	struct json j = JSON_INIT(&b);
+
+	if (s->granted.n == 0 || s->files.saved <= s->vault.counter)
+		return;
+	json_u64(&j, "counter", s->vault.counter);
+	json_u64(&j, "expected", s->files.saved);
+	net_audit(g, "secret.rollback", &b);
+	net_say(g, NET_LEVEL_WARN,
+		"the vault file is an older one: it was saved %llu times, and the last one %llu times",
+		(unsigned long long)s->vault.counter, (unsigned long long)s->files.saved);
+}
+
+static int pack_list(const struct net_secrets *s, struct err *e)
+{
+	autobuf struct buf packed = BUF_INIT, b = BUF_INIT;
+	struct secrets_head h = { .by_line = s->by_line };
+	int r = grants_pack(&s->granted, GRANTS_GRANTED, &packed);
+
+	if (r < 0)
+		return err_sys(e, r, "cannot hand over the list of secrets");
+	memcpy(h.magic, SECRETS_MAGIC, sizeof(h.magic));
+	h.len = (uint32_t)packed.len;
+	buf_add(&b, &h, sizeof(h));
+	buf_add(&b, packed.data, packed.len);
+	return buf_error(&b) ? err_set(e, -ENOMEM, "out of memory")
+			     : net_give_memfd("secrets", b.data, b.len, true, e);
+}
+
+/* To the coffer-egress that is there; one that is started later gets its own. */
+static int hand_over(struct net_guard *g, struct err *e)
+{
+	struct net_proc *p = &g->proc[NET_EGRESS];
+	autoclose int list = -1, channel = -1;
+	int fds[2], r;
+
+	if (p->pid < 0)
+		return 0;
+	r = net_secrets_grant(of(g), g->r->spec->id, &channel, e);
+	if (r < 0)
+		return r;
+	list = pack_list(of(g), e);
+	if (list < 0)
+		return list;
+	fds[0] = list;
+	fds[1] = channel;
+	if (net_ctl_send(p, CTL_NEW_VAULT, fds, 2) < 0)
+		net_down(g, p, "it does not take a new vault");
+	return 0;
+}
+
+/* It grants nothing more: what has a channel of it is denied from now on. */
+static void give_up(struct net_guard *g, const char *why)
+{
+	unwatch(g);
+	vault_end(&of(g)->vault);
+	log_state(g, "vault.down", why);
+	if (of(g)->files.may_reopen)
+		later(g);
+	else
+		net_say(g, NET_LEVEL_WARN, "coffer-vault cannot be started again: %s", why);
+}
+
+static void on_again(struct timer *t)
+{
+	struct net_guard *g = t->ctx;
+	struct err e = ERR_INIT;
+	int r = net_secrets_restart(of(g), &e);
+
+	if (r == 0)
+		r = hand_over(g, &e);
+	if (r < 0) {
+		give_up(g, e.msg);
+		return;
+	}
+	watch(g);
+	log_state(g, "vault.up", NULL);
+	net_vault_check(g);
+	net_say(g, NET_LEVEL_NOTE, "coffer-vault is there again");
+}
+
+/* What was rotated, unbound or removed counts from now on. */
+static void on_file(struct net_guard *g)
+{
+	if (g->ending || !vault_files_changed(&of(g)->files))
+		return;
+	if (!of(g)->files.may_reopen) {
+		if (of(g)->vault.pid >= 0)
+			give_up(g, "the vault was changed, and its passphrase cannot be asked for again; "
+				   "end the sandbox and start it anew");
+		return;
+	}
+	unwatch(g);
+	vault_end(&of(g)->vault);
+	log_state(g, "vault.down", "the vault file was changed");
+	net_say(g, NET_LEVEL_NOTE, "the vault was changed, and is read again");
+	loop_timer(&g->loop, &g->t_vault, clock_nsec(CLOCK_MONOTONIC));
+}
+
+static void on_notify(struct watch *w, uint32_t events)
+{
+	char buf[4096];
+
+	(void)events;
+	while (read(w->fd, buf, sizeof(buf)) > 0)
+		;
+	on_file(w->ctx);
+}
+
+/* By its directory, for a new file takes the old one's name. */
+static void watch_file(struct net_guard *g)
+{
+	char dir[64];
+
+	g->w_vault_dir =
+		(struct watch){ .fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK), .fn = on_notify, .ctx = g };
+	snprintf(dir, sizeof(dir), "/proc/self/fd/%d", of(g)->files.dir);
+	if (g->w_vault_dir.fd < 0 ||
+	    inotify_add_watch(g->w_vault_dir.fd, dir, IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE) < 0 ||
+	    loop_watch(&g->loop, &g->w_vault_dir, EPOLLIN) < 0)
+		net_say(g, NET_LEVEL_WARN, "changes of the vault will not be seen: %s", strerror(errno));
+}
+
+void net_vault_begin(struct net_guard *g)
+{
+	g->t_vault = (struct timer){ .fn = on_again, .ctx = g };
+	if (of(g)->granted.n == 0)
+		return;
+	watch(g);
+	watch_file(g);
+	/* It may have changed between the run's beginning and now. */
+	on_file(g);
+}
+
+void net_vault_end(struct net_guard *g)
+{
+	loop_timer_off(&g->loop, &g->t_vault);
+	unwatch(g);
+	if (g->w_vault_dir.fd >= 0) {
+		loop_unwatch(&g->loop, &g->w_vault_dir);
+		g->w_vault_dir.fd = fd_close(g->w_vault_dir.fd);
+	}
+	if (of(g)->vault.pid >= 0)
+		vault_end(&of(g)->vault);
+}
+
+/* A channel at whose other end is nobody. */
+static int dead_channel(struct err *e)
+{
+	int sv[2];
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, sv) < 0)
+		return err_sys(e, -errno, "cannot make a socket pair");
+	fd_close(sv[1]);
+	return sv[0];
+}
+
+int net_vault_give(struct net_guard *g, int *ret_list, int *ret_channel, struct err *e)
+{
+	struct net_secrets *s = of(g);
+	autoclose int channel = -1, list = -1;
+	struct err why = ERR_INIT;
+
+	if (s->granted.n == 0)
+		return 0;
+	/* While the vault is gone the list says what is denied. */
+	if (s->vault.pid >= 0 && net_secrets_grant(s, g->r->spec->id, &channel, &why) < 0)
+		give_up(g, why.msg);
+	if (channel < 0)
+		channel = dead_channel(e);
+	if (channel < 0)
+		return channel;
+	list = pack_list(s, e);
+	if (list < 0)
+		return list;
+	*ret_list = TAKE_FD(list);
+	*ret_channel = TAKE_FD(channel);
+	return 0;
+}
