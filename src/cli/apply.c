@@ -8,13 +8,15 @@
 #include "base/str.h"
 #include "cli/apply_into.h"
 #include "cli/say.h"
+#include "cli/secret.h"
 #include "cli/verb.h"
+#include "vault/leak.h"
 #include "workspace/path.h"
 
 #include <errno.h>
 #include <unistd.h>
 
-enum { OPT_DRY_RUN = 1, OPT_ALLOW, OPT_ALLOW_SPECIAL, OPT_FORCE, OPT_YES };
+enum { OPT_DRY_RUN = 1, OPT_ALLOW, OPT_ALLOW_SPECIAL, OPT_FORCE, OPT_YES, OPT_CHECKPOINT, OPT_UNCHECKED };
 
 static const struct opt apply_opts[] = {
 	{ "dry-run", 'n', NULL, "only say what would go out and what would not", OPT_DRY_RUN },
@@ -23,7 +25,11 @@ static const struct opt apply_opts[] = {
 	{ "allow-special", 0, "PATH", "yes to setuid, devices, pipes, foreign owners, links outside",
 	  OPT_ALLOW_SPECIAL },
 	{ "force", 0, "PATH", "take the run's side where the original changed too", OPT_FORCE },
+	{ "checkpoint", 0, "WHEN", "into another sandbox: whether it gets one to go back to (each)",
+	  OPT_CHECKPOINT, "each off" },
 	{ "yes", 'y', NULL, "do not ask on a terminal", OPT_YES },
+	{ "unchecked", 0, NULL, "although nobody can look for the vault's secrets, for it is locked",
+	  OPT_UNCHECKED },
 };
 
 enum { EXIT_REFUSED = 1 };
@@ -33,9 +39,12 @@ struct job {
 	struct into into; /* of a call over another's workspace */
 	struct audit *audit;
 	struct apply_opts o;
+	struct secret_session vault; /* open where there is one */
 	const char *ref;
-	bool yes;
-	bool wrote; /* something was put into another sandbox's workspace */
+	bool yes, unchecked;
+	bool no_checkpoint;
+	uint32_t before; /* the checkpoint from before, 0: none */
+	bool wrote;	 /* something was put into another sandbox's workspace */
 };
 
 /* --- the log --------------------------------------------------------------------------------------------------- */
@@ -103,6 +112,42 @@ static int log_applied(struct job *job, const struct apply_result *res, struct e
 	json_u64(&j, "left", res->total - res->applied);
 	return buf_error(&b) ? err_set(e, -ENOMEM, "out of memory")
 			     : audit_append(job->audit, "workspace.applied", job->run.id, &b, e);
+}
+
+/* --- credentials ------------------------------------------------------------------------------------------------ */
+
+#define LEAKS_MAX 20
+
+static int on_leak(const struct leak *l, void *ctx)
+{
+	struct apply_found *f = ctx;
+
+	f->n++;
+	f->ours |= l->name != NULL;
+	f->what = f->ours ? "a secret of the vault" : l->what;
+	return 0;
+}
+
+static int look_for_leaks(void *arg, int fd, struct apply_found *ret, struct err *e)
+{
+	struct job *job = arg;
+
+	return leak_find(fd, job->vault.proc.pid > 0 ? &job->vault.proc : NULL, LEAKS_MAX, on_leak, ret, e);
+}
+
+/* No vault, nothing of its to look for. One that cannot be opened is no reason to let its secrets out. */
+static int open_vault(struct job *job, struct err *e)
+{
+	const struct vault_key_want want = VAULT_KEY_WANT_INIT;
+	int r = job->unchecked ? 0 : secret_session_open(&job->vault, &want, 0, e);
+
+	if (r == -ENOENT && job->vault.audit && job->vault.files.dir < 0) {
+		*e = ERR_INIT;
+		return 0;
+	}
+	if (r < 0)
+		err_hint(e, r, "--unchecked applies without looking for the vault's secrets");
+	return r < 0 ? err_wrap(e, r, "looking for secrets in what goes out") : 0;
 }
 
 /* Where it goes, for a person. */
@@ -268,8 +313,8 @@ static int open_all(struct job *job, struct err *e)
 		r = changed_open(&job->run, job->ref, true, e);
 	if (r == 0)
 		r = changed_open_trees(&job->run, e);
-	if (r == 0 && job->run.meta.over && !job->o.dry_run)
-		apply_into_checkpoint(&job->run, false);
+	if (r == 0 && job->run.meta.over && !job->o.dry_run && !job->no_checkpoint)
+		r = apply_into_before(&job->run, &job->before, e);
 	if (r == 0 && job->run.meta.over)
 		r = into_open(&job->into, job->run.meta.over, job->run.layers,
 			      job->run.meta.map_ids && !state_is_host_root() && geteuid() != 0, e);
@@ -287,22 +332,34 @@ static int translate_all(struct job *job, struct err *e)
 	return r < 0 ? r : changed_paths(&job->run, &job->o.force, NULL, e);
 }
 
-static int take_option(struct job *job, int id, const char *value)
+static int take_option(struct job *job, int id, const char *value, struct err *e)
 {
+	int r = 0;
+
 	switch (id) {
+	case OPT_CHECKPOINT:
+		r = opt_one_of("--checkpoint", value, "each off", e);
+		job->no_checkpoint = r == 1;
+		return r < 0 ? r : 0;
 	case OPT_DRY_RUN:
 		job->o.dry_run = true;
 		return 0;
 	case OPT_YES:
 		job->yes = true;
 		return 0;
+	case OPT_UNCHECKED:
+		job->unchecked = true;
+		return 0;
 	case OPT_ALLOW:
-		return strv_add(&job->o.allow_trigger, value);
+		r = strv_add(&job->o.allow_trigger, value);
+		break;
 	case OPT_ALLOW_SPECIAL:
-		return strv_add(&job->o.allow_special, value);
+		r = strv_add(&job->o.allow_special, value);
+		break;
 	default:
-		return strv_add(&job->o.force, value);
+		r = strv_add(&job->o.force, value);
 	}
+	return r < 0 ? err_set(e, -ENOMEM, "out of memory") : 0;
 }
 
 /* Options may stand before, between and behind the run and the paths. */
@@ -318,8 +375,8 @@ static int parse(struct job *job, int argc, char **argv, bool *ret_help, struct 
 				*ret_help = true;
 				return 0;
 			}
-			if (take_option(job, id, value) < 0)
-				return err_set(e, -ENOMEM, "out of memory");
+			if (take_option(job, id, value, e) < 0)
+				return e->code;
 		}
 		if (id < 0)
 			return id;
@@ -346,8 +403,11 @@ static int run_job(struct job *job)
 		r = translate_all(job, &e);
 	if (r == -EINVAL)
 		return say_usage(&verb_apply, &e);
+	if (r == 0)
+		r = open_vault(job, &e);
 	if (r < 0)
 		return say_error(&e);
+	job->o.look = look_for_leaks;
 	job->o.before = job->o.dry_run ? show_would : before;
 	job->o.arg = job;
 	return apply_run(job);
@@ -355,7 +415,7 @@ static int run_job(struct job *job)
 
 static int cmd_apply(int argc, char **argv)
 {
-	struct job job = { .run = CHANGED_INIT, .into = INTO_INIT };
+	struct job job = { .run = CHANGED_INIT, .into = INTO_INIT, .vault = SECRET_SESSION_INIT };
 	struct err e = ERR_INIT;
 	bool help = false;
 	int code;
@@ -365,8 +425,9 @@ static int cmd_apply(int argc, char **argv)
 	else
 		code = help ? verb_print_help(&verb_apply) : run_job(&job);
 	into_close(&job.into);
-	if (job.wrote)
-		apply_into_checkpoint(&job.run, true);
+	if (job.wrote && job.before)
+		apply_into_after(&job.run, job.before);
+	secret_session_close(&job.vault);
 	changed_release(&job.run);
 	audit_free(job.audit);
 	strv_release(&job.o.paths);
@@ -388,13 +449,15 @@ const struct verb verb_apply = {
 	.text = "Brings what a run changed, or only what is at or below each PATH, to the directory that it worked on. Nothing is "
 		"ever written outside of it, and no program of the workspace is run.\n\n"
 		"Some things stay behind until they get a yes of their own, each shown with its reason and the option that "
-		"would let it go: what the host may run or obey without being asked (--allow PATH), special things "
+		"would let it go: what the host may run or obey without being asked, and files with a secret of the vault in "
+		"them or something that looks like a well-known token (--allow PATH), special things "
 		"(--allow-special PATH), and what changed in the original since the run began (--force PATH). A yes for a "
 		"directory is one for all below it; but --allow .git lets out only what a commit writes: config, hooks and "
 		"whatever else git would run or obey must be named.\n\n"
 		"What a call over another sandbox's workspace changed (coffer call --from SANDBOX --workspace) goes into that "
 		"workspace by the same rules, and not to the directory: the original is then what that sandbox sees. It stands still "
-		"meanwhile, or has ended.\n\n"
+		"meanwhile, or has ended. It gets a checkpoint before and one after, whatever it was started with, so that "
+		"coffer-rollback(1) takes the call back; --checkpoint off leaves both out.\n\n"
 		"When all has gone out, the layer is wiped and the run forgotten. Exit code 1 means that something stayed "
 		"behind.\n\n"
 		"REF is an id, the beginning of one, a name, or @last.",

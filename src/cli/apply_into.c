@@ -2,11 +2,13 @@
 #include "cli/apply_into.h"
 
 #include "cli/checkpoint.h"
+#include "cli/say.h"
 #include "sandbox/layers.h"
 #include "workspace/owner.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 
 struct job {
 	struct into *into;
@@ -22,8 +24,10 @@ static int write_there(const struct job *job, struct apply_result *res, struct e
 	return r;
 }
 
-/* What becomes of it in a process that is root over subordinate ids. The reasons are constants, which it has at the same
- * place. */
+/*
+ * What becomes of it in a process that is root over subordinate ids. The reasons are constants, which it has
+ * at the same place.
+ */
 struct outcome {
 	int code;
 	struct err err;
@@ -103,16 +107,39 @@ int apply_into_copy_again(struct into *i, struct changed *call, struct err *e)
 	return call->layer < 0 ? err_sys(e, -errno, "cannot open the copied layer") : 0;
 }
 
-void apply_into_checkpoint(const struct changed *call, bool after)
+int apply_into_before(const struct changed *call, uint32_t *ret, struct err *e)
 {
-	char apply[] = "apply", *argv[] = { apply, (char *)call->id, NULL };
 	autoref struct ref ref = REF_INIT;
-	struct err ignored = ERR_INIT;
+	char label[64];
+	int r = ref_open(&ref, call->meta.over, e);
 
-	if (ref_open(&ref, call->meta.over, &ignored) < 0)
-		return;
-	if (after)
-		checkpoint_after(&ref, argv);
-	else
-		checkpoint_before(&ref);
+	/* One that is gone: into_open() says so. */
+	if (r == -ENOENT) {
+		*e = ERR_INIT;
+		*ret = 0;
+		return 0;
+	}
+	snprintf(label, sizeof(label), "before apply %s", call->id);
+	if (r == 0)
+		r = checkpoint_of(&ref, label, ret, e);
+	if (r == 0)
+		return 0;
+	err_wrap(e, r, "no checkpoint can be made of %s, to take this back by", call->meta.over);
+	return err_hint(e, r, "coffer apply --checkpoint off %s does it without one", call->id);
+}
+
+void apply_into_after(const struct changed *call, uint32_t before)
+{
+	autoref struct ref ref = REF_INIT;
+	struct err e = ERR_INIT;
+	char label[64];
+	uint32_t now;
+	int r = ref_open(&ref, call->meta.over, &e);
+
+	snprintf(label, sizeof(label), "apply %s", call->id);
+	if (r == 0)
+		r = checkpoint_of(&ref, label, &now, &e);
+	if (r < 0)
+		say_warn("no checkpoint was made of what %s is now: %s", call->meta.over, e.msg);
+	say_note("coffer rollback %s c%u takes it back", call->meta.over, before);
 }

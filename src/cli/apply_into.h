@@ -13,7 +13,11 @@ int apply_into(struct into *i, uint64_t since, const struct apply_opts *o, struc
 /* What is left is then what is different from the sandbox's workspace as it is now. */
 int apply_into_copy_again(struct into *i, struct changed *call, struct err *e) MUST_CHECK;
 
-/* For a sandbox that has a checkpoint after each command, this is one. Not while it is held. */
-void apply_into_checkpoint(const struct changed *call, bool after);
+/*
+ * A checkpoint of the sandbox before and after, while it is not held: what an agent was talked into can be
+ * taken back. Without the first nothing is applied.
+ */
+int apply_into_before(const struct changed *call, uint32_t *ret, struct err *e) MUST_CHECK;
+void apply_into_after(const struct changed *call, uint32_t before);
 
 #endif

@@ -41,7 +41,9 @@ static const struct opt call_opts[] = {
 	{ "cold", 0, NULL, "make the sandbox now, whatever stands ready", O_COLD },
 	OPT_SECTION("Wall"),
 	RUN_OPTS_WALL,
-	{ "net", 0, "MODE", "what network there is inside", O_NET, "none" },
+	{ "net", 0, "MODE", "none, observe or enforce (default: none, or what --allow needs)", O_NET,
+	  NET_NAMES },
+	RUN_OPTS_REACH,
 	OPT_SECTION("Limits"),
 	RUN_OPTS_LIMITS,
 	OPT_SECTION("Afterwards"),
@@ -131,6 +133,7 @@ static int parse(struct call_args *a, int argc, char **argv, struct err *e)
 
 	if (r < 0)
 		return r;
+	a->run.o.has_net = true; /* all modes may be named */
 	while ((id = opt_next(&p, &value, e)) > 0) {
 		if (id == OPT_HELP)
 			return 1;
@@ -148,6 +151,8 @@ static int parse(struct call_args *a, int argc, char **argv, struct err *e)
 	if (!a->run.engine)
 		a->run.engine = "gvisor";
 	a->run.o.ephemeral = !a->layer;
+	/* Without a word about it there is none. */
+	a->run.o.has_net = a->run.o.allow.n || a->run.o.policy || a->run.o.resolvers.n || a->run.o.secret.n;
 	if (a->layer && a->read.n)
 		return err_set(e, -EINVAL, "--workspace shows everything; --read does not go with it");
 	return limits_check(&a->run.o.limits, e);
@@ -284,6 +289,7 @@ static int call_cold(struct call_args *a, struct session *s)
 	io.in = 0;
 	io.out = 1;
 	io.err = 2;
+	io.say = run_say_net;
 	if (a->read.n) {
 		s->run.fill = give;
 		s->run.fill_ctx = a;
@@ -292,15 +298,16 @@ static int call_cold(struct call_args *a, struct session *s)
 	return r < 0 ? say_error(&e) : session_end(s, &a->run);
 }
 
-/* A terminal is read by its own session only, a layer over a directory is made for what is in it now, and into a disk
- * image, which is what keeps a disk limit that root names, only its launcher can put something. */
-static bool may_be_warm(const struct call_args *a)
+/* A terminal is read by its own session only, a layer over a directory is made for what is in it now, those that stand
+ * ready have no network, and into a disk image, which is what keeps a disk limit that root names, only its launcher can
+ * put something. */
+static bool may_be_warm(const struct call_args *a, const struct session *s)
 {
 	const struct limit *l = a->run.o.limits.l;
 
 	if (a->read.n && (l[LIMIT_DISK].named || l[LIMIT_INODES].named) && state_is_host_root())
 		return false;
-	return !a->cold && !a->layer && !isatty(0);
+	return !a->cold && !a->layer && !s->run.net && !isatty(0);
 }
 
 static int call(struct call_args *a)
@@ -318,7 +325,8 @@ static int call(struct call_args *a)
 	if (r < 0)
 		return say_error(&e);
 	run_say_before(&s.spec, &s.choice, &s.note);
-	r = may_be_warm(a) ? call_warm(a, &s) : -EAGAIN;
+	run_say_conflicts(&s.net);
+	r = may_be_warm(a, &s) ? call_warm(a, &s) : -EAGAIN;
 	return r == -EAGAIN ? call_cold(a, &s) : r;
 }
 
@@ -406,12 +414,16 @@ const struct verb verb_call = {
 		"memory budget (*COFFER_POOL_MEMORY*; a thirty-second part of the memory). Each is used once. Where none is "
 		"ready, one is made on the spot. cofferd leaves when nobody has called for a minute.\n"
 		"\n"
-		"A call with a terminal as its input, with *--workspace* or with *--cold* always makes its own; as root, so "
-		"does one with both *--read* and *--disk*.",
+		"There is no network inside unless *--allow*, *--policy*, *--secret* or *--net* grant one, as with coffer-run(1).\n"
+		"\n"
+		"A call with a terminal as its input, with a network, with *--workspace* or with *--cold* always makes its own; "
+		"as root, so does one with both *--read* and *--disk*.",
 	.examples = "coffer call --read talk.mp4 -- ffprobe talk.mp4\n"
 		    "\t# one file, and nothing else of yours\n"
 		    "coffer call --from agent --workspace -- make test\n"
 		    "\t# in a copy of what the sandbox named agent sees\n"
+		    "coffer call --allow api.github.com -- curl -s https://api.github.com/zen\n"
+		    "\t# this name, and nothing else\n"
 		    "echo '2^100' | coffer call --timeout 5s -- bc\n"
 		    "\t# no file at all\n",
 	.args = "command",

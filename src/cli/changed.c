@@ -286,7 +286,10 @@ void change_add_reasons(const struct change *c, struct buf *out)
 
 		if (!why)
 			continue;
-		buf_addf(out, "%s%s%s", first ? "" : "; ", flag == CHANGE_SECRETIVE ? "usually holds " : "",
+		buf_addf(out, "%s%s%s", first ? "" : "; ",
+			 flag == CHANGE_SECRETIVE ? "usually holds "
+			 : flag == CHANGE_LEAK	  ? "there is in it "
+						  : "",
 			 why);
 		first = false;
 	}
@@ -332,7 +335,7 @@ void change_add_options(const struct change *c, struct buf *out)
 		const char *option;
 	} ways[] = {
 		{ CHANGE_SPECIAL, "--allow-special" },
-		{ CHANGE_TRIGGER | CHANGE_SECRETIVE, "--allow" },
+		{ CHANGE_TRIGGER | CHANGE_SECRETIVE | CHANGE_LEAK, "--allow" },
 		{ CHANGE_CONFLICT, "--force" },
 	};
 	size_t start = out->len;

@@ -336,6 +336,26 @@ static void make_quietly(const struct ref *ref, const char *label, bool first)
 		checkpoint_tidy();
 }
 
+int checkpoint_of(const struct ref *ref, const char *label, uint32_t *ret, struct err *e)
+{
+	CLEANUP(ckpt_release) struct ckpt_run r = CKPT_RUN_INIT;
+	struct ckpt_want want = { .label = label, .only_changed = true };
+	struct ckpt_made made = { 0 };
+	int ret_code = ckpt_open(&r, ref->id, true, e);
+
+	want.keep = r.meta.keep ? r.meta.keep : CHECKPOINT_KEEP;
+	if (ret_code == 0)
+		ret_code = ckpt_make(&r, &want, &made, e);
+	if (ret_code < 0)
+		return ret_code;
+	say_frozen(&made);
+	*ret = made.number ? made.number : r.list.n ? r.list.v[r.list.n - 1].number : 0;
+	ckpt_release(&r);
+	if (wants_tidying(&made))
+		checkpoint_tidy();
+	return 0;
+}
+
 void checkpoint_before(const struct ref *ref)
 {
 	make_quietly(ref, "start", true);
@@ -452,7 +472,7 @@ const struct verb verb_checkpoint = {
 		"earlier one has. *rm* removes some. *gc* frees what no checkpoint of any sandbox needs any more; removing a sandbox "
 		"or a checkpoint does so too.\n\n"
 		"coffer-rollback(1) goes back to one, coffer-fork(1) starts another sandbox from one, coffer-diff(1) compares. *coffer "
-		"run --checkpoint each* makes one after every command.",
+		"run --checkpoint each*, the default with *--profile*, makes one after every command.",
 	.examples = "coffer checkpoint web --label 'before the upgrade'\n"
 		    "\t# prints c1\n"
 		    "coffer checkpoint ls web\n"

@@ -179,7 +179,7 @@ static int show_nul(const struct changes *l)
 
 static void add_json_change(struct json *j, const struct change *c)
 {
-	static const char *const names[] = { "special", "trigger", "conflict", "secretive", "held" };
+	static const char *const names[] = { "special", "trigger", "conflict", "secretive", "leak", "held" };
 
 	json_obj(j, NULL);
 	json_str(j, "path", c->path);

@@ -20,8 +20,8 @@ static void format_overview(struct buf *out, bool color)
 	enum verb_group group = VERB_GROUP_COUNT;
 
 	buf_adds(out, "usage: coffer COMMAND [OPTIONS] [ARGUMENTS]\n\n"
-		      "Runs untrusted commands and AI agents behind a wall: no network, no secrets, and\n"
-		      "what they change can be looked at before it is kept.\n");
+		      "Runs untrusted commands and AI agents behind a wall: no network but\n"
+		      "what a policy allows, no secrets, and what they change can be looked at first.\n");
 	for (size_t i = 0; i < n_verbs; i++) {
 		const struct verb *v = verbs[i];
 

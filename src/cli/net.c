@@ -166,7 +166,8 @@ const struct verb verb_net = {
 		"*drift* compares what was seen with such a file: what it does not allow, and which of its rules were not "
 		"used. The exit code is 1 when something is not allowed by it.\n"
 		"\n"
-		"*metrics* prints counters in Prometheus' text format. *proxies* shows the upstream proxies of running "
+		"*metrics* prints counters in Prometheus' text format; those of running sandboxes are on the socket _metrics.sock_ in the "
+		"state directory while *cofferd* runs. *proxies* shows the upstream proxies of running "
 		"sandboxes: score, latency, success, state, use.\n"
 		"\n"
 		"All of it comes from the audit log, so it is there for sandboxes that are gone, too.",

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * coffer net log: a line for each lookup that was refused, connection and request. A connection that was allowed is
- * shown when it has ended, with its bytes; one that is still open at the end, as open. Following, it is shown at both.
+ * coffer net log: a line for each lookup that was refused, connection and request. A connection that was
+ * allowed is shown when it has ended, with its bytes; one that is still open at the end, as open. Following,
+ * it is shown at both.
  */
 #include "base/clock.h"
 #include "base/json.h"
@@ -11,6 +12,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #define OPEN_MAX_KEPT 8192 /* connections whose end was not seen yet; past that they are shown at once */
@@ -26,6 +28,7 @@ struct open_conn {
 struct log_view {
 	const struct net_args *args;
 	struct buf out;
+	size_t width; /* of the terminal; 0: none, a file or a pipe */
 	bool color, head;
 	struct open_conn *open;
 	size_t n_open;
@@ -62,33 +65,105 @@ static void add_cell(struct buf *out, const char *text, size_t width)
 		buf_addc(out, ' ');
 }
 
+#define WIDE 170       /* from here on there is room for all of it */
+#define NARROW_REST 57 /* what stands beside the name where there is not */
+
+static void add_decision(struct log_view *v, const struct row *r, size_t width)
+{
+	if (v->color && r->denied)
+		buf_adds(&v->out, "\033[31m");
+	add_cell(&v->out, r->decision, width);
+	if (v->color && r->denied)
+		buf_adds(&v->out, "\033[0m");
+}
+
+/* What is left of the line; the last cell is cut, not wrapped. */
+static void add_last(struct log_view *v, const char *text, size_t used)
+{
+	size_t left = v->width > used ? v->width - used : 0;
+	autobuf struct buf cell = BUF_INIT;
+
+	if (!left) {
+		add_cell(&v->out, text, 0);
+		return;
+	}
+	add_cell(&cell, text, left - 1);
+	while (cell.len && cell.data[cell.len - 1] == ' ')
+		cell.len--;
+	buf_add(&v->out, cell.data, cell.len);
+}
+
+/*
+ * On a narrow terminal: what was denied tells why, what was allowed how much it was, and its rule where there
+ * is room.
+ */
+static void add_narrow(struct log_view *v, const struct row *r, const char *port)
+{
+	size_t name = v->width < NARROW_REST + 16   ? 16
+		      : v->width > NARROW_REST + 36 ? 36
+						    : v->width - NARROW_REST;
+	size_t used = 9 + 9 + name + 1 + 6 + 6;
+	bool head = !v->head;
+	char id[9];
+
+	add_cell(&v->out, head ? r->time : strlen(r->time) > 11 ? r->time + 11 : r->time, 8);
+	/* The beginning of an id means it everywhere. */
+	snprintf(id, sizeof(id), "%s", r->sandbox);
+	add_cell(&v->out, id, 8);
+	add_cell(&v->out, r->host, name);
+	add_cell(&v->out, port, 5);
+	add_decision(v, r, 5);
+	if (head) {
+		add_last(v, "UP      DOWN    TOOK/WHY", used);
+	} else if (r->denied) {
+		add_last(v, r->rule ? r->rule : "-", used);
+	} else {
+		add_cell(&v->out, r->up, 7);
+		add_cell(&v->out, r->down, 7);
+		add_cell(&v->out, r->took, 8);
+		if (v->width > used + 25 + 12)
+			add_last(v, r->rule ? r->rule : "-", used + 25);
+	}
+	buf_addc(&v->out, '\n');
+}
+
 static void add_cells(struct log_view *v, const struct row *r, const char *port)
 {
+	if (v->width && v->width < WIDE) {
+		add_narrow(v, r, port);
+		return;
+	}
 	add_cell(&v->out, r->time, 19);
 	add_cell(&v->out, r->sandbox, 12);
 	add_cell(&v->out, r->host, 36);
 	add_cell(&v->out, port, 5);
 	add_cell(&v->out, r->depth ? r->depth : "-", 7);
-	if (v->color && r->denied)
-		buf_adds(&v->out, "\033[31m");
-	add_cell(&v->out, r->decision, 8);
-	if (v->color && r->denied)
-		buf_adds(&v->out, "\033[0m");
+	add_decision(v, r, 8);
 	add_cell(&v->out, r->up, 9);
 	add_cell(&v->out, r->down, 9);
 	add_cell(&v->out, r->took, 8);
-	add_cell(&v->out, r->rule ? r->rule : "-", 0);
+	add_last(v, r->rule ? r->rule : "-", 20 + 13 + 37 + 6 + 8 + 9 + 10 + 10 + 9);
 	buf_addc(&v->out, '\n');
 }
 
 static void add_row(struct log_view *v, const struct row *r)
 {
-	static const struct row head = { "TIME", "SANDBOX", "NAME", "DEPTH", "DECISION", "RULE",
-					 "UP",	 "DOWN",    "TOOK", 0,	     false };
+	static const struct row head = { .time = "TIME",
+					 .sandbox = "SANDBOX",
+					 .host = "NAME",
+					 .depth = "DEPTH",
+					 .decision = "DECISION",
+					 .rule = "RULE",
+					 .up = "UP",
+					 .down = "DOWN",
+					 .took = "TOOK" };
+	static const struct row narrow = {
+		.time = "TIME", .sandbox = "SANDBOX", .host = "NAME", .decision = "WHAT"
+	};
 	char port[24];
 
 	if (!v->head)
-		add_cells(v, &head, "PORT");
+		add_cells(v, v->width && v->width < WIDE ? &narrow : &head, "PORT");
 	v->head = true;
 	snprintf(port, sizeof(port), "%llu", (unsigned long long)r->port);
 	add_cells(v, r, r->port ? port : "-");
@@ -275,9 +350,18 @@ static void show_still_open(struct log_view *v)
 	}
 }
 
+static size_t terminal_width(void)
+{
+	struct winsize ws;
+
+	return isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &ws) == 0 && ws.ws_col >= 40
+		       ? ws.ws_col
+		       : 0;
+}
+
 int net_log(struct state *st, const struct net_args *args)
 {
-	struct log_view v = { .args = args, .color = say_colors(STDOUT_FILENO) };
+	struct log_view v = { .args = args, .color = say_colors(STDOUT_FILENO), .width = terminal_width() };
 	struct err e = ERR_INIT;
 	int r;
 

@@ -8,14 +8,12 @@
 #include "cli/net.h"
 #include "cli/say.h"
 #include "cli/table.h"
+#include "gateway/metrics.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-#define SNAPSHOT "net-proxies.json"
-#define SNAPSHOT_MAX 65536
 
 static const char *const columns[] = { "SANDBOX", "POOL",    "PROXY",	"STATE",
 				       "SCORE",	  "LATENCY", "SUCCESS", "USED" };
@@ -23,14 +21,14 @@ static const char *const columns[] = { "SANDBOX", "POOL",    "PROXY",	"STATE",
 static json_t *read_snapshot(int run_fd)
 {
 	autobuf struct buf b = BUF_INIT;
-	autoclose int fd = openat(run_fd, SNAPSHOT, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	autoclose int fd = openat(run_fd, METRICS_DIAL, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	char *at;
 	ssize_t n;
 
 	if (fd < 0)
 		return NULL;
-	at = buf_reserve(&b, SNAPSHOT_MAX);
-	n = at ? read(fd, at, SNAPSHOT_MAX) : -1;
+	at = buf_reserve(&b, METRICS_SNAPSHOT_MAX);
+	n = at ? read(fd, at, METRICS_SNAPSHOT_MAX) : -1;
 	return n > 0 ? json_loadb(at, (size_t)n, 0, NULL) : NULL;
 }
 

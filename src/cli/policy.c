@@ -60,6 +60,8 @@ static void say_warnings(const struct config_policy *c)
 {
 	for (size_t i = 0; i < c->warnings.n; i++)
 		say_warn("%s", c->warnings.v[i]);
+	for (size_t i = 0; i < c->conflicts.n; i++)
+		say_warn("%s", c->conflicts.v[i]);
 }
 
 static int finish(struct buf *out, struct err *e)

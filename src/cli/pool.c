@@ -37,7 +37,7 @@ static int cmd_pool(int argc, char **argv)
 	r = state_open(&st, &e);
 	if (r < 0)
 		return say_error(&e);
-	r = cofferd_ask(&st, str_eq(what, "stop") ? COFFERD_STOP : COFFERD_STAT, &reply);
+	r = cofferd_ask(&st, str_eq(what, "stop") ? COFFERD_DROP : COFFERD_STAT, &reply);
 	if (r == -ECONNREFUSED) {
 		printf("none: cofferd does not run; coffer call starts it\n");
 		return 0;
@@ -56,7 +56,7 @@ const struct verb verb_pool = {
 	.help = "show what stands ready for tool calls, or let go of it",
 	.run = cmd_pool,
 	.text = "Sandboxes that coffer-call(1) will use are made ahead by *cofferd*. *show* tells how many stand ready and what "
-		"memory they hold; *stop* ends them and cofferd. The next call starts it again.",
+		"memory they hold; *stop* ends them, and cofferd unless it keeps sandboxes going (coffer-gateway(1)). The next call starts it again.",
 	.examples = "coffer pool\n"
 		    "coffer pool stop\n",
 };

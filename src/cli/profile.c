@@ -81,7 +81,8 @@ const struct verb verb_profile = {
 	.help = "show the agents that are known, and what each needs",
 	.run = cmd_profile,
 	.text = "*coffer run --profile NAME* adds what an agent needs in order to work behind the wall: where it is installed is shown "
-		"inside, it gets a home that persists, variables, and what it has to reach. What is typed prevails.\n"
+		"inside, it gets a home that persists, variables, what it has to reach, and a checkpoint after every command that is started in it (--checkpoint off). What is "
+		"typed prevails.\n"
 		"\n"
 		"A profile is a file. *show* prints it; a copy in _/etc/cofferdam/profiles/NAME.yaml_ (root) or "
 		"_~/.config/cofferdam/profiles/NAME.yaml_ takes its place, and any other file is named with a slash: "

@@ -32,7 +32,7 @@ struct ps_want {
 	bool all, quiet, json, no_trunc, stats, once;
 };
 
-#define COLUMNS 8
+#define COLUMNS 9
 #define ROOT_WIDTH 32
 #define NAME_WIDTH 24
 #define COMMAND_WIDTH 48
@@ -104,7 +104,7 @@ static void format_root(const struct run_meta *m, bool no_trunc, struct buf *out
 static int add_row(struct table *t, const struct run_meta *m, bool alive, uint64_t now, bool no_trunc)
 {
 	autobuf struct buf status = BUF_INIT, root = BUF_INIT;
-	char started[CLOCK_TEXT_LEN + 8] = "-", text[CLOCK_TEXT_LEN], changes[24] = "-";
+	char started[CLOCK_TEXT_LEN + 8] = "-", text[CLOCK_TEXT_LEN], changes[24] = "-", restart[64] = "-";
 	int r;
 
 	format_status(m, alive, now, &status);
@@ -112,6 +112,9 @@ static int add_row(struct table *t, const struct run_meta *m, bool alive, uint64
 		snprintf(started, sizeof(started), "%s ago", span(since(now, m->started), text));
 	if (!alive && m->ended)
 		snprintf(changes, sizeof(changes), "%llu", (unsigned long long)m->changes);
+	if (m->restart)
+		snprintf(restart, sizeof(restart), "%.30s (%llu)", m->restart,
+			 (unsigned long long)m->restarts);
 	format_root(m, no_trunc, &root);
 	r = table_add(t, m->id, 0);
 	r = r < 0 ? r : table_add(t, m->name ? m->name : "-", no_trunc ? 0 : NAME_WIDTH);
@@ -119,6 +122,7 @@ static int add_row(struct table *t, const struct run_meta *m, bool alive, uint64
 	r = r < 0 ? r : table_add(t, buf_cstr(&root), no_trunc ? 0 : ROOT_WIDTH);
 	r = r < 0 ? r : table_add(t, buf_cstr(&status), 0);
 	r = r < 0 ? r : table_add(t, started, 0);
+	r = r < 0 ? r : table_add(t, restart, 0);
 	r = r < 0 ? r : table_add(t, changes, 0);
 	return r < 0 ? r : table_add(t, m->command ? m->command : "", no_trunc ? 0 : COMMAND_WIDTH);
 }
@@ -140,6 +144,8 @@ static void add_json(struct json *j, const struct run_meta *m, bool alive)
 		json_u64(j, "changes", m->changes);
 	}
 	json_bool(j, "detached", m->detached);
+	json_str(j, "restart", m->restart ? m->restart : "no");
+	json_u64(j, "restarts", m->restarts);
 	json_str(j, "workspace", m->workspace);
 	json_str(j, "workspace_mode", m->ws_mode);
 	json_str(j, "root", m->root ? m->root : "host");
@@ -195,8 +201,8 @@ static int show_run(struct state *st, const char *id, const struct ps_want *want
 
 static int list_runs(const struct ps_want *want, struct ps_out *out, struct err *e)
 {
-	static const char *const heads[COLUMNS] = { "ID",     "NAME",	 "ENGINE",  "ROOT",
-						    "STATUS", "STARTED", "CHANGES", "COMMAND" };
+	static const char *const heads[COLUMNS] = { "ID",      "NAME",	  "ENGINE",  "ROOT",   "STATUS",
+						    "STARTED", "RESTART", "CHANGES", "COMMAND" };
 	CLEANUP(state_release) struct state st = STATE_INIT;
 	CLEANUP(audit_freep) struct audit *a = NULL;
 	autostrv struct strv ids = STRV_INIT;
@@ -293,7 +299,7 @@ const struct verb verb_ps = {
 		"still kept, until *coffer rm* removes them.\n\n"
 		"STATUS is *starting*, *running*, *exited* with the command's exit code, the cause that ended it (*oom*, *pids*, "
 		"*timeout*, *disk*, *stopped*, …), or *broken off* when its launcher was killed and nobody has cleaned up yet. "
-		"CHANGES is how many files of the workspace differ from the original.\n\n"
+		"RESTART is its restart policy, and how often it was started again. CHANGES is how many files of the workspace differ from the original.\n\n"
 		"*--stats* shows what each uses: on a terminal again every second until Ctrl-C, otherwise, or with "
 		"*--no-stream* or *--json*, once. MEMORY and PIDS stand beside their limits. FROM says where MEMORY comes "
 		"from: the control group (*cgroup*, without file pages that the kernel can take back at once), or, where there "

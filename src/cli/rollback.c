@@ -55,6 +55,7 @@ static int start_again(struct ckpt_run *r, const struct run_start *s)
 		return say_error(&e);
 	}
 	how.started = m.started;
+	how.restarts = m.restarts;
 	how.workspace = m.workspace;
 	return run_again(s, &how, got);
 }

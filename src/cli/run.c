@@ -3,13 +3,16 @@
 #include "gateway/run.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "cli/checkpoint.h"
 #include "cli/run_again.h"
 #include "cli/run_args.h"
 #include "cli/run_profile.h"
+#include "cli/run_restart.h"
 #include "cli/run_say.h"
 #include "cli/say.h"
 #include "cli/session.h"
 #include "cli/verb.h"
+#include "gateway/restart.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -28,7 +31,7 @@ static const struct opt run_opts_table[] = {
 	{ "root", 0, "host|DIR", "what the root file system is made of (default: host)", O_ROOT, "dir" },
 	{ "image", 0, "REF", "an image as the root file system: NAME[:TAG][@sha256:…]", O_IMAGE, "name" },
 	{ "home", 0, "NAME", "a named home that persists (default: an empty one)", O_HOME, "name" },
-	{ "checkpoint", 0, "WHEN", "make one after each command that is started in it", O_CHECKPOINT,
+	{ "checkpoint", 0, "WHEN", "each: after every command in it (off; agents: each)", O_CHECKPOINT,
 	  "each off" },
 	{ "keep", 0, "N", "so many checkpoints at most (100 with each)", O_KEEP },
 	{ "i-know", 0, NULL, "let -v show sockets, keys and the like", O_I_KNOW },
@@ -43,6 +46,8 @@ static const struct opt run_opts_table[] = {
 	{ "no-tty", 'T', NULL, "give it none", O_NO_TTY },
 	{ "detach", 'd', NULL, "run in the background and print the id", O_DETACH },
 	{ "name", 0, "NAME", "a name for the sandbox", O_NAME, "name" },
+	{ "restart", 0, "WHEN", "with -d: no, on-failure[:N] or always (default: no)", O_RESTART,
+	  RESTART_VALUES },
 	OPT_SECTION("Wall"),
 	RUN_OPTS_WALL,
 	OPT_SECTION("Network"),
@@ -54,14 +59,28 @@ static const struct opt run_opts_table[] = {
 	{ "quiet", 'q', NULL, "say only what went wrong", O_QUIET },
 };
 
-#define KEEP_EACH 100
-
 /* The whole command line, for one that can be started again, and what is different for one that is. */
 struct line {
 	int argc;
 	char **argv;
 	const struct run_again *again; /* NULL: as typed */
 };
+
+/* What does not go together. */
+static int check_together(const struct run_args *a, struct err *e)
+{
+	const struct run_opts *o = &a->o;
+
+	if (a->tty == 1 && o->detach)
+		return err_set(e, -EINVAL, "-t does not go with -d: there is no terminal to pass on");
+	if (run_restart_is_wanted(o->restart) && (!o->detach || !o->name))
+		return err_set(e, -EINVAL, "--restart goes with -d and --name");
+	if (o->image && o->root)
+		return err_set(e, -EINVAL, "--image and --root are two ways to say the same: one of them");
+	if (o->entrypoint && !o->image)
+		return err_set(e, -EINVAL, "--entrypoint goes with --image");
+	return limits_check(&o->limits, e);
+}
 
 /* Returns 1 when --help was asked for. */
 static int parse(struct run_args *a, int argc, char **argv, struct err *e)
@@ -95,15 +114,12 @@ static int parse(struct run_args *a, int argc, char **argv, struct err *e)
 	if (a->o.argc == 0 && !a->o.image)
 		return err_set(e, -EINVAL, "which command? The profile names none");
 	a->o.tty = a->tty >= 0 ? a->tty : !a->o.detach && isatty(0) && isatty(1);
-	if (a->tty == 1 && a->o.detach)
-		return err_set(e, -EINVAL, "-t does not go with -d: there is no terminal to pass on");
-	if (a->o.image && a->o.root)
-		return err_set(e, -EINVAL, "--image and --root are two ways to say the same: one of them");
-	if (a->o.entrypoint && !a->o.image)
-		return err_set(e, -EINVAL, "--entrypoint goes with --image");
+	/* An agent is somebody else's program, and every command in it a call. */
+	if (a->profile && !a->o.each_named)
+		a->o.each = true;
 	if (a->o.each && !a->o.keep)
-		a->o.keep = KEEP_EACH;
-	return limits_check(&a->o.limits, e);
+		a->o.keep = CHECKPOINT_KEEP;
+	return check_together(a, e);
 }
 
 /* What is different for one that is started in the way of another, or once more. */
@@ -116,6 +132,7 @@ static int take_again(struct run *r, const struct run_again *again, struct err *
 	if (again->workspace && (!s->ws_path || !str_eq(s->ws_path, again->workspace)))
 		return err_set(e, -ESTALE, "it worked on %s, which is now another directory or none",
 			       again->workspace);
+	r->spec->restarts = again->restarts;
 	if (again->started)
 		memcpy(r->spec->id, again->id, sizeof(r->spec->id));
 	r->resume_fd = again->resume_fd;
@@ -160,6 +177,7 @@ static int run_here(struct run_args *a, const struct line *l, int ready_fd)
 		io.say = run_say_net;
 	}
 	run_say_before(&s.spec, &s.choice, &s.note);
+	run_say_conflicts(&s.net);
 	r = run_execute(&s.run, &io, &e);
 	return r < 0 ? say_error(&e) : session_end(&s, a);
 }
@@ -199,6 +217,8 @@ static int run_detached(struct run_args *a, const struct line *l)
 	char id[RUN_ID_LEN + 1] = "";
 	int code = start_detached(a, l, id);
 
+	if (code == 0 && run_restart_is_wanted(a->o.restart))
+		code = run_restart_keep(id);
 	if (code)
 		return code;
 	printf("%s\n", id);
@@ -210,7 +230,7 @@ int run_again(const struct run_start *s, const struct run_again *how, char ret_i
 	CLEANUP(run_args_release) struct run_args a = RUN_ARGS_INIT;
 	const struct line l = { (int)s->argv.n, s->argv.v, how };
 	struct err e = ERR_INIT;
-	int r = run_start_enter(s, &e);
+	int r = run_start_enter(s, &e), code;
 
 	if (r == 0)
 		r = parse(&a, l.argc, l.argv, &e);
@@ -227,16 +247,23 @@ int run_again(const struct run_start *s, const struct run_again *how, char ret_i
 	if (how->home || *s->home)
 		a.o.home = how->home ? how->home : s->home;
 	ret_id[0] = '\0';
-	return start_detached(&a, &l, ret_id);
+	code = start_detached(&a, &l, ret_id);
+	/* Another one is news to cofferd. */
+	return code == 0 && !how->started && run_restart_is_wanted(a.o.restart) ? run_restart_keep(ret_id)
+										: code;
 }
 
 static int cmd_run(int argc, char **argv)
 {
+	static const char again[] = "--again=";
 	struct run_args a = RUN_ARGS_INIT;
 	const struct line l = { argc, argv, NULL };
 	struct err e = ERR_INIT;
-	int r = parse(&a, argc, argv, &e), code;
+	int r, code;
 
+	if (argc == 2 && str_starts(argv[1], again))
+		return run_restart_again(argv[1] + sizeof(again) - 1);
+	r = parse(&a, argc, argv, &e);
 	if (r == 1)
 		code = verb_print_help(&verb_run);
 	else if (r < 0)
@@ -285,19 +312,27 @@ const struct verb verb_run = {
 		"root nobody, outside.\n"
 		"\n"
 		"Every connection and name of the command's is decided by a policy outside (doc/egress.md): --allow and --policy say "
-		"what is let through; without either, nothing is. What both name must be allowed by both. A name that is not allowed "
+		"what is let through; without either, nothing is. What both name must be allowed by both, and what --allow names in vain is said before the start. --resolver (any number "
+		"of them) says whom to ask for names instead of /etc/resolv.conf's; where the policy file names resolvers too, only those "
+		"that both name are asked. A name that is not allowed "
 		"does not exist inside, other connections are refused with the reason, each in one line on the terminal and in the "
 		"log (coffer-why(1), coffer-net(1)). --net observe lets through and writes down what no rule denies, never private "
 		"addresses; --net none leaves loopback. A policy file is watched: a change counts at once, one that is broken leaves "
 		"the policy as it was. It must be where neither the sandbox nor others can write. Where a rule looks into TLS, "
 		"programs inside find a certificate authority of the sandbox's own by the usual variables and in the system's bundle "
-		"(not Java's). If what carries the network cannot be kept running, the sandbox is ended.\n"
+		"(not Java's); where a change of the file brings the first such rule, those that start afterwards do. If what carries the network cannot be kept running, the sandbox is ended.\n"
 		"\n"
 		"With -p a port of this machine leads to one inside, also with --net none; 127.0.0.1 unless an address is named, and "
 		"one that others can reach needs --public. Port 0 takes any that is free; *coffer ps --json* tells.\n"
 		"\n"
 		"The environment is empty but for PATH, HOME, USER, TERM, LANG, TZ and what -e names. Nothing of the caller's "
 		"is inherited: no descriptor, no terminal. On a terminal the command gets a private one of its own.\n"
+		"\n"
+		"With --restart a sandbox that runs in the background under a name is started again when it has ended: *on-failure* "
+		"unless it exited with 0 (*:N*: at most N times in a row), *always* however it ended; with all that it wrote, its "
+		"id and its name. The pause before each start doubles, from a tenth of a second up to a minute, and begins anew "
+		"after a run of ten seconds. *coffer stop* ends it for good. It is *cofferd* that does so (coffer-gateway(1)), "
+		"which is started when there is none; to have sandboxes come back after a reboot, have it started at boot.\n"
 		"\n"
 		"A limit that was named and cannot be enforced here is an error; a default that cannot be is said in one line "
 		"and in the report.\n"

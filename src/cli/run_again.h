@@ -10,6 +10,7 @@ struct run_again {
 	int resume_fd; /* the same once more: its directory, with the lock */
 	const char *id;
 	uint64_t started;      /* when it was first; 0: another one */
+	uint64_t restarts;     /* how often it was started again */
 	const char *workspace; /* which it must be again; NULL: none */
 	const char *name;      /* of another one */
 	const char *home;      /* of another one; NULL: as it was */

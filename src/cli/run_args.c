@@ -3,6 +3,7 @@
 
 #include "cli/run_profile.h"
 #include "cli/say.h"
+#include "gateway/restart.h"
 #include "sys/caps.h"
 
 #include <errno.h>
@@ -52,7 +53,28 @@ static int set_checkpoint(struct run_opts *o, const char *value, struct err *e)
 	int r = opt_one_of("--checkpoint", value, "each off", e);
 
 	o->each = r == 0;
+	o->each_named = true;
 	return r < 0 ? r : 0;
+}
+
+static int take_net(struct run_opts *o, int id, const char *value, struct err *e)
+{
+	switch (id) {
+	case O_NET:
+		o->net = value;
+		return opt_one_of("--net", value, o->has_net ? NET_NAMES : "none", e) < 0 ? -EINVAL : 0;
+	case O_ALLOW:
+		return add_str(&o->allow, value, e);
+	case O_SECRET:
+		return add_str(&o->secret, value, e);
+	case O_RESOLVER:
+		return add_str(&o->resolvers, value, e);
+	case O_PUBLISH:
+		return add_str(&o->publish, value, e);
+	default:
+		o->policy = value;
+		return 0;
+	}
 }
 
 int run_args_take(struct run_args *a, const struct opt *table, size_t n, int id, const char *value,
@@ -74,15 +96,12 @@ int run_args_take(struct run_args *a, const struct opt *table, size_t n, int id,
 	case O_ENGINE:
 		return opt_one_of("--engine", value, ENGINE_NAMES, e) < 0 ? -EINVAL : (a->engine = value, 0);
 	case O_NET:
-		o->net = value;
-		return opt_one_of("--net", value, a->o.has_net ? NET_NAMES : "none", e) < 0 ? -EINVAL : 0;
 	case O_ALLOW:
-		return add_str(&o->allow, value, e);
+	case O_SECRET:
+	case O_RESOLVER:
 	case O_PUBLISH:
-		return add_str(&o->publish, value, e);
 	case O_POLICY:
-		o->policy = value;
-		return 0;
+		return take_net(o, id, value, e);
 	case O_LIMITS:
 		return limits_preset(&o->limits, value, e);
 	case O_CHECKPOINT:
@@ -113,6 +132,9 @@ int run_args_take(struct run_args *a, const struct opt *table, size_t n, int id,
 	case O_NAME:
 		o->name = value;
 		return 0;
+	case O_RESTART:
+		o->restart = value;
+		return restart_parse(value, &(struct restart){ 0 }, e);
 	case O_PROFILE:
 		a->profile = value;
 		return 0;
@@ -151,6 +173,8 @@ void run_args_release(struct run_args *a)
 	strv_release(&a->o.env);
 	strv_release(&a->o.volumes);
 	strv_release(&a->o.allow);
+	strv_release(&a->o.secret);
+	strv_release(&a->o.resolvers);
 	strv_release(&a->o.publish);
 	strv_release(&a->o.show);
 	run_profile_release(&a->added);

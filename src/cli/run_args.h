@@ -27,11 +27,14 @@ enum {
 	O_NET,
 	O_ALLOW,
 	O_POLICY,
+	O_RESOLVER,
+	O_SECRET,
 	O_PROFILE,
 	O_PUBLISH,
 	O_PUBLIC,
 	O_NAME,
 	O_DETACH,
+	O_RESTART,
 	O_TTY,
 	O_NO_TTY,
 	O_REPORT,
@@ -54,12 +57,20 @@ enum {
 
 #define NET_NAMES "none observe enforce"
 
+#define RUN_OPTS_REACH                                                                                       \
+	{ "allow", 0, "DOMAIN[:PORT]|@PRESET", "what may be reached (port 443 by default)", O_ALLOW },       \
+		{ "policy", 0,	   "FILE", "a policy file; what it and --allow both allow is allowed",       \
+		  O_POLICY, "file" },                                                                        \
+		{ "resolver", 0, "ADDR[:PORT]", "ask this resolver for names (default: the system's)",       \
+		  O_RESOLVER },                                                                              \
+	{                                                                                                    \
+		"secret", 0, "NAME[@HOST,…]", "a secret of the vault to use there; inside is a placeholder", \
+			O_SECRET                                                                             \
+	}
+
 #define RUN_OPTS_NET                                                                                        \
 	{ "net", 0, "MODE", "none, observe or enforce (default: enforce)", O_NET, NET_NAMES },              \
-		{ "allow", 0, "DOMAIN[:PORT]|@PRESET", "what may be reached (port 443 by default)",         \
-		  O_ALLOW },                                                                                \
-		{ "policy", 0,	   "FILE", "a policy file; what it and --allow both allow is allowed",      \
-		  O_POLICY, "file" },                                                                       \
+		RUN_OPTS_REACH,                                                                             \
 		{ "publish", 'p', "[ADDR:]PORT:PORT", "a port of this machine that leads to one inside",    \
 		  O_PUBLISH },                                                                              \
 	{                                                                                                   \

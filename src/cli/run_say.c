@@ -62,6 +62,12 @@ void run_say_before(const struct spec *s, const struct choice *c, const struct r
 	}
 }
 
+void run_say_conflicts(const struct net_plan *p)
+{
+	for (size_t i = 0; i < p->conflicts.n; i++)
+		say_warn("%s", p->conflicts.v[i]);
+}
+
 void run_say_net(enum net_level level, const char *text, struct buf *out)
 {
 	if (level == NET_LEVEL_WARN)

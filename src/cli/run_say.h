@@ -8,6 +8,8 @@
 #include "sandbox/choose.h"
 
 void run_say_before(const struct spec *s, const struct choice *c, const struct run_spec_note *note);
+/* What the command line asks of the network in vain. */
+void run_say_conflicts(const struct net_plan *p);
 /* A line about the network while the command runs: see struct run_io. */
 void run_say_net(enum net_level level, const char *text, struct buf *out);
 

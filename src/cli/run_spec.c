@@ -113,13 +113,20 @@ int run_spec_trust(struct spec *s, struct err *e)
 {
 	/* NODE_EXTRA_CA_CERTS is what it says, an addition; the others replace the system's. */
 	static const char *const vars[] = {
-		"SSL_CERT_FILE=" ROOTFS_CA_BUNDLE,	  "CURL_CA_BUNDLE=" ROOTFS_CA_BUNDLE,
-		"REQUESTS_CA_BUNDLE=" ROOTFS_CA_BUNDLE,	  "GIT_SSL_CAINFO=" ROOTFS_CA_BUNDLE,
-		"CODEX_CA_CERTIFICATE=" ROOTFS_CA_BUNDLE, "DENO_CERT=" ROOTFS_CA_BUNDLE,
+		"SSL_CERT_FILE=" ROOTFS_CA_BUNDLE,
+		"CURL_CA_BUNDLE=" ROOTFS_CA_BUNDLE,
+		"REQUESTS_CA_BUNDLE=" ROOTFS_CA_BUNDLE,
+		"GIT_SSL_CAINFO=" ROOTFS_CA_BUNDLE,
+		"CODEX_CA_CERTIFICATE=" ROOTFS_CA_BUNDLE,
+		"DENO_CERT=" ROOTFS_CA_BUNDLE,
 		"NODE_EXTRA_CA_CERTS=" ROOTFS_CA,
+		"APT_CONFIG=" ROOTFS_CA_APT,
+		"JAVA_TOOL_OPTIONS=-Djavax.net.ssl.trustStore=" ROOTFS_CA_JAVA,
 	};
+	/* There is no store for Java, the last, until there is an authority. */
+	const size_t n = ARRAY_SIZE(vars) - !s->ca;
 
-	for (size_t i = 0; i < ARRAY_SIZE(vars); i++) {
+	for (size_t i = 0; i < n; i++) {
 		size_t len = strcspn(vars[i], "=") + 1, k = 0;
 
 		while (k < s->env.n && strncmp(s->env.v[k], vars[i], len) != 0)
@@ -436,6 +443,7 @@ int run_spec_build(struct spec *s, const struct run_opts *o, struct state *st, s
 	s->nested = o->nested;
 	s->tty = o->tty;
 	s->detach = o->detach;
+	s->restart = o->restart && !str_eq(o->restart, "no") ? strdup(o->restart) : NULL;
 	s->each = o->each;
 	s->keep = o->keep;
 	r = run_root_open(s, o, st, &root, e);

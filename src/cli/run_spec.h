@@ -15,23 +15,27 @@ struct run_opts {
 	const char *user;
 	const char *home;
 	const char *name;
+	const char *restart;	/* --restart as typed; NULL: never */
 	const char *root;	/* --root as typed; NULL: not given */
 	const char *image;	/* --image as typed; NULL: none */
 	const char *entrypoint; /* --entrypoint as typed; NULL: the image's own */
 	struct strv env;	/* -e as typed */
 	struct strv volumes;	/* -v as typed */
 	struct strv show;
-	const char *net;     /* --net as typed; NULL: not given */
-	struct strv allow;   /* --allow as typed */
-	const char *policy;  /* --policy as typed; NULL: none */
-	struct strv publish; /* -p as typed */
+	const char *net;       /* --net as typed; NULL: not given */
+	struct strv allow;     /* --allow as typed */
+	struct strv secret;    /* --secret as typed */
+	const char *policy;    /* --policy as typed; NULL: none */
+	struct strv resolvers; /* --resolver as typed */
+	struct strv publish;   /* -p as typed */
 	bool public;
 	bool has_net; /* without --net there is one: only where the verb says so */
 	bool ephemeral;
 	bool map_ids;
 	bool i_know;
 	bool tty, detach, nested;
-	bool each;     /* --checkpoint each */
+	bool each; /* --checkpoint each */
+	bool each_named;
 	uint64_t keep; /* --keep; 0: all */
 	uint64_t caps;
 	struct limits limits;

@@ -12,6 +12,8 @@
 
 /* What a sandbox gets of its caller's environment without being asked; and whom its gateway trusts. */
 static const char *const always[] = { "LANG", "TZ", "TERM", "SSL_CERT_FILE" };
+/* Where its programs and profiles are found, and on what it runs; as they are where they were not. */
+static const char *const found[] = { "PATH", "HOME", "XDG_CONFIG_HOME", "COFFER_ENGINE", "COFFER_RUNSC" };
 
 void run_start_release(struct run_start *s)
 {
@@ -54,6 +56,8 @@ int run_start_format(struct buf *out, const struct strv *argv, const struct strv
 		return err_sys(e, -errno, "cannot tell which directory this is");
 	for (size_t i = 0; i < ARRAY_SIZE(always) && r == 0; i++)
 		r = add_var(&vars, always[i]);
+	for (size_t i = 0; i < ARRAY_SIZE(found) && r == 0; i++)
+		r = add_var(&vars, found[i]);
 	for (size_t i = 0; i < env->n && r == 0; i++)
 		r = strchr(env->v[i], '=') || !*env->v[i] ? 0 : add_var(&vars, env->v[i]);
 	add_text(out, VERSION);

@@ -39,15 +39,20 @@ static int open_net(struct session *s, const struct run_opts *o, struct err *e)
 	bool none = o->net ? str_eq(o->net, "none") : !o->has_net;
 	int r = 0;
 
-	if (none && (o->allow.n || o->policy))
+	if (none && (o->allow.n || o->policy || o->resolvers.n || o->secret.n))
 		return err_set(e, -EINVAL, "%s does not go with --net none",
-			       o->policy ? "--policy" : "--allow");
+			       o->policy     ? "--policy"
+			       : o->allow.n  ? "--allow"
+			       : o->secret.n ? "--secret"
+					     : "--resolver");
 	if (none)
 		return 0;
 	if (o->net)
 		p->mode = str_eq(o->net, "observe") ? POLICY_OBSERVE : POLICY_ENFORCE;
 	for (size_t i = 0; r == 0 && i < o->allow.n; i++)
 		r = strv_add(&p->allow, o->allow.v[i]);
+	for (size_t i = 0; r == 0 && i < o->resolvers.n; i++)
+		r = strv_add(&p->resolvers, o->resolvers.v[i]);
 	if (r < 0)
 		return err_set(e, -ENOMEM, "out of memory");
 	if (o->policy) {
@@ -56,7 +61,9 @@ static int open_net(struct session *s, const struct run_opts *o, struct err *e)
 			return err_sys(e, -errno, "cannot read the policy %s", o->policy);
 	}
 	r = net_plan_open(p, &s->spec, e);
-	if (r == 0 && s->spec.ca)
+	if (r == 0)
+		r = net_secrets_plan(p, &s->spec, &o->secret, s->st.fd, e);
+	if (r == 0 && spec_has_ca(&s->spec))
 		r = run_spec_trust(&s->spec, e);
 	s->run.net = p;
 	return r;

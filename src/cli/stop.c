@@ -46,24 +46,64 @@ static int wait_until_over(struct ref *ref, struct err *e)
 	}
 }
 
+/* One that would be started again is noted first: whoever starts it looks for that once it holds the run. */
+static int end_for_good(struct ref *ref, bool *ret_kept, struct err *e)
+{
+	CLEANUP(run_meta_release) struct run_meta m = { 0 };
+
+	*ret_kept = run_meta_read(ref->run_fd, &m, NULL) == 0 && m.restart;
+	return *ret_kept ? state_run_set_over(ref->run_fd, e) : 0;
+}
+
+/* One that nobody answers for is on its way out by itself, or still on its way in. */
+static int ask_to_stop(struct ref *ref, const char *text, uint32_t grace_ms, struct err *e)
+{
+	uint64_t until = clock_nsec(CLOCK_MONOTONIC) + CLEANUP_NS;
+	bool alive = true;
+	int r = 0;
+
+	while (alive && clock_nsec(CLOCK_MONOTONIC) < until) {
+		const struct timespec pause = { .tv_nsec = 5 * (long)NSEC_PER_MSEC };
+		autolink struct link l = LINK_INIT;
+		int fd;
+
+		r = ref_link(ref, text, &l, e);
+		if (r == 0)
+			return link_stop(&l, grace_ms, e);
+		if (r != -ENOENT && r != -ECONNREFUSED)
+			return r;
+		nanosleep(&pause, NULL);
+		fd = state_run_open(&ref->st, ref->id, &alive, e);
+		if (fd < 0)
+			return fd == -ENOENT ? 0 : fd;
+		fd_close(fd);
+	}
+	return 0;
+}
+
 int stop_one(const char *text, uint32_t grace_ms, struct err *e)
 {
 	autoref struct ref ref = REF_INIT;
-	autolink struct link l = LINK_INIT;
+	bool kept = false;
 	int r = ref_open(&ref, text, e);
 
+	if (r == 0)
+		r = end_for_good(&ref, &kept, e);
 	if (r < 0)
 		return r;
+	/* It may have been started since it was looked at. */
+	if (!ref.alive && kept) {
+		int fd = state_run_open(&ref.st, ref.id, &ref.alive, e);
+
+		if (fd < 0)
+			return fd;
+		fd_close(fd);
+	}
 	if (!ref.alive) {
-		say_note("sandbox %s is not running", text);
+		say_note("sandbox %s is not running%s", text, kept ? ", and will not be started again" : "");
 		return 0;
 	}
-	r = ref_link(&ref, text, &l, e);
-	/* Nobody answers there any more: it is on its way out by itself. */
-	if (r == 0)
-		r = link_stop(&l, grace_ms, e);
-	else if (r == -ENOENT || r == -ECONNREFUSED)
-		r = 0;
+	r = ask_to_stop(&ref, text, grace_ms, e);
 	return r < 0 ? r : wait_until_over(&ref, e);
 }
 
@@ -114,7 +154,7 @@ const struct verb verb_stop = {
 	.run = cmd_stop,
 	.text = "Sends SIGTERM to the sandbox's command, and kills everything in the sandbox when it has not ended after ten "
 		"seconds or what *-t* says; *-t 0* kills at once. Returns when it is over and cleared up. Changes to the "
-		"workspace are kept for *coffer diff* and *coffer apply*.",
+		"workspace are kept for *coffer diff* and *coffer apply*. A sandbox with a restart policy is not started again.",
 	.examples = "coffer stop -t 2 web db\n",
 	.args = "sandbox",
 };

@@ -4,6 +4,7 @@
 #include "cli/net_event.h"
 #include "cli/say.h"
 #include "cli/verb.h"
+#include "codec/addr.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -68,6 +69,7 @@ static void add_way(struct buf *out, const struct net_event *ev)
 {
 	bool by_default = !ev->rule || !*ev->rule || str_eq(ev->rule, "default");
 	const char *host = net_event_host(ev);
+	struct addr addr;
 
 	if (ev->kind == NETEV_REFUSED) {
 		buf_adds(
@@ -75,19 +77,33 @@ static void add_way(struct buf *out, const struct net_event *ev)
 			"only TCP leaves a sandbox; DNS is answered by coffer itself. QUIC falls back to TCP by itself.\n");
 		return;
 	}
+	if (ev->rule && str_eq(ev->rule, "special addresses")) {
+		buf_adds(
+			out,
+			"to allow it, give it a name: a rule with 'to: ADDRESS' in a policy file leads there.\n");
+		return;
+	}
 	if (!by_default) {
 		buf_adds(
 			out,
-			"to allow it, change that rule; 'coffer policy explain FILE HOST:PORT' tries an edit out.\n");
+			"to allow it, change that rule; coffer policy explain FILE HOST:PORT tries an edit out.\n");
 		return;
 	}
 	buf_adds(out, "to allow it: coffer run --allow ");
 	add_safe(out, host);
 	if (ev->port && ev->port != 443)
 		buf_addf(out, ":%llu", (unsigned long long)ev->port);
-	buf_adds(out, ", or in a policy file:\n    - domain: ");
+	buf_addf(out, ", or in a policy file (with both: in both)\n    - %s: ",
+		 addr_parse(host, strlen(host), &addr, NULL) == 0 ? "address" : "domain");
 	add_safe(out, host);
 	buf_addf(out, "\n      port: %llu\n", ev->port ? (unsigned long long)ev->port : 443ULL);
+}
+
+/* Where the reason names the rule, that is enough. */
+static bool wants_rule(const struct net_event *ev)
+{
+	return ev->rule && *ev->rule && !str_eq(ev->rule, "default") &&
+	       !(ev->why && strstr(ev->why, ev->rule));
 }
 
 static void explain(struct buf *out, const struct last *l)
@@ -96,9 +112,9 @@ static void explain(struct buf *out, const struct last *l)
 
 	buf_addf(out, "%s  sandbox %s ", l->time, ev->sandbox);
 	add_act(out, ev);
-	buf_adds(out, "\ndenied: ");
+	buf_adds(out, ev->why && str_starts(ev->why, "denied ") ? "\n" : "\ndenied: ");
 	add_safe(out, ev->why ? ev->why : ev->kind == NETEV_REFUSED ? "not TCP" : "no reason was logged");
-	if (ev->rule && *ev->rule) {
+	if (wants_rule(ev)) {
 		buf_adds(out, "\nrule:   ");
 		add_safe(out, ev->rule);
 	}

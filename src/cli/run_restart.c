@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/run_restart.h"
+
+#include "base/fd.h"
+#include "base/str.h"
+#include "cli/run_again.h"
+#include "cli/say.h"
+#include "cli/stop.h"
+#include "gateway/checkpoint.h"
+#include "gateway/cofferd.h"
+
+#include <errno.h>
+#include <signal.h>
+
+bool run_restart_is_wanted(const char *policy)
+{
+	return policy && !str_eq(policy, "no");
+}
+
+int run_restart_keep(const char *id)
+{
+	CLEANUP(state_release) struct state st = STATE_INIT;
+	struct err e = ERR_INIT, stopping = ERR_INIT;
+
+	if (state_open(&st, &e) == 0 && cofferd_keep(&st, id, &e) == 0)
+		return 0;
+	if (stop_one(id, 0, &stopping) < 0)
+		say_warn("%s could not be stopped: %s", id, stopping.msg);
+	err_wrap(&e, e.code, "nobody would start the sandbox again, so it was ended");
+	return say_error(&e);
+}
+
+/* What is known of a run that is ours now; 1 when it is not to be started. */
+static int recall(struct state *st, const char *id, int fd, struct run_start *s, struct run_meta *m,
+		  struct err *e)
+{
+	int r;
+
+	if (state_run_is_over(fd))
+		return 1;
+	r = ckpt_recover(st, id, fd, e);
+	if (r == 0)
+		r = run_meta_read(fd, m, e);
+	if (r == 0 && !m->restart)
+		return 1;
+	return r < 0 ? r : run_start_read(fd, s, e);
+}
+
+int run_restart_again(const char *id)
+{
+	CLEANUP(state_release) struct state st = STATE_INIT;
+	CLEANUP(audit_freep) struct audit *a = NULL;
+	CLEANUP(run_start_release) struct run_start s = { 0 };
+	CLEANUP(run_meta_release) struct run_meta m = { 0 };
+	char got[RUN_ID_LEN + 1];
+	struct run_again how = { .resume_fd = -1, .id = id };
+	struct err e = ERR_INIT;
+	autoclose int fd = -1;
+	int r;
+
+	/* A lease that somebody breaks is told by this signal, which would end us (scan.c). */
+	signal(SIGIO, SIG_IGN);
+	/* What a crash left of it is ended first. */
+	if (state_open(&st, &e) < 0 || audit_open(&a, st.fd, &e) < 0 || run_sweep(&st, a, &e) < 0)
+		return say_error(&e);
+	fd = state_run_claim(&st, id, &e);
+	if (fd == -EBUSY || fd == -ENOENT)
+		return 0;
+	r = fd < 0 ? fd : recall(&st, id, fd, &s, &m, &e);
+	if (r != 0)
+		return r > 0 ? 0 : say_error(&e);
+	how.resume_fd = fd;
+	how.started = m.started;
+	how.restarts = m.restarts + 1;
+	how.workspace = m.workspace;
+	return run_again(&s, &how, got);
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* coffer run --restart: handing a sandbox to cofferd, and what cofferd executes to start one again. */
+#ifndef CLI_RUN_RESTART_H
+#define CLI_RUN_RESTART_H
+
+#include <stdbool.h>
+
+bool run_restart_is_wanted(const char *policy); /* as typed; may be NULL */
+
+/* Has one that was just started kept; one that cannot be is ended again. An exit code; what went wrong has been said. */
+int run_restart_keep(const char *id);
+
+/* coffer run --again=ID: the same once more. 0 when it runs, or is not to be started any more. */
+int run_restart_again(const char *id);
+
+#endif

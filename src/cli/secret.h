@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the parts of `coffer secret` share: its arguments, and a vault that is open for the length of one command. */
+#ifndef CLI_SECRET_H
+#define CLI_SECRET_H
+
+#include "audit/audit.h"
+#include "base/str.h"
+#include "sandbox/state.h"
+#include "vault/client.h"
+
+enum secret_act {
+	SECRET_SET,
+	SECRET_LS,
+	SECRET_RM,
+	SECRET_ROTATE,
+	SECRET_CHANGE,
+	SECRET_BIND,
+	SECRET_UNBIND,
+	SECRET_CHECK,
+	SECRET_IMPORT,
+	SECRET_INIT,
+	SECRET_REKEY,
+	SECRET_ACT_COUNT
+};
+
+struct secret_args {
+	enum secret_act act;
+	struct vault_key_want key, old_key; /* old_key: of rekey, the one in force */
+	const char *file, *command, *as, *user, *expires_text, *every_text;
+	uint64_t expires; /* seconds; 0: never, or not said */
+	uint64_t every;
+	bool weak, replace, address, due, json, passphrase;
+	struct strv hosts;
+	int argc;
+	char **argv; /* behind the act */
+};
+
+/* Exit codes of `coffer secret`, beside the usual ones. */
+enum secret_exit {
+	SECRET_EXIT_FOUND = 1, /* check: something is wrong */
+	SECRET_EXIT_KEY = 10,
+	SECRET_EXIT_PASSPHRASE = 11,
+	SECRET_EXIT_TAMPERED = 12,
+	SECRET_EXIT_TRUNCATED = 13,
+	SECRET_EXIT_FORMAT = 14,
+	SECRET_EXIT_NO_SUCH = 15,
+	SECRET_EXIT_EXISTS = 16,
+	SECRET_EXIT_VALUE = 17,
+	SECRET_EXIT_SPACE = 18,
+};
+
+struct secret_session {
+	struct state st;
+	struct audit *audit;
+	struct vault_files files;
+	struct vault_proc proc;
+	unsigned unsaved; /* events in the log whose change is not in the file */
+};
+
+#define SECRET_SESSION_INIT \
+	((struct secret_session){ .st = STATE_INIT, .files = VAULT_FILES_INIT, .proc = VAULT_PROC_INIT })
+
+/* Opens state, log and vault. flags: VAULT_FILES_*. */
+int secret_session_open(struct secret_session *s, const struct vault_key_want *key, unsigned flags,
+			struct err *e) MUST_CHECK;
+/* The same with state and log that are open. */
+int secret_session_unlock(struct secret_session *s, const struct vault_key_want *key, unsigned flags,
+			  struct err *e) MUST_CHECK;
+void secret_session_close(struct secret_session *s);
+
+/* One event about one secret (name may be NULL), then the new file. Nothing is saved that is not in the log. */
+int secret_log(struct secret_session *s, const char *type, const char *name, const char *what,
+	       struct err *e) MUST_CHECK;
+int secret_save(struct secret_session *s, struct err *e) MUST_CHECK;
+/* As it was when it was last saved; the log hears of it. What is never saved is said in the log when the session is closed. */
+int secret_revert(struct secret_session *s, struct err *e) MUST_CHECK;
+
+/* What the vault says about one secret; the texts are owned. */
+struct secret_item {
+	char name[VAULT_NAME_MAX + 1];
+	uint64_t len, created, changed, expires, every, flags;
+	char *command;
+	size_t n_bindings;
+	struct binding bindings[GRANTS_BINDINGS_MAX];
+};
+
+struct secret_items {
+	struct secret_item *v;
+	size_t n;
+};
+
+int secret_items_get(struct secret_session *s, struct secret_items *ret, struct err *e) MUST_CHECK;
+void secret_items_release(struct secret_items *l);
+bool secret_item_has_expired(const struct secret_item *i, uint64_t now);
+bool secret_item_expires_soon(const struct secret_item *i, uint64_t now);
+bool secret_item_is_due(const struct secret_item *i, uint64_t now);
+
+/* "16-31 bytes": as much about its length as is said. */
+const char *secret_length_class(uint64_t len);
+
+/* A new value from wherever the arguments say, into the vault; not saved yet. */
+int secret_take_value(struct secret_session *s, const struct secret_args *a, const char *name, unsigned flags,
+		      const char *from_schedule, struct err *e) MUST_CHECK;
+
+int secret_ls(struct secret_session *s, const struct secret_args *a, struct err *e) MUST_CHECK;
+/* 1 when something was found. */
+int secret_check(struct secret_session *s, const struct secret_args *a, struct err *e) MUST_CHECK;
+int secret_import(struct secret_session *s, const struct secret_args *a, struct err *e) MUST_CHECK;
+
+#endif

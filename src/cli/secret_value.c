@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where a new value comes from: a terminal, standard input, a file or a command. This process opens it and hands it to the
+ * vault, which reads it; no value ever passes through here.
+ */
+#include "base/fd.h"
+#include "cli/say.h"
+#include "cli/secret.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <termios.h>
+
+/* The vault switches the echo off and on again. Should it be killed meanwhile, or should this process be told to end, the
+ * terminal is put back here; should this one be killed, the vault does it. */
+static struct {
+	int fd;
+	struct termios was;
+} quiet = { .fd = -1 };
+
+static const int deadly[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
+
+static void restore(void)
+{
+	if (quiet.fd >= 0)
+		(void)!tcsetattr(quiet.fd, TCSAFLUSH, &quiet.was);
+}
+
+static void on_deadly(int sig)
+{
+	int saved = errno;
+
+	restore();
+	signal(sig, SIG_DFL);
+	raise(sig);
+	errno = saved;
+}
+
+static void watch_terminal(int fd)
+{
+	struct sigaction sa = { .sa_handler = on_deadly };
+
+	if (tcgetattr(fd, &quiet.was) < 0)
+		return;
+	quiet.fd = fd;
+	for (size_t i = 0; i < ARRAY_SIZE(deadly); i++) {
+		struct sigaction old;
+
+		/* What the caller ignores stays ignored. */
+		if (sigaction(deadly[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
+			sigaction(deadly[i], &sa, NULL);
+	}
+}
+
+static void leave_terminal(void)
+{
+	restore();
+	quiet.fd = -1;
+	for (size_t i = 0; i < ARRAY_SIZE(deadly); i++) {
+		struct sigaction old;
+
+		if (sigaction(deadly[i], NULL, &old) == 0 && old.sa_handler == on_deadly)
+			signal(deadly[i], SIG_DFL);
+	}
+}
+
+struct origin {
+	int fd;
+	pid_t pid; /* of a command; -1: none */
+	bool terminal;
+};
+
+static int start_command(struct origin *o, const char *command, struct err *e)
+{
+	int p[2];
+
+	if (pipe2(p, O_CLOEXEC) < 0)
+		return err_sys(e, -errno, "cannot make a pipe");
+	o->pid = fork();
+	if (o->pid == 0) {
+		int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+		if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(p[1], STDOUT_FILENO) < 0)
+			_exit(126);
+		execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+		_exit(127);
+	}
+	fd_close(p[1]);
+	o->fd = p[0];
+	return o->pid < 0 ? err_sys(e, -errno, "cannot start the command") : 0;
+}
+
+/* One that failed has given no value, whatever it wrote. */
+static int end_command(struct origin *o, struct err *e)
+{
+	int status = 0;
+
+	o->fd = fd_close(o->fd);
+	if (o->pid < 0)
+		return 0;
+	while (waitpid(o->pid, &status, 0) < 0 && errno == EINTR)
+		;
+	o->pid = -1;
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+		return 0;
+	if (WIFEXITED(status))
+		return err_set(e, -EIO, "the command failed with exit code %d: nothing was changed",
+			       WEXITSTATUS(status));
+	return err_set(e, -EIO, "the command was ended by signal %d: nothing was changed", WTERMSIG(status));
+}
+
+static int open_file(struct origin *o, const char *path, struct err *e)
+{
+	struct stat st;
+
+	o->fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	if (o->fd < 0 || fstat(o->fd, &st) < 0)
+		return err_sys(e, -errno, "cannot open %s", path);
+	return S_ISDIR(st.st_mode) ? err_set(e, -EISDIR, "%s is a directory", path) : 0;
+}
+
+static int open_terminal(struct origin *o, struct err *e)
+{
+	o->terminal = true;
+	o->fd = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY);
+	if (o->fd >= 0)
+		return 0;
+	err_set(e, -ENOTTY, "there is no terminal to type the value on");
+	return err_hint(e, -ENOTTY,
+			"'-' reads standard input, --file F a file, --command 'CMD' what a command prints");
+}
+
+static int open_origin(struct origin *o, const struct secret_args *a, const char *schedule, struct err *e)
+{
+	const char *from = a->argc > 1 ? a->argv[1] : NULL;
+
+	if (a->file)
+		return open_file(o, a->file, e);
+	if (a->command)
+		return start_command(o, a->command, e);
+	if (from) {
+		o->fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
+		return o->fd < 0 ? err_sys(e, -errno, "cannot read standard input") : 0;
+	}
+	return schedule ? start_command(o, schedule, e) : open_terminal(o, e);
+}
+
+static int take_flags(const struct vault_msg *m, void *ctx)
+{
+	*(uint64_t *)ctx = m->num[5];
+	return 0;
+}
+
+static void say_about(const struct secret_args *a, const char *name, const struct origin *o, uint64_t flags)
+{
+	if (flags & VAULT_ITEM_TRIMMED && !o->terminal)
+		say_note("%s: the line break at its end was dropped", name);
+	if (flags & VAULT_ITEM_LINES)
+		say_note("%s: it has line breaks or control characters in it, so no header can carry it",
+			 name);
+	if (a->file)
+		say_note("%s is in the vault now; the file %s still has it too", name, a->file);
+}
+
+int secret_take_value(struct secret_session *s, const struct secret_args *a, const char *name, unsigned flags,
+		      const char *from_schedule, struct err *e)
+{
+	struct vault_msg ask = { .type = VAULT_SET, .num = { flags, a->expires, a->every } };
+	struct origin o = { .fd = -1, .pid = -1 };
+	struct err later = ERR_INIT;
+	uint64_t got = 0;
+	int r = open_origin(&o, a, from_schedule, e), end;
+
+	ask.text[0] = slice_of(name);
+	ask.text[1] = slice_of(a->every && a->command ? a->command : "");
+	if (r == 0 && o.terminal) {
+		ask.num[0] |= VAULT_SET_TERMINAL;
+		watch_terminal(o.fd);
+	}
+	if (r == 0)
+		r = vault_call(&s->proc, &ask, &o.fd, 1, take_flags, &got, NULL, NULL, e);
+	if (o.terminal)
+		leave_terminal();
+	end = end_command(&o, &later);
+	if (r == 0 && end < 0) {
+		*e = later;
+		r = end;
+	}
+	if (r == 0)
+		say_about(a, name, &o, got);
+	return r;
+}
