@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whatever stands in a journal: the log gets JSON, nothing is taken twice, and memory stays bounded. */
+/*
+ * Whatever stands in a journal: the log gets JSON, nothing is taken twice, and memory stays bounded. And the short way to
+ * read a line says what the long one says.
+ */
 #include "base/str.h"
 #include "gateway/net_fold.h"
 
@@ -47,10 +50,36 @@ static void fold(const uint8_t *data, size_t size, size_t cut)
 	net_fold_report(f, &j);
 }
 
+static void compare(const char *line, size_t len)
+{
+	autobuf struct buf f1 = BUF_INIT, f2 = BUF_INIT;
+	struct net_line l1 = { 0 }, l2 = { 0 };
+	int r1 = net_line_parse(line, len, &l1, &f1), r2 = net_line_parse_any(line, len, &l2, &f2);
+
+	if (r1 != r2 || f1.len != f2.len || (f1.len && memcmp(f1.data, f2.data, f1.len) != 0) ||
+	    l1.ev != l2.ev || l1.decision != l2.decision || l1.port != l2.port || l1.up != l2.up ||
+	    l1.down != l2.down || l1.count != l2.count || !str_eq(l1.name, l2.name) ||
+	    !str_eq(l1.what, l2.what) || !str_eq(l1.path, l2.path) || !str_eq(l1.why, l2.why))
+		abort();
+}
+
+static void compare_lines(const char *data, size_t size)
+{
+	while (size) {
+		const char *nl = memchr(data, '\n', size);
+		size_t len = nl ? (size_t)(nl - data) : size;
+
+		compare(data, len);
+		data += len + (nl != NULL);
+		size -= len + (nl != NULL);
+	}
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	if (size < 2)
 		return 0;
+	compare_lines((const char *)data + 1, size - 1);
 	fold(data + 1, size - 1, data[0] * (size - 1) / 255);
 	return 0;
 }

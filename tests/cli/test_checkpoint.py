@@ -258,6 +258,25 @@ def test_each(c):
     tap.eq(c("rm", "-f", "each").code, 0, f"{c.who}: rm each")
 
 
+def test_agent(c):
+    """With a profile each command is a checkpoint, unless told otherwise; without one, none is."""
+    path = os.path.join(c.home, "agent.yaml")
+    with open(path, "w", encoding="utf-8") as f:
+        f.write("version: 1\nabout: a test\ncommand: sleep\ninstall: it is there\nhome: agent\n")
+    os.chmod(path, 0o600)
+    c.own(path)
+    for opts, wanted in ((("--profile", path), ["c1", "c2"]), (("--profile", path, "--checkpoint", "off"), []), ((), [])):
+        start(c, "agent", *opts)
+        sh(c, "agent", "echo 1 > made; echo 2 > $HOME/too")
+        r = c("checkpoint", "ls", "agent", "--json")
+        tap.eq([x["checkpoint"] for x in json.loads(r.out)["checkpoints"]], wanted,
+               f"{c.who}: {' '.join(opts[2:] or opts[:1]) or 'a plain run'}: {len(wanted)} checkpoints after a command", r)
+        if wanted:
+            tap.eq(c("rollback", "agent", "c1").code, 0, f"{c.who}: it is taken back")
+            tap.eq(sh(c, "agent", "ls; ls $HOME").out.count("too"), 0, f"{c.who}: in its home, too")
+        tap.eq(c("rm", "-f", "agent").code, 0, f"{c.who}: rm agent")
+
+
 def test_ended(c):
     """Of a run that is over; and what goes with it."""
     c("run", "--name", "over", "--", "sh", "-c", "echo 1 > f; mkdir -m 0 shut")
@@ -526,7 +545,7 @@ def test_image(c):
 only = os.environ.get("CHECKPOINT_TESTS", "").split()
 for who in identities(tap):
     with coffer_as(who) as c:
-        for name in ("roundtrip", "while_running", "swaps", "each", "ended", "foreground", "launcher_dies", "damage",
+        for name in ("roundtrip", "while_running", "swaps", "each", "agent", "ended", "foreground", "launcher_dies", "damage",
                      "full", "root", "image"):
             if not only or name in only:
                 globals()[f"test_{name}"](c)

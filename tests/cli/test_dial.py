@@ -91,6 +91,27 @@ def test_special(tap, net):
         tap.ok({x["name"] for x in alerts} >= {n + ".example.test" for n in SPECIAL}, "each raises an alert", alerts)
 
 
+def test_own(tap, net):
+    """What is this host's own is asked anew each time: no answer sticks, to an address or to the one asked next."""
+    with Dial(net, POLICY) as d:
+        for n in range(2):
+            for own in ("own4", "own6"):
+                r = d.ask(own + ".example.test", 80)
+                tap.ok(r.name == "EPERM" and "this host itself" in r.why, f"this host's {own} is refused, time {n}", r)
+            r = d.ask(addr="6.6.6.66", port=80)
+            tap.eq(r.status, 0, f"another address is dialled behind it, time {n}", r)
+            r = d.ask("v6.example.test", 80)
+            tap.eq(r.status, 0, f"one of IPv6 too, time {n}", r)
+        net.gw.batch("addr add 6.6.6.66/32 dev lo\naddr add 2a05:5::80/128 dev lo nodad")
+        r = d.ask(addr="6.6.6.66", port=80)
+        tap.ok(r.name == "EPERM" and "this host itself" in r.why, "an address that has become this host's own is refused", r)
+        r = d.ask("v6.example.test", 80)
+        tap.ok(r.name == "EPERM" and "this host itself" in r.why, "one of IPv6 too", r)
+        net.gw.batch("addr del 6.6.6.66/32 dev lo\naddr del 2a05:5::80/128 dev lo")
+        r = d.ask(addr="6.6.6.66", port=80)
+        tap.eq(r.status, 0, "and dialled once it is not any more", r)
+
+
 def test_mixed(tap, net, web, private):
     with Dial(net, POLICY) as d:
         before = len(private.connections)
@@ -391,6 +412,7 @@ def main():
         make_zone(net, web)
         test_connects(tap, net, web)
         test_special(tap, net)
+        test_own(tap, net)
         test_mixed(tap, net, web, servers["10.1.2.3"])
         test_rebinding(tap, net, web, servers["10.1.2.3"])
         test_resolvers(tap, net, web)

@@ -5,6 +5,7 @@
 Each attempt of the list of what has gone wrong elsewhere has its number in brackets; each refusal stands beside something of
 the same kind that is let through."""
 
+import itertools
 import json
 import os
 import sys
@@ -32,10 +33,14 @@ egress:
       port: 80
     - domain: lan.example.test
       port: 80
-    - address: 6.6.6.6
+    - domain: rebind.example.test
+      port: 80
+    - address: 6.6.6.0/28
       port: 443
   deny:
     - domain: bad.wild.example.test
+    - address: 6.6.6.7
+      port: 443
 """
 
 # Runs inside: one JSON object with what came of each attempt.
@@ -146,6 +151,8 @@ for name in ("evil.example.test", "evilgood.example.test", "good.example.test.ev
     attempt("dns " + name, ask, name)
 attempt("wild", ask, "a.b.wild.example.test")
 attempt("dns_nul", ask, "go\0od.example.test")
+attempt("dns_ctl", ask, "go\x01od.example.test")
+attempt("dns_space", ask, "good.example.test\x20")
 attempt("sni_other", say, good, 443, client_hello("twin.example.test"))
 attempt("sni_none", say, good, 443, client_hello(None))
 attempt("sni_nul", say, good, 443, client_hello("good.example.test\0.evil.test"))
@@ -153,21 +160,31 @@ attempt("literal", say, "5.5.5.5", 443, client_hello("good.example.test"))
 attempt("literal_real", say, sys.argv[1], 443, client_hello("good.example.test"))
 attempt("literal_v6", say, "2a05:5::5", 443, client_hello("good.example.test"))
 attempt("granted", tls, "6.6.6.6", "6.6.6.6")
+attempt("narrower", say, "6.6.6.7", 443, client_hello(None))
+attempt("doh", say, "8.8.8.8", 443, client_hello("dns.google"))
+attempt("dns dns.google", ask, "dns.google")
 attempt("segments", echo_hello, "echo.example.test", 0, 1)
 attempt("large", echo_hello, "echo.example.test", 9000, 700)
 attempt("not_tls", say, good, 443, b"SSH-2.0-x\r\n")
-for port in (22, 8443, 1, 65535):
+for port in (22, 853, 8443, 1, 65535):
     attempt("port %d" % port, say, good, port, b"x")
 attempt("port 80", say, good, 80, get % b"good.example.test")
 attempt("tunnel", tunnel)
 web = lookup("web.example.test")
 attempt("web", say, web, 80, get % b"web.example.test")
 attempt("host_other", say, web, 80, get % b"evil.example.test")
-attempt("host_number", say, web, 80, get % b"2130706433")
+for host in (b"2130706433", b"0x7f.1", b"0177.0.0.1", b"user@127.0.0.1", b"web.example.test\0.evil.test", b"web.example.test\x01"):
+    attempt("host " + ascii(host.decode()), say, web, 80, get % host)
 attempt("smuggle", say, web, 80, b"POST / HTTP/1.1\r\nHost: web.example.test\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n")
+post = b"POST / HTTP/1.1\r\nHost: web.example.test\r\n"
+attempt("lengths", say, web, 80, post + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\nxx")
+attempt("bare_lf", say, web, 80, (get % b"web.example.test").replace(b"\r\n", b"\n"))
+attempt("folded", say, web, 80, post + b"Content-Length: 1\r\nX: a\r\n b\r\n\r\nx")
 attempt("absolute", say, web, 80, b"GET http://evil.example.test/ HTTP/1.1\r\nHost: web.example.test\r\n\r\n")
 attempt("redirect", say, web, 80, get.replace(b"/x", b"/redirect") % b"web.example.test")
 attempt("lan", ask, "lan.example.test")
+rebind = [say(lookup("rebind.example.test"), 80, get % b"rebind.example.test")[0] for _ in range(4)]
+out["rebind"] = [x.split("\r\n\r\n")[-1] for x in rebind]
 for addr in ("169.254.169.254", "10.1.2.3", "192.168.1.1"):
     attempt("private " + addr, say, addr, 80, get % addr.encode())
 for addr, port in (("8.8.8.8", 443), ("5.5.5.5", 123), ("2a05:5::5", 443)):
@@ -222,6 +239,9 @@ def names(k):
     k.eq("dns no.wild.example.test", [NXDOMAIN, []], "an allowed name that does not exist does not exist")
     k.ok("wild", lambda v: v[0] == NOERROR and v[1], "a name below the wildcard is allowed")
     k.ok("dns_nul", lambda v: v[0] == FORMERR, "[6] a NUL in a name is refused")
+    for key in ("dns_ctl", "dns_space"):
+        k.ok(key, lambda v: v[0] in (FORMERR, NXDOMAIN), "[6] so is a control byte or a space")
+    k.eq("dns dns.google", [NXDOMAIN, []], "[18] a server for DNS over HTTPS is a name like any other")
     k.eq("lan", [NXDOMAIN, []], "[15] a name of a private address has none")
 
 
@@ -232,13 +252,15 @@ def first_bytes(k):
     k.eq("sni_none", [ACCESS_DENIED, "end"], "[4] no SNI is refused")
     k.ok("sni_nul", lambda v: v[0] in (ACCESS_DENIED, UNRECOGNIZED), "[6] a NUL in the SNI is refused")
     k.eq("literal", [ACCESS_DENIED, "end"], "[4] an address literal is refused")
+    k.eq("narrower", [ACCESS_DENIED, "end"], "[12] one in a range that is granted, but denied by itself, does not")
+    k.eq("doh", [ACCESS_DENIED, "end"], "[18] DNS over HTTPS to a resolver by its address is refused")
     k.eq("literal_real", [ACCESS_DENIED, "end"], "[4] the server's own address too")
     k.ok("literal_v6", lambda v: v[0] == ACCESS_DENIED or v[1] in RESET + ("OSError",), "[24] in IPv6 too")
     k.ok("granted", lambda v: v.endswith("granted /"), "[4] an address that the policy grants passes")
     k.tap.eq(k.got.get("segments"), True, f"{k.who}: [5] a ClientHello byte by byte is read whole")
     k.tap.eq(k.got.get("large"), True, f"{k.who}: [5] one of 9 KiB too")
     k.ok("not_tls", lambda v: v[1] in RESET, "what is neither TLS nor HTTP is refused")
-    for port in (22, 8443, 1, 65535):
+    for port in (22, 853, 8443, 1, 65535):
         k.ok(f"port {port}", lambda v: v[0] == "" and v[1] in RESET, f"[25] port {port} is refused")
     k.ok("port 80", lambda v: v[0].startswith("HTTP/1.1 403 "), "[25] port 80 says why")
     k.eq("tunnel", "SSH-2.0-server\ngot hi\n", "a tunnel lets the server speak first, and half-closes")
@@ -248,12 +270,20 @@ def http(k):
     k.ok("web", lambda v: v[0].endswith("web /x"), "plain HTTP to the allowed name passes")
     k.ok("host_other", lambda v: v[0].startswith("HTTP/1.1 421 ") and "evil" not in v[0].split("\r\n\r\n")[0].replace("evil.example.test", ""),
          "[2] another Host gets 421")
-    k.ok("host_number", lambda v: v[0][9:12] in ("400", "421"), "[14] a number for a host is refused")
+    for host in ("2130706433", "0x7f.1", "0177.0.0.1", "user@127.0.0.1"):
+        k.ok(f"host {host!a}", lambda v: v[0][9:12] in ("400", "421"), f"[14] {host} for a host is refused")
+    for host in ("web.example.test\0.evil.test", "web.example.test\x01"):
+        k.ok(f"host {host!a}", lambda v: v[0].startswith("HTTP/1.1 400 "), f"[6] {host!a} for a host is refused")
     k.ok("smuggle", lambda v: v[0].startswith("HTTP/1.1 400 "), "[30] Content-Length with Transfer-Encoding is refused")
+    k.ok("lengths", lambda v: v[0].startswith("HTTP/1.1 400 "), "[30] so are two Content-Lengths")
+    k.ok("bare_lf", lambda v: v[0].startswith("HTTP/1.1 400 "), "[32] and lines that end with LF alone")
+    k.ok("folded", lambda v: v[0].startswith("HTTP/1.1 400 "), "[32] and a folded header")
     k.ok("absolute", lambda v: v[0].startswith("HTTP/1.1 400 "), "[33] an absolute target that differs from Host is refused")
     k.ok("redirect", lambda v: "169.254.169.254" in v[0] and " 302 " in v[0], "[29] a server may redirect to the metadata address")
     for addr in ("169.254.169.254", "10.1.2.3", "192.168.1.1"):
         k.ok(f"private {addr}", lambda v: v[0].startswith("HTTP/1.1 403 ") and '"error":"denied"' in v[0], f"[29] but {addr} is refused")
+    k.ok("rebind", lambda v: "rebound /x" in v and "private" not in v,
+         "[15] a name that leads elsewhere the next time leads where it was checked, or nowhere")
     k.ok("page", lambda v: " 200 " in v[0] and "good.example.test" in v[0], "http://coffer.internal/ says what is allowed")
     k.ok("proxy", lambda v: "web /" in v[0], "[35] a proxy inside reaches what is allowed")
     k.ok("proxy", lambda v: " 502 " in v[1], "[35] and nothing else")
@@ -296,6 +326,7 @@ def sandbox(tap, net, who, real, silent):
             f.write(POLICY)
         os.chmod(path, 0o600)
         c.own(path)
+        net.turns = itertools.count()  # only the first answer is a good one
         asked, came = len(net.queries), [len(s.connections) for s in silent]
         r = c("run", "--policy", path, "-v", f"{net.ca}:/t/ca.pem:ro", "-v", f"{TESTS}/lib/netprobe.py:/t/netprobe.py:ro", "--",
               "python3", "-c", INSIDE, real)
@@ -329,6 +360,9 @@ def main():
         net.tcp("ssh.example.test", 22, serve_ssh)
         net.http("web.example.test", web_page)
         net.dns["lan.example.test"] = "10.1.2.3"
+        net.https(None, lambda q: f"denied {q.path}", address="6.6.6.7", cert=net.cert("6.6.6.7"))
+        rebound = net.http(None, lambda q: f"rebound {q.path}")
+        net.dns["rebind.example.test"] = lambda _n, t: [] if t != "A" else rebound.address if next(net.turns) == 0 else "10.1.2.3"
         silent = [net.http(None, lambda q: "private", address=a) for a in ("169.254.169.254", "10.1.2.3", "192.168.1.1")]
         silent += [net.https("evil.example.test"), net.tcp("good.example.test", 8443, address=good.address)]
         for who in identities(tap, ENGINES):

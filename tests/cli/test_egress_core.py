@@ -5,6 +5,7 @@ Numbers in brackets are those of the list of what has gone wrong elsewhere (doc/
 
 import os
 import resource
+import signal
 import socket
 import ssl
 import struct
@@ -242,7 +243,8 @@ def tunnels(tap, rig):
     rig.dial["tunnel.test"] = Server(lambda c: c.sendall(big)).addr
     with rig.connect(t, 22) as c:
         got, how = end_of(c)
-    tap.ok(got == big and how == "end", "24 MiB down arrive whole", len(got), how)
+    ended = rig.events("close", name="tunnel.test", n=3)[-1]
+    tap.ok(got == big and how == "end", "24 MiB down arrive whole", len(got), how, ended)
     up = rig.events("close", name="tunnel.test", up=len(big))[0]
     tap.eq((up["port"], up["down"]), (22, len(str(len(big)))), "bytes are counted both ways")
     rig.events("close", name="tunnel.test", down=len(big))
@@ -264,6 +266,25 @@ def tunnels(tap, rig):
         c.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     rig.dial["tunnel.test"] = Server(reset).addr
     tap.eq(exchange(rig, t, 22, b"x"), (b"", "reset"), "a server's reset reaches the client")
+    there, go, gone = threading.Event(), threading.Event(), threading.Event()
+
+    def break_off(c):
+        c.recv(1)
+        there.set()
+        go.wait(PATIENCE)
+        c.sendall(b"too much" * 1000)
+        c.close()  # with something unread: a reset
+        gone.set()
+    rig.dial["tunnel.test"] = Server(break_off).addr
+    with rig.connect(t, 22) as c:
+        c.sendall(b"x" * 1000)
+        there.wait(PATIENCE)
+        os.kill(rig.pid, signal.SIGSTOP)  # so that the client's byte is the first that it hears of
+        c.sendall(b"x")
+        go.set()
+        gone.wait(PATIENCE)
+        os.kill(rig.pid, signal.SIGCONT)
+        tap.eq(end_of(c)[0], b"too much" * 1000, "what a server says before it breaks off arrives while its client still sends")
     closed = socket.socket()
     closed.bind(("127.0.0.1", 0))
     rig.dial["tunnel.test"] = closed.getsockname()
@@ -567,6 +588,17 @@ def slow_dial(tap, rig):
     tap.ok(rig.lookup("new.wild.test"), "and asked")
 
 
+def last_words(tap):
+    """What is only being counted when it ends is told then."""
+    with Rig(["allow=example.test:443"]) as rig:
+        for _ in range(5):
+            rig.query("again.denied.test")
+        tap.eq(rig.quit(), 0, "it ends when it is told to, while it counts")
+        told = [e for e in rig.lines() if e["ev"] == "dns" and e["decision"] == "deny"]
+        n = sum((e["name"] != "*") + e.get("count", 0) for e in told)
+        tap.eq(n, 5, "and every query is in the journal", told)
+
+
 def main():
     egressrig.enter()
     tap = Tap()
@@ -592,6 +624,7 @@ def main():
         stats = rig.stats()
         tap.ok(stats["connections"]["allowed"] > 5 and stats["bytes"]["up"] > 24 << 20, "statistics add up", stats)
         tap.eq(rig.quit(), 0, "it ends when it is told to")
+    last_words(tap)
     limits(tap)
     journal_full(tap)
     flood(tap)

@@ -26,6 +26,10 @@ egress:
     - domain: web.example.test
       port: 443
       http: [{allow: "GET /**"}]
+    - domain: own.example.test
+      port: 443
+      credentials: only
+      http: [{allow: "* /**"}]
     - domain: git.example.test
       port: 443
       git:
@@ -44,6 +48,8 @@ echo "up: $(head -c 300000 /dev/zero | c -T - https://api.example.test/up)"
 echo "denied: $(c https://api.example.test/a/../secret/x --path-as-is -w '%{http_code}')"
 echo "method: $(c -X POST https://web.example.test/small -o /dev/null -w '%{http_code}')"
 echo "other: $(c -H 'Host: web.example.test' https://api.example.test/ -o /dev/null -w '%{http_code}')"
+echo "bare: $(c https://own.example.test/up -d data)"
+echo "token: $(c https://own.example.test/up -d data -H 'Authorization: Bearer theirs' -w '%{http_code}')"
 echo "python: $(python3 -c "
 import urllib.request
 print(urllib.request.urlopen('https://api.example.test/py', timeout=60).read().decode().strip())" 2>&1 | tail -n 1)"
@@ -78,6 +84,8 @@ def visit(tap, c, big):
     line("denied", '"error":"denied".*"path":"/secret/x".*403$', "a denied path, in disguise: 403 with the reason")
     line("method", "^403", "a denied method")
     line("other", "^421", "another Host")
+    line("bare", "^own /up", "40: an upload without a credential passes where only ours are let through")
+    line("token", '"error":"denied".*403$', "40: one with a token of the sandbox's own does not")
     line("python", "^hello /py", "python urllib trusts the sandbox's authority")
     line("node", "^hello /n", "node fetch does")
     line("clone", "^content", "git clone")
@@ -111,6 +119,7 @@ def main():
     try:
         with Internet() as net:
             net.https("api.example.test", lambda q: f"hello {q.path} {len(q.body) or ''}\n")
+            own = net.https("own.example.test", lambda q: f"own {q.path}\n")
             net.http("api.example.test", lambda q: f"plain {q.path}\n")
             for name in ("web", "git"):
                 net.dns[f"{name}.example.test"] = net.address()
@@ -121,6 +130,7 @@ def main():
             for who in identities(tap, ENGINES):
                 with net.coffer(who) as c:
                     visit(tap, c, big)
+            tap.eq([q for q in own.requests if q.headers.get("Authorization")], [], "40: no such token reached the server")
     finally:
         for p in procs:
             p.close()

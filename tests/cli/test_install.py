@@ -4,6 +4,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -26,7 +27,11 @@ def check_files(dest, where):
     wanted = {"bin/coffer": 0o755, "libexec/cofferdam/coffer-init": 0o755, "share/man/man1/coffer.1": 0o644,
               "share/man/man1/coffer-run.1": 0o644, "share/bash-completion/completions/coffer": 0o644,
               "share/zsh/site-functions/_coffer": 0o644, "share/fish/vendor_completions.d/coffer.fish": 0o644,
-              "share/doc/cofferdam/LICENSE": 0o644}
+              "share/doc/cofferdam/LICENSE": 0o644, "libexec/cofferdam/cofferd": 0o755,
+              "share/man/man1/coffer-gateway.1": 0o644}
+    for whose in ("system", "user"):
+        for unit in ("cofferd.socket", "cofferd.service"):
+            wanted[f"lib/systemd/{whose}/{unit}"] = 0o644
     for name, mode in wanted.items():
         path = f"{dest}{where}/{name}"
         got = os.stat(path).st_mode & 0o7777 if os.path.exists(path) else None
@@ -35,6 +40,28 @@ def check_files(dest, where):
     tap.eq(extra, [], "no other program goes where people's commands are")
     setuid = subprocess.run(["find", dest, "-perm", "/6000"], capture_output=True, text=True, check=False).stdout
     tap.eq(setuid, "", "nothing is setuid")
+
+
+def check_units(dest, where):
+    """systemd's own opinion of them, where there is one; the program that they name is the installed one."""
+    with open(f"{dest}{where}/lib/systemd/system/cofferd.service", encoding="utf-8") as f:
+        tap.ok(f"ExecStart={where}/bin/coffer gateway run\n" in f.read(), "the service names the installed program")
+    if not shutil.which("systemd-analyze"):
+        tap.skip("systemd reads the units", "systemd-analyze is not installed")
+        return
+    for whose in ("system", "user"):
+        with tempfile.TemporaryDirectory(prefix="coffertest-") as d:
+            units = []
+            for unit in ("cofferd.socket", "cofferd.service"):
+                with open(f"{dest}{where}/lib/systemd/{whose}/{unit}", encoding="utf-8") as f:
+                    text = f.read().replace(f"{where}/bin/coffer", f"{BUILD}/coffer")
+                units.append(os.path.join(d, unit))
+                with open(units[-1], "w", encoding="utf-8") as f:
+                    f.write(text)
+            os.mkdir(os.path.join(d, "run"), 0o700)
+            p = subprocess.run(["systemd-analyze", f"--{whose}", "verify", "--man=no", *units], capture_output=True, text=True,
+                               env={**os.environ, "XDG_RUNTIME_DIR": os.path.join(d, "run")}, check=False)
+            tap.eq((p.returncode, p.stderr), (0, ""), f"systemd reads the {whose}'s units without a complaint", p.stdout)
 
 
 def check_works(dest, where):
@@ -52,5 +79,6 @@ def check_works(dest, where):
 with tempfile.TemporaryDirectory(prefix="coffertest-") as directory:
     os.chmod(directory, 0o755)
     check_files(directory, prefix())
+    check_units(directory, prefix())
     check_works(directory, prefix())
 tap.done()

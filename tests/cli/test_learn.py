@@ -5,13 +5,19 @@ the same run through and nothing more. Then coffer net log, drift, metrics and c
 # tests/run: timeout=600
 
 import base64
+import contextlib
+import fcntl
 import hashlib
 import io
 import json
 import os
+import pty
+import re
+import struct
 import subprocess
 import sys
 import tarfile
+import termios
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
 
@@ -125,6 +131,21 @@ def learn_and_enforce(tap, net, who, c):
     return policy, base
 
 
+def on_terminal(c, width, *args):
+    """The lines that coffer shows on a terminal so wide."""
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
+    p = c.popen(*args, stdout=slave, stderr=slave)
+    os.close(slave)
+    out = b""
+    with contextlib.suppress(OSError):  # its end, once nobody has it open
+        while piece := os.read(master, 65536):
+            out += piece
+    p.wait()
+    os.close(master)
+    return out.decode().replace("\r", "").splitlines()
+
+
 def nothing_more(tap, net, who, c, policy, base, evil):
     before, asked = len(evil.connections), net.queries.count((EVIL, "A"))
     probe = f"curl -sSf -m 20 https://{EVIL}/ ; echo $?; curl -sSf -m 20 http://{GIT}/ ; echo $?"
@@ -139,6 +160,9 @@ def nothing_more(tap, net, who, c, policy, base, evil):
     tap.ok(r.code == 0 and "denied:" in r.out and ("--allow" in r.out or "rule:" in r.out), f"{who}: why explains it", r)
     r = c("net", "log", "--denied", "@last")
     tap.ok(EVIL in r.out and "deny" in r.out, f"{who}: the table of denials has it", r)
+    lines = on_terminal(c, 80, "net", "log", "@last")
+    tap.ok(lines and max(map(len, lines)) <= 80 and any(re.search(rf"{EVIL[:12]}.* deny .*no rule", x) for x in lines),
+           f"{who}: which fits a terminal", lines)
     # The control: allowed, the very same command gets there.
     r = c(*base, "--allow", EVIL, "--", "sh", "-c", f"curl -sS -m 20 https://{EVIL}/")
     tap.ok(r.code == 0 and len(evil.connections) > before, f"{who}: allowed, it is reached (control)", r)

@@ -121,6 +121,10 @@ def words(tap, c):
                          (("--net", "none", "--allow", "a.test"), "--allow does not go with --net none"),
                          (("--net", "none", "--policy", "/etc/passwd"), "--policy does not go with --net none"),
                          (("--policy", "/no/such/file"), "/no/such/file"),
+                         (("--net", "none", "--resolver", "9.9.9.9"), "--resolver does not go with --net none"),
+                         (("--resolver", "dns.example.test"), "expected a resolver's address: 9.9.9.9"),
+                         (("--resolver", "9.9.9.9:0"), "expected a resolver's address"),
+                         (("--resolver", "224.0.0.251"), "multicast address"),
                          (("--allow", "*.com"), r"\*\.com"),
                          (("--allow", "a b"), "a b"),
                          (("--allow", "a.test:99999"), "99999"),
@@ -136,6 +140,36 @@ def words(tap, c):
     tap.ok(starts[-1]["net"] == "enforce" and starts[-1]["policy_digest"], f"{who}: enforce, which is logged", starts[-1])
     r = c("run", "--net", "none", "--", "curl", "-sS", "-m", "20", "http://5.5.5.5/")
     tap.ok(r.code == 7 and log(c, "run.start")[-1]["net"] == "none", f"{who}: --net none has nobody to connect to", r)
+
+
+def conflicts(tap, c):
+    """What the command line asks for in vain is said before the start."""
+    who = c.who
+    path = file_of(c, "strict.yaml", "mode: enforce\nresolvers: [9.9.9.9]\nallow: [a.test]\ndeny: [{domain: b.test}]\n")
+    r = c("run", "--net", "observe", "--policy", path, "--allow", "a.test", "--allow", "b.test", "--allow", "c.test:80",
+          "--resolver", "9.9.9.9", "--resolver", "8.8.8.8", "--", "true")
+    said = [line for line in r.err.splitlines() if "has no effect" in line or "stricter wins" in line]
+    tap.ok(r.code == 0 and len(said) == 4, f"{who}: a line for each conflict of command line and file", r)
+    tap.like(r.err, r"^coffer: --net observe: .*strict\.yaml says 'mode: enforce'", f"{who}: of the mode", r)
+    tap.like(r.err, r"^coffer: --resolver 8\.8\.8\.8: not asked", f"{who}: of the resolver", r)
+    tap.like(r.err, r"^coffer: allow b\.test:443 \(--allow\) has no effect.*strict\.yaml:4", f"{who}: of a rule that denies", r)
+    tap.like(r.err, r"^coffer: allow c\.test:80 \(--allow\) has no effect.*no rule allows", f"{who}: and where none allows", r)
+    r = c("run", "--policy", path, "--allow", "a.test", "--resolver", "9.9.9.9", "--", "true")
+    tap.ok(r.code == 0 and "a.test" not in r.err and "9.9.9.9" not in r.err, f"{who}: where both agree nothing is said", r)
+    start = log(c, "run.start")[-1]
+    tap.eq(start.get("resolvers"), ["9.9.9.9"], f"{who}: the log has the resolver", start)
+    r = c("run", "--policy", path, "--resolver", "8.8.8.8", "--", "true")
+    tap.ok(r.code == 125 and "none that both allow" in r.err, f"{who}: a resolver that the file does not name is none", r)
+
+
+def resolver(tap, c, net, good, other):
+    """Names are asked of the resolver that was named, and of no other."""
+    system, its = len(net.queries) - len(other.requests), len(other.requests)
+    r = c("run", "--allow", GOOD, "--resolver", f"{other.address}:{other.port}", "-v", f"{net.ca}:/ca.pem", "--", "curl",
+          "-sS", "-m", "20", "--cacert", "/ca.pem", good.url)
+    tap.eq(r.out, "hello /\n", f"{c.who}: with --resolver a name is found", r)
+    tap.ok(len(other.requests) > its and len(net.queries) - len(other.requests) == system,
+           f"{c.who}: by that one alone", (other.requests, net.queries))
 
 
 def places(tap, c):
@@ -162,10 +196,25 @@ def places(tap, c):
                         "in a directory that is only shown")):
         r = c("run", *args, "--", "true")
         tap.eq(r.code, 0, f"{who}: one {name} is not", r)
+    state, kept = c.state + "-link", os.path.join(c.state, "homes", "h", "p.yaml")
+    os.symlink(c.state, state)
+    tap.eq(c("run", "--home", "h", "--net", "none", "--", "true", env={"COFFER_STATE": state}).code, 0, f"{who}: a home is made")
+    os.rename(file_of(c, "p.yaml", good), kept)
+    r = c("run", "--home", "h", "--policy", kept, "--", "true", env={"COFFER_STATE": state})
+    tap.ok(r.code == 125 and "may write" in r.err, f"{who}: nor may a policy be in the sandbox's home, by whatever name", r)
+    os.unlink(state)
     os.chmod(outside, 0o666)
     r = c("run", "--policy", outside, "--", "true")
     tap.ok(r.code == 125 and "policy.yaml" in r.err, f"{who}: nor one that everybody may write", r)
     os.unlink(inside)
+
+
+def last_packet(tap, c):
+    """A packet that is refused in the last moment of a run is in the log, although nothing was started to count it before."""
+    r = c("run", "--allow", GOOD, "--", "bash", "-c", "echo x > /dev/udp/9.9.9.9/4444")
+    seen = [e for e in log(c, "net.refused") if e.get("port") == 4444]
+    tap.ok(seen and seen[0]["addr"] == "9.9.9.9" and seen[0]["proto"] == "udp", f"{c.who}: a run's last packet is in the log", r,
+           seen)
 
 
 class Sandbox:
@@ -222,6 +271,44 @@ def reload(tap, c, net, good, evil):
     hold.kill()
     hold.communicate()
     tap.ok(wait_for(lambda: not box.reaches(evil.url)) and box.reaches(good.url), f"{who}: and the rest goes on")
+    box.close()
+
+
+def inspected_later(tap, c, net, good, first_packet):
+    """A change of the policy that brings the first rule to look into TLS: what starts then trusts the authority."""
+    who = f"{c.who}{', network in use' if first_packet else ''}"
+    path = file_of(c, "later.yaml", policy(GOOD))
+    box = Sandbox(tap, c, net, "--policy", path)
+
+    def inside(script):
+        return c("exec", "box", "--", "sh", "-c", script)
+    r = inside("echo $SSL_CERT_FILE; wc -c <$NODE_EXTRA_CA_CERTS; grep -c BEGIN /run/coffer/ca-bundle.pem")
+    where, size, store = r.out.split()
+    tap.ok(where == "/run/coffer/ca-bundle.pem" and size == "0" and int(store) > 0,
+           f"{who}: there is room for an authority, and none yet", r)
+    if first_packet:
+        tap.ok(box.reaches(good.url), f"{who}: the server itself is spoken to")
+        r = inside(f"curl -sS -m 20 {good.url}")
+        tap.ok(r.code != 0, f"{who}: its certificate is not one that the sandbox trusts by itself", r)
+    else:
+        tap.ok(part(c, "coffer-egress") is None, f"{who}: nothing was sent so far")
+    file_of(c, "later.yaml", policy(GOOD, extra="      http:\n        - allow: GET /**\n"))
+    tap.ok(wait_for(lambda: "BEGIN" in inside("cat /run/coffer/ca.pem").out), f"{who}: then one comes")
+    r = wait_for(lambda: (lambda x: x if x.code == 0 else None)(inside(f"curl -sS -m 20 {good.url}")))
+    tap.ok(r and r.out == "hello /\n", f"{who}: which programs that start trust", r or inside(f"curl -sS -m 20 {good.url}"))
+    r = inside(f"curl -sS -m 20 -X POST {good.url}")
+    tap.like(r.out, "does not list POST", f"{who}: and TLS is looked into", r)
+    r = inside("grep -c BEGIN $SSL_CERT_FILE; grep -c BEGIN $NODE_EXTRA_CA_CERTS")
+    tap.eq(r.out.split(), [str(int(store) + 1), "1"], f"{who}: it stands behind those that were there", r)
+    r = inside("for f in ca.pem ca-bundle.pem; do echo x >>/run/coffer/$f && echo written; rm /run/coffer/$f && echo gone; done;"
+               " tail -n 1 /run/coffer/ca.pem")
+    tap.eq(r.out, "-----END CERTIFICATE-----\n", f"{who}: nobody inside changes the files", r)
+    part_pid = part(c, "coffer-egress")
+    os.kill(part_pid, signal.SIGKILL)
+    tap.ok(wait_for(lambda: part(c, "coffer-egress") not in (None, part_pid)), f"{who}: coffer-egress is killed and comes back")
+    r = wait_for(lambda: (lambda x: x if x.code == 0 else None)(inside(f"curl -sS -m 20 {good.url}")))
+    tap.ok(r, f"{who}: with the same authority", r)
+    tap.eq(inside("grep -c BEGIN $NODE_EXTRA_CA_CERTS").out, "1\n", f"{who}: which is there once")
     box.close()
 
 
@@ -345,6 +432,7 @@ def main():
     for who in identities(tap):
         with coffer_as(who) as c:
             words(tap, c)
+            conflicts(tap, c)
             places(tap, c)
             c.check_clean(tap)
     with Internet() as net:
@@ -353,15 +441,21 @@ def main():
         evil = net.https(EVIL, lambda q: f"evil {q.path}\n")
         net.http(None, lambda q: "lan\n", address="10.1.2.3")
         net.http(None, lambda q: "lan\n", address="169.254.169.254")
+        other = net.resolver("6.6.6.53", 5353)
         for who in identities(tap, ENGINES):
             with net.coffer(who) as c:
+                last_packet(tap, c)
                 visit(tap, c, net, good, evil)
+                resolver(tap, c, net, good, other)
                 inspected(tap, c, good)
                 own_root(tap, c, good)
                 observe(tap, c, net, evil)
                 if c.engine == "ns" or who == "user":
                     deaths(tap, c, net, good, evil)
+                if c.engine == "ns" or who == "user":
+                    inspected_later(tap, c, net, good, True)
                 if c.engine == "ns":
+                    inspected_later(tap, c, net, good, False)
                     reload(tap, c, net, good, evil)
                     missing(tap, c, net, good)
                     killed_launcher(tap, c, net, good)

@@ -15,7 +15,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from coffertest import ENGINES, Tap, coffer_as, identities  # noqa: E402
 
 tap = Tap()
-HEAD = r"^ID +NAME +ENGINE +ROOT +STATUS +STARTED +CHANGES +COMMAND\n"
+HEAD = r"^ID +NAME +ENGINE +ROOT +STATUS +STARTED +RESTART +CHANGES +COMMAND\n"
 STATS = r"^ID +NAME +ENGINE +MEMORY +FROM +CPU +TIME +PIDS +UPTIME +COMMAND\n"
 
 
@@ -36,7 +36,7 @@ def check_ended(c):
            runs[0]["workspace"] == c.work, f"{c.who}: is listed with its end", runs)
     run_id = runs[0]["id"]
     text = c("ps", "-a")
-    tap.like(text.out, HEAD + rf"{run_id} +- +{c.engine} +host +exited 3, \d+ s ago +\d+ s ago +1 +sh -c", f"{c.who}: and shown", text)
+    tap.like(text.out, HEAD + rf"{run_id} +- +{c.engine} +host +exited 3, \d+ s ago +\d+ s ago +- +1 +sh -c", f"{c.who}: and shown", text)
     tap.unlike(text.out + c("ps", "-a", "--no-trunc").out, "\x1b|\x07", f"{c.who}: without what it tried to draw")
     tap.eq(c("ps", "-q").out, "", f"{c.who}: but not among those that run")
     tap.eq(c("ps", "-aq").out, run_id + "\n", f"{c.who}: -q gives the id")
@@ -52,7 +52,7 @@ def check_alive(c):
     run_id = r.out.strip()
     tap.ok(r.code == 0 and len(run_id) == 12, f"{c.who}: one that runs", r)
     text = c("ps")
-    tap.like(text.out, HEAD + rf"{run_id} +web +{c.engine} +host +running \d+ s +\d+ s ago +- +sleep 1000\n$", f"{c.who}: is listed", text)
+    tap.like(text.out, HEAD + rf"{run_id} +web +{c.engine} +host +running \d+ s +\d+ s ago +- +- +sleep 1000\n$", f"{c.who}: is listed", text)
     r = c("rm", "web")
     tap.ok(r.code == 125 and "still running" in r.err and "coffer stop" in r.err, f"{c.who}: and not removed", r)
     tap.eq(c("ps", "-q").out, run_id + "\n", f"{c.who}: it still runs")

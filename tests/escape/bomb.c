@@ -215,7 +215,7 @@ static int zombies(void)
 static int b_zombies(const char *arg)
 {
 	(void)arg;
-	for (int i = 0; i < 2000; i++) {
+	for (int i = 0; i < 600; i++) {
 		pid_t pid = fork();
 
 		if (pid == 0) {

@@ -264,7 +264,8 @@ class Coffer:
         self.work = os.path.join(self.dir, "work")
         os.chmod(self.dir, 0o755)
         os.mkdir(self.bin, 0o755)
-        for name in ("coffer", "coffer-init", "coffer-unpack", "coffer-egress", "coffer-dial", "cofferd"):
+        for name in ("coffer", "coffer-init", "coffer-unpack", "coffer-egress", "coffer-dial",
+                     "coffer-vault", "cofferd"):
             if os.path.exists(os.path.join(BUILD, name)):
                 shutil.copy(os.path.join(BUILD, name), os.path.join(self.bin, name))
         drops = self.who != "root" and os.getuid() == 0
@@ -312,7 +313,8 @@ class Coffer:
     def env(self, extra=None, leaks=False):
         """Its environment."""
         e = {"PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "HOME": self.home, "COFFER_STATE": self.state,
-             "COFFER_ENGINE": self.engine, "TMPDIR": self.tmp, "LANG": "C.UTF-8", "TERM": "dumb", "USER": "tester"}
+             "XDG_CONFIG_HOME": os.path.join(self.home, ".config"), "COFFER_ENGINE": self.engine, "TMPDIR": self.tmp,
+             "LANG": "C.UTF-8", "TERM": "dumb", "USER": "tester"}
         e.update(sanitizer_env(leaks))
         e.update(extra or {})
         return {k: v for k, v in e.items() if v is not None}
@@ -388,6 +390,23 @@ def kill_quietly(pid):
         os.kill(pid, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):
         pass
+
+
+def kill_own(pid, sig=signal.SIGKILL):
+    """Signals a process that descends from this one, and no other that has its number by now. False when it is gone."""
+    try:
+        fd = os.pidfd_open(pid)
+    except OSError:
+        return False
+    try:
+        if pid not in (p for p, _ in descendants(os.getpid())):
+            return False
+        signal.pidfd_send_signal(fd, sig)
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
 
 
 def reap():

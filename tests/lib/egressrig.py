@@ -30,8 +30,9 @@ from netprobe import client_hello, parse, query  # noqa: F401
 
 PATIENCE = 25 * slow_build()
 OWN = "10.0.2.15"
-CTL_NEW_BUNDLE, CTL_STATS, CTL_QUIT, CTL_PING, CTL_NEW_DIAL = 1, 2, 3, 4, 5
-CTL_OK, CTL_ERROR, CTL_READY, CTL_CA, CTL_FAIL = 101, 102, 103, 104, 105
+CTL_NEW_BUNDLE, CTL_STATS, CTL_QUIT, CTL_PING, CTL_NEW_DIAL, CTL_NEW_VAULT = 1, 2, 3, 4, 5, 6
+CTL_OK, CTL_ERROR, CTL_READY, CTL_CA, CTL_FAIL, CTL_FOLD = 101, 102, 103, 104, 105, 106
+VAULT_RENDER, VAULT_RENDERED, VAULT_REFUSED = 1, 32, 33
 REQ, REP, CANCEL, FAULT = 1, 2, 3, 4
 RESOLVE_ONLY = 1
 ENOENT, EACCES = 2, 13
@@ -169,9 +170,59 @@ class FakeDial(threading.Thread):
             self.handle(msg)
 
 
+class FakeVault(threading.Thread):
+    """Stands in for coffer-vault on a client's channel: handles to bytes; `refuse` says why it does not; `held` keeps answers."""
+
+    def __init__(self, values):
+        super().__init__(daemon=True)
+        self.end, self.sock = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.values, self.requests, self.refuse, self.hold, self.held = values, [], None, False, []
+        self.start()
+
+    @staticmethod
+    def pack(kind, ident, status, text):
+        return struct.pack("<IIiI", kind, ident, status, 0) + struct.pack("<I", len(text)) + text
+
+    def handle(self, msg):
+        kind, ident, _, _, handle, port = struct.unpack_from("<IIiIQQ", msg)
+        n = struct.unpack_from("<I", msg, 32)[0]
+        host, rest = msg[36:36 + n].decode(), msg[36 + n:]
+        path = rest[4:].decode()
+        assert kind == VAULT_RENDER, kind
+        self.requests.append((handle, host, port, path))
+        answer = self.pack(VAULT_REFUSED, ident, -EACCES, self.refuse.encode()) if self.refuse else \
+            self.pack(VAULT_RENDERED, ident, 0, self.values[handle])
+        if self.hold:
+            self.held.append(answer)
+        else:
+            self.sock.send(answer)
+
+    def run(self):
+        while True:
+            try:
+                msg = self.sock.recv(70000)
+            except OSError:
+                return
+            if not msg:
+                return
+            self.handle(msg)
+
+    def close(self):
+        self.sock.shutdown(socket.SHUT_RDWR)
+        self.sock.close()
+
+
+def grants(*rows, by_line=0xffffffff):
+    """The list that coffer-egress is handed, in the words of mkgrants.c."""
+    r = subprocess.run([os.path.join(BUILD, "tests/mkgrants"), hex(by_line), *rows], stdout=subprocess.PIPE, check=True)
+    return memfd("grants", r.stdout, seal=True)
+
+
 class Rig:
-    def __init__(self, words, names_fd=None, program=None, journal=None, real_dial=None, store=None):
+    def __init__(self, words, names_fd=None, program=None, journal=None, real_dial=None, store=None,
+                 secrets=None, vault=None):
         self.words, self.gen = words, 1
+        self.secrets, self.vault = secrets, vault  # grants(), FakeVault
         self.store = store  # a PEM file: what servers are verified against
         self.ca_fd, self.ca = memfd("ca"), None  # what it inspects with, once it said so
         self.dir = tempfile.TemporaryDirectory(prefix="egressrig-")
@@ -202,6 +253,8 @@ class Rig:
         fds = [b, j, dial_end.fileno(), control_end.fileno()] + [s.fileno() for s in self.sockets]
         store = os.open(self.store, os.O_RDONLY | os.O_CLOEXEC) if self.store else None
         fds += [None, self.names_fd, self.ca_fd, store]  # 13 nflog, 14 names, 15 ca, 16 store
+        if self.secrets is not None:
+            fds += [self.secrets, self.vault.end.fileno()]
         mask = sum(1 << (3 + i) for i, fd in enumerate(fds) if fd is not None)
         pid = os.fork()
         if pid == 0:
@@ -238,14 +291,17 @@ class Rig:
             os._exit(127)
 
     def read_control(self):
-        msg = self.control.recv(70000)
-        if not msg:
-            return None, None, ""
-        kind, gen = struct.unpack_from("<II", msg)
+        kind = CTL_FOLD
+        while kind == CTL_FOLD:
+            msg = self.control.recv(70000)
+            if not msg:
+                return None, None, ""
+            kind, gen = struct.unpack_from("<II", msg)
         return kind, gen, msg[8:].decode(errors="replace")
 
     def ask(self, kind, fd=None, gen=0):
-        anc = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fd]))] if fd is not None else []
+        fds = [] if fd is None else fd if isinstance(fd, list) else [fd]
+        anc = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
         self.control.sendmsg([struct.pack("<II", kind, gen)], anc)
         return self.read_control()
 

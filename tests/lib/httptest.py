@@ -60,15 +60,13 @@ class Request:
 class Origin(threading.Thread):
     """HTTP/1.1, with TLS or without. handlers: path (without query) -> function(connection, request)."""
 
-    def __init__(self, cert=None, handlers=None):
+    def __init__(self, cert=None, handlers=None, listener=None):
         super().__init__(daemon=True)
         self.ctx = None
         if cert:
             self.ctx = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             self.ctx.load_cert_chain(*cert)
-        self.s = socket.socket()
-        self.s.bind(("127.0.0.1", 0))
-        self.s.listen(256)
+        self.s = listener or socket.create_server(("127.0.0.1", 0), backlog=256)
         self.addr = self.s.getsockname()
         self.handlers = handlers or {}
         self.requests, self.accepted, self.go = [], 0, threading.Event()
@@ -256,7 +254,7 @@ def nginx(path, cert, root, addr=None, do=here):
 
 NODE = r"""
 const http2 = require('http2'), fs = require('fs');
-const [cert, key, port] = process.argv.slice(1);
+const [cert, key, host, port] = process.argv.slice(1);
 const s = http2.createSecureServer({ cert: fs.readFileSync(cert), key: fs.readFileSync(key) });
 s.on('stream', (st, h) => {
   st.on('error', () => {});
@@ -275,18 +273,19 @@ s.on('stream', (st, h) => {
       st.end(JSON.stringify({ headers: h, length: n })); });
   }
 });
-s.listen(+port, '127.0.0.1');
+s.listen(+port, host);
 """
 
 
-def node_h2(cert):
-    port = free_port()
-    return Process(["node", "-e", NODE, cert[0], cert[1], str(port)], ("127.0.0.1", port))
+def node_h2(cert, addr=None, do=here):
+    addr = addr or ("127.0.0.1", free_port())
+    return Process(["node", "-e", NODE, cert[0], cert[1], addr[0], str(addr[1])], addr, do)
 
 
 GIT = r"""
-import http.server, os, ssl, subprocess, sys
-root, crt, key, host, port = sys.argv[1:]
+import base64, http.server, os, ssl, subprocess, sys
+root, crt, key, host, port, auth = sys.argv[1:]
+auth = auth and "Basic " + base64.b64encode(auth.encode()).decode()
 class H(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     def log_message(self, *a): pass
@@ -299,6 +298,12 @@ class H(http.server.BaseHTTPRequestHandler):
             self.rfile.readline()
         else:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        if auth and self.headers.get("Authorization") != auth:
+            self.send_response(401)
+            self.send_header("WWW-Authenticate", 'Basic realm="git"')
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
         env = {"GIT_PROJECT_ROOT": root, "GIT_HTTP_EXPORT_ALL": "1", "PATH_INFO": path, "QUERY_STRING": query,
                "REQUEST_METHOD": self.command, "CONTENT_TYPE": self.headers.get("Content-Type", ""), "REMOTE_USER": "test",
                "REMOTE_ADDR": "127.0.0.1", "CONTENT_LENGTH": str(len(body)), "PATH": os.environ["PATH"], "HOME": root,
@@ -324,9 +329,10 @@ s.serve_forever()
 """
 
 
-def git_server(root, cert, addr=None, do=here):
+def git_server(root, cert, addr=None, do=here, auth=""):
+    """auth: \"user:password\" that it wants."""
     addr = addr or ("127.0.0.1", free_port())
-    return Process(["python3", "-c", GIT, root, cert[0], cert[1], addr[0], str(addr[1])], addr, do)
+    return Process(["python3", "-c", GIT, root, cert[0], cert[1], addr[0], str(addr[1]), auth], addr, do)
 
 
 def git_repo(root, *names):

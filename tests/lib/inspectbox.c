@@ -7,7 +7,7 @@
  *	inspectbox BUNDLE JOURNAL STORE CA_OUT NAME:PORT=TARGET…
  *
  * prints "NAME ADDRESS PORT" for each name and then "ready"; ends with its standard input. TARGET is a port on 127.0.0.1.
- * SIGUSR1 loads BUNDLE again. SIGUSR2 prints the statistics.
+ * SIGUSR1 loads BUNDLE again. SIGUSR2 prints the statistics. INSPECTBOX_TIMES="head=1 body=1" sets limits of time.
  */
 #include "base/clock.h"
 #include "base/fd.h"
@@ -186,6 +186,25 @@ static void write_ca(const char *path)
 		die(e.msg);
 }
 
+static void set_times(struct inspect_times *t, const char *text)
+{
+	const struct {
+		const char *name;
+		unsigned *seconds;
+	} known[] = { { "head=", &t->head },
+		      { "keep=", &t->keep },
+		      { "body=", &t->body },
+		      { "answer=", &t->answer },
+		      { "stall=", &t->stall } };
+
+	for (size_t i = 0; text && i < ARRAY_SIZE(known); i++) {
+		const char *at = strstr(text, known[i].name);
+
+		if (at)
+			*known[i].seconds = (unsigned)strtoul(at + strlen(known[i].name), NULL, 10);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	struct addr_range range = { .base = addr_from_v4(0x7f010000u | ((uint32_t)getpid() & 0xff) << 8),
@@ -215,6 +234,7 @@ int main(int argc, char **argv)
 	load(&eg, bundle);
 	if (inspect_install_fds(&eg, ca, open(argv[3], O_RDONLY | O_CLOEXEC), &e) < 0)
 		die(e.msg);
+	set_times(&((struct inspect *)eg.inspector->ctx)->times, getenv("INSPECTBOX_TIMES"));
 	write_ca(argv[4]);
 	for (int i = 0; i < n_targets; i++)
 		listen_on(&eg, i);

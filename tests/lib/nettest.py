@@ -443,35 +443,41 @@ class Internet:
 
     # The resolver
 
-    def _serve_dns(self):
-        udp = self.listen(RESOLVER, 53, socket.SOCK_DGRAM)
+    def resolver(self, address, port=53):
+        """One more, with the same zone; .requests has what it was asked, (name, type) each."""
+        return self._serve_dns(address, port)
+
+    def _serve_dns(self, address=RESOLVER, port=53):
+        udp = self.listen(address, port, socket.SOCK_DGRAM)
 
         def loop():
             while True:
                 data, peer = udp.recvfrom(65536)
                 if not peer:
                     return
-                reply = self._reply(data)
+                reply = self._reply(data, server)
                 if reply:
                     udp.sendto(reply, peer)
-        threading.Thread(target=_until_closed, args=(loop,), daemon=True).start()
 
         def stream(conn, _server):
             f = conn.makefile("rb")
             while size := f.read(2):
-                reply = self._reply(f.read(struct.unpack(">H", size)[0]))
+                reply = self._reply(f.read(struct.unpack(">H", size)[0]), server)
                 if reply:
                     conn.sendall(struct.pack(">H", len(reply)) + reply)
-        server = self.tcp(None, 53, stream, RESOLVER)
+        server = self.tcp(None, port, stream, address)
         server.sockets.append(udp)
+        threading.Thread(target=_until_closed, args=(loop,), daemon=True).start()
+        return server
 
-    def _reply(self, data):
+    def _reply(self, data, server):
         try:
             name, number, end = _question(data)
         except (IndexError, struct.error):
             return None
         qtype = QTYPES.get(number, str(number))
         self.queries.append((name, qtype))
+        server.requests.append((name, qtype))
         value = self.dns.find(name, qtype)
         if value is None:
             return None

@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 
 __attribute__((unused)) static struct policy_verdict last;
-__attribute__((unused)) static char last_warnings[4096];
+__attribute__((unused)) static char last_warnings[4096], last_conflicts[4096];
 __attribute__((unused)) static struct err last_err;
 
 /* A directory of this process's own; the files in it are gone with it at the end of main(). */
@@ -46,6 +46,15 @@ static char *write_scratch(const char *name, const char *text)
 	return path;
 }
 
+__attribute__((unused)) static void keep_lines(const struct strv *l, char *to, size_t cap)
+{
+	for (size_t i = 0; i < l->n; i++) {
+		size_t n = strlen(to);
+
+		snprintf(to + n, cap - n, "%s\n", l->v[i]);
+	}
+}
+
 /* NULL when it is refused; then last_err says why. Carried through a bundle, so that every test tests that too. */
 static struct policy *load_args(const struct config_policy_args *a)
 {
@@ -56,14 +65,11 @@ static struct policy *load_args(const struct config_policy_args *a)
 	struct err e = ERR_INIT;
 
 	last_err = ERR_INIT;
-	last_warnings[0] = '\0';
+	last_warnings[0] = last_conflicts[0] = '\0';
 	if (config_policy_load(a, &c, &last_err) < 0)
 		return NULL;
-	for (size_t i = 0; i < c.warnings.n; i++) {
-		size_t n_said = strlen(last_warnings);
-
-		snprintf(last_warnings + n_said, sizeof(last_warnings) - n_said, "%s\n", c.warnings.v[i]);
-	}
+	keep_lines(&c.warnings, last_warnings, sizeof(last_warnings));
+	keep_lines(&c.conflicts, last_conflicts, sizeof(last_conflicts));
 	if (n == 256) {
 		fprintf(stderr, "too many policies in one test\n");
 		exit(99);

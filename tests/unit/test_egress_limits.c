@@ -51,6 +51,10 @@ static void test_up(void)
 	CHECK(limits_take(&l, b, LIMIT_UP, 1, 1) == -EDQUOT &&
 	      limits_take(&l, NULL, LIMIT_UP, 1, 1) == -EDQUOT);
 	CHECKF(limits_take(&l, b, LIMIT_DOWN, 1 << 20, 1) == 1 << 20, "what comes down does not count");
+	limits_return(&l, rule("allow c:443 (x:3)", (struct policy_limits){ .bytes_up = 10 }), LIMIT_UP, 9);
+	CHECKF(limits_take(&l, rule("allow c:443 (x:3)", (struct policy_limits){ .bytes_up = 10 }), LIMIT_UP,
+			   20, 1) == 9,
+	       "giving back what was never taken does not close a rule");
 	l.all.max.bytes_up = 4000;
 	CHECKF(limits_charge_up(&l, b, 1001) == -EDQUOT && limits_charge_up(&l, b, 1000) == 0 &&
 		       limits_charge_up(&l, b, 1) == -EDQUOT,

@@ -78,6 +78,38 @@ static void test_others(void)
 	      o.n_commands == 1);
 }
 
+/* To some servers an option is a command of its own. */
+static void test_options(void)
+{
+	static const char *const options[] = { "merge_request.merge_when_pipeline_succeeds",
+					       "merge_request.create",
+					       "submit",
+					       "ci.skip ",
+					       "CI.SKIP",
+					       "ci.skip\0x" };
+	CLEANUP(gitpkt_push_release) struct gitpkt_push one = GITPKT_PUSH_INIT;
+	autobuf struct buf b = BUF_INIT;
+
+	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
+		CLEANUP(gitpkt_push_release) struct gitpkt_push g = GITPKT_PUSH_INIT;
+
+		buf_clear(&b);
+		PKT(&b, A40 " " B40 " refs/heads/x\0push-options");
+		buf_adds(&b, "0000");
+		add_pkt(&b, options[i], i == 5 ? 9 : strlen(options[i]));
+		buf_adds(&b, "0000");
+		CHECKF(gitpkt_push_feed(&g, b.data, b.len) == -EBADMSG && g.why, "the push option %s",
+		       options[i]);
+	}
+	buf_clear(&b);
+	PKT(&b, A40 " " B40 " refs/heads/x\0push-options");
+	buf_adds(&b, "0000");
+	PKT(&b, "ci.skip\n");
+	PKT(&b, "ci.skip");
+	buf_adds(&b, "0000");
+	CHECK(gitpkt_push_feed(&one, b.data, b.len) == 1 && one.n_commands == 1);
+}
+
 static int push_of(const char *line, size_t len)
 {
 	CLEANUP(gitpkt_push_release) struct gitpkt_push g = GITPKT_PUSH_INIT;
@@ -202,6 +234,15 @@ static void test_service(void)
 	      service("/o/r/info/refs", "service=x", NULL) == GITPKT_DUMB);
 	CHECK(service("/o/r/objects/info/packs", "", &repo) == GITPKT_DUMB && slice_eq(repo, "/o/r"));
 	CHECK(service("/o/r/Git-Receive-Pack", "", NULL) == GITPKT_PUSH);
+	CHECK(service("/o/r/git-receive-pack/", "", &repo) == GITPKT_PUSH && slice_eq(repo, "/o/r"));
+	CHECK(service("/o/r/git-receive-pack;x=/", "", &repo) == GITPKT_PUSH && slice_eq(repo, "/o/r"));
+	CHECK(service("/o/r/git-receive-pack.", "", NULL) == GITPKT_PUSH);
+	CHECK(service("/o/r/info;a/refs;b", "service=git-receive-pack", &repo) == GITPKT_REFS_PUSH &&
+	      slice_eq(repo, "/o/r"));
+	CHECK(service("/o/r/info/refs/", "service=git-receive-pack", NULL) == GITPKT_REFS_PUSH);
+	CHECK(service("/git-receive-pack", "", &repo) == GITPKT_PUSH && repo.len == 0);
+	CHECK(service("/o/r/xgit-receive-pack", "", NULL) == GITPKT_NONE);
+	CHECK(service("/o/r/xinfo/refs", "", NULL) == GITPKT_NONE);
 	CHECK(service("/o/r/pulls", "service=git-receive-pack", &repo) == GITPKT_NONE && repo.len == 0);
 	CHECK(service("", "", NULL) == GITPKT_NONE);
 }
@@ -225,6 +266,7 @@ int main(void)
 	test_lines_refused();
 	test_refs();
 	test_packets();
+	test_options();
 	test_service();
 	test_fetch();
 	return tap_done();

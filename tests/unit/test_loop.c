@@ -6,6 +6,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
 
 static struct loop loop;
 static char trace[64];
@@ -43,6 +46,80 @@ static void test_timers(void)
 	CHECK(loop_run(&loop, NULL) == 0);
 	CHECK_STR(trace, "acz");
 	CHECK(clock_nsec(CLOCK_MONOTONIC) >= now + 30 * NSEC_PER_MSEC);
+}
+
+static void on_again(struct timer *t)
+{
+	unsigned *n = t->ctx;
+
+	if (++*n < 1000)
+		loop_timer(&loop, t, 0);
+}
+
+/* Whoever has more to do at once must leave room for the others. */
+static void test_timer_again(void)
+{
+	unsigned n = 0;
+	struct timer t = { .fn = on_again, .ctx = &n };
+
+	loop.stopped = false;
+	loop_timer(&loop, &t, 0);
+	CHECK(loop_round(&loop, NULL) == 0);
+	CHECKF(n == 1, "a timer that is armed again for now waits for the next round: %u", n);
+	CHECK(n == 1 && loop_round(&loop, NULL) == 0 && n == 2);
+	loop_timer_off(&loop, &t);
+}
+
+static unsigned n_woken;
+
+static void on_woken(struct watch *w, uint32_t events)
+{
+	(void)w;
+	(void)events;
+	n_woken++;
+}
+
+static void on_nothing(struct timer *t)
+{
+	(void)t;
+}
+
+/* One round that ends at once when there is nothing. */
+static unsigned woken_by(struct watch *w, uint32_t events)
+{
+	struct timer now = { .fn = on_nothing };
+
+	n_woken = 0;
+	CHECK(loop_watch(&loop, w, events) == 0);
+	loop_timer(&loop, &now, 0);
+	CHECK(loop_round(&loop, NULL) == 0);
+	loop_timer_off(&loop, &now);
+	return n_woken;
+}
+
+static void test_hang_up(void)
+{
+	const struct linger reset = { .l_onoff = 1 };
+	struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t len = sizeof(at);
+	autoclose int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int peer = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct watch w = { .fn = on_woken };
+
+	CHECK(bind(listener, (struct sockaddr *)&at, len) == 0 && listen(listener, 1) == 0 &&
+	      getsockname(listener, (struct sockaddr *)&at, &len) == 0 &&
+	      connect(peer, (struct sockaddr *)&at, len) == 0);
+	w.fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+	CHECK(w.fd >= 0 && send(peer, "!", 1, MSG_OOB) == 1);
+	CHECKF(poll(&(struct pollfd){ .fd = w.fd, .events = POLLPRI }, 1, 25000) == 1,
+	       "urgent data has come");
+	CHECKF(woken_by(&w, EPOLLPRI) == 1, "which wakes who asks for it");
+	CHECKF(woken_by(&w, LOOP_HANG_UP) == 0, "and nobody who waits for a hang-up");
+	CHECK(setsockopt(peer, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset)) == 0 && close(peer) == 0);
+	CHECKF(poll(&(struct pollfd){ .fd = w.fd, .events = 0 }, 1, 25000) == 1, "a reset has come");
+	CHECKF(woken_by(&w, LOOP_HANG_UP) == 1, "which does");
+	loop_unwatch(&loop, &w);
+	fd_close(w.fd);
 }
 
 static struct watch pair[2];
@@ -125,6 +202,8 @@ int main(void)
 {
 	CHECK(loop_open(&loop, NULL) == 0);
 	test_timers();
+	test_timer_again();
+	test_hang_up();
 	test_disarm();
 	test_files();
 	test_signals();

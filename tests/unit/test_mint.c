@@ -38,7 +38,7 @@ static long days_of(X509 *x)
 static void test_names(struct mint *m, uint64_t now)
 {
 	X509 *a = NULL, *b = NULL, *longest = NULL;
-	char name[254];
+	char name[254], group[32] = "";
 
 	memset(name, 'a', 253);
 	name[63] = name[127] = name[191] = '.';
@@ -55,6 +55,8 @@ static void test_names(struct mint *m, uint64_t now)
 	CHECK(X509_check_host(longest, name, 0, 0, NULL) == 1);
 	CHECK(X509_check_ca(a) == 0);
 	CHECK(X509_check_private_key(a, mint_leaf_key(m)) == 1);
+	CHECK(EVP_PKEY_get_group_name(mint_leaf_key(m), group, sizeof(group), NULL) == 1);
+	CHECKF(strcmp(group, "prime256v1") == 0, "a leaf's key is on P-256, not RSA: %s", group);
 	CHECK(ASN1_INTEGER_cmp(X509_get0_serialNumber(a), X509_get0_serialNumber(b)) != 0);
 	CHECK(days_of(a) <= 366);
 	X509_free(a);

@@ -177,6 +177,101 @@ static void test_budget(void)
 	buf_release(&l.text);
 }
 
+/* Somebody who wants one line to be overlooked floods the log first. */
+static void test_hiding(void)
+{
+	static const char alert[] = "{\"ev\":\"alert\",\"kind\":\"sni_mismatch\",\"name\":\"odd.test\"}\n";
+	CLEANUP(net_fold_freep) struct net_fold *f = NULL;
+	struct log l;
+
+	f = fold_new(&l);
+	feed_many(f, NET_BURST, "allow", 1, T0);
+	feed_many(f, NET_BURST_DENIED + 4 * NET_KEYS, "deny", NET_BURST_DENIED + 4 * NET_KEYS, T0);
+	CHECK(feed(f, alert, T0) == sizeof(alert) - 1);
+	CHECKF(has(&l, "net.alert {\"name\":\"odd.test\""), "an alert is not hidden by denials");
+	feed_many(f, 1, "allow", 1, T0);
+	CHECK(net_fold_tick(f, T0, true) == 0);
+	CHECKF(has(&l, "net.folded {\"ev\":\"open\",\"name\":\"n0.test\",\"port\":443,\"decision\":\"allow\","
+		       "\"count\":1,"),
+	       "nor are names that are allowed by those that are not");
+	CHECKF(has(&l, "\"others\":true,\"decision\":\"deny\""), "and the rest says what it was");
+	buf_release(&l.text);
+}
+
+static void feed_secret(struct net_fold *f, unsigned n, const char *secret, const char *host, uint64_t now)
+{
+	char line[200];
+
+	snprintf(line, sizeof(line),
+		 "{\"ev\":\"secret\",\"secret\":\"%s\",\"host\":\"%s\",\"port\":443,\"path\":\"/\"}\n",
+		 secret, host);
+	for (unsigned i = 0; i < n; i++) {
+		if (feed(f, line, now) != strlen(line))
+			CHECKF(false, "a line is taken");
+	}
+}
+
+/* Who wants to use one secret unseen uses another one often. */
+static void test_secrets(void)
+{
+	static const char one[] =
+		"{\"ev\":\"secret\",\"secret\":\"late\",\"host\":\"b.test\",\"port\":443}\n";
+	CLEANUP(net_fold_freep) struct net_fold *f = NULL;
+	size_t taken = 0;
+	struct log l;
+
+	f = fold_new(&l);
+	feed_secret(f, NET_BURST, "loud", "a.test", T0);
+	CHECKF(l.events == NET_BURST && !net_fold_waits(f), "the burst: %u", l.events);
+	feed_secret(f, 10, "quiet", "a.test", T0);
+	CHECKF(l.events == NET_BURST + 1 && has(&l, "secret.use {\"secret\":\"quiet\",\"host\":\"a.test\""),
+	       "the first use of another secret at the same host is not folded");
+	feed_secret(f, 1, "quiet", "c.test", T0);
+	feed_secret(f, 1, "loud", "a.test", T0);
+	CHECKF(l.events == NET_BURST + 3, "nor at another host, nor one more of the loud one");
+	l.refuse_after = 0;
+	CHECK(net_fold_feed(f, NET_FROM_EGRESS, one, strlen(one), false, T0, &taken) == -ENOSPC &&
+	      taken == 0);
+	l.refuse_after = -1;
+	CHECKF(feed(f, one, T0) == strlen(one) && has(&l, "secret.use {\"secret\":\"late\""),
+	       "what could not be written is the first when it comes again");
+	CHECK(net_fold_waits(f) && net_fold_tick(f, T0 + NET_FOLDED_NS, false) == 0 && !net_fold_waits(f));
+	CHECKF(has(&l, "net.folded {\"ev\":\"secret\",\"name\":\"a.test\",\"port\":443,\"decision\":\"\","
+		       "\"secret\":\"quiet\",\"count\":9,"),
+	       "the others are counted with the secret's name");
+	CHECKF(l.counted == 9 && l.events == NET_BURST + 5, "and nothing else: %u", l.events);
+	feed_secret(f, 3 + 10 * NET_RATE, "quiet", "a.test", T0 + NET_FOLDED_NS);
+	CHECKF(l.events == NET_BURST + 5 + 10 * NET_RATE + 1, "each interval has its first: %u", l.events);
+	for (unsigned i = 0; i < 2 * NET_KEYS; i++) {
+		char host[32];
+
+		snprintf(host, sizeof(host), "h%u.test", i);
+		feed_secret(f, 1, "quiet", host, T0 + NET_FOLDED_NS);
+	}
+	CHECKF(l.events == NET_BURST + 5 + 10 * NET_RATE + NET_KEYS, "of so many and no more: %u", l.events);
+	CHECK(net_fold_tick(f, T0, true) == 0 && has(&l, "\"others\":true,\"ev\":\"secret\""));
+	buf_release(&l.text);
+}
+
+/* A program that was taken over says what the other one should. */
+static void test_who(void)
+{
+	static const char dial[] = "{\"ev\":\"dial\",\"name\":\"a.test\",\"port\":443,\"status\":0}\n",
+			  open[] = "{\"ev\":\"open\",\"name\":\"a.test\",\"port\":443}\n";
+	CLEANUP(net_fold_freep) struct net_fold *f = NULL;
+	size_t taken;
+	struct log l;
+
+	f = fold_new(&l);
+	CHECK(net_fold_feed(f, NET_FROM_DIAL, open, strlen(open), false, T0, &taken) == 0 &&
+	      net_fold_feed(f, NET_FROM_EGRESS, dial, strlen(dial), false, T0, &taken) == 0);
+	CHECKF(l.events == 0, "each is believed about its own part alone");
+	CHECK(net_fold_feed(f, NET_FROM_EGRESS, open, strlen(open), false, T0, &taken) == 0 &&
+	      net_fold_feed(f, NET_FROM_DIAL, dial, strlen(dial), false, T0, &taken) == 0);
+	CHECK(l.events == 2 && net_fold_tick(f, T0, true) == 0 && l.counted == 2);
+	buf_release(&l.text);
+}
+
 /* The clock may stand still or go back: no tokens come of it, and none are taken. */
 static void test_clock(void)
 {
@@ -229,11 +324,70 @@ static void test_holes(void)
 	buf_release(&l.text);
 }
 
+/* Lines as our programs write them are read the short way; it must not say anything else than the long one. */
+static void test_short_way(void)
+{
+	static const char *const lines[] = {
+		"{\"t\":1794880000000000000,\"ev\":\"open\",\"c\":1,\"name\":\"a.test\",\"port\":443}",
+		"{\"t\":9223372036854775807,\"ev\":\"close\",\"up\":0,\"down\":7,\"how\":\"server\"}",
+		"{\"t\":9223372036854775808,\"ev\":\"dns\"}",
+		"{\"t\":99999999999999999999,\"ev\":\"dns\"}",
+		"{\"ev\":\"dial\",\"status\":-13,\"why\":\"no\",\"ms\":12}",
+		"{\"ev\":\"dial\",\"status\":-0}",
+		"{\"ev\":\"dial\",\"status\":-2147483648}",
+		"{\"ev\":\"dial\",\"status\":-2147483647}",
+		"{\"ev\":\"dial\",\"status\":01}",
+		"{\"ev\":\"dial\",\"status\":-}",
+		"{\"ev\":\"dial\",\"status\":1.0}",
+		"{\"ev\":\"dial\",\"status\":1e3}",
+		"{\"ev\":\"open\",\"would_deny\":true}",
+		"{\"ev\":\"open\",\"would_deny\":1}",
+		"{\"ev\":\"open\",\"decision\":1}",
+		"{\"ev\":\"open\",\"decision\":\"\"}",
+		"{\"ev\":\"open\",\"decision\":null}",
+		"{\"ev\":\"dns\",\"name\":\"\",\"addr\":\"1.2.3.4\"}",
+		"{\"ev\":\"dns\",\"name\":\"a\\u0041\\\"b\"}",
+		"{\"ev\":\"dns\",\"name\":\"\xc3\xa9\"}",
+		"{\"ev\":\"dns\",\"name\":\"a\x7f\"}",
+		"{\"ev\":\"dns\",\"name\":\"a\tb\"}",
+		"{ \"ev\":\"dns\"}",
+		"{\"ev\":\"dns\",}",
+		"{\"ev\":\"dns\"}}",
+		"{\"ev\":\"dns\"",
+		"{\"ev\":\"dns\",\"\":1}",
+		"{\"ev\":\"dns\",\"ev\":\"dns\"}",
+		"{\"ev\":\"dns\",\"port\":1,\"port\":1}",
+		"{\"port\":1}",
+		"{",
+		"",
+	};
+	unsigned good = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(lines); i++) {
+		autobuf struct buf f1 = BUF_INIT, f2 = BUF_INIT;
+		struct net_line l1 = { 0 }, l2 = { 0 };
+		int r1 = net_line_parse(lines[i], strlen(lines[i]), &l1, &f1);
+		int r2 = net_line_parse_any(lines[i], strlen(lines[i]), &l2, &f2);
+
+		CHECKF(r1 == r2 && strcmp(buf_cstr(&f1), buf_cstr(&f2)) == 0 && l1.ev == l2.ev &&
+			       l1.decision == l2.decision && l1.port == l2.port && l1.up == l2.up &&
+			       l1.down == l2.down && l1.count == l2.count && strcmp(l1.name, l2.name) == 0 &&
+			       strcmp(l1.secret, l2.secret) == 0 && strcmp(l1.why, l2.why) == 0,
+		       "read alike: %s", lines[i]);
+		good += r1 == 0;
+	}
+	CHECKF(good == 12, "and some of them are good: %u", good);
+}
+
 int main(void)
 {
 	test_lines();
+	test_short_way();
 	test_garbled();
 	test_budget();
+	test_hiding();
+	test_secrets();
+	test_who();
 	test_clock();
 	test_log_full();
 	test_holes();

@@ -2,6 +2,7 @@
 #include "egress/nflog.h"
 #include "tap.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <linux/netfilter/nfnetlink.h>
 #include <linux/netfilter/nfnetlink_log.h>
@@ -55,17 +56,21 @@ static void test_messages(void)
 		struct nfgenmsg g;
 		struct nlattr prefix;
 		char text[8];
+		struct nlattr seq;
+		uint32_t number;
 		struct nlattr payload;
 		uint8_t packet[sizeof(udp4)];
 	} m = { .h = { .nlmsg_len = sizeof(m), .nlmsg_type = NFNL_SUBSYS_ULOG << 8 | NFULNL_MSG_PACKET },
 		.prefix = { sizeof(m.prefix) + 6, NFULA_PREFIX },
+		.seq = { sizeof(m.seq) + sizeof(m.number), NFULA_SEQ },
+		.number = htonl(70000),
 		.payload = { sizeof(m.payload) + sizeof(udp4), NFULA_PAYLOAD } },
 	  two[2];
 
 	memcpy(m.packet, udp4, sizeof(udp4));
 	two[0] = two[1] = m;
 	nflog_parse((const uint8_t *)two, sizeof(two), tell, NULL);
-	CHECK(n_told == 2 && last.port == 443);
+	CHECK(n_told == 2 && last.port == 443 && last.has_seq && last.seq == 70000);
 	nflog_parse((const uint8_t *)two, sizeof(two) - 1, tell, NULL);
 	CHECKF(n_told == 3, "a message that is cut off is not read");
 	m.payload.nla_len = 3;

@@ -63,6 +63,15 @@ static void test_loose(void)
 	CHECK(loose("/@scope/x", "/%40scope/x"));
 	CHECK(loose("/%40scope/x", "/@scope/x"));
 	CHECK(loose("/a;b", "/a;b"));
+	CHECK(loose("/admin/x", "/admin./x"));
+	CHECK(loose("/admin/x", "/admin%20/X..."));
+	CHECK(loose("/admin", "/admin. .;a=b"));
+	CHECK(loose("/admin/**", "/admin.%20./x"));
+	CHECK(loose("/admin", "/admin%3Ba"));
+	CHECK(loose("/a./b", "/A./b"));
+	CHECK(!loose("/admin", "/admin.x"));
+	CHECK(!loose("/admin", "/.admin"));
+	CHECK(!match("/admin", "/admin."));
 	CHECK(!loose("/admin", "/admin/x"));
 	CHECK(!loose("/admin", "/adm"));
 	CHECK(loose("/a/*", "/a/b%2Fc"));
@@ -96,6 +105,8 @@ static void test_time(void)
 		memcpy(pattern + i, "**a*", 5);
 	pattern[strlen(pattern) - 1] = 'b';
 	CHECK(!match(pattern, text));
+	CHECK(!loose(pattern, text));
+	memset(text + 1, '.', n - 2);
 	CHECK(!loose(pattern, text));
 	free(text);
 }

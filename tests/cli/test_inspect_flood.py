@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Clients that are slow, endless or a nuisance: each is bounded and ended, and the others do not notice.
+
+The inspecting part runs as tests/lib/inspectbox.c, once with long limits of time and once with limits of two seconds. Beside
+each attack the same in moderation passes.
+"""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+
+import httptest as ht  # noqa: E402
+import rawclient as raw  # noqa: E402
+from coffertest import BUILD, Tap, sanitizer_env  # noqa: E402
+from egressrig import PATIENCE, wait_for  # noqa: E402
+from rawclient import frame  # noqa: E402
+
+tap = Tap()
+TMP = tempfile.TemporaryDirectory(prefix="flood-")
+D = TMP.name
+NAME = "api.example.test"
+HEAD = f"GET /x HTTP/1.1\r\nHost: {NAME}\r\n\r\n".encode()
+
+
+class Box:
+    def __init__(self, path, ca, port, times=""):
+        os.mkdir(path)
+        yaml, bundle = os.path.join(path, "policy.yaml"), os.path.join(path, "bundle")
+        with open(yaml, "w", encoding="ascii") as f:
+            f.write(f"version: 1\negress:\n  allow:\n    - domain: {NAME}\n      port: 443\n      ca: {ca}\n"
+                    "      http: [{allow: \"* /**\"}, {deny: \"* /secret/**\"}]\n      graphql: [{allow: query *}]\n")
+        with open(bundle, "wb") as f:
+            subprocess.run([os.path.join(BUILD, "tests/mkpolicy"), "1", yaml], stdout=f, check=True)
+        self.ca, self.journal = os.path.join(path, "inside.pem"), os.path.join(path, "journal")
+        env = dict(sanitizer_env(), INSPECTBOX_TIMES=times)
+        self.p = subprocess.Popen([os.path.join(BUILD, "tests/inspectbox"), bundle, self.journal, ca, self.ca, f"{NAME}:443={port}"],
+                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env)
+        self.addr = self.p.stdout.readline().split()[1]
+        assert self.p.stdout.readline() == "ready\n"
+        self.open = []
+
+    def connect(self, alpn):
+        s = socket.create_connection((self.addr, 443), PATIENCE)
+        s.settimeout(PATIENCE)
+        return raw.tls(s, NAME, self.ca, alpn)
+
+    def h1(self):
+        self.open.append(raw.H1(self.connect("http/1.1")))
+        return self.open[-1]
+
+    def h2(self, settings=b""):
+        self.open.append(raw.H2(self.connect("h2"), NAME, settings))
+        return self.open[-1]
+
+    def stats(self):
+        self.p.send_signal(signal.SIGUSR2)
+        return json.loads(self.p.stdout.readline())["inspect"]
+
+    def alerts(self):
+        with open(self.journal, encoding="utf-8") as f:
+            return [x for x in f if '"http2_flood"' in x]
+
+    def is_empty(self):
+        """No request is left, and no connection of the test's."""
+        for c in self.open:
+            c.close()
+        self.open = []
+        return wait_for("all requests to end", lambda: self.stats()["requests_now"] == 0)
+
+    def close(self):
+        for c in self.open:
+            c.close()
+        self.p.stdin.close()
+        return self.p.wait(PATIENCE)
+
+
+def flood(c, data, times):
+    """Says it again and again, until nobody listens."""
+    try:
+        for _ in range(times):
+            c.send(data)
+    except OSError:
+        pass
+
+
+def floods(box):
+    """What each asks for again and again: (name, what few of it is, what many of it is)."""
+    ping, window = frame(raw.PING, payload=b"12345678"), frame(raw.WINDOW, payload=b"\0\0\0\1")
+    settings, odd = frame(raw.SETTINGS, payload=b"\0\4\0\0\xff\xff"), frame(0xfe, payload=b"x" * 200)
+
+    def resets(c, n):
+        for _ in range(n):
+            s = c.headers(c.block("/x"), end=False)
+            c.send(frame(raw.RST, 0, s, b"\0\0\0\x08"))
+
+    def wrong(c, n):
+        """We are made to do the resetting: a window that is opened too far."""
+        for _ in range(n):
+            s = c.headers(c.block("/x"), end=False)
+            c.send(frame(raw.WINDOW, 0, s, b"\x7f\xff\xff\xff"))
+
+    def empty(c, n):
+        s = c.headers(c.block("/x", "POST"), end=False)
+        for _ in range(n):
+            c.send(frame(raw.DATA, 0, s))
+
+    def continuations(c, n, part):
+        s, c.next = c.next, c.next + 2
+        c.send(frame(raw.HEADERS, raw.END_STREAM, s, c.block("/x")))
+        for _ in range(n):
+            c.send(frame(raw.CONTINUATION, 0, s, part))
+        c.send(frame(raw.CONTINUATION, raw.END_HEADERS, s))
+
+    def table(c, n):
+        """A field of 4000 bytes once, then a byte for each time more."""
+        for _ in range(n):
+            c.headers(c.block("/x", more=()) + raw.literal("x-a", "y" * 4000, 0x40) + b"\xbe" * (10 if n < 10 else 12000))
+
+    return [
+        ("pings", lambda c: flood(c, ping, 10), lambda c: flood(c, ping, 20000)),
+        ("settings", lambda c: flood(c, settings, 10), lambda c: flood(c, settings, 20000)),
+        ("windows of a byte", lambda c: flood(c, window, 10), lambda c: flood(c, window, 40000)),
+        ("frames of no known type", lambda c: flood(c, odd, 10), lambda c: flood(c, odd, 9000)),
+        ("streams that are reset", lambda c: resets(c, 10), lambda c: resets(c, 12000)),
+        ("streams that we must reset", lambda c: wrong(c, 10), lambda c: wrong(c, 12000)),
+        ("empty DATA", lambda c: empty(c, 10), lambda c: empty(c, 12000)),
+        ("CONTINUATION", lambda c: continuations(c, 4, raw.literal("x-a", "y" * 100)),
+         lambda c: continuations(c, 400, raw.literal("x-a", "y" * 4000))),
+        ("fields out of the table", lambda c: table(c, 2), lambda c: table(c, 1000)),
+    ]
+
+
+def nuisances(box):
+    bystander, other = box.h1(), box.h2()
+    for what, few, many in floods(box):
+        c = box.h2()
+        few(c)
+        tap.eq(c.get("/x"), True, f"a few {what}: a request behind them is answered")
+        c = box.h2()
+        try:
+            many(c)
+        except OSError:
+            pass
+        tap.ok(c.why_gone() in (raw.CALM, None), f"many {what}: told to calm down, or left", c.seen[-3:])
+        tap.eq((bystander.ask(HEAD)[0], other.get("/y")), (200, True), f"many {what}: the others are unhurt")
+    tap.ok(wait_for("the alert", box.alerts), "and it is written down")
+    tap.ok(box.is_empty(), "nothing is left of any of them")
+    tap.ok(box.stats()["upstream_now"] <= 64, "and no more connections to servers than there may be", box.stats())
+
+
+def endless(box):
+    held = f"POST /graphql HTTP/1.1\r\nHost: {NAME}\r\nContent-Type: application/json\r\n".encode()
+    c = box.h1()
+    code, _ = c.ask(b"GET /x HTTP/1.1\r\nHost: " + NAME.encode() + b"\r\n" + b"X: " + b"y" * 70000)
+    tap.eq(code, 431, "a head of more than 64 KiB is refused")
+    c = box.h1()
+    code, _ = c.ask(b"GET /x HTTP/1.1\r\nHost: " + NAME.encode() + b"\r\n" + b"X: y\r\n" * 200 + b"\r\n")
+    tap.eq(code, 431, "a head of more than 128 fields is refused")
+    c = box.h2()
+    tap.eq(c.get("/x", more=[(f"x-{i}", "y") for i in range(200)]), False, "in HTTP/2 too")
+    tap.eq(c.get("/x", more=[(f"x-{i}", "y") for i in range(100)]), True, "of a hundred it is taken")
+    c = box.h1()
+    c.send(held + b"Transfer-Encoding: chunked\r\n\r\n")
+    flood(c, b"4000\r\n" + b"x" * 16384 + b"\r\n", 80)
+    tap.eq(c.answer()[0], 413, "a body without end that must be judged is refused at 1 MiB")
+    c = box.h1()
+    c.send(held + b"Content-Length: 9007199254740992\r\n\r\n")
+    flood(c, b"x" * 16384, 80)
+    tap.eq(c.answer()[0], 413, "nor is one believed that says how long it will be")
+    tap.ok(box.is_empty(), "nothing is left of them")
+
+
+def begin(box, first):
+    """None when it was ended before it had said that much, as it may be on a machine that is slower than the client."""
+    try:
+        return box.h1().send(first)
+    except OSError:
+        return None
+
+
+def begin_stream(box, kind, body):
+    try:
+        c = box.h2(b"\0\4\0\0\0\0" if kind == "window" else b"")
+        c.next = 3
+        if kind == "head":
+            c.send(frame(raw.HEADERS, raw.END_STREAM, 1, c.block("/x")))
+        elif kind == "held":
+            c.send(frame(raw.HEADERS, raw.END_HEADERS, 1, c.block("/graphql", "POST", (("content-type", "application/json"),))))
+            c.send(frame(raw.DATA, 0, 1, body))
+        else:
+            c.send(frame(raw.HEADERS, raw.END_HEADERS | raw.END_STREAM, 1, c.block("/secret/x")))
+        return c
+    except OSError:
+        return None
+
+
+def slow(quick, usual):
+    """Each begins and does not go on. In the one box it is ended; in the other it goes on when it likes."""
+    post = f"POST /up HTTP/1.1\r\nHost: {NAME}\r\nContent-Length: 5\r\n\r\n".encode()
+    held = f"POST /graphql HTTP/1.1\r\nHost: {NAME}\r\nContent-Type: application/json\r\nContent-Length: 27\r\n\r\n".encode()
+    body = b'{"query":"{viewer{login}}"}'
+    cases = [("a head", HEAD[:20], HEAD[20:]), ("a body", post + b"ab", b"cde"), ("a body that must be judged", held + body[:9], body[9:]),
+             ("between two requests", b"", HEAD)]
+    waiting = [(what, begin(quick, first), usual.h1().send(first), rest) for what, first, rest in cases]
+    streams = []
+    for what, kind in (("a head", "head"), ("a body that must be judged", "held"), ("no window for an answer of ours", "window")):
+        streams.append((what, kind, begin_stream(quick, kind, body[:9]), begin_stream(usual, kind, body[:9])))
+        if kind == "window":
+            tap.eq(streams[-1][3].status(1), False, "an answer of ours begins without a window")
+    for what, a, b, rest in waiting:
+        tap.ok(a is None or a.is_ended(), f"slow: {what}: ended")
+        tap.eq(b.send(rest).answer()[0], 200, f"slow: {what}: with more time it is answered")
+    t = 1
+    for what, kind, a, b in streams:
+        tap.ok(a is None or a.is_reset(1), f"slow, HTTP/2: {what}: its stream is reset, or all of it ended")
+        if kind == "head":
+            b.send(frame(raw.CONTINUATION, raw.END_HEADERS, t))
+            tap.eq(b.status(t), True, f"slow, HTTP/2: {what}: with more time it is answered")
+        elif kind == "held":
+            b.send(frame(raw.DATA, raw.END_STREAM, t, body[9:]))
+            tap.eq(b.status(t), True, f"slow, HTTP/2: {what}: with more time it is answered")
+        else:
+            b.send(frame(raw.WINDOW, 0, t, b"\0\0\xff\xff"))
+            got = b""
+            while (f := b.read()) and not (f[0] == raw.DATA and f[1] & raw.END_STREAM):
+                got += f[3] if f[0] == raw.DATA else b""
+            tap.ok(b'"denied"' in got + f[3], f"slow, HTTP/2: {what}: with more time it is whole")
+    tap.eq(usual.h1().ask(HEAD)[0], 200, "and others are served")
+    tap.ok(quick.is_empty() and usual.is_empty(), "nothing is left of them")
+
+
+def main():
+    ca = ht.Authority(D)
+    origin = ht.Origin(ca.cert("server", NAME))
+    quick = Box(os.path.join(D, "quick"), ca.pem, origin.addr[1], "head=2 keep=2 body=2")
+    usual = Box(os.path.join(D, "usual"), ca.pem, origin.addr[1], "head=900 keep=900 body=900")
+    slow(quick, usual)
+    endless(usual)
+    nuisances(usual)
+    tap.eq((quick.close(), usual.close()), (0, 0), "both end in order")
+
+
+main()
+tap.done()

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/str.h"
+#include "gateway/metrics.h"
+#include "tap.h"
+
+#include <string.h>
+
+static void test_ask(void)
+{
+	static const struct {
+		const char *text;
+		enum metrics_ask ask;
+		unsigned status;
+	} rows[] = {
+		{ "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", METRICS_TEXT, 0 },
+		{ "GET /metrics HTTP/1.0\r\n\r\n", METRICS_TEXT, 0 },
+		{ "GET http://x/metrics HTTP/1.1\r\nHost: x\r\n\r\n", METRICS_TEXT, 0 },
+		{ "HEAD /metrics HTTP/1.1\r\nHost: x\r\n\r\n", METRICS_HEAD, 0 },
+		{ "GET /metrics HTTP/1.1\r\nHost: x\r\n", METRICS_MORE, 0 },
+		{ "", METRICS_MORE, 0 },
+		{ "GET / HTTP/1.1\r\nHost: x\r\n\r\n", METRICS_REFUSE, 404 },
+		{ "GET /metrics/../x HTTP/1.1\r\nHost: x\r\n\r\n", METRICS_REFUSE, 404 },
+		{ "POST /metrics HTTP/1.1\r\nHost: x\r\n\r\n", METRICS_REFUSE, 405 },
+		{ "POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\nx", METRICS_REFUSE, 400 },
+		{ "GET /metrics HTTP/1.1\r\n\r\n", METRICS_REFUSE, 400 },
+		{ "GET /metrics\r\n\r\n", METRICS_REFUSE, 400 },
+		{ "\x16\x03\x01 hello\r\n\r\n", METRICS_REFUSE, 400 },
+	};
+	char long_one[METRICS_ASK_MAX + 1];
+	unsigned status;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		enum metrics_ask a = metrics_parse(rows[i].text, strlen(rows[i].text), &status);
+
+		CHECKF(a == rows[i].ask && (a != METRICS_REFUSE || status == rows[i].status),
+		       "request %zu: %u %u", i, a, status);
+	}
+	memset(long_one, 'a', sizeof(long_one));
+	memcpy(long_one, "GET /", 5);
+	CHECKF(metrics_parse(long_one, sizeof(long_one), &status) == METRICS_REFUSE,
+	       "an endless one is refused: %u", status);
+}
+
+static bool has(const struct buf *b, const char *text)
+{
+	return strstr(buf_cstr(b), text) != NULL;
+}
+
+static json_t *of(const char *text)
+{
+	return metrics_snapshot(text, strlen(text));
+}
+
+static void test_text(void)
+{
+	autobuf struct buf out = BUF_INIT;
+	json_t *egress = of(
+		"{\"generation\":2,\"connections\":{\"open\":1,\"allowed\":7,\"denied\":\"no number\"},"
+		"\"bytes\":{\"up\":12345678901,\"down\":-1},\"budget\":{\"bytes_up_max\":1000,\"bytes_up\":10}}");
+	json_t *dial = of(
+		"{\"proxies\":[{\"pool\":\"a\\\"b\\\\c\\nd\",\"proxy\":\"p:1\",\"state\":\"up\",\"score\":0.5,"
+		"\"used\":3},7]}");
+	struct metrics_sandbox s[] = { { .id = "aaa",
+					 .name = "one",
+					 .engine = "ns",
+					 .started = 5 * NSEC_PER_SEC,
+					 .egress = egress,
+					 .dial = dial },
+				       { .id = "bbb", .engine = "gvisor" } };
+	const struct metrics_all a = {
+		.sandboxes = s, .n = 2, .pool = { 3, 1, 2, 4096 }, .audit_seq = 99, .has_audit = true
+	};
+
+	metrics_text(&a, &out);
+	CHECK(egress && dial);
+	CHECK(has(&out, "\ncoffer_sandboxes 2\n"));
+	CHECK(has(&out,
+		  "\ncoffer_sandbox_start_time_seconds{sandbox=\"aaa\",name=\"one\",engine=\"ns\"} 5\n"));
+	CHECK(has(&out, "\ncoffer_egress_up{sandbox=\"aaa\",name=\"one\"} 1\n"));
+	CHECK(has(&out, "\ncoffer_egress_up{sandbox=\"bbb\",name=\"\"} 0\n"));
+	CHECK(has(&out,
+		  "\ncoffer_egress_connections_total{sandbox=\"aaa\",name=\"one\",result=\"allowed\"} 7\n"));
+	CHECKF(!has(&out, "result=\"denied\"} no"), "what is no number is no sample");
+	CHECK(has(
+		&out,
+		"\ncoffer_egress_bytes_total{sandbox=\"aaa\",name=\"one\",direction=\"up\"} 12345678901\n"));
+	CHECK(has(&out, "\ncoffer_egress_budget_bytes_up{sandbox=\"aaa\",name=\"one\",of=\"used\"} 10\n"));
+	CHECKF(has(&out, "pool=\"a\\\"b\\\\c?d\",proxy=\"p:1\",state=\"up\"} 0.5\n"), "labels are escaped");
+	CHECK(has(&out, "\ncoffer_pool_ready 3\n") && has(&out, "\ncoffer_pool_memory_bytes 4096\n"));
+	CHECK(has(&out, "\ncoffer_audit_events_total 99\n"));
+	CHECKF(of("[]") == NULL && of("{") == NULL && of("") == NULL && of("{\"a\":1,\"a\":2}") == NULL,
+	       "what is no snapshot is none");
+	json_decref(egress);
+	json_decref(dial);
+}
+
+int main(void)
+{
+	test_ask();
+	test_text();
+	return tap_done();
+}

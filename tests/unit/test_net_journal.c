@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The journals on their way into the log: a process that writes without end does not hold the guard. */
+#include "base/fd.h"
+#include "gateway/net_int.h"
+#include "tap.h"
+
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+static struct net_guard g;
+static uint64_t n_events;
+
+static int on_event(void *ctx, const char *type, const struct buf *fields)
+{
+	(void)ctx;
+	(void)type;
+	(void)fields;
+	n_events++;
+	return 0;
+}
+
+/* So many bytes at least, in lines that cost little. Returns how many there are. */
+static uint64_t write_lines(int fd, uint64_t bytes)
+{
+	static const char line[] = "{\"ev\":\"dns\",\"name\":\"a.test\",\"decision\":\"allow\"}\n";
+	char chunk[1024 * (sizeof(line) - 1)];
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < 1024; i++)
+		memcpy(chunk + i * (sizeof(line) - 1), line, sizeof(line) - 1);
+	for (; n < bytes; n += sizeof(chunk)) {
+		if (fd_write_all(fd, chunk, sizeof(chunk)) < 0)
+			return 0;
+	}
+	return n;
+}
+
+int main(void)
+{
+	const struct net_fold_out out = { .event = on_event };
+	struct net_journal *j = &g.journal[NET_EGRESS];
+	unsigned turns = 1;
+	uint64_t size;
+	struct stat st;
+
+	g.journal[NET_DIAL].fd = -1;
+	g.proc[NET_EGRESS].pid = g.proc[NET_DIAL].pid = -1;
+	g.fold = net_fold_new(0, &out);
+	j->fd = memfd_create("journal", MFD_CLOEXEC);
+	size = j->fd < 0 ? 0 : write_lines(j->fd, 8 * (uint64_t)NET_FOLD_TURN);
+	CHECK(g.fold && size > 0);
+	net_journal_fold(&g, false);
+	CHECKF(j->off >= NET_FOLD_TURN && j->off < 2 * (uint64_t)NET_FOLD_TURN,
+	       "one turn takes so much and no more: %llu of %llu", (unsigned long long)j->off,
+	       (unsigned long long)size);
+	CHECK(fstat(j->fd, &st) == 0);
+	CHECKF((uint64_t)st.st_blocks * 512 <= size - NET_FOLD_TURN + 8192,
+	       "and gives the room back at once");
+	CHECK(n_events > 0);
+	for (; j->off < size && turns < 100; turns++)
+		net_journal_fold(&g, false);
+	CHECKF(j->off == size && turns > 4, "the rest comes turn by turn: %u", turns);
+	CHECK(!net_journal_is_flooded(&g, NET_EGRESS));
+	CHECK(ftruncate(j->fd, (off_t)(size + (65u << 20))) == 0 && net_journal_is_flooded(&g, NET_EGRESS));
+	net_fold_free(g.fold);
+	fd_close(j->fd);
+	return tap_done();
+}

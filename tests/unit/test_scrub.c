@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "egress/scrub.h"
+
+#include "tap.h"
+
+#include <stdlib.h>
+
+static struct scrub_set *set_of(const char *const *find, const char *const *put, size_t n)
+{
+	struct scrub_set *s = calloc(1, sizeof(*s));
+
+	for (size_t i = 0; i < n; i++) {
+		if (scrub_set_add(s, slice_of(find[i]), put ? put[i] : NULL) < 0)
+			abort();
+	}
+	scrub_set_ready(s);
+	return s;
+}
+
+static void drop(struct scrub_set *s)
+{
+	scrub_set_release(s);
+	free(s);
+}
+
+/* But for the first bytes of what was written over, which may be gone before. */
+static bool is_it(const struct scrub_set *set, const char *text, const char *got, const char *want,
+		  size_t len)
+{
+	size_t raw = 0;
+
+	for (size_t i = 0; i < len; i++) {
+		if (text[i] == want[i])
+			raw = 0;
+		else if (got[i] == text[i])
+			raw++;
+		if ((got[i] != want[i] && got[i] != text[i]) || raw > scrub_lead(set))
+			return false;
+	}
+	return true;
+}
+
+/* `text` in pieces of `step`. */
+static bool gives(const struct scrub_set *set, const char *text, size_t step, const char *want)
+{
+	struct scrub s = { .set = set };
+	autobuf struct buf out = BUF_INIT;
+	size_t len = strlen(text);
+	bool ok;
+
+	for (size_t at = 0; at < len; at += step) {
+		if (scrub_feed(&s, text + at, len - at < step ? len - at : step, false, &out) < 0)
+			return false;
+	}
+	ok = scrub_feed(&s, NULL, 0, true, &out) == 0 && out.len == len &&
+	     is_it(set, text, out.data, want, len);
+	if (!ok)
+		printf("# in steps of %zu: %.200s\n", step, buf_cstr(&out));
+	scrub_release(&s);
+	return ok;
+}
+
+static bool gives_always(const struct scrub_set *set, const char *text, const char *want)
+{
+	autobuf struct buf whole = BUF_INIT;
+
+	for (size_t step = 1; step <= strlen(text) + 1; step++) {
+		if (!gives(set, text, step, want))
+			return false;
+	}
+	buf_adds(&whole, text);
+	return scrub_whole(set, whole.data, whole.len) >= 0 && strcmp(buf_cstr(&whole), want) == 0;
+}
+
+static void test_plain(void)
+{
+	static const char *const find[] = { "secret-token", "c2VjcmV0", "secret-token-long" };
+	static const char *const put[] = { "PLACE-HOLDER", NULL, NULL };
+	struct scrub_set *s = set_of(find, put, 3);
+
+	CHECK(gives_always(s, "", ""));
+	CHECK(gives_always(s, "nothing to see here, secret-toke", "nothing to see here, secret-toke"));
+	CHECK(gives_always(s, "secret-token", "PLACE-HOLDER"));
+	CHECK(gives_always(s, "a secret-token b secret-token", "a PLACE-HOLDER b PLACE-HOLDER"));
+	CHECK(gives_always(s, "xc2VjcmV0y", "x********y"));
+	CHECKF(gives_always(s, "secret-token-long!", "*****************!"), "the longest that stands there");
+	CHECKF(gives_always(s, "secret-token-lon!", "PLACE-HOLDER-lon!"),
+	       "and the shorter where the longer ends too soon");
+	CHECK(gives_always(s, "secret-secret-token", "secret-PLACE-HOLDER"));
+	drop(s);
+}
+
+static void test_overlap(void)
+{
+	static const char *const find[] = { "abcabc", "bcabcd", "aaaa" };
+	static const char *const put[] = { "ABCABC", "BCABCD", NULL };
+	struct scrub_set *s = set_of(find, put, 3);
+
+	CHECKF(gives_always(s, "xabcabcdx", "xABCABC*x"),
+	       "what a second one has beyond the first is covered too");
+	CHECK(gives_always(s, "aaaaaaaaab", "*********b"));
+	CHECK(gives_always(s, "abcabcabcabcd", "ABCABC*******"));
+	CHECK(gives_always(s, "aaab", "aaab"));
+	drop(s);
+}
+
+static void test_streaming(void)
+{
+	static const char *const find[] = { "0123456789" };
+	struct scrub_set *set = set_of(find, NULL, 1);
+	struct scrub s = { .set = set };
+	autobuf struct buf out = BUF_INIT;
+
+	CHECK(scrub_feed(&s, "data: x\n\n", 9, false, &out) == 0);
+	CHECKF(out.len == 9 && scrub_held(&s) == 0, "what cannot begin one is not held back");
+	CHECKF(scrub_feed(&s, "0", 1, false, &out) == 0 && out.len == 10 && scrub_held(&s) == 0,
+	       "a message that ends as one begins is whole");
+	CHECK(scrub_feed(&s, "123", 3, false, &out) == 0 && out.len == 10 && scrub_held(&s) == 3);
+	CHECK(scrub_feed(&s, "z", 1, false, &out) == 0 && out.len == 14 && scrub_held(&s) == 0);
+	CHECK(scrub_feed(&s, "012345678", 9, false, &out) == 0 && scrub_held(&s) == 8);
+	CHECKF(!memmem(out.data + out.len, out.cap - out.len, "12345", 5),
+	       "nor left behind where it does not count");
+	CHECK(scrub_feed(&s, "9.", 2, true, &out) == 0 && s.found == 1);
+	CHECK(out.len == 25 && memcmp(out.data + 14, "0*********.", 11) == 0);
+	scrub_release(&s);
+	drop(set);
+}
+
+static void test_bounds(void)
+{
+	struct scrub_set *s = calloc(1, sizeof(*s));
+	char text[] = "abcabc", large[600];
+
+	CHECKF(scrub_set_add(s, slice_of("abc"), NULL) == 0 && s->n == 0, "too short to be looked for");
+	scrub_set_ready(s);
+	CHECK(scrub_whole(s, text, 6) == 0 && strcmp(text, "abcabc") == 0);
+	memset(large, 'x', sizeof(large));
+	CHECK(scrub_set_add(s, (struct slice){ large, 500 }, NULL) == 0);
+	CHECK(scrub_set_add(s, (struct slice){ large, 500 }, NULL) == 0 && s->n == 1);
+	scrub_set_ready(s);
+	CHECK(scrub_whole(s, large, 499) == 0 && large[0] == 'x');
+	CHECK(scrub_whole(s, large, 600) == 101 && large[0] == '*' && large[599] == '*');
+	drop(s);
+}
+
+int main(void)
+{
+	test_plain();
+	test_overlap();
+	test_streaming();
+	test_bounds();
+	return tap_done();
+}

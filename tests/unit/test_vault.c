@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* coffer-vault itself, started as a sandbox's guard starts it, and a coffer-egress that asks it. The program is the one of this
+ * build. */
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "crypto/secmem.h"
+#include "ipc/fdpass.h"
+#include "tap.h"
+#include "vault/client.h"
+#include "vault/serve.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#define TOKEN "ghp_1a2B3c4D5e6F7g8H9i0J1k2L3m4N5o6P7q8R"
+#define PATIENCE_MS 60000
+
+static int exe = -1, state = -1;
+static struct vault_files files;
+static struct vault_proc proc;
+static struct err err;
+
+static void find_program(const char *self)
+{
+	char path[4096];
+	const char *slash = strrchr(self, '/');
+
+	snprintf(path, sizeof(path), "%.*s/../../coffer-vault", slash ? (int)(slash - self) : 1,
+		 slash ? self : ".");
+	exe = open(path, O_PATH | O_CLOEXEC);
+	if (exe < 0) {
+		printf("Bail out! %s is not built\n", path);
+		exit(1);
+	}
+}
+
+static int say(struct vault_msg *m, const int *fds, size_t n_fds)
+{
+	err = ERR_INIT;
+	return vault_call(&proc, m, fds, n_fds, NULL, NULL, NULL, NULL, &err);
+}
+
+static int set(const char *name, const char *value, unsigned flags)
+{
+	struct vault_msg m = { .type = VAULT_SET, .num = { flags } };
+	int p[2], r;
+
+	BUG_ON(pipe2(p, O_CLOEXEC) < 0 || fd_write_all(p[1], value, strlen(value)) < 0);
+	fd_close(p[1]);
+	m.text[0] = slice_of(name);
+	r = say(&m, p, 1);
+	fd_close(p[0]);
+	return r;
+}
+
+static int bind_to(const char *name, const char *host)
+{
+	autobuf struct buf b = BUF_INIT;
+	struct vault_msg m = { .type = VAULT_BIND };
+	struct binding at = { 0 };
+
+	BUG_ON(binding_parse_host(host, strlen(host), 0, &at, NULL) < 0 ||
+	       binding_parse_as("bearer", 6, &at, NULL) < 0 || bindings_pack(&at, 1, &b) < 0);
+	m.text[0] = slice_of(name);
+	m.text[1] = (struct slice){ b.data, b.len };
+	return say(&m, NULL, 0);
+}
+
+static void open_again(unsigned file_flags, unsigned flags)
+{
+	struct vault_key_want want = VAULT_KEY_WANT_INIT;
+
+	vault_end(&proc);
+	vault_files_close(&files);
+	err = ERR_INIT;
+	CHECKF(vault_files_open(&files, state, &want, file_flags, &err) == 0 &&
+		       vault_start(&proc, exe, &err) == 0 && vault_open(&proc, &files, flags, &err) == 0,
+	       "the vault is open %s", err.msg);
+}
+
+static void test_make(void)
+{
+	open_again(VAULT_FILES_WRITE | VAULT_FILES_NEW, 0);
+	CHECK(files.made_key && proc.counter == 0);
+	CHECKF(set("github", TOKEN, 0) == 0, "%s", err.msg);
+	CHECKF(set("proxy", "ann:a password of a proxy", 0) == 0, "%s", err.msg);
+	CHECK(set("github", TOKEN, 0) == -EEXIST && proc.fault == VAULT_FAULT_EXISTS && err.hint[0]);
+	CHECK(set("short", "x", 0) < 0 && proc.fault == VAULT_FAULT_VALUE);
+	CHECKF(bind_to("github", "api.github.com") == 0 && bind_to("nosuch", "api.github.com") == -ENOENT,
+	       "%s", err.msg);
+	err = ERR_INIT;
+	CHECKF(vault_save(&proc, &files, &err) == 0 && proc.counter == 1, "saved: %s", err.msg);
+}
+
+/* What egress does: asks, and waits for the answer. */
+static uint32_t ask(int fd, struct vault_msg *m, char *ret, size_t size)
+{
+	uint8_t out[4096], in[8192];
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	struct vault_msg back;
+	size_t len = 0;
+	long n = vault_msg_pack(VAULT_FROM_CLIENT, m, out, sizeof(out));
+
+	if (n < 0 || fdpass_send(fd, out, (size_t)n, NULL, 0) < 0 || poll(&p, 1, PATIENCE_MS) != 1 ||
+	    fdpass_recv_some(fd, in, sizeof(in), &len, NULL, 0) < 0 ||
+	    vault_msg_parse(VAULT_TO_CLIENT, in, len, 0, &back) < 0 || back.id != m->id)
+		return 0;
+	snprintf(ret, size, "%.*s", (int)back.text[0].len, back.text[0].p);
+	return back.type;
+}
+
+static uint32_t render(int fd, uint32_t handle, const char *host, char *ret, size_t size)
+{
+	struct vault_msg m = { .type = VAULT_RENDER, .id = handle + 1000, .num = { handle, 443 } };
+
+	m.text[0] = slice_of(host);
+	m.text[1] = slice_of("/user");
+	return ask(fd, &m, ret, size);
+}
+
+static int grant(const char *sandbox, const char *name, struct vault_grants *ret, int *ret_fd)
+{
+	autogrants struct vault_grants want = GRANTS_INIT;
+	int pair[2], r;
+
+	snprintf(grants_add(&want)->name, sizeof(want.v[0].name), "%s", name);
+	BUG_ON(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0);
+	err = ERR_INIT;
+	r = vault_grant(&proc, sandbox, &want, pair[1], ret, &err);
+	fd_close(pair[1]);
+	*ret_fd = r < 0 ? fd_close(pair[0]) : pair[0];
+	return r;
+}
+
+/* Does the other side end it? */
+static bool ends(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	char c;
+
+	return poll(&p, 1, PATIENCE_MS) == 1 && recv(fd, &c, 1, 0) <= 0;
+}
+
+static void test_grant(void)
+{
+	autogrants struct vault_grants a = GRANTS_INIT, b = GRANTS_INIT, no = GRANTS_INIT;
+	char got[256];
+	int fd_a, fd_b, fd_no;
+
+	open_again(0, VAULT_OPEN_READ_ONLY);
+	CHECK(proc.counter == 1 && files.may_reopen);
+	CHECKF(grant("aaaa", "github", &a, &fd_a) == 0 && a.n == 1 && str_starts(a.v[0].placeholder, "ghp_"),
+	       "%s", err.msg);
+	CHECKF(grant("bbbb", "github", &b, &fd_b) == 0 && !str_eq(a.v[0].placeholder, b.v[0].placeholder),
+	       "each its own");
+	CHECKF(grant("cccc", "nosuch", &no, &fd_no) == -ENOENT, "%s", err.msg);
+	CHECKF(grant("cccc", "proxy", &no, &fd_no) == -EACCES, "%s", err.msg);
+	CHECK(render(fd_a, a.v[0].handle, "api.github.com", got, sizeof(got)) == VAULT_RENDERED &&
+	      str_eq(got, TOKEN));
+	CHECKF(render(fd_a, b.v[0].handle, "api.github.com", got, sizeof(got)) == VAULT_REFUSED,
+	       "not by another's handle");
+	CHECK(render(fd_a, a.v[0].handle, "evil.example.com", got, sizeof(got)) == VAULT_REFUSED);
+	CHECKF(fdpass_send(fd_a, "nonsense", 8, NULL, 0) == 0 && ends(fd_a),
+	       "one bad message ends a channel");
+	CHECKF(render(fd_b, b.v[0].handle, "api.github.com", got, sizeof(got)) == VAULT_RENDERED,
+	       "and no other");
+	CHECKF(fdpass_send(fd_b, "x", 1, &exe, 1) == 0 && ends(fd_b), "so does a descriptor");
+	fd_close(fd_a);
+	fd_close(fd_b);
+	CHECK(grant("dddd", "github", &no, &fd_no) == 0 && vault_ungrant(&proc, "dddd", &err) == 0 &&
+	      ends(fd_no));
+	fd_close(fd_no);
+}
+
+/* An egress that asks and never takes its answers costs nothing but itself. */
+static void test_flood(void)
+{
+	autogrants struct vault_grants a = GRANTS_INIT, b = GRANTS_INIT;
+	struct vault_msg m = { .type = VAULT_GRANTS, .id = 1 };
+	uint8_t out[64];
+	char got[256];
+	int fd_a, fd_b, sent = 0;
+	long n = vault_msg_pack(VAULT_FROM_CLIENT, &m, out, sizeof(out));
+
+	CHECK(grant("aaaa", "github", &a, &fd_a) == 0 && grant("bbbb", "github", &b, &fd_b) == 0);
+	BUG_ON(fd_set_nonblock(fd_a, true) < 0);
+	while (sent < 100000 && fdpass_send(fd_a, out, (size_t)n, NULL, 0) == 0)
+		sent++;
+	CHECKF(sent < 100000, "it is not read for ever: %d", sent);
+	CHECK(render(fd_b, b.v[0].handle, "api.github.com", got, sizeof(got)) == VAULT_RENDERED);
+	fd_close(fd_a);
+	fd_close(fd_b);
+}
+
+static void test_scan_and_pools(void)
+{
+	struct vault_msg m = { .type = VAULT_POOLS };
+	autoclose int fd = memfd_create("pools", MFD_CLOEXEC), file = memfd_create("file", MFD_CLOEXEC);
+	char got[128] = "";
+
+	m.text[0] = slice_of("proxy");
+	m.text[1] = slice_of("fast");
+	CHECKF(say(&m, &fd, 1) == 0 && pread(fd, got, sizeof(got) - 1, 0) > 0, "%s", err.msg);
+	CHECK_STR(got, "fast\tann:a password of a proxy\n");
+	m.text[0] = slice_of("github");
+	CHECKF(say(&m, &fd, 1) == -EINVAL, "%s", err.msg);
+	BUG_ON(fd_write_all(file, "..." TOKEN, strlen(TOKEN) + 3) < 0);
+	m = (struct vault_msg){ .type = VAULT_SCAN, .num = { 10 } };
+	CHECK(say(&m, &file, 1) == 0);
+}
+
+/* C2: what is not legal now, or no message, ends it. */
+static void test_protocol(void)
+{
+	struct vault_msg list = { .type = VAULT_LIST }, rm = { .type = VAULT_RM };
+
+	rm.text[0] = slice_of("github");
+	CHECKF(say(&rm, NULL, 0) == -EPIPE, "nothing is removed from what was opened to be read");
+	vault_end(&proc);
+	CHECK(vault_start(&proc, exe, &err) == 0);
+	CHECKF(say(&list, NULL, 0) == -EPIPE, "nothing before it is open");
+	vault_end(&proc);
+	CHECK(vault_start(&proc, exe, &err) == 0 && kill(proc.pid, SIGSTOP) == 0);
+	proc.patience = 200;
+	CHECKF(say(&list, NULL, 0) == -EPIPE, "one that does not answer is not waited for");
+	proc.patience = 0;
+	vault_end(&proc);
+	CHECK(vault_start(&proc, exe, &err) == 0 && fdpass_send(proc.control, "garbage", 7, NULL, 0) == 0 &&
+	      ends(proc.control));
+	vault_end(&proc);
+	/* By hand it says what it is. */
+	CHECK(proc.pid == -1);
+}
+
+static void test_killed(void)
+{
+	autogrants struct vault_grants a = GRANTS_INIT;
+	char got[256];
+	int fd;
+
+	open_again(0, VAULT_OPEN_READ_ONLY);
+	CHECK(grant("aaaa", "github", &a, &fd) == 0);
+	kill(proc.pid, SIGKILL);
+	CHECKF(ends(fd) && render(fd, a.v[0].handle, "api.github.com", got, sizeof(got)) == 0,
+	       "killed, nothing is rendered");
+	fd_close(fd);
+	vault_end(&proc);
+	grants_release(&a);
+	/* The same descriptors again. */
+	CHECK(vault_start(&proc, exe, &err) == 0 &&
+	      vault_open(&proc, &files, VAULT_OPEN_READ_ONLY, &err) == 0);
+	CHECK(grant("aaaa", "github", &a, &fd) == 0 &&
+	      render(fd, a.v[0].handle, "api.github.com", got, sizeof(got)) == VAULT_RENDERED &&
+	      str_eq(got, TOKEN));
+	fd_close(fd);
+}
+
+int main(int argc, char **argv)
+{
+	char dir[] = "/tmp/test_vault.XXXXXX";
+
+	(void)argc;
+	find_program(argv[0]);
+	BUG_ON(!mkdtemp(dir) || setenv("XDG_CONFIG_HOME", dir, 1) < 0);
+	unsetenv("CREDENTIALS_DIRECTORY");
+	state = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	files = VAULT_FILES_INIT;
+	proc = VAULT_PROC_INIT;
+	test_make();
+	test_grant();
+	test_flood();
+	test_scan_and_pools();
+	test_protocol();
+	test_killed();
+	vault_end(&proc);
+	vault_files_close(&files);
+	CHECK(fd_rm_rf(AT_FDCWD, dir, NULL) == 0);
+	return tap_done();
+}
