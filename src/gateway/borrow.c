@@ -5,6 +5,7 @@
 #include "base/fd.h"
 #include "gateway/ckpt_int.h"
 #include "sandbox/layers.h"
+#include "sys/filetime.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -124,9 +125,8 @@ int borrow_hold(struct borrow *b, struct err *e)
 	}
 	if (ret == -EAGAIN)
 		return err_hint(e, -EBUSY, "it was waited for; try again later");
-	/* What was written before has no later date, for files are dated by this clock's tick. */
-	b->time = ret < 0 ? 0 : clock_nsec(CLOCK_REALTIME_COARSE);
-	return ret;
+	b->time = 0;
+	return ret < 0 ? ret : filetime_between(&b->time, e);
 }
 
 /* --- the copy ------------------------------------------------------------------------------------------------------- */
