@@ -200,6 +200,7 @@ static int log_wiped(struct audit *a, const char *id, uint64_t n, struct err *e)
 
 int changed_remove(struct changed *c, struct audit *a, uint64_t *ret_n, struct err *e)
 {
+	char buried[RUN_BURIED_LEN];
 	uint64_t upper = 0, rest = 0;
 	bool had_checkpoints;
 	int r;
@@ -213,7 +214,9 @@ int changed_remove(struct changed *c, struct audit *a, uint64_t *ret_n, struct e
 	if (c->meta.name)
 		state_name_clear(&c->st, c->meta.name, c->id);
 	had_checkpoints = faccessat(c->run_fd, "checkpoints", F_OK, AT_SYMLINK_NOFOLLOW) == 0;
-	r = workspace_wipe(c->st.runs_fd, c->id, -1, &rest, e);
+	r = state_run_bury(&c->st, c->id, buried, e);
+	if (r == 0)
+		r = workspace_wipe(c->st.runs_fd, buried, -1, &rest, e);
 	if (r < 0)
 		return r;
 	/* Only content that nobody else needs; what cannot be freed now is by the next one. */

@@ -83,7 +83,7 @@ static int wipe_layers(int run_fd, struct err *e)
 static int remove_run(struct state *st, struct audit *a, const char *ref, bool force, struct err *e)
 {
 	CLEANUP(run_meta_release) struct run_meta m = { 0 };
-	char id[RUN_ID_LEN + 1];
+	char id[RUN_ID_LEN + 1], buried[RUN_BURIED_LEN];
 	autoclose int fd = -1;
 	bool had_checkpoints;
 	int r = state_resolve(st, ref, id, e);
@@ -106,7 +106,9 @@ static int remove_run(struct state *st, struct audit *a, const char *ref, bool f
 	if (m.name)
 		state_name_clear(st, m.name, id);
 	had_checkpoints = faccessat(fd, "checkpoints", F_OK, AT_SYMLINK_NOFOLLOW) == 0;
-	r = fd_rm_rf(st->runs_fd, id, e);
+	r = state_run_bury(st, id, buried, e);
+	if (r == 0)
+		r = workspace_wipe(st->runs_fd, buried, -1, NULL, e);
 	if (r == 0 && had_checkpoints)
 		checkpoint_tidy();
 	return r;

@@ -236,12 +236,15 @@ int run_write_meta(const struct run *r, struct err *e)
 static int remove_run(struct run *r, struct err *e)
 {
 	const struct spec *s = r->spec;
+	char name[RUN_BURIED_LEN];
+	int ret;
 
 	layers_drop_work(s->run_fd);
 	(void)unlinkat(s->run_fd, "upper", AT_REMOVEDIR);
 	if (unlinkat(r->st->runs_fd, s->id, AT_REMOVEDIR) == 0)
 		return 0;
-	return fd_rm_rf(r->st->runs_fd, s->id, e);
+	ret = state_run_bury(r->st, s->id, name, e);
+	return ret < 0 ? ret : fd_rm_rf(r->st->runs_fd, name, e);
 }
 
 /* The last words of an engine that died are worth keeping. */
@@ -403,10 +406,27 @@ static int sweep_one(struct state *st, struct audit *a, const char *id, struct e
 	return ret < 0 ? ret : run_finish(&r, e);
 }
 
+/* What a remover that died left. What cannot be removed now is tried again by the next one: nobody sees it. */
+static int sweep_buried(struct state *st, struct err *e)
+{
+	autostrv struct strv names = STRV_INIT;
+	int r = state_run_buried(st, &names, e);
+
+	for (size_t i = 0; r == 0 && i < names.n; i++) {
+		struct err ignored = ERR_INIT;
+
+		(void)!workspace_wipe(st->runs_fd, names.v[i], -1, NULL, &ignored);
+	}
+	return r;
+}
+
 int run_sweep(struct state *st, struct audit *a, struct err *e)
 {
 	autostrv struct strv ids = STRV_INIT;
-	int r = state_run_stale(st, &ids, e);
+	int r = sweep_buried(st, e);
+
+	if (r == 0)
+		r = state_run_stale(st, &ids, e);
 
 	for (size_t i = 0; r == 0 && i < ids.n; i++)
 		r = sweep_one(st, a, ids.v[i], e);

@@ -363,6 +363,15 @@ int state_run_open(struct state *st, const char *id, bool *ret_alive, struct err
 
 #define LOOKERS_TRIES 1000
 
+/* Whoever held it before may have buried it. */
+static bool is_named(const struct state *st, const char *id, int fd)
+{
+	struct stat named, held;
+
+	return fstatat(st->runs_fd, id, &named, AT_SYMLINK_NOFOLLOW) == 0 && fstat(fd, &held) == 0 &&
+	       named.st_ino == held.st_ino && named.st_dev == held.st_dev;
+}
+
 int state_run_claim(struct state *st, const char *id, struct err *e)
 {
 	autoclose int fd = open_run(st, id, e);
@@ -382,7 +391,7 @@ int state_run_claim(struct state *st, const char *id, struct err *e)
 	}
 	if (r == -EWOULDBLOCK)
 		return err_set(e, -EBUSY, "run %s is alive", id);
-	if (r == -ENOENT)
+	if (r == -ENOENT || (r == 0 && !is_named(st, id, fd)))
 		return err_set(e, -ENOENT, "run %s is gone", id);
 	return r < 0 ? err_sys(e, r, "cannot take run %s", id) : TAKE_FD(fd);
 }

@@ -8,6 +8,7 @@
  *   names/NAME        symlink to a run's ID
  *   homes/NAME/       named homes
  *   objects/          content of checkpoints (room workspace, objects.h)
+ *   runs/gone-ID/     what is left of a run that is just being removed
  *   last              the id of the last run, whether or not anything is left of it
  *
  * A run is alive while somebody holds an exclusive flock on its directory; the lock goes with the fd to
@@ -70,6 +71,15 @@ bool state_run_is_over(int run_fd);
 
 /* Takes a run that nobody holds: its directory fd, with the lock. -EBUSY when alive, -ENOENT when gone. */
 int state_run_claim(struct state *st, const char *id, struct err *e) MUST_CHECK;
+
+/*
+ * Removing a run that the caller holds begins with this: from one moment to the next nobody finds it any more, and however
+ * far the removal comes, there is never half a run. Its directory is then called ret_name (in runs/), for the caller to
+ * remove. state_run_buried() lists what is left of those whose remover died.
+ */
+#define RUN_BURIED_LEN (RUN_ID_LEN + 6)
+int state_run_bury(struct state *st, const char *id, char ret_name[RUN_BURIED_LEN], struct err *e) MUST_CHECK;
+int state_run_buried(struct state *st, struct strv *ret, struct err *e) MUST_CHECK;
 
 /* Ids of the runs that nobody holds and that were never finished, without those that are only being made. */
 int state_run_stale(struct state *st, struct strv *ret, struct err *e) MUST_CHECK;

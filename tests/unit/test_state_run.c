@@ -219,8 +219,35 @@ static void test_many(void)
 	end(&st);
 }
 
+/* A removal that is cut short leaves no half of a run, only something to sweep. */
+static void test_bury(void)
+{
+	autostrv struct strv ids = STRV_INIT, buried = STRV_INIT, held = STRV_INIT;
+	char id[RUN_ID_LEN + 1] = "", name[RUN_BURIED_LEN], other[RUN_ID_LEN + 1];
+	struct state st;
+	int fd, late;
+
+	begin(&st);
+	fd = state_run_create(&st, id, NULL);
+	CHECK(fd >= 0);
+	late = openat(st.runs_fd, id, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	CHECK(state_run_bury(&st, id, name, NULL) == 0);
+	CHECK(state_run_list(&st, &ids, NULL) == 0 && ids.n == 0);
+	CHECK(state_resolve(&st, id, other, NULL) == -ENOENT);
+	CHECK(state_run_claim(&st, id, NULL) == -ENOENT);
+	CHECK(state_run_bury(&st, id, name, NULL) < 0);
+	CHECKF(state_run_buried(&st, &held, NULL) == 0 && held.n == 0, "not while its remover holds it");
+	fd_close(fd);
+	CHECKF(state_run_buried(&st, &buried, NULL) == 0 && buried.n == 1, "found when its remover has died");
+	CHECK_STR(buried.n ? buried.v[0] : "", name);
+	fd_close(late);
+	CHECK(fd_rm_rf(st.runs_fd, name, NULL) == 0);
+	end(&st);
+}
+
 int main(void)
 {
+	test_bury();
 	test_runs();
 	test_lookers();
 	test_lock_inherited();
