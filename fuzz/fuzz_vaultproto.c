@@ -31,7 +31,7 @@ static void add(const char *name, const char *value, const char *host)
 	BUG_ON(store_set(&store, &set, &m, &n, &fault, NULL) < 0);
 	BUG_ON(binding_parse_host(host, strlen(host), 0, &b, NULL) < 0 ||
 	       binding_parse_as("bearer", 6, &b, NULL) < 0);
-	BUG_ON(store_bind(n, &b, NULL) < 0);
+	BUG_ON(store_bind(n, &b, NULL, NULL) < 0);
 }
 
 static void set_up(void)

@@ -148,6 +148,8 @@ static bool is_good_word(unsigned as, const char *word)
 		return is_parameter(word);
 	case BINDING_AS_COOKIE:
 		return !*word || is_token(word);
+	case BINDING_AS_SSH:
+		return !*word || str_eq(word, "sshsig") || str_eq(word, "unbound");
 	default:
 		return !*word;
 	}
@@ -160,7 +162,7 @@ static int bad_as(const char *text, size_t len, struct err *e)
 	return err_set(
 		e, -EINVAL,
 		"'%s' is no way to send a secret; there are bearer, basic, header:NAME, query:NAME, path, body, "
-		"cookie[:NAME] and ssh",
+		"cookie[:NAME], ssh, ssh:sshsig and ssh:unbound",
 		slice_quote(text, len, quoted));
 }
 
@@ -339,7 +341,7 @@ void binding_describe(const struct binding *b, struct buf *out)
 	bool brackets = strchr(b->host, ':') != NULL;
 
 	buf_addf(out, brackets ? "[%s]" : "%s", b->host);
-	if (b->port && b->port != BINDING_PORT)
+	if (b->port && b->port != (b->as == BINDING_AS_SSH ? BINDING_PORT_SSH : BINDING_PORT))
 		buf_addf(out, ":%u", b->port);
 	if (!str_eq(b->path, "/"))
 		buf_adds(out, b->path);
@@ -347,6 +349,16 @@ void binding_describe(const struct binding *b, struct buf *out)
 		buf_adds(out, " as ");
 		binding_describe_as(b, out);
 	}
+}
+
+bool binding_allows_sshsig(const struct binding *b)
+{
+	return b->as == BINDING_AS_SSH && str_eq(b->word, "sshsig");
+}
+
+bool binding_allows_unbound(const struct binding *b)
+{
+	return b->as == BINDING_AS_SSH && str_eq(b->word, "unbound");
 }
 
 bool binding_takes_lines(const struct binding *b)

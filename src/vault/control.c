@@ -217,10 +217,12 @@ static int on_rekey(struct request *q, struct err *e)
 
 static int say_item(struct request *q, const struct store_entry *n, bool trimmed, struct err *e)
 {
-	autobuf struct buf bindings = BUF_INIT;
+	autobuf struct buf bindings = BUF_INIT, known = BUF_INIT;
 	struct vault_msg m = { .type = VAULT_ITEM, .id = q->m.id };
 	int r = bindings_pack(n->bindings, n->n_bindings, &bindings);
 
+	if (r == 0)
+		r = sshhosts_pack(&n->known, &known);
 	if (r < 0)
 		return err_set(e, r, "out of memory");
 	m.num[0] = n->value.len;
@@ -233,6 +235,7 @@ static int say_item(struct request *q, const struct store_entry *n, bool trimmed
 	m.text[0] = slice_of(n->name);
 	m.text[1] = (struct slice){ bindings.data, bindings.len };
 	m.text[2] = slice_of(n->command ? n->command : "");
+	m.text[3] = (struct slice){ known.data, known.len };
 	r = control_say(q->v, &m);
 	q->gone = r < 0;
 	return r;
@@ -316,15 +319,23 @@ static int on_change(struct request *q, struct err *e)
 
 static int on_bind(struct request *q, struct err *e)
 {
+	autosshhosts struct sshhosts known = SSHHOSTS_INIT;
 	struct binding b[GRANTS_BINDINGS_MAX];
 	struct store_entry *n;
 	size_t n_b = 0;
 	int r = bindings_unpack(b, &n_b, q->m.text[1].p, q->m.text[1].len);
 
+	if (r == 0 && q->m.text[2].len)
+		r = sshhosts_unpack(&known, q->m.text[2].p, q->m.text[2].len);
 	if (r < 0 || n_b != 1)
 		return -EPROTO;
 	r = find(q, &n, e);
-	return r < 0 ? r : store_bind(n, &b[0], e);
+	if (r == 0)
+		r = store_bind(n, &b[0], &known, e);
+	/* A key that cannot sign. */
+	if (r == -EINVAL && b[0].as == BINDING_AS_SSH)
+		q->fault = VAULT_FAULT_VALUE;
+	return r;
 }
 
 static int on_unbind(struct request *q, struct err *e)
@@ -448,6 +459,46 @@ static int on_grant(struct request *q, struct err *e)
 	return 0;
 }
 
+static void drop_agent(struct vault *v, const char *sandbox)
+{
+	for (size_t i = v->n_agents; i-- > 0;) {
+		if (!str_eq(v->agents[i]->sandbox, sandbox))
+			continue;
+		agent_release(v->agents[i]);
+		free(v->agents[i]);
+		v->agents[i] = v->agents[--v->n_agents];
+	}
+}
+
+static void agent_freep(struct agent **a)
+{
+	if (*a)
+		agent_release(*a);
+	free(*a);
+}
+
+/* Beside what its coffer-egress was granted, and in the place of an earlier one. */
+static int on_agent(struct request *q, struct err *e)
+{
+	CLEANUP(agent_freep) struct agent *a = calloc(1, sizeof(*a));
+	struct vault *v = q->v;
+
+	if (!a)
+		return err_set(e, -ENOMEM, "out of memory");
+	a->fd = -1;
+	take_text(q->m.text[0], a->sandbox, sizeof(a->sandbox));
+	if (grants_unpack(&a->ask, GRANTS_ASKED, q->m.text[1].p, q->m.text[1].len) < 0)
+		return -EPROTO;
+	drop_agent(v, a->sandbox);
+	if (v->n_agents == GRANT_CLIENTS_MAX)
+		return err_set(e, -ENOSPC, "%d sandboxes use the vault, which is as many as may",
+			       GRANT_CLIENTS_MAX);
+	q->ok[0] = agent_count(a, &v->store, now_s());
+	a->fd = TAKE_FD(q->fds[0]);
+	v->agents[v->n_agents++] = TAKE_PTR(a);
+	return 0;
+}
+
 static int on_ungrant(struct request *q, struct err *e)
 {
 	char sandbox[VAULT_NAME_MAX + 1];
@@ -503,6 +554,7 @@ static const struct {
 	[VAULT_UNGRANT - VAULT_OPEN] = { READING | WRITING, on_ungrant },
 	[VAULT_POOLS - VAULT_OPEN] = { READING | WRITING, on_pools },
 	[VAULT_REVERT - VAULT_OPEN] = { WRITING, on_revert },
+	[VAULT_AGENT - VAULT_OPEN] = { READING | WRITING, on_agent },
 };
 
 static int say_error(const struct request *q, int r, const struct err *e)

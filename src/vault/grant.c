@@ -87,7 +87,7 @@ static int say_unbound(const struct store_entry *n, const struct vault_grant *as
 		binding_describe(&n->bindings[i], &b);
 	}
 	if (ask->n_bindings == 0)
-		return err_set(e, -EACCES, "the secret '%s' only signs; it is sent nowhere", n->name);
+		return err_set(e, -EACCES, "the secret '%s' only signs (ssh); it is sent nowhere", n->name);
 	return err_set(e, -EACCES, "the secret '%s' is not bound to %s; it is bound to %.300s", n->name,
 		       ask->bindings[0].host, buf_cstr(&b));
 }

@@ -3,6 +3,7 @@
 #ifndef VAULT_SERVE_INT_H
 #define VAULT_SERVE_INT_H
 
+#include "vault/agent.h"
 #include "vault/file.h"
 #include "vault/grant.h"
 #include "vault/store.h"
@@ -18,6 +19,8 @@ struct vault {
 	struct store store;
 	struct client *clients[GRANT_CLIENTS_MAX];
 	size_t n_clients;
+	struct agent *agents[GRANT_CLIENTS_MAX];
+	size_t n_agents;
 	uint32_t handles; /* the last that was given out */
 };
 

@@ -28,7 +28,7 @@ static void add(const char *name, const char *value, const char *host, uint64_t 
 	if (!host)
 		return;
 	BUG_ON(binding_parse_host(host, strlen(host), 0, &b, NULL) < 0 ||
-	       binding_parse_as("bearer", 6, &b, NULL) < 0 || store_bind(n, &b, NULL) < 0);
+	       binding_parse_as("bearer", 6, &b, NULL) < 0 || store_bind(n, &b, NULL, NULL) < 0);
 }
 
 static int grant(struct client *c, const char *name, const char *host, struct err *e)
