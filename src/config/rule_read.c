@@ -10,6 +10,7 @@
 #include <string.h>
 
 #define DEFAULT_PORT 443
+#define SSH_PORT 22
 
 struct draft {
 	struct policy_rule rule;
@@ -199,13 +200,13 @@ static int secret_as(struct source *s, const struct ynode *n, void *to)
 {
 	struct config_secret *c = &((struct draft *)to)->secret;
 	const char *text;
-	int r = read_text(s, n, "bearer, basic, header:NAME, query:NAME, path, body or cookie", &text);
+	int r = read_text(s, n, "bearer, basic, header:NAME, query:NAME, path, body, cookie or ssh", &text);
 
 	if (r < 0)
 		return r;
 	if (strlen(text) >= sizeof(c->as))
-		return read_fail(s, n,
-				 "expected bearer, basic, header:NAME, query:NAME, path, body or cookie");
+		return read_fail(
+			s, n, "expected bearer, basic, header:NAME, query:NAME, path, body, cookie or ssh");
 	snprintf(c->as, sizeof(c->as), "%s", text);
 	return 0;
 }
@@ -312,16 +313,37 @@ static int keep_secret(struct source *s, const struct draft *d)
 	return 0;
 }
 
+/* A key for SSH is not put into requests: it signs beside the connection, which is a tunnel as any other. */
+static bool is_ssh(const struct draft *d)
+{
+	return d->rule.secret[0] && strncmp(d->secret.as, "ssh", 3) == 0;
+}
+
+/* What speaks on SSH's port is neither TLS nor HTTP: there is nothing to look into. */
+static void default_depth(struct policy_rule *r)
+{
+	if (r->action != POLICY_DENY && r->depth < 0 && r->n_ports == 1 && r->ports[0].lo == SSH_PORT &&
+	    r->ports[0].hi == SSH_PORT && policy_rule_depth(r) == POLICY_PEEK)
+		r->depth = POLICY_TUNNEL;
+}
+
 static int add_draft(struct source *s, const struct ynode *n, struct draft *d)
 {
 	int r;
 
+	if (is_ssh(d) && !d->rule.n_ports) {
+		d->rule.n_ports = 1;
+		d->rule.ports[0] = (struct policy_ports){ SSH_PORT, SSH_PORT };
+	}
 	default_ports(&d->rule);
 	snprintf(d->rule.source, sizeof(d->rule.source), "%s", s->name);
 	d->rule.line = n ? n->line : 0;
 	r = keep_secret(s, d);
 	if (r < 0)
 		return r;
+	if (is_ssh(d))
+		d->rule.secret[0] = '\0';
+	default_depth(&d->rule);
 	if (d->addresses)
 		return read_each(s, d->addresses, add_range, d);
 	r = policy_add_rule(s->policy, s->layer, &d->rule, s->e);

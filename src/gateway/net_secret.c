@@ -4,7 +4,9 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "gateway/run.h"
+#include "gateway/supervise.h"
 #include "sandbox/helper.h"
+#include "vault/sshhosts.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -183,6 +185,7 @@ int net_secrets_plan(struct net_plan *p, struct spec *spec, const struct strv *n
 	if (s->exe < 0)
 		return s->exe;
 	spec->ca = p->needs_ca = true;
+	spec->ca_later = false;
 	return 0;
 }
 
@@ -209,20 +212,40 @@ static int open_vault(struct net_secrets *s, int patience, struct err *e)
 struct looked {
 	const struct vault_grants *ask;
 	uint64_t now; /* s */
-	uint64_t there, expired, unbound, meets;
+	uint64_t there, expired, unbound, meets, signs;
+	struct buf *known; /* gets the hosts' keys of what signs; NULL: not */
 };
 
 static bool meets(const struct binding *own, const struct vault_grant *ask)
 {
 	struct binding b;
 
-	if (own->as == BINDING_AS_SSH)
-		return false;
 	for (size_t i = 0; i < ask->n_bindings; i++) {
 		if (binding_meet(own, &ask->bindings[i], &b))
 			return true;
 	}
 	return ask->n_bindings == 0;
+}
+
+/* Those of the hosts that this ask is about. */
+static int add_known(const struct vault_msg *m, const struct binding *own, size_t n,
+		     const struct vault_grant *ask, struct buf *out)
+{
+	autosshhosts struct sshhosts all = SSHHOSTS_INIT;
+
+	if (m->text[3].len && sshhosts_unpack(&all, m->text[3].p, m->text[3].len) < 0)
+		return -EPROTO;
+	for (size_t i = 0; i < all.n; i++) {
+		const struct sshhosts one = { &all.v[i], 1 };
+		bool wanted = false;
+
+		for (size_t k = 0; k < n; k++)
+			wanted = wanted || (own[k].as == BINDING_AS_SSH && own[k].port == all.v[i].port &&
+					    str_eq(own[k].host, all.v[i].host) && meets(&own[k], ask));
+		if (wanted)
+			sshhosts_text(&one, out);
+	}
+	return buf_error(out);
 }
 
 static int look_at(const struct vault_msg *m, void *ctx)
@@ -243,18 +266,24 @@ static int look_at(const struct vault_msg *m, void *ctx)
 		l->there |= bit;
 		l->expired |= m->num[3] && m->num[3] <= l->now ? bit : 0;
 		l->unbound |= n == 0 ? bit : 0;
-		for (size_t k = 0; k < n; k++)
-			l->meets |= meets(&own[k], &l->ask->v[i]) ? bit : 0;
+		for (size_t k = 0; k < n; k++) {
+			if (meets(&own[k], &l->ask->v[i]))
+				*(own[k].as == BINDING_AS_SSH ? &l->signs : &l->meets) |= bit;
+		}
+		if (l->known && l->signs & bit && add_known(m, own, n, &l->ask->v[i], l->known) < 0)
+			return -EPROTO;
 	}
 	return 0;
 }
 
-static int look(struct net_secrets *s, struct looked *ret, struct err *e)
+static int look(struct net_secrets *s, struct buf *known, struct looked *ret, struct err *e)
 {
 	struct vault_msg ask = { .type = VAULT_LIST };
 	autobuf struct buf mem = BUF_INIT;
 
-	*ret = (struct looked){ .ask = &s->ask, .now = clock_nsec(CLOCK_REALTIME) / NSEC_PER_SEC };
+	*ret = (struct looked){ .ask = &s->ask,
+				.known = known,
+				.now = clock_nsec(CLOCK_REALTIME) / NSEC_PER_SEC };
 	return vault_call(&s->vault, &ask, NULL, 0, look_at, ret, &mem, NULL, e);
 }
 
@@ -271,7 +300,7 @@ int net_secrets_restart(struct net_secrets *s, struct err *e)
 	if (r == 0)
 		r = open_vault(s, PATIENCE_MS, e);
 	if (r == 0)
-		r = look(s, &l, e);
+		r = look(s, NULL, &l, e);
 	if (r == 0)
 		s->alive = l.there & (l.meets | (l.unbound & s->with_host & s->was_unbound));
 	return r;
@@ -338,6 +367,28 @@ int net_secrets_grant(struct net_secrets *s, const char *id, int *ret_channel, s
 	r = grant_alive(s, id, theirs, &fresh, e);
 	if (r == 0)
 		r = keep_placeholders(s, &fresh, e);
+	if (r < 0)
+		return r;
+	/* Where nothing is ever sent no end of a channel is news. */
+	if (s->granted.n == 0) {
+		fd_close(s->idle);
+		s->idle = TAKE_FD(theirs);
+	}
+	*ret_channel = TAKE_FD(ours);
+	return 0;
+}
+
+int net_secrets_agent(struct net_secrets *s, const char *id, int *ret_channel, struct err *e)
+{
+	autoclose int ours = -1, theirs = -1;
+	size_t n = 0;
+	int sv[2], r;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, sv) < 0)
+		return err_sys(e, -errno, "cannot make a socket pair");
+	ours = sv[0];
+	theirs = sv[1];
+	r = vault_agent(&s->vault, id, &s->sign, theirs, &n, e);
 	if (r == 0)
 		*ret_channel = TAKE_FD(ours);
 	return r;
@@ -351,7 +402,7 @@ static int is_wanted(const struct net_secrets *s, const struct looked *l, size_t
 	uint64_t bit = 1ull << i;
 
 	if (!(s->by_line & bit))
-		return l->there & ~l->expired & l->meets & bit ? 1 : 0;
+		return l->there & ~l->expired & (l->meets | l->signs) & bit ? 1 : 0;
 	if (!(l->there & bit)) {
 		err_set(e, -ENOENT, "there is no secret '%s' in the vault", name);
 		return err_hint(e, -ENOENT, "coffer secret set %s", name);
@@ -374,7 +425,7 @@ static int leave_out(struct net_secrets *s, struct err *e)
 {
 	struct looked l;
 	size_t n = 0;
-	int r = look(s, &l, e);
+	int r = look(s, &s->known, &l, e);
 
 	if (r < 0)
 		return r;
@@ -383,7 +434,15 @@ static int leave_out(struct net_secrets *s, struct err *e)
 		r = is_wanted(s, &l, i, e);
 		if (r < 0)
 			return r;
-		if (r == 0)
+		if (r == 1 && l.signs & (1ull << i)) {
+			struct vault_grant *g = grants_add(&s->sign);
+
+			if (!g)
+				return OOM(e);
+			*g = s->ask.v[i];
+		}
+		/* What only signs is sent nowhere; what does neither the vault has a word about. */
+		if (r == 0 || (l.signs & ~l.meets & (1ull << i)))
 			continue;
 		move_bit(&s->by_line, i, n);
 		move_bit(&s->with_host, i, n);
@@ -473,6 +532,22 @@ static int put_git(struct spec *s, const struct vault_grants *g, struct err *e)
 	return put_variable(s, "GIT_CONFIG_COUNT", count, e);
 }
 
+/* Where the agent is, and whom ssh may trust. */
+static int put_agent(struct net_secrets *s, struct spec *spec, struct err *e)
+{
+	int r = s->sign.n ? net_secrets_agent(s, spec->id, &s->agent, e) : 0;
+
+	if (r < 0 || !s->sign.n)
+		return r;
+	if (s->known.len) {
+		free(spec->known_hosts);
+		spec->known_hosts = strdup(buf_cstr(&s->known));
+		if (!spec->known_hosts)
+			return OOM(e);
+	}
+	return put_variable(spec, "SSH_AUTH_SOCK", SUPERVISE_AGENT_PATH, e);
+}
+
 int net_secrets_start(struct run *r, struct err *e)
 {
 	struct net_secrets *s = &r->net->secrets;
@@ -494,6 +569,8 @@ int net_secrets_start(struct run *r, struct err *e)
 	}
 	if (ret == 0)
 		ret = put_git(r->spec, &s->granted, e);
+	if (ret == 0)
+		ret = put_agent(s, r->spec, e);
 	return ret < 0 ? err_wrap(e, ret, "the vault") : 0;
 }
 
@@ -512,5 +589,9 @@ void net_secrets_release(struct net_secrets *s)
 	net_secrets_forget(s);
 	grants_release(&s->ask);
 	grants_release(&s->granted);
+	grants_release(&s->sign);
+	buf_release(&s->known);
+	s->agent = fd_close(s->agent);
+	s->idle = fd_close(s->idle);
 	*s = NET_SECRETS_INIT;
 }

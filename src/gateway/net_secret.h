@@ -12,7 +12,9 @@
  *      was removed, or unbound from where it may be used, is refused from then on without harm to the others.
  *  S4  Only NAME@HOST on the command line sends a secret that is bound nowhere. A policy file alone does not, nor does
  *      unbinding one that was bound when the run began.
- *  S5  Neither launcher nor guard ever has a byte of a secret: only names, bindings, placeholders and descriptors.
+ *  S5  A key for SSH has no placeholder: it signs through the sandbox's ssh-agent (supervise_agent.c), whose channel the
+ *      launcher has. What the vault says when it is asked decides, so nothing of it is remembered here.
+ *  S6  Neither launcher nor guard ever has a byte of a secret: only names, bindings, placeholders and descriptors.
  */
 #ifndef GATEWAY_NET_SECRET_H
 #define GATEWAY_NET_SECRET_H
@@ -31,13 +33,18 @@ struct net_secrets {
 	uint64_t with_host;	     /* bit i: there, with a host */
 	uint64_t was_unbound;	     /* bit i: bound nowhere when the run began */
 	uint64_t alive;		     /* bit i: the vault that is there has it, for somewhere */
+	struct vault_grants sign;    /* keys for the ssh-agent: what of them is wanted */
+	struct buf known;	     /* of the hosts that they are for, as known_hosts has it */
+	int idle;  /* the far end of what egress has where keys only sign: nobody asks over it; -1: none */
+	int agent; /* the launcher's end of the agent's channel; -1: none */
 	struct vault_files files;
 	struct vault_proc vault;
 	int exe;
 };
 
-#define NET_SECRETS_INIT \
-	((struct net_secrets){ .files = VAULT_FILES_INIT, .vault = VAULT_PROC_INIT, .exe = -1 })
+#define NET_SECRETS_INIT       \
+	((struct net_secrets){ \
+		.files = VAULT_FILES_INIT, .vault = VAULT_PROC_INIT, .exe = -1, .agent = -1, .idle = -1 })
 
 /* Before anything is made: what is wanted, where the vault is. `named` as typed. */
 int net_secrets_plan(struct net_plan *p, struct spec *s, const struct strv *named, int state_fd,
@@ -47,7 +54,15 @@ int net_secrets_plan(struct net_plan *p, struct spec *s, const struct strv *name
 int net_secrets_start(struct run *r, struct err *e) MUST_CHECK;
 /* A vault that runs, with the channel of one coffer-egress; *ret_channel is the other end. */
 int net_secrets_grant(struct net_secrets *s, const char *id, int *ret_channel, struct err *e) MUST_CHECK;
+/* The channel of its ssh-agent, in the place of an earlier one; *ret_channel is the launcher's end. */
+int net_secrets_agent(struct net_secrets *s, const char *id, int *ret_channel, struct err *e) MUST_CHECK;
 int net_secrets_restart(struct net_secrets *s, struct err *e) MUST_CHECK;
+
+/* Is there anything that it may use? */
+static inline bool net_secrets_any(const struct net_secrets *s)
+{
+	return s->granted.n || s->sign.n;
+}
 
 void net_secrets_forget(struct net_secrets *s); /* somebody else has the descriptors */
 void net_secrets_release(struct net_secrets *s);

@@ -86,7 +86,7 @@ void net_vault_check(struct net_guard *g)
 	autobuf struct buf b = BUF_INIT;
 	struct json j = JSON_INIT(&b);
 
-	if (s->granted.n == 0 || s->files.saved <= s->vault.counter)
+	if (!net_secrets_any(s) || s->files.saved <= s->vault.counter)
 		return;
 	json_u64(&j, "counter", s->vault.counter);
 	json_u64(&j, "expected", s->files.saved);
@@ -134,6 +134,17 @@ static int hand_over(struct net_guard *g, struct err *e)
 	return 0;
 }
 
+/* Nor what asks the ssh-agent: the launcher has its channel. */
+static int hand_agent(struct net_guard *g, struct err *e)
+{
+	autoclose int channel = -1;
+	int r = of(g)->sign.n ? net_secrets_agent(of(g), g->r->spec->id, &channel, e) : 0;
+
+	if (r == 0 && channel >= 0 && net_launcher_send(g, NET_AGENT, 0, "", channel) < 0)
+		return err_set(e, -EPIPE, "the launcher does not take a new channel");
+	return r;
+}
+
 /* It grants nothing more: what has a channel of it is denied from now on. */
 static void give_up(struct net_guard *g, const char *why)
 {
@@ -154,6 +165,8 @@ static void on_again(struct timer *t)
 
 	if (r == 0)
 		r = hand_over(g, &e);
+	if (r == 0)
+		r = hand_agent(g, &e);
 	if (r < 0) {
 		give_up(g, e.msg);
 		return;
@@ -209,7 +222,7 @@ static void watch_file(struct net_guard *g)
 void net_vault_begin(struct net_guard *g)
 {
 	g->t_vault = (struct timer){ .fn = on_again, .ctx = g };
-	if (of(g)->granted.n == 0)
+	if (!net_secrets_any(of(g)))
 		return;
 	watch(g);
 	watch_file(g);
@@ -246,7 +259,7 @@ int net_vault_give(struct net_guard *g, int *ret_list, int *ret_channel, struct 
 	autoclose int channel = -1, list = -1;
 	struct err why = ERR_INIT;
 
-	if (s->granted.n == 0)
+	if (!net_secrets_any(s))
 		return 0;
 	/* While the vault is gone the list says what is denied. */
 	if (s->vault.pid >= 0 && net_secrets_grant(s, g->r->spec->id, &channel, &why) < 0)
