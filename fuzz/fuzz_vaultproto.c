@@ -43,7 +43,7 @@ static void set_up(void)
 
 static void one_message(const uint8_t *data, size_t size)
 {
-	for (unsigned side = VAULT_FROM_CLIENT; side <= VAULT_TO_STARTER; side++) {
+	for (unsigned side = VAULT_FROM_CLIENT; side <= VAULT_FROM_HOLDER; side++) {
 		for (unsigned fds = 0; fds < 3; fds++) {
 			autofree uint8_t *again = malloc(size + 1);
 			struct vault_msg m;
