@@ -40,7 +40,8 @@ static int write_events(int state, unsigned long n)
 int main(int argc, char **argv)
 {
 	int state = argc == 4 ? open(argv[1], O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1, status, failed = 0;
-	unsigned long writers = argc == 4 ? strtoul(argv[2], NULL, 10) : 0, n = argc == 4 ? strtoul(argv[3], NULL, 10) : 0;
+	unsigned long writers = argc == 4 ? strtoul(argv[2], NULL, 10) : 0,
+		      n = argc == 4 ? strtoul(argv[3], NULL, 10) : 0;
 	uint64_t start = clock_nsec(CLOCK_MONOTONIC);
 
 	if (state < 0 || !writers || !n) {

@@ -49,7 +49,8 @@ static void check_reply(const uint8_t *data, size_t size)
 	memcpy(copy, data, size);
 	if (cofferd_reply_parse(copy, size, &r) < 0)
 		return;
-	BUG_ON(strlen(r.why) >= sizeof(r.why) || strlen(r.hint) >= sizeof(r.hint) || strlen(r.id) > RUN_ID_LEN || r.error > 0);
+	BUG_ON(strlen(r.why) >= sizeof(r.why) || strlen(r.hint) >= sizeof(r.hint) ||
+	       strlen(r.id) > RUN_ID_LEN || r.error > 0);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -78,7 +78,8 @@ static void check_answers(int fd)
 		struct vault_msg m;
 
 		BUG_ON(vault_msg_parse(VAULT_TO_STARTER, in, (size_t)n, 0, &m) < 0);
-		BUG_ON(memmem(in, (size_t)n, SECRET, strlen(SECRET)) || memmem(in, (size_t)n, OTHER, strlen(OTHER)));
+		BUG_ON(memmem(in, (size_t)n, SECRET, strlen(SECRET)) ||
+		       memmem(in, (size_t)n, OTHER, strlen(OTHER)));
 		BUG_ON(m.type == VAULT_ITEM && !slice_eq(m.text[0], "github"));
 	}
 }
@@ -91,8 +92,8 @@ static void check_clients(void)
 		BUG_ON(!str_eq(c->sandbox, "aaaaaaaaaaaa"));
 		for (size_t k = 0; k < c->grants.n; k++) {
 			BUG_ON(!str_eq(c->grants.v[k].name, "github"));
-			BUG_ON(grants_binding(&c->grants.v[k], "api.example.com", 443, slice_of("/v1/b"), BINDING_AS_ANY,
-					      NULL));
+			BUG_ON(grants_binding(&c->grants.v[k], "api.example.com", 443, slice_of("/v1/b"),
+					      BINDING_AS_ANY, NULL));
 		}
 	}
 }
@@ -109,8 +110,10 @@ static bool send_raw(const void *data, size_t len, unsigned n_fds)
 
 static bool send_grant(const uint8_t *p)
 {
-	static const char *const boxes[] = { "aaaaaaaaaaaa", "bbbbbbbbbbbb" }, *const names[] = { "github", "other" },
-				 *const hosts[] = { "api.example.com/v1/a", "api.example.com/v1", "other.example.com" };
+	static const char *const boxes[] = { "aaaaaaaaaaaa", "bbbbbbbbbbbb" },
+				 *const names[] = { "github", "other" },
+				 *const hosts[] = { "api.example.com/v1/a", "api.example.com/v1",
+						    "other.example.com" };
 	autogrants struct vault_grants ask = GRANTS_INIT;
 	autobuf struct buf b = BUF_INIT;
 	struct vault_msg m = { .type = p[0] & 1 ? VAULT_GRANT : VAULT_UNGRANT, .id = p[1] };
@@ -121,7 +124,8 @@ static bool send_grant(const uint8_t *p)
 
 	BUG_ON(!g);
 	snprintf(g->name, sizeof(g->name), "%s", names[p[1] & 1]);
-	if (p[1] & 2 && binding_parse_host(hosts[p[1] % 3], strlen(hosts[p[1] % 3]), BINDING_ASKED, &at, NULL) == 0)
+	if (p[1] & 2 &&
+	    binding_parse_host(hosts[p[1] % 3], strlen(hosts[p[1] % 3]), BINDING_ASKED, &at, NULL) == 0)
 		g->bindings[g->n_bindings++] = at;
 	BUG_ON(grants_pack(&ask, GRANTS_ASKED, &b) < 0);
 	m.text[0] = slice_of(boxes[(p[0] >> 1) & 1]);

@@ -39,7 +39,8 @@ static void add_vault(const json_t *v, struct buf *out)
 
 	buf_addf(out, "  vault: %s", text_of(v, "state"));
 	if (json_is_true(json_object_get(v, "running")))
-		buf_addf(out, ", used by %lld sandbox%s, pid %lld", n, n == 1 ? "" : "es", number_of(v, "pid"));
+		buf_addf(out, ", used by %lld sandbox%s, pid %lld", n, n == 1 ? "" : "es",
+			 number_of(v, "pid"));
 	else if (str_eq(text_of(v, "state"), "locked"))
 		buf_adds(out, "; coffer secret unlock asks for its passphrase");
 	else if (str_eq(text_of(v, "state"), "unlocked"))

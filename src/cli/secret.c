@@ -644,7 +644,8 @@ static int cmd_secret(int argc, char **argv)
 
 	if (r == 0)
 		r = check_bindings(&a, &e);
-	code = r == 1 ? verb_print_help(&verb_secret) : r < 0		 ? say_usage(&verb_secret, &e)
+	code = r == 1		  ? verb_print_help(&verb_secret)
+	       : r < 0		  ? say_usage(&verb_secret, &e)
 	       : acts[a.act].kept ? run_kept(&a)
 				  : run_act(&a);
 	strv_release(&a.hosts);
@@ -654,7 +655,8 @@ static int cmd_secret(int argc, char **argv)
 const struct verb verb_secret = {
 	.name = "secret",
 	.group = VERB_HOST,
-	.synopsis = "set|rotate NAME [-] | rm|bind|unbind|change NAME | ls|check|import|init|rekey|unlock|lock",
+	.synopsis =
+		"set|rotate NAME [-] | rm|bind|unbind|change NAME | ls|check|import|init|rekey|unlock|lock",
 	.help = "keys and tokens that a sandbox uses and never sees",
 	.opts = secret_opts,
 	.n_opts = ARRAY_SIZE(secret_opts),

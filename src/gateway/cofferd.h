@@ -37,7 +37,7 @@ enum cofferd_want {
 	COFFERD_RELOAD,	  /* look at everything again; leave when the program was replaced */
 	COFFERD_STAY,	  /* do not leave for want of work */
 	COFFERD_DROP,	  /* let go of the pool; leave unless there is something else to do */
-	COFFERD_HOLD,	  /* a channel of the vault for the run whose id is behind it, and packed grants that ask; as long as
+	COFFERD_HOLD, /* a channel of the vault for the run whose id is behind it, and packed grants that ask; as long as
 			   * this connection lasts */
 	COFFERD_UNLOCK,	  /* have the vault open; with a passphrase the answer is a channel to type it over */
 	COFFERD_UNLOCKED, /* that is done; over the same connection */

@@ -8,7 +8,7 @@
 
 #include <sys/un.h>
 
-#define COFFERD_FD_STARTING 4 /* with --starting: closed once it serves */
+#define COFFERD_FD_STARTING 4	 /* with --starting: closed once it serves */
 #define COFFERD_SAYS "cofferd: " /* before its last words */
 
 /* Of an open program; -1: the running one. */

@@ -39,10 +39,10 @@ static bool is_nothing(const char *p, size_t len)
 
 /* What may be behind each question. */
 static bool (*const bodies[])(const char *p, size_t len) = {
-	[COFFERD_TAKE] = are_strings,	 [COFFERD_STOP] = is_nothing,	  [COFFERD_STAT] = is_nothing,
-	[COFFERD_KEEP] = is_id,		 [COFFERD_STATUS] = is_nothing,	  [COFFERD_RELOAD] = is_nothing,
-	[COFFERD_STAY] = is_nothing,	 [COFFERD_DROP] = is_nothing,	  [COFFERD_HOLD] = is_id_and_more,
-	[COFFERD_UNLOCK] = is_nothing,	 [COFFERD_UNLOCKED] = is_nothing, [COFFERD_LOCK] = is_nothing,
+	[COFFERD_TAKE] = are_strings,  [COFFERD_STOP] = is_nothing,	[COFFERD_STAT] = is_nothing,
+	[COFFERD_KEEP] = is_id,	       [COFFERD_STATUS] = is_nothing,	[COFFERD_RELOAD] = is_nothing,
+	[COFFERD_STAY] = is_nothing,   [COFFERD_DROP] = is_nothing,	[COFFERD_HOLD] = is_id_and_more,
+	[COFFERD_UNLOCK] = is_nothing, [COFFERD_UNLOCKED] = is_nothing, [COFFERD_LOCK] = is_nothing,
 };
 static_assert(ARRAY_SIZE(bodies) == COFFERD_WANT_END, "one for each");
 

@@ -16,9 +16,9 @@ struct gate {
 	struct helpers helpers;
 	struct vaultd vault;
 	const struct gate_lease *typing; /* the connection over which it is being unlocked; NULL: none */
-	bool stay;	  /* also without anything to do */
-	bool activated;	  /* a service manager holds our socket */
-	uint64_t started; /* CLOCK_REALTIME ns */
+	bool stay;			 /* also without anything to do */
+	bool activated;			 /* a service manager holds our socket */
+	uint64_t started;		 /* CLOCK_REALTIME ns */
 	char trouble[1024];
 };
 

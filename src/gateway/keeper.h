@@ -23,7 +23,7 @@ struct keeper_with {
 	struct state *st;
 	struct loop *loop;
 	struct audit *audit;
-	int coffer_fd; /* the program that starts them */
+	int coffer_fd;		      /* the program that starts them */
 	bool (*is_locked)(void *ctx); /* is the vault? */
 	void *ctx;
 };

@@ -120,8 +120,7 @@ static int watch_file(struct vaultd *v, struct err *e)
 {
 	char dir[64];
 
-	v->w_dir =
-		(struct watch){ .fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK), .fn = on_notify, .ctx = v };
+	v->w_dir = (struct watch){ .fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK), .fn = on_notify, .ctx = v };
 	snprintf(dir, sizeof(dir), "/proc/self/fd/%d", v->files.dir);
 	if (v->w_dir.fd < 0 ||
 	    inotify_add_watch(v->w_dir.fd, dir, IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE) < 0)

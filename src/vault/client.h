@@ -37,8 +37,8 @@ struct vault_key_want {
 #define VAULT_LOCKED EKEYREVOKED /* as an error: a passphrase is wanted */
 
 enum vault_files_flags {
-	VAULT_FILES_WRITE = 1, /* takes the lock, waiting for it */
-	VAULT_FILES_NEW = 2,   /* makes directory, and key file where that is the kind, if there are none */
+	VAULT_FILES_WRITE = 1,	/* takes the lock, waiting for it */
+	VAULT_FILES_NEW = 2,	/* makes directory, and key file where that is the kind, if there are none */
 	VAULT_FILES_NO_KEY = 4, /* the key is not looked for: vault_files_take_key() */
 };
 

@@ -288,8 +288,9 @@ static int open_passphrase(struct vault_files *f, const struct vault_key_want *w
 		return 0;
 	err_set(e, -VAULT_LOCKED,
 		"the vault is locked: its passphrase has to be typed, and there is no terminal here");
-	return err_hint(e, -VAULT_LOCKED,
-			"coffer secret unlock opens it for all sandboxes; --passphrase-fd N reads it from a pipe");
+	return err_hint(
+		e, -VAULT_LOCKED,
+		"coffer secret unlock opens it for all sandboxes; --passphrase-fd N reads it from a pipe");
 }
 
 static int open_key(struct vault_files *f, const struct vault_key_want *want, unsigned flags, struct err *e)

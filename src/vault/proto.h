@@ -128,7 +128,13 @@ enum vault_fault {
 };
 
 /* What goes to a holder is what goes to the starter. */
-enum vault_side { VAULT_FROM_CLIENT, VAULT_TO_CLIENT, VAULT_FROM_STARTER, VAULT_TO_STARTER, VAULT_FROM_HOLDER };
+enum vault_side {
+	VAULT_FROM_CLIENT,
+	VAULT_TO_CLIENT,
+	VAULT_FROM_STARTER,
+	VAULT_TO_STARTER,
+	VAULT_FROM_HOLDER
+};
 
 struct vault_head {
 	uint32_t type;

@@ -206,7 +206,8 @@ static int grant_by(struct vault_proc *by, const char *sandbox, const char *name
 
 	snprintf(g->name, sizeof(g->name), "%s", name);
 	if (host)
-		BUG_ON(binding_parse_host(host, strlen(host), BINDING_ASKED, &g->bindings[g->n_bindings++], NULL) < 0);
+		BUG_ON(binding_parse_host(host, strlen(host), BINDING_ASKED, &g->bindings[g->n_bindings++],
+					  NULL) < 0);
 	BUG_ON(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0);
 	err = ERR_INIT;
 	r = vault_grant(by, sandbox, &want, pair[1], ret, &err);
@@ -261,7 +262,8 @@ static void test_hold_refused(void)
 		autogrants struct vault_grants g = GRANTS_INIT;
 
 		BUG_ON(hold("aaaa", "github", &a) < 0);
-		CHECKF(grant_by(&a, tries[i].sandbox, tries[i].name, tries[i].host, &g, &fd) == -EPIPE && ends(a.control),
+		CHECKF(grant_by(&a, tries[i].sandbox, tries[i].name, tries[i].host, &g, &fd) == -EPIPE &&
+			       ends(a.control),
 		       "%s: %s", tries[i].what, err.msg);
 		fd_close(fd);
 		vault_end(&a);
@@ -272,7 +274,8 @@ static void test_hold_refused(void)
 	vault_end(&a);
 	BUG_ON(hold("aaaa", "github", &a) < 0);
 	err = ERR_INIT;
-	CHECKF(vault_call(&a, &rm, NULL, 0, NULL, NULL, NULL, NULL, &err) == -EPIPE, "what only the starter may");
+	CHECKF(vault_call(&a, &rm, NULL, 0, NULL, NULL, NULL, NULL, &err) == -EPIPE,
+	       "what only the starter may");
 	vault_end(&a);
 	CHECKF(say(&list, NULL, 0) == 0, "the vault goes on: %s", err.msg);
 }
