@@ -220,6 +220,7 @@ int net_secrets_plan(struct net_plan *p, struct spec *spec, const struct strv *n
 
 #define PATIENCE_MS 5000	/* the guard has a sandbox to look after */
 #define FIRST_PATIENCE_MS 60000 /* the launcher has nothing else to do */
+#define WAITED_MAX 8		/* times that cofferd's vault is asked for while it is down */
 #define HOLD_PATIENCE_MS 10000	/* but a cofferd that does not answer is as good as none */
 
 static int open_own(struct net_secrets *s, int patience, struct err *e)
@@ -313,6 +314,10 @@ int net_secrets_restart(struct net_secrets *s, struct state *st, const char *id,
 
 	net_secrets_down(s);
 	r = cofferd_hold(st, id, &s->ask, PATIENCE_MS, &s->vault, &s->lease, e);
+	/* One that is only just being started again is waited for. */
+	s->waited = r == -EAGAIN ? s->waited + 1 : 0;
+	if (s->waited > 0 && s->waited < WAITED_MAX)
+		return r;
 	if (r < 0 && s->files.may_reopen) {
 		*e = ERR_INIT;
 		r = reopen_own(s, e);

@@ -37,6 +37,7 @@ struct net_secrets {
 	uint64_t alive;		     /* bit i: the vault that is there has it, for somewhere */
 	struct vault_files files;
 	struct vault_proc vault;
+	unsigned waited; /* times in a row that cofferd's vault was down */
 	int lease; /* the connection to cofferd by which its vault is ours; -1: the vault is the run's own */
 	int exe;
 };
