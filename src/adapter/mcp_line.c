@@ -107,7 +107,7 @@ int mcp_line_parse(const char *data, size_t len, json_t **ret, struct mcp_fault 
 		return fault(f, MCP_PARSE_ERROR, "the line is longer than 4 MiB");
 	if (is_too_deep(data, len))
 		return fault(f, MCP_PARSE_ERROR, "the line has more than 64 levels");
-	v = json_loadb(data, len, JSON_REJECT_DUPLICATES, &why);
+	v = json_loadb(data, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &why);
 	if (!v) {
 		/* The parser quotes what it met; none of that is to come back from us. */
 		fault(f, MCP_PARSE_ERROR, "");

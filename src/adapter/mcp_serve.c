@@ -107,12 +107,12 @@ enum mcp_code mcp_call_add(struct mcp_server *sv, struct mcp_call *c)
 	return 0;
 }
 
-/* The first one is over, however. */
-static void drop_first(struct mcp_server *sv)
+/* One is over, however. */
+static void drop(struct mcp_server *sv, struct mcp_call **at)
 {
-	struct mcp_call *c = sv->calls;
+	struct mcp_call *c = *at;
 
-	sv->calls = c->next;
+	*at = c->next;
 	sv->n_calls--;
 	sv->waiting -= c->size;
 	mcp_batch_close(sv, c->batch);
@@ -141,12 +141,10 @@ static void start_calls(struct mcp_server *sv)
 		struct mcp_call *c = sv->calls;
 		struct err e = ERR_INIT;
 
-		if (!c->cancelled && mcp_proc_start(&sv->proc, c->tool, sv->s->ctx, c->args,
-						    c->token.kind != MCP_ID_NONE, &e) == 0)
+		if (mcp_proc_start(&sv->proc, c->tool, sv->s->ctx, c->args, c->token.kind != MCP_ID_NONE, &e) == 0)
 			return;
-		if (!c->cancelled)
-			fail_call(sv, c, e.msg);
-		drop_first(sv);
+		fail_call(sv, c, e.msg);
+		drop(sv, &sv->calls);
 	}
 }
 
@@ -176,18 +174,23 @@ static void read_call(struct mcp_server *sv)
 		return;
 	fail_call(sv, sv->calls, "the call broke off: its process has died");
 	mcp_proc_reap(&sv->proc);
-	drop_first(sv);
+	drop(sv, &sv->calls);
 }
 
 void mcp_cancel(struct mcp_server *sv, const struct mcp_id *id)
 {
-	for (struct mcp_call *c = sv->calls; c; c = c->next) {
-		if (!mcp_id_is(&c->id, id))
-			continue;
-		c->cancelled = true;
-		if (c == sv->calls)
-			mcp_proc_end(&sv->proc);
-	}
+	struct mcp_call **at = &sv->calls;
+
+	while (*at && !mcp_id_is(&(*at)->id, id))
+		at = &(*at)->next;
+	if (!*at)
+		return;
+	(*at)->cancelled = true;
+	/* The first one runs, and ends before the next begins. */
+	if (at == &sv->calls && sv->proc.pid >= 0)
+		mcp_proc_end(&sv->proc);
+	else
+		drop(sv, at);
 }
 
 /* --- input ------------------------------------------------------------------------------------------------------------ */
@@ -300,7 +303,7 @@ static void wind_up(struct mcp_server *sv)
 			read_call(sv);
 	}
 	while (sv->calls)
-		drop_first(sv);
+		drop(sv, &sv->calls);
 	while (unread(sv) && clock_nsec(CLOCK_MONOTONIC) < until && poll(&p, 1, LAST_WORDS_MS) == 1 &&
 	       p.revents == POLLOUT)
 		write_some(sv);

@@ -59,16 +59,26 @@ static const char *next_part(const char *path, char name[NAME_MAX + 1])
 	return path + n + (slash ? 1 : 0);
 }
 
+/* gVisor follows a symlink where O_DIRECTORY stands beside O_NOFOLLOW: what was opened must be what has the name. */
 static int open_dir(int dir, const char *name, bool make)
 {
-	int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	struct stat named, opened;
+	int fd;
 
-	if (fd >= 0 || errno != ENOENT || !make)
-		return fd < 0 ? -errno : fd;
-	if (mkdirat(dir, name, 0777) < 0 && errno != EEXIST)
+	if (make && mkdirat(dir, name, 0777) < 0 && errno != EEXIST)
 		return -errno;
+	if (fstatat(dir, name, &named, AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	if (!S_ISDIR(named.st_mode))
+		return S_ISLNK(named.st_mode) ? -ELOOP : -ENOTDIR;
 	fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	return fd < 0 ? -errno : fd;
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, &opened) < 0 || opened.st_ino != named.st_ino || opened.st_dev != named.st_dev) {
+		fd_close(fd);
+		return -ELOOP;
+	}
+	return fd;
 }
 
 /* F1: the directory that the file is in, and its name there. */

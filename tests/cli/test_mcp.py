@@ -117,7 +117,11 @@ def try_escapes(tap, m, who, c):
         tap.ok(r.is_error and "outside\n" not in r.text and "root:" not in r.text, f"{who}: reading {path[:40]!r} fails", r)
     r = m.call("read_file", path="hard")
     tap.eq(r.data and r.data["content"], "keep\n", f"{who}: control: a plain name beside them is read", r)
-    for path in ("../outside.txt", outside, "/etc/x", "l1", "up/outside.txt", "s/new.c", "fifo", "src", "/workspace/../x", "d/x"):
+    fifo = m.call("exec", command="test -p fifo && echo yes").data["stdout"]
+    if not fifo:
+        tap.note(f"{who}: there are no fifos in this workspace")
+    for path in ("../outside.txt", outside, "/etc/x", "l1", "up/outside.txt", "s/new.c", "src", "/workspace/../x", "d/x") + (
+            ("fifo",) if fifo else ()):
         r = m.call("write_file", path=path, content="broken")
         tap.ok(r.is_error, f"{who}: writing {path[:40]!r} fails", r)
     tap.eq(open(outside, encoding="utf-8").read(), "outside\n", f"{who}: and nothing outside has changed")
