@@ -11,9 +11,12 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static const struct mcp_param params[] = {
-	{ "command", MCP_TEXT, true, 64, "", NULL },	  { "encoding", MCP_WORD, false, 0, "", "utf-8 base64" },
-	{ "timeout_s", MCP_INTEGER, false, 10, "", NULL }, { "flag", MCP_BOOL, false, 0, "", NULL },
-	{ "argv", MCP_LIST, false, 2, "", NULL },	  { "env", MCP_MAP, false, 2, "", NULL },
+	{ "command", MCP_TEXT, true, 64, "", NULL },
+	{ "encoding", MCP_WORD, false, 0, "", "utf-8 base64" },
+	{ "timeout_s", MCP_INTEGER, false, 10, "", NULL },
+	{ "flag", MCP_BOOL, false, 0, "", NULL },
+	{ "argv", MCP_LIST, false, 2, "", NULL },
+	{ "env", MCP_MAP, false, 2, "", NULL },
 };
 
 static void check_answer(const struct buf *b, const struct mcp_id *id)
@@ -76,8 +79,7 @@ static void take(json_t *v)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct mcp_fault f = { 0 };
-	json_t *v = NULL, *item;
-	size_t i;
+	json_t *v = NULL;
 
 	if (mcp_line_parse((const char *)data, size, &v, &f) < 0) {
 		if (f.code != MCP_PARSE_ERROR || !f.text[0])
@@ -85,8 +87,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	}
 	take(v);
-	json_array_foreach(v, i, item)
-		take(item);
+	for (size_t i = 0; i < json_array_size(v); i++)
+		take(json_array_get(v, i));
 	json_decref(v);
 	return 0;
 }

@@ -8,7 +8,7 @@
 #include "adapter/mcp_version.h"
 
 #define MCP_CALLS_MAX 64	    /* that run or wait */
-#define MCP_WAITING_MAX (16u << 20) /* bytes of arguments of calls that wait */
+#define MCP_WAITING_MAX (16u << 20) /* bytes of the lines of calls that wait */
 #define MCP_OUT_STOP (8u << 20)	    /* bytes that the client has not read: past that it is not listened to */
 #define MCP_OUT_NO_PROGRESS (1u << 20) /* and past that it hears no more of progress */
 
@@ -23,8 +23,8 @@ struct mcp_call {
 	struct mcp_id id, token; /* token: MCP_ID_NONE when nobody wants progress */
 	enum mcp_version version;
 	const struct mcp_tool *tool;
-	json_t *args; /* may be NULL */
-	size_t size;
+	json_t *args;		 /* may be NULL */
+	size_t size;		 /* of its line */
 	struct mcp_batch *batch; /* NULL: answered by a line of its own */
 	bool cancelled;
 	bool answered;
@@ -35,6 +35,7 @@ struct mcp_server {
 	int in, out, sig;
 	struct buf line; /* what was read and is no whole line */
 	size_t looked;	 /* of these, bytes that have no newline */
+	size_t taking;	 /* bytes of the line that is being taken */
 	bool skipping;	 /* the rest of a line that was too long */
 	struct buf answers;
 	size_t written;

@@ -210,23 +210,6 @@ static struct mcp_call *new_call(const struct request *q, const struct mcp_tool 
 	return c;
 }
 
-/* About what its arguments hold in memory. */
-static size_t size_of(const json_t *v)
-{
-	size_t n = 64, i;
-	const char *key;
-	json_t *item;
-
-	if (json_is_string(v))
-		return n + json_string_length(v);
-	if (json_is_array(v)) {
-		json_array_foreach(v, i, item) n += size_of(item);
-	} else if (json_is_object(v)) {
-		json_object_foreach((json_t *)v, key, item) n += strlen(key) + size_of(item);
-	}
-	return n;
-}
-
 static void begin_call(const struct request *q, const struct mcp_tool *t, const json_t *token)
 {
 	struct mcp_call *c = new_call(q, t, token);
@@ -236,7 +219,7 @@ static void begin_call(const struct request *q, const struct mcp_tool *t, const 
 		refuse(q, MCP_INTERNAL, "out of memory");
 		return;
 	}
-	c->size = size_of(c->args);
+	c->size = q->sv->taking;
 	code = mcp_call_add(q->sv, c);
 	if (code == 0) {
 		if (c->batch)
@@ -349,9 +332,9 @@ static void take_request(struct request *q)
 	if (!find_version(q))
 		return;
 	modern = q->version == MCP_2026_07_28;
-	if (!m || (m->flags & M_SHAKEN && modern))
-		refuse(q, MCP_NO_METHOD, "Method not found");
-	else if (m->flags & M_MODERN && !modern && q->version != MCP_VERSION_NONE)
+	/* A client that has not named any revision is told so, not that there is no such method. */
+	if (!m || (m->flags & M_SHAKEN && modern) ||
+	    (m->flags & M_MODERN && !modern && q->version != MCP_VERSION_NONE))
 		refuse(q, MCP_NO_METHOD, "Method not found");
 	else if (m->flags & M_MODERN && !modern)
 		refuse(q, MCP_INVALID_PARAMS, META_VERSION " is missing");
@@ -402,8 +385,6 @@ static void take_batch(struct mcp_server *sv, json_t *v)
 {
 	struct mcp_fault f = { .code = MCP_INVALID_REQUEST };
 	struct mcp_batch *b;
-	size_t i;
-	json_t *item;
 
 	if (!mcp_version_has_batches(sv->version))
 		snprintf(f.text, sizeof(f.text), "this revision of the protocol has no batches");
@@ -419,7 +400,8 @@ static void take_batch(struct mcp_server *sv, json_t *v)
 		return;
 	}
 	b->open = 1;
-	json_array_foreach(v, i, item) take_message(sv, item, b);
+	for (size_t i = 0; i < json_array_size(v); i++)
+		take_message(sv, json_array_get(v, i), b);
 	mcp_batch_close(sv, b);
 }
 
@@ -428,6 +410,7 @@ void mcp_take_line(struct mcp_server *sv, const char *data, size_t len)
 	struct mcp_fault f = { 0 };
 	json_t *v = NULL;
 
+	sv->taking = len;
 	if (mcp_line_parse(data, len, &v, &f) < 0) {
 		answer_fault(sv, NULL, &f);
 		return;

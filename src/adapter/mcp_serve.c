@@ -141,7 +141,8 @@ static void start_calls(struct mcp_server *sv)
 		struct mcp_call *c = sv->calls;
 		struct err e = ERR_INIT;
 
-		if (mcp_proc_start(&sv->proc, c->tool, sv->s->ctx, c->args, c->token.kind != MCP_ID_NONE, &e) == 0)
+		if (mcp_proc_start(&sv->proc, c->tool, sv->s->ctx, c->args, c->token.kind != MCP_ID_NONE,
+				   &e) == 0)
 			return;
 		fail_call(sv, c, e.msg);
 		drop(sv, &sv->calls);

@@ -261,8 +261,8 @@ int mcp_box_open(struct mcp_box *b, struct err *e)
 				       .ours = { -1, -1, -1 },
 				       .alive = -1 };
 	autoref struct ref ref = REF_INIT;
-	struct mcp_box_run run;
-	struct mcp_box_end end;
+	struct mcp_box_run run = { -1, -1 };
+	struct mcp_box_end end = { 0 };
 	uint32_t number;
 	int r = mcp_box_start(b, &c, true, &run, e);
 

@@ -111,7 +111,7 @@ static int exec_run(void *ctx, const json_t *args, const struct mcp_job *job, st
 				 .alive = job->alive };
 	static struct mcp_pump p; /* large */
 	struct mcp_changes ch = { 0 };
-	struct mcp_box_end end;
+	struct mcp_box_end end = { 0 };
 	char label[80];
 	int r;
 

@@ -145,7 +145,7 @@ static int read_run(void *ctx, const json_t *args, const struct mcp_job *job, st
 	char *const argv[] = { (char *)"file-read", path, at_text, max_text, NULL };
 	struct mcp_box_cmd c = { .argv = argv, .builtin = true, .alive = job->alive, .path = path };
 	static struct mcp_pump p; /* large */
-	struct mcp_box_end end;
+	struct mcp_box_end end = { 0 };
 	int r;
 
 	if (!path)
@@ -217,7 +217,7 @@ static int write_run(void *ctx, const json_t *args, const struct mcp_job *job, s
 	autobuf struct buf content = BUF_INIT;
 	struct json j = JSON_INIT(result);
 	struct mcp_changes ch = { 0 };
-	struct mcp_box_end end;
+	struct mcp_box_end end = { 0 };
 	char label[100], name[16] = "";
 	int r = path ? decode(args, &content, e) : e->code;
 

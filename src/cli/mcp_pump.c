@@ -134,7 +134,7 @@ static int start(const struct mcp_box *b, struct mcp_box_cmd *c, struct mcp_pump
 int mcp_pump_run(struct mcp_pump *p, const struct mcp_box *b, struct mcp_box_cmd *c, struct mcp_box_end *ret,
 		 struct err *e)
 {
-	struct mcp_box_run run;
+	struct mcp_box_run run = { -1, -1 };
 	int r = start(b, c, p, &run, e);
 
 	if (r == 0)

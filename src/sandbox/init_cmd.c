@@ -185,7 +185,8 @@ static int child_main(void *arg)
 	if (ch->body->cwd[0] && chdir(ch->body->cwd) < 0)
 		return child_failed(ch, PROTO_WHAT_CWD);
 	if (ch->builtin)
-		return init_copy_is(ch->body->argv[0]) ? init_copy(ch->body->argv) : init_file(ch->body->argv);
+		return init_copy_is(ch->body->argv[0]) ? init_copy(ch->body->argv)
+						       : init_file(ch->body->argv);
 	exec_command(ch);
 	return 127;
 }

@@ -24,8 +24,8 @@ static void check_fault(const char *text, enum mcp_code code, bool has_id)
 	struct mcp_fault f = { 0 };
 	struct mcp_msg m;
 
-	CHECKF(read_text(text, &m, &f) < 0 && f.code == code && (f.id.kind != MCP_ID_NONE) == has_id, "%.60s is %d", text,
-	       code);
+	CHECKF(read_text(text, &m, &f) < 0 && f.code == code && (f.id.kind != MCP_ID_NONE) == has_id,
+	       "%.60s is %d", text, code);
 	mcp_fault_release(&f);
 }
 
@@ -34,7 +34,8 @@ static void test_messages(void)
 	struct mcp_fault f = { 0 };
 	struct mcp_msg m;
 
-	CHECK(read_text("{\"jsonrpc\":\"2.0\",\"id\":\"a\",\"method\":\"ping\",\"params\":{\"x\":1}}", &m, &f) == 0);
+	CHECK(read_text("{\"jsonrpc\":\"2.0\",\"id\":\"a\",\"method\":\"ping\",\"params\":{\"x\":1}}", &m,
+			&f) == 0);
 	CHECK(m.kind == MCP_REQUEST && m.id.kind == MCP_ID_TEXT && str_eq(m.id.text, "a"));
 	CHECK(str_eq(m.method, "ping") && json_object_size(m.params) == 1);
 	mcp_msg_release(&m);
@@ -43,15 +44,18 @@ static void test_messages(void)
 	mcp_msg_release(&m);
 	CHECK(read_text("{\"jsonrpc\":\"2.0\",\"method\":\"x\"}", &m, &f) == 0 && m.kind == MCP_NOTIFICATION);
 	mcp_msg_release(&m);
-	CHECK(read_text("{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{}}", &m, &f) == 0 && m.kind == MCP_RESPONSE);
+	CHECK(read_text("{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{}}", &m, &f) == 0 &&
+	      m.kind == MCP_RESPONSE);
 	mcp_msg_release(&m);
 	check_fault("", MCP_PARSE_ERROR, false);
 	check_fault("{\"a\":1,\"a\":2}", MCP_PARSE_ERROR, false);
-	check_fault("{\"jsonrpc\":\"2.0\",\"id\":99999999999999999999,\"method\":\"x\"}", MCP_PARSE_ERROR, false);
+	check_fault("{\"jsonrpc\":\"2.0\",\"id\":99999999999999999999,\"method\":\"x\"}", MCP_PARSE_ERROR,
+		    false);
 	check_fault("[]", MCP_INVALID_REQUEST, false);
 	check_fault("{\"jsonrpc\":\"2.0\",\"id\":true,\"method\":\"x\"}", MCP_INVALID_REQUEST, false);
 	check_fault("{\"jsonrpc\":2,\"id\":1,\"method\":\"x\"}", MCP_INVALID_REQUEST, true);
-	check_fault("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"x\",\"params\":null}", MCP_INVALID_PARAMS, true);
+	check_fault("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"x\",\"params\":null}", MCP_INVALID_PARAMS,
+		    true);
 }
 
 static void test_depth(void)
@@ -99,9 +103,9 @@ static void test_versions(void)
 }
 
 static const struct mcp_param params[] = {
-	{ "t", MCP_TEXT, true, 4, "", NULL },	 { "w", MCP_WORD, false, 0, "", "one two" },
+	{ "t", MCP_TEXT, true, 4, "", NULL },	   { "w", MCP_WORD, false, 0, "", "one two" },
 	{ "i", MCP_INTEGER, false, 10, "", NULL }, { "b", MCP_BOOL, false, 0, "", NULL },
-	{ "l", MCP_LIST, false, 2, "", NULL },	 { "m", MCP_MAP, false, 1, "", NULL },
+	{ "l", MCP_LIST, false, 2, "", NULL },	   { "m", MCP_MAP, false, 1, "", NULL },
 };
 
 static void check_args(const char *text, bool good)
@@ -109,8 +113,8 @@ static void check_args(const char *text, bool good)
 	json_t *v = json_loads(text, JSON_DECODE_ANY, NULL);
 	struct err e = ERR_INIT;
 
-	CHECKF((mcp_args_check(params, ARRAY_SIZE(params), v, &e) == 0) == good && (good || e.msg[0]), "%s is %s", text,
-	       good ? "taken" : "refused");
+	CHECKF((mcp_args_check(params, ARRAY_SIZE(params), v, &e) == 0) == good && (good || e.msg[0]),
+	       "%s is %s", text, good ? "taken" : "refused");
 	json_decref(v);
 }
 
@@ -120,7 +124,9 @@ static void test_args(void)
 	struct json j = JSON_INIT(&b);
 	json_t *v;
 
-	check_args("{\"t\":\"abcd\",\"w\":\"two\",\"i\":10,\"b\":true,\"l\":[\"x\",\"\"],\"m\":{\"k\":\"v\"}}", true);
+	check_args(
+		"{\"t\":\"abcd\",\"w\":\"two\",\"i\":10,\"b\":true,\"l\":[\"x\",\"\"],\"m\":{\"k\":\"v\"}}",
+		true);
 	check_args("{\"t\":\"\"}", true);
 	check_args("{}", false);
 	check_args("[]", false);
