@@ -45,6 +45,7 @@ e2e:
 	@$(MAKE) --no-print-directory all
 	@tools/agents build-agents
 	@COFFER_BUILD=$(abspath $(BUILD)) tests/agents/run build-agents
+	@COFFER_BUILD=$(abspath $(BUILD)) tests/agents/mcp build-agents
 
 lint:
 	@tools/deps build lint

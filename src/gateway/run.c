@@ -242,7 +242,7 @@ static int make_findable(struct execution *x, struct err *e)
 /* One that was given a name or a life of its own is looked for at once. */
 static bool is_findable_at_once(const struct spec *s)
 {
-	return s->detach || s->name;
+	return s->detach || s->name || s->series;
 }
 
 /*

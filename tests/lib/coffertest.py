@@ -32,7 +32,7 @@ import time
 TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 ROOT = os.path.dirname(TESTS)
 BUILD = os.path.abspath(os.environ.get("COFFER_BUILD", os.path.join(ROOT, "build")))
-STARTERS = ("run", "exec", "shell", "cp", "call", "rollback", "fork")
+STARTERS = ("run", "exec", "shell", "cp", "call", "mcp", "rollback", "fork")
 TEST_UID = 20001  # an ordinary user who owns nothing on this machine and has no subordinate ids
 SUB_IDS = (2000000, 65536)  # those that he is given in a mount namespace of our own where an engine wants them
 ENGINES = tuple(os.environ.get("COFFER_ENGINES", "ns gvisor").split())  # one of them for trying something

@@ -145,12 +145,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def anthropic(self, body):
         result = find_result(body.get("messages"), lambda v: v.get("type") == "tool_result")
         command = find_command(body.get("messages"))
-        has_bash = any(t.get("name") == "Bash" for t in body.get("tools", []))
+        # Its own tool, or the one of `coffer mcp` where that is all it has.
+        tool = next((n for n in (t.get("name", "") for t in body.get("tools", [])) if n == "Bash" or n.endswith("__exec")), None)
         self.note(result)
-        if result is None and command and has_bash:
-            block = {"type": "tool_use", "id": "toolu_1", "name": "Bash", "input": {}}
-            deltas = [{"type": "input_json_delta",
-                       "partial_json": json.dumps({"command": command, "description": "run it"})}]
+        if result is None and command and tool:
+            block = {"type": "tool_use", "id": "toolu_1", "name": tool, "input": {}}
+            arguments = {"command": command, **({"description": "run it"} if tool == "Bash" else {})}
+            deltas = [{"type": "input_json_delta", "partial_json": json.dumps(arguments)}]
             stop = "tool_use"
         else:
             block = {"type": "text", "text": ""}
