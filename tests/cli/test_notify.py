@@ -10,7 +10,6 @@ import os
 import signal
 import socket
 import ssl
-import stat
 import sys
 import threading
 import time
@@ -18,7 +17,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
 
 from coffertest import Tap, descendants, identities  # noqa: E402
-from nettest import Internet, wait_for, why_not  # noqa: E402
+from nettest import GW4, Internet, wait_for, why_not  # noqa: E402
 
 KEY = "webhook-key-0123456789abcdef"
 TOKEN = "syt_matrix_token_0123456789abcdef"
@@ -193,6 +192,7 @@ def command(tap, c):
 def killed(tap, net, c):
     """The courier ends without a word: a failure like any other; what it was is looked at while it waits."""
     who = c.who
+    net.hanging.connections.clear()
     p = c.popen("notify", "test", "--config", conf(c, hook(c, "https://hang.example.test/")), "--tries", "1", text=True)
     found = []
 
@@ -200,7 +200,6 @@ def killed(tap, net, c):
         found[:] = [x for x in descendants(p.pid) if name_of(x) == "coffer-courier"]
         return found and net.hanging.connections
 
-    net.hanging.connections.clear()
     tap.ok(wait_for(courier, 60), f"{who}: a courier is on its way")
     pid = found[0]
     with open(f"/proc/{pid}/status", encoding="ascii") as f:
@@ -324,14 +323,11 @@ def build(net):
 
 
 def main():
-    global GW4
     tap = Tap()
     reason = why_not()
     if reason:
         tap.skip("notifications", reason)
         tap.done()
-    from nettest import GW4
-    assert stat.S_IMODE(0o600) == 0o600
     with Internet() as net:
         srv, matrix_srv, stop = build(net)
         try:
