@@ -130,11 +130,11 @@ static void plain_signals(void)
 /* The operator's own program, with what it would have at a terminal but for the terminal. The event is on its input. */
 _Noreturn static void run_command(const struct queue *q, int input)
 {
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC), none[] = { 0 };
 
 	if (null < 0 || dup2(input, 0) < 0 || dup2(null, 1) < 0 || dup2(null, 2) < 0)
 		_exit(126);
-	close_others(NULL, 0);
+	close_others(none, ARRAY_SIZE(none));
 	execvp(q->target->argv.v[0], q->target->argv.v);
 	_exit(errno == ENOENT ? 127 : 126);
 }

@@ -78,16 +78,12 @@ def good(tap, net, c, srv):
     tap.ok(KEY not in req.body.decode() and KEY not in str(dict(req.headers)), f"{who}: the key itself is not sent")
     log = c("audit", "--json").out
     tap.ok('"notify.sent"' in log and KEY not in log, f"{who}: the log has it, without the key", log[-600:])
-    tap.eq(descendants(os.getpid()) and [p for p in descendants(os.getpid()) if name_of(p) == "coffer-courier"], [],
-           f"{who}: no courier is left")
+    tap.eq(couriers(os.getpid()), [], f"{who}: no courier is left")
 
 
-def name_of(pid):
-    try:
-        with open(f"/proc/{pid}/comm", encoding="ascii") as f:
-            return f.read().strip()
-    except OSError:
-        return ""
+def couriers(pid):
+    """Those below a process."""
+    return [x for x, name in descendants(pid) if name.endswith("coffer-courier")]
 
 
 def refused(tap, net, c, srv):
@@ -197,7 +193,7 @@ def killed(tap, net, c):
     found = []
 
     def courier():
-        found[:] = [x for x in descendants(p.pid) if name_of(x) == "coffer-courier"]
+        found[:] = couriers(p.pid)
         return found and net.hanging.connections
 
     tap.ok(wait_for(courier, 60), f"{who}: a courier is on its way")
