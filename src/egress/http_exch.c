@@ -131,6 +131,7 @@ static void maybe_free(struct exch *e)
 	exch_hold_free(e);
 	secret_wipe(e);
 	http_pool_forget(e);
+	buf_release(&e->act);
 	if (e->trailers) {
 		http_fields_release(e->trailers);
 		free(e->trailers);

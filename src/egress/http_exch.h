@@ -108,6 +108,7 @@ struct exch {
 	struct exch_secret *secret; /* NULL: the request has no placeholder */
 	struct task ask_task;	    /* http_secret.c's */
 	size_t held;		    /* bytes that count in in->held */
+	struct buf act;		    /* http_act.h */
 	char dropped[64];	    /* a header that was left out, for the journal */
 	struct defer defer;
 	unsigned tries, interim;
