@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gateway/net_offer.h"
+
+#include "base/cleanup.h"
+#include "gateway/net_secret.h"
+
+#include <errno.h>
+
+static const struct net_offer *find(const struct net_secrets *s, const char *name)
+{
+	for (size_t i = 0; s->offers && i < s->offers->n; i++) {
+		if (str_eq(s->offers->v[i].name, name))
+			return &s->offers->v[i];
+	}
+	return NULL;
+}
+
+static int read_binding(const struct net_offer *o, struct binding *ret, struct err *e)
+{
+	struct binding b = { 0 };
+	int r = binding_parse_host(o->host, strlen(o->host), 0, &b, e);
+
+	if (r == 0 && o->as)
+		r = binding_parse_as(o->as, strlen(o->as), &b, e);
+	else if (r == 0)
+		binding_usual_as(&b);
+	if (r == 0 && b.as == BINDING_AS_SSH)
+		r = err_set(e, -EINVAL, "a key that signs is bound in the vault, not by a profile");
+	if (r < 0)
+		return err_wrap(e, r, "the profile's secret '%s'", o->name);
+	*ret = b;
+	return 0;
+}
+
+int net_offer_check(const struct net_offer *o, struct err *e)
+{
+	struct binding b;
+
+	if (strlen(o->name) > GRANTS_NAME_MAX || (o->env && strlen(o->env) > GRANTS_NAME_MAX))
+		return err_set(e, -EINVAL, "the profile's secret '%.80s': a name is too long", o->name);
+	return o->host ? read_binding(o, &b, e) : 0;
+}
+
+static bool may_bind(const struct net_secrets *s, const char *name)
+{
+	const struct net_offer *o = find(s, name);
+
+	return o && o->host && s->offers->may_bind;
+}
+
+int net_offer_bind(const struct net_secrets *s, struct vault_grant *g, struct err *e)
+{
+	int r;
+
+	if (!may_bind(s, g->name) || g->n_bindings)
+		return 0;
+	r = read_binding(find(s, g->name), &g->bindings[0], e);
+	g->n_bindings = r == 0;
+	return r < 0 ? r : 1;
+}
+
+uint64_t net_offer_usable(const struct net_secrets *s, const struct net_found *f)
+{
+	uint64_t ret = s->offered & f->there & ~f->expired & f->meets;
+
+	for (size_t i = 0; i < s->ask.n; i++) {
+		uint64_t bit = 1ull << i;
+
+		if (s->offered & f->there & ~f->expired & f->unbound & bit && may_bind(s, s->ask.v[i].name))
+			ret |= bit;
+	}
+	return ret;
+}
+
+/* It is there, and cannot be used. */
+static void say_useless(const struct net_secrets *s, const struct net_found *f, size_t i)
+{
+	const struct net_offer *o = find(s, s->ask.v[i].name);
+	autobuf struct buf b = BUF_INIT;
+
+	if (f->expired & (1ull << i))
+		buf_addf(
+			&b,
+			"the secret '%s' has expired and is not used: coffer secret rotate %s --expires DATE",
+			o->name, o->name);
+	else if (f->unbound & (1ull << i))
+		buf_addf(
+			&b,
+			"the secret '%s' is bound nowhere and is not used: coffer secret bind %s --host %s%s%s",
+			o->name, o->name, o->host ? o->host : "HOST", o->as ? " --as " : "",
+			o->as ? o->as : "");
+	else
+		buf_addf(&b, "the secret '%s' only signs, and is not used", o->name);
+	s->offers->say(buf_cstr(&b));
+}
+
+static void say_missing(const struct net_offers *l)
+{
+	autobuf struct buf b = BUF_INIT;
+	const char *env = NULL;
+
+	buf_adds(&b, "the agent gets no key, for none is in the vault: coffer secret set ");
+	for (size_t i = 0; i < l->n; i++) {
+		buf_addf(&b, "%s%s", i == 0 ? "" : i + 1 < l->n ? ", " : " or ", l->v[i].name);
+		env = env ? env : l->v[i].env;
+	}
+	buf_adds(&b, " puts one there, and the sandbox then has a placeholder");
+	if (env)
+		buf_addf(&b, "; -e %s hands it in as it is", env);
+	l->say(buf_cstr(&b));
+}
+
+void net_offer_say(const struct net_secrets *s, const struct net_found *f)
+{
+	uint64_t usable = f ? net_offer_usable(s, f) : 0;
+	bool said = false;
+
+	if (!s->offers || !s->offers->n || !s->offers->say)
+		return;
+	for (size_t i = 0; f && i < s->ask.n; i++) {
+		uint64_t bit = 1ull << i;
+
+		/* Of what was typed the vault itself says why. */
+		if (!(s->offered & ~s->by_line & f->there & ~usable & bit))
+			continue;
+		say_useless(s, f, i);
+		said = true;
+	}
+	if (!said && !usable && !s->offers->has_key)
+		say_missing(s->offers);
+}
