@@ -44,6 +44,7 @@ e2e:
 	@tools/deps build test
 	@$(MAKE) --no-print-directory all
 	@tools/agents build-agents
+	@COFFER_BUILD=$(abspath $(BUILD)) tests/agents/sdk build-agents
 	@COFFER_BUILD=$(abspath $(BUILD)) tests/agents/run build-agents
 
 lint:

@@ -209,7 +209,7 @@ static void offer_secrets(struct run_args *a, struct run_profile *ret, bool by_p
 			l->has_key = true;
 			continue;
 		}
-		l->v[l->n++] = (struct net_offer){ c->name, c->env, c->host, c->as };
+		l->v[l->n++] = (struct net_offer){ c->name, c->env, c->host, &c->as };
 	}
 	for (size_t i = 0; i < p->keys.n; i++)
 		l->has_key = l->has_key || is_handed_in(&a->o.env, p->keys.v[i]);

@@ -33,7 +33,7 @@ void profile_release(struct profile *p)
 		free(p->secrets[i].name);
 		free(p->secrets[i].env);
 		free(p->secrets[i].host);
-		free(p->secrets[i].as);
+		strv_release(&p->secrets[i].as);
 	}
 	*p = PROFILE_INIT;
 }
@@ -167,9 +167,17 @@ static int take_secret_host(struct source *s, const struct ynode *v, void *to)
 	return take_string(s, v, "HOST[:PORT][/path]", &((struct profile_secret *)to)->host);
 }
 
+static int take_way(struct source *s, const struct ynode *v, void *to)
+{
+	const char *text;
+	int r = read_text(s, v, "bearer, basic, header:NAME and so on", &text);
+
+	return r < 0 ? r : strv_add(&((struct profile_secret *)to)->as, text) < 0 ? out_of_memory(s->e) : 0;
+}
+
 static int take_secret_as(struct source *s, const struct ynode *v, void *to)
 {
-	return take_string(s, v, "bearer, basic, header:NAME and so on", &((struct profile_secret *)to)->as);
+	return read_each(s, v, take_way, to);
 }
 
 static const struct key secret_keys[] = {
@@ -194,7 +202,7 @@ static int take_secret(struct source *s, const struct ynode *v, void *to)
 	r = read_map(s, v, "a secret", secret_keys, ARRAY_SIZE(secret_keys), c);
 	if (r == 0 && !c->name)
 		return read_fail(s, v, "a secret has a name");
-	if (r == 0 && c->as && !c->host)
+	if (r == 0 && c->as.n && !c->host)
 		return read_fail(s, v, "'as' goes with a host");
 	for (size_t i = 0; r == 0 && i + 1 < p->n_secrets; i++) {
 		if (str_eq(p->secrets[i].name, c->name))

@@ -13,7 +13,7 @@
  *	  - name: anthropic              # in the vault
  *	    env: ANTHROPIC_API_KEY       # the variable that has its placeholder inside; it may be left out
  *	    host: api.anthropic.com      # where it is sent when the vault binds it nowhere
- *	    as: header:x-api-key         # and how; as the host usually wants it when that is left out
+ *	    as: header:x-api-key         # and how, or a list of ways; as the host usually wants it when that is left out
  *	keys: [ OTHER_TOKEN ]            # more variables that it takes credentials from; none is handed in unasked
  *
  * A name without a slash is one of the user's own (PROFILE_DIR, then ours); with one it is a file.
@@ -31,7 +31,8 @@
 /* As written: whoever asks the vault for it checks host and way. */
 struct profile_secret {
 	char *name;
-	char *env, *host, *as; /* NULL: not said */
+	char *env, *host; /* NULL: not said */
+	struct strv as;	  /* may be empty */
 };
 
 struct profile {

@@ -15,30 +15,46 @@ static const struct net_offer *find(const struct net_secrets *s, const char *nam
 	return NULL;
 }
 
-static int read_binding(const struct net_offer *o, struct binding *ret, struct err *e)
+static int read_way(const struct net_offer *o, const char *as, struct vault_grant *g, struct err *e)
 {
-	struct binding b = { 0 };
-	int r = binding_parse_host(o->host, strlen(o->host), 0, &b, e);
+	struct binding *b = &g->bindings[g->n_bindings];
+	int r;
 
-	if (r == 0 && o->as)
-		r = binding_parse_as(o->as, strlen(o->as), &b, e);
+	if (g->n_bindings == GRANTS_BINDINGS_MAX)
+		return err_set(e, -E2BIG, "there are too many ways");
+	*b = (struct binding){ 0 };
+	r = binding_parse_host(o->host, strlen(o->host), 0, b, e);
+	if (r == 0 && as)
+		r = binding_parse_as(as, strlen(as), b, e);
 	else if (r == 0)
-		binding_usual_as(&b);
-	if (r == 0 && b.as == BINDING_AS_SSH)
+		binding_usual_as(b);
+	if (r == 0 && b->as == BINDING_AS_SSH)
 		r = err_set(e, -EINVAL, "a key that signs is bound in the vault, not by a profile");
-	if (r < 0)
-		return err_wrap(e, r, "the profile's secret '%s'", o->name);
-	*ret = b;
-	return 0;
+	g->n_bindings += r == 0;
+	return r;
+}
+
+static int read_bindings(const struct net_offer *o, struct vault_grant *g, struct err *e)
+{
+	const size_t n = o->as ? o->as->n : 0;
+	int r = n ? 0 : read_way(o, NULL, g, e);
+
+	if (r == 0 && !n) {
+		g->bindings[1] = g->bindings[0];
+		g->n_bindings += binding_usual_other(&g->bindings[1]);
+	}
+	for (size_t i = 0; r == 0 && i < n; i++)
+		r = read_way(o, o->as->v[i], g, e);
+	return r < 0 ? err_wrap(e, r, "the profile's secret '%s'", o->name) : 0;
 }
 
 int net_offer_check(const struct net_offer *o, struct err *e)
 {
-	struct binding b;
+	struct vault_grant g = { 0 };
 
 	if (strlen(o->name) > GRANTS_NAME_MAX || (o->env && strlen(o->env) > GRANTS_NAME_MAX))
 		return err_set(e, -EINVAL, "the profile's secret '%.80s': a name is too long", o->name);
-	return o->host ? read_binding(o, &b, e) : 0;
+	return o->host ? read_bindings(o, &g, e) : 0;
 }
 
 static bool may_bind(const struct net_secrets *s, const char *name)
@@ -54,8 +70,7 @@ int net_offer_bind(const struct net_secrets *s, struct vault_grant *g, struct er
 
 	if (!may_bind(s, g->name) || g->n_bindings)
 		return 0;
-	r = read_binding(find(s, g->name), &g->bindings[0], e);
-	g->n_bindings = r == 0;
+	r = read_bindings(find(s, g->name), g, e);
 	return r < 0 ? r : 1;
 }
 
@@ -76,6 +91,7 @@ uint64_t net_offer_usable(const struct net_secrets *s, const struct net_found *f
 static void say_useless(const struct net_secrets *s, const struct net_found *f, size_t i)
 {
 	const struct net_offer *o = find(s, s->ask.v[i].name);
+	const char *way = o->as && o->as->n ? o->as->v[0] : NULL;
 	autobuf struct buf b = BUF_INIT;
 
 	if (f->expired & (1ull << i))
@@ -87,8 +103,7 @@ static void say_useless(const struct net_secrets *s, const struct net_found *f, 
 		buf_addf(
 			&b,
 			"the secret '%s' is bound nowhere and is not used: coffer secret bind %s --host %s%s%s",
-			o->name, o->name, o->host ? o->host : "HOST", o->as ? " --as " : "",
-			o->as ? o->as : "");
+			o->name, o->name, o->host ? o->host : "HOST", way ? " --as " : "", way ? way : "");
 	else
 		buf_addf(&b, "the secret '%s' only signs, and is not used", o->name);
 	s->offers->say(buf_cstr(&b));

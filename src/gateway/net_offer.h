@@ -12,13 +12,15 @@
 #ifndef GATEWAY_NET_OFFER_H
 #define GATEWAY_NET_OFFER_H
 
+#include "base/str.h"
 #include "vault/grants.h"
 
 struct net_secrets;
 
 struct net_offer {
 	const char *name;
-	const char *env, *host, *as; /* NULL: not said */
+	const char *env, *host; /* NULL: not said */
+	const struct strv *as;	/* each way in which it is sent; none: as the host usually wants it */
 };
 
 struct net_offers {

@@ -153,7 +153,7 @@ def elsewhere(b):
 def own_profiles(b):
     c = b.c
     text = c("profile", "show", "claude").out
-    b.ok("secrets:" in text and "as: header:x-api-key" in text, "what is shipped can be read", text)
+    b.ok("secrets:" in text and "as: [header:x-api-key, bearer]" in text, "what is shipped can be read", text)
     b.set("anthropic", KEY)
     path = put(c, os.path.join(c.home, "mine.yaml"), text)
     r = b.run(path, command="claude")
@@ -172,6 +172,7 @@ def own_profiles(b):
             ("an unknown key", "as: header", "how: header", "'how'"), ("a wildcard", "host: api.anthropic.com", "host: '*.anthropic.com'", "has a '*'"),
             ("a public suffix", "host: api.anthropic.com", "host: co.uk", "public suffix"),
             ("a way that there is not", "header:x-api-key", "headr", "no way to send"),
+            ("a second way that there is not", ", bearer", ", beerer", "no way to send"),
             ("a header of framing", "header:x-api-key", "header:content-length", "no secret belongs there"),
             ("a key that signs", "header:x-api-key", "ssh", "signs"), ("no name", "- name: anthropic\n    env", "- env", "has a name"),
             ("a name that is none", "name: anthropic", "name: 'a b'", "name must be"),
