@@ -53,7 +53,7 @@ static int show(const char *name, struct err *e)
 	for (size_t i = 0; r == 0 && i < p.n_secrets; i++) {
 		const struct profile_secret *c = &p.secrets[i];
 
-		r = net_offer_check(&(struct net_offer){ c->name, c->env, c->host, &c->as }, e);
+		r = net_offer_check(&(struct net_offer){ c->name, c->host, &c->env, &c->as }, e);
 	}
 	return r;
 }

@@ -187,6 +187,15 @@ static bool is_handed_in(const struct strv *env, const char *name)
 	return false;
 }
 
+static const char *handed_in(const struct strv *env, const struct strv *names)
+{
+	for (size_t i = 0; i < names->n; i++) {
+		if (is_handed_in(env, names->v[i]))
+			return names->v[i];
+	}
+	return NULL;
+}
+
 static void say_offer(const char *text)
 {
 	say_note("%s", text);
@@ -202,14 +211,16 @@ static void offer_secrets(struct run_args *a, struct run_profile *ret, bool by_p
 	for (size_t i = 0; i < p->n_secrets; i++) {
 		const struct profile_secret *c = &p->secrets[i];
 
-		if (c->env && is_handed_in(&a->o.env, c->env)) {
+		const char *given = handed_in(&a->o.env, &c->env);
+
+		if (given) {
 			say_note(
 				"%s is handed in as it is: the sandbox holds it (coffer secret set %s keeps it out)",
-				c->env, c->name);
+				given, c->name);
 			l->has_key = true;
 			continue;
 		}
-		l->v[l->n++] = (struct net_offer){ c->name, c->env, c->host, &c->as };
+		l->v[l->n++] = (struct net_offer){ c->name, c->host, &c->env, &c->as };
 	}
 	for (size_t i = 0; i < p->keys.n; i++)
 		l->has_key = l->has_key || is_handed_in(&a->o.env, p->keys.v[i]);

@@ -31,7 +31,7 @@ void profile_release(struct profile *p)
 	strv_release(&p->keys);
 	for (size_t i = 0; i < p->n_secrets; i++) {
 		free(p->secrets[i].name);
-		free(p->secrets[i].env);
+		strv_release(&p->secrets[i].env);
 		free(p->secrets[i].host);
 		strv_release(&p->secrets[i].as);
 	}
@@ -154,12 +154,19 @@ static int take_secret_name(struct source *s, const struct ynode *v, void *to)
 	return r;
 }
 
+static int take_secret_var(struct source *s, const struct ynode *v, void *to)
+{
+	const char *text;
+	int r = read_text(s, v, "the name of a variable", &text);
+
+	if (r == 0 && !is_variable(text))
+		return read_fail(s, v, "that is no name of a variable");
+	return r < 0 ? r : strv_add(&((struct profile_secret *)to)->env, text) < 0 ? out_of_memory(s->e) : 0;
+}
+
 static int take_secret_env(struct source *s, const struct ynode *v, void *to)
 {
-	struct profile_secret *c = to;
-	int r = take_string(s, v, "the name of a variable", &c->env);
-
-	return r == 0 && !is_variable(c->env) ? read_fail(s, v, "that is no name of a variable") : r;
+	return read_each(s, v, take_secret_var, to);
 }
 
 static int take_secret_host(struct source *s, const struct ynode *v, void *to)

@@ -11,7 +11,7 @@
  *	allow: [ "@anthropic" ]          # as --allow
  *	secrets:                         # those that it works with; each is used when it is in the vault
  *	  - name: anthropic              # in the vault
- *	    env: ANTHROPIC_API_KEY       # the variable that has its placeholder inside; it may be left out
+ *	    env: ANTHROPIC_API_KEY       # the variable that has its placeholder inside, or several; may be left out
  *	    host: api.anthropic.com      # where it is sent when the vault binds it nowhere
  *	    as: header:x-api-key         # and how, or a list of ways; as the host usually wants it when that is left out
  *	keys: [ OTHER_TOKEN ]            # more variables that it takes credentials from; none is handed in unasked
@@ -31,8 +31,8 @@
 /* As written: whoever asks the vault for it checks host and way. */
 struct profile_secret {
 	char *name;
-	char *env, *host; /* NULL: not said */
-	struct strv as;	  /* may be empty */
+	char *host;	     /* NULL: not said */
+	struct strv env, as; /* may be empty */
 };
 
 struct profile {

@@ -52,7 +52,11 @@ int net_offer_check(const struct net_offer *o, struct err *e)
 {
 	struct vault_grant g = { 0 };
 
-	if (strlen(o->name) > GRANTS_NAME_MAX || (o->env && strlen(o->env) > GRANTS_NAME_MAX))
+	bool is_long = strlen(o->name) > GRANTS_NAME_MAX;
+
+	for (size_t i = 0; o->env && i < o->env->n; i++)
+		is_long = is_long || strlen(o->env->v[i]) > GRANTS_NAME_MAX;
+	if (is_long)
 		return err_set(e, -EINVAL, "the profile's secret '%.80s': a name is too long", o->name);
 	return o->host ? read_bindings(o, &g, e) : 0;
 }
@@ -72,6 +76,13 @@ int net_offer_bind(const struct net_secrets *s, struct vault_grant *g, struct er
 		return 0;
 	r = read_bindings(find(s, g->name), g, e);
 	return r < 0 ? r : 1;
+}
+
+const char *net_offer_env(const struct net_secrets *s, const char *name, size_t i)
+{
+	const struct net_offer *o = find(s, name);
+
+	return o && o->env && i + 1 < o->env->n ? o->env->v[i + 1] : NULL;
 }
 
 uint64_t net_offer_usable(const struct net_secrets *s, const struct net_found *f)
@@ -117,7 +128,7 @@ static void say_missing(const struct net_offers *l)
 	buf_adds(&b, "the agent gets no key, for none is in the vault: coffer secret set ");
 	for (size_t i = 0; i < l->n; i++) {
 		buf_addf(&b, "%s%s", i == 0 ? "" : i + 1 < l->n ? ", " : " or ", l->v[i].name);
-		env = env ? env : l->v[i].env;
+		env = env || !l->v[i].env || !l->v[i].env->n ? env : l->v[i].env->v[0];
 	}
 	buf_adds(&b, " puts one there, and the sandbox then has a placeholder");
 	if (env)

@@ -19,7 +19,8 @@ struct net_secrets;
 
 struct net_offer {
 	const char *name;
-	const char *env, *host; /* NULL: not said */
+	const char *host;	/* NULL: not said */
+	const struct strv *env; /* variables that get its placeholder; none: the usual one */
 	const struct strv *as;	/* each way in which it is sent; none: as the host usually wants it */
 };
 
@@ -40,6 +41,8 @@ struct net_found {
 uint64_t net_offer_usable(const struct net_secrets *s, const struct net_found *f);
 /* O2: what the profile says of a secret that is bound nowhere. */
 int net_offer_bind(const struct net_secrets *s, struct vault_grant *g, struct err *e) MUST_CHECK;
+/* The variables beyond the first, which is the grant's own; NULL at the end. */
+const char *net_offer_env(const struct net_secrets *s, const char *name, size_t i);
 /* For people, in a sentence each. `f` is NULL when there is no vault. */
 void net_offer_say(const struct net_secrets *s, const struct net_found *f);
 /* Is all of it as it should be? */

@@ -141,8 +141,8 @@ static int take_offer(struct net_secrets *s, const struct net_offer *o, struct e
 	g = ask_for(s, o->name, e);
 	if (!g)
 		return -E2BIG;
-	if (o->env)
-		snprintf(g->env, sizeof(g->env), "%s", o->env);
+	if (o->env && o->env->n)
+		snprintf(g->env, sizeof(g->env), "%s", o->env->v[0]);
 	s->offered |= 1ull << (g - s->ask.v);
 	return 0;
 }
@@ -507,6 +507,17 @@ static int put_git(struct spec *s, const struct vault_grants *g, struct err *e)
 	return put_variable(s, "GIT_CONFIG_COUNT", count, e);
 }
 
+static int put_placeholder(struct net_secrets *s, struct spec *spec, const struct vault_grant *g,
+			   struct err *e)
+{
+	int r = g->env[0] ? put_variable(spec, g->env, g->placeholder, e) : 0;
+	const char *more;
+
+	for (size_t i = 0; r == 0 && (more = net_offer_env(s, g->name, i)); i++)
+		r = put_variable(spec, more, g->placeholder, e);
+	return r;
+}
+
 int net_secrets_start(struct run *r, struct err *e)
 {
 	struct net_secrets *s = &r->net->secrets;
@@ -518,10 +529,8 @@ int net_secrets_start(struct run *r, struct err *e)
 	ret = net_secrets_grant(s, r->spec->id, &channel, e);
 	/* Each coffer-egress gets one of its own. */
 	fd_close(channel);
-	for (size_t i = 0; ret == 0 && i < s->granted.n; i++) {
-		if (s->granted.v[i].env[0])
-			ret = put_variable(r->spec, s->granted.v[i].env, s->granted.v[i].placeholder, e);
-	}
+	for (size_t i = 0; ret == 0 && i < s->granted.n; i++)
+		ret = put_placeholder(s, r->spec, &s->granted.v[i], e);
 	if (ret == 0)
 		ret = put_git(r->spec, &s->granted, e);
 	return ret < 0 ? err_wrap(e, ret, "the vault") : 0;

@@ -26,6 +26,7 @@ AGENTS = {
 }
 SCRIPT = """#!/bin/sh
 echo "env: $VARIABLE"
+echo "also: $CODEX_API_KEY"
 echo "says: $(curl -sS -m 60 -H "HEADER: PREFIX$VARIABLE" ${ANTHROPIC_BASE_URL:-https://HOST}/v1/x -w ' %{http_code}' 2>&1 | tr '\\n' ' ')"
 """
 CLAW = """#!/bin/sh
@@ -120,6 +121,8 @@ def each_agent(b):
         b.ok(f"welcome by {header}" in r.says, f"{name}: works with the key in the vault, bound nowhere", r)
         b.ok(len(r.env) == len(KEY) and r.env.startswith("sk-ant-") and r.env != KEY and r.env in r.says,
              f"{name}: and has a placeholder of its shape", r)
+        also = re.search(r"^also: (.*)$", r.out, re.M)[1]
+        b.ok(also == (r.env if name == "codex" else ""), f"{name}: under each of its variables", r)
         b.ok(not has_any((r.out + r.err).encode(), KEY) and "secret" not in r.err, f"{name}: nothing more", r)
         start = [json.loads(x) for x in b.c("audit", "--json").out.splitlines() if '"run.start"' in x][-1]
         b.ok(start.get("secrets") == [secret], f"{name}: the log has which it was given", start)
@@ -169,7 +172,7 @@ def own_profiles(b):
         r = b.run("own", command="claude")
         b.ok("welcome by x-api-key" in r.says and r.env != OTHER, "one of the user's own directory does", r)
     for what, old, new, words in (
-            ("an unknown key", "as: header", "how: header", "'how'"), ("a wildcard", "host: api.anthropic.com", "host: '*.anthropic.com'", "has a '*'"),
+            ("an unknown key", "    as: ", "    how: ", "'how'"), ("a wildcard", "host: api.anthropic.com", "host: '*.anthropic.com'", "has a '*'"),
             ("a public suffix", "host: api.anthropic.com", "host: co.uk", "public suffix"),
             ("a way that there is not", "header:x-api-key", "headr", "no way to send"),
             ("a second way that there is not", ", bearer", ", beerer", "no way to send"),
