@@ -102,7 +102,6 @@ static int resume(struct session *s, const struct mcp_box *b, struct err *e)
 		return err_set(e, -ESTALE, "the session works on %s, which is now another directory or none",
 			       m.workspace);
 	s->run.resume_started = m.started;
-	memcpy(s->spec.id, b->id, sizeof(s->spec.id));
 	return 0;
 }
 
@@ -140,8 +139,11 @@ static int launch(const struct mcp_box *b, const struct mcp_box_cmd *c, bool fir
 		  struct run_args *a, struct mcp_box_end *end, struct err *e)
 {
 	struct run_io io = RUN_IO_INIT;
-	int r = session_open(s, a, e);
+	int r;
 
+	if (!first)
+		memcpy(s->spec.id, b->id, sizeof(s->spec.id));
+	r = session_open(s, a, e);
 	if (r == 0 && s->spec.ws_mode != WS_OVERLAY && s->spec.ws_mode != WS_EPHEMERAL)
 		r = err_set(e, -EINVAL,
 			    "-C: the workspace of a session is always under a layer, without :ro or :rw");

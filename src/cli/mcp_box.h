@@ -2,7 +2,7 @@
 /*
  * The session of `coffer mcp`: one run, whose layer every call works on, and which is started once for each call.
  *
- * Invariants (doc/adr/0015)
+ * Invariants (doc/adr/0016)
  *  X1  Each call has a sandbox of its own: new namespaces, new processes, an empty /tmp and home. Of one call nothing is left
  *      for the next but what it wrote to the workspace (and to the layer of an image's root).
  *  X2  One call at a time has the layer, by the run's own lock; whoever else holds it just then is waited for.

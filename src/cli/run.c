@@ -134,8 +134,6 @@ static int take_again(struct run *r, const struct run_again *again, struct err *
 		return err_set(e, -ESTALE, "it worked on %s, which is now another directory or none",
 			       again->workspace);
 	r->spec->restarts = again->restarts;
-	if (again->started)
-		memcpy(r->spec->id, again->id, sizeof(r->spec->id));
 	r->resume_fd = again->resume_fd;
 	r->resume_started = again->started;
 	r->populate = again->populate;
@@ -168,8 +166,12 @@ static int run_here(struct run_args *a, const struct line *l, int ready_fd)
 	CLEANUP(session_release) struct session s = SESSION_INIT;
 	struct run_io io = RUN_IO_INIT;
 	struct err e = ERR_INIT;
-	int r = session_open(&s, a, &e);
+	int r;
 
+	/* Known to the vault by this name from before. */
+	if (l->again && l->again->started)
+		memcpy(s.spec.id, l->again->id, sizeof(s.spec.id));
+	r = session_open(&s, a, &e);
 	if (r == 0)
 		r = take_again(&s.run, l->again, &e);
 	if (r == 0)

@@ -115,6 +115,8 @@ static int bind_all(struct secret_session *s, const struct secret_args *a, const
 		r = make_binding(a, a->hosts.v[i], &b, e);
 		if (r == 0)
 			r = bind_one(s, name, &b, e);
+		if (r == 0 && !a->as && binding_usual_other(&b))
+			r = bind_one(s, name, &b, e);
 	}
 	return r;
 }

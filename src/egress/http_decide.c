@@ -259,8 +259,16 @@ void exch_hold_free(struct exch *e)
 {
 	http_hold_free(e->hold);
 	e->hold = NULL;
-	e->in->held -= e->held;
-	e->held = 0;
+}
+
+void exch_count(struct exch *e)
+{
+	size_t n;
+
+	e->counted = e->counted && http_pipe_len(&e->up);
+	n = (e->counted ? e->up.b.len : 0) + secret_body_len(e);
+	e->in->held += n - e->held;
+	e->held = n;
 }
 
 static void written(struct egress *eg, struct defer *d, int status)
