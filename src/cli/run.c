@@ -12,6 +12,7 @@
 #include "cli/say.h"
 #include "cli/session.h"
 #include "cli/verb.h"
+#include "gateway/keeper.h"
 #include "gateway/restart.h"
 
 #include <errno.h>
@@ -152,6 +153,14 @@ static int note_start(const struct run_args *a, const struct line *l, struct buf
 				a->o.home, e);
 }
 
+/* cofferd is told apart what is over once the vault is unlocked. */
+static int say_failed(const struct err *e, const struct line *l)
+{
+	int code = say_error(e);
+
+	return l->again && e->code == -VAULT_LOCKED ? KEEPER_EXIT_LOCKED : code;
+}
+
 /* Everything from the state directory to the last word; returns the exit code. */
 static int run_here(struct run_args *a, const struct line *l, int ready_fd)
 {
@@ -166,7 +175,7 @@ static int run_here(struct run_args *a, const struct line *l, int ready_fd)
 	if (r == 0)
 		r = note_start(a, l, &start, &e);
 	if (r < 0)
-		return say_error(&e);
+		return say_failed(&e, l);
 	s.run.start = start.len ? &start : NULL;
 	io.ready_fd = ready_fd;
 	if (!a->o.detach) {
@@ -179,7 +188,7 @@ static int run_here(struct run_args *a, const struct line *l, int ready_fd)
 	run_say_before(&s.spec, &s.choice, &s.note);
 	run_say_conflicts(&s.net);
 	r = run_execute(&s.run, &io, &e);
-	return r < 0 ? say_error(&e) : session_end(&s, a);
+	return r < 0 ? say_failed(&e, l) : session_end(&s, a);
 }
 
 /* The child goes on as the sandbox's launcher; its id comes back once the sandbox is there. */

@@ -3,7 +3,9 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "gateway/cofferd.h"
 #include "gateway/run.h"
+#include "gateway/vaultd.h"
 #include "sandbox/helper.h"
 
 #include <errno.h>
@@ -154,7 +156,33 @@ static int take_rule(struct net_secrets *s, const struct config_policy *cp, cons
 	return narrow_by_rule(g, c, e);
 }
 
-int net_secrets_plan(struct net_plan *p, struct spec *spec, const struct strv *named, int state_fd,
+/* Is there a vault of cofferd's that is open, or opens by itself? */
+static bool is_kept(struct state *st, bool open)
+{
+	struct cofferd_reply reply;
+
+	return cofferd_ask(st, COFFERD_STAT, &reply) == 0 && !reply.error &&
+	       (reply.vault == VAULTD_OPEN || (!open && reply.vault == VAULTD_READY));
+}
+
+/* A passphrase is asked for here, while there is a terminal, unless somebody has typed it already. A key that only cofferd can
+ * read (a credential of its service) is not needed. */
+static int take_key(struct net_secrets *s, struct state *st, struct err *e)
+{
+	const struct vault_key_want want = VAULT_KEY_WANT_INIT;
+	int r;
+
+	if (s->files.kind == VAULT_KEY_PASSPHRASE && is_kept(st, true))
+		return 0;
+	r = vault_files_take_key(&s->files, &want, e);
+	if (r < 0 && s->files.kind != VAULT_KEY_PASSPHRASE && is_kept(st, false)) {
+		*e = ERR_INIT;
+		return 0;
+	}
+	return r;
+}
+
+int net_secrets_plan(struct net_plan *p, struct spec *spec, const struct strv *named, struct state *st,
 		     struct err *e)
 {
 	struct net_secrets *s = &p->secrets;
@@ -167,7 +195,7 @@ int net_secrets_plan(struct net_plan *p, struct spec *spec, const struct strv *n
 		r = take_rule(s, &p->cp, &p->cp.secrets[i], e);
 	if (r < 0 || s->ask.n == 0)
 		return r;
-	r = vault_files_open(&s->files, state_fd, &want, 0, e);
+	r = vault_files_open(&s->files, st->fd, &want, VAULT_FILES_NO_KEY, e);
 	if (r == -ENOENT && s->by_line == 0) {
 		/* Only the policy names them (S1). */
 		*e = ERR_INIT;
@@ -177,6 +205,8 @@ int net_secrets_plan(struct net_plan *p, struct spec *spec, const struct strv *n
 	}
 	if (r == -ENOENT)
 		return err_hint(e, r, "coffer secret set %s", s->ask.v[0].name);
+	if (r == 0)
+		r = take_key(s, st, e);
 	if (r < 0)
 		return r;
 	s->exe = helper_open("coffer-vault", e);
@@ -190,11 +220,17 @@ int net_secrets_plan(struct net_plan *p, struct spec *spec, const struct strv *n
 
 #define PATIENCE_MS 5000	/* the guard has a sandbox to look after */
 #define FIRST_PATIENCE_MS 60000 /* the launcher has nothing else to do */
+#define WAITED_MAX 8		/* times that cofferd's vault is asked for while it is down */
+#define HOLD_PATIENCE_MS 10000	/* but a cofferd that does not answer is as good as none */
 
-static int open_vault(struct net_secrets *s, int patience, struct err *e)
+static int open_own(struct net_secrets *s, int patience, struct err *e)
 {
 	int r;
 
+	if (s->files.key < 0) {
+		err_set(e, -VAULT_LOCKED, "the vault is locked, or cofferd, which has its key, is gone");
+		return err_hint(e, -VAULT_LOCKED, "coffer secret unlock");
+	}
 	s->vault.patience = patience;
 	r = vault_start(&s->vault, s->exe, e);
 	/* A passphrase may be typed. */
@@ -258,18 +294,36 @@ static int look(struct net_secrets *s, struct looked *ret, struct err *e)
 	return vault_call(&s->vault, &ask, NULL, 0, look_at, ret, &mem, NULL, e);
 }
 
-int net_secrets_restart(struct net_secrets *s, struct err *e)
+void net_secrets_down(struct net_secrets *s)
+{
+	vault_end(&s->vault);
+	s->lease = fd_close(s->lease);
+}
+
+static int reopen_own(struct net_secrets *s, struct err *e)
+{
+	int r = vault_files_reopen(&s->files, e);
+
+	return r < 0 ? r : open_own(s, PATIENCE_MS, e);
+}
+
+int net_secrets_restart(struct net_secrets *s, struct state *st, const char *id, struct err *e)
 {
 	struct looked l;
 	int r;
 
-	vault_end(&s->vault);
-	if (!s->files.may_reopen)
-		return err_set(e, -EPERM,
-			       "its passphrase cannot be asked for again; end the sandbox and start it anew");
-	r = vault_files_reopen(&s->files, e);
-	if (r == 0)
-		r = open_vault(s, PATIENCE_MS, e);
+	net_secrets_down(s);
+	r = cofferd_hold(st, id, &s->ask, PATIENCE_MS, &s->vault, &s->lease, e);
+	/* One that is only just being started again is waited for. */
+	s->waited = r == -EAGAIN ? s->waited + 1 : 0;
+	if (s->waited > 0 && s->waited < WAITED_MAX)
+		return r;
+	if (r < 0 && s->files.may_reopen) {
+		*e = ERR_INIT;
+		r = reopen_own(s, e);
+	} else if (r == -ECONNREFUSED) {
+		r = err_set(e, -VAULT_LOCKED, "the vault is locked: coffer secret unlock opens it again");
+	}
 	if (r == 0)
 		r = look(s, &l, e);
 	if (r == 0)
@@ -480,7 +534,11 @@ int net_secrets_start(struct run *r, struct err *e)
 
 	if (s->ask.n == 0)
 		return 0;
-	ret = open_vault(s, FIRST_PATIENCE_MS, e);
+	ret = cofferd_hold(r->st, r->spec->id, &s->ask, HOLD_PATIENCE_MS, &s->vault, &s->lease, e);
+	if (ret < 0 && (s->files.key >= 0 || ret == -ECONNREFUSED)) {
+		*e = ERR_INIT;
+		ret = open_own(s, FIRST_PATIENCE_MS, e);
+	}
 	if (ret == 0)
 		ret = leave_out(s, e);
 	s->vault.patience = PATIENCE_MS;
@@ -502,6 +560,7 @@ void net_secrets_forget(struct net_secrets *s)
 	s->vault.control = fd_close(s->vault.control);
 	s->vault.pidfd = fd_close(s->vault.pidfd);
 	s->vault = VAULT_PROC_INIT;
+	s->lease = fd_close(s->lease);
 	vault_files_close(&s->files);
 	s->files = VAULT_FILES_INIT;
 	s->exe = fd_close(s->exe);

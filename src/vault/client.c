@@ -304,6 +304,30 @@ int vault_ungrant(struct vault_proc *p, const char *sandbox, struct err *e)
 	return vault_call(p, &m, NULL, 0, NULL, NULL, NULL, NULL, e);
 }
 
+int vault_hold(struct vault_proc *p, const char *sandbox, const struct vault_grants *ask, int channel,
+	       struct err *e)
+{
+	struct vault_msg m = { .type = VAULT_HOLD };
+	autobuf struct buf b = BUF_INIT;
+	int r = grants_pack(ask, GRANTS_ASKED, &b);
+
+	if (r < 0)
+		return err_set(e, r, "what is asked of the vault is malformed or too much");
+	m.text[0] = slice_of(sandbox);
+	m.text[1] = (struct slice){ buf_cstr(&b), b.len };
+	return vault_call(p, &m, &channel, 1, NULL, NULL, NULL, NULL, e);
+}
+
+int vault_reload(struct vault_proc *p, const struct vault_files *f, struct err *e)
+{
+	struct vault_msg m = { .type = VAULT_RELOAD }, ok = { 0 };
+	int r = vault_call(p, &m, &f->file, 1, NULL, NULL, NULL, &ok, e);
+
+	if (r == 0)
+		p->counter = ok.num[0];
+	return r;
+}
+
 /* --- saving ---------------------------------------------------------------------------------------------------- */
 
 static int sync_dir(const struct vault_files *f, struct err *e)
