@@ -106,7 +106,7 @@ static int open_vault(struct carried *c, int state_fd, struct courier_call *call
 	struct vault_key_want want = VAULT_KEY_WANT_INIT;
 	autogrants struct vault_grants ask = GRANTS_INIT, got = GRANTS_INIT;
 	autoclose int theirs = -1, exe = -1;
-	int pair[2], r = vault_files_open(&c->files, state_fd, &want, 0, e);
+	int pair[2] = { -1, -1 }, r = vault_files_open(&c->files, state_fd, &want, 0, e);
 
 	if (r < 0)
 		return r;
