@@ -658,7 +658,7 @@ const struct verb verb_secret = {
 	.name = "secret",
 	.group = VERB_HOST,
 	.synopsis =
-		"set|rotate NAME [-] | rm|bind|unbind|change NAME | ls|check|import|init|rekey|unlock|lock",
+		"set|rotate|rm|bind|unbind|change NAME | ls|check|import|init|rekey|unlock|lock",
 	.help = "keys and tokens that a sandbox uses and never sees",
 	.opts = secret_opts,
 	.n_opts = ARRAY_SIZE(secret_opts),

@@ -77,7 +77,7 @@ int secret_unlock(const struct secret_args *a, enum vault_fault *ret_fault, stru
 int secret_lock(const struct secret_args *a, enum vault_fault *ret_fault, struct err *e)
 {
 	CLEANUP(state_release) struct state st = STATE_INIT;
-	struct cofferd_reply reply;
+	struct cofferd_reply reply = { 0 };
 	int r = state_open(&st, e);
 
 	(void)a;
