@@ -86,7 +86,7 @@ int net_plan_compile(struct net_plan *p, struct err *e)
 	config_policy_release(&p->cp);
 	p->cp = cp;
 	set_digest(p);
-	p->needs_ca = policy_needs_ca(p->cp.policy) || p->secrets.ask.n;
+	p->needs_ca = policy_needs_ca(p->cp.policy) || p->secrets.ask.n || p->secrets.sign.n;
 	if (str_eq(before, p->digest))
 		return 0;
 	p->generation++;

@@ -17,16 +17,7 @@
 
 void vault_release(struct vault *v)
 {
-	for (size_t i = 0; i < v->n_clients; i++) {
-		client_release(v->clients[i]);
-		free(v->clients[i]);
-	}
-	v->n_clients = 0;
-	for (size_t i = 0; i < v->n_agents; i++) {
-		agent_release(v->agents[i]);
-		free(v->agents[i]);
-	}
-	v->n_agents = 0;
+	hold_end_all(v);
 	store_release(&v->store);
 	secmem_release(&v->key);
 }
@@ -125,9 +116,11 @@ static void end_agent(struct vault *v, size_t i)
 
 /* --- the starter ----------------------------------------------------------------------------------------------- */
 
-static int on_control(struct vault *v)
+/* `by` is NULL for the starter itself. */
+static int on_control(struct vault *v, struct holder *by)
 {
-	size_t len = next_length(v->control), got = 0;
+	int from = by ? by->fd : v->control;
+	size_t len = next_length(from), got = 0;
 	autofree void *in = NULL;
 	int fds[FDS_MAX] = { -1, -1 };
 	int n;
@@ -138,8 +131,8 @@ static int on_control(struct vault *v)
 	in = malloc(len);
 	if (!in)
 		return -ENOMEM;
-	n = fdpass_recv_some(v->control, in, len, &got, fds, FDS_MAX);
-	return n < 0 ? n : control_take(v, in, got, fds, (unsigned)n);
+	n = fdpass_recv_some(from, in, len, &got, fds, FDS_MAX);
+	return n < 0 ? n : control_take(v, by, in, got, fds, (unsigned)n);
 }
 
 /* From the last: one that ends is replaced by the last, which was served. */
@@ -158,24 +151,31 @@ static void serve_all(struct vault *v, const struct pollfd *clients, const struc
 
 static int serve(struct vault *v)
 {
-	struct pollfd p[2 * GRANT_CLIENTS_MAX + 1];
+	struct pollfd p[2 * GRANT_CLIENTS_MAX + HOLDERS_MAX + 1];
 	int r = 0;
 
 	while (r == 0) {
-		size_t n = v->n_clients, m = v->n_agents;
+		size_t n = v->n_clients, m = v->n_agents, held = v->n_holders;
 
 		p[0] = (struct pollfd){ .fd = v->control, .events = POLLIN };
 		for (size_t i = 0; i < n; i++)
 			watch_channel(v->clients[i]->fd, &v->clients[i]->pending, &p[i + 1]);
 		for (size_t i = 0; i < m; i++)
 			watch_channel(v->agents[i]->fd, &v->agents[i]->pending, &p[n + i + 1]);
-		if (poll(p, n + m + 1, -1) < 0) {
+		for (size_t i = 0; i < held; i++)
+			p[n + m + i + 1] = (struct pollfd){ .fd = v->holders[i]->fd, .events = POLLIN };
+		if (poll(p, n + m + held + 1, -1) < 0) {
 			r = errno == EINTR ? 0 : -errno;
 			continue;
 		}
 		serve_all(v, p + 1, p + 1 + n, n, m);
+		/* After those, for the end of one ends what its sandbox has of them. */
+		for (size_t i = held; i-- > 0;) {
+			if (p[n + m + i + 1].revents && on_control(v, v->holders[i]) < 0)
+				holder_end(v, i);
+		}
 		if (p[0].revents)
-			r = on_control(v);
+			r = on_control(v, NULL);
 	}
 	return r == -EPIPE ? 0 : r;
 }

@@ -14,7 +14,7 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 
-from coffertest import ENGINES, Tap, descendants, identities  # noqa: E402
+from coffertest import ENGINES, Tap, descendants, identities, kill_own  # noqa: E402
 from memsearch import memory  # noqa: E402
 from nettest import Internet, wait_for, why_not  # noqa: E402
 
@@ -332,7 +332,7 @@ def held(pid, needles):
     """Which of these bytes a process has; none where it has just ended."""
     try:
         return [n for n in needles if any(n in m for m in memory(pid))]
-    except ProcessLookupError:
+    except (ProcessLookupError, FileNotFoundError):
         return []
 
 
@@ -382,6 +382,47 @@ def looked_for(tap, c, w):
     c.check_clean(tap)
 
 
+def kept(tap, c, w):
+    """The vault that cofferd keeps: it dies, its file changes, cofferd dies."""
+    who = c.who
+
+    def vault():
+        r = c("gateway", "status", "--json")
+        return json.loads(r.out).get("vault", {}) if r.code == 0 else {}
+    tap.eq(c("gateway", "start").code, 0, f"{who}: cofferd is started")
+    p = c.popen("run", "--engine", c.engine, "--allow", "git.example.test:22", "--secret", "deploy", "--", "sh", "-c",
+                "export HOME=/tmp; while read x; do ssh -o BatchMode=yes -T git@git.example.test echo hello 2>&1 | tail -n 1; done",
+                stdin=-1)
+
+    def ask():
+        p.stdin.write(b"x\n")
+        p.stdin.flush()
+        return p.stdout.readline().decode()
+
+    def own():
+        return [pid for pid, t in descendants(p.pid) if t.endswith("coffer-vault") and t[0] != "Z"]
+    got = ask()
+    tap.eq(got, "hello\n", f"{who}: cofferd's vault signs")
+    v = vault()
+    tap.ok(v.get("running") and v.get("sandboxes") == 1 and not own(), f"{who}: which is the only one", v, own())
+    kill_own(v["pid"])
+    tap.ok(wait_for(lambda: ask() == "hello\n"), f"{who}: one that was killed is back, and signs")
+    tap.ok(vault().get("deaths") == 1 and not own(), f"{who}: started again by cofferd", vault(), own())
+    tap.eq(c("secret", "unbind", "deploy", "--host", "git.example.test").code, 0, f"{who}: the key is unbound")
+    tap.ok(wait_for(lambda: "Permission denied" in ask()), f"{who}: and signs no more")
+    r = c("secret", "bind", "deploy", "--host", "git.example.test", "--as", "ssh", "--user", "git", "--known-hosts", w.known)
+    tap.ok(r.code == 0 and wait_for(lambda: ask() == "hello\n"), f"{who}: bound again, it does", r)
+    tap.ok(not own(), f"{who}: all by cofferd's vault", own())
+    kill_own(json.loads(c("gateway", "status", "--json").out)["pid"])
+    tap.ok(wait_for(lambda: own() and ask() == "hello\n"), f"{who}: without cofferd the run opens one of its own", own())
+    p.stdin.close()
+    p.stdout.read()
+    p.stderr.read()
+    p.wait()
+    c("gateway", "stop")
+    c.check_clean(tap)
+
+
 SIGNED = r"""cd /tmp && export HOME=/tmp && ssh-add -L > k.pub && git init -q s && cd s && git config user.name t && git config user.email t@t &&
 git config gpg.format ssh && git config user.signingkey /tmp/k.pub && git commit -q -S --allow-empty -m x && git cat-file -p HEAD | grep -c 'SSH SIGNATURE'
 """
@@ -419,6 +460,7 @@ def main():
                     kinds(tap, c, w)
                     allowed(tap, c, w)
                     looked_for(tap, c, w)
+                    kept(tap, c, w)
     finally:
         shutil.rmtree(base, ignore_errors=True)
     tap.done()
