@@ -94,6 +94,7 @@ enum ask_state {
 	ASK_STATE_COUNT
 };
 const char *ask_state_name(enum ask_state s);
+int ask_state_parse(const char *s) MUST_CHECK;
 
 /* How far an "allow" goes. All but ASK_ONCE hold for the question's subject (struct ask_question), ASK_ONCE for its digest. */
 enum ask_scope {
@@ -151,6 +152,7 @@ struct ask; /* an entry */
 /* What can be read of an entry; pointers are good until the list changes. */
 struct ask_view {
 	char id[ASK_ID_MAX];
+	char run[RUN_ID_LEN + 1];
 	uint64_t number; /* in its run: 1, 2, … never used twice, also over restarts of the run */
 	enum ask_state state;
 	struct ask_question q;
@@ -167,7 +169,8 @@ struct ask_view {
 };
 
 struct asks_out {
-	/* One event for the log ("ask.new", "ask.answer", "ask.use", "ask.expire"): members without braces. Negative: it
+	/* One event for the log ("ask.new", "ask.answer", "ask.use", "ask.unused", "ask.expire",
+	 * "ask.lapse", "ask.gone", "ask.revoke"): members without braces. Negative: it
 	 * was not written. */
 	int (*event)(void *ctx, const char *type, const struct buf *fields);
 	/* A waiter is told; it is forgotten by then. `id` is of the ask. For allow, asks_unused() may follow. */
