@@ -27,6 +27,7 @@ struct run_opts {
 	struct strv secret;    /* --secret as typed */
 	const char *policy;    /* --policy as typed; NULL: none */
 	struct strv resolvers; /* --resolver as typed */
+	uint64_t ask_timeout;  /* s; 0: as usual */
 	struct strv publish;   /* -p as typed */
 	bool public;
 	bool has_net; /* without --net there is one: only where the verb says so */

@@ -131,8 +131,9 @@ static void add_target(const struct ask_question *q, struct json *j)
 		json_u64(j, "port", q->port);
 	if (q->method[0])
 		json_str(j, "method", q->method);
+	/* Values of a query may be secrets: the digest binds them, the log does without. */
 	if (q->path[0])
-		json_str(j, "path", q->path);
+		json_strn(j, "path", q->path, strcspn(q->path, "?"));
 	if (q->what[0])
 		json_str(j, "what", q->what);
 }
@@ -563,7 +564,7 @@ static void take_deny(struct asks *l, struct asks_now now, struct ask *a)
 	const struct ask_answer *n = &a->answer;
 
 	set_state(l, a, ASK_DENIED);
-	snprintf(a->why, sizeof(a->why), "a person denied it%s%s", n->reason[0] ? ": " : "", n->reason);
+	snprintf(a->why, sizeof(a->why), "a person denied it%s%.200s", n->reason[0] ? ": " : "", n->reason);
 	count_denial(l, now, &a->q);
 	deny_all(l, a, a->why);
 }
