@@ -32,6 +32,17 @@ static int write_report(int fd, const char *path, const struct run *r, struct er
 	return ret < 0 ? err_sys(e, ret, "cannot write the report %s", path) : 0;
 }
 
+static int refuse_without_net(const struct run_opts *o, struct err *e)
+{
+	const char *option = o->policy	      ? "--policy"
+			     : o->allow.n     ? "--allow"
+			     : o->secret.n    ? "--secret"
+			     : o->resolvers.n ? "--resolver"
+					      : NULL;
+
+	return option ? err_set(e, -EINVAL, "%s does not go with --net none", option) : 0;
+}
+
 /* Which network, and what the policy says: all of it is known before anything is made. */
 static int open_net(struct session *s, const struct run_opts *o, struct err *e)
 {
@@ -39,14 +50,8 @@ static int open_net(struct session *s, const struct run_opts *o, struct err *e)
 	bool none = o->net ? str_eq(o->net, "none") : !o->has_net;
 	int r = 0;
 
-	if (none && (o->allow.n || o->policy || o->resolvers.n || o->secret.n))
-		return err_set(e, -EINVAL, "%s does not go with --net none",
-			       o->policy     ? "--policy"
-			       : o->allow.n  ? "--allow"
-			       : o->secret.n ? "--secret"
-					     : "--resolver");
 	if (none)
-		return 0;
+		return refuse_without_net(o, e);
 	if (o->net)
 		p->mode = str_eq(o->net, "observe") ? POLICY_OBSERVE : POLICY_ENFORCE;
 	for (size_t i = 0; r == 0 && i < o->allow.n; i++)

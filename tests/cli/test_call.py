@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-# tests/run: timeout=450
+# tests/run: timeout=600
 """coffer call: a fresh sandbox for one command, from the pool or made on the spot; what it sees, and what is left."""
 
 import concurrent.futures

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-# tests/run: timeout=300
+# tests/run: timeout=600
 """Engine gvisor: which runsc, one that does not work, the verdict that is kept, limits and what they are told as."""
 
 import glob

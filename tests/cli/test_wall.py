@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-# tests/run: timeout=400
+# tests/run: timeout=600
 """The wall from inside, over both engines and every identity: what it leads to, and that a refusal is an error at once.
 
 Every act is tried outside first, where it succeeds. Inside, the sandbox observes (the least that a policy can be), so that

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-# tests/run: timeout=300
+# tests/run: timeout=600
 """diff, apply and discard over real runs, as every identity."""
 
 import json

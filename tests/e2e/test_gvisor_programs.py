@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-# tests/run: timeout=300
+# tests/run: timeout=600
 """Real programs in gVisor, from the distribution's packages, doing real work: servers on the sandbox's own loopback with
 a client beside them, a browser that draws, compilers, git, python, node. The root is the host's /usr, as `coffer run` has
 it without asking."""

@@ -190,6 +190,7 @@ static void test_flood(void)
 	long n = vault_msg_pack(VAULT_FROM_CLIENT, &m, out, sizeof(out));
 
 	CHECK(grant("aaaa", "github", &a, &fd_a) == 0 && grant("bbbb", "github", &b, &fd_b) == 0);
+	BUG_ON(!b.v);
 	BUG_ON(fd_set_nonblock(fd_a, true) < 0);
 	while (sent < 100000 && fdpass_send(fd_a, out, (size_t)n, NULL, 0) == 0)
 		sent++;
