@@ -63,6 +63,12 @@ static int take(struct answer_args *a, int id, const char *value, struct err *e)
 	return 0;
 }
 
+/* Denying what was granted takes it back. */
+static bool is_granted(const json_t *ask)
+{
+	return str_eq(ask_text(ask, "state"), "granted") || str_eq(ask_text(ask, "state"), "parked");
+}
+
 /* The digest comes from the same place as what is printed: what was answered is what is said to have been. */
 static int answer(const char *id, struct answer_args *a, struct err *e)
 {
@@ -85,8 +91,11 @@ static int answer(const char *id, struct answer_args *a, struct err *e)
 		return r;
 	ask_who_am_i(&a->n.who, "cli");
 	ask_act(ask, 200, &act);
-	r = askc_answer(&c, ask_text(ask, "id"), a->digest ? a->digest : ask_text(ask, "digest"), &a->n, NULL,
-			e);
+	if (!a->n.allow && is_granted(ask))
+		r = askc_revoke(&c, ask_text(ask, "id"), &a->n.who, NULL, e);
+	else
+		r = askc_answer(&c, ask_text(ask, "id"), a->digest ? a->digest : ask_text(ask, "digest"),
+				&a->n, NULL, e);
 	if (r == 0)
 		say_note("%s %s%s%s: %s", ask_text(ask, "id"), a->n.allow ? "allowed" : "denied",
 			 a->n.allow ? ", " : "", a->n.allow ? ask_scope_name(a->n.scope) : "",
@@ -160,7 +169,7 @@ const struct verb verb_deny = {
 	.opts = deny_opts,
 	.n_opts = ARRAY_SIZE(deny_opts),
 	.run = cmd_deny,
-	.text = "Answers a question that *coffer ask ls* shows. The sandbox is told that a person denied it, and why when a reason is "
+	.text = "Answers a question that *coffer ask ls* shows; one that was granted already is taken back. The sandbox is told that a person denied it, and why when a reason is "
 		"given. After five denials of one rule within ten minutes it is denied without asking for ten minutes.",
 	.examples = "coffer deny 3f9a2c-1 --reason 'not before Monday'\n",
 };

@@ -48,7 +48,7 @@ struct net_plan {
 	char digest[72];   /* "sha256:…" */
 	uint32_t generation;
 	uint64_t ask_timeout; /* s; 0: as usual */
-	int mode; /* enum policy_mode that --net names; -1: the file's own */
+	int mode;	      /* enum policy_mode that --net names; -1: the file's own */
 	bool needs_ca;
 	struct net_secrets secrets;
 };

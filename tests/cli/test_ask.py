@@ -183,6 +183,12 @@ def grants(tap, c, a, net):
     p = a.start(curl("-d", "x", "https://api.github.test/free/a"))
     q = a.pending()
     tap.eq(len(q), 1, f"{c.who}: the third is asked")
+    tap.ok(c("approve", q[0]["id"], "--sandbox").code == 0 and "free 200" in end(p), f"{c.who}: --sandbox")
+    tap.ok("free 200" in end(a.start(curl("-d", "x", "https://api.github.test/free/a"))), f"{c.who}: holds")
+    tap.ok(c("deny", q[0]["id"]).code == 0, f"{c.who}: and is taken back")
+    p = a.start(curl("-d", "x", "https://api.github.test/free/a"))
+    q = a.pending()
+    tap.eq(len(q), 1, f"{c.who}: asked again")
     c("deny", q[0]["id"])
     end(p)
 
