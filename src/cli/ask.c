@@ -242,33 +242,43 @@ static int show(struct state *st, const char *id, const struct ask_args *a, stru
 	return r < 0 ? r : say_out(&out);
 }
 
-static int cmd_ask(int argc, char **argv)
+/* Options and words in any order; how many words, OPT_HELP, or negative. */
+static int parse(int argc, char **argv, struct ask_args *a, const char *word[3], struct err *e)
 {
 	struct optparse p = OPTPARSE_INIT(argc, argv, ask_opts, ARRAY_SIZE(ask_opts));
+	const char *value;
+	int id, n = 0;
+
+	do {
+		while ((id = opt_next(&p, &value, e)) > 0) {
+			if (id == OPT_HELP)
+				return OPT_HELP;
+			a->follow = a->follow || id == OPT_FOLLOW;
+			a->json = a->json || id == OPT_JSON;
+			a->all = a->all || id == OPT_ALL;
+		}
+		value = id == 0 ? opt_take(&p) : NULL;
+		word[n < 2 ? n : 2] = value;
+		n += value != NULL;
+	} while (value);
+	return id < 0 ? id : n;
+}
+
+static int cmd_ask(int argc, char **argv)
+{
 	CLEANUP(state_release) struct state st = STATE_INIT;
 	struct err e = ERR_INIT;
 	struct ask_args a = { 0 };
-	const char *value, *word[3] = { 0 };
-	int id, n = 0, k, r;
+	const char *word[3] = { 0 };
+	int n = parse(argc, argv, &a, word, &e), k, r;
 
-	for (;;) {
-		while ((id = opt_next(&p, &value, &e)) > 0) {
-			if (id == OPT_HELP)
-				return verb_print_help(&verb_ask);
-			a.follow = a.follow || id == OPT_FOLLOW;
-			a.json = a.json || id == OPT_JSON;
-			a.all = a.all || id == OPT_ALL;
-		}
-		value = id == 0 ? opt_take(&p) : NULL;
-		if (!value)
-			break;
-		word[n < 2 ? n : 2] = value;
-		n++;
-	}
-	k = id < 0 ? id : n ? opt_one_of("ask", word[0], "ls show", &e) : 0;
-	if (k >= 0 && n != (k == 1 ? 2 : n ? 1 : 0))
-		k = err_set(&e, -EINVAL,
-			    k == 1 ? "ask show wants the id of a question" : "ask ls takes no arguments");
+	if (n == OPT_HELP)
+		return verb_print_help(&verb_ask);
+	k = n < 0 ? n : n ? opt_one_of("ask", word[0], "ls show", &e) : 0;
+	if (k == 1 && n != 2)
+		k = err_set(&e, -EINVAL, "ask show wants the id of a question");
+	if (k == 0 && n > 1)
+		k = err_set(&e, -EINVAL, "ask ls takes no arguments");
 	if (k < 0)
 		return say_usage(&verb_ask, &e);
 	r = state_open(&st, &e);

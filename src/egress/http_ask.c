@@ -57,7 +57,7 @@ static bool text_has_oid(struct slice body)
 	static const char name[] = "expectedHeadOid";
 	const char *p = body.p, *end = body.p + body.len;
 
-	while ((p = memmem(p, (size_t)(end - p), name, sizeof(name) - 1)) != NULL) {
+	while (p && (p = memmem(p, (size_t)(end - p), name, sizeof(name) - 1)) != NULL) {
 		char hex[65];
 		size_t n = 0;
 

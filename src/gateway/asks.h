@@ -46,13 +46,13 @@
 #define ASKS_PENDING_MAX 64
 #define ASKS_WAITERS_MAX 256
 #define ASKS_KEPT_MAX 256
-#define ASKS_PARKED_FOR 120	      /* s */
-#define ASKS_TIMEOUT_DEFAULT 300      /* s, --ask-timeout */
-#define ASKS_TIMEOUT_MAX 86400	      /* s */
-#define ASKS_TIRED_AFTER 5	      /* denials */
-#define ASKS_TIRED_WITHIN 600	      /* s */
-#define ASKS_TIRED_FOR 600	      /* s */
-#define ASKS_GRANT_MAX (366u * 86400) /* s, --for */
+#define ASKS_PARKED_FOR 120		/* s */
+#define ASKS_TIMEOUT_DEFAULT 300	/* s, --ask-timeout */
+#define ASKS_TIMEOUT_MAX 86400		/* s */
+#define ASKS_TIRED_AFTER 5		/* denials */
+#define ASKS_TIRED_WITHIN 600		/* s */
+#define ASKS_TIRED_FOR 600		/* s */
+#define ASKS_GRANT_MAX (366ULL * 86400) /* s, --for */
 #define ASKS_USES_MAX 1000000
 
 #define ASK_HOST_MAX 255
