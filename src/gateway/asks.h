@@ -102,7 +102,7 @@ enum ask_scope {
 	ASK_SANDBOX, /* as long as the sandbox lives */
 	ASK_FOR,     /* `seconds` from the answer on */
 	ASK_USES,    /* `uses` times */
-	ASK_ALWAYS,  /* here as ASK_SANDBOX; whoever answered also changes the policy file (cli/approve.c) */
+	ASK_ALWAYS,  /* here as ASK_SANDBOX; that the policy file is changed too is up to whoever answers */
 	ASK_SCOPE_COUNT
 };
 const char *ask_scope_name(enum ask_scope s); /* "once", "sandbox", "for", "uses", "always" */
