@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Asking a person: what is held until the guard has an answer (doc/adr/0014). coffer-egress keeps no answer and no grant: each
+ * Asking a person: what is held until the guard has an answer (doc/adr/0017). coffer-egress keeps no answer and no grant: each
  * act that a rule wants asked is a question to the guard, which answers at once where somebody has said so before.
  *
  * Invariants

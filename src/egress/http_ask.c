@@ -165,6 +165,9 @@ static void ask_now(struct exch *e)
 	m.type = type_text;
 	if (!why && e->req.target.len > ASKMSG_PATH_MAX)
 		why = "a person has to allow it, and its path is too long to be shown to anybody";
+	/* What is cut off would not be bound to the answer. */
+	if (!why && type.p && type.len >= sizeof(type_text))
+		why = "a person has to allow it, and its Content-Type is too long to be shown to anybody";
 	if (why) {
 		refuse(e, 403, why);
 		return;
@@ -188,8 +191,8 @@ void exch_ask(struct exch *e)
 	}
 	e->state = EXCH_HOLD;
 	e->gathers = true;
-	e->held += http_pipe_len(&e->up);
-	e->in->held += http_pipe_len(&e->up);
+	e->counted = true;
+	exch_count(e);
 	exch_let_continue(e);
 	exch_ask_body(e);
 }

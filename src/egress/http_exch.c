@@ -132,7 +132,10 @@ static void maybe_free(struct exch *e)
 	exch_ask_forget(e);
 	exch_hold_free(e);
 	secret_wipe(e);
+	http_pipe_clear(&e->up);
+	exch_count(e);
 	http_pool_forget(e);
+	buf_release(&e->act);
 	if (e->trailers) {
 		http_fields_release(e->trailers);
 		free(e->trailers);
@@ -179,8 +182,8 @@ int exch_put(struct exch *e, const void *data, size_t len)
 	if (r < 0)
 		return r;
 	if (e->state == EXCH_HOLD) {
-		e->held += len;
-		e->in->held += len;
+		e->counted = true;
+		exch_count(e);
 		exch_decide_body(e);
 	} else if (e->back) {
 		e->back->wake(e);
@@ -201,6 +204,7 @@ void exch_took_up(struct exch *e, size_t n)
 {
 	e->up_sent += n;
 	e->active = e->in->eg->now;
+	exch_count(e);
 	if (e->conn)
 		e->front->took(e, n);
 }

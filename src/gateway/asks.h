@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What one sandbox has asked, who answered, and what is granted: the list that a run's guard keeps (doc/adr/0014). Pure but
+ * What one sandbox has asked, who answered, and what is granted: the list that a run's guard keeps (doc/adr/0017). Pure but
  * for two functions that its owner gives: one that writes an event into the audit log, one that is told of changes. Time
  * is an argument everywhere, so that a test can have its own.
  *
@@ -23,7 +23,7 @@
  *  A7  Who is denied again and again does not reach the person: after ASKS_TIRED_AFTER denials of one rule within
  *      ASKS_TIRED_WITHIN it is denied without asking for ASKS_TIRED_FOR, and told so.
  *
- * States (asks.c has the table; doc/adr/0014 the reasons):
+ * States (asks.c has the table; doc/adr/0017 the reasons):
  *
  *	PENDING ──allow, more than once──▶ GRANTED ──used up, time──▶ SPENT | LAPSED
  *	   │ ├────allow once, a waiter───▶ SPENT ◀──the identical question──┐
