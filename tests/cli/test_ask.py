@@ -297,7 +297,7 @@ def story(tap, c, a):
     tap.eq(first, ["ask.new", "ask.answer", "ask.use"], f"{c.who}: asked, answered, used: in this order in the log")
     answer = [e for e in lines if e["type"] == "ask.answer"][0]
     tap.ok(answer["answer"] == "allow" and answer["scope"] == "once" and answer["via"] == "cli" and
-           answer["uid"] == c.uid if c.who != "userns" else True, f"{c.who}: by whom", answer)
+           (answer["uid"] == c.uid or c.who == "userns"), f"{c.who}: by whom", answer)
     tap.ok(c("audit", "verify").code == 0, f"{c.who}: the log verifies")
 
 
