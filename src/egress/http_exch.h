@@ -12,7 +12,8 @@
  *  X1  What is sent to the server is built from `req`, which is what was decided; nothing that comes later (trailers, a
  *      second head) can change it. Trailers of requests are not forwarded at all.
  *  X2  Nothing of a request is given to a back before its `request` line is written (egress.h, E1).
- *  X3  Bodies are never gathered but for rules that must see them, and then at most EXCH_HOLD_MAX bytes.
+ *  X3  Bodies are never gathered but for rules that must see them, and then at most EXCH_HOLD_MAX bytes; answers only
+ *      where credentials are issued in them (http_capture.h).
  *  X4  An exchange is freed when both its front and its back have let go of it, and not before the run queue is empty.
  */
 #ifndef EGRESS_HTTP_EXCH_H
@@ -33,6 +34,7 @@ struct inspect_conn;
 struct upstream;
 struct http_hold;
 struct exch_secret;
+struct exch_capture;
 
 struct http_req {
 	char method[EXCH_METHOD_MAX + 1];
@@ -98,6 +100,8 @@ struct exch {
 	struct http_req req;
 	struct http_resp resp;
 	bool head_sent; /* the final head was given to the front */
+	bool head_came; /* from the server; the same, but for answers that are held (http_capture.h) */
+	bool whole;	/* the answer came to its end */
 	struct http_pipe up, down;
 	struct http_fields *trailers; /* of the answer; NULL: none */
 	uint64_t up_sent;	      /* bytes of the body that a back has taken */
@@ -105,10 +109,11 @@ struct exch {
 	struct policy_verdict verdict;
 	struct limit *limit; /* of verdict.rule */
 	struct http_hold *hold;
-	struct exch_secret *secret; /* NULL: the request has no placeholder */
-	struct task ask_task;	    /* http_secret.c's */
-	size_t held;		    /* bytes that count in in->held */
-	char dropped[64];	    /* a header that was left out, for the journal */
+	struct exch_secret *secret;   /* NULL: the request has no placeholder */
+	struct exch_capture *capture; /* NULL: the answer may be handed on as it comes */
+	struct task ask_task;	      /* http_secret.c's */
+	size_t held;		      /* bytes that count in in->held */
+	char dropped[64];	      /* a header that was left out, for the journal */
 	struct defer defer;
 	unsigned tries, interim;
 	bool need_h2; /* the server speaks nothing else */
@@ -147,6 +152,7 @@ bool exch_head(struct exch *e) MUST_CHECK; /* false: it is not let through, and 
 int exch_put_down(struct exch *e, const void *data, size_t len) MUST_CHECK;
 void exch_end_down(struct exch *e);
 void exch_took_up(struct exch *e, size_t n);
+void exch_drop_trailers(struct exch *e);
 void exch_back_gone(struct exch *e); /* it has all of the answer, or is told to drop it */
 /* The server failed. `again`: nothing of the request can have been acted on. */
 void exch_back_failed(struct exch *e, bool again, const char *why);

@@ -165,24 +165,31 @@ int net_secrets_plan(struct net_plan *p, struct spec *spec, const struct strv *n
 		r = take_typed(s, named->v[i], e);
 	for (size_t i = 0; r == 0 && i < p->cp.n_secrets; i++)
 		r = take_rule(s, &p->cp, &p->cp.secrets[i], e);
-	if (r < 0 || s->ask.n == 0)
+	if (r == 0)
+		r = net_issue_ask(s, &p->cp, e);
+	if (r == 0)
+		r = net_pool_ask(s, p->cp.policy, e);
+	if (r < 0 || s->ask.n + s->pools.n == 0)
 		return r;
 	r = vault_files_open(&s->files, state_fd, &want, 0, e);
-	if (r == -ENOENT && s->by_line == 0) {
+	if (r == -ENOENT && s->by_line == 0 && s->pools.n == 0) {
 		/* Only the policy names them (S1). */
 		*e = ERR_INIT;
-		grants_release(&s->ask);
-		s->ask = GRANTS_INIT;
-		return 0;
+		net_issue_leave_only(s);
+		if (s->ask.n == 0)
+			return 0;
+		r = net_issue_without_file(s, e);
 	}
 	if (r == -ENOENT)
-		return err_hint(e, r, "coffer secret set %s", s->ask.v[0].name);
+		return err_hint(e, r, "coffer secret set %s",
+				s->pools.n ? s->pools.v[0].name : s->ask.v[0].name);
 	if (r < 0)
 		return r;
 	s->exe = helper_open("coffer-vault", e);
 	if (s->exe < 0)
 		return s->exe;
-	spec->ca = p->needs_ca = true;
+	if (s->ask.n)
+		spec->ca = p->needs_ca = true;
 	return 0;
 }
 
@@ -216,7 +223,7 @@ static bool meets(const struct binding *own, const struct vault_grant *ask)
 {
 	struct binding b;
 
-	if (own->as == BINDING_AS_SSH)
+	if (own->as == BINDING_AS_SSH || own->as == BINDING_AS_PROXY)
 		return false;
 	for (size_t i = 0; i < ask->n_bindings; i++) {
 		if (binding_meet(own, &ask->bindings[i], &b))
@@ -238,7 +245,7 @@ static int look_at(const struct vault_msg *m, void *ctx)
 	for (size_t i = 0; i < l->ask->n; i++) {
 		uint64_t bit = 1ull << i;
 
-		if (!slice_eq(m->text[0], l->ask->v[i].name))
+		if (l->ask->v[i].kind != GRANT_SECRET || !slice_eq(m->text[0], l->ask->v[i].name))
 			continue;
 		l->there |= bit;
 		l->expired |= m->num[3] && m->num[3] <= l->now ? bit : 0;
@@ -258,6 +265,16 @@ static int look(struct net_secrets *s, struct looked *ret, struct err *e)
 	return vault_call(&s->vault, &ask, NULL, 0, look_at, ret, &mem, NULL, e);
 }
 
+/* They need nothing of the vault's file. */
+static uint64_t issuers_of(const struct net_secrets *s)
+{
+	uint64_t bits = 0;
+
+	for (size_t i = 0; i < s->ask.n; i++)
+		bits |= s->ask.v[i].kind == GRANT_ISSUER ? 1ull << i : 0;
+	return bits;
+}
+
 int net_secrets_restart(struct net_secrets *s, struct err *e)
 {
 	struct looked l;
@@ -267,14 +284,29 @@ int net_secrets_restart(struct net_secrets *s, struct err *e)
 	if (!s->files.may_reopen)
 		return err_set(e, -EPERM,
 			       "its passphrase cannot be asked for again; end the sandbox and start it anew");
-	r = vault_files_reopen(&s->files, e);
+	r = s->has_no_file ? 0 : vault_files_reopen(&s->files, e);
 	if (r == 0)
 		r = open_vault(s, PATIENCE_MS, e);
 	if (r == 0)
 		r = look(s, &l, e);
 	if (r == 0)
-		s->alive = l.there & (l.meets | (l.unbound & s->with_host & s->was_unbound));
+		s->alive =
+			issuers_of(s) | (l.there & (l.meets | (l.unbound & s->with_host & s->was_unbound)));
 	return r;
+}
+
+/* Behind what was asked for the vault says what servers issued meanwhile. */
+static int keep_issued(struct net_secrets *s, const struct vault_grants *fresh, size_t from, struct err *e)
+{
+	grants_release(&s->issued);
+	for (size_t i = from; i < fresh->n; i++) {
+		struct vault_grant *g = fresh->v[i].kind == GRANT_ISSUED ? grants_add(&s->issued) : NULL;
+
+		if (!g)
+			return err_set(e, -EPROTO, "the vault granted something else than before");
+		*g = fresh->v[i];
+	}
+	return 0;
 }
 
 /* S2, S3: what is no more keeps its place and its placeholder, with a handle that no vault gives. */
@@ -302,7 +334,7 @@ static int keep_placeholders(struct net_secrets *s, struct vault_grants *fresh, 
 		old->n_bindings = now->n_bindings;
 		memcpy(old->bindings, now->bindings, sizeof(old->bindings));
 	}
-	return k == fresh->n ? 0 : err_set(e, -EPROTO, "the vault granted something else than before");
+	return keep_issued(s, fresh, k, e);
 }
 
 /* Nothing at all: the channel's other end is closed, and whatever is asked over it is denied. */
@@ -319,6 +351,9 @@ static int grant_alive(struct net_secrets *s, const char *id, int theirs, struct
 		else if (s->alive & (1ull << i))
 			return OOM(e);
 	}
+	if (ask.n == 0 && s->granted.n)
+		(void)!vault_ungrant(&s->vault, id, NULL);
+	/* What an earlier coffer-egress had ends with this one's, but for what servers issued. */
 	return ask.n ? vault_grant(&s->vault, id, &ask, theirs, fresh, e) : 0;
 }
 
@@ -332,9 +367,6 @@ int net_secrets_grant(struct net_secrets *s, const char *id, int *ret_channel, s
 		return err_sys(e, -errno, "cannot make a socket pair");
 	ours = sv[0];
 	theirs = sv[1];
-	/* What an earlier coffer-egress had ends with it. */
-	if (s->granted.n)
-		(void)!vault_ungrant(&s->vault, id, NULL);
 	r = grant_alive(s, id, theirs, &fresh, e);
 	if (r == 0)
 		r = keep_placeholders(s, &fresh, e);
@@ -350,6 +382,8 @@ static int is_wanted(const struct net_secrets *s, const struct looked *l, size_t
 	const char *name = s->ask.v[i].name;
 	uint64_t bit = 1ull << i;
 
+	if (s->ask.v[i].kind == GRANT_ISSUER)
+		return 1;
 	if (!(s->by_line & bit))
 		return l->there & ~l->expired & l->meets & bit ? 1 : 0;
 	if (!(l->there & bit)) {
@@ -462,7 +496,7 @@ static int put_git(struct spec *s, const struct vault_grants *g, struct err *e)
 	char count[16];
 
 	for (size_t i = 0; i < g->n && r == 0; i++) {
-		for (size_t k = 0; k < g->v[i].n_bindings && r == 0; k++) {
+		for (size_t k = 0; k < g->v[i].n_bindings && r == 0 && g->v[i].kind == GRANT_SECRET; k++) {
 			if (g->v[i].bindings[k].as == BINDING_AS_BASIC)
 				r = put_helper(s, &g->v[i], &g->v[i].bindings[k], n++, e);
 		}
@@ -478,7 +512,7 @@ int net_secrets_start(struct run *r, struct err *e)
 	struct net_secrets *s = &r->net->secrets;
 	int channel = -1, ret;
 
-	if (s->ask.n == 0)
+	if (s->ask.n + s->pools.n == 0)
 		return 0;
 	ret = open_vault(s, FIRST_PATIENCE_MS, e);
 	if (ret == 0)
@@ -486,6 +520,8 @@ int net_secrets_start(struct run *r, struct err *e)
 	s->vault.patience = PATIENCE_MS;
 	if (ret == 0 && s->ask.n)
 		ret = net_secrets_grant(s, r->spec->id, &channel, e);
+	if (ret == 0)
+		ret = net_pool_check(s, r->spec->id, e);
 	/* Each coffer-egress gets one of its own. */
 	fd_close(channel);
 	for (size_t i = 0; ret == 0 && i < s->granted.n; i++) {
@@ -512,5 +548,7 @@ void net_secrets_release(struct net_secrets *s)
 	net_secrets_forget(s);
 	grants_release(&s->ask);
 	grants_release(&s->granted);
+	grants_release(&s->issued);
+	grants_release(&s->pools);
 	*s = NET_SECRETS_INIT;
 }

@@ -18,6 +18,7 @@
 #define GATEWAY_NET_SECRET_H
 
 #include "base/str.h"
+#include "config/policy_file.h"
 #include "sandbox/spec.h"
 #include "vault/client.h"
 
@@ -31,6 +32,9 @@ struct net_secrets {
 	uint64_t with_host;	     /* bit i: there, with a host */
 	uint64_t was_unbound;	     /* bit i: bound nowhere when the run began */
 	uint64_t alive;		     /* bit i: the vault that is there has it, for somewhere */
+	struct vault_grants issued;  /* what servers issued, as the vault said when it was last asked */
+	bool has_no_file;	     /* there is no vault: only what servers issue is kept (net_issue.c) */
+	struct vault_grants pools;   /* what coffer-dial is to have for proxies */
 	struct vault_files files;
 	struct vault_proc vault;
 	int exe;
@@ -48,6 +52,22 @@ int net_secrets_start(struct run *r, struct err *e) MUST_CHECK;
 /* A vault that runs, with the channel of one coffer-egress; *ret_channel is the other end. */
 int net_secrets_grant(struct net_secrets *s, const char *id, int *ret_channel, struct err *e) MUST_CHECK;
 int net_secrets_restart(struct net_secrets *s, struct err *e) MUST_CHECK;
+
+/* net_issue.c: issuers beside the secrets in s->ask; only them; and a vault for them where there is no file. */
+int net_issue_ask(struct net_secrets *s, const struct config_policy *cp, struct err *e) MUST_CHECK;
+void net_issue_leave_only(struct net_secrets *s);
+int net_issue_without_file(struct net_secrets *s, struct err *e) MUST_CHECK;
+
+/* net_pool.c: secrets for proxies. What cannot be had when the run begins is an error; later it is left out. */
+int net_pool_ask(struct net_secrets *s, const struct policy *p, struct err *e) MUST_CHECK;
+int net_pool_check(struct net_secrets *s, const char *id, struct err *e) MUST_CHECK;
+/* The list and the channel of one coffer-dial. */
+int net_pool_grant(struct net_secrets *s, const char *id, struct vault_grants *ret, int *ret_channel,
+		   struct err *e) MUST_CHECK;
+static inline bool net_secrets_any(const struct net_secrets *s)
+{
+	return s->granted.n || s->pools.n;
+}
 
 void net_secrets_forget(struct net_secrets *s); /* somebody else has the descriptors */
 void net_secrets_release(struct net_secrets *s);

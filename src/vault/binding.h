@@ -37,6 +37,7 @@ enum binding_as {
 	BINDING_AS_BODY,   /* anywhere in the request's body, as it is */
 	BINDING_AS_COOKIE, /* the whole value of the cookie `word`; of any cookie when that is empty */
 	BINDING_AS_SSH,	   /* a key that signs for this host; never rendered */
+	BINDING_AS_PROXY, /* USER:PASSWORD, or with `user` the password, for an upstream proxy; for coffer-dial alone */
 	BINDING_AS_COUNT
 };
 
@@ -47,7 +48,8 @@ struct binding {
 	uint8_t as;   /* enum binding_as */
 	char path[BINDING_PATH_MAX + 1];
 	char word[BINDING_WORD_MAX + 1]; /* HEADER (lower case), QUERY, COOKIE; else empty */
-	char user[BINDING_USER_MAX + 1]; /* BASIC, SSH; may be empty: the client's own */
+	char user[BINDING_USER_MAX +
+		  1]; /* BASIC, SSH, PROXY; may be empty: the client's own, PROXY: the secret's */
 };
 
 enum binding_flags {
@@ -59,7 +61,7 @@ enum binding_flags {
 int binding_parse_host(const char *text, size_t len, unsigned flags, struct binding *b,
 		       struct err *e) MUST_CHECK;
 
-/* "bearer", "basic", "header:X-Api-Key", "query:key", "path", "body", "cookie", "cookie:sid", "ssh" into as and word. */
+/* "bearer", "basic", "header:X-Api-Key", "query:key", "path", "body", "cookie", "cookie:sid", "ssh", "proxy" into as and word. */
 int binding_parse_as(const char *text, size_t len, struct binding *b, struct err *e) MUST_CHECK;
 
 /* As that host usually wants it, where nobody said: api.anthropic.com has a header of its own. Sets as and word. */

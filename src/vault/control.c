@@ -398,12 +398,20 @@ static void drop_client(struct vault *v, const char *sandbox)
 	}
 }
 
-static int say_granted(struct request *q, const struct vault_grants *g, struct err *e)
+static int say_granted(struct request *q, struct client *c, struct err *e)
 {
+	autogrants struct vault_grants all = GRANTS_INIT;
 	autobuf struct buf b = BUF_INIT;
 	struct vault_msg m = { .type = VAULT_GRANTED, .id = q->m.id };
-	int r = grants_pack(g, GRANTS_GRANTED, &b);
+	int r = client_grants(c, &all);
 
+	if (r == 0)
+		r = grants_pack(&all, GRANTS_GRANTED, &b);
+	/* What was granted comes before what servers issued. */
+	if (r == -E2BIG && c->issued.n) {
+		issued_release(&c->issued);
+		r = grants_pack(&c->grants, GRANTS_GRANTED, &b);
+	}
 	if (r < 0)
 		return err_set(e, r, "more is granted than can be told");
 	m.text[0] = (struct slice){ buf_cstr(&b), b.len };
@@ -433,14 +441,20 @@ static int on_grant(struct request *q, struct err *e)
 	take_text(q->m.text[0], c->sandbox, sizeof(c->sandbox));
 	if (grants_unpack(&ask, GRANTS_ASKED, q->m.text[1].p, q->m.text[1].len) < 0)
 		return -EPROTO;
-	/* A second grant for one sandbox takes the place of the first: its egress was started again. */
+	r = client_grant(c, &v->store, &ask, &v->handles, &q->fault, e);
+	if (r < 0)
+		return r;
+	/* A second grant for one sandbox takes the place of the first: its egress was started again. What servers issued to it
+	 * goes on (R4). */
+	for (size_t i = 0; i < v->n_clients; i++) {
+		if (str_eq(v->clients[i]->sandbox, c->sandbox))
+			client_inherit(c, v->clients[i], now_s());
+	}
 	drop_client(v, c->sandbox);
 	if (v->n_clients == GRANT_CLIENTS_MAX)
 		return err_set(e, -ENOSPC, "%d sandboxes use the vault, which is as many as may",
 			       GRANT_CLIENTS_MAX);
-	r = client_grant(c, &v->store, &ask, &v->handles, &q->fault, e);
-	if (r == 0)
-		r = say_granted(q, &c->grants, e);
+	r = say_granted(q, c, e);
 	if (r < 0)
 		return r;
 	c->fd = TAKE_FD(q->fds[0]);
@@ -456,31 +470,6 @@ static int on_ungrant(struct request *q, struct err *e)
 	take_text(q->m.text[0], sandbox, sizeof(sandbox));
 	drop_client(q->v, sandbox);
 	return 0;
-}
-
-/* A proxy's credential, as coffer-dial reads it: POOL TAB USER:PASSWORD NEWLINE (egress/pool_credentials.h). */
-static int on_pools(struct request *q, struct err *e)
-{
-	autosecmem struct secmem line = SECMEM_INIT;
-	char name[VAULT_NAME_MAX + 1], pool[VAULT_NAME_MAX + 1];
-	const struct store_entry *n;
-	int r;
-
-	take_text(q->m.text[0], name, sizeof(name));
-	take_text(q->m.text[1], pool, sizeof(pool));
-	n = store_find(&q->v->store, name);
-	if (!n)
-		return no_such(q, name, e);
-	if (store_has_lines(&n->value) || !memchr(n->value.p, ':', n->value.len))
-		return err_set(e, -EINVAL, "the secret '%s' is no USER:PASSWORD", name);
-	r = secmem_new(&line, strlen(pool) + n->value.len + 2, e);
-	if (r < 0)
-		return r;
-	if (secmem_add(&line, pool, strlen(pool)) < 0 || secmem_add(&line, "\t", 1) < 0 ||
-	    secmem_add(&line, n->value.p, n->value.len) < 0 || secmem_add(&line, "\n", 1) < 0)
-		return err_set(e, -ENOSPC, "the credential does not fit");
-	r = fd_write_all(q->fds[0], line.p, line.len);
-	return r < 0 ? err_sys(e, r, "cannot hand the proxy's credential on") : 0;
 }
 
 /* --- the table ------------------------------------------------------------------------------------------------- */
@@ -501,7 +490,6 @@ static const struct {
 	[VAULT_SCAN - VAULT_OPEN] = { READING | WRITING, on_scan },
 	[VAULT_GRANT - VAULT_OPEN] = { READING | WRITING, on_grant },
 	[VAULT_UNGRANT - VAULT_OPEN] = { READING | WRITING, on_ungrant },
-	[VAULT_POOLS - VAULT_OPEN] = { READING | WRITING, on_pools },
 	[VAULT_REVERT - VAULT_OPEN] = { WRITING, on_revert },
 };
 

@@ -39,14 +39,16 @@ enum vault_type {
 	VAULT_RENDER =
 		1, /* num: handle, port; text: host, path. Both canonical, path without query, as the agent sent
 			   * it, placeholder and all. Only for a connection whose certificate was verified */
-	VAULT_CAPTURE, /* num: handle of the grant whose request was answered with it; text: the value, what it is
-			   * ("access_token", a name) */
+	VAULT_CAPTURE, /* a credential that a server issued. num: the issuer's handle, in how many seconds it expires (0:
+			   * never), handle of an issued one that the request carried (0: none); text: the value, the member
+			   * of the answer ("access_token") */
 	VAULT_GRANTS, /* everything that this channel was granted or has captured; for an egress that starts again */
 	/* To a client. */
 	VAULT_RENDERED = 32, /* text: the secret */
 	VAULT_REFUSED, /* status: -EACCES not bound there, -ENOENT no such grant (any more), -EKEYEXPIRED,
 			      * -EBUSY too many requests, -ENOSPC, -EINVAL; text: why, for people and logs */
-	VAULT_CAPTURED, /* num: handle of the new grant, with the bindings of the one named; text: placeholder, name */
+	VAULT_CAPTURED, /* num: handle of the issued one, handle of one whose place it has taken (0: none), when it
+			     * expires (s since the epoch; 0: never); text: placeholder, name */
 	VAULT_GRANTED, /* text: packed grants (grants.h). Also the answer to VAULT_GRANT */
 	/* From the starter. Every one is answered in order, by VAULT_OK or VAULT_ERROR unless said otherwise. */
 	VAULT_OPEN =
@@ -66,7 +68,6 @@ enum vault_type {
 	VAULT_GRANT, /* text: sandbox's id, packed grants that ask. Descriptor: the client's channel. Answer:
 			  * VAULT_GRANTED or VAULT_ERROR */
 	VAULT_UNGRANT, /* text: sandbox's id */
-	VAULT_POOLS, /* text: name, the pool. Descriptor: a memfd, to which a proxy's credential is written for coffer-dial */
 	VAULT_REVERT, /* what was done since the last SAVE is undone. Descriptor: the file as it is; none: there is none yet */
 	/* To the starter. */
 	VAULT_READY = 96, /* unasked, once: confined, memory can be locked */

@@ -26,8 +26,11 @@ void vault_release(struct vault *v)
 	secmem_release(&v->key);
 }
 
-static void end_client(struct vault *v, size_t i)
+/* R4: one that broke the protocol loses all. */
+static void end_client(struct vault *v, size_t i, int why)
 {
+	if (why != -EPROTO && client_park(v->clients[i]))
+		return;
 	client_release(v->clients[i]);
 	free(v->clients[i]);
 	v->clients[i] = v->clients[--v->n_clients];
@@ -126,8 +129,10 @@ static int serve(struct vault *v)
 		}
 		/* From the last: one that ends is replaced by the last, which was served. */
 		for (size_t i = n; i-- > 0;) {
-			if (p[i + 1].revents && on_client(v, v->clients[i], p[i + 1].revents) < 0)
-				end_client(v, i);
+			int why = p[i + 1].revents ? on_client(v, v->clients[i], p[i + 1].revents) : 0;
+
+			if (why < 0)
+				end_client(v, i, why);
 		}
 		if (p[0].revents)
 			r = on_control(v);

@@ -200,18 +200,11 @@ static void test_flood(void)
 	fd_close(fd_b);
 }
 
-static void test_scan_and_pools(void)
+static void test_scan(void)
 {
-	struct vault_msg m = { .type = VAULT_POOLS };
-	autoclose int fd = memfd_create("pools", MFD_CLOEXEC), file = memfd_create("file", MFD_CLOEXEC);
-	char got[128] = "";
+	struct vault_msg m = { 0 };
+	autoclose int file = memfd_create("file", MFD_CLOEXEC);
 
-	m.text[0] = slice_of("proxy");
-	m.text[1] = slice_of("fast");
-	CHECKF(say(&m, &fd, 1) == 0 && pread(fd, got, sizeof(got) - 1, 0) > 0, "%s", err.msg);
-	CHECK_STR(got, "fast\tann:a password of a proxy\n");
-	m.text[0] = slice_of("github");
-	CHECKF(say(&m, &fd, 1) == -EINVAL, "%s", err.msg);
 	BUG_ON(fd_write_all(file, "..." TOKEN, strlen(TOKEN) + 3) < 0);
 	m = (struct vault_msg){ .type = VAULT_SCAN, .num = { 10 } };
 	CHECK(say(&m, &file, 1) == 0);
@@ -277,7 +270,7 @@ int main(int argc, char **argv)
 	test_make();
 	test_grant();
 	test_flood();
-	test_scan_and_pools();
+	test_scan();
 	test_protocol();
 	test_killed();
 	vault_end(&proc);

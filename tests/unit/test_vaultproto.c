@@ -96,7 +96,7 @@ static void test_sides(void)
 			n[side] += vault_msg_size(side, &m) > 0;
 	}
 	CHECKF(n[VAULT_FROM_CLIENT] == 3 && n[VAULT_TO_CLIENT] == 4, "%u and %u", n[0], n[1]);
-	CHECKF(n[VAULT_FROM_STARTER] == 14 && n[VAULT_TO_STARTER] == 7, "%u and %u", n[2], n[3]);
+	CHECKF(n[VAULT_FROM_STARTER] == 13 && n[VAULT_TO_STARTER] == 7, "%u and %u", n[2], n[3]);
 }
 
 static void test_values(void)
