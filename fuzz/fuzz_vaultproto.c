@@ -55,7 +55,7 @@ static void round_trip(unsigned side, unsigned fds, const uint8_t *data, size_t 
 
 static void one_message(const uint8_t *data, size_t size)
 {
-	for (unsigned side = VAULT_FROM_CLIENT; side <= VAULT_TO_STARTER; side++) {
+	for (unsigned side = VAULT_FROM_CLIENT; side <= VAULT_FROM_HOLDER; side++) {
 		for (unsigned fds = 0; fds < 3; fds++)
 			round_trip(side, fds, data, size);
 	}

@@ -5,6 +5,7 @@
 
 #include "cli/opt.h"
 #include "cli/run_spec.h"
+#include "config/profile.h"
 #include "sandbox/choose.h"
 
 enum {
@@ -96,6 +97,9 @@ enum {
 struct run_profile {
 	char **argv; /* with the program's path inside in place of its name */
 	char *home, *program;
+	struct profile profile; /* whose texts the offers are */
+	struct net_offer offer[PROFILE_SECRETS_MAX];
+	struct net_offers offers;
 };
 
 struct run_args {

@@ -67,7 +67,7 @@ static int open_net(struct session *s, const struct run_opts *o, struct err *e)
 	}
 	r = net_plan_open(p, &s->spec, e);
 	if (r == 0)
-		r = net_secrets_plan(p, &s->spec, &o->secret, s->st.fd, e);
+		r = net_secrets_plan(p, &s->spec, &o->secret, o->offers, &s->st, e);
 	if (r == 0 && spec_has_ca(&s->spec))
 		r = run_spec_trust(&s->spec, e);
 	s->run.net = p;

@@ -209,6 +209,11 @@ bool capture_holds(const struct exch *e)
 	return e->capture && e->capture->holds;
 }
 
+size_t capture_held(const struct exch *e)
+{
+	return e->capture ? e->capture->body.len : 0;
+}
+
 static int over(struct exch *e, const char *why, int r)
 {
 	e->over = true;
@@ -247,8 +252,14 @@ int capture_put_down(struct exch *e, const void *data, size_t len)
 		return over(e, "credentials are issued here, and the answer is too long to be looked through",
 			    -EFBIG);
 	buf_add(&c->body, data, len);
+	exch_count(e);
 	if (buf_error(&c->body))
 		return over(e, "out of memory", -ENOMEM);
+	if (e->in->held > EXCH_HELD_MAX)
+		return over(
+			e,
+			"credentials are issued here, and too much is held at once to look through the answer",
+			-ENOBUFS);
 	if (e->back)
 		e->back->took(e, len);
 	return 0;
@@ -513,6 +524,7 @@ void capture_reset(struct exch *e)
 	release_set(&c->carried);
 	c->holds = false;
 	c->at = 0;
+	exch_count(e);
 }
 
 void capture_free(struct exch *e)

@@ -20,8 +20,9 @@
 bool capture_check(struct exch *e);
 
 /* The answer. */
-bool capture_head(struct exch *e);	  /* false: it cannot be held (e->over_why) */
-bool capture_holds(const struct exch *e); /* what comes is held */
+bool capture_head(struct exch *e);	   /* false: it cannot be held (e->over_why) */
+bool capture_holds(const struct exch *e);  /* what comes is held */
+size_t capture_held(const struct exch *e); /* so many bytes */
 int capture_put_down(struct exch *e, const void *data, size_t len) MUST_CHECK;
 void capture_end_down(struct exch *e);
 

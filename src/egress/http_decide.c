@@ -4,6 +4,8 @@
  * it is held back and policy is asked again; what is allowed is written down, then sent.
  */
 #include "egress/control.h"
+#include "egress/http_act.h"
+#include "egress/http_capture.h"
 #include "egress/http_head.h"
 #include "egress/http_hold.h"
 #include "egress/http_pool.h"
@@ -150,6 +152,7 @@ static bool goes_elsewhere(struct exch *e, struct slice v, const char *method)
 		return true;
 	}
 	ask_about(e, &q, &canon, &url);
+	http_act_also(e, method ? method : e->req.method, q.path);
 	if (policy_allows(&e->verdict)) {
 		e->verdict = first;
 		return false;
@@ -248,6 +251,7 @@ void exch_decide_body(struct exch *e)
 	}
 	ask(e, &q);
 	e->verdict.need = 0;
+	http_act_body(e, &q);
 	exch_hold_free(e);
 	judge(e);
 }
@@ -256,8 +260,16 @@ void exch_hold_free(struct exch *e)
 {
 	http_hold_free(e->hold);
 	e->hold = NULL;
-	e->in->held -= e->held;
-	e->held = 0;
+}
+
+void exch_count(struct exch *e)
+{
+	size_t n;
+
+	e->counted = e->counted && http_pipe_len(&e->up);
+	n = (e->counted ? e->up.b.len : 0) + secret_body_len(e) + capture_held(e);
+	e->in->held += n - e->held;
+	e->held = n;
 }
 
 static void written(struct egress *eg, struct defer *d, int status)

@@ -142,7 +142,10 @@ static void maybe_free(struct exch *e)
 	exch_hold_free(e);
 	capture_free(e);
 	secret_wipe(e);
+	http_pipe_clear(&e->up);
+	exch_count(e);
 	http_pool_forget(e);
+	buf_release(&e->act);
 	exch_drop_trailers(e);
 	*e->all_link = e->all_next;
 	if (e->all_next)
@@ -185,8 +188,8 @@ int exch_put(struct exch *e, const void *data, size_t len)
 	if (r < 0)
 		return r;
 	if (e->state == EXCH_HOLD) {
-		e->held += len;
-		e->in->held += len;
+		e->counted = true;
+		exch_count(e);
 		exch_decide_body(e);
 	} else if (e->back) {
 		e->back->wake(e);
@@ -207,6 +210,7 @@ void exch_took_up(struct exch *e, size_t n)
 {
 	e->up_sent += n;
 	e->active = e->in->eg->now;
+	exch_count(e);
 	if (e->conn)
 		e->front->took(e, n);
 }

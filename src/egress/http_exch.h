@@ -12,8 +12,9 @@
  *  X1  What is sent to the server is built from `req`, which is what was decided; nothing that comes later (trailers, a
  *      second head) can change it. Trailers of requests are not forwarded at all.
  *  X2  Nothing of a request is given to a back before its `request` line is written (egress.h, E1).
- *  X3  Bodies are never gathered but for rules that must see them, and then at most EXCH_HOLD_MAX bytes; answers only
- *      where credentials are issued in them (http_capture.h).
+ *  X3  Bodies are never gathered but for rules that must see them, or to put a secret in, and then at most EXCH_HOLD_MAX
+ *      bytes of one; answers only where credentials are issued in them (http_capture.h). All of them count, as they came and
+ *      as they are sent, until they were written or given up: past EXCH_HELD_MAX none is gathered any more.
  *  X4  An exchange is freed when both its front and its back have let go of it, and not before the run queue is empty.
  */
 #ifndef EGRESS_HTTP_EXCH_H
@@ -112,7 +113,9 @@ struct exch {
 	struct exch_secret *secret;   /* NULL: the request has no placeholder */
 	struct exch_capture *capture; /* NULL: the answer may be handed on as it comes */
 	struct task ask_task;	      /* http_secret.c's */
-	size_t held;		      /* bytes that count in in->held */
+	size_t held;		      /* bytes that count in in->held: exch_count() */
+	bool counted;		      /* what is in `up` was held, and is not all written yet */
+	struct buf act;		      /* http_act.h */
 	char dropped[64];	      /* a header that was left out, for the journal */
 	struct defer defer;
 	unsigned tries, interim;
@@ -163,6 +166,7 @@ void exch_free_spares(struct inspect *in);
 void exch_decide(struct exch *e);
 void exch_decide_body(struct exch *e); /* more of the body, or its end, is there */
 void exch_hold_free(struct exch *e);
+void exch_count(struct exch *e); /* X3: after whatever changes how much of a held body there is */
 void exch_new_policy(struct exch *e);
 void exch_cut(struct exch *e, const char *why); /* why it has to be asked again; NULL: e->verdict denies it */
 void exch_send(struct exch *e);			/* it may go: journal, then a connection */

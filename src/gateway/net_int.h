@@ -111,6 +111,7 @@ struct net_guard {
 	struct watch w_vault_dir;
 	struct timer t_vault;
 	uint64_t vault_backoff, vault_since; /* ns; CLOCK_MONOTONIC ns */
+	char vault_why[256];		     /* what was said of it last; empty: it is there */
 };
 
 /* net.c */

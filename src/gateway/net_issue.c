@@ -73,7 +73,7 @@ void net_issue_leave_only(struct net_secrets *s)
 			s->ask.v[n++] = s->ask.v[i];
 	}
 	s->ask.n = n;
-	s->by_line = s->with_host = 0;
+	s->by_line = s->offered = s->with_host = 0;
 }
 
 int net_issue_without_file(struct net_secrets *s, struct err *e)

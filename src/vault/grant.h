@@ -9,7 +9,7 @@
  *  R2  One message that breaks the protocol ends the channel, and with it all that was granted over it.
  *  R3  A client costs bounded memory and time: so many requests in a second, so many issued credentials, one answer that waits.
  *  R4  What servers issued stays when the channel ends by itself, for the sandbox's next one: an egress that was started again
- *      finds it. It goes with the grant (VAULT_UNGRANT), with a channel that broke the protocol, and with the process.
+ *      finds it. It goes with the grant (VAULT_UNGRANT), with its holder, with a channel that broke the protocol, and with the process.
  */
 #ifndef VAULT_GRANT_H
 #define VAULT_GRANT_H

@@ -303,6 +303,53 @@ def kept(tap, c, kind):
     c.check_clean(tap)
 
 
+def shared(tap, c, kind):
+    """The vault that cofferd keeps: the same, for the life of the sandbox. Without a file there it has none, and the run its own."""
+    who = f"{c.who}, cofferd"
+    run = ["run", "--engine", c.engine, "--policy", put(c, "policy.yaml", POLICY.replace("KIND", kind)), "--", "python3", "-c", WAIT,
+           kind, "--http1.1"]
+    tap.eq(c("gateway", "start").code, 0, f"{who}: is started")
+    alone = c.popen(*run, stdin=-1)
+    tap.ok(alone.stdout.readline().startswith(b'["ready"') and proc_of(alone, "coffer-vault"),
+           f"{who}: without a vault file a run has a vault of its own")
+    alone.stdin.close()
+    alone.stdout.read()
+    alone.wait()
+    r = c("secret", "set", "some", "-", "--host", "api.example.test", input="some-value-that-nobody-asks-for")
+    tap.eq(r.code, 0, f"{who}: there is a vault file", r)
+    p = c.popen(*run, stdin=-1)
+
+    def ask():
+        p.stdin.write(b"x\n")
+        p.stdin.flush()
+        return json.loads(p.stdout.readline())
+
+    def pid():
+        return json.loads(c("gateway", "status", "--json").out)["vault"].get("pid")
+
+    tap.ok(p.stdout.readline().startswith(b'["ready"') and not proc_of(p, "coffer-vault"), f"{who}: a run uses the vault of cofferd's")
+    tap.eq(ask(), ["api", 200, 200], f"{who}: and what was issued")
+    was = pid()
+    tap.ok(was and MARK in search(was, MARK), f"{who}: which is in that vault", was)
+    old = proc_of(p, "coffer-egress")
+    os.kill(old[0], signal.SIGKILL)
+    got = []
+    tap.ok(wait_for(lambda: proc_of(p, "coffer-egress") not in ([], old)) and
+           wait_for(lambda: got.append(ask()) or got[-1] == ["api", 200, 200]), f"{who}: a new coffer-egress finds it again", got)
+    ups = c("audit", "--json").out.count('"vault.up"')
+    tap.eq(c("secret", "rm", "some").code, 0, f"{who}: the vault is changed")
+    tap.ok(wait_for(lambda: c("audit", "--json").out.count('"vault.up"') > ups), f"{who}: and asked anew")
+    got = ask()
+    tap.ok(got[1:] == [401, 400] and pid() == was, f"{who}: by the same vault, which has forgotten what was issued", got)
+    p.stdin.close()
+    out, err = p.stdout.read(), p.stderr.read()
+    p.wait()
+    tap.ok(not has_any(out + err, MARK), f"{who}: and it was never said")
+    tap.ok(MARK not in search(was, MARK), f"{who}: nor is it in the vault's memory any more")
+    tap.eq(c("gateway", "stop").code, 0, f"{who}: is stopped")
+    c.check_clean(tap)
+
+
 def reloaded(tap, c, kind):
     """A rule that captures, and a sandbox that was started without: denied, not handed on."""
     plain = POLICY.replace("KIND", kind)
@@ -349,6 +396,7 @@ def main():
                     login(tap, c, "h2", "--http2")
                     logged(tap, c)
                     kept(tap, c, "h1")
+                    shared(tap, c, "h1")
                     reloaded(tap, c, "h2")
     finally:
         for p in procs:

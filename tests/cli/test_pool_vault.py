@@ -136,6 +136,36 @@ def used(tap, c, proxies):
     c.check_clean(tap)
 
 
+def shared(tap, c, proxies):
+    """The vault that cofferd keeps has a channel for coffer-dial too."""
+    who = f"{c.who}, cofferd"
+    tap.eq(c("gateway", "start").code, 0, f"{who}: is started")
+    r = c("secret", "bind", "two", "--host", f"{proxies[1].address}:1080", "--as", "proxy", "--user", "bob", "--address")
+    tap.eq(r.code, 0, f"{who}: what was unbound is bound again", r)
+    p = c.popen("run", "--engine", c.engine, "--policy", policy(c, proxies), "--", "sh", "-c", LOOP, stdin=-1)
+
+    def ask():
+        p.stdin.write(b"x\n")
+        p.stdin.flush()
+        return [x.startswith("you are ") for x in p.stdout.readline().decode().split("; ")]
+
+    def is_there(name):
+        return [pid for pid, text in descendants(p.pid) if name in text and text[0] != "Z"]
+
+    tap.eq(ask(), [True, True], f"{who}: through both proxies, with what is in the vault")
+    kept = json.loads(c("gateway", "status", "--json").out)["vault"]
+    tap.ok(kept["running"] and kept["sandboxes"] == 1 and not is_there("coffer-vault"), f"{who}: which is the one that it keeps", kept)
+    os.kill(is_there("coffer-dial")[0], signal.SIGKILL)
+    tap.ok(wait_for(lambda: ask() == [True, True]), f"{who}: a coffer-dial that was killed has it again")
+    tap.eq(c("secret", "rm", "one").code, 0, f"{who}: one is removed")
+    tap.ok(wait_for(lambda: ask() == [False, True]), f"{who}: that proxy is not used, the other is")
+    p.stdin.close()
+    p.stdout.read()
+    p.wait()
+    tap.eq(c("gateway", "stop").code, 0, f"{who}: is stopped")
+    c.check_clean(tap)
+
+
 def real(tap, c, net):
     """tinyproxy and microsocks themselves."""
     if not shutil.which("tinyproxy") or not shutil.which("microsocks"):
@@ -179,6 +209,7 @@ def main():
                            SocksProxy(net, net.address(), 1080, "bob", PASSWORDS[1])]
                 refused(tap, c, proxies)
                 used(tap, c, proxies)
+                shared(tap, c, proxies)
                 if who == "root":
                     real(tap, c, net)
                 for x in proxies:

@@ -179,6 +179,220 @@ static void test_grant(void)
 	fd_close(fd_no);
 }
 
+/* --- cofferd's vault ------------------------------------------------------------------------------------------- */
+
+/* As cofferd does it: a channel for the guard of one sandbox, for one secret. */
+static int hold(const char *sandbox, const char *name, struct vault_proc *ret)
+{
+	autogrants struct vault_grants want = GRANTS_INIT;
+	int pair[2], r;
+
+	snprintf(grants_add(&want)->name, sizeof(want.v[0].name), "%s", name);
+	BUG_ON(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0);
+	err = ERR_INIT;
+	r = vault_hold(&proc, sandbox, &want, pair[1], &err);
+	fd_close(pair[1]);
+	*ret = VAULT_PROC_INIT;
+	ret->control = pair[0];
+	return r;
+}
+
+static int grant_by(struct vault_proc *by, const char *sandbox, const char *name, const char *host,
+		    struct vault_grants *ret, int *ret_fd)
+{
+	autogrants struct vault_grants want = GRANTS_INIT;
+	struct vault_grant *g = grants_add(&want);
+	int pair[2], r;
+
+	snprintf(g->name, sizeof(g->name), "%s", name);
+	if (host)
+		BUG_ON(binding_parse_host(host, strlen(host), BINDING_ASKED, &g->bindings[g->n_bindings++],
+					  NULL) < 0);
+	BUG_ON(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0);
+	err = ERR_INIT;
+	r = vault_grant(by, sandbox, &want, pair[1], ret, &err);
+	fd_close(pair[1]);
+	*ret_fd = pair[0];
+	return r;
+}
+
+static int count_items(const struct vault_msg *m, void *ctx)
+{
+	*(int *)ctx += m->type == VAULT_ITEM && slice_eq(m->text[0], "github") ? 1 : 100;
+	return 0;
+}
+
+static void test_hold(void)
+{
+	struct vault_msg list = { .type = VAULT_LIST };
+	struct vault_proc a, b;
+	autogrants struct vault_grants g = GRANTS_INIT, again = GRANTS_INIT;
+	char got[256];
+	int fd, n = 0;
+
+	CHECKF(hold("aaaa", "github", &a) == 0 && hold("bbbb", "github", &b) == 0, "%s", err.msg);
+	CHECK(vault_call(&a, &list, NULL, 0, count_items, &n, NULL, NULL, &err) == 0);
+	CHECKF(n == 1, "it hears of its own secret alone: %d", n);
+	CHECK(grant_by(&a, "aaaa", "github", NULL, &g, &fd) == 0 &&
+	      render(fd, g.v[0].handle, "api.github.com", got, sizeof(got)) == VAULT_RENDERED &&
+	      str_eq(got, TOKEN));
+	vault_end(&a);
+	CHECKF(ends(fd), "what it was granted ends with its channel");
+	fd_close(fd);
+	CHECK(grant_by(&b, "bbbb", "github", NULL, &again, &fd) == 0);
+	fd_close(fd);
+	vault_end(&b);
+}
+
+/* H1, H2: each of these ends the channel that it came over, and nothing else. */
+static void test_hold_refused(void)
+{
+	static const struct {
+		const char *what, *sandbox, *name, *host;
+	} tries[] = {
+		{ "another sandbox", "cccc", "github", NULL },
+		{ "another sandbox's coffer-dial", "cccc.dial", "github", NULL },
+		{ "a sandbox whose name begins so", "aaaab", "github", NULL },
+		{ "a channel that nobody has", "aaaa.egress", "github", NULL },
+		{ "another secret", "aaaa", "proxy", NULL },
+		{ "other hosts than were said", "aaaa", "github", "api.github.com" },
+	};
+	struct vault_msg rm = { .type = VAULT_RM }, list = { .type = VAULT_LIST };
+	struct vault_proc a;
+	int fd;
+
+	for (size_t i = 0; i < sizeof(tries) / sizeof(tries[0]); i++) {
+		autogrants struct vault_grants g = GRANTS_INIT;
+
+		BUG_ON(hold("aaaa", "github", &a) < 0);
+		CHECKF(grant_by(&a, tries[i].sandbox, tries[i].name, tries[i].host, &g, &fd) == -EPIPE &&
+			       ends(a.control),
+		       "%s: %s", tries[i].what, err.msg);
+		fd_close(fd);
+		vault_end(&a);
+	}
+	rm.text[0] = slice_of("github");
+	BUG_ON(hold("aaaa", "github", &a) < 0);
+	CHECKF(fdpass_send(a.control, "nonsense", 8, NULL, 0) == 0 && ends(a.control), "no message at all");
+	vault_end(&a);
+	BUG_ON(hold("aaaa", "github", &a) < 0);
+	err = ERR_INIT;
+	CHECKF(vault_call(&a, &rm, NULL, 0, NULL, NULL, NULL, NULL, &err) == -EPIPE,
+	       "what only the starter may");
+	vault_end(&a);
+	CHECKF(say(&list, NULL, 0) == 0, "the vault goes on: %s", err.msg);
+}
+
+static void add_issuer(struct vault_grants *to, const char *issue)
+{
+	struct vault_grant *g = grants_add(to);
+
+	BUG_ON(!g);
+	g->kind = GRANT_ISSUER;
+	snprintf(g->name, sizeof(g->name), "login");
+	snprintf(g->issue, sizeof(g->issue), "%s", issue);
+	BUG_ON(binding_parse_host("api.example.com", 15, 0, &g->bindings[g->n_bindings], NULL) < 0 ||
+	       binding_parse_as("bearer", 6, &g->bindings[g->n_bindings++], NULL) < 0);
+}
+
+static int capture(int fd, uint32_t issuer, char *ret, size_t size)
+{
+	struct vault_msg m = { .type = VAULT_CAPTURE, .id = 7, .num = { issuer, 3600, 0 } };
+
+	m.text[0] = slice_of("a-credential-that-a-server-has-issued");
+	m.text[1] = slice_of("access_token");
+	return ask(fd, &m, ret, size);
+}
+
+static int grant_list(struct vault_proc *by, const char *sandbox, const struct vault_grants *want,
+		      struct vault_grants *ret, int *ret_fd)
+{
+	int pair[2], r;
+
+	BUG_ON(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0);
+	err = ERR_INIT;
+	r = vault_grant(by, sandbox, want, pair[1], ret, &err);
+	fd_close(pair[1]);
+	*ret_fd = pair[0];
+	return r;
+}
+
+static void begin_hold(const struct vault_grants *want, struct vault_proc *ret)
+{
+	int pair[2];
+
+	BUG_ON(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0);
+	err = ERR_INIT;
+	CHECKF(vault_hold(&proc, "aaaa", want, pair[1], &err) == 0, "%s", err.msg);
+	fd_close(pair[1]);
+	*ret = VAULT_PROC_INIT;
+	ret->control = pair[0];
+}
+
+#define ISSUE "POST auth.example.com:443/oauth/token access_token"
+
+/* A sandbox with two channels, and what servers issue to it. */
+static void test_hold_issued(void)
+{
+	autogrants struct vault_grants all = GRANTS_INIT, login = GRANTS_INIT, other = GRANTS_INIT,
+				       g = GRANTS_INIT, d = GRANTS_INIT, again = GRANTS_INIT,
+				       none = GRANTS_INIT;
+	struct vault_proc a;
+	char got[256];
+	int fd, dial, next;
+
+	add_issuer(&login, ISSUE);
+	add_issuer(&other, ISSUE " refresh");
+	add_issuer(&all, ISSUE);
+	/* The same secret twice: for rules, narrowed, and for a pool. */
+	for (int i = 0; i < 2; i++)
+		snprintf(grants_add(&all)->name, sizeof(all.v[0].name), "github");
+	BUG_ON(binding_parse_host("api.github.com", 14, BINDING_ASKED, &all.v[1].bindings[0], NULL) < 0);
+	all.v[1].n_bindings = 1;
+	begin_hold(&all, &a);
+	CHECKF(grant_list(&a, "aaaa", &login, &g, &fd) == 0 && g.n == 1, "%s", err.msg);
+	CHECKF(grant_by(&a, "aaaa.dial", "github", NULL, &d, &dial) == 0, "the second of a name: %s",
+	       err.msg);
+	CHECK(render(dial, d.v[0].handle, "api.github.com", got, sizeof(got)) == VAULT_RENDERED);
+	CHECK(capture(fd, g.v[0].handle, got, sizeof(got)) == VAULT_CAPTURED);
+	fd_close(fd);
+	CHECKF(grant_list(&a, "aaaa", &login, &again, &next) == 0 && again.n == 2 &&
+		       again.v[1].kind == GRANT_ISSUED,
+	       "the next coffer-egress finds what was issued: %s", err.msg);
+	CHECKF(render(next, again.v[1].handle, "api.example.com", got, sizeof(got)) == VAULT_RENDERED &&
+		       str_eq(got, "a-credential-that-a-server-has-issued"),
+	       "and may send it");
+	CHECKF(grant_list(&a, "aaaa", &other, &none, &fd) == -EPIPE && ends(a.control),
+	       "another issuer of that name ends the holder: %s", err.msg);
+	CHECKF(ends(next) && ends(dial), "and both channels with it");
+	fd_close(fd);
+	fd_close(next);
+	fd_close(dial);
+	vault_end(&a);
+	grants_release(&again);
+	again = GRANTS_INIT;
+	begin_hold(&all, &a);
+	CHECKF(grant_list(&a, "aaaa", &login, &again, &fd) == 0 && again.n == 1,
+	       "what was issued has gone with it: %s", err.msg);
+	fd_close(fd);
+	vault_end(&a);
+}
+
+static void test_reload(void)
+{
+	struct vault_proc a, b;
+
+	BUG_ON(hold("aaaa", "github", &a) < 0);
+	err = ERR_INIT;
+	CHECKF(vault_reload(&proc, &files, &err) == 0 && proc.counter == 1 && ends(a.control),
+	       "read again, everybody asks anew: %s", err.msg);
+	vault_end(&a);
+	CHECK(hold("aaaa", "github", &a) == 0 && hold("aaaa", "github", &b) == 0);
+	CHECKF(ends(a.control), "a second one for a sandbox takes the place of the first");
+	vault_end(&a);
+	vault_end(&b);
+}
+
 /* An egress that asks and never takes its answers costs nothing but itself. */
 static void test_flood(void)
 {
@@ -269,6 +483,10 @@ int main(int argc, char **argv)
 	proc = VAULT_PROC_INIT;
 	test_make();
 	test_grant();
+	test_hold();
+	test_hold_refused();
+	test_hold_issued();
+	test_reload();
 	test_flood();
 	test_scan();
 	test_protocol();
