@@ -29,6 +29,7 @@ enum {
 	O_ALLOW,
 	O_POLICY,
 	O_RESOLVER,
+	O_ASK_TIMEOUT,
 	O_SECRET,
 	O_PROFILE,
 	O_PUBLISH,
@@ -64,6 +65,8 @@ enum {
 		  O_POLICY, "file" },                                                                        \
 		{ "resolver", 0, "ADDR[:PORT]", "ask this resolver for names (default: the system's)",       \
 		  O_RESOLVER },                                                                              \
+		{ "ask-timeout", 0, "TIME",                                                                  \
+		  "how long a question waits for an answer before it is denied (5m)", O_ASK_TIMEOUT },       \
 	{                                                                                                    \
 		"secret", 0, "NAME[@HOST,…]", "a secret of the vault to use there; inside is a placeholder", \
 			O_SECRET                                                                             \

@@ -29,6 +29,7 @@ struct run_opts {
 	const struct net_offers *offers; /* secrets of a profile; NULL: none */
 	const char *policy;		 /* --policy as typed; NULL: none */
 	struct strv resolvers;		 /* --resolver as typed */
+	uint64_t ask_timeout;		 /* s; 0: as usual */
 	struct strv publish;		 /* -p as typed */
 	bool public;
 	bool has_net; /* without --net there is one: only where the verb says so */

@@ -60,6 +60,7 @@ static int open_net(struct session *s, const struct run_opts *o, struct err *e)
 		r = strv_add(&p->resolvers, o->resolvers.v[i]);
 	if (r < 0)
 		return err_set(e, -ENOMEM, "out of memory");
+	p->ask_timeout = o->ask_timeout;
 	if (o->policy) {
 		p->file = realpath(o->policy, NULL);
 		if (!p->file)

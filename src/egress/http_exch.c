@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "egress/http_exch.h"
 
+#include "egress/http_ask.h"
 #include "egress/http_capture.h"
 #include "egress/http_pool.h"
 #include "egress/http_secret.h"
@@ -139,6 +140,7 @@ static void maybe_free(struct exch *e)
 		return;
 	log_response(e);
 	egress_undefer(&e->defer);
+	exch_ask_forget(e);
 	exch_hold_free(e);
 	capture_free(e);
 	secret_wipe(e);
@@ -329,6 +331,7 @@ void exch_back_failed(struct exch *e, bool again, const char *why)
 
 void exch_cut(struct exch *e, const char *why)
 {
+	exch_ask_forget(e);
 	egress_undefer(&e->defer);
 	if (e->up_conn && e->back)
 		e->back->drop(e);

@@ -33,9 +33,12 @@ struct exch;
 struct inspect;
 struct inspect_conn;
 struct upstream;
+struct asking;
 struct http_hold;
 struct exch_secret;
 struct exch_capture;
+
+#define EXCH_WHAT_MAX 512
 
 struct http_req {
 	char method[EXCH_METHOD_MAX + 1];
@@ -79,6 +82,7 @@ struct exch_back {
 enum exch_state {
 	EXCH_NEW,
 	EXCH_HOLD,    /* the body is gathered, for a rule that must see it */
+	EXCH_ASK,     /* a person is asked (http_ask.h); the body is whole */
 	EXCH_JOURNAL, /* decided; its line is being written */
 	EXCH_WAIT,    /* for a connection to the server */
 	EXCH_RENDER,  /* a back has it, nothing was sent: the vault is asked (http_secret.h) */
@@ -116,6 +120,12 @@ struct exch {
 	size_t held;		      /* bytes that count in in->held: exch_count() */
 	bool counted;		      /* what is in `up` was held, and is not all written yet */
 	struct buf act;		      /* http_act.h */
+	struct asking *asking;	      /* in EXCH_ASK */
+	uint64_t ticket;	      /* allowed by a person, and nothing was sent yet; 0: not so */
+	bool approved;		      /* it was */
+	bool gathers;		      /* in EXCH_HOLD: to be asked about */
+	char ask_id[32];	      /* of the question, for the journal */
+	char ask_what[EXCH_WHAT_MAX]; /* what its body does, in words */
 	char dropped[64];	      /* a header that was left out, for the journal */
 	struct defer defer;
 	unsigned tries, interim;
@@ -169,6 +179,8 @@ void exch_hold_free(struct exch *e);
 void exch_count(struct exch *e); /* X3: after whatever changes how much of a held body there is */
 void exch_new_policy(struct exch *e);
 void exch_cut(struct exch *e, const char *why); /* why it has to be asked again; NULL: e->verdict denies it */
+void exch_judge(struct exch *e);		/* by e->verdict: denies, asks, or sends */
+void exch_let_continue(struct exch *e);		/* says 100 Continue where the client waits for it */
 void exch_send(struct exch *e);			/* it may go: journal, then a connection */
 void exch_refuse(struct exch *e, unsigned status, const char *why); /* not by a rule */
 void exch_deny(struct exch *e);					    /* by e->verdict */

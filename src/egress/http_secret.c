@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "egress/http_secret.h"
 
+#include "egress/http_ask.h"
+
 #include "base/fd.h"
 #include "crypto/hash.h"
 #include "egress/control.h"
@@ -437,6 +439,7 @@ static void begin(struct exch *e)
 	put_body(e);
 	x->is_rendered = true;
 	e->state = EXCH_LIVE;
+	exch_ask_sent(e);
 	e->back->begin(e);
 	/* S3: both backs have taken what they need. */
 	inject_out_release(&x->out);

@@ -215,7 +215,6 @@ static const struct {
 	  "better kept in the vault" },
 	{ "browser: true\npool: p\nproxies: {p: {urls: [\"http://p.com\"]}}\nallow: [{domain: a.com}]\n",
 	  NULL },
-	{ "ask: [{domain: a.com}]\n", "needs the gateway" },
 	{ "allow: [{domain: a.com, http: [{allow: GET /x}, {deny: GET /x}]}]\n", "the stricter wins" },
 	{ "presets: [npm, pypi, github-read]\n", NULL },
 };
