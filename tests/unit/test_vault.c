@@ -294,7 +294,7 @@ static void add_issuer(struct vault_grants *to, const char *issue)
 	       binding_parse_as("bearer", 6, &g->bindings[g->n_bindings++], NULL) < 0);
 }
 
-static int capture(int fd, uint32_t issuer, char *ret, size_t size)
+static uint32_t capture(int fd, uint32_t issuer, char *ret, size_t size)
 {
 	struct vault_msg m = { .type = VAULT_CAPTURE, .id = 7, .num = { issuer, 3600, 0 } };
 
