@@ -89,9 +89,9 @@ static void check_clients(void)
 	for (size_t i = 0; i < vault.n_clients; i++) {
 		const struct client *c = vault.clients[i];
 
-		BUG_ON(!str_eq(c->sandbox, "aaaaaaaaaaaa"));
+		BUG_ON(!str_eq(c->sandbox, "aaaaaaaaaaaa") && !str_eq(c->sandbox, "aaaaaaaaaaaa.dial"));
 		for (size_t k = 0; k < c->grants.n; k++) {
-			BUG_ON(!str_eq(c->grants.v[k].name, "github"));
+			BUG_ON(!str_eq(c->grants.v[k].name, "github") || c->grants.v[k].kind != GRANT_SECRET);
 			BUG_ON(grants_binding(&c->grants.v[k], "api.example.com", 443, slice_of("/v1/b"),
 					      BINDING_AS_ANY, NULL));
 		}
@@ -122,7 +122,8 @@ static bool send_raw(const void *data, size_t len, unsigned n_fds)
 
 static bool send_grant(const uint8_t *p)
 {
-	static const char *const boxes[] = { "aaaaaaaaaaaa", "bbbbbbbbbbbb" },
+	static const char *const boxes[] = { "aaaaaaaaaaaa", "bbbbbbbbbbbb", "aaaaaaaaaaaa.dial",
+					     "aaaaaaaaaaaa.dial2" },
 				 *const names[] = { "github", "other" },
 				 *const hosts[] = { "api.example.com/v1/a", "api.example.com/v1",
 						    "other.example.com" };
@@ -140,11 +141,16 @@ static bool send_grant(const uint8_t *p)
 	if (!g)
 		return false;
 	snprintf(g->name, sizeof(g->name), "%s", names[p[1] & 1]);
+	if (p[1] & 4) {
+		g->kind = GRANT_ISSUER;
+		snprintf(g->issue, sizeof(g->issue), "POST api.example.com:443/v1/a access_token");
+	}
 	if (p[1] & 2 &&
 	    binding_parse_host(hosts[p[1] % 3], strlen(hosts[p[1] % 3]), BINDING_ASKED, &at, NULL) == 0)
 		g->bindings[g->n_bindings++] = at;
-	BUG_ON(grants_pack(&ask, GRANTS_ASKED, &b) < 0);
-	m.text[0] = slice_of(boxes[(p[0] >> 1) & 1]);
+	if (grants_pack(&ask, GRANTS_ASKED, &b) < 0)
+		return true;
+	m.text[0] = slice_of(boxes[(p[0] >> 1) & 3]);
 	if (m.type != VAULT_UNGRANT)
 		m.text[1] = (struct slice){ buf_cstr(&b), b.len };
 	n = vault_msg_pack(VAULT_FROM_HOLDER, &m, packed, sizeof(packed));

@@ -3,6 +3,7 @@
 #include "config/read.h"
 
 #include "base/cleanup.h"
+#include "config/capture_read.h"
 #include "config/unicode.h"
 
 #include <errno.h>
@@ -16,11 +17,14 @@ struct draft {
 	struct policy_rule rule;
 	const struct ynode *domain, *addresses;
 	struct config_secret secret;
+	struct config_capture capture;
+	const struct ynode *capture_at;
 };
 
 static void draft_release(struct draft *d)
 {
 	policy_rule_release(&d->rule);
+	capture_drop(&d->capture);
 }
 
 static int key_domain(struct source *s, const struct ynode *n, void *to)
@@ -229,6 +233,16 @@ static int key_secret(struct source *s, const struct ynode *n, void *to)
 	return x;
 }
 
+static int key_capture(struct source *s, const struct ynode *n, void *to)
+{
+	struct draft *d = to;
+
+	if (d->rule.action != POLICY_ALLOW)
+		return read_fail(s, n, "what servers issue is captured by a rule that allows");
+	d->capture_at = n;
+	return capture_parse(s, n, &d->capture);
+}
+
 static int key_credentials(struct source *s, const struct ynode *n, void *to)
 {
 	static const char *const words[] = { "any", "only" };
@@ -241,11 +255,12 @@ static int key_credentials(struct source *s, const struct ynode *n, void *to)
 }
 
 static const struct key rule_keys[] = {
-	{ "domain", key_domain }, { "address", key_address }, { "addresses", key_address },
-	{ "port", key_port },	  { "ports", key_port },      { "depth", key_depth },
-	{ "http", key_http },	  { "graphql", key_graphql }, { "git", key_git },
-	{ "limits", key_limits }, { "to", key_to },	      { "ca", key_ca },
-	{ "pool", key_pool },	  { "secret", key_secret },   { "credentials", key_credentials },
+	{ "domain", key_domain },   { "address", key_address }, { "addresses", key_address },
+	{ "port", key_port },	    { "ports", key_port },	{ "depth", key_depth },
+	{ "http", key_http },	    { "graphql", key_graphql }, { "git", key_git },
+	{ "limits", key_limits },   { "to", key_to },		{ "ca", key_ca },
+	{ "pool", key_pool },	    { "secret", key_secret },	{ "credentials", key_credentials },
+	{ "capture", key_capture },
 };
 
 /* A port left out: 443 in allow and ask, every port in deny. */
@@ -339,6 +354,7 @@ static int add_draft(struct source *s, const struct ynode *n, struct draft *d)
 	snprintf(d->rule.source, sizeof(d->rule.source), "%s", s->name);
 	d->rule.line = n ? n->line : 0;
 	r = keep_secret(s, d);
+	r = r < 0 ? r : capture_keep(s, d->capture_at, &d->rule, &d->capture);
 	if (r < 0)
 		return r;
 	if (is_ssh(d))

@@ -215,6 +215,8 @@ static bool meets(const struct binding *own, const struct vault_grant *ask)
 {
 	struct binding b;
 
+	if (own->as == BINDING_AS_PROXY)
+		return false;
 	for (size_t i = 0; i < ask->n_bindings; i++) {
 		if (binding_meet(own, &ask->bindings[i], &b))
 			return true;
@@ -256,7 +258,7 @@ static int look_at(const struct vault_msg *m, void *ctx)
 	for (size_t i = 0; i < l->ask->n; i++) {
 		uint64_t bit = 1ull << i;
 
-		if (!slice_eq(m->text[0], l->ask->v[i].name))
+		if (l->ask->v[i].kind != GRANT_SECRET || !slice_eq(m->text[0], l->ask->v[i].name))
 			continue;
 		l->f.there |= bit;
 		l->f.expired |= m->num[3] && m->num[3] <= l->now ? bit : 0;
@@ -288,30 +290,50 @@ void net_secrets_down(struct net_secrets *s)
 	s->lease = fd_close(s->lease);
 }
 
-/* cofferd's vault. It grants a holder what is said here, word for word: to what is sent goes what only signs. */
+/* They need nothing of the vault's file. */
+static uint64_t issuers_of(const struct net_secrets *s)
+{
+	uint64_t bits = 0;
+
+	for (size_t i = 0; i < s->ask.n; i++)
+		bits |= s->ask.v[i].kind == GRANT_ISSUER ? 1ull << i : 0;
+	return bits;
+}
+
+/* Those that are not in `but` under their name. */
+static int add_all(struct vault_grants *to, const struct vault_grants *from, const struct vault_grants *but,
+		   struct err *e)
+{
+	for (size_t i = 0; i < from->n; i++) {
+		struct vault_grant *g;
+
+		if (but && grants_by_name(but, from->v[i].name))
+			continue;
+		g = grants_add(to);
+		if (!g)
+			return err_set(e, -E2BIG, "a sandbox may use %d secrets at most", GRANTS_MAX);
+		*g = from->v[i];
+	}
+	return 0;
+}
+
+/* cofferd's vault, for coffer-egress, coffer-dial and the ssh-agent alike. It grants a holder what is said here, word for word.
+ * Where there was no vault file cofferd has none either. */
 static int hold(struct net_secrets *s, struct state *st, const char *id, int patience, struct err *e)
 {
 	autogrants struct vault_grants all = GRANTS_INIT;
-	const struct vault_grants *const parts[] = { &s->ask, &s->sign };
+	int r = s->has_no_file ? err_set(e, -ENOENT, "there is no vault") : add_all(&all, &s->ask, NULL, e);
 
-	for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
-		for (size_t k = 0; k < parts[i]->n; k++) {
-			struct vault_grant *g = NULL;
-
-			if (grants_by_name(&all, parts[i]->v[k].name))
-				continue;
-			g = grants_add(&all);
-			if (!g)
-				return OOM(e);
-			*g = parts[i]->v[k];
-		}
-	}
-	return cofferd_hold(st, id, &all, patience, &s->vault, &s->lease, e);
+	if (r == 0)
+		r = add_all(&all, &s->sign, &s->ask, e);
+	if (r == 0)
+		r = add_all(&all, &s->pools, NULL, e);
+	return r < 0 ? r : cofferd_hold(st, id, &all, patience, &s->vault, &s->lease, e);
 }
 
 static int reopen_own(struct net_secrets *s, struct err *e)
 {
-	int r = vault_files_reopen(&s->files, e);
+	int r = s->has_no_file ? 0 : vault_files_reopen(&s->files, e);
 
 	return r < 0 ? r : open_own(s, PATIENCE_MS, e);
 }
@@ -336,8 +358,23 @@ int net_secrets_restart(struct net_secrets *s, struct state *st, const char *id,
 	if (r == 0)
 		r = look(s, NULL, &l, e);
 	if (r == 0)
-		s->alive = l.f.there & (l.f.meets | (l.f.unbound & s->with_host & s->was_unbound));
+		s->alive = issuers_of(s) |
+			   (l.f.there & (l.f.meets | (l.f.unbound & s->with_host & s->was_unbound)));
 	return r;
+}
+
+/* Behind what was asked for the vault says what servers issued meanwhile. */
+static int keep_issued(struct net_secrets *s, const struct vault_grants *fresh, size_t from, struct err *e)
+{
+	grants_release(&s->issued);
+	for (size_t i = from; i < fresh->n; i++) {
+		struct vault_grant *g = fresh->v[i].kind == GRANT_ISSUED ? grants_add(&s->issued) : NULL;
+
+		if (!g)
+			return err_set(e, -EPROTO, "the vault granted something else than before");
+		*g = fresh->v[i];
+	}
+	return 0;
 }
 
 static int take_first(struct net_secrets *s, struct vault_grants *fresh, struct err *e)
@@ -380,7 +417,7 @@ static int keep_placeholders(struct net_secrets *s, struct vault_grants *fresh, 
 		old->n_bindings = now->n_bindings;
 		memcpy(old->bindings, now->bindings, sizeof(old->bindings));
 	}
-	return k == fresh->n ? 0 : err_set(e, -EPROTO, "the vault granted something else than before");
+	return keep_issued(s, fresh, k, e);
 }
 
 /* Nothing at all: the channel's other end is closed, and whatever is asked over it is denied. */
@@ -397,6 +434,9 @@ static int grant_alive(struct net_secrets *s, const char *id, int theirs, struct
 		else if (s->alive & (1ull << i))
 			return OOM(e);
 	}
+	if (ask.n == 0 && s->granted.n)
+		(void)!vault_ungrant(&s->vault, id, NULL);
+	/* What an earlier coffer-egress had ends with this one's, but for what servers issued. */
 	return ask.n ? vault_grant(&s->vault, id, &ask, theirs, fresh, e) : 0;
 }
 
@@ -410,9 +450,6 @@ int net_secrets_grant(struct net_secrets *s, const char *id, int *ret_channel, s
 		return err_sys(e, -errno, "cannot make a socket pair");
 	ours = sv[0];
 	theirs = sv[1];
-	/* What an earlier coffer-egress had ends with it. */
-	if (s->granted.n)
-		(void)!vault_ungrant(&s->vault, id, NULL);
 	r = grant_alive(s, id, theirs, &fresh, e);
 	if (r == 0)
 		r = keep_placeholders(s, &fresh, e);
@@ -450,6 +487,8 @@ static int is_wanted(const struct net_secrets *s, const struct looked *l, size_t
 	const char *name = s->ask.v[i].name;
 	uint64_t bit = 1ull << i;
 
+	if (s->ask.v[i].kind == GRANT_ISSUER)
+		return 1;
 	if (s->offered & ~s->by_line & bit)
 		return net_offer_usable(s, &l->f) & bit ? 1 : 0;
 	if (!(s->by_line & bit))
@@ -535,7 +574,9 @@ static int take_all(struct net_secrets *s, const struct config_policy *cp, const
 		r = take_offer(s, &s->offers->v[i], e);
 	for (size_t i = 0; r == 0 && i < cp->n_secrets; i++)
 		r = take_rule(s, cp, &cp->secrets[i], e);
-	return r;
+	if (r == 0)
+		r = net_issue_ask(s, cp, e);
+	return r < 0 ? r : net_pool_ask(s, cp->policy, e);
 }
 
 /* cofferd's, or one of the run's own where its key was to be had here. */
@@ -576,21 +617,23 @@ int net_secrets_plan(struct net_plan *p, struct spec *spec, const struct strv *n
 
 	s->offers = offers;
 	r = take_all(s, &p->cp, named, e);
-	if (r < 0 || s->ask.n == 0)
+	if (r < 0 || s->ask.n + s->pools.n == 0)
 		return r;
 	r = vault_files_open(&s->files, st->fd, &want, VAULT_FILES_NO_KEY, e);
-	if (r == -ENOENT && s->by_line == 0) {
+	if (r == -ENOENT && s->by_line == 0 && s->pools.n == 0) {
 		/* Only the policy names them, or the profile (S1). */
 		*e = ERR_INIT;
 		net_offer_say(s, NULL);
-		grants_release(&s->ask);
-		s->ask = GRANTS_INIT;
-		return 0;
-	}
-	if (r == -ENOENT)
-		return err_hint(e, r, "coffer secret set %s", s->ask.v[0].name);
-	if (r == 0)
+		net_issue_leave_only(s);
+		if (s->ask.n == 0)
+			return 0;
+		r = net_issue_without_file(s, e);
+	} else if (r == -ENOENT) {
+		return err_hint(e, r, "coffer secret set %s",
+				s->pools.n ? s->pools.v[0].name : s->ask.v[0].name);
+	} else if (r == 0) {
 		r = take_key(s, st, e);
+	}
 	if (r == 0 && !spec->id[0])
 		r = state_new_id(spec->id, e);
 	if (r == 0)
@@ -600,7 +643,7 @@ int net_secrets_plan(struct net_plan *p, struct spec *spec, const struct strv *n
 	if (s->ask.n || s->sign.n) {
 		spec->ca = p->needs_ca = true;
 		spec->ca_later = false;
-	} else {
+	} else if (s->pools.n == 0) {
 		net_secrets_down(s);
 	}
 	return 0;
@@ -668,7 +711,7 @@ static int put_git(struct spec *s, const struct vault_grants *g, struct err *e)
 	char count[16];
 
 	for (size_t i = 0; i < g->n && r == 0; i++) {
-		for (size_t k = 0; k < g->v[i].n_bindings && r == 0; k++) {
+		for (size_t k = 0; k < g->v[i].n_bindings && r == 0 && g->v[i].kind == GRANT_SECRET; k++) {
 			if (g->v[i].bindings[k].as == BINDING_AS_BASIC)
 				r = put_helper(s, &g->v[i], &g->v[i].bindings[k], n++, e);
 		}
@@ -711,14 +754,18 @@ int net_secrets_start(struct run *r, struct err *e)
 	struct net_secrets *s = &r->net->secrets;
 	int channel = -1, ret;
 
-	if (s->ask.n == 0 && s->sign.n == 0)
+	if (s->ask.n + s->sign.n + s->pools.n == 0)
 		return 0;
 	s->vault.patience = PATIENCE_MS;
-	ret = net_secrets_grant(s, r->spec->id, &channel, e);
+	ret = s->ask.n ? net_secrets_grant(s, r->spec->id, &channel, e) : 0;
+	if (ret == 0)
+		ret = net_pool_check(s, r->spec->id, e);
 	/* Each coffer-egress gets one of its own. */
 	fd_close(channel);
-	for (size_t i = 0; ret == 0 && i < s->granted.n; i++)
-		ret = put_placeholder(s, r->spec, &s->granted.v[i], e);
+	for (size_t i = 0; ret == 0 && i < s->granted.n; i++) {
+		if (s->granted.v[i].kind == GRANT_SECRET)
+			ret = put_placeholder(s, r->spec, &s->granted.v[i], e);
+	}
 	if (ret == 0)
 		ret = put_git(r->spec, &s->granted, e);
 	if (ret == 0)
@@ -747,5 +794,7 @@ void net_secrets_release(struct net_secrets *s)
 	buf_release(&s->known);
 	s->agent = fd_close(s->agent);
 	s->idle = fd_close(s->idle);
+	grants_release(&s->issued);
+	grants_release(&s->pools);
 	*s = NET_SECRETS_INIT;
 }

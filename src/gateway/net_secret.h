@@ -24,6 +24,7 @@
 #define GATEWAY_NET_SECRET_H
 
 #include "base/str.h"
+#include "config/policy_file.h"
 #include "gateway/net_offer.h"
 #include "sandbox/spec.h"
 #include "vault/client.h"
@@ -35,6 +36,8 @@ struct state;
 struct net_secrets {
 	struct vault_grants ask;     /* what is wanted */
 	struct vault_grants granted; /* in the same order, with the placeholders that are inside */
+	struct vault_grants issued;  /* what servers issued, as the vault said when it was last asked */
+	struct vault_grants pools;   /* what coffer-dial is to have for proxies */
 	struct vault_grants
 		rules; /* what the policy's rules say of those that it does not name alone (net_rule.h) */
 	const struct net_offers *offers; /* the profile's; until it is started */
@@ -47,6 +50,7 @@ struct net_secrets {
 	struct buf known;	  /* of the hosts that they are for, as known_hosts has it */
 	int idle;  /* the far end of what egress has where keys only sign: nobody asks over it; -1: none */
 	int agent; /* the launcher's end of the agent's channel; -1: none */
+	bool has_no_file; /* there is no vault: only what servers issue is kept (net_issue.c) */
 	struct vault_files files;
 	struct vault_proc vault;
 	unsigned waited; /* times in a row that cofferd's vault was down */
@@ -81,10 +85,21 @@ static inline bool net_secrets_is_up(const struct net_secrets *s)
 	return s->vault.control >= 0;
 }
 
+/* net_issue.c: issuers beside the secrets in s->ask; only them; and a vault for them where there is no file. */
+int net_issue_ask(struct net_secrets *s, const struct config_policy *cp, struct err *e) MUST_CHECK;
+void net_issue_leave_only(struct net_secrets *s);
+int net_issue_without_file(struct net_secrets *s, struct err *e) MUST_CHECK;
+
+/* net_pool.c: secrets for proxies. What cannot be had when the run begins is an error; later it is left out. */
+int net_pool_ask(struct net_secrets *s, const struct policy *p, struct err *e) MUST_CHECK;
+int net_pool_check(struct net_secrets *s, const char *id, struct err *e) MUST_CHECK;
+/* The list and the channel of one coffer-dial. */
+int net_pool_grant(struct net_secrets *s, const char *id, struct vault_grants *ret, int *ret_channel,
+		   struct err *e) MUST_CHECK;
 /* Is there anything that it may use? */
 static inline bool net_secrets_any(const struct net_secrets *s)
 {
-	return s->granted.n || s->sign.n;
+	return s->granted.n || s->sign.n || s->pools.n;
 }
 
 void net_secrets_forget(struct net_secrets *s); /* somebody else has the descriptors */

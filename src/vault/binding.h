@@ -38,6 +38,7 @@ enum binding_as {
 	BINDING_AS_BODY,   /* anywhere in the request's body, as it is */
 	BINDING_AS_COOKIE, /* the whole value of the cookie `word`; of any cookie when that is empty */
 	BINDING_AS_SSH, /* a key that signs for this host; never rendered. `word`: see binding_allows_sshsig() */
+	BINDING_AS_PROXY, /* USER:PASSWORD, or with `user` the password, for an upstream proxy; for coffer-dial alone */
 	BINDING_AS_COUNT
 };
 
@@ -48,7 +49,8 @@ struct binding {
 	uint8_t as;   /* enum binding_as */
 	char path[BINDING_PATH_MAX + 1];
 	char word[BINDING_WORD_MAX + 1]; /* HEADER (lower case), QUERY, COOKIE, SSH; else empty */
-	char user[BINDING_USER_MAX + 1]; /* BASIC, SSH; may be empty: the client's own */
+	char user[BINDING_USER_MAX +
+		  1]; /* BASIC, SSH, PROXY; may be empty: the client's own, PROXY: the secret's */
 };
 
 enum binding_flags {
@@ -60,7 +62,7 @@ enum binding_flags {
 int binding_parse_host(const char *text, size_t len, unsigned flags, struct binding *b,
 		       struct err *e) MUST_CHECK;
 
-/* "bearer", "basic", "header:X-Api-Key", "query:key", "path", "body", "cookie", "cookie:sid", "ssh", "ssh:sshsig" into as and
+/* "bearer", "basic", "header:X-Api-Key", "query:key", "path", "body", "cookie", "cookie:sid", "ssh", "ssh:sshsig", "proxy" into as and
  * word. */
 int binding_parse_as(const char *text, size_t len, struct binding *b, struct err *e) MUST_CHECK;
 

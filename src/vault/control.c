@@ -424,31 +424,6 @@ static int on_scan(struct request *q, struct err *e)
 	return r;
 }
 
-/* A proxy's credential, as coffer-dial reads it: POOL TAB USER:PASSWORD NEWLINE (egress/pool_credentials.h). */
-static int on_pools(struct request *q, struct err *e)
-{
-	autosecmem struct secmem line = SECMEM_INIT;
-	char name[VAULT_NAME_MAX + 1], pool[VAULT_NAME_MAX + 1];
-	const struct store_entry *n;
-	int r;
-
-	request_text(q->m.text[0], name, sizeof(name));
-	request_text(q->m.text[1], pool, sizeof(pool));
-	n = store_find(&q->v->store, name);
-	if (!n)
-		return no_such(q, name, e);
-	if (store_has_lines(&n->value) || !memchr(n->value.p, ':', n->value.len))
-		return err_set(e, -EINVAL, "the secret '%s' is no USER:PASSWORD", name);
-	r = secmem_new(&line, strlen(pool) + n->value.len + 2, e);
-	if (r < 0)
-		return r;
-	if (secmem_add(&line, pool, strlen(pool)) < 0 || secmem_add(&line, "\t", 1) < 0 ||
-	    secmem_add(&line, n->value.p, n->value.len) < 0 || secmem_add(&line, "\n", 1) < 0)
-		return err_set(e, -ENOSPC, "the credential does not fit");
-	r = fd_write_all(q->fds[0], line.p, line.len);
-	return r < 0 ? err_sys(e, r, "cannot hand the proxy's credential on") : 0;
-}
-
 /* --- the table ------------------------------------------------------------------------------------------------- */
 
 /* Who may ask for what, when. */
@@ -469,7 +444,6 @@ static const struct {
 	[VAULT_SCAN - VAULT_OPEN] = { READING | WRITING, on_scan },
 	[VAULT_GRANT - VAULT_OPEN] = { READING | WRITING, hold_grant, true },
 	[VAULT_UNGRANT - VAULT_OPEN] = { READING | WRITING, hold_ungrant, true },
-	[VAULT_POOLS - VAULT_OPEN] = { READING | WRITING, on_pools },
 	[VAULT_REVERT - VAULT_OPEN] = { WRITING, on_revert },
 	[VAULT_HOLD - VAULT_OPEN] = { READING, hold_begin },
 	[VAULT_RELOAD - VAULT_OPEN] = { READING, on_reload },

@@ -40,8 +40,8 @@ struct spec {
 static const struct spec specs[VAULT_TYPE_END] = {
 	[VAULT_RENDER] = { VAULT_FROM_CLIENT, .n_nums = 2, .texts = { T_HOST, T_PATH },
 			   .most = { U32, 65535 }, .nonzero = 3 },
-	[VAULT_CAPTURE] = { VAULT_FROM_CLIENT, .n_nums = 1, .texts = { T_VALUE, T_NAME }, .most = { U32 },
-			    .nonzero = 1 },
+	[VAULT_CAPTURE] = { VAULT_FROM_CLIENT, .n_nums = 3, .texts = { T_VALUE, T_NAME },
+			    .most = { U32, GRANT_LIFE_MAX, U32 }, .nonzero = 1 },
 	[VAULT_GRANTS] = { VAULT_FROM_CLIENT, .n_nums = 0 },
 	[VAULT_ASK] = { VAULT_FROM_CLIENT, .n_nums = 1, .texts = { T_ASK }, .most = { U32 }, .nonzero = 1 },
 	[VAULT_SAID] = { VAULT_TO_CLIENT, .n_nums = 3,
@@ -49,7 +49,7 @@ static const struct spec specs[VAULT_TYPE_END] = {
 			 .most = { U32, VAULT_SAID_COUNT - 1, 65535 }, .nonzero = 1 },
 	[VAULT_RENDERED] = { VAULT_TO_CLIENT, .texts = { T_VALUE } },
 	[VAULT_REFUSED] = { VAULT_TO_CLIENT, .has_status = true, .texts = { T_TEXT } },
-	[VAULT_CAPTURED] = { VAULT_TO_CLIENT, .n_nums = 1, .texts = { T_TOKEN, T_NAME }, .most = { U32 },
+	[VAULT_CAPTURED] = { VAULT_TO_CLIENT, .n_nums = 3, .texts = { T_TOKEN, T_NAME }, .most = { U32, U32 },
 			     .nonzero = 1 },
 	/* To either; see may_send(). */
 	[VAULT_GRANTED] = { VAULT_TO_CLIENT, .texts = { T_BLOB } },
@@ -70,7 +70,6 @@ static const struct spec specs[VAULT_TYPE_END] = {
 	[VAULT_SCAN] = { VAULT_FROM_STARTER, .fds_min = 1, .fds_max = 1, .n_nums = 1, .most = { U32 } },
 	[VAULT_GRANT] = { VAULT_FROM_STARTER, .fds_min = 1, .fds_max = 1, .texts = { T_NAME, T_BLOB } },
 	[VAULT_UNGRANT] = { VAULT_FROM_STARTER, .texts = { T_NAME } },
-	[VAULT_POOLS] = { VAULT_FROM_STARTER, .fds_min = 1, .fds_max = 1, .texts = { T_NAME, T_NAME } },
 	[VAULT_REVERT] = { VAULT_FROM_STARTER, .fds_min = 0, .fds_max = 1 },
 	[VAULT_HOLD] = { VAULT_FROM_STARTER, .fds_min = 1, .fds_max = 1, .texts = { T_NAME, T_BLOB } },
 	[VAULT_RELOAD] = { VAULT_FROM_STARTER, .fds_min = 1, .fds_max = 1 },

@@ -41,8 +41,9 @@ enum vault_type {
 	VAULT_RENDER =
 		1, /* num: handle, port; text: host, path. Both canonical, path without query, as the agent sent
 			   * it, placeholder and all. Only for a connection whose certificate was verified */
-	VAULT_CAPTURE, /* num: handle of the grant whose request was answered with it; text: the value, what it is
-			   * ("access_token", a name) */
+	VAULT_CAPTURE, /* a credential that a server issued. num: the issuer's handle, in how many seconds it expires (0:
+			   * never), handle of an issued one that the request carried (0: none); text: the value, the member
+			   * of the answer ("access_token") */
 	VAULT_ASK, /* over an agent's channel only. num: which connection inside; text: one message of the ssh-agent
 			   * protocol without its length. Empty: the connection has ended. Answer: VAULT_SAID */
 	VAULT_GRANTS, /* everything that this channel was granted or has captured; for an egress that starts again */
@@ -50,7 +51,8 @@ enum vault_type {
 	VAULT_RENDERED = 32, /* text: the secret */
 	VAULT_REFUSED, /* status: -EACCES not bound there, -ENOENT no such grant (any more), -EKEYEXPIRED,
 			      * -EBUSY too many requests, -ENOSPC, -EINVAL; text: why, for people and logs */
-	VAULT_CAPTURED, /* num: handle of the new grant, with the bindings of the one named; text: placeholder, name */
+	VAULT_CAPTURED, /* num: handle of the issued one, handle of one whose place it has taken (0: none), when it
+			     * expires (s since the epoch; 0: never); text: placeholder, name */
 	VAULT_GRANTED, /* text: packed grants (grants.h). Also the answer to VAULT_GRANT */
 	VAULT_SAID, /* num: which connection, enum vault_said, port; text: the answer (empty: none), then for the log: the
 			  * secret's name, host, user, key's fingerprint, digest of the session, why it was refused */
@@ -73,7 +75,6 @@ enum vault_type {
 	VAULT_GRANT, /* text: sandbox's id, packed grants that ask. Descriptor: the client's channel. Answer:
 			  * VAULT_GRANTED or VAULT_ERROR */
 	VAULT_UNGRANT, /* text: sandbox's id */
-	VAULT_POOLS, /* text: name, the pool. Descriptor: a memfd, to which a proxy's credential is written for coffer-dial */
 	VAULT_REVERT, /* what was done since the last SAVE is undone. Descriptor: the file as it is; none: there is none yet */
 	VAULT_HOLD, /* text: sandbox's id, packed grants that ask. Descriptor: a holder's channel, which will not block.
 			  * From a holder come VAULT_LIST, VAULT_GRANT, VAULT_UNGRANT and VAULT_AGENT, for that sandbox and those

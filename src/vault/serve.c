@@ -22,8 +22,11 @@ void vault_release(struct vault *v)
 	secmem_release(&v->key);
 }
 
-static void end_client(struct vault *v, size_t i)
+/* R4: one that broke the protocol loses all. */
+static void end_client(struct vault *v, size_t i, int why)
 {
+	if (why != -EPROTO && client_park(v->clients[i]))
+		return;
 	client_release(v->clients[i]);
 	free(v->clients[i]);
 	v->clients[i] = v->clients[--v->n_clients];
@@ -140,8 +143,10 @@ static void serve_all(struct vault *v, const struct pollfd *clients, const struc
 		      size_t n_clients, size_t n_agents)
 {
 	for (size_t i = n_clients; i-- > 0;) {
-		if (clients[i].revents && on_client(v, v->clients[i], clients[i].revents) < 0)
-			end_client(v, i);
+		int why = clients[i].revents ? on_client(v, v->clients[i], clients[i].revents) : 0;
+
+		if (why < 0)
+			end_client(v, i, why);
 	}
 	for (size_t i = n_agents; i-- > 0;) {
 		if (agents[i].revents && on_agent(v, v->agents[i], agents[i].revents) < 0)

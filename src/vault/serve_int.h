@@ -16,7 +16,8 @@ enum vault_state { VAULT_STATE_LOCKED, VAULT_STATE_READING, VAULT_STATE_WRITING 
  * sandbox alone.
  *
  *  H1  It hears of no secret, and is granted none, but those that were named when its channel was made, and each within
- *      what was said then.
+ *      what was said then; over the channels of its own sandbox, which are coffer-egress's (by the sandbox's name) and
+ *      coffer-dial's (ID.dial).
  *  H2  What is not for its own sandbox, or breaks the protocol, ends its channel, and with it what its sandbox was granted.
  *      So does its end. Nobody else notices.
  *  H3  Its channel does not block: an answer that it does not take ends it.
