@@ -563,7 +563,7 @@ static void take_deny(struct asks *l, struct asks_now now, struct ask *a)
 	const struct ask_answer *n = &a->answer;
 
 	set_state(l, a, ASK_DENIED);
-	snprintf(a->why, sizeof(a->why), "a person denied it%s%s", n->reason[0] ? ": " : "", n->reason);
+	snprintf(a->why, sizeof(a->why), "a person denied it%s%.200s", n->reason[0] ? ": " : "", n->reason);
 	count_denial(l, now, &a->q);
 	deny_all(l, a, a->why);
 }

@@ -36,6 +36,7 @@ enum cofferd_want {
 	COFFERD_STATUS,	  /* all there is to tell: a memory file with JSON */
 	COFFERD_RELOAD,	  /* look at everything again; leave when the program was replaced */
 	COFFERD_STAY,	  /* do not leave for want of work */
+	COFFERD_WEB,	  /* about the API: the struct webctl behind it; a memory file with JSON */
 	COFFERD_DROP	  /* let go of the pool; leave unless there is something else to do */
 };
 
@@ -81,6 +82,9 @@ int cofferd_take(struct state *st, const struct strv *template, int *ret_sock,
 int cofferd_ask(struct state *st, enum cofferd_want want, struct cofferd_reply *ret) MUST_CHECK;
 /* One JSON object. -ECONNREFUSED when there is no cofferd. */
 int cofferd_status(struct state *st, struct buf *ret, struct err *e) MUST_CHECK;
+struct webctl;
+/* About the API: asks a cofferd that is started when there is none. One JSON object. */
+int cofferd_web(struct state *st, const struct webctl *c, struct buf *ret, struct err *e) MUST_CHECK;
 /* Has a sandbox with a restart policy kept, by a cofferd that is started when there is none. */
 int cofferd_keep(struct state *st, const char *id, struct err *e) MUST_CHECK;
 

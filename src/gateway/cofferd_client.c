@@ -5,6 +5,7 @@
 #include "gateway/activate.h"
 #include "gateway/cofferd.h"
 #include "gateway/cofferd_int.h"
+#include "gateway/webd.h"
 #include "ipc/fdpass.h"
 #include "sandbox/helper.h"
 
@@ -83,7 +84,7 @@ static int wait_answer(int fd, int msec)
 	return n <= 0 ? -ETIMEDOUT : 0;
 }
 
-static int send_ask(int fd, enum cofferd_want want, const struct strv *template, const char *id)
+static int send_ask(int fd, enum cofferd_want want, const struct strv *template, const void *more, size_t len)
 {
 	struct cofferd_ask head = { .magic = COFFERD_MAGIC, .want = want };
 	autobuf struct buf b = BUF_INIT;
@@ -94,21 +95,21 @@ static int send_ask(int fd, enum cofferd_want want, const struct strv *template,
 	buf_add(&b, &head, sizeof(head));
 	if (template)
 		r = cofferd_pack(template, &b);
-	if (id)
-		buf_add(&b, id, strlen(id) + 1);
+	if (len)
+		buf_add(&b, more, len);
 	if (r == 0)
 		r = buf_error(&b);
 	return r < 0 ? r : fdpass_send(fd, b.data, b.len, NULL, 0);
 }
 
 /* One question, one answer, with a descriptor or -1. */
-static int ask(struct state *st, enum cofferd_want want, const struct strv *template, const char *id,
-	       struct cofferd_reply *ret, int *ret_sock)
+static int ask_with(struct state *st, enum cofferd_want want, const struct strv *template, const void *more,
+		    size_t more_len, struct cofferd_reply *ret, int *ret_sock)
 {
 	unsigned char data[sizeof(*ret)];
 	autoclose int fd = dial(st), sock = -1;
 	size_t len;
-	int r = fd < 0 ? fd : send_ask(fd, want, template, id), n;
+	int r = fd < 0 ? fd : send_ask(fd, want, template, more, more_len), n;
 
 	if (r == 0)
 		r = wait_answer(fd, want == COFFERD_TAKE ? ANSWER_MSEC : PATIENT_MSEC);
@@ -121,6 +122,12 @@ static int ask(struct state *st, enum cofferd_want want, const struct strv *temp
 	if (r == 0)
 		*ret_sock = TAKE_FD(sock);
 	return r;
+}
+
+static int ask(struct state *st, enum cofferd_want want, const struct strv *template, const char *id,
+	       struct cofferd_reply *ret, int *ret_sock)
+{
+	return ask_with(st, want, template, id, id ? strlen(id) + 1 : 0, ret, ret_sock);
 }
 
 int cofferd_take(struct state *st, const struct strv *template, int *ret_sock, char ret_id[RUN_ID_LEN + 1])
@@ -163,6 +170,30 @@ int cofferd_status(struct state *st, struct buf *ret, struct err *e)
 static bool is_passing(int r, const struct cofferd_reply *reply)
 {
 	return r == -ECONNREFUSED || r == -EPIPE || r == -ECONNRESET || (r == 0 && reply->leaves);
+}
+
+int cofferd_web(struct state *st, const struct webctl *c, struct buf *ret, struct err *e)
+{
+	for (int i = 0; i < KEEP_TRIES; i++) {
+		const struct timespec pause = { .tv_nsec = 100 * (long)NSEC_PER_MSEC };
+		struct cofferd_reply reply = { 0 };
+		autoclose int fd = -1;
+		int r = ask_with(st, COFFERD_WEB, NULL, c, sizeof(*c), &reply, &fd);
+
+		if (!is_passing(r, &reply)) {
+			if (r < 0)
+				return err_sys(e, r, "cofferd does not answer");
+			if (reply.error)
+				return err_set(e, reply.error, "%s", reply.why);
+			r = fd < 0 ? -EPROTO : fd_read_all(fd, STATUS_MAX, ret);
+			return r < 0 ? err_sys(e, r, "cannot read what cofferd tells") : 0;
+		}
+		r = cofferd_launch(st, false, e);
+		if (r < 0)
+			return r;
+		nanosleep(&pause, NULL);
+	}
+	return err_set(e, -ECONNREFUSED, "cofferd leaves whenever it is asked something");
 }
 
 int cofferd_keep(struct state *st, const char *id, struct err *e)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The messages between cofferd and its clients, as bytes. Pure. */
 #include "gateway/cofferd_int.h"
+#include "gateway/webd.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -24,6 +25,26 @@ static bool is_id(const char *p, size_t len)
 	return len == RUN_ID_LEN + 1 && p[RUN_ID_LEN] == '\0' && strspn(p, "0123456789abcdef") == RUN_ID_LEN;
 }
 
+static bool ends(const char *s, size_t size)
+{
+	return memchr(s, '\0', size) != NULL;
+}
+
+int webctl_parse(const void *data, size_t len, struct webctl *ret)
+{
+	struct webctl c;
+
+	if (len != sizeof(c))
+		return -EPROTO;
+	memcpy(&c, data, sizeof(c));
+	if (c.op == 0 || c.op >= WEBCTL_OP_COUNT || c.role >= WEB_ROLE_COUNT || c.is_public > 1 ||
+	    !ends(c.name, sizeof(c.name)) || !ends(c.listen, sizeof(c.listen)) ||
+	    !ends(c.hosts, sizeof(c.hosts)))
+		return -EPROTO;
+	*ret = c;
+	return 0;
+}
+
 int cofferd_msg_parse(const void *data, size_t len, struct cofferd_msg *ret)
 {
 	struct cofferd_msg m;
@@ -42,6 +63,9 @@ int cofferd_msg_parse(const void *data, size_t len, struct cofferd_msg *ret)
 		break;
 	case COFFERD_KEEP:
 		good = is_id(m.body, m.len);
+		break;
+	case COFFERD_WEB:
+		good = webctl_parse(m.body, m.len, &(struct webctl){ 0 }) == 0;
 		break;
 	case COFFERD_STOP:
 	case COFFERD_STAT:

@@ -5,6 +5,7 @@
 
 #include "gateway/helpers.h"
 #include "gateway/keeper.h"
+#include "gateway/webd.h"
 
 struct gate {
 	struct state *st;
@@ -13,6 +14,9 @@ struct gate {
 	struct audit *audit;
 	struct keeper *keeper; /* NULL: nothing to keep, or it could not be opened: trouble says why */
 	struct helpers helpers;
+	struct webd *web;			    /* the API */
+	int (*metrics)(void *ctx, struct buf *out); /* for it */
+	void *metrics_ctx;
 	bool stay;	  /* also without anything to do */
 	bool activated;	  /* a service manager holds our socket */
 	uint64_t started; /* CLOCK_REALTIME ns */

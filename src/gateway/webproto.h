@@ -36,7 +36,7 @@
 
 #define WEBP_MAX (96u << 10)
 #define WEBP_FIELDS 10
-#define WEBP_ITEMS 320 /* of a list */
+#define WEBP_ITEMS 320	   /* of a list */
 #define WEBP_OPEN_MAX 2048 /* requests and streams at once */
 
 enum web_role { WEB_NOBODY, WEB_OBSERVER, WEB_APPROVER, WEB_OPERATOR, WEB_ROLE_COUNT };
@@ -179,7 +179,8 @@ struct webp_answer {
 	uint32_t flags;	 /* WEBP_F_TEXT */
 	unsigned char key[HASH_LEN];
 	char code[WEB_CODE_LEN];
-	char message[WEB_MESSAGE_LEN]; /* of WEBP_LISTEN: names that Host may have beside addresses, comma-separated */
+	char message
+		[WEB_MESSAGE_LEN]; /* of WEBP_LISTEN: names that Host may have beside addresses, comma-separated */
 	char hint[WEB_MESSAGE_LEN];
 	char cookie[WEB_COOKIE_LEN + 1];
 };
@@ -195,7 +196,8 @@ bool webp_legal(enum webp_state s, enum webp_type t);
 #define WEB_TOKEN_PREFIX "coffer_"
 #define WEB_SECRET_LEN 43 /* base64url of 32 random bytes */
 /* A new secret as text, and what cofferd keeps of it. `prefix` stands before it. */
-int web_secret_new(const char *prefix, struct buf *ret, unsigned char ret_hash[HASH_LEN], struct err *e) MUST_CHECK;
+int web_secret_new(const char *prefix, struct buf *ret, unsigned char ret_hash[HASH_LEN],
+		   struct err *e) MUST_CHECK;
 void web_secret_hash(const char *text, size_t len, unsigned char ret[HASH_LEN]);
 
 #endif
