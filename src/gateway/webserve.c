@@ -5,6 +5,7 @@
 #include "ipc/fdpass.h"
 
 #include <errno.h>
+#include <jansson.h>
 #include <signal.h>
 #include <sodium.h>
 #include <stdio.h>
@@ -213,6 +214,8 @@ static int start(struct web *w, struct err *e)
 		return r;
 	if (sodium_init() < 0)
 		return err_set(e, -EIO, "cannot start the cryptographic library");
+	/* Against chosen keys; by itself it would open a file for that, later. */
+	json_object_seed(randombytes_random() | 1);
 	signal(SIGPIPE, SIG_IGN);
 	wheel_init(&w->wheel, clock_nsec(CLOCK_MONOTONIC));
 	w->feed = web_feed_new(w);
