@@ -39,12 +39,14 @@ test-asan:
 	@ninja -C build-asan -j $(JOBS)
 	@COFFER_SLOW=3 tests/run --build build-asan
 
-# Real agents from npm, through a whole loop each against a scripted model; not part of the tests, for it fetches a gigabyte.
+# Real agents from npm, through a whole loop each against a scripted model, and SDKs; not part of the tests, for it fetches a gigabyte.
 e2e:
 	@tools/deps build test
 	@$(MAKE) --no-print-directory all
 	@tools/agents build-agents
+	@COFFER_BUILD=$(abspath $(BUILD)) tests/agents/sdk build-agents
 	@COFFER_BUILD=$(abspath $(BUILD)) tests/agents/run build-agents
+	@COFFER_BUILD=$(abspath $(BUILD)) tests/agents/mcp build-agents
 
 lint:
 	@tools/deps build lint

@@ -43,6 +43,16 @@ static void read_back(const struct binding *b)
 	BUG_ON(!binding_eq(b, &again));
 }
 
+static void covered(const struct binding *own, struct slice path)
+{
+	size_t n = strlen(own->path);
+
+	BUG_ON(!str_eq(own->path, "/") && (path.len < n || memcmp(path.p, own->path, n) != 0));
+	BUG_ON(binding_covers(own, "other.example.com", own->port, path) &&
+	       !str_eq(own->host, "other.example.com"));
+	BUG_ON(binding_covers(own, own->host, (uint16_t)(own->port + 1), path));
+}
+
 static void request(const struct binding *own, const struct binding *ask, const char *target, size_t len)
 {
 	autobuf struct buf out = BUF_INIT;
@@ -55,14 +65,8 @@ static void request(const struct binding *own, const struct binding *ask, const 
 	if (urlpath_canon(target, len, URLPATH_KEEP_SLASH, &out, &p, NULL) < 0)
 		return;
 	path = urlpath_path(&out, &p);
-	if (binding_covers(own, own->host, own->port, path)) {
-		size_t n = strlen(own->path);
-
-		BUG_ON(!str_eq(own->path, "/") && (path.len < n || memcmp(path.p, own->path, n) != 0));
-		BUG_ON(binding_covers(own, "other.example.com", own->port, path) &&
-		       !str_eq(own->host, "other.example.com"));
-		BUG_ON(binding_covers(own, own->host, (uint16_t)(own->port + 1), path));
-	}
+	if (binding_covers(own, own->host, own->port, path))
+		covered(own, path);
 	if (!met || !binding_covers(&both, both.host, both.port, path))
 		return;
 	BUG_ON(!binding_covers(own, both.host, both.port, path));

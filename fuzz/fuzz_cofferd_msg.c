@@ -24,6 +24,8 @@ static bool is_right(const struct cofferd_msg *m)
 		return count(m->body, m->len) > 0;
 	if (m->head.want == COFFERD_KEEP)
 		return strlen(m->body) == RUN_ID_LEN && !strchr(m->body, '/');
+	if (m->head.want == COFFERD_HOLD)
+		return strnlen(m->body, m->len) == RUN_ID_LEN && m->len > RUN_ID_LEN + 1;
 	if (m->head.want == COFFERD_WEB)
 		return m->len == sizeof(struct webctl);
 	return m->len == 0;
@@ -35,7 +37,7 @@ static void check_ask(const uint8_t *data, size_t size)
 
 	if (cofferd_msg_parse(data, size, &m) < 0)
 		return;
-	BUG_ON(m.head.magic != COFFERD_MAGIC || m.len > COFFERD_TEMPLATE_MAX);
+	BUG_ON(m.head.magic != COFFERD_MAGIC || size > COFFERD_ASK_MAX);
 	BUG_ON(m.body != (const char *)data + sizeof(m.head) || m.len != size - sizeof(m.head));
 	BUG_ON(!is_right(&m));
 }
@@ -50,7 +52,8 @@ static void check_reply(const uint8_t *data, size_t size)
 	memcpy(copy, data, size);
 	if (cofferd_reply_parse(copy, size, &r) < 0)
 		return;
-	BUG_ON(strlen(r.why) >= sizeof(r.why) || strlen(r.id) > RUN_ID_LEN || r.error > 0);
+	BUG_ON(strlen(r.why) >= sizeof(r.why) || strlen(r.hint) >= sizeof(r.hint) ||
+	       strlen(r.id) > RUN_ID_LEN || r.error > 0);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -27,6 +27,15 @@ static void find(const struct vault_grants *g, const char *text, size_t len)
 	BUG_ON(found && (found != &g->v[which] || at != first));
 }
 
+static void check_grant(const struct vault_grants *g, struct vault_grant *v, enum grants_kind kind)
+{
+	BUG_ON(grants_by_handle(g, v->handle) == NULL || grants_by_name(g, v->name) == NULL);
+	BUG_ON(kind == GRANTS_GRANTED && !v->n_bindings);
+	for (size_t k = 0; kind == GRANTS_GRANTED && k < v->n_bindings; k++)
+		BUG_ON(!grants_binding(v, v->bindings[k].host, v->bindings[k].port,
+				       slice_of(v->bindings[k].path), BINDING_AS_ANY, NULL));
+}
+
 static void unpack(const uint8_t *data, size_t size, enum grants_kind kind)
 {
 	autogrants struct vault_grants g = GRANTS_INIT;
@@ -35,15 +44,8 @@ static void unpack(const uint8_t *data, size_t size, enum grants_kind kind)
 	if (grants_unpack(&g, kind, data, size) < 0)
 		return;
 	BUG_ON(grants_pack(&g, kind, &again) < 0 || again.len != size || memcmp(again.data, data, size) != 0);
-	for (size_t i = 0; i < g.n; i++) {
-		struct vault_grant *v = &g.v[i];
-
-		BUG_ON(grants_by_handle(&g, v->handle) == NULL || grants_by_name(&g, v->name) == NULL);
-		BUG_ON(kind == GRANTS_GRANTED && !v->n_bindings);
-		for (size_t k = 0; kind == GRANTS_GRANTED && k < v->n_bindings; k++)
-			BUG_ON(!grants_binding(v, v->bindings[k].host, v->bindings[k].port,
-					       slice_of(v->bindings[k].path), BINDING_AS_ANY, NULL));
-	}
+	for (size_t i = 0; i < g.n; i++)
+		check_grant(&g, &g.v[i], kind);
 	if (kind == GRANTS_GRANTED)
 		find(&g, (const char *)data, size);
 }

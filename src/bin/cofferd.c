@@ -3,11 +3,12 @@
  * cofferd: keeps sandboxes ready, and going. Started by coffer, with the coffer program on the first descriptor behind those
  * that a service manager handed over.
  *
- *	cofferd [--stay] [--background] [-- TEMPLATE...]
+ *	cofferd [--stay] [--background] [--starting] [-- TEMPLATE...]
  */
 #include "gateway/cofferd.h"
 #include "base/fd.h"
 #include "gateway/activate.h"
+#include "gateway/cofferd_int.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -48,6 +49,7 @@ char *dlerror(void)
 #endif
 
 static bool in_background;
+static int starting = -1;
 
 /* Whoever started us waits for the end of our stderr, or for words on it. */
 static void ready(void)
@@ -57,6 +59,7 @@ static void ready(void)
 	if (null >= 0)
 		(void)!dup2(null, 2);
 	fd_close(null);
+	starting = fd_close(starting);
 	activate_notify("READY=1");
 }
 
@@ -74,6 +77,9 @@ int main(int argc, char **argv)
 	for (; i < argc && !str_eq(argv[i], "--"); i++) {
 		how.stay = how.stay || str_eq(argv[i], "--stay");
 		in_background = in_background || str_eq(argv[i], "--background");
+		if (str_eq(argv[i], "--starting") && given == 0 &&
+		    fd_set_cloexec(COFFERD_FD_STARTING, true) == 0)
+			starting = COFFERD_FD_STARTING;
 	}
 	if (i < argc)
 		first = (struct strv){ .v = argv + i + 1, .n = (size_t)(argc - i - 1) };

@@ -13,6 +13,7 @@
 #include "vault/leak.h"
 #include "workspace/path.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <unistd.h>
 
@@ -116,23 +117,21 @@ static int log_applied(struct job *job, const struct apply_result *res, struct e
 
 /* --- credentials ------------------------------------------------------------------------------------------------ */
 
-#define LEAKS_MAX 20
-
 static int on_leak(const struct leak *l, void *ctx)
 {
 	struct apply_found *f = ctx;
 
-	f->n++;
+	static_assert(APPLY_DIGEST_LEN == HASH_LEN, "a digest is one of ours");
 	f->ours |= l->name != NULL;
-	f->what = f->ours ? "a secret of the vault" : l->what;
-	return 0;
+	return l->name ? 0 : apply_found_add(f, l->what, l->digest);
 }
 
 static int look_for_leaks(void *arg, int fd, struct apply_found *ret, struct err *e)
 {
 	struct job *job = arg;
 
-	return leak_find(fd, job->vault.proc.pid > 0 ? &job->vault.proc : NULL, LEAKS_MAX, on_leak, ret, e);
+	return leak_find(fd, job->vault.proc.pid > 0 ? &job->vault.proc : NULL, APPLY_TOKENS_MAX, on_leak,
+			 ret, e);
 }
 
 /* No vault, nothing of its to look for. One that cannot be opened is no reason to let its secrets out. */

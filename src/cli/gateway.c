@@ -38,6 +38,23 @@ static long long number_of(const json_t *o, const char *key)
 	return (long long)json_integer_value(json_object_get(o, key));
 }
 
+static void add_vault(const json_t *v, struct buf *out)
+{
+	long long n = number_of(v, "sandboxes");
+
+	buf_addf(out, "  vault: %s", text_of(v, "state"));
+	if (json_is_true(json_object_get(v, "running")))
+		buf_addf(out, ", used by %lld sandbox%s, pid %lld", n, n == 1 ? "" : "es",
+			 number_of(v, "pid"));
+	else if (str_eq(text_of(v, "state"), "locked"))
+		buf_adds(out, "; coffer secret unlock asks for its passphrase");
+	else if (str_eq(text_of(v, "state"), "unlocked"))
+		buf_adds(out, " by its key, not in use");
+	if (*text_of(v, "why"))
+		buf_addf(out, "; down: %s", text_of(v, "why"));
+	buf_addc(out, '\n');
+}
+
 static void add_self(const json_t *o, struct buf *out)
 {
 	char span[CLOCK_TEXT_LEN], size[16];
@@ -51,7 +68,7 @@ static void add_self(const json_t *o, struct buf *out)
 		buf_adds(out, "  coffer was replaced since it was started: coffer gateway reload\n");
 	buf_addf(out, "  pool: %lld ready, %lld being made, about %s\n", number_of(pool, "ready"),
 		 number_of(pool, "starting"), str_from_size((uint64_t)number_of(pool, "bytes"), size));
-	buf_addf(out, "  vault: %s\n", text_of(o, "vault"));
+	add_vault(json_object_get(o, "vault"), out);
 	if (json_is_object(db))
 		buf_addf(out, "  started %lld times, %lld times without having ended; schema %lld\n",
 			 number_of(db, "starts"), number_of(db, "crashes"), number_of(db, "schema"));
@@ -182,7 +199,7 @@ static int steer(struct state *st, enum cofferd_want want)
 {
 	struct cofferd_reply reply;
 	struct err e = ERR_INIT;
-	int r = cofferd_ask(st, want, &reply);
+	int r = cofferd_tell(st, want, &reply);
 
 	if (r == -ECONNREFUSED) {
 		say_note("cofferd does not run");

@@ -7,6 +7,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -48,12 +49,16 @@ static void take_texts(struct net_event *ev)
 		{ "name", &ev->name },	       { "addr", &ev->addr },	{ "depth", &ev->depth },
 		{ "decision", &ev->decision }, { "rule", &ev->rule },	{ "why", &ev->why },
 		{ "method", &ev->method },     { "path", &ev->path },	{ "how", &ev->how },
-		{ "qtype", &ev->qtype },       { "proto", &ev->proto }, { "text", &ev->text },
-		{ "ev", &ev->folded },
+		{ "act", &ev->act },	       { "seen", &ev->seen },	{ "secret", &ev->secret },
+		{ "proxy", &ev->proxy },       { "qtype", &ev->qtype }, { "proto", &ev->proto },
+		{ "text", &ev->text },	       { "ev", &ev->folded },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
 		*texts[i].to = json_string_value(json_object_get(ev->obj, texts[i].key));
+	/* Requests say which host they are for. */
+	if (!ev->name)
+		ev->name = json_string_value(json_object_get(ev->obj, "host"));
 }
 
 static void take_numbers(struct net_event *ev)
@@ -70,6 +75,8 @@ static void take_numbers(struct net_event *ev)
 		json_int_t v = json_integer_value(json_object_get(ev->obj, numbers[i].key));
 
 		*numbers[i].to = v > 0 ? (uint64_t)v : 0;
+		if (numbers[i].to == &ev->status && v < 0 && v >= INT_MIN)
+			ev->error = (int)v;
 	}
 }
 

@@ -39,9 +39,10 @@ struct net_event {
 	uint64_t t;	       /* CLOCK_REALTIME ns: when it was seen, else when it was logged */
 	const char *time_text; /* the log's, LINE_TIME_LEN bytes */
 	json_t *obj;	       /* owns all texts below */
-	const char *name, *addr, *depth, *decision, *rule, *why, *method, *path, *how, *qtype, *proto, *text,
-		*folded; /* folded: which kind of event was counted */
+	const char *name, *addr, *depth, *decision, *rule, *why, *method, *path, *act, *seen, *secret, *proxy,
+		*how, *qtype, *proto, *text, *folded; /* folded: which kind of event was counted */
 	uint64_t port, conn, up, down, ms, count, status;
+	int error; /* a status below 0: of a dial */
 	bool denied;
 };
 

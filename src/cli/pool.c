@@ -37,7 +37,8 @@ static int cmd_pool(int argc, char **argv)
 	r = state_open(&st, &e);
 	if (r < 0)
 		return say_error(&e);
-	r = cofferd_ask(&st, str_eq(what, "stop") ? COFFERD_DROP : COFFERD_STAT, &reply);
+	r = str_eq(what, "stop") ? cofferd_tell(&st, COFFERD_DROP, &reply)
+				 : cofferd_ask(&st, COFFERD_STAT, &reply);
 	if (r == -ECONNREFUSED) {
 		printf("none: cofferd does not run; coffer call starts it\n");
 		return 0;

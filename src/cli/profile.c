@@ -5,6 +5,7 @@
 #include "cli/say.h"
 #include "cli/table.h"
 #include "cli/verb.h"
+#include "gateway/net_offer.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -48,7 +49,13 @@ static int show(const char *name, struct err *e)
 	str_add_safe(&out, buf_cstr(&text), text.len, true);
 	if (say_out(&out))
 		return -EIO;
-	return profile_parse(&p, name, from, buf_cstr(&text), text.len, e);
+	r = profile_parse(&p, name, from, buf_cstr(&text), text.len, e);
+	for (size_t i = 0; r == 0 && i < p.n_secrets; i++) {
+		const struct profile_secret *c = &p.secrets[i];
+
+		r = net_offer_check(&(struct net_offer){ c->name, c->host, &c->env, &c->as }, e);
+	}
+	return r;
 }
 
 static int cmd_profile(int argc, char **argv)
@@ -86,8 +93,14 @@ const struct verb verb_profile = {
 		"\n"
 		"A profile is a file. *show* prints it; a copy in _/etc/cofferdam/profiles/NAME.yaml_ (root) or "
 		"_~/.config/cofferdam/profiles/NAME.yaml_ takes its place, and any other file is named with a slash: "
-		"*--profile ./mine.yaml*. No credential is handed in by a profile; *-e NAME* does that.",
+		"*--profile ./mine.yaml*.\n"
+		"\n"
+		"*secrets* of a profile are used when they are in the vault (*coffer secret set anthropic*): the agent finds a "
+		"placeholder under its variable, and the key itself is put into its requests to where the vault binds it; one "
+		"that is bound nowhere goes to the host that the profile names, but for a profile that is named by its path. "
+		"Without it in the vault, *-e NAME* hands a key in as it is, and the sandbox holds it.",
 	.examples = "coffer profile ls\n"
-		    "coffer run --profile claude -e ANTHROPIC_API_KEY -- claude -p 'fix the tests'\n"
+		    "coffer secret set anthropic\n"
+		    "coffer run --profile claude -- claude -p 'fix the tests'\n"
 		    "coffer profile show claude > mine.yaml\n",
 };

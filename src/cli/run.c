@@ -12,6 +12,7 @@
 #include "cli/say.h"
 #include "cli/session.h"
 #include "cli/verb.h"
+#include "gateway/keeper.h"
 #include "gateway/restart.h"
 
 #include <errno.h>
@@ -133,8 +134,6 @@ static int take_again(struct run *r, const struct run_again *again, struct err *
 		return err_set(e, -ESTALE, "it worked on %s, which is now another directory or none",
 			       again->workspace);
 	r->spec->restarts = again->restarts;
-	if (again->started)
-		memcpy(r->spec->id, again->id, sizeof(r->spec->id));
 	r->resume_fd = again->resume_fd;
 	r->resume_started = again->started;
 	r->populate = again->populate;
@@ -152,6 +151,14 @@ static int note_start(const struct run_args *a, const struct line *l, struct buf
 				a->o.home, e);
 }
 
+/* cofferd is told apart what is over once the vault is unlocked. */
+static int say_failed(const struct err *e, const struct line *l)
+{
+	int code = say_error(e);
+
+	return l->again && e->code == -VAULT_LOCKED ? KEEPER_EXIT_LOCKED : code;
+}
+
 /* Everything from the state directory to the last word; returns the exit code. */
 static int run_here(struct run_args *a, const struct line *l, int ready_fd)
 {
@@ -159,14 +166,18 @@ static int run_here(struct run_args *a, const struct line *l, int ready_fd)
 	CLEANUP(session_release) struct session s = SESSION_INIT;
 	struct run_io io = RUN_IO_INIT;
 	struct err e = ERR_INIT;
-	int r = session_open(&s, a, &e);
+	int r;
 
+	/* Known to the vault by this name from before. */
+	if (l->again && l->again->started)
+		memcpy(s.spec.id, l->again->id, sizeof(s.spec.id));
+	r = session_open(&s, a, &e);
 	if (r == 0)
 		r = take_again(&s.run, l->again, &e);
 	if (r == 0)
 		r = note_start(a, l, &start, &e);
 	if (r < 0)
-		return say_error(&e);
+		return say_failed(&e, l);
 	s.run.start = start.len ? &start : NULL;
 	io.ready_fd = ready_fd;
 	if (!a->o.detach) {
@@ -179,7 +190,7 @@ static int run_here(struct run_args *a, const struct line *l, int ready_fd)
 	run_say_before(&s.spec, &s.choice, &s.note);
 	run_say_conflicts(&s.net);
 	r = run_execute(&s.run, &io, &e);
-	return r < 0 ? say_error(&e) : session_end(&s, a);
+	return r < 0 ? say_failed(&e, l) : session_end(&s, a);
 }
 
 /* The child goes on as the sandbox's launcher; its id comes back once the sandbox is there. */

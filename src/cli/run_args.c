@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/run_args.h"
 
+#include "base/clock.h"
+#include "gateway/asks.h"
+
 #include "cli/run_profile.h"
 #include "cli/say.h"
 #include "gateway/restart.h"
@@ -57,6 +60,16 @@ static int set_checkpoint(struct run_opts *o, const char *value, struct err *e)
 	return r < 0 ? r : 0;
 }
 
+static int take_ask_timeout(struct run_opts *o, const char *value, struct err *e)
+{
+	uint64_t ns;
+
+	if (str_to_nsec(value, &ns) < 0 || ns < NSEC_PER_SEC || ns > ASKS_TIMEOUT_MAX * NSEC_PER_SEC)
+		return err_set(e, -EINVAL, "--ask-timeout takes a time from 1s to 1d, such as 5m");
+	o->ask_timeout = ns / NSEC_PER_SEC;
+	return 0;
+}
+
 static int take_net(struct run_opts *o, int id, const char *value, struct err *e)
 {
 	switch (id) {
@@ -69,6 +82,8 @@ static int take_net(struct run_opts *o, int id, const char *value, struct err *e
 		return add_str(&o->secret, value, e);
 	case O_RESOLVER:
 		return add_str(&o->resolvers, value, e);
+	case O_ASK_TIMEOUT:
+		return take_ask_timeout(o, value, e);
 	case O_PUBLISH:
 		return add_str(&o->publish, value, e);
 	default:
@@ -98,6 +113,7 @@ int run_args_take(struct run_args *a, const struct opt *table, size_t n, int id,
 	case O_NET:
 	case O_ALLOW:
 	case O_SECRET:
+	case O_ASK_TIMEOUT:
 	case O_RESOLVER:
 	case O_PUBLISH:
 	case O_POLICY:

@@ -5,6 +5,7 @@
 
 #include "cli/opt.h"
 #include "cli/run_spec.h"
+#include "config/profile.h"
 #include "sandbox/choose.h"
 
 enum {
@@ -28,6 +29,7 @@ enum {
 	O_ALLOW,
 	O_POLICY,
 	O_RESOLVER,
+	O_ASK_TIMEOUT,
 	O_SECRET,
 	O_PROFILE,
 	O_PUBLISH,
@@ -63,6 +65,8 @@ enum {
 		  O_POLICY, "file" },                                                                        \
 		{ "resolver", 0, "ADDR[:PORT]", "ask this resolver for names (default: the system's)",       \
 		  O_RESOLVER },                                                                              \
+		{ "ask-timeout", 0, "TIME",                                                                  \
+		  "how long a question waits for an answer before it is denied (5m)", O_ASK_TIMEOUT },       \
 	{                                                                                                    \
 		"secret", 0, "NAME[@HOST,…]", "a secret of the vault to use there; inside is a placeholder", \
 			O_SECRET                                                                             \
@@ -96,6 +100,9 @@ enum {
 struct run_profile {
 	char **argv; /* with the program's path inside in place of its name */
 	char *home, *program;
+	struct profile profile; /* whose texts the offers are */
+	struct net_offer offer[PROFILE_SECRETS_MAX];
+	struct net_offers offers;
 };
 
 struct run_args {

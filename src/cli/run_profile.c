@@ -24,6 +24,7 @@ void run_profile_release(struct run_profile *p)
 	free(p->argv);
 	free(p->home);
 	free(p->program);
+	profile_release(&p->profile);
 	*p = (struct run_profile){ 0 };
 }
 
@@ -173,25 +174,80 @@ static void say_keys(const struct run_args *a, const struct profile *p)
 	}
 }
 
+/* -e NAME=VALUE, or -e NAME where it has one. */
+static bool is_handed_in(const struct strv *env, const char *name)
+{
+	size_t n = strlen(name);
+
+	for (size_t i = 0; i < env->n; i++) {
+		if (strncmp(env->v[i], name, n) == 0 &&
+		    (env->v[i][n] == '=' || (env->v[i][n] == '\0' && getenv(name))))
+			return true;
+	}
+	return false;
+}
+
+static const char *handed_in(const struct strv *env, const struct strv *names)
+{
+	for (size_t i = 0; i < names->n; i++) {
+		if (is_handed_in(env, names->v[i]))
+			return names->v[i];
+	}
+	return NULL;
+}
+
+static void say_offer(const char *text)
+{
+	say_note("%s", text);
+}
+
+/* Those of the profile but for what was handed in: that was typed, and prevails. */
+static void offer_secrets(struct run_args *a, struct run_profile *ret, bool by_path)
+{
+	const struct profile *p = &ret->profile;
+	struct net_offers *l = &ret->offers;
+
+	*l = (struct net_offers){ .v = ret->offer, .may_bind = !by_path, .say = say_offer };
+	for (size_t i = 0; i < p->n_secrets; i++) {
+		const struct profile_secret *c = &p->secrets[i];
+
+		const char *given = handed_in(&a->o.env, &c->env);
+
+		if (given) {
+			say_note(
+				"%s is handed in as it is: the sandbox holds it (coffer secret set %s keeps it out)",
+				given, c->name);
+			l->has_key = true;
+			continue;
+		}
+		l->v[l->n++] = (struct net_offer){ c->name, c->host, &c->env, &c->as };
+	}
+	for (size_t i = 0; i < p->keys.n; i++)
+		l->has_key = l->has_key || is_handed_in(&a->o.env, p->keys.v[i]);
+	a->o.offers = l;
+}
+
 int run_profile_apply(struct run_args *a, const char *name, struct run_profile *ret, struct err *e)
 {
-	CLEANUP(profile_release) struct profile p = PROFILE_INIT;
-	int r = profile_load(&p, name, e);
+	const bool has_net = !(a->o.net && str_eq(a->o.net, "none"));
+	struct profile *p = &ret->profile;
+	int r = profile_load(p, name, e);
 
 	if (r == 0)
-		r = find_agent(a, &p, ret, e);
+		r = find_agent(a, p, ret, e);
 	if (r == 0 && ret->program)
-		r = set_command(a, &p, ret, e);
-	for (size_t i = 0; r == 0 && i < p.env.n; i++)
-		r = add_env(&a->o.env, p.env.v[i], e);
+		r = set_command(a, p, ret, e);
 	/* Whoever wants no network gets none. */
-	for (size_t i = 0; r == 0 && i < p.allow.n && !(a->o.net && str_eq(a->o.net, "none")); i++)
-		r = strv_add(&a->o.allow, p.allow.v[i]) < 0 ? out_of_memory(e) : 0;
+	if (r == 0 && has_net)
+		offer_secrets(a, ret, strchr(name, '/') != NULL);
+	for (size_t i = 0; r == 0 && i < p->env.n; i++)
+		r = add_env(&a->o.env, p->env.v[i], e);
+	for (size_t i = 0; r == 0 && i < p->allow.n && has_net; i++)
+		r = strv_add(&a->o.allow, p->allow.v[i]) < 0 ? out_of_memory(e) : 0;
 	if (r < 0)
 		return r;
-	if (!a->o.home && p.home) {
-		a->o.home = ret->home = TAKE_PTR(p.home);
-	}
-	say_keys(a, &p);
+	if (!a->o.home && p->home)
+		a->o.home = ret->home = TAKE_PTR(p->home);
+	say_keys(a, p);
 	return 0;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/run_restart.h"
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "cli/run_again.h"
@@ -11,6 +12,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <time.h>
 
 bool run_restart_is_wanted(const char *policy)
 {
@@ -46,6 +48,22 @@ static int recall(struct state *st, const char *id, int fd, struct run_start *s,
 	return r < 0 ? r : run_start_read(fd, s, e);
 }
 
+#define CLAIM_TRIES 50
+#define CLAIM_PAUSE (20 * (long)NSEC_PER_MSEC)
+
+/* Who else starts one at this moment may hold this one for as long as it takes to clear up after it. */
+static int claim(struct state *st, const char *id, struct err *e)
+{
+	int fd = state_run_claim(st, id, e);
+
+	for (int i = 0; fd == -EBUSY && i < CLAIM_TRIES; i++) {
+		nanosleep(&(struct timespec){ .tv_nsec = CLAIM_PAUSE }, NULL);
+		*e = ERR_INIT;
+		fd = state_run_claim(st, id, e);
+	}
+	return fd;
+}
+
 int run_restart_again(const char *id)
 {
 	CLEANUP(state_release) struct state st = STATE_INIT;
@@ -63,7 +81,7 @@ int run_restart_again(const char *id)
 	/* What a crash left of it is ended first. */
 	if (state_open(&st, &e) < 0 || audit_open(&a, st.fd, &e) < 0 || run_sweep(&st, a, &e) < 0)
 		return say_error(&e);
-	fd = state_run_claim(&st, id, &e);
+	fd = claim(&st, id, &e);
 	if (fd == -EBUSY || fd == -ENOENT)
 		return 0;
 	r = fd < 0 ? fd : recall(&st, id, fd, &s, &m, &e);

@@ -4,6 +4,7 @@
 #define CLI_RUN_SPEC_H
 
 #include "base/str.h"
+#include "gateway/net_offer.h"
 #include "sandbox/spec.h"
 
 struct run_opts {
@@ -22,12 +23,14 @@ struct run_opts {
 	struct strv env;	/* -e as typed */
 	struct strv volumes;	/* -v as typed */
 	struct strv show;
-	const char *net;       /* --net as typed; NULL: not given */
-	struct strv allow;     /* --allow as typed */
-	struct strv secret;    /* --secret as typed */
-	const char *policy;    /* --policy as typed; NULL: none */
-	struct strv resolvers; /* --resolver as typed */
-	struct strv publish;   /* -p as typed */
+	const char *net;		 /* --net as typed; NULL: not given */
+	struct strv allow;		 /* --allow as typed */
+	struct strv secret;		 /* --secret as typed */
+	const struct net_offers *offers; /* secrets of a profile; NULL: none */
+	const char *policy;		 /* --policy as typed; NULL: none */
+	struct strv resolvers;		 /* --resolver as typed */
+	uint64_t ask_timeout;		 /* s; 0: as usual */
+	struct strv publish;		 /* -p as typed */
 	bool public;
 	bool has_net; /* without --net there is one: only where the verb says so */
 	bool ephemeral;

@@ -62,7 +62,7 @@ static const struct opt secret_opts[] = {
 	{ "json", 0, NULL, "ls: print JSON", OPT_JSON },
 };
 
-static const char act_names[] = "set ls rm rotate change bind unbind check import init rekey";
+static const char act_names[] = "set ls rm rotate change bind unbind check import init rekey unlock lock";
 
 static uint64_t now_s(void)
 {
@@ -114,6 +114,8 @@ static int bind_all(struct secret_session *s, const struct secret_args *a, const
 
 		r = make_binding(a, a->hosts.v[i], &b, e);
 		if (r == 0)
+			r = bind_one(s, name, &b, e);
+		if (r == 0 && !a->as && binding_usual_other(&b))
 			r = bind_one(s, name, &b, e);
 	}
 	return r;
@@ -344,6 +346,8 @@ static const struct {
 	bool may_miss;	/* without a vault there is nothing to show, which is no error */
 	int args_min, args_max;
 	int (*run)(struct secret_session *s, const struct secret_args *a, struct err *e);
+	/* Those that do not open it themselves. */
+	int (*kept)(const struct secret_args *a, enum vault_fault *ret_fault, struct err *e);
 } acts[] = {
 	[SECRET_SET] = { VAULT_FILES_WRITE | VAULT_FILES_NEW, false, 1, 2, do_set },
 	[SECRET_LS] = { 0, true, 0, 0, secret_ls },
@@ -356,6 +360,8 @@ static const struct {
 	[SECRET_IMPORT] = { VAULT_FILES_WRITE | VAULT_FILES_NEW, false, 1, 1, secret_import },
 	[SECRET_INIT] = { VAULT_FILES_WRITE | VAULT_FILES_NEW, false, 0, 0, do_init },
 	[SECRET_REKEY] = { VAULT_FILES_WRITE, false, 0, 0, do_rekey },
+	[SECRET_UNLOCK] = { 0, false, 0, 0, NULL, secret_unlock },
+	[SECRET_LOCK] = { 0, false, 0, 0, NULL, secret_lock },
 };
 
 static int exit_code(enum vault_fault f)
@@ -373,6 +379,17 @@ static int exit_code(enum vault_fault f)
 				     [VAULT_FAULT_SPACE] = SECRET_EXIT_SPACE };
 
 	return codes[f];
+}
+
+static int run_kept(const struct secret_args *a)
+{
+	enum vault_fault fault = VAULT_FAULT_OTHER;
+	struct err e = ERR_INIT;
+
+	if (acts[a->act].kept(a, &fault, &e) == 0)
+		return 0;
+	say_error(&e);
+	return exit_code(fault);
 }
 
 static int run_act(const struct secret_args *a)
@@ -629,7 +646,10 @@ static int cmd_secret(int argc, char **argv)
 
 	if (r == 0)
 		r = check_bindings(&a, &e);
-	code = r == 1 ? verb_print_help(&verb_secret) : r < 0 ? say_usage(&verb_secret, &e) : run_act(&a);
+	code = r == 1		  ? verb_print_help(&verb_secret)
+	       : r < 0		  ? say_usage(&verb_secret, &e)
+	       : acts[a.act].kept ? run_kept(&a)
+				  : run_act(&a);
 	strv_release(&a.hosts);
 	return code;
 }
@@ -637,7 +657,8 @@ static int cmd_secret(int argc, char **argv)
 const struct verb verb_secret = {
 	.name = "secret",
 	.group = VERB_HOST,
-	.synopsis = "set|rotate NAME [-] | rm|bind|unbind|change NAME | ls|check|import|init|rekey",
+	.synopsis =
+		"set|rotate|rm|bind|unbind|change NAME | ls|check|import|init|rekey|unlock|lock",
 	.help = "keys and tokens that a sandbox uses and never sees",
 	.opts = secret_opts,
 	.n_opts = ARRAY_SIZE(secret_opts),
@@ -659,6 +680,10 @@ const struct verb verb_secret = {
 		"\n"
 		"The key is a file that only its owner may read, made at first use: _~/.config/cofferdam/vault.key_, for root "
 		"_/etc/cofferdam/vault.key_. *init* and *rekey* choose another: a file, a credential of systemd's, or a passphrase.\n"
+		"\n"
+		"With a passphrase, *unlock* asks for it once and has *cofferd* (coffer-gateway(1)) keep the vault open for all "
+		"sandboxes, those that are started again too, until *lock*, or until cofferd ends. *coffer gateway status* says whether "
+		"it is.\n"
 		"\n"
 		"Exit codes: 1 check found something, 2 the command line is wrong, 10 wrong key, 11 wrong passphrase, 12 the file was "
 		"changed, 13 it is cut off, 14 it is no vault file, 15 no such secret, 16 there is one already, 17 the value is refused, "

@@ -20,6 +20,8 @@ enum secret_act {
 	SECRET_IMPORT,
 	SECRET_INIT,
 	SECRET_REKEY,
+	SECRET_UNLOCK,
+	SECRET_LOCK,
 	SECRET_ACT_COUNT
 };
 
@@ -101,6 +103,10 @@ const char *secret_length_class(uint64_t len);
 /* A new value from wherever the arguments say, into the vault; not saved yet. */
 int secret_take_value(struct secret_session *s, const struct secret_args *a, const char *name, unsigned flags,
 		      const char *from_schedule, struct err *e) MUST_CHECK;
+
+/* The vault that cofferd keeps. */
+int secret_unlock(const struct secret_args *a, enum vault_fault *ret_fault, struct err *e) MUST_CHECK;
+int secret_lock(const struct secret_args *a, enum vault_fault *ret_fault, struct err *e) MUST_CHECK;
 
 int secret_ls(struct secret_session *s, const struct secret_args *a, struct err *e) MUST_CHECK;
 /* 1 when something was found. */

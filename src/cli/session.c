@@ -32,6 +32,17 @@ static int write_report(int fd, const char *path, const struct run *r, struct er
 	return ret < 0 ? err_sys(e, ret, "cannot write the report %s", path) : 0;
 }
 
+static int refuse_without_net(const struct run_opts *o, struct err *e)
+{
+	const char *option = o->policy	      ? "--policy"
+			     : o->allow.n     ? "--allow"
+			     : o->secret.n    ? "--secret"
+			     : o->resolvers.n ? "--resolver"
+					      : NULL;
+
+	return option ? err_set(e, -EINVAL, "%s does not go with --net none", option) : 0;
+}
+
 /* Which network, and what the policy says: all of it is known before anything is made. */
 static int open_net(struct session *s, const struct run_opts *o, struct err *e)
 {
@@ -39,14 +50,8 @@ static int open_net(struct session *s, const struct run_opts *o, struct err *e)
 	bool none = o->net ? str_eq(o->net, "none") : !o->has_net;
 	int r = 0;
 
-	if (none && (o->allow.n || o->policy || o->resolvers.n || o->secret.n))
-		return err_set(e, -EINVAL, "%s does not go with --net none",
-			       o->policy     ? "--policy"
-			       : o->allow.n  ? "--allow"
-			       : o->secret.n ? "--secret"
-					     : "--resolver");
 	if (none)
-		return 0;
+		return refuse_without_net(o, e);
 	if (o->net)
 		p->mode = str_eq(o->net, "observe") ? POLICY_OBSERVE : POLICY_ENFORCE;
 	for (size_t i = 0; r == 0 && i < o->allow.n; i++)
@@ -55,6 +60,7 @@ static int open_net(struct session *s, const struct run_opts *o, struct err *e)
 		r = strv_add(&p->resolvers, o->resolvers.v[i]);
 	if (r < 0)
 		return err_set(e, -ENOMEM, "out of memory");
+	p->ask_timeout = o->ask_timeout;
 	if (o->policy) {
 		p->file = realpath(o->policy, NULL);
 		if (!p->file)
@@ -62,7 +68,7 @@ static int open_net(struct session *s, const struct run_opts *o, struct err *e)
 	}
 	r = net_plan_open(p, &s->spec, e);
 	if (r == 0)
-		r = net_secrets_plan(p, &s->spec, &o->secret, s->st.fd, e);
+		r = net_secrets_plan(p, &s->spec, &o->secret, o->offers, &s->st, e);
 	if (r == 0 && spec_has_ca(&s->spec))
 		r = run_spec_trust(&s->spec, e);
 	s->run.net = p;

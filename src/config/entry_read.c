@@ -214,10 +214,8 @@ static int key_allow(struct source *s, const struct ynode *n, void *to)
 
 static int key_ask(struct source *s, const struct ynode *n, void *to)
 {
-	int r = read_warn(s, n, "'ask' needs the gateway; until then it denies");
-
 	((struct pending *)to)->en.action = POLICY_ASK;
-	return r < 0 ? r : read_each(s, n, add_text, to);
+	return read_each(s, n, add_text, to);
 }
 
 static int key_deny(struct source *s, const struct ynode *n, void *to)

@@ -29,6 +29,12 @@ void profile_release(struct profile *p)
 	strv_release(&p->env);
 	strv_release(&p->allow);
 	strv_release(&p->keys);
+	for (size_t i = 0; i < p->n_secrets; i++) {
+		free(p->secrets[i].name);
+		strv_release(&p->secrets[i].env);
+		free(p->secrets[i].host);
+		strv_release(&p->secrets[i].as);
+	}
 	*p = PROFILE_INIT;
 }
 
@@ -138,10 +144,89 @@ static int take_keys(struct source *s, const struct ynode *v, void *to)
 	return read_each(s, v, take_key, to);
 }
 
+static int take_secret_name(struct source *s, const struct ynode *v, void *to)
+{
+	struct profile_secret *c = to;
+	int r = take_string(s, v, "the name of a secret", &c->name);
+
+	if (r == 0 && !str_is_name(c->name))
+		return read_fail(s, v, "name must be that of a secret: letters, digits, - _ and .");
+	return r;
+}
+
+static int take_secret_var(struct source *s, const struct ynode *v, void *to)
+{
+	const char *text;
+	int r = read_text(s, v, "the name of a variable", &text);
+
+	if (r == 0 && !is_variable(text))
+		return read_fail(s, v, "that is no name of a variable");
+	return r < 0 ? r : strv_add(&((struct profile_secret *)to)->env, text) < 0 ? out_of_memory(s->e) : 0;
+}
+
+static int take_secret_env(struct source *s, const struct ynode *v, void *to)
+{
+	return read_each(s, v, take_secret_var, to);
+}
+
+static int take_secret_host(struct source *s, const struct ynode *v, void *to)
+{
+	return take_string(s, v, "HOST[:PORT][/path]", &((struct profile_secret *)to)->host);
+}
+
+static int take_way(struct source *s, const struct ynode *v, void *to)
+{
+	const char *text;
+	int r = read_text(s, v, "bearer, basic, header:NAME and so on", &text);
+
+	return r < 0 ? r : strv_add(&((struct profile_secret *)to)->as, text) < 0 ? out_of_memory(s->e) : 0;
+}
+
+static int take_secret_as(struct source *s, const struct ynode *v, void *to)
+{
+	return read_each(s, v, take_way, to);
+}
+
+static const struct key secret_keys[] = {
+	{ "name", take_secret_name },
+	{ "env", take_secret_env },
+	{ "host", take_secret_host },
+	{ "as", take_secret_as },
+};
+
+static int take_secret(struct source *s, const struct ynode *v, void *to)
+{
+	struct profile *p = to;
+	struct profile_secret *c;
+	int r;
+
+	if (p->n_secrets == PROFILE_SECRETS_MAX)
+		return read_fail(s, v, "a profile has at most %d secrets", PROFILE_SECRETS_MAX);
+	c = &p->secrets[p->n_secrets++];
+	/* As on a rule, the name alone will do. */
+	if (v->kind == YNODE_TEXT)
+		return take_secret_name(s, v, c);
+	r = read_map(s, v, "a secret", secret_keys, ARRAY_SIZE(secret_keys), c);
+	if (r == 0 && !c->name)
+		return read_fail(s, v, "a secret has a name");
+	if (r == 0 && c->as.n && !c->host)
+		return read_fail(s, v, "'as' goes with a host");
+	for (size_t i = 0; r == 0 && i + 1 < p->n_secrets; i++) {
+		if (str_eq(p->secrets[i].name, c->name))
+			return read_fail(s, v, "the secret '%s' is named twice", c->name);
+	}
+	return r;
+}
+
+static int take_secrets(struct source *s, const struct ynode *v, void *to)
+{
+	return read_each(s, v, take_secret, to);
+}
+
 static const struct key keys[] = {
 	{ "version", take_version }, { "about", take_about }, { "command", take_command },
 	{ "install", take_install }, { "home", take_home },   { "env", take_env },
-	{ "allow", take_allow },     { "keys", take_keys },
+	{ "allow", take_allow },     { "keys", take_keys },   { "secrets", take_secrets },
 };
 
 int profile_parse(struct profile *ret, const char *name, const char *from, const char *text, size_t len,

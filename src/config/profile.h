@@ -9,7 +9,12 @@
  *	home: claude                     # a named home; --home overrides it
  *	env: { NAME: VALUE }             # unless -e sets it
  *	allow: [ "@anthropic" ]          # as --allow
- *	keys: [ ANTHROPIC_API_KEY ]      # variables that it takes credentials from; none is handed in unasked
+ *	secrets:                         # those that it works with; each is used when it is in the vault
+ *	  - name: anthropic              # in the vault
+ *	    env: ANTHROPIC_API_KEY       # the variable that has its placeholder inside, or several; may be left out
+ *	    host: api.anthropic.com      # where it is sent when the vault binds it nowhere
+ *	    as: header:x-api-key         # and how, or a list of ways; as the host usually wants it when that is left out
+ *	keys: [ OTHER_TOKEN ]            # more variables that it takes credentials from; none is handed in unasked
  *
  * A name without a slash is one of the user's own (PROFILE_DIR, then ours); with one it is a file.
  */
@@ -21,12 +26,22 @@
 #include "base/str.h"
 
 #define PROFILE_FILE_MAX (64u << 10)
+#define PROFILE_SECRETS_MAX 16
+
+/* As written: whoever asks the vault for it checks host and way. */
+struct profile_secret {
+	char *name;
+	char *host;	     /* NULL: not said */
+	struct strv env, as; /* may be empty */
+};
 
 struct profile {
 	char *name, *about, *command, *install, *home;
 	struct strv env; /* NAME=VALUE */
 	struct strv allow;
 	struct strv keys;
+	struct profile_secret secrets[PROFILE_SECRETS_MAX];
+	size_t n_secrets;
 };
 
 #define PROFILE_INIT ((struct profile){ 0 })

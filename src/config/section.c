@@ -36,10 +36,8 @@ static int key_allow(struct source *s, const struct ynode *n, void *to)
 
 static int key_ask(struct source *s, const struct ynode *n, void *to)
 {
-	int r = read_warn(s, n, "'ask' needs the gateway; until then it denies");
-
 	(void)to;
-	return r < 0 ? r : read_list(s, n, POLICY_ASK);
+	return read_list(s, n, POLICY_ASK);
 }
 
 static int key_deny(struct source *s, const struct ynode *n, void *to)

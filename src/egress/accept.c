@@ -81,7 +81,7 @@ static void decide(struct flow *f)
 		return;
 	}
 	flow_judge(f, &v);
-	if (!policy_allows(&v)) {
+	if (!policy_may_allow(&v)) {
 		if (is_polite_port(f->port))
 			peek_refused(f, &v);
 		else

@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "crypto/hash.h"
+#include "egress/asking.h"
 #include "egress/flow.h"
 #include "ipc/fdpass.h"
 
@@ -18,11 +19,14 @@
 #include <sys/syscall.h>
 
 #define BUNDLE_MAX (512u << 20)
+#define QUEUE_MAX (4u << 20) /* more than all questions that may wait */
 
 struct control {
 	struct watch w;
 	void *bundle; /* mapped */
 	size_t bundle_len;
+	struct buf queue; /* messages that the socket did not take: a u32 length, then the message */
+	size_t queue_at;
 };
 
 void control_send(struct egress *eg, enum ctl_type type, const char *text, size_t len)
@@ -36,6 +40,57 @@ void control_send(struct egress *eg, enum ctl_type type, const char *text, size_
 		eg->quitting = true;
 		eg->exit_code = 1;
 	}
+}
+
+/* False: the socket is full. */
+static bool send_one(struct egress *eg, const void *data, size_t len)
+{
+	if (send(eg->control->w.fd, data, len, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
+		return true;
+	if (errno == EAGAIN || errno == EINTR || errno == ENOBUFS)
+		return false;
+	eg->quitting = true;
+	eg->exit_code = 1;
+	return true;
+}
+
+static void flush_queue(struct egress *eg)
+{
+	struct control *c = eg->control;
+	uint32_t len;
+
+	while (c->queue_at < c->queue.len) {
+		memcpy(&len, c->queue.data + c->queue_at, sizeof(len));
+		if (!send_one(eg, c->queue.data + c->queue_at + sizeof(len), len))
+			break;
+		c->queue_at += sizeof(len) + len;
+	}
+	if (c->queue_at == c->queue.len) {
+		buf_release(&c->queue);
+		c->queue_at = 0;
+	}
+	if (loop_watch(&eg->loop, &c->w, (uint32_t)(EPOLLIN | (c->queue.len ? EPOLLOUT : 0))) < 0)
+		eg->quitting = true;
+}
+
+void control_queue(struct egress *eg, enum ctl_type type, const void *data, size_t len)
+{
+	struct ctl_head h = { .type = (uint32_t)type, .generation = eg->generation };
+	struct control *c = eg->control;
+	uint32_t n = (uint32_t)(sizeof(h) + len);
+
+	if (!c)
+		return;
+	buf_add(&c->queue, &n, sizeof(n));
+	buf_add(&c->queue, &h, sizeof(h));
+	buf_add(&c->queue, data, len);
+	/* What the guard does not hear of it would go on counting: a new process begins with nothing. */
+	if (buf_error(&c->queue) || c->queue.len - c->queue_at > QUEUE_MAX) {
+		eg->quitting = true;
+		eg->exit_code = 1;
+		return;
+	}
+	flush_queue(eg);
 }
 
 void control_poke(struct egress *eg)
@@ -263,22 +318,31 @@ static void handle(struct egress *eg, const struct ctl_head *h, int fds[2])
 static void on_message(struct watch *w, uint32_t events)
 {
 	struct egress *eg = w->ctx;
-	struct ctl_head h = { 0 };
+	struct {
+		struct ctl_head h;
+		struct ctl_answer answer;
+	} m = { 0 };
 	int fds[2] = { -1, -1 };
 	size_t len = 0;
-	int r = fdpass_recv_some(w->fd, &h, sizeof(h), &len, fds, 2);
+	int r;
 
-	(void)events;
+	if (events & EPOLLOUT)
+		flush_queue(eg);
+	r = fdpass_recv_some(w->fd, &m, sizeof(m), &len, fds, 2);
 	if (r == -EAGAIN)
 		return;
-	if (r < 0 || len != sizeof(h)) {
+	if (r == 0 && len == sizeof(m) && m.h.type == CTL_ANSWER) {
+		asking_answered(eg, &m.answer);
+		return;
+	}
+	if (r < 0 || len != sizeof(m.h)) {
 		/* Without the guard nobody would start a dialler or fold the journal: this is the end. */
 		eg->quitting = true;
 		eg->exit_code = r == -EPIPE ? 0 : 1;
 		loop_unwatch(&eg->loop, w);
 		return;
 	}
-	handle(eg, &h, fds);
+	handle(eg, &m.h, fds);
 	fd_close(fds[0]);
 	fd_close(fds[1]);
 }
@@ -307,6 +371,7 @@ void control_close(struct egress *eg)
 	eg->policy = NULL;
 	if (eg->control->bundle)
 		munmap(eg->control->bundle, eg->control->bundle_len);
+	buf_release(&eg->control->queue);
 	free(eg->control);
 	eg->control = NULL;
 }

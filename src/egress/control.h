@@ -12,6 +12,9 @@ void control_close(struct egress *eg);
 /* One message to the guard; a guard that does not read, or is gone, ends the process. */
 void control_send(struct egress *eg, enum ctl_type type, const char *text, size_t len);
 
+/* The same for questions, which may be many at once: what the socket does not take now waits, and goes in order. */
+void control_queue(struct egress *eg, enum ctl_type type, const void *data, size_t len);
+
 /* Tells it that the journal has something that is to be in the log at once. */
 void control_poke(struct egress *eg);
 

@@ -49,7 +49,8 @@ int dial_plan(struct dial *d, const struct dial_req *q, struct dial_plan *ret, c
 		policy_connect_quietly(d->policy, &ret->to, &v);
 	else
 		policy_name_quietly(d->policy, &ret->name, &v);
-	if (!policy_allows(&v))
+	/* What is asked is asked by coffer-egress, before it comes here. */
+	if (!policy_may_allow(&v))
 		return deny(why, addr_is_refused(q, &ret->addr) ? -EPERM : -EACCES, v.why);
 	if (v.terms.has_pin) {
 		ret->is_pinned = true;
@@ -78,7 +79,7 @@ static int judge_policy(struct dial *d, const struct dial_plan *p, const struct 
 	if (!to.port)
 		return 0;
 	policy_address_quietly(d->policy, &to, a, &v);
-	return policy_allows(&v) ? 0 : deny(why, -EACCES, v.why);
+	return policy_may_allow(&v) ? 0 : deny(why, -EACCES, v.why);
 }
 
 int dial_judge_one(struct dial *d, const struct dial_plan *p, const struct addr *a, char why[DIAL_WHY_LEN])

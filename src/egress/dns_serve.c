@@ -188,7 +188,7 @@ static void conclude(struct dns_serve *s, struct waiter *w, const struct host *h
 	/* The policy may be another one by now. */
 	if (s->eg->policy)
 		policy_name_quietly(s->eg->policy, h, &v);
-	if (!policy_allows(&v))
+	if (!policy_may_allow(&v))
 		deny(s, w->client, &w->q, v.rule_text, v.why);
 	else if (rep->status == -ENOENT)
 		deny(s, w->client, &w->q, NULL, "there is no such name");
@@ -318,7 +318,7 @@ static void answer_host(struct dns_serve *s, struct dns_client *c, const struct 
 	}
 	memset(&v, 0, sizeof(v));
 	policy_name_quietly(s->eg->policy, &q->host, &v);
-	if (!policy_allows(&v)) {
+	if (!policy_may_allow(&v)) {
 		deny(s, c, q, v.rule_text, v.why);
 		return;
 	}

@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "egress/asking.h"
 #include "egress/control.h"
 #include "egress/dns_serve.h"
 #include "egress/fds.h"
@@ -213,6 +214,7 @@ void egress_release(struct egress *eg)
 		tell_counted(eg, true);
 	(void)!journal_commit(&eg->journal);
 	dialc_release(&eg->dial);
+	asking_close(eg);
 	control_close(eg);
 	limits_release(&eg->limits);
 	if (eg->names.file)

@@ -25,6 +25,7 @@
 
 #include <sys/queue.h>
 
+struct asking;
 struct flow;
 TAILQ_HEAD(flow_list, flow);
 struct dns_serve;
@@ -119,6 +120,9 @@ struct egress {
 	int spare_fd;  /* given up for a moment when descriptors run out, to turn a connection away */
 	struct nflog *nflog;
 	struct control *control;
+	struct asking *asking; /* what waits for a person */
+	unsigned n_asking;
+	uint64_t next_ticket;
 	bool quitting;
 	int exit_code;
 };

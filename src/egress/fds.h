@@ -68,14 +68,20 @@ enum ctl_type {
 	CTL_NEW_DIAL = 5, /* egress only; one descriptor: a new coffer-dial. Answer: CTL_OK or CTL_ERROR */
 	CTL_NEW_VAULT =
 		6, /* egress only; two descriptors: EGRESS_FD_SECRETS, EGRESS_FD_VAULT. Answer as above */
+	CTL_ANSWER =
+		7, /* egress only; struct ctl_answer: what became of a CTL_ASK. No answer, but see CTL_ASK_TAKEN */
 	/* To the guard. */
 	CTL_OK = 101,
 	CTL_ERROR = 102, /* text: why */
 	CTL_READY = 103, /* unasked, once: everything is confined and served */
 	CTL_CA =
 		104, /* unasked, once: before CTL_READY or CTL_OK where the policy needs one: the certificate as PEM */
-	CTL_FAIL = 105, /* unasked: it cannot start or go on, and ends; text: why */
-	CTL_FOLD = 106, /* unasked: something was written down that is to be in the log at once */
+	CTL_FAIL = 105,	      /* unasked: it cannot start or go on, and ends; text: why */
+	CTL_FOLD = 106,	      /* unasked: something was written down that is to be in the log at once */
+	CTL_ASK = 107,	      /* unasked: a person is to be asked; a struct askmsg (askmsg.h) */
+	CTL_ASK_DROP = 108,   /* unasked; a ticket (u64): nobody waits for it any more */
+	CTL_ASK_TAKEN = 109,  /* unasked; a ticket that was allowed: what was asked for is on its way */
+	CTL_ASK_UNUSED = 110, /* the same: nothing was sent, for whoever wanted it has gone */
 };
 
 struct ctl_head {
@@ -85,6 +91,16 @@ struct ctl_head {
 };
 
 static_assert(sizeof(struct ctl_head) == 8, "no padding");
+
+/* Behind the head of a CTL_ANSWER. Texts need no NUL. */
+struct ctl_answer {
+	uint64_t ticket;
+	uint32_t allow; /* 1: yes; anything else: no */
+	char id[28];	/* of the ask, for the journal and for whoever is denied */
+	char why[200];	/* a sentence */
+};
+
+static_assert(sizeof(struct ctl_answer) == 240, "no padding");
 
 #define CTL_TEXT_MAX (64u << 10) /* behind the head, at most */
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "egress/flow.h"
+#include "egress/asking.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -196,6 +197,8 @@ static void finish(struct flow *f, const char *how, bool reset)
 	eg->stats.up += f->client.bytes;
 	eg->stats.down += f->server.bytes;
 	dialc_cancel(&eg->dial, &f->ask);
+	asking_drop(f->asking);
+	asking_settle(eg, f->ticket, false);
 	wheel_disarm(&eg->wheel, &f->timeout);
 	flow_set_young(f, false);
 	relay_release(f);
@@ -255,6 +258,8 @@ static void on_dialled(struct dial_ask *a, const struct dial_rep *rep, int fd)
 	char how[224];
 
 	if (rep->status == 0) {
+		asking_settle(f->eg, f->ticket, true);
+		f->ticket = 0;
 		relay_begin(f, fd);
 		return;
 	}
@@ -297,18 +302,88 @@ static const char *take_place(struct flow *f, const struct policy_verdict *v)
 	return limits_connect(&eg->limits, f->limit);
 }
 
+static enum flow_refusal refusal_of(const struct flow *f)
+{
+	return f->hello ? FLOW_REFUSE_TLS : f->http ? FLOW_REFUSE_HTTP : FLOW_REFUSE_RESET;
+}
+
+/* By the policy in force: what waited for a person, or has its answer. */
+static void judge_again(struct flow *f)
+{
+	struct policy_verdict v;
+
+	loop_unwatch(&f->eg->loop, &f->client.w);
+	flow_judge(f, &v);
+	if (policy_may_allow(&v) && v.depth <= f->depth)
+		flow_open(f, &v);
+	else
+		flow_refuse(f, &v, refusal_of(f), 0, v.why, NULL);
+}
+
+static void on_answer(void *ctx, bool allow, uint64_t ticket, const char *id, const char *why)
+{
+	struct flow *f = ctx;
+	struct policy_verdict v;
+	char text[POLICY_WHY_MAX];
+
+	f->asking = NULL;
+	if (allow) {
+		f->ticket = ticket;
+		f->approved = true;
+		judge_again(f);
+		return;
+	}
+	loop_unwatch(&f->eg->loop, &f->client.w);
+	flow_judge(f, &v);
+	snprintf(text, sizeof(text), "a person has to allow it: %.160s%s%.32s%s", why,
+		 id[0] ? " (question " : "", id, id[0] ? ")" : "");
+	flow_refuse(f, &v, refusal_of(f), 0, text, NULL);
+}
+
+/* Nothing is read while it waits; only that the client has gone. */
+static void on_gone(struct watch *w, uint32_t events)
+{
+	(void)events;
+	flow_reset(w->ctx, "client");
+}
+
+static void ask_person(struct flow *f, const struct policy_verdict *v)
+{
+	char host[HOST_MAX + 1], rule[POLICY_RULE_TEXT_MAX];
+	struct askmsg m = { .kind = ASKMSG_CONNECT,
+			    .port = f->port,
+			    .tls = f->hello != NULL,
+			    .host = flow_host(f, host),
+			    .rule = policy_verdict_rule(v, rule) };
+	const char *why = NULL;
+
+	flow_set_young(f, false);
+	wheel_disarm(&f->eg->wheel, &f->timeout);
+	f->state = FLOW_ASK;
+	loop_unwatch(&f->eg->loop, &f->client.w);
+	f->client.w.fn = on_gone;
+	if (loop_watch(&f->eg->loop, &f->client.w, EPOLLRDHUP) < 0)
+		why = "it cannot be waited for";
+	else
+		f->asking = asking_begin(f->eg, &m, on_answer, f, &why);
+	if (!f->asking)
+		flow_refuse(f, v, refusal_of(f), 503, why, NULL);
+}
+
 void flow_open(struct flow *f, const struct policy_verdict *v)
 {
 	struct egress *eg = f->eg;
-	const char *why = take_place(f, v);
+	const char *why;
 
+	/* What is inspected is asked about request by request, and nothing is dialled before one is allowed. */
+	if (!policy_allows(v) && !f->approved && f->depth != POLICY_INSPECT && !f->http) {
+		ask_person(f, v);
+		return;
+	}
+	why = take_place(f, v);
 	if (why) {
 		eg->stats.limited++;
-		flow_refuse(f, v,
-			    f->hello  ? FLOW_REFUSE_TLS
-			    : f->http ? FLOW_REFUSE_HTTP
-				      : FLOW_REFUSE_RESET,
-			    429, why, NULL);
+		flow_refuse(f, v, refusal_of(f), 429, why, NULL);
 		return;
 	}
 	flow_set_young(f, false);
@@ -317,7 +392,11 @@ void flow_open(struct flow *f, const struct policy_verdict *v)
 	f->is_limited = limits_bytes(&eg->limits, f->limit);
 	eg->stats.allowed++;
 	eg->stats.by_depth[f->depth]++;
-	flow_journal_open(f, v, true, v->would_deny ? v->why : NULL, NULL);
+	flow_journal_open(f, v, true,
+			  f->approved	  ? "a person allowed it"
+			  : v->would_deny ? v->why
+					  : NULL,
+			  NULL);
 	if (f->depth != POLICY_INSPECT && !f->http) {
 		dial(f, v);
 		return;
@@ -473,9 +552,18 @@ void flow_rejudge_all(struct egress *eg)
 		struct limit *limit = NULL;
 
 		next = TAILQ_NEXT(f, in_all);
+		if (f->state == FLOW_ASK) {
+			asking_drop(f->asking);
+			f->asking = NULL;
+			judge_again(f);
+			continue;
+		}
 		if (!f->is_open)
 			continue;
 		flow_judge(f, &v);
+		/* What a person allowed stays allowed where the policy still says to ask. */
+		if (v.action == POLICY_ASK && (f->approved || f->state == FLOW_INSPECT))
+			v.action = POLICY_ALLOW;
 		if (!policy_allows(&v) || v.depth > f->depth || limits_of(&eg->limits, &v, &limit) < 0) {
 			end_any(f, "policy");
 			continue;

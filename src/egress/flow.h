@@ -3,7 +3,7 @@
  * One connection of the sandbox, from accept() to its `close` line.
  *
  * Invariants
- *  F1  A flow is dialled only after policy_connect() said yes, its `open` line was written, and at FLOW_PEEK depth or
+ *  F1  A flow is dialled only after policy_connect() (and a person, where that says ask) said yes, its `open` line was written, and at FLOW_PEEK depth or
  *      deeper the name inside (SNI, Host) was the name that was looked up.
  *  F2  What was asked for is `name` and `port`, or `addr` and `port` when an address was dialled that no name stands for.
  *      Nothing that the client sends changes that.
@@ -19,6 +19,7 @@
 
 enum flow_state {
 	FLOW_FIRST,   /* waits for its first bytes */
+	FLOW_ASK,     /* waits for a person (asking.h) */
 	FLOW_DIAL,    /* waits for coffer-dial */
 	FLOW_RELAY,   /* bytes go both ways */
 	FLOW_INSPECT, /* belongs to the inspector */
@@ -68,7 +69,10 @@ struct flow {
 	struct wheel_entry timeout;
 	void (*wake)(struct flow *f); /* bandwidth is there again; set by whoever calls flow_grant() */
 
-	void *inspect; /* the inspector's */
+	struct asking *asking; /* in FLOW_ASK */
+	uint64_t ticket;       /* allowed by a person, and nothing was sent yet; 0: not so */
+	bool approved;	       /* it was */
+	void *inspect;	       /* the inspector's */
 	TAILQ_ENTRY(flow) in_all, in_young, in_busy, in_paused;
 };
 

@@ -9,6 +9,7 @@
  */
 #include "codec/http1.h"
 #include "codec/http1_chunk.h"
+#include "egress/http_ask.h"
 #include "egress/http_head.h"
 #include "egress/http_pool.h"
 #include "egress/http_secret.h"
@@ -66,6 +67,7 @@ static void back_begin(struct exch *e)
 	k->state = H1C_HEAD;
 	k->up_left = secret_length(e);
 	e->state = EXCH_LIVE;
+	exch_ask_sent(e);
 	if (http_head_request_h1(&u->io.out, e) < 0)
 		u->io.error = -EINVAL;
 	io_kick(&u->io);

@@ -8,6 +8,7 @@
  *  W3  After GOAWAY no exchange is begun; those that the server says it has not seen go elsewhere.
  */
 #include "egress/h2_util.h"
+#include "egress/http_ask.h"
 #include "egress/http_head.h"
 #include "egress/http_pool.h"
 #include "egress/http_secret.h"
@@ -148,6 +149,7 @@ static void back_begin(struct exch *e)
 	}
 	e->back_stream = r;
 	e->state = EXCH_LIVE;
+	exch_ask_sent(e);
 	u->used = true;
 	io_kick(&u->io);
 	e->front->took(e, 0);

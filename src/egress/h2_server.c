@@ -16,7 +16,7 @@
 
 #include <stdio.h>
 
-#define H2_LISTED_MAX (2u * HTTP_FIELDS_BYTES) /* of a request, as HTTP/2 counts */
+#define H2_LISTED_MAX ((size_t)2 * HTTP_FIELDS_BYTES) /* of a request, as HTTP/2 counts */
 #define DRAIN_MAX (1u << 20)
 #define DRAIN_SECONDS 5
 

@@ -5,6 +5,7 @@
  */
 #include "egress/deny.h"
 #include "egress/fold.h"
+#include "egress/http_act.h"
 #include "egress/http_head.h"
 #include "egress/http_pool.h"
 #include "egress/http_secret.h"
@@ -43,6 +44,8 @@ void exch_log(struct exch *e, const char *decision, const char *rule, const char
 	log_path(e, l);
 	if (e->conn)
 		journal_str(l, "host", e->conn->host.text, HOST_MAX);
+	if (e->conn)
+		json_u64(l, "port", e->conn->port);
 	journal_str(l, "decision", decision, 16);
 	journal_str(l, "rule", rule, POLICY_RULE_TEXT_MAX);
 	if (e->dropped[0])
@@ -55,6 +58,7 @@ void exch_log(struct exch *e, const char *decision, const char *rule, const char
 	journal_str(l, "secret", buf_cstr(&secrets), 255);
 	if (e->folded)
 		json_u64(l, "count", e->folded);
+	http_act_log(e, j, l);
 	journal_end(j);
 	e->logged = true;
 }

@@ -4,6 +4,8 @@
  * it is held back and policy is asked again; what is allowed is written down, then sent.
  */
 #include "egress/control.h"
+#include "egress/http_act.h"
+#include "egress/http_ask.h"
 #include "egress/http_head.h"
 #include "egress/http_hold.h"
 #include "egress/http_pool.h"
@@ -150,6 +152,7 @@ static bool goes_elsewhere(struct exch *e, struct slice v, const char *method)
 		return true;
 	}
 	ask_about(e, &q, &canon, &url);
+	http_act_also(e, method ? method : e->req.method, q.path);
 	if (policy_allows(&e->verdict)) {
 		e->verdict = first;
 		return false;
@@ -176,19 +179,36 @@ static bool each_second_path(struct exch *e, second_fn *fn)
 	return false;
 }
 
-static void judge(struct exch *e)
+/* What acts on two paths cannot be shown as one. */
+static bool cannot_ask(struct exch *e, struct slice v, const char *method)
 {
-	if (!policy_allows(&e->verdict))
+	(void)v;
+	(void)method;
+	exch_refuse(e, 403,
+		    "a person has to allow it, and a header names a second path that nobody is asked about");
+	return true;
+}
+
+void exch_judge(struct exch *e)
+{
+	if (!policy_may_allow(&e->verdict)) {
 		exch_deny(e);
-	else if (!each_second_path(e, goes_elsewhere) && !has_own_credential(e) && !over_limit(e) &&
-		 secret_check(e))
+		return;
+	}
+	if (!policy_allows(&e->verdict)) {
+		if (!each_second_path(e, cannot_ask) && !has_own_credential(e))
+			exch_ask(e);
+		return;
+	}
+	if (!each_second_path(e, goes_elsewhere) && !has_own_credential(e) && !over_limit(e) &&
+	    secret_check(e))
 		exch_send(e);
 }
 
 /* A client that waits for leave to send its body gets it from us: the server is asked when the body was seen. */
-static void let_continue(struct exch *e)
+void exch_let_continue(struct exch *e)
 {
-	if (!e->req.expect)
+	if (!e->req.expect || e->continued)
 		return;
 	e->continued = true;
 	http_fields_clear(&e->resp.fields);
@@ -207,7 +227,7 @@ void exch_decide(struct exch *e)
 	}
 	ask(e, &q);
 	if (!e->verdict.need) {
-		judge(e);
+		exch_judge(e);
 		return;
 	}
 	e->hold = http_hold_new(e, &why);
@@ -219,7 +239,7 @@ void exch_decide(struct exch *e)
 	if (e->up.eof)
 		exch_decide_body(e);
 	else
-		let_continue(e);
+		exch_let_continue(e);
 }
 
 void exch_decide_body(struct exch *e)
@@ -228,6 +248,10 @@ void exch_decide_body(struct exch *e)
 	char why[POLICY_WHY_MAX];
 	int r;
 
+	if (e->gathers) {
+		exch_ask_body(e);
+		return;
+	}
 	if (!e->hold) {
 		secret_body(e);
 		return;
@@ -248,16 +272,26 @@ void exch_decide_body(struct exch *e)
 	}
 	ask(e, &q);
 	e->verdict.need = 0;
+	http_act_body(e, &q);
+	exch_ask_note(e, &q);
 	exch_hold_free(e);
-	judge(e);
+	exch_judge(e);
 }
 
 void exch_hold_free(struct exch *e)
 {
 	http_hold_free(e->hold);
 	e->hold = NULL;
-	e->in->held -= e->held;
-	e->held = 0;
+}
+
+void exch_count(struct exch *e)
+{
+	size_t n;
+
+	e->counted = e->counted && http_pipe_len(&e->up);
+	n = (e->counted ? e->up.b.len : 0) + secret_body_len(e);
+	e->in->held += n - e->held;
+	e->held = n;
 }
 
 static void written(struct egress *eg, struct defer *d, int status)
@@ -292,9 +326,16 @@ static bool takes_secret_elsewhere(struct exch *e, struct slice v, const char *m
 
 void exch_send(struct exch *e)
 {
+	char approved[96];
+
 	if (secret_is_planned(e) && each_second_path(e, takes_secret_elsewhere))
 		return;
-	exch_log(e, "allow", e->verdict.rule_text, e->verdict.would_deny ? e->verdict.why : NULL);
+	if (e->approved)
+		snprintf(approved, sizeof(approved), "a person allowed it (question %s)", e->ask_id);
+	exch_log(e, "allow", e->verdict.rule_text,
+		 e->approved		 ? approved
+		 : e->verdict.would_deny ? e->verdict.why
+					 : NULL);
 	secret_log(e);
 	e->state = EXCH_JOURNAL;
 	e->defer.fn = written;
@@ -330,6 +371,20 @@ void exch_new_policy(struct exch *e)
 	} else {
 		ask(e, &q);
 	}
+	/* Q4: what waits for a person is decided anew; what was allowed and not sent is to be asked again. */
+	if (e->state == EXCH_ASK || (e->state == EXCH_HOLD && e->gathers)) {
+		exch_ask_forget(e);
+		exch_hold_free(e);
+		e->state = EXCH_NEW;
+		exch_decide(e);
+		return;
+	}
+	if (e->approved && e->state != EXCH_LIVE) {
+		exch_cut(e, "the policy has changed since a person allowed it; send it again");
+		return;
+	}
+	if (e->approved && e->verdict.action == POLICY_ASK)
+		e->verdict.action = POLICY_ALLOW;
 	e->old_plan = has_old_plan(e);
 	if (e->old_plan && e->state != EXCH_LIVE && still_allowed(e)) {
 		exch_cut(e, "the policy has changed since the request was looked at for secrets; ask again");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "egress/http_exch.h"
 
+#include "egress/http_ask.h"
 #include "egress/http_pool.h"
 #include "egress/http_secret.h"
 #include "egress/inspect.h"
@@ -128,9 +129,13 @@ static void maybe_free(struct exch *e)
 		return;
 	log_response(e);
 	egress_undefer(&e->defer);
+	exch_ask_forget(e);
 	exch_hold_free(e);
 	secret_wipe(e);
+	http_pipe_clear(&e->up);
+	exch_count(e);
 	http_pool_forget(e);
+	buf_release(&e->act);
 	if (e->trailers) {
 		http_fields_release(e->trailers);
 		free(e->trailers);
@@ -177,8 +182,8 @@ int exch_put(struct exch *e, const void *data, size_t len)
 	if (r < 0)
 		return r;
 	if (e->state == EXCH_HOLD) {
-		e->held += len;
-		e->in->held += len;
+		e->counted = true;
+		exch_count(e);
 		exch_decide_body(e);
 	} else if (e->back) {
 		e->back->wake(e);
@@ -199,6 +204,7 @@ void exch_took_up(struct exch *e, size_t n)
 {
 	e->up_sent += n;
 	e->active = e->in->eg->now;
+	exch_count(e);
 	if (e->conn)
 		e->front->took(e, n);
 }
@@ -301,6 +307,7 @@ void exch_back_failed(struct exch *e, bool again, const char *why)
 
 void exch_cut(struct exch *e, const char *why)
 {
+	exch_ask_forget(e);
 	egress_undefer(&e->defer);
 	if (e->up_conn && e->back)
 		e->back->drop(e);

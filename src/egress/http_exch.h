@@ -12,7 +12,9 @@
  *  X1  What is sent to the server is built from `req`, which is what was decided; nothing that comes later (trailers, a
  *      second head) can change it. Trailers of requests are not forwarded at all.
  *  X2  Nothing of a request is given to a back before its `request` line is written (egress.h, E1).
- *  X3  Bodies are never gathered but for rules that must see them, and then at most EXCH_HOLD_MAX bytes.
+ *  X3  Bodies are never gathered but for rules that must see them, or to put a secret in, and then at most EXCH_HOLD_MAX
+ *      bytes of one. All of them count, as they came and as they are sent, until they were written or given up: past
+ *      EXCH_HELD_MAX none is gathered any more.
  *  X4  An exchange is freed when both its front and its back have let go of it, and not before the run queue is empty.
  */
 #ifndef EGRESS_HTTP_EXCH_H
@@ -31,8 +33,11 @@ struct exch;
 struct inspect;
 struct inspect_conn;
 struct upstream;
+struct asking;
 struct http_hold;
 struct exch_secret;
+
+#define EXCH_WHAT_MAX 512
 
 struct http_req {
 	char method[EXCH_METHOD_MAX + 1];
@@ -76,6 +81,7 @@ struct exch_back {
 enum exch_state {
 	EXCH_NEW,
 	EXCH_HOLD,    /* the body is gathered, for a rule that must see it */
+	EXCH_ASK,     /* a person is asked (http_ask.h); the body is whole */
 	EXCH_JOURNAL, /* decided; its line is being written */
 	EXCH_WAIT,    /* for a connection to the server */
 	EXCH_RENDER,  /* a back has it, nothing was sent: the vault is asked (http_secret.h) */
@@ -105,10 +111,18 @@ struct exch {
 	struct policy_verdict verdict;
 	struct limit *limit; /* of verdict.rule */
 	struct http_hold *hold;
-	struct exch_secret *secret; /* NULL: the request has no placeholder */
-	struct task ask_task;	    /* http_secret.c's */
-	size_t held;		    /* bytes that count in in->held */
-	char dropped[64];	    /* a header that was left out, for the journal */
+	struct exch_secret *secret;   /* NULL: the request has no placeholder */
+	struct task ask_task;	      /* http_secret.c's */
+	size_t held;		      /* bytes that count in in->held: exch_count() */
+	bool counted;		      /* what is in `up` was held, and is not all written yet */
+	struct buf act;		      /* http_act.h */
+	struct asking *asking;	      /* in EXCH_ASK */
+	uint64_t ticket;	      /* allowed by a person, and nothing was sent yet; 0: not so */
+	bool approved;		      /* it was */
+	bool gathers;		      /* in EXCH_HOLD: to be asked about */
+	char ask_id[32];	      /* of the question, for the journal */
+	char ask_what[EXCH_WHAT_MAX]; /* what its body does, in words */
+	char dropped[64];	      /* a header that was left out, for the journal */
 	struct defer defer;
 	unsigned tries, interim;
 	bool need_h2; /* the server speaks nothing else */
@@ -157,8 +171,11 @@ void exch_free_spares(struct inspect *in);
 void exch_decide(struct exch *e);
 void exch_decide_body(struct exch *e); /* more of the body, or its end, is there */
 void exch_hold_free(struct exch *e);
+void exch_count(struct exch *e); /* X3: after whatever changes how much of a held body there is */
 void exch_new_policy(struct exch *e);
 void exch_cut(struct exch *e, const char *why); /* why it has to be asked again; NULL: e->verdict denies it */
+void exch_judge(struct exch *e);		/* by e->verdict: denies, asks, or sends */
+void exch_let_continue(struct exch *e);		/* says 100 Continue where the client waits for it */
 void exch_send(struct exch *e);			/* it may go: journal, then a connection */
 void exch_refuse(struct exch *e, unsigned status, const char *why); /* not by a rule */
 void exch_deny(struct exch *e);					    /* by e->verdict */

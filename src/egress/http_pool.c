@@ -154,7 +154,7 @@ static int begin_io(struct upstream *u, int fd, struct err *e)
 	if (u->key.tls) {
 		/* Whose certificates are accepted is known only by the exchange that it is for. */
 		r = x ? inspect_need_tls(u->in, e) : err_set(e, -EIO, "nobody waits for it");
-		if (r == 0)
+		if (x && r == 0)
 			r = tls_ctx_connect(u->in->tls, &u->key.host, u->key.port, x->verdict.terms.ca,
 					    alpn_of(u), &ssl, e);
 		if (r < 0) {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "egress/http_secret.h"
 
+#include "egress/http_ask.h"
+
 #include "base/fd.h"
 #include "crypto/hash.h"
 #include "egress/control.h"
@@ -391,6 +393,8 @@ static void put_body(struct exch *e)
 	e->up.b = x->out.body;
 	x->out.body = (struct buf){ .wipe = true };
 	e->up.at = 0;
+	e->counted = true;
+	exch_count(e);
 }
 
 static void take_body_back(struct exch *e)
@@ -408,6 +412,7 @@ static void take_body_back(struct exch *e)
 	x->asked_body = BUF_INIT;
 	e->up.at = 0;
 	x->has_body = false;
+	exch_count(e);
 }
 
 static void begin(struct exch *e)
@@ -432,6 +437,7 @@ static void begin(struct exch *e)
 	put_body(e);
 	x->is_rendered = true;
 	e->state = EXCH_LIVE;
+	exch_ask_sent(e);
 	e->back->begin(e);
 	/* S3: both backs have taken what they need. */
 	inject_out_release(&x->out);
@@ -536,6 +542,11 @@ const struct http_fields *secret_fields(const struct exch *e)
 uint64_t secret_length(const struct exch *e)
 {
 	return e->secret && e->secret->has_body ? e->secret->length : e->req.length;
+}
+
+size_t secret_body_len(const struct exch *e)
+{
+	return e->secret ? e->secret->asked_body.len : 0;
 }
 
 /* The answer. */

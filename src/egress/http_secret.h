@@ -48,6 +48,7 @@ void secret_ask(struct exch *e);
 const struct buf *secret_target(const struct exch *e);
 const struct http_fields *secret_fields(const struct exch *e);
 uint64_t secret_length(const struct exch *e);
+size_t secret_body_len(const struct exch *e); /* bytes of a body that are kept beside the rendered one */
 
 /* The answer. */
 bool secret_head(struct exch *e); /* false: it cannot be let through (e->over_why) */

@@ -19,8 +19,9 @@
  *	open	 c name addr port depth decision rule why generation seen count
  *		 (c: number of the connection; seen: the name in its first bytes where that is another one)
  *	close	 c name addr port up down ms how
- *	request	 c r method path host decision rule why secret count
- *		 (secret: names of those that it is given, at once with a line of each)
+ *	request	 c r method path host port decision rule why secret count act
+ *		 (secret: names of those that it is given, at once with a line of each; act: what it was judged by beside
+ *		 method and path, in the words of policy/replay.h)
  *	secret	 c r secret host port method path digest	(digest: of the placeholder)
  *	response c r status up down ms
  *	dial	 name port addr proxy status why ms

@@ -5,6 +5,7 @@
  */
 #include "base/cleanup.h"
 #include "base/json.h"
+#include "egress/asking.h"
 #include "egress/flow_int.h"
 
 #include <errno.h>
@@ -23,6 +24,9 @@ static void add_text(const struct egress *eg, struct buf *out)
 		 policy_mode(eg->policy) == POLICY_OBSERVE ? "observe: recorded, only deny rules hold"
 							   : "enforce");
 	policy_describe(eg->policy, out);
+	if (asking_count(eg))
+		buf_addf(out, "\n%u requests of this sandbox wait for a person's answer.\n",
+			 asking_count(eg));
 	buf_adds(out,
 		 "\nWhat you need and do not find here: ask the person who runs this sandbox to allow it.\n");
 }
@@ -44,6 +48,7 @@ static void add_json(const struct egress *eg, struct buf *out)
 	} else {
 		json_str(&j, "why", eg->why_none);
 	}
+	asking_describe(eg, &j);
 	json_str(&j, "how_to_ask", "ask the person who runs this sandbox to allow it in its policy");
 	json_end_obj(&j);
 	buf_addc(out, '\n');

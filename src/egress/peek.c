@@ -34,7 +34,7 @@ static bool name_is_denied(const struct flow *f, const struct host *seen)
 
 	memset(&v, 0, sizeof(v));
 	policy_connect_quietly(f->eg->policy, &t, &v);
-	return !policy_allows(&v) && !v.is_default;
+	return !policy_allows(&v) && !v.is_default; /* one that is to be asked about cannot hide in another */
 }
 
 /* `seen` as it was sent; 0 when the connection may go on with it, else why not. */
@@ -214,7 +214,7 @@ static void on_first(struct watch *w, uint32_t events)
 
 	(void)events;
 	flow_judge(f, &v);
-	if (!f->is_refused && !policy_allows(&v)) {
+	if (!f->is_refused && !policy_may_allow(&v)) {
 		flow_refuse(f, &v, FLOW_REFUSE_RESET, 0, v.why, NULL); /* a new policy came meanwhile */
 		return;
 	}

@@ -39,8 +39,7 @@ static void free_ask(struct asks *l, struct ask *a)
 {
 	struct waiter *w;
 
-	TAILQ_FOREACH(w, &l->waiters, link)
-	{
+	for (w = TAILQ_FIRST(&l->waiters); w; w = TAILQ_NEXT(w, link)) {
 		if (w->a == a)
 			w->a = NULL;
 	}
@@ -131,8 +130,9 @@ static void add_target(const struct ask_question *q, struct json *j)
 		json_u64(j, "port", q->port);
 	if (q->method[0])
 		json_str(j, "method", q->method);
+	/* Values of a query may be secrets: the digest binds them, the log does without. */
 	if (q->path[0])
-		json_str(j, "path", q->path);
+		json_strn(j, "path", q->path, strcspn(q->path, "?"));
 	if (q->what[0])
 		json_str(j, "what", q->what);
 }
@@ -215,8 +215,7 @@ static struct waiter *find_waiter(struct asks *l, uint64_t id)
 {
 	struct waiter *w;
 
-	TAILQ_FOREACH(w, &l->waiters, link)
-	{
+	for (w = TAILQ_FIRST(&l->waiters); w; w = TAILQ_NEXT(w, link)) {
 		if (w->id == id)
 			return w;
 	}
@@ -227,8 +226,7 @@ static struct waiter *first_waiting(struct asks *l, const struct ask *a)
 {
 	struct waiter *w;
 
-	TAILQ_FOREACH(w, &l->waiters, link)
-	{
+	for (w = TAILQ_FIRST(&l->waiters); w; w = TAILQ_NEXT(w, link)) {
 		if (w->a == a && !w->told)
 			return w;
 	}
@@ -417,8 +415,7 @@ static struct ask *find_same(struct asks *l, enum ask_state s, const unsigned ch
 {
 	struct ask *a;
 
-	TAILQ_FOREACH(a, &l->list, link)
-	{
+	for (a = TAILQ_FIRST(&l->list); a; a = TAILQ_NEXT(a, link)) {
 		if (a->state == s && memcmp(a->digest, digest, HASH_LEN) == 0)
 			return a;
 	}
@@ -429,8 +426,7 @@ static struct ask *find_grant(struct asks *l, const unsigned char subject[HASH_L
 {
 	struct ask *a;
 
-	TAILQ_FOREACH(a, &l->list, link)
-	{
+	for (a = TAILQ_FIRST(&l->list); a; a = TAILQ_NEXT(a, link)) {
 		if (a->state == ASK_GRANTED && memcmp(a->subject, subject, HASH_LEN) == 0)
 			return a;
 	}
@@ -530,7 +526,7 @@ static int check_answer(const struct ask *a, const struct ask_answer *n, struct 
 	if ((int)n->scope < 0 || n->scope >= ASK_SCOPE_COUNT)
 		return err_set(e, -EINVAL, "how long to allow it is not said");
 	if (n->scope == ASK_FOR && (n->seconds < 1 || n->seconds > ASKS_GRANT_MAX))
-		return err_set(e, -EINVAL, "a time is 1 s to %u days", ASKS_GRANT_MAX / 86400);
+		return err_set(e, -EINVAL, "a time is 1 s to %llu days", ASKS_GRANT_MAX / 86400);
 	if (n->scope == ASK_USES && (n->uses < 1 || n->uses > ASKS_USES_MAX))
 		return err_set(e, -EINVAL, "a number of uses is 1 to %d", ASKS_USES_MAX);
 	if (a->q.kind == ASK_WIDEN && (n->scope == ASK_ONCE || n->scope == ASK_USES)) {
@@ -668,8 +664,7 @@ uint64_t asks_tick(struct asks *l, struct asks_now now)
 	uint64_t next = 0;
 	struct ask *a;
 
-	TAILQ_FOREACH(a, &l->list, link)
-	{
+	for (a = TAILQ_FIRST(&l->list); a; a = TAILQ_NEXT(a, link)) {
 		if (is_over(a) || !a->expires)
 			continue;
 		if (now.mono >= a->expires)
@@ -686,8 +681,7 @@ void asks_new_policy(struct asks *l, struct asks_now now, uint32_t generation)
 
 	(void)asks_tick(l, now);
 	l->generation = generation;
-	TAILQ_FOREACH(a, &l->list, link)
-	{
+	for (a = TAILQ_FIRST(&l->list); a; a = TAILQ_NEXT(a, link)) {
 		if (!a->q.generation || a->q.generation == generation)
 			continue;
 		/* Those who wait are taken away by who holds them, and ask again. */
@@ -703,8 +697,7 @@ void asks_end(struct asks *l, struct asks_now now)
 	struct ask *a;
 
 	(void)asks_tick(l, now);
-	TAILQ_FOREACH(a, &l->list, link)
-	{
+	for (a = TAILQ_FIRST(&l->list); a; a = TAILQ_NEXT(a, link)) {
 		if (a->state == ASK_PENDING)
 			end_ask(l, a, ASK_GONE, "ask.gone", "the sandbox has ended");
 		else if (!is_over(a))
@@ -725,8 +718,7 @@ const struct ask *asks_find(const struct asks *l, const char *id)
 		return NULL;
 	if (str_to_u64(dash ? dash + 1 : id, &number) < 0)
 		return NULL;
-	TAILQ_FOREACH(a, &l->list, link)
-	{
+	for (a = TAILQ_FIRST(&l->list); a; a = TAILQ_NEXT(a, link)) {
 		if (a->number == number)
 			return a;
 	}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What one sandbox has asked, who answered, and what is granted: the list that a run's guard keeps (doc/adr/0014). Pure but
+ * What one sandbox has asked, who answered, and what is granted: the list that a run's guard keeps (doc/adr/0017). Pure but
  * for two functions that its owner gives: one that writes an event into the audit log, one that is told of changes. Time
  * is an argument everywhere, so that a test can have its own.
  *
@@ -23,7 +23,7 @@
  *  A7  Who is denied again and again does not reach the person: after ASKS_TIRED_AFTER denials of one rule within
  *      ASKS_TIRED_WITHIN it is denied without asking for ASKS_TIRED_FOR, and told so.
  *
- * States (asks.c has the table; doc/adr/0014 the reasons):
+ * States (asks.c has the table; doc/adr/0017 the reasons):
  *
  *	PENDING ──allow, more than once──▶ GRANTED ──used up, time──▶ SPENT | LAPSED
  *	   │ ├────allow once, a waiter───▶ SPENT ◀──the identical question──┐
@@ -46,13 +46,13 @@
 #define ASKS_PENDING_MAX 64
 #define ASKS_WAITERS_MAX 256
 #define ASKS_KEPT_MAX 256
-#define ASKS_PARKED_FOR 120	      /* s */
-#define ASKS_TIMEOUT_DEFAULT 300      /* s, --ask-timeout */
-#define ASKS_TIMEOUT_MAX 86400	      /* s */
-#define ASKS_TIRED_AFTER 5	      /* denials */
-#define ASKS_TIRED_WITHIN 600	      /* s */
-#define ASKS_TIRED_FOR 600	      /* s */
-#define ASKS_GRANT_MAX (366u * 86400) /* s, --for */
+#define ASKS_PARKED_FOR 120		/* s */
+#define ASKS_TIMEOUT_DEFAULT 300	/* s, --ask-timeout */
+#define ASKS_TIMEOUT_MAX 86400		/* s */
+#define ASKS_TIRED_AFTER 5		/* denials */
+#define ASKS_TIRED_WITHIN 600		/* s */
+#define ASKS_TIRED_FOR 600		/* s */
+#define ASKS_GRANT_MAX (366ULL * 86400) /* s, --for */
 #define ASKS_USES_MAX 1000000
 
 #define ASK_HOST_MAX 255
@@ -102,7 +102,7 @@ enum ask_scope {
 	ASK_SANDBOX, /* as long as the sandbox lives */
 	ASK_FOR,     /* `seconds` from the answer on */
 	ASK_USES,    /* `uses` times */
-	ASK_ALWAYS,  /* here as ASK_SANDBOX; whoever answered also changes the policy file (cli/approve.c) */
+	ASK_ALWAYS,  /* here as ASK_SANDBOX; that the policy file is changed too is up to whoever answers */
 	ASK_SCOPE_COUNT
 };
 const char *ask_scope_name(enum ask_scope s); /* "once", "sandbox", "for", "uses", "always" */

@@ -33,7 +33,7 @@
 #define SOCKET "cofferd.sock"
 #define LOCK_TRIES 500
 #define LOCK_PAUSE (10 * (long)NSEC_PER_MSEC)
-#define CLIENTS_MAX 256
+#define CLIENTS_MAX 1024 /* of which every sandbox that uses the vault is one */
 #define TEMPLATES_MAX 32
 /* Where a sandbox's memory cannot be asked for. */
 #define GUESS_GVISOR (48ULL << 20)
@@ -68,6 +68,7 @@ struct client {
 	struct client *next;
 	struct daemon *d;
 	struct watch w;
+	struct gate_lease lease;
 };
 
 struct daemon {
@@ -134,6 +135,7 @@ static void drop_client(struct client *c)
 		p = &(*p)->next;
 	*p = c->next;
 	d->n_clients--;
+	gate_lease_end(&d->gate, &c->lease);
 	loop_unwatch(&d->loop, &c->w);
 	fd_close(c->w.fd);
 	free(c);
@@ -387,9 +389,12 @@ static void tell(struct daemon *d, struct client *c, const struct err *e, int fd
 	reply.starting = p.starting;
 	reply.templates = p.templates;
 	reply.held = p.held;
+	reply.vault = vaultd_state(&d->gate.vault);
+	reply.counter = d->gate.vault.proc.counter;
 	if (e && e->code) {
 		reply.error = e->code;
 		snprintf(reply.why, sizeof(reply.why), "%.319s", e->msg);
+		snprintf(reply.hint, sizeof(reply.hint), "%.159s", e->hint);
 	}
 	(void)!fdpass_send(c->w.fd, &reply, sizeof(reply), &fd, fd >= 0 ? 1 : 0);
 	fd_close(fd);
@@ -442,6 +447,7 @@ static void obey(struct daemon *d, struct client *c, const struct cofferd_msg *m
 {
 	struct err e = ERR_INIT;
 	bool stayed = d->gate.stay;
+	int fd = -1;
 
 	switch (m->head.want) {
 	case COFFERD_STATUS:
@@ -473,10 +479,16 @@ static void obey(struct daemon *d, struct client *c, const struct cofferd_msg *m
 		if (!gate_is_busy(&d->gate))
 			leave(d);
 		break;
+	case COFFERD_HOLD:
+	case COFFERD_UNLOCK:
+	case COFFERD_UNLOCKED:
+	case COFFERD_LOCK:
+		(void)!gate_vault(&d->gate, &c->lease, m, &fd, &e);
+		break;
 	default:
 		break;
 	}
-	tell(d, c, &e, -1);
+	tell(d, c, &e, fd);
 }
 
 /* D3: coffer was replaced since we were started, or the client is in another container. */
@@ -516,7 +528,7 @@ static bool answer(struct daemon *d, struct client *c, const char *data, size_t 
 
 static void on_client(struct watch *w, uint32_t events)
 {
-	static char data[sizeof(struct cofferd_ask) + COFFERD_TEMPLATE_MAX];
+	static char data[COFFERD_ASK_MAX];
 	struct client *c = w->ctx;
 	int none[1];
 	size_t len;

@@ -25,7 +25,7 @@
 
 #include <stdint.h>
 
-#define COFFERD_MAGIC 0x32444343u /* "CCD2" */
+#define COFFERD_MAGIC 0x33444343u /* "CCD3" */
 #define COFFERD_TEMPLATE_MAX (16u << 10)
 
 enum cofferd_want {
@@ -36,8 +36,14 @@ enum cofferd_want {
 	COFFERD_STATUS,	  /* all there is to tell: a memory file with JSON */
 	COFFERD_RELOAD,	  /* look at everything again; leave when the program was replaced */
 	COFFERD_STAY,	  /* do not leave for want of work */
+	COFFERD_DROP,	  /* let go of the pool; leave unless there is something else to do */
+	COFFERD_HOLD, /* a channel of the vault for the run whose id is behind it, and packed grants that ask; as long as
+			   * this connection lasts */
+	COFFERD_UNLOCK,	  /* have the vault open; with a passphrase the answer is a channel to type it over */
+	COFFERD_UNLOCKED, /* that is done; over the same connection */
+	COFFERD_LOCK,	  /* close it */
 	COFFERD_WEB,	  /* about the API: the struct webctl behind it; a memory file with JSON */
-	COFFERD_DROP	  /* let go of the pool; leave unless there is something else to do */
+	COFFERD_WANT_END
 };
 
 /* Which build a program is: its file. */
@@ -61,7 +67,10 @@ struct cofferd_reply {
 	uint32_t pid;
 	uint32_t ready, starting, templates; /* COFFERD_STAT */
 	uint64_t held;
+	uint32_t vault;	  /* enum vaultd_state */
+	uint64_t counter; /* COFFERD_HOLD: how often its file was saved */
 	char why[320];
+	char hint[160];
 };
 
 struct cofferd_how {
@@ -80,6 +89,8 @@ int cofferd_serve(struct state *st, const struct cofferd_how *how, struct err *e
 int cofferd_take(struct state *st, const struct strv *template, int *ret_sock,
 		 char ret_id[RUN_ID_LEN + 1]) MUST_CHECK;
 int cofferd_ask(struct state *st, enum cofferd_want want, struct cofferd_reply *ret) MUST_CHECK;
+/* The same for who wants it to stop something: also of one that is only just being started, for which it waits. */
+int cofferd_tell(struct state *st, enum cofferd_want want, struct cofferd_reply *ret) MUST_CHECK;
 /* One JSON object. -ECONNREFUSED when there is no cofferd. */
 int cofferd_status(struct state *st, struct buf *ret, struct err *e) MUST_CHECK;
 struct webctl;
@@ -87,6 +98,17 @@ struct webctl;
 int cofferd_web(struct state *st, const struct webctl *c, struct buf *ret, struct err *e) MUST_CHECK;
 /* Has a sandbox with a restart policy kept, by a cofferd that is started when there is none. */
 int cofferd_keep(struct state *st, const char *id, struct err *e) MUST_CHECK;
+
+struct vault_grants;
+struct vault_proc;
+
+/* A channel of the vault that cofferd keeps, for one run, as if it had been started by the caller; it is the run's as long as
+ * *ret_lease is open. -ECONNREFUSED when there is no cofferd, -VAULT_LOCKED. `patience` in ms. */
+int cofferd_hold(struct state *st, const char *id, const struct vault_grants *ask, int patience,
+		 struct vault_proc *ret, int *ret_lease, struct err *e) MUST_CHECK;
+/* 0: it is open. 1: *ret is a vault to be opened; then cofferd_unlocked() with *ret_conn. */
+int cofferd_unlock(struct state *st, struct vault_proc *ret, int *ret_conn, struct err *e) MUST_CHECK;
+int cofferd_unlocked(int conn, struct err *e) MUST_CHECK;
 
 /* Starts one in the background, with a first template, and does not wait for it. */
 int cofferd_start(struct state *st, const struct strv *template) MUST_CHECK;

@@ -8,12 +8,14 @@
 #include "gateway/webd.h"
 #include "ipc/fdpass.h"
 #include "sandbox/helper.h"
+#include "vault/client.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -84,7 +86,8 @@ static int wait_answer(int fd, int msec)
 	return n <= 0 ? -ETIMEDOUT : 0;
 }
 
-static int send_ask(int fd, enum cofferd_want want, const struct strv *template, const void *more, size_t len)
+static int send_ask(int fd, enum cofferd_want want, const struct strv *template, const char *id,
+		    const struct buf *more)
 {
 	struct cofferd_ask head = { .magic = COFFERD_MAGIC, .want = want };
 	autobuf struct buf b = BUF_INIT;
@@ -95,24 +98,23 @@ static int send_ask(int fd, enum cofferd_want want, const struct strv *template,
 	buf_add(&b, &head, sizeof(head));
 	if (template)
 		r = cofferd_pack(template, &b);
-	if (len)
-		buf_add(&b, more, len);
+	if (id)
+		buf_add(&b, id, strlen(id) + 1);
+	if (more)
+		buf_add(&b, more->data, more->len);
 	if (r == 0)
 		r = buf_error(&b);
 	return r < 0 ? r : fdpass_send(fd, b.data, b.len, NULL, 0);
 }
 
-/* One question, one answer, with a descriptor or -1. */
-static int ask_with(struct state *st, enum cofferd_want want, const struct strv *template, const void *more,
-		    size_t more_len, struct cofferd_reply *ret, int *ret_sock)
+/* The answer to a question that was sent, with a descriptor or -1. */
+static int hear_answer(int fd, int msec, struct cofferd_reply *ret, int *ret_sock)
 {
 	unsigned char data[sizeof(*ret)];
-	autoclose int fd = dial(st), sock = -1;
+	autoclose int sock = -1;
 	size_t len;
-	int r = fd < 0 ? fd : send_ask(fd, want, template, more, more_len), n;
+	int r = wait_answer(fd, msec), n;
 
-	if (r == 0)
-		r = wait_answer(fd, want == COFFERD_TAKE ? ANSWER_MSEC : PATIENT_MSEC);
 	if (r < 0)
 		return r;
 	n = fdpass_recv_some(fd, data, sizeof(data), &len, &sock, 1);
@@ -124,10 +126,14 @@ static int ask_with(struct state *st, enum cofferd_want want, const struct strv 
 	return r;
 }
 
+/* One question, one answer. */
 static int ask(struct state *st, enum cofferd_want want, const struct strv *template, const char *id,
 	       struct cofferd_reply *ret, int *ret_sock)
 {
-	return ask_with(st, want, template, id, id ? strlen(id) + 1 : 0, ret, ret_sock);
+	autoclose int fd = dial(st);
+	int r = fd < 0 ? fd : send_ask(fd, want, template, id, NULL);
+
+	return r < 0 ? r : hear_answer(fd, want == COFFERD_TAKE ? ANSWER_MSEC : PATIENT_MSEC, ret, ret_sock);
 }
 
 int cofferd_take(struct state *st, const struct strv *template, int *ret_sock, char ret_id[RUN_ID_LEN + 1])
@@ -152,6 +158,45 @@ int cofferd_ask(struct state *st, enum cofferd_want want, struct cofferd_reply *
 	return r;
 }
 
+/* --- one that is being started ---------------------------------------------------------------------------------------- */
+
+/*
+ * Between the fork and the first word that a cofferd answers nobody listens, and yet it comes. So whoever starts one takes a
+ * shared lock before, which the new process keeps until it serves or is gone.
+ */
+#define STARTING "cofferd.starting"
+#define SETTLE_TRIES 6000
+#define SETTLE_PAUSE (10 * (long)NSEC_PER_MSEC)
+
+static int open_starting(const struct state *st)
+{
+	int fd = openat(st->fd, STARTING, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+
+	while (fd >= 0 && flock(fd, LOCK_SH) < 0) {
+		if (errno != EINTR)
+			return fd_close(fd);
+	}
+	return fd;
+}
+
+static void settle(const struct state *st)
+{
+	autoclose int fd = openat(st->fd, STARTING, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+
+	for (int i = 0; fd >= 0 && i < SETTLE_TRIES && flock(fd, LOCK_EX | LOCK_NB) < 0; i++)
+		nanosleep(&(struct timespec){ .tv_nsec = SETTLE_PAUSE }, NULL);
+}
+
+int cofferd_tell(struct state *st, enum cofferd_want want, struct cofferd_reply *ret)
+{
+	int r = cofferd_ask(st, want, ret);
+
+	if (r != -ECONNREFUSED)
+		return r;
+	settle(st);
+	return cofferd_ask(st, want, ret);
+}
+
 int cofferd_status(struct state *st, struct buf *ret, struct err *e)
 {
 	struct cofferd_reply reply;
@@ -172,13 +217,26 @@ static bool is_passing(int r, const struct cofferd_reply *reply)
 	return r == -ECONNREFUSED || r == -EPIPE || r == -ECONNRESET || (r == 0 && reply->leaves);
 }
 
+static int ask_web(struct state *st, const struct webctl *c, struct cofferd_reply *ret, int *ret_fd)
+{
+	autobuf struct buf more = BUF_INIT;
+	autoclose int fd = dial(st);
+	int r;
+
+	buf_add(&more, c, sizeof(*c));
+	r = fd < 0 ? fd : buf_error(&more);
+	if (r == 0)
+		r = send_ask(fd, COFFERD_WEB, NULL, NULL, &more);
+	return r < 0 ? r : hear_answer(fd, PATIENT_MSEC, ret, ret_fd);
+}
+
 int cofferd_web(struct state *st, const struct webctl *c, struct buf *ret, struct err *e)
 {
 	for (int i = 0; i < KEEP_TRIES; i++) {
 		const struct timespec pause = { .tv_nsec = 100 * (long)NSEC_PER_MSEC };
 		struct cofferd_reply reply = { 0 };
 		autoclose int fd = -1;
-		int r = ask_with(st, COFFERD_WEB, NULL, c, sizeof(*c), &reply, &fd);
+		int r = ask_web(st, c, &reply, &fd);
 
 		if (!is_passing(r, &reply)) {
 			if (r < 0)
@@ -217,11 +275,82 @@ int cofferd_keep(struct state *st, const char *id, struct err *e)
 	return err_set(e, -ECONNREFUSED, "cofferd leaves whenever it is asked something");
 }
 
+/* --- the vault -------------------------------------------------------------------------------------------------------- */
+
+static int take_reply(int r, const struct cofferd_reply *reply, struct err *e)
+{
+	if (r < 0)
+		return err_sys(e, r, "cofferd does not answer");
+	if (reply->error) {
+		err_set(e, reply->error, "%s", reply->why);
+		return *reply->hint ? err_hint(e, reply->error, "%s", reply->hint) : reply->error;
+	}
+	return reply->leaves ? err_set(e, -ECONNREFUSED, "cofferd is leaving") : 0;
+}
+
+/* NOLINTNEXTLINE(readability-function-size): what is asked for, and the two things that it is had by */
+int cofferd_hold(struct state *st, const char *id, const struct vault_grants *ask, int patience,
+		 struct vault_proc *ret, int *ret_lease, struct err *e)
+{
+	struct cofferd_reply reply = { 0 };
+	autobuf struct buf packed = BUF_INIT;
+	autoclose int fd = dial(st), channel = -1;
+	int r;
+
+	if (fd < 0)
+		return err_sys(e, fd, "cannot reach cofferd");
+	r = grants_pack(ask, GRANTS_ASKED, &packed);
+	if (r == 0)
+		r = send_ask(fd, COFFERD_HOLD, NULL, id, &packed);
+	if (r == 0)
+		r = hear_answer(fd, patience, &reply, &channel);
+	r = take_reply(r, &reply, e);
+	if (r == 0 && channel < 0)
+		r = err_set(e, -EPROTO, "cofferd did not hand over a channel of the vault");
+	if (r < 0)
+		return r;
+	*ret = VAULT_PROC_INIT;
+	ret->control = TAKE_FD(channel);
+	ret->patience = patience;
+	ret->counter = reply.counter;
+	*ret_lease = TAKE_FD(fd);
+	return 0;
+}
+
+int cofferd_unlock(struct state *st, struct vault_proc *ret, int *ret_conn, struct err *e)
+{
+	struct cofferd_reply reply = { 0 };
+	autoclose int fd = dial(st), channel = -1;
+	int r = fd < 0 ? fd : send_ask(fd, COFFERD_UNLOCK, NULL, NULL, NULL);
+
+	if (r == 0)
+		r = hear_answer(fd, PATIENT_MSEC, &reply, &channel);
+	r = take_reply(r, &reply, e);
+	if (r < 0 || channel < 0)
+		return r;
+	*ret = VAULT_PROC_INIT;
+	ret->control = TAKE_FD(channel);
+	*ret_conn = TAKE_FD(fd);
+	return 1;
+}
+
+int cofferd_unlocked(int conn, struct err *e)
+{
+	struct cofferd_reply reply = { 0 };
+	int none = -1, r = send_ask(conn, COFFERD_UNLOCKED, NULL, NULL, NULL);
+
+	if (r == 0)
+		r = hear_answer(conn, PATIENT_MSEC, &reply, &none);
+	fd_close(none);
+	return take_reply(r, &reply, e);
+}
+
 /* --- starting --------------------------------------------------------------------------------------------------------- */
 
 /* What cofferd is executed with; none of it is the caller's but what is listed here. */
 struct program {
 	int cofferd, coffer;
+	int starting; /* a lock that it keeps until it serves; -1: none */
 	struct strv argv;
 	struct strv env;
 };
@@ -230,6 +359,7 @@ static void program_release(struct program *p)
 {
 	fd_close(p->cofferd);
 	fd_close(p->coffer);
+	fd_close(p->starting);
 	strv_release(&p->argv);
 	strv_release(&p->env);
 }
@@ -243,10 +373,11 @@ static int add_var(struct strv *l, const char *name)
 
 static int program_open(struct program *p, const struct state *st, struct err *e)
 {
-	static const char *const vars[] = { "COFFER_POOL_MEMORY", "PATH", "HOME" };
+	static const char *const vars[] = { "COFFER_POOL_MEMORY", "PATH", "HOME", "XDG_CONFIG_HOME",
+					    "CREDENTIALS_DIRECTORY" };
 	int r;
 
-	p->coffer = -1;
+	p->coffer = p->starting = -1;
 	p->cofferd = helper_open("cofferd", e);
 	if (p->cofferd < 0)
 		return p->cofferd;
@@ -265,7 +396,7 @@ static int program_open(struct program *p, const struct state *st, struct err *e
  * where somebody waits for them. */
 _Noreturn static void become_cofferd(const struct program *p, int words)
 {
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC), program, coffer, err;
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC), program, coffer, err, starting;
 
 	setsid();
 	if (fork() != 0)
@@ -274,19 +405,26 @@ _Noreturn static void become_cofferd(const struct program *p, int words)
 	program = fcntl(p->cofferd, F_DUPFD_CLOEXEC, 16);
 	coffer = fcntl(p->coffer, F_DUPFD_CLOEXEC, 16);
 	err = words >= 0 ? fcntl(words, F_DUPFD_CLOEXEC, 16) : null;
+	starting = fcntl(p->starting, F_DUPFD_CLOEXEC, 16);
 	if (null < 0 || program < 0 || coffer < 0 || err < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 ||
-	    dup2(err, 2) < 0 || dup2(coffer, 3) < 0 || chdir("/") < 0)
+	    dup2(err, 2) < 0 || dup2(coffer, 3) < 0 || dup2(starting, COFFERD_FD_STARTING) < 0 ||
+	    chdir("/") < 0)
 		_exit(1);
-	syscall(SYS_close_range, 4, ~0U, 4 /* CLOSE_RANGE_CLOEXEC */);
+	syscall(SYS_close_range, COFFERD_FD_STARTING + 1, ~0U, 4 /* CLOSE_RANGE_CLOEXEC */);
 	for (int sig = 1; sig < 32; sig++)
 		signal(sig, SIG_DFL);
 	syscall(SYS_execveat, program, "", p->argv.v, p->env.v, AT_EMPTY_PATH);
 	_exit(1);
 }
 
-static int spawn(const struct program *p, int words)
+static int spawn(struct program *p, const struct state *st, int words)
 {
-	pid_t pid = fork();
+	pid_t pid;
+
+	p->starting = open_starting(st);
+	if (p->starting < 0)
+		return -errno;
+	pid = fork();
 
 	if (pid < 0)
 		return -errno;
@@ -303,10 +441,12 @@ int cofferd_start(struct state *st, const struct strv *template)
 	int r = program_open(&p, st, NULL);
 
 	if (r == 0)
+		r = strv_add(&p.argv, "--starting");
+	if (r == 0)
 		r = strv_add(&p.argv, "--");
 	for (size_t i = 0; r == 0 && i < template->n; i++)
 		r = strv_add(&p.argv, template->v[i]);
-	return r < 0 ? r : spawn(&p, -1);
+	return r < 0 ? r : spawn(&p, st, -1);
 }
 
 /* It lets go of the pipe once it serves; what comes before that is why it does not. */
@@ -334,6 +474,8 @@ int cofferd_launch(struct state *st, bool stay, struct err *e)
 	int fds[2], r = program_open(&p, st, e);
 
 	if (r == 0)
+		r = strv_add(&p.argv, "--starting");
+	if (r == 0)
 		r = strv_add(&p.argv, "--background");
 	if (r == 0 && stay)
 		r = strv_add(&p.argv, "--stay");
@@ -343,7 +485,7 @@ int cofferd_launch(struct state *st, bool stay, struct err *e)
 		return err_sys(e, -errno, "cannot make a pipe");
 	in = fds[0];
 	out = fds[1];
-	r = spawn(&p, out);
+	r = spawn(&p, st, out);
 	out = fd_close(out);
 	if (r < 0)
 		return err_sys(e, r, "cannot start cofferd");

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The messages between cofferd and its clients, as bytes. Pure. */
+#include "base/cleanup.h"
 #include "gateway/cofferd_int.h"
 #include "gateway/webd.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>
@@ -45,40 +47,43 @@ int webctl_parse(const void *data, size_t len, struct webctl *ret)
 	return 0;
 }
 
+static bool is_id_and_more(const char *p, size_t len)
+{
+	return len > RUN_ID_LEN + 1 && len <= RUN_ID_LEN + 1 + GRANTS_PACK_MAX && is_id(p, RUN_ID_LEN + 1);
+}
+
+static bool is_nothing(const char *p, size_t len)
+{
+	(void)p;
+	return len == 0;
+}
+
+static bool is_webctl(const char *p, size_t len)
+{
+	return webctl_parse(p, len, &(struct webctl){ 0 }) == 0;
+}
+
+/* What may be behind each question. */
+static bool (*const bodies[])(const char *p, size_t len) = {
+	[COFFERD_TAKE] = are_strings,  [COFFERD_STOP] = is_nothing,	[COFFERD_STAT] = is_nothing,
+	[COFFERD_KEEP] = is_id,	       [COFFERD_STATUS] = is_nothing,	[COFFERD_RELOAD] = is_nothing,
+	[COFFERD_STAY] = is_nothing,   [COFFERD_DROP] = is_nothing,	[COFFERD_HOLD] = is_id_and_more,
+	[COFFERD_UNLOCK] = is_nothing, [COFFERD_UNLOCKED] = is_nothing, [COFFERD_LOCK] = is_nothing,
+	[COFFERD_WEB] = is_webctl,
+};
+static_assert(ARRAY_SIZE(bodies) == COFFERD_WANT_END, "one for each");
+
 int cofferd_msg_parse(const void *data, size_t len, struct cofferd_msg *ret)
 {
 	struct cofferd_msg m;
-	bool good = false;
 
 	if (len < sizeof(m.head))
 		return -EPROTO;
 	memcpy(&m.head, data, sizeof(m.head));
 	m.body = (const char *)data + sizeof(m.head);
 	m.len = len - sizeof(m.head);
-	if (m.head.magic != COFFERD_MAGIC)
-		return -EPROTO;
-	switch (m.head.want) {
-	case COFFERD_TAKE:
-		good = are_strings(m.body, m.len);
-		break;
-	case COFFERD_KEEP:
-		good = is_id(m.body, m.len);
-		break;
-	case COFFERD_WEB:
-		good = webctl_parse(m.body, m.len, &(struct webctl){ 0 }) == 0;
-		break;
-	case COFFERD_STOP:
-	case COFFERD_STAT:
-	case COFFERD_STATUS:
-	case COFFERD_RELOAD:
-	case COFFERD_STAY:
-	case COFFERD_DROP:
-		good = m.len == 0;
-		break;
-	default:
-		break;
-	}
-	if (!good)
+	if (m.head.magic != COFFERD_MAGIC || m.head.want == 0 || m.head.want >= COFFERD_WANT_END ||
+	    !bodies[m.head.want](m.body, m.len))
 		return -EPROTO;
 	*ret = m;
 	return 0;
@@ -97,5 +102,6 @@ int cofferd_reply_parse(void *data, size_t len, struct cofferd_reply *ret)
 	memcpy(ret, data, sizeof(*ret));
 	ret->id[RUN_ID_LEN] = '\0';
 	ret->why[sizeof(ret->why) - 1] = '\0';
+	ret->hint[sizeof(ret->hint) - 1] = '\0';
 	return ret->magic == COFFERD_MAGIC && ret->error <= 0 ? 0 : -EPROTO;
 }

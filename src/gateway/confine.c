@@ -33,7 +33,7 @@ int confine_launcher(const struct run *r, struct err *e)
 	}
 	/* To stop process by process what no control group can freeze. What /proc guards by the right to trace stays closed:
 	 * nobody under Landlock has that right over who is not. */
-	if (r->cg.dirfd[CGROUP_FREEZER] < 0 && (r->spec->detach || r->spec->name))
+	if (r->cg.dirfd[CGROUP_FREEZER] < 0 && (r->spec->detach || r->spec->name || r->spec->series))
 		rules[n++] = (struct landlock_rule){ "/proc", LANDLOCK_READ_EXEC };
 	for (int c = 0; c < CGROUP_CTL_COUNT; c++) {
 		if (r->cgroup_host.usable[c])

@@ -94,7 +94,7 @@ static int settle_root(const struct run *r, struct err *e)
 
 	if (!spec_has_root_layer(s))
 		return 0;
-	keep = s->name || has_checkpoints(r);
+	keep = s->name || s->series || has_checkpoints(r);
 	layers_drop_root_work(s->layers_fd);
 	for (size_t i = 0; i < (keep ? 1 : ARRAY_SIZE(layers)); i++) {
 		int ret = workspace_wipe(s->layers_fd, layers[i], r->userns, NULL, e);
@@ -149,8 +149,8 @@ static int settle_workspace(struct run *r, struct err *e)
 	ret = settle_root(r, e);
 	if (ret < 0 || (s->ws_mode != WS_OVERLAY && s->ws_mode != WS_EPHEMERAL))
 		return ret;
-	/* What is about to be rolled back is not over. */
-	if (s->ws_mode == WS_EPHEMERAL && r->end.cause == CAUSE_ROLLED)
+	/* What is about to be rolled back, or started again, is not over. */
+	if (s->ws_mode == WS_EPHEMERAL && (r->end.cause == CAUSE_ROLLED || s->series))
 		return 0;
 	if (s->ws_mode == WS_EPHEMERAL) {
 		ret = workspace_wipe(s->layers_fd, "upper", r->userns, &r->wiped, e);
@@ -177,7 +177,7 @@ static int log_end(struct run *r, const struct err *trouble, struct err *e)
 		json_u64(&j, "memory_peak", r->stat.memory_peak);
 	json_u64(&j, "output", r->end.output_bytes);
 	json_u64(&j, "changes", r->changes);
-	if (r->spec->ws_mode == WS_EPHEMERAL) {
+	if (r->spec->ws_mode == WS_EPHEMERAL && !r->spec->series) {
 		json_u64(&j, "wiped", r->wiped);
 		json_bool(&j, "wipe_verified", trouble->code == 0);
 	}
@@ -289,7 +289,8 @@ static int settle_directory(struct run *r, struct err *e)
 		  (r->end.cause == CAUSE_BROKEN && has_engine_log(s)) ||
 		  (checkpoints && keeps_checkpoints(r)) ||
 		  /* One that could not be started once more has been started before. */
-		  (s->restart && r->resume_started);
+		  (s->restart && r->resume_started) ||
+		  (s->series && (r->resume_started || r->end.cause != CAUSE_NOT_STARTED));
 	if (!r->kept) {
 		if (s->name)
 			state_name_clear(r->st, s->name, s->id);

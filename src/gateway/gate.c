@@ -2,15 +2,31 @@
 #include "gateway/gate.h"
 
 #include "base/fd.h"
+#include "gateway/cofferd_int.h"
 #include "gateway/db.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <sys/mman.h>
 
+static bool is_locked(void *ctx)
+{
+	const struct gate *g = ctx;
+
+	return vaultd_state(&g->vault) == VAULTD_LOCKED;
+}
+
+static void on_vault(void *ctx)
+{
+	struct gate *g = ctx;
+
+	if (g->keeper)
+		keeper_unlocked(g->keeper);
+}
+
 static int open_keeper(struct gate *g, struct err *e)
 {
-	const struct keeper_with w = { g->st, g->loop, g->audit, g->coffer_fd };
+	const struct keeper_with w = { g->st, g->loop, g->audit, g->coffer_fd, is_locked, g };
 	int r;
 
 	if (g->keeper)
@@ -43,6 +59,13 @@ int gate_open(struct gate *g, struct err *e)
 	if (r < 0)
 		return r;
 	g->helpers.audit = g->audit;
+	g->vault = (struct vaultd){ .st = g->st,
+				    .loop = g->loop,
+				    .audit = g->audit,
+				    .helpers = &g->helpers,
+				    .opened = on_vault,
+				    .ctx = g };
+	vaultd_begin(&g->vault);
 	g->started = clock_nsec(CLOCK_REALTIME);
 	r = webd_open(&g->web,
 		      &(struct webd_with){ .st = g->st,
@@ -71,6 +94,7 @@ void gate_close(struct gate *g)
 	say(g, "gateway.stop");
 	webd_close(g->web);
 	g->web = NULL;
+	vaultd_end(&g->vault);
 	keeper_close(g->keeper);
 	audit_free(g->audit);
 	g->keeper = NULL;
@@ -98,7 +122,59 @@ int gate_reload(struct gate *g, struct err *e)
 
 bool gate_is_busy(const struct gate *g)
 {
-	return g->stay || webd_is_busy(g->web) || (g->keeper && keeper_is_busy(g->keeper));
+	return g->stay || webd_is_busy(g->web) || (g->keeper && keeper_is_busy(g->keeper)) ||
+	       vaultd_is_busy(&g->vault);
+}
+
+/* A second one over the same connection takes the place of the first, whose channel its guard has lost. */
+static int hold(struct gate *g, struct gate_lease *l, const struct cofferd_msg *m, int *ret_fd, struct err *e)
+{
+	const char *ask = m->body + RUN_ID_LEN + 1;
+	int r = vaultd_hold(&g->vault, m->body, ask, m->len - RUN_ID_LEN - 1, ret_fd, e);
+
+	if (r == 0 && !l->holds)
+		g->vault.leases++;
+	l->holds = l->holds || r == 0;
+	return r;
+}
+
+static int unlock(struct gate *g, struct gate_lease *l, int *ret_fd, struct err *e)
+{
+	int r = vaultd_unlock(&g->vault, ret_fd, e);
+
+	/* Whoever typed before has lost it. */
+	if (r > 0)
+		g->typing = l;
+	return r < 0 ? r : 0;
+}
+
+int gate_vault(struct gate *g, struct gate_lease *l, const struct cofferd_msg *m, int *ret_fd, struct err *e)
+{
+	switch (m->head.want) {
+	case COFFERD_HOLD:
+		return hold(g, l, m, ret_fd, e);
+	case COFFERD_UNLOCK:
+		return unlock(g, l, ret_fd, e);
+	case COFFERD_UNLOCKED:
+		if (g->typing != l)
+			return err_set(e, -EPROTO, "somebody else unlocks the vault");
+		g->typing = NULL;
+		return vaultd_unlocked(&g->vault, e);
+	default:
+		g->typing = NULL;
+		return vaultd_lock(&g->vault, e);
+	}
+}
+
+void gate_lease_end(struct gate *g, struct gate_lease *l)
+{
+	if (l->holds)
+		g->vault.leases--;
+	if (g->typing == l) {
+		g->typing = NULL;
+		vaultd_unlock_over(&g->vault);
+	}
+	*l = (struct gate_lease){ 0 };
 }
 
 void gate_reaped(struct gate *g, pid_t pid, int status)
@@ -130,8 +206,7 @@ static void add_self(struct gate *g, struct json *j, bool replaced)
 	json_bool(j, "stays", g->stay);
 	json_bool(j, "activated", g->activated);
 	json_str(j, "state", g->st->path);
-	/* Each sandbox's guard, and each `coffer secret`, starts one of its own. */
-	json_str(j, "vault", "none kept here");
+	vaultd_json(&g->vault, j);
 	if (*g->trouble)
 		json_str(j, "trouble", g->trouble);
 }

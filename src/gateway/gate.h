@@ -5,6 +5,7 @@
 
 #include "gateway/helpers.h"
 #include "gateway/keeper.h"
+#include "gateway/vaultd.h"
 #include "gateway/webd.h"
 
 struct gate {
@@ -17,9 +18,11 @@ struct gate {
 	struct webd *web;			    /* the API */
 	int (*metrics)(void *ctx, struct buf *out); /* for it */
 	void *metrics_ctx;
-	bool stay;	  /* also without anything to do */
-	bool activated;	  /* a service manager holds our socket */
-	uint64_t started; /* CLOCK_REALTIME ns */
+	struct vaultd vault;
+	const struct gate_lease *typing; /* the connection over which it is being unlocked; NULL: none */
+	bool stay;			 /* also without anything to do */
+	bool activated;			 /* a service manager holds our socket */
+	uint64_t started;		 /* CLOCK_REALTIME ns */
 	char trouble[1024];
 };
 
@@ -38,6 +41,18 @@ int gate_reload(struct gate *g, struct err *e) MUST_CHECK;
 /* Is there a reason not to leave? */
 bool gate_is_busy(const struct gate *g);
 void gate_reaped(struct gate *g, pid_t pid, int status);
+
+/* What a connection has of the vault. */
+struct gate_lease {
+	bool holds; /* its run uses it */
+};
+
+struct cofferd_msg;
+
+/* COFFERD_HOLD, UNLOCK, UNLOCKED and LOCK; *ret_fd is a descriptor for the answer, or stays as it is. */
+int gate_vault(struct gate *g, struct gate_lease *l, const struct cofferd_msg *m, int *ret_fd,
+	       struct err *e) MUST_CHECK;
+void gate_lease_end(struct gate *g, struct gate_lease *l);
 
 /* A memory file with the status as JSON, or -1. */
 int gate_status(struct gate *g, const struct gate_pool *pool, bool replaced);

@@ -23,8 +23,13 @@ struct keeper_with {
 	struct state *st;
 	struct loop *loop;
 	struct audit *audit;
-	int coffer_fd; /* the program that starts them */
+	int coffer_fd;		      /* the program that starts them */
+	bool (*is_locked)(void *ctx); /* is the vault? */
+	void *ctx;
 };
+
+/* What `coffer run --again` exits with when the sandbox wants secrets, and the vault is locked: no try of the sandbox's. */
+#define KEEPER_EXIT_LOCKED 75
 
 /* Opens the database and finds all again. Everything in *w must live as long. */
 int keeper_open(struct keeper **ret, const struct keeper_with *w, struct err *e) MUST_CHECK;
@@ -35,6 +40,9 @@ void keeper_close(struct keeper *k);
 int keeper_keep(struct keeper *k, const char *id, struct err *e) MUST_CHECK;
 /* Looks at all of them, and for those that nobody told us of. */
 int keeper_look(struct keeper *k, struct err *e) MUST_CHECK;
+
+/* The vault is open: those that waited for it are started. */
+void keeper_unlocked(struct keeper *k);
 
 /* Is there one that may have to be started again? */
 bool keeper_is_busy(const struct keeper *k);

@@ -30,6 +30,7 @@ struct kept {
 	bool rebooted;	    /* it was started before this boot */
 	bool unsaved;	    /* the database does not have it as it is */
 	bool waits;	    /* its time has come, but enough others are being started */
+	bool locked;	    /* it wants secrets, and the vault was locked when it was tried last */
 	pid_t starter;	    /* 0: none */
 	int said;	    /* what the starter says on stderr; -1: none */
 };

@@ -207,14 +207,18 @@ _Noreturn static void become_starter(const struct kept *x)
 	char again[sizeof("--again=") + RUN_ID_LEN],
 		*argv[] = { (char *)"coffer", (char *)"run", again, NULL };
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC), program = fcntl(w->coffer_fd, F_DUPFD_CLOEXEC, 16);
-	char *envp[4] = { NULL };
+	static const char *const vars[] = { "PATH", "HOME", "XDG_CONFIG_HOME", "CREDENTIALS_DIRECTORY" };
+	char *envp[ARRAY_SIZE(vars) + 2] = { NULL };
+	size_t n = 1;
 	sigset_t none;
 
 	snprintf(again, sizeof(again), "--again=%s", x->row.id);
 	if (asprintf(&envp[0], "COFFER_STATE=%s", w->st->path) < 0)
 		_exit(125);
-	envp[1] = copy_var("PATH");
-	envp[envp[1] ? 2 : 1] = copy_var("HOME");
+	for (size_t i = 0; i < ARRAY_SIZE(vars); i++) {
+		envp[n] = copy_var(vars[i]);
+		n += envp[n] != NULL;
+	}
 	if (null < 0 || program < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 ||
 	    dup2(x->said >= 0 ? x->said : null, 2) < 0)
 		_exit(125);
@@ -340,6 +344,11 @@ static void on_time(struct timer *t)
 	bool alive = false;
 	autoclose int fd = -1;
 
+	/* It is told when that is over; others do not wait for it. */
+	if (x->locked && x->k->w.is_locked(x->k->w.ctx)) {
+		kept_start_at(x, OWN_PAUSE_MAX);
+		return;
+	}
 	x->waits = !has_room(x->k);
 	if (x->waits) {
 		kept_start_at(x, PAUSE_MAX);
@@ -372,6 +381,31 @@ static void read_said(struct kept *x, char *out, size_t size)
 	x->said = fd_close(x->said);
 }
 
+/* Nothing is wrong with it: no try is counted, and it did not run. */
+static void wait_for_vault(struct kept *x)
+{
+	static const char why[] = "it wants secrets, and the vault is locked: coffer secret unlock";
+
+	if (!x->locked)
+		keeper_say(x->k, "run.restart.failed", x, why);
+	x->locked = true;
+	x->row.restarts--;
+	x->row.state = DB_WAIT;
+	x->row.next_at = clock_nsec(CLOCK_REALTIME);
+	snprintf(x->row.why, sizeof(x->row.why), "%s", why);
+	kept_save(x, NULL);
+	/* It may have been unlocked since. */
+	kept_start_at(x, x->k->w.is_locked(x->k->w.ctx) ? OWN_PAUSE_MAX : OWN_PAUSE_FIRST);
+}
+
+void keeper_unlocked(struct keeper *k)
+{
+	for (struct kept *x = k->list; x; x = x->next) {
+		if (x->locked && !x->starter && x->row.state == DB_WAIT)
+			kept_start_at(x, 0);
+	}
+}
+
 void kept_reaped(struct kept *x, int status)
 {
 	char said[200];
@@ -379,6 +413,11 @@ void kept_reaped(struct kept *x, int status)
 	x->starter = 0;
 	start_waiting(x->k);
 	read_said(x, said, sizeof(said));
+	if (WIFEXITED(status) && WEXITSTATUS(status) == KEEPER_EXIT_LOCKED) {
+		wait_for_vault(x);
+		return;
+	}
+	x->locked = false;
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
 		kept_look(x);
 		return;

@@ -56,7 +56,10 @@ static void add_label(struct buf *out, const char *name, const char *value)
 		 * What a terminal would act on says nothing to a person either; other scripts are not for
 		 * labels.
 		 */
-		buf_addc(out, (unsigned char)*p < 0x20 || (unsigned char)*p >= 0x7f ? '?' : *p);
+		if ((unsigned char)*p < 0x20 || (unsigned char)*p >= 0x7f)
+			buf_addc(out, '?');
+		else
+			buf_addc(out, *p);
 	}
 	buf_addc(out, '"');
 }

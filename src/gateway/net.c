@@ -122,8 +122,10 @@ void net_down(struct net_guard *g, struct net_proc *p, const char *why)
 	snprintf(text, sizeof(text), "%s", why);
 	net_proc_kill(p);
 	/* Its peer has nobody to talk to: without egress there is nothing to dial for. */
-	if (p->part == NET_EGRESS)
+	if (p->part == NET_EGRESS) {
 		net_proc_kill(&g->proc[NET_DIAL]);
+		net_ask_egress_gone(g);
+	}
 	if (first) {
 		log_state(g, "net.down", net_part_name(p->part), text);
 		if (g->was_up)
@@ -406,6 +408,7 @@ static void end_all(struct net_guard *g)
 	}
 	net_proc_kill(e);
 	net_proc_kill(d);
+	net_ask_close(g);
 	net_vault_end(g);
 	wall_release(&g->wall);
 	if (g->started)
@@ -469,6 +472,7 @@ static void on_idle(struct timer *t)
 {
 	struct net_guard *g = t->ctx;
 
+	net_ask_listen(g);
 	g->idle(g->r);
 }
 
@@ -499,6 +503,8 @@ static int set_up(struct net_guard *g, int launcher)
 		return -ENOMEM;
 	if (loop_watch(&g->loop, &g->w_sandbox, EPOLLIN) < 0)
 		return -ENOMEM;
+	if (net_ask_open(g, &e) < 0)
+		return -ENOMEM;
 	net_vault_begin(g);
 	loop_timer(&g->loop, &g->t_idle, clock_nsec(CLOCK_MONOTONIC) + IDLE);
 	return 0;
@@ -514,6 +520,7 @@ void net_guard(struct run *r, int launcher, void (*idle)(struct run *r), void (*
 				.dead = dead,
 				.loop = LOOP_INIT,
 				.wall = WALL_INIT,
+				.serve = ASKSERVE_INIT,
 				.w_notify = WATCH_INIT,
 				.w_vault = WATCH_INIT,
 				.w_vault_dir = WATCH_INIT,

@@ -47,7 +47,8 @@ struct net_plan {
 		conflicts; /* what the command line asks for and the file does not grant; said at the start */
 	char digest[72];   /* "sha256:…" */
 	uint32_t generation;
-	int mode; /* enum policy_mode that --net names; -1: the file's own */
+	uint64_t ask_timeout; /* s; 0: as usual */
+	int mode;	      /* enum policy_mode that --net names; -1: the file's own */
 	bool needs_ca;
 	struct net_secrets secrets;
 };

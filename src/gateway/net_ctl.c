@@ -141,6 +141,11 @@ static int take(struct net_proc *p, uint32_t type, const char *text, size_t len)
 		/* Many may be waiting; one reading is enough for all that is there. */
 		net_journal_soon(p->g);
 		return 0;
+	case CTL_ASK:
+	case CTL_ASK_DROP:
+	case CTL_ASK_TAKEN:
+	case CTL_ASK_UNUSED:
+		return p->part == NET_EGRESS && p->ready ? net_ask_take(p->g, type, text, len) : -EPROTO;
 	case CTL_CA:
 		return take_ca(p, text, len);
 	case CTL_READY:

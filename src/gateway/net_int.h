@@ -8,6 +8,7 @@
  *   net_journal.c  their journals: from the files through net_fold.h into the log
  *   net_reload.c   a policy file that changes
  *   net_say.c      lines for the terminal
+ *   net_ask.c      what a person is asked
  *   net_vault.c    coffer-vault: started again when it dies, and a channel from it for each coffer-egress
  *   net_give.c     what they are handed: bundle, certificates, resolvers, credentials
  */
@@ -15,6 +16,7 @@
 #define GATEWAY_NET_INT_H
 
 #include "egress/fds.h"
+#include "gateway/askserve.h"
 #include "gateway/net.h"
 #include "gateway/net_fold.h"
 #include "gateway/run.h"
@@ -105,10 +107,15 @@ struct net_guard {
 	struct timer t_said;
 	uint64_t line_tokens, line_at;
 
+	struct askserve serve;
+	uint64_t ask_said; /* the number of the last question that was said */
+	bool ask_unread;   /* coffer-egress does not take its answers */
+
 	struct watch w_vault; /* coffer-vault's pidfd */
 	struct watch w_vault_dir;
 	struct timer t_vault;
 	uint64_t vault_backoff, vault_since; /* ns; CLOCK_MONOTONIC ns */
+	char vault_why[256];		     /* what was said of it last; empty: it is there */
 };
 
 /* net.c */
@@ -156,6 +163,15 @@ void net_reload_watch(struct net_guard *g);
 void net_say(struct net_guard *g, enum net_level level, const char *fmt, ...) PRINTF_LIKE(3, 4);
 void net_say_denied(struct net_guard *g, const struct net_line *l);
 void net_say_rest(struct net_guard *g);
+
+/* net_ask.c */
+int net_ask_open(struct net_guard *g, struct err *e) MUST_CHECK;
+void net_ask_listen(struct net_guard *g); /* idempotent */
+void net_ask_close(struct net_guard *g);
+void net_ask_egress_gone(struct net_guard *g);
+void net_ask_new_policy(struct net_guard *g);
+/* CTL_ASK and its kin. */
+int net_ask_take(struct net_guard *g, uint32_t type, const char *data, size_t len) MUST_CHECK;
 
 /* net_vault.c */
 void net_vault_begin(struct net_guard *g);

@@ -95,6 +95,7 @@ static void on_settled(struct timer *t)
 	}
 	/* Written down before it counts. */
 	log_change(g, "policy.change", before, NULL);
+	net_ask_new_policy(g);
 	hand_over(g);
 	net_say(g, NET_LEVEL_NOTE, "the policy was changed");
 	/* Programs read whom to trust before they send the first packet: the certificate must be there by then. */

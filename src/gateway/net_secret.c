@@ -3,7 +3,10 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "gateway/cofferd.h"
+#include "gateway/net_rule.h"
 #include "gateway/run.h"
+#include "gateway/vaultd.h"
 #include "sandbox/helper.h"
 
 #include <errno.h>
@@ -106,30 +109,6 @@ static int take_typed(struct net_secrets *s, const char *typed, struct err *e)
 	return at ? narrow(g, at + 1, typed, e) : 0;
 }
 
-/* A rule for one host narrows the secret to that; the request itself is judged by its rule in any case. */
-static int narrow_by_rule(struct vault_grant *g, const struct config_secret *c, struct err *e)
-{
-	struct binding b = { .port = c->port };
-	int r;
-
-	if (c->as[0] && !c->host[0])
-		return err_set(e, -EINVAL, "the secret '%s': 'as' needs a rule for one host, not a pattern",
-			       c->name);
-	if (!c->host[0] || g->n_bindings == GRANTS_BINDINGS_MAX)
-		return 0;
-	snprintf(b.host, sizeof(b.host), "%s", c->host);
-	snprintf(b.path, sizeof(b.path), "/");
-	r = c->as[0] ? binding_parse_as(c->as, strlen(c->as), &b, e) : 0;
-	if (r < 0)
-		return err_wrap(e, r, "the secret '%s' of the policy", c->name);
-	for (size_t i = 0; i < g->n_bindings; i++) {
-		if (binding_eq(&g->bindings[i], &b))
-			return 0;
-	}
-	g->bindings[g->n_bindings++] = b;
-	return 0;
-}
-
 static bool has_pattern(const struct config_policy *cp, const char *name)
 {
 	for (size_t i = 0; i < cp->n_secrets; i++) {
@@ -148,41 +127,51 @@ static int take_rule(struct net_secrets *s, const struct config_policy *cp, cons
 		return -E2BIG;
 	if (c->env[0])
 		snprintf(g->env, sizeof(g->env), "%s", c->env);
-	/* What the command line says of it is narrower or says nothing; both are checked for each request. */
-	if (s->by_line & (1ull << (g - s->ask.v)) || (has_pattern(cp, c->name) && !c->as[0]))
-		return 0;
-	return narrow_by_rule(g, c, e);
+	if ((s->by_line | s->offered) & (1ull << (g - s->ask.v)))
+		return net_rule_add(&s->rules, c, e);
+	/* A rule for one host narrows the secret to that; the request itself is judged by its rule in any case. */
+	return has_pattern(cp, c->name) && !c->as[0] ? 0 : net_rule_narrow(g, c, e);
 }
 
-int net_secrets_plan(struct net_plan *p, struct spec *spec, const struct strv *named, int state_fd,
-		     struct err *e)
+/* Is there a vault of cofferd's that is open, or opens by itself? */
+static bool is_kept(struct state *st, bool open)
 {
-	struct net_secrets *s = &p->secrets;
-	struct vault_key_want want = VAULT_KEY_WANT_INIT;
-	int r = 0;
+	struct cofferd_reply reply;
 
-	for (size_t i = 0; r == 0 && i < named->n; i++)
-		r = take_typed(s, named->v[i], e);
-	for (size_t i = 0; r == 0 && i < p->cp.n_secrets; i++)
-		r = take_rule(s, &p->cp, &p->cp.secrets[i], e);
-	if (r < 0 || s->ask.n == 0)
-		return r;
-	r = vault_files_open(&s->files, state_fd, &want, 0, e);
-	if (r == -ENOENT && s->by_line == 0) {
-		/* Only the policy names them (S1). */
+	return cofferd_ask(st, COFFERD_STAT, &reply) == 0 && !reply.error &&
+	       (reply.vault == VAULTD_OPEN || (!open && reply.vault == VAULTD_READY));
+}
+
+/* A passphrase is asked for here, while there is a terminal, unless somebody has typed it already. A key that only cofferd can
+ * read (a credential of its service) is not needed. */
+static int take_key(struct net_secrets *s, struct state *st, struct err *e)
+{
+	const struct vault_key_want want = VAULT_KEY_WANT_INIT;
+	int r;
+
+	if (s->files.kind == VAULT_KEY_PASSPHRASE && is_kept(st, true))
+		return 0;
+	r = vault_files_take_key(&s->files, &want, e);
+	if (r < 0 && s->files.kind != VAULT_KEY_PASSPHRASE && is_kept(st, false)) {
 		*e = ERR_INIT;
-		grants_release(&s->ask);
-		s->ask = GRANTS_INIT;
 		return 0;
 	}
-	if (r == -ENOENT)
-		return err_hint(e, r, "coffer secret set %s", s->ask.v[0].name);
+	return r;
+}
+
+static int take_offer(struct net_secrets *s, const struct net_offer *o, struct err *e)
+{
+	struct vault_grant *g;
+	int r = net_offer_check(o, e);
+
 	if (r < 0)
 		return r;
-	s->exe = helper_open("coffer-vault", e);
-	if (s->exe < 0)
-		return s->exe;
-	spec->ca = p->needs_ca = true;
+	g = ask_for(s, o->name, e);
+	if (!g)
+		return -E2BIG;
+	if (o->env && o->env->n)
+		snprintf(g->env, sizeof(g->env), "%s", o->env->v[0]);
+	s->offered |= 1ull << (g - s->ask.v);
 	return 0;
 }
 
@@ -190,11 +179,17 @@ int net_secrets_plan(struct net_plan *p, struct spec *spec, const struct strv *n
 
 #define PATIENCE_MS 5000	/* the guard has a sandbox to look after */
 #define FIRST_PATIENCE_MS 60000 /* the launcher has nothing else to do */
+#define WAITED_MAX 8		/* times that cofferd's vault is asked for while it is down */
+#define HOLD_PATIENCE_MS 10000	/* but a cofferd that does not answer is as good as none */
 
-static int open_vault(struct net_secrets *s, int patience, struct err *e)
+static int open_own(struct net_secrets *s, int patience, struct err *e)
 {
 	int r;
 
+	if (s->files.key < 0) {
+		err_set(e, -VAULT_LOCKED, "the vault is locked, or cofferd, which has its key, is gone");
+		return err_hint(e, -VAULT_LOCKED, "coffer secret unlock");
+	}
 	s->vault.patience = patience;
 	r = vault_start(&s->vault, s->exe, e);
 	/* A passphrase may be typed. */
@@ -209,7 +204,7 @@ static int open_vault(struct net_secrets *s, int patience, struct err *e)
 struct looked {
 	const struct vault_grants *ask;
 	uint64_t now; /* s */
-	uint64_t there, expired, unbound, meets;
+	struct net_found f;
 };
 
 static bool meets(const struct binding *own, const struct vault_grant *ask)
@@ -240,11 +235,11 @@ static int look_at(const struct vault_msg *m, void *ctx)
 
 		if (!slice_eq(m->text[0], l->ask->v[i].name))
 			continue;
-		l->there |= bit;
-		l->expired |= m->num[3] && m->num[3] <= l->now ? bit : 0;
-		l->unbound |= n == 0 ? bit : 0;
+		l->f.there |= bit;
+		l->f.expired |= m->num[3] && m->num[3] <= l->now ? bit : 0;
+		l->f.unbound |= n == 0 ? bit : 0;
 		for (size_t k = 0; k < n; k++)
-			l->meets |= meets(&own[k], &l->ask->v[i]) ? bit : 0;
+			l->f.meets |= meets(&own[k], &l->ask->v[i]) ? bit : 0;
 	}
 	return 0;
 }
@@ -258,23 +253,55 @@ static int look(struct net_secrets *s, struct looked *ret, struct err *e)
 	return vault_call(&s->vault, &ask, NULL, 0, look_at, ret, &mem, NULL, e);
 }
 
-int net_secrets_restart(struct net_secrets *s, struct err *e)
+void net_secrets_down(struct net_secrets *s)
+{
+	vault_end(&s->vault);
+	s->lease = fd_close(s->lease);
+}
+
+static int reopen_own(struct net_secrets *s, struct err *e)
+{
+	int r = vault_files_reopen(&s->files, e);
+
+	return r < 0 ? r : open_own(s, PATIENCE_MS, e);
+}
+
+int net_secrets_restart(struct net_secrets *s, struct state *st, const char *id, struct err *e)
 {
 	struct looked l;
 	int r;
 
-	vault_end(&s->vault);
-	if (!s->files.may_reopen)
-		return err_set(e, -EPERM,
-			       "its passphrase cannot be asked for again; end the sandbox and start it anew");
-	r = vault_files_reopen(&s->files, e);
-	if (r == 0)
-		r = open_vault(s, PATIENCE_MS, e);
+	net_secrets_down(s);
+	r = cofferd_hold(st, id, &s->ask, PATIENCE_MS, &s->vault, &s->lease, e);
+	/* One that is only just being started again is waited for. */
+	s->waited = r == -EAGAIN ? s->waited + 1 : 0;
+	if (s->waited > 0 && s->waited < WAITED_MAX)
+		return r;
+	if (r < 0 && s->files.may_reopen) {
+		*e = ERR_INIT;
+		r = reopen_own(s, e);
+	} else if (r == -ECONNREFUSED) {
+		r = err_set(e, -VAULT_LOCKED, "the vault is locked: coffer secret unlock opens it again");
+	}
 	if (r == 0)
 		r = look(s, &l, e);
 	if (r == 0)
-		s->alive = l.there & (l.meets | (l.unbound & s->with_host & s->was_unbound));
+		s->alive = l.f.there & (l.f.meets | (l.f.unbound & s->with_host & s->was_unbound));
 	return r;
+}
+
+static int take_first(struct net_secrets *s, struct vault_grants *fresh, struct err *e)
+{
+	for (size_t i = 0; i < fresh->n; i++) {
+		if (!net_rule_apply(&s->rules, &fresh->v[i]))
+			return err_set(
+				e, -EACCES,
+				"the secret '%s' is bound to be sent in another way than a rule of the policy says",
+				fresh->v[i].name);
+	}
+	s->granted = *fresh;
+	*fresh = GRANTS_INIT;
+	return 0;
 }
 
 /* S2, S3: what is no more keeps its place and its placeholder, with a handle that no vault gives. */
@@ -282,11 +309,8 @@ static int keep_placeholders(struct net_secrets *s, struct vault_grants *fresh, 
 {
 	size_t k = 0;
 
-	if (s->granted.n == 0) {
-		s->granted = *fresh;
-		*fresh = GRANTS_INIT;
-		return 0;
-	}
+	if (s->granted.n == 0)
+		return take_first(s, fresh, e);
 	for (size_t i = 0; i < s->granted.n; i++) {
 		struct vault_grant *old = &s->granted.v[i];
 		const struct vault_grant *now = k < fresh->n ? &fresh->v[k] : NULL;
@@ -298,6 +322,10 @@ static int keep_placeholders(struct net_secrets *s, struct vault_grants *fresh, 
 		if (!now || !str_eq(old->name, now->name))
 			return err_set(e, -EPROTO, "the vault granted something else than before");
 		k++;
+		if (!net_rule_apply(&s->rules, &fresh->v[k - 1])) {
+			old->handle = UINT32_MAX - (uint32_t)i;
+			continue;
+		}
 		old->handle = now->handle;
 		old->n_bindings = now->n_bindings;
 		memcpy(old->bindings, now->bindings, sizeof(old->bindings));
@@ -350,13 +378,15 @@ static int is_wanted(const struct net_secrets *s, const struct looked *l, size_t
 	const char *name = s->ask.v[i].name;
 	uint64_t bit = 1ull << i;
 
+	if (s->offered & ~s->by_line & bit)
+		return net_offer_usable(s, &l->f) & bit ? 1 : 0;
 	if (!(s->by_line & bit))
-		return l->there & ~l->expired & l->meets & bit ? 1 : 0;
-	if (!(l->there & bit)) {
+		return l->f.there & ~l->f.expired & l->f.meets & bit ? 1 : 0;
+	if (!(l->f.there & bit)) {
 		err_set(e, -ENOENT, "there is no secret '%s' in the vault", name);
 		return err_hint(e, -ENOENT, "coffer secret set %s", name);
 	}
-	if (l->expired & bit) {
+	if (l->f.expired & bit) {
 		err_set(e, -EKEYEXPIRED, "the secret '%s' has expired", name);
 		return err_hint(e, -EKEYEXPIRED, "coffer secret rotate %s --expires DATE", name);
 	}
@@ -370,6 +400,15 @@ static void move_bit(uint64_t *bits, size_t from, size_t to)
 	*bits = (*bits & ~(1ull << to)) | on << to;
 }
 
+/* From here on as if it had been typed with that host. */
+static int bind_offered(struct net_secrets *s, size_t i, struct err *e)
+{
+	int r = net_offer_bind(s, &s->ask.v[i], e);
+
+	s->with_host |= r > 0 ? 1ull << i : 0;
+	return r < 0 ? r : 1;
+}
+
 static int leave_out(struct net_secrets *s, struct err *e)
 {
 	struct looked l;
@@ -378,14 +417,18 @@ static int leave_out(struct net_secrets *s, struct err *e)
 
 	if (r < 0)
 		return r;
-	s->was_unbound = l.unbound;
+	s->was_unbound = l.f.unbound;
+	net_offer_say(s, &l.f);
 	for (size_t i = 0; i < s->ask.n; i++) {
 		r = is_wanted(s, &l, i, e);
+		if (r > 0 && s->offered & l.f.unbound & (1ull << i))
+			r = bind_offered(s, i, e);
 		if (r < 0)
 			return r;
 		if (r == 0)
 			continue;
 		move_bit(&s->by_line, i, n);
+		move_bit(&s->offered, i, n);
 		move_bit(&s->with_host, i, n);
 		move_bit(&s->was_unbound, i, n);
 		s->alive |= 1ull << n;
@@ -394,9 +437,90 @@ static int leave_out(struct net_secrets *s, struct err *e)
 		n++;
 	}
 	s->ask.n = n;
-	s->by_line &= s->alive;
+	/* For coffer-egress a profile is the command line: it was named there. */
+	s->by_line = (s->by_line | s->offered) & s->alive;
 	s->with_host &= s->alive;
 	s->was_unbound &= s->alive;
+	return 0;
+}
+
+static int take_all(struct net_secrets *s, const struct config_policy *cp, const struct strv *named,
+		    struct err *e)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < named->n; i++)
+		r = take_typed(s, named->v[i], e);
+	for (size_t i = 0; r == 0 && s->offers && i < s->offers->n; i++)
+		r = take_offer(s, &s->offers->v[i], e);
+	for (size_t i = 0; r == 0 && i < cp->n_secrets; i++)
+		r = take_rule(s, cp, &cp->secrets[i], e);
+	return r;
+}
+
+/* cofferd's, or one of the run's own where its key was to be had here. */
+static int open_first(struct net_secrets *s, struct state *st, const char *id, struct err *e)
+{
+	int r = cofferd_hold(st, id, &s->ask, HOLD_PATIENCE_MS, &s->vault, &s->lease, e);
+
+	if (r < 0 && (s->files.key >= 0 || r == -ECONNREFUSED)) {
+		*e = ERR_INIT;
+		r = open_own(s, FIRST_PATIENCE_MS, e);
+	}
+	return r;
+}
+
+static int look_first(struct net_secrets *s, struct state *st, const char *id, struct err *e)
+{
+	uint64_t with_host = s->with_host;
+	int r;
+
+	s->exe = helper_open("coffer-vault", e);
+	r = s->exe < 0 ? s->exe : open_first(s, st, id, e);
+	if (r == 0)
+		r = leave_out(s, e);
+	/* cofferd's vault grants a holder what was said first: a profile's host has been added since. */
+	if (r == 0 && s->lease >= 0 && s->ask.n && s->with_host != with_host) {
+		net_secrets_down(s);
+		r = open_first(s, st, id, e);
+	}
+	return r < 0 ? err_wrap(e, r, "the vault") : 0;
+}
+
+int net_secrets_plan(struct net_plan *p, struct spec *spec, const struct strv *named,
+		     const struct net_offers *offers, struct state *st, struct err *e)
+{
+	struct net_secrets *s = &p->secrets;
+	struct vault_key_want want = VAULT_KEY_WANT_INIT;
+	int r;
+
+	s->offers = offers;
+	r = take_all(s, &p->cp, named, e);
+	if (r < 0 || s->ask.n == 0)
+		return r;
+	r = vault_files_open(&s->files, st->fd, &want, VAULT_FILES_NO_KEY, e);
+	if (r == -ENOENT && s->by_line == 0) {
+		/* Only the policy names them, or the profile (S1). */
+		*e = ERR_INIT;
+		net_offer_say(s, NULL);
+		grants_release(&s->ask);
+		s->ask = GRANTS_INIT;
+		return 0;
+	}
+	if (r == -ENOENT)
+		return err_hint(e, r, "coffer secret set %s", s->ask.v[0].name);
+	if (r == 0)
+		r = take_key(s, st, e);
+	if (r == 0 && !spec->id[0])
+		r = state_new_id(spec->id, e);
+	if (r == 0)
+		r = look_first(s, st, spec->id, e);
+	if (r < 0)
+		return r;
+	if (s->ask.n)
+		spec->ca = p->needs_ca = true;
+	else
+		net_secrets_down(s);
 	return 0;
 }
 
@@ -473,6 +597,17 @@ static int put_git(struct spec *s, const struct vault_grants *g, struct err *e)
 	return put_variable(s, "GIT_CONFIG_COUNT", count, e);
 }
 
+static int put_placeholder(struct net_secrets *s, struct spec *spec, const struct vault_grant *g,
+			   struct err *e)
+{
+	int r = g->env[0] ? put_variable(spec, g->env, g->placeholder, e) : 0;
+	const char *more;
+
+	for (size_t i = 0; r == 0 && (more = net_offer_env(s, g->name, i)); i++)
+		r = put_variable(spec, more, g->placeholder, e);
+	return r;
+}
+
 int net_secrets_start(struct run *r, struct err *e)
 {
 	struct net_secrets *s = &r->net->secrets;
@@ -480,18 +615,12 @@ int net_secrets_start(struct run *r, struct err *e)
 
 	if (s->ask.n == 0)
 		return 0;
-	ret = open_vault(s, FIRST_PATIENCE_MS, e);
-	if (ret == 0)
-		ret = leave_out(s, e);
 	s->vault.patience = PATIENCE_MS;
-	if (ret == 0 && s->ask.n)
-		ret = net_secrets_grant(s, r->spec->id, &channel, e);
+	ret = net_secrets_grant(s, r->spec->id, &channel, e);
 	/* Each coffer-egress gets one of its own. */
 	fd_close(channel);
-	for (size_t i = 0; ret == 0 && i < s->granted.n; i++) {
-		if (s->granted.v[i].env[0])
-			ret = put_variable(r->spec, s->granted.v[i].env, s->granted.v[i].placeholder, e);
-	}
+	for (size_t i = 0; ret == 0 && i < s->granted.n; i++)
+		ret = put_placeholder(s, r->spec, &s->granted.v[i], e);
 	if (ret == 0)
 		ret = put_git(r->spec, &s->granted, e);
 	return ret < 0 ? err_wrap(e, ret, "the vault") : 0;
@@ -502,6 +631,7 @@ void net_secrets_forget(struct net_secrets *s)
 	s->vault.control = fd_close(s->vault.control);
 	s->vault.pidfd = fd_close(s->vault.pidfd);
 	s->vault = VAULT_PROC_INIT;
+	s->lease = fd_close(s->lease);
 	vault_files_close(&s->files);
 	s->files = VAULT_FILES_INIT;
 	s->exe = fd_close(s->exe);
@@ -512,5 +642,6 @@ void net_secrets_release(struct net_secrets *s)
 	net_secrets_forget(s);
 	grants_release(&s->ask);
 	grants_release(&s->granted);
+	grants_release(&s->rules);
 	*s = NET_SECRETS_INIT;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * coffer-vault of a run without a daemon. While it is down whatever needs a secret is denied by coffer-egress; it is started
- * again after a while, grants the same secrets under the same placeholders, and coffer-egress gets a new channel. When the
- * vault's file is another one it is ended and started again at once.
+ * The guard's side of coffer-vault: that which cofferd keeps, or one of the run's own. While it is down whatever needs a secret
+ * is denied by coffer-egress; it is asked for or started again after a while, grants the same secrets under the same
+ * placeholders, and coffer-egress gets a new channel. When the vault's file is another one, one of our own is ended and started
+ * again at once; with cofferd's that is cofferd's business, and looks from here like a short death.
  */
 #include "base/clock.h"
 #include "base/fd.h"
@@ -38,10 +39,15 @@ static void on_death(struct watch *w, uint32_t events);
 
 static void watch(struct net_guard *g)
 {
+	const struct net_secrets *s = of(g);
+	bool kept = s->lease >= 0;
+
 	g->vault_since = clock_nsec(CLOCK_MONOTONIC);
-	g->w_vault = (struct watch){ .fd = of(g)->vault.pidfd, .fn = on_death, .ctx = g };
+	g->vault_why[0] = '\0';
+	g->w_vault =
+		(struct watch){ .fd = kept ? s->vault.control : s->vault.pidfd, .fn = on_death, .ctx = g };
 	if (g->w_vault.fd >= 0)
-		(void)!loop_watch(&g->loop, &g->w_vault, EPOLLIN);
+		(void)!loop_watch(&g->loop, &g->w_vault, kept ? LOOP_HANG_UP : EPOLLIN);
 }
 
 static void unwatch(struct net_guard *g)
@@ -70,10 +76,11 @@ static void on_death(struct watch *w, uint32_t events)
 
 	(void)events;
 	unwatch(g);
-	vault_end(&of(g)->vault);
+	net_secrets_down(of(g));
 	if (g->ending)
 		return;
 	log_state(g, "vault.down", "it has ended");
+	snprintf(g->vault_why, sizeof(g->vault_why), "it has ended");
 	net_say(g, NET_LEVEL_WARN,
 		"coffer-vault has ended and is started again; until then what needs a secret is denied");
 	later(g);
@@ -138,19 +145,21 @@ static int hand_over(struct net_guard *g, struct err *e)
 static void give_up(struct net_guard *g, const char *why)
 {
 	unwatch(g);
-	vault_end(&of(g)->vault);
+	net_secrets_down(of(g));
+	later(g);
+	/* Said once: it may last for days. */
+	if (strcmp(why, g->vault_why) == 0)
+		return;
+	snprintf(g->vault_why, sizeof(g->vault_why), "%.255s", why);
 	log_state(g, "vault.down", why);
-	if (of(g)->files.may_reopen)
-		later(g);
-	else
-		net_say(g, NET_LEVEL_WARN, "coffer-vault cannot be started again: %s", why);
+	net_say(g, NET_LEVEL_WARN, "what needs a secret is denied: %s", why);
 }
 
 static void on_again(struct timer *t)
 {
 	struct net_guard *g = t->ctx;
 	struct err e = ERR_INIT;
-	int r = net_secrets_restart(of(g), &e);
+	int r = net_secrets_restart(of(g), g->r->st, g->r->spec->id, &e);
 
 	if (r == 0)
 		r = hand_over(g, &e);
@@ -167,16 +176,16 @@ static void on_again(struct timer *t)
 /* What was rotated, unbound or removed counts from now on. */
 static void on_file(struct net_guard *g)
 {
-	if (g->ending || !vault_files_changed(&of(g)->files))
+	if (g->ending || of(g)->lease >= 0 || !vault_files_changed(&of(g)->files))
 		return;
 	if (!of(g)->files.may_reopen) {
-		if (of(g)->vault.pid >= 0)
-			give_up(g, "the vault was changed, and its passphrase cannot be asked for again; "
-				   "end the sandbox and start it anew");
+		if (net_secrets_is_up(of(g)))
+			give_up(g, "the vault was changed, and its passphrase cannot be asked for here; "
+				   "coffer secret unlock opens it again");
 		return;
 	}
 	unwatch(g);
-	vault_end(&of(g)->vault);
+	net_secrets_down(of(g));
 	log_state(g, "vault.down", "the vault file was changed");
 	net_say(g, NET_LEVEL_NOTE, "the vault was changed, and is read again");
 	loop_timer(&g->loop, &g->t_vault, clock_nsec(CLOCK_MONOTONIC));
@@ -225,8 +234,7 @@ void net_vault_end(struct net_guard *g)
 		loop_unwatch(&g->loop, &g->w_vault_dir);
 		g->w_vault_dir.fd = fd_close(g->w_vault_dir.fd);
 	}
-	if (of(g)->vault.pid >= 0)
-		vault_end(&of(g)->vault);
+	net_secrets_down(of(g));
 }
 
 /* A channel at whose other end is nobody. */
@@ -249,7 +257,7 @@ int net_vault_give(struct net_guard *g, int *ret_list, int *ret_channel, struct 
 	if (s->granted.n == 0)
 		return 0;
 	/* While the vault is gone the list says what is denied. */
-	if (s->vault.pid >= 0 && net_secrets_grant(s, g->r->spec->id, &channel, &why) < 0)
+	if (net_secrets_is_up(s) && net_secrets_grant(s, g->r->spec->id, &channel, &why) < 0)
 		give_up(g, why.msg);
 	if (channel < 0)
 		channel = dead_channel(e);

@@ -242,7 +242,7 @@ static int make_findable(struct execution *x, struct err *e)
 /* One that was given a name or a life of its own is looked for at once. */
 static bool is_findable_at_once(const struct spec *s)
 {
-	return s->detach || s->name;
+	return s->detach || s->name || s->series;
 }
 
 /*
@@ -560,7 +560,8 @@ int run_execute(struct run *r, struct run_io *io, struct err *e)
 	r->cg = CGROUP_INIT;
 	r->er = ENGINE_RUN_INIT;
 	r->end = (struct run_end){ .cause = CAUSE_NOT_STARTED, .exit_code = 125 };
-	ret = r->resume_started ? 0 : state_new_id(r->spec->id, e);
+	/* One that is started once more has its id, and so has one that the vault was asked for. */
+	ret = r->spec->id[0] ? 0 : state_new_id(r->spec->id, e);
 	if (ret == 0 && r->net)
 		ret = net_secrets_start(r, e);
 	if (ret == 0)

@@ -176,6 +176,8 @@ static int main_body(const struct spec *s, const struct supervise_io *io, struct
 	*st = (struct proto_start){ .flags = PROTO_F_MAIN };
 	if (s->tty)
 		st->flags |= PROTO_F_TTY;
+	if (s->builtin)
+		st->flags |= PROTO_F_BUILTIN;
 	if (pump_has_input(io->in))
 		st->flags |= PROTO_F_STDIN;
 	if (sv_pids_by_rlimit(s))

@@ -54,7 +54,7 @@ static void add_equals(const struct walk *w, struct policy_verdict *v)
 	size_t at = 0;
 
 	while ((r = walk_rule(w, &at))) {
-		if (r->action != POLICY_ALLOW)
+		if (r->action == POLICY_DENY)
 			continue;
 		v->terms.limits = limits_lower(v->terms.limits, &r->limits);
 		v->terms.credentials_only = v->terms.credentials_only || r->credentials_only;
@@ -83,7 +83,7 @@ static bool decide_step(const struct policy *p, const struct walk *w, const stru
 	} else {
 		return false;
 	}
-	if (v->action == POLICY_ALLOW)
+	if (v->action != POLICY_DENY)
 		add_equals(w, v);
 	return true;
 }
@@ -189,7 +189,7 @@ void policy_address_quietly(const struct policy *p, const struct policy_target *
 	char text[ADDR_TEXT_LEN];
 
 	policy_connect_quietly(p, t, ret);
-	if (!policy_allows(ret))
+	if (!policy_may_allow(ret))
 		return;
 	if (ret->terms.has_pin) {
 		if (addr_eq(&ret->terms.pin, resolved))
@@ -252,7 +252,7 @@ static bool name_on_port(const struct policy *p, const struct host *name, unsign
 	if (port == 0 || port > 65535)
 		return false;
 	policy_connect_quietly(p, &t, ret);
-	return policy_allows(ret);
+	return policy_may_allow(ret);
 }
 
 /* Between two borders of ranges of ports that rules name, every port has the same answer: borders are enough. */

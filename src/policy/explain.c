@@ -65,7 +65,7 @@ static void add_terms(const struct policy_verdict *v, struct buf *out)
 {
 	char text[ADDR_TEXT_LEN];
 
-	if (!policy_allows(v))
+	if (!policy_may_allow(v))
 		return;
 	buf_addf(out, "  depth  %s\n", policy_depth_name(v->depth));
 	if (v->terms.has_pin)
@@ -112,7 +112,7 @@ void policy_explain(const struct policy *p, const struct policy_target *t, const
 	add_terms(ret, out);
 	if (!policy_allows(ret) && ret->hint && says_more(ret))
 		buf_addf(out, "  hint   %s\n", ret->hint);
-	if (!r && policy_allows(ret) && ret->depth == POLICY_INSPECT)
+	if (!r && policy_may_allow(ret) && ret->depth == POLICY_INSPECT)
 		buf_adds(out, "  note   each request is decided by itself: ask with a method and a URL\n");
 	add_considered(p, t, out);
 }

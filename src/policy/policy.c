@@ -292,7 +292,7 @@ bool policy_allows_nothing(const struct policy *p)
 		bool any = false;
 
 		for (size_t k = 0; k < p->layers[i].n; k++)
-			any = any || p->layers[i].rules[k]->action == POLICY_ALLOW;
+			any = any || p->layers[i].rules[k]->action != POLICY_DENY;
 		if (!any)
 			return true;
 	}

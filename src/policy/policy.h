@@ -5,8 +5,8 @@
  * bundle (policy_pack), never changed once built.
  *
  * Invariants
- *  P1  Anything but POLICY_ALLOW is a denial. A zeroed verdict denies. POLICY_ASK too: nobody can be asked yet, and
- *      `why` says so.
+ *  P1  Anything but POLICY_ALLOW is a denial. A zeroed verdict denies. POLICY_ASK is one until a person has said
+ *      otherwise (egress/asking.h); who cannot ask denies. Its terms are those that hold once it is allowed.
  *  P2  The most specific rule that matches decides, by host, then port, then path, then method, in whatever order
  *      rules stand; between equals (and between two paths of which neither contains the other) deny beats ask beats
  *      allow. Nothing that matches: denied in enforce, allowed and marked `would_deny` in observe.
@@ -73,7 +73,7 @@ struct policy_terms {
 
 struct policy_verdict {
 	enum policy_action action;
-	enum policy_depth depth; /* meaningful when allowed */
+	enum policy_depth depth; /* meaningful when allowed or asked */
 	unsigned need;	  /* POLICY_NEED_*: denied only until the body is known; see policy_request() */
 	bool would_deny;  /* allowed only because of observe; enforce would deny */
 	bool is_default;  /* no rule matched */
@@ -92,6 +92,12 @@ enum { POLICY_NEED_GRAPHQL = 1, POLICY_NEED_PUSH = 2 };
 static inline bool policy_allows(const struct policy_verdict *v)
 {
 	return v->action == POLICY_ALLOW;
+}
+
+/* Allowed, or to be asked: for what comes before the act itself. A name may be looked up that a person may yet allow. */
+static inline bool policy_may_allow(const struct policy_verdict *v)
+{
+	return v->action == POLICY_ALLOW || v->action == POLICY_ASK;
 }
 
 /* DNS: is there a port on which this name could be reached? An allowed name gets an address, others NXDOMAIN. */

@@ -141,7 +141,7 @@ void policy_request(const struct policy *p, const struct policy_target *t, const
 	bool first = true;
 
 	connect_quietly(p, t, ret);
-	if (!policy_allows(ret))
+	if (!policy_may_allow(ret))
 		return;
 	for (unsigned i = 0; i < p->n_layers; i++) {
 		for (size_t k = 0; k < 2; k++) {

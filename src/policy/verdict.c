@@ -38,18 +38,18 @@ static void fill_terms(struct policy_terms *t, const struct walk *w, const struc
 	t->credentials_only = r->credentials_only;
 }
 
-/* Where nobody can be asked, what depends on it is not let through without. */
-static void needs_gateway(struct policy_verdict *v)
+/* The words that stand where nobody was asked, or nobody answered. */
+static void needs_person(struct policy_verdict *v)
 {
 	if (v->action != POLICY_ASK)
 		return;
-	verdict_why(v, "%s: asking somebody needs the gateway, which is not running", v->rule_text);
-	v->hint = "until there is a gateway, use a rule without 'ask'";
+	verdict_why(v, "%s: a person has to allow it", v->rule_text);
+	v->hint = "`coffer ask ls` shows what waits for an answer, `coffer approve ID` answers";
 }
 
 static bool lacks_pool(const struct policy_verdict *v, const struct walk *w, const struct policy_rule *r)
 {
-	return v->action == POLICY_ALLOW && w->l->opts.require_pool && !layer_pool(w->l, r);
+	return v->action != POLICY_DENY && w->l->opts.require_pool && !layer_pool(w->l, r);
 }
 
 static void needs_pool(struct policy_verdict *v)
@@ -111,7 +111,7 @@ void verdict_by_rule(struct policy_verdict *v, const struct walk *w, const struc
 	verdict_why(v, "denied by the rule %s", v->rule_text);
 	if (a == POLICY_DENY)
 		v->hint = "the policy says so; 'coffer policy explain' shows how it was decided";
-	needs_gateway(v);
+	needs_person(v);
 	if (lacks_pool(v, w, r))
 		needs_pool(v);
 }
@@ -236,11 +236,11 @@ void verdict_merge(struct policy_verdict *v, const struct policy_verdict *o)
 	struct policy_terms terms = v->terms;
 	bool would_deny = v->would_deny || o->would_deny;
 
-	if (o->action < v->action || (o->action == v->action && v->need && !o->need)) {
+	if (o->action == POLICY_DENY && (v->action != POLICY_DENY || (v->need && !o->need))) {
 		*v = *o;
 		return;
 	}
-	if (v->action < o->action || v->action != POLICY_ALLOW) {
+	if (v->action == POLICY_DENY) {
 		v->need |= v->need ? o->need : 0;
 		return;
 	}
@@ -255,7 +255,8 @@ void verdict_merge(struct policy_verdict *v, const struct policy_verdict *o)
 		v->hint = "let only one of them say where it goes";
 		return;
 	}
-	if (!v->rule && o->rule)
+	/* The words are those of the layer that asks. */
+	if ((!v->rule && o->rule && o->action <= v->action) || o->action < v->action)
 		*v = *o;
 	v->terms = terms;
 	v->depth = depth;

@@ -185,7 +185,8 @@ static int child_main(void *arg)
 	if (ch->body->cwd[0] && chdir(ch->body->cwd) < 0)
 		return child_failed(ch, PROTO_WHAT_CWD);
 	if (ch->builtin)
-		return init_copy(ch->body->argv);
+		return init_copy_is(ch->body->argv[0]) ? init_copy(ch->body->argv)
+						       : init_file(ch->body->argv);
 	exec_command(ch);
 	return 127;
 }
@@ -300,7 +301,7 @@ int cmd_start(struct init *in, struct cmd *c, const struct proto_start *s)
 	if (r == -EPROTO)
 		return r;
 	ch.builtin = s->flags & PROTO_F_BUILTIN;
-	if (r == 0 && ch.builtin && !init_copy_is(body.argv[0]))
+	if (r == 0 && ch.builtin && !init_copy_is(body.argv[0]) && !init_file_is(body.argv[0]))
 		r = -EINVAL;
 	if (r == 0)
 		r = start_child(c, s, &ch);

@@ -16,7 +16,7 @@
 #define OUT_HIGH (64u << 10)
 
 /* The few reasons that people meet; there is no strerror() in here. */
-static const char *reason(int code)
+const char *init_copy_reason(int code)
 {
 	static const struct {
 		int code;
@@ -38,6 +38,9 @@ static const char *reason(int code)
 		{ EIO, "Input/output error" },
 		{ EPROTO, "Protocol error" },
 		{ EOPNOTSUPP, "Not a file that can be copied" },
+		{ EINVAL, "Not the path of a file in there" },
+		{ EBUSY, "It is hidden, and stays as it is" },
+		{ ENOMEM, "Out of memory" },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
@@ -57,7 +60,7 @@ static void say(const struct copy_fail *f)
 		buf_addc(&b, ' ');
 	buf_adds(&b, f->name);
 	buf_adds(&b, ": ");
-	buf_adds(&b, reason(-f->code));
+	buf_adds(&b, init_copy_reason(-f->code));
 	buf_addc(&b, '\n');
 	n = write(2, b.data, b.len);
 	(void)n;

@@ -123,5 +123,10 @@ void pids_listen(struct cmd *c, const void *data, size_t len);
 /* init_copy.c: runs in a process of its own with stdio in place; gives the exit status */
 bool init_copy_is(const char *name);
 int init_copy(char *const *argv);
+const char *init_copy_reason(int code); /* what an errno says */
+
+/* init_file.c: the same, for one file */
+bool init_file_is(const char *name);
+int init_file(char *const *argv);
 
 #endif

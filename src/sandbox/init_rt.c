@@ -10,8 +10,8 @@
  * sets), only the part that the kernel reads is used.
  *
  * System calls of coffer-init, for whoever writes its filter: arch_prctl chdir clone close close_range dup2
- * execve exit exit_group faccessat fchmod fcntl getdents64 ioctl kill mkdirat mmap mremap munmap newfstatat fstat
- * openat pipe2 poll prctl prlimit64 read readlinkat rt_sigaction rt_sigprocmask setsid signalfd4 symlinkat umask
+ * execve exit exit_group faccessat fchmod fcntl getdents64 ioctl kill lseek mkdirat mmap mremap munmap newfstatat fstat
+ * openat pipe2 poll prctl prlimit64 read readlinkat renameat rt_sigaction rt_sigprocmask setsid signalfd4 symlinkat umask
  * unlinkat utimensat wait4 write.
  */
 #include "base/err.h"

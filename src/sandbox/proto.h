@@ -87,7 +87,7 @@ enum proto_start_flag {
 	PROTO_F_TTY = 1,     /* give it a terminal of its own */
 	PROTO_F_STDIN = 2,   /* stdin will be sent; otherwise it is /dev/null */
 	PROTO_F_MAIN = 4,    /* the sandbox's own command; only the launcher may say so */
-	PROTO_F_BUILTIN = 8, /* argv[0] names a function of coffer-init (cp-in, cp-out), not a program */
+	PROTO_F_BUILTIN = 8, /* argv[0] names a function of coffer-init (cp-in, cp-out, file-…), not a program */
 	PROTO_F_CAP = 16,    /* client to launcher: count its output against the sandbox's output limit */
 	PROTO_F_PIDS = 32 /* launcher to init: when it fails, say whether the limit of processes is reached */
 };

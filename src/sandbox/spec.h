@@ -71,6 +71,7 @@ struct spec {
 	char from[RUN_ID_LEN + 1]; /* a call: the sandbox on whose behalf it is made; empty: none */
 	char *hostname;
 	struct strv argv;
+	bool builtin; /* argv[0] is a function of coffer-init (init_file.c), not a program */
 	struct strv env;
 	char *cwd; /* absolute, inside */
 	uid_t uid; /* inside */
@@ -114,6 +115,9 @@ struct spec {
 	bool nested;
 	bool tty; /* the main command gets a terminal */
 	bool detach;
+	/* Started again and again over what it wrote, by somebody who says when that is over (`coffer mcp`): what one start
+	 * leaves is kept, also of an empty workspace. */
+	bool series;
 	char *restart;	   /* when it is started again, as meta.json has it; NULL: never */
 	uint64_t restarts; /* how often it was */
 	int runsc_fd;	   /* engine gvisor: the program, checked; -1 otherwise */

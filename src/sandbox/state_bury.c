@@ -50,7 +50,8 @@ int state_run_buried(struct state *st, struct strv *ret, struct err *e)
 	while (d && r == 0 && (de = readdir(d))) {
 		const char *name = de->d_name;
 
-		if (str_starts(name, PREFIX) && state_is_id(name + sizeof(PREFIX) - 1) && !has_remover(st, name))
+		if (str_starts(name, PREFIX) && state_is_id(name + sizeof(PREFIX) - 1) &&
+		    !has_remover(st, name))
 			r = strv_add(&names, name);
 	}
 	if (r < 0)

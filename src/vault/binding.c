@@ -220,6 +220,16 @@ void binding_usual_as(struct binding *b)
 	}
 }
 
+bool binding_usual_other(struct binding *b)
+{
+	/* Anthropic's: a header of its own, or as everybody else. */
+	if (!str_eq(b->host, "api.anthropic.com"))
+		return false;
+	b->as = BINDING_AS_BEARER;
+	b->word[0] = '\0';
+	return true;
+}
+
 static bool is_user(const char *s)
 {
 	size_t n = strlen(s);

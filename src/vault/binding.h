@@ -64,6 +64,8 @@ int binding_parse_as(const char *text, size_t len, struct binding *b, struct err
 
 /* As that host usually wants it, where nobody said: api.anthropic.com has a header of its own. Sets as and word. */
 void binding_usual_as(struct binding *b);
+/* Some take it in two ways, and programs use both: true, and *b has the second one. */
+bool binding_usual_other(struct binding *b);
 
 /* Printable, no colon, no space at either end: what may stand before the colon of Basic. */
 int binding_set_user(struct binding *b, const char *user, struct err *e) MUST_CHECK;

@@ -15,6 +15,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -113,14 +114,40 @@ static int wait_for_answer(const struct vault_proc *p)
 	do {
 		uint64_t now = clock_nsec(CLOCK_MONOTONIC);
 
-		n = poll(&pfd, 1,
-			 !p->patience ? -1
-			 : now >= end ? 0
-				      : (int)((end - now) / NSEC_PER_MSEC) + 1);
+		n = poll(&pfd, 1, now >= end ? 0 : (int)((end - now) / NSEC_PER_MSEC) + 1);
 	} while (n < 0 && errno == EINTR);
 	if (n == 0)
 		syscall(SYS_pidfd_send_signal, p->pidfd, SIGKILL, NULL, 0);
 	return n == 1 ? 0 : -EPIPE;
+}
+
+/*
+ * Where somebody may be typing: whoever is interrupted there lets the vault put the terminal back before it dies of it. A shell that
+ * had the terminal sooner would have its own settings overwritten, and lose what was typed meanwhile.
+ */
+static int wait_for_typing(struct vault_proc *p)
+{
+	static const int ends[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
+	struct pollfd pfd[2] = { { .fd = p->control, .events = POLLIN }, { .fd = -1, .events = POLLIN } };
+	autoclose int fd = -1;
+	sigset_t set, was;
+	int n;
+
+	sigemptyset(&set);
+	for (size_t i = 0; i < ARRAY_SIZE(ends); i++)
+		sigaddset(&set, ends[i]);
+	sigprocmask(SIG_BLOCK, &set, &was);
+	pfd[1].fd = fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (fd < 0)
+		sigprocmask(SIG_SETMASK, &was, NULL);
+	do {
+		n = poll(pfd, 2, -1);
+	} while (n < 0 && errno == EINTR);
+	if (n > 0 && !pfd[0].revents)
+		vault_end(p);
+	/* It is not read, and comes now. */
+	sigprocmask(SIG_SETMASK, &was, NULL);
+	return n > 0 && pfd[0].revents ? 0 : -EPIPE;
 }
 
 /* A message's length is asked for first, for it may be long. */
@@ -129,7 +156,7 @@ static int receive(struct vault_proc *p, struct buf *mem, struct vault_msg *ret)
 	size_t got = 0;
 	ssize_t n;
 	char *to;
-	int r = wait_for_answer(p);
+	int r = p->patience ? wait_for_answer(p) : wait_for_typing(p);
 
 	if (r < 0)
 		return r;
@@ -302,6 +329,30 @@ int vault_ungrant(struct vault_proc *p, const char *sandbox, struct err *e)
 
 	m.text[0] = slice_of(sandbox);
 	return vault_call(p, &m, NULL, 0, NULL, NULL, NULL, NULL, e);
+}
+
+int vault_hold(struct vault_proc *p, const char *sandbox, const struct vault_grants *ask, int channel,
+	       struct err *e)
+{
+	struct vault_msg m = { .type = VAULT_HOLD };
+	autobuf struct buf b = BUF_INIT;
+	int r = grants_pack(ask, GRANTS_ASKED, &b);
+
+	if (r < 0)
+		return err_set(e, r, "what is asked of the vault is malformed or too much");
+	m.text[0] = slice_of(sandbox);
+	m.text[1] = (struct slice){ buf_cstr(&b), b.len };
+	return vault_call(p, &m, &channel, 1, NULL, NULL, NULL, NULL, e);
+}
+
+int vault_reload(struct vault_proc *p, const struct vault_files *f, struct err *e)
+{
+	struct vault_msg m = { .type = VAULT_RELOAD }, ok = { 0 };
+	int r = vault_call(p, &m, &f->file, 1, NULL, NULL, NULL, &ok, e);
+
+	if (r == 0)
+		p->counter = ok.num[0];
+	return r;
 }
 
 /* --- saving ---------------------------------------------------------------------------------------------------- */

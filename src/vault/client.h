@@ -20,6 +20,7 @@
 #include "vault/grants.h"
 #include "vault/proto.h"
 
+#include <errno.h>
 #include <stdbool.h>
 #include <sys/types.h>
 
@@ -33,9 +34,12 @@ struct vault_key_want {
 
 #define VAULT_KEY_WANT_INIT ((struct vault_key_want){ .passphrase_fd = -1 })
 
+#define VAULT_LOCKED EKEYREVOKED /* as an error: a passphrase is wanted */
+
 enum vault_files_flags {
-	VAULT_FILES_WRITE = 1, /* takes the lock, waiting for it */
-	VAULT_FILES_NEW = 2,   /* makes directory, and key file where that is the kind, if there are none */
+	VAULT_FILES_WRITE = 1,	/* takes the lock, waiting for it */
+	VAULT_FILES_NEW = 2,	/* makes directory, and key file where that is the kind, if there are none */
+	VAULT_FILES_NO_KEY = 4, /* the key is not looked for: vault_files_take_key() */
 };
 
 struct vault_files {
@@ -58,6 +62,8 @@ struct vault_files {
 int vault_files_open(struct vault_files *ret, int state_fd, const struct vault_key_want *want, unsigned flags,
 		     struct err *e) MUST_CHECK;
 void vault_files_close(struct vault_files *f);
+/* The key that was left out; -VAULT_LOCKED where it is a passphrase, and there is nobody to ask. */
+int vault_files_take_key(struct vault_files *f, const struct vault_key_want *want, struct err *e) MUST_CHECK;
 
 /* Is another file under the name now, or none? */
 bool vault_files_changed(const struct vault_files *f);
@@ -104,6 +110,13 @@ int vault_call(struct vault_proc *p, struct vault_msg *ask, const int *fds, size
 int vault_grant(struct vault_proc *p, const char *sandbox, const struct vault_grants *ask, int client_fd,
 		struct vault_grants *ret, struct err *e) MUST_CHECK;
 int vault_ungrant(struct vault_proc *p, const char *sandbox, struct err *e) MUST_CHECK;
+
+/* A channel for who is to ask in the name of one sandbox, for these secrets: what comes over the other end of `channel`, which
+ * must not block, is served as vault_call() and vault_grant() ask. */
+int vault_hold(struct vault_proc *p, const char *sandbox, const struct vault_grants *ask, int channel,
+	       struct err *e) MUST_CHECK;
+/* Another file, opened with the key that the vault has; all other channels end. */
+int vault_reload(struct vault_proc *p, const struct vault_files *f, struct err *e) MUST_CHECK;
 
 /* Undoes what was asked for since the vault was opened or saved. Where it fails, nothing may be saved any more. */
 int vault_revert(struct vault_proc *p, const struct vault_files *f, struct err *e) MUST_CHECK;

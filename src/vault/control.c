@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the starter asks for: C2 and C4 of serve.h. */
+/* What the starter asks for, and of that what a holder may: C2 and C4 of serve.h. */
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
@@ -18,19 +18,7 @@
 #define READING (1u << VAULT_STATE_READING)
 #define WRITING (1u << VAULT_STATE_WRITING)
 
-/* What is being answered. */
-struct request {
-	struct vault *v;
-	struct vault_msg m;
-	int *fds;
-	unsigned n_fds;
-	enum vault_fault fault;
-	uint64_t ok[2]; /* for VAULT_OK */
-	bool answered;	/* by something else than VAULT_OK */
-	bool gone;	/* the starter is */
-};
-
-int control_say(const struct vault *v, const struct vault_msg *m)
+static int say_to(int fd, const struct vault_msg *m)
 {
 	autofree uint8_t *out = NULL;
 	size_t size = vault_msg_size(VAULT_TO_STARTER, m);
@@ -40,7 +28,20 @@ int control_say(const struct vault *v, const struct vault_msg *m)
 	if (!out)
 		return -ENOMEM;
 	n = vault_msg_pack(VAULT_TO_STARTER, m, out, size);
-	return n < 0 ? (int)n : fdpass_send(v->control, out, (size_t)n, NULL, 0);
+	return n < 0 ? (int)n : fdpass_send(fd, out, (size_t)n, NULL, 0);
+}
+
+int control_say(const struct vault *v, const struct vault_msg *m)
+{
+	return say_to(v->control, m);
+}
+
+int request_say(struct request *q, const struct vault_msg *m)
+{
+	int r = say_to(q->by ? q->by->fd : q->v->control, m);
+
+	q->gone = r < 0;
+	return r;
 }
 
 static uint64_t now_s(void)
@@ -48,7 +49,7 @@ static uint64_t now_s(void)
 	return clock_nsec(CLOCK_REALTIME) / NSEC_PER_SEC;
 }
 
-static void take_text(struct slice t, char *out, size_t size)
+void request_text(struct slice t, char *out, size_t size)
 {
 	BUG_ON(t.len >= size);
 	if (t.len)
@@ -66,7 +67,7 @@ static int find(struct request *q, struct store_entry **ret, struct err *e)
 {
 	char name[VAULT_NAME_MAX + 1];
 
-	take_text(q->m.text[0], name, sizeof(name));
+	request_text(q->m.text[0], name, sizeof(name));
 	*ret = store_find(&q->v->store, name);
 	return *ret ? 0 : no_such(q, name, e);
 }
@@ -143,7 +144,7 @@ static int get_key(struct request *q, const struct file_head *h, bool fresh, str
 
 	if (h->kind != VAULT_KEY_PASSPHRASE)
 		return read_key_file(q->fds[0], ret, e);
-	take_text(q->m.text[0], name, sizeof(name));
+	request_text(q->m.text[0], name, sizeof(name));
 	r = fresh ? new_passphrase(q, name, terminal, &text, e)
 		  : read_passphrase(q, "Passphrase", name, terminal, &text, e);
 	return r < 0 ? r : seal_key_from_passphrase(ret, text.p, text.len, &h->cost, e);
@@ -233,9 +234,7 @@ static int say_item(struct request *q, const struct store_entry *n, bool trimmed
 	m.text[0] = slice_of(n->name);
 	m.text[1] = (struct slice){ bindings.data, bindings.len };
 	m.text[2] = slice_of(n->command ? n->command : "");
-	r = control_say(q->v, &m);
-	q->gone = r < 0;
-	return r;
+	return request_say(q, &m);
 }
 
 /* Before a person is asked to type it. */
@@ -271,8 +270,8 @@ static int on_set(struct request *q, struct err *e)
 	bool trimmed = false;
 	int r;
 
-	take_text(q->m.text[0], name, sizeof(name));
-	take_text(q->m.text[1], command, sizeof(command));
+	request_text(q->m.text[0], name, sizeof(name));
+	request_text(q->m.text[1], command, sizeof(command));
 	set.command = *command ? command : NULL;
 	r = check_name(q, name, e);
 	if (r < 0)
@@ -296,7 +295,7 @@ static int on_rm(struct request *q, struct err *e)
 {
 	char name[VAULT_NAME_MAX + 1];
 
-	take_text(q->m.text[0], name, sizeof(name));
+	request_text(q->m.text[0], name, sizeof(name));
 	return store_rm(&q->v->store, name, &q->fault, e);
 }
 
@@ -306,7 +305,7 @@ static int on_change(struct request *q, struct err *e)
 	struct store_entry *n;
 	int r = find(q, &n, e);
 
-	take_text(q->m.text[1], command, sizeof(command));
+	request_text(q->m.text[1], command, sizeof(command));
 	if (r == 0 && q->m.num[0] & VAULT_CHANGE_SCHEDULE)
 		r = store_schedule(n, command, q->m.num[2], e);
 	if (r == 0 && q->m.num[0] & VAULT_CHANGE_EXPIRES)
@@ -335,7 +334,7 @@ static int on_unbind(struct request *q, struct err *e)
 
 	if (r < 0)
 		return r;
-	take_text(q->m.text[1], host, sizeof(host));
+	request_text(q->m.text[1], host, sizeof(host));
 	q->ok[0] = store_unbind(n, host, (uint16_t)q->m.num[0]);
 	return q->ok[0] ? 0 : err_set(e, -ENOENT, "'%s' is not bound to that", n->name);
 }
@@ -344,9 +343,12 @@ static int on_list(struct request *q, struct err *e)
 {
 	int r = 0;
 
-	for (size_t i = 0; i < q->v->store.n && r == 0; i++)
+	for (size_t i = 0; i < q->v->store.n && r == 0; i++) {
+		if (q->by && !holder_may_list(q->by, q->v->store.v[i]->name))
+			continue;
 		r = say_item(q, q->v->store.v[i], false, e);
-	q->ok[0] = q->v->store.n;
+		q->ok[0]++;
+	}
 	return r;
 }
 
@@ -377,85 +379,38 @@ static int on_revert(struct request *q, struct err *e)
 	return 0;
 }
 
+/* Another file has the name: what it says counts, and whoever was granted something asks again. With another key it cannot be
+ * opened, and then all stays as it is. */
+static int on_reload(struct request *q, struct err *e)
+{
+	CLEANUP(store_release) struct store fresh = STORE_INIT;
+	autobuf struct buf file = BUF_INIT;
+	struct file_head h = { 0 };
+	struct store was;
+	int r = file_read(q->fds[0], FILE_MAX, &file, e);
+
+	if (r == 0)
+		r = file_head_parse(buf_cstr(&file), file.len, &h, &q->fault, e);
+	if (r == 0)
+		r = file_open(file.data, file.len, &q->v->key, &fresh, &q->fault, e);
+	if (r < 0)
+		return r;
+	was = q->v->store;
+	q->v->store = fresh;
+	fresh = was;
+	q->v->head = h;
+	hold_end_all(q->v);
+	q->ok[0] = h.counter;
+	q->ok[1] = q->v->store.n;
+	return 0;
+}
+
 static int on_scan(struct request *q, struct err *e)
 {
 	int r = scan_file(q->v, q->m.id, q->fds[0], q->m.num[0], &q->ok[0], e);
 
 	q->gone = r == -EPIPE;
 	return r;
-}
-
-/* --- sandboxes ------------------------------------------------------------------------------------------------- */
-
-static void drop_client(struct vault *v, const char *sandbox)
-{
-	for (size_t i = v->n_clients; i-- > 0;) {
-		if (!str_eq(v->clients[i]->sandbox, sandbox))
-			continue;
-		client_release(v->clients[i]);
-		free(v->clients[i]);
-		v->clients[i] = v->clients[--v->n_clients];
-	}
-}
-
-static int say_granted(struct request *q, const struct vault_grants *g, struct err *e)
-{
-	autobuf struct buf b = BUF_INIT;
-	struct vault_msg m = { .type = VAULT_GRANTED, .id = q->m.id };
-	int r = grants_pack(g, GRANTS_GRANTED, &b);
-
-	if (r < 0)
-		return err_set(e, r, "more is granted than can be told");
-	m.text[0] = (struct slice){ buf_cstr(&b), b.len };
-	r = control_say(q->v, &m);
-	q->gone = r < 0;
-	q->answered = true;
-	return r;
-}
-
-static void client_freep(struct client **c)
-{
-	if (*c)
-		client_release(*c);
-	free(*c);
-}
-
-static int on_grant(struct request *q, struct err *e)
-{
-	CLEANUP(client_freep) struct client *c = calloc(1, sizeof(*c));
-	autogrants struct vault_grants ask = GRANTS_INIT;
-	struct vault *v = q->v;
-	int r;
-
-	if (!c)
-		return err_set(e, -ENOMEM, "out of memory");
-	c->fd = -1;
-	take_text(q->m.text[0], c->sandbox, sizeof(c->sandbox));
-	if (grants_unpack(&ask, GRANTS_ASKED, q->m.text[1].p, q->m.text[1].len) < 0)
-		return -EPROTO;
-	/* A second grant for one sandbox takes the place of the first: its egress was started again. */
-	drop_client(v, c->sandbox);
-	if (v->n_clients == GRANT_CLIENTS_MAX)
-		return err_set(e, -ENOSPC, "%d sandboxes use the vault, which is as many as may",
-			       GRANT_CLIENTS_MAX);
-	r = client_grant(c, &v->store, &ask, &v->handles, &q->fault, e);
-	if (r == 0)
-		r = say_granted(q, &c->grants, e);
-	if (r < 0)
-		return r;
-	c->fd = TAKE_FD(q->fds[0]);
-	v->clients[v->n_clients++] = TAKE_PTR(c);
-	return 0;
-}
-
-static int on_ungrant(struct request *q, struct err *e)
-{
-	char sandbox[VAULT_NAME_MAX + 1];
-
-	(void)e;
-	take_text(q->m.text[0], sandbox, sizeof(sandbox));
-	drop_client(q->v, sandbox);
-	return 0;
 }
 
 /* A proxy's credential, as coffer-dial reads it: POOL TAB USER:PASSWORD NEWLINE (egress/pool_credentials.h). */
@@ -466,8 +421,8 @@ static int on_pools(struct request *q, struct err *e)
 	const struct store_entry *n;
 	int r;
 
-	take_text(q->m.text[0], name, sizeof(name));
-	take_text(q->m.text[1], pool, sizeof(pool));
+	request_text(q->m.text[0], name, sizeof(name));
+	request_text(q->m.text[1], pool, sizeof(pool));
 	n = store_find(&q->v->store, name);
 	if (!n)
 		return no_such(q, name, e);
@@ -485,9 +440,11 @@ static int on_pools(struct request *q, struct err *e)
 
 /* --- the table ------------------------------------------------------------------------------------------------- */
 
+/* Who may ask for what, when. */
 static const struct {
 	unsigned states;
 	int (*fn)(struct request *q, struct err *e);
+	bool holder; /* may ask for it too */
 } acts[] = {
 	[0] = { LOCKED, on_open },
 	[VAULT_SET - VAULT_OPEN] = { WRITING, on_set },
@@ -495,23 +452,25 @@ static const struct {
 	[VAULT_CHANGE - VAULT_OPEN] = { WRITING, on_change },
 	[VAULT_BIND - VAULT_OPEN] = { WRITING, on_bind },
 	[VAULT_UNBIND - VAULT_OPEN] = { WRITING, on_unbind },
-	[VAULT_LIST - VAULT_OPEN] = { READING | WRITING, on_list },
+	[VAULT_LIST - VAULT_OPEN] = { READING | WRITING, on_list, true },
 	[VAULT_SAVE - VAULT_OPEN] = { WRITING, on_save },
 	[VAULT_REKEY - VAULT_OPEN] = { WRITING, on_rekey },
 	[VAULT_SCAN - VAULT_OPEN] = { READING | WRITING, on_scan },
-	[VAULT_GRANT - VAULT_OPEN] = { READING | WRITING, on_grant },
-	[VAULT_UNGRANT - VAULT_OPEN] = { READING | WRITING, on_ungrant },
+	[VAULT_GRANT - VAULT_OPEN] = { READING | WRITING, hold_grant, true },
+	[VAULT_UNGRANT - VAULT_OPEN] = { READING | WRITING, hold_ungrant, true },
 	[VAULT_POOLS - VAULT_OPEN] = { READING | WRITING, on_pools },
 	[VAULT_REVERT - VAULT_OPEN] = { WRITING, on_revert },
+	[VAULT_HOLD - VAULT_OPEN] = { READING, hold_begin },
+	[VAULT_RELOAD - VAULT_OPEN] = { READING, on_reload },
 };
 
-static int say_error(const struct request *q, int r, const struct err *e)
+static int say_error(struct request *q, int r, const struct err *e)
 {
 	struct vault_msg m = { .type = VAULT_ERROR, .id = q->m.id, .status = r, .num = { q->fault } };
 
 	m.text[0] = slice_of(e->msg);
 	m.text[1] = slice_of(e->hint);
-	return control_say(q->v, &m);
+	return request_say(q, &m);
 }
 
 static int answer(struct request *q)
@@ -522,7 +481,7 @@ static int answer(struct request *q)
 	int r;
 
 	if (q->m.type < VAULT_OPEN || i >= ARRAY_SIZE(acts) || !acts[i].fn ||
-	    !(acts[i].states & (1u << q->v->state)))
+	    !(acts[i].states & (1u << q->v->state)) || (q->by && !acts[i].holder))
 		return -EPROTO;
 	r = acts[i].fn(q, &e);
 	if (r == -EPROTO || q->gone)
@@ -531,13 +490,14 @@ static int answer(struct request *q)
 		return say_error(q, r, &e);
 	ok.num[0] = q->ok[0];
 	ok.num[1] = q->ok[1];
-	return q->answered ? 0 : control_say(q->v, &ok);
+	return q->answered ? 0 : request_say(q, &ok);
 }
 
-int control_take(struct vault *v, const void *data, size_t len, int *fds, unsigned n_fds)
+/* NOLINTNEXTLINE(readability-function-size): as many parts as a request has */
+int control_take(struct vault *v, struct holder *by, const void *data, size_t len, int *fds, unsigned n_fds)
 {
-	struct request q = { .v = v, .fds = fds, .n_fds = n_fds };
-	int r = vault_msg_parse(VAULT_FROM_STARTER, data, len, n_fds, &q.m);
+	struct request q = { .v = v, .by = by, .fds = fds, .n_fds = n_fds };
+	int r = vault_msg_parse(by ? VAULT_FROM_HOLDER : VAULT_FROM_STARTER, data, len, n_fds, &q.m);
 
 	if (r == 0)
 		r = answer(&q);

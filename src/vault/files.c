@@ -286,11 +286,11 @@ static int open_passphrase(struct vault_files *f, const struct vault_key_want *w
 	f->key = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY);
 	if (f->key >= 0)
 		return 0;
-	err_set(e, -ENOTTY,
+	err_set(e, -VAULT_LOCKED,
 		"the vault is locked: its passphrase has to be typed, and there is no terminal here");
 	return err_hint(
-		e, -ENOTTY,
-		"--passphrase-fd N reads it from a pipe; coffer secret rekey changes the kind of key");
+		e, -VAULT_LOCKED,
+		"coffer secret unlock opens it for all sandboxes; --passphrase-fd N reads it from a pipe");
 }
 
 static int open_key(struct vault_files *f, const struct vault_key_want *want, unsigned flags, struct err *e)
@@ -342,12 +342,19 @@ int vault_files_open(struct vault_files *ret, int state_fd, const struct vault_k
 		return r;
 	read_counter(&f);
 	f.kind = want->kind ? want->kind : kind ? kind : first_kind(want);
-	r = open_key(&f, want, flags, e);
+	r = flags & VAULT_FILES_NO_KEY ? 0 : open_key(&f, want, flags, e);
 	if (r < 0)
 		return r;
 	*ret = f;
 	f = VAULT_FILES_INIT;
 	return 0;
+}
+
+int vault_files_take_key(struct vault_files *f, const struct vault_key_want *want, struct err *e)
+{
+	BUG_ON(f->file < 0);
+	f->key = fd_close(f->key);
+	return open_key(f, want, 0, e);
 }
 
 int vault_files_open_key(struct vault_files *ret, const struct vault_files *of,

@@ -67,6 +67,8 @@ static int bind_as_asked(const struct vault_grant *ask, struct vault_grant *ret)
 		if (b.as == BINDING_AS_ANY)
 			binding_usual_as(&b);
 		r = b.as == BINDING_AS_SSH ? 0 : add_binding(ret, &b);
+		if (r == 0 && ask->bindings[i].as == BINDING_AS_ANY && binding_usual_other(&b))
+			r = add_binding(ret, &b);
 	}
 	return r;
 }

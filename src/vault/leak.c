@@ -56,6 +56,7 @@ static int find_shapes(int fd, unsigned most, struct look *l, struct err *e)
 		       hit.at < CHUNK + before) {
 			struct leak leak = { .what = hit.shape->what, .at = at - before + hit.at };
 
+			hash_blake_once(text + hit.at, hit.len, leak.digest);
 			r = l->found(&leak, l->ctx);
 			from = hit.at + hit.len;
 			n++;

@@ -6,12 +6,15 @@
 #ifndef VAULT_LEAK_H
 #define VAULT_LEAK_H
 
+#include "crypto/hash.h"
 #include "vault/client.h"
 
 struct leak {
 	const char *name; /* of a secret of the vault, else NULL */
 	const char *what; /* the form that it has there, or what it looks like */
 	uint64_t at;	  /* byte of the file */
+	/* Of what looks like one: whether it is the same as another is all that this is good for. */
+	unsigned char digest[HASH_LEN];
 };
 
 typedef int leak_found(const struct leak *l, void *ctx);

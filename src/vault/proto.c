@@ -66,6 +66,8 @@ static const struct spec specs[VAULT_TYPE_END] = {
 	[VAULT_UNGRANT] = { VAULT_FROM_STARTER, .texts = { T_NAME } },
 	[VAULT_POOLS] = { VAULT_FROM_STARTER, .fds_min = 1, .fds_max = 1, .texts = { T_NAME, T_NAME } },
 	[VAULT_REVERT] = { VAULT_FROM_STARTER, .fds_min = 0, .fds_max = 1 },
+	[VAULT_HOLD] = { VAULT_FROM_STARTER, .fds_min = 1, .fds_max = 1, .texts = { T_NAME, T_BLOB } },
+	[VAULT_RELOAD] = { VAULT_FROM_STARTER, .fds_min = 1, .fds_max = 1 },
 	[VAULT_READY] = { VAULT_TO_STARTER, .n_nums = 0 },
 	[VAULT_OK] = { VAULT_TO_STARTER, .n_nums = 2 },
 	[VAULT_ERROR] = { VAULT_TO_STARTER, .has_status = true, .n_nums = 1, .texts = { T_TEXT, T_TEXT },
@@ -96,6 +98,8 @@ static const struct spec *spec_of(uint32_t type)
 
 static bool may_send(enum vault_side side, uint32_t type, const struct spec *s)
 {
+	if (side == VAULT_FROM_HOLDER)
+		return type == VAULT_LIST || type == VAULT_GRANT || type == VAULT_UNGRANT;
 	return s->side == side || (type == VAULT_GRANTED && side == VAULT_TO_STARTER);
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What coffer-vault is told and what it answers, over two kinds of SOCK_SEQPACKET channels: `control`, from the process
- * that started it, and `client`, one for each sandbox's coffer-egress, which is as hostile as what that speaks with. Pure.
+ * What coffer-vault is told and what it answers, over three kinds of SOCK_SEQPACKET channels: `control`, from the process
+ * that started it; `holder`, from the guard of a sandbox that uses a vault which cofferd keeps; and `client`, one for each
+ * sandbox's coffer-egress, which is as hostile as what that speaks with. Pure.
  *
  * A message is a head (struct vault_head), then as many numbers of 8 bytes as its type has, then its texts, each with a
  * length of 4 bytes before it; little-endian. How many there are
@@ -68,6 +69,10 @@ enum vault_type {
 	VAULT_UNGRANT, /* text: sandbox's id */
 	VAULT_POOLS, /* text: name, the pool. Descriptor: a memfd, to which a proxy's credential is written for coffer-dial */
 	VAULT_REVERT, /* what was done since the last SAVE is undone. Descriptor: the file as it is; none: there is none yet */
+	VAULT_HOLD, /* text: sandbox's id, packed grants that ask. Descriptor: a holder's channel, which will not block.
+			  * From a holder come VAULT_LIST, VAULT_GRANT and VAULT_UNGRANT, for that sandbox and those secrets */
+	VAULT_RELOAD, /* Descriptor: the file as it is now, to be opened with the key that is here. VAULT_OK with how often
+			  * it was saved; every other channel ends */
 	/* To the starter. */
 	VAULT_READY = 96, /* unasked, once: confined, memory can be locked */
 	VAULT_OK,	  /* num: what the request says */
@@ -122,7 +127,14 @@ enum vault_fault {
 	VAULT_FAULT_COUNT
 };
 
-enum vault_side { VAULT_FROM_CLIENT, VAULT_TO_CLIENT, VAULT_FROM_STARTER, VAULT_TO_STARTER };
+/* What goes to a holder is what goes to the starter. */
+enum vault_side {
+	VAULT_FROM_CLIENT,
+	VAULT_TO_CLIENT,
+	VAULT_FROM_STARTER,
+	VAULT_TO_STARTER,
+	VAULT_FROM_HOLDER
+};
 
 struct vault_head {
 	uint32_t type;

@@ -17,11 +17,7 @@
 
 void vault_release(struct vault *v)
 {
-	for (size_t i = 0; i < v->n_clients; i++) {
-		client_release(v->clients[i]);
-		free(v->clients[i]);
-	}
-	v->n_clients = 0;
+	hold_end_all(v);
 	store_release(&v->store);
 	secmem_release(&v->key);
 }
@@ -92,9 +88,11 @@ static int on_client(struct vault *v, struct client *c, short events)
 
 /* --- the starter ----------------------------------------------------------------------------------------------- */
 
-static int on_control(struct vault *v)
+/* `by` is NULL for the starter itself. */
+static int on_control(struct vault *v, struct holder *by)
 {
-	size_t len = next_length(v->control), got = 0;
+	int from = by ? by->fd : v->control;
+	size_t len = next_length(from), got = 0;
 	autofree void *in = NULL;
 	int fds[FDS_MAX] = { -1, -1 };
 	int n;
@@ -105,22 +103,24 @@ static int on_control(struct vault *v)
 	in = malloc(len);
 	if (!in)
 		return -ENOMEM;
-	n = fdpass_recv_some(v->control, in, len, &got, fds, FDS_MAX);
-	return n < 0 ? n : control_take(v, in, got, fds, (unsigned)n);
+	n = fdpass_recv_some(from, in, len, &got, fds, FDS_MAX);
+	return n < 0 ? n : control_take(v, by, in, got, fds, (unsigned)n);
 }
 
 static int serve(struct vault *v)
 {
-	struct pollfd p[GRANT_CLIENTS_MAX + 1];
+	struct pollfd p[GRANT_CLIENTS_MAX + HOLDERS_MAX + 1];
 	int r = 0;
 
 	while (r == 0) {
-		size_t n = v->n_clients;
+		size_t n = v->n_clients, held = v->n_holders;
 
 		p[0] = (struct pollfd){ .fd = v->control, .events = POLLIN };
 		for (size_t i = 0; i < n; i++)
 			watch_client(v->clients[i], &p[i + 1]);
-		if (poll(p, n + 1, -1) < 0) {
+		for (size_t i = 0; i < held; i++)
+			p[n + i + 1] = (struct pollfd){ .fd = v->holders[i]->fd, .events = POLLIN };
+		if (poll(p, n + held + 1, -1) < 0) {
 			r = errno == EINTR ? 0 : -errno;
 			continue;
 		}
@@ -129,8 +129,12 @@ static int serve(struct vault *v)
 			if (p[i + 1].revents && on_client(v, v->clients[i], p[i + 1].revents) < 0)
 				end_client(v, i);
 		}
+		for (size_t i = held; i-- > 0;) {
+			if (p[n + i + 1].revents && on_control(v, v->holders[i]) < 0)
+				holder_end(v, i);
+		}
 		if (p[0].revents)
-			r = on_control(v);
+			r = on_control(v, NULL);
 	}
 	return r == -EPIPE ? 0 : r;
 }

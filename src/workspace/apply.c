@@ -21,6 +21,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* A file of the layer that has several names, and where the first of them went. */
@@ -106,16 +107,56 @@ static int look_at(const struct apply *a, int root, const char *path, struct app
 	return a->o.look(a->o.arg, fd, ret, e);
 }
 
+int apply_found_add(struct apply_found *f, const char *what, const unsigned char digest[APPLY_DIGEST_LEN])
+{
+	struct apply_token *v;
+
+	if (f->n == APPLY_TOKENS_MAX)
+		return 0;
+	v = reallocarray(f->tokens, f->n + 1, sizeof(*v));
+	if (!v)
+		return -ENOMEM;
+	f->tokens = v;
+	v[f->n].what = what;
+	memcpy(v[f->n++].digest, digest, APPLY_DIGEST_LEN);
+	return 0;
+}
+
+static void found_release(struct apply_found *f)
+{
+	free(f->tokens);
+	*f = (struct apply_found){ 0 };
+}
+
+/* The first that is not in the original; of so many that they were not all read, any may be new. */
+static const char *new_token(const struct apply_found *now, const struct apply_found *was)
+{
+	for (size_t i = 0; i < now->n; i++) {
+		size_t k = 0;
+
+		while (k < was->n &&
+		       memcmp(now->tokens[i].digest, was->tokens[k].digest, APPLY_DIGEST_LEN) != 0)
+			k++;
+		if (k == was->n)
+			return now->tokens[i].what;
+	}
+	return now->n == APPLY_TOKENS_MAX ? "so many tokens that they cannot be compared" : NULL;
+}
+
 static int look_into(struct apply *a, struct change *c, struct err *e)
 {
-	struct apply_found now = { 0 }, was = { 0 };
+	CLEANUP(found_release) struct apply_found now = { 0 }, was = { 0 };
 	int r = look_at(a, a->place.upper, c->path, &now, e);
+	const char *what;
 
-	if (r == 0 && now.what && !now.ours && S_ISREG(c->mode_before))
+	if (r == 0 && now.n && !now.ours && S_ISREG(c->mode_before))
 		r = look_at(a, a->place.lower, c->path, &was, e);
-	if (r == 0 && now.what && (now.ours || now.n > was.n))
-		change_flag(c, CHANGE_LEAK, now.what);
-	return r;
+	if (r < 0)
+		return r;
+	what = now.ours ? "a secret of the vault" : new_token(&now, &was);
+	if (what)
+		change_flag(c, CHANGE_LEAK, what);
+	return 0;
 }
 
 static int look_into_all(struct apply *a, struct err *e)

@@ -130,12 +130,23 @@ struct apply_plan {
 	const struct changes *refused; /* what is in the way of the others that were asked for */
 };
 
-/* Credentials in one file. */
-struct apply_found {
-	const char *what; /* static text; NULL: none */
-	unsigned n;	  /* how many, up to some number */
-	bool ours;	  /* one of the vault's */
+/* Credentials in one file: of those that are not the vault's which, so that one in the place of another is noticed. */
+#define APPLY_TOKENS_MAX 1000
+#define APPLY_DIGEST_LEN 32
+struct apply_token {
+	const char *what; /* static text */
+	unsigned char digest[APPLY_DIGEST_LEN];
 };
+
+struct apply_found {
+	bool ours; /* one of the vault's */
+	size_t n;  /* APPLY_TOKENS_MAX: there may be more */
+	struct apply_token *tokens;
+};
+
+/* One more; -ENOMEM. What is beyond APPLY_TOKENS_MAX is left out. */
+int apply_found_add(struct apply_found *f, const char *what,
+		    const unsigned char digest[APPLY_DIGEST_LEN]) MUST_CHECK;
 
 struct apply_opts {
 	struct strv paths;	   /* only these (and below); empty: all */
@@ -146,8 +157,8 @@ struct apply_opts {
 	bool dry_run;
 	/* Called once all is decided and nothing is done yet; a negative return ends it there. May be NULL. */
 	int (*before)(void *arg, const struct apply_plan *plan, struct err *e);
-	/* Looks into a file that is to go out, and into the original beside it: more credentials than there were, or any of the
-	 * vault's, need a yes (--allow PATH). An error ends it all. May be NULL. */
+	/* Looks into a file that is to go out, and into the original beside it: a credential that was not in there, or any of
+	 * the vault's, needs a yes (--allow PATH). An error ends it all. May be NULL. */
 	int (*look)(void *arg, int fd, struct apply_found *ret, struct err *e);
 	void *arg;
 };

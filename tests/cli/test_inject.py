@@ -8,11 +8,13 @@ import hashlib
 import json
 import os
 import random
+import socket
 import ssl
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 import urllib.parse
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
@@ -277,6 +279,50 @@ def bodies(api):
     tap.ok(code == 200 and json.loads(got.body) == {"k": REAL} and not got.get("expect"), "a client that waits for leave", got.head)
     curl("-d", PH, "https://api.example.test/v1/nobody")
     tap.eq(api.last("/v1/nobody").body.decode(), PH, "where none is bound to bodies they are not touched")
+
+
+def many_bodies(rig, api):
+    """Bodies that wait for the vault, or for a connection, count as long as they are there: 64 MiB of all together."""
+    text = json.dumps({"k": PH, "x": "y" * 1000000})
+    head = f"POST /body/many HTTP/1.1\r\nHost: api.example.test\r\nContent-Type: application/json\r\nContent-Length: {len(text)}\r\n\r\n"
+    before, asked, clients = rig.rss(), len(rig.vault.requests), []
+    rig.vault.hold = True
+
+    def send(c):
+        try:
+            c.s.sendall(head.encode() + text.encode())
+        except OSError:
+            pass  # those that are not taken any more wait until they are ended
+    for _ in range(130):
+        c = Client(rig, "api.example.test")
+        t = threading.Thread(target=send, args=(c,), daemon=True)
+        t.start()
+        clients.append((c, t))
+    wait_for("the first questions", lambda: len(rig.vault.held) >= 40)
+    seen = [0, 0]
+
+    def is_still():
+        """Until nothing more is taken in."""
+        seen[0], seen[1] = seen[1], rig.rss()
+        time.sleep(0.3)
+        return seen[0] == seen[1]
+    wait_for("an end of it", is_still)
+    grown = (rig.rss() - before) // 1024
+    tap.ok(grown < 115, f"130 bodies of a megabyte that cannot go yet take {grown} MiB", len(rig.vault.held))
+    for c, _ in clients:
+        c.s.shutdown(socket.SHUT_RDWR)
+    for _, t in clients:
+        t.join()
+    rig.vault.hold = False
+    for answer in rig.vault.held:
+        rig.vault.sock.send(answer)
+    rig.vault.held.clear()
+    wait_for("them to be forgotten", lambda: rig.stats()["inspect"]["requests_now"] == 0)
+    tap.ok(len(rig.vault.requests) > asked, "(the vault was asked for some)")
+    for _ in range(3):
+        code, _, _ = split(curl("--http1.1", "-H", "Content-Type: application/json", "-d", json.dumps({"k": PH}),
+                                "https://api.example.test/body/after"))
+        tap.ok(code == 200 and json.loads(api.last("/body/after").body) == {"k": REAL}, "afterwards there is room again")
 
 
 def refused(rig, api):
@@ -579,6 +625,7 @@ def main():
         rig.dial[("api.example.test", 80)] = clear.addr
         rendered(rig, api)
         bodies(api)
+        many_bodies(rig, api)
         refused(rig, api)
         second_paths(rig, api)
         new_policy(rig, api)

@@ -171,21 +171,35 @@ def check_terminal(c, who):
     tap.ok(b"second-line" not in t.seen and "pasted" not in listed(c), f"{who}: and none is shown or saved", t.seen)
     t.close()
 
-    for sig, name in ((signal.SIGINT, "SIGINT"), (signal.SIGTERM, "SIGTERM"), (signal.SIGKILL, "SIGKILL")):
-        t = OnTerminal(c, "secret", "set", "broken")
+    check_interrupted(c, who, "secret", "set", "broken")
+    tap.ok("broken" not in listed(c), f"{who}: and nothing was saved")
+
+
+def check_interrupted(c, who, *args):
+    """A prompt that does not get its answer leaves the terminal as it was, before whoever waits for coffer has it again."""
+    what = " ".join(args[:2])
+    for sig, keys in ((signal.SIGINT, b"half of it\x03"), (signal.SIGQUIT, b"half\x1c"), (signal.SIGTERM, None),
+                      (signal.SIGHUP, None), (signal.SIGKILL, None)):
+        t = OnTerminal(c, *args)
+        was = termios.tcgetattr(t.slave) if t.echoes() else None
         ready = t.shows(b"not shown") and not t.echoes()
         pid = t.p.pid  # also behind unshare, which executes coffer
         vault = wait_for(lambda p=pid: vault_of(p))
-        if sig == signal.SIGINT:
-            t.type(b"half of it\x03")
+        if keys:
+            t.type(keys)
         else:
             os.kill(pid, sig)
         code = t.end()
-        tap.ok(ready and code == -sig and wait_for(t.echoes), f"{who}: {name}: the echo is on again", code, ready)
+        # Killed, it cannot wait for the vault.
+        good = wait_for(t.echoes) if sig == signal.SIGKILL else t.echoes()
+        tap.ok(ready and code == -sig and good, f"{who}: {what}, {signal.Signals(sig).name}: the echo is on again", code, ready,
+               t.seen)
+        if was:
+            tap.eq(termios.tcgetattr(t.slave), was, f"{who}: {what}, {signal.Signals(sig).name}: and all is as it was")
         tap.ok(vault and wait_for(lambda v=vault: not os.path.exists(f"/proc/{v}") or not stat_name(v)),
-               f"{who}: {name}: no coffer-vault is left")
+               f"{who}: {what}, {signal.Signals(sig).name}: no coffer-vault is left")
+        tap.ok(b"half" not in t.seen, f"{who}: {what}, {signal.Signals(sig).name}: nothing of what was typed is shown", t.seen)
         t.close()
-    tap.ok("broken" not in listed(c), f"{who}: and nothing was saved")
 
 
 def stat_name(pid):
@@ -458,6 +472,8 @@ def check_passphrase(c, who):
     tap.ok(ready and code == 0 and b"github" in t.seen and b"battery" not in t.seen, f"{who}: on a terminal it is asked for",
            code, t.seen)
     t.close()
+    check_interrupted(c, who, "secret", "ls")
+    check_interrupted(c, who, "run", "--engine", "ns", "--allow", "api.github.com", "--secret", "github", "--", "true")
     code, text = with_fd(c, "short", "secret", "rekey", option="--passphrase-fd")
     tap.ok(code != 0, f"{who}: nothing changes without the old one", text)
     key = os.path.join(c.home, "new.key")
@@ -584,9 +600,13 @@ def check_import(c, who):
 def check_apply(c, who):
     """What a sandbox wrote does not come out with a secret in it."""
     c.write("old.txt", "key = glpat-3xY9_kQ2mN8bV5cR7tZ1\n")
+    c.write("other.txt", "a = glpat-3xY9_kQ2mN8bV5cR7tZ1\nb = glpat-8pQ4_nM6vB2xC9kL3wT7\n")
+    c.write("moved.txt", "a = glpat-3xY9_kQ2mN8bV5cR7tZ1\nb = glpat-8pQ4_nM6vB2xC9kL3wT7\n")
     b64 = base64.b64encode(b"x" + TOKEN.encode()).decode()
     script = (f"echo {b64} > leak.txt; echo fine > fine.txt; echo more >> old.txt; "
-              "echo npm_Ab3dEf6hIj9lMn2pQr5tUv8xYz1bCd4fGh7k > token.txt")
+              "echo npm_Ab3dEf6hIj9lMn2pQr5tUv8xYz1bCd4fGh7k > token.txt; "
+              "echo b = glpat-8pQ4_nM6vB2xC9kL3wT7 > moved.txt; "
+              "sed -i s/glpat-8pQ4_nM6vB2xC9kL3wT7/glpat-7zK1_hJ5gF4dS9aP2oI6/ other.txt")
     r = c("run", "-q", "--net", "none", "--", "sh", "-c", script)
     tap.eq(r.code, 0, f"{who}: a run writes files", r)
     r = c("apply", "@last", "-y")
@@ -597,7 +617,11 @@ def check_apply(c, who):
            f"{who}: with the reason and the way out", r)
     with open(os.path.join(c.work, "old.txt"), encoding="utf-8") as f:
         tap.ok(f.read().endswith("more\n"), f"{who}: what was in the original before is no news")
-    r = c("apply", "@last", "-y", "--allow", "token.txt", "--allow", "leak.txt")
+    with open(os.path.join(c.work, "moved.txt"), encoding="utf-8") as f:
+        tap.ok(f.read().startswith("b ="), f"{who}: nor is one that is elsewhere in it, or gone")
+    with open(os.path.join(c.work, "other.txt"), encoding="utf-8") as f:
+        tap.ok("glpat-8pQ4" in f.read() and "--allow other.txt" in r.err, f"{who}: but one in the place of another is", r)
+    r = c("apply", "@last", "-y", "--allow", "token.txt", "--allow", "leak.txt", "--allow", "other.txt")
     tap.ok(r.code == 0 and os.path.exists(os.path.join(c.work, "leak.txt")), f"{who}: and goes out with its own yes", r)
 
 

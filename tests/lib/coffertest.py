@@ -32,7 +32,7 @@ import time
 TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 ROOT = os.path.dirname(TESTS)
 BUILD = os.path.abspath(os.environ.get("COFFER_BUILD", os.path.join(ROOT, "build")))
-STARTERS = ("run", "exec", "shell", "cp", "call", "rollback", "fork")
+STARTERS = ("run", "exec", "shell", "cp", "call", "mcp", "rollback", "fork")
 TEST_UID = 20001  # an ordinary user who owns nothing on this machine and has no subordinate ids
 SUB_IDS = (2000000, 65536)  # those that he is given in a mount namespace of our own where an engine wants them
 ENGINES = tuple(os.environ.get("COFFER_ENGINES", "ns gvisor").split())  # one of them for trying something
@@ -265,7 +265,7 @@ class Coffer:
         os.chmod(self.dir, 0o755)
         os.mkdir(self.bin, 0o755)
         for name in ("coffer", "coffer-init", "coffer-unpack", "coffer-egress", "coffer-dial",
-                     "coffer-vault", "coffer-web", "cofferd"):
+                     "coffer-vault", "coffer-courier", "coffer-web", "cofferd"):
             if os.path.exists(os.path.join(BUILD, name)):
                 shutil.copy(os.path.join(BUILD, name), os.path.join(self.bin, name))
         drops = self.who != "root" and os.getuid() == 0

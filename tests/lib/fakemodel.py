@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A small scripted model server, for real agents to talk to.
 
-    python3 fakemodel.py [ADDRESS:]PORT [CERT KEY]     serves until it is ended; TLS with a certificate; prints "ready PORT"
+    python3 fakemodel.py [ADDRESS:]PORT [CERT KEY [CREDENTIAL [HOLD]]]
+                                                       serves until it is ended; TLS with a certificate; prints "ready PORT"
 
 It speaks just enough of four APIs for one loop: the first turn asks for a tool that runs a shell command, and once the
 result of that tool is in the conversation, the answer ends with what the tool had printed.
@@ -13,18 +14,24 @@ result of that tool is in the conversation, the answer ends with what the tool h
 
 The command is taken from the first prompt: what stands between "RUN<" and ">RUN". Every request is printed as a line
 of JSON: {"method", "path", "tool_result"}.
+
+CREDENTIAL is a file with the key that is wanted of every POST (x-api-key, x-goog-api-key or a bearer's); anything else gets a 401,
+and a line with "refused". While the file HOLD is there, what comes after the tool's result waits.
 """
 
 import http.server
 import json
+import os
 import re
 import socketserver
 import ssl
 import sys
 import threading
+import time
 
 COMMAND = re.compile(r"RUN<(.*?)>RUN", re.S)
 lock = threading.Lock()
+credential, hold = None, None
 
 
 def texts(value):
@@ -106,9 +113,16 @@ class Handler(http.server.BaseHTTPRequestHandler):
             raise ValueError("compressed request")
         return json.loads(data) if data else {}
 
-    def note(self, result):
+    def note(self, result, **more):
         with lock:
-            print(json.dumps({"method": self.command, "path": self.path.split("?")[0], "tool_result": result}), flush=True)
+            print(json.dumps({"method": self.command, "path": self.path.split("?")[0], "tool_result": result, **more}), flush=True)
+        while result is not None and hold and os.path.exists(hold):
+            time.sleep(0.05)
+
+    def is_known(self):
+        given = [self.headers.get("x-api-key"), self.headers.get("x-goog-api-key"),
+                 self.headers.get("Authorization", "").removeprefix("Bearer ")]
+        return credential is None or credential in given
 
     def do_HEAD(self):
         self.note(None)
@@ -126,7 +140,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_POST(self):
         path = self.path.split("?")[0]
         body = self.body()
-        if path == "/v1/messages":
+        if not self.is_known():
+            self.note(None, refused=True)
+            self.send_json({"error": {"type": "authentication_error", "message": "who are you?"}}, 401)
+        elif path == "/v1/messages":
             self.anthropic(body)
         elif path == "/v1/responses":
             self.openai(body)
@@ -145,12 +162,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def anthropic(self, body):
         result = find_result(body.get("messages"), lambda v: v.get("type") == "tool_result")
         command = find_command(body.get("messages"))
-        has_bash = any(t.get("name") == "Bash" for t in body.get("tools", []))
+        # Its own tool, or the one of `coffer mcp` where that is all it has.
+        tool = next((n for n in (t.get("name", "") for t in body.get("tools", [])) if n == "Bash" or n.endswith("__exec")), None)
         self.note(result)
-        if result is None and command and has_bash:
-            block = {"type": "tool_use", "id": "toolu_1", "name": "Bash", "input": {}}
-            deltas = [{"type": "input_json_delta",
-                       "partial_json": json.dumps({"command": command, "description": "run it"})}]
+        if result is None and command and tool:
+            block = {"type": "tool_use", "id": "toolu_1", "name": tool, "input": {}}
+            arguments = {"command": command, **({"description": "run it"} if tool == "Bash" else {})}
+            deltas = [{"type": "input_json_delta", "partial_json": json.dumps(arguments)}]
             stop = "tool_use"
         else:
             block = {"type": "text", "text": ""}
@@ -256,6 +274,7 @@ class Server(socketserver.ThreadingMixIn, http.server.HTTPServer):
 
 
 def main():
+    global credential, hold
     address, _, port = sys.argv[1].rpartition(":")
     server = Server((address, int(port)), Handler)
     if len(sys.argv) > 3:
@@ -263,6 +282,10 @@ def main():
         ctx.load_cert_chain(sys.argv[2], sys.argv[3])
         ctx.set_alpn_protocols(["http/1.1"])
         server.socket = ctx.wrap_socket(server.socket, server_side=True)
+    if len(sys.argv) > 4:
+        with open(sys.argv[4], encoding="ascii") as f:
+            credential = f.read()
+    hold = sys.argv[5] if len(sys.argv) > 5 else None
     print(f"ready {server.server_address[1]}", flush=True)
     server.serve_forever()
 

@@ -29,9 +29,11 @@ static int add_grant(struct vault_grants *all, char *text, struct err *e)
 {
 	struct vault_grant *g = grants_add(all);
 	char *save = NULL, *head = strtok_r(text, "|", &save), *part;
+	char handle[16];
 
-	if (!g || !head || sscanf(head, "%63s %u %1024s", g->name, &g->handle, g->placeholder) != 3)
+	if (!g || !head || sscanf(head, "%63s %15s %1024s", g->name, handle, g->placeholder) != 3)
 		return err_set(e, -EINVAL, "a secret is NAME HANDLE PLACEHOLDER");
+	g->handle = (uint32_t)strtoul(handle, NULL, 10);
 	g->placeholder_len = strlen(g->placeholder);
 	while ((part = strtok_r(NULL, "|", &save)) != NULL) {
 		if (add_binding(g, part, e) < 0)

@@ -100,6 +100,9 @@ static void test_as(void)
 	b = (struct binding){ .host = "api.anthropic.com" };
 	binding_usual_as(&b);
 	CHECK(b.as == BINDING_AS_HEADER && str_eq(b.word, "x-api-key"));
+	CHECK(binding_usual_other(&b) && b.as == BINDING_AS_BEARER && !b.word[0]);
+	b = (struct binding){ .host = "api.openai.com", .as = BINDING_AS_BEARER };
+	CHECK(!binding_usual_other(&b) && b.as == BINDING_AS_BEARER);
 }
 
 static bool covers(const char *bound, const char *host, uint16_t port, const char *path)

@@ -4,6 +4,7 @@
  * Each act is tried without the filter first, where it must succeed.
  */
 #include "base/cleanup.h"
+#include "egress/courier.h"
 #include "egress/dial_int.h"
 #include "egress/fence.h"
 #include "sys/seccomp.h"
@@ -245,10 +246,54 @@ static void check_vault(void)
 	CHECK(attempt(vault_fence_list, linger) == DIED);
 }
 
+static bool open_a_file(void)
+{
+	return open("/dev/null", O_RDONLY | O_CLOEXEC) >= 0;
+}
+
+static bool execute(void)
+{
+	static char *const argv[] = { (char *)"true", NULL }, *const env[] = { NULL };
+
+	/* Its exit is what attempt() sees of success. */
+	execve("/bin/true", argv, env);
+	return false;
+}
+
+static bool make_unix(void)
+{
+	return socket(AF_UNIX, SOCK_STREAM, 0) >= 0;
+}
+
+static bool make_raw(void)
+{
+	return socket(AF_INET, SOCK_RAW, 1) >= 0 || errno == EPERM || errno == EACCES;
+}
+
+static bool make_tcp(void)
+{
+	return socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0) >= 0;
+}
+
+static void check_courier(void)
+{
+	CHECK(attempt(courier_fence_list, signal_parent) == DIED);
+	CHECK(attempt(courier_fence_list, signal_self) == DID);
+	CHECK(attempt(courier_fence_list, own_a_socket) == DIED);
+	CHECK(attempt(courier_fence_list, change_flags) == DIED);
+	CHECK(attempt(courier_fence_list, look_at_a_file) == DIED);
+	CHECK(attempt(courier_fence_list, open_a_file) == DIED);
+	CHECK(attempt(courier_fence_list, make_unix) == DIED);
+	CHECK(attempt(courier_fence_list, make_raw) == DIED);
+	CHECK(attempt(courier_fence_list, execute) == DIED);
+	CHECK(attempt(courier_fence_list, make_tcp) == DID);
+}
+
 int main(void)
 {
 	static bool (*const acts[])(void) = { signal_parent,  signal_self, own_a_socket, change_flags,
-					      look_at_a_file, keep_alive,  linger };
+					      look_at_a_file, keep_alive,  linger,	 open_a_file,
+					      make_unix,      make_raw,	   make_tcp };
 
 	parent = getpid();
 	sock = socket(AF_INET, SOCK_STREAM, 0);
@@ -257,5 +302,6 @@ int main(void)
 	check_egress();
 	check_dial();
 	check_vault();
+	check_courier();
 	return tap_done();
 }

@@ -42,7 +42,8 @@ static void test_in(const char *dir)
 		bad += !before || before >= between || after < between;
 	}
 	CHECKF(!failed, "the time can be told");
-	CHECKF(!bad, "every write before it lies before, every one after does not, in %s (%d do not)", dir, bad);
+	CHECKF(!bad, "every write before it lies before, every one after does not, in %s (%d do not)", dir,
+	       bad);
 	close(one);
 	close(two);
 	unlink(a);

@@ -193,7 +193,7 @@ static void test_requests(void)
 	CHECK(request_is(p, "PUT", "https://api.example.com/repos/o/r/topics", POLICY_ALLOW));
 	/* Neither of the two paths contains the other: the stricter holds. */
 	CHECK(request_is(p, "PUT", "https://api.example.com/repos/o/r/pulls/1/merge", POLICY_ASK));
-	CHECK(strstr(last.why, "needs the gateway") != NULL);
+	CHECK(strstr(last.why, "a person has to allow it") != NULL);
 	CHECK(request_is(p, "DELETE", "https://api.example.com/x", POLICY_DENY));
 	CHECK(request_is(p, "GET", "https://api.example.com/admin/users", POLICY_DENY));
 	CHECK(request_is(p, "GET", "https://api.example.com/admin/health", POLICY_ALLOW));

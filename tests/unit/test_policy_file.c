@@ -173,7 +173,6 @@ static const struct {
 	{ "browser: true\nrequire_pool: false\nallow: [{domain: a.com}]\n", NULL },
 	{ "browser: true\npool: p\nproxies: {p: {urls: [\"http://p.com\"]}}\nallow: [{domain: a.com}]\n",
 	  NULL },
-	{ "ask: [{domain: a.com}]\n", "needs the gateway" },
 	{ "allow: [{domain: a.com, http: [{allow: GET /x}, {deny: GET /x}]}]\n", "the stricter wins" },
 	{ "presets: [npm, pypi, github-read]\n", NULL },
 };

@@ -60,7 +60,7 @@ static void test_cannot_lock(void)
 	pid_t pid = fork();
 
 	if (pid == 0) {
-		struct rlimit small = { 4096 * 2, 4096 * 2 };
+		struct rlimit small = { 8192, 8192 };
 		struct secmem a = SECMEM_INIT, b = SECMEM_INIT;
 		struct err e = ERR_INIT;
 
@@ -68,7 +68,7 @@ static void test_cannot_lock(void)
 			_exit(3);
 		if (secmem_new(&a, 16, &e) < 0)
 			_exit(4);
-		if (secmem_new(&b, 4096 * 16, &e) != -ENOMEM || b.p)
+		if (secmem_new(&b, 65536, &e) != -ENOMEM || b.p)
 			_exit(5);
 		_exit(strstr(e.msg, "lock") && e.hint[0] ? 0 : 6);
 	}

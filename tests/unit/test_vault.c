@@ -179,6 +179,122 @@ static void test_grant(void)
 	fd_close(fd_no);
 }
 
+/* --- cofferd's vault ------------------------------------------------------------------------------------------- */
+
+/* As cofferd does it: a channel for the guard of one sandbox, for one secret. */
+static int hold(const char *sandbox, const char *name, struct vault_proc *ret)
+{
+	autogrants struct vault_grants want = GRANTS_INIT;
+	int pair[2], r;
+
+	snprintf(grants_add(&want)->name, sizeof(want.v[0].name), "%s", name);
+	BUG_ON(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0);
+	err = ERR_INIT;
+	r = vault_hold(&proc, sandbox, &want, pair[1], &err);
+	fd_close(pair[1]);
+	*ret = VAULT_PROC_INIT;
+	ret->control = pair[0];
+	return r;
+}
+
+static int grant_by(struct vault_proc *by, const char *sandbox, const char *name, const char *host,
+		    struct vault_grants *ret, int *ret_fd)
+{
+	autogrants struct vault_grants want = GRANTS_INIT;
+	struct vault_grant *g = grants_add(&want);
+	int pair[2], r;
+
+	snprintf(g->name, sizeof(g->name), "%s", name);
+	if (host)
+		BUG_ON(binding_parse_host(host, strlen(host), BINDING_ASKED, &g->bindings[g->n_bindings++],
+					  NULL) < 0);
+	BUG_ON(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0);
+	err = ERR_INIT;
+	r = vault_grant(by, sandbox, &want, pair[1], ret, &err);
+	fd_close(pair[1]);
+	*ret_fd = pair[0];
+	return r;
+}
+
+static int count_items(const struct vault_msg *m, void *ctx)
+{
+	*(int *)ctx += m->type == VAULT_ITEM && slice_eq(m->text[0], "github") ? 1 : 100;
+	return 0;
+}
+
+static void test_hold(void)
+{
+	struct vault_msg list = { .type = VAULT_LIST };
+	struct vault_proc a, b;
+	autogrants struct vault_grants g = GRANTS_INIT, again = GRANTS_INIT;
+	char got[256];
+	int fd, n = 0;
+
+	CHECKF(hold("aaaa", "github", &a) == 0 && hold("bbbb", "github", &b) == 0, "%s", err.msg);
+	CHECK(vault_call(&a, &list, NULL, 0, count_items, &n, NULL, NULL, &err) == 0);
+	CHECKF(n == 1, "it hears of its own secret alone: %d", n);
+	CHECK(grant_by(&a, "aaaa", "github", NULL, &g, &fd) == 0 &&
+	      render(fd, g.v[0].handle, "api.github.com", got, sizeof(got)) == VAULT_RENDERED &&
+	      str_eq(got, TOKEN));
+	vault_end(&a);
+	CHECKF(ends(fd), "what it was granted ends with its channel");
+	fd_close(fd);
+	CHECK(grant_by(&b, "bbbb", "github", NULL, &again, &fd) == 0);
+	fd_close(fd);
+	vault_end(&b);
+}
+
+/* H1, H2: each of these ends the channel that it came over, and nothing else. */
+static void test_hold_refused(void)
+{
+	static const struct {
+		const char *what, *sandbox, *name, *host;
+	} tries[] = {
+		{ "another sandbox", "cccc", "github", NULL },
+		{ "another secret", "aaaa", "proxy", NULL },
+		{ "other hosts than were said", "aaaa", "github", "api.github.com" },
+	};
+	struct vault_msg rm = { .type = VAULT_RM }, list = { .type = VAULT_LIST };
+	struct vault_proc a;
+	int fd;
+
+	for (size_t i = 0; i < sizeof(tries) / sizeof(tries[0]); i++) {
+		autogrants struct vault_grants g = GRANTS_INIT;
+
+		BUG_ON(hold("aaaa", "github", &a) < 0);
+		CHECKF(grant_by(&a, tries[i].sandbox, tries[i].name, tries[i].host, &g, &fd) == -EPIPE &&
+			       ends(a.control),
+		       "%s: %s", tries[i].what, err.msg);
+		fd_close(fd);
+		vault_end(&a);
+	}
+	rm.text[0] = slice_of("github");
+	BUG_ON(hold("aaaa", "github", &a) < 0);
+	CHECKF(fdpass_send(a.control, "nonsense", 8, NULL, 0) == 0 && ends(a.control), "no message at all");
+	vault_end(&a);
+	BUG_ON(hold("aaaa", "github", &a) < 0);
+	err = ERR_INIT;
+	CHECKF(vault_call(&a, &rm, NULL, 0, NULL, NULL, NULL, NULL, &err) == -EPIPE,
+	       "what only the starter may");
+	vault_end(&a);
+	CHECKF(say(&list, NULL, 0) == 0, "the vault goes on: %s", err.msg);
+}
+
+static void test_reload(void)
+{
+	struct vault_proc a, b;
+
+	BUG_ON(hold("aaaa", "github", &a) < 0);
+	err = ERR_INIT;
+	CHECKF(vault_reload(&proc, &files, &err) == 0 && proc.counter == 1 && ends(a.control),
+	       "read again, everybody asks anew: %s", err.msg);
+	vault_end(&a);
+	CHECK(hold("aaaa", "github", &a) == 0 && hold("aaaa", "github", &b) == 0);
+	CHECKF(ends(a.control), "a second one for a sandbox takes the place of the first");
+	vault_end(&a);
+	vault_end(&b);
+}
+
 /* An egress that asks and never takes its answers costs nothing but itself. */
 static void test_flood(void)
 {
@@ -190,6 +306,7 @@ static void test_flood(void)
 	long n = vault_msg_pack(VAULT_FROM_CLIENT, &m, out, sizeof(out));
 
 	CHECK(grant("aaaa", "github", &a, &fd_a) == 0 && grant("bbbb", "github", &b, &fd_b) == 0);
+	BUG_ON(!b.v);
 	BUG_ON(fd_set_nonblock(fd_a, true) < 0);
 	while (sent < 100000 && fdpass_send(fd_a, out, (size_t)n, NULL, 0) == 0)
 		sent++;
@@ -275,6 +392,9 @@ int main(int argc, char **argv)
 	proc = VAULT_PROC_INIT;
 	test_make();
 	test_grant();
+	test_hold();
+	test_hold_refused();
+	test_reload();
 	test_flood();
 	test_scan_and_pools();
 	test_protocol();

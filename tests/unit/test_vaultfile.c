@@ -82,6 +82,7 @@ static void test_versions(void)
 
 	file_head_new(&h, VAULT_KEY_PASSPHRASE);
 	CHECK(h.cost.passes == SEAL_PASSES && file_seal(&h, &store, &key, &b, NULL) == 0);
+	BUG_ON(b.len < 9);
 	b.data[8] = 2;
 	CHECKF(open_fault(b.data, b.len, &key, &r) == VAULT_FAULT_FORMAT,
 	       "a later version is said to be one");

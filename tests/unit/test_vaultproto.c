@@ -84,19 +84,20 @@ static void test_bytes(void)
 	       "what is unused is zero");
 }
 
-/* A client may say three things; all else is for others. */
+/* A client may say three things, and a holder three others; all else is for others. */
 static void test_sides(void)
 {
-	unsigned n[4] = { 0 };
+	unsigned n[5] = { 0 };
 
 	for (uint32_t type = 0; type < 300; type++) {
 		struct vault_msg m = { .type = type };
 
-		for (unsigned side = VAULT_FROM_CLIENT; side <= VAULT_TO_STARTER; side++)
+		for (unsigned side = VAULT_FROM_CLIENT; side <= VAULT_FROM_HOLDER; side++)
 			n[side] += vault_msg_size(side, &m) > 0;
 	}
 	CHECKF(n[VAULT_FROM_CLIENT] == 3 && n[VAULT_TO_CLIENT] == 4, "%u and %u", n[0], n[1]);
-	CHECKF(n[VAULT_FROM_STARTER] == 14 && n[VAULT_TO_STARTER] == 7, "%u and %u", n[2], n[3]);
+	CHECKF(n[VAULT_FROM_STARTER] == 16 && n[VAULT_TO_STARTER] == 7, "%u and %u", n[2], n[3]);
+	CHECKF(n[VAULT_FROM_HOLDER] == 3, "%u", n[VAULT_FROM_HOLDER]);
 }
 
 static void test_values(void)

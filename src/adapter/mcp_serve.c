@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The loop. Nothing here blocks but poll(), and the wait for a child that has closed its pipe. */
+#include "adapter/mcp_serve.h"
+
+#include "adapter/mcp_int.h"
+#include "base/clock.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/signalfd.h>
+
+#define READ_STEP (64u << 10)
+/* A pipe or socket that can be written to takes so much without waiting: so nobody's O_NONBLOCK has to be changed. */
+#define WRITE_STEP 4096
+#define LAST_WORDS_MS 1000
+
+/* --- answers ---------------------------------------------------------------------------------------------------------- */
+
+static size_t unread(const struct mcp_server *sv)
+{
+	return sv->answers.len - sv->written;
+}
+
+static void add_line(struct mcp_server *sv, const struct buf *text)
+{
+	buf_add(&sv->answers, text->data, text->len);
+	buf_addc(&sv->answers, '\n');
+}
+
+void mcp_answer(struct mcp_server *sv, struct mcp_batch *b, const struct buf *text)
+{
+	if (!b) {
+		add_line(sv, text);
+		return;
+	}
+	buf_addc(&b->out, b->out.len ? ',' : '[');
+	buf_add(&b->out, text->data, text->len);
+}
+
+void mcp_batch_close(struct mcp_server *sv, struct mcp_batch *b)
+{
+	if (!b || --b->open)
+		return;
+	if (b->out.len) {
+		buf_addc(&b->out, ']');
+		add_line(sv, &b->out);
+	}
+	buf_release(&b->out);
+	free(b);
+}
+
+/* S1: half a line is never left behind by us; a client that does not take the rest is gone. */
+static void write_some(struct mcp_server *sv)
+{
+	size_t n = unread(sv);
+	ssize_t done = write(sv->out, sv->answers.data + sv->written, n < WRITE_STEP ? n : WRITE_STEP);
+
+	if (done < 0 && errno != EINTR && errno != EAGAIN) {
+		sv->over = true;
+		buf_clear(&sv->answers);
+		sv->written = 0;
+		return;
+	}
+	sv->written += done > 0 ? (size_t)done : 0;
+	if (unread(sv) == 0 || sv->written > (1u << 20)) {
+		buf_consume(&sv->answers, sv->written);
+		sv->written = 0;
+	}
+}
+
+/* --- calls ------------------------------------------------------------------------------------------------------------ */
+
+void mcp_call_free(struct mcp_call *c)
+{
+	if (!c)
+		return;
+	mcp_id_release(&c->id);
+	mcp_id_release(&c->token);
+	json_decref(c->args);
+	free(c);
+}
+
+static bool is_in_use(const struct mcp_server *sv, const struct mcp_id *id)
+{
+	for (const struct mcp_call *c = sv->calls; c; c = c->next) {
+		if (mcp_id_is(&c->id, id))
+			return true;
+	}
+	return false;
+}
+
+enum mcp_code mcp_call_add(struct mcp_server *sv, struct mcp_call *c)
+{
+	struct mcp_call **at = &sv->calls;
+
+	if (is_in_use(sv, &c->id))
+		return MCP_INVALID_REQUEST;
+	if (sv->n_calls >= MCP_CALLS_MAX || (sv->n_calls && sv->waiting + c->size > MCP_WAITING_MAX))
+		return MCP_BUSY;
+	while (*at)
+		at = &(*at)->next;
+	*at = c;
+	sv->n_calls++;
+	sv->waiting += c->size;
+	return 0;
+}
+
+/* One is over, however. */
+static void drop(struct mcp_server *sv, struct mcp_call **at)
+{
+	struct mcp_call *c = *at;
+
+	*at = c->next;
+	sv->n_calls--;
+	sv->waiting -= c->size;
+	mcp_batch_close(sv, c->batch);
+	mcp_call_free(c);
+}
+
+static void answer_call(struct mcp_server *sv, struct mcp_call *c, const struct mcp_report *r)
+{
+	autobuf struct buf text = BUF_INIT;
+
+	if (c->cancelled || c->answered)
+		return;
+	c->answered = true;
+	mcp_add_report(&text, sv, c, r);
+	mcp_answer(sv, c->batch, &text);
+}
+
+static void fail_call(struct mcp_server *sv, struct mcp_call *c, const char *why)
+{
+	answer_call(sv, c, &(struct mcp_report){ MCP_REPORT_ERROR, why, strlen(why), 0 });
+}
+
+static void start_calls(struct mcp_server *sv)
+{
+	while (!sv->over && sv->calls && sv->proc.pid < 0) {
+		struct mcp_call *c = sv->calls;
+		struct err e = ERR_INIT;
+
+		if (mcp_proc_start(&sv->proc, c->tool, sv->s->ctx, c->args, c->token.kind != MCP_ID_NONE,
+				   &e) == 0)
+			return;
+		fail_call(sv, c, e.msg);
+		drop(sv, &sv->calls);
+	}
+}
+
+static void take_report(struct mcp_server *sv, const struct mcp_report *r)
+{
+	autobuf struct buf text = BUF_INIT;
+	struct mcp_call *c = sv->calls;
+
+	if (r->type != MCP_REPORT_PROGRESS) {
+		answer_call(sv, c, r);
+		return;
+	}
+	if (c->cancelled || c->answered || unread(sv) > MCP_OUT_NO_PROGRESS)
+		return;
+	mcp_add_progress(&text, c, r);
+	add_line(sv, &text);
+}
+
+static void read_call(struct mcp_server *sv)
+{
+	int r = mcp_proc_read(&sv->proc);
+	struct mcp_report report;
+
+	while (mcp_proc_next(&sv->proc, &report))
+		take_report(sv, &report);
+	if (r == 0)
+		return;
+	fail_call(sv, sv->calls, "the call broke off: its process has died");
+	mcp_proc_reap(&sv->proc);
+	drop(sv, &sv->calls);
+}
+
+void mcp_cancel(struct mcp_server *sv, const struct mcp_id *id)
+{
+	struct mcp_call **at = &sv->calls;
+
+	while (*at && !mcp_id_is(&(*at)->id, id))
+		at = &(*at)->next;
+	if (!*at)
+		return;
+	(*at)->cancelled = true;
+	/* The first one runs, and ends before the next begins. */
+	if (at == &sv->calls && sv->proc.pid >= 0)
+		mcp_proc_end(&sv->proc);
+	else
+		drop(sv, at);
+}
+
+/* --- input ------------------------------------------------------------------------------------------------------------ */
+
+static void refuse_long(struct mcp_server *sv)
+{
+	autobuf struct buf text = BUF_INIT;
+
+	mcp_add_error(&text, &(struct mcp_id){ 0 }, MCP_PARSE_ERROR, "the line is longer than 4 MiB", NULL);
+	add_line(sv, &text);
+}
+
+/* Takes one line off the front: its bytes with the newline. */
+static void take_first(struct mcp_server *sv, size_t len)
+{
+	size_t n = len - 1;
+
+	if (n && sv->line.data[n - 1] == '\r')
+		n--;
+	if (!sv->skipping && n > MCP_LINE_MAX)
+		refuse_long(sv);
+	else if (!sv->skipping && n)
+		mcp_take_line(sv, sv->line.data, n);
+	sv->skipping = false;
+	buf_consume(&sv->line, len);
+	sv->looked = 0;
+}
+
+static void take_lines(struct mcp_server *sv)
+{
+	const char *nl;
+
+	while (!sv->over && sv->line.len > sv->looked &&
+	       (nl = memchr(sv->line.data + sv->looked, '\n', sv->line.len - sv->looked)))
+		take_first(sv, (size_t)(nl - sv->line.data) + 1);
+	sv->looked = sv->line.len;
+	if (sv->line.len <= MCP_LINE_MAX + 1)
+		return;
+	if (!sv->skipping)
+		refuse_long(sv);
+	sv->skipping = true;
+	buf_clear(&sv->line);
+	sv->looked = 0;
+}
+
+static void read_client(struct mcp_server *sv)
+{
+	char *at = buf_reserve(&sv->line, READ_STEP);
+	ssize_t n = at ? read(sv->in, at, READ_STEP) : -1;
+
+	if (n < 0 && at && (errno == EINTR || errno == EAGAIN))
+		return;
+	if (n <= 0) {
+		sv->over = true;
+		return;
+	}
+	sv->line.len += (size_t)n;
+	take_lines(sv);
+}
+
+/* --- the loop --------------------------------------------------------------------------------------------------------- */
+
+enum { P_SIG, P_OUT, P_IN, P_CALL, P_COUNT };
+
+static void set_polls(const struct mcp_server *sv, struct pollfd p[P_COUNT])
+{
+	bool listens = !sv->over && unread(sv) < MCP_OUT_STOP;
+
+	p[P_SIG] = (struct pollfd){ .fd = sv->over ? -1 : sv->sig, .events = POLLIN };
+	p[P_OUT] = (struct pollfd){ .fd = sv->over ? -1 : sv->out, .events = unread(sv) ? POLLOUT : 0 };
+	p[P_IN] = (struct pollfd){ .fd = listens ? sv->in : -1, .events = POLLIN };
+	p[P_CALL] = (struct pollfd){ .fd = listens || sv->over ? sv->proc.pipe : -1, .events = POLLIN };
+}
+
+static void turn(struct mcp_server *sv)
+{
+	struct pollfd p[P_COUNT];
+
+	set_polls(sv, p);
+	if (poll(p, P_COUNT, -1) < 0) {
+		sv->over = sv->over || errno != EINTR;
+		return;
+	}
+	if (p[P_SIG].revents)
+		sv->over = true;
+	if (p[P_OUT].revents & POLLOUT)
+		write_some(sv);
+	else if (p[P_OUT].revents)
+		sv->over = true;
+	if (p[P_CALL].revents)
+		read_call(sv);
+	if (p[P_IN].revents && !sv->over)
+		read_client(sv);
+	if (buf_error(&sv->answers) || buf_error(&sv->line))
+		sv->over = true;
+	start_calls(sv);
+}
+
+/* S5 */
+static void wind_up(struct mcp_server *sv)
+{
+	uint64_t until = clock_nsec(CLOCK_MONOTONIC) + LAST_WORDS_MS * NSEC_PER_MSEC;
+	struct pollfd p = { .fd = sv->out, .events = POLLOUT };
+
+	mcp_proc_end(&sv->proc);
+	while (sv->proc.pid >= 0) {
+		struct pollfd call = { .fd = sv->proc.pipe, .events = POLLIN };
+
+		if (poll(&call, 1, -1) > 0)
+			read_call(sv);
+	}
+	while (sv->calls)
+		drop(sv, &sv->calls);
+	while (unread(sv) && clock_nsec(CLOCK_MONOTONIC) < until && poll(&p, 1, LAST_WORDS_MS) == 1 &&
+	       p.revents == POLLOUT)
+		write_some(sv);
+}
+
+static int open_signals(struct err *e)
+{
+	sigset_t set;
+	int fd;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGHUP);
+	signal(SIGPIPE, SIG_IGN);
+	if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
+		return err_sys(e, -errno, "cannot block signals");
+	fd = signalfd(-1, &set, SFD_CLOEXEC);
+	return fd < 0 ? err_sys(e, -errno, "cannot watch for signals") : fd;
+}
+
+int mcp_serve(const struct mcp_service *s, int in, int out, struct err *e)
+{
+	struct mcp_server sv = {
+		.s = s, .in = in, .out = out, .version = MCP_VERSION_NONE, .proc = MCP_PROC_INIT
+	};
+
+	sv.sig = open_signals(e);
+	if (sv.sig < 0)
+		return sv.sig;
+	while (!sv.over)
+		turn(&sv);
+	wind_up(&sv);
+	fd_close(sv.sig);
+	buf_release(&sv.line);
+	buf_release(&sv.answers);
+	return 0;
+}

@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* coffer-courier: carries one call of the gateway itself over verified TLS, and ends. See egress/courier.h. */
+#include "egress/courier.h"
+
+int main(int argc, char **argv)
+{
+	return courier_main(argc, argv);
+}

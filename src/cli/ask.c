@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* coffer ask: what sandboxes wait for a person to allow. */
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "cli/ask_show.h"
+#include "cli/say.h"
+#include "cli/table.h"
+#include "cli/verb.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <unistd.h>
+
+enum { OPT_FOLLOW = 1, OPT_JSON, OPT_ALL };
+
+#define LOOK_MS 500 /* how often new sandboxes are looked for */
+#define FOLLOW_MAX 256
+
+static const struct opt ask_opts[] = {
+	{ "follow", 'f', NULL, "stay, and print each question and each change as it comes", OPT_FOLLOW },
+	{ "json", 0, NULL, "one JSON object a line", OPT_JSON },
+	{ "all", 'a', NULL, "also those that are over", OPT_ALL },
+};
+
+struct ask_args {
+	bool follow, json, all;
+};
+
+struct listing {
+	const struct ask_args *a;
+	struct table t;
+	struct buf out;
+	size_t n;
+	int error;
+};
+
+static bool is_open(const json_t *ask)
+{
+	const char *s = ask_text(ask, "state");
+
+	return str_eq(s, "pending") || str_eq(s, "granted") || str_eq(s, "parked");
+}
+
+static void add_json(const json_t *ask, struct buf *out)
+{
+	char *text = json_dumps(ask, JSON_COMPACT | JSON_ENSURE_ASCII);
+
+	buf_adds(out, text ? text : "{}");
+	buf_addc(out, '\n');
+	free(text);
+}
+
+static int add_row(void *ctx, json_t *ask)
+{
+	struct listing *l = ctx;
+	autobuf struct buf act = BUF_INIT;
+	char when[24];
+	int r;
+
+	if (!l->a->all && !is_open(ask))
+		return 0;
+	l->n++;
+	if (l->a->json) {
+		add_json(ask, &l->out);
+		return 0;
+	}
+	ask_act(ask, 100, &act);
+	snprintf(when, sizeof(when), "%.8s",
+		 strlen(ask_text(ask, "asked")) > 19 ? ask_text(ask, "asked") + 11 : "");
+	r = table_add(&l->t, ask_text(ask, "id"), 0);
+	r = r < 0 ? r : table_add(&l->t, ask_text(ask, "state"), 0);
+	r = r < 0 ? r : table_add(&l->t, when, 0);
+	r = r < 0 ? r : table_add(&l->t, ask_text(ask, "kind"), 0);
+	return r < 0 ? r : table_add(&l->t, buf_cstr(&act), 160);
+}
+
+static int open_run(struct state *st, const char *id)
+{
+	return openat(st->runs_fd, id, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+}
+
+/* One run's: from who serves it, else from its file. */
+static int list_run(struct state *st, const char *id, bool all, askc_fn *fn, void *ctx, struct err *e)
+{
+	autoclose int fd = open_run(st, id);
+	autoaskc struct askc c = ASKC_INIT;
+	struct err none = ERR_INIT;
+
+	if (fd < 0)
+		return 0;
+	if (askc_open(&c, fd, &none) == 0)
+		return askc_list(&c, all, fn, ctx, e);
+	return all ? askc_read_file(fd, fn, ctx, e) : 0;
+}
+
+static int list(struct state *st, const struct ask_args *a, struct err *e)
+{
+	struct listing l = { .a = a, .t = TABLE_INIT(5) };
+	autostrv struct strv runs = STRV_INIT;
+	static const char *const head[] = { "ID", "STATE", "ASKED", "KIND", "WHAT" };
+	int r = state_run_list(st, &runs, e);
+
+	for (size_t i = 0; r == 0 && !a->json && i < ARRAY_SIZE(head); i++)
+		r = table_add(&l.t, head[i], 0);
+	for (size_t i = 0; r == 0 && i < runs.n; i++)
+		r = list_run(st, runs.v[i], a->all, add_row, &l, e);
+	if (r == 0 && !a->json && l.n)
+		table_format(&l.t, &l.out);
+	if (r == 0 && !a->json && !l.n)
+		buf_adds(&l.out, a->all ? "nothing was asked\n" : "nothing waits for an answer\n");
+	r = r < 0 ? r : say_out(&l.out);
+	table_release(&l.t);
+	buf_release(&l.out);
+	return r;
+}
+
+/* ---- Following. ---- */
+
+struct followed {
+	char id[RUN_ID_LEN + 1];
+	struct askc c;
+};
+
+struct follower {
+	const struct ask_args *a;
+	struct followed v[FOLLOW_MAX];
+	size_t n;
+};
+
+static int print_one(void *ctx, json_t *ask)
+{
+	const struct follower *f = ctx;
+	autobuf struct buf out = BUF_INIT;
+
+	if (!ask)
+		return 0;
+	if (f->a->json) {
+		add_json(ask, &out);
+	} else {
+		buf_addf(&out, "%-12s %-8s %-8s ", ask_text(ask, "id"), ask_text(ask, "state"),
+			 ask_text(ask, "kind"));
+		ask_act(ask, 160, &out);
+		buf_addc(&out, '\n');
+	}
+	return say_out(&out);
+}
+
+static void find_new(struct state *st, struct follower *f)
+{
+	autostrv struct strv runs = STRV_INIT;
+	struct err e = ERR_INIT;
+
+	if (state_run_list(st, &runs, &e) < 0)
+		return;
+	for (size_t i = 0; i < runs.n && f->n < FOLLOW_MAX; i++) {
+		autoclose int fd = -1;
+		bool known = false;
+
+		for (size_t k = 0; k < f->n; k++)
+			known = known || str_eq(f->v[k].id, runs.v[i]);
+		fd = known ? -1 : open_run(st, runs.v[i]);
+		if (fd < 0 || askc_open(&f->v[f->n].c, fd, &e) < 0)
+			continue;
+		snprintf(f->v[f->n].id, sizeof(f->v[f->n].id), "%s", runs.v[i]);
+		if (askc_follow_begin(&f->v[f->n].c, f->a->all, &e) < 0)
+			askc_close(&f->v[f->n].c);
+		else
+			f->n++;
+	}
+}
+
+static int follow(struct state *st, const struct ask_args *a, struct err *e)
+{
+	static struct follower f;
+	struct pollfd p[FOLLOW_MAX];
+	int r = 0;
+
+	(void)e;
+	f = (struct follower){ .a = a };
+	while (r == 0) {
+		struct err ended = ERR_INIT;
+
+		find_new(st, &f);
+		for (size_t i = 0; i < f.n; i++)
+			p[i] = (struct pollfd){ .fd = f.v[i].c.fd, .events = POLLIN };
+		if (poll(p, f.n, LOOK_MS) <= 0)
+			continue;
+		for (size_t i = f.n; i-- > 0 && r == 0;) {
+			if (!p[i].revents)
+				continue;
+			r = askc_follow_read(&f.v[i].c, print_one, &f, &ended);
+			if (r < 0) {
+				askc_close(&f.v[i].c);
+				f.v[i] = f.v[--f.n];
+				r = 0;
+			}
+		}
+	}
+	return r;
+}
+
+/* ---- One. ---- */
+
+struct one {
+	const char *id;
+	json_t *found;
+};
+
+static int find_one(void *ctx, json_t *ask)
+{
+	struct one *o = ctx;
+	const char *dash = strchr(o->id, '-');
+	uint64_t n = 0;
+
+	if (str_to_u64(dash ? dash + 1 : o->id, &n) == 0 &&
+	    (uint64_t)json_integer_value(json_object_get(ask, "number")) == n) {
+		json_decref(o->found);
+		o->found = json_incref(ask);
+	}
+	return 0;
+}
+
+static int show(struct state *st, const char *id, const struct ask_args *a, struct err *e)
+{
+	struct one o = { .id = id };
+	autobuf struct buf out = BUF_INIT;
+	autoclose int fd = -1;
+	char run[RUN_ID_LEN + 1];
+	int r = askc_resolve(st, id, run, &fd, e);
+
+	r = r < 0 ? r : list_run(st, run, true, find_one, &o, e);
+	if (r == 0 && !o.found)
+		r = err_set(e, -ENOENT, "there is no question %s", id);
+	if (r == 0 && a->json)
+		add_json(o.found, &out);
+	else if (r == 0)
+		ask_show(o.found, st, &out);
+	json_decref(o.found);
+	return r < 0 ? r : say_out(&out);
+}
+
+/* Options and words in any order; how many words, OPT_HELP, or negative. */
+static int parse(int argc, char **argv, struct ask_args *a, const char *word[3], struct err *e)
+{
+	struct optparse p = OPTPARSE_INIT(argc, argv, ask_opts, ARRAY_SIZE(ask_opts));
+	const char *value;
+	int id, n = 0;
+
+	do {
+		while ((id = opt_next(&p, &value, e)) > 0) {
+			if (id == OPT_HELP)
+				return OPT_HELP;
+			a->follow = a->follow || id == OPT_FOLLOW;
+			a->json = a->json || id == OPT_JSON;
+			a->all = a->all || id == OPT_ALL;
+		}
+		value = id == 0 ? opt_take(&p) : NULL;
+		word[n < 2 ? n : 2] = value;
+		n += value != NULL;
+	} while (value);
+	return id < 0 ? id : n;
+}
+
+static int cmd_ask(int argc, char **argv)
+{
+	CLEANUP(state_release) struct state st = STATE_INIT;
+	struct err e = ERR_INIT;
+	struct ask_args a = { 0 };
+	const char *word[3] = { 0 };
+	int n = parse(argc, argv, &a, word, &e), k, r;
+
+	if (n == OPT_HELP)
+		return verb_print_help(&verb_ask);
+	k = n < 0 ? n : n ? opt_one_of("ask", word[0], "ls show", &e) : 0;
+	if (k == 1 && n != 2)
+		k = err_set(&e, -EINVAL, "ask show wants the id of a question");
+	if (k == 0 && n > 1)
+		k = err_set(&e, -EINVAL, "ask ls takes no arguments");
+	if (k < 0)
+		return say_usage(&verb_ask, &e);
+	r = state_open(&st, &e);
+	if (r == 0)
+		r = k == 1 ? show(&st, word[1], &a, &e) : a.follow ? follow(&st, &a, &e) : list(&st, &a, &e);
+	return r < 0 ? say_error(&e) : r;
+}
+
+const struct verb verb_ask = {
+	.name = "ask",
+	.group = VERB_MANAGE,
+	.synopsis = "[ls [--follow] [--all] [--json] | show [--json] ID]",
+	.help = "show what waits for a person's answer",
+	.opts = ask_opts,
+	.n_opts = ARRAY_SIZE(ask_opts),
+	.run = cmd_ask,
+	.text = "What a rule under _ask_ covers is held until somebody says yes or no with *coffer approve* or *coffer deny*; without an "
+		"answer in time it is denied. *ls* lists what waits and what is granted in all sandboxes, *show* one question "
+		"in full: who asks, for what exactly, by which rule, and what the sandbox did just before.\n"
+		"\n"
+		"The same question asked again while it waits is one entry. An id is the beginning of the sandbox's id and a "
+		"number; the number alone will do where it is unambiguous.",
+	.examples = "coffer ask ls --follow\n"
+		    "coffer ask show 3f9a2c-1\n",
+};

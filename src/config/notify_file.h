@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whom the gateway tells, as the operator wrote it:
+ *
+ *	version: 1
+ *	notify:
+ *	  - command: [notify-send, Cofferdam]            # the event as JSON on its standard input
+ *	  - name: ops
+ *	    webhook: { url: "https://hooks.example.com/coffer", secret: ops-hook }
+ *	  - matrix: { homeserver: "https://matrix.example.org", room: "!abc:example.org", secret: matrix-token }
+ *
+ * In webhook and matrix: `secret` names one of the vault's, bound to that host; `secret_file` a file that only its owner may
+ * read, instead. `ca` is a PEM file that alone is trusted; `to: ADDRESS[:PORT]` the one address that is dialled, and the one way
+ * to a private one. `timeout` holds for each attempt.
+ */
+#ifndef CONFIG_NOTIFY_FILE_H
+#define CONFIG_NOTIFY_FILE_H
+
+#include "base/str.h"
+#include "codec/host.h"
+
+#define NOTIFY_FILE_MAX (64u << 10)
+#define NOTIFY_TARGETS_MAX 16
+#define NOTIFY_NAME_MAX 31
+#define NOTIFY_ARGV_MAX 32
+#define NOTIFY_PATH_MAX 1024
+#define NOTIFY_ROOM_MAX 255
+#define NOTIFY_TIMEOUT 15 /* seconds, unless said */
+
+enum notify_kind { NOTIFY_COMMAND, NOTIFY_WEBHOOK, NOTIFY_MATRIX, NOTIFY_KIND_COUNT };
+const char *notify_kind_name(enum notify_kind k); /* "webhook" */
+
+struct notify_target {
+	enum notify_kind kind;
+	char name[NOTIFY_NAME_MAX + 1]; /* its kind and place where none is given: "webhook-2" */
+	struct strv argv;		/* NOTIFY_COMMAND */
+	struct host host;
+	uint16_t port;
+	char path[NOTIFY_PATH_MAX +
+		  1]; /* canonical, with query; of a homeserver its prefix, without a slash behind */
+	char room[NOTIFY_ROOM_MAX + 1];
+	char secret[64];
+	char *secret_file, *ca; /* absolute */
+	bool has_pin;
+	struct addr pin;
+	uint16_t pin_port;
+	uint32_t timeout; /* seconds */
+};
+
+struct notify_conf {
+	struct notify_target targets[NOTIFY_TARGETS_MAX];
+	size_t n;
+};
+
+#define NOTIFY_CONF_INIT ((struct notify_conf){ 0 })
+
+/* A file that others may write to is refused. path NULL: /etc/cofferdam/notify.yaml for root, else cofferdam/notify.yaml in
+ * the user's configuration; -ENOENT when that is not there. */
+int notify_conf_load(struct notify_conf *ret, const char *path, struct err *e) MUST_CHECK;
+int notify_conf_parse(struct notify_conf *ret, const char *name, const char *dir, const char *text,
+		      size_t len, struct err *e) MUST_CHECK;
+void notify_conf_release(struct notify_conf *c);
+
+#endif

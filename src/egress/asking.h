@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Asking a person: what is held until the guard has an answer (doc/adr/0017). coffer-egress keeps no answer and no grant: each
+ * act that a rule wants asked is a question to the guard, which answers at once where somebody has said so before.
+ *
+ * Invariants
+ *  K1  done(allow) is called with what the guard said to this ticket, once, and never after asking_drop(). No guard, no answer,
+ *      too many that wait: a denial.
+ *  K2  Who was allowed says what became of it, once: asking_settle(). Until then the guard counts it as used.
+ *  K3  At most ASKING_MAX wait at once.
+ */
+#ifndef EGRESS_ASKING_H
+#define EGRESS_ASKING_H
+
+#include "egress/askmsg.h"
+#include "egress/egress.h"
+#include "egress/fds.h"
+
+#define ASKING_MAX 128
+
+struct asking;
+
+typedef void asking_fn(void *ctx, bool allow, uint64_t ticket, const char *id, const char *why);
+
+/* NULL: it cannot be asked, and *ret_why says why. m->ticket and m->generation are set here. */
+struct asking *asking_begin(struct egress *eg, struct askmsg *m, asking_fn *done, void *ctx,
+			    const char **ret_why);
+/* Nobody waits for it any more; NULL is fine. */
+void asking_drop(struct asking *a);
+/* What was allowed is on its way, or was given up before anything of it was. ticket 0 is fine. */
+void asking_settle(struct egress *eg, uint64_t ticket, bool sent);
+
+/* The guard's answer. An unknown ticket is one whose owner has gone. */
+void asking_answered(struct egress *eg, const struct ctl_answer *a);
+unsigned asking_count(const struct egress *eg);
+/* One line for each that waits: for http://coffer.internal/. */
+void asking_describe(const struct egress *eg, struct json *j);
+void asking_close(struct egress *eg);
+
+#endif

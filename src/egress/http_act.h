@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a request was judged by beside method and path, as the journal's `act`: the words are in policy/replay.h. So that what
+ * was decided can be decided again by another policy. Names and refs only, never a value of the sandbox's.
+ *
+ * Invariant: at most REPLAY_ACT_MAX bytes, and what does not fit is said to be missing.
+ */
+#ifndef EGRESS_HTTP_ACT_H
+#define EGRESS_HTTP_ACT_H
+
+#include "egress/http_exch.h"
+
+/* What was found in the body. */
+void http_act_body(struct exch *e, const struct policy_request *q);
+/* A second path that a header names. */
+void http_act_also(struct exch *e, const char *method, struct slice path);
+/* Into the line that is being built, as far as it has room. */
+void http_act_log(const struct exch *e, const struct journal *j, struct json *l);
+
+#endif

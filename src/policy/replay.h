@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a recorded run asked for, decided again by another policy: what would change, folded by rule.
+ *
+ * Pure. What is put in came from a log whose names, paths and refs a sandbox chose: rows are capped, and whoever shows them makes
+ * them harmless.
+ *
+ * Invariants
+ *  Y1  Nothing is guessed. Where the log lacks what the new policy would decide by (the operation of a GraphQL request, the
+ *      refs of a push, requests on a connection that was not looked into, a path that was cut, a refusal that no rule
+ *      made) the answer is REPLAY_UNKNOWN with the reason.
+ *  Y2  What does not depend on the missing part is still decided: no request passes where the connection would not.
+ *  Y3  The same policy gives the same answer as it gave then, or REPLAY_UNKNOWN.
+ */
+#ifndef POLICY_REPLAY_H
+#define POLICY_REPLAY_H
+
+#include "policy/policy.h"
+
+#define REPLAY_ROWS_MAX 4096 /* more are only counted */
+#define REPLAY_EXAMPLES 3    /* paths that a row keeps */
+
+/*
+ * `act` of a request line: what was decided about beside method and path, as words with a space between.
+ *	query:FIELD mutation:FIELD subscription:FIELD	fields at the root of the GraphQL request
+ *	create:REF update:REF delete:REF force:REF	the push's commands; push:none when it has none
+ *	refs:fetch refs:push refs:none			which service /info/refs was asked for
+ *	also:METHOD:PATH				a second path that a header names
+ *	...						there were more
+ */
+#define REPLAY_ACT_MAX 320 /* bytes */
+#define REPLAY_ACT_CUT "..."
+
+enum replay_kind { REPLAY_LOOKUP, REPLAY_CONNECT, REPLAY_ADDRESS, REPLAY_REQUEST, REPLAY_KIND_COUNT };
+const char *replay_kind_name(enum replay_kind k); /* "lookup" */
+
+/* One thing that was decided. Strings are the caller's; NULL or "" where the log has nothing. */
+struct replay_seen {
+	enum replay_kind kind;
+	enum policy_action was;
+	const char *host; /* a name, or an address in text */
+	uint16_t port;	  /* 0: not known, or a lookup */
+	const char *rule; /* by which; empty: by none */
+	const char *why;
+	const char *depth;	/* of a connection */
+	const char *addr;	/* REPLAY_ADDRESS: what was dialled, or refused */
+	const char *method;	/* of a request; empty: only its number is known */
+	const char *path, *act; /* as in the journal, query values as digests */
+	bool has_credential;	/* it was given a secret of the gateway's */
+	bool asked_for_another; /* the first bytes of the connection named another host */
+	uint64_t count;		/* so many, all alike */
+};
+
+enum replay_now { REPLAY_DENY, REPLAY_ASK, REPLAY_ALLOW, REPLAY_UNKNOWN, REPLAY_NOW_COUNT };
+const char *replay_now_name(enum replay_now n); /* "deny", "ask", "allow", "unknown" */
+
+struct replay_row {
+	enum replay_kind kind;
+	enum policy_action was;
+	enum replay_now now;
+	char *key; /* its own */
+	char *host, *method;
+	uint16_t port;
+	char *was_rule, *rule, *why;
+	char *paths[REPLAY_EXAMPLES];
+	size_t n_paths;
+	bool more_paths;
+	uint64_t count;
+};
+
+struct replay;
+
+int replay_new(struct replay **ret, const struct policy *p, struct err *e) MUST_CHECK; /* borrows p */
+void replay_free(struct replay *r);
+static inline void replay_freep(struct replay **r)
+{
+	replay_free(*r);
+}
+
+int replay_add(struct replay *r, const struct replay_seen *s) MUST_CHECK; /* 0 or -ENOMEM */
+
+struct replay_sums {
+	uint64_t decisions; /* all */
+	uint64_t same;
+	uint64_t to[REPLAY_NOW_COUNT]; /* that change, or cannot be told */
+	uint64_t others;	       /* of those, without a row of their own */
+};
+
+/* Sorted: what would be denied first, then asked, allowed, unknown; the most frequent first. Valid until the next call. */
+size_t replay_rows(struct replay *r, const struct replay_row **ret);
+struct replay_sums replay_sums(const struct replay *r);
+
+/* One decision, without keeping anything; *ret_why is set with REPLAY_UNKNOWN, and v otherwise. For tests. */
+enum replay_now replay_decide(struct replay *r, const struct replay_seen *s, struct policy_verdict *v,
+			      const char **ret_why);
+
+#endif

@@ -1,0 +1,357 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a rule wants asked waits for a person: a GitHub-shaped server, REST and GraphQL, every identity, both engines."""
+
+import json
+import os
+import signal
+import socket
+import struct
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+
+from coffertest import ENGINES, Tap, identities, kill_own  # noqa: E402
+from nettest import Internet, wait_for, why_not  # noqa: E402
+
+POLICY = """version: 1
+egress:
+  allow:
+    # comments stay
+    - domain: api.github.test
+      port: 443
+      http:
+        - allow: GET /**
+        - ask: PUT /repos/*/*/pulls/*/merge
+        - ask: POST /free/**
+      graphql:
+        - allow: query *
+        - ask: mutation mergePullRequest
+  ask:
+    - domain: tunnel.github.test
+      port: 443
+"""
+SHA = "0123456789abcdef0123456789abcdef01234567"
+MERGE = "https://api.github.test/repos/o/r/pulls/7/merge"
+GQL = json.dumps({"query": "mutation M($i: MergePullRequestInput!) { mergePullRequest(input: $i) { clientMutationId } }",
+                  "variables": {"i": {"pullRequestId": "x", "expectedHeadOid": SHA}}})
+
+
+def curl(*args):
+    return ["curl", "-sS", "-m", "120", "-w", " %{http_code}", *args]
+
+
+def put(body=None, url=MERGE):
+    return curl("-X", "PUT", "-H", "Content-Type: application/json", "-d",
+                json.dumps({"sha": SHA}) if body is None else body, url)
+
+
+class Agent:
+    """A sandbox that stays; each request of its is a `coffer exec`."""
+
+    def __init__(self, tap, c, net, *more):
+        self.tap, self.c, self.net, self.more = tap, c, net, more
+        self.policy = os.path.join(c.home, "policy.yaml")
+        self.set_policy(POLICY)
+
+    def set_policy(self, text):
+        new = self.policy + ".new"
+        with open(new, "w", encoding="utf-8") as f:
+            f.write(text)
+        self.c.own(new)
+        os.rename(new, self.policy)
+
+    def __enter__(self):
+        r = self.c("run", "-d", "--engine", self.c.engine, "--policy", self.policy, *self.more, "--", "sleep", "3600")
+        self.id = r.out.strip()
+        self.tap.ok(r.code == 0 and self.id, f"{self.c.who}: the sandbox starts", r)
+        return self
+
+    def __exit__(self, *exc):
+        self.c("stop", "-t", "1", self.id)
+
+    def start(self, argv):
+        return self.c.popen("exec", self.id, "--", *argv)
+
+    def asks(self, *more):
+        return [json.loads(x) for x in self.c("ask", "ls", "--json", *more).out.splitlines()]
+
+    def pending(self, n=1):
+        """Waits until so many wait."""
+        got = []
+
+        def enough():
+            got[:] = [a for a in self.asks() if a["state"] == "pending"]
+            return len(got) >= n
+
+        wait_for(enough, 60)
+        return got
+
+    def log(self):
+        return [json.loads(x) for x in self.c("audit", "--json").out.splitlines()]
+
+
+def end(p):
+    out, err = p.communicate(timeout=180)
+    return out.decode(errors="replace") + err.decode(errors="replace")
+
+
+def merges(net):
+    return [q for q in net.origin.requests if q.path.endswith("/merge")]
+
+
+def rest(tap, c, a, net):
+    before = len(merges(net))
+    p = a.start(put())
+    q = a.pending()
+    tap.eq(len(q), 1, f"{c.who}: a merge waits")
+    q = q[0] if q else {}
+    tap.ok(q.get("method") == "PUT" and q.get("host") == "api.github.test" and q.get("kind") == "request" and
+           q.get("path") == "/repos/o/r/pulls/7/merge" and SHA in q.get("preview", "") and "policy.yaml:9" in q.get("rule", ""),
+           f"{c.who}: what it is, and by which rule", q)
+    tap.eq(len(merges(net)), before, f"{c.who}: nothing was sent")
+    show = c("ask", "show", q["id"])
+    tap.ok("PUT https://api.github.test/repos/o/r/pulls/7/merge" in show.out and "before" in show.out and
+           "this very request" in show.out, f"{c.who}: ask show", show)
+    r = c("approve", q["id"], "--digest", "0" * 64)
+    tap.ok(r.code == 125 and "another question" in r.err, f"{c.who}: another digest is refused", r)
+    r = c("approve", q["id"], "--reason", "looks good")
+    tap.ok(r.code == 0, f"{c.who}: approved", r)
+    got = end(p)
+    tap.ok("merged 200" in got, f"{c.who}: and merged", got)
+    tap.eq(len(merges(net)), before + 1, f"{c.who}: once")
+    r = c("approve", q["id"])
+    tap.ok(r.code == 125 and "answered already" in r.err, f"{c.who}: who comes second is told", r)
+    p = a.start(put())
+    q2 = a.pending()
+    tap.ok(len(q2) == 1 and q2[0]["id"] != q["id"], f"{c.who}: the second time it is asked again", q2)
+    r = c("deny", q2[0]["id"], "--reason", "not today")
+    got = end(p)
+    tap.ok(r.code == 0 and "403" in got and "not today" in got and q2[0]["id"] in got, f"{c.who}: denied, and told why", got)
+    tap.eq(len(merges(net)), before + 1, f"{c.who}: nothing was sent for it")
+    got = end(a.start(put("{}")))
+    tap.ok("403" in got and "sha" in got, f"{c.who}: a merge that names no commit is denied", got)
+    big = a.start(["sh", "-c", "head -c 1100000 /dev/zero | " + " ".join(curl("-T", "-", "-X", "POST",
+                                                                              "https://api.github.test/free/x")).replace(
+        " %{http_code}", "'%{http_code}'")])
+    got = end(big)
+    tap.ok("413" in got, f"{c.who}: a body too large to digest is denied", got[-300:])
+
+
+def graphql(tap, c, a, net):
+    p = a.start(curl("-H", "Content-Type: application/json", "-d", GQL, "https://api.github.test/graphql"))
+    q = a.pending()
+    tap.ok(len(q) == 1 and q[0]["kind"] == "graphql" and q[0]["what"] == "mutation mergePullRequest",
+           f"{c.who}: a GraphQL mutation waits", q)
+    tap.ok(c("approve", q[0]["id"]).code == 0 and "gql 200" in end(p), f"{c.who}: and goes")
+    got = end(a.start(curl("-H", "Content-Type: application/json", "-d", GQL.replace(SHA, "?"),
+                           "https://api.github.test/graphql")))
+    tap.ok("403" in got and "expectedHeadOid" in got, f"{c.who}: not without the commit", got)
+
+
+def retries(tap, c, a, net):
+    before = len(merges(net))
+    ps = [a.start(put()) for _ in range(10)]
+    ok = wait_for(lambda: [x["waiters"] for x in a.asks() if x["state"] == "pending"] == [10], 90)
+    tap.ok(ok, f"{c.who}: ten retries are one entry", a.asks())
+    q = a.pending()
+    c("approve", q[0]["id"])
+    got = [end(p) for p in ps]
+    tap.eq((sum("merged 200" in g for g in got), sum("403" in g for g in got)), (1, 9), f"{c.who}: and one goes")
+    tap.eq(len(merges(net)), before + 1, f"{c.who}: once")
+
+
+def gone(tap, c, a, net):
+    before = len(merges(net))
+    p = a.start(["timeout", "-s", "KILL", "4", *put()])
+    q = a.pending()
+    end(p)
+    tap.ok(wait_for(lambda: [x["waiters"] for x in a.asks() if x["id"] == q[0]["id"]] == [0], 60),
+           f"{c.who}: the client has gone", a.asks())
+    c("approve", q[0]["id"])
+    tap.eq([x["state"] for x in a.asks() if x["id"] == q[0]["id"]], ["parked"], f"{c.who}: the answer waits")
+    tap.eq(len(merges(net)), before, f"{c.who}: nothing was sent")
+    got = end(a.start(put()))
+    tap.ok("merged 200" in got, f"{c.who}: and holds for the identical request", got)
+    tap.eq(len(merges(net)), before + 1, f"{c.who}: once")
+
+
+def grants(tap, c, a, net):
+    p = a.start(curl("-d", "x", "https://api.github.test/free/a"))
+    q = a.pending()
+    tap.ok(c("approve", q[0]["id"], "--uses", "2").code == 0 and "free 200" in end(p), f"{c.who}: --uses 2: one")
+    tap.ok("free 200" in end(a.start(curl("-d", "other", "https://api.github.test/free/a?y"))), f"{c.who}: two")
+    p = a.start(curl("-d", "x", "https://api.github.test/free/a"))
+    q = a.pending()
+    tap.eq(len(q), 1, f"{c.who}: the third is asked")
+    tap.ok(c("approve", q[0]["id"], "--sandbox").code == 0 and "free 200" in end(p), f"{c.who}: --sandbox")
+    tap.ok("free 200" in end(a.start(curl("-d", "x", "https://api.github.test/free/a"))), f"{c.who}: holds")
+    tap.ok(c("deny", q[0]["id"]).code == 0, f"{c.who}: and is taken back")
+    p = a.start(curl("-d", "x", "https://api.github.test/free/a"))
+    q = a.pending()
+    tap.eq(len(q), 1, f"{c.who}: asked again")
+    c("deny", q[0]["id"])
+    end(p)
+
+
+def changed(tap, c, a, net):
+    p = a.start(put())
+    q = a.pending()
+    a.set_policy(POLICY.replace("ask: PUT", "deny: PUT"))
+    got = end(p)
+    tap.ok("403" in got, f"{c.who}: a policy that denies meanwhile denies", got)
+    r = c("approve", q[0]["id"])
+    tap.ok(r.code == 125, f"{c.who}: and its question cannot be answered any more", r)
+    a.set_policy(POLICY)
+    tap.ok(wait_for(lambda: sum(e["type"] == "policy.change" for e in a.log()) >= 2, 60), f"{c.who}: the policy is back")
+
+
+def connection(tap, c, a, net):
+    url = "https://tunnel.github.test/"
+    p = a.start(curl("-k", url))
+    q = a.pending()
+    tap.ok(len(q) == 1 and q[0]["kind"] == "connect" and q[0]["host"] == "tunnel.github.test", f"{c.who}: a connection waits", q)
+    c("approve", q[0]["id"])
+    got = end(p)
+    tap.ok("tunnel 200" in got, f"{c.who}: and opens", got)
+    p = a.start(curl("-k", url))
+    q = a.pending()
+    page = end(a.start(["curl", "-sS", "http://coffer.internal/"]))
+    tap.ok('"waiting":[{"kind":"connect","host":"tunnel.github.test"' in page, f"{c.who}: inside can see that it waits", page)
+    c("deny", q[0]["id"])
+    tap.ok("tunnel" not in end(p).replace(url, "").replace("tunnel.github.test", ""), f"{c.who}: denied, it does not")
+
+
+def killed(tap, c, a, net):
+    """coffer-egress dies while somebody waits: nothing goes, and the question is asked again."""
+    before = len(merges(net))
+    p = a.start(put())
+    a.pending()
+    pids = []
+    for d in os.listdir("/proc"):
+        try:
+            with open(f"/proc/{d}/cmdline", "rb") as f, open(f"/proc/{d}/stat", encoding="latin-1") as s:
+                if b"coffer-egress" in f.read() or "(coffer-egress)" in s.read():
+                    pids.append(int(d))
+        except (OSError, ValueError):
+            pass
+    mine = [x for x in pids if is_below(x, c)]
+    tap.ok(mine, f"{c.who}: coffer-egress is there", pids)
+    for x in mine:
+        kill_own(x, signal.SIGKILL)
+    got = end(p)
+    tap.ok("merged" not in got, f"{c.who}: killed, it lets nothing through", got)
+    tap.eq(len(merges(net)), before, f"{c.who}: nothing was sent")
+    tap.ok(wait_for(lambda: a.log()[-1] and any(e["type"] == "net.up" for e in a.log()[-40:]), 60), f"{c.who}: it is back")
+    p = a.start(put())
+    q = a.pending()
+    tap.ok(c("approve", q[0]["id"]).code == 0 and "merged 200" in end(p), f"{c.who}: and asks again")
+
+
+def is_below(pid, c):
+    """Is it a program of this test's own directory?"""
+    try:
+        return os.readlink(f"/proc/{pid}/exe").startswith(c.dir)
+    except OSError:
+        return False
+
+
+def hostile(tap, c, a, net):
+    evil = "https://api.github.test/free/%e2%80%ae%3cscript%3e"
+    p = a.start(curl("--data-binary", "\x1b]0;x\x07<script>alert(1)</script>\u202e \x1b[2J", evil))
+    q = a.pending()
+    for args in (("ask", "ls"), ("ask", "show", q[0]["id"])):
+        out = c(*args).out
+        tap.ok("\x1b" not in out and "\u202e" not in out and "\x07" not in out, f"{c.who}: {args[1]} is harmless", repr(out))
+    c("deny", q[0]["id"])
+    end(p)
+    got = end(a.start(["sh", "-c", "curl -sS -m 60 -w ' %{http_code}' -d x https://api.github.test/free/$(head -c 6000 /dev/zero | tr '\\0' a)"]))
+    tap.ok("403" in got and "too long" in got, f"{c.who}: a path that cannot be shown is denied", got[-200:])
+
+
+def strangers(tap, c, a):
+    """The socket itself: bytes that are no request, a client that says nothing."""
+    path = os.path.join(c.state, "runs", a.id, "asks.sock")
+    tap.eq(oct(os.stat(path).st_mode & 0o777), "0o600", f"{c.who}: the socket is its owner's")
+    s = socket.socket(socket.AF_UNIX)
+    here = os.getcwd()
+    os.chdir(os.path.dirname(path))
+    s.connect("asks.sock")
+    quiet = socket.socket(socket.AF_UNIX)
+    quiet.connect("asks.sock")
+    os.chdir(here)
+    s.settimeout(60)
+    try:
+        s.sendall(struct.pack("<IBBHI", 9, 4, 0, 0, 0) + b"{\"id\":\"1\"")
+        data = s.recv(65536)
+    except OSError:
+        data = b""
+    tap.ok(not data or b"invalid" in data, f"{c.who}: what is no request is refused", data)
+    tap.ok(c("ask", "ls").code == 0, f"{c.who}: others are served")
+    s.close()
+    quiet.close()
+
+
+def story(tap, c, a):
+    lines = [e for e in a.log() if e["type"].startswith("ask.")]
+    first = [e["type"] for e in lines][:3]
+    tap.eq(first, ["ask.new", "ask.answer", "ask.use"], f"{c.who}: asked, answered, used: in this order in the log")
+    answer = [e for e in lines if e["type"] == "ask.answer"][0]
+    tap.ok(answer["answer"] == "allow" and answer["scope"] == "once" and answer["via"] == "cli" and
+           (answer["uid"] == c.uid or c.who == "userns"), f"{c.who}: by whom", answer)
+    tap.ok(c("audit", "verify").code == 0, f"{c.who}: the log verifies")
+
+
+def expiring(tap, c, net):
+    with Agent(tap, c, net, "--ask-timeout", "2s") as a:
+        got = end(a.start(put()))
+        tap.ok("403" in got and "nobody answered in time" in got, f"{c.who}: nobody answers: denied", got)
+        q = [x for x in a.asks("--all") if x["sandbox"] == a.id]
+        tap.eq([x["state"] for x in q], ["expired"], f"{c.who}: it has expired")
+        r = c("approve", q[0]["id"])
+        tap.ok(r.code == 125 and "expired" in r.err, f"{c.who}: too late", r)
+    p_id = q[0]["id"]
+    r = c("approve", p_id)
+    tap.ok(r.code == 125 and "ended" in r.err, f"{c.who}: and later still", r)
+
+
+def visit(tap, c, net):
+    with Agent(tap, c, net) as a:
+        rest(tap, c, a, net)
+        graphql(tap, c, a, net)
+        connection(tap, c, a, net)
+        gone(tap, c, a, net)
+        grants(tap, c, a, net)
+        strangers(tap, c, a)
+        hostile(tap, c, a, net)
+        retries(tap, c, a, net)
+        killed(tap, c, a, net)
+        changed(tap, c, a, net)
+        story(tap, c, a)
+        p = a.start(put())
+        a.pending()
+    end(p)
+    tap.ok([e for e in a.log() if e["type"] == "ask.gone"], f"{c.who}: a question whose sandbox ends is gone")
+    expiring(tap, c, net)
+    c.check_clean(tap)
+
+
+def serve(q):
+    return "merged" if q.path.endswith("/merge") else "gql" if q.path == "/graphql" else "free"
+
+
+def main():
+    tap = Tap()
+    reason = why_not()
+    if reason:
+        tap.skip("approvals", reason)
+        tap.done()
+    with Internet() as net:
+        net.origin = net.https("api.github.test", serve)
+        net.https("tunnel.github.test", lambda q: "tunnel")
+        for who in identities(tap, ENGINES):
+            with net.coffer(who) as c:
+                visit(tap, c, net)
+    tap.done()
+
+
+main()

@@ -1,0 +1,483 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# tests/run: timeout=900
+"""One vault that cofferd keeps for all sandboxes: who gets a channel of it, what happens when it or cofferd dies, when it is
+locked and unlocked, and when the vault's file is another one. A server that checks the credential says who has it."""
+
+import base64
+import contextlib
+import fcntl
+import json
+import os
+import pty
+import signal
+import sqlite3
+import subprocess
+import sys
+import termios
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+
+from coffertest import Tap, coffer_as, descendants, identities, kill_own, proc_stat, slow_build  # noqa: E402
+from memsearch import has_any, search  # noqa: E402
+from nettest import Internet, wait_for, why_not  # noqa: E402
+
+TOKEN = "ghp_" + base64.b32encode(os.urandom(24)).decode()[:36]
+PASSPHRASE = "pass-" + base64.b32encode(os.urandom(12)).decode()[:16]
+PATIENCE = 60
+BEARER = '-H "Authorization: Bearer $GITHUB_TOKEN" https://api.example.test/v1'
+LOOP = f"""echo "$GITHUB_TOKEN"; while read x; do curl -sS -m 60 -w ' %{{http_code}}' {BEARER}/$x 2>&1 | tr '\\n' ' '; echo; done"""
+BOT = f"""echo begun; while :; do curl -sS -m 60 {BEARER}/bot || :; sleep 0.2; done"""
+
+tap = Tap()
+
+
+def until(check, seconds=PATIENCE):
+    return wait_for(check, seconds)
+
+
+def status(c):
+    r = c("gateway", "status", "--json")
+    return json.loads(r.out) if r.code == 0 else {}
+
+
+def vault(c):
+    return status(c).get("vault", {})
+
+
+def kept(c, name):
+    return next((s for s in status(c).get("sandboxes", []) if s["name"] == name), {})
+
+
+def events(c, *kinds):
+    return [e for e in map(json.loads, c("audit", "--json").out.splitlines()) if e["type"] in kinds]
+
+
+def is_gone(pid):
+    st = proc_stat(pid)
+    return not st or st[1] in "ZX"
+
+
+def kill(pid, sig=signal.SIGKILL):
+    kill_own(pid, sig)
+    return until(lambda: is_gone(pid))
+
+
+def vaults():
+    return [pid for pid, text in descendants(os.getpid()) if text.endswith("coffer-vault") and not text.startswith("Z")]
+
+
+def with_fd(c, text, *args, option="--passphrase-fd"):
+    """coffer with a passphrase on a descriptor."""
+    read, write = os.pipe()
+    os.write(write, text.encode())
+    os.close(write)
+    p = c.popen(*args, option, str(read), pass_fds=(read,))
+    os.close(read)
+    out, err = p.communicate(timeout=120 * slow_build())
+    return p.returncode, out.decode() + err.decode()
+
+
+class Asker:
+    """A sandbox that asks the server whenever it is told to."""
+
+    def __init__(self, c, *args):
+        self.p = c.popen("run", "--engine", c.engine, "--allow", "api.example.test", "--secret", "github", *args, "--", "sh", "-c",
+                         LOOP, stdin=subprocess.PIPE)
+        self.placeholder = self.p.stdout.readline().decode().strip()
+        self.n = 0
+
+    def ask(self):
+        self.n += 1
+        self.p.stdin.write(f"a{self.n}\n".encode())
+        self.p.stdin.flush()
+        return self.p.stdout.readline().decode()
+
+    def works(self):
+        """Until it does; whatever comes before that must be a plain refusal."""
+        odd = []
+
+        def once():
+            got = self.ask()
+            if not got.startswith("welcome") and " 503" not in got:
+                odd.append(got)
+            return got.startswith("welcome")
+        return until(once) and not odd, odd
+
+    def own_vault(self):
+        return any(t.endswith("coffer-vault") and t[0] != "Z" for _, t in descendants(self.p.pid))
+
+    def end(self):
+        self.p.stdin.close()
+        out, err = self.p.stdout.read(), self.p.stderr.read()
+        self.p.wait()
+        return (out + err).decode()
+
+
+class OnTerminal:
+    """coffer with a terminal of its own to type on."""
+
+    def __init__(self, c, *args):
+        self.master, self.slave = pty.openpty()
+        self.seen = b""
+        os.chown(os.ttyname(self.slave), c.uid, c.gid)
+        name = os.ttyname(self.slave)
+        # A session of its own, whose first terminal this is.
+        self.p = subprocess.Popen(c.prefix() + ["setsid", "sh", "-c", 'exec "$@" <"$0" >"$0" 2>&1', name, c.exe, *args],
+                                  env=c.env(), cwd=c.work)
+        os.set_blocking(self.master, False)
+
+    def read(self):
+        with contextlib.suppress(OSError):
+            while got := os.read(self.master, 65536):
+                self.seen += got
+        return self.seen
+
+    def shows(self, text):
+        return until(lambda: text in self.read())
+
+    def echoes(self):
+        return bool(termios.tcgetattr(self.slave)[3] & termios.ECHO)
+
+    def end(self):
+        code = self.p.wait(timeout=60 * slow_build())
+        self.read()
+        return code
+
+    def close(self):
+        if self.p.poll() is None:
+            self.p.kill()
+            self.p.wait()
+        os.close(self.master)
+        os.close(self.slave)
+
+
+def working(asker, name):
+    good, odd = asker.works()
+    return tap.ok(good, name, odd)
+
+
+def shared(c):
+    """Two sandboxes, one vault; it dies, cofferd dies, and the placeholders stay."""
+    who = c.who
+    r = c("gateway", "status")
+    tap.eq(r.code, 3, f"{who}: no cofferd yet", r)
+    tap.eq(c("gateway", "start").code, 0, f"{who}: cofferd is started")
+    tap.eq(vault(c).get("state"), "absent", f"{who}: there is no vault yet, and it says so", status(c))
+    r = c("secret", "unlock")
+    tap.ok(r.code != 0 and "no vault" in r.err, f"{who}: nothing to unlock", r)
+    r = c("secret", "set", "github", "-", "--host", "api.example.test/v1", "--as", "bearer", input=TOKEN)
+    tap.eq(r.code, 0, f"{who}: a token", r)
+    got = vault(c)
+    tap.ok(got.get("state") == "unlocked" and not got["running"], f"{who}: unlocked by its key, and not in use", got)
+    one, two = Asker(c), Asker(c)
+    tap.ok(one.ask().startswith("welcome") and two.ask().startswith("welcome"), f"{who}: two sandboxes use it")
+    got = vault(c)
+    tap.ok(got.get("running") and got.get("sandboxes") == 2, f"{who}: and the status says so", got)
+    tap.eq(vaults(), [got.get("pid")], f"{who}: by one vault, which is cofferd's")
+    found = {f"{pid} {t}": search(pid, TOKEN) for pid, t in descendants(os.getpid())
+             if "coffer" in t and t[0] != "Z"}
+    tap.eq([t for t, v in found.items() if TOKEN in v], [f"{got['pid']} S coffer-vault"],
+           f"{who}: nobody else has the token, cofferd not either", found)
+    tap.ok(one.placeholder != two.placeholder, f"{who}: each has placeholders of its own")
+
+    kill(got["pid"])
+    working(one, f"{who}: the vault that was killed is back, for the same placeholder; until then 503")
+    working(two, f"{who}: for both")
+    got = vault(c)
+    tap.ok(got.get("deaths") == 1 and got["running"] and not one.own_vault(), f"{who}: cofferd has started it again", got)
+    tap.eq([e["event"] for e in events(c, "gateway.helper") if e["name"] == "coffer-vault"], ["died", "up"],
+           f"{who}: which the log says")
+
+    old = status(c)["pid"]
+    kill(old)
+    tap.ok(until(lambda: is_gone(got["pid"])), f"{who}: the vault ends with a cofferd that was killed")
+    working(one, f"{who}: a key opens it also without one, for the same placeholder")
+    tap.ok(one.own_vault(), f"{who}: by a vault of the run's own")
+    tap.eq(c("gateway", "start").code, 0, f"{who}: the next cofferd starts over the stale socket")
+    three = Asker(c)
+    tap.ok(three.ask().startswith("welcome") and not three.own_vault(), f"{who}: and serves the next sandbox", status(c))
+    outs = [x.end() for x in (one, two, three)]
+    tap.ok("coffer-vault has ended" in outs[0] and not has_any("".join(outs).encode(), TOKEN), f"{who}: it was said on the terminal",
+           outs[0])
+    tap.ok(until(lambda: vault(c).get("sandboxes") == 0), f"{who}: nobody uses it any more", vault(c))
+    tap.ok({"vault.down", "vault.up"} <= {e["type"] for e in events(c, "vault.down", "vault.up")}, f"{who}: and in the log")
+
+
+def changed(c):
+    """What is removed, unbound or rotated counts at once."""
+    who = c.who
+    a = Asker(c)
+    tap.ok(a.ask().startswith("welcome"), f"{who}: a sandbox with the kept vault")
+    pid = vault(c).get("pid")
+    tap.eq(c("secret", "unbind", "github").code, 0, f"{who}: the secret is unbound")
+    # The control comes first: it must have been seen before its absence says anything.
+    tap.ok(until(lambda: not a.ask().startswith("welcome")), f"{who}: it is refused")
+    tap.eq(c("secret", "bind", "github", "--host", "api.example.test/v1", "--as", "bearer").code, 0, f"{who}: and bound again")
+    tap.ok(until(lambda: a.ask().startswith("welcome")), f"{who}: it is there again, by the same placeholder")
+    tap.eq(vault(c).get("pid"), pid, f"{who}: the vault read its new file, and was not started anew")
+    a.end()
+
+
+def locked(c):
+    """A passphrase, asked for once."""
+    who = c.who
+    a = Asker(c)
+    tap.ok(a.ask().startswith("welcome"), f"{who}: a sandbox uses the vault")
+    code, text = with_fd(c, PASSPHRASE + "\n", "secret", "rekey")
+    tap.eq(code, 0, f"{who}: the vault gets a passphrase", text)
+    tap.ok(until(lambda: vault(c).get("state") == "locked"), f"{who}: and is locked by that", vault(c))
+    tap.ok(until(lambda: " 503" in a.ask()), f"{who}: what needs a secret is a 503")
+    r = c("gateway", "status")
+    tap.ok("vault: locked" in r.out and "coffer secret unlock" in r.out, f"{who}: the status says what to do", r)
+    r = c("run", "--engine", c.engine, "--allow", "api.example.test", "--secret", "github", "--", "true")
+    tap.ok(r.code == 125 and "locked" in r.err and "coffer secret unlock" in r.err, f"{who}: a new run is refused, and why", r)
+    code, text = with_fd(c, "wrong horse battery\n", "secret", "unlock")
+    tap.ok(code == 11 and "wrong passphrase" in text, f"{who}: another passphrase does not open it", text)
+    tap.eq(vault(c).get("state"), "locked", f"{who}: it stays locked")
+    t = OnTerminal(c, "secret", "unlock")
+    ready = t.shows(b"not shown") and until(lambda: not t.echoes())
+    tap.ok(ready, f"{who}: on a terminal it is asked for, without echo", t.seen)
+    # Somebody kills coffer while it waits.
+    kids = [pid for pid, text in descendants(t.p.pid) if text.endswith(" coffer")] or [t.p.pid]
+    kill_own(kids[-1])
+    tap.ok(until(t.echoes), f"{who}: a coffer that is killed meanwhile leaves a terminal that echoes")
+    t.close()
+    tap.ok(until(lambda: vaults() == []), f"{who}: and no vault", vaults())
+    first, t = OnTerminal(c, "secret", "unlock"), None
+    first.shows(b"not shown")
+    t = OnTerminal(c, "secret", "unlock")
+    ready = t.shows(b"not shown")
+    code = first.end()
+    tap.ok(ready and code == 125 and first.echoes(), f"{who}: a second one takes the place of the first", code, first.seen)
+    first.close()
+    os.write(t.master, b"no such passphrase\r")
+    # What is typed before it is asked for again is thrown away.
+    again = until(lambda: t.read().count(b"not shown") == 2 and not t.echoes())
+    tap.ok(again and b"wrong passphrase" in t.seen, f"{who}: a slip", t.seen)
+    os.write(t.master, PASSPHRASE.encode() + b"\r")
+    code = t.end()
+    tap.ok(code == 0 and PASSPHRASE.encode() not in t.seen, f"{who}: and the right one", code, t.seen)
+    t.close()
+    got = vault(c)
+    tap.ok(got.get("state") == "unlocked" and got["running"], f"{who}: it is unlocked", got)
+    working(a, f"{who}: the sandbox has it again, under the same placeholder")
+    b = Asker(c)
+    tap.ok(b.ask().startswith("welcome") and not b.own_vault(), f"{who}: and a new one, without a terminal")
+    found = {f"{pid} {text}": search(pid, PASSPHRASE) for pid, text in descendants(os.getpid())
+             if "coffer" in text and text[0] != "Z"}
+    tap.eq([x for x, v in found.items() if v], [], f"{who}: the passphrase is in nobody's memory")
+    r = c("secret", "unlock")
+    tap.ok(r.code == 0 and "already" in r.err, f"{who}: twice is no harm", r)
+    # Its file changes: the key that is there opens the next one too.
+    code, text = with_fd(c, PASSPHRASE, "secret", "change", "github", "--expires", "90d")
+    tap.eq(code, 0, f"{who}: the vault is changed", text)
+    working(b, f"{who}: and read again without being asked for")
+    tap.eq(vault(c).get("state"), "unlocked", f"{who}: it is unlocked still")
+    tap.eq(c("secret", "lock").code, 0, f"{who}: it is locked")
+    tap.ok(" 503" in a.ask() or until(lambda: " 503" in a.ask()), f"{who}: and refused")
+    tap.ok(vault(c).get("state") == "locked" and not vaults(), f"{who}: no vault is left", vault(c), vaults())
+    kinds = [e["type"] for e in events(c, "vault.lock", "vault.unlock")]
+    tap.ok(kinds[-2:] == ["vault.unlock", "vault.lock"], f"{who}: the log has both", kinds)
+    n = len(events(c, "vault.down"))
+    # Guards ask again and again; only the first refusal is news.
+    time.sleep(2)
+    tap.ok(len(events(c, "vault.down")) <= n + 2, f"{who}: the log is not filled by waiting", n)
+    a.end()
+    b.end()
+
+
+def launcher(c, name):
+    run = kept(c, name)["id"]
+    with open(os.path.join(c.state, "runs", run, "meta.json"), encoding="utf-8") as f:
+        meta = json.load(f)
+    return meta["launcher"], meta["guard"]
+
+
+def reboot(c, *names):
+    """All that a reboot leaves: no process, runs that never ended, a database from another boot."""
+    pids = [launcher(c, n) for n in names]
+    kill(status(c)["pid"])
+    for first, guard in pids:
+        kill_own(first, signal.SIGSTOP)  # so that neither can tell the end
+        kill(guard)
+        kill(first)
+    path = os.path.join(c.state, "gateway.db")
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        db.execute("UPDATE sandbox SET boot = 'another', state = 'up'")
+        db.commit()
+    for n in os.listdir(c.state):
+        if n.startswith("gateway.db"):
+            c.own(os.path.join(c.state, n))
+
+
+def booted(c, api):
+    """Locked at boot: who needs a secret waits, others do not."""
+    who = c.who
+    code, text = with_fd(c, PASSPHRASE, "secret", "unlock")
+    tap.eq(code, 0, f"{who}: unlocked by a descriptor", text)
+    r = c("run", "-d", "--engine", c.engine, "--name", "bot", "--restart", "always", "--allow", "api.example.test", "--secret",
+          "github", "--", "sh", "-c", BOT)
+    tap.eq(r.code, 0, f"{who}: a bot with a secret", r)
+    r = c("run", "-d", "--engine", c.engine, "--net", "none", "--name", "plain", "--restart", "always", "--", "sh", "-c",
+          "echo begun; sleep 1000")
+    tap.eq(r.code, 0, f"{who}: another without", r)
+    tap.ok(until(lambda: kept(c, "bot").get("watched") and kept(c, "plain").get("watched")), f"{who}: both are kept", status(c))
+    tap.ok(until(lambda: any(q.path == "/v1/bot" for q in api.requests)), f"{who}: the bot's requests arrive")
+    reboot(c, "bot", "plain")
+    api.requests.clear()
+    c("gateway", "start")
+    tap.ok(until(lambda: kept(c, "plain").get("watched")), f"{who}: after a reboot the other one comes back", status(c))
+    tap.ok(until(lambda: "locked" in kept(c, "bot").get("why", "")), f"{who}: the bot waits, and the status says why", kept(c, "bot"))
+    got = kept(c, "bot")
+    tap.ok(got["tries"] == 0 and "coffer secret unlock" in got["why"], f"{who}: which is no failure of its own", got)
+    tap.eq([q.path for q in api.requests], [], f"{who}: nothing was sent meanwhile")
+    code, text = with_fd(c, PASSPHRASE, "secret", "unlock")
+    tap.eq(code, 0, f"{who}: somebody unlocks the vault", text)
+    tap.ok(until(lambda: kept(c, "bot").get("watched")), f"{who}: the bot comes up", kept(c, "bot"))
+    tap.ok(until(lambda: any(q.path == "/v1/bot" for q in api.requests)), f"{who}: and its requests arrive")
+    tap.eq(kept(c, "bot").get("restarts"), 1, f"{who}: started again once", kept(c, "bot"))
+    # A bot that dies while the vault is unlocked is simply started again.
+    kill(launcher(c, "bot")[0])
+    tap.ok(until(lambda: kept(c, "bot").get("restarts") == 2 and kept(c, "bot").get("watched")), f"{who}: a crash: at once", kept(c, "bot"))
+    c("rm", "-f", "bot", "plain")
+
+
+def damaged(c):
+    who = c.who
+    path = os.path.join(c.state, "vault", "secrets")
+    with open(path, "rb") as f:
+        good = f.read()
+
+    def put(data):
+        with open(path + ".x", "wb") as f:
+            f.write(data)
+        os.chmod(path + ".x", 0o600)
+        c.own(path + ".x")
+        os.rename(path + ".x", path)
+
+    c("secret", "lock")
+    for what, data, code, words in (("a byte that was changed", good[:-9] + bytes([good[-9] ^ 1]) + good[-8:], 12, "changed"),
+                                    ("one that was cut off", good[:len(good) // 2], 13, "cut off"),
+                                    ("something else", b"no vault at all, but long enough to be one" * 20, None, "")):
+        put(data)
+        got, text = with_fd(c, PASSPHRASE, "secret", "unlock")
+        tap.ok(got != 0 and (code is None or got == code) and words in text, f"{who}: {what} is not unlocked: {got}", text)
+    put(good)
+    code, text = with_fd(c, PASSPHRASE, "secret", "unlock")
+    tap.ok(code == 0, f"{who}: the file as it was is", text)
+    put(good[:len(good) // 2])
+    tap.ok(until(lambda: not vault(c).get("running")), f"{who}: one that is damaged while it is open is open no more", vault(c))
+    put(good)
+    r = c("gateway", "status")
+    tap.ok("vault: locked" in r.out, f"{who}: and locked again when the file is whole", r)
+    r = c("gateway", "run", timeout=30)
+    tap.ok(r.code != 0 and "already" in r.err, f"{who}: a second cofferd says that there is one", r)
+    c("gateway", "stop")
+    tap.ok(until(lambda: not vaults()), f"{who}: nothing is left of it")
+    r = c("secret", "lock")
+    tap.eq(r.code, 0, f"{who}: without a cofferd nothing is open", r)
+    code, text = with_fd(c, PASSPHRASE, "secret", "unlock")
+    tap.ok(code == 0 and vault(c).get("state") == "unlocked", f"{who}: unlocking starts one", text)
+    tap.ok(status(c).get("stays") is False, f"{who}: which stays for that alone", status(c))
+    c("secret", "lock")
+    code, text = with_fd(c, PASSPHRASE, "secret", "rekey", "--key-file", os.path.join(c.home, "k"), option="--old-passphrase-fd")
+    tap.eq(code, 0, f"{who}: a key file instead", text)
+    r = c("secret", "unlock")
+    tap.ok(r.code == 0 and "by itself" in r.err, f"{who}: needs no unlocking", r)
+    r = c("secret", "lock")
+    tap.ok(r.code == 125 and "no passphrase" in r.err, f"{who}: and cannot be locked", r)
+    c("gateway", "stop")
+
+
+def credential(c):
+    """A key that only the service has, as systemd gives it."""
+    who = c.who
+    directory = os.path.join(c.dir, "credentials")
+    os.mkdir(directory, 0o700)
+    with open(os.path.join(directory, "coffer-vault-key"), "wb") as f:
+        f.write(os.urandom(32))
+    os.chmod(f.name, 0o400)
+    c.own(directory)
+    c.own(f.name)
+    env = {"CREDENTIALS_DIRECTORY": directory}
+    r = c("secret", "rekey", "--key-credential", "coffer-vault-key", env=env)
+    tap.eq(r.code, 0, f"{who}: the vault's key is a credential", r)
+    r = c("run", "--engine", c.engine, "--allow", "api.example.test", "--secret", "github", "--", "true")
+    tap.ok(r.code == 125 and "credential" in r.err, f"{who}: a run that has it not is refused", r)
+    tap.eq(c("gateway", "start", env=env).code, 0, f"{who}: cofferd has it")
+    a = Asker(c)
+    tap.ok(a.ask().startswith("welcome"), f"{who}: and opens the vault with it for a run that has it not", vault(c))
+    kill(vault(c)["pid"])
+    working(a, f"{who}: again, when it was killed")
+    a.end()
+    c("gateway", "stop")
+
+
+def just_begun(c):
+    """coffer pool stop while a cofferd is on its way: the test holds what that waits for."""
+    who = c.who
+    tap.ok("none" in c("pool").out, f"{who}: no cofferd runs")
+    path = os.path.join(c.state, "cofferd.lock")
+    fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    c.own(path)
+    fcntl.flock(fd, fcntl.LOCK_EX)
+    r = c("call", "--engine", "ns", "--", "echo", "made")
+    tap.eq(r.out, "made\n", f"{who}: a call starts a cofferd, and does not wait for it", r)
+    daemon = until(lambda: [pid for pid, text in descendants(os.getpid()) if text.endswith(" cofferd") and text[0] != "Z"])
+    tap.ok(daemon and not os.path.exists(os.path.join(c.state, "cofferd.sock")), f"{who}: which does not listen yet", daemon)
+    p = c.popen("pool", "stop")
+    os.close(fd)
+    out, err = p.communicate(timeout=120 * slow_build())
+    tap.ok(p.returncode == 0 and b"none" not in out, f"{who}: coffer pool stop waits for it", out, err)
+    tap.ok(until(lambda: all(map(is_gone, daemon))), f"{who}: and it is gone", daemon)
+    r = c("pool")
+    tap.ok("none" in r.out, f"{who}: nothing stands ready", r)
+    c.check_clean(tap)
+
+
+def in_files(c):
+    """Nothing of it on the disk, in any form."""
+    left = []
+    for top, _, files in os.walk(c.dir):
+        for name in files:
+            path = os.path.join(top, name)
+            if os.path.isfile(path) and not os.path.islink(path):
+                with open(path, "rb") as f:
+                    if has_any(f.read(), TOKEN, PASSPHRASE):
+                        left.append(path)
+    tap.eq(left, [], f"{c.who}: no file of state, home, log or workspace has token or passphrase")
+
+
+def welcome(q):
+    auth = q.headers.get("Authorization", "")
+    return f"welcome {q.path}" if auth == "Bearer " + TOKEN else (401, {}, "who are you?")
+
+
+def main():
+    for who in identities(tap):
+        with coffer_as(who) as c:
+            just_begun(c)
+    reason = why_not()
+    if reason:
+        tap.skip("the vault that cofferd keeps", reason)
+        tap.done()
+    with Internet() as net:
+        api = net.https("api.example.test", welcome)
+        for who in identities(tap):
+            with net.coffer(who) as c:
+                shared(c)
+                changed(c)
+                locked(c)
+                booted(c, api)
+                damaged(c)
+                credential(c)
+                in_files(c)
+                c.check_clean(tap)
+                r = c("audit", "verify")
+                tap.eq(r.code, 0, f"{c.who}: the log verifies", r)
+    tap.done()
+
+
+main()
