@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Between coffer-web, which talks HTTP with strangers, and cofferd (doc/openapi.yaml, doc/adr/0017). One table has all that can
+ * Between coffer-web, which talks HTTP with strangers, and cofferd (doc/openapi.yaml, doc/adr/0018). One table has all that can
  * be asked: by it coffer-web finds what a request means and checks its parts, both pack and unpack messages, and cofferd
  * finds which role it needs. cofferd sees no HTTP and no JSON: numbers, words of a list, and texts of a known kind and length.
  *

@@ -16,6 +16,7 @@ import yaml
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from coffertest import ROOT, Tap, coffer_as, identities, slow_build  # noqa: E402
+from nettest import Internet, why_not  # noqa: E402
 
 PATIENCE = 60
 RANK = {"none": 0, "observer": 1, "approver": 2, "operator": 3}
@@ -152,7 +153,8 @@ def check_answer(tap, name, op, answer):
 
 
 LAST = ("sandboxRemove",)
-FAILS_BY_EXAMPLE = {"ask", "askAnswer", "askRevoke", "sessionOpen", "askSubmit"}  # ids and codes that nobody has
+# Ids and codes that nobody has, and a sandbox that may ask nothing; test_asks and test_browser have what works.
+FAILS_BY_EXAMPLE = {"ask", "askAnswer", "askRevoke", "sessionOpen", "askSubmit"}
 
 
 def test_examples(tap, c, sock):
@@ -195,7 +197,8 @@ def test_roles(tap, c, port):
     gone = until(lambda: send(port, "GET", "/v1/status", headers={"Authorization": f"Bearer {short}"})[0] == 401)
     tap.ok(gone, "one that has expired does not either")
     with open(os.path.join(c.state, "gateway.db"), "rb") as f:
-        tap.ok(all(t.encode() not in f.read() for t in tokens.values()), "no token is in the database")
+        stored = f.read()
+    tap.ok(b"approver" in stored and not any(t.encode() in stored for t in tokens.values()), "no token is in the database")
     return tokens
 
 
@@ -290,6 +293,153 @@ def test_streams(tap, c, sock, port, token):
     tap.eq([e["seq"] for e in page["items"] + rest["items"]], [1, 2, 3, 4], "pages follow each other")
 
 
+ASKING = """version: 1
+egress:
+  allow:
+    - domain: api.github.test
+      port: 443
+      http:
+        - ask: PUT /repos/*/*/pulls/*/merge
+        - ask: POST /free/**
+"""
+SHA = "0123456789abcdef0123456789abcdef01234567"
+SPEC = {op["operationId"]: op for _, _, op, _ in operations()}
+
+
+class Asker:
+    """A sandbox whose requests wait for answers that come over the API."""
+
+    def __init__(self, tap, c, net):
+        self.tap, self.c, self.net, self.port = tap, c, net, free_port()
+        policy = os.path.join(c.home, "policy.yaml")
+        with open(policy, "w", encoding="utf-8") as f:
+            f.write(ASKING)
+        c.own(policy)
+        tap.eq(c("gateway", "start", "--listen", f"127.0.0.1:{self.port}").code, 0, "asks: the gateway listens")
+        self.id = c("run", "-d", "--policy", policy, "--name", "asker", "--", "sleep", "3600").out.strip()
+        tap.ok(self.id, "asks: the sandbox starts")
+        self.tokens = {r: c("token", "new", "--role", r, "--name", r).out.strip() for r in ("observer", "approver")}
+
+    def send(self, name, method, path, body=None, role="approver"):
+        """As described, or it is no answer; the status, and what was said."""
+        headers = {"Authorization": f"Bearer {self.tokens[role]}"}
+        answer = self.net.gw.do(lambda: send(self.port, method, path, body, headers))
+        check_answer(self.tap, f"asks: {name}", SPEC[name], answer)
+        return answer[0], json.loads(answer[2])
+
+    def request(self, method="PUT", path="/repos/o/r/pulls/7/merge"):
+        return self.c.popen("exec", self.id, "--", "curl", "-sS", "-m", "120", "-w", " %{http_code}", "-X", method, "-H",
+                            "Content-Type: application/json", "-d", json.dumps({"sha": SHA}), f"https://api.github.test{path}")
+
+    def pending(self):
+        """The one that waits; waits for it."""
+        sock = os.path.join(self.c.state, "api.sock")
+        items = until(lambda: json.loads(send(sock, "GET", "/v1/asks")[2])["items"])
+        self.tap.eq(len(items), 1, "asks: one waits", items)
+        return items[0]
+
+    def answer(self, ask, role="approver", **kw):
+        body = {"digest": ask["digest"], "decision": "allow", **kw}
+        return self.send("askAnswer", "POST", f"/v1/asks/{ask['id']}/answer", body, role)
+
+
+def ended(p):
+    out, err = p.communicate(timeout=PATIENCE * 3)
+    return out.decode(errors="replace") + err.decode(errors="replace")
+
+
+def test_once(tap, a):
+    """A merge that waits: seen, refused to who may only look, allowed by who may."""
+    p = a.request()
+    q = a.pending()
+    status, listed = a.send("asks", "GET", "/v1/asks?sandbox=asker", role="observer")
+    tap.ok(status == 200 and listed["items"] == [q] and listed["total"] == 1, "asks: who may look sees it", listed)
+    status, shown = a.send("ask", "GET", f"/v1/asks/{q['id']}", role="observer")
+    tap.ok(status == 200 and shown["state"] == "pending" and shown["method"] == "PUT" and SHA in shown["preview"],
+           "asks: in full", shown)
+    tap.eq(a.answer(q, "observer")[0], 403, "asks: who may only look does not answer")
+    status, got = a.answer(q, digest="0" * 64)
+    tap.ok(status == 409 and got["error"]["code"] == "stale", "asks: an answer to something else is none", got)
+    status, got = a.answer(q, seconds=5)
+    tap.ok(status == 400, "asks: seconds without their scope", got)
+    tap.eq(len(a.net.origin.requests), 0, "asks: nothing was sent until then")
+    status, got = a.answer(q, reason="reviewed")
+    tap.ok(status == 200 and got["answer"]["allow"] and got["answer"]["name"] == "approver" and got["answer"]["via"] == "api" and
+           got["answer"]["reason"] == "reviewed", "asks: allowed, and by whom", got)
+    text = ended(p)
+    tap.ok("merged 200" in text, "asks: and it goes through", text)
+    tap.eq(len(a.net.origin.requests), 1, "asks: once")
+    status, got = a.answer(q)
+    tap.ok(status == 409 and got["error"]["code"] == "answered", "asks: who comes second is told", got)
+    p = a.request()
+    status, got = a.answer(a.pending(), decision="deny", reason="not today")
+    text = ended(p)
+    tap.ok(status == 200 and "403" in text and "not today" in text, "asks: denied, and the command is told why", text)
+    tap.eq(len(a.net.origin.requests), 1, "asks: and nothing was sent")
+
+
+def test_grant(tap, a):
+    """Allowed for as long as the sandbox lives, until it is taken back."""
+    p = a.request("POST", "/free/x")
+    q = a.pending()
+    status, got = a.answer(q, scope="sandbox")
+    tap.ok(status == 200 and "200" in ended(p), "asks: a grant", got)
+    text = ended(a.request("POST", "/free/x"))
+    tap.ok("free 200" in text, "asks: the next one is not asked about", text)
+    tap.eq(a.send("askRevoke", "POST", f"/v1/asks/{q['id']}/revoke", role="observer")[0], 403, "asks: who may only look does not revoke")
+    status, got = a.send("askRevoke", "POST", f"/v1/asks/{q['id']}/revoke")
+    tap.ok(status == 200 and got["state"] not in ("granted", "pending"), "asks: taken back", got)
+    p = a.request("POST", "/free/x")
+    again = a.pending()
+    tap.ok(again["id"] != q["id"] or again["state"] == "pending", "asks: then it is asked again", again)
+    a.answer(again, decision="deny")
+    tap.ok("403" in ended(p), "asks: and may be denied")
+
+
+def test_question(tap, a):
+    status, q = a.send("askSubmit", "POST", "/v1/asks", {"sandbox": "asker", "what": "Deploy?", "reason": "all tests pass"}, "observer")
+    tap.ok(status == 201 and q["state"] == "pending" and q["kind"] == "question" and q["what"] == "Deploy?", "asks: a question", q)
+    status, got = a.answer(q, decision="deny", reason="no")
+    tap.ok(status == 200 and got["state"] == "denied", "asks: is answered", got)
+    status, got = a.send("ask", "GET", f"/v1/asks/{q['id']}", role="observer")
+    tap.ok(status == 200 and got["answer"]["reason"] == "no", "asks: and the asker reads it", got)
+    status, page = a.send("asks", "GET", "/v1/asks?state=all&limit=2")
+    tap.ok(status == 200 and len(page["items"]) == 2 and page["next"] == page["items"][1]["id"], "asks: a page", page)
+    status, rest = a.send("asks", "GET", f"/v1/asks?state=all&after={page['next']}")
+    tap.eq(len(rest["items"]) + 2, rest["total"], "asks: and the others")
+    a.c("stop", "-t", "1", "asker")
+    status, got = a.send("askSubmit", "POST", "/v1/asks", {"sandbox": "asker", "what": "Deploy?"})
+    tap.eq(status, 409, "asks: a sandbox that has ended asks nothing", got)
+    status, got = a.send("ask", "GET", f"/v1/asks/{q['id']}")
+    tap.ok(status == 200 and got["state"] == "denied", "asks: what was said is still told", got)
+
+
+def test_asks(tap, net, who):
+    del net.origin.requests[:]
+    with net.coffer(who) as c:
+        a = Asker(tap, c, net)
+        test_once(tap, a)
+        test_grant(tap, a)
+        test_question(tap, a)
+        log = [json.loads(x) for x in c("audit", "--json").out.splitlines()]
+        said = [e for e in log if e["type"] == "ask.answer"]
+        tap.ok(len(said) >= 5 and all(e["who"] == "approver" and e["via"] == "api" for e in said), "asks: each answer is in the log, with who gave it", said)
+        c("rm", "--force", "asker")
+        c("gateway", "stop")
+        c.check_clean(tap)
+
+
+def test_all_asks(tap, found):
+    reason = why_not()
+    if reason:
+        tap.skip("asks", reason)
+        return
+    with Internet() as net:
+        net.origin = net.https("api.github.test", lambda q: "merged" if q.path.endswith("/merge") else "free")
+        for who in found:
+            test_asks(tap, net, who)
+
+
 def test_api(tap, who):
     with coffer_as(who) as c:
         port = free_port()
@@ -313,8 +463,9 @@ def test_api(tap, who):
 
 
 tap = Tap()
-for identity in identities(tap, ("ns",)):
-    # In a user namespace we, outside, are nobody to it; that its socket refuses us is what root and user show by working.
-    if not str(identity).startswith("userns"):
-        test_api(tap, identity)
+# In a user namespace we, outside, are nobody to it; that its socket refuses us is what root and user show by working.
+served = [i for i in identities(tap, ("ns",)) if not str(i).startswith("userns")]
+for identity in served:
+    test_api(tap, identity)
+test_all_asks(tap, served)
 tap.done()
