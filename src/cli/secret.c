@@ -657,8 +657,7 @@ static int cmd_secret(int argc, char **argv)
 const struct verb verb_secret = {
 	.name = "secret",
 	.group = VERB_HOST,
-	.synopsis =
-		"set|rotate|rm|bind|unbind|change NAME | ls|check|import|init|rekey|unlock|lock",
+	.synopsis = "set|rotate|rm|bind|unbind|change NAME | ls|check|import|init|rekey|unlock|lock",
 	.help = "keys and tokens that a sandbox uses and never sees",
 	.opts = secret_opts,
 	.n_opts = ARRAY_SIZE(secret_opts),

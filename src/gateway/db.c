@@ -14,7 +14,6 @@
 
 #define BUSY_MSEC 5000
 
-
 /* How to come from schema i to i + 1. What was released is never changed: another step is added. */
 static const char *const steps[] = {
 	"CREATE TABLE sandbox ("
