@@ -29,6 +29,15 @@ static void job(const uint8_t *data, size_t size)
 	}
 }
 
+static void compare(int r, int c, const struct courier_answer *whole, const struct courier_answer *cut)
+{
+	BUG_ON((r < 0) != (c < 0) && !whole->has_head);
+	BUG_ON(r >= 0 && c >= 0 && whole->status != cut->status);
+	BUG_ON(whole->text.len > ANSWER_TEXT_MAX || cut->text.len > ANSWER_TEXT_MAX);
+	BUG_ON(r == 1 && (whole->status < 200 || whole->status > 999));
+	BUG_ON(r < 0 && !whole->why);
+}
+
 static void answer(const uint8_t *data, size_t size)
 {
 	struct courier_answer whole, cut;
@@ -40,11 +49,7 @@ static void answer(const uint8_t *data, size_t size)
 	r = courier_answer_feed(&whole, (const char *)data, size);
 	for (size_t at = 0; at < size && c == 0; at += step)
 		c = courier_answer_feed(&cut, (const char *)data + at, size - at < step ? size - at : step);
-	BUG_ON((r < 0) != (c < 0) && !whole.has_head);
-	BUG_ON(r >= 0 && c >= 0 && whole.status != cut.status);
-	BUG_ON(whole.text.len > ANSWER_TEXT_MAX || cut.text.len > ANSWER_TEXT_MAX);
-	BUG_ON(r == 1 && (whole.status < 200 || whole.status > 999));
-	BUG_ON(r < 0 && !whole.why);
+	compare(r, c, &whole, &cut);
 	courier_answer_release(&whole);
 	courier_answer_release(&cut);
 }

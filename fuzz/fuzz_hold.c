@@ -34,7 +34,7 @@ static void add(const char *name, const char *value, const char *host)
 	BUG_ON(store_set(&vault.store, &set, &m, &n, &fault, NULL) < 0);
 	BUG_ON(binding_parse_host(host, strlen(host), 0, &b, NULL) < 0 ||
 	       binding_parse_as("bearer", 6, &b, NULL) < 0);
-	BUG_ON(store_bind(n, &b, NULL) < 0);
+	BUG_ON(store_bind(n, &b, NULL, NULL) < 0);
 }
 
 static void set_up(void)
@@ -89,12 +89,24 @@ static void check_clients(void)
 	for (size_t i = 0; i < vault.n_clients; i++) {
 		const struct client *c = vault.clients[i];
 
-		BUG_ON(!str_eq(c->sandbox, "aaaaaaaaaaaa"));
+		BUG_ON(!str_eq(c->sandbox, "aaaaaaaaaaaa") && !str_eq(c->sandbox, "aaaaaaaaaaaa.dial"));
 		for (size_t k = 0; k < c->grants.n; k++) {
-			BUG_ON(!str_eq(c->grants.v[k].name, "github"));
+			BUG_ON(!str_eq(c->grants.v[k].name, "github") || c->grants.v[k].kind != GRANT_SECRET);
 			BUG_ON(grants_binding(&c->grants.v[k], "api.example.com", 443, slice_of("/v1/b"),
 					      BINDING_AS_ANY, NULL));
 		}
+	}
+}
+
+static void check_agents(void)
+{
+	for (size_t i = 0; i < vault.n_agents; i++) {
+		const struct agent *a = vault.agents[i];
+
+		BUG_ON(!str_eq(a->sandbox, "aaaaaaaaaaaa"));
+		for (size_t k = 0; k < a->ask.n; k++)
+			BUG_ON(!str_eq(a->ask.v[k].name, "github") || a->ask.v[k].n_bindings != 1 ||
+			       !str_eq(a->ask.v[k].bindings[0].path, "/v1/a"));
 	}
 }
 
@@ -110,13 +122,17 @@ static bool send_raw(const void *data, size_t len, unsigned n_fds)
 
 static bool send_grant(const uint8_t *p)
 {
-	static const char *const boxes[] = { "aaaaaaaaaaaa", "bbbbbbbbbbbb" },
+	static const char *const boxes[] = { "aaaaaaaaaaaa", "bbbbbbbbbbbb", "aaaaaaaaaaaa.dial",
+					     "aaaaaaaaaaaa.dial2" },
 				 *const names[] = { "github", "other" },
 				 *const hosts[] = { "api.example.com/v1/a", "api.example.com/v1",
 						    "other.example.com" };
 	autogrants struct vault_grants ask = GRANTS_INIT;
 	autobuf struct buf b = BUF_INIT;
-	struct vault_msg m = { .type = p[0] & 1 ? VAULT_GRANT : VAULT_UNGRANT, .id = p[1] };
+	struct vault_msg m = { .type = !(p[0] & 1) ? VAULT_UNGRANT
+				       : p[0] & 4  ? VAULT_AGENT
+						   : VAULT_GRANT,
+			       .id = p[1] };
 	struct vault_grant *g = grants_add(&ask);
 	struct binding at = { 0 };
 	uint8_t packed[4096];
@@ -125,15 +141,20 @@ static bool send_grant(const uint8_t *p)
 	if (!g)
 		return false;
 	snprintf(g->name, sizeof(g->name), "%s", names[p[1] & 1]);
+	if (p[1] & 4) {
+		g->kind = GRANT_ISSUER;
+		snprintf(g->issue, sizeof(g->issue), "POST api.example.com:443/v1/a access_token");
+	}
 	if (p[1] & 2 &&
 	    binding_parse_host(hosts[p[1] % 3], strlen(hosts[p[1] % 3]), BINDING_ASKED, &at, NULL) == 0)
 		g->bindings[g->n_bindings++] = at;
-	BUG_ON(grants_pack(&ask, GRANTS_ASKED, &b) < 0);
-	m.text[0] = slice_of(boxes[(p[0] >> 1) & 1]);
-	if (m.type == VAULT_GRANT)
+	if (grants_pack(&ask, GRANTS_ASKED, &b) < 0)
+		return true;
+	m.text[0] = slice_of(boxes[(p[0] >> 1) & 3]);
+	if (m.type != VAULT_UNGRANT)
 		m.text[1] = (struct slice){ buf_cstr(&b), b.len };
 	n = vault_msg_pack(VAULT_FROM_HOLDER, &m, packed, sizeof(packed));
-	return n > 0 && send_raw(packed, (size_t)n, m.type == VAULT_GRANT);
+	return n > 0 && send_raw(packed, (size_t)n, m.type != VAULT_UNGRANT);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -153,11 +174,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		good = data[0] & 1 ? send_raw(data + 1, len, (data[0] >> 1) & 1) : send_grant(data + 1);
 		check_answers(fd);
 		check_clients();
+		check_agents();
 		data += 1 + len;
 		size -= 1 + len;
 	}
 	hold_end_all(&vault);
-	BUG_ON(vault.n_clients || vault.n_holders);
+	BUG_ON(vault.n_clients || vault.n_agents || vault.n_holders);
 	fd_close(fd);
 	return 0;
 }

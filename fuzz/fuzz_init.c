@@ -71,6 +71,25 @@ int cmd_dial(struct init *in, struct cmd *c, uint16_t port)
 	return 0;
 }
 
+/* A socket at which somebody is always waiting, or which could not be made, by the path's second letter. */
+int agent_listen(struct init *in, const uint8_t *path, uint32_t len)
+{
+	if (in->agent_fd || len < 2 || path[0] != '/')
+		return -EPROTO;
+	in->agent_fd = path[1] == 'x' ? -EEXIST : open("/dev/null", O_RDONLY | O_CLOEXEC);
+	return 0;
+}
+
+int cmd_accept(struct init *in, struct cmd *c)
+{
+	return cmd_dial(in, c, in->agent_fd > 0 ? 5 : 3);
+}
+
+void cmd_accepted(struct init *in, struct cmd *c)
+{
+	cmd_dialled(in, c);
+}
+
 void cmd_dialled(struct init *in, struct cmd *c)
 {
 	(void)in;
@@ -118,6 +137,9 @@ static void clear(struct init *in)
 	in->n_cmd = in->n_leftover = in->next_leftover = 0;
 	in->last_chan = 0;
 	in->bodies = in->in_len = in->out_off = 0;
+	if (in->agent_fd > 0)
+		fd_close(in->agent_fd);
+	in->agent_fd = 0;
 	in->any_parked = in->reap_again = in->main_ended = false;
 }
 

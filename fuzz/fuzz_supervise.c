@@ -3,11 +3,13 @@
  * The launcher between a hostile init and clients: any bytes as if from init, any bytes as if from a client, in any
  * order. The input is a row of steps: one byte who (init, one of three clients, a client that goes, time), one byte
  * how many, the bytes. One client never reads, so its queue is seen to stay bounded. Two have connected to a port that leads
- * inside, on channels 2 and 3; one of these never reads either.
+ * inside, on channels 2 and 3; one of these never reads either. Channel 4 and later ones are for programs at the
+ * ssh-agent, and the vault's answers are the input's too.
  */
 #include "base/clock.h"
 #include "fakekernel.h"
 #include "gateway/supervise_int.h"
+#include "vault/proto.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -45,6 +47,7 @@ struct world {
 	struct client *client[CLIENTS];
 	int unread; /* the other end of client 0 */
 	struct timer now;
+	int vault;		/* the other end of the agent's channel */
 	int port[PORT_CLIENTS]; /* theirs of those that connected to a port */
 };
 
@@ -115,6 +118,8 @@ static void world_open(struct world *w)
 	ch->flags = PROTO_F_STDIN;
 	for (int i = 0; i < CLIENTS; i++)
 		add_client(w, i);
+	w->sv.agent.w = WATCH_INIT;
+	w->vault = -1;
 	for (int i = 0; i < PORT_CLIENTS; i++) {
 		int p[2];
 
@@ -122,6 +127,39 @@ static void world_open(struct world *w)
 		w->port[i] = p[1];
 		sv_port_begin(&w->sv, p[0], 80);
 	}
+}
+
+static void open_agent(struct world *w)
+{
+	int p[2];
+
+	BUG_ON(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, p) < 0);
+	w->io.agent = true;
+	w->io.agent_fd = p[0];
+	w->vault = p[1];
+	sv_agent_begin(&w->sv);
+}
+
+/* The vault's answer to what it was asked last, or anything at all; what waits for it is taken. */
+static void from_vault(struct world *w, const uint8_t *data, size_t len)
+{
+	struct vault_msg m = { .type = VAULT_SAID,
+			       .id = 1,
+			       .num = { w->sv.agent.asked, len ? data[0] % 3u : 0, 22 } };
+	uint8_t packed[8192];
+	long n;
+
+	while (read(w->vault, packed, sizeof(packed)) > 0)
+		;
+	m.text[0] = (struct slice){ (const char *)data, len };
+	m.text[1] = slice_of("key");
+	m.text[6] = slice_of(len > 1 && data[1] & 1 ? "one reason" : "another");
+	n = vault_msg_pack(VAULT_TO_CLIENT, &m, packed, sizeof(packed));
+	if (n > 0)
+		BUG_ON(sv_agent_said(&w->sv, packed, (size_t)n) < 0);
+	else
+		(void)!sv_agent_said(&w->sv, data, len);
+	sv_clients_flush(&w->sv);
 }
 
 /* What somebody who connected to a port says, and hears. */
@@ -151,6 +189,8 @@ static void world_close(struct world *w)
 	for (int i = 0; i < CLIENTS; i++)
 		drop(w, i);
 	sv_ports_close(&w->sv);
+	sv_agent_close(&w->sv);
+	close(w->vault);
 	for (int i = 0; i < PORT_CLIENTS; i++)
 		close(w->port[i]);
 	while (w->sv.chans)
@@ -227,6 +267,8 @@ static void step(struct world *w, uint8_t who, const uint8_t *data, size_t len)
 		drop(w, who - 7);
 	else if (who == 10)
 		from_port(w, data, len);
+	else if (who == 11)
+		from_vault(w, data, len);
 	else if (w->sv.loop.timers)
 		next_timer(w);
 }
@@ -238,8 +280,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	fake_stat = (struct cgroup_stat){ .has_memory = true, .has_pids = true };
 	world_open(&w);
+	open_agent(&w);
 	while (size - off >= 2) {
-		uint8_t who = data[off] % 12;
+		uint8_t who = data[off] % 13;
 		size_t len = data[off + 1];
 
 		off += 2;

@@ -2,8 +2,8 @@
 /*
  * What coffer-vault is sent. First the bytes as one message of each side: what parses packs to the same bytes again. Then a
  * coffer-egress that was taken over: a row of raw messages and of well-formed requests for any handle, host and path. A
- * secret comes out only for the handle and the place that it is bound to, and nothing that was captured by one channel
- * is rendered as something else.
+ * secret comes out only for the handle and the place that it is bound to; what was issued, only where its issuer is bound to,
+ * and there is never more of it than there may be.
  */
 #include "base/cleanup.h"
 #include "base/str.h"
@@ -31,7 +31,7 @@ static void add(const char *name, const char *value, const char *host)
 	BUG_ON(store_set(&store, &set, &m, &n, &fault, NULL) < 0);
 	BUG_ON(binding_parse_host(host, strlen(host), 0, &b, NULL) < 0 ||
 	       binding_parse_as("bearer", 6, &b, NULL) < 0);
-	BUG_ON(store_bind(n, &b, NULL) < 0);
+	BUG_ON(store_bind(n, &b, NULL, NULL) < 0);
 }
 
 static void set_up(void)
@@ -74,6 +74,11 @@ static void check_answer(const struct secmem *out, const struct vault_msg *ask, 
 		       !slice_eq(ask->text[0], "api.example.com"));
 		BUG_ON(!slice_eq(ask->text[1], "/v1") && !slice_starts(ask->text[1], "/v1/"));
 	}
+	if (m.type == VAULT_RENDERED && ask && !slice_eq(m.text[0], SECRET))
+		BUG_ON(!slice_eq(ask->text[0], "evil.example.com") && !slice_eq(ask->text[0], "example.com"));
+	/* The issuer was granted right behind the secret. */
+	if (m.type == VAULT_CAPTURED && ask)
+		BUG_ON(ask->num[0] != granted + 1 || slice_eq(ask->text[1], "another"));
 }
 
 static void send_raw(struct client *c, uint32_t *handles, const uint8_t *data, size_t len,
@@ -91,6 +96,7 @@ static void send_request(struct client *c, uint32_t *handles, const uint8_t *p, 
 {
 	static const char *const hosts[] = { "api.example.com", "evil.example.com", "example.com",
 					     "api.example.com.evil.org" };
+	static const char *const members[] = { "access_token", "id_token", "refresh_token", "another" };
 	struct vault_msg m = { .type = p[0] & 1 ? VAULT_RENDER : VAULT_CAPTURE, .id = p[0] };
 	uint8_t packed[8192];
 	long n;
@@ -102,11 +108,27 @@ static void send_request(struct client *c, uint32_t *handles, const uint8_t *p, 
 		m.text[1] = (struct slice){ (const char *)p + 2, len - 2 };
 	} else {
 		m.text[0] = (struct slice){ (const char *)p + 2, len - 2 };
-		m.text[1] = slice_of("access_token");
+		m.text[1] = slice_of(members[(p[1] >> 4) & 3]);
+		m.num[1] = p[1] & 8 ? 3600 : 0;
+		m.num[2] = granted + (p[0] >> 5);
 	}
 	n = vault_msg_pack(VAULT_FROM_CLIENT, &m, packed, sizeof(packed));
 	if (n > 0)
 		send_raw(c, handles, packed, (size_t)n, &m, granted);
+}
+
+/* Good for a host of its own; what goes back to the endpoint, for another. */
+static void add_issuer(struct vault_grant *g)
+{
+	g->kind = GRANT_ISSUER;
+	memcpy(g->name, "login", 6);
+	snprintf(g->issue, sizeof(g->issue),
+		 "POST example.com:443/t access_token id_token=claims refresh_token=refresh");
+	g->n_bindings = 2;
+	BUG_ON(binding_parse_host("evil.example.com", 16, 0, &g->bindings[0], NULL) < 0 ||
+	       binding_parse_as("bearer", 6, &g->bindings[0], NULL) < 0);
+	BUG_ON(binding_parse_host("example.com/t", 13, 0, &g->bindings[1], NULL) < 0 ||
+	       binding_parse_as("body", 4, &g->bindings[1], NULL) < 0);
 }
 
 static void session(const uint8_t *data, size_t size)
@@ -117,6 +139,7 @@ static void session(const uint8_t *data, size_t size)
 	uint32_t handles = 0, granted;
 
 	memcpy(grants_add(&ask)->name, "github", 7);
+	add_issuer(grants_add(&ask));
 	BUG_ON(client_grant(&c, &store, &ask, &handles, &fault, NULL) < 0);
 	granted = c.grants.v[0].handle;
 	while (size > 2) {
@@ -129,6 +152,7 @@ static void session(const uint8_t *data, size_t size)
 			send_request(&c, &handles, data + 1, len, granted);
 		data += 1 + len;
 		size -= 1 + len;
+		BUG_ON(c.issued.n > ISSUED_MAX || c.issued.n > (size_t)3 * ISSUED_EACH);
 	}
 	client_release(&c);
 }

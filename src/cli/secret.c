@@ -3,8 +3,10 @@
 #include "cli/secret.h"
 
 #include "base/clock.h"
+#include "base/fd.h"
 #include "cli/say.h"
 #include "cli/verb.h"
+#include "vault/sshhosts.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,6 +25,8 @@ enum {
 	OPT_AS,
 	OPT_USER,
 	OPT_ADDRESS,
+	OPT_KNOWN_HOST,
+	OPT_KNOWN_HOSTS,
 	OPT_KEY_FILE,
 	OPT_KEY_CREDENTIAL,
 	OPT_PASSPHRASE,
@@ -46,9 +50,13 @@ static const struct opt secret_opts[] = {
 	OPT_SECTION("Where it may be sent"),
 	{ "host", 0, "HOST[:PORT][/PATH]", "set, bind, unbind: this host, below this path; may be repeated",
 	  OPT_HOST },
-	{ "as", 0, "HOW", "bind: bearer, basic, header:X, query:X, path, cookie, body, ssh", OPT_AS,
-	  "bearer basic header: query: path body cookie ssh" },
-	{ "user", 0, "USER", "set, bind: the user of basic and ssh", OPT_USER },
+	{ "as", 0, "HOW", "bearer, basic, header:X, query:X, path, cookie, body, ssh, proxy", OPT_AS,
+	  "bearer basic header: query: path body cookie ssh ssh:sshsig ssh:unbound proxy" },
+	{ "user", 0, "USER", "set, bind: the user of basic, ssh and proxy", OPT_USER },
+	{ "known-host", 0, "KEY", "set, bind --as ssh: the host's key, 'ssh-ed25519 AAAA...'",
+	  OPT_KNOWN_HOST },
+	{ "known-hosts", 0, "FILE", "set, bind --as ssh: its keys from a known_hosts file", OPT_KNOWN_HOSTS,
+	  "file" },
 	{ "address", 0, NULL, "set, bind: HOST may be an address", OPT_ADDRESS },
 	OPT_SECTION("The vault's key"),
 	{ "key-file", 0, "FILE", "a file with the key, made when there is none", OPT_KEY_FILE, "file" },
@@ -73,10 +81,15 @@ static uint64_t now_s(void)
 
 static int make_binding(const struct secret_args *a, const char *host, struct binding *b, struct err *e)
 {
-	int r = binding_parse_host(host, strlen(host), a->address ? BINDING_ADDRESS : 0, b, e);
+	bool ssh = a->as && (str_eq(a->as, "ssh") || str_starts(a->as, "ssh:"));
+	int r = binding_parse_host(host, strlen(host),
+				   (a->address ? BINDING_ADDRESS : 0) | (ssh ? BINDING_ASKED : 0), b, e);
 
 	if (r < 0)
 		return err_wrap(e, r, "--host");
+	if (ssh && !str_eq(b->path, "/"))
+		return err_set(e, -EINVAL, "--host %s: SSH knows no paths", host);
+	b->port = b->port ? b->port : BINDING_PORT_SSH;
 	if (a->as)
 		r = binding_parse_as(a->as, strlen(a->as), b, e);
 	else
@@ -86,22 +99,61 @@ static int make_binding(const struct secret_args *a, const char *host, struct bi
 	return a->user ? binding_set_user(b, a->user, e) : 0;
 }
 
-static int bind_one(struct secret_session *s, const char *name, const struct binding *b, struct err *e)
+/* What is known of the binding's host by the arguments. */
+static int gather_known(const struct secret_args *a, const struct binding *b, struct sshhosts *ret,
+			struct err *e)
 {
-	autobuf struct buf packed = BUF_INIT, text = BUF_INIT;
+	int r = 0;
+
+	for (size_t i = 0; i < a->known.n && r == 0; i++)
+		r = sshhosts_add_text(ret, b->host, b->port, a->known.v[i], e);
+	for (size_t i = 0; i < a->known_files.n && r == 0; i++) {
+		autoclose int fd = open(a->known_files.v[i], O_RDONLY | O_CLOEXEC | O_NOCTTY);
+		autobuf struct buf text = BUF_INIT;
+
+		r = fd < 0 ? -errno : fd_read_all(fd, SSHHOSTS_FILE_MAX, &text);
+		if (r < 0)
+			return err_sys(e, r, "cannot read %s", a->known_files.v[i]);
+		r = sshhosts_add_file(ret, b->host, b->port, (struct slice){ buf_cstr(&text), text.len }, e);
+		if (r == 0) {
+			err_set(e, -ENOENT, "%s has no key of %s", a->known_files.v[i], b->host);
+			return err_hint(
+				e, -ENOENT,
+				"ssh-keyscan -p %u %s shows what answers there; compare its fingerprint "
+				"(ssh-keygen -lf) with one that you trust",
+				b->port, b->host);
+		}
+		r = r > 0 ? 0 : r;
+	}
+	return r;
+}
+
+static int bind_one(struct secret_session *s, const struct secret_args *a, const char *name,
+		    const struct binding *b, struct err *e)
+{
+	autobuf struct buf packed = BUF_INIT, text = BUF_INIT, hosts = BUF_INIT;
+	autosshhosts struct sshhosts known = SSHHOSTS_INIT;
 	struct vault_msg ask = { .type = VAULT_BIND };
-	int r = bindings_pack(b, 1, &packed);
+	int r = gather_known(a, b, &known, e);
+
+	if (r < 0)
+		return r;
+	r = bindings_pack(b, 1, &packed);
+	if (r == 0 && known.n)
+		r = sshhosts_pack(&known, &hosts);
 
 	if (r < 0)
 		return err_set(e, r, "the binding cannot be written down");
 	ask.text[0] = slice_of(name);
 	ask.text[1] = (struct slice){ buf_cstr(&packed), packed.len };
+	ask.text[2] = (struct slice){ buf_cstr(&hosts), hosts.len };
 	r = vault_call(&s->proc, &ask, NULL, 0, NULL, NULL, NULL, NULL, e);
 	binding_describe(b, &text);
 	if (r == 0)
 		r = secret_log(s, "secret.bind", name, buf_cstr(&text), e);
 	if (r == 0)
-		say_note("%s may be sent to %s", name, buf_cstr(&text));
+		say_note(b->as == BINDING_AS_SSH ? "%s may sign for %s" : "%s may be sent to %s", name,
+			 buf_cstr(&text));
 	return r;
 }
 
@@ -114,9 +166,9 @@ static int bind_all(struct secret_session *s, const struct secret_args *a, const
 
 		r = make_binding(a, a->hosts.v[i], &b, e);
 		if (r == 0)
-			r = bind_one(s, name, &b, e);
+			r = bind_one(s, a, name, &b, e);
 		if (r == 0 && !a->as && binding_usual_other(&b))
-			r = bind_one(s, name, &b, e);
+			r = bind_one(s, a, name, &b, e);
 	}
 	return r;
 }
@@ -474,6 +526,10 @@ static int take_text_option(struct secret_args *a, int id, const char *value, st
 		return parse_every(a, value, e);
 	case OPT_HOST:
 		return strv_add(&a->hosts, value) < 0 ? err_set(e, -ENOMEM, "out of memory") : 0;
+	case OPT_KNOWN_HOST:
+		return strv_add(&a->known, value) < 0 ? err_set(e, -ENOMEM, "out of memory") : 0;
+	case OPT_KNOWN_HOSTS:
+		return strv_add(&a->known_files, value) < 0 ? err_set(e, -ENOMEM, "out of memory") : 0;
 	case OPT_AS:
 		a->as = value;
 		return 0;
@@ -630,10 +686,17 @@ static int check_bindings(const struct secret_args *a, struct err *e)
 
 	if (a->act == SECRET_UNBIND)
 		return 0;
+	if ((a->known.n || a->known_files.n) && (!a->as || !str_starts(a->as, "ssh")))
+		return err_set(e, -EINVAL, "--known-host and --known-hosts go with --as ssh");
+	if (a->act == SECRET_SET && a->as && !a->hosts.n)
+		return err_set(e, -EINVAL, "--as goes with --host: where is it to be used?");
 	for (size_t i = 0; i < a->hosts.n && r == 0; i++) {
+		autosshhosts struct sshhosts known = SSHHOSTS_INIT;
 		struct binding b = { 0 };
 
 		r = make_binding(a, a->hosts.v[i], &b, e);
+		if (r == 0)
+			r = gather_known(a, &b, &known, e);
 	}
 	return r;
 }
@@ -651,6 +714,8 @@ static int cmd_secret(int argc, char **argv)
 	       : acts[a.act].kept ? run_kept(&a)
 				  : run_act(&a);
 	strv_release(&a.hosts);
+	strv_release(&a.known);
+	strv_release(&a.known_files);
 	return code;
 }
 
@@ -673,6 +738,11 @@ const struct verb verb_secret = {
 		"No wildcard, no public suffix. Without *--as* it is sent as the host usually wants it, else as bearer. A sandbox that "
 		"uses it (*coffer run --secret NAME*) finds a placeholder of the same shape; the real value is put in on its way to that "
 		"host.\n"
+		"\n"
+		"*--as ssh* is for a private key (unencrypted; ed25519, ECDSA P-256, RSA): it never leaves the vault, and signs logins at "
+		"that host (port 22) for programs in a sandbox, which find an ssh-agent. The host's own key must be known: "
+		"*--known-hosts*, *--known-host*. With *--user git* it signs for that user only. *ssh:sshsig* also signs git's commits; "
+		"*ssh:unbound* also signs for programs that do not tell the agent which host they speak with.\n"
 		"\n"
 		"*check* says what has expired or will, what is bound nowhere or weak, and looks into each PATH for secrets of the vault "
 		"in any encoding and for what looks like a well-known token. *import* takes what looks like a secret from a .env file.\n"

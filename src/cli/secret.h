@@ -33,6 +33,8 @@ struct secret_args {
 	uint64_t every;
 	bool weak, replace, address, due, json, passphrase;
 	struct strv hosts;
+	struct strv known;	 /* --known-host */
+	struct strv known_files; /* --known-hosts */
 	int argc;
 	char **argv; /* behind the act */
 };

@@ -29,6 +29,11 @@ void config_policy_release(struct config_policy *c)
 		free(c->pool_secrets[i].file);
 	free(c->pool_secrets);
 	free(c->secrets);
+	for (size_t i = 0; i < c->n_captures; i++) {
+		free(c->captures[i].issue);
+		strv_release(&c->captures[i].hosts);
+	}
+	free(c->captures);
 	*c = (struct config_policy){ 0 };
 }
 

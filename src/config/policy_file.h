@@ -45,12 +45,25 @@ struct config_pool_secret {
 
 /* A rule's `secret:`. What it says of the variable and of the place in a request is for whoever asks the vault for it. */
 #define CONFIG_AS_MAX 79
+#define CONFIG_CAPTURE_PATH_MAX 255
 struct config_secret {
 	char name[POLICY_SECRET_MAX + 1];
 	char env[POLICY_SECRET_MAX + 1]; /* "": by its name */
 	char as[CONFIG_AS_MAX + 1];	 /* "": as the secret itself says */
 	char host[HOST_MAX + 1];	 /* "": the rule's pattern is not one host */
 	uint16_t port;			 /* 0: more than one */
+};
+
+/* A rule's `capture:`: what a server issues at an endpoint of the rule's one host. Its words are checked by vault/issue.h and
+ * vault/binding.h once more. */
+struct config_capture {
+	char name[POLICY_SECRET_MAX + 1];
+	char *issue;	   /* as vault/issue.h has it */
+	struct strv hosts; /* HOST[:PORT][/path] that it is good for */
+	char as[CONFIG_AS_MAX + 1];
+	char host[HOST_MAX + 1]; /* the rule's */
+	uint16_t port;
+	char path[CONFIG_CAPTURE_PATH_MAX + 1]; /* "": nothing goes back to the endpoint */
 };
 
 struct config_policy {
@@ -63,6 +76,8 @@ struct config_policy {
 	size_t n_pool_secrets;
 	struct config_secret *secrets; /* one for each rule that names one */
 	size_t n_secrets;
+	struct config_capture *captures;
+	size_t n_captures;
 };
 
 /* No files and no texts: a policy that denies everything. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* proxies: pools of upstream proxies. Credentials stand in a file of their own, never in a URL. */
+/* proxies: pools of upstream proxies. Credentials are in the vault, or in a file of their own, never in a URL. */
 #include "config/read.h"
 
 #include "base/cleanup.h"
@@ -63,8 +63,8 @@ static int parse_url(struct source *s, const struct ynode *n, const char *text, 
 		text += strlen(schemes[i].scheme);
 	}
 	if (strchr(text, '@'))
-		return read_fail(s, n,
-				 "user and password belong into the 'credentials_file', not into the URL");
+		return read_fail(
+			s, n, "user and password belong into the vault ('secret: NAME'), not into the URL");
 	len = strlen(text);
 	len -= len && text[len - 1] == '/';
 	return read_wrap(s, n, host_port_parse(text, len, port, &ret->host, &ret->port, s->e));
@@ -111,7 +111,20 @@ static int key_urls(struct source *s, const struct ynode *n, void *to)
 
 static int key_credentials(struct source *s, const struct ynode *n, void *to)
 {
-	return read_path(s, n, &((struct pool_draft *)to)->credentials);
+	int r = read_path(s, n, &((struct pool_draft *)to)->credentials);
+
+	return r < 0 ? r
+		     : read_warn(
+			       s, n,
+			       "proxies' credentials are better kept in the vault: 'secret: NAME', bound to each proxy "
+			       "as proxy");
+}
+
+static int key_secret(struct source *s, const struct ynode *n, void *to)
+{
+	struct policy_pool *p = &((struct pool_draft *)to)->pool;
+
+	return read_name(s, n, p->secret, sizeof(p->secret));
 }
 
 static int key_rotate(struct source *s, const struct ynode *n, void *to)
@@ -154,6 +167,7 @@ static const struct key pool_keys[] = {
 	{ "type", key_type },
 	{ "urls", key_urls },
 	{ "credentials_file", key_credentials },
+	{ "secret", key_secret },
 	{ "rotate", key_rotate },
 	{ "sticky", key_sticky },
 	{ "check", key_check },
@@ -193,6 +207,8 @@ static int read_pool(struct source *s, const struct ynode *key, const struct yno
 	r = read_each(s, urls, add_url, &d);
 	if (r < 0)
 		return r;
+	if (d.credentials && d.pool.secret[0])
+		return read_fail(s, n, "a pool has a 'secret' or a 'credentials_file', not both");
 	if (d.pool.check[0] && !d.pool.check_seconds)
 		d.pool.check_seconds = CHECK_DEFAULT;
 	d.pool.proxies = d.proxies;

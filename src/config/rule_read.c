@@ -3,6 +3,7 @@
 #include "config/read.h"
 
 #include "base/cleanup.h"
+#include "config/capture_read.h"
 #include "config/unicode.h"
 
 #include <errno.h>
@@ -10,16 +11,20 @@
 #include <string.h>
 
 #define DEFAULT_PORT 443
+#define SSH_PORT 22
 
 struct draft {
 	struct policy_rule rule;
 	const struct ynode *domain, *addresses;
 	struct config_secret secret;
+	struct config_capture capture;
+	const struct ynode *capture_at;
 };
 
 static void draft_release(struct draft *d)
 {
 	policy_rule_release(&d->rule);
+	capture_drop(&d->capture);
 }
 
 static int key_domain(struct source *s, const struct ynode *n, void *to)
@@ -199,13 +204,13 @@ static int secret_as(struct source *s, const struct ynode *n, void *to)
 {
 	struct config_secret *c = &((struct draft *)to)->secret;
 	const char *text;
-	int r = read_text(s, n, "bearer, basic, header:NAME, query:NAME, path, body or cookie", &text);
+	int r = read_text(s, n, "bearer, basic, header:NAME, query:NAME, path, body, cookie or ssh", &text);
 
 	if (r < 0)
 		return r;
 	if (strlen(text) >= sizeof(c->as))
-		return read_fail(s, n,
-				 "expected bearer, basic, header:NAME, query:NAME, path, body or cookie");
+		return read_fail(
+			s, n, "expected bearer, basic, header:NAME, query:NAME, path, body, cookie or ssh");
 	snprintf(c->as, sizeof(c->as), "%s", text);
 	return 0;
 }
@@ -228,6 +233,16 @@ static int key_secret(struct source *s, const struct ynode *n, void *to)
 	return x;
 }
 
+static int key_capture(struct source *s, const struct ynode *n, void *to)
+{
+	struct draft *d = to;
+
+	if (d->rule.action != POLICY_ALLOW)
+		return read_fail(s, n, "what servers issue is captured by a rule that allows");
+	d->capture_at = n;
+	return capture_parse(s, n, &d->capture);
+}
+
 static int key_credentials(struct source *s, const struct ynode *n, void *to)
 {
 	static const char *const words[] = { "any", "only" };
@@ -240,11 +255,12 @@ static int key_credentials(struct source *s, const struct ynode *n, void *to)
 }
 
 static const struct key rule_keys[] = {
-	{ "domain", key_domain }, { "address", key_address }, { "addresses", key_address },
-	{ "port", key_port },	  { "ports", key_port },      { "depth", key_depth },
-	{ "http", key_http },	  { "graphql", key_graphql }, { "git", key_git },
-	{ "limits", key_limits }, { "to", key_to },	      { "ca", key_ca },
-	{ "pool", key_pool },	  { "secret", key_secret },   { "credentials", key_credentials },
+	{ "domain", key_domain },   { "address", key_address }, { "addresses", key_address },
+	{ "port", key_port },	    { "ports", key_port },	{ "depth", key_depth },
+	{ "http", key_http },	    { "graphql", key_graphql }, { "git", key_git },
+	{ "limits", key_limits },   { "to", key_to },		{ "ca", key_ca },
+	{ "pool", key_pool },	    { "secret", key_secret },	{ "credentials", key_credentials },
+	{ "capture", key_capture },
 };
 
 /* A port left out: 443 in allow and ask, every port in deny. */
@@ -312,16 +328,38 @@ static int keep_secret(struct source *s, const struct draft *d)
 	return 0;
 }
 
+/* A key for SSH is not put into requests: it signs beside the connection, which is a tunnel as any other. */
+static bool is_ssh(const struct draft *d)
+{
+	return d->rule.secret[0] && strncmp(d->secret.as, "ssh", 3) == 0;
+}
+
+/* What speaks on SSH's port is neither TLS nor HTTP: there is nothing to look into. */
+static void default_depth(struct policy_rule *r)
+{
+	if (r->action != POLICY_DENY && r->depth < 0 && r->n_ports == 1 && r->ports[0].lo == SSH_PORT &&
+	    r->ports[0].hi == SSH_PORT && policy_rule_depth(r) == POLICY_PEEK)
+		r->depth = POLICY_TUNNEL;
+}
+
 static int add_draft(struct source *s, const struct ynode *n, struct draft *d)
 {
 	int r;
 
+	if (is_ssh(d) && !d->rule.n_ports) {
+		d->rule.n_ports = 1;
+		d->rule.ports[0] = (struct policy_ports){ SSH_PORT, SSH_PORT };
+	}
 	default_ports(&d->rule);
 	snprintf(d->rule.source, sizeof(d->rule.source), "%s", s->name);
 	d->rule.line = n ? n->line : 0;
 	r = keep_secret(s, d);
+	r = r < 0 ? r : capture_keep(s, d->capture_at, &d->rule, &d->capture);
 	if (r < 0)
 		return r;
+	if (is_ssh(d))
+		d->rule.secret[0] = '\0';
+	default_depth(&d->rule);
 	if (d->addresses)
 		return read_each(s, d->addresses, add_range, d);
 	r = policy_add_rule(s->policy, s->layer, &d->rule, s->e);

@@ -42,6 +42,7 @@ void dial_release(struct dial *d)
 	}
 	own_probe_release(&d->own);
 	pools_free(d->pools);
+	dial_vault_release(&d->vault);
 	resolver_free(d->resolver);
 	policy_free(d->policy);
 	journal_release(&d->journal);
@@ -68,6 +69,11 @@ static void load(struct dial *d, uint32_t mask)
 		dial_ctl_say(d, CTL_ERROR, e.msg, strlen(e.msg));
 	fd_close(DIAL_FD_BUNDLE);
 	fd_close(DIAL_FD_POOLS);
+	if (!(mask & FDS_BIT(DIAL_FD_VAULT)))
+		return;
+	if (dial_new_vault(d, DIAL_FD_SECRETS, DIAL_FD_VAULT, &e) < 0)
+		dial_ctl_say(d, CTL_ERROR, e.msg, strlen(e.msg));
+	fd_close(DIAL_FD_SECRETS);
 }
 
 static int start(struct dial *d, uint32_t mask, struct err *e)

@@ -138,7 +138,7 @@ int dial_read(int fd, size_t cap, struct buf *b)
 static int load_pools(struct dial *d, int fd, struct err *e)
 {
 	const struct pools_env env = {
-		.loop = &d->loop, .resolver = d->resolver, .on_state = on_state, .ctx = d
+		.loop = &d->loop, .resolver = d->resolver, .vault = &d->vault, .on_state = on_state, .ctx = d
 	};
 	CLEANUP(wipe) struct buf b = BUF_INIT;
 	struct pools *fresh = NULL;
@@ -168,6 +168,18 @@ int dial_load(struct dial *d, int bundle, int pools, struct err *e)
 	if (r < 0)
 		drop_policy(d, e->msg);
 	return r;
+}
+
+int dial_new_vault(struct dial *d, int list, int channel, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT;
+	int r = dial_read(list, sizeof(struct secrets_head) + GRANTS_PACK_MAX, &b);
+
+	if (r < 0) {
+		fd_close(channel);
+		return err_sys(e, r, "cannot read the list of the proxies' secrets");
+	}
+	return dial_vault_open(&d->vault, &d->loop, buf_cstr(&b), b.len, channel, e);
 }
 
 void dial_stats(struct dial *d, struct buf *out)
@@ -207,6 +219,15 @@ static void new_bundle(struct dial *d, const int *fds, int n)
 		dial_ctl_say(d, CTL_OK, "", 0);
 }
 
+static void new_vault(struct dial *d, int *fds, int n)
+{
+	struct err e = ERR_INIT;
+	int r = n == 2 ? dial_new_vault(d, fds[0], TAKE_FD(fds[1]), &e)
+		       : err_set(&e, -EPROTO, "a new vault without its descriptors");
+
+	dial_ctl_say(d, r < 0 ? CTL_ERROR : CTL_OK, e.msg, r < 0 ? strlen(e.msg) : 0);
+}
+
 static void say_stats(struct dial *d)
 {
 	autobuf struct buf b = BUF_INIT;
@@ -233,6 +254,8 @@ static void on_control(struct watch *w, uint32_t events)
 		loop_stop(&d->loop);
 	else if (head.type == CTL_NEW_BUNDLE)
 		new_bundle(d, fds, n);
+	else if (head.type == CTL_NEW_VAULT)
+		new_vault(d, fds, n);
 	else if (head.type == CTL_STATS)
 		say_stats(d);
 	else if (head.type == CTL_PING)

@@ -5,6 +5,7 @@
 
 #include "egress/dial.h"
 #include "egress/dial_race.h"
+#include "egress/dial_vault.h"
 #include "egress/dialproto.h"
 #include "egress/fds.h"
 #include "egress/journal.h"
@@ -72,6 +73,7 @@ struct dial {
 	void *bundle; /* mapped; the policy uses it where it lies */
 	size_t bundle_len;
 	struct pools *pools;
+	struct dial_vault vault;
 	struct own_probe own;
 
 	struct dial_request *by_id[REQUEST_BUCKETS];
@@ -116,6 +118,7 @@ int dial_serve_open(struct dial *d, int fd, struct err *e) MUST_CHECK;
 int dial_ctl_open(struct dial *d, int fd, struct err *e) MUST_CHECK;
 void dial_ctl_say(struct dial *d, uint32_t type, const char *text, size_t len);
 int dial_load(struct dial *d, int bundle, int pools, struct err *e) MUST_CHECK;
+int dial_new_vault(struct dial *d, int list, int channel, struct err *e) MUST_CHECK; /* takes the channel */
 /* All of a memory file, from its start: its position is shared with whoever keeps it for the next start. The buffer has its
  * full size at once: one that grows leaves copies of what it held. */
 int dial_read(int fd, size_t cap, struct buf *b) MUST_CHECK;

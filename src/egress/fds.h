@@ -37,8 +37,10 @@ enum dial_fd {
 	DIAL_FD_JOURNAL = 4,
 	DIAL_FD_EGRESS = 5,
 	DIAL_FD_CONTROL = 6,
-	DIAL_FD_POOLS = 7,  /* memfd: proxies with their credentials */
-	DIAL_FD_RESOLV = 8, /* memfd: the contents of resolv.conf */
+	DIAL_FD_POOLS = 7,   /* memfd: proxies with their credentials */
+	DIAL_FD_RESOLV = 8,  /* memfd: the contents of resolv.conf */
+	DIAL_FD_SECRETS = 9, /* memfd: which secrets are for which proxies, struct secrets_head */
+	DIAL_FD_VAULT = 10,  /* SOCK_SEQPACKET to coffer-vault: vault/proto.h */
 	DIAL_FD_END
 };
 
@@ -67,7 +69,7 @@ enum ctl_type {
 	CTL_PING = 4,	  /* answer: CTL_OK */
 	CTL_NEW_DIAL = 5, /* egress only; one descriptor: a new coffer-dial. Answer: CTL_OK or CTL_ERROR */
 	CTL_NEW_VAULT =
-		6, /* egress only; two descriptors: EGRESS_FD_SECRETS, EGRESS_FD_VAULT. Answer as above */
+		6, /* two descriptors: EGRESS_FD_SECRETS, EGRESS_FD_VAULT; DIAL_FD_SECRETS, DIAL_FD_VAULT. Answer as above */
 	CTL_ANSWER =
 		7, /* egress only; struct ctl_answer: what became of a CTL_ASK. No answer, but see CTL_ASK_TAKEN */
 	/* To the guard. */

@@ -200,6 +200,11 @@ static bool bad(struct upstream *u, const char *why)
 	return false;
 }
 
+static const char *why_not(const struct exch *e)
+{
+	return e->over ? e->over_why : "out of memory";
+}
+
 static bool take_head(struct upstream *u, const struct http1_head *h)
 {
 	struct h1_client *k = u->h1;
@@ -276,7 +281,7 @@ static bool read_chunks(struct upstream *u)
 	if (ev < 0)
 		return bad(u, k->chunks.why ? k->chunks.why : "the answer's body cannot be read");
 	if (ev == HTTP1_CHUNK_DATA)
-		return exch_put_down(k->e, data.p, data.len) == 0 || bad(u, "out of memory");
+		return exch_put_down(k->e, data.p, data.len) == 0 || bad(u, why_not(k->e));
 	if (ev == HTTP1_CHUNK_END) {
 		if (keep_trailers(k->e, &k->chunks) < 0)
 			return bad(u, "the trailers are too large");
@@ -296,7 +301,7 @@ static bool read_plain(struct upstream *u)
 		return false;
 	k->at += n;
 	if (exch_put_down(k->e, k->in.data + k->at - n, n) < 0)
-		return bad(u, "out of memory");
+		return bad(u, why_not(k->e));
 	if (k->body == HTTP1_BODY_LENGTH) {
 		k->left -= n;
 		if (k->left == 0)

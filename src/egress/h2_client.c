@@ -215,7 +215,7 @@ static int on_begin(nghttp2_session *s, const nghttp2_frame *f, void *ctx)
 	(void)ctx;
 	if (!e || f->hd.type != NGHTTP2_HEADERS)
 		return 0;
-	if (e->head_sent) {
+	if (e->head_came) {
 		if (!e->trailers)
 			e->trailers = calloc(1, sizeof(*e->trailers));
 		if (e->trailers)
@@ -252,7 +252,7 @@ static int on_header(nghttp2_session *s, const nghttp2_frame *f, const uint8_t *
 	}
 	if (!http1_is_token(n) || !http1_is_value(v))
 		r = -EBADMSG;
-	else if (e->head_sent)
+	else if (e->head_came)
 		r = http_head_resp_field(e->trailers, n, v);
 	else if (slice_eq(n, "content-length"))
 		r = take_length(&e->resp, v);
@@ -306,9 +306,9 @@ static int on_frame(nghttp2_session *s, const nghttp2_frame *f, void *ctx)
 	e = nghttp2_session_get_stream_user_data(s, f->hd.stream_id);
 	if (!e)
 		return 0;
-	if (f->hd.type == NGHTTP2_HEADERS && !e->head_sent)
+	if (f->hd.type == NGHTTP2_HEADERS && !e->head_came)
 		take_head(e, end);
-	if (end && e->head_sent)
+	if (end && e->head_came)
 		exch_end_down(e);
 	return 0;
 }
@@ -322,7 +322,14 @@ static int on_data(nghttp2_session *s, uint8_t flags, int32_t id, const uint8_t 
 		nghttp2_session_consume(s, id, len);
 		return 0;
 	}
-	return exch_put_down(e, data, len) < 0 ? NGHTTP2_ERR_NOMEM : 0;
+	if (exch_put_down(e, data, len) == 0)
+		return 0;
+	if (!e->over)
+		return NGHTTP2_ERR_NOMEM;
+	/* Its own end, not the connection's. */
+	nghttp2_session_consume(s, id, len);
+	nghttp2_submit_rst_stream(s, 0, id, NGHTTP2_CANCEL);
+	return 0;
 }
 
 static int on_close(nghttp2_session *s, int32_t id, uint32_t code, void *ctx)
@@ -336,7 +343,7 @@ static int on_close(nghttp2_session *s, int32_t id, uint32_t code, void *ctx)
 	if (!e)
 		return 0;
 	detach(e);
-	if (e->down.eof) {
+	if (e->whole) {
 		exch_back_gone(e);
 		return 0;
 	}
@@ -388,7 +395,7 @@ void h2_client_fail_all(struct upstream *u, bool again, const char *why)
 			continue;
 		if (e->back_stream)
 			nghttp2_session_set_stream_user_data(u->h2->s, e->back_stream, NULL);
-		if (e->down.eof)
+		if (e->whole)
 			exch_back_gone(e);
 		else
 			exch_back_failed(e, again || !e->back_stream, why);

@@ -6,6 +6,7 @@
 #include "egress/deny.h"
 #include "egress/fold.h"
 #include "egress/http_act.h"
+#include "egress/http_capture.h"
 #include "egress/http_head.h"
 #include "egress/http_pool.h"
 #include "egress/http_secret.h"
@@ -71,6 +72,7 @@ static void answer(struct exch *e, unsigned status, const struct buf *body)
 	int err;
 
 	http_pool_forget(e);
+	capture_free(e);
 	secret_wipe(e);
 	e->state = EXCH_LOCAL;
 	e->active = e->in->eg->now;

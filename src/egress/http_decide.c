@@ -6,6 +6,7 @@
 #include "egress/control.h"
 #include "egress/http_act.h"
 #include "egress/http_ask.h"
+#include "egress/http_capture.h"
 #include "egress/http_head.h"
 #include "egress/http_hold.h"
 #include "egress/http_pool.h"
@@ -289,7 +290,7 @@ void exch_count(struct exch *e)
 	size_t n;
 
 	e->counted = e->counted && http_pipe_len(&e->up);
-	n = (e->counted ? e->up.b.len : 0) + secret_body_len(e);
+	n = (e->counted ? e->up.b.len : 0) + secret_body_len(e) + capture_held(e);
 	e->in->held += n - e->held;
 	e->held = n;
 }

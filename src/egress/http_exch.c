@@ -2,6 +2,7 @@
 #include "egress/http_exch.h"
 
 #include "egress/http_ask.h"
+#include "egress/http_capture.h"
 #include "egress/http_pool.h"
 #include "egress/http_secret.h"
 #include "egress/inspect.h"
@@ -82,6 +83,7 @@ static void bury(struct task *t)
 	struct inspect *in = e->in;
 
 	in->n_exchs--;
+	capture_free(e);
 	secret_free(e);
 	if (in->n_spare >= INSPECT_SPARE_MAX) {
 		really_free(e);
@@ -122,6 +124,15 @@ static void log_response(struct exch *e)
 	journal_end(j);
 }
 
+void exch_drop_trailers(struct exch *e)
+{
+	if (!e->trailers)
+		return;
+	http_fields_release(e->trailers);
+	free(e->trailers);
+	e->trailers = NULL;
+}
+
 /* X4. */
 static void maybe_free(struct exch *e)
 {
@@ -131,16 +142,13 @@ static void maybe_free(struct exch *e)
 	egress_undefer(&e->defer);
 	exch_ask_forget(e);
 	exch_hold_free(e);
+	capture_free(e);
 	secret_wipe(e);
 	http_pipe_clear(&e->up);
 	exch_count(e);
 	http_pool_forget(e);
 	buf_release(&e->act);
-	if (e->trailers) {
-		http_fields_release(e->trailers);
-		free(e->trailers);
-		e->trailers = NULL;
-	}
+	exch_drop_trailers(e);
 	*e->all_link = e->all_next;
 	if (e->all_next)
 		e->all_next->all_link = e->all_link;
@@ -212,7 +220,8 @@ void exch_took_up(struct exch *e, size_t n)
 void exch_took_down(struct exch *e, size_t n)
 {
 	e->active = e->in->eg->now;
-	if (e->back)
+	/* What was held was taken when it came. */
+	if (e->back && !e->capture)
 		e->back->took(e, n);
 }
 
@@ -228,10 +237,14 @@ void exch_front_gone(struct exch *e)
 bool exch_head(struct exch *e)
 {
 	e->active = e->in->eg->now;
-	if (!secret_head(e)) {
+	if (!secret_head(e) || !capture_head(e)) {
 		e->over_status = 502;
 		return false;
 	}
+	if (e->resp.status >= 200 || e->resp.tunnel)
+		e->head_came = true;
+	if (capture_holds(e))
+		return true;
 	if (e->resp.status >= 200 || e->resp.tunnel)
 		e->head_sent = true;
 	if (e->conn)
@@ -241,7 +254,11 @@ bool exch_head(struct exch *e)
 
 int exch_put_down(struct exch *e, const void *data, size_t len)
 {
-	int r = secret_scrubs(e) ? secret_put_down(e, data, len) : http_pipe_put(&e->down, data, len);
+	int r;
+
+	if (capture_holds(e))
+		return capture_put_down(e, data, len);
+	r = secret_scrubs(e) ? secret_put_down(e, data, len) : http_pipe_put(&e->down, data, len);
 
 	e->active = e->in->eg->now;
 	if (r == 0 && e->conn)
@@ -251,8 +268,14 @@ int exch_put_down(struct exch *e, const void *data, size_t len)
 
 void exch_end_down(struct exch *e)
 {
-	int r = secret_end_down(e);
+	int r;
 
+	e->whole = true;
+	if (capture_holds(e)) {
+		capture_end_down(e);
+		return;
+	}
+	r = secret_end_down(e);
 	e->down.eof = true;
 	if (e->conn && r < 0)
 		e->front->fail(e);
@@ -293,6 +316,7 @@ void exch_back_failed(struct exch *e, bool again, const char *why)
 	}
 	if (!e->old_plan && ((again && !e->head_sent && !e->up_sent && e->tries <= 1) || may_repeat(e))) {
 		e->fresh = true;
+		capture_reset(e);
 		http_pool_get(e);
 		return;
 	}

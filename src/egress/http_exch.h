@@ -13,8 +13,8 @@
  *      second head) can change it. Trailers of requests are not forwarded at all.
  *  X2  Nothing of a request is given to a back before its `request` line is written (egress.h, E1).
  *  X3  Bodies are never gathered but for rules that must see them, or to put a secret in, and then at most EXCH_HOLD_MAX
- *      bytes of one. All of them count, as they came and as they are sent, until they were written or given up: past
- *      EXCH_HELD_MAX none is gathered any more.
+ *      bytes of one; answers only where credentials are issued in them (http_capture.h). All of them count, as they came and
+ *      as they are sent, until they were written or given up: past EXCH_HELD_MAX none is gathered any more.
  *  X4  An exchange is freed when both its front and its back have let go of it, and not before the run queue is empty.
  */
 #ifndef EGRESS_HTTP_EXCH_H
@@ -36,6 +36,7 @@ struct upstream;
 struct asking;
 struct http_hold;
 struct exch_secret;
+struct exch_capture;
 
 #define EXCH_WHAT_MAX 512
 
@@ -104,6 +105,8 @@ struct exch {
 	struct http_req req;
 	struct http_resp resp;
 	bool head_sent; /* the final head was given to the front */
+	bool head_came; /* from the server; the same, but for answers that are held (http_capture.h) */
+	bool whole;	/* the answer came to its end */
 	struct http_pipe up, down;
 	struct http_fields *trailers; /* of the answer; NULL: none */
 	uint64_t up_sent;	      /* bytes of the body that a back has taken */
@@ -112,6 +115,7 @@ struct exch {
 	struct limit *limit; /* of verdict.rule */
 	struct http_hold *hold;
 	struct exch_secret *secret;   /* NULL: the request has no placeholder */
+	struct exch_capture *capture; /* NULL: the answer may be handed on as it comes */
 	struct task ask_task;	      /* http_secret.c's */
 	size_t held;		      /* bytes that count in in->held: exch_count() */
 	bool counted;		      /* what is in `up` was held, and is not all written yet */
@@ -161,6 +165,7 @@ bool exch_head(struct exch *e) MUST_CHECK; /* false: it is not let through, and 
 int exch_put_down(struct exch *e, const void *data, size_t len) MUST_CHECK;
 void exch_end_down(struct exch *e);
 void exch_took_up(struct exch *e, size_t n);
+void exch_drop_trailers(struct exch *e);
 void exch_back_gone(struct exch *e); /* it has all of the answer, or is told to drop it */
 /* The server failed. `again`: nothing of the request can have been acted on. */
 void exch_back_failed(struct exch *e, bool again, const char *why);

@@ -7,9 +7,10 @@
 #include "crypto/hash.h"
 #include "egress/control.h"
 #include "egress/fds.h"
+#include "egress/http_capture.h"
 #include "egress/http_head.h"
 #include "egress/http_pool.h"
-#include "egress/scrub.h"
+#include "egress/http_secret_int.h"
 #include "vault/forms.h"
 
 #include <fcntl.h>
@@ -17,30 +18,6 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-
-/* One for the process. */
-struct http_secrets {
-	struct inspect *in;
-	struct vault_grants grants;
-	uint64_t by_line;
-	struct vaultc vault;
-};
-
-/* One for each exchange that has a placeholder. */
-struct exch_secret {
-	struct inject_plan plan;
-	struct vault_ask ask;
-	unsigned n_values;
-	struct buf value[INJECT_MAX];
-	bool is_rendered;
-	struct inject_out out;
-	struct buf asked_body; /* as it came, while `up` has the rendered one */
-	bool has_body;
-	uint64_t length;
-	bool scrubs;
-	struct scrub_set set;
-	struct scrub down;
-};
 
 /* The process's. */
 
@@ -99,11 +76,22 @@ static bool is_same_list(const struct vault_grants *a, const struct vault_grants
 	return true;
 }
 
-static void forget_plans(struct inspect *in)
+static bool has_grant(const struct inject_plan *p, long at)
+{
+	for (unsigned i = 0; i < p->n; i++) {
+		if ((long)p->grant[i] == at)
+			return true;
+	}
+	return false;
+}
+
+void secret_forget_plans(struct inspect *in, long at)
 {
 	for (struct exch *e = in->exchs; e; e = e->all_next) {
-		if (e->secret)
-			e->secret->plan.n = 0;
+		if (!e->secret || (at >= 0 && !has_grant(&e->secret->plan, at)))
+			continue;
+		e->secret->plan.n = 0;
+		e->secret->is_old = true;
 	}
 }
 
@@ -127,10 +115,13 @@ int http_secrets_open(struct inspect *in, int grants_fd, int vault_fd, struct er
 		in->secrets = s;
 	}
 	if (s->by_line != fresh.by_line || !is_same_list(&s->grants, &fresh.grants))
-		forget_plans(in);
+		secret_forget_plans(in, -1);
 	grants_release(&s->grants);
 	s->grants = fresh.grants;
 	s->by_line = fresh.by_line;
+	r = capture_read_issuers(s, e);
+	if (r < 0)
+		return r;
 	fd = dup(vault_fd);
 	return fd < 0 ? err_sys(e, -errno, "cannot keep the vault's channel")
 		      : vaultc_connect(&s->vault, fd, e);
@@ -144,6 +135,7 @@ void http_secrets_close(struct inspect *in)
 		return;
 	vaultc_release(&s->vault);
 	grants_release(&s->grants);
+	free(s->issuers);
 	free(s);
 }
 
@@ -154,7 +146,13 @@ const struct vault_grants *http_secrets_grants(const struct inspect *in)
 
 bool http_secrets_want(const struct inspect *in, const struct host *h, uint16_t port)
 {
-	return in->secrets && inject_is_bound(&in->secrets->grants, h->text, port);
+	const struct http_secrets *s = in->secrets;
+
+	for (size_t i = 0; s && i < s->n_issuers; i++) {
+		if (s->issuers[i].spec.port == port && host_eq(&s->issuers[i].spec.host, h))
+			return true;
+	}
+	return s && inject_is_bound(&s->grants, h->text, port);
 }
 
 /* From the decision to the journal. */
@@ -193,7 +191,7 @@ static bool lacks_secret(struct exch *e)
 
 static bool plan(struct exch *e, const struct inject_plan *p)
 {
-	if (p->n == 0)
+	if (p->n == 0 && !e->capture)
 		return true;
 	e->secret = calloc(1, sizeof(*e->secret));
 	if (!e->secret) {
@@ -229,10 +227,11 @@ static bool holds_body(struct exch *e)
 
 bool secret_check(struct exch *e)
 {
-	if (lacks_secret(e))
+	if (lacks_secret(e) || !capture_check(e))
 		return false;
 	if (!e->in->secrets)
 		return true;
+	capture_drop_expired(e->in->secrets);
 	if (!holds_body(e))
 		return find(e, SLICE_NONE);
 	if (e->up.eof)
@@ -344,10 +343,9 @@ static void failed(struct exch *e, unsigned status, const char *why)
 		exch_refuse(e, status, text);
 }
 
-/* What answers are searched for: every form of every secret, and in its place the placeholder's where that is as long. */
-static int add_forms(struct scrub_set *set, struct slice value, const struct vault_grant *g)
+int secret_add_forms(struct scrub_set *set, struct slice value, struct slice placeholder)
 {
-	size_t size = forms_size(value.len), put_size = forms_size(g->placeholder_len);
+	size_t size = forms_size(value.len), put_size = forms_size(placeholder.len);
 	CLEANUP(buf_release) struct buf mem = { .wipe = true };
 	autobuf struct buf put = BUF_INIT;
 	struct forms f = { 0 };
@@ -358,7 +356,7 @@ static int add_forms(struct scrub_set *set, struct slice value, const struct vau
 	mem.len = size;
 	r = forms_make(&f, value.p, value.len, mem.data, size);
 	for (size_t i = 0; i < f.n && r == 0; i++) {
-		long n = forms_render(f.v[i].kind, g->placeholder, g->placeholder_len, put.data, put_size);
+		long n = forms_render(f.v[i].kind, placeholder.p, placeholder.len, put.data, put_size);
 
 		r = scrub_set_add(set, (struct slice){ (const char *)f.v[i].bytes, f.v[i].len },
 				  n >= 0 && (size_t)n == f.v[i].len ? put.data : NULL);
@@ -371,9 +369,13 @@ static int make_set(struct exch *e)
 	struct exch_secret *x = e->secret;
 	int r = 0;
 
-	for (unsigned i = 0; i < x->plan.n && r == 0; i++)
-		r = add_forms(&x->set, (struct slice){ x->value[i].data, x->value[i].len }, grant_of(e, i));
-	if (r == 0) {
+	for (unsigned i = 0; i < x->plan.n && r == 0; i++) {
+		const struct vault_grant *g = grant_of(e, i);
+
+		r = secret_add_forms(&x->set, (struct slice){ x->value[i].data, x->value[i].len },
+				     (struct slice){ g->placeholder, g->placeholder_len });
+	}
+	if (r == 0 && x->plan.n) {
 		scrub_set_ready(&x->set);
 		x->down.set = &x->set;
 		x->scrubs = true;
@@ -487,17 +489,17 @@ static void ask_next(struct exch *e)
 	struct exch_secret *x = e->secret;
 	int r;
 
-	if (x->n_values == x->plan.n && x->plan.n) {
+	if (x->n_values == x->plan.n && !x->is_old) {
 		begin(e);
 		return;
 	}
 	x->ask.done = answered;
 	x->ask.ctx = e;
-	r = x->plan.n ? vaultc_render(&e->in->secrets->vault, &x->ask, grant_of(e, x->n_values)->handle,
-				      e->conn->host.text, e->conn->port,
-				      e->req.url.path_len ? urlpath_path(&e->req.target, &e->req.url)
-							  : slice_of("/"))
-		      : -ESTALE;
+	r = !x->is_old ? vaultc_render(&e->in->secrets->vault, &x->ask, grant_of(e, x->n_values)->handle,
+				       e->conn->host.text, e->conn->port,
+				       e->req.url.path_len ? urlpath_path(&e->req.target, &e->req.url)
+							   : slice_of("/"))
+		       : -ESTALE;
 	if (r < 0)
 		failed(e, 503,
 		       r == -EPIPE   ? "the vault is not there, so the secret cannot be rendered"
@@ -556,7 +558,7 @@ bool secret_scrubs(const struct exch *e)
 	return e->secret && e->secret->scrubs;
 }
 
-static int scrub_fields(const struct scrub_set *set, struct http_fields *f)
+int secret_scrub_fields(const struct scrub_set *set, struct http_fields *f)
 {
 	long r = 0;
 
@@ -568,7 +570,7 @@ static int scrub_fields(const struct scrub_set *set, struct http_fields *f)
 	return r < 0 ? (int)r : 0;
 }
 
-static bool is_encoded(const struct http_fields *f)
+bool secret_is_encoded(const struct http_fields *f)
 {
 	for (unsigned i = 0; i < f->n; i++) {
 		if (slice_eq_nocase(http_fields_name(f, i), "content-encoding") &&
@@ -583,9 +585,9 @@ bool secret_head(struct exch *e)
 	if (!secret_scrubs(e))
 		return true;
 	e->over_why = NULL;
-	if (scrub_fields(&e->secret->set, &e->resp.fields) < 0)
+	if (secret_scrub_fields(&e->secret->set, &e->resp.fields) < 0)
 		e->over_why = "out of memory";
-	else if (e->resp.status >= 200 && !e->resp.no_body && is_encoded(&e->resp.fields))
+	else if (e->resp.status >= 200 && !e->resp.no_body && secret_is_encoded(&e->resp.fields))
 		e->over_why =
 			"the server encoded its answer to a request with a secret although it was told not to, so it "
 			"could not be searched for the secret";
@@ -631,7 +633,7 @@ int secret_end_down(struct exch *e)
 	if (r == 0)
 		p->total += p->b.len - before;
 	if (r == 0 && e->trailers)
-		r = scrub_fields(&x->set, e->trailers);
+		r = secret_scrub_fields(&x->set, e->trailers);
 	if (r < 0 && e->trailers)
 		http_fields_clear(e->trailers);
 	forget_forms(x);

@@ -168,6 +168,7 @@ static int fill_pool(struct pool *p, const struct policy_pool *def, const char *
 		     const struct pool *old)
 {
 	memcpy(p->name, def->name, sizeof(p->name));
+	memcpy(p->secret, def->secret, sizeof(p->secret));
 	p->rotate = def->rotate;
 	p->sticky_ns = def->sticky_seconds * NSEC_PER_SEC;
 	p->check_ns = def->check_seconds * NSEC_PER_SEC;
@@ -242,6 +243,8 @@ void pool_fill_tunnel(const struct pool *p, size_t member, struct tunnel *t)
 	t->proxy = &m->def;
 	t->user = m->user;
 	t->password = m->password;
+	t->secret = p->secret[0] ? p->secret : NULL;
+	t->vault = p->set->env.vault;
 }
 
 /* O3. Two targets in a row that met silence: then it is more likely the proxy. */

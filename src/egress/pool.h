@@ -8,7 +8,8 @@
  *  O3  Only the proxy's own faults count against it: no connection, no or wrong credentials, not its protocol. A refusal
  *      by it in good order is about the server behind it, and is told to whoever asked. Silence can be either's: it
  *      counts when two different targets in a row met it, or when the pool's own check does.
- *  O4  Credentials are in this process alone, in memory that is wiped; no message, line or snapshot holds them.
+ *  O4  Credentials are in this process alone, in memory that is wiped; no message, line or snapshot holds them. One that is in
+ *      the vault is here for one handshake only.
  */
 #ifndef EGRESS_POOL_H
 #define EGRESS_POOL_H
@@ -38,6 +39,7 @@ struct pool_member {
 struct pool {
 	struct pools *set;
 	char name[POLICY_POOL_MAX + 1];
+	char secret[POLICY_SECRET_MAX + 1]; /* in the vault, for every member */
 	enum policy_rotate rotate;
 	uint64_t sticky_ns, check_ns;
 	bool has_check;
@@ -57,6 +59,7 @@ struct pools;
 struct pools_env {
 	struct loop *loop;
 	struct resolver *resolver;
+	struct dial_vault *vault; /* NULL: credentials are none but those that came with the pools */
 	/* A member's state changed. NULL: nobody wants to know. */
 	void (*on_state)(void *ctx, const struct pool *p, size_t member, const char *why);
 	void *ctx;

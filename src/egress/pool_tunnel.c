@@ -18,7 +18,14 @@ static void wipe(struct buf *b)
 	if (b->data)
 		sodium_memzero(b->data, b->cap);
 	buf_release(b);
-	*b = BUF_INIT;
+}
+
+static void forget(struct tunnel *t)
+{
+	if (!t->secret)
+		return;
+	buf_release(&t->credential);
+	t->user = t->password = NULL;
 }
 
 void tunnel_cancel(struct tunnel *t)
@@ -28,6 +35,9 @@ void tunnel_cancel(struct tunnel *t)
 	loop_timer_off(t->loop, &t->deadline);
 	loop_unwatch(t->loop, &t->w);
 	t->w.fd = fd_close(t->w.fd);
+	if (t->vault && t->vault->is_open)
+		vaultc_cancel(&t->vault->client, &t->ask);
+	forget(t);
 	wipe(&t->in);
 	wipe(&t->out);
 }
@@ -223,12 +233,57 @@ static int greet(struct tunnel *t, struct err *e)
 	return connect_add_request(&t->out, &t->target, t->port, t->user, t->password, e);
 }
 
+static void begin(struct tunnel *t)
+{
+	struct err e = ERR_INIT;
+	int r;
+
+	set_deadline(t, is_asked(t) ? TUNNEL_ANSWER_MS : TUNNEL_CONNECT_MS);
+	r = greet(t, &e);
+	if (r < 0) {
+		finish(t, TUNNEL_OURS, r, -1, e.msg);
+		return;
+	}
+	/* CONNECT has said it by now; SOCKS says it when it is asked. */
+	if (t->proxy->type != POLICY_PROXY_SOCKS5)
+		forget(t);
+	r = flush(t);
+	if (r >= 0)
+		r = watch_for(t);
+	if (r < 0)
+		fault(t, r, "the proxy closed the connection");
+}
+
+static void on_credential(struct vault_ask *a, int status, struct slice value, const char *why)
+{
+	struct tunnel *t = a->ctx;
+	char text[128];
+
+	if (status == 0)
+		why = dial_vault_split(t->vault, t->secret, &t->proxy->host, t->proxy->port, value,
+				       &t->credential, &t->user, &t->password);
+	if (!why) {
+		begin(t);
+		return;
+	}
+	snprintf(text, sizeof(text), "%.120s", why);
+	finish(t, TUNNEL_OURS, -EACCES, -1, text);
+}
+
+/* Not before there is a connection to hand it to. */
+static void ask_credential(struct tunnel *t)
+{
+	const char *why = NULL;
+
+	t->ask = (struct vault_ask){ .done = on_credential, .ctx = t };
+	if (dial_vault_ask(t->vault, &t->ask, t->secret, &t->proxy->host, t->proxy->port, &why) < 0)
+		finish(t, TUNNEL_OURS, -EACCES, -1, why);
+}
+
 static void on_connected(struct race *race, int status, int fd, const struct addr *a)
 {
 	struct tunnel *t = race->ctx;
-	struct err e = ERR_INIT;
 	char why[128];
-	int r;
 
 	(void)a;
 	if (status < 0) {
@@ -245,17 +300,10 @@ static void on_connected(struct race *race, int status, int fd, const struct add
 		finish(t, TUNNEL_OPEN, 0, -1, "");
 		return;
 	}
-	set_deadline(t, is_asked(t) ? TUNNEL_ANSWER_MS : TUNNEL_CONNECT_MS);
-	r = greet(t, &e);
-	if (r < 0) {
-		finish(t, TUNNEL_OURS, r, -1, e.msg);
-		return;
-	}
-	r = flush(t);
-	if (r >= 0)
-		r = watch_for(t);
-	if (r < 0)
-		fault(t, r, "the proxy closed the connection");
+	if (t->secret)
+		ask_credential(t);
+	else
+		begin(t);
 }
 
 static void connect_proxy(struct tunnel *t, const struct addr *addrs, size_t n)
@@ -306,6 +354,6 @@ void tunnel_start(struct tunnel *t)
 	t->w = (struct watch){ .fd = -1, .fn = on_proxy, .ctx = t };
 	t->lookup = (struct lookup){ .fn = on_name, .ctx = t };
 	t->deadline = (struct timer){ .fn = on_begin, .ctx = t };
-	t->in = t->out = BUF_INIT;
+	t->in = t->out = t->credential = (struct buf){ .wipe = true };
 	loop_timer(t->loop, &t->deadline, clock_nsec(CLOCK_MONOTONIC));
 }

@@ -11,6 +11,7 @@
 #include "codec/connect.h"
 #include "codec/socks.h"
 #include "egress/dial_race.h"
+#include "egress/dial_vault.h"
 #include "egress/resolve.h"
 #include "policy/policy.h"
 
@@ -33,9 +34,13 @@ struct tunnel {
 	struct resolver *resolver;
 	const struct policy_proxy *proxy;
 	const char *user, *password;
+	const char *secret; /* that the vault is asked for once the proxy is there; NULL: none */
+	struct dial_vault *vault;
 	struct host target;
 	uint16_t port;
 
+	struct vault_ask ask;
+	struct buf credential; /* the vault's answer, until the handshake is over */
 	struct lookup lookup;
 	struct race race;
 	struct watch w; /* fd: ours once it is connected */

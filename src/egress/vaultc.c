@@ -98,8 +98,12 @@ static int flush(struct vaultc *v)
 static int pack(struct vault_ask *a, const struct vault_msg *m)
 {
 	size_t size = vault_msg_size(VAULT_FROM_CLIENT, m);
-	char *p = size ? buf_reserve(&a->msg, size) : NULL;
-	long n = p ? vault_msg_pack(VAULT_FROM_CLIENT, m, p, size) : size ? -ENOMEM : -EINVAL;
+	char *p;
+	long n;
+
+	a->msg.wipe = true;
+	p = size ? buf_reserve(&a->msg, size) : NULL;
+	n = p ? vault_msg_pack(VAULT_FROM_CLIENT, m, p, size) : size ? -ENOMEM : -EINVAL;
 
 	if (n < 0)
 		return (int)n;
@@ -107,12 +111,8 @@ static int pack(struct vault_ask *a, const struct vault_msg *m)
 	return 0;
 }
 
-int vaultc_render(struct vaultc *v, struct vault_ask *a, uint32_t handle, const char *host, uint16_t port,
-		  struct slice path)
+static int ask(struct vaultc *v, struct vault_ask *a, struct vault_msg *m)
 {
-	struct vault_msg m = { .type = VAULT_RENDER,
-			       .num = { handle, port },
-			       .text = { slice_of(host), path } };
 	unsigned n = 0;
 	int r;
 
@@ -122,8 +122,8 @@ int vaultc_render(struct vaultc *v, struct vault_ask *a, uint32_t handle, const 
 		n++;
 	if (n >= WAIT_MAX)
 		return -EBUSY;
-	m.id = a->id = ++v->last_id ? v->last_id : ++v->last_id;
-	r = pack(a, &m);
+	m->id = a->id = ++v->last_id ? v->last_id : ++v->last_id;
+	r = pack(a, m);
 	if (r < 0) {
 		buf_release(&a->msg);
 		return r;
@@ -136,6 +136,27 @@ int vaultc_render(struct vaultc *v, struct vault_ask *a, uint32_t handle, const 
 	if (r < 0)
 		take_out(v, a);
 	return r;
+}
+
+int vaultc_render(struct vaultc *v, struct vault_ask *a, uint32_t handle, const char *host, uint16_t port,
+		  struct slice path)
+{
+	struct vault_msg m = { .type = VAULT_RENDER,
+			       .num = { handle, port },
+			       .text = { slice_of(host), path } };
+
+	a->answer = VAULT_RENDERED;
+	return ask(v, a, &m);
+}
+
+int vaultc_capture(struct vaultc *v, struct vault_ask *a, const struct vaultc_issued *i)
+{
+	struct vault_msg m = { .type = VAULT_CAPTURE,
+			       .num = { i->issuer, i->expires_in, i->carried },
+			       .text = { i->value, slice_of(i->member) } };
+
+	a->answer = VAULT_CAPTURED;
+	return ask(v, a, &m);
 }
 
 void vaultc_cancel(struct vaultc *v, struct vault_ask *a)
@@ -161,14 +182,21 @@ static bool take(struct vaultc *v, size_t len)
 	char why[VAULT_WHY_MAX + 1];
 
 	if (vault_msg_parse(VAULT_TO_CLIENT, v->in, len, 0, &m) < 0 ||
-	    (m.type != VAULT_RENDERED && m.type != VAULT_REFUSED) || v->in_flight == 0)
+	    (m.type != VAULT_RENDERED && m.type != VAULT_CAPTURED && m.type != VAULT_REFUSED) ||
+	    v->in_flight == 0)
 		return false;
 	v->in_flight--;
 	a = find(v, m.id);
 	if (!a)
 		return true;
+	if (m.type != VAULT_REFUSED && m.type != a->answer)
+		return false;
 	take_out(v, a);
-	if (m.type == VAULT_RENDERED) {
+	if (m.type != VAULT_REFUSED) {
+		a->handle = (uint32_t)m.num[0];
+		a->dropped = (uint32_t)m.num[1];
+		a->expires = m.num[2];
+		a->name = m.text[1];
 		a->done(a, 0, m.text[0], NULL);
 		return true;
 	}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Asking coffer-vault for a secret's bytes: the client's side of vault/proto.h.
+ * Asking coffer-vault for a secret's bytes, and handing it those that a server issued: the client's side of vault/proto.h.
  *
  * Invariants
  *  C1  Each vault_ask gets done() exactly once, unless it was cancelled: never afterwards, and never from within
@@ -21,8 +21,14 @@ struct vault_ask {
 	void (*done)(struct vault_ask *a, int status, struct slice value, const char *why);
 	void *ctx;
 
+	/* Of vaultc_capture(), while done() runs: `value` is the placeholder. */
+	uint32_t handle, dropped; /* as VAULT_CAPTURED has them */
+	uint64_t expires;
+	struct slice name;
+
 	/* Its own. */
-	struct buf msg; /* until it was sent */
+	struct buf msg;	 /* until it was sent */
+	uint32_t answer; /* the type that it must have */
 	uint32_t id;
 	struct vault_ask *next, **link; /* link is NULL when it does not wait */
 };
@@ -46,6 +52,14 @@ int vaultc_connect(struct vaultc *v, int fd, struct err *e) MUST_CHECK;
 /* -EPIPE when there is no vault, -EBUSY, -ENOMEM. */
 int vaultc_render(struct vaultc *v, struct vault_ask *a, uint32_t handle, const char *host, uint16_t port,
 		  struct slice path) MUST_CHECK;
+/* A credential that a server issued, as VAULT_CAPTURE says. The same errors. */
+struct vaultc_issued {
+	uint32_t issuer, carried;
+	uint64_t expires_in;
+	struct slice value;
+	const char *member;
+};
+int vaultc_capture(struct vaultc *v, struct vault_ask *a, const struct vaultc_issued *i) MUST_CHECK;
 void vaultc_cancel(struct vaultc *v, struct vault_ask *a); /* nothing when it is not asked */
 
 #endif

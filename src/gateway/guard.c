@@ -162,6 +162,8 @@ _Noreturn static void guard_main(struct run *r, int fd)
 		r->forget(r->populate_ctx);
 	for (size_t i = 0; r->ports && i < r->ports->n; i++)
 		r->ports->v[i].fd = fd_close(r->ports->v[i].fd);
+	if (r->net)
+		r->net->secrets.agent = fd_close(r->net->secrets.agent);
 	let_go_of_caller();
 	give_up_privilege(r->spec);
 	if (fdpass_recv(fd, &w, sizeof(w), &r->er.pidfd, 1) == 0) {
@@ -183,6 +185,7 @@ int guard_start(struct guard *g, struct run *r, struct err *e)
 	int sv[2];
 	pid_t pid;
 
+	g->agent = -1;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv) < 0)
 		return err_sys(e, -errno, "cannot make a socket pair");
 	pid = fork();
@@ -196,7 +199,7 @@ int guard_start(struct guard *g, struct run *r, struct err *e)
 		guard_main(r, sv[1]);
 	}
 	fd_close(sv[1]);
-	*g = (struct guard){ .pid = pid, .fd = sv[0] };
+	*g = (struct guard){ .pid = pid, .fd = sv[0], .agent = -1 };
 	return 0;
 }
 
@@ -264,6 +267,10 @@ int guard_net_ca(struct guard *g, struct err *e)
 			return err_set(e, -EIO, "%s", m.text);
 		if (m.type == NET_CA && fd >= 0)
 			return TAKE_FD(fd);
+		if (m.type == NET_AGENT && fd >= 0) {
+			fd_close(g->agent);
+			g->agent = TAKE_FD(fd);
+		}
 	}
 }
 

@@ -16,10 +16,11 @@
 
 struct guard {
 	pid_t pid;
-	int fd; /* towards it */
+	int fd;	   /* towards it */
+	int agent; /* a channel that came while something else was waited for (NET_AGENT); -1: none */
 };
 
-#define GUARD_INIT ((struct guard){ .pid = -1, .fd = -1 })
+#define GUARD_INIT ((struct guard){ .pid = -1, .fd = -1, .agent = -1 })
 
 /* Call before anything of the run exists; spec->id is chosen already. */
 int guard_start(struct guard *g, struct run *r, struct err *e) MUST_CHECK;

@@ -236,7 +236,7 @@ static int start_egress(struct net_guard *g, int link, struct err *e)
 static int start_dial(struct net_guard *g, int link, struct err *e)
 {
 	struct net_proc *p = &g->proc[NET_DIAL];
-	autoclose int journal = -1, ctl = make_control(p, e);
+	autoclose int journal = -1, list = -1, vault = -1, ctl = make_control(p, e);
 	autoclose int resolv = ctl < 0 ? -1 : net_give_resolv(e);
 	int fds[DIAL_FD_END] = { 0 };
 	int r = ctl < 0 ? ctl : resolv < 0 ? resolv : net_journal_open(g, NET_DIAL, &journal, e);
@@ -244,8 +244,12 @@ static int start_dial(struct net_guard *g, int link, struct err *e)
 	/* Who read it before has left the position at its end. */
 	if (r == 0 && g->pools >= 0 && lseek(g->pools, 0, SEEK_SET) < 0)
 		r = err_sys(e, -errno, "cannot hand over the proxies' credentials");
+	if (r == 0)
+		r = net_vault_give_dial(g, &list, &vault, e);
 	if (r < 0)
 		return r;
+	fds[DIAL_FD_SECRETS] = list;
+	fds[DIAL_FD_VAULT] = vault;
 	fds[DIAL_FD_BUNDLE] = g->bundle;
 	fds[DIAL_FD_JOURNAL] = journal;
 	fds[DIAL_FD_EGRESS] = link;

@@ -63,6 +63,7 @@ enum net_msg_type {
 	NET_CA,	     /* the sandbox's CA: a memfd with the certificate (PEM), sealed */
 	NET_SAY,     /* a line for the terminal of `coffer run`; level: enum net_level */
 	NET_FAILED,  /* why there is no network: the sandbox is to be ended */
+	NET_AGENT,   /* a channel of the ssh-agent of a vault that was started again */
 	NET_ENDED,   /* a memfd: members of the "network" object of the report, JSON */
 	NET_MSG_COUNT
 };

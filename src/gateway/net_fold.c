@@ -129,7 +129,7 @@ static enum sort sort_of(const struct net_line *l)
 {
 	if (l->ev == NET_EV_ALERT)
 		return SORT_ALERT;
-	if (l->ev == NET_EV_SECRET)
+	if (l->ev == NET_EV_SECRET || l->ev == NET_EV_ISSUED)
 		return SORT_SECRET;
 	return l->decision == NET_DENIED ? SORT_DENIED : SORT_PLAIN;
 }
@@ -160,7 +160,8 @@ static void count_for_report(struct net_fold *f, const struct net_line *l)
 	f->alerts += l->ev == NET_EV_ALERT ? l->count : 0;
 	/* What dial says again, egress has said before; refused packets have no name. */
 	if (l->ev == NET_EV_DIAL || l->ev == NET_EV_REFUSED || l->ev == NET_EV_POLICY ||
-	    l->ev == NET_EV_RESPONSE || l->ev == NET_EV_PROXY || l->ev == NET_EV_SECRET)
+	    l->ev == NET_EV_RESPONSE || l->ev == NET_EV_PROXY || l->ev == NET_EV_SECRET ||
+	    l->ev == NET_EV_ISSUED)
 		return;
 	tally(&f->total, l);
 	tally(find_name(f, l->name), l);
@@ -205,7 +206,11 @@ static int write_line(struct net_fold *f, const struct net_line *l)
 {
 	char type[32];
 
-	snprintf(type, sizeof(type), l->ev == NET_EV_SECRET ? "secret.use" : "net.%s", net_ev_name(l->ev));
+	if (l->ev == NET_EV_SECRET)
+		snprintf(type, sizeof(type), "secret.use");
+	else
+		snprintf(type, sizeof(type), l->ev == NET_EV_ISSUED ? "secret.%s" : "net.%s",
+			 net_ev_name(l->ev));
 	return f->out.event(f->out.ctx, type, &f->fields);
 }
 
@@ -216,7 +221,7 @@ static int write_first(struct net_fold *f, const struct net_line *l, uint64_t no
 	const size_t before = t->n_counted;
 	int r;
 
-	if (l->ev != NET_EV_SECRET)
+	if (l->ev != NET_EV_SECRET && l->ev != NET_EV_ISSUED)
 		return 0;
 	(void)find_counted(t, l);
 	if (t->n_counted == before)

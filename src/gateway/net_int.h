@@ -10,6 +10,8 @@
  *   net_say.c      lines for the terminal
  *   net_ask.c      what a person is asked
  *   net_vault.c    coffer-vault: started again when it dies, and a channel from it for each coffer-egress
+ *   net_issue.c    what servers issue: issuers that the vault is asked for
+ *   net_pool.c     proxies' credentials that are in the vault
  *   net_give.c     what they are handed: bundle, certificates, resolvers, credentials
  */
 #ifndef GATEWAY_NET_INT_H
@@ -179,6 +181,9 @@ void net_vault_end(struct net_guard *g);
 void net_vault_check(struct net_guard *g); /* says and logs that its file is an older one */
 /* What a coffer-egress is handed: the list, and a channel of its own; a dead one while there is no vault. */
 int net_vault_give(struct net_guard *g, int *ret_list, int *ret_channel, struct err *e) MUST_CHECK;
+
+/* The same for a coffer-dial, where a pool's credential is in the vault. */
+int net_vault_give_dial(struct net_guard *g, int *ret_list, int *ret_channel, struct err *e) MUST_CHECK;
 
 /* net_give.c */
 int net_give_bundle(struct net_guard *g, struct err *e) MUST_CHECK;

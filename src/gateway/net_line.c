@@ -14,6 +14,7 @@ static const char *const ev_names[] = {
 	[NET_EV_REQUEST] = "request", [NET_EV_RESPONSE] = "response", [NET_EV_DIAL] = "dial",
 	[NET_EV_SECRET] = "secret",   [NET_EV_PROXY] = "proxy",	      [NET_EV_REFUSED] = "refused",
 	[NET_EV_ALERT] = "alert",     [NET_EV_POLICY] = "policy",     [NET_EV_GARBLED] = "garbled",
+	[NET_EV_ISSUED] = "issued",
 };
 static_assert(ARRAY_SIZE(ev_names) == NET_EV_COUNT, "a name for each");
 

@@ -21,6 +21,7 @@ enum net_ev {
 	NET_EV_REQUEST,
 	NET_EV_RESPONSE,
 	NET_EV_SECRET, /* a secret was used for a request */
+	NET_EV_ISSUED, /* a server issued a credential, and it was kept */
 	NET_EV_DIAL,
 	NET_EV_PROXY,
 	NET_EV_REFUSED,

@@ -30,6 +30,8 @@ static int read_way(const struct net_offer *o, const char *as, struct vault_gran
 		binding_usual_as(b);
 	if (r == 0 && b->as == BINDING_AS_SSH)
 		r = err_set(e, -EINVAL, "a key that signs is bound in the vault, not by a profile");
+	if (r == 0 && b->as == BINDING_AS_PROXY)
+		r = err_set(e, -EINVAL, "a proxy's credential is bound in the vault, not by a profile");
 	g->n_bindings += r == 0;
 	return r;
 }

@@ -86,7 +86,7 @@ int net_plan_compile(struct net_plan *p, struct err *e)
 	config_policy_release(&p->cp);
 	p->cp = cp;
 	set_digest(p);
-	p->needs_ca = policy_needs_ca(p->cp.policy) || p->secrets.ask.n;
+	p->needs_ca = policy_needs_ca(p->cp.policy) || p->secrets.ask.n || p->secrets.sign.n;
 	if (str_eq(before, p->digest))
 		return 0;
 	p->generation++;
@@ -168,10 +168,14 @@ void net_plan_json(const struct net_plan *p, enum net_mode mode, struct json *j)
 		json_str(j, "policy", p->file);
 	add_texts(j, "allow", &p->allow);
 	add_texts(j, "resolvers", &p->resolvers);
-	if (p->secrets.ask.n) {
+	if (p->secrets.ask.n + p->secrets.sign.n) {
 		json_arr(j, "secrets");
 		for (size_t i = 0; i < p->secrets.ask.n; i++)
 			json_str(j, NULL, p->secrets.ask.v[i].name);
+		for (size_t i = 0; i < p->secrets.sign.n; i++) {
+			if (!grants_by_name(&p->secrets.ask, p->secrets.sign.v[i].name))
+				json_str(j, NULL, p->secrets.sign.v[i].name);
+		}
 		json_end_arr(j);
 	}
 }

@@ -6,8 +6,10 @@
 #include "gateway/cofferd.h"
 #include "gateway/net_rule.h"
 #include "gateway/run.h"
+#include "gateway/supervise.h"
 #include "gateway/vaultd.h"
 #include "sandbox/helper.h"
+#include "vault/sshhosts.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -204,6 +206,8 @@ static int open_own(struct net_secrets *s, int patience, struct err *e)
 struct looked {
 	const struct vault_grants *ask;
 	uint64_t now; /* s */
+	uint64_t signs;
+	struct buf *known; /* gets the hosts' keys of what signs; NULL: not */
 	struct net_found f;
 };
 
@@ -211,13 +215,34 @@ static bool meets(const struct binding *own, const struct vault_grant *ask)
 {
 	struct binding b;
 
-	if (own->as == BINDING_AS_SSH)
+	if (own->as == BINDING_AS_PROXY)
 		return false;
 	for (size_t i = 0; i < ask->n_bindings; i++) {
 		if (binding_meet(own, &ask->bindings[i], &b))
 			return true;
 	}
 	return ask->n_bindings == 0;
+}
+
+/* Those of the hosts that this ask is about. */
+static int add_known(const struct vault_msg *m, const struct binding *own, size_t n,
+		     const struct vault_grant *ask, struct buf *out)
+{
+	autosshhosts struct sshhosts all = SSHHOSTS_INIT;
+
+	if (m->text[3].len && sshhosts_unpack(&all, m->text[3].p, m->text[3].len) < 0)
+		return -EPROTO;
+	for (size_t i = 0; i < all.n; i++) {
+		const struct sshhosts one = { &all.v[i], 1 };
+		bool wanted = false;
+
+		for (size_t k = 0; k < n; k++)
+			wanted = wanted || (own[k].as == BINDING_AS_SSH && own[k].port == all.v[i].port &&
+					    str_eq(own[k].host, all.v[i].host) && meets(&own[k], ask));
+		if (wanted)
+			sshhosts_text(&one, out);
+	}
+	return buf_error(out);
 }
 
 static int look_at(const struct vault_msg *m, void *ctx)
@@ -233,23 +258,29 @@ static int look_at(const struct vault_msg *m, void *ctx)
 	for (size_t i = 0; i < l->ask->n; i++) {
 		uint64_t bit = 1ull << i;
 
-		if (!slice_eq(m->text[0], l->ask->v[i].name))
+		if (l->ask->v[i].kind != GRANT_SECRET || !slice_eq(m->text[0], l->ask->v[i].name))
 			continue;
 		l->f.there |= bit;
 		l->f.expired |= m->num[3] && m->num[3] <= l->now ? bit : 0;
 		l->f.unbound |= n == 0 ? bit : 0;
-		for (size_t k = 0; k < n; k++)
-			l->f.meets |= meets(&own[k], &l->ask->v[i]) ? bit : 0;
+		for (size_t k = 0; k < n; k++) {
+			if (meets(&own[k], &l->ask->v[i]))
+				*(own[k].as == BINDING_AS_SSH ? &l->signs : &l->f.meets) |= bit;
+		}
+		if (l->known && l->signs & bit && add_known(m, own, n, &l->ask->v[i], l->known) < 0)
+			return -EPROTO;
 	}
 	return 0;
 }
 
-static int look(struct net_secrets *s, struct looked *ret, struct err *e)
+static int look(struct net_secrets *s, struct buf *known, struct looked *ret, struct err *e)
 {
 	struct vault_msg ask = { .type = VAULT_LIST };
 	autobuf struct buf mem = BUF_INIT;
 
-	*ret = (struct looked){ .ask = &s->ask, .now = clock_nsec(CLOCK_REALTIME) / NSEC_PER_SEC };
+	*ret = (struct looked){ .ask = &s->ask,
+				.known = known,
+				.now = clock_nsec(CLOCK_REALTIME) / NSEC_PER_SEC };
 	return vault_call(&s->vault, &ask, NULL, 0, look_at, ret, &mem, NULL, e);
 }
 
@@ -259,9 +290,50 @@ void net_secrets_down(struct net_secrets *s)
 	s->lease = fd_close(s->lease);
 }
 
+/* They need nothing of the vault's file. */
+static uint64_t issuers_of(const struct net_secrets *s)
+{
+	uint64_t bits = 0;
+
+	for (size_t i = 0; i < s->ask.n; i++)
+		bits |= s->ask.v[i].kind == GRANT_ISSUER ? 1ull << i : 0;
+	return bits;
+}
+
+/* Those that are not in `but` under their name. */
+static int add_all(struct vault_grants *to, const struct vault_grants *from, const struct vault_grants *but,
+		   struct err *e)
+{
+	for (size_t i = 0; i < from->n; i++) {
+		struct vault_grant *g;
+
+		if (but && grants_by_name(but, from->v[i].name))
+			continue;
+		g = grants_add(to);
+		if (!g)
+			return err_set(e, -E2BIG, "a sandbox may use %d secrets at most", GRANTS_MAX);
+		*g = from->v[i];
+	}
+	return 0;
+}
+
+/* cofferd's vault, for coffer-egress, coffer-dial and the ssh-agent alike. It grants a holder what is said here, word for word.
+ * Where there was no vault file cofferd has none either. */
+static int hold(struct net_secrets *s, struct state *st, const char *id, int patience, struct err *e)
+{
+	autogrants struct vault_grants all = GRANTS_INIT;
+	int r = s->has_no_file ? err_set(e, -ENOENT, "there is no vault") : add_all(&all, &s->ask, NULL, e);
+
+	if (r == 0)
+		r = add_all(&all, &s->sign, &s->ask, e);
+	if (r == 0)
+		r = add_all(&all, &s->pools, NULL, e);
+	return r < 0 ? r : cofferd_hold(st, id, &all, patience, &s->vault, &s->lease, e);
+}
+
 static int reopen_own(struct net_secrets *s, struct err *e)
 {
-	int r = vault_files_reopen(&s->files, e);
+	int r = s->has_no_file ? 0 : vault_files_reopen(&s->files, e);
 
 	return r < 0 ? r : open_own(s, PATIENCE_MS, e);
 }
@@ -272,7 +344,7 @@ int net_secrets_restart(struct net_secrets *s, struct state *st, const char *id,
 	int r;
 
 	net_secrets_down(s);
-	r = cofferd_hold(st, id, &s->ask, PATIENCE_MS, &s->vault, &s->lease, e);
+	r = hold(s, st, id, PATIENCE_MS, e);
 	/* One that is only just being started again is waited for. */
 	s->waited = r == -EAGAIN ? s->waited + 1 : 0;
 	if (s->waited > 0 && s->waited < WAITED_MAX)
@@ -284,10 +356,25 @@ int net_secrets_restart(struct net_secrets *s, struct state *st, const char *id,
 		r = err_set(e, -VAULT_LOCKED, "the vault is locked: coffer secret unlock opens it again");
 	}
 	if (r == 0)
-		r = look(s, &l, e);
+		r = look(s, NULL, &l, e);
 	if (r == 0)
-		s->alive = l.f.there & (l.f.meets | (l.f.unbound & s->with_host & s->was_unbound));
+		s->alive = issuers_of(s) |
+			   (l.f.there & (l.f.meets | (l.f.unbound & s->with_host & s->was_unbound)));
 	return r;
+}
+
+/* Behind what was asked for the vault says what servers issued meanwhile. */
+static int keep_issued(struct net_secrets *s, const struct vault_grants *fresh, size_t from, struct err *e)
+{
+	grants_release(&s->issued);
+	for (size_t i = from; i < fresh->n; i++) {
+		struct vault_grant *g = fresh->v[i].kind == GRANT_ISSUED ? grants_add(&s->issued) : NULL;
+
+		if (!g)
+			return err_set(e, -EPROTO, "the vault granted something else than before");
+		*g = fresh->v[i];
+	}
+	return 0;
 }
 
 static int take_first(struct net_secrets *s, struct vault_grants *fresh, struct err *e)
@@ -330,7 +417,7 @@ static int keep_placeholders(struct net_secrets *s, struct vault_grants *fresh, 
 		old->n_bindings = now->n_bindings;
 		memcpy(old->bindings, now->bindings, sizeof(old->bindings));
 	}
-	return k == fresh->n ? 0 : err_set(e, -EPROTO, "the vault granted something else than before");
+	return keep_issued(s, fresh, k, e);
 }
 
 /* Nothing at all: the channel's other end is closed, and whatever is asked over it is denied. */
@@ -347,6 +434,9 @@ static int grant_alive(struct net_secrets *s, const char *id, int theirs, struct
 		else if (s->alive & (1ull << i))
 			return OOM(e);
 	}
+	if (ask.n == 0 && s->granted.n)
+		(void)!vault_ungrant(&s->vault, id, NULL);
+	/* What an earlier coffer-egress had ends with this one's, but for what servers issued. */
 	return ask.n ? vault_grant(&s->vault, id, &ask, theirs, fresh, e) : 0;
 }
 
@@ -360,12 +450,31 @@ int net_secrets_grant(struct net_secrets *s, const char *id, int *ret_channel, s
 		return err_sys(e, -errno, "cannot make a socket pair");
 	ours = sv[0];
 	theirs = sv[1];
-	/* What an earlier coffer-egress had ends with it. */
-	if (s->granted.n)
-		(void)!vault_ungrant(&s->vault, id, NULL);
 	r = grant_alive(s, id, theirs, &fresh, e);
 	if (r == 0)
 		r = keep_placeholders(s, &fresh, e);
+	if (r < 0)
+		return r;
+	/* Where nothing is ever sent no end of a channel is news. */
+	if (s->granted.n == 0) {
+		fd_close(s->idle);
+		s->idle = TAKE_FD(theirs);
+	}
+	*ret_channel = TAKE_FD(ours);
+	return 0;
+}
+
+int net_secrets_agent(struct net_secrets *s, const char *id, int *ret_channel, struct err *e)
+{
+	autoclose int ours = -1, theirs = -1;
+	size_t n = 0;
+	int sv[2], r;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, sv) < 0)
+		return err_sys(e, -errno, "cannot make a socket pair");
+	ours = sv[0];
+	theirs = sv[1];
+	r = vault_agent(&s->vault, id, &s->sign, theirs, &n, e);
 	if (r == 0)
 		*ret_channel = TAKE_FD(ours);
 	return r;
@@ -378,10 +487,12 @@ static int is_wanted(const struct net_secrets *s, const struct looked *l, size_t
 	const char *name = s->ask.v[i].name;
 	uint64_t bit = 1ull << i;
 
+	if (s->ask.v[i].kind == GRANT_ISSUER)
+		return 1;
 	if (s->offered & ~s->by_line & bit)
 		return net_offer_usable(s, &l->f) & bit ? 1 : 0;
 	if (!(s->by_line & bit))
-		return l->f.there & ~l->f.expired & l->f.meets & bit ? 1 : 0;
+		return l->f.there & ~l->f.expired & (l->f.meets | l->signs) & bit ? 1 : 0;
 	if (!(l->f.there & bit)) {
 		err_set(e, -ENOENT, "there is no secret '%s' in the vault", name);
 		return err_hint(e, -ENOENT, "coffer secret set %s", name);
@@ -413,7 +524,7 @@ static int leave_out(struct net_secrets *s, struct err *e)
 {
 	struct looked l;
 	size_t n = 0;
-	int r = look(s, &l, e);
+	int r = look(s, &s->known, &l, e);
 
 	if (r < 0)
 		return r;
@@ -425,7 +536,15 @@ static int leave_out(struct net_secrets *s, struct err *e)
 			r = bind_offered(s, i, e);
 		if (r < 0)
 			return r;
-		if (r == 0)
+		if (r == 1 && l.signs & (1ull << i)) {
+			struct vault_grant *g = grants_add(&s->sign);
+
+			if (!g)
+				return OOM(e);
+			*g = s->ask.v[i];
+		}
+		/* What only signs is sent nowhere; what does neither the vault has a word about. */
+		if (r == 0 || (l.signs & ~l.f.meets & (1ull << i)))
 			continue;
 		move_bit(&s->by_line, i, n);
 		move_bit(&s->offered, i, n);
@@ -455,13 +574,15 @@ static int take_all(struct net_secrets *s, const struct config_policy *cp, const
 		r = take_offer(s, &s->offers->v[i], e);
 	for (size_t i = 0; r == 0 && i < cp->n_secrets; i++)
 		r = take_rule(s, cp, &cp->secrets[i], e);
-	return r;
+	if (r == 0)
+		r = net_issue_ask(s, cp, e);
+	return r < 0 ? r : net_pool_ask(s, cp->policy, e);
 }
 
 /* cofferd's, or one of the run's own where its key was to be had here. */
 static int open_first(struct net_secrets *s, struct state *st, const char *id, struct err *e)
 {
-	int r = cofferd_hold(st, id, &s->ask, HOLD_PATIENCE_MS, &s->vault, &s->lease, e);
+	int r = hold(s, st, id, HOLD_PATIENCE_MS, e);
 
 	if (r < 0 && (s->files.key >= 0 || r == -ECONNREFUSED)) {
 		*e = ERR_INIT;
@@ -496,31 +617,35 @@ int net_secrets_plan(struct net_plan *p, struct spec *spec, const struct strv *n
 
 	s->offers = offers;
 	r = take_all(s, &p->cp, named, e);
-	if (r < 0 || s->ask.n == 0)
+	if (r < 0 || s->ask.n + s->pools.n == 0)
 		return r;
 	r = vault_files_open(&s->files, st->fd, &want, VAULT_FILES_NO_KEY, e);
-	if (r == -ENOENT && s->by_line == 0) {
+	if (r == -ENOENT && s->by_line == 0 && s->pools.n == 0) {
 		/* Only the policy names them, or the profile (S1). */
 		*e = ERR_INIT;
 		net_offer_say(s, NULL);
-		grants_release(&s->ask);
-		s->ask = GRANTS_INIT;
-		return 0;
-	}
-	if (r == -ENOENT)
-		return err_hint(e, r, "coffer secret set %s", s->ask.v[0].name);
-	if (r == 0)
+		net_issue_leave_only(s);
+		if (s->ask.n == 0)
+			return 0;
+		r = net_issue_without_file(s, e);
+	} else if (r == -ENOENT) {
+		return err_hint(e, r, "coffer secret set %s",
+				s->pools.n ? s->pools.v[0].name : s->ask.v[0].name);
+	} else if (r == 0) {
 		r = take_key(s, st, e);
+	}
 	if (r == 0 && !spec->id[0])
 		r = state_new_id(spec->id, e);
 	if (r == 0)
 		r = look_first(s, st, spec->id, e);
 	if (r < 0)
 		return r;
-	if (s->ask.n)
+	if (s->ask.n || s->sign.n) {
 		spec->ca = p->needs_ca = true;
-	else
+		spec->ca_later = false;
+	} else if (s->pools.n == 0) {
 		net_secrets_down(s);
+	}
 	return 0;
 }
 
@@ -586,7 +711,7 @@ static int put_git(struct spec *s, const struct vault_grants *g, struct err *e)
 	char count[16];
 
 	for (size_t i = 0; i < g->n && r == 0; i++) {
-		for (size_t k = 0; k < g->v[i].n_bindings && r == 0; k++) {
+		for (size_t k = 0; k < g->v[i].n_bindings && r == 0 && g->v[i].kind == GRANT_SECRET; k++) {
 			if (g->v[i].bindings[k].as == BINDING_AS_BASIC)
 				r = put_helper(s, &g->v[i], &g->v[i].bindings[k], n++, e);
 		}
@@ -595,6 +720,22 @@ static int put_git(struct spec *s, const struct vault_grants *g, struct err *e)
 		return r;
 	snprintf(count, sizeof(count), "%d", n);
 	return put_variable(s, "GIT_CONFIG_COUNT", count, e);
+}
+
+/* Where the agent is, and whom ssh may trust. */
+static int put_agent(struct net_secrets *s, struct spec *spec, struct err *e)
+{
+	int r = s->sign.n ? net_secrets_agent(s, spec->id, &s->agent, e) : 0;
+
+	if (r < 0 || !s->sign.n)
+		return r;
+	if (s->known.len) {
+		free(spec->known_hosts);
+		spec->known_hosts = strdup(buf_cstr(&s->known));
+		if (!spec->known_hosts)
+			return OOM(e);
+	}
+	return put_variable(spec, "SSH_AUTH_SOCK", SUPERVISE_AGENT_PATH, e);
 }
 
 static int put_placeholder(struct net_secrets *s, struct spec *spec, const struct vault_grant *g,
@@ -613,16 +754,22 @@ int net_secrets_start(struct run *r, struct err *e)
 	struct net_secrets *s = &r->net->secrets;
 	int channel = -1, ret;
 
-	if (s->ask.n == 0)
+	if (s->ask.n + s->sign.n + s->pools.n == 0)
 		return 0;
 	s->vault.patience = PATIENCE_MS;
-	ret = net_secrets_grant(s, r->spec->id, &channel, e);
+	ret = s->ask.n ? net_secrets_grant(s, r->spec->id, &channel, e) : 0;
+	if (ret == 0)
+		ret = net_pool_check(s, r->spec->id, e);
 	/* Each coffer-egress gets one of its own. */
 	fd_close(channel);
-	for (size_t i = 0; ret == 0 && i < s->granted.n; i++)
-		ret = put_placeholder(s, r->spec, &s->granted.v[i], e);
+	for (size_t i = 0; ret == 0 && i < s->granted.n; i++) {
+		if (s->granted.v[i].kind == GRANT_SECRET)
+			ret = put_placeholder(s, r->spec, &s->granted.v[i], e);
+	}
 	if (ret == 0)
 		ret = put_git(r->spec, &s->granted, e);
+	if (ret == 0)
+		ret = put_agent(s, r->spec, e);
 	return ret < 0 ? err_wrap(e, ret, "the vault") : 0;
 }
 
@@ -643,5 +790,11 @@ void net_secrets_release(struct net_secrets *s)
 	grants_release(&s->ask);
 	grants_release(&s->granted);
 	grants_release(&s->rules);
+	grants_release(&s->sign);
+	buf_release(&s->known);
+	s->agent = fd_close(s->agent);
+	s->idle = fd_close(s->idle);
+	grants_release(&s->issued);
+	grants_release(&s->pools);
 	*s = NET_SECRETS_INIT;
 }

@@ -17,11 +17,14 @@
  *  S5  Where cofferd's vault is not to be had, and the run could open none of its own (a passphrase), all is denied until
  *      it is; it is asked for again and again.
  *  S6  Neither launcher nor guard ever has a byte of a secret: only names, bindings, placeholders and descriptors.
+ *  S7  A key for SSH has no placeholder: it signs through the sandbox's ssh-agent (supervise_agent.c), whose channel the
+ *      launcher has. What the vault says when it is asked decides, so nothing of it is remembered here but its name.
  */
 #ifndef GATEWAY_NET_SECRET_H
 #define GATEWAY_NET_SECRET_H
 
 #include "base/str.h"
+#include "config/policy_file.h"
 #include "gateway/net_offer.h"
 #include "sandbox/spec.h"
 #include "vault/client.h"
@@ -33,6 +36,8 @@ struct state;
 struct net_secrets {
 	struct vault_grants ask;     /* what is wanted */
 	struct vault_grants granted; /* in the same order, with the placeholders that are inside */
+	struct vault_grants issued;  /* what servers issued, as the vault said when it was last asked */
+	struct vault_grants pools;   /* what coffer-dial is to have for proxies */
 	struct vault_grants
 		rules; /* what the policy's rules say of those that it does not name alone (net_rule.h) */
 	const struct net_offers *offers; /* the profile's; until it is started */
@@ -41,6 +46,11 @@ struct net_secrets {
 	uint64_t with_host;   /* bit i: there, with a host */
 	uint64_t was_unbound; /* bit i: bound nowhere when the run began */
 	uint64_t alive;	      /* bit i: the vault that is there has it, for somewhere */
+	struct vault_grants sign; /* keys for the ssh-agent: what of them is wanted (S7) */
+	struct buf known;	  /* of the hosts that they are for, as known_hosts has it */
+	int idle;  /* the far end of what egress has where keys only sign: nobody asks over it; -1: none */
+	int agent; /* the launcher's end of the agent's channel; -1: none */
+	bool has_no_file; /* there is no vault: only what servers issue is kept (net_issue.c) */
 	struct vault_files files;
 	struct vault_proc vault;
 	unsigned waited; /* times in a row that cofferd's vault was down */
@@ -48,8 +58,13 @@ struct net_secrets {
 	int exe;
 };
 
-#define NET_SECRETS_INIT \
-	((struct net_secrets){ .files = VAULT_FILES_INIT, .vault = VAULT_PROC_INIT, .lease = -1, .exe = -1 })
+#define NET_SECRETS_INIT                                  \
+	((struct net_secrets){ .files = VAULT_FILES_INIT, \
+			       .vault = VAULT_PROC_INIT,  \
+			       .lease = -1,               \
+			       .exe = -1,                 \
+			       .agent = -1,               \
+			       .idle = -1 })
 
 /* Before anything is made: finds the vault, cofferd's or one of the run's own, and what there is in it of what is wanted. `named` as
  * typed; `offers`, which is kept, may be NULL. The run gets its id here. */
@@ -60,12 +75,31 @@ int net_secrets_plan(struct net_plan *p, struct spec *s, const struct strv *name
 int net_secrets_start(struct run *r, struct err *e) MUST_CHECK;
 /* A vault that runs, with the channel of one coffer-egress; *ret_channel is the other end. */
 int net_secrets_grant(struct net_secrets *s, const char *id, int *ret_channel, struct err *e) MUST_CHECK;
+/* The channel of its ssh-agent, in the place of an earlier one; *ret_channel is the launcher's end. */
+int net_secrets_agent(struct net_secrets *s, const char *id, int *ret_channel, struct err *e) MUST_CHECK;
 int net_secrets_restart(struct net_secrets *s, struct state *st, const char *id, struct err *e) MUST_CHECK;
 /* There is none any more: a channel is closed, one of our own is ended. */
 void net_secrets_down(struct net_secrets *s);
 static inline bool net_secrets_is_up(const struct net_secrets *s)
 {
 	return s->vault.control >= 0;
+}
+
+/* net_issue.c: issuers beside the secrets in s->ask; only them; and a vault for them where there is no file. */
+int net_issue_ask(struct net_secrets *s, const struct config_policy *cp, struct err *e) MUST_CHECK;
+void net_issue_leave_only(struct net_secrets *s);
+int net_issue_without_file(struct net_secrets *s, struct err *e) MUST_CHECK;
+
+/* net_pool.c: secrets for proxies. What cannot be had when the run begins is an error; later it is left out. */
+int net_pool_ask(struct net_secrets *s, const struct policy *p, struct err *e) MUST_CHECK;
+int net_pool_check(struct net_secrets *s, const char *id, struct err *e) MUST_CHECK;
+/* The list and the channel of one coffer-dial. */
+int net_pool_grant(struct net_secrets *s, const char *id, struct vault_grants *ret, int *ret_channel,
+		   struct err *e) MUST_CHECK;
+/* Is there anything that it may use? */
+static inline bool net_secrets_any(const struct net_secrets *s)
+{
+	return s->granted.n || s->sign.n || s->pools.n;
 }
 
 void net_secrets_forget(struct net_secrets *s); /* somebody else has the descriptors */

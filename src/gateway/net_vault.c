@@ -93,7 +93,7 @@ void net_vault_check(struct net_guard *g)
 	autobuf struct buf b = BUF_INIT;
 	struct json j = JSON_INIT(&b);
 
-	if (s->granted.n == 0 || s->files.saved <= s->vault.counter)
+	if (!net_secrets_any(s) || s->files.saved <= s->vault.counter)
 		return;
 	json_u64(&j, "counter", s->vault.counter);
 	json_u64(&j, "expected", s->files.saved);
@@ -103,11 +103,24 @@ void net_vault_check(struct net_guard *g)
 		(unsigned long long)s->vault.counter, (unsigned long long)s->files.saved);
 }
 
-static int pack_list(const struct net_secrets *s, struct err *e)
+/* What was granted, and behind it what servers issued. */
+static int all_of(const struct net_secrets *s, struct vault_grants *ret)
+{
+	for (size_t i = 0; i < s->granted.n + s->issued.n; i++) {
+		struct vault_grant *g = grants_add(ret);
+
+		if (!g)
+			return -ENOMEM;
+		*g = i < s->granted.n ? s->granted.v[i] : s->issued.v[i - s->granted.n];
+	}
+	return 0;
+}
+
+static int pack_grants(const struct vault_grants *all, uint64_t by_line, struct err *e)
 {
 	autobuf struct buf packed = BUF_INIT, b = BUF_INIT;
-	struct secrets_head h = { .by_line = s->by_line };
-	int r = grants_pack(&s->granted, GRANTS_GRANTED, &packed);
+	struct secrets_head h = { .by_line = by_line };
+	int r = grants_pack(all, GRANTS_GRANTED, &packed);
 
 	if (r < 0)
 		return err_sys(e, r, "cannot hand over the list of secrets");
@@ -119,26 +132,72 @@ static int pack_list(const struct net_secrets *s, struct err *e)
 			     : net_give_memfd("secrets", b.data, b.len, true, e);
 }
 
-/* To the coffer-egress that is there; one that is started later gets its own. */
-static int hand_over(struct net_guard *g, struct err *e)
+static int pack_list(const struct net_secrets *s, struct err *e)
 {
-	struct net_proc *p = &g->proc[NET_EGRESS];
-	autoclose int list = -1, channel = -1;
-	int fds[2], r;
+	autogrants struct vault_grants all = GRANTS_INIT;
+	int r = all_of(s, &all);
 
-	if (p->pid < 0)
-		return 0;
-	r = net_secrets_grant(of(g), g->r->spec->id, &channel, e);
-	if (r < 0)
-		return r;
-	list = pack_list(of(g), e);
-	if (list < 0)
-		return list;
-	fds[0] = list;
-	fds[1] = channel;
+	return r < 0 ? err_sys(e, r, "cannot hand over the list of secrets")
+		     : pack_grants(&all, s->by_line, e);
+}
+
+static void send_new(struct net_guard *g, struct net_proc *p, int list, int channel)
+{
+	const int fds[2] = { list, channel };
+
 	if (net_ctl_send(p, CTL_NEW_VAULT, fds, 2) < 0)
 		net_down(g, p, "it does not take a new vault");
+}
+
+static int give_dial(struct net_guard *g, int *ret_list, int *ret_channel, struct err *e)
+{
+	autogrants struct vault_grants list = GRANTS_INIT;
+	autoclose int channel = -1;
+	int r = net_pool_grant(of(g), g->r->spec->id, &list, &channel, e), fd;
+
+	if (r < 0)
+		return r;
+	fd = pack_grants(&list, 0, e);
+	if (fd < 0)
+		return fd;
+	*ret_list = fd;
+	*ret_channel = TAKE_FD(channel);
 	return 0;
+}
+
+/* To the coffer-egress and coffer-dial that are there; those that are started later get their own. */
+static int hand_over(struct net_guard *g, struct err *e)
+{
+	struct net_proc *p = &g->proc[NET_EGRESS], *d = &g->proc[NET_DIAL];
+	autoclose int list = -1, channel = -1, dial_list = -1, dial_channel = -1;
+	int r = 0;
+
+	if (of(g)->granted.n && p->pid >= 0) {
+		r = net_secrets_grant(of(g), g->r->spec->id, &channel, e);
+		if (r < 0)
+			return r;
+		list = pack_list(of(g), e);
+		if (list < 0)
+			return list;
+		send_new(g, p, list, channel);
+	}
+	if (of(g)->pools.n && d->pid >= 0) {
+		r = give_dial(g, &dial_list, &dial_channel, e);
+		if (r == 0)
+			send_new(g, d, dial_list, dial_channel);
+	}
+	return r;
+}
+
+/* Nor what asks the ssh-agent: the launcher has its channel. */
+static int hand_agent(struct net_guard *g, struct err *e)
+{
+	autoclose int channel = -1;
+	int r = of(g)->sign.n ? net_secrets_agent(of(g), g->r->spec->id, &channel, e) : 0;
+
+	if (r == 0 && channel >= 0 && net_launcher_send(g, NET_AGENT, 0, "", channel) < 0)
+		return err_set(e, -EPIPE, "the launcher does not take a new channel");
+	return r;
 }
 
 /* It grants nothing more: what has a channel of it is denied from now on. */
@@ -163,6 +222,8 @@ static void on_again(struct timer *t)
 
 	if (r == 0)
 		r = hand_over(g, &e);
+	if (r == 0)
+		r = hand_agent(g, &e);
 	if (r < 0) {
 		give_up(g, e.msg);
 		return;
@@ -176,7 +237,7 @@ static void on_again(struct timer *t)
 /* What was rotated, unbound or removed counts from now on. */
 static void on_file(struct net_guard *g)
 {
-	if (g->ending || of(g)->lease >= 0 || !vault_files_changed(&of(g)->files))
+	if (g->ending || of(g)->has_no_file || of(g)->lease >= 0 || !vault_files_changed(&of(g)->files))
 		return;
 	if (!of(g)->files.may_reopen) {
 		if (net_secrets_is_up(of(g)))
@@ -218,10 +279,11 @@ static void watch_file(struct net_guard *g)
 void net_vault_begin(struct net_guard *g)
 {
 	g->t_vault = (struct timer){ .fn = on_again, .ctx = g };
-	if (of(g)->granted.n == 0)
+	if (!net_secrets_any(of(g)))
 		return;
 	watch(g);
-	watch_file(g);
+	if (!of(g)->has_no_file)
+		watch_file(g);
 	/* It may have changed between the run's beginning and now. */
 	on_file(g);
 }
@@ -254,7 +316,7 @@ int net_vault_give(struct net_guard *g, int *ret_list, int *ret_channel, struct 
 	autoclose int channel = -1, list = -1;
 	struct err why = ERR_INIT;
 
-	if (s->granted.n == 0)
+	if (!net_secrets_any(s))
 		return 0;
 	/* While the vault is gone the list says what is denied. */
 	if (net_secrets_is_up(s) && net_secrets_grant(s, g->r->spec->id, &channel, &why) < 0)
@@ -268,5 +330,21 @@ int net_vault_give(struct net_guard *g, int *ret_list, int *ret_channel, struct 
 		return list;
 	*ret_list = TAKE_FD(list);
 	*ret_channel = TAKE_FD(channel);
+	return 0;
+}
+
+int net_vault_give_dial(struct net_guard *g, int *ret_list, int *ret_channel, struct err *e)
+{
+	struct net_secrets *s = of(g);
+	struct err why = ERR_INIT;
+	int r;
+
+	/* While the vault is gone every handshake that needs it fails; a new one is handed over when it is there. */
+	if (s->pools.n == 0 || !net_secrets_is_up(s))
+		return 0;
+	r = give_dial(g, ret_list, ret_channel, &why);
+	if (r < 0)
+		give_up(g, why.msg);
+	(void)e;
 	return 0;
 }

@@ -517,6 +517,8 @@ static int start_and_supervise(struct execution *x, struct run_io *io, struct er
 		.ended = io->ended ? on_ended : NULL,
 		.ports = r->ports,
 		.guard_fd = r->net ? x->guard.fd : -1,
+		.agent = r->net && r->net->secrets.sign.n,
+		.agent_fd = r->net ? r->net->secrets.agent : -1,
 		.say = io->say,
 	};
 	x->caller = io;
@@ -532,6 +534,13 @@ static int start_and_supervise(struct execution *x, struct run_io *io, struct er
 	x->io.err = io->err;
 	x->io.alive_fd = io->alive_fd;
 	x->io.listen_fd = x->listen_fd;
+	/* One that came while the sandbox was made is of a vault that was started again. */
+	if (x->guard.agent >= 0 && x->io.agent) {
+		fd_close(x->io.agent_fd);
+		x->io.agent_fd = TAKE_FD(x->guard.agent);
+	}
+	if (r->net)
+		r->net->secrets.agent = -1;
 	ret = supervise(r->spec, &r->cg, &r->er, &x->io, &r->end, e);
 	if (r->net)
 		r->net_over = guard_net_end(&x->guard, say_late, x, &r->net_report);

@@ -208,6 +208,9 @@ int supervise_start(struct supervise_start *ret, const struct spec *s, const str
 	if (r < 0)
 		return r;
 	conn_init(&c, stream);
+	/* The socket is there before the command is. */
+	if (io->agent)
+		frame_add(&c.out, PROTO_LISTEN, 0, SUPERVISE_AGENT_PATH, sizeof(SUPERVISE_AGENT_PATH) - 1);
 	proto_add_data(&c.out, PROTO_START_DATA, SV_MAIN_CHAN, body.data, body.len);
 	proto_add_start(&c.out, SV_MAIN_CHAN, &st);
 	/* What does not go now goes when the loop runs; a stream that is broken is found out there too. */
@@ -327,6 +330,8 @@ static int set_up(struct sv *sv)
 	sv_flush_init(sv);
 	if (sv->chans && sv->chans->flags & PROTO_F_STDIN)
 		pump_read_input(&sv->pump);
+	/* Last, for its channels stand before the main one. */
+	sv_agent_begin(sv);
 	return 0;
 }
 
@@ -372,10 +377,11 @@ static void take_down(struct sv *sv)
 
 		next = ch->next;
 		/* Whatever still ran went with pid 1. */
-		if (!ch->is_main && !ch->is_port && ch->state != CHAN_BODY)
+		if (!ch->is_main && !ch->is_port && !ch->is_agent && ch->state != CHAN_BODY)
 			sv_exec_ended(ch, &x);
 	}
 	sv_ports_close(sv);
+	sv_agent_close(sv);
 	while (sv->clients)
 		sv_client_drop(sv->clients);
 	while (sv->chans)
@@ -408,6 +414,7 @@ int supervise(const struct spec *s, struct cgroup *cg, struct engine_run *run, c
 	sv.cause = CAUSE_COUNT;
 	sv.loop = LOOP_INIT;
 	sv.init = CONN_INIT;
+	sv.agent.w = WATCH_INIT;
 	sv.started = clock_nsec(CLOCK_MONOTONIC);
 	/* A reader that went away is told by write(), not by death. */
 	sigaction(SIGPIPE, &ignore, &old);

@@ -52,6 +52,9 @@ struct run_end {
 
 #define SUPERVISE_LASTING_MS 50
 
+/* Where programs inside find the ssh-agent. */
+#define SUPERVISE_AGENT_PATH "/tmp/.coffer-ssh/agent"
+
 /* The message that starts the main command. */
 struct supervise_start {
 	unsigned flags; /* PROTO_F_* */
@@ -90,6 +93,8 @@ struct supervise_io {
 	 */
 	void (*ended)(void *ctx);
 	const struct ports *ports; /* of this machine that lead inside; NULL: none */
+	bool agent;		   /* there is an ssh-agent for it; then */
+	int agent_fd;		   /* the vault's channel, taken over; -1: there is none now */
 	int guard_fd;		   /* the guard of a run with a network speaks here (net.h); -1: none */
 	/* A line of the guard's, as it is to be written to the caller's stderr; NULL: not. */
 	void (*say)(enum net_level level, const char *text, struct buf *out);

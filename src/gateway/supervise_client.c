@@ -162,7 +162,7 @@ static int take_stat(struct sv *sv, struct client *c)
 	unsigned commands = 0;
 
 	for (const struct chan *ch = sv->chans; ch; ch = ch->next)
-		commands += ch->state == CHAN_RUNNING && !ch->is_port;
+		commands += ch->state == CHAN_RUNNING && !ch->is_port && !ch->is_agent;
 	if (sv->cg)
 		cgroup_read_stat(sv->cg, &st);
 	json_obj(&j, NULL);

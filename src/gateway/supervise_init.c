@@ -90,6 +90,10 @@ static int take_exit(struct sv *sv, struct chan *ch, const struct frame *f)
 		sv_port_ended(ch, &x);
 		return 0;
 	}
+	if (ch->is_agent) {
+		sv_agent_ended(ch, &x);
+		return 0;
+	}
 	if (!ch->is_main) {
 		sv_exec_ended(ch, &x);
 		return 0;
@@ -112,6 +116,8 @@ static int take_started(struct chan *ch, const struct frame *f)
 	ch->state = CHAN_RUNNING;
 	if (ch->is_port)
 		sv_port_started(ch);
+	if (ch->is_agent)
+		sv_agent_started(ch);
 	if (ch->client) {
 		proto_add_u32(&ch->client->conn.out, PROTO_STARTED, ch->client_id, pid);
 		sv_client_later(ch->client);
@@ -153,9 +159,10 @@ static int take_for_chan(struct sv *sv, struct chan *ch, const struct frame *f)
 		return take_exit(sv, ch, f);
 	case PROTO_STDOUT:
 	case PROTO_STDERR:
-		return ch->is_main   ? pump_frame(&sv->pump, f)
-		       : ch->is_port ? sv_port_output(ch, f)
-				     : sv_exec_output(ch, f);
+		return ch->is_main    ? pump_frame(&sv->pump, f)
+		       : ch->is_port  ? sv_port_output(ch, f)
+		       : ch->is_agent ? sv_agent_output(ch, f)
+				      : sv_exec_output(ch, f);
 	default:
 		return ch->is_main ? pump_frame(&sv->pump, f) : take_input_frame(ch, f);
 	}

@@ -9,6 +9,7 @@
  *   supervise_end.c     signals, time, and how it came to an end
  *   supervise_disk.c    the disk limit
  *   supervise_port.c    connections from outside to ports inside
+ *   supervise_agent.c   connections of programs inside to the ssh-agent outside
  *   supervise_net.c     what the guard says of the network
  *   supervise_freeze.c  standing still for a checkpoint, and ending for a rollback
  */
@@ -41,6 +42,7 @@ struct client;
 struct port_conn;
 struct port_listener;
 struct sv;
+struct sv_asker;
 
 /* One command. The main one has no client; one whose client has gone has none either, and is being hung up on. */
 struct chan {
@@ -53,6 +55,8 @@ struct chan {
 	unsigned flags;
 	bool is_main;
 	bool is_port;		/* no command: a connection from outside (supervise_port.c) */
+	bool is_agent;		/* no command: somebody inside at the ssh-agent (supervise_agent.c) */
+	struct sv_asker *asker; /* NULL when it was hung up on */
 	struct port_conn *port; /* NULL when whoever connected is gone */
 	struct buf body;
 	uint32_t out_room; /* output that init may still send (P3) */
@@ -82,6 +86,29 @@ struct ping {
 	struct client *client; /* NULL when it has gone */
 	uint8_t data[PROTO_PING_MAX];
 	uint32_t len;
+};
+
+/* Refusals of the ssh-agent that are the same are counted, and written down together. */
+#define SV_REFUSALS 16
+struct sv_refusal {
+	char name[64], host[256];
+	char why[160];
+	uint64_t more; /* since the last line about it */
+};
+
+struct sv_agent {
+	struct watch w; /* the vault's channel; -1: there is none now */
+	struct sv_asker *askers;
+	unsigned n_askers;
+	bool accepting;	    /* one of these waits for somebody to come */
+	uint32_t asked;	    /* the channel whose message the vault has; 0: none */
+	uint32_t last_id;   /* of messages to the vault */
+	double places;	    /* newcomers that may still come now */
+	uint64_t places_at; /* CLOCK_MONOTONIC ns */
+	struct timer t, t_log;
+	struct sv_refusal refusals[SV_REFUSALS];
+	size_t n_refusals;
+	bool said_broken;
 };
 
 struct disk_watch {
@@ -121,6 +148,7 @@ struct sv {
 	struct timer t_timeout, t_kill, t_listen, t_lasting, t_oom;
 	struct disk_watch disk;
 	struct freeze freeze;
+	struct sv_agent agent;
 
 	bool hello;
 	struct chan *chans;
@@ -213,6 +241,16 @@ void sv_port_started(struct chan *ch);
 int sv_port_output(struct chan *ch, const struct frame *f) MUST_CHECK;
 int sv_port_input(struct chan *ch) MUST_CHECK; /* there is credit again, or its end has come */
 void sv_port_ended(struct chan *ch, const struct proto_exit *x);
+
+/* supervise_agent.c */
+void sv_agent_begin(struct sv *sv);
+void sv_agent_channel(struct sv *sv, int fd); /* a vault that was started again; takes fd */
+void sv_agent_close(struct sv *sv);
+void sv_agent_started(struct chan *ch);
+int sv_agent_output(struct chan *ch, const struct frame *f) MUST_CHECK;
+void sv_agent_ended(struct chan *ch, const struct proto_exit *x);
+/* What the vault says; by the watch, and for tests. */
+int sv_agent_said(struct sv *sv, const void *data, size_t len) MUST_CHECK;
 
 /* supervise_net.c */
 int sv_guard_watch(struct sv *sv) MUST_CHECK;

@@ -46,6 +46,10 @@ static void on_guard(struct watch *w, uint32_t events)
 	r = fdpass_recv_some(w->fd, &m, sizeof(m), &len, &fd, 1);
 	if (r == -EINTR || r == -EAGAIN)
 		return;
+	if (r >= 0 && len == sizeof(m) && m.type == NET_AGENT && fd >= 0) {
+		sv_agent_channel(sv, fd);
+		return;
+	}
 	fd_close(fd);
 	if (r < 0 || len != sizeof(m)) {
 		guard_is_gone(sv);

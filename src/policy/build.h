@@ -70,6 +70,7 @@ struct policy_rule {
 	char *ca;
 	char pool[POLICY_POOL_MAX + 1];
 	char secret[POLICY_SECRET_MAX + 1];
+	char capture[POLICY_SECRET_MAX + 1];
 	bool credentials_only;
 	char source[POLICY_SOURCE_MAX + 1]; /* "team.yaml", "--allow", "preset npm" */
 	uint32_t line;			    /* 0: none */

@@ -6,7 +6,7 @@
 #include "policy/internal.h"
 
 #define BUNDLE_MAGIC "cofferP1"
-#define BUNDLE_VERSION 2u
+#define BUNDLE_VERSION 3u
 #define BUNDLE_MAX (1u << 30)
 
 struct bundle_head {

@@ -58,6 +58,7 @@ static void add_equals(const struct walk *w, struct policy_verdict *v)
 			continue;
 		v->terms.limits = limits_lower(v->terms.limits, &r->limits);
 		v->terms.credentials_only = v->terms.credentials_only || r->credentials_only;
+		v->terms.capture = v->terms.capture ? v->terms.capture : r->capture[0] ? r->capture : NULL;
 		if (policy_rule_depth(r) > v->depth)
 			v->depth = policy_rule_depth(r);
 	}

@@ -27,6 +27,8 @@ static void add_terms(const struct policy_rule *r, struct buf *out)
 		buf_addf(out, " through %s", r->pool);
 	if (r->secret[0])
 		buf_addf(out, " secret %s", r->secret);
+	if (r->capture[0])
+		buf_addf(out, " capture %s", r->capture);
 	if (r->credentials_only)
 		buf_adds(out, " credentials only");
 }

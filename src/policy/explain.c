@@ -74,6 +74,9 @@ static void add_terms(const struct policy_verdict *v, struct buf *out)
 		buf_addf(out, "  pool   %s\n", v->terms.pool);
 	if (v->terms.secret)
 		buf_addf(out, "  secret %s, denied where the sandbox was not given it\n", v->terms.secret);
+	if (v->terms.capture)
+		buf_addf(out, "  capture %s, denied where the sandbox was started without it\n",
+			 v->terms.capture);
 	add_limits(&v->terms.limits, out);
 	if (v->would_deny)
 		buf_adds(out, "  note   only observed: with 'mode: enforce' it would be denied\n");

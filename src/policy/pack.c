@@ -91,6 +91,7 @@ static void put_rule(struct buf *b, const struct policy_rule *r)
 	put_text(b, r->ca);
 	put_text(b, r->pool);
 	put_text(b, r->secret);
+	put_text(b, r->capture);
 	put8(b, r->credentials_only);
 	put_text(b, r->source);
 	put32(b, r->line);
@@ -113,6 +114,7 @@ static void put_layer(struct buf *b, const struct layer *l)
 static void put_pool(struct buf *b, const struct policy_pool *pool)
 {
 	put_text(b, pool->name);
+	put_text(b, pool->secret);
 	put8(b, pool->rotate);
 	put32(b, pool->sticky_seconds);
 	put32(b, pool->check_seconds);

@@ -163,6 +163,8 @@ static int check_pool(const struct policy *p, const struct policy_pool *pool, st
 {
 	if (!str_is_name(pool->name))
 		return err_set(e, -EINVAL, "a pool's name is letters, digits, dots, dashes and underscores");
+	if (pool->secret[0] && !str_is_name(pool->secret))
+		return err_set(e, -EINVAL, "'%s' is not the name of a secret", pool->secret);
 	if (policy_pool_find(p, pool->name))
 		return err_set(e, -EEXIST, "there is a pool '%s' already", pool->name);
 	if (p->n_pools == POLICY_POOLS_MAX)

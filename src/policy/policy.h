@@ -64,10 +64,11 @@ struct policy_terms {
 	struct policy_limits limits; /* of the rule; those of the sandbox are policy_limits() */
 	bool has_pin;		     /* `to:`: dial this and nothing else, instead of resolving */
 	struct addr pin;
-	uint16_t pin_port;  /* the port that is dialled; equal to the target's when `to:` names none */
-	const char *ca;	    /* PEM: the only CA that the server's certificate may come from */
-	const char *pool;   /* of proxies: never dial directly */
-	const char *secret; /* that requests may carry; who lets them through denies what was not given it */
+	uint16_t pin_port;   /* the port that is dialled; equal to the target's when `to:` names none */
+	const char *ca;	     /* PEM: the only CA that the server's certificate may come from */
+	const char *pool;    /* of proxies: never dial directly */
+	const char *secret;  /* that requests may carry; who lets them through denies what was not given it */
+	const char *capture; /* under which what servers issue is kept; denied where nobody keeps it */
 	bool credentials_only; /* `credentials: only`: requests with credentials of the sandbox's own are refused */
 };
 
@@ -212,9 +213,10 @@ struct policy_proxy {
 	uint16_t port;
 };
 
-/* Without credentials: those come to coffer-dial on a descriptor of their own. */
+/* Without credentials: those come to coffer-dial on a descriptor of their own, or it asks the vault for them. */
 struct policy_pool {
 	char name[POLICY_POOL_MAX + 1];
+	char secret[POLICY_SECRET_MAX + 1]; /* in the vault; "": none */
 	enum policy_rotate rotate;
 	uint32_t sticky_seconds;  /* how long a (sandbox, registrable domain) keeps its proxy */
 	uint32_t check_seconds;	  /* between active checks; 0: none */

@@ -29,7 +29,7 @@ const char *policy_depth_name(enum policy_depth d)
 
 enum policy_depth policy_rule_depth(const struct policy_rule *r)
 {
-	if (r->n_entries || r->secret[0] || r->credentials_only || r->ca)
+	if (r->n_entries || r->secret[0] || r->capture[0] || r->credentials_only || r->ca)
 		return POLICY_INSPECT;
 	return r->depth < 0 ? POLICY_PEEK : (enum policy_depth)r->depth;
 }
@@ -112,7 +112,7 @@ static int check_deny(const struct policy_rule *r, struct err *e)
 	static const struct policy_limits none;
 
 	if (memcmp(&r->limits, &none, sizeof(none)) != 0 || r->has_pin || r->ca || r->pool[0] ||
-	    r->secret[0] || r->credentials_only || r->depth >= 0)
+	    r->secret[0] || r->capture[0] || r->credentials_only || r->depth >= 0)
 		return err_set(e, -EINVAL,
 			       "a deny rule has a domain or address, ports and requests, and nothing more");
 	return 0;

@@ -158,6 +158,7 @@ static void get_way(struct reader *r, struct policy_rule *rule)
 	rule->ca = get_dup(r, POLICY_CA_MAX);
 	get_text(r, rule->pool, sizeof(rule->pool));
 	get_text(r, rule->secret, sizeof(rule->secret));
+	get_text(r, rule->capture, sizeof(rule->capture));
 	rule->credentials_only = get_max(r, 1, 1);
 	get_text(r, rule->source, sizeof(rule->source));
 	rule->line = (uint32_t)get_num(r, 4);
@@ -225,6 +226,7 @@ static void get_pool(struct reader *r, struct policy *p, struct err *e)
 	size_t n;
 
 	get_text(r, pool.name, sizeof(pool.name));
+	get_text(r, pool.secret, sizeof(pool.secret));
 	pool.rotate = get_max(r, 1, POLICY_ROTATE_REQUEST);
 	pool.sticky_seconds = (uint32_t)get_num(r, 4);
 	pool.check_seconds = (uint32_t)get_num(r, 4);

@@ -35,6 +35,7 @@ static void fill_terms(struct policy_terms *t, const struct walk *w, const struc
 	t->ca = r->ca;
 	t->pool = layer_pool(w->l, r);
 	t->secret = r->secret[0] ? r->secret : NULL;
+	t->capture = r->capture[0] ? r->capture : NULL;
 	t->credentials_only = r->credentials_only;
 }
 
@@ -225,6 +226,7 @@ static bool terms_merge(struct policy_terms *t, const struct policy_terms *o)
 	t->ca = t->ca ? t->ca : o->ca;
 	t->pool = t->pool ? t->pool : o->pool;
 	t->secret = t->secret ? t->secret : o->secret;
+	t->capture = t->capture ? t->capture : o->capture;
 	t->credentials_only = t->credentials_only || o->credentials_only;
 	t->limits = limits_lower(t->limits, &o->limits);
 	return true;

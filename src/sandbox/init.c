@@ -88,6 +88,18 @@ static int take_dial(struct init *in, const struct frame *f)
 	return c ? cmd_dial(in, c, (uint16_t)port) : -EPROTO;
 }
 
+static int take_listen(struct init *in, const struct frame *f)
+{
+	return f->chan == 0 ? agent_listen(in, f->data, f->len) : -EPROTO;
+}
+
+static int take_accept(struct init *in, const struct frame *f)
+{
+	struct cmd *c = f->len == 0 ? new_cmd(in, f->chan) : NULL;
+
+	return c ? cmd_accept(in, c) : -EPROTO;
+}
+
 static int take_ping(struct init *in, const struct frame *f)
 {
 	if (f->chan != 0 || f->len > PROTO_PING_MAX)
@@ -172,6 +184,10 @@ static int take_frame(struct init *in, const struct frame *f)
 		return take_dial(in, f);
 	case PROTO_PING:
 		return take_ping(in, f);
+	case PROTO_LISTEN:
+		return take_listen(in, f);
+	case PROTO_ACCEPT:
+		return take_accept(in, f);
 	default:
 		return -EPROTO;
 	}
@@ -262,6 +278,9 @@ static unsigned fill_poll_cmds(struct init *in, unsigned n)
 
 			n = add_poll(in, n, -1, 0);
 			n = add_poll(in, n, ev ? c->out[0] : -1, ev);
+		} else if (c->dialing == DIAL_ACCEPT) {
+			n = add_poll(in, n, in->agent_fd, POLLIN);
+			n = add_poll(in, n, -1, 0);
 		} else {
 			/* Without events: an error there tells that the command closed its stdin. */
 			n = add_poll(in, n, c->in, waits || c->dialing ? POLLOUT : 0);
@@ -279,7 +298,9 @@ static void serve_cmd(struct init *in, struct cmd *c, const struct pollfd *p)
 	bool tty = cmd_has_tty(c);
 
 	if (c->dialing) {
-		if (p[0].revents)
+		if (p[0].revents && c->dialing == DIAL_ACCEPT)
+			cmd_accepted(in, c);
+		else if (p[0].revents)
 			cmd_dialled(in, c);
 		return;
 	}

@@ -30,7 +30,12 @@ enum cmd_state {
 /* A channel without a command: a connection to a port inside. Beside the flags of enum proto_start_flag. */
 #define CMD_F_DIAL (1u << 16)
 
-enum cmd_dial { DIAL_NOT, DIAL_V4, DIAL_V6 }; /* which loopback is being tried */
+enum cmd_dial {
+	DIAL_NOT,
+	DIAL_V4, /* which loopback is being tried */
+	DIAL_V6,
+	DIAL_ACCEPT, /* whoever comes next to the agent's socket */
+};
 
 struct cmd {
 	uint32_t chan;
@@ -59,6 +64,7 @@ struct cmd {
 
 struct init {
 	int in_fd, out_fd, sig_fd;
+	int agent_fd; /* listens; 0: none was asked for, negative: why there is none */
 	uint8_t in[FRAME_HEAD + FRAME_MAX_PAYLOAD];
 	size_t in_len;
 	struct buf out; /* frames for the host */
@@ -109,6 +115,11 @@ int cmd_dial(struct init *in, struct cmd *c, uint16_t port) MUST_CHECK;
 void cmd_dialled(struct init *in, struct cmd *c); /* its socket has something to say about connecting */
 void cmd_dial_end_input(const struct cmd *c);
 void cmd_dial_close(struct init *in, struct cmd *c);
+
+/* init_agent.c */
+int agent_listen(struct init *in, const uint8_t *path, uint32_t len) MUST_CHECK;
+int cmd_accept(struct init *in, struct cmd *c) MUST_CHECK;
+void cmd_accepted(struct init *in, struct cmd *c); /* somebody may have come */
 
 /* init_pty.c: the master, non-blocking, and the slave; negative errno */
 int pty_open(unsigned rows, unsigned cols, int *ret_slave) MUST_CHECK;

@@ -19,6 +19,7 @@
  *      PROTO_CREDIT_MIN.
  *      A dialled channel (PROTO_DIAL) keeps the same rules: PROTO_STARTED says that it is connected, PROTO_EXIT that the
  *      port has closed it or could not be reached, a signal of any kind closes it.
+ *      An accepted one (PROTO_ACCEPT) too: PROTO_STARTED says that somebody has connected.
  *  P4  PROTO_EXIT is the last frame of a channel, behind all of its output.
  *  P5  What init says is a claim of the sandbox. Limits, kill, time, memory and output caps are the launcher's.
  *
@@ -54,6 +55,8 @@ enum proto_type {
 	PROTO_CREDIT,	      /* u32: so many more bytes of stdout and stderr together */
 	PROTO_DIAL, /* u32 port: connect to it inside; the channel is that connection. Only the launcher may say so */
 	PROTO_PING, /* channel 0, up to PROTO_PING_MAX bytes, comes back as PROTO_PONG */
+	PROTO_LISTEN, /* channel 0, once, a path: make a socket there for PROTO_ACCEPT. Only the launcher may say so */
+	PROTO_ACCEPT, /* empty: the channel is the next connection to that socket. Only the launcher may say so */
 
 	/* from init */
 	PROTO_HELLO = 32,   /* channel 0, u32 version: the first frame */
@@ -84,11 +87,12 @@ enum proto_frozen {
 #define PROTO_FREEZE_MAX 120000u /* milliseconds */
 
 enum proto_start_flag {
-	PROTO_F_TTY = 1,     /* give it a terminal of its own */
-	PROTO_F_STDIN = 2,   /* stdin will be sent; otherwise it is /dev/null */
-	PROTO_F_MAIN = 4,    /* the sandbox's own command; only the launcher may say so */
-	PROTO_F_BUILTIN = 8, /* argv[0] names a function of coffer-init (cp-in, cp-out, file-…), not a program */
-	PROTO_F_CAP = 16,    /* client to launcher: count its output against the sandbox's output limit */
+	PROTO_F_TTY = 1,   /* give it a terminal of its own */
+	PROTO_F_STDIN = 2, /* stdin will be sent; otherwise it is /dev/null */
+	PROTO_F_MAIN = 4,  /* the sandbox's own command; only the launcher may say so */
+	PROTO_F_BUILTIN =
+		8, /* argv[0] names a function of coffer-init (cp-in, cp-out, file-…), not a program */
+	PROTO_F_CAP = 16, /* client to launcher: count its output against the sandbox's output limit */
 	PROTO_F_PIDS = 32 /* launcher to init: when it fails, say whether the limit of processes is reached */
 };
 

@@ -166,6 +166,12 @@ static int write_etc(const struct spec *s)
 		r = rootfs_write_text("etc/resolv.conf", ROOTFS_RESOLV);
 	if (r < 0)
 		return r;
+	if (s->known_hosts) {
+		r = mkdir("etc/ssh", 0755) < 0 ? -errno
+					       : rootfs_write_text("etc/ssh/ssh_known_hosts", s->known_hosts);
+		if (r < 0)
+			return r;
+	}
 	return rootfs_write_text("etc/nsswitch.conf",
 				 "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\n"
 				 "services: files\nprotocols: files\n");

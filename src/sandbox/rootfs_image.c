@@ -200,6 +200,8 @@ static int prepare_stage(const struct spec *s, struct err *e)
 	r = rootfs_write_names(s, "hosts", "hostname");
 	if (r == 0)
 		r = rootfs_write_text("resolv.conf", s->net == NET_NONE ? "" : ROOTFS_RESOLV);
+	if (r == 0 && s->known_hosts)
+		r = rootfs_write_text("ssh_known_hosts", s->known_hosts);
 	return r < 0 ? rootfs_fail(e, r, "/etc") : 0;
 }
 
@@ -236,6 +238,27 @@ static int cover_etc(const struct spec *s, struct err *e)
 	return 0;
 }
 
+/* ssh reads two files; what the image brings stays. */
+static int cover_known_hosts(const struct spec *s, struct err *e)
+{
+	autoclose int dir = s->known_hosts ? place_dir(s, "etc/ssh", INSIDE) : -1, fd = -1;
+	struct stat st;
+	int r;
+
+	if (!s->known_hosts)
+		return 0;
+	fd = dir < 0 ? dir
+		     : place_file(s, dir,
+				  fstatat(dir, "ssh_known_hosts", &st, AT_SYMLINK_NOFOLLOW) == 0
+					  ? "ssh_known_hosts2"
+					  : "ssh_known_hosts");
+	/* As above. */
+	if (fd == -EACCES || fd == -EPERM || fd == -EOVERFLOW)
+		return 0;
+	r = fd < 0 ? fd : cover("../ssh_known_hosts", fd);
+	return r < 0 ? err_sys(e, r, "cannot put /etc/ssh/ssh_known_hosts in place") : 0;
+}
+
 /* As docker does, a working directory that is missing is made; what is mounted over later has its own. */
 static int make_cwd(const struct spec *s, struct err *e)
 {
@@ -270,6 +293,8 @@ int rootfs_image_root(const struct spec *s, const int *lowers, struct err *e)
 			return refuse_place(e, pins[i], needed[i]);
 	}
 	r = cover_etc(s, e);
+	if (r == 0)
+		r = cover_known_hosts(s, e);
 	if (r == 0)
 		r = make_cwd(s, e);
 	if (r < 0)

@@ -45,6 +45,7 @@ void spec_release(struct spec *s)
 		free(s->lowers[i].path);
 	}
 	free(s->policy_digest);
+	free(s->known_hosts);
 	free(s->ports);
 	free(s->restart);
 	free(s->lowers);

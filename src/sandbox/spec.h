@@ -108,6 +108,7 @@ struct spec {
 	enum net_mode net;
 	char *policy_digest; /* of the policy at its start; NULL: no network */
 	char *ports;	     /* what of this machine leads inside, for people; NULL: nothing */
+	char *known_hosts;   /* keys of SSH servers that it is to know, as ssh writes them; NULL: none */
 	bool ca;	     /* its programs are to trust a certificate authority of the sandbox's own */
 	bool ca_later; /* there is none yet, but a change of the policy may bring it: there is room for one */
 	struct limits limits;

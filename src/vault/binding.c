@@ -13,6 +13,7 @@ static const char *const as_names[] = {
 	[BINDING_AS_ANY] = "any",	[BINDING_AS_BEARER] = "bearer", [BINDING_AS_BASIC] = "basic",
 	[BINDING_AS_HEADER] = "header", [BINDING_AS_QUERY] = "query",	[BINDING_AS_PATH] = "path",
 	[BINDING_AS_BODY] = "body",	[BINDING_AS_COOKIE] = "cookie", [BINDING_AS_SSH] = "ssh",
+	[BINDING_AS_PROXY] = "proxy",
 };
 static_assert(ARRAY_SIZE(as_names) == BINDING_AS_COUNT, "a name for each way");
 
@@ -148,6 +149,8 @@ static bool is_good_word(unsigned as, const char *word)
 		return is_parameter(word);
 	case BINDING_AS_COOKIE:
 		return !*word || is_token(word);
+	case BINDING_AS_SSH:
+		return !*word || str_eq(word, "sshsig") || str_eq(word, "unbound");
 	default:
 		return !*word;
 	}
@@ -160,7 +163,7 @@ static int bad_as(const char *text, size_t len, struct err *e)
 	return err_set(
 		e, -EINVAL,
 		"'%s' is no way to send a secret; there are bearer, basic, header:NAME, query:NAME, path, body, "
-		"cookie[:NAME] and ssh",
+		"cookie[:NAME], ssh, ssh:sshsig, ssh:unbound and proxy",
 		slice_quote(text, len, quoted));
 }
 
@@ -241,10 +244,15 @@ static bool is_user(const char *s)
 	return n == 0 || (s[0] != ' ' && s[n - 1] != ' ');
 }
 
+static bool has_user(const struct binding *b)
+{
+	return b->as == BINDING_AS_BASIC || b->as == BINDING_AS_SSH || b->as == BINDING_AS_PROXY;
+}
+
 int binding_set_user(struct binding *b, const char *user, struct err *e)
 {
-	if (b->as != BINDING_AS_BASIC && b->as != BINDING_AS_SSH)
-		return err_set(e, -EINVAL, "a user goes with 'basic' and 'ssh' only");
+	if (!has_user(b))
+		return err_set(e, -EINVAL, "a user goes with 'basic', 'ssh' and 'proxy' only");
 	if (strlen(user) > BINDING_USER_MAX || !is_user(user))
 		return err_set(
 			e, -EINVAL,
@@ -272,11 +280,10 @@ static bool is_good_host(const char *host)
 bool binding_is_good(const struct binding *b, unsigned flags)
 {
 	bool asked = flags & BINDING_ASKED;
-	bool has_user = b->as == BINDING_AS_BASIC || b->as == BINDING_AS_SSH;
 
 	if (b->as >= BINDING_AS_COUNT || (!asked && (b->as == BINDING_AS_ANY || b->port == 0)))
 		return false;
-	if (!is_good_word(b->as, b->word) || !is_user(b->user) || (*b->user && !has_user))
+	if (!is_good_word(b->as, b->word) || !is_user(b->user) || (*b->user && !has_user(b)))
 		return false;
 	return is_good_host(b->host) && is_good_path(b->path);
 }
@@ -349,7 +356,7 @@ void binding_describe(const struct binding *b, struct buf *out)
 	bool brackets = strchr(b->host, ':') != NULL;
 
 	buf_addf(out, brackets ? "[%s]" : "%s", b->host);
-	if (b->port && b->port != BINDING_PORT)
+	if (b->port && b->port != (b->as == BINDING_AS_SSH ? BINDING_PORT_SSH : BINDING_PORT))
 		buf_addf(out, ":%u", b->port);
 	if (!str_eq(b->path, "/"))
 		buf_adds(out, b->path);
@@ -357,6 +364,16 @@ void binding_describe(const struct binding *b, struct buf *out)
 		buf_adds(out, " as ");
 		binding_describe_as(b, out);
 	}
+}
+
+bool binding_allows_sshsig(const struct binding *b)
+{
+	return b->as == BINDING_AS_SSH && str_eq(b->word, "sshsig");
+}
+
+bool binding_allows_unbound(const struct binding *b)
+{
+	return b->as == BINDING_AS_SSH && str_eq(b->word, "unbound");
 }
 
 bool binding_takes_lines(const struct binding *b)

@@ -25,6 +25,7 @@
 #define BINDING_WORD_MAX 63 /* of a header's, query parameter's or cookie's name */
 #define BINDING_USER_MAX 127
 #define BINDING_PORT 443 /* when none is given */
+#define BINDING_PORT_SSH 22
 
 /* Where in a request the secret stands. */
 enum binding_as {
@@ -36,7 +37,8 @@ enum binding_as {
 	BINDING_AS_PATH,   /* within one segment of the path: /botSECRET/send */
 	BINDING_AS_BODY,   /* anywhere in the request's body, as it is */
 	BINDING_AS_COOKIE, /* the whole value of the cookie `word`; of any cookie when that is empty */
-	BINDING_AS_SSH,	   /* a key that signs for this host; never rendered */
+	BINDING_AS_SSH, /* a key that signs for this host; never rendered. `word`: see binding_allows_sshsig() */
+	BINDING_AS_PROXY, /* USER:PASSWORD, or with `user` the password, for an upstream proxy; for coffer-dial alone */
 	BINDING_AS_COUNT
 };
 
@@ -46,8 +48,9 @@ struct binding {
 		port; /* never 0 but in what asks for a grant: there, any port of the secret's own bindings */
 	uint8_t as;   /* enum binding_as */
 	char path[BINDING_PATH_MAX + 1];
-	char word[BINDING_WORD_MAX + 1]; /* HEADER (lower case), QUERY, COOKIE; else empty */
-	char user[BINDING_USER_MAX + 1]; /* BASIC, SSH; may be empty: the client's own */
+	char word[BINDING_WORD_MAX + 1]; /* HEADER (lower case), QUERY, COOKIE, SSH; else empty */
+	char user[BINDING_USER_MAX +
+		  1]; /* BASIC, SSH, PROXY; may be empty: the client's own, PROXY: the secret's */
 };
 
 enum binding_flags {
@@ -59,7 +62,8 @@ enum binding_flags {
 int binding_parse_host(const char *text, size_t len, unsigned flags, struct binding *b,
 		       struct err *e) MUST_CHECK;
 
-/* "bearer", "basic", "header:X-Api-Key", "query:key", "path", "body", "cookie", "cookie:sid", "ssh" into as and word. */
+/* "bearer", "basic", "header:X-Api-Key", "query:key", "path", "body", "cookie", "cookie:sid", "ssh", "ssh:sshsig", "proxy" into as and
+ * word. */
 int binding_parse_as(const char *text, size_t len, struct binding *b, struct err *e) MUST_CHECK;
 
 /* As that host usually wants it, where nobody said: api.anthropic.com has a header of its own. Sets as and word. */
@@ -84,6 +88,11 @@ bool binding_meet(const struct binding *own, const struct binding *ask, struct b
 /* For people: "api.example.com:8443/v1 as header:x-api-key". */
 void binding_describe(const struct binding *b, struct buf *out);
 void binding_describe_as(const struct binding *b, struct buf *out);
+
+/* What an SSH key may sign beside logins at its host that the client has proven (agent.h): `ssh:sshsig`, git's commits too;
+ * `ssh:unbound`, logins of programs that do not tell where to. */
+bool binding_allows_sshsig(const struct binding *b);
+bool binding_allows_unbound(const struct binding *b);
 
 /* A value with line breaks or other control bytes can stand in a body or sign for SSH, nowhere else in a request. */
 bool binding_takes_lines(const struct binding *b);

@@ -323,6 +323,23 @@ int vault_grant(struct vault_proc *p, const char *sandbox, const struct vault_gr
 	return 0;
 }
 
+int vault_agent(struct vault_proc *p, const char *sandbox, const struct vault_grants *ask, int agent_fd,
+		size_t *ret_n, struct err *e)
+{
+	struct vault_msg m = { .type = VAULT_AGENT }, got;
+	autobuf struct buf b = BUF_INIT, mem = BUF_INIT;
+	int r = grants_pack(ask, GRANTS_ASKED, &b);
+
+	if (r < 0)
+		return err_set(e, r, "what is asked of the vault is malformed or too much");
+	m.text[0] = slice_of(sandbox);
+	m.text[1] = (struct slice){ buf_cstr(&b), b.len };
+	r = vault_call(p, &m, &agent_fd, 1, NULL, NULL, &mem, &got, e);
+	if (r == 0)
+		*ret_n = (size_t)got.num[0];
+	return r;
+}
+
 int vault_ungrant(struct vault_proc *p, const char *sandbox, struct err *e)
 {
 	struct vault_msg m = { .type = VAULT_UNGRANT };

@@ -109,6 +109,10 @@ int vault_call(struct vault_proc *p, struct vault_msg *ask, const int *fds, size
  * is duplicated: the caller closes its own copy. A grant ends with its channel, or by vault_ungrant(). */
 int vault_grant(struct vault_proc *p, const char *sandbox, const struct vault_grants *ask, int client_fd,
 		struct vault_grants *ret, struct err *e) MUST_CHECK;
+/* The same for its ssh-agent, beside or without the above: keys that sign, over a channel of their own. *ret_n: how many there
+ * are now. */
+int vault_agent(struct vault_proc *p, const char *sandbox, const struct vault_grants *ask, int agent_fd,
+		size_t *ret_n, struct err *e) MUST_CHECK;
 int vault_ungrant(struct vault_proc *p, const char *sandbox, struct err *e) MUST_CHECK;
 
 /* A channel for who is to ask in the name of one sandbox, for these secrets: what comes over the other end of `channel`, which

@@ -218,10 +218,12 @@ static int on_rekey(struct request *q, struct err *e)
 
 static int say_item(struct request *q, const struct store_entry *n, bool trimmed, struct err *e)
 {
-	autobuf struct buf bindings = BUF_INIT;
+	autobuf struct buf bindings = BUF_INIT, known = BUF_INIT;
 	struct vault_msg m = { .type = VAULT_ITEM, .id = q->m.id };
 	int r = bindings_pack(n->bindings, n->n_bindings, &bindings);
 
+	if (r == 0)
+		r = sshhosts_pack(&n->known, &known);
 	if (r < 0)
 		return err_set(e, r, "out of memory");
 	m.num[0] = n->value.len;
@@ -234,6 +236,7 @@ static int say_item(struct request *q, const struct store_entry *n, bool trimmed
 	m.text[0] = slice_of(n->name);
 	m.text[1] = (struct slice){ bindings.data, bindings.len };
 	m.text[2] = slice_of(n->command ? n->command : "");
+	m.text[3] = (struct slice){ known.data, known.len };
 	return request_say(q, &m);
 }
 
@@ -315,15 +318,23 @@ static int on_change(struct request *q, struct err *e)
 
 static int on_bind(struct request *q, struct err *e)
 {
+	autosshhosts struct sshhosts known = SSHHOSTS_INIT;
 	struct binding b[GRANTS_BINDINGS_MAX];
 	struct store_entry *n;
 	size_t n_b = 0;
 	int r = bindings_unpack(b, &n_b, q->m.text[1].p, q->m.text[1].len);
 
+	if (r == 0 && q->m.text[2].len)
+		r = sshhosts_unpack(&known, q->m.text[2].p, q->m.text[2].len);
 	if (r < 0 || n_b != 1)
 		return -EPROTO;
 	r = find(q, &n, e);
-	return r < 0 ? r : store_bind(n, &b[0], e);
+	if (r == 0)
+		r = store_bind(n, &b[0], &known, e);
+	/* A key that cannot sign. */
+	if (r == -EINVAL && b[0].as == BINDING_AS_SSH)
+		q->fault = VAULT_FAULT_VALUE;
+	return r;
 }
 
 static int on_unbind(struct request *q, struct err *e)
@@ -413,31 +424,6 @@ static int on_scan(struct request *q, struct err *e)
 	return r;
 }
 
-/* A proxy's credential, as coffer-dial reads it: POOL TAB USER:PASSWORD NEWLINE (egress/pool_credentials.h). */
-static int on_pools(struct request *q, struct err *e)
-{
-	autosecmem struct secmem line = SECMEM_INIT;
-	char name[VAULT_NAME_MAX + 1], pool[VAULT_NAME_MAX + 1];
-	const struct store_entry *n;
-	int r;
-
-	request_text(q->m.text[0], name, sizeof(name));
-	request_text(q->m.text[1], pool, sizeof(pool));
-	n = store_find(&q->v->store, name);
-	if (!n)
-		return no_such(q, name, e);
-	if (store_has_lines(&n->value) || !memchr(n->value.p, ':', n->value.len))
-		return err_set(e, -EINVAL, "the secret '%s' is no USER:PASSWORD", name);
-	r = secmem_new(&line, strlen(pool) + n->value.len + 2, e);
-	if (r < 0)
-		return r;
-	if (secmem_add(&line, pool, strlen(pool)) < 0 || secmem_add(&line, "\t", 1) < 0 ||
-	    secmem_add(&line, n->value.p, n->value.len) < 0 || secmem_add(&line, "\n", 1) < 0)
-		return err_set(e, -ENOSPC, "the credential does not fit");
-	r = fd_write_all(q->fds[0], line.p, line.len);
-	return r < 0 ? err_sys(e, r, "cannot hand the proxy's credential on") : 0;
-}
-
 /* --- the table ------------------------------------------------------------------------------------------------- */
 
 /* Who may ask for what, when. */
@@ -458,10 +444,10 @@ static const struct {
 	[VAULT_SCAN - VAULT_OPEN] = { READING | WRITING, on_scan },
 	[VAULT_GRANT - VAULT_OPEN] = { READING | WRITING, hold_grant, true },
 	[VAULT_UNGRANT - VAULT_OPEN] = { READING | WRITING, hold_ungrant, true },
-	[VAULT_POOLS - VAULT_OPEN] = { READING | WRITING, on_pools },
 	[VAULT_REVERT - VAULT_OPEN] = { WRITING, on_revert },
 	[VAULT_HOLD - VAULT_OPEN] = { READING, hold_begin },
 	[VAULT_RELOAD - VAULT_OPEN] = { READING, on_reload },
+	[VAULT_AGENT - VAULT_OPEN] = { READING | WRITING, hold_agent, true },
 };
 
 static int say_error(struct request *q, int r, const struct err *e)

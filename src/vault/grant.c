@@ -4,20 +4,47 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
-#include "vault/shape.h"
 
 #include <errno.h>
-#include <sodium.h>
 #include <stdio.h>
 
 void client_release(struct client *c)
 {
-	for (size_t i = 0; i < c->n_captured; i++)
-		secmem_release(&c->captured[i].value);
+	issued_release(&c->issued);
 	secmem_release(&c->pending);
 	grants_release(&c->grants);
 	c->fd = fd_close(c->fd);
-	c->n_captured = 0;
+}
+
+bool client_park(struct client *c)
+{
+	if (c->issued.n == 0)
+		return false;
+	secmem_release(&c->pending);
+	c->fd = fd_close(c->fd);
+	return true;
+}
+
+void client_inherit(struct client *c, struct client *old, uint64_t now)
+{
+	issued_expire(&old->issued, now);
+	issued_inherit(&c->issued, &c->grants, &old->issued, &old->grants);
+}
+
+int client_grants(const struct client *c, struct vault_grants *ret)
+{
+	autogrants struct vault_grants all = GRANTS_INIT;
+
+	for (size_t i = 0; i < c->grants.n + c->issued.n; i++) {
+		struct vault_grant *g = grants_add(&all);
+
+		if (!g)
+			return -ENOMEM;
+		*g = i < c->grants.n ? c->grants.v[i] : c->issued.v[i - c->grants.n]->grant;
+	}
+	*ret = all;
+	all = GRANTS_INIT;
+	return 0;
 }
 
 /* --- granting -------------------------------------------------------------------------------------------------- */
@@ -34,6 +61,12 @@ static int add_binding(struct vault_grant *g, const struct binding *b)
 	return 0;
 }
 
+/* What is for a proxy goes to nobody else, and what asks for that gets nothing else. */
+static bool asks_proxy(const struct vault_grant *ask)
+{
+	return ask->n_bindings && ask->bindings[0].as == BINDING_AS_PROXY;
+}
+
 /* All of a secret's own bindings, or what they have in common with what was asked for. Keys that only sign are not sent. */
 static int meet_bindings(const struct store_entry *n, const struct vault_grant *ask, struct vault_grant *ret)
 {
@@ -42,7 +75,7 @@ static int meet_bindings(const struct store_entry *n, const struct vault_grant *
 	for (size_t i = 0; i < n->n_bindings && r == 0; i++) {
 		struct binding b = n->bindings[i];
 
-		if (b.as == BINDING_AS_SSH)
+		if (b.as == BINDING_AS_SSH || (b.as == BINDING_AS_PROXY) != asks_proxy(ask))
 			continue;
 		if (ask->n_bindings == 0)
 			r = add_binding(ret, &b);
@@ -66,7 +99,7 @@ static int bind_as_asked(const struct vault_grant *ask, struct vault_grant *ret)
 		b.port = b.port ? b.port : BINDING_PORT;
 		if (b.as == BINDING_AS_ANY)
 			binding_usual_as(&b);
-		r = b.as == BINDING_AS_SSH ? 0 : add_binding(ret, &b);
+		r = b.as == BINDING_AS_SSH || b.as == BINDING_AS_PROXY ? 0 : add_binding(ret, &b);
 		if (r == 0 && ask->bindings[i].as == BINDING_AS_ANY && binding_usual_other(&b))
 			r = add_binding(ret, &b);
 	}
@@ -89,42 +122,28 @@ static int say_unbound(const struct store_entry *n, const struct vault_grant *as
 		binding_describe(&n->bindings[i], &b);
 	}
 	if (ask->n_bindings == 0)
-		return err_set(e, -EACCES, "the secret '%s' only signs; it is sent nowhere", n->name);
+		return err_set(e, -EACCES,
+			       "the secret '%s' only signs, or is for proxies; no request can carry it",
+			       n->name);
 	return err_set(e, -EACCES, "the secret '%s' is not bound to %s; it is bound to %.300s", n->name,
 		       ask->bindings[0].host, buf_cstr(&b));
-}
-
-static bool is_apart(const struct vault_grants *all, const char *p, size_t len)
-{
-	for (size_t i = 0; i < all->n; i++) {
-		const struct vault_grant *g = &all->v[i];
-
-		if (g->placeholder_len && (memmem(g->placeholder, g->placeholder_len, p, len) ||
-					   memmem(p, len, g->placeholder, g->placeholder_len)))
-			return false;
-	}
-	return true;
-}
-
-static void give_placeholder(const struct vault_grants *all, struct vault_grant *g,
-			     const struct secmem *value)
-{
-	char text[SHAPE_MAX + 1];
-	uint8_t seed[SHAPE_SEED_LEN];
-	size_t len;
-
-	do {
-		randombytes_buf(seed, sizeof(seed));
-		len = shape_placeholder(value->p, value->len, seed, text);
-	} while (!is_apart(all, text, len));
-	secmem_wipe(seed, sizeof(seed));
-	memcpy(g->placeholder, text, len + 1);
-	g->placeholder_len = len;
 }
 
 static bool has_expired(const struct store_entry *n, uint64_t now)
 {
 	return n->expires && now >= n->expires;
+}
+
+/* Nothing of the store is in it: what it gives comes from servers. */
+static int grant_issuer(struct client *c, const struct vault_grant *ask, uint32_t *handles, struct err *e)
+{
+	struct vault_grant *g = grants_add(&c->grants);
+
+	if (!g)
+		return err_set(e, -ENOMEM, "out of memory");
+	*g = *ask;
+	g->handle = ++*handles;
+	return 0;
 }
 
 static int grant_one(struct client *c, const struct store *s, const struct vault_grant *ask,
@@ -134,6 +153,8 @@ static int grant_one(struct client *c, const struct store *s, const struct vault
 	struct vault_grant *g;
 	int r;
 
+	if (ask->kind == GRANT_ISSUER)
+		return grant_issuer(c, ask, handles, e);
 	if (!n) {
 		*ret_fault = VAULT_FAULT_NO_SUCH;
 		err_set(e, -ENOENT, "there is no secret '%s'", ask->name);
@@ -160,7 +181,7 @@ static int grant_one(struct client *c, const struct store *s, const struct vault
 	}
 	c->unbound[c->grants.n - 1] = n->n_bindings == 0;
 	g->handle = ++*handles;
-	give_placeholder(&c->grants, g, &n->value);
+	issued_placeholder(&c->grants, NULL, g, &n->value, 0);
 	return 0;
 }
 
@@ -216,129 +237,101 @@ static bool may_ask(struct client *c, uint64_t mono)
 	return true;
 }
 
-static const struct captured *find_captured(const struct client *c, uint32_t handle)
-{
-	for (size_t i = 0; i < c->n_captured; i++) {
-		if (c->captured[i].handle == handle)
-			return &c->captured[i];
-	}
-	return NULL;
-}
-
 /* R1: the secret's own bindings as they are now; without any, the grant's where it had none then. */
-static bool is_bound_still(const struct store_entry *n, bool unbound, const char *host, uint16_t port,
-			   struct slice path)
+static bool is_bound_still(const struct store_entry *n, const struct vault_grant *g, bool unbound,
+			   const char *host, uint16_t port, struct slice path)
 {
 	for (size_t i = 0; i < n->n_bindings; i++) {
-		if (n->bindings[i].as != BINDING_AS_SSH && binding_covers(&n->bindings[i], host, port, path))
+		const struct binding *b = &n->bindings[i];
+
+		if (b->as != BINDING_AS_SSH && (b->as == BINDING_AS_PROXY) == asks_proxy(g) &&
+		    binding_covers(b, host, port, path))
 			return true;
 	}
 	return unbound && n->n_bindings == 0;
+}
+
+static int not_bound(const struct vault_msg *m, const struct vault_grant *g, const char *host,
+		     struct secmem *ret)
+{
+	char why[VAULT_WHY_MAX];
+
+	snprintf(why, sizeof(why), "the secret '%s' is not bound to %s:%u and this path", g->name, host,
+		 (unsigned)m->num[1]);
+	return refuse(m->id, -EACCES, why, ret);
+}
+
+static int say_rendered(const struct vault_msg *m, const struct secmem *value, struct secmem *ret)
+{
+	struct vault_msg out = { .type = VAULT_RENDERED, .id = m->id };
+
+	out.text[0] = (struct slice){ (const char *)value->p, value->len };
+	return pack(&out, ret);
+}
+
+static int render_issued(struct client *c, const struct vault_msg *m, const char *host, uint64_t now,
+			 struct secmem *ret)
+{
+	const struct issued *x;
+
+	issued_expire(&c->issued, now);
+	x = issued_find(&c->issued, (uint32_t)m->num[0]);
+	if (!x)
+		return refuse(m->id, -ENOENT, "no such grant", ret);
+	if (!grants_binding(&x->grant, host, (uint16_t)m->num[1], m->text[1], BINDING_AS_ANY, NULL))
+		return not_bound(m, &x->grant, host, ret);
+	return say_rendered(m, &x->value, ret);
 }
 
 static int render(struct client *c, const struct store *s, const struct vault_msg *m, uint64_t now,
 		  struct secmem *ret)
 {
 	const struct vault_grant *g = grants_by_handle(&c->grants, (uint32_t)m->num[0]);
-	const struct captured *cap = g ? find_captured(c, g->handle) : NULL;
-	const struct store_entry *n = g ? store_find(s, cap ? cap->of : g->name) : NULL;
-	struct vault_msg out = { .type = VAULT_RENDERED, .id = m->id };
+	const struct store_entry *n = g && g->kind == GRANT_SECRET ? store_find(s, g->name) : NULL;
 	char host[HOST_MAX + 1], why[VAULT_WHY_MAX];
 
+	memcpy(host, m->text[0].p, m->text[0].len);
+	host[m->text[0].len] = '\0';
+	if (!g)
+		return render_issued(c, m, host, now, ret);
 	if (!n)
-		return refuse(m->id, -ENOENT, g ? "the secret was removed" : "no such grant", ret);
+		return refuse(m->id, -ENOENT, "the secret was removed", ret);
 	if (has_expired(n, now)) {
 		snprintf(why, sizeof(why), "the secret '%s' has expired", n->name);
 		return refuse(m->id, -EKEYEXPIRED, why, ret);
 	}
-	memcpy(host, m->text[0].p, m->text[0].len);
-	host[m->text[0].len] = '\0';
 	if (!grants_binding(g, host, (uint16_t)m->num[1], m->text[1], BINDING_AS_ANY, NULL) ||
-	    !is_bound_still(n, c->unbound[g - c->grants.v], host, (uint16_t)m->num[1], m->text[1])) {
-		snprintf(why, sizeof(why), "the secret '%s' is not bound to %s:%u and this path", g->name,
-			 host, (unsigned)m->num[1]);
-		return refuse(m->id, -EACCES, why, ret);
-	}
-	out.text[0] = (struct slice){ (const char *)(cap ? cap->value.p : n->value.p),
-				      cap ? cap->value.len : n->value.len };
+	    !is_bound_still(n, g, c->unbound[g - c->grants.v], host, (uint16_t)m->num[1], m->text[1]))
+		return not_bound(m, g, host, ret);
+	return say_rendered(m, &n->value, ret);
+}
+
+static int capture(struct client *c, const struct vault_msg *m, uint32_t *handles, uint64_t now,
+		   struct secmem *ret)
+{
+	struct vault_msg out = { .type = VAULT_CAPTURED, .id = m->id };
+	const struct issued *x = NULL;
+	const char *why = NULL;
+	uint32_t dropped = 0;
+	int r = issued_take(&c->issued, &c->grants, m, handles, now, &x, &dropped, &why);
+
+	if (r < 0)
+		return refuse(m->id, r, why, ret);
+	out.num[0] = x->grant.handle;
+	out.num[1] = dropped;
+	out.num[2] = x->grant.expires;
+	out.text[0] = (struct slice){ x->grant.placeholder, x->grant.placeholder_len };
+	out.text[1] = slice_of(x->grant.name);
 	return pack(&out, ret);
-}
-
-static bool is_carried(const struct vault_grant *g, const struct secmem *v)
-{
-	for (size_t i = 0; i < g->n_bindings; i++) {
-		if (store_has_lines(v) && !binding_takes_lines(&g->bindings[i]))
-			return false;
-	}
-	return !memchr(v->p, '\0', v->len);
-}
-
-/* The same value again gets the same placeholder: servers repeat themselves. */
-static const struct captured *same_captured(const struct client *c, struct slice value)
-{
-	for (size_t i = 0; i < c->n_captured; i++) {
-		if (secmem_eq(&c->captured[i].value, value.p, value.len))
-			return &c->captured[i];
-	}
-	return NULL;
-}
-
-static int say_captured(const struct client *c, uint32_t id, const struct captured *cap, struct secmem *ret)
-{
-	const struct vault_grant *g = grants_by_handle(&c->grants, cap->handle);
-	struct vault_msg out = { .type = VAULT_CAPTURED, .id = id, .num = { cap->handle } };
-
-	out.text[0] = (struct slice){ g->placeholder, g->placeholder_len };
-	out.text[1] = slice_of(cap->name);
-	return pack(&out, ret);
-}
-
-static int capture(struct client *c, const struct vault_msg *m, uint32_t *handles, struct secmem *ret)
-{
-	const struct vault_grant *of = grants_by_handle(&c->grants, (uint32_t)m->num[0]);
-	const struct captured *first, *known = same_captured(c, m->text[0]);
-	struct captured *cap = &c->captured[c->n_captured];
-	struct vault_grant *g;
-	size_t i_of;
-
-	if (known)
-		return say_captured(c, m->id, known, ret);
-	if (!of)
-		return refuse(m->id, -ENOENT, "no such grant", ret);
-	if (c->n_captured == GRANT_CAPTURES_MAX || c->grants.n == GRANTS_MAX)
-		return refuse(m->id, -ENOSPC, "too many credentials were issued to this sandbox", ret);
-	i_of = (size_t)(of - c->grants.v);
-	first = find_captured(c, of->handle);
-	*cap = (struct captured){ 0 };
-	if (secmem_new(&cap->value, m->text[0].len, NULL) < 0)
-		return refuse(m->id, -ENOMEM, "no memory can be locked for it", ret);
-	(void)!secmem_add(&cap->value, m->text[0].p, m->text[0].len);
-	g = is_carried(of, &cap->value) ? grants_add(&c->grants) : NULL;
-	if (!g) {
-		secmem_release(&cap->value);
-		return refuse(m->id, -EINVAL, "such a value cannot be sent where its secret is bound to",
-			      ret);
-	}
-	of = &c->grants.v[i_of];
-	memcpy(cap->of, first ? first->of : of->name, sizeof(cap->of));
-	snprintf(cap->name, sizeof(cap->name), "%.30s.%.*s", cap->of,
-		 m->text[1].len > 30 ? 30 : (int)m->text[1].len, m->text[1].p);
-	cap->handle = g->handle = ++*handles;
-	memcpy(g->name, cap->name, sizeof(g->name));
-	memcpy(g->bindings, of->bindings, sizeof(g->bindings));
-	g->n_bindings = of->n_bindings;
-	give_placeholder(&c->grants, g, &cap->value);
-	c->unbound[c->grants.n - 1] = c->unbound[i_of];
-	c->n_captured++;
-	return say_captured(c, m->id, cap, ret);
 }
 
 static int tell_grants(const struct client *c, uint32_t id, struct secmem *ret)
 {
+	autogrants struct vault_grants all = GRANTS_INIT;
 	autobuf struct buf b = BUF_INIT;
 	struct vault_msg out = { .type = VAULT_GRANTED, .id = id };
 
-	if (grants_pack(&c->grants, GRANTS_GRANTED, &b) < 0)
+	if (client_grants(c, &all) < 0 || grants_pack(&all, GRANTS_GRANTED, &b) < 0)
 		return refuse(id, -ENOSPC, "there is too much of it", ret);
 	out.text[0] = (struct slice){ b.data, b.len };
 	return pack(&out, ret);
@@ -358,7 +351,7 @@ int client_take(struct client *c, const struct store *s, const void *data, size_
 	case VAULT_RENDER:
 		return render(c, s, &m, now, ret);
 	case VAULT_CAPTURE:
-		return capture(c, &m, handles, ret);
+		return capture(c, &m, handles, now, ret);
 	case VAULT_GRANTS:
 		return tell_grants(c, m.id, ret);
 	default:

@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define MAGIC 0x31475643u /* "CVG1" */
+#define MAGIC 0x32475643u /* "CVG2" */
 
 void grants_release(struct vault_grants *g)
 {
@@ -57,18 +57,39 @@ static bool is_placeholder(const struct vault_grant *g)
 	return true;
 }
 
+static bool is_good_kind(const struct vault_grant *g, bool asked)
+{
+	struct issue s;
+
+	switch (g->kind) {
+	case GRANT_SECRET:
+		return !g->issue[0] && !g->of && !g->expires;
+	case GRANT_ISSUER:
+		return !g->placeholder_len && !g->placeholder[0] && !g->env[0] && !g->of && !g->expires &&
+		       g->n_bindings && issue_parse(g->issue, &s) == 0;
+	case GRANT_ISSUED:
+		return !asked && !g->issue[0] && !g->env[0];
+	default:
+		return false;
+	}
+}
+
 static bool is_good_entry(const struct vault_grant *g, enum grants_kind kind)
 {
 	bool asked = kind == GRANTS_ASKED;
 
+	if (!is_good_kind(g, asked))
+		return false;
+
 	if (!str_is_name(g->name) || strlen(g->name) > GRANTS_NAME_MAX || !is_env(g->env))
 		return false;
-	if (asked ? g->handle || g->placeholder_len || g->placeholder[0] : !g->handle || !is_placeholder(g))
+	if (asked ? g->handle || g->placeholder_len || g->placeholder[0]
+		  : !g->handle || (g->kind != GRANT_ISSUER && !is_placeholder(g)))
 		return false;
 	if (g->n_bindings > GRANTS_BINDINGS_MAX || (!asked && g->n_bindings == 0))
 		return false;
 	for (size_t i = 0; i < g->n_bindings; i++) {
-		if (!binding_is_good(&g->bindings[i], asked ? BINDING_ASKED : 0))
+		if (!binding_is_good(&g->bindings[i], asked && g->kind == GRANT_SECRET ? BINDING_ASKED : 0))
 			return false;
 	}
 	return true;
@@ -77,6 +98,8 @@ static bool is_good_entry(const struct vault_grant *g, enum grants_kind kind)
 /* With one placeholder inside another nobody could tell which was meant. */
 static bool are_apart(const struct vault_grant *a, const struct vault_grant *b)
 {
+	if (!a->placeholder_len || !b->placeholder_len)
+		return a->handle != b->handle;
 	return a->handle != b->handle &&
 	       !memmem(a->placeholder, a->placeholder_len, b->placeholder, b->placeholder_len) &&
 	       !memmem(b->placeholder, b->placeholder_len, a->placeholder, a->placeholder_len);
@@ -119,6 +142,7 @@ static void get_binding(struct wire_in *in, struct binding *b)
 
 static void put_entry(struct wire_out *out, const struct vault_grant *g)
 {
+	wire_put(out, g->kind, 1);
 	wire_put(out, g->handle, 4);
 	wire_put_text(out, g->name);
 	wire_put_text(out, g->env);
@@ -127,12 +151,17 @@ static void put_entry(struct wire_out *out, const struct vault_grant *g)
 	wire_put(out, g->n_bindings, 1);
 	for (size_t i = 0; i < g->n_bindings; i++)
 		put_binding(out, &g->bindings[i]);
+	wire_put(out, strlen(g->issue), 2);
+	wire_put_bytes(out, g->issue, strlen(g->issue));
+	wire_put(out, g->of, 4);
+	wire_put(out, g->expires, 8);
 }
 
 static void get_entry(struct wire_in *in, struct vault_grant *g)
 {
 	struct slice s;
 
+	g->kind = (uint8_t)wire_get(in, 1);
 	g->handle = (uint32_t)wire_get(in, 4);
 	wire_get_text(in, g->name, sizeof(g->name));
 	wire_get_text(in, g->env, sizeof(g->env));
@@ -147,6 +176,13 @@ static void get_entry(struct wire_in *in, struct vault_grant *g)
 		in->bad = true;
 	for (size_t i = 0; !in->bad && i < g->n_bindings; i++)
 		get_binding(in, &g->bindings[i]);
+	s = wire_get_bytes(in, (size_t)wire_get(in, 2));
+	if (s.len > ISSUE_TEXT_MAX || (s.len && memchr(s.p, '\0', s.len)))
+		in->bad = true;
+	else if (s.len)
+		memcpy(g->issue, s.p, s.len);
+	g->of = (uint32_t)wire_get(in, 4);
+	g->expires = wire_get(in, 8);
 }
 
 static void put_all(struct wire_out *out, const struct vault_grants *g, enum grants_kind kind)
@@ -248,7 +284,8 @@ const struct vault_grant *grants_find_placeholder(const struct vault_grants *g, 
 	/* A text that is too short for any is what most fields of a request are. */
 	for (size_t i = 0; i < g->n && len >= GRANTS_PLACEHOLDER_MIN; i++) {
 		const struct vault_grant *v = &g->v[i];
-		const char *p = memmem(text, len, v->placeholder, v->placeholder_len);
+		const char *p =
+			v->placeholder_len ? memmem(text, len, v->placeholder, v->placeholder_len) : NULL;
 
 		if (!p)
 			continue;
@@ -276,6 +313,15 @@ const struct vault_grant *grants_by_name(const struct vault_grants *g, const cha
 			return &g->v[i];
 	}
 	return NULL;
+}
+
+void grants_issue_bindings(const struct vault_grant *issuer, enum issue_how how, struct vault_grant *ret)
+{
+	ret->n_bindings = 0;
+	for (size_t i = 0; i < issuer->n_bindings; i++) {
+		if ((how == ISSUE_REFRESH) == (issuer->bindings[i].as == BINDING_AS_BODY))
+			ret->bindings[ret->n_bindings++] = issuer->bindings[i];
+	}
 }
 
 static bool is_way(const struct binding *b, enum binding_as as, const char *word)

@@ -13,6 +13,8 @@
 enum kind {
 	T_NONE,
 	T_NAME,	   /* of a secret */
+	T_NAME_OR, /* or nothing */
+	T_ASK,	   /* to or from the ssh-agent; may be empty */
 	T_HOST,	   /* canonical */
 	T_HOST_OR, /* or nothing */
 	T_PATH,
@@ -38,12 +40,16 @@ struct spec {
 static const struct spec specs[VAULT_TYPE_END] = {
 	[VAULT_RENDER] = { VAULT_FROM_CLIENT, .n_nums = 2, .texts = { T_HOST, T_PATH },
 			   .most = { U32, 65535 }, .nonzero = 3 },
-	[VAULT_CAPTURE] = { VAULT_FROM_CLIENT, .n_nums = 1, .texts = { T_VALUE, T_NAME }, .most = { U32 },
-			    .nonzero = 1 },
+	[VAULT_CAPTURE] = { VAULT_FROM_CLIENT, .n_nums = 3, .texts = { T_VALUE, T_NAME },
+			    .most = { U32, GRANT_LIFE_MAX, U32 }, .nonzero = 1 },
 	[VAULT_GRANTS] = { VAULT_FROM_CLIENT, .n_nums = 0 },
+	[VAULT_ASK] = { VAULT_FROM_CLIENT, .n_nums = 1, .texts = { T_ASK }, .most = { U32 }, .nonzero = 1 },
+	[VAULT_SAID] = { VAULT_TO_CLIENT, .n_nums = 3,
+			 .texts = { T_ASK, T_NAME_OR, T_HOST_OR, T_TEXT, T_TEXT, T_TEXT, T_TEXT },
+			 .most = { U32, VAULT_SAID_COUNT - 1, 65535 }, .nonzero = 1 },
 	[VAULT_RENDERED] = { VAULT_TO_CLIENT, .texts = { T_VALUE } },
 	[VAULT_REFUSED] = { VAULT_TO_CLIENT, .has_status = true, .texts = { T_TEXT } },
-	[VAULT_CAPTURED] = { VAULT_TO_CLIENT, .n_nums = 1, .texts = { T_TOKEN, T_NAME }, .most = { U32 },
+	[VAULT_CAPTURED] = { VAULT_TO_CLIENT, .n_nums = 3, .texts = { T_TOKEN, T_NAME }, .most = { U32, U32 },
 			     .nonzero = 1 },
 	/* To either; see may_send(). */
 	[VAULT_GRANTED] = { VAULT_TO_CLIENT, .texts = { T_BLOB } },
@@ -54,7 +60,7 @@ static const struct spec specs[VAULT_TYPE_END] = {
 	[VAULT_RM] = { VAULT_FROM_STARTER, .texts = { T_NAME } },
 	[VAULT_CHANGE] = { VAULT_FROM_STARTER, .n_nums = 3, .texts = { T_NAME, T_COMMAND }, .most = { 3 },
 			   .nonzero = 1 },
-	[VAULT_BIND] = { VAULT_FROM_STARTER, .texts = { T_NAME, T_BLOB } },
+	[VAULT_BIND] = { VAULT_FROM_STARTER, .texts = { T_NAME, T_BLOB, T_BLOB } },
 	[VAULT_UNBIND] = { VAULT_FROM_STARTER, .n_nums = 1, .texts = { T_NAME, T_HOST_OR },
 			   .most = { 65535 } },
 	[VAULT_LIST] = { VAULT_FROM_STARTER, .n_nums = 0 },
@@ -64,15 +70,15 @@ static const struct spec specs[VAULT_TYPE_END] = {
 	[VAULT_SCAN] = { VAULT_FROM_STARTER, .fds_min = 1, .fds_max = 1, .n_nums = 1, .most = { U32 } },
 	[VAULT_GRANT] = { VAULT_FROM_STARTER, .fds_min = 1, .fds_max = 1, .texts = { T_NAME, T_BLOB } },
 	[VAULT_UNGRANT] = { VAULT_FROM_STARTER, .texts = { T_NAME } },
-	[VAULT_POOLS] = { VAULT_FROM_STARTER, .fds_min = 1, .fds_max = 1, .texts = { T_NAME, T_NAME } },
 	[VAULT_REVERT] = { VAULT_FROM_STARTER, .fds_min = 0, .fds_max = 1 },
 	[VAULT_HOLD] = { VAULT_FROM_STARTER, .fds_min = 1, .fds_max = 1, .texts = { T_NAME, T_BLOB } },
 	[VAULT_RELOAD] = { VAULT_FROM_STARTER, .fds_min = 1, .fds_max = 1 },
+	[VAULT_AGENT] = { VAULT_FROM_STARTER, .fds_min = 1, .fds_max = 1, .texts = { T_NAME, T_BLOB } },
 	[VAULT_READY] = { VAULT_TO_STARTER, .n_nums = 0 },
 	[VAULT_OK] = { VAULT_TO_STARTER, .n_nums = 2 },
 	[VAULT_ERROR] = { VAULT_TO_STARTER, .has_status = true, .n_nums = 1, .texts = { T_TEXT, T_TEXT },
 			  .most = { VAULT_FAULT_COUNT - 1 } },
-	[VAULT_ITEM] = { VAULT_TO_STARTER, .n_nums = 6, .texts = { T_NAME, T_BLOB, T_COMMAND },
+	[VAULT_ITEM] = { VAULT_TO_STARTER, .n_nums = 6, .texts = { T_NAME, T_BLOB, T_COMMAND, T_BLOB },
 			 .most = { VAULT_SECRET_MAX, 0, 0, 0, 0, 63 } },
 	[VAULT_HIT] = { VAULT_TO_STARTER, .n_nums = 2, .texts = { T_NAME }, .most = { 0, FORM_COUNT - 1 } },
 	[VAULT_FAIL] = { VAULT_TO_STARTER, .texts = { T_TEXT, T_TEXT } },
@@ -99,7 +105,8 @@ static const struct spec *spec_of(uint32_t type)
 static bool may_send(enum vault_side side, uint32_t type, const struct spec *s)
 {
 	if (side == VAULT_FROM_HOLDER)
-		return type == VAULT_LIST || type == VAULT_GRANT || type == VAULT_UNGRANT;
+		return type == VAULT_LIST || type == VAULT_GRANT || type == VAULT_UNGRANT ||
+		       type == VAULT_AGENT;
 	return s->side == side || (type == VAULT_GRANTED && side == VAULT_TO_STARTER);
 }
 
@@ -147,6 +154,10 @@ static bool is_good_text(enum kind k, struct slice t)
 		return t.len == 0;
 	case T_NAME:
 		return is_name(t);
+	case T_NAME_OR:
+		return t.len == 0 || is_name(t);
+	case T_ASK:
+		return t.len <= VAULT_ASK_MAX;
 	case T_HOST_OR:
 		return t.len == 0 || is_host(t);
 	case T_HOST:

@@ -32,23 +32,30 @@
 #define VAULT_COMMAND_MAX 4096
 #define VAULT_PATH_MAX (32u << 10)
 #define VAULT_MSG_MAX (192u << 10)
+#define VAULT_ASK_MAX (16u << 10) /* bytes of one message to the ssh-agent */
 #define VAULT_NUMS 8
-#define VAULT_TEXTS 4
+#define VAULT_TEXTS 7
 
 enum vault_type {
 	/* From a client. */
 	VAULT_RENDER =
 		1, /* num: handle, port; text: host, path. Both canonical, path without query, as the agent sent
 			   * it, placeholder and all. Only for a connection whose certificate was verified */
-	VAULT_CAPTURE, /* num: handle of the grant whose request was answered with it; text: the value, what it is
-			   * ("access_token", a name) */
+	VAULT_CAPTURE, /* a credential that a server issued. num: the issuer's handle, in how many seconds it expires (0:
+			   * never), handle of an issued one that the request carried (0: none); text: the value, the member
+			   * of the answer ("access_token") */
+	VAULT_ASK, /* over an agent's channel only. num: which connection inside; text: one message of the ssh-agent
+			   * protocol without its length. Empty: the connection has ended. Answer: VAULT_SAID */
 	VAULT_GRANTS, /* everything that this channel was granted or has captured; for an egress that starts again */
 	/* To a client. */
 	VAULT_RENDERED = 32, /* text: the secret */
 	VAULT_REFUSED, /* status: -EACCES not bound there, -ENOENT no such grant (any more), -EKEYEXPIRED,
 			      * -EBUSY too many requests, -ENOSPC, -EINVAL; text: why, for people and logs */
-	VAULT_CAPTURED, /* num: handle of the new grant, with the bindings of the one named; text: placeholder, name */
+	VAULT_CAPTURED, /* num: handle of the issued one, handle of one whose place it has taken (0: none), when it
+			     * expires (s since the epoch; 0: never); text: placeholder, name */
 	VAULT_GRANTED, /* text: packed grants (grants.h). Also the answer to VAULT_GRANT */
+	VAULT_SAID, /* num: which connection, enum vault_said, port; text: the answer (empty: none), then for the log: the
+			  * secret's name, host, user, key's fingerprint, digest of the session, why it was refused */
 	/* From the starter. Every one is answered in order, by VAULT_OK or VAULT_ERROR unless said otherwise. */
 	VAULT_OPEN =
 		64, /* num: enum vault_key, flags; text: prompt's subject. Descriptors: key, file. First of
@@ -57,7 +64,8 @@ enum vault_type {
 			  * VAULT_ITEM of it, then VAULT_OK */
 	VAULT_RM,     /* text: name */
 	VAULT_CHANGE, /* num: which (VAULT_CHANGE_*), expires, every; text: name, command */
-	VAULT_BIND,   /* text: name, one binding packed (grants.h: bindings_pack()) */
+	VAULT_BIND, /* text: name, one binding packed (grants.h: bindings_pack()), keys of its host packed (sshhosts.h) or
+			  * nothing */
 	VAULT_UNBIND, /* num: port (0: every one); text: name, host (empty: all). Answer VAULT_OK with how many */
 	VAULT_LIST, /* one VAULT_ITEM for each, then VAULT_OK */
 	VAULT_SAVE, /* Descriptor: a new empty file, open for reading and writing. VAULT_OK, with how often
@@ -67,23 +75,29 @@ enum vault_type {
 	VAULT_GRANT, /* text: sandbox's id, packed grants that ask. Descriptor: the client's channel. Answer:
 			  * VAULT_GRANTED or VAULT_ERROR */
 	VAULT_UNGRANT, /* text: sandbox's id */
-	VAULT_POOLS, /* text: name, the pool. Descriptor: a memfd, to which a proxy's credential is written for coffer-dial */
 	VAULT_REVERT, /* what was done since the last SAVE is undone. Descriptor: the file as it is; none: there is none yet */
 	VAULT_HOLD, /* text: sandbox's id, packed grants that ask. Descriptor: a holder's channel, which will not block.
-			  * From a holder come VAULT_LIST, VAULT_GRANT and VAULT_UNGRANT, for that sandbox and those secrets */
+			  * From a holder come VAULT_LIST, VAULT_GRANT, VAULT_UNGRANT and VAULT_AGENT, for that sandbox and those
+			  * secrets */
 	VAULT_RELOAD, /* Descriptor: the file as it is now, to be opened with the key that is here. VAULT_OK with how often
 			  * it was saved; every other channel ends */
+	VAULT_AGENT, /* text: sandbox's id, packed grants that ask. Descriptor: the channel of its ssh-agent. What is not there
+			  * or bound to nothing is no error: it signs nothing. VAULT_OK with how many keys there are */
 	/* To the starter. */
 	VAULT_READY = 96, /* unasked, once: confined, memory can be locked */
 	VAULT_OK,	  /* num: what the request says */
 	VAULT_ERROR,	  /* status; num: enum vault_fault; text: what and why, what to do */
-	VAULT_ITEM, /* num: length, created, changed, expires, every, flags; text: name, bindings packed, command */
+	VAULT_ITEM, /* num: length, created, changed, expires, every, flags; text: name, bindings packed, command,
+			  * keys of hosts packed */
 	VAULT_HIT,  /* num: offset, enum form_kind; text: name */
 	VAULT_FAIL, /* unasked: it cannot start or go on, and ends; text: why, what to do */
 	/* A sandbox's ssh-agent has a channel of its own; numbers from 128 on are kept for what is said about it here. */
 	VAULT_SSH_FIRST = 128,
 	VAULT_TYPE_END = 160
 };
+
+/* VAULT_SAID: what is to be written down before the answer is handed on. */
+enum vault_said { VAULT_SAID_NOTHING, VAULT_SAID_SIGNED, VAULT_SAID_REFUSED, VAULT_SAID_COUNT };
 
 /* Where the key comes from that the file is sealed with. */
 enum vault_key {

@@ -22,8 +22,11 @@ void vault_release(struct vault *v)
 	secmem_release(&v->key);
 }
 
-static void end_client(struct vault *v, size_t i)
+/* R4: one that broke the protocol loses all. */
+static void end_client(struct vault *v, size_t i, int why)
 {
+	if (why != -EPROTO && client_park(v->clients[i]))
+		return;
 	client_release(v->clients[i]);
 	free(v->clients[i]);
 	v->clients[i] = v->clients[--v->n_clients];
@@ -39,10 +42,10 @@ static size_t next_length(int fd)
 
 /* --- clients --------------------------------------------------------------------------------------------------- */
 
-/* 0: gone, or it waits; -EPIPE: the client is no more. */
-static int send_answer(struct client *c, struct secmem *m)
+/* 0: gone, or it waits in `pending`; -EPIPE: the client is no more. */
+static int send_answer(int fd, struct secmem *pending, struct secmem *m)
 {
-	ssize_t n = send(c->fd, m->p, m->len, MSG_DONTWAIT | MSG_NOSIGNAL);
+	ssize_t n = send(fd, m->p, m->len, MSG_DONTWAIT | MSG_NOSIGNAL);
 
 	if (n == (ssize_t)m->len) {
 		secmem_release(m);
@@ -50,8 +53,8 @@ static int send_answer(struct client *c, struct secmem *m)
 	}
 	if (n >= 0 || (errno != EAGAIN && errno != EINTR))
 		return -EPIPE;
-	if (m != &c->pending) {
-		c->pending = *m;
+	if (m != pending) {
+		*pending = *m;
 		*m = SECMEM_INIT;
 	}
 	return 0;
@@ -71,19 +74,47 @@ static int serve_client(struct vault *v, struct client *c)
 		return r;
 	r = client_take(c, &v->store, in.p, got, 0, &v->handles, clock_nsec(CLOCK_REALTIME) / NSEC_PER_SEC,
 			clock_nsec(CLOCK_MONOTONIC), &out);
-	return r < 0 ? r : send_answer(c, &out);
+	return r < 0 ? r : send_answer(c->fd, &c->pending, &out);
 }
 
-static void watch_client(const struct client *c, struct pollfd *p)
+static void watch_channel(int fd, const struct secmem *pending, struct pollfd *p)
 {
-	*p = (struct pollfd){ .fd = c->fd, .events = c->pending.p ? POLLOUT : POLLIN };
+	*p = (struct pollfd){ .fd = fd, .events = pending->p ? POLLOUT : POLLIN };
 }
 
 static int on_client(struct vault *v, struct client *c, short events)
 {
 	if (c->pending.p)
-		return events & (POLLHUP | POLLERR) ? -EPIPE : send_answer(c, &c->pending);
+		return events & (POLLHUP | POLLERR) ? -EPIPE : send_answer(c->fd, &c->pending, &c->pending);
 	return serve_client(v, c);
+}
+
+/* --- agents ---------------------------------------------------------------------------------------------------- */
+
+static int on_agent(struct vault *v, struct agent *a, short events)
+{
+	autosecmem struct secmem out = SECMEM_INIT;
+	uint8_t in[VAULT_ASK_MAX + 256];
+	size_t len = next_length(a->fd), got = 0;
+	int r;
+
+	if (a->pending.p)
+		return events & (POLLHUP | POLLERR) ? -EPIPE : send_answer(a->fd, &a->pending, &a->pending);
+	if (len == 0 || len > sizeof(in))
+		return -EPIPE;
+	r = fdpass_recv_some(a->fd, in, sizeof(in), &got, NULL, 0);
+	if (r < 0)
+		return r;
+	r = agent_take(a, &v->store, in, got, clock_nsec(CLOCK_REALTIME) / NSEC_PER_SEC,
+		       clock_nsec(CLOCK_MONOTONIC), &out);
+	return r < 0 ? r : send_answer(a->fd, &a->pending, &out);
+}
+
+static void end_agent(struct vault *v, size_t i)
+{
+	agent_release(v->agents[i]);
+	free(v->agents[i]);
+	v->agents[i] = v->agents[--v->n_agents];
 }
 
 /* --- the starter ----------------------------------------------------------------------------------------------- */
@@ -107,30 +138,45 @@ static int on_control(struct vault *v, struct holder *by)
 	return n < 0 ? n : control_take(v, by, in, got, fds, (unsigned)n);
 }
 
+/* From the last: one that ends is replaced by the last, which was served. */
+static void serve_all(struct vault *v, const struct pollfd *clients, const struct pollfd *agents,
+		      size_t n_clients, size_t n_agents)
+{
+	for (size_t i = n_clients; i-- > 0;) {
+		int why = clients[i].revents ? on_client(v, v->clients[i], clients[i].revents) : 0;
+
+		if (why < 0)
+			end_client(v, i, why);
+	}
+	for (size_t i = n_agents; i-- > 0;) {
+		if (agents[i].revents && on_agent(v, v->agents[i], agents[i].revents) < 0)
+			end_agent(v, i);
+	}
+}
+
 static int serve(struct vault *v)
 {
-	struct pollfd p[GRANT_CLIENTS_MAX + HOLDERS_MAX + 1];
+	struct pollfd p[2 * GRANT_CLIENTS_MAX + HOLDERS_MAX + 1];
 	int r = 0;
 
 	while (r == 0) {
-		size_t n = v->n_clients, held = v->n_holders;
+		size_t n = v->n_clients, m = v->n_agents, held = v->n_holders;
 
 		p[0] = (struct pollfd){ .fd = v->control, .events = POLLIN };
 		for (size_t i = 0; i < n; i++)
-			watch_client(v->clients[i], &p[i + 1]);
+			watch_channel(v->clients[i]->fd, &v->clients[i]->pending, &p[i + 1]);
+		for (size_t i = 0; i < m; i++)
+			watch_channel(v->agents[i]->fd, &v->agents[i]->pending, &p[n + i + 1]);
 		for (size_t i = 0; i < held; i++)
-			p[n + i + 1] = (struct pollfd){ .fd = v->holders[i]->fd, .events = POLLIN };
-		if (poll(p, n + held + 1, -1) < 0) {
+			p[n + m + i + 1] = (struct pollfd){ .fd = v->holders[i]->fd, .events = POLLIN };
+		if (poll(p, n + m + held + 1, -1) < 0) {
 			r = errno == EINTR ? 0 : -errno;
 			continue;
 		}
-		/* From the last: one that ends is replaced by the last, which was served. */
-		for (size_t i = n; i-- > 0;) {
-			if (p[i + 1].revents && on_client(v, v->clients[i], p[i + 1].revents) < 0)
-				end_client(v, i);
-		}
+		serve_all(v, p + 1, p + 1 + n, n, m);
+		/* After those, for the end of one ends what its sandbox has of them. */
 		for (size_t i = held; i-- > 0;) {
-			if (p[n + i + 1].revents && on_control(v, v->holders[i]) < 0)
+			if (p[n + m + i + 1].revents && on_control(v, v->holders[i]) < 0)
 				holder_end(v, i);
 		}
 		if (p[0].revents)
@@ -176,6 +222,7 @@ int vault_main(int argc, char **argv)
 		return 2;
 	}
 	plain_signals();
+	sshsign_begin();
 	r = secmem_begin(&e);
 	if (r == 0)
 		r = vault_fence(&e);

@@ -3,6 +3,7 @@
 #ifndef VAULT_SERVE_INT_H
 #define VAULT_SERVE_INT_H
 
+#include "vault/agent.h"
 #include "vault/file.h"
 #include "vault/grant.h"
 #include "vault/store.h"
@@ -15,7 +16,8 @@ enum vault_state { VAULT_STATE_LOCKED, VAULT_STATE_READING, VAULT_STATE_WRITING 
  * sandbox alone.
  *
  *  H1  It hears of no secret, and is granted none, but those that were named when its channel was made, and each within
- *      what was said then.
+ *      what was said then; over the channels of its own sandbox, which are coffer-egress's (by the sandbox's name) and
+ *      coffer-dial's (ID.dial).
  *  H2  What is not for its own sandbox, or breaks the protocol, ends its channel, and with it what its sandbox was granted.
  *      So does its end. Nobody else notices.
  *  H3  Its channel does not block: an answer that it does not take ends it.
@@ -36,6 +38,8 @@ struct vault {
 	struct store store;
 	struct client *clients[GRANT_CLIENTS_MAX];
 	size_t n_clients;
+	struct agent *agents[GRANT_CLIENTS_MAX];
+	size_t n_agents;
 	struct holder *holders[HOLDERS_MAX];
 	size_t n_holders;
 	uint32_t handles; /* the last that was given out */
@@ -69,10 +73,11 @@ void request_text(struct slice t, char *out, size_t size);
 /* hold.c: what is asked for sandboxes. */
 int hold_grant(struct request *q, struct err *e) MUST_CHECK;
 int hold_ungrant(struct request *q, struct err *e) MUST_CHECK;
+int hold_agent(struct request *q, struct err *e) MUST_CHECK;
 int hold_begin(struct request *q, struct err *e) MUST_CHECK;
 bool holder_may_list(const struct holder *h, const char *name);
 void holder_end(struct vault *v, size_t i);
-void hold_end_all(struct vault *v); /* holders and clients */
+void hold_end_all(struct vault *v); /* holders, clients and agents */
 
 /* To the starter; an answer that cannot be sent ends the process. */
 int control_say(const struct vault *v, const struct vault_msg *m) MUST_CHECK;

@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "vault/sshsign.h"
 #include "vault/wire.h"
 
 #include <errno.h>
@@ -13,6 +14,7 @@ static void entry_free(struct store_entry *n)
 	if (!n)
 		return;
 	secmem_release(&n->value);
+	sshhosts_release(&n->known);
 	free(n->command);
 	free(n);
 }
@@ -87,6 +89,35 @@ static int check_lines(const struct store_entry *n, const struct secmem *v, stru
 			buf_cstr(&b));
 	}
 	return 0;
+}
+
+/* T4. That both halves of a key belong together shows when one signs and the other is asked. */
+static int check_signs(const struct secmem *v, struct err *e)
+{
+	CLEANUP(sshkey_release) struct sshkey k = SSHKEY_INIT;
+	const struct slice text = slice_of("coffer");
+	uint8_t sig[SSHSIGN_MAX];
+	size_t len = 0;
+	int r = sshkey_parse(v->p, v->len, &k, e);
+
+	if (r < 0)
+		return r;
+	if (sshsign(&k, SSHSIGN_SHA512, text, sig, &len) < 0 ||
+	    !sshsign_check((struct slice){ (const char *)k.blob, k.blob_len },
+			   (struct slice){ (const char *)sig, len }, text))
+		return err_set(e, -EINVAL, "the private key is damaged: its public part is not its own");
+	return 0;
+}
+
+static bool signs_at(const struct store_entry *n, const char *host, uint16_t port)
+{
+	for (size_t i = 0; i < n->n_bindings; i++) {
+		const struct binding *b = &n->bindings[i];
+
+		if (b->as == BINDING_AS_SSH && (!host || (b->port == port && str_eq(b->host, host))))
+			return true;
+	}
+	return false;
 }
 
 static size_t bytes_without(const struct store *s, const struct store_entry *but)
@@ -169,8 +200,10 @@ static int change_value(struct store_entry *n, const struct store_set *set, stru
 	n->changed = set->now;
 	n->weak = n->weak || set->flags & VAULT_SET_WEAK;
 	/* Another secret under an old name: where the old one went is not where this one may go. */
-	if (!(set->flags & VAULT_SET_ROTATE))
+	if (!(set->flags & VAULT_SET_ROTATE)) {
 		n->n_bindings = 0;
+		sshhosts_release(&n->known);
+	}
 	if (set->expires || !(set->flags & VAULT_SET_ROTATE))
 		n->expires = set->expires;
 	return 0;
@@ -195,6 +228,8 @@ int store_set(struct store *s, const struct store_set *set, struct secmem *value
 	r = check_value(value, weak, e);
 	if (r == 0 && n && set->flags & VAULT_SET_ROTATE)
 		r = check_lines(n, value, e);
+	if (r == 0 && n && set->flags & VAULT_SET_ROTATE && signs_at(n, NULL, 0))
+		r = check_signs(value, e);
 	if (r < 0)
 		return refuse(ret_fault, VAULT_FAULT_VALUE, e);
 	if (bytes_without(s, n) + value->len > STORE_BYTES_MAX)
@@ -220,13 +255,53 @@ int store_rm(struct store *s, const char *name, enum vault_fault *ret_fault, str
 	return refuse(ret_fault, VAULT_FAULT_NO_SUCH, e);
 }
 
-int store_bind(struct store_entry *n, const struct binding *b, struct err *e)
+/* Signing is for hosts whose keys are known. */
+static int check_known(const struct store_entry *n, const struct binding *b, const struct sshhosts *known,
+		       struct err *e)
 {
-	autobuf struct buf text = BUF_INIT;
+	for (size_t i = 0; i < known->n; i++) {
+		if (known->v[i].port != b->port || !str_eq(known->v[i].host, b->host))
+			return err_set(e, -EINVAL, "a key of another host is no use for %s", b->host);
+	}
+	if (b->as != BINDING_AS_SSH)
+		return known->n ? err_set(e, -EINVAL, "a host's key goes with 'ssh' only") : 0;
+	if (known->n || sshhosts_has(&n->known, b->host, b->port) || binding_allows_unbound(b))
+		return check_signs(&n->value, e);
+	err_set(e, -EINVAL, "the key of %s is not known, and '%s' is to sign for no other host", b->host,
+		n->name);
+	return err_hint(
+		e, -EINVAL,
+		"--known-hosts ~/.ssh/known_hosts where it stands there, or --known-host 'ssh-ed25519 AAAA…'");
+}
 
+static int join_known(struct store_entry *n, const struct sshhosts *known, struct err *e)
+{
+	autosshhosts struct sshhosts all = SSHHOSTS_INIT;
+	int r = sshhosts_join(&all, &n->known);
+
+	if (r == 0)
+		r = sshhosts_join(&all, known);
+	if (r < 0)
+		return err_set(e, r, "'%s' goes with %d keys of hosts at most", n->name, SSHHOSTS_MAX);
+	sshhosts_release(&n->known);
+	n->known = all;
+	all = SSHHOSTS_INIT;
+	return 0;
+}
+
+int store_bind(struct store_entry *n, const struct binding *b, const struct sshhosts *known, struct err *e)
+{
+	static const struct sshhosts none;
+	autobuf struct buf text = BUF_INIT;
+	int r;
+
+	known = known ? known : &none;
+	r = check_known(n, b, known, e);
+	if (r < 0)
+		return r;
 	for (size_t i = 0; i < n->n_bindings; i++) {
 		if (binding_eq(&n->bindings[i], b))
-			return 0;
+			return join_known(n, known, e);
 	}
 	binding_describe(b, &text);
 	if (store_has_lines(&n->value) && !binding_takes_lines(b))
@@ -236,8 +311,22 @@ int store_bind(struct store_entry *n, const struct binding *b, struct err *e)
 	if (n->n_bindings == GRANTS_BINDINGS_MAX)
 		return err_set(e, -ENOSPC, "'%s' has %d bindings, which is as many as there may be", n->name,
 			       GRANTS_BINDINGS_MAX);
-	n->bindings[n->n_bindings++] = *b;
-	return 0;
+	r = join_known(n, known, e);
+	if (r == 0)
+		n->bindings[n->n_bindings++] = *b;
+	return r;
+}
+
+static void forget_hosts(struct store_entry *n)
+{
+	for (size_t i = 0; i < n->known.n;) {
+		const struct sshhost h = n->known.v[i];
+
+		if (signs_at(n, h.host, h.port))
+			i++;
+		else
+			sshhosts_drop(&n->known, h.host, h.port);
+	}
 }
 
 unsigned store_unbind(struct store_entry *n, const char *host, uint16_t port)
@@ -254,32 +343,38 @@ unsigned store_unbind(struct store_entry *n, const char *host, uint16_t port)
 			n->bindings[kept++] = *b;
 	}
 	n->n_bindings = kept;
+	forget_hosts(n);
 	return gone;
 }
 
 /* --- as bytes ------------------------------------------------------------------------------------------------ */
 
 #define ENTRY_WEAK 1u
+#define ENTRY_KNOWN 2u /* keys of hosts stand behind the value */
 
 static int put_entry(struct wire_out *w, const struct store_entry *n)
 {
-	autobuf struct buf bindings = BUF_INIT;
+	autobuf struct buf bindings = BUF_INIT, known = BUF_INIT;
 	const char *command = n->command ? n->command : "";
 
-	if (bindings_pack(n->bindings, n->n_bindings, &bindings) < 0)
+	if (bindings_pack(n->bindings, n->n_bindings, &bindings) < 0 || sshhosts_pack(&n->known, &known) < 0)
 		return -ENOMEM;
 	wire_put_text(w, n->name);
 	wire_put(w, n->created, 8);
 	wire_put(w, n->changed, 8);
 	wire_put(w, n->expires, 8);
 	wire_put(w, n->every, 8);
-	wire_put(w, n->weak ? ENTRY_WEAK : 0, 4);
+	wire_put(w, (n->weak ? ENTRY_WEAK : 0) | (n->known.n ? ENTRY_KNOWN : 0), 4);
 	wire_put(w, strlen(command), 4);
 	wire_put_bytes(w, command, strlen(command));
 	wire_put(w, bindings.len, 4);
 	wire_put_bytes(w, bindings.data, bindings.len);
 	wire_put(w, n->value.len, 4);
 	wire_put_bytes(w, n->value.p, n->value.len);
+	if (n->known.n) {
+		wire_put(w, known.len, 4);
+		wire_put_bytes(w, known.data, known.len);
+	}
 	return 0;
 }
 
@@ -334,6 +429,19 @@ static int get_value(struct wire_in *in, struct store_entry *n, struct err *e)
 	return r < 0 ? r : check_value(&n->value, n->weak, NULL) < 0 ? -EBADMSG : 0;
 }
 
+static int get_known(struct wire_in *in, struct store_entry *n)
+{
+	struct slice s = wire_get_bytes(in, (size_t)wire_get(in, 4));
+	int r = in->bad ? -EBADMSG : sshhosts_unpack(&n->known, s.p, s.len);
+
+	/* Without any there is no field for them. */
+	if (r == 0 && n->known.n == 0)
+		r = -EBADMSG;
+	for (size_t i = 0; i < n->known.n && r == 0; i++)
+		r = signs_at(n, n->known.v[i].host, n->known.v[i].port) ? 0 : -EBADMSG;
+	return r;
+}
+
 static int get_entry(struct wire_in *in, struct store_entry *n, struct err *e)
 {
 	struct slice command, bindings;
@@ -349,7 +457,7 @@ static int get_entry(struct wire_in *in, struct store_entry *n, struct err *e)
 	n->weak = flags & ENTRY_WEAK;
 	command = wire_get_bytes(in, (size_t)wire_get(in, 4));
 	bindings = wire_get_bytes(in, (size_t)wire_get(in, 4));
-	if (in->bad || flags > ENTRY_WEAK || !str_is_name(n->name) || !is_command(command) ||
+	if (in->bad || flags > (ENTRY_WEAK | ENTRY_KNOWN) || !str_is_name(n->name) || !is_command(command) ||
 	    (n->every && !command.len) ||
 	    bindings_unpack(n->bindings, &n->n_bindings, bindings.p, bindings.len) < 0)
 		return -EBADMSG;
@@ -357,6 +465,8 @@ static int get_entry(struct wire_in *in, struct store_entry *n, struct err *e)
 	if (command.len && !n->command)
 		return -ENOMEM;
 	r = get_value(in, n, e);
+	if (r == 0 && flags & ENTRY_KNOWN)
+		r = get_known(in, n);
 	return r < 0 ? r : check_lines(n, &n->value, NULL) < 0 ? -EBADMSG : 0;
 }
 

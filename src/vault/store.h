@@ -6,7 +6,9 @@
  *  T1  A value is 1 to VAULT_SECRET_MAX bytes without a NUL; shorter than VAULT_STRONG_MIN only when that was said.
  *  T2  A value with line breaks or other control bytes has only bindings that can carry it (binding_takes_lines()).
  *  T3  Names are unique; at most STORE_MAX entries, STORE_BYTES_MAX bytes of values.
- *  T4  An operation that fails leaves the store as it was.
+ *  T4  A value with a binding `as ssh` is a private key that can sign; each such binding has a key of its host beside it, but
+ *      one that asks for none (`ssh:unbound`). Keys of hosts to which nothing is bound any more are gone.
+ *  T5  An operation that fails leaves the store as it was.
  */
 #ifndef VAULT_STORE_H
 #define VAULT_STORE_H
@@ -15,10 +17,13 @@
 #include "crypto/secmem.h"
 #include "vault/grants.h"
 #include "vault/proto.h"
+#include "vault/sshhosts.h"
 
 #define STORE_MAX 512
 #define STORE_BYTES_MAX (1u << 20)
-#define STORE_PACK_MAX (STORE_BYTES_MAX + STORE_MAX * (GRANTS_BINDINGS_MAX * 800u + VAULT_COMMAND_MAX + 256u))
+#define STORE_PACK_MAX     \
+	(STORE_BYTES_MAX + \
+	 STORE_MAX * (GRANTS_BINDINGS_MAX * 800u + VAULT_COMMAND_MAX + SSHHOSTS_PACK_MAX + 256u))
 
 struct store_entry {
 	char name[VAULT_NAME_MAX + 1];
@@ -30,6 +35,7 @@ struct store_entry {
 	bool weak;		   /* fewer than VAULT_STRONG_MIN bytes were meant */
 	size_t n_bindings;
 	struct binding bindings[GRANTS_BINDINGS_MAX];
+	struct sshhosts known; /* of the hosts that it signs for */
 };
 
 struct store {
@@ -55,7 +61,9 @@ struct store_set {
 int store_set(struct store *s, const struct store_set *set, struct secmem *value, struct store_entry **ret,
 	      enum vault_fault *ret_fault, struct err *e) MUST_CHECK;
 int store_rm(struct store *s, const char *name, enum vault_fault *ret_fault, struct err *e) MUST_CHECK;
-int store_bind(struct store_entry *n, const struct binding *b, struct err *e) MUST_CHECK;
+/* `known`: keys of the binding's host, beside those that are there; NULL: none, which T4 may refuse. */
+int store_bind(struct store_entry *n, const struct binding *b, const struct sshhosts *known,
+	       struct err *e) MUST_CHECK;
 
 /* host "": all; port 0: every port. Returns how many are gone. */
 unsigned store_unbind(struct store_entry *n, const char *host, uint16_t port);

@@ -224,7 +224,7 @@ def check_refused(c, who):
     tap.eq(r.code, 0, f"{who}: line breaks are a key's", r)
     r = c("secret", "bind", "lines", "--host", "api.example.com", "--as", "bearer")
     tap.ok(r.code == 125 and "line breaks" in r.err, f"{who}: which no header carries", r)
-    tap.eq(c("secret", "bind", "lines", "--host", "git.example.com:22", "--as", "ssh").code, 0, f"{who}: but ssh does")
+    tap.eq(c("secret", "bind", "lines", "--host", "git.example.com:22", "--as", "ssh:unbound").code, 17, f"{who}: and no key for ssh")
     for host in ("*.example.com", "com", "co.uk", "github.io", "10.0.0.1", "https://example.com", "example.com/a?b",
                  "example.com/%2e%2e/x", "localhost"):
         r = c("secret", "bind", "github", "--host", host)

@@ -103,8 +103,9 @@ def shell(tap, c):
     t = Terminal(c, "run", "--", "bash", "--norc", "-i")
     t.type("sh -c 'echo BE''GUN; exec sleep 100'\n")
     t.read("BEGUN", 20)
-    t.type("\x1a")
-    tap.ok(t.read("Stopped"), f"{c.who}: job control works: Ctrl-Z stops a job", t.text)
+    # One that comes while the job becomes another program may be lost in gVisor; a person presses again.
+    stopped = any(t.type("\x1a") or t.read("Stopped", 10) for _ in range(4))
+    tap.ok(stopped, f"{c.who}: job control works: Ctrl-Z stops a job", t.text)
     t.type("kill -9 %1; wait; echo A$((40+2))B\n")
     tap.ok(t.read("A42B"), f"{c.who}: the shell goes on", t.text)
     t.type("exit 3\n")

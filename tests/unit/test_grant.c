@@ -28,7 +28,7 @@ static void add(const char *name, const char *value, const char *host, uint64_t 
 	if (!host)
 		return;
 	BUG_ON(binding_parse_host(host, strlen(host), 0, &b, NULL) < 0 ||
-	       binding_parse_as("bearer", 6, &b, NULL) < 0 || store_bind(n, &b, NULL) < 0);
+	       binding_parse_as("bearer", 6, &b, NULL) < 0 || store_bind(n, &b, NULL, NULL) < 0);
 }
 
 static int grant(struct client *c, const char *name, const char *host, struct err *e)
@@ -141,42 +141,158 @@ static void test_later(void)
 	client_release(&c);
 }
 
-static void test_capture(void)
+#define JWT_HEAD "eyJhbGciOiJSUzI1NiJ9.eyJlbWFpbCI6ImFubkBleGFtcGxlLmNvbSJ9."
+
+static int grant_issuer(struct client *c, const char *issue)
+{
+	autogrants struct vault_grants want = GRANTS_INIT;
+	struct vault_grant *g = grants_add(&want);
+	enum vault_fault fault = 0;
+	struct err e = ERR_INIT;
+
+	*c = (struct client){ .fd = -1 };
+	g->kind = GRANT_ISSUER;
+	snprintf(g->name, sizeof(g->name), "login");
+	snprintf(g->issue, sizeof(g->issue), "%s", issue);
+	g->n_bindings = 2;
+	CHECK(binding_parse_host("api.example.com", 15, 0, &g->bindings[0], &e) == 0 &&
+	      binding_parse_as("bearer", 6, &g->bindings[0], &e) == 0);
+	CHECK(binding_parse_host("auth.example.com/oauth/token", 28, 0, &g->bindings[1], &e) == 0 &&
+	      binding_parse_as("body", 4, &g->bindings[1], &e) == 0);
+	return client_grant(c, &store, &want, &handles, &fault, &e);
+}
+
+#define ISSUE "POST auth.example.com:443/oauth/token access_token id_token=claims refresh_token=refresh"
+
+static int capture(struct client *c, const char *member, const char *value, uint64_t expires_in,
+		   uint32_t carried, char out[4097], int *ret_status)
 {
 	struct vault_msg m = { .type = VAULT_CAPTURE, .id = 6 };
+
+	m.num[0] = c->grants.v[0].handle;
+	m.num[1] = expires_in;
+	m.num[2] = carried;
+	m.text[0] = slice_of(value);
+	m.text[1] = slice_of(member);
+	return ask(c, &m, out, 4097, ret_status);
+}
+
+static void test_capture(void)
+{
+	char placeholder[4097], got[4097];
 	struct client c;
-	struct err e;
-	char placeholder[256], got[256];
-	size_t n;
 	int st = 0;
 
-	CHECK(grant(&c, "github", NULL, &e) == 0);
-	m.num[0] = c.grants.v[0].handle;
-	m.text[0] = slice_of("gho_ISSUEDBYTHESERVER0123456789abcdef012");
-	m.text[1] = slice_of("access_token");
-	CHECK(ask(&c, &m, placeholder, sizeof(placeholder), NULL) == VAULT_CAPTURED &&
-	      str_starts(placeholder, "gho_"));
-	CHECK(c.grants.n == 2 && str_eq(c.grants.v[1].name, "github.access_token"));
-	CHECK(render(&c, handles, "api.github.com", 443, "/", got, NULL) == VAULT_RENDERED);
+	CHECK(grant_issuer(&c, ISSUE) == 0 && c.grants.n == 1 && c.grants.v[0].placeholder_len == 0);
+	CHECK(capture(&c, "access_token", "gho_ISSUEDBYTHESERVER0123456789abcdef012", 0, 0, placeholder,
+		      NULL) == VAULT_CAPTURED &&
+	      str_starts(placeholder, "gho_") && !strstr(placeholder, "ISSUED"));
+	CHECK(c.issued.n == 1 && str_eq(c.issued.v[0]->grant.name, "login.access_token"));
+	CHECK(render(&c, handles, "api.example.com", 443, "/", got, NULL) == VAULT_RENDERED);
 	CHECK_STR(got, "gho_ISSUEDBYTHESERVER0123456789abcdef012");
-	CHECKF(render(&c, handles, "evil.example.com", 443, "/", got, &st) == VAULT_REFUSED,
-	       "bound as its secret is");
-	CHECK(ask(&c, &m, got, sizeof(got), NULL) == VAULT_CAPTURED && str_eq(got, placeholder) &&
-	      c.grants.n == 2);
-	m.text[0] = slice_of("with a\nline break in the middle");
-	CHECK(ask(&c, &m, got, sizeof(got), &st) == VAULT_REFUSED && st == -EINVAL);
-	for (n = 0; n < GRANT_CAPTURES_MAX + 1; n++) {
-		char text[64];
+	CHECKF(render(&c, handles, "evil.example.com", 443, "/", got, &st) == VAULT_REFUSED && st == -EACCES,
+	       "as its issuer is bound");
+	CHECKF(render(&c, handles, "auth.example.com", 443, "/oauth/token", got, &st) == VAULT_REFUSED,
+	       "the endpoint is for what goes back to it");
+	CHECKF(render(&c, c.grants.v[0].handle, "api.example.com", 443, "/", got, &st) == VAULT_REFUSED,
+	       "an issuer is no secret");
+	CHECKF(capture(&c, "access_token", "gho_ISSUEDBYTHESERVER0123456789abcdef012", 0, 0, got, NULL) ==
+			       VAULT_CAPTURED &&
+		       str_eq(got, placeholder) && c.issued.n == 1,
+	       "the same value, the same placeholder");
+	CHECK(capture(&c, "access_token", "with a\nline break in the middle", 0, 0, got, &st) ==
+		      VAULT_REFUSED &&
+	      st == -EINVAL);
+	CHECK(capture(&c, "another", "a-credential-that-was-issued", 0, 0, got, &st) == VAULT_REFUSED &&
+	      st == -ENOENT);
+	client_release(&c);
+}
 
-		snprintf(text, sizeof(text), "a-credential-that-was-issued-%zu", n);
-		m.text[0] = slice_of(text);
-		if (ask(&c, &m, got, sizeof(got), &st) == VAULT_REFUSED)
+static void test_claims(void)
+{
+	char placeholder[4097];
+	struct client c;
+
+	CHECK(grant_issuer(&c, ISSUE) == 0);
+	CHECK(capture(&c, "id_token", JWT_HEAD "c2lnbmF0dXJlLXRoYXQtaXMtYS1zZWNyZXQtMDEyMzQ1Njc", 0, 0,
+		      placeholder, NULL) == VAULT_CAPTURED);
+	CHECKF(str_starts(placeholder, JWT_HEAD) && !strstr(placeholder, "c2lnbmF0dXJl") &&
+		       strlen(placeholder) == strlen(JWT_HEAD) + 47,
+	       "claims stay, the signature is another: %s", placeholder);
+	CHECK(capture(&c, "access_token", JWT_HEAD "c2lnbmF0dXJlLXRoYXQtaXMtYS1zZWNyZXQtMDEyMzQ1Njc", 0, 0,
+		      placeholder, NULL) == VAULT_CAPTURED &&
+	      !str_starts(placeholder, "eyJ"));
+	CHECK(capture(&c, "id_token", "eyJ.not-a-signed-token.x", 0, 0, placeholder, NULL) ==
+		      VAULT_CAPTURED &&
+	      !str_starts(placeholder, "eyJ"));
+	client_release(&c);
+}
+
+/* D2 */
+static void test_issued_bounds(void)
+{
+	char placeholder[4097], got[4097], text[64];
+	uint32_t first, old;
+	struct client c;
+	int st = 0;
+
+	CHECK(grant_issuer(&c, ISSUE) == 0);
+	CHECK(capture(&c, "refresh_token", "the-first-refresh-token-0123456789", 0, 0, placeholder, NULL) ==
+	      VAULT_CAPTURED);
+	first = handles;
+	CHECK(render(&c, first, "auth.example.com", 443, "/oauth/token", got, NULL) == VAULT_RENDERED);
+	CHECK(render(&c, first, "api.example.com", 443, "/", got, &st) == VAULT_REFUSED);
+	CHECK(capture(&c, "refresh_token", "the-second-refresh-token-012345678", 0, first, placeholder,
+		      NULL) == VAULT_CAPTURED &&
+	      c.issued.n == 1);
+	CHECKF(render(&c, first, "auth.example.com", 443, "/oauth/token", got, &st) == VAULT_REFUSED &&
+		       st == -ENOENT,
+	       "what was rotated is gone");
+	old = handles;
+	for (int i = 0; i < 10000; i++) {
+		snprintf(text, sizeof(text), "an-access-token-that-was-issued-%d", i);
+		mono += NSEC_PER_SEC / 1000;
+		if (capture(&c, "access_token", text, 3600, old, got, &st) != VAULT_CAPTURED)
 			break;
 	}
-	CHECKF(n == GRANT_CAPTURES_MAX - 1 && st == -ENOSPC, "there is an end to it");
-	m = (struct vault_msg){ .type = VAULT_GRANTS, .id = 7 };
-	CHECK(ask(&c, &m, got, sizeof(got), NULL) == VAULT_GRANTED);
+	CHECKF(c.issued.n == 1 + ISSUED_EACH, "the newest stay: %zu", c.issued.n);
+	CHECK(render(&c, handles, "api.example.com", 443, "/", got, NULL) == VAULT_RENDERED &&
+	      str_eq(got, "an-access-token-that-was-issued-9999"));
+	CHECK(render(&c, handles - ISSUED_EACH, "api.example.com", 443, "/", got, &st) == VAULT_REFUSED);
+	CHECK(render(&c, old, "auth.example.com", 443, "/oauth/token", got, NULL) == VAULT_RENDERED);
+	now += 3601;
+	CHECKF(render(&c, handles, "api.example.com", 443, "/", got, &st) == VAULT_REFUSED && st == -ENOENT &&
+		       c.issued.n == 1,
+	       "what has expired is gone");
+	now -= 3601;
 	client_release(&c);
+}
+
+/* R4 */
+static void test_inherit(void)
+{
+	char placeholder[4097], got[4097];
+	autogrants struct vault_grants all = GRANTS_INIT;
+	struct client a, b, other;
+	uint32_t handle;
+
+	CHECK(grant_issuer(&a, ISSUE) == 0 && !client_park(&a));
+	CHECK(capture(&a, "access_token", "an-access-token-that-was-issued", 0, 0, placeholder, NULL) ==
+	      VAULT_CAPTURED);
+	handle = handles;
+	CHECK(client_park(&a) && a.fd == -1);
+	CHECK(grant_issuer(&other, "POST auth.example.com:443/other access_token") == 0);
+	client_inherit(&other, &a, now);
+	CHECKF(other.issued.n == 0 && a.issued.n == 1, "another issuer has none of it");
+	CHECK(grant_issuer(&b, ISSUE) == 0);
+	client_inherit(&b, &a, now);
+	CHECK(b.issued.n == 1 && a.issued.n == 0 && b.issued.v[0]->grant.of == b.grants.v[0].handle);
+	CHECK(client_grants(&b, &all) == 0 && all.n == 2 && all.v[1].kind == GRANT_ISSUED &&
+	      str_eq(all.v[1].placeholder, placeholder));
+	CHECK(render(&b, handle, "api.example.com", 443, "/", got, NULL) == VAULT_RENDERED);
+	client_release(&a);
+	client_release(&b);
+	client_release(&other);
 }
 
 static void test_rate(void)
@@ -215,6 +331,9 @@ int main(void)
 	test_narrow();
 	test_later();
 	test_capture();
+	test_claims();
+	test_issued_bounds();
+	test_inherit();
 	test_rate();
 	store_release(&store);
 	return tap_done();

@@ -277,6 +277,18 @@ static const struct act packages[] = {
 	{ "GET", "https://api.telegram.org/file/bot1:abc/photos/1.jpg", true },
 	{ "POST", "https://api.telegram.org/bot1:abc/logOut", false },
 	{ "GET", "https://api.telegram.org/elsewhere", false },
+	{ "POST", "https://console.anthropic.com/v1/oauth/token", true },
+	{ "GET", "https://console.anthropic.com/v1/oauth/token", false },
+	{ "POST", "https://platform.claude.com/v1/oauth/token", true },
+	{ "POST", "https://platform.claude.com/v1/other", false },
+	{ "POST", "https://auth.openai.com/oauth/token", true },
+	{ "POST", "https://auth.openai.com/oauth/revoke", false },
+	{ "POST", "https://chatgpt.com/backend-api/codex/responses", true },
+	{ "GET", "https://chatgpt.com/", false },
+	{ "POST", "https://oauth2.googleapis.com/token", true },
+	{ "POST", "https://oauth2.googleapis.com/revoke", false },
+	{ "GET", "https://www.googleapis.com/oauth2/v2/userinfo", true },
+	{ "GET", "https://www.googleapis.com/drive/v3/files", false },
 	{ "GET", "https://matrix.example.com/_matrix/client/v3/sync", true },
 	{ "PUT", "https://matrix.example.com/_matrix/client/v3/rooms/x/send/m.room.message/1", true },
 	{ "POST", "https://matrix.example.com/_matrix/client/v3/account/deactivate", false },
@@ -307,9 +319,9 @@ int main(void)
 {
 	struct policy *triage = policy_of("presets: [{github-triage: {repos: [octo/app, octo/lib]}}]\n");
 	struct policy *gh = policy_of("presets: [github-gh, {github-triage: {repos: octo/app}}]\n");
-	struct policy *all =
-		policy_of("presets: [npm, pypi, debian, go, crates, openai, anthropic, openrouter, gemini,\n"
-			  "  ollama, slack, telegram, {matrix: {homeserver: matrix.example.com}}]\n");
+	struct policy *all = policy_of(
+		"presets: [npm, pypi, debian, go, crates, openai, anthropic, openrouter, gemini,\n"
+		"  ollama, slack, telegram, claude-login, codex-login, gemini-login, {matrix: {homeserver: matrix.example.com}}]\n");
 
 	check_acts(triage, rest, ARRAY_SIZE(rest));
 	check_acts(gh, rest, ARRAY_SIZE(rest));

@@ -266,7 +266,7 @@ static void test_flood(void)
 	}
 	n = replay_sums(re);
 	CHECK(replay_rows(re, &rows) == REPLAY_ROWS_MAX);
-	CHECK(n.others > 0 && n.others <= 2 * REPLAY_ROWS_MAX);
+	CHECK(n.others > 0 && n.others <= 2ul * REPLAY_ROWS_MAX);
 }
 
 int main(void)

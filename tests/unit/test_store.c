@@ -84,25 +84,27 @@ static void test_bindings(void)
 
 	CHECK(put(&s, "a", VALUE, 16, 0) == 0 && put(&s, "k", "-----BEGIN\nkey\n", 15, VAULT_SET_WEAK) == 0);
 	n = store_find(&s, "k");
-	CHECKF(store_bind(n, &bearer, &last) == -EINVAL && n->n_bindings == 0, "lines in a header: %s",
+	CHECKF(store_bind(n, &bearer, NULL, &last) == -EINVAL && n->n_bindings == 0, "lines in a header: %s",
 	       last.msg);
-	CHECK(store_bind(n, &body, NULL) == 0 && store_bind(n, &key, NULL) == 0 && n->n_bindings == 2);
+	CHECK(store_bind(n, &body, NULL, NULL) == 0 && store_bind(n, &key, NULL, NULL) == -EINVAL &&
+	      n->n_bindings == 1);
 	n = store_find(&s, "a");
-	CHECK(store_bind(n, &bearer, NULL) == 0 && store_bind(n, &bearer, NULL) == 0 && n->n_bindings == 1);
+	CHECK(store_bind(n, &bearer, NULL, NULL) == 0 && store_bind(n, &bearer, NULL, NULL) == 0 &&
+	      n->n_bindings == 1);
 	CHECKF(put(&s, "a", "one line\nand another", 20, VAULT_SET_ROTATE) == -EINVAL &&
 		       fault == VAULT_FAULT_VALUE,
 	       "nor by a new value");
 	bearer.port = 8443;
-	CHECK(store_bind(n, &bearer, NULL) == 0 && store_unbind(n, "api.example.com", 443) == 1 &&
+	CHECK(store_bind(n, &bearer, NULL, NULL) == 0 && store_unbind(n, "api.example.com", 443) == 1 &&
 	      n->n_bindings == 1 && n->bindings[0].port == 8443);
 	CHECK(store_unbind(n, "other.example.com", 0) == 0 && store_unbind(n, "", 0) == 1 &&
 	      n->n_bindings == 0);
 	for (unsigned i = 1; i <= GRANTS_BINDINGS_MAX; i++) {
 		bearer.port = (uint16_t)i;
-		BUG_ON(store_bind(n, &bearer, NULL) < 0);
+		BUG_ON(store_bind(n, &bearer, NULL, NULL) < 0);
 	}
 	bearer.port = 999;
-	CHECK(store_bind(n, &bearer, &last) == -ENOSPC);
+	CHECK(store_bind(n, &bearer, NULL, &last) == -ENOSPC);
 	CHECK(store_schedule(n, "date", 60, NULL) == 0 && n->every == 60 && str_eq(n->command, "date"));
 	CHECK(store_schedule(n, NULL, 60, &last) == -EINVAL && store_schedule(n, "", 0, NULL) == 0 &&
 	      !n->command);
@@ -117,7 +119,7 @@ static void test_pack(void)
 
 	CHECK(put(&s, "a", VALUE, 16, 0) == 0 && put(&s, "b", "weak", 4, VAULT_SET_WEAK) == 0);
 	BUG_ON(s.n != 2);
-	CHECK(store_bind(s.v[0], &bearer, NULL) == 0 && store_schedule(s.v[1], "date", 60, NULL) == 0);
+	CHECK(store_bind(s.v[0], &bearer, NULL, NULL) == 0 && store_schedule(s.v[1], "date", 60, NULL) == 0);
 	CHECK(store_pack(&s, &a, NULL) == 0 && store_unpack(&back, a.p, a.len, NULL) == 0);
 	BUG_ON(back.n != 2 || !back.v);
 	CHECK(store_pack(&back, &b, NULL) == 0 && secmem_eq(&a, b.p, b.len));

@@ -251,6 +251,9 @@ static void test_hold_refused(void)
 		const char *what, *sandbox, *name, *host;
 	} tries[] = {
 		{ "another sandbox", "cccc", "github", NULL },
+		{ "another sandbox's coffer-dial", "cccc.dial", "github", NULL },
+		{ "a sandbox whose name begins so", "aaaab", "github", NULL },
+		{ "a channel that nobody has", "aaaa.egress", "github", NULL },
 		{ "another secret", "aaaa", "proxy", NULL },
 		{ "other hosts than were said", "aaaa", "github", "api.github.com" },
 	};
@@ -278,6 +281,100 @@ static void test_hold_refused(void)
 	       "what only the starter may");
 	vault_end(&a);
 	CHECKF(say(&list, NULL, 0) == 0, "the vault goes on: %s", err.msg);
+}
+
+static void add_issuer(struct vault_grants *to, const char *issue)
+{
+	struct vault_grant *g = grants_add(to);
+
+	g->kind = GRANT_ISSUER;
+	snprintf(g->name, sizeof(g->name), "login");
+	snprintf(g->issue, sizeof(g->issue), "%s", issue);
+	BUG_ON(binding_parse_host("api.example.com", 15, 0, &g->bindings[g->n_bindings], NULL) < 0 ||
+	       binding_parse_as("bearer", 6, &g->bindings[g->n_bindings++], NULL) < 0);
+}
+
+static uint32_t capture(int fd, uint32_t issuer, char *ret, size_t size)
+{
+	struct vault_msg m = { .type = VAULT_CAPTURE, .id = 7, .num = { issuer, 3600, 0 } };
+
+	m.text[0] = slice_of("a-credential-that-a-server-has-issued");
+	m.text[1] = slice_of("access_token");
+	return ask(fd, &m, ret, size);
+}
+
+static int grant_list(struct vault_proc *by, const char *sandbox, const struct vault_grants *want,
+		      struct vault_grants *ret, int *ret_fd)
+{
+	int pair[2], r;
+
+	BUG_ON(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0);
+	err = ERR_INIT;
+	r = vault_grant(by, sandbox, want, pair[1], ret, &err);
+	fd_close(pair[1]);
+	*ret_fd = pair[0];
+	return r;
+}
+
+static void begin_hold(const struct vault_grants *want, struct vault_proc *ret)
+{
+	int pair[2];
+
+	BUG_ON(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0);
+	err = ERR_INIT;
+	CHECKF(vault_hold(&proc, "aaaa", want, pair[1], &err) == 0, "%s", err.msg);
+	fd_close(pair[1]);
+	*ret = VAULT_PROC_INIT;
+	ret->control = pair[0];
+}
+
+#define ISSUE "POST auth.example.com:443/oauth/token access_token"
+
+/* A sandbox with two channels, and what servers issue to it. */
+static void test_hold_issued(void)
+{
+	autogrants struct vault_grants all = GRANTS_INIT, login = GRANTS_INIT, other = GRANTS_INIT,
+				       g = GRANTS_INIT, d = GRANTS_INIT, again = GRANTS_INIT,
+				       none = GRANTS_INIT;
+	struct vault_proc a;
+	char got[256];
+	int fd, dial, next;
+
+	add_issuer(&login, ISSUE);
+	add_issuer(&other, ISSUE " refresh");
+	add_issuer(&all, ISSUE);
+	/* The same secret twice: for rules, narrowed, and for a pool. */
+	for (int i = 0; i < 2; i++)
+		snprintf(grants_add(&all)->name, sizeof(all.v[0].name), "github");
+	BUG_ON(binding_parse_host("api.github.com", 14, BINDING_ASKED, &all.v[1].bindings[0], NULL) < 0);
+	all.v[1].n_bindings = 1;
+	begin_hold(&all, &a);
+	CHECKF(grant_list(&a, "aaaa", &login, &g, &fd) == 0 && g.n == 1, "%s", err.msg);
+	CHECKF(grant_by(&a, "aaaa.dial", "github", NULL, &d, &dial) == 0, "the second of a name: %s",
+	       err.msg);
+	CHECK(render(dial, d.v[0].handle, "api.github.com", got, sizeof(got)) == VAULT_RENDERED);
+	CHECK(capture(fd, g.v[0].handle, got, sizeof(got)) == VAULT_CAPTURED);
+	fd_close(fd);
+	CHECKF(grant_list(&a, "aaaa", &login, &again, &next) == 0 && again.n == 2 &&
+		       again.v[1].kind == GRANT_ISSUED,
+	       "the next coffer-egress finds what was issued: %s", err.msg);
+	CHECKF(render(next, again.v[1].handle, "api.example.com", got, sizeof(got)) == VAULT_RENDERED &&
+		       str_eq(got, "a-credential-that-a-server-has-issued"),
+	       "and may send it");
+	CHECKF(grant_list(&a, "aaaa", &other, &none, &fd) == -EPIPE && ends(a.control),
+	       "another issuer of that name ends the holder: %s", err.msg);
+	CHECKF(ends(next) && ends(dial), "and both channels with it");
+	fd_close(fd);
+	fd_close(next);
+	fd_close(dial);
+	vault_end(&a);
+	grants_release(&again);
+	again = GRANTS_INIT;
+	begin_hold(&all, &a);
+	CHECKF(grant_list(&a, "aaaa", &login, &again, &fd) == 0 && again.n == 1,
+	       "what was issued has gone with it: %s", err.msg);
+	fd_close(fd);
+	vault_end(&a);
 }
 
 static void test_reload(void)
@@ -316,18 +413,11 @@ static void test_flood(void)
 	fd_close(fd_b);
 }
 
-static void test_scan_and_pools(void)
+static void test_scan(void)
 {
-	struct vault_msg m = { .type = VAULT_POOLS };
-	autoclose int fd = memfd_create("pools", MFD_CLOEXEC), file = memfd_create("file", MFD_CLOEXEC);
-	char got[128] = "";
+	struct vault_msg m = { 0 };
+	autoclose int file = memfd_create("file", MFD_CLOEXEC);
 
-	m.text[0] = slice_of("proxy");
-	m.text[1] = slice_of("fast");
-	CHECKF(say(&m, &fd, 1) == 0 && pread(fd, got, sizeof(got) - 1, 0) > 0, "%s", err.msg);
-	CHECK_STR(got, "fast\tann:a password of a proxy\n");
-	m.text[0] = slice_of("github");
-	CHECKF(say(&m, &fd, 1) == -EINVAL, "%s", err.msg);
 	BUG_ON(fd_write_all(file, "..." TOKEN, strlen(TOKEN) + 3) < 0);
 	m = (struct vault_msg){ .type = VAULT_SCAN, .num = { 10 } };
 	CHECK(say(&m, &file, 1) == 0);
@@ -394,9 +484,10 @@ int main(int argc, char **argv)
 	test_grant();
 	test_hold();
 	test_hold_refused();
+	test_hold_issued();
 	test_reload();
 	test_flood();
-	test_scan_and_pools();
+	test_scan();
 	test_protocol();
 	test_killed();
 	vault_end(&proc);

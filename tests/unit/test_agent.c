@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the ssh-agent signs, and everything that it does not. */
+#include "sshtest.h"
+#include "tap.h"
+
+#include "base/str.h"
+
+#include <errno.h>
+
+static struct sshtest_key deploy, other, server, evil;
+static struct store store;
+static struct agent agent;
+static uint64_t mono = 1;
+static struct vault_msg said;
+static struct secmem answer;
+static const struct slice one = { "session one, of 32 bytes or so..", 32 },
+			  two = { "session two, of 32 bytes or so..", 32 };
+
+/* The first byte of what it answers. */
+static int ask(uint32_t conn, const void *data, size_t len)
+{
+	struct vault_msg m = { .type = VAULT_ASK, .id = 1, .num = { conn } };
+	uint8_t packed[VAULT_ASK_MAX + 64];
+	long n;
+
+	m.text[0] = sshtest_slice(data, len);
+	n = vault_msg_pack(VAULT_FROM_CLIENT, &m, packed, sizeof(packed));
+	BUG_ON(n < 0);
+	secmem_release(&answer);
+	mono += 1000000000;
+	if (agent_take(&agent, &store, packed, (size_t)n, 2000, mono, &answer) < 0)
+		return -1;
+	BUG_ON(vault_msg_parse(VAULT_TO_CLIENT, answer.p, answer.len, 0, &said) < 0);
+	BUG_ON(memmem(answer.p, answer.len, deploy.sk, 32));
+	return said.text[0].len ? (uint8_t)said.text[0].p[0] : 0;
+}
+
+static int bind_to(uint32_t conn, const struct sshtest_key *to, struct slice session, bool forwarded)
+{
+	uint8_t m[512];
+
+	return ask(conn, m, sshtest_bind(m, sizeof(m), to, session, forwarded));
+}
+
+static int sign_data(uint32_t conn, const struct sshtest_key *k, struct slice data)
+{
+	uint8_t m[1024];
+
+	return ask(conn, m, sshtest_sign(m, sizeof(m), k, data));
+}
+
+static int sign_login(uint32_t conn, const struct sshtest_key *k, struct slice session, const char *user,
+		      const struct sshtest_key *named)
+{
+	uint8_t d[512];
+	size_t n = sshtest_login(d, sizeof(d), k, session, user, named);
+
+	return sign_data(conn, k, sshtest_slice(d, n));
+}
+
+static bool why(const char *words)
+{
+	return said.num[1] == VAULT_SAID_REFUSED &&
+	       memmem(said.text[6].p, said.text[6].len, words, strlen(words));
+}
+
+static unsigned keys(uint32_t conn)
+{
+	if (ask(conn, "\x0b", 1) != 12)
+		return 99;
+	return (uint8_t)said.text[0].p[4];
+}
+
+static void test_login(void)
+{
+	CHECK(keys(1) == 1 && said.num[1] == VAULT_SAID_NOTHING);
+	CHECK(bind_to(1, &server, one, false) == 6 && keys(1) == 1);
+	CHECK(sign_login(1, &deploy, one, "git", NULL) == 14 && said.num[1] == VAULT_SAID_SIGNED &&
+	      said.num[2] == 22);
+	CHECK(slice_eq(said.text[1], "deploy") && slice_eq(said.text[2], "git.example.com") &&
+	      slice_eq(said.text[3], "git") && said.text[4].len == SSHKEY_PRINT_LEN &&
+	      said.text[5].len == 16);
+	CHECKF(sign_login(1, &deploy, one, "git", &server) == 14, "and with the server's key in it");
+	CHECKF(sign_login(1, &deploy, two, "git", NULL) == 5 && why("another session"), "another session");
+	CHECKF(sign_login(1, &deploy, one, "root", NULL) == 5 && why("another user"), "another user");
+	CHECKF(sign_login(1, &deploy, one, "git", &evil) == 5 && why("another server"), "another server");
+	CHECKF(sign_login(1, &other, one, "git", NULL) == 5 && why("no such key"),
+	       "a key that was not given");
+	CHECKF(bind_to(1, &server, one, false) == 6, "the same once more");
+}
+
+static void test_unbound(void)
+{
+	uint8_t d[512];
+	size_t n = sshtest_login(d, sizeof(d), &deploy, one, "git", NULL);
+
+	CHECKF(sign_login(2, &deploy, one, "git", NULL) == 5 && why("did not say which server"),
+	       "no session");
+	CHECKF(sign_data(2, &deploy, slice_of("anything")) == 5 && why("no login"), "anything");
+	CHECKF(sign_data(2, &deploy, sshtest_slice(d, n - 1)) == 5 && why("no login"), "a cut login");
+	d[n] = 0;
+	CHECKF(sign_data(2, &deploy, sshtest_slice(d, n + 1)) == 5 && why("no login"), "a longer one");
+	d[n - deploy.blob_len] ^= 1;
+	CHECKF(sign_data(2, &deploy, sshtest_slice(d, n)) == 5 && why("another key"),
+	       "one with another key in it");
+}
+
+static void test_spoilt(void)
+{
+	uint8_t m[512];
+	size_t n;
+
+	CHECKF(bind_to(3, &evil, one, false) == 5 && why("not known"), "a server that is not known");
+	CHECKF(keys(3) == 0 && sign_login(3, &deploy, one, "git", NULL) == 5 && why("not known"),
+	       "and nothing after it");
+	CHECKF(bind_to(3, &server, one, false) == 5, "not by a good one either");
+	CHECKF(bind_to(4, &server, one, true) == 5 && why("forwarded") &&
+		       sign_login(4, &deploy, one, "git", NULL) == 5,
+	       "forwarded");
+	CHECK(bind_to(5, &server, one, false) == 6);
+	CHECKF(bind_to(5, &server, two, false) == 5 && why("two sessions") &&
+		       sign_login(5, &deploy, one, "git", NULL) == 5,
+	       "two sessions");
+	n = sshtest_bind(m, sizeof(m), &server, one, false);
+	m[n - 10] ^= 1;
+	CHECKF(ask(6, m, n) == 5 && why("signature over the session is wrong"), "a forged signature");
+	n = sshtest_bind(m, sizeof(m), &server, one, false);
+	CHECKF(ask(7, m, n - 1) == 5 && why("no message"), "cut off");
+	CHECKF(ask(3, "", 0) == 0 && bind_to(3, &server, one, false) == 6,
+	       "a new connection under an old number");
+}
+
+static void test_rest(void)
+{
+	static const uint8_t types[] = { 0, 1, 12, 14, 17, 18, 19, 20, 21, 22, 23, 25, 26, 28, 255 };
+	uint8_t m[64] = { 0 };
+
+	for (size_t i = 0; i < sizeof(types); i++) {
+		m[0] = types[i];
+		BUG_ON(ask(1, m, sizeof(m)) != 5 || said.num[1] != VAULT_SAID_NOTHING);
+	}
+	CHECKF(true, "everything else fails");
+	for (uint32_t i = 100; i < 100 + 4 * AGENT_CONNS; i++)
+		BUG_ON(keys(i) != 1);
+	CHECKF(sign_login(1, &deploy, one, "git", NULL) == 5,
+	       "the oldest connections are forgotten, and sign nothing");
+	store_find(&store, "deploy")->expires = 1500;
+	CHECKF(keys(1) == 0, "one that has expired is not there");
+	store_find(&store, "deploy")->expires = 0;
+	CHECK(bind_to(300, &server, one, false) == 6 && sign_login(300, &deploy, one, "git", NULL) == 14);
+	CHECKF(store_unbind(store_find(&store, "deploy"), "git.example.com", 22) == 1 &&
+		       !sshhosts_has(&store_find(&store, "deploy")->known, "git.example.com", 22) &&
+		       sign_login(300, &deploy, one, "git", NULL) == 5,
+	       "nor signs one that was unbound");
+	sshtest_put(&store, "deploy", &deploy, "git.example.com", "ssh:unbound", "git", NULL);
+	CHECKF(sign_login(301, &deploy, one, "git", NULL) == 14 &&
+		       sign_login(301, &deploy, one, "root", NULL) == 5,
+	       "ssh:unbound does without a session, not without the user");
+	sshtest_put(&store, "deploy", &deploy, "git.example.com", "ssh:sshsig", "git", &server);
+	memcpy(m, "SSHSIG", 6);
+	CHECKF(sign_data(301, &deploy, sshtest_slice(m, 40)) == 5 && why("something else"),
+	       "ssh:sshsig signs git's only");
+}
+
+static void test_flood(void)
+{
+	unsigned n = 0;
+
+	CHECK(bind_to(400, &server, one, false) == 6);
+	for (int i = 0; i < 2 * AGENT_SIGN_BURST; i++) {
+		mono -= 1000000000;
+		n += sign_login(400, &deploy, one, "git", NULL) == 14;
+	}
+	CHECKF(n > 0 && n <= AGENT_SIGN_BURST && why("too many"), "%u of %d at once", n,
+	       2 * AGENT_SIGN_BURST);
+	CHECKF(agent_take(&agent, &store, "x", 1, 2000, mono, &answer) == -EPROTO,
+	       "what is no message ends the channel");
+}
+
+static void test_hosts(void)
+{
+	autosshhosts struct sshhosts h = SSHHOSTS_INIT, again = SSHHOSTS_INIT;
+	autobuf struct buf text = BUF_INIT, packed = BUF_INIT, file = BUF_INIT;
+
+	BUG_ON(sshhosts_add(&h, "git.example.com", 22, sshtest_slice(server.blob, server.blob_len)) < 0 ||
+	       sshhosts_add(&h, "git.example.com", 2222, sshtest_slice(evil.blob, evil.blob_len)) < 0);
+	sshhosts_text(&h, &text);
+	CHECK(str_starts(buf_cstr(&text), "git.example.com ssh-ed25519 AAAA") &&
+	      strstr(buf_cstr(&text), "\n[git.example.com]:2222 ssh-ed25519 AAAA"));
+	CHECK(sshhosts_pack(&h, &packed) == 0 && sshhosts_unpack(&again, packed.data, packed.len) == 0 &&
+	      again.n == 2);
+	CHECK(sshhosts_unpack(&again, packed.data, packed.len - 1) == -EBADMSG);
+	sshhosts_release(&again);
+	CHECK(sshhosts_add_file(&again, "git.example.com", 2222, sshtest_slice(text.data, text.len), NULL) ==
+		      1 &&
+	      again.v[0].port == 2222);
+	/* The same line, revoked: it is taken from nowhere. */
+	buf_addf(&file, "@revoked * %s%s", strstr(buf_cstr(&text), "ssh-ed25519"), buf_cstr(&text));
+	CHECKF(sshhosts_add_file(&again, "git.example.com", 22, sshtest_slice(file.data, file.len), NULL) ==
+		       0,
+	       "a revoked key");
+	CHECK(sshhosts_add_file(&again, "com", 22, sshtest_slice(text.data, text.len), NULL) == 0);
+	CHECK(!sshhosts_is_key(sshtest_slice(server.blob, server.blob_len - 1)) &&
+	      !sshhosts_is_key(slice_of("")));
+}
+
+static int parse(const char *text)
+{
+	CLEANUP(sshkey_release) struct sshkey k = SSHKEY_INIT;
+
+	return sshkey_parse(text, strlen(text), &k, NULL);
+}
+
+static void test_keys(void)
+{
+	char text[1024];
+	unsigned bad = 0, n = 0;
+
+	CHECK(parse(deploy.text) == 0);
+	for (size_t i = 0; deploy.text[i]; i++) {
+		snprintf(text, sizeof(text), "%s", deploy.text);
+		text[i] = text[i] == 'B' ? 'C' : 'B';
+		bad += parse(text) < 0;
+		n++;
+	}
+	/* The comment and two check numbers may change; one at a time of the latter may not. */
+	CHECKF(bad > n - 40, "%u of %u changes of one character are refused", bad, n);
+	for (size_t i = 0; i < strlen(deploy.text); i += 7) {
+		snprintf(text, i + 1, "%s", deploy.text);
+		BUG_ON(parse(text) == 0);
+	}
+	CHECK(parse("") == -EINVAL && parse("ssh-ed25519 AAAA") == -EINVAL &&
+	      parse("-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----") ==
+		      -EINVAL);
+}
+
+int main(void)
+{
+	BUG_ON(secmem_begin(NULL) < 0);
+	sshtest_key(&deploy, 1);
+	sshtest_key(&other, 2);
+	sshtest_key(&server, 3);
+	sshtest_key(&evil, 4);
+	sshtest_put(&store, "deploy", &deploy, "git.example.com", "ssh", "git", &server);
+	sshtest_put(&store, "other", &other, "git.example.com", "ssh", NULL, &server);
+	agent.fd = -1;
+	memcpy(grants_add(&agent.ask)->name, "deploy", 7);
+	test_keys();
+	test_hosts();
+	test_login();
+	test_unbound();
+	test_spoilt();
+	test_rest();
+	test_flood();
+	secmem_release(&answer);
+	agent_release(&agent);
+	store_release(&store);
+	return tap_done();
+}
