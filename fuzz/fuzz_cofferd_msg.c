@@ -2,6 +2,7 @@
 /* What cofferd is sent by its clients, and they by it. */
 #include "base/err.h"
 #include "gateway/cofferd_int.h"
+#include "gateway/webd.h"
 
 #include <string.h>
 
@@ -25,6 +26,8 @@ static bool is_right(const struct cofferd_msg *m)
 		return strlen(m->body) == RUN_ID_LEN && !strchr(m->body, '/');
 	if (m->head.want == COFFERD_HOLD)
 		return strnlen(m->body, m->len) == RUN_ID_LEN && m->len > RUN_ID_LEN + 1;
+	if (m->head.want == COFFERD_WEB)
+		return m->len == sizeof(struct webctl);
 	return m->len == 0;
 }
 

@@ -6,15 +6,20 @@
 #include "cli/table.h"
 #include "cli/verb.h"
 #include "gateway/cofferd.h"
+#include "gateway/webd.h"
 
 #include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <time.h>
 
-enum { OPT_JSON = 1 };
+enum { OPT_JSON = 1, OPT_LISTEN, OPT_PUBLIC, OPT_HOST };
 
 static const struct opt gateway_opts[] = {
+	{ "listen", 0, "ADDRESS", "with start: serve API and page there too: 127.0.0.1:8787", OPT_LISTEN },
+	{ "host", 0, "NAME", "with --listen: a name that requests may use for it (a proxy's)", OPT_HOST },
+	{ "public", 0, NULL, "with --listen: also on an address that the whole network can reach",
+	  OPT_PUBLIC },
 	{ "json", 0, NULL, "with status: print one JSON object", OPT_JSON },
 };
 
@@ -213,7 +218,18 @@ static int steer(struct state *st, enum cofferd_want want)
 	return cofferd_launch(st, reply.stays, &e) < 0 ? say_error(&e) : 0;
 }
 
-static int obey(const char *word, bool as_json)
+static int start_and_listen(struct state *st, const struct webctl *ctl)
+{
+	autobuf struct buf b = BUF_INIT;
+	struct err e = ERR_INIT;
+	int r = start(st);
+
+	if (r || !ctl->listen[0])
+		return r;
+	return cofferd_web(st, ctl, &b, &e) < 0 ? say_error(&e) : 0;
+}
+
+static int obey(const char *word, bool as_json, const struct webctl *ctl)
 {
 	CLEANUP(state_release) struct state st = STATE_INIT;
 	struct err e = ERR_INIT;
@@ -221,7 +237,7 @@ static int obey(const char *word, bool as_json)
 	if (state_open(&st, &e) < 0)
 		return say_error(&e);
 	if (str_eq(word, "start"))
-		return start(&st);
+		return start_and_listen(&st, ctl);
 	if (str_eq(word, "stop"))
 		return steer(&st, COFFERD_STOP);
 	if (str_eq(word, "reload"))
@@ -236,6 +252,7 @@ static int cmd_gateway(int argc, char **argv)
 	struct optparse p = OPTPARSE_INIT(argc, argv, gateway_opts, ARRAY_SIZE(gateway_opts));
 	struct err e = ERR_INIT;
 	const char *value, *word = NULL, *next;
+	struct webctl ctl = { .op = WEBCTL_LISTEN };
 	bool as_json = false;
 	int id;
 
@@ -243,7 +260,12 @@ static int cmd_gateway(int argc, char **argv)
 		while ((id = opt_next(&p, &value, &e)) > 0) {
 			if (id == OPT_HELP)
 				return verb_print_help(&verb_gateway);
-			as_json = true;
+			as_json = as_json || id == OPT_JSON;
+			ctl.is_public |= id == OPT_PUBLIC;
+			if (id == OPT_LISTEN)
+				snprintf(ctl.listen, sizeof(ctl.listen), "%.71s", value);
+			if (id == OPT_HOST)
+				snprintf(ctl.hosts, sizeof(ctl.hosts), "%.255s", value);
 		}
 		next = id < 0 ? NULL : opt_take(&p);
 		if (!next)
@@ -260,7 +282,9 @@ static int cmd_gateway(int argc, char **argv)
 		return say_usage(&verb_gateway, &e);
 	if (as_json && !str_eq(word, "status"))
 		return say_usage(&verb_gateway, (err_set(&e, -EINVAL, "--json goes with status"), &e));
-	return obey(word, as_json);
+	if ((ctl.listen[0] || ctl.is_public || ctl.hosts[0]) && !str_eq(word, "start"))
+		return say_usage(&verb_gateway, (err_set(&e, -EINVAL, "--listen goes with start"), &e));
+	return obey(word, as_json, &ctl);
 }
 
 const struct verb verb_gateway = {
@@ -279,6 +303,9 @@ const struct verb verb_gateway = {
 		"at everything again; where coffer was replaced, a new one takes over. *run* is for service managers: it becomes "
 		"cofferd in the foreground, takes a socket that is handed over (LISTEN_FDS), and says when it is ready "
 		"(NOTIFY_SOCKET).\n\n"
+		"While it runs, it serves an HTTP API on *api.sock* in the state directory, and with *--listen* on an address, for those "
+		"with a token (coffer-token(1)) or a session (coffer-ui(1)). It refuses an address that the whole network can reach "
+		"without *--public*: there is no encryption.\n\n"
 		"Units for systemd are installed. For a user: *systemctl --user enable --now cofferd.socket cofferd.service*, and "
 		"*loginctl enable-linger* to have it at boot; for root: *systemctl enable --now cofferd.socket cofferd.service*.",
 	.examples = "coffer gateway start\n"

@@ -7,6 +7,7 @@
 #include "cli/help.h"
 #include "cli/say.h"
 #include "cli/verb.h"
+#include "cli/web_work.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -62,6 +63,9 @@ int coffer_main(int argc, char **argv)
 		return say_error(&e);
 	if (argc < 2)
 		return help_overview(STDERR_FILENO) ? EXIT_OURS : EXIT_USAGE;
+	/* Not for people: what cofferd executes for the API. */
+	if (str_eq(argv[1], "web-work"))
+		return web_work(argc - 1, argv + 1);
 	v = verb_find(alias(argv[1]));
 	if (!v)
 		return unknown_verb(argv[1]);

@@ -45,9 +45,9 @@ void verb_format_help(const struct verb *v, struct buf *out);
 int verb_print_help(const struct verb *v);
 
 extern const struct verb verb_run, verb_call, verb_exec, verb_shell, verb_cp, verb_ps, verb_pool,
-	verb_gateway, verb_logs, verb_stop, verb_rm, verb_diff, verb_apply, verb_discard, verb_checkpoint,
-	verb_rollback, verb_fork, verb_image, verb_secret, verb_policy, verb_notify, verb_net, verb_why,
-	verb_replay, verb_ask, verb_approve, verb_deny, verb_audit, verb_doctor, verb_profile, verb_mcp,
-	verb_version, verb_help;
+	verb_gateway, verb_token, verb_ui, verb_logs, verb_stop, verb_rm, verb_diff, verb_apply, verb_discard,
+	verb_checkpoint, verb_rollback, verb_fork, verb_image, verb_secret, verb_policy, verb_notify,
+	verb_net, verb_why, verb_replay, verb_ask, verb_approve, verb_deny, verb_audit, verb_doctor,
+	verb_profile, verb_mcp, verb_version, verb_help;
 
 #endif

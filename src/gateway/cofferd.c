@@ -413,6 +413,17 @@ static void tell_status(struct daemon *d, struct client *c, bool replaced)
 	tell(d, c, &e, fd);
 }
 
+static void tell_web(struct daemon *d, struct client *c, const struct cofferd_msg *m)
+{
+	struct err e = ERR_INIT;
+	struct webctl ctl;
+	int fd = -1;
+
+	if (webctl_parse(m->body, m->len, &ctl) == 0)
+		(void)!webd_control(d->gate.web, &ctl, &fd, &e);
+	tell(d, c, &e, fd);
+}
+
 static void leave(struct daemon *d)
 {
 	d->leaving = true;
@@ -441,6 +452,9 @@ static void obey(struct daemon *d, struct client *c, const struct cofferd_msg *m
 	switch (m->head.want) {
 	case COFFERD_STATUS:
 		tell_status(d, c, replaced);
+		return;
+	case COFFERD_WEB:
+		tell_web(d, c, m);
 		return;
 	case COFFERD_KEEP:
 		(void)!gate_keep(&d->gate, m->body, &e);
@@ -687,6 +701,8 @@ static int set_up(struct daemon *d, const struct cofferd_how *how, struct err *e
 			e);
 	if (r == 0)
 		r = take_signals(d, e);
+	d->gate.metrics = metrics_tell;
+	d->gate.metrics_ctx = d->metrics;
 	/* Before the sandboxes are looked at, for that may take a while, and who asks may wait. */
 	return r < 0 ? r : gate_open(&d->gate, e);
 }

@@ -42,6 +42,7 @@ enum cofferd_want {
 	COFFERD_UNLOCK,	  /* have the vault open; with a passphrase the answer is a channel to type it over */
 	COFFERD_UNLOCKED, /* that is done; over the same connection */
 	COFFERD_LOCK,	  /* close it */
+	COFFERD_WEB,	  /* about the API: the struct webctl behind it; a memory file with JSON */
 	COFFERD_WANT_END
 };
 
@@ -92,6 +93,9 @@ int cofferd_ask(struct state *st, enum cofferd_want want, struct cofferd_reply *
 int cofferd_tell(struct state *st, enum cofferd_want want, struct cofferd_reply *ret) MUST_CHECK;
 /* One JSON object. -ECONNREFUSED when there is no cofferd. */
 int cofferd_status(struct state *st, struct buf *ret, struct err *e) MUST_CHECK;
+struct webctl;
+/* About the API: asks a cofferd that is started when there is none. One JSON object. */
+int cofferd_web(struct state *st, const struct webctl *c, struct buf *ret, struct err *e) MUST_CHECK;
 /* Has a sandbox with a restart policy kept, by a cofferd that is started when there is none. */
 int cofferd_keep(struct state *st, const char *id, struct err *e) MUST_CHECK;
 

@@ -5,6 +5,7 @@
 #include "gateway/activate.h"
 #include "gateway/cofferd.h"
 #include "gateway/cofferd_int.h"
+#include "gateway/webd.h"
 #include "ipc/fdpass.h"
 #include "sandbox/helper.h"
 #include "vault/client.h"
@@ -214,6 +215,43 @@ int cofferd_status(struct state *st, struct buf *ret, struct err *e)
 static bool is_passing(int r, const struct cofferd_reply *reply)
 {
 	return r == -ECONNREFUSED || r == -EPIPE || r == -ECONNRESET || (r == 0 && reply->leaves);
+}
+
+static int ask_web(struct state *st, const struct webctl *c, struct cofferd_reply *ret, int *ret_fd)
+{
+	autobuf struct buf more = BUF_INIT;
+	autoclose int fd = dial(st);
+	int r;
+
+	buf_add(&more, c, sizeof(*c));
+	r = fd < 0 ? fd : buf_error(&more);
+	if (r == 0)
+		r = send_ask(fd, COFFERD_WEB, NULL, NULL, &more);
+	return r < 0 ? r : hear_answer(fd, PATIENT_MSEC, ret, ret_fd);
+}
+
+int cofferd_web(struct state *st, const struct webctl *c, struct buf *ret, struct err *e)
+{
+	for (int i = 0; i < KEEP_TRIES; i++) {
+		const struct timespec pause = { .tv_nsec = 100 * (long)NSEC_PER_MSEC };
+		struct cofferd_reply reply = { 0 };
+		autoclose int fd = -1;
+		int r = ask_web(st, c, &reply, &fd);
+
+		if (!is_passing(r, &reply)) {
+			if (r < 0)
+				return err_sys(e, r, "cofferd does not answer");
+			if (reply.error)
+				return err_set(e, reply.error, "%s", reply.why);
+			r = fd < 0 ? -EPROTO : fd_read_all(fd, STATUS_MAX, ret);
+			return r < 0 ? err_sys(e, r, "cannot read what cofferd tells") : 0;
+		}
+		r = cofferd_launch(st, false, e);
+		if (r < 0)
+			return r;
+		nanosleep(&pause, NULL);
+	}
+	return err_set(e, -ECONNREFUSED, "cofferd leaves whenever it is asked something");
 }
 
 int cofferd_keep(struct state *st, const char *id, struct err *e)

@@ -28,7 +28,7 @@ struct cofferd_msg {
 #define COFFERD_ASK_MAX (sizeof(struct cofferd_ask) + RUN_ID_LEN + 1 + GRANTS_PACK_MAX)
 
 /* -EPROTO for what is none. The body of a COFFERD_TAKE are strings with their NULs, at least one and none empty; that of a
- * COFFERD_KEEP is an id with its NUL, that of a COFFERD_HOLD the same and something behind it; others have none. */
+ * COFFERD_KEEP is an id with its NUL, that of a COFFERD_HOLD the same and something behind it, that of a COFFERD_WEB a struct webctl; others have none. */
 int cofferd_msg_parse(const void *data, size_t len, struct cofferd_msg *ret) MUST_CHECK;
 /* An answer with its NULs put in place. */
 int cofferd_reply_parse(void *data, size_t len, struct cofferd_reply *ret) MUST_CHECK;

@@ -2,6 +2,7 @@
 /* The messages between cofferd and its clients, as bytes. Pure. */
 #include "base/cleanup.h"
 #include "gateway/cofferd_int.h"
+#include "gateway/webd.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -26,6 +27,26 @@ static bool is_id(const char *p, size_t len)
 	return len == RUN_ID_LEN + 1 && p[RUN_ID_LEN] == '\0' && strspn(p, "0123456789abcdef") == RUN_ID_LEN;
 }
 
+static bool ends(const char *s, size_t size)
+{
+	return memchr(s, '\0', size) != NULL;
+}
+
+int webctl_parse(const void *data, size_t len, struct webctl *ret)
+{
+	struct webctl c;
+
+	if (len != sizeof(c))
+		return -EPROTO;
+	memcpy(&c, data, sizeof(c));
+	if (c.op == 0 || c.op >= WEBCTL_OP_COUNT || c.role >= WEB_ROLE_COUNT || c.is_public > 1 ||
+	    !ends(c.name, sizeof(c.name)) || !ends(c.listen, sizeof(c.listen)) ||
+	    !ends(c.hosts, sizeof(c.hosts)))
+		return -EPROTO;
+	*ret = c;
+	return 0;
+}
+
 static bool is_id_and_more(const char *p, size_t len)
 {
 	return len > RUN_ID_LEN + 1 && len <= RUN_ID_LEN + 1 + GRANTS_PACK_MAX && is_id(p, RUN_ID_LEN + 1);
@@ -37,12 +58,18 @@ static bool is_nothing(const char *p, size_t len)
 	return len == 0;
 }
 
+static bool is_webctl(const char *p, size_t len)
+{
+	return webctl_parse(p, len, &(struct webctl){ 0 }) == 0;
+}
+
 /* What may be behind each question. */
 static bool (*const bodies[])(const char *p, size_t len) = {
 	[COFFERD_TAKE] = are_strings,  [COFFERD_STOP] = is_nothing,	[COFFERD_STAT] = is_nothing,
 	[COFFERD_KEEP] = is_id,	       [COFFERD_STATUS] = is_nothing,	[COFFERD_RELOAD] = is_nothing,
 	[COFFERD_STAY] = is_nothing,   [COFFERD_DROP] = is_nothing,	[COFFERD_HOLD] = is_id_and_more,
 	[COFFERD_UNLOCK] = is_nothing, [COFFERD_UNLOCKED] = is_nothing, [COFFERD_LOCK] = is_nothing,
+	[COFFERD_WEB] = is_webctl,
 };
 static_assert(ARRAY_SIZE(bodies) == COFFERD_WANT_END, "one for each");
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gateway/db.h"
+#include "gateway/db_int.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -13,11 +13,6 @@
 #include <sys/stat.h>
 
 #define BUSY_MSEC 5000
-
-struct db {
-	sqlite3 *c;
-	int64_t run; /* our own row in `gateway` */
-};
 
 /* How to come from schema i to i + 1. What was released is never changed: another step is added. */
 static const char *const steps[] = {
@@ -51,6 +46,14 @@ static const char *const steps[] = {
 	" ended INTEGER," /* NULL: it runs, or died */
 	" boot TEXT NOT NULL,"
 	" version TEXT NOT NULL) STRICT;",
+
+	"CREATE TABLE credential ("
+	" hash TEXT PRIMARY KEY NOT NULL CHECK (length(hash) = 64),"
+	" kind TEXT NOT NULL CHECK (kind IN ('token', 'session', 'login')),"
+	" role TEXT NOT NULL CHECK (role IN ('observer', 'approver', 'operator')),"
+	" name TEXT NOT NULL,"
+	" made INTEGER NOT NULL,"
+	" expires INTEGER NOT NULL DEFAULT 0) STRICT;",
 };
 static_assert(ARRAY_SIZE(steps) == DB_SCHEMA, "a step to each schema");
 

@@ -21,7 +21,7 @@
 #include <stdint.h>
 
 #define DB_FILE "gateway.db"
-#define DB_SCHEMA 2
+#define DB_SCHEMA 3
 #define DB_BOOT_LEN 36
 #define DB_CAUSE_LEN 32
 #define DB_WHY_LEN 256
@@ -93,6 +93,19 @@ int db_begin(struct db *d, const char *version, const char *boot, uint64_t at, s
 int db_end(struct db *d, uint64_t at, struct err *e) MUST_CHECK;
 /* How often it was started, and how often it ended without a word. */
 int db_starts(struct db *d, uint64_t *ret_starts, uint64_t *ret_crashes, struct err *e) MUST_CHECK;
+
+/* Who may use the API, by the SHA-256 of what he shows. */
+struct db_cred {
+	char hash[65]; /* hex */
+	char kind[12]; /* "token", "session", "login" */
+	char role[12];
+	char name[72];
+	uint64_t made, expires; /* CLOCK_REALTIME ns; expires 0: never */
+};
+int db_cred_put(struct db *d, const struct db_cred *c, struct err *e) MUST_CHECK;
+int db_cred_forget(struct db *d, const char *hash, struct err *e) MUST_CHECK;
+int db_cred_each(struct db *d, int (*fn)(void *ctx, const struct db_cred *c), void *ctx,
+		 struct err *e) MUST_CHECK;
 
 /* SQLite's own check of the whole file, and of the foreign keys. */
 int db_check(struct db *d, struct err *e) MUST_CHECK;

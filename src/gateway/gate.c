@@ -67,6 +67,18 @@ int gate_open(struct gate *g, struct err *e)
 				    .ctx = g };
 	vaultd_begin(&g->vault);
 	g->started = clock_nsec(CLOCK_REALTIME);
+	r = webd_open(&g->web,
+		      &(struct webd_with){ .st = g->st,
+					   .loop = g->loop,
+					   .audit = g->audit,
+					   .helpers = &g->helpers,
+					   .coffer_fd = g->coffer_fd,
+					   .metrics = g->metrics,
+					   .metrics_ctx = g->metrics_ctx,
+					   .started = g->started },
+		      e);
+	if (r < 0)
+		return r;
 	if (!g->stay && !db_is_there(g->st))
 		return 0;
 	r = open_keeper(g, &own);
@@ -80,6 +92,8 @@ int gate_open(struct gate *g, struct err *e)
 void gate_close(struct gate *g)
 {
 	say(g, "gateway.stop");
+	webd_close(g->web);
+	g->web = NULL;
 	vaultd_end(&g->vault);
 	keeper_close(g->keeper);
 	audit_free(g->audit);
@@ -108,7 +122,8 @@ int gate_reload(struct gate *g, struct err *e)
 
 bool gate_is_busy(const struct gate *g)
 {
-	return g->stay || (g->keeper && keeper_is_busy(g->keeper)) || vaultd_is_busy(&g->vault);
+	return g->stay || webd_is_busy(g->web) || (g->keeper && keeper_is_busy(g->keeper)) ||
+	       vaultd_is_busy(&g->vault);
 }
 
 /* A second one over the same connection takes the place of the first, whose channel its guard has lost. */
@@ -164,7 +179,7 @@ void gate_lease_end(struct gate *g, struct gate_lease *l)
 
 void gate_reaped(struct gate *g, pid_t pid, int status)
 {
-	if (g->keeper)
+	if (!webd_reaped(g->web, pid, status) && g->keeper)
 		(void)keeper_reaped(g->keeper, pid, status);
 }
 

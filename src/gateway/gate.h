@@ -6,6 +6,7 @@
 #include "gateway/helpers.h"
 #include "gateway/keeper.h"
 #include "gateway/vaultd.h"
+#include "gateway/webd.h"
 
 struct gate {
 	struct state *st;
@@ -14,6 +15,9 @@ struct gate {
 	struct audit *audit;
 	struct keeper *keeper; /* NULL: nothing to keep, or it could not be opened: trouble says why */
 	struct helpers helpers;
+	struct webd *web;			    /* the API */
+	int (*metrics)(void *ctx, struct buf *out); /* for it */
+	void *metrics_ctx;
 	struct vaultd vault;
 	const struct gate_lease *typing; /* the connection over which it is being unlocked; NULL: none */
 	bool stay;			 /* also without anything to do */

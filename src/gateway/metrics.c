@@ -134,6 +134,11 @@ static int tell(struct metrics *m, struct buf *out)
 	return r < 0 ? r : buf_error(out);
 }
 
+int metrics_tell(void *metrics, struct buf *out)
+{
+	return tell(metrics, out);
+}
+
 /* --- the socket ----------------------------------------------------------------------------------------- */
 
 static void send_more(struct asker *a)

@@ -41,6 +41,8 @@ struct metrics;
 
 int metrics_open(struct metrics **ret, const struct metrics_env *env, struct err *e) MUST_CHECK;
 void metrics_close(struct metrics *m); /* NULL is fine */
+/* What it would answer now; of a struct metrics. */
+int metrics_tell(void *metrics, struct buf *out) MUST_CHECK;
 /* Has somebody asked lately? Then he will ask again. */
 bool metrics_is_wanted(const struct metrics *m, uint64_t now);
 

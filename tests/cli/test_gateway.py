@@ -334,6 +334,7 @@ def database(tap, c):
     tap.ok("damaged" in c("gateway", "status").out, f"{who}: and told by status")
     c("gateway", "stop")
     with contextlib.closing(sqlite3.connect(path)) as db:
+        schema = db.execute("PRAGMA user_version").fetchone()[0]
         db.execute("PRAGMA user_version = 99")
         db.commit()
     own_database(c)
@@ -345,7 +346,7 @@ def database(tap, c):
     tap.eq(c("call", "--", "echo", "pool").out, "pool\n", f"{who}: calls go on")
     c("gateway", "stop")
     with contextlib.closing(sqlite3.connect(path)) as db:
-        db.execute("PRAGMA user_version = 2")
+        db.execute(f"PRAGMA user_version = {schema}")
         db.commit()
     own_database(c)
     tap.eq(c("gateway", "start").code, 0, f"{who}: (control) with a schema that it knows it starts")

@@ -265,7 +265,7 @@ class Coffer:
         os.chmod(self.dir, 0o755)
         os.mkdir(self.bin, 0o755)
         for name in ("coffer", "coffer-init", "coffer-unpack", "coffer-egress", "coffer-dial",
-                     "coffer-vault", "coffer-courier", "cofferd"):
+                     "coffer-vault", "coffer-courier", "coffer-web", "cofferd"):
             if os.path.exists(os.path.join(BUILD, name)):
                 shutil.copy(os.path.join(BUILD, name), os.path.join(self.bin, name))
         drops = self.who != "root" and os.getuid() == 0

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* coffer-web: serves the API and the page. Started by cofferd; see gateway/webserve.h. */
+#include "gateway/webserve.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+
+int main(int argc, char **argv)
+{
+	(void)argv;
+	if (argc != 1 || fcntl(WEB_CHANNEL, F_SETFD, FD_CLOEXEC) < 0) {
+		fprintf(stderr, "coffer-web: started by cofferd when it is needed; by hand: coffer ui\n");
+		return 2;
+	}
+	return web_main();
+}

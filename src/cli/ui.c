@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* coffer ui: an address for the browser, good once. */
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "cli/say.h"
+#include "cli/verb.h"
+#include "gateway/cofferd.h"
+#include "gateway/webd.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+
+enum { OPT_ROLE = 1, OPT_LISTEN };
+
+static const struct opt ui_opts[] = {
+	{ "role", 0, "ROLE", "observer, approver or operator (operator)", OPT_ROLE },
+	{ "listen", 0, "ADDRESS", "where to listen when the gateway does not yet (127.0.0.1:8787)",
+	  OPT_LISTEN },
+};
+
+/* The first address that is listened on; "" when there is none. */
+static int where(struct state *st, struct webctl *c, char ret[72], struct err *e)
+{
+	autobuf struct buf b = BUF_INIT;
+	const char *s;
+	json_t *o;
+	int r = cofferd_web(st, c, &b, e);
+
+	if (r < 0)
+		return r;
+	o = json_loadb(buf_cstr(&b), b.len, 0, NULL);
+	s = json_string_value(json_array_get(json_object_get(o, "listen"), 0));
+	snprintf(ret, 72, "%s", s ? s : "");
+	json_decref(o);
+	return 0;
+}
+
+static int show(struct state *st, enum web_role role, const char *listen)
+{
+	autobuf struct buf code = { .wipe = true }, out = { .wipe = true };
+	struct webctl c = { .op = WEBCTL_WHERE };
+	struct err e = ERR_INIT;
+	char at[72] = "";
+
+	if (where(st, &c, at, &e) < 0)
+		return say_error(&e);
+	if (!at[0]) {
+		c.op = WEBCTL_LISTEN;
+		snprintf(c.listen, sizeof(c.listen), "%.71s", listen);
+		if (where(st, &c, at, &e) < 0)
+			return say_error(&e);
+	}
+	c = (struct webctl){ .op = WEBCTL_LOGIN, .role = role };
+	snprintf(c.name, sizeof(c.name), "page");
+	if (web_secret_new("", &code, c.hash, &e) < 0 || where(st, &c, at, &e) < 0)
+		return say_error(&e);
+	buf_addf(&out, "http://%s/#login=%s\n", at, buf_cstr(&code));
+	say_note("open this within two minutes; it is good once");
+	return say_out(&out);
+}
+
+static int cmd_ui(int argc, char **argv)
+{
+	struct optparse p = OPTPARSE_INIT(argc, argv, ui_opts, ARRAY_SIZE(ui_opts));
+	CLEANUP(state_release) struct state st = STATE_INIT;
+	const char *value, *listen = "127.0.0.1:8787";
+	struct err e = ERR_INIT;
+	int id, role = WEB_OPERATOR;
+
+	while ((id = opt_next(&p, &value, &e)) > 0) {
+		if (id == OPT_HELP)
+			return verb_print_help(&verb_ui);
+		if (id == OPT_LISTEN)
+			listen = value;
+		else
+			role = web_role_parse(value);
+		if (role < 0)
+			return say_usage(&verb_ui,
+					 (err_set(&e, -EINVAL, "there is no role '%.40s'", value), &e));
+	}
+	if (id < 0 || p.index < p.argc)
+		return say_usage(&verb_ui, id < 0 ? &e : (err_set(&e, -EINVAL, "ui takes no words"), &e));
+	if (state_open(&st, &e) < 0)
+		return say_error(&e);
+	return show(&st, (enum web_role)role, listen);
+}
+
+const struct verb verb_ui = {
+	.name = "ui",
+	.group = VERB_MANAGE,
+	.synopsis = "[OPTIONS]",
+	.help = "the page: an address to open in a browser",
+	.opts = ui_opts,
+	.n_opts = ARRAY_SIZE(ui_opts),
+	.run = cmd_ui,
+	.text = "Prints an address with a code that is good once, for two minutes. The page exchanges it for a session of twelve "
+		"hours (a cookie that scripts cannot read and other sites do not send). *coffer token ls* shows sessions, *coffer token "
+		"rm page* ends them. Where the gateway does not listen on an address yet, it does from then on.",
+	.examples = "coffer ui\n"
+		    "coffer ui --role approver\n",
+};

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* For the API: questions of all sandboxes, and answers to them. */
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "cli/web_work.h"
+#include "gateway/askproto.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define LIST_MAX 20000
+
+struct list {
+	json_t **v;
+	size_t n, room;
+	bool all;
+};
+
+static void list_release(struct list *l)
+{
+	for (size_t i = 0; i < l->n; i++)
+		json_decref(l->v[i]);
+	free(l->v);
+}
+
+static const char *text_of(const json_t *o, const char *key)
+{
+	const char *s = json_string_value(json_object_get(o, key));
+
+	return s ? s : "";
+}
+
+static int keep(void *ctx, json_t *ask)
+{
+	struct list *l = ctx;
+
+	if (!ask || (!l->all && !str_eq(text_of(ask, "state"), "pending")))
+		return 0;
+	if (l->n == LIST_MAX)
+		return -E2BIG;
+	if (l->n == l->room) {
+		size_t more = l->room ? l->room * 2 : 64;
+		json_t **v = reallocarray(l->v, more, sizeof(json_t *));
+
+		if (!v)
+			return -ENOMEM;
+		l->v = v;
+		l->room = more;
+	}
+	l->v[l->n++] = json_incref(ask);
+	return 0;
+}
+
+/* By when it was asked; the same moment: by id. */
+static int in_order(const void *a, const void *b)
+{
+	const json_t *x = *(json_t *const *)a, *y = *(json_t *const *)b;
+	int d = strcmp(text_of(x, "asked"), text_of(y, "asked"));
+
+	return d ? d : strcmp(text_of(x, "id"), text_of(y, "id"));
+}
+
+/* One run's. Who cannot be reached has ended, or is about to: what was, is in its file. */
+static void gather(struct web_args *a, const char *id, struct list *l)
+{
+	autoaskc struct askc c = ASKC_INIT;
+	struct err e = ERR_INIT;
+	bool alive = false;
+	autoclose int fd = state_run_open(&a->st, id, &alive, &e);
+
+	if (fd < 0)
+		return;
+	if (askc_open(&c, fd, &e) == 0)
+		(void)!askc_list(&c, l->all, keep, l, &e);
+	else if (l->all)
+		(void)!askc_read_file(fd, keep, l, &e);
+}
+
+static void add_ask(struct buf *out, json_t *ask)
+{
+	char *text = json_dumps(ask, JSON_COMPACT);
+
+	buf_adds(out, text ? text : "{}");
+	if (!text)
+		out->error = -ENOMEM;
+	free(text);
+}
+
+int web_work_asks(struct web_args *a, struct err *e)
+{
+	CLEANUP(list_release)
+	struct list l = { .all = web_arg(a, "state") && str_eq(web_arg(a, "state"), "all") };
+	autostrv struct strv ids = STRV_INIT;
+	const char *ref = web_arg(a, "sandbox"), *after = web_arg(a, "after");
+	uint64_t limit = web_arg_num(a, "limit", 100);
+	char id[RUN_ID_LEN + 1];
+	size_t i = 0, first;
+	int r = ref ? state_resolve(&a->st, ref, id, e) : state_run_list(&a->st, &ids, e);
+
+	if (r == 0 && ref)
+		r = strv_add(&ids, id);
+	if (r < 0)
+		return r;
+	for (size_t k = 0; k < ids.n; k++)
+		gather(a, ids.v[k], &l);
+	if (l.n)
+		qsort(l.v, l.n, sizeof(json_t *), in_order);
+	while (after && i < l.n && !str_eq(text_of(l.v[i], "id"), after))
+		i++;
+	/* The one behind which to go on is no longer in the list: from the start. */
+	i = !after || i == l.n ? 0 : i + 1;
+	buf_adds(&a->out, "{\"items\":[");
+	for (first = i; i < l.n && i - first < limit; i++) {
+		if (i > first)
+			buf_addc(&a->out, ',');
+		add_ask(&a->out, l.v[i]);
+	}
+	buf_adds(&a->out, "],\"next\":");
+	if (i < l.n && i > first)
+		buf_addf(&a->out, "\"%s\"", text_of(l.v[i - 1], "id"));
+	else
+		buf_adds(&a->out, "null");
+	buf_addf(&a->out, ",\"total\":%zu}\n", l.n);
+	return 0;
+}
+
+static int open_run(struct web_args *a, struct askc *c, int *ret_fd, struct err *e)
+{
+	char run[RUN_ID_LEN + 1];
+	int r = askc_resolve(&a->st, web_arg(a, "ask"), run, ret_fd, e);
+
+	if (r < 0) {
+		a->code = "not_found";
+		return r;
+	}
+	return c ? askc_open(c, *ret_fd, e) : 0;
+}
+
+struct wanted {
+	const char *id;
+	json_t *found;
+};
+
+static int find(void *ctx, json_t *ask)
+{
+	struct wanted *w = ctx;
+
+	if (!ask || !str_eq(text_of(ask, "id"), w->id))
+		return 0;
+	w->found = json_incref(ask);
+	return 1;
+}
+
+static int print(struct web_args *a, json_t *ask)
+{
+	add_ask(&a->out, ask);
+	buf_addc(&a->out, '\n');
+	json_decref(ask);
+	return 0;
+}
+
+int web_work_ask(struct web_args *a, struct err *e)
+{
+	autoaskc struct askc c = ASKC_INIT;
+	autoclose int fd = -1;
+	struct wanted w = { .id = web_arg(a, "ask") };
+	struct err why = ERR_INIT;
+	int r = open_run(a, NULL, &fd, e);
+
+	if (r < 0)
+		return r;
+	if (askc_open(&c, fd, &why) == 0)
+		r = askc_show(&c, w.id, &w.found, e);
+	else
+		r = askc_read_file(fd, find, &w, e);
+	if (r < 0 || !w.found) {
+		a->code = "not_found";
+		return r < 0 && *e->msg ? r : err_set(e, -ENOENT, "there is no question %s", w.id);
+	}
+	return print(a, w.found);
+}
+
+static const char *code_of(int r)
+{
+	switch (r) {
+	case -ENOENT:
+		return "not_found";
+	case -ESTALE:
+		return "stale";
+	case -EALREADY:
+		return "answered";
+	case -ETIME:
+		return "expired";
+	case -ECANCELED:
+	case -ECONNREFUSED:
+		return "gone";
+	case -EINVAL:
+		return "bad_request";
+	default:
+		return "conflict";
+	}
+}
+
+static void set_who(const struct web_args *a, struct ask_who *w)
+{
+	snprintf(w->name, sizeof(w->name), "%.63s", web_arg(a, "who"));
+	snprintf(w->via, sizeof(w->via), "%.23s", web_arg(a, "via"));
+}
+
+int web_work_answer(struct web_args *a, struct err *e)
+{
+	autoaskc struct askc c = ASKC_INIT;
+	autoclose int fd = -1;
+	struct ask_answer n = { .allow = str_eq(web_arg(a, "decision"), "allow"),
+				.seconds = web_arg_num(a, "seconds", 0),
+				.uses = web_arg_num(a, "uses", 0) };
+	const char *scope = web_arg(a, "scope"), *reason = web_arg(a, "reason");
+	json_t *ask = NULL;
+	int s = scope ? ask_scope_parse(scope) : ASK_ONCE, r = open_run(a, &c, &fd, e);
+
+	if (r < 0) {
+		a->code = a->code ? a->code : "gone";
+		return r;
+	}
+	n.scope = (enum ask_scope)(s < 0 ? ASK_ONCE : s);
+	if ((n.seconds != 0) != (n.allow && n.scope == ASK_FOR) ||
+	    (n.uses != 0) != (n.allow && n.scope == ASK_USES)) {
+		a->code = "bad_request";
+		return err_set(e, -EINVAL,
+			       "seconds goes with allow and scope for, uses with allow and scope uses");
+	}
+	snprintf(n.reason, sizeof(n.reason), "%s", reason ? reason : "");
+	set_who(a, &n.who);
+	r = askc_answer(&c, web_arg(a, "ask"), web_arg(a, "digest"), &n, &ask, e);
+	if (r < 0) {
+		a->code = code_of(r);
+		return r;
+	}
+	return print(a, ask);
+}
+
+int web_work_revoke(struct web_args *a, struct err *e)
+{
+	autoaskc struct askc c = ASKC_INIT;
+	autoclose int fd = -1;
+	struct ask_who who = { 0 };
+	json_t *ask = NULL;
+	int r = open_run(a, &c, &fd, e);
+
+	set_who(a, &who);
+	if (r == 0)
+		r = askc_revoke(&c, web_arg(a, "ask"), &who, &ask, e);
+	if (r < 0) {
+		a->code = a->code ? a->code : code_of(r);
+		return r;
+	}
+	return print(a, ask);
+}
+
+int web_work_submit(struct web_args *a, struct err *e)
+{
+	autoaskc struct askc c = ASKC_INIT;
+	const char *kind = web_arg(a, "kind"), *reason = web_arg(a, "reason"),
+		   *preview = web_arg(a, "preview");
+	struct ask_question q = { .kind = kind && str_eq(kind, "tool") ? ASK_TOOL : ASK_QUESTION,
+				  .host = "",
+				  .method = "",
+				  .path = "",
+				  .what = web_arg(a, "what"),
+				  .type = "",
+				  .rule = "",
+				  .reason = reason ? reason : "",
+				  .preview = preview ? preview : "",
+				  .preview_len = preview ? strlen(preview) : 0 };
+	char id[RUN_ID_LEN + 1];
+	autoclose int fd = -1;
+	bool alive = false;
+	json_t *ask = NULL;
+	int r = state_resolve(&a->st, web_arg(a, "sandbox"), id, e);
+
+	if (r < 0)
+		return r;
+	fd = state_run_open(&a->st, id, &alive, e);
+	r = fd < 0 ? fd : askc_open(&c, fd, e);
+	if (r == -ENOENT || r == -ECONNREFUSED) {
+		a->code = "conflict";
+		return err_set(e, r, "nobody takes questions for sandbox %s: it has ended, or has no network",
+			       id);
+	}
+	if (r == 0)
+		r = askc_submit(&c, &q, web_arg_num(a, "seconds", 0), &ask, e);
+	if (r < 0) {
+		a->code = "conflict";
+		return r;
+	}
+	return print(a, ask);
+}

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* For the API: sandboxes with what they use, and what one may reach. */
+#include "audit/query.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "cli/policy_ask.h"
+#include "cli/ref.h"
+#include "cli/web_work.h"
+#include "config/policy_file.h"
+#include "gateway/askproto.h"
+#include "gateway/usage.h"
+#include "policy/explain.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+static void add_time(struct json *j, const char *key, uint64_t t)
+{
+	char text[CLOCK_TEXT_LEN];
+
+	json_str(j, key, t ? clock_format(t, text) : NULL);
+}
+
+static void add_number(struct json *j, const char *key, uint64_t v)
+{
+	if (v == USAGE_UNKNOWN)
+		json_none(j, key);
+	else
+		json_u64(j, key, v);
+}
+
+static void add_usage(struct json *j, int run_fd, bool alive, struct procs *procs)
+{
+	struct usage u;
+	struct err e = ERR_INIT;
+
+	if (!alive || usage_read(run_fd, procs, &u, &e) < 0) {
+		json_none(j, "usage");
+		return;
+	}
+	json_obj(j, "usage");
+	add_number(j, "memory", u.memory);
+	add_number(j, "memory_peak", u.memory_peak);
+	add_number(j, "memory_limit", u.memory_limit);
+	add_number(j, "cpu_us", u.cpu_usec);
+	add_number(j, "pids", u.pids);
+	add_number(j, "pids_limit", u.pids_limit);
+	json_u64(j, "uptime_us", u.uptime_usec == USAGE_UNKNOWN ? 0 : u.uptime_usec);
+	json_u64(j, "commands", u.commands == USAGE_UNKNOWN ? 0 : u.commands);
+	json_end_obj(j);
+}
+
+static int count_ask(void *ctx, json_t *ask)
+{
+	const char *state = json_string_value(json_object_get(ask, "state"));
+
+	*(uint64_t *)ctx += state && str_eq(state, "pending");
+	return 0;
+}
+
+static uint64_t count_pending(int run_fd, bool alive)
+{
+	autoaskc struct askc c = ASKC_INIT;
+	struct err e = ERR_INIT;
+	uint64_t n = 0;
+
+	if (alive && askc_open(&c, run_fd, &e) == 0)
+		(void)!askc_list(&c, false, count_ask, &n, &e);
+	return n;
+}
+
+static void add_meta(struct json *j, const struct run_meta *m, bool alive)
+{
+	bool over = !alive && m->ended;
+
+	json_str(j, "id", m->id);
+	json_str(j, "name", m->name);
+	json_str(j, "engine", m->engine);
+	json_str(j, "status",
+		 alive	    ? (m->started ? "running" : "starting")
+		 : m->ended ? "ended"
+			    : "broken off");
+	add_time(j, "started", m->started);
+	add_time(j, "ended", over ? m->ended : 0);
+	if (over) {
+		json_i64(j, "exit", m->exit_code);
+		json_u64(j, "changes", m->changes);
+	} else {
+		json_none(j, "exit");
+		json_none(j, "changes");
+	}
+	json_str(j, "cause", over ? m->cause : NULL);
+	json_bool(j, "detached", m->detached);
+	json_str(j, "restart", m->restart ? m->restart : "no");
+	json_u64(j, "restarts", m->restarts);
+	json_str(j, "workspace", m->workspace);
+	json_str(j, "workspace_mode", m->ws_mode);
+	json_str(j, "root", m->root ? m->root : "host");
+	json_str(j, "image", m->image);
+	json_str(j, "net", m->net ? m->net : "none");
+	json_str(j, "policy_digest", m->policy_digest);
+	json_str(j, "ports", m->ports);
+	json_str(j, "command", m->command);
+}
+
+/* 1: shown. Removed meanwhile, or only made ahead: 0. */
+static int add_sandbox(struct web_args *a, struct json *j, const char *id, bool all, struct procs *procs,
+		       struct err *e)
+{
+	CLEANUP(run_meta_release) struct run_meta m = { 0 };
+	bool alive = false;
+	autoclose int fd = state_run_open(&a->st, id, &alive, e);
+	int r;
+
+	if (fd < 0)
+		return fd == -ENOENT ? 0 : fd;
+	if ((!alive && !all) || !state_run_has_begun(fd))
+		return 0;
+	r = run_meta_read(fd, &m, e);
+	if (r == -ENOENT)
+		snprintf(m.id, sizeof(m.id), "%s", id);
+	else if (r < 0)
+		return r;
+	json_obj(j, NULL);
+	add_meta(j, &m, alive);
+	json_u64(j, "pending", count_pending(fd, alive));
+	add_usage(j, fd, alive, procs);
+	json_end_obj(j);
+	return 1;
+}
+
+int web_work_sandboxes(struct web_args *a, struct err *e)
+{
+	CLEANUP(procs_release) struct procs procs = { 0 };
+	autostrv struct strv ids = STRV_INIT;
+	struct json j = JSON_INIT(&a->out);
+	uint64_t limit = web_arg_num(a, "limit", 100), offset = web_arg_num(a, "offset", 0), n = 0;
+	bool all = web_arg_num(a, "all", 0);
+	size_t i = offset;
+	int r = state_run_list(&a->st, &ids, e);
+
+	json_obj(&j, NULL);
+	json_arr(&j, "items");
+	for (; r >= 0 && i < ids.n && n < limit; i++) {
+		r = add_sandbox(a, &j, ids.v[i], all, &procs, e);
+		n += r > 0;
+	}
+	json_end_arr(&j);
+	if (i < ids.n)
+		json_u64(&j, "next", i);
+	else
+		json_none(&j, "next");
+	json_end_obj(&j);
+	buf_addc(&a->out, '\n');
+	return r < 0 ? r : 0;
+}
+
+int web_work_sandbox(struct web_args *a, struct err *e)
+{
+	CLEANUP(procs_release) struct procs procs = { 0 };
+	struct json j = JSON_INIT(&a->out);
+	char id[RUN_ID_LEN + 1];
+	int r = state_resolve(&a->st, web_arg(a, "sandbox"), id, e);
+
+	if (r == 0)
+		r = add_sandbox(a, &j, id, true, &procs, e);
+	buf_addc(&a->out, '\n');
+	return r == 0 ? err_set(e, -ENOENT, "sandbox %s has just been removed", id) : r < 0 ? r : 0;
+}
+
+/* --- what it may reach ------------------------------------------------------------------------------------------------ */
+
+/* What the log says was in force: file, --allow texts and mode of its last start, and the digest of the last change. */
+struct in_force {
+	char id[RUN_ID_LEN + 1];
+	json_t *start;
+	char digest[96];
+};
+
+static void in_force_release(struct in_force *f)
+{
+	json_decref(f->start);
+}
+
+static int read_in_force(struct web_args *a, struct in_force *f, struct err *e)
+{
+	CLEANUP(audit_query_freep) struct audit_query *q = NULL;
+	struct audit_filter filter = { .sandbox = f->id };
+	struct audit_record rec;
+	int r = state_resolve(&a->st, web_arg(a, "sandbox"), f->id, e);
+
+	if (r == 0)
+		r = audit_query_open(&q, a->st.fd, &filter, e);
+	while (r >= 0 && (r = audit_query_next(q, &rec, e)) > 0) {
+		bool start = line_is_type(&rec.line, "run.start");
+		autobuf struct buf text = BUF_INIT;
+		const char *digest;
+		json_t *o;
+
+		if (!rec.is_event || (!start && !line_is_type(&rec.line, "net.policy")))
+			continue;
+		buf_addf(&text, "{%.*s}", (int)rec.line.fields_len, rec.line.fields);
+		o = json_loadb(buf_cstr(&text), text.len, 0, NULL);
+		digest = json_string_value(json_object_get(o, start ? "policy_digest" : "digest"));
+		if (digest)
+			snprintf(f->digest, sizeof(f->digest), "%s", digest);
+		if (start) {
+			json_decref(f->start);
+			f->start = json_incref(o);
+		}
+		json_decref(o);
+	}
+	if (r == 0 && !f->start)
+		return err_set(e, -ENOENT, "the log does not know how sandbox %s was started", f->id);
+	return r;
+}
+
+/* As it would be compiled now; *ret_note says why that is not what is in force. */
+static int load_policy(const struct in_force *f, struct config_policy *ret, char note[256], struct err *e)
+{
+	const char *file = json_string_value(json_object_get(f->start, "policy")), *net;
+	const json_t *list = json_object_get(f->start, "allow");
+	const char *allow[64];
+	struct config_policy_args args = {
+		.files = &file, .n_files = file ? 1 : 0, .allow = allow, .mode = -1, .for_checking = true
+	};
+	unsigned char d[POLICY_DIGEST_LEN];
+	char hex[2 * POLICY_DIGEST_LEN + 8] = "sha256:";
+	int r;
+
+	note[0] = '\0';
+	for (size_t i = 0; i < json_array_size(list) && i < ARRAY_SIZE(allow); i++)
+		allow[args.n_allow++] = json_string_value(json_array_get(list, i));
+	net = json_string_value(json_object_get(f->start, "net"));
+	if (!file && net)
+		args.mode = str_eq(net, "observe") ? POLICY_OBSERVE : POLICY_ENFORCE;
+	r = config_policy_load(&args, ret, e);
+	if (r < 0)
+		return r;
+	policy_digest(ret->policy, d);
+	hash_hex(d, sizeof(d), hex + 7);
+	if (!str_eq(hex, f->digest))
+		snprintf(note, 256, "the file is not what is in force: it has changed, or cannot be used");
+	return 0;
+}
+
+int web_work_policy(struct web_args *a, struct err *e)
+{
+	CLEANUP(in_force_release) struct in_force f = { 0 };
+	CLEANUP(config_policy_release) struct config_policy c = { 0 };
+	struct json j = JSON_INIT(&a->out);
+	autobuf struct buf text = BUF_INIT;
+	char note[256] = "", *dump = NULL;
+	const json_t *list;
+	json_t *o = NULL;
+	struct err why = ERR_INIT;
+	int r = read_in_force(a, &f, e);
+
+	if (r < 0)
+		return r;
+	if (load_policy(&f, &c, note, &why) < 0)
+		snprintf(note, sizeof(note), "%.255s", why.msg);
+	else
+		policy_describe_json(c.policy, &text);
+	o = text.len ? json_loadb(text.data, text.len, 0, NULL) : NULL;
+	dump = o ? json_dumps(json_object_get(o, "layers"), JSON_COMPACT) : NULL;
+	json_obj(&j, NULL);
+	json_str(&j, "sandbox", f.id);
+	json_str(&j, "net", json_string_value(json_object_get(f.start, "net")));
+	json_str(&j, "file", json_string_value(json_object_get(f.start, "policy")));
+	json_arr(&j, "allow");
+	list = json_object_get(f.start, "allow");
+	for (size_t i = 0; i < json_array_size(list); i++)
+		json_str(&j, NULL, json_string_value(json_array_get(list, i)));
+	json_end_arr(&j);
+	json_str(&j, "digest", f.digest[0] ? f.digest : NULL);
+	json_bool(&j, "current", !note[0]);
+	json_str(&j, "note", note[0] ? note : NULL);
+	buf_addf(&a->out, ",\"layers\":%s}\n", dump ? dump : "[]");
+	free(dump);
+	json_decref(o);
+	return 0;
+}
+
+int web_work_explain(struct web_args *a, struct err *e)
+{
+	CLEANUP(in_force_release) struct in_force f = { 0 };
+	CLEANUP(config_policy_release) struct config_policy c = { 0 };
+	CLEANUP(policy_ask_release) struct policy_ask ask = POLICY_ASK_INIT;
+	struct json j = JSON_INIT(&a->out);
+	autobuf struct buf text = BUF_INIT;
+	struct policy_verdict v;
+	char note[256];
+	int r = policy_ask_parse(&ask, web_arg(a, "method"), web_arg(a, "url"), NULL, NULL, e);
+
+	if (r < 0) {
+		a->code = "bad_request";
+		return r;
+	}
+	r = read_in_force(a, &f, e);
+	if (r == 0)
+		r = load_policy(&f, &c, note, e);
+	if (r < 0) {
+		a->code = r == -ENOENT ? "not_found" : "conflict";
+		return r;
+	}
+	policy_explain(c.policy, &ask.target, ask.has_request ? &ask.request : NULL, &text, &v);
+	json_obj(&j, NULL);
+	json_str(&j, "decision", policy_action_name(v.action));
+	json_str(&j, "rule", v.rule_text);
+	json_str(&j, "why", v.why);
+	json_str(&j, "depth", policy_allows(&v) ? policy_depth_name(v.depth) : NULL);
+	json_str(&j, "hint", v.hint);
+	json_bool(&j, "needs_body", v.need != 0);
+	json_bool(&j, "current", !note[0]);
+	json_end_obj(&j);
+	buf_addc(&a->out, '\n');
+	return 0;
+}
