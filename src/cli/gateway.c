@@ -247,6 +247,29 @@ static int obey(const char *word, bool as_json, const struct webctl *ctl)
 	return show_status(&st, as_json);
 }
 
+/* What goes with --listen. */
+static void take_place(struct webctl *ctl, int id, const char *value)
+{
+	ctl->is_public |= id == OPT_PUBLIC;
+	if (id == OPT_LISTEN)
+		snprintf(ctl->listen, sizeof(ctl->listen), "%.71s", value);
+	if (id == OPT_HOST)
+		snprintf(ctl->hosts, sizeof(ctl->hosts), "%.255s", value);
+}
+
+static int check_words(const char *word, bool as_json, const struct webctl *ctl, struct err *e)
+{
+	int r = opt_one_of("gateway", word, WORDS, e);
+
+	if (r < 0)
+		return r;
+	if (as_json && !str_eq(word, "status"))
+		return err_set(e, -EINVAL, "--json goes with status");
+	if ((ctl->listen[0] || ctl->is_public || ctl->hosts[0]) && !str_eq(word, "start"))
+		return err_set(e, -EINVAL, "--listen goes with start");
+	return 0;
+}
+
 static int cmd_gateway(int argc, char **argv)
 {
 	struct optparse p = OPTPARSE_INIT(argc, argv, gateway_opts, ARRAY_SIZE(gateway_opts));
@@ -261,11 +284,7 @@ static int cmd_gateway(int argc, char **argv)
 			if (id == OPT_HELP)
 				return verb_print_help(&verb_gateway);
 			as_json = as_json || id == OPT_JSON;
-			ctl.is_public |= id == OPT_PUBLIC;
-			if (id == OPT_LISTEN)
-				snprintf(ctl.listen, sizeof(ctl.listen), "%.71s", value);
-			if (id == OPT_HOST)
-				snprintf(ctl.hosts, sizeof(ctl.hosts), "%.255s", value);
+			take_place(&ctl, id, value);
 		}
 		next = id < 0 ? NULL : opt_take(&p);
 		if (!next)
@@ -278,12 +297,8 @@ static int cmd_gateway(int argc, char **argv)
 		id = err_set(&e, -EINVAL, "what about the gateway? " WORDS);
 	if (id < 0 || !word)
 		return say_usage(&verb_gateway, &e);
-	if (opt_one_of("gateway", word, WORDS, &e) < 0)
+	if (check_words(word, as_json, &ctl, &e) < 0)
 		return say_usage(&verb_gateway, &e);
-	if (as_json && !str_eq(word, "status"))
-		return say_usage(&verb_gateway, (err_set(&e, -EINVAL, "--json goes with status"), &e));
-	if ((ctl.listen[0] || ctl.is_public || ctl.hosts[0]) && !str_eq(word, "start"))
-		return say_usage(&verb_gateway, (err_set(&e, -EINVAL, "--listen goes with start"), &e));
 	return obey(word, as_json, &ctl);
 }
 

@@ -38,7 +38,10 @@ static int page_open(struct page *p, const struct web_args *a, bool forward, str
 	p->limit = web_arg_num(a, "limit", 100);
 	p->forward = forward || web_arg(a, "after");
 	p->v = p->limit >= 1 && p->limit <= 1000 ? calloc(p->limit, sizeof(*p->v)) : NULL;
-	return p->v ? 0 : err_set(e, -EINVAL, "limit is out of range");
+	if (p->v)
+		return 0;
+	err_set(e, -EINVAL, "limit is out of range");
+	return -EINVAL;
 }
 
 /* Does it come into question, before anything is made of it? */

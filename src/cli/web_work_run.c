@@ -291,7 +291,7 @@ int web_work_explain(struct web_args *a, struct err *e)
 	struct json j = JSON_INIT(&a->out);
 	autobuf struct buf text = BUF_INIT;
 	struct policy_verdict v;
-	char note[256];
+	char note[256] = "";
 	int r = policy_ask_parse(&ask, web_arg(a, "method"), web_arg(a, "url"), NULL, NULL, e);
 
 	if (r < 0) {

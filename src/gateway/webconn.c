@@ -15,7 +15,6 @@
 
 static void on_conn(struct watch *w, uint32_t events);
 static void on_late(struct wheel_entry *t);
-static void begin_request(struct webc *c);
 
 struct webc *webc_add(struct web *w, int fd, const struct web_via *via)
 {
@@ -53,7 +52,9 @@ static void release_request(struct webc *c)
 		web_once_forget(c->web->once, &c->ask);
 	if (c->id)
 		web_cancel(c->web, c->id);
-	c->id = 0;
+	if (c->fetch)
+		web_cancel(c->web, c->fetch);
+	c->id = c->fetch = 0;
 	for (int i = 0; i < 2; i++) {
 		loop_unwatch(&c->web->loop, &c->pipe[i]);
 		c->pipe[i].fd = fd_close(c->pipe[i].fd);
@@ -217,10 +218,9 @@ static void done(struct webc *c)
 	buf_consume(&c->in, c->head_len);
 	c->head_len = 0;
 	move(c, WEBC_HEAD);
-	if (loop_watch(&c->web->loop, &c->w, EPOLLIN) < 0)
+	/* What has come already is looked at in its turn (on_conn), not from here: one answer would lead to the next. */
+	if (loop_watch(&c->web->loop, &c->w, EPOLLIN | (c->in.len ? EPOLLOUT : 0)) < 0)
 		webc_drop(c);
-	else if (c->in.len)
-		begin_request(c);
 }
 
 static bool is_streaming(const struct webc *c)
@@ -466,6 +466,15 @@ static void begin_request(struct webc *c)
 	}
 }
 
+/* What came with the request before. */
+static void go_on(struct webc *c)
+{
+	if (loop_watch(&c->web->loop, &c->w, EPOLLIN) < 0)
+		webc_drop(c);
+	else
+		begin_request(c);
+}
+
 static void on_conn(struct watch *w, uint32_t events)
 {
 	struct webc *c = w->ctx;
@@ -481,6 +490,10 @@ static void on_conn(struct watch *w, uint32_t events)
 	}
 	if (c->state == WEBC_WAIT || (events & (EPOLLHUP | EPOLLERR))) {
 		webc_drop(c);
+		return;
+	}
+	if (c->state == WEBC_HEAD && (events & EPOLLOUT)) {
+		go_on(c);
 		return;
 	}
 	p = buf_reserve(&c->in, READ_SIZE);

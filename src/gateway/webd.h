@@ -26,8 +26,8 @@
 #define WEBD_WAITING 512
 #define WEBD_CREDS 1024
 #define WEBD_LISTENERS 8
-#define WEBD_LOGIN_FOR 120	     /* s */
-#define WEBD_SESSION_FOR (12 * 3600) /* s */
+#define WEBD_LOGIN_FOR 120		/* s */
+#define WEBD_SESSION_FOR (12 * 3600ull) /* s */
 
 struct metrics;
 struct webd;

@@ -403,57 +403,73 @@ static int add_values(struct strv *argv, const struct webp_req *q, const struct 
 	return r;
 }
 
-static int add_all(struct strv *argv, ...)
+static int add_words(struct strv *argv, const char *const *words)
 {
-	va_list ap;
-	const char *s;
 	int r = 0;
 
-	va_start(ap, argv);
-	while (r == 0 && (s = va_arg(ap, const char *)))
-		r = strv_add(argv, s);
-	va_end(ap);
+	for (; r == 0 && *words; words++)
+		r = strv_add(argv, *words);
 	return r;
+}
+
+#define ADD_ALL(argv, ...) add_words(argv, (const char *const[]){ __VA_ARGS__, NULL })
+
+static int plan_exec(struct strv *argv, const struct webp_req *q, const char *id)
+{
+	const struct web_value *workdir = webp_get(q, "workdir");
+	int r = strv_add(argv, "exec");
+
+	r = r < 0 ? r : add_texts(argv, webp_get(q, "env"), "-e");
+	if (r == 0 && workdir)
+		r = ADD_ALL(argv, "-w", workdir->s);
+	r = r < 0 ? r : ADD_ALL(argv, id, "--");
+	return r < 0 ? r : add_texts(argv, webp_get(q, "command"), NULL);
+}
+
+static int plan_checkpoint(struct strv *argv, const struct webp_req *q, const char *id)
+{
+	int r = ADD_ALL(argv, "checkpoint", "--json");
+
+	if (r == 0 && webp_str(q, "label"))
+		r = strv_addf(argv, "--label=%s", webp_str(q, "label"));
+	return r < 0 ? r : strv_add(argv, id);
+}
+
+static int plan_rollback(struct strv *argv, const struct webp_req *q, const char *id)
+{
+	int r = strv_add(argv, "rollback");
+
+	if (r == 0 && !webp_num(q, "start", 1))
+		r = strv_add(argv, "--no-start");
+	return r < 0 ? r : ADD_ALL(argv, id, webp_str(q, "checkpoint"));
 }
 
 /* What to execute. `id` is the sandbox that is meant, whole. */
 static int plan(struct strv *argv, const struct webp_req *q, const struct who *who, const char *id)
 {
-	const struct web_value *workdir = webp_get(q, "workdir");
 	int r = strv_add(argv, "coffer");
 
 	if (r < 0)
 		return r;
 	switch (q->op) {
 	case WEB_STOP:
-		r = add_all(argv, "stop", "-t", NULL);
+		r = ADD_ALL(argv, "stop", "-t");
 		r = r < 0 ? r : strv_addf(argv, "%llu", (unsigned long long)webp_num(q, "grace_s", 10));
 		return r < 0 ? r : strv_add(argv, id);
 	case WEB_REMOVE:
-		return add_all(argv, "rm", webp_num(q, "force", 0) ? "--force" : "--", id, NULL);
+		return ADD_ALL(argv, "rm", webp_num(q, "force", 0) ? "--force" : "--", id);
 	case WEB_EXEC:
-		r = strv_add(argv, "exec");
-		r = r < 0 ? r : add_texts(argv, webp_get(q, "env"), "-e");
-		if (r == 0 && workdir)
-			r = add_all(argv, "-w", workdir->s, NULL);
-		r = r < 0 ? r : add_all(argv, id, "--", NULL);
-		return r < 0 ? r : add_texts(argv, webp_get(q, "command"), NULL);
+		return plan_exec(argv, q, id);
 	case WEB_CHECKPOINTS:
-		return add_all(argv, "checkpoint", "ls", id, "--json", NULL);
+		return ADD_ALL(argv, "checkpoint", "ls", id, "--json");
 	case WEB_CHECKPOINT:
-		r = add_all(argv, "checkpoint", "--json", NULL);
-		if (r == 0 && webp_str(q, "label"))
-			r = strv_addf(argv, "--label=%s", webp_str(q, "label"));
-		return r < 0 ? r : strv_add(argv, id);
+		return plan_checkpoint(argv, q, id);
 	case WEB_ROLLBACK:
-		r = strv_add(argv, "rollback");
-		if (r == 0 && !webp_num(q, "start", 1))
-			r = strv_add(argv, "--no-start");
-		return r < 0 ? r : add_all(argv, id, webp_str(q, "checkpoint"), NULL);
+		return plan_rollback(argv, q, id);
 	case WEB_VERIFY:
-		return add_all(argv, "audit", "verify", "--json", NULL);
+		return ADD_ALL(argv, "audit", "verify", "--json");
 	default:
-		r = add_all(argv, "web-work", web_route(q->op)->name, NULL);
+		r = ADD_ALL(argv, "web-work", web_route(q->op)->name);
 		return r < 0 ? r : add_values(argv, q, who);
 	}
 }

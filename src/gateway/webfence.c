@@ -77,7 +77,7 @@ static int limit(struct err *e)
 
 	if (getrlimit(RLIMIT_NOFILE, &files) < 0)
 		return err_sys(e, -errno, "cannot limit coffer-web");
-	files.rlim_max = files.rlim_max < 2 * WEB_CONNS ? files.rlim_max : 2 * WEB_CONNS;
+	files.rlim_max = files.rlim_max < 2ul * WEB_CONNS ? files.rlim_max : 2ul * WEB_CONNS;
 	files.rlim_cur = files.rlim_max;
 	if (setrlimit(RLIMIT_NOFILE, &files) < 0 || setrlimit(RLIMIT_CORE, &core) < 0)
 		return err_sys(e, -errno, "cannot limit coffer-web");

@@ -225,7 +225,7 @@ int webp_req_pack(const struct webp_req *q, struct buf *out)
 
 		if (v->has ? !web_value_check(&r->fields[i], v, &why) : r->fields[i].needed)
 			return -EINVAL;
-		buf_addc(out, v->has);
+		buf_addc(out, v->has ? 1 : 0);
 		if (!v->has)
 			continue;
 		add_u64(out, v->n, 8);

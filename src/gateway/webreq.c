@@ -362,7 +362,7 @@ static int decode(const char *s, size_t len, struct buf *out)
 {
 	for (size_t i = 0; i < len; i++) {
 		if (s[i] != '%') {
-			buf_addc(out, s[i] == '+' ? ' ' : s[i]);
+			buf_addc(out, (char)(s[i] == '+' ? ' ' : s[i]));
 			continue;
 		}
 		if (i + 2 >= len || hex_digit(s[i + 1]) < 0 || hex_digit(s[i + 2]) < 0)

@@ -170,7 +170,7 @@ static const struct web_route routes[] = {
 			   { "digest", WEB_IN_BODY, WEB_HEX, true, 0, HASH_HEX_LEN, NULL },
 			   { "decision", WEB_IN_BODY, WEB_WORD, true, 0, 0, verdicts },
 			   { "scope", WEB_IN_BODY, WEB_WORD, false, 0, 0, scopes },
-			   { "seconds", WEB_IN_BODY, WEB_NUM, false, 1, 366u * 86400, NULL },
+			   { "seconds", WEB_IN_BODY, WEB_NUM, false, 1, 366ull * 86400, NULL },
 			   { "uses", WEB_IN_BODY, WEB_NUM, false, 1, 1000000, NULL },
 			   { "reason", WEB_IN_BODY, WEB_LINE, false, 0, 255, NULL } } },
 	[WEB_REVOKE] = { "ask.revoke", "POST", "/v1/asks/{}/revoke", WEB_APPROVER, 200, true, { PATH_ASK } },

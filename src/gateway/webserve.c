@@ -54,26 +54,20 @@ int web_send(struct web *w, struct webc *c, struct webp_req *q, bool backlog)
 		return r;
 	w->slots[q->id % WEB_SLOTS] = (struct web_slot){ q->id, c, backlog };
 	w->n_open++;
-	if (!backlog)
-		c->id = q->id;
+	*(backlog ? &c->fetch : &c->id) = q->id;
 	return 0;
 }
 
-/* The client has gone. Its stream may have a second one open, to read from the log. */
+/* Nobody waits for it any more. */
 void web_cancel(struct web *w, uint64_t id)
 {
 	struct web_slot *s = slot_of(w, id);
 	uint32_t head[4] = { WEBP_MAGIC, WEBP_CANCEL, (uint32_t)id, (uint32_t)(id >> 32) };
-	struct webc *c = s ? s->c : NULL;
 
 	if (s)
 		free_slot(w, s);
 	/* A cofferd that takes nothing any more is told by the end of everything else. */
 	(void)!send(w->channel.fd, head, sizeof(head), MSG_NOSIGNAL | MSG_DONTWAIT);
-	for (size_t i = 0; c && c->fetching && i < WEB_SLOTS; i++) {
-		if (w->slots[i].c == c)
-			free_slot(w, &w->slots[i]);
-	}
 }
 
 /* --- what cofferd says ------------------------------------------------------------------------------------------------ */
@@ -111,12 +105,11 @@ static void take_backlog(struct web *w, struct web_slot *s, const struct webp_an
 	autobuf struct buf b = BUF_INIT;
 
 	free_slot(w, s);
-	if (a->type != WEBP_REPLY || fd < 0 || fd_read_all(fd, FEED_MAX, &b) < 0) {
-		c->fetching = false;
+	c->fetch = 0;
+	if (a->type != WEBP_REPLY || fd < 0 || fd_read_all(fd, FEED_MAX, &b) < 0)
 		webc_drop(c);
-	} else {
+	else
 		webc_backlog(c, buf_cstr(&b), b.len);
-	}
 	fd_close(fd);
 }
 

@@ -33,7 +33,7 @@
 #define WEB_SLOTS 8192
 #define WEB_BUCKETS 256
 #define WEB_RATE 100 /* requests a second for each credential, */
-#define WEB_BURST 400
+#define WEB_BURST 400ull
 
 struct web;
 
@@ -83,7 +83,7 @@ struct webc {
 
 	/* WEBC_SSE */
 	uint64_t next_seq; /* 0: begins with whatever comes next */
-	bool fetching;
+	uint64_t fetch;	   /* what is read from the log for it, as a request of its own; 0: nothing */
 	char of[WEB_RUN_ID_LEN + 1];
 	char types[129];
 	struct webc *next_sse;

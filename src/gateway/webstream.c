@@ -89,13 +89,13 @@ static void on_pipe(struct watch *w, uint32_t events)
 
 void webc_begin_exec(struct webc *c, int out, int err)
 {
+	/* What it printed is not kept. */
+	static const char was_run[] =
+		"{\"error\":{\"code\":\"conflict\",\"message\":\"this command was run\",\"hint\":null}}\n";
 	const int fds[2] = { out, err };
 
 	if (c->ask.idem[0])
-		web_once_end(
-			c->web->once, &c->ask, 409,
-			"{\"error\":{\"code\":\"conflict\",\"message\":\"this command was run\",\"hint\":null}}\n",
-			81);
+		web_once_end(c->web->once, &c->ask, 409, was_run, sizeof(was_run) - 1);
 	c->ask.idem[0] = '\0';
 	webc_add_head(c, 200, "application/x-ndjson", UINT64_MAX, "X-Accel-Buffering: no\r\n");
 	c->state = WEBC_EXEC;
@@ -160,13 +160,12 @@ static void fetch(struct webc *c)
 {
 	struct webp_req q = { .cred = c->ask.req.cred, .op = WEB_BACKLOG };
 
-	if (c->fetching)
+	if (c->fetch)
 		return;
 	memcpy(q.key, c->ask.req.key, HASH_LEN);
 	q.v[0] = (struct web_value){ .has = true, .n = c->next_seq - 1 };
 	q.v[1] = (struct web_value){ .has = true, .n = PAGE };
-	c->fetching = web_send(c->web, c, &q, true) == 0;
-	if (!c->fetching)
+	if (web_send(c->web, c, &q, true) < 0)
 		webc_drop(c);
 }
 
@@ -176,7 +175,7 @@ void webc_pump(struct webc *c)
 
 	if (!c->next_seq)
 		c->next_seq = web_feed_next(c->web->feed);
-	while (!c->fetching && c->next_seq && web_feed_next(c->web->feed) &&
+	while (!c->fetch && c->next_seq && web_feed_next(c->web->feed) &&
 	       c->out.len - c->out_off < WEB_OUT_HIGH) {
 		int r = web_feed_get(c->web->feed, c->next_seq, &ev);
 
@@ -198,7 +197,6 @@ void webc_backlog(struct webc *c, const char *data, size_t len)
 	uint64_t before = c->next_seq;
 	struct web_event ev;
 
-	c->fetching = false;
 	for (const char *p = data; p < end && (nl = memchr(p, '\n', (size_t)(end - p))); p = nl + 1) {
 		if (!web_event_parse(p, (size_t)(nl - p), &ev, &texts))
 			continue;

@@ -242,6 +242,10 @@ def test_bad(tap, port, token):
         return raw(port, text.encode() + more)[9:12].decode()
 
     get = f"GET /v1/status HTTP/1.1\r\n{auth}"
+    many = f"GET /nosuch HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n" * 300
+    got = raw(port, (many + f"{get}Connection: close\r\n\r\n").encode())
+    tap.ok(got.count(b"HTTP/1.1 404") == 300 and got.count(b"HTTP/1.1 200") == 1, "requests that follow each other unasked are answered in turn",
+           got.count(b"HTTP/1.1 "))
     tap.eq(status(f"{get}Connection: close\r\n\r\n"), "200", "control: a good one")
     tap.eq(status(f"{post}Content-Length: 1073741824\r\n\r\n"), "413", "a body of 1 GiB is refused by its length")
     chunk = b"10000\r\n" + b"x" * 65536 + b"\r\n"
@@ -259,7 +263,7 @@ def test_bad(tap, port, token):
     for target in ("/v1/audit?limit=0", "/v1/audit?limit=1&limit=2", "/v1/audit?nosuch=1", "/v1/audit?type=%zz"):
         tap.eq(status(f"GET {target} HTTP/1.1\r\n{auth}\r\n"), "400", f"{target} is refused")
     tap.eq(status(f"GET /v1/sandboxes/..%2f..%2fx HTTP/1.1\r\n{auth}\r\n"), "400", "a name that climbs")
-    tap.eq(status(f"PUT /v1/status HTTP/1.1\r\n{auth}\r\n"), "405", "a method that is not there")
+    tap.eq(status(f"PUT /v1/status HTTP/1.1\r\n{auth}Connection: close\r\n\r\n"), "405", "a method that is not there")
 
 
 def test_idempotency(tap, c, sock):
@@ -280,6 +284,10 @@ def test_streams(tap, c, sock, port, token):
     lines = [json.loads(x) for x in r[2].splitlines()]
     tap.eq(lines[-1], {"stream": "end", "exit_code": 7}, "a command's exit code comes last", lines)
     tap.eq({x["stream"] for x in lines[:-1]}, {"stdout", "stderr"}, "and both of its outputs before")
+    key = {"Idempotency-Key": "abcdefgh-2"}
+    tap.eq(send(sock, "POST", "/v1/sandboxes/idem/exec", {"command": ["true"]}, key)[0], 200, "a command with a key runs")
+    status, _, data = send(sock, "POST", "/v1/sandboxes/idem/exec", {"command": ["true"]}, key)
+    tap.ok(status == 409 and json.loads(data)["error"]["message"] == "this command was run", "and no second time", status, data)
     last = json.loads(send(sock, "GET", "/v1/audit?limit=1")[2])["items"][0]["seq"]
     got = read_events(port, "/v1/events", {"Last-Event-ID": str(last - 3), "Authorization": f"Bearer {token}"}, lambda g: len(g) >= 3)
     tap.eq([e["id"] for e in got], [last - 2, last - 1, last], "a stream goes on where it was")
