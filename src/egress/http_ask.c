@@ -88,7 +88,7 @@ static const char *lacks_commit(const struct exch *e)
 {
 	struct slice body = http_pipe_peek(&e->up);
 	struct slice path = urlpath_path(&e->req.target, &e->req.url);
-	bool graphql = strstr(e->ask_what, "mergePullRequest") != NULL;
+	bool graphql = e->ask_merges;
 	json_t *o;
 	bool found;
 
@@ -143,10 +143,99 @@ static void answered(void *ctx, bool allow, uint64_t ticket, const char *id, con
 	runq_leave(&in->q);
 }
 
+static bool is_one_of(struct slice name, const char *const *list, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (slice_eq(name, list[i]))
+			return true;
+	}
+	return false;
+}
+
+/* These change with each try, or say nothing of what is done; unknown ones are bound to the answer. */
+static bool is_inert(struct slice name)
+{
+	static const char *const list[] = { "accept",
+					    "accept-charset",
+					    "accept-encoding",
+					    "accept-language",
+					    "connection",
+					    "content-length",
+					    "content-type",
+					    "date",
+					    "expect",
+					    "host",
+					    "keep-alive",
+					    "traceparent",
+					    "tracestate",
+					    "transfer-encoding",
+					    "user-agent",
+					    "x-request-id",
+					    "x-stainless-retry-count" };
+
+	return is_one_of(name, list, ARRAY_SIZE(list));
+}
+
+static bool is_credential(struct slice name)
+{
+	static const char *const parts[] = { "auth", "cookie", "key", "token", "secret", "signature" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
+		if (memmem(name.p, name.len, parts[i], strlen(parts[i])))
+			return true;
+	}
+	return false;
+}
+
+#define SHOWN_HEADERS 4
+#define SHOWN_VALUE 40
+
+/* Headers may say what is done (X-Amz-Target) and as whom: the first of them in words, all of them by a digest. Names are in lower
+ * case. */
+static void add_headers(const struct http_fields *f, struct buf *what)
+{
+	autobuf struct buf all = BUF_INIT;
+	char hex[HASH_HEX_LEN + 1];
+	unsigned shown = 0;
+
+	for (unsigned i = 0; i < f->n; i++) {
+		struct slice name = http_fields_name(f, i), value = http_fields_value(f, i);
+
+		if (is_inert(name))
+			continue;
+		buf_add(&all, name.p, name.len);
+		buf_addc(&all, '\0');
+		buf_add(&all, value.p, value.len);
+		buf_addc(&all, '\0');
+		if (is_credential(name) || name.len > SHOWN_VALUE || value.len > SHOWN_VALUE ||
+		    shown++ >= SHOWN_HEADERS)
+			continue;
+		buf_addf(what, "%s%.*s: %.*s", what->len ? "; " : "", (int)name.len, name.p, (int)value.len,
+			 value.p ? value.p : "");
+	}
+	if (all.len == 0)
+		return;
+	hash_sha256_hex(all.data, all.len, hex);
+	buf_addf(what, "%sheaders %.16s", what->len ? "; " : "", hex);
+	if (buf_error(&all))
+		what->len = ASKMSG_WHAT_MAX + 1;
+}
+
+/* In words, and in what the answer is bound to. */
+static void describe(const struct exch *e, struct buf *what)
+{
+	buf_adds(what, e->ask_what);
+	if (e->req.websocket)
+		buf_addf(what, "%sopens a websocket, and what goes over it is not seen",
+			 what->len ? "; " : "");
+	add_headers(&e->req.fields, what);
+}
+
 static void ask_now(struct exch *e)
 {
 	struct slice body = http_pipe_peek(&e->up), type = http_fields_get(&e->req.fields, "content-type");
 	const char *why = lacks_commit(e);
+	autobuf struct buf what = BUF_INIT;
 	char type_text[129];
 	struct askmsg m = { .kind = kind_of(e),
 			    .port = e->conn->port,
@@ -156,13 +245,16 @@ static void ask_now(struct exch *e)
 			    .host = e->conn->host.text,
 			    .method = e->req.method,
 			    .path = buf_cstr(&e->req.target),
-			    .what = e->ask_what,
 			    .rule = e->verdict.rule_text,
 			    .preview = body.p,
 			    .preview_len = body.len < ASKMSG_PREVIEW_MAX ? body.len : ASKMSG_PREVIEW_MAX };
 
 	snprintf(type_text, sizeof(type_text), "%.*s", type.p ? (int)type.len : 0, type.p ? type.p : "");
 	m.type = type_text;
+	describe(e, &what);
+	m.what = buf_cstr(&what);
+	if (!why && (e->ask_cut || buf_error(&what) || what.len > ASKMSG_WHAT_MAX))
+		why = "a person has to allow it, and it does more than anybody can be shown";
 	if (!why && e->req.target.len > ASKMSG_PATH_MAX)
 		why = "a person has to allow it, and its path is too long to be shown to anybody";
 	/* What is cut off would not be bound to the answer. */
@@ -211,14 +303,15 @@ void exch_ask_body(struct exch *e)
 	}
 }
 
-static void add(char *out, size_t size, const char *sep, struct slice s)
+/* What there is no room for is not asked about: the answer would be bound to less than is done. */
+static void add(struct exch *e, const char *sep, struct slice s)
 {
-	size_t n = strlen(out);
+	size_t n = strlen(e->ask_what), size = sizeof(e->ask_what);
 
-	if (n + s.len + 8 < size)
-		snprintf(out + n, size - n, "%s%.*s", n ? sep : "", (int)s.len, s.p);
-	else if (n + 8 < size)
-		snprintf(out + n, size - n, " …");
+	if (n + strlen(sep) + s.len < size)
+		snprintf(e->ask_what + n, size - n, "%s%.*s", n ? sep : "", (int)s.len, s.p);
+	else
+		e->ask_cut = true;
 }
 
 static void note_document(struct exch *e, const struct graphql_doc *d)
@@ -226,9 +319,13 @@ static void note_document(struct exch *e, const struct graphql_doc *d)
 	const struct graphql_op *op = &d->ops[d->selected >= 0 ? d->selected : 0];
 	bool first = true;
 
-	add(e->ask_what, sizeof(e->ask_what), "; ", slice_of(graphql_type_name(op->type)));
-	for (unsigned i = 0; i < d->n_fields; i++, first = false)
-		add(e->ask_what, sizeof(e->ask_what), first ? " " : ", ", d->fields[i]);
+	add(e, "; ", slice_of(graphql_type_name(op->type)));
+	for (unsigned i = 0; i < op->n_fields; i++, first = false) {
+		struct slice field = d->fields[op->first_field + i];
+
+		add(e, first ? " " : ", ", field);
+		e->ask_merges = e->ask_merges || slice_eq(field, "mergePullRequest");
+	}
 }
 
 void exch_ask_note(struct exch *e, const struct policy_request *q)
@@ -242,13 +339,14 @@ void exch_ask_note(struct exch *e, const struct policy_request *q)
 		     { POLICY_PUSH_FORCE, "push (maybe forced) " } };
 
 	e->ask_what[0] = '\0';
+	e->ask_cut = e->ask_merges = false;
 	for (size_t i = 0; i < q->n_gql; i++)
 		note_document(e, q->gql[i]);
 	for (size_t i = 0; i < q->n_push; i++) {
 		for (size_t k = 0; k < ARRAY_SIZE(acts); k++) {
 			if (acts[k].act == q->push[i].act) {
-				add(e->ask_what, sizeof(e->ask_what), ", ", slice_of(acts[k].word));
-				add(e->ask_what, sizeof(e->ask_what), "", q->push[i].ref);
+				add(e, ", ", slice_of(acts[k].word));
+				add(e, "", q->push[i].ref);
 			}
 		}
 	}

@@ -296,7 +296,8 @@ static bool may_repeat(const struct exch *e)
 {
 	static const char *const safe[] = { "GET", "HEAD", "OPTIONS", "PUT", "DELETE", "PROPFIND", "TRACE" };
 
-	if (e->up_sent || e->head_sent || e->tries > 1 || e->over)
+	/* An answer of a person's is for one sending. */
+	if (e->approved || e->up_sent || e->head_sent || e->tries > 1 || e->over)
 		return false;
 	for (size_t i = 0; i < ARRAY_SIZE(safe); i++) {
 		if (strcmp(e->req.method, safe[i]) == 0)

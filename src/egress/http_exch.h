@@ -38,7 +38,7 @@ struct http_hold;
 struct exch_secret;
 struct exch_capture;
 
-#define EXCH_WHAT_MAX 512
+#define EXCH_WHAT_MAX 768 /* headers come behind it: http_ask.c */
 
 struct http_req {
 	char method[EXCH_METHOD_MAX + 1];
@@ -125,6 +125,8 @@ struct exch {
 	bool approved;		      /* it was */
 	bool gathers;		      /* in EXCH_HOLD: to be asked about */
 	char ask_id[32];	      /* of the question, for the journal */
+	bool ask_cut;		      /* it does more than there is room to say */
+	bool ask_merges;	      /* a pull request, by its body */
 	char ask_what[EXCH_WHAT_MAX]; /* what its body does, in words */
 	char dropped[64];	      /* a header that was left out, for the journal */
 	struct defer defer;

@@ -48,6 +48,21 @@ static void add_answer(const struct ask_view *v, struct json *j)
 	json_end_obj(j);
 }
 
+/* Readers take text up to a NUL, and some refuse one: it is shown by its own sign. */
+static void add_preview(struct json *j, const struct ask_question *q)
+{
+	autobuf struct buf b = BUF_INIT;
+
+	for (size_t i = 0; i < q->preview_len; i++) {
+		if (q->preview[i])
+			buf_addc(&b, q->preview[i]);
+		else
+			buf_adds(&b, "\xe2\x90\x80");
+	}
+	if (b.len)
+		json_strn(j, "preview", buf_cstr(&b), b.len);
+}
+
 static void add_question(const struct ask_question *q, struct json *j)
 {
 	char hex[HASH_HEX_LEN + 1];
@@ -69,8 +84,7 @@ static void add_question(const struct ask_question *q, struct json *j)
 		json_u64(j, "body_len", q->body_len);
 	}
 	add_text(j, "type", q->type);
-	if (q->preview_len)
-		json_strn(j, "preview", q->preview, q->preview_len);
+	add_preview(j, q);
 	if (q->generation)
 		json_u64(j, "generation", q->generation);
 }

@@ -268,6 +268,25 @@ def hostile(tap, c, a, net):
     tap.ok("403" in got and "too long" in got, f"{c.who}: a path that cannot be shown is denied", got[-200:])
 
 
+def bound(tap, c, a, net):
+    """What is done may stand in a header, or behind a NUL: it is shown, and another one is another question."""
+    def post(target):
+        return a.start(["sh", "-c", "printf 'a\\0b' | curl -sS -m 120 -w ' %{http_code}' --data-binary @- "
+                        f"-H 'X-Target: {target}' -H 'Authorization: Bearer own' https://api.github.test/free/bound"])
+
+    one = post("Describe")
+    q = a.pending()
+    tap.ok(len(q) == 1 and "a\u2400b" in q[0]["preview"] and "x-target: Describe" in q[0]["what"] and
+           "own" not in q[0]["what"], f"{c.who}: headers and what is behind a NUL are shown, credentials are not", q)
+    two = post("Delete")
+    both = a.pending(2)
+    tap.eq(len(both), 2, f"{c.who}: another header is another question")
+    for x in both:
+        r = c("approve" if "Describe" in x["what"] else "deny", x["id"])
+        tap.eq(r.code, 0, f"{c.who}: each is answered for itself", r)
+    tap.ok(" 403" in end(two) and " 403" not in end(one), f"{c.who}: and has its own answer")
+
+
 def strangers(tap, c, a):
     """The socket itself: bytes that are no request, a client that says nothing."""
     path = os.path.join(c.state, "runs", a.id, "asks.sock")
@@ -323,6 +342,7 @@ def visit(tap, c, net):
         grants(tap, c, a, net)
         strangers(tap, c, a)
         hostile(tap, c, a, net)
+        bound(tap, c, a, net)
         retries(tap, c, a, net)
         killed(tap, c, a, net)
         changed(tap, c, a, net)
