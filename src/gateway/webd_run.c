@@ -542,9 +542,14 @@ static void tell_metrics(struct webd *d, const struct webp_req *q)
 static void open_stream(struct webd *d, const struct webp_req *q)
 {
 	struct webp_answer a = { .magic = WEBP_MAGIC, .type = WEBP_OPEN, .id = q->id };
+	struct job *x = add_job(d, q, WEBP_ST_STREAM);
 
-	if (!add_job(d, q, WEBP_ST_STREAM) || (d->n_streams++, start_feed(d)) < 0) {
+	if (x)
+		d->n_streams++;
+	if (!x || start_feed(d) < 0) {
 		refuse(d, q->id, 503, "unavailable", "the log cannot be followed now", NULL);
+		if (x)
+			free_job(d, x);
 		return;
 	}
 	webd_say(d, &a, NULL, 0);

@@ -451,6 +451,34 @@ def test_all_asks(tap, found):
             test_asks(tap, net, who)
 
 
+def open_stream(port, token):
+    """A connection with its head read: a stream, or what was said instead of one."""
+    s = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)
+    s.sendall(f"GET /v1/events HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAuthorization: Bearer {token}\r\n\r\n".encode())
+    got = b""
+    while b"\r\n\r\n" not in got and (more := s.recv(4096)):
+        got += more
+    return s, got
+
+
+def test_crowd(tap, c, port):
+    """Each of many streams has each event. Fewer than one credential may open at once."""
+    token = c("token", "new", "--role", "observer", "--name", "crowd").out.strip()
+    streams = [open_stream(port, token) for _ in range(300)]
+    tap.eq({head[9:12] for _, head in streams}, {b"200"}, "crowd: three hundred streams are open")
+    seqs = []
+    c("token", "new", "--role", "observer", "--name", "crowd-event")
+    for s, head in streams:
+        got = head.split(b"\r\n\r\n", 1)[1]
+        while b"crowd-event" not in got and (more := s.recv(4096)):
+            got += more
+        seqs.append(got.count(b'"name":"crowd-event"'))
+    tap.eq(set(seqs), {1}, "crowd: each has the event, once")
+    for s, _ in streams:
+        s.close()
+    c("token", "rm", "crowd")
+
+
 def test_api(tap, who):
     with coffer_as(who) as c:
         port = free_port()
@@ -465,6 +493,7 @@ def test_api(tap, who):
         test_bad(tap, port, tokens["operator"])
         test_idempotency(tap, c, sock)
         test_streams(tap, c, sock, port, tokens["operator"])
+        test_crowd(tap, c, port)
         c("rm", "--force", "idem")
         tap.ok(not [h for h in json.loads(c("gateway", "status", "--json").out)["helpers"] if h["name"] == "coffer-web"],
                "coffer-web never died")
