@@ -61,6 +61,17 @@ static void one_message(const uint8_t *data, size_t size)
 	}
 }
 
+static void check_rendered(const struct vault_msg *m, const struct vault_msg *ask, uint32_t granted)
+{
+	if (slice_eq(m->text[0], SECRET)) {
+		BUG_ON(ask->num[0] != granted || ask->num[1] != 443 ||
+		       !slice_eq(ask->text[0], "api.example.com"));
+		BUG_ON(!slice_eq(ask->text[1], "/v1") && !slice_starts(ask->text[1], "/v1/"));
+	} else {
+		BUG_ON(!slice_eq(ask->text[0], "evil.example.com") && !slice_eq(ask->text[0], "example.com"));
+	}
+}
+
 static void check_answer(const struct secmem *out, const struct vault_msg *ask, uint32_t granted)
 {
 	struct vault_msg m;
@@ -69,13 +80,8 @@ static void check_answer(const struct secmem *out, const struct vault_msg *ask, 
 	BUG_ON(memmem(out->p, out->len, OTHER, strlen(OTHER)) != NULL);
 	if (m.type != VAULT_RENDERED)
 		BUG_ON(memmem(out->p, out->len, SECRET, strlen(SECRET)) != NULL);
-	if (m.type == VAULT_RENDERED && slice_eq(m.text[0], SECRET) && ask) {
-		BUG_ON(ask->num[0] != granted || ask->num[1] != 443 ||
-		       !slice_eq(ask->text[0], "api.example.com"));
-		BUG_ON(!slice_eq(ask->text[1], "/v1") && !slice_starts(ask->text[1], "/v1/"));
-	}
-	if (m.type == VAULT_RENDERED && ask && !slice_eq(m.text[0], SECRET))
-		BUG_ON(!slice_eq(ask->text[0], "evil.example.com") && !slice_eq(ask->text[0], "example.com"));
+	if (m.type == VAULT_RENDERED && ask)
+		check_rendered(&m, ask, granted);
 	/* The issuer was granted right behind the secret. */
 	if (m.type == VAULT_CAPTURED && ask)
 		BUG_ON(ask->num[0] != granted + 1 || slice_eq(ask->text[1], "another"));
@@ -152,7 +158,8 @@ static void session(const uint8_t *data, size_t size)
 			send_request(&c, &handles, data + 1, len, granted);
 		data += 1 + len;
 		size -= 1 + len;
-		BUG_ON(c.issued.n > ISSUED_MAX || c.issued.n > (size_t)3 * ISSUED_EACH);
+		BUG_ON(c.issued.n > ISSUED_MAX);
+		BUG_ON(c.issued.n > (size_t)3 * ISSUED_EACH);
 	}
 	client_release(&c);
 }

@@ -26,7 +26,7 @@ int filetime_between(uint64_t *ret, struct err *e)
 	/* In memory: its dates are of the clock that all file systems share, and it is there whatever may be written to. */
 	autoclose int fd = memfd_create("coffer-filetime", MFD_CLOEXEC);
 	const struct timespec pause = { .tv_nsec = NSEC_PER_MSEC / 4 };
-	uint64_t until = clock_nsec(CLOCK_MONOTONIC) + PATIENCE_NS, first, now;
+	uint64_t until = clock_nsec(CLOCK_MONOTONIC) + PATIENCE_NS, first = 0, now = 0;
 	int r = fd < 0 ? -errno : change(fd, &first);
 
 	if (r == 0)

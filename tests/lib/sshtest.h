@@ -57,23 +57,29 @@ static inline void sshtest_key(struct sshtest_key *k, uint8_t seed_byte)
 		 base64 + 70);
 }
 
+static inline struct store_entry *sshtest_set(struct store *s, const char *name, const struct sshtest_key *k)
+{
+	struct store_set set = { .name = name, .now = 1000 };
+	struct secmem m = SECMEM_INIT;
+	struct store_entry *n = NULL;
+	enum vault_fault fault;
+
+	BUG_ON(secmem_new(&m, strlen(k->text), NULL) < 0 || secmem_add(&m, k->text, strlen(k->text)) < 0);
+	BUG_ON(store_set(s, &set, &m, &n, &fault, NULL) < 0);
+	return n;
+}
+
 /* Puts it into a store, bound to a host whose key is `server`. */
 static inline struct store_entry *sshtest_put(struct store *s, const char *name, const struct sshtest_key *k,
 					      const char *host, const char *as, const char *user,
 					      const struct sshtest_key *server)
 {
-	struct store_set set = { .name = name, .now = 1000 };
 	autosshhosts struct sshhosts known = SSHHOSTS_INIT;
 	struct binding b = { 0 };
-	struct secmem m = SECMEM_INIT;
 	struct store_entry *n = store_find(s, name);
-	enum vault_fault fault;
 
-	if (!n) {
-		BUG_ON(secmem_new(&m, strlen(k->text), NULL) < 0 ||
-		       secmem_add(&m, k->text, strlen(k->text)) < 0);
-		BUG_ON(store_set(s, &set, &m, &n, &fault, NULL) < 0);
-	}
+	if (!n)
+		n = sshtest_set(s, name, k);
 	BUG_ON(binding_parse_host(host, strlen(host), BINDING_ASKED, &b, NULL) < 0 ||
 	       binding_parse_as(as, strlen(as), &b, NULL) < 0);
 	b.port = b.port ? b.port : BINDING_PORT_SSH;

@@ -157,7 +157,7 @@ static void test_rest(void)
 		       sign_login(301, &deploy, one, "root", NULL) == 5,
 	       "ssh:unbound does without a session, not without the user");
 	sshtest_put(&store, "deploy", &deploy, "git.example.com", "ssh:sshsig", "git", &server);
-	memcpy(m, "SSHSIG", 6);
+	memcpy(m, "SSHSIG", 6); // NOLINT(bugprone-not-null-terminated-result): bytes, not text
 	CHECKF(sign_data(301, &deploy, sshtest_slice(m, 40)) == 5 && why("something else"),
 	       "ssh:sshsig signs git's only");
 }

@@ -37,7 +37,7 @@ static const char *rewrite(const char *spec, const char *body, struct capture *r
 
 static void test_rewrite(void)
 {
-	struct capture c;
+	struct capture c = { 0 };
 
 	CHECK_STR(
 		rewrite(OAUTH,
