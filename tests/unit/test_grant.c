@@ -174,7 +174,7 @@ static int capture(struct client *c, const char *member, const char *value, uint
 	m.num[2] = carried;
 	m.text[0] = slice_of(value);
 	m.text[1] = slice_of(member);
-	return ask(c, &m, out, 4097, ret_status);
+	return (int)ask(c, &m, out, 4097, ret_status);
 }
 
 static void test_capture(void)
