@@ -69,7 +69,7 @@ install: all
 	@tools/after-install "$(DESTDIR)" "$(PREFIX)" "$(SYSCONFDIR)"
 
 clean:
-	@rm -rf $(BUILD) build-asan build-fuzz build-lint build-agents
+	@rm -rf $(BUILD) build-asan build-fuzz build-lint build-agents build-web
 
 help:
 	@echo "make              build/coffer and its helpers"

@@ -2,9 +2,9 @@
 /*
  * Events into the audit log, by several writers at once:
  *
- *	audit_load STATE WRITERS EVENTS
+ *	audit_load STATE WRITERS EVENTS [BYTES]
  *
- * Prints seconds. Each event is as large as one of a decided request.
+ * Prints seconds. Each event is as large as one of a decided request, or has a path of so many BYTES.
  */
 #include "audit/audit.h"
 #include "base/clock.h"
@@ -16,7 +16,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static int write_events(int state, unsigned long n)
+static void add_path(struct json *j, size_t bytes)
+{
+	autobuf struct buf path = BUF_INIT;
+
+	if (!bytes)
+		buf_adds(&path, "/v1/repos/owner/name/pulls");
+	while (path.len < bytes)
+		buf_addc(&path, '/');
+	json_str(j, "path", buf_cstr(&path));
+}
+
+static int write_events(int state, unsigned long n, size_t bytes)
 {
 	CLEANUP(audit_freep) struct audit *a = NULL;
 	autobuf struct buf b = BUF_INIT;
@@ -27,7 +38,7 @@ static int write_events(int state, unsigned long n)
 	json_str(&j, "host", "api.example.com");
 	json_u64(&j, "port", 443);
 	json_str(&j, "method", "GET");
-	json_str(&j, "path", "/v1/repos/owner/name/pulls");
+	add_path(&j, bytes);
 	json_str(&j, "rule", "allow api.example.com:443");
 	json_u64(&j, "status", 200);
 	for (unsigned long i = 0; r == 0 && i < n; i++)
@@ -39,20 +50,22 @@ static int write_events(int state, unsigned long n)
 
 int main(int argc, char **argv)
 {
-	int state = argc == 4 ? open(argv[1], O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1, status, failed = 0;
-	unsigned long writers = argc == 4 ? strtoul(argv[2], NULL, 10) : 0,
-		      n = argc == 4 ? strtoul(argv[3], NULL, 10) : 0;
+	bool good = argc == 4 || argc == 5;
+	int state = good ? open(argv[1], O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1, status, failed = 0;
+	unsigned long writers = good ? strtoul(argv[2], NULL, 10) : 0,
+		      n = good ? strtoul(argv[3], NULL, 10) : 0,
+		      bytes = argc == 5 ? strtoul(argv[4], NULL, 10) : 0;
 	uint64_t start = clock_nsec(CLOCK_MONOTONIC);
 
 	if (state < 0 || !writers || !n) {
-		fprintf(stderr, "audit_load STATE WRITERS EVENTS\n");
+		fprintf(stderr, "audit_load STATE WRITERS EVENTS [BYTES]\n");
 		return 2;
 	}
 	for (unsigned long i = 0; i < writers; i++) {
 		pid_t pid = fork();
 
 		if (pid == 0)
-			_exit(write_events(state, n / writers));
+			_exit(write_events(state, n / writers, bytes));
 		failed |= pid < 0;
 	}
 	while (wait(&status) > 0)

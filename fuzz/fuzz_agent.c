@@ -38,9 +38,20 @@ static void check_signed(const uint8_t *ask, size_t len, bool bound)
 	       !slice_same(data, sshtest_slice(login[1], n[1])));
 }
 
+static bool allowed; /* as if a person had said so */
+
+/* Where it is asked about, nothing is signed without an answer; with one nothing is asked. */
+static void check_asked(const struct agent *a, const struct vault_msg *said)
+{
+	if (said->num[1] == VAULT_SAID_SIGNED)
+		BUG_ON(a->ask.v[0].n_bindings && !allowed);
+	if (said->num[1] == VAULT_SAID_ASKS)
+		BUG_ON(allowed || said->text[0].len != 1 || said->text[0].p[0] != 5);
+}
+
 static void say(struct agent *a, uint32_t conn, const uint8_t *m, size_t len, bool *bound)
 {
-	struct vault_msg q = { .type = VAULT_ASK, .id = 1, .num = { conn } }, said;
+	struct vault_msg q = { .type = VAULT_ASK, .id = 1, .num = { conn, allowed } }, said;
 	autosecmem struct secmem out = SECMEM_INIT;
 	static uint64_t mono = 1;
 	uint8_t packed[VAULT_ASK_MAX + 64], good[512];
@@ -61,8 +72,9 @@ static void say(struct agent *a, uint32_t conn, const uint8_t *m, size_t len, bo
 		BUG_ON(!slice_same(sshtest_slice(m, len), sshtest_slice(good, n_good)));
 		bound[conn] = true;
 	}
-	if (said.num[1] == VAULT_SAID_SIGNED)
+	if (said.num[1] == VAULT_SAID_SIGNED || said.num[1] == VAULT_SAID_ASKS)
 		check_signed(m, len, bound[conn]);
+	check_asked(a, &said);
 }
 
 /* A good message, with a byte of it changed where the input says so. */
@@ -101,7 +113,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (!store.n)
 		set_up();
 	memcpy(grants_add(&a.ask)->name, "key", 4);
+	/* Every other input is of a sandbox whose key is asked for. */
+	if (size && data[0] & 1) {
+		a.ask.v[0].bindings[0] = (struct binding){
+			.host = "git.example.com", .as = BINDING_AS_SSH, .path = "/", .word = "ask"
+		};
+		a.ask.v[0].n_bindings = 1;
+	}
 	while (size > 3) {
+		allowed = data[3] & 1;
 		uint32_t conn = 1 + (data[0] & 3);
 		uint8_t m[1024];
 		size_t len;

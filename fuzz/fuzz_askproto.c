@@ -3,7 +3,10 @@
 #include "base/cleanup.h"
 #include "gateway/askproto.h"
 
+#include <errno.h>
 #include <string.h>
+
+#define RUN "0123456789ab"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -47,11 +50,29 @@ static void read_frames(const uint8_t *data, size_t size)
 	}
 }
 
+/* What a session was granted: all or nothing, and what is taken can be written and read again. */
+static void read_kept(const uint8_t *data, size_t size, const struct asks_out *out, struct asks_now now)
+{
+	CLEANUP(asks_freep) struct asks *l = asks_new(RUN, 0, out), *again = asks_new(RUN, 0, out);
+	autobuf struct buf text = BUF_INIT;
+	struct err e = ERR_INIT;
+
+	if (!l || !again)
+		return;
+	if (asks_kept_load(l, now, (const char *)data, size, &e) < 0) {
+		BUG_ON(asks_next(l, NULL));
+		return;
+	}
+	asks_kept_store(l, &text);
+	BUG_ON(!buf_error(&text) && asks_kept_load(again, now, buf_cstr(&text), text.len, &e) == -EBADMSG);
+	BUG_ON(asks_pending(l));
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	const struct asks_out out = { .event = on_event, .tell = on_tell };
 	const struct asks_now now = { 1000, 1000 };
-	CLEANUP(asks_freep) struct asks *l = asks_new("0123456789ab", 0, &out);
+	CLEANUP(asks_freep) struct asks *l = asks_new(RUN, 0, &out);
 	autobuf struct buf text = BUF_INIT;
 	struct err e = ERR_INIT;
 
@@ -60,5 +81,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		asks_store(l, &text);
 	/* A file grants nothing. */
 	BUG_ON(l && asks_pending(l));
+	read_kept(data, size, &out, now);
 	return 0;
 }

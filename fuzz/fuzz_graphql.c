@@ -31,6 +31,20 @@ static void check(const struct graphql_doc *d, const uint8_t *data, size_t size)
 		BUG_ON(!inside(d->fields[i], data, size) || memchr(d->fields[i].p, '"', d->fields[i].len));
 }
 
+static void check_uses(const uint8_t *data, size_t size, size_t name)
+{
+	struct graphql_use uses[8];
+	struct err e = ERR_INIT;
+	const struct graphql_seek s = { "f", "a", "m", uses, 8 };
+	int n = graphql_uses((const char *)data + name, size - name, (const char *)data, name, &s, &e);
+
+	BUG_ON((n < 0) != (e.msg[0] != '\0'));
+	for (int i = 0; i < n; i++) {
+		BUG_ON(uses[i].from != GRAPHQL_NOWHERE && !inside(uses[i].text, data, size));
+		BUG_ON(uses[i].from == GRAPHQL_TEXT && memchr(uses[i].text.p, '"', uses[i].text.len));
+	}
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static struct graphql_doc d;
@@ -49,5 +63,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		BUG_ON(d.n_ops || d.n_fields);
 	else
 		check(&d, data, size);
+	check_uses(data, size, name);
 	return 0;
 }

@@ -48,6 +48,8 @@ struct world {
 	int unread; /* the other end of client 0 */
 	struct timer now;
 	int vault;		/* the other end of the agent's channel */
+	int guard;		/* the other end of the guard's */
+	unsigned allowed;	/* by a person, and not with the vault yet */
 	int port[PORT_CLIENTS]; /* theirs of those that connected to a port */
 };
 
@@ -134,10 +136,46 @@ static void open_agent(struct world *w)
 	int p[2];
 
 	BUG_ON(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, p) < 0);
+	w->io.guard_fd = p[0];
+	w->guard = p[1];
+	BUG_ON(sv_guard_watch(&w->sv) < 0);
+	BUG_ON(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, p) < 0);
 	w->io.agent = true;
 	w->io.agent_fd = p[0];
 	w->vault = p[1];
 	sv_agent_begin(&w->sv);
+}
+
+/* Nothing is said to be allowed that nobody has allowed. */
+static void to_vault(struct world *w)
+{
+	uint8_t packed[VAULT_ASK_MAX + 64];
+	struct vault_msg m;
+	ssize_t n;
+
+	while ((n = read(w->vault, packed, sizeof(packed))) > 0) {
+		BUG_ON(vault_msg_parse(VAULT_FROM_CLIENT, packed, (size_t)n, 0, &m) < 0);
+		BUG_ON(m.num[1] && w->allowed == 0);
+		w->allowed -= m.num[1] ? 1 : 0;
+	}
+}
+
+/* A person's answer, or none any more. */
+static void from_guard(struct world *w, unsigned how)
+{
+	char nowhere[1024];
+
+	while (read(w->guard, nowhere, sizeof(nowhere)) > 0)
+		;
+	if (how & 1) {
+		/* One for which there is nobody counts for nothing, and is not counted again: it is at most one. */
+		w->allowed += (how & 2) != 0;
+		sv_agent_verdict(&w->sv, w->sv.agent.last_ticket - (how >> 2 & 1), how & 2,
+				 how & 8 ? "abc-1 why" : "");
+	}
+	if (how & 16)
+		sv_agent_unanswered(&w->sv);
+	to_vault(w);
 }
 
 /* The vault's answer to what it was asked last, or anything at all; what waits for it is taken. */
@@ -145,20 +183,21 @@ static void from_vault(struct world *w, const uint8_t *data, size_t len)
 {
 	struct vault_msg m = { .type = VAULT_SAID,
 			       .id = 1,
-			       .num = { w->sv.agent.asked, len ? data[0] % 3u : 0, 22 } };
+			       .num = { w->sv.agent.asked, len ? data[0] % VAULT_SAID_COUNT : 0, 22 } };
 	uint8_t packed[8192];
 	long n;
 
-	while (read(w->vault, packed, sizeof(packed)) > 0)
-		;
+	to_vault(w);
 	m.text[0] = (struct slice){ (const char *)data, len };
 	m.text[1] = slice_of("key");
 	m.text[6] = slice_of(len > 1 && data[1] & 1 ? "one reason" : "another");
 	n = vault_msg_pack(VAULT_TO_CLIENT, &m, packed, sizeof(packed));
 	if (n > 0)
-		BUG_ON(sv_agent_said(&w->sv, packed, (size_t)n) < 0);
+		BUG_ON(sv_agent_said(&w->sv, packed, (size_t)n) < 0 && m.num[1] != VAULT_SAID_ASKS);
 	else
 		(void)!sv_agent_said(&w->sv, data, len);
+	if (len > 2)
+		from_guard(w, data[2]);
 	sv_clients_flush(&w->sv);
 }
 
@@ -191,6 +230,8 @@ static void world_close(struct world *w)
 	sv_ports_close(&w->sv);
 	sv_agent_close(&w->sv);
 	close(w->vault);
+	close(w->guard);
+	close(w->io.guard_fd);
 	for (int i = 0; i < PORT_CLIENTS; i++)
 		close(w->port[i]);
 	while (w->sv.chans)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What coffer-web says to cofferd: whatever parses is what the table allows, and packs to something that parses to the same. */
+/* What coffer-web says to cofferd: whatever parses is what the table allows, and packs to the same bytes. */
 #include "base/cleanup.h"
 #include "gateway/webproto.h"
 
@@ -12,7 +12,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	autobuf struct buf b = BUF_INIT;
 	struct webp_msg m, again;
 
-	if (webp_parse(data, size, &m) < 0 || m.type != WEBP_REQ)
+	if (webp_parse(data, size, &m) < 0)
+		return 0;
+	if (m.type == WEBP_STATS &&
+	    (webp_stats_pack(&m.stats, &b) < 0 || b.len != size || memcmp(b.data, data, size) != 0))
+		abort();
+	if (m.type != WEBP_REQ)
 		return 0;
 	for (unsigned i = 0; i < web_route_fields(web_route(m.req.op)); i++) {
 		const char *why;

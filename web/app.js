@@ -1,31 +1,213 @@
 // SPDX-License-Identifier: Apache-2.0
-"use strict";
+// The page: signing in, the frame around the views, and which one is shown (the part of the address behind #).
 
-async function signIn() {
-	const code = new URLSearchParams(location.hash.slice(1)).get("login");
-	if (!code)
-		return;
-	history.replaceState(null, "", "/");
-	await fetch("/v1/session", {
-		method: "POST",
-		headers: { "Content-Type": "application/json", "X-Coffer": "1" },
-		body: JSON.stringify({ code }),
-	});
+import { get, keepSession, post, remove, whenSignedOut } from "./api.js";
+import { count, h, put, setText, soon } from "./dom.js";
+import { Feed } from "./feed.js";
+import { plain } from "./quote.js";
+import { AsksView } from "./view_asks.js";
+import { AuditView } from "./view_audit.js";
+import { EgressView } from "./view_egress.js";
+import { PolicyView } from "./view_policy.js";
+import { RunView } from "./view_run.js";
+import { SandboxesView } from "./view_sandboxes.js";
+
+const ROUTES = { asks: AsksView, sandboxes: SandboxesView, network: EgressView, policy: PolicyView, audit: AuditView, run: RunView };
+const NAV = ["asks", "sandboxes", "network", "policy", "audit"];
+
+class App {
+	constructor() {
+		this.sandboxes = new Map();
+		this.skew = 0;
+		this.main = document.getElementById("main");
+		this.banner = document.getElementById("banner");
+		this.live = document.getElementById("live");
+		this.nav = document.getElementById("nav");
+		this.who = document.getElementById("who");
+		document.querySelector(".skip").addEventListener("click", (ev) => {
+			ev.preventDefault();
+			this.main.focus();
+		});
+		this.recount = soon(() => this.countAsks(), 150);
+		this.reread = soon(() => this.readSandboxes(), 300);
+	}
+
+	/** The gateway's time, about. */
+	now() {
+		return Date.now() + this.skew;
+	}
+
+	nameOf(id) {
+		return this.sandboxes.get(id)?.name ?? id;
+	}
+
+	/** Said to a screen reader; shown too when it is a failure. */
+	announce(text, isFailure = false) {
+		this.live.textContent = text;
+		if (isFailure)
+			this.showBanner(text, "bad");
+	}
+
+	showBanner(text, tone = "") {
+		this.banner.className = tone;
+		this.banner.hidden = !text;
+		setText(this.banner, text ?? "");
+	}
+
+	/* --- beginning ------------------------------------------------------------------------------------------------- */
+
+	async start() {
+		whenSignedOut(() => this.signedOut());
+		try {
+			await this.signIn();
+			const before = Date.now(), status = await get("/v1/status");
+
+			this.you = status.you;
+			this.skew = Date.parse(status.started) + status.uptime_s * 1000 + 500 - (before + Date.now()) / 2;
+			if (Math.abs(this.skew) < 1500)
+				this.skew = 0;
+			await this.begin();
+		} catch (e) {
+			if (e.status !== 401)
+				this.cannot(e);
+		}
+	}
+
+	/** The code that `coffer ui` printed becomes a session of this tab; the address is cleaned at once. */
+	async signIn() {
+		const code = new URLSearchParams(location.hash.slice(1)).get("login");
+
+		if (!code)
+			return;
+		history.replaceState(null, "", "/#/asks");
+		keepSession(null);
+		keepSession((await post("/v1/session", { code })).session);
+	}
+
+	async begin() {
+		const [last] = (await get("/v1/audit", { limit: 1 })).items;
+
+		this.drawFrame();
+		await Promise.all([this.readSandboxes(), this.countAsks()]);
+		this.feed = new Feed((list) => this.events(list), (state) => this.connection(state));
+		this.feed.start(last?.seq ?? 0);
+		addEventListener("hashchange", () => this.route());
+		this.route();
+	}
+
+	drawFrame() {
+		put(this.who, h("span", null, `${this.you.name}, ${this.you.role}`), " ", h("button", { type: "button", class: "quiet", onclick: () => this.leave() }, "Sign out"));
+		this.links = new Map(NAV.map((key) => [key, h("a", { href: `#/${key}` }, ROUTES[key].title)]));
+		this.badge = h("span", { class: "badge", hidden: true });
+		this.links.get("asks").append(" ", this.badge);
+		put(this.nav, h("ul", null, [...this.links.values()].map((a) => h("li", null, a))));
+		this.nav.hidden = false;
+	}
+
+	async leave() {
+		try {
+			await remove("/v1/session");
+		} finally {
+			this.signedOut();
+		}
+	}
+
+	signedOut() {
+		if (this.isOut)
+			return;
+		this.isOut = true;
+		keepSession(null);
+		this.feed?.stop();
+		this.view?.close();
+		this.nav.hidden = true;
+		put(this.who);
+		this.showBanner("");
+		document.title = "Cofferdam";
+		put(this.main, h("section", { class: "out" }, h("h1", null, "You are signed out"),
+			h("p", null, "A session lasts twelve hours, and its address works once, for two minutes. To come back in, run this on the machine and open what it prints:"),
+			h("pre", null, "coffer ui"),
+			h("p", { class: "hint" }, "On a phone: give the gateway an address that the phone reaches, over a tunnel or in a private network (coffer gateway start --listen).")));
+	}
+
+	cannot(e) {
+		put(this.main, h("section", { class: "out" }, h("h1", null, "The gateway does not answer"), h("p", null, plain(e.message)), e.hint ? h("p", { class: "hint" }, plain(e.hint)) : "",
+			h("button", { type: "button", onclick: () => location.reload() }, "Try again")));
+	}
+
+	/* --- going on -------------------------------------------------------------------------------------------------- */
+
+	route() {
+		const [key, arg] = location.hash.replace(/^#\//, "").split("/");
+		const View = Object.hasOwn(ROUTES, key) ? ROUTES[key] : AsksView;
+
+		if (this.isOut)
+			return;
+		this.view?.close();
+		this.view = new View(this, /^[\w.-]{1,64}$/.test(arg ?? "") ? arg : undefined);
+		for (const [k, a] of this.links) {
+			if (ROUTES[k] === View)
+				a.setAttribute("aria-current", "page");
+			else
+				a.removeAttribute("aria-current");
+		}
+		put(this.main, this.view.root);
+		this.title();
+		this.view.open();
+		scrollTo(0, 0);
+		this.main.focus({ preventScroll: true });
+	}
+
+	title() {
+		document.title = `${this.pending ? `(${this.pending}) ` : ""}${this.view?.constructor.title ?? ""} – Cofferdam`;
+	}
+
+	events(list) {
+		if (list.some((e) => e.type === "gap" || e.type.startsWith("run.")))
+			this.reread();
+		if (list.some((e) => e.type === "gap" || e.type.startsWith("ask.") || e.type === "run.end"))
+			this.recount();
+		this.view?.events?.(list);
+	}
+
+	connection(state) {
+		if (state === "signed out") {
+			this.signedOut();
+			return;
+		}
+		if (state === "live") {
+			if (this.wasLost) {
+				this.announce("Connected again.");
+				this.events([{ type: "gap" }]);
+			}
+			this.showBanner("");
+		} else {
+			this.showBanner("The connection to the gateway is lost. Trying again; what is shown may be old.", "bad");
+		}
+		this.wasLost = state !== "live";
+	}
+
+	async countAsks() {
+		try {
+			const page = await get("/v1/asks", { limit: 1 });
+
+			this.pending = page.total;
+			this.badge.hidden = !page.total;
+			put(this.badge, count(page.total), h("span", { class: "hidden" }, page.total === 1 ? " waits" : " wait"));
+			this.title();
+		} catch {
+			// told by the banner
+		}
+	}
+
+	async readSandboxes() {
+		try {
+			const page = await get("/v1/sandboxes", { all: true, limit: 1000 });
+
+			this.sandboxes = new Map(page.items.map((s) => [s.id, s]));
+		} catch {
+			// names stay ids
+		}
+	}
 }
 
-async function show() {
-	await signIn();
-	const status = await fetch("/v1/status");
-	if (!status.ok)
-		return;
-	const { you } = await status.json();
-	document.getElementById("who").textContent = `${you.name}, ${you.role}`;
-	const { items } = await (await fetch("/v1/sandboxes")).json();
-	document.getElementById("sandboxes").replaceChildren(...items.map((s) => {
-		const li = document.createElement("li");
-		li.textContent = `${s.name ?? s.id}: ${s.status}`;
-		return li;
-	}));
-}
-
-show();
+new App().start();

@@ -65,7 +65,9 @@ static _Noreturn void child(const struct mcp_tool *t, void *ctx, const json_t *a
 
 	if (r < 0)
 		err_sys(&e, r, "cannot begin the call");
-	else
+	if (r == 0 && t->gate)
+		r = t->gate(ctx, t, args, job, &e);
+	if (r == 0)
 		r = t->run(ctx, args, job, &result, &e);
 	if (r >= 0 && buf_error(&result))
 		r = err_set(&e, -ENOMEM, "out of memory");

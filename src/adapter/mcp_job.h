@@ -31,6 +31,10 @@ struct mcp_tool {
 	size_t n_params;
 	const char *output; /* the schema of its results: JSON */
 	bool read_only, destructive, open_world;
+	/* In the child, before run(): may it be called? 0; negative: no, and *e tells. May take its time, and ends with
+	 * job->alive. NULL: it may. */
+	int (*gate)(void *ctx, const struct mcp_tool *t, const json_t *args, const struct mcp_job *job,
+		    struct err *e);
 	/*
 	 * In the child. *result gets one JSON object. 0; 1: the object tells of a failure of the tool; negative: there is none,
 	 * and *e tells.

@@ -3,6 +3,8 @@
 
 #include "audit/internal.h"
 #include "audit/lines.h"
+#include "audit/match.h"
+#include "audit/place.h"
 #include "audit/segment.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -24,8 +26,9 @@ struct audit_query {
 	bool current; /* fd is log.jsonl */
 	struct lines in;
 	uint64_t size; /* of the file when it was looked at last */
-	struct audit_filter filter;
-	char since[CLOCK_TEXT_LEN]; /* as text, which sorts like time; empty: all */
+	uint64_t from; /* 0: from the beginning */
+	bool is_placed;
+	struct match match;
 };
 
 int audit_query_open(struct audit_query **ret, int state_fd, const struct audit_filter *f, struct err *e)
@@ -37,9 +40,7 @@ int audit_query_open(struct audit_query **ret, int state_fd, const struct audit_
 	q->state_fd = state_fd;
 	q->dir_fd = q->fd = q->inotify_fd = -1;
 	q->in = LINES_FD(-1, 0);
-	q->filter = *f;
-	if (f->since)
-		clock_format(f->since, q->since);
+	match_init(&q->match, f);
 	*ret = q;
 	return 0;
 }
@@ -76,6 +77,19 @@ static int cannot_read(struct err *e, int r)
 	return err_sys(e, r, "cannot read the audit log");
 }
 
+/* In the first file that is read. */
+static int begin(struct audit_query *q, struct err *e)
+{
+	uint64_t at = 0;
+	int r = q->from && !q->is_placed ? place_find(q->fd, q->size, q->from, &at) : 0;
+
+	if (r < 0)
+		return cannot_read(e, r);
+	lines_seek(&q->in, at);
+	q->is_placed = true;
+	return 1;
+}
+
 /* Opens the file behind the one that is done. 1: there is one, 0: not yet, or pruned meanwhile (ask again). */
 static int open_next(struct audit_query *q, struct err *e)
 {
@@ -104,7 +118,7 @@ static int open_next(struct audit_query *q, struct err *e)
 	lines_release(&q->in);
 	q->in = LINES_FD(q->fd, size);
 	q->size = size;
-	return 1;
+	return begin(q, e);
 }
 
 static int refresh_size(struct audit_query *q, struct err *e)
@@ -139,32 +153,7 @@ static int at_end_of_current(struct audit_query *q, struct err *e)
 	return q->size != before;
 }
 
-static bool type_matches(const struct line *l, const char *type)
-{
-	size_t n = strlen(type);
-
-	return l->type_len >= n && memcmp(l->type, type, n) == 0 && (l->type_len == n || l->type[n] == '.');
-}
-
-static bool sandbox_matches(const struct line *l, const char *sandbox)
-{
-	size_t n = strlen(sandbox);
-
-	return l->sandbox && l->sandbox_len >= n && memcmp(l->sandbox, sandbox, n) == 0;
-}
-
-static bool passes(const struct audit_query *q, const struct audit_record *rec)
-{
-	const struct audit_filter *f = &q->filter;
-	const struct line *l = &rec->line;
-
-	if (!rec->is_event)
-		return !f->since && !f->sandbox && !f->type;
-	return (!f->since || memcmp(l->time, q->since, LINE_TIME_LEN) >= 0) &&
-	       (!f->type || type_matches(l, f->type)) && (!f->sandbox || sandbox_matches(l, f->sandbox));
-}
-
-/* 1: a line, 0: the end of this file as it is now. */
+/* 1: a line that is wanted, 2: one that is not, 0: the end of this file as it is now. */
 static int next_line(struct audit_query *q, struct audit_record *ret, struct err *e)
 {
 	enum lines_state state;
@@ -178,10 +167,9 @@ static int next_line(struct audit_query *q, struct audit_record *ret, struct err
 		lines_seek(&q->in, lines_offset(&q->in) - ret->len);
 		return 0;
 	}
-	ret->is_event = state == LINES_WHOLE && line_parse(ret->text, ret->len, &ret->line) == 0;
-	if (!ret->is_event)
-		ret->line = (struct line){ 0 };
-	return 1;
+	return match_line(&q->match, state, ret) && (!q->from || (ret->is_event && ret->line.seq >= q->from))
+		       ? 1
+		       : 2;
 }
 
 static int open_dir(struct audit_query *q, struct err *e)
@@ -192,6 +180,30 @@ static int open_dir(struct audit_query *q, struct err *e)
 	if (q->dir_fd >= 0)
 		return 1;
 	return errno == ENOENT ? 0 : cannot_read(e, -errno);
+}
+
+/* The newest file whose first event is not behind it. One whose first line is none is passed over: who looks for an event
+ * may then begin too early, never too late. */
+int audit_query_seek(struct audit_query *q, uint64_t seq, struct err *e)
+{
+	struct segment_list old;
+	char name[SEGMENT_NAME_LEN] = SEGMENT_CURRENT, prev[HASH_HEX_LEN + 1];
+	uint64_t first;
+	int r = open_dir(q, e);
+
+	q->from = seq;
+	if (r <= 0)
+		return r;
+	r = segment_list(q->dir_fd, &old, e);
+	for (size_t i = old.count; r == 0 && i <= old.count; i--) {
+		if (i < old.count)
+			segment_name(old.n[i], name);
+		if (segment_first(q->dir_fd, name, &first, prev) < 0 || first > seq)
+			continue;
+		q->segment = i ? old.n[i - 1] : 0;
+		break;
+	}
+	return r;
 }
 
 int audit_query_next(struct audit_query *q, struct audit_record *ret, struct err *e)
@@ -214,9 +226,9 @@ int audit_query_next(struct audit_query *q, struct audit_record *ret, struct err
 		r = next_line(q, ret, e);
 		if (r < 0)
 			return r;
-		if (r == 1 && passes(q, ret))
-			return 1;
 		if (r == 1)
+			return 1;
+		if (r == 2)
 			continue;
 		if (q->current) {
 			r = at_end_of_current(q, e);

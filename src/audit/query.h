@@ -38,10 +38,32 @@ static inline void audit_query_freep(struct audit_query **q)
 	audit_query_free(*q);
 }
 
+/* Begins with the event of this number, or the first behind it, without reading those before; lines that are no events are passed
+ * over then. Before the first audit_query_next(). */
+int audit_query_seek(struct audit_query *q, uint64_t seq, struct err *e) MUST_CHECK;
+
 /* 1: the next event; 0: there is none now (ask again after audit_query_wait()). */
 int audit_query_next(struct audit_query *q, struct audit_record *ret, struct err *e) MUST_CHECK;
 
 /* Waits until something may have been appended, or until the timeout. A signal ends it early, with 0. */
 int audit_query_wait(struct audit_query *q, int timeout_ms, struct err *e) MUST_CHECK;
+
+/* The other way: from the newest event before number `before` (UINT64_MAX: of all) to the oldest, of what is there when it is
+ * opened. Reads no more than it gives out and the filter makes it pass over. */
+struct audit_back;
+
+int audit_back_open(struct audit_back **ret, int state_fd, const struct audit_filter *f, uint64_t before,
+		    struct err *e) MUST_CHECK;
+void audit_back_free(struct audit_back *b);
+static inline void audit_back_freep(struct audit_back **b)
+{
+	audit_back_free(*b);
+}
+
+/* 1: the one before; 0: there is none. */
+int audit_back_next(struct audit_back *b, struct audit_record *ret, struct err *e) MUST_CHECK;
+
+/* The number of the newest event; 0: there is none. */
+int audit_last_seq(int state_fd, uint64_t *ret, struct err *e) MUST_CHECK;
 
 #endif

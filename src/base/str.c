@@ -155,13 +155,16 @@ static unsigned edit_distance(const char *a, const char *b)
 
 const char *str_nearest(const char *word, const char *const *known, size_t n)
 {
-	unsigned best = (unsigned)strlen(word) / 3 + 1;
+	size_t len = strlen(word);
+	unsigned best = (unsigned)len / 3 + 1;
 	const char *found = NULL;
 
 	for (size_t i = 0; i < n; i++) {
 		unsigned d = edit_distance(word, known[i]);
 
-		if (d <= best && (!found || d < best)) {
+		/* Of two that are as near, letters in the wrong order are the likelier slip. */
+		if (d < best ||
+		    (d == best && (!found || (strlen(found) != len && strlen(known[i]) == len)))) {
 			best = d;
 			found = known[i];
 		}

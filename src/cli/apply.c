@@ -6,7 +6,9 @@
  */
 #include "base/json.h"
 #include "base/str.h"
+#include "cli/apply_ask.h"
 #include "cli/apply_into.h"
+#include "cli/ask_show.h"
 #include "cli/say.h"
 #include "cli/secret.h"
 #include "cli/verb.h"
@@ -15,9 +17,20 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <signal.h>
 #include <unistd.h>
 
-enum { OPT_DRY_RUN = 1, OPT_ALLOW, OPT_ALLOW_SPECIAL, OPT_FORCE, OPT_YES, OPT_CHECKPOINT, OPT_UNCHECKED };
+enum {
+	OPT_DRY_RUN = 1,
+	OPT_ALLOW,
+	OPT_ALLOW_SPECIAL,
+	OPT_FORCE,
+	OPT_YES,
+	OPT_CHECKPOINT,
+	OPT_UNCHECKED,
+	OPT_ASK,
+	OPT_ASK_TIMEOUT
+};
 
 static const struct opt apply_opts[] = {
 	{ "dry-run", 'n', NULL, "only say what would go out and what would not", OPT_DRY_RUN },
@@ -29,6 +42,8 @@ static const struct opt apply_opts[] = {
 	{ "checkpoint", 0, "WHEN", "into another sandbox: whether it gets one to go back to (each)",
 	  OPT_CHECKPOINT, "each off" },
 	{ "yes", 'y', NULL, "do not ask on a terminal", OPT_YES },
+	{ "ask", 0, NULL, "wait until a person approves exactly what would be written", OPT_ASK },
+	{ "ask-timeout", 0, "TIME", "how long to wait for that (default: 5m)", OPT_ASK_TIMEOUT },
 	{ "unchecked", 0, NULL, "although nobody can look for the vault's secrets, for it is locked",
 	  OPT_UNCHECKED },
 };
@@ -41,6 +56,7 @@ struct job {
 	struct audit *audit;
 	struct apply_opts o;
 	struct secret_session vault; /* open where there is one */
+	struct apply_ask ask;
 	const char *ref;
 	bool yes, unchecked;
 	bool no_checkpoint;
@@ -178,7 +194,7 @@ static int confirm(const struct job *job, const struct apply_plan *plan, struct 
 	autobuf struct buf b = BUF_INIT;
 	char answer[16] = "";
 
-	if (job->yes || !isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
+	if (job->yes || job->ask.wanted || !isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
 		return 0;
 	buf_addf(&b, "Apply %zu change%s to ", plan->n_go, plan->n_go == 1 ? "" : "s");
 	str_add_safe(&b, target(job), strlen(target(job)), false);
@@ -192,6 +208,14 @@ static int confirm(const struct job *job, const struct apply_plan *plan, struct 
 	return err_set(e, -ECANCELED, "nothing was applied");
 }
 
+static int ask_person(struct job *job, const struct apply_plan *plan, struct err *e)
+{
+	if (!job->ask.wanted)
+		return 0;
+	return job->run.meta.over ? apply_ask_still(&job->ask, job->run.upper, e)
+				  : apply_ask_plan(&job->ask, &job->run, job->audit, target(job), plan, e);
+}
+
 static int before(void *arg, const struct apply_plan *plan, struct err *e)
 {
 	struct job *job = arg;
@@ -200,6 +224,8 @@ static int before(void *arg, const struct apply_plan *plan, struct err *e)
 	if (r < 0 || job->o.dry_run || plan->n_go == 0)
 		return r;
 	r = confirm(job, plan, e);
+	if (r == 0)
+		r = ask_person(job, plan, e);
 	if (r == 0)
 		r = log_apply(job, plan, e);
 	/* The last thing before the first write. */
@@ -266,6 +292,18 @@ static int do_apply(struct job *job, struct apply_result *res, struct err *e)
 			    : workspace_apply(c->upper, c->lower, changed_since(c), &job->o, res, e);
 }
 
+/* A no is no failure of ours: everything stayed behind. */
+static int refused_code(int r, const struct err *e)
+{
+	int code = EXIT_REFUSED;
+
+	if (r == -ECANCELED)
+		say_note("%s", e->msg);
+	else
+		code = say_error(e);
+	return r == -EINTR ? 128 + SIGINT : r == -EPERM ? EXIT_REFUSED : code;
+}
+
 static int apply_run(struct job *job)
 {
 	struct apply_result res = { 0 };
@@ -275,11 +313,7 @@ static int apply_run(struct job *job)
 
 	if (r < 0 && res.applied == 0) {
 		apply_result_release(&res);
-		if (r == -ECANCELED) {
-			say_note("%s", e.msg);
-			return EXIT_REFUSED;
-		}
-		return r == -EPIPE ? EXIT_OURS : say_error(&e);
+		return r == -EPIPE ? EXIT_OURS : refused_code(r, &e);
 	}
 	if (r < 0)
 		code = say_error(&e);
@@ -304,22 +338,6 @@ static int apply_run(struct job *job)
 
 /* --- the command line --------------------------------------------------------------------------------------------- */
 
-static int open_all(struct job *job, struct err *e)
-{
-	int r = changed_audit(&job->audit, e);
-
-	if (r == 0)
-		r = changed_open(&job->run, job->ref, true, e);
-	if (r == 0)
-		r = changed_open_trees(&job->run, e);
-	if (r == 0 && job->run.meta.over && !job->o.dry_run && !job->no_checkpoint)
-		r = apply_into_before(&job->run, &job->before, e);
-	if (r == 0 && job->run.meta.over)
-		r = into_open(&job->into, job->run.meta.over, job->run.layers,
-			      job->run.meta.map_ids && !state_is_host_root() && geteuid() != 0, e);
-	return r;
-}
-
 static int translate_all(struct job *job, struct err *e)
 {
 	int r = changed_paths(&job->run, &job->o.paths, NULL, e);
@@ -329,6 +347,29 @@ static int translate_all(struct job *job, struct err *e)
 	if (r == 0)
 		r = changed_paths(&job->run, &job->o.allow_special, "--allow-special", e);
 	return r < 0 ? r : changed_paths(&job->run, &job->o.force, NULL, e);
+}
+
+static int open_all(struct job *job, struct err *e)
+{
+	int r = changed_audit(&job->audit, e);
+
+	if (r == 0)
+		r = changed_open(&job->run, job->ref, true, e);
+	if (r == 0)
+		r = apply_ask_policy(&job->ask, &job->run, job->o.dry_run, e);
+	if (r == 0)
+		r = changed_open_trees(&job->run, e);
+	if (r == 0)
+		r = translate_all(job, e);
+	/* Its target stands still from into_open() on, and must not for as long as a person takes. */
+	if (r == 0 && job->run.meta.over && job->ask.wanted && !job->o.dry_run)
+		r = apply_ask_layer(&job->ask, &job->run, job->audit, target(job), &job->o.paths, e);
+	if (r == 0 && job->run.meta.over && !job->o.dry_run && !job->no_checkpoint)
+		r = apply_into_before(&job->run, &job->before, e);
+	if (r == 0 && job->run.meta.over)
+		r = into_open(&job->into, job->run.meta.over, job->run.layers,
+			      job->run.meta.map_ids && !state_is_host_root() && geteuid() != 0, e);
+	return r;
 }
 
 static int take_option(struct job *job, int id, const char *value, struct err *e)
@@ -349,6 +390,11 @@ static int take_option(struct job *job, int id, const char *value, struct err *e
 	case OPT_UNCHECKED:
 		job->unchecked = true;
 		return 0;
+	case OPT_ASK:
+		job->ask.wanted = true;
+		return 0;
+	case OPT_ASK_TIMEOUT:
+		return ask_timeout_parse(value, &job->ask.timeout_s, e);
 	case OPT_ALLOW:
 		r = strv_add(&job->o.allow_trigger, value);
 		break;
@@ -398,14 +444,13 @@ static int run_job(struct job *job)
 	struct err e = ERR_INIT;
 	int r = open_all(job, &e);
 
-	if (r == 0)
-		r = translate_all(job, &e);
 	if (r == -EINVAL)
 		return say_usage(&verb_apply, &e);
 	if (r == 0)
 		r = open_vault(job, &e);
 	if (r < 0)
-		return say_error(&e);
+		return refused_code(r, &e);
+	job->o.bind = job->ask.wanted;
 	job->o.look = look_for_leaks;
 	job->o.before = job->o.dry_run ? show_would : before;
 	job->o.arg = job;
@@ -427,6 +472,7 @@ static int cmd_apply(int argc, char **argv)
 	if (job.wrote && job.before)
 		apply_into_after(&job.run, job.before);
 	secret_session_close(&job.vault);
+	apply_ask_release(&job.ask);
 	changed_release(&job.run);
 	audit_free(job.audit);
 	strv_release(&job.o.paths);
@@ -457,6 +503,9 @@ const struct verb verb_apply = {
 		"workspace by the same rules, and not to the directory: the original is then what that sandbox sees. It stands still "
 		"meanwhile, or has ended. It gets a checkpoint before and one after, whatever it was started with, so that "
 		"coffer-rollback(1) takes the call back; --checkpoint off leaves both out.\n\n"
+		"With --ask, or where the policy that the run was started with says _apply: ask_, a person is asked first, who may sit "
+		"elsewhere: the list of files, what needs a yes of its own marked, and a digest over exactly what would be written "
+		"(*coffer ask show*). What is written afterwards is that or nothing. _apply: deny_ keeps everything behind.\n\n"
 		"When all has gone out, the layer is wiped and the run forgotten. Exit code 1 means that something stayed "
 		"behind.\n\n"
 		"REF is an id, the beginning of one, a name, or @last.",

@@ -3,79 +3,39 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "cli/ask_list.h"
+#include "cli/ask_new.h"
 #include "cli/ask_show.h"
 #include "cli/say.h"
-#include "cli/table.h"
 #include "cli/verb.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
-enum { OPT_FOLLOW = 1, OPT_JSON, OPT_ALL };
+enum { OPT_FOLLOW = 1, OPT_JSON, OPT_ALL, OPT_SANDBOX, OPT_REASON, OPT_DETAIL, OPT_ASK_TIMEOUT };
 
 #define LOOK_MS 500 /* how often new sandboxes are looked for */
-#define FOLLOW_MAX 256
+#define FOLLOW_MAX 1000
 
 static const struct opt ask_opts[] = {
 	{ "follow", 'f', NULL, "stay, and print each question and each change as it comes", OPT_FOLLOW },
 	{ "json", 0, NULL, "one JSON object a line", OPT_JSON },
 	{ "all", 'a', NULL, "also those that are over", OPT_ALL },
+	{ "sandbox", 0, "REF", "new: about which sandbox", OPT_SANDBOX, "sandbox" },
+	{ "reason", 0, "TEXT", "new: why it is asked", OPT_REASON },
+	{ "detail", 0, "TEXT", "new: what it is about in full (- for standard input), at most 2048 bytes",
+	  OPT_DETAIL },
+	{ "ask-timeout", 0, "TIME", "new: how long to wait (default: 5m)", OPT_ASK_TIMEOUT },
 };
 
 struct ask_args {
 	bool follow, json, all;
+	struct ask_new new; /* of ask new */
 };
-
-struct listing {
-	const struct ask_args *a;
-	struct table t;
-	struct buf out;
-	size_t n;
-	int error;
-};
-
-static bool is_open(const json_t *ask)
-{
-	const char *s = ask_text(ask, "state");
-
-	return str_eq(s, "pending") || str_eq(s, "granted") || str_eq(s, "parked");
-}
-
-static void add_json(const json_t *ask, struct buf *out)
-{
-	char *text = json_dumps(ask, JSON_COMPACT | JSON_ENSURE_ASCII);
-
-	buf_adds(out, text ? text : "{}");
-	buf_addc(out, '\n');
-	free(text);
-}
-
-static int add_row(void *ctx, json_t *ask)
-{
-	struct listing *l = ctx;
-	autobuf struct buf act = BUF_INIT;
-	char when[24];
-	int r;
-
-	if (!l->a->all && !is_open(ask))
-		return 0;
-	l->n++;
-	if (l->a->json) {
-		add_json(ask, &l->out);
-		return 0;
-	}
-	ask_act(ask, 100, &act);
-	snprintf(when, sizeof(when), "%.8s",
-		 strlen(ask_text(ask, "asked")) > 19 ? ask_text(ask, "asked") + 11 : "");
-	r = table_add(&l->t, ask_text(ask, "id"), 0);
-	r = r < 0 ? r : table_add(&l->t, ask_text(ask, "state"), 0);
-	r = r < 0 ? r : table_add(&l->t, when, 0);
-	r = r < 0 ? r : table_add(&l->t, ask_text(ask, "kind"), 0);
-	return r < 0 ? r : table_add(&l->t, buf_cstr(&act), 160);
-}
 
 static int open_run(struct state *st, const char *id)
 {
@@ -93,28 +53,7 @@ static int list_run(struct state *st, const char *id, bool all, askc_fn *fn, voi
 		return 0;
 	if (askc_open(&c, fd, &none) == 0)
 		return askc_list(&c, all, fn, ctx, e);
-	return all ? askc_read_file(fd, fn, ctx, e) : 0;
-}
-
-static int list(struct state *st, const struct ask_args *a, struct err *e)
-{
-	struct listing l = { .a = a, .t = TABLE_INIT(5) };
-	autostrv struct strv runs = STRV_INIT;
-	static const char *const head[] = { "ID", "STATE", "ASKED", "KIND", "WHAT" };
-	int r = state_run_list(st, &runs, e);
-
-	for (size_t i = 0; r == 0 && !a->json && i < ARRAY_SIZE(head); i++)
-		r = table_add(&l.t, head[i], 0);
-	for (size_t i = 0; r == 0 && i < runs.n; i++)
-		r = list_run(st, runs.v[i], a->all, add_row, &l, e);
-	if (r == 0 && !a->json && l.n)
-		table_format(&l.t, &l.out);
-	if (r == 0 && !a->json && !l.n)
-		buf_adds(&l.out, a->all ? "nothing was asked\n" : "nothing waits for an answer\n");
-	r = r < 0 ? r : say_out(&l.out);
-	table_release(&l.t);
-	buf_release(&l.out);
-	return r;
+	return all ? askc_read_file(fd, id, fn, ctx, e) : 0;
 }
 
 /* ---- Following. ---- */
@@ -128,6 +67,7 @@ struct follower {
 	const struct ask_args *a;
 	struct followed v[FOLLOW_MAX];
 	size_t n;
+	bool color, full; /* full: that there are more sandboxes was said */
 };
 
 static int print_one(void *ctx, json_t *ask)
@@ -138,12 +78,9 @@ static int print_one(void *ctx, json_t *ask)
 	if (!ask)
 		return 0;
 	if (f->a->json) {
-		add_json(ask, &out);
+		ask_add_json(ask, &out);
 	} else {
-		buf_addf(&out, "%-12s %-8s %-8s ", ask_text(ask, "id"), ask_text(ask, "state"),
-			 ask_text(ask, "kind"));
-		ask_act(ask, 160, &out);
-		buf_addc(&out, '\n');
+		ask_line(ask, f->color, ask_cols(STDOUT_FILENO), &out);
 	}
 	return say_out(&out);
 }
@@ -155,9 +92,18 @@ static void find_new(struct state *st, struct follower *f)
 
 	if (state_run_list(st, &runs, &e) < 0)
 		return;
-	for (size_t i = 0; i < runs.n && f->n < FOLLOW_MAX; i++) {
+	for (size_t i = 0; i < runs.n; i++) {
 		autoclose int fd = -1;
 		bool known = false;
+
+		if (f->n == FOLLOW_MAX) {
+			if (!f->full)
+				say_warn(
+					"more than %d sandboxes may ask; those beyond are followed when others end",
+					FOLLOW_MAX);
+			f->full = true;
+			return;
+		}
 
 		for (size_t k = 0; k < f->n; k++)
 			known = known || str_eq(f->v[k].id, runs.v[i]);
@@ -172,6 +118,17 @@ static void find_new(struct state *st, struct follower *f)
 	}
 }
 
+/* A descriptor for each sandbox. */
+static void raise_files(void)
+{
+	struct rlimit l;
+
+	if (getrlimit(RLIMIT_NOFILE, &l) == 0 && l.rlim_cur < l.rlim_max) {
+		l.rlim_cur = l.rlim_max;
+		(void)setrlimit(RLIMIT_NOFILE, &l);
+	}
+}
+
 static int follow(struct state *st, const struct ask_args *a, struct err *e)
 {
 	static struct follower f;
@@ -179,7 +136,8 @@ static int follow(struct state *st, const struct ask_args *a, struct err *e)
 	int r = 0;
 
 	(void)e;
-	f = (struct follower){ .a = a };
+	f = (struct follower){ .a = a, .color = say_colors(STDOUT_FILENO) };
+	raise_files();
 	while (r == 0) {
 		struct err ended = ERR_INIT;
 
@@ -235,11 +193,23 @@ static int show(struct state *st, const char *id, const struct ask_args *a, stru
 	if (r == 0 && !o.found)
 		r = err_set(e, -ENOENT, "there is no question %s", id);
 	if (r == 0 && a->json)
-		add_json(o.found, &out);
+		ask_add_json(o.found, &out);
 	else if (r == 0)
-		ask_show(o.found, st, &out);
+		ask_show(o.found, st, ask_cols(STDOUT_FILENO), &out);
 	json_decref(o.found);
 	return r < 0 ? r : say_out(&out);
+}
+
+static int take(struct ask_args *a, int id, const char *value, struct err *e)
+{
+	a->follow = a->follow || id == OPT_FOLLOW;
+	a->json = a->json || id == OPT_JSON;
+	a->all = a->all || id == OPT_ALL;
+	a->new.sandbox = id == OPT_SANDBOX ? value : a->new.sandbox;
+	a->new.reason = id == OPT_REASON ? value : a->new.reason;
+	a->new.detail = id == OPT_DETAIL ? value : a->new.detail;
+	a->new.named = a->new.named || id >= OPT_SANDBOX;
+	return id == OPT_ASK_TIMEOUT ? ask_timeout_parse(value, &a->new.timeout_s, e) : 0;
 }
 
 /* Options and words in any order; how many words, OPT_HELP, or negative. */
@@ -253,9 +223,9 @@ static int parse(int argc, char **argv, struct ask_args *a, const char *word[3],
 		while ((id = opt_next(&p, &value, e)) > 0) {
 			if (id == OPT_HELP)
 				return OPT_HELP;
-			a->follow = a->follow || id == OPT_FOLLOW;
-			a->json = a->json || id == OPT_JSON;
-			a->all = a->all || id == OPT_ALL;
+			id = take(a, id, value, e);
+			if (id < 0)
+				return id;
 		}
 		value = id == 0 ? opt_take(&p) : NULL;
 		word[n < 2 ? n : 2] = value;
@@ -274,7 +244,11 @@ static int cmd_ask(int argc, char **argv)
 
 	if (n == OPT_HELP)
 		return verb_print_help(&verb_ask);
-	k = n < 0 ? n : n ? opt_one_of("ask", word[0], "ls show", &e) : 0;
+	k = n < 0 ? n : n ? opt_one_of("ask", word[0], "ls show new", &e) : 0;
+	if (k == 2 && (n != 2 || !a.new.sandbox))
+		k = err_set(&e, -EINVAL, "ask new wants --sandbox REF and one question");
+	if (k >= 0 && k < 2 && a.new.named)
+		k = err_set(&e, -EINVAL, "--sandbox, --reason, --detail and --ask-timeout go with ask new");
 	if (k == 1 && n != 2)
 		k = err_set(&e, -EINVAL, "ask show wants the id of a question");
 	if (k == 0 && n > 1)
@@ -282,15 +256,21 @@ static int cmd_ask(int argc, char **argv)
 	if (k < 0)
 		return say_usage(&verb_ask, &e);
 	r = state_open(&st, &e);
+	if (r == 0 && k == 2) {
+		a.new.what = word[1];
+		return ask_new(&st, &a.new);
+	}
 	if (r == 0)
-		r = k == 1 ? show(&st, word[1], &a, &e) : a.follow ? follow(&st, &a, &e) : list(&st, &a, &e);
+		r = k == 1     ? show(&st, word[1], &a, &e)
+		    : a.follow ? follow(&st, &a, &e)
+			       : ask_list(&st, &(struct ask_list_opts){ a.json, a.all }, &e);
 	return r < 0 ? say_error(&e) : r;
 }
 
 const struct verb verb_ask = {
 	.name = "ask",
 	.group = VERB_MANAGE,
-	.synopsis = "[ls [--follow] [--all] [--json] | show [--json] ID]",
+	.synopsis = "[ls [--follow] [--all] [--json] | show [--json] ID | new --sandbox REF QUESTION]",
 	.help = "show what waits for a person's answer",
 	.opts = ask_opts,
 	.n_opts = ARRAY_SIZE(ask_opts),
@@ -299,8 +279,13 @@ const struct verb verb_ask = {
 		"answer in time it is denied. *ls* lists what waits and what is granted in all sandboxes, *show* one question "
 		"in full: who asks, for what exactly, by which rule, and what the sandbox did just before.\n"
 		"\n"
+		"*new* puts a question of your own to whoever answers, about a sandbox that runs or has ended, and waits: exit code 0 when it "
+		"was allowed, 1 when it was denied or nobody answered in time, 130 when it was withdrawn by ^C.\n"
+		"\n"
 		"The same question asked again while it waits is one entry. An id is the beginning of the sandbox's id and a "
-		"number; the number alone will do where it is unambiguous.",
-	.examples = "coffer ask ls --follow\n"
-		    "coffer ask show 3f9a2c-1\n",
+		"number; the number alone will do where it is unambiguous, but for *coffer approve* and *coffer deny*.",
+	.examples =
+		"coffer ask ls --follow\n"
+		"coffer ask show 3f9a2c-1\n"
+		"coffer ask new --sandbox agent --reason 'all tests pass' 'Deploy to production?' && ./deploy\n",
 };

@@ -144,81 +144,81 @@ static int flush(struct printer *p)
 	return r;
 }
 
-/* The last `cap` lines, as a ring. */
-struct ring {
+/* The last lines, found from the end. */
+struct tail {
 	char **v;
 	size_t *len;
-	size_t cap, n, next;
+	size_t cap, n;
 };
 
-static void ring_release(struct ring *r)
+static void tail_release(struct tail *t)
 {
-	for (size_t i = 0; i < r->n; i++)
-		free(r->v[i]);
-	free(r->v);
-	free(r->len);
+	for (size_t i = 0; i < t->n; i++)
+		free(t->v[i]);
+	free(t->v);
+	free(t->len);
 }
 
-static int ring_add(struct ring *r, const struct audit_record *rec)
+static int tail_add(struct tail *t, const struct audit_record *rec)
 {
-	char *copy;
-
-	if (r->cap == 0 || !rec->text)
+	if (!rec->text)
 		return 0;
-	if (!r->v) {
-		r->v = calloc(r->cap, sizeof(*r->v));
-		r->len = calloc(r->cap, sizeof(*r->len));
-		if (!r->v || !r->len)
+	if (!t->v) {
+		t->v = calloc(t->cap, sizeof(*t->v));
+		t->len = calloc(t->cap, sizeof(*t->len));
+		if (!t->v || !t->len)
 			return -ENOMEM;
 	}
-	copy = malloc(rec->len + 1);
-	if (!copy)
+	t->v[t->n] = malloc(rec->len + 1);
+	if (!t->v[t->n])
 		return -ENOMEM;
-	memcpy(copy, rec->text, rec->len);
-	copy[rec->len] = '\0';
-	free(r->v[r->next]);
-	r->v[r->next] = copy;
-	r->len[r->next] = rec->len;
-	r->next = (r->next + 1) % r->cap;
-	r->n = r->n < r->cap ? r->n + 1 : r->n;
+	memcpy(t->v[t->n], rec->text, rec->len);
+	t->v[t->n][rec->len] = '\0';
+	t->len[t->n++] = rec->len;
 	return 0;
 }
 
-static void ring_print(const struct ring *r, struct printer *p)
+/* Returns an exit code, or -1: go on, behind number *ret_last. */
+static int show_tail(int state_fd, const struct audit_filter *f, const struct audit_args *args,
+		     struct printer *p, uint64_t *ret_last)
 {
-	for (size_t i = 0; i < r->n; i++) {
-		size_t at = (r->next + r->cap - r->n + i) % r->cap;
-		struct audit_record rec = { .text = r->v[at], .len = r->len[at] };
+	CLEANUP(tail_release) struct tail t = { .cap = (size_t)args->lines };
+	CLEANUP(audit_back_freep) struct audit_back *b = NULL;
+	struct audit_record rec;
+	struct err e = ERR_INIT;
+	int r = audit_last_seq(state_fd, ret_last, &e);
 
-		rec.is_event = line_parse(rec.text, rec.len, &rec.line) == 0;
-		add_record(p, &rec);
+	if (r == 0)
+		r = audit_back_open(&b, state_fd, f, args->follow ? *ret_last + 1 : UINT64_MAX, &e);
+	while (r >= 0 && t.n < t.cap && (r = audit_back_next(b, &rec, &e)) > 0)
+		r = tail_add(&t, &rec);
+	if (r == -ENOMEM)
+		err_sys(&e, r, "cannot show the audit log");
+	if (r < 0)
+		return say_error(&e);
+	for (size_t i = t.n; i-- > 0;) {
+		struct audit_record one = { .text = t.v[i], .len = t.len[i] };
+
+		one.is_event = line_parse(one.text, one.len, &one.line) == 0;
+		add_record(p, &one);
 	}
+	return flush(p) ? EXIT_OURS : -1;
 }
 
-/* Everything that is there now; with -n only the end of it. Returns an exit code, or -1: go on. */
-static int show_past(struct audit_query *q, const struct audit_args *args, struct printer *p)
+/* Everything that is there now. Returns an exit code, or -1: go on. */
+static int show_past(struct audit_query *q, struct printer *p)
 {
-	CLEANUP(ring_release) struct ring ring = { .cap = (size_t)args->lines };
 	struct audit_record rec;
 	struct err e = ERR_INIT;
 	int r;
 
 	while ((r = audit_query_next(q, &rec, &e)) > 0) {
-		if (args->has_lines) {
-			r = ring_add(&ring, &rec);
-			if (r < 0)
-				break;
-			continue;
-		}
 		add_record(p, &rec);
 		if (p->out.len > FLUSH_AT && flush(p))
 			return EXIT_OURS;
 	}
-	if (r == -ENOMEM)
-		err_sys(&e, r, "cannot show the audit log");
 	if (r < 0)
 		return say_error(&e);
-	ring_print(&ring, p);
 	return flush(p) ? EXIT_OURS : -1;
 }
 
@@ -252,6 +252,7 @@ static int show(struct state *st, const struct audit_args *args)
 			     .raw = !isatty(STDOUT_FILENO) };
 	char id[RUN_ID_LEN + 1];
 	struct err e = ERR_INIT;
+	uint64_t last = 0;
 	int r;
 
 	if (args->sandbox) {
@@ -262,7 +263,9 @@ static int show(struct state *st, const struct audit_args *args)
 	p.raw = p.raw && p.json; /* for people it is made harmless wherever it goes */
 	if (audit_query_open(&q, st->fd, &f, &e) < 0)
 		return say_error(&e);
-	r = show_past(q, args, &p);
+	r = args->has_lines ? show_tail(st->fd, &f, args, &p, &last) : show_past(q, &p);
+	if (r < 0 && last && audit_query_seek(q, last + 1, &e) < 0)
+		r = say_error(&e);
 	if (r < 0)
 		r = args->follow ? show_coming(q, &p) : 0;
 	buf_release(&p.out);

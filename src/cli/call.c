@@ -7,6 +7,7 @@
  */
 #include "base/fd.h"
 #include "cli/call_from.h"
+#include "cli/call_tool.h"
 #include "cli/run_say.h"
 #include "cli/say.h"
 #include "cli/session.h"
@@ -20,7 +21,7 @@
 #include <signal.h>
 #include <sys/socket.h>
 
-enum { O_READ = O_LIMIT + 100, O_LAYER, O_FROM, O_COLD };
+enum { O_READ = O_LIMIT + 100, O_LAYER, O_FROM, O_COLD, O_TOOL, O_ARGS };
 
 static const struct opt call_opts[] = {
 	OPT_SECTION("Files"),
@@ -39,6 +40,9 @@ static const struct opt call_opts[] = {
 	{ "user", 0, "UID[:GID]", "user inside (default: your own); root is never root outside", O_USER },
 	{ "map-ids", 0, NULL, "map a whole range of ids, not only one (newuidmap)", O_MAP_IDS },
 	{ "cold", 0, NULL, "make the sandbox now, whatever stands ready", O_COLD },
+	OPT_SECTION("Tool"),
+	{ "tool", 0, "NAME", "which tool this is a call of: the policy's tools: decides", O_TOOL },
+	{ "args", 0, "JSON", "its arguments, an object", O_ARGS },
 	OPT_SECTION("Wall"),
 	RUN_OPTS_WALL,
 	{ "net", 0, "MODE", "none, observe or enforce (default: none, or what --allow needs)", O_NET,
@@ -56,8 +60,11 @@ struct call_args {
 	struct strv read;
 	const char *from; /* as typed */
 	struct call_from of;
+	struct call_tool tool;
+	char **argv;	      /* all of the command line */
 	struct strv template; /* the options that a sandbox of the pool must have been made with */
 	bool layer, cold;
+	bool logged; /* that it is called */
 };
 
 /* Those that are the command's, not the sandbox's: a sandbox made ahead can take any. */
@@ -68,6 +75,8 @@ static bool is_per_call(int id)
 	case O_LAYER:
 	case O_FROM:
 	case O_COLD:
+	case O_TOOL:
+	case O_ARGS:
 	case O_SHOW:
 	case O_ENTRYPOINT:
 	case O_ENV:
@@ -118,6 +127,12 @@ static int take(struct call_args *a, int id, const char *value, struct err *e)
 		return 0;
 	case O_COLD:
 		a->cold = true;
+		return 0;
+	case O_TOOL:
+		a->tool.name = value;
+		return 0;
+	case O_ARGS:
+		a->tool.args = value;
 		return 0;
 	default:
 		return run_args_take(&a->run, call_opts, ARRAY_SIZE(call_opts), id, value, e);
@@ -261,8 +276,11 @@ static int call_warm(struct call_args *a, struct session *s)
 	if (r < 0)
 		return -EAGAIN;
 	r = give_to(a, s, id, &e);
+	if (r == 0)
+		r = call_tool_log(&a->tool, s, a->from ? a->of.run.id : id, &e);
 	if (r < 0)
 		return say_error(&e);
+	a->logged = true;
 	r = standby_use(sock, &s->spec, stdio, s->report >= 0 ? STANDBY_F_REPORT : 0, &end, &report, &e);
 	/* It died before it could hear us. */
 	if (r == -EPIPE || r == -ECONNRESET)
@@ -294,7 +312,11 @@ static int call_cold(struct call_args *a, struct session *s)
 		s->run.fill = give;
 		s->run.fill_ctx = a;
 	}
-	r = run_execute(&s->run, &io, &e);
+	r = s->spec.id[0] ? 0 : state_new_id(s->spec.id, &e);
+	if (r == 0 && !a->logged)
+		r = call_tool_log(&a->tool, s, a->from ? a->of.run.id : s->spec.id, &e);
+	if (r == 0)
+		r = run_execute(&s->run, &io, &e);
 	return r < 0 ? say_error(&e) : session_end(s, &a->run);
 }
 
@@ -305,23 +327,71 @@ static bool may_be_warm(const struct call_args *a, const struct session *s)
 {
 	const struct limit *l = a->run.o.limits.l;
 
+	/* What was asked about is this run. */
+	if (a->tool.ask[0] && !a->from)
+		return false;
 	if (a->read.n && (l[LIMIT_DISK].named || l[LIMIT_INODES].named) && state_is_host_root())
 		return false;
 	return !a->cold && !a->layer && !s->run.net && !isatty(0);
+}
+
+static void forget_template(struct call_args *a, const char *prefix)
+{
+	struct strv *l = &a->template;
+	size_t n = 0;
+
+	for (size_t i = 0; i < l->n; i++) {
+		if (str_starts(l->v[i], prefix))
+			free(l->v[i]);
+		else
+			l->v[n++] = l->v[i];
+	}
+	if (l->v)
+		l->v[n] = NULL;
+	l->n = n;
+}
+
+/* A policy that says only which tools may be called gives no network. */
+static int open_tool(struct call_args *a, struct err *e)
+{
+	struct run_opts *o = &a->run.o;
+	bool egress = true;
+	int r;
+
+	a->tool.timeout_s = o->ask_timeout;
+	r = call_tool_open(&a->tool, o->policy, a->from ? &a->of.run : NULL, &egress, e);
+	if (r < 0 || egress || (o->net && !str_eq(o->net, "none")) || o->allow.n || o->resolvers.n ||
+	    o->secret.n)
+		return r;
+	o->policy = NULL;
+	o->has_net = false;
+	forget_template(a, "--policy=");
+	forget_template(a, "--ask-timeout=");
+	return 0;
 }
 
 static int call(struct call_args *a)
 {
 	CLEANUP(session_release) struct session s = SESSION_INIT;
 	struct err e = ERR_INIT;
-	int r = open_from(a, &e);
+	int r = open_from(a, &e), code;
 
+	if (r == 0)
+		r = open_tool(a, &e);
 	if (r == 0)
 		r = session_open(&s, &a->run, &e);
 	if (r == 0)
 		r = finish_template(a, &s, &e);
-	if (r == 0)
-		r = note_from(a, &s, &e);
+	if (r < 0)
+		return say_error(&e);
+	code = call_tool_pass(&a->tool, &s, a->from ? &a->of.run : NULL, a->argv);
+	if (code)
+		return code;
+	if (a->tool.name) {
+		s.run.acts = &a->tool.own;
+		s.run.acts_file = a->tool.file;
+	}
+	r = note_from(a, &s, &e);
 	if (r < 0)
 		return say_error(&e);
 	run_say_before(&s.spec, &s.choice, &s.note);
@@ -350,7 +420,9 @@ static int stand_by(struct call_args *a, int sock)
 static int cmd_call(int argc, char **argv)
 {
 	static const char standby[] = "--standby=";
-	struct call_args a = { .run = RUN_ARGS_INIT, .of = CALL_FROM_INIT };
+	struct call_args a = {
+		.run = RUN_ARGS_INIT, .of = CALL_FROM_INIT, .tool = CALL_TOOL_INIT, .argv = argv
+	};
 	struct err e = ERR_INIT;
 	int sock = -1, r, code;
 
@@ -375,6 +447,7 @@ static int cmd_call(int argc, char **argv)
 		code = say_usage(&verb_call, (err_set(&e, -EINVAL, "which command?"), &e));
 	else
 		code = call(&a);
+	call_tool_release(&a.tool);
 	call_from_release(&a.of);
 	strv_release(&a.read);
 	strv_release(&a.template);
@@ -414,17 +487,27 @@ const struct verb verb_call = {
 		"memory budget (*COFFER_POOL_MEMORY*; a thirty-second part of the memory). Each is used once. Where none is "
 		"ready, one is made on the spot. cofferd leaves when nobody has called for a minute.\n"
 		"\n"
+		"With *--tool* NAME the policy's list of tools decides, before anything of the sandbox is made, by that name and the "
+		"arguments (*--args*, a JSON object): allowed, denied, or a person is asked and the call waits (*coffer ask ls*). With "
+		"*--from* SANDBOX the policy that this one was started with counts too, the stricter wins, and the question is one "
+		"of that sandbox's, so that *coffer approve --sandbox* holds for its next calls. The answer holds for this very "
+		"command line. A policy without a list of tools has no opinion. It is hygiene: what the command does is held by the "
+		"sandbox, not by the name that its caller gives it.\n"
+		"\n"
 		"There is no network inside unless *--allow*, *--policy*, *--secret* or *--net* grant one, as with coffer-run(1).\n"
 		"\n"
 		"A call with a terminal as its input, with a network, with *--workspace* or with *--cold* always makes its own; "
 		"as root, so does one with both *--read* and *--disk*.",
-	.examples = "coffer call --read talk.mp4 -- ffprobe talk.mp4\n"
-		    "\t# one file, and nothing else of yours\n"
-		    "coffer call --from agent --workspace -- make test\n"
-		    "\t# in a copy of what the sandbox named agent sees\n"
-		    "coffer call --allow api.github.com -- curl -s https://api.github.com/zen\n"
-		    "\t# this name, and nothing else\n"
-		    "echo '2^100' | coffer call --timeout 5s -- bc\n"
-		    "\t# no file at all\n",
+	.examples =
+		"coffer call --read talk.mp4 -- ffprobe talk.mp4\n"
+		"\t# one file, and nothing else of yours\n"
+		"coffer call --policy tools.yaml --tool deploy --args '{\"env\":\"staging\"}' -- ./deploy staging\n"
+		"\t# if the policy's tools: allows it, or a person does\n"
+		"coffer call --from agent --workspace -- make test\n"
+		"\t# in a copy of what the sandbox named agent sees\n"
+		"coffer call --allow api.github.com -- curl -s https://api.github.com/zen\n"
+		"\t# this name, and nothing else\n"
+		"echo '2^100' | coffer call --timeout 5s -- bc\n"
+		"\t# no file at all\n",
 	.args = "command",
 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From the command line to a verb. */
 #include "cli/main.h"
+#include "cli/notify_asks.h"
 
 #include "base/cleanup.h"
 #include "base/str.h"
@@ -66,6 +67,9 @@ int coffer_main(int argc, char **argv)
 	/* Not for people: what cofferd executes for the API. */
 	if (str_eq(argv[1], "web-work"))
 		return web_work(argc - 1, argv + 1);
+	/* Nor is this: what a guard executes, so that people are told of questions. */
+	if (str_eq(argv[1], "notify-asks"))
+		return notify_asks(argc - 1, argv + 1);
 	v = verb_find(alias(argv[1]));
 	if (!v)
 		return unknown_verb(argv[1]);

@@ -86,36 +86,55 @@ static int parse(struct run_args *a, struct mcp_box *b, int argc, char **argv, s
 
 /* --- a server that is killed ---------------------------------------------------------------------------------------------- */
 
-/* A workspace that is to be wiped is wiped also when nobody is left to say so: by a process that waits for just that. */
+/* What is to be done at the end is done also when nobody is left to say so, by a process that waits for just
+ * that: what was granted lapses in the log, and a workspace that is to be wiped is wiped. */
 struct keeper {
-	pid_t pid; /* -1: none is needed */
+	pid_t pid;
 	int pipe;
 };
 
-static _Noreturn void wait_and_wipe(const struct mcp_box *b, int pipe)
+/* Nobody is to wait for us by waiting for the end of the server's output. */
+static void leave_client(void)
+{
+	autoclose int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0) {
+		(void)close(STDIN_FILENO);
+		(void)close(STDOUT_FILENO);
+	}
+}
+
+static _Noreturn void wait_and_end(struct mcp_box *b, int pipe)
 {
 	struct err e = ERR_INIT;
 	char over;
+	int r;
 
 	setsid();
 	say_quiet(true);
+	leave_client();
 	/* A byte: the server has seen to it itself. */
-	_exit(fd_read_exact(pipe, &over, 1) == 0 || mcp_box_close(b, &e) == 0 ? 0 : say_error(&e));
+	if (fd_read_exact(pipe, &over, 1) == 0)
+		_exit(0);
+	mcp_box_outlive(b);
+	r = mcp_box_end_session(b, &e);
+	if (r < 0)
+		(void)say_error(&e);
+	e = ERR_INIT;
+	_exit(b->wipe && mcp_box_close(b, &e) < 0 ? say_error(&e) : r < 0);
 }
 
-static int keeper_start(struct keeper *k, const struct mcp_box *b, struct err *e)
+static int keeper_start(struct keeper *k, struct mcp_box *b, struct err *e)
 {
 	int p[2];
 
 	*k = (struct keeper){ -1, -1 };
-	if (!b->wipe)
-		return 0;
 	if (pipe2(p, O_CLOEXEC) < 0)
 		return err_sys(e, -errno, "cannot make a pipe");
 	k->pid = fork();
 	if (k->pid == 0) {
 		fd_close(p[1]);
-		wait_and_wipe(b, p[0]);
+		wait_and_end(b, p[0]);
 	}
 	fd_close(p[0]);
 	k->pipe = p[1];
@@ -136,9 +155,8 @@ static void keeper_stop(struct keeper *k)
 
 static int serve(struct mcp_box *b)
 {
-	const struct mcp_tool tools[] = { mcp_tool_exec,       mcp_tool_read,	  mcp_tool_write,
-					  mcp_tool_checkpoint, mcp_tool_rollback, mcp_tool_diff,
-					  mcp_tool_access };
+	struct mcp_tool tools[] = { mcp_tool_exec,     mcp_tool_read, mcp_tool_write, mcp_tool_checkpoint,
+				    mcp_tool_rollback, mcp_tool_diff, mcp_tool_access };
 	const struct mcp_service s = {
 		.name = "coffer",
 		.title = "Cofferdam",
@@ -154,9 +172,14 @@ static int serve(struct mcp_box *b)
 	struct err e = ERR_INIT;
 	int r = keeper_start(&keeper, b, &e), code = 0;
 
+	for (size_t i = 0; i < ARRAY_SIZE(tools); i++)
+		tools[i].gate = mcp_gate;
 	if (r == 0)
 		r = mcp_serve(&s, STDIN_FILENO, STDOUT_FILENO, &e);
 	if (r < 0)
+		code = say_error(&e);
+	e = ERR_INIT;
+	if (mcp_box_end_session(b, &e) < 0)
 		code = say_error(&e);
 	e = ERR_INIT;
 	if (mcp_box_close(b, &e) < 0)
@@ -172,7 +195,7 @@ static int session(struct run_args *a, struct mcp_box *b)
 	b->args = a;
 	/* A lease that somebody breaks is told by this signal, which would end us (workspace/scan.c). */
 	signal(SIGIO, SIG_IGN);
-	if (mcp_box_open(b, &e) < 0)
+	if (mcp_policy_open(b, a, &e) < 0 || mcp_box_open(b, &e) < 0)
 		return say_error(&e);
 	say_note("serving MCP on stdin and stdout; the session is %s", b->id);
 	return serve(b);
@@ -181,7 +204,7 @@ static int session(struct run_args *a, struct mcp_box *b)
 static int cmd_mcp(int argc, char **argv)
 {
 	struct run_args a = RUN_ARGS_INIT;
-	struct mcp_box b = { 0 };
+	struct mcp_box b = MCP_BOX_INIT;
 	struct err e = ERR_INIT;
 	int r = parse(&a, &b, argc, argv, &e), code;
 
@@ -189,6 +212,8 @@ static int cmd_mcp(int argc, char **argv)
 		code = verb_print_help(&verb_mcp);
 	else
 		code = r < 0 ? say_usage(&verb_mcp, &e) : session(&a, &b);
+	acts_release(&b.acts);
+	free(b.file);
 	run_args_release(&a);
 	return code;
 }
@@ -207,12 +232,17 @@ const struct verb verb_mcp = {
 		"*exec* runs a command in a fresh sandbox, on engine gvisor unless *--engine* or *COFFER_ENGINE* says otherwise. What it "
 		"writes to /workspace is there for the next call; its processes, /tmp and home are not. *read_file* and *write_file* "
 		"do the same for one file. *checkpoint*, *rollback* and *diff* are those of coffer(1); every call that changed "
-		"something makes a checkpoint by itself. *request_access* writes what the agent would like to reach into the "
-		"audit log; opening it is up to you (*--allow*, *--policy*).\n"
+		"something makes a checkpoint by itself. *request_access* asks a person to open the network to a "
+		"destination; without a network it writes the wish into the audit log (*--allow*, *--policy*).\n"
 		"\n"
 		"Calls run one after the other. *--timeout* is how long one may take, 10 minutes unless it says otherwise. One that "
 		"the client cancels is killed. There is no network inside unless *--allow*, *--policy*, *--secret* or *--net* grant "
 		"one.\n"
+		"\n"
+		"A policy's list of tools (*--policy*, _tools:_) decides on each call by its name and arguments before it begins: allowed, "
+		"denied, or a person is asked (coffer-ask(1)) while the call waits, which its client is told as progress. "
+		"What is approved with *--sandbox*, *--for* or *--uses* holds for later calls of that tool in the session "
+		"too; coffer-deny(1) takes it back.\n"
 		"\n"
 		"The session ends with its input, with its client, or by SIGTERM. What was changed is kept, as with coffer-run(1): "
 		"coffer-diff(1), coffer-apply(1), coffer-discard(1). *--discard* and *--ephemeral* leave nothing.\n"

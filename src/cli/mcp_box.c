@@ -7,7 +7,9 @@
 #include "cli/checkpoint.h"
 #include "cli/run_say.h"
 #include "cli/say.h"
+#include "gateway/askback.h"
 #include "gateway/checkpoint.h"
+#include "gateway/granted.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -35,7 +37,7 @@ static void note_net(enum net_level level, const char *text, struct buf *out)
 }
 
 /* X2 */
-static int claim(struct state *st, const char *id, struct err *e)
+int mcp_box_claim(struct state *st, const char *id, struct err *e)
 {
 	const struct timespec pause = { .tv_nsec = CLAIM_STEP_MS * (long)NSEC_PER_MSEC };
 	int fd = -EBUSY;
@@ -60,7 +62,7 @@ int mcp_box_settle(const struct mcp_box *b, struct err *e)
 	int fd = state_open(&st, e);
 
 	if (fd == 0)
-		fd = claim(&st, b->id, e);
+		fd = mcp_box_claim(&st, b->id, e);
 	fd_close(fd);
 	return fd < 0 ? fd : 0;
 }
@@ -90,7 +92,7 @@ static int resume(struct session *s, const struct mcp_box *b, struct err *e)
 	CLEANUP(run_meta_release) struct run_meta m = { 0 };
 	int r;
 
-	s->run.resume_fd = claim(&s->st, b->id, e);
+	s->run.resume_fd = mcp_box_claim(&s->st, b->id, e);
 	if (s->run.resume_fd < 0)
 		return s->run.resume_fd;
 	r = ckpt_recover(&s->st, b->id, s->run.resume_fd, e);
@@ -151,6 +153,8 @@ static int launch(const struct mcp_box *b, const struct mcp_box_cmd *c, bool fir
 		return r;
 	s->spec.builtin = c->builtin;
 	s->spec.series = true;
+	s->run.acts = &b->acts;
+	s->run.acts_file = b->file;
 	end->empty = s->spec.ws_mode == WS_EPHEMERAL;
 	end->hidden = is_hidden(&s->spec, c->path);
 	if (first) {
@@ -159,6 +163,11 @@ static int launch(const struct mcp_box *b, const struct mcp_box_cmd *c, bool fir
 	} else {
 		r = resume(s, b, e);
 	}
+	if (r < 0)
+		return r;
+	/* What a person granted to the session. */
+	if (!first && s->run.net)
+		r = net_plan_grant(s->run.net, &s->spec, s->run.resume_fd, e);
 	if (r < 0)
 		return r;
 	io.in = c->in;
@@ -251,6 +260,20 @@ int mcp_box_wait(struct mcp_box_run *r, struct mcp_box_end *ret, struct err *e)
 
 /* --- the session -------------------------------------------------------------------------------------------------------- */
 
+static int begin_session(struct mcp_box *b, struct err *e)
+{
+	CLEANUP(state_release) struct state st = STATE_INIT;
+	autoclose int fd = -1;
+	bool alive;
+	int r = state_open(&st, e);
+
+	if (r == 0)
+		r = fd = state_run_open(&st, b->id, &alive, e);
+	if (r >= 0)
+		r = b->session = granted_session_begin(fd, e);
+	return r < 0 ? r : 0;
+}
+
 int mcp_box_open(struct mcp_box *b, struct err *e)
 {
 	static char none[] = "file-none";
@@ -279,7 +302,37 @@ int mcp_box_open(struct mcp_box *b, struct err *e)
 	b->has_original = !end.empty;
 	b->wipe = b->wipe || end.empty;
 	r = ref_open(&ref, b->id, e);
-	return r < 0 ? r : checkpoint_of(&ref, "start", &number, e);
+	r = r < 0 ? r : checkpoint_of(&ref, "start", &number, e);
+	return r < 0 ? r : begin_session(b, e);
+}
+
+int mcp_box_end_session(struct mcp_box *b, struct err *e)
+{
+	CLEANUP(state_release) struct state st = STATE_INIT;
+	autoclose int fd = -1;
+	bool alive;
+	int r = state_open(&st, e);
+
+	b->session = fd_close(b->session);
+	if (r == 0)
+		r = fd = state_run_open(&st, b->id, &alive, e);
+	/* Somebody has applied or discarded it meanwhile. */
+	if (r == -ENOENT)
+		return 0;
+	return r < 0 ? r : askback_session(&st, fd, b->id, e);
+}
+
+void mcp_box_outlive(const struct mcp_box *b)
+{
+	CLEANUP(state_release) struct state st = STATE_INIT;
+	struct err e = ERR_INIT;
+	autoclose int fd = -1;
+	bool alive;
+
+	if (state_open(&st, &e) == 0)
+		fd = state_run_open(&st, b->id, &alive, &e);
+	if (fd >= 0)
+		granted_session_wait(fd);
 }
 
 static int log_discard(struct audit *a, const struct changed *run, struct err *e)

@@ -4,16 +4,18 @@
  *
  * Invariants (doc/adr/0016)
  *  X1  Each call has a sandbox of its own: new namespaces, new processes, an empty /tmp and home. Of one call nothing is left
- *      for the next but what it wrote to the workspace (and to the layer of an image's root).
+ *      for the next but what it wrote to the workspace (and to the layer of an image's root), and what a
+ *      person granted to the session (X7; gateway/granted.h).
  *  X2  One call at a time has the layer, by the run's own lock; whoever else holds it just then is waited for.
  *  X3  A call ends with whoever wanted it: end of file on `alive` kills the sandbox, however it came about.
- *  X4  Between two calls there is no process, mount or control group.
+ *  X4  Between two calls there is no process, mount or control group of a sandbox.
  */
 #ifndef CLI_MCP_BOX_H
 #define CLI_MCP_BOX_H
 
 #include "cli/run_args.h"
 #include "cli/session.h"
+#include "policy/acts.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -26,7 +28,12 @@ struct mcp_box {
 	uint64_t timeout; /* ns; what a call may take at most, and does unless it says less */
 	bool wipe;	  /* nothing is left of it at its end */
 	bool has_original;
+	struct acts acts; /* what the policy says of tools, as it was when the session began */
+	int session; /* while it is open there is one, and what was granted to it holds (gateway/granted.h) */
+	char *file;  /* the policy's real path; NULL: none */
 };
+
+#define MCP_BOX_INIT ((struct mcp_box){ .session = -1 })
 
 /* What a call runs. */
 struct mcp_box_cmd {
@@ -71,8 +78,15 @@ int mcp_box_wait(struct mcp_box_run *r, struct mcp_box_end *ret, struct err *e) 
 /* Makes the run, by a sandbox that does nothing, and its first checkpoint. */
 int mcp_box_open(struct mcp_box *b, struct err *e) MUST_CHECK;
 
-/* The end of the session: says what is left, or leaves nothing. */
+/* The end of the session: what was granted to it lapses. Then mcp_box_close() says what is left, or leaves
+ * nothing. */
+int mcp_box_end_session(struct mcp_box *b, struct err *e) MUST_CHECK;
 int mcp_box_close(const struct mcp_box *b, struct err *e) MUST_CHECK;
+/* For a process that waits for the session's server to die, of whatever: until it has. */
+void mcp_box_outlive(const struct mcp_box *b);
+
+/* X2: the run's directory, with its lock. */
+int mcp_box_claim(struct state *st, const char *id, struct err *e) MUST_CHECK;
 
 /* Waits until nobody holds the run any more. */
 int mcp_box_settle(const struct mcp_box *b, struct err *e) MUST_CHECK;

@@ -4,12 +4,14 @@
 
 #include "base/cleanup.h"
 #include "base/json.h"
+#include "cli/policy_acts.h"
 #include "cli/policy_ask.h"
 #include "cli/say.h"
 #include "cli/table.h"
 #include "cli/verb.h"
 #include "config/preset.h"
 #include "crypto/hash.h"
+#include "gateway/toolcall.h"
 #include "policy/build.h"
 #include "policy/explain.h"
 
@@ -19,7 +21,7 @@
 
 #define EXIT_NO 1 /* wrong, denied, different */
 
-enum { OPT_JSON = 1, OPT_PRESET, OPT_GRAPHQL, OPT_PUSH, OPT_ALLOW };
+enum { OPT_JSON = 1, OPT_PRESET, OPT_GRAPHQL, OPT_PUSH, OPT_ALLOW, OPT_TOOL, OPT_ARGS };
 
 static const struct opt policy_opts[] = {
 	{ "allow", 0, "WHAT", "explain, show: as with 'coffer run --allow'; may be given more than once",
@@ -27,6 +29,8 @@ static const struct opt policy_opts[] = {
 	{ "graphql", 0, "DOCUMENT", "explain: what the body of the request asks for", OPT_GRAPHQL },
 	{ "push", 0, "REF[=ACT]", "explain: a git push to this ref (create, update, delete or force)",
 	  OPT_PUSH },
+	{ "tool", 0, "NAME", "explain: a call of this tool, instead of a request", OPT_TOOL },
+	{ "args", 0, "JSON", "explain: the tool's arguments, an object", OPT_ARGS },
 	{ "preset", 0, "NAME", "show: a preset, as it is shipped", OPT_PRESET },
 	{ "json", 0, NULL, "print JSON", OPT_JSON },
 };
@@ -39,7 +43,7 @@ static const char act_names[] = "check explain diff presets show";
 struct args {
 	enum act act;
 	bool json;
-	const char *preset, *graphql, *push;
+	const char *preset, *graphql, *push, *tool, *args;
 	const char *allow[ALLOW_MAX];
 	size_t n_allow;
 	int argc;
@@ -81,6 +85,10 @@ static void add_check_json(const char *file, const struct config_policy *c, stru
 	json_str(&j, "file", file);
 	json_u64(&j, "rules", policy_rule_count(c->policy));
 	json_str(&j, "mode", policy_mode(c->policy) == POLICY_OBSERVE ? "observe" : "enforce");
+	if (c->acts.has_tools)
+		json_u64(&j, "tools", c->acts.n_rules);
+	if (c->acts.has_apply)
+		json_str(&j, "apply", policy_action_name(c->acts.apply));
 	json_str(&j, "digest", hex);
 	json_arr(&j, "warnings");
 	for (size_t i = 0; i < c->warnings.n; i++)
@@ -107,9 +115,10 @@ static int check(const struct args *a, struct err *e)
 		add_check_json(file, &c, &out);
 	} else {
 		say_warnings(&c);
-		buf_addf(&out, "%s: %zu rule%s, %s, %zu warning%s\n", str_safe(file, shown, sizeof(shown)), n,
-			 n == 1 ? "" : "s", policy_mode(c.policy) == POLICY_OBSERVE ? "observe" : "enforce",
-			 c.warnings.n, c.warnings.n == 1 ? "" : "s");
+		buf_addf(&out, "%s: %zu rule%s, %s", str_safe(file, shown, sizeof(shown)), n,
+			 n == 1 ? "" : "s", policy_mode(c.policy) == POLICY_OBSERVE ? "observe" : "enforce");
+		policy_acts_count(&c.acts, &out);
+		buf_addf(&out, ", %zu warning%s\n", c.warnings.n, c.warnings.n == 1 ? "" : "s");
 	}
 	return finish(&out, e);
 }
@@ -129,7 +138,7 @@ static void add_verdict_json(const struct policy_verdict *v, struct buf *out)
 	buf_addc(out, '\n');
 }
 
-static int explain(const struct args *a, struct err *e)
+static int explain_request(const struct args *a, struct err *e)
 {
 	CLEANUP(config_policy_release) struct config_policy c = { 0 };
 	CLEANUP(policy_ask_release) struct policy_ask ask = POLICY_ASK_INIT;
@@ -154,12 +163,43 @@ static int explain(const struct args *a, struct err *e)
 	return r < 0 ? r : policy_allows(&v) ? 0 : EXIT_NO;
 }
 
+static int explain_tool(const struct args *a, struct err *e)
+{
+	CLEANUP(config_policy_release) struct config_policy c = { 0 };
+	CLEANUP(toolcall_release) struct toolcall t = TOOLCALL_INIT;
+	autobuf struct buf out = BUF_INIT;
+	const char *file = a->argv[0];
+	struct tool_verdict v;
+	int r = toolcall_parse(&t, a->tool, a->args, a->args ? strlen(a->args) : 0, e);
+
+	if (r == 0)
+		r = load(a, &file, 1, &c, e);
+	if (r < 0) {
+		say_error(e);
+		return EXIT_USAGE;
+	}
+	acts_explain_tool(&c.acts, t.name, t.v, t.n, &out, &v);
+	if (a->json) {
+		buf_clear(&out);
+		policy_acts_verdict_json(&v, t.name, &out);
+	}
+	r = finish(&out, e);
+	return r < 0 ? r : v.action == POLICY_ALLOW ? 0 : EXIT_NO;
+}
+
+static int explain(const struct args *a, struct err *e)
+{
+	if (a->tool)
+		return explain_tool(a, e);
+	return explain_request(a, e);
+}
+
 static int diff(const struct args *a, struct err *e)
 {
 	CLEANUP(config_policy_release) struct config_policy from = { 0 }, to = { 0 };
 	autobuf struct buf out = BUF_INIT;
 	const char *files[] = { a->argv[0], a->argv[1] };
-	struct policy_diff n;
+	struct policy_diff n = { 0 };
 	int r = load(a, &files[0], 1, &from, e);
 
 	r = r < 0 ? r : load(a, &files[1], 1, &to, e);
@@ -168,6 +208,7 @@ static int diff(const struct args *a, struct err *e)
 		say_error(e);
 		return EXIT_USAGE;
 	}
+	n.changed += policy_acts_diff(&from.acts, &to.acts, &out);
 	if (n.allowed + n.denied + n.changed == 0)
 		buf_adds(&out, "both decide the same\n");
 	else
@@ -264,6 +305,7 @@ static int show(const struct args *a, struct err *e)
 	} else {
 		say_warnings(&c);
 		policy_describe(c.policy, &out);
+		policy_acts_describe(&c.acts, &out);
 	}
 	return finish(&out, e);
 }
@@ -278,6 +320,8 @@ static int take_option(struct args *a, int id, const char *value, struct err *e)
 	a->preset = id == OPT_PRESET ? value : a->preset;
 	a->graphql = id == OPT_GRAPHQL ? value : a->graphql;
 	a->push = id == OPT_PUSH ? value : a->push;
+	a->tool = id == OPT_TOOL ? value : a->tool;
+	a->args = id == OPT_ARGS ? value : a->args;
 	return 0;
 }
 
@@ -288,14 +332,17 @@ static int check_count(const struct args *a, struct err *e)
 		const char *want;
 	} of[] = {
 		[ACT_CHECK] = { 1, 1, "check FILE" },
-		[ACT_EXPLAIN] = { 2, 3, "explain FILE [METHOD] URL|HOST:PORT" },
+		[ACT_EXPLAIN] = { 2, 3,
+				  "explain FILE [METHOD] URL|HOST:PORT, or explain FILE --tool NAME [--args JSON]" },
 		[ACT_DIFF] = { 2, 2, "diff FILE FILE" },
 		[ACT_PRESETS] = { 0, 0, "presets" },
 		[ACT_SHOW] = { 0, 1, "show FILE, or show --preset NAME" },
 	};
 	int min = a->act == ACT_SHOW && !a->preset && !a->n_allow ? 1 : of[a->act].min;
 
-	if (a->argc >= min && a->argc <= of[a->act].max)
+	if (a->act == ACT_EXPLAIN && a->tool && a->argc == 1)
+		return 0;
+	if (a->argc >= min && a->argc <= of[a->act].max && !a->tool && !a->args)
 		return 0;
 	err_set(e, -EINVAL, "that is not how it is used");
 	return err_hint(e, -EINVAL, "coffer policy %s", of[a->act].want);
@@ -376,6 +423,8 @@ const struct verb verb_policy = {
 		    "\t# which rule decides, and why\n"
 		    "coffer policy explain team.yaml db.example.com:5432\n"
 		    "\t# a connection\n"
+		    "coffer policy explain team.yaml --tool deploy --args '{\"env\":\"production\"}'\n"
+		    "\t# a tool's call\n"
 		    "coffer policy diff old.yaml new.yaml\n"
 		    "\t# what changes\n"
 		    "coffer policy show --preset github-triage\n"

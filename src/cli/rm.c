@@ -29,7 +29,7 @@ static const struct opt rm_opts[] = {
 	  OPT_FORCE },
 };
 
-#define CLAIM_WAIT_MS 10000 /* for the launcher of a run that was just stopped to finish */
+#define CLAIM_WAIT_MS 30000 /* for the launcher of a run that was just stopped to finish */
 #define CLAIM_STEP_MS 20
 
 /* The run's directory with its lock; waits for one that is ending. */

@@ -7,6 +7,7 @@
 #include "cli/run_again.h"
 #include "cli/run_args.h"
 #include "cli/run_profile.h"
+#include "cli/run_prompt.h"
 #include "cli/run_restart.h"
 #include "cli/run_say.h"
 #include "cli/say.h"
@@ -53,6 +54,8 @@ static const struct opt run_opts_table[] = {
 	RUN_OPTS_WALL,
 	OPT_SECTION("Network"),
 	RUN_OPTS_NET,
+	{ "ask-prompt", 0, "WHEN", "auto: questions are asked on your terminal; never (default: auto)",
+	  O_ASK_PROMPT, RUN_PROMPT_NAMES },
 	OPT_SECTION("Limits"),
 	RUN_OPTS_LIMITS,
 	OPT_SECTION("Afterwards"),
@@ -165,6 +168,7 @@ static int run_here(struct run_args *a, const struct line *l, int ready_fd)
 	autobuf struct buf start = BUF_INIT;
 	CLEANUP(session_release) struct session s = SESSION_INIT;
 	struct run_io io = RUN_IO_INIT;
+	struct prompt_opts prompt;
 	struct err e = ERR_INIT;
 	int r;
 
@@ -186,6 +190,7 @@ static int run_here(struct run_args *a, const struct line *l, int ready_fd)
 		io.err = 2;
 		io.tty = a->o.tty ? 0 : -1;
 		io.say = run_say_net;
+		io.prompt = !a->o.no_prompt && run_prompt_open(&prompt, &s.st) ? &prompt : NULL;
 	}
 	run_say_before(&s.spec, &s.choice, &s.note);
 	run_say_conflicts(&s.net);
@@ -332,6 +337,11 @@ const struct verb verb_run = {
 		"the policy as it was. It must be where neither the sandbox nor others can write. Where a rule looks into TLS, "
 		"programs inside find a certificate authority of the sandbox's own by the usual variables and in the system's bundle "
 		"(not Java's); where a change of the file brings the first such rule, those that start afterwards do. If what carries the network cannot be kept running, the sandbox is ended.\n"
+		"\n"
+		"What a rule leaves to a person waits (coffer-ask(1)). In the foreground it is asked on the terminal: the command's output is "
+		"held back, what was typed is thrown away, and the answer is the code that is shown, with _sandbox_, _2h_ or _3x_ behind it "
+		"for more than once; or _deny_, _later_, _never_. Ctrl-C leaves the question as it is. --ask-prompt never says in a line "
+		"instead what waits.\n"
 		"\n"
 		"With -p a port of this machine leads to one inside, also with --net none; 127.0.0.1 unless an address is named, and "
 		"one that others can reach needs --public. Port 0 takes any that is free; *coffer ps --json* tells.\n"

@@ -4,7 +4,9 @@
 #include "base/clock.h"
 #include "gateway/asks.h"
 
+#include "cli/ask_show.h"
 #include "cli/run_profile.h"
+#include "cli/run_prompt.h"
 #include "cli/say.h"
 #include "gateway/restart.h"
 #include "sys/caps.h"
@@ -60,14 +62,12 @@ static int set_checkpoint(struct run_opts *o, const char *value, struct err *e)
 	return r < 0 ? r : 0;
 }
 
-static int take_ask_timeout(struct run_opts *o, const char *value, struct err *e)
+static int take_ask_prompt(struct run_opts *o, const char *value, struct err *e)
 {
-	uint64_t ns;
+	int r = opt_one_of("--ask-prompt", value, RUN_PROMPT_NAMES, e);
 
-	if (str_to_nsec(value, &ns) < 0 || ns < NSEC_PER_SEC || ns > ASKS_TIMEOUT_MAX * NSEC_PER_SEC)
-		return err_set(e, -EINVAL, "--ask-timeout takes a time from 1s to 1d, such as 5m");
-	o->ask_timeout = ns / NSEC_PER_SEC;
-	return 0;
+	o->no_prompt = r == 1;
+	return r < 0 ? r : 0;
 }
 
 static int take_net(struct run_opts *o, int id, const char *value, struct err *e)
@@ -83,7 +83,9 @@ static int take_net(struct run_opts *o, int id, const char *value, struct err *e
 	case O_RESOLVER:
 		return add_str(&o->resolvers, value, e);
 	case O_ASK_TIMEOUT:
-		return take_ask_timeout(o, value, e);
+		return ask_timeout_parse(value, &o->ask_timeout, e);
+	case O_ASK_PROMPT:
+		return take_ask_prompt(o, value, e);
 	case O_PUBLISH:
 		return add_str(&o->publish, value, e);
 	default:
@@ -114,6 +116,7 @@ int run_args_take(struct run_args *a, const struct opt *table, size_t n, int id,
 	case O_ALLOW:
 	case O_SECRET:
 	case O_ASK_TIMEOUT:
+	case O_ASK_PROMPT:
 	case O_RESOLVER:
 	case O_PUBLISH:
 	case O_POLICY:

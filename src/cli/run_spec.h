@@ -30,6 +30,7 @@ struct run_opts {
 	const char *policy;		 /* --policy as typed; NULL: none */
 	struct strv resolvers;		 /* --resolver as typed */
 	uint64_t ask_timeout;		 /* s; 0: as usual */
+	bool no_prompt;			 /* --ask-prompt never */
 	struct strv publish;		 /* -p as typed */
 	bool public;
 	bool has_net; /* without --net there is one: only where the verb says so */

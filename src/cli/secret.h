@@ -31,7 +31,7 @@ struct secret_args {
 	const char *file, *command, *as, *user, *expires_text, *every_text;
 	uint64_t expires; /* seconds; 0: never, or not said */
 	uint64_t every;
-	bool weak, replace, address, due, json, passphrase;
+	bool weak, replace, address, asks, due, json, passphrase;
 	struct strv hosts;
 	struct strv known;	 /* --known-host */
 	struct strv known_files; /* --known-hosts */
@@ -110,6 +110,19 @@ int secret_take_value(struct secret_session *s, const struct secret_args *a, con
 int secret_unlock(const struct secret_args *a, enum vault_fault *ret_fault, struct err *e) MUST_CHECK;
 int secret_lock(const struct secret_args *a, enum vault_fault *ret_fault, struct err *e) MUST_CHECK;
 
+/* One binding for each --host of the arguments, looked at before anything is asked or typed; not saved yet. */
+int secret_check_bindings(const struct secret_args *a, struct err *e) MUST_CHECK;
+int secret_bind_all(struct secret_session *s, const struct secret_args *a, const char *name,
+		    struct err *e) MUST_CHECK;
+
+int secret_set(struct secret_session *s, const struct secret_args *a, struct err *e) MUST_CHECK;
+int secret_rotate(struct secret_session *s, const struct secret_args *a, struct err *e) MUST_CHECK;
+int secret_change(struct secret_session *s, const struct secret_args *a, struct err *e) MUST_CHECK;
+int secret_rm(struct secret_session *s, const struct secret_args *a, struct err *e) MUST_CHECK;
+int secret_bind(struct secret_session *s, const struct secret_args *a, struct err *e) MUST_CHECK;
+int secret_unbind(struct secret_session *s, const struct secret_args *a, struct err *e) MUST_CHECK;
+int secret_init(struct secret_session *s, const struct secret_args *a, struct err *e) MUST_CHECK;
+int secret_rekey(struct secret_session *s, const struct secret_args *a, struct err *e) MUST_CHECK;
 int secret_ls(struct secret_session *s, const struct secret_args *a, struct err *e) MUST_CHECK;
 /* 1 when something was found. */
 int secret_check(struct secret_session *s, const struct secret_args *a, struct err *e) MUST_CHECK;

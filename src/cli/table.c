@@ -2,6 +2,7 @@
 #include "cli/table.h"
 
 #include "base/cleanup.h"
+#include "codec/termrows.h"
 
 #include <errno.h>
 
@@ -50,7 +51,7 @@ int table_add(struct table *t, const char *text, size_t max)
 
 void table_format(const struct table *t, struct buf *out)
 {
-	size_t widest[TABLE_COLUMNS_MAX] = { 0 };
+	size_t widest[TABLE_COLUMNS_MAX] = { 0 }, before = 0;
 
 	BUG_ON(t->columns == 0 || t->columns > TABLE_COLUMNS_MAX);
 	for (size_t i = 0; i < t->cells.n; i++) {
@@ -59,10 +60,15 @@ void table_format(const struct table *t, struct buf *out)
 		if (w > widest[i % t->columns])
 			widest[i % t->columns] = w;
 	}
+	for (size_t i = 0; i + 1 < t->columns; i++)
+		before += widest[i] + GAP;
 	for (size_t i = 0; i < t->cells.n; i++) {
 		size_t column = i % t->columns;
 
-		buf_adds(out, t->cells.v[i]);
+		if (column + 1 < t->columns || !t->width)
+			buf_adds(out, t->cells.v[i]);
+		else
+			termrows_cut(out, t->cells.v[i], t->width > before + 1 ? t->width - 1 - before : 0);
 		if (column + 1 == t->columns)
 			buf_addc(out, '\n');
 		else

@@ -15,6 +15,7 @@
 struct table {
 	struct strv cells; /* row by row */
 	size_t columns;
+	size_t width; /* of the terminal: the last column is cut so that no row is broken there; 0: it is not */
 };
 
 #define TABLE_COLUMNS_MAX 16

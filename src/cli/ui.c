@@ -11,10 +11,11 @@
 #include <jansson.h>
 #include <stdio.h>
 
-enum { OPT_ROLE = 1, OPT_LISTEN };
+enum { OPT_ROLE = 1, OPT_NAME, OPT_LISTEN };
 
 static const struct opt ui_opts[] = {
 	{ "role", 0, "ROLE", "observer, approver or operator (operator)", OPT_ROLE },
+	{ "name", 0, "NAME", "who it is for: what the log says beside answers (page)", OPT_NAME },
 	{ "listen", 0, "ADDRESS", "where to listen when the gateway does not yet (127.0.0.1:8787)",
 	  OPT_LISTEN },
 };
@@ -36,7 +37,7 @@ static int where(struct state *st, struct webctl *c, char ret[72], struct err *e
 	return 0;
 }
 
-static int show(struct state *st, enum web_role role, const char *listen)
+static int show(struct state *st, enum web_role role, const char *name, const char *listen)
 {
 	autobuf struct buf code = { .wipe = true }, out = { .wipe = true };
 	struct webctl c = { .op = WEBCTL_WHERE };
@@ -52,7 +53,7 @@ static int show(struct state *st, enum web_role role, const char *listen)
 			return say_error(&e);
 	}
 	c = (struct webctl){ .op = WEBCTL_LOGIN, .role = role };
-	snprintf(c.name, sizeof(c.name), "page");
+	snprintf(c.name, sizeof(c.name), "%.63s", name);
 	if (web_secret_new("", &code, c.hash, &e) < 0 || where(st, &c, at, &e) < 0)
 		return say_error(&e);
 	buf_addf(&out, "http://%s/#login=%s\n", at, buf_cstr(&code));
@@ -64,7 +65,7 @@ static int cmd_ui(int argc, char **argv)
 {
 	struct optparse p = OPTPARSE_INIT(argc, argv, ui_opts, ARRAY_SIZE(ui_opts));
 	CLEANUP(state_release) struct state st = STATE_INIT;
-	const char *value, *listen = "127.0.0.1:8787";
+	const char *value, *name = "page", *listen = "127.0.0.1:8787";
 	struct err e = ERR_INIT;
 	int id, role = WEB_OPERATOR;
 
@@ -73,8 +74,12 @@ static int cmd_ui(int argc, char **argv)
 			return verb_print_help(&verb_ui);
 		if (id == OPT_LISTEN)
 			listen = value;
+		else if (id == OPT_NAME)
+			name = value;
 		else
 			role = web_role_parse(value);
+		if (!str_is_name(name))
+			return say_usage(&verb_ui, (err_set(&e, -EINVAL, "'%.64s' is no name", name), &e));
 		if (role < 0)
 			return say_usage(&verb_ui,
 					 (err_set(&e, -EINVAL, "there is no role '%.40s'", value), &e));
@@ -83,7 +88,7 @@ static int cmd_ui(int argc, char **argv)
 		return say_usage(&verb_ui, id < 0 ? &e : (err_set(&e, -EINVAL, "ui takes no words"), &e));
 	if (state_open(&st, &e) < 0)
 		return say_error(&e);
-	return show(&st, (enum web_role)role, listen);
+	return show(&st, (enum web_role)role, name, listen);
 }
 
 const struct verb verb_ui = {
@@ -95,8 +100,12 @@ const struct verb verb_ui = {
 	.n_opts = ARRAY_SIZE(ui_opts),
 	.run = cmd_ui,
 	.text = "Prints an address with a code that is good once, for two minutes. The page exchanges it for a session of twelve "
-		"hours (a cookie that scripts cannot read and other sites do not send). *coffer token ls* shows sessions, *coffer token "
-		"rm page* ends them. Where the gateway does not listen on an address yet, it does from then on.",
+		"hours, for the tab that it is opened in. *coffer token ls* shows sessions, *coffer token "
+		"rm page* ends them. Where the gateway does not listen on an address yet, it does from then on.\n"
+		"\n"
+		"The page shows questions that wait and takes answers to them, sandboxes with what they use, the network as it is used, policies, "
+		"the audit log and whether it verifies, and each run from its start to its end. What came from a sandbox stands there "
+		"as a quotation. doc/ui.md says more.",
 	.examples = "coffer ui\n"
-		    "coffer ui --role approver\n",
+		    "coffer ui --role approver --name ann      # may answer questions, and no more\n",
 };

@@ -15,19 +15,13 @@ static const struct {
 	const char *name;
 	web_work_fn *fn;
 } works[] = {
-	{ "sandboxes", web_work_sandboxes },
-	{ "sandbox", web_work_sandbox },
-	{ "policy", web_work_policy },
-	{ "policy.explain", web_work_explain },
-	{ "audit", web_work_audit },
-	{ "egress", web_work_egress },
-	{ "timeline", web_work_timeline },
-	{ "backlog", web_work_backlog },
-	{ "feed", web_work_feed },
-	{ "asks", web_work_asks },
-	{ "ask", web_work_ask },
-	{ "ask.answer", web_work_answer },
-	{ "ask.revoke", web_work_revoke },
+	{ "sandboxes", web_work_sandboxes }, { "sandbox", web_work_sandbox },
+	{ "policy", web_work_policy },	     { "policy.explain", web_work_explain },
+	{ "audit", web_work_audit },	     { "egress", web_work_egress },
+	{ "series", web_work_series },	     { "timeline", web_work_timeline },
+	{ "backlog", web_work_backlog },     { "feed", web_work_feed },
+	{ "asks", web_work_asks },	     { "ask", web_work_ask },
+	{ "ask.answer", web_work_answer },   { "ask.revoke", web_work_revoke },
 	{ "ask.submit", web_work_submit },
 };
 

@@ -10,6 +10,11 @@
 #include "base/json.h"
 #include "sandbox/state.h"
 
+/* A page of a list ends before it would be longer, and the next goes on from there. The first item of one is always on it, or nobody
+ * would come past it. */
+#define WEB_PAGE_BYTES (1u << 20)
+#define WEB_PAGE_REST 80 /* of which so many are for what stands around the items */
+
 struct web_args {
 	struct state st;
 	int argc;
@@ -27,6 +32,8 @@ web_work_fn web_work_audit, web_work_egress, web_work_timeline, web_work_backlog
 	web_work_feed; /* web_work_log.c */
 web_work_fn web_work_asks, web_work_ask, web_work_answer, web_work_revoke,
 	web_work_submit; /* web_work_asks.c */
+
+web_work_fn web_work_series; /* web_work_series.c */
 
 int web_work(int argc, char **argv);
 

@@ -4,19 +4,32 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "cli/web_work.h"
-#include "gateway/askproto.h"
+#include "gateway/askback.h"
+#include "gateway/granted.h"
+#include "gateway/toolcall.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #define LIST_MAX 20000
+#define BEGIN_MS 3000
 
 struct list {
 	json_t **v;
 	size_t n, room;
-	bool all;
+	const char *state; /* "all", "in_force", or the name of one */
+	bool newest;	   /* first */
 };
+
+/* In force: what was allowed and can still be used. */
+static bool is_wanted(const struct list *l, const char *state)
+{
+	if (str_eq(l->state, "in_force"))
+		return str_eq(state, "granted") || str_eq(state, "parked");
+	return str_eq(l->state, "all") || str_eq(l->state, state);
+}
 
 static void list_release(struct list *l)
 {
@@ -36,7 +49,7 @@ static int keep(void *ctx, json_t *ask)
 {
 	struct list *l = ctx;
 
-	if (!ask || (!l->all && !str_eq(text_of(ask, "state"), "pending")))
+	if (!ask || !is_wanted(l, text_of(ask, "state")))
 		return 0;
 	if (l->n == LIST_MAX)
 		return -E2BIG;
@@ -73,9 +86,9 @@ static void gather(struct web_args *a, const char *id, struct list *l)
 	if (fd < 0)
 		return;
 	if (askc_open(&c, fd, &e) == 0)
-		(void)!askc_list(&c, l->all, keep, l, &e);
-	else if (l->all)
-		(void)!askc_read_file(fd, keep, l, &e);
+		(void)!askc_list(&c, !str_eq(l->state, "pending"), keep, l, &e);
+	else if (str_eq(l->state, "all") || granted_exists(fd))
+		(void)!askc_read_file(fd, id, keep, l, &e);
 }
 
 static void add_ask(struct buf *out, json_t *ask)
@@ -88,15 +101,61 @@ static void add_ask(struct buf *out, json_t *ask)
 	free(text);
 }
 
+struct one {
+	const char *id;
+	json_t *ask;
+};
+
+static int take_one(void *ctx, json_t *ask)
+{
+	struct one *o = ctx;
+
+	if (ask && str_eq(text_of(ask, "id"), o->id))
+		o->ask = json_incref(ask);
+	return o->ask != NULL;
+}
+
+/* Where the list goes on. One that is no longer in it, for it was answered meanwhile, has its place by when it was asked; one that
+ * nobody knows is before all others. */
+static size_t behind(struct web_args *a, const struct list *l, const char *id)
+{
+	autoaskc struct askc c = ASKC_INIT;
+	autoclose int fd = -1;
+	struct one o = { .id = id };
+	char run[RUN_ID_LEN + 1];
+	struct err e = ERR_INIT;
+	size_t i = 0;
+
+	while (i < l->n && !str_eq(text_of(l->v[i], "id"), id))
+		i++;
+	if (i < l->n)
+		return i + 1;
+	if (askc_resolve(&a->st, id, run, &fd, &e) < 0)
+		return 0;
+	if (askc_open(&c, fd, &e) == 0)
+		(void)!askc_show(&c, id, &o.ask, &e);
+	else
+		(void)!askc_read_file(fd, run, take_one, &o, &e);
+	for (i = 0; o.ask && i < l->n; i++) {
+		int d = in_order(&l->v[i], &o.ask);
+
+		if (l->newest ? d < 0 : d > 0)
+			break;
+	}
+	json_decref(o.ask);
+	return i;
+}
+
 int web_work_asks(struct web_args *a, struct err *e)
 {
 	CLEANUP(list_release)
-	struct list l = { .all = web_arg(a, "state") && str_eq(web_arg(a, "state"), "all") };
+	struct list l = { .state = web_arg(a, "state") ? web_arg(a, "state") : "pending",
+			  .newest = web_arg(a, "order") && str_eq(web_arg(a, "order"), "newest") };
 	autostrv struct strv ids = STRV_INIT;
 	const char *ref = web_arg(a, "sandbox"), *after = web_arg(a, "after");
 	uint64_t limit = web_arg_num(a, "limit", 100);
 	char id[RUN_ID_LEN + 1];
-	size_t i = 0, first;
+	size_t i, first;
 	int r = ref ? state_resolve(&a->st, ref, id, e) : state_run_list(&a->st, &ids, e);
 
 	if (r == 0 && ref)
@@ -107,15 +166,24 @@ int web_work_asks(struct web_args *a, struct err *e)
 		gather(a, ids.v[k], &l);
 	if (l.n)
 		qsort(l.v, l.n, sizeof(json_t *), in_order);
-	while (after && i < l.n && !str_eq(text_of(l.v[i], "id"), after))
-		i++;
-	/* The one behind which to go on is no longer in the list: from the start. */
-	i = !after || i == l.n ? 0 : i + 1;
+	for (size_t k = 0; l.newest && k < l.n / 2; k++) {
+		json_t *x = l.v[k];
+
+		l.v[k] = l.v[l.n - 1 - k];
+		l.v[l.n - 1 - k] = x;
+	}
+	i = after ? behind(a, &l, after) : 0;
 	buf_adds(&a->out, "{\"items\":[");
 	for (first = i; i < l.n && i - first < limit; i++) {
+		size_t before = a->out.len;
+
 		if (i > first)
 			buf_addc(&a->out, ',');
 		add_ask(&a->out, l.v[i]);
+		if (i > first && a->out.len > WEB_PAGE_BYTES - WEB_PAGE_REST) {
+			a->out.len = before;
+			break;
+		}
 	}
 	buf_adds(&a->out, "],\"next\":");
 	if (i < l.n && i > first)
@@ -126,9 +194,8 @@ int web_work_asks(struct web_args *a, struct err *e)
 	return 0;
 }
 
-static int open_run(struct web_args *a, struct askc *c, int *ret_fd, struct err *e)
+static int open_run(struct web_args *a, struct askc *c, char run[RUN_ID_LEN + 1], int *ret_fd, struct err *e)
 {
-	char run[RUN_ID_LEN + 1];
 	int r = askc_resolve(&a->st, web_arg(a, "ask"), run, ret_fd, e);
 
 	if (r < 0) {
@@ -167,14 +234,15 @@ int web_work_ask(struct web_args *a, struct err *e)
 	autoclose int fd = -1;
 	struct wanted w = { .id = web_arg(a, "ask") };
 	struct err why = ERR_INIT;
-	int r = open_run(a, NULL, &fd, e);
+	char run[RUN_ID_LEN + 1];
+	int r = open_run(a, NULL, run, &fd, e);
 
 	if (r < 0)
 		return r;
 	if (askc_open(&c, fd, &why) == 0)
 		r = askc_show(&c, w.id, &w.found, e);
 	else
-		r = askc_read_file(fd, find, &w, e);
+		r = askc_read_file(fd, run, find, &w, e);
 	if (r < 0 || !w.found) {
 		a->code = "not_found";
 		return r < 0 && *e->msg ? r : err_set(e, -ENOENT, "there is no question %s", w.id);
@@ -217,8 +285,9 @@ int web_work_answer(struct web_args *a, struct err *e)
 				.seconds = web_arg_num(a, "seconds", 0),
 				.uses = web_arg_num(a, "uses", 0) };
 	const char *scope = web_arg(a, "scope"), *reason = web_arg(a, "reason");
+	char run[RUN_ID_LEN + 1];
 	json_t *ask = NULL;
-	int s = scope ? ask_scope_parse(scope) : ASK_ONCE, r = open_run(a, &c, &fd, e);
+	int s = scope ? ask_scope_parse(scope) : ASK_ONCE, r = open_run(a, &c, run, &fd, e);
 
 	if (r < 0) {
 		a->code = a->code ? a->code : "gone";
@@ -243,20 +312,88 @@ int web_work_answer(struct web_args *a, struct err *e)
 
 int web_work_revoke(struct web_args *a, struct err *e)
 {
-	autoaskc struct askc c = ASKC_INIT;
 	autoclose int fd = -1;
 	struct ask_who who = { 0 };
+	char run[RUN_ID_LEN + 1];
 	json_t *ask = NULL;
-	int r = open_run(a, &c, &fd, e);
+	int r = open_run(a, NULL, run, &fd, e);
 
 	set_who(a, &who);
 	if (r == 0)
-		r = askc_revoke(&c, web_arg(a, "ask"), &who, &ask, e);
+		r = askback(&a->st, fd, run, web_arg(a, "ask"), &who, &ask, e);
 	if (r < 0) {
 		a->code = a->code ? a->code : code_of(r);
 		return r;
 	}
 	return print(a, ask);
+}
+
+/* What the sandbox's policy denies nobody is asked about. */
+static int check_tool(int run_fd, const char *run, const struct ask_question *q, struct err *e)
+{
+	CLEANUP(toolcall_release) struct toolcall t = TOOLCALL_INIT;
+	autobuf struct buf why = BUF_INIT;
+	struct acts acts = ACTS_INIT;
+	struct tool_verdict v = { 0 };
+	int r = toolcall_parse(&t, q->what, q->preview_len ? q->preview : NULL, q->preview_len, e);
+
+	if (r == 0)
+		r = toolcall_read_acts(run_fd, run, &acts, e);
+	if (r == 0)
+		acts_decide_tool(&acts, t.name, t.v, t.n, &v);
+	if (r == 0 && v.action == POLICY_DENY) {
+		tool_verdict_text(&v, t.name, &why);
+		r = err_set(e, -EPERM, "%s", buf_cstr(&why));
+	}
+	acts_release(&acts);
+	return r;
+}
+
+/* The guard of a sandbox that has only just begun is not there yet. */
+static int open_live(struct askc *c, int run_fd, bool alive, struct err *e)
+{
+	int r = askc_open(c, run_fd, e);
+
+	for (int ms = 0; alive && (r == -ENOENT || r == -ECONNREFUSED) && ms < BEGIN_MS; ms += 50) {
+		poll(NULL, 0, 50);
+		*e = ERR_INIT;
+		r = askc_open(c, run_fd, e);
+	}
+	return r;
+}
+
+struct same {
+	const char *by;
+	unsigned n;
+};
+
+static int count_same(void *ctx, json_t *ask)
+{
+	struct same *s = ctx;
+
+	s->n += ask && str_eq(text_of(ask, "state"), "pending") && str_eq(text_of(ask, "by"), s->by);
+	return 0;
+}
+
+/* The quota of a sandbox is kept by who serves it (asks.h, A6); this is the one over all of them. */
+static int check_quota(struct web_args *a, const char *by, struct err *e)
+{
+	autostrv struct strv ids = STRV_INIT;
+	struct same s = { .by = by };
+	int r = state_run_list(&a->st, &ids, e);
+
+	for (size_t i = 0; r == 0 && i < ids.n; i++) {
+		autoaskc struct askc c = ASKC_INIT;
+		struct err none = ERR_INIT;
+		bool alive = false;
+		autoclose int fd = state_run_open(&a->st, ids.v[i], &alive, &none);
+
+		if (fd >= 0 && alive && askc_open(&c, fd, &none) == 0)
+			(void)!askc_list(&c, false, count_same, &s, &none);
+	}
+	if (r == 0 && s.n >= ASKS_BY_MAX)
+		r = err_set(e, -EBUSY, "%d of your questions wait for an answer already", ASKS_BY_MAX);
+	return r;
 }
 
 int web_work_submit(struct web_args *a, struct err *e)
@@ -274,7 +411,7 @@ int web_work_submit(struct web_args *a, struct err *e)
 				  .reason = reason ? reason : "",
 				  .preview = preview ? preview : "",
 				  .preview_len = preview ? strlen(preview) : 0 };
-	char id[RUN_ID_LEN + 1];
+	char id[RUN_ID_LEN + 1], by[ASK_BY_MAX];
 	autoclose int fd = -1;
 	bool alive = false;
 	json_t *ask = NULL;
@@ -283,12 +420,19 @@ int web_work_submit(struct web_args *a, struct err *e)
 	if (r < 0)
 		return r;
 	fd = state_run_open(&a->st, id, &alive, e);
-	r = fd < 0 ? fd : askc_open(&c, fd, e);
+	r = fd < 0 ? fd : q.kind == ASK_TOOL ? check_tool(fd, id, &q, e) : 0;
+	if (r < 0) {
+		a->code = "conflict";
+		return r;
+	}
+	snprintf(by, sizeof(by), "%.63s (%.23s)", web_arg(a, "who"), web_arg(a, "via"));
+	q.by = by;
+	r = open_live(&c, fd, alive, e);
 	if (r == -ENOENT || r == -ECONNREFUSED) {
 		a->code = "conflict";
-		return err_set(e, r, "nobody takes questions for sandbox %s: it has ended, or has no network",
-			       id);
+		return err_set(e, r, "nobody takes questions for sandbox %s: it has ended", id);
 	}
+	r = r < 0 ? r : check_quota(a, by, e);
 	if (r == 0)
 		r = askc_submit(&c, &q, web_arg_num(a, "seconds", 0), &ask, e);
 	if (r < 0) {

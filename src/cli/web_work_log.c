@@ -12,22 +12,26 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+#define BACKLOG_BYTES (256u << 10)
 
 /* A page: from `after` on oldest first, else the newest before `before`. Texts are whole items of the answer. */
 struct page {
 	uint64_t before, after, limit;
 	bool forward, more;
+	size_t bytes; /* of all texts, with what stands between them */
 	struct {
 		uint64_t seq;
 		char *text;
 	} * v;
-	size_t n, first;
+	size_t n;
 };
 
 static void page_release(struct page *p)
 {
 	for (size_t i = 0; i < p->n; i++)
-		free(p->v[(p->first + i) % p->limit].text);
+		free(p->v[i].text);
 	free(p->v);
 }
 
@@ -37,39 +41,29 @@ static int page_open(struct page *p, const struct web_args *a, bool forward, str
 	p->after = web_arg_num(a, "after", 0);
 	p->limit = web_arg_num(a, "limit", 100);
 	p->forward = forward || web_arg(a, "after");
-	p->v = p->limit >= 1 && p->limit <= 1000 ? calloc(p->limit, sizeof(*p->v)) : NULL;
+	p->v = p->limit >= 1 && p->limit <= 10000 ? calloc(p->limit, sizeof(*p->v)) : NULL;
 	if (p->v)
 		return 0;
 	err_set(e, -EINVAL, "limit is out of range");
 	return -EINVAL;
 }
 
-/* Does it come into question, before anything is made of it? */
-static bool page_wants(const struct page *p, uint64_t seq)
-{
-	return seq > p->after && seq < p->before && !(p->forward && p->n == p->limit && p->more);
-}
-
 /* Takes the text. 1: no more are needed. */
 static int page_add(struct page *p, uint64_t seq, struct buf *text)
 {
+	size_t bytes = p->bytes + text->len + 1;
 	char *s;
 
-	if (p->n == p->limit) {
+	if (p->n == p->limit || (p->n && bytes > WEB_PAGE_BYTES - WEB_PAGE_REST)) {
 		p->more = true;
-		if (p->forward)
-			return 1;
-		free(p->v[p->first].text);
-		p->v[p->first].text = NULL;
-		p->first = (p->first + 1) % p->limit;
-		p->n--;
+		return 1;
 	}
 	s = buf_take(text);
 	if (!s)
 		return -ENOMEM;
-	p->v[(p->first + p->n) % p->limit].seq = seq;
-	p->v[(p->first + p->n) % p->limit].text = s;
-	p->n++;
+	p->bytes = bytes;
+	p->v[p->n].seq = seq;
+	p->v[p->n++].text = s;
 	return 0;
 }
 
@@ -77,34 +71,35 @@ static void page_print(const struct page *p, struct buf *out)
 {
 	buf_adds(out, "{\"items\":[");
 	for (size_t i = 0; i < p->n; i++) {
-		size_t at = (p->first + (p->forward ? i : p->n - 1 - i)) % p->limit;
-
 		if (i)
 			buf_addc(out, ',');
-		buf_adds(out, p->v[at].text);
+		buf_adds(out, p->v[i].text);
 	}
 	buf_adds(out, "],\"next\":");
 	if (p->more && p->n)
-		buf_addf(out, "%llu",
-			 (unsigned long long)p->v[p->forward ? (p->first + p->n - 1) % p->limit : p->first]
-				 .seq);
+		buf_addf(out, "%llu", (unsigned long long)p->v[p->n - 1].seq);
 	else
 		buf_adds(out, "null");
 	buf_adds(out, "}\n");
 }
 
+/* What of the log may be on a page: forwards or backwards, from where the page begins. */
 struct scan {
 	struct audit_query *q;
+	struct audit_back *back;
 	struct audit_filter f;
+	uint64_t before;
 	char id[RUN_ID_LEN + 1];
 };
 
 static void scan_release(struct scan *s)
 {
 	audit_query_free(s->q);
+	audit_back_free(s->back);
 }
 
-static int scan_open(struct scan *s, struct web_args *a, const char *type, struct err *e)
+static int scan_open(struct scan *s, struct web_args *a, const char *type, const struct page *p,
+		     struct err *e)
 {
 	const char *ref = web_arg(a, "sandbox"), *since = web_arg(a, "since");
 	int r = ref ? ref_resolve_logged(&a->st, ref, s->id, e) : 0;
@@ -114,7 +109,22 @@ static int scan_open(struct scan *s, struct web_args *a, const char *type, struc
 	s->f = (struct audit_filter){ .type = type, .sandbox = ref ? s->id : NULL };
 	if (since && clock_parse(since, clock_nsec(CLOCK_REALTIME), &s->f.since) < 0)
 		return err_set(e, -EINVAL, "since is no time");
-	return audit_query_open(&s->q, a->st.fd, &s->f, e);
+	s->before = p->before;
+	if (!p->forward)
+		return audit_back_open(&s->back, a->st.fd, &s->f, p->before, e);
+	r = audit_query_open(&s->q, a->st.fd, &s->f, e);
+	return r == 0 && p->after ? audit_query_seek(s->q, p->after + 1, e) : r;
+}
+
+/* 1: an event that comes into question. */
+static int scan_next(struct scan *s, struct audit_record *ret, struct err *e)
+{
+	int r;
+
+	do
+		r = s->back ? audit_back_next(s->back, ret, e) : audit_query_next(s->q, ret, e);
+	while (r > 0 && !ret->is_event);
+	return r > 0 && ret->line.seq >= s->before ? 0 : r;
 }
 
 /* Whatever is not an event, somebody changed: that is for verify to tell, and no JSON. */
@@ -126,13 +136,10 @@ int web_work_audit(struct web_args *a, struct err *e)
 	int r = page_open(&p, a, false, e);
 
 	if (r == 0)
-		r = scan_open(&s, a, web_arg(a, "type"), e);
-	while (r == 0 && (r = audit_query_next(s.q, &rec, e)) > 0) {
+		r = scan_open(&s, a, web_arg(a, "type"), &p, e);
+	while (r == 0 && (r = scan_next(&s, &rec, e)) > 0) {
 		struct buf text = BUF_INIT;
 
-		r = 0;
-		if (!rec.is_event || !page_wants(&p, rec.line.seq))
-			continue;
 		buf_add(&text, rec.text, rec.len);
 		r = page_add(&p, rec.line.seq, &text);
 		buf_release(&text);
@@ -161,6 +168,39 @@ static bool matches(const struct net_event *ev, const char *decision, const char
 	if (decision && !str_eq(decision, "deny") && !(ev->decision && str_eq(ev->decision, decision)))
 		return false;
 	return !host || strcasestr(net_event_host(ev), host);
+}
+
+static bool is_plain(const char *s)
+{
+	for (; *s; s++) {
+		if (!(*s >= 'a' && *s <= 'z') && !(*s >= 'A' && *s <= 'Z') && !(*s >= '0' && *s <= '9') &&
+		    *s != '.' && *s != '-')
+			return false;
+	}
+	return true;
+}
+
+static bool has_text(const struct line *l, const char *text)
+{
+	size_t n = strlen(text);
+
+	for (const char *p = l->fields, *end = p + l->fields_len; (size_t)(end - p) >= n; p++) {
+		if ((*p | 0x20) == (*text | 0x20) && strncasecmp(p, text, n) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* By its bytes, before it is read as JSON: most lines of a long log are not meant. Only for what JSON does not write in
+ * another way. */
+static bool may_match(const struct line *l, const char *decision, const char *host)
+{
+	bool denied = line_is_type(l, "net.refused") || line_is_type(l, "net.alert");
+
+	if (decision && !(denied && str_eq(decision, "deny")) &&
+	    !memmem(l->fields, l->fields_len, decision, strlen(decision)))
+		return false;
+	return !host || !is_plain(host) || has_text(l, host) || str_eq(host, "-");
 }
 
 static void add_u64(struct json *j, const char *key, uint64_t v, bool has)
@@ -207,12 +247,12 @@ int web_work_egress(struct web_args *a, struct err *e)
 	int r = page_open(&p, a, false, e);
 
 	if (r == 0)
-		r = scan_open(&s, a, "net", e);
-	while (r == 0 && (r = audit_query_next(s.q, &rec, e)) > 0) {
+		r = scan_open(&s, a, "net", &p, e);
+	while (r == 0 && (r = scan_next(&s, &rec, e)) > 0) {
 		struct net_event ev;
 
 		r = 0;
-		if (!rec.is_event || !page_wants(&p, rec.line.seq) || !net_event_parse(&ev, &rec))
+		if (!may_match(&rec.line, decision, host) || !net_event_parse(&ev, &rec))
 			continue;
 		if (is_row(&ev) && matches(&ev, decision, host)) {
 			struct buf text = BUF_INIT;
@@ -353,9 +393,9 @@ int web_work_timeline(struct web_args *a, struct err *e)
 	int r = page_open(&p, a, true, e);
 
 	if (r == 0)
-		r = scan_open(&s, a, NULL, e);
-	while (r == 0 && (r = audit_query_next(s.q, &rec, e)) > 0)
-		r = rec.is_event && page_wants(&p, rec.line.seq) ? add_story(&p, &rec) : 0;
+		r = scan_open(&s, a, NULL, &p, e);
+	while (r == 0 && (r = scan_next(&s, &rec, e)) > 0)
+		r = add_story(&p, &rec);
 	if (r < 0)
 		return r;
 	page_print(&p, &a->out);
@@ -372,19 +412,21 @@ static void add_feed_line(struct buf *out, const struct audit_record *rec)
 	buf_addc(out, '\n');
 }
 
+/* Some events behind `after`: as many as are asked for, or as fit. */
 int web_work_backlog(struct web_args *a, struct err *e)
 {
 	CLEANUP(scan_release) struct scan s = { 0 };
-	uint64_t after = web_arg_num(a, "after", 0), limit = web_arg_num(a, "limit", 500), n = 0;
+	const struct page from = { .before = UINT64_MAX,
+				   .after = web_arg_num(a, "after", 0),
+				   .forward = true };
+	uint64_t limit = web_arg_num(a, "limit", 500);
 	struct audit_record rec;
-	int r = scan_open(&s, a, NULL, e);
+	int r = scan_open(&s, a, NULL, &from, e);
 
-	while (r == 0 && n < limit && a->out.len < (8u << 20) && (r = audit_query_next(s.q, &rec, e)) > 0) {
+	while (r == 0 && limit && a->out.len < BACKLOG_BYTES && (r = scan_next(&s, &rec, e)) > 0) {
 		r = 0;
-		if (!rec.is_event || rec.line.seq <= after)
-			continue;
 		add_feed_line(&a->out, &rec);
-		n++;
+		limit--;
 	}
 	return r;
 }
@@ -397,25 +439,20 @@ static int flush(struct buf *b)
 	return r;
 }
 
-/* Until nobody reads. First the number of the last event that is there. */
+/* Until nobody reads: first the number that was given, then every event behind it as it comes. */
 int web_work_feed(struct web_args *a, struct err *e)
 {
 	CLEANUP(scan_release) struct scan s = { 0 };
+	const struct page from = { .before = UINT64_MAX,
+				   .after = web_arg_num(a, "after", 0),
+				   .forward = true };
 	struct audit_record rec;
-	uint64_t last = 0;
-	int r = scan_open(&s, a, NULL, e);
+	int r = scan_open(&s, a, NULL, &from, e);
 
-	while (r == 0 && (r = audit_query_next(s.q, &rec, e)) > 0) {
-		r = 0;
-		if (rec.is_event)
-			last = rec.line.seq;
-	}
-	buf_addf(&a->out, "%llu\n", (unsigned long long)last);
-	r = r < 0 ? r : flush(&a->out);
+	buf_addf(&a->out, "%llu\n", (unsigned long long)from.after);
 	while (r == 0) {
-		while ((r = audit_query_next(s.q, &rec, e)) > 0) {
-			if (rec.is_event)
-				add_feed_line(&a->out, &rec);
+		while ((r = scan_next(&s, &rec, e)) > 0) {
+			add_feed_line(&a->out, &rec);
 			if (a->out.len > (64u << 10) && flush(&a->out) < 0)
 				return 0;
 		}

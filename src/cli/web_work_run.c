@@ -143,8 +143,16 @@ int web_work_sandboxes(struct web_args *a, struct err *e)
 	json_obj(&j, NULL);
 	json_arr(&j, "items");
 	for (; r >= 0 && i < ids.n && n < limit; i++) {
+		struct json before = j;
+		size_t len = a->out.len;
+
 		r = add_sandbox(a, &j, ids.v[i], all, &procs, e);
 		n += r > 0;
+		if (n > 1 && a->out.len > WEB_PAGE_BYTES - WEB_PAGE_REST) {
+			a->out.len = len;
+			j = before;
+			break;
+		}
 	}
 	json_end_arr(&j);
 	if (i < ids.n)
@@ -183,37 +191,38 @@ static void in_force_release(struct in_force *f)
 	json_decref(f->start);
 }
 
+/* From the end: the last of each is what counts. */
 static int read_in_force(struct web_args *a, struct in_force *f, struct err *e)
 {
-	CLEANUP(audit_query_freep) struct audit_query *q = NULL;
+	CLEANUP(audit_back_freep) struct audit_back *b = NULL;
 	struct audit_filter filter = { .sandbox = f->id };
 	struct audit_record rec;
 	int r = state_resolve(&a->st, web_arg(a, "sandbox"), f->id, e);
 
 	if (r == 0)
-		r = audit_query_open(&q, a->st.fd, &filter, e);
-	while (r >= 0 && (r = audit_query_next(q, &rec, e)) > 0) {
+		r = audit_back_open(&b, a->st.fd, &filter, UINT64_MAX, e);
+	while (r >= 0 && !f->start && (r = audit_back_next(b, &rec, e)) > 0) {
 		bool start = line_is_type(&rec.line, "run.start");
 		autobuf struct buf text = BUF_INIT;
 		const char *digest;
 		json_t *o;
 
-		if (!rec.is_event || (!start && !line_is_type(&rec.line, "net.policy")))
+		if (!rec.is_event || (!start && (f->digest[0] || !line_is_type(&rec.line, "net.policy"))))
 			continue;
 		buf_addf(&text, "{%.*s}", (int)rec.line.fields_len, rec.line.fields);
 		o = json_loadb(buf_cstr(&text), text.len, 0, NULL);
 		digest = json_string_value(json_object_get(o, start ? "policy_digest" : "digest"));
-		if (digest)
-			snprintf(f->digest, sizeof(f->digest), "%s", digest);
-		if (start) {
-			json_decref(f->start);
+		/* coffer-egress says its digest bare. */
+		if (digest && !f->digest[0])
+			snprintf(f->digest, sizeof(f->digest), "%s%s",
+				 str_starts(digest, "sha256:") ? "" : "sha256:", digest);
+		if (start)
 			f->start = json_incref(o);
-		}
 		json_decref(o);
 	}
-	if (r == 0 && !f->start)
+	if (r >= 0 && !f->start)
 		return err_set(e, -ENOENT, "the log does not know how sandbox %s was started", f->id);
-	return r;
+	return r < 0 ? r : 0;
 }
 
 /* As it would be compiled now; *ret_note says why that is not what is in force. */

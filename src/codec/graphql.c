@@ -10,6 +10,8 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 
 struct fragment {
 	struct slice name;
@@ -23,6 +25,8 @@ struct parser {
 	struct fragment fragments[GRAPHQL_FRAGMENTS_MAX];
 	unsigned n_fragments;
 	unsigned depth;
+	const struct graphql_seek *seek; /* NULL: nothing is looked for */
+	unsigned n_uses;
 	const char *why; /* static text */
 	int code;
 };
@@ -126,6 +130,87 @@ static int take_arguments(struct parser *p)
 	return r < 0 ? r : next(p);
 }
 
+/* The value of the member, or of the argument: a text or a variable, or neither. */
+// NOLINTNEXTLINE(misc-no-recursion): enter() bounds it
+static int seek_value(struct parser *p, struct graphql_use *u, enum graphql_from variable)
+{
+	struct slice t = p->lex.text;
+	int r;
+
+	if (gql_is(&p->lex, '$')) {
+		r = next(p);
+		if (r == 0 && p->lex.token == GQL_NAME)
+			*u = (struct graphql_use){ variable, p->lex.text };
+		return r < 0 ? r : expect_name(p, NULL);
+	}
+	/* A block string begins with three quotes: what is between the first two is nothing. */
+	if (variable == GRAPHQL_MEMBER && p->lex.token == GQL_STRING && t.len > 2 && t.p[1] != '"' &&
+	    !memchr(t.p, '\\', t.len))
+		*u = (struct graphql_use){ GRAPHQL_TEXT, { t.p + 1, t.len - 2 } };
+	return take_value(p);
+}
+
+/* "{name: value …}": the member, if it is there once. */
+// NOLINTNEXTLINE(misc-no-recursion): enter() bounds it
+static int seek_member(struct parser *p, struct graphql_use *u)
+{
+	unsigned times = 0;
+	int r = enter(p);
+
+	if (r == 0)
+		r = next(p);
+	while (r == 0 && !gql_is(&p->lex, '}')) {
+		struct slice name = SLICE_NONE;
+
+		r = expect_name(p, &name);
+		if (r == 0)
+			r = expect(p, ':');
+		if (r == 0 && slice_eq(name, p->seek->member) && ++times == 1)
+			r = seek_value(p, u, GRAPHQL_MEMBER);
+		else if (r == 0)
+			r = take_value(p);
+	}
+	if (times != 1)
+		*u = (struct graphql_use){ 0 };
+	p->depth--;
+	return r < 0 ? r : next(p);
+}
+
+/* One "name: value" of a field that is looked for; *times is how often the argument was there. */
+static int seek_pair(struct parser *p, struct graphql_use *u, unsigned *times)
+{
+	struct slice name = SLICE_NONE;
+	int r = expect_name(p, &name);
+
+	if (r == 0)
+		r = expect(p, ':');
+	if (r < 0)
+		return r;
+	if (!slice_eq(name, p->seek->arg) || ++*times > 1)
+		return take_value(p);
+	return gql_is(&p->lex, '{') ? seek_member(p, u) : seek_value(p, u, GRAPHQL_ARGUMENT);
+}
+
+/* As take_arguments(), of such a field. */
+static int seek_arguments(struct parser *p)
+{
+	struct graphql_use use = { 0 };
+	unsigned times = 0;
+	int r = 0;
+
+	if (p->n_uses == p->seek->max)
+		return fail(p, -E2BIG, "it uses a field too often");
+	if (gql_is(&p->lex, '(')) {
+		r = next(p);
+		do {
+			r = r < 0 ? r : seek_pair(p, &use, &times);
+		} while (r == 0 && !gql_is(&p->lex, ')'));
+		r = r < 0 ? r : next(p);
+	}
+	p->seek->v[p->n_uses++] = times == 1 ? use : (struct graphql_use){ 0 };
+	return r;
+}
+
 static int take_directives(struct parser *p)
 {
 	int r = 0;
@@ -221,11 +306,17 @@ static int gather_field(struct parser *p, struct gather *g, struct slice name)
 	uint32_t hash = hash_of(name);
 
 	for (unsigned i = 0; i < g->op->n_fields; i++) {
-		if (g->hashes[i] == hash && slice_same(d->fields[g->op->first_field + i], name))
-			return 0;
+		unsigned at = g->op->first_field + i;
+
+		if (g->hashes[i] != hash || !slice_same(d->fields[at], name))
+			continue;
+		if (d->times[at] < UINT16_MAX)
+			d->times[at]++;
+		return 0;
 	}
 	if (d->n_fields == GRAPHQL_FIELDS_MAX)
 		return fail(p, -E2BIG, "it has too many fields at the root");
+	d->times[d->n_fields] = 1;
 	d->fields[d->n_fields++] = name;
 	g->hashes[g->op->n_fields++] = hash;
 	return 0;
@@ -252,7 +343,7 @@ static int take_set(struct parser *p, struct gather *g);
 // NOLINTNEXTLINE(misc-no-recursion): enter() bounds it
 static int take_spread(struct parser *p, struct gather *g)
 {
-	struct slice name;
+	struct slice name = SLICE_NONE;
 	int r = next(p);
 
 	if (r == 0 && p->lex.token == GQL_NAME && !gql_is_name(&p->lex, "on")) {
@@ -275,7 +366,7 @@ static int take_spread(struct parser *p, struct gather *g)
 // NOLINTNEXTLINE(misc-no-recursion): enter() bounds it
 static int take_field(struct parser *p, struct gather *g)
 {
-	struct slice name;
+	struct slice name = SLICE_NONE;
 	int r = expect_name(p, &name);
 
 	if (r == 0 && gql_is(&p->lex, ':')) {
@@ -286,7 +377,7 @@ static int take_field(struct parser *p, struct gather *g)
 	if (r == 0 && g)
 		r = gather_field(p, g, name);
 	if (r == 0)
-		r = take_arguments(p);
+		r = g && p->seek && slice_eq(name, p->seek->field) ? seek_arguments(p) : take_arguments(p);
 	if (r == 0)
 		r = take_directives(p);
 	if (r == 0 && gql_is(&p->lex, '{'))
@@ -430,9 +521,9 @@ static int gather_set(struct parser *p, struct gather *g, size_t at)
 	return r < 0 ? r : take_set(p, g);
 }
 
-static int gather_op(struct parser *p, unsigned i)
+static int gather_op(struct parser *p, unsigned i, unsigned number)
 {
-	struct gather g = { .op = &p->doc->ops[i], .number = i + 1 };
+	struct gather g = { .op = &p->doc->ops[i], .number = number };
 	int r;
 
 	g.op->first_field = (uint16_t)p->doc->n_fields;
@@ -459,6 +550,21 @@ static int select_op(struct parser *p, struct slice name)
 	return fail(p, -EINVAL, "it has no operation of the name that the request asks for");
 }
 
+static int parse(struct parser *p, struct slice op_name)
+{
+	int r = take_document(p);
+
+	p->lex.left = GRAPHQL_WALK_MAX;
+	for (unsigned i = 0; r == 0 && i < p->doc->n_ops; i++)
+		r = gather_op(p, i, i + 1);
+	return r < 0 ? r : select_op(p, op_name);
+}
+
+static int cannot(const struct parser *p, int r, struct err *e)
+{
+	return err_set(e, r, "the GraphQL document cannot be judged: %s (byte %zu)", p->why, p->lex.at);
+}
+
 int graphql_parse(const char *doc, size_t len, const char *op_name, size_t op_name_len,
 		  struct graphql_doc *ret, struct err *e)
 {
@@ -468,14 +574,40 @@ int graphql_parse(const char *doc, size_t len, const char *op_name, size_t op_na
 	memset(ret, 0, sizeof(*ret));
 	if (len > GRAPHQL_TEXT_MAX)
 		return err_set(e, -E2BIG, "the GraphQL document is too long");
-	r = take_document(&p);
-	p.lex.left = GRAPHQL_WALK_MAX;
-	for (unsigned i = 0; r == 0 && i < ret->n_ops; i++)
-		r = gather_op(&p, i);
-	if (r == 0)
-		r = select_op(&p, (struct slice){ op_name, op_name ? op_name_len : 0 });
+	r = parse(&p, (struct slice){ op_name, op_name ? op_name_len : 0 });
 	if (r == 0)
 		return 0;
 	memset(ret, 0, sizeof(*ret));
-	return err_set(e, r, "the GraphQL document cannot be judged: %s (byte %zu)", p.why, p.lex.at);
+	return cannot(&p, r, e);
+}
+
+static int find_uses(struct parser *p, struct slice op_name, const struct graphql_seek *seek)
+{
+	struct graphql_doc *d = p->doc;
+	int r = parse(p, op_name);
+
+	if (r < 0)
+		return r;
+	/* Once more through the one that would run. */
+	p->seek = seek;
+	p->lex.left = GRAPHQL_WALK_MAX;
+	d->n_fields = 0;
+	d->ops[d->selected].n_fields = 0;
+	return gather_op(p, (unsigned)d->selected, GRAPHQL_OPS_MAX + 1);
+}
+
+int graphql_uses(const char *doc, size_t len, const char *op_name, size_t op_name_len,
+		 const struct graphql_seek *s, struct err *e)
+{
+	struct parser p = { .lex = { .s = doc, .len = len, .left = GRAPHQL_TOKENS_MAX } };
+	int r;
+
+	if (len > GRAPHQL_TEXT_MAX)
+		return err_set(e, -E2BIG, "the GraphQL document is too long");
+	p.doc = calloc(1, sizeof(*p.doc));
+	if (!p.doc)
+		return err_set(e, -ENOMEM, "out of memory");
+	r = find_uses(&p, (struct slice){ op_name, op_name ? op_name_len : 0 }, s);
+	free(p.doc);
+	return r < 0 ? cannot(&p, r, e) : (int)p.n_uses;
 }

@@ -42,6 +42,8 @@ struct graphql_doc {
 	unsigned n_ops; /* at least 1 */
 	int selected;	/* which of them would run */
 	struct slice fields[GRAPHQL_FIELDS_MAX];
+	uint16_t times
+		[GRAPHQL_FIELDS_MAX]; /* how often each stands there, under whatever aliases; 65535: that often or more */
 	unsigned n_fields;
 };
 
@@ -51,6 +53,33 @@ struct graphql_doc {
  */
 int graphql_parse(const char *doc, size_t len, const char *op_name, size_t op_name_len,
 		  struct graphql_doc *ret, struct err *e) MUST_CHECK;
+
+/* Where one use of a field has a member of an argument from: `field(arg: {member: "text"})`, `{member: $text}`, or `arg: $text`. */
+enum graphql_from {
+	GRAPHQL_NOWHERE, /* it is not there, there twice, or neither a plain text nor a variable */
+	GRAPHQL_TEXT,	 /* a string without escapes; `text` without its quotes */
+	GRAPHQL_MEMBER,	 /* a variable that is the member */
+	GRAPHQL_ARGUMENT /* a variable that is the whole argument */
+};
+
+struct graphql_use {
+	enum graphql_from from;
+	struct slice text;
+};
+
+/* What is looked for, and where it goes. */
+struct graphql_seek {
+	const char *field, *arg, *member;
+	struct graphql_use *v;
+	unsigned max;
+};
+
+/*
+ * Every use of the field at the root of the operation that would run, whatever its alias, through fragments: how many, or negative as
+ * graphql_parse() has it; more than `max` is -E2BIG.
+ */
+int graphql_uses(const char *doc, size_t len, const char *op_name, size_t op_name_len,
+		 const struct graphql_seek *s, struct err *e) MUST_CHECK;
 
 const char *graphql_type_name(enum graphql_type t); /* "query" */
 

@@ -281,10 +281,31 @@ static int key_version(struct source *s, const struct ynode *n, void *to)
 	return read_u32(s, n, 1, 1, &version);
 }
 
+/* A link for people: nothing in it that a chat or a terminal would take for something else. */
+static int key_ui(struct source *s, const struct ynode *n, void *to)
+{
+	static const char may[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.-_~/:[]";
+	struct notify_conf *c = to;
+	const char *text;
+	int r = read_text(s, n, "where the page is reached: https://coffer.example.org/", &text);
+
+	if (r < 0)
+		return r;
+	if ((!str_starts(text, "https://") && !str_starts(text, "http://")) || strlen(text) > NOTIFY_UI_MAX ||
+	    strspn(text, may) != strlen(text))
+		return read_fail(s, n,
+				 "expected where the page is reached, without a user, query or fragment: "
+				 "https://coffer.example.org/");
+	snprintf(c->ui, sizeof(c->ui), "%s", text);
+	return 0;
+}
+
 int notify_conf_parse(struct notify_conf *ret, const char *name, const char *dir, const char *text,
 		      size_t len, struct err *e)
 {
-	static const struct key keys[] = { { "version", key_version }, { "notify", key_notify } };
+	static const struct key keys[] = { { "version", key_version },
+					   { "ui", key_ui },
+					   { "notify", key_notify } };
 	CLEANUP(ynode_freep) struct ynode *root = NULL;
 	struct notify_conf c = NOTIFY_CONF_INIT;
 	struct source s = { .name = name, .dir = dir, .e = e };
@@ -315,6 +336,13 @@ static char *usual_path(void)
 	else if (home && home[0] == '/')
 		r = asprintf(&path, "%s/.config/cofferdam/notify.yaml", home);
 	return r < 0 ? NULL : path;
+}
+
+bool notify_conf_is_there(void)
+{
+	autofree char *usual = usual_path();
+
+	return usual && access(usual, F_OK) == 0;
 }
 
 int notify_conf_load(struct notify_conf *ret, const char *path, struct err *e)

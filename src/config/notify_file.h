@@ -3,6 +3,7 @@
  * Whom the gateway tells, as the operator wrote it:
  *
  *	version: 1
+ *	ui: https://coffer.example.org/                      # where `coffer ui` is reached: the link in what is sent
  *	notify:
  *	  - command: [notify-send, Cofferdam]            # the event as JSON on its standard input
  *	  - name: ops
@@ -25,6 +26,7 @@
 #define NOTIFY_ARGV_MAX 32
 #define NOTIFY_PATH_MAX 1024
 #define NOTIFY_ROOM_MAX 255
+#define NOTIFY_UI_MAX 200
 #define NOTIFY_TIMEOUT 15 /* seconds, unless said */
 
 enum notify_kind { NOTIFY_COMMAND, NOTIFY_WEBHOOK, NOTIFY_MATRIX, NOTIFY_KIND_COUNT };
@@ -50,6 +52,7 @@ struct notify_target {
 struct notify_conf {
 	struct notify_target targets[NOTIFY_TARGETS_MAX];
 	size_t n;
+	char ui[NOTIFY_UI_MAX + 1]; /* where the page is reached; "": not said */
 };
 
 #define NOTIFY_CONF_INIT ((struct notify_conf){ 0 })
@@ -57,6 +60,8 @@ struct notify_conf {
 /* A file that others may write to is refused. path NULL: /etc/cofferdam/notify.yaml for root, else cofferdam/notify.yaml in
  * the user's configuration; -ENOENT when that is not there. */
 int notify_conf_load(struct notify_conf *ret, const char *path, struct err *e) MUST_CHECK;
+/* Is there a file at all, good or bad? */
+bool notify_conf_is_there(void);
 int notify_conf_parse(struct notify_conf *ret, const char *name, const char *dir, const char *text,
 		      size_t len, struct err *e) MUST_CHECK;
 void notify_conf_release(struct notify_conf *c);

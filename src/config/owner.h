@@ -17,4 +17,9 @@
 int owner_read(const char *path, size_t max, bool must, struct buf *ret, char **ret_warning,
 	       struct err *e) MUST_CHECK;
 
+/* The same (`must`) of a file in a directory that is held open, whatever its path leads to by now; a link is not followed. Both are checked as they
+ * are held. The file, open; negative on failure. */
+int owner_read_at(int dir, const char *name, const char *shown, size_t max, struct buf *ret,
+		  struct err *e) MUST_CHECK;
+
 #endif

@@ -2,6 +2,7 @@
 #include "config/policy_file.h"
 
 #include "base/cleanup.h"
+#include "config/acts_read.h"
 #include "config/conflict.h"
 #include "config/lint.h"
 #include "config/owner.h"
@@ -34,6 +35,7 @@ void config_policy_release(struct config_policy *c)
 		strv_release(&c->captures[i].hosts);
 	}
 	free(c->captures);
+	acts_release(&c->acts);
 	*c = (struct config_policy){ 0 };
 }
 
@@ -89,8 +91,12 @@ static int open_file(const struct config_policy_args *a, const char *file, struc
 		return no_memory(e);
 	if (d->path && strv_add(&out->files, d->path) < 0)
 		return no_memory(e);
+	if (a->text && file == a->files[0])
+		return ytree_parse(d->shown, a->text, a->text_len, &d->root, e);
 	return ytree_parse(d->shown, buf_cstr(&text), text.len, &d->root, e);
 }
+
+#define POLICY_NO_MODE (-2) /* of a file that has no word on the network */
 
 static int load_file(const struct config_policy_args *a, const char *file, struct config_policy *out,
 		     int *mode, struct err *e)
@@ -98,16 +104,21 @@ static int load_file(const struct config_policy_args *a, const char *file, struc
 	CLEANUP(layer_draft_release) struct layer_draft d = { 0 };
 	struct source s = { .policy = out->policy, .out = out, .opts = &d.opts, .mode = -1, .e = e };
 	int r = open_file(a, file, &d, out, e);
+	bool is_layer = r == 0 && !acts_are_all(d.root);
 
-	r = r < 0 ? r : policy_add_layer(out->policy, &d.opts, &s.layer, e);
+	if (is_layer)
+		r = policy_add_layer(out->policy, &d.opts, &s.layer, e);
 	if (r < 0)
 		return r;
 	s.name = d.shown;
 	s.dir = d.dir;
 	s.check_owner = !a->for_checking;
 	r = read_policy(&s, d.root);
-	if (r < 0)
+	if (r < 0 || !is_layer) {
+		*mode = POLICY_NO_MODE;
 		return r;
+	}
+	out->says_egress = true;
 	policy_set_layer_opts(out->policy, s.layer, &d.opts);
 	*mode = s.mode;
 	return lint_layer(out->policy, s.layer, s.mode == POLICY_OBSERVE, &out->warnings, e);
@@ -121,6 +132,7 @@ static int load_allow(const struct config_policy_args *a, struct config_policy *
 	};
 	int r = policy_add_layer(out->policy, &opts, &s.layer, e);
 
+	out->says_egress = true;
 	for (size_t i = 0; r == 0 && i < a->n_allow; i++) {
 		if (a->allow[i][0] == '@') {
 			r = read_preset_text(&s, a->allow[i]);
@@ -149,7 +161,7 @@ static int combine_modes(const struct config_policy_args *a, const int *modes, s
 	}
 	/* A file without a word on it wants to be enforced, unless the command line says to watch. */
 	for (size_t i = 0; i < a->n_files && a->mode < 0; i++)
-		enforce = enforce || modes[i] < 0;
+		enforce = enforce || modes[i] == -1;
 	policy_set_mode(out->policy, observe && !enforce ? POLICY_OBSERVE : POLICY_ENFORCE);
 	return 0;
 }
@@ -200,6 +212,7 @@ static int parse(const char *name, const char *text, size_t len, struct config_p
 	r = read_policy(&s, d.root);
 	if (r < 0)
 		return r;
+	out->says_egress = !acts_are_all(d.root);
 	policy_set_layer_opts(out->policy, s.layer, &d.opts);
 	policy_set_mode(out->policy, s.mode == POLICY_OBSERVE ? POLICY_OBSERVE : POLICY_ENFORCE);
 	r = lint_layer(out->policy, s.layer, s.mode == POLICY_OBSERVE, &out->warnings, e);

@@ -7,7 +7,8 @@
  *	struct config_policy_args a = { .files = paths, .n_files = 1, .allow = texts, .n_allow = 2, .mode = -1 };
  *	r = config_policy_load(&a, &cp, &e);
  *
- * Each file is a layer, all --allow texts together are one more: what is allowed is what every layer allows.
+ * Each file is a layer, all --allow texts together are one more: what is allowed is what every layer allows. A file that
+ * speaks of nothing but tools and apply is none.
  */
 #ifndef CONFIG_POLICY_FILE_H
 #define CONFIG_POLICY_FILE_H
@@ -15,6 +16,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/str.h"
+#include "policy/acts.h"
 #include "policy/policy.h"
 
 #include <stdbool.h>
@@ -34,6 +36,9 @@ struct config_policy_args {
 		*resolvers; /* "9.9.9.9", "10.0.0.53:5353": where files name some too, what both name */
 	size_t n_resolvers;
 	int mode; /* enum policy_mode that the command line names; -1: the files' own (enforce when none says) */
+	/* What the first file is to be: read instead of its bytes, by which nobody is bound yet. NULL: the file itself. */
+	const char *text;
+	size_t text_len;
 	bool for_checking; /* only looked at, not enforced: who may write to the file is a warning then, not an error */
 };
 
@@ -52,6 +57,7 @@ struct config_secret {
 	char as[CONFIG_AS_MAX + 1];	 /* "": as the secret itself says */
 	char host[HOST_MAX + 1];	 /* "": the rule's pattern is not one host */
 	uint16_t port;			 /* 0: more than one */
+	bool ask;			 /* `ask: true`; for SSH it stands in `as` */
 };
 
 /* A rule's `capture:`: what a server issues at an endpoint of the rule's one host. Its words are checked by vault/issue.h and
@@ -78,6 +84,8 @@ struct config_policy {
 	size_t n_secrets;
 	struct config_capture *captures;
 	size_t n_captures;
+	struct acts acts; /* tools:, apply: */
+	bool says_egress; /* a file, or the command line, has a word on the network */
 };
 
 /* No files and no texts: a policy that denies everything. */
@@ -88,6 +96,9 @@ void config_policy_release(struct config_policy *c);
 /* The same of one text, which cannot name other files. `name` stands for it in messages. */
 int config_policy_parse(const char *name, const char *text, size_t len, struct config_policy *ret,
 			struct err *e) MUST_CHECK;
+
+/* What a policy says of tools and of apply, as the text of one that says only that: for keeping it with a run. */
+void config_acts_format(const struct acts *a, struct buf *out);
 
 /*
  * What --allow names and the files do not allow, one sentence each: to be said, with ->conflicts, by whoever starts the

@@ -215,11 +215,16 @@ static int secret_as(struct source *s, const struct ynode *n, void *to)
 	return 0;
 }
 
+static int secret_ask(struct source *s, const struct ynode *n, void *to)
+{
+	return read_bool(s, n, &((struct draft *)to)->rule.secret_ask);
+}
+
 static int key_secret(struct source *s, const struct ynode *n, void *to)
 {
-	static const struct key keys[] = { { "name", secret_name },
-					   { "env", secret_env },
-					   { "as", secret_as } };
+	static const struct key keys[] = {
+		{ "name", secret_name }, { "env", secret_env }, { "as", secret_as }, { "ask", secret_ask }
+	};
 	struct draft *d = to;
 	int x;
 
@@ -342,10 +347,32 @@ static void default_depth(struct policy_rule *r)
 		r->depth = POLICY_TUNNEL;
 }
 
+/* Nobody can look into such a connection: it is asked where the key signs (vault/binding.h has the words). */
+static int ask_to_sign(struct draft *d)
+{
+	char *as = d->secret.as, old[sizeof(d->secret.as)];
+	const char *rest;
+
+	snprintf(old, sizeof(old), "%s", as);
+	rest = old[3] == ':' ? old + 4 : "";
+	d->rule.secret_ask = false;
+	if (old[3] && old[3] != ':')
+		return -EINVAL;
+	if (strncmp(rest, "ask", 3) == 0)
+		return 0;
+	return snprintf(as, sizeof(d->secret.as), "ssh:ask%s%s", *rest ? "," : "", rest) <
+			       (int)sizeof(d->secret.as)
+		       ? 0
+		       : -EINVAL;
+}
+
 static int add_draft(struct source *s, const struct ynode *n, struct draft *d)
 {
 	int r;
 
+	d->secret.ask = d->rule.secret_ask;
+	if (is_ssh(d) && d->rule.secret_ask && ask_to_sign(d) < 0)
+		return read_fail(s, n, "'ask' goes with ssh, ssh:sshsig and ssh:unbound");
 	if (is_ssh(d) && !d->rule.n_ports) {
 		d->rule.n_ports = 1;
 		d->rule.ports[0] = (struct policy_ports){ SSH_PORT, SSH_PORT };

@@ -3,6 +3,7 @@
 #include "config/read.h"
 
 #include "base/cleanup.h"
+#include "config/acts_read.h"
 #include "policy/blocklist.h"
 
 #include <errno.h>
@@ -168,25 +169,16 @@ static int key_synthetic(struct source *s, const struct ynode *n, void *to)
 static int key_egress(struct source *s, const struct ynode *n, void *to);
 static int key_version(struct source *s, const struct ynode *n, void *to);
 
-/* The first two stand at the top only. */
+/* The first ones stand at the top only. */
 static const struct key keys[] = {
-	{ "version", key_version },
-	{ "egress", key_egress },
-	{ "mode", key_mode },
-	{ "allow", key_allow },
-	{ "ask", key_ask },
-	{ "deny", key_deny },
-	{ "presets", key_presets },
-	{ "limits", key_limits },
-	{ "resolvers", key_resolvers },
-	{ "blocklists", key_blocklists },
-	{ "proxies", read_proxies },
-	{ "pool", key_pool },
-	{ "require_pool", key_require_pool },
-	{ "browser", key_browser },
-	{ "synthetic", key_synthetic },
+	{ "version", key_version },  { "egress", key_egress },	     { "tools", read_tools },
+	{ "apply", read_apply },     { "mode", key_mode },	     { "allow", key_allow },
+	{ "ask", key_ask },	     { "deny", key_deny },	     { "presets", key_presets },
+	{ "limits", key_limits },    { "resolvers", key_resolvers }, { "blocklists", key_blocklists },
+	{ "proxies", read_proxies }, { "pool", key_pool },	     { "require_pool", key_require_pool },
+	{ "browser", key_browser },  { "synthetic", key_synthetic },
 };
-#define TOP_ONLY 2
+#define TOP_ONLY 4
 
 static int key_version(struct source *s, const struct ynode *n, void *to)
 {
@@ -198,12 +190,21 @@ static int key_version(struct source *s, const struct ynode *n, void *to)
 	return 0;
 }
 
+static bool is_top_only(const char *key)
+{
+	for (size_t i = 0; i < TOP_ONLY; i++) {
+		if (str_eq(keys[i].name, key))
+			return true;
+	}
+	return false;
+}
+
 static int key_egress(struct source *s, const struct ynode *n, void *to)
 {
 	const struct ynode *root = to;
 
 	for (size_t i = 0; i < root->n; i++) {
-		if (!str_eq(root->keys[i]->text, "version") && !str_eq(root->keys[i]->text, "egress"))
+		if (!is_top_only(root->keys[i]->text))
 			return read_fail(s, root->keys[i],
 					 "'%.60s' belongs under 'egress:', as that is used here",
 					 root->keys[i]->text);

@@ -38,7 +38,7 @@ struct ynode *ynode_new(enum ynode_kind kind, unsigned line, unsigned column)
 
 	if (n) {
 		n->kind = kind;
-		n->line = line;
+		n->line = n->end_line = line;
 		n->column = column;
 	}
 	return n;
@@ -79,6 +79,8 @@ struct ynode *ynode_copy(const struct ynode *n)
 	if (!c)
 		return NULL;
 	c->quoted = n->quoted;
+	c->flow = n->flow;
+	c->end_line = n->end_line;
 	if (n->text && !(c->text = strdup(n->text)))
 		return NULL;
 	for (size_t i = 0; i < n->n; i++) {
@@ -94,6 +96,22 @@ struct ynode *ynode_copy(const struct ynode *n)
 			return NULL;
 	}
 	return TAKE_PTR(c);
+}
+
+// NOLINTNEXTLINE(misc-no-recursion): no deeper than YTREE_DEPTH_MAX
+bool ynode_eq(const struct ynode *a, const struct ynode *b)
+{
+	if (a->kind != b->kind || a->n != b->n || ynode_is_null(a) != ynode_is_null(b))
+		return false;
+	if (a->kind == YNODE_TEXT)
+		return ynode_is_null(a) || str_eq(a->text, b->text);
+	for (size_t i = 0; i < a->n; i++) {
+		if (a->kind == YNODE_MAP && !ynode_eq(a->keys[i], b->keys[i]))
+			return false;
+		if (!ynode_eq(a->items[i], b->items[i]))
+			return false;
+	}
+	return true;
 }
 
 const struct ynode *ynode_get(const struct ynode *map, const char *key)
@@ -177,6 +195,9 @@ static int read_text(struct parse *s, const yaml_event_t *ev, struct ynode **ret
 	if (!n || !(n->text = strndup(text, len)))
 		return no_memory(s);
 	n->quoted = ev->data.scalar.style != YAML_PLAIN_SCALAR_STYLE;
+	n->end_line = (unsigned)ev->end_mark.line + 1;
+	n->flow = ev->data.scalar.style == YAML_LITERAL_SCALAR_STYLE ||
+		  ev->data.scalar.style == YAML_FOLDED_SCALAR_STYLE || n->end_line != n->line;
 	*ret = TAKE_PTR(n);
 	return 0;
 }
@@ -213,8 +234,12 @@ static int read_child(struct parse *s, struct ynode *to, unsigned depth)
 
 	if (r < 0)
 		return r;
-	if (ev.type == YAML_SEQUENCE_END_EVENT || ev.type == YAML_MAPPING_END_EVENT)
+	if (ev.type == YAML_SEQUENCE_END_EVENT || ev.type == YAML_MAPPING_END_EVENT) {
+		/* In brackets it ends there; else with the last of what is in it, for comments behind that count too. */
+		if (to->flow)
+			to->end_line = (unsigned)ev.end_mark.line + 1;
 		return 0;
+	}
 	r = read_node(s, &ev, depth, to->kind == YNODE_MAP ? &key : &value);
 	if (r == 0 && to->kind == YNODE_MAP) {
 		r = check_key(s, to, key, &ev);
@@ -223,6 +248,8 @@ static int read_child(struct parse *s, struct ynode *to, unsigned depth)
 	}
 	if (r < 0)
 		return r;
+	if (value && value->end_line > to->end_line)
+		to->end_line = value->end_line;
 	return ynode_add(to, TAKE_PTR(key), TAKE_PTR(value)) < 0 ? no_memory(s) : 1;
 }
 
@@ -240,6 +267,8 @@ static int read_group(struct parse *s, const yaml_event_t *ev, unsigned depth, s
 		return r;
 	if (!n)
 		return no_memory(s);
+	n->flow = map ? ev->data.mapping_start.style == YAML_FLOW_MAPPING_STYLE
+		      : ev->data.sequence_start.style == YAML_FLOW_SEQUENCE_STYLE;
 	if (depth >= YTREE_DEPTH_MAX)
 		return fail_at(s, &ev->start_mark, "nested too deep for a policy");
 	while ((r = read_child(s, n, depth + 1)) > 0)

@@ -20,8 +20,10 @@ enum ynode_kind { YNODE_TEXT, YNODE_MAP, YNODE_SEQ };
 
 struct ynode {
 	enum ynode_kind kind;
-	unsigned line, column; /* from 1 */
+	unsigned line, column; /* from 1; columns in characters */
+	unsigned end_line;     /* the last one that something of it stands in */
 	bool quoted;	       /* a text in quotes is never null */
+	bool flow;	       /* in brackets or braces; of a text: a literal (|, >), or in several lines */
 	char *text;	       /* YNODE_TEXT; a key's text is in keys */
 	struct ynode **keys;   /* YNODE_MAP */
 	struct ynode **items;  /* values, or elements */
@@ -35,6 +37,9 @@ struct ynode *ynode_copy(const struct ynode *n) MUST_CHECK; /* NULL: out of memo
 struct ynode *ynode_new(enum ynode_kind kind, unsigned line, unsigned column) MUST_CHECK;
 /* Takes over key (NULL in a sequence) and value, also on failure. */
 int ynode_add(struct ynode *to, struct ynode *key, struct ynode *value) MUST_CHECK;
+
+/* The same, wherever it stands in its file. */
+bool ynode_eq(const struct ynode *a, const struct ynode *b);
 
 /* The value of a key, NULL when there is none. */
 const struct ynode *ynode_get(const struct ynode *map, const char *key);

@@ -14,6 +14,7 @@ struct asking {
 	struct asking *next, **link;
 	uint64_t ticket;
 	asking_fn *done;
+	void (*named)(void *ctx, const char *id);
 	void *ctx;
 	uint64_t since;
 	enum askmsg_kind kind;
@@ -79,6 +80,11 @@ struct asking *asking_begin(struct egress *eg, struct askmsg *m, asking_fn *done
 	return a;
 }
 
+void asking_want_id(struct asking *a, void (*named)(void *ctx, const char *id))
+{
+	a->named = named;
+}
+
 void asking_drop(struct asking *a)
 {
 	if (!a)
@@ -115,6 +121,19 @@ void asking_answered(struct egress *eg, const struct ctl_answer *n)
 	ctx = a->ctx;
 	unlink_one(a);
 	done(ctx, n->allow == 1, n->ticket, id, why);
+}
+
+void asking_named(struct egress *eg, const struct ctl_answer *n)
+{
+	char id[sizeof(n->id) + 1];
+	struct asking *a = eg->asking;
+
+	while (a && a->ticket != n->ticket)
+		a = a->next;
+	memcpy(id, n->id, sizeof(n->id));
+	id[sizeof(n->id)] = '\0';
+	if (a && a->named)
+		a->named(a->ctx, id);
 }
 
 unsigned asking_count(const struct egress *eg)

@@ -25,6 +25,8 @@ typedef void asking_fn(void *ctx, bool allow, uint64_t ticket, const char *id, c
 /* NULL: it cannot be asked, and *ret_why says why. m->ticket and m->generation are set here. */
 struct asking *asking_begin(struct egress *eg, struct askmsg *m, asking_fn *done, void *ctx,
 			    const char **ret_why);
+/* For a rule (ASKMSG_WIDEN): told the question's id as soon as there is one. */
+void asking_want_id(struct asking *a, void (*named)(void *ctx, const char *id));
 /* Nobody waits for it any more; NULL is fine. */
 void asking_drop(struct asking *a);
 /* What was allowed is on its way, or was given up before anything of it was. ticket 0 is fine. */
@@ -32,6 +34,8 @@ void asking_settle(struct egress *eg, uint64_t ticket, bool sent);
 
 /* The guard's answer. An unknown ticket is one whose owner has gone. */
 void asking_answered(struct egress *eg, const struct ctl_answer *a);
+/* It waits, under this id. */
+void asking_named(struct egress *eg, const struct ctl_answer *a);
 unsigned asking_count(const struct egress *eg);
 /* One line for each that waits: for http://coffer.internal/. */
 void asking_describe(const struct egress *eg, struct json *j);

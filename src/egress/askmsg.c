@@ -9,14 +9,15 @@
 
 struct head {
 	uint64_t ticket, body_len;
-	uint32_t generation;
+	uint32_t generation, preview_bytes;
 	uint16_t port;
 	uint8_t kind;
 	uint8_t flags;
+	uint32_t zero; /* so that there is no padding */
 	unsigned char body[HASH_LEN];
 };
 
-static_assert(sizeof(struct head) == 24 + HASH_LEN, "no padding");
+static_assert(sizeof(struct head) == 32 + HASH_LEN, "no padding");
 
 enum { FLAG_TLS = 1, FLAG_BODY = 2 };
 
@@ -31,6 +32,7 @@ int askmsg_pack(const struct askmsg *m, struct buf *out)
 	struct head h = { .ticket = m->ticket,
 			  .body_len = m->body_len,
 			  .generation = m->generation,
+			  .preview_bytes = m->preview_bytes,
 			  .port = m->port,
 			  .kind = (uint8_t)m->kind,
 			  .flags = (uint8_t)((m->tls ? FLAG_TLS : 0) | (m->has_body ? FLAG_BODY : 0)) };
@@ -59,11 +61,13 @@ int askmsg_unpack(const void *data, size_t len, struct askmsg *ret)
 		return -EPROTO;
 	memcpy(&h, p, sizeof(h));
 	p += sizeof(h);
-	if (h.kind >= ASKMSG_KIND_COUNT || h.flags & ~(FLAG_TLS | FLAG_BODY) || !h.ticket || h.ticket >> 62)
+	if (h.kind >= ASKMSG_KIND_COUNT || h.flags & ~(FLAG_TLS | FLAG_BODY) || h.zero || !h.ticket ||
+	    h.ticket >> 62)
 		return -EPROTO;
 	m = (struct askmsg){ .ticket = h.ticket,
 			     .kind = (enum askmsg_kind)h.kind,
 			     .generation = h.generation,
+			     .preview_bytes = h.preview_bytes,
 			     .port = h.port,
 			     .tls = h.flags & FLAG_TLS,
 			     .has_body = h.flags & FLAG_BODY,
@@ -79,7 +83,8 @@ int askmsg_unpack(const void *data, size_t len, struct askmsg *ret)
 	}
 	m.preview = p;
 	m.preview_len = (size_t)(end - p);
-	if (m.preview_len > ASKMSG_PREVIEW_MAX)
+	if (m.preview_len > ASKMSG_PREVIEW_MAX || m.preview_bytes > m.preview_len ||
+	    m.preview_bytes > m.body_len)
 		return -EPROTO;
 	*ret = m;
 	return 0;

@@ -41,6 +41,7 @@ struct askmsg {
 	const char *host, *method, *path, *what, *type, *rule, *reason; /* never NULL once unpacked */
 	const char *preview;
 	size_t preview_len;
+	uint32_t preview_bytes; /* so many of the body are in it; 0: none, or not said */
 };
 
 /* -E2BIG when it does not fit. */

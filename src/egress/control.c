@@ -335,6 +335,10 @@ static void on_message(struct watch *w, uint32_t events)
 		asking_answered(eg, &m.answer);
 		return;
 	}
+	if (r == 0 && len == sizeof(m) && m.h.type == CTL_ASKED) {
+		asking_named(eg, &m.answer);
+		return;
+	}
 	if (r < 0 || len != sizeof(m.h)) {
 		/* Without the guard nobody would start a dialler or fold the journal: this is the end. */
 		eg->quitting = true;

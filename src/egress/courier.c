@@ -71,7 +71,7 @@ static int carry(struct courier *c, struct courier_answer *a, struct err *e)
 	r = r < 0 ? r : courier_dial_open(c, e);
 	r = r < 0 ? r : tls_ctx_new(&c->tls, c->store, e);
 	tzset(); /* certificates have dates, and the first date opens /etc/localtime */
-	r = r < 0 ? r : courier_fence(e);
+	r = r < 0 ? r : fence_up(&courier_fence, e);
 	r = r < 0 ? r : courier_dial(c, e);
 	return r < 0 ? r : courier_talk(c, a, e);
 }

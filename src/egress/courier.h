@@ -17,12 +17,11 @@
 #ifndef EGRESS_COURIER_H
 #define EGRESS_COURIER_H
 
-#include "sys/seccomp_list.h"
+#include "sys/fence.h"
 
 int courier_main(int argc, char **argv);
 
-/* The list of U5. */
-struct seccomp_list courier_fence_list(void);
-int courier_fence(struct err *e) MUST_CHECK;
+/* U5; courier_fence.c. */
+extern const struct fence courier_fence;
 
 #endif

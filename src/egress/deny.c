@@ -6,7 +6,7 @@
 #include "codec/http1.h"
 
 #define HOW_TO_ASK \
-	"ask the person who runs this sandbox to allow it in its policy; http://coffer.internal/ says what is allowed"
+	"http://coffer.internal/ says what is allowed, and takes a request for more: a person decides"
 
 /*
  * Where a rule stands is told by its file's name alone: "(team.yaml:12)", not "(/home/ann/work/team.yaml:12)". What a

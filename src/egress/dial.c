@@ -90,7 +90,7 @@ static int start(struct dial *d, uint32_t mask, struct err *e)
 	if (r == 0 && fd_set_nonblock(DIAL_FD_EGRESS, true) < 0)
 		r = err_sys(e, -errno, "cannot use the link to coffer-egress");
 	if (r == 0)
-		r = dial_fence(e);
+		r = fence_up(&dial_fence, e);
 	if (r == 0)
 		r = dial_ctl_open(d, DIAL_FD_CONTROL, e);
 	if (r == 0)

@@ -3,16 +3,10 @@
 #include "egress/dial_int.h"
 
 #include "base/cleanup.h"
-#include "sys/caps.h"
-#include "sys/landlock.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #define NOFILE_MAX 65536
 
@@ -62,66 +56,23 @@ static const uint16_t calls[] = {
 	SYS_gettid,
 };
 
-#define SOCKET(family, type)                                                                           \
-	{                                                                                              \
-		SYS_socket,                                                                            \
-		{                                                                                      \
-			SECCOMP_IS(0, family), { 1, ~(uint32_t)(SOCK_CLOEXEC | SOCK_NONBLOCK), type }, \
-				SECCOMP_IS(2, 0)                                                       \
-		}                                                                                      \
-	}
-
-static struct seccomp_rule rules[] = {
-	/* To itself alone, by abort(): as an ordinary user it runs beside everything that is this user's. */
-	{ SYS_tgkill, { SECCOMP_IS(0, 0 /* filled in */) } },
+static const struct seccomp_rule rules[] = {
 	/* TCP and UDP over IP, and no other protocol of those families. */
-	SOCKET(AF_INET, SOCK_STREAM),
-	SOCKET(AF_INET, SOCK_DGRAM),
-	SOCKET(AF_INET6, SOCK_STREAM),
-	SOCKET(AF_INET6, SOCK_DGRAM),
+	SECCOMP_SOCKET(AF_INET, SOCK_STREAM),
+	SECCOMP_SOCKET(AF_INET, SOCK_DGRAM),
+	SECCOMP_SOCKET(AF_INET6, SOCK_STREAM),
+	SECCOMP_SOCKET(AF_INET6, SOCK_DGRAM),
 	/* Not F_SETOWN and F_SETSIG, which send signals, nor F_SETFL: the journal stays append-only. */
 	{ SYS_fcntl, { SECCOMP_IS(1, F_GET_SEALS) } },
 };
 
-struct seccomp_list dial_fence_list(void)
-{
-	rules[0].must[0].value = (uint32_t)getpid();
-	return (struct seccomp_list){ calls, ARRAY_SIZE(calls), rules, ARRAY_SIZE(rules) };
-}
+static const struct fence_limit limits[] = {
+	{ RLIMIT_NOFILE, NOFILE_MAX },
+};
 
-static int set_limits(struct err *e)
-{
-	struct rlimit files, core = { 0, 0 };
-
-	if (getrlimit(RLIMIT_NOFILE, &files) < 0)
-		return err_sys(e, -errno, "cannot limit coffer-dial");
-	files.rlim_max = files.rlim_max < NOFILE_MAX ? files.rlim_max : NOFILE_MAX;
-	files.rlim_cur = files.rlim_max;
-	if (setrlimit(RLIMIT_NOFILE, &files) < 0 || setrlimit(RLIMIT_CORE, &core) < 0)
-		return err_sys(e, -errno, "cannot limit coffer-dial");
-	return 0;
-}
-
-int dial_fence(struct err *e)
-{
-	struct seccomp_list list;
-	uint64_t have = 0;
-	int r = set_limits(e);
-
-	if (r < 0)
-		return r;
-	if (prctl(PR_SET_DUMPABLE, 0) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-		return err_sys(e, -errno, "cannot confine coffer-dial");
-	/* Where there is none, no_new_privs keeps it so. */
-	r = caps_effective(&have, e);
-	if (r == 0 && have)
-		r = caps_drop_all_but(0, e);
-	if (r < 0)
-		return r;
-	/* Without Landlock the filter is the wall: it knows no call that opens anything. */
-	r = landlock_apply(NULL, 0, e);
-	if (r < 0)
-		return r;
-	list = dial_fence_list();
-	return seccomp_list_install(&list, e);
-}
+const struct fence dial_fence = {
+	.who = "coffer-dial",
+	.limits = limits,
+	.n_limits = ARRAY_SIZE(limits),
+	.calls = { calls, ARRAY_SIZE(calls), rules, ARRAY_SIZE(rules), .aborts = true },
+};

@@ -12,7 +12,7 @@
 #include "egress/pool.h"
 #include "egress/resolve.h"
 #include "policy/policy.h"
-#include "sys/seccomp_list.h"
+#include "sys/fence.h"
 
 #include <sys/queue.h>
 
@@ -124,9 +124,8 @@ int dial_new_vault(struct dial *d, int list, int channel, struct err *e) MUST_CH
 int dial_read(int fd, size_t cap, struct buf *b) MUST_CHECK;
 void dial_stats(struct dial *d, struct buf *out);
 
-/* dial_fence.c */
-int dial_fence(struct err *e) MUST_CHECK;
-struct seccomp_list dial_fence_list(void); /* the filter's, for this process */
+/* dial_fence.c: L6 */
+extern const struct fence dial_fence;
 
 int dial_init(struct dial *d, struct err *e) MUST_CHECK;
 void dial_release(struct dial *d);

@@ -323,6 +323,11 @@ static void answer_host(struct dns_serve *s, struct dns_client *c, const struct 
 		return;
 	}
 	known = names_find(&s->eg->names, &q->host);
+	/* Of a name that a person is to be asked about nothing leaves before: whether there is one shows when it is dialled. */
+	if (!known && v.action == POLICY_ASK && names_add(&s->eg->names, &q->host, &known) < 0) {
+		fail(s, c, q, "the table of names is full");
+		return;
+	}
 	if (known)
 		allow(s, c, q, &v, known);
 	else

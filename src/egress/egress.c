@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "egress/access.h"
 #include "egress/asking.h"
 #include "egress/control.h"
 #include "egress/dns_serve.h"
@@ -215,6 +216,7 @@ void egress_release(struct egress *eg)
 	(void)!journal_commit(&eg->journal);
 	dialc_release(&eg->dial);
 	asking_close(eg);
+	access_close(eg);
 	control_close(eg);
 	limits_release(&eg->limits);
 	if (eg->names.file)
@@ -286,12 +288,12 @@ static int start(struct egress *eg, uint32_t mask, int (*install_inspector)(stru
 	if (r == 0 && install_inspector)
 		r = install_inspector(eg, e);
 	if (r == 0)
-		r = fence_limits(e);
+		r = fence_limits(&egress_fence, e);
 	if (r < 0)
 		return r;
 	limit_flows(eg);
 	r = open_sockets(eg, mask, e);
-	return r < 0 ? r : fence_close(e);
+	return r < 0 ? r : fence_up(&egress_fence, e);
 }
 
 int egress_main(uint32_t mask, int (*install_inspector)(struct egress *eg, struct err *e))

@@ -25,6 +25,7 @@
 
 #include <sys/queue.h>
 
+struct access;
 struct asking;
 struct flow;
 TAILQ_HEAD(flow_list, flow);
@@ -122,6 +123,8 @@ struct egress {
 	struct control *control;
 	struct asking *asking; /* what waits for a person */
 	unsigned n_asking;
+	struct access *access; /* rules that were asked for, the newest first */
+	unsigned n_polls;      /* connections that wait for an answer to one */
 	uint64_t next_ticket;
 	bool quitting;
 	int exit_code;

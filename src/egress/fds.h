@@ -72,6 +72,8 @@ enum ctl_type {
 		6, /* two descriptors: EGRESS_FD_SECRETS, EGRESS_FD_VAULT; DIAL_FD_SECRETS, DIAL_FD_VAULT. Answer as above */
 	CTL_ANSWER =
 		7, /* egress only; struct ctl_answer: what became of a CTL_ASK. No answer, but see CTL_ASK_TAKEN */
+	CTL_ASKED =
+		8, /* egress only; struct ctl_answer with ticket and id: a CTL_ASK for a rule waits under this id. No answer */
 	/* To the guard. */
 	CTL_OK = 101,
 	CTL_ERROR = 102, /* text: why */

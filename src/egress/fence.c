@@ -2,29 +2,12 @@
 #include "egress/fence.h"
 
 #include "base/cleanup.h"
-#include "egress/fds.h"
-#include "sys/caps.h"
-#include "sys/landlock.h"
-#include "sys/seccomp_list.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <unistd.h>
-
-#if SANITIZED
-/* Looking for leaks wants to read /proc, which is out of reach when the process ends. */
-const char *__asan_default_options(void);
-const char *__asan_default_options(void)
-{
-	return "detect_leaks=0";
-}
-#endif
 
 #define NOFILE_MAX 65536
 
@@ -75,9 +58,7 @@ static const uint16_t calls[] = {
 
 #define SEND_FLAGS (MSG_NOSIGNAL | MSG_DONTWAIT | MSG_MORE)
 
-static struct seccomp_rule rules[] = {
-	/* To itself alone, by abort(): as an ordinary user it runs beside everything that is this user's. */
-	{ SYS_tgkill, { SECCOMP_IS(0, 0 /* filled in */) } },
+static const struct seccomp_rule rules[] = {
 	/* MSG_FASTOPEN is connect() by another name: a socket that coffer-dial has connected, and whose server has reset it,
 	 * would go wherever the next two messages say. */
 	{ SYS_sendto, { SECCOMP_ONLY_BITS(3, SEND_FLAGS) } },
@@ -90,43 +71,13 @@ static struct seccomp_rule rules[] = {
 	{ SYS_fcntl, { SECCOMP_IS(1, F_SETPIPE_SZ) } },
 };
 
-struct seccomp_list fence_list(void)
-{
-	rules[0].must[0].value = (uint32_t)getpid();
-	return (struct seccomp_list){ calls, ARRAY_SIZE(calls), rules, ARRAY_SIZE(rules) };
-}
+static const struct fence_limit limits[] = {
+	{ RLIMIT_NOFILE, NOFILE_MAX },
+};
 
-int fence_limits(struct err *e)
-{
-	struct rlimit files, core = { 0, 0 };
-
-	if (getrlimit(RLIMIT_NOFILE, &files) < 0)
-		return err_sys(e, -errno, "cannot limit coffer-egress");
-	files.rlim_max = files.rlim_max < NOFILE_MAX ? files.rlim_max : NOFILE_MAX;
-	files.rlim_cur = files.rlim_max;
-	if (setrlimit(RLIMIT_NOFILE, &files) < 0 || setrlimit(RLIMIT_CORE, &core) < 0)
-		return err_sys(e, -errno, "cannot limit coffer-egress");
-	return 0;
-}
-
-int fence_close(struct err *e)
-{
-	struct seccomp_list list;
-	uint64_t have = 0;
-	int r;
-
-	if (prctl(PR_SET_DUMPABLE, 0) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-		return err_sys(e, -errno, "cannot confine coffer-egress");
-	/* Where there is none, no_new_privs keeps it so. */
-	r = caps_effective(&have, e);
-	if (r == 0 && have)
-		r = caps_drop_all_but(0, e);
-	if (r < 0)
-		return r;
-	/* Without Landlock the filter is the wall: it knows no call that opens anything. */
-	r = landlock_apply(NULL, 0, e);
-	if (r < 0)
-		return r;
-	list = fence_list();
-	return seccomp_list_install(&list, e);
-}
+const struct fence egress_fence = {
+	.who = "coffer-egress",
+	.limits = limits,
+	.n_limits = ARRAY_SIZE(limits),
+	.calls = { calls, ARRAY_SIZE(calls), rules, ARRAY_SIZE(rules), .aborts = true },
+};

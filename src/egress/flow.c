@@ -198,6 +198,7 @@ static void finish(struct flow *f, const char *how, bool reset)
 	eg->stats.down += f->server.bytes;
 	dialc_cancel(&eg->dial, &f->ask);
 	asking_drop(f->asking);
+	eg->n_polls -= f->access != NULL;
 	asking_settle(eg, f->ticket, false);
 	wheel_disarm(&eg->wheel, &f->timeout);
 	flow_set_young(f, false);
@@ -241,6 +242,10 @@ static void on_timeout(struct wheel_entry *t)
 
 	if (f->state == FLOW_FIRST) {
 		peek_timeout(f);
+		return;
+	}
+	if (f->state == FLOW_PAGE) {
+		page_timeout(f);
 		return;
 	}
 	/* Moved with each byte by flow_touch() alone; here is where that is found out. */

@@ -23,6 +23,7 @@ enum flow_state {
 	FLOW_DIAL,    /* waits for coffer-dial */
 	FLOW_RELAY,   /* bytes go both ways */
 	FLOW_INSPECT, /* belongs to the inspector */
+	FLOW_PAGE,    /* waits at coffer.internal for what was asked there */
 	FLOW_DENY,    /* takes a refusal's text, then ends */
 };
 
@@ -69,10 +70,13 @@ struct flow {
 	struct wheel_entry timeout;
 	void (*wake)(struct flow *f); /* bandwidth is there again; set by whoever calls flow_grant() */
 
-	struct asking *asking; /* in FLOW_ASK */
-	uint64_t ticket;       /* allowed by a person, and nothing was sent yet; 0: not so */
-	bool approved;	       /* it was */
-	void *inspect;	       /* the inspector's */
+	struct asking *asking;	     /* in FLOW_ASK */
+	const struct access *access; /* in FLOW_PAGE */
+	bool wants_id;		     /* there: and no more than its id */
+	bool goes_on;		     /* a body was told to come */
+	uint64_t ticket;	     /* allowed by a person, and nothing was sent yet; 0: not so */
+	bool approved;		     /* it was */
+	void *inspect;		     /* the inspector's */
 	TAILQ_ENTRY(flow) in_all, in_young, in_busy, in_paused;
 };
 

@@ -60,6 +60,7 @@ void relay_refill(struct timer *t); /* eg->refill */
 
 /* page.c: http://coffer.internal/. */
 void page_begin(struct flow *f);
+void page_timeout(struct flow *f); /* in FLOW_PAGE */
 
 /* accept.c */
 int accept_open(struct egress *eg, int fd, struct err *e) MUST_CHECK;

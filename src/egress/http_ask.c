@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "egress/http_ask.h"
 
+#include "base/str.h"
+
+#include "egress/askheaders.h"
 #include "egress/asking.h"
+#include "egress/http_hold.h"
+#include "egress/http_merge.h"
 #include "egress/http_secret.h"
 #include "egress/inspect.h"
 #include "policy/build.h"
@@ -15,90 +20,49 @@
 	"a person has to allow a merge, and this one does not say which commit it merges: send the " \
 	"head's \"sha\" in the body, so that nothing else can be merged"
 #define NO_OID                                                                                   \
-	"a person has to allow a merge, and this one does not say which commit it merges: send " \
-	"expectedHeadOid, so that nothing else can be merged"
+	"a person has to allow a merge, and this does not say which one commit it merges: send " \
+	"a single one with expectedHeadOid, so that nothing else can be merged"
 #define HOW \
 	"wait and send it again, or ask the person who runs this sandbox; `coffer ask ls` shows what waits"
 
-static bool is_oid(const char *s)
-{
-	size_t n = s ? strlen(s) : 0;
-
-	return (n == 40 || n == 64) && strspn(s, "0123456789abcdefABCDEF") == n;
-}
-
-/* A member of this name, at any depth, that is a commit's id. Depth is bounded by jansson's own limit. */
-// NOLINTNEXTLINE(misc-no-recursion): see above
-static bool has_oid(const json_t *v, const char *name)
-{
-	const char *key;
-	json_t *m;
-	size_t i;
-
-	if (json_is_object(v)) {
-		json_object_foreach((json_t *)v, key, m)
-		{
-			if ((strcmp(key, name) == 0 && is_oid(json_string_value(m))) || has_oid(m, name))
-				return true;
-		}
-	} else if (json_is_array(v)) {
-		json_array_foreach(v, i, m)
-		{
-			if (has_oid(m, name))
-				return true;
-		}
-	}
-	return false;
-}
-
-/* expectedHeadOid: "…" in the document's own text. */
-static bool text_has_oid(struct slice body)
-{
-	static const char name[] = "expectedHeadOid";
-	const char *p = body.p, *end = body.p + body.len;
-
-	while (p && (p = memmem(p, (size_t)(end - p), name, sizeof(name) - 1)) != NULL) {
-		char hex[65];
-		size_t n = 0;
-
-		p += sizeof(name) - 1;
-		while (p < end && strchr(" \t:\\\"", *p) && *p)
-			p++;
-		while (p < end && n < sizeof(hex) - 1 && strchr("0123456789abcdefABCDEF", *p) && *p)
-			hex[n++] = *p++;
-		hex[n] = '\0';
-		if (is_oid(hex))
-			return true;
-	}
-	return false;
-}
-
-/* ".../repos/O/R/pulls/N/merge" */
+/* ".../repos/O/R/pulls/N/merge", "/repositories/ID/pulls/N/merge", as generously as a rule that asks is read: in any case, with a slash behind, parameters anywhere. */
 static bool is_merge_path(struct slice path)
 {
-	static const char tail[] = "/merge";
-	const char *p = path.len ? memmem(path.p, path.len, "/repos/", 7) : NULL;
+	char text[ASKMSG_PATH_MAX + 1];
+	bool is_parameter = false;
+	const char *p;
+	size_t n = 0;
 
-	return p && memmem(p, path.len - (size_t)(p - path.p), "/pulls/", 7) && path.len > sizeof(tail) - 1 &&
-	       memcmp(path.p + path.len - (sizeof(tail) - 1), tail, sizeof(tail) - 1) == 0;
+	for (size_t i = 0; i < path.len && n < ASKMSG_PATH_MAX; i++) {
+		char c = path.p[i];
+
+		is_parameter = c == ';' || (is_parameter && c != '/');
+		if (!is_parameter)
+			text[n++] = (char)(c >= 'A' && c <= 'Z' ? c + 32 : c);
+	}
+	while (n && text[n - 1] == '/')
+		n--;
+	text[n] = '\0';
+	p = strstr(text, "/repos/");
+	p = p ? p : strstr(text, "/repositories/");
+	return p && strstr(p, "/pulls/") && str_ends(text, "/merge");
 }
 
 /* Q3: why it cannot be asked; NULL: it can. */
 static const char *lacks_commit(const struct exch *e)
 {
 	struct slice body = http_pipe_peek(&e->up);
-	struct slice path = urlpath_path(&e->req.target, &e->req.url);
-	bool graphql = e->ask_merges;
-	json_t *o;
 	bool found;
+	json_t *o;
 
-	if (!graphql && !is_merge_path(path))
+	if (e->ask_unbound)
+		return NO_OID;
+	if (!is_merge_path(urlpath_path(&e->req.target, &e->req.url)))
 		return NULL;
 	o = json_loadb(body.p ? body.p : "", body.len, JSON_REJECT_DUPLICATES, NULL);
-	found = graphql ? has_oid(json_object_get(o, "variables"), "expectedHeadOid") || text_has_oid(body)
-			: is_oid(json_string_value(json_object_get(o, "sha")));
+	found = merge_is_oid(json_string_value(json_object_get(o, "sha")));
 	json_decref(o);
-	return found ? NULL : graphql ? NO_OID : NO_SHA;
+	return found ? NULL : NO_SHA;
 }
 
 static enum askmsg_kind kind_of(const struct exch *e)
@@ -127,7 +91,13 @@ static void answered(void *ctx, bool allow, uint64_t ticket, const char *id, con
 	e->asking = NULL;
 	e->state = EXCH_NEW;
 	exch_hold_free(e);
-	if (allow) {
+	e->fresh = e->fresh || allow;
+	if (allow && e->asks_secret) {
+		e->secret_ticket = ticket;
+		e->secret_ok = true;
+		snprintf(e->ask_id, sizeof(e->ask_id), "%s", id);
+		exch_send(e);
+	} else if (allow) {
 		e->ticket = ticket;
 		e->approved = true;
 		snprintf(e->ask_id, sizeof(e->ask_id), "%s", id);
@@ -135,107 +105,53 @@ static void answered(void *ctx, bool allow, uint64_t ticket, const char *id, con
 		exch_judge(e);
 	} else {
 		e->verdict.action = POLICY_DENY;
-		snprintf(e->verdict.why, sizeof(e->verdict.why), "a person has to allow it: %s%s%s%s", why,
-			 id[0] ? " (question " : "", id, id[0] ? ")" : "");
+		snprintf(e->verdict.why, sizeof(e->verdict.why), "a person has to allow %s: %s%s%s%s",
+			 e->asks_secret ? "that its secret is used" : "it", why, id[0] ? " (question " : "",
+			 id, id[0] ? ")" : "");
 		e->verdict.hint = HOW;
 		exch_deny(e);
 	}
 	runq_leave(&in->q);
 }
 
-static bool is_one_of(struct slice name, const char *const *list, size_t n)
-{
-	for (size_t i = 0; i < n; i++) {
-		if (slice_eq(name, list[i]))
-			return true;
-	}
-	return false;
-}
-
-/* These change with each try, or say nothing of what is done; unknown ones are bound to the answer. */
-static bool is_inert(struct slice name)
-{
-	static const char *const list[] = { "accept",
-					    "accept-charset",
-					    "accept-encoding",
-					    "accept-language",
-					    "connection",
-					    "content-length",
-					    "content-type",
-					    "date",
-					    "expect",
-					    "host",
-					    "keep-alive",
-					    "traceparent",
-					    "tracestate",
-					    "transfer-encoding",
-					    "user-agent",
-					    "x-request-id",
-					    "x-stainless-retry-count" };
-
-	return is_one_of(name, list, ARRAY_SIZE(list));
-}
-
-static bool is_credential(struct slice name)
-{
-	static const char *const parts[] = { "auth", "cookie", "key", "token", "secret", "signature" };
-
-	for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
-		if (memmem(name.p, name.len, parts[i], strlen(parts[i])))
-			return true;
-	}
-	return false;
-}
-
-#define SHOWN_HEADERS 4
-#define SHOWN_VALUE 40
-
-/* Headers may say what is done (X-Amz-Target) and as whom: the first of them in words, all of them by a digest. Names are in lower
- * case. */
-static void add_headers(const struct http_fields *f, struct buf *what)
-{
-	autobuf struct buf all = BUF_INIT;
-	char hex[HASH_HEX_LEN + 1];
-	unsigned shown = 0;
-
-	for (unsigned i = 0; i < f->n; i++) {
-		struct slice name = http_fields_name(f, i), value = http_fields_value(f, i);
-
-		if (is_inert(name))
-			continue;
-		buf_add(&all, name.p, name.len);
-		buf_addc(&all, '\0');
-		buf_add(&all, value.p, value.len);
-		buf_addc(&all, '\0');
-		if (is_credential(name) || name.len > SHOWN_VALUE || value.len > SHOWN_VALUE ||
-		    shown++ >= SHOWN_HEADERS)
-			continue;
-		buf_addf(what, "%s%.*s: %.*s", what->len ? "; " : "", (int)name.len, name.p, (int)value.len,
-			 value.p ? value.p : "");
-	}
-	if (all.len == 0)
-		return;
-	hash_sha256_hex(all.data, all.len, hex);
-	buf_addf(what, "%sheaders %.16s", what->len ? "; " : "", hex);
-	if (buf_error(&all))
-		what->len = ASKMSG_WHAT_MAX + 1;
-}
-
-/* In words, and in what the answer is bound to. */
-static void describe(const struct exch *e, struct buf *what)
+/* In words, and in what the answer is bound to. Negative: it cannot be said in full. */
+static int describe(const struct exch *e, struct buf *what)
 {
 	buf_adds(what, e->ask_what);
 	if (e->req.websocket)
 		buf_addf(what, "%sopens a websocket, and what goes over it is not seen",
 			 what->len ? "; " : "");
-	add_headers(&e->req.fields, what);
+	return askheaders_add(&e->req.fields, ASKMSG_WHAT_MAX, what);
+}
+
+/* What people are shown of a request that wants a secret. The answer to "once" is bound to all of it, a grant to the secret and where it
+ * goes. */
+static const char *show_secret(const struct exch *e, struct slice body, struct askmsg *m, struct buf *shown)
+{
+	static const char too_long[] =
+		"a person has to allow that its secret is used, and its path is too long to be shown to anybody";
+	size_t room;
+
+	buf_addf(shown, "%s %s\n%s%s", e->req.method, buf_cstr(&e->req.target), m->what,
+		 m->what[0] ? "\n" : "");
+	if (buf_error(shown) || shown->len >= ASKMSG_PREVIEW_MAX)
+		return too_long;
+	room = ASKMSG_PREVIEW_MAX - shown->len;
+	buf_add(shown, body.p, body.len < room ? body.len : room);
+	m->kind = ASKMSG_SECRET;
+	m->method = m->path = "";
+	m->what = e->verdict.terms.secret;
+	m->preview = shown->data;
+	m->preview_len = shown->len;
+	m->preview_bytes = (uint32_t)(body.len < room ? body.len : room);
+	return NULL;
 }
 
 static void ask_now(struct exch *e)
 {
 	struct slice body = http_pipe_peek(&e->up), type = http_fields_get(&e->req.fields, "content-type");
-	const char *why = lacks_commit(e);
-	autobuf struct buf what = BUF_INIT;
+	const char *why = e->asks_secret ? NULL : lacks_commit(e);
+	autobuf struct buf what = BUF_INIT, shown = BUF_INIT;
 	char type_text[129];
 	struct askmsg m = { .kind = kind_of(e),
 			    .port = e->conn->port,
@@ -251,15 +167,17 @@ static void ask_now(struct exch *e)
 
 	snprintf(type_text, sizeof(type_text), "%.*s", type.p ? (int)type.len : 0, type.p ? type.p : "");
 	m.type = type_text;
-	describe(e, &what);
-	m.what = buf_cstr(&what);
-	if (!why && (e->ask_cut || buf_error(&what) || what.len > ASKMSG_WHAT_MAX))
+	m.preview_bytes = (uint32_t)m.preview_len;
+	if (!why && (describe(e, &what) < 0 || e->ask_cut || buf_error(&what)))
 		why = "a person has to allow it, and it does more than anybody can be shown";
+	m.what = buf_cstr(&what);
 	if (!why && e->req.target.len > ASKMSG_PATH_MAX)
 		why = "a person has to allow it, and its path is too long to be shown to anybody";
 	/* What is cut off would not be bound to the answer. */
 	if (!why && type.p && type.len >= sizeof(type_text))
 		why = "a person has to allow it, and its Content-Type is too long to be shown to anybody";
+	if (!why && e->asks_secret)
+		why = show_secret(e, body, &m, &shown);
 	if (why) {
 		refuse(e, 403, why);
 		return;
@@ -269,6 +187,17 @@ static void ask_now(struct exch *e)
 	e->asking = asking_begin(e->in->eg, &m, answered, e, &why);
 	if (!e->asking)
 		refuse(e, 503, why);
+}
+
+bool exch_ask_secret(struct exch *e)
+{
+	const struct policy_terms *t = &e->verdict.terms;
+
+	if (e->secret_ok || !t->secret_ask || !t->secret || !secret_has(e, t->secret))
+		return true;
+	e->asks_secret = true;
+	exch_ask(e);
+	return false;
 }
 
 void exch_ask(struct exch *e)
@@ -321,10 +250,13 @@ static void note_document(struct exch *e, const struct graphql_doc *d)
 
 	add(e, "; ", slice_of(graphql_type_name(op->type)));
 	for (unsigned i = 0; i < op->n_fields; i++, first = false) {
-		struct slice field = d->fields[op->first_field + i];
+		unsigned at = op->first_field + i;
+		char times[24];
 
-		add(e, first ? " " : ", ", field);
-		e->ask_merges = e->ask_merges || slice_eq(field, "mergePullRequest");
+		add(e, first ? " " : ", ", d->fields[at]);
+		snprintf(times, sizeof(times), " (%u times)", d->times[at]);
+		if (d->times[at] > 1)
+			add(e, "", slice_of(times));
 	}
 }
 
@@ -339,7 +271,8 @@ void exch_ask_note(struct exch *e, const struct policy_request *q)
 		     { POLICY_PUSH_FORCE, "push (maybe forced) " } };
 
 	e->ask_what[0] = '\0';
-	e->ask_cut = e->ask_merges = false;
+	e->ask_cut = false;
+	e->ask_unbound = http_hold_is_unbound(e->hold);
 	for (size_t i = 0; i < q->n_gql; i++)
 		note_document(e, q->gql[i]);
 	for (size_t i = 0; i < q->n_push; i++) {
@@ -357,12 +290,15 @@ void exch_ask_forget(struct exch *e)
 	asking_drop(e->asking);
 	e->asking = NULL;
 	asking_settle(e->in->eg, e->ticket, false);
-	e->ticket = 0;
-	e->approved = e->gathers = false;
+	asking_settle(e->in->eg, e->secret_ticket, false);
+	e->ticket = e->secret_ticket = 0;
+	e->approved = e->gathers = e->asks_secret = e->secret_ok = e->ask_used = false;
 }
 
 void exch_ask_sent(struct exch *e)
 {
 	asking_settle(e->in->eg, e->ticket, true);
-	e->ticket = 0;
+	asking_settle(e->in->eg, e->secret_ticket, true);
+	e->ticket = e->secret_ticket = 0;
+	e->ask_used = e->approved || e->secret_ok;
 }

@@ -327,16 +327,19 @@ static bool takes_secret_elsewhere(struct exch *e, struct slice v, const char *m
 
 void exch_send(struct exch *e)
 {
-	char approved[96];
+	char approved[128];
 
 	if (secret_is_planned(e) && each_second_path(e, takes_secret_elsewhere))
 		return;
-	if (e->approved)
-		snprintf(approved, sizeof(approved), "a person allowed it (question %s)", e->ask_id);
+	if (!exch_ask_secret(e))
+		return;
+	if (e->approved || e->secret_ok)
+		snprintf(approved, sizeof(approved), "a person allowed %s (question %s)",
+			 e->secret_ok ? "its secret" : "it", e->ask_id);
 	exch_log(e, "allow", e->verdict.rule_text,
-		 e->approved		 ? approved
-		 : e->verdict.would_deny ? e->verdict.why
-					 : NULL);
+		 e->approved || e->secret_ok ? approved
+		 : e->verdict.would_deny     ? e->verdict.why
+					     : NULL);
 	secret_log(e);
 	e->state = EXCH_JOURNAL;
 	e->defer.fn = written;
@@ -375,6 +378,8 @@ void exch_new_policy(struct exch *e)
 	/* Q4: what waits for a person is decided anew; what was allowed and not sent is to be asked again. */
 	if (e->state == EXCH_ASK || (e->state == EXCH_HOLD && e->gathers)) {
 		exch_ask_forget(e);
+		capture_free(e);
+		secret_free(e);
 		exch_hold_free(e);
 		e->state = EXCH_NEW;
 		exch_decide(e);

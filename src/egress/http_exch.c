@@ -296,8 +296,7 @@ static bool may_repeat(const struct exch *e)
 {
 	static const char *const safe[] = { "GET", "HEAD", "OPTIONS", "PUT", "DELETE", "PROPFIND", "TRACE" };
 
-	/* An answer of a person's is for one sending. */
-	if (e->approved || e->up_sent || e->head_sent || e->tries > 1 || e->over)
+	if (e->up_sent || e->head_sent || e->tries > 1 || e->over)
 		return false;
 	for (size_t i = 0; i < ARRAY_SIZE(safe); i++) {
 		if (strcmp(e->req.method, safe[i]) == 0)
@@ -315,7 +314,9 @@ void exch_back_failed(struct exch *e, bool again, const char *why)
 		maybe_free(e);
 		return;
 	}
-	if (!e->old_plan && ((again && !e->head_sent && !e->up_sent && e->tries <= 1) || may_repeat(e))) {
+	/* Q6 */
+	if (!e->old_plan && !e->ask_used &&
+	    ((again && !e->head_sent && !e->up_sent && e->tries <= 1) || may_repeat(e))) {
 		e->fresh = true;
 		capture_reset(e);
 		http_pool_get(e);

@@ -125,8 +125,12 @@ struct exch {
 	bool approved;		      /* it was */
 	bool gathers;		      /* in EXCH_HOLD: to be asked about */
 	char ask_id[32];	      /* of the question, for the journal */
+	bool asks_secret;	      /* what is asked is whether its secret may be used */
+	bool secret_ok;		      /* a person said so */
+	uint64_t secret_ticket;	      /* as ticket, of that */
+	bool ask_used;		      /* either was: it is not sent again */
 	bool ask_cut;		      /* it does more than there is room to say */
-	bool ask_merges;	      /* a pull request, by its body */
+	bool ask_unbound;	      /* it merges, by its body, and does not name the commit */
 	char ask_what[EXCH_WHAT_MAX]; /* what its body does, in words */
 	char dropped[64];	      /* a header that was left out, for the journal */
 	struct defer defer;

@@ -2,6 +2,7 @@
 #include "egress/http_hold.h"
 
 #include "egress/http_form.h"
+#include "egress/http_merge.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -18,6 +19,7 @@ struct http_hold {
 	struct buf doc, op; /* decoded from a query or form */
 	struct graphql_doc *docs[BATCH_MAX];
 	size_t n_docs;
+	bool unbound; /* one of them merges, and does not name the commit */
 };
 
 void http_hold_free(struct http_hold *h)
@@ -138,6 +140,11 @@ static int feed_push(struct http_hold *h, const struct exch *e, struct policy_re
 		return say(why, r, h->push.why ? h->push.why : "the push cannot be read");
 	if (r == 0)
 		return e->up.eof ? say(why, -EBADMSG, "the push ends before its list of refs does") : 0;
+	/* git's probe for credentials is an empty list and nothing behind it; a server may read on where we do not. */
+	if (!h->push.n_commands && (body.len > h->push.size || !e->up.eof))
+		return body.len > h->push.size
+			       ? say(why, -EBADMSG, "the push names no refs, and goes on behind that")
+			       : 0;
 	h->refs = calloc(h->push.n_commands ? h->push.n_commands : 1, sizeof(*h->refs));
 	if (!h->refs)
 		return say(why, -ENOMEM, "out of memory");
@@ -155,7 +162,7 @@ static int feed_push(struct http_hold *h, const struct exch *e, struct policy_re
 }
 
 static int add_doc(struct http_hold *h, const char *doc, size_t len, const char *op, size_t op_len,
-		   char why[POLICY_WHY_MAX])
+		   const json_t *variables, char why[POLICY_WHY_MAX])
 {
 	struct err e = ERR_INIT;
 	struct graphql_doc *g;
@@ -170,6 +177,8 @@ static int add_doc(struct http_hold *h, const char *doc, size_t len, const char 
 	r = graphql_parse(doc, len, op, op_len, g, &e);
 	if (r < 0)
 		snprintf(why, POLICY_WHY_MAX, "the GraphQL document cannot be judged: %.200s", e.msg);
+	else
+		h->unbound = h->unbound || !merge_is_bound(g, doc, len, op, op_len, variables);
 	return r < 0 ? r : 1;
 }
 
@@ -216,7 +225,7 @@ static int json_doc(struct http_hold *h, json_t *o, char why[POLICY_WHY_MAX])
 		return say(why, -EBADMSG, "operationName is no string");
 	return add_doc(h, json_string_value(query), json_string_length(query),
 		       json_is_string(op) ? json_string_value(op) : NULL,
-		       json_is_string(op) ? json_string_length(op) : 0, why);
+		       json_is_string(op) ? json_string_length(op) : 0, json_object_get(o, "variables"), why);
 }
 
 static int feed_json(struct http_hold *h, struct slice body, char why[POLICY_WHY_MAX])
@@ -243,6 +252,7 @@ static int feed_json(struct http_hold *h, struct slice body, char why[POLICY_WHY
 
 static int feed_form(struct http_hold *h, struct slice form, char why[POLICY_WHY_MAX])
 {
+	autobuf struct buf variables = BUF_INIT;
 	int r = http_form_get(form, "query", &h->doc);
 
 	/* Of the keys, extensions can only be read as JSON. */
@@ -255,7 +265,10 @@ static int feed_form(struct http_hold *h, struct slice form, char why[POLICY_WHY
 			   "a GraphQL request without its document (a persisted query) cannot be judged");
 	if (r < 0)
 		return say(why, r, "the form can be read in more than one way");
-	return add_doc(h, buf_cstr(&h->doc), h->doc.len, buf_cstr(&h->op), h->op.len, why);
+	/* What cannot be read has no variables, and so names no commit. */
+	if (http_form_get(form, "variables", &variables) == 1)
+		h->json = json_loadb(buf_cstr(&variables), variables.len, JSON_REJECT_DUPLICATES, NULL);
+	return add_doc(h, buf_cstr(&h->doc), h->doc.len, buf_cstr(&h->op), h->op.len, h->json, why);
 }
 
 static int feed_graphql(struct http_hold *h, const struct exch *e, char why[POLICY_WHY_MAX])
@@ -266,12 +279,17 @@ static int feed_graphql(struct http_hold *h, const struct exch *e, char why[POLI
 	case HOLD_JSON:
 		return feed_json(h, body, why);
 	case HOLD_TEXT:
-		return add_doc(h, body.p ? body.p : "", body.len, NULL, 0, why);
+		return add_doc(h, body.p ? body.p : "", body.len, NULL, 0, NULL, why);
 	case HOLD_FORM:
 		return feed_form(h, body, why);
 	default:
 		return feed_form(h, urlpath_query(&e->req.target, &e->req.url), why);
 	}
+}
+
+bool http_hold_is_unbound(const struct http_hold *h)
+{
+	return h && h->unbound;
 }
 
 int http_hold_feed(struct http_hold *h, const struct exch *e, struct policy_request *q,

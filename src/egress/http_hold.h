@@ -20,6 +20,9 @@ struct http_hold;
 struct http_hold *http_hold_new(const struct exch *e, const char **ret_why);
 void http_hold_free(struct http_hold *h);
 
+/* Once it was fed: does one of its documents merge a pull request without naming the commit (http_merge.h)? NULL: no. */
+bool http_hold_is_unbound(const struct http_hold *h);
+
 /* 1: q has what was found, until http_hold_free(); 0: more is needed; negative: `why`, -E2BIG when it is too long. */
 int http_hold_feed(struct http_hold *h, const struct exch *e, struct policy_request *q,
 		   char why[POLICY_WHY_MAX]) MUST_CHECK;

@@ -294,6 +294,15 @@ bool secret_covers(const struct exch *e, struct slice path)
 	return true;
 }
 
+bool secret_has(const struct exch *e, const char *name)
+{
+	for (unsigned i = 0; e->secret && i < e->secret->plan.n; i++) {
+		if (strcmp(grant_of(e, i)->name, name) == 0)
+			return true;
+	}
+	return false;
+}
+
 void secret_names(const struct exch *e, struct buf *out)
 {
 	for (unsigned i = 0; e->secret && i < e->secret->plan.n; i++)

@@ -36,6 +36,7 @@ const struct vault_grants *http_secrets_grants(const struct inspect *in);	      
 bool secret_check(struct exch *e);
 void secret_body(struct exch *e); /* more of the body that secret_check() waits for, or its end */
 bool secret_is_planned(const struct exch *e);
+bool secret_has(const struct exch *e, const char *name);
 /* May what was planned be sent to this path of the same host as well? */
 bool secret_covers(const struct exch *e, struct slice path);
 void secret_refuse(struct exch *e, const char *why);	  /* 403, and an alert */

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "gateway/granted.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -330,6 +331,7 @@ int askc_submit(struct askc *c, const struct ask_question *q, uint64_t seconds, 
 {
 	autobuf struct buf b = BUF_INIT;
 	struct json j = JSON_INIT(&b);
+	char hex[HASH_HEX_LEN + 1];
 	struct frame f;
 	int r;
 
@@ -339,10 +341,16 @@ int askc_submit(struct askc *c, const struct ask_question *q, uint64_t seconds, 
 	add_text(&j, "reason", q->reason);
 	add_text(&j, "host", q->host);
 	add_text(&j, "rule", q->rule);
+	add_text(&j, "by", q->by);
 	if (q->preview_len)
 		json_strn(&j, "preview", q->preview, q->preview_len);
 	if (q->port)
 		json_u64(&j, "port", q->port);
+	if (q->has_body) {
+		hash_hex(q->body, HASH_LEN, hex);
+		json_str(&j, "body", hex);
+		json_u64(&j, "body_len", q->body_len);
+	}
 	if (seconds)
 		json_u64(&j, "seconds", seconds);
 	json_end_obj(&j);
@@ -391,22 +399,51 @@ static void close_state(json_t *o)
 	}
 }
 
-int askc_read_file(int run_fd, askc_fn *fn, void *ctx, struct err *e)
+static bool has_number(const struct asks *l, const json_t *o)
 {
-	autobuf struct buf b = BUF_INIT;
-	int r = fd_read_file(run_fd, ASKS_FILE, FILE_MAX, &b);
-	const char *p = buf_cstr(&b), *end = p + b.len;
+	const struct ask *a = NULL;
+	struct ask_view v;
 
-	if (r == -ENOENT)
-		return 0;
-	if (r < 0)
-		return err_sys(e, r, "cannot read the run's questions");
-	for (r = 0; r == 0 && p < end;) {
+	while ((a = asks_next(l, a)) != NULL) {
+		ask_view(l, a, &v);
+		if (v.number == (uint64_t)json_integer_value(json_object_get(o, "number")))
+			return true;
+	}
+	return false;
+}
+
+/* What a session was granted holds also while nobody serves. */
+static int tell_kept(const struct asks *l, askc_fn *fn, void *ctx)
+{
+	const struct ask *a = NULL;
+	int r = 0;
+
+	while (r == 0 && (a = asks_next(l, a)) != NULL) {
+		autobuf struct buf b = BUF_INIT;
+		struct json j = JSON_INIT(&b);
+		struct ask_view v;
+		json_t *o;
+
+		ask_view(l, a, &v);
+		ask_json(&v, &j, NULL);
+		o = buf_error(&b) ? NULL : json_loadb(buf_cstr(&b), b.len, 0, NULL);
+		r = o ? fn(ctx, o) : 0;
+		json_decref(o);
+	}
+	return r;
+}
+
+static int tell_text(const struct buf *b, const struct asks *kept, askc_fn *fn, void *ctx)
+{
+	const char *p = buf_cstr(b), *end = p + b->len;
+	int r = 0;
+
+	while (r == 0 && p < end) {
 		const char *nl = memchr(p, '\n', (size_t)(end - p));
 		size_t n = nl ? (size_t)(nl - p) : (size_t)(end - p);
 		json_t *o = json_loadb(p, n, 0, NULL);
 
-		if (json_is_object(o)) {
+		if (json_is_object(o) && !(kept && has_number(kept, o))) {
 			close_state(o);
 			r = fn(ctx, o);
 		}
@@ -414,6 +451,20 @@ int askc_read_file(int run_fd, askc_fn *fn, void *ctx, struct err *e)
 		p += n + 1;
 	}
 	return r;
+}
+
+int askc_read_file(int run_fd, const char *run, askc_fn *fn, void *ctx, struct err *e)
+{
+	struct err ignored = ERR_INIT;
+	CLEANUP(asks_freep)
+	struct asks *kept = granted_exists(run_fd) ? granted_look(run_fd, run, &ignored) : NULL;
+	autobuf struct buf b = BUF_INIT;
+	int r = fd_read_file(run_fd, ASKS_FILE, FILE_MAX, &b);
+
+	if (r < 0 && r != -ENOENT)
+		return err_sys(e, r, "cannot read the run's questions");
+	r = tell_text(&b, kept, fn, ctx);
+	return r || !kept ? r : tell_kept(kept, fn, ctx);
 }
 
 struct find {
@@ -433,7 +484,7 @@ static int find_number(void *ctx, json_t *ask)
 	return 0;
 }
 
-static bool run_has(int run_fd, uint64_t number, bool pending)
+static bool run_has(int run_fd, const char *run, uint64_t number, bool pending)
 {
 	struct find f = { .number = number, .pending = pending };
 	autoaskc struct askc c = ASKC_INIT;
@@ -442,7 +493,7 @@ static bool run_has(int run_fd, uint64_t number, bool pending)
 	if (askc_open(&c, run_fd, &e) == 0)
 		(void)!askc_list(&c, true, find_number, &f, &e);
 	else
-		(void)!askc_read_file(run_fd, find_number, &f, &e);
+		(void)!askc_read_file(run_fd, run, find_number, &f, &e);
 	return f.found;
 }
 
@@ -467,7 +518,7 @@ int askc_resolve(struct state *st, const char *id, char ret_run[RUN_ID_LEN + 1],
 		if (n && strncmp(runs.v[i], id, n) != 0)
 			continue;
 		fd = openat(st->runs_fd, runs.v[i], O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-		if (fd < 0 || !run_has(fd, number, !dash))
+		if (fd < 0 || !run_has(fd, runs.v[i], number, !dash))
 			continue;
 		if (found >= 0)
 			return err_hint(

@@ -39,6 +39,9 @@ static const struct member members[] = {
 	{ "host", M_TEXT, ASK_HOST_MAX, BIT(ASKP_SUBMIT), 0 },
 	{ "port", M_NUMBER, 65535, BIT(ASKP_SUBMIT), 0 },
 	{ "rule", M_TEXT, ASK_RULE_MAX, BIT(ASKP_SUBMIT), 0 },
+	{ "by", M_TEXT, ASK_BY_MAX, BIT(ASKP_SUBMIT), 0 },
+	{ "body", M_TEXT, HASH_HEX_LEN, BIT(ASKP_SUBMIT), 0 },
+	{ "body_len", M_NUMBER, INT64_MAX, BIT(ASKP_SUBMIT), 0 },
 };
 
 static const struct member *find_member(const char *name)
@@ -136,8 +139,18 @@ static int read_question(const json_t *o, struct askp_request *ret, struct err *
 					.type = "",
 					.rule = text(o, "rule"),
 					.reason = text(o, "reason"),
+					.submitted = true,
+					.by = text(o, "by"),
 					.preview = text(o, "preview"),
 					.preview_len = strlen(text(o, "preview")) };
+	if (!json_object_get(o, "body"))
+		return json_object_get(o, "body_len")
+			       ? err_set(e, -EPROTO, "'body_len' goes with 'body', its SHA-256")
+			       : 0;
+	if (strlen(text(o, "body")) != HASH_HEX_LEN || hash_unhex(text(o, "body"), HASH_LEN, ret->q.body) < 0)
+		return err_set(e, -EPROTO, "'body' is a SHA-256 in hex");
+	ret->q.has_body = true;
+	ret->q.body_len = number(o, "body_len");
 	return 0;
 }
 

@@ -14,9 +14,10 @@
  *	ASKP_ANSWER {"id","digest","allow":bool,"scope","seconds","uses","reason","name","via"}
  *					ASKP_ASK (as it is now), ASKP_DONE: in force, and in the log
  *	ASKP_REVOKE {"id","name","via"}	ASKP_ASK, ASKP_DONE
- *	ASKP_SUBMIT {"kind","what","reason","preview","host","port","seconds"}
+ *	ASKP_SUBMIT {"kind","what","reason","preview","host","port","rule","body","body_len","seconds","by"}
  *					ASKP_ASK at once (pending, or as it was decided); when it is decided ASKP_VERDICT.
- *					Closing before that takes the waiter away, not the ask.
+ *					Closing before that takes the waiter away, not the ask. body: the SHA-256 of
+ *					what is meant in full, where the preview is only its beginning. by: who asks, for people and for the quota (asks.h, A6).
  *	any				ASKP_ERROR {"code":NAME,"message":TEXT} instead of the above
  *
  * ASKP_ASK's payload is ask_json() (asks.h). ASKP_VERDICT's is {"id","allow":bool,"why"}. Codes of errors: "unknown" (no such
@@ -107,8 +108,9 @@ int askc_submit(struct askc *c, const struct ask_question *q, uint64_t seconds, 
 		struct err *e) MUST_CHECK;
 int askc_wait(struct askc *c, struct buf *ret_why, struct err *e) MUST_CHECK;
 
-/* What stands in runs/ID/asks: for runs that nobody serves. What was pending or granted there is over: "gone", "lapsed". */
-int askc_read_file(int run_fd, askc_fn *fn, void *ctx, struct err *e) MUST_CHECK;
+/* What stands in runs/ID/asks: for runs that nobody serves. What was pending or granted there is over:
+ * "gone", "lapsed"; but for what a session was granted, and still has (granted.h). */
+int askc_read_file(int run_fd, const char *run, askc_fn *fn, void *ctx, struct err *e) MUST_CHECK;
 
 /*
  * Which run an ask's id belongs to, among all of the state directory: "3f9a2c-4" by the prefix of the run's id, "4" alone

@@ -30,12 +30,17 @@ struct asks *asks_new(const char run_id[RUN_ID_LEN + 1], uint64_t timeout_s, con
 	return l;
 }
 
+const char *asks_run(const struct asks *l)
+{
+	return l->run;
+}
+
 static bool is_over(const struct ask *a)
 {
 	return a->state != ASK_PENDING && a->state != ASK_PARKED && a->state != ASK_GRANTED;
 }
 
-static void free_ask(struct asks *l, struct ask *a)
+void ask_free(struct asks *l, struct ask *a)
 {
 	struct waiter *w;
 
@@ -59,7 +64,7 @@ void asks_free(struct asks *l)
 		free(w);
 	}
 	while (!TAILQ_EMPTY(&l->list))
-		free_ask(l, TAILQ_FIRST(&l->list));
+		ask_free(l, TAILQ_FIRST(&l->list));
 	free(l);
 }
 
@@ -78,7 +83,7 @@ static void forget_oldest(struct asks *l, const struct ask *but)
 		next = TAILQ_NEXT(a, link);
 		if (is_over(a) && a != but) {
 			l->n_over--;
-			free_ask(l, a);
+			ask_free(l, a);
 		}
 	}
 }
@@ -99,105 +104,11 @@ static void set_end(struct ask *a, struct asks_now now, uint64_t seconds)
 	a->expires_shown = seconds ? now.real + seconds * NSEC_PER_SEC : 0;
 }
 
-static void id_of(const struct asks *l, const struct ask *a, char out[ASK_ID_MAX])
+/* A8 */
+static int keep(struct asks *l, bool less, struct err *e)
 {
-	snprintf(out, ASK_ID_MAX, "%.6s-%llu", l->run, (unsigned long long)a->number);
-}
-
-/* ---- Events. ---- */
-
-static void event_head(const struct asks *l, const struct ask *a, struct json *j)
-{
-	char id[ASK_ID_MAX], hex[HASH_HEX_LEN + 1];
-
-	id_of(l, a, id);
-	hash_hex(a->digest, HASH_LEN, hex);
-	json_str(j, "ask", id);
-	json_str(j, "kind", ask_kind_name(a->q.kind));
-	json_str(j, "digest", hex);
-}
-
-static int event(struct asks *l, const char *type, const struct buf *b)
-{
-	return buf_error(b) ? -ENOMEM : l->out.event(l->out.ctx, type, b);
-}
-
-static void add_target(const struct ask_question *q, struct json *j)
-{
-	if (q->host[0])
-		json_str(j, "host", q->host);
-	if (q->port)
-		json_u64(j, "port", q->port);
-	if (q->method[0])
-		json_str(j, "method", q->method);
-	/* Values of a query may be secrets: the digest binds them, the log does without. */
-	if (q->path[0])
-		json_strn(j, "path", q->path, strcspn(q->path, "?"));
-	if (q->what[0])
-		json_str(j, "what", q->what);
-}
-
-static int log_new(struct asks *l, const struct ask *a)
-{
-	autobuf struct buf b = BUF_INIT;
-	struct json j = JSON_INIT(&b);
-	char hex[HASH_HEX_LEN + 1];
-
-	event_head(l, a, &j);
-	add_target(&a->q, &j);
-	if (a->q.has_body) {
-		hash_hex(a->q.body, HASH_LEN, hex);
-		json_str(&j, "body", hex);
-		json_u64(&j, "body_len", a->q.body_len);
-	}
-	if (a->q.rule[0])
-		json_str(&j, "rule", a->q.rule);
-	if (a->q.reason[0])
-		json_str(&j, "reason", a->q.reason);
-	return event(l, "ask.new", &b);
-}
-
-static void add_who(const struct ask_who *w, struct json *j)
-{
-	json_u64(j, "uid", w->uid);
-	if (w->name[0])
-		json_str(j, "who", w->name);
-	json_str(j, "via", w->via);
-}
-
-static int log_answer(struct asks *l, const struct ask *a, const struct ask_answer *n)
-{
-	autobuf struct buf b = BUF_INIT;
-	struct json j = JSON_INIT(&b);
-
-	event_head(l, a, &j);
-	add_target(&a->q, &j);
-	json_str(&j, "answer", n->allow ? "allow" : "deny");
-	if (n->allow)
-		json_str(&j, "scope", ask_scope_name(n->scope));
-	if (n->allow && n->scope == ASK_FOR)
-		json_u64(&j, "seconds", n->seconds);
-	if (n->allow && n->scope == ASK_USES)
-		json_u64(&j, "uses", n->uses);
-	add_who(&n->who, &j);
-	if (n->reason[0])
-		json_str(&j, "reason", n->reason);
-	return event(l, "ask.answer", &b);
-}
-
-/* "ask.use", "ask.unused", "ask.expire", "ask.gone", "ask.lapse". */
-static int log_short(struct asks *l, const struct ask *a, const char *type, const char *why)
-{
-	autobuf struct buf b = BUF_INIT;
-	struct json j = JSON_INIT(&b);
-
-	event_head(l, a, &j);
-	add_target(&a->q, &j);
-	if (str_eq(type, "ask.use"))
-		json_u64(&j, "use", a->used + 1);
-	if (why[0])
-		json_str(&j, "why", why);
-	return event(l, type, &b);
+	return l->out.kept ? l->out.kept(l->out.ctx, less, e)
+			   : err_set(e, -EINVAL, "nothing is kept for a session here");
 }
 
 /* ---- Waiters. ---- */
@@ -252,7 +163,7 @@ static void deny_all(struct asks *l, const struct ask *a, const char *why)
 	char id[ASK_ID_MAX];
 	struct waiter *w;
 
-	id_of(l, a, id);
+	ask_id(l, a, id);
 	while ((w = first_waiting(l, a)) != NULL) {
 		uint64_t who = w->id;
 
@@ -267,18 +178,27 @@ static void deny_all(struct asks *l, const struct ask *a, const char *why)
  */
 static void allow_one(struct asks *l, struct ask *a, struct waiter *w)
 {
+	struct err e = ERR_INIT;
 	char id[ASK_ID_MAX];
 
 	BUG_ON(!a->answered || !a->answer.allow || (a->state != ASK_GRANTED && a->state != ASK_PARKED));
-	id_of(l, a, id);
-	if (log_short(l, a, "ask.use", "") < 0) {
+	ask_id(l, a, id);
+	/* A rule is in force, and is used by what it lets through: who asks for it again changes nothing, and writes nothing. */
+	if (a->q.kind == ASK_WIDEN && a->used) {
+		w->told = true;
+		a->waiters--;
+		l->out.tell(l->out.ctx, w->id, true, id, "");
+		return;
+	}
+	a->used++;
+	if ((a->kept && keep(l, false, &e) < 0) || ask_log(l, a, "ask.use", "") < 0) {
 		uint64_t who = w->id;
 
+		a->used--;
 		free_waiter(l, w);
 		l->out.tell(l->out.ctx, who, false, id, "the use of the approval could not be written down");
 		return;
 	}
-	a->used++;
 	w->told = true;
 	a->waiters--;
 	if (a->uses && a->used >= a->uses) {
@@ -303,7 +223,7 @@ void asks_drop(struct asks *l, struct asks_now now, uint64_t waiter)
 		if (!a->waiters && a->q.generation && l->generation && a->q.generation != l->generation) {
 			snprintf(a->why, sizeof(a->why), "the policy has changed; it is asked again");
 			set_state(l, a, ASK_GONE);
-			(void)!log_short(l, a, "ask.gone", a->why);
+			(void)!ask_log(l, a, "ask.gone", a->why);
 		}
 		changed(l, a);
 	}
@@ -332,6 +252,7 @@ int asks_unused(struct asks *l, struct asks_now now, uint64_t waiter)
 {
 	struct waiter *w = find_waiter(l, waiter);
 	struct ask *a = w ? w->a : NULL;
+	struct err e = ERR_INIT;
 
 	if (!w || !w->told)
 		return -ENOENT;
@@ -339,74 +260,24 @@ int asks_unused(struct asks *l, struct asks_now now, uint64_t waiter)
 	if (!a || !a->used || (a->state != ASK_SPENT && a->state != ASK_GRANTED))
 		return -ENOENT;
 	/* One that is not written down stays used. */
-	if (log_short(l, a, "ask.unused", "who asked had gone; nothing was sent") < 0)
+	if (ask_log(l, a, "ask.unused", "who asked had gone; nothing was sent") < 0)
 		return -EIO;
 	a->used--;
 	if (a->state == ASK_SPENT) {
 		set_state(l, a, a->answer.scope == ASK_ONCE ? ASK_PARKED : ASK_GRANTED);
-		if (a->state == ASK_PARKED)
-			set_end(a, now, ASKS_PARKED_FOR);
+		/* The end is that of the answer: what is handed out and given back again and again does not live longer. */
+		if (a->state == ASK_PARKED) {
+			a->expires = a->parked_until;
+			a->expires_shown = a->parked_shown;
+		}
 	}
+	/* One that is not given back in writing is lost with whoever keeps the list. */
+	if (a->kept)
+		(void)!keep(l, false, &e);
 	changed(l, a);
+	/* What comes back behind its end has none. */
+	(void)asks_tick(l, now);
 	return 0;
-}
-
-/* ---- A7. ---- */
-
-static void tired_key(const struct ask_question *q, unsigned char ret[HASH_LEN])
-{
-	autobuf struct buf b = BUF_INIT;
-
-	buf_addf(&b, "%d %s", (int)q->kind, q->rule ? q->rule : "");
-	hash_sha256(buf_cstr(&b), b.len, ret);
-}
-
-/* The one for this key, else the one that has been quiet longest. */
-static struct tired *find_tired(struct asks *l, const struct ask_question *q, bool make)
-{
-	unsigned char key[HASH_LEN];
-	struct tired *oldest = &l->tired[0];
-
-	tired_key(q, key);
-	for (size_t i = 0; i < ASKS_TIRED_KEYS; i++) {
-		struct tired *t = &l->tired[i];
-
-		if (t->at && memcmp(t->key, key, HASH_LEN) == 0)
-			return t;
-		if (t->at < oldest->at)
-			oldest = t;
-	}
-	if (!make)
-		return NULL;
-	*oldest = (struct tired){ 0 };
-	memcpy(oldest->key, key, HASH_LEN);
-	return oldest;
-}
-
-static void count_denial(struct asks *l, struct asks_now now, const struct ask_question *q)
-{
-	struct tired *t = find_tired(l, q, true);
-
-	memmove(t->denied + 1, t->denied, sizeof(t->denied) - sizeof(t->denied[0]));
-	t->denied[0] = t->at = now.mono;
-	if (t->denied[ASKS_TIRED_AFTER - 1] &&
-	    now.mono - t->denied[ASKS_TIRED_AFTER - 1] <= ASKS_TIRED_WITHIN * NSEC_PER_SEC) {
-		t->until = now.mono + ASKS_TIRED_FOR * NSEC_PER_SEC;
-		memset(t->denied, 0, sizeof(t->denied));
-	}
-}
-
-static bool is_tired(struct asks *l, struct asks_now now, const struct ask_question *q, char why[ASK_WHY_MAX])
-{
-	struct tired *t = find_tired(l, q, false);
-
-	if (!t || now.mono >= t->until)
-		return false;
-	snprintf(
-		why, ASK_WHY_MAX,
-		"questions of this kind were denied %d times, so they are denied without asking for %llu s more",
-		ASKS_TIRED_AFTER, (unsigned long long)((t->until - now.mono) / NSEC_PER_SEC + 1));
-	return true;
 }
 
 /* ---- Asking. ---- */
@@ -433,13 +304,44 @@ static struct ask *find_grant(struct asks *l, const unsigned char subject[HASH_L
 	return NULL;
 }
 
+void asks_set_numbers(struct asks *l, int (*reserve)(void *ctx, uint64_t *last), void *ctx)
+{
+	l->reserve = reserve;
+	l->reserve_ctx = ctx;
+}
+
+uint64_t asks_last(const struct asks *l)
+{
+	return l->last;
+}
+
+uint64_t asks_reserved(const struct asks *l)
+{
+	return l->reserved;
+}
+
+static int reserve_number(struct asks *l)
+{
+	uint64_t last = l->last;
+	int r;
+
+	if (!l->reserve || l->last < l->reserved)
+		return 0;
+	r = l->reserve(l->reserve_ctx, &last);
+	if (r < 0)
+		return r;
+	l->last = last;
+	l->reserved = last + ASKS_NUMBERS;
+	return 0;
+}
+
 static struct ask *new_ask(struct asks *l, struct asks_now now, const struct ask_question *q,
 			   const unsigned char digest[HASH_LEN], const unsigned char subject[HASH_LEN],
 			   uint64_t timeout_s)
 {
 	struct ask *a = calloc(1, sizeof(*a));
 
-	if (!a || ask_question_copy(q, &a->q, &a->text) < 0) {
+	if (!a || reserve_number(l) < 0 || ask_question_copy(q, &a->q, &a->text) < 0) {
 		free(a);
 		return NULL;
 	}
@@ -451,11 +353,36 @@ static struct ask *new_ask(struct asks *l, struct asks_now now, const struct ask
 	a->asked = now.real;
 	set_end(a, now, timeout_s ? timeout_s : l->timeout_s);
 	TAILQ_INSERT_TAIL(&l->list, a, link);
-	if (log_new(l, a) == 0)
+	if (ask_log_new(l, a) == 0)
 		return a;
 	l->n_pending--;
-	free_ask(l, a);
+	ask_free(l, a);
 	return NULL;
+}
+
+/* A6 */
+static bool has_room(const struct asks *l, const struct ask_question *q, char why[ASK_WHY_MAX])
+{
+	unsigned submitted = 0, by = 0;
+	const struct ask *a;
+
+	for (a = TAILQ_FIRST(&l->list); a; a = TAILQ_NEXT(a, link)) {
+		if (a->state != ASK_PENDING || !a->q.submitted)
+			continue;
+		submitted++;
+		by += q->by && q->by[0] && str_eq(a->q.by, q->by);
+	}
+	if (!q->submitted && l->n_pending - submitted >= ASKS_PENDING_MAX)
+		snprintf(why, ASK_WHY_MAX, "%d questions of this sandbox wait for an answer already",
+			 ASKS_PENDING_MAX);
+	else if (q->submitted && submitted >= ASKS_SUBMITTED_MAX)
+		snprintf(why, ASK_WHY_MAX, "%d questions that others put for this sandbox wait already",
+			 ASKS_SUBMITTED_MAX);
+	else if (q->submitted && by >= ASKS_BY_MAX)
+		snprintf(why, ASK_WHY_MAX, "%d questions of the same asker wait already", ASKS_BY_MAX);
+	else
+		return true;
+	return false;
 }
 
 /* An entry for it: one that is there, or a new one. NULL and why not. */
@@ -475,13 +402,10 @@ static struct ask *entry_for(struct asks *l, struct asks_now now, const struct a
 	if (a)
 		return a;
 	l->shed++;
-	if (is_tired(l, now, q, why))
+	if (asks_are_tired(l, now, q, why))
 		return NULL;
-	if (l->n_pending >= ASKS_PENDING_MAX) {
-		snprintf(why, ASK_WHY_MAX, "%d questions of this sandbox wait for an answer already",
-			 ASKS_PENDING_MAX);
+	if (!has_room(l, q, why))
 		return NULL;
-	}
 	a = new_ask(l, now, q, digest, subject, timeout_s);
 	if (!a)
 		snprintf(why, ASK_WHY_MAX, "the question could not be written down");
@@ -500,7 +424,7 @@ void asks_put(struct asks *l, struct asks_now now, const struct ask_question *q,
 	(void)asks_tick(l, now);
 	a = entry_for(l, now, q, timeout_s, why);
 	if (a) {
-		id_of(l, a, id);
+		ask_id(l, a, id);
 		a->times++;
 		w = add_waiter(l, a, waiter);
 		if (!w)
@@ -560,21 +484,69 @@ static void take_deny(struct asks *l, struct asks_now now, struct ask *a)
 
 	set_state(l, a, ASK_DENIED);
 	snprintf(a->why, sizeof(a->why), "a person denied it%s%.200s", n->reason[0] ? ": " : "", n->reason);
-	count_denial(l, now, &a->q);
+	asks_count_denial(l, now, &a->q);
 	deny_all(l, a, a->why);
 }
 
-static void take_allow(struct asks *l, struct asks_now now, struct ask *a)
+static void end_ask(struct asks *l, struct ask *a, enum ask_state s, const char *type, const char *why);
+
+/* A3, for rules: before anybody is told. */
+static int put_in_force(struct asks *l, struct ask *a, struct err *e)
+{
+	struct err own = ERR_INIT;
+	char why[ASK_WHY_MAX];
+	int r = l->out.widened ? l->out.widened(l->out.ctx, &own)
+			       : err_set(&own, -EINVAL, "there is no policy to put it in");
+
+	/* Meanwhile its time may have come. */
+	if (r >= 0 && a->state == ASK_GRANTED)
+		return 0;
+	snprintf(why, sizeof(why), "the rule was not put in force: %.200s",
+		 r < 0 ? own.msg : "its time was over");
+	if (a->state == ASK_GRANTED)
+		end_ask(l, a, ASK_LAPSED, "ask.lapse", why);
+	return err_set(e, -EINVAL, "%s", why);
+}
+
+/* A8 */
+static int give_to_session(struct asks *l, struct ask *a, struct err *e)
+{
+	struct err own = ERR_INIT;
+	char why[ASK_WHY_MAX];
+	int r;
+
+	if (a->answer.scope == ASK_ONCE || !(l->keeps & 1u << a->q.kind))
+		return 0;
+	a->kept = true;
+	r = keep(l, false, &own);
+	if (r >= 0)
+		return 0;
+	a->kept = false;
+	snprintf(why, sizeof(why), "it was not granted: %.200s", own.msg);
+	end_ask(l, a, ASK_LAPSED, "ask.lapse", why);
+	return err_set(e, -EIO, "%s", why);
+}
+
+static int take_allow(struct asks *l, struct asks_now now, struct ask *a, struct err *e)
 {
 	const struct ask_answer *n = &a->answer;
 	struct waiter *w;
+	int r;
 
 	set_state(l, a, n->scope == ASK_ONCE ? ASK_PARKED : ASK_GRANTED);
 	a->uses = n->scope == ASK_ONCE ? 1 : n->scope == ASK_USES ? n->uses : 0;
 	set_end(a, now, n->scope == ASK_ONCE ? ASKS_PARKED_FOR : n->scope == ASK_FOR ? n->seconds : 0);
+	a->parked_until = a->expires;
+	a->parked_shown = a->expires_shown;
+	if (a->q.kind == ASK_WIDEN && put_in_force(l, a, e) < 0)
+		return -EINVAL;
+	r = give_to_session(l, a, e);
+	if (r < 0)
+		return r;
 	while (!is_over(a) && (w = first_waiting(l, a)) != NULL)
 		allow_one(l, a, w);
 	deny_all(l, a, "it was approved once, and an identical request was sent; send it again to ask again");
+	return 0;
 }
 
 int asks_answer(struct asks *l, struct asks_now now, const char *id, const char *digest,
@@ -587,7 +559,7 @@ int asks_answer(struct asks *l, struct asks_now now, const char *id, const char 
 	if (!a)
 		return err_set(e, -ENOENT, "there is no question %s", id);
 	(void)asks_tick(l, now);
-	id_of(l, a, whole);
+	ask_id(l, a, whole);
 	hash_hex(a->digest, HASH_LEN, hex);
 	if (a->state != ASK_PENDING)
 		return too_late(a, whole, e);
@@ -599,25 +571,24 @@ int asks_answer(struct asks *l, struct asks_now now, const char *id, const char 
 	r = check_answer(a, n, e);
 	if (r < 0)
 		return r;
-	if (log_answer(l, a, n) < 0)
+	if (ask_log_answer(l, a, n) < 0)
 		return err_set(e, -EIO, "the answer to %s could not be written down, so it does not count",
 			       whole);
 	a->answer = *n;
 	a->answered = true;
 	a->answered_at = now.real;
 	if (n->allow)
-		take_allow(l, now, a);
+		r = take_allow(l, now, a, e);
 	else
 		take_deny(l, now, a);
 	changed(l, a);
-	return 0;
+	return r;
 }
 
 int asks_revoke(struct asks *l, struct asks_now now, const char *id, const struct ask_who *who, struct err *e)
 {
 	struct ask *a = (struct ask *)asks_find(l, id);
-	autobuf struct buf b = BUF_INIT;
-	struct json j = JSON_INIT(&b);
+	int r;
 
 	if (!a)
 		return err_set(e, -ENOENT, "there is no question %s", id);
@@ -625,15 +596,14 @@ int asks_revoke(struct asks *l, struct asks_now now, const char *id, const struc
 	if (a->state != ASK_GRANTED && a->state != ASK_PARKED)
 		return err_set(e, -ECANCELED, "%s grants nothing now: it is %s", id,
 			       ask_state_name(a->state));
-	event_head(l, a, &j);
-	add_who(who, &j);
-	if (event(l, "ask.revoke", &b) < 0)
+	if (ask_log_revoke(l, a, who) < 0)
 		return err_set(e, -EIO, "it could not be written down, so it stays as it is");
 	set_state(l, a, ASK_LAPSED);
 	set_end(a, now, 0);
 	snprintf(a->why, sizeof(a->why), "%s took it back", who->name[0] ? who->name : "somebody");
+	r = a->kept ? keep(l, true, e) : 0;
 	changed(l, a);
-	return 0;
+	return r;
 }
 
 /* ---- Time, and other ends. ---- */
@@ -641,10 +611,14 @@ int asks_revoke(struct asks *l, struct asks_now now, const char *id, const struc
 /* A denial does not depend on whether it can be written down. */
 static void end_ask(struct asks *l, struct ask *a, enum ask_state s, const char *type, const char *why)
 {
+	struct err e = ERR_INIT;
+
 	set_state(l, a, s);
 	a->expires = 0;
 	snprintf(a->why, sizeof(a->why), "%s", why);
-	(void)!log_short(l, a, type, why);
+	(void)!ask_log(l, a, type, why);
+	if (a->kept)
+		(void)!keep(l, true, &e);
 	deny_all(l, a, a->why);
 	changed(l, a);
 }
@@ -692,17 +666,33 @@ void asks_new_policy(struct asks *l, struct asks_now now, uint32_t generation)
 	}
 }
 
-void asks_end(struct asks *l, struct asks_now now)
+void asks_end_why(struct asks *l, struct asks_now now, const char *why)
 {
 	struct ask *a;
 
 	(void)asks_tick(l, now);
 	for (a = TAILQ_FIRST(&l->list); a; a = TAILQ_NEXT(a, link)) {
 		if (a->state == ASK_PENDING)
-			end_ask(l, a, ASK_GONE, "ask.gone", "the sandbox has ended");
-		else if (!is_over(a))
-			end_ask(l, a, ASK_LAPSED, "ask.lapse", "the sandbox has ended");
+			end_ask(l, a, ASK_GONE, "ask.gone", why);
+		else if (!is_over(a) && !a->kept)
+			end_ask(l, a, ASK_LAPSED, "ask.lapse", why);
 	}
+}
+
+void asks_kept_end(struct asks *l, struct asks_now now, const char *why)
+{
+	struct ask *a;
+
+	(void)asks_tick(l, now);
+	for (a = TAILQ_FIRST(&l->list); a; a = TAILQ_NEXT(a, link)) {
+		if (a->kept && a->state == ASK_GRANTED)
+			end_ask(l, a, ASK_LAPSED, "ask.lapse", why);
+	}
+}
+
+void asks_end(struct asks *l, struct asks_now now)
+{
+	asks_end_why(l, now, "the sandbox has ended");
 }
 
 /* ---- Looking. ---- */
@@ -745,7 +735,7 @@ void ask_view(const struct asks *l, const struct ask *a, struct ask_view *ret)
 				  .answer = a->answer,
 				  .answered_at = a->answered_at,
 				  .why = a->why };
-	id_of(l, a, ret->id);
+	ask_id(l, a, ret->id);
 	memcpy(ret->run, l->run, sizeof(ret->run));
 	hash_hex(a->digest, HASH_LEN, ret->digest);
 }

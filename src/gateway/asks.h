@@ -14,14 +14,22 @@
  *  A2  An answer names the id and the digest that were shown. Another digest, an unknown id, an ask that is no longer
  *      pending: nothing changes, and the caller is told which of these it was. The first answer wins.
  *  A3  An answer is in the audit log before it counts, and it counts before it is acknowledged. One that cannot be logged is
- *      none. The same holds for each use of a grant: a use that cannot be logged is a denial.
+ *      none. The same holds for each use of a grant: a use that cannot be logged is a denial. A rule (ASK_WIDEN) is in force before
+ *      whoever waits for it is told; one that cannot be put in force was not granted. Its one use is that it was granted: who asks for
+ *      it again is told so, and nothing is logged.
  *  A4  `once` allows one use, ever: it is spent when it is handed out, and comes back only if the waiter says that nothing was
- *      sent (asks_unused). Whoever dies with it has used it.
+ *      sent (asks_unused), until ASKS_PARKED_FOR after the answer at most. Whoever dies with it has used it.
  *  A5  Time that runs out, a full list, a lack of memory, a sandbox that ends, a policy that changes: denials, each with words.
  *  A6  Everything is bounded: ASKS_PENDING_MAX pending, ASKS_WAITERS_MAX waiters, ASKS_KEPT_MAX answered ones kept to be
- *      looked at, ASK_*_MAX bytes of each text. What does not fit is refused, never cut before it is digested.
+ *      looked at, ASK_*_MAX bytes of each text. What does not fit is refused, never cut before it is digested. What others submit
+ *      (apply, a tool, the API) has places of its own, ASKS_SUBMITTED_MAX, of which one asker has ASKS_BY_MAX: nobody fills the
+ *      list so that the sandbox cannot ask.
  *  A7  Who is denied again and again does not reach the person: after ASKS_TIRED_AFTER denials of one rule within
- *      ASKS_TIRED_WITHIN it is denied without asking for ASKS_TIRED_FOR, and told so.
+ *      ASKS_TIRED_WITHIN it is denied without asking for ASKS_TIRED_FOR, and told so. This outlives who keeps the list.
+ *  A8  What is granted to a session (asks_keep) outlives who keeps the list, by what out->kept() writes down:
+ *      a grant once it is logged and before it counts; a use before it is logged, so that who is killed has
+ *      lost one and never won one; one that is taken back, or over, before anybody hears of that. One that
+ *      cannot be written down was not granted, and not used.
  *
  * States (asks.c has the table; doc/adr/0017 the reasons):
  *
@@ -43,7 +51,10 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define ASKS_PENDING_MAX 64
+#define ASKS_PENDING_MAX 64   /* of the sandbox's own */
+#define ASKS_SUBMITTED_MAX 16 /* beside them */
+#define ASKS_BY_MAX 8
+#define ASKS_OPEN_MAX (ASKS_PENDING_MAX + ASKS_SUBMITTED_MAX)
 #define ASKS_WAITERS_MAX 256
 #define ASKS_KEPT_MAX 256
 #define ASKS_PARKED_FOR 120		/* s */
@@ -65,6 +76,7 @@
 #define ASK_TYPE_MAX 128     /* Content-Type */
 #define ASK_WHY_MAX 256
 #define ASK_NAME_MAX 64
+#define ASK_BY_MAX 96
 #define ASK_ID_MAX (RUN_ID_LEN + 12)
 
 enum ask_kind {
@@ -77,6 +89,7 @@ enum ask_kind {
 	ASK_WIDEN,    /* the sandbox wants a rule: `what` is the rule, reason its own words */
 	ASK_TOOL,     /* a tool call: `what` is its name, preview its arguments */
 	ASK_QUESTION, /* anything that a client of the socket submits */
+	ASK_SIGN, /* a key of the ssh-agent is to sign: host and port as the server has proven, `what` is what for */
 	ASK_KIND_COUNT
 };
 const char *ask_kind_name(enum ask_kind k);   /* "connect", "request", … */
@@ -110,7 +123,7 @@ int ask_scope_parse(const char *s) MUST_CHECK;
 
 /*
  * What is asked. Texts are as the asker sent them: hostile, not safe for a terminal or a page. Unused ones are "".
- *   digest   over every member but `reason`: what an answer is bound to
+ *   digest   over every member but `reason`, `by` and `submitted`: what an answer is bound to
  *   subject  over kind, host, port, method, the path without its query, and `what`: what a grant holds for
  */
 struct ask_question {
@@ -119,11 +132,14 @@ struct ask_question {
 	uint16_t port;
 	bool tls;
 	bool has_body;
+	bool submitted; /* by somebody outside the sandbox */
 	uint64_t body_len;
 	unsigned char body[HASH_LEN]; /* SHA-256 */
 	const char *host, *method, *path, *what, *type, *rule, *reason;
+	const char *by;	     /* who submitted it, where that is known: "ci (api)" */
 	const char *preview; /* of the body or of what stands for it */
 	size_t preview_len;
+	uint64_t preview_bytes; /* of the body, in the preview; 0: none, or not said */
 };
 
 /* -E2BIG, -EINVAL: it cannot be asked, and `why` says so. Called by asks_put(). */
@@ -178,6 +194,12 @@ struct asks_out {
 	/* Something of it has changed: to be stored, and told to those who follow. May be NULL. */
 	void (*changed)(void *ctx, const struct ask *a);
 	void *ctx;
+	/* A rule that a person has allowed (ASK_WIDEN) stands as granted in the list: it is in force when this returns, and only then
+	 * anybody hears of it. Negative, and why: it was not granted. NULL: no rule can be. */
+	int (*widened)(void *ctx, struct err *e);
+	/* A8: asks_kept_store() is written down when this returns. `less`: something in it is over, and is
+	 * never to be found there again, rather nothing at all. NULL: nothing can be kept. */
+	int (*kept)(void *ctx, bool less, struct err *e);
 };
 
 struct asks;
@@ -189,10 +211,20 @@ struct asks_now {
 
 struct asks *asks_new(const char run_id[RUN_ID_LEN + 1], uint64_t timeout_s, const struct asks_out *out);
 void asks_free(struct asks *l);
+const char *asks_run(const struct asks *l);
 static inline void asks_freep(struct asks **l)
 {
 	asks_free(*l);
 }
+
+/*
+ * Numbers are never used twice: before the list uses one past those that are its own, reserve() is to set aside and remember
+ * ASKS_NUMBERS behind *last, which it raises where others have used more. Negative: there is no entry, and so a denial.
+ */
+#define ASKS_NUMBERS 64 /* reserved at once */
+void asks_set_numbers(struct asks *l, int (*reserve)(void *ctx, uint64_t *last), void *ctx);
+uint64_t asks_reserved(const struct asks *l); /* the last that is its own; 0: none yet */
+uint64_t asks_last(const struct asks *l);     /* the number that was used last */
 
 /*
  * Somebody wants to do this. `waiter` (not 0, not in use) is told by out->tell(), perhaps before this returns. `timeout_s`
@@ -226,6 +258,8 @@ uint64_t asks_tick(struct asks *l, struct asks_now now);
 void asks_new_policy(struct asks *l, struct asks_now now, uint32_t generation);
 /* The sandbox has ended: all that is pending is gone, all that is granted has lapsed. */
 void asks_end(struct asks *l, struct asks_now now);
+/* The same for another reason: whoever kept the list leaves it. */
+void asks_end_why(struct asks *l, struct asks_now now, const char *why);
 
 /* An id, or what is unambiguous in this run: "3f9a2c-4", "3f-4", "4". NULL: none. */
 const struct ask *asks_find(const struct asks *l, const char *id);
@@ -236,18 +270,36 @@ unsigned asks_pending(const struct asks *l);
 uint64_t asks_shed(const struct asks *l); /* questions that were denied for lack of room or because of A7 */
 
 /*
- * One ask as a JSON object: id, sandbox, state, kind, host, port, tls, method, path, what, rule, reason, body (digest),
- * body_len, type, preview, digest, generation, asked, expires, waiters, times, used, uses, answer {…}, why. `key` as in json.h.
+ * One ask as a JSON object: id, sandbox, state, kind, host, port, tls, method, path, what, rule, reason, by, body (digest),
+ * body_len, type, preview, preview_bytes, digest, generation, asked, expires, waiters, times, used, uses, answer {…}, why. `key` as in json.h.
  * This is also what the socket says (askproto.h), what `coffer ask show --json` prints and what stands in the file.
  */
 void ask_json(const struct ask_view *v, struct json *j, const char *key);
 
 /*
  * runs/ID/asks: the list as JSON lines, replaced as a whole. Who reads it finds what the guard knew last; asks_load() takes
- * numbers and history from it, so that ids go on; what was pending or granted then is over, for that life has ended.
+ * numbers and history from it, so that ids go on; what was pending or granted then is over, for that life has ended. Numbers
+ * that are there already stay as they are.
  */
 #define ASKS_FILE "asks"
 void asks_store(const struct asks *l, struct buf *out);
 int asks_load(struct asks *l, struct asks_now now, const char *text, size_t len, struct err *e) MUST_CHECK;
+
+/*
+ * A session (granted.h) has many lives, and each its own list. Grants for more than one use, of the kinds in
+ * `kinds` (1 << ASK_TOOL, …), are the session's from now on (A8): asks_end() leaves them as they are.
+ */
+#define ASKS_SESSION_MAX 256 /* grants */
+void asks_keep(struct asks *l, unsigned kinds);
+/* Those of a session that are in force, as JSON lines with the moment at which they end; nothing where there
+ * is none. */
+void asks_kept_store(const struct asks *l, struct buf *out);
+/* All of them, or none: -EBADMSG. Each is checked against itself: the digest is that of the question, there
+ * is an answer that allows so much, and no more time and uses than it says. They stand in place of what
+ * asks_load() has read of them. */
+int asks_kept_load(struct asks *l, struct asks_now now, const char *text, size_t len,
+		   struct err *e) MUST_CHECK;
+/* The session has ended: they lapse. */
+void asks_kept_end(struct asks *l, struct asks_now now, const char *why);
 
 #endif

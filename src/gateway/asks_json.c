@@ -61,6 +61,8 @@ static void add_preview(struct json *j, const struct ask_question *q)
 	}
 	if (b.len)
 		json_strn(j, "preview", buf_cstr(&b), b.len);
+	if (q->preview_bytes)
+		json_u64(j, "preview_bytes", q->preview_bytes);
 }
 
 static void add_question(const struct ask_question *q, struct json *j)
@@ -78,6 +80,7 @@ static void add_question(const struct ask_question *q, struct json *j)
 	add_text(j, "what", q->what);
 	add_text(j, "rule", q->rule);
 	add_text(j, "reason", q->reason);
+	add_text(j, "by", q->by);
 	if (q->has_body) {
 		hash_hex(q->body, HASH_LEN, hex);
 		json_str(j, "body", hex);
@@ -194,8 +197,10 @@ static int read_question(const json_t *o, struct ask *a)
 				  .type = get(o, "type"),
 				  .rule = get(o, "rule"),
 				  .reason = get(o, "reason"),
+				  .by = get(o, "by"),
 				  .preview = preview,
-				  .preview_len = strlen(preview) };
+				  .preview_len = strlen(preview),
+				  .preview_bytes = get_u64(o, "preview_bytes") };
 	const char *body = get(o, "body"), *digest = get(o, "digest");
 
 	if (kind < 0 || strlen(digest) != HASH_HEX_LEN || hash_unhex(digest, HASH_LEN, a->digest) < 0)
@@ -205,28 +210,61 @@ static int read_question(const json_t *o, struct ask *a)
 	return ask_question_copy(&q, &a->q, &a->text);
 }
 
-static int read_line(struct asks *l, const char *line, size_t len)
+static bool has_number(const struct asks *l, uint64_t number)
+{
+	const struct ask *a;
+
+	for (a = TAILQ_FIRST(&l->list); a; a = TAILQ_NEXT(a, link)) {
+		if (a->number == number)
+			return true;
+	}
+	return false;
+}
+
+/* A7 holds over lives of a run, and over those who serve it in turn: what was denied lately counts still. */
+static void count_denial(struct asks *l, struct asks_now now, const struct ask *a)
+{
+	uint64_t ago = now.real > a->answered_at ? now.real - a->answered_at : 0;
+
+	if (a->state == ASK_DENIED && a->answered && ago < ASKS_TIRED_WITHIN * NSEC_PER_SEC && ago < now.mono)
+		asks_count_denial(l, (struct asks_now){ now.mono - ago, a->answered_at }, &a->q);
+}
+
+struct ask *ask_read(const json_t *o)
+{
+	struct ask *a = json_is_object(o) ? calloc(1, sizeof(*a)) : NULL;
+
+	if (!a || read_question(o, a) < 0) {
+		free(a);
+		return NULL;
+	}
+	a->number = get_u64(o, "number");
+	a->asked = get_time(o, "asked");
+	a->expires_shown = get_time(o, "expires");
+	a->times = get_u64(o, "times");
+	a->used = get_u64(o, "used");
+	a->uses = get_u64(o, "uses");
+	read_answer(json_object_get(o, "answer"), a);
+	return a;
+}
+
+static int read_line(struct asks *l, struct asks_now now, const char *line, size_t len)
 {
 	json_t *o = json_loadb(line, len, JSON_REJECT_DUPLICATES, NULL);
-	struct ask *a = json_is_object(o) ? calloc(1, sizeof(*a)) : NULL;
-	int r = a ? read_question(o, a) : -EBADMSG;
+	struct ask *a = ask_read(o);
 
-	if (r == 0) {
-		a->number = get_u64(o, "number");
-		a->asked = get_time(o, "asked");
-		a->times = get_u64(o, "times");
-		a->used = get_u64(o, "used");
-		a->uses = get_u64(o, "uses");
+	if (a && has_number(l, a->number)) {
+		free(a->text);
+		free(a);
+	} else if (a) {
 		a->state = read_state(o, a);
-		read_answer(json_object_get(o, "answer"), a);
 		l->last = a->number > l->last ? a->number : l->last;
 		l->n_over++;
 		TAILQ_INSERT_TAIL(&l->list, a, link);
-	} else {
-		free(a);
+		count_denial(l, now, a);
 	}
 	json_decref(o);
-	return r;
+	return a ? 0 : -EBADMSG;
 }
 
 int asks_load(struct asks *l, struct asks_now now, const char *text, size_t len, struct err *e)
@@ -234,12 +272,11 @@ int asks_load(struct asks *l, struct asks_now now, const char *text, size_t len,
 	const char *end = text + len;
 	int bad = 0;
 
-	(void)now;
 	while (text < end) {
 		const char *nl = memchr(text, '\n', (size_t)(end - text));
 		size_t n = nl ? (size_t)(nl - text) : (size_t)(end - text);
 
-		bad += n && read_line(l, text, n) < 0;
+		bad += n && read_line(l, now, text, n) < 0;
 		text += n + 1;
 	}
 	return bad ? err_set(e, -EBADMSG, "%d lines of the run's questions cannot be read", bad) : 0;

@@ -15,6 +15,7 @@ static const char *const kind_names[] = {
 	[ASK_CONNECT] = "connect", [ASK_REQUEST] = "request", [ASK_GRAPHQL] = "graphql",
 	[ASK_GIT] = "git",	   [ASK_SECRET] = "secret",   [ASK_APPLY] = "apply",
 	[ASK_WIDEN] = "widen",	   [ASK_TOOL] = "tool",	      [ASK_QUESTION] = "question",
+	[ASK_SIGN] = "ssh",
 };
 static_assert(ARRAY_SIZE(kind_names) == ASK_KIND_COUNT, "a name for each");
 
@@ -84,6 +85,7 @@ static const struct {
 	{ offsetof(struct ask_question, type), ASK_TYPE_MAX, "Content-Type", true, false },
 	{ offsetof(struct ask_question, rule), ASK_RULE_MAX, "rule", true, false },
 	{ offsetof(struct ask_question, reason), ASK_REASON_MAX, "reason", false, false },
+	{ offsetof(struct ask_question, by), ASK_BY_MAX, "asker", true, true },
 };
 
 static const char *text_of(const struct ask_question *q, size_t i)
@@ -152,6 +154,7 @@ void ask_question_digest(const struct ask_question *q, unsigned char ret[HASH_LE
 			add(&h, text_of(q, i), strlen(text_of(q, i)));
 	}
 	add(&h, q->preview ? q->preview : "", q->preview_len);
+	add_u64(&h, q->preview_bytes);
 	hash_stream_end(&h, ret);
 }
 

@@ -230,6 +230,13 @@ static int ask_web(struct state *st, const struct webctl *c, struct cofferd_repl
 	return r < 0 ? r : hear_answer(fd, PATIENT_MSEC, ret, ret_fd);
 }
 
+static int refused(const struct cofferd_reply *reply, struct err *e)
+{
+	err_set(e, reply->error, "%.*s", (int)sizeof(reply->why), reply->why);
+	return reply->hint[0] ? err_hint(e, reply->error, "%.*s", (int)sizeof(reply->hint), reply->hint)
+			      : reply->error;
+}
+
 int cofferd_web(struct state *st, const struct webctl *c, struct buf *ret, struct err *e)
 {
 	for (int i = 0; i < KEEP_TRIES; i++) {
@@ -242,7 +249,7 @@ int cofferd_web(struct state *st, const struct webctl *c, struct buf *ret, struc
 			if (r < 0)
 				return err_sys(e, r, "cofferd does not answer");
 			if (reply.error)
-				return err_set(e, reply.error, "%s", reply.why);
+				return refused(&reply, e);
 			r = fd < 0 ? -EPROTO : fd_read_all(fd, STATUS_MAX, ret);
 			return r < 0 ? err_sys(e, r, "cannot read what cofferd tells") : 0;
 		}

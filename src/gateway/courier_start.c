@@ -101,6 +101,41 @@ static int ask_for(struct courier_call *call, struct vault_grants *ask, struct e
 	return 0;
 }
 
+struct looked {
+	const char *name;
+	bool unbound;
+};
+
+static int look_at(const struct vault_msg *m, void *ctx)
+{
+	struct looked *l = ctx;
+	struct binding own[GRANTS_BINDINGS_MAX];
+	size_t n = 0;
+
+	if (m->type != VAULT_ITEM || !slice_eq(m->text[0], l->name))
+		return 0;
+	if (bindings_unpack(own, &n, m->text[1].p, m->text[1].len) < 0)
+		return -EPROTO;
+	l->unbound = n == 0;
+	return 0;
+}
+
+/* A file that names a secret and a host does not bind the one to the other: that is for `coffer secret bind`, as everywhere. */
+static int check_bound(struct carried *c, const struct courier_call *call, struct err *e)
+{
+	struct looked l = { .name = call->secret };
+	struct vault_msg ask = { .type = VAULT_LIST };
+	autobuf struct buf mem = BUF_INIT;
+	int r = vault_call(&c->vault, &ask, NULL, 0, look_at, &l, &mem, NULL, e);
+
+	if (r < 0 || !l.unbound)
+		return r < 0 ? r : 0;
+	err_set(e, -EACCES,
+		"the secret '%s' is bound to no host, so it is not sent to %s: coffer secret bind %s --host %s",
+		call->secret, call->job.host.text, call->secret, call->job.host.text);
+	return -EACCES;
+}
+
 static int open_vault(struct carried *c, int state_fd, struct courier_call *call, struct err *e)
 {
 	struct vault_key_want want = VAULT_KEY_WANT_INIT;
@@ -119,6 +154,7 @@ static int open_vault(struct carried *c, int state_fd, struct courier_call *call
 	c->vault.patience = VAULT_PATIENCE;
 	r = vault_start(&c->vault, exe, e);
 	r = r < 0 ? r : vault_open(&c->vault, &c->files, VAULT_OPEN_READ_ONLY, e);
+	r = r < 0 ? r : check_bound(c, call, e);
 	r = r < 0 ? r : ask_for(call, &ask, e);
 	if (r == 0 && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		r = err_sys(e, -errno, "cannot make a channel to the vault");

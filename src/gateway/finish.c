@@ -215,6 +215,7 @@ int run_write_meta(const struct run *r, struct err *e)
 		.net = (char *)net_mode_name(s->net),
 		.policy_digest = s->policy_digest,
 		.ports = s->ports,
+		.acts = s->acts,
 		.map_ids = r->map_ids && !s->ids.host_root,
 		.each = s->each,
 		.keep = s->keep,
@@ -364,6 +365,7 @@ static int recall(struct run *r, struct err *e)
 	}
 	s->policy_digest = TAKE_PTR(m.policy_digest);
 	s->ports = TAKE_PTR(m.ports);
+	s->acts = m.acts;
 	s->each = m.each;
 	s->keep = m.keep;
 	s->restart = TAKE_PTR(m.restart);

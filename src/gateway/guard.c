@@ -2,6 +2,8 @@
 #include "gateway/guard.h"
 
 #include "base/fd.h"
+#include "config/notify_file.h"
+#include "gateway/guard_wait.h"
 #include "ipc/fdpass.h"
 #include "sandbox/layers.h"
 #include "sys/caps.h"
@@ -18,9 +20,9 @@
 #include <sys/wait.h>
 #include <termios.h>
 
-#define IDLE_MS 500
 #define CA_WAIT_MS 60000
 #define END_WAIT_MS 15000
+#define CLAIM_TRIES 12000 /* a minute */
 #define REPORT_MAX (4u << 20)
 
 /* Nobody may hold the caller's terminal or pipes open through us, nor reach us from it. */
@@ -42,7 +44,7 @@ static void let_go_of_caller(void)
 }
 
 /* What the launcher keeps, we keep: to kill, and to count and remove what others own. A disk image wants a mount; the
- * network's programs run as somebody else. */
+ * network's programs, and what tells people of questions (asknotify.h), run as somebody else. */
 static void give_up_privilege(const struct spec *s)
 {
 	uint64_t keep = 1ULL << CAP_KILL | 1ULL << CAP_DAC_OVERRIDE | 1ULL << CAP_FOWNER, have;
@@ -50,7 +52,7 @@ static void give_up_privilege(const struct spec *s)
 
 	if (s->limits.l[LIMIT_DISK].named || s->limits.l[LIMIT_INODES].named)
 		keep |= 1ULL << CAP_SYS_ADMIN;
-	if (s->net != NET_NONE)
+	if (s->net != NET_NONE || notify_conf_is_there())
 		keep |= 1ULL << CAP_SETUID | 1ULL << CAP_SETGID;
 	/* Not for an ordinary user: the helpers that remove what its subordinate ids own are set-user-ID. */
 	if (state_is_host_root() && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
@@ -64,8 +66,9 @@ static void finish_for_launcher(struct run *r)
 	struct err e = ERR_INIT;
 	int fd = -EBUSY;
 
-	/* Busy may mean only that the launcher's last descriptor is being closed, or that somebody is looking. */
-	for (int i = 0; i < 100 && fd == -EBUSY; i++) {
+	/* Busy may mean only that the launcher's last descriptor is being closed, which takes seconds where the machine
+	 * is busy, or that somebody is looking. */
+	for (int i = 0; i < CLAIM_TRIES && fd == -EBUSY; i++) {
 		if (i)
 			usleep(5000);
 		fd = state_run_claim(r->st, r->spec->id, &e);
@@ -106,26 +109,13 @@ static void sweep_others(struct run *r)
 	(void)!run_sweep(r->st, r->audit, &e);
 }
 
-/* Until the launcher is gone. A run that lasts leaves us idle: time to end what other runs left, should both of their
- * processes have died. */
-static void wait_for_launcher(struct run *r, int fd)
+/* Until the launcher is gone, when there is no memory for more. */
+static void wait_for_launcher(int fd)
 {
-	struct pollfd p[] = { { .fd = fd, .events = POLLIN }, { .fd = r->er.pidfd, .events = POLLIN } };
-	int timeout = IDLE_MS, n;
+	struct pollfd p = { .fd = fd, .events = POLLIN };
 
-	while (p[0].revents == 0) {
-		n = poll(p, ARRAY_SIZE(p), timeout);
-		if (n < 0 && errno != EINTR)
-			break;
-		if (n == 0) {
-			timeout = -1;
-			sweep_others(r);
-		}
-		if (n > 0 && p[1].revents) {
-			p[1].fd = -1;
-			help_ending(r);
-		}
-	}
+	while (poll(&p, 1, -1) < 0 && errno == EINTR)
+		;
 }
 
 /* The launcher makes the terminal raw, and puts it back; when it cannot, we do. */
@@ -171,8 +161,8 @@ _Noreturn static void guard_main(struct run *r, int fd)
 		r->spec->ids.out_uid = w.out_uid;
 		if (r->net)
 			net_guard(r, fd, sweep_others, help_ending);
-		else
-			wait_for_launcher(r, fd);
+		else if (guard_wait(r, fd, sweep_others, help_ending) < 0)
+			wait_for_launcher(fd);
 	}
 	if (tty.fd >= 0)
 		tcsetattr(tty.fd, TCSANOW, &tty.before);

@@ -84,6 +84,7 @@ static bool look_at(struct state *st, const char *id, struct metrics_sandbox *re
 		.started = meta->started,
 		.egress = read_snapshot(run, METRICS_EGRESS),
 		.dial = read_snapshot(run, METRICS_DIAL),
+		.asks = read_snapshot(run, ASKCOUNT_FILE),
 	};
 	return true;
 }
@@ -121,11 +122,13 @@ static int tell(struct metrics *m, struct buf *out)
 	}
 	look_at_log(m->env.st, &all);
 	m->env.pool(m->env.ctx, &all.pool);
+	m->env.web(m->env.ctx, &all.web);
 	if (r == 0)
 		metrics_text(&all, out);
 	for (size_t i = 0; i < all.n; i++) {
 		json_decref(all.sandboxes[i].egress);
 		json_decref(all.sandboxes[i].dial);
+		json_decref(all.sandboxes[i].asks);
 	}
 	for (size_t i = 0; metas && i < n; i++)
 		run_meta_release(&metas[i]);

@@ -16,6 +16,7 @@
 #define GATEWAY_METRICS_H
 
 #include "base/clock.h"
+#include "gateway/askcount.h"
 #include "gateway/gate.h"
 #include "ipc/loop.h"
 #include "sandbox/state.h"
@@ -30,10 +31,17 @@
 #define METRICS_CLIENTS 16
 #define METRICS_WITHIN (10 * NSEC_PER_SEC)
 
+/* What the API's side tells, added up since cofferd was started. */
+struct metrics_web {
+	struct web_stats stats;
+	uint64_t deaths; /* of coffer-web */
+};
+
 struct metrics_env {
 	struct state *st;
 	struct loop *loop;
 	void (*pool)(void *ctx, struct gate_pool *ret);
+	void (*web)(void *ctx, struct metrics_web *ret);
 	void *ctx;
 };
 
@@ -56,7 +64,7 @@ enum metrics_ask metrics_parse(const char *data, size_t len, unsigned *ret_statu
 struct metrics_sandbox {
 	const char *id, *name, *engine; /* name may be NULL */
 	uint64_t started;		/* CLOCK_REALTIME ns */
-	json_t *egress, *dial;		/* metrics_snapshot(); NULL: none */
+	json_t *egress, *dial, *asks;	/* metrics_snapshot(); NULL: none */
 };
 
 struct metrics_all {
@@ -65,6 +73,7 @@ struct metrics_all {
 	struct gate_pool pool;
 	uint64_t audit_seq;
 	bool has_audit;
+	struct metrics_web web;
 };
 
 json_t *metrics_snapshot(const char *data, size_t len); /* an object, or NULL */

@@ -5,6 +5,7 @@
 #include "gateway/metrics.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #define LABEL_MAX 256
@@ -85,6 +86,7 @@ static void add_one(struct buf *out, const char *name, const char *type, const c
 /* One number of a snapshot of coffer-egress. Rows of one name stand together, and the first has the help. */
 static const struct row {
 	const char *name, *label, *object, *key, *type, *help;
+	bool of_asks; /* of the snapshot of its questions */
 } rows[] = {
 #define COUNTER "counter"
 #define GAUGE "gauge"
@@ -128,6 +130,18 @@ static const struct row {
 	{ "coffer_egress_budget_requests", "of=\"max\"", "budget", "requests_max", GAUGE,
 	  "Requests a minute, where the policy limits them, and those of the last one." },
 	{ "coffer_egress_budget_requests", "of=\"used\"", "budget", "requests", GAUGE, NULL },
+	{ "coffer_asks_pending", NULL, NULL, "pending", GAUGE, "Questions that wait for a person.", true },
+	{ "coffer_asks_total", NULL, NULL, "asked", COUNTER, "Questions that were asked.", true },
+	{ "coffer_asks_answered_total", "verdict=\"allow\"", NULL, "allowed", COUNTER,
+	  "Questions that a person answered.", true },
+	{ "coffer_asks_answered_total", "verdict=\"deny\"", NULL, "denied", COUNTER, NULL, true },
+	{ "coffer_asks_expired_total", NULL, NULL, "expired", COUNTER,
+	  "Questions that nobody answered in time: denied.", true },
+	{ "coffer_asks_gone_total", NULL, NULL, "gone", COUNTER,
+	  "Questions whose policy changed, or whose sandbox ended, before an answer.", true },
+	{ "coffer_asks_used_total", NULL, NULL, "used", COUNTER, "Uses of what was allowed.", true },
+	{ "coffer_asks_shed_total", NULL, NULL, "shed", COUNTER,
+	  "Questions that were denied unasked: too many at once, or too many denials before.", true },
 };
 
 /* Is there such a number? */
@@ -157,7 +171,8 @@ static void add_row(const struct metrics_all *a, const struct row *r, struct buf
 	for (size_t i = 0; i < a->n; i++) {
 		double v;
 
-		if (!number(a->sandboxes[i].egress, r->object, r->key, &v))
+		if (!number(r->of_asks ? a->sandboxes[i].asks : a->sandboxes[i].egress, r->object, r->key,
+			    &v))
 			continue;
 		buf_addf(out, "%s{", r->name);
 		add_sandbox_labels(out, &a->sandboxes[i]);
@@ -223,6 +238,29 @@ static void add_proxies(const struct metrics_all *a, const char *name, const cha
 	}
 }
 
+static void add_web(const struct metrics_web *w, struct buf *out)
+{
+	static const unsigned statuses[WEB_STATUS_COUNT] = WEB_STATUSES;
+
+	add_head(out, "coffer_api_requests_total", COUNTER,
+		 "Requests to the API that were answered, by status.");
+	for (unsigned i = 0; i <= WEB_STATUS_COUNT; i++) {
+		char status[16] = "other";
+
+		if (i < WEB_STATUS_COUNT)
+			snprintf(status, sizeof(status), "%u", statuses[i]);
+		if (w->stats.answers[i])
+			buf_addf(out, "coffer_api_requests_total{status=\"%s\"} %" PRIu64 "\n", status,
+				 w->stats.answers[i]);
+	}
+	add_one(out, "coffer_api_streams", GAUGE, "Streams of events that are open.", w->stats.streams);
+	add_one(out, "coffer_api_connections", GAUGE, "Connections to the API.", w->stats.connections);
+	add_one(out, "coffer_api_dropped_total", COUNTER, "Connections that were too slow, and were ended.",
+		w->stats.dropped);
+	add_one(out, "coffer_web_restarts_total", COUNTER, "How often coffer-web died and was started again.",
+		w->deaths);
+}
+
 void metrics_text(const struct metrics_all *a, struct buf *out)
 {
 	add_sandboxes(a, out);
@@ -239,6 +277,7 @@ void metrics_text(const struct metrics_all *a, struct buf *out)
 		a->pool.starting);
 	add_one(out, "coffer_pool_templates", GAUGE, "Kinds of them.", a->pool.templates);
 	add_one(out, "coffer_pool_memory_bytes", GAUGE, "About what they hold.", a->pool.held);
+	add_web(&a->web, out);
 	if (a->has_audit)
 		add_one(out, "coffer_audit_events_total", COUNTER, "Events in the audit log.", a->audit_seq);
 }

@@ -35,7 +35,8 @@ int net_launcher_send(struct net_guard *g, enum net_msg_type type, uint32_t leve
 	int queued = 0;
 
 	/* A launcher that is stopped takes nothing: lines for its terminal must not hold us up, nor what matters more. */
-	if (type == NET_SAY && ioctl(g->w_launcher.fd, SIOCOUTQ, &queued) == 0 && queued > QUEUED_MAX)
+	if ((type == NET_SAY || type == NET_ASKED) && ioctl(g->w_launcher.fd, SIOCOUTQ, &queued) == 0 &&
+	    queued > QUEUED_MAX)
 		return -EAGAIN;
 	snprintf(m.text, sizeof(m.text), "%s", text);
 	return fdpass_send(g->w_launcher.fd, &m, sizeof(m), &fd, fd >= 0 ? 1 : 0);
@@ -439,6 +440,7 @@ static void on_launcher(struct watch *w, uint32_t events)
 	struct net_guard *g = w->ctx;
 	union {
 		struct net_msg m;
+		struct net_sign sign;
 		char wall[WALL_WORD];
 	} word = { 0 };
 	int fds[WALL_FDS];
@@ -453,6 +455,10 @@ static void on_launcher(struct watch *w, uint32_t events)
 	}
 	if (n == 2 && len == sizeof(word.m) && word.m.type == NET_ROOM && g->room[0] < 0) {
 		memcpy(g->room, fds, sizeof(g->room));
+		return;
+	}
+	if (n == 0 && !g->ending && net_sign_is(&word, len)) {
+		net_sign_take(g, &word, len);
 		return;
 	}
 	if (n == 0 && len == sizeof(word.m) && word.m.type == NET_END) {

@@ -15,7 +15,7 @@
  *  G5  What cannot be started at all ends the sandbox (cause "network"); there is no way around the two.
  *
  * The launcher says to the guard, over a SOCK_SEQPACKET: who the sandbox is (guard_tell()), then the wall (wall_send()),
- * then at the end NET_END. The guard answers with struct net_msg, and at most one descriptor.
+ * then what is to be asked before a key signs (net_sign.h), at the end NET_END. The guard answers with struct net_msg, and at most one descriptor.
  */
 #ifndef GATEWAY_NET_H
 #define GATEWAY_NET_H
@@ -24,6 +24,7 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "config/policy_file.h"
+#include "gateway/granted.h"
 #include "gateway/net_secret.h"
 #include "sandbox/spec.h"
 
@@ -46,6 +47,8 @@ struct net_plan {
 	struct strv
 		conflicts; /* what the command line asks for and the file does not grant; said at the start */
 	char digest[72];   /* "sha256:…" */
+	char base[72];	   /* the same without what was granted on top */
+	struct strv widen, widen_by; /* rules that a person granted on top, and by which question each */
 	uint32_t generation;
 	uint64_t ask_timeout; /* s; 0: as usual */
 	int mode;	      /* enum policy_mode that --net names; -1: the file's own */
@@ -65,6 +68,14 @@ enum net_msg_type {
 	NET_FAILED,  /* why there is no network: the sandbox is to be ended */
 	NET_AGENT,   /* a channel of the ssh-agent of a vault that was started again */
 	NET_ENDED,   /* a memfd: members of the "network" object of the report, JSON */
+	/* A person is asked before a key signs (net_sign.h). `level` is the launcher's ticket. */
+	NET_SIGN,	 /* to the guard: struct net_sign */
+	NET_SIGN_DROP,	 /* to the guard: who wanted it has gone */
+	NET_SIGN_TAKEN,	 /* to the guard: it was allowed, and signed */
+	NET_SIGN_UNUSED, /* to the guard: it was allowed, and nothing was signed */
+	NET_ALLOW,	 /* text: the question's id */
+	NET_DENY,	 /* text: the question's id or nothing, a space, why */
+	NET_ASKED, /* something waits for a person: as NET_SAY, for a launcher that does not ask them itself */
 	NET_MSG_COUNT
 };
 
@@ -78,9 +89,23 @@ struct net_msg {
 
 /* Compiles the plan's policy anew; the plan is as it was when that fails. 1: something has changed, 0: nothing. */
 int net_plan_compile(struct net_plan *p, struct err *e) MUST_CHECK;
+/* Puts the rules in `widen` on top of the policy as it is, without reading a file. 1, 0 as above; the policy is as it was when
+ * that fails. */
+int net_plan_widen(struct net_plan *p, struct err *e) MUST_CHECK;
+/* Those that the run's session has (granted.h), on top as well: for its guard, which takes out what is taken
+ * back meanwhile. */
+int net_plan_grant(struct net_plan *p, struct spec *s, int run_fd, struct err *e) MUST_CHECK;
 /* The first time. A file that the sandbox could write to is refused. What mode it comes to stands in the spec then. */
 int net_plan_open(struct net_plan *p, struct spec *s, struct err *e) MUST_CHECK;
 void net_plan_release(struct net_plan *p);
+/*
+ * runs/ID/net.json: what the policy of a run is compiled from, for who is to compile it as its guard does (always.h). Written by
+ * the guard before it asks anybody anything. -ENOENT: nothing was ever asked there.
+ */
+#define NET_PLAN_FILE "net.json"
+int net_plan_store(const struct net_plan *p, int run_fd) MUST_CHECK;
+int net_plan_recall(struct net_plan *p, int run_fd, struct err *e) MUST_CHECK;
+struct config_policy_args net_plan_args(const struct net_plan *p);
 /* Members "net", "policy_digest", "policy", "allow", "resolvers": for the log and the report. */
 void net_plan_json(const struct net_plan *p, enum net_mode mode, struct json *j);
 

@@ -9,6 +9,8 @@
  *   net_reload.c   a policy file that changes
  *   net_say.c      lines for the terminal
  *   net_ask.c      what a person is asked
+ *   net_widen.c    rules that a person granted on top of the policy
+ *   net_sign.c     the same for keys that sign: from the launcher
  *   net_vault.c    coffer-vault: started again when it dies, and a channel from it for each coffer-egress
  *   net_issue.c    what servers issue: issuers that the vault is asked for
  *   net_pool.c     proxies' credentials that are in the vault
@@ -21,6 +23,7 @@
 #include "gateway/askserve.h"
 #include "gateway/net.h"
 #include "gateway/net_fold.h"
+#include "gateway/net_sign.h"
 #include "gateway/run.h"
 #include "ipc/loop.h"
 #include "sandbox/wall.h"
@@ -28,6 +31,7 @@
 #include <sys/types.h>
 
 #define NET_SAY_KEYS 64
+#define NET_UNREAD_MAX 16
 #define NET_SAID_MAX (NET_NAME_MAX + 96)
 
 enum net_part { NET_EGRESS, NET_DIAL, NET_PARTS };
@@ -110,8 +114,13 @@ struct net_guard {
 	uint64_t line_tokens, line_at;
 
 	struct askserve serve;
-	uint64_t ask_said; /* the number of the last question that was said */
-	bool ask_unread;   /* coffer-egress does not take its answers */
+	uint64_t ask_said;		 /* the number of the last question that was said */
+	struct timer t_unread;		 /* coffer-egress does not take its answers */
+	uint64_t unread[NET_UNREAD_MAX]; /* those that it was to be told "allow" */
+	size_t n_unread;
+	bool ask_held; /* answers wait in ask_queue: struct ctl_answer, one behind the other */
+	struct buf ask_queue;
+	bool plan_stored;
 
 	struct watch w_vault; /* coffer-vault's pidfd */
 	struct watch w_vault_dir;
@@ -160,6 +169,15 @@ int net_journal_report(struct net_guard *g); /* a memfd */
 
 /* net_reload.c */
 void net_reload_watch(struct net_guard *g);
+/* The plan's policy is another one than `before` (its digest): written down, then given to both. */
+int net_policy_changed(struct net_guard *g, const char *before, struct err *e) MUST_CHECK;
+/* Looks at once whether the file has changed. */
+void net_reload_now(struct net_guard *g);
+
+/* net_widen.c: as struct askserve_owner has them. */
+int net_widen_check(struct net_guard *g, const char *rule, struct buf *canon, struct err *e) MUST_CHECK;
+int net_widen_apply(struct net_guard *g, struct err *e) MUST_CHECK;
+int net_widen_begin(struct net_guard *g, struct err *e) MUST_CHECK; /* with those of the session */
 
 /* net_say.c */
 void net_say(struct net_guard *g, enum net_level level, const char *fmt, ...) PRINTF_LIKE(3, 4);
@@ -174,6 +192,12 @@ void net_ask_egress_gone(struct net_guard *g);
 void net_ask_new_policy(struct net_guard *g);
 /* CTL_ASK and its kin. */
 int net_ask_take(struct net_guard *g, uint32_t type, const char *data, size_t len) MUST_CHECK;
+
+/* net_sign.c */
+#define NET_SIGN_WAITER (1ULL << 62) /* waiters with this bit are the launcher's; coffer-egress has none */
+bool net_sign_is(const void *word, size_t len); /* is it a message about this? */
+void net_sign_take(struct net_guard *g, const void *word, size_t len);
+void net_sign_tell(struct net_guard *g, uint64_t waiter, bool allow, const char *id, const char *why);
 
 /* net_vault.c */
 void net_vault_begin(struct net_guard *g);

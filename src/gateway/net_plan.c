@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From --net, --allow and --policy to a compiled policy, the first time and after each change of a file. */
+#include "base/clock.h"
 #include "base/fd.h"
+#include "config/widen.h"
 #include "gateway/net.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <jansson.h>
 #include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
 
-static void set_digest(struct net_plan *p)
+static void digest_of(const struct policy *p, char ret[72])
 {
 	unsigned char d[POLICY_DIGEST_LEN];
-	char *out = p->digest;
+	char *out = ret;
 
-	policy_digest(p->cp.policy, d);
+	policy_digest(p, d);
 	out += sprintf(out, "sha256:");
 	for (size_t i = 0; i < sizeof(d); i++)
 		out += sprintf(out, "%02x", d[i]);
@@ -55,7 +58,7 @@ static int check_places(const struct net_plan *p, const struct config_policy *cp
 	return r;
 }
 
-static struct config_policy_args args_of(const struct net_plan *p)
+struct config_policy_args net_plan_args(const struct net_plan *p)
 {
 	return (struct config_policy_args){
 		.files = (const char *const *)&p->file,
@@ -68,26 +71,93 @@ static struct config_policy_args args_of(const struct net_plan *p)
 	};
 }
 
+static void free_rules(struct policy_rule *rules, size_t n)
+{
+	for (size_t i = 0; rules && i < n; i++)
+		policy_rule_release(&rules[i]);
+	free(rules);
+}
+
+/* What was granted on top of the policy, on top of this one. */
+static int put_on_top(const struct net_plan *p, struct policy *policy, struct err *e)
+{
+	size_t n = p->widen.n;
+	struct policy_rule *rules = calloc(n + 1, sizeof(*rules));
+	int r = 0;
+
+	if (!rules)
+		return err_set(e, -ENOMEM, "out of memory");
+	for (size_t i = 0; i < n; i++)
+		rules[i] = POLICY_RULE_INIT;
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		r = widen_parse(p->widen.v[i], &rules[i], NULL, e);
+		if (r == 0)
+			snprintf(rules[i].source, sizeof(rules[i].source), "question %s", p->widen_by.v[i]);
+	}
+	r = r < 0 ? r : policy_widen(policy, rules, n, e);
+	free_rules(rules, n);
+	return r;
+}
+
+static void note_policy(struct net_plan *p)
+{
+	digest_of(p->cp.policy, p->digest);
+	p->needs_ca = policy_needs_ca(p->cp.policy) || p->secrets.ask.n || p->secrets.sign.n;
+}
+
+int net_plan_widen(struct net_plan *p, struct err *e)
+{
+	char before[sizeof(p->digest)];
+	int r = put_on_top(p, p->cp.policy, e);
+
+	if (r < 0)
+		return r;
+	memcpy(before, p->digest, sizeof(before));
+	note_policy(p);
+	if (str_eq(before, p->digest))
+		return 0;
+	p->generation++;
+	return 1;
+}
+
+int net_plan_grant(struct net_plan *p, struct spec *s, int run_fd, struct err *e)
+{
+	char *digest;
+	int r = granted_rules(run_fd, s->id, &p->widen, &p->widen_by, e);
+
+	r = r < 0 ? r : net_plan_widen(p, e);
+	if (r <= 0)
+		return r;
+	digest = strdup(p->digest);
+	if (!digest)
+		return err_set(e, -ENOMEM, "out of memory");
+	free(s->policy_digest);
+	s->policy_digest = digest;
+	return 0;
+}
+
 int net_plan_compile(struct net_plan *p, struct err *e)
 {
-	const struct config_policy_args a = args_of(p);
+	const struct config_policy_args a = net_plan_args(p);
 	struct config_policy cp = { 0 };
-	char before[sizeof(p->digest)];
+	char before[sizeof(p->base)], base[sizeof(p->base)];
 	int r = config_policy_load(&a, &cp, e);
 
 	if (r < 0)
 		return r;
+	digest_of(cp.policy, base);
 	r = check_places(p, &cp, e);
+	r = r < 0 || !p->widen.n ? r : put_on_top(p, cp.policy, e);
 	if (r < 0) {
 		config_policy_release(&cp);
 		return r;
 	}
-	memcpy(before, p->digest, sizeof(before));
+	memcpy(before, p->base, sizeof(before));
 	config_policy_release(&p->cp);
 	p->cp = cp;
-	set_digest(p);
-	p->needs_ca = policy_needs_ca(p->cp.policy) || p->secrets.ask.n || p->secrets.sign.n;
-	if (str_eq(before, p->digest))
+	memcpy(p->base, base, sizeof(base));
+	note_policy(p);
+	if (str_eq(before, base))
 		return 0;
 	p->generation++;
 	return 1;
@@ -106,7 +176,7 @@ static int note_writable(struct net_plan *p, const char *path, struct err *e)
 
 static int find_conflicts(struct net_plan *p, struct err *e)
 {
-	const struct config_policy_args a = args_of(p);
+	const struct config_policy_args a = net_plan_args(p);
 
 	for (size_t i = 0; i < p->cp.conflicts.n; i++) {
 		if (strv_add(&p->conflicts, p->cp.conflicts.v[i]) < 0)
@@ -142,6 +212,8 @@ void net_plan_release(struct net_plan *p)
 	strv_release(&p->resolvers);
 	strv_release(&p->conflicts);
 	strv_release(&p->read_from);
+	strv_release(&p->widen);
+	strv_release(&p->widen_by);
 	free(p->file);
 	config_policy_release(&p->cp);
 	net_secrets_release(&p->secrets);
@@ -178,4 +250,64 @@ void net_plan_json(const struct net_plan *p, enum net_mode mode, struct json *j)
 		}
 		json_end_arr(j);
 	}
+}
+
+/* --- for others ------------------------------------------------------------------------------------------------- */
+
+#define PLAN_FILE_MAX (1u << 20)
+
+static void add_all(struct json *j, const char *key, const struct strv *l)
+{
+	json_arr(j, key);
+	for (size_t i = 0; i < l->n; i++)
+		json_str(j, NULL, l->v[i]);
+	json_end_arr(j);
+}
+
+int net_plan_store(const struct net_plan *p, int run_fd)
+{
+	autobuf struct buf b = BUF_INIT;
+	struct json j = JSON_INIT(&b);
+
+	json_obj(&j, NULL);
+	json_str(&j, "policy", p->file);
+	add_all(&j, "allow", &p->allow);
+	add_all(&j, "resolvers", &p->resolvers);
+	json_i64(&j, "mode", p->mode);
+	json_end_obj(&j);
+	buf_addc(&b, '\n');
+	return buf_error(&b) ? -ENOMEM : fd_replace_file(run_fd, NET_PLAN_FILE, b.data, b.len, 0600);
+}
+
+static int read_all(const json_t *o, const char *key, struct strv *to)
+{
+	const json_t *list = json_object_get(o, key);
+	int r = json_is_array(list) ? 0 : -EBADMSG;
+
+	for (size_t i = 0; r == 0 && i < json_array_size(list); i++) {
+		const char *s = json_string_value(json_array_get(list, i));
+
+		r = s ? strv_add(to, s) : -EBADMSG;
+	}
+	return r;
+}
+
+int net_plan_recall(struct net_plan *p, int run_fd, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT;
+	int r = fd_read_file(run_fd, NET_PLAN_FILE, PLAN_FILE_MAX, &b);
+	json_t *o = r < 0 ? NULL : json_loadb(buf_cstr(&b), b.len, 0, NULL);
+	const json_t *file = json_object_get(o, "policy"), *mode = json_object_get(o, "mode");
+
+	if (r == 0 && (!json_is_integer(mode) || !(json_is_string(file) || json_is_null(file))))
+		r = -EBADMSG;
+	r = r < 0 ? r : read_all(o, "allow", &p->allow);
+	r = r < 0 ? r : read_all(o, "resolvers", &p->resolvers);
+	if (r == 0) {
+		p->mode = (int)json_integer_value(mode);
+		p->file = json_is_string(file) ? strdup(json_string_value(file)) : NULL;
+		r = json_is_string(file) && !p->file ? -ENOMEM : 0;
+	}
+	json_decref(o);
+	return r < 0 ? err_sys(e, r, "cannot tell which policy the sandbox has") : 0;
 }

@@ -41,7 +41,8 @@ static void hand_over(struct net_guard *g)
 {
 	const int fds[] = { g->bundle, g->pools };
 
-	for (int i = 0; i < NET_PARTS; i++) {
+	/* coffer-dial first: what coffer-egress lets through next, it is asked for. */
+	for (int i = NET_PARTS - 1; i >= 0; i--) {
 		struct net_proc *p = &g->proc[i];
 
 		/* One that is not ready yet reads the bundle that it was started with: it gets the new one all the same. */
@@ -67,6 +68,22 @@ static int give_anew(struct net_guard *g, struct err *e)
 	return net_give_bundle(g, e);
 }
 
+int net_policy_changed(struct net_guard *g, const char *before, struct err *e)
+{
+	int r = give_anew(g, e);
+
+	if (r < 0)
+		return r;
+	/* Written down before it counts. */
+	log_change(g, "policy.change", before, NULL);
+	net_ask_new_policy(g);
+	hand_over(g);
+	/* Programs read whom to trust before they send the first packet: the certificate must be there by then. */
+	if (g->r->net->needs_ca && !g->ca_told)
+		net_start_now(g);
+	return 0;
+}
+
 static void on_settled(struct timer *t)
 {
 	struct net_guard *g = t->ctx;
@@ -86,21 +103,15 @@ static void on_settled(struct timer *t)
 	g->broken = false;
 	if (r == 0)
 		return;
-	r = give_anew(g, &e);
+	r = net_policy_changed(g, before, &e);
 	if (r < 0) {
 		/* What is in force is what both were given: the next change is one against that. */
 		memcpy(p->digest, before, sizeof(before));
+		p->base[0] = '\0';
 		refuse(g, &e);
 		return;
 	}
-	/* Written down before it counts. */
-	log_change(g, "policy.change", before, NULL);
-	net_ask_new_policy(g);
-	hand_over(g);
 	net_say(g, NET_LEVEL_NOTE, "the policy was changed");
-	/* Programs read whom to trust before they send the first packet: the certificate must be there by then. */
-	if (p->needs_ca && !g->ca_told)
-		net_start_now(g);
 	net_reload_watch(g);
 }
 
@@ -168,4 +179,12 @@ void net_reload_watch(struct net_guard *g)
 	}
 	for (size_t i = 0; i < files->n; i++)
 		watch_directory(g, files->v[i]);
+}
+
+void net_reload_now(struct net_guard *g)
+{
+	if (g->w_notify.fd < 0)
+		return;
+	loop_timer_off(&g->loop, &g->t_reload);
+	on_settled(&g->t_reload);
 }

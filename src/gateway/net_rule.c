@@ -89,3 +89,31 @@ bool net_rule_apply(const struct vault_grants *rules, struct vault_grant *g)
 	*g = out;
 	return true;
 }
+
+static bool is_same_place(const struct binding *rule, const struct binding *b)
+{
+	return str_eq(rule->host, b->host) && (!rule->port || !b->port || rule->port == b->port);
+}
+
+void net_rule_sign(const struct vault_grants *rules, struct vault_grant *g)
+{
+	const struct vault_grant *said = grants_by_name(rules, g->name);
+	bool open = g->n_bindings == 0, asks = false;
+
+	for (size_t i = 0; said && i < said->n_bindings; i++)
+		asks = asks || binding_asks(&said->bindings[i]);
+	for (size_t i = 0; asks && i < said->n_bindings; i++) {
+		const struct binding *rule = &said->bindings[i];
+
+		if (open)
+			g->bindings[g->n_bindings++] = *rule;
+		for (size_t k = 0; !open && binding_asks(rule) && k < g->n_bindings; k++) {
+			struct binding *b = &g->bindings[k];
+
+			if (!is_same_place(rule, b))
+				continue;
+			b->as = BINDING_AS_SSH;
+			(void)!binding_set_ask(b, NULL);
+		}
+	}
+}

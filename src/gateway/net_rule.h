@@ -18,4 +18,8 @@ int net_rule_add(struct vault_grants *rules, const struct config_secret *c, stru
 /* Of the bindings of `g` those that the rules leave; false when that is none, and `g` is as it was. */
 bool net_rule_apply(const struct vault_grants *rules, struct vault_grant *g);
 
+/* Of a key that signs: where a rule says that a person is asked first (as: ssh:ask), that holds for what the command line gave
+ * too; what that left open is then narrowed to the hosts that the rules name. */
+void net_rule_sign(const struct vault_grants *rules, struct vault_grant *g);
+
 #endif

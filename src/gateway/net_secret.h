@@ -41,6 +41,8 @@ struct net_secrets {
 	struct vault_grants
 		rules; /* what the policy's rules say of those that it does not name alone (net_rule.h) */
 	const struct net_offers *offers; /* the profile's; until it is started */
+	uint64_t
+		vague; /* a rule says `ask: true` and not how it is sent: for keys that sign that is too little */
 	uint64_t by_line;     /* bit i: named on the command line; once it is started, or by the profile */
 	uint64_t offered;     /* bit i: named by the profile */
 	uint64_t with_host;   /* bit i: there, with a host */

@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "gateway/courier_start.h"
 #include "gateway/net_int.h"
+#include "sys/caps.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -131,8 +132,13 @@ static void plain_signals(void)
 _Noreturn static void run_command(const struct queue *q, int input)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC), none[] = { 0 };
+	uint64_t have = 0;
 
 	if (null < 0 || dup2(input, 0) < 0 || dup2(null, 1) < 0 || dup2(null, 2) < 0)
+		_exit(126);
+	/* The same for a guard's child and for `coffer notify test`: what works in the one works in the other. */
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || caps_effective(&have, NULL) < 0 ||
+	    (have && caps_give_up(0, NULL) < 0))
 		_exit(126);
 	close_others(none, ARRAY_SIZE(none));
 	execvp(q->target->argv.v[0], q->target->argv.v);

@@ -36,6 +36,7 @@
 struct notify_event {
 	const char *type;    /* "ask.new", "test"; [a-z0-9._-] */
 	const char *sandbox; /* its id */
+	const char *ask;     /* the id of a question */
 	const char *title;   /* one line */
 	const char *const *lines;
 	size_t n_lines;

@@ -68,11 +68,11 @@ int notify_make(struct notify_made *ret, const struct notify_event *ev, const ch
 	CLEANUP(notify_made_release)
 	struct notify_made m = { .type = clean(ev->type, 64), .sandbox = clean(ev->sandbox, 64) };
 	autofree char *title = clean(ev->title, NOTIFY_TITLE_MAX),
-		      *answer = clean(ev->answer, NOTIFY_ANSWER_MAX);
+		      *answer = clean(ev->answer, NOTIFY_ANSWER_MAX), *ask = clean(ev->ask, 64);
 	struct json j = JSON_INIT(&m.json);
 	char time[CLOCK_TEXT_LEN];
 
-	if (!m.type || !m.sandbox || !title || !answer)
+	if (!m.type || !m.sandbox || !title || !answer || !ask)
 		return -ENOMEM;
 	snprintf(m.id, sizeof(m.id), "%s", id);
 	clock_format(ev->time ? ev->time : now, time);
@@ -82,6 +82,7 @@ int notify_make(struct notify_made *ret, const struct notify_event *ev, const ch
 	json_str(&j, "type", m.type);
 	json_str(&j, "time", time);
 	json_str(&j, "sandbox", *m.sandbox ? m.sandbox : NULL);
+	json_str(&j, "ask", *ask ? ask : NULL);
 	json_str(&j, "title", title);
 	buf_adds(&m.plain, title);
 	if (*m.sandbox)
@@ -165,7 +166,8 @@ int notify_job(const struct notify_target *t, const struct notify_made *m, struc
 enum notify_outcome notify_judge(const struct courier_result *r)
 {
 	if (r->error)
-		return r->error == -EPERM || r->error == -EINVAL ? NOTIFY_GIVEN_UP : NOTIFY_AGAIN;
+		return r->error == -EPERM || r->error == -EACCES || r->error == -EINVAL ? NOTIFY_GIVEN_UP
+											: NOTIFY_AGAIN;
 	if (r->status / 100 == 2)
 		return NOTIFY_DONE;
 	return r->status >= 500 || r->status == 408 || r->status == 425 || r->status == 429 ? NOTIFY_AGAIN

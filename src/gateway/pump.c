@@ -64,7 +64,8 @@ static ssize_t read_input(struct pump *s, void *p, size_t len)
 
 static void want_input(struct pump *s)
 {
-	bool want = s->in_on && !s->in_done && s->in_credit > FRAME_HEAD && conn_pending(s->conn) < CONN_HIGH;
+	bool want = s->in_on && !s->in_done && !s->in_held && s->in_credit > FRAME_HEAD &&
+		    conn_pending(s->conn) < CONN_HIGH;
 
 	if (loop_watch(s->loop, &s->in, want ? EPOLLIN : 0) < 0)
 		input_ended(s);
@@ -160,6 +161,8 @@ static int take_output(struct pump *s, const struct frame *f)
 	s->room -= cost;
 	s->owed += cost;
 	n = within_limit(s, k, f->len);
+	if (s->tty)
+		termmodes_feed(&s->modes, f->data, f->len);
 	sink_write(k, f->data, n);
 	s->printed += f->len;
 	if (n < f->len && !s->cut) {
@@ -211,10 +214,10 @@ int pump_take_signals(struct pump *s, void (*fn)(void *ctx, const struct signalf
 		if (sigaction(wanted[i], NULL, &sa) == 0 && sa.sa_handler != SIG_IGN)
 			sigaddset(&set, wanted[i]);
 	}
-	if (s->tty) {
+	if (s->tty || s->resizes)
 		sigaddset(&set, SIGWINCH);
+	if (s->tty)
 		sigaddset(&set, SIGTSTP);
-	}
 	return loop_signals(s->loop, &set, fn, ctx, e);
 }
 
@@ -225,6 +228,31 @@ void pump_resized(struct pump *s)
 	if (!s->tty)
 		return;
 	tty_size(s->tty_fd, &rows, &cols);
+	proto_add_resize(&s->conn->out, s->chan, rows, cols);
+	s->kick(s->ctx);
+}
+
+void pump_hold(struct pump *s, bool held)
+{
+	s->in_held = held;
+	if (s->in_on && !s->in_done)
+		want_input(s);
+	/* One that is no terminal goes on. */
+	if (!s->out.capped || !held)
+		sink_hold(&s->out, held);
+	if (!s->err.capped || !held)
+		sink_hold(&s->err, held);
+}
+
+void pump_redraw(struct pump *s)
+{
+	unsigned rows, cols;
+
+	if (!s->tty)
+		return;
+	tty_size(s->tty_fd, &rows, &cols);
+	/* The kernel tells nobody of a size that is as it was. */
+	proto_add_resize(&s->conn->out, s->chan, rows > 1 ? rows - 1 : rows + 1, cols);
 	proto_add_resize(&s->conn->out, s->chan, rows, cols);
 	s->kick(s->ctx);
 }

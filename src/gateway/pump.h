@@ -9,6 +9,7 @@
 #ifndef GATEWAY_PUMP_H
 #define GATEWAY_PUMP_H
 
+#include "codec/termmodes.h"
 #include "gateway/sink.h"
 #include "ipc/conn.h"
 #include "sandbox/proto.h"
@@ -31,7 +32,8 @@ struct pump {
 	void *ctx;
 
 	struct sink out, err;
-	bool tty; /* the command has a terminal */
+	bool tty;     /* the command has a terminal */
+	bool resizes; /* somebody else wants to know of its size too: set before pump_take_signals() */
 	int tty_fd;
 	bool mark_cut; /* a log says itself where it was cut */
 	uint64_t limit, printed;
@@ -43,7 +45,10 @@ struct pump {
 	bool in_is_pipe;
 	bool in_on;	    /* stdin is sent at all */
 	bool in_done;	    /* the end was sent, or nobody wants more */
+	bool in_held;	    /* somebody else has the terminal (pump_hold()) */
 	uint32_t in_credit; /* input that may still be sent */
+
+	struct termmodes modes; /* what a command with a terminal has set of it */
 };
 
 /* Is there anything to read on fd? Not for -1, closed ones and /dev/null. */
@@ -65,6 +70,14 @@ int pump_take_signals(struct pump *s, void (*fn)(void *ctx, const struct signalf
 		      struct err *e) MUST_CHECK;
 void pump_resized(struct pump *s); /* SIGWINCH */
 void pump_suspend(struct pump *s); /* SIGTSTP from outside while the terminal is raw */
+
+/*
+ * Somebody else has the terminal: stdin is not read, and nothing is written to a terminal, until it is given back. The command
+ * is held up once its credit is used.
+ */
+void pump_hold(struct pump *s, bool held);
+/* Has a command with a terminal draw anew, by another size and then the right one. */
+void pump_redraw(struct pump *s);
 
 /* No more output will come. */
 void pump_finish(struct pump *s);

@@ -7,6 +7,7 @@
 #include "gateway/confine.h"
 #include "gateway/guard.h"
 #include "gateway/run_limits.h"
+#include "gateway/toolcall.h"
 #include "sandbox/layers.h"
 
 #include <errno.h>
@@ -373,6 +374,20 @@ static int fill_layers(struct run *r, struct err *e)
 	return ret;
 }
 
+/* What a changed file says later does not weaken it. Which file it was is for who approves for good (always.h), also when nobody
+ * serves this run any more; without that they are told so. */
+static int keep_acts(struct run *r, struct err *e)
+{
+	const struct acts *a = r->acts ? r->acts : &r->net->cp.acts;
+	const struct net_plan alone = { .mode = -1, .file = (char *)r->acts_file };
+	int ret = toolcall_write_acts(r->spec->run_fd, a, e);
+
+	r->spec->acts = acts_says_something(a);
+	if (ret == 0 && r->spec->acts)
+		(void)!net_plan_store(r->net ? r->net : &alone, r->spec->run_fd);
+	return ret;
+}
+
 /* What must be there before the engine starts: ids, and what of the control group a process must be born in. The rest is
  * made while it builds. */
 static int prepare(struct run *r, bool ahead, struct err *e)
@@ -389,7 +404,10 @@ static int prepare(struct run *r, bool ahead, struct err *e)
 		if (ret < 0)
 			return ret;
 	}
-	ret = ids_plan(&s->ids, r->st, s->id, s->uid, s->gid, r->map_ids, e);
+	if (r->net || r->acts)
+		ret = keep_acts(r, e);
+	if (ret == 0)
+		ret = ids_plan(&s->ids, r->st, s->id, s->uid, s->gid, r->map_ids, e);
 	if (ret == 0)
 		ret = fill_layers(r, e);
 	if (ret == 0)
@@ -520,6 +538,8 @@ static int start_and_supervise(struct execution *x, struct run_io *io, struct er
 		.agent = r->net && r->net->secrets.sign.n,
 		.agent_fd = r->net ? r->net->secrets.agent : -1,
 		.say = io->say,
+		.prompt = r->net ? io->prompt : NULL,
+		.run_fd = r->spec->run_fd,
 	};
 	x->caller = io;
 	if (r->spec->detach && log < 0)
@@ -563,7 +583,7 @@ int run_execute(struct run *r, struct run_io *io, struct err *e)
 	int ret, fin;
 
 	r->started = r->resume_started ? r->resume_started : clock_nsec(CLOCK_REALTIME);
-	r->tty = io->tty;
+	r->tty = io->tty >= 0 || !io->prompt ? io->tty : io->prompt->in;
 	r->untold = true;
 	r->userns = -1;
 	r->cg = CGROUP_INIT;

@@ -35,7 +35,10 @@ struct run {
 	/* Called once an empty workspace is there and nothing runs yet, with its directory; NULL: it stays empty. */
 	int (*fill)(void *ctx, int upper_fd, struct err *e);
 	void *fill_ctx;
-	struct net_plan *net;	   /* NULL: no network */
+	struct net_plan *net; /* NULL: no network */
+	const struct acts
+		*acts; /* what its policy says of tools and apply; NULL: what that of the network has */
+	const char *acts_file;	   /* the real path of the file that said so; NULL: that of the network's */
 	const struct ports *ports; /* what leads inside; NULL: nothing */
 	bool net_over;		   /* nothing of it is left: its guard has seen to that */
 	struct buf net_report;	   /* members of the report's "network" object, once it has ended */
@@ -87,6 +90,7 @@ struct run_io {
 	/* A line for whoever started it, while it runs or just after, as it is to be written to `err`: added to *out, which
 	 * stays empty when it is not to be said. NULL: nobody listens. */
 	void (*say)(enum net_level level, const char *text, struct buf *out);
+	const struct prompt_opts *prompt; /* NULL: nobody is asked here */
 };
 
 #define RUN_IO_INIT ((struct run_io){ -1, -1, -1, -1, -1, .alive_fd = -1 })

@@ -117,7 +117,7 @@ static void put(struct sink *s, const char *p, size_t len)
 {
 	ssize_t n = 0;
 
-	if (sink_is_empty(s))
+	if (sink_is_empty(s) && !s->held)
 		n = write_now(s, p, len);
 	if (n < 0) {
 		s->changed(s->ctx);
@@ -130,7 +130,7 @@ static void put(struct sink *s, const char *p, size_t len)
 		s->off = 0;
 	}
 	buf_add(&s->q, p + n, len - (size_t)n);
-	if (buf_error(&s->q) || loop_watch(s->loop, &s->w, EPOLLOUT) < 0) {
+	if (buf_error(&s->q) || (!s->held && loop_watch(s->loop, &s->w, EPOLLOUT) < 0)) {
 		fail(s, -ENOMEM);
 		s->changed(s->ctx);
 	}
@@ -151,6 +151,19 @@ void sink_write(struct sink *s, const void *data, size_t len)
 		fail(s, -ENOMEM);
 	else if (safe.len)
 		put(s, safe.data, safe.len);
+}
+
+void sink_hold(struct sink *s, bool held)
+{
+	if (s->held == held || s->w.fd < 0)
+		return;
+	s->held = held;
+	if (held) {
+		loop_unwatch(s->loop, &s->w);
+	} else if (!sink_is_empty(s) && loop_watch(s->loop, &s->w, EPOLLOUT) < 0) {
+		fail(s, -ENOMEM);
+		s->changed(s->ctx);
+	}
 }
 
 void sink_finish(struct sink *s)

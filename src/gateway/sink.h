@@ -22,6 +22,7 @@ struct sink {
 	enum sink_kind kind;
 	bool no_nowait; /* this kernel's pipes cannot be asked not to wait */
 	bool filter;	/* towards a terminal: escape sequences are made harmless */
+	bool held;	/* nothing is written for now: all is queued */
 	bool capped;	/* counts against the owner's limit: it is not a terminal */
 	struct termsafe safe;
 	struct buf q;
@@ -34,6 +35,8 @@ struct sink {
 /* fd -1: everything is dropped. */
 void sink_init(struct sink *s, struct loop *l, int fd, void (*changed)(void *ctx), void *ctx);
 void sink_write(struct sink *s, const void *data, size_t len);
+/* Writes nothing until it is let go again; what comes meanwhile is queued, within the credit of whoever feeds it. */
+void sink_hold(struct sink *s, bool held);
 /* The end of output: a filter gives what it holds. The queue may still be on its way. */
 void sink_finish(struct sink *s);
 void sink_release(struct sink *s);

@@ -291,13 +291,13 @@ static int watch_all(struct sv *sv)
 	return 0;
 }
 
-static void on_lasting(struct timer *t)
+void sv_lasts(struct sv *sv)
 {
-	struct sv *sv = t->ctx;
 	int fd;
 
-	if (sv->ended || sv->killed)
+	if (!sv->io->lasting || sv->lasts || sv->ended || sv->killed)
 		return;
+	sv->lasts = true;
 	fd = sv->io->lasting(sv->io->ctx, sv->err);
 	if (fd >= 0) {
 		sv_listen(sv, fd);
@@ -306,6 +306,11 @@ static void on_lasting(struct timer *t)
 	if (!sv->error)
 		sv->error = fd;
 	sv_kill(sv, CAUSE_BROKEN);
+}
+
+static void on_lasting(struct timer *t)
+{
+	sv_lasts(t->ctx);
 }
 
 static int set_up(struct sv *sv)
@@ -332,6 +337,7 @@ static int set_up(struct sv *sv)
 		pump_read_input(&sv->pump);
 	/* Last, for its channels stand before the main one. */
 	sv_agent_begin(sv);
+	sv_prompt_begin(sv);
 	return 0;
 }
 
@@ -359,6 +365,8 @@ static int run_loop(struct sv *sv)
 		if (sv->paused && conn_pending(&sv->init) < SV_INIT_HIGH / 2)
 			sv_clients_resume(sv);
 		if (!sv->told)
+			sv_prompt_round(sv);
+		if (!sv->told)
 			pump_continue(&sv->pump);
 		if (!sv->told)
 			tell_end(sv);
@@ -382,6 +390,7 @@ static void take_down(struct sv *sv)
 	}
 	sv_ports_close(sv);
 	sv_agent_close(sv);
+	sv_prompt_close(sv);
 	while (sv->clients)
 		sv_client_drop(sv->clients);
 	while (sv->chans)
@@ -415,6 +424,7 @@ int supervise(const struct spec *s, struct cgroup *cg, struct engine_run *run, c
 	sv.loop = LOOP_INIT;
 	sv.init = CONN_INIT;
 	sv.agent.w = WATCH_INIT;
+	sv.prompt = (struct sv_prompt){ .c = ASKC_INIT, .w = WATCH_INIT, .w_in = WATCH_INIT };
 	sv.started = clock_nsec(CLOCK_MONOTONIC);
 	/* A reader that went away is told by write(), not by death. */
 	sigaction(SIGPIPE, &ignore, &old);

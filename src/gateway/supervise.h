@@ -9,6 +9,7 @@
 #define GATEWAY_SUPERVISE_H
 
 #include "base/err.h"
+#include "gateway/askproto.h"
 #include "gateway/net.h"
 #include "gateway/ports.h"
 #include "sandbox/engine.h"
@@ -51,6 +52,17 @@ struct run_end {
 };
 
 #define SUPERVISE_LASTING_MS 50
+
+/* Who can be asked on the caller's terminal while the command runs (supervise_prompt.c). */
+struct prompt_text;
+
+struct prompt_opts {
+	int in, out; /* the terminal */
+	struct ask_who who;
+	/* What is known of a question, as harmless rows for so many columns; `all`: also what is long. */
+	void (*show)(void *ctx, json_t *ask, unsigned cols, bool all, struct prompt_text *ret);
+	void *ctx;
+};
 
 /* Where programs inside find the ssh-agent. */
 #define SUPERVISE_AGENT_PATH "/tmp/.coffer-ssh/agent"
@@ -96,6 +108,8 @@ struct supervise_io {
 	bool agent;		   /* there is an ssh-agent for it; then */
 	int agent_fd;		   /* the vault's channel, taken over; -1: there is none now */
 	int guard_fd;		   /* the guard of a run with a network speaks here (net.h); -1: none */
+	const struct prompt_opts *prompt; /* a person is asked on the caller's terminal; NULL: not */
+	int run_fd;			  /* the run's directory, where the questions are served */
 	/* A line of the guard's, as it is to be written to the caller's stderr; NULL: not. */
 	void (*say)(enum net_level level, const char *text, struct buf *out);
 };

@@ -11,11 +11,15 @@
  *  E3  Few connections at a time, and so many in a second: who comes beyond that waits inside. One that has been silent for
  *      a while makes room when all places are taken.
  *  E4  Without a vault every request fails, and the connection stays.
+ *  E5  What the vault wants a person asked about is held here while others go on: its message goes to the vault again, with
+ *      the word that it is allowed, only after the guard has said so for it (net_sign.h). Denied, too late, no guard: a
+ *      failure, and why in the log. One that is held keeps its place.
  */
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "gateway/net_sign.h"
 #include "gateway/supervise_int.h"
 #include "ipc/fdpass.h"
 #include "vault/proto.h"
@@ -40,9 +44,14 @@ struct sv_asker {
 	struct sv_asker *next;
 	struct sv *sv;
 	struct chan *ch;
-	struct buf in;	/* not a whole message yet, or one that waits for its turn */
-	bool known;	/* the vault has heard of it */
-	uint64_t heard; /* CLOCK_MONOTONIC ns */
+	struct buf in;	 /* not a whole message yet, or one that waits for its turn */
+	bool known;	 /* the vault has heard of it */
+	uint64_t heard;	 /* CLOCK_MONOTONIC ns */
+	struct buf last; /* the message that the vault has or had: to be sent again when it is allowed */
+	uint32_t ticket; /* not 0: a person is asked about that one; */
+	bool allowed;	 /* and has allowed it */
+	char ask[64];	 /* the question's id */
+	struct net_sign sign;
 };
 
 static void ask_next(struct sv *sv);
@@ -50,9 +59,9 @@ static void accept_next(struct sv *sv);
 
 /* --- the vault ---------------------------------------------------------------------------------------------------- */
 
-static int say_to_vault(struct sv *sv, uint32_t chan, const void *data, size_t len)
+static int say_to_vault(struct sv *sv, uint32_t chan, bool allowed, const void *data, size_t len)
 {
-	struct vault_msg m = { .type = VAULT_ASK, .id = ++sv->agent.last_id, .num = { chan } };
+	struct vault_msg m = { .type = VAULT_ASK, .id = ++sv->agent.last_id, .num = { chan, allowed } };
 	uint8_t out[VAULT_ASK_MAX + 64];
 	long n;
 
@@ -61,6 +70,28 @@ static int say_to_vault(struct sv *sv, uint32_t chan, const void *data, size_t l
 	if (n < 0 || sv->agent.w.fd < 0)
 		return -EPIPE;
 	return send(sv->agent.w.fd, out, (size_t)n, MSG_DONTWAIT | MSG_NOSIGNAL) == n ? 0 : -errno;
+}
+
+/* --- the guard ---------------------------------------------------------------------------------------------------- */
+
+static int say_to_guard(struct sv *sv, const void *data, size_t len)
+{
+	int fd = sv->w_guard.events ? sv->w_guard.fd : -1;
+
+	/* One that is stopped takes nothing, and nobody here waits for it. */
+	return fd >= 0 && send(fd, data, len, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)len ? 0 : -EPIPE;
+}
+
+/* What was asked about is over, one way or another. */
+static void settle_question(struct sv_asker *a, enum net_msg_type how)
+{
+	const struct net_msg m = { .type = how, .level = a->ticket };
+
+	if (a->ticket)
+		(void)!say_to_guard(a->sv, &m, sizeof(m));
+	a->ticket = 0;
+	a->allowed = false;
+	buf_clear(&a->last);
 }
 
 static struct sv_asker *find_asker(struct sv *sv, uint32_t chan)
@@ -82,12 +113,17 @@ static void forget(struct sv_asker *a)
 		p = &(*p)->next;
 	*p = a->next;
 	sv->agent.n_askers--;
+	/* What the vault has by now counts as used. */
+	settle_question(a, !a->allowed				   ? NET_SIGN_DROP
+			   : a->ch && sv->agent.asked == a->ch->id ? NET_SIGN_TAKEN
+								   : NET_SIGN_UNUSED);
 	if (a->ch)
 		a->ch->asker = NULL;
 	/* One that is lost makes the vault forget it a little later. */
 	if (a->known && a->ch)
-		(void)!say_to_vault(sv, a->ch->id, NULL, 0);
+		(void)!say_to_vault(sv, a->ch->id, false, NULL, 0);
 	buf_release(&a->in);
+	buf_release(&a->last);
 	free(a);
 }
 
@@ -136,8 +172,10 @@ static void vault_is_gone(struct sv *sv)
 	sv->agent.asked = 0;
 	for (struct sv_asker *p = sv->agent.askers; p; p = p->next)
 		p->known = false;
-	if (a)
+	if (a) {
+		settle_question(a, NET_SIGN_UNUSED);
 		reply_failure(a);
+	}
 	ask_next(sv);
 }
 
@@ -149,7 +187,7 @@ static void put_text(struct json *j, const char *key, struct slice s)
 		json_bytes(j, key, s.p, s.len);
 }
 
-static void describe(const struct vault_msg *m, struct buf *out)
+static void describe(const struct vault_msg *m, const struct sv_asker *a, struct buf *out)
 {
 	struct json j = JSON_INIT(out);
 
@@ -162,6 +200,8 @@ static void describe(const struct vault_msg *m, struct buf *out)
 	put_text(&j, "key", m->text[4]);
 	put_text(&j, "session", m->text[5]);
 	put_text(&j, "why", m->text[6]);
+	if (a && a->allowed)
+		json_str(&j, "ask", a->ask);
 }
 
 static void copy_text(char *out, size_t size, struct slice s)
@@ -222,7 +262,7 @@ static void on_log(struct timer *t)
 }
 
 /* E1. 0: it may be handed on. */
-static int write_down(struct sv *sv, const struct vault_msg *m)
+static int write_down(struct sv *sv, const struct vault_msg *m, const struct sv_asker *a)
 {
 	autobuf struct buf b = BUF_INIT;
 
@@ -233,10 +273,107 @@ static int write_down(struct sv *sv, const struct vault_msg *m)
 			loop_timer(&sv->loop, &sv->agent.t_log, clock_nsec(CLOCK_MONOTONIC) + SAY_AGAIN);
 		return 0;
 	}
-	describe(m, &b);
+	describe(m, a, &b);
 	if (buf_error(&b))
 		return -ENOMEM;
 	return sv_event(sv, m->num[1] == VAULT_SAID_SIGNED ? "secret.use" : "secret.refused", &b);
+}
+
+/* --- what a person is asked ----------------------------------------------------------------------------------------- */
+
+/* A person's words, and those of the list: there are few of them, so each is a line of its own. */
+static void log_unsigned(struct sv_asker *a, const char *why)
+{
+	autobuf struct buf b = BUF_INIT;
+	struct json j = JSON_INIT(&b);
+
+	json_str(&j, "secret", a->sign.key);
+	if (a->sign.host[0]) {
+		json_str(&j, "host", a->sign.host);
+		json_u64(&j, "port", a->sign.port);
+	}
+	json_str(&j, "as", "ssh");
+	json_str(&j, "key", a->sign.print);
+	json_str(&j, "what", a->sign.what);
+	json_str(&j, "why", why);
+	if (a->ask[0])
+		json_str(&j, "ask", a->ask);
+	(void)!sv_event(a->sv, "secret.refused", &b);
+}
+
+/* E5. The answer of the vault is a failure already; it waits here. */
+static void hold(struct sv_asker *a, const struct vault_msg *m)
+{
+	struct net_sign *s = &a->sign;
+
+	*s = (struct net_sign){ .type = NET_SIGN, .port = (uint32_t)m->num[2] };
+	copy_text(s->key, sizeof(s->key), m->text[1]);
+	copy_text(s->host, sizeof(s->host), m->text[2]);
+	copy_text(s->print, sizeof(s->print), m->text[4]);
+	copy_text(s->what, sizeof(s->what), m->text[6]);
+	s->ticket = ++a->sv->agent.last_ticket;
+	a->ask[0] = '\0';
+	if (say_to_guard(a->sv, s, sizeof(*s)) < 0) {
+		log_unsigned(a, "nobody can be asked: the sandbox's guard does not take questions");
+		reply_failure(a);
+		return;
+	}
+	a->ticket = s->ticket;
+	a->allowed = false;
+}
+
+static struct sv_asker *find_ticket(struct sv *sv, uint32_t ticket)
+{
+	for (struct sv_asker *a = sv->agent.askers; a; a = a->next) {
+		if (ticket && a->ticket == ticket && !a->allowed)
+			return a;
+	}
+	return NULL;
+}
+
+static void deny(struct sv_asker *a, const char *why)
+{
+	/* The list knows: it was the one to say so. */
+	a->ticket = 0;
+	buf_clear(&a->last);
+	log_unsigned(a, why);
+	reply_failure(a);
+}
+
+void sv_agent_verdict(struct sv *sv, uint32_t ticket, bool allow, const char *text)
+{
+	struct sv_asker *a = find_ticket(sv, ticket);
+	size_t n = strcspn(text, " ");
+
+	/* One that has gone meanwhile has said so, which may have crossed this. */
+	if (!a) {
+		const struct net_msg m = { .type = NET_SIGN_UNUSED, .level = ticket };
+
+		if (allow)
+			(void)!say_to_guard(sv, &m, sizeof(m));
+		return;
+	}
+	snprintf(a->ask, sizeof(a->ask), "%.*s", (int)n, text);
+	if (allow)
+		a->allowed = true;
+	else
+		deny(a, text[n] ? text + n + 1 : "it was denied");
+	ask_next(sv);
+}
+
+void sv_agent_unanswered(struct sv *sv)
+{
+	struct sv_asker *a, *next;
+
+	for (a = sv->agent.askers; a; a = next) {
+		next = a->next;
+		if (!a->ticket || a->allowed)
+			continue;
+		deny(a, "nobody can be asked: the sandbox's guard is gone");
+		/* A hang-up may have taken others with it. */
+		next = sv->agent.askers;
+	}
+	ask_next(sv);
 }
 
 int sv_agent_said(struct sv *sv, const void *data, size_t len)
@@ -251,8 +388,18 @@ int sv_agent_said(struct sv *sv, const void *data, size_t len)
 		return 0;
 	a = find_asker(sv, sv->agent.asked);
 	sv->agent.asked = 0;
-	if (write_down(sv, &m) == 0 && a)
+	if (m.num[1] == VAULT_SAID_ASKS) {
+		if (a && a->allowed)
+			return -EPROTO;
+		if (a)
+			hold(a, &m);
+		ask_next(sv);
+		return 0;
+	}
+	if (write_down(sv, &m, a) == 0 && a) {
+		settle_question(a, m.num[1] == VAULT_SAID_SIGNED ? NET_SIGN_TAKEN : NET_SIGN_UNUSED);
 		reply(a, m.text[0].p, m.text[0].len);
+	}
 	ask_next(sv);
 	return 0;
 }
@@ -304,18 +451,24 @@ static long whole_message(const struct sv_asker *a)
 static int ask(struct sv_asker *a)
 {
 	struct sv *sv = a->sv;
-	long len = whole_message(a);
+	long len = a->ticket ? 0 : whole_message(a);
 	int r;
 
 	if (len < 0) {
 		hang_up(a);
 		return -EPIPE;
 	}
-	if (len == 0)
+	if (len == 0 && !a->allowed)
 		return 0;
-	r = say_to_vault(sv, a->ch->id, a->in.data + LENGTH, (size_t)len);
-	buf_consume(&a->in, LENGTH + (size_t)len);
+	if (!a->allowed) {
+		buf_clear(&a->last);
+		buf_add(&a->last, a->in.data + LENGTH, (size_t)len);
+		buf_consume(&a->in, LENGTH + (size_t)len);
+	}
+	r = buf_error(&a->last) ? -ENOMEM
+				: say_to_vault(sv, a->ch->id, a->allowed, a->last.data, a->last.len);
 	if (r < 0) {
+		settle_question(a, NET_SIGN_UNUSED);
 		reply_failure(a);
 		return -EPIPE;
 	}
@@ -421,7 +574,7 @@ static bool make_room(struct sv *sv, uint64_t now)
 	if (sv->agent.n_askers < PLACES && sv->n_chan < PROTO_CHANNELS - 1)
 		return true;
 	for (a = sv->agent.askers; a; a = a->next) {
-		if (a->ch->id != sv->agent.asked && (!best || a->heard < best->heard))
+		if (a->ch->id != sv->agent.asked && !a->ticket && (!best || a->heard < best->heard))
 			best = a;
 	}
 	/* Not hang_up(), which would come back here. */

@@ -166,9 +166,11 @@ void sv_take_signal(struct sv *sv, int sig)
 	case SIGWINCH:
 		if (!sv->ended && !sv->killed)
 			pump_resized(&sv->pump);
+		sv_prompt_resized(sv);
 		break;
 	case SIGTSTP:
 		pump_suspend(&sv->pump);
+		sv_prompt_redraw(sv);
 		break;
 	case SIGINT:
 		interrupted(sv);
@@ -193,6 +195,7 @@ static void on_signal(void *ctx, const struct signalfd_siginfo *si)
 
 int sv_take_signals(struct sv *sv, struct err *e)
 {
+	sv->pump.resizes = sv->io->prompt;
 	return pump_take_signals(&sv->pump, on_signal, sv, e);
 }
 

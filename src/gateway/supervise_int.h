@@ -11,11 +11,14 @@
  *   supervise_port.c    connections from outside to ports inside
  *   supervise_agent.c   connections of programs inside to the ssh-agent outside
  *   supervise_net.c     what the guard says of the network
+ *   supervise_prompt.c  asking the person at the caller's terminal
  *   supervise_freeze.c  standing still for a checkpoint, and ending for a rollback
  */
 #ifndef GATEWAY_SUPERVISE_INT_H
 #define GATEWAY_SUPERVISE_INT_H
 
+#include "gateway/askproto.h"
+#include "gateway/prompt.h"
 #include "gateway/pump.h"
 #include "gateway/supervise.h"
 #include "ipc/conn.h"
@@ -108,7 +111,37 @@ struct sv_agent {
 	struct timer t, t_log;
 	struct sv_refusal refusals[SV_REFUSALS];
 	size_t n_refusals;
+	uint32_t last_ticket; /* of questions to the guard */
 	bool said_broken;
+};
+
+/* One question that the list has, and that waits. */
+struct sv_question {
+	json_t *ask;
+	bool later; /* the person has left it to others */
+};
+
+struct sv_prompt {
+	bool on;       /* there is somebody, who has not said never */
+	struct askc c; /* follows the list; -1: not yet */
+	struct watch w;
+	struct sv_question q[ASKS_OPEN_MAX];
+	size_t n;
+	bool active;			/* the terminal is ours: pump_hold() */
+	bool ending;			/* until the last word is written */
+	char id[ASK_ID_MAX];		/* which one is shown */
+	char digest[HASH_HEX_LEN + 1];	/* of what is shown */
+	char code[PROMPT_CODE_LEN + 1]; /* empty before the last page */
+	struct prompt_text text;	/* of it, for a terminal of this size */
+	unsigned rows, cols;
+	unsigned page, pages, behind;
+	bool all; /* as after `more` */
+	struct prompt_line line;
+	unsigned row;	 /* questions without a pause */
+	uint64_t row_at; /* CLOCK_MONOTONIC ns: when the last one was over */
+	struct watch w_in;
+	struct sink out;
+	struct termmodes modes; /* of the command, when it was interrupted */
 };
 
 struct disk_watch {
@@ -149,6 +182,7 @@ struct sv {
 	struct disk_watch disk;
 	struct freeze freeze;
 	struct sv_agent agent;
+	struct sv_prompt prompt;
 
 	bool hello;
 	struct chan *chans;
@@ -168,6 +202,7 @@ struct sv {
 
 	uint64_t started; /* CLOCK_MONOTONIC ns */
 	bool ended;	  /* PROTO_EXIT of the main command has come */
+	bool lasts;	  /* io->lasting() was called */
 	bool told;	  /* io->ended() was called: *end stays as it is */
 	bool killed;	  /* pid 1 was sent SIGKILL */
 	bool rolled;	  /* killed to be rolled back: clients are told so */
@@ -184,6 +219,8 @@ struct sv {
 /* supervise.c */
 void sv_flush_init(struct sv *sv);
 void sv_maybe_stop(struct sv *sv);
+/* It is to be found by others from now on, if it was not already. */
+void sv_lasts(struct sv *sv);
 /* An event for the audit log that must not be missing: a failure ends the sandbox. */
 int sv_event(struct sv *sv, const char *type, const struct buf *fields) MUST_CHECK;
 
@@ -251,9 +288,22 @@ int sv_agent_output(struct chan *ch, const struct frame *f) MUST_CHECK;
 void sv_agent_ended(struct chan *ch, const struct proto_exit *x);
 /* What the vault says; by the watch, and for tests. */
 int sv_agent_said(struct sv *sv, const void *data, size_t len) MUST_CHECK;
+/* A person has answered, or time has: NET_ALLOW and NET_DENY of the guard. */
+void sv_agent_verdict(struct sv *sv, uint32_t ticket, bool allow, const char *text);
+/* The guard is gone: whatever waits for a person fails. */
+void sv_agent_unanswered(struct sv *sv);
 
 /* supervise_net.c */
 int sv_guard_watch(struct sv *sv) MUST_CHECK;
+
+/* supervise_prompt.c */
+void sv_prompt_begin(struct sv *sv);
+/* Something waits for a person. False: it is to be said in a line. */
+bool sv_prompt_asked(struct sv *sv);
+void sv_prompt_round(struct sv *sv);   /* after each round of the loop */
+void sv_prompt_redraw(struct sv *sv);  /* somebody else had the terminal */
+void sv_prompt_resized(struct sv *sv); /* it may have another size */
+void sv_prompt_close(struct sv *sv);
 
 /* supervise_disk.c */
 void sv_disk_start(struct sv *sv);

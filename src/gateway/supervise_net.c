@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the guard says of the network while the command runs: lines for the caller, and that there is none to be had. */
+#include "codec/termrows.h"
 #include "gateway/supervise_int.h"
+#include "gateway/tty.h"
 #include "ipc/fdpass.h"
 
 #include <errno.h>
@@ -22,6 +24,17 @@ static void say(struct sv *sv, enum net_level level, const char *text)
 		sink_write(&sv->pump.err, line.data, line.len);
 }
 
+/* A line of the terminal's and no more: what the agent wrote is its end, and begins no other row. */
+static void say_asked(struct sv *sv, enum net_level level, const char *text)
+{
+	autobuf struct buf line = BUF_INIT;
+	unsigned rows, cols;
+
+	tty_size(sv->io->err, &rows, &cols);
+	prompt_notice_cut(text, termrows_cols(cols) - 1 - strlen("coffer: "), &line);
+	say(sv, level, buf_cstr(&line));
+}
+
 static void guard_is_gone(struct sv *sv)
 {
 	autobuf struct buf fields = BUF_INIT;
@@ -29,6 +42,7 @@ static void guard_is_gone(struct sv *sv)
 	loop_unwatch(&sv->loop, &sv->w_guard);
 	if (sv->ended || sv->killed)
 		return;
+	sv_agent_unanswered(sv);
 	say(sv, NET_LEVEL_WARN, GUARD_GONE);
 	buf_adds(&fields, "\"part\":\"guard\",\"why\":\"it is gone\"");
 	(void)!sv_event(sv, "net.down", &fields);
@@ -58,6 +72,10 @@ static void on_guard(struct watch *w, uint32_t events)
 	m.text[sizeof(m.text) - 1] = '\0';
 	if (m.type == NET_SAY)
 		say(sv, (enum net_level)m.level, m.text);
+	if (m.type == NET_ASKED && !sv_prompt_asked(sv))
+		say_asked(sv, (enum net_level)m.level, m.text);
+	if (m.type == NET_ALLOW || m.type == NET_DENY)
+		sv_agent_verdict(sv, m.level, m.type == NET_ALLOW, m.text);
 	if (m.type == NET_FAILED && !sv->ended && !sv->killed) {
 		snprintf(sv->end->broken, sizeof(sv->end->broken), "%.159s", m.text);
 		sv_kill(sv, CAUSE_NETWORK);

@@ -18,7 +18,9 @@ static void on_late(struct wheel_entry *t);
 
 struct webc *webc_add(struct web *w, int fd, const struct web_via *via)
 {
-	struct webc *c = w->n_conns < WEB_CONNS ? calloc(1, sizeof(*c)) : NULL;
+	unsigned kept = w->max_conns > 2 * WEB_CONNS_OWNER ? WEB_CONNS_OWNER : w->max_conns / 2;
+	bool room = w->n_conns < w->max_conns && (via->owner || w->n_net < w->max_conns - kept);
+	struct webc *c = room ? calloc(1, sizeof(*c)) : NULL;
 
 	if (!c) {
 		fd_close(fd);
@@ -37,6 +39,7 @@ struct webc *webc_add(struct web *w, int fd, const struct web_via *via)
 		c->next->link = &c->next;
 	w->conns = c;
 	w->n_conns++;
+	w->n_net += !via->owner;
 	wheel_arm(&w->wheel, &c->late, c->moved + WEB_HEAD_WITHIN);
 	if (loop_watch(&w->loop, &c->w, EPOLLIN) < 0) {
 		webc_drop(c);
@@ -48,22 +51,22 @@ struct webc *webc_add(struct web *w, int fd, const struct web_via *via)
 /* What belongs to one request. */
 static void release_request(struct webc *c)
 {
-	if (c->ask.idem[0] && c->state == WEBC_WAIT)
-		web_once_forget(c->web->once, &c->ask);
+	if (c->ask.idem[0] && (c->state == WEBC_WAIT || c->state == WEBC_EXEC || c->state == WEBC_SSE))
+		web_once_leave(c->web->once, &c->ask);
 	if (c->id)
 		web_cancel(c->web, c->id);
-	if (c->fetch)
-		web_cancel(c->web, c->fetch);
-	c->id = c->fetch = 0;
+	c->id = 0;
 	for (int i = 0; i < 2; i++) {
 		loop_unwatch(&c->web->loop, &c->pipe[i]);
 		c->pipe[i].fd = fd_close(c->pipe[i].fd);
 	}
 	if (c->state == WEBC_SSE)
-		c->web->n_streams--;
+		webc_end_events(c);
 	web_ask_release(&c->ask);
 	c->ask = WEB_ASK_INIT;
 	buf_release(&c->body);
+	buf_release(&c->replayed);
+	c->replay = 0;
 	http1_chunks_release(&c->chunks);
 	c->chunks = HTTP1_CHUNKS_INIT;
 	c->file = fd_close(c->file);
@@ -84,6 +87,7 @@ void webc_drop(struct webc *c)
 	if (c->next)
 		c->next->link = c->link;
 	w->n_conns--;
+	w->n_net -= !c->via.owner;
 	free(c);
 }
 
@@ -104,12 +108,13 @@ static void on_late(struct wheel_entry *t)
 {
 	struct webc *c = (struct webc *)((char *)t - offsetof(struct webc, late));
 	uint64_t now = clock_nsec(CLOCK_MONOTONIC);
-	bool waits = c->state == WEBC_WAIT ||
-		     ((c->state == WEBC_SSE || c->state == WEBC_EXEC) && c->out.len == c->out_off);
+	bool waits = c->state == WEBC_WAIT || (c->state == WEBC_SSE && !c->blocked) ||
+		     (c->state == WEBC_EXEC && c->out.len == c->out_off);
 
 	if (waits)
 		c->moved = now;
 	if (now >= c->moved + patience(c)) {
+		c->web->stats.dropped += c->state != WEBC_HEAD || c->in.len;
 		webc_drop(c);
 		return;
 	}
@@ -127,23 +132,37 @@ static void move(struct webc *c, enum webc_state s)
 
 /* S4. The page's own scripts and styles only; nobody may frame it, and it may reach nobody else. */
 #define COMMON_FIELDS                                                                                        \
-	"Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nX-Frame-Options: DENY\r\n"            \
+	"X-Content-Type-Options: nosniff\r\nX-Frame-Options: DENY\r\n"                                       \
 	"Referrer-Policy: no-referrer\r\nCross-Origin-Resource-Policy: same-origin\r\n"                      \
 	"Cross-Origin-Opener-Policy: same-origin\r\n"                                                        \
 	"Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; " \
-	"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'\r\n"
+	"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "                  \
+	"require-trusted-types-for 'script'; trusted-types 'none'\r\n"
+
+static void count(struct webc *c, unsigned status)
+{
+	static const unsigned known[WEB_STATUS_COUNT] = WEB_STATUSES;
+	unsigned i = 0;
+
+	while (i < WEB_STATUS_COUNT && known[i] != status)
+		i++;
+	c->web->stats.answers[i]++;
+}
 
 void webc_add_head(struct webc *c, unsigned status, const char *type, uint64_t len, const char *extra)
 {
+	count(c, status);
 	buf_addf(&c->out, "HTTP/1.1 %u %s\r\n" COMMON_FIELDS, status, http1_reason(status));
 	if (type)
 		buf_addf(&c->out, "Content-Type: %s\r\n", type);
 	if (len == UINT64_MAX)
 		buf_adds(&c->out, "Transfer-Encoding: chunked\r\n");
-	else if (status != 204)
+	else if (status != 204 && status != 304)
 		buf_addf(&c->out, "Content-Length: %llu\r\n", (unsigned long long)len);
 	if (status == 401)
 		buf_adds(&c->out, "WWW-Authenticate: Bearer\r\n");
+	if (!extra || !strstr(extra, "Cache-Control:"))
+		buf_adds(&c->out, "Cache-Control: no-store\r\n");
 	if (extra)
 		buf_adds(&c->out, extra);
 	buf_addf(&c->out, "Connection: %s\r\n\r\n", c->keep ? "keep-alive" : "close");
@@ -282,34 +301,20 @@ static const struct web_file *find_file(const struct http1_head *h)
 	return NULL;
 }
 
-static void serve_file(struct webc *c, const struct web_file *f)
+static void serve_file(struct webc *c, const struct web_file *f, const struct http1_head *h)
 {
-	if (!f)
+	const struct slice *known = http1_get(h, "if-none-match");
+	char extra[128];
+
+	if (!f) {
 		webc_error(c, 404, "not_found", "there is nothing at this path", "the API is below /v1");
+		return;
+	}
+	snprintf(extra, sizeof(extra), "Cache-Control: no-cache\r\nETag: %s\r\n", f->etag);
+	if (known && slice_eq(*known, f->etag))
+		webc_reply(c, 304, NULL, NULL, 0, extra);
 	else
-		webc_reply(c, 200, f->type, f->data, f->len, NULL);
-}
-
-/* S2: a bucket for each credential; where two share one, the later takes it over. */
-static bool may_ask(struct webc *c)
-{
-	const unsigned char *key = c->ask.req.key;
-	struct web_bucket *b = &c->web->buckets[key[0] % WEB_BUCKETS];
-	uint64_t now = clock_nsec(CLOCK_MONOTONIC), gained;
-
-	if (memcmp(b->key, key, HASH_LEN) != 0 || !b->at) {
-		*b = (struct web_bucket){ .at = now, .tokens = WEB_BURST * 1000 };
-		memcpy(b->key, key, HASH_LEN);
-	}
-	gained = (now - b->at) / 1000 * WEB_RATE / 1000;
-	if (gained) {
-		b->tokens = b->tokens + gained < WEB_BURST * 1000 ? b->tokens + gained : WEB_BURST * 1000;
-		b->at = now;
-	}
-	if (b->tokens < 1000)
-		return false;
-	b->tokens -= 1000;
-	return true;
+		webc_reply(c, 200, f->type, f->data, f->len, extra);
 }
 
 static bool is_repeat(struct webc *c)
@@ -319,14 +324,23 @@ static bool is_repeat(struct webc *c)
 
 	if (!c->ask.idem[0])
 		return false;
-	switch (web_once_begin(c->web->once, &c->ask, buf_cstr(&c->body), c->body.len,
-			       clock_nsec(CLOCK_MONOTONIC), &status, &body)) {
+	switch (web_once_begin(c->web->once, &c->ask, web_rate_knows(c->web, &c->ask.req),
+			       (struct slice){ buf_cstr(&c->body), c->body.len }, clock_nsec(CLOCK_MONOTONIC),
+			       &status, &body)) {
 	case WEB_ONCE_NEW:
 		return false;
 	case WEB_ONCE_DONE:
+		/* Not before cofferd has said that he is still who he was: asking for the status is enough. */
 		c->ask.idem[0] = '\0';
-		webc_reply(c, status, status == 204 ? NULL : "application/json", body.p, body.len,
-			   "Idempotency-Replayed: true\r\n");
+		c->replay = status;
+		buf_add(&c->replayed, body.p, body.len);
+		c->ask.req.op = WEB_STATUS;
+		return false;
+	case WEB_ONCE_LOST:
+		c->ask.idem[0] = '\0';
+		webc_error(c, 409, "conflict",
+			   "a request with this Idempotency-Key was begun, and nobody waited for its answer",
+			   "look whether it was done");
 		return true;
 	case WEB_ONCE_RUNS:
 		c->ask.idem[0] = '\0';
@@ -360,13 +374,20 @@ static void ask(struct webc *c)
 			   no->hint);
 		return;
 	}
-	if (!may_ask(c)) {
+	if (!web_rate_may(c->web, &c->ask.req, &c->via, clock_nsec(CLOCK_MONOTONIC))) {
 		c->ask.idem[0] = '\0';
 		webc_error(c, 429, "too_many_requests", "too many requests", "wait a second");
 		return;
 	}
+	if (c->ask.req.op == WEB_EVENTS && c->web->n_streams >= WEB_STREAMS) {
+		webc_error(c, 503, "unavailable", "too many streams are open",
+			   "close some, or try again later");
+		return;
+	}
 	if (is_repeat(c))
 		return;
+	if (c->ask.req.op == WEB_METRICS)
+		web_tell_stats(c->web);
 	c->status = web_route(c->ask.req.op)->status;
 	move(c, WEBC_WAIT);
 	/* The client's end is an end of the question. */
@@ -374,7 +395,7 @@ static void ask(struct webc *c)
 		webc_drop(c);
 		return;
 	}
-	r = web_send(c->web, c, &c->ask.req, false);
+	r = web_send(c->web, c, &c->ask.req);
 	if (r < 0)
 		webc_error(c, 503, "unavailable", "the gateway has too much to do", "try again in a moment");
 }
@@ -431,11 +452,13 @@ static void take_head(struct webc *c, long n)
 	if (c->is_head)
 		h->method = (struct slice){ "GET", 3 };
 	if (web_check_head(h, &c->via, &c->ask, &op) < 0) {
+		/* S1: a body that may follow is not read, and must not be taken for the next request. */
+		c->keep = false;
 		webc_error(c, c->ask.no.status, c->ask.no.code, c->ask.no.message, c->ask.no.hint);
 		return;
 	}
 	if (op == WEB_OP_COUNT || op == WEB_OPENAPI) {
-		serve_file(c, slice_eq(h->method, "GET") ? find_file(h) : NULL);
+		serve_file(c, slice_eq(h->method, "GET") ? find_file(h) : NULL, h);
 		return;
 	}
 	if (c->is_head) {
@@ -481,15 +504,16 @@ static void on_conn(struct watch *w, uint32_t events)
 	char *p;
 	ssize_t n;
 
-	if (c->out.len > c->out_off && (events & EPOLLOUT)) {
-		if (c->state == WEBC_SSE)
-			webc_pump(c);
-		else
-			webc_more(c);
-		return;
-	}
 	if (c->state == WEBC_WAIT || (events & (EPOLLHUP | EPOLLERR))) {
 		webc_drop(c);
+		return;
+	}
+	if (c->state == WEBC_SSE && (events & EPOLLOUT)) {
+		webc_pump(c);
+		return;
+	}
+	if (c->out.len > c->out_off && (events & EPOLLOUT)) {
+		webc_more(c);
 		return;
 	}
 	if (c->state == WEBC_HEAD && (events & EPOLLOUT)) {
@@ -505,8 +529,12 @@ static void on_conn(struct watch *w, uint32_t events)
 		webc_drop(c);
 		return;
 	}
-	if (c->state == WEBC_LAST)
+	if (c->state == WEBC_LAST) {
+		c->past += (uint64_t)n;
+		if (c->past > WEB_PAST_MAX)
+			webc_drop(c);
 		return;
+	}
 	c->in.len += (size_t)n;
 	if (c->state == WEBC_HEAD)
 		begin_request(c);
@@ -518,27 +546,20 @@ static void on_conn(struct watch *w, uint32_t events)
 
 static void reply_file(struct webc *c, const struct webp_answer *a, int fd)
 {
-	char cookie[160] = "";
 	off_t size = lseek(fd, 0, SEEK_END);
 	autobuf struct buf b = BUF_INIT;
 
-	if (a->type == WEBP_SESSION)
-		snprintf(cookie, sizeof(cookie),
-			 "Set-Cookie: " WEB_COOKIE
-			 "=%s; Path=/; HttpOnly; SameSite=Strict; Max-Age=43200\r\n",
-			 a->cookie);
 	if (size < 0 || lseek(fd, 0, SEEK_SET) < 0) {
 		fd_close(fd);
 		webc_error(c, 500, "failed", "the answer cannot be read", NULL);
 		return;
 	}
 	/* Small ones whole: for the sake of their Idempotency-Key. */
-	if (c->ask.idem[0] || *cookie) {
+	if (c->ask.idem[0]) {
 		if (fd_read_all(fd, 1u << 20, &b) < 0)
 			webc_error(c, 500, "failed", "the answer cannot be read", NULL);
 		else
-			webc_reply(c, c->status, "application/json", buf_cstr(&b), b.len,
-				   *cookie ? cookie : NULL);
+			webc_reply(c, c->status, "application/json", buf_cstr(&b), b.len, NULL);
 		fd_close(fd);
 		return;
 	}
@@ -554,15 +575,16 @@ static void reply_file(struct webc *c, const struct webp_answer *a, int fd)
 
 void webc_answer(struct webc *c, const struct webp_answer *a, int fd)
 {
-	bool ends = c->ask.req.op == WEB_SESSION_CLOSE;
-
+	if (c->replay && a->type == WEBP_REPLY && !buf_error(&c->replayed)) {
+		fd_close(fd);
+		webc_reply(c, c->replay, c->replay == 204 ? NULL : "application/json", buf_cstr(&c->replayed),
+			   c->replayed.len, "Idempotency-Replayed: true\r\n");
+		return;
+	}
 	if (a->type == WEBP_ERROR)
 		webc_error(c, a->status, a->code, a->message, a->hint);
 	else if (fd >= 0)
 		reply_file(c, a, fd);
 	else
-		webc_reply(c, 204, NULL, NULL, 0,
-			   ends ? "Set-Cookie: " WEB_COOKIE
-				  "=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0\r\n"
-				: NULL);
+		webc_reply(c, 204, NULL, NULL, 0, NULL);
 }

@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <signal.h>
 #include <sodium.h>
 #include <stdio.h>
@@ -26,6 +27,7 @@
 #define QUEUE_MAX 4096
 #define CHANNEL_BUFFER (4 << 20)
 #define LISTEN_FILE_MAX 8192
+#define CLIENT_BUFFER (128 << 10) /* bytes that wait in the kernel for a client; it doubles them */
 
 static void on_api(struct watch *w, uint32_t events);
 static void on_knock(struct watch *w, uint32_t events);
@@ -43,10 +45,24 @@ static void drop_queue(struct webd *d)
 		free(o);
 	}
 	d->queue_end = &d->queue;
-	d->n_queue = 0;
+	d->n_queue = d->n_queue_fds = 0;
 }
 
 static void on_again(struct timer *t);
+
+static void add_stats(struct web_stats *sum, const struct web_stats *s)
+{
+	for (unsigned i = 0; i <= WEB_STATUS_COUNT; i++)
+		sum->answers[i] += s->answers[i];
+	sum->dropped += s->dropped;
+}
+
+/* Its numbers begin anew with each coffer-web; those of all that there were are added up. */
+static void bank_stats(struct webd *d)
+{
+	add_stats(&d->before, &d->stats);
+	d->stats = (struct web_stats){ 0 };
+}
 
 /* Everything that it had is gone with it; whoever knocks next, or the timer, starts another one. */
 void webd_kill(struct webd *d, const char *why)
@@ -58,9 +74,11 @@ void webd_kill(struct webd *d, const char *why)
 	if (d->pid > 0)
 		kill(d->pid, SIGKILL);
 	loop_unwatch(d->w.loop, &d->channel);
+	loop_timer_off(d->w.loop, &d->drown);
 	d->channel.fd = fd_close(d->channel.fd);
 	drop_queue(d);
 	webd_end_jobs(d);
+	bank_stats(d);
 	wait = helper_died(d->w.helpers, &d->helper, now, why);
 	for (size_t i = 0; i < d->n_listeners; i++)
 		loop_unwatch(d->w.loop, &d->listeners[i].w);
@@ -74,10 +92,12 @@ static int send_now(struct webd *d, const struct webp_answer *a, const int *fds,
 	return fdpass_send(d->channel.fd, a, sizeof(*a), fds, n);
 }
 
+/* W6: who does not take what it asked for is not heard meanwhile. Where that cannot be it is ended, but not from here: those who call go
+ * through the jobs. */
 static void arm(struct webd *d)
 {
-	if (loop_watch(d->w.loop, &d->channel, EPOLLIN | (d->queue ? EPOLLOUT : 0)) < 0)
-		webd_kill(d, "out of memory");
+	if (loop_watch(d->w.loop, &d->channel, d->queue ? EPOLLOUT : EPOLLIN) < 0)
+		loop_timer(d->w.loop, &d->drown, clock_nsec(CLOCK_MONOTONIC));
 }
 
 static void flush(struct webd *d)
@@ -92,19 +112,29 @@ static void flush(struct webd *d)
 		if (!d->queue)
 			d->queue_end = &d->queue;
 		d->n_queue--;
+		d->n_queue_fds -= o->n;
 		for (size_t i = 0; i < o->n; i++)
 			fd_close(o->fds[i]);
 		free(o);
 	}
 }
 
+static void on_drown(struct timer *t)
+{
+	webd_kill(t->ctx, "it does not read");
+}
+
 void webd_say(struct webd *d, const struct webp_answer *a, const int *fds, size_t n)
 {
-	struct outgoing *o = d->channel.fd >= 0 && d->n_queue < QUEUE_MAX ? calloc(1, sizeof(*o)) : NULL;
+	bool room = d->n_queue < QUEUE_MAX && d->n_queue_fds + n <= WEBD_QUEUE_FDS;
+	struct outgoing *o = d->channel.fd >= 0 && room ? calloc(1, sizeof(*o)) : NULL;
 
 	if (!o) {
 		for (size_t i = 0; i < n; i++)
 			fd_close(fds[i]);
+		/* An answer is lost: it cannot go on. */
+		if (d->channel.fd >= 0)
+			loop_timer(d->w.loop, &d->drown, clock_nsec(CLOCK_MONOTONIC));
 		return;
 	}
 	o->a = *a;
@@ -114,6 +144,7 @@ void webd_say(struct webd *d, const struct webp_answer *a, const int *fds, size_
 	*d->queue_end = o;
 	d->queue_end = &o->next;
 	d->n_queue++;
+	d->n_queue_fds += n;
 	flush(d);
 	if (d->queue)
 		arm(d);
@@ -124,6 +155,10 @@ static bool obey(struct webd *d, const struct webp_msg *m)
 {
 	bool known = m->req.id <= d->last_id;
 
+	if (m->type == WEBP_STATS) {
+		d->stats = m->stats;
+		return true;
+	}
 	if (!webp_legal(known ? WEBP_ST_OVER : WEBP_ST_NEW, m->type))
 		return false;
 	if (m->type == WEBP_CANCEL) {
@@ -324,12 +359,15 @@ static int check_place(const struct host *h, bool is_public, struct err *e)
 			"listen on 127.0.0.1 and put a TLS proxy or SSH in front; or say --public");
 }
 
-static int listen_on(struct webd *d, const struct webctl *c, struct err *e)
+static int log_change(struct webd *d, const char *type, const struct webctl *c, struct err *e);
+
+/* is_new: somebody wants it now. It is written down when it is known to be possible, and before anybody is let in. */
+static int listen_on(struct webd *d, const struct webctl *c, bool is_new, struct err *e)
 {
 	struct webd_listener *l = &d->listeners[d->n_listeners];
 	_Alignas(struct sockaddr_in6) uint8_t sa[ADDR_SOCKADDR_LEN];
 	autoclose int fd = -1;
-	const int one = 1;
+	const int one = 1, room = CLIENT_BUFFER;
 	socklen_t sa_len;
 	autobuf struct buf text = BUF_INIT;
 	struct host h;
@@ -345,8 +383,15 @@ static int listen_on(struct webd *d, const struct webctl *c, struct err *e)
 	sa_len = (socklen_t)addr_to_sockaddr(&h.addr, port, sa);
 	fd = socket(((struct sockaddr *)sa)->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) < 0 ||
+	    /* Each connection has these from the listener: no megabytes in the kernel for who does not read, and an event does
+	     * not wait until the one before is acknowledged. */
+	    setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof(room)) < 0 ||
+	    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)) < 0 ||
 	    bind(fd, (struct sockaddr *)sa, sa_len) < 0 || listen(fd, SOMAXCONN) < 0)
 		return err_sys(e, -errno, "cannot listen on %s", c->listen);
+	r = is_new ? log_change(d, "api.listen", c, e) : 0;
+	if (r < 0)
+		return r;
 	host_add(&text, &h, port);
 	*l = (struct webd_listener){ .fd = TAKE_FD(fd), .port = port, .is_public = c->is_public, .d = d };
 	snprintf(l->text, sizeof(l->text), "%s", buf_cstr(&text));
@@ -390,17 +435,19 @@ static void recall(struct webd *d)
 		c.is_public = str_eq(how, "public");
 		if (str_eq(c.hosts, "-"))
 			c.hosts[0] = '\0';
-		if (listen_on(d, &c, &e) < 0)
+		if (listen_on(d, &c, false, &e) < 0)
 			(void)helper_died(d->w.helpers, &d->helper, clock_nsec(CLOCK_MONOTONIC), e.msg);
 	}
 }
 
 /* --- control ---------------------------------------------------------------------------------------------------------- */
 
-static void log_change(struct webd *d, const char *type, const struct webctl *c)
+/* W2 */
+static int log_change(struct webd *d, const char *type, const struct webctl *c, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT;
 	struct json j = JSON_INIT(&b);
+	struct err why = ERR_INIT;
 
 	if (c->name[0])
 		json_str(&j, "name", c->name);
@@ -408,15 +455,20 @@ static void log_change(struct webd *d, const char *type, const struct webctl *c)
 		json_str(&j, "role", web_role_name((enum web_role)c->role));
 	if (c->listen[0])
 		json_str(&j, "listen", c->listen);
+	if (c->hosts[0])
+		json_str(&j, "hosts", c->hosts);
 	if (c->is_public)
 		json_bool(&j, "public", true);
-	if (!buf_error(&b))
-		(void)!audit_append(d->w.audit, type, NULL, &b, NULL);
+	if (buf_error(&b) == 0 && audit_append(d->w.audit, type, NULL, &b, &why) == 0)
+		return 0;
+	err_set(e, -EIO, "this cannot be written to the audit log, so it is not done");
+	return err_hint(e, -EIO, "coffer audit verify says what is wrong with it");
 }
 
 static int add_cred(struct webd *d, const struct webctl *c, struct err *e)
 {
 	struct db_cred row = { .made = clock_nsec(CLOCK_REALTIME), .expires = c->expires };
+	int r;
 
 	if (c->role == WEB_NOBODY || !str_is_name(c->name))
 		return err_set(e, -EINVAL, "a token needs a role and a name");
@@ -426,7 +478,17 @@ static int add_cred(struct webd *d, const struct webctl *c, struct err *e)
 	snprintf(row.kind, sizeof(row.kind), "%s", c->op == WEBCTL_LOGIN ? "login" : "token");
 	snprintf(row.role, sizeof(row.role), "%s", web_role_name((enum web_role)c->role));
 	snprintf(row.name, sizeof(row.name), "%s", c->name);
-	return webd_add_cred(d, &row, e);
+	r = webd_check_cred(d, &row, e);
+	r = r < 0 ? r : log_change(d, "api.token", c, e);
+	return r < 0 ? r : webd_add_cred(d, &row, e);
+}
+
+static int remove_cred(struct webd *d, const struct webctl *c, struct err *e)
+{
+	int r = webd_has_cred(d, c->name, e);
+
+	r = r < 0 ? r : log_change(d, "api.revoke", c, e);
+	return r < 0 ? r : webd_remove_cred(d, c->name, e);
 }
 
 static int start_listening(struct webd *d, const struct webctl *c, struct err *e)
@@ -437,35 +499,23 @@ static int start_listening(struct webd *d, const struct webctl *c, struct err *e
 		if (str_eq(d->listeners[i].text, c->listen))
 			return 0;
 	}
-	r = listen_on(d, c, e);
+	r = listen_on(d, c, true, e);
 	return r < 0 ? r : remember(d, e);
 }
 
 static int do_control(struct webd *d, const struct webctl *c, struct err *e)
 {
-	int r;
-
 	switch (c->op) {
 	case WEBCTL_LISTEN:
-		r = start_listening(d, c, e);
-		break;
+		return start_listening(d, c, e);
 	case WEBCTL_TOKEN:
 	case WEBCTL_LOGIN:
-		r = add_cred(d, c, e);
-		break;
+		return add_cred(d, c, e);
 	case WEBCTL_RM:
-		r = webd_remove_cred(d, c->name, e);
-		break;
+		return remove_cred(d, c, e);
 	default:
 		return webd_load_creds(d, e);
 	}
-	if (r == 0)
-		log_change(d,
-			   c->op == WEBCTL_LISTEN ? "api.listen"
-			   : c->op == WEBCTL_RM	  ? "api.revoke"
-						  : "api.token",
-			   c);
-	return r;
 }
 
 int webd_control(struct webd *d, const struct webctl *c, int *ret_fd, struct err *e)
@@ -494,6 +544,11 @@ int webd_control(struct webd *d, const struct webctl *c, int *ret_fd, struct err
 
 /* --- the whole -------------------------------------------------------------------------------------------------------- */
 
+static void on_rest(struct timer *t)
+{
+	webd_start_more(t->ctx);
+}
+
 int webd_open(struct webd **ret, const struct webd_with *w, struct err *e)
 {
 	struct webd *d = calloc(1, sizeof(*d));
@@ -507,8 +562,11 @@ int webd_open(struct webd **ret, const struct webd_with *w, struct err *e)
 	d->channel = WATCH_INIT;
 	d->api = WATCH_INIT;
 	d->queue_end = &d->queue;
+	d->drown = (struct timer){ .fn = on_drown, .ctx = d };
+	d->rest = (struct timer){ .fn = on_rest, .ctx = d };
+	d->refusals = webd_refusals_new(d);
 	helpers_add(w->helpers, &d->helper, "coffer-web");
-	r = open_api(d, e);
+	r = d->refusals ? open_api(d, e) : err_set(e, -ENOMEM, "out of memory");
 	if (r < 0) {
 		webd_close(d);
 		return r;
@@ -523,6 +581,9 @@ void webd_close(struct webd *d)
 	if (!d)
 		return;
 	loop_timer_off(d->w.loop, &d->again);
+	loop_timer_off(d->w.loop, &d->drown);
+	loop_timer_off(d->w.loop, &d->rest);
+	webd_refusals_free(d->refusals);
 	webd_end_jobs(d);
 	/* It ends with its channel. */
 	loop_unwatch(d->w.loop, &d->channel);
@@ -544,11 +605,19 @@ void webd_close(struct webd *d)
 
 		d->jobs = x->next;
 		strv_release(&x->argv);
+		fd_close(x->in);
 		fd_close(x->out);
 		fd_close(x->err);
 		free(x);
 	}
 	free(d);
+}
+
+void webd_count(const struct webd *d, struct web_stats *ret, uint64_t *ret_deaths)
+{
+	*ret = d->stats;
+	add_stats(ret, &d->before);
+	*ret_deaths = d->helper.deaths;
 }
 
 bool webd_is_busy(const struct webd *d)

@@ -47,6 +47,33 @@ static void drop(struct webd *d, struct cred *c)
 	free(c);
 }
 
+#define LOOK_AGAIN (600 * NSEC_PER_SEC) /* the clock may be set */
+
+static void forget_old(struct webd *d);
+
+static void on_expiry(struct timer *t)
+{
+	forget_old(t->ctx);
+}
+
+/* W4: by the time of day, which a timer does not go by. */
+static void arm_expiry(struct webd *d)
+{
+	uint64_t wait = LOOK_AGAIN, real = now();
+
+	loop_timer_off(d->w.loop, &d->expiry);
+	if (!d->creds)
+		return;
+	for (const struct cred *c = d->creds; c; c = c->next) {
+		uint64_t left = c->row.expires > real ? c->row.expires - real : 0;
+
+		if (c->row.expires && left < wait)
+			wait = left;
+	}
+	d->expiry = (struct timer){ .fn = on_expiry, .ctx = d };
+	loop_timer(d->w.loop, &d->expiry, clock_nsec(CLOCK_MONOTONIC) + wait + NSEC_PER_SEC / 100);
+}
+
 static void forget_old(struct webd *d)
 {
 	for (struct cred *c = d->creds, *next; c; c = next) {
@@ -56,6 +83,7 @@ static void forget_old(struct webd *d)
 		(void)!db_cred_forget(d->db, c->row.hash, NULL);
 		drop(d, c);
 	}
+	arm_expiry(d);
 }
 
 int webd_load_creds(struct webd *d, struct err *e)
@@ -78,6 +106,7 @@ int webd_load_creds(struct webd *d, struct err *e)
 
 void webd_release_creds(struct webd *d)
 {
+	loop_timer_off(d->w.loop, &d->expiry);
 	while (d->creds) {
 		struct cred *c = d->creds;
 
@@ -126,7 +155,7 @@ bool webd_who(struct webd *d, enum web_cred kind, const unsigned char key[HASH_L
 	return true;
 }
 
-int webd_add_cred(struct webd *d, const struct db_cred *row, struct err *e)
+int webd_check_cred(struct webd *d, const struct db_cred *row, struct err *e)
 {
 	int r = webd_load_creds(d, e);
 
@@ -142,15 +171,26 @@ int webd_add_cred(struct webd *d, const struct db_cred *row, struct err *e)
 		    str_eq(c->row.name, row->name))
 			return err_set(e, -EEXIST, "there is a token '%s' already", row->name);
 	}
-	r = db_cred_put(d->db, row, e);
-	return r < 0 ? r : keep(d, row) < 0 ? err_set(e, -ENOMEM, "out of memory") : 0;
+	return 0;
 }
 
-static int make_session(struct webd *d, const struct cred *login, struct buf *ret_cookie, struct err *e)
+int webd_add_cred(struct webd *d, const struct db_cred *row, struct err *e)
+{
+	int r = webd_check_cred(d, row, e);
+
+	r = r < 0 ? r : db_cred_put(d->db, row, e);
+	if (r == 0 && keep(d, row) < 0)
+		r = err_set(e, -ENOMEM, "out of memory");
+	if (r == 0)
+		arm_expiry(d);
+	return r;
+}
+
+static int make_session(struct webd *d, const struct cred *login, struct buf *ret_secret, struct err *e)
 {
 	struct db_cred row = login->row;
 	unsigned char hash[HASH_LEN];
-	int r = web_secret_new("", ret_cookie, hash, e);
+	int r = web_secret_new(WEB_SESSION_PREFIX, ret_secret, hash, e);
 
 	if (r < 0)
 		return r;
@@ -161,26 +201,43 @@ static int make_session(struct webd *d, const struct cred *login, struct buf *re
 	return webd_add_cred(d, &row, e);
 }
 
-int webd_login(struct webd *d, const char *code, struct buf *ret_cookie, struct who *ret, struct err *e)
+static struct cred *find_login(struct webd *d, const char *code)
 {
 	unsigned char hash[HASH_LEN];
-	struct cred *c, once;
-	int r, role;
 
 	web_secret_hash(code, strlen(code), hash);
-	c = find(d, "login", hash);
+	return find(d, "login", hash);
+}
+
+int webd_login_who(struct webd *d, const char *code, struct who *ret, struct err *e)
+{
+	const struct cred *c = find_login(d, code);
+	int role = c ? web_role_parse(c->row.role) : -EINVAL;
+
 	if (!c)
 		return err_set(e, -ENOENT, "this code is none, was used, or is over");
+	if (role < 0)
+		return err_set(e, -EINVAL, "this code has no role");
+	*ret = (struct who){ (enum web_role)role, c->row.name, "session" };
+	return 0;
+}
+
+int webd_login(struct webd *d, const char *code, struct buf *ret_secret, struct who *ret, struct err *e)
+{
+	struct cred *c, once;
+	int r = webd_login_who(d, code, ret, e);
+
+	if (r < 0)
+		return r;
+	c = find_login(d, code);
 	once = *c;
 	/* Once: gone before anything comes of it. */
 	r = db_cred_forget(d->db, c->row.hash, e);
 	if (r < 0)
 		return r;
 	drop(d, c);
-	role = web_role_parse(once.row.role);
-	r = role < 0 ? err_set(e, -EINVAL, "this code has no role") : make_session(d, &once, ret_cookie, e);
-	if (r == 0)
-		*ret = (struct who){ (enum web_role)role, d->creds->row.name, "session" };
+	r = make_session(d, &once, ret_secret, e);
+	ret->name = r == 0 ? d->creds->row.name : "";
 	return r;
 }
 
@@ -198,6 +255,19 @@ void webd_remove_hash(struct webd *d, const unsigned char hash[HASH_LEN])
 static bool is_meant(const struct cred *c, const char *name)
 {
 	return str_eq(c->row.name, name) || (strlen(name) == 8 && strncmp(c->row.hash, name, 8) == 0);
+}
+
+int webd_has_cred(struct webd *d, const char *name, struct err *e)
+{
+	int r = webd_load_creds(d, e);
+
+	if (r < 0)
+		return r;
+	for (const struct cred *c = d->creds; c; c = c->next) {
+		if (is_meant(c, name))
+			return 0;
+	}
+	return err_set(e, -ENOENT, "there is no token or session '%s'", name);
 }
 
 int webd_remove_cred(struct webd *d, const char *name, struct err *e)

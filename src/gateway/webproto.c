@@ -123,11 +123,17 @@ static bool has_text(const struct web_field *f, const struct web_value *v)
 		return v->len <= 64 && strlen(v->s) == v->len && str_is_name(v->s);
 	case WEB_ASKID:
 		return is_ask_id(v->s, v->len);
+	case WEB_POINT:
+		return v->len >= 2 && v->len <= 11 && v->s[0] == 'c' &&
+		       is_made_of(v->s + 1, v->len - 1, DIGITS);
 	case WEB_HEX:
 		return v->len == f->max && is_made_of(v->s, v->len, HEX);
 	case WEB_TOKEN:
 		return v->len >= f->min && v->len <= f->max &&
 		       is_made_of(v->s, v->len, LETTERS DIGITS "._:,+-");
+	case WEB_BYTES:
+	case WEB_BASE64:
+		return v->len <= f->max;
 	default:
 		return is_list(f, v);
 	}
@@ -152,10 +158,13 @@ bool web_value_check(const struct web_field *f, const struct web_value *v, const
 		[WEB_LINE] = "is too long, too short, not UTF-8, or more than a line",
 		[WEB_REF] = "is no name or id of a sandbox",
 		[WEB_ASKID] = "is no id of a question",
+		[WEB_POINT] = "is no checkpoint",
 		[WEB_HEX] = "is no digest",
 		[WEB_TOKEN] = "has characters that do not belong there, or too many",
 		[WEB_ARGV] = "is no list of texts, or too much",
 		[WEB_ENV] = "is no object of NAME: text, or too much",
+		[WEB_BYTES] = "is too much",
+		[WEB_BASE64] = "is too much",
 	};
 	bool good = f->kind == WEB_FLAG	  ? v->n <= 1
 		    : f->kind == WEB_NUM  ? v->n >= f->min && v->n <= f->max
@@ -309,6 +318,29 @@ static void take_req(struct reader *r, struct webp_req *q)
 		take_value(r, &web_route(q->op)->fields[i], &q->v[i]);
 }
 
+/* Its id is 0: it belongs to no request. */
+int webp_stats_pack(const struct web_stats *s, struct buf *out)
+{
+	add_u64(out, WEBP_MAGIC, 4);
+	add_u64(out, WEBP_STATS, 4);
+	add_u64(out, 0, 8);
+	for (unsigned i = 0; i <= WEB_STATUS_COUNT; i++)
+		add_u64(out, s->answers[i], 8);
+	add_u64(out, s->streams, 8);
+	add_u64(out, s->connections, 8);
+	add_u64(out, s->dropped, 8);
+	return buf_error(out) ? -ENOMEM : 0;
+}
+
+static void take_stats(struct reader *r, struct web_stats *s)
+{
+	for (unsigned i = 0; i <= WEB_STATUS_COUNT; i++)
+		s->answers[i] = take_u64(r, 8);
+	s->streams = take_u64(r, 8);
+	s->connections = take_u64(r, 8);
+	s->dropped = take_u64(r, 8);
+}
+
 int webp_parse(const void *data, size_t len, struct webp_msg *ret)
 {
 	struct reader r = { .p = data, .left = len };
@@ -316,10 +348,12 @@ int webp_parse(const void *data, size_t len, struct webp_msg *ret)
 	uint64_t magic = take_u64(&r, 4), type = take_u64(&r, 4);
 
 	m.req.id = take_u64(&r, 8);
-	if (r.bad || magic != WEBP_MAGIC || m.req.id == 0 || len > WEBP_MAX)
+	if (r.bad || magic != WEBP_MAGIC || (m.req.id == 0) != (type == WEBP_STATS) || len > WEBP_MAX)
 		return -EPROTO;
 	if (type == WEBP_REQ)
 		take_req(&r, &m.req);
+	else if (type == WEBP_STATS)
+		take_stats(&r, &m.stats);
 	else
 		r.bad = r.bad || type != WEBP_CANCEL;
 	if (r.bad || r.left)
@@ -339,16 +373,16 @@ int webp_answer_parse(const void *data, size_t len, size_t n_fds, struct webp_an
 	static const struct {
 		uint32_t type;
 		size_t least, most;
-	} fds[] = { { WEBP_CONN, 1, 1 },  { WEBP_LISTEN, 1, 1 },  { WEBP_FEED, 1, 1 }, { WEBP_REPLY, 0, 1 },
-		    { WEBP_ERROR, 0, 0 }, { WEBP_SESSION, 1, 1 }, { WEBP_OUT, 2, 2 },  { WEBP_EXIT, 0, 0 },
-		    { WEBP_OPEN, 0, 0 },  { WEBP_END, 0, 0 } };
+	} fds[] = { { WEBP_CONN, 1, 1 },  { WEBP_LISTEN, 1, 1 }, { WEBP_FEED, 1, 1 },
+		    { WEBP_REPLY, 0, 1 }, { WEBP_ERROR, 0, 0 },	 { WEBP_OUT, 2, 2 },
+		    { WEBP_EXIT, 0, 0 },  { WEBP_OPEN, 0, 0 },	 { WEBP_END, 0, 0 } };
 	struct webp_answer a;
 
 	if (len != sizeof(a))
 		return -EPROTO;
 	memcpy(&a, data, sizeof(a));
 	if (a.magic != WEBP_MAGIC || !ends(a.code, sizeof(a.code)) || !ends(a.message, sizeof(a.message)) ||
-	    !ends(a.hint, sizeof(a.hint)) || !ends(a.cookie, sizeof(a.cookie)))
+	    !ends(a.hint, sizeof(a.hint)))
 		return -EPROTO;
 	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
 		if (fds[i].type != a.type)

@@ -7,9 +7,10 @@
  * A message is one datagram of a SOCK_SEQPACKET pair, at most WEBP_MAX bytes: a head, then what its type has.
  *
  *	coffer-web				cofferd
- *	WEBP_REQ  id, credential, op, values	one of: WEBP_REPLY | WEBP_ERROR | WEBP_SESSION; for OP_EXEC WEBP_OUT, then WEBP_EXIT;
+ *	WEBP_REQ  id, credential, op, values	one of: WEBP_REPLY | WEBP_ERROR; for OP_EXEC WEBP_OUT, then WEBP_EXIT;
  *						for OP_EVENTS WEBP_OPEN
  *	WEBP_CANCEL id				nothing; what ran for it is ended
+ *	WEBP_STATS  what was counted		nothing
  *						WEBP_CONN  a connection of the owner's, and a key that stands for him
  *						WEBP_LISTEN  a listening socket
  *						WEBP_FEED  a pipe with events of the log (webfeed.h), while a stream is open
@@ -35,6 +36,7 @@
 #include <stdint.h>
 
 #define WEBP_MAX (96u << 10)
+#define WEB_BODY_MAX (64u << 10) /* of a request */
 #define WEBP_FIELDS 10
 #define WEBP_ITEMS 320	   /* of a list */
 #define WEBP_OPEN_MAX 2048 /* requests and streams at once */
@@ -66,6 +68,7 @@ enum web_op {
 	WEB_ANSWER,
 	WEB_REVOKE,
 	WEB_EGRESS,
+	WEB_SERIES,
 	WEB_AUDIT,
 	WEB_VERIFY,
 	WEB_EVENTS,
@@ -83,10 +86,13 @@ enum web_kind {
 	WEB_LINE,  /* the same without control characters */
 	WEB_REF,   /* a sandbox as a person names it: str_is_name() */
 	WEB_ASKID, /* hex digits, '-', digits */
+	WEB_POINT, /* a checkpoint: c, digits */
 	WEB_HEX,   /* exactly max lower-case hex digits */
 	WEB_TOKEN, /* A-Z a-z 0-9 . _ : , + -, min to max bytes */
 	WEB_ARGV,  /* a list of WEB_TEXT, min to WEB_ITEMS of them; max bytes in all */
 	WEB_ENV,   /* a list "NAME=VALUE"; in JSON an object */
+	WEB_BYTES, /* whatever bytes, max at most; in JSON a text, of which these are the UTF-8. Never a word of a command line */
+	WEB_BASE64, /* the same; in JSON as base64 */
 	WEB_KIND_COUNT
 };
 
@@ -107,7 +113,7 @@ struct web_route {
 	const char *path;   /* "/v1/sandboxes/{}/stop": {} is the field that is WEB_IN_PATH */
 	enum web_role role; /* WEB_NOBODY: whoever */
 	unsigned status;    /* when it went well */
-	bool changes;	    /* is written to the log, and wants X-Coffer beside a cookie */
+	bool changes;	    /* is written to the log */
 	struct web_field fields[WEBP_FIELDS];
 };
 const struct web_route *web_route(enum web_op op);
@@ -129,13 +135,13 @@ bool web_value_check(const struct web_field *f, const struct web_value *v, const
 enum webp_type {
 	WEBP_REQ = 1,
 	WEBP_CANCEL,
+	WEBP_STATS,
 	WEBP_CONN = 65,
 	WEBP_LISTEN,
 	WEBP_FEED,
-	WEBP_REPLY,   /* a memory file, unless the status is 204 */
-	WEBP_ERROR,   /* status, code, message, hint */
-	WEBP_SESSION, /* a memory file, and the cookie's value */
-	WEBP_OUT,     /* two pipes */
+	WEBP_REPLY, /* a memory file, unless the status is 204 */
+	WEBP_ERROR, /* status, code, message, hint */
+	WEBP_OUT,   /* two pipes */
 	WEBP_EXIT,
 	WEBP_OPEN,
 	WEBP_END,
@@ -146,7 +152,7 @@ enum web_cred { WEB_CRED_NONE, WEB_CRED_OWNER, WEB_CRED_TOKEN, WEB_CRED_SESSION,
 struct webp_req {
 	uint64_t id;
 	enum web_cred cred;
-	unsigned char key[HASH_LEN]; /* of WEBP_CONN, or SHA-256 of the token or of the cookie's value */
+	unsigned char key[HASH_LEN]; /* of WEBP_CONN, or SHA-256 of the token's or session's text */
 	enum web_op op;
 	struct web_value v[WEBP_FIELDS]; /* point into the message */
 };
@@ -159,16 +165,29 @@ const char *webp_str(const struct webp_req *q, const char *name); /* NULL when i
 /* Adds a message. -EMSGSIZE, -EINVAL (a value that is none). */
 int webp_req_pack(const struct webp_req *q, struct buf *out) MUST_CHECK;
 
+/* For metrics, since this coffer-web was started: its word, and numbers only. */
+#define WEB_STATUSES                                                                                     \
+	{                                                                                                \
+		200, 201, 204, 304, 400, 401, 403, 404, 405, 409, 410, 413, 421, 422, 429, 431, 500, 503 \
+	}
+#define WEB_STATUS_COUNT 18
+struct web_stats {
+	uint64_t answers[WEB_STATUS_COUNT + 1]; /* the last: any other */
+	uint64_t streams, connections;		/* now */
+	uint64_t dropped; /* who did not take what was for him, or was too slow to ask */
+};
+int webp_stats_pack(const struct web_stats *s, struct buf *out) MUST_CHECK;
+
 /* What coffer-web said: hostile. -EPROTO for what is none. */
 struct webp_msg {
-	enum webp_type type; /* WEBP_REQ, WEBP_CANCEL */
-	struct webp_req req; /* id only for WEBP_CANCEL */
+	enum webp_type type; /* WEBP_REQ, WEBP_CANCEL, WEBP_STATS */
+	struct webp_req req; /* id only for WEBP_CANCEL; nothing for WEBP_STATS */
+	struct web_stats stats;
 };
 int webp_parse(const void *data, size_t len, struct webp_msg *ret) MUST_CHECK;
 
 #define WEB_CODE_LEN 24
 #define WEB_MESSAGE_LEN 600
-#define WEB_COOKIE_LEN 43 /* base64url of 32 bytes */
 
 /* What cofferd says. Texts end with NUL. */
 struct webp_answer {
@@ -177,12 +196,12 @@ struct webp_answer {
 	uint64_t id;
 	uint32_t status; /* HTTP's; of WEBP_EXIT the exit code; of WEBP_LISTEN the port */
 	uint32_t flags;	 /* WEBP_F_TEXT */
+	uint64_t seq;	 /* of WEBP_OPEN: the last event of the log */
 	unsigned char key[HASH_LEN];
 	char code[WEB_CODE_LEN];
 	char message
 		[WEB_MESSAGE_LEN]; /* of WEBP_LISTEN: names that Host may have beside addresses, comma-separated */
 	char hint[WEB_MESSAGE_LEN];
-	char cookie[WEB_COOKIE_LEN + 1];
 };
 #define WEBP_MAGIC 0x31424557u /* "WEB1" */
 #define WEBP_F_TEXT 1u	       /* text/plain, not JSON */
@@ -194,7 +213,8 @@ bool webp_legal(enum webp_state s, enum webp_type t);
 
 /* Which errors of a token there are: whoever made it shows it once, and cofferd has only its SHA-256. */
 #define WEB_TOKEN_PREFIX "coffer_"
-#define WEB_SECRET_LEN 43 /* base64url of 32 random bytes */
+#define WEB_SESSION_PREFIX "session_" /* what the page has instead */
+#define WEB_SECRET_LEN 43	      /* base64url of 32 random bytes */
 /* A new secret as text, and what cofferd keeps of it. `prefix` stands before it. */
 int web_secret_new(const char *prefix, struct buf *ret, unsigned char ret_hash[HASH_LEN],
 		   struct err *e) MUST_CHECK;

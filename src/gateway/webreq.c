@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <jansson.h>
+#include <sodium.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -100,25 +101,35 @@ static bool is_in_list(const char *list, const char *name)
 	return false;
 }
 
-/* Q3 */
-static bool is_our_host(const struct http1_head *h, const struct web_via *via)
+/* Q3. A name is the operator's, and so is the port that a proxy has for it. */
+static bool is_named(const struct http1_head *h, const struct web_via *via)
 {
-	if (!h->has_host || (h->port ? h->port : 80) != via->port)
-		return false;
-	if (h->host.kind == HOST_ADDR)
-		return true;
-	return str_eq(h->host.text, "localhost") || is_in_list(via->names, h->host.text);
+	return h->host.kind != HOST_ADDR && is_in_list(via->names, h->host.text);
 }
 
-/* "http://" and then Host as it was sent. Exactly one of each: http1.h, P4. */
-static bool is_our_origin(const struct http1_head *h, const struct slice *origin)
+static bool is_our_host(const struct http1_head *h, const struct web_via *via)
+{
+	if (!h->has_host)
+		return false;
+	if (is_named(h, via))
+		return true;
+	return (h->port ? h->port : 80) == via->port &&
+	       (h->host.kind == HOST_ADDR || str_eq(h->host.text, "localhost"));
+}
+
+/* The scheme, and then Host as it was sent. Exactly one of each: http1.h, P4. */
+static bool is_origin(const struct http1_head *h, const struct slice *origin, const char *scheme)
 {
 	const struct slice *host = http1_get(h, "host");
-	static const char scheme[] = "http://";
+	size_t n = strlen(scheme);
 
-	return host && http1_count(h, "origin") == 1 && origin->len == sizeof(scheme) - 1 + host->len &&
-	       memcmp(origin->p, scheme, sizeof(scheme) - 1) == 0 &&
-	       memcmp(origin->p + sizeof(scheme) - 1, host->p, host->len) == 0;
+	return host && http1_count(h, "origin") == 1 && origin->len == n + host->len &&
+	       memcmp(origin->p, scheme, n) == 0 && memcmp(origin->p + n, host->p, host->len) == 0;
+}
+
+static bool is_our_origin(const struct http1_head *h, const struct web_via *via, const struct slice *origin)
+{
+	return is_origin(h, origin, "http://") || (is_named(h, via) && is_origin(h, origin, "https://"));
 }
 
 static bool is_secret(const char *s, size_t len)
@@ -133,81 +144,54 @@ static bool is_secret(const char *s, size_t len)
 
 static int take_bearer(const struct slice *v, struct web_ask *a)
 {
-	static const char scheme[] = "Bearer ";
+	static const char scheme[] = "Bearer ", session[] = WEB_SESSION_PREFIX;
 	size_t n = sizeof(scheme) - 1;
 
 	if (v->len <= n || v->len > n + 128 || strncasecmp(v->p, scheme, n) != 0 ||
 	    !is_secret(v->p + n, v->len - n))
 		return refuse(a, 401, "unauthorized", "coffer token new makes one",
 			      "Authorization is no bearer token");
-	a->req.cred = WEB_CRED_TOKEN;
+	a->req.cred = v->len - n > sizeof(session) - 1 && memcmp(v->p + n, session, sizeof(session) - 1) == 0
+			      ? WEB_CRED_SESSION
+			      : WEB_CRED_TOKEN;
 	web_secret_hash(v->p + n, v->len - n, a->req.key);
 	return 0;
 }
 
-/* The value of our cookie; false: there is none, or more than one. */
-static bool find_cookie(const struct slice *v, struct slice *ret)
-{
-	static const char name[] = WEB_COOKIE "=";
-	const char *p = v->p, *end = v->p + v->len;
-	unsigned n = 0;
-
-	while (p < end) {
-		const char *stop = memchr(p, ';', (size_t)(end - p));
-		size_t len = (size_t)((stop ? stop : end) - p);
-
-		if (len > sizeof(name) - 1 && memcmp(p, name, sizeof(name) - 1) == 0) {
-			*ret = (struct slice){ p + sizeof(name) - 1, len - (sizeof(name) - 1) };
-			n++;
-		}
-		p = stop ? stop + 1 : end;
-		while (p < end && *p == ' ')
-			p++;
-	}
-	return n == 1;
-}
-
 static int take_credential(const struct http1_head *h, const struct web_via *via, struct web_ask *a)
 {
-	const struct slice *auth = http1_get(h, "authorization"), *cookie = http1_get(h, "cookie");
-	struct slice value;
+	const struct slice *auth = http1_get(h, "authorization");
 
 	if (via->owner) {
 		a->req.cred = WEB_CRED_OWNER;
 		memcpy(a->req.key, via->key, HASH_LEN);
 		return 0;
 	}
-	if (http1_count(h, "authorization") > 1 || http1_count(h, "cookie") > 1)
+	if (http1_count(h, "authorization") > 1)
 		return refuse(a, 400, "bad_request", NULL, "more than one credential");
-	if (auth)
-		return take_bearer(auth, a);
-	if (cookie && find_cookie(cookie, &value) && value.len == WEB_COOKIE_LEN &&
-	    is_secret(value.p, value.len)) {
-		a->req.cred = WEB_CRED_SESSION;
-		web_secret_hash(value.p, value.len, a->req.key);
-	}
-	return 0;
+	return auth ? take_bearer(auth, a) : 0;
 }
 
-static int check_origin(const struct http1_head *h, const struct web_via *via, struct web_ask *a,
-			const struct web_route *r)
+/* Q4. What a browser says of who makes it ask; other programs say nothing. */
+static bool is_by_us(const struct http1_head *h)
 {
-	const struct slice *origin = http1_get(h, "origin"), *ours = http1_get(h, "x-coffer");
+	const struct slice *site = http1_get(h, "sec-fetch-site");
+
+	return !site || (http1_count(h, "sec-fetch-site") == 1 &&
+			 (slice_eq(*site, "same-origin") || slice_eq(*site, "none")));
+}
+
+static int check_origin(const struct http1_head *h, const struct web_via *via, struct web_ask *a, bool is_api)
+{
+	const struct slice *origin = http1_get(h, "origin");
 
 	if (via->owner)
 		return 0;
 	if (!is_our_host(h, via))
 		return refuse(a, 421, "forbidden", "use the address itself, or name it with --host",
 			      "Host is not a name of this gateway");
-	if (origin && !is_our_origin(h, origin))
+	if ((origin && !is_our_origin(h, via, origin)) || (is_api && !is_by_us(h)))
 		return refuse(a, 403, "forbidden", NULL, "a page of another site may not ask here");
-	if (!r || !r->changes || a->req.cred == WEB_CRED_TOKEN)
-		return 0;
-	/* Q4 */
-	if (!ours || http1_count(h, "x-coffer") != 1 || !slice_eq(*ours, "1"))
-		return refuse(a, 403, "forbidden", "send X-Coffer: 1", "this needs the header X-Coffer");
-	if (!origin)
-		return refuse(a, 403, "forbidden", "a browser sends it by itself", "this needs an Origin");
 	return 0;
 }
 
@@ -259,17 +243,19 @@ int web_check_head(const struct http1_head *h, const struct web_via *via, struct
 		return -1;
 	if (path.len < 4 || memcmp(path.p, "/v1/", 4) != 0) {
 		*ret_op = WEB_OP_COUNT;
-		return check_origin(h, via, a, NULL) < 0 ? -1 : check_body(h, a, NULL);
+		return check_origin(h, via, a, false) < 0 ? -1 : check_body(h, a, NULL);
 	}
 	/* The host first: to a rebound name not even what there is is told. */
-	if (check_origin(h, via, a, NULL) < 0 || find_route(h, a, &op) < 0 ||
-	    check_origin(h, via, a, web_route(op)) < 0 || check_body(h, a, web_route(op)) < 0 ||
-	    take_idem(h, a) < 0)
+	if (check_origin(h, via, a, true) < 0 || find_route(h, a, &op) < 0 ||
+	    check_body(h, a, web_route(op)) < 0 || take_idem(h, a) < 0)
 		return -1;
 	if (web_route(op)->role != WEB_NOBODY && a->req.cred == WEB_CRED_NONE)
 		return refuse(a, 401, "unauthorized",
 			      "coffer token new makes a token, coffer ui opens the page",
 			      "this needs a token or a session");
+	/* Its answer is a secret, and is not kept. */
+	if (op == WEB_SESSION_OPEN)
+		a->idem[0] = '\0';
 	a->req.op = *ret_op = op;
 	return 0;
 }
@@ -444,6 +430,19 @@ static bool take_env(struct filler *f, struct web_value *v, json_t *j)
 	return true;
 }
 
+static bool take_base64(struct filler *f, struct web_value *v, json_t *j)
+{
+	size_t len = json_string_length(j);
+	char *p = json_is_string(j) ? buf_reserve(&f->a->texts, len / 4 * 3 + 4) : NULL;
+
+	if (!p || sodium_base642bin((unsigned char *)p, len / 4 * 3 + 3, json_string_value(j), len, NULL,
+				    &v->len, NULL, sodium_base64_VARIANT_ORIGINAL) != 0)
+		return false;
+	f->a->texts.len += v->len;
+	buf_addc(&f->a->texts, '\0');
+	return true;
+}
+
 static bool take_json(struct filler *f, int i, json_t *j)
 {
 	const struct web_field *fd = &f->r->fields[i];
@@ -464,6 +463,8 @@ static bool take_json(struct filler *f, int i, json_t *j)
 		return take_list(f, v, j);
 	case WEB_ENV:
 		return take_env(f, v, j);
+	case WEB_BASE64:
+		return take_base64(f, v, j);
 	default:
 		if (!json_is_string(j))
 			return false;
@@ -517,6 +518,9 @@ static int check_needed(struct filler *f)
 	if (f->a->req.op == WEB_EXEC && webp_str(&f->a->req, "workdir") &&
 	    webp_str(&f->a->req, "workdir")[0] != '/')
 		return refuse(f->a, 400, "bad_request", NULL, "workdir is not absolute");
+	if (f->a->req.op == WEB_EXEC && webp_get(&f->a->req, "stdin") && webp_get(&f->a->req, "stdin_base64"))
+		return refuse(f->a, 400, "bad_request", NULL,
+			      "stdin and stdin_base64 are two ways to say one thing");
 	return 0;
 }
 

@@ -6,18 +6,17 @@
  *  Q1  A path is one of the table's, byte for byte; the part that is a name is not decoded. A query has known members, each once.
  *  Q2  A body is one JSON object of known members, none twice, each checked by the table.
  *  Q3  Over TCP, Host is an address, localhost, or a name that the operator gave: a page of somebody else's whose name was made to
- *      lead here (DNS rebinding) carries its own name. Origin, where there is one, is this very host and port.
- *  Q4  A cookie authorises a request that changes something only together with X-Coffer, which no form and no other site's
- *      script can send, and with an Origin that is ours.
+ *      lead here (DNS rebinding) carries its own name. Origin, where there is one, is this very host and port; https where the
+ *      operator gave the name, for a proxy stands there.
+ *  Q4  Nothing that a browser sends by itself authorises anything: there is no cookie, which would go to every port of the host, also
+ *      to one that a sandbox publishes. Who asks says so in Authorization. A request of which the browser says that another site, or
+ *      another port, made it (Sec-Fetch-Site) is refused; the page's own files may be linked to.
  */
 #ifndef GATEWAY_WEBREQ_H
 #define GATEWAY_WEBREQ_H
 
 #include "codec/http1.h"
 #include "gateway/webproto.h"
-
-#define WEB_BODY_MAX (64u << 10)
-#define WEB_COOKIE "coffer_session"
 
 struct web_refusal {
 	unsigned status;
@@ -30,8 +29,9 @@ struct web_refusal {
 struct web_via {
 	bool owner; /* handed over by cofferd: `key` stands for him */
 	unsigned char key[HASH_LEN];
-	uint16_t port;	   /* of the listening socket */
-	const char *names; /* comma-separated, beside addresses and localhost */
+	uint16_t port;		      /* of the listening socket */
+	const char *names;	      /* comma-separated, beside addresses and localhost */
+	unsigned char peer[HASH_LEN]; /* the other end's network, for what it may ask before it is known */
 };
 
 struct web_ask {

@@ -40,7 +40,8 @@
 		name, from, WEB_FLAG, false, 0, 1, NULL \
 	}
 
-static const char *const states[] = { "pending", "all", NULL };
+static const char *const states[] = { "pending", "all", "granted", "parked", "in_force", NULL };
+static const char *const orders[] = { "oldest", "newest", NULL };
 static const char *const decisions[] = { "allow", "deny", "ask", NULL };
 static const char *const verdicts[] = { "allow", "deny", NULL };
 static const char *const scopes[] = { "once", "sandbox", "for", "uses", NULL };
@@ -96,7 +97,9 @@ static const struct web_route routes[] = {
 		       { PATH_REF,
 			 { "command", WEB_IN_BODY, WEB_ARGV, true, 1, 48u << 10, NULL },
 			 { "env", WEB_IN_BODY, WEB_ENV, false, 0, 16u << 10, NULL },
-			 { "workdir", WEB_IN_BODY, WEB_TEXT, false, 1, 4095, NULL } } },
+			 { "workdir", WEB_IN_BODY, WEB_TEXT, false, 1, 4095, NULL },
+			 { "stdin", WEB_IN_BODY, WEB_BYTES, false, 0, WEB_BODY_MAX, NULL },
+			 { "stdin_base64", WEB_IN_BODY, WEB_BASE64, false, 0, WEB_BODY_MAX, NULL } } },
 	[WEB_POLICY] = { "policy", "GET", "/v1/sandboxes/{}/policy", WEB_OBSERVER, 200, false, { PATH_REF } },
 	[WEB_EXPLAIN] = { "policy.explain",
 			  "GET",
@@ -128,7 +131,7 @@ static const struct web_route routes[] = {
 			   204,
 			   true,
 			   { PATH_REF,
-			     { "checkpoint", WEB_IN_BODY, WEB_TOKEN, true, 1, 32, NULL },
+			     { "checkpoint", WEB_IN_BODY, WEB_POINT, true, 0, 0, NULL },
 			     FLAG_("start", WEB_IN_BODY) } },
 	[WEB_TIMELINE] = { "timeline",
 			   "GET",
@@ -146,6 +149,7 @@ static const struct web_route routes[] = {
 		       { { "state", WEB_IN_QUERY, WEB_WORD, false, 0, 0, states },
 			 OF_REF,
 			 { "after", WEB_IN_QUERY, WEB_ASKID, false, 0, 0, NULL },
+			 { "order", WEB_IN_QUERY, WEB_WORD, false, 0, 0, orders },
 			 LIMIT } },
 	[WEB_SUBMIT] = { "ask.submit",
 			 "POST",
@@ -186,7 +190,14 @@ static const struct web_route routes[] = {
 			   SINCE,
 			   BEFORE,
 			   AFTER,
-			   LIMIT } },
+			   { "limit", WEB_IN_QUERY, WEB_NUM, false, 1, 10000, NULL } } },
+	[WEB_SERIES] = { "series",
+			 "GET",
+			 "/v1/series",
+			 WEB_OBSERVER,
+			 200,
+			 false,
+			 { OF_REF, SINCE, { "buckets", WEB_IN_QUERY, WEB_NUM, false, 1, 500, NULL } } },
 	[WEB_AUDIT] = { "audit",
 			"GET",
 			"/v1/audit",

@@ -31,6 +31,7 @@
 #define POLICY_BLOCKED_MAX (32u << 20) /* names of one blocklist */
 #define POLICY_FIELD_MAX 128	       /* bytes of a GraphQL field's pattern */
 #define POLICY_CATEGORY_MAX 31
+#define POLICY_WIDENED_MAX 256 /* rules that a person granted on top */
 
 enum policy_entry_kind { POLICY_HTTP, POLICY_GRAPHQL, POLICY_GIT, POLICY_ENTRY_KIND_COUNT };
 
@@ -72,6 +73,7 @@ struct policy_rule {
 	char secret[POLICY_SECRET_MAX + 1];
 	char capture[POLICY_SECRET_MAX + 1];
 	bool credentials_only;
+	bool secret_ask;		    /* a person is asked before it is used */
 	char source[POLICY_SOURCE_MAX + 1]; /* "team.yaml", "--allow", "preset npm" */
 	uint32_t line;			    /* 0: none */
 
@@ -114,10 +116,23 @@ int policy_add_blocklist(struct policy *p, struct blocklist *b, struct err *e) M
 
 int policy_seal(struct policy *p, struct err *e) MUST_CHECK;
 
+/*
+ * What a person granted on top (widen.c), in place of what was granted before. Takes over what the rules own. On failure all is as
+ * it was, but for the rules, which are the caller's to release. Of a sealed policy too (W3).
+ */
+int policy_widen(struct policy *p, struct policy_rule *rules, size_t n, struct err *e) MUST_CHECK;
+size_t policy_widened(const struct policy *p, struct policy_rule *const **ret); /* ret may be NULL */
+bool policy_is_widened_by(const struct policy *p, const char *source);
+/* May it be asked for? -EPERM: the policy says no; -EEXIST: it needs no asking; -EINVAL: nobody may grant such a rule. */
+int policy_widen_check(const struct policy *p, const struct policy_rule *r, struct err *e) MUST_CHECK;
+
 /* What is in it, for explain, diff and tests: in the order of layers, then as added. */
 size_t policy_rule_count(const struct policy *p);
 const struct policy_rule *policy_rule_at(const struct policy *p, size_t i);
 size_t policy_layer_count(const struct policy *p);
+/* Does this rule decide by itself what its layer says of requests to the target? It lists some, so that nothing is left to less
+ * specific ones, and no other is as specific, or more. */
+bool policy_rule_is_alone(const struct policy *p, const struct policy_rule *r, const struct policy_target *t);
 /* The blocklist that names it, NULL when none does. */
 const char *policy_blocked_by(const struct policy *p, const struct host *name);
 

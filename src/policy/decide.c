@@ -47,8 +47,7 @@ static struct step read_step(const struct walk *w)
 	return s;
 }
 
-/* All rules of the step that let something in: the lowest of each limit, the greatest depth. */
-static void add_equals(const struct walk *w, struct policy_verdict *v)
+void terms_add_equals(const struct walk *w, struct policy_verdict *v)
 {
 	const struct policy_rule *r;
 	size_t at = 0;
@@ -58,6 +57,7 @@ static void add_equals(const struct walk *w, struct policy_verdict *v)
 			continue;
 		v->terms.limits = limits_lower(v->terms.limits, &r->limits);
 		v->terms.credentials_only = v->terms.credentials_only || r->credentials_only;
+		v->terms.secret_ask = v->terms.secret_ask || r->secret_ask;
 		v->terms.capture = v->terms.capture ? v->terms.capture : r->capture[0] ? r->capture : NULL;
 		if (policy_rule_depth(r) > v->depth)
 			v->depth = policy_rule_depth(r);
@@ -85,7 +85,7 @@ static bool decide_step(const struct policy *p, const struct walk *w, const stru
 		return false;
 	}
 	if (v->action != POLICY_DENY)
-		add_equals(w, v);
+		terms_add_equals(w, v);
 	return true;
 }
 
@@ -100,16 +100,27 @@ static void connect_layer(const struct policy *p, const struct layer *l, const s
 		struct step s = read_step(&w);
 
 		entries = entries || s.entries;
+		if (widen_may_speak(&w) && widen_connect(p, l, t, v)) {
+			v->depth = entries ? POLICY_INSPECT : v->depth;
+			return;
+		}
 		if (decide_step(p, &w, &s, v)) {
 			if (entries)
 				v->depth = POLICY_INSPECT;
 			return;
 		}
 	}
+	if (widen_connect(p, l, t, v)) {
+		v->depth = entries ? POLICY_INSPECT : v->depth;
+		return;
+	}
 	verdict_default(v, p, t, entries);
 	if (l->opts.pool[0])
 		v->terms.pool = l->opts.pool;
 }
+
+/* A policy without layers has nothing to say. */
+static const struct layer no_rules;
 
 static bool refuse_special(const struct policy_target *t, const struct addr *a, struct policy_verdict *v)
 {
@@ -140,7 +151,7 @@ void connect_quietly(const struct policy *p, const struct policy_target *t, stru
 	if (name ? verdict_blocked(p, name, ret) : refuse_special(t, &a, ret))
 		return;
 	if (p->n_layers == 0)
-		verdict_default(ret, p, t, false);
+		connect_layer(p, &no_rules, t, ret);
 	for (unsigned i = 0; i < p->n_layers; i++) {
 		struct policy_verdict v;
 
@@ -293,6 +304,8 @@ void policy_name_quietly(const struct policy *p, const struct host *name, struct
 			if (name_on_borders(p, &p->layers[i], name, ret))
 				return;
 		}
+		if (name_on_borders(p, &p->widened, name, ret))
+			return;
 		name_on_port(p, name, 443, ret);
 	}
 }

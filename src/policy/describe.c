@@ -26,7 +26,7 @@ static void add_terms(const struct policy_rule *r, struct buf *out)
 	if (r->pool[0])
 		buf_addf(out, " through %s", r->pool);
 	if (r->secret[0])
-		buf_addf(out, " secret %s", r->secret);
+		buf_addf(out, " secret %s%s", r->secret, r->secret_ask ? " (a person is asked first)" : "");
 	if (r->capture[0])
 		buf_addf(out, " capture %s", r->capture);
 	if (r->credentials_only)
@@ -47,6 +47,13 @@ void policy_describe(const struct policy *p, struct buf *out)
 			buf_addc(out, '\n');
 			add_entries(r, out);
 		}
+	}
+	if (p->widened.n)
+		buf_adds(out, "granted on top by a person, where the rules above say nothing\n");
+	for (size_t k = 0; k < p->widened.n; k++) {
+		rule_add_head(p->widened.rules[k], out);
+		buf_addc(out, '\n');
+		add_entries(p->widened.rules[k], out);
 	}
 	for (size_t i = 0; i < p->n_blocklists; i++)
 		buf_addf(out, "deny blocklist %s (%zu names)\n", p->blocklists[i].category,
@@ -100,6 +107,10 @@ void policy_describe_json(const struct policy *p, struct buf *out)
 			describe_rule(&j, p->layers[i].rules[k]);
 		json_end_arr(&j);
 	}
+	json_end_arr(&j);
+	json_arr(&j, "granted");
+	for (size_t k = 0; k < p->widened.n; k++)
+		describe_rule(&j, p->widened.rules[k]);
 	json_end_arr(&j);
 	json_end_obj(&j);
 }

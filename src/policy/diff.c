@@ -95,8 +95,9 @@ static bool same_terms(const struct policy_verdict *a, const struct policy_verdi
 	       (!x->has_pin || (addr_eq(&x->pin, &y->pin) && x->pin_port == y->pin_port)) &&
 	       !x->pool == !y->pool && (!x->pool || str_eq(x->pool, y->pool)) && !x->capture == !y->capture &&
 	       (!x->capture || str_eq(x->capture, y->capture)) &&
-	       x->credentials_only == y->credentials_only && x->limits.bytes_up == y->limits.bytes_up &&
-	       x->limits.bandwidth == y->limits.bandwidth && x->limits.connections == y->limits.connections &&
+	       x->credentials_only == y->credentials_only && x->secret_ask == y->secret_ask &&
+	       x->limits.bytes_up == y->limits.bytes_up && x->limits.bandwidth == y->limits.bandwidth &&
+	       x->limits.connections == y->limits.connections &&
 	       x->limits.requests_per_minute == y->limits.requests_per_minute;
 }
 

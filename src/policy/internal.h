@@ -31,6 +31,7 @@ struct policy {
 	size_t n_pools;
 	struct blocklist blocklists[POLICY_BLOCKLISTS_MAX];
 	size_t n_blocklists;
+	struct layer widened; /* what a person granted on top: widen.c */
 	unsigned char digest[POLICY_DIGEST_LEN];
 };
 
@@ -71,6 +72,23 @@ unsigned rule_port_spec(const struct policy_rule *r, uint16_t port);
 /* "allow *.github.com:443", and " (team.yaml:12)". */
 void rule_add_head(const struct policy_rule *r, struct buf *out);
 void rule_add_source(const struct policy_rule *r, uint32_t line, struct buf *out);
+
+/* Sorted for lookup. */
+int sort_layer(struct layer *l, struct err *e) MUST_CHECK;
+void layer_release(struct layer *l);
+int seal_digest(struct policy *p, struct err *e) MUST_CHECK; /* anew, of a policy that is sealed */
+
+/* What was granted on top, where a layer has nothing to say: widen.c. At this step it may speak against a deny of all names. */
+bool widen_may_speak(const struct walk *w);
+bool widen_connect(const struct policy *p, const struct layer *l, const struct policy_target *t,
+		   struct policy_verdict *v);
+/* `omitted`: the step whose rule lists requests and not this one, by which *v is: its terms hold on, and rules that name no requests do
+ * not count. NULL: they do. */
+bool widen_request(const struct policy *p, const struct layer *l, const struct policy_target *t,
+		   const struct policy_request *q, struct slice path, const struct walk *omitted,
+		   struct policy_verdict *v);
+/* All rules of the step that let something in: the lowest of each limit, the greatest depth. decide.c. */
+void terms_add_equals(const struct walk *w, struct policy_verdict *v);
 
 /* Filling in verdicts: verdict.c. `a` is what was decided; what nobody can give yet turns it into a denial. */
 void verdict_by_rule(struct policy_verdict *v, const struct walk *w, const struct policy_rule *r,

@@ -92,7 +92,7 @@ static void put_rule(struct buf *b, const struct policy_rule *r)
 	put_text(b, r->pool);
 	put_text(b, r->secret);
 	put_text(b, r->capture);
-	put8(b, r->credentials_only);
+	put8(b, (unsigned)r->credentials_only | (unsigned)r->secret_ask << 1);
 	put_text(b, r->source);
 	put32(b, r->line);
 	put32(b, r->n_entries);
@@ -154,6 +154,12 @@ int pack_body(const struct policy *p, struct buf *b, struct err *e)
 	put8(b, (unsigned)p->n_blocklists);
 	for (size_t i = 0; i < p->n_blocklists; i++)
 		put_blocklist(b, &p->blocklists[i]);
+	/* Only where there is something: it is the last. */
+	if (p->widened.n) {
+		put32(b, p->widened.n);
+		for (size_t i = 0; i < p->widened.n; i++)
+			put_rule(b, p->widened.rules[i]);
+	}
 	return buf_error(b) ? err_set(e, -ENOMEM, "out of memory") : 0;
 }
 

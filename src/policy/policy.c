@@ -35,7 +35,7 @@ void policy_rule_release(struct policy_rule *r)
 	*r = POLICY_RULE_INIT;
 }
 
-static void layer_release(struct layer *l)
+void layer_release(struct layer *l)
 {
 	for (size_t i = 0; i < l->n; i++) {
 		policy_rule_release(l->rules[i]);
@@ -52,6 +52,7 @@ void policy_free(struct policy *p)
 		return;
 	for (unsigned i = 0; i < p->n_layers; i++)
 		layer_release(&p->layers[i]);
+	layer_release(&p->widened);
 	for (size_t i = 0; i < p->n_pools; i++)
 		free((void *)p->pools[i].proxies);
 	for (size_t i = 0; i < p->n_blocklists; i++)
@@ -255,6 +256,10 @@ const struct policy_rule *policy_rule_at(const struct policy *p, size_t i)
 
 bool policy_needs_ca(const struct policy *p)
 {
+	for (size_t i = 0; i < p->widened.n; i++) {
+		if (policy_rule_depth(p->widened.rules[i]) == POLICY_INSPECT)
+			return true;
+	}
 	for (size_t i = 0; i < p->n_rules; i++) {
 		const struct policy_rule *r = policy_rule_at(p, i);
 
@@ -288,7 +293,7 @@ bool policy_is_browser(const struct policy *p)
 
 bool policy_allows_nothing(const struct policy *p)
 {
-	if (p->mode == POLICY_OBSERVE)
+	if (p->mode == POLICY_OBSERVE || p->widened.n)
 		return false;
 	for (unsigned i = 0; i < p->n_layers; i++) {
 		bool any = false;

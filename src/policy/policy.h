@@ -69,6 +69,7 @@ struct policy_terms {
 	const char *pool;    /* of proxies: never dial directly */
 	const char *secret;  /* that requests may carry; who lets them through denies what was not given it */
 	const char *capture; /* under which what servers issue is kept; denied where nobody keeps it */
+	bool secret_ask;     /* before a request carries it a person is asked; who cannot ask denies */
 	bool credentials_only; /* `credentials: only`: requests with credentials of the sandbox's own are refused */
 };
 
@@ -78,6 +79,7 @@ struct policy_verdict {
 	unsigned need;	  /* POLICY_NEED_*: denied only until the body is known; see policy_request() */
 	bool would_deny;  /* allowed only because of observe; enforce would deny */
 	bool is_default;  /* no rule matched */
+	bool is_omitted;  /* denied, for the rule lists requests by method and path, and not this one */
 	uint32_t rule_id; /* a key to count limits by; POLICY_RULE_NONE when no rule decided */
 	const struct policy_rule *rule;	  /* NULL likewise */
 	const struct policy_entry *entry; /* of the rule, when a request was decided by one */

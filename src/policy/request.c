@@ -72,6 +72,7 @@ static void by_omission(const struct policy *p, const struct walk *w, const stru
 			    slice_quote(req->method.p, req->method.len, method),
 			    slice_quote(req->path.p, req->path.len, path));
 	v->hint = "a rule with requests denies all others; list this one too if it is wanted";
+	v->is_omitted = !what[0];
 	if (p->mode == POLICY_OBSERVE)
 		verdict_observe(v);
 }
@@ -127,10 +128,17 @@ static void request_layer(const struct policy *p, const struct layer *l, const s
 
 	walk_begin(&w, l, t);
 	while (walk_step(&w)) {
-		if (request_step(p, &w, req, path, v))
-			return;
+		if (!request_step(p, &w, req, path, v))
+			continue;
+		/* What was granted on top stands behind all that the policy says, but for these two. */
+		if (v->is_omitted)
+			(void)!widen_request(p, l, t, req, path, &w, v);
+		else if (widen_may_speak(&w) && v->action == POLICY_DENY && !v->entry && !v->need)
+			(void)!widen_request(p, l, t, req, path, NULL, v);
+		return;
 	}
-	verdict_default(v, p, t, true);
+	if (!widen_request(p, l, t, req, path, NULL, v))
+		verdict_default(v, p, t, true);
 }
 
 void policy_request(const struct policy *p, const struct policy_target *t, const struct policy_request *r,
@@ -143,10 +151,11 @@ void policy_request(const struct policy *p, const struct policy_target *t, const
 	connect_quietly(p, t, ret);
 	if (!policy_may_allow(ret))
 		return;
-	for (unsigned i = 0; i < p->n_layers; i++) {
+	for (unsigned i = 0; i < p->n_layers || i == 0; i++) {
 		for (size_t k = 0; k < 2; k++) {
 			if (k && !r->slashed.len)
 				continue;
+			/* Of a policy without layers the first is empty. */
 			request_layer(p, &p->layers[i], t, r, paths[k], &v);
 			if (first)
 				*ret = v;

@@ -181,6 +181,8 @@ int rule_check(const struct policy_rule *r, struct err *e)
 
 	ret = ret < 0 ? ret : check_ports(r, e);
 	ret = ret < 0 ? ret : check_pin(r, e);
+	if (ret == 0 && r->secret_ask && !r->secret[0])
+		ret = err_set(e, -EINVAL, "there is no secret to ask about");
 	if (ret == 0 && r->action == POLICY_DENY)
 		ret = check_deny(r, e);
 	if (ret == 0 && r->depth >= 0 && r->depth < (int)policy_rule_depth(r)) {

@@ -31,7 +31,7 @@ static int cmp_range(const void *x, const void *y)
 	return c ? c : by_id(a, b);
 }
 
-static int sort_layer(struct layer *l, struct err *e)
+int sort_layer(struct layer *l, struct err *e)
 {
 	l->by_host = calloc(l->n + 1, sizeof(struct policy_rule *));
 	l->by_addr = calloc(l->n + 1, sizeof(struct policy_rule *));
@@ -136,6 +136,16 @@ int seal_as(struct policy *p, const unsigned char digest[POLICY_DIGEST_LEN], str
 	memcpy(p->digest, digest, POLICY_DIGEST_LEN);
 	p->sealed = true;
 	return 0;
+}
+
+int seal_digest(struct policy *p, struct err *e)
+{
+	autobuf struct buf body = BUF_INIT;
+	int r = pack_body(p, &body, e);
+
+	if (r == 0)
+		hash_blake_once(body.data, body.len, p->digest);
+	return r;
 }
 
 int policy_seal(struct policy *p, struct err *e)

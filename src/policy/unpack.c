@@ -152,6 +152,8 @@ static void get_range(struct reader *r, struct addr_range *ret, struct err *e)
 
 static void get_way(struct reader *r, struct policy_rule *rule)
 {
+	unsigned flags;
+
 	rule->has_pin = get_max(r, 1, 1);
 	get_addr(r, &rule->pin);
 	rule->pin_port = (uint16_t)get_num(r, 2);
@@ -159,36 +161,66 @@ static void get_way(struct reader *r, struct policy_rule *rule)
 	get_text(r, rule->pool, sizeof(rule->pool));
 	get_text(r, rule->secret, sizeof(rule->secret));
 	get_text(r, rule->capture, sizeof(rule->capture));
-	rule->credentials_only = get_max(r, 1, 1);
+	flags = get_max(r, 1, 3);
+	rule->credentials_only = flags & 1;
+	rule->secret_ask = flags & 2;
 	get_text(r, rule->source, sizeof(rule->source));
 	rule->line = (uint32_t)get_num(r, 4);
+}
+
+/* Into a rule that is empty. */
+static void get_draft(struct reader *r, struct policy_rule *ret, struct err *e)
+{
+	unsigned n;
+
+	ret->action = get_max(r, 1, POLICY_ALLOW);
+	ret->by_addr = get_max(r, 1, 1);
+	if (ret->by_addr)
+		get_range(r, &ret->range, e);
+	else
+		get_host(r, ret, e);
+	ret->n_ports = get_max(r, 1, POLICY_PORTS_MAX);
+	for (unsigned i = 0; i < ret->n_ports; i++) {
+		ret->ports[i].lo = (uint16_t)get_num(r, 2);
+		ret->ports[i].hi = (uint16_t)get_num(r, 2);
+	}
+	ret->port_given = get_max(r, 1, 1);
+	ret->depth = (int)get_max(r, 1, POLICY_INSPECT + 1) - 1;
+	get_limits(r, &ret->limits);
+	get_way(r, ret);
+	n = get_max(r, 4, POLICY_ENTRIES_MAX);
+	for (unsigned i = 0; i < n && !r->bad; i++)
+		get_entry(r, ret, e);
 }
 
 static void get_rule(struct reader *r, struct policy *p, unsigned layer, struct err *e)
 {
 	CLEANUP(policy_rule_release) struct policy_rule rule = POLICY_RULE_INIT;
-	unsigned n;
 
-	rule.action = get_max(r, 1, POLICY_ALLOW);
-	rule.by_addr = get_max(r, 1, 1);
-	if (rule.by_addr)
-		get_range(r, &rule.range, e);
-	else
-		get_host(r, &rule, e);
-	rule.n_ports = get_max(r, 1, POLICY_PORTS_MAX);
-	for (unsigned i = 0; i < rule.n_ports; i++) {
-		rule.ports[i].lo = (uint16_t)get_num(r, 2);
-		rule.ports[i].hi = (uint16_t)get_num(r, 2);
-	}
-	rule.port_given = get_max(r, 1, 1);
-	rule.depth = (int)get_max(r, 1, POLICY_INSPECT + 1) - 1;
-	get_limits(r, &rule.limits);
-	get_way(r, &rule);
-	n = get_max(r, 4, POLICY_ENTRIES_MAX);
-	for (unsigned i = 0; i < n && !r->bad; i++)
-		get_entry(r, &rule, e);
+	get_draft(r, &rule, e);
 	if (!r->bad && policy_add_rule(p, layer, &rule, e) < 0)
 		r->bad = true;
+}
+
+/* What a person granted on top: the last, and only where there is something. */
+static void get_widened(struct reader *r, struct policy *p, struct err *e)
+{
+	autofree struct policy_rule *rules = NULL;
+	size_t n, done = 0;
+
+	if (r->bad || !r->left)
+		return;
+	n = get_max(r, 4, POLICY_WIDENED_MAX);
+	rules = calloc(n + 1, sizeof(*rules));
+	r->bad = r->bad || n == 0 || !rules;
+	while (!r->bad && done < n) {
+		rules[done] = POLICY_RULE_INIT;
+		get_draft(r, &rules[done++], e);
+	}
+	if (!r->bad && policy_widen(p, rules, n, e) < 0)
+		r->bad = true;
+	for (size_t i = 0; i < done; i++)
+		policy_rule_release(&rules[i]);
 }
 
 static void get_layer(struct reader *r, struct policy *p, struct err *e)
@@ -329,6 +361,7 @@ int policy_unpack(const void *data, size_t len, struct policy **ret, struct err 
 	for (unsigned i = 0; i < n && !r.bad; i++)
 		get_layer(&r, p, e);
 	get_rest(&r, p, e);
+	get_widened(&r, p, e);
 	if (r.bad || r.left)
 		return bad_bundle(e, "it says what no policy can say");
 	x = seal_as(p, h.digest, e);

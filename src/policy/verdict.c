@@ -37,6 +37,7 @@ static void fill_terms(struct policy_terms *t, const struct walk *w, const struc
 	t->secret = r->secret[0] ? r->secret : NULL;
 	t->capture = r->capture[0] ? r->capture : NULL;
 	t->credentials_only = r->credentials_only;
+	t->secret_ask = r->secret_ask;
 }
 
 /* The words that stand where nobody was asked, or nobody answered. */
@@ -228,6 +229,7 @@ static bool terms_merge(struct policy_terms *t, const struct policy_terms *o)
 	t->secret = t->secret ? t->secret : o->secret;
 	t->capture = t->capture ? t->capture : o->capture;
 	t->credentials_only = t->credentials_only || o->credentials_only;
+	t->secret_ask = t->secret_ask || o->secret_ask;
 	t->limits = limits_lower(t->limits, &o->limits);
 	return true;
 }

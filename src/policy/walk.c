@@ -154,3 +154,16 @@ const struct policy_rule *walk_rule(const struct walk *w, size_t *at)
 	}
 	return NULL;
 }
+
+bool policy_rule_is_alone(const struct policy *p, const struct policy_rule *r, const struct policy_target *t)
+{
+	const struct policy_rule *first;
+	struct walk w;
+	size_t at = 0;
+
+	walk_begin(&w, &p->layers[r->layer], t);
+	if (r->action != POLICY_ALLOW || !r->n_entries || !walk_step(&w))
+		return false;
+	first = walk_rule(&w, &at);
+	return first == r && !walk_rule(&w, &at);
+}

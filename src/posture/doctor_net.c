@@ -15,7 +15,7 @@
 
 #define STRANGER "9.8.7.6"
 #define STRANGER_PORT 4711
-#define WAIT_MS 2000
+#define WAIT_MS 5000
 
 /* Does what is connected to arrive at the wall's own socket, as what was asked for? */
 static int reach_stranger(const struct wall *w, struct err *e)

@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#define PROBE_MSEC 3000
+#define PROBE_MSEC 10000
 
 /* Runs fn(arg) in a child. `ns` are CLONE_NEW* flags; with CLONE_NEWUSER the caller's own id is uid 0 inside.
  * Returns what fn returned, with its message; -ETIMEDOUT when it took too long. */

@@ -22,7 +22,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#define PATIENCE 25 /* one that is known to work, on a machine that does many other things */
+#define PATIENCE 60 /* one that is known to work, on a machine that does many other things */
 #define LOG_KEEP 8192
 
 /* What runsc has said so far; only its beginning matters. */

@@ -107,6 +107,8 @@ static void write_fields(struct json *j, const struct run_meta *m)
 		json_str(j, "over", m->over);
 		json_u64(j, "over_time", m->over_time);
 	}
+	if (m->acts)
+		json_bool(j, "acts", true);
 	if (m->map_ids)
 		json_bool(j, "map_ids", true);
 	if (m->each)
@@ -212,6 +214,7 @@ static int take_all(json_t *root, struct run_meta *m)
 	m->guard = number(root, "guard");
 	m->detached = json_is_true(json_object_get(root, "detached"));
 	m->changes = (uint64_t)number(root, "changes");
+	m->acts = json_is_true(json_object_get(root, "acts"));
 	m->map_ids = json_is_true(json_object_get(root, "map_ids"));
 	m->each = json_is_true(json_object_get(root, "checkpoint_each"));
 	m->keep = (uint64_t)number(root, "checkpoint_keep");

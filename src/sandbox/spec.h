@@ -106,6 +106,7 @@ struct spec {
 	size_t n_masks;
 
 	enum net_mode net;
+	bool acts;	     /* its policy says something of tools or of apply, which is kept with it */
 	char *policy_digest; /* of the policy at its start; NULL: no network */
 	char *ports;	     /* what of this machine leads inside, for people; NULL: nothing */
 	char *known_hosts;   /* keys of SSH servers that it is to know, as ssh writes them; NULL: none */

@@ -132,6 +132,7 @@ struct run_meta {
 	char *net;	     /* "none", "observe", "enforce"; NULL in what an older version wrote: none */
 	char *policy_digest; /* of what was in force at its start; NULL: no network */
 	char *ports;	     /* what -p leads inside: "127.0.0.1:8080->80, …"; NULL: none */
+	bool acts;	     /* what its policy says of tools and apply is kept beside it */
 	bool map_ids;  /* an ordinary user's run over a range of ids: its files may belong to any of them */
 	bool each;     /* a checkpoint after every command */
 	uint64_t keep; /* how many checkpoints; 0: all */

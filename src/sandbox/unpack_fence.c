@@ -3,44 +3,19 @@
 #include "sandbox/unpack.h"
 
 #include "base/fd.h"
-#include "sys/caps.h"
-#include "sys/landlock.h"
+#include "sys/fence.h"
 #include "sys/ns.h"
-#include "sys/seccomp_list.h"
 
 #include <errno.h>
 #include <linux/capability.h>
 #include <sched.h>
 #include <stdio.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
 #define MEMORY_MAX (1ULL << 30)
+#define NOFILE_MAX 64
 #define CAP_BIT(c) (1ULL << (c))
-
-static int set_limit(__rlimit_resource_t what, uint64_t value, struct err *e)
-{
-	struct rlimit l = { value, value }, now;
-
-	if (getrlimit(what, &now) == 0 && now.rlim_max < value)
-		l = (struct rlimit){ now.rlim_max, now.rlim_max };
-	return setrlimit(what, &l) < 0 ? err_sys(e, -errno, "cannot limit the unpacker") : 0;
-}
-
-static int set_limits(const struct unpack_opts *o, struct err *e)
-{
-	int r = set_limit(RLIMIT_CORE, 0, e);
-
-	if (r == 0 && !SANITIZED) /* whose shadow is larger than any limit */
-		r = set_limit(RLIMIT_AS, MEMORY_MAX, e);
-	if (r == 0)
-		r = set_limit(RLIMIT_FSIZE, o->bytes_max, e);
-	if (r == 0)
-		r = set_limit(RLIMIT_NOFILE, 64, e);
-	return r;
-}
 
 /* An ordinary user may change the root only in a user namespace of its own, where it stays who it is. */
 static bool own_namespace(void)
@@ -88,33 +63,27 @@ int unpack_fence(const struct unpack_opts *o, struct err *e)
 	/* Others' files inside the directory are ours to make, whatever modes the archive gives their parents. */
 	const uint64_t keep =
 		o->owners ? CAP_BIT(CAP_CHOWN) | CAP_BIT(CAP_DAC_OVERRIDE) | CAP_BIT(CAP_FOWNER) : 0;
-	const struct landlock_rule rule = { ".", LANDLOCK_LAYER };
-	uint64_t have = 0;
-	bool rooted;
-	int r, abi;
+	const struct fence_limit limits[] = {
+		{ RLIMIT_AS, MEMORY_MAX },
+		{ RLIMIT_FSIZE, o->bytes_max },
+		{ RLIMIT_NOFILE, NOFILE_MAX },
+	};
+	const struct landlock_rule dir = { ".", LANDLOCK_LAYER };
+	struct fence f = {
+		.who = "the unpacker",
+		.limits = limits,
+		.n_limits = ARRAY_SIZE(limits),
+		.caps = keep,
+		.paths = &dir,
+		.n_paths = 1,
+		.calls = { calls, ARRAY_SIZE(calls), rules, ARRAY_SIZE(rules) },
+	};
+	int r;
 
 	if (fchdir(UNPACK_DIR) < 0 || syscall(SYS_close_range, UNPACK_REPLY + 1, ~0U, 0) < 0)
 		return err_sys(e, -errno, "cannot enter the directory to unpack to");
-	rooted = change_root(o);
-	r = set_limits(o, e);
-	if (r < 0)
-		return r;
-	if (prctl(PR_SET_DUMPABLE, 0) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-		return err_sys(e, -errno, "cannot confine the unpacker");
-	/* Where there is none, no_new_privs keeps it so. */
-	r = caps_effective(&have, e);
-	if (r == 0 && have)
-		r = caps_drop_all_but(have & keep, e);
-	if (r < 0)
-		return r;
-	abi = landlock_apply(&rule, 1, e);
-	if (abi < 0)
-		return abi;
-	if (!rooted && abi == 0) {
-		err_set(e, -ENOTSUP,
-			"the unpacker cannot be confined: this host has neither Landlock nor user namespaces");
-		return err_hint(e, -ENOTSUP, "`coffer doctor` tells how to get one of them");
-	}
-	return seccomp_list_install(
-		&(struct seccomp_list){ calls, ARRAY_SIZE(calls), rules, ARRAY_SIZE(rules) }, e);
+	if (!change_root(o))
+		f.no_landlock = "this host has neither Landlock nor user namespaces";
+	r = fence_up(&f, e);
+	return r == -ENOTSUP ? err_hint(e, r, "`coffer doctor` tells how to get one of them") : r;
 }

@@ -3,13 +3,18 @@
 
 #include "base/cleanup.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/loop.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 static int run_mke2fs(int fd, uint64_t inodes)
 {
@@ -102,15 +107,57 @@ static int attach(int image, char *path, size_t cap)
 	return -EBUSY;
 }
 
+/* The loop device that has the image on it; -ENOENT: none. While it is held, it keeps it. */
+static int attached(int image, char *path, size_t cap)
+{
+	autoclosedir DIR *d = opendir("/sys/block");
+	struct loop_info64 info;
+	struct dirent *ent;
+	struct stat st;
+
+	if (!d || fstat(image, &st) < 0)
+		return -errno;
+	while ((ent = readdir(d))) {
+		autoclose int fd = -1;
+
+		if (strncmp(ent->d_name, "loop", 4) != 0)
+			continue;
+		snprintf(path, cap, "/sys/block/%.16s/loop", ent->d_name);
+		if (access(path, F_OK) < 0)
+			continue;
+		snprintf(path, cap, "/dev/%.16s", ent->d_name);
+		fd = open(path, O_RDWR | O_CLOEXEC);
+		if (fd >= 0 && ioctl(fd, LOOP_GET_STATUS64, &info) == 0 && info.lo_inode == st.st_ino &&
+		    info.lo_device == st.st_dev)
+			return TAKE_FD(fd);
+	}
+	return -ENOENT;
+}
+
+/* L1. The lock is on a file description of its own: the device keeps the other one. */
+static int attach_once(int dirfd, const char *name, char *path, size_t cap)
+{
+	autoclose int image = openat(dirfd, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	autoclose int lock = openat(dirfd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	int r;
+
+	if (image < 0 || lock < 0)
+		return -errno;
+	do {
+		r = flock(lock, LOCK_EX) < 0 ? -errno : 0;
+	} while (r == -EINTR);
+	if (r == 0)
+		r = attached(image, path, cap);
+	return r == -ENOENT ? attach(image, path, cap) : r;
+}
+
 int loopfs_mount(int dirfd, const char *name, struct err *e)
 {
-	autoclose int image = openat(dirfd, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW), loop = -1, fs = -1;
-	char path[32];
+	autoclose int loop = -1, fs = -1;
+	char path[64];
 	int fd;
 
-	if (image < 0)
-		return err_sys(e, -errno, "cannot open a disk image");
-	loop = attach(image, path, sizeof(path));
+	loop = attach_once(dirfd, name, path, sizeof(path));
 	if (loop < 0)
 		return err_sys(e, loop, "cannot attach a disk image to a loop device");
 	fs = fsopen("ext4", FSOPEN_CLOEXEC);

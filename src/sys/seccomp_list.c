@@ -11,6 +11,7 @@
 #include <linux/seccomp.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 #if defined(__x86_64__)
 #define NATIVE_ARCH AUDIT_ARCH_X86_64
@@ -90,6 +91,7 @@ static void check_rule(struct prog *p, const struct seccomp_rule *r)
 int seccomp_list_compile(const struct seccomp_list *l, struct sock_filter *insns, size_t cap, size_t *ret_n,
 			 struct err *e)
 {
+	const struct seccomp_rule self = { SYS_tgkill, { SECCOMP_IS(0, getpid()) } };
 	struct prog p = { insns, cap, 0 };
 
 	check_arch(&p);
@@ -99,6 +101,8 @@ int seccomp_list_compile(const struct seccomp_list *l, struct sock_filter *insns
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(memory); i++)
 		check_rule(&p, &memory[i]);
+	if (l->aborts)
+		check_rule(&p, &self);
 	for (size_t i = 0; i < l->n_rules; i++)
 		check_rule(&p, &l->rules[i]);
 	answer(&p, SECCOMP_RET_KILL_PROCESS);

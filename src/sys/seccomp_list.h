@@ -12,6 +12,7 @@
 #include "base/err.h"
 
 #include <linux/filter.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -46,6 +47,16 @@ struct seccomp_cond {
 		(i), ~(uint32_t)(bits), 0 \
 	}
 
+/* A rule for socket(): this type of the family, with its usual protocol alone. */
+#define SECCOMP_SOCKET(family, type)                                                                   \
+	{                                                                                              \
+		SYS_socket,                                                                            \
+		{                                                                                      \
+			SECCOMP_IS(0, family), { 1, ~(uint32_t)(SOCK_CLOEXEC | SOCK_NONBLOCK), type }, \
+				SECCOMP_IS(2, 0)                                                       \
+		}                                                                                      \
+	}
+
 /* A call that is let through when all of them hold. Several rules for one call: when those of any do. */
 struct seccomp_rule {
 	uint16_t nr;
@@ -57,11 +68,12 @@ struct seccomp_list {
 	size_t n_calls;
 	const struct seccomp_rule *rules;
 	size_t n_rules;
+	bool aborts; /* tgkill() to itself alone: an ordinary user's runs beside everything that is this user's */
 };
 
 #define SECCOMP_LIST_MAX 512
 
-/* Pure. -ENOSPC when `cap` is too small. */
+/* Pure, but for this process's id. -ENOSPC when `cap` is too small. */
 int seccomp_list_compile(const struct seccomp_list *l, struct sock_filter *insns, size_t cap, size_t *ret_n,
 			 struct err *e) MUST_CHECK;
 

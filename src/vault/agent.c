@@ -31,8 +31,11 @@ struct turn {
 	const struct store *s;
 	uint64_t now, mono;
 	struct wire_out out; /* the answer */
+	bool allowed;	     /* by a person (A7) */
+	bool asks;	     /* what covers it wants one asked */
 	enum vault_said said;
 	const char *why; /* VAULT_SAID_REFUSED */
+	char what[192];	 /* VAULT_SAID_ASKS */
 	char name[VAULT_NAME_MAX + 1];
 	char host[HOST_MAX + 1];
 	uint16_t port;
@@ -88,6 +91,18 @@ static bool is_asked(const struct vault_grant *g, const struct binding *own)
 			return true;
 	}
 	return g->n_bindings == 0;
+}
+
+/* A7 */
+static bool wants_ask(const struct vault_grant *g, const struct binding *own)
+{
+	struct binding b;
+
+	for (size_t i = 0; i < g->n_bindings; i++) {
+		if (binding_meet(own, &g->bindings[i], &b) && binding_asks(&b))
+			return true;
+	}
+	return binding_asks(own);
 }
 
 /* The next of the secret's bindings that this sandbox may sign by; from *at on. */
@@ -342,7 +357,7 @@ static const char *judge_bound(struct turn *t, const struct vault_grant *g, cons
 {
 	const struct agent_conn *c = t->conn;
 	const struct binding *b;
-	bool is_host = false;
+	bool is_host = false, is_user = false;
 	size_t at = 0;
 
 	if (!slice_same(l->session, (struct slice){ (const char *)c->session, c->session_len }))
@@ -352,38 +367,67 @@ static const char *judge_bound(struct turn *t, const struct vault_grant *g, cons
 	while ((b = next_binding(g, n, &at))) {
 		if (!is_known_key(n, b, server_key(c)))
 			continue;
+		if (!is_user)
+			tell_binding(t, b);
 		is_host = true;
-		tell_binding(t, b);
-		if (has_user(b, l->user))
-			return NULL;
+		if (!has_user(b, l->user))
+			continue;
+		is_user = true;
+		t->asks = t->asks || wants_ask(g, b);
+	}
+	if (is_user) {
+		snprintf(t->what, sizeof(t->what), "log in as %s", t->user);
+		return NULL;
 	}
 	return is_host ? "the key is bound to another user" : "the key is not bound to this server";
 }
 
 /* Nobody knows which server it is for: only where a binding says that this is fine. */
-static const char *judge_unbound(const struct vault_grant *g, const struct store_entry *n,
+static const char *judge_unbound(struct turn *t, const struct vault_grant *g, const struct store_entry *n,
 				 const struct login *l)
 {
 	const struct binding *b;
+	bool is_fine = false;
 	size_t at = 0;
 
 	while ((b = next_binding(g, n, &at))) {
-		if (binding_allows_unbound(b) && has_user(b, l->user))
-			return NULL;
+		if (!binding_allows_unbound(b) || !has_user(b, l->user))
+			continue;
+		is_fine = true;
+		t->asks = t->asks || wants_ask(g, b);
+	}
+	if (is_fine) {
+		snprintf(t->what, sizeof(t->what), "log in as %s at a server that the program does not name",
+			 t->user);
+		return NULL;
 	}
 	return "the program did not say which server it is for (session-bind@openssh.com, OpenSSH 8.9 and later)";
 }
 
-static bool allows_sshsig(const struct vault_grant *g, const struct store_entry *n)
+static bool allows_sshsig(struct turn *t, const struct vault_grant *g, const struct store_entry *n)
 {
 	const struct binding *b;
+	bool is_fine = false;
 	size_t at = 0;
 
 	while ((b = next_binding(g, n, &at))) {
-		if (binding_allows_sshsig(b))
-			return true;
+		if (!binding_allows_sshsig(b))
+			continue;
+		is_fine = true;
+		t->asks = t->asks || wants_ask(g, b);
 	}
-	return false;
+	return is_fine;
+}
+
+/* What it is a signature of can only be told by its digest, which an answer is then bound to. */
+static void tell_signature(struct turn *t, struct slice data)
+{
+	unsigned char sum[HASH_LEN];
+	char hex[HASH_HEX_LEN + 1];
+
+	hash_sha256(data.p, data.len, sum);
+	hash_hex(sum, HASH_LEN, hex);
+	snprintf(t->what, sizeof(t->what), "sign a commit or tag of git's, sha256 %s", hex);
 }
 
 /* NULL: it may be signed; else why not. */
@@ -397,8 +441,9 @@ static const char *judge(struct turn *t, const struct vault_grant *g, const stru
 	if (t->conn->bound == AGENT_SPOILT)
 		return t->conn->why;
 	if (slice_starts(data, "SSHSIG")) {
-		if (!allows_sshsig(g, n))
+		if (!allows_sshsig(t, g, n))
 			return "it is no login but a signature of a file, which the binding does not allow";
+		tell_signature(t, data);
 		return is_git_signature(data) ? NULL
 					      : "it is a signature of something else than git's objects";
 	}
@@ -409,7 +454,7 @@ static const char *judge(struct turn *t, const struct vault_grant *g, const stru
 	if (!slice_same(l.key, (struct slice){ (const char *)k->blob, k->blob_len }) ||
 	    !slice_eq(l.algorithm, algorithm))
 		return "it is a login with another key or algorithm";
-	return t->conn->bound == AGENT_BOUND ? judge_bound(t, g, n, &l) : judge_unbound(g, n, &l);
+	return t->conn->bound == AGENT_BOUND ? judge_bound(t, g, n, &l) : judge_unbound(t, g, n, &l);
 }
 
 static void sign(struct turn *t, const struct vault_grant *g, const struct store_entry *n,
@@ -421,6 +466,12 @@ static void sign(struct turn *t, const struct vault_grant *g, const struct store
 
 	memcpy(t->name, n->name, sizeof(t->name));
 	why = judge(t, g, n, k, data, sshsign_algorithm(k->kind, flags));
+	if (!why && t->asks && !t->allowed) {
+		t->said = VAULT_SAID_ASKS;
+		t->why = t->what;
+		answer_byte(t, MSG_FAILURE);
+		return;
+	}
 	if (!why && sshsign(k, flags, data, sig, &len) < 0)
 		why = "the key could not sign";
 	if (why) {
@@ -442,7 +493,8 @@ static void on_sign(struct turn *t, struct wire_in *in)
 		return;
 	}
 	sshkey_print(key, t->print);
-	if (!take_token(&t->a->signatures, AGENT_SIGN_RATE, AGENT_SIGN_BURST, t->mono)) {
+	/* What a person has allowed was counted when it came the first time. */
+	if (!t->allowed && !take_token(&t->a->signatures, AGENT_SIGN_RATE, AGENT_SIGN_BURST, t->mono)) {
 		refuse(t, "too many signatures were asked for");
 		return;
 	}
@@ -535,6 +587,7 @@ int agent_take(struct agent *a, const struct store *s, const void *data, size_t 
 		return -EPROTO;
 	conn = (uint32_t)m.num[0];
 	t.conn = conn_of(a, conn);
+	t.allowed = m.num[1];
 	if (m.text[0].len == 0)
 		t.conn->id = 0;
 	else

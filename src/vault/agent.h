@@ -14,6 +14,10 @@
  *      nothing any more.
  *  A4  Host keys of strangers are compared with those that are known and never parsed; only a known one checks a signature.
  *  A5  Everything but asking for keys, signing and binding a session fails: no key is added, removed or locked from inside.
+ *  A7  A key whose binding, or what the sandbox was given of it, says "ask" signs nothing by itself: the answer is that a
+ *      person is to be asked (VAULT_SAID_ASKS), and a failure for the program. Only the same message with the launcher's word
+ *      that a person allowed it is signed, and it is judged anew by A1 to A3. Of several bindings that cover a login one that
+ *      asks is enough.
  *  A6  A sandbox costs bounded memory and time: AGENT_CONNS connections, of which the one that was silent longest is forgotten, so many messages and so many signatures in a second.
  */
 #ifndef VAULT_AGENT_H

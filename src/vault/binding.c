@@ -140,6 +140,28 @@ static bool is_parameter(const char *s)
 	return *s;
 }
 
+#define ASK "ask"
+
+/* What follows "ask", and all of it where that is not there. */
+static const char *after_ask(const char *word)
+{
+	size_t n = strlen(ASK);
+
+	if (!str_starts(word, ASK) || (word[n] != '\0' && word[n] != ','))
+		return word;
+	return word[n] ? word + n + 1 : word + n;
+}
+
+static bool is_ssh_word(const char *word)
+{
+	const char *rest = after_ask(word);
+
+	/* "ask," is none. */
+	if (!*rest)
+		return !*word || str_eq(word, ASK);
+	return str_eq(rest, "sshsig") || str_eq(rest, "unbound");
+}
+
 static bool is_good_word(unsigned as, const char *word)
 {
 	switch (as) {
@@ -150,7 +172,7 @@ static bool is_good_word(unsigned as, const char *word)
 	case BINDING_AS_COOKIE:
 		return !*word || is_token(word);
 	case BINDING_AS_SSH:
-		return !*word || str_eq(word, "sshsig") || str_eq(word, "unbound");
+		return is_ssh_word(word);
 	default:
 		return !*word;
 	}
@@ -163,7 +185,7 @@ static int bad_as(const char *text, size_t len, struct err *e)
 	return err_set(
 		e, -EINVAL,
 		"'%s' is no way to send a secret; there are bearer, basic, header:NAME, query:NAME, path, body, "
-		"cookie[:NAME], ssh, ssh:sshsig, ssh:unbound and proxy",
+		"cookie[:NAME], ssh, ssh:sshsig, ssh:unbound (each with ask, as ssh:ask,sshsig) and proxy",
 		slice_quote(text, len, quoted));
 }
 
@@ -325,13 +347,32 @@ static bool meet_text(char *ret, const char *own, const char *ask)
 	return true;
 }
 
+/* Either's wish to be asked counts; of the rest it is as with other words. */
+static bool meet_ssh(char *ret, const char *own, const char *ask)
+{
+	bool asks = after_ask(own) != own || after_ask(ask) != ask;
+	char rest[BINDING_WORD_MAX + 1];
+
+	snprintf(rest, sizeof(rest), "%s", after_ask(own));
+	if (!meet_text(rest, rest, after_ask(ask)))
+		return false;
+	snprintf(ret, BINDING_WORD_MAX + 1, "%s%s%.16s", asks ? ASK : "", asks && *rest ? "," : "", rest);
+	return true;
+}
+
+static bool meet_word(const struct binding *own, const struct binding *ask, char *ret)
+{
+	return own->as == BINDING_AS_SSH ? meet_ssh(ret, own->word, ask->word)
+					 : meet_text(ret, own->word, ask->word);
+}
+
 bool binding_meet(const struct binding *own, const struct binding *ask, struct binding *ret)
 {
 	struct binding out = *own;
 
 	if (!str_eq(own->host, ask->host) || (ask->port && ask->port != own->port))
 		return false;
-	if (ask->as != BINDING_AS_ANY && (ask->as != own->as || !meet_text(out.word, own->word, ask->word) ||
+	if (ask->as != BINDING_AS_ANY && (ask->as != own->as || !meet_word(own, ask, out.word) ||
 					  !meet_text(out.user, own->user, ask->user)))
 		return false;
 	if (is_below(own->path, slice_of(ask->path)))
@@ -368,12 +409,31 @@ void binding_describe(const struct binding *b, struct buf *out)
 
 bool binding_allows_sshsig(const struct binding *b)
 {
-	return b->as == BINDING_AS_SSH && str_eq(b->word, "sshsig");
+	return b->as == BINDING_AS_SSH && str_eq(after_ask(b->word), "sshsig");
 }
 
 bool binding_allows_unbound(const struct binding *b)
 {
-	return b->as == BINDING_AS_SSH && str_eq(b->word, "unbound");
+	return b->as == BINDING_AS_SSH && str_eq(after_ask(b->word), "unbound");
+}
+
+bool binding_asks(const struct binding *b)
+{
+	return b->as == BINDING_AS_SSH && after_ask(b->word) != b->word;
+}
+
+int binding_set_ask(struct binding *b, struct err *e)
+{
+	char word[BINDING_WORD_MAX + 1];
+
+	if (b->as != BINDING_AS_SSH)
+		return err_set(e, -EINVAL,
+			       "only a key that signs (--as ssh) can be bound so that each use is asked for");
+	if (binding_asks(b))
+		return 0;
+	snprintf(word, sizeof(word), ASK "%s%.16s", *b->word ? "," : "", b->word);
+	memcpy(b->word, word, sizeof(word));
+	return 0;
 }
 
 bool binding_takes_lines(const struct binding *b)

@@ -48,7 +48,8 @@ struct binding {
 		port; /* never 0 but in what asks for a grant: there, any port of the secret's own bindings */
 	uint8_t as;   /* enum binding_as */
 	char path[BINDING_PATH_MAX + 1];
-	char word[BINDING_WORD_MAX + 1]; /* HEADER (lower case), QUERY, COOKIE, SSH; else empty */
+	char word[BINDING_WORD_MAX +
+		  1]; /* HEADER (lower case), QUERY, COOKIE, SSH (may begin with "ask"); else empty */
 	char user[BINDING_USER_MAX +
 		  1]; /* BASIC, SSH, PROXY; may be empty: the client's own, PROXY: the secret's */
 };
@@ -62,8 +63,8 @@ enum binding_flags {
 int binding_parse_host(const char *text, size_t len, unsigned flags, struct binding *b,
 		       struct err *e) MUST_CHECK;
 
-/* "bearer", "basic", "header:X-Api-Key", "query:key", "path", "body", "cookie", "cookie:sid", "ssh", "ssh:sshsig", "proxy" into as and
- * word. */
+/* "bearer", "basic", "header:X-Api-Key", "query:key", "path", "body", "cookie", "cookie:sid", "ssh", "ssh:sshsig",
+ * "ssh:ask,sshsig", "proxy" into as and word. */
 int binding_parse_as(const char *text, size_t len, struct binding *b, struct err *e) MUST_CHECK;
 
 /* As that host usually wants it, where nobody said: api.anthropic.com has a header of its own. Sets as and word. */
@@ -93,6 +94,11 @@ void binding_describe_as(const struct binding *b, struct buf *out);
  * `ssh:unbound`, logins of programs that do not tell where to. */
 bool binding_allows_sshsig(const struct binding *b);
 bool binding_allows_unbound(const struct binding *b);
+
+/* Each use of it by the ssh-agent is asked of a person first: `ssh:ask`, alone or before the other word. */
+bool binding_asks(const struct binding *b);
+int binding_set_ask(struct binding *b,
+		    struct err *e) MUST_CHECK; /* -EINVAL: only keys that sign can be asked for */
 
 /* A value with line breaks or other control bytes can stand in a body or sign for SSH, nowhere else in a request. */
 bool binding_takes_lines(const struct binding *b);

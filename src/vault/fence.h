@@ -6,13 +6,8 @@
 #ifndef VAULT_FENCE_H
 #define VAULT_FENCE_H
 
-#include "base/err.h"
-#include "sys/seccomp_list.h"
+#include "sys/fence.h"
 
-/* Not dumpable, no core, no new privileges, no capability, Landlock without a rule, a filter by calls and arguments. */
-int vault_fence(struct err *e) MUST_CHECK;
-
-/* The calls of that filter, for its test. */
-struct seccomp_list vault_fence_list(void);
+extern const struct fence vault_fence;
 
 #endif

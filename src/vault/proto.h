@@ -45,7 +45,8 @@ enum vault_type {
 			   * never), handle of an issued one that the request carried (0: none); text: the value, the member
 			   * of the answer ("access_token") */
 	VAULT_ASK, /* over an agent's channel only. num: which connection inside; text: one message of the ssh-agent
-			   * protocol without its length. Empty: the connection has ended. Answer: VAULT_SAID */
+			   * protocol without its length. Empty: the connection has ended. num[1] is 1 when a person has allowed what
+			   * VAULT_SAID_ASKS was about. Answer: VAULT_SAID */
 	VAULT_GRANTS, /* everything that this channel was granted or has captured; for an egress that starts again */
 	/* To a client. */
 	VAULT_RENDERED = 32, /* text: the secret */
@@ -55,7 +56,7 @@ enum vault_type {
 			     * expires (s since the epoch; 0: never); text: placeholder, name */
 	VAULT_GRANTED, /* text: packed grants (grants.h). Also the answer to VAULT_GRANT */
 	VAULT_SAID, /* num: which connection, enum vault_said, port; text: the answer (empty: none), then for the log: the
-			  * secret's name, host, user, key's fingerprint, digest of the session, why it was refused */
+			  * secret's name, host, user, key's fingerprint, digest of the session, why it was refused or what is asked */
 	/* From the starter. Every one is answered in order, by VAULT_OK or VAULT_ERROR unless said otherwise. */
 	VAULT_OPEN =
 		64, /* num: enum vault_key, flags; text: prompt's subject. Descriptors: key, file. First of
@@ -97,7 +98,15 @@ enum vault_type {
 };
 
 /* VAULT_SAID: what is to be written down before the answer is handed on. */
-enum vault_said { VAULT_SAID_NOTHING, VAULT_SAID_SIGNED, VAULT_SAID_REFUSED, VAULT_SAID_COUNT };
+enum vault_said {
+	VAULT_SAID_NOTHING,
+	VAULT_SAID_SIGNED,
+	VAULT_SAID_REFUSED,
+	/* It would be signed if a person says so: nothing was signed, and the answer is a failure, which is handed on unless one
+	 * does. The same message sent again with num[1] set is judged anew, and signed. */
+	VAULT_SAID_ASKS,
+	VAULT_SAID_COUNT
+};
 
 /* Where the key comes from that the file is sealed with. */
 enum vault_key {

@@ -225,7 +225,7 @@ int vault_main(int argc, char **argv)
 	sshsign_begin();
 	r = secmem_begin(&e);
 	if (r == 0)
-		r = vault_fence(&e);
+		r = fence_up(&vault_fence, &e);
 	if (r < 0)
 		say_fail(&v, &e);
 	else

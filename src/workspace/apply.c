@@ -9,10 +9,12 @@
  *  A2  A directory is deleted or replaced only when all that was in it is; nothing is put below a directory that
  *      stays behind.
  *  A3  One failure holds back that one change, unless no other could do better (a full disk).
+ *  A4  With `bind`, what before() agreed to is what is written: its digest is taken before, and once more after.
  */
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "workspace/change.h"
+#include "workspace/digest.h"
 #include "workspace/judge.h"
 #include "workspace/layer.h"
 #include "workspace/path.h"
@@ -412,6 +414,24 @@ static int cmp_refused(const void *x, const void *y)
 	return path_cmp(((const struct change *)x)->path, ((const struct change *)y)->path);
 }
 
+/* A4. `again`: compared with what it was. */
+static int bind_plan(struct apply *a, struct apply_plan *plan, bool again, struct err *e)
+{
+	unsigned char now[APPLY_DIGEST_LEN];
+	int r;
+
+	if (!a->o.bind || a->o.dry_run || plan->n_go == 0)
+		return 0;
+	open_up_layer(a, true);
+	r = digest_changes(a->place.upper, &a->all, a->go, now, e);
+	open_up_layer(a, false);
+	if (r == 0 && again && memcmp(now, plan->digest, sizeof(now)) != 0)
+		return err_set(e, -ESTALE,
+			       "what would be written is not what it was when it was asked about");
+	memcpy(plan->digest, now, sizeof(now));
+	return r;
+}
+
 static int apply_all(struct apply *a, struct err *e)
 {
 	struct apply_plan plan = { .all = &a->all, .refused = &a->ret->refused };
@@ -433,12 +453,14 @@ static int apply_all(struct apply *a, struct err *e)
 	a->ret->total = a->all.n;
 	plan.go = a->go;
 	plan.n_go = a->ret->applied;
-	if (a->o.before) {
+	r = bind_plan(a, &plan, false, e);
+	if (r == 0 && a->o.before)
 		r = a->o.before(a->o.arg, &plan, e);
-		if (r < 0) {
-			a->ret->applied = 0;
-			return r;
-		}
+	if (r == 0)
+		r = bind_plan(a, &plan, true, e);
+	if (r < 0) {
+		a->ret->applied = 0;
+		return r;
 	}
 	if (a->o.dry_run || plan.n_go == 0)
 		return 0;
@@ -481,6 +503,7 @@ int workspace_apply(int upper_fd, int lower_fd, uint64_t since, const struct app
 				   .allow_trigger = trigger,
 				   .force = force,
 				   .dry_run = o->dry_run,
+				   .bind = o->bind,
 				   .before = o->before,
 				   .look = o->look,
 				   .arg = o->arg };

@@ -123,13 +123,6 @@ int workspace_count_changes(int upper_fd, struct base base, uint64_t cap, uint64
  * and size. 0 or negative errno when it cannot be read. */
 int workspace_patch(int upper_fd, struct base base, const struct change *c, struct buf *out) MUST_CHECK;
 
-struct apply_plan {
-	const struct changes *all;
-	const unsigned char *go; /* for each: 1 when it will go out */
-	size_t n_go;
-	const struct changes *refused; /* what is in the way of the others that were asked for */
-};
-
 /* Credentials in one file: of those that are not the vault's which, so that one in the place of another is noticed. */
 #define APPLY_TOKENS_MAX 1000
 #define APPLY_DIGEST_LEN 32
@@ -144,6 +137,15 @@ struct apply_found {
 	struct apply_token *tokens;
 };
 
+struct apply_plan {
+	const struct changes *all;
+	const unsigned char *go; /* for each: 1 when it will go out */
+	size_t n_go;
+	const struct changes *refused; /* what is in the way of the others that were asked for */
+	/* With apply_opts.bind: over all that will be written (digest.h). */
+	unsigned char digest[APPLY_DIGEST_LEN];
+};
+
 /* One more; -ENOMEM. What is beyond APPLY_TOKENS_MAX is left out. */
 int apply_found_add(struct apply_found *f, const char *what,
 		    const unsigned char digest[APPLY_DIGEST_LEN]) MUST_CHECK;
@@ -155,6 +157,8 @@ struct apply_opts {
 		allow_trigger; /* --allow PATH: its own yes for what the host may run, or what is masked */
 	struct strv force;     /* --force PATH: although the original changed */
 	bool dry_run;
+	/* before() may take its time: what is written then is what it saw, by its digest, or nothing. */
+	bool bind;
 	/* Called once all is decided and nothing is done yet; a negative return ends it there. May be NULL. */
 	int (*before)(void *arg, const struct apply_plan *plan, struct err *e);
 	/* Looks into a file that is to go out, and into the original beside it: a credential that was not in there, or any of

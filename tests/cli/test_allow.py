@@ -25,7 +25,7 @@ def acts(good, udp, host):
     curl = "curl -fsS -m 60 --cacert /tmp/ca.pem"
 
     def send(port, address, data="b'hello'"):
-        return (f"python3 -c \"import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.settimeout(20); "
+        return (f"python3 -c \"import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.settimeout(60); "
                 f"s.connect(('{address}', {port})); s.send({data}); print('reached' if s.recv(500) else '')\"")
     ask = rb"\x12\x34\1\0\0\1\0\0\0\0\0\0\5other\4test\0\0\1\0\1"
     asked = "'reached' if int.from_bytes(s.recv(500)[6:8], 'big') else 'no'"
@@ -71,7 +71,7 @@ def calls(tap, net, c):
     """One tool call has no network, unless it is granted one."""
     with open(net.ca, encoding="utf-8") as f:
         c.write("ca.crt", f.read())
-    curl = ("curl", "-sS", "-m", "25", "--cacert", "ca.crt")
+    curl = ("curl", "-sS", "-m", "60", "--cacert", "ca.crt")
     give = ("call", "--read", "ca.crt")
     r = c(*give, "--allow", f"{GOOD}:443", "--", *curl, f"https://{GOOD}/")
     tap.eq((r.code, r.out), (0, "reached\n"), f"{c.who}: a call with --allow reaches that", r)

@@ -10,7 +10,8 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 
-from coffertest import ENGINES, Tap, identities, kill_own  # noqa: E402
+from askagent import preview  # noqa: E402
+from coffertest import ENGINES, Tap, identities, kill_own, remember  # noqa: E402
 from nettest import Internet, wait_for, why_not  # noqa: E402
 
 POLICY = """version: 1
@@ -91,8 +92,8 @@ class Agent:
 
 
 def end(p):
-    out, err = p.communicate(timeout=180)
-    return out.decode(errors="replace") + err.decode(errors="replace")
+    out, err = p.communicate(timeout=300)
+    return remember(out.decode(errors="replace") + err.decode(errors="replace"))
 
 
 def merges(net):
@@ -162,8 +163,9 @@ def retries(tap, c, a, net):
 
 def gone(tap, c, a, net):
     before = len(merges(net))
-    p = a.start(["timeout", "-s", "KILL", "4", *put()])
+    p = a.start(["sh", "-c", '"$@" & while [ ! -e /tmp/go ]; do sleep 0.1; done; rm /tmp/go; kill -9 $!', "sh", *put()])
     q = a.pending()
+    tap.eq(c("exec", a.id, "--", "touch", "/tmp/go").code, 0, f"{c.who}: its client is killed")
     end(p)
     tap.ok(wait_for(lambda: [x["waiters"] for x in a.asks() if x["id"] == q[0]["id"]] == [0], 60),
            f"{c.who}: the client has gone", a.asks())
@@ -235,13 +237,14 @@ def killed(tap, c, a, net):
         except (OSError, ValueError):
             pass
     mine = [x for x in pids if is_below(x, c)]
+    ups = len([e for e in a.log() if e["type"] == "net.up"])
     tap.ok(mine, f"{c.who}: coffer-egress is there", pids)
     for x in mine:
         kill_own(x, signal.SIGKILL)
     got = end(p)
     tap.ok("merged" not in got, f"{c.who}: killed, it lets nothing through", got)
     tap.eq(len(merges(net)), before, f"{c.who}: nothing was sent")
-    tap.ok(wait_for(lambda: a.log()[-1] and any(e["type"] == "net.up" for e in a.log()[-40:]), 60), f"{c.who}: it is back")
+    tap.ok(wait_for(lambda: len([e for e in a.log() if e["type"] == "net.up"]) > ups, 90), f"{c.who}: it is back", a.log()[-10:])
     p = a.start(put())
     q = a.pending()
     tap.ok(c("approve", q[0]["id"]).code == 0 and "merged 200" in end(p), f"{c.who}: and asks again")
@@ -285,6 +288,23 @@ def bound(tap, c, a, net):
         r = c("approve" if "Describe" in x["what"] else "deny", x["id"])
         tap.eq(r.code, 0, f"{c.who}: each is answered for itself", r)
     tap.ok(" 403" in end(two) and " 403" not in end(one), f"{c.who}: and has its own answer")
+    # Any number of others does not hide the one that says what is done.
+    junk = " ".join(f"-H 'x-junk{i}: {i}'" for i in range(8))
+    p = a.start(["sh", "-c", f"curl -sS -m 120 -w ' %{{http_code}}' -d x {junk} -H 'X-Amz-Target: DeleteTable' https://api.github.test/free/junk"])
+    q = a.pending()
+    tap.ok(len(q) == 1 and "x-amz-target: DeleteTable" in q[0]["what"] and "x-junk7: 7" in q[0]["what"], f"{c.who}: junk hides no header", q)
+    c("approve", q[0]["id"])
+    end(p)
+    got = end(a.start(["sh", "-c", "curl -sS -m 120 -w ' %{http_code}' -d x $(for i in $(seq 60); do echo -H x-a-header-with-a-long-name-$i:1; done) "
+                "https://api.github.test/free/junk"]))
+    tap.ok(" 403" in got and "more than anybody can be shown" in got, f"{c.who}: more of them than can be named are denied", got[-300:])
+    # What is shown is all, or says that it is not.
+    p = a.start(["sh", "-c", "(head -c 700 /dev/zero; printf TAIL) | curl -sS -m 120 --data-binary @- https://api.github.test/free/nul"])
+    q = a.pending()
+    text = c("ask", "show", q[0]["id"]).out
+    tap.ok("TAIL" in text and q[0].get("preview_bytes") == 704 and "| \u2026" not in preview(text), f"{c.who}: NULs do not hide what is behind them", text[-300:])
+    c("approve", q[0]["id"])
+    end(p)
 
 
 def strangers(tap, c, a):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-# tests/run: timeout=600
+# tests/run: timeout=1200
 """checkpoint, rollback, fork and diff between checkpoints, over real sandboxes, as every identity."""
 
 import glob
@@ -79,7 +79,7 @@ def sh(c, name, script, timeout=60):
 
 
 def make(c, name, *opts):
-    r = c("checkpoint", name, "--json", *opts, timeout=150)
+    r = c("checkpoint", name, "--json", *opts, timeout=300)
     if not tap.eq(r.code, 0, f"{c.who}: a checkpoint of {name} {' '.join(opts)}", r):
         return {"checkpoint": "c0"}
     return json.loads(r.out)
@@ -190,7 +190,7 @@ def test_while_running(c):
     r = c("rollback", "busy")
     tap.eq(r.code, 0, f"{c.who}: rollback while a command runs", r)
     try:
-        _, err = p.communicate(timeout=10 * slow_build())
+        _, err = p.communicate(timeout=90 * slow_build())
     except subprocess.TimeoutExpired:
         p.kill()
         err = b"(it did not end)"
@@ -199,7 +199,7 @@ def test_while_running(c):
     # Two files that are written one after the other, from many processes: never more than one step apart.
     c("exec", "busy", "--", "sh", "-c",
       "(i=0; while :; do i=$((i+1)); echo $i > .a; mv .a a; echo $i > .b; mv .b b; done) >/dev/null 2>&1 & "
-      "(while :; do /bin/true; done) >/dev/null 2>&1 & sleep 0.3")
+      "(while :; do /bin/true; done) >/dev/null 2>&1 & while [ ! -e b ]; do sleep 0.05; done; sleep 0.2")
     steps = []
     for _ in range(4):
         m = make(c, "busy")
@@ -238,7 +238,7 @@ for i in 1 2 3; do python3 /tmp/swap.py >/dev/null 2>&1 & done; sleep 0.2
         began = time.monotonic()
         r = c("checkpoint", "swap")
         tap.ok(r.code == 0 or "faster than it can be read" in r.err, f"{c.who}: swaps {i}: a checkpoint or a clear error", r)
-        tap.ok(time.monotonic() - began < 20 * slow_build(), f"{c.who}: swaps {i}: in time")
+        tap.ok(time.monotonic() - began < 90 * slow_build(), f"{c.who}: swaps {i}: in time", r)
     r = c("rollback", "swap")
     tap.eq(r.code, 0, f"{c.who}: and it can be gone back to", r)
     tap.eq(c("rm", "-f", "swap").code, 0, f"{c.who}: rm swap")
@@ -314,17 +314,18 @@ def test_foreground(c):
     sh(c, "fg", "echo 2 > fg.txt")
     r = c("rollback", "fg")
     tap.ok(r.code == 0 and "has ended" in r.err, f"{c.who}: rollback of one in the foreground", r)
-    _, err = p.communicate(timeout=20 * slow_build())
+    _, err = p.communicate(timeout=90 * slow_build())
     tap.ok(p.returncode == 137 and b"rolled back" in err, f"{c.who}: which is told why", p.returncode, err)
     r = c("diff", "-p", "fg")
     tap.like(r.out, r"A fg.txt\n.*\+1", f"{c.who}: and it is as it was", r)
     tap.eq(c("rm", "fg").code, 0, f"{c.who}: rm fg")
-    p = c.popen("run", "--name", "bare", "-C", c.work + ":ro", "--", "sh", "-c", "echo ready; exec sleep 2")
+    p = c.popen("run", "--name", "bare", "-C", c.work + ":ro", "--", "sh", "-c", "echo ready; while [ ! -e go ]; do sleep 0.1; done")
     p.stdout.readline()
     r = c("checkpoint", "bare")
     tap.ok(r.code == 125 and "nothing that a checkpoint could hold" in r.err, f"{c.who}: one without a layer", r)
-    p.communicate(timeout=20 * slow_build())
-    tap.ok("bare" not in c("ps", "-a").out, f"{c.who}: leaves nothing behind")
+    c.write("go")
+    p.communicate(timeout=90 * slow_build())
+    tap.ok("bare" not in c("ps", "-a").out, f"{c.who}: leaves nothing behind", c("ps", "-a"))
 
 
 def test_launcher_dies(c):
@@ -336,14 +337,16 @@ def test_launcher_dies(c):
     p = c.popen("checkpoint", "die")
     time.sleep(0.1)
     os.kill(launcher, 9)
-    _, err = p.communicate(timeout=30 * slow_build())
+    _, err = p.communicate(timeout=90 * slow_build())
     tap.ok(p.returncode == 125 or b"stand still" in err or p.returncode == 0, f"{c.who}: the launcher dies meanwhile", err)
-    for _ in range(100):
+    end = time.monotonic() + 90 * slow_build()
+    while time.monotonic() < end:
         if '"ended"' in c("ps", "-a", "--json").out:
             break
         time.sleep(0.1)
     tap.ok('"ended"' in c("ps", "-a", "--json").out, f"{c.who}: the sandbox has ended", c("ps", "-a"))
-    tap.eq(c("checkpoint", "die").code, 0, f"{c.who}: and has checkpoints all the same")
+    r = c("checkpoint", "die")
+    tap.eq(r.code, 0, f"{c.who}: and has checkpoints all the same", r)
     tap.eq(c("rm", "-f", "die").code, 0, f"{c.who}: rm die")
 
 
@@ -419,7 +422,7 @@ os.mkdir("deep"); os.chdir("deep")
 for i in range(3000):
     os.mkdir("abc"); os.chdir("abc")
 open("bottom", "w").write("bottom")
-X""", timeout=120)
+X""", timeout=300)
     tap.eq(r.code, 0, f"{c.who}: {n} files, and a tree that is deeper than a path is long", r)
     time.sleep(0.1)
     first = make(c, "many")
@@ -427,7 +430,7 @@ X""", timeout=120)
     second = make(c, "many")
     tap.note(f"{c.who}: {n} files: the second checkpoint stood still for {second.get('still_us', 0) / 1000:.1f} ms")
     tap.eq(second.get("files_read"), 0, f"{c.who}: the next one reads none", second)
-    sh(c, "many", "rm -rf d1 deep; echo x > d2/f3", timeout=120)
+    sh(c, "many", "rm -rf d1 deep; echo x > d2/f3", timeout=300)
     r = c("rollback", "many", timeout=200)
     tap.eq(r.code, 0, f"{c.who}: and back", r)
     got = n
@@ -441,7 +444,7 @@ os.chdir("deep")
 for i in range(3000):
     os.chdir("abc")
 print(open("bottom").read())
-X""", timeout=120)
+X""", timeout=300)
     tap.eq(r.out, "2 3bottom\n", f"{c.who}: to the bottom", r)
     tap.eq(c("rm", "-f", "many", timeout=200).code, 0, f"{c.who}: rm many")
 
@@ -474,7 +477,7 @@ $C audit verify
 $C rm -f f
 """
     os.makedirs(c.state, 0o700, exist_ok=True)
-    r = c(program=["unshare", "-m", "--propagation", "private", "sh", "-c", script, "sh", c.exe], timeout=120)
+    r = c(program=["unshare", "-m", "--propagation", "private", "sh", "-c", script, "sh", c.exe], timeout=300)
     tap.eq(r.code, 0, f"{c.who}: on a small disk", r)
     tap.like(r.out, r"c1\ncode 125\ncode 125\ncode 125\nunchanged\n", f"{c.who}: a full disk is an error, and nothing is lost", r)
     tap.like(r.err, "No space left", f"{c.who}: which says what is wrong", r)
@@ -534,8 +537,10 @@ def test_image(c):
     sh(c, "img", "echo two > f; echo x > edit.txt")
     r = c("diff", "img", "c1")
     tap.like(r.out, r"A edit.txt\nM f\n", "root: a difference in a disk image that is in use", r)
-    tap.eq(c("rollback", "img").code, 0, "root: rollback in a disk image")
-    tap.eq(sh(c, "img", "cat f; ls edit.txt").out, "one\n", "root: it is as it was")
+    r = c("rollback", "img")
+    tap.eq(r.code, 0, "root: rollback in a disk image", r)
+    r = sh(c, "img", "cat f; ls edit.txt")
+    tap.eq(r.out, "one\n", "root: it is as it was", r)
     tap.eq(c("stop", "-t", "0", "img").code, 0, "root: stop")
     r = c("rollback", "img", "c2")
     tap.eq(r.code, 0, "root: and back while it does not run", r)

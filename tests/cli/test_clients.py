@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-# tests/run: timeout=600
+# tests/run: timeout=1200
 """What real clients get behind a wall that looks into TLS: apt, Java, Go, a program linked to musl, busybox, python requests,
 npm. None of them is told which authority to trust but by what every such sandbox has. Then root file systems whose
 certificates are elsewhere, or nowhere."""

@@ -77,7 +77,7 @@ def control(c):
         c.own(where)
         p = c.popen(program=LIMIT + ["python3", "-c", "import sys; t = sys.stdin.read(); print(len(t), flush=True); "
                                      f"import os; os.kill(os.getpid(), {int(sig)})"], cwd=where, stdin=subprocess.PIPE)
-        p.communicate(TOKEN.encode(), timeout=60 * slow_build())
+        p.communicate(TOKEN.encode(), timeout=300 * slow_build())
         cores = os.listdir(where)
         tap.ok(cores and any(has_token(os.path.join(where, n)) for n in cores), f"{c.who}: a plain program leaves a core with the token",
                p.returncode, cores)
@@ -86,7 +86,7 @@ def control(c):
 
 
 def wait_gone(pid):
-    return wait_for(lambda: not proc_stat(pid) or proc_stat(pid)[1] in "ZX", PATIENCE)
+    return wait_for(lambda: (proc_stat(pid) or (pid, "X"))[1] in "ZX", PATIENCE)
 
 
 class Slow:
@@ -120,7 +120,7 @@ def dies(c, slow, victim, sig, kept):
     kill_own(pids[0], sig)
     tap.ok(wait_gone(pids[0]), f"{who}: {name}: and is gone")
     slow.go.set()
-    p.communicate(timeout=120 * slow_build())
+    p.communicate(timeout=300 * slow_build())
     new = [f for f, what in files(c, dirs).items() if before.get(f) != what]
     tap.eq([f for f in new if os.path.basename(f).startswith("core") or has_token(f)], [],
            f"{who}: {name}: no core, and no file with the token, in {len(dirs)} directories", new)
@@ -143,7 +143,7 @@ def main():
                     for victim in ("coffer-vault", "coffer-egress"):
                         dies(c, slow, victim, sig, False)
                 p = c.popen(program=LIMIT + [c.exe, "gateway", "start"])
-                p.communicate(timeout=60 * slow_build())
+                p.communicate(timeout=300 * slow_build())
                 for sig in (signal.SIGSEGV, signal.SIGABRT):
                     tap.eq(c("secret", "unlock").code, 0, f"{who}: cofferd keeps a vault")
                     dies(c, slow, "coffer-vault", sig, True)

@@ -13,7 +13,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from coffertest import ENGINES, Tap, coffer_as, identities, slow_build  # noqa: E402
 
 
-def until(check, seconds=10):
+def until(check, seconds=90):
     deadline = time.monotonic() + seconds * slow_build()
     while time.monotonic() < deadline:
         if check():
@@ -48,13 +48,14 @@ def life(tap, c):
     results = []
 
     def one(i):
-        results.append(c("exec", "web", "sh", "-c", f"echo {i}; sleep 0.05; exit {i}").code == i)
+        results.append((i, c("exec", "web", "sh", "-c", f"echo {i}; sleep 0.05; exit {i}")))
     threads = [threading.Thread(target=one, args=(i,)) for i in range(20)]
     for t in threads:
         t.start()
     for t in threads:
         t.join()
-    tap.ok(len(results) == 20 and all(results), f"{who}: twenty execs at once", results)
+    bad = [r for i, r in results if r.code != i]
+    tap.ok(len(results) == 20 and not bad, f"{who}: twenty execs at once", len(results), *bad)
     r = c("audit", "--sandbox", "web", "--json")
     types = [json.loads(line)["type"] for line in r.out.splitlines()]
     tap.ok("run.start" in types and types.count("exec.start") >= 25, f"{who}: each exec is in the log", types)
@@ -101,7 +102,7 @@ def fork_bomb(tap, c):
     time.sleep(0.5)
     start = time.monotonic()
     r = c("stop", "-t", "1", "bomb")
-    tap.ok(r.code == 0 and time.monotonic() - start < 15 * slow_build(), f"{who}: a fork bomb is stopped", r)
+    tap.ok(r.code == 0 and time.monotonic() - start < 60 * slow_build(), f"{who}: a fork bomb is stopped", r)
     c("rm", "-f", "bomb")
 
 
@@ -109,7 +110,7 @@ def ending(tap, c):
     who = c.who
     start = time.monotonic()
     r = c("stop", "web")
-    tap.ok(r.code == 0 and time.monotonic() - start < 14 * slow_build(), f"{who}: stop", r)
+    tap.ok(r.code == 0 and time.monotonic() - start < 60 * slow_build(), f"{who}: stop", r)
     r = c("ps", "-a")
     tap.ok("web" in r.out and "stopped" in r.out, f"{who}: ps -a shows how it ended", r)
     tap.ok("started" in c("logs", "web").out, f"{who}: its log is still there")

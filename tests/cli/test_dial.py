@@ -340,7 +340,7 @@ def test_protocol(tap, net):
                 got = d.wait(9)
             except (EOFError, ConnectionError):
                 got = None
-            tap.ok(got is None and d.proc.wait(25) == 125, f"{what} ends the link", got)
+            tap.ok(got is None and d.proc.wait(90) == 125, f"{what} ends the link", got)
 
 
 def test_limits(tap, net):
@@ -374,7 +374,7 @@ def test_confined(tap, net, who):
         r = d.ask("private10.example.test", 80)
         tap.eq(r.name, "EPERM", f"{who}: and refuses")
         d.sock.close()
-        tap.eq(d.proc.wait(25), 0, f"{who}: it ends with its egress")
+        tap.eq(d.proc.wait(90), 0, f"{who}: it ends with its egress")
         d.sock = socket.socket()
 
 

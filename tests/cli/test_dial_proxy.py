@@ -256,7 +256,7 @@ def test_bytes(tap, net, web, bad):
 
 def read_exactly(sock, n):
     sock.setblocking(True)
-    sock.settimeout(25)
+    sock.settimeout(90)
     got = b""
     while len(got) < n and (piece := sock.recv(n - len(got))):
         got += piece

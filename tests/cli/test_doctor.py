@@ -49,12 +49,12 @@ def check_runsc(c):
     tap.ok(r.code == 0 and got["status"] == "warn" and "/no/such/runsc" in got["detail"],
            f"{c.who}: one that is not there is a warning", r)
     for how, words in (("old", "20221102"), ("red", "does not say"), ("flood", "does not say"), ("deaf", "does not answer"),
-                       ("hang", "within 15 seconds")):
+                       ("hang", "within 30 seconds")):
         start = time.monotonic()
         r = c("doctor", "--json", env={"COFFER_RUNSC": fake_runsc(c, how)})
         took, got = time.monotonic() - start, status(r, "runsc")
         tap.ok(r.code == 0 and got["status"] == "warn" and words in got["detail"] and "\x1b" not in got["detail"]
-               and took < 25 * slow_build(), f"{c.who}: a runsc of the kind {how} is a warning", f"{took:.1f} s", got)
+               and took < 75 * slow_build(), f"{c.who}: a runsc of the kind {how} is a warning", f"{took:.1f} s", got)
         if c.who != "root" and how == "flood":  # the slow ones are the same for everybody
             break
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-# tests/run: timeout=600
+# tests/run: timeout=1200
 """coffer gateway and coffer run --restart: what is started again and what is not, and a cofferd that may go at any time."""
 
 import contextlib
@@ -16,7 +16,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from coffertest import Tap, coffer_as, identities, kill_own, slow_build  # noqa: E402
 
-PATIENCE = 60
+PATIENCE = 120
 
 
 def until(check, seconds=PATIENCE):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-# tests/run: timeout=600
+# tests/run: timeout=1200
 """kill -9 of cofferd at many moments, while sandboxes are started, fail, are started again and stopped: nothing is lost,
 nothing runs twice, and the database is whole."""
 

@@ -21,7 +21,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 
 import egressrig  # noqa: E402
 import httptest as ht  # noqa: E402
-from coffertest import Tap  # noqa: E402
+from coffertest import Tap, slow_build  # noqa: E402
 from egressrig import CTL_NEW_VAULT, CTL_OK, PATIENCE, FakeVault, Rig, grants, wait_for  # noqa: E402
 from memsearch import has_any, search  # noqa: E402
 
@@ -308,7 +308,8 @@ def many_bodies(rig, api):
         return seen[0] == seen[1]
     wait_for("an end of it", is_still)
     grown = (rig.rss() - before) // 1024
-    tap.ok(grown < 115, f"130 bodies of a megabyte that cannot go yet take {grown} MiB", len(rig.vault.held))
+    # What a sanitizer keeps of freed memory comes on top.
+    tap.ok(grown < (115 if slow_build() == 1 else 500), f"130 bodies of a megabyte that cannot go yet take {grown} MiB", len(rig.vault.held))
     for c, _ in clients:
         c.s.shutdown(socket.SHUT_RDWR)
     for _, t in clients:

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Observe, learn, enforce: a real git clone and npm install is watched, what was seen becomes a policy, and that policy lets
 the same run through and nothing more. Then coffer net log, drift, metrics and coffer why over what was logged."""
-# tests/run: timeout=600
+# tests/run: timeout=1200
 
 import base64
 import contextlib
@@ -148,7 +148,7 @@ def on_terminal(c, width, *args):
 
 def nothing_more(tap, net, who, c, policy, base, evil):
     before, asked = len(evil.connections), net.queries.count((EVIL, "A"))
-    probe = f"curl -sSf -m 20 https://{EVIL}/ ; echo $?; curl -sSf -m 20 http://{GIT}/ ; echo $?"
+    probe = f"curl -sSf -m 60 https://{EVIL}/ ; echo $?; curl -sSf -m 60 http://{GIT}/ ; echo $?"
     r = c(*base, "--policy", policy, "--", "sh", "-c", probe)
     # 6: there is no such host; 22: an HTTP error, which is our 403
     tap.eq(r.out.split(), ["6", "22"], f"{who}: another name and another port are refused", r)
@@ -164,7 +164,7 @@ def nothing_more(tap, net, who, c, policy, base, evil):
     tap.ok(lines and max(map(len, lines)) <= 80 and any(re.search(rf"{EVIL[:12]}.* deny .*no rule", x) for x in lines),
            f"{who}: which fits a terminal", lines)
     # The control: allowed, the very same command gets there.
-    r = c(*base, "--allow", EVIL, "--", "sh", "-c", f"curl -sS -m 20 https://{EVIL}/")
+    r = c(*base, "--allow", EVIL, "--", "sh", "-c", f"curl -sS -m 60 https://{EVIL}/")
     tap.ok(r.code == 0 and len(evil.connections) > before, f"{who}: allowed, it is reached (control)", r)
     wait_for(lambda: any(e["type"] == "net.close" and e.get("name") == EVIL for e in events(c, "@last")))
     r = c("net", "log", "@last")

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """coffer run --map-ids: a sandbox with a range of ids, and what these ids own afterwards."""
 
+import glob
 import os
 import shutil
 import signal
@@ -45,14 +46,14 @@ def by_launcher(tap, c):
 
 
 def start_and_wait(c):
-    p = c.popen("run", *CAPS, "--ephemeral", "--", "sh", "-c", RESIST + "; sleep 60")
+    p = c.popen("run", *CAPS, "--ephemeral", "--", "sh", "-c", RESIST + "; sleep 600")
     if p.stdout.readline() != b"resists\n":
         p.kill()
     return p, {what.split(" ", 1)[1]: pid for pid, what in descendants(os.getpid())}
 
 
 def wait_for(test):
-    end = time.monotonic() + 10 * slow_build()
+    end = time.monotonic() + 90 * slow_build()
     while not test() and time.monotonic() < end:
         time.sleep(0.05)
     return test()
@@ -71,7 +72,7 @@ def by_guard(tap, c):
 
 def by_sweep(tap, c):
     p, names = start_and_wait(c)
-    time.sleep(0.3)  # by then it can be found
+    wait_for(lambda: glob.glob(os.path.join(c.state, "runs/*/meta.json")))  # by then it can be found
     for pid in (names.get("coffer-guard"), p.pid):
         kill_quietly(pid)
     p.wait()

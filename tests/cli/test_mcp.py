@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-# tests/run: timeout=900
+# tests/run: timeout=1800
 """coffer mcp: what its tools do and cannot be made to do, for every identity and engine; how a session ends."""
 
 import base64

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-# tests/run: timeout=300
+# tests/run: timeout=1200
 """coffer mcp as a server: revisions of the protocol, errors of every kind, lines of every length, batches, floods."""
 
 import json

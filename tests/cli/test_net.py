@@ -17,7 +17,7 @@ GOOD, EVIL = "good.example.test", "evil.example.test"
 
 # Each line of its output is "WORD: what came of it".
 VISIT = r"""
-curl_() { curl -sS -m 20 --cacert /ca.pem "$@" 2>&1 | tr '\n' ' '; }
+curl_() { curl -sS -m 60 --cacert /ca.pem "$@" 2>&1 | tr '\n' ' '; }
 echo "good: $(curl_ https://GOOD/hello)"
 echo "evil: $(curl_ https://EVIL/)"
 echo "port: $(curl_ http://GOOD/)"
@@ -84,7 +84,7 @@ def visit(tap, c, net, good, evil):
 def inspected(tap, c, web):
     path = file_of(c, "http.yaml", policy(GOOD, extra="      http:\n        - allow: GET /**\n"))
     r = c("run", "--policy", path, "--", "sh", "-c",
-          f"curl -sS -m 20 {web.url}a; curl -sS -m 20 -X POST {web.url}b; env -u CURL_CA_BUNDLE -u SSL_CERT_FILE "
+          f"curl -sS -m 60 {web.url}a; curl -sS -m 60 -X POST {web.url}b; env -u CURL_CA_BUNDLE -u SSL_CERT_FILE "
           f"python3 -c 'import urllib.request as u; print(u.urlopen(\"{web.url}c\").read())'")
     tap.ok("hello /a" in r.out and "hello /c" in r.out, f"{c.who}: inspected, with the sandbox's own certificate", r)
     tap.ok("hello /b" not in r.out and "does not list POST" in r.out, f"{c.who}: a method that is not listed is refused", r)
@@ -109,7 +109,7 @@ def own_root(tap, c, web):
         f.write("# whom this root trusts")
     c.own(bundle)
     r = c("run", "--root", root, "-v", "/usr:/usr", "--i-know", "--ephemeral", "--policy", path, "--", "sh", "-c",
-          f"env -i /usr/bin/curl -sS -m 20 {web.url}a; head -1 /etc/ssl/certs/ca-certificates.crt; grep -c BEGIN $SSL_CERT_FILE")
+          f"env -i /usr/bin/curl -sS -m 60 {web.url}a; head -1 /etc/ssl/certs/ca-certificates.crt; grep -c BEGIN $SSL_CERT_FILE")
     tap.eq(r.out, "hello /a\n# whom this root trusts\n1\n", f"{c.who}: in a root of its own the system's bundle has it too", r)
     with open(bundle, encoding="ascii") as f:
         tap.eq(f.read(), "# whom this root trusts", f"{c.who}: and the root itself stays as it was")
@@ -138,7 +138,7 @@ def words(tap, c):
     tap.eq(r.code, 0, f"{who}: without options there is a network that leads nowhere", r)
     starts = log(c, "run.start")
     tap.ok(starts[-1]["net"] == "enforce" and starts[-1]["policy_digest"], f"{who}: enforce, which is logged", starts[-1])
-    r = c("run", "--net", "none", "--", "curl", "-sS", "-m", "20", "http://5.5.5.5/")
+    r = c("run", "--net", "none", "--", "curl", "-sS", "-m", "60", "http://5.5.5.5/")
     tap.ok(r.code == 7 and log(c, "run.start")[-1]["net"] == "none", f"{who}: --net none has nobody to connect to", r)
 
 
@@ -166,7 +166,7 @@ def resolver(tap, c, net, good, other):
     """Names are asked of the resolver that was named, and of no other."""
     system, its = len(net.queries) - len(other.requests), len(other.requests)
     r = c("run", "--allow", GOOD, "--resolver", f"{other.address}:{other.port}", "-v", f"{net.ca}:/ca.pem", "--", "curl",
-          "-sS", "-m", "20", "--cacert", "/ca.pem", good.url)
+          "-sS", "-m", "60", "--cacert", "/ca.pem", good.url)
     tap.eq(r.out, "hello /\n", f"{c.who}: with --resolver a name is found", r)
     tap.ok(len(other.requests) > its and len(net.queries) - len(other.requests) == system,
            f"{c.who}: by that one alone", (other.requests, net.queries))
@@ -227,7 +227,7 @@ class Sandbox:
         tap.eq(r.code, 0, f"{c.who}: a sandbox that lasts", r)
 
     def get(self, url):
-        return self.c("exec", "box", "--", "curl", "-sS", "-m", "20", "--cacert", "/ca.pem", url)
+        return self.c("exec", "box", "--", "curl", "-sS", "-m", "60", "--cacert", "/ca.pem", url)
 
     def reaches(self, url):
         return self.get(url).code == 0
@@ -288,15 +288,15 @@ def inspected_later(tap, c, net, good, first_packet):
            f"{who}: there is room for an authority, and none yet", r)
     if first_packet:
         tap.ok(box.reaches(good.url), f"{who}: the server itself is spoken to")
-        r = inside(f"curl -sS -m 20 {good.url}")
+        r = inside(f"curl -sS -m 60 {good.url}")
         tap.ok(r.code != 0, f"{who}: its certificate is not one that the sandbox trusts by itself", r)
     else:
         tap.ok(part(c, "coffer-egress") is None, f"{who}: nothing was sent so far")
     file_of(c, "later.yaml", policy(GOOD, extra="      http:\n        - allow: GET /**\n"))
     tap.ok(wait_for(lambda: "BEGIN" in inside("cat /run/coffer/ca.pem").out), f"{who}: then one comes")
-    r = wait_for(lambda: (lambda x: x if x.code == 0 else None)(inside(f"curl -sS -m 20 {good.url}")))
-    tap.ok(r and r.out == "hello /\n", f"{who}: which programs that start trust", r or inside(f"curl -sS -m 20 {good.url}"))
-    r = inside(f"curl -sS -m 20 -X POST {good.url}")
+    r = wait_for(lambda: (lambda x: x if x.code == 0 else None)(inside(f"curl -sS -m 60 {good.url}")))
+    tap.ok(r and r.out == "hello /\n", f"{who}: which programs that start trust", r or inside(f"curl -sS -m 60 {good.url}"))
+    r = inside(f"curl -sS -m 60 -X POST {good.url}")
     tap.like(r.out, "does not list POST", f"{who}: and TLS is looked into", r)
     r = inside("grep -c BEGIN $SSL_CERT_FILE; grep -c BEGIN $NODE_EXTRA_CA_CERTS")
     tap.eq(r.out.split(), [str(int(store) + 1), "1"], f"{who}: it stands behind those that were there", r)
@@ -306,7 +306,7 @@ def inspected_later(tap, c, net, good, first_packet):
     part_pid = part(c, "coffer-egress")
     os.kill(part_pid, signal.SIGKILL)
     tap.ok(wait_for(lambda: part(c, "coffer-egress") not in (None, part_pid)), f"{who}: coffer-egress is killed and comes back")
-    r = wait_for(lambda: (lambda x: x if x.code == 0 else None)(inside(f"curl -sS -m 20 {good.url}")))
+    r = wait_for(lambda: (lambda x: x if x.code == 0 else None)(inside(f"curl -sS -m 60 {good.url}")))
     tap.ok(r, f"{who}: with the same authority", r)
     tap.eq(inside("grep -c BEGIN $NODE_EXTRA_CA_CERTS").out, "1\n", f"{who}: which is there once")
     box.close()
@@ -351,7 +351,7 @@ def missing(tap, c, net, good):
     report = os.path.join(c.tmp, "report.json")
     os.rename(os.path.join(c.bin, "coffer-dial"), os.path.join(c.bin, "away"))
     r = c("run", "--allow", GOOD, "--report", report, "-v", f"{net.ca}:/ca.pem", "--", "sh", "-c",
-          f"curl -sS -m 20 --cacert /ca.pem {good.url}; sleep 100")
+          f"curl -sS -m 60 --cacert /ca.pem {good.url}; sleep 100")
     with open(report, encoding="utf-8") as f:
         o = json.load(f)
     tap.ok(r.code == 125 and o["cause"] == "network" and "coffer-dial" in r.err,
@@ -365,7 +365,7 @@ def missing(tap, c, net, good):
 
 def observe(tap, c, net, evil):
     r = c("run", "--net", "observe", "-v", f"{net.ca}:/ca.pem", "--", "sh", "-c",
-          f"curl -sS -m 20 --cacert /ca.pem {evil.url}o; curl -sS -m 20 http://10.1.2.3/; curl -sS -m 20 http://169.254.169.254/")
+          f"curl -sS -m 60 --cacert /ca.pem {evil.url}o; curl -sS -m 60 http://10.1.2.3/; curl -sS -m 60 http://169.254.169.254/")
     tap.ok(r.out.startswith("evil /o"), f"{c.who}: observe lets through what no rule names", r)
     tap.ok("lan" not in r.out and "denied" in r.out, f"{c.who}: but never the local network", r)
 
@@ -373,7 +373,7 @@ def observe(tap, c, net, evil):
 def killed_launcher(tap, c, net, good):
     """The end of a launcher that was killed: the guard folds, ends both, and writes the end."""
     p = c.popen("run", "--allow", GOOD, "-v", f"{net.ca}:/ca.pem", "--", "sh", "-c",
-                f"curl -sS -m 20 --cacert /ca.pem {good.url}; sleep 1000")
+                f"curl -sS -m 60 --cacert /ca.pem {good.url}; sleep 1000")
     up = wait_for(lambda: part(c, "coffer-egress"))
     line = p.stdout.readline()
     kids = [p.pid] + [pid for pid, _ in descendants(p.pid)]
@@ -396,12 +396,12 @@ def swept(tap, c, net, good):
     meta = json.loads(open(os.path.join(c.state, "runs", sid, "meta.json"), encoding="utf-8").read())
     guard = next(p for p, _ in descendants(os.getpid()) if (proc_stat(p) or (0, 0, ""))[2] == "coffer-guard")
     os.kill(guard, signal.SIGSTOP)
-    p = c.popen("exec", sid, "--", "curl", "-sS", "-m", "20", "--cacert", "/ca.pem", good.url)
+    p = c.popen("exec", sid, "--", "curl", "-sS", "-m", "60", "--cacert", "/ca.pem", good.url)
     os.kill(guard, signal.SIGCONT)
     tap.ok(p.communicate()[0].startswith(b"hello"), f"{c.who}: what a guard is late for is done all the same")
     os.kill(guard, signal.SIGSTOP)
     box = [pid for pid, _ in descendants(os.getpid()) if (proc_stat(pid) or (0, 0, ""))[2] == "coffer"]
-    c("exec", sid, "--", "curl", "-sS", "-m", "5", "--cacert", "/ca.pem", f"http://{GOOD}/")
+    c("exec", sid, "--", "curl", "-sS", "-m", "60", "--cacert", "/ca.pem", f"http://{GOOD}/")
     for pid in [guard] + box:
         os.kill(pid, signal.SIGKILL)
     tap.ok(meta["net"] == "enforce" and wait_for(lambda: part(c, "coffer-egress") is None), f"{c.who}: both end with both", meta)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-# tests/run: timeout=600
+# tests/run: timeout=1200
 """A sandbox for a browser that may go out through a pool of proxies only, under `coffer run`: through a CONNECT and a SOCKS5
 proxy with credentials, at every depth; never past them, also when none is left. Servers see the proxies and nobody else.
 The control is the same visit under a policy without a pool, which arrives from this host's own address."""
@@ -132,7 +132,7 @@ def browser(tap, c, servers, proxies):
         return
     seen = len(servers[0].connections)
     r = c("run", "--policy", policy(c, proxies), "--", CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu",
-          "--disable-dev-shm-usage", "--no-first-run", "--dump-dom", f"http://{WWW}/", timeout=180)
+          "--disable-dev-shm-usage", "--no-first-run", "--dump-dom", f"http://{WWW}/", timeout=300)
     tap.ok(re.search(r"you are (\S+)", r.out) and r.out.split("you are ")[1].split()[0] in {p.address for p in proxies},
            f"{c.who}: Chromium shows a page that came through the pool", r)
     peers = {*servers[0].connections[seen:]}

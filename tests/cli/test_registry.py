@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# tests/run: timeout=600
+# tests/run: timeout=1200
 """Images from and to registries that want a password, with skopeo in a sandbox whose auth.json has only a placeholder: Basic on
 every request, and the flow in which Basic buys a token."""
 

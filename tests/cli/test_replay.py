@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """coffer replay: a real run with requests, GraphQL, a clone and pushes is recorded under one policy and decided again by others;
 then a log of 100 000 decisions."""
-# tests/run: timeout=600
+# tests/run: timeout=1200
 
 import json
 import os
@@ -80,7 +80,7 @@ def recorded(tap, c):
     with open(path, "w", encoding="ascii") as f:
         f.write(OLD)
     c.own(path)
-    r = c("run", "--engine", c.engine, "--policy", path, "--", "sh", "-c", SCRIPT.replace("BRANCH", f"{who}"), timeout=120)
+    r = c("run", "--engine", c.engine, "--policy", path, "--", "sh", "-c", SCRIPT.replace("BRANCH", f"{who}"), timeout=300)
     tap.eq(r.code, 0, f"{who}: the run is recorded", r)
     log = [json.loads(x) for x in c("net", "log", "--json", "@last").out.splitlines()]
     acts = {e["act"] for e in log if e.get("act")}
@@ -132,7 +132,7 @@ def untold(tap, c):
         f.write(plain + "  depth: inspect\n")
     c.own(path)
     c("run", "--engine", c.engine, "--policy", path, "--", "sh", "-c",
-      "curl -sS -m 60 https://git.example.test/o/r.git/git-receive-pack -d 0000 -o /dev/null", timeout=120)
+      "curl -sS -m 60 https://git.example.test/o/r.git/git-receive-pack -d 0000 -o /dev/null", timeout=300)
     r, rows, _ = replay(c, OLD)
     tap.ok(has(rows, type="unknown", host="git.example.test", why="the refs of the push are not in the log"),
            f"{who}: nor are refs that no rule wanted to know", r)

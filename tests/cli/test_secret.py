@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-# tests/run: timeout=900
+# tests/run: timeout=1800
 """The vault by its verbs, as every identity: what goes in, what is shown, what is refused, and that no value is anywhere but in
 coffer-vault."""
 
@@ -25,7 +25,7 @@ VALUES = {"github": TOKEN, "filed": "value-out-of-a-file/with+signs", "made": "w
           "typed": "typed-on-a-terminal-" + "x7Q" * 1400}
 
 
-def wait_for(what, patience=40.0):
+def wait_for(what, patience=90.0):
     """What it gives once that is true; the last thing it gave otherwise."""
     end = time.monotonic() + patience * slow_build()
     while True:
@@ -106,7 +106,7 @@ class OnTerminal:
             data = data[n:]
 
     def end(self):
-        code = self.p.wait(timeout=60 * slow_build())
+        code = self.p.wait(timeout=180 * slow_build())
         self.read()
         return code
 
@@ -369,7 +369,7 @@ def check_process(c, who):
         tap.ok(seen, f"{who}: the value is in coffer-vault's memory")
         tap.eq(memory_of(p.pid, secret), False, f"{who}: and not in coffer's")
     os.close(write)
-    out, err = p.communicate(timeout=60 * slow_build())
+    out, err = p.communicate(timeout=300 * slow_build())
     tap.ok(p.returncode == 0 and secret not in out + err, f"{who}: and it is saved", err)
     c("secret", "rm", "held")
 
@@ -452,7 +452,7 @@ def with_fd(c, text, *args, input=None, option="--passphrase-fd"):
     p = c.popen(*args, option, str(read), pass_fds=(read,),
                 stdin=subprocess.PIPE if input is not None else subprocess.DEVNULL)
     os.close(read)
-    out, err = p.communicate(input.encode() if input is not None else None, timeout=120 * slow_build())
+    out, err = p.communicate(input.encode() if input is not None else None, timeout=300 * slow_build())
     return p.returncode, out.decode() + err.decode()
 
 
@@ -511,7 +511,7 @@ def check_together(c, who):
         p.stdin.write(f"value number {i} of many".encode())
         p.stdin.close()
         procs.append(p)
-    codes = [p.wait(timeout=120 * slow_build()) for p in procs]
+    codes = [p.wait(timeout=300 * slow_build()) for p in procs]
     for p in procs:
         p.stdout.close()
         p.stderr.close()
@@ -533,7 +533,7 @@ def check_killed(c, who):
             os.kill(target or p.pid, signal.SIGKILL)
         except ProcessLookupError:
             pass
-        p.wait(timeout=60 * slow_build())
+        p.wait(timeout=300 * slow_build())
         p.stdout.close()
         p.stderr.close()
         r = c("secret", "ls", "--json")
@@ -556,7 +556,7 @@ def check_full_disk(c, who):
               f'code=$?; [ "$sum" = "$(sha256sum < "$v/secrets")" ] && echo same; ls "$v"; {c.exe} secret ls; exit $code')
     how = ["unshare", "--mount"] if who == "root" else ["unshare", "--user", "--map-root-user", "--mount"]
     p = subprocess.run(how + ["bash", "-c", script], env=c.env(), cwd=c.work, capture_output=True, text=True, check=False,
-                       preexec_fn=c.become if who != "root" else None, timeout=120 * slow_build())
+                       preexec_fn=c.become if who != "root" else None, timeout=300 * slow_build())
     tap.ok(p.returncode == 18 and "same" in p.stdout and "github" in p.stdout and "secrets.new" not in p.stdout,
            f"{who}: the disk is full: said, and the old vault is as it was", p.returncode, p.stdout, p.stderr)
 

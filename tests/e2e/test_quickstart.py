@@ -17,7 +17,7 @@ for who in identities(tap):
         for name in ("tools/quickstart", "examples/hostile-agent.sh"):
             os.makedirs(os.path.dirname(os.path.join(coffer.dir, name)), exist_ok=True)
             shutil.copy(os.path.join(ROOT, name), os.path.join(coffer.dir, name))
-        r = coffer(program=["python3", os.path.join(coffer.dir, "tools/quickstart"), coffer.bin], timeout=120)
+        r = coffer(program=["python3", os.path.join(coffer.dir, "tools/quickstart"), coffer.bin], timeout=300)
         held = re.findall(r"^  held +", r.out, re.M)
         tap.eq(r.code, 0, f"{who}: the wall held", r)
         tap.ok(len(held) >= 30, f"{who}: at least thirty attempts were made and stopped", len(held), r)

@@ -25,7 +25,7 @@ import time
 from coffertest import give_sub_ids, sanitizer_env, slow_build, write_sub_ids
 
 FS_IOC_GETFLAGS = 0x80086601
-TIMEOUT = 60 * slow_build()  # seconds for all probes of one batch
+TIMEOUT = 150 * slow_build()  # seconds for all probes of one batch
 LINE = re.compile(r"probe (\S+): (held|BROKEN|asks|n/a|ERROR|info) ?(.*)$")
 PROLOGUE = b"PROLOGUE: printed before the sandbox began\n"
 WS_FILES = ("write.txt", "truncate.txt", "unlink.txt", "chmod.txt", "rename.txt", "write-me-not.txt", "xattr.txt",

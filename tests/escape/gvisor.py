@@ -44,7 +44,7 @@ class Place:
     def __init__(self, tap, setup):
         self.tap, self.setup, self.who = tap, setup, setup.identity.label()
 
-    def run(self, script, *options, engine=None, timeout=60):
+    def run(self, script, *options, engine=None, timeout=300):
         w = self.setup.inside
         env = self.setup.env(w)
         if engine:
@@ -131,7 +131,7 @@ def check_init(p):
     log = p.coffer("logs", "--engine", name)
     p.tap.ok(mark not in log, f"{p.who}: no command writes the engine's log", log)
     p.coffer("exec", name, "--", "sh", "-c", "kill -9 1; sleep 5")
-    end = time.monotonic() + 10
+    end = time.monotonic() + 90
     while "running" in p.coffer("ps", "-a") and time.monotonic() < end:
         time.sleep(0.1)
     p.tap.ok("running" not in p.coffer("ps", "-a"), f"{p.who}: who kills pid 1 ends the sandbox", p.coffer("ps", "-a"))

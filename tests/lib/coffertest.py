@@ -18,12 +18,16 @@ directory, which goes when it ends. The test process is a subreaper: what a sand
 child, so check_clean() sees every leaked process and none of anybody else's.
 """
 
+import collections
+import contextlib
 import ctypes
 import os
 import pwd
 import re
+import secrets
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -47,8 +51,39 @@ def slow_build():
     return float(os.environ.get("COFFER_SLOW", "1"))
 
 
+def free_port():
+    """A port of 127.0.0.1 that nobody has, and none of those that the kernel gives to connections: one may be gone by its use."""
+    with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as f:
+        low, high = map(int, f.read().split())
+    ports = [p for p in range(10000, 65536) if not low <= p <= high] or range(10000, 65536)
+    while True:
+        port = secrets.choice(ports)
+        with socket.socket() as s, contextlib.suppress(OSError):
+            s.bind(("127.0.0.1", port))
+            return port
+
+
+LAST = collections.deque(maxlen=3)  # what was run last, and how it ended: for the check that fails then
+
+
+def remember(what):
+    """Something that a check which fails after it should show."""
+    LAST.append(what)
+    return what
+
+
+def _tell_last(kind, error, where):
+    """A test that stumbles over what was not there tells what was run before."""
+    sys.__excepthook__(kind, error, where)
+    for what in LAST:
+        print("\n".join(f"# {line}" for line in str(what).splitlines()), flush=True)
+
+
+sys.excepthook = _tell_last
+
+
 class Tap:
-    """Prints TAP. Every check is a line; a failed one shows what it got."""
+    """Prints TAP. Every check is a line; a failed one shows what it got, and what was run last."""
 
     def __init__(self):
         self.count = 0
@@ -60,7 +95,8 @@ class Tap:
         print(f"{'ok' if good else 'not ok'} {self.count} - {name}")
         if not good:
             self.failed += 1
-            for d in detail:
+            last = [x for x in LAST if all(x is not d for d in detail)]
+            for d in (*detail, *(["run last:"] if last else []), *last):
                 for line in str(d).splitlines() or [""]:
                     print(f"# {line}")
         sys.stdout.flush()
@@ -335,7 +371,7 @@ class Coffer:
         return subprocess.Popen(argv, env=self.env(env, leaks), cwd=cwd or self.work, start_new_session=True,
                                 preexec_fn=self.become if self.who != "root" else None, **kw)
 
-    def __call__(self, *args, input=None, timeout=60, env=None, cwd=None, program=None):
+    def __call__(self, *args, input=None, timeout=180, env=None, cwd=None, program=None):
         """Runs coffer to its end. Its whole process group is killed when it takes too long: exit None."""
         start = time.monotonic()
         p = self.popen(*args, env=env, cwd=cwd, program=program,
@@ -347,14 +383,14 @@ class Coffer:
         except subprocess.TimeoutExpired:
             os.killpg(p.pid, signal.SIGKILL)
             try:
-                out, err = p.communicate(timeout=5)
+                out, err = p.communicate(timeout=20)
             except subprocess.TimeoutExpired:
                 out, err = b"", b"(nothing: something still holds the pipes)"
             code = None
-        return Result(p.args, code, out.decode(errors="replace"), err.decode(errors="replace"),
-                      time.monotonic() - start)
+        return remember(Result(p.args, code, out.decode(errors="replace"), err.decode(errors="replace"),
+                               time.monotonic() - start))
 
-    def check_clean(self, tap, wait=25.0):
+    def check_clean(self, tap, wait=90.0):
         """Nothing may be left: no process, no mount, no control group, no temporary file."""
         deadline = time.monotonic() + wait * slow_build()
         while True:
@@ -490,11 +526,17 @@ def is_ours(group, state=None):
     return bool(inside & {p for p, _ in descendants(os.getpid())})
 
 
+def is_other_tests(mount, ours):
+    """Is it in the directory of another test, which runs at the same time?"""
+    place = mount.split(" ")[3]
+    return place.startswith(os.path.join(tempfile.gettempdir(), "coffertest-")) and not place.startswith(ours + "/")
+
+
 def leftovers(before, tmp, state=None):
     """What is there now that was not: lines of text."""
     reap()
     left = [f"process {p} ({what})" for p, what in descendants(os.getpid()) if p not in before["pids"]]
-    left += [f"mount {m.strip()}" for m in mounts() - before["mounts"]]
+    left += [f"mount {m.strip()}" for m in mounts() - before["mounts"] if not is_other_tests(m, os.path.dirname(tmp))]
     left += [f"control group {g}" for g in control_groups() - before["groups"] if is_ours(g, state)]
     left += [f"/tmp/{n}" for n in os.listdir("/tmp")
              if "coffer" in n and n not in before["tmp"] and not n.startswith(("coffertest-", "coffer-"))]

@@ -28,7 +28,7 @@ import time
 from coffertest import BUILD, sanitizer_env, slow_build
 from netprobe import client_hello, parse, query  # noqa: F401
 
-PATIENCE = 25 * slow_build()
+PATIENCE = 90 * slow_build()
 OWN = "10.0.2.15"
 CTL_NEW_BUNDLE, CTL_STATS, CTL_QUIT, CTL_PING, CTL_NEW_DIAL, CTL_NEW_VAULT = 1, 2, 3, 4, 5, 6
 CTL_OK, CTL_ERROR, CTL_READY, CTL_CA, CTL_FAIL, CTL_FOLD = 101, 102, 103, 104, 105, 106

@@ -13,6 +13,7 @@ import subprocess
 import tempfile
 import threading
 
+from coffertest import free_port
 from egressrig import wait_for
 
 
@@ -204,12 +205,6 @@ def ws_read(f):
     key = f.read(4) if head[1] & 0x80 else None
     data = f.read(n)
     return (bytes(b ^ key[i % 4] for i, b in enumerate(data)) if key else data).decode()
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 def here(work):

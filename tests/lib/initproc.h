@@ -120,7 +120,7 @@ __attribute__((unused)) static void initproc_end(struct initproc *p)
 	*p = (struct initproc){ .pid = -1, .pidfd = -1, .fd = -1 };
 }
 
-/* The next frame within ten seconds: 1; 0 at the end of the stream; -1 when nothing came. */
+/* The next frame within a minute: 1; 0 at the end of the stream; -1 when nothing came. */
 __attribute__((unused)) static int initproc_recv(struct initproc *p, struct frame *f)
 {
 	for (;;) {
@@ -132,7 +132,7 @@ __attribute__((unused)) static int initproc_recv(struct initproc *p, struct fram
 		r = conn_flush(&p->c);
 		if (r > 0)
 			pfd.events |= POLLOUT;
-		if (poll(&pfd, 1, 10000) <= 0)
+		if (poll(&pfd, 1, 60000) <= 0)
 			return -1;
 		if (pfd.revents & (POLLIN | POLLHUP | POLLERR) && conn_fill(&p->c) < 0)
 			return 0;

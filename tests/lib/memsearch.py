@@ -2,6 +2,7 @@
 """Looking for a secret: the encodings that it may have, and the memory of a process. Needs root for other processes' memory."""
 
 import base64
+import contextlib
 import json
 import os
 import re
@@ -55,8 +56,9 @@ def memory(pid):
 
 
 def search(pid, *secrets):
-    """Which of these are in its memory, in whatever encoding."""
+    """Which of these are in its memory, in whatever encoding. One that has ended has none."""
     found = set()
-    for data in memory(pid):
-        found.update(s for s in secrets if s not in found and has_any(data, s))
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        for data in memory(pid):
+            found.update(s for s in secrets if s not in found and has_any(data, s))
     return found

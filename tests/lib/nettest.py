@@ -67,7 +67,7 @@ def why_not():
     return None
 
 
-def wait_for(condition, seconds=25):
+def wait_for(condition, seconds=90):
     """Polls until condition() is true; what it was in the end."""
     end = time.monotonic() + seconds * coffertest.slow_build()
     while True:

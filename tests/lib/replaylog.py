@@ -22,6 +22,12 @@ def events(n):
                                   "decision": "allow", "rule": RULE}
 
 
+def line(seq, kind, fields, run=RUN, time="2026-01-02T03:04:05.000000Z"):
+    members = json.dumps({"t": 1700000000000000000 + seq, **fields}, separators=(",", ":"))[1:-1]
+    return (f'{{"seq":{seq},"time":"{time}","boot":{seq},"boot_id":"01234567-89ab-cdef-0123-456789abcdef","type":"{kind}","sandbox":"{run}",{members},'
+            f'"prev":"{"0" * 64}"}}\n')
+
+
 def write(state, n, run=RUN):
     """The log of a state directory that has no other. Its chain does not verify, and nobody asks that of it here."""
     audit = os.path.join(state, "audit")
@@ -29,9 +35,14 @@ def write(state, n, run=RUN):
     path = os.path.join(audit, "log.jsonl")
     with open(path, "w", encoding="ascii") as f:
         for seq, (kind, fields) in enumerate(events(n), 1):
-            members = json.dumps({"t": 1700000000000000000 + seq, **fields}, separators=(",", ":"))[1:-1]
-            f.write(f'{{"seq":{seq},"time":"2026-01-02T03:04:05.000000Z","boot":{seq},'
-                    f'"boot_id":"01234567-89ab-cdef-0123-456789abcdef","type":"{kind}","sandbox":"{run}",{members},'
-                    f'"prev":"{"0" * 64}"}}\n')
+            f.write(line(seq, kind, fields, run))
     os.chmod(path, 0o600)
     return path
+
+
+def append(state, n, time, run=RUN):
+    """Behind what a log has, as somebody would who forges it: it is read, and does not verify."""
+    path = os.path.join(state, "audit", "log.jsonl")
+    with open(path, "r+", encoding="ascii") as f:
+        last = json.loads(f.read().splitlines()[-1])["seq"]
+        f.writelines(line(seq, kind, fields, run, time) for seq, (kind, fields) in enumerate(events(n), last + 1))

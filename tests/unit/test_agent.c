@@ -17,9 +17,11 @@ static const struct slice one = { "session one, of 32 bytes or so..", 32 },
 			  two = { "session two, of 32 bytes or so..", 32 };
 
 /* The first byte of what it answers. */
+static bool allowed; /* as if a person had said so */
+
 static int ask(uint32_t conn, const void *data, size_t len)
 {
-	struct vault_msg m = { .type = VAULT_ASK, .id = 1, .num = { conn } };
+	struct vault_msg m = { .type = VAULT_ASK, .id = 1, .num = { conn, allowed } };
 	uint8_t packed[VAULT_ASK_MAX + 64];
 	long n;
 
@@ -162,6 +164,64 @@ static void test_rest(void)
 	       "ssh:sshsig signs git's only");
 }
 
+static bool asks(const char *words)
+{
+	return said.num[1] == VAULT_SAID_ASKS &&
+	       memmem(said.text[6].p, said.text[6].len, words, strlen(words));
+}
+
+/* Bound so, and in no other way. */
+static void rebind(const char *as)
+{
+	(void)store_unbind(store_find(&store, "deploy"), "git.example.com", 22);
+	sshtest_put(&store, "deploy", &deploy, "git.example.com", as, "git", &server);
+}
+
+/* A7: nothing is signed without a person's word, and with it nothing that is not signed otherwise. */
+static void test_asks(void)
+{
+	struct vault_grant *g = &agent.ask.v[0];
+
+	rebind("ssh:ask");
+	CHECK(bind_to(350, &server, one, false) == 6 && keys(350) == 1);
+	CHECKF(sign_login(350, &deploy, one, "git", NULL) == 5 && asks("log in as git") &&
+		       slice_eq(said.text[1], "deploy") && slice_eq(said.text[2], "git.example.com") &&
+		       said.num[2] == 22,
+	       "a login is asked for");
+	allowed = true;
+	CHECKF(sign_login(350, &deploy, one, "git", NULL) == 14 && said.num[1] == VAULT_SAID_SIGNED,
+	       "and signed when it is allowed");
+	CHECKF(sign_login(350, &deploy, two, "git", NULL) == 5 && why("another session") &&
+		       sign_login(350, &deploy, one, "root", NULL) == 5 && why("another user") &&
+		       sign_data(350, &deploy, slice_of("SSHSIG")) == 5 && why("does not allow"),
+	       "what is refused otherwise is refused then too");
+	allowed = false;
+	CHECKF(sign_login(350, &deploy, one, "root", NULL) == 5 && why("another user"),
+	       "and nobody is asked about it");
+	CHECK(store_bind(store_find(&store, "deploy"),
+			 &(struct binding){ .host = "git.example.com",
+					    .port = 22,
+					    .as = BINDING_AS_SSH,
+					    .path = "/",
+					    .user = "git" },
+			 NULL, NULL) == 0);
+	CHECKF(sign_login(350, &deploy, one, "git", NULL) == 5 && asks("log in"),
+	       "one binding that asks is enough");
+	rebind("ssh:ask,unbound");
+	CHECKF(sign_login(351, &deploy, one, "git", NULL) == 5 && asks("does not name"),
+	       "without a session too");
+	rebind("ssh");
+	CHECK(bind_to(352, &server, one, false) == 6 && sign_login(352, &deploy, one, "git", NULL) == 14);
+	g->bindings[0] = (struct binding){
+		.host = "git.example.com", .as = BINDING_AS_SSH, .path = "/", .word = "ask"
+	};
+	g->n_bindings = 1;
+	CHECKF(sign_login(352, &deploy, one, "git", NULL) == 5 && asks("log in"),
+	       "what the sandbox was given may ask where the key's own binding does not");
+	g->n_bindings = 0;
+	rebind("ssh");
+}
+
 static void test_flood(void)
 {
 	unsigned n = 0;
@@ -251,6 +311,7 @@ int main(void)
 	test_unbound();
 	test_spoilt();
 	test_rest();
+	test_asks();
 	test_flood();
 	secmem_release(&answer);
 	agent_release(&agent);

@@ -15,7 +15,7 @@
 static struct asks_now now;
 static int event_fails;
 static char last_event[32];
-static unsigned n_events;
+static unsigned n_events, n_changed;
 
 static struct told {
 	int n; /* how often */
@@ -172,6 +172,30 @@ static void test_gone(void)
 	asks_free(l);
 }
 
+/* Handed out and given back again and again, it ends when the answer said. */
+static void test_kept_alive(void)
+{
+	struct ask_question q = question("/a", "b");
+	struct asks *l = begin();
+	uint64_t w = 2;
+
+	asks_put(l, now, &q, 1, 0, NULL);
+	asks_drop(l, now, 1);
+	CHECK(answer(l, "1", &q, true, ASK_ONCE, 0) == 0);
+	for (int t = 0; t + 40 < ASKS_PARKED_FOR; t += 40, w++) {
+		asks_put(l, now, &q, w, 0, NULL);
+		CHECK(told[w].allow && asks_unused(l, now, w) == 0 && state_of(l, "1") == ASK_PARKED);
+		pass(l, 40);
+	}
+	asks_put(l, now, &q, w, 0, NULL);
+	CHECK(told[w].allow);
+	now.mono += 60 * NSEC_PER_SEC;
+	CHECK(asks_unused(l, now, w) == 0 && state_of(l, "1") == ASK_LAPSED);
+	asks_put(l, now, &q, 99, 0, NULL);
+	CHECK(told[99].n == 0 && state_of(l, "2") == ASK_PENDING);
+	asks_free(l);
+}
+
 static void test_time(void)
 {
 	struct ask_question q = question("/a", "b"), c = question("/c", "d");
@@ -232,6 +256,29 @@ static void test_grants(void)
 	asks_free(l);
 }
 
+/* What somebody submits is never taken for another's, nor for the sandbox's own. */
+static void test_by(void)
+{
+	static const char *const by[] = { "", "bot (api)", "other (api)" };
+	unsigned char digest[3][HASH_LEN], subject[3][HASH_LEN];
+
+	for (size_t i = 0; i < 3; i++) {
+		struct ask_question q = {
+			.kind = ASK_TOOL, .what = "deploy", .rule = "ask: deploy", .by = by[i]
+		};
+
+		ask_question_digest(&q, digest[i]);
+		ask_question_subject(&q, subject[i]);
+	}
+	for (size_t i = 0; i < 3; i++) {
+		size_t k = (i + 1) % 3;
+
+		CHECKF(memcmp(digest[i], digest[k], HASH_LEN) != 0 &&
+			       memcmp(subject[i], subject[k], HASH_LEN) != 0,
+		       "'%s' asks for itself", by[i]);
+	}
+}
+
 static void test_policy(void)
 {
 	struct ask_question q = question("/a", "b"), n;
@@ -271,6 +318,29 @@ static void test_bounds(void)
 		asks_put(l, now, &q, 2 + (uint64_t)(i % 4000), 0, NULL);
 	}
 	CHECK(asks_pending(l) == ASKS_PENDING_MAX && asks_shed(l) == 10000 - ASKS_PENDING_MAX);
+	/* What others submit has places of its own, and one of them cannot take all. */
+	for (int i = 0; i < 100; i++) {
+		snprintf(path, sizeof(path), "/s%d", i);
+		q = question(path, "");
+		q.submitted = true;
+		q.by = i < 50 ? "bot (api)" : "";
+		asks_put(l, now, &q, 4001 - 100 + (uint64_t)i, 0, NULL);
+		if (i == 49)
+			CHECK(asks_pending(l) == ASKS_PENDING_MAX + ASKS_BY_MAX);
+	}
+	CHECK(asks_pending(l) == ASKS_OPEN_MAX);
+	asks_free(l);
+	l = begin();
+	for (int i = 0; i < 100; i++) {
+		snprintf(path, sizeof(path), "/s%d", i);
+		q = question(path, "");
+		q.submitted = true;
+		asks_put(l, now, &q, 100 + (uint64_t)i, 0, NULL);
+	}
+	CHECK(asks_pending(l) == ASKS_SUBMITTED_MAX);
+	q = question("/own", "");
+	asks_put(l, now, &q, 1, 0, NULL);
+	CHECK(told[1].n == 0 && asks_pending(l) == ASKS_SUBMITTED_MAX + 1);
 	asks_free(l);
 	/* Tired. */
 	l = begin();
@@ -476,15 +546,198 @@ static bool once_round(uint64_t s)
 	return allowed <= answers + back;
 }
 
+/* ---- Rules. ---- */
+
+#define RULES 5
+
+static struct asks *widening;
+static bool in_force[RULES + 1]; /* as the policy has it: what stood as granted when it was looked at last */
+static int widen_fails;
+static bool early; /* somebody was told of a rule that is not in force */
+static int rule_of[TOLD];
+
+static struct ask_question rule(unsigned i)
+{
+	static const char *const texts[RULES] = { "a.test:443", "b.test:443", "c.test:443", "d.test:443",
+						  "e.test:443" };
+
+	return (struct ask_question){ .kind = ASK_WIDEN,
+				      .host = "",
+				      .method = "",
+				      .path = "",
+				      .what = texts[i],
+				      .type = "",
+				      .rule = "",
+				      .reason = "please",
+				      .preview = "" };
+}
+
+static int apply_rules(void *ctx, struct err *e)
+{
+	const struct ask *a = NULL;
+
+	(void)ctx;
+	if (widen_fails)
+		return err_set(e, -EIO, "it fails");
+	memset(in_force, 0, sizeof(in_force));
+	while ((a = asks_next(widening, a)) != NULL) {
+		struct ask_view v;
+
+		ask_view(widening, a, &v);
+		if (v.state == ASK_GRANTED)
+			in_force[v.q.what[0] - 'a'] = true;
+	}
+	return 0;
+}
+
+static void tell_rule(void *ctx, uint64_t w, bool allow, const char *id, const char *why)
+{
+	on_tell(ctx, w, allow, id, why);
+	early = early || (allow && !in_force[rule_of[w]]);
+}
+
+static void rule_changed(void *ctx, const struct ask *a)
+{
+	struct ask_view v;
+
+	(void)ctx;
+	n_changed++;
+	ask_view(widening, a, &v);
+	/* As askserve does, but that this is never refused: what is over has to go. */
+	if (v.answered && v.answer.allow && v.state != ASK_GRANTED)
+		in_force[v.q.what[0] - 'a'] = false;
+}
+
+static struct asks *begin_rules(bool can)
+{
+	const struct asks_out o = { .event = on_event,
+				    .tell = tell_rule,
+				    .changed = rule_changed,
+				    .widened = can ? apply_rules : NULL };
+
+	asks_free(begin());
+	memset(in_force, 0, sizeof(in_force));
+	early = false;
+	widen_fails = 0;
+	widening = asks_new(RUN, 0, &o);
+	return widening;
+}
+
+static void test_rules(void)
+{
+	struct ask_question q = rule(0);
+	struct ask_who who = { .via = "cli" };
+	struct asks *l = begin_rules(false);
+	struct err e = ERR_INIT;
+	unsigned before;
+	bool good = true;
+
+	asks_put(l, now, &q, 1, 0, NULL);
+	CHECK(answer(l, "1", &q, true, ASK_ONCE, 0) == -EINVAL &&
+	      answer(l, "1", &q, true, ASK_USES, 2) == -EINVAL);
+	CHECK(state_of(l, "1") == ASK_PENDING);
+	/* Who has no policy cannot grant a rule. */
+	CHECK(answer(l, "1", &q, true, ASK_SANDBOX, 0) == -EINVAL && told[1].n == 1 && !told[1].allow);
+	CHECK(state_of(l, "1") == ASK_LAPSED);
+	asks_free(l);
+
+	l = begin_rules(true);
+	asks_put(l, now, &q, 1, 0, NULL);
+	widen_fails = 1;
+	CHECK(answer(l, "1", &q, true, ASK_SANDBOX, 0) == -EINVAL && told[1].n == 1 && !told[1].allow &&
+	      strstr(told[1].why, "not put in force") && state_of(l, "1") == ASK_LAPSED);
+	widen_fails = 0;
+	asks_put(l, now, &q, 2, 0, NULL);
+	CHECK(told[2].n == 0 && answer(l, "2", &q, true, ASK_FOR, 60) == 0 && told[2].allow && in_force[0]);
+	asks_put(l, now, &q, 3, 0, NULL);
+	CHECK(told[3].allow); /* granted already */
+	/* Who asks for it again and again is told, and fills no log. */
+	before = n_events;
+	n_changed = 0;
+	for (uint64_t w = 100; w < 1000; w++) {
+		asks_put(l, now, &q, w, 0, NULL);
+		asks_taken(l, w);
+		good = good && told[w].n == 1 && told[w].allow;
+	}
+	CHECK(good && n_events == before && n_changed == 0);
+	asks_new_policy(l, now, 2);
+	CHECK(state_of(l, "2") == ASK_GRANTED); /* over a policy that changes */
+	pass(l, 61);
+	CHECK(!in_force[0] && state_of(l, "2") == ASK_LAPSED);
+	asks_put(l, now, &q, 4, 0, NULL);
+	CHECK(answer(l, "3", &q, true, ASK_SANDBOX, 0) == 0 && in_force[0]);
+	CHECK(asks_revoke(l, now, "3", &who, &e) == 0 && !in_force[0] && !early);
+	asks_free(l);
+}
+
+/* A rule is in force if and only if a person granted it, and it has neither lapsed nor been taken back. */
+static bool rules_round(uint64_t s)
+{
+	struct ask_who who = { .via = "cli" };
+	struct asks *l = begin_rules(true);
+	uint64_t until[RULES] = { 0 }, next = 1;
+	unsigned of[512] = { 0 }, n_ids = 0;
+	struct err e = ERR_INIT;
+	bool good = true;
+
+	seed = s;
+	for (unsigned k = 0; k < 300 && good; k++) {
+		unsigned i = pick(RULES);
+		struct ask_question q = rule(i);
+		char id[ASK_ID_MAX] = "";
+
+		event_fails = pick(15) == 0;
+		widen_fails = pick(10) == 0;
+		switch (pick(5)) {
+		case 0:
+		case 1:
+			rule_of[next] = (int)i;
+			asks_put(l, now, &q, next++, 0, id);
+			if (id[0] && strrchr(id, '-')) {
+				n_ids = (unsigned)atoi(strrchr(id, '-') + 1); // NOLINT(cert-err34-c)
+				of[n_ids % 512] = i;
+			}
+			break;
+		case 2: { /* an answer to something, perhaps not to what it is shown as */
+			enum ask_scope scope = (enum ask_scope)pick(ASK_SCOPE_COUNT);
+			bool allow = pick(4) != 0;
+			unsigned n = 1 + pick(100);
+
+			snprintf(id, sizeof(id), "%u", 1 + pick(n_ids + 1));
+			if (answer(l, id, &q, allow, scope, n) == 0 && allow)
+				until[i] = scope == ASK_FOR ? now.mono + n * NSEC_PER_SEC : UINT64_MAX;
+			break;
+		}
+		case 3: {
+			unsigned which = 1 + pick(n_ids + 1);
+
+			snprintf(id, sizeof(id), "%u", which);
+			if (asks_revoke(l, now, id, &who, &e) == 0)
+				until[of[which % 512]] = 0;
+			break;
+		}
+		default:
+			pass(l, pick(60));
+		}
+		for (unsigned r = 0; r < RULES; r++)
+			good = good && in_force[r] == (until[r] > now.mono);
+		good = good && !early;
+	}
+	asks_free(l);
+	return good;
+}
+
 static void test_random(void)
 {
-	bool good = true, silent = true, once = true;
+	bool good = true, silent = true, once = true, rules = true;
 
 	for (uint64_t s = 1; s <= 300; s++) {
 		good = good && one_round(s * 7919, 400);
 		silent = silent && silent_round(s * 104729);
 		once = once && once_round(s * 1299709);
+		rules = rules && rules_round(s * 15485863);
 	}
+	CHECK(rules);  /* a rule is in force iff a person granted it, and it is not over */
 	CHECK(good);   /* no allow without a matching answer */
 	CHECK(silent); /* none at all without one */
 	CHECK(once);   /* and not more often than was said */
@@ -536,12 +789,15 @@ int main(void)
 {
 	test_once();
 	test_gone();
+	test_kept_alive();
 	test_time();
 	test_grants();
+	test_by();
 	test_policy();
 	test_bounds();
 	test_file();
 	test_proto();
+	test_rules();
 	test_random();
 	return tap_done();
 }

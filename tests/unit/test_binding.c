@@ -139,6 +139,47 @@ static bool meets(const char *own, const char *ask, const char *ask_as, struct b
 	return binding_meet(&a, &b, ret);
 }
 
+static struct binding ssh(const char *as)
+{
+	struct binding b = { .host = "git.example.com", .port = 22, .path = "/" };
+
+	BUG_ON(binding_parse_as(as, strlen(as), &b, NULL) < 0);
+	return b;
+}
+
+static void test_ask(void)
+{
+	static const struct {
+		const char *own, *ask, *both; /* NULL: nothing */
+	} t[] = {
+		{ "ssh", "ssh", "" },
+		{ "ssh", "ssh:ask", "ask" },
+		{ "ssh:ask", "ssh", "ask" },
+		{ "ssh:ask,sshsig", "ssh", "ask,sshsig" },
+		{ "ssh:sshsig", "ssh:ask", "ask,sshsig" },
+		{ "ssh:unbound", "ssh:ask,sshsig", NULL },
+	};
+	static const char *const bad[] = { "ssh:ask,",	  "ssh:,ask", "ssh:sshsig,ask",
+					   "ssh:ask,ask", "ssh:asks", "bearer:ask" };
+	struct binding b, got;
+
+	for (size_t i = 0; i < ARRAY_SIZE(t); i++) {
+		struct binding own = ssh(t[i].own), ask = ssh(t[i].ask);
+		bool met = binding_meet(&own, &ask, &got);
+
+		CHECKF(t[i].both ? met && str_eq(got.word, t[i].both) && binding_is_good(&got, 0) : !met,
+		       "%s and %s", t[i].own, t[i].ask);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
+		CHECKF(binding_parse_as(bad[i], strlen(bad[i]), &b, NULL) == -EINVAL, "%s is none", bad[i]);
+	b = ssh("ssh:sshsig");
+	CHECK(!binding_asks(&b) && binding_set_ask(&b, NULL) == 0 && binding_asks(&b) &&
+	      binding_allows_sshsig(&b) && !binding_allows_unbound(&b) && str_eq(b.word, "ask,sshsig"));
+	CHECK(binding_set_ask(&b, NULL) == 0 && str_eq(b.word, "ask,sshsig"));
+	b = (struct binding){ .as = BINDING_AS_BEARER };
+	CHECK(binding_set_ask(&b, NULL) == -EINVAL && !binding_asks(&b));
+}
+
 static void test_meet(void)
 {
 	struct binding b;
@@ -173,6 +214,7 @@ int main(void)
 	test_as();
 	test_covers();
 	test_meet();
+	test_ask();
 	test_describe();
 	return tap_done();
 }

@@ -267,7 +267,7 @@ static void test_sparse(void)
 	CHECKF(overlay_run(&t, do_sparse), "files of 1 TiB that are holes");
 	start = clock_nsec(CLOCK_MONOTONIC);
 	CHECK(list(&t, &l));
-	CHECKF(clock_nsec(CLOCK_MONOTONIC) - start < 5 * NSEC_PER_SEC, "holes are not read");
+	CHECKF(clock_nsec(CLOCK_MONOTONIC) - start < 60 * NSEC_PER_SEC, "holes are not read");
 	CHECK(is(&l, "sparse", CHANGE_ADDED, 0) && find(&l, "sparse")->size_after == (uint64_t)TIB);
 	CHECKF(!find(&l, "same-sparse"), "other holes, the same bytes: no change");
 	CHECK(workspace_usage(t.upper, UINT64_MAX, UINT64_MAX, &bytes, &inodes, &e) == 0);

@@ -1,307 +1,237 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The filters of coffer-egress, coffer-dial and coffer-vault in a real kernel: what somebody would try who has taken the process over.
- * Each act is tried without the filter first, where it must succeed.
+ * fence_up() for real, in children: what is gone afterwards, what was kept, and that each step which the kernel refuses is an
+ * error. A filter of the test's own plays the kernel that refuses.
  */
 #include "base/cleanup.h"
-#include "egress/courier.h"
-#include "egress/dial_int.h"
-#include "egress/fence.h"
+#include "sys/fence.h"
 #include "sys/seccomp.h"
 #include "tap.h"
-#include "vault/fence.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <net/if.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <poll.h>
-#include <sched.h>
+#include <linux/capability.h>
+#include <linux/seccomp.h>
 #include <signal.h>
-#include <sys/ioctl.h>
+#include <stddef.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
-enum { DID = 0, DIED, FAILED, NO_SETUP };
+enum { YES = 0, NO = 1, DIED = 2, BROKEN = 3 };
+enum { NR_LANDLOCK_CREATE = 444, NR_LANDLOCK_RESTRICT = 446 };
 
-typedef struct seccomp_list list_fn(void);
+static const uint16_t calls[] = {
+	SYS_exit_group, SYS_prctl, SYS_prlimit64, SYS_capget, SYS_openat, SYS_close
+};
+static const struct fence_limit limits[] = { { RLIMIT_NOFILE, 20 }, { RLIMIT_FSIZE, 4096 } };
 
-static void put_up(list_fn *list)
-{
-	struct sock_filter insns[SECCOMP_LIST_MAX];
-	struct seccomp_list l = list();
-	struct err e = ERR_INIT;
-	size_t n = 0;
-
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
-	    seccomp_list_compile(&l, insns, ARRAY_SIZE(insns), &n, &e) < 0 ||
-	    seccomp_install(insns, n, &e) < 0)
-		_exit(NO_SETUP);
-}
+static struct fence fence = {
+	.who = "the test",
+	.limits = limits,
+	.n_limits = ARRAY_SIZE(limits),
+	.calls = { calls, ARRAY_SIZE(calls), NULL, 0, .aborts = true },
+};
 
 static int end_of(pid_t pid)
 {
 	int status = 0;
 
 	if (pid < 0 || waitpid(pid, &status, 0) < 0)
-		return NO_SETUP;
+		return BROKEN;
 	if (WIFSIGNALED(status))
-		return WTERMSIG(status) == SIGSYS ? DIED : FAILED;
+		return WTERMSIG(status) == SIGSYS ? DIED : BROKEN;
 	return WEXITSTATUS(status);
 }
 
-/* `act` says whether it did it. Ends by the one call that every list has. */
-static int attempt(list_fn *list, bool (*act)(void))
+/* What `holds` says in a child behind the fence, or without one. */
+static int ask(const struct fence *f, bool (*holds)(void))
 {
+	struct err e = ERR_INIT;
 	pid_t pid;
 
 	fflush(stdout);
 	pid = fork();
 	if (pid == 0) {
-		if (list)
-			put_up(list);
-		syscall(SYS_exit_group, act() ? DID : FAILED);
+		if (f && fence_up(f, &e) < 0)
+			_exit(BROKEN);
+		syscall(SYS_exit_group, holds() ? YES : NO);
 	}
 	return end_of(pid);
 }
 
-static pid_t parent;
-
-static bool signal_parent(void)
+static bool limit_is(__rlimit_resource_t what, rlim_t most)
 {
-	return syscall(SYS_tgkill, parent, parent, 0) == 0;
+	struct rlimit l;
+
+	return getrlimit(what, &l) == 0 && l.rlim_cur == most && l.rlim_max == most;
 }
 
-static bool signal_self(void)
+static bool is_limited(void)
 {
-	long pid = syscall(SYS_getpid);
-
-	return syscall(SYS_tgkill, pid, pid, 0) == 0;
+	return limit_is(RLIMIT_CORE, 0) && limit_is(RLIMIT_NOFILE, 20) && limit_is(RLIMIT_FSIZE, 4096);
 }
 
-static int sock;
-
-static bool own_a_socket(void)
+static bool is_dumpable(void)
 {
-	return syscall(SYS_fcntl, sock, F_SETOWN, parent) == 0;
+	return prctl(PR_GET_DUMPABLE) == 1;
 }
 
-static bool change_flags(void)
+static bool has_new_privs(void)
 {
-	return syscall(SYS_fcntl, sock, F_SETFL, O_NONBLOCK) == 0;
+	return prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 0;
 }
 
-static bool look_at_a_file(void)
+static uint64_t permitted(void)
 {
-	struct stat st;
+	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct half[2] = { 0 };
 
-	return syscall(SYS_newfstatat, AT_FDCWD, "/", &st, 0) == 0;
+	if (syscall(SYS_capget, &head, half) < 0)
+		return ~0ULL;
+	return half[0].permitted | (uint64_t)half[1].permitted << 32;
 }
 
-static bool keep_alive(void)
+static bool has_caps(void)
 {
-	const int on = 1;
-
-	return syscall(SYS_setsockopt, sock, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on)) == 0;
+	return permitted() != 0;
 }
 
-static bool linger(void)
+static bool has_chown_alone(void)
 {
-	const struct linger now = { .l_onoff = 1 };
-
-	return syscall(SYS_setsockopt, sock, SOL_SOCKET, SO_LINGER, &now, sizeof(now)) == 0;
+	return permitted() == 1ULL << CAP_CHOWN;
 }
 
-/* Listens on a loopback of its own. */
-static int listener(struct sockaddr_in *at)
+static bool opens_root(void)
 {
-	socklen_t len = sizeof(*at);
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
-
-	*at = (struct sockaddr_in){ .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	if (fd < 0 || bind(fd, (struct sockaddr *)at, len) < 0 || listen(fd, 8) < 0 ||
-	    getsockname(fd, (struct sockaddr *)at, &len) < 0)
-		_exit(NO_SETUP);
-	return fd;
+	return syscall(SYS_openat, AT_FDCWD, "/", O_RDONLY | O_CLOEXEC) >= 0;
 }
 
-static void own_loopback(void)
+static bool opens_proc(void)
 {
-	struct ifreq lo = { .ifr_name = "lo", .ifr_flags = IFF_UP };
-	int fd;
-
-	if (unshare(CLONE_NEWUSER | CLONE_NEWNET) < 0)
-		_exit(NO_SETUP);
-	fd = socket(AF_INET, SOCK_DGRAM, 0);
-	if (fd < 0 || ioctl(fd, SIOCSIFFLAGS, &lo) < 0)
-		_exit(NO_SETUP);
-	close(fd);
+	return syscall(SYS_openat, AT_FDCWD, "/proc", O_RDONLY | O_CLOEXEC) >= 0;
 }
 
-/* As coffer-dial makes them, and reset by its server. */
-static int used_up_socket(void)
+static bool asks_parent(void)
 {
-	const struct linger now = { .l_onoff = 1 };
-	struct sockaddr_in at;
-	struct pollfd p = { .events = POLLIN };
-	int server = listener(&at), error = 0, peer;
-	socklen_t len = sizeof(error);
-
-	p.fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
-	if (p.fd < 0 || (connect(p.fd, (struct sockaddr *)&at, sizeof(at)) < 0 && errno != EINPROGRESS) ||
-	    poll(&(struct pollfd){ .fd = server, .events = POLLIN }, 1, 25000) != 1)
-		_exit(NO_SETUP);
-	peer = accept(server, NULL, NULL);
-	if (peer < 0 || setsockopt(peer, SOL_SOCKET, SO_LINGER, &now, sizeof(now)) < 0 || close(peer) < 0 ||
-	    poll(&p, 1, 25000) != 1 || getsockopt(p.fd, SOL_SOCKET, SO_ERROR, &error, &len) < 0)
-		_exit(NO_SETUP);
-	return p.fd;
+	return syscall(SYS_getppid) > 0;
 }
 
-static bool send_opening(int how, int fd, const struct sockaddr_in *to)
+static bool signals_init(void)
 {
-	struct iovec iov = { (void *)"x", 1 };
-	struct mmsghdr m = { .msg_hdr = { .msg_name = (void *)to,
-					  .msg_namelen = sizeof(*to),
-					  .msg_iov = &iov,
-					  .msg_iovlen = 1 } };
-	const int flags = MSG_FASTOPEN | MSG_DONTWAIT | MSG_NOSIGNAL;
-
-	switch (how) {
-	case SYS_sendto:
-		return syscall(SYS_sendto, fd, "x", 1, flags, to, sizeof(*to)) >= 0;
-	case SYS_sendmsg:
-		return syscall(SYS_sendmsg, fd, &m.msg_hdr, flags) >= 0;
-	default:
-		return syscall(SYS_sendmmsg, fd, &m, 1, flags) >= 0;
-	}
+	return syscall(SYS_tgkill, 1, 1, 0) == 0 || errno == EPERM;
 }
 
-/* Was there a connection to somewhere that nobody has dialled? */
-static int open_by_sending(list_fn *list, int how)
+static void check_gone(void)
 {
-	struct sockaddr_in to;
-	pid_t pid, inner;
-	int fd, elsewhere;
+	CHECK(ask(NULL, is_limited) == NO);
+	CHECK(ask(&fence, is_limited) == YES);
+	CHECK(ask(NULL, is_dumpable) == YES);
+	CHECK(ask(&fence, is_dumpable) == NO);
+	CHECK(ask(NULL, has_new_privs) == YES);
+	CHECK(ask(&fence, has_new_privs) == NO);
+	CHECK(ask(&fence, has_caps) == NO);
+	CHECK(ask(NULL, opens_root) == YES);
+	if (landlock_abi() >= LANDLOCK_MIN_ABI)
+		CHECK(ask(&fence, opens_root) == NO);
+	else
+		tap_skip("paths", "this kernel has no Landlock");
+	CHECK(ask(NULL, asks_parent) == YES);
+	CHECK(ask(NULL, signals_init) == YES);
+	if (SANITIZED)
+		return tap_skip("the filter", "none is installed under sanitizers");
+	CHECK(ask(&fence, asks_parent) == DIED);
+	CHECK(ask(&fence, signals_init) == DIED);
+}
+
+static void check_kept(void)
+{
+	const struct landlock_rule proc = { "/proc", LANDLOCK_READ_EXEC };
+	const struct fence_limit high[] = { { RLIMIT_NOFILE, RLIM_INFINITY } };
+	struct fence f = fence;
+
+	f.paths = &proc;
+	f.n_paths = 1;
+	f.caps = 1ULL << CAP_CHOWN;
+	CHECK(ask(&f, opens_proc) == YES);
+	if (landlock_abi() >= LANDLOCK_MIN_ABI)
+		CHECK(ask(&f, opens_root) == NO);
+	if (has_caps())
+		CHECKF(ask(&f, has_chown_alone) == YES, "a capability that is held is kept when it is named");
+	else
+		CHECKF(ask(&f, has_caps) == NO, "one that is not held is not had by naming it");
+	f.limits = high;
+	f.n_limits = 1;
+	CHECKF(ask(&f, opens_proc) == YES, "a limit above the hard one is the hard one");
+}
+
+/* --- a kernel that refuses ------------------------------------------------------------------------------------- */
+
+static void refuse(uint32_t nr, uint32_t code)
+{
+	const struct sock_filter insns[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, nr, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | code),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct err e = ERR_INIT;
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || seccomp_install(insns, ARRAY_SIZE(insns), &e) < 0)
+		_exit(BROKEN);
+}
+
+/* Is it an error, with a word about it and no filter yet? */
+static int fails(const struct fence *f, uint32_t nr, uint32_t code, int want)
+{
+	struct err e = ERR_INIT;
+	pid_t pid;
 
 	fflush(stdout);
 	pid = fork();
-	if (pid != 0)
-		return end_of(pid);
-	own_loopback();
-	fd = used_up_socket();
-	elsewhere = listener(&to);
-	inner = fork();
-	if (inner == 0) {
-		if (list)
-			put_up(list);
-		/* The first puts the socket back to where it began. */
-		for (int i = 0; i < 3; i++)
-			send_opening(how, fd, &to);
-		syscall(SYS_exit_group, DID);
+	if (pid == 0) {
+		int r;
+
+		refuse(nr, code);
+		r = fence_up(f, &e);
+		syscall(SYS_exit_group, r == want && (r == 0 || (e.msg[0] && asks_parent())) ? YES : NO);
 	}
-	end_of(inner);
-	/* On loopback it is there before the call returns. */
-	_exit(accept(elsewhere, NULL, NULL) >= 0 ? DID : FAILED);
+	return end_of(pid);
 }
 
-static void check_egress(void)
+static void check_refused(void)
 {
-	static const int ways[] = { SYS_sendto, SYS_sendmsg, SYS_sendmmsg };
+	static const struct {
+		const char *step;
+		uint32_t nr;
+	} steps[] = {
+		{ "limits", SYS_prlimit64 },	{ "not dumpable, no new privileges", SYS_prctl },
+		{ "capabilities", SYS_capget }, { "Landlock", NR_LANDLOCK_RESTRICT },
+		{ "the filter", SYS_seccomp },
+	};
+	struct fence f = fence;
 
-	for (size_t i = 0; i < ARRAY_SIZE(ways); i++) {
-		CHECKF(open_by_sending(NULL, ways[i]) == DID,
-		       "a socket that was used up can be sent elsewhere by call %d", ways[i]);
-		CHECKF(open_by_sending(fence_list, ways[i]) == FAILED, "but not by coffer-egress");
+	for (size_t i = 0; i < ARRAY_SIZE(steps); i++) {
+		if ((steps[i].nr == NR_LANDLOCK_RESTRICT && landlock_abi() < LANDLOCK_MIN_ABI) ||
+		    (steps[i].nr == SYS_seccomp && SANITIZED))
+			tap_skip(steps[i].step, "it is not in force here");
+		else
+			CHECKF(fails(&f, steps[i].nr, EPERM, -EPERM) == YES, "%s: refused is an error",
+			       steps[i].step);
 	}
-	CHECK(attempt(fence_list, signal_parent) == DIED);
-	CHECK(attempt(fence_list, signal_self) == DID);
-	CHECK(attempt(fence_list, own_a_socket) == DIED);
-	CHECK(attempt(fence_list, change_flags) == DIED);
-	CHECK(attempt(fence_list, look_at_a_file) == DIED);
-	CHECK(attempt(fence_list, keep_alive) == DIED);
-	CHECK(attempt(fence_list, linger) == DID);
-}
-
-static void check_dial(void)
-{
-	CHECK(attempt(dial_fence_list, signal_parent) == DIED);
-	CHECK(attempt(dial_fence_list, signal_self) == DID);
-	CHECK(attempt(dial_fence_list, own_a_socket) == DIED);
-	CHECK(attempt(dial_fence_list, change_flags) == DIED);
-	CHECK(attempt(dial_fence_list, look_at_a_file) == DIED);
-}
-
-static void check_vault(void)
-{
-	CHECK(attempt(vault_fence_list, signal_parent) == DIED);
-	CHECK(attempt(vault_fence_list, signal_self) == DID);
-	CHECK(attempt(vault_fence_list, own_a_socket) == DIED);
-	CHECK(attempt(vault_fence_list, change_flags) == DIED);
-	CHECK(attempt(vault_fence_list, look_at_a_file) == DIED);
-	CHECK(attempt(vault_fence_list, linger) == DIED);
-}
-
-static bool open_a_file(void)
-{
-	return open("/dev/null", O_RDONLY | O_CLOEXEC) >= 0;
-}
-
-static bool execute(void)
-{
-	static char *const argv[] = { (char *)"true", NULL }, *const env[] = { NULL };
-
-	/* Its exit is what attempt() sees of success. */
-	execve("/bin/true", argv, env);
-	return false;
-}
-
-static bool make_unix(void)
-{
-	return socket(AF_UNIX, SOCK_STREAM, 0) >= 0;
-}
-
-static bool make_raw(void)
-{
-	return socket(AF_INET, SOCK_RAW, 1) >= 0 || errno == EPERM || errno == EACCES;
-}
-
-static bool make_tcp(void)
-{
-	return socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0) >= 0;
-}
-
-static void check_courier(void)
-{
-	CHECK(attempt(courier_fence_list, signal_parent) == DIED);
-	CHECK(attempt(courier_fence_list, signal_self) == DID);
-	CHECK(attempt(courier_fence_list, own_a_socket) == DIED);
-	CHECK(attempt(courier_fence_list, change_flags) == DIED);
-	CHECK(attempt(courier_fence_list, look_at_a_file) == DIED);
-	CHECK(attempt(courier_fence_list, open_a_file) == DIED);
-	CHECK(attempt(courier_fence_list, make_unix) == DIED);
-	CHECK(attempt(courier_fence_list, make_raw) == DIED);
-	CHECK(attempt(courier_fence_list, execute) == DIED);
-	CHECK(attempt(courier_fence_list, make_tcp) == DID);
+	if (has_caps())
+		CHECKF(fails(&f, SYS_capset, EPERM, -EPERM) == YES, "giving them up: refused is an error");
+	CHECKF(fails(&f, NR_LANDLOCK_CREATE, ENOSYS, 0) == YES, "no Landlock: the filter is the wall");
+	f.no_landlock = "it opens paths";
+	CHECKF(fails(&f, NR_LANDLOCK_CREATE, ENOSYS, -ENOTSUP) == YES, "but for one that opens paths");
 }
 
 int main(void)
 {
-	static bool (*const acts[])(void) = { signal_parent,  signal_self, own_a_socket, change_flags,
-					      look_at_a_file, keep_alive,  linger,	 open_a_file,
-					      make_unix,      make_raw,	   make_tcp };
-
-	parent = getpid();
-	sock = socket(AF_INET, SOCK_STREAM, 0);
-	for (size_t i = 0; i < ARRAY_SIZE(acts); i++)
-		CHECKF(attempt(NULL, acts[i]) == DID, "act %zu is possible without a filter", i);
-	check_egress();
-	check_dial();
-	check_vault();
-	check_courier();
+	check_gone();
+	check_kept();
+	check_refused();
 	return tap_done();
 }

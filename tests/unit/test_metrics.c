@@ -60,16 +60,23 @@ static void test_text(void)
 	json_t *dial = of(
 		"{\"proxies\":[{\"pool\":\"a\\\"b\\\\c\\nd\",\"proxy\":\"p:1\",\"state\":\"up\",\"score\":0.5,"
 		"\"used\":3},7]}");
+	json_t *asks = of("{\"pending\":2,\"asked\":9,\"allowed\":4,\"denied\":2,\"expired\":1,\"shed\":-3}");
 	struct metrics_sandbox s[] = { { .id = "aaa",
 					 .name = "one",
 					 .engine = "ns",
 					 .started = 5 * NSEC_PER_SEC,
 					 .egress = egress,
-					 .dial = dial },
+					 .dial = dial,
+					 .asks = asks },
 				       { .id = "bbb", .engine = "gvisor" } };
-	const struct metrics_all a = {
-		.sandboxes = s, .n = 2, .pool = { 3, 1, 2, 4096 }, .audit_seq = 99, .has_audit = true
-	};
+	const struct metrics_all a = { .sandboxes = s,
+				       .n = 2,
+				       .pool = { 3, 1, 2, 4096 },
+				       .audit_seq = 99,
+				       .has_audit = true,
+				       .web = { .stats = { .answers = { [0] = 12, [WEB_STATUS_COUNT] = 1 },
+							   .streams = 5 },
+						.deaths = 2 } };
 
 	metrics_text(&a, &out);
 	CHECK(egress && dial);
@@ -88,10 +95,19 @@ static void test_text(void)
 	CHECKF(has(&out, "pool=\"a\\\"b\\\\c?d\",proxy=\"p:1\",state=\"up\"} 0.5\n"), "labels are escaped");
 	CHECK(has(&out, "\ncoffer_pool_ready 3\n") && has(&out, "\ncoffer_pool_memory_bytes 4096\n"));
 	CHECK(has(&out, "\ncoffer_audit_events_total 99\n"));
+	CHECK(has(&out, "\ncoffer_asks_pending{sandbox=\"aaa\",name=\"one\"} 2\n"));
+	CHECK(has(&out, "\ncoffer_asks_answered_total{sandbox=\"aaa\",name=\"one\",verdict=\"allow\"} 4\n"));
+	CHECK(has(&out, "\ncoffer_asks_answered_total{sandbox=\"aaa\",name=\"one\",verdict=\"deny\"} 2\n"));
+	CHECK(has(&out, "\ncoffer_asks_expired_total{sandbox=\"aaa\",name=\"one\"} 1\n"));
+	CHECK(has(
+		&out,
+		"\ncoffer_api_requests_total{status=\"200\"} 12\ncoffer_api_requests_total{status=\"other\"} 1\n"));
+	CHECK(has(&out, "\ncoffer_api_streams 5\n") && has(&out, "\ncoffer_web_restarts_total 2\n"));
 	CHECKF(of("[]") == NULL && of("{") == NULL && of("") == NULL && of("{\"a\":1,\"a\":2}") == NULL,
 	       "what is no snapshot is none");
 	json_decref(egress);
 	json_decref(dial);
+	json_decref(asks);
 }
 
 int main(void)

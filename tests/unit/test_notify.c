@@ -11,7 +11,7 @@
 #define ID "0123456789abcdef01234567"
 
 static const char conf_text[] =
-	"version: 1\nnotify:\n"
+	"version: 1\nui: https://c.example.org:8443/x/\nnotify:\n"
 	"- webhook: {url: 'https://h.example.com:8443/in?a=b', secret: k, to: 10.1.2.3}\n"
 	"- matrix: {homeserver: 'https://m.example.org/', room: '!r:e.org', secret: t}\n"
 	"- command: [x, y]\n  timeout: 3s\n";
@@ -25,6 +25,7 @@ static void test_conf(struct notify_conf *c)
 	CHECK_STR(c->targets[0].path, "/in?a=b");
 	CHECK_STR(c->targets[1].path, "");
 	CHECK_STR(c->targets[1].name, "matrix-2");
+	CHECK_STR(c->ui, "https://c.example.org:8443/x/");
 }
 
 static void test_hostile_text(const struct notify_conf *c)

@@ -149,9 +149,11 @@ static void test_depth(void)
 				     "  - {domain: http.example.com, http: [{allow: GET /**}]}\n"
 				     "  - {domain: own.example.com, credentials: only}\n"
 				     "  - {domain: secret.example.com, secret: token}\n"
+				     "  - {domain: asked.example.com, secret: {name: token, ask: true}}\n"
 				     "  - {domain: mixed.example.com}\n"
 				     "deny:\n"
 				     "  - {domain: mixed.example.com, port: 443, http: [DELETE /**]}\n");
+	struct policy *other;
 
 	CHECK(connect_is(p, "plain.example.com:443", POLICY_ALLOW) && last.depth == POLICY_PEEK);
 	CHECK(connect_is(p, "ssh.example.com:22", POLICY_ALLOW) && last.depth == POLICY_TUNNEL);
@@ -159,7 +161,14 @@ static void test_depth(void)
 	CHECK(connect_is(p, "http.example.com:443", POLICY_ALLOW) && last.depth == POLICY_INSPECT);
 	CHECK(connect_is(p, "own.example.com:443", POLICY_ALLOW) && last.terms.credentials_only);
 	CHECK(connect_is(p, "secret.example.com:443", POLICY_ALLOW) &&
-	      strcmp(last.terms.secret, "token") == 0 && last.depth == POLICY_INSPECT);
+	      strcmp(last.terms.secret, "token") == 0 && last.depth == POLICY_INSPECT &&
+	      !last.terms.secret_ask);
+	CHECK(connect_is(p, "asked.example.com:443", POLICY_ALLOW) && last.terms.secret_ask);
+	CHECK(!try_policy("allow:\n  - {domain: a.example.com, secret: {name: t, ask: perhaps}}\n"));
+	CHECK(!try_policy("allow:\n  - {domain: a.example.com, secret: {ask: true}}\n"));
+	other = try_policy("allow:\n  - {domain: a.example.com, secret: {name: t, as: ssh, ask: true}}\n");
+	CHECK(other);
+	policy_free(other);
 	/* Single requests denied, the rest as the other rule says. */
 	CHECK(connect_is(p, "mixed.example.com:443", POLICY_ALLOW) && last.depth == POLICY_INSPECT);
 	CHECK(request_is(p, "GET", "https://mixed.example.com/x", POLICY_ALLOW));

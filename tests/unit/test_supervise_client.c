@@ -189,17 +189,18 @@ static void test_hang_up(void)
 	proto_add_start(&other.conn.out, 1, &st);
 	CHECK(conn_flush(&other.conn) == 0);
 	snprintf(path, sizeof(path), "%s.up", prefix);
-	for (int i = 0; i < 100 && access(path, F_OK) < 0; i++)
+	for (int i = 0; i < 3000 && access(path, F_OK) < 0; i++)
 		usleep(20000);
 	CHECK(access(path, F_OK) == 0);
 	link_close(&other);
 	snprintf(path, sizeof(path), "%s.hup", prefix);
-	for (int i = 0; i < 100 && access(path, F_OK) < 0; i++)
+	for (int i = 0; i < 3000 && access(path, F_OK) < 0; i++)
 		usleep(20000);
 	CHECKF(access(path, F_OK) == 0, "the command of a client that went away gets SIGHUP");
 	LINKED(&s.l, &x, NULL, &e, "true");
 	CHECKF(x.kind == PROTO_EXITED && x.value == 0, "another client's go on");
-	usleep(100000);
+	for (int i = 0; i < 3000 && !file_has(s.j.events, "\"hung_up\":true"); i++)
+		usleep(20000);
 	CHECK(file_has(s.j.events, "\"hung_up\":true"));
 	CHECK(link_stop(&s.l, 1000, &e) == 0);
 	job_wait(&s.j, NULL);

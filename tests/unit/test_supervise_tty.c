@@ -44,7 +44,7 @@ static bool expect(int fd, const char *want)
 	if (of != fd)
 		n = 0;
 	of = fd;
-	for (int i = 0; i < 100; i++) {
+	for (int i = 0; i < 600; i++) {
 		struct pollfd p = { .fd = fd, .events = POLLIN };
 		char *at = memmem(text, n, want, strlen(want));
 		ssize_t k;

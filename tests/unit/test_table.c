@@ -20,5 +20,11 @@ int main(void)
 	CHECK_STR(buf_cstr(&out), "ID   NAME   COMMAND\n"
 				  "1    größe  a\\x0ab\\x1b[2J\n"
 				  "123  äää…   long…\n");
+	t.width = 20;
+	buf_clear(&out);
+	table_format(&t, &out);
+	CHECK_STR(buf_cstr(&out), "ID   NAME   COMMAND\n"
+				  "1    größe  a\\x0…\n"
+				  "123  äää…   long…\n");
 	return tap_done();
 }

@@ -119,7 +119,7 @@ static void test_bounds(void)
 	buf_clear(&back);
 	CHECK(textdiff(buf_cstr(&a), a.len, buf_cstr(&b), b.len, &d) == 0);
 	CHECK(patch(buf_cstr(&a), buf_cstr(&d), &back) && str_eq(buf_cstr(&back), buf_cstr(&b)));
-	CHECKF(clock_nsec(CLOCK_MONOTONIC) - start < 20 * NSEC_PER_SEC, "bounded in time");
+	CHECKF(clock_nsec(CLOCK_MONOTONIC) - start < 60 * NSEC_PER_SEC, "bounded in time");
 }
 
 int main(void)

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The log from its end. A file is read in pieces from behind; `buf` holds the bytes from `start` up to where the line that is
+ * given out next ends. Bounded as lines.h is: a line over LINE_MAX_LEN is not kept.
+ */
+#include "audit/internal.h"
+#include "audit/match.h"
+#include "audit/place.h"
+#include "audit/segment.h"
+#include "base/cleanup.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PIECE 65536
+
+struct audit_back {
+	int dir_fd;
+	int fd; /* -1: none is open */
+	struct segment_list old;
+	size_t left;	/* files that were not begun: old.n[left - 1] is next; left == count + 1: log.jsonl */
+	uint64_t start; /* in the file, of the first byte in buf */
+	char *buf;
+	size_t cap, first, end; /* what is there: buf[first..end) */
+	uint64_t before;
+	bool is_long; /* within a line whose end was let go of */
+	struct match match;
+};
+
+void audit_back_free(struct audit_back *b)
+{
+	if (!b)
+		return;
+	fd_close(b->fd);
+	fd_close(b->dir_fd);
+	free(b->buf);
+	free(b);
+}
+
+int audit_back_open(struct audit_back **ret, int state_fd, const struct audit_filter *f, uint64_t before,
+		    struct err *e)
+{
+	CLEANUP(audit_back_freep) struct audit_back *b = calloc(1, sizeof(*b));
+	int r;
+
+	if (!b)
+		return err_sys(e, -ENOMEM, "cannot read the audit log");
+	b->fd = -1;
+	b->before = before;
+	match_init(&b->match, f);
+	b->dir_fd = openat(state_fd, AUDIT_DIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (b->dir_fd < 0 && errno != ENOENT)
+		return err_sys(e, -errno, "cannot read the audit log");
+	if (b->dir_fd >= 0) {
+		r = segment_list(b->dir_fd, &b->old, e);
+		if (r < 0)
+			return r;
+		b->left = b->old.count + 1;
+	}
+	*ret = TAKE_PTR(b);
+	return 0;
+}
+
+/* A rotation between listing and opening: log.jsonl is another by then. True: look again. */
+static int has_moved(struct audit_back *b)
+{
+	struct segment_list now;
+	int r = segment_list(b->dir_fd, &now, NULL);
+
+	if (r < 0 || now.count == 0 || (b->old.count && b->old.n[b->old.count - 1] == now.n[now.count - 1]))
+		return r;
+	b->old = now;
+	b->left = now.count + 1;
+	return 1;
+}
+
+/* 1: the file before is open, at its end or where `before` is; 0: there is none. */
+static int open_before(struct audit_back *b)
+{
+	while (b->left) {
+		char name[SEGMENT_NAME_LEN] = SEGMENT_CURRENT, prev[HASH_HEX_LEN + 1];
+		uint64_t size = 0, first = 0, at = 0;
+		int r;
+
+		if (--b->left < b->old.count)
+			segment_name(b->old.n[b->left], name);
+		if (b->before != UINT64_MAX && segment_first(b->dir_fd, name, &first, prev) == 0 &&
+		    first >= b->before)
+			continue;
+		b->fd = segment_open(b->dir_fd, name, O_RDONLY, &size);
+		if (b->fd == -ENOENT) {
+			b->fd = -1;
+			continue;
+		}
+		if (b->fd < 0) {
+			r = b->fd;
+			b->fd = -1;
+			return r;
+		}
+		r = b->left == b->old.count ? has_moved(b) : 0;
+		if (r > 0) {
+			b->fd = fd_close(b->fd);
+			continue;
+		}
+		if (r == 0)
+			r = place_find(b->fd, size, b->before, &at);
+		if (r < 0)
+			return r;
+		b->start = at;
+		b->first = b->end = 0;
+		b->is_long = false;
+		return 1;
+	}
+	return 0;
+}
+
+/* Puts the piece of the file before what is there in front of it. 0: there is none. */
+static int fill(struct audit_back *b)
+{
+	size_t have = b->end - b->first, want = b->start < PIECE ? (size_t)b->start : PIECE;
+	ssize_t n;
+
+	if (!want)
+		return 0;
+	if (have > LINE_MAX_LEN + 1) {
+		b->is_long = true;
+		b->end = b->first;
+		have = 0;
+	}
+	if (b->first < want) {
+		size_t cap = (have + want) * 2 > b->cap ? (have + want) * 2 : b->cap;
+		char *p = malloc(cap);
+
+		if (!p)
+			return -ENOMEM;
+		/* To the end: there is room in front then for what comes next. */
+		if (have)
+			memcpy(p + cap - have, b->buf + b->first, have);
+		free(b->buf);
+		b->buf = p;
+		b->cap = cap;
+		b->first = cap - have;
+		b->end = cap;
+	}
+	do
+		n = pread(b->fd, b->buf + b->first - want, want, (off_t)(b->start - want));
+	while (n < 0 && errno == EINTR);
+	if (n != (ssize_t)want)
+		return n < 0 ? -errno : -EIO; /* somebody cut it meanwhile */
+	b->first -= want;
+	b->start -= want;
+	return 1;
+}
+
+/* 1: the line before, without its newline; 0: this file is done. */
+static int line_before(struct audit_back *b, struct audit_record *ret, enum lines_state *ret_state)
+{
+	for (;;) {
+		/* The last byte there is the newline that ends the line; within a long one that is gone. */
+		size_t have = b->end - b->first, tail = b->is_long ? 0 : 1;
+		const char *nl = have > tail ? memrchr(b->buf + b->first, '\n', have - tail) : NULL;
+		size_t from = nl ? (size_t)(nl - b->buf) + 1 : b->first;
+		int r = nl ? 1 : fill(b);
+
+		if (r < 0)
+			return r;
+		if (!nl && r > 0)
+			continue;
+		if (!nl && have == 0 && !b->is_long)
+			return 0;
+		*ret_state = b->is_long || b->end - from > LINE_MAX_LEN + 1 ? LINES_LONG : LINES_WHOLE;
+		ret->text = *ret_state == LINES_LONG ? NULL : b->buf + from;
+		ret->len = *ret_state == LINES_LONG ? 0 : b->end - from - 1;
+		b->end = from;
+		b->is_long = false;
+		return 1;
+	}
+}
+
+int audit_back_next(struct audit_back *b, struct audit_record *ret, struct err *e)
+{
+	enum lines_state state;
+	int r = 1;
+
+	while (r > 0) {
+		if (b->fd < 0) {
+			r = open_before(b);
+			continue;
+		}
+		r = line_before(b, ret, &state);
+		if (r == 0) {
+			b->fd = fd_close(b->fd);
+			r = 1;
+			continue;
+		}
+		if (r > 0 && match_line(&b->match, state, ret) &&
+		    (!ret->is_event || ret->line.seq < b->before))
+			return 1;
+	}
+	return r < 0 ? err_sys(e, r, "cannot read the audit log") : 0;
+}
+
+int audit_last_seq(int state_fd, uint64_t *ret, struct err *e)
+{
+	CLEANUP(audit_back_freep) struct audit_back *b = NULL;
+	const struct audit_filter all = { 0 };
+	struct audit_record rec = { 0 };
+	int r = audit_back_open(&b, state_fd, &all, UINT64_MAX, e);
+
+	*ret = 0;
+	if (r < 0 || !b)
+		return r;
+	while ((r = audit_back_next(b, &rec, e)) > 0) {
+		if (rec.is_event) {
+			*ret = rec.line.seq;
+			return 0;
+		}
+	}
+	return r;
+}

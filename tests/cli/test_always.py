@@ -1,0 +1,322 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""coffer approve --always: the policy file gets one rule, every other byte stays, and nothing is dropped or asked twice."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
+
+from asktest import Asker, at_terminal, curl, end  # noqa: E402
+from coffertest import BUILD, Tap, identities  # noqa: E402
+from nettest import Internet, wait_for, why_not  # noqa: E402
+
+KILLAT = os.path.join(BUILD, "tests", "killat")
+SHA = "0123456789abcdef0123456789abcdef01234567"
+POLICY = """# The team's policy: comments stay.
+version: 1
+egress:
+  allow:
+    - domain: api.github.test   # code
+      port: 443
+      http:
+        - allow: GET /**
+        # merges are looked at
+        - ask:   PUT /repos/*/*/pulls/*/merge   # each of them
+        - ask: POST /exact
+        - deny: POST /repos/*/*/pulls/9/merge
+      graphql:
+        - allow: query *
+        - ask: mutation mergePullRequest
+  ask:
+    # tunnels
+    - domain: tunnel.github.test
+      port: 443
+    - domain: "*.wide.test"
+
+# the end
+"""
+MERGED = POLICY.replace("# each of them\n", "# each of them\n        - allow: PUT /repos/o/r/pulls/7/merge\n")
+EXACT = MERGED.replace("- ask: POST /exact", "- allow: POST /exact")
+GQL = EXACT.replace("- ask: mutation mergePullRequest", "- allow: mutation mergePullRequest")
+MOVED = GQL.replace("    - domain: tunnel.github.test\n      port: 443\n", "").replace(
+    "  ask:\n", "    - domain: tunnel.github.test\n      port: 443\n  ask:\n")
+WIDE = MOVED.replace("  ask:\n", "    - domain: a.wide.test\n      port: 443\n  ask:\n")
+MUTATION = json.dumps({"query": "mutation M($i: MergePullRequestInput!) { mergePullRequest(input: $i) { clientMutationId } }",
+                       "variables": {"i": {"pullRequestId": "x", "expectedHeadOid": SHA}}})
+
+
+def merge(n=7):
+    return curl("-X", "PUT", "-H", "Content-Type: application/json", "-d", json.dumps({"sha": SHA}),
+                f"https://api.github.test/repos/o/r/pulls/{n}/merge")
+
+
+def graphql():
+    return curl("-H", "Content-Type: application/json", "-d", MUTATION, "https://api.github.test/graphql")
+
+
+def once(tap, c, a, argv, answer, wanted, what):
+    """Asked, approved for good, goes through, and is not asked again."""
+    p = a.start(argv)
+    q = a.pending()
+    tap.eq(len(q), 1, f"{c.who}: {what} waits")
+    r = c("approve", q[0]["id"], "--always", "--yes")
+    got = end(p)
+    tap.ok(r.code == 0 and answer in got, f"{c.who}: {what} is allowed, and the request that waited goes", r, got)
+    tap.eq(a.text(), wanted, f"{c.who}: {what}: one rule more, every other byte as it was")
+    got = end(a.start(argv))
+    tap.ok(answer in got and not a.pending_now(), f"{c.who}: {what} is not asked again", got)
+    return q[0], r
+
+
+def kinds(tap, c, a):
+    q, r = once(tap, c, a, merge(), "merged 200", MERGED, "a request")
+    tap.ok("+        - allow: PUT /repos/o/r/pulls/7/merge" in r.out and "policy.yaml" in r.out, f"{c.who}: the change is shown", r)
+    edits = a.log("policy.edit")
+    tap.ok(len(edits) == 1 and edits[0]["ask"] == q["id"] and edits[0]["file"] == a.policy and edits[0]["via"] == "cli" and
+           edits[0]["before"] != edits[0]["after"] and (edits[0]["uid"] == c.uid or c.who == "userns"), f"{c.who}: it is in the log",
+           edits)
+    order = [e["type"] for e in a.log() if e["type"] in ("policy.edit", "ask.answer")]
+    tap.eq(order[:2], ["policy.edit", "ask.answer"], f"{c.who}: before the answer counts")
+    tap.ok(wait_for(lambda: a.log("policy.change"), 60), f"{c.who}: the guard has taken the file")
+    p = a.start(merge(8))
+    tap.eq(len(a.pending()), 1, f"{c.who}: another pull request is asked as before")
+    c("deny", a.pending()[0]["id"])
+    end(p)
+    once(tap, c, a, curl("-d", "x", "https://api.github.test/exact"), "free 200", EXACT, "what a line is exactly for")
+    once(tap, c, a, graphql(), "gql 200", GQL, "a mutation")
+    once(tap, c, a, curl("-k", "https://tunnel.github.test/"), "tunnel 200", MOVED, "a connection that a rule is exactly for")
+    once(tap, c, a, curl("-k", "https://a.wide.test/"), "wide 200", WIDE, "a connection of many")
+    p = a.start(curl("-k", "https://b.wide.test/"))
+    tap.eq(len(a.pending()), 1, f"{c.who}: and no other of them")
+    c("deny", a.pending()[0]["id"])
+    end(p)
+    r = c("policy", "check", a.policy)
+    tap.ok(r.code == 0, f"{c.who}: the file is a good policy", r)
+    tap.ok(c("audit", "verify").code == 0, f"{c.who}: the log verifies")
+
+
+def refused(tap, c, a):
+    """What must not be written; kinds() is the control."""
+    def no(n, words, text=POLICY, mode=0o644, prepare=None, argv=None):
+        a.change_policy(text, mode)
+        p = a.start(argv or merge(n))
+        q = a.pending()
+        if prepare:
+            prepare()
+        before = a.text()
+        r = c("approve", q[0]["id"], "--always", "--yes") if q else None
+        tap.ok(r and r.code == 125 and words in r.err and a.text() == before, f"{c.who}: refused: {words}", r)
+        return p, q
+
+    def goes(p, q, words):
+        tap.ok(c("approve", q[0]["id"]).code == 0 and "merged 200" in end(p), f"{c.who}: it waited all the same: {words}")
+
+    star = curl("-X", "PUT", "-d", json.dumps({"sha": SHA}), "-g", "https://api.github.test/repos/o/*/pulls/7/merge")
+    goes(*no(0, "pattern", argv=star), "a star")
+    flow = "version: 1\nallow:\n- domain: api.github.test\n  http: [{ask: GET /x}, {ask: PUT /repos/*/*/pulls/*/merge}]\n"
+    goes(*no(41, "several stand in that line", flow), "several in one line")
+    goes(*no(42, "not to be written to", mode=0o444), "read-only")
+    # A link that leads elsewhere, and a second name.
+    other = a.policy + ".other"
+
+    def symlink():
+        os.rename(a.policy, other)
+        os.symlink(other, a.policy)
+    p, _ = no(43, "leads elsewhere", prepare=symlink)
+    os.rename(other, a.policy)
+    for q in a.pending():
+        c("approve", q["id"])
+    end(p)
+    p, _ = no(44, "another name", prepare=lambda: os.link(a.policy, other))
+    os.unlink(other)
+    for q in a.pending():
+        c("approve", q["id"])
+    end(p)
+    # Meanwhile somebody has denied it: said, and left as it is.
+    later = POLICY.replace("- ask:   PUT", "- deny: PUT /repos/o/r/pulls/45/merge\n        - ask:   PUT")
+    p, _ = no(45, "denied", prepare=lambda: a.set_policy(later))
+    tap.ok("403" in end(p), f"{c.who}: and so it is")
+
+
+def brackets(tap, c, a):
+    flow = "version: 1\nallow:\n- domain: api.github.test\n  http: [{allow: GET /**}, {ask: PUT /repos/*/*/pulls/*/merge}]\n"
+    a.change_policy(flow)
+    once(tap, c, a, merge(61), "merged 200", flow.replace("{ask: PUT", '{allow: "PUT /repos/o/r/pulls/61/merge"}, {ask: PUT'),
+         "a list in brackets")
+
+
+def many(tap, c, a):
+    """A rule for many hosts that lists requests: one like it for the host that was asked, which the other hosts do not have."""
+    rule = '- domain: "*.wide.test"   # all\n  http:\n  - allow: GET /**\n  - ask: PUT /x/*\n  - deny: GET /no\n'
+    one = rule.replace('"*.wide.test"', "a.wide.test").replace("# all\n", "# all\n  port: 443\n").replace(
+        "PUT /x/*\n", "PUT /x/*\n  - allow: PUT /x/1\n")
+    a.change_policy("version: 1\nallow:\n" + rule)
+    once(tap, c, a, curl("-X", "PUT", "https://a.wide.test/x/1"), "wide 200", "version: 1\nallow:\n" + rule + one, "a request of many hosts")
+    tap.ok("wide 200" in end(a.start(curl("https://a.wide.test/"))) and "403" in end(a.start(curl("https://a.wide.test/no"))) and
+           "403" in end(a.start(curl("-X", "DELETE", "https://a.wide.test/x/1"))), f"{c.who}: all else is as it was there")
+    for url in ("https://b.wide.test/x/1", "https://a.wide.test/x/2"):
+        p = a.start(curl("-X", "PUT", url))
+        q = a.pending()
+        tap.eq(len(q), 1, f"{c.who}: {url} is asked as before")
+        c("deny", q[0]["id"])
+        end(p)
+    beside = "version: 1\nallow:\n" + rule + 'deny:\n- domain: "*.wide.test"\n  port: 443\n  http:\n  - deny: GET /admin\n'
+    a.change_policy(beside.replace("PUT /x/*", "PUT /z/*"))
+    p = a.start(curl("-X", "PUT", "https://a.wide.test/z/1"))
+    q = a.pending()
+    r = c("approve", q[0]["id"], "--always", "--yes")
+    tap.ok(r.code == 125 and "not the only one" in r.err and a.text() == beside.replace("PUT /x/*", "PUT /z/*"),
+           f"{c.who}: refused where it would overrule another", r)
+    c("deny", q[0]["id"])
+    end(p)
+
+
+def at_once(tap, c, a):
+    a.change_policy(POLICY)
+    ps = [a.start(merge(n)) for n in (21, 22, 23)]
+    q = a.pending(3)
+    tap.eq(len(q), 3, f"{c.who}: three wait")
+    # From the first change on each is decided by the policy anew, and asked again: its question may be another by then.
+    answers = [c.popen("approve", x["id"], "--always", "--yes") for x in q]
+    said = [end(x) for x in answers]
+    until = time.monotonic() + 90
+    while time.monotonic() < until:
+        left = a.pending_now()
+        if not left and all(f"pulls/{n}/merge" in a.text() for n in (21, 22, 23)):
+            break
+        for x in left:
+            c("approve", x["id"], "--always", "--yes")
+        time.sleep(0.05)
+    got = [end(p) for p in ps]
+    tap.ok(all("merged 200" in g for g in got), f"{c.who}: approved at the same time, all go", got, said)
+    tap.ok(all(a.text().count(f"- allow: PUT /repos/o/r/pulls/{n}/merge\n") == 1 for n in (21, 22, 23)),
+           f"{c.who}: and the file has each rule once", a.text())
+    tap.ok(c("policy", "check", a.policy).code == 0, f"{c.who}: and is whole")
+
+
+def killed(tap, c, a):
+    """Killed at each step that changes something: the file is the old one or the new one."""
+    killat = os.path.join(c.bin, "killat")
+    shutil.copy(KILLAT, killat)
+    seen, step, torn = set(), 0, []
+    a.change_policy(POLICY)
+    p = a.start(merge(31))
+    q = a.pending()
+    wanted = POLICY.replace("# each of them\n", "# each of them\n        - allow: PUT /repos/o/r/pulls/31/merge\n")
+    while q and step < 60:
+        step += 1
+        r = c(program=[killat, str(step), c.exe, "approve", q[0]["id"], "--always", "--yes"])
+        text = a.text()
+        if text not in (POLICY, wanted):
+            torn.append((step, text))
+        seen.add("new" if text == wanted else "old")
+        if r.code != 137 or text == wanted:
+            break
+    tap.eq(torn, [], f"{c.who}: never half of it, at {step} steps")
+    tap.eq(seen, {"old", "new"}, f"{c.who}: and both were seen")
+    tap.ok("merged 200" in end(p), f"{c.who}: the request goes")
+    r = c("approve", "--always", "--yes", q[0]["id"])
+    left = [x for x in os.listdir(os.path.dirname(a.policy)) if "coffer-new" in x]
+    tap.ok(r.code == 125, f"{c.who}: a question that is over edits nothing", r)
+    tap.eq(left, [], f"{c.who}: nothing is left beside the file")
+    tap.ok(c("audit", "verify").code == 0, f"{c.who}: the log verifies")
+
+
+def full(tap, c):
+    """A file system without room."""
+    place = os.path.join(c.home, "small")
+    os.mkdir(place)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k,mode=755", "none", place], check=True)
+    try:
+        c.own(place)
+        with Asker(tap, c, POLICY, "--policy", os.path.join(place, "policy.yaml"), name="small/policy.yaml") as a:
+            p = a.start(merge())
+            q = a.pending()
+            try:
+                with open(os.path.join(place, "filler"), "wb", buffering=0) as f:
+                    while f.write(b"x" * 1024):
+                        pass
+            except OSError:
+                pass
+            r = c("approve", q[0]["id"], "--always", "--yes")
+            tap.ok(r.code == 125 and "stays as it was" in r.err and a.text() == POLICY, f"{c.who}: no room: the file stays", r)
+            tap.eq(sorted(os.listdir(place)), ["filler", "policy.yaml"], f"{c.who}: and nothing is left beside it")
+            os.unlink(os.path.join(place, "filler"))
+            r = c("approve", q[0]["id"], "--always", "--yes")
+            tap.ok(r.code == 0 and "merged 200" in end(p) and a.text() == MERGED, f"{c.who}: with room again it goes (control)", r)
+    finally:
+        subprocess.run(["umount", place], check=True)
+
+
+def beside(tap, c):
+    with Asker(tap, c, "version: 1\nask:\n- domain: tunnel.github.test\n", "--allow", "tunnel.github.test", "--policy",
+               os.path.join(c.home, "both.yaml"), name="both.yaml") as a:
+        p = a.start(curl("-k", "https://tunnel.github.test/"))
+        q = a.pending()
+        r = c("approve", q[0]["id"], "--always")
+        tap.ok(r.code == 125 and "--yes" in r.err and "+allow:" in r.out and "ask:\n- domain" in a.text(),
+               f"{c.who}: without a terminal and --yes it is only shown", r)
+        r = c("approve", q[0]["id"], "--always", "--yes")
+        tap.ok(r.code == 0 and "tunnel 200" in end(p), f"{c.who}: with --allow beside the file (bare lists)", r)
+        tap.eq(a.text(), "version: 1\nask:\nallow:\n  - domain: tunnel.github.test\n", f"{c.who}: moved")
+
+
+def terminal(tap, c, a):
+    """What a person sees and says; a number alone."""
+    a.change_policy(POLICY)
+    p = a.start(merge())
+    q = a.pending()
+    number = q[0]["id"].split("-")[1]
+    r = c("approve", number)
+    tap.ok(r.code == 125 and q[0]["id"] in r.err and "whole id" in r.err, f"{c.who}: a number alone is refused, the id named", r)
+    r = c("deny", number)
+    tap.ok(r.code == 125 and q[0]["id"] in r.err, f"{c.who}: also to deny", r)
+    code, shown = at_terminal(c, ("approve", number), [("Allow this? [y/N]", "n\n")])
+    tap.ok(code == 125 and "PUT https://api.github.test/repos/o/r/pulls/7/merge" in shown and "nothing was answered" in shown,
+           f"{c.who}: at a terminal it is shown, and no means no", shown)
+    code, shown = at_terminal(c, ("approve", "--always", q[0]["id"]), [("so? [y/N]", "n\n")])
+    tap.ok(code == 125 and a.text() == POLICY and "+        - allow: PUT" in shown, f"{c.who}: nor is anything edited", shown)
+    code, shown = at_terminal(c, ("approve", "--always", number), [("Allow this? [y/N]", "y\n"), ("so? [y/N]", "y\n")])
+    tap.ok(code == 0 and a.text() == MERGED and "merged 200" in end(p), f"{c.who}: yes means yes", shown)
+
+
+def main():
+    tap = Tap()
+    reason = why_not()
+    if reason:
+        tap.skip("--always", reason)
+        tap.done()
+    with Internet() as net:
+        net.https("api.github.test", lambda q: "merged" if q.path.endswith("/merge") else "gql" if q.path == "/graphql" else "free")
+        net.https("tunnel.github.test", lambda q: "tunnel")
+        net.https("a.wide.test", lambda q: "wide")
+        net.https("b.wide.test", lambda q: "wide")
+        for who in identities(tap, ("ns",)):
+            if who == "userns":
+                continue
+            with net.coffer(who) as c:
+                path = os.path.join(c.home, "policy.yaml")
+                with Asker(tap, c, POLICY, "--policy", path) as a:
+                    kinds(tap, c, a)
+                    if who == "user":
+                        refused(tap, c, a)
+                        brackets(tap, c, a)
+                        many(tap, c, a)
+                with Asker(tap, c, POLICY, "--policy", path) as a:
+                    if who == "user":
+                        terminal(tap, c, a)
+                        beside(tap, c)
+                    else:
+                        at_once(tap, c, a)
+                        killed(tap, c, a)
+                        full(tap, c)
+                c.check_clean(tap)
+    tap.done()
+
+
+main()

@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A secret whose rule says `ask: true`: before a request carries it a person is asked, over HTTP/1.1 and HTTP/2."""
+
+import base64
+import json
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+
+from askagent import Agent, curl, end, hangs_up, preview  # noqa: E402
+from coffertest import Tap, identities  # noqa: E402
+from nettest import Internet, wait_for, why_not  # noqa: E402
+
+TOKEN = "ghp_" + base64.b32encode(os.urandom(24)).decode()[:36]
+POLICY = """version: 1
+egress:
+  allow:
+    - domain: api.sec.test
+      secret: {name: github, ask: true}
+      http:
+        - allow: "* /**"
+        - ask: PUT /both
+    - domain: free.sec.test
+      secret: github
+    - domain: close.sec.test
+      secret: {name: github, ask: true}
+"""
+LISTED = """version: 1
+egress:
+  allow:
+    - domain: api.sec.test
+      secret: {name: github, ask: true}
+      credentials: only
+      http:
+        - allow: GET /**
+"""
+
+
+def call(path, *more, version="--http1.1", host="api.sec.test"):
+    """A shell inside, for the variable is there."""
+    args = " ".join(f"'{x}'" for x in more)
+    return ["sh", "-c", f"curl -sS -m 150 {version} -w ' %{{http_code}} v%{{http_version}}' -H \"Authorization: Bearer $GITHUB_TOKEN\" "
+            f"{args} https://{host}{path}"]
+
+
+def carried(net, path):
+    return [q for q in net.origin.requests if q.path == path and TOKEN in q.headers.get("Authorization", "")]
+
+
+def version(tap, c, a, net, flag, shown):
+    path = f"/v1/{shown}"
+    p = a.start(call(path, version=flag))
+    q = a.pending()
+    tap.ok(len(q) == 1 and q[0]["kind"] == "secret" and q[0]["what"] == "github" and q[0]["host"] == "api.sec.test" and
+           q[0]["port"] == 443 and q[0]["preview"].startswith(f"GET {path}\n") and "policy.yaml" in q[0]["rule"],
+           f"{c.who}: HTTP/{shown}: its first use is asked about: which secret, where, for which request", q)
+    text = c("ask", "show", q[0]["id"]).out
+    tap.ok(f"GET {path}" in text and "github" in text and "any request to this host" in text and TOKEN not in text,
+           f"{c.who}: HTTP/{shown}: as people see it", text)
+    tap.eq(len([x for x in net.origin.requests if x.path == path]), 0, f"{c.who}: HTTP/{shown}: nothing was sent")
+    tap.eq(len(a.logged("secret.use")), a.uses, f"{c.who}: HTTP/{shown}: nor rendered")
+    tap.ok(c("approve", q[0]["id"]).code == 0, f"{c.who}: HTTP/{shown}: approved once")
+    got = end(p)
+    tap.ok(f"hello 200 v{shown}" in got and len(carried(net, path)) == 1, f"{c.who}: HTTP/{shown}: and used", got)
+    a.uses += 1
+    tap.ok(wait_for(lambda: len(a.logged("secret.use")) == a.uses, 60), f"{c.who}: HTTP/{shown}: in the log")
+    p = a.start(call(path, version=flag))
+    q = a.pending()
+    tap.ok(len(q) == 1, f"{c.who}: HTTP/{shown}: the next one is asked about again", q)
+    c("deny", q[0]["id"], "--reason", "not this one")
+    got = end(p)
+    tap.ok(" 403" in got and "not this one" in got and "secret" in got and len(carried(net, path)) == 1,
+           f"{c.who}: HTTP/{shown}: denied, it is not sent", got)
+    p = a.start(call(path, version=flag))
+    q = a.pending()
+    p.terminate()
+    end(p)
+    tap.ok(wait_for(lambda: [x["waiters"] for x in a.asks() if x["id"] == q[0]["id"]] == [0], 60), f"{c.who}: HTTP/{shown}: it has gone")
+    c("deny", q[0]["id"])
+    tap.eq(len(carried(net, path)), 1, f"{c.who}: HTTP/{shown}: who has gone sends nothing")
+
+
+def scopes(tap, c, a, net):
+    p = a.start(call("/scope/a", "-d", "x"))
+    q = a.pending()
+    tap.ok(c("approve", q[0]["id"], "--uses", "2").code == 0 and "hello 200" in end(p), f"{c.who}: --uses 2: one")
+    tap.ok("hello 200" in a.do(call("/scope/other", "-X", "DELETE", version="--http2")), f"{c.who}: two, another request")
+    p = a.start(call("/scope/c"))
+    q = a.pending()
+    tap.eq(len(q), 1, f"{c.who}: the third is asked about")
+    tap.ok(c("approve", q[0]["id"], "--sandbox").code == 0 and "hello 200" in end(p), f"{c.who}: --sandbox")
+    tap.ok("hello 200" in a.do(call("/scope/d")), f"{c.who}: holds")
+    tap.ok("401" in a.do(["curl", "-sS", "-w", " %{http_code}", "https://api.sec.test/none"]), f"{c.who}: without it nobody is asked")
+    p = a.start(call("/both", "-X", "PUT"))
+    both = a.pending()
+    tap.ok(len(both) == 1 and both[0]["kind"] == "request", f"{c.who}: a rule's own question comes first", both)
+    c("approve", both[0]["id"])
+    tap.ok("hello 200" in end(p), f"{c.who}: and then goes by the grant of the secret")
+    tap.ok(c("deny", q[0]["id"]).code == 0, f"{c.who}: taken back")
+    p = a.start(call("/both", "-X", "PUT"))
+    one = a.pending()
+    c("approve", one[0]["id"])
+    two = a.pending()
+    tap.ok(len(two) == 1 and two[0]["kind"] == "secret", f"{c.who}: both are asked", two)
+    c("approve", two[0]["id"])
+    tap.ok("hello 200" in end(p), f"{c.who}: and both answered")
+    tap.ok("hello 200" in a.do(call("/free", host="free.sec.test")), f"{c.who}: where the rule does not say so nobody is asked")
+
+
+def sent_once(tap, c, a, net):
+    """A server that takes the request and hangs up: the secret is not sent a second time by one answer."""
+    net.closed.clear()
+    p = a.start(call("/go", host="close.sec.test"))
+    q = a.pending()
+    c("approve", q[0]["id"])
+    got = end(p)
+    tap.ok(" 502" in got and net.closed == [f"GET /go Bearer {TOKEN}"], f"{c.who}: what was approved once is sent once", got, len(net.closed))
+
+
+def changed(tap, c, a, net):
+    p = a.start(call("/changed"))
+    q = a.pending()
+    a.set_policy(POLICY.replace('"* /**"', '"* /v1/**"'))
+    got = end(p)
+    tap.ok(" 403" in got and not carried(net, "/changed"), f"{c.who}: a policy that denies meanwhile denies", got)
+    tap.ok(c("approve", q[0]["id"]).code == 125, f"{c.who}: and the question is over")
+
+
+def cut(tap, c, a):
+    """What stands before the body does not count as shown of it."""
+    body = "7" * 1400 + "TAIL"
+    p = a.start(call("/cut?q=" + "0" * 1200, "-d", body))
+    q = a.pending()
+    q = q[0] if q else {}
+    text = c("ask", "show", q.get("id", "none")).out
+    tap.ok(q.get("body_len") == len(body) and 0 < q.get("preview_bytes", 0) < len(body) and "TAIL" not in text and "| \u2026" in preview(text),
+           f"{c.who}: a body that is not shown whole says so", q, text)
+    c("approve", q.get("id", "none"))
+    end(p)
+    p = a.start(call("/cut", "-d", body))
+    q = a.pending()
+    q = q[0] if q else {}
+    text = c("ask", "show", q.get("id", "none")).out
+    tap.ok(q.get("preview_bytes") == len(body) and "TAIL" in text and "| \u2026" not in preview(text), f"{c.who}: control: one that is does not", q, text)
+    c("approve", q.get("id", "none"))
+    end(p)
+
+
+def widened(tap, c, net):
+    """A rule that is granted on top of one that lists requests: all else that the listing rule says holds for it."""
+    with Agent(tap, c, LISTED) as a:
+        post = call("/unlisted", "-X", "POST", "-d", "x")
+        tap.ok(" 403" in a.do(post), f"{c.who}: not listed, it is denied")
+        p = a.start(curl("-d", json.dumps({"rule": "POST https://api.sec.test/unlisted", "reason": "r", "wait": 60}),
+                         "http://coffer.internal/v1/access"))
+        q = a.pending()
+        tap.ok(len(q) == 1 and q[0]["kind"] == "widen" and c("approve", q[0]["id"], "--sandbox").code == 0, f"{c.who}: granted on top", q)
+        tap.ok("granted" in end(p), f"{c.who}: and told so")
+        p = a.start(post)
+        q = a.pending()
+        tap.ok(len(q) == 1 and q[0]["kind"] == "secret", f"{c.who}: its secret is asked about all the same", q)
+        tap.eq(len(carried(net, "/unlisted")), 0, f"{c.who}: and was not sent")
+        c("deny", q[0]["id"])
+        tap.ok(" 403" in end(p), f"{c.who}: denied, it stays here")
+        got = a.do(curl("-d", "x", "-H", "Authorization: Bearer of-my-own-0123456789", "https://api.sec.test/unlisted"))
+        tap.ok(" 403" in got, f"{c.who}: credentials of its own are refused as before", got)
+        p = a.start(post)
+        q = a.pending()
+        c("approve", q[0]["id"])
+        tap.ok("hello 200" in end(p) and len(carried(net, "/unlisted")) == 1, f"{c.who}: control: approved, it goes")
+
+
+def for_good(tap, c, net):
+    """--always: that rule does not ask any more, and no other."""
+    other = '    - domain: "*.sec.test"   # many\n      secret: {name: github, ask: true}\n'
+    before = POLICY.split("    - domain: free")[0] + other
+    with Agent(tap, c, before) as a:
+        def text():
+            with open(a.policy, encoding="utf-8") as f:
+                return f.read()
+        p = a.start(call("/good/many", host="free.sec.test"))
+        q = a.pending()
+        r = c("approve", q[0]["id"], "--always", "--yes")
+        tap.ok(r.code == 125 and "more than this host and port" in r.err and text() == before,
+               f"{c.who}: --always: a rule for many hosts stays", r)
+        c("deny", q[0]["id"])
+        tap.ok(" 403" in end(p), f"{c.who}: --always: and nothing was sent")
+        p = a.start(call("/good/one"))
+        q = a.pending()
+        r = c("approve", q[0]["id"], "--always", "--yes")
+        got = end(p)
+        tap.ok(r.code == 0 and "hello 200" in got, f"{c.who}: --always: the request that waited goes", r, got)
+        tap.eq(text(), before.replace("ask: true", "ask: false", 1), f"{c.who}: --always: one word of the file")
+        tap.ok("hello 200" in a.do(call("/good/two", "-X", "DELETE")), f"{c.who}: --always: and it is not asked again")
+        p = a.start(call("/good/many", host="free.sec.test"))
+        q = a.pending()
+        tap.eq(len(q), 1, f"{c.who}: --always: elsewhere it is, as before")
+        c("deny", q[0]["id"])
+        end(p)
+        p = a.start(call("/both", "-X", "PUT"))
+        q = a.pending()
+        tap.ok(len(q) == 1 and q[0]["kind"] == "request", f"{c.who}: --always: nor is a request allowed by it", q)
+        c("deny", q[0]["id"])
+        end(p)
+
+
+def visit(tap, c, net):
+    r = c("secret", "set", "github", "-", "--host", "api.sec.test", "--host", "free.sec.test", "--host", "close.sec.test", "--as", "bearer",
+          input=TOKEN)
+    tap.eq(r.code, 0, f"{c.who}: the secret is in the vault", r)
+    with Agent(tap, c, POLICY) as a:
+        a.uses = 0
+        version(tap, c, a, net, "--http1.1", "1.1")
+        version(tap, c, a, net, "--http2", "2")
+        scopes(tap, c, a, net)
+        cut(tap, c, a)
+        sent_once(tap, c, a, net)
+        changed(tap, c, a, net)
+        tap.ok(c("audit", "verify").code == 0, f"{c.who}: the log verifies")
+    widened(tap, c, net)
+    for_good(tap, c, net)
+    net.origin.requests.clear()
+    c.check_clean(tap)
+
+
+def serve(q):
+    return "hello" if TOKEN in q.headers.get("Authorization", "") else (401, {}, "who are you?")
+
+
+def main():
+    tap = Tap()
+    reason = why_not()
+    if reason:
+        tap.skip("asking for secrets", reason)
+        tap.done()
+    with Internet() as net:
+        net.origin = net.https("api.sec.test", serve)
+        net.https("free.sec.test", serve)
+        net.closed = hangs_up(net, "close.sec.test")
+        for who in identities(tap, ("ns",)):
+            with net.coffer(who) as c:
+                visit(tap, c, net)
+    tap.done()
+
+
+main()

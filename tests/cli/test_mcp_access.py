@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""request_access of `coffer mcp`: a person is asked while the call waits, and a grant holds for the rest of the session."""
+
+import glob
+import json
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+
+from coffertest import Tap, identities  # noqa: E402
+from mcpclient import Client, Reply  # noqa: E402
+from nettest import Internet, wait_for, why_not  # noqa: E402
+
+POLICY = """version: 1
+egress:
+  allow:
+    - domain: given.mcp.test
+      http:
+        - allow: GET /**
+  deny:
+    - domain: evil.mcp.test
+"""
+
+
+hits = {"back": 0}
+
+
+def count(q):
+    hits["back"] += 1
+    return "open"
+
+
+def pending(c):
+    got = []
+
+    def some():
+        got[:] = [x for x in map(json.loads, c("ask", "ls", "--json").out.splitlines()) if x["state"] == "pending"]
+        return got
+
+    wait_for(some, 60)
+    return got
+
+
+def is_open(m, name, *more):
+    r = m.call("exec", command=f"curl -ksS -m 60 {' '.join(more)} https://{name}.mcp.test/x")
+    return r.data["stdout"].startswith("open")
+
+
+def ask(m, rule, reason="the tests need it"):
+    return m.begin_call("request_access", rule=rule, reason=reason, wait=200)
+
+
+def told(m, n):
+    return Reply(m.wait_for(n))
+
+
+def granted(tap, c, m):
+    tap.ok(not is_open(m, "new"), f"{c.who}: closed at first")
+    n = ask(m, "new.mcp.test", "for \x1b[2J\u202e<b>tests</b>")
+    q = pending(c)
+    tap.ok(len(q) == 1 and q[0]["kind"] == "widen" and q[0]["what"] == "new.mcp.test:443", f"{c.who}: a person is asked", q)
+    text = c("ask", "show", q[0]["id"]).out
+    tap.ok("\x1b" not in text and "\u202e" not in text and "until this sandbox ends" in text, f"{c.who}: and shown it safely", repr(text))
+    r = c("approve", q[0]["id"], "--sandbox")
+    tap.eq(r.code, 0, f"{c.who}: granted", r)
+    r = told(m, n)
+    tap.ok(r.data["granted"] is True and q[0]["id"] in r.data["answer"], f"{c.who}: the agent is told", r)
+    tap.ok(is_open(m, "new") and is_open(m, "new"), f"{c.who}: it is open for the calls that follow")
+    tap.ok(not is_open(m, "other"), f"{c.who}: and nothing else is")
+    log = [json.loads(x) for x in c("audit", "--json").out.splitlines()]
+    tap.ok([e for e in log if e["type"] == "access.grant" and e["rule"] == "new.mcp.test:443"], f"{c.who}: it is in the log")
+
+
+def timed(tap, c, m):
+    n = ask(m, "other.mcp.test")
+    q = pending(c)
+    tap.eq(c("approve", q[0]["id"], "--for", "25s").code, 0, f"{c.who}: granted for a time")
+    tap.ok(told(m, n).data["granted"], f"{c.who}: told so")
+    # One call that lives longer than the grant: within it the host closes.
+    r = m.call("exec", command="n=0; while curl -ksS -m 60 https://other.mcp.test/x >/dev/null 2>&1; do n=$((n+1)); sleep 0.2; done; "
+               "echo closed after $n", timeout_s=110)
+    tap.like(r.data["stdout"], r"^closed after [1-9]", f"{c.who}: open at first, its end comes while a call runs", r)
+    tap.ok(not is_open(m, "other"), f"{c.who}: and holds for the next")
+
+
+def logged(c, kind, ask):
+    return [e for e in map(json.loads, c("audit", "--json").out.splitlines()) if e["type"] == kind and e.get("ask") == ask]
+
+
+def open_up(tap, c, m, name):
+    n = ask(m, f"{name}.mcp.test")
+    q = pending(c)
+    tap.eq(c("approve", q[0]["id"], "--sandbox").code, 0, f"{c.who}: {name} granted")
+    tap.ok(told(m, n).data["granted"] and is_open(m, name), f"{c.who}: {name} is open")
+    return q[0]["id"]
+
+
+def taken_back(tap, c, m):
+    which = open_up(tap, c, m, "back")
+    got = [json.loads(x) for x in c("ask", "ls", "--json").out.splitlines()]
+    tap.ok(which in [a["id"] for a in got if a["state"] == "granted"], f"{c.who}: between calls it stands as granted", got)
+    r = c("deny", which)
+    tap.ok(r.code == 0 and len(logged(c, "ask.revoke", which)) == 1, f"{c.who}: it can be taken back between calls", r)
+    tap.ok(not is_open(m, "back"), f"{c.who}: and the next call does not have it")
+    tap.ok(is_open(m, "new"), f"{c.who}: what else was granted stays")
+    tap.eq(c("deny", which).code, 125, f"{c.who}: once is enough")
+    # While a call runs: it is closed by the time that the command returns, but for what was on its way.
+    which = open_up(tap, c, m, "back")
+    n = m.begin_call("exec", command="while curl -ksS -m 20 https://back.mcp.test/x >/dev/null 2>&1; do echo open >> seen; sleep 0.1; done; "
+                     "echo closed", timeout_s=100)
+    wait_for(lambda: hits["back"] > 2, 60)
+    r = c("deny", which)
+    before = hits["back"]
+    tap.ok(r.code == 0 and len(logged(c, "ask.revoke", which)) == 1, f"{c.who}: it can be taken back while a call runs", r)
+    r = told(m, n)
+    tap.ok(r.data["stdout"] == "closed\n" and hits["back"] <= before + 1, f"{c.who}: which loses it at once", r, before, hits)
+    tap.ok(not is_open(m, "back") and is_open(m, "new"), f"{c.who}: so does the next, and nothing else")
+    hits["back"] = 0
+
+
+def damaged(tap, c, m):
+    path = glob.glob(os.path.join(c.state, "runs", "*", "granted"))
+    tap.eq(len(path), 1, f"{c.who}: there is one file", path)
+    with open(path[0], "rb") as f:
+        whole = f.read()
+    with open(path[0], "wb") as f:
+        f.write(whole.replace(b"new.mcp.test", b"other.mcp.test"))
+    r = m.call("exec", command="true")
+    tap.ok(r.is_error and "nothing of it holds" in r.text, f"{c.who}: with a damaged file nothing is started", r)
+    with open(path[0], "wb") as f:
+        f.write(whole)
+    tap.ok(is_open(m, "new") and not is_open(m, "other"), f"{c.who}: as it was it holds")
+
+
+def killed(tap, c, m):
+    """What was granted lapses with the server, of whatever that dies."""
+    which = open_up(tap, c, m, "new")
+    m.p.kill()
+    tap.ok(wait_for(lambda: logged(c, "ask.lapse", which), 60), f"{c.who}: it lapses with a server that is killed")
+    tap.ok(not c("ask", "ls", "--json").out and c("deny", which).code == 125, f"{c.who}: and is nobody's any more")
+
+
+def refused(tap, c, m):
+    n = ask(m, "other.mcp.test:8443")
+    q = pending(c)
+    c("deny", q[0]["id"], "--reason", "use the mirror")
+    r = told(m, n)
+    tap.ok(r.data["granted"] is False and "use the mirror" in r.data["answer"], f"{c.who}: denied, and told why", r)
+    for rule, why in (("evil.mcp.test", "says no"), ("*.com", "public suffix"), ("10.0.0.1", "grant"), ("given.mcp.test", "lists what"),
+                      ("@npm", "preset")):
+        r = told(m, ask(m, rule))
+        tap.ok(r.data["granted"] is False and why in r.data["answer"], f"{c.who}: {rule} is refused without asking", r)
+    r = m.call("request_access", rule="late.mcp.test", reason="x", wait=1)
+    tap.ok(r.data["granted"] is False and "in time" in r.data["answer"], f"{c.who}: nobody answers: not granted", r)
+    n = ask(m, "gone.mcp.test")
+    pending(c)
+    m.cancel(n)
+    tap.ok(wait_for(lambda: not [x for x in map(json.loads, c("ask", "ls", "--json").out.splitlines()) if x["state"] == "pending"], 60),
+           f"{c.who}: cancelled, it waits no more")
+    r = m.call("exec", command="echo fine")
+    tap.eq(r.data["stdout"], "fine\n", f"{c.who}: and the session goes on", r)
+
+
+def requests(tap, c, m):
+    tap.ok(not is_open(m, "given", "-d", "x"), f"{c.who}: what the policy does not list is denied")
+    n = ask(m, "POST https://given.mcp.test/**")
+    q = pending(c)
+    c("approve", q[0]["id"], "--sandbox")
+    tap.ok(told(m, n).data["granted"] and is_open(m, "given", "-d", "x"), f"{c.who}: single requests can be granted too")
+
+
+def visit(tap, c):
+    path = os.path.join(c.home, "policy.yaml")
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(POLICY)
+    c.own(path)
+    with Client(c, "--policy", path, "-C", c.work) as m:
+        m.initialize()
+        granted(tap, c, m)
+        taken_back(tap, c, m)
+        if c.who == "root":
+            timed(tap, c, m)
+        requests(tap, c, m)
+        damaged(tap, c, m)
+        refused(tap, c, m)
+        tap.eq(m.end(), 0, f"{c.who}: it ends")
+    with Client(c, "--policy", path, "-C", c.work) as m:
+        m.initialize()
+        tap.ok(not is_open(m, "new"), f"{c.who}: the next session has none of it")
+        killed(tap, c, m)
+    tap.ok(c("audit", "verify").code == 0, f"{c.who}: the log verifies")
+    c.check_clean(tap)
+
+
+def main():
+    tap = Tap()
+    reason = why_not()
+    if reason:
+        tap.skip("request_access", reason)
+        tap.done()
+    with Internet() as net:
+        net.https("back.mcp.test", count)
+        for name in ("new", "other", "given", "evil"):
+            net.https(f"{name}.mcp.test", lambda q: "open")
+        for who in identities(tap, ("ns",)):
+            with net.coffer(who) as c:
+                visit(tap, c)
+    tap.done()
+
+
+main()

@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a person grants to a tool of `coffer mcp` for more than one call: it holds for the rest of the session and no longer, whoever dies when."""
+
+import glob
+import os
+import signal
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+
+from askbox import AskBox, wait_for  # noqa: E402
+from coffertest import Tap, coffer_as, descendants, identities, proc_stat  # noqa: E402
+from mcpclient import Client, Reply  # noqa: E402
+
+TOOLS = """version: 1
+tools:
+  - allow: read_file
+  - ask: [exec, write_file]
+"""
+USES = 16  # of the calls that are killed
+
+
+def write(m, name):
+    return m.call("write_file", path=name, content="x\n")
+
+
+def asks_again(b, m, tool="write_file", **args):
+    """Does a call wait for a person? It is cancelled then."""
+    n = m.begin_call(tool, **(args or {"path": "again", "content": "x"}))
+    q = wait_for(lambda: n in m.early or [a for a in b.asks() if a["state"] == "pending"]
+                 or (m.lines.qsize() and m.early.update({n: m.wait_for(n)})), 60)
+    if n in m.early or not q:
+        return False
+    m.cancel(n)
+    return wait_for(lambda: not [a for a in b.asks() if a["state"] == "pending"])
+
+
+def approve(b, m, tool, *how, **args):
+    """A call that a person allows so far; the question's id."""
+    n = m.begin_call(tool, **args)
+    q = b.pending()
+    r = b.c("approve", q[0]["id"], *how)
+    b.tap.eq(r.code, 0, f"{b.c.who}: {tool} approved {' '.join(how)}", r)
+    r = Reply(m.wait_for(n))
+    b.tap.ok(not r.is_error, f"{b.c.who}: and done", r)
+    return q[0]["id"]
+
+
+def logged(b, kind, ask):
+    return [e for e in b.log(kind) if e.get("ask") == ask]
+
+
+def state_of(b, ask):
+    return next((a["state"] for a in b.asks("--all") if a["id"] == ask), None)
+
+
+def for_the_session(tap, b, m):
+    c = b.c
+    ask = approve(b, m, "write_file", "--sandbox", path="one", content="x\n")
+    got = b.asks()
+    tap.ok([(a["id"], a["state"]) for a in got] == [(ask, "granted")], f"{c.who}: between calls it stands as granted", got)
+    tap.ok("granted" in c("ask", "show", ask).out, f"{c.who}: and is shown so")
+    r = write(m, "two")
+    tap.ok(not r.is_error, f"{c.who}: the next call is not asked about", r)
+    tap.ok(not write(m, "three").is_error and len(logged(b, "ask.use", ask)) == 3, f"{c.who}: each use is in the log")
+    calls = [e for e in b.log("tool.call") if e.get("ask") == ask]
+    tap.ok(len(calls) == 3 and all(e["allowed"] for e in calls), f"{c.who}: and by which question", calls)
+    tap.ok(asks_again(b, m, "exec", command="true"), f"{c.who}: another tool is asked about")
+    tap.ok(not write(m, "four").is_error and not logged(b, "ask.lapse", ask), f"{c.who}: and the grant holds still")
+    # Taken back while nothing runs.
+    r = c("deny", ask)
+    tap.ok(r.code == 0 and len(logged(b, "ask.revoke", ask)) == 1, f"{c.who}: it can be taken back between calls", r)
+    tap.ok(not b.asks() and state_of(b, ask) == "lapsed", f"{c.who}: it stands as lapsed", b.asks("--all")[-2:])
+    tap.ok(asks_again(b, m), f"{c.who}: and the next call asks")
+    r = c("deny", ask)
+    tap.ok(r.code == 125 and len(logged(b, "ask.revoke", ask)) == 1, f"{c.who}: once is enough", r)
+
+
+def while_a_call_runs(tap, b, m):
+    c = b.c
+    ex = approve(b, m, "exec", "--sandbox", command="true")
+    for pause in (0, 1.5):
+        ask = approve(b, m, "write_file", "--sandbox", path="five", content="x")
+        n = m.begin_call("exec", command="echo on > running; sleep 4")
+        tap.ok(wait_for(lambda: len([e for e in b.log("tool.call") if e.get("ask") == ex]) >= (3 if pause else 2)), f"{c.who}: a call runs")
+        time.sleep(pause)
+        r = c("deny", ask)
+        tap.ok(r.code == 0 and len(logged(b, "ask.revoke", ask)) == 1, f"{c.who}: taken back while a call runs ({pause} s)", r)
+        r = Reply(m.wait_for(n))
+        tap.ok(not r.is_error and r.data["exit_code"] == 0, f"{c.who}: which goes on", r)
+        tap.ok(asks_again(b, m), f"{c.who}: the next call asks")
+        tap.ok([a["id"] for a in b.asks()] == [ex], f"{c.who}: what else was granted stays", b.asks())
+    tap.eq(c("deny", ex).code, 0, f"{c.who}: that too")
+
+
+def counted(tap, b, m):
+    c = b.c
+    ask = approve(b, m, "write_file", "--uses", "3", path="one", content="x")
+    tap.ok(not write(m, "two").is_error, f"{c.who}: the second of three")
+    got = b.asks()
+    tap.ok(len(got) == 1 and (got[0]["used"], got[0]["uses"]) == (2, 3), f"{c.who}: two are used", got)
+    tap.ok(not write(m, "three").is_error and not b.asks(), f"{c.who}: the third, and none is left", b.asks())
+    tap.ok(asks_again(b, m) and len(logged(b, "ask.use", ask)) == 3 and state_of(b, ask) == "spent", f"{c.who}: the fourth asks")
+
+
+def timed(tap, b, m):
+    c = b.c
+    ask = approve(b, m, "write_file", "--for", "8s", path="one", content="x")
+    end = time.monotonic() + 9
+    tap.ok(not write(m, "two").is_error, f"{c.who}: within its time")
+    time.sleep(max(0, end - time.monotonic()))
+    tap.ok(not b.asks() and state_of(b, ask) == "lapsed", f"{c.who}: its time is over while nobody serves", b.asks())
+    tap.ok(c("deny", ask).code == 125, f"{c.who}: there is nothing to take back")
+    tap.ok(asks_again(b, m) and len(logged(b, "ask.lapse", ask)) == 1, f"{c.who}: the next call asks, and the log knows")
+
+
+def kids(m):
+    """Quickly, where the kernel tells: a call is over in a few milliseconds."""
+    try:
+        with open(f"/proc/{m.p.pid}/task/{m.p.pid}/children", encoding="ascii") as f:
+            return {int(p) for p in f.read().split()}
+    except FileNotFoundError:
+        return {p for p, _ in descendants(m.p.pid) if (proc_stat(p) or (0,))[0] == m.p.pid}
+
+
+def kill_next(m, had, pause):
+    """The next call's process, so long after it was seen; False where it was over before."""
+    until, new = time.monotonic() + 5, set()
+    while not new and not m.lines.qsize() and time.monotonic() < until:
+        new = kids(m) - had
+    try:
+        fds = [os.pidfd_open(p) for p in new if p in kids(m)]
+    except ProcessLookupError:
+        return False
+    time.sleep(pause)
+    for fd in fds:
+        try:
+            signal.pidfd_send_signal(fd, signal.SIGKILL)
+        except ProcessLookupError:
+            fds = []
+        os.close(fd)
+    return bool(fds)
+
+
+def calls_die(tap, b, m):
+    """A call that is killed at any moment gives nobody a use more."""
+    c = b.c
+    ask = approve(b, m, "write_file", "--uses", str(USES), path="one", content="x")
+    killed = 0
+    for i in range(4 * USES):
+        had = kids(m)
+        n = m.begin_call("write_file", path=f"k{i}", content="x")
+        killed += kill_next(m, had, 0.002 * (i % 8))
+        if wait_for(lambda: [a for a in b.asks() if a["state"] == "pending"] or m.lines.qsize()) and not m.lines.qsize():
+            m.cancel(n)
+            break
+        m.wait_for(n)
+        if state_of(b, ask) != "granted":
+            break
+    used, ran = len(logged(b, "ask.use", ask)), len([e for e in b.log("tool.call") if e.get("ask") == ask and e["allowed"]])
+    tap.ok(killed > 0 and 1 <= ran <= used <= USES, f"{c.who}: calls that are killed never get more uses than were granted", killed, ran, used)
+    if state_of(b, ask) == "granted":
+        c("deny", ask)
+    wait_for(lambda: not b.asks())
+    tap.ok(asks_again(b, m), f"{c.who}: and then a person is asked")
+
+
+def granted_file(b):
+    """The newest session's."""
+    return os.path.join(max(glob.glob(os.path.join(b.c.state, "runs", "*", "session")), key=os.path.getmtime)[:-len("session")], "granted")
+
+
+def damaged(tap, b, m):
+    c = b.c
+    approve(b, m, "write_file", "--sandbox", path="one", content="x")
+    path = granted_file(b)
+    with open(path, "rb") as f:
+        whole = f.read()
+    tap.eq(os.stat(path).st_mode & 0o777, 0o600, f"{c.who}: the file is nobody else's")
+    for what, text in (("damaged", whole.replace(b'"write_file"', b'"write_filf"', 1)), ("cut", whole[:-2]), ("empty", b""),
+                       ("without its digest", whole[65:])):
+        with open(path, "wb") as f:
+            f.write(text)
+        tap.ok(not b.asks() and asks_again(b, m), f"{c.who}: a file that is {what} grants nothing", b.asks())
+    with open(path, "wb") as f:
+        f.write(whole)
+    tap.ok(not write(m, "two").is_error, f"{c.who}: as it was it does")
+    return whole
+
+
+def server_dies(tap, b, policy, whole):
+    c = b.c
+    with Client(c, "--policy", policy) as m:
+        m.initialize()
+        tap.ok(not b.asks() and asks_again(b, m), f"{c.who}: another session has nothing of it", b.asks())
+        ask = approve(b, m, "write_file", "--sandbox", path="one", content="x")
+        path = granted_file(b)
+        with open(path, "wb") as f:
+            f.write(whole)
+        tap.ok(not b.asks() and asks_again(b, m), f"{c.who}: nor with that session's file", b.asks())
+        os.unlink(path)
+        tap.ok(asks_again(b, m), f"{c.who}: nor without its own")
+        ask = approve(b, m, "write_file", "--sandbox", path="one", content="x")
+        with open(path, "rb") as f:
+            mine = f.read()
+        m.p.kill()
+        tap.ok(wait_for(lambda: logged(b, "ask.lapse", ask)), f"{c.who}: it lapses with a server that is killed")
+        tap.ok(not b.asks() and c("deny", ask).code == 125, f"{c.who}: and is nobody's any more", b.asks())
+    with open(path, "wb") as f:
+        f.write(mine)
+    c.own(path)
+    run = os.path.basename(os.path.dirname(path))
+    tap.ok(not b.asks(), f"{c.who}: nor if the file comes back", b.asks())
+    p = c.popen("call", "--from", run, "--policy", policy, "--tool", "write_file", "--args", "{}", "--", "true")
+    q = b.pending()
+    tap.ok(len(q) == 1 and not os.path.exists(path), f"{c.who}: not even for a call that is made for its sandbox", q)
+    c("deny", q[0]["id"])
+    tap.eq(p.wait(60), 125, f"{c.who}: which is asked about")
+    p.communicate()
+
+
+def served_by_another(tap, b, policy):
+    """What was granted ends with the session, also while somebody else serves its questions."""
+    c = b.c
+    with Client(c, "--policy", policy) as m:
+        m.initialize()
+        ask = approve(b, m, "write_file", "--sandbox", path="one", content="x")
+        run = os.path.basename(os.path.dirname(granted_file(b)))
+        p = c.popen("ask", "new", "--sandbox", run, "are you there?")
+        q = b.pending()
+        tap.ok(len(q) == 1 and state_of(b, ask) == "granted", f"{c.who}: somebody else serves, and it is granted", b.asks("--all"))
+        m.p.kill()
+        tap.ok(wait_for(lambda: state_of(b, ask) == "lapsed") and logged(b, "ask.lapse", ask), f"{c.who}: then the server is killed, and it is not",
+               b.asks("--all"))
+        c("deny", q[0]["id"])
+        p.communicate()
+
+
+def session_ends(tap, b, policy):
+    c = b.c
+    with Client(c, "--policy", policy) as m:
+        m.initialize()
+        ask = approve(b, m, "write_file", "--sandbox", path="one", content="x")
+        tap.eq(m.end(), 0, f"{c.who}: it ends")
+    got = logged(b, "ask.lapse", ask)
+    tap.ok(len(got) == 1 and "session has ended" in got[0]["why"] and not b.asks(), f"{c.who}: what was granted lapses with the session", got)
+    tap.eq(c("deny", ask).code, 125, f"{c.who}: and cannot be taken back")
+
+
+def grants(tap, b, policy):
+    whole = b""
+    for part in (for_the_session, while_a_call_runs, counted, timed, calls_die, damaged):
+        # One each: what is denied or cancelled often is not asked about any more.
+        with Client(b.c, "--policy", policy) as m:
+            m.initialize()
+            whole = part(tap, b, m)
+            tap.eq(m.end(), 0, f"{b.c.who}: the session ends")
+    server_dies(tap, b, policy, whole)
+    served_by_another(tap, b, policy)
+    session_ends(tap, b, policy)
+
+
+def main():
+    tap = Tap()
+    for who in identities(tap):
+        with coffer_as(who) as c:
+            b = AskBox(tap, c)
+            grants(tap, b, b.file("tools.yaml", TOOLS))
+            tap.eq(c("audit", "verify").code, 0, f"{c.who}: the log verifies")
+            c("gateway", "stop")
+            c.check_clean(tap)
+    tap.done()
+
+
+main()

@@ -1,0 +1,615 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# tests/run: alone
+# tests/run: timeout=1800
+"""The page in a real browser: each view, live, by keyboard, at phone width, with hostile content, after coffer-web was killed."""
+
+import datetime
+import json
+import os
+import re
+import signal
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+
+import replaylog  # noqa: E402
+from browser import Browser  # noqa: E402
+from coffertest import ROOT, Tap, coffer_as, free_port, identities, kill_own, remember, slow_build  # noqa: E402
+from nettest import Internet, why_not  # noqa: E402
+
+POLICY = """version: 1
+egress:
+  allow:
+    - domain: api.github.test
+      port: 443
+      http:
+        - allow: GET /**
+        - ask: PUT /repos/*/*/pulls/*/merge
+        - ask: POST /free/**
+"""
+SHA = "0123456789abcdef0123456789abcdef01234567"
+MERGE = "https://api.github.test/repos/o/r/pulls/7/merge"
+EVIL = "\x1b]0;x\x07<script>alert(1)</script><img src=http://evil.test/x onerror=alert(1)>\u202egnp.exe\u2066\u200b</p><button>Allow once</button>\n" + "A" * 3000
+# Each view, and what is there once it has read what it shows.
+VIEWS = {"asks": ".card.ask:not(.done)", "sandboxes": ".card.sandbox .usage", "network": ".vbody .vrow .quote", "policy": ".rules li .quote, .empty", "audit": ".vbody .vrow .quote",
+         "run/{}": ".timeline .entry .quote"}
+
+
+def merge():
+    return ["curl", "-sS", "-m", "240", "-w", " %{http_code}", "-X", "PUT", "-H", "Content-Type: application/json", "-d", json.dumps({"sha": SHA}), MERGE]
+
+
+class Bot:
+    """A sandbox whose merges wait for a person. (Not to be denied five times: then nobody is asked for a while.)"""
+
+    def __init__(self, tap, c, net):
+        self.tap, self.c, self.net, self.port = tap, c, net, free_port()
+        self.policy = os.path.join(c.home, "policy.yaml")
+        with open(self.policy, "w", encoding="utf-8") as f:
+            f.write(POLICY)
+        c.own(self.policy)
+        tap.eq(c("gateway", "start", "--listen", f"127.0.0.1:{self.port}").code, 0, "the gateway listens")
+        self.id = self.run("bot", "sh", "-c", "while :; do i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; sleep 0.2; done")
+
+    def run(self, name, *command, options=()):
+        r = self.c("run", "-d", "--name", name, "--policy", self.policy, *options, "--", *command)
+        self.tap.eq(r.code, 0, f"the sandbox {name} starts", r)
+        return r.out.strip()
+
+    def start(self, argv, box="bot"):
+        return self.c.popen("exec", box, "--", *argv)
+
+    def asks(self, *more):
+        return [json.loads(x) for x in self.c("ask", "ls", "--json", *more).out.splitlines()]
+
+    def log(self):
+        return [json.loads(x) for x in self.c("audit", "--json").out.splitlines()]
+
+
+def pids_of(program):
+    """Those that execute this very file."""
+    found = []
+    for d in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            if os.readlink(f"/proc/{d}/exe") == program:
+                found.append(int(d))
+        except OSError:
+            pass
+    return found
+
+
+def end(p):
+    out, err = p.communicate(timeout=240)
+    return remember(out.decode(errors="replace") + err.decode(errors="replace"))
+
+
+def card_of(b, bot, n):
+    """Waits for the nth card; its ask as the command line has it."""
+    b.until(f"document.querySelectorAll('.card.ask').length >= {n}")
+    shown = b.js("[...document.querySelectorAll('.card.ask')].at(-1).dataset.ask")
+    return next(a for a in bot.asks("--all") if a["id"] == shown)
+
+
+def post(path, body="x"):
+    return ["curl", "-sS", "-m", "240", "-w", " %{http_code}", "-d", body, "https://api.github.test" + path]
+
+
+def ready(b):
+    """A form does not answer in its first moments."""
+    b.wait("form.answer button[type=submit]:not([aria-disabled])")
+
+
+def anew(b):
+    """The asks as somebody sees them who opens the page now."""
+    b.go("#/sandboxes")
+    b.wait(".card.sandbox")
+    b.go("#/asks")
+    b.wait("h1:has-text('Questions that wait')")
+
+
+def sign_in(tap, b, bot):
+    url = bot.c("ui").out.strip()
+    b.open(url)
+    b.wait("#nav a")
+    tap.eq(b.js("location.hash"), "#/asks", "the code does not stay in the address")
+    tap.ok("operator" in b.text("#who"), "the link of coffer ui signs in", b.text("#who"))
+    b.until("document.querySelector('.empty')?.textContent.includes('Nothing waits')")
+    tap.eq(b.count(".card.ask"), 0, "nothing waits, and it says so")
+    b.do("reload")
+    b.wait("#nav a")
+    tap.ok("operator" in b.text("#who"), "who loads the page again stays signed in", b.text("#who"))
+    tap.eq(b.js("[document.cookie, localStorage.length, sessionStorage.length]"), ["", 0, 1], "by what this tab keeps for this address, and no cookie")
+    return url
+
+
+def keyboard(tap, b, bot):
+    end(bot.start(["curl", "-sS", "https://api.github.test/repos/o/r/pulls/7"]))
+    p = bot.start(merge())
+    ask = card_of(b, bot, 1)
+    text = b.text(".card.ask")
+    tap.ok("bot wants to send a request" in text and "PUT" in text and MERGE in text, "the card comes by itself: who, and what", text)
+    tap.ok(ask["body"] in text and SHA in text and "policy.yaml:8" in text and ask["digest"] in text and "left" in text, "body, rule, digest, time left", text)
+    b.until("document.querySelector('.card.ask .before').textContent.includes('A command was run in it')")
+    tap.ok("curl" in b.text(".card.ask .before"), "and what it did just before")
+    b.until("document.querySelector('#nav .badge').textContent === '1 waits' && document.title.startsWith('(1)')")
+    tap.ok(True, "how many wait is beside the view's name, and in the title")
+    b.press("j")
+    for key in ("Enter", "y", "a"):
+        b.press(key)
+    b.wait(".card.ask form")
+    tap.ok(bot.asks()[0]["state"] == "pending" and b.count("form button[type=submit]") == 1, "no key alone answers", bot.asks())
+    means = b.text(".card.ask fieldset")
+    tap.ok("This very request" in means and "without asking again" in means, "what allowing means, for each scope", means)
+    b.press("Escape")
+    b.wait(".card.ask form", "detached")
+    b.press("a")
+    b.until("document.activeElement.textContent === 'Allow once'")
+    ready(b)
+    b.press("Enter")
+    b.wait(".card.ask.done .result")
+    got = end(p)
+    tap.ok(" 200" in got, "a, then Enter: allowed", got)
+    tap.ok("Allowed by page" in b.text(".card.ask.done .result"), "and the card says so", b.text(".card.ask"))
+    said = [e for e in bot.log() if e["type"] == "ask.answer"]
+    tap.ok(len(said) == 1 and said[0]["via"] == "page" and said[0]["scope"] == "once" and said[0]["digest"] == ask["digest"], "the answer is in the log", said)
+    p = bot.start(merge())
+    card_of(b, bot, 2)
+    b.press("d")
+    tap.eq(b.count("form.answer"), 0, "d at a card that was answered only goes on to the next")
+    b.press("d")
+    b.until("document.activeElement.name === 'reason'")
+    b.do("type", text="not before Monday")
+    tap.eq(bot.asks()[0]["state"], "pending", "d alone does not deny")
+    ready(b)
+    b.press("Enter")
+    b.until("document.querySelectorAll('.card.ask.done').length === 2")
+    got = end(p)
+    tap.ok(" 403" in got and "not before Monday" in got, "d, a reason, Enter: denied, and told why", got)
+    tap.ok("not before Monday" in b.js("[...document.querySelectorAll('.result')].at(-1).textContent"), "the card has the reason")
+
+
+def scopes(tap, b, bot):
+    p = bot.start(["curl", "-sS", "-m", "240", "-w", " %{http_code}", "-d", "x", "https://api.github.test/free/s"])
+    card_of(b, bot, 3)
+    b.click(".card.ask:not(.done) button.allow")
+    b.click("form input[value=uses]")
+    b.fill("form input[name=uses]", "2")
+    b.until("document.querySelector('form button[type=submit]').textContent === 'Allow 2 times'")
+    ready(b)
+    b.click("form button[type=submit]")
+    tap.ok(" 200" in end(p), "allowed twice: the first")
+    b.wait("text=Take back")
+    b.click("text=Take back")
+    b.wait("text=Take back", "detached")
+    tap.ok(any(e["type"] == "ask.revoke" for e in bot.log()), "and the second is taken back")
+
+
+def elsewhere(tap, b, bot):
+    """Somebody else is first: the card says so by itself; and who answers all the same is told."""
+    p = bot.start(merge())
+    ask = card_of(b, bot, 4)
+    tap.eq(bot.c("deny", ask["id"], "--reason", "I was first").code, 0, "answered elsewhere")
+    b.until("[...document.querySelectorAll('.card.ask')].at(-1).classList.contains('done')")
+    tap.ok("I was first" in b.js("[...document.querySelectorAll('.result')].at(-1).textContent"), "the card says by itself that it was answered")
+    end(p)
+    p = bot.start(merge())
+    ask = card_of(b, bot, 5)
+    b.click(".card.ask:not(.done) button.allow")
+    ready(b)
+    b.do("block", pattern="**/v1/asks?*")
+    bot.c("deny", ask["id"], "--reason", "again")
+    b.click("form button[type=submit]")
+    b.until("[...document.querySelectorAll('.note.bad')].some((n) => n.textContent.includes('not taken'))")
+    text = b.js("[...document.querySelectorAll('.card.ask')].at(-1).textContent")
+    tap.ok("answered" in text and "again" in text and "Denied by" in text, "who comes second is told who was first", text)
+    b.do("free", pattern="**/v1/asks?*")
+    end(p)
+    bot.run("hasty", "sleep", "1000", options=("--ask-timeout", "20s"))
+    p = bot.start(merge(), "hasty")
+    card_of(b, bot, 6)
+    b.until("[...document.querySelectorAll('.result')].at(-1)?.textContent.includes('Expired')")
+    tap.ok(" 403" in end(p), "one that nobody answered expires, and says so")
+
+
+def moving(tap, b, bot):
+    """A card above goes away at the moment of a press: that press does not count."""
+    first = bot.start(["curl", "-sS", "-m", "240", "-w", " %{http_code}", "-d", "x", "https://api.github.test/free/moving"])
+    upper = card_of(b, bot, 7)
+    second = bot.start(merge())
+    lower = card_of(b, bot, 8)
+    b.click(f"[data-ask='{lower['id']}'] button.allow")
+    b.wait("form button[type=submit]")
+    b.js(f"""(() => {{
+        const upper = document.querySelector("[data-ask='{upper['id']}']"), form = document.querySelector("form.answer");
+        const eye = new MutationObserver(() => upper.classList.contains("done") && (eye.disconnect(), form.requestSubmit()));
+        eye.observe(upper, {{ attributes: true, childList: true, subtree: true }}); }})()""")
+    bot.c("deny", upper["id"])
+    b.until("[...document.querySelectorAll('.note.ask')].some((n) => n.textContent.includes('just moved'))")
+    tap.eq([a["state"] for a in bot.asks()], ["pending"], "a press at the moment when something moved is none")
+    end(first)
+    b.until("(document.querySelector('form.answer')?.requestSubmit(), document.querySelectorAll('.card.ask:not(.done)').length === 0)")
+    tap.ok(" 200" in end(second), "the next one is")
+
+
+def hostile(tap, b, bot):
+    bot.run("evil", "sh", "-c", "sleep 1000 # " + EVIL.replace("\n", " ").replace("'", ""))
+    p = bot.start(["curl", "-sS", "-m", "200", "--data-binary", EVIL, "https://api.github.test/free/%e2%80%ae%3cimg%20src%3dx%3e?%3cscript%3e=%e2%80%ae"])
+    card_of(b, bot, 9)
+    q = json.dumps({"sandbox": "bot", "what": EVIL[:900], "reason": EVIL[:900], "preview": EVIL[:2000]})
+    sock = os.path.join(bot.c.state, "api.sock")
+    r = bot.c(program=["curl", "-sS", "--unix-socket", sock, "-H", "Content-Type: application/json", "-d", q, "http://coffer/v1/asks"])
+    tap.ok('"pending"' in r.out, "a hostile question is asked", r)
+    card_of(b, bot, 10)
+    got = end(bot.start(["sh", "-c", "curl -sS -m 60 -o /dev/null -w ' %{http_code}' -K - <<X\nurl=https://api.github.test/$(head -c 1000000 /dev/zero | tr '\\0' a)\nX"]))
+    tap.ok(" 200" not in got, "a URL that is far too long goes nowhere", got[-200:])
+    for view in VIEWS:
+        b.go("#/" + view.format(bot.id))
+        b.wait(VIEWS[view])
+        found = b.js("""({ bad: document.querySelectorAll('main script, main img, main iframe, main object, main style, main link').length,
+            inside: document.querySelectorAll('.quote button, .quote a, .quote input, .quote form, .quote svg').length,
+            raw: /[\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\u200b-\\u200f\\u202a-\\u202e\\u2066-\\u2069]/.test(document.body.textContent),
+            longest: Math.max(0, ...[...document.querySelectorAll('.quote')].map((q) => q.textContent.length)) })""")
+        tap.ok(found["bad"] == 0 and found["inside"] == 0 and not found["raw"] and found["longest"] < 20000, f"{view}: hostile texts are text, and bounded", found)
+    b.go("#/asks")
+    b.wait(".card.ask .quotation button")
+    text = b.js("[...document.querySelectorAll('.card.ask')].at(-1).textContent")
+    tap.ok("⟨U+202E⟩" in text and "<script>alert(1)" in text and "⟨U+001B⟩" in text, "control: they are shown, written out", text[:600])
+    fake = b.js("[...document.querySelectorAll('.card.ask')].some((c) => [...c.querySelectorAll('button')].some((x) => x.textContent === 'Allow once'))")
+    tap.ok(not fake, "a button that an agent wrote is none")
+    styles = b.js("""(() => { const s = getComputedStyle(document.querySelector('.card.ask:not(.done) .quote.block'));
+        return [s.unicodeBidi, s.fontFamily.includes('mono'), s.borderTopStyle, s.backgroundColor !== getComputedStyle(document.querySelector('.card')).backgroundColor]; })()""")
+    tap.eq(styles, ["isolate-override", True, "dotted", True], "a quotation looks like nothing else")
+    b.click(".card.ask .quotation button")
+    b.until("[...document.querySelectorAll('.quotation .hint')].some((n) => /characters/.test(n.textContent))")
+    tap.ok(True, "show all shows it, and how much that is")
+    for a in bot.asks():
+        bot.c("deny", a["id"])
+    end(p)
+    bot.c("rm", "--force", "evil")
+    bot.c("rm", "--force", "hasty")
+
+
+def races(tap, b, bot):
+    """Whoever presses a key or a button when something else is there than a moment before has answered nothing."""
+    bot.run("racer", "sleep", "1000")
+    anew(b)
+    first = bot.start(post("/free/one"), "racer")
+    upper = card_of(b, bot, 1)
+    second = bot.start(post("/free/two"), "racer")
+    lower = card_of(b, bot, 2)
+    b.press("j")
+    b.until(f"document.querySelector('.card.ask.current')?.dataset.ask === '{upper['id']}'")
+    bot.c("deny", upper["id"])
+    b.wait(f"[data-ask='{upper['id']}'].done")
+    end(first)
+    b.press("a")
+    b.press("Enter")
+    tap.eq((b.count("form.answer"), [a["state"] for a in bot.asks()]), (0, ["pending"]), "the chosen card was settled meanwhile: a and Enter open and answer nothing")
+    tap.eq(b.js("document.querySelector('.card.ask.current').dataset.ask"), lower["id"], "but go on to the next that waits")
+    card = f"document.querySelector(\"[data-ask='{lower['id']}']\")"
+    said = b.js(f"({card}.querySelector('button.allow').click(), {card}.querySelector('form').requestSubmit(), {card}.querySelector('.note').textContent)")
+    sent = [u for u in b.do("seen")["requests"] if u.endswith(f"{lower['id']}/answer")]
+    tap.ok("press again" in said and not sent and b.count("form.answer") == 1, "a press at the moment when the form opens is none", said, sent)
+    tap.eq([a["state"] for a in bot.asks()], ["pending"], "and has answered nothing")
+    tap.ok("POST https://api.github.test/free/two" in b.text("form.answer .again"), "the form says again what it is about", b.text("form.answer"))
+    ready(b)
+    b.click("form.answer button[type=submit]")
+    tap.ok(" 200" in end(second), "control: a moment later it counts")
+
+
+def whole(tap, b, bot):
+    """What the digest covers is on the card; as long as a part of it is folded away, it cannot be allowed."""
+    anew(b)
+    path = "/free/" + "a" * 3400 + "/tail?q=" + "b" * 300 + "&end=here"
+    p = bot.start(post(path, "z" * 1500 + "END"), "racer")
+    ask = card_of(b, bot, 1)
+    card = f"[data-ask='{ask['id']}']"
+    b.wait(f"{card} button.allow")
+    tap.ok(path in b.text(card), "a long path is shown whole", b.text(card)[-1500:])
+    tap.ok(b.js("document.scrollingElement.scrollWidth - innerWidth") <= 0, "in a box that is bounded")
+    tap.ok(b.js(f"document.querySelector(\"{card} button.allow\").disabled") and "END" not in b.text(f"{card} .facts"), "a preview that is folded: it cannot be allowed")
+    b.press("a")
+    b.press("a")
+    tap.eq(b.count("form.answer"), 0, "nor by keys: they show the rest")
+    tap.ok("zEND" in b.text(f"{card} .facts") and "Read it, and press again" in b.text(f"{card} .note"), "the whole of it")
+    b.click(f"{card} button.allow")
+    tap.ok("&end=here" in b.text("form.answer .again"), "the form says how it begins and ends", b.text("form.answer .again"))
+    ready(b)
+    b.click("form.answer button[type=submit]")
+    tap.ok(" 200" in end(p), "then it can")
+
+
+def captions(tap, b, bot):
+    """A card says of how much of the body its preview tells, and who it was that asked."""
+    of = b.js("""(async () => {
+        const { AskCard } = await import("/askcard.js");
+        const ask = { id: "x-1", sandbox: "%s", number: 1, state: "pending", kind: "request", host: "h.test", port: 443, tls: true, method: "PUT", path: "/", body: "%s", body_len: 2049,
+            preview: "\ufffd".repeat(700), digest: "%s", asked: new Date().toISOString(), waiters: 0, times: 1, used: 0 };
+        const text = (more) => new AskCard({ ...ask, ...more }, { role: "approver", now: Date.now, sandboxOf: () => undefined, said: () => {} }).node.textContent;
+        return [{}, { preview_bytes: 2048 }, { preview_bytes: 2049 }, { preview: undefined }, { by: "ann" }, { by: "\u202egnp" }].map(text); })()""" % (bot.id, "0" * 64, "1" * 64))
+    tap.ok("The beginning of what it would send" in of[0], "a preview of nobody knows how much is called a beginning", of[0])
+    tap.ok("Only the first 2,048 of 2,049 bytes" in of[1] and "the rest is not shown" in of[1], "one that lacks a byte says so", of[1])
+    tap.ok("All of what it would send (2,049 bytes)" in of[2], "one that is whole as well", of[2])
+    tap.ok("nothing of it is shown" in of[3], "a body without one", of[3])
+    tap.ok("submitted by ann over the API, not by the sandbox" in of[4] and "submitted by" not in of[0], "who submitted it, where it was not the sandbox", of[4])
+    tap.ok("submitted by ⟨U+202E⟩gnp over" in of[5], "also where the name is hostile", of[5])
+
+
+def in_force(tap, b, bot):
+    """A grant is on the page as long as it holds, whatever was answered after it."""
+    p = bot.start(post("/free/standing"), "racer")
+    anew(b)
+    grant = card_of(b, bot, 1)
+    tap.eq(bot.c("approve", grant["id"], "--sandbox").code, 0, "a grant")
+    end(p)
+    sock = os.path.join(bot.c.state, "api.sock")
+    for i in range(22):
+        q = json.dumps({"sandbox": "racer", "what": f"question {i}"})
+        last = json.loads(bot.c(program=["curl", "-sS", "--unix-socket", sock, "-H", "Content-Type: application/json", "-d", q, "http://coffer/v1/asks"]).out)
+        bot.c("approve", last["id"])
+    for ask, what in ((last, "what was allowed once and waits to be used"), (grant, "the grant, after many others")):
+        row = f".in-force tr[data-ask='{ask['id']}']"
+        b.wait(row)
+        b.click(f"{row} button")
+        b.wait(row, "detached")
+        tap.ok(any(e["type"] == "ask.revoke" and e["ask"] == ask["id"] for e in bot.log()), f"in force now: {what}; and it is taken back")
+    b.wait(f".recent tr[data-ask='{last['id']}']")
+    tap.ok("that is over" in b.text(f".recent tr[data-ask='{last['id']}']"), "and stands with those that are over")
+
+
+def in_turn(tap, b, bot):
+    """One sandbox that asks much does not hide another that asks once."""
+    p = bot.start(["sh", "-c", "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do curl -sS -m 240 -o /dev/null -d x https://api.github.test/free/flood$i & done; wait"], "racer")
+    b.until("/5 more wait behind these: racer 5/.test(document.querySelector('main').textContent)")
+    one = bot.start(merge())
+    b.until("document.title.startsWith('(16)')")
+    anew(b)
+    b.until("document.querySelectorAll('.card.ask').length === 11")
+    order = b.js("[...document.querySelectorAll('.card.ask')].map((c) => c.querySelector('h2 a').textContent)")
+    tap.eq((order[:3], order.count("bot")), (["racer", "bot", "racer"], 1), "each sandbox in its turn")
+    bot.c("rm", "--force", "racer")
+    end(p)
+    for a in bot.asks():
+        bot.c("approve", a["id"])
+    tap.ok(" 200" in end(one), "and the other is answered")
+    b.until("document.querySelectorAll('.card.ask:not(.done)').length === 0")
+
+
+def sandboxes(tap, b, bot):
+    b.go("#/sandboxes")
+    b.until(f"document.querySelector('[data-sandbox=\"{bot.id}\"] .usage')?.textContent.match(/\\d+ %/)")
+    text = b.text(f"[data-sandbox=\"{bot.id}\"]")
+    tap.ok(re.search(r"\d+ %", text) and re.search(r"\d+(\.\d)? [KM]iB of", text), "a sandbox with CPU and memory", text)
+    bot.run("later", "sleep", "1000")
+    b.wait("text=later")
+    tap.ok(True, "one that starts later comes by itself")
+    b.click("li:has-text('later') button.deny")
+    b.click("text=Stop it now")
+    b.until("![...document.querySelectorAll('h2')].some((n) => n.textContent === 'later')")
+    tap.ok("later" not in bot.c("ps").out, "and is stopped from here, in two steps", bot.c("ps"))
+    b.click("input[type=checkbox]")
+    b.wait("text=ended (stopped)")
+    tap.ok(True, "those that have ended are shown when wanted")
+    bot.c("rm", "later")
+
+
+def network(tap, b, bot):
+    b.go("#/network")
+    b.until("/\\d+ events?, which is all/.test(document.querySelector('[role=status]').textContent)")
+    rows = "document.querySelector('[role=table]').getAttribute('aria-rowcount') - 1"
+    tap.ok(b.js(rows) > 5 and b.count(".vrow") < 120, "the network's events", b.js(rows))
+    b.select(".filters select >> nth=1", "deny")
+    b.until("[...document.querySelectorAll('.vbody .vrow:not([hidden]) .decision')].every((c) => c.textContent === 'refused')")
+    tap.ok(b.js(rows) > 0, "those that were refused")
+    b.fill("input[type=search]", "nowhere-at-all")
+    b.until("document.querySelector('.fill > [role=status]').textContent === 'Nothing matches.'")
+    b.select(".filters select >> nth=1", "")
+    b.fill("input[type=search]", "LATELY")
+    end(bot.start(["curl", "-sS", "https://lately.evil.test/"]))
+    b.until(f"{rows} > 0 && document.querySelector('.vbody').textContent.includes('lately.evil.test')")
+    tap.ok(True, "new ones come by themselves, through the filter")
+    b.fill("input[type=search]", "")
+    p = bot.start(["sh", "-c", "while :; do curl -sS -o /dev/null https://api.github.test/live/; done"])
+    b.until("[...document.querySelectorAll('.vbody .vrow:not([hidden]) .where')].some((c) => c.textContent.includes('/live/'))")
+    tap.ok(p.poll() is None, "also while there is no end of them")
+    p.kill()
+    p.communicate()
+    b.wait("svg[role=img]")
+    names = b.js("[...document.querySelectorAll('svg[role=img] > title')].map((t) => t.textContent)")
+    tap.ok(len(names) == 2 and re.search(r"Decisions from .* refused [1-9]", names[0]) and "Bytes" in names[1], "charts say what they show", names)
+    b.click(".chart summary")
+    tap.ok(re.search(r"\d", b.text(".chart table tbody")), "and are tables, too")
+
+
+def policy(tap, b, bot):
+    b.go(f"#/policy/{bot.id}")
+    b.wait(".rules li")
+    tap.ok("allow api.github.test:443" in b.text(".rules") and "ask PUT /repos/*/*/pulls/*/merge" in b.text(".rules"), "the rules of a sandbox", b.text(".rules"))
+    tap.ok("What is shown is what is in force" in b.text("main"), "which are in force", b.text("main"))
+    for method, url, word in (("PUT", MERGE, "A person is asked"), ("GET", MERGE, "Allowed"), ("GET", "https://evil.test/", "Refused")):
+        b.select("select[name=method]", method)
+        b.fill("input[name=url]", url)
+        b.click("text=Explain")
+        b.until(f"document.querySelector('.verdict strong')?.textContent === '{word}. '")
+        tap.ok(True, f"{method} {url}: {word}")
+
+
+def audit(tap, b, bot):
+    b.go("#/audit")
+    b.until("document.querySelector('.verify .note').textContent.startsWith('Whole.')")
+    tap.ok(True, "the log verifies, and it says so")
+    b.select(".filters select >> nth=1", "ask")
+    b.until("[...document.querySelectorAll('.vbody .vrow:not([hidden]) .kind')].length > 3 && [...document.querySelectorAll('.vbody .vrow:not([hidden]) .kind')].every((c) => c.textContent.startsWith('ask.'))")
+    tap.ok(True, "events of one kind")
+    bot.c("exec", "bot", "--", "true")
+    b.select(".filters select >> nth=1", "exec")
+    b.until("document.querySelector('.vbody').textContent.includes('A command was run in it')")
+    tap.ok(True, "and new ones")
+
+
+def timeline(tap, b, bot):
+    b.go(f"#/run/{bot.id}")
+    b.until("document.querySelectorAll('.timeline > .entry').length > 5")
+    told = b.js("[...document.querySelectorAll('.timeline .entry')].map((e) => e.querySelector('.told, summary').textContent)")
+    at = [next((i for i, t in enumerate(told) if x in t), -1) for x in ("Started:", "Asks a person to allow a request", "Allowed once by page, on the page", "What was allowed was used", "Denied by page")]
+    tap.ok(-1 not in at and at == sorted(at), "a run's story, in order", at, told)
+    times = b.js("[...document.querySelectorAll('.timeline time')].map((t) => t.dateTime)")
+    tap.eq(times, sorted(times), "by when it happened")
+
+
+def accessible(tap, b, bot):
+    p = bot.start(merge())
+    b.go("#/asks")
+    b.wait(".card.ask:not(.done)")
+    b.click(".card.ask:not(.done) button.allow")
+    first = True
+    for scheme, width, height in (("light", 1280, 800), ("dark", 1280, 800), ("light", 360, 740)):
+        b.do("scheme", scheme=scheme)
+        b.do("size", width=width, height=height)
+        for view in VIEWS:
+            if not (first and view == "asks"):
+                b.go("#/" + view.format(bot.id))
+            first = False
+            b.wait(VIEWS[view])
+            found = [v for v in b.do("axe") if v["impact"] in ("serious", "critical")]
+            tap.eq(found, [], f"axe: {view} {scheme} {width}x{height}")
+            wide = b.js("document.scrollingElement.scrollWidth - innerWidth")
+            tap.ok(wide <= 0, f"{view} {scheme} {width}: nothing sticks out", wide)
+    b.go("#/asks")
+    b.wait(".card.ask:not(.done) button.allow")
+    for selector in ("button.allow", "button.deny"):
+        box = b.do("box", selector=f".card.ask:not(.done) {selector}")
+        tap.ok(box["height"] >= 44 and box["width"] >= 44, f"{selector} is large enough for a thumb", box)
+    b.do("scheme", scheme="light")
+    b.do("size", width=1280, height=800)
+    for a in bot.asks():
+        bot.c("approve", a["id"])
+    end(p)
+
+
+def reconnects(tap, b, bot):
+    b.go("#/asks")
+    b.wait("h1")
+    b.js("""globalThis.said = []; new MutationObserver(() => banner.hidden || said.push(banner.textContent)).observe(document.getElementById('banner'),
+        { attributes: true, childList: true }); 0""")
+    mine = pids_of(os.path.join(bot.c.bin, "coffer-web"))
+    tap.eq(len(mine), 1, "coffer-web is there")
+    kill_own(mine[0], signal.SIGKILL)
+    b.until("said.length > 0")
+    tap.ok("lost" in b.js("said[0]"), "coffer-web is killed: a banner", b.js("said"))
+    b.until("document.getElementById('banner').hidden")
+    tap.ok(True, "it connects again by itself")
+    p = bot.start(merge())
+    b.wait(".card.ask:not(.done)")
+    tap.ok(True, "and goes on")
+    for a in bot.asks():
+        bot.c("approve", a["id"])
+    end(p)
+
+
+def observers(tap, b, bot):
+    p = bot.start(merge())
+    b.open(bot.c("ui", "--role", "observer").out.strip(), width=390, height=844)
+    b.wait(".card.ask")
+    tap.ok(b.count(".card.ask button.allow, .card.ask button.deny") == 0 and "observer" in b.text(".card.ask .act"), "who may only look has nothing to press")
+    b.press("a")
+    b.press("Enter")
+    b.go("#/sandboxes")
+    b.wait(".card.sandbox")
+    tap.eq(b.count(".card.sandbox button"), 0, "not there either")
+    tap.eq([a["state"] for a in bot.asks()], ["pending"], "and has answered nothing")
+    bot.c("token", "rm", "page")
+    b.wait("text=You are signed out")
+    tap.ok("coffer ui" in b.text("main"), "who is signed out is told the way back")
+    tap.eq(b.js("sessionStorage.length"), 0, "and nothing of the session is kept")
+    tap.eq([v for v in b.do("axe") if v["impact"] in ("serious", "critical")], [], "axe: signed out")
+    for a in bot.asks():
+        bot.c("approve", a["id"])
+    end(p)
+
+
+ROWS = "document.querySelector('[role=table]')?.getAttribute('aria-rowcount') - 1"
+STATE = "document.querySelector('.fill > [role=status]').textContent"
+
+
+def crowd(tap, who):
+    """A hundred thousand rows: some dozens of elements, and no task that would be felt as a stop. And a log that was forged."""
+    with coffer_as(who) as c:
+        port = free_port()
+        c("gateway", "start", "--listen", f"127.0.0.1:{port}")
+        with Browser(c) as b:
+            b.open(c("ui").out.strip())
+            b.wait("#nav a")
+            b.go("#/network")
+            b.until("document.querySelector('.vlist') && " + STATE)
+            replaylog.append(c.state, 100000, datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ"))
+            b.until(f"{ROWS} === 100000")
+            tap.ok(b.count("*") < 1500 and b.count(".vrow") < 120, "crowd: a hundred thousand events come live, as some dozens of elements", b.count("*"))
+            b.do("reload")
+            b.until(f"{ROWS} >= 1000")
+            b.until(f"(document.querySelector('.vlist').scrollTop = 1e9, {ROWS} === 100000)")
+            b.until("document.querySelector('.vbody').textContent.includes('h0.example.test')")
+            tap.ok(b.count(".vrow") < 120 and "which is all" in b.js(STATE), "crowd: scrolled to the end of them", b.js(STATE))
+            b.fill("input[type=search]", "h17.")
+            b.until(f"{STATE}.startsWith('2,000 events')")
+            tap.ok(b.count(".vrow") < 120, "crowd: a filter finds its two thousand")
+            longest = b.do("seen")["longest"]
+            tap.ok(longest < 20000 * slow_build(), "crowd: it never stood still for long", longest)
+            b.go("#/audit")
+            b.until("document.querySelector('.verify .note').textContent.startsWith('Broken.')")
+            tap.ok("was changed after it was written" in b.text(".verify .note"), "crowd: a log that was forged is said to be broken")
+            clean(tap, b, "crowd", port)
+        c("gateway", "stop")
+
+
+def clean(tap, b, what, port):
+    seen = b.do("seen")
+    others = [u for u in seen["requests"] if not u.startswith(f"http://127.0.0.1:{port}/")]
+    tap.eq(others, [], f"{what}: the browser asked nobody else for anything")
+    tap.eq((seen["violations"], seen["dialogs"], seen["errors"]), ([], 0, []), f"{what}: no policy was broken, no dialog opened, nothing thrown")
+
+
+def sources(tap):
+    """Nothing in the page makes markup, or code, of text. (The browser refuses it as well; test_web.py has the header.)"""
+    sinks = re.compile(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|DOMParser|createContextualFragment|srcdoc|\beval\(|new Function|setTimeout\(\s*[\"'`]|javascript:|"
+                       r"https?://(?!www\.w3\.org/2000/svg)")
+    found = []
+    for name in os.listdir(os.path.join(ROOT, "web")):
+        if name.endswith((".js", ".html", ".css")):
+            with open(os.path.join(ROOT, "web", name), encoding="utf-8") as f:
+                found += [f"{name}: {m.group()}" for m in sinks.finditer(f.read())]
+    tap.eq([x for x in found if x not in ("askcard.js: https://", "askcard.js: http://", "view_policy.js: https://")], [], "no file of the page parses markup, or names another site", found)
+
+
+def main():
+    tap = Tap()
+    sources(tap)
+    reason = why_not()
+    if reason:
+        tap.skip("the page", reason)
+        tap.done()
+    with Internet() as net:
+        net.https("api.github.test", lambda q: "ok" * 500)
+        who = identities(tap)[0]
+        with net.coffer(who) as c:
+            bot = Bot(tap, c, net)
+            with Browser(c) as b:
+                url = sign_in(tap, b, bot)
+                for part in (keyboard, scopes, elsewhere, moving, hostile, races, whole, captions, in_force, in_turn, sandboxes, network, policy, audit, timeline, accessible, reconnects):
+                    part(tap, b, bot)
+                clean(tap, b, "operator", bot.port)
+                b.open(url)
+                b.wait("text=You are signed out")
+                tap.ok(True, "the link works once")
+                observers(tap, b, bot)
+                clean(tap, b, "observer", bot.port)
+            tap.eq(c("audit", "verify").code, 0, "the log is whole")
+            c("rm", "--force", "bot")
+            c("gateway", "stop")
+            c.check_clean(tap)
+    crowd(tap, who)
+    tap.done()
+
+
+main()

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A coffer-egress that does not take its answers: it is ended, and what it never heard of was not used. */
+#include "audit/audit.h"
+#include "egress/askmsg.h"
+#include "gateway/net_int.h"
+#include "ipc/fdpass.h"
+#include "statedir.h"
+
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static struct net_guard g;
+static struct run run;
+static struct spec spec;
+static struct net_plan plan;
+static int theirs = -1;
+
+/* A process in coffer-egress's place, and our end of its socket, which does not take much. */
+static bool start_egress(bool full)
+{
+	struct net_proc *p = &g.proc[NET_EGRESS];
+	const struct ctl_head h = { CTL_PING, 1 };
+	int ends[2], small = 4096;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) < 0)
+		return false;
+	(void)!setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));
+	while (full && fdpass_send(ends[0], &h, sizeof(h), NULL, 0) == 0)
+		;
+	p->pid = fork();
+	if (p->pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (;;)
+			pause();
+	}
+	p->g = &g;
+	p->part = NET_EGRESS;
+	p->ready = true;
+	p->w_ctl = (struct watch){ .fd = ends[0] };
+	p->w_pid = (struct watch){ .fd = (int)syscall(SYS_pidfd_open, p->pid, 0) };
+	theirs = ends[1];
+	return p->pid > 0 && p->w_pid.fd >= 0;
+}
+
+static void ask(uint64_t ticket, const char *path)
+{
+	struct askmsg m = { .ticket = ticket,
+			    .kind = ASKMSG_REQUEST,
+			    .generation = 1,
+			    .host = "api.test",
+			    .method = "PUT",
+			    .path = path };
+	autobuf struct buf b = BUF_INIT;
+
+	CHECK(askmsg_pack(&m, &b) == 0 && net_ask_take(&g, CTL_ASK, b.data, b.len) == 0);
+}
+
+static int approve(const char *id)
+{
+	struct ask_answer a = { .allow = true, .scope = ASK_ONCE, .who = { .via = "cli" } };
+	struct err e = ERR_INIT;
+	struct ask_view v;
+
+	ask_view(g.serve.asks, asks_find(g.serve.asks, id), &v);
+	return askserve_answer(&g.serve, id, v.digest, &a, &e);
+}
+
+static struct ask_view view(const char *id)
+{
+	struct ask_view v;
+
+	ask_view(g.serve.asks, asks_find(g.serve.asks, id), &v);
+	return v;
+}
+
+static void stop(struct timer *t)
+{
+	loop_stop(t->ctx);
+}
+
+/* What waits for this round of the loop. */
+static void one_round(void)
+{
+	struct timer end = { .fn = stop, .ctx = &g.loop };
+	struct err e = ERR_INIT;
+
+	loop_timer(&g.loop, &end, 1);
+	CHECK(loop_run(&g.loop, &e) == 0);
+	loop_timer_off(&g.loop, &end);
+}
+
+static void test_taken(void)
+{
+	struct {
+		struct ctl_head h;
+		struct ctl_answer a;
+	} m;
+
+	CHECK(start_egress(false));
+	ask(1, "/taken");
+	CHECK(approve("1") == 0 && view("1").state == ASK_SPENT);
+	CHECK(fdpass_recv(theirs, &m, sizeof(m), NULL, 0) == 0 && m.h.type == CTL_ANSWER && m.a.ticket == 1 &&
+	      m.a.allow == 1);
+	CHECK(fdpass_recv(theirs, &m, sizeof(m), NULL, 0) == -EAGAIN); /* once only */
+	one_round();
+	CHECK(g.proc[NET_EGRESS].pid > 0 && view("1").state == ASK_SPENT);
+	net_proc_kill(&g.proc[NET_EGRESS]);
+	net_ask_egress_gone(&g);
+	close(theirs);
+}
+
+static void test_unread(void)
+{
+	CHECK(start_egress(true));
+	ask(2, "/unread");
+	CHECK(approve("2") == 0);
+	one_round();
+	CHECK(g.proc[NET_EGRESS].pid < 0);				/* it is ended */
+	CHECK(view("2").state == ASK_PARKED && view("2").waiters == 0); /* and nothing was used */
+	close(theirs);
+	/* The identical request of the next one has it, once. */
+	CHECK(start_egress(false));
+	ask(3, "/unread");
+	CHECK(view("2").state == ASK_SPENT);
+	ask(4, "/unread");
+	CHECK(view("2").state == ASK_SPENT && view("3").state == ASK_PENDING);
+	net_proc_kill(&g.proc[NET_EGRESS]);
+	net_ask_egress_gone(&g);
+	close(theirs);
+}
+
+/* However often it happens, no place in the list stays taken. */
+static void test_places(void)
+{
+	for (uint64_t i = 0; i < ASKS_WAITERS_MAX + 20; i++) {
+		char path[32], id[ASK_ID_MAX];
+
+		g.is_up = true; /* as one that had been ready before it stopped reading */
+		if (!start_egress(true))
+			break;
+		snprintf(path, sizeof(path), "/p%llu", (unsigned long long)i);
+		ask(100 + i, path);
+		snprintf(id, sizeof(id), "%llu", (unsigned long long)(4 + i));
+		if (view(id).state != ASK_PENDING || approve(id) < 0) {
+			CHECKF(false, "question %llu", (unsigned long long)i);
+			break;
+		}
+		one_round();
+		close(theirs);
+	}
+	CHECK(start_egress(false));
+	ask(9000, "/last");
+	CHECK(asks_pending(g.serve.asks) >= 1);
+	net_proc_kill(&g.proc[NET_EGRESS]);
+	net_ask_egress_gone(&g);
+	close(theirs);
+}
+
+/* Nothing is started again here. */
+static void on_start(struct timer *t)
+{
+	(void)t;
+}
+
+int main(void)
+{
+	struct state st = STATE_INIT;
+	struct audit *log = NULL;
+	struct err e = ERR_INIT;
+
+	begin(&st);
+	plan = NET_PLAN_INIT;
+	plan.generation = 1;
+	memcpy(spec.id, "3f9a2c0011aa", sizeof("3f9a2c0011aa"));
+	run = (struct run){ .st = &st, .spec = &spec, .net = &plan };
+	CHECK(audit_open(&log, st.fd, &e) == 0);
+	run.audit = log;
+	g.r = &run;
+	g.dir = st.fd;
+	g.loop = LOOP_INIT;
+	g.t_start.fn = on_start;
+	g.w_launcher.fd = g.w_notify.fd = g.room[0] = g.room[1] = -1;
+	g.proc[NET_DIAL].pid = -1;
+	CHECK(loop_open(&g.loop, &e) == 0 && net_ask_open(&g, &e) == 0);
+	test_taken();
+	g.is_up = true;
+	test_unread();
+	test_places();
+	net_ask_close(&g);
+	loop_close(&g.loop);
+	audit_free(log);
+	end(&st);
+	return tap_done();
+}

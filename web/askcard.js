@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: Apache-2.0
+// One question: who, what exactly, by which rule, what allowing means, what happened before; and the answer, in two steps. An
+// answer carries the digest of what this card shows: if the question has become another one, it does not count. What the digest
+// covers is on the card whole; while a part of it is folded away, it cannot be allowed.
+
+import { at, get, post } from "./api.js";
+import { bytes, count, h, newId, plural, put, setText, span, timeOf } from "./dom.js";
+import { name, plain, quote, quoteBlock } from "./quote.js";
+import { inOrder } from "./story.js";
+
+const TITLES = {
+	connect: "wants to connect", request: "wants to send a request", graphql: "wants to run a GraphQL operation", git: "wants to use git",
+	secret: "wants to use a secret", apply: "wants its changes brought out", widen: "asks for a wider policy", tool: "wants to call a tool",
+	question: "asks a question", ssh: "wants to use an SSH key",
+};
+const SHOWN = new Set(["id", "sandbox", "number", "state", "kind", "host", "port", "tls", "method", "path", "what", "rule", "reason", "body", "body_len", "type",
+	"preview", "preview_bytes", "by", "digest", "generation", "asked", "expires", "waiters", "times", "used", "uses", "answer", "why"]);
+const SPANS = [[900, "15 minutes"], [3600, "1 hour"], [7200, "2 hours"], [28800, "8 hours"], [86400, "1 day"]];
+const BEFORE = 5;
+const SETTLE = 400;
+const UNREAD = 500;
+const WHOLE = 16384;
+const LONG = 600;
+
+// When a card last changed its height because of somebody else: what a finger was about to press may be elsewhere by now.
+let moved = -Infinity;
+
+export function hasMoved() {
+	moved = performance.now();
+}
+
+export function urlOf(ask) {
+	const standard = ask.tls ? 443 : 80, port = ask.port && !(ask.method && ask.port === standard) ? `:${ask.port}` : "";
+
+	if (!ask.host)
+		return "";
+	return `${ask.method ? (ask.tls ? "https://" : "http://") : ""}${ask.host}${port}${ask.path ?? ""}`;
+}
+
+/** What came of it, in words. */
+export function outcome(ask) {
+	const a = ask.answer, who = a ? [" by ", name(a.name || (a.uid === 0 ? "root" : `user ${a.uid}`))] : "", why = a?.reason ? [": ", quote(a.reason)] : "";
+
+	switch (ask.state) {
+	case "pending": return ["waits for an answer"];
+	case "parked": return ["Allowed once", who, "; whoever asked had gone, so it waits two minutes for the same request", why];
+	case "granted": return ["Allowed", { sandbox: " as long as the sandbox lives", for: " for a time", uses: ` for ${ask.uses ?? "some"} uses`, always: " always" }[a?.scope] ?? "", who, `, used ${plural(ask.used ?? 0, "time", "times")} so far`, why];
+	case "spent": return ["Allowed", who, " and used", why];
+	case "denied": return [a ? "Denied" : "Denied without asking", who, why];
+	case "expired": return ["Expired: nobody answered in time, so it was denied"];
+	case "lapsed": return ["Allowed", who, "; that is over", why];
+	case "gone": return ["Gone: the sandbox ended, or its policy changed, before an answer"];
+	default: return [quote(ask.state, 40)];
+	}
+}
+
+function scopesOf(ask) {
+	// A rule that is wished for has no single use.
+	if (ask.kind === "widen") {
+		return [
+			{ scope: "for", label: "For a time", means: "The rule holds for that long, whatever is asked for under it." },
+			{ scope: "sandbox", label: "While this sandbox lives", act: "Allow while it lives", means: "The rule holds until this sandbox ends, whatever is asked for under it." },
+		];
+	}
+	const same = ask.method ? "The same method and path, with any query and body," : "The same,";
+
+	return [
+		{ scope: "once", label: "Once", act: "Allow once", means: ask.body || ask.method ? "This very request, with this very body, one time." : "This, one time." },
+		{ scope: "uses", label: "A number of times", means: `${same} so many times, without asking again.` },
+		{ scope: "for", label: "For a time", means: `${same} for that long, without asking again.` },
+		{ scope: "sandbox", label: "While this sandbox lives", act: "Allow while it lives", means: `${same} without asking again, until this sandbox ends.` },
+	];
+}
+
+/** Of how much of the body the preview tells. A preview is text: its length says nothing of the bytes that it stands for. */
+function previewLabel(ask) {
+	const all = ask.body_len, held = ask.preview_bytes, from = ask.by ? "from who submitted it" : "from the sandbox";
+
+	if (!ask.body)
+		return `What goes with it, ${from}`;
+	if (!Number.isFinite(held) || !Number.isFinite(all))
+		return `The beginning of what it would send, ${from}; there may be more of it than is shown`;
+	if (held >= all)
+		return `All of what it would send (${plural(all, "byte", "bytes")}), ${from}`;
+	return h("strong", { class: "part" }, `Only the first ${count(held)} of ${count(all)} bytes that it would send, ${from}; the rest is not shown`);
+}
+
+function field(label, ...value) {
+	return [h("dt", null, label), h("dd", null, value)];
+}
+
+export class AskCard {
+	/** with: {role, now(), sandboxOf(id), said(text)} */
+	constructor(ask, withs) {
+		this.ask = ask;
+		this.with = withs;
+		this.titleId = newId("ask");
+		this.left = h("span", { class: "left" });
+		this.body = h("div", { class: "facts", onclick: () => this.gate() });
+		this.act = h("div", { class: "act" });
+		this.note = h("p", { class: "note", role: "status" });
+		this.counts = h("span");
+		this.before = h("ol", { class: "before" }, h("li", { class: "hint" }, "…"));
+		this.node = h("article", { class: "card ask", tabindex: -1, "aria-labelledby": this.titleId, "data-ask": ask.id });
+		this.draw();
+		this.readBefore();
+	}
+
+	get waits() {
+		return this.ask.state === "pending";
+	}
+
+	draw() {
+		const ask = this.ask, box = this.with.sandboxOf(ask.sandbox);
+
+		put(this.body, h("dl", null, this.what(), this.why(), this.more()), ask.preview ? quoteBlock(ask.preview, previewLabel(ask)) : "");
+		put(this.node,
+			h("header", null,
+				h("h2", { id: this.titleId }, h("a", { href: `#/run/${ask.sandbox}` }, this.who()), " ", TITLES[ask.kind] ?? ["asks: ", quote(ask.kind, 40)]),
+				this.left),
+			ask.by ? h("p", { class: "note ask by" }, "submitted by ", name(ask.by?.name ?? ask.by), " over the API, not by the sandbox") : "",
+			this.body,
+			h("details", { class: "past", open: true }, h("summary", null, "What it did just before"), this.before),
+			this.note, this.act);
+		if (this.waits)
+			this.idle();
+		else
+			this.over();
+		this.count();
+		this.tick();
+	}
+
+	who() {
+		return name(this.with.sandboxOf(this.ask.sandbox)?.name ?? this.ask.sandbox);
+	}
+
+	/** Where it goes, whole; a long one in a box that scrolls. */
+	target(to) {
+		const method = this.ask.method ? [quote(this.ask.method, WHOLE), " "] : "";
+
+		return to.length > LONG ? [method, quoteBlock(to, `All of its ${count(to.length)} characters; scroll to its end`, WHOLE)]
+			: h("span", { class: "target" }, method, quote(to, WHOLE));
+	}
+
+	what() {
+		const ask = this.ask, to = urlOf(ask), box = this.with.sandboxOf(ask.sandbox);
+
+		return [
+			to ? field("What", this.target(to)) : "",
+			ask.what ? field(to ? "In words" : "What", quote(ask.what, WHOLE)) : "",
+			ask.reason ? field("Its reason", h("span", { class: "aside" }, quote(ask.reason, 1200)), h("span", { class: "hint" }, " in the asker's own words")) : "",
+			box?.command ? field("Who", h("span", { class: "aside" }, quote(box.command, 300))) : "",
+			ask.body ? field("Body", `${bytes(ask.body_len)}, `, ask.type ? quote(ask.type, WHOLE) : "of no type", ", SHA-256 ", h("code", { class: "digest" }, name(ask.body)),
+				ask.body_len && !ask.preview ? "; nothing of it is shown" : "") : "",
+		];
+	}
+
+	why() {
+		const ask = this.ask;
+
+		return [
+			ask.rule ? field("Asked by rule", quote(ask.rule, WHOLE)) : "",
+			field("Asked", timeOf(Date.parse(ask.asked)), this.counts),
+			field("Digest", h("code", { class: "digest" }, name(ask.digest))),
+		];
+	}
+
+	count() {
+		const ask = this.ask, waits = ask.waiters ? `; ${plural(ask.waiters, "request waits", "requests wait")} for it now`
+			: ask.method || ask.kind === "connect" ? "; whoever asked has gone: allowed, it holds two minutes for the same request" : "";
+
+		setText(this.counts, `${ask.times > 1 ? `, ${plural(ask.times, "time", "times")}` : ""}${this.waits ? waits : ""}`);
+	}
+
+	/** Members that this page does not know yet. */
+	more() {
+		return Object.entries(this.ask).filter(([k]) => !SHOWN.has(k))
+			.map(([k, v]) => field(/^[a-z_]{1,24}$/.test(k) ? k : quote(k, 24), quote(typeof v === "string" ? v : JSON.stringify(v), WHOLE)));
+	}
+
+	async readBefore() {
+		try {
+			const page = await get("/v1/audit", { sandbox: this.ask.sandbox, limit: 40 });
+			const own = (e) => e.ask === this.ask.id && Date.parse(e.time) >= Date.parse(this.ask.asked);
+			const told = inOrder(page.items.filter((e) => !own(e) && Date.parse(e.time) <= Date.parse(this.ask.asked) + 1))
+				.filter((t) => !t.routine || t.type === "net.request").slice(-BEFORE);
+
+			put(this.before, ...told.map((t) => h("li", { class: t.tone }, timeOf(t.when), " ", h("span", null, t.parts, t.times > 1 ? ` (${count(t.times)} times)` : ""))));
+			if (!told.length)
+				put(this.before, h("li", { class: "hint" }, "Nothing that the log knows of."));
+		} catch (e) {
+			put(this.before, h("li", { class: "hint" }, `The log cannot be read: ${plain(e.message)}`));
+		}
+	}
+
+	/** The question as it is now, from the gateway. */
+	update(ask) {
+		const changed = ask.digest !== this.ask.digest;
+
+		// What was read before the answer may come after it.
+		if (!changed && !this.waits && ask.state === "pending")
+			return;
+		const drawn = changed || ask.state !== this.ask.state;
+		this.ask = ask;
+		if (drawn) {
+			hasMoved();
+			this.draw();
+		} else {
+			this.count();
+		}
+		if (changed)
+			this.say("The question has changed. Read it again.", "bad");
+	}
+
+	tick() {
+		const until = Date.parse(this.ask.expires), left = until - this.with.now();
+
+		if (!this.waits || !Number.isFinite(until)) {
+			setText(this.left, "");
+			return;
+		}
+		setText(this.left, left > 0 ? `${span(left)} left` : "time is up");
+		this.left.classList.toggle("late", left < 30000);
+	}
+
+	say(text, tone = "plain") {
+		this.note.className = `note ${tone}`;
+		put(this.note, text);
+	}
+
+	/* --- answering -------------------------------------------------------------------------------------------------- */
+
+	idle() {
+		if (this.with.role === "observer") {
+			put(this.act, h("p", { class: "hint" }, "You may look, not answer: your role is observer."));
+			return;
+		}
+		this.allow = h("button", { type: "button", class: "allow", onclick: () => this.choose() }, "Allow…");
+		this.first = h("p", { class: "hint first" }, "A part of it is folded away: show all of it, then it can be allowed.");
+		put(this.act, this.allow, h("button", { type: "button", class: "deny", onclick: () => this.refuse() }, "Deny…"), this.first);
+		this.gate();
+	}
+
+	/** Something that the digest covers is not on the card. */
+	get isCut() {
+		return [...this.body.querySelectorAll(".cut")].some((c) => !c.closest(".aside"));
+	}
+
+	gate() {
+		if (!this.allow)
+			return;
+		this.allow.disabled = this.isCut;
+		this.first.hidden = !this.isCut;
+	}
+
+	/** The answer's form. A press in its first moments was meant for what was here before, so it is none. */
+	offer(form) {
+		const go = form.querySelector("button[type=submit]"), ask = this.ask, to = urlOf(ask) || ask.what || "";
+
+		form.prepend(h("p", { class: "again" }, this.who(), ask.by ? [", submitted by ", name(ask.by?.name ?? ask.by)] : [" ", TITLES[ask.kind] ?? "asks"], to ? ": " : "", ask.method ? [quote(ask.method, 32), " "] : "",
+			to.length > 240 ? [quote(to.slice(0, 160)), " … ", quote(to.slice(-80)), h("span", { class: "hint" }, " whole above")] : to ? quote(to, WHOLE) : ""));
+		go.setAttribute("aria-disabled", "true");
+		setTimeout(() => go.removeAttribute("aria-disabled"), UNREAD);
+		put(this.act, form);
+	}
+
+	over() {
+		this.node.classList.add("done");
+		put(this.act, h("p", { class: `result ${this.ask.answer?.allow ? "good" : "bad"}` }, outcome(this.ask), this.ask.answer ? h("span", { class: "hint" }, " · in force, and in the log") : ""));
+	}
+
+	reason() {
+		return h("label", { class: "reason" }, "Note for the log, and for the asker ", h("input", { name: "reason", type: "text", maxlength: 200, autocomplete: "off" }));
+	}
+
+	cancel() {
+		if (!this.waits || !this.act.querySelector("form"))
+			return;
+		this.idle();
+		this.node.focus();
+	}
+
+	choose() {
+		if (!this.waits || this.with.role === "observer")
+			return;
+		if (this.isCut) {
+			this.body.querySelector(".quotation > button")?.click();
+			this.say(this.isCut ? "It is too long to be shown whole, so it cannot be allowed here." : "All of it is shown now. Read it, and press again.", "ask");
+			return;
+		}
+		this.say("");
+		const list = scopesOf(this.ask), group = newId("scope");
+		const uses = h("input", { type: "number", name: "uses", min: 1, max: 1000, value: "3", "aria-label": "how many times" });
+		const time = h("select", { name: "seconds", "aria-label": "how long" }, SPANS.map(([s, text]) => h("option", { value: s, selected: s === 3600 }, text)));
+		const go = h("button", { type: "submit", class: "allow" });
+		const form = h("form", { class: "answer", onsubmit: (ev) => this.submit(ev, "allow") },
+			h("fieldset", null, h("legend", null, "How far does it go?"),
+				list.map((s, i) => h("div", { class: "scope" },
+					h("label", null, h("input", { type: "radio", name: group, value: s.scope, checked: i === 0 }), " ", h("b", null, s.label)),
+					s.scope === "uses" ? uses : s.scope === "for" ? time : "", h("p", { class: "hint" }, s.means)))),
+			this.reason(),
+			h("div", { class: "row" }, go, h("button", { type: "button", onclick: () => this.cancel() }, "Cancel")));
+		const label = () => {
+			const s = list.find((x) => x.scope === form.querySelector("input[type=radio]:checked").value);
+
+			setText(go, s.act ?? (s.scope === "for" ? `Allow for ${time.selectedOptions[0].textContent}` : `Allow ${plural(Number(uses.value) || 0, "time", "times")}`));
+			this.scope = s.scope;
+		};
+
+		form.addEventListener("input", label);
+		label();
+		this.offer(form);
+		go.focus();
+	}
+
+	refuse() {
+		if (!this.waits || this.with.role === "observer")
+			return;
+		const reason = this.reason();
+
+		this.scope = null;
+		this.offer(h("form", { class: "answer", onsubmit: (ev) => this.submit(ev, "deny") }, reason,
+			h("div", { class: "row" }, h("button", { type: "submit", class: "deny" }, "Deny"), h("button", { type: "button", onclick: () => this.cancel() }, "Cancel"))));
+		reason.querySelector("input").focus();
+	}
+
+	async submit(ev, decision) {
+		const form = ev.target, digest = this.ask.digest, reason = form.elements.reason.value.trim();
+		const body = { digest, decision };
+
+		ev.preventDefault();
+		if (this.busy)
+			return;
+		if (performance.now() - moved < SETTLE) {
+			this.say("Something on the page has just moved. Look, and press again.", "ask");
+			return;
+		}
+		if (form.querySelector("button[type=submit][aria-disabled]")) {
+			this.say("That was quick. Read what you answer, and press again.", "ask");
+			return;
+		}
+		if (reason)
+			body.reason = reason;
+		if (decision === "allow") {
+			body.scope = this.scope;
+			if (this.scope === "for")
+				body.seconds = Number(form.elements.seconds.value);
+			if (this.scope === "uses")
+				body.uses = Math.trunc(Number(form.elements.uses.value));
+		}
+		this.busy = true;
+		for (const e of form.elements)
+			e.disabled = true;
+		this.say("Sending the answer…");
+		try {
+			this.ask = await post(at("asks", this.ask.id, "/answer"), body);
+			this.say("");
+			this.with.said(decision === "allow" ? "Allowed." : "Denied.");
+			this.over();
+			this.count();
+			this.node.focus();
+		} catch (e) {
+			await this.failed(e);
+		} finally {
+			this.busy = false;
+		}
+		this.tick();
+	}
+
+	/** Somebody was first, it is too late, it has changed; or the gateway is away, and then it can be tried again. */
+	async failed(e) {
+		if ([404, 409, 410].includes(e.status)) {
+			try {
+				this.ask = await get(at("asks", this.ask.id));
+				this.draw();
+			} catch {
+				put(this.act);
+			}
+		} else {
+			this.idle();
+		}
+		this.say(["Your answer was not taken: ", quote(e.message, 400), e.hint ? [" ", quote(e.hint, 300)] : ""], "bad");
+		this.with.said("The answer was not taken.");
+		this.node.focus();
+	}
+}
+

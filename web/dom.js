@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// Elements, made one by one. There is no other way to make any in this page: no markup is ever parsed (the policy that
+// coffer-web sends along forbids it to the browser, too). Strings given to h() are this page's own words; what came from
+// a sandbox goes through quote().
+
+const PROPERTIES = new Set(["value", "checked", "disabled", "hidden", "open", "selected"]);
+
+function apply(e, props) {
+	for (const [key, value] of Object.entries(props ?? {})) {
+		if (value === undefined || value === null || (value === false && !PROPERTIES.has(key)))
+			continue;
+		if (key.startsWith("on"))
+			e.addEventListener(key.slice(2), value);
+		else if (PROPERTIES.has(key))
+			e[key] = value;
+		else
+			e.setAttribute(key, value === true ? "" : String(value));
+	}
+}
+
+export function h(tag, props, ...kids) {
+	const e = document.createElement(tag);
+	apply(e, props);
+	e.append(...kids.flat(Infinity).filter((k) => k !== null && k !== undefined && k !== false));
+	return e;
+}
+
+export function svg(tag, props, ...kids) {
+	const e = document.createElementNS("http://www.w3.org/2000/svg", tag);
+	apply(e, props);
+	e.append(...kids.flat(Infinity).filter((k) => k !== null && k !== undefined));
+	return e;
+}
+
+/** What is inside becomes this: nodes, our own words, lists of them, or nothing. */
+export function put(e, ...kids) {
+	e.replaceChildren(...kids.flat(Infinity).filter((k) => k !== null && k !== undefined && k !== false && k !== ""));
+}
+
+let lastId = 0;
+export function newId(stem) {
+	lastId += 1;
+	return `${stem}-${lastId}`;
+}
+
+/** Replaces what is inside, and nothing when it is the same already: a screen reader would say it again. */
+export function setText(e, text) {
+	if (e.textContent !== text)
+		e.textContent = text;
+}
+
+/** Calls fn once, a moment after the first of many calls: also when they never cease. */
+export function soon(fn, ms) {
+	let timer = 0;
+
+	return () => {
+		timer ||= setTimeout(() => {
+			timer = 0;
+			fn();
+		}, ms);
+	};
+}
+
+/* --- numbers and times ------------------------------------------------------------------------------------------------ */
+
+const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+
+export function bytes(n) {
+	let unit = 0;
+
+	if (!Number.isFinite(n))
+		return "–";
+	while (n >= 1024 && unit < UNITS.length - 1) {
+		n /= 1024;
+		unit += 1;
+	}
+	return `${unit && n < 10 ? n.toFixed(1) : Math.round(n)} ${UNITS[unit]}`;
+}
+
+const GROUPED = new Intl.NumberFormat("en");
+export function count(n) {
+	return Number.isFinite(n) ? GROUPED.format(n) : "–";
+}
+
+export function plural(n, one, many) {
+	return `${count(n)} ${n === 1 ? one : many}`;
+}
+
+const two = (n) => String(n).padStart(2, "0");
+
+/** 12:34:56, local time; with the date when it is another day. */
+export function clock(ms) {
+	const t = new Date(ms), now = new Date();
+	const time = `${two(t.getHours())}:${two(t.getMinutes())}:${two(t.getSeconds())}`;
+
+	if (!Number.isFinite(t.getTime()))
+		return "–";
+	return t.toDateString() === now.toDateString() ? time : `${t.getFullYear()}-${two(t.getMonth() + 1)}-${two(t.getDate())} ${time}`;
+}
+
+export function timeOf(ms) {
+	const t = new Date(ms);
+
+	return h("time", { datetime: Number.isFinite(t.getTime()) ? t.toISOString() : null }, clock(ms));
+}
+
+/** 3 s, 4 min 5 s, 2 h 3 min. */
+export function span(ms) {
+	const s = Math.max(0, Math.round(ms / 1000));
+
+	if (s < 60)
+		return `${s} s`;
+	if (s < 3600)
+		return `${Math.floor(s / 60)} min ${s % 60} s`;
+	if (s < 172800)
+		return `${Math.floor(s / 3600)} h ${Math.floor(s / 60) % 60} min`;
+	return `${Math.floor(s / 86400)} days`;
+}

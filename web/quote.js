@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// What came from a sandbox, or from anybody else who is not this page: shown as a quotation that cannot be taken for our own
+// words or controls. It stands in a box of its own look, in fixed width, left to right whatever it says; characters that
+// cannot be seen, or that move others, are written out; it is cut, and what "show all" shows is bounded too.
+
+import { count, h, put } from "./dom.js";
+
+const INLINE_MAX = 160;
+const BLOCK_MAX = 800;
+const ALL_MAX = 16384;
+
+// Controls, formats (bidirectional ones among them), surrogates, private and unassigned ones, separators, whatever is not
+// drawn, spaces other than the space, and more than three marks upon one letter.
+const ODD = /[\p{C}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u00a0\u1680\u2000-\u200a\u202f\u205f\u2800\u3000]|(?<=\p{M}{3})\p{M}/gu;
+
+function cut(text, max) {
+	if (text.length <= max)
+		return text;
+	const end = text.codePointAt(max - 1) > 0xffff ? max - 1 : max;
+	return text.slice(0, end);
+}
+
+function written(character) {
+	return `⟨U+${character.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`;
+}
+
+function add(box, text, keepLines) {
+	let at = 0;
+
+	for (const m of text.matchAll(ODD)) {
+		if (keepLines && (m[0] === "\n" || m[0] === "\t"))
+			continue;
+		box.append(text.slice(at, m.index), h("span", { class: "odd" }, written(m[0])));
+		at = m.index + m[0].length;
+	}
+	box.append(text.slice(at));
+}
+
+function fill(box, text, max, keepLines) {
+	put(box);
+	add(box, cut(text, max), keepLines);
+	if (text.length > max)
+		box.append(h("span", { class: "cut" }, "…"));
+}
+
+/** The same without a box: for what the gateway itself says of a failure, which may have a name in it. */
+export function plain(value, max = 300) {
+	const text = String(value ?? "");
+
+	return cut(text, max).replace(ODD, written) + (text.length > max ? "…" : "");
+}
+
+/** For a cell or a sentence. */
+export function quote(value, max = INLINE_MAX) {
+	const box = h("bdi", { class: "quote", dir: "ltr" });
+
+	fill(box, String(value ?? ""), max, false);
+	return box;
+}
+
+/** A part of its own, with a line above it that says whose words they are, and with "show all". */
+export function quoteBlock(value, label, max = BLOCK_MAX) {
+	const text = String(value ?? "");
+	const box = h("bdi", { class: "quote block", dir: "ltr", tabindex: 0, role: "group", "aria-label": "quotation" });
+	const parts = [h("figcaption", null, label), box];
+
+	fill(box, text, max, true);
+	if (text.length > max) {
+		const all = Math.min(text.length, ALL_MAX);
+		parts.push(h("button", {
+			type: "button", class: "quiet", onclick: (ev) => {
+				fill(box, text, ALL_MAX, true);
+				ev.target.replaceWith(h("span", { class: "hint" },
+					all < text.length ? `The first ${count(all)} of ${count(text.length)} characters.` : `All ${count(all)} characters.`));
+			},
+		}, all < text.length ? `Show ${count(all)} of ${count(text.length)} characters` : `Show all ${count(all)} characters`));
+	}
+	return h("figure", { class: "quotation" }, parts);
+}
+
+/** A name of ours when it is made of plain letters, else a quotation. */
+export function name(value) {
+	const text = String(value ?? "");
+
+	return /^[A-Za-z0-9][A-Za-z0-9_.@:/ -]{0,79}$/.test(text) ? text : quote(text, 80);
+}

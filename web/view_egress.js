@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+// The network: charts, and each lookup, connection and request as it comes, newest first.
+
+import { get } from "./api.js";
+import { chart } from "./chart.js";
+import { bytes, clock, count, h, plural, put, setText, soon } from "./dom.js";
+import { name, plain, quote } from "./quote.js";
+import { VirtualList } from "./vlist.js";
+
+const FIRST = 1000; // soon to be seen;
+const PAGE = 10000; // then many at once
+const KEEP = 200000;
+const SINCE = [["15m", "15 minutes"], ["1h", "hour"], ["24h", "day"], ["168h", "week"]];
+const TYPES = { "net.dns": "lookup", "net.open": "connect", "net.close": "closed", "net.request": "request", "net.response": "response", "net.dial": "reached", "net.refused": "refused",
+	"net.alert": "alert" };
+const COLUMNS = [
+	{ name: "Time", class: "time" }, { name: "Sandbox", class: "box" }, { name: "Decision", class: "decision" }, { name: "Kind", class: "kind" },
+	{ name: "Where", class: "where" }, { name: "Bytes", class: "size" }, { name: "Rule", class: "rule" },
+];
+
+export function charts(series) {
+	return [
+		chart({ title: "Decisions", series, format: count, keys: [{ key: "allow", name: "allowed", class: "c-allow" }, { key: "ask", name: "asked", class: "c-ask" }, { key: "deny", name: "refused", class: "c-deny" }] }),
+		chart({ title: "Bytes", series, format: bytes, base: 2, keys: [{ key: "up", name: "out", class: "c-up" }, { key: "down", name: "in", class: "c-down" }] }),
+	];
+}
+
+function decisionOf(row) {
+	if (row.denied)
+		return ["refused", "bad"];
+	if (row.decision === "ask")
+		return ["asked", "ask"];
+	return row.decision ? ["allowed", "good"] : ["", "plain"];
+}
+
+export class EgressView {
+	static title = "Network";
+
+	constructor(app, sandbox) {
+		this.app = app;
+		this.rows = []; // all that were read, newest first
+		this.next = undefined; // `before` of what was not; null: that is all
+		this.filter = { sandbox: sandbox ?? "", decision: "", host: "" };
+		this.more = soon(() => this.readNew(), 250);
+		this.charts = h("div", { class: "charts" });
+		this.state = h("p", { class: "hint", role: "status" });
+		this.vlist = new VirtualList({
+			label: "Network events, newest first", columns: COLUMNS, fill: (row, cells, node) => this.fill(row, cells, node),
+			heightOf: () => (matchMedia("(max-width: 700px)").matches ? 64 : 28), onEnd: () => this.readOlder(),
+		});
+		this.root = h("section", { class: "fill" }, h("h1", null, "Network"), this.controls(), this.charts, this.state, this.vlist.node);
+	}
+
+	controls() {
+		this.boxes = h("select", { onchange: (ev) => this.change("sandbox", ev.target.value) });
+		this.span = h("select", { onchange: () => this.readCharts() }, SINCE.map(([v, t]) => h("option", { value: v, selected: v === "1h" }, `last ${t}`)));
+		return h("div", { class: "filters", role: "group", "aria-label": "Filters" },
+			h("label", null, "Sandbox ", this.boxes),
+			h("label", null, "Decision ", h("select", { onchange: (ev) => this.change("decision", ev.target.value) },
+				[["", "all"], ["allow", "allowed"], ["deny", "refused"]].map(([v, t]) => h("option", { value: v }, t)))),
+			h("label", null, "Host has ", h("input", { type: "search", maxlength: 200, autocomplete: "off", spellcheck: "false", oninput: (ev) => this.change("host", ev.target.value.trim()) })),
+			h("label", null, "Charts ", this.span));
+	}
+
+	async open() {
+		this.fillBoxes();
+		this.timer = setInterval(() => document.hidden || this.readCharts(), 15000);
+		await Promise.all([this.readOlder(), this.readCharts()]);
+	}
+
+	close() {
+		this.closed = true;
+		this.vlist.close();
+		clearInterval(this.timer);
+	}
+
+	fillBoxes() {
+		const known = [...this.app.sandboxes.values()];
+
+		put(this.boxes, h("option", { value: "" }, "all"), ...known.map((s) => h("option", { value: s.id }, name(s.name ?? s.id))));
+		if (this.filter.sandbox && !this.app.sandboxes.has(this.filter.sandbox))
+			this.boxes.append(h("option", { value: this.filter.sandbox }, this.filter.sandbox));
+		this.boxes.value = this.filter.sandbox;
+	}
+
+	events(list) {
+		if (list.some((e) => e.type === "gap" || e.type.startsWith("net.")))
+			this.more();
+		if (list.some((e) => e.type.startsWith("run.")))
+			setTimeout(() => this.closed || this.fillBoxes(), 1000);
+	}
+
+	/* --- what is there ---------------------------------------------------------------------------------------------- */
+
+	matches(row) {
+		const f = this.filter;
+
+		return (!f.sandbox || row.sandbox === f.sandbox) && (!f.host || row.host.toLowerCase().includes(f.host.toLowerCase())) &&
+			(!f.decision || (f.decision === "deny" ? row.denied : row.decision === f.decision));
+	}
+
+	get isFiltered() {
+		return Boolean(this.filter.sandbox || this.filter.decision || this.filter.host);
+	}
+
+	/** Of what was read, at once; older ones that match come from the gateway as far as one scrolls. */
+	change(key, value) {
+		this.filter[key] = value;
+		this.shown = this.isFiltered ? this.rows.filter((r) => this.matches(r)) : this.rows;
+		this.older = this.isFiltered ? this.next : undefined;
+		this.serial = (this.serial ?? 0) + 1;
+		this.reading = false;
+		this.vlist.node.scrollTop = 0;
+		this.draw();
+		if (key === "sandbox")
+			this.readCharts();
+	}
+
+	draw(added = 0) {
+		const rows = this.isFiltered ? this.shown : this.rows, left = this.isFiltered ? this.older : this.next;
+
+		this.vlist.set(rows, added);
+		setText(this.state, rows.length || left !== null
+			? `${plural(rows.length, "event", "events")}${this.isFiltered ? ` of ${count(this.rows.length)} read match` : ""}${left === null ? ", which is all" : "; older ones come as you scroll"}.`
+			: this.isFiltered ? "Nothing matches." : "No sandbox has used the network yet.");
+	}
+
+	async readOlder() {
+		const filtered = this.isFiltered, serial = this.serial;
+		const before = filtered ? this.older : this.next;
+
+		if (this.reading || before === null || this.rows.length >= KEEP)
+			return;
+		this.reading = true;
+		try {
+			const page = await get("/v1/egress", { limit: this.rows.length ? PAGE : FIRST, before, ...(filtered ? this.filter : {}) });
+
+			if (this.closed || serial !== this.serial)
+				return;
+			if (filtered) {
+				this.shown = this.shown.concat(page.items);
+				this.older = page.next;
+			} else {
+				this.rows = this.rows.concat(page.items);
+				this.next = page.next;
+			}
+			this.failed = false;
+			this.reading = false;
+			this.draw();
+		} catch (e) {
+			if (!this.closed && serial === this.serial)
+				setText(this.state, `The network's events cannot be read: ${plain(e.message)}`);
+			setTimeout(() => { this.reading = false; }, 2000);
+		}
+	}
+
+	/** Those that came since. A filter has only to look at these. */
+	async readNew() {
+		if (this.next === undefined || this.closed)
+			return;
+		if (this.catching) {
+			this.again = true;
+			return;
+		}
+		this.catching = true;
+		try {
+			const page = await get("/v1/egress", { after: this.rows[0]?.seq ?? 0, limit: PAGE });
+			const fresh = page.items.reverse();
+
+			this.rows = fresh.concat(this.rows).slice(0, KEEP);
+			if (this.isFiltered) {
+				const some = fresh.filter((r) => this.matches(r));
+
+				this.shown = some.concat(this.shown);
+				this.draw(some.length);
+			} else {
+				this.draw(fresh.length);
+			}
+			this.again ||= page.next !== null;
+		} catch {
+			// the banner says that the gateway is away; the next event tries again
+		}
+		this.catching = false;
+		if (this.again)
+			this.more();
+		this.again = false;
+	}
+
+	async readCharts() {
+		try {
+			const series = await get("/v1/series", { since: this.span.value, buckets: 60, sandbox: this.filter.sandbox });
+
+			if (!this.closed) {
+				const open = [...this.charts.querySelectorAll("details")].map((d) => d.open);
+
+				put(this.charts, ...charts(series));
+				this.charts.querySelectorAll("details").forEach((d, i) => { d.open = open[i] ?? false; });
+			}
+		} catch (e) {
+			if (!this.closed)
+				put(this.charts, h("p", { class: "hint" }, `The charts cannot be drawn: ${plain(e.message)}`));
+		}
+	}
+
+	fill(row, cells, node) {
+		const [word, tone] = decisionOf(row);
+		const where = row.method ? `${row.host}${row.path ?? ""}` : `${row.host}${row.port ? `:${row.port}` : ""}`;
+
+		node.classList.toggle("bad", row.denied);
+		cells[0].textContent = clock(Date.parse(row.time));
+		put(cells[1], name(this.app.nameOf(row.sandbox)));
+		put(cells[2], h("span", { class: `status ${tone}` }, word));
+		cells[3].textContent = `${TYPES[row.type] ?? row.type}${row.count > 1 ? ` ×${count(row.count)}` : ""}`;
+		put(cells[4], row.method ? quote(row.method, 12) : "", row.method ? " " : "", row.type === "net.response" && row.status ? `status ${row.status}` : quote(where, 200));
+		cells[5].textContent = row.up !== null || row.down !== null ? `${bytes(row.up ?? 0)} out, ${bytes(row.down ?? 0)} in` : "";
+		put(cells[6], row.why || row.rule ? quote(row.why || row.rule, 160) : "");
+	}
+}
