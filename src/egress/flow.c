@@ -168,7 +168,11 @@ static void close_side(struct flow *f, struct flow_side *s, bool reset)
 		/* It is closed either way; without the option the peer sees an end instead of a reset. */
 		(void)!setsockopt(s->w.fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
 	}
-	loop_forget(&f->eg->loop, &s->w);
+	/* The server's came from coffer-dial, which may not have closed its copy yet: epoll would go on telling of it. */
+	if (s == &f->client)
+		loop_forget(&f->eg->loop, &s->w);
+	else
+		loop_unwatch(&f->eg->loop, &s->w);
 	fd_close(s->w.fd);
 	buf_release(&s->held);
 }

@@ -73,7 +73,8 @@ int loop_watch(struct loop *l, struct watch *w, uint32_t events) MUST_CHECK;
 /* For what cannot fail: disarming. */
 void loop_unwatch(struct loop *l, struct watch *w);
 
-/* The same for a descriptor that is closed right afterwards, and has no copy: closing it takes it out of epoll. */
+/* The same for a descriptor that is closed right afterwards, and has no copy: closing it takes it out of epoll. One that
+ * came over a socket has a copy for as long as whoever sent it likes, and a copy keeps its watch in epoll. */
 void loop_forget(struct loop *l, struct watch *w);
 
 void loop_timer(struct loop *l, struct timer *t, uint64_t at); /* arms, or moves */

@@ -557,6 +557,30 @@ def impatient(tap, rig):
     rig.dial["example.test"] = saved
 
 
+def kept_copy(tap, rig):
+    """Whoever dials may close its copy of a connection late, or never: what happens on it then is nobody's here."""
+    a, hello = rig.lookup("example.test"), client_hello("example.test")
+    saved = rig.dial["example.test"]
+    with socket.create_server(("127.0.0.1", 0)) as srv:
+        for _ in range(20):
+            rig.dial["example.test"] = None
+            c = rig.connect(a, 443)
+            c.sendall(hello)
+            wait_for("the request", lambda: rig.fake.held)
+            with socket.create_connection(srv.getsockname()) as copy, srv.accept()[0] as peer:
+                rig.fake.reply(rig.fake.held.pop(), 0, copy.fileno())
+                peer.settimeout(PATIENCE)
+                peer.recv(len(hello), socket.MSG_WAITALL)
+                c.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                c.close()
+                wait_for("its end", lambda: rig.stats()["connections"]["open"] == 0)
+                peer.sendall(b"late")
+                rig.ask(CTL_PING)
+            rig.ask(CTL_PING)
+    rig.dial["example.test"] = saved
+    tap.ok(rig.lookup("example.test"), "a connection that has ended is nothing to it any more, whoever still has a copy")
+
+
 def slow_dial(tap, rig):
     rig.dial["hold.wild.test"] = None
     rig.fake.sock.settimeout(None)
@@ -619,6 +643,7 @@ def main():
         rig.dial["tunnel.test"] = srv.addr
         real_tls(tap, rig)
         impatient(tap, rig)
+        kept_copy(tap, rig)
         policy_change(tap, rig, words)
         slow_dial(tap, rig)
         stats = rig.stats()
