@@ -9,7 +9,6 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/str.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -28,11 +27,6 @@ struct asks *asks_new(const char run_id[RUN_ID_LEN + 1], uint64_t timeout_s, con
 	TAILQ_INIT(&l->list);
 	TAILQ_INIT(&l->waiters);
 	return l;
-}
-
-const char *asks_run(const struct asks *l)
-{
-	return l->run;
 }
 
 static bool is_over(const struct ask *a)
@@ -282,44 +276,6 @@ int asks_unused(struct asks *l, struct asks_now now, uint64_t waiter)
 
 /* ---- Asking. ---- */
 
-static struct ask *find_same(struct asks *l, enum ask_state s, const unsigned char digest[HASH_LEN])
-{
-	struct ask *a;
-
-	for (a = TAILQ_FIRST(&l->list); a; a = TAILQ_NEXT(a, link)) {
-		if (a->state == s && memcmp(a->digest, digest, HASH_LEN) == 0)
-			return a;
-	}
-	return NULL;
-}
-
-static struct ask *find_grant(struct asks *l, const unsigned char subject[HASH_LEN])
-{
-	struct ask *a;
-
-	for (a = TAILQ_FIRST(&l->list); a; a = TAILQ_NEXT(a, link)) {
-		if (a->state == ASK_GRANTED && memcmp(a->subject, subject, HASH_LEN) == 0)
-			return a;
-	}
-	return NULL;
-}
-
-void asks_set_numbers(struct asks *l, int (*reserve)(void *ctx, uint64_t *last), void *ctx)
-{
-	l->reserve = reserve;
-	l->reserve_ctx = ctx;
-}
-
-uint64_t asks_last(const struct asks *l)
-{
-	return l->last;
-}
-
-uint64_t asks_reserved(const struct asks *l)
-{
-	return l->reserved;
-}
-
 static int reserve_number(struct asks *l)
 {
 	uint64_t last = l->last;
@@ -360,31 +316,6 @@ static struct ask *new_ask(struct asks *l, struct asks_now now, const struct ask
 	return NULL;
 }
 
-/* A6 */
-static bool has_room(const struct asks *l, const struct ask_question *q, char why[ASK_WHY_MAX])
-{
-	unsigned submitted = 0, by = 0;
-	const struct ask *a;
-
-	for (a = TAILQ_FIRST(&l->list); a; a = TAILQ_NEXT(a, link)) {
-		if (a->state != ASK_PENDING || !a->q.submitted)
-			continue;
-		submitted++;
-		by += q->by && q->by[0] && str_eq(a->q.by, q->by);
-	}
-	if (!q->submitted && l->n_pending - submitted >= ASKS_PENDING_MAX)
-		snprintf(why, ASK_WHY_MAX, "%d questions of this sandbox wait for an answer already",
-			 ASKS_PENDING_MAX);
-	else if (q->submitted && submitted >= ASKS_SUBMITTED_MAX)
-		snprintf(why, ASK_WHY_MAX, "%d questions that others put for this sandbox wait already",
-			 ASKS_SUBMITTED_MAX);
-	else if (q->submitted && by >= ASKS_BY_MAX)
-		snprintf(why, ASK_WHY_MAX, "%d questions of the same asker wait already", ASKS_BY_MAX);
-	else
-		return true;
-	return false;
-}
-
 /* An entry for it: one that is there, or a new one. NULL and why not. */
 static struct ask *entry_for(struct asks *l, struct asks_now now, const struct ask_question *q,
 			     uint64_t timeout_s, char why[ASK_WHY_MAX])
@@ -396,15 +327,15 @@ static struct ask *entry_for(struct asks *l, struct asks_now now, const struct a
 		return NULL;
 	ask_question_digest(q, digest);
 	ask_question_subject(q, subject);
-	a = find_grant(l, subject);
-	a = a ? a : find_same(l, ASK_PARKED, digest);
-	a = a ? a : find_same(l, ASK_PENDING, digest);
+	a = ask_find_grant(l, subject);
+	a = a ? a : ask_find_same(l, ASK_PARKED, digest);
+	a = a ? a : ask_find_same(l, ASK_PENDING, digest);
 	if (a)
 		return a;
 	l->shed++;
 	if (asks_are_tired(l, now, q, why))
 		return NULL;
-	if (!has_room(l, q, why))
+	if (!asks_have_room(l, q, why))
 		return NULL;
 	a = new_ask(l, now, q, digest, subject, timeout_s);
 	if (!a)
@@ -693,59 +624,4 @@ void asks_kept_end(struct asks *l, struct asks_now now, const char *why)
 void asks_end(struct asks *l, struct asks_now now)
 {
 	asks_end_why(l, now, "the sandbox has ended");
-}
-
-/* ---- Looking. ---- */
-
-const struct ask *asks_find(const struct asks *l, const char *id)
-{
-	const char *dash = strchr(id, '-');
-	size_t n = dash ? (size_t)(dash - id) : 0;
-	uint64_t number;
-	struct ask *a;
-
-	if (dash && (n == 0 || n > RUN_ID_LEN || strncmp(id, l->run, n) != 0))
-		return NULL;
-	if (str_to_u64(dash ? dash + 1 : id, &number) < 0)
-		return NULL;
-	for (a = TAILQ_FIRST(&l->list); a; a = TAILQ_NEXT(a, link)) {
-		if (a->number == number)
-			return a;
-	}
-	return NULL;
-}
-
-const struct ask *asks_next(const struct asks *l, const struct ask *after)
-{
-	return after ? TAILQ_NEXT(after, link) : TAILQ_FIRST(&l->list);
-}
-
-void ask_view(const struct asks *l, const struct ask *a, struct ask_view *ret)
-{
-	*ret = (struct ask_view){ .number = a->number,
-				  .state = a->state,
-				  .q = a->q,
-				  .asked = a->asked,
-				  .expires = a->expires ? a->expires_shown : 0,
-				  .waiters = a->waiters,
-				  .times = a->times,
-				  .used = a->used,
-				  .uses = a->uses,
-				  .answered = a->answered,
-				  .answer = a->answer,
-				  .answered_at = a->answered_at,
-				  .why = a->why };
-	ask_id(l, a, ret->id);
-	memcpy(ret->run, l->run, sizeof(ret->run));
-	hash_hex(a->digest, HASH_LEN, ret->digest);
-}
-
-unsigned asks_pending(const struct asks *l)
-{
-	return l->n_pending;
-}
-
-uint64_t asks_shed(const struct asks *l)
-{
-	return l->shed;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the list of questions share: asks.c the states, asks_text.c what is asked, asks_log.c
+/* What the files of the list of questions share: asks.c the states, asks_look.c looking, asks_text.c what is asked, asks_log.c
  * what is written down, asks_tired.c when nobody is asked, asks_json.c how it is told, asks_kept.c what a
  * session has. */
 #ifndef GATEWAY_ASKS_INT_H
@@ -81,6 +81,10 @@ int ask_log(struct asks *l, const struct ask *a, const char *type, const char *w
 
 /* asks.c */
 void ask_free(struct asks *l, struct ask *a);
+/* asks_look.c: one in this state with this digest; one that grants what is about this; is there room for one more (A6)? */
+struct ask *ask_find_same(struct asks *l, enum ask_state s, const unsigned char digest[HASH_LEN]);
+struct ask *ask_find_grant(struct asks *l, const unsigned char subject[HASH_LEN]);
+bool asks_have_room(const struct asks *l, const struct ask_question *q, char why[ASK_WHY_MAX]);
 /* asks_json.c: what ask_json() has said of one, but for its state; NULL: it was not. */
 struct ask *ask_read(const json_t *o);
 
