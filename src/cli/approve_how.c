@@ -138,9 +138,10 @@ int approve_check_id(struct state *st, const char *id, bool *ret_show, struct er
 
 /* --- for good ----------------------------------------------------------------------------------------------------- */
 
+/* On a terminal in rows of ours: a line that it breaks by itself could go on as one of another kind. */
 static int show_diff(const struct always *a)
 {
-	autobuf struct buf b = BUF_INIT;
+	autobuf struct buf b = BUF_INIT, rows = BUF_INIT;
 
 	buf_adds(&b, "--- ");
 	str_add_safe(&b, a->plan.file, strlen(a->plan.file), false);
@@ -148,7 +149,10 @@ static int show_diff(const struct always *a)
 	str_add_safe(&b, a->plan.file, strlen(a->plan.file), false);
 	buf_addf(&b, "  (%s)\n", a->ask);
 	buf_add(&b, a->diff.data, a->diff.len);
-	return say_out(&b) ? -EPIPE : 0;
+	if (!isatty(STDOUT_FILENO) || buf_error(&b))
+		return say_out(&b) ? -EPIPE : 0;
+	termrows_text(&rows, ask_cols(STDOUT_FILENO), "| ", buf_cstr(&b), b.len);
+	return say_out(&rows) ? -EPIPE : 0;
 }
 
 /* A person takes their time; what nobody waits for any more is no reason to edit anything. */

@@ -191,6 +191,22 @@ size_t termrows_lines(struct buf *out, unsigned cols, const char *text, size_t l
 	return n - shown;
 }
 
+void termrows_text(struct buf *out, unsigned cols, const char *next, const char *text, size_t len)
+{
+	BUG_ON(cols < TERMROWS_MIN);
+	for (size_t at = 0; at < len;) {
+		autobuf struct buf plain = BUF_INIT;
+		const char *nl = memchr(text + at, '\n', len - at);
+		size_t line = nl ? (size_t)(nl - text) - at : len - at;
+
+		add_plain(&plain, text + at, line, 0);
+		termrows_wrap(out, cols, 0, next, buf_cstr(&plain));
+		if (buf_error(&plain))
+			out->error = buf_error(&plain);
+		at += line + (nl != NULL);
+	}
+}
+
 size_t termrows_count(const char *rows)
 {
 	size_t n = 0;

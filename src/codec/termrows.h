@@ -45,6 +45,10 @@ size_t termrows_lines(struct buf *out, unsigned cols, const char *text, size_t l
 /* Goes on in a row of which `used` cells are taken; the following ones begin with `next`. The text is plain already. */
 void termrows_wrap(struct buf *out, unsigned cols, size_t used, const char *next, const char *text);
 
+/* Each line of a text whose lines begin with marks of our own, a diff say: what does not fit goes on in rows that begin with `next`,
+ * which none of its lines does. */
+void termrows_text(struct buf *out, unsigned cols, const char *next, const char *text, size_t len);
+
 size_t termrows_count(const char *rows);
 /* The first n rows, in bytes. */
 size_t termrows_skip(const char *rows, size_t n);

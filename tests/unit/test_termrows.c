@@ -115,8 +115,24 @@ static void test_lines(void)
 	CHECK(termrows_cols(0) == 80 && termrows_cols(3) == TERMROWS_MIN && termrows_cols(123) == 123);
 }
 
+static void test_text(void)
+{
+	autobuf struct buf b = BUF_INIT, bad = BUF_INIT;
+	static const char text[] =
+		"@@ -1 +1 @@\n     - allow: GET /\n+    - allow: GET /aaaaaaaaaaaaa+   - evil\n";
+	static const char hostile[] = "+a\033[2J\xe2\x80\xae\n";
+
+	termrows_text(&b, 33, "| ", text, strlen(text));
+	CHECKF(str_eq(buf_cstr(&b),
+		      "@@ -1 +1 @@\n     - allow: GET /\n+    - allow: GET /aaaaaaaaaaaaa\n| +   - evil\n"),
+	       "%s", buf_cstr(&b));
+	termrows_text(&bad, 80, "| ", hostile, strlen(hostile));
+	CHECKF(!strchr(buf_cstr(&bad), '\033') && termrows_count(buf_cstr(&bad)) == 1, "%s", buf_cstr(&bad));
+}
+
 int main(void)
 {
+	test_text();
 	test_plain();
 	test_rows();
 	test_lines();
