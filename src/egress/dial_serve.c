@@ -134,6 +134,7 @@ void dial_settle(struct dial *d)
 					    .status = -EIO,
 					    .why = "the journal cannot be written, so nothing is connected" };
 	}
+	journal_settled(&d->journal);
 	while (!d->is_broken && !d->is_gone && !d->resend.armed && d->n_replies) {
 		int sent = send_batch(d);
 

@@ -68,6 +68,7 @@ void egress_settle(struct egress *eg)
 	}
 	if (eg->dial.fresh.n)
 		dialc_flush(&eg->dial, r);
+	journal_settled(&eg->journal);
 }
 
 void egress_alert(struct egress *eg, const char *kind, const char *name, const char *fmt, ...)

@@ -75,6 +75,8 @@ struct egress_inspector {
 	void (*policy_changed)(struct egress *eg, struct flow *f);
 	/* Time is up, or the process ends: let go of everything. The core closes f->client.fd and writes the `close` line. */
 	void (*drop)(struct egress *eg, struct flow *f);
+	/* Between the two nothing of it runs: who goes through the flows sees none end but by his own hand. */
+	void (*hold)(struct egress *eg, bool on);
 	/* Members of its own for CTL_STATS. May be NULL. */
 	void (*add_stats)(struct egress *eg, struct json *j);
 	/* Must it be inspected, whatever the policy says? For what a secret is bound to. */

@@ -556,6 +556,8 @@ void flow_rejudge_all(struct egress *eg)
 {
 	struct flow *f, *next;
 
+	if (eg->inspector)
+		eg->inspector->hold(eg, true);
 	for (f = TAILQ_FIRST(&eg->flows); f; f = next) {
 		struct policy_verdict v;
 		struct limit *limit = NULL;
@@ -582,4 +584,6 @@ void flow_rejudge_all(struct egress *eg)
 		if (f->state == FLOW_INSPECT)
 			eg->inspector->policy_changed(eg, f);
 	}
+	if (eg->inspector)
+		eg->inspector->hold(eg, false);
 }

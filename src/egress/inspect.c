@@ -194,6 +194,14 @@ static void policy_changed(struct egress *eg, struct flow *f)
 	runq_leave(&in->q);
 }
 
+static void hold(struct egress *eg, bool on)
+{
+	if (on)
+		runq_enter(&of(eg)->q);
+	else
+		runq_leave(&of(eg)->q);
+}
+
 static void drop(struct egress *eg, struct flow *f)
 {
 	struct inspect *in = of(eg);
@@ -411,6 +419,7 @@ static struct egress_inspector inspector = {
 	.policy_loaded = policy_loaded,
 	.policy_changed = policy_changed,
 	.drop = drop,
+	.hold = hold,
 	.add_stats = add_stats,
 	.wants = wants,
 	.new_vault = new_vault,

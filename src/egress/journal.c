@@ -40,19 +40,6 @@ static void replace_long(struct journal *j)
 	json_end_obj(&j->line);
 }
 
-void journal_end(struct journal *j)
-{
-	json_end_obj(&j->line);
-	if (!buf_error(&j->pending) && j->pending.len - j->start >= JOURNAL_LINE_MAX)
-		replace_long(j);
-	buf_addc(&j->pending, '\n');
-	if (!buf_error(&j->pending) && j->pending.len > JOURNAL_HELD_MAX) {
-		j->pending.len = j->start;
-		j->dropped++;
-		j->error = -ENOBUFS;
-	}
-}
-
 /* Not within a character of UTF-8, which would read as damage. */
 static size_t cut(const char *s, size_t max)
 {
@@ -87,7 +74,7 @@ static int write_some(struct journal *j)
 	return 0;
 }
 
-int journal_commit(struct journal *j)
+static int write_pending(struct journal *j)
 {
 	int r = 0;
 
@@ -95,18 +82,45 @@ int journal_commit(struct journal *j)
 		/* Lines are gone, and with them the right to let anything through that they were about. */
 		buf_release(&j->pending);
 		j->dropped++;
-		j->error = -ENOMEM;
 		return -ENOMEM;
 	}
 	while (r == 0 && j->pending.len) {
 		j->writes++;
 		r = write_some(j);
 	}
-	if (r == 0 && j->error == -ENOBUFS) {
-		/* Once, for those that were dropped; from the next round on the journal is whole again. */
-		j->error = 0;
-		return -ENOBUFS;
-	}
-	j->error = r;
 	return r;
+}
+
+static void fail(struct journal *j, int r)
+{
+	if (r < 0 && !j->failed)
+		j->failed = r;
+}
+
+void journal_end(struct journal *j)
+{
+	json_end_obj(&j->line);
+	if (!buf_error(&j->pending) && j->pending.len - j->start >= JOURNAL_LINE_MAX)
+		replace_long(j);
+	buf_addc(&j->pending, '\n');
+	/* Much at once is written in pieces: nothing that waits is let through by that. */
+	if (!buf_error(&j->pending) && j->pending.len > JOURNAL_HELD_MAX / 2)
+		fail(j, j->error = write_pending(j));
+	if (!buf_error(&j->pending) && j->pending.len > JOURNAL_HELD_MAX) {
+		j->pending.len = j->start;
+		j->dropped++;
+		fail(j, -ENOBUFS);
+	}
+}
+
+int journal_commit(struct journal *j)
+{
+	j->error = write_pending(j);
+	fail(j, j->error);
+	return j->failed;
+}
+
+void journal_settled(struct journal *j)
+{
+	j->failed = 0;
 }

@@ -10,6 +10,8 @@
  *      long is replaced by one that says so.
  *  J2  When a write fails, what was gathered is not thrown away: the next commit tries again. Until one succeeds
  *      journal_commit() fails, and everything is denied. Past JOURNAL_HELD_MAX lines are dropped and counted.
+ *  J4  Lines that were lost are those of anything that waits: once a commit has failed, so does each that follows, until
+ *      journal_settled() says that whoever waited has been denied.
  *  J3  A half-written line is finished first; nothing is ever written into the middle of one.
  *
  * Every line begins with t (CLOCK_REALTIME, ns) and ev; the other members are these and no others, each left out when it
@@ -54,6 +56,7 @@ struct journal {
 	uint64_t writes;
 	uint64_t dropped;      /* J2 */
 	int error;	       /* of the last commit */
+	int failed;	       /* J4: the first error since journal_settled() */
 	uint64_t (*now)(void); /* CLOCK_REALTIME in ns; tests have their own */
 };
 
@@ -67,12 +70,15 @@ void journal_end(struct journal *j);
 /* Text from outside, cut to `max` bytes; NULL and "" write nothing. */
 void journal_str(struct json *l, const char *key, const char *s, size_t max);
 
-/* Writes what was gathered. 0, or the negative errno for which nothing may be let through. */
+/* Writes what was gathered. 0, or the negative errno for which nothing may be let through (J4). */
 int journal_commit(struct journal *j) MUST_CHECK;
+/* All that waited for commits has had its answer. */
+void journal_settled(struct journal *j);
 
+/* Is there a line that was not written, or one that could not be? */
 static inline bool journal_is_dirty(const struct journal *j)
 {
-	return j->pending.len > 0;
+	return j->pending.len > 0 || j->failed || buf_error(&j->pending);
 }
 
 #endif

@@ -207,6 +207,13 @@ static bool parse_refused(struct flow *f, const struct policy_verdict *v)
 	return false;
 }
 
+/* Rule 1: what counts is what the policy says now. */
+static void take_verdict(struct flow *f, const struct policy_verdict *v)
+{
+	f->depth = (uint8_t)v->depth;
+	f->may_be_opaque = policy_mode(f->eg->policy) == POLICY_OBSERVE && (v->would_deny || v->is_default);
+}
+
 static void on_first(struct watch *w, uint32_t events)
 {
 	struct flow *f = w->ctx;
@@ -218,6 +225,8 @@ static void on_first(struct watch *w, uint32_t events)
 		flow_refuse(f, &v, FLOW_REFUSE_RESET, 0, v.why, NULL); /* a new policy came meanwhile */
 		return;
 	}
+	if (!f->is_refused)
+		take_verdict(f, &v);
 	peek_read(f, &v);
 }
 
@@ -257,8 +266,7 @@ static void peek_read(struct flow *f, const struct policy_verdict *v)
 void peek_begin(struct flow *f, const struct policy_verdict *v)
 {
 	f->state = FLOW_FIRST;
-	f->depth = (uint8_t)v->depth;
-	f->may_be_opaque = policy_mode(f->eg->policy) == POLICY_OBSERVE && (v->would_deny || v->is_default);
+	take_verdict(f, v);
 	flow_set_timeout(f, f->may_be_opaque ? OPAQUE_SECONDS : f->eg->times.first);
 	flow_set_young(f, true);
 	peek_read(f, v);
@@ -281,6 +289,8 @@ void peek_timeout(struct flow *f)
 	char why[128];
 
 	flow_judge(f, &v);
+	if (!f->is_refused && policy_may_allow(&v))
+		take_verdict(f, &v);
 	if (f->may_be_opaque && policy_allows(&v)) {
 		if (f->first.len && f->eg->now < f->started + f->eg->times.first * NSEC_PER_SEC) {
 			flow_set_timeout(f, f->eg->times.first);

@@ -442,9 +442,28 @@ static int ask_again(struct resolver *r, struct resolve_entry *x)
 	return ask_servers(r, x);
 }
 
+static struct resolve_entry *next_cancelled(const struct resolver *r)
+{
+	struct resolve_entry *x;
+
+	for (x = TAILQ_FIRST(&r->cache.lru); x; x = TAILQ_NEXT(x, lru)) {
+		if (x->is_pending && x->was_cancelled)
+			return x;
+	}
+	return NULL;
+}
+
+/* It could not be asked: who waits is told so. */
+static void give_up(struct resolve_entry *x, int status)
+{
+	x->answer.status = status;
+	resolve_cache_answered(&x->resolver->cache, x, clock_nsec(CLOCK_MONOTONIC));
+	tell_waiting(x);
+}
+
 int resolver_set_servers(struct resolver *r, const struct resolve_server *s, size_t n, struct err *e)
 {
-	struct resolve_entry *x, *next;
+	struct resolve_entry *x;
 	int status = ARES_SUCCESS;
 
 	if (n > RESOLVE_SERVERS_MAX)
@@ -458,11 +477,12 @@ int resolver_set_servers(struct resolver *r, const struct resolve_server *s, siz
 	r->is_changing = false;
 	r->n_servers = n;
 	resolve_cache_forget(&r->cache);
-	for (x = TAILQ_FIRST(&r->cache.lru); x; x = next) {
-		next = TAILQ_NEXT(x, lru);
-		/* Whoever is told of an answer here may have asked for something new. */
-		if (x->is_pending && x->was_cancelled && ask_again(r, x) < 0)
-			return err_set(e, -ENOMEM, "no memory");
+	/* From the beginning each time: whoever is told of an answer here may ask for something new, and that makes room. */
+	while ((x = next_cancelled(r)) != NULL) {
+		int failed = ask_again(r, x);
+
+		if (failed < 0)
+			give_up(x, failed);
 	}
 	if (status != ARES_SUCCESS)
 		return err_set(e, -EIO, "cannot set the resolvers: %s", ares_strerror(status));

@@ -83,7 +83,6 @@ void webd_kill(struct webd *d, const char *why)
 	for (size_t i = 0; i < d->n_listeners; i++)
 		loop_unwatch(d->w.loop, &d->listeners[i].w);
 	loop_unwatch(d->w.loop, &d->api);
-	d->again = (struct timer){ .fn = on_again, .ctx = d };
 	loop_timer(d->w.loop, &d->again, now + wait);
 }
 
@@ -281,7 +280,6 @@ static void start_or_wait(struct webd *d)
 	for (size_t i = 0; i < d->n_listeners; i++)
 		loop_unwatch(d->w.loop, &d->listeners[i].w);
 	loop_unwatch(d->w.loop, &d->api);
-	d->again = (struct timer){ .fn = on_again, .ctx = d };
 	loop_timer(d->w.loop, &d->again, now + helper_died(d->w.helpers, &d->helper, now, e.msg));
 }
 
@@ -564,6 +562,8 @@ int webd_open(struct webd **ret, const struct webd_with *w, struct err *e)
 	d->queue_end = &d->queue;
 	d->drown = (struct timer){ .fn = on_drown, .ctx = d };
 	d->rest = (struct timer){ .fn = on_rest, .ctx = d };
+	d->again = (struct timer){ .fn = on_again, .ctx = d };
+	webd_jobs_open(d);
 	d->refusals = webd_refusals_new(d);
 	helpers_add(w->helpers, &d->helper, "coffer-web");
 	r = d->refusals ? open_api(d, e) : err_set(e, -ENOMEM, "out of memory");

@@ -131,6 +131,7 @@ void webd_open_stream(struct webd *d, const struct webp_req *q);
 void webd_cancel(struct webd *d, uint64_t id);
 void webd_end_jobs(struct webd *d);
 void webd_end_streams_of(struct webd *d, const unsigned char hash[HASH_LEN]);
+void webd_jobs_open(struct webd *d); /* its timer; once */
 bool webd_job_reaped(struct webd *d, pid_t pid, int status);
 
 /* webd_share.c */

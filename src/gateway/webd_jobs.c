@@ -455,6 +455,11 @@ static void on_feed_again(struct timer *t)
 		loop_timer(d->w.loop, t, clock_nsec(CLOCK_MONOTONIC) + FEED_PAUSE);
 }
 
+void webd_jobs_open(struct webd *d)
+{
+	d->feed_again = (struct timer){ .fn = on_feed_again, .ctx = d };
+}
+
 bool webd_job_reaped(struct webd *d, pid_t pid, int status)
 {
 	struct job *x = d->jobs;
@@ -462,7 +467,6 @@ bool webd_job_reaped(struct webd *d, pid_t pid, int status)
 	if (pid == d->feed) {
 		/* Not at once: one that cannot read the log would be started all the time. */
 		d->feed = 0;
-		d->feed_again = (struct timer){ .fn = on_feed_again, .ctx = d };
 		loop_timer(d->w.loop, &d->feed_again, clock_nsec(CLOCK_MONOTONIC) + FEED_PAUSE);
 		return true;
 	}

@@ -39,7 +39,6 @@ static void add_end(struct webc *c)
 	json_end_obj(&j);
 	buf_addc(&b, '\n');
 	add_chunk(c, &b);
-	c->id = 0;
 	finish(c);
 }
 
@@ -97,6 +96,7 @@ void webc_begin_exec(struct webc *c, int out, int err)
 	c->ask.idem[0] = '\0';
 	webc_add_head(c, 200, "application/x-ndjson", UINT64_MAX, "X-Accel-Buffering: no\r\n");
 	c->state = WEBC_EXEC;
+	c->has_exit = false; /* of one before it on this connection */
 	for (int i = 0; i < 2; i++) {
 		c->pipe[i] = (struct watch){ .fd = fds[i], .fn = on_pipe, .ctx = c };
 		if (loop_watch(&c->web->loop, &c->pipe[i], EPOLLIN) < 0)

@@ -153,8 +153,8 @@ void loop_timer(struct loop *l, struct timer *t, uint64_t at)
 	struct timer **p = &l->timers;
 
 	loop_timer_off(l, t);
-	while (*p && (*p)->at <= at)
-		p = &(*p)->next;
+	for (; *p && (*p)->at <= at; p = &(*p)->next)
+		BUG_ON(*p == t); /* it was set anew while it was armed: the list would never end */
 	t->at = at;
 	t->next = *p;
 	t->armed = true;

@@ -353,6 +353,13 @@ def test_streams(tap, c, sock, port, token):
     lines = [json.loads(x) for x in r[2].splitlines()]
     tap.eq(lines[-1], {"stream": "end", "exit_code": 7}, "a command's exit code comes last", lines)
     tap.eq({x["stream"] for x in lines[:-1]}, {"stdout", "stderr"}, "and both of its outputs before")
+    conn, codes = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE), []
+    for n in [7, 0, 3, 0] * 4:
+        conn.request("POST", "/v1/sandboxes/idem/exec", json.dumps({"command": ["sh", "-c", f"exit {n}"]}),
+                     {"Authorization": f"Bearer {token}", "Content-Type": "application/json"})
+        codes.append(json.loads(conn.getresponse().read().splitlines()[-1])["exit_code"])
+    conn.close()
+    tap.eq(codes, [7, 0, 3, 0] * 4, "each of many on one connection has its own")
     key = {"Idempotency-Key": "abcdefgh-2"}
     tap.eq(send(sock, "POST", "/v1/sandboxes/idem/exec", {"command": ["true"]}, key)[0], 200, "a command with a key runs")
     status, _, data = send(sock, "POST", "/v1/sandboxes/idem/exec", {"command": ["true"]}, key)

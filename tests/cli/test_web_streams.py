@@ -3,6 +3,7 @@
 # tests/run: alone
 """Events to a thousand clients, some of whom never read; pages of a long log; what ends in the midst of it and is started again."""
 
+import contextlib
 import json
 import os
 import select
@@ -113,6 +114,32 @@ def test_restart(tap, c, sock, port, token, daemon):
     again.close()
 
 
+def feeds(daemon):
+    found = []
+    with contextlib.suppress(OSError):
+        with open(f"/proc/{daemon}/task/{daemon}/children", encoding="ascii") as f:
+            pids = f.read().split()
+        for pid in pids:
+            with open(f"/proc/{pid}/cmdline", "rb") as f:
+                found += [int(pid)] if b"feed" in f.read() else []
+    return found
+
+
+def test_feed(tap, c, sock, port, token, daemon):
+    """What reads the log for the streams dies, and so does the next one that a stream has started meanwhile."""
+    crowd = Crowd()
+    for _ in range(3):
+        crowd.add(Stream(port, token))
+        first = until(lambda: feeds(daemon))
+        kill_own(first[0], signal.SIGKILL)
+        until(lambda f=first: f[0] not in feeds(daemon))
+    crowd.add(Stream(port, token))
+    event(c, "after-all")
+    tap.ok(crowd.pump(lambda: all(b'"after-all"' in s.data for s in crowd.streams)), "feed: all streams go on", [s.status for s in crowd.streams])
+    tap.eq(send(sock, "GET", "/v1/status")[0], 200, "feed: and cofferd answers")
+    crowd.close()
+
+
 def test_daemon(tap, c, sock, port, token, daemon):
     """cofferd is killed: nothing of it is left behind, and the next one serves the same address and tokens."""
     one = Stream(port, token)
@@ -212,6 +239,7 @@ def main(tap, who):
         test_tail(tap, c, sock)
         test_lanes(tap, sock)
         test_restart(tap, c, sock, port, token, daemon)
+        test_feed(tap, c, sock, port, token, daemon)
         test_daemon(tap, c, sock, port, token, daemon)
         tap.eq(c("audit", "verify").code, 0, "the log is whole")
         c("gateway", "stop")

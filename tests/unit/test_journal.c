@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/mman.h>
 
 static uint64_t fixed(void)
 {
@@ -30,6 +31,53 @@ static const char *got(int fd, struct buf *b)
 	return buf_cstr(b);
 }
 
+/* J4 */
+static void test_dropped(void)
+{
+	autobuf struct buf b = BUF_INIT;
+	struct journal j;
+	char big[2000];
+	int p[2];
+
+	memset(big, 'x', sizeof(big) - 1);
+	big[sizeof(big) - 1] = '\0';
+	CHECK(pipe2(p, O_CLOEXEC | O_NONBLOCK) == 0);
+	journal_init(&j, p[1]);
+	for (int i = 0; i < 400; i++)
+		line(&j, big, 1900);
+	while (j.pending.len) {
+		CHECKF(journal_commit(&j) < 0,
+		       "lines that were dropped are an error, also when the others are written");
+		got(p[0], &b);
+	}
+	CHECK(j.dropped > 0 && journal_is_dirty(&j));
+	line(&j, "a", 9);
+	CHECKF(journal_commit(&j) < 0, "for all that wait, not for the first");
+	journal_settled(&j);
+	line(&j, "a", 9);
+	CHECK(journal_commit(&j) == 0 && !journal_is_dirty(&j));
+	journal_release(&j);
+	close(p[0]);
+	close(p[1]);
+}
+
+/* A disk that takes what it is given takes as much as there is. */
+static void test_much(void)
+{
+	int fd = memfd_create("journal", MFD_CLOEXEC);
+	struct journal j;
+	char big[2000];
+
+	memset(big, 'x', sizeof(big) - 1);
+	big[sizeof(big) - 1] = '\0';
+	journal_init(&j, fd);
+	for (int i = 0; i < 4000; i++)
+		line(&j, big, 1900);
+	CHECK(journal_commit(&j) == 0 && j.dropped == 0 && lseek(fd, 0, SEEK_CUR) > 4000 * 1900);
+	journal_release(&j);
+	close(fd);
+}
+
 int main(void)
 {
 	autobuf struct buf b = BUF_INIT;
@@ -37,6 +85,8 @@ int main(void)
 	char big[6000];
 	int p[2];
 
+	test_dropped();
+	test_much();
 	CHECK(pipe2(p, O_CLOEXEC | O_NONBLOCK) == 0);
 	journal_init(&j, p[1]);
 	j.now = fixed;
@@ -64,11 +114,14 @@ int main(void)
 	CHECKF(journal_commit(&j) == -EAGAIN && j.error == -EAGAIN, "what cannot be written is an error");
 	CHECKF(journal_is_dirty(&j) && journal_commit(&j) == -EAGAIN, "and stays one");
 	got(p[0], &b);
+	CHECKF(journal_commit(&j) == -EAGAIN, "for whoever waited, also when it can be written again");
+	journal_settled(&j);
 	while (journal_commit(&j) == -EAGAIN) {
 		autobuf struct buf more = BUF_INIT;
 
 		got(p[0], &more);
 		buf_add(&b, more.data, more.len);
+		journal_settled(&j);
 	}
 	{
 		autobuf struct buf more = BUF_INIT;
@@ -83,8 +136,10 @@ int main(void)
 	for (int i = 0; i < 400; i++)
 		line(&j, big, 1900);
 	CHECKF(j.dropped > 0 && j.pending.len <= JOURNAL_HELD_MAX, "what is held has a bound");
-	while (journal_commit(&j) == -EAGAIN)
+	while (journal_commit(&j) == -EAGAIN) {
 		got(p[0], &b);
+		journal_settled(&j);
+	}
 	line(&j, "a", 9);
 	CHECKF(journal_commit(&j) == 0 && j.error == 0, "and when it is written, all is well again");
 	journal_release(&j);
