@@ -51,7 +51,8 @@ static const struct opt secret_opts[] = {
 	{ "json", 0, NULL, "ls: print JSON", OPT_JSON },
 };
 
-static const char act_names[] = "set ls rm rotate change bind unbind check import init rekey unlock lock";
+static const char act_names[] =
+	"set ls rm rotate change bind unbind check import init rekey unlock lock forget";
 
 static const struct {
 	unsigned flags; /* VAULT_FILES_* */
@@ -74,6 +75,7 @@ static const struct {
 	[SECRET_REKEY] = { VAULT_FILES_WRITE, false, 0, 0, secret_rekey },
 	[SECRET_UNLOCK] = { 0, false, 0, 0, NULL, secret_unlock },
 	[SECRET_LOCK] = { 0, false, 0, 0, NULL, secret_lock },
+	[SECRET_FORGET] = { 0, false, 1, 1000, NULL, secret_forget },
 };
 
 static int exit_code(enum vault_fault f)
@@ -133,7 +135,10 @@ static int check_args(struct secret_args *a, bool has_act, struct err *e)
 	if (r == 0)
 		r = secret_refuse_value(a, e);
 	if (r == 0 && a->argc < acts[a->act].args_min)
-		r = err_set(e, -EINVAL, a->act == SECRET_IMPORT ? "import which file?" : "which secret?");
+		r = err_set(e, -EINVAL,
+			    a->act == SECRET_IMPORT   ? "import which file?"
+			    : a->act == SECRET_FORGET ? "forget what was issued to which home?"
+						      : "which secret?");
 	if (r == 0 && a->argc > acts[a->act].args_max)
 		r = err_set(e, -EINVAL, "that is one argument too many");
 	if (r == 0 && a->act == SECRET_ROTATE && a->due == (a->argc > 0))
@@ -201,7 +206,7 @@ static int cmd_secret(int argc, char **argv)
 const struct verb verb_secret = {
 	.name = "secret",
 	.group = VERB_HOST,
-	.synopsis = "set|rotate|rm|bind|unbind|change NAME | ls|check|import|init|rekey|unlock|lock",
+	.synopsis = "set|rotate|rm|(un)bind|change|forget NAME | ls|check|import|init|rekey|(un)lock",
 	.help = "keys and tokens that a sandbox uses and never sees",
 	.opts = secret_opts,
 	.n_opts = ARRAY_SIZE(secret_opts),
@@ -233,6 +238,9 @@ const struct verb verb_secret = {
 		"With a passphrase, *unlock* asks for it once and has *cofferd* (coffer-gateway(1)) keep the vault open for all "
 		"sandboxes, those that are started again too, until *lock*, or until cofferd ends. *coffer gateway status* says whether "
 		"it is.\n"
+		"\n"
+		"What servers issue to a sandbox (*capture:* in a policy, *--allow @claude-login*) is kept, sealed, for its named home "
+		"(*coffer run --home*). *ls* says for which there is something, *forget* HOME removes it.\n"
 		"\n"
 		"Exit codes: 1 check found something, 2 the command line is wrong, 10 wrong key, 11 wrong passphrase, 12 the file was "
 		"changed, 13 it is cut off, 14 it is no vault file, 15 no such secret, 16 there is one already, 17 the value is refused, "

@@ -22,6 +22,7 @@ enum secret_act {
 	SECRET_REKEY,
 	SECRET_UNLOCK,
 	SECRET_LOCK,
+	SECRET_FORGET,
 	SECRET_ACT_COUNT
 };
 
@@ -109,6 +110,9 @@ int secret_take_value(struct secret_session *s, const struct secret_args *a, con
 /* The vault that cofferd keeps. */
 int secret_unlock(const struct secret_args *a, enum vault_fault *ret_fault, struct err *e) MUST_CHECK;
 int secret_lock(const struct secret_args *a, enum vault_fault *ret_fault, struct err *e) MUST_CHECK;
+int secret_forget(const struct secret_args *a, enum vault_fault *ret_fault, struct err *e) MUST_CHECK;
+/* In a line, for `ls`: homes for which anything is kept. */
+void secret_say_issued(const struct state *st);
 
 /* One binding for each --host of the arguments, looked at before anything is asked or typed; not saved yet. */
 int secret_check_bindings(const struct secret_args *a, struct err *e) MUST_CHECK;

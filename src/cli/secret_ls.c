@@ -115,5 +115,9 @@ int secret_ls(struct secret_session *s, const struct secret_args *a, struct err 
 	}
 	if (r < 0 || buf_error(&out))
 		return err_set(e, -ENOMEM, "out of memory");
-	return say_out(&out) ? -EIO : 0;
+	if (say_out(&out))
+		return -EIO;
+	if (!a->json)
+		secret_say_issued(&s->st);
+	return 0;
 }

@@ -405,6 +405,12 @@ static void kept(struct exch *e, const struct vault_ask *a, struct slice placeho
 		r = put_issued(e, a, placeholder);
 	if (r == 0)
 		log_issued(e, a, placeholder);
+	if (r == 0 && !a->kept)
+		egress_alert(
+			e->in->eg, "issued", e->conn->host.text,
+			"what %s issued is good as long as this vault runs: it could not be written to where it is kept, or another "
+			"sandbox with the same home keeps its own there",
+			e->conn->host.text);
 	if (r == 0)
 		r = capture_put(&c->json, c->at, placeholder);
 	if (r < 0) {

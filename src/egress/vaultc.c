@@ -196,6 +196,7 @@ static bool take(struct vaultc *v, size_t len)
 		a->handle = (uint32_t)m.num[0];
 		a->dropped = (uint32_t)m.num[1];
 		a->expires = m.num[2];
+		a->kept = m.num[3];
 		a->name = m.text[1];
 		a->done(a, 0, m.text[0], NULL);
 		return true;

@@ -24,6 +24,7 @@ struct vault_ask {
 	/* Of vaultc_capture(), while done() runs: `value` is the placeholder. */
 	uint32_t handle, dropped; /* as VAULT_CAPTURED has them */
 	uint64_t expires;
+	bool kept;
 	struct slice name;
 
 	/* Its own. */

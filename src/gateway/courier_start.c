@@ -162,7 +162,7 @@ static int open_vault(struct carried *c, int state_fd, struct courier_call *call
 		return r;
 	c->channel = pair[0];
 	theirs = pair[1];
-	r = vault_grant(&c->vault, "notify", &ask, theirs, &got, e);
+	r = vault_grant(&c->vault, "notify", &ask, theirs, -1, &got, e);
 	if (r < 0)
 		return r;
 	if (got.n != 1 || !got.v[0].handle)

@@ -2,14 +2,25 @@
 /*
  * What servers issue to a run: from the policy's `capture:` to issuers that the vault is asked for. Where there is no vault file
  * a coffer-vault without one keeps what is issued: it opens an empty store under a key of its own, which nobody else has.
+ *
+ * The vault seals what is issued into a file that is opened here (vault/keep.h): `vault/issued/HOME` in the state directory. One run
+ * at a time writes it, which a lock on it says; another with the same home reads it, and keeps nothing.
  */
+#include "base/clock.h"
 #include "base/fd.h"
 #include "gateway/net_secret.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sodium.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LOCK_PATIENCE_MS 400 /* a vault that cofferd keeps lets go of it a moment after its run has ended */
 
 static int add_binding(struct vault_grant *g, const struct config_capture *c, const char *text,
 		       const char *as, struct err *e)
@@ -95,4 +106,57 @@ int net_issue_without_file(struct net_secrets *s, struct err *e)
 	s->files.may_reopen = true;
 	s->has_no_file = true;
 	return 0;
+}
+
+/* --- where it is kept ------------------------------------------------------------------------------------------- */
+
+static bool may_be_issued(const struct net_secrets *s)
+{
+	for (size_t i = 0; i < s->ask.n; i++) {
+		if (s->ask.v[i].kind == GRANT_ISSUER)
+			return true;
+	}
+	return false;
+}
+
+static bool take_lock(int fd)
+{
+	for (int ms = 0; ms < LOCK_PATIENCE_MS; ms += 20) {
+		if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+			return true;
+		nanosleep(&(struct timespec){ .tv_nsec = 20 * (long)NSEC_PER_MSEC }, NULL);
+	}
+	return false;
+}
+
+static int open_home(const struct net_secrets *s, const char *home, struct err *e)
+{
+	autoclose int dir = -1, fd = -1;
+
+	if (mkdirat(s->files.dir, VAULT_ISSUED_DIR, 0700) < 0 && errno != EEXIST)
+		return err_sys(e, -errno, "cannot make a directory beside the vault");
+	dir = openat(s->files.dir, VAULT_ISSUED_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	if (dir >= 0)
+		fd = openat(dir, home, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd >= 0 && !take_lock(fd)) {
+		fd_close(fd);
+		fd = openat(dir, home, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	}
+	if (fd < 0)
+		return err_sys(e, -errno, "cannot open what was issued to the home '%s'", home);
+	return TAKE_FD(fd);
+}
+
+int net_issue_keep(struct net_secrets *s, const struct spec *spec, struct err *e)
+{
+	const char *slash = spec->home_path ? strrchr(spec->home_path, '/') : NULL;
+
+	if (!may_be_issued(s))
+		return 0;
+	if (slash && !s->has_no_file) {
+		s->keep = open_home(s, slash + 1, e);
+		return s->keep < 0 ? s->keep : 0;
+	}
+	s->keep = memfd_create("issued", MFD_CLOEXEC);
+	return s->keep < 0 ? err_sys(e, -errno, "cannot make a memory file") : 0;
 }

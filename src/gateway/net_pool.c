@@ -68,7 +68,7 @@ static int grant(struct net_secrets *s, const struct vault_grants *ask, const ch
 	char name[VAULT_NAME_MAX + 1];
 
 	channel_name(id, name);
-	return vault_grant(&s->vault, name, ask, theirs, ret, e);
+	return vault_grant(&s->vault, name, ask, theirs, -1, ret, e);
 }
 
 static int make_pair(int *ours, int *theirs, struct err *e)

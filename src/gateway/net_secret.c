@@ -169,6 +169,7 @@ void net_secrets_forget(struct net_secrets *s)
 	vault_files_close(&s->files);
 	s->files = VAULT_FILES_INIT;
 	s->exe = fd_close(s->exe);
+	s->keep = fd_close(s->keep);
 }
 
 void net_secrets_release(struct net_secrets *s)

@@ -52,6 +52,7 @@ struct net_secrets {
 	struct buf known;	  /* of the hosts that they are for, as known_hosts has it */
 	int idle;  /* the far end of what egress has where keys only sign: nobody asks over it; -1: none */
 	int agent; /* the launcher's end of the agent's channel; -1: none */
+	int keep;  /* where the vault keeps what servers issue (net_issue.c); -1: nothing is issued */
 	bool has_no_file; /* there is no vault: only what servers issue is kept (net_issue.c) */
 	struct vault_files files;
 	struct vault_proc vault;
@@ -65,6 +66,7 @@ struct net_secrets {
 			       .vault = VAULT_PROC_INIT,  \
 			       .lease = -1,               \
 			       .exe = -1,                 \
+			       .keep = -1,                \
 			       .agent = -1,               \
 			       .idle = -1 })
 
@@ -91,6 +93,9 @@ static inline bool net_secrets_is_up(const struct net_secrets *s)
 int net_issue_ask(struct net_secrets *s, const struct config_policy *cp, struct err *e) MUST_CHECK;
 void net_issue_leave_only(struct net_secrets *s);
 int net_issue_without_file(struct net_secrets *s, struct err *e) MUST_CHECK;
+/* The file in which the vault keeps what is issued, where anything may be: that of the run's named home; without one, or without a
+ * vault whose key outlives the run, a file without a name, that is gone with the run. */
+int net_issue_keep(struct net_secrets *s, const struct spec *spec, struct err *e) MUST_CHECK;
 
 /* net_pool.c: secrets for proxies. What cannot be had when the run begins is an error; later it is left out. */
 int net_pool_ask(struct net_secrets *s, const struct policy *p, struct err *e) MUST_CHECK;

@@ -26,8 +26,15 @@ static int keep_issued(struct net_secrets *s, const struct vault_grants *fresh, 
 	return 0;
 }
 
+/* What servers issued to an earlier run stands behind what was asked for, as it does later. */
 static int take_first(struct net_secrets *s, struct vault_grants *fresh, struct err *e)
 {
+	size_t n = s->ask.n < fresh->n ? s->ask.n : fresh->n;
+	int r = keep_issued(s, fresh, n, e);
+
+	if (r < 0)
+		return r;
+	fresh->n = n;
 	for (size_t i = 0; i < fresh->n; i++) {
 		if (!net_rule_apply(&s->rules, &fresh->v[i]))
 			return err_set(
@@ -86,7 +93,7 @@ static int grant_alive(struct net_secrets *s, const char *id, int theirs, struct
 	if (ask.n == 0 && s->granted.n)
 		(void)!vault_ungrant(&s->vault, id, NULL);
 	/* What an earlier coffer-egress had ends with this one's, but for what servers issued. */
-	return ask.n ? vault_grant(&s->vault, id, &ask, theirs, fresh, e) : 0;
+	return ask.n ? vault_grant(&s->vault, id, &ask, theirs, s->keep, fresh, e) : 0;
 }
 
 int net_secrets_grant(struct net_secrets *s, const char *id, int *ret_channel, struct err *e)

@@ -153,7 +153,9 @@ int net_secrets_start(struct run *r, struct err *e)
 	if (s->ask.n + s->sign.n + s->pools.n == 0)
 		return 0;
 	s->vault.patience = PATIENCE_MS;
-	ret = s->ask.n ? net_secrets_grant(s, r->spec->id, &channel, e) : 0;
+	ret = net_issue_keep(s, r->spec, e);
+	if (ret == 0 && s->ask.n)
+		ret = net_secrets_grant(s, r->spec->id, &channel, e);
 	if (ret == 0)
 		ret = net_pool_check(s, r->spec->id, e);
 	/* Each coffer-egress gets one of its own. */

@@ -304,9 +304,10 @@ int vault_open(struct vault_proc *p, const struct vault_files *f, unsigned flags
 }
 
 int vault_grant(struct vault_proc *p, const char *sandbox, const struct vault_grants *ask, int client_fd,
-		struct vault_grants *ret, struct err *e)
+		int keep_fd, struct vault_grants *ret, struct err *e)
 {
 	struct vault_msg m = { .type = VAULT_GRANT }, got;
+	const int fds[2] = { client_fd, keep_fd };
 	autobuf struct buf b = BUF_INIT, mem = BUF_INIT;
 	int r = grants_pack(ask, GRANTS_ASKED, &b);
 
@@ -314,7 +315,7 @@ int vault_grant(struct vault_proc *p, const char *sandbox, const struct vault_gr
 		return err_set(e, r, "what is asked of the vault is malformed or too much");
 	m.text[0] = slice_of(sandbox);
 	m.text[1] = (struct slice){ buf_cstr(&b), b.len };
-	r = vault_call(p, &m, &client_fd, 1, NULL, NULL, &mem, &got, e);
+	r = vault_call(p, &m, fds, keep_fd < 0 ? 1 : 2, NULL, NULL, &mem, &got, e);
 	if (r < 0)
 		return r;
 	if (got.type != VAULT_GRANTED ||

@@ -5,7 +5,7 @@
  *
  * The files, in `vault/` (0700) of the state directory: `secrets`, sealed; `secrets.old`, the one before it, until the new
  * one was read back; `saved`, how often it was saved, to notice an old file in its place; `lock`, held by whoever changes it from reading it to having renamed the new one; `key-file`, the
- * path of the key where it is not the usual one.
+ * path of the key where it is not the usual one; `issued/HOME`, what servers issued to sandboxes with that home, sealed (keep.h).
  *
  * To grant secrets to a sandbox: vault_files_open() without VAULT_FILES_WRITE, vault_start(), vault_open(), then
  * vault_grant() with one end of a SOCK_SEQPACKET pair. The descriptors of struct vault_files can be kept and, after
@@ -33,6 +33,8 @@ struct vault_key_want {
 };
 
 #define VAULT_KEY_WANT_INIT ((struct vault_key_want){ .passphrase_fd = -1 })
+
+#define VAULT_ISSUED_DIR "issued"
 
 #define VAULT_LOCKED EKEYREVOKED /* as an error: a passphrase is wanted */
 
@@ -106,9 +108,10 @@ int vault_call(struct vault_proc *p, struct vault_msg *ask, const int *fds, size
 	       void *ctx, struct buf *mem, struct vault_msg *ret, struct err *e) MUST_CHECK;
 
 /* `ask` is what is wanted, *ret what was granted: same order, same names, with handles and placeholders. The client's channel
- * is duplicated: the caller closes its own copy. A grant ends with its channel, or by vault_ungrant(). */
+ * is duplicated: the caller closes its own copy. A grant ends with its channel, or by vault_ungrant(). keep_fd: where what servers
+ * issue is kept (keep.h), -1: nowhere; then it is what was issued before that stands behind what was asked for. */
 int vault_grant(struct vault_proc *p, const char *sandbox, const struct vault_grants *ask, int client_fd,
-		struct vault_grants *ret, struct err *e) MUST_CHECK;
+		int keep_fd, struct vault_grants *ret, struct err *e) MUST_CHECK;
 /* The same for its ssh-agent, beside or without the above: keys that sign, over a channel of their own. *ret_n: how many there
  * are now. */
 int vault_agent(struct vault_proc *p, const char *sandbox, const struct vault_grants *ask, int agent_fd,

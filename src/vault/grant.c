@@ -8,8 +8,16 @@
 #include <errno.h>
 #include <stdio.h>
 
+static uint64_t mono_now(void)
+{
+	return clock_nsec(CLOCK_MONOTONIC);
+}
+
 void client_release(struct client *c)
 {
+	(void)keep_tick(c->keep, &c->issued, &c->grants, mono_now(), true);
+	keep_free(c->keep);
+	c->keep = NULL;
 	issued_release(&c->issued);
 	secmem_release(&c->pending);
 	grants_release(&c->grants);
@@ -307,7 +315,7 @@ static int render(struct client *c, const struct store *s, const struct vault_ms
 }
 
 static int capture(struct client *c, const struct vault_msg *m, uint32_t *handles, uint64_t now,
-		   struct secmem *ret)
+		   uint64_t mono, struct secmem *ret)
 {
 	struct vault_msg out = { .type = VAULT_CAPTURED, .id = m->id };
 	const struct issued *x = NULL;
@@ -320,6 +328,7 @@ static int capture(struct client *c, const struct vault_msg *m, uint32_t *handle
 	out.num[0] = x->grant.handle;
 	out.num[1] = dropped;
 	out.num[2] = x->grant.expires;
+	out.num[3] = keep_changed(c->keep, &c->issued, &c->grants, mono);
 	out.text[0] = (struct slice){ x->grant.placeholder, x->grant.placeholder_len };
 	out.text[1] = slice_of(x->grant.name);
 	return pack(&out, ret);
@@ -351,7 +360,7 @@ int client_take(struct client *c, const struct store *s, const void *data, size_
 	case VAULT_RENDER:
 		return render(c, s, &m, now, ret);
 	case VAULT_CAPTURE:
-		return capture(c, &m, handles, now, ret);
+		return capture(c, &m, handles, now, mono, ret);
 	case VAULT_GRANTS:
 		return tell_grants(c, m.id, ret);
 	default:

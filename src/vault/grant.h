@@ -9,12 +9,13 @@
  *  R2  One message that breaks the protocol ends the channel, and with it all that was granted over it.
  *  R3  A client costs bounded memory and time: so many requests in a second, so many issued credentials, one answer that waits.
  *  R4  What servers issued stays when the channel ends by itself, for the sandbox's next one: an egress that was started again
- *      finds it. It goes with the grant (VAULT_UNGRANT), with its holder, with a channel that broke the protocol, and with the process.
+ *      finds it. It goes with the grant (VAULT_UNGRANT), with its holder, with a channel that broke the protocol, and with the process;
+ *      what is in a file of the grant's (keep.h) comes back with the next grant that has it.
  */
 #ifndef VAULT_GRANT_H
 #define VAULT_GRANT_H
 
-#include "vault/issued.h"
+#include "vault/keep.h"
 #include "vault/store.h"
 
 #define GRANT_CLIENTS_MAX 256
@@ -27,6 +28,7 @@ struct client {
 	struct vault_grants grants; /* secrets and issuers */
 	bool unbound[GRANTS_MAX]; /* the same order: its secret was bound nowhere, and the grant says where */
 	struct issued_list issued;
+	struct keep *keep;     /* NULL: there is no file for them */
 	struct secmem pending; /* an answer that the kernel would not take yet */
 	double tokens;
 	uint64_t tokens_at; /* ns, monotonic */
@@ -36,7 +38,7 @@ struct client {
  * expired is granted all the same and not rendered: it may get a new date, and must not take the others with it. */
 int client_grant(struct client *c, const struct store *s, const struct vault_grants *ask, uint32_t *handles,
 		 enum vault_fault *ret_fault, struct err *e) MUST_CHECK;
-void client_release(struct client *c);
+void client_release(struct client *c); /* what waits to be kept is saved first */
 
 /* Its channel has ended. False: there is nothing that is worth keeping. */
 bool client_park(struct client *c);

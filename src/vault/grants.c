@@ -41,20 +41,24 @@ static bool is_env(const char *s)
 	return true;
 }
 
-static bool is_placeholder(const struct vault_grant *g)
+bool grants_is_placeholder(const char *s, size_t len)
 {
-	size_t n = g->placeholder_len;
-
-	if (n < GRANTS_PLACEHOLDER_MIN || n > GRANTS_PLACEHOLDER_MAX || g->placeholder[n])
+	if (len < GRANTS_PLACEHOLDER_MIN || len > GRANTS_PLACEHOLDER_MAX)
 		return false;
-	for (size_t i = 0; i < n; i++) {
-		char c = g->placeholder[i];
+	for (size_t i = 0; i < len; i++) {
+		char c = s[i];
 
 		if (!((c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
 		      (c && strchr("._:-", c))))
 			return false;
 	}
 	return true;
+}
+
+static bool is_placeholder(const struct vault_grant *g)
+{
+	return grants_is_placeholder(g->placeholder, g->placeholder_len) &&
+	       !g->placeholder[g->placeholder_len];
 }
 
 static bool is_good_kind(const struct vault_grant *g, bool asked)

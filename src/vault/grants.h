@@ -73,6 +73,9 @@ enum grants_kind { GRANTS_GRANTED, GRANTS_ASKED };
 int grants_pack(const struct vault_grants *g, enum grants_kind kind, struct buf *out) MUST_CHECK;
 int grants_unpack(struct vault_grants *ret, enum grants_kind kind, const void *data, size_t len) MUST_CHECK;
 
+/* G2 */
+bool grants_is_placeholder(const char *s, size_t len);
+
 /* Bindings alone, as they stand in messages and in the sealed file. */
 int bindings_pack(const struct binding *v, size_t n, struct buf *out) MUST_CHECK;
 int bindings_unpack(struct binding v[GRANTS_BINDINGS_MAX], size_t *ret_n, const void *data,

@@ -102,11 +102,21 @@ static bool is_own(const struct request *q, const char *sandbox, const struct va
 	return true;
 }
 
+/* The file that came with the request, if any. */
+static int keep_issued(struct request *q, struct client *c, struct err *e)
+{
+	if (q->n_fds < 2)
+		return 0;
+	c->keep = keep_new(TAKE_FD(q->fds[1]), &q->v->key);
+	return c->keep ? 0 : err_set(e, -ENOMEM, "out of memory");
+}
+
 int hold_grant(struct request *q, struct err *e)
 {
 	CLEANUP(client_freep) struct client *c = calloc(1, sizeof(*c));
 	autogrants struct vault_grants ask = GRANTS_INIT;
 	struct vault *v = q->v;
+	uint64_t now = clock_nsec(CLOCK_REALTIME) / NSEC_PER_SEC;
 	int r;
 
 	if (!c)
@@ -119,13 +129,18 @@ int hold_grant(struct request *q, struct err *e)
 	r = client_grant(c, &v->store, &ask, &v->handles, &q->fault, e);
 	if (r < 0)
 		return r;
+	r = keep_issued(q, c, e);
+	if (r < 0)
+		return r;
 	/* A second grant for one sandbox takes the place of the first: its egress was started again. What servers issued to it
 	 * goes on (R4). */
 	for (size_t i = 0; i < v->n_clients; i++) {
 		if (str_eq(v->clients[i]->sandbox, c->sandbox))
-			client_inherit(c, v->clients[i], clock_nsec(CLOCK_REALTIME) / NSEC_PER_SEC);
+			client_inherit(c, v->clients[i], now);
 	}
 	drop_client(v, c->sandbox);
+	if (c->keep)
+		keep_load(c->keep, &c->issued, &c->grants, &v->handles, now);
 	if (v->n_clients == GRANT_CLIENTS_MAX)
 		return err_set(e, -ENOSPC, "%d sandboxes use the vault, which is as many as may",
 			       GRANT_CLIENTS_MAX);

@@ -159,7 +159,7 @@ static void issued_freep(struct issued **x)
 	free(*x);
 }
 
-static int make(struct issued **ret, const struct vault_grant *issuer, const struct issue_member *m,
+static int make(struct issued **ret, const struct vault_grant *issuer, const char *member, enum issue_how how,
 		struct slice value, const char **ret_why)
 {
 	CLEANUP(issued_freep) struct issued *x = calloc(1, sizeof(*x));
@@ -169,12 +169,12 @@ static int make(struct issued **ret, const struct vault_grant *issuer, const str
 		return -ENOMEM;
 	}
 	(void)!secmem_add(&x->value, value.p, value.len);
-	memcpy(x->member, m->name, sizeof(x->member));
-	x->how = m->how;
+	memcpy(x->member, member, strlen(member) + 1);
+	x->how = how;
 	x->grant.kind = GRANT_ISSUED;
 	x->grant.of = issuer->handle;
-	snprintf(x->grant.name, sizeof(x->grant.name), "%.31s.%s", issuer->name, m->name);
-	grants_issue_bindings(issuer, m->how, &x->grant);
+	snprintf(x->grant.name, sizeof(x->grant.name), "%.31s.%s", issuer->name, member);
+	grants_issue_bindings(issuer, how, &x->grant);
 	if (!x->grant.n_bindings || !is_carried(&x->grant, &x->value)) {
 		*ret_why = "such a value cannot be sent where it would be good for";
 		return -EINVAL;
@@ -196,7 +196,7 @@ static int add(struct issued_list *l, const struct vault_grants *g, const struct
 		*ret_why = "too many credentials were issued to this sandbox";
 		return -ENOSPC;
 	}
-	r = make(&x, issuer, m, ask->text[0], ret_why);
+	r = make(&x, issuer, m->name, m->how, ask->text[0], ret_why);
 	if (r < 0)
 		return r;
 	issued_placeholder(g, l, &x->grant, &x->value, m->how == ISSUE_CLAIMS ? claims_of(&x->value) : 0);
@@ -257,7 +257,7 @@ static bool is_same_issuer(const struct vault_grant *a, const struct vault_grant
 	return true;
 }
 
-static const struct vault_grant *issuer_again(const struct vault_grants *g, const struct vault_grant *was)
+const struct vault_grant *issued_issuer(const struct vault_grants *g, const struct vault_grant *was)
 {
 	for (size_t i = 0; was && i < g->n; i++) {
 		if (is_same_issuer(was, &g->v[i]))
@@ -271,7 +271,7 @@ void issued_inherit(struct issued_list *l, const struct vault_grants *g, struct 
 {
 	for (size_t i = 0; i < from->n && l->n < ISSUED_MAX && g->n + l->n < GRANTS_MAX;) {
 		struct issued *x = from->v[i];
-		const struct vault_grant *now = issuer_again(g, grants_by_handle(from_g, x->grant.of));
+		const struct vault_grant *now = issued_issuer(g, grants_by_handle(from_g, x->grant.of));
 
 		if (!now || !is_apart(g, l, x->grant.placeholder, x->grant.placeholder_len)) {
 			i++;
@@ -281,4 +281,35 @@ void issued_inherit(struct issued_list *l, const struct vault_grants *g, struct 
 		l->v[l->n++] = x;
 		close_gap(from, i);
 	}
+}
+
+static bool has_placeholder(const struct issued_list *l, struct slice placeholder)
+{
+	for (size_t i = 0; i < l->n; i++) {
+		if (slice_eq(placeholder, l->v[i]->grant.placeholder))
+			return true;
+	}
+	return false;
+}
+
+/* NOLINTNEXTLINE(readability-function-size): as many parts as it has */
+int issued_again(struct issued_list *l, const struct vault_grants *g, const struct vault_grant *issuer,
+		 const char *member, enum issue_how how, uint64_t expires, struct slice placeholder,
+		 struct slice value, uint32_t *handles)
+{
+	CLEANUP(issued_freep) struct issued *x = NULL;
+	const char *why;
+
+	if (has_placeholder(l, placeholder))
+		return 1;
+	if (l->n == ISSUED_MAX || g->n + l->n >= GRANTS_MAX ||
+	    !grants_is_placeholder(placeholder.p, placeholder.len) ||
+	    !is_apart(g, l, placeholder.p, placeholder.len) || make(&x, issuer, member, how, value, &why) < 0)
+		return 0;
+	memcpy(x->grant.placeholder, placeholder.p, placeholder.len);
+	x->grant.placeholder_len = placeholder.len;
+	x->grant.expires = expires;
+	x->grant.handle = ++*handles;
+	l->v[l->n++] = TAKE_PTR(x);
+	return 1;
 }

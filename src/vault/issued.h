@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The credentials that servers have issued to one sandbox: what coffer-egress took out of their answers, and the placeholders
- * that went inside instead. In coffer-vault only, and gone with it: none is ever written to the sealed file.
+ * that went inside instead. In coffer-vault only; keep.h has the file in which they outlive it, sealed.
  *
  * Invariants
  *  D1  One comes from an issuer that the starter has granted, as a member that this names; the issuer's bindings say where it
@@ -47,6 +47,14 @@ int issued_take(struct issued_list *l, const struct vault_grants *g, const struc
 /* Those of `from` whose issuer is granted again, as it was, under another handle. The rest stays in `from`. */
 void issued_inherit(struct issued_list *l, const struct vault_grants *g, struct issued_list *from,
 		    const struct vault_grants *from_g);
+
+/* The issuer that is granted word for word as `was`; NULL: none is. */
+const struct vault_grant *issued_issuer(const struct vault_grants *g, const struct vault_grant *was);
+/* One that was issued before, under the placeholder that it had. 1: it is there; 0: it cannot be taken up. */
+/* NOLINTNEXTLINE(readability-function-size): as many parts as it has */
+int issued_again(struct issued_list *l, const struct vault_grants *g, const struct vault_grant *issuer,
+		 const char *member, enum issue_how how, uint64_t expires, struct slice placeholder,
+		 struct slice value, uint32_t *handles) MUST_CHECK;
 
 /* A placeholder that is no part of another's. `keep` bytes at the value's beginning are kept. */
 void issued_placeholder(const struct vault_grants *g, const struct issued_list *l, struct vault_grant *ret,

@@ -53,7 +53,8 @@ enum vault_type {
 	VAULT_REFUSED, /* status: -EACCES not bound there, -ENOENT no such grant (any more), -EKEYEXPIRED,
 			      * -EBUSY too many requests, -ENOSPC, -EINVAL; text: why, for people and logs */
 	VAULT_CAPTURED, /* num: handle of the issued one, handle of one whose place it has taken (0: none), when it
-			     * expires (s since the epoch; 0: never); text: placeholder, name */
+			     * expires (s since the epoch; 0: never), 1 when it is kept in the grant's file; text: placeholder,
+			     * name */
 	VAULT_GRANTED, /* text: packed grants (grants.h). Also the answer to VAULT_GRANT */
 	VAULT_SAID, /* num: which connection, enum vault_said, port; text: the answer (empty: none), then for the log: the
 			  * secret's name, host, user, key's fingerprint, digest of the session, why it was refused or what is asked */
@@ -72,9 +73,9 @@ enum vault_type {
 	VAULT_SAVE, /* Descriptor: a new empty file, open for reading and writing. VAULT_OK, with how often
 			  * it was saved: it is on the disk and was read back */
 	VAULT_REKEY, /* num: enum vault_key, flags; text: prompt's subject. Descriptor: the new key. For the next SAVE */
-	VAULT_SCAN,  /* num: most hits. Descriptor: a file. VAULT_HIT for each, then VAULT_OK */
-	VAULT_GRANT, /* text: sandbox's id, packed grants that ask. Descriptor: the client's channel. Answer:
-			  * VAULT_GRANTED or VAULT_ERROR */
+	VAULT_SCAN, /* num: most hits. Descriptor: a file. VAULT_HIT for each, then VAULT_OK */
+	VAULT_GRANT, /* text: sandbox's id, packed grants that ask. Descriptors: the client's channel, and perhaps a file in which
+			  * what servers issue is kept (keep.h). Answer: VAULT_GRANTED or VAULT_ERROR */
 	VAULT_UNGRANT, /* text: sandbox's id */
 	VAULT_REVERT, /* what was done since the last SAVE is undone. Descriptor: the file as it is; none: there is none yet */
 	VAULT_HOLD, /* text: sandbox's id, packed grants that ask. Descriptor: a holder's channel, which will not block.

@@ -27,6 +27,11 @@ static void end_client(struct vault *v, size_t i, int why)
 {
 	if (why != -EPROTO && client_park(v->clients[i]))
 		return;
+	/* Nor is anything saved that it brought last. */
+	if (why == -EPROTO) {
+		keep_free(v->clients[i]->keep);
+		v->clients[i]->keep = NULL;
+	}
 	client_release(v->clients[i]);
 	free(v->clients[i]);
 	v->clients[i] = v->clients[--v->n_clients];
@@ -154,6 +159,21 @@ static void serve_all(struct vault *v, const struct pollfd *clients, const struc
 	}
 }
 
+/* K4 of keep.h: what waits. True when something still does. */
+static bool keep_all(struct vault *v)
+{
+	uint64_t mono = clock_nsec(CLOCK_MONOTONIC);
+	bool waits = false;
+
+	for (size_t i = 0; i < v->n_clients; i++) {
+		struct client *c = v->clients[i];
+
+		if (keep_tick(c->keep, &c->issued, &c->grants, mono, false))
+			waits = true;
+	}
+	return waits;
+}
+
 static int serve(struct vault *v)
 {
 	struct pollfd p[2 * GRANT_CLIENTS_MAX + HOLDERS_MAX + 1];
@@ -169,7 +189,7 @@ static int serve(struct vault *v)
 			watch_channel(v->agents[i]->fd, &v->agents[i]->pending, &p[n + i + 1]);
 		for (size_t i = 0; i < held; i++)
 			p[n + m + i + 1] = (struct pollfd){ .fd = v->holders[i]->fd, .events = POLLIN };
-		if (poll(p, n + m + held + 1, -1) < 0) {
+		if (poll(p, n + m + held + 1, keep_all(v) ? KEEP_EVERY : -1) < 0) {
 			r = errno == EINTR ? 0 : -errno;
 			continue;
 		}

@@ -133,7 +133,7 @@ static int grant(const char *sandbox, const char *name, struct vault_grants *ret
 	snprintf(grants_add(&want)->name, sizeof(want.v[0].name), "%s", name);
 	BUG_ON(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0);
 	err = ERR_INIT;
-	r = vault_grant(&proc, sandbox, &want, pair[1], ret, &err);
+	r = vault_grant(&proc, sandbox, &want, pair[1], -1, ret, &err);
 	fd_close(pair[1]);
 	*ret_fd = r < 0 ? fd_close(pair[0]) : pair[0];
 	return r;
@@ -210,7 +210,7 @@ static int grant_by(struct vault_proc *by, const char *sandbox, const char *name
 					  NULL) < 0);
 	BUG_ON(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0);
 	err = ERR_INIT;
-	r = vault_grant(by, sandbox, &want, pair[1], ret, &err);
+	r = vault_grant(by, sandbox, &want, pair[1], -1, ret, &err);
 	fd_close(pair[1]);
 	*ret_fd = pair[0];
 	return r;
@@ -310,7 +310,7 @@ static int grant_list(struct vault_proc *by, const char *sandbox, const struct v
 
 	BUG_ON(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0);
 	err = ERR_INIT;
-	r = vault_grant(by, sandbox, want, pair[1], ret, &err);
+	r = vault_grant(by, sandbox, want, pair[1], -1, ret, &err);
 	fd_close(pair[1]);
 	*ret_fd = pair[0];
 	return r;
