@@ -295,8 +295,9 @@ bool http_hold_is_unbound(const struct http_hold *h)
 static bool names_merge(const json_t *o)
 {
 	const json_t *v = json_object_get(o, "query");
+	const char *doc = json_string_value(v);
 
-	return v && json_is_string(v) && merge_is_named(json_string_value(v), json_string_length(v));
+	return doc && merge_is_named(doc, json_string_length(v));
 }
 
 /* Elsewhere than under /graphql most that is called "query" is none, and may be asked about as it is. */

@@ -115,9 +115,12 @@ static const char *plain_path(struct slice path, char text[PATH_MAX_LEN + 1])
 
 	for (size_t i = 0; i < path.len && n < PATH_MAX_LEN; i++) {
 		bool is_slash = path.len - i > 2 && strncasecmp(path.p + i, "%2f", 3) == 0;
-		char c = is_slash ? '/' : path.p[i];
+		char c = path.p[i];
 
-		i += is_slash ? 2 : 0;
+		if (is_slash) {
+			c = '/';
+			i += 2;
+		}
 		is_parameter = c == ';' || (is_parameter && c != '/');
 		if (!is_parameter)
 			text[n++] = (char)(c >= 'A' && c <= 'Z' ? c + 32 : c);
