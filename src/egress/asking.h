@@ -8,6 +8,8 @@
  *      too many that wait: a denial.
  *  K2  Who was allowed says what became of it, once: asking_settle(). Until then the guard counts it as used.
  *  K3  At most ASKING_MAX wait at once.
+ *  K4  What became of the last ASKING_PAST_MAX is kept for whoever is inside to read, for not every client can be told why: one whose
+ *      connection is refused sees an alert. It is kept to be shown and for nothing else. The same again takes no second place.
  */
 #ifndef EGRESS_ASKING_H
 #define EGRESS_ASKING_H
@@ -17,6 +19,7 @@
 #include "egress/fds.h"
 
 #define ASKING_MAX 128
+#define ASKING_PAST_MAX 16
 
 struct asking;
 
@@ -36,9 +39,9 @@ void asking_settle(struct egress *eg, uint64_t ticket, bool sent);
 void asking_answered(struct egress *eg, const struct ctl_answer *a);
 /* It waits, under this id. */
 void asking_named(struct egress *eg, const struct ctl_answer *a);
-unsigned asking_count(const struct egress *eg);
-/* One line for each that waits: for http://coffer.internal/. */
+/* Those that wait, and K4, newest first: for http://coffer.internal/. */
 void asking_describe(const struct egress *eg, struct json *j);
+void asking_describe_text(const struct egress *eg, struct buf *out);
 void asking_close(struct egress *eg);
 
 #endif

@@ -27,6 +27,7 @@
 
 struct access;
 struct asking;
+struct asking_past;
 struct flow;
 TAILQ_HEAD(flow_list, flow);
 struct dns_serve;
@@ -125,8 +126,9 @@ struct egress {
 	struct control *control;
 	struct asking *asking; /* what waits for a person */
 	unsigned n_asking;
-	struct access *access; /* rules that were asked for, the newest first */
-	unsigned n_polls;      /* connections that wait for an answer to one */
+	struct asking_past *answered; /* NULL: none was yet */
+	struct access *access;	      /* rules that were asked for, the newest first */
+	unsigned n_polls;	      /* connections that wait for an answer to one */
 	uint64_t next_ticket;
 	bool quitting;
 	int exit_code;

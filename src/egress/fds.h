@@ -73,7 +73,7 @@ enum ctl_type {
 	CTL_ANSWER =
 		7, /* egress only; struct ctl_answer: what became of a CTL_ASK. No answer, but see CTL_ASK_TAKEN */
 	CTL_ASKED =
-		8, /* egress only; struct ctl_answer with ticket and id: a CTL_ASK for a rule waits under this id. No answer */
+		8, /* egress only; struct ctl_answer with ticket, id and left: a CTL_ASK waits under this id. No answer */
 	/* To the guard. */
 	CTL_OK = 101,
 	CTL_ERROR = 102, /* text: why */
@@ -96,12 +96,15 @@ struct ctl_head {
 
 static_assert(sizeof(struct ctl_head) == 8, "no padding");
 
+enum ctl_allow { CTL_NO, CTL_YES, CTL_LATE /* no, for nobody answered in time */ };
+
 /* Behind the head of a CTL_ANSWER. Texts need no NUL. */
 struct ctl_answer {
 	uint64_t ticket;
-	uint32_t allow; /* 1: yes; anything else: no */
+	uint32_t allow; /* enum ctl_allow; anything but CTL_YES: no */
+	uint32_t left;	/* of one that waits: seconds until it is denied; 0: not said */
 	char id[28];	/* of the ask, for the journal and for whoever is denied */
-	char why[200];	/* a sentence */
+	char why[196];	/* a sentence */
 };
 
 static_assert(sizeof(struct ctl_answer) == 240, "no padding");

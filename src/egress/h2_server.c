@@ -9,6 +9,9 @@
  *  V3  Frames that ask for nothing are counted; who sends too many is told ENHANCE_YOUR_CALM, and left.
  *  V4  An answer that is whole before its request is: the rest of that is thrown away, so much of it and for so long; then
  *      the stream is reset. To reset it at once is right (RFC 9113, 8.1), and some clients lose the answer by it.
+ *  V5  A head that is too large is answered with 431, as in HTTP/1.1, and the connection goes on: what is over H2_LISTED_MAX is counted and
+ *      thrown away. nghttp2 cannot go on behind a field of more than 64 KiB, or what is no HPACK; then, and wherever else it gives a
+ *      request up before there is one, that is written down.
  */
 #include "egress/h2_util.h"
 #include "egress/http_head.h"
@@ -16,15 +19,22 @@
 
 #include <stdio.h>
 
-#define H2_LISTED_MAX ((size_t)2 * HTTP_FIELDS_BYTES) /* of a request, as HTTP/2 counts */
+#define H2_LISTED_MAX ((size_t)2 * HTTP_FIELDS_BYTES)	 /* of a request, as HTTP/2 counts */
+#define H2_LISTED_FLOOD ((size_t)16 * HTTP_FIELDS_BYTES) /* no client that means well goes so far */
 #define DRAIN_MAX (1u << 20)
 #define DRAIN_SECONDS 5
+#define LINGER_BYTES (1u << 20)
+#define TOO_LARGE "the head is too large"
 
 struct h2_server {
 	nghttp2_session *s;
 	struct h2_calm calm;
 	unsigned streams, draining;
 	bool leaving;
+	bool long_head; /* the head that came last did not fit into its first frame */
+	bool broken;	/* we have told the client that it is over, and that it is an error */
+	bool over; /* so it is: what the client still sends is read past, so that no reset overtakes what it was told */
+	uint64_t lingered;
 	uint64_t since;
 	uint64_t tx, moved; /* bytes sent, and when that number last changed while some waited */
 };
@@ -165,6 +175,8 @@ static int on_begin_frame(nghttp2_session *s, const nghttp2_frame_hd *hd, void *
 
 	(void)s;
 	h2_calm_begin(&c->h2->calm, hd);
+	if (hd->type == NGHTTP2_HEADERS)
+		c->h2->long_head = !(hd->flags & NGHTTP2_FLAG_END_HEADERS);
 	return 0;
 }
 
@@ -298,11 +310,15 @@ static int on_header(nghttp2_session *s, const nghttp2_frame *f, const uint8_t *
 	/* V2 */
 	if (!e || stream_of(e)->begun || f->headers.cat != NGHTTP2_HCAT_REQUEST)
 		return 0;
-	/* One byte on the wire may stand for kilobytes of a table: a little too much is answered, much is not. */
+	/* V5. One byte on the wire may stand for kilobytes of a table: too much is answered, much too much is not. */
 	stream_of(e)->listed += name_len + value_len + 32;
-	if (stream_of(e)->listed > H2_LISTED_MAX) {
+	if (stream_of(e)->listed > H2_LISTED_FLOOD) {
 		flooded(ctx);
 		return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+	}
+	if (stream_of(e)->listed > H2_LISTED_MAX) {
+		refuse(e, 431, TOO_LARGE);
+		return 0;
 	}
 	if (name_len && name[0] == ':')
 		take_pseudo(e, n, v);
@@ -372,12 +388,38 @@ static int on_data(nghttp2_session *s, uint8_t flags, int32_t id, const uint8_t 
 	return exch_put(e, data, len) < 0 ? NGHTTP2_ERR_NOMEM : 0;
 }
 
+/* V5: its head never came to an end that could be read. */
+static void given_up(struct exch *e)
+{
+	struct h2_stream *t = stream_of(e);
+	const char *why = "the head cannot be read";
+
+	if (t->begun)
+		return;
+	t->begun = true;
+	if (e->failed)
+		why = "the head did not come to its end in time";
+	else if (t->listed > H2_LISTED_MAX || e->conn->h2->long_head)
+		why = TOO_LARGE;
+	exch_log_refusal(e, why);
+}
+
+static void all_given_up(struct inspect_conn *c)
+{
+	for (struct exch *e = c->in->exchs; e; e = e->all_next) {
+		if (e->conn == c)
+			given_up(e);
+	}
+}
+
 /* V4 */
 static int on_sent(nghttp2_session *s, const nghttp2_frame *f, void *ctx)
 {
 	struct inspect_conn *c = ctx;
 	struct exch *e;
 
+	if (f->hd.type == NGHTTP2_GOAWAY && f->goaway.error_code != NGHTTP2_NO_ERROR)
+		c->h2->broken = true;
 	if ((f->hd.type != NGHTTP2_DATA && f->hd.type != NGHTTP2_HEADERS) ||
 	    !(f->hd.flags & NGHTTP2_FLAG_END_STREAM) ||
 	    nghttp2_session_get_stream_remote_close(s, f->hd.stream_id) != 0)
@@ -415,6 +457,7 @@ static int on_close(nghttp2_session *s, int32_t id, uint32_t code, void *ctx)
 	c->h2->since = c->in->eg->now;
 	if (!e)
 		return 0;
+	given_up(e);
 	c->h2->draining -= stream_of(e)->answered != 0;
 	/* Bytes that nobody will take any more do not hold the connection's window. */
 	if (http_pipe_len(&e->up) > stream_of(e)->credited)
@@ -457,6 +500,8 @@ void h2_server_close(struct inspect_conn *c)
 
 	if (!h)
 		return;
+	if (h->broken)
+		all_given_up(c);
 	for (struct exch *e = c->in->exchs; e; e = next) {
 		next = e->all_next;
 		if (e->conn == c) {
@@ -469,16 +514,54 @@ void h2_server_close(struct inspect_conn *c)
 	free(h);
 }
 
+static void linger(struct inspect_conn *c)
+{
+	struct h2_server *h = c->h2;
+	uint8_t raw[16384];
+	size_t n;
+
+	while (h->lingered < LINGER_BYTES && (n = io_read(&c->io, raw, sizeof(raw))) > 0)
+		h->lingered += n;
+	if (c->io.eof || c->io.error || h->lingered >= LINGER_BYTES)
+		inspect_conn_end(c, "error");
+	else
+		io_arm(&c->io);
+}
+
+/* The session has come to its end, or cannot go on. */
+static void finish(struct inspect_conn *c)
+{
+	struct h2_server *h = c->h2;
+
+	io_finish(&c->io);
+	if (!h->broken || h->leaving || io_backlog(&c->io)) {
+		inspect_conn_end(c, h->broken ? "error" : "server");
+		return;
+	}
+	all_given_up(c);
+	h->over = h->leaving = c->io.want_in = true;
+	linger(c);
+}
+
 void h2_server_run(struct inspect_conn *c)
 {
 	struct h2_server *h = c->h2;
-	int r = io_backlog(&c->io) < IO_BACKLOG_MAX ? h2_feed(&c->io, h->s, &h->calm) : 0;
+	int r;
 
+	if (h->over) {
+		linger(c);
+		return;
+	}
+	r = io_backlog(&c->io) < IO_BACKLOG_MAX ? h2_feed(&c->io, h->s, &h->calm) : 0;
 	if (h->calm.block > H2_BLOCK_MAX)
 		flooded(c);
+	else if (r < 0 && !c->io.error)
+		nghttp2_session_terminate_session(h->s, h->long_head ? NGHTTP2_ENHANCE_YOUR_CALM
+								     : NGHTTP2_PROTOCOL_ERROR);
+	h->broken = h->broken || (r < 0 && !c->io.error);
 	/* What ends the session is still said to the peer. */
 	(void)!h2_drain(&c->io, h->s);
-	if (r < 0 || c->io.error) {
+	if (c->io.error) {
 		inspect_conn_end(c, c->io.error == -ECONNRESET ? "reset" : "error");
 		return;
 	}
@@ -486,9 +569,9 @@ void h2_server_run(struct inspect_conn *c)
 		inspect_conn_end(c, "client");
 		return;
 	}
-	if (!nghttp2_session_want_read(h->s) && !nghttp2_session_want_write(h->s) && !io_backlog(&c->io)) {
-		io_finish(&c->io);
-		inspect_conn_end(c, "server");
+	if (r < 0 ||
+	    (!nghttp2_session_want_read(h->s) && !nghttp2_session_want_write(h->s) && !io_backlog(&c->io))) {
+		finish(c);
 		return;
 	}
 	c->io.want_in = io_backlog(&c->io) < IO_BACKLOG_MAX;

@@ -142,6 +142,12 @@ static void log_denial(struct exch *e, const char *decision, const char *rule, c
 	exch_log(e, decision, rule, why);
 }
 
+void exch_log_refusal(struct exch *e, const char *why)
+{
+	e->in->requests++;
+	log_denial(e, "deny", NULL, why);
+}
+
 void exch_refuse(struct exch *e, unsigned status, const char *why)
 {
 	log_denial(e, "deny", NULL, why);

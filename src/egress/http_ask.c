@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "egress/http_ask.h"
 
-#include "base/str.h"
-
 #include "egress/askheaders.h"
 #include "egress/asking.h"
 #include "egress/http_hold.h"
@@ -16,53 +14,23 @@
 
 #define TOO_LONG \
 	"a person has to allow it, and its body is longer than 1 MiB: nobody could say what was allowed"
-#define NO_SHA                                                                                       \
-	"a person has to allow a merge, and this one does not say which commit it merges: send the " \
-	"head's \"sha\" in the body, so that nothing else can be merged"
-#define NO_OID                                                                                   \
-	"a person has to allow a merge, and this does not say which one commit it merges: send " \
-	"a single one with expectedHeadOid, so that nothing else can be merged"
 #define HOW \
 	"wait and send it again, or ask the person who runs this sandbox; `coffer ask ls` shows what waits"
 
-/* ".../repos/O/R/pulls/N/merge", "/repositories/ID/pulls/N/merge", as generously as a rule that asks is read: in any case, with a slash behind, parameters anywhere. */
-static bool is_merge_path(struct slice path)
+/* Q3: why it cannot be asked; NULL: it can. A rule that saw the body has looked at its documents by itself. */
+static const char *lacks_commit(const struct exch *e, char text[HTTP_HOLD_WHY_MAX])
 {
-	char text[ASKMSG_PATH_MAX + 1];
-	bool is_parameter = false;
-	const char *p;
-	size_t n = 0;
-
-	for (size_t i = 0; i < path.len && n < ASKMSG_PATH_MAX; i++) {
-		char c = path.p[i];
-
-		is_parameter = c == ';' || (is_parameter && c != '/');
-		if (!is_parameter)
-			text[n++] = (char)(c >= 'A' && c <= 'Z' ? c + 32 : c);
-	}
-	while (n && text[n - 1] == '/')
-		n--;
-	text[n] = '\0';
-	p = strstr(text, "/repos/");
-	p = p ? p : strstr(text, "/repositories/");
-	return p && strstr(p, "/pulls/") && str_ends(text, "/merge");
-}
-
-/* Q3: why it cannot be asked; NULL: it can. */
-static const char *lacks_commit(const struct exch *e)
-{
-	struct slice body = http_pipe_peek(&e->up);
-	bool found;
-	json_t *o;
+	const struct urlpath *u = &e->req.url;
+	const struct merge_call c = { .path = u->path_len ? urlpath_path(&e->req.target, u) : SLICE_NONE,
+				      .query = u->path_len ? urlpath_query(&e->req.target, u) : SLICE_NONE,
+				      .type = http_fields_get(&e->req.fields, "content-type"),
+				      .body = http_pipe_peek(&e->up) };
 
 	if (e->ask_unbound)
-		return NO_OID;
-	if (!is_merge_path(urlpath_path(&e->req.target, &e->req.url)))
-		return NULL;
-	o = json_loadb(body.p ? body.p : "", body.len, JSON_REJECT_DUPLICATES, NULL);
-	found = merge_is_oid(json_string_value(json_object_get(o, "sha")));
-	json_decref(o);
-	return found ? NULL : NO_SHA;
+		return HTTP_HOLD_UNBOUND;
+	if (!(e->verdict.entry && e->verdict.entry->kind == POLICY_GRAPHQL) && !http_hold_may_ask(e, text))
+		return text;
+	return merge_call_lacks(&c);
 }
 
 static enum askmsg_kind kind_of(const struct exch *e)
@@ -150,9 +118,9 @@ static const char *show_secret(const struct exch *e, struct slice body, struct a
 static void ask_now(struct exch *e)
 {
 	struct slice body = http_pipe_peek(&e->up), type = http_fields_get(&e->req.fields, "content-type");
-	const char *why = e->asks_secret ? NULL : lacks_commit(e);
+	char type_text[129], unseen[HTTP_HOLD_WHY_MAX];
+	const char *why = e->asks_secret ? NULL : lacks_commit(e, unseen);
 	autobuf struct buf what = BUF_INIT, shown = BUF_INIT;
-	char type_text[129];
 	struct askmsg m = { .kind = kind_of(e),
 			    .port = e->conn->port,
 			    .tls = e->conn->tls,

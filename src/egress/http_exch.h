@@ -189,7 +189,8 @@ void exch_judge(struct exch *e);		/* by e->verdict: denies, asks, or sends */
 void exch_let_continue(struct exch *e);		/* says 100 Continue where the client waits for it */
 void exch_send(struct exch *e);			/* it may go: journal, then a connection */
 void exch_refuse(struct exch *e, unsigned status, const char *why); /* not by a rule */
-void exch_deny(struct exch *e);					    /* by e->verdict */
-void exch_answer_failed(struct exch *e, const char *why);	    /* 502 */
+void exch_log_refusal(struct exch *e, const char *why);	  /* the same, where it cannot be answered */
+void exch_deny(struct exch *e);				  /* by e->verdict */
+void exch_answer_failed(struct exch *e, const char *why); /* 502 */
 
 #endif

@@ -115,7 +115,10 @@ void http_head_target(struct exch *e, struct slice target)
 
 	if (urlpath_canon(target.p, target.len, URLPATH_KEEP_SLASH, &e->req.target, &e->req.url, &why) == 0)
 		return;
-	refuse(e, 400, "the path can be read in more than one way, or is malformed");
+	if (target.len > URLPATH_MAX)
+		refuse(e, 414, "the request target is too long");
+	else
+		refuse(e, 400, "the path can be read in more than one way, or is malformed");
 	/* For the answer and the journal: as it came, without its query. */
 	e->req.url = (struct urlpath){ 0 };
 	buf_clear(&e->req.target);

@@ -292,6 +292,73 @@ bool http_hold_is_unbound(const struct http_hold *h)
 	return h && h->unbound;
 }
 
+static bool names_merge(const json_t *o)
+{
+	const json_t *v = json_object_get(o, "query");
+	const char *doc = json_string_value(v);
+
+	return doc && merge_is_named(doc, json_string_length(v));
+}
+
+/* Elsewhere than under /graphql most that is called "query" is none, and may be asked about as it is. */
+static bool may_merge(const struct exch *e)
+{
+	struct slice body = http_pipe_peek(&e->up);
+	bool yes = false;
+	json_t *o, *v;
+	size_t i;
+
+	if (e->req.url.path_len && merge_is_graphql_path(urlpath_path(&e->req.target, &e->req.url)))
+		return e->req.has_body || has_document(urlpath_query(&e->req.target, &e->req.url));
+	o = json_loadb(body.p ? body.p : "", body.len, JSON_REJECT_DUPLICATES, NULL);
+	if (!o) {
+		/* A name that is there twice may be read either way. */
+		o = json_loadb(body.p ? body.p : "", body.len, 0, NULL);
+		yes = json_object_get(o, "query") != NULL;
+	}
+	yes = yes || names_merge(o);
+	json_array_foreach(o, i, v)
+	{
+		yes = yes || names_merge(v);
+	}
+	json_decref(o);
+	return yes;
+}
+
+/* NULL: it may be asked. */
+static const char *why_not(struct http_hold *h, const struct exch *e, char text[POLICY_WHY_MAX])
+{
+	struct policy_request q = { 0 };
+
+	if (http_hold_feed(h, e, &q, text) <= 0)
+		return text;
+	if (q.n_gql != 1 || json_is_array(h->json))
+		return "it is a batch; send one document with each request";
+	return NULL;
+}
+
+bool http_hold_may_ask(const struct exch *e, char why[HTTP_HOLD_WHY_MAX])
+{
+	char text[POLICY_WHY_MAX] = "it is not whole";
+	const char *no = NULL;
+	struct http_hold *h;
+	bool unbound;
+
+	if (!may_merge(e))
+		return true;
+	h = http_hold_new(e, &no);
+	if (h)
+		no = why_not(h, e, text);
+	unbound = http_hold_is_unbound(h);
+	if (no)
+		snprintf(why, HTTP_HOLD_WHY_MAX,
+			 "a person has to allow it, and whether it merges cannot be seen: %s", no);
+	else if (unbound)
+		snprintf(why, HTTP_HOLD_WHY_MAX, "%s", HTTP_HOLD_UNBOUND);
+	http_hold_free(h);
+	return !no && !unbound;
+}
+
 int http_hold_feed(struct http_hold *h, const struct exch *e, struct policy_request *q,
 		   char why[POLICY_WHY_MAX])
 {

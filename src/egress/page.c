@@ -3,7 +3,7 @@
  * http://coffer.internal/: what this sandbox may do, said to whoever is inside, and where it asks for more. Plain HTTP, one
  * request for each connection, nothing but the policy's own words in the answer: no path, secret or name of the host's.
  *
- *	GET /, GET /policy		what the policy says, what waits
+ *	GET /, GET /policy		what the policy says, what waits, what was answered
  *	POST /v1/access			asks for a rule (access_body.h); waits for the answer as long as it says
  *	GET /v1/access, /v1/access/ID	what became of it
  */
@@ -33,9 +33,7 @@ static void add_text(const struct egress *eg, struct buf *out)
 		 policy_mode(eg->policy) == POLICY_OBSERVE ? "observe: recorded, only deny rules hold"
 							   : "enforce");
 	policy_describe(eg->policy, out);
-	if (asking_count(eg))
-		buf_addf(out, "\n%u requests of this sandbox wait for a person's answer.\n",
-			 asking_count(eg));
+	asking_describe_text(eg, out);
 	buf_adds(
 		out,
 		"\nWhat you need and do not find here, a person can allow while you wait:\n"

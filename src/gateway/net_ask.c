@@ -38,7 +38,7 @@ static void send_answer(struct net_guard *g, const struct ctl_answer *a)
 	if (p->pid >= 0 && fdpass_send(p->w_ctl.fd, &m, sizeof(m), NULL, 0) == 0)
 		return;
 	/* What it never heard of it has not used. Nobody may touch the list from here: soon. */
-	if (a->allow && g->n_unread < NET_UNREAD_MAX)
+	if (a->allow == CTL_YES && g->n_unread < NET_UNREAD_MAX)
 		g->unread[g->n_unread++] = a->ticket;
 	loop_timer(&g->loop, &g->t_unread, 0);
 }
@@ -56,16 +56,28 @@ static void on_unread(struct timer *t)
 		net_down(g, p, "it does not take a person's answers");
 }
 
+static bool is_late(const struct net_guard *g, const char *id)
+{
+	const struct ask *a = g->serve.asks && id[0] ? asks_find(g->serve.asks, id) : NULL;
+	struct ask_view v;
+
+	if (!a)
+		return false;
+	ask_view(g->serve.asks, a, &v);
+	return v.state == ASK_EXPIRED;
+}
+
 static void on_tell(void *ctx, uint64_t waiter, bool allow, const char *id, const char *why)
 {
 	struct net_guard *g = ctx;
-	struct ctl_answer a = { .ticket = waiter, .allow = allow };
+	struct ctl_answer a = { .ticket = waiter };
 	size_t n = strlen(id), k = strlen(why);
 
 	if (waiter & NET_SIGN_WAITER) {
 		net_sign_tell(g, waiter, allow, id, why);
 		return;
 	}
+	a.allow = allow ? CTL_YES : is_late(g, id) ? CTL_LATE : CTL_NO;
 	memcpy(a.id, id, n < sizeof(a.id) ? n : sizeof(a.id));
 	memcpy(a.why, why, k < sizeof(a.why) ? k : sizeof(a.why));
 	/* Without the memory to wait it goes at once: an answer that counts is not lost. */
@@ -186,9 +198,10 @@ void net_ask_new_policy(struct net_guard *g)
 		askserve_new_policy(&g->serve, g->r->net->generation);
 }
 
-/* A rule that waits is known by its question's id from the beginning: who asked may look later. */
-static void tell_id(struct net_guard *g, uint64_t ticket, const char *id)
+/* What waits is known by its question's id from the beginning: who asked may look, and find it again later. */
+static void tell_id(struct net_guard *g, uint64_t ticket, const char *id, const struct ask_view *v)
 {
+	uint64_t now = asks_clock().real;
 	struct {
 		struct ctl_head h;
 		struct ctl_answer a;
@@ -197,14 +210,18 @@ static void tell_id(struct net_guard *g, uint64_t ticket, const char *id)
 	size_t n = strlen(id);
 
 	memcpy(m.a.id, id, n < sizeof(m.a.id) ? n : sizeof(m.a.id));
+	if (v->expires > now)
+		m.a.left = (uint32_t)((v->expires - now + NSEC_PER_SEC - 1) / NSEC_PER_SEC);
 	if (p->pid < 0 || fdpass_send(p->w_ctl.fd, &m, sizeof(m), NULL, 0) < 0)
 		loop_timer(&g->loop, &g->t_unread, 0);
 }
 
 static int take_question(struct net_guard *g, const char *data, size_t len)
 {
+	const struct ask *a;
 	char id[ASK_ID_MAX];
 	struct ask_question q;
+	struct ask_view v;
 	struct askmsg m;
 
 	if (askmsg_unpack(data, len, &m) < 0)
@@ -228,8 +245,12 @@ static int take_question(struct net_guard *g, const char *data, size_t len)
 	memcpy(q.body, m.body, sizeof(q.body));
 	net_ask_listen(g);
 	askserve_put(&g->serve, &q, m.ticket, id);
-	if (q.kind == ASK_WIDEN && id[0])
-		tell_id(g, m.ticket, id);
+	a = id[0] ? asks_find(g->serve.asks, id) : NULL;
+	if (!a)
+		return 0;
+	ask_view(g->serve.asks, a, &v);
+	if (v.state == ASK_PENDING)
+		tell_id(g, m.ticket, id, &v);
 	return 0;
 }
 

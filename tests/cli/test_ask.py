@@ -219,8 +219,46 @@ def connection(tap, c, a, net):
     q = a.pending()
     page = end(a.start(["curl", "-sS", "http://coffer.internal/"]))
     tap.ok('"waiting":[{"kind":"connect","host":"tunnel.github.test"' in page, f"{c.who}: inside can see that it waits", page)
-    c("deny", q[0]["id"])
+    w = json.loads(page)["waiting"][0]
+    tap.ok(w.get("id") == q[0]["id"] and 0 < w.get("seconds_left", 0) <= 300, f"{c.who}: under which id, and how long", w)
+    c("deny", q[0]["id"], "--reason", 'use the "mirror" instead <\u202e>')
     tap.ok("tunnel" not in end(p).replace(url, "").replace("tunnel.github.test", ""), f"{c.who}: denied, it does not")
+    page = inside(a)
+    got = page.get("answered", [{}])[0]
+    tap.ok(got.get("kind") == "connect" and got.get("host") == "tunnel.github.test" and got.get("port") == 443 and got.get("outcome") == "denied" and
+           'use the "mirror" instead' in got.get("why", "") and got.get("id") == q[0]["id"] and "seconds" in got and not page["waiting"],
+           f"{c.who}: inside can read why it was denied", page)
+    before = [x for x in page.get("answered", []) if x["kind"] == "connect"][1:]
+    tap.eq([x["outcome"] for x in before], ["allowed"], f"{c.who}: and that it was allowed before")
+    text = end(a.start(["curl", "-sS", "-H", "Accept: text/plain", "http://coffer.internal/"]))
+    tap.ok("denied: connect tunnel.github.test:443: a person denied it: use the" in text and "\u202e" not in text, f"{c.who}: in plain text, too", text)
+
+
+def inside(a):
+    """What http://coffer.internal/ says, which is JSON whatever was asked."""
+    return json.loads(end(a.start(["curl", "-sS", "http://coffer.internal/"])))
+
+
+def past(tap, c, a, net):
+    """However much is answered: the last sixteen are there, each once, and the size of it is bounded."""
+    long = "https://api.github.test/free/" + "x" * 3000 + "/%22%e2%80%ae"
+    q = []
+    for i in range(18):
+        p = a.start(curl("-d", "x", f"https://api.github.test/free/past{i}") if i else curl("-d", "x", long))
+        q.append(a.pending()[0])
+        c("approve", q[-1]["id"], *(("--uses", "3") if i == 17 else ()))
+        end(p)
+    got = inside(a)["answered"]
+    tap.ok(len(got) == 16 and [x["path"] for x in got] == [f"/free/past{i}" for i in range(17, 1, -1)], f"{c.who}: the last sixteen answers are kept", got)
+    end(a.start(curl("-d", "x", "https://api.github.test/free/past17")))
+    got = inside(a)["answered"]
+    tap.ok(len(got) == 16 and got[0]["times"] == 2 and got[0]["id"] == q[17]["id"] and got[15]["path"] == "/free/past2",
+           f"{c.who}: what goes by the same answer takes no second place", got)
+    p = a.start(curl("-d", "y", long))
+    c("approve", a.pending()[0]["id"])
+    end(p)
+    got = inside(a)["answered"][0]
+    tap.ok(got["path"].startswith("/free/xxx") and len(got["path"]) < 300, f"{c.who}: a long path is cut", got)
 
 
 def killed(tap, c, a, net):
@@ -346,6 +384,9 @@ def expiring(tap, c, net):
         tap.ok("403" in got and "nobody answered in time" in got, f"{c.who}: nobody answers: denied", got)
         q = [x for x in a.asks("--all") if x["sandbox"] == a.id]
         tap.eq([x["state"] for x in q], ["expired"], f"{c.who}: it has expired")
+        got = inside(a).get("answered", [])
+        tap.ok(len(got) == 1 and got[0]["outcome"] == "expired" and got[0]["id"] == q[0]["id"] and got[0]["method"] == "PUT" and
+               "in time" in got[0]["why"], f"{c.who}: and inside it is said so", got)
         r = c("approve", q[0]["id"])
         tap.ok(r.code == 125 and "expired" in r.err, f"{c.who}: too late", r)
     p_id = q[0]["id"]
@@ -358,6 +399,7 @@ def visit(tap, c, net):
         rest(tap, c, a, net)
         graphql(tap, c, a, net)
         connection(tap, c, a, net)
+        past(tap, c, a, net)
         gone(tap, c, a, net)
         grants(tap, c, a, net)
         strangers(tap, c, a)

@@ -25,6 +25,11 @@ egress:
       graphql:
         - allow: query *
         - ask: mutation *
+    - domain: path.ask.test
+      http:
+        - allow: GET /**
+        - ask: POST /**
+        - ask: PUT /**
     - domain: git.ask.test
       git:
         - allow: fetch o/r
@@ -40,7 +45,7 @@ egress:
   ask:
     - domain: "*.later.test"
 """
-API, GIT, WS, CLOSE = "api.ask.test", "git.ask.test", "ws.ask.test", "close.ask.test"
+API, GIT, WS, CLOSE, PATH = "api.ask.test", "git.ask.test", "ws.ask.test", "close.ask.test", "path.ask.test"
 SHA = "0123456789abcdef0123456789abcdef01234567"
 AS = ["-c", "user.name=t", "-c", "user.email=t@t"]
 
@@ -124,6 +129,49 @@ def merges(tap, c, a, net):
     end(p)
     got = a.do(curl("-X", "PUT", "-d", "{}", f"https://{API}/repositories/12/pulls/7/merge"))
     tap.ok(" 403" in got and "sha" in got, f"{c.who}: nor by the repository's number", got)
+
+
+def merges_by_path(tap, c, a, net):
+    """A rule that asks by method and path: the commit has to be named all the same, as each forge wants it."""
+    def send(path, body, how="POST", kind="application/json"):
+        return curl("-X", how, "-H", f"Content-Type: {kind}", "-d", body if isinstance(body, str) else json.dumps(body), f"https://{PATH}{path}")
+
+    def gql(doc, **more):
+        return {"query": doc, **more}
+
+    def merge(given):
+        return 'mutation { mergePullRequest(input: {pullRequestId: "PR_7"%s}) { clientMutationId } }' % given
+
+    before = len(a.asks("--all"))
+    bare, named, gitea = merge(""), merge(f', expectedHeadOid: "{SHA}"'), "/api/v1/repos/o/r/pulls/7/merge"
+    no = [("/graphql", gql(bare), "expectedHeadOid"), ("/api/GraphQL/", gql(bare), "expectedHeadOid"), ("/elsewhere", gql(bare), "expectedHeadOid"),
+          ("/graphql", gql(bare.replace("mergePullRequest", "enablePullRequestAutoMerge")), "expectedHeadOid"),
+          ("/graphql", gql(bare.replace("mergePullRequest", "enqueuePullRequest")), "expectedHeadOid"),
+          ("/graphql", gql('mutation { mergeBranch(input: {base: "main", head: "topic"}) { x } }'), "mergeBranch"),
+          ("/graphql", [gql(named), gql(named)], "it is a batch"), ("/elsewhere", [gql(bare)], "it is a batch"),
+          ("/graphql", {"extensions": {"persistedQuery": {"version": 1, "sha256Hash": "0" * 64}}}, "cannot be seen"),
+          ("/graphql", {"id": "7"}, "cannot be seen"), ("/graphql", "mutation {", "cannot be seen"),
+          ("/graphql", gql("mutation { mergePullRequest("), "cannot be seen"), ("/elsewhere", gql("mutation { mergePullRequest("), "cannot be seen"),
+          ("/elsewhere", '{"query":%s,"query":"x"}' % json.dumps(bare), "cannot be seen"),
+          ("/repos/o/r/merges", {"base": "main", "head": "topic"}, "head"),
+          ("/api/v4/projects/1/merge_requests/7/merge", {"squash": True}, "sha"), (gitea, {"Do": "merge", "sha": SHA}, "head_commit_id")]
+    for path, body, word in no:
+        got = a.do(send(path, body))
+        tap.ok(" 403" in got and word in got and "a person has to allow" in got, f"{c.who}: asked by path: {path} {str(body)[:40]}: denied, says {word}", got)
+    tap.eq((len(a.asks("--all")), len(net.path.requests)), (before, 0), f"{c.who}: asked by path: nobody was asked, nothing was sent")
+    yes = [("/graphql", gql(named)), ("/elsewhere", gql(named)), ("/graphql", gql("mutation { addStar(input: {}) { x } }")),
+           ("/search", gql("what merges {")), ("/repos/o/r/merges", {"base": "main", "head": SHA}), (gitea, {"Do": "merge", "head_commit_id": SHA})]
+    for path, body in yes:
+        p = a.start(send(path, body))
+        q = a.pending()
+        tap.ok([x["path"] for x in q] == [path], f"{c.who}: asked by path: {path} {str(body)[:40]}: asked about", q)
+        c("approve", q[0]["id"], "--uses", "1")
+        tap.ok("done" in end(p), f"{c.who}: asked by path: and goes")
+    p = a.start(curl("-X", "PUT", f"https://{PATH}/api/v4/projects/g%2Fp/merge_requests/7/merge?sha={SHA}"))
+    q = a.pending()
+    tap.ok(len(q) == 1 and SHA in q[0]["path"], f"{c.who}: asked by path: with the commit in the query", q)
+    c("approve", q[0]["id"], "--uses", "1")
+    tap.ok("done" in end(p), f"{c.who}: asked by path: and goes")
 
 
 def cut(tap, c, a, net):
@@ -268,11 +316,13 @@ def late(tap, c, net):
 
 def visit(tap, c, net):
     net.api.requests.clear()
+    net.path.requests.clear()
     net.ws.requests.clear()
     with Agent(tap, c, POLICY) as a:
         http2(tap, c, a, net)
         streams(tap, c, a, net)
         merges(tap, c, a, net)
+        merges_by_path(tap, c, a, net)
         git(tap, c, a, net)
         cut(tap, c, a, net)
         websocket(tap, c, a, net)
@@ -281,7 +331,7 @@ def visit(tap, c, net):
         spellings(tap, c, a, net)
         names(tap, c, a, net)
         used = [e["ask"] for e in a.logged("ask.use")]
-        tap.eq((len(used), len(set(used))), (9, 9), f"{c.who}: each of the nine answers was used once")
+        tap.eq((len(used), len(set(used))), (16, 16), f"{c.who}: each of the sixteen answers was used once")
         tap.ok(c("audit", "verify").code == 0, f"{c.who}: the log verifies")
     late(tap, c, net)
     c.check_clean(tap)
@@ -330,6 +380,7 @@ def main():
         net.refs = lambda: subprocess.run(["git", "-c", "safe.directory=*", "-C", bare, "for-each-ref", "--format=%(refname:short)"],
                                           capture_output=True, check=False).stdout.decode().split()
         net.api = net.https(API, lambda q: "done")
+        net.path = net.https(PATH, lambda q: "done")
         net.https(GIT, git_handler(root))
         net.https("there.later.test", lambda q: "there")
         net.closed = hangs_up(net, CLOSE)

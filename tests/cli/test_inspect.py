@@ -350,6 +350,11 @@ def http2(rig):
     tap.eq(status("--http2", "https://h2.example.test/secret/x"), "403 2", "a denied path is 403 in HTTP/2")
     tap.eq(status("--http2", "https://h2.example.test/goaway"), "200 2", "a server that goes away has answered")
     tap.eq(status("--http2", "https://h2.example.test/after"), "200 2", "and the next request finds a new connection")
+    long = "https://h2.example.test/" + "a" * 40000
+    say = "%{http_code} v%{http_version} %{num_connects} "
+    r = curl("--http2", "-o", "/dev/null", "-w", say, long, "--next", "-sS", "--http2", "-o", "/dev/null", "-w", say, "https://h2.example.test/next")
+    tap.ok("414 v2 1 200 v2 0" in r.stdout, "a path that is too long is 414 in HTTP/2, and the connection goes on", r.stdout, r.stderr)
+    tap.ok(rig.events("request", why="the request target is too long", decision="deny"), "and is written down")
     r = curl("--http2", "https://h2.example.test/reset")
     tap.ok(r.returncode != 0, "a stream that the server resets is not made whole", r.stdout)
     tap.eq(status("--http1.1", "https://h2.example.test/h1"), "200 1.1", "an HTTP/1.1 client of a server that speaks only HTTP/2")

@@ -176,6 +176,43 @@ def endless(box):
     tap.ok(box.is_empty(), "nothing is left of them")
 
 
+def large(box):
+    """Heads that are too large, in HTTP/2: answered, and the connection goes on; or, where it cannot, that is written down."""
+    def denied(why):
+        with open(box.journal, encoding="utf-8") as f:
+            return len([x for x in f if '"ev":"request"' in x and '"decision":"deny"' in x and why in x])
+
+    def said(c):
+        return b"".join(f[3] for f in c.seen if f[0] == raw.DATA)
+
+    fields = [(f"x-{i}", "y" * 4000) for i in range(34)]
+    head = b"".join(raw.literal(*f) for f in ((":method", "GET"), (":scheme", "https"), (":authority", NAME)))
+    for what, block, code, why in (("a path of 40 kB", lambda c: c.block("/" + "a" * 40000), b"414", "the request target is too long"),
+                                   ("a path of 100 kB, compressed", lambda c: head + raw.path_of(100000), b"414", "the request target is too long"),
+                                   ("fields of 136 kB", lambda c: c.block("/large", more=fields), b"431", "the request has too many headers"),
+                                   ("cookies of 136 kB", lambda c: c.block("/cookies", more=[("cookie", "y" * 4000)] * 34), b"431",
+                                    "the request has too many headers"),
+                                   ("thousands of fields that say nothing", lambda c: c.block("/te", more=[("te", "trailers")] * 3500), b"431",
+                                    "the head is too large")):
+        c = box.h2()
+        got = c.status(c.headers(block(c)))
+        answer = c.seen[-1][3]
+        tap.ok(got is False and code in answer, f"HTTP/2: {what}: {code.decode()}", got, c.seen[-1])
+        tap.eq(c.get("/after"), True, f"HTTP/2: {what}: the next request of that connection is answered")
+        tap.ok(b'"error":"denied"' in said(c) and why.encode() in said(c) and denied(why), f"HTTP/2: {what}: said and written down", said(c)[:300])
+    for what, block, why in (("a field of 100 kB", lambda c: c.block("/" + "b" * 100000), "the head is too large"),
+                             ("a head of 200 kB", lambda c: c.block("/more", more=fields + fields[:16]), "the head is too large"),
+                             ("no HPACK", lambda c: b"\xff" * 20, "the head cannot be read")):
+        c, before = box.h2(), denied(why)
+        try:
+            c.headers(block(c))
+        except OSError:
+            pass
+        tap.ok(c.why_gone() not in (None, -1, 0), f"HTTP/2: {what}: the client is told that it is over", c.seen[-2:])
+        tap.ok(before or wait_for("the line", lambda: denied(why) > before), f"HTTP/2: {what}: and it is written down")
+    tap.ok(box.is_empty(), "nothing is left of them")
+
+
 def begin(box, first):
     """None when it was ended before it had said that much, as it may be on a machine that is slower than the client."""
     try:
@@ -242,6 +279,7 @@ def main():
     usual = Box(os.path.join(D, "usual"), ca.pem, origin.addr[1], "head=900 keep=900 body=900")
     slow(quick, usual)
     endless(usual)
+    large(usual)
     nuisances(usual)
     tap.eq((quick.close(), usual.close()), (0, 0), "both end in order")
 

@@ -78,6 +78,14 @@ def literal(name, value, first=0):
     return bytes([first]) + number(len(name), 7, 0) + name + number(len(value), 7, 0) + value
 
 
+def path_of(n):
+    """A :path of "/" and n times "a" as it goes over the wire in Huffman's code, which has an "a" in five bits."""
+    bits = "011000" + "00011" * n
+    bits += "1" * (-len(bits) % 8)
+    data = int(bits, 2).to_bytes(len(bits) // 8, "big")
+    return bytes([0x04]) + number(len(data), 7, 0x80) + data  # its name is number 4 of the static table
+
+
 class H2(H1):
     def __init__(self, s, host, settings=b""):
         super().__init__(s)
@@ -89,9 +97,12 @@ class H2(H1):
         return b"".join(literal(*f) for f in fields)
 
     def headers(self, block, end=True):
-        """Begins a stream; its number."""
+        """Begins a stream; its number. A block that is too long for one frame goes on in others."""
         stream, self.next = self.next, self.next + 2
-        self.send(frame(HEADERS, END_HEADERS | (END_STREAM if end else 0), stream, block))
+        parts = [block[i:i + 16384] for i in range(0, len(block), 16384)]
+        for i, part in enumerate(parts):
+            flags = (END_HEADERS if i == len(parts) - 1 else 0) | (END_STREAM if end and i == 0 else 0)
+            self.send(frame(CONTINUATION if i else HEADERS, flags, stream, part))
         return stream
 
     def read(self):

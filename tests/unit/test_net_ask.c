@@ -99,6 +99,9 @@ static void test_taken(void)
 
 	CHECK(start_egress(false));
 	ask(1, "/taken");
+	/* It is told what it waits for, and how long. */
+	CHECK(fdpass_recv(theirs, &m, sizeof(m), NULL, 0) == 0 && m.h.type == CTL_ASKED && m.a.ticket == 1 &&
+	      str_eq(m.a.id, "3f9a2c-1") && m.a.left > 0 && m.a.left <= 300);
 	CHECK(approve("1") == 0 && view("1").state == ASK_SPENT);
 	CHECK(fdpass_recv(theirs, &m, sizeof(m), NULL, 0) == 0 && m.h.type == CTL_ANSWER && m.a.ticket == 1 &&
 	      m.a.allow == 1);
@@ -172,6 +175,7 @@ int main(void)
 	begin(&st);
 	plan = NET_PLAN_INIT;
 	plan.generation = 1;
+	plan.ask_timeout = 300;
 	memcpy(spec.id, "3f9a2c0011aa", sizeof("3f9a2c0011aa"));
 	run = (struct run){ .st = &st, .spec = &spec, .net = &plan };
 	CHECK(audit_open(&log, st.fd, &e) == 0);
