@@ -242,8 +242,11 @@ void net_plan_json(const struct net_plan *p, enum net_mode mode, struct json *j)
 	add_texts(j, "resolvers", &p->resolvers);
 	if (p->secrets.ask.n + p->secrets.sign.n) {
 		json_arr(j, "secrets");
-		for (size_t i = 0; i < p->secrets.ask.n; i++)
-			json_str(j, NULL, p->secrets.ask.v[i].name);
+		/* Where a server may issue one is said by the policy. */
+		for (size_t i = 0; i < p->secrets.ask.n; i++) {
+			if (p->secrets.ask.v[i].kind == GRANT_SECRET)
+				json_str(j, NULL, p->secrets.ask.v[i].name);
+		}
 		for (size_t i = 0; i < p->secrets.sign.n; i++) {
 			if (!grants_by_name(&p->secrets.ask, p->secrets.sign.v[i].name))
 				json_str(j, NULL, p->secrets.sign.v[i].name);

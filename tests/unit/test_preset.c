@@ -321,7 +321,7 @@ int main(void)
 	struct policy *gh = policy_of("presets: [github-gh, {github-triage: {repos: octo/app}}]\n");
 	struct policy *all = policy_of(
 		"presets: [npm, pypi, debian, go, crates, openai, anthropic, openrouter, gemini,\n"
-		"  ollama, slack, telegram, claude-login, codex-login, gemini-login, {matrix: {homeserver: matrix.example.com}}]\n");
+		"  ollama, slack, telegram, claude-key, claude-login, codex-login, gemini-login, {matrix: {homeserver: matrix.example.com}}]\n");
 
 	check_acts(triage, rest, ARRAY_SIZE(rest));
 	check_acts(gh, rest, ARRAY_SIZE(rest));
