@@ -32,7 +32,7 @@ await call("exec", { command: "rm -rf /workspace/*" });
 out.back = (await call("rollback", { id: out.point.checkpoint })).structuredContent;
 out.after = (await call("exec", { argv: ["ls", "dir", "made"] })).structuredContent;
 out.diff = (await call("diff", {})).structuredContent;
-out.wish = (await call("request_access", { rule: "example.com", reason: "a test" })).structuredContent;
+out.wish = (await call("request_access", { rule: "example.com", reason: "a test", wait: 1 })).structuredContent;
 out.wrong = await call("exec", { command: 5 });
 out.unknown = await call("nothing", {}).catch((e) => ({ code: e.code }));
 const stop = new AbortController();
