@@ -22,7 +22,7 @@ static struct replay *get(void)
 
 	if (!r) {
 		BUG_ON(config_policy_parse("fuzz", text, sizeof(text) - 1, &c, NULL) < 0);
-		BUG_ON(replay_new(&r, c.policy, NULL) < 0);
+		BUG_ON(replay_new(&r, c.policy, &c.acts, NULL) < 0);
 	}
 	return r;
 }

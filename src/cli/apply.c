@@ -110,6 +110,10 @@ static int log_apply(struct job *job, const struct apply_plan *plan, struct err 
 	json_u64(&j, "changes", plan->all->n);
 	json_u64(&j, "going", plan->n_go);
 	json_u64(&j, "refused", plan->refused->n);
+	if (job->ask.wanted) {
+		json_str(&j, "rule", job->ask.rule);
+		json_str(&j, "ask", job->ask.id);
+	}
 	log_strv(&j, "only", &job->o.paths);
 	log_strv(&j, "allow", &job->o.allow_trigger);
 	log_strv(&j, "allow_special", &job->o.allow_special);

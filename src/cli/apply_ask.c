@@ -90,7 +90,7 @@ struct shown {
 	const unsigned char *digest;
 };
 
-static int ask(const struct apply_ask *a, struct changed *run, struct audit *audit, const char *target,
+static int ask(struct apply_ask *a, struct changed *run, struct audit *audit, const char *target,
 	       const struct shown *s, struct err *e)
 {
 	autobuf struct buf preview = BUF_INIT, what = BUF_INIT, why = BUF_INIT;
@@ -125,12 +125,13 @@ static int ask(const struct apply_ask *a, struct changed *run, struct audit *aud
 	q.preview = buf_cstr(&preview);
 	q.preview_len = preview.len;
 	r = askhold(&h, &q, &why, e);
+	memcpy(a->id, h.id, sizeof(a->id));
 	if (r == 0)
 		return err_set(e, -ECANCELED, "nothing was applied: %s", buf_cstr(&why));
 	return r < 0 ? r : 0;
 }
 
-int apply_ask_plan(const struct apply_ask *a, struct changed *run, struct audit *audit, const char *target,
+int apply_ask_plan(struct apply_ask *a, struct changed *run, struct audit *audit, const char *target,
 		   const struct apply_plan *plan, struct err *e)
 {
 	const struct shown s = { plan->all, plan->go, plan->n_go, plan->refused->n, plan->digest };

@@ -11,6 +11,7 @@ struct apply_ask {
 	bool wanted;	    /* --ask, or the policy's apply: ask */
 	uint64_t timeout_s; /* 0: as usual */
 	char rule[ASK_RULE_MAX];
+	char id[ASK_ID_MAX]; /* of the question, once it was asked */
 	/* What was agreed to before there was a plan: of a call's layer, for its target would stand still meanwhile. */
 	struct changes listed;
 	unsigned char *go;
@@ -21,7 +22,7 @@ struct apply_ask {
 int apply_ask_policy(struct apply_ask *a, const struct changed *run, bool dry_run, struct err *e) MUST_CHECK;
 
 /* Asks about a plan. 0: yes; -ECANCELED: no, and why; -EINTR. */
-int apply_ask_plan(const struct apply_ask *a, struct changed *run, struct audit *audit, const char *target,
+int apply_ask_plan(struct apply_ask *a, struct changed *run, struct audit *audit, const char *target,
 		   const struct apply_plan *plan, struct err *e) MUST_CHECK;
 
 /* Asks about all of a layer that the paths cover, against what it lies on; then, when there is a plan, whether it still is

@@ -50,7 +50,7 @@ static int log_wish(const struct mcp_box *b, const struct mcp_access *a, struct 
 			     : audit_append(log, "access.request", b->id, &f, e);
 }
 
-/* In a session without a network there is no policy to put a rule on. */
+/* Who said --net none wants no network, and not to be asked for one. */
 static int only_wish(const struct mcp_box *b, struct mcp_access *a, struct err *e)
 {
 	const struct run_opts *o = &b->args->o;
@@ -65,8 +65,8 @@ static int only_wish(const struct mcp_box *b, struct mcp_access *a, struct err *
 	a->granted = false;
 	snprintf(
 		a->answer, sizeof(a->answer),
-		"Written into the audit log; nothing is open yet. A person must decide, and starts the server with: "
-		"coffer mcp --allow '%.400s'%s. Until then do without it.",
+		"Written into the audit log; nothing is open. The server was started with --net none, so nobody is asked: a person "
+		"must start it with coffer mcp --allow '%.400s'%s. Until then do without it.",
 		rule, o->policy ? ", and allows it in the policy file too" : "");
 	return 0;
 }
@@ -78,11 +78,6 @@ struct asking {
 	struct config_policy cp;
 };
 
-static bool is_open(const struct run_opts *o)
-{
-	return o->net ? !str_eq(o->net, "none") : o->has_net;
-}
-
 static int load_policy(struct asking *x, struct err *e)
 {
 	const struct run_opts *o = &x->b->args->o;
@@ -91,9 +86,10 @@ static int load_policy(struct asking *x, struct err *e)
 		.n_files = o->policy ? 1 : 0,
 		.allow = (const char *const *)o->allow.v,
 		.n_allow = o->allow.n,
-		.mode = !o->net			    ? -1
-			: str_eq(o->net, "observe") ? POLICY_OBSERVE
-						    : POLICY_ENFORCE,
+		/* Without a word about the network: nothing is allowed, and a rule can be granted (X8). */
+		.mode = !o->net && o->has_net		      ? -1
+			: o->net && str_eq(o->net, "observe") ? POLICY_OBSERVE
+							      : POLICY_ENFORCE,
 	};
 
 	return config_policy_load(&a, &x->cp, e);
@@ -196,7 +192,7 @@ int mcp_access_ask(const struct mcp_box *b, struct mcp_access *a, struct err *e)
 	struct asking x = { .b = b, .run_fd = -1 };
 	int r;
 
-	if (!is_open(&b->args->o))
+	if (b->args->o.net && str_eq(b->args->o.net, "none"))
 		return only_wish(b, a, e);
 	r = state_open(&st, e);
 	if (r == 0)

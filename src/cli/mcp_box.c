@@ -137,14 +137,37 @@ static void fill_end(struct mcp_box_end *end, const struct session *s)
 	memcpy(end->notes, notes, sizeof(end->notes));
 }
 
+/*
+ * X8. Whoever said nothing of the network has none, nor pays for it, until a person grants the session a rule: that is then all that is
+ * allowed. A file that cannot be read grants nothing (G2 of granted.h).
+ */
+static void open_granted(const struct mcp_box *b, struct run_args *a)
+{
+	CLEANUP(state_release) struct state st = STATE_INIT;
+	autostrv struct strv rules = STRV_INIT, ids = STRV_INIT;
+	struct err ignored = ERR_INIT;
+	autoclose int fd = -1;
+	bool alive;
+
+	if (a->o.net || a->o.has_net || state_open(&st, &ignored) < 0)
+		return;
+	fd = state_run_open(&st, b->id, &alive, &ignored);
+	if (fd < 0 || !granted_exists(fd) || granted_rules(fd, b->id, &rules, &ids, &ignored) < 0)
+		return;
+	a->o.has_net = rules.n > 0;
+	a->o.net = rules.n ? "enforce" : NULL;
+}
+
 static int launch(const struct mcp_box *b, const struct mcp_box_cmd *c, bool first, struct session *s,
 		  struct run_args *a, struct mcp_box_end *end, struct err *e)
 {
 	struct run_io io = RUN_IO_INIT;
 	int r;
 
-	if (!first)
+	if (!first) {
 		memcpy(s->spec.id, b->id, sizeof(s->spec.id));
+		open_granted(b, a);
+	}
 	r = session_open(s, a, e);
 	if (r == 0 && s->spec.ws_mode != WS_OVERLAY && s->spec.ws_mode != WS_EPHEMERAL)
 		r = err_set(e, -EINVAL,

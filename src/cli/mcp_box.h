@@ -9,6 +9,8 @@
  *  X2  One call at a time has the layer, by the run's own lock; whoever else holds it just then is waited for.
  *  X3  A call ends with whoever wanted it: end of file on `alive` kills the sandbox, however it came about.
  *  X4  Between two calls there is no process, mount or control group of a sandbox.
+ *  X8  A session that was started without a word about the network has none but what a person granted it; with --net none
+ *      nobody is asked.
  */
 #ifndef CLI_MCP_BOX_H
 #define CLI_MCP_BOX_H

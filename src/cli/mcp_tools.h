@@ -33,7 +33,7 @@ int mcp_note_changes(const struct mcp_box *b, const char *label, struct mcp_chan
 
 /*
  * How somebody who may decide is asked for a rule, and what came of it. It waits for the answer, and a grant holds for the rest of the
- * session. In a session without a network it writes the wish into the log, and says how a person grants it.
+ * session. With --net none it writes the wish into the log, and says how a person grants it.
  */
 struct mcp_access {
 	const char *rule, *reason;

@@ -51,7 +51,8 @@ static void take_texts(struct net_event *ev)
 		{ "method", &ev->method },     { "path", &ev->path },	{ "how", &ev->how },
 		{ "act", &ev->act },	       { "seen", &ev->seen },	{ "secret", &ev->secret },
 		{ "proxy", &ev->proxy },       { "qtype", &ev->qtype }, { "proto", &ev->proto },
-		{ "text", &ev->text },	       { "ev", &ev->folded },
+		{ "text", &ev->text },	       { "ev", &ev->folded },	{ "said", &ev->said },
+		{ "ask", &ev->ask },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
@@ -67,8 +68,9 @@ static void take_numbers(struct net_event *ev)
 		const char *key;
 		uint64_t *to;
 	} numbers[] = {
-		{ "port", &ev->port }, { "c", &ev->conn }, { "up", &ev->up },	    { "down", &ev->down },
-		{ "ms", &ev->ms },     { "t", &ev->t },	   { "count", &ev->count }, { "status", &ev->status },
+		{ "port", &ev->port },	 { "c", &ev->conn },	    { "up", &ev->up },
+		{ "down", &ev->down },	 { "ms", &ev->ms },	    { "t", &ev->t },
+		{ "count", &ev->count }, { "status", &ev->status }, { "again", &ev->again },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {

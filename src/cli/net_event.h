@@ -40,8 +40,9 @@ struct net_event {
 	const char *time_text; /* the log's, LINE_TIME_LEN bytes */
 	json_t *obj;	       /* owns all texts below */
 	const char *name, *addr, *depth, *decision, *rule, *why, *method, *path, *act, *seen, *secret, *proxy,
-		*how, *qtype, *proto, *text, *folded; /* folded: which kind of event was counted */
-	uint64_t port, conn, up, down, ms, count, status;
+		*how, *qtype, *proto, *text, *folded, *said,
+		*ask; /* folded: which kind of event was counted */
+	uint64_t port, conn, up, down, ms, count, again, status;
 	int error; /* a status below 0: of a dial */
 	bool denied;
 };

@@ -5,8 +5,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/str.h"
-#include "cli/net_event.h"
-#include "cli/ref.h"
+#include "cli/replay_log.h"
 #include "cli/say.h"
 #include "cli/table.h"
 #include "cli/verb.h"
@@ -16,7 +15,7 @@
 #include <stdio.h>
 
 #define EXIT_CHANGES 1
-#define RUNS_MAX 64
+#define ALLOW_MAX 64
 
 enum { OPT_POLICY = 1, OPT_ALLOW, OPT_SINCE, OPT_JSON };
 
@@ -31,113 +30,11 @@ static const struct opt replay_opts[] = {
 struct replay_args {
 	const char *files[CONFIG_LAYERS_MAX];
 	size_t n_files;
-	const char *allow[RUNS_MAX];
+	const char *allow[ALLOW_MAX];
 	size_t n_allow;
-	const char *runs[RUNS_MAX];
-	size_t n_runs;
-	uint64_t since;
+	struct replay_range range;
 	bool json;
 };
-
-struct gather {
-	struct replay *replay;
-	char ids[RUNS_MAX][RUN_ID_LEN + 1];
-	size_t n_ids; /* 0: all, or chosen already */
-};
-
-static bool is_chosen(const struct gather *g, const char *sandbox)
-{
-	for (size_t i = 0; i < g->n_ids; i++) {
-		if (str_starts(sandbox, g->ids[i]))
-			return true;
-	}
-	return g->n_ids == 0;
-}
-
-/* What was decided then; false when the event is no decision. */
-static bool read_decision(const struct net_event *ev, enum policy_action *ret)
-{
-	if (!ev->decision)
-		return false;
-	for (int a = POLICY_DENY; a <= POLICY_ALLOW; a++) {
-		if (str_eq(ev->decision, policy_action_name((enum policy_action)a))) {
-			*ret = (enum policy_action)a;
-			return true;
-		}
-	}
-	return false;
-}
-
-static bool kind_of(const struct net_event *ev, struct replay_seen *s)
-{
-	static const struct {
-		const char *folded;
-		enum net_kind from;
-		enum replay_kind to;
-	} of[] = { { "dns", NETEV_DNS, REPLAY_LOOKUP },
-		   { "open", NETEV_OPEN, REPLAY_CONNECT },
-		   { "request", NETEV_REQUEST, REPLAY_REQUEST } };
-
-	for (size_t i = 0; i < ARRAY_SIZE(of); i++) {
-		if (ev->kind == of[i].from ||
-		    (ev->kind == NETEV_FOLDED && ev->folded && str_eq(ev->folded, of[i].folded))) {
-			s->kind = of[i].to;
-			return true;
-		}
-	}
-	return false;
-}
-
-/* coffer-dial's answer: reached, or refused by what the address is. One that did not answer decides nothing. */
-static bool read_dial(const struct net_event *ev, struct replay_seen *s)
-{
-	if (ev->kind != NETEV_DIAL || (ev->proxy && *ev->proxy))
-		return false;
-	s->kind = REPLAY_ADDRESS;
-	s->was = ev->error ? POLICY_DENY : POLICY_ALLOW;
-	return ev->error == 0 || ev->error == -EACCES || ev->error == -EPERM;
-}
-
-static int on_event(void *ctx, struct net_event *ev)
-{
-	struct gather *g = ctx;
-	struct replay_seen s = { .host = net_event_host(ev),
-				 .port = (uint16_t)ev->port,
-				 .rule = ev->rule,
-				 .why = ev->why,
-				 .depth = ev->depth,
-				 .addr = ev->addr,
-				 .method = ev->method,
-				 .path = ev->path,
-				 .act = ev->act,
-				 .has_credential = ev->secret && *ev->secret,
-				 .asked_for_another = ev->seen && *ev->seen };
-
-	if (!is_chosen(g, ev->sandbox))
-		return 0;
-	if (!read_dial(ev, &s) && (!kind_of(ev, &s) || !read_decision(ev, &s.was)))
-		return 0;
-	/* On a line that has one, a count stands for so many more of its kind. */
-	s.count = ev->kind == NETEV_FOLDED || str_eq(s.host, "*") ? ev->count : ev->count + 1;
-	/* Of what was only counted the rule is not known, so nor is whether there was one. */
-	if (ev->kind == NETEV_FOLDED && s.was == POLICY_DENY)
-		s.rule = "";
-	return replay_add(g->replay, &s);
-}
-
-static int gather(struct gather *g, struct state *st, const struct replay_args *a, struct err *e)
-{
-	struct net_range range = { .since = a->since, .ref = a->n_runs == 1 ? a->runs[0] : NULL };
-	int r = 0;
-
-	for (size_t i = 0; r == 0 && a->n_runs > 1 && i < a->n_runs; i++) {
-		r = ref_resolve_logged(st, a->runs[i], g->ids[i], e);
-		g->n_ids = i + 1;
-	}
-	if (r == 0)
-		r = net_events(st, &range, on_event, g, e);
-	return r < 0 && !e->code ? err_sys(e, r, "cannot decide again") : r;
-}
 
 /* --- showing --------------------------------------------------------------------------------------------------- */
 
@@ -147,6 +44,8 @@ static void add_what(const struct replay_row *row, struct buf *b)
 		buf_addf(b, "%s ", *row->method ? row->method : "requests");
 	else if (row->kind != REPLAY_CONNECT)
 		buf_addf(b, "%s ", replay_kind_name(row->kind));
+	if (*row->what)
+		buf_addf(b, "%s%s", row->what, *row->host ? " for " : "");
 	buf_adds(b, row->host);
 	if (row->port)
 		buf_addf(b, ":%u", row->port);
@@ -179,8 +78,12 @@ static void add_json(struct buf *out, const struct replay_row *row)
 	json_str(&j, "kind", replay_kind_name(row->kind));
 	json_str(&j, "was", policy_action_name(row->was));
 	json_str(&j, "now", row->now == REPLAY_UNKNOWN ? NULL : replay_now_name(row->now));
-	json_str(&j, "host", row->host);
-	json_u64(&j, "port", row->port);
+	if (row->kind != REPLAY_TOOL && row->kind != REPLAY_APPLY) {
+		json_str(&j, "host", row->host);
+		json_u64(&j, "port", row->port);
+	}
+	if (*row->what)
+		json_str(&j, replay_kind_name(row->kind), row->what);
 	if (row->kind == REPLAY_REQUEST)
 		json_str(&j, "method", row->method);
 	json_u64(&j, "count", row->count);
@@ -213,14 +116,24 @@ static void add_json_sums(struct buf *out, const struct replay_sums *n)
 	buf_addc(out, '\n');
 }
 
+static bool has_changes(const struct replay_sums *n)
+{
+	return n->to[REPLAY_DENY] + n->to[REPLAY_ASK] + n->to[REPLAY_ALLOW];
+}
+
 static void add_sums(struct buf *out, const struct replay_sums *n)
 {
-	buf_addf(out,
-		 "%llu decisions: %llu would be denied, %llu asked, %llu allowed, %llu cannot be told, %llu "
-		 "stay as they are\n",
-		 (unsigned long long)n->decisions, (unsigned long long)n->to[REPLAY_DENY],
-		 (unsigned long long)n->to[REPLAY_ASK], (unsigned long long)n->to[REPLAY_ALLOW],
-		 (unsigned long long)n->to[REPLAY_UNKNOWN], (unsigned long long)n->same);
+	buf_addf(out, "%llu decisions: ", (unsigned long long)n->decisions);
+	if (has_changes(n))
+		buf_addf(out, "%llu would be denied, %llu asked, %llu allowed",
+			 (unsigned long long)n->to[REPLAY_DENY], (unsigned long long)n->to[REPLAY_ASK],
+			 (unsigned long long)n->to[REPLAY_ALLOW]);
+	else
+		buf_adds(out, "nothing would change");
+	if (has_changes(n) || n->to[REPLAY_UNKNOWN])
+		buf_addf(out, ", %llu cannot be told, %llu stay as they are",
+			 (unsigned long long)n->to[REPLAY_UNKNOWN], (unsigned long long)n->same);
+	buf_addc(out, '\n');
 	if (n->others)
 		buf_addf(out, "%llu of these have no line above: there are too many different ones\n",
 			 (unsigned long long)n->others);
@@ -254,7 +167,7 @@ static int show(struct replay *re, bool json, struct err *e)
 		return say_error((err_set(e, -ENOMEM, "out of memory"), e));
 	if (say_out(&out))
 		return EXIT_OURS;
-	return n.to[REPLAY_DENY] + n.to[REPLAY_ASK] + n.to[REPLAY_ALLOW] ? EXIT_CHANGES : 0;
+	return has_changes(&n) ? EXIT_CHANGES : 0;
 }
 
 /* --- the command line ------------------------------------------------------------------------------------------ */
@@ -278,7 +191,7 @@ static int take_option(struct replay_args *a, int id, const char *value, struct 
 		a->json = true;
 		return 0;
 	default:
-		if (clock_parse(value, clock_nsec(CLOCK_REALTIME), &a->since) == 0)
+		if (clock_parse(value, clock_nsec(CLOCK_REALTIME), &a->range.since) == 0)
 			return 0;
 		err_set(e, -EINVAL, "--since cannot read the time '%.64s'", value);
 		return err_hint(e, -EINVAL, "2026-01-31, 2026-01-31T12:00:00Z, or how long ago: 90s, 2h, 3d");
@@ -300,11 +213,11 @@ static int parse(int argc, char **argv, struct replay_args *a, struct err *e)
 		}
 		word = r == 0 ? opt_take(&p) : NULL;
 		if (word)
-			r = add_text(a->runs, &a->n_runs, ARRAY_SIZE(a->runs), word, e);
+			r = add_text(a->range.runs, &a->range.n_runs, ARRAY_SIZE(a->range.runs), word, e);
 	} while (word && r == 0);
 	if (r == 0 && a->n_files + a->n_allow == 0)
 		r = err_set(e, -EINVAL, "replay wants --policy FILE: what is to decide");
-	if (r == 0 && a->n_runs == 0 && !a->since)
+	if (r == 0 && a->range.n_runs == 0 && !a->range.since)
 		r = err_set(e, -EINVAL, "replay wants to know which run (@last is the last one), or --since");
 	return r;
 }
@@ -315,7 +228,6 @@ static int cmd_replay(int argc, char **argv)
 	CLEANUP(state_release) struct state st = STATE_INIT;
 	CLEANUP(replay_freep) struct replay *re = NULL;
 	struct replay_args a = { 0 };
-	struct gather g = { 0 };
 	struct err e = ERR_INIT;
 	int r = parse(argc, argv, &a, &e);
 
@@ -334,9 +246,8 @@ static int cmd_replay(int argc, char **argv)
 		return EXIT_USAGE;
 	}
 	r = state_open(&st, &e);
-	r = r < 0 ? r : replay_new(&re, cp.policy, &e);
-	g.replay = re;
-	r = r < 0 ? r : gather(&g, &st, &a, &e);
+	r = r < 0 ? r : replay_new(&re, cp.policy, &cp.acts, &e);
+	r = r < 0 ? r : replay_log(re, &st, &a.range, &e);
 	if (r < 0)
 		return say_error(&e);
 	return show(re, a.json, &e);
@@ -351,14 +262,20 @@ const struct verb verb_replay = {
 	.n_opts = ARRAY_SIZE(replay_opts),
 	.run = cmd_replay,
 	.args = "sandbox",
-	.text = "Takes every lookup, connection and request that the audit log has of these runs, decides it by the policy that "
-		"is named, and shows what would be different: what would be denied that was allowed, what would be asked, "
-		"what would be allowed, and by which rule. What is alike is one line with a count.\n"
+	.text = "Takes every lookup, connection, request, call of a tool and *coffer apply* that the audit log has of these runs, "
+		"decides it by the policy that is named, and shows what would be different: what would be denied that was "
+		"allowed, what would be asked, what would be allowed, and by which rule. What is alike is one line with a "
+		"count.\n"
+		"\n"
+		"What is compared is what the policies say. Where the one of then had a person asked, *ask* is what it said, "
+		"whatever the answer was, and also where none came: the question was withdrawn, or the run ended. What a person "
+		"had granted beyond the policy stays allowed where the other one says nothing of it either. By the policy that the "
+		"run had nothing changes.\n"
 		"\n"
 		"Nothing is guessed. A line with *?* is one that the log cannot answer: the operation of a GraphQL request or the "
 		"refs of a push that no rule wanted to know then, requests on a connection that was not looked into, what was "
-		"only counted in a flood, a refusal that no rule made. Limits are not counted again, and whoever would have "
-		"been asked is not.\n"
+		"only counted in a flood, a refusal that no rule made, a tool's call whose arguments a rule looks at. Limits are "
+		"not counted again, and whoever would have been asked is not.\n"
 		"\n"
 		"The exit code is 0 when nothing would change, 1 when something would, 2 when the command line or the policy is "
 		"wrong.",

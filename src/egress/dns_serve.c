@@ -61,6 +61,7 @@ struct decision {
 	const char *rule, *why;
 	const struct name *name;
 	const struct policy_verdict *verdict; /* unless NULL: the rule is there */
+	const char *said;		      /* policy_said() */
 };
 
 static void journal(struct dns_serve *s, const struct dns_query *q, const struct decision *d)
@@ -78,6 +79,7 @@ static void journal(struct dns_serve *s, const struct dns_query *q, const struct
 	json_strn(l, "name", q->text, len);
 	json_str(l, "qtype", dns_type_name(q->type, type));
 	json_str(l, "decision", d->word);
+	journal_str(l, "said", d->said, 8);
 	journal_str(l, "rule", d->verdict ? policy_verdict_rule(d->verdict, rule) : d->rule,
 		    POLICY_RULE_TEXT_MAX);
 	journal_str(l, "why", d->why, POLICY_WHY_MAX);
@@ -109,7 +111,7 @@ static void reply_addr(struct dns_client *c, const struct dns_query *q, const st
 
 static void fail(struct dns_serve *s, struct dns_client *c, const struct dns_query *q, const char *why)
 {
-	const struct decision d = { FOLD_DNS_DENY, "error", NULL, why, NULL, NULL };
+	const struct decision d = { .kind = FOLD_DNS_DENY, .word = "error", .why = why };
 
 	s->eg->stats.dns_failed++;
 	journal(s, q, &d);
@@ -131,10 +133,13 @@ static void count_denied(struct dns_serve *s, const struct dns_query *q)
 			     "%d denied names were asked for within a minute", TUNNEL_NAMES);
 }
 
-static void deny(struct dns_serve *s, struct dns_client *c, const struct dns_query *q, const char *rule,
-		 const char *why)
+/* said: "allow" where it was not the policy that refused it. */
+static void deny(struct dns_serve *s, struct dns_client *c, const struct dns_query *q, const char *said,
+		 const char *rule, const char *why)
 {
-	const struct decision d = { FOLD_DNS_DENY, "deny", rule, why, NULL, NULL };
+	const struct decision d = {
+		.kind = FOLD_DNS_DENY, .word = "deny", .rule = rule, .why = why, .said = said
+	};
 
 	count_denied(s, q);
 	journal(s, q, &d);
@@ -144,7 +149,11 @@ static void deny(struct dns_serve *s, struct dns_client *c, const struct dns_que
 static void allow(struct dns_serve *s, struct dns_client *c, const struct dns_query *q,
 		  const struct policy_verdict *v, const struct name *name)
 {
-	const struct decision d = { FOLD_DNS_ALLOW, "allow", NULL, NULL, name, v };
+	const struct decision d = { .kind = FOLD_DNS_ALLOW,
+				    .word = "allow",
+				    .name = name,
+				    .verdict = v,
+				    .said = policy_said(v, v->action, true) };
 	struct addr a = addr_from_v4(name->addr);
 
 	s->eg->stats.dns_allowed++;
@@ -189,11 +198,12 @@ static void conclude(struct dns_serve *s, struct waiter *w, const struct host *h
 	if (s->eg->policy)
 		policy_name_quietly(s->eg->policy, h, &v);
 	if (!policy_may_allow(&v))
-		deny(s, w->client, &w->q, v.rule_text, v.why);
+		deny(s, w->client, &w->q, NULL, v.rule_text, v.why);
 	else if (rep->status == -ENOENT)
-		deny(s, w->client, &w->q, NULL, "there is no such name");
+		deny(s, w->client, &w->q, policy_said(&v, v.action, false), NULL, "there is no such name");
 	else if (rep->status == -EACCES || rep->status == -EPERM)
-		deny(s, w->client, &w->q, policy_verdict_rule(&v, rule), rep->why);
+		deny(s, w->client, &w->q, policy_said(&v, v.action, false), policy_verdict_rule(&v, rule),
+		     rep->why);
 	else if (rep->status < 0)
 		fail(s, w->client, &w->q, rep->why[0] ? rep->why : strerror(-rep->status));
 	else if (names_add(&s->eg->names, h, &name) < 0)
@@ -313,13 +323,13 @@ static void answer_host(struct dns_serve *s, struct dns_client *c, const struct 
 	if (answer_own(s, c, q))
 		return;
 	if (!s->eg->policy) {
-		deny(s, c, q, "default", s->eg->why_none);
+		deny(s, c, q, NULL, "default", s->eg->why_none);
 		return;
 	}
 	memset(&v, 0, sizeof(v));
 	policy_name_quietly(s->eg->policy, &q->host, &v);
 	if (!policy_may_allow(&v)) {
-		deny(s, c, q, v.rule_text, v.why);
+		deny(s, c, q, NULL, v.rule_text, v.why);
 		return;
 	}
 	known = names_find(&s->eg->names, &q->host);
@@ -348,7 +358,7 @@ static void answer_ptr(struct dns_serve *s, struct dns_client *c, const struct d
 		h.len = name->len;
 		memcpy(h.text, name->text, name->len + 1u);
 	} else {
-		deny(s, c, q, NULL, "no name that was looked up has this address");
+		deny(s, c, q, NULL, NULL, "no name that was looked up has this address");
 		return;
 	}
 	if (q->type == DNS_PTR)
@@ -380,7 +390,7 @@ void dns_serve_query(struct dns_serve *s, struct dns_client *c, const uint8_t *m
 		reply_empty(c, &q, DNS_NOERROR, DNS_TTL);
 		break;
 	case DNS_NAME_ODD:
-		deny(s, c, &q, NULL, "it is no host's name");
+		deny(s, c, &q, NULL, NULL, "it is no host's name");
 		break;
 	}
 }

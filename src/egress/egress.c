@@ -106,7 +106,7 @@ static void tell_counted(struct egress *eg, bool all)
 
 	static_assert(ARRAY_SIZE(kinds) == FOLD_KIND_COUNT, "a line for each kind");
 	for (int i = 0; i < FOLD_KIND_COUNT; i++) {
-		uint64_t n = fold_flush(eg->fold, (enum fold_kind)i, eg->now, all);
+		uint64_t again, n = fold_flush(eg->fold, (enum fold_kind)i, eg->now, all, &again);
 		struct json *l;
 
 		if (!n)
@@ -118,6 +118,9 @@ static void tell_counted(struct egress *eg, bool all)
 		else
 			json_str(l, "text", "more alerts, of which only the number was kept");
 		json_u64(l, "count", n);
+		/* Of a refused request more decides than it is counted by. */
+		if (again && kinds[i].decision && i != FOLD_REQUEST)
+			json_u64(l, "again", again);
 		journal_end(&eg->journal);
 	}
 }

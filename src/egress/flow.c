@@ -126,9 +126,10 @@ void flow_journal_open(struct flow *f, const struct policy_verdict *v, bool allo
 	struct json *l;
 	uint64_t count = 0;
 
-	/* Refusals that come again and again are counted. */
-	if (!allow && !fold_is_due(f->eg->fold, FOLD_OPEN, f->name ? f->name->text : (const char *)f->addr.b,
-				   f->name ? f->name->len : sizeof(f->addr.b), f->port, f->eg->now, &count))
+	/* Refusals that come again and again are counted; not what a person was asked about, which is in the log already. */
+	if (!allow && !f->ask_id[0] &&
+	    !fold_is_due(f->eg->fold, FOLD_OPEN, f->name ? f->name->text : (const char *)f->addr.b,
+			 f->name ? f->name->len : sizeof(f->addr.b), f->port, f->eg->now, &count))
 		return;
 	l = journal_begin(&f->eg->journal, "open");
 	json_u64(l, "c", f->id);
@@ -136,6 +137,8 @@ void flow_journal_open(struct flow *f, const struct policy_verdict *v, bool allo
 	if (allow)
 		json_str(l, "depth", depth_of(f));
 	json_str(l, "decision", allow ? "allow" : "deny");
+	journal_str(l, "said", v ? policy_said(v, v->action, allow) : NULL, 8);
+	journal_str(l, "ask", f->ask_id, sizeof(f->ask_id));
 	journal_str(l, "rule", v ? policy_verdict_rule(v, rule) : NULL, POLICY_RULE_TEXT_MAX);
 	journal_str(l, "why", why, POLICY_WHY_MAX);
 	json_u64(l, "generation", f->eg->generation);
@@ -336,6 +339,7 @@ static void on_answer(void *ctx, bool allow, uint64_t ticket, const char *id, co
 	char text[POLICY_WHY_MAX];
 
 	f->asking = NULL;
+	snprintf(f->ask_id, sizeof(f->ask_id), "%s", id);
 	if (allow) {
 		f->ticket = ticket;
 		f->approved = true;

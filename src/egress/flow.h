@@ -76,6 +76,7 @@ struct flow {
 	bool goes_on;		     /* a body was told to come */
 	uint64_t ticket;	     /* allowed by a person, and nothing was sent yet; 0: not so */
 	bool approved;		     /* it was */
+	char ask_id[28];	     /* of the question that was answered, for the journal */
 	void *inspect;		     /* the inspector's */
 	TAILQ_ENTRY(flow) in_all, in_young, in_busy, in_paused;
 };

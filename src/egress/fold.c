@@ -49,24 +49,25 @@ bool fold_is_due(struct fold *f, enum fold_kind kind, const char *what, size_t l
 	if (s->key == key)
 		*ret_count = s->count;
 	else if (s->count)
-		f->untold[s->key & 7] += s->count;
+		f->pushed[s->key & 7] += s->count;
 	*s = (struct fold_slot){ .key = key, .since = now_ns };
 	return true;
 }
 
-uint64_t fold_flush(struct fold *f, enum fold_kind kind, uint64_t now_ns, bool all)
+uint64_t fold_flush(struct fold *f, enum fold_kind kind, uint64_t now_ns, bool all, uint64_t *ret_again)
 {
-	uint64_t n = f->untold[kind];
+	uint64_t n = f->untold[kind], again = f->pushed[kind];
 
-	f->untold[kind] = 0;
+	f->untold[kind] = f->pushed[kind] = 0;
 	for (unsigned i = 0; i < FOLD_SLOTS; i++) {
 		struct fold_slot *s = &f->slots[i];
 
 		if (s->count && (s->key & 7) == (uint64_t)kind &&
 		    (all || now_ns - s->since >= FOLD_SECONDS * NSEC_PER_SEC)) {
-			n += s->count;
+			again += s->count;
 			s->count = 0;
 		}
 	}
-	return n;
+	*ret_again = again;
+	return n + again;
 }

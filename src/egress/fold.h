@@ -37,15 +37,16 @@ struct fold_bucket {
 struct fold {
 	struct fold_slot slots[FOLD_SLOTS];
 	struct fold_bucket buckets[FOLD_KIND_COUNT];
-	uint64_t untold[FOLD_KIND_COUNT]; /* O3, and what was pushed out */
+	uint64_t untold[FOLD_KIND_COUNT]; /* O3 */
+	uint64_t pushed[FOLD_KIND_COUNT]; /* O2: what was pushed out */
 };
 
 /* Shall a line be written now? *ret_count: how many of the same it also stands for. */
 bool fold_is_due(struct fold *f, enum fold_kind kind, const char *what, size_t len, uint32_t more,
 		 uint64_t now_ns, uint64_t *ret_count);
 
-/* How many of a kind were never told; 0 afterwards. To be asked once a second; `all`: at the end, also those whose line
- * may still come. */
-uint64_t fold_flush(struct fold *f, enum fold_kind kind, uint64_t now_ns, bool all);
+/* How many of a kind were never told; 0 afterwards. *ret_again: so many of these are like one that has a line. To be asked once
+ * a second; `all`: at the end, also those whose line may still come. */
+uint64_t fold_flush(struct fold *f, enum fold_kind kind, uint64_t now_ns, bool all, uint64_t *ret_again);
 
 #endif

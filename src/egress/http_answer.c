@@ -3,6 +3,7 @@
  * Answers of our own: refusals by a rule, refusals of what cannot be read in one way only, and servers that failed. Each
  * is a small JSON body (deny.h) that an agent can act on, and has its line in the journal.
  */
+#include "base/str.h"
 #include "egress/deny.h"
 #include "egress/fold.h"
 #include "egress/http_act.h"
@@ -31,6 +32,17 @@ static void log_path(const struct exch *e, struct json *l)
 	journal_str(l, "path", buf_cstr(&text), 1024);
 }
 
+/* What the policy said, and whom it had asked. */
+static void log_said(const struct exch *e, struct json *l, bool allowed)
+{
+	char ids[64];
+
+	journal_str(l, "said", policy_said(&e->verdict, e->asks_secret ? POLICY_ASK : e->judged, allowed), 8);
+	snprintf(ids, sizeof(ids), "%s%s%s", e->ask_id, e->ask_id[0] && e->secret_ask_id[0] ? "," : "",
+		 e->secret_ask_id);
+	journal_str(l, "ask", ids, sizeof(ids));
+}
+
 void exch_log(struct exch *e, const char *decision, const char *rule, const char *why)
 {
 	struct journal *j = &e->in->eg->journal;
@@ -48,6 +60,7 @@ void exch_log(struct exch *e, const char *decision, const char *rule, const char
 	if (e->conn)
 		json_u64(l, "port", e->conn->port);
 	journal_str(l, "decision", decision, 16);
+	log_said(e, l, str_eq(decision, "allow"));
 	journal_str(l, "rule", rule, POLICY_RULE_TEXT_MAX);
 	if (e->dropped[0])
 		snprintf(text, sizeof(text), "%s%sleft out: %s", why ? why : "", why && *why ? "; " : "",
@@ -125,7 +138,7 @@ static void answer_denial(struct exch *e, unsigned status, const char *rule, con
 }
 
 /* A refusal is written once and then counted: a client can make any number of them. */
-static void log_denial(struct exch *e, const char *decision, const char *rule, const char *why)
+static void log_denial(struct exch *e, const char *rule, const char *why)
 {
 	struct egress *eg = e->in->eg;
 	char what[HOST_MAX + 192];
@@ -134,12 +147,14 @@ static void log_denial(struct exch *e, const char *decision, const char *rule, c
 	e->in->denied++;
 	snprintf(what, sizeof(what), "%s %.100s %.80s", e->conn ? e->conn->host.text : "",
 		 buf_cstr(&e->req.target), why);
-	if (!fold_is_due(eg->fold, FOLD_REQUEST, what, strlen(what), 0, eg->now, &count)) {
+	/* What a person was asked about is in the log already, each time. */
+	if (!e->ask_id[0] && !e->secret_ask_id[0] &&
+	    !fold_is_due(eg->fold, FOLD_REQUEST, what, strlen(what), 0, eg->now, &count)) {
 		e->logged = false;
 		return;
 	}
 	e->folded = count;
-	exch_log(e, decision, rule, why);
+	exch_log(e, "deny", rule, why);
 }
 
 void exch_log_refusal(struct exch *e, const char *why)
@@ -150,13 +165,13 @@ void exch_log_refusal(struct exch *e, const char *why)
 
 void exch_refuse(struct exch *e, unsigned status, const char *why)
 {
-	log_denial(e, "deny", NULL, why);
+	log_denial(e, NULL, why);
 	answer_denial(e, status, NULL, why, NULL);
 }
 
 void exch_deny(struct exch *e)
 {
-	log_denial(e, policy_action_name(e->verdict.action), e->verdict.rule_text, e->verdict.why);
+	log_denial(e, e->verdict.rule_text, e->verdict.why);
 	answer_denial(e, 403, e->verdict.rule_text[0] ? e->verdict.rule_text : NULL, e->verdict.why,
 		      e->verdict.hint);
 }

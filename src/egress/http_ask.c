@@ -59,16 +59,15 @@ static void answered(void *ctx, bool allow, uint64_t ticket, const char *id, con
 	e->asking = NULL;
 	e->state = EXCH_NEW;
 	exch_hold_free(e);
+	snprintf(e->asks_secret ? e->secret_ask_id : e->ask_id, sizeof(e->ask_id), "%s", id);
 	e->fresh = e->fresh || allow;
 	if (allow && e->asks_secret) {
 		e->secret_ticket = ticket;
 		e->secret_ok = true;
-		snprintf(e->ask_id, sizeof(e->ask_id), "%s", id);
 		exch_send(e);
 	} else if (allow) {
 		e->ticket = ticket;
 		e->approved = true;
-		snprintf(e->ask_id, sizeof(e->ask_id), "%s", id);
 		e->verdict.action = POLICY_ALLOW;
 		exch_judge(e);
 	} else {
@@ -260,6 +259,7 @@ void exch_ask_forget(struct exch *e)
 	asking_settle(e->in->eg, e->ticket, false);
 	asking_settle(e->in->eg, e->secret_ticket, false);
 	e->ticket = e->secret_ticket = 0;
+	e->ask_id[0] = e->secret_ask_id[0] = '\0';
 	e->approved = e->gathers = e->asks_secret = e->secret_ok = e->ask_used = false;
 }
 

@@ -39,12 +39,13 @@ static void ask_about(struct exch *e, struct policy_request *q, const struct buf
 	if (url->slash) {
 		if (urlpath_slashed(q->path, &slashed) < 0) {
 			snprintf(e->verdict.why, sizeof(e->verdict.why), "out of memory");
-			e->verdict.action = POLICY_DENY;
+			e->verdict.action = e->judged = POLICY_DENY;
 			return;
 		}
 		q->slashed = (struct slice){ slashed.data, slashed.len };
 	}
 	policy_request(e->in->eg->policy, &t, q, &e->verdict);
+	e->judged = e->verdict.action;
 }
 
 static void ask(struct exch *e, struct policy_request *q)
@@ -142,7 +143,8 @@ static bool canon_second(const struct exch *e, struct slice v, struct buf *ret, 
 static bool goes_elsewhere(struct exch *e, struct slice v, const char *method)
 {
 	autobuf struct buf canon = BUF_INIT;
-	struct policy_verdict first = e->verdict;
+	const struct policy_verdict first = e->verdict;
+	const enum policy_action judged = e->judged;
 	struct policy_request q = { .method = slice_of(method ? method : e->req.method) };
 	struct urlpath url;
 
@@ -156,6 +158,7 @@ static bool goes_elsewhere(struct exch *e, struct slice v, const char *method)
 	http_act_also(e, method ? method : e->req.method, q.path);
 	if (policy_allows(&e->verdict)) {
 		e->verdict = first;
+		e->judged = judged;
 		return false;
 	}
 	e->verdict.need = 0;
@@ -335,7 +338,7 @@ void exch_send(struct exch *e)
 		return;
 	if (e->approved || e->secret_ok)
 		snprintf(approved, sizeof(approved), "a person allowed %s (question %s)",
-			 e->secret_ok ? "its secret" : "it", e->ask_id);
+			 e->secret_ok ? "its secret" : "it", e->secret_ok ? e->secret_ask_id : e->ask_id);
 	exch_log(e, "allow", e->verdict.rule_text,
 		 e->approved || e->secret_ok ? approved
 		 : e->verdict.would_deny     ? e->verdict.why

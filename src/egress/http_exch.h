@@ -112,7 +112,8 @@ struct exch {
 	uint64_t up_sent;	      /* bytes of the body that a back has taken */
 
 	struct policy_verdict verdict;
-	struct limit *limit; /* of verdict.rule */
+	enum policy_action judged; /* verdict.action as the policy gave it */
+	struct limit *limit;	   /* of verdict.rule */
 	struct http_hold *hold;
 	struct exch_secret *secret;   /* NULL: the request has no placeholder */
 	struct exch_capture *capture; /* NULL: the answer may be handed on as it comes */
@@ -124,7 +125,8 @@ struct exch {
 	uint64_t ticket;	      /* allowed by a person, and nothing was sent yet; 0: not so */
 	bool approved;		      /* it was */
 	bool gathers;		      /* in EXCH_HOLD: to be asked about */
-	char ask_id[32];	      /* of the question, for the journal */
+	char ask_id[28];	      /* of the question that was answered, for the journal */
+	char secret_ask_id[28];	      /* of the one about its secret */
 	bool asks_secret;	      /* what is asked is whether its secret may be used */
 	bool secret_ok;		      /* a person said so */
 	uint64_t secret_ticket;	      /* as ticket, of that */

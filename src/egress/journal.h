@@ -15,14 +15,17 @@
  *  J3  A half-written line is finished first; nothing is ever written into the middle of one.
  *
  * Every line begins with t (CLOCK_REALTIME, ns) and ev; the other members are these and no others, each left out when it
- * has nothing to say. `count` stands on a line that speaks for so many more of its kind (fold.h).
+ * has nothing to say. `count` stands on a line that speaks for so many more of its kind (fold.h); where nothing but the
+ * number is told the name is "*", and `again` says how many of them were like one that has a line.
  *
- *	dns	 name qtype decision(allow|deny|error) rule why addr count
- *	open	 c name addr port depth decision rule why generation seen count
- *		 (c: number of the connection; seen: the name in its first bytes where that is another one)
+ *	dns	 name qtype decision(allow|deny|error) said rule why addr count
+ *		 (said: what the policy said, where that is not what became of it: policy_said())
+ *	open	 c name addr port depth decision said ask rule why generation seen count
+ *		 (c: number of the connection; ask: the question that a person was asked; seen: the name in its first
+ *		 bytes where that is another one)
  *	close	 c name addr port up down ms how
- *	request	 c r method path host port decision rule why secret count act
- *		 (secret: names of those that it is given, at once with a line of each; act: what it was judged by beside
+ *	request	 c r method path host port decision said ask rule why secret count act
+ *		 (ask: one, or two with a comma between; secret: names of those that it is given, at once with a line of each; act: what it was judged by beside
  *		 method and path, in the words of policy/replay.h)
  *	secret	 c r secret host port method path digest	(digest: of the placeholder)
  *	response c r status up down ms

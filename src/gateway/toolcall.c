@@ -282,7 +282,7 @@ int toolcall_log(const struct toolcall *t, const struct tool_verdict *v, bool al
 	autobuf struct buf b = BUF_INIT, rule = BUF_INIT;
 	struct json j = JSON_INIT(&b);
 	const char *args = t->args ? t->args : "{}";
-	char hex[HASH_HEX_LEN + 1];
+	char hex[HASH_HEX_LEN + 1], list[ACTS_DIGEST_LEN + 1];
 
 	hash_sha256_hex(args, strlen(args), hex);
 	json_str(&j, "tool", t->name);
@@ -294,6 +294,10 @@ int toolcall_log(const struct toolcall *t, const struct tool_verdict *v, bool al
 		json_str(&j, "rule", buf_cstr(&rule));
 	if (v->rule && v->rule->source[0])
 		json_str(&j, "source", v->rule->source);
+	if (v->has_opinion && v->acts) {
+		acts_digest(v->acts, list);
+		json_str(&j, "list", list);
+	}
 	json_str(&j, "args", hex);
 	json_u64(&j, "args_len", strlen(args));
 	if (ask && ask[0])

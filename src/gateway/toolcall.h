@@ -69,7 +69,7 @@ void toolcall_decide(const struct toolcall *t, const struct acts *const *policie
 int toolcall_pass(const struct toolcall *t, const struct tool_verdict *v, const struct toolcall_bound *b,
 		  struct askhold *h, struct buf *ret_why, struct err *e) MUST_CHECK;
 
-/* tool.call: what was decided, by which rule; after an answer, who said so is in ask.answer of `ask`. */
+/* tool.call: what was decided, by which rule of which list (acts_digest()); after an answer, who said so is in ask.answer of `ask`. */
 int toolcall_log(const struct toolcall *t, const struct tool_verdict *v, bool allowed, const char *ask,
 		 struct audit *a, const char *run, struct err *e) MUST_CHECK;
 

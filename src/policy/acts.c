@@ -2,7 +2,9 @@
 #include "policy/acts.h"
 
 #include "base/str.h"
+#include "crypto/hash.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -205,7 +207,8 @@ static void find_matches(const struct acts *a, const char *name, const struct to
 static void decide(const struct acts *a, const bool *match, struct tool_verdict *ret)
 {
 	*ret = (struct tool_verdict){ .action = a->has_tools ? POLICY_DENY : POLICY_ALLOW,
-				      .has_opinion = a->has_tools };
+				      .has_opinion = a->has_tools,
+				      .acts = a };
 	for (size_t i = 0; i < a->n_rules; i++) {
 		const struct tool_rule *r = &a->rules[i];
 
@@ -224,6 +227,35 @@ void acts_decide_tool(const struct acts *a, const char *name, const struct tool_
 	_Static_assert(POLICY_DENY < POLICY_ASK && POLICY_ASK < POLICY_ALLOW, "the stricter is the smaller");
 	find_matches(a, name, args, n_args, match);
 	decide(a, match, ret);
+}
+
+static void add_text(struct hash_stream *h, const char *s)
+{
+	hash_stream_add(h, s, strlen(s) + 1);
+}
+
+void acts_digest(const struct acts *a, char out[ACTS_DIGEST_LEN + 1])
+{
+	unsigned char sum[HASH_LEN];
+	struct hash_stream h;
+
+	static_assert(ACTS_DIGEST_LEN == HASH_HEX_LEN, "a digest as hex");
+	hash_stream_init(&h);
+	hash_stream_add(&h, a->has_tools ? "1" : "0", 1);
+	for (size_t i = 0; i < a->n_rules; i++) {
+		const struct tool_rule *r = &a->rules[i];
+
+		add_text(&h, policy_action_name(r->action));
+		add_text(&h, r->name);
+		for (size_t k = 0; k < r->n_when; k++) {
+			add_text(&h, r->when[k].key);
+			add_text(&h, r->when[k].value);
+		}
+		/* No key is empty: so ends a rule. */
+		add_text(&h, "");
+	}
+	hash_stream_end(&h, sum);
+	hash_hex(sum, HASH_LEN, out);
 }
 
 void tool_verdict_stricter(struct tool_verdict *to, const struct tool_verdict *other)
@@ -292,8 +324,9 @@ void tool_rule_text(const struct tool_rule *r, struct buf *out)
 	}
 }
 
-static void add_place(const struct tool_rule *r, struct buf *out)
+void tool_rule_place(const struct tool_rule *r, struct buf *out)
 {
+	tool_rule_text(r, out);
 	if (r->source[0])
 		buf_addf(out, r->line ? " (%s:%u)" : " (%s)", r->source, r->line);
 }
@@ -307,8 +340,7 @@ void tool_verdict_text(const struct tool_verdict *v, const char *name, struct bu
 	buf_addf(out, "tool %s: %s", name, words[v->action]);
 	if (v->rule) {
 		buf_adds(out, " by ");
-		tool_rule_text(v->rule, out);
-		add_place(v->rule, out);
+		tool_rule_place(v->rule, out);
 	} else {
 		buf_adds(out,
 			 v->has_opinion ? ", as no rule covers it" : ", as the policy has no list of tools");
@@ -328,8 +360,7 @@ void acts_explain_tool(const struct acts *a, const char *name, const struct tool
 		if (!match[i])
 			continue;
 		buf_adds(out, &a->rules[i] == ret->rule ? "  * " : "    ");
-		tool_rule_text(&a->rules[i], out);
-		add_place(&a->rules[i], out);
+		tool_rule_place(&a->rules[i], out);
 		buf_addc(out, '\n');
 	}
 }

@@ -79,10 +79,14 @@ struct tool_verdict {
 	enum policy_action action;
 	const struct tool_rule *rule; /* NULL: no rule covers it */
 	bool has_opinion;	      /* false: there is no list of tools */
+	const struct acts *acts;      /* whose decision it is */
 };
 
 void acts_decide_tool(const struct acts *a, const char *name, const struct tool_arg *args, size_t n_args,
 		      struct tool_verdict *ret);
+/* Over all that decides on a tool, as hex: the same digest, the same answers. */
+#define ACTS_DIGEST_LEN 64
+void acts_digest(const struct acts *a, char out[ACTS_DIGEST_LEN + 1]);
 /* Puts the stricter of both into *to; one without an opinion changes nothing. */
 void tool_verdict_stricter(struct tool_verdict *to, const struct tool_verdict *other);
 
@@ -97,8 +101,9 @@ bool tool_rule_covers(const struct tool_rule *r, const char *name);
 void tool_rule_what(const struct tool_rule *r, const char *name, struct buf *out);
 const struct tool_rule *acts_overruled(const struct acts *a, const struct tool_rule *ask, const char *name);
 
-/* "ask: deploy when env=production" */
+/* "ask: deploy when env=production"; the same with " (policy.yaml:7)" behind it. */
 void tool_rule_text(const struct tool_rule *r, struct buf *out);
+void tool_rule_place(const struct tool_rule *r, struct buf *out);
 /* What a person reads: the decision, and by which rule of which file. */
 void tool_verdict_text(const struct tool_verdict *v, const char *name, struct buf *out);
 /* The decision, then all rules that match, the one that decides marked. */

@@ -178,6 +178,12 @@ void policy_connect_quietly(const struct policy *p, const struct policy_target *
 			    struct policy_verdict *ret);
 void policy_address_quietly(const struct policy *p, const struct policy_target *t,
 			    const struct addr *resolved, struct policy_verdict *ret);
+/*
+ * For the journal: what the policy said of it, where something else became of it. NULL: nothing else did. "ask": a person was to
+ * be asked; "allow": it was refused all the same; "deny": it said nothing of it, and what a person had granted on top let it
+ * through. `judged` is v->action as the policy gave it.
+ */
+const char *policy_said(const struct policy_verdict *v, enum policy_action judged, bool allowed);
 /* v->rule_text, made in `out` where it is not there; "" when no rule decided. */
 const char *policy_verdict_rule(const struct policy_verdict *v, char out[POLICY_RULE_TEXT_MAX]);
 

@@ -54,7 +54,7 @@ static bool refused_otherwise(const struct replay_seen *s)
 {
 	if (s->was != POLICY_DENY)
 		return false;
-	if (s->asked_for_another || !is_set(s->rule))
+	if (s->refused || s->asked_for_another || !is_set(s->rule))
 		return true;
 	return s->kind != REPLAY_REQUEST && str_starts(s->rule, "allow ");
 }
@@ -291,6 +291,21 @@ static enum replay_now decide_also(struct replay *r, const struct policy_target 
 	return REPLAY_ALLOW;
 }
 
+static bool carries(const struct replay_seen *s, const char *secret)
+{
+	const char *p = s->secrets;
+	size_t n = secret ? strlen(secret) : 0;
+
+	while (n && is_set(p)) {
+		size_t len = strcspn(p, ",");
+
+		if (len == n && memcmp(p, secret, n) == 0)
+			return true;
+		p += len + (p[len] == ',');
+	}
+	return false;
+}
+
 static enum replay_now decide_known(struct replay *r, const struct replay_seen *s,
 				    const struct policy_target *t, struct policy_verdict *v,
 				    const char **ret_why)
@@ -318,8 +333,13 @@ static enum replay_now decide_known(struct replay *r, const struct replay_seen *
 	*v = first;
 	if (r->is_cut)
 		return unknown(ret_why, "what it asks for beside its path was too long for the log");
-	if (v->terms.credentials_only && !s->has_credential)
+	if (v->terms.credentials_only && !is_set(s->secrets))
 		return unknown(ret_why, "whether it brought a credential of its own is not in the log");
+	if (v->terms.secret_ask && carries(s, v->terms.secret)) {
+		verdict_words(v);
+		verdict_why(v, "a person is asked before its secret is used");
+		return REPLAY_ASK;
+	}
 	return unless_otherwise(s, REPLAY_ALLOW, ret_why);
 }
 
@@ -345,16 +365,41 @@ static enum replay_now decide_name(struct replay *r, const struct replay_seen *s
 				   struct policy_verdict *v, const char **ret_why)
 {
 	policy_name_quietly(r->p, h, v);
-	return policy_allows(v) ? unless_otherwise(s, REPLAY_ALLOW, ret_why) : now_of(v);
+	/* A name that a person is to be asked about may be looked up. */
+	return policy_may_allow(v) ? unless_otherwise(s, REPLAY_ALLOW, ret_why) : now_of(v);
 }
 
-enum replay_now replay_decide(struct replay *r, const struct replay_seen *s, struct policy_verdict *v,
-			      const char **ret_why)
+/* The question whether a secret may go there, of which nothing else is known. */
+static enum replay_now decide_secret(struct replay *r, const struct replay_seen *s,
+				     const struct policy_target *t, struct policy_verdict *v,
+				     const char **ret_why)
+{
+	policy_connect_quietly(r->p, t, v);
+	if (!policy_allows(v))
+		return now_of(v);
+	verdict_words(v);
+	if (!v->terms.secret || !is_set(s->what) || !str_eq(v->terms.secret, s->what))
+		return unknown(ret_why, "the rule does not name this secret");
+	if (has_entries(r->p, t))
+		return unknown(ret_why, "the rule decides by request, and which it was is not in the log");
+	return v->terms.secret_ask ? REPLAY_ASK : REPLAY_ALLOW;
+}
+
+/* Where the policy has nothing to say, or only `deny: "*"`: there what a person grants on top speaks (widen.c). */
+static bool is_silent(const struct policy_verdict *v)
+{
+	if (v->is_default || v->is_omitted)
+		return true;
+	return v->rule && !v->entry && !v->rule->by_addr && str_eq(v->rule->host.text, "*") &&
+	       v->rule->n_ports == 1 && v->rule->ports[0].lo == 1 && v->rule->ports[0].hi == 65535;
+}
+
+static enum replay_now decide_net(struct replay *r, const struct replay_seen *s, struct policy_verdict *v,
+				  const char **ret_why)
 {
 	struct policy_target t = { .port = s->port };
 	struct host h;
 
-	*v = (struct policy_verdict){ 0 };
 	if (s->host && str_eq(s->host, "*"))
 		return unknown(ret_why, "which name it was is not in the log: it was only counted");
 	if (!is_set(s->host) || host_canon(s->host, strlen(s->host), &h, NULL) < 0)
@@ -369,7 +414,23 @@ enum replay_now replay_decide(struct replay *r, const struct replay_seen *s, str
 		return decide_connect(r, s, &t, v, ret_why);
 	case REPLAY_ADDRESS:
 		return decide_address(r, s, &t, v, ret_why);
+	case REPLAY_SECRET:
+		return decide_secret(r, s, &t, v, ret_why);
 	default:
 		return decide_request(r, s, &t, v, ret_why);
 	}
+}
+
+enum replay_now replay_decide(struct replay *r, const struct replay_seen *s, struct policy_verdict *v,
+			      const char **ret_why)
+{
+	enum replay_now now;
+
+	*v = (struct policy_verdict){ 0 };
+	if (s->kind == REPLAY_TOOL)
+		return replay_decide_tool(r, s, v, ret_why);
+	if (s->kind == REPLAY_APPLY)
+		return replay_decide_apply(r, v);
+	now = decide_net(r, s, v, ret_why);
+	return s->granted && now == REPLAY_DENY && is_silent(v) ? REPLAY_ALLOW : now;
 }

@@ -10,11 +10,13 @@
  *      refs of a push, requests on a connection that was not looked into, a path that was cut, a refusal that no rule
  *      made) the answer is REPLAY_UNKNOWN with the reason.
  *  Y2  What does not depend on the missing part is still decided: no request passes where the connection would not.
- *  Y3  The same policy gives the same answer as it gave then, or REPLAY_UNKNOWN.
+ *  Y3  The same policy gives the same answer as it gave then, or REPLAY_UNKNOWN. So what was decided is what the policy said
+ *      then, not what a person answered: to ask is a decision of its own.
  */
 #ifndef POLICY_REPLAY_H
 #define POLICY_REPLAY_H
 
+#include "policy/acts.h"
 #include "policy/policy.h"
 
 #define REPLAY_ROWS_MAX 4096 /* more are only counted */
@@ -31,14 +33,23 @@
 #define REPLAY_ACT_MAX 320 /* bytes */
 #define REPLAY_ACT_CUT "..."
 
-enum replay_kind { REPLAY_LOOKUP, REPLAY_CONNECT, REPLAY_ADDRESS, REPLAY_REQUEST, REPLAY_KIND_COUNT };
+enum replay_kind {
+	REPLAY_LOOKUP,
+	REPLAY_CONNECT,
+	REPLAY_ADDRESS,
+	REPLAY_REQUEST,
+	REPLAY_SECRET, /* may it be used there? Of a question that no request's line followed */
+	REPLAY_TOOL,
+	REPLAY_APPLY,
+	REPLAY_KIND_COUNT
+};
 const char *replay_kind_name(enum replay_kind k); /* "lookup" */
 
 /* One thing that was decided. Strings are the caller's; NULL or "" where the log has nothing. */
 struct replay_seen {
 	enum replay_kind kind;
 	enum policy_action was;
-	const char *host; /* a name, or an address in text */
+	const char *host; /* a name, or an address in text; of a tool or secret its name is `what` */
 	uint16_t port;	  /* 0: not known, or a lookup */
 	const char *rule; /* by which; empty: by none */
 	const char *why;
@@ -46,7 +57,11 @@ struct replay_seen {
 	const char *addr;	/* REPLAY_ADDRESS: what was dialled, or refused */
 	const char *method;	/* of a request; empty: only its number is known */
 	const char *path, *act; /* as in the journal, query values as digests */
-	bool has_credential;	/* it was given a secret of the gateway's */
+	const char *secrets;	/* of the gateway's that it was to be given: names with commas between */
+	const char *what;	/* the tool, the secret */
+	const char *list;	/* acts_digest() of the policy that decided on a tool */
+	bool refused;		/* in spite of a policy that allowed it */
+	bool granted; /* the policy did not speak of it, and what a person had granted on top let it through */
 	bool asked_for_another; /* the first bytes of the connection named another host */
 	uint64_t count;		/* so many, all alike */
 };
@@ -59,7 +74,7 @@ struct replay_row {
 	enum policy_action was;
 	enum replay_now now;
 	char *key; /* its own */
-	char *host, *method;
+	char *host, *method, *what;
 	uint16_t port;
 	char *was_rule, *rule, *why;
 	char *paths[REPLAY_EXAMPLES];
@@ -70,7 +85,9 @@ struct replay_row {
 
 struct replay;
 
-int replay_new(struct replay **ret, const struct policy *p, struct err *e) MUST_CHECK; /* borrows p */
+/* Borrows both; acts may be NULL: the policy says nothing of tools and apply. */
+int replay_new(struct replay **ret, const struct policy *p, const struct acts *acts,
+	       struct err *e) MUST_CHECK;
 void replay_free(struct replay *r);
 static inline void replay_freep(struct replay **r)
 {
@@ -78,6 +95,13 @@ static inline void replay_freep(struct replay **r)
 }
 
 int replay_add(struct replay *r, const struct replay_seen *s) MUST_CHECK; /* 0 or -ENOMEM */
+
+/*
+ * So many more of this kind, decided like this then, of which the name alone is missing: each is like one that was added, or will
+ * be. replay_settle(), once all were: they stay as they are when all of those do, and cannot be told otherwise.
+ */
+void replay_add_again(struct replay *r, const struct replay_seen *s, uint64_t count);
+int replay_settle(struct replay *r) MUST_CHECK;
 
 struct replay_sums {
 	uint64_t decisions; /* all */

@@ -10,6 +10,8 @@
 
 struct replay {
 	const struct policy *p;
+	const struct acts *acts;
+	char list[ACTS_DIGEST_LEN + 1]; /* of acts */
 
 	/* Of the request that is being decided: its `act`, and its paths. */
 	struct graphql_doc docs[GRAPHQL_TYPE_COUNT];
@@ -29,6 +31,13 @@ struct replay {
 	size_t n_index;
 	struct buf key;
 	struct replay_sums sums;
+	uint64_t again[REPLAY_KIND_COUNT][POLICY_ALLOW + 1]; /* replay_add_again() */
+	bool differs[REPLAY_KIND_COUNT][POLICY_ALLOW + 1];   /* not all of these stay as they are */
 };
+
+/* replay_acts.c */
+enum replay_now replay_decide_tool(const struct replay *r, const struct replay_seen *s,
+				   struct policy_verdict *v, const char **ret_why);
+enum replay_now replay_decide_apply(const struct replay *r, struct policy_verdict *v);
 
 #endif

@@ -11,10 +11,11 @@
 
 #define INDEX_FIRST 256
 
-static const char *const kind_names[] = { [REPLAY_LOOKUP] = "lookup",
-					  [REPLAY_CONNECT] = "connection",
-					  [REPLAY_ADDRESS] = "address",
-					  [REPLAY_REQUEST] = "request" };
+static const char *const kind_names[] = {
+	[REPLAY_LOOKUP] = "lookup",   [REPLAY_CONNECT] = "connection", [REPLAY_ADDRESS] = "address",
+	[REPLAY_REQUEST] = "request", [REPLAY_SECRET] = "secret",      [REPLAY_TOOL] = "tool",
+	[REPLAY_APPLY] = "apply"
+};
 static_assert(ARRAY_SIZE(kind_names) == REPLAY_KIND_COUNT, "a name for each");
 
 static const char *const now_names[] = {
@@ -32,13 +33,16 @@ const char *replay_now_name(enum replay_now n)
 	return now_names[n];
 }
 
-int replay_new(struct replay **ret, const struct policy *p, struct err *e)
+int replay_new(struct replay **ret, const struct policy *p, const struct acts *acts, struct err *e)
 {
 	struct replay *r = calloc(1, sizeof(*r));
 
 	if (!r)
 		return err_set(e, -ENOMEM, "out of memory");
 	r->p = p;
+	r->acts = acts;
+	if (acts)
+		acts_digest(acts, r->list);
 	*ret = r;
 	return 0;
 }
@@ -48,6 +52,7 @@ static void row_release(struct replay_row *row)
 	free(row->key);
 	free(row->host);
 	free(row->method);
+	free(row->what);
 	free(row->was_rule);
 	free(row->rule);
 	free(row->why);
@@ -126,13 +131,16 @@ static int fill_row(struct replay_row *row, const struct replay_seen *s, const s
 	row->key = strdup(buf_cstr(key));
 	row->host = strdup(text(s->host));
 	row->method = strdup(text(s->method));
+	row->what = strdup(text(s->what));
 	row->was_rule = strdup(text(s->rule));
 	row->rule = strdup(rule);
 	row->why = strdup(why);
 	row->kind = s->kind;
 	row->was = s->was;
 	row->port = s->port;
-	return row->key && row->host && row->method && row->was_rule && row->rule && row->why ? 0 : -ENOMEM;
+	return row->key && row->host && row->method && row->what && row->was_rule && row->rule && row->why
+		       ? 0
+		       : -ENOMEM;
 }
 
 static int keep_path(struct replay_row *row, const struct replay_seen *s)
@@ -175,8 +183,9 @@ static int keep(struct replay *r, const struct replay_seen *s, enum replay_now n
 	int e = r->n_rows < REPLAY_ROWS_MAX ? make_room(r) : 0;
 
 	buf_clear(&r->key);
-	buf_addf(&r->key, "%d %d %d %s %u %s\n%s\n%s\n%s", (int)s->kind, (int)s->was, (int)now, text(s->host),
-		 s->port, text(s->method), text(s->rule), rule, now == REPLAY_UNKNOWN ? why : "");
+	buf_addf(&r->key, "%d %d %d %s %u %s %s\n%s\n%s\n%s", (int)s->kind, (int)s->was, (int)now,
+		 text(s->host), s->port, text(s->method), text(s->what), text(s->rule), rule,
+		 now == REPLAY_UNKNOWN ? why : "");
 	if (e < 0 || buf_error(&r->key))
 		return -ENOMEM;
 	at = place(r, &r->key);
@@ -215,9 +224,40 @@ int replay_add(struct replay *r, const struct replay_seen *s)
 		return 0;
 	}
 	r->sums.to[now] += s->count;
+	r->differs[s->kind][s->was] = true;
 	if (now == REPLAY_UNKNOWN)
 		return keep(r, s, now, "", why);
 	return keep(r, s, now, policy_verdict_rule(&v, rule), v.why);
+}
+
+void replay_add_again(struct replay *r, const struct replay_seen *s, uint64_t count)
+{
+	r->again[s->kind][s->was] += count;
+}
+
+int replay_settle(struct replay *r)
+{
+	int e = 0;
+
+	for (int k = 0; e == 0 && k < REPLAY_KIND_COUNT; k++) {
+		for (int was = POLICY_DENY; e == 0 && was <= POLICY_ALLOW; was++) {
+			const struct replay_seen s = { .kind = (enum replay_kind)k,
+						       .was = (enum policy_action)was,
+						       .host = "*",
+						       .count = r->again[k][was] };
+
+			r->again[k][was] = 0;
+			if (!s.count)
+				continue;
+			if (r->differs[k][was]) {
+				e = replay_add(r, &s);
+			} else {
+				r->sums.decisions += s.count;
+				r->sums.same += s.count;
+			}
+		}
+	}
+	return e;
 }
 
 static int by_weight(const void *pa, const void *pb)

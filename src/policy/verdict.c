@@ -86,6 +86,16 @@ const char *policy_verdict_rule(const struct policy_verdict *v, char out[POLICY_
 	return out;
 }
 
+const char *policy_said(const struct policy_verdict *v, enum policy_action judged, bool allowed)
+{
+	if (judged == POLICY_ASK)
+		return policy_action_name(POLICY_ASK);
+	if (allowed)
+		return v->rule && v->rule->layer == POLICY_LAYERS_MAX ? policy_action_name(POLICY_DENY)
+								      : NULL;
+	return judged == POLICY_ALLOW ? policy_action_name(POLICY_ALLOW) : NULL;
+}
+
 void verdict_words(struct policy_verdict *v)
 {
 	static const char by[] = "allowed by the rule ";

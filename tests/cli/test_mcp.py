@@ -158,14 +158,15 @@ def try_points(tap, m, who, c):
 
 
 def try_access(tap, m, who, c):
-    r = m.call("request_access", rule="api.example.com:8443", reason="I want\nit")
-    tap.ok(r.data["granted"] is False and "--allow 'api.example.com:8443'" in r.data["answer"],
-           f"{who}: a wish is no grant, and says how it becomes one", r)
-    logged = [json.loads(x) for x in c("audit", "--json", "--type", "access.request").out.splitlines()]
-    tap.ok(len(logged) == 1 and logged[0]["rule"] == "api.example.com:8443" and logged[0]["reason"] == "I want\nit",
+    r = m.call("request_access", rule="api.example.com:8443", reason="I want\nit", wait=1)
+    tap.ok(r.data["granted"] is False and "nobody answered in time" in r.data["answer"], f"{who}: a person is asked; no answer is no grant", r)
+    logged = [json.loads(x) for x in c("audit", "--json", "--type", "ask.new").out.splitlines()]
+    tap.ok(len(logged) == 1 and logged[0]["what"] == "api.example.com:8443" and logged[0]["reason"] == "I want\nit",
            f"{who}: it is in the log", logged)
-    r = m.call("request_access", rule="*", reason="all")
-    tap.ok(r.is_error, f"{who}: a rule that nobody may have is refused", r)
+    r = m.call("request_access", rule="*", reason="all", wait=1)
+    tap.ok(r.data["granted"] is False and "every name" in r.data["answer"], f"{who}: a rule that nobody may have is refused", r)
+    r = m.call("exec", command="getent hosts coffer.internal || echo none")
+    tap.eq(r.data["stdout"], "none\n", f"{who}: and there is no network", r)
 
 
 def try_calls(tap, m, who):

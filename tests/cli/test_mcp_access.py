@@ -170,6 +170,42 @@ def requests(tap, c, m):
     tap.ok(told(m, n).data["granted"] and is_open(m, "given", "-d", "x"), f"{c.who}: single requests can be granted too")
 
 
+def without(tap, c):
+    """A session that was started without a word about the network."""
+    with Client(c, "-C", c.work) as m:
+        m.initialize()
+        r = m.call("exec", command="getent hosts new.mcp.test coffer.internal; cat /etc/resolv.conf | wc -l")
+        before = r.data["stdout"]
+        tap.ok("mcp.test" not in before and "coffer.internal" not in before, f"{c.who}: no option, no network", r)
+        which = open_up(tap, c, m, "new")
+        tap.ok(is_open(m, "new") and not is_open(m, "other"), f"{c.who}: what a person grants is open, and nothing else")
+        r = m.call("exec", command="echo kept > file; cat file")
+        tap.eq(r.data["stdout"], "kept\n", f"{c.who}: the workspace is the same", r)
+        tap.ok(c("deny", which).code == 0 and not is_open(m, "new"), f"{c.who}: taken back, it is closed")
+        r = m.call("exec", command="getent hosts new.mcp.test coffer.internal; cat /etc/resolv.conf | wc -l; cat file")
+        tap.eq(r.data["stdout"], before + "kept\n", f"{c.who}: and there is no network again", r)
+        r = told(m, ask(m, "POST https://new.mcp.test/x"))
+        tap.ok(r.data["granted"] is False and "ask for the host" in r.data["answer"], f"{c.who}: single requests cannot be granted there", r)
+        which = open_up(tap, c, m, "new")
+        path = glob.glob(os.path.join(c.state, "runs", "*", "granted"))
+        with open(path[0], "ab") as f:
+            f.write(b"x")
+        tap.ok(not is_open(m, "new"), f"{c.who}: a damaged file grants nothing")
+        tap.eq(m.end(), 0, f"{c.who}: it ends")
+    c("discard", "@last")
+    with Client(c, "--net", "none", "-C", c.work) as m:
+        m.initialize()
+        r = m.call("request_access", rule="new.mcp.test:8443", reason="I want\nit")
+        tap.ok(r.data["granted"] is False and "--allow 'new.mcp.test:8443'" in r.data["answer"],
+               f"{c.who}: --net none: a wish is no grant, and says how it becomes one", r)
+        wishes = [json.loads(x) for x in c("audit", "--json", "--type", "access.request").out.splitlines()]
+        tap.ok(len(wishes) == 1 and wishes[0]["rule"] == "new.mcp.test:8443" and wishes[0]["reason"] == "I want\nit",
+               f"{c.who}: --net none: it is in the log", wishes)
+        r = m.call("request_access", rule="*", reason="all")
+        tap.ok(r.is_error, f"{c.who}: --net none: a rule that nobody may have is refused", r)
+        tap.eq(m.end(), 0, f"{c.who}: --net none: it ends")
+
+
 def visit(tap, c):
     path = os.path.join(c.home, "policy.yaml")
     with open(path, "w", encoding="utf-8") as f:
@@ -189,6 +225,7 @@ def visit(tap, c):
         m.initialize()
         tap.ok(not is_open(m, "new"), f"{c.who}: the next session has none of it")
         killed(tap, c, m)
+    without(tap, c)
     tap.ok(c("audit", "verify").code == 0, f"{c.who}: the log verifies")
     c.check_clean(tap)
 

@@ -105,7 +105,7 @@ static void test_service_of_an_old_log(void)
 		policy_of("version: 1\nallow:\n- domain: git.forge.example\n  git:\n  - allow: fetch o/r\n");
 	struct replay *all = re;
 
-	BUG_ON(replay_new(&re, p, NULL) < 0);
+	BUG_ON(replay_new(&re, p, NULL, NULL) < 0);
 	CHECK(git("/o/r.git/info/refs?service=#0123abcd", NULL) == REPLAY_UNKNOWN);
 	CHECK(git("/x/y.git/info/refs?service=#0123abcd", NULL) == REPLAY_DENY);
 	CHECK(git("/o/r.git/info/refs?service=#0123abcd", "refs:push") == REPLAY_DENY);
@@ -203,10 +203,143 @@ static void test_credentials(void)
 	struct replay_seen s = request("plain.example", "GET", "/", NULL);
 	struct replay *all = re;
 
-	BUG_ON(replay_new(&re, p, NULL) < 0);
+	BUG_ON(replay_new(&re, p, NULL, NULL) < 0);
 	CHECK(decide(s) == REPLAY_UNKNOWN);
-	s.has_credential = true;
+	s.secrets = "key";
 	CHECK(decide(s) == REPLAY_ALLOW);
+	replay_free(re);
+	re = all;
+}
+
+/* What the policy has a person asked about, and what a person said on top of it. */
+static void test_asked(void)
+{
+	CLEANUP(policy_freep)
+	struct policy *p = policy_of("version: 1\n"
+				     "allow:\n"
+				     "- domain: plain.example\n"
+				     "  secret: {name: key, ask: true}\n"
+				     "- domain: listed.example\n"
+				     "  http: [{allow: GET /}]\n"
+				     "ask:\n"
+				     "- domain: later.example\n"
+				     "deny:\n"
+				     "- domain: evil.example\n");
+	struct replay_seen s = request("plain.example", "GET", "/", NULL);
+	struct replay *all = re;
+
+	BUG_ON(replay_new(&re, p, NULL, NULL) < 0);
+	CHECK(decide(s) == REPLAY_ALLOW);
+	s.secrets = "other,key";
+	CHECK(decide(s) == REPLAY_ASK);
+	s.secrets = "keys";
+	CHECK(decide(s) == REPLAY_ALLOW);
+	s = (struct replay_seen){
+		.kind = REPLAY_SECRET, .was = POLICY_ASK, .host = "plain.example", .port = 443
+	};
+	s.what = "key";
+	CHECK(decide(s) == REPLAY_ASK);
+	s.what = "other";
+	CHECK(decide(s) == REPLAY_UNKNOWN);
+
+	/* The name may be looked up, the connection is asked about. */
+	s = (struct replay_seen){ .kind = REPLAY_LOOKUP, .was = POLICY_ALLOW, .host = "later.example" };
+	CHECK(decide(s) == REPLAY_ALLOW);
+	CHECK(open_was(POLICY_ASK, "later.example", 443, "peek", "ask later.example:443") == REPLAY_ASK);
+
+	s = (struct replay_seen){
+		.kind = REPLAY_CONNECT, .was = POLICY_ALLOW, .host = "new.example", .port = 443
+	};
+	CHECK(decide(s) == REPLAY_DENY);
+	s.granted = true;
+	CHECK(decide(s) == REPLAY_ALLOW);
+	s.host = "evil.example";
+	CHECK(decide(s) == REPLAY_DENY);
+	s = request("listed.example", "POST", "/x", NULL);
+	s.granted = true;
+	CHECK(decide(s) == REPLAY_ALLOW);
+
+	/* Let through by the policy, refused all the same. */
+	s = request("plain.example", "GET", "/", NULL);
+	s.was = POLICY_DENY;
+	s.refused = true;
+	CHECK(decide(s) == REPLAY_UNKNOWN);
+	replay_free(re);
+	re = all;
+}
+
+static struct tool_rule tool(enum policy_action a, const char *name, struct tool_when *w)
+{
+	struct tool_rule r = { .action = a, .when = w, .n_when = w != NULL, .line = 3 };
+
+	snprintf(r.name, sizeof(r.name), "%s", name);
+	snprintf(r.source, sizeof(r.source), "new.yaml");
+	return r;
+}
+
+static void test_tools(void)
+{
+	struct tool_when when = { "env", "production" };
+	const struct tool_rule rules[] = { tool(POLICY_ALLOW, "list_*", NULL),
+					   tool(POLICY_ASK, "deploy", NULL),
+					   tool(POLICY_DENY, "deploy", &when), tool(POLICY_ASK, "ship", NULL),
+					   tool(POLICY_ASK, "ship", &when) };
+	struct replay_seen s = { .kind = REPLAY_TOOL, .was = POLICY_ALLOW, .what = "list_x", .count = 1 };
+	struct acts a = ACTS_INIT;
+	char list[ACTS_DIGEST_LEN + 1];
+	struct replay *all = re;
+
+	a.has_tools = true;
+	for (size_t i = 0; i < ARRAY_SIZE(rules); i++)
+		BUG_ON(acts_add_rule(&a, &rules[i], NULL) < 0);
+	acts_digest(&a, list);
+	CHECK(decide(s) == REPLAY_ALLOW);
+	BUG_ON(replay_new(&re, NULL, &a, NULL) < 0);
+	CHECK(decide(s) == REPLAY_ALLOW);
+	s.what = "other";
+	CHECK(decide(s) == REPLAY_DENY);
+	CHECK_STR(last.why, "no rule on tools covers it");
+	s.what = "deploy";
+	CHECK(decide(s) == REPLAY_UNKNOWN);
+	CHECK(strstr(why, "arguments") != NULL);
+	s.what = "ship";
+	CHECK(decide(s) == REPLAY_ASK);
+	CHECK_STR(last.rule_text, "ask: ship (new.yaml:3)");
+	/* The list of then. */
+	s.what = "deploy";
+	s.list = list;
+	s.was = POLICY_DENY;
+	CHECK(decide(s) == REPLAY_DENY);
+	s.was = POLICY_ASK;
+	CHECK(decide(s) == REPLAY_ASK);
+	s = (struct replay_seen){ .kind = REPLAY_APPLY, .was = POLICY_ASK, .count = 1 };
+	CHECK(decide(s) == REPLAY_ALLOW);
+	a.has_apply = true;
+	CHECK(decide(s) == REPLAY_DENY);
+	acts_release(&a);
+	replay_free(re);
+	re = all;
+}
+
+/* What was counted without a name, and is like what has one. */
+static void test_again(void)
+{
+	CLEANUP(policy_freep) struct policy *p = policy_of("version: 1\nallow: [plain.example]\n");
+	struct replay_seen s = {
+		.kind = REPLAY_LOOKUP, .was = POLICY_ALLOW, .host = "plain.example", .count = 1
+	};
+	struct replay *all = re;
+
+	BUG_ON(replay_new(&re, p, NULL, NULL) < 0);
+	BUG_ON(replay_add(re, &s) < 0);
+	replay_add_again(re, &s, 5);
+	BUG_ON(replay_settle(re) < 0);
+	CHECK(replay_sums(re).decisions == 6 && replay_sums(re).same == 6);
+	s.host = "other.example";
+	BUG_ON(replay_add(re, &s) < 0);
+	replay_add_again(re, &s, 5);
+	BUG_ON(replay_settle(re) < 0);
+	CHECK(replay_sums(re).decisions == 12 && replay_sums(re).to[REPLAY_UNKNOWN] == 5);
 	replay_free(re);
 	re = all;
 }
@@ -277,7 +410,7 @@ int main(void)
 		printf("Bail out! %s\n", last_err.msg);
 		return 99;
 	}
-	BUG_ON(replay_new(&re, p, NULL) < 0);
+	BUG_ON(replay_new(&re, p, NULL, NULL) < 0);
 	test_requests();
 	test_acts();
 	test_service_of_an_old_log();
@@ -286,6 +419,9 @@ int main(void)
 	test_what_was_only_counted();
 	test_long_paths();
 	test_credentials();
+	test_asked();
+	test_tools();
+	test_again();
 	test_rows();
 	test_flood();
 	replay_free(re);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The official TypeScript SDK's client against `coffer mcp`: node mcp_sdk.mjs DIR COFFER ARG…
+// The official TypeScript SDK's client against `coffer mcp`: node mcpsdk.mjs DIR COFFER ARG…
 // DIR is where the SDK is installed. Prints one JSON object with what it got; any error of the SDK's ends it.
 import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
@@ -13,7 +13,8 @@ const { StdioClientTransport } = await load("client/stdio.js");
 const client = new Client({ name: "coffer-test", version: "1" });
 const errors = [];
 client.onerror = (e) => errors.push(String(e));
-await client.connect(new StdioClientTransport({ command, args, env: { ...process.env }, stderr: "inherit" }));
+const transport = new StdioClientTransport({ command, args, env: { ...process.env }, stderr: "inherit" });
+await client.connect(transport);
 const out = { server: client.getServerVersion(), instructions: client.getInstructions() };
 const { tools } = await client.listTools();
 out.tools = tools.map((t) => t.name);
@@ -31,7 +32,7 @@ await call("exec", { command: "rm -rf /workspace/*" });
 out.back = (await call("rollback", { id: out.point.checkpoint })).structuredContent;
 out.after = (await call("exec", { argv: ["ls", "dir", "made"] })).structuredContent;
 out.diff = (await call("diff", {})).structuredContent;
-out.wish = (await call("request_access", { rule: "example.com", reason: "a test" })).structuredContent;
+out.wish = (await call("request_access", { rule: "example.com", reason: "a test", wait: 1 })).structuredContent;
 out.wrong = await call("exec", { command: 5 });
 out.unknown = await call("nothing", {}).catch((e) => ({ code: e.code }));
 const stop = new AbortController();
@@ -39,6 +40,16 @@ const long = call("exec", { command: "echo up; sleep 1000" }, { signal: stop.sig
 out.aborted = await long.then(() => false, () => true);
 out.still = (await call("exec", { command: "echo still here" })).structuredContent.stdout;
 out.many = (await Promise.all([1, 2, 3].map((i) => call("exec", { command: `echo ${i}` })))).map((r) => r.structuredContent.stdout);
+const server = transport.pid;
 await client.close();
 out.errors = errors;
+out.ended = false;
+for (let i = 0; i < 1000 && !out.ended; i++) {
+	try {
+		process.kill(server, 0);
+		await new Promise((done) => setTimeout(done, 10));
+	} catch {
+		out.ended = true;
+	}
+}
 console.log(JSON.stringify(out));
