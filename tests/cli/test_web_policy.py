@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # tests/run: timeout=900
-"""What the API says of a sandbox's policy: rules that a person granted on top, what depends on a body, tools and apply."""
+"""What the API says of a sandbox's policy: rules that a person granted on top, what depends on a body, tools and apply; and tools that
+a client asks about."""
 
 import json
 import os
@@ -73,6 +74,10 @@ class Client:
         value = json.loads(text)
         self.held(described or path, "post", status, value)
         return status, value
+
+    def ask(self, what, args=None, **more):
+        body = {"sandbox": self.box, "kind": "tool", "what": what, **more}
+        return self.post("/v1/asks", {**body, "preview": json.dumps(args)} if args else body)
 
     def answer(self, ask, **how):
         return self.post(f"/v1/asks/{ask['id']}/answer", {"digest": ask["digest"], "decision": "allow", **how}, "/v1/asks/{ask}/answer")
@@ -167,14 +172,61 @@ def acts(tap, api):
     tap.eq(p["apply"], "ask", f"{api.c.who}: and of apply")
 
 
+def asked(tap, a, api):
+    """A client's call of a tool: allowed by the policy, asked by a rule, denied; and never a grant for the sandbox's own."""
+    who, c = api.c.who, api.c
+    status, got = api.ask("ls", {"dir": "/"})
+    tap.ok(status == 201 and got.get("state") == "allowed" and got.get("rule") == "allow: *" and "id" not in got, f"{who}: what is allowed nobody is asked about", got)
+    tap.eq(a.asks("--all")[-1]["kind"] != "tool" and [x for x in a.asks() if x["state"] == "pending"], [], f"{who}: and there is no question of it")
+    log = a.logged("tool.call")
+    tap.ok(len(log) == 1 and log[0]["tool"] == "ls" and log[0]["decision"] == "allow" and log[0]["allowed"] is True and log[0]["rule"] == "allow: *" and
+           log[0]["by"] == "owner (api)", f"{who}: it is in the log, with who", log)
+    status, got = api.ask("rm_all")
+    tap.ok(status == 409 and "deny: rm_*" in got["error"]["message"], f"{who}: what is denied is refused", got)
+    tap.eq([(e["tool"], e["allowed"]) for e in a.logged("tool.call")[1:]], [("rm_all", False)], f"{who}: and is in the log")
+    args = {"env": "production", "n": 1}
+    status, q = api.ask("deploy", args, reason="all tests pass")
+    tap.ok(status == 201 and q["state"] == "pending" and q.get("rule") == "ask: deploy when env=production" and q["by"] == "owner (api)" and
+           q["what"] == "deploy when env=production" and q["reason"] == "all tests pass" and json.loads(q["preview"]) == args,
+           f"{who}: what is asked about says by which rule", q)
+    tap.eq(api.ask("deploy", {"n": 1, "env": "production"})[1].get("id"), q["id"], f"{who}: the same arguments are the same question")
+    status, got = api.answer(q, scope="sandbox")
+    tap.ok(status == 200 and got["state"] == "granted", f"{who}: granted to the client", got)
+    tap.eq(api.ask("deploy", {"env": "production", "n": 2})[1]["state"], "granted", f"{who}: whom it holds for")
+    call = ("call", "--from", api.box, "--tool", "deploy", "--args", json.dumps(args), "--", "echo", "ran")
+    p = c.popen(*call)
+    own = a.pending()
+    tap.ok(len(own) == 1 and own[0]["id"] != q["id"] and "by" not in own[0] and p.poll() is None, f"{who}: and not for a real call", own)
+    c("deny", own[0]["id"])
+    tap.ok("ran" not in end(p), f"{who}: which is asked about by itself")
+    tap.eq(api.post(f"/v1/asks/{q['id']}/revoke", {}, "/v1/asks/{ask}/revoke")[0], 200, f"{who}: taken back")
+    for i in range(5):
+        _, q = api.ask("deploy", {"env": "production", "again": i})
+        api.answer(q, decision="deny")
+    status, got = api.ask("deploy", {"env": "production", "again": 6})
+    tap.ok(got.get("state") != "pending", f"{who}: a client that is denied again and again does not reach a person", got)
+    p = c.popen(*call)
+    own = a.pending()
+    tap.eq(len(own), 1, f"{who}: but a real call does")
+    c("approve", own[0]["id"])
+    tap.ok("ran" in end(p), f"{who}: and may be allowed")
+
+
 def over(tap, a, api):
     api.c("stop", "-t", "1", a.id)
     p = api.get("policy")[1]
     tap.ok(p["current"] and p["granted"] == [] and p["tools"], f"{api.c.who}: of one that has ended: its files, and nothing granted", p)
+    status, got = api.ask("ls")
+    tap.ok(status == 409 and "ended" in got["error"]["message"], f"{api.c.who}: and it calls nothing", got)
     box = api.c("run", "-d", "--net", "none", "--", "sleep", "3600").out.strip()
     api.box = box
     p = api.get("policy")[1]
     tap.ok(p["current"] and p["tools"] is None and p["apply"] is None and p["layers"] in ([], [[]]), f"{api.c.who}: one without a network", p)
+    status, q = api.ask("ls")
+    tap.ok(status == 201 and q["state"] == "pending", f"{api.c.who}: where there is no list of tools, a person is asked", q)
+    api.c("stop", "-t", "1", box)
+    api.box = box = api.c("run", "-d", "--net", "enforce", "--resolver", "9.9.9.9", "--", "sleep", "3600").out.strip()
+    tap.ok(api.get("policy")[1]["current"], f"{api.c.who}: one with a resolver of its own")
     api.c("stop", "-t", "1", box)
 
 
@@ -194,6 +246,7 @@ def main():
                     acts(tap, api)
                     bodies(tap, api)
                     granted(tap, a, api)
+                    asked(tap, a, api)
                     over(tap, a, api)
                 c("rm", "--all")
                 c("gateway", "stop")
