@@ -294,6 +294,13 @@ int web_work_answer(struct web_args *a, struct err *e)
 		return r;
 	}
 	n.scope = (enum ask_scope)(s < 0 ? ASK_ONCE : s);
+	if (!n.allow && scope) {
+		a->code = "bad_request";
+		return err_hint(
+			e,
+			err_set(e, -EINVAL, "a denial has no scope: it is an answer to this question alone"),
+			"leave scope out; what must not be asked again is for the policy to deny");
+	}
 	if ((n.seconds != 0) != (n.allow && n.scope == ASK_FOR) ||
 	    (n.uses != 0) != (n.allow && n.scope == ASK_USES)) {
 		a->code = "bad_request";

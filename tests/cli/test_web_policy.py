@@ -190,6 +190,8 @@ def asked(tap, a, api):
            q["what"] == "deploy when env=production" and q["reason"] == "all tests pass" and json.loads(q["preview"]) == args,
            f"{who}: what is asked about says by which rule", q)
     tap.eq(api.ask("deploy", {"n": 1, "env": "production"})[1].get("id"), q["id"], f"{who}: the same arguments are the same question")
+    status, got = api.answer(q, decision="deny", scope="sandbox")
+    tap.ok(status == 400 and "scope" in got["error"]["message"], f"{who}: a denial has no scope", got)
     status, got = api.answer(q, scope="sandbox")
     tap.ok(status == 200 and got["state"] == "granted", f"{who}: granted to the client", got)
     tap.eq(api.ask("deploy", {"env": "production", "n": 2})[1]["state"], "granted", f"{who}: whom it holds for")
