@@ -1,12 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a sandbox may reach, and which rule would decide about a request.
+// What a sandbox may reach, and which rule would decide about a request or a call of a tool.
 
 import { at, get } from "./api.js";
-import { h, put } from "./dom.js";
+import { h, put, timeOf } from "./dom.js";
 import { name, plain, quote } from "./quote.js";
 
 const DEPTHS = { inspect: "its requests are looked at", peek: "only the name is looked at", tunnel: "nothing in it is looked at" };
 const METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"];
+const ABOUT = [["request", "a request"], ["tool", "a call of a tool"]];
+const BODIES = [["", "is not known"], ["graphql", "is a GraphQL document"], ["push", "is a git push"]];
+const ACTS = [["create", "makes it"], ["update", "moves it forward"], ["force", "overwrites it"], ["delete", "removes it"]];
+const APPLY = { allow: "Its changes may be brought out (coffer apply).", ask: "A person is asked before its changes are brought out (coffer apply).", deny: "Its changes are not brought out (coffer apply)." };
+
+function choice(name, list, onchange) {
+	return h("select", { name, onchange }, list.map(([value, text]) => h("option", { value }, text)));
+}
+
+function line(name, max, more) {
+	return h("input", { type: "text", name, maxlength: max, spellcheck: "false", autocomplete: "off", ...more });
+}
 
 export class PolicyView {
 	static title = "Policy";
@@ -17,13 +29,68 @@ export class PolicyView {
 		this.boxes = h("select", { onchange: (ev) => { location.hash = `#/policy/${ev.target.value}`; } });
 		this.rules = h("div");
 		this.verdict = h("div", { class: "verdict", role: "status" });
-		this.url = h("input", { type: "text", name: "url", required: true, maxlength: 4000, inputmode: "url", spellcheck: "false", autocomplete: "off", placeholder: "https://api.example.com/path" });
-		this.method = h("select", { name: "method" }, METHODS.map((m) => h("option", { value: m }, m)));
 		this.root = h("section", null, h("h1", null, "Policy"),
 			h("p", { class: "filters" }, h("label", null, "Sandbox ", this.boxes)),
-			h("form", { class: "explain", onsubmit: (ev) => this.explain(ev) }, h("h2", null, "What would happen to a request?"),
-				h("div", { class: "row" }, h("label", null, "Method ", this.method), h("label", { class: "wide" }, "Address ", this.url), h("button", { type: "submit" }, "Explain"))),
+			this.form(),
 			this.verdict, h("h2", null, "Rules"), this.rules);
+	}
+
+	/** What is asked about: a request, with what its body does where that matters, or a call of a tool. */
+	form() {
+		const redraw = () => this.choose();
+
+		this.about = choice("about", ABOUT, redraw);
+		this.method = choice("method", METHODS.map((m) => [m, m]));
+		this.url = line("url", 4000, { inputmode: "url", placeholder: "https://api.example.com/path" });
+		this.body = choice("body", BODIES, redraw);
+		this.graphql = line("graphql", 4000, { placeholder: "mutation { mergePullRequest(input: {}) { x } }" });
+		this.ref = line("push", 900, { placeholder: "refs/heads/main" });
+		this.does = choice("does", ACTS);
+		this.tool = line("tool", 128, { placeholder: "deploy" });
+		this.args = line("args", 4000, { placeholder: '{"env":"production"}' });
+		this.ofBody = {
+			graphql: [h("label", { class: "wide" }, "Document ", this.graphql)],
+			push: [h("label", { class: "wide" }, "Ref ", this.ref), h("label", null, "which it ", this.does)],
+		};
+		this.ofRequest = [
+			h("div", { class: "row" }, h("label", null, "Method ", this.method), h("label", { class: "wide" }, "Address ", this.url)),
+			h("div", { class: "row" }, h("label", null, "Its body ", this.body), Object.values(this.ofBody)),
+		];
+		this.ofTool = [h("div", { class: "row" }, h("label", { class: "wide" }, "Tool ", this.tool), h("label", { class: "wide" }, "Arguments ", this.args))];
+		const form = h("form", { class: "explain", onsubmit: (ev) => this.explain(ev) }, h("h2", null, "What would happen?"),
+			h("div", { class: "row" }, h("label", null, "To ", this.about)), this.ofRequest, this.ofTool, h("div", { class: "row" }, h("button", { type: "submit" }, "Explain")));
+
+		this.choose();
+		return form;
+	}
+
+	/** Only what belongs to the choice is there, and has to be filled in. */
+	choose() {
+		const tool = this.about.value === "tool", body = tool ? "" : this.body.value;
+
+		for (const e of this.ofRequest)
+			e.hidden = tool;
+		for (const e of this.ofTool)
+			e.hidden = !tool;
+		for (const [kind, list] of Object.entries(this.ofBody)) {
+			for (const e of list)
+				e.hidden = kind !== body;
+		}
+		this.url.required = !tool;
+		this.tool.required = tool;
+		this.graphql.required = body === "graphql";
+		this.ref.required = body === "push";
+	}
+
+	question() {
+		if (this.about.value === "tool")
+			return { tool: this.tool.value.trim(), args: this.args.value.trim() };
+		const body = this.body.value;
+
+		return {
+			url: this.url.value.trim(), method: this.method.value, graphql: body === "graphql" ? this.graphql.value : "",
+			push: body === "push" ? `${this.ref.value.trim()}=${this.does.value}` : "",
+		};
 	}
 
 	async open() {
@@ -68,12 +135,17 @@ export class PolicyView {
 			h("dl", { class: "facts" }, h("dt", null, "Mode"), h("dd", null, mode),
 				p.file ? [h("dt", null, "File"), h("dd", null, quote(p.file, 300))] : "",
 				p.allow.length ? [h("dt", null, "--allow"), h("dd", null, p.allow.map((a) => [quote(a, 200), " "]))] : "",
+				p.apply ? [h("dt", null, "Changes"), h("dd", null, APPLY[p.apply] ?? quote(p.apply, 40))] : "",
 				p.digest ? [h("dt", null, "Digest"), h("dd", null, h("code", { class: "digest" }, name(p.digest)))] : ""),
 			p.current ? h("p", { class: "note good" }, "What is shown is what is in force.") : h("p", { class: "note bad" }, "Not what is in force: ", quote(p.note ?? "", 300)),
 			...p.layers.map((layer, i) => h("div", null, p.layers.length > 1 ? h("h3", null, `Layer ${i + 1} of ${p.layers.length}; each must allow`) : "",
 				h("ol", { class: "rules" }, layer.map((r) => h("li", null, quote(r.rule, 300), DEPTHS[r.depth] ? h("span", { class: "hint" }, ` ${DEPTHS[r.depth]}`) : "",
 					r.requests?.length ? h("ul", null, r.requests.slice(0, 500).map((q) => h("li", null, quote(q, 300)))) : ""))))),
-			p.layers.every((l) => !l.length) ? h("p", { class: "empty" }, p.net === "none" ? "No rules: without a network there is nothing to allow." : "No rules: nothing is allowed.") : "",
+			p.layers.every((l) => !l.length) ? h("p", { class: "empty" }, p.net === "none" ? "No rules: without a network there is nothing to allow." : p.granted.length ? "No rules in it: nothing is allowed but what was granted." : "No rules: nothing is allowed.") : "",
+			p.granted.length ? h("div", null, h("h3", null, "Granted by a person, where the rules say nothing"), h("ul", { class: "rules granted" }, p.granted.map((g) => h("li", null,
+				quote(g.rule, 600), h("span", { class: "hint" }, " question ", name(g.question), g.until ? [", until ", timeOf(Date.parse(g.until))] : ", until it ends or is taken back"))))) : "",
+			p.tools ? h("div", null, h("h3", null, "Calls of tools"), h("p", { class: "hint" }, "The most specific rule decides; what none covers is refused."),
+				h("ul", { class: "rules tools" }, p.tools.map((t) => h("li", null, quote(t, 600))))) : "",
 		].filter(Boolean);
 	}
 
@@ -83,12 +155,14 @@ export class PolicyView {
 			return;
 		put(this.verdict, "Asking…");
 		try {
-			const v = await get(at("sandboxes", this.id, "/explain"), { url: this.url.value.trim(), method: this.method.value });
-			const [word, tone] = { allow: ["Allowed", "good"], deny: ["Refused", "bad"], ask: ["A person is asked", "ask"] }[v.decision] ?? [v.decision, "plain"];
+			const v = await get(at("sandboxes", this.id, "/explain"), this.question());
+			const [word, tone] = v.needs_body ? ["Depends on the body", "plain"]
+				: { allow: ["Allowed", "good"], deny: ["Refused", "bad"], ask: ["A person is asked", "ask"] }[v.decision] ?? [v.decision, "plain"];
 
 			put(this.verdict, h("p", { class: `note ${tone}` }, h("strong", null, `${word}. `), quote(v.why, 400)),
-				v.needs_body ? h("p", { class: "hint" }, "The body of the request may decide, too.") : "",
-				v.hint ? h("p", null, "What would change that: ", quote(v.hint, 400)) : "",
+				v.needs_body ? h("p", { class: "hint" }, "Say above what its body is, a GraphQL document or a git push, and it can be told.") : "",
+				v.question ? h("p", { class: "hint" }, "That rule is not in the file: a person granted it (question ", name(v.question), ").") : "",
+				v.hint && !v.needs_body ? h("p", null, "What would change that: ", quote(v.hint, 400)) : "",
 				v.current ? "" : h("p", { class: "hint" }, "By the file as it is now, which is not what is in force."));
 		} catch (e) {
 			put(this.verdict, h("p", { class: "note bad" }, `${plain(e.message)} ${plain(e.hint)}`));

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/policy_acts.h"
 
-#include "base/json.h"
 #include "base/str.h"
 
 void policy_acts_count(const struct acts *a, struct buf *out)
@@ -23,6 +22,24 @@ void policy_acts_describe(const struct acts *a, struct buf *out)
 	}
 	if (a->has_apply)
 		buf_addf(out, "apply: %s\n", policy_action_name(a->apply));
+}
+
+void policy_acts_json(const struct acts *a, struct json *j)
+{
+	if (a->has_tools)
+		json_arr(j, "tools");
+	else
+		json_none(j, "tools");
+	for (size_t i = 0; i < a->n_rules; i++) {
+		autobuf struct buf text = BUF_INIT;
+
+		tool_rule_text(&a->rules[i], &text);
+		json_str(j, NULL, buf_cstr(&text));
+		j->out->error = j->out->error ? j->out->error : buf_error(&text);
+	}
+	if (a->has_tools)
+		json_end_arr(j);
+	json_str(j, "apply", a->has_apply ? policy_action_name(a->apply) : NULL);
 }
 
 static bool has_rule(const struct acts *a, const struct tool_rule *r)

@@ -73,7 +73,7 @@ static int parse_graphql(struct policy_ask *a, const char *text, struct err *e)
 		return err_set(e, -ENOMEM, "out of memory");
 	r = graphql_parse(text, strlen(text), NULL, 0, a->gql, e);
 	if (r < 0)
-		return err_wrap(e, r, "--graphql");
+		return err_wrap(e, r, "graphql");
 	a->docs[0] = a->gql;
 	a->request.gql = a->docs;
 	a->request.n_gql = 1;
@@ -86,7 +86,7 @@ static int parse_push(struct policy_ask *a, const char *text, struct err *e)
 	static const enum policy_push_act acts[] = { POLICY_PUSH_CREATE, POLICY_PUSH_UPDATE,
 						     POLICY_PUSH_DELETE, POLICY_PUSH_FORCE };
 	const char *eq = strchr(text, '=');
-	int act = eq ? opt_one_of("--push", eq + 1, "create update delete force", e) : 3;
+	int act = eq ? opt_one_of("push", eq + 1, "create update delete force", e) : 3;
 
 	if (act < 0)
 		return act;
@@ -107,8 +107,7 @@ int policy_ask_parse(struct policy_ask *a, const char *method, const char *where
 		return err_set(e, -EINVAL, "with a method comes a URL: %.20s https://example.com/path",
 			       method);
 	if ((graphql || push) && !url)
-		return err_set(e, -EINVAL,
-			       "--graphql and --push are about a request: name its method and URL");
+		return err_set(e, -EINVAL, "graphql and push are about a request: name its method and URL");
 	r = url ? parse_url(a, method, where, e) : parse_target(a, where, strlen(where), 443, e);
 	if (r == 0 && graphql)
 		r = parse_graphql(a, graphql, e);

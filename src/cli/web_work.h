@@ -27,7 +27,8 @@ const char *web_arg(const struct web_args *a, const char *name); /* NULL: it was
 uint64_t web_arg_num(const struct web_args *a, const char *name, uint64_t otherwise);
 
 typedef int web_work_fn(struct web_args *a, struct err *e);
-web_work_fn web_work_sandboxes, web_work_sandbox, web_work_policy, web_work_explain; /* web_work_run.c */
+web_work_fn web_work_sandboxes, web_work_sandbox; /* web_work_run.c */
+web_work_fn web_work_policy, web_work_explain;	  /* web_work_policy.c */
 web_work_fn web_work_audit, web_work_egress, web_work_timeline, web_work_backlog,
 	web_work_feed; /* web_work_log.c */
 web_work_fn web_work_asks, web_work_ask, web_work_answer, web_work_revoke,

@@ -294,6 +294,13 @@ int web_work_answer(struct web_args *a, struct err *e)
 		return r;
 	}
 	n.scope = (enum ask_scope)(s < 0 ? ASK_ONCE : s);
+	if (!n.allow && scope) {
+		a->code = "bad_request";
+		return err_hint(
+			e,
+			err_set(e, -EINVAL, "a denial has no scope: it is an answer to this question alone"),
+			"leave scope out; what must not be asked again is for the policy to deny");
+	}
 	if ((n.seconds != 0) != (n.allow && n.scope == ASK_FOR) ||
 	    (n.uses != 0) != (n.allow && n.scope == ASK_USES)) {
 		a->code = "bad_request";
@@ -328,25 +335,85 @@ int web_work_revoke(struct web_args *a, struct err *e)
 	return print(a, ask);
 }
 
-/* What the sandbox's policy denies nobody is asked about. */
-static int check_tool(int run_fd, const char *run, const struct ask_question *q, struct err *e)
-{
-	CLEANUP(toolcall_release) struct toolcall t = TOOLCALL_INIT;
-	autobuf struct buf why = BUF_INIT;
-	struct acts acts = ACTS_INIT;
-	struct tool_verdict v = { 0 };
-	int r = toolcall_parse(&t, q->what, q->preview_len ? q->preview : NULL, q->preview_len, e);
+/* --- a client's own ------------------------------------------------------------------------------------------------------ */
 
+/* A call of a tool that a client is about to make: what the sandbox's policy says of it, and the question's texts. */
+struct tool_ask {
+	struct toolcall t;
+	struct acts acts;
+	struct tool_verdict v;
+	struct toolcall_texts x;
+};
+
+#define TOOL_ASK_INIT ((struct tool_ask){ .t = TOOLCALL_INIT, .acts = ACTS_INIT })
+
+static void tool_ask_release(struct tool_ask *k)
+{
+	toolcall_release(&k->t);
+	acts_release(&k->acts);
+	toolcall_texts_release(&k->x);
+}
+
+static int log_tool(struct web_args *a, const struct tool_ask *k, bool allowed, const char *run,
+		    struct err *e)
+{
+	CLEANUP(audit_freep) struct audit *audit = NULL;
+	int r = audit_open(&audit, a->st.fd, e);
+
+	return r < 0 ? r : toolcall_log(&k->t, &k->v, allowed, NULL, audit, run, e);
+}
+
+/*
+ * 1: a list of tools allows it, and nobody is asked. 0: a person is, for a rule says so, or there is no list; *q is the question as a
+ * real call would put it, but for `by`: so a grant is the client's, and none of the sandbox's (asks.h, ask_question_subject()).
+ */
+static int judge_tool(struct web_args *a, struct tool_ask *k, int run_fd, const char *run,
+		      struct ask_question *q, struct err *e)
+{
+	const struct toolcall_bound nothing = { 0 };
+	const char *by = q->by, *reason = q->reason;
+	autobuf struct buf why = BUF_INIT;
+	int r = toolcall_parse(&k->t, q->what, q->preview_len ? q->preview : NULL, q->preview_len, e);
+
+	k->t.by = by;
 	if (r == 0)
-		r = toolcall_read_acts(run_fd, run, &acts, e);
-	if (r == 0)
-		acts_decide_tool(&acts, t.name, t.v, t.n, &v);
-	if (r == 0 && v.action == POLICY_DENY) {
-		tool_verdict_text(&v, t.name, &why);
-		r = err_set(e, -EPERM, "%s", buf_cstr(&why));
+		r = toolcall_read_acts(run_fd, run, &k->acts, e);
+	if (r < 0)
+		return r;
+	acts_decide_tool(&k->acts, k->t.name, k->t.v, k->t.n, &k->v);
+	if (k->v.action == POLICY_DENY) {
+		(void)!log_tool(a, k, false, run, NULL);
+		tool_verdict_text(&k->v, k->t.name, &why);
+		return err_set(e, -EPERM, "%s", buf_cstr(&why));
 	}
-	acts_release(&acts);
+	if (k->v.action == POLICY_ALLOW && k->v.has_opinion)
+		return 1;
+	r = toolcall_question(&k->t, &k->v, &nothing, &k->x, q, e);
+	q->by = by;
+	q->reason = reason;
 	return r;
+}
+
+/* T3 of toolcall.h: in the log before the client hears of it. */
+static int allow_tool(struct web_args *a, const struct tool_ask *k, const char *run, struct err *e)
+{
+	struct json j = JSON_INIT(&a->out);
+	autobuf struct buf rule = BUF_INIT;
+	int r = log_tool(a, k, true, run, e);
+
+	if (r < 0)
+		return r;
+	tool_rule_text(k->v.rule, &rule);
+	json_obj(&j, NULL);
+	json_str(&j, "sandbox", run);
+	json_str(&j, "state", "allowed");
+	json_str(&j, "kind", ask_kind_name(ASK_TOOL));
+	json_str(&j, "what", k->t.name);
+	json_str(&j, "rule", buf_cstr(&rule));
+	json_str(&j, "by", k->t.by);
+	json_end_obj(&j);
+	buf_addc(&a->out, '\n');
+	return buf_error(&rule) ? err_set(e, -ENOMEM, "out of memory") : 0;
 }
 
 /* The guard of a sandbox that has only just begun is not there yet. */
@@ -360,6 +427,11 @@ static int open_live(struct askc *c, int run_fd, bool alive, struct err *e)
 		r = askc_open(c, run_fd, e);
 	}
 	return r;
+}
+
+static int has_ended(const char *run, int code, struct err *e)
+{
+	return err_set(e, code, "nobody takes questions for sandbox %s: it has ended", run);
 }
 
 struct same {
@@ -396,11 +468,28 @@ static int check_quota(struct web_args *a, const char *by, struct err *e)
 	return r;
 }
 
-int web_work_submit(struct web_args *a, struct err *e)
+/* Puts it where the sandbox's questions are. */
+static int submit(struct web_args *a, int run_fd, bool alive, const char *run, const struct ask_question *q,
+		  struct err *e)
 {
 	autoaskc struct askc c = ASKC_INIT;
+	json_t *ask = NULL;
+	int r = open_live(&c, run_fd, alive, e);
+
+	if (r == -ENOENT || r == -ECONNREFUSED)
+		return has_ended(run, r, e);
+	r = r < 0 ? r : check_quota(a, q->by, e);
+	if (r == 0)
+		r = askc_submit(&c, q, web_arg_num(a, "seconds", 0), &ask, e);
+	return r < 0 ? r : print(a, ask);
+}
+
+int web_work_submit(struct web_args *a, struct err *e)
+{
+	CLEANUP(tool_ask_release) struct tool_ask k = TOOL_ASK_INIT;
 	const char *kind = web_arg(a, "kind"), *reason = web_arg(a, "reason"),
 		   *preview = web_arg(a, "preview");
+	char id[RUN_ID_LEN + 1], by[ASK_BY_MAX];
 	struct ask_question q = { .kind = kind && str_eq(kind, "tool") ? ASK_TOOL : ASK_QUESTION,
 				  .host = "",
 				  .method = "",
@@ -409,35 +498,23 @@ int web_work_submit(struct web_args *a, struct err *e)
 				  .type = "",
 				  .rule = "",
 				  .reason = reason ? reason : "",
+				  .by = by,
 				  .preview = preview ? preview : "",
 				  .preview_len = preview ? strlen(preview) : 0 };
-	char id[RUN_ID_LEN + 1], by[ASK_BY_MAX];
 	autoclose int fd = -1;
 	bool alive = false;
-	json_t *ask = NULL;
 	int r = state_resolve(&a->st, web_arg(a, "sandbox"), id, e);
 
 	if (r < 0)
 		return r;
-	fd = state_run_open(&a->st, id, &alive, e);
-	r = fd < 0 ? fd : q.kind == ASK_TOOL ? check_tool(fd, id, &q, e) : 0;
-	if (r < 0) {
-		a->code = "conflict";
-		return r;
-	}
 	snprintf(by, sizeof(by), "%.63s (%.23s)", web_arg(a, "who"), web_arg(a, "via"));
-	q.by = by;
-	r = open_live(&c, fd, alive, e);
-	if (r == -ENOENT || r == -ECONNREFUSED) {
+	fd = state_run_open(&a->st, id, &alive, e);
+	r = fd < 0 ? fd : q.kind == ASK_TOOL ? judge_tool(a, &k, fd, id, &q, e) : 0;
+	if (r == 1)
+		r = alive ? allow_tool(a, &k, id, e) : has_ended(id, -ESRCH, e);
+	else if (r == 0)
+		r = submit(a, fd, alive, id, &q, e);
+	if (r < 0)
 		a->code = "conflict";
-		return err_set(e, r, "nobody takes questions for sandbox %s: it has ended", id);
-	}
-	r = r < 0 ? r : check_quota(a, by, e);
-	if (r == 0)
-		r = askc_submit(&c, &q, web_arg_num(a, "seconds", 0), &ask, e);
-	if (r < 0) {
-		a->code = "conflict";
-		return r;
-	}
-	return print(a, ask);
+	return r;
 }

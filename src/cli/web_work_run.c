@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For the API: sandboxes with what they use, and what one may reach. */
-#include "audit/query.h"
+/* For the API: sandboxes with what they use. */
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
-#include "cli/policy_ask.h"
 #include "cli/ref.h"
 #include "cli/web_work.h"
-#include "config/policy_file.h"
 #include "gateway/askproto.h"
 #include "gateway/usage.h"
-#include "policy/explain.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -175,155 +171,4 @@ int web_work_sandbox(struct web_args *a, struct err *e)
 		r = add_sandbox(a, &j, id, true, &procs, e);
 	buf_addc(&a->out, '\n');
 	return r == 0 ? err_set(e, -ENOENT, "sandbox %s has just been removed", id) : r < 0 ? r : 0;
-}
-
-/* --- what it may reach ------------------------------------------------------------------------------------------------ */
-
-/* What the log says was in force: file, --allow texts and mode of its last start, and the digest of the last change. */
-struct in_force {
-	char id[RUN_ID_LEN + 1];
-	json_t *start;
-	char digest[96];
-};
-
-static void in_force_release(struct in_force *f)
-{
-	json_decref(f->start);
-}
-
-/* From the end: the last of each is what counts. */
-static int read_in_force(struct web_args *a, struct in_force *f, struct err *e)
-{
-	CLEANUP(audit_back_freep) struct audit_back *b = NULL;
-	struct audit_filter filter = { .sandbox = f->id };
-	struct audit_record rec;
-	int r = state_resolve(&a->st, web_arg(a, "sandbox"), f->id, e);
-
-	if (r == 0)
-		r = audit_back_open(&b, a->st.fd, &filter, UINT64_MAX, e);
-	while (r >= 0 && !f->start && (r = audit_back_next(b, &rec, e)) > 0) {
-		bool start = line_is_type(&rec.line, "run.start");
-		autobuf struct buf text = BUF_INIT;
-		const char *digest;
-		json_t *o;
-
-		if (!rec.is_event || (!start && (f->digest[0] || !line_is_type(&rec.line, "net.policy"))))
-			continue;
-		buf_addf(&text, "{%.*s}", (int)rec.line.fields_len, rec.line.fields);
-		o = json_loadb(buf_cstr(&text), text.len, 0, NULL);
-		digest = json_string_value(json_object_get(o, start ? "policy_digest" : "digest"));
-		/* coffer-egress says its digest bare. */
-		if (digest && !f->digest[0])
-			snprintf(f->digest, sizeof(f->digest), "%s%s",
-				 str_starts(digest, "sha256:") ? "" : "sha256:", digest);
-		if (start)
-			f->start = json_incref(o);
-		json_decref(o);
-	}
-	if (r >= 0 && !f->start)
-		return err_set(e, -ENOENT, "the log does not know how sandbox %s was started", f->id);
-	return r < 0 ? r : 0;
-}
-
-/* As it would be compiled now; *ret_note says why that is not what is in force. */
-static int load_policy(const struct in_force *f, struct config_policy *ret, char note[256], struct err *e)
-{
-	const char *file = json_string_value(json_object_get(f->start, "policy")), *net;
-	const json_t *list = json_object_get(f->start, "allow");
-	const char *allow[64];
-	struct config_policy_args args = {
-		.files = &file, .n_files = file ? 1 : 0, .allow = allow, .mode = -1, .for_checking = true
-	};
-	unsigned char d[POLICY_DIGEST_LEN];
-	char hex[2 * POLICY_DIGEST_LEN + 8] = "sha256:";
-	int r;
-
-	note[0] = '\0';
-	for (size_t i = 0; i < json_array_size(list) && i < ARRAY_SIZE(allow); i++)
-		allow[args.n_allow++] = json_string_value(json_array_get(list, i));
-	net = json_string_value(json_object_get(f->start, "net"));
-	if (!file && net)
-		args.mode = str_eq(net, "observe") ? POLICY_OBSERVE : POLICY_ENFORCE;
-	r = config_policy_load(&args, ret, e);
-	if (r < 0)
-		return r;
-	policy_digest(ret->policy, d);
-	hash_hex(d, sizeof(d), hex + 7);
-	if (!str_eq(hex, f->digest))
-		snprintf(note, 256, "the file is not what is in force: it has changed, or cannot be used");
-	return 0;
-}
-
-int web_work_policy(struct web_args *a, struct err *e)
-{
-	CLEANUP(in_force_release) struct in_force f = { 0 };
-	CLEANUP(config_policy_release) struct config_policy c = { 0 };
-	struct json j = JSON_INIT(&a->out);
-	autobuf struct buf text = BUF_INIT;
-	char note[256] = "", *dump = NULL;
-	const json_t *list;
-	json_t *o = NULL;
-	struct err why = ERR_INIT;
-	int r = read_in_force(a, &f, e);
-
-	if (r < 0)
-		return r;
-	if (load_policy(&f, &c, note, &why) < 0)
-		snprintf(note, sizeof(note), "%.255s", why.msg);
-	else
-		policy_describe_json(c.policy, &text);
-	o = text.len ? json_loadb(text.data, text.len, 0, NULL) : NULL;
-	dump = o ? json_dumps(json_object_get(o, "layers"), JSON_COMPACT) : NULL;
-	json_obj(&j, NULL);
-	json_str(&j, "sandbox", f.id);
-	json_str(&j, "net", json_string_value(json_object_get(f.start, "net")));
-	json_str(&j, "file", json_string_value(json_object_get(f.start, "policy")));
-	json_arr(&j, "allow");
-	list = json_object_get(f.start, "allow");
-	for (size_t i = 0; i < json_array_size(list); i++)
-		json_str(&j, NULL, json_string_value(json_array_get(list, i)));
-	json_end_arr(&j);
-	json_str(&j, "digest", f.digest[0] ? f.digest : NULL);
-	json_bool(&j, "current", !note[0]);
-	json_str(&j, "note", note[0] ? note : NULL);
-	buf_addf(&a->out, ",\"layers\":%s}\n", dump ? dump : "[]");
-	free(dump);
-	json_decref(o);
-	return 0;
-}
-
-int web_work_explain(struct web_args *a, struct err *e)
-{
-	CLEANUP(in_force_release) struct in_force f = { 0 };
-	CLEANUP(config_policy_release) struct config_policy c = { 0 };
-	CLEANUP(policy_ask_release) struct policy_ask ask = POLICY_ASK_INIT;
-	struct json j = JSON_INIT(&a->out);
-	autobuf struct buf text = BUF_INIT;
-	struct policy_verdict v;
-	char note[256] = "";
-	int r = policy_ask_parse(&ask, web_arg(a, "method"), web_arg(a, "url"), NULL, NULL, e);
-
-	if (r < 0) {
-		a->code = "bad_request";
-		return r;
-	}
-	r = read_in_force(a, &f, e);
-	if (r == 0)
-		r = load_policy(&f, &c, note, e);
-	if (r < 0) {
-		a->code = r == -ENOENT ? "not_found" : "conflict";
-		return r;
-	}
-	policy_explain(c.policy, &ask.target, ask.has_request ? &ask.request : NULL, &text, &v);
-	json_obj(&j, NULL);
-	json_str(&j, "decision", policy_action_name(v.action));
-	json_str(&j, "rule", v.rule_text);
-	json_str(&j, "why", v.why);
-	json_str(&j, "depth", policy_allows(&v) ? policy_depth_name(v.depth) : NULL);
-	json_str(&j, "hint", v.hint);
-	json_bool(&j, "needs_body", v.need != 0);
-	json_bool(&j, "current", !note[0]);
-	json_end_obj(&j);
-	buf_addc(&a->out, '\n');
-	return 0;
 }

@@ -25,7 +25,8 @@
  *      (apply, a tool, the API) has places of its own, ASKS_SUBMITTED_MAX, of which one asker has ASKS_BY_MAX: nobody fills the
  *      list so that the sandbox cannot ask.
  *  A7  Who is denied again and again does not reach the person: after ASKS_TIRED_AFTER denials of one rule within
- *      ASKS_TIRED_WITHIN it is denied without asking for ASKS_TIRED_FOR, and told so. This outlives who keeps the list.
+ *      ASKS_TIRED_WITHIN it is denied without asking for ASKS_TIRED_FOR, and told so. This outlives who keeps the list. Each who
+ *      submits (`by`) is counted apart, and so is the sandbox.
  *  A8  What is granted to a session (asks_keep) outlives who keeps the list, by what out->kept() writes down:
  *      a grant once it is logged and before it counts; a use before it is logged, so that who is killed has
  *      lost one and never won one; one that is taken back, or over, before anybody hears of that. One that

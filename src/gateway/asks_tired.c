@@ -11,6 +11,9 @@ static void tired_key(const struct ask_question *q, unsigned char ret[HASH_LEN])
 	autobuf struct buf b = BUF_INIT;
 
 	buf_addf(&b, "%d %s", (int)q->kind, q->rule ? q->rule : "");
+	/* What others put by the sandbox's own rules is theirs alone: nobody has its calls denied by asking in vain. */
+	if (q->by && q->by[0])
+		buf_addf(&b, "\nby %s", q->by);
 	hash_sha256(buf_cstr(&b), b.len, ret);
 }
 

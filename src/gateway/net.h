@@ -106,7 +106,8 @@ void net_plan_release(struct net_plan *p);
 int net_plan_store(const struct net_plan *p, int run_fd) MUST_CHECK;
 int net_plan_recall(struct net_plan *p, int run_fd, struct err *e) MUST_CHECK;
 struct config_policy_args net_plan_args(const struct net_plan *p);
-/* Members "net", "policy_digest", "policy", "allow", "resolvers": for the log and the report. */
+/* Members "net", "policy_digest", "policy_base" (without what was granted on top, where something was), "policy", "allow",
+ * "resolvers": for the log and the report. */
 void net_plan_json(const struct net_plan *p, enum net_mode mode, struct json *j);
 
 /*

@@ -236,6 +236,8 @@ void net_plan_json(const struct net_plan *p, enum net_mode mode, struct json *j)
 	if (!p)
 		return;
 	json_str(j, "policy_digest", p->digest);
+	if (!str_eq(p->base, p->digest))
+		json_str(j, "policy_base", p->base);
 	if (p->file)
 		json_str(j, "policy", p->file);
 	add_texts(j, "allow", &p->allow);

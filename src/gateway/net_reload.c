@@ -22,6 +22,9 @@ static void log_change(struct net_guard *g, const char *type, const char *before
 	json_str(&j, "digest", g->r->net->digest);
 	if (before)
 		json_str(&j, "before", before);
+	/* Of the files alone: what was granted on top changes the other one too. */
+	if (g->r->net->base[0])
+		json_str(&j, "base", g->r->net->base);
 	json_u64(&j, "generation", g->r->net->generation);
 	if (e)
 		json_str(&j, "error", e->msg);

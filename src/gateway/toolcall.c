@@ -302,6 +302,8 @@ int toolcall_log(const struct toolcall *t, const struct tool_verdict *v, bool al
 	json_u64(&j, "args_len", strlen(args));
 	if (ask && ask[0])
 		json_str(&j, "ask", ask);
+	if (t->by)
+		json_str(&j, "by", t->by);
 	return buf_error(&b) || buf_error(&rule) ? no_memory(e) : audit_append(a, "tool.call", run, &b, e);
 }
 

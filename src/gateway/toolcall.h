@@ -29,6 +29,7 @@ struct toolcall {
 	struct tool_arg *v;
 	size_t n;
 	struct strv texts; /* what v points to */
+	const char *by; /* who calls it, where that is somebody outside, for the log: "ci (api)"; else NULL */
 };
 
 #define TOOLCALL_INIT ((struct toolcall){ .texts = STRV_INIT })

@@ -346,6 +346,13 @@ static int check_place(const struct host *h, bool is_public, struct err *e)
 		err_set(e, -EINVAL, "'%s' is no address", h->text);
 		return err_hint(e, -EINVAL, "127.0.0.1:8787, 10.0.0.5:8787, [::1]:8787");
 	}
+	/* Which link it is on cannot be said here (fe80::1%eth0), and the kernel does not guess. */
+	if (c == ADDR_LINK_LOCAL && !addr_is_v4(&h->addr)) {
+		err_set(e, -EINVAL,
+			"%s is an address of one link only, and which link that is cannot be said: it is not taken",
+			h->text);
+		return err_hint(e, -EINVAL, "127.0.0.1:8787, 10.0.0.5:8787, [::1]:8787");
+	}
 	if (c == ADDR_LOOPBACK || c == ADDR_PRIVATE || c == ADDR_ULA || c == ADDR_CGNAT ||
 	    c == ADDR_LINK_LOCAL || is_public)
 		return 0;

@@ -16,7 +16,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import replaylog  # noqa: E402
 from browser import Browser  # noqa: E402
 from coffertest import ROOT, Tap, coffer_as, free_port, identities, kill_own, remember, slow_build  # noqa: E402
-from nettest import Internet, why_not  # noqa: E402
+from nettest import Internet, wait_for, why_not  # noqa: E402
 
 POLICY = """version: 1
 egress:
@@ -27,6 +27,17 @@ egress:
         - allow: GET /**
         - ask: PUT /repos/*/*/pulls/*/merge
         - ask: POST /free/**
+      graphql:
+        - allow: query *
+        - ask: mutation mergePullRequest
+      git:
+        - allow: push /o/r refs/heads/bot/*
+tools:
+  - deny: "rm_*"
+  - ask: deploy
+    when: {env: production}
+  - allow: "*"
+apply: ask
 """
 SHA = "0123456789abcdef0123456789abcdef01234567"
 MERGE = "https://api.github.test/repos/o/r/pulls/7/merge"
@@ -433,6 +444,67 @@ def policy(tap, b, bot):
         b.click("text=Explain")
         b.until(f"document.querySelector('.verdict strong')?.textContent === '{word}. '")
         tap.ok(True, f"{method} {url}: {word}")
+    tap.ok("ask: deploy when env=production" in b.text(".tools") and "A person is asked before its changes are brought out" in b.text("main"), "what it says of tools and of apply", b.text("main"))
+    bodies(tap, b)
+    granted(tap, b, bot)
+
+
+def verdict(b, word):
+    b.click("button:has-text('Explain')")
+    b.until(f"document.querySelector('.verdict strong')?.textContent === '{word}. '")
+
+
+def bodies(tap, b):
+    """What the body of a request decides is neither refused nor allowed; it can be said what it is. And tools."""
+    b.select("select[name=method]", "POST")
+    b.fill("input[name=url]", "https://api.github.test/graphql")
+    verdict(b, "Depends on the body")
+    tap.ok(b.count(".verdict .bad") == 0 and "body" in b.text(".verdict .quote"), "what depends on the body is not said to be refused", b.text(".verdict"))
+    b.select("select[name=body]", "graphql")
+    for text, word in (("query { viewer { login } }", "Allowed"), ("mutation { mergePullRequest(input: {}) { x } }", "A person is asked"), ("mutation { deleteRef(input: {}) { x } }", "Refused")):
+        b.fill("input[name=graphql]", text)
+        verdict(b, word)
+        tap.ok(True, f"{text[:24]}: {word}")
+    tap.eq([v for v in b.do("axe") if v["impact"] in ("serious", "critical")], [], "axe: with a document")
+    b.fill("input[name=url]", "https://api.github.test/o/r.git/git-receive-pack")
+    b.select("select[name=body]", "push")
+    for ref, act, word in (("refs/heads/bot/x", "create", "Allowed"), ("refs/heads/main", "force", "Refused")):
+        b.fill("input[name=push]", ref)
+        b.select("select[name=does]", act)
+        verdict(b, word)
+        tap.ok(True, f"{ref} {act}: {word}")
+    tap.eq([v for v in b.do("axe") if v["impact"] in ("serious", "critical")], [], "axe: with a push")
+    b.select("select[name=about]", "tool")
+    for tool, args, word in (("deploy", '{"env":"production"}', "A person is asked"), ("deploy", "", "Allowed"), ("rm_all", "", "Refused")):
+        b.fill("input[name=tool]", tool)
+        b.fill("input[name=args]", args)
+        verdict(b, word)
+        tap.ok(True, f"{tool} {args}: {word}")
+    tap.eq([v for v in b.do("axe") if v["impact"] in ("serious", "critical")], [], "axe: with a tool")
+    b.select("select[name=about]", "request")
+    b.select("select[name=body]", "")
+
+
+def granted(tap, b, bot):
+    """A rule that a person granted on top is there as soon as it is in force, and decides."""
+    b.select("select[name=method]", "GET")
+    b.fill("input[name=url]", "https://new.example.test/")
+    verdict(b, "Refused")
+    p = bot.start(["curl", "-sS", "-m", "240", "-d", json.dumps({"rule": "new.example.test", "reason": "a schema", "wait": 120}), "http://coffer.internal/v1/access"])
+    wait_for(lambda: any(a["kind"] == "widen" for a in bot.asks()))
+    q = next(a for a in bot.asks() if a["kind"] == "widen")
+    bot.c("approve", q["id"], "--sandbox")
+    end(p)
+    b.until("document.querySelector('.granted li')")
+    tap.ok("new.example.test:443" in b.text(".granted") and q["id"] in b.text(".granted"), "what was granted stands under the rules", b.text(".granted"))
+    tap.ok("What is shown is what is in force" in b.text("main"), "and it is what is in force")
+    verdict(b, "Allowed")
+    tap.ok(q["id"] in b.text(".verdict") and "new.example.test:443" in b.text(".verdict"), "which rule decides, and whose it is", b.text(".verdict"))
+    tap.eq([v for v in b.do("axe") if v["impact"] in ("serious", "critical")], [], "axe: with a grant")
+    bot.c("deny", q["id"])
+    b.until("!document.querySelector('.granted')")
+    verdict(b, "Refused")
+    tap.ok(True, "and it is gone when it is taken back")
 
 
 def audit(tap, b, bot):

@@ -557,6 +557,9 @@ def test_api(tap, who):
         sock = os.path.join(c.state, "api.sock")
         r = c("gateway", "start", "--listen", f"0.0.0.0:{port}")
         tap.ok(r.code == 125 and "whole network" in r.err, "a public address is refused, and why", r)
+        for public in ((), ("--public",)):
+            r = c("gateway", "start", "--listen", f"[fe80::1]:{port}", *public)
+            tap.ok(r.code == 125 and "one link" in r.err and "not taken" in r.err, "one of a link is not taken, and why", r)
         tap.eq(c("gateway", "start", "--listen", f"127.0.0.1:{port}").code, 0, "one of this machine is not")
         tap.eq(os.stat(sock).st_mode & 0o777, 0o600, "the socket is its owner's")
         test_examples(tap, c, sock)

@@ -252,6 +252,35 @@ static void test_bounds(void)
 	asks_free(l);
 }
 
+/* Who submits in vain tires nobody but himself: the rule is the sandbox's, and so are its own calls. */
+static void test_tired_by(void)
+{
+	struct ask_question q = question("", "");
+	struct asks *l = begin();
+	char what[16], id[ASK_ID_MAX];
+
+	q.kind = ASK_TOOL;
+	q.rule = "ask: deploy";
+	q.what = what;
+	q.submitted = true;
+	q.by = "bot (api)";
+	for (uint64_t i = 1; i <= ASKS_TIRED_AFTER; i++) {
+		snprintf(what, sizeof(what), "deploy%d", (int)i);
+		asks_put(l, now, &q, i, 0, id);
+		CHECK(told[i].n == 0 && answer(l, id, &q, false, ASK_ONCE, 0) == 0);
+	}
+	snprintf(what, sizeof(what), "deploy");
+	asks_put(l, now, &q, 50, 0, NULL);
+	CHECK(told[50].n == 1 && !told[50].allow && strstr(told[50].why, "without asking"));
+	q.by = "other (api)";
+	asks_put(l, now, &q, 51, 0, NULL);
+	CHECK(told[51].n == 0);
+	q.by = "";
+	asks_put(l, now, &q, 52, 0, NULL);
+	CHECK(told[52].n == 0);
+	asks_free(l);
+}
+
 static void test_file(void)
 {
 	struct ask_question q = question("/a\x1b[31m<b>", "\xff\xe2\x80\xae"), p = question("/p", "");
@@ -287,6 +316,7 @@ int main(void)
 	test_by();
 	test_policy();
 	test_bounds();
+	test_tired_by();
 	test_file();
 	return tap_done();
 }
