@@ -160,7 +160,7 @@ static void log_denial(struct exch *e, const char *rule, const char *why)
 void exch_log_refusal(struct exch *e, const char *why)
 {
 	e->in->requests++;
-	log_denial(e, "deny", NULL, why);
+	log_denial(e, NULL, why);
 }
 
 void exch_refuse(struct exch *e, unsigned status, const char *why)
