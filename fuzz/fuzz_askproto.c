@@ -10,9 +10,10 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static int on_event(void *ctx, const char *type, const struct buf *fields)
+static int on_event(void *ctx, const char *type, const struct buf *fields, uint64_t *ret_seq)
 {
 	(void)ctx;
+	(void)ret_seq;
 	(void)type;
 	(void)fields;
 	return 0;

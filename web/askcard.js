@@ -13,10 +13,24 @@ const TITLES = {
 	secret: "wants to use a secret", apply: "wants its changes brought out", widen: "asks for a wider policy", tool: "wants to call a tool",
 	question: "asks a question", ssh: "wants to use an SSH key",
 };
-const SHOWN = new Set(["id", "sandbox", "number", "state", "kind", "host", "port", "tls", "method", "path", "what", "rule", "reason", "body", "body_len", "type",
+const SHOWN = new Set(["id", "sandbox", "number", "seq", "state", "kind", "host", "port", "tls", "method", "path", "what", "rule", "reason", "body", "body_len", "type",
 	"preview", "preview_bytes", "by", "digest", "generation", "asked", "expires", "waiters", "times", "used", "uses", "answer", "why"]);
+// What once, and more than once, let through: what the answer is bound to, and what a grant holds for (as `coffer ask show` says).
+const MEANS = {
+	connect: ["This connection", "Any connection to this host and port, with TLS or without as this one"],
+	request: ["This very request, with its query, headers and body", "The same method, path and headers, with any query and body"],
+	graphql: ["This very request, with this document and these variables", "The same operations to this address with the same headers, whatever their arguments"],
+	git: ["This very request, with these commits", "The same done to the same refs of this repository, with any commits"],
+	secret: ["This very request with the secret", "The secret with any request to this host and port"],
+	apply: ["Exactly these changes", "Exactly these changes again, and no others"],
+	tool: ["This very call, with this command and these arguments", "The same tool (and conditions of the rule) with any arguments and command"],
+	question: ["This answer to who asks now", "The same question of the same asker"],
+	ssh: ["This use of the key", "The same use of this key at this host and port"],
+};
 const SPANS = [[900, "15 minutes"], [3600, "1 hour"], [7200, "2 hours"], [28800, "8 hours"], [86400, "1 day"]];
-const BEFORE = 5;
+const BEFORE = 5; // that are shown, of so many of the sandbox
+const LOOKED = 200; // that are read, among so many of the log
+const WITHIN = 100000;
 const SETTLE = 400;
 const UNREAD = 500;
 const WHOLE = 16384;
@@ -62,13 +76,13 @@ function scopesOf(ask) {
 			{ scope: "sandbox", label: "While this sandbox lives", act: "Allow while it lives", means: "The rule holds until this sandbox ends, whatever is asked for under it." },
 		];
 	}
-	const same = ask.method ? "The same method and path, with any query and body," : "The same,";
+	const [once, same] = MEANS[ask.kind] ?? ["This", "The same"];
 
 	return [
-		{ scope: "once", label: "Once", act: "Allow once", means: ask.body || ask.method ? "This very request, with this very body, one time." : "This, one time." },
-		{ scope: "uses", label: "A number of times", means: `${same} so many times, without asking again.` },
-		{ scope: "for", label: "For a time", means: `${same} for that long, without asking again.` },
-		{ scope: "sandbox", label: "While this sandbox lives", act: "Allow while it lives", means: `${same} without asking again, until this sandbox ends.` },
+		{ scope: "once", label: "Once", act: "Allow once", means: `${once}, one time.` },
+		{ scope: "uses", label: "A number of times", means: `${same}, so many times, without asking again.` },
+		{ scope: "for", label: "For a time", means: `${same}, for that long, without asking again.` },
+		{ scope: "sandbox", label: "While this sandbox lives", act: "Allow while it lives", means: `${same}, without asking again, until this sandbox ends.` },
 	];
 }
 
@@ -78,6 +92,11 @@ function previewLabel(ask) {
 
 	if (!ask.body)
 		return `What goes with it, ${from}`;
+	if (ask.kind === "apply")
+		return "What would be written";
+	// Of a call the preview is its text, and where that is cut the length is more than any such text has (gateway/toolcall.c).
+	if (ask.kind === "tool" && !held)
+		return new TextEncoder().encode(ask.preview).length >= all ? `All of the call, ${from}` : h("strong", { class: "part" }, `Only the beginning of the call, ${from}; the rest is not shown`);
 	if (!Number.isFinite(held) || !Number.isFinite(all))
 		return `The beginning of what it would send, ${from}; there may be more of it than is shown`;
 	if (held >= all)
@@ -100,7 +119,7 @@ export class AskCard {
 		this.act = h("div", { class: "act" });
 		this.note = h("p", { class: "note", role: "status" });
 		this.counts = h("span");
-		this.before = h("ol", { class: "before" }, h("li", { class: "hint" }, "…"));
+		this.before = h("div", { class: "before" }, h("p", { class: "hint" }, "…"));
 		this.node = h("article", { class: "card ask", tabindex: -1, "aria-labelledby": this.titleId, "data-ask": ask.id });
 		this.draw();
 		this.readBefore();
@@ -178,18 +197,27 @@ export class AskCard {
 			.map(([k, v]) => field(/^[a-z_]{1,24}$/.test(k) ? k : quote(k, 24), quote(typeof v === "string" ? v : JSON.stringify(v), WHOLE)));
 	}
 
+	/** By its place in the log: nothing that came after it counts, however much that is. */
 	async readBefore() {
-		try {
-			const page = await get("/v1/audit", { sandbox: this.ask.sandbox, limit: 40 });
-			const own = (e) => e.ask === this.ask.id && Date.parse(e.time) >= Date.parse(this.ask.asked);
-			const told = inOrder(page.items.filter((e) => !own(e) && Date.parse(e.time) <= Date.parse(this.ask.asked) + 1))
-				.filter((t) => !t.routine || t.type === "net.request").slice(-BEFORE);
+		const ask = this.ask, all = h("a", { href: `#/run/${ask.sandbox}` }, "its timeline");
+		const say = (...words) => put(this.before, h("p", { class: "hint" }, words));
 
-			put(this.before, ...told.map((t) => h("li", { class: t.tone }, timeOf(t.when), " ", h("span", null, t.parts, t.times > 1 ? ` (${count(t.times)} times)` : ""))));
-			if (!told.length)
-				put(this.before, h("li", { class: "hint" }, "Nothing that the log knows of."));
+		if (!ask.seq) {
+			say("It is not known where the question stands in the log: see ", all, ".");
+			return;
+		}
+		try {
+			const page = await get("/v1/audit", { sandbox: ask.sandbox, before: ask.seq, within: WITHIN, limit: LOOKED });
+			const told = inOrder(page.items).filter((t) => !t.routine || t.type === "net.request"), last = told.slice(-BEFORE);
+			const rest = told.length > BEFORE ? ["There is more before that: ", all, "."] : page.next !== null ? ["It was not looked further back: see ", all, "."] : "";
+
+			if (!last.length && !rest)
+				say("Nothing that the log still has.");
+			else
+				put(this.before, rest ? h("p", { class: "hint" }, rest) : "", last.length ? h("ol", null, last.map((t) => h("li", { class: t.tone },
+					timeOf(t.when), " ", h("span", null, t.parts, t.times > 1 ? ` (${count(t.times)} times)` : "")))) : "");
 		} catch (e) {
-			put(this.before, h("li", { class: "hint" }, `The log cannot be read: ${plain(e.message)}`));
+			say(`The log cannot be read: ${plain(e.message)}`);
 		}
 	}
 

@@ -3,7 +3,8 @@
 
 import { get } from "./api.js";
 import { chart } from "./chart.js";
-import { bytes, clock, count, h, plural, put, setText, soon } from "./dom.js";
+import { Detail } from "./detail.js";
+import { bytes, clock, count, h, plural, put, setText, soon, timeOf } from "./dom.js";
 import { name, plain, quote } from "./quote.js";
 import { VirtualList } from "./vlist.js";
 
@@ -12,7 +13,11 @@ const PAGE = 10000; // then many at once
 const KEEP = 200000;
 const SINCE = [["15m", "15 minutes"], ["1h", "hour"], ["24h", "day"], ["168h", "week"]];
 const TYPES = { "net.dns": "lookup", "net.open": "connect", "net.close": "closed", "net.request": "request", "net.response": "response", "net.dial": "reached", "net.refused": "refused",
-	"net.alert": "alert" };
+	"net.alert": "alert", "ask.new": "question" };
+const KINDS = { "net.dns": "a lookup of a name", "net.open": "a connection", "net.close": "the end of a connection", "net.request": "a request", "net.response": "the answer to a request",
+	"net.dial": "how the host was reached", "net.refused": "an attempt past the wall", "net.alert": "an alert", "ask.new": "held until a person has answered" };
+const DEPTHS = { tunnel: "passed on as it is", peek: "its beginning was looked at", inspect: "looked into, request by request" };
+const WHOLE = 65536;
 const COLUMNS = [
 	{ name: "Time", class: "time" }, { name: "Sandbox", class: "box" }, { name: "Decision", class: "decision" }, { name: "Kind", class: "kind" },
 	{ name: "Where", class: "where" }, { name: "Bytes", class: "size" }, { name: "Rule", class: "rule" },
@@ -47,8 +52,10 @@ export class EgressView {
 		this.vlist = new VirtualList({
 			label: "Network events, newest first", columns: COLUMNS, fill: (row, cells, node) => this.fill(row, cells, node),
 			heightOf: () => (matchMedia("(max-width: 700px)").matches ? 64 : 28), onEnd: () => this.readOlder(),
+			onOpen: (row) => this.detail.show(`${(KINDS[row.type] ?? row.type).replace(/^./, (c) => c.toUpperCase())}`, this.facts(row)),
 		});
-		this.root = h("section", { class: "fill" }, h("h1", null, "Network"), this.controls(), this.charts, this.state, this.vlist.node);
+		this.detail = new Detail(() => this.closed || this.vlist.focus());
+		this.root = h("section", { class: "fill" }, h("h1", null, "Network"), this.controls(), this.charts, this.state, this.vlist.node, this.detail.node);
 	}
 
 	controls() {
@@ -57,7 +64,7 @@ export class EgressView {
 		return h("div", { class: "filters", role: "group", "aria-label": "Filters" },
 			h("label", null, "Sandbox ", this.boxes),
 			h("label", null, "Decision ", h("select", { onchange: (ev) => this.change("decision", ev.target.value) },
-				[["", "all"], ["allow", "allowed"], ["deny", "refused"]].map(([v, t]) => h("option", { value: v }, t)))),
+				[["", "all"], ["allow", "allowed"], ["ask", "asked"], ["deny", "refused"]].map(([v, t]) => h("option", { value: v }, t)))),
 			h("label", null, "Host has ", h("input", { type: "search", maxlength: 200, autocomplete: "off", spellcheck: "false", oninput: (ev) => this.change("host", ev.target.value.trim()) })),
 			h("label", null, "Charts ", this.span));
 	}
@@ -70,6 +77,7 @@ export class EgressView {
 
 	close() {
 		this.closed = true;
+		this.detail.close();
 		this.vlist.close();
 		clearInterval(this.timer);
 	}
@@ -84,7 +92,7 @@ export class EgressView {
 	}
 
 	events(list) {
-		if (list.some((e) => e.type === "gap" || e.type.startsWith("net.")))
+		if (list.some((e) => e.type === "gap" || e.type === "ask.new" || e.type.startsWith("net.")))
 			this.more();
 		if (list.some((e) => e.type.startsWith("run.")))
 			setTimeout(() => this.closed || this.fillBoxes(), 1000);
@@ -135,14 +143,16 @@ export class EgressView {
 		try {
 			const page = await get("/v1/egress", { limit: this.rows.length ? PAGE : FIRST, before, ...(filtered ? this.filter : {}) });
 
+			// All rows are good under any filter; two that read the same of them leave it once.
+			if (!this.closed && !filtered && before === this.next) {
+				this.rows = this.rows.concat(page.items);
+				this.next = page.next;
+			}
 			if (this.closed || serial !== this.serial)
 				return;
 			if (filtered) {
 				this.shown = this.shown.concat(page.items);
 				this.older = page.next;
-			} else {
-				this.rows = this.rows.concat(page.items);
-				this.next = page.next;
 			}
 			this.failed = false;
 			this.reading = false;
@@ -200,6 +210,33 @@ export class EgressView {
 			if (!this.closed)
 				put(this.charts, h("p", { class: "hint" }, `The charts cannot be drawn: ${plain(e.message)}`));
 		}
+	}
+
+	/** All that is known of one, and nothing cut. */
+	facts(row) {
+		const [word, tone] = decisionOf(row), text = (v) => quote(v, WHOLE), has = (v) => v !== null && v !== undefined && v !== "";
+		const list = [
+			["When", timeOf(Date.parse(row.time)), " ", h("span", { class: "hint" }, row.time)],
+			["Sandbox", h("a", { href: `#/run/${row.sandbox}` }, name(this.app.nameOf(row.sandbox))), " ", h("span", { class: "hint" }, name(row.sandbox))],
+			["Decision", word ? h("span", { class: `status ${tone}` }, word) : ""],
+			["Host", row.host && row.host !== "-" ? text(row.host) : ""],
+			["Port", row.port],
+			["Method", has(row.method) ? text(row.method) : ""],
+			["Path", has(row.path) ? text(row.path) : ""],
+			["What", has(row.what) ? text(row.what) : ""],
+			["Why", has(row.why) ? text(row.why) : ""],
+			["Rule", has(row.rule) ? text(row.rule) : ""],
+			["How far", DEPTHS[row.depth] ?? (has(row.depth) ? text(row.depth) : "")],
+			["Status", row.status],
+			["Bytes", row.up !== null || row.down !== null ? `${count(row.up ?? 0)} out, ${count(row.down ?? 0)} in` : ""],
+			["Took", has(row.ms) ? `${count(row.ms)} ms` : ""],
+			["Times", row.count > 1 ? `${count(row.count)}, counted as one` : ""],
+			["Connection", row.conn],
+			["Question", has(row.ask) ? [name(row.ask), " ", h("a", { href: "#/asks" }, "Asks")] : ""],
+			["Number in the log", row.seq],
+		];
+
+		return list.filter(([, ...v]) => v.some(has)).map(([label, ...v]) => [label, ...v.map((x) => (typeof x === "number" ? String(x) : x))]);
 	}
 
 	fill(row, cells, node) {

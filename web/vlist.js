@@ -8,22 +8,26 @@ const OVERSCAN = 8;
 export class VirtualList {
 	/**
 	 * columns: [{name, class}]; fill(row, cells): puts a row's contents into its cells.
-	 * heightOf(): of a row, in pixels, as the style sheet has it now. onEnd(): the end is near.
+	 * heightOf(): of a row, in pixels, as the style sheet has it now. onEnd(): the end is near. onOpen(row), where there is more to see of one: it
+	 * was pressed, or Enter or Space upon it. Then rows can be walked by arrows, and one of them is on the way of Tab.
 	 */
-	constructor({ label, columns, fill, heightOf, onEnd }) {
+	constructor({ label, columns, fill, heightOf, onEnd, onOpen }) {
 		this.columns = columns;
 		this.fill = fill;
 		this.heightOf = heightOf;
 		this.onEnd = onEnd;
+		this.onOpen = onOpen;
+		this.current = null; // the row that arrows go from
 		this.rows = [];
 		this.pool = [];
 		this.pending = false;
-		this.body = h("div", { class: "vbody", role: "rowgroup" });
+		this.body = h("div", { class: "vbody", role: "rowgroup", onclick: onOpen && ((ev) => this.press(ev)) });
 		this.head = h("div", { class: "vrow vhead", role: "row", "aria-rowindex": 1 },
 			columns.map((c) => h("div", { role: "columnheader", class: c.class }, c.name)));
-		this.table = h("div", { role: "table", "aria-label": label, "aria-rowcount": 1 },
+		this.table = h("div", { role: onOpen ? "grid" : "table", "aria-label": label, "aria-rowcount": 1 },
 			h("div", { role: "rowgroup", class: "vheads" }, this.head), this.body);
-		this.node = h("div", { class: "vlist", tabindex: 0, role: "region", "aria-label": `${label}, scrolls`, onscroll: () => this.redraw() }, this.table);
+		this.node = h("div", { class: "vlist", tabindex: 0, role: "region", "aria-label": `${label}, scrolls`, onscroll: () => this.redraw(),
+			onkeydown: onOpen && ((ev) => this.key(ev)) }, this.table);
 		this.sizes = new ResizeObserver(() => this.redraw());
 		this.sizes.observe(this.node);
 	}
@@ -56,8 +60,8 @@ export class VirtualList {
 	}
 
 	makeRow() {
-		const cells = this.columns.map((c) => h("div", { role: "cell", class: c.class }));
-		const node = h("div", { class: "vrow", role: "row" }, cells);
+		const cells = this.columns.map((c) => h("div", { role: this.onOpen ? "gridcell" : "cell", class: c.class }));
+		const node = h("div", { class: "vrow", role: "row", tabindex: this.onOpen ? -1 : null }, cells);
 
 		this.body.append(node);
 		return { node, cells, row: null, index: -1 };
@@ -76,7 +80,7 @@ export class VirtualList {
 		while (this.pool.length < last - first)
 			this.pool.push(this.makeRow());
 		// A row keeps its element while it is to be seen: index modulo the pool.
-		const n = this.pool.length, used = new Set();
+		const n = this.pool.length, used = new Set(), isUpon = this.onOpen && this.pool.some((s) => s.node === document.activeElement);
 		for (let i = first; i < last; i++) {
 			used.add(i % n);
 			this.place(this.pool[i % n], i, height);
@@ -86,6 +90,9 @@ export class VirtualList {
 				this.pool[k].node.hidden = true;
 		}
 		this.stale = false;
+		// The keyboard goes with its row, and is upon no other when that has scrolled away.
+		if (isUpon)
+			this.upon();
 		if (last >= this.rows.length - 50)
 			this.onEnd?.();
 	}
@@ -103,5 +110,64 @@ export class VirtualList {
 			slot.row = row;
 			this.fill(row, slot.cells, slot.node);
 		}
+		if (this.onOpen)
+			slot.node.tabIndex = row === this.current ? 0 : -1;
+	}
+
+	/* --- one of them ------------------------------------------------------------------------------------------------ */
+
+	press(ev) {
+		const slot = this.pool.find((s) => s.node === ev.target.closest(".vrow"));
+
+		// Who marks some text to take along has not pressed.
+		if (!slot || !getSelection().isCollapsed)
+			return;
+		this.current = slot.row;
+		this.redraw();
+		this.onOpen(slot.row);
+	}
+
+	/** The keyboard is upon the current row, or, where that cannot be seen, upon the list. */
+	upon() {
+		const node = this.pool.find((s) => !s.node.hidden && s.row === this.current)?.node ?? this.node;
+
+		if (node !== document.activeElement)
+			node.focus({ preventScroll: true });
+	}
+
+	focus() {
+		this.draw();
+		this.upon();
+	}
+
+	key(ev) {
+		const onRow = ev.target !== this.node, page = Math.max(1, Math.floor(this.node.clientHeight / this.height) - 2);
+		const step = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -Infinity, End: Infinity }[ev.key];
+
+		if (ev.altKey || ev.ctrlKey || ev.metaKey || !this.rows.length)
+			return;
+		if (onRow && (ev.key === "Enter" || ev.key === " ")) {
+			ev.preventDefault();
+			this.onOpen(this.current);
+		} else if (step !== undefined) {
+			ev.preventDefault();
+			this.walk(step);
+		}
+	}
+
+	/** From the current row where that can be seen, else from the first that can. */
+	walk(step) {
+		const at = this.rows.indexOf(this.current), top = this.node.scrollTop, end = top + this.node.clientHeight, head = this.head.offsetHeight;
+		const isSeen = at >= 0 && (at + 1) * this.height > top && at * this.height < end;
+		const from = isSeen ? at + step : Number.isFinite(step) ? Math.ceil(top / this.height) : step;
+		const to = Math.min(this.rows.length - 1, Math.max(0, from));
+
+		this.current = this.rows[to];
+		// The head stays above the rows, and takes its part of what can be seen.
+		if (to * this.height < top)
+			this.node.scrollTop = to * this.height;
+		else if ((to + 1) * this.height + head > end)
+			this.node.scrollTop = (to + 1) * this.height + head - this.node.clientHeight;
+		this.focus();
 	}
 }

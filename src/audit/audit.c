@@ -378,7 +378,7 @@ static int load(struct audit *a, struct anchor *an, struct err *e)
 	return settle(a, an, size, e);
 }
 
-static int append_locked(struct audit *a, const struct audit_event *ev, struct err *e)
+static int append_locked(struct audit *a, const struct audit_event *ev, uint64_t *ret_seq, struct err *e)
 {
 	uint64_t need = LINE_OVERHEAD + (ev->fields ? ev->fields->len : 0);
 	struct anchor an;
@@ -403,11 +403,14 @@ static int append_locked(struct audit *a, const struct audit_event *ev, struct e
 		if (r < 0)
 			return r;
 	}
-	return audit_emit(a, &an, ev, e);
+	r = audit_emit(a, &an, ev, e);
+	if (r == 0)
+		*ret_seq = an.seq;
+	return r;
 }
 
-int audit_append(struct audit *a, const char *type, const char *sandbox, const struct buf *fields,
-		 struct err *e)
+int audit_append_seq(struct audit *a, const char *type, const char *sandbox, const struct buf *fields,
+		     uint64_t *ret_seq, struct err *e)
 {
 	int r;
 
@@ -420,7 +423,15 @@ int audit_append(struct audit *a, const char *type, const char *sandbox, const s
 	r = audit_lock(a, e);
 	if (r < 0)
 		return r;
-	r = append_locked(a, &(struct audit_event){ type, sandbox, fields }, e);
+	r = append_locked(a, &(struct audit_event){ type, sandbox, fields }, ret_seq, e);
 	audit_unlock(a);
 	return r;
+}
+
+int audit_append(struct audit *a, const char *type, const char *sandbox, const struct buf *fields,
+		 struct err *e)
+{
+	uint64_t seq;
+
+	return audit_append_seq(a, type, sandbox, fields, &seq, e);
 }

@@ -57,6 +57,9 @@ void audit_configure(struct audit *a, const struct audit_settings *s);
  */
 int audit_append(struct audit *a, const char *type, const char *sandbox, const struct buf *fields,
 		 struct err *e) MUST_CHECK;
+/* The same, and tells its number. */
+int audit_append_seq(struct audit *a, const char *type, const char *sandbox, const struct buf *fields,
+		     uint64_t *ret_seq, struct err *e) MUST_CHECK;
 
 /*
  * After an operator has looked at a broken log: closes what is there as it is, and begins a new segment with an event

@@ -21,6 +21,7 @@ struct audit_back {
 	int fd; /* -1: none is open */
 	struct segment_list old;
 	size_t left;	/* files that were not begun: old.n[left - 1] is next; left == count + 1: log.jsonl */
+	uint64_t floor; /* in the file: what is before it is not read */
 	uint64_t start; /* in the file, of the first byte in buf */
 	char *buf;
 	size_t cap, first, end; /* what is there: buf[first..end) */
@@ -76,12 +77,25 @@ static int has_moved(struct audit_back *b)
 	return 1;
 }
 
+/* All that is wanted of the file is between b->floor and b->start. */
+static int find_ends(struct audit_back *b, uint64_t size)
+{
+	int r = place_find(b->fd, size, b->before, &b->start);
+
+	b->floor = 0;
+	if (r == 0 && b->match.filter.from)
+		r = place_find(b->fd, size, b->match.filter.from, &b->floor);
+	if (b->floor > b->start)
+		b->floor = b->start;
+	return r;
+}
+
 /* 1: the file before is open, at its end or where `before` is; 0: there is none. */
 static int open_before(struct audit_back *b)
 {
 	while (b->left) {
 		char name[SEGMENT_NAME_LEN] = SEGMENT_CURRENT, prev[HASH_HEX_LEN + 1];
-		uint64_t size = 0, first = 0, at = 0;
+		uint64_t size = 0, first = 0;
 		int r;
 
 		if (--b->left < b->old.count)
@@ -105,10 +119,12 @@ static int open_before(struct audit_back *b)
 			continue;
 		}
 		if (r == 0)
-			r = place_find(b->fd, size, b->before, &at);
+			r = find_ends(b, size);
 		if (r < 0)
 			return r;
-		b->start = at;
+		/* Those before it have smaller numbers still. */
+		if (b->floor)
+			b->left = 0;
 		b->first = b->end = 0;
 		b->is_long = false;
 		return 1;
@@ -119,7 +135,8 @@ static int open_before(struct audit_back *b)
 /* Puts the piece of the file before what is there in front of it. 0: there is none. */
 static int fill(struct audit_back *b)
 {
-	size_t have = b->end - b->first, want = b->start < PIECE ? (size_t)b->start : PIECE;
+	uint64_t left = b->start - b->floor;
+	size_t have = b->end - b->first, want = left < PIECE ? (size_t)left : PIECE;
 	ssize_t n;
 
 	if (!want)

@@ -17,6 +17,7 @@ struct audit_filter {
 	uint64_t since;	     /* CLOCK_REALTIME in nanoseconds; 0: all */
 	const char *sandbox; /* an id or how it begins; NULL: all */
 	const char *type;    /* "run" takes "run" and "run.…"; NULL: all */
+	uint64_t from;	     /* backwards: what has a smaller number is not read; 0: all */
 };
 
 /* Valid until the next call. */

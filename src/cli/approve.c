@@ -261,8 +261,8 @@ const struct verb verb_approve = {
 	.run = cmd_approve,
 	.text = "Answers a question that *coffer ask ls* shows. By default the request that waits is let through once, exactly as it was "
 		"shown; asked a second time it waits again. If whoever asked has gone meanwhile nothing is sent, and the answer waits "
-		"two minutes for the identical request. _--sandbox_, _--for_ and _--uses_ hold for the same method and path "
-		"whatever the query and body.\n"
+		"two minutes for the identical request. _--sandbox_, _--for_ and _--uses_ hold for what *coffer ask show* "
+		"says: of a request the same method, path and headers whatever the query and body, the same operations, refs, host and port, or tool.\n"
 		"\n"
 		"_--always_ edits the policy file that the sandbox was started with: a rule for exactly this host and port, method "
 		"and path, operation or ref, this tool under the conditions of the rule, this secret there, or *apply: allow*, and every "

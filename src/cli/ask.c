@@ -5,6 +5,7 @@
 #include "base/str.h"
 #include "cli/ask_list.h"
 #include "cli/ask_new.h"
+#include "cli/ask_seen.h"
 #include "cli/ask_show.h"
 #include "cli/say.h"
 #include "cli/verb.h"
@@ -61,6 +62,7 @@ static int list_run(struct state *st, const char *id, bool all, askc_fn *fn, voi
 struct followed {
 	char id[RUN_ID_LEN + 1];
 	struct askc c;
+	struct ask_seen seen;
 };
 
 struct follower {
@@ -68,21 +70,30 @@ struct follower {
 	struct followed v[FOLLOW_MAX];
 	size_t n;
 	bool color, full; /* full: that there are more sandboxes was said */
+	size_t now;	  /* whose news are read */
 };
 
+/* A line for each change of what became of it; as JSON also of how often it was asked, who waits, how often it was used. */
 static int print_one(void *ctx, json_t *ask)
 {
-	const struct follower *f = ctx;
+	struct follower *f = ctx;
+	unsigned cols = ask_cols(STDOUT_FILENO);
 	autobuf struct buf out = BUF_INIT;
+	struct ask_news news;
 
 	if (!ask)
 		return 0;
+	ask_seen_note(&f->v[f->now].seen, ask, &news);
 	if (f->a->json) {
-		ask_add_json(ask, &out);
-	} else {
-		ask_line(ask, f->color, ask_cols(STDOUT_FILENO), &out);
+		if (news.any)
+			ask_add_json(ask, &out);
+	} else if (news.state || news.answered) {
+		/* An answer that is used at once leaves no state of its own. */
+		if (news.answered && str_eq(ask_text(ask, "state"), "spent"))
+			ask_line(ask, "allowed", f->color, cols, &out);
+		ask_line(ask, ask_text(ask, "state"), f->color, cols, &out);
 	}
-	return say_out(&out);
+	return out.len ? say_out(&out) : 0;
 }
 
 static void find_new(struct state *st, struct follower *f)
@@ -110,6 +121,7 @@ static void find_new(struct state *st, struct follower *f)
 		fd = known ? -1 : open_run(st, runs.v[i]);
 		if (fd < 0 || askc_open(&f->v[f->n].c, fd, &e) < 0)
 			continue;
+		f->v[f->n].seen = ASK_SEEN_INIT;
 		snprintf(f->v[f->n].id, sizeof(f->v[f->n].id), "%s", runs.v[i]);
 		if (askc_follow_begin(&f->v[f->n].c, f->a->all, &e) < 0)
 			askc_close(&f->v[f->n].c);
@@ -149,9 +161,11 @@ static int follow(struct state *st, const struct ask_args *a, struct err *e)
 		for (size_t i = f.n; i-- > 0 && r == 0;) {
 			if (!p[i].revents)
 				continue;
+			f.now = i;
 			r = askc_follow_read(&f.v[i].c, print_one, &f, &ended);
 			if (r < 0) {
 				askc_close(&f.v[i].c);
+				ask_seen_release(&f.v[i].seen);
 				f.v[i] = f.v[--f.n];
 				r = 0;
 			}

@@ -197,15 +197,16 @@ static enum say_color color_of(const char *state)
 {
 	if (str_eq(state, "pending"))
 		return SAY_YELLOW;
-	if (str_eq(state, "granted") || str_eq(state, "parked") || str_eq(state, "spent"))
+	if (str_eq(state, "granted") || str_eq(state, "parked") || str_eq(state, "spent") ||
+	    str_eq(state, "allowed"))
 		return SAY_GREEN;
 	return str_eq(state, "denied") ? SAY_RED : SAY_DIM;
 }
 
-void ask_line(const json_t *ask, bool color, unsigned cols, struct buf *out)
+void ask_line(const json_t *ask, const char *state, bool color, unsigned cols, struct buf *out)
 {
 	const json_t *n = json_object_get(ask, "answer");
-	const char *state = ask_text(ask, "state"), *by = ask_text(n, "name");
+	const char *by = ask_text(n, "name");
 	bool answered = json_is_object(n);
 	autobuf struct buf head = BUF_INIT, who = BUF_INIT, act = BUF_INIT;
 	char cell[24];

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/ask_show.h"
 
-#include "audit/query.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "cli/ask_before.h"
 #include "cli/say.h"
 #include "codec/termrows.h"
 #include "gateway/tty.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pwd.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -152,6 +153,9 @@ static bool is_preview_cut(const json_t *ask, size_t len)
 {
 	uint64_t bytes = number(ask, "preview_bytes");
 
+	/* A list says itself how much more there is. */
+	if (str_eq(ask_text(ask, "kind"), "apply"))
+		return false;
 	return number(ask, "body_len") > (bytes ? bytes : len);
 }
 
@@ -206,106 +210,82 @@ static void add_who(const json_t *ask, struct state *st, const struct form *f)
 
 static void add_means(const json_t *ask, const struct form *f)
 {
-	const char *kind = ask_text(ask, "kind");
+	int kind = ask_kind_parse(ask_text(ask, "kind"));
+	const struct ask_means *m = kind < 0 ? NULL : ask_kind_means((enum ask_kind)kind);
+	bool rule = kind == ASK_WIDEN;
 
-	if (!str_eq(ask_text(ask, "state"), "pending"))
+	if (!m || !str_eq(ask_text(ask, "state"), "pending"))
 		return;
-	if (str_eq(kind, "widen")) {
-		row(f, "allowing", "--sandbox: the rule holds until this sandbox ends; --for 2h: so long");
-		return;
-	}
-	if (str_eq(kind, "secret")) {
-		row(f, "allowing", "once: this very request with the secret, one time");
-		termrows_more(f->out, f->cols, "--sandbox, --for 2h, --uses 3:");
-		termrows_more(f->out, f->cols, "the secret with any request to this host, without asking");
-		return;
-	}
-	row(f, "allowing", "once: this very request, with this body, one time");
-	termrows_more(f->out, f->cols, "--sandbox, --for 2h, --uses 3, without asking:");
-	termrows_more(f->out, f->cols,
-		      ask_text(ask, "method")[0] ? "the same method and path with any query and body"
-		      : str_eq(kind, "tool")	 ? "the same tool with any arguments and command"
-						 : "the same again");
-	/* What a policy file can have a rule for. */
-	if (ask_text(ask, "host")[0])
+	if (!rule)
+		row(f, "allowing", "once: %s, one time", m->once);
+	if (rule)
+		row(f, "allowing", "--sandbox, --for 2h, without asking:");
+	else
+		termrows_more(f->out, f->cols, "--sandbox, --for 2h, --uses 3, without asking:");
+	termrows_more(f->out, f->cols, m->again);
+	if (m->has_rule)
 		termrows_more(f->out, f->cols, "--always: a rule for it in the policy file");
+}
+
+/* Who it was: by the name that came with the answer, else by the one that this machine has for the user. */
+static void add_name(const json_t *a, struct buf *out)
+{
+	char name[ASK_NAME_MAX];
+
+	buf_addf(out, "%.64s",
+		 ask_text(a, "name")[0]				     ? ask_text(a, "name")
+		 : ask_user_name((uid_t)number(a, "uid"), name) == 0 ? name
+								     : "somebody");
 }
 
 static void add_answer(const json_t *ask, const struct form *f)
 {
 	const json_t *a = json_object_get(ask, "answer");
-	const char *scope = ask_text(a, "scope"), *reason = ask_text(a, "reason"),
-		   *name = ask_text(a, "name");
+	const char *scope = ask_text(a, "scope"), *reason = ask_text(a, "reason");
+	autobuf struct buf name = BUF_INIT;
 
+	add_name(a, &name);
 	if (json_is_object(a))
-		row(f, "answer", "%s%s%s by %.64s (uid %llu, %.24s) at %.19s%s%.256s",
+		row(f, "answer", "%s%s%s by %s (uid %llu, %.24s) at %.19s%s%.256s",
 		    json_is_true(json_object_get(a, "allow")) ? "allow" : "deny", scope[0] ? ", " : "", scope,
-		    name[0] ? name : "somebody", (unsigned long long)number(a, "uid"), ask_text(a, "via"),
+		    buf_cstr(&name), (unsigned long long)number(a, "uid"), ask_text(a, "via"),
 		    ask_text(a, "at"), reason[0] ? ": " : "", reason);
 }
 
 /* ---- What it did just before. ---- */
 
-#define BEFORE 5
 #define BEFORE_BRIEF 3
 
-struct before {
-	char *line[BEFORE];
-	size_t n;
-};
-
-static void keep_line(struct before *b, const struct audit_record *r)
+static void add_more(const struct form *f, const char *text)
 {
-	json_t *o = json_loadb(r->text, r->len, 0, NULL);
-	autobuf struct buf t = BUF_INIT;
-	static const char *const keys[] = { "method", "host",	  "name",   "path",
-					    "what",   "decision", "answer", "rule" };
+	size_t before = f->out->len;
 
-	buf_addf(&t, "%.8s  %s", strlen(ask_text(o, "time")) > 19 ? ask_text(o, "time") + 11 : "",
-		 ask_text(o, "type"));
-	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
-		if (ask_text(o, keys[i])[0]) {
-			buf_adds(&t, "  ");
-			add_cut(&t, ask_text(o, keys[i]), 80);
-		}
-	}
-	json_decref(o);
-	b->line[b->n] = buf_take(&t);
-	b->n += b->line[b->n] != NULL;
+	termrows_more(f->out, f->cols, text);
+	if (f->brief)
+		keep_row(f, before);
 }
 
-/* What it does not know already. */
-static bool is_itself(const json_t *ask, const struct audit_record *r)
+static void add_before(const json_t *ask, const struct state *st, const struct form *f)
 {
-	const char *id = ask_text(ask, "id");
+	CLEANUP(ask_before_release) struct ask_before b = { 0 };
+	struct err e = ERR_INIT;
 
-	return id[0] && memmem(r->text, r->len, id, strlen(id)) &&
-	       memmem(r->text, r->len, "\"ask.new\"", strlen("\"ask.new\""));
-}
-
-static void add_before(const json_t *ask, struct state *st, const struct form *f)
-{
-	const struct audit_filter filter = { .sandbox = ask_text(ask, "sandbox") };
-	CLEANUP(audit_back_freep) struct audit_back *back = NULL;
-	struct before b = { 0 };
-	struct audit_record r;
-
-	if (!filter.sandbox[0] || audit_back_open(&back, st->fd, &filter, UINT64_MAX, NULL) < 0)
+	if (ask_before_read(ask, st, f->brief ? BEFORE_BRIEF : ASK_BEFORE_MAX, &b, &e) < 0) {
+		row(f, "before", "the log cannot be read: %s", e.msg);
 		return;
-	while (b.n < (f->brief ? BEFORE_BRIEF : BEFORE) && audit_back_next(back, &r, NULL) == 1) {
-		if (r.text && r.is_event && !is_itself(ask, &r))
-			keep_line(&b, &r);
 	}
-	if (b.n)
-		row(f, "before", "what the log has last of this sandbox:");
-	while (b.n) {
-		size_t before = f->out->len;
-
-		termrows_more(f->out, f->cols, b.line[--b.n]);
-		if (f->brief)
-			keep_row(f, before);
-		free(b.line[b.n]);
+	if (b.is_unknown || (!b.n && b.is_all)) {
+		row(f, "before",
+		    b.is_unknown ? "not known: the question does not say where it stands in the log"
+				 : "nothing that the log still has");
+		return;
 	}
+	row(f, "before", "what this sandbox did, newest last:");
+	/* Above the rest: it is about what is older. */
+	if (b.n < (f->brief ? BEFORE_BRIEF : ASK_BEFORE_MAX) && !b.is_all)
+		add_more(f, "(it was not looked further back)");
+	for (size_t i = 0; i < b.n; i++)
+		add_more(f, b.line[i]);
 }
 
 /* ---- All of it. ---- */
@@ -371,16 +351,35 @@ void ask_show_prompt(const json_t *ask, struct state *st, unsigned cols, bool al
 		add_before(ask, st, &f);
 }
 
+/* From the file alone: what asks elsewhere would load other libraries, which a static program does not. */
+int ask_user_name(uid_t uid, char ret[ASK_NAME_MAX])
+{
+	FILE *f = fopen("/etc/passwd", "re");
+	struct passwd *p = NULL;
+	int r = -ENOENT;
+
+	while (f && (p = fgetpwent(f)) != NULL && p->pw_uid != uid)
+		;
+	if (p && strlen(p->pw_name) < ASK_NAME_MAX) {
+		snprintf(ret, ASK_NAME_MAX, "%s", p->pw_name);
+		r = 0;
+	}
+	if (f)
+		(void)fclose(f);
+	return r;
+}
+
 void ask_who_am_i(struct ask_who *ret, const char *via)
 {
 	/* The uid is what the guard knows by itself; a name is for people. */
 	const char *name = getuid() == 0 ? getenv("SUDO_USER") : NULL;
 
 	*ret = (struct ask_who){ .uid = getuid() };
-	snprintf(ret->name, sizeof(ret->name), "%s",
-		 name		     ? name
-		 : getenv("LOGNAME") ? getenv("LOGNAME")
-				     : "");
+	name = name ? name : getenv("LOGNAME");
+	if (name && *name)
+		snprintf(ret->name, sizeof(ret->name), "%s", name);
+	else if (ask_user_name(ret->uid, ret->name) < 0)
+		ret->name[0] = '\0';
 	snprintf(ret->via, sizeof(ret->via), "%s", via);
 }
 

@@ -22,6 +22,8 @@ void ask_show_prompt(const json_t *ask, struct state *st, unsigned cols, bool al
 unsigned ask_cols(int fd);
 /* A member that is text; "" when it is not there. */
 const char *ask_text(const json_t *ask, const char *key);
+/* The name of a user of this machine; -ENOENT: it has none. */
+int ask_user_name(uid_t uid, char ret[ASK_NAME_MAX]) MUST_CHECK;
 /* Who is at this terminal. */
 void ask_who_am_i(struct ask_who *ret, const char *via);
 

@@ -12,11 +12,13 @@
 #include <stdlib.h>
 
 static const char *const kinds[] = {
-	[NETEV_DNS] = "net.dns",	 [NETEV_OPEN] = "net.open",	    [NETEV_CLOSE] = "net.close",
-	[NETEV_REQUEST] = "net.request", [NETEV_RESPONSE] = "net.response", [NETEV_DIAL] = "net.dial",
-	[NETEV_REFUSED] = "net.refused", [NETEV_ALERT] = "net.alert",	    [NETEV_POLICY] = "net.policy",
-	[NETEV_FOLDED] = "net.folded",	 [NETEV_DOWN] = "net.down",	    [NETEV_UP] = "net.up",
-	[NETEV_OTHER] = "net.",
+	[NETEV_DNS] = "net.dns",	   [NETEV_OPEN] = "net.open",
+	[NETEV_CLOSE] = "net.close",	   [NETEV_REQUEST] = "net.request",
+	[NETEV_RESPONSE] = "net.response", [NETEV_DIAL] = "net.dial",
+	[NETEV_REFUSED] = "net.refused",   [NETEV_ALERT] = "net.alert",
+	[NETEV_POLICY] = "net.policy",	   [NETEV_FOLDED] = "net.folded",
+	[NETEV_DOWN] = "net.down",	   [NETEV_UP] = "net.up",
+	[NETEV_ASK] = "ask.new",	   [NETEV_OTHER] = "net.",
 };
 static_assert(ARRAY_SIZE(kinds) == NETEV_KIND_COUNT, "a name for each kind");
 
@@ -52,7 +54,7 @@ static void take_texts(struct net_event *ev)
 		{ "act", &ev->act },	       { "seen", &ev->seen },	{ "secret", &ev->secret },
 		{ "proxy", &ev->proxy },       { "qtype", &ev->qtype }, { "proto", &ev->proto },
 		{ "text", &ev->text },	       { "ev", &ev->folded },	{ "said", &ev->said },
-		{ "ask", &ev->ask },
+		{ "ask", &ev->ask },	       { "what", &ev->what },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
@@ -82,13 +84,26 @@ static void take_numbers(struct net_event *ev)
 	}
 }
 
-bool net_event_parse(struct net_event *ret, const struct audit_record *rec)
+static bool is_net(const struct audit_record *rec)
+{
+	return rec->is_event && rec->line.type_len >= 4 && memcmp(rec->line.type, "net.", 4) == 0;
+}
+
+static bool is_ask(const struct audit_record *rec)
+{
+	return rec->is_event && line_is_type(&rec->line, kinds[NETEV_ASK]);
+}
+
+bool net_event_may_be(const struct audit_record *rec)
+{
+	return is_net(rec) || is_ask(rec);
+}
+
+static bool parse(struct net_event *ret, const struct audit_record *rec)
 {
 	autobuf struct buf text = BUF_INIT;
 	struct net_event ev = { 0 };
 
-	if (!rec->is_event || rec->line.type_len < 4 || memcmp(rec->line.type, "net.", 4) != 0)
-		return false;
 	buf_addc(&text, '{');
 	buf_add(&text, rec->line.fields, rec->line.fields_len);
 	buf_addc(&text, '}');
@@ -105,6 +120,29 @@ bool net_event_parse(struct net_event *ret, const struct audit_record *rec)
 	ev.denied = ev.decision && str_eq(ev.decision, "deny");
 	*ret = ev;
 	return true;
+}
+
+bool net_event_parse(struct net_event *ret, const struct audit_record *rec)
+{
+	return is_net(rec) && parse(ret, rec);
+}
+
+bool net_event_parse_ask(struct net_event *ret, const struct audit_record *rec)
+{
+	static const char *const egress[] = { "connect", "request", "graphql", "git" };
+	const char *kind;
+
+	if (!is_ask(rec) || !parse(ret, rec))
+		return false;
+	kind = json_string_value(json_object_get(ret->obj, "kind"));
+	for (size_t i = 0; kind && i < ARRAY_SIZE(egress); i++) {
+		if (str_eq(kind, egress[i])) {
+			ret->decision = "ask";
+			return true;
+		}
+	}
+	net_event_release(ret);
+	return false;
 }
 
 const char *net_event_host(const struct net_event *ev)

@@ -29,6 +29,7 @@ enum net_kind {
 	NETEV_FOLDED,
 	NETEV_DOWN,
 	NETEV_UP,
+	NETEV_ASK, /* ask.new: held until a person has answered */
 	NETEV_OTHER,
 	NETEV_KIND_COUNT
 };
@@ -40,8 +41,8 @@ struct net_event {
 	const char *time_text; /* the log's, LINE_TIME_LEN bytes */
 	json_t *obj;	       /* owns all texts below */
 	const char *name, *addr, *depth, *decision, *rule, *why, *method, *path, *act, *seen, *secret, *proxy,
-		*how, *qtype, *proto, *text, *folded, *said,
-		*ask; /* folded: which kind of event was counted */
+		*how, *qtype, *proto, *text, *said, *folded, /* folded: which kind of event was counted */
+		*ask, *what;				     /* of a question: its id, and what it is about */
 	uint64_t port, conn, up, down, ms, count, again, status;
 	int error; /* a status below 0: of a dial */
 	bool denied;
@@ -51,6 +52,10 @@ void net_event_release(struct net_event *ev);
 
 /* False when it is not about the network. */
 bool net_event_parse(struct net_event *ret, const struct audit_record *rec);
+/* A question about a connection or a request, with "ask" as its decision. False: it is none. */
+bool net_event_parse_ask(struct net_event *ret, const struct audit_record *rec);
+/* By its type alone: one of the two may be true. */
+bool net_event_may_be(const struct audit_record *rec);
 
 const char *net_kind_name(enum net_kind k); /* "net.open" */
 

@@ -19,6 +19,7 @@
 /* A page: from `after` on oldest first, else the newest before `before`. Texts are whole items of the answer. */
 struct page {
 	uint64_t before, after, limit;
+	uint64_t from; /* it was not looked further back; 0: that is for the filter to say */
 	bool forward, more;
 	size_t bytes; /* of all texts, with what stands between them */
 	struct {
@@ -78,6 +79,8 @@ static void page_print(const struct page *p, struct buf *out)
 	buf_adds(out, "],\"next\":");
 	if (p->more && p->n)
 		buf_addf(out, "%llu", (unsigned long long)p->v[p->n - 1].seq);
+	else if (p->from > 1)
+		buf_addf(out, "%llu", (unsigned long long)p->from);
 	else
 		buf_adds(out, "null");
 	buf_adds(out, "}\n");
@@ -106,7 +109,7 @@ static int scan_open(struct scan *s, struct web_args *a, const char *type, const
 
 	if (r < 0)
 		return r;
-	s->f = (struct audit_filter){ .type = type, .sandbox = ref ? s->id : NULL };
+	s->f = (struct audit_filter){ .type = type, .sandbox = ref ? s->id : NULL, .from = p->from };
 	if (since && clock_parse(since, clock_nsec(CLOCK_REALTIME), &s->f.since) < 0)
 		return err_set(e, -EINVAL, "since is no time");
 	s->before = p->before;
@@ -127,6 +130,26 @@ static int scan_next(struct scan *s, struct audit_record *ret, struct err *e)
 	return r > 0 && ret->line.seq >= s->before ? 0 : r;
 }
 
+/* How far back, counted in events of the log whoever they are of: so a search ends soon, whatever it does not find. */
+static int page_bound(struct page *p, struct web_args *a, struct err *e)
+{
+	uint64_t within = web_arg_num(a, "within", 0), last = p->before;
+	int r = 0;
+
+	if (!within)
+		return 0;
+	if (p->forward) {
+		a->code = "bad_request";
+		return err_set(e, -EINVAL, "within says how far back, and after goes the other way");
+	}
+	if (last == UINT64_MAX) {
+		r = audit_last_seq(a->st.fd, &last, e);
+		last++;
+	}
+	p->from = r == 0 && last > within ? last - within : 0;
+	return r;
+}
+
 /* Whatever is not an event, somebody changed: that is for verify to tell, and no JSON. */
 int web_work_audit(struct web_args *a, struct err *e)
 {
@@ -135,6 +158,8 @@ int web_work_audit(struct web_args *a, struct err *e)
 	struct audit_record rec;
 	int r = page_open(&p, a, false, e);
 
+	if (r == 0)
+		r = page_bound(&p, a, e);
 	if (r == 0)
 		r = scan_open(&s, a, web_arg(a, "type"), &p, e);
 	while (r == 0 && (r = scan_next(&s, &rec, e)) > 0) {
@@ -156,7 +181,7 @@ static bool is_row(const struct net_event *ev)
 {
 	return ev->kind == NETEV_DNS || ev->kind == NETEV_OPEN || ev->kind == NETEV_CLOSE ||
 	       ev->kind == NETEV_REQUEST || ev->kind == NETEV_RESPONSE || ev->kind == NETEV_DIAL ||
-	       ev->kind == NETEV_REFUSED || ev->kind == NETEV_ALERT;
+	       ev->kind == NETEV_REFUSED || ev->kind == NETEV_ALERT || ev->kind == NETEV_ASK;
 }
 
 static bool matches(const struct net_event *ev, const char *decision, const char *host)
@@ -235,6 +260,8 @@ static void add_row(struct json *j, const struct net_event *ev, uint64_t seq)
 	add_u64(j, "down", ev->down, ended || ev->down);
 	add_u64(j, "ms", ev->ms, ended || ev->ms);
 	add_u64(j, "count", ev->count, ev->count);
+	json_str(j, "ask", ev->ask);
+	json_str(j, "what", ev->what);
 	json_end_obj(j);
 }
 
@@ -247,12 +274,13 @@ int web_work_egress(struct web_args *a, struct err *e)
 	int r = page_open(&p, a, false, e);
 
 	if (r == 0)
-		r = scan_open(&s, a, "net", &p, e);
+		r = scan_open(&s, a, NULL, &p, e);
 	while (r == 0 && (r = scan_next(&s, &rec, e)) > 0) {
 		struct net_event ev;
 
 		r = 0;
-		if (!may_match(&rec.line, decision, host) || !net_event_parse(&ev, &rec))
+		if (!net_event_may_be(&rec) || !may_match(&rec.line, decision, host) ||
+		    !(net_event_parse(&ev, &rec) || net_event_parse_ask(&ev, &rec)))
 			continue;
 		if (is_row(&ev) && matches(&ev, decision, host)) {
 			struct buf text = BUF_INIT;

@@ -68,8 +68,10 @@ static void count(const struct series *s, const struct audit_record *rec)
 	struct bucket *b;
 	uint64_t t;
 
-	if (line_is_type(&rec->line, "ask.new")) {
+	if (net_event_parse_ask(&ev, rec)) {
 		char text[LINE_TIME_LEN + 1];
+
+		net_event_release(&ev);
 
 		snprintf(text, sizeof(text), "%.*s", LINE_TIME_LEN, rec->line.time);
 		b = clock_parse(text, s->to, &t) == 0 ? bucket_of(s, t) : NULL;

@@ -20,11 +20,11 @@ struct moment {
 	const char *run;
 };
 
-static int on_event(void *ctx, const char *type, const struct buf *fields)
+static int on_event(void *ctx, const char *type, const struct buf *fields, uint64_t *ret_seq)
 {
 	struct moment *m = ctx;
 
-	return audit_append(m->audit, type, m->run, fields, NULL);
+	return audit_append_seq(m->audit, type, m->run, fields, ret_seq, NULL);
 }
 
 /* -EADDRINUSE: somebody serves. */

@@ -159,11 +159,11 @@ static int ask_there(struct hold *x)
 
 /* ---- Where nobody does. ---- */
 
-static int on_event(void *ctx, const char *type, const struct buf *fields)
+static int on_event(void *ctx, const char *type, const struct buf *fields, uint64_t *ret_seq)
 {
 	struct hold *x = ctx;
 
-	return audit_append(x->h->audit, type, x->h->run, fields, NULL);
+	return audit_append_seq(x->h->audit, type, x->h->run, fields, ret_seq, NULL);
 }
 
 static void on_tell(void *ctx, uint64_t waiter, bool allow, const char *id, const char *why)

@@ -393,6 +393,11 @@ static int check_answer(const struct ask *a, const struct ask_answer *n, struct 
 	return 0;
 }
 
+static const char *name_of(const struct ask_who *w)
+{
+	return w->name[0] ? w->name : w->uid == 0 ? "root" : "somebody";
+}
+
 /* Why it cannot be answered any more. */
 static int too_late(const struct ask *a, const char *id, struct err *e)
 {
@@ -404,9 +409,8 @@ static int too_late(const struct ask *a, const char *id, struct err *e)
 		return err_set(e, -ECANCELED, "%s is gone: %s", id, a->why);
 	return err_set(e, -EALREADY, "%s was answered already: %s%s%s by %s (uid %u, %s) at %s", id,
 		       a->answer.allow ? "allow" : "deny", a->answer.allow ? ", " : "",
-		       a->answer.allow ? ask_scope_name(a->answer.scope) : "",
-		       a->answer.who.name[0] ? a->answer.who.name : "somebody", (unsigned)a->answer.who.uid,
-		       a->answer.who.via, clock_format(a->answered_at, when));
+		       a->answer.allow ? ask_scope_name(a->answer.scope) : "", name_of(&a->answer.who),
+		       (unsigned)a->answer.who.uid, a->answer.who.via, clock_format(a->answered_at, when));
 }
 
 static void take_deny(struct asks *l, struct asks_now now, struct ask *a)
@@ -531,7 +535,7 @@ int asks_revoke(struct asks *l, struct asks_now now, const char *id, const struc
 		return err_set(e, -EIO, "it could not be written down, so it stays as it is");
 	set_state(l, a, ASK_LAPSED);
 	set_end(a, now, 0);
-	snprintf(a->why, sizeof(a->why), "%s took it back", who->name[0] ? who->name : "somebody");
+	snprintf(a->why, sizeof(a->why), "%s took it back", name_of(who));
 	r = a->kept ? keep(l, true, e) : 0;
 	changed(l, a);
 	return r;

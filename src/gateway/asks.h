@@ -96,6 +96,15 @@ enum ask_kind {
 const char *ask_kind_name(enum ask_kind k);   /* "connect", "request", … */
 int ask_kind_parse(const char *s) MUST_CHECK; /* -EINVAL */
 
+/* What allowing it means, in words that go behind "allow": exactly what the digest and the subject (below) bind. */
+struct ask_means {
+	const char *once;  /* NULL: it cannot be allowed once */
+	const char *again; /* more than once */
+	const char *brief; /* the same for half a row */
+	bool has_rule;	   /* a policy file can say it: --always */
+};
+const struct ask_means *ask_kind_means(enum ask_kind k);
+
 enum ask_state {
 	ASK_PENDING,
 	ASK_PARKED,  /* allowed once; who asked had gone; waits for the identical question */
@@ -171,6 +180,7 @@ struct ask_view {
 	char id[ASK_ID_MAX];
 	char run[RUN_ID_LEN + 1];
 	uint64_t number; /* in its run: 1, 2, … never used twice, also over restarts of the run */
+	uint64_t seq;	 /* its place in the log, of its ask.new; 0: not known */
 	enum ask_state state;
 	struct ask_question q;
 	char digest[HASH_HEX_LEN + 1];
@@ -188,8 +198,8 @@ struct ask_view {
 struct asks_out {
 	/* One event for the log ("ask.new", "ask.answer", "ask.use", "ask.unused", "ask.expire",
 	 * "ask.lapse", "ask.gone", "ask.revoke"): members without braces. Negative: it
-	 * was not written. */
-	int (*event)(void *ctx, const char *type, const struct buf *fields);
+	 * was not written. *ret_seq is its number in the log, left as it is where that is not known. */
+	int (*event)(void *ctx, const char *type, const struct buf *fields, uint64_t *ret_seq);
 	/* A waiter is told; it is forgotten by then. `id` is of the ask. For allow, asks_unused() may follow. */
 	void (*tell)(void *ctx, uint64_t waiter, bool allow, const char *id, const char *why);
 	/* Something of it has changed: to be stored, and told to those who follow. May be NULL. */
@@ -271,7 +281,7 @@ unsigned asks_pending(const struct asks *l);
 uint64_t asks_shed(const struct asks *l); /* questions that were denied for lack of room or because of A7 */
 
 /*
- * One ask as a JSON object: id, sandbox, state, kind, host, port, tls, method, path, what, rule, reason, by, body (digest),
+ * One ask as a JSON object: id, sandbox, number, seq, state, kind, host, port, tls, method, path, what, rule, reason, by, body (digest),
  * body_len, type, preview, preview_bytes, digest, generation, asked, expires, waiters, times, used, uses, answer {…}, why. `key` as in json.h.
  * This is also what the socket says (askproto.h), what `coffer ask show --json` prints and what stands in the file.
  */

@@ -13,6 +13,7 @@
 struct ask {
 	TAILQ_ENTRY(ask) link;
 	uint64_t number;
+	uint64_t seq; /* of its ask.new in the log; 0: not known */
 	enum ask_state state;
 	struct ask_question q; /* its texts are in `text` */
 	char *text;
@@ -73,7 +74,8 @@ int ask_question_copy(const struct ask_question *q, struct ask_question *ret, ch
 
 /* asks_log.c */
 void ask_id(const struct asks *l, const struct ask *a, char out[ASK_ID_MAX]);
-int ask_log_new(struct asks *l, const struct ask *a) MUST_CHECK;
+/* Also where it stands in the log. */
+int ask_log_new(struct asks *l, struct ask *a) MUST_CHECK;
 int ask_log_answer(struct asks *l, const struct ask *a, const struct ask_answer *n) MUST_CHECK;
 int ask_log_revoke(struct asks *l, const struct ask *a, const struct ask_who *who) MUST_CHECK;
 /* "ask.use", "ask.unused", "ask.expire", "ask.gone", "ask.lapse". */

@@ -98,6 +98,8 @@ void ask_json(const struct ask_view *v, struct json *j, const char *key)
 	json_str(j, "id", v->id);
 	json_str(j, "sandbox", v->run);
 	json_u64(j, "number", v->number);
+	if (v->seq)
+		json_u64(j, "seq", v->seq);
 	json_str(j, "state", ask_state_name(v->state));
 	add_question(&v->q, j);
 	json_str(j, "digest", v->digest);
@@ -239,6 +241,7 @@ struct ask *ask_read(const json_t *o)
 		return NULL;
 	}
 	a->number = get_u64(o, "number");
+	a->seq = get_u64(o, "seq");
 	a->asked = get_time(o, "asked");
 	a->expires_shown = get_time(o, "expires");
 	a->times = get_u64(o, "times");

@@ -24,9 +24,16 @@ static void event_head(const struct asks *l, const struct ask *a, struct json *j
 	json_str(j, "digest", hex);
 }
 
+static int event_seq(struct asks *l, const char *type, const struct buf *b, uint64_t *ret_seq)
+{
+	return buf_error(b) ? -ENOMEM : l->out.event(l->out.ctx, type, b, ret_seq);
+}
+
 static int event(struct asks *l, const char *type, const struct buf *b)
 {
-	return buf_error(b) ? -ENOMEM : l->out.event(l->out.ctx, type, b);
+	uint64_t seq = 0;
+
+	return event_seq(l, type, b, &seq);
 }
 
 static void add_target(const struct ask_question *q, struct json *j)
@@ -44,7 +51,7 @@ static void add_target(const struct ask_question *q, struct json *j)
 		json_str(j, "what", q->what);
 }
 
-int ask_log_new(struct asks *l, const struct ask *a)
+int ask_log_new(struct asks *l, struct ask *a)
 {
 	autobuf struct buf b = BUF_INIT;
 	struct json j = JSON_INIT(&b);
@@ -63,7 +70,7 @@ int ask_log_new(struct asks *l, const struct ask *a)
 		json_str(&j, "reason", a->q.reason);
 	if (a->q.by[0])
 		json_str(&j, "by", a->q.by);
-	return event(l, "ask.new", &b);
+	return event_seq(l, "ask.new", &b, &a->seq);
 }
 
 static void add_who(const struct ask_who *w, struct json *j)

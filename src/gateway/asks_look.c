@@ -38,6 +38,7 @@ const struct ask *asks_next(const struct asks *l, const struct ask *after)
 void ask_view(const struct asks *l, const struct ask *a, struct ask_view *ret)
 {
 	*ret = (struct ask_view){ .number = a->number,
+				  .seq = a->seq,
 				  .state = a->state,
 				  .q = a->q,
 				  .asked = a->asked,

@@ -19,6 +19,35 @@ static const char *const kind_names[] = {
 };
 static_assert(ARRAY_SIZE(kind_names) == ASK_KIND_COUNT, "a name for each");
 
+static const struct ask_means means[] = {
+	[ASK_CONNECT] = { "this connection",
+			  "any connection to this host and port, with TLS or without as this one",
+			  "any connection to this host and port", true },
+	[ASK_REQUEST] = { "this very request, with its query, headers and body",
+			  "the same method, path and headers with any query and body",
+			  "all but query and body as it is now", true },
+	[ASK_GRAPHQL] = { "this very request, with this document and these variables",
+			  "the same operations to this address with the same headers, whatever their arguments",
+			  "the same operations, any arguments", true },
+	[ASK_GIT] = { "this very request, with these commits",
+		      "the same done to the same refs of this repository, with any commits",
+		      "the same to these refs, any commits", true },
+	[ASK_SECRET] = { "this very request with the secret",
+			 "the secret with any request to this host and port",
+			 "the secret, any request to this host", true },
+	[ASK_APPLY] = { "exactly these changes", "exactly these changes again, and no others",
+			"exactly these changes again", true },
+	[ASK_WIDEN] = { NULL, "whatever the rule covers", "whatever the rule covers", true },
+	[ASK_TOOL] = { "this very call, with this command and these arguments",
+		       "the same tool (and conditions of the rule) with any arguments and command",
+		       "the same tool, any arguments", true },
+	[ASK_QUESTION] = { "this answer to who asks now", "the same question of the same asker",
+			   "the same question again", false },
+	[ASK_SIGN] = { "this use of the key", "the same use of this key at this host and port",
+		       "the same use of the key there", false },
+};
+static_assert(ARRAY_SIZE(means) == ASK_KIND_COUNT, "one for each");
+
 static const char *const state_names[] = {
 	[ASK_PENDING] = "pending", [ASK_PARKED] = "parked", [ASK_GRANTED] = "granted",
 	[ASK_SPENT] = "spent",	   [ASK_DENIED] = "denied", [ASK_EXPIRED] = "expired",
@@ -44,6 +73,11 @@ static int find_name(const char *const *names, int n, const char *s)
 const char *ask_kind_name(enum ask_kind k)
 {
 	return kind_names[k];
+}
+
+const struct ask_means *ask_kind_means(enum ask_kind k)
+{
+	return &means[k];
 }
 
 int ask_kind_parse(const char *s)

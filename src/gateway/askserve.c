@@ -130,10 +130,10 @@ int askserve_check_widen(struct askserve *s, struct ask_question *q, struct buf 
 
 /* ---- What the list says. ---- */
 
-static int on_event(void *ctx, const char *type, const struct buf *fields)
+static int on_event(void *ctx, const char *type, const struct buf *fields, uint64_t *ret_seq)
 {
 	struct askserve *s = ctx;
-	int r = s->owner.event(s->owner.ctx, type, fields);
+	int r = s->owner.event(s->owner.ctx, type, fields, ret_seq);
 
 	if (r >= 0)
 		askcount_event(&s->count, type, fields);

@@ -34,7 +34,7 @@ struct askserve_client;
 
 struct askserve_owner {
 	/* As in struct asks_out. */
-	int (*event)(void *ctx, const char *type, const struct buf *fields);
+	int (*event)(void *ctx, const char *type, const struct buf *fields, uint64_t *ret_seq);
 	void (*tell)(void *ctx, uint64_t waiter, bool allow, const char *id,
 		     const char *why); /* may be NULL */
 	/* An ask is new, or has changed: for a prompt. May be NULL. */

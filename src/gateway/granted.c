@@ -98,9 +98,10 @@ int granted_load(int run_fd, struct asks *l, struct asks_now t, struct err *e)
 	return load_text(buf_cstr(&b), b.len, asks_run(l), l, t, e);
 }
 
-static int no_event(void *ctx, const char *type, const struct buf *fields)
+static int no_event(void *ctx, const char *type, const struct buf *fields, uint64_t *ret_seq)
 {
 	(void)ctx;
+	(void)ret_seq;
 	(void)type;
 	(void)fields;
 	return 0;

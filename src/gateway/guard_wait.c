@@ -23,11 +23,11 @@ struct waiting {
 	void (*dead)(struct run *r);
 };
 
-static int on_event(void *ctx, const char *type, const struct buf *fields)
+static int on_event(void *ctx, const char *type, const struct buf *fields, uint64_t *ret_seq)
 {
 	struct waiting *w = ctx;
 
-	return audit_append(w->r->audit, type, w->r->spec->id, fields, NULL);
+	return audit_append_seq(w->r->audit, type, w->r->spec->id, fields, ret_seq, NULL);
 }
 
 /* Our launcher ends us without a word: a number that was told must be in the file by then. */

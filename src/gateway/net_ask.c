@@ -5,6 +5,7 @@
  * affair, for a wrong one harms nobody but itself.
  */
 #include "base/clock.h"
+#include "base/str.h"
 #include "egress/askmsg.h"
 #include "gateway/net_int.h"
 #include "gateway/prompt.h"
@@ -20,11 +21,13 @@ static const enum ask_kind kinds[] = {
 };
 static_assert(ARRAY_SIZE(kinds) == ASKMSG_KIND_COUNT, "one for each");
 
-static int on_event(void *ctx, const char *type, const struct buf *fields)
+static int on_event(void *ctx, const char *type, const struct buf *fields, uint64_t *ret_seq)
 {
 	struct net_guard *g = ctx;
+	/* What it did before it asked stands before the question: that is what a person is shown. */
+	int r = str_eq(type, "ask.new") && g->fold ? net_journal_catch_up(g) : 0;
 
-	return audit_append(g->r->audit, type, g->r->spec->id, fields, NULL);
+	return r < 0 ? r : audit_append_seq(g->r->audit, type, g->r->spec->id, fields, ret_seq, NULL);
 }
 
 static void send_answer(struct net_guard *g, const struct ctl_answer *a)

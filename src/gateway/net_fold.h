@@ -8,7 +8,7 @@
  *      NET_RATE a second. Denials have a bucket of their own (NET_BURST_DENIED, NET_RATE_DENIED), and so have alerts
  *      (NET_BURST_ALERT, NET_RATE_ALERT) and uses of secrets (NET_BURST, NET_RATE), so that none can hide another.
  *  F2  What has no token is counted by event, name, port, decision and secret, NET_KEYS of these for each bucket, the rest
- *      of each as one; the counts are written every NET_FOLDED_NS as "net.folded". Nothing is dropped without being
+ *      of each as one; the counts are written every NET_FOLDED_NS, and when a person is asked, as "net.folded". Nothing is dropped without being
  *      counted.
  *  F3  What is no line (net_line.h), or one that this program has no business to write, is counted and told as
  *      "net.garbled", at the same interval: what coffer-dial connected to, coffer-egress cannot say.

@@ -101,7 +101,8 @@ struct net_guard {
 	struct net_fold *fold;
 	struct net_journal journal[NET_PARTS];
 	struct timer t_fold;
-	uint64_t active; /* CLOCK_MONOTONIC ns of the last line */
+	uint64_t active;    /* CLOCK_MONOTONIC ns of the last line */
+	uint64_t caught_up; /* the same of when counts were written for a question */
 
 	struct watch w_notify;
 	struct timer t_reload;
@@ -161,6 +162,9 @@ int net_journal_open(struct net_guard *g, enum net_part p, int *ret_fd, struct e
 /* Of each NET_FOLD_TURN bytes and what one read adds; with `last`, when nobody writes any more, all. */
 #define NET_FOLD_TURN (1u << 20)
 void net_journal_fold(struct net_guard *g, bool last);
+/* What was done until now is in the log when this returns, NET_FOLD_TURN bytes of it and what is counted. Negative: it could not be
+ * written. */
+int net_journal_catch_up(struct net_guard *g) MUST_CHECK;
 bool net_journal_is_flooded(const struct net_guard *g, enum net_part p);
 void net_journal_begin(struct net_guard *g);
 void net_journal_soon(struct net_guard *g); /* in this round of the loop */

@@ -123,6 +123,22 @@ void net_journal_fold(struct net_guard *g, bool last)
 		net_fail(g, "what it did on the network cannot be written to the audit log");
 }
 
+int net_journal_catch_up(struct net_guard *g)
+{
+	uint64_t now = clock_nsec(CLOCK_MONOTONIC);
+	bool counts =
+		now - g->caught_up >= NSEC_PER_SEC; /* who asks often does not get more into the log by it */
+	int64_t n = 0;
+
+	for (int i = 0; i < NET_PARTS && n >= 0; i++)
+		n = fold_file(g->fold, from_part[i], &g->journal[i], false, NET_FOLD_TURN);
+	if (n >= 0)
+		n = net_fold_tick(g->fold, now, counts);
+	if (counts)
+		g->caught_up = now;
+	return n < 0 ? (int)n : 0;
+}
+
 bool net_journal_is_flooded(const struct net_guard *g, enum net_part p)
 {
 	return behind(&g->journal[p]) > BEHIND_MAX;

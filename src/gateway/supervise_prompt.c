@@ -118,16 +118,16 @@ static unsigned behind(const struct sv_prompt *p)
 static void describe(const struct sv *sv, const struct sv_question *q, struct prompt_shown *ret)
 {
 	const struct sv_prompt *p = &sv->prompt;
+	int kind = ask_kind_parse(text_of(q->ask, "kind"));
 
 	*ret = (struct prompt_shown){ .text = &p->text,
 				      .code = p->code,
-				      .same = text_of(q->ask, "method")[0]
-						      ? "method and path, any query and body"
-						      : "the same again",
+				      .same = kind < 0 ? "the same again"
+						       : ask_kind_means((enum ask_kind)kind)->brief,
 				      .rows = p->rows,
 				      .cols = p->cols,
 				      .page = p->page,
-				      .is_rule = str_eq(text_of(q->ask, "kind"), "widen"),
+				      .is_rule = kind == ASK_WIDEN,
 				      .is_flood = p->row >= PROMPT_ROW,
 				      .waiting = p->behind };
 }

@@ -10,6 +10,9 @@
 #include <string.h>
 
 #define SHOWN_COMMAND 900 /* bytes of the preview that the command may take */
+/* What is shown is all there is, unless it was cut: then the length is more than the text of any preview has, in which a byte that is no
+ * UTF-8 stands as three. */
+#define CUT (3 * ASK_PREVIEW_MAX)
 
 void toolcall_release(struct toolcall *t)
 {
@@ -252,8 +255,7 @@ int toolcall_question(const struct toolcall *t, const struct tool_verdict *v, co
 		add_bound(&h, &total, b->all->v[i]);
 	*ret = (struct ask_question){ .kind = ASK_TOOL,
 				      .has_body = true,
-				      /* What is shown is all there is, unless it was cut. */
-				      .body_len = is_cut ? total + ASK_PREVIEW_MAX : x->preview.len,
+				      .body_len = is_cut ? total + CUT : x->preview.len,
 				      .host = "",
 				      .method = "",
 				      .path = "",

@@ -212,6 +212,7 @@ static const struct web_route routes[] = {
 			  { "type", WEB_IN_QUERY, WEB_TOKEN, false, 1, 64, NULL },
 			  SINCE,
 			  BEFORE,
+			  { "within", WEB_IN_QUERY, WEB_NUM, false, 1, 1000000, NULL },
 			  AFTER,
 			  LIMIT } },
 	[WEB_VERIFY] = { "audit.verify", "GET", "/v1/audit/verify", WEB_OBSERVER, 200, false, { { NULL } } },

@@ -96,6 +96,39 @@ def end(p):
     return remember(out.decode(errors="replace") + err.decode(errors="replace"))
 
 
+def events_of(a, path):
+    return sum(path in json.dumps(e) for e in a.log())
+
+
+def past(tap, c, a):
+    """What it did before it asked stays what it was, whatever it does while it waits; asked again, it is what was before the first time."""
+    follow = c.popen("ask", "ls", "--follow")
+    end(a.start(["curl", "-sS", "https://api.github.test/secrets/steal-me"]))
+    p = a.start(put(url=MERGE.replace("/7/", "/71/")))
+    q = a.pending()[0]
+    asked = next(e for e in a.log() if e["type"] == "ask.new" and e["ask"] == q["id"])
+    tap.eq(q.get("seq"), asked["seq"], f"{c.who}: a question says where it stands in the log")
+    end(a.start(["sh", "-c", "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do curl -sS -o /dev/null https://api.github.test/harmless/$i; done"]))
+    wait_for(lambda: events_of(a, "/harmless/20"), 30)
+    tap.ok(sum(e["seq"] > asked["seq"] for e in a.log()) > 40, f"{c.who}: control: much happened since")
+    again = a.start(put(url=MERGE.replace("/7/", "/71/")))
+    wait_for(lambda: a.pending()[0]["times"] == 2, 30)
+    show = c("ask", "show", q["id"])
+    before = show.out[show.out.find("\nbefore "):]
+    tap.ok("/secrets/steal-me" in before and "/harmless/" not in before and "exec.start  curl " in before, f"{c.who}: what it did before, not after", show)
+    c("approve", q["id"], env={"LOGNAME": "", "SUDO_USER": ""})
+    end(p)
+    end(again)
+    uid = next(e for e in a.log() if e["type"] == "ask.answer" and e["ask"] == q["id"])["uid"]
+    known = c(program=["id", "-un"])
+    name = known.out.strip() if known.code == 0 else "somebody"
+    r, show = c("approve", q["id"]), c("ask", "show", q["id"])
+    tap.ok(f"answered already: allow, once by {name} (uid {uid}, cli)" in r.err and f"by {name} (uid" in show.out, f"{c.who}: who was first has a name", r, show)
+    follow.terminate()
+    lines = [x.split() for x in end(follow).splitlines() if q["id"] in x]
+    tap.eq([x[2] for x in lines], ["pending", "allowed", "spent"], f"{c.who}: followed, each state is a line, and none is twice")
+
+
 def merges(net):
     return [q for q in net.origin.requests if q.path.endswith("/merge")]
 
@@ -397,6 +430,7 @@ def expiring(tap, c, net):
 def visit(tap, c, net):
     with Agent(tap, c, net) as a:
         rest(tap, c, a, net)
+        past(tap, c, a)
         graphql(tap, c, a, net)
         connection(tap, c, a, net)
         past(tap, c, a, net)

@@ -15,7 +15,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 
 import replaylog  # noqa: E402
 from browser import Browser  # noqa: E402
-from coffertest import ROOT, Tap, coffer_as, free_port, identities, kill_own, remember, slow_build  # noqa: E402
+from coffertest import ROOT, Tap, coffer_as, free_port, identities, kill_own, remember  # noqa: E402
 from nettest import Internet, wait_for, why_not  # noqa: E402
 
 POLICY = """version: 1
@@ -178,6 +178,116 @@ def keyboard(tap, b, bot):
     got = end(p)
     tap.ok(" 403" in got and "not before Monday" in got, "d, a reason, Enter: denied, and told why", got)
     tap.ok("not before Monday" in b.js("[...document.querySelectorAll('.result')].at(-1).textContent"), "the card has the reason")
+
+
+def past(tap, b, bot):
+    """What it did before it asked, also when it did much else since."""
+    end(bot.start(["curl", "-sS", "https://api.github.test/secrets/steal-me"]))
+    p = bot.start(merge())
+    b.until("[...document.querySelectorAll('.card.ask:not(.done)')].length === 1")
+    end(bot.start(["sh", "-c", "i=0; while [ $i -lt 45 ]; do i=$((i+1)); curl -sS -o /dev/null https://api.github.test/harmless/$i; done"]))
+    anew(b)
+    b.wait(".card.ask:not(.done) .before ol li")
+    text = b.text(".card.ask:not(.done) .before")
+    tap.ok("/secrets/steal-me" in text and "/harmless/" not in text and "Nothing" not in text, "what it did before, whatever it does while it waits", text)
+    ask = next(a for a in bot.asks() if a["state"] == "pending")
+    tap.ok(sum(e["seq"] > ask["seq"] for e in bot.log()) > 40, "control: much happened since")
+    bot.c("approve", ask["id"])
+    end(p)
+
+
+def held(tap, b, bot):
+    """What waits is among what the network does; a row says all when it is opened, by mouse, by keyboard, on a phone."""
+    p = bot.start(post("/free/" + "x" * 700 + "/<b>end</b>"))
+    b.go("#/asks")
+    b.wait(".card.ask:not(.done)")
+    # Chosen at once: what is read meanwhile is not lost by that, and new ones still come.
+    b.js("location.hash = '#/network'; new Promise((done) => { const look = () => { const s = document.querySelectorAll('.filters select')[1]; "
+         "if (!document.querySelector('.vlist') || !s) return setTimeout(look); s.value = 'ask'; s.dispatchEvent(new Event('change')); done(); }; look(); })")
+    b.until("[...document.querySelectorAll('.vbody .vrow:not([hidden]) .decision')].some((c) => c.textContent === 'asked')")
+    tap.ok("question" in b.text(".vbody .vrow:not([hidden]) .kind"), "what waits for a person is there, and can be filtered by", b.text(".vbody"))
+    for width, height in ((1280, 800), (390, 844)):
+        b.do("size", width=width, height=height)
+        b.until("document.querySelector('.vbody .vrow:not([hidden])').getBoundingClientRect().height === " + ("28" if width > 700 else "64"))
+        cut = b.js("(() => { const c = document.querySelector('.vbody .vrow:not([hidden]) .where'); return c.scrollWidth > c.clientWidth; })()")
+        b.click(".vbody .vrow:not([hidden]) .where")
+        b.wait("dialog.detail[open]")
+        text = b.text("dialog.detail")
+        tap.ok(cut and "/free/" + "x" * 700 + "/<b>end</b>" in text.replace("\n", "") and "ask POST /free/**" in text and "policy.yaml:9" in text and "Asks" in text,
+               f"{width}: a press shows all of a row that is cut", text)
+        tap.eq(b.count("dialog.detail b"), 0, f"{width}: as text")
+        box, inner = b.do("box", selector="dialog.detail"), b.js("[innerWidth, innerHeight, document.documentElement.scrollWidth]")
+        tap.ok(box["x"] >= 0 and box["x"] + box["width"] <= inner[0] and box["y"] >= 0 and box["y"] + box["height"] <= inner[1] and inner[2] <= width, f"{width}: it fits", box, inner)
+        tap.eq([v for v in b.do("axe") if v["impact"] in ("serious", "critical")], [], f"axe: a row in full {width}")
+        b.press("Escape")
+        b.until("!document.querySelector('dialog.detail[open]')")
+        tap.ok(b.js("document.activeElement.classList.contains('vrow')"), f"{width}: Escape closes it, and the keyboard is where it was")
+    b.do("size", width=1280, height=800)
+    b.select(".filters select >> nth=1", "deny")
+    b.until("[...document.querySelectorAll('.vbody .vrow:not([hidden]) .decision')].filter((c) => c.textContent === 'refused').length > 2")
+    b.js("document.querySelector('.vlist').focus()")
+    number = "document.activeElement.getAttribute('aria-rowindex')"
+    b.press("ArrowDown")
+    first = b.js(number)
+    b.press("ArrowDown")
+    tap.eq([first, b.js(number)], ["2", "3"], "arrows go from row to row")
+    for key in ("Enter", " "):
+        b.press(key)
+        b.wait("dialog.detail[open]")
+        tap.ok("Number in the log" in b.text("dialog.detail"), f"{key!r} opens it")
+        b.press("Escape")
+        b.until("!document.querySelector('dialog.detail[open]')")
+        tap.eq(b.js(number), "3", "and Escape comes back to it")
+    b.press("End")
+    b.until(f"{number} === document.querySelector('[aria-rowcount]').getAttribute('aria-rowcount')")
+    tap.ok(b.js("(() => { const r = document.activeElement.getBoundingClientRect(), v = document.querySelector('.vlist').getBoundingClientRect(); return r.bottom <= v.bottom && r.top >= v.top; })()"),
+           "End goes to the last, where it can be seen")
+    was = b.js("document.activeElement.textContent")
+    rows = b.js("Number(document.querySelector('[aria-rowcount]').getAttribute('aria-rowcount'))")
+    end(bot.start(["curl", "-sS", "https://newer.evil.test/"]))
+    b.until(f"document.querySelector('[aria-rowcount]').getAttribute('aria-rowcount') > {rows}")
+    tap.ok(b.js("document.activeElement.textContent") == was and b.js(number) == b.js("document.querySelector('[aria-rowcount]').getAttribute('aria-rowcount')"),
+           "the keyboard stays upon its row when others come before it")
+    b.select(".filters select >> nth=1", "")
+    b.until("document.querySelector('[aria-rowcount]').getAttribute('aria-rowcount') > 100")
+    b.js("document.querySelector('.vlist').focus()")
+    b.press("Home")
+    b.press("Enter")
+    b.wait("dialog.detail[open]")
+    b.press("Escape")
+    b.until("document.activeElement.classList.contains('vrow')")
+    b.js("document.querySelector('.vlist').scrollTop = 1e9")
+    b.until("document.activeElement.classList.contains('vlist')")
+    b.press("Enter")
+    tap.eq(b.count("dialog.detail[open]"), 0, "Enter opens nothing where the row has scrolled away")
+    for a in bot.asks():
+        if a["state"] == "pending":
+            bot.c("approve", a["id"])
+    end(p)
+
+
+def calls(tap, b, bot):
+    """What is said of a tool's call, and of a connection."""
+    tools = os.path.join(bot.c.home, "tools.yaml")
+    with open(tools, "w", encoding="utf-8") as f:
+        f.write(POLICY + "tools:\n  - ask: deploy\n")
+    bot.c.own(tools)
+    for args, words in (('{"env":"production"}', "All of the call"), (json.dumps({"x": "y" * 4000}), "Only the beginning of the call")):
+        p = bot.c.popen("call", "--policy", tools, "--tool", "deploy", "--args", args, "--", "true")
+        card = ".card.ask:not(.done):has-text('wants to call a tool')"
+        b.wait(f"{card} figcaption")
+        text = b.text(card)
+        tap.ok(words in text and "there may be more" not in text, f"a call: {words}", text)
+        if b.count(f"{card} figure button"):
+            b.click(f"{card} figure button")
+        b.click(f"{card} button.allow")
+        text = b.text(f"{card} form")
+        tap.ok("This very call, with this command and these arguments, one time." in text and "with any arguments and command" in text, "and what allowing it means", text)
+        for a in bot.asks():
+            if a["state"] == "pending":
+                bot.c("deny", a["id"])
+        end(p)
+        anew(b)
 
 
 def scopes(tap, b, bot):
@@ -408,7 +518,7 @@ def sandboxes(tap, b, bot):
 def network(tap, b, bot):
     b.go("#/network")
     b.until("/\\d+ events?, which is all/.test(document.querySelector('[role=status]').textContent)")
-    rows = "document.querySelector('[role=table]').getAttribute('aria-rowcount') - 1"
+    rows = "document.querySelector('[aria-rowcount]').getAttribute('aria-rowcount') - 1"
     tap.ok(b.js(rows) > 5 and b.count(".vrow") < 120, "the network's events", b.js(rows))
     b.select(".filters select >> nth=1", "deny")
     b.until("[...document.querySelectorAll('.vbody .vrow:not([hidden]) .decision')].every((c) => c.textContent === 'refused')")
@@ -601,8 +711,23 @@ def observers(tap, b, bot):
     end(p)
 
 
-ROWS = "document.querySelector('[role=table]')?.getAttribute('aria-rowcount') - 1"
+ROWS = "document.querySelector('[aria-rowcount]')?.getAttribute('aria-rowcount') - 1"
 STATE = "document.querySelector('.fill > [role=status]').textContent"
+
+
+# What this browser takes, on this machine as it is now, to read so many rows at once. The page was seen to need half to all of it; a
+# second that is felt is more than eight times as much.
+USUAL = """(() => {
+    const row = { seq: 1, time: "2026-01-02T03:04:05.000000Z", sandbox: "0123456789ab", type: "net.request", denied: false, decision: "allow", host: "h1.example.test", port: 443,
+        depth: null, rule: "allow api.example.test:443 (old.yaml:4)", why: null, method: "GET", path: "/repos/o1/r/issues/1?page=#01234567", status: null, conn: 1, up: null, down: null, ms: null };
+    const text = JSON.stringify(Array.from({ length: 100000 }, (_, seq) => ({ ...row, seq }))), took = [];
+    for (let i = 0; i < 3; i += 1) {
+        const began = performance.now();
+        JSON.parse(text);
+        took.push(performance.now() - began);
+    }
+    return took.sort((a, b) => a - b)[1];
+})()"""
 
 
 def crowd(tap, who):
@@ -615,6 +740,8 @@ def crowd(tap, who):
             b.wait("#nav a")
             b.go("#/network")
             b.until("document.querySelector('.vlist') && " + STATE)
+            usual = b.js(USUAL)
+            b.js("globalThis.longest = 0")
             replaylog.append(c.state, 100000, datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ"))
             b.until(f"{ROWS} === 100000")
             tap.ok(b.count("*") < 1500 and b.count(".vrow") < 120, "crowd: a hundred thousand events come live, as some dozens of elements", b.count("*"))
@@ -627,7 +754,7 @@ def crowd(tap, who):
             b.until(f"{STATE}.startsWith('2,000 events')")
             tap.ok(b.count(".vrow") < 120, "crowd: a filter finds its two thousand")
             longest = b.do("seen")["longest"]
-            tap.ok(longest < 20000 * slow_build(), "crowd: it never stood still for long", longest)
+            tap.ok(longest < 8 * usual, "crowd: it never stood still for long, by what this browser takes to read the rows", longest, usual)
             b.go("#/audit")
             b.until("document.querySelector('.verify .note').textContent.startsWith('Broken.')")
             tap.ok("was changed after it was written" in b.text(".verify .note"), "crowd: a log that was forged is said to be broken")
@@ -668,7 +795,7 @@ def main():
             bot = Bot(tap, c, net)
             with Browser(c) as b:
                 url = sign_in(tap, b, bot)
-                for part in (keyboard, scopes, elsewhere, moving, hostile, races, whole, captions, in_force, in_turn, sandboxes, network, policy, audit, timeline, accessible, reconnects):
+                for part in (keyboard, scopes, elsewhere, moving, hostile, races, whole, captions, in_force, in_turn, past, calls, sandboxes, network, held, policy, audit, timeline, accessible, reconnects):
                     part(tap, b, bot)
                 clean(tap, b, "operator", bot.port)
                 b.open(url)

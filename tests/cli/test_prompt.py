@@ -103,7 +103,7 @@ def allow(tap, c, net, tty):
     at, head = t.data.find(RESET), t.data.find(HEAD.encode())
     tap.ok(0 <= t.data.find(b"BEFORE") < at < t.data.find(b"\x1b[?1049l") < head and b"\x1b[!p" in t.data[at:head] and
            b"\x1b[2J" in t.data[at:head], f"{who}: on a terminal that was reset, and is empty", t.data)
-    for what in ("PUT https://api.github.test/repos/o/r/pulls/7/merge", SHA, "policy.yaml:8", "what the log has last", "sandbox ", "sh -c echo BEFORE", "sha256", "exactly this"):
+    for what in ("PUT https://api.github.test/repos/o/r/pulls/7/merge", SHA, "policy.yaml:8", "what this sandbox did", "sandbox ", "sh -c echo BEFORE", "sha256", "exactly this"):
         tap.ok(what in t.text[head:].replace("\r\n         | ", ""), f"{who}: it says {what}", t.text)
     tap.ok(merges(net) == before and t.state() == "pending", f"{who}: nothing was sent")
     for wrong in ("y", "yes", "", "bcdfg", code[:3], code + "x", code + " forever", "allow", "ok " + code):
@@ -326,6 +326,25 @@ def flood(tap, c, net):
     t.close()
 
 
+def past(tap, c, tty):
+    """What it did before it asked is on the terminal, also when that is drawn anew after it did much else."""
+    who = f"{c.who} {tty}"
+    trigger = Trigger(c)
+    t = Asked(c, f"curl -sS -o /dev/null https://api.github.test/secrets/steal-me; {MERGE} & sleep 2; while [ ! -e /trigger/go ]; do sleep 0.05; done; "
+              "for i in 1 2 3 4 5 6 7 8 9 10 11 12; do curl -sS -o /dev/null https://api.github.test/harmless/$i; done; touch /trigger/done; wait", tty, *trigger.args)
+    t.prompt()
+    tap.ok("/secrets/steal-me" in t.text, f"{who}: what it did before", t.text)
+    trigger.pull()
+    wait_for(lambda: any("/harmless/12" in e.get("path", "") for e in events(c, "net.request")), 60)
+    n = len(t.data)
+    t.resize(40, 100)
+    t.prompt(n)
+    tap.ok("/secrets/steal-me" in t.text[n:] and "/harmless/" not in t.text[n:], f"{who}: and not what it does while it waits", t.text[n:])
+    t.type("deny\r")
+    t.end()
+    t.close()
+
+
 def ends(tap, c, net, tty):
     """The command ends, is killed or loses its guard, or coffer is, while a question is shown."""
     who = f"{c.who} {tty}"
@@ -436,7 +455,7 @@ def line_forged(tap, c, net):
     tap.ok(got and len(lines) == 3 and all((m := re.fullmatch(form, x)) and m.group(1) == m.group(2) and len(re.sub(r"\x1b\[\d+m", "", x)) < 120 for x in lines),
            f"{who}: the line that says what waits has the id first, and is one line", lines)
     path = "what     request  POST https://api.github.test/free/production-database"
-    a = Terminal(c, "approve", "1", become=True)
+    a = Terminal(c, "approve", "1", become=True, rows=16)
     pages = 0
     while pages < 9 and not a.read("Allow this? [y/N]", 3):
         if a.text.count("-- Enter: go on --") > pages:
@@ -471,6 +490,7 @@ def main():
                     ahead(tap, c, net, tty)
                     elsewhere(tap, c, net, tty)
                     keys(tap, c, net, tty)
+                    past(tap, c, tty)
                     ends(tap, c, net, tty)
                 forged(tap, c, net)
                 rows_forged(tap, c, net, "-t")

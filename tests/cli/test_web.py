@@ -518,9 +518,34 @@ def test_asks(tap, net, who):
         said = [e for e in log if e["type"] == "ask.answer"]
         tap.ok(len(said) >= 5 and all(e["who"] == "approver" and e["via"] == "api" for e in said), "asks: each answer is in the log, with who gave it", said)
         c("rm", "--force", "asker")
+        test_held(tap, a)
         test_series(tap, a)
         c("gateway", "stop")
         c.check_clean(tap)
+
+
+EGRESS = ("connect", "request", "graphql", "git")  # kinds of questions that are about the network
+
+
+def test_held(tap, a):
+    """What is held for a person is among what the network does. And the log before it, no further back than is wanted."""
+    log = [json.loads(x) for x in a.c("audit", "--json").out.splitlines()]
+    asked = [e for e in log if e["type"] == "ask.new"]
+    own = [e for e in asked if e["kind"] in EGRESS]
+    status, got = a.send("egress", "GET", f"/v1/egress?decision=ask&sandbox={a.id}", role="observer")
+    tap.eq([x["seq"] for x in got["items"]], [e["seq"] for e in reversed(own)], "asks: what a person was asked about the network is found there", got)
+    tap.ok(own and len(own) < len(asked) and all(x["type"] == "ask.new" and x["decision"] == "ask" and x["denied"] is False and x["ask"] and x["method"] and x["rule"] for x in got["items"]),
+           "asks: as what it is, and other questions are not", got)
+    both = {x["seq"] for x in a.send("egress", "GET", f"/v1/egress?limit=1000&sandbox={a.id}")[1]["items"]}
+    tap.ok({e["seq"] for e in own} < both, "asks: also among all")
+    tap.eq(a.send("egress", "GET", f"/v1/egress?decision=ask&host=nowhere.test&sandbox={a.id}")[1]["items"], [], "asks: with other filters")
+    seq = own[-1]["seq"]
+    status, got = a.send("audit", "GET", f"/v1/audit?sandbox={a.id}&before={seq}&within=3")
+    tap.ok(status == 200 and [e["seq"] for e in got["items"]] == [e["seq"] for e in reversed(log) if seq - 3 <= e["seq"] < seq and e.get("sandbox") == a.id] and got["next"] == seq - 3,
+           "asks: so many events of the log before it are looked at, and where that ended is said", got)
+    status, got = a.send("audit", "GET", f"/v1/audit?sandbox={a.id}&before={seq}&within=1000000&limit=1000")
+    tap.ok(got["next"] is None and len(got["items"]) == sum(e["seq"] < seq and e.get("sandbox") == a.id for e in log), "asks: or all", got["next"])
+    tap.eq(a.send("audit", "GET", "/v1/audit?after=1&within=5")[0], 400, "asks: but not forwards")
 
 
 def test_series(tap, a):
@@ -528,7 +553,7 @@ def test_series(tap, a):
     log = [json.loads(x) for x in a.c("audit", "--json").out.splitlines()]
     decided = [e for e in log if e["type"] in ("net.dns", "net.open", "net.request") and "decision" in e]
     closed = [e for e in log if e["type"] == "net.close"]
-    wanted = {"allow": sum(e.get("count", 1) for e in decided if e["decision"] != "deny"), "ask": sum(e["type"] == "ask.new" for e in log),
+    wanted = {"allow": sum(e.get("count", 1) for e in decided if e["decision"] != "deny"), "ask": sum(e["type"] == "ask.new" and e["kind"] in EGRESS for e in log),
               "deny": sum(e.get("count", 1) for e in decided if e["decision"] == "deny") + sum(e.get("count", 1) for e in log if e["type"] == "net.refused"),
               "up": sum(e["up"] for e in closed), "down": sum(e["down"] for e in closed)}
     status, got = a.send("series", "GET", f"/v1/series?since=2h&buckets=7&sandbox={a.id}", role="observer")

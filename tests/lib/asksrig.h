@@ -25,14 +25,14 @@ static struct told {
 	char why[ASK_WHY_MAX];
 } told[TOLD];
 
-static int on_event(void *ctx, const char *type, const struct buf *fields)
+static int on_event(void *ctx, const char *type, const struct buf *fields, uint64_t *ret_seq)
 {
 	(void)ctx;
 	(void)fields;
 	if (event_fails)
 		return -EIO;
 	snprintf(last_event, sizeof(last_event), "%s", type);
-	n_events++;
+	*ret_seq = 1000 + ++n_events;
 	return 0;
 }
 

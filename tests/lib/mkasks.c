@@ -16,9 +16,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static int write_nothing(void *ctx, const char *type, const struct buf *fields)
+static int write_nothing(void *ctx, const char *type, const struct buf *fields, uint64_t *ret_seq)
 {
 	(void)ctx;
+	(void)ret_seq;
 	(void)type;
 	(void)fields;
 	return 0;

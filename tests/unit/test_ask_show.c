@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A question in words: whatever an agent writes into it, each row is ours. */
+#include "audit/line.h"
+#include "cli/ask_before.h"
 #include "cli/ask_list.h"
+#include "cli/ask_seen.h"
 #include "cli/ask_show.h"
 #include "codec/termrows.h"
-#include "tap.h"
-
-#include "base/str.h"
+#include "test_audit_log.h"
 
 static const unsigned widths[] = { 20, 40, 80, 200 };
 
@@ -85,7 +86,7 @@ static bool check(const json_t *ask, unsigned cols, const char *act)
 
 	ask_show(ask, NULL, cols, &all);
 	ask_show_prompt(ask, NULL, cols, true, &t);
-	ask_line(ask, false, cols, &line);
+	ask_line(ask, ask_text(ask, "state"), false, cols, &line);
 	return count_rows(buf_cstr(&all), cols, "what     ") == 1 &&
 	       count_rows(buf_cstr(&all), cols, "question ") == 1 &&
 	       count_rows(buf_cstr(&all), cols, "preview\n") == 1 &&
@@ -138,9 +139,255 @@ static void test_act(void)
 	json_decref(o);
 }
 
+/* ---- What an answer means. ---- */
+
+static void shows(json_t *o, const char *kind, const char *words)
+{
+	autobuf struct buf all = BUF_INIT;
+
+	json_object_set_new(o, "kind", json_string(kind));
+	ask_show(o, NULL, 200, &all);
+	CHECKF(strstr(buf_cstr(&all), words), "%s: %s", kind, words);
+}
+
+static struct ask_question question(enum ask_kind kind)
+{
+	bool http = kind == ASK_REQUEST || kind == ASK_GRAPHQL || kind == ASK_GIT;
+
+	return (struct ask_question){ .kind = kind,
+				      .host = http || kind == ASK_CONNECT ? "api.test" : "",
+				      .port = 443,
+				      .method = http ? "POST" : "",
+				      .path = http ? "/graphql?a=1" : "",
+				      .what = kind == ASK_CONNECT ? "" : "mutation merge",
+				      .type = "",
+				      .rule = "",
+				      .reason = "",
+				      .by = "",
+				      .preview = "" };
+}
+
+static bool is_covered(const struct ask_question *a, const struct ask_question *b)
+{
+	unsigned char x[HASH_LEN], y[HASH_LEN];
+
+	ask_question_subject(a, x);
+	ask_question_subject(b, y);
+	return memcmp(x, y, HASH_LEN) == 0;
+}
+
+/* What the words for each kind promise is what a grant holds for. */
+static void test_means(void)
+{
+	json_t *o = make("request", "POST", "x");
+
+	shows(o, "request", "once: this very request, with its query, headers and body, one time");
+	shows(o, "request", "the same method, path and headers with any query and body");
+	shows(o, "graphql",
+	      "the same operations to this address with the same headers, whatever their arguments");
+	shows(o, "git", "the same done to the same refs of this repository, with any commits");
+	json_object_set_new(o, "method", json_string(""));
+	shows(o, "connect", "once: this connection, one time");
+	shows(o, "connect", "any connection to this host and port");
+	shows(o, "secret", "the secret with any request to this host and port");
+	shows(o, "tool", "once: this very call, with this command and these arguments, one time");
+	shows(o, "tool", "the same tool (and conditions of the rule) with any arguments and command");
+	shows(o, "tool", "--always");
+	shows(o, "question", "once: this answer to who asks now, one time");
+	shows(o, "apply", "exactly these changes again, and no others");
+	shows(o, "ssh", "the same use of this key at this host and port");
+	shows(o, "widen", "--sandbox, --for 2h, without asking:");
+	json_decref(o);
+	for (int k = 0; k < ASK_KIND_COUNT; k++) {
+		const struct ask_means *m = ask_kind_means((enum ask_kind)k);
+		struct ask_question q = question((enum ask_kind)k), other = q;
+
+		CHECKF(!m->once == (k == ASK_WIDEN) && m->again && strlen(m->brief) <= 37, "%s has words",
+		       ask_kind_name((enum ask_kind)k));
+		other.body[0] ^= 1;
+		other.preview = "y";
+		other.preview_len = 1;
+		CHECKF(is_covered(&q, &other), "%s: any body, arguments, commits", m->again);
+		other.what = "mutation deleteRepository";
+		CHECKF(!is_covered(&q, &other), "%s: no other operation, ref, headers, tool, key, question",
+		       m->again);
+		other = q;
+		other.path = "/graphql?b=2";
+		CHECKF(!q.path[0] || is_covered(&q, &other), "%s: any query", m->again);
+		other.path = "/other";
+		CHECKF(!is_covered(&q, &other), "%s: no other path", m->again);
+		other = q;
+		other.host = "other.test";
+		CHECKF(!is_covered(&q, &other), "%s: no other host", m->again);
+		other = q;
+		other.tls = true;
+		CHECKF(!is_covered(&q, &other), "%s: not with TLS where there was none", m->again);
+	}
+}
+
+static void test_list_is_whole(void)
+{
+	json_t *o = make("apply", "", "x");
+	autobuf struct buf all = BUF_INIT;
+
+	json_object_set_new(o, "preview", json_string("+ a.txt"));
+	json_object_set_new(o, "body_len", json_integer(100000));
+	ask_show(o, NULL, 80, &all);
+	CHECKF(!strstr(buf_cstr(&all), "…"), "a list of files is not said to go on");
+	json_decref(o);
+}
+
+/* ---- What it did before. ---- */
+
+#define RUN "89f211aabbcc"
+
+static json_t *asked_at(uint64_t seq)
+{
+	json_t *o = make("request", "PUT", "x");
+
+	json_object_set_new(o, "seq", json_integer((json_int_t)seq));
+	return o;
+}
+
+static uint64_t append(struct audit *a, const char *type, const char *sandbox, const char *fields)
+{
+	autobuf struct buf b = BUF_INIT;
+	struct err e = ERR_INIT;
+	uint64_t seq = 0;
+
+	buf_adds(&b, fields);
+	CHECKF(audit_append_seq(a, type, sandbox, &b, &seq, &e) == 0, "%s is written: %s", type, e.msg);
+	return seq;
+}
+
+static void test_before(void)
+{
+	CLEANUP(log_free) struct test_log t = log_new();
+	CLEANUP(audit_freep) struct audit *a = NULL;
+	struct state st = { .fd = t.state_fd };
+	struct ask_before b = { 0 };
+	struct err e = ERR_INIT;
+	uint64_t first, tenth;
+	json_t *o;
+
+	CHECK(audit_open(&a, t.state_fd, &e) == 0);
+	append(a, "run.start", RUN, "\"command\":[\"sh\",\"-c\",\"true\"]");
+	append(a, "exec.start", RUN, "\"command\":[\"curl\",\"--steal\"]");
+	append(a, "net.request", RUN, "\"method\":\"GET\",\"path\":\"/secrets\",\"decision\":\"allow\"");
+	append(a, "net.open", RUN, "\"name\":\"tunnel.test\",\"depth\":\"tunnel\",\"decision\":\"allow\"");
+	append(a, "net.open", RUN, "\"name\":\"known.test\",\"depth\":\"inspect\",\"decision\":\"allow\"");
+	append(a, "net.close", RUN, "\"name\":\"known.test\"");
+	append(a, "net.request", "112233445566", "\"path\":\"/of-another\"");
+	first = append(a, "ask.new", RUN, "\"ask\":\"89f211-1\",\"kind\":\"request\"");
+	for (int i = 0; i < 60; i++)
+		append(a, "net.request", RUN, "\"path\":\"/harmless\"");
+	tenth = append(a, "ask.new", RUN, "\"ask\":\"89f211-10\",\"kind\":\"request\"");
+
+	o = asked_at(first);
+	CHECK(ask_before_read(o, &st, ASK_BEFORE_MAX, &b, &e) == 0);
+	CHECKF(b.n == 4 && b.is_all, "all that was before the question, and nothing of what came after (%zu)",
+	       b.n);
+	CHECKF(b.n == 4 && strstr(b.line[0], "run.start  sh -c true") &&
+		       strstr(b.line[1], "exec.start  curl --steal") && strstr(b.line[2], "/secrets") &&
+		       strstr(b.line[3], "tunnel.test"),
+	       "oldest first, with commands, and connections that nobody looked into");
+	ask_before_release(&b);
+	CHECK(ask_before_read(o, &st, 2, &b, &e) == 0);
+	CHECKF(b.n == 2 && !b.is_all && strstr(b.line[0], "/secrets"), "no more than are wanted");
+	ask_before_release(&b);
+	json_decref(o);
+
+	append(a, "net.request", RUN, "\"path\":\"/late\"");
+	o = asked_at(tenth + 1);
+	CHECK(ask_before_read(o, &st, ASK_BEFORE_MAX, &b, &e) == 0);
+	CHECKF(b.n == ASK_BEFORE_MAX && strstr(b.line[4], "89f211-10"),
+	       "a question whose id begins alike is not it");
+	ask_before_release(&b);
+	json_decref(o);
+
+	o = asked_at(0);
+	CHECK(ask_before_read(o, &st, ASK_BEFORE_MAX, &b, &e) == 0 && b.is_unknown && !b.n && !b.is_all);
+	json_decref(o);
+}
+
+/* A log in which others did very much meanwhile. */
+static void test_before_window(void)
+{
+	CLEANUP(log_free) struct test_log t = log_with(1);
+	struct state st = { .fd = t.state_fd };
+	uint64_t last = ASK_BEFORE_WITHIN + 100;
+	autoclose int fd = openat(t.dir_fd, "log.jsonl", O_WRONLY | O_TRUNC | O_CLOEXEC);
+	autobuf struct buf log = BUF_INIT, shown = BUF_INIT;
+	json_t *o = asked_at(last);
+
+	for (uint64_t seq = 1; seq < last; seq++) {
+		const struct line_head h = { .seq = seq,
+					     .time = 1,
+					     .boot = 1,
+					     .boot_id = "01234567-89ab-cdef-0123-456789abcdef",
+					     .type = "net.request",
+					     .sandbox = seq == 1 ? RUN : "112233445566",
+					     .prev = LINE_HASH_NONE };
+		autobuf struct buf line = BUF_INIT;
+
+		line_format(&h, NULL, &line);
+		buf_add(&log, line.data, line.len);
+	}
+	CHECK(fd >= 0 && fd_write_all(fd, log.data, log.len) == 0);
+	ask_show(o, &st, 80, &shown);
+	CHECKF(strstr(buf_cstr(&shown), "it was not looked further back") &&
+		       !strstr(buf_cstr(&shown), "nothing"),
+	       "what was not looked at is not said to be nothing: %s",
+	       strstr(buf_cstr(&shown), "before") ? strstr(buf_cstr(&shown), "before") : "");
+	json_decref(o);
+}
+
+/* ---- What is told while following. ---- */
+
+static struct ask_news note(struct ask_seen *s, uint64_t number, const char *state, bool answered,
+			    uint64_t waiters)
+{
+	json_t *o = json_object();
+	struct ask_news news;
+
+	json_object_set_new(o, "number", json_integer((json_int_t)number));
+	json_object_set_new(o, "state", json_string(state));
+	json_object_set_new(o, "waiters", json_integer((json_int_t)waiters));
+	if (answered)
+		json_object_set_new(o, "answer", json_object());
+	ask_seen_note(s, o, &news);
+	json_decref(o);
+	return news;
+}
+
+static void test_seen(void)
+{
+	CLEANUP(ask_seen_release) struct ask_seen s = ASK_SEEN_INIT;
+	struct ask_news n = note(&s, 1, "pending", false, 1);
+
+	CHECKF(n.state && n.any && !n.answered, "a new one is news");
+	n = note(&s, 1, "pending", false, 0);
+	CHECKF(!n.state && n.any && !n.answered, "that nobody waits any more is no other state");
+	n = note(&s, 1, "spent", true, 0);
+	CHECKF(n.state && n.answered, "an answer");
+	n = note(&s, 1, "spent", true, 0);
+	CHECKF(!n.state && !n.any && !n.answered, "is told once");
+	n = note(&s, 2, "denied", true, 0);
+	CHECKF(n.state && !n.answered, "one that was answered before is known by its state");
+	n = note(&s, 1000, "granted", true, 0);
+	for (uint64_t i = 3; i < 3 + 2 * ASK_SEEN_MAX; i++)
+		n = note(&s, 2000 + i, "denied", true, 0);
+	CHECKF(s.n == ASK_SEEN_MAX && !note(&s, 1000, "granted", true, 0).any, "what is open is kept");
+}
+
 int main(void)
 {
 	test_hostile();
 	test_act();
+	test_means();
+	test_list_is_whole();
+	test_before();
+	test_before_window();
+	test_seen();
 	return tap_done();
 }

@@ -275,9 +275,10 @@ static void test_withdrawn(void)
 
 /* ---- The guard. ---- */
 
-static int log_event(void *ctx, const char *type, const struct buf *fields)
+static int log_event(void *ctx, const char *type, const struct buf *fields, uint64_t *ret_seq)
 {
 	(void)ctx;
+	(void)ret_seq;
 	(void)type;
 	(void)fields;
 	return 0;

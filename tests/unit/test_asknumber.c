@@ -17,9 +17,10 @@ static int fd;
 static uint64_t newest, serial;
 static unsigned denied;
 
-static int on_event(void *ctx, const char *type, const struct buf *fields)
+static int on_event(void *ctx, const char *type, const struct buf *fields, uint64_t *ret_seq)
 {
 	(void)ctx;
+	(void)ret_seq;
 	(void)type;
 	(void)fields;
 	return 0;

@@ -287,6 +287,7 @@ static void test_file(void)
 	struct asks *l = begin(), *again;
 	autobuf struct buf b = BUF_INIT, c = BUF_INIT;
 	struct err e = ERR_INIT;
+	struct ask_view v;
 	char id[ASK_ID_MAX];
 
 	asks_put(l, now, &q, 1, 0, NULL);
@@ -297,6 +298,8 @@ static void test_file(void)
 	again = asks_new(RUN, 0, &out);
 	CHECK(asks_load(again, now, buf_cstr(&b), b.len, &e) == 0);
 	CHECK(state_of(again, "1") == ASK_LAPSED && state_of(again, "2") == ASK_GONE);
+	ask_view(again, asks_find(again, "1"), &v);
+	CHECKF(v.seq == 1001, "where it stands in the log is kept: %llu", (unsigned long long)v.seq);
 	asks_put(again, now, &q, 3, 0, id);
 	CHECK(str_eq(id, "3f9a2c-3") &&
 	      told[3].n == 0); /* what a life before was granted is not granted now */

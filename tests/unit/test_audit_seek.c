@@ -52,6 +52,27 @@ static bool backs(struct test_log *t, uint64_t first, uint64_t last)
 	return true;
 }
 
+/* From the end down to each number: exactly those, also where the first of a file is meant. */
+static bool floors(struct test_log *t, uint64_t first, uint64_t last)
+{
+	for (uint64_t from = first; from <= last + 2; from = step(from, first, last)) {
+		const struct audit_filter f = { .from = from };
+		CLEANUP(audit_back_freep) struct audit_back *b = NULL;
+		uint64_t next = last;
+		struct audit_record rec;
+
+		if (audit_back_open(&b, t->state_fd, &f, UINT64_MAX, NULL) < 0)
+			return false;
+		while (audit_back_next(b, &rec, NULL) > 0) {
+			if (rec.is_event && rec.line.seq != next--)
+				return false;
+		}
+		if (next != (from > last ? last : from - 1))
+			return false;
+	}
+	return true;
+}
+
 static uint64_t last_of(struct test_log *t)
 {
 	uint64_t seq = 0;
@@ -86,6 +107,7 @@ static void test_segments(void)
 	CHECKF(last > 120 && last < 200, "the last number is found");
 	CHECKF(seeks(&t, 1, last), "from each number on, over segments");
 	CHECKF(backs(&t, 1, last), "and before each");
+	CHECKF(floors(&t, 1, last), "and back to each");
 	CHECK(audit_open(&a, t.state_fd, &e) == 0);
 	CHECK(audit_append(a, "run.start", "ffffffffffff", NULL, &e) == 0);
 	CHECK(audit_append(a, "run.end", "ffffffffffff", NULL, &e) == 0);
@@ -118,7 +140,8 @@ static void test_large(void)
 	last = last_of(&t);
 	b = log_read(&t, "log.jsonl");
 	CHECK(b.len > 3 * 65536UL);
-	CHECKF(seeks(&t, 1, last) && backs(&t, 1, last), "a file larger than one piece");
+	CHECKF(seeks(&t, 1, last) && backs(&t, 1, last) && floors(&t, 1, last),
+	       "a file larger than one piece");
 
 	/* A torn line at the end, junk in the middle, a line without an end. */
 	buf_add(&changed, b.data, (size_t)(line_at(&b, 450, &len) - b.data));

@@ -31,11 +31,12 @@ static bool step_is_last(void)
 	return die_in && --die_in == 0;
 }
 
-static int on_event(void *ctx, const char *type, const struct buf *fields)
+static int on_event(void *ctx, const char *type, const struct buf *fields, uint64_t *ret_seq)
 {
 	bool last = step_is_last();
 
 	(void)ctx;
+	(void)ret_seq;
 	(void)fields;
 	if (is_dead || event_fails || (last && !die_late)) {
 		is_dead = is_dead || last;
