@@ -352,6 +352,18 @@ static void failed(struct exch *e, unsigned status, const char *why)
 		exch_refuse(e, status, text);
 }
 
+/* In whatever way the form may stand there. */
+static int add_form(struct scrub_set *set, const struct form *f, const char *put)
+{
+	struct slice find = { (const char *)f->bytes, f->len };
+
+	if (f->kind == FORM_RAW)
+		return scrub_set_add_loose(set, find, put, SCRUB_PERCENT);
+	if (f->kind >= FORM_BASE64_0 && f->kind <= FORM_BASE64URL_2)
+		return scrub_set_add_loose(set, find, put, SCRUB_LINES);
+	return scrub_set_add(set, find, put);
+}
+
 int secret_add_forms(struct scrub_set *set, struct slice value, struct slice placeholder)
 {
 	size_t size = forms_size(value.len), put_size = forms_size(placeholder.len);
@@ -367,8 +379,7 @@ int secret_add_forms(struct scrub_set *set, struct slice value, struct slice pla
 	for (size_t i = 0; i < f.n && r == 0; i++) {
 		long n = forms_render(f.v[i].kind, placeholder.p, placeholder.len, put.data, put_size);
 
-		r = scrub_set_add(set, (struct slice){ (const char *)f.v[i].bytes, f.v[i].len },
-				  n >= 0 && (size_t)n == f.v[i].len ? put.data : NULL);
+		r = add_form(set, &f.v[i], n >= 0 && (size_t)n == f.v[i].len ? put.data : NULL);
 	}
 	return r;
 }
