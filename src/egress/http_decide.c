@@ -3,7 +3,6 @@
  * From a request to its verdict: policy is asked with the canonical path; where a rule must see the body (GraphQL, pushes)
  * it is held back and policy is asked again; what is allowed is written down, then sent.
  */
-#include "egress/control.h"
 #include "egress/http_act.h"
 #include "egress/http_ask.h"
 #include "egress/http_capture.h"
@@ -300,14 +299,13 @@ static void written(struct egress *eg, struct defer *d, int status)
 	struct exch *e = (struct exch *)((char *)d - offsetof(struct exch, defer));
 	struct inspect *in = e->in;
 
+	(void)eg;
 	runq_enter(&in->q);
 	e->state = EXCH_NEW;
 	if (status < 0)
 		exch_refuse(e, 503, "the decision could not be written down, so nothing is let through");
 	else
 		http_pool_get(e);
-	if (status == 0 && secret_is_planned(e))
-		control_poke(eg);
 	runq_leave(&in->q);
 }
 
@@ -340,7 +338,6 @@ void exch_send(struct exch *e)
 		 e->approved || e->secret_ok ? approved
 		 : e->verdict.would_deny     ? e->verdict.why
 					     : NULL);
-	secret_log(e);
 	e->state = EXCH_JOURNAL;
 	e->defer.fn = written;
 	egress_defer(e->in->eg, &e->defer);

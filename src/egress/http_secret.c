@@ -198,6 +198,7 @@ static bool plan(struct exch *e, const struct inject_plan *p)
 		exch_refuse(e, 503, "out of memory");
 		return false;
 	}
+	e->secret->e = e;
 	e->secret->plan = *p;
 	return true;
 }
@@ -309,8 +310,8 @@ void secret_names(const struct exch *e, struct buf *out)
 		buf_addf(out, "%s%s", i ? "," : "", grant_of(e, i)->name);
 }
 
-/* S2: one line for each, beside that of the request. The path has no query, and placeholders as they are. */
-void secret_log(struct exch *e)
+/* S2: one line for each. The path has no query, and placeholders as they are. */
+static void log_use(struct exch *e)
 {
 	struct journal *j = &e->in->eg->journal;
 
@@ -440,6 +441,42 @@ static void take_body_back(struct exch *e)
 static void begin(struct exch *e)
 {
 	struct exch_secret *x = e->secret;
+
+	put_body(e);
+	x->is_rendered = true;
+	e->state = EXCH_LIVE;
+	exch_ask_sent(e);
+	e->back->begin(e);
+	/* S3: both backs have taken what they need. */
+	inject_out_release(&x->out);
+	x->is_rendered = false;
+	for (unsigned i = 0; i < INJECT_MAX; i++)
+		buf_release(&x->value[i]);
+}
+
+#define IS_OLD "the secret was changed before it was sent; ask again"
+
+static void use_written(struct egress *eg, struct defer *d, int status)
+{
+	struct exch_secret *x = (struct exch_secret *)((char *)d - offsetof(struct exch_secret, use));
+	struct exch *e = x->e;
+	struct inspect *in = e->in;
+
+	runq_enter(&in->q);
+	if (status < 0)
+		failed(e, 503, "the use of the secret could not be written down, so it is not sent");
+	else if (x->is_old)
+		failed(e, 503, IS_OLD);
+	else
+		begin(e);
+	if (status == 0)
+		control_poke(eg);
+	runq_leave(&in->q);
+}
+
+static void render(struct exch *e)
+{
+	struct exch_secret *x = e->secret;
 	const struct inject_dest d = dest_of(e);
 	struct slice value[INJECT_MAX];
 	int r;
@@ -456,16 +493,13 @@ static void begin(struct exch *e)
 				    : "the request with its secret is too large");
 		return;
 	}
-	put_body(e);
-	x->is_rendered = true;
-	e->state = EXCH_LIVE;
-	exch_ask_sent(e);
-	e->back->begin(e);
-	/* S3: both backs have taken what they need. */
-	inject_out_release(&x->out);
-	x->is_rendered = false;
-	for (unsigned i = 0; i < INJECT_MAX; i++)
-		buf_release(&x->value[i]);
+	if (x->plan.n == 0) {
+		begin(e);
+		return;
+	}
+	log_use(e);
+	x->use.fn = use_written;
+	egress_defer(e->in->eg, &x->use);
 }
 
 static void ask_next(struct exch *e);
@@ -510,7 +544,7 @@ static void ask_next(struct exch *e)
 	int r;
 
 	if (x->n_values == x->plan.n && !x->is_old) {
-		begin(e);
+		render(e);
 		return;
 	}
 	x->ask.done = answered;
@@ -673,6 +707,7 @@ void secret_wipe(struct exch *e)
 		return;
 	if (e->in->secrets)
 		vaultc_cancel(&e->in->secrets->vault, &x->ask);
+	egress_undefer(&x->use);
 	runq_drop(&e->in->q, &e->ask_task);
 	for (unsigned i = 0; i < INJECT_MAX; i++)
 		buf_release(&x->value[i]);

@@ -26,9 +26,11 @@ struct http_secrets {
 
 /* One for each exchange that has a placeholder, or whose answer is held. */
 struct exch_secret {
+	struct exch *e;
 	struct inject_plan plan;
 	bool is_old; /* the list that it was planned by is another one now (S5) */
 	struct vault_ask ask;
+	struct defer use; /* S2 */
 	unsigned n_values;
 	struct buf value[INJECT_MAX];
 	bool is_rendered;
