@@ -10,6 +10,7 @@
 #include "egress/http_hold.h"
 #include "egress/http_pool.h"
 #include "egress/http_secret.h"
+#include "egress/theirs.h"
 
 #include <stdio.h>
 #include <strings.h>
@@ -76,21 +77,27 @@ static bool over_limit(struct exch *e)
 	return false;
 }
 
-/* Case 40 of what goes wrong elsewhere: an upload to an allowed host with the attacker's own token. */
-static bool has_own_credential(struct exch *e)
+void exch_deny_theirs(struct exch *e, const char *what)
 {
-	const char *what = e->verdict.terms.credentials_only
-				   ? http_head_credential(e, http_secrets_grants(e->in))
-				   : NULL;
-
-	if (!what)
-		return false;
 	e->verdict.action = POLICY_DENY;
+	e->verdict.need = 0;
 	snprintf(e->verdict.why, sizeof(e->verdict.why),
 		 "the rule lets only credentials of the gateway through, and the request brings its own (%s)",
 		 what);
 	e->verdict.hint = "Send the request without it.";
 	exch_deny(e);
+}
+
+/* Case 40 of what goes wrong elsewhere: an upload to an allowed host with the attacker's own token. */
+static bool has_own_credential(struct exch *e)
+{
+	struct theirs t = { .ours = http_secrets_grants(e->in),
+			    .host = e->conn->host.text,
+			    .port = e->conn->port };
+
+	if (!e->verdict.terms.credentials_only || !theirs_in_head(&t, &e->req))
+		return false;
+	exch_deny_theirs(e, t.what);
 	return true;
 }
 

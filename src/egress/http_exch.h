@@ -190,6 +190,7 @@ void exch_let_continue(struct exch *e);		/* says 100 Continue where the client w
 void exch_send(struct exch *e);			/* it may go: journal, then a connection */
 void exch_refuse(struct exch *e, unsigned status, const char *why); /* not by a rule */
 void exch_deny(struct exch *e);					    /* by e->verdict */
-void exch_answer_failed(struct exch *e, const char *why);	    /* 502 */
+void exch_deny_theirs(struct exch *e, const char *what);  /* `credentials: only`; what was found (theirs.h) */
+void exch_answer_failed(struct exch *e, const char *why); /* 502 */
 
 #endif

@@ -11,6 +11,7 @@
 #include "egress/http_head.h"
 #include "egress/http_pool.h"
 #include "egress/http_secret_int.h"
+#include "egress/theirs.h"
 #include "vault/forms.h"
 
 #include <fcntl.h>
@@ -216,46 +217,76 @@ static bool find(struct exch *e, struct slice body)
 	return plan(e, &p);
 }
 
-/* A body that is too long to be held goes as it is. */
-static bool holds_body(struct exch *e)
+/* `credentials: only`: a body that was not looked into is not sent. */
+static bool is_judged(const struct exch *e)
 {
-	const struct inject_dest d = dest_of(e);
+	return e->verdict.terms.credentials_only && theirs_wants_body(&e->req);
+}
 
-	if (!inject_wants_body(&e->in->secrets->grants, &d, &e->req) || e->in->held > EXCH_HELD_MAX)
+/* Of others one that is too long to be held goes as it is. */
+static bool holds_body(const struct exch *e)
+{
+	struct inject_dest d;
+
+	if (is_judged(e))
+		return true;
+	if (!e->in->secrets || e->in->held > EXCH_HELD_MAX)
 		return false;
-	return !e->req.has_length || e->req.length <= EXCH_HOLD_MAX;
+	d = dest_of(e);
+	return inject_wants_body(&e->in->secrets->grants, &d, &e->req) &&
+	       (!e->req.has_length || e->req.length <= EXCH_HOLD_MAX);
+}
+
+/* All is there that is waited for. True: go on. */
+static bool settle(struct exch *e, struct slice body)
+{
+	struct theirs t = { .ours = http_secrets_grants(e->in),
+			    .host = e->conn->host.text,
+			    .port = e->conn->port };
+
+	if (is_judged(e) && theirs_in_body(&t, &e->req, body)) {
+		exch_deny_theirs(e, t.what);
+		return false;
+	}
+	return !e->in->secrets || find(e, body);
 }
 
 bool secret_check(struct exch *e)
 {
+	const char *why = is_judged(e) ? theirs_why_not(&e->req) : NULL;
+
 	if (lacks_secret(e) || !capture_check(e))
 		return false;
-	if (!e->in->secrets)
-		return true;
-	capture_drop_expired(e->in->secrets);
-	if (!holds_body(e))
-		return find(e, SLICE_NONE);
-	if (e->up.eof)
-		return find(e, http_pipe_peek(&e->up));
-	e->state = EXCH_HOLD;
-	if (e->req.expect && !e->continued) {
-		e->continued = true;
-		http_fields_clear(&e->resp.fields);
-		e->resp.status = 100;
-		e->front->head(e);
+	if (why) {
+		exch_refuse(e, e->req.has_length && e->req.length > EXCH_HOLD_MAX ? 413 : 403, why);
+		return false;
 	}
+	if (e->in->secrets)
+		capture_drop_expired(e->in->secrets);
+	if (!holds_body(e))
+		return settle(e, SLICE_NONE);
+	if (e->up.eof)
+		return settle(e, http_pipe_peek(&e->up));
+	e->state = EXCH_HOLD;
+	exch_let_continue(e);
 	return false;
 }
 
 void secret_body(struct exch *e)
 {
-	bool whole = e->up.eof && http_pipe_len(&e->up) <= EXCH_HOLD_MAX;
+	bool is_long = http_pipe_len(&e->up) > EXCH_HOLD_MAX ||
+		       (!e->up.eof && http_pipe_len(&e->up) == EXCH_HOLD_MAX);
+	bool whole = e->up.eof && !is_long;
 
-	if (!e->up.eof && http_pipe_len(&e->up) < EXCH_HOLD_MAX && e->in->held <= EXCH_HELD_MAX)
+	if (!whole && !is_long && e->in->held <= EXCH_HELD_MAX)
 		return;
 	e->state = EXCH_NEW;
 	exch_hold_free(e);
-	if (find(e, whole ? http_pipe_peek(&e->up) : SLICE_NONE))
+	if (!whole && is_judged(e))
+		exch_refuse(e, is_long ? 413 : 503,
+			    is_long ? THEIRS_TOO_LONG
+				    : "too many requests wait to be judged by their bodies");
+	else if (settle(e, whole ? http_pipe_peek(&e->up) : SLICE_NONE))
 		exch_send(e);
 }
 
