@@ -37,6 +37,7 @@ struct asking;
 struct http_hold;
 struct exch_secret;
 struct exch_capture;
+struct exch_watch;
 
 #define EXCH_WHAT_MAX 768 /* headers come behind it: http_ask.c */
 
@@ -116,6 +117,7 @@ struct exch {
 	struct http_hold *hold;
 	struct exch_secret *secret;   /* NULL: the request has no placeholder */
 	struct exch_capture *capture; /* NULL: the answer may be handed on as it comes */
+	struct exch_watch *watch;     /* NULL: its body is not looked at, or none came */
 	struct task ask_task;	      /* http_secret.c's */
 	size_t held;		      /* bytes that count in in->held: exch_count() */
 	bool counted;		      /* what is in `up` was held, and is not all written yet */

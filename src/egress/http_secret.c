@@ -11,6 +11,7 @@
 #include "egress/http_head.h"
 #include "egress/http_pool.h"
 #include "egress/http_secret_int.h"
+#include "egress/http_watch.h"
 #include "egress/theirs.h"
 #include "vault/forms.h"
 
@@ -135,6 +136,7 @@ void http_secrets_close(struct inspect *in)
 	if (!s)
 		return;
 	vaultc_release(&s->vault);
+	watch_close(s);
 	grants_release(&s->grants);
 	free(s->issuers);
 	free(s);
@@ -204,14 +206,55 @@ static bool plan(struct exch *e, const struct inject_plan *p)
 	return true;
 }
 
+static void refuse_placeholder(struct exch *e, const struct vault_grant *g, const char *where)
+{
+	const struct inject_dest d = dest_of(e);
+	struct inject_refusal no = { 0 };
+
+	inject_refuse(g, &d, &e->req, where, &no);
+	secret_refuse(e, no.why);
+}
+
+void secret_cut(struct exch *e)
+{
+	const struct vault_grant *g = watch_found(e);
+	const struct inject_dest d = dest_of(e);
+	struct inject_refusal no = { 0 };
+
+	if (e->failed)
+		return;
+	inject_refuse(g, &d, &e->req, "the body", &no);
+	exch_ask_forget(e);
+	egress_undefer(&e->defer);
+	if (e->up_conn && e->back)
+		e->back->drop(e);
+	secret_wipe(e);
+	if (!e->head_sent) {
+		secret_refuse(e, no.why);
+		return;
+	}
+	egress_alert(e->in->eg, "secret", e->conn->host.text, "%s", no.why);
+	e->failed = true;
+	e->front->fail(e);
+}
+
 static bool find(struct exch *e, struct slice body)
 {
 	const struct inject_dest d = dest_of(e);
+	const struct vault_grant *g = NULL;
 	struct inject_refusal no = { 0 };
 	struct inject_plan p;
 
 	if (inject_find(&e->in->secrets->grants, &d, &e->req, body, &p, &no) < 0) {
 		secret_refuse(e, no.why);
+		return false;
+	}
+	if (watch_head(e, &g) < 0) {
+		exch_refuse(e, 503, "out of memory");
+		return false;
+	}
+	if (g || (g = watch_found(e)) != NULL) {
+		refuse_placeholder(e, g, watch_found(e) == g ? "the body" : "the head, encoded");
 		return false;
 	}
 	return plan(e, &p);
@@ -233,8 +276,8 @@ static bool holds_body(const struct exch *e)
 	if (!e->in->secrets || e->in->held > EXCH_HELD_MAX)
 		return false;
 	d = dest_of(e);
-	return inject_wants_body(&e->in->secrets->grants, &d, &e->req) &&
-	       (!e->req.has_length || e->req.length <= EXCH_HOLD_MAX);
+	return watch_wants_body(e) || (inject_wants_body(&e->in->secrets->grants, &d, &e->req) &&
+				       (!e->req.has_length || e->req.length <= EXCH_HOLD_MAX));
 }
 
 /* All is there that is waited for. True: go on. */

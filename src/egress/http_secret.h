@@ -42,6 +42,8 @@ bool secret_has(const struct exch *e, const char *name);
 /* May what was planned be sent to this path of the same host as well? */
 bool secret_covers(const struct exch *e, struct slice path);
 void secret_refuse(struct exch *e, const char *why); /* 403, and an alert */
+void secret_cut(
+	struct exch *e); /* the same once it may be on its way: its body has a placeholder (http_watch.h) */
 void secret_names(const struct exch *e, struct buf *out); /* for the journal */
 
 /* For a back that has e: begin() is called later, or e is refused. */

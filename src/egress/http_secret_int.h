@@ -22,6 +22,8 @@ struct http_secrets {
 	size_t n_issuers;
 	unsigned n_issued;
 	struct vaultc vault;
+	struct watch_set *watch; /* http_watch.c: what requests are searched for */
+	uint64_t told[64];	 /* which alerts of it were given */
 };
 
 /* One for each exchange that has a placeholder, or whose answer is held. */
