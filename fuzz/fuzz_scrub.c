@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Strings, a text, and where to cut it: what comes out piece by piece is what a search at every place of the whole gives
- * that knows nothing of pieces, tables or windows.
+ * that knows nothing of pieces, tables, windows or anchors.
  */
 #include "egress/scrub.h"
 
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -15,10 +16,81 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 struct oracle {
 	struct slice find[FIND_MAX];
+	char base64[FIND_MAX][64];
 	char put[FIND_MAX][64];
 	bool has_put[FIND_MAX];
+	int kind[FIND_MAX]; /* -1: as it is only */
 	size_t n;
 };
+
+static int digit(char c)
+{
+	static const char digits[] = "0123456789abcdefABCDEF";
+	const char *p = c ? strchr(digits, c) : NULL;
+
+	return !p ? -1 : p - digits > 15 ? (int)(p - digits) - 6 : (int)(p - digits);
+}
+
+/* How many bytes stand for the string's byte k; 0: it is another. */
+static size_t unit(const struct oracle *o, size_t i, size_t k, const char *p, size_t left)
+{
+	char c = o->find[i].p[k];
+	size_t n = 0;
+
+	if (o->kind[i] == SCRUB_PERCENT && left >= 3 && p[0] == '%' && digit(p[1]) >= 0 && digit(p[2]) >= 0 &&
+	    (char)(digit(p[1]) * 16 + digit(p[2])) == c)
+		return 3;
+	while (o->kind[i] == SCRUB_LINES && k && n < left) {
+		size_t m = p[n] == '\r' || p[n] == '\n' || (n && (p[n] == ' ' || p[n] == '\t'))	   ? 1
+			   : left - n >= 2 && p[n] == '\\' && (p[n + 1] == 'n' || p[n + 1] == 'r') ? 2
+												   : 0;
+		if (!m || n + m > SCRUB_BREAK_MAX)
+			break;
+		n += m;
+	}
+	return n < left && p[n] == c ? n + 1 : 0;
+}
+
+/* How long string i is there; 0: it is not. One that has a % may be there in two ways. */
+static size_t match(const struct oracle *o, size_t i, const char *p, size_t left)
+{
+	size_t at = 0, len = o->find[i].len;
+	bool as_is = len <= left && memcmp(p, o->find[i].p, len) == 0;
+
+	for (size_t k = 0; k < len; k++) {
+		size_t n = o->kind[i] < 0 ? 0 : unit(o, i, k, p + at, left - at);
+
+		if (!n)
+			return as_is ? len : 0;
+		at += n;
+	}
+	return at;
+}
+
+static void strike(const struct oracle *o, size_t i, const char *text, size_t at, size_t len, char *out,
+		   size_t cover)
+{
+	bool put = o->has_put[i] && at >= cover;
+	bool as_is = len == o->find[i].len && memcmp(text + at, o->find[i].p, len) == 0;
+	size_t end = at + len, from = at > cover ? at : cover;
+
+	if (as_is || (o->kind[i] == SCRUB_PERCENT && !put)) {
+		for (size_t k = from; k < end; k++)
+			out[k] = (char)(put ? o->put[i][k - at] : '*');
+		return;
+	}
+	for (size_t k = 0; k < o->find[i].len; k++) {
+		size_t n = unit(o, i, k, text + at, end - at);
+		char hex[4];
+
+		at += n;
+		snprintf(hex, sizeof(hex), "%%%02X", (unsigned char)o->put[i][k]);
+		if (at > cover && o->kind[i] == SCRUB_PERCENT && n == 3)
+			memcpy(out + at - 3, hex, 3);
+		else if (at > cover)
+			out[at - 1] = (char)(put ? o->put[i][k] : '*');
+	}
+}
 
 static void naive(const struct oracle *o, const char *text, size_t len, char *out)
 {
@@ -26,23 +98,23 @@ static void naive(const struct oracle *o, const char *text, size_t len, char *ou
 
 	memcpy(out, text, len);
 	for (size_t at = 0; at < len; at++) {
-		size_t best = FIND_MAX;
+		size_t best = FIND_MAX, best_len = 0;
+		bool best_as_is = false;
 
 		for (size_t i = 0; i < o->n; i++) {
-			if (o->find[i].len <= len - at &&
-			    memcmp(text + at, o->find[i].p, o->find[i].len) == 0 &&
-			    (best == FIND_MAX || o->find[i].len > o->find[best].len))
+			size_t n = match(o, i, text + at, len - at);
+			bool as_is = n == o->find[i].len && memcmp(text + at, o->find[i].p, n) == 0;
+
+			if (n > best_len || (n && n == best_len && as_is && !best_as_is)) {
 				best = i;
+				best_len = n;
+				best_as_is = as_is;
+			}
 		}
 		if (best == FIND_MAX)
 			continue;
-		if (at >= cover && o->has_put[best])
-			memcpy(out + at, o->put[best], o->find[best].len);
-		else if (at + o->find[best].len > cover)
-			memset(out + (at > cover ? at : cover), '*',
-			       at + o->find[best].len - (at > cover ? at : cover));
-		if (at + o->find[best].len > cover)
-			cover = at + o->find[best].len;
+		strike(o, best, text, at, best_len, out, cover);
+		cover = at + best_len > cover ? at + best_len : cover;
 	}
 }
 
@@ -59,20 +131,34 @@ static void make_set(struct scrub_set *set, struct oracle *o, const uint8_t **da
 	size_t n = take(data, size) % FIND_MAX + 1;
 
 	for (size_t i = 0; i < n; i++) {
+		static const char alphabet[] =
+			"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 		size_t len = take(data, size) % 64;
-		bool put = take(data, size) & 1, known = false;
+		uint8_t flags = take(data, size);
+		bool put = flags & 1, known = false;
 		struct slice f = { (const char *)*data, len < *size ? len : *size };
+		int kind = !(flags & 2) ? -1 : flags & 4 ? SCRUB_LINES : SCRUB_PERCENT;
 
 		*data += f.len;
 		*size -= f.len;
+		for (size_t k = 0; k < f.len && kind == SCRUB_LINES; k++)
+			o->base64[i][k] = strchr(alphabet, f.p[k] ? f.p[k] : 'A')
+						  ? (char)(f.p[k] ? f.p[k] : 'A')
+						  : alphabet[(uint8_t)f.p[k] % 64];
+		if (kind == SCRUB_LINES)
+			f.p = o->base64[i];
 		for (size_t k = 0; k < o->n; k++)
 			known |= slice_same(o->find[k], f);
 		if (f.len >= SCRUB_MIN && !known) {
 			o->find[o->n] = f;
+			o->kind[o->n] = kind;
 			memset(o->put[o->n], 'A' + (int)i, sizeof(o->put[0]));
 			o->has_put[o->n++] = put;
 		}
-		if (scrub_set_add(set, f, put ? o->put[o->n ? o->n - 1 : 0] : NULL) < 0)
+		set->tag = (uint8_t)(o->n ? o->n - 1 : 0);
+		if ((kind < 0 ? scrub_set_add(set, f, put ? o->put[set->tag] : NULL)
+			      : scrub_set_add_loose(set, f, put ? o->put[set->tag] : NULL,
+						    (enum scrub_kind)kind)) < 0)
 			abort();
 	}
 	scrub_set_ready(set);
@@ -91,13 +177,45 @@ static bool is_it(const struct oracle *o, size_t lead, const char *text, const c
 			continue;
 		for (size_t at = i < lead ? 0 : i + 1 - lead; at <= i; at++) {
 			for (size_t k = 0; k < o->n; k++)
-				early |= o->find[k].len <= len - at &&
-					 memcmp(text + at, o->find[k].p, o->find[k].len) == 0;
+				early |= match(o, k, text + at, len - at) > 0;
 		}
-		if (got[i] != text[i] || !early)
+		/* Nor are line breaks kept that stand behind these. */
+		if (got[i] != text[i] || (!early && got[i] != '\n' && got[i] != '\r'))
 			return false;
 	}
 	return true;
+}
+
+/* Whether it is there is known without writing, too. */
+static void seek(const struct oracle *o, const struct scrub_set *set, const char *text, size_t len,
+		 size_t cut)
+{
+	struct scrub s = { .set = set };
+	uint64_t tags = 0;
+
+	for (size_t at = 0, n; at < len; at += n) {
+		n = cut && cut < len - at ? cut : len - at;
+		if (scrub_seek(&s, text + at, n, at + n == len, &tags) < 0)
+			abort();
+	}
+	for (size_t i = 0; i < o->n; i++) {
+		bool is_longest = false, is_there = false;
+
+		for (size_t at = 0; at < len; at++) {
+			size_t mine = match(o, i, text + at, len - at), longest = 0;
+
+			for (size_t k = 0; k < o->n; k++) {
+				size_t n = match(o, k, text + at, len - at);
+
+				longest = n > longest && k != i ? n : longest;
+			}
+			is_there |= mine > 0;
+			is_longest |= mine > longest;
+		}
+		if ((is_longest && !(tags >> i & 1)) || (!is_there && tags >> i & 1))
+			abort();
+	}
+	scrub_release(&s);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -121,13 +239,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (scrub_feed(&s, data + at, n, at + n == len && (cut & 1), &out) < 0)
 			abort();
 		at += n;
-		if (out.len + scrub_held(&s) != at || (set.n && scrub_held(&s) >= set.max))
+		if (out.len + scrub_held(&s) != at || (set.n && scrub_held(&s) >= set.reach))
 			abort();
 	}
 	if (!(cut & 1) && scrub_feed(&s, NULL, 0, true, &out) < 0)
 		abort();
 	if (out.len != len || !is_it(&o, scrub_lead(&set), (const char *)data, out.data, want, len))
 		abort();
+	seek(&o, &set, (const char *)data, len < 512 ? len : 512, cut);
 	/* All at once it is exact. */
 	if (len) {
 		memcpy(out.data, data, len);

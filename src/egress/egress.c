@@ -24,6 +24,7 @@
 #include <sys/random.h>
 #include <sys/resource.h>
 
+#define ALERT_TEXT_MAX 800
 #define FLOWS_MAX 16384
 #define FDS_BESIDE \
 	(64 + 2 * PIPES_MAX + 128) /* descriptors that are not connections: ours, pipes, DNS over TCP */
@@ -74,19 +75,22 @@ void egress_settle(struct egress *eg)
 void egress_alert(struct egress *eg, const char *kind, const char *name, const char *fmt, ...)
 {
 	autobuf struct buf text = BUF_INIT;
+	char what[ALERT_TEXT_MAX + HOST_MAX + 64];
 	uint64_t count;
 	struct json *l;
 	va_list ap;
 
-	if (!fold_is_due(eg->fold, FOLD_ALERT, name ? name : kind, strlen(name ? name : kind),
-			 (uint32_t)kind[0], eg->now, &count))
-		return;
 	va_start(ap, fmt);
 	buf_vaddf(&text, fmt, ap);
 	va_end(ap);
+	/* All of it: two that say different things about one host are two. */
+	snprintf(what, sizeof(what), "%.60s %s %.*s", kind, name ? name : "", ALERT_TEXT_MAX,
+		 buf_cstr(&text));
+	if (!fold_is_due(eg->fold, FOLD_ALERT, what, strlen(what), 0, eg->now, &count))
+		return;
 	l = journal_begin(&eg->journal, "alert");
 	json_str(l, "kind", kind);
-	journal_str(l, "text", buf_cstr(&text), 800);
+	journal_str(l, "text", buf_cstr(&text), ALERT_TEXT_MAX);
 	journal_str(l, "name", name, HOST_MAX);
 	if (count)
 		json_u64(l, "count", count);

@@ -141,7 +141,7 @@ void egress_undefer(struct defer *d);
 /* Writes the journal and lets go what waited for it. The loop's owner calls it after each round. */
 void egress_settle(struct egress *eg);
 
-/* An `alert` line: something that a person should know about. Repeated ones of a kind and name are counted. */
+/* An `alert` line: something that a person should know about. Repeated ones of a kind, name and text are counted. */
 void egress_alert(struct egress *eg, const char *kind, const char *name, const char *fmt, ...)
 	PRINTF_LIKE(4, 5);
 

@@ -3,7 +3,6 @@
  * From a request to its verdict: policy is asked with the canonical path; where a rule must see the body (GraphQL, pushes)
  * it is held back and policy is asked again; what is allowed is written down, then sent.
  */
-#include "egress/control.h"
 #include "egress/http_act.h"
 #include "egress/http_ask.h"
 #include "egress/http_capture.h"
@@ -11,6 +10,7 @@
 #include "egress/http_hold.h"
 #include "egress/http_pool.h"
 #include "egress/http_secret.h"
+#include "egress/theirs.h"
 
 #include <stdio.h>
 #include <strings.h>
@@ -78,21 +78,27 @@ static bool over_limit(struct exch *e)
 	return false;
 }
 
-/* Case 40 of what goes wrong elsewhere: an upload to an allowed host with the attacker's own token. */
-static bool has_own_credential(struct exch *e)
+void exch_deny_theirs(struct exch *e, const char *what)
 {
-	const char *what = e->verdict.terms.credentials_only
-				   ? http_head_credential(e, http_secrets_grants(e->in))
-				   : NULL;
-
-	if (!what)
-		return false;
 	e->verdict.action = POLICY_DENY;
+	e->verdict.need = 0;
 	snprintf(e->verdict.why, sizeof(e->verdict.why),
 		 "the rule lets only credentials of the gateway through, and the request brings its own (%s)",
 		 what);
 	e->verdict.hint = "Send the request without it.";
 	exch_deny(e);
+}
+
+/* Case 40 of what goes wrong elsewhere: an upload to an allowed host with the attacker's own token. */
+static bool has_own_credential(struct exch *e)
+{
+	struct theirs t = { .ours = http_secrets_grants(e->in),
+			    .host = e->conn->host.text,
+			    .port = e->conn->port };
+
+	if (!e->verdict.terms.credentials_only || !theirs_in_head(&t, &e->req))
+		return false;
+	exch_deny_theirs(e, t.what);
 	return true;
 }
 
@@ -303,14 +309,13 @@ static void written(struct egress *eg, struct defer *d, int status)
 	struct exch *e = (struct exch *)((char *)d - offsetof(struct exch, defer));
 	struct inspect *in = e->in;
 
+	(void)eg;
 	runq_enter(&in->q);
 	e->state = EXCH_NEW;
 	if (status < 0)
 		exch_refuse(e, 503, "the decision could not be written down, so nothing is let through");
 	else
 		http_pool_get(e);
-	if (status == 0 && secret_is_planned(e))
-		control_poke(eg);
 	runq_leave(&in->q);
 }
 
@@ -343,7 +348,6 @@ void exch_send(struct exch *e)
 		 e->approved || e->secret_ok ? approved
 		 : e->verdict.would_deny     ? e->verdict.why
 					     : NULL);
-	secret_log(e);
 	e->state = EXCH_JOURNAL;
 	e->defer.fn = written;
 	egress_defer(e->in->eg, &e->defer);

@@ -5,6 +5,7 @@
 #include "egress/http_capture.h"
 #include "egress/http_pool.h"
 #include "egress/http_secret.h"
+#include "egress/http_watch.h"
 #include "egress/inspect.h"
 
 static struct exch *take_spare(struct inspect *in)
@@ -144,6 +145,7 @@ static void maybe_free(struct exch *e)
 	exch_hold_free(e);
 	capture_free(e);
 	secret_wipe(e);
+	watch_free(e);
 	http_pipe_clear(&e->up);
 	exch_count(e);
 	http_pool_forget(e);
@@ -186,10 +188,14 @@ int exch_put(struct exch *e, const void *data, size_t len)
 		e->up.total += len;
 		return 0;
 	}
-	r = http_pipe_put(&e->up, data, len);
+	r = watch_put(e, data, len);
+	if (r == 0)
+		r = http_pipe_put(&e->up, data, len);
 	if (r < 0)
 		return r;
-	if (e->state == EXCH_HOLD) {
+	if (e->state != EXCH_HOLD && watch_found(e)) {
+		secret_cut(e);
+	} else if (e->state == EXCH_HOLD) {
 		e->counted = true;
 		exch_count(e);
 		exch_decide_body(e);

@@ -37,6 +37,7 @@ struct asking;
 struct http_hold;
 struct exch_secret;
 struct exch_capture;
+struct exch_watch;
 
 #define EXCH_WHAT_MAX 768 /* headers come behind it: http_ask.c */
 
@@ -117,6 +118,7 @@ struct exch {
 	struct http_hold *hold;
 	struct exch_secret *secret;   /* NULL: the request has no placeholder */
 	struct exch_capture *capture; /* NULL: the answer may be handed on as it comes */
+	struct exch_watch *watch;     /* NULL: its body is not looked at, or none came */
 	struct task ask_task;	      /* http_secret.c's */
 	size_t held;		      /* bytes that count in in->held: exch_count() */
 	bool counted;		      /* what is in `up` was held, and is not all written yet */
@@ -193,6 +195,7 @@ void exch_send(struct exch *e);			/* it may go: journal, then a connection */
 void exch_refuse(struct exch *e, unsigned status, const char *why); /* not by a rule */
 void exch_log_refusal(struct exch *e, const char *why);	  /* the same, where it cannot be answered */
 void exch_deny(struct exch *e);				  /* by e->verdict */
+void exch_deny_theirs(struct exch *e, const char *what);  /* `credentials: only`; what was found (theirs.h) */
 void exch_answer_failed(struct exch *e, const char *why); /* 502 */
 
 #endif

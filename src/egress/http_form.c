@@ -12,8 +12,7 @@ static int hex(char c)
 	return -1;
 }
 
-/* 0 or -EBADMSG, -ENOMEM. */
-static int decode(struct slice s, struct buf *out)
+int http_form_decode(struct slice s, struct buf *out)
 {
 	for (size_t i = 0; i < s.len; i++) {
 		if (s.p[i] == '%') {
@@ -31,8 +30,7 @@ static int decode(struct slice s, struct buf *out)
 	return buf_error(out);
 }
 
-/* Cuts the first parameter off. */
-static bool next(struct slice *form, struct slice *name, struct slice *value)
+bool http_form_next(struct slice *form, struct slice *name, struct slice *value)
 {
 	size_t n = 0;
 	const char *eq;
@@ -85,11 +83,11 @@ bool http_form_has_but(struct slice form, const char *name, bool (*fine)(const v
 {
 	struct slice k, v;
 
-	while (next(&form, &k, &v)) {
+	while (http_form_next(&form, &k, &v)) {
 		autobuf struct buf plain = BUF_INIT;
 
 		/* What cannot be decoded might be it. */
-		if ((decode(k, &plain) < 0 || is_named(&plain, name)) && !(fine && fine(ctx, v)))
+		if ((http_form_decode(k, &plain) < 0 || is_named(&plain, name)) && !(fine && fine(ctx, v)))
 			return true;
 	}
 	return false;
@@ -99,7 +97,7 @@ bool http_form_has_other(struct slice form, const char *const *names, size_t n)
 {
 	struct slice k, v;
 
-	while (next(&form, &k, &v)) {
+	while (http_form_next(&form, &k, &v)) {
 		size_t i = 0;
 
 		while (i < n && !slice_eq(k, names[i]))
@@ -118,9 +116,9 @@ int http_form_get(struct slice form, const char *name, struct buf *out)
 	/* Some servers take it for "&"; a client that means one writes %3B. */
 	if (form.len && memchr(form.p, ';', form.len))
 		return -EBADMSG;
-	while (next(&form, &k, &v)) {
+	while (http_form_next(&form, &k, &v)) {
 		autobuf struct buf plain = BUF_INIT;
-		int r = decode(k, &plain);
+		int r = http_form_decode(k, &plain);
 
 		if (r < 0)
 			return r;
@@ -128,7 +126,7 @@ int http_form_get(struct slice form, const char *name, struct buf *out)
 			continue;
 		if (found++ || !slice_eq(k, name))
 			return -EBADMSG;
-		r = decode(v, out);
+		r = http_form_decode(v, out);
 		if (r < 0)
 			return r;
 	}

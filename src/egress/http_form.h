@@ -6,6 +6,11 @@
 #include "base/buf.h"
 #include "codec/slice.h"
 
+/* Cuts the first parameter off; false: there is none. */
+bool http_form_next(struct slice *form, struct slice *name, struct slice *value);
+/* Added to `out`. 0, or -EBADMSG, -ENOMEM. */
+int http_form_decode(struct slice s, struct buf *out) MUST_CHECK;
+
 /*
  * Is there a parameter of this name, in whatever encoding or letter case, between whichever separators? Brackets behind it
  * count too ("query[]"), and what PHP turns into it (".method" for "_method").

@@ -13,7 +13,6 @@
 
 #include "codec/http1.h"
 #include "egress/http_exch.h"
-#include "vault/grants.h"
 
 /* Fills e->req, or sets req.why and req.answer. */
 void http_head_from_h1(struct exch *e, const struct http1_head *h);
@@ -39,9 +38,6 @@ int http_head_resp_from_h1(struct exch *e, const struct http1_head *h) MUST_CHEC
 
 /* One field of an answer, or of its trailers: kept, or left out (of the connection, or of no use here). */
 int http_head_resp_field(struct http_fields *f, struct slice name, struct slice value) MUST_CHECK;
-
-/* Does the request carry a credential of the sandbox's own? Its name, or NULL. `ours`: placeholders, which are none. */
-const char *http_head_credential(const struct exch *e, const struct vault_grants *ours);
 
 /* "?a=#1f2e…&b=#…": the names, and a short digest of each value. */
 void http_query_digest(struct buf *out, struct slice query);

@@ -11,6 +11,8 @@
 #include "egress/http_head.h"
 #include "egress/http_pool.h"
 #include "egress/http_secret_int.h"
+#include "egress/http_watch.h"
+#include "egress/theirs.h"
 #include "vault/forms.h"
 
 #include <fcntl.h>
@@ -134,6 +136,7 @@ void http_secrets_close(struct inspect *in)
 	if (!s)
 		return;
 	vaultc_release(&s->vault);
+	watch_close(s);
 	grants_release(&s->grants);
 	free(s->issuers);
 	free(s);
@@ -198,13 +201,47 @@ static bool plan(struct exch *e, const struct inject_plan *p)
 		exch_refuse(e, 503, "out of memory");
 		return false;
 	}
+	e->secret->e = e;
 	e->secret->plan = *p;
 	return true;
+}
+
+static void refuse_placeholder(struct exch *e, const struct vault_grant *g, const char *where)
+{
+	const struct inject_dest d = dest_of(e);
+	struct inject_refusal no = { 0 };
+
+	inject_refuse(g, &d, &e->req, where, &no);
+	secret_refuse(e, no.why);
+}
+
+void secret_cut(struct exch *e)
+{
+	const struct vault_grant *g = watch_found(e);
+	const struct inject_dest d = dest_of(e);
+	struct inject_refusal no = { 0 };
+
+	if (e->failed)
+		return;
+	inject_refuse(g, &d, &e->req, "the body", &no);
+	exch_ask_forget(e);
+	egress_undefer(&e->defer);
+	if (e->up_conn && e->back)
+		e->back->drop(e);
+	secret_wipe(e);
+	if (!e->head_sent) {
+		secret_refuse(e, no.why);
+		return;
+	}
+	egress_alert(e->in->eg, "secret", e->conn->host.text, "%s", no.why);
+	e->failed = true;
+	e->front->fail(e);
 }
 
 static bool find(struct exch *e, struct slice body)
 {
 	const struct inject_dest d = dest_of(e);
+	const struct vault_grant *g = NULL;
 	struct inject_refusal no = { 0 };
 	struct inject_plan p;
 
@@ -212,49 +249,87 @@ static bool find(struct exch *e, struct slice body)
 		secret_refuse(e, no.why);
 		return false;
 	}
+	if (watch_head(e, &g) < 0) {
+		exch_refuse(e, 503, "out of memory");
+		return false;
+	}
+	if (g || (g = watch_found(e)) != NULL) {
+		refuse_placeholder(e, g, watch_found(e) == g ? "the body" : "the head, encoded");
+		return false;
+	}
 	return plan(e, &p);
 }
 
-/* A body that is too long to be held goes as it is. */
-static bool holds_body(struct exch *e)
+/* `credentials: only`: a body that was not looked into is not sent. */
+static bool is_judged(const struct exch *e)
 {
-	const struct inject_dest d = dest_of(e);
+	return e->verdict.terms.credentials_only && theirs_wants_body(&e->req);
+}
 
-	if (!inject_wants_body(&e->in->secrets->grants, &d, &e->req) || e->in->held > EXCH_HELD_MAX)
+/* Of others one that is too long to be held goes as it is. */
+static bool holds_body(const struct exch *e)
+{
+	struct inject_dest d;
+
+	if (is_judged(e))
+		return true;
+	if (!e->in->secrets || e->in->held > EXCH_HELD_MAX)
 		return false;
-	return !e->req.has_length || e->req.length <= EXCH_HOLD_MAX;
+	d = dest_of(e);
+	return watch_wants_body(e) || (inject_wants_body(&e->in->secrets->grants, &d, &e->req) &&
+				       (!e->req.has_length || e->req.length <= EXCH_HOLD_MAX));
+}
+
+/* All is there that is waited for. True: go on. */
+static bool settle(struct exch *e, struct slice body)
+{
+	struct theirs t = { .ours = http_secrets_grants(e->in),
+			    .host = e->conn->host.text,
+			    .port = e->conn->port };
+
+	if (is_judged(e) && theirs_in_body(&t, &e->req, body)) {
+		exch_deny_theirs(e, t.what);
+		return false;
+	}
+	return !e->in->secrets || find(e, body);
 }
 
 bool secret_check(struct exch *e)
 {
+	const char *why = is_judged(e) ? theirs_why_not(&e->req) : NULL;
+
 	if (lacks_secret(e) || !capture_check(e))
 		return false;
-	if (!e->in->secrets)
-		return true;
-	capture_drop_expired(e->in->secrets);
-	if (!holds_body(e))
-		return find(e, SLICE_NONE);
-	if (e->up.eof)
-		return find(e, http_pipe_peek(&e->up));
-	e->state = EXCH_HOLD;
-	if (e->req.expect && !e->continued) {
-		e->continued = true;
-		http_fields_clear(&e->resp.fields);
-		e->resp.status = 100;
-		e->front->head(e);
+	if (why) {
+		exch_refuse(e, e->req.has_length && e->req.length > EXCH_HOLD_MAX ? 413 : 403, why);
+		return false;
 	}
+	if (e->in->secrets)
+		capture_drop_expired(e->in->secrets);
+	if (!holds_body(e))
+		return settle(e, SLICE_NONE);
+	if (e->up.eof)
+		return settle(e, http_pipe_peek(&e->up));
+	e->state = EXCH_HOLD;
+	exch_let_continue(e);
 	return false;
 }
 
 void secret_body(struct exch *e)
 {
-	bool whole = e->up.eof && http_pipe_len(&e->up) <= EXCH_HOLD_MAX;
+	bool is_long = http_pipe_len(&e->up) > EXCH_HOLD_MAX ||
+		       (!e->up.eof && http_pipe_len(&e->up) == EXCH_HOLD_MAX);
+	bool whole = e->up.eof && !is_long;
 
-	if (!e->up.eof && http_pipe_len(&e->up) < EXCH_HOLD_MAX && e->in->held <= EXCH_HELD_MAX)
+	if (!whole && !is_long && e->in->held <= EXCH_HELD_MAX)
 		return;
 	e->state = EXCH_NEW;
 	exch_hold_free(e);
-	if (find(e, whole ? http_pipe_peek(&e->up) : SLICE_NONE))
+	if (!whole && is_judged(e))
+		exch_refuse(e, is_long ? 413 : 503,
+			    is_long ? THEIRS_TOO_LONG
+				    : "too many requests wait to be judged by their bodies");
+	else if (settle(e, whole ? http_pipe_peek(&e->up) : SLICE_NONE))
 		exch_send(e);
 }
 
@@ -309,8 +384,8 @@ void secret_names(const struct exch *e, struct buf *out)
 		buf_addf(out, "%s%s", i ? "," : "", grant_of(e, i)->name);
 }
 
-/* S2: one line for each, beside that of the request. The path has no query, and placeholders as they are. */
-void secret_log(struct exch *e)
+/* S2: one line for each. The path has no query, and placeholders as they are. */
+static void log_use(struct exch *e)
 {
 	struct journal *j = &e->in->eg->journal;
 
@@ -352,6 +427,18 @@ static void failed(struct exch *e, unsigned status, const char *why)
 		exch_refuse(e, status, text);
 }
 
+/* In whatever way the form may stand there. */
+static int add_form(struct scrub_set *set, const struct form *f, const char *put)
+{
+	struct slice find = { (const char *)f->bytes, f->len };
+
+	if (f->kind == FORM_RAW)
+		return scrub_set_add_loose(set, find, put, SCRUB_PERCENT);
+	if (f->kind >= FORM_BASE64_0 && f->kind <= FORM_BASE64URL_2)
+		return scrub_set_add_loose(set, find, put, SCRUB_LINES);
+	return scrub_set_add(set, find, put);
+}
+
 int secret_add_forms(struct scrub_set *set, struct slice value, struct slice placeholder)
 {
 	size_t size = forms_size(value.len), put_size = forms_size(placeholder.len);
@@ -367,8 +454,7 @@ int secret_add_forms(struct scrub_set *set, struct slice value, struct slice pla
 	for (size_t i = 0; i < f.n && r == 0; i++) {
 		long n = forms_render(f.v[i].kind, placeholder.p, placeholder.len, put.data, put_size);
 
-		r = scrub_set_add(set, (struct slice){ (const char *)f.v[i].bytes, f.v[i].len },
-				  n >= 0 && (size_t)n == f.v[i].len ? put.data : NULL);
+		r = add_form(set, &f.v[i], n >= 0 && (size_t)n == f.v[i].len ? put.data : NULL);
 	}
 	return r;
 }
@@ -429,6 +515,42 @@ static void take_body_back(struct exch *e)
 static void begin(struct exch *e)
 {
 	struct exch_secret *x = e->secret;
+
+	put_body(e);
+	x->is_rendered = true;
+	e->state = EXCH_LIVE;
+	exch_ask_sent(e);
+	e->back->begin(e);
+	/* S3: both backs have taken what they need. */
+	inject_out_release(&x->out);
+	x->is_rendered = false;
+	for (unsigned i = 0; i < INJECT_MAX; i++)
+		buf_release(&x->value[i]);
+}
+
+#define IS_OLD "the secret was changed before it was sent; ask again"
+
+static void use_written(struct egress *eg, struct defer *d, int status)
+{
+	struct exch_secret *x = (struct exch_secret *)((char *)d - offsetof(struct exch_secret, use));
+	struct exch *e = x->e;
+	struct inspect *in = e->in;
+
+	runq_enter(&in->q);
+	if (status < 0)
+		failed(e, 503, "the use of the secret could not be written down, so it is not sent");
+	else if (x->is_old)
+		failed(e, 503, IS_OLD);
+	else
+		begin(e);
+	if (status == 0)
+		control_poke(eg);
+	runq_leave(&in->q);
+}
+
+static void render(struct exch *e)
+{
+	struct exch_secret *x = e->secret;
 	const struct inject_dest d = dest_of(e);
 	struct slice value[INJECT_MAX];
 	int r;
@@ -445,16 +567,13 @@ static void begin(struct exch *e)
 				    : "the request with its secret is too large");
 		return;
 	}
-	put_body(e);
-	x->is_rendered = true;
-	e->state = EXCH_LIVE;
-	exch_ask_sent(e);
-	e->back->begin(e);
-	/* S3: both backs have taken what they need. */
-	inject_out_release(&x->out);
-	x->is_rendered = false;
-	for (unsigned i = 0; i < INJECT_MAX; i++)
-		buf_release(&x->value[i]);
+	if (x->plan.n == 0) {
+		begin(e);
+		return;
+	}
+	log_use(e);
+	x->use.fn = use_written;
+	egress_defer(e->in->eg, &x->use);
 }
 
 static void ask_next(struct exch *e);
@@ -499,7 +618,7 @@ static void ask_next(struct exch *e)
 	int r;
 
 	if (x->n_values == x->plan.n && !x->is_old) {
-		begin(e);
+		render(e);
 		return;
 	}
 	x->ask.done = answered;
@@ -662,6 +781,7 @@ void secret_wipe(struct exch *e)
 		return;
 	if (e->in->secrets)
 		vaultc_cancel(&e->in->secrets->vault, &x->ask);
+	egress_undefer(&x->use);
 	runq_drop(&e->in->q, &e->ask_task);
 	for (unsigned i = 0; i < INJECT_MAX; i++)
 		buf_release(&x->value[i]);

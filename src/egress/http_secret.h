@@ -3,13 +3,15 @@
  * Secrets in exchanges: from a placeholder in a request (inject.h) to the vault's answer (vaultc.h), the head that is sent,
  * and the answer without it (scrub.h).
  *
- *	decided ─▶ secret_check() ─▶ journal ─▶ a connection, verified ─▶ secret_ask() ─▶ back->begin() ─▶ answer, scrubbed
+ *	decided ─▶ secret_check() ─▶ journal ─▶ a connection, verified ─▶ secret_ask() ─▶ journal ─▶ back->begin() ─▶
+ *	answer, scrubbed
  *
  * Invariants
  *  S1  The vault is asked only when there is a connection for the request, over TLS, whose certificate was verified for the name
  *      and port that the secret is bound to; what comes is written to that connection and to no other. A second try on another
  *      connection asks again.
- *  S2  The use is in the journal before the vault is asked.
+ *  S2  A use is in the journal when the request was rendered, and before anything of it is handed to the connection. What
+ *      comes to nothing before that (no server, a certificate, a vault that refuses) is no use.
  *  S3  What was rendered is zeroed when the head (and body) is handed to the connection; the forms that answers are searched
  *      for, when the answer is whole or given up. What a connection's own buffers held of it is zeroed as it is sent
  *      and read (io.wipe, buf.wipe, h2_wiping_mem()).
@@ -39,9 +41,10 @@ bool secret_is_planned(const struct exch *e);
 bool secret_has(const struct exch *e, const char *name);
 /* May what was planned be sent to this path of the same host as well? */
 bool secret_covers(const struct exch *e, struct slice path);
-void secret_refuse(struct exch *e, const char *why);	  /* 403, and an alert */
+void secret_refuse(struct exch *e, const char *why); /* 403, and an alert */
+void secret_cut(
+	struct exch *e); /* the same once it may be on its way: its body has a placeholder (http_watch.h) */
 void secret_names(const struct exch *e, struct buf *out); /* for the journal */
-void secret_log(struct exch *e);
 
 /* For a back that has e: begin() is called later, or e is refused. */
 void secret_ask(struct exch *e);

@@ -22,13 +22,17 @@ struct http_secrets {
 	size_t n_issuers;
 	unsigned n_issued;
 	struct vaultc vault;
+	struct watch_set *watch; /* http_watch.c: what requests are searched for */
+	uint64_t told[64];	 /* which alerts of it were given */
 };
 
 /* One for each exchange that has a placeholder, or whose answer is held. */
 struct exch_secret {
+	struct exch *e;
 	struct inject_plan plan;
 	bool is_old; /* the list that it was planned by is another one now (S5) */
 	struct vault_ask ask;
+	struct defer use; /* S2 */
 	unsigned n_values;
 	struct buf value[INJECT_MAX];
 	bool is_rendered;

@@ -63,6 +63,14 @@ static int refuse(struct finder *f, const struct vault_grant *g, const char *whe
 	return -EACCES;
 }
 
+void inject_refuse(const struct vault_grant *g, const struct inject_dest *d, const struct http_req *q,
+		   const char *where, struct inject_refusal *no)
+{
+	struct finder f = { .d = d, .path = inject_path(q), .no = no };
+
+	(void)!refuse(&f, g, where);
+}
+
 static int refuse_rule(struct finder *f, const struct vault_grant *g)
 {
 	f->no->grant = g;

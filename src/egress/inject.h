@@ -47,6 +47,10 @@ struct inject_refusal {
 int inject_find(const struct vault_grants *g, const struct inject_dest *d, const struct http_req *q,
 		struct slice body, struct inject_plan *ret, struct inject_refusal *no) MUST_CHECK;
 
+/* Why this one refuses a request that has it in such a place ("the body"). */
+void inject_refuse(const struct vault_grant *g, const struct inject_dest *d, const struct http_req *q,
+		   const char *where, struct inject_refusal *no);
+
 /* May the body hold one that would be rendered there? */
 bool inject_wants_body(const struct vault_grants *g, const struct inject_dest *d, const struct http_req *q);
 

@@ -25,8 +25,8 @@
  *		 bytes where that is another one)
  *	close	 c name addr port up down ms how
  *	request	 c r method path host port decision said ask rule why secret count act
- *		 (ask: one, or two with a comma between; secret: names of those that it is given, at once with a line of each; act: what it was judged by beside
- *		 method and path, in the words of policy/replay.h)
+ *		 (ask: one, or two with a comma between; secret: names of those whose placeholder it has, a line of each follows
+ *		 when they are sent; act: what it was judged by beside method and path, in the words of policy/replay.h)
  *	secret	 c r secret host port method path digest	(digest: of the placeholder)
  *	response c r status up down ms
  *	dial	 name port addr proxy status why ms

@@ -3,31 +3,19 @@
  * The search is Wu's and Manber's: a window as long as the shortest string moves by what its last two bytes allow, which
  * over most data is nearly its length; where they could end a beginning, the few strings of that place are compared.
  */
-#include "egress/scrub.h"
+#include "egress/scrub_int.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define FILLER '*'
-#define NO_PUT UINT32_MAX
 #define TEXT_MAX (64u << 20)
 #define PATTERNS_MAX 4096
-
-static unsigned place(unsigned char a, unsigned char b)
-{
-	return (((unsigned)a << 4) ^ ((unsigned)b * 5)) & (SCRUB_HASH - 1);
-}
-
-static const unsigned char *text_at(const struct scrub_set *s, uint32_t at)
-{
-	return (const unsigned char *)s->text.data + at;
-}
 
 static bool is_there(const struct scrub_set *s, struct slice find)
 {
 	for (uint32_t i = 0; i < s->n; i++) {
-		if (s->v[i].len == find.len && memcmp(text_at(s, s->v[i].find), find.p, find.len) == 0)
+		if (s->v[i].len == find.len && memcmp(scrub_text(s, s->v[i].find), find.p, find.len) == 0)
 			return true;
 	}
 	return false;
@@ -51,9 +39,9 @@ int scrub_set_add(struct scrub_set *s, struct slice find, const char *put)
 	}
 	s->text.wipe = true;
 	p = &s->v[s->n];
-	*p = (struct scrub_pattern){ .find = (uint32_t)s->text.len,
-				     .put = NO_PUT,
-				     .len = (uint32_t)find.len };
+	*p = (struct scrub_pattern){
+		.find = (uint32_t)s->text.len, .put = SCRUB_NO_PUT, .len = (uint32_t)find.len, .tag = s->tag
+	};
 	buf_add(&s->text, find.p, find.len);
 	if (put) {
 		p->put = (uint32_t)s->text.len;
@@ -76,12 +64,12 @@ void scrub_set_ready(struct scrub_set *s)
 	memset(s->begins, 0, sizeof(s->begins));
 	memset(s->shift, s->min > 256 ? 255 : (int)s->min - 1, sizeof(s->shift));
 	for (uint32_t i = 0; i < s->n; i++) {
-		const unsigned char *f = text_at(s, s->v[i].find);
-		unsigned last = place(f[s->min - 2], f[s->min - 1]);
+		const unsigned char *f = scrub_text(s, s->v[i].find);
+		unsigned last = scrub_place(f[s->min - 2], f[s->min - 1]);
 
 		s->begins[f[0] / 64] |= 1ull << (f[0] % 64);
 		for (uint32_t k = 0; k + 1 < s->min; k++) {
-			uint8_t *at = &s->shift[place(f[k], f[k + 1])];
+			uint8_t *at = &s->shift[scrub_place(f[k], f[k + 1])];
 
 			if (s->min - 2 - k < *at)
 				*at = (uint8_t)(s->min - 2 - k);
@@ -89,12 +77,14 @@ void scrub_set_ready(struct scrub_set *s)
 		s->v[i].next = s->first[last];
 		s->first[last] = (uint16_t)(i + 1);
 	}
+	scrub_loose_ready(s);
 }
 
 void scrub_set_release(struct scrub_set *s)
 {
 	buf_release(&s->text);
 	free(s->v);
+	scrub_loose_release(s);
 	explicit_bzero(s, sizeof(*s));
 }
 
@@ -106,7 +96,7 @@ static const struct scrub_pattern *longest(const struct scrub_set *s, const unsi
 	for (uint32_t i = s->first[h]; i; i = s->v[i - 1].next) {
 		const struct scrub_pattern *v = &s->v[i - 1];
 
-		if ((!best || v->len > best->len) && memcmp(p, text_at(s, v->find), v->len) == 0)
+		if ((!best || v->len > best->len) && memcmp(p, scrub_text(s, v->find), v->len) == 0)
 			best = v;
 	}
 	return best;
@@ -125,7 +115,7 @@ static const struct scrub_pattern *longest_cut(const struct scrub_set *s, const 
 		const struct scrub_pattern *v = &s->v[i];
 		size_t n = v->len < left ? v->len : left;
 
-		if (memcmp(p, text_at(s, v->find), n) != 0)
+		if (memcmp(p, scrub_text(s, v->find), n) != 0)
 			continue;
 		if (v->len > left)
 			*ret_open = true;
@@ -135,60 +125,87 @@ static const struct scrub_pattern *longest_cut(const struct scrub_set *s, const 
 	return best;
 }
 
-/* One pass over bytes that stand together; `to` has a copy of them, which is what is written to. */
-struct pass {
-	const struct scrub_set *set;
-	const unsigned char *in;
-	size_t len;
-	bool last; /* nothing comes behind them */
-	char *to;
-	size_t cover; /* written over up to here */
-	uint64_t found;
-};
-
 /* R3 */
-static void strike(struct pass *s, size_t at, const struct scrub_pattern *v)
+static void strike(struct scrub_pass *s, const struct scrub_hit *h)
 {
+	const struct scrub_pattern *v = h->exact;
+	size_t end = h->at + h->len;
+
 	s->found++;
-	if (at < s->cover) {
-		if (at + v->len > s->cover)
-			memset(s->to + s->cover, FILLER, at + v->len - s->cover);
-	} else if (v->put == NO_PUT) {
-		memset(s->to + at, FILLER, v->len);
-	} else {
-		memcpy(s->to + at, text_at(s->set, v->put), v->len);
+	s->tags |= 1ull << (v ? v->tag : h->loose->tag);
+	if (!s->to)
+		return;
+	if (!v) {
+		scrub_loose_strike(s, h);
+		return;
 	}
-	if (at + v->len > s->cover)
-		s->cover = at + v->len;
+	if (h->at < s->cover) {
+		if (end > s->cover)
+			memset(s->to + s->cover, SCRUB_FILLER, end - s->cover);
+	} else if (v->put == SCRUB_NO_PUT) {
+		memset(s->to + h->at, SCRUB_FILLER, v->len);
+	} else {
+		memcpy(s->to + h->at, scrub_text(s->set, v->put), v->len);
+	}
+	s->cover = end > s->cover ? end : s->cover;
 }
 
-/* Where something may begin of which the end is not there; `end` when all that begins before it is settled. */
-static size_t run(struct pass *s, size_t end)
+static void next_exact(const struct scrub_pass *s, size_t at, size_t end, struct scrub_hit *ret)
 {
 	const struct scrub_set *set = s->set;
-	size_t at = 0, m = set->min;
+	const struct scrub_pattern *v;
+	size_t m = set->min;
+	bool open = false;
 
+	*ret = (struct scrub_hit){ .at = end };
 	while (at < end && s->len - at >= set->max) {
-		unsigned h = place(s->in[at + m - 2], s->in[at + m - 1]);
-		const struct scrub_pattern *v;
+		unsigned h = scrub_place(s->in[at + m - 2], s->in[at + m - 1]);
 
 		if (set->shift[h]) {
 			at += set->shift[h];
 			continue;
 		}
 		v = longest(set, s->in + at, h);
-		if (v)
-			strike(s, at, v);
+		if (v) {
+			*ret = (struct scrub_hit){ .at = at, .len = v->len, .exact = v };
+			return;
+		}
 		at++;
 	}
 	for (; at < end; at++) {
-		bool open;
-		const struct scrub_pattern *v = longest_cut(set, s->in + at, s->len - at, &open);
+		v = longest_cut(set, s->in + at, s->len - at, &open);
+		open = open && !s->last;
+		if (v || open) {
+			*ret = (struct scrub_hit){
+				.at = at, .len = v ? v->len : 0, .open = open, .exact = v
+			};
+			return;
+		}
+	}
+}
 
-		if (open && !s->last)
-			return at;
-		if (v)
-			strike(s, at, v);
+/* Where something may begin of which the end is not there; `end` when all that begins before it is settled. */
+static size_t run(struct scrub_pass *s, size_t end)
+{
+	struct scrub_hit exact, loose = { .at = end };
+
+	next_exact(s, 0, end, &exact);
+	if (s->set->n_loose)
+		scrub_loose_next(s, 0, end, &loose);
+	while (exact.at < end || loose.at < end) {
+		struct scrub_hit h = exact.at < loose.at || (exact.at == loose.at && exact.len >= loose.len)
+					     ? exact
+					     : loose;
+
+		h.open |= exact.at == loose.at && (exact.open || loose.open);
+		if (h.len && (!h.open || !s->to))
+			strike(s, &h);
+		if (h.open)
+			return h.at;
+		if (exact.at == h.at)
+			next_exact(s, h.at + 1, end, &exact);
+		if (loose.at == h.at)
+			scrub_loose_next(s, h.at + 1, end, &loose);
 	}
 	return end;
 }
@@ -197,6 +214,10 @@ static size_t run(struct pass *s, size_t end)
 static int hold(struct scrub *s, const void *in, size_t len, struct buf *to, size_t cover)
 {
 	size_t lead = scrub_lead(s->set) < len ? scrub_lead(s->set) : len;
+	const char *p = in;
+
+	while (s->set->n_loose && lead < len && (p[lead] == '\n' || p[lead] == '\r'))
+		lead++;
 
 	s->in.wipe = s->out.wipe = true;
 	buf_clear(&s->in);
@@ -216,8 +237,8 @@ static int hold(struct scrub *s, const void *in, size_t len, struct buf *to, siz
 static int run_joint(struct scrub *s, const char *data, size_t len, bool last, struct buf *to, size_t base,
 		     size_t *ret_cover)
 {
-	size_t held = s->in.len, more = len < s->set->max - 1 ? len : s->set->max - 1, at;
-	struct pass p = { .set = s->set, .cover = s->cover, .last = last && more == len };
+	size_t held = s->in.len, more = len < s->set->reach - 1 ? len : s->set->reach - 1, at;
+	struct scrub_pass p = { .set = s->set, .cover = s->cover, .last = last && more == len };
 	CLEANUP(buf_release) struct buf joint = { .wipe = true };
 	int r;
 
@@ -241,7 +262,7 @@ static int run_joint(struct scrub *s, const char *data, size_t len, bool last, s
 static int feed(struct scrub *s, const void *data, size_t len, bool last, struct buf *to)
 {
 	size_t base = to->len, held = s->in.len, cover = 0, at = 0;
-	struct pass p = { .set = s->set, .in = data, .len = len, .last = last };
+	struct scrub_pass p = { .set = s->set, .in = data, .len = len, .last = last };
 	int r;
 
 	/* In one piece: growing in between would leave a copy of what is not looked through yet. */
@@ -285,6 +306,42 @@ int scrub_feed(struct scrub *s, const void *data, size_t len, bool last, struct 
 	return r;
 }
 
+/* What of it has to be seen again. */
+static int keep(struct scrub *s, const char *p, size_t len)
+{
+	CLEANUP(buf_release) struct buf old = s->in;
+
+	s->in = (struct buf){ .wipe = true };
+	buf_add(&s->in, p, len);
+	return buf_error(&s->in);
+}
+
+int scrub_seek(struct scrub *s, const void *data, size_t len, bool last, uint64_t *tags)
+{
+	size_t held = s->in.len, more, at = 0;
+	struct scrub_pass p = { .set = s->set, .in = data, .len = len, .last = last };
+
+	if (s->set->n == 0)
+		return 0;
+	if (held) {
+		more = len < s->set->reach - 1 ? len : s->set->reach - 1;
+		buf_add(&s->in, data, more);
+		if (buf_error(&s->in))
+			return -ENOMEM;
+		p.in = (const unsigned char *)s->in.data;
+		p.len = s->in.len;
+		p.last = last && more == len;
+		at = run(&p, held);
+		*tags |= p.tags;
+		if (at < held)
+			return keep(s, s->in.data + at, s->in.len - at);
+		p = (struct scrub_pass){ .set = s->set, .in = data, .len = len, .last = last };
+	}
+	at = len ? run(&p, len) : 0;
+	*tags |= p.tags;
+	return keep(s, len ? (const char *)data + at : NULL, len - at);
+}
+
 void scrub_release(struct scrub *s)
 {
 	buf_release(&s->in);
@@ -295,7 +352,7 @@ void scrub_release(struct scrub *s)
 long scrub_whole(const struct scrub_set *set, char *data, size_t len)
 {
 	CLEANUP(buf_release) struct buf in = { .wipe = true };
-	struct pass p = { .set = set, .len = len, .last = true, .to = data };
+	struct scrub_pass p = { .set = set, .len = len, .last = true, .to = data };
 
 	if (set->n == 0 || len < set->min)
 		return 0;

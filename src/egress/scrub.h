@@ -10,9 +10,10 @@
  *  R2  What comes out does not depend on how the stream was cut into pieces, but for the first scrub_lead() bytes of an occurrence:
  *      these may be gone before it is one.
  *  R3  Whatever byte is part of an occurrence is written over, where occurrences overlap too: the first one by its `put`,
- *      what a later one has beyond it by '*'.
- *  R4  Only bytes that may be within an occurrence are held back, fewer than the longest string and none of the first
- *      scrub_lead(): a message that happens to end as a secret begins is not kept until the next one comes.
+ *      what a later one has beyond it by '*'. Line breaks within a loose one stay, and %XX is %XX again.
+ *  R4  Only bytes that may be within an occurrence are held back, fewer than the longest one and none of the first
+ *      scrub_lead(), nor line breaks right behind these: a message that happens to end as a secret begins is not kept until
+ *      the next one comes.
  *  R5  What a set and a flow hold of the strings is zeroed when they are released; so is what the buffer behind a flow was
  *      given too much of.
  */
@@ -32,6 +33,27 @@ struct scrub_pattern {
 	uint32_t find, put; /* in text; put UINT32_MAX: '*' */
 	uint32_t len;
 	uint16_t next; /* of the same place in the table, + 1 */
+	uint8_t tag;
+};
+
+/* In what other ways a string may stand there. */
+enum scrub_kind {
+	SCRUB_PERCENT, /* any of its bytes as %XX */
+	SCRUB_LINES, /* base64 in lines: between any two of its characters a break, raw or as JSON has it (\n), and blanks */
+	SCRUB_KIND_COUNT
+};
+
+#define SCRUB_BREAK_MAX 8     /* bytes */
+#define SCRUB_LOOSE_MAX 8192u /* bytes: longer strings are looked for as they are only */
+
+struct scrub_loose {
+	uint32_t find, put, len;
+	uint8_t kind, tag;
+};
+
+struct scrub_joint {
+	uint32_t loose, k; /* of its bytes k - 1 and k */
+	uint32_t next;	   /* + 1 */
 };
 
 struct scrub_set {
@@ -39,13 +61,27 @@ struct scrub_set {
 	struct scrub_pattern *v;
 	uint32_t n, cap;
 	uint32_t min, max; /* lengths */
+	struct scrub_loose *loose;
+	uint32_t n_loose;
+	uint32_t reach; /* the longest occurrence */
+	uint8_t tag;	/* of strings that are added from now on; below 64 */
 	uint8_t shift[SCRUB_HASH];
 	uint16_t first[SCRUB_HASH]; /* of those whose shift is 0, + 1 */
 	uint64_t begins[4];	    /* bytes that a string begins with */
+	struct scrub_joint *joints; /* two bytes that stand together in a loose one */
+	uint32_t n_joints, cap_joints;
+	uint32_t joint[SCRUB_HASH]; /* + 1 */
+	uint64_t percent_begins[4];
+	bool has_lines;
+	bool has_anchors;     /* of these strings one has %, a line break or a backslash */
+	uint64_t percents[4]; /* bytes of the strings of SCRUB_PERCENT */
 };
 
 /* put: NULL, or as long as find. What is too short or there already is left out. */
 int scrub_set_add(struct scrub_set *s, struct slice find, const char *put) MUST_CHECK;
+/* As it is, and in other ways too. SCRUB_LINES: it is base64. */
+int scrub_set_add_loose(struct scrub_set *s, struct slice find, const char *put,
+			enum scrub_kind kind) MUST_CHECK;
 /* When all are there. */
 void scrub_set_ready(struct scrub_set *s);
 void scrub_set_release(struct scrub_set *s);
@@ -66,6 +102,8 @@ struct scrub {
 
 /* Adds to `to` what can be said of the stream so far. `last`: it ends here. -ENOMEM. */
 int scrub_feed(struct scrub *s, const void *data, size_t len, bool last, struct buf *to) MUST_CHECK;
+/* Only looks: whose strings have occurred, by their tags. Not to be mixed with scrub_feed(). -ENOMEM. */
+int scrub_seek(struct scrub *s, const void *data, size_t len, bool last, uint64_t *tags) MUST_CHECK;
 static inline size_t scrub_held(const struct scrub *s)
 {
 	return s->in.len - s->gone;

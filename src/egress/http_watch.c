@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "egress/http_watch.h"
+
+#include "egress/http_secret_int.h"
+#include "egress/inspect.h"
+#include "egress/scrub.h"
+#include "vault/forms.h"
+
+#include <assert.h>
+
+/* What is looked for, by the numbers of grants. A request keeps the one that it began with. */
+struct watch_set {
+	unsigned refs;
+	uint64_t key;
+	struct scrub_set set;
+};
+
+struct exch_watch {
+	struct watch_set *set;
+	struct scrub flow;
+	uint64_t fine; /* these may be in a body */
+	bool is_known; /* another is bound here: nothing is refused */
+	uint64_t found;
+};
+
+static_assert(GRANTS_MAX <= 64, "a bit for each");
+
+static void unref(struct watch_set *w)
+{
+	if (!w || --w->refs)
+		return;
+	scrub_set_release(&w->set);
+	free(w);
+}
+
+static uint64_t mix(uint64_t h, const void *data, size_t len)
+{
+	const unsigned char *p = data;
+
+	for (size_t i = 0; i < len; i++)
+		h = (h ^ p[i]) * 0x100000001b3ull;
+	return (h ^ (h >> 29)) * 0x9e3779b97f4a7c15ull;
+}
+
+static uint64_t key_of(const struct vault_grants *g)
+{
+	uint64_t h = 0xcbf29ce484222325ull;
+
+	for (size_t i = 0; i < g->n; i++)
+		h = mix(h ^ i, g->v[i].placeholder, g->v[i].placeholder_len);
+	return h;
+}
+
+/* Of its forms those that a program might send it in. */
+static int add(struct scrub_set *set, const struct vault_grant *g)
+{
+	autobuf struct buf text = BUF_INIT;
+	size_t cap = 2 * g->placeholder_len + 8;
+	int r = 0;
+
+	if (!buf_reserve(&text, cap))
+		return -ENOMEM;
+	for (enum form_kind k = FORM_RAW; r == 0 && k <= FORM_BASE64URL_2; k++) {
+		long n = forms_render(k, g->placeholder, g->placeholder_len, text.data, cap);
+
+		struct slice form = { text.data, n < 0 ? 0 : (size_t)n };
+
+		r = n < 0	    ? (int)n
+		    : k == FORM_RAW ? scrub_set_add_loose(set, form, NULL, SCRUB_PERCENT)
+				    : scrub_set_add(set, form, NULL);
+	}
+	return r;
+}
+
+static struct watch_set *set_new(const struct vault_grants *g, uint64_t key)
+{
+	struct watch_set *w = calloc(1, sizeof(*w));
+	int r = w ? 0 : -ENOMEM;
+
+	for (size_t i = 0; r == 0 && i < g->n; i++) {
+		w->set.tag = (uint8_t)i;
+		if (g->v[i].placeholder_len)
+			r = add(&w->set, &g->v[i]);
+	}
+	if (r < 0) {
+		if (w)
+			scrub_set_release(&w->set);
+		free(w);
+		return NULL;
+	}
+	scrub_set_ready(&w->set);
+	w->refs = 1;
+	w->key = key;
+	return w;
+}
+
+/* Grants come and go with what servers issue. */
+static struct watch_set *current(struct http_secrets *s)
+{
+	uint64_t key = key_of(&s->grants);
+
+	if (!s->watch || s->watch->key != key) {
+		unref(s->watch);
+		s->watch = set_new(&s->grants, key);
+	}
+	return s->watch;
+}
+
+void watch_close(struct http_secrets *s)
+{
+	unref(s->watch);
+	s->watch = NULL;
+}
+
+static bool is_bound(const struct vault_grant *g, const struct inspect_conn *c)
+{
+	for (size_t i = 0; i < g->n_bindings; i++) {
+		if (g->bindings[i].port == c->port && strcmp(g->bindings[i].host, c->host.text) == 0)
+			return true;
+	}
+	return false;
+}
+
+static uint64_t bound_here(const struct exch *e)
+{
+	const struct vault_grants *g = &e->in->secrets->grants;
+	uint64_t mask = 0;
+
+	for (size_t i = 0; i < g->n; i++) {
+		if (is_bound(&g->v[i], e->conn))
+			mask |= 1ull << i;
+	}
+	return mask;
+}
+
+static bool has_placeholders(const struct exch *e)
+{
+	const struct vault_grants *g = e->in->secrets ? &e->in->secrets->grants : NULL;
+
+	for (size_t i = 0; g && i < g->n; i++) {
+		if (g->v[i].placeholder_len)
+			return true;
+	}
+	return false;
+}
+
+bool watch_wants_body(const struct exch *e)
+{
+	return e->req.has_body && e->req.has_length && e->req.length <= WATCH_PEEK_MAX &&
+	       has_placeholders(e) && !bound_here(e);
+}
+
+static int begin(struct exch *e)
+{
+	struct watch_set *set = current(e->in->secrets);
+	struct exch_watch *w = set ? calloc(1, sizeof(*w)) : NULL;
+
+	if (!w)
+		return -ENOMEM;
+	set->refs++;
+	w->set = set;
+	w->flow.set = &set->set;
+	w->fine = bound_here(e);
+	w->is_known = w->fine != 0;
+	e->watch = w;
+	return 0;
+}
+
+/* The first that is still what it was when the search began. */
+static const struct vault_grant *grant_of(const struct exch *e, uint64_t tags)
+{
+	const struct http_secrets *s = e->in->secrets;
+
+	for (size_t i = 0; s && i < s->grants.n; i++) {
+		if (tags >> i & 1 && s->grants.v[i].placeholder_len)
+			return &s->grants.v[i];
+	}
+	return NULL;
+}
+
+/* Once for each secret and host, as far as there is room to remember. */
+static void tell(struct exch *e, const struct vault_grant *g)
+{
+	struct http_secrets *s = e->in->secrets;
+	uint64_t h = mix(mix(e->conn->port, e->conn->host.text, strlen(e->conn->host.text)), g->placeholder,
+			 g->placeholder_len);
+	uint64_t *slot = &s->told[h % ARRAY_SIZE(s->told)];
+
+	if (*slot == h)
+		return;
+	*slot = h;
+	egress_alert(
+		e->in->eg, "secret", e->conn->host.text,
+		"the placeholder of the secret '%s' was sent to %s:%u in a body, where it is not bound; it is "
+		"worth nothing there, and this is said once",
+		g->name, e->conn->host.text, e->conn->port);
+}
+
+int watch_put(struct exch *e, const void *data, size_t len)
+{
+	const struct vault_grant *g;
+	uint64_t tags = 0;
+	int r;
+
+	if (!e->conn || e->req.websocket || (!e->watch && !has_placeholders(e)))
+		return 0;
+	r = e->watch ? 0 : begin(e);
+	if (r == 0)
+		r = scrub_seek(&e->watch->flow, data, len, false, &tags);
+	if (r < 0)
+		return r;
+	tags &= ~e->watch->fine;
+	if (!tags)
+		return 0;
+	e->watch->fine |= tags;
+	g = grant_of(e, tags);
+	if (g && e->watch->is_known)
+		tell(e, g);
+	else if (g)
+		e->watch->found |= tags;
+	return 0;
+}
+
+const struct vault_grant *watch_found(const struct exch *e)
+{
+	return e->watch ? grant_of(e, e->watch->found) : NULL;
+}
+
+int watch_head(const struct exch *e, const struct vault_grant **ret)
+{
+	const struct http_req *q = &e->req;
+	struct watch_set *set = has_placeholders(e) ? current(e->in->secrets) : NULL;
+	uint64_t tags = 0;
+	int r = set || !has_placeholders(e) ? 0 : -ENOMEM;
+
+	for (unsigned i = 0; set && r == 0 && i < 2; i++) {
+		const struct buf *b = i ? &q->fields.text : &q->target;
+		struct scrub flow = { .set = &set->set };
+
+		if (b->len >= set->set.min)
+			r = scrub_seek(&flow, b->data, b->len, true, &tags);
+		scrub_release(&flow);
+	}
+	*ret = tags ? grant_of(e, tags & ~bound_here(e)) : NULL;
+	return r;
+}
+
+void watch_free(struct exch *e)
+{
+	if (!e->watch)
+		return;
+	scrub_release(&e->watch->flow);
+	unref(e->watch->set);
+	free(e->watch);
+	e->watch = NULL;
+}
