@@ -56,16 +56,39 @@ static int open_dir(struct vault_files *f, int state_fd, unsigned flags, struct 
 	return check_own(f->dir, "the vault's directory", 0077, e);
 }
 
-static int take_lock(struct vault_files *f, struct err *e)
+static int lock_fd(int fd, bool wait, struct err *e)
 {
-	f->lock = openat(f->dir, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (f->lock < 0)
-		return err_sys(e, -errno, "cannot open the vault's lock");
-	while (flock(f->lock, LOCK_EX) < 0) {
+	while (flock(fd, LOCK_EX | (wait ? 0 : LOCK_NB)) < 0) {
+		if (errno == EWOULDBLOCK)
+			return -EAGAIN;
 		if (errno != EINTR)
 			return err_sys(e, -errno, "cannot lock the vault");
 	}
 	return 0;
+}
+
+int vault_files_lock(struct vault_files *f, bool wait, struct err *e)
+{
+	return lock_fd(f->lock, wait, e);
+}
+
+/* Of the directory, which nobody else locks. */
+int vault_files_lock_rotation(struct vault_files *f, bool wait, struct err *e)
+{
+	return lock_fd(f->dir, wait, e);
+}
+
+void vault_files_unlock(struct vault_files *f)
+{
+	BUG_ON(f->lock < 0);
+	(void)!flock(f->lock, LOCK_UN);
+}
+
+static int take_lock(struct vault_files *f, bool wait, struct err *e)
+{
+	f->lock = openat(f->dir, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	return f->lock < 0 ? err_sys(e, -errno, "cannot open the vault's lock")
+			   : vault_files_lock(f, wait, e);
 }
 
 /* The kind of key stands in the clear at the head of the file. What else may be wrong with it the vault says. */
@@ -329,7 +352,7 @@ int vault_files_open(struct vault_files *ret, int state_fd, const struct vault_k
 	int r = open_dir(&f, state_fd, flags, e);
 
 	if (r == 0 && flags & VAULT_FILES_WRITE)
-		r = take_lock(&f, e);
+		r = take_lock(&f, !(flags & VAULT_FILES_TRY), e);
 	if (r == 0)
 		r = open_file(&f, &kind, e);
 	if (r == 0 && f.file < 0 && !(flags & VAULT_FILES_NEW))

@@ -171,6 +171,19 @@ def check_terminal(c, who):
     tap.ok(b"second-line" not in t.seen and "pasted" not in listed(c), f"{who}: and none is shown or saved", t.seen)
     t.close()
 
+    t = OnTerminal(c, "secret", "set", "asked", "--command", "printf 'who? ' > /dev/tty; read x < /dev/tty; echo a value for $x")
+    ready = t.shows(b"who? ")
+    t.type(b"somebody here\r")
+    code = t.end()
+    tap.ok(ready and code == 0 and "asked" in listed(c), f"{who}: a command may ask on the terminal", code, t.seen)
+    t.close()
+    t = OnTerminal(c, "secret", "set", "hung", "--command", "echo begun > /dev/tty; sleep 1000")
+    ready = t.shows(b"begun")
+    t.type(b"\x03")
+    tap.ok(ready and t.end() == -signal.SIGINT and "hung" not in listed(c), f"{who}: and is interrupted there", t.seen)
+    t.close()
+    c("secret", "rm", "asked")
+
     check_interrupted(c, who, "secret", "set", "broken")
     tap.ok("broken" not in listed(c), f"{who}: and nothing was saved")
 
