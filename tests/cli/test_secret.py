@@ -597,15 +597,19 @@ def check_check(c, who):
 
 def check_import(c, who):
     path = c.write("x.env", "# mine\nexport OPENAI_API_KEY='sk-proj-Ab3dEf6hIj9lMn2pQr5tUv8xYz1bCd4f'\nPORT=3000\n"
-                            "EMPTY=\nGITHUB=\"" + TOKEN + "\"\n")
+                            "EMPTY=\nGITHUB_TOKEN=\"" + TOKEN + "\"\nSESSION_KEY=one that nobody knows\n")
     r = c("secret", "import", path)
-    tap.ok(r.code == 0 and "openai_api_key" in listed(c) and "rm " in r.err, f"{who}: a .env file goes in", r)
-    tap.ok("left out: PORT" in r.err and "left out: EMPTY" in r.err and "left out: GITHUB" in r.err,
+    tap.ok(r.code == 0 and {"openai", "session_key"} <= set(listed(c)) and "rm " in r.err, f"{who}: a .env file goes in", r)
+    tap.ok("OPENAI_API_KEY is in the vault now, as 'openai'" in r.err and "openai_api_key" not in listed(c),
+           f"{who}: under the name that profiles know", r)
+    tap.ok("left out: PORT" in r.err and "left out: EMPTY" in r.err and "left out: GITHUB_TOKEN" in r.err,
            f"{who}: what is none, and what is there already, is left out", r)
     tap.ok("sk-proj-" not in r.out + r.err and TOKEN not in r.out + r.err, f"{who}: and no value is shown", r)
-    bad = c.write("bad.env", "A=b\nsomething " + TOKEN + "\n")
+    bad = c.write("bad.env", "A_NEW_ONE=a value that is long enough\nsomething " + TOKEN + "\n")
     r = c("secret", "import", bad)
     tap.ok(r.code == 125 and "line 2" in r.err and TOKEN not in r.err, f"{who}: a file that is none says where", r)
+    tap.ok("nothing was saved" in r.err and "in the vault now" not in r.err and "a_new_one" not in listed(c),
+           f"{who}: and that nothing of it is in the vault", r)
     os.unlink(path)
     os.unlink(bad)
 
