@@ -34,8 +34,10 @@ int secret_set(struct secret_session *s, const struct secret_args *a, struct err
 		r = secret_save(s, e);
 	if (r < 0)
 		return r;
-	if (s->files.made_key)
+	if (s->files.made_key) {
 		say_note("the vault's key is %s: keep a copy of it somewhere else", s->files.key_path);
+		secret_say_credential(s);
+	}
 	if (a->replace)
 		say_note("%s: bindings that one of this name had before are gone", name);
 	say_note("%s is saved%s", name,

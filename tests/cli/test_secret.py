@@ -177,8 +177,8 @@ def check_terminal(c, who):
     code = t.end()
     tap.ok(ready and code == 0 and "asked" in listed(c), f"{who}: a command may ask on the terminal", code, t.seen)
     t.close()
-    t = OnTerminal(c, "secret", "set", "hung", "--command", "echo begun > /dev/tty; sleep 1000")
-    ready = t.shows(b"begun")
+    t = OnTerminal(c, "secret", "set", "hung", "--command", "sleep 1000")
+    ready = wait_for(lambda: any(text == "S sleep" for _, text in descendants(t.p.pid)))
     t.type(b"\x03")
     tap.ok(ready and t.end() == -signal.SIGINT and "hung" not in listed(c), f"{who}: and is interrupted there", t.seen)
     t.close()
@@ -514,6 +514,33 @@ def check_credential(c, who):
     tap.like(c("secret", "ls", env=env).out, "served", f"{who}: and opens it again")
     r = c("secret", "ls", env=dict(env, CREDENTIALS_DIRECTORY=None))
     tap.ok(r.code == 125 and "credential" in r.err, f"{who}: without it there is none", r)
+    # A key file that was made a credential, and removed.
+    key = os.path.join(c.home, "moved.key")
+    env["COFFER_STATE"] = os.path.join(c.dir, "state3")
+    plain = dict(env, CREDENTIALS_DIRECTORY=None)
+    r = c("secret", "init", "--key-file", key, env=plain)
+    tap.eq(r.code, 0, f"{who}: a vault with a key file", r)
+    tap.eq(c("secret", "set", "moved", "-", input=TOKEN, env=env).code, 0, f"{who}: which another credential does not keep from being used")
+    with open(key, "rb") as f:
+        was = f.read()
+    os.unlink(key)
+    r = c("secret", "ls", env=env)
+    tap.ok(r.code == 10, f"{who}: without the file another credential is a wrong key", r)
+    with open(os.path.join(directory, "coffer-vault-key"), "wb") as f:
+        f.write(was)
+    tap.like(c("secret", "ls", env=env).out, "moved", f"{who}: and the same key as a credential is the key")
+    tap.eq(c("secret", "ls", env=plain).code, 125, f"{who}: which is not in the file's place")
+    if who == "root":
+        fake = os.path.join(c.dir, "fakebin")
+        os.mkdir(fake)
+        os.symlink("/bin/true", os.path.join(fake, "systemd-creds"))
+        script = f"mount -t tmpfs none /run && mkdir -p /run/systemd/system && exec {c.exe} secret init --key-file {key}"
+        path = {"COFFER_STATE": os.path.join(c.dir, "state4"), "PATH": c.env()["PATH"] + ":" + fake}
+        r = c(program=["unshare", "--mount", "sh", "-c", script], env=path)
+        tap.ok(r.code == 0 and f"systemd-creds encrypt --name=coffer-vault-key {key} /etc/credstore.encrypted/coffer-vault-key" in r.err
+               and f"systemctl restart cofferd && rm {key}" in r.err, f"{who}: where systemd is, init says how it is encrypted", r)
+        r = c("secret", "init", "--key-file", key + "2", env={"COFFER_STATE": os.path.join(c.dir, "state5")})
+        tap.unlike(r.err, "systemd-creds", f"{who}: and nowhere else")
 
 
 def check_together(c, who):
