@@ -99,13 +99,15 @@ static void say_failed(const struct due *d, const char *why)
 		(void)!audit_append(d->audit, "secret.rotate.failed", NULL, &b, NULL);
 }
 
-/* In the child: what cofferd was started with, and a place for its words. */
+/* In the child: what cofferd was started with but for its service manager's words, and a place for its own. */
 _Noreturn static void become(const struct due *d)
 {
 	char *argv[] = { (char *)"coffer", (char *)"secret", (char *)"rotate", (char *)"--due", NULL };
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC), program = fcntl(d->coffer_fd, F_DUPFD_CLOEXEC, 16);
 	sigset_t none;
 
+	(void)!unsetenv("NOTIFY_SOCKET");
+	(void)!unsetenv("LISTEN_FDS");
 	if (null < 0 || program < 0 || setenv("COFFER_STATE", d->st->path, 1) < 0 || dup2(null, 0) < 0 ||
 	    dup2(null, 1) < 0 || dup2(d->said >= 0 ? d->said : null, 2) < 0)
 		_exit(125);

@@ -160,7 +160,6 @@ def check_waiting(c, who):
     with open(said, encoding="utf-8") as f:
         tap.like(f.read(), "waiting for another coffer secret", f"{who}: who waits for the vault is told why")
     tap.eq(p.wait(timeout=60 * slow_build()), 0, f"{who}: and goes on after it")
-    os.unlink(said)
     flag = os.path.join(c.work, "flag")
     p = c.popen("secret", "set", "slow", "--command", f"while ! test -e {flag}; do sleep 0.1; done; echo the slow one is done now")
     tap.ok(wait_for(lambda: named(p.pid, "sleep")), f"{who}: while a command runs")
@@ -172,6 +171,20 @@ def check_waiting(c, who):
     tap.ok(p.returncode == 0 and {"slow", "quick"} <= got, f"{who}: and both are in it", err, got)
     tap.unlike(c("secret", "ls").err, "older one", f"{who}: in order")
     os.unlink(flag)
+    first = c.popen("secret", "rotate", "slow", "--command", f"while ! test -e {flag}; do sleep 0.1; done; echo what the first has made")
+    wait_for(lambda: named(first.pid, "sleep"))
+    with open(said, "wb") as err:
+        second = c.popen("secret", "rotate", "slow", "--command", "echo what the second has made", stderr=err)
+        wait_for(lambda: lines(said), 10)
+    tap.ok(second.poll() is None and lines(said) == 1, f"{who}: who rotates waits for who does, and says so")
+    c.write(flag)
+    codes = first.wait(60 * slow_build()), second.wait(60 * slow_build())
+    first.communicate()
+    c.write("made", "what the second has made\n")
+    r = c("secret", "check", "made")
+    tap.ok(codes == (0, 0) and ", 1 credential found" in r.err, f"{who}: the last command's value is there in the end", codes, r)
+    for path in (flag, said, os.path.join(c.work, "made")):
+        os.unlink(path)
 
 
 def check_hanging(c, who):
