@@ -72,7 +72,8 @@ int secret_session_open(struct secret_session *s, const struct vault_key_want *k
 int secret_session_unlock(struct secret_session *s, const struct vault_key_want *key, unsigned flags,
 			  struct err *e) MUST_CHECK;
 void secret_session_close(struct secret_session *s);
-/* While something else is done that may take long: others may change the vault, and what they have changed counts after it. Nothing may be unsaved. */
+/* While something is done that may take long: others may change the vault, and what they have changed counts after it.
+ * Nothing may be unsaved. */
 void secret_session_unlock_files(struct secret_session *s);
 int secret_session_relock_files(struct secret_session *s, struct err *e) MUST_CHECK;
 /* One at a time, for a command that makes a new key may end an older one's. Before anything is asked of the vault. */

@@ -129,7 +129,8 @@ int vault_hold(struct vault_proc *p, const char *sandbox, const struct vault_gra
 /* Another file, opened with the key that the vault has; all other channels end. */
 int vault_reload(struct vault_proc *p, const struct vault_files *f, struct err *e) MUST_CHECK;
 
-/* Undoes what was asked for since the vault was opened or saved: it has what the file has now. Where it fails, nothing may be saved any more. */
+/* Undoes what was asked for since the vault was opened or saved: it has what the file has now. Where it fails, nothing may
+ * be saved any more. */
 int vault_revert(struct vault_proc *p, const struct vault_files *f, struct err *e) MUST_CHECK;
 
 /* Writes what the vault has now beside the old file, and puts it in its place once it was read back. */

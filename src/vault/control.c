@@ -371,8 +371,8 @@ static int on_save(struct request *q, struct err *e)
 	return r;
 }
 
-/* The file is opened with the key that is here: nobody is asked again. Somebody else may have saved it since. A key of REKEY's that was not saved opens nothing, and
- * then all stays as it is, to be thrown away with the process. */
+/* The file is opened with the key that is here: nobody is asked again. Somebody else may have saved it since. A key of REKEY's
+ * that was not saved opens nothing, and then all stays as it is, to be thrown away with the process. */
 static int on_revert(struct request *q, struct err *e)
 {
 	CLEANUP(store_release) struct store was = STORE_INIT;

@@ -69,13 +69,13 @@ class Storm:
         self.c, self.api, self.rng = c, api, rng
         self.killed = dict.fromkeys(KINDS, 0)
         self.runners, self.n = [], 0
-        self.loads = [self.load("while :; do $COFFER notify test --config $HOME/notify.yaml; sleep 0.05; done"),
-                      self.load(f'while :; do curl -s -m 20 -H "Authorization: Bearer $API_TOKEN" http://{API}/v1/sandboxes; sleep 0.2; done')]
+        self.loads = [self.load("$COFFER notify test --config $HOME/notify.yaml; sleep 0.05"),
+                      self.load(f'curl -s -m 20 -H "Authorization: Bearer $API_TOKEN" http://{API}/v1/sandboxes; sleep 0.2')]
 
     def load(self, script):
         """Something that goes on beside the sandboxes."""
         token = self.c("token", "new", "--role", "observer").out.strip()
-        return self.c.popen(program=["sh", "-c", script], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        return self.c.popen(program=["sh", "-c", f"while :; do {script}; done"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                             env={"COFFER": self.c.exe, "API_TOKEN": token})
 
     def policy(self):
