@@ -130,6 +130,16 @@ static int say_about(const struct vault_msg *m, const struct binding *own, size_
 		 : net_secret_say_unreached(l->say, ask->name, ask->bindings, ask->n_bindings);
 }
 
+static int say_of_pools(const struct vault_msg *m, const struct looked *l)
+{
+	for (size_t i = 0; i < l->pools->n; i++) {
+		if (slice_eq(m->text[0], l->pools->v[i].name) &&
+		    net_secret_say_expiry(l->say, l->pools->v[i].name, m->num[3], l->now) < 0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
 static int look_at(const struct vault_msg *m, void *ctx)
 {
 	struct looked *l = ctx;
@@ -158,12 +168,7 @@ static int look_at(const struct vault_msg *m, void *ctx)
 		if (say_about(m, own, n, l, i) < 0)
 			return -ENOMEM;
 	}
-	for (size_t i = 0; i < l->pools->n; i++) {
-		if (slice_eq(m->text[0], l->pools->v[i].name) &&
-		    net_secret_say_expiry(l->say, l->pools->v[i].name, m->num[3], l->now) < 0)
-			return -ENOMEM;
-	}
-	return 0;
+	return say_of_pools(m, l);
 }
 
 int net_secret_look(struct net_secrets *s, struct buf *known, struct net_say *say, struct looked *ret,

@@ -459,7 +459,7 @@ bool binding_fits(const struct binding *b, const void *value, size_t len)
 	case BINDING_AS_PROXY:
 		return true;
 	case BINDING_AS_BASIC:
-		return len + BINDING_USER_MAX < BINDING_HEAD_MAX / 4 * 3;
+		return (len + BINDING_USER_MAX) * 4 / 3 < BINDING_HEAD_MAX;
 	case BINDING_AS_QUERY:
 	case BINDING_AS_PATH:
 		return percent_len(value, len) < BINDING_HEAD_MAX;
