@@ -277,8 +277,9 @@ def storm(c, net, servers, kills):
     tap.ok(r.code == 0 and hook.requests, f"{who}: so do notifications", r)
     tap.eq([q for q in hook.requests if not is_signed(q)], [], f"{who}: all {len(hook.requests)} of which were signed with the key")
     token = c("token", "new", "--role", "observer", "--name", "after").out.strip()
-    r = c(program=["curl", "-sS", "-m", "60", "-H", f"Authorization: Bearer {token}", f"http://{API}/v1/sandboxes"])
-    tap.ok('"ann"' in r.out, f"{who}: and the API tells of them", r)
+    told = wait_for(lambda: all(f'"{n}"' in c(program=["curl", "-sS", "-m", "60", "-H", f"Authorization: Bearer {token}",
+                                                       f"http://{API}/v1/sandboxes"]).out for n in ("ann", "bob")), PATIENCE)
+    tap.ok(told, f"{who}: and the API tells of both")
     nothing_lost(c)
     r = c("rm", "-f", "ann", "bob")
     tap.eq(r.code, 0, f"{who}: they are removed", r)
