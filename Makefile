@@ -9,7 +9,7 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 1)
 WERROR := $(if $(CI),true,false)
 MESON_ARGS = -Dprefix=$(PREFIX) -Dsysconfdir=$(SYSCONFDIR) -Dwerror=$(WERROR)
 
-.PHONY: all quickstart test test-asan e2e lint fuzz bench install clean deps help
+.PHONY: all quickstart test test-asan storm e2e lint fuzz bench install clean deps help
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD) -j $(JOBS)
@@ -38,6 +38,13 @@ test-asan:
 	@test -f build-asan/build.ninja || meson setup -Db_sanitize=address,undefined -Db_lundef=false build-asan
 	@ninja -C build-asan -j $(JOBS)
 	@COFFER_SLOW=3 tests/run --build build-asan
+
+# kill -9 of everything, KILLS times; COFFER_SEED=N the same one again.
+KILLS ?= 1000
+storm:
+	@tools/deps build test
+	@$(MAKE) --no-print-directory all
+	@COFFER_KILLS=$(KILLS) tests/run --build $(BUILD) cli/storm
 
 # Real agents from npm, through a whole loop each against a scripted model, and SDKs; not part of the tests, for it fetches a gigabyte.
 e2e:
@@ -75,6 +82,7 @@ help:
 	@echo "make              build/coffer and its helpers"
 	@echo "make quickstart   install what is missing, build, and watch a hostile script hit the wall"
 	@echo "make test         the whole test suite"
+	@echo "make storm        kill -9 of every program, a thousand times, under load"
 	@echo "make e2e          real agents from npm behind the wall"
 	@echo "make lint fuzz bench test-asan"
 	@echo "make install      PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)"

@@ -55,6 +55,30 @@ static void add_vault(const json_t *v, struct buf *out)
 	buf_addc(out, '\n');
 }
 
+/* Names and days of what the vault's secrets want; nothing where they want nothing. */
+static void add_dates(const json_t *o, struct buf *out)
+{
+	const json_t *rotation = json_object_get(o, "rotation"), *list = json_object_get(o, "expiring");
+
+	if (json_is_true(json_object_get(rotation, "locked")))
+		buf_adds(
+			out,
+			"  a secret is due for rotation, and the vault has a passphrase: coffer secret rotate --due\n");
+	else if (*text_of(rotation, "next"))
+		buf_addf(out, "  rotation of secrets: %s %.16s\n",
+			 json_is_true(json_object_get(rotation, "running")) ? "under way, due since"
+									    : "next on",
+			 text_of(rotation, "next"));
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		const json_t *x = json_array_get(list, i);
+
+		buf_addf(out, "  the secret '%s' %s on %.10s: coffer secret rotate %s --expires DATE\n",
+			 text_of(x, "secret"),
+			 json_is_true(json_object_get(x, "expired")) ? "has expired" : "expires",
+			 text_of(x, "expires"), text_of(x, "secret"));
+	}
+}
+
 static void add_self(const json_t *o, struct buf *out)
 {
 	char span[CLOCK_TEXT_LEN], size[16];
@@ -69,6 +93,7 @@ static void add_self(const json_t *o, struct buf *out)
 	buf_addf(out, "  pool: %lld ready, %lld being made, about %s\n", number_of(pool, "ready"),
 		 number_of(pool, "starting"), str_from_size((uint64_t)number_of(pool, "bytes"), size));
 	add_vault(json_object_get(o, "vault"), out);
+	add_dates(o, out);
 	if (json_is_object(db))
 		buf_addf(out, "  started %lld times, %lld times without having ended; schema %lld\n",
 			 number_of(db, "starts"), number_of(db, "crashes"), number_of(db, "schema"));

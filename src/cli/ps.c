@@ -75,7 +75,7 @@ static void format_status(const struct run_meta *m, bool alive, uint64_t now, st
 		return;
 	}
 	if (alive) {
-		buf_addf(out, "running %s", span(since(now, m->started), text));
+		buf_addf(out, "running %s", span(since(now, m->since ? m->since : m->started), text));
 		return;
 	}
 	if (!m->ended) {

@@ -193,7 +193,9 @@ static int run_here(struct run_args *a, const struct line *l, int ready_fd)
 		io.prompt = !a->o.no_prompt && run_prompt_open(&prompt, &s.st) ? &prompt : NULL;
 	}
 	run_say_before(&s.spec, &s.choice, &s.note);
-	run_say_conflicts(&s.net);
+	/* Who has it started again shows its first line, and that is to be why it failed. */
+	if (!l->again)
+		run_say_conflicts(&s.net);
 	r = run_execute(&s.run, &io, &e);
 	return r < 0 ? say_failed(&e, l) : session_end(&s, a);
 }

@@ -106,25 +106,34 @@ static int run_kept(const struct secret_args *a)
 	return exit_code(fault);
 }
 
-static int run_act(const struct secret_args *a)
+static int run_open(struct secret_session *s, const struct secret_args *a)
 {
-	CLEANUP(secret_session_close) struct secret_session s = SECRET_SESSION_INIT;
 	struct err e = ERR_INIT;
 	const struct vault_key_want *key = a->act == SECRET_REKEY ? &a->old_key : &a->key;
-	int r = secret_session_open(&s, key, acts[a->act].flags, &e);
-	int code;
+	int r = secret_session_open(s, key, acts[a->act].flags, &e);
 
-	if (r == -ENOENT && acts[a->act].may_miss && s.files.dir < 0 && s.proc.pid < 0 && s.audit) {
+	if (r == -ENOENT && acts[a->act].may_miss && s->files.dir < 0 && s->proc.pid < 0 && s->audit) {
 		e = ERR_INIT;
 		r = 0;
 	}
 	if (r == 0)
-		r = acts[a->act].run(&s, a, &e);
+		r = acts[a->act].run(s, a, &e);
 	if (r >= 0)
 		return r > 0 ? SECRET_EXIT_FOUND : 0;
-	code = exit_code(s.proc.fault);
 	if (e.code)
 		say_error(&e);
+	return exit_code(s->proc.fault);
+}
+
+static int run_act(const struct secret_args *a)
+{
+	struct secret_session s = SECRET_SESSION_INIT;
+	int code = run_open(&s, a);
+
+	secret_session_close(&s);
+	/* Nobody else has to wait for the vault meanwhile. */
+	secret_tell_failed(&s.failed);
+	strv_release(&s.failed);
 	return code;
 }
 
@@ -215,7 +224,8 @@ const struct verb verb_secret = {
 	.text = "The vault is a sealed file; only the process *coffer-vault* ever opens it. *set* puts a value in: typed without echo, from "
 		"standard input (*-*), a file, or what a command prints; never from the command line. One line break at the end is "
 		"dropped. *rotate* gives it a new value and keeps its bindings. *change* sets when it expires or how often a command "
-		"rotates it; *rotate --due* does what is due, for a timer to call. *rm* removes it. *ls* shows names, bindings and dates, "
+		"rotates it; *rotate --due* does what is due: *cofferd* calls it, or the timer coffer-rotate. A command has 60 seconds. "
+		"*rm* removes it. *ls* shows names, bindings and dates, "
 		"never a value.\n"
 		"\n"
 		"*bind* says where it may be sent: to one exact host, on one port (443), below one path, in one place of the request. "
@@ -251,7 +261,7 @@ const struct verb verb_secret = {
 		    "\t# from another program\n"
 		    "coffer secret bind openai --host api.openai.com/v1\n"
 		    "coffer secret rotate registry --command 'aws ecr get-login-password' --every 10h\n"
-		    "\t# and coffer secret rotate --due from a timer\n"
+		    "\t# and again every ten hours, by cofferd or the timer coffer-rotate\n"
 		    "coffer secret check src\n"
 		    "\t# is one of them in these files?\n",
 };

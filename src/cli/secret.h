@@ -59,7 +59,8 @@ struct secret_session {
 	struct audit *audit;
 	struct vault_files files;
 	struct vault_proc proc;
-	unsigned unsaved; /* events in the log whose change is not in the file */
+	unsigned unsaved;   /* events in the log whose change is not in the file */
+	struct strv failed; /* of rotate --due, "NAME: why"; stays when the session is closed */
 };
 
 #define SECRET_SESSION_INIT \
@@ -72,11 +73,22 @@ int secret_session_open(struct secret_session *s, const struct vault_key_want *k
 int secret_session_unlock(struct secret_session *s, const struct vault_key_want *key, unsigned flags,
 			  struct err *e) MUST_CHECK;
 void secret_session_close(struct secret_session *s);
+/* While something is done that may take long: others may change the vault, and what they have changed counts after it.
+ * Nothing may be unsaved. */
+void secret_session_unlock_files(struct secret_session *s);
+int secret_session_relock_files(struct secret_session *s, struct err *e) MUST_CHECK;
+/* One at a time, for a command that makes a new key may end an older one's. Before anything is asked of the vault. */
+int secret_session_rotates(struct secret_session *s, struct err *e) MUST_CHECK;
 
 /* One event about one secret (name may be NULL), then the new file. Nothing is saved that is not in the log. */
 int secret_log(struct secret_session *s, const char *type, const char *name, const char *what,
 	       struct err *e) MUST_CHECK;
 int secret_save(struct secret_session *s, struct err *e) MUST_CHECK;
+/* When the next is due, for cofferd (vault/schedule.h); secret_save() does it. */
+int secret_write_schedule(struct secret_session *s, struct err *e) MUST_CHECK;
+/* What could not be done, cut and made harmless; nothing was changed by it. */
+int secret_log_failure(struct secret_session *s, const char *type, const char *name, const struct err *why,
+		       struct err *e) MUST_CHECK;
 /* As it was when it was last saved; the log hears of it. What is never saved is said in the log when the session is closed. */
 int secret_revert(struct secret_session *s, struct err *e) MUST_CHECK;
 
@@ -103,6 +115,9 @@ bool secret_item_is_due(const struct secret_item *i, uint64_t now);
 /* "16-31 bytes": as much about its length as is said. */
 const char *secret_length_class(uint64_t len);
 
+/* What a command prints, all of it, as a pipe that ends; an error when it fails, or takes more than a minute. */
+int secret_run_command(const char *command, int *ret, struct err *e) MUST_CHECK;
+
 /* A new value from wherever the arguments say, into the vault; not saved yet. */
 int secret_take_value(struct secret_session *s, const struct secret_args *a, const char *name, unsigned flags,
 		      const char *from_schedule, struct err *e) MUST_CHECK;
@@ -120,11 +135,15 @@ int secret_bind_all(struct secret_session *s, const struct secret_args *a, const
 		    struct err *e) MUST_CHECK;
 
 int secret_set(struct secret_session *s, const struct secret_args *a, struct err *e) MUST_CHECK;
+/* Tells people (doc/notify.md) what could not be rotated; there is nobody at a terminal. */
+void secret_tell_failed(const struct strv *failed);
 int secret_rotate(struct secret_session *s, const struct secret_args *a, struct err *e) MUST_CHECK;
 int secret_change(struct secret_session *s, const struct secret_args *a, struct err *e) MUST_CHECK;
 int secret_rm(struct secret_session *s, const struct secret_args *a, struct err *e) MUST_CHECK;
 int secret_bind(struct secret_session *s, const struct secret_args *a, struct err *e) MUST_CHECK;
 int secret_unbind(struct secret_session *s, const struct secret_args *a, struct err *e) MUST_CHECK;
+/* Says how a key file becomes a credential of systemd's, where that can be. */
+void secret_say_credential(const struct secret_session *s);
 int secret_init(struct secret_session *s, const struct secret_args *a, struct err *e) MUST_CHECK;
 int secret_rekey(struct secret_session *s, const struct secret_args *a, struct err *e) MUST_CHECK;
 int secret_ls(struct secret_session *s, const struct secret_args *a, struct err *e) MUST_CHECK;

@@ -6,6 +6,7 @@
 #include "cli/secret.h"
 #include "crypto/secmem.h"
 #include "vault/envfile.h"
+#include "vault/envname.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -33,9 +34,16 @@ static int read_file(const char *path, struct secmem *m, struct err *e)
 	return r;
 }
 
-static void lower_name(const char *from, char out[VAULT_NAME_MAX + 1])
+/* As profiles and --secret know it, else the variable's own in lower case. */
+static void name_of(const char *from, char out[VAULT_NAME_MAX + 1])
 {
+	const char *known = envname_secret(from);
 	size_t i = 0;
+
+	if (known) {
+		snprintf(out, VAULT_NAME_MAX + 1, "%s", known);
+		return;
+	}
 
 	/* A secret's name begins with a letter or digit. */
 	while (*from == '_')
@@ -67,15 +75,15 @@ static int hand_over(struct secret_session *s, const char *name, const struct en
 	return r;
 }
 
-/* 1: it is in the vault now, 0: it was left out. */
+/* 1: it is in the vault, and in `taken` to be said once that is saved. 0: it was left out. */
 static int take_entry(struct secret_session *s, const struct envfile_entry *v, const struct secret_args *a,
-		      struct err *e)
+		      struct strv *taken, struct err *e)
 {
 	char name[VAULT_NAME_MAX + 1];
 	struct err why = ERR_INIT;
 	int r;
 
-	lower_name(v->name, name);
+	name_of(v->name, name);
 	if (!str_is_name(name)) {
 		say_note("left out: %s (line %u), which is no name for a secret", v->name, v->line);
 		return 0;
@@ -101,39 +109,42 @@ static int take_entry(struct secret_session *s, const struct envfile_entry *v, c
 	r = secret_log(s, "secret.set", name, "import", e);
 	if (r < 0)
 		return r;
-	say_note("%s is in the vault now, as '%s'", v->name, name);
-	return 1;
+	r = strv_addf(taken, "%s is in the vault now, as '%s'", v->name, name);
+	return r < 0 ? err_set(e, r, "out of memory") : 1;
 }
 
 int secret_import(struct secret_session *s, const struct secret_args *a, struct err *e)
 {
 	autosecmem struct secmem text = SECMEM_INIT;
+	CLEANUP(strv_release) struct strv taken = { 0 };
 	struct envfile_entry v;
 	struct envfile f;
-	unsigned n = 0;
 	int r = read_file(a->argv[0], &text, e);
 
 	if (r < 0)
 		return r;
 	envfile_init(&f, (char *)text.p, text.len);
 	while ((r = envfile_next(&f, &v, e)) > 0) {
-		r = take_entry(s, &v, a, e);
+		r = take_entry(s, &v, a, &taken, e);
 		if (r < 0)
 			break;
-		n += (unsigned)r;
 	}
-	if (r < 0)
-		return err_wrap(e, r, "%s", a->argv[0]);
-	if (n == 0) {
+	if (r < 0) {
+		err_wrap(e, r, "%s: nothing was saved", a->argv[0]);
+		return r;
+	}
+	if (taken.n == 0) {
 		say_note("nothing of %s went into the vault", a->argv[0]);
 		return 0;
 	}
 	r = secret_save(s, e);
 	if (r < 0)
 		return r;
+	for (size_t i = 0; i < taken.n; i++)
+		say_note("%s", taken.v[i]);
 	say_note(
-		"%u secret%s saved. Bind them (coffer secret bind), and delete the file: rm %s; it is in backups and in git's "
+		"%zu secret%s saved. Bind them (coffer secret bind), and delete the file: rm %s; it is in backups and in git's "
 		"history too, if it ever was in there",
-		n, n == 1 ? "" : "s", a->argv[0]);
+		taken.n, taken.n == 1 ? "" : "s", a->argv[0]);
 	return 0;
 }

@@ -8,11 +8,46 @@
 #include "cli/say.h"
 
 #include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static const char *key_text(const struct vault_files *f)
 {
 	return f->kind == VAULT_KEY_PASSPHRASE ? "a passphrase" : f->key_path;
+}
+
+static bool is_in_path(const char *program)
+{
+	const char *path = getenv("PATH");
+	bool found = false;
+
+	while (path && *path && !found) {
+		size_t n = strcspn(path, ":");
+		char file[4096];
+
+		found = n &&
+			snprintf(file, sizeof(file), "%.*s/%s", (int)n, path, program) < (int)sizeof(file) &&
+			access(file, X_OK) == 0;
+		path += n + (path[n] == ':');
+	}
+	return found;
+}
+
+/* On a server the key need not lie there as it is. Two commands, for what follows them is not ours to do. */
+void secret_say_credential(const struct secret_session *s)
+{
+	if (s->files.kind != VAULT_KEY_FILE || !state_is_host_root() ||
+	    access("/run/systemd/system", F_OK) < 0 || !is_in_path("systemd-creds"))
+		return;
+	say_note(
+		"to have it encrypted, by this machine's TPM where there is one, and given to cofferd's service alone:");
+	say_note(
+		"  install -d -m 700 /etc/credstore.encrypted && systemd-creds encrypt --name=coffer-vault-key %s "
+		"/etc/credstore.encrypted/coffer-vault-key",
+		s->files.key_path);
+	say_note("  systemctl restart cofferd && rm %s", s->files.key_path);
 }
 
 int secret_init(struct secret_session *s, const struct secret_args *a, struct err *e)
@@ -30,6 +65,8 @@ int secret_init(struct secret_session *s, const struct secret_args *a, struct er
 	if (r == 0)
 		say_note("the vault is made; its key is %s%s", key_text(&s->files),
 			 s->files.kind == VAULT_KEY_FILE ? ": keep a copy of it somewhere else" : "");
+	if (r == 0)
+		secret_say_credential(s);
 	return r;
 }
 

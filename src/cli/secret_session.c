@@ -1,14 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/clock.h"
 #include "base/json.h"
+#include "base/str.h"
 #include "cli/say.h"
 #include "cli/secret.h"
 #include "sandbox/helper.h"
+#include "vault/schedule.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-#define SOON (14 * 86400ull)
+#define WHY_LEN 240
+#define WAIT_SILENT_MS 1000
+#define WAIT_STEP_MS 50
 
 /* Somebody put an older file in its place: what was rotated since is back in it, and what was removed too. */
 static int check_counter(struct secret_session *s, struct err *e)
@@ -28,11 +34,81 @@ static int check_counter(struct secret_session *s, struct err *e)
 			     : audit_append(s->audit, "secret.rollback", NULL, &b, e);
 }
 
+static void say_waiting(void)
+{
+	say_warn("waiting for another coffer secret, which is changing the vault");
+}
+
+static void pause_a_little(void)
+{
+	nanosleep(&(struct timespec){ .tv_nsec = WAIT_STEP_MS * (long)NSEC_PER_MSEC }, NULL);
+}
+
+/* Who waits for long is told what for. */
+static int open_files(struct secret_session *s, const struct vault_key_want *key, unsigned flags,
+		      struct err *e)
+{
+	int r = -EAGAIN;
+
+	for (int ms = 0; ms < WAIT_SILENT_MS && r == -EAGAIN; ms += WAIT_STEP_MS) {
+		if (ms)
+			pause_a_little();
+		r = vault_files_open(&s->files, s->st.fd, key, flags | VAULT_FILES_TRY, e);
+	}
+	if (r != -EAGAIN)
+		return r;
+	say_waiting();
+	return vault_files_open(&s->files, s->st.fd, key, flags, e);
+}
+
+void secret_session_unlock_files(struct secret_session *s)
+{
+	BUG_ON(s->unsaved);
+	vault_files_unlock(&s->files);
+}
+
+static int lock_patiently(struct vault_files *f, int (*lock)(struct vault_files *f, bool wait, struct err *e),
+			  struct err *e)
+{
+	int r = -EAGAIN;
+
+	for (int ms = 0; ms < WAIT_SILENT_MS && r == -EAGAIN; ms += WAIT_STEP_MS) {
+		if (ms)
+			pause_a_little();
+		r = lock(f, false, e);
+	}
+	if (r != -EAGAIN)
+		return r;
+	say_waiting();
+	return lock(f, true, e);
+}
+
+int secret_session_relock_files(struct secret_session *s, struct err *e)
+{
+	int r = lock_patiently(&s->files, vault_files_lock, e);
+
+	return r < 0 || !vault_files_changed(&s->files) ? r : vault_revert(&s->proc, &s->files, e);
+}
+
+/* Whoever rotates needs the vault's lock to save: it is not held by who waits for him. */
+int secret_session_rotates(struct secret_session *s, struct err *e)
+{
+	struct err later = ERR_INIT;
+	int r, locked;
+
+	secret_session_unlock_files(s);
+	r = lock_patiently(&s->files, vault_files_lock_rotation, e);
+	locked = secret_session_relock_files(s, &later);
+	if (r == 0 && locked < 0)
+		*e = later;
+	return r < 0 ? r : locked;
+}
+
 int secret_session_unlock(struct secret_session *s, const struct vault_key_want *key, unsigned flags,
 			  struct err *e)
 {
 	autoclose int exe = -1;
-	int r = vault_files_open(&s->files, s->st.fd, key, flags, e);
+	int r = open_files(s, key, flags, e);
 
 	if (r < 0)
 		return r;
@@ -100,7 +176,20 @@ int secret_save(struct secret_session *s, struct err *e)
 	if (r < 0)
 		log_unsaved(s, e->msg);
 	s->unsaved = 0;
-	return r;
+	return r < 0 ? r : secret_write_schedule(s, e);
+}
+
+int secret_log_failure(struct secret_session *s, const char *type, const char *name, const struct err *why,
+		       struct err *e)
+{
+	autobuf struct buf b = BUF_INIT;
+	struct json j = JSON_INIT(&b);
+	char text[WHY_LEN];
+
+	json_str(&j, "secret", name);
+	json_str(&j, "why", str_safe(why->msg, text, sizeof(text)));
+	return buf_error(&b) ? err_set(e, -ENOMEM, "out of memory")
+			     : audit_append(s->audit, type, NULL, &b, e);
 }
 
 int secret_revert(struct secret_session *s, struct err *e)
@@ -152,6 +241,27 @@ int secret_items_get(struct secret_session *s, struct secret_items *ret, struct 
 	return vault_call(&s->proc, &ask, NULL, 0, take_item, ret, NULL, NULL, e);
 }
 
+int secret_write_schedule(struct secret_session *s, struct err *e)
+{
+	CLEANUP(secret_items_release) struct secret_items l = { 0 };
+	CLEANUP(schedule_release) struct schedule all = SCHEDULE_INIT;
+	int r = secret_items_get(s, &l, e);
+
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < l.n && r == 0; i++) {
+		const struct secret_item *x = &l.v[i];
+		struct schedule_entry n = { .due = x->every && x->command ? x->changed + x->every : 0,
+					    .expires = x->expires };
+
+		memcpy(n.name, x->name, sizeof(n.name));
+		r = schedule_add(&all, &n);
+	}
+	if (r == 0)
+		r = schedule_write(s->files.dir, &all);
+	return r < 0 ? err_sys(e, r, "the vault is saved, but not when its secrets are due") : 0;
+}
+
 bool secret_item_has_expired(const struct secret_item *i, uint64_t now)
 {
 	return i->expires && i->expires <= now;
@@ -159,7 +269,7 @@ bool secret_item_has_expired(const struct secret_item *i, uint64_t now)
 
 bool secret_item_expires_soon(const struct secret_item *i, uint64_t now)
 {
-	return i->expires && i->expires > now && i->expires - now < SOON;
+	return schedule_is_soon(i->expires, now);
 }
 
 bool secret_item_is_due(const struct secret_item *i, uint64_t now)

@@ -34,8 +34,10 @@ int secret_set(struct secret_session *s, const struct secret_args *a, struct err
 		r = secret_save(s, e);
 	if (r < 0)
 		return r;
-	if (s->files.made_key)
+	if (s->files.made_key) {
 		say_note("the vault's key is %s: keep a copy of it somewhere else", s->files.key_path);
+		secret_say_credential(s);
+	}
 	if (a->replace)
 		say_note("%s: bindings that one of this name had before are gone", name);
 	say_note("%s is saved%s", name,
@@ -54,8 +56,8 @@ static int end_dates(struct secret_session *s, const struct secret_args *a, cons
 	return ask.num[0] ? vault_call(&s->proc, &ask, NULL, 0, NULL, NULL, NULL, NULL, e) : 0;
 }
 
-static int rotate_one(struct secret_session *s, const struct secret_args *a, const struct secret_item *i,
-		      struct err *e)
+static int rotate_value(struct secret_session *s, const struct secret_args *a, const struct secret_item *i,
+			struct err *e)
 {
 	int r = secret_take_value(s, a, i->name, VAULT_SET_ROTATE | set_flags(a), i->command, e);
 
@@ -71,6 +73,17 @@ static int rotate_one(struct secret_session *s, const struct secret_args *a, con
 	if (!a->expires_text && secret_item_has_expired(i, now_s()))
 		say_warn("%s is still said to have expired: --expires gives it a new date", i->name);
 	return 0;
+}
+
+static int rotate_one(struct secret_session *s, const struct secret_args *a, const struct secret_item *i,
+		      struct err *e)
+{
+	int r = rotate_value(s, a, i, e);
+	struct err also = ERR_INIT;
+
+	if (r < 0 && secret_log_failure(s, "secret.rotate.failed", i->name, e, &also) < 0)
+		say_warn("%s", also.msg);
+	return r;
 }
 
 static int rotate_due(struct secret_session *s, const struct secret_args *a, const struct secret_items *l,
@@ -90,6 +103,8 @@ static int rotate_due(struct secret_session *s, const struct secret_args *a, con
 		if (rotate_one(s, &plain, &l->v[i], &why) < 0) {
 			say_warn("%s: %s", l->v[i].name, why.msg);
 			failed++;
+			/* Without memory one less is told of; the log has it. */
+			(void)!strv_addf(&s->failed, "%s: %s", l->v[i].name, why.msg);
 			r = why.code;
 			/* What a command wrote before it failed must not be saved with the next one's value. */
 			if (secret_revert(s, &stuck) < 0)
@@ -98,14 +113,19 @@ static int rotate_due(struct secret_session *s, const struct secret_args *a, con
 	}
 	if (n == 0)
 		say_note("nothing is due");
+	/* Also where nothing was saved: cofferd must not wait for what is done. */
+	if (secret_write_schedule(s, e) < 0)
+		return e->code;
 	return failed ? err_set(e, r, "%u of %u could not be rotated", failed, n) : 0;
 }
 
 int secret_rotate(struct secret_session *s, const struct secret_args *a, struct err *e)
 {
 	CLEANUP(secret_items_release) struct secret_items l = { 0 };
-	int r = secret_items_get(s, &l, e);
+	int r = secret_session_rotates(s, e);
 
+	if (r == 0)
+		r = secret_items_get(s, &l, e);
 	if (r < 0 || a->due)
 		return r < 0 ? r : rotate_due(s, a, &l, e);
 	for (size_t i = 0; i < l.n; i++) {

@@ -12,7 +12,6 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <termios.h>
 
 /* The vault switches the echo off and on again. Should it be killed meanwhile, or should this process be told to end, the
@@ -70,47 +69,21 @@ static void leave_terminal(void)
 
 struct origin {
 	int fd;
-	pid_t pid; /* of a command; -1: none */
 	bool terminal;
 };
 
-static int start_command(struct origin *o, const char *command, struct err *e)
+/* Others may change the vault meanwhile. */
+static int run_command(struct secret_session *s, struct origin *o, const char *command, struct err *e)
 {
-	int p[2];
+	struct err later = ERR_INIT;
+	int r, locked;
 
-	if (pipe2(p, O_CLOEXEC) < 0)
-		return err_sys(e, -errno, "cannot make a pipe");
-	o->pid = fork();
-	if (o->pid == 0) {
-		int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-
-		if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(p[1], STDOUT_FILENO) < 0)
-			_exit(126);
-		execl("/bin/sh", "sh", "-c", command, (char *)NULL);
-		_exit(127);
-	}
-	fd_close(p[1]);
-	o->fd = p[0];
-	return o->pid < 0 ? err_sys(e, -errno, "cannot start the command") : 0;
-}
-
-/* One that failed has given no value, whatever it wrote. */
-static int end_command(struct origin *o, struct err *e)
-{
-	int status = 0;
-
-	o->fd = fd_close(o->fd);
-	if (o->pid < 0)
-		return 0;
-	while (waitpid(o->pid, &status, 0) < 0 && errno == EINTR)
-		;
-	o->pid = -1;
-	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
-		return 0;
-	if (WIFEXITED(status))
-		return err_set(e, -EIO, "the command failed with exit code %d: nothing was changed",
-			       WEXITSTATUS(status));
-	return err_set(e, -EIO, "the command was ended by signal %d: nothing was changed", WTERMSIG(status));
+	secret_session_unlock_files(s);
+	r = secret_run_command(command, &o->fd, e);
+	locked = secret_session_relock_files(s, &later);
+	if (r == 0 && locked < 0)
+		*e = later;
+	return r < 0 ? r : locked;
 }
 
 static int open_file(struct origin *o, const char *path, struct err *e)
@@ -134,19 +107,20 @@ static int open_terminal(struct origin *o, struct err *e)
 			"'-' reads standard input, --file F a file, --command 'CMD' what a command prints");
 }
 
-static int open_origin(struct origin *o, const struct secret_args *a, const char *schedule, struct err *e)
+static int open_origin(struct secret_session *s, struct origin *o, const struct secret_args *a,
+		       const char *schedule, struct err *e)
 {
 	const char *from = a->argc > 1 ? a->argv[1] : NULL;
 
 	if (a->file)
 		return open_file(o, a->file, e);
 	if (a->command)
-		return start_command(o, a->command, e);
+		return run_command(s, o, a->command, e);
 	if (from) {
 		o->fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
 		return o->fd < 0 ? err_sys(e, -errno, "cannot read standard input") : 0;
 	}
-	return schedule ? start_command(o, schedule, e) : open_terminal(o, e);
+	return schedule ? run_command(s, o, schedule, e) : open_terminal(o, e);
 }
 
 static int take_flags(const struct vault_msg *m, void *ctx)
@@ -170,10 +144,9 @@ int secret_take_value(struct secret_session *s, const struct secret_args *a, con
 		      const char *from_schedule, struct err *e)
 {
 	struct vault_msg ask = { .type = VAULT_SET, .num = { flags, a->expires, a->every } };
-	struct origin o = { .fd = -1, .pid = -1 };
-	struct err later = ERR_INIT;
+	struct origin o = { .fd = -1 };
 	uint64_t got = 0;
-	int r = open_origin(&o, a, from_schedule, e), end;
+	int r = open_origin(s, &o, a, from_schedule, e);
 
 	ask.text[0] = slice_of(name);
 	ask.text[1] = slice_of(a->every && a->command ? a->command : "");
@@ -185,11 +158,7 @@ int secret_take_value(struct secret_session *s, const struct secret_args *a, con
 		r = vault_call(&s->proc, &ask, &o.fd, 1, take_flags, &got, NULL, NULL, e);
 	if (o.terminal)
 		leave_terminal();
-	end = end_command(&o, &later);
-	if (r == 0 && end < 0) {
-		*e = later;
-		r = end;
-	}
+	fd_close(o.fd);
 	if (r == 0)
 		say_about(a, name, &o, got);
 	return r;

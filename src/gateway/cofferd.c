@@ -55,6 +55,7 @@ static void on_tick(struct timer *timer)
 	struct template *next;
 
 	reap(d);
+	gate_tick(&d->gate);
 	cofferd_pool_balance(d);
 	for (struct template *t = d->templates; t; t = next) {
 		next = t->next;

@@ -221,6 +221,7 @@ int run_write_meta(const struct run *r, struct err *e)
 		.keep = s->keep,
 		.restart = s->restart,
 		.restarts = s->restarts,
+		.since = r->since,
 	};
 
 	memcpy(m.id, s->id, sizeof(m.id));
@@ -377,6 +378,7 @@ static int recall(struct run *r, struct err *e)
 		return err_set(e, -ENOMEM, "out of memory");
 	r->map_ids = m.map_ids;
 	r->started = m.started;
+	r->since = m.since;
 	for (int k = 0; k < WS_MODE_COUNT; k++) {
 		if (m.ws_mode && str_eq(m.ws_mode, ws_mode_name((enum ws_mode)k)))
 			s->ws_mode = (enum ws_mode)k;

@@ -66,6 +66,12 @@ int gate_open(struct gate *g, struct err *e)
 				    .opened = on_vault,
 				    .ctx = g };
 	vaultd_begin(&g->vault);
+	g->due = (struct due){ .st = g->st,
+			       .audit = g->audit,
+			       .helpers = &g->helpers,
+			       .vault = &g->vault,
+			       .coffer_fd = g->coffer_fd };
+	due_begin(&g->due);
 	g->started = clock_nsec(CLOCK_REALTIME);
 	r = webd_open(&g->web,
 		      &(struct webd_with){ .st = g->st,
@@ -94,6 +100,7 @@ void gate_close(struct gate *g)
 	say(g, "gateway.stop");
 	webd_close(g->web);
 	g->web = NULL;
+	due_end(&g->due);
 	vaultd_end(&g->vault);
 	keeper_close(g->keeper);
 	audit_free(g->audit);
@@ -113,6 +120,7 @@ int gate_keep(struct gate *g, const char *id, struct err *e)
 
 int gate_reload(struct gate *g, struct err *e)
 {
+	due_soon(&g->due);
 	if (!g->keeper && !g->stay && !db_is_there(g->st))
 		return 0;
 	if (!g->keeper)
@@ -123,7 +131,12 @@ int gate_reload(struct gate *g, struct err *e)
 bool gate_is_busy(const struct gate *g)
 {
 	return g->stay || webd_is_busy(g->web) || (g->keeper && keeper_is_busy(g->keeper)) ||
-	       vaultd_is_busy(&g->vault);
+	       vaultd_is_busy(&g->vault) || due_is_busy(&g->due);
+}
+
+void gate_tick(struct gate *g)
+{
+	due_tick(&g->due);
 }
 
 /* A second one over the same connection takes the place of the first, whose channel its guard has lost. */
@@ -179,7 +192,7 @@ void gate_lease_end(struct gate *g, struct gate_lease *l)
 
 void gate_reaped(struct gate *g, pid_t pid, int status)
 {
-	if (!webd_reaped(g->web, pid, status) && g->keeper)
+	if (!webd_reaped(g->web, pid, status) && !due_reaped(&g->due, pid, status) && g->keeper)
 		(void)keeper_reaped(g->keeper, pid, status);
 }
 
@@ -207,6 +220,7 @@ static void add_self(struct gate *g, struct json *j, bool replaced)
 	json_bool(j, "activated", g->activated);
 	json_str(j, "state", g->st->path);
 	vaultd_json(&g->vault, j);
+	due_json(&g->due, j);
 	if (*g->trouble)
 		json_str(j, "trouble", g->trouble);
 }

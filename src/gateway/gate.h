@@ -3,6 +3,7 @@
 #ifndef GATEWAY_GATE_H
 #define GATEWAY_GATE_H
 
+#include "gateway/due.h"
 #include "gateway/helpers.h"
 #include "gateway/keeper.h"
 #include "gateway/vaultd.h"
@@ -19,6 +20,7 @@ struct gate {
 	int (*metrics)(void *ctx, struct buf *out); /* for it */
 	void *metrics_ctx;
 	struct vaultd vault;
+	struct due due;
 	const struct gate_lease *typing; /* the connection over which it is being unlocked; NULL: none */
 	bool stay;			 /* also without anything to do */
 	bool activated;			 /* a service manager holds our socket */
@@ -40,6 +42,7 @@ int gate_keep(struct gate *g, const char *id, struct err *e) MUST_CHECK;
 int gate_reload(struct gate *g, struct err *e) MUST_CHECK;
 /* Is there a reason not to leave? */
 bool gate_is_busy(const struct gate *g);
+void gate_tick(struct gate *g); /* once a second */
 void gate_reaped(struct gate *g, pid_t pid, int status);
 
 /* What a connection has of the vault. */

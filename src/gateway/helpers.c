@@ -55,6 +55,8 @@ uint64_t helper_died(struct helpers *t, struct helper *h, uint64_t now, const ch
 {
 	uint64_t wait = backoff_next(&h->backoff, h->since ? now - h->since : 0);
 
+	if (h->least)
+		wait = h->least << (h->backoff.tries <= 6 ? h->backoff.tries - 1 : 6);
 	h->deaths++;
 	h->since = 0;
 	h->not_before = now + wait;

@@ -17,7 +17,8 @@ struct helper {
 	struct helper *next;
 	char name[HELPER_NAME_LEN];
 	struct backoff backoff;
-	uint64_t since;	     /* CLOCK_MONOTONIC ns: was there last; 0: never */
+	uint64_t least; /* ns: the first pause, which doubles up to 64 times it; 0: as restart.h has it */
+	uint64_t since; /* CLOCK_MONOTONIC ns: was there last; 0: never */
 	uint64_t not_before; /* CLOCK_MONOTONIC ns */
 	uint64_t deaths;
 	bool is_down;  /* it died, and is not up again */

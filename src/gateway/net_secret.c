@@ -35,6 +35,13 @@ static int is_wanted(const struct net_secrets *s, const struct looked *l, size_t
 		err_set(e, -EKEYEXPIRED, "the secret '%s' has expired", name);
 		return err_hint(e, -EKEYEXPIRED, "coffer secret rotate %s --expires DATE", name);
 	}
+	/* Where it is bound to none of them the vault says so, and where it is. */
+	if ((l->f.meets | l->signs) & bit && l->lacks[i]) {
+		const char *host = s->ask.v[i].bindings[l->lacks[i] - 1].host;
+
+		err_set(e, -EACCES, "the secret '%s' is not bound to %s", name, host);
+		return err_hint(e, -EACCES, "coffer secret bind %s --host %s, or leave it out", name, host);
+	}
 	return 1;
 }
 
@@ -54,11 +61,11 @@ static int bind_offered(struct net_secrets *s, size_t i, struct err *e)
 	return r < 0 ? r : 1;
 }
 
-static int leave_out(struct net_secrets *s, struct err *e)
+static int leave_out(struct net_secrets *s, struct net_say *say, struct err *e)
 {
 	struct looked l;
 	size_t n = 0;
-	int r = net_secret_look(s, &s->known, &l, e);
+	int r = net_secret_look(s, &s->known, say, &l, e);
 
 	if (r < 0)
 		return r;
@@ -102,7 +109,8 @@ static int leave_out(struct net_secrets *s, struct err *e)
 	return 0;
 }
 
-static int look_first(struct net_secrets *s, struct state *st, const char *id, struct err *e)
+static int look_first(struct net_secrets *s, struct state *st, const char *id, struct net_say *say,
+		      struct err *e)
 {
 	uint64_t with_host = s->with_host;
 	int r;
@@ -110,7 +118,7 @@ static int look_first(struct net_secrets *s, struct state *st, const char *id, s
 	s->exe = helper_open("coffer-vault", e);
 	r = s->exe < 0 ? s->exe : net_secret_open(s, st, id, e);
 	if (r == 0)
-		r = leave_out(s, e);
+		r = leave_out(s, say, e);
 	/* cofferd's vault grants a holder what was said first: a profile's host has been added since. */
 	if (r == 0 && s->lease >= 0 && s->ask.n && s->with_host != with_host) {
 		net_secrets_down(s);
@@ -124,6 +132,7 @@ int net_secrets_plan(struct net_plan *p, struct spec *spec, const struct strv *n
 {
 	struct net_secrets *s = &p->secrets;
 	struct vault_key_want want = VAULT_KEY_WANT_INIT;
+	struct net_say say = { p->cp.policy, &p->conflicts };
 	int r;
 
 	s->offers = offers;
@@ -148,7 +157,7 @@ int net_secrets_plan(struct net_plan *p, struct spec *spec, const struct strv *n
 	if (r == 0 && !spec->id[0])
 		r = state_new_id(spec->id, e);
 	if (r == 0)
-		r = look_first(s, st, spec->id, e);
+		r = look_first(s, st, spec->id, &say, e);
 	if (r < 0)
 		return r;
 	if (s->ask.n || s->sign.n) {

@@ -8,6 +8,7 @@
 #include "gateway/net_secret_int.h"
 #include "gateway/run.h"
 #include "gateway/supervise.h"
+#include "vault/envname.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -15,25 +16,12 @@
 
 void net_secret_env(const char *name, char out[GRANTS_NAME_MAX + 1])
 {
-	static const struct {
-		const char *name, *env;
-	} known[] = {
-		{ "anthropic", "ANTHROPIC_API_KEY" }, { "deepseek", "DEEPSEEK_API_KEY" },
-		{ "gemini", "GEMINI_API_KEY" },	      { "github", "GITHUB_TOKEN" },
-		{ "gitlab", "GITLAB_TOKEN" },	      { "google", "GOOGLE_API_KEY" },
-		{ "groq", "GROQ_API_KEY" },	      { "huggingface", "HF_TOKEN" },
-		{ "mistral", "MISTRAL_API_KEY" },     { "npm", "NPM_TOKEN" },
-		{ "openai", "OPENAI_API_KEY" },	      { "openrouter", "OPENROUTER_API_KEY" },
-		{ "pypi", "TWINE_PASSWORD" },	      { "slack", "SLACK_BOT_TOKEN" },
-		{ "telegram", "TELEGRAM_BOT_TOKEN" }, { "xai", "XAI_API_KEY" },
-	};
+	const char *known = envname_variable(name);
 	size_t n = 0;
 
-	for (size_t i = 0; i < ARRAY_SIZE(known); i++) {
-		if (str_eq(name, known[i].name)) {
-			snprintf(out, GRANTS_NAME_MAX + 1, "%s", known[i].env);
-			return;
-		}
+	if (known) {
+		snprintf(out, GRANTS_NAME_MAX + 1, "%s", known);
+		return;
 	}
 	if (*name >= '0' && *name <= '9')
 		out[n++] = '_';

@@ -95,6 +95,51 @@ static int add_known(const struct vault_msg *m, const struct binding *own, size_
 	return buf_error(out);
 }
 
+/* The first host that was asked for and is none of its own. */
+static uint8_t find_lacking(const struct binding *own, size_t n, const struct vault_grant *ask)
+{
+	for (size_t k = 0; k < ask->n_bindings && n; k++) {
+		struct binding b;
+		bool met = false;
+
+		for (size_t i = 0; i < n; i++)
+			met = met ||
+			      (own[i].as != BINDING_AS_PROXY && binding_meet(&own[i], &ask->bindings[k], &b));
+		if (!met)
+			return (uint8_t)(k + 1);
+	}
+	return 0;
+}
+
+static int say_about(const struct vault_msg *m, const struct binding *own, size_t n, const struct looked *l,
+		     size_t i)
+{
+	const struct vault_grant *ask = &l->ask->v[i];
+	struct binding met[GRANTS_BINDINGS_MAX];
+	size_t n_met = 0;
+
+	if (net_secret_say_expiry(l->say, ask->name, m->num[3], l->now) < 0)
+		return -ENOMEM;
+	for (size_t k = 0; k < n; k++) {
+		if (meets(&own[k], ask))
+			met[n_met++] = own[k];
+	}
+	if (!(l->by_line & (1ull << i)))
+		return 0;
+	return n ? net_secret_say_unreached(l->say, ask->name, met, n_met)
+		 : net_secret_say_unreached(l->say, ask->name, ask->bindings, ask->n_bindings);
+}
+
+static int say_of_pools(const struct vault_msg *m, const struct looked *l)
+{
+	for (size_t i = 0; i < l->pools->n; i++) {
+		if (slice_eq(m->text[0], l->pools->v[i].name) &&
+		    net_secret_say_expiry(l->say, l->pools->v[i].name, m->num[3], l->now) < 0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
 static int look_at(const struct vault_msg *m, void *ctx)
 {
 	struct looked *l = ctx;
@@ -113,23 +158,30 @@ static int look_at(const struct vault_msg *m, void *ctx)
 		l->f.there |= bit;
 		l->f.expired |= m->num[3] && m->num[3] <= l->now ? bit : 0;
 		l->f.unbound |= n == 0 ? bit : 0;
+		l->lacks[i] = find_lacking(own, n, &l->ask->v[i]);
 		for (size_t k = 0; k < n; k++) {
 			if (meets(&own[k], &l->ask->v[i]))
 				*(own[k].as == BINDING_AS_SSH ? &l->signs : &l->f.meets) |= bit;
 		}
 		if (l->known && l->signs & bit && add_known(m, own, n, &l->ask->v[i], l->known) < 0)
 			return -EPROTO;
+		if (say_about(m, own, n, l, i) < 0)
+			return -ENOMEM;
 	}
-	return 0;
+	return say_of_pools(m, l);
 }
 
-int net_secret_look(struct net_secrets *s, struct buf *known, struct looked *ret, struct err *e)
+int net_secret_look(struct net_secrets *s, struct buf *known, struct net_say *say, struct looked *ret,
+		    struct err *e)
 {
 	struct vault_msg ask = { .type = VAULT_LIST };
 	autobuf struct buf mem = BUF_INIT;
 
 	*ret = (struct looked){ .ask = &s->ask,
 				.known = known,
+				.pools = &s->pools,
+				.by_line = s->by_line,
+				.say = say,
 				.now = clock_nsec(CLOCK_REALTIME) / NSEC_PER_SEC };
 	return vault_call(&s->vault, &ask, NULL, 0, look_at, ret, &mem, NULL, e);
 }
@@ -206,7 +258,7 @@ int net_secrets_restart(struct net_secrets *s, struct state *st, const char *id,
 		r = err_set(e, -VAULT_LOCKED, "the vault is locked: coffer secret unlock opens it again");
 	}
 	if (r == 0)
-		r = net_secret_look(s, NULL, &l, e);
+		r = net_secret_look(s, NULL, NULL, &l, e);
 	if (r == 0)
 		s->alive = issuers_of(s) |
 			   (l.f.there & (l.f.meets | (l.f.unbound & s->with_host & s->was_unbound)));

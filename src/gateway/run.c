@@ -582,7 +582,11 @@ int run_execute(struct run *r, struct run_io *io, struct err *e)
 			       .start.out = BUF_INIT };
 	int ret, fin;
 
-	r->started = r->resume_started ? r->resume_started : clock_nsec(CLOCK_REALTIME);
+	r->started = clock_nsec(CLOCK_REALTIME);
+	if (r->resume_started) {
+		r->since = r->started;
+		r->started = r->resume_started;
+	}
 	r->tty = io->tty >= 0 || !io->prompt ? io->tty : io->prompt->in;
 	r->untold = true;
 	r->userns = -1;

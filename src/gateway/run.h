@@ -51,6 +51,7 @@ struct run {
 	pid_t launcher, guard;
 	int tty;	  /* the caller's terminal, to be put back as it was; -1: none */
 	uint64_t started; /* CLOCK_REALTIME ns */
+	uint64_t since;	  /* the same, of its last start; 0: there was one only */
 	uint64_t ended;	  /* 0 until it was finished */
 	uint64_t changes; /* files changed in the workspace, once finished */
 	uint64_t wiped;	  /* entries of an ephemeral workspace that were removed */

@@ -44,6 +44,9 @@ void check_helper(struct finding *f);
 void check_subids(struct finding *f);
 void check_runsc(struct finding *f);
 
+/* doctor_secrets.c */
+void check_secrets(struct finding *f);
+
 /* True when this process is the host's real root, on whom no restriction of ordinary users lies. */
 bool check_is_root(void);
 /* The number in a /proc/sys file, `missing` when there is no such file. */

@@ -57,6 +57,7 @@
 #define LOOP_DEB "sudo apt-get install e2fsprogs && sudo modprobe loop"
 #define NFT_MODULES \
 	"sudo modprobe -a nf_tables nft_tproxy nf_tproxy_ipv4 nf_tproxy_ipv6 nft_log nfnetlink_log"
+#define ROTATE "coffer secret rotate NAME --expires DATE"
 #define REINSTALL "make, or sudo make install"
 #define FREE_SPACE "free some space, or name another place with COFFER_STATE=/some/dir"
 
@@ -169,6 +170,11 @@ static const struct doctor_check checks[] = {
 	  check_net_programs,
 	  "they decide about and make every connection of a sandbox; without them only --net none works",
 	  { REINSTALL, REINSTALL, REINSTALL } },
+	{ "secrets",
+	  "dates of secrets",
+	  check_secrets,
+	  "an expired secret is not used any more, and runs that name it do not start",
+	  { ROTATE, ROTATE, ROTATE } },
 	{ "runsc",
 	  "gVisor (runsc)",
 	  check_runsc,

@@ -119,6 +119,8 @@ static void write_fields(struct json *j, const struct run_meta *m)
 		json_str(j, "restart", m->restart);
 		json_u64(j, "restarts", m->restarts);
 	}
+	if (m->since)
+		json_u64(j, "since", m->since);
 	if (m->ended) {
 		json_u64(j, "ended", m->ended);
 		json_i64(j, "exit_code", m->exit_code);
@@ -220,6 +222,7 @@ static int take_all(json_t *root, struct run_meta *m)
 	m->keep = (uint64_t)number(root, "checkpoint_keep");
 	m->over_time = (uint64_t)number(root, "over_time");
 	m->restarts = (uint64_t)number(root, "restarts");
+	m->since = (uint64_t)number(root, "since");
 	return take_texts(root, m);
 }
 

@@ -140,6 +140,7 @@ struct run_meta {
 	uint64_t over_time; /* when that layer was copied */
 	char *restart;	    /* when it is started again: "always", "on-failure:3"; NULL: never */
 	uint64_t restarts;  /* how often it was */
+	uint64_t since;	    /* its last start, where that is not the first; else 0 */
 };
 /* -ENOENT when there is none, -EBADMSG when it cannot be understood. */
 int run_meta_read(int run_fd, struct run_meta *ret, struct err *e) MUST_CHECK;

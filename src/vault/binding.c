@@ -7,6 +7,7 @@
 #include "policy/psl.h"
 
 #include <assert.h>
+#include <ctype.h>
 #include <errno.h>
 
 static const char *const as_names[] = {
@@ -439,4 +440,30 @@ int binding_set_ask(struct binding *b, struct err *e)
 bool binding_takes_lines(const struct binding *b)
 {
 	return b->as == BINDING_AS_BODY || b->as == BINDING_AS_SSH;
+}
+
+static size_t percent_len(const unsigned char *s, size_t len)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < len; i++)
+		n += isalnum(s[i]) || strchr("-._~", s[i]) ? 1 : 3;
+	return n;
+}
+
+bool binding_fits(const struct binding *b, const void *value, size_t len)
+{
+	switch (b->as) {
+	case BINDING_AS_BODY:
+	case BINDING_AS_SSH:
+	case BINDING_AS_PROXY:
+		return true;
+	case BINDING_AS_BASIC:
+		return (len + BINDING_USER_MAX) * 4 / 3 < BINDING_HEAD_MAX;
+	case BINDING_AS_QUERY:
+	case BINDING_AS_PATH:
+		return percent_len(value, len) < BINDING_HEAD_MAX;
+	default:
+		return len < BINDING_HEAD_MAX;
+	}
 }

@@ -103,4 +103,8 @@ int binding_set_ask(struct binding *b,
 /* A value with line breaks or other control bytes can stand in a body or sign for SSH, nowhere else in a request. */
 bool binding_takes_lines(const struct binding *b);
 
+/* Can the head of a request carry this value there, encoded as it is to be? egress takes heads of 64 KiB, and servers less. */
+#define BINDING_HEAD_MAX (48u << 10)
+bool binding_fits(const struct binding *b, const void *value, size_t len);
+
 #endif

@@ -438,12 +438,16 @@ int vault_save(struct vault_proc *p, const struct vault_files *f, struct err *e)
 /* The file as it is now, which is not the one that was opened when it was saved since. */
 int vault_revert(struct vault_proc *p, const struct vault_files *f, struct err *e)
 {
-	struct vault_msg m = { .type = VAULT_REVERT };
+	struct vault_msg m = { .type = VAULT_REVERT }, ok = { 0 };
 	autoclose int fd =
 		openat(f->dir, "secrets", O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK);
+	int r;
 
 	BUG_ON(f->lock < 0);
 	if (fd < 0 && errno != ENOENT)
 		return err_sys(e, -errno, "cannot open the vault file");
-	return vault_call(p, &m, &fd, fd < 0 ? 0 : 1, NULL, NULL, NULL, NULL, e);
+	r = vault_call(p, &m, &fd, fd < 0 ? 0 : 1, NULL, NULL, NULL, &ok, e);
+	if (r == 0)
+		p->counter = ok.num[0];
+	return r;
 }

@@ -5,7 +5,8 @@
  *
  * The files, in `vault/` (0700) of the state directory: `secrets`, sealed; `secrets.old`, the one before it, until the new
  * one was read back; `saved`, how often it was saved, to notice an old file in its place; `lock`, held by whoever changes it from reading it to having renamed the new one; `key-file`, the
- * path of the key where it is not the usual one; `issued/HOME`, what servers issued to sandboxes with that home, sealed (keep.h).
+ * path of the key where it is not the usual one; `schedule` (schedule.h); `told`, when cofferd last told of what expires; `issued/HOME`,
+ * what servers issued to sandboxes with that home, sealed (keep.h).
  *
  * To grant secrets to a sandbox: vault_files_open() without VAULT_FILES_WRITE, vault_start(), vault_open(), then
  * vault_grant() with one end of a SOCK_SEQPACKET pair. The descriptors of struct vault_files can be kept and, after
@@ -42,6 +43,7 @@ enum vault_files_flags {
 	VAULT_FILES_WRITE = 1,	/* takes the lock, waiting for it */
 	VAULT_FILES_NEW = 2,	/* makes directory, and key file where that is the kind, if there are none */
 	VAULT_FILES_NO_KEY = 4, /* the key is not looked for: vault_files_take_key() */
+	VAULT_FILES_TRY = 8,	/* with WRITE: -EAGAIN, and no word of it, where somebody else has the lock */
 };
 
 struct vault_files {
@@ -64,6 +66,12 @@ struct vault_files {
 int vault_files_open(struct vault_files *ret, int state_fd, const struct vault_key_want *want, unsigned flags,
 		     struct err *e) MUST_CHECK;
 void vault_files_close(struct vault_files *f);
+/* The lock of WRITE, let go of and taken again: what the vault has is then older than the file, and vault_revert() reads that.
+ * Without `wait` -EAGAIN. */
+void vault_files_unlock(struct vault_files *f);
+int vault_files_lock(struct vault_files *f, bool wait, struct err *e) MUST_CHECK;
+/* A second lock, for the time from running a command to saving what it made; until it is closed. Taken before the first. */
+int vault_files_lock_rotation(struct vault_files *f, bool wait, struct err *e) MUST_CHECK;
 /* The key that was left out; -VAULT_LOCKED where it is a passphrase, and there is nobody to ask. */
 int vault_files_take_key(struct vault_files *f, const struct vault_key_want *want, struct err *e) MUST_CHECK;
 
@@ -125,7 +133,8 @@ int vault_hold(struct vault_proc *p, const char *sandbox, const struct vault_gra
 /* Another file, opened with the key that the vault has; all other channels end. */
 int vault_reload(struct vault_proc *p, const struct vault_files *f, struct err *e) MUST_CHECK;
 
-/* Undoes what was asked for since the vault was opened or saved. Where it fails, nothing may be saved any more. */
+/* Undoes what was asked for since the vault was opened or saved: it has what the file has now. Where it fails, nothing may
+ * be saved any more. */
 int vault_revert(struct vault_proc *p, const struct vault_files *f, struct err *e) MUST_CHECK;
 
 /* Writes what the vault has now beside the old file, and puts it in its place once it was read back. */

@@ -371,15 +371,18 @@ static int on_save(struct request *q, struct err *e)
 	return r;
 }
 
-/* The file is opened with the key that is here: nobody is asked again. A key of REKEY's that was not saved opens nothing, and
- * then all stays as it is, to be thrown away with the process. */
+/* The file is opened with the key that is here: nobody is asked again. Somebody else may have saved it since. A key of REKEY's
+ * that was not saved opens nothing, and then all stays as it is, to be thrown away with the process. */
 static int on_revert(struct request *q, struct err *e)
 {
 	CLEANUP(store_release) struct store was = STORE_INIT;
 	autobuf struct buf file = BUF_INIT;
+	struct file_head h = q->v->head;
 	struct store now;
 	int r = q->n_fds ? file_read(q->fds[0], FILE_MAX, &file, e) : 0;
 
+	if (r == 0 && q->n_fds)
+		r = file_head_parse(buf_cstr(&file), file.len, &h, &q->fault, e);
 	if (r == 0 && q->n_fds)
 		r = file_open(file.data, file.len, &q->v->key, &was, &q->fault, e);
 	if (r < 0)
@@ -387,6 +390,8 @@ static int on_revert(struct request *q, struct err *e)
 	now = q->v->store;
 	q->v->store = was;
 	was = now;
+	q->v->head = h;
+	q->ok[0] = h.counter;
 	return 0;
 }
 

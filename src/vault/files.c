@@ -16,6 +16,7 @@
 #define KEY_LEN 32
 #define KIND_AT 12 /* in the file's head: vault/file.h */
 #define CREDENTIAL "coffer-vault-key"
+#define CREDSTORE "/etc/credstore.encrypted/" CREDENTIAL
 #define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)
 
 void vault_files_close(struct vault_files *f)
@@ -56,16 +57,39 @@ static int open_dir(struct vault_files *f, int state_fd, unsigned flags, struct 
 	return check_own(f->dir, "the vault's directory", 0077, e);
 }
 
-static int take_lock(struct vault_files *f, struct err *e)
+static int lock_fd(int fd, bool wait, struct err *e)
 {
-	f->lock = openat(f->dir, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (f->lock < 0)
-		return err_sys(e, -errno, "cannot open the vault's lock");
-	while (flock(f->lock, LOCK_EX) < 0) {
+	while (flock(fd, LOCK_EX | (wait ? 0 : LOCK_NB)) < 0) {
+		if (errno == EWOULDBLOCK)
+			return -EAGAIN;
 		if (errno != EINTR)
 			return err_sys(e, -errno, "cannot lock the vault");
 	}
 	return 0;
+}
+
+int vault_files_lock(struct vault_files *f, bool wait, struct err *e)
+{
+	return lock_fd(f->lock, wait, e);
+}
+
+/* Of the directory, which nobody else locks. */
+int vault_files_lock_rotation(struct vault_files *f, bool wait, struct err *e)
+{
+	return lock_fd(f->dir, wait, e);
+}
+
+void vault_files_unlock(struct vault_files *f)
+{
+	BUG_ON(f->lock < 0);
+	(void)!flock(f->lock, LOCK_UN);
+}
+
+static int take_lock(struct vault_files *f, bool wait, struct err *e)
+{
+	f->lock = openat(f->dir, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	return f->lock < 0 ? err_sys(e, -errno, "cannot open the vault's lock")
+			   : vault_files_lock(f, wait, e);
 }
 
 /* The kind of key stands in the clear at the head of the file. What else may be wrong with it the vault says. */
@@ -222,32 +246,22 @@ static int no_key(int code, const char *path, struct err *e)
 		err_set(e, as, "the vault's key %s is a symbolic link", path);
 	else
 		err_set(e, as, "cannot open the vault's key %s: %s", path, strerror(-code));
+	if (code == -ENOENT && access(CREDSTORE, F_OK) == 0)
+		return err_hint(e, as,
+				"it is a credential: systemd-run -qGtP -p LoadCredentialEncrypted=" CREDENTIAL
+				" coffer secret …");
 	return err_hint(e, as, "--key-file names another");
 }
 
-static int open_key_file(struct vault_files *f, const struct vault_key_want *want, unsigned flags,
-			 struct err *e)
+/* Has systemd given us one of the usual name? */
+static bool has_credential(void)
 {
-	int r = key_path(f, want, e);
+	const char *dir = getenv("CREDENTIALS_DIRECTORY");
+	char path[4096];
 
-	if (r < 0)
-		return r;
-	f->key = open(f->key_path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK);
-	/* A vault that is there was sealed with a key that was there. */
-	if (f->key < 0 && errno == ENOENT && flags & VAULT_FILES_NEW && f->file < 0) {
-		r = make_key(f, e);
-		if (r < 0)
-			return r;
-		f->key = open(f->key_path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK);
-	}
-	if (f->key < 0)
-		return no_key(-errno, f->key_path, e);
-	f->may_reopen = true;
-	r = check_own(f->key, f->key_path, 0077, e);
-	/* A new vault's; another name for an old one's may be a slip, and rekey remembers by itself. */
-	return r < 0 || f->file >= 0 || !(flags & VAULT_FILES_NEW) || f->is_rekey
-		       ? r
-		       : vault_files_remember(f, e);
+	return dir && *dir == '/' &&
+	       snprintf(path, sizeof(path), "%s/" CREDENTIAL, dir) < (int)sizeof(path) &&
+	       access(path, F_OK) == 0;
 }
 
 static int open_credential(struct vault_files *f, const struct vault_key_want *want, struct err *e)
@@ -270,6 +284,35 @@ static int open_credential(struct vault_files *f, const struct vault_key_want *w
 		return no_key(-errno, f->key_path, e);
 	/* systemd gives its group the right to read, and to nobody more. */
 	return check_own(f->key, f->key_path, 0037, e);
+}
+
+static int open_key_file(struct vault_files *f, const struct vault_key_want *want, unsigned flags,
+			 struct err *e)
+{
+	int r = key_path(f, want, e), code;
+
+	if (r < 0)
+		return r;
+	f->key = open(f->key_path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK);
+	/* A vault that is there was sealed with a key that was there. */
+	if (f->key < 0 && errno == ENOENT && flags & VAULT_FILES_NEW && f->file < 0) {
+		r = make_key(f, e);
+		if (r < 0)
+			return r;
+		f->key = open(f->key_path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK);
+	}
+	code = errno;
+	/* The same key, moved to where systemd keeps it. Whether it is the same the vault says. */
+	if (f->key < 0 && code == ENOENT && !want->key_file && !want->credential && has_credential())
+		return open_credential(f, want, e);
+	if (f->key < 0)
+		return no_key(-code, f->key_path, e);
+	f->may_reopen = true;
+	r = check_own(f->key, f->key_path, 0077, e);
+	/* A new vault's; another name for an old one's may be a slip, and rekey remembers by itself. */
+	return r < 0 || f->file >= 0 || !(flags & VAULT_FILES_NEW) || f->is_rekey
+		       ? r
+		       : vault_files_remember(f, e);
 }
 
 static int open_passphrase(struct vault_files *f, const struct vault_key_want *want, struct err *e)
@@ -308,17 +351,9 @@ static int open_key(struct vault_files *f, const struct vault_key_want *want, un
 /* Where nobody said and nothing is there yet: a credential when systemd gave one, else a file. */
 static enum vault_key first_kind(const struct vault_key_want *want)
 {
-	const char *dir = getenv("CREDENTIALS_DIRECTORY");
-	char path[4096];
-
 	if (want->key_file)
 		return VAULT_KEY_FILE;
-	if (want->credential)
-		return VAULT_KEY_CREDENTIAL;
-	if (dir && *dir == '/' && snprintf(path, sizeof(path), "%s/" CREDENTIAL, dir) < (int)sizeof(path) &&
-	    access(path, F_OK) == 0)
-		return VAULT_KEY_CREDENTIAL;
-	return VAULT_KEY_FILE;
+	return want->credential || has_credential() ? VAULT_KEY_CREDENTIAL : VAULT_KEY_FILE;
 }
 
 int vault_files_open(struct vault_files *ret, int state_fd, const struct vault_key_want *want, unsigned flags,
@@ -329,7 +364,7 @@ int vault_files_open(struct vault_files *ret, int state_fd, const struct vault_k
 	int r = open_dir(&f, state_fd, flags, e);
 
 	if (r == 0 && flags & VAULT_FILES_WRITE)
-		r = take_lock(&f, e);
+		r = take_lock(&f, !(flags & VAULT_FILES_TRY), e);
 	if (r == 0)
 		r = open_file(&f, &kind, e);
 	if (r == 0 && f.file < 0 && !(flags & VAULT_FILES_NEW))

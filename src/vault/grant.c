@@ -186,6 +186,10 @@ static int grant_one(struct client *c, const struct store *s, const struct vault
 			return err_set(e, -EINVAL,
 				       "the secret '%s' has line breaks in it, which cannot be sent to %s",
 				       n->name, g->bindings[i].host);
+		if (!binding_fits(&g->bindings[i], n->value.p, n->value.len))
+			return err_set(e, -EFBIG,
+				       "the secret '%s' is too long for the head of a request to %s", n->name,
+				       g->bindings[i].host);
 	}
 	c->unbound[c->grants.n - 1] = n->n_bindings == 0;
 	g->handle = ++*handles;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "vault/shape.h"
+#include "vault/shape_int.h"
 
 #include "base/cleanup.h"
 #include "crypto/secmem.h"
@@ -38,6 +38,7 @@ static const struct known known[] = {
 	{ { "ATATT3", "an Atlassian token", NULL, NULL }, BODY_DOTS, 40 },
 	{ { "GOCSPX-", "a Google OAuth secret", NULL, NULL }, BODY_WORD, 24 },
 	{ { "SG.", "a SendGrid key", "SENDGRID_API_KEY", "api.sendgrid.com" }, BODY_DOTS, 40 },
+	{ { "dapi", "a Databricks token", "DATABRICKS_TOKEN", NULL }, BODY_HEX, 32 },
 	{ { "dckr_pat_", "a Docker token", "DOCKER_TOKEN", "hub.docker.com" }, BODY_WORD, 20 },
 	{ { "dop_v1_", "a DigitalOcean token", "DIGITALOCEAN_TOKEN", "api.digitalocean.com" }, BODY_HEX, 40 },
 	{ { "figd_", "a Figma token", "FIGMA_TOKEN", "api.figma.com" }, BODY_WORD, 30 },
@@ -47,9 +48,12 @@ static const struct known known[] = {
 	{ { "ghs_", GITHUB }, BODY_ALNUM, 30 },
 	{ { "ghr_", GITHUB }, BODY_ALNUM, 30 },
 	{ { "github_pat_", GITHUB }, BODY_WORD, 36 },
+	{ { "glcbt-", "a GitLab job's token", "CI_JOB_TOKEN", "gitlab.com" }, BODY_WORD, 20 },
 	{ { "glpat-", "a GitLab token", "GITLAB_TOKEN", "gitlab.com" }, BODY_DOTS, 20 },
 	{ { "gsk_", "a Groq key", "GROQ_API_KEY", "api.groq.com" }, BODY_ALNUM, 40 },
 	{ { "hf_", "a Hugging Face token", "HF_TOKEN", "huggingface.co" }, BODY_ALNUM, 30 },
+	{ { "hvb.", "a HashiCorp Vault token", "VAULT_TOKEN", NULL }, BODY_WORD, 24 },
+	{ { "hvs.", "a HashiCorp Vault token", "VAULT_TOKEN", NULL }, BODY_WORD, 24 },
 	{ { "lin_api_", "a Linear key", "LINEAR_API_KEY", "api.linear.app" }, BODY_ALNUM, 32 },
 	{ { "npm_", "an npm token", "NPM_TOKEN", "registry.npmjs.org" }, BODY_ALNUM, 30 },
 	{ { "ntn_", "a Notion token", "NOTION_TOKEN", "api.notion.com" }, BODY_ALNUM, 30 },
@@ -304,8 +308,7 @@ size_t shape_placeholder(const void *secret, size_t len, const uint8_t seed[SHAP
 	return n;
 }
 
-/* One that people write to show what one looks like. */
-static bool is_example(const char *body, size_t len)
+bool shape_is_example(const char *body, size_t len)
 {
 	static const char *const words[] = { "example",	   "EXAMPLE",  "xxxx",	      "XXXX", "0000000000",
 					     "1234567890", "abcdefgh", "placeholder", "your", "redacted" };
@@ -333,15 +336,17 @@ static size_t find_at(const char *s, size_t len, const struct shape **ret)
 		prefix = strlen(k->shape.prefix);
 		n = span(k->body, s + prefix, len - prefix);
 		*ret = &k->shape;
-		if (n >= k->least && !is_example(s + prefix, n))
+		if (n >= k->least && !shape_is_example(s + prefix, n))
 			return prefix + n;
 	}
 	n = telegram_at(s, len);
 	*ret = &telegram;
-	if (n && !is_example(s + n + 1, TELEGRAM_TAIL))
+	if (n && !shape_is_example(s + n + 1, TELEGRAM_TAIL))
 		return n + 1 + TELEGRAM_TAIL;
 	*ret = &jwt;
 	n = jwt_at(s, len);
+	if (n == 0)
+		n = shape_text_at(s, len, ret);
 	if (n)
 		return n;
 	*ret = &private_key;
@@ -358,6 +363,8 @@ static const bool *first_bytes(void)
 			first[(uint8_t)known[i].shape.prefix[0]] = true;
 		for (unsigned c = '0'; c <= '9'; c++)
 			first[c] = true;
+		for (const char *c = SHAPE_TEXT_FIRST; *c; c++)
+			first[(uint8_t)*c] = true;
 		first['-'] = first['e'] = true;
 	}
 	return first;
@@ -368,8 +375,15 @@ bool shape_find(const char *text, size_t len, size_t from, struct shape_hit *ret
 	const bool *first = first_bytes();
 
 	for (size_t i = from; i < len; i++) {
-		size_t n;
+		size_t n = text[i] == ':' && i > 0 && is_alnum(text[i - 1])
+				   ? shape_url_at(text + i, len - i, &ret->shape)
+				   : 0;
 
+		if (n) {
+			ret->at = i + 3;
+			ret->len = n - 3;
+			return true;
+		}
 		/* Within a word it is noise that looks like one. */
 		if (!first[(uint8_t)text[i]] || (i > 0 && (is_alnum(text[i - 1]) || text[i - 1] == '_')))
 			continue;

@@ -91,6 +91,20 @@ static int check_lines(const struct store_entry *n, const struct secmem *v, stru
 	return 0;
 }
 
+/* T6 */
+static int check_fits(const struct store_entry *n, const struct secmem *v, const struct binding *b,
+		      struct err *e)
+{
+	autobuf struct buf text = BUF_INIT;
+
+	if (binding_fits(b, v->p, v->len))
+		return 0;
+	binding_describe(b, &text);
+	err_set(e, -EFBIG, "'%s' is too long for the head of a request to %s", n->name, buf_cstr(&text));
+	return err_hint(e, -EFBIG, "a head takes %u KiB of it, encoded; --as body takes more",
+			BINDING_HEAD_MAX >> 10);
+}
+
 /* T4. That both halves of a key belong together shows when one signs and the other is asked. */
 static int check_signs(const struct secmem *v, struct err *e)
 {
@@ -228,6 +242,8 @@ int store_set(struct store *s, const struct store_set *set, struct secmem *value
 	r = check_value(value, weak, e);
 	if (r == 0 && n && set->flags & VAULT_SET_ROTATE)
 		r = check_lines(n, value, e);
+	for (size_t i = 0; r == 0 && n && set->flags & VAULT_SET_ROTATE && i < n->n_bindings; i++)
+		r = check_fits(n, value, &n->bindings[i], e);
 	if (r == 0 && n && set->flags & VAULT_SET_ROTATE && signs_at(n, NULL, 0))
 		r = check_signs(value, e);
 	if (r < 0)
@@ -308,6 +324,9 @@ int store_bind(struct store_entry *n, const struct binding *b, const struct sshh
 		return err_set(e, -EINVAL,
 			       "'%s' has line breaks or control characters in it, which cannot be sent to %s",
 			       n->name, buf_cstr(&text));
+	r = check_fits(n, &n->value, b, e);
+	if (r < 0)
+		return r;
 	if (n->n_bindings == GRANTS_BINDINGS_MAX)
 		return err_set(e, -ENOSPC, "'%s' has %d bindings, which is as many as there may be", n->name,
 			       GRANTS_BINDINGS_MAX);

@@ -9,6 +9,7 @@
  *  T4  A value with a binding `as ssh` is a private key that can sign; each such binding has a key of its host beside it, but
  *      one that asks for none (`ssh:unbound`). Keys of hosts to which nothing is bound any more are gone.
  *  T5  An operation that fails leaves the store as it was.
+ *  T6  A value is bound only where the head of a request has room for it (binding_fits()); a file from before that is taken as it is.
  */
 #ifndef VAULT_STORE_H
 #define VAULT_STORE_H

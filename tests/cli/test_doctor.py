@@ -12,7 +12,7 @@ from coffertest import RUNSC, Tap, coffer_as, fake_runsc, identities, slow_build
 
 MANDATORY = ["userns", "userns-nested", "pidns", "mountns", "netns", "wall", "ipcns", "utsns", "proc", "private-fs", "overlay",
              "seccomp", "syscalls", "kernel", "helper",
-             "net-programs"]
+             "net-programs", "secrets"]
 tap = Tap()
 
 

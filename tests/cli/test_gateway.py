@@ -6,6 +6,7 @@
 import contextlib
 import json
 import os
+import re
 import signal
 import socket
 import sqlite3
@@ -196,6 +197,7 @@ def launcher(c, name):
 
 def found_again(tap, c):
     who = c.who
+    begun = time.monotonic()
     r = c("run", "-d", "--name", "web", "--restart", "always", "--", "sh", "-c", "echo go; sleep 1000")
     sid = r.out.strip()
     tap.ok(until(lambda: kept(c, "web").get("watched")), f"{who}: cofferd was started, and watches it", kept(c, "web"))
@@ -207,11 +209,16 @@ def found_again(tap, c):
     got = until(lambda: kept(c, "web").get("watched") and kept(c, "web"))
     tap.ok(got and got["id"] == sid and got["restarts"] == 0 and status(c)["pid"] != pid, f"{who}: the next one finds it", got)
     tap.eq(launcher(c, "web"), before, f"{who}: it is the same that ran before")
+    time.sleep(5)
+    first = time.monotonic() - begun
     kill(before[0])
     tap.ok(until(lambda: lines(c, "web") == 2), f"{who}: its launcher is killed: it is started again", kept(c, "web"))
     tap.ok(until(lambda: kept(c, "web").get("state") == "up" and listed(c, "web").get("status") == "running"),
            f"{who}: with the same id", kept(c, "web"))
     tap.eq(listed(c, "web")["id"], sid, f"{who}: and name")
+    shown = re.search(r"running (\d+) s +(\d+) s ago", c("ps").out)
+    tap.ok(shown and int(shown[1]) <= time.monotonic() - begun - first + 1 < int(shown[2]),
+           f"{who}: ps tells how long it runs since then, and when it was started first", c("ps"))
 
     # It ends while nobody watches.
     kill(status(c)["pid"])

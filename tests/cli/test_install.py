@@ -13,6 +13,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from coffertest import BUILD, Tap, coffer_as  # noqa: E402
 
 tap = Tap()
+UNITS = ("cofferd.socket", "cofferd.service", "coffer-rotate.service", "coffer-rotate.timer")
 
 
 def prefix():
@@ -30,7 +31,7 @@ def check_files(dest, where):
               "share/doc/cofferdam/LICENSE": 0o644, "libexec/cofferdam/cofferd": 0o755,
               "share/man/man1/coffer-gateway.1": 0o644}
     for whose in ("system", "user"):
-        for unit in ("cofferd.socket", "cofferd.service"):
+        for unit in UNITS:
             wanted[f"lib/systemd/{whose}/{unit}"] = 0o644
     for name, mode in wanted.items():
         path = f"{dest}{where}/{name}"
@@ -52,7 +53,7 @@ def check_units(dest, where):
     for whose in ("system", "user"):
         with tempfile.TemporaryDirectory(prefix="coffertest-") as d:
             units = []
-            for unit in ("cofferd.socket", "cofferd.service"):
+            for unit in UNITS:
                 with open(f"{dest}{where}/lib/systemd/{whose}/{unit}", encoding="utf-8") as f:
                     text = f.read().replace(f"{where}/bin/coffer", f"{BUILD}/coffer")
                 units.append(os.path.join(d, unit))

@@ -171,6 +171,19 @@ def check_terminal(c, who):
     tap.ok(b"second-line" not in t.seen and "pasted" not in listed(c), f"{who}: and none is shown or saved", t.seen)
     t.close()
 
+    t = OnTerminal(c, "secret", "set", "asked", "--command", "printf 'who? ' > /dev/tty; read x < /dev/tty; echo a value for $x")
+    ready = t.shows(b"who? ")
+    t.type(b"somebody here\r")
+    code = t.end()
+    tap.ok(ready and code == 0 and "asked" in listed(c), f"{who}: a command may ask on the terminal", code, t.seen)
+    t.close()
+    t = OnTerminal(c, "secret", "set", "hung", "--command", "sleep 1000")
+    ready = wait_for(lambda: any(text == "S sleep" for _, text in descendants(t.p.pid)))
+    t.type(b"\x03")
+    tap.ok(ready and t.end() == -signal.SIGINT and "hung" not in listed(c), f"{who}: and is interrupted there", t.seen)
+    t.close()
+    c("secret", "rm", "asked")
+
     check_interrupted(c, who, "secret", "set", "broken")
     tap.ok("broken" not in listed(c), f"{who}: and nothing was saved")
 
@@ -501,6 +514,33 @@ def check_credential(c, who):
     tap.like(c("secret", "ls", env=env).out, "served", f"{who}: and opens it again")
     r = c("secret", "ls", env=dict(env, CREDENTIALS_DIRECTORY=None))
     tap.ok(r.code == 125 and "credential" in r.err, f"{who}: without it there is none", r)
+    # A key file that was made a credential, and removed.
+    key = os.path.join(c.home, "moved.key")
+    env["COFFER_STATE"] = os.path.join(c.dir, "state3")
+    plain = dict(env, CREDENTIALS_DIRECTORY=None)
+    r = c("secret", "init", "--key-file", key, env=plain)
+    tap.eq(r.code, 0, f"{who}: a vault with a key file", r)
+    tap.eq(c("secret", "set", "moved", "-", input=TOKEN, env=env).code, 0, f"{who}: which another credential does not keep from being used")
+    with open(key, "rb") as f:
+        was = f.read()
+    os.unlink(key)
+    r = c("secret", "ls", env=env)
+    tap.ok(r.code == 10, f"{who}: without the file another credential is a wrong key", r)
+    with open(os.path.join(directory, "coffer-vault-key"), "wb") as f:
+        f.write(was)
+    tap.like(c("secret", "ls", env=env).out, "moved", f"{who}: and the same key as a credential is the key")
+    tap.eq(c("secret", "ls", env=plain).code, 125, f"{who}: which is not in the file's place")
+    if who == "root":
+        fake = os.path.join(c.dir, "fakebin")
+        os.mkdir(fake)
+        os.symlink("/bin/true", os.path.join(fake, "systemd-creds"))
+        script = f"mount -t tmpfs none /run && mkdir -p /run/systemd/system && exec {c.exe} secret init --key-file {key}"
+        path = {"COFFER_STATE": os.path.join(c.dir, "state4"), "PATH": c.env()["PATH"] + ":" + fake}
+        r = c(program=["unshare", "--mount", "sh", "-c", script], env=path)
+        tap.ok(r.code == 0 and f"systemd-creds encrypt --name=coffer-vault-key {key} /etc/credstore.encrypted/coffer-vault-key" in r.err
+               and f"systemctl restart cofferd && rm {key}" in r.err, f"{who}: where systemd is, init says how it is encrypted", r)
+        r = c("secret", "init", "--key-file", key + "2", env={"COFFER_STATE": os.path.join(c.dir, "state5")})
+        tap.unlike(r.err, "systemd-creds", f"{who}: and nowhere else")
 
 
 def check_together(c, who):
@@ -584,15 +624,19 @@ def check_check(c, who):
 
 def check_import(c, who):
     path = c.write("x.env", "# mine\nexport OPENAI_API_KEY='sk-proj-Ab3dEf6hIj9lMn2pQr5tUv8xYz1bCd4f'\nPORT=3000\n"
-                            "EMPTY=\nGITHUB=\"" + TOKEN + "\"\n")
+                            "EMPTY=\nGITHUB_TOKEN=\"" + TOKEN + "\"\nSESSION_KEY=one that nobody knows\n")
     r = c("secret", "import", path)
-    tap.ok(r.code == 0 and "openai_api_key" in listed(c) and "rm " in r.err, f"{who}: a .env file goes in", r)
-    tap.ok("left out: PORT" in r.err and "left out: EMPTY" in r.err and "left out: GITHUB" in r.err,
+    tap.ok(r.code == 0 and {"openai", "session_key"} <= set(listed(c)) and "rm " in r.err, f"{who}: a .env file goes in", r)
+    tap.ok("OPENAI_API_KEY is in the vault now, as 'openai'" in r.err and "openai_api_key" not in listed(c),
+           f"{who}: under the name that profiles know", r)
+    tap.ok("left out: PORT" in r.err and "left out: EMPTY" in r.err and "left out: GITHUB_TOKEN" in r.err,
            f"{who}: what is none, and what is there already, is left out", r)
     tap.ok("sk-proj-" not in r.out + r.err and TOKEN not in r.out + r.err, f"{who}: and no value is shown", r)
-    bad = c.write("bad.env", "A=b\nsomething " + TOKEN + "\n")
+    bad = c.write("bad.env", "A_NEW_ONE=a value that is long enough\nsomething " + TOKEN + "\n")
     r = c("secret", "import", bad)
     tap.ok(r.code == 125 and "line 2" in r.err and TOKEN not in r.err, f"{who}: a file that is none says where", r)
+    tap.ok("nothing was saved" in r.err and "in the vault now" not in r.err and "a_new_one" not in listed(c),
+           f"{who}: and that nothing of it is in the vault", r)
     os.unlink(path)
     os.unlink(bad)
 

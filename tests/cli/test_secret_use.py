@@ -291,6 +291,8 @@ def refused(tap, c):
             ("one that is not there", ["--secret", "missing", "--allow", "api.example.test"], "no secret 'missing'"),
             ("a host that it is not bound to", ["--secret", "github@evil.example.test", "--allow", "evil.example.test"],
              "evil.example.test"),
+            ("one that it is not bound to beside one that it is", ["--secret", "github@api.example.test,evil.example.test", "--allow",
+                                                                   "api.example.test"], "is not bound to evil.example.test"),
             ("a wildcard", ["--secret", "github@*.example.test", "--allow", "*.example.test"], "--secret github@"),
             ("no host", ["--secret", "github@", "--allow", "api.example.test"], "NAME@HOST"),
             ("without a network", ["--secret", "github", "--net", "none"], "--net none"),
@@ -299,6 +301,32 @@ def refused(tap, c):
         r = c("run", "--engine", c.engine, *args, "--", "true")
         tap.ok(r.code == 125 and words in r.err and not has_any(r.err.encode(), TOKEN), f"{who}: {what} is refused before anything", r)
     c.check_clean(tap)
+
+
+def told(tap, c):
+    """What a person hears of secrets before the run begins."""
+    who = c.who
+
+    def run(*args):
+        return c("run", "--engine", c.engine, *args, "--", "true", timeout=300)
+    r = run("--allow", "other.example.test", "--secret", "github")
+    tap.ok(r.code == 0 and "no rule allows api.example.test: --allow api.example.test" in r.err,
+           f"{who}: a secret without a rule that lets it out is said", r)
+    r = run("--allow", "api.example.test", "--secret", "github")
+    tap.ok(r.code == 0 and "no rule" not in r.err and "expires" not in r.err, f"{who}: with one nothing is", r)
+    c("secret", "change", "github", "--expires", "3d")
+    for args in (["--allow", "api.example.test", "--secret", "github"], ["--policy", os.path.join(c.home, "policy.yaml")]):
+        r = run(*args)
+        tap.ok(r.code == 0 and len(re.findall(r"the secret 'github' expires in [23] days", r.err)) == 1,
+               f"{who}: that it expires soon is said, {args[0]}", r)
+    tap.unlike(run("--allow", "other.example.test").err, "expires", f"{who}: but not to who does not use it")
+    if c.engine != "ns":
+        c("secret", "change", "github", "--expires", "never")
+        return
+    r = c("doctor")
+    tap.like(r.out, r"warn +dates of secrets +'github' expires on \d{4}-", f"{who}: coffer doctor says it too", r)
+    c("secret", "change", "github", "--expires", "never")
+    tap.like(c("doctor").out, "ok +dates of secrets", f"{who}: and then no more")
 
 
 def main():
@@ -328,6 +356,7 @@ def main():
                     rolled_back(tap, c)
                     unbound(tap, c)
                     refused(tap, c)
+                    told(tap, c)
     finally:
         for p in procs:
             p.close()

@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-# tests/run: alone timeout=900
-"""kill -9, again and again, of cofferd, the vault that it keeps, coffer-egress, coffer-dial, guards and launchers, while sandboxes
-send requests with a placeholder. Whatever dies: nothing is opened, nothing is lost, nothing is on the disk in the clear.
+# tests/run: alone timeout=3600
+"""kill -9, again and again, of everything that cofferdam is made of: cofferd, the vault that it keeps, coffer-egress, coffer-dial,
+coffer-courier, coffer-web, the sandboxes' own coffer-init, guards and launchers; while sandboxes send requests with a placeholder, people
+are told by a webhook, and somebody reads the API. Whatever dies: nothing is opened, nothing is lost, nothing is on the disk in the clear.
 
-COFFER_KILLS=1000 makes a storm of it; COFFER_SEED the same one again."""
+Each kind is killed at least once, however few kills there are. COFFER_KILLS=1000 makes a storm of it (make storm); COFFER_SEED the same
+one again."""
 
 import base64
+import hashlib
+import hmac
 import json
 import os
 import random
@@ -21,11 +25,15 @@ from coffertest import Tap, descendants, identities, kill_own, slow_build  # noq
 from memsearch import has_any  # noqa: E402
 from nettest import Internet, wait_for, why_not  # noqa: E402
 
-KILLS = int(os.environ.get("COFFER_KILLS", "60"))
+KILLS = int(os.environ.get("COFFER_KILLS", "150"))
 SEED = int(os.environ.get("COFFER_SEED", "0")) or int.from_bytes(os.urandom(4), "little")
 TOKEN = "ghp_" + base64.b32encode(os.urandom(24)).decode()[:36]
 PATIENCE = 120
-KINDS = ("cofferd", "coffer-vault", "coffer-egress", "coffer-dial", "coffer-guard", "coffer")
+HOOK_KEY = "hook-" + base64.b32encode(os.urandom(20)).decode()
+API = "127.0.0.1:8787"
+KINDS = ("cofferd", "coffer-vault", "coffer-egress", "coffer-dial", "coffer-courier", "coffer-web", "coffer-init", "coffer-guard",
+         "coffer")
+COSTLY = ("cofferd", "coffer-init", "coffer-guard", "coffer")  # whose death ends a whole run, or all that was under way
 # $W is unique; a request's path is seen once only, if it arrives at all.
 LOAD = r"""
 n=0
@@ -61,6 +69,14 @@ class Storm:
         self.c, self.api, self.rng = c, api, rng
         self.killed = dict.fromkeys(KINDS, 0)
         self.runners, self.n = [], 0
+        self.loads = [self.load("$COFFER notify test --config $HOME/notify.yaml; sleep 0.05"),
+                      self.load(f'curl -s -m 20 -H "Authorization: Bearer $API_TOKEN" http://{API}/v1/sandboxes; sleep 0.2')]
+
+    def load(self, script):
+        """Something that goes on beside the sandboxes."""
+        token = self.c("token", "new", "--role", "observer").out.strip()
+        return self.c.popen(program=["sh", "-c", f"while :; do {script}; done"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                            env={"COFFER": self.c.exe, "API_TOKEN": token})
 
     def policy(self):
         return os.path.join(self.c.home, "policy.yaml")
@@ -80,8 +96,9 @@ class Storm:
             self.runners.append(self.runner())
 
     def kill_one(self):
-        """The rare ones as often as the others; a launcher's or guard's death costs a whole run."""
-        kinds = [k for k, pids in processes().items() if pids for _ in range(1 if k in ("coffer", "coffer-guard", "cofferd") else 3)]
+        """The rare ones as often as the others, and first those that were not killed yet."""
+        there = [k for k, pids in processes().items() if pids]
+        kinds = [k for k in there if not self.killed[k]] or [k for k in there for _ in range(1 if k in COSTLY else 3)]
         if not kinds:
             return False
         kind = self.rng.choice(kinds)
@@ -93,7 +110,9 @@ class Storm:
 
     def run(self, kills):
         arrived, quiet = len(self.api.requests), time.monotonic()
-        while sum(self.killed.values()) < kills:
+        # Some live only for a moment: they are waited for.
+        late = time.monotonic() + PATIENCE * slow_build()
+        while sum(self.killed.values()) < kills or (not all(self.killed.values()) and time.monotonic() < late):
             self.tend()
             if self.kill_one() and self.rng.random() < 0.3:
                 self.kill_one()
@@ -103,9 +122,9 @@ class Storm:
                 wait_for(lambda: self.tend() or len(self.api.requests) > arrived, PATIENCE)
             if len(self.api.requests) > arrived:
                 arrived, quiet = len(self.api.requests), time.monotonic()
-        for p in self.runners:
+        for p in self.runners + self.loads:
             kill_own(p.pid, signal.SIGTERM)
-        for p in self.runners:
+        for p in self.runners + self.loads:
             p.wait(180 * slow_build())
 
 
@@ -133,9 +152,14 @@ def kept(c, name):
 def begin(c, api):
     who = c.who
     policy = c.write(os.path.join(c.home, "policy.yaml"), POLICY)
-    c("gateway", "start")
+    r = c("gateway", "start", "--listen", API)
+    tap.eq(r.code, 0, f"{who}: cofferd runs, and has an API", r)
     r = c("secret", "set", "github", "-", "--host", "api.example.test/v1", "--as", "bearer", input=TOKEN)
     tap.eq(r.code, 0, f"{who}: a token is in the vault", r)
+    r = c("secret", "set", "ops-hook", "-", "--host", "hooks.example.test", "--as", "header:coffer-signature", input=HOOK_KEY)
+    tap.eq(r.code, 0, f"{who}: and the key of a webhook", r)
+    c.write(os.path.join(c.home, "notify.yaml"), "version: 1\nnotify:\n- " + json.dumps(
+        {"webhook": {"url": "https://hooks.example.test/in", "secret": "ops-hook"}}) + "\n", 0o600)
     for name in ("ann", "bob"):
         bot(c, name, policy)
         tap.ok(wait_for(lambda n=name: kept(c, n).get("watched"), PATIENCE), f"{who}: {name} runs", kept(c, name))
@@ -173,7 +197,7 @@ def nothing_in_files(c):
                 path = os.path.join(top, name)
                 if os.path.isfile(path) and not os.path.islink(path):
                     with open(path, "rb") as f:
-                        if has_any(f.read(), TOKEN):
+                        if has_any(f.read(), TOKEN, HOOK_KEY):
                             found.append(path)
         return found
     control = os.path.join(c.tmp, "control")
@@ -201,26 +225,61 @@ def nothing_lost(c):
     tap.eq(sorted(s["name"] for s in ps), ["ann", "bob"], f"{who}: no other sandbox is left", ps)
 
 
-def storm(c, net, api, evil, shut, kills):
+def is_signed(q):
+    parts = dict(p.split("=", 1) for p in q.headers.get("coffer-signature", "t=0,v1=").split(","))
+    return parts["v1"] == hmac.new(HOOK_KEY.encode(), parts["t"].encode() + b"." + q.body, hashlib.sha256).hexdigest()
+
+
+def first_process_dies(c, api):
+    """Process 1 of a sandbox: the sandbox ends with it, whoever waits for it is told, and one that is kept comes back."""
     who = c.who
-    for s in (api, evil, shut):
+    inits = {pid for pid, text in descendants(os.getpid()) if text[2:] == "coffer-init"}
+    p = c.popen("run", "--engine", c.engine, "--ephemeral", "--net", "none", "--", "sleep", "1000")
+    mine = wait_for(lambda: [pid for pid, text in descendants(p.pid) if text[2:] == "coffer-init"], PATIENCE)
+    tap.ok(mine and not inits & set(mine), f"{who}: a sandbox has a process 1", mine)
+    for pid in mine or []:
+        kill_own(pid)
+    err = p.communicate(timeout=180 * slow_build())[1].decode()
+    tap.ok(p.returncode not in (0, None), f"{who}: killed, it ends the sandbox, which is noticed", p.returncode, err)
+    ends = [e for e in map(json.loads, c("audit", "--json", timeout=300).out.splitlines()) if e["type"] == "run.end"]
+    tap.ok(ends and ends[-1].get("exit") != 0, f"{who}: and is in the log", ends[-1:])
+    before, again = len(api.requests), kept(c, "bob").get("restarts", 0)
+    for pid in inits:
+        kill_own(pid)
+    tap.ok(wait_for(lambda: kept(c, "bob").get("restarts", 0) > again and kept(c, "bob").get("watched"), PATIENCE),
+           f"{who}: one that is kept comes back", kept(c, "bob"))
+    tap.ok(wait_for(lambda: len(api.requests) > before, PATIENCE), f"{who}: and works")
+
+
+def storm(c, net, servers, kills):
+    who = c.who
+    api, evil, shut, hook = servers
+    for s in servers:
         s.requests.clear()
         s.connections.clear()
     net.queries.clear()
     rng = random.Random(SEED)
     begin(c, api)
+    first_process_dies(c, api)
     s = Storm(c, api, rng)
     start = time.monotonic()
     s.run(kills)
     tap.note(f"{who}: {sum(s.killed.values())} kills in {time.monotonic() - start:.0f} s, {len(api.requests)} requests arrived: "
              + ", ".join(f"{k} {n}" for k, n in s.killed.items()))
-    tap.ok(all(n for n in s.killed.values()) or kills < 100, f"{who}: each kind was killed", s.killed)
+    tap.ok(all(s.killed.values()), f"{who}: each kind was killed", s.killed)
     before = len(api.requests)
     c("gateway", "start", timeout=PATIENCE)
     again = s.runner()
     tap.ok(wait_for(lambda: len(api.requests) > before, PATIENCE), f"{who}: after it all requests arrive again")
     kill_own(again.pid, signal.SIGTERM)
     again.wait(180 * slow_build())
+    r = c("notify", "test", "--config", os.path.join(c.home, "notify.yaml"), timeout=PATIENCE)
+    tap.ok(r.code == 0 and hook.requests, f"{who}: so do notifications", r)
+    tap.eq([q for q in hook.requests if not is_signed(q)], [], f"{who}: all {len(hook.requests)} of which were signed with the key")
+    token = c("token", "new", "--role", "observer", "--name", "after").out.strip()
+    told = wait_for(lambda: all(f'"{n}"' in c(program=["curl", "-sS", "-m", "60", "-H", f"Authorization: Bearer {token}",
+                                                       f"http://{API}/v1/sandboxes"]).out for n in ("ann", "bob")), PATIENCE)
+    tap.ok(told, f"{who}: and the API tells of both")
     nothing_lost(c)
     r = c("rm", "-f", "ann", "bob")
     tap.eq(r.code, 0, f"{who}: they are removed", r)
@@ -243,12 +302,14 @@ def main():
     with Internet() as net:
         api = net.https("api.example.test", lambda q: "welcome" if TOKEN in q.headers.get("Authorization", "") else (401, {}, ""))
         evil, shut = net.https("evil.example.test"), net.https("shut.example.test")
+        # Slow, so that who calls it lives for a while.
+        hook = net.https("hooks.example.test", lambda q: time.sleep(0.3) or "thanks")
         for host in ("evil", "shut"):
             r = net.run_as("root", ["curl", "-sS", "-m", "60", f"https://{host}.example.test/control"])
             tap.eq(r.returncode, 0, f"{host} could be reached, were it allowed", r)
         for w in who:
             with net.coffer(w) as c:
-                storm(c, net, api, evil, shut, KILLS // len(who))
+                storm(c, net, (api, evil, shut, hook), KILLS // len(who))
     tap.done()
 
 

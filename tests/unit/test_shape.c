@@ -93,9 +93,60 @@ static void test_find(void)
 	CHECK(!shape_of("plain", 5));
 }
 
+#define AWS "wJ4lrXUtnFzM1+K7MDrNGzbPx/fiCYq8pQ2wKe9v"
+#define AZURE "Zr3vKq8LmP1xWc7TnY5bJd2HgFs9QaEu4RoXi6kVtBwNy0ClMhDzGpSfUjIeA3q8Zr3vKq8LmP1xWc7TnY5b+/"
+
+/* Those that have no beginning of their own. */
+static void test_text(void)
+{
+	struct shape_hit h;
+	const char *url = "DB=postgres://app:hX7-kq2LmZ@db.internal/x";
+
+	CHECK_STR(finds("aws_secret_access_key = " AWS "\n"), "an AWS secret key");
+	CHECK_STR(finds("export AWS_SECRET_ACCESS_KEY='" AWS "'"), "an AWS secret key");
+	CHECK_STR(finds("{\"SecretAccessKey\": \"" AWS "\"}"), "an AWS secret key");
+	CHECK_STR(finds("aws_secret_access_key = " AWS "x"), "nothing");
+	CHECK_STR(finds("aws_secret_access_key " AWS), "nothing");
+	CHECK_STR(finds("aws_secret_access_key = wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"), "nothing");
+	CHECK_STR(finds("checksum = " AWS), "nothing");
+	CHECK_STR(finds("AccountName=x;AccountKey=" AZURE "==;EndpointSuffix=core"), "an Azure storage key");
+	CHECK_STR(finds("AccountKey=" AZURE ";"), "nothing");
+	CHECK_STR(finds("AccountKey=short=="), "nothing");
+	CHECK_STR(finds("dapi3f9c1a7e5b2d8046c9e1f7a3b5d20864"), "a Databricks token");
+	CHECK_STR(finds("dapi3f9c1a7e5b2d8046c9e1f7a3b5d2086"), "nothing");
+	CHECK_STR(finds("dapinterface_of_some_length_or_other"), "nothing");
+	CHECK_STR(finds("t=MTE4MzQ1OTg3NjU0MzIxMDk4Nw.GkT2bq.xW9vLm3QpZs7RfYc1NhJd5KtUe8BgAoXi2Vw4M"),
+		  "a Discord bot's token");
+	CHECK_STR(finds("t=MTE4MzQ1OTg3NjU0MzIxMDk4Nw.GkT2bqz.xW9vLm3QpZs7RfYc1NhJd5KtUe8BgAoXi2Vw4M"),
+		  "nothing");
+	CHECK_STR(finds("t=Module_with_a_long_name__.helper.another_name_that_is_quite_long"), "nothing");
+	CHECK_STR(finds("glcbt-64_" BODY), "a GitLab job's token");
+	CHECK_STR(finds("glcbt-64_short"), "nothing");
+	CHECK_STR(finds("https://hooks.slack.com/services/T02A7BQ9X/B05K3MZ81/"
+			"hX7kq2LmZ9vB4nC6tR1yW8eP"),
+		  "a Slack webhook");
+	CHECK_STR(finds("https://hooks.slack.com/services/T00000000/B00000000/XXXXXXXXXXXXXXXXXXXXXXXX"),
+		  "nothing");
+	CHECK_STR(finds("https://hooks.slack.com/services/T02A7BQ9X/B05K3MZ81"), "nothing");
+	CHECK_STR(finds("VAULT_TOKEN=hvs.CAESIJ3fKq8LmP1xWc7TnY5bJd2HgFs9"), "a HashiCorp Vault token");
+	CHECK_STR(finds("hvs.short"), "nothing");
+	CHECK_STR(finds(url), "a password in a URL");
+	CHECK(shape_find(url, strlen(url), 0, &h) && h.at == 14 && h.len == 14);
+	CHECK_STR(finds("https://:hX7-kq2LmZ@git.internal"), "a password in a URL");
+	CHECK_STR(finds("https://user@host/x:longpassword9@y"), "nothing");
+	CHECK_STR(finds("https://host:8443/a@b"), "nothing");
+	CHECK_STR(finds("postgres://user:password123@db"), "nothing");
+	CHECK_STR(finds("postgres://user:${DB_PASS_9x}@db"), "nothing");
+	CHECK_STR(finds("postgres://user:<your-pass-9>@db"), "nothing");
+	CHECK_STR(finds("ftp://u:hX7-kq2LmZ@example.com"), "nothing");
+	CHECK_STR(finds("ftp://u:short@db.internal"), "nothing");
+	CHECK_STR(finds("a ://u:hX7-kq2LmZ@db.internal"), "nothing");
+}
+
 int main(void)
 {
 	test_placeholder();
 	test_find();
+	test_text();
 	return tap_done();
 }

@@ -137,10 +137,41 @@ static void test_pack(void)
 	CHECKF(store_unpack(&back, a.p, a.len, NULL) == -EBADMSG, "two of one name are none");
 }
 
+static void test_long(void)
+{
+	CLEANUP(store_release) struct store s = STORE_INIT;
+	char *big = malloc(VAULT_SECRET_MAX);
+	struct binding bearer = at("a.test", "bearer"), body = at("a.test", "body"),
+		       query = at("a.test", "query:k"), basic = at("a.test", "basic");
+
+	if (!big)
+		abort();
+	memset(big, '+', VAULT_SECRET_MAX);
+	CHECK(put(&s, "most", big, VAULT_SECRET_MAX, 0) == 0 &&
+	      put(&s, "head", big, BINDING_HEAD_MAX - 1, 0) == 0 &&
+	      put(&s, "third", big, BINDING_HEAD_MAX / 3 - 1, 0) == 0);
+	last = ERR_INIT;
+	CHECKF(store_bind(store_find(&s, "most"), &bearer, NULL, &last) == -EFBIG &&
+		       strstr(last.msg, "too long") && strstr(last.hint, "body") &&
+		       store_find(&s, "most")->n_bindings == 0,
+	       "what no head can carry is not bound to one");
+	CHECK(store_bind(store_find(&s, "most"), &body, NULL, NULL) == 0);
+	CHECKF(store_bind(store_find(&s, "head"), &bearer, NULL, NULL) == 0 &&
+		       store_bind(store_find(&s, "head"), &query, NULL, NULL) == -EFBIG &&
+		       store_bind(store_find(&s, "head"), &basic, NULL, NULL) == -EFBIG,
+	       "encoded it is longer");
+	CHECK(store_bind(store_find(&s, "third"), &query, NULL, NULL) == 0);
+	CHECKF(put(&s, "head", big, BINDING_HEAD_MAX, VAULT_SET_ROTATE) == -EFBIG &&
+		       fault == VAULT_FAULT_VALUE,
+	       "nor does a new value get too long");
+	free(big);
+}
+
 int main(void)
 {
 	CHECK(secmem_begin(NULL) == 0);
 	test_values();
+	test_long();
 	test_bindings();
 	test_pack();
 	return tap_done();

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a person should hear about the secrets of a run before it begins, a line each: one that expires soon, and one that was
+ * named for nothing, since no rule lets a request to its hosts out. Names, hosts and dates; nothing is decided here.
+ */
+#include "base/clock.h"
+#include "gateway/net_secret_int.h"
+#include "policy/policy.h"
+#include "vault/schedule.h"
+
+#include <errno.h>
+
+#define DAY 86400u
+
+static bool may_reach(const struct policy *p, const struct binding *b)
+{
+	struct policy_verdict v;
+	struct host h;
+	const struct policy_target t = { .name = &h, .port = b->port ? b->port : BINDING_PORT };
+
+	if (host_canon(b->host, strlen(b->host), &h, NULL) < 0)
+		return true;
+	policy_connect_quietly(p, &t, &v);
+	return policy_may_allow(&v);
+}
+
+int net_secret_say_expiry(struct net_say *to, const char *name, uint64_t expires, uint64_t now)
+{
+	unsigned long long days = expires > now ? (expires - now) / DAY : 0;
+
+	if (!to || !schedule_is_soon(expires, now))
+		return 0;
+	return strv_addf(to->lines,
+			 "the secret '%s' expires in %llu day%s: coffer secret rotate %s --expires DATE",
+			 name, days, days == 1 ? "" : "s", name);
+}
+
+/* Those that the grant would be for: its own, or where it is bound nowhere what was asked for. */
+int net_secret_say_unreached(struct net_say *to, const char *name, const struct binding *b, size_t n)
+{
+	for (size_t i = 0; to && i < n; i++) {
+		if (b[i].as == BINDING_AS_PROXY || may_reach(to->policy, &b[i]))
+			return 0;
+	}
+	if (!to || !n)
+		return 0;
+	return strv_addf(to->lines, "the secret '%s' is of no use here, for no rule allows %s: --allow %s%s",
+			 name, b[0].host, b[0].host, b[0].as == BINDING_AS_SSH ? ":22" : "");
+}
