@@ -272,7 +272,7 @@ def inside(a):
     return json.loads(end(a.start(["curl", "-sS", "http://coffer.internal/"])))
 
 
-def past(tap, c, a, net):
+def bounded(tap, c, a, net):
     """However much is answered: the last sixteen are there, each once, and the size of it is bounded."""
     long = "https://api.github.test/free/" + "x" * 3000 + "/%22%e2%80%ae"
     q = []
@@ -433,7 +433,7 @@ def visit(tap, c, net):
         past(tap, c, a)
         graphql(tap, c, a, net)
         connection(tap, c, a, net)
-        past(tap, c, a, net)
+        bounded(tap, c, a, net)
         gone(tap, c, a, net)
         grants(tap, c, a, net)
         strangers(tap, c, a)

@@ -270,7 +270,7 @@ def calls(tap, b, bot):
     """What is said of a tool's call, and of a connection."""
     tools = os.path.join(bot.c.home, "tools.yaml")
     with open(tools, "w", encoding="utf-8") as f:
-        f.write(POLICY + "tools:\n  - ask: deploy\n")
+        f.write(POLICY[:POLICY.index("tools:")] + "tools:\n  - ask: deploy\n")
     bot.c.own(tools)
     for args, words in (('{"env":"production"}', "All of the call"), (json.dumps({"x": "y" * 4000}), "Only the beginning of the call")):
         p = bot.c.popen("call", "--policy", tools, "--tool", "deploy", "--args", args, "--", "true")
