@@ -46,8 +46,8 @@ struct net_plan {
 		read_from; /* directories and files that the sandbox may write: no policy may come from there */
 	struct strv
 		conflicts; /* what the command line asks for in vain, and what is to be known of secrets; said at the start */
-	char digest[72];   /* "sha256:…" */
-	char base[72];	   /* the same without what was granted on top */
+	char digest[72];	     /* "sha256:…" */
+	char base[72];		     /* the same without what was granted on top */
 	struct strv widen, widen_by; /* rules that a person granted on top, and by which question each */
 	uint32_t generation;
 	uint64_t ask_timeout; /* s; 0: as usual */
