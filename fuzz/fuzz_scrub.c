@@ -126,30 +126,49 @@ static uint8_t take(const uint8_t **data, size_t *size)
 	return *(*data)++;
 }
 
+/* Any bytes, as letters of base64: those that are some stay. */
+static void make_base64(char *out, struct slice f)
+{
+	static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+	for (size_t k = 0; k < f.len; k++) {
+		char c = f.p[k];
+
+		if (!c)
+			c = 'A';
+		else if (!strchr(alphabet, c))
+			c = alphabet[(uint8_t)c % 64];
+		out[k] = c;
+	}
+}
+
+static bool is_known(const struct oracle *o, struct slice f)
+{
+	for (size_t k = 0; k < o->n; k++) {
+		if (slice_same(o->find[k], f))
+			return true;
+	}
+	return false;
+}
+
 static void make_set(struct scrub_set *set, struct oracle *o, const uint8_t **data, size_t *size)
 {
 	size_t n = take(data, size) % FIND_MAX + 1;
 
 	for (size_t i = 0; i < n; i++) {
-		static const char alphabet[] =
-			"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 		size_t len = take(data, size) % 64;
 		uint8_t flags = take(data, size);
-		bool put = flags & 1, known = false;
+		bool put = flags & 1;
 		struct slice f = { (const char *)*data, len < *size ? len : *size };
 		int kind = !(flags & 2) ? -1 : flags & 4 ? SCRUB_LINES : SCRUB_PERCENT;
 
 		*data += f.len;
 		*size -= f.len;
-		for (size_t k = 0; k < f.len && kind == SCRUB_LINES; k++)
-			o->base64[i][k] = strchr(alphabet, f.p[k] ? f.p[k] : 'A')
-						  ? (char)(f.p[k] ? f.p[k] : 'A')
-						  : alphabet[(uint8_t)f.p[k] % 64];
-		if (kind == SCRUB_LINES)
+		if (kind == SCRUB_LINES) {
+			make_base64(o->base64[i], f);
 			f.p = o->base64[i];
-		for (size_t k = 0; k < o->n; k++)
-			known |= slice_same(o->find[k], f);
-		if (f.len >= SCRUB_MIN && !known) {
+		}
+		if (f.len >= SCRUB_MIN && !is_known(o, f)) {
 			o->find[o->n] = f;
 			o->kind[o->n] = kind;
 			memset(o->put[o->n], 'A' + (int)i, sizeof(o->put[0]));

@@ -338,6 +338,8 @@ static bool in_form(struct theirs *t, struct slice form)
 
 static bool in_json(struct theirs *t, struct slice name, const json_t *v);
 
+/* jansson's own limit of depth bounds both. */
+// NOLINTNEXTLINE(misc-no-recursion)
 static bool in_object(struct theirs *t, json_t *o)
 {
 	const char *key;
@@ -351,7 +353,7 @@ static bool in_object(struct theirs *t, json_t *o)
 	return false;
 }
 
-/* jansson's own limit of depth bounds it. NOLINTNEXTLINE(misc-no-recursion) */
+// NOLINTNEXTLINE(misc-no-recursion)
 static bool in_json(struct theirs *t, struct slice name, const json_t *v)
 {
 	size_t i;

@@ -12,7 +12,7 @@
 #define SHOWN_COMMAND 900 /* bytes of the preview that the command may take */
 /* What is shown is all there is, unless it was cut: then the length is more than the text of any preview has, in which a byte that is no
  * UTF-8 stands as three. */
-#define CUT (3 * ASK_PREVIEW_MAX)
+#define CUT (3ull * ASK_PREVIEW_MAX)
 
 void toolcall_release(struct toolcall *t)
 {

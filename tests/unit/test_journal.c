@@ -73,7 +73,7 @@ static void test_much(void)
 	journal_init(&j, fd);
 	for (int i = 0; i < 4000; i++)
 		line(&j, big, 1900);
-	CHECK(journal_commit(&j) == 0 && j.dropped == 0 && lseek(fd, 0, SEEK_CUR) > 4000 * 1900);
+	CHECK(journal_commit(&j) == 0 && j.dropped == 0 && lseek(fd, 0, SEEK_CUR) > 4000L * 1900);
 	journal_release(&j);
 	close(fd);
 }
