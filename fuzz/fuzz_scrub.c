@@ -151,6 +151,14 @@ static bool is_known(const struct oracle *o, struct slice f)
 	return false;
 }
 
+static int add_to(struct scrub_set *set, const struct oracle *o, struct slice f, bool put, int kind)
+{
+	const char *text = put ? o->put[set->tag] : NULL;
+
+	return kind < 0 ? scrub_set_add(set, f, text)
+			: scrub_set_add_loose(set, f, text, (enum scrub_kind)kind);
+}
+
 static void make_set(struct scrub_set *set, struct oracle *o, const uint8_t **data, size_t *size)
 {
 	size_t n = take(data, size) % FIND_MAX + 1;
@@ -175,9 +183,7 @@ static void make_set(struct scrub_set *set, struct oracle *o, const uint8_t **da
 			o->has_put[o->n++] = put;
 		}
 		set->tag = (uint8_t)(o->n ? o->n - 1 : 0);
-		if ((kind < 0 ? scrub_set_add(set, f, put ? o->put[set->tag] : NULL)
-			      : scrub_set_add_loose(set, f, put ? o->put[set->tag] : NULL,
-						    (enum scrub_kind)kind)) < 0)
+		if (add_to(set, o, f, put, kind) < 0)
 			abort();
 	}
 	scrub_set_ready(set);
