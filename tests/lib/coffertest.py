@@ -31,7 +31,9 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+import traceback
 
 TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 ROOT = os.path.dirname(TESTS)
@@ -83,23 +85,33 @@ sys.excepthook = _tell_last
 
 
 class Tap:
-    """Prints TAP. Every check is a line; a failed one shows what it got, and what was run last."""
+    """Prints TAP. Every check is a line, in one piece: a thread that fails says so on the same pipe. A failed one shows what it got, and
+    what was run last."""
 
     def __init__(self):
         self.count = 0
         self.failed = 0
+        threading.excepthook = self.on_thread
+
+    def on_thread(self, args):
+        text = "".join(traceback.format_exception(args.exc_type, args.exc_value, args.exc_traceback))
+        self.say(*(f"# {line}" for line in [f"{args.thread.name if args.thread else 'a thread'} failed", *text.splitlines()]))
+
+    @staticmethod
+    def say(*lines):
+        sys.stdout.write("".join(f"{line}\n" for line in lines))
+        sys.stdout.flush()
 
     def ok(self, good, name, *detail):
         self.count += 1
         name = re.sub(r"[\n#]", " ", name)
-        print(f"{'ok' if good else 'not ok'} {self.count} - {name}")
+        lines = [f"{'ok' if good else 'not ok'} {self.count} - {name}"]
         if not good:
             self.failed += 1
             last = [x for x in LAST if all(x is not d for d in detail)]
             for d in (*detail, *(["run last:"] if last else []), *last):
-                for line in str(d).splitlines() or [""]:
-                    print(f"# {line}")
-        sys.stdout.flush()
+                lines += [f"# {line}" for line in str(d).splitlines() or [""]]
+        self.say(*lines)
         return bool(good)
 
     def eq(self, got, wanted, name, *detail):
@@ -113,14 +125,13 @@ class Tap:
 
     def skip(self, name, reason):
         self.count += 1
-        print(f"ok {self.count} - {name} # SKIP {reason}", flush=True)
+        self.say(f"ok {self.count} - {name} # SKIP {reason}")
 
     def note(self, text):
-        for line in str(text).splitlines():
-            print(f"# {line}", flush=True)
+        self.say(*(f"# {line}" for line in str(text).splitlines()))
 
     def done(self):
-        print(f"1..{self.count}", flush=True)
+        self.say(f"1..{self.count}")
         sys.exit(1 if self.failed else 0)
 
 

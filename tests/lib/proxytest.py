@@ -19,7 +19,10 @@ class Proxy:
 
     def serve(self, conn, _server):
         self.hold(conn)
-        target = self.greet(conn)
+        try:
+            target = self.greet(conn)
+        except (IndexError, ValueError):  # it left before it had said what it wants
+            target = None
         if not target:
             return
         self.asked.append(target)
