@@ -52,7 +52,7 @@ def granted(tap, c, a):
     tap.ok(len(q) == 1 and q[0]["kind"] == "widen" and q[0]["what"] == "new.widen.test:443" and
            q[0]["reason"] == "the build needs it", f"{c.who}: a rule waits, in its one spelling", q)
     shown = c("ask", "show", q[0]["id"]).out
-    tap.ok("new.widen.test:443" in shown and "the build needs it" in shown and "until this sandbox ends" in shown,
+    tap.ok("new.widen.test:443" in shown and "the build needs it" in shown and "whatever the rule covers" in shown,
            f"{c.who}: shown with its reason", shown)
     tap.ok(not is_open(a, url), f"{c.who}: closed while it waits")
     r = c("approve", q[0]["id"])
