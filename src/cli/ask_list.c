@@ -89,9 +89,11 @@ static int take(void *ctx, json_t *ask)
 	return r;
 }
 
+/* 1: who served it has left without a word, and what stands without anybody is in the files. */
 static int read_run(struct listing *l, struct askc *c, uint64_t end)
 {
 	struct err e = ERR_INIT;
+	size_t before = l->n;
 	int r = 0;
 
 	l->told = false;
@@ -106,8 +108,9 @@ static int read_run(struct listing *l, struct askc *c, uint64_t end)
 		if (poll(&p, 1, end > now ? (int)((end - now) / NSEC_PER_MSEC) + 1 : 0) == 0)
 			return -ETIMEDOUT;
 	}
-	/* One that ends meanwhile has nothing to ask any more. */
-	return r == -EPIPE || r == -ECONNRESET ? 0 : r;
+	if (r == -EPIPE || r == -ECONNRESET)
+		return !l->told && l->n == before;
+	return r;
 }
 
 static void note_silent(struct listing *l, const char *id)
@@ -138,11 +141,11 @@ static int list_some(struct state *st, struct listing *l, char *const *ids, size
 	}
 	for (size_t i = 0; i < n; i++) {
 		struct err none = ERR_INIT;
-		int one = 0;
+		int one = 1;
 
 		if (r == 0 && v[i].c.fd >= 0)
 			one = read_run(l, &v[i].c, end);
-		else if (r == 0 && v[i].fd >= 0 && (l->o->all || granted_exists(v[i].fd)))
+		if (r == 0 && one == 1 && v[i].fd >= 0 && (l->o->all || granted_exists(v[i].fd)))
 			one = askc_read_file(v[i].fd, ids[i], take, l, &none);
 		if (one == -ENOMEM || one == -EPIPE)
 			r = err_sys(e, one, "cannot list the questions");

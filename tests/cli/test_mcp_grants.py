@@ -4,7 +4,9 @@
 import glob
 import os
 import signal
+import socket
 import sys
+import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
@@ -75,6 +77,29 @@ def for_the_session(tap, b, m):
     tap.ok(asks_again(b, m), f"{c.who}: and the next call asks")
     r = c("deny", ask)
     tap.ok(r.code == 125 and len(logged(b, "ask.revoke", ask)) == 1, f"{c.who}: once is enough", r)
+
+
+def server_leaves(tap, b, m):
+    """Who serves the questions leaves just when they are listed: what was granted stands all the same."""
+    c = b.c
+    ex = approve(b, m, "exec", "--sandbox", command="true")
+    run = os.path.join(c.state, "runs", next(a["sandbox"] for a in b.asks() if a["id"] == ex), "asks.sock")
+    wait_for(lambda: not os.path.exists(run))
+    with socket.socket(socket.AF_UNIX) as s:
+        s.bind(run)
+        os.chmod(run, 0o777)
+        s.listen(1)
+        s.settimeout(60)
+
+        def leave():
+            s.accept()[0].close()
+        t = threading.Thread(target=leave)
+        t.start()
+        listed = [a["id"] for a in b.asks()]
+        t.join()
+    os.unlink(run)
+    tap.ok(ex in listed, f"{c.who}: what was granted is listed, also when who serves leaves just then", listed)
+    tap.eq(c("deny", ex).code, 0, f"{c.who}: and can be taken back")
 
 
 def while_a_call_runs(tap, b, m):
@@ -251,7 +276,7 @@ def session_ends(tap, b, policy):
 
 def grants(tap, b, policy):
     whole = b""
-    for part in (for_the_session, while_a_call_runs, counted, timed, calls_die, damaged):
+    for part in (for_the_session, server_leaves, while_a_call_runs, counted, timed, calls_die, damaged):
         # One each: what is denied or cancelled often is not asked about any more.
         with Client(b.c, "--policy", policy) as m:
             m.initialize()
