@@ -9,7 +9,7 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 1)
 WERROR := $(if $(CI),true,false)
 MESON_ARGS = -Dprefix=$(PREFIX) -Dsysconfdir=$(SYSCONFDIR) -Dwerror=$(WERROR)
 
-.PHONY: all quickstart test test-asan storm e2e lint fuzz bench install clean deps help
+.PHONY: all quickstart test test-fresh test-asan storm e2e lint fuzz bench install clean deps help
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD) -j $(JOBS)
@@ -27,10 +27,15 @@ quickstart: deps
 	@$(MAKE) --no-print-directory all
 	@tools/quickstart $(BUILD)
 
+# TESTS="cli/run unit/" runs these alone.
 test:
 	@tools/deps build test
 	@$(MAKE) --no-print-directory all
-	@tests/run --build $(BUILD)
+	@tests/run --build $(BUILD) $(TESTS)
+
+# What a new user does, on a machine made for it: quickstart and the tests. TMP_ON=disk or both, TESTS="cli/run ...", KEEP=DIR.
+test-fresh:
+	@tools/test-fresh $(if $(TMP_ON),--tmp $(TMP_ON)) $(if $(KEEP),--keep $(KEEP)) $(TESTS)
 
 # The same tests over programs that find their own memory errors.
 test-asan:
@@ -53,6 +58,7 @@ e2e:
 	@tools/agents build-agents
 	@COFFER_BUILD=$(abspath $(BUILD)) tests/agents/sdk build-agents
 	@COFFER_BUILD=$(abspath $(BUILD)) tests/agents/run build-agents
+	@COFFER_BUILD=$(abspath $(BUILD)) tests/agents/interactive build-agents
 	@COFFER_BUILD=$(abspath $(BUILD)) tests/agents/mcp build-agents
 
 lint:
@@ -82,6 +88,7 @@ help:
 	@echo "make              build/coffer and its helpers"
 	@echo "make quickstart   install what is missing, build, and watch a hostile script hit the wall"
 	@echo "make test         the whole test suite"
+	@echo "make test-fresh   both on a fresh machine that is made for it (root, Debian or Ubuntu)"
 	@echo "make storm        kill -9 of every program, a thousand times, under load"
 	@echo "make e2e          real agents from npm behind the wall"
 	@echo "make lint fuzz bench test-asan"

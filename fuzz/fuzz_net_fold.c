@@ -17,7 +17,7 @@ static int on_event(void *ctx, const char *type, const struct buf *fields)
 	json_t *parsed;
 
 	(void)ctx;
-	if (!str_starts(type, "net."))
+	if (!str_starts(type, "net.") && !str_starts(type, "secret."))
 		abort();
 	buf_addc(&o, '{');
 	buf_add(&o, fields->data, fields->len);

@@ -64,6 +64,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (size_t i = 0; i < ARRAY_SIZE(targets); i++)
 		ask_both(c.policy, again, targets[i], i == ARRAY_SIZE(targets) - 1);
 	policy_describe(again, &text);
-	policy_describe_json(again, &text);
+	policy_describe_json(again, true, &text);
 	return 0;
 }

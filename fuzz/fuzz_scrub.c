@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Strings, a text, and where to cut it: what comes out piece by piece is what a search at every place of the whole gives
- * that knows nothing of pieces, tables, windows or anchors.
+ * that knows nothing of pieces, tables, windows or anchors. Only what an escape stands for is read by the same function.
  */
 #include "egress/scrub.h"
+#include "egress/scrub_escape.h"
 
 #include <stdint.h>
 #include <stdio.h>
@@ -23,23 +24,15 @@ struct oracle {
 	size_t n;
 };
 
-static int digit(char c)
-{
-	static const char digits[] = "0123456789abcdefABCDEF";
-	const char *p = c ? strchr(digits, c) : NULL;
-
-	return !p ? -1 : p - digits > 15 ? (int)(p - digits) - 6 : (int)(p - digits);
-}
-
 /* How many bytes stand for the string's byte k; 0: it is another. */
 static size_t unit(const struct oracle *o, size_t i, size_t k, const char *p, size_t left)
 {
 	char c = o->find[i].p[k];
-	size_t n = 0;
+	size_t n = 0, len;
 
-	if (o->kind[i] == SCRUB_PERCENT && left >= 3 && p[0] == '%' && digit(p[1]) >= 0 && digit(p[2]) >= 0 &&
-	    (char)(digit(p[1]) * 16 + digit(p[2])) == c)
-		return 3;
+	if (o->kind[i] == SCRUB_ESCAPED &&
+	    scrub_escape_at((const unsigned char *)p, left, &len) == (unsigned char)c)
+		return len;
 	while (o->kind[i] == SCRUB_LINES && k && n < left) {
 		size_t m = p[n] == '\r' || p[n] == '\n' || (n && (p[n] == ' ' || p[n] == '\t'))	   ? 1
 			   : left - n >= 2 && p[n] == '\\' && (p[n + 1] == 'n' || p[n + 1] == 'r') ? 2
@@ -74,19 +67,23 @@ static void strike(const struct oracle *o, size_t i, const char *text, size_t at
 	bool as_is = len == o->find[i].len && memcmp(text + at, o->find[i].p, len) == 0;
 	size_t end = at + len, from = at > cover ? at : cover;
 
-	if (as_is || (o->kind[i] == SCRUB_PERCENT && !put)) {
+	if (as_is || (o->kind[i] == SCRUB_ESCAPED && !put)) {
 		for (size_t k = from; k < end; k++)
 			out[k] = (char)(put ? o->put[i][k - at] : '*');
 		return;
 	}
 	for (size_t k = 0; k < o->find[i].len; k++) {
 		size_t n = unit(o, i, k, text + at, end - at);
+		const char *e = text + at;
 		char hex[4];
 
 		at += n;
-		snprintf(hex, sizeof(hex), "%%%02X", (unsigned char)o->put[i][k]);
-		if (at > cover && o->kind[i] == SCRUB_PERCENT && n == 3)
-			memcpy(out + at - 3, hex, 3);
+		snprintf(hex, sizeof(hex), "%02X", (unsigned char)o->put[i][k]);
+		if (at > cover && o->kind[i] == SCRUB_ESCAPED && n > 1 &&
+		    (e[0] == '%' || e[1] == 'u' || e[1] == 'x'))
+			memcpy(out + at - 2, hex, 2);
+		else if (at > cover && o->kind[i] == SCRUB_ESCAPED && n > 1)
+			memset(out + at - n, '*', n);
 		else if (at > cover)
 			out[at - 1] = (char)(put ? o->put[i][k] : '*');
 	}
@@ -168,7 +165,7 @@ static void make_set(struct scrub_set *set, struct oracle *o, const uint8_t **da
 		uint8_t flags = take(data, size);
 		bool put = flags & 1;
 		struct slice f = { (const char *)*data, len < *size ? len : *size };
-		int kind = !(flags & 2) ? -1 : flags & 4 ? SCRUB_LINES : SCRUB_PERCENT;
+		int kind = !(flags & 2) ? -1 : flags & 4 ? SCRUB_LINES : SCRUB_ESCAPED;
 
 		*data += f.len;
 		*size -= f.len;

@@ -26,6 +26,20 @@ static void redact(const char *text, size_t len)
 	BUG_ON(once.len != twice.len || memcmp(buf_cstr(&once), buf_cstr(&twice), once.len) != 0);
 }
 
+/* As many names as before, none longer; what is folded stays as it is but for a name that is nothing else. */
+static void fold(const char *name)
+{
+	autofree char *once = path_fold(name);
+	size_t before = 0, after = 0;
+
+	BUG_ON(!once || strlen(once) > strlen(name));
+	for (const char *p = name; *p; p++)
+		before += *p == '/';
+	for (const char *p = once; *p; p++)
+		after += *p == '/';
+	BUG_ON(before != after);
+}
+
 static void judge(const char *name)
 {
 	const struct secret_rule *rule = NULL;
@@ -33,7 +47,13 @@ static void judge(const char *name)
 	char *path = NULL;
 
 	BUG_ON(secret_match_path(name, false, &rule) > strlen(name));
-	BUG_ON(trigger_allowed(name, false, &none) != (trigger_why(name, false) == NULL));
+	for (size_t at = 0; at <= strlen(name) && at < 8; at++) {
+		const struct trigger_place place = { .in_git = at > 0, .git_at = at };
+		struct trigger t = trigger_find(name, false, &place);
+
+		BUG_ON(trigger_allowed(&t, name, &none) != !t.why);
+	}
+	fold(name);
 	if (path_normalise(name, &path, NULL) == 0)
 		BUG_ON(path_link_leaves("l", path)); /* without "..", and relative */
 	free(path);

@@ -1,19 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// The page: signing in, the frame around the views, and which one is shown (the part of the address behind #).
+// The page: signing in, the frame around the views, and which one is shown (the part of the address after #).
 
 import { get, keepSession, post, remove, whenSignedOut } from "./api.js";
-import { count, h, put, setText, soon } from "./dom.js";
+import { count, h, put, setText, soon, zone } from "./dom.js";
 import { Feed } from "./feed.js";
-import { plain } from "./quote.js";
+import { plain, typedOf } from "./quote.js";
 import { AsksView } from "./view_asks.js";
 import { AuditView } from "./view_audit.js";
 import { EgressView } from "./view_egress.js";
+import { GatewayView } from "./view_gateway.js";
 import { PolicyView } from "./view_policy.js";
 import { RunView } from "./view_run.js";
 import { SandboxesView } from "./view_sandboxes.js";
+import { SecretsView } from "./view_secrets.js";
 
-const ROUTES = { asks: AsksView, sandboxes: SandboxesView, network: EgressView, policy: PolicyView, audit: AuditView, run: RunView };
-const NAV = ["asks", "sandboxes", "network", "policy", "audit"];
+const ROUTES = {
+	asks: AsksView, sandboxes: SandboxesView, network: EgressView, policy: PolicyView, secrets: SecretsView, audit: AuditView, gateway: GatewayView, run: RunView,
+};
+const NAV = ["asks", "sandboxes", "network", "policy", "secrets", "audit", "gateway"];
 
 class App {
 	constructor() {
@@ -39,6 +43,11 @@ class App {
 
 	nameOf(id) {
 		return this.sandboxes.get(id)?.name ?? id;
+	}
+
+	/** Options of a list to choose from. One without a name is known by its command; an id alone says nothing to a person. */
+	boxOptions() {
+		return [...this.sandboxes.values()].map((s) => h("option", { value: s.id }, plain(s.name ?? `${typedOf(s)} (${s.id})`, 80)));
 	}
 
 	/** Said to a screen reader; shown too when it is a failure. */
@@ -102,6 +111,7 @@ class App {
 		this.links.get("asks").append(" ", this.badge);
 		put(this.nav, h("ul", null, [...this.links.values()].map((a) => h("li", null, a))));
 		this.nav.hidden = false;
+		setText(document.getElementById("foot"), `Times are those of this browser, ${zone()}.`);
 	}
 
 	async leave() {

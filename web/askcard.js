@@ -5,7 +5,7 @@
 
 import { at, get, post } from "./api.js";
 import { bytes, count, h, newId, plural, put, setText, span, timeOf } from "./dom.js";
-import { name, plain, quote, quoteBlock } from "./quote.js";
+import { name, plain, quote, quoteBlock, typedOf } from "./quote.js";
 import { inOrder } from "./story.js";
 
 const TITLES = {
@@ -130,17 +130,17 @@ export class AskCard {
 	}
 
 	draw() {
-		const ask = this.ask, box = this.with.sandboxOf(ask.sandbox);
+		const ask = this.ask;
 
-		put(this.body, h("dl", null, this.what(), this.why(), this.more()), ask.preview ? quoteBlock(ask.preview, previewLabel(ask)) : "");
+		put(this.body, h("dl", null, this.what(), this.why(), this.more()), this.digests(), ask.preview ? quoteBlock(ask.preview, previewLabel(ask)) : "");
 		put(this.node,
 			h("header", null,
 				h("h2", { id: this.titleId }, h("a", { href: `#/run/${ask.sandbox}` }, this.who()), " ", TITLES[ask.kind] ?? ["asks: ", quote(ask.kind, 40)]),
 				this.left),
 			ask.by ? h("p", { class: "note ask by" }, "submitted by ", name(ask.by?.name ?? ask.by), " over the API, not by the sandbox") : "",
-			this.body,
-			h("details", { class: "past", open: true }, h("summary", null, "What it did just before"), this.before),
-			this.note, this.act);
+			h("div", { class: "columns" },
+				h("div", { class: "question" }, this.body, this.note, this.act),
+				h("details", { class: "past", open: true }, h("summary", null, "What it did just before"), this.before)));
 		if (this.waits)
 			this.idle();
 		else
@@ -168,9 +168,8 @@ export class AskCard {
 			to ? field("What", this.target(to)) : "",
 			ask.what ? field(to ? "In words" : "What", quote(ask.what, WHOLE)) : "",
 			ask.reason ? field("Its reason", h("span", { class: "aside" }, quote(ask.reason, 1200)), h("span", { class: "hint" }, " in the asker's own words")) : "",
-			box?.command ? field("Who", h("span", { class: "aside" }, quote(box.command, 300))) : "",
-			ask.body ? field("Body", `${bytes(ask.body_len)}, `, ask.type ? quote(ask.type, WHOLE) : "of no type", ", SHA-256 ", h("code", { class: "digest" }, name(ask.body)),
-				ask.body_len && !ask.preview ? "; nothing of it is shown" : "") : "",
+			box?.command ? field("Who", h("span", { class: "aside clamp" }, quote(typedOf(box), 300))) : "",
+			ask.body ? field("Body", `${bytes(ask.body_len)}, `, ask.type ? quote(ask.type, WHOLE) : "of no type", ask.body_len && !ask.preview ? "; nothing of it is shown" : "") : "",
 		];
 	}
 
@@ -180,8 +179,14 @@ export class AskCard {
 		return [
 			ask.rule ? field("Asked by rule", quote(ask.rule, WHOLE)) : "",
 			field("Asked", timeOf(Date.parse(ask.asked)), this.counts),
-			field("Digest", h("code", { class: "digest" }, name(ask.digest))),
 		];
+	}
+
+	/** For whoever compares them with what another program shows. Nobody reads 64 digits on a phone, so they are folded. */
+	digests() {
+		const ask = this.ask, line = (label, value) => field(label, h("code", { class: "digest" }, name(value)));
+
+		return h("details", { class: "digests" }, h("summary", null, "Digests"), h("dl", null, line("Of the question", ask.digest), ask.body ? line("Of the body, SHA-256", ask.body) : ""));
 	}
 
 	count() {
@@ -259,6 +264,7 @@ export class AskCard {
 	/* --- answering -------------------------------------------------------------------------------------------------- */
 
 	idle() {
+		this.act.classList.remove("open");
 		if (this.with.role === "observer") {
 			put(this.act, h("p", { class: "hint" }, "You may look, not answer: your role is observer."));
 			return;
@@ -289,12 +295,17 @@ export class AskCard {
 			to.length > 240 ? [quote(to.slice(0, 160)), " … ", quote(to.slice(-80)), h("span", { class: "hint" }, " whole above")] : to ? quote(to, WHOLE) : ""));
 		go.setAttribute("aria-disabled", "true");
 		setTimeout(() => go.removeAttribute("aria-disabled"), UNREAD);
+		this.act.classList.add("open");
 		put(this.act, form);
 	}
 
 	over() {
+		const holds = this.ask.state === "granted" || this.ask.state === "parked";
+
 		this.node.classList.add("done");
-		put(this.act, h("p", { class: `result ${this.ask.answer?.allow ? "good" : "bad"}` }, outcome(this.ask), this.ask.answer ? h("span", { class: "hint" }, " · in force, and in the log") : ""));
+		this.act.classList.remove("open");
+		put(this.act, h("p", { class: `result ${this.ask.answer?.allow ? "good" : "bad"}` }, outcome(this.ask),
+			this.ask.answer ? h("span", { class: "hint" }, holds ? " · in force, and in the log" : " · in the log") : ""));
 	}
 
 	reason() {

@@ -37,6 +37,12 @@ export function put(e, ...kids) {
 	e.replaceChildren(...kids.flat(Infinity).filter((k) => k !== null && k !== undefined && k !== false && k !== ""));
 }
 
+/** A table that scrolls by itself where the page is narrower. A head of "" is a column without one. */
+export function table(label, heads, rows) {
+	return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `${label}, scrolls` },
+		h("table", { class: "plain" }, h("thead", null, h("tr", null, heads.map((t) => (t ? h("th", { scope: "col" }, t) : h("td"))))), h("tbody", null, rows)));
+}
+
 let lastId = 0;
 export function newId(stem) {
 	lastId += 1;
@@ -88,20 +94,38 @@ export function plural(n, one, many) {
 
 const two = (n) => String(n).padStart(2, "0");
 
-/** 12:34:56, local time; with the date when it is another day. */
+const day = (t) => `${t.getFullYear()}-${two(t.getMonth() + 1)}-${two(t.getDate())}`;
+const timeText = (t) => `${two(t.getHours())}:${two(t.getMinutes())}:${two(t.getSeconds())}`;
+
+/** 12:34:56, local time; with the date when it is another day. The foot of the page says which zone that is. */
 export function clock(ms) {
-	const t = new Date(ms), now = new Date();
-	const time = `${two(t.getHours())}:${two(t.getMinutes())}:${two(t.getSeconds())}`;
+	const t = new Date(ms);
 
 	if (!Number.isFinite(t.getTime()))
 		return "–";
-	return t.toDateString() === now.toDateString() ? time : `${t.getFullYear()}-${two(t.getMonth() + 1)}-${two(t.getDate())} ${time}`;
+	return t.toDateString() === new Date().toDateString() ? timeText(t) : `${day(t)} ${timeText(t)}`;
+}
+
+/** UTC+02:00: what clock() adds to the world's time at that moment. */
+export function zone(ms = Date.now()) {
+	const minutes = -new Date(ms).getTimezoneOffset(), sign = minutes < 0 ? "-" : "+", m = Math.abs(minutes);
+
+	return minutes ? `UTC${sign}${two(Math.floor(m / 60))}:${two(m % 60)}` : "UTC";
+}
+
+/** 2026-01-31 12:34:56 UTC+02:00. */
+export function dated(ms) {
+	const t = new Date(ms);
+
+	if (!Number.isFinite(t.getTime()))
+		return "–";
+	return `${day(t)} ${timeText(t)} ${zone(ms)}`;
 }
 
 export function timeOf(ms) {
 	const t = new Date(ms);
 
-	return h("time", { datetime: Number.isFinite(t.getTime()) ? t.toISOString() : null }, clock(ms));
+	return h("time", { datetime: Number.isFinite(t.getTime()) ? t.toISOString() : null, title: dated(ms) }, clock(ms));
 }
 
 /** 3 s, 4 min 5 s, 2 h 3 min. */

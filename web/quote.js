@@ -13,9 +13,27 @@ const ALL_MAX = 16384;
 // drawn, spaces other than the space, and more than three marks upon one letter.
 const ODD = /[\p{C}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u00a0\u1680\u2000-\u200a\u202f\u205f\u2800\u3000]|(?<=\p{M}{3})\p{M}/gu;
 
+// Whose a host is stands at its end: where one does not fit it loses its beginning, and where not even two labels fit it is not shown.
+function cutHost(host, room) {
+	const fits = host.indexOf(".", Math.max(host.length - room, 0));
+	const two = host.lastIndexOf(".", host.lastIndexOf(".") - 1);
+	const end = host.slice(Math.max(Math.min(fits < 0 ? two : fits, two), -1) + 1);
+
+	return end.length + 1 <= room ? `…${end}` : "";
+}
+
+// What may be a host. One look at each character: a sandbox chooses these texts, and how long they are.
+const WORD = /[A-Za-z0-9_-](?:[A-Za-z0-9_.-]*[A-Za-z0-9_-])?/g;
+
 function cut(text, max) {
 	if (text.length <= max)
 		return text;
+	for (const m of text.matchAll(WORD)) {
+		if (m.index >= max)
+			break;
+		if (m.index + m[0].length > max && m[0].includes("."))
+			return text.slice(0, m.index) + cutHost(m[0], max - m.index);
+	}
 	const end = text.codePointAt(max - 1) > 0xffff ? max - 1 : max;
 	return text.slice(0, end);
 }
@@ -76,6 +94,20 @@ export function quoteBlock(value, label, max = BLOCK_MAX) {
 		}, all < text.length ? `Show ${count(all)} of ${count(text.length)} characters` : `Show all ${count(all)} characters`));
 	}
 	return h("figure", { class: "quotation" }, parts);
+}
+
+/** A command line as a shell would read it: words that need quotes have single ones. */
+export function commandText(words) {
+	const list = Array.isArray(words) ? words : [words];
+
+	return list.map((w) => (/^[\w@%+=:,./-]+$/.test(w) ? w : `'${String(w).replaceAll("'", "'\\''")}'`)).join(" ");
+}
+
+/** What a person typed to start a sandbox, as far as it is known: the path that a program was found at is left out. */
+export function typedOf(sandbox) {
+	const [first, ...rest] = String(sandbox?.typed ?? sandbox?.command ?? "").split(" ");
+
+	return [first.split("/").at(-1), ...rest].join(" ");
 }
 
 /** A name of ours when it is made of plain letters, else a quotation. */

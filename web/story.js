@@ -2,7 +2,7 @@
 // An event of the log as a sentence for somebody who was not there. Our words are text, everything else is a quotation.
 
 import { bytes, count, plural, span } from "./dom.js";
-import { name, quote } from "./quote.js";
+import { commandText, name, quote } from "./quote.js";
 
 /** When it happened. The network's events say so themselves, and reach the log a little later; what they claim is believed
  * within ten minutes of when it was written. */
@@ -12,10 +12,18 @@ export function timeOfEvent(ev) {
 	return seen <= logged && seen > logged - 600000 ? seen : logged;
 }
 
+/** The first line of a command; a script's others are told apart (see scriptOf). */
 function command(words) {
-	const list = Array.isArray(words) ? words : [words];
+	const lines = commandText(words).split("\n");
 
-	return quote(list.map((w) => (/^[\w@%+=:,./-]+$/.test(w) ? w : JSON.stringify(String(w)))).join(" "));
+	return lines.length > 1 ? [quote(lines[0]), ` and ${plural(lines.length - 1, "more line", "more lines")}`] : quote(lines[0]);
+}
+
+/** The whole command of an event where it has several lines. */
+function scriptOf(ev) {
+	const text = ev.type === "run.start" || ev.type === "exec.start" ? commandText(ev.command) : "";
+
+	return text.includes("\n") ? text : null;
 }
 
 const hostOf = (e) => e.name || e.host || e.addr || "?";
@@ -52,17 +60,17 @@ const SENTENCES = {
 	"net.policy": () => ["plain", ["A policy is in force."], true],
 	"policy.change": () => ["ask", ["Its policy has changed (the file, or what a person granted on top), and the new one is in force."]],
 	"policy.broken": (e) => ["bad", ["The policy file cannot be used; the old one stays in force", because(e.why ?? e.error)]],
-	"net.dns": (e) => [denied(e) ? "bad" : "plain", [denied(e) ? "Was refused to look up " : "Looked up ", lookedUp(e), times(e), denied(e) ? because(e.why) : ""], !denied(e)],
-	"net.open": (e) => [denied(e) ? "bad" : "plain", [denied(e) ? "Was refused a connection to " : "Connected to ", quote(hostOf(e)), ` port ${e.port ?? "?"}${times(e)}`, denied(e) ? because(e.why) : ""], !denied(e) && e.depth === "inspect"],
+	"net.dns": (e) => [denied(e) ? "bad" : "plain", [denied(e) ? "Was denied the lookup of " : "Looked up ", lookedUp(e), times(e), denied(e) ? because(e.why) : ""], !denied(e)],
+	"net.open": (e) => [denied(e) ? "bad" : "plain", [denied(e) ? "Was denied a connection to " : "Connected to ", quote(hostOf(e)), ` port ${e.port ?? "?"}${times(e)}`, denied(e) ? because(e.why) : ""], !denied(e) && e.depth === "inspect"],
 	"net.close": (e) => ["plain", ["A connection to ", quote(hostOf(e)), ` closed: ${bytes(e.up ?? 0)} out, ${bytes(e.down ?? 0)} in.`], true],
-	"net.request": (e) => [denied(e) ? "bad" : e.why ? "good" : "plain", [denied(e) ? "Was refused to send " : "Sent ", quote(e.method ?? "", 24), " ", url(e), times(e), because(e.why)], !denied(e) && !e.why],
+	"net.request": (e) => [denied(e) ? "bad" : e.why ? "good" : "plain", [denied(e) ? "Was denied " : "Sent ", quote(e.method ?? "", 24), " ", url(e), times(e), because(e.why)], !denied(e) && !e.why],
 	"net.response": (e) => ["plain", [`Was answered with status ${e.status ?? "?"}.`], true],
 	"net.dial": (e) => [e.status < 0 ? "bad" : "plain", [e.status < 0 ? "Could not reach " : "Reached ", quote(hostOf(e)), ` port ${e.port ?? "?"}.`], !(e.status < 0)],
-	"net.folded": (e) => [denied(e) ? "bad" : "ask", [`${count(e.count ?? 0)} more than the log takes one by one`, e.ev ? [", of the kind ", name(e.ev)] : "", e.name ? [", for ", quote(e.name)] : "", denied(e) ? ": refused." : "."]],
-	"net.refused": (e) => ["bad", ["Tried to reach ", quote(e.addr ?? "?"), ` port ${e.port ?? "?"} past the wall, and was refused${times(e)}.`]],
+	"net.folded": (e) => [denied(e) ? "bad" : "ask", [`${count(e.count ?? 0)} more than the log takes one by one`, e.ev ? [", of the kind ", name(e.ev)] : "", e.name ? [", for ", quote(e.name)] : "", denied(e) ? ": denied." : "."]],
+	"net.refused": (e) => ["bad", ["Tried to reach ", quote(e.addr ?? "?"), ` port ${e.port ?? "?"} past the wall, and was denied${times(e)}.`]],
 	"net.alert": (e) => ["bad", ["Alert: ", quote(e.text ?? e.why ?? "")]],
 	"secret.use": (e) => ["ask", ["The secret ", name(e.name ?? e.secret), " was used for ", quote(e.host ?? "?"), "; it was not shown to the sandbox."]],
-	"secret.refused": (e) => ["bad", ["The secret ", name(e.name ?? e.secret), " was refused", because(e.why)]],
+	"secret.refused": (e) => ["bad", ["The secret ", name(e.name ?? e.secret), " was denied", because(e.why)]],
 	"ask.new": (e) => ["ask", ["Asks a person to allow ", kindName(e.kind) ?? quote(e.kind), ": ", aim(e), e.reason ? ["; its reason: ", quote(e.reason)] : ""]],
 	"ask.answer": (e) => (e.answer === "allow"
 		? ["good", ["Allowed ", SCOPES[e.scope] ?? name(e.scope), " ", by(e), because(e.reason)]]
@@ -73,14 +81,14 @@ const SENTENCES = {
 	"ask.gone": () => ["plain", ["The question is gone: the sandbox ended, or its policy changed."]],
 	"ask.lapse": () => ["plain", ["What was allowed is over; its time has passed."]],
 	"ask.revoke": (e) => ["ask", ["What was allowed was taken back ", by(e), "."]],
-	"tool.call": (e) => [e.allowed ? "plain" : "bad", [e.allowed ? "Called the tool " : "Was refused the tool ", quote(e.tool ?? "?"), e.by ? [", as ", name(e.by), " said"] : "", "."]],
+	"tool.call": (e) => [e.allowed ? "plain" : "bad", [e.allowed ? "Called the tool " : "Was denied the tool ", quote(e.tool ?? "?"), e.by ? [", as ", name(e.by), " said"] : "", "."]],
 	"policy.edit": (e) => ["ask", ["A rule was written into the policy file ", by(e), ": ", quote(e.file ?? "?")]],
 	"workspace.apply": () => ["plain", ["Its changes are about to be brought out of it."]],
 	"workspace.applied": () => ["good", ["Its changes were brought out of it."]],
 	"workspace.discard": () => ["plain", ["Its changes were thrown away."]],
 	"workspace.wiped": () => ["plain", ["Its workspace was emptied."]],
 	"api.request": (e) => ["plain", [whoOf(e), ` (${e.role ?? "?"}) asked the gateway for `, name(e.act), "."], true],
-	"api.refused": (e) => ["bad", [whoOf(e), ` (${e.role ?? "?"}) was refused `, name(e.act), "."]],
+	"api.refused": (e) => ["bad", [whoOf(e), ` (${e.role ?? "?"}) was denied `, name(e.act), "."]],
 	"api.token": (e) => ["plain", ["A credential was made: ", name(e.name), ` (${e.role ?? "?"}).`]],
 	"api.revoke": (e) => ["plain", ["The credential ", name(e.name), " was removed."]],
 	"api.listen": (e) => ["plain", ["The gateway listens on ", name(e.listen), "."]],
@@ -104,12 +112,12 @@ export function tell(ev) {
 	const [tone, parts, routine] = known(ev);
 
 	return {
-		tone, parts: parts.flat(Infinity), routine: routine === true, when: timeOfEvent(ev), seq: ev.seq, type: ev.type, host: ev.name ?? ev.host ?? null,
+		tone, parts: parts.flat(Infinity), routine: routine === true, script: scriptOf(ev), when: timeOfEvent(ev), seq: ev.seq, type: ev.type, host: ev.name ?? ev.host ?? null,
 		same: JSON.stringify([ev.type, ev.name, ev.host, ev.addr, ev.method, ev.path, ev.decision, ev.why, ev.text, ev.ask, ev.exec]),
 	};
 }
 
-/** In the order in which it happened. The same refusal again and again is told once, with how often. */
+/** In the order in which it happened. The same denial again and again is told once, with how often. */
 export function inOrder(events) {
 	const told = [];
 

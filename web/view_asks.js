@@ -4,7 +4,7 @@
 
 import { at, get, post } from "./api.js";
 import { AskCard, hasMoved, outcome, urlOf } from "./askcard.js";
-import { h, plural, put, soon, timeOf } from "./dom.js";
+import { h, plural, put, soon, table, timeOf } from "./dom.js";
 import { name, plain, quote } from "./quote.js";
 import { kindName } from "./story.js";
 
@@ -37,11 +37,6 @@ function inTurn(asks) {
 	return out.slice(0, CARDS);
 }
 
-function table(label, heads, body) {
-	return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `${label}, scrolls` },
-		h("table", { class: "plain" }, h("thead", null, h("tr", null, heads.map((t) => (t ? h("th", { scope: "col" }, t) : h("td"))))), body));
-}
-
 export class AsksView {
 	static title = "Asks";
 
@@ -52,8 +47,8 @@ export class AsksView {
 		this.list = h("ol", { class: "cards" });
 		this.empty = h("p", { class: "empty" }, "Reading…");
 		this.more = h("p", { class: "hint" });
-		this.inForce = h("tbody", { class: "in-force" });
-		this.recent = h("tbody", { class: "recent" });
+		this.inForce = h("div", { class: "in-force" });
+		this.recent = h("div", { class: "recent" });
 		this.keys = (ev) => this.onKey(ev);
 		this.refresh = soon(() => this.read(), 100);
 		this.refreshAnswered = soon(() => this.readAnswered(), 1000);
@@ -62,8 +57,8 @@ export class AsksView {
 			h("p", { class: "hint keys" }, h("kbd", null, "j"), " ", h("kbd", null, "k"), " next, previous · ", h("kbd", null, "a"), " then ", h("kbd", null, "Enter"), " allow · ",
 				h("kbd", null, "d"), " then ", h("kbd", null, "Enter"), " deny · ", h("kbd", null, "Esc"), " cancel"),
 			this.empty, this.list, this.more,
-			h("h2", null, "In force now"), table("In force now", ["", "Asked", "Sandbox", "What", "Holds"], this.inForce),
-			h("h2", null, "Answered lately"), table("Answered lately", ["Asked", "Sandbox", "What", "Came to"], this.recent));
+			h("h2", null, "In force now"), this.inForce,
+			h("h2", null, "Answered lately"), this.recent);
 	}
 
 	open() {
@@ -121,8 +116,8 @@ export class AsksView {
 				else if (a.state !== "pending")
 					over = [...over, a].slice(-RECENT);
 			}
-			this.showRows(this.inForce, held.reverse(), "Nothing: whatever wants asking is asked.");
-			this.showRows(this.recent, over.reverse(), "None yet.");
+			this.showRows(this.inForce, held.reverse(), "No standing approvals.");
+			this.showRows(this.recent, over.reverse(), "No question was answered yet.");
 		} catch {
 			// told by the banner; the next event tries again
 		}
@@ -143,7 +138,7 @@ export class AsksView {
 		}
 		this.forget();
 		this.empty.hidden = this.cards.size > 0;
-		this.empty.textContent = "Nothing waits for an answer. When an agent asks for something that a rule wants asked, it stands here.";
+		this.empty.textContent = "Nothing waits for an answer. A question appears here when an agent does something that a rule wants asked.";
 		this.tellMore(all.filter((a) => !this.cards.has(a.id)));
 	}
 
@@ -153,7 +148,7 @@ export class AsksView {
 		for (const a of hidden)
 			boxes.set(a.sandbox, (boxes.get(a.sandbox) ?? 0) + 1);
 		const most = [...boxes].sort((a, b) => b[1] - a[1]).slice(0, 5);
-		put(this.more, hidden.length ? [`${plural(hidden.length, "more waits", "more wait")} behind these: `,
+		put(this.more, hidden.length ? [`${plural(hidden.length, "more waits", "more wait")} after these: `,
 			most.map(([id, n], i) => [i ? ", " : "", name(this.app.nameOf(id)), ` ${n}`]), boxes.size > most.length ? ", and others." : "."] : "");
 	}
 
@@ -189,17 +184,22 @@ export class AsksView {
 		}
 	}
 
-	showRows(body, items, none) {
-		const may = this.app.you.role !== "observer", isHeld = body === this.inForce;
+	/** A table, or a sentence where it would have no rows. */
+	showRows(place, items, none) {
+		const may = this.app.you.role !== "observer", isHeld = place === this.inForce;
 
-		put(body, ...items.map((a) => h("tr", { "data-ask": a.id },
+		if (!items.length) {
+			put(place, h("p", { class: "hint" }, none));
+			return;
+		}
+		const rows = items.map((a) => h("tr", { "data-ask": a.id },
 			isHeld ? h("td", null, may ? h("button", { type: "button", onclick: (ev) => this.revoke(ev.target, a) }, "Take back") : "") : "",
 			h("td", null, timeOf(Date.parse(a.asked))),
 			h("td", null, h("a", { href: `#/run/${a.sandbox}` }, name(this.app.nameOf(a.sandbox)))),
 			h("td", null, a.method ? [quote(a.method, 16), " "] : kindName(a.kind) ? `${kindName(a.kind)} ` : "", quote(urlOf(a) || a.what || a.kind, isHeld ? 300 : 120)),
-			h("td", null, outcome(a), isHeld && a.expires ? ["; until ", timeOf(Date.parse(a.expires))] : ""))));
-		if (!items.length)
-			put(body, h("tr", null, h("td", { colspan: 5, class: "hint" }, none)));
+			h("td", null, outcome(a), isHeld && a.expires ? ["; until ", timeOf(Date.parse(a.expires))] : "")));
+
+		put(place, isHeld ? table("In force now", ["", "Asked", "Sandbox", "What", "Holds"], rows) : table("Answered lately", ["Asked", "Sandbox", "What", "Outcome"], rows));
 	}
 
 	async revoke(button, ask) {

@@ -2,7 +2,7 @@
 // The log, newest first, and whether its chain is whole.
 
 import { get } from "./api.js";
-import { clock, count, h, plural, put, setText, soon, timeOf } from "./dom.js";
+import { clock, count, dated, h, plural, put, setText, soon, timeOf } from "./dom.js";
 import { name, plain, quote } from "./quote.js";
 import { tell } from "./story.js";
 import { VirtualList } from "./vlist.js";
@@ -36,7 +36,7 @@ export class AuditView {
 	}
 
 	async open() {
-		put(this.boxes, h("option", { value: "" }, "all"), ...[...this.app.sandboxes.values()].map((s) => h("option", { value: s.id }, name(s.name ?? s.id))));
+		put(this.boxes, h("option", { value: "" }, "all"), ...this.app.boxOptions());
 		this.verify();
 		await this.readOlder();
 	}
@@ -64,7 +64,7 @@ export class AuditView {
 
 	draw(added = 0) {
 		this.vlist.set(this.rows, added);
-		setText(this.state, this.rows.length ? `${plural(this.rows.length, "event", "events")}${this.next === null ? ", which is all" : "; older ones come as you scroll"}.` : "Nothing of that kind.");
+		setText(this.state, this.rows.length ? `${this.next === null ? "All " : ""}${plural(this.rows.length, "event", "events")}${this.next === null ? "" : "; scroll for older ones"}.` : "Nothing of that kind.");
 	}
 
 	async readOlder() {
@@ -144,6 +144,7 @@ export class AuditView {
 		node.classList.toggle("bad", told.tone === "bad");
 		cells[0].textContent = count(row.seq);
 		cells[1].textContent = clock(Date.parse(row.time));
+		cells[1].title = dated(Date.parse(row.time));
 		put(cells[2], name(row.type));
 		put(cells[3], row.sandbox ? h("a", { href: `#/run/${encodeURIComponent(row.sandbox)}` }, name(this.app.nameOf(row.sandbox))) : "");
 		put(cells[4], ...told.parts);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The network: charts, and each lookup, connection and request as it comes, newest first.
 
-import { get } from "./api.js";
+import { at, get } from "./api.js";
 import { chart } from "./chart.js";
 import { Detail } from "./detail.js";
-import { bytes, clock, count, h, plural, put, setText, soon, timeOf } from "./dom.js";
+import { bytes, clock, count, dated, h, plural, put, setText, soon } from "./dom.js";
 import { name, plain, quote } from "./quote.js";
 import { VirtualList } from "./vlist.js";
 
@@ -12,7 +12,7 @@ const FIRST = 1000; // soon to be seen;
 const PAGE = 10000; // then many at once
 const KEEP = 200000;
 const SINCE = [["15m", "15 minutes"], ["1h", "hour"], ["24h", "day"], ["168h", "week"]];
-const TYPES = { "net.dns": "lookup", "net.open": "connect", "net.close": "closed", "net.request": "request", "net.response": "response", "net.dial": "reached", "net.refused": "refused",
+const TYPES = { "net.dns": "lookup", "net.open": "connect", "net.close": "closed", "net.request": "request", "net.response": "response", "net.dial": "reached", "net.refused": "denied",
 	"net.alert": "alert", "ask.new": "question" };
 const KINDS = { "net.dns": "a lookup of a name", "net.open": "a connection", "net.close": "the end of a connection", "net.request": "a request", "net.response": "the answer to a request",
 	"net.dial": "how the host was reached", "net.refused": "an attempt past the wall", "net.alert": "an alert", "ask.new": "held until a person has answered" };
@@ -25,17 +25,33 @@ const COLUMNS = [
 
 export function charts(series) {
 	return [
-		chart({ title: "Decisions", series, format: count, keys: [{ key: "allow", name: "allowed", class: "c-allow" }, { key: "ask", name: "asked", class: "c-ask" }, { key: "deny", name: "refused", class: "c-deny" }] }),
+		chart({ title: "Decisions", series, format: count, keys: [{ key: "allow", name: "allowed", class: "c-allow" }, { key: "ask", name: "asked", class: "c-ask" }, { key: "deny", name: "denied", class: "c-deny" }] }),
 		chart({ title: "Bytes", series, format: bytes, base: 2, keys: [{ key: "up", name: "out", class: "c-up" }, { key: "down", name: "in", class: "c-down" }] }),
 	];
 }
 
 function decisionOf(row) {
 	if (row.denied)
-		return ["refused", "bad"];
+		return ["denied", "bad"];
 	if (row.decision === "ask")
 		return ["asked", "ask"];
 	return row.decision ? ["allowed", "good"] : ["", "plain"];
+}
+
+/** Events that the log counted together, without their names. */
+const isCount = (row) => row.host === "*";
+
+function moreText(row) {
+	const n = row.count ?? 1, [one, many] = { "net.dns": ["lookup", "lookups"], "net.open": ["connection", "connections"], "net.request": ["request", "requests"] }[row.type] ?? ["event", "events"];
+
+	return `${count(n)} more ${row.denied ? "denied " : ""}${n === 1 ? one : many}, not listed one by one`;
+}
+
+/** A host as a URL has it. Null: a program may look up any characters, and what has others than a host's is none. */
+export function urlHost(host) {
+	if (/^[0-9a-f.]*:[0-9a-f:.]*$/i.test(host))
+		return `[${host}]`;
+	return /^[a-z0-9_.-]+$/i.test(host) ? host : null;
 }
 
 export class EgressView {
@@ -64,7 +80,7 @@ export class EgressView {
 		return h("div", { class: "filters", role: "group", "aria-label": "Filters" },
 			h("label", null, "Sandbox ", this.boxes),
 			h("label", null, "Decision ", h("select", { onchange: (ev) => this.change("decision", ev.target.value) },
-				[["", "all"], ["allow", "allowed"], ["ask", "asked"], ["deny", "refused"]].map(([v, t]) => h("option", { value: v }, t)))),
+				[["", "all"], ["allow", "allowed"], ["ask", "asked"], ["deny", "denied"]].map(([v, t]) => h("option", { value: v }, t)))),
 			h("label", null, "Host has ", h("input", { type: "search", maxlength: 200, autocomplete: "off", spellcheck: "false", oninput: (ev) => this.change("host", ev.target.value.trim()) })),
 			h("label", null, "Charts ", this.span));
 	}
@@ -83,9 +99,7 @@ export class EgressView {
 	}
 
 	fillBoxes() {
-		const known = [...this.app.sandboxes.values()];
-
-		put(this.boxes, h("option", { value: "" }, "all"), ...known.map((s) => h("option", { value: s.id }, name(s.name ?? s.id))));
+		put(this.boxes, h("option", { value: "" }, "all"), ...this.app.boxOptions());
 		if (this.filter.sandbox && !this.app.sandboxes.has(this.filter.sandbox))
 			this.boxes.append(h("option", { value: this.filter.sandbox }, this.filter.sandbox));
 		this.boxes.value = this.filter.sandbox;
@@ -129,7 +143,7 @@ export class EgressView {
 
 		this.vlist.set(rows, added);
 		setText(this.state, rows.length || left !== null
-			? `${plural(rows.length, "event", "events")}${this.isFiltered ? ` of ${count(this.rows.length)} read match` : ""}${left === null ? ", which is all" : "; older ones come as you scroll"}.`
+			? `${left === null ? "All " : ""}${plural(rows.length, "event", "events")}${this.isFiltered ? ` of ${count(this.rows.length)} read that match` : ""}${left === null ? "" : "; scroll for older ones"}.`
 			: this.isFiltered ? "Nothing matches." : "No sandbox has used the network yet.");
 	}
 
@@ -212,14 +226,29 @@ export class EgressView {
 		}
 	}
 
+	/** The policy as it is now is asked about the same connection or request. */
+	remedy(row) {
+		const place = h("span", null, "…"), port = row.port && row.port !== 443 ? `:${row.port}` : "", host = urlHost(row.host ?? "");
+
+		if (row.type === "net.refused")
+			return "Nothing: only TCP leaves a sandbox, and coffer itself answers DNS.";
+		if (!host)
+			return "Nothing: no rule can name this host.";
+		get(at("sandboxes", row.sandbox, "/explain"), { url: `https://${host}${port}${row.path ?? "/"}`, method: row.method ?? "GET" }).then((v) => {
+			put(place, v.decision === "allow" ? "Nothing more: its policy allows it now."
+				: [v.hint ? quote(v.hint, 400) : "A rule of its policy says so; only a change of that rule would.", " ", h("a", { href: `#/policy/${row.sandbox}` }, "Policy")]);
+		}, (e) => put(place, `Its policy cannot be asked: ${plain(e.message)}`));
+		return place;
+	}
+
 	/** All that is known of one, and nothing cut. */
 	facts(row) {
 		const [word, tone] = decisionOf(row), text = (v) => quote(v, WHOLE), has = (v) => v !== null && v !== undefined && v !== "";
 		const list = [
-			["When", timeOf(Date.parse(row.time)), " ", h("span", { class: "hint" }, row.time)],
+			["When", dated(Date.parse(row.time)), " ", h("span", { class: "hint" }, row.time)],
 			["Sandbox", h("a", { href: `#/run/${row.sandbox}` }, name(this.app.nameOf(row.sandbox))), " ", h("span", { class: "hint" }, name(row.sandbox))],
 			["Decision", word ? h("span", { class: `status ${tone}` }, word) : ""],
-			["Host", row.host && row.host !== "-" ? text(row.host) : ""],
+			["Host", isCount(row) ? moreText(row) : row.host && row.host !== "-" ? text(row.host) : ""],
 			["Port", row.port],
 			["Method", has(row.method) ? text(row.method) : ""],
 			["Path", has(row.path) ? text(row.path) : ""],
@@ -232,6 +261,7 @@ export class EgressView {
 			["Took", has(row.ms) ? `${count(row.ms)} ms` : ""],
 			["Times", row.count > 1 ? `${count(row.count)}, counted as one` : ""],
 			["Connection", row.conn],
+			["What would allow it", row.denied && !isCount(row) && row.type !== "net.alert" ? this.remedy(row) : ""],
 			["Question", has(row.ask) ? [name(row.ask), " ", h("a", { href: "#/asks" }, "Asks")] : ""],
 			["Number in the log", row.seq],
 		];
@@ -245,10 +275,14 @@ export class EgressView {
 
 		node.classList.toggle("bad", row.denied);
 		cells[0].textContent = clock(Date.parse(row.time));
+		cells[0].title = dated(Date.parse(row.time));
 		put(cells[1], name(this.app.nameOf(row.sandbox)));
 		put(cells[2], h("span", { class: `status ${tone}` }, word));
-		cells[3].textContent = `${TYPES[row.type] ?? row.type}${row.count > 1 ? ` ×${count(row.count)}` : ""}`;
-		put(cells[4], row.method ? quote(row.method, 12) : "", row.method ? " " : "", row.type === "net.response" && row.status ? `status ${row.status}` : quote(where, 200));
+		cells[3].textContent = `${TYPES[row.type] ?? row.type}${row.count > 1 && !isCount(row) ? ` ×${count(row.count)}` : ""}`;
+		if (isCount(row))
+			put(cells[4], moreText(row));
+		else
+			put(cells[4], row.method ? quote(row.method, 12) : "", row.method ? " " : "", row.type === "net.response" && row.status ? `status ${row.status}` : quote(where, 200));
 		cells[5].textContent = row.up !== null || row.down !== null ? `${bytes(row.up ?? 0)} out, ${bytes(row.down ?? 0)} in` : "";
 		put(cells[6], row.why || row.rule ? quote(row.why || row.rule, 160) : "");
 	}

@@ -16,6 +16,16 @@ function choice(name, list, onchange) {
 	return h("select", { name, onchange }, list.map(([value, text]) => h("option", { value }, text)));
 }
 
+/** Beside a rule: where it really leads, whom it trusts, what it carries, how far is looked. */
+function terms(r) {
+	const list = [
+		r.to ? ["to: ", quote(r.to, 80)] : null, r.ca ? ["ca: only the CA that the rule names is trusted"] : null, r.pool ? ["through the proxies ", name(r.pool)] : null,
+		r.secret ? ["with the secret ", name(r.secret)] : null, r.capture ? ["what its servers issue is kept as ", name(r.capture)] : null, DEPTHS[r.depth] ? [DEPTHS[r.depth]] : null,
+	].filter(Boolean);
+
+	return list.length ? h("span", { class: "hint" }, list.map((t, i) => [i ? "; " : " ", t])) : "";
+}
+
 function line(name, max, more) {
 	return h("input", { type: "text", name, maxlength: max, spellcheck: "false", autocomplete: "off", ...more });
 }
@@ -97,8 +107,8 @@ export class PolicyView {
 		const known = [...this.app.sandboxes.values()];
 
 		if (!this.id)
-			this.id = (known.find((s) => s.status === "running") ?? known[0])?.id ?? "";
-		put(this.boxes, ...known.map((s) => h("option", { value: s.id }, name(s.name ?? s.id))));
+			this.id = (known.find((s) => s.status === "running" && s.net !== "none") ?? known.find((s) => s.net !== "none") ?? known[0])?.id ?? "";
+		put(this.boxes, ...this.app.boxOptions());
 		this.boxes.value = this.id;
 		if (!this.id) {
 			put(this.rules, h("p", { class: "empty" }, "There is no sandbox yet. Each has its own policy: what it may reach."));
@@ -129,7 +139,7 @@ export class PolicyView {
 	}
 
 	show(p) {
-		const mode = { enforce: "Enforced: what no rule allows is refused.", observe: "Observed: everything passes, and is written down.", none: "It has no network." }[p.net] ?? `Mode ${p.net}.`;
+		const mode = { enforce: "Enforced: what no rule allows is denied.", observe: "Observed: everything passes, and is written down.", none: "It has no network." }[p.net] ?? `Mode ${p.net}.`;
 
 		return [
 			h("dl", { class: "facts" }, h("dt", null, "Mode"), h("dd", null, mode),
@@ -139,12 +149,12 @@ export class PolicyView {
 				p.digest ? [h("dt", null, "Digest"), h("dd", null, h("code", { class: "digest" }, name(p.digest)))] : ""),
 			p.current ? h("p", { class: "note good" }, "What is shown is what is in force.") : h("p", { class: "note bad" }, "Not what is in force: ", quote(p.note ?? "", 300)),
 			...p.layers.map((layer, i) => h("div", null, p.layers.length > 1 ? h("h3", null, `Layer ${i + 1} of ${p.layers.length}; each must allow`) : "",
-				h("ol", { class: "rules" }, layer.map((r) => h("li", null, quote(r.rule, 300), DEPTHS[r.depth] ? h("span", { class: "hint" }, ` ${DEPTHS[r.depth]}`) : "",
+				h("ol", { class: "rules" }, layer.map((r) => h("li", null, quote(r.rule, 300), terms(r),
 					r.requests?.length ? h("ul", null, r.requests.slice(0, 500).map((q) => h("li", null, quote(q, 300)))) : ""))))),
 			p.layers.every((l) => !l.length) ? h("p", { class: "empty" }, p.net === "none" ? "No rules: without a network there is nothing to allow." : p.granted.length ? "No rules in it: nothing is allowed but what was granted." : "No rules: nothing is allowed.") : "",
 			p.granted.length ? h("div", null, h("h3", null, "Granted by a person, where the rules say nothing"), h("ul", { class: "rules granted" }, p.granted.map((g) => h("li", null,
 				quote(g.rule, 600), h("span", { class: "hint" }, " question ", name(g.question), g.until ? [", until ", timeOf(Date.parse(g.until))] : ", until it ends or is taken back"))))) : "",
-			p.tools ? h("div", null, h("h3", null, "Calls of tools"), h("p", { class: "hint" }, "The most specific rule decides; what none covers is refused."),
+			p.tools ? h("div", null, h("h3", null, "Calls of tools"), h("p", { class: "hint" }, "The most specific rule decides; what none covers is denied."),
 				h("ul", { class: "rules tools" }, p.tools.map((t) => h("li", null, quote(t, 600))))) : "",
 		].filter(Boolean);
 	}
@@ -157,7 +167,7 @@ export class PolicyView {
 		try {
 			const v = await get(at("sandboxes", this.id, "/explain"), this.question());
 			const [word, tone] = v.needs_body ? ["Depends on the body", "plain"]
-				: { allow: ["Allowed", "good"], deny: ["Refused", "bad"], ask: ["A person is asked", "ask"] }[v.decision] ?? [v.decision, "plain"];
+				: { allow: ["Allowed", "good"], deny: ["Denied", "bad"], ask: ["A person is asked", "ask"] }[v.decision] ?? [v.decision, "plain"];
 
 			put(this.verdict, h("p", { class: `note ${tone}` }, h("strong", null, `${word}. `), quote(v.why, 400)),
 				v.needs_body ? h("p", { class: "hint" }, "Say above what its body is, a GraphQL document or a git push, and it can be told.") : "",

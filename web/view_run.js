@@ -2,8 +2,8 @@
 // One run from its start to its end, in the order in which it happened, for somebody who was not there.
 
 import { at, get } from "./api.js";
-import { clock, count, h, plural, put, setText, soon, timeOf } from "./dom.js";
-import { name, plain, quote } from "./quote.js";
+import { count, dated, h, plural, put, setText, soon, timeOf } from "./dom.js";
+import { name, plain, quote, quoteBlock, typedOf } from "./quote.js";
 import { inOrder } from "./story.js";
 import { charts } from "./view_egress.js";
 
@@ -30,7 +30,7 @@ export class RunView {
 		this.list = h("ol", { class: "timeline" });
 		this.root = h("section", null, this.heading, this.summary,
 			h("p", { class: "row links" }, h("a", { href: `#/network/${encodeURIComponent(this.id)}` }, "Network"), h("a", { href: `#/policy/${encodeURIComponent(this.id)}` }, "Policy")),
-			this.charts, h("p", { class: "filters" }, h("label", null, this.routine, " every routine event for itself")), this.state, this.list);
+			this.charts, h("p", { class: "filters" }, h("label", null, this.routine, " Show routine events individually")), this.state, this.list);
 	}
 
 	async open() {
@@ -53,8 +53,8 @@ export class RunView {
 		try {
 			const s = await get(at("sandboxes", this.id));
 
-			put(this.summary, quote(s.command ?? "", 300), ` · ${s.status}${s.exit === null ? "" : `, exit code ${s.exit}`} · started ${clock(Date.parse(s.started))}`,
-				s.ended ? ` · ended ${clock(Date.parse(s.ended))}` : "", s.changes === null ? "" : ` · ${plural(s.changes, "file", "files")} changed`, " · ", h("code", null, s.id));
+			put(this.summary, quote(typedOf(s), 300), ` · ${s.status}${s.exit === null ? "" : `, exit code ${s.exit}`} · started ${dated(Date.parse(s.started))}`,
+				s.ended ? ` · ended ${dated(Date.parse(s.ended))}` : "", s.changes === null ? "" : ` · ${plural(s.changes, "file", "files")} changed`, " · ", h("code", null, s.id));
 		} catch {
 			put(this.summary, "It has been removed; the log still knows it.");
 		}
@@ -100,7 +100,8 @@ export class RunView {
 	}
 
 	entry(t) {
-		return h("li", { class: `entry ${t.tone}`, "data-type": t.type }, timeOf(t.when), h("span", { class: "told" }, t.parts, t.times > 1 ? ` (${count(t.times)} times)` : ""));
+		return h("li", { class: `entry ${t.tone}`, "data-type": t.type }, timeOf(t.when), h("span", { class: "told" }, t.parts, t.times > 1 ? ` (${count(t.times)} times)` : ""),
+			t.script ? quoteBlock(t.script, "All of it") : "");
 	}
 
 	folded(run, open) {

@@ -3,10 +3,12 @@
 
 import { at, get, post, remove } from "./api.js";
 import { spark } from "./chart.js";
-import { bytes, clock, h, plural, put, setText, soon, span } from "./dom.js";
-import { name, plain, quote } from "./quote.js";
+import { bytes, count, h, plural, put, setText, soon, span, table, timeOf } from "./dom.js";
+import { name, plain, quote, typedOf } from "./quote.js";
+import { gaveUp } from "./view_gateway.js";
 
 const EVERY = 2000;
+const FIRST = 500;
 const POINTS = 30;
 
 /** Share of one processor between two readings. */
@@ -33,7 +35,7 @@ class Row {
 		this.acts = h("div", { class: "row" });
 		this.node = h("li", { class: "card sandbox", "data-sandbox": s.id },
 			h("header", null, h("h2", null, h("a", { href: `#/run/${s.id}` }, name(s.name ?? s.id))), this.status, this.waits),
-			h("p", null, quote(s.command ?? "", 200)),
+			h("p", null, quote(typedOf(s), 200)),
 			h("dl", { class: "usage" },
 				h("div", null, h("dt", null, "CPU"), h("dd", null, this.cpu, this.line)),
 				h("div", null, h("dt", null, "Memory"), h("dd", null, this.memory, this.meter)),
@@ -49,9 +51,9 @@ class Row {
 		if (this.last !== s.status && this.view.app.you.role === "operator")
 			this.drawActs(s);
 		this.last = s.status;
-		this.status.className = `status ${running ? "good" : s.status === "ended" && s.exit !== 0 ? "bad" : "plain"}`;
-		setText(this.status, s.status === "ended" ? `ended (${s.cause ?? "?"}), exit code ${s.exit}` : s.status);
-		setText(this.since, running ? `· up ${span((u?.uptime_us ?? 0) / 1000)}` : s.ended ? `· ended ${clock(Date.parse(s.ended))}` : "");
+		this.status.className = `status ${running ? "good" : "plain"}`;
+		setText(this.status, s.status);
+		setText(this.since, running ? `· up ${span((u?.uptime_us ?? 0) / 1000)}` : "");
 		this.waits.hidden = !(s.pending > 0);
 		setText(this.waits, plural(s.pending ?? 0, "question waits", "questions wait"));
 		this.measure(u);
@@ -74,28 +76,83 @@ class Row {
 	}
 
 	drawActs(s) {
-		const running = s.status === "running" || s.status === "starting";
-
-		put(this.acts, h("button", { type: "button", class: "deny", onclick: () => this.confirm(s, running) }, running ? "Stop…" : "Remove…"));
+		put(this.acts, h("button", { type: "button", class: "deny", onclick: () => this.confirm(s) }, "Stop…"));
 	}
 
-	confirm(s, running) {
-		const yes = h("button", { type: "button", class: "deny", onclick: () => this.act(s, running) }, running ? "Stop it now" : "Remove it and what it left");
+	confirm(s) {
+		const yes = h("button", { type: "button", class: "deny", onclick: () => this.stop(s) }, "Stop it now");
 
 		put(this.acts, yes, h("button", { type: "button", onclick: () => this.drawActs(s) }, "Cancel"));
 		yes.focus();
 	}
 
-	async act(s, running) {
-		put(this.acts, h("span", { class: "hint" }, running ? "Stopping…" : "Removing…"));
+	async stop(s) {
+		put(this.acts, h("span", { class: "hint" }, "Stopping…"));
 		try {
-			await (running ? post(at("sandboxes", s.id, "/stop"), {}) : remove(at("sandboxes", s.id)));
+			await post(at("sandboxes", s.id, "/stop"), {});
 		} catch (e) {
-			this.view.app.announce(`Not done: ${plain(e.message)}`, true);
+			this.view.app.announce(`Not stopped: ${plain(e.message)}`, true);
 			this.drawActs(s);
 		}
 		this.view.read();
 	}
+}
+
+/** Those that have ended, newest first: a line each, found by their name, command or id. */
+class Ended {
+	constructor(view) {
+		this.view = view;
+		this.items = [];
+		this.search = h("input", { type: "search", class: "search", maxlength: 100, autocomplete: "off", spellcheck: "false", oninput: () => this.draw() });
+		this.place = h("div");
+		this.node = h("section", { class: "ended" }, h("h2", null, "Ended"), h("p", { class: "filters" }, h("label", null, "Name, command or id has ", this.search)), this.place);
+	}
+
+	set(items, isCut) {
+		this.items = items;
+		this.isCut = isCut;
+		this.draw();
+	}
+
+	draw() {
+		const want = this.search.value.trim().toLowerCase(), app = this.view.app;
+		const rows = this.items.filter((s) => !want || `${s.name ?? ""} ${s.command ?? ""} ${s.id}`.toLowerCase().includes(want));
+
+		this.search.closest("p").hidden = !this.items.length;
+		put(this.place, rows.length ? table("Ended sandboxes", ["Sandbox", "Command", "End", "Changes", "Ended", ""], rows.map((s) => h("tr", { "data-sandbox": s.id },
+			h("td", null, h("a", { href: `#/run/${s.id}` }, name(s.name ?? s.id))), h("td", null, quote(typedOf(s), 80)),
+			h("td", { class: s.exit ? "part" : "" }, endOf(s)), h("td", { class: "number" }, s.changes === null ? "–" : count(s.changes)),
+			h("td", null, s.ended ? timeOf(Date.parse(s.ended)) : "–"), h("td", null, app.you.role === "operator" ? this.remover(s) : "")))) :
+			h("p", { class: "hint" }, this.items.length ? "Nothing matches." : "None."),
+		this.isCut ? h("p", { class: "hint" }, "The newest 200 are shown; coffer ps -a has all.") : "");
+	}
+
+	/** Two presses, as everywhere. */
+	remover(s) {
+		const place = h("span");
+		const ask = () => put(place, h("button", { type: "button", class: "deny", onclick: () => this.remove(s, place) }, "Remove it and what it left"), " ",
+			h("button", { type: "button", onclick: () => put(place, first) }, "Cancel"));
+		const first = h("button", { type: "button", class: "quiet", onclick: ask }, "Remove…");
+
+		put(place, first);
+		return place;
+	}
+
+	async remove(s, place) {
+		put(place, h("span", { class: "hint" }, "Removing…"));
+		try {
+			await remove(at("sandboxes", s.id));
+		} catch (e) {
+			this.view.app.announce(`Not removed: ${plain(e.message)}`, true);
+		}
+		this.view.readEnded();
+	}
+}
+
+function endOf(s) {
+	if (s.status !== "ended")
+		return s.status;
+	return s.cause === "exit" || !s.cause ? `exit code ${s.exit}` : `${plain(s.cause, 40)}, exit code ${s.exit}`;
 }
 
 export class SandboxesView {
@@ -106,15 +163,17 @@ export class SandboxesView {
 		this.rows = new Map();
 		this.list = h("ul", { class: "cards grid" });
 		this.empty = h("p", { class: "empty" }, "Reading…");
-		this.all = h("input", { type: "checkbox", onchange: () => this.read() });
-		this.cut = h("p", { class: "hint", hidden: true }, "The newest 200 are shown; coffer ps has all.");
+		this.failed = h("div");
+		this.ended = new Ended(this);
 		this.refresh = soon(() => this.read(), 200);
-		this.root = h("section", null, h("h1", null, "Sandboxes"), h("p", { class: "filters" }, h("label", null, this.all, " also those that have ended")), this.empty, this.list, this.cut);
+		this.refreshEnded = soon(() => this.readEnded(), 1000);
+		this.root = h("section", null, h("h1", null, "Sandboxes"), this.failed, this.empty, this.list, this.ended.node);
 	}
 
+	/** A second reading soon: the CPU is a difference of two. */
 	async open() {
-		await this.read();
-		this.loop();
+		await Promise.all([this.read(), this.readEnded()]);
+		this.loop(FIRST);
 	}
 
 	close() {
@@ -123,33 +182,51 @@ export class SandboxesView {
 	}
 
 	/** One reading after the other, not while nobody looks. */
-	loop() {
+	loop(wait) {
 		this.timer = setTimeout(async () => {
 			if (!document.hidden)
 				await this.read();
 			if (!this.closed)
-				this.loop();
-		}, EVERY);
+				this.loop(EVERY);
+		}, wait);
 	}
 
 	events(list) {
 		if (list.some((e) => e.type === "gap" || e.type.startsWith("run.") || e.type.startsWith("ask.")))
 			this.refresh();
+		if (list.some((e) => e.type === "gap" || e.type.startsWith("run.")))
+			this.refreshEnded();
 	}
 
 	async read() {
 		try {
-			const page = await get("/v1/sandboxes", { all: this.all.checked, limit: 200 });
+			const page = await get("/v1/sandboxes", { limit: 200 });
 
 			if (!this.closed)
-				this.show(page.items, page.next !== null);
+				this.show(page.items);
 		} catch (e) {
 			if (!this.closed && !this.rows.size)
 				setText(this.empty, `The sandboxes cannot be read: ${plain(e.message)}`);
 		}
 	}
 
-	show(items, isCut) {
+	/** Those that have ended, and of the kept ones those that are not started again: these need somebody. */
+	async readEnded() {
+		try {
+			const [page, gateway] = await Promise.all([get("/v1/sandboxes", { all: true, limit: 200 }), get("/v1/gateway")]);
+
+			if (this.closed)
+				return;
+			this.ended.set(page.items.filter((s) => s.status !== "running" && s.status !== "starting"), page.next !== null);
+			put(this.failed, gaveUp(gateway).map((s) => h("div", { class: "card attention", "data-sandbox": s.id }, h("h2", null, h("a", { href: `#/run/${s.id}` }, name(s.name ?? s.id)), " is down"),
+				h("p", null, `It ended ${s.cause ? `(${plain(s.cause, 40)}) ` : ""}with exit code ${s.exit ?? "?"} and is not started again`, s.why ? [": ", quote(s.why, 200)] : ".",
+					` It was restarted ${plural(s.restarts ?? 0, "time", "times")}.`))));
+		} catch {
+			// told by the banner; the next event tries again
+		}
+	}
+
+	show(items) {
 		const seen = new Set();
 
 		for (const s of items) {
@@ -171,8 +248,7 @@ export class SandboxesView {
 			if (this.list.children[i] !== node)
 				this.list.insertBefore(node, this.list.children[i] ?? null);
 		});
-		this.cut.hidden = !isCut;
 		this.empty.hidden = items.length > 0;
-		setText(this.empty, this.all.checked ? "There are none." : "None runs. coffer run -d -- COMMAND starts one.");
+		setText(this.empty, "None runs. coffer run -d -- COMMAND starts one.");
 	}
 }

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/openat2.h>
 #include <stdint.h>
 #include <string.h>
@@ -209,4 +210,23 @@ int fd_set_nonblock(int fd, bool on)
 int fd_set_cloexec(int fd, bool on)
 {
 	return fcntl(fd, F_SETFD, on ? FD_CLOEXEC : 0) < 0 ? -errno : 0;
+}
+
+bool fd_path_leads_through(const char *path, const char *place)
+{
+	char at[PATH_MAX];
+	struct stat want, st;
+	size_t len = strlen(path);
+
+	if (len >= sizeof(at) || stat(place, &want) < 0)
+		return false;
+	for (size_t i = 1; i <= len; i++) {
+		if (path[i] && path[i] != '/')
+			continue;
+		memcpy(at, path, i);
+		at[i] = '\0';
+		if (stat(at, &st) == 0 && st.st_dev == want.st_dev && st.st_ino == want.st_ino)
+			return true;
+	}
+	return false;
 }

@@ -52,6 +52,10 @@ int fd_rm_tree(int dirfd, const char *path, uint64_t *ret_n, struct err *e) MUST
 /* The same without the number. */
 int fd_rm_rf(int dirfd, const char *path, struct err *e) MUST_CHECK;
 
+/* Is `place`, a file or a directory, on the way that an absolute path leads? By device and inode, for another mount of it is the
+ * same place. */
+bool fd_path_leads_through(const char *path, const char *place);
+
 int fd_set_nonblock(int fd, bool on) MUST_CHECK;
 int fd_set_cloexec(int fd, bool on) MUST_CHECK;
 

@@ -67,6 +67,22 @@ static size_t utf8_len(const unsigned char *p, size_t len)
 	return n;
 }
 
+bool json_is_utf8(const char *s)
+{
+	const unsigned char *p = (const unsigned char *)s;
+	size_t len = strlen(s);
+
+	while (len) {
+		size_t n = *p < 0x80 ? 1 : utf8_len(p, len);
+
+		if (!n)
+			return false;
+		p += n;
+		len -= n;
+	}
+	return true;
+}
+
 static void add_ascii(struct buf *b, unsigned char c)
 {
 	if (c == '"' || c == '\\') {

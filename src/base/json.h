@@ -26,6 +26,8 @@ void json_end_obj(struct json *j);
 void json_end_arr(struct json *j);
 void json_str(struct json *j, const char *key, const char *s); /* s == NULL writes null */
 void json_strn(struct json *j, const char *key, const char *s, size_t len);
+/* Can json_str() write it as it is? */
+bool json_is_utf8(const char *s);
 void json_bytes(struct json *j, const char *key, const char *s, size_t len); /* bytes over 0x7f as \u00NN */
 void json_u64(struct json *j, const char *key, uint64_t v);
 void json_milli(struct json *j, const char *key, uint64_t thousandths); /* 1234 is written 1.234 */

@@ -156,7 +156,7 @@ static unsigned edit_distance(const char *a, const char *b)
 const char *str_nearest(const char *word, const char *const *known, size_t n)
 {
 	size_t len = strlen(word);
-	unsigned best = (unsigned)len / 3 + 1;
+	unsigned best = len < 6 ? 1 : (unsigned)len / 3;
 	const char *found = NULL;
 
 	for (size_t i = 0; i < n; i++) {

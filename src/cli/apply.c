@@ -4,11 +4,14 @@
  * that sandbox. What goes out, and what goes out only by a yes of the user's, is in the audit log before the first file is
  * touched.
  */
-#include "base/json.h"
+#include "base/fd.h"
 #include "base/str.h"
 #include "cli/apply_ask.h"
 #include "cli/apply_into.h"
+#include "cli/apply_log.h"
 #include "cli/ask_show.h"
+#include "cli/docs.h"
+#include "cli/obeyed.h"
 #include "cli/say.h"
 #include "cli/secret.h"
 #include "cli/verb.h"
@@ -34,11 +37,11 @@ enum {
 
 static const struct opt apply_opts[] = {
 	{ "dry-run", 'n', NULL, "only say what would go out and what would not", OPT_DRY_RUN },
-	{ "allow", 0, "PATH", "yes to what the host may run or obey, or what may hold credentials",
-	  OPT_ALLOW },
+	{ "allow", 0, "PATH", "yes to what the host may run or obey, or what may hold credentials", OPT_ALLOW,
+	  .many = true },
 	{ "allow-special", 0, "PATH", "yes to setuid, devices, pipes, foreign owners, links outside",
-	  OPT_ALLOW_SPECIAL },
-	{ "force", 0, "PATH", "take the run's side where the original changed too", OPT_FORCE },
+	  OPT_ALLOW_SPECIAL, .many = true },
+	{ "force", 0, "PATH", "take the run's side where the original changed too", OPT_FORCE, .many = true },
 	{ "checkpoint", 0, "WHEN", "into another sandbox: whether it gets one to go back to (each)",
 	  OPT_CHECKPOINT, "each off" },
 	{ "yes", 'y', NULL, "do not ask on a terminal", OPT_YES },
@@ -56,6 +59,7 @@ struct job {
 	struct audit *audit;
 	struct apply_opts o;
 	struct secret_session vault; /* open where there is one */
+	struct obeyed obeyed;
 	struct apply_ask ask;
 	const char *ref;
 	bool yes, unchecked;
@@ -63,77 +67,6 @@ struct job {
 	uint32_t before; /* the checkpoint from before, 0: none */
 	bool wrote;	 /* something was put into another sandbox's workspace */
 };
-
-/* --- the log --------------------------------------------------------------------------------------------------- */
-
-#define LOGGED_PATHS 200
-#define LOGGED_BYTES (64 << 10)
-
-static void log_strv(struct json *j, const char *key, const struct strv *l)
-{
-	size_t start = j->out->len;
-
-	if (!l->n)
-		return;
-	json_arr(j, key);
-	for (size_t i = 0; i < l->n && i < LOGGED_PATHS && j->out->len - start < LOGGED_BYTES; i++)
-		json_str(j, NULL, l->v[i]);
-	json_end_arr(j);
-}
-
-/* Paths that go out, flagged or not; as many as a line of the log can hold. */
-static void log_paths(struct json *j, const char *key, const struct apply_plan *plan, bool flagged)
-{
-	size_t start = j->out->len, n = 0;
-
-	json_arr(j, key);
-	for (size_t i = 0; i < plan->all->n; i++) {
-		const struct change *c = &plan->all->v[i];
-
-		if (!plan->go[i] || (c->flags != 0) != flagged)
-			continue;
-		if (++n > LOGGED_PATHS || j->out->len - start > LOGGED_BYTES)
-			break;
-		json_strn(j, NULL, c->path, strnlen(c->path, 4096));
-	}
-	json_end_arr(j);
-}
-
-static int log_apply(struct job *job, const struct apply_plan *plan, struct err *e)
-{
-	autobuf struct buf b = BUF_INIT;
-	struct json j = JSON_INIT(&b);
-
-	json_str(&j, "workspace", job->run.meta.workspace);
-	if (job->run.meta.over)
-		json_str(&j, "into", job->run.meta.over);
-	json_u64(&j, "changes", plan->all->n);
-	json_u64(&j, "going", plan->n_go);
-	json_u64(&j, "refused", plan->refused->n);
-	if (job->ask.wanted) {
-		json_str(&j, "rule", job->ask.rule);
-		json_str(&j, "ask", job->ask.id);
-	}
-	log_strv(&j, "only", &job->o.paths);
-	log_strv(&j, "allow", &job->o.allow_trigger);
-	log_strv(&j, "allow_special", &job->o.allow_special);
-	log_strv(&j, "force", &job->o.force);
-	log_paths(&j, "by_hand", plan, true);
-	log_paths(&j, "paths", plan, false);
-	return buf_error(&b) ? err_set(e, -ENOMEM, "out of memory")
-			     : audit_append(job->audit, "workspace.apply", job->run.id, &b, e);
-}
-
-static int log_applied(struct job *job, const struct apply_result *res, struct err *e)
-{
-	autobuf struct buf b = BUF_INIT;
-	struct json j = JSON_INIT(&b);
-
-	json_u64(&j, "applied", res->applied);
-	json_u64(&j, "left", res->total - res->applied);
-	return buf_error(&b) ? err_set(e, -ENOMEM, "out of memory")
-			     : audit_append(job->audit, "workspace.applied", job->run.id, &b, e);
-}
 
 /* --- credentials ------------------------------------------------------------------------------------------------ */
 
@@ -220,6 +153,11 @@ static int ask_person(struct job *job, const struct apply_plan *plan, struct err
 				  : apply_ask_plan(&job->ask, &job->run, job->audit, target(job), plan, e);
 }
 
+static struct apply_log log_of(const struct job *job)
+{
+	return (struct apply_log){ job->audit, &job->run, &job->o, &job->ask };
+}
+
 static int before(void *arg, const struct apply_plan *plan, struct err *e)
 {
 	struct job *job = arg;
@@ -230,8 +168,11 @@ static int before(void *arg, const struct apply_plan *plan, struct err *e)
 	r = confirm(job, plan, e);
 	if (r == 0)
 		r = ask_person(job, plan, e);
-	if (r == 0)
-		r = log_apply(job, plan, e);
+	if (r == 0) {
+		const struct apply_log l = log_of(job);
+
+		r = apply_log_plan(&l, plan, e);
+	}
 	/* The last thing before the first write. */
 	return r < 0 ? r : into_begin(&job->into, e);
 }
@@ -250,7 +191,18 @@ static int show_would(void *arg, const struct apply_plan *plan, struct err *e)
 	return r < 0 ? r : say_out(&out) ? -EPIPE : 0;
 }
 
-static void say_refused(const struct changes *l)
+/* The yes for what coffer obeys is one for its content. */
+static void say_content(const struct changed *run, const struct change *c)
+{
+	autobuf struct buf out = BUF_INIT;
+
+	if (change_is_dir(c) || c->kind == CHANGE_MODE)
+		return;
+	if (workspace_patch(run->upper, changed_base(run), c, &out) == 0 && !buf_error(&out))
+		(void)!fd_write_all(STDERR_FILENO, buf_cstr(&out), out.len);
+}
+
+static void say_refused(const struct changed *run, const struct changes *l)
 {
 	for (size_t i = 0; i < l->n; i++) {
 		autobuf struct buf line = BUF_INIT, options = BUF_INIT;
@@ -262,6 +214,8 @@ static void say_refused(const struct changes *l)
 		if (options.len)
 			buf_addf(&line, " [%s]", options.data);
 		say_warn("not applied: %s", buf_cstr(&line));
+		if (l->v[i].obeyed)
+			say_content(run, &l->v[i]);
 	}
 }
 
@@ -321,8 +275,9 @@ static int apply_run(struct job *job)
 	}
 	if (r < 0)
 		code = say_error(&e);
-	say_refused(&res.refused);
+	say_refused(&job->run, &res.refused);
 	if (!job->o.dry_run) {
+		const struct apply_log l = log_of(job);
 		size_t left = res.total - res.applied;
 
 		say_note("applied %zu change%s to %s%s", res.applied, res.applied == 1 ? "" : "s",
@@ -330,7 +285,7 @@ static int apply_run(struct job *job)
 		if (left)
 			say_note("%zu left: coffer diff %s, coffer discard %s", left, job->run.id,
 				 job->run.id);
-		if (code == 0 && ((res.applied && log_applied(job, &res, &e) < 0) ||
+		if (code == 0 && ((res.applied && apply_log_result(&l, &res, &e) < 0) ||
 				  note_there(job, &e) < 0 || settle(job, &res, &e) < 0))
 			code = say_error(&e);
 	}
@@ -365,6 +320,10 @@ static int open_all(struct job *job, struct err *e)
 		r = changed_open_trees(&job->run, e);
 	if (r == 0)
 		r = translate_all(job, e);
+	if (r == 0) {
+		job->obeyed.workspace = job->run.meta.workspace ? job->run.meta.workspace : "//";
+		r = obeyed_collect(&job->obeyed, &job->run.st, e);
+	}
 	/* Its target stands still from into_open() on, and must not for as long as a person takes. */
 	if (r == 0 && job->run.meta.over && job->ask.wanted && !job->o.dry_run)
 		r = apply_ask_layer(&job->ask, &job->run, job->audit, target(job), &job->o.paths, e);
@@ -439,7 +398,7 @@ static int parse(struct job *job, int argc, char **argv, bool *ret_help, struct 
 	}
 	if (job->ref)
 		return 0;
-	err_set(e, -EINVAL, "whose changes?");
+	err_set(e, -EINVAL, "apply needs a sandbox: its name, id or @last");
 	return err_hint(e, -EINVAL, "coffer apply @last (the last run's), or an id of coffer ps -a");
 }
 
@@ -456,6 +415,7 @@ static int run_job(struct job *job)
 		return refused_code(r, &e);
 	job->o.bind = job->ask.wanted;
 	job->o.look = look_for_leaks;
+	job->o.obeyed = &job->obeyed;
 	job->o.before = job->o.dry_run ? show_would : before;
 	job->o.arg = job;
 	return apply_run(job);
@@ -463,7 +423,10 @@ static int run_job(struct job *job)
 
 static int cmd_apply(int argc, char **argv)
 {
-	struct job job = { .run = CHANGED_INIT, .into = INTO_INIT, .vault = SECRET_SESSION_INIT };
+	struct job job = { .run = CHANGED_INIT,
+			   .into = INTO_INIT,
+			   .vault = SECRET_SESSION_INIT,
+			   .obeyed = OBEYED_INIT(NULL) };
 	struct err e = ERR_INIT;
 	bool help = false;
 	int code;
@@ -476,6 +439,7 @@ static int cmd_apply(int argc, char **argv)
 	if (job.wrote && job.before)
 		apply_into_after(&job.run, job.before);
 	secret_session_close(&job.vault);
+	obeyed_release(&job.obeyed);
 	apply_ask_release(&job.ask);
 	changed_release(&job.run);
 	audit_free(job.audit);
@@ -502,7 +466,11 @@ const struct verb verb_apply = {
 		"them or something that looks like a well-known token (--allow PATH), special things "
 		"(--allow-special PATH), and what changed in the original since the run began (--force PATH). A yes for a "
 		"directory is one for all below it; but --allow .git lets out only what a commit writes: config, hooks and "
-		"whatever else git would run or obey must be named.\n\n"
+		"whatever else git would run or obey must be named, also in a directory that is a repository under another "
+		"name. A file that coffer itself obeys (a policy, what it names, a profile) must be named exactly; what would "
+		"change in it is shown. " DOCS_TRIGGERS " lists what needs a yes.\n\n"
+		"On a terminal it asks once before it writes (-y does not). Without a terminal the command itself is the yes, for "
+		"all that needs none of its own.\n\n"
 		"What a call over another sandbox's workspace changed (coffer call --from SANDBOX --workspace) goes into that "
 		"workspace by the same rules, and not to the directory: the original is then what that sandbox sees. It stands still "
 		"meanwhile, or has ended. It gets a checkpoint before and one after, whatever it was started with, so that "

@@ -145,7 +145,7 @@ int apply_ask_layer(struct apply_ask *a, struct changed *run, struct audit *audi
 		    const struct strv *paths, struct err *e)
 {
 	struct shown s = { .digest = a->digest };
-	int r = workspace_changes(run->upper, changed_base(run), changed_since(run), &a->listed, e);
+	int r = changed_list(run, &a->listed, e);
 
 	if (r < 0)
 		return r;

@@ -5,6 +5,7 @@
 #include "base/str.h"
 #include "cli/ask_list.h"
 #include "cli/ask_new.h"
+#include "cli/ask_past.h"
 #include "cli/ask_seen.h"
 #include "cli/ask_show.h"
 #include "cli/say.h"
@@ -25,7 +26,8 @@ enum { OPT_FOLLOW = 1, OPT_JSON, OPT_ALL, OPT_SANDBOX, OPT_REASON, OPT_DETAIL, O
 static const struct opt ask_opts[] = {
 	{ "follow", 'f', NULL, "stay, and print each question and each change as it comes", OPT_FOLLOW },
 	{ "json", 0, NULL, "one JSON object a line", OPT_JSON },
-	{ "all", 'a', NULL, "also those that are over", OPT_ALL },
+	{ "all", 'a', NULL, "also those that are over; of sandboxes that are gone, what the log has",
+	  OPT_ALL },
 	{ "sandbox", 0, "REF", "new: about which sandbox", OPT_SANDBOX, "sandbox" },
 	{ "reason", 0, "TEXT", "new: why it is asked", OPT_REASON },
 	{ "detail", 0, "TEXT", "new: what it is about in full (- for standard input), at most 2048 bytes",
@@ -77,7 +79,7 @@ struct follower {
 static int print_one(void *ctx, json_t *ask)
 {
 	struct follower *f = ctx;
-	unsigned cols = ask_cols(STDOUT_FILENO);
+	unsigned cols = ask_line_cols(STDOUT_FILENO);
 	autobuf struct buf out = BUF_INIT;
 	struct ask_news news;
 
@@ -178,6 +180,7 @@ static int follow(struct state *st, const struct ask_args *a, struct err *e)
 
 struct one {
 	const char *id;
+	bool whole; /* the id names its sandbox as it is shown */
 	json_t *found;
 };
 
@@ -187,12 +190,24 @@ static int find_one(void *ctx, json_t *ask)
 	const char *dash = strchr(o->id, '-');
 	uint64_t n = 0;
 
+	if (o->whole && !str_eq(ask_text(ask, "id"), o->id))
+		return 0;
 	if (str_to_u64(dash ? dash + 1 : o->id, &n) == 0 &&
 	    (uint64_t)json_integer_value(json_object_get(ask, "number")) == n) {
 		json_decref(o->found);
 		o->found = json_incref(ask);
 	}
 	return 0;
+}
+
+/* One of a sandbox that is gone, by its whole id: what the log has of it. */
+static int find_past(struct state *st, struct one *o)
+{
+	struct err ignored = ERR_INIT;
+	bool more;
+
+	o->whole = true;
+	return ask_past(st, find_one, o, &more, &ignored);
 }
 
 static int show(struct state *st, const char *id, const struct ask_args *a, struct err *e)
@@ -204,6 +219,8 @@ static int show(struct state *st, const char *id, const struct ask_args *a, stru
 	int r = askc_resolve(st, id, run, &fd, e);
 
 	r = r < 0 ? r : list_run(st, run, true, find_one, &o, e);
+	if (r == -ENOENT && find_past(st, &o) == 0 && o.found)
+		r = 0;
 	if (r == 0 && !o.found)
 		r = err_set(e, -ENOENT, "there is no question %s", id);
 	if (r == 0 && a->json)

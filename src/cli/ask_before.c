@@ -5,6 +5,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "policy/shorten.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -28,12 +29,8 @@ static const char *text_of(const json_t *o, const char *key)
 
 static void add_cut(struct buf *out, const char *s)
 {
-	size_t n = strlen(s);
-
 	buf_adds(out, "  ");
-	buf_add(out, s, n < VALUE_MAX ? n : VALUE_MAX);
-	if (n > VALUE_MAX)
-		buf_adds(out, "…");
+	shorten_text(s, VALUE_MAX, "…", out);
 }
 
 static void add_command(struct buf *out, const json_t *words)

@@ -4,11 +4,13 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "cli/ask_past.h"
 #include "cli/ask_show.h"
 #include "cli/say.h"
 #include "cli/table.h"
 #include "codec/termrows.h"
 #include "gateway/granted.h"
+#include "policy/shorten.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -22,6 +24,12 @@
 #define FLUSH_AT (64u << 10)	      /* bytes of JSON */
 #define SILENT_MAX 8		      /* that are named */
 #define WHAT_MAX 100 /* bytes of a path and of a text, on a terminal that has room for them */
+
+/* So many of a line without end, which a program reads. */
+static size_t what_max(unsigned cols)
+{
+	return cols ? WHAT_MAX : ASK_PATH_MAX;
+}
 
 struct listing {
 	const struct ask_list_opts *o;
@@ -58,7 +66,7 @@ static int add_cells(struct listing *l, const json_t *ask)
 	char when[24];
 	int r;
 
-	ask_act(ask, WHAT_MAX, &act);
+	ask_act(ask, what_max((unsigned)l->t.width), &act);
 	snprintf(when, sizeof(when), "%.8s", clock_of(ask_text(ask, "asked")));
 	r = table_add(&l->t, ask_text(ask, "id"), 0);
 	r = r < 0 ? r : table_add(&l->t, ask_text(ask, "state"), 0);
@@ -161,10 +169,14 @@ static int list_all(struct state *st, struct listing *l, struct err *e)
 {
 	static const char *const head[] = { "ID", "STATE", "ASKED", "KIND", "WHAT" };
 	autostrv struct strv runs = STRV_INIT;
+	bool more = false;
 	int r = state_run_list(st, &runs, e);
 
 	for (size_t i = 0; r == 0 && !l->o->json && i < ARRAY_SIZE(head); i++)
 		r = table_add(&l->t, head[i], 0);
+	/* Nearest to where the next command is typed stands what is there. */
+	if (r == 0 && l->o->all)
+		r = ask_past(st, take, l, &more, e);
 	for (size_t i = 0; r == 0 && i < runs.n; i += AT_ONCE)
 		r = list_some(st, l, runs.v + i, runs.n - i < AT_ONCE ? runs.n - i : AT_ONCE, e);
 	if (r == 0 && !l->o->json && l->n)
@@ -172,6 +184,9 @@ static int list_all(struct state *st, struct listing *l, struct err *e)
 	else if (r == 0 && !l->o->json && !l->n_silent)
 		buf_adds(&l->out, l->o->all ? "nothing was asked\n" : "nothing waits for an answer\n");
 	r = r < 0 ? r : say_out(&l->out);
+	if (more)
+		say_note(
+			"questions of sandboxes that are gone, and older than these, are in the log: coffer audit --type ask");
 	if (l->n_silent)
 		say_warn("%zu sandbox%s did not answer, and may ask something: %s%s", l->n_silent,
 			 l->n_silent == 1 ? "" : "es", buf_cstr(&l->silent),
@@ -185,7 +200,7 @@ int ask_list(struct state *st, const struct ask_list_opts *o, struct err *e)
 	int r;
 
 	/* What an agent wrote is in the last column, and goes on in no other row. */
-	l.t.width = ask_cols(STDOUT_FILENO);
+	l.t.width = ask_line_cols(STDOUT_FILENO);
 	r = list_all(st, &l, e);
 
 	table_release(&l.t);
@@ -228,7 +243,10 @@ void ask_line(const json_t *ask, const char *state, bool color, unsigned cols, s
 	buf_add(out, buf_cstr(&head), head.len);
 	say_add(out, color, color_of(state), cell);
 	buf_add(out, buf_cstr(&who), who.len);
-	ask_act(ask, WHAT_MAX, &act);
-	termrows_cut(out, buf_cstr(&act), used + 1 < cols ? cols - 1 - used : 0);
+	ask_act(ask, what_max(cols), &act);
+	if (cols)
+		shorten_text(buf_cstr(&act), used + 1 < cols ? cols - 1 - used : 0, "…", out);
+	else
+		buf_add(out, buf_cstr(&act), act.len);
 	buf_addc(out, '\n');
 }

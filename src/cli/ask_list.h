@@ -15,7 +15,8 @@ struct ask_list_opts {
  */
 int ask_list(struct state *st, const struct ask_list_opts *o, struct err *e) MUST_CHECK;
 
-/* One line when it is new or has changed: when, which, what became of it (`state`) and by whom, what it is; cut to so many columns. */
+/* One line when it is new or has changed: when, which, what became of it (`state`) and by whom, what it is; cut to so many columns,
+ * not at all for 0. */
 void ask_line(const json_t *ask, const char *state, bool color, unsigned cols, struct buf *out);
 void ask_add_json(const json_t *ask, struct buf *out);
 

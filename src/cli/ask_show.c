@@ -8,6 +8,7 @@
 #include "cli/say.h"
 #include "codec/termrows.h"
 #include "gateway/tty.h"
+#include "policy/shorten.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -39,15 +40,16 @@ unsigned ask_cols(int fd)
 	return termrows_cols(cols);
 }
 
+unsigned ask_line_cols(int fd)
+{
+	return isatty(fd) ? ask_cols(fd) : 0;
+}
+
 /* ---- One line. ---- */
 
 static void add_cut(struct buf *out, const char *s, size_t max)
 {
-	size_t n = strlen(s);
-
-	buf_add(out, s, n < max ? n : max);
-	if (n > max)
-		buf_adds(out, "…");
+	shorten_text(s, max, "…", out);
 }
 
 /* Where it goes to, without what it carries. */
@@ -173,7 +175,7 @@ static bool add_preview(const json_t *ask, const struct form *f)
 	if (left_out) {
 		autobuf struct buf words = BUF_INIT;
 
-		buf_addf(&words, "… %zu more rows: more", left_out);
+		buf_addf(&words, "… %zu more row%s: more", left_out, left_out == 1 ? "" : "s");
 		termrows_more(f->out, f->cols, buf_cstr(&words));
 	} else if (len > PREVIEW_SHOWN || is_preview_cut(ask, len)) {
 		termrows_more(f->out, f->cols, "…");
@@ -290,10 +292,38 @@ static void add_before(const json_t *ask, const struct state *st, const struct f
 
 /* ---- All of it. ---- */
 
+#define OFTEN_LEN 32
+
+static const char *how_often(uint64_t n, char text[OFTEN_LEN])
+{
+	if (n == 1)
+		return "once";
+	snprintf(text, OFTEN_LEN, "%llu times", (unsigned long long)n);
+	return text;
+}
+
+static void add_asked(const json_t *ask, const struct form *f)
+{
+	const char *expires = ask_text(ask, "expires");
+	uint64_t times = number(ask, "times");
+	autobuf struct buf b = BUF_INIT;
+	char often[OFTEN_LEN];
+
+	buf_addf(&b, "%.19sZ", ask_text(ask, "asked"));
+	/* The log does not say this of one whose sandbox is gone. */
+	if (times)
+		buf_addf(&b, ", %s, %llu waiting", how_often(times, often),
+			 (unsigned long long)number(ask, "waiters"));
+	if (expires[0])
+		buf_addf(&b, ", until %.19sZ", expires);
+	row(f, "asked", "%s", buf_cstr(&b));
+}
+
 void ask_show(const json_t *ask, struct state *st, unsigned cols, struct buf *out)
 {
 	const struct form f = { .out = out, .cols = cols, .preview_rows = SIZE_MAX };
-	const char *why = ask_text(ask, "why"), *expires = ask_text(ask, "expires");
+	const char *why = ask_text(ask, "why");
+	char often[OFTEN_LEN];
 
 	row(&f, "question", "%s", ask_text(ask, "id"));
 	row(&f, "state", "%s%s%.256s", ask_text(ask, "state"), why[0] ? ": " : "", why);
@@ -305,12 +335,10 @@ void ask_show(const json_t *ask, struct state *st, unsigned cols, struct buf *ou
 	row(&f, "why", "%s", ask_text(ask, "rule"));
 	row(&f, "reason", "%s", ask_text(ask, "reason"));
 	row(&f, "by", "%s", ask_text(ask, "by"));
-	row(&f, "asked", "%.19sZ, %llu times, %llu wait%s%.19s%s", ask_text(ask, "asked"),
-	    (unsigned long long)number(ask, "times"), (unsigned long long)number(ask, "waiters"),
-	    expires[0] ? ", until " : "", expires, expires[0] ? "Z" : "");
+	add_asked(ask, &f);
 	add_answer(ask, &f);
 	if (number(ask, "used"))
-		row(&f, "used", "%llu times", (unsigned long long)number(ask, "used"));
+		row(&f, "used", "%s", how_often(number(ask, "used"), often));
 	row(&f, "digest", "%s", ask_text(ask, "digest"));
 	add_means(ask, &f);
 	if (st)

@@ -20,6 +20,8 @@ void ask_show(const json_t *ask, struct state *st, unsigned cols, struct buf *ou
 void ask_show_prompt(const json_t *ask, struct state *st, unsigned cols, bool all, struct prompt_text *ret);
 /* Columns to lay out for on this descriptor. */
 unsigned ask_cols(int fd);
+/* The same for lines of a list, which are not broken: 0 where there is no terminal, and nothing is cut. */
+unsigned ask_line_cols(int fd);
 /* A member that is text; "" when it is not there. */
 const char *ask_text(const json_t *ask, const char *key);
 /* The name of a user of this machine; -ENOENT: it has none. */

@@ -25,17 +25,19 @@ enum { O_READ = O_LIMIT + 100, O_LAYER, O_FROM, O_COLD, O_TOOL, O_ARGS };
 
 static const struct opt call_opts[] = {
 	OPT_SECTION("Files"),
-	{ "read", 0, "PATH", "give it a copy of this file or directory of the current one", O_READ, "file" },
+	{ "read", 0, "PATH", "give it a copy of this file or directory of the current one", O_READ, "file",
+	  .many = true },
 	{ "from", 0, "SANDBOX", "on whose behalf; then its workspace is meant, as it is now", O_FROM,
 	  "sandbox" },
 	{ "workspace", 0, NULL, "show the whole directory under a layer, to be kept or thrown away",
 	  O_LAYER },
-	{ "show", 0, "PATH", "open a file that is hidden for its credentials (. for all)", O_SHOW, "file" },
+	{ "show", 0, "PATH", "open a file that is hidden for its credentials (. for all)", O_SHOW, "file",
+	  .many = true },
 	{ "root", 0, "host|DIR", "what the root file system is made of (default: host)", O_ROOT, "dir" },
 	{ "image", 0, "REF", "an image as the root file system: NAME[:TAG][@sha256:…]", O_IMAGE, "name" },
 	OPT_SECTION("Command"),
 	{ "entrypoint", 0, "COMMAND", "instead of the image's own entry point", O_ENTRYPOINT },
-	{ "env", 'e', "NAME[=VALUE]", "set or copy an environment variable", O_ENV },
+	{ "env", 'e', "NAME[=VALUE]", "set or copy an environment variable", O_ENV, .many = true },
 	{ "workdir", 'w', "DIR", "working directory inside (default: /workspace)", O_WORKDIR },
 	{ "user", 0, "UID[:GID]", "user inside (default: your own); root is never root outside", O_USER },
 	{ "map-ids", 0, NULL, "map a whole range of ids, not only one (newuidmap)", O_MAP_IDS },
@@ -183,7 +185,7 @@ static int finish_template(struct call_args *a, const struct session *s, struct 
 	const struct runsc *runsc = &s->choice.runsc;
 	int r = strv_addf(&a->template, "--engine=%s", s->choice.engine->name);
 
-	if (r == 0 && a->run.runsc) {
+	if (r == 0 && s->choice.named) {
 		autofree char *real = realpath(runsc->path, NULL);
 
 		if (!real)
@@ -292,7 +294,7 @@ static int call_warm(struct call_args *a, struct session *s)
 	s->run.wiped = end.wiped;
 	memcpy(s->spec.id, id, sizeof(id));
 	memcpy(s->run.limits_off, end.limits_off, sizeof(s->run.limits_off));
-	run_say_after(&s->run);
+	run_say_after(&s->run, true);
 	if (report >= 0 && s->report >= 0 && copy_report(s, report, &e) < 0)
 		return say_error(&e);
 	return s->run.end.exit_code;
@@ -363,6 +365,7 @@ static int open_tool(struct call_args *a, struct err *e)
 	if (r < 0 || egress || (o->net && !str_eq(o->net, "none")) || o->allow.n || o->resolvers.n ||
 	    o->secret.n)
 		return r;
+	o->acts_policy = o->policy;
 	o->policy = NULL;
 	o->has_net = false;
 	forget_template(a, "--policy=");
@@ -380,6 +383,8 @@ static int call(struct call_args *a)
 		r = open_tool(a, &e);
 	if (r == 0)
 		r = session_open(&s, &a->run, &e);
+	if (r < 0 && (s.usage || a->tool.usage))
+		return say_usage(&verb_call, &e);
 	if (r == 0)
 		r = finish_template(a, &s, &e);
 	if (r < 0)
@@ -444,7 +449,7 @@ static int cmd_call(int argc, char **argv)
 	else if (sock >= 0)
 		code = stand_by(&a, sock);
 	else if (a.run.o.argc == 0 && !a.run.o.image)
-		code = say_usage(&verb_call, (err_set(&e, -EINVAL, "which command?"), &e));
+		code = say_usage(&verb_call, (err_set(&e, -EINVAL, "call needs a command"), &e));
 	else
 		code = call(&a);
 	call_tool_release(&a.tool);

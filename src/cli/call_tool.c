@@ -22,11 +22,13 @@ int call_tool_open(struct call_tool *c, const char *policy, const struct changed
 	int r;
 
 	*ret_egress = true;
+	c->usage = c->name || c->args;
 	if (!c->name)
 		return c->args ? err_set(e, -EINVAL, "--args are those of a --tool, and none is named") : 0;
 	r = toolcall_parse(&c->t, c->name, c->args, c->args ? strlen(c->args) : 0, e);
 	if (r < 0)
 		return err_wrap(e, r, "--tool");
+	c->usage = false;
 	r = config_policy_load(&a, &cp, e);
 	if (r < 0)
 		return r;

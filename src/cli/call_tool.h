@@ -8,6 +8,7 @@
 #include "gateway/toolcall.h"
 
 struct call_tool {
+	bool usage;		 /* call_tool_open() failed because of the command line */
 	const char *name, *args; /* as typed; name NULL: no tool is named, and nothing is decided */
 	struct toolcall t;
 	struct acts own, of; /* of --policy, and of the run that the call is made for */

@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "cli/checkpoint.h"
+#include "cli/obeyed.h"
 #include "gateway/checkpoint.h"
 #include "gateway/link.h"
 #include "gateway/run.h"
@@ -161,6 +162,20 @@ int changed_open_trees(struct changed *c, struct err *e)
 				       c->meta.over, c->id);
 	}
 	return 0;
+}
+
+int changed_list(struct changed *c, struct changes *ret, struct err *e)
+{
+	CLEANUP(obeyed_release) struct obeyed o = OBEYED_INIT(c->meta.workspace ? c->meta.workspace : "//");
+	int r = obeyed_collect(&o, &c->st, e);
+
+	if (r == 0)
+		r = workspace_changes(c->upper, changed_base(c), changed_since(c), ret, e);
+	if (r == 0 && obeyed_mark(&o, ret) < 0) {
+		changes_release(ret);
+		r = err_set(e, -ENOMEM, "out of memory");
+	}
+	return r;
 }
 
 int changed_paths(const struct changed *c, struct strv *paths, const char *option, struct err *e)

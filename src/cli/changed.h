@@ -47,6 +47,9 @@ static inline uint64_t changed_since(const struct changed *c)
 	return c->meta.over ? c->meta.over_time : c->meta.started;
 }
 
+/* The changes of the run; files that coffer itself obeys are marked among them (obeyed.h). */
+int changed_list(struct changed *c, struct changes *ret, struct err *e) MUST_CHECK;
+
 /* The original alone. */
 int changed_open_original(struct changed *c, struct err *e) MUST_CHECK;
 /* That error alone. */

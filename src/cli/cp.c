@@ -5,17 +5,19 @@
  */
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "cli/cp_hold.h"
 #include "cli/ref.h"
 #include "cli/say.h"
 #include "cli/verb.h"
 #include "gateway/link.h"
 #include "sandbox/copy.h"
+#include "workspace/path.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 
-enum { OPT_FOLLOW = 1, OPT_MAX_SIZE, OPT_MAX_FILES };
+enum { OPT_FOLLOW = 1, OPT_MAX_SIZE, OPT_MAX_FILES, OPT_ALLOW };
 
 #define MAX_SIZE_DEFAULT (16ULL << 30)
 #define MAX_FILES_DEFAULT 1000000
@@ -24,6 +26,8 @@ static const struct opt cp_opts[] = {
 	{ "follow-link", 'L', NULL, "copy what SRC points to when it is a symlink", OPT_FOLLOW },
 	{ "max-size", 0, "SIZE", "take at most so much out of a sandbox (16g)", OPT_MAX_SIZE },
 	{ "max-files", 0, "N", "and so many files (1000000)", OPT_MAX_FILES },
+	{ "allow", 0, "PATH", "out of a sandbox: yes to what the host may run or obey", OPT_ALLOW,
+	  .many = true },
 };
 
 struct cp_want {
@@ -32,6 +36,7 @@ struct cp_want {
 	const char *src, *dst; /* without the sandbox */
 	char *ref;
 	bool inwards;
+	struct strv allow;
 };
 
 /* "REF:PATH", unless it is plainly a path of the host: "/x:y", "./x:y", "../x:y". */
@@ -100,6 +105,7 @@ static int judge(const struct proto_exit *x, const struct buf *messages, struct 
 
 struct outwards {
 	struct unpacker u;
+	struct cp_hold hold;
 };
 
 static int consume(void *ctx, const void *data, size_t len)
@@ -109,7 +115,7 @@ static int consume(void *ctx, const void *data, size_t len)
 	return unpacker_feed(&o->u, data, len);
 }
 
-static int copy_out(struct link *l, const struct cp_want *w, struct err *e)
+static int copy_out(struct link *l, const struct cp_want *w, struct state *st, struct err *e)
 {
 	static struct outwards o; /* large */
 	static char name[] = "cp-out", follow[] = "follow";
@@ -120,7 +126,7 @@ static int copy_out(struct link *l, const struct cp_want *w, struct err *e)
 	char source_name[PACK_NAME_MAX + 1];
 	struct copy_fail fail = { 0 };
 	struct copy_target t;
-	struct proto_exit end;
+	struct proto_exit end = { .kind = PROTO_NOT_STARTED };
 	int r = copy_source_name(w->src, source_name);
 
 	if (r < 0)
@@ -129,14 +135,24 @@ static int copy_out(struct link *l, const struct cp_want *w, struct err *e)
 	if (r < 0)
 		return say_fail(&fail, e);
 	unpacker_init(&o.u, &t, w->max_files, w->max_size);
-	r = link_transfer(l, &c, &x, &end, e);
+	o.u.may = cp_hold_may;
+	o.u.may_ctx = &o.hold;
+	r = path_normalise_all(&w->allow, &o.hold.allow, e);
+	if (r == 0)
+		r = cp_hold_open(&o.hold, t.dir, st, e);
+	if (r == 0)
+		r = link_transfer(l, &c, &x, &end, e);
 	if (o.u.fail.code)
 		r = say_fail(&o.u.fail, e);
 	if (r == 0)
 		r = judge(&end, &messages, e);
 	if (r == 0 && (!unpacker_is_complete(&o.u) || o.u.cut))
 		r = err_set(e, -EIO, "%.200s could not be read to its end in the sandbox", w->src);
+	if (r == 0 && o.hold.held)
+		r = err_set(e, -EPERM, "%llu files were not copied; the others were",
+			    (unsigned long long)o.hold.held);
 	unpacker_release(&o.u);
+	cp_hold_release(&o.hold);
 	fd_close(t.dir);
 	return r;
 }
@@ -179,7 +195,7 @@ static int copy_in(struct link *l, const struct cp_want *w, struct err *e)
 	const struct link_cmd c = { .argv = argv, .cwd = "/", .flags = PROTO_F_BUILTIN };
 	autobuf struct buf messages = BUF_INIT;
 	const struct link_xfer x = { .produce = produce_first, .ctx = &i, .messages = &messages };
-	struct proto_exit end;
+	struct proto_exit end = { .kind = PROTO_NOT_STARTED };
 	int r = copy_source_name(w->src, source_name);
 
 	if (r < 0)
@@ -208,12 +224,14 @@ static int take_option(struct cp_want *w, int id, const char *value, struct err 
 		return err_set(e, -EINVAL, "'%.100s' is no size such as 500m or 20g", value);
 	else if (id == OPT_MAX_FILES && (str_to_u64(value, &w->max_files) < 0 || !w->max_files))
 		return err_set(e, -EINVAL, "'%.100s' is no number of files", value);
+	else if (id == OPT_ALLOW && strv_add(&w->allow, value) < 0)
+		return err_set(e, -ENOMEM, "out of memory");
 	return 0;
 }
 
 static int cmd_cp(int argc, char **argv)
 {
-	struct optparse p = OPTPARSE_INIT(argc, argv, cp_opts, ARRAY_SIZE(cp_opts));
+	struct optparse p = OPTPARSE_MIXED(argc, argv, cp_opts, ARRAY_SIZE(cp_opts));
 	struct cp_want w = { .max_size = MAX_SIZE_DEFAULT, .max_files = MAX_FILES_DEFAULT };
 	autofree char *ref_text = NULL;
 	autoref struct ref ref = REF_INIT;
@@ -237,7 +255,8 @@ static int cmd_cp(int argc, char **argv)
 		return say_usage(&verb_cp, &e);
 	r = ref_link(&ref, w.ref, &l, &e);
 	if (r == 0)
-		r = w.inwards ? copy_in(&l, &w, &e) : copy_out(&l, &w, &e);
+		r = w.inwards ? copy_in(&l, &w, &e) : copy_out(&l, &w, &ref.st, &e);
+	strv_release(&w.allow);
 	if (r < 0 && !e.msg[0])
 		err_sys(&e, r, "cannot copy");
 	return r < 0 ? (say_error(&e), 1) : 0;
@@ -256,7 +275,9 @@ const struct verb verb_cp = {
 		"at its root. Modes and times are kept, minus the umask; owners are whoever copies; symlinks stay symlinks.\n\n"
 		"Nothing that comes out of a sandbox is trusted: it is never written outside DST, no link is followed, "
 		"existing files are replaced rather than written through, set-id bits, devices, sockets and pipes do not "
-		"come along, and size and number of files are limited.",
+		"come along, and size and number of files are limited. What SRC names itself goes where DST says. Of what is below a "
+		"directory, files that the host may run or obey unasked, and those that coffer itself obeys, are left out and "
+		"named, as with coffer-apply(1); --allow PATH lets one go out.",
 	.examples = "coffer cp web:/workspace/report.html .\n"
 		    "coffer cp data/. web:/tmp/data\n"
 		    "\t# what is in data, not data itself\n",

@@ -5,6 +5,8 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "cli/changed.h"
+#include "cli/look.h"
+#include "cli/ref.h"
 #include "cli/say.h"
 #include "cli/verb.h"
 #include "gateway/checkpoint.h"
@@ -37,7 +39,7 @@ static const struct {
 	{ CHANGE_HELD, "Cannot go out:" },
 	{ CHANGE_SPECIAL, "Special, goes out only with --allow-special PATH:" },
 	{ CHANGE_TRIGGER | CHANGE_SECRETIVE,
-	  "The host may run or obey it unasked, goes out only with --allow PATH:" },
+	  "Files the host may execute or load automatically; apply each with --allow PATH:" },
 	{ CHANGE_CONFLICT, "Changed on both sides, goes out only with --force PATH:" },
 };
 
@@ -100,7 +102,8 @@ static void show_change(struct shown *s, const struct change *c)
 		change_add_reasons(c, out);
 	}
 	buf_addc(out, '\n');
-	if (!s->want->patch || change_is_dir(c) || c->kind == CHANGE_MODE)
+	/* A file that coffer obeys is shown in any case: a yes for it is a yes for its content. */
+	if (!(s->want->patch || c->obeyed) || change_is_dir(c) || c->kind == CHANGE_MODE)
 		return;
 	r = s->cmp ? checkpoint_patch(s->cmp, c, out)
 		   : workspace_patch(s->run->upper, changed_base(s->run), c, out);
@@ -312,16 +315,29 @@ static int show_between(struct diff_want *want)
 	return show_changes(&run, want, &cmp, &l);
 }
 
+/* A run that changed nothing leaves nothing: only the log knows it. */
+static bool changed_nothing(const char *ref, struct changed *run)
+{
+	CLEANUP(state_release) struct state st = STATE_INIT;
+	struct look_end end = { 0 };
+	struct err ignored = ERR_INIT;
+
+	return state_open(&st, &ignored) == 0 && ref_resolve_logged(&st, ref, run->id, &ignored) == 0 &&
+	       strlen(run->id) == RUN_ID_LEN && look_end(&st, run->id, &end, &ignored) == 0 &&
+	       end.changes == 0;
+}
+
 static int show(struct diff_want *want)
 {
 	CLEANUP(changed_release) struct changed run = CHANGED_INIT;
 	CLEANUP(changes_release) struct changes l = { 0 };
 	struct err e = ERR_INIT;
+	int r = changed_open(&run, want->ref, false, &e);
 
-	if (changed_open(&run, want->ref, false, &e) < 0 || changed_open_trees(&run, &e) < 0 ||
-	    changed_paths(&run, &want->paths, NULL, &e) < 0 ||
-	    workspace_changes(run.upper, changed_base(&run), changed_since(&run), &l, &e) < 0 ||
-	    select_paths(&l, &want->paths, &run, &e) < 0)
+	if (r == -ENOENT && !want->paths.n && changed_nothing(want->ref, &run))
+		return show_changes(&run, want, NULL, &l);
+	if (r < 0 || changed_open_trees(&run, &e) < 0 || changed_paths(&run, &want->paths, NULL, &e) < 0 ||
+	    changed_list(&run, &l, &e) < 0 || select_paths(&l, &want->paths, &run, &e) < 0)
 		return say_error(&e);
 	return show_changes(&run, want, NULL, &l);
 }
@@ -368,7 +384,7 @@ static int parse(struct diff_want *want, int argc, char **argv, bool *ret_help, 
 		return err_set(e, -EINVAL, "--json and -z go with no other form");
 	if (want->ref)
 		return 0;
-	err_set(e, -EINVAL, "whose changes?");
+	err_set(e, -EINVAL, "diff needs a sandbox: its name, id or @last");
 	return err_hint(e, -EINVAL, "coffer diff @last (the last run's), or an id of coffer ps -a");
 }
 
@@ -405,7 +421,7 @@ const struct verb verb_diff = {
 		"that lead outside), and what changed in the original too since the run began.\n\n"
 		"With checkpoints (c1, c2, …), what is different now from FROM, or in TO from FROM: also in its named home (~/…) and "
 		"in its own root file system (/…). A file that is called like a checkpoint is written ./c1.\n\n"
-		"REF is an id, the beginning of one, a name, or @last.",
+		"REF is an id, the beginning of one, a name, or @last. A run that changed nothing is an empty list.",
 	.examples = "coffer diff @last\n"
 		    "\t# what the last run changed\n"
 		    "coffer diff -p @last src\n"

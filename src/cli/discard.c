@@ -35,7 +35,7 @@ static int discard(const char *ref)
 
 static int cmd_discard(int argc, char **argv)
 {
-	struct optparse p = OPTPARSE_INIT(argc, argv, NULL, 0);
+	struct optparse p = OPTPARSE_MIXED(argc, argv, NULL, 0);
 	struct err e = ERR_INIT;
 	const char *value;
 	int id, code = 0;
@@ -45,7 +45,7 @@ static int cmd_discard(int argc, char **argv)
 			return verb_print_help(&verb_discard);
 	}
 	if (id == 0 && p.index >= p.argc) {
-		err_set(&e, -EINVAL, "whose changes?");
+		err_set(&e, -EINVAL, "discard needs a sandbox: its name, id or @last");
 		id = err_hint(&e, -EINVAL, "coffer discard @last (the last run's), or an id of coffer ps -a");
 	}
 	if (id < 0)

@@ -120,7 +120,7 @@ static void format_json(struct buf *out, const struct doctor *d)
 
 static int cmd_doctor(int argc, char **argv)
 {
-	struct optparse p = OPTPARSE_INIT(argc, argv, doctor_opts, ARRAY_SIZE(doctor_opts));
+	struct optparse p = OPTPARSE_MIXED(argc, argv, doctor_opts, ARRAY_SIZE(doctor_opts));
 	CLEANUP(doctor_release) struct doctor d = { 0 };
 	autobuf struct buf out = BUF_INIT;
 	struct err e = ERR_INIT;
@@ -154,7 +154,7 @@ const struct verb verb_doctor = {
 	.name = "doctor",
 	.group = VERB_HOST,
 	.synopsis = "[--json] [-v]",
-	.help = "check what this machine offers, and how to mend it",
+	.help = "check what this machine supports, and how to fix what is missing",
 	.opts = doctor_opts,
 	.n_opts = ARRAY_SIZE(doctor_opts),
 	.run = cmd_doctor,

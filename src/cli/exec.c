@@ -4,6 +4,7 @@
 #include "base/str.h"
 #include "cli/checkpoint.h"
 #include "cli/ref.h"
+#include "cli/run_env.h"
 #include "cli/say.h"
 #include "cli/verb.h"
 #include "gateway/link.h"
@@ -17,12 +18,12 @@ enum { OPT_INTERACTIVE = 1, OPT_TTY, OPT_ENV, OPT_WORKDIR };
 static const struct opt exec_opts[] = {
 	{ "interactive", 'i', NULL, "pass stdin on", OPT_INTERACTIVE },
 	{ "tty", 't', NULL, "give it a terminal of its own", OPT_TTY },
-	{ "env", 'e', "NAME[=VALUE]", "set a variable, or copy one", OPT_ENV },
+	{ "env", 'e', "NAME[=VALUE]", "set a variable, or copy one", OPT_ENV, .many = true },
 	{ "workdir", 'w', "DIR", "directory to start in", OPT_WORKDIR, "dir" },
 };
 
 static const struct opt shell_opts[] = {
-	{ "env", 'e', "NAME[=VALUE]", "set a variable, or copy one", OPT_ENV },
+	{ "env", 'e', "NAME[=VALUE]", "set a variable, or copy one", OPT_ENV, .many = true },
 	{ "workdir", 'w', "DIR", "directory to start in", OPT_WORKDIR, "dir" },
 };
 
@@ -43,8 +44,9 @@ static int add_env(struct strv *env, const char *text, struct err *e)
 	const char *value;
 	int r;
 
-	if (!text[0] || text[0] == '=')
-		return err_set(e, -EINVAL, "'%.100s' is no variable: NAME or NAME=VALUE", text);
+	r = run_env_check(text, e);
+	if (r < 0)
+		return r;
 	if (strchr(text, '=')) {
 		r = strv_add(env, text);
 	} else {
@@ -186,7 +188,7 @@ static int cmd_shell(int argc, char **argv)
 {
 	static char bash[] = "/bin/bash", sh[] = "/bin/sh", login[] = "-l";
 	static char *const shells[][3] = { { bash, login, NULL }, { sh, NULL } };
-	struct optparse p = OPTPARSE_INIT(argc, argv, shell_opts, ARRAY_SIZE(shell_opts));
+	struct optparse p = OPTPARSE_MIXED(argc, argv, shell_opts, ARRAY_SIZE(shell_opts));
 	CLEANUP(want_release) struct exec_want w = { .interactive = true };
 	autoref struct ref ref = REF_INIT;
 	autolink struct link l = LINK_INIT;
@@ -230,7 +232,8 @@ const struct verb verb_exec = {
 		"later. SIGINT and SIGTERM are passed on to it. What it prints to something that is not a terminal counts "
 		"against the sandbox's *--output-limit*. Each command is written to the audit log before it starts; when "
 		"that cannot be done, it is not started.\n\n"
-		"Servers that a command leaves in the background go on; what they print afterwards is thrown away. When the "
+		"There is no *-d*: a command that is to stay in the background is started inside, as in *sh -c 'server >/tmp/log 2>&1 &'*. "
+		"What a command leaves in the background goes on; what that prints afterwards is thrown away. When the "
 		"sandbox's own command ends, everything in the sandbox ends with it.",
 	.examples = "coffer exec -it web -- bash\n"
 		    "\t# a shell in the sandbox named web\n"

@@ -93,7 +93,7 @@ static int fork_it(const struct job *job)
 	};
 	char id[RUN_ID_LEN + 1];
 	struct ckpt at;
-	autofree char *workspace = NULL;
+	autofree char *workspace = NULL, *engine = NULL;
 	struct err e = ERR_INIT;
 	const struct ckpt *found = NULL;
 	int code;
@@ -106,6 +106,8 @@ static int fork_it(const struct job *job)
 		f.home = how.home = job->home ? job->home : job->name;
 	workspace = r.meta.workspace ? strdup(r.meta.workspace) : NULL;
 	how.workspace = workspace;
+	engine = r.meta.engine ? strdup(r.meta.engine) : NULL;
+	how.engine = engine;
 	code = run_again(&s, &how, id);
 	if (code) {
 		drop_home(&r.st, f.home);
@@ -151,6 +153,10 @@ static int cmd_fork(int argc, char **argv)
 		id = err_set(&e, -EINVAL, "fork needs a sandbox: its name, id or @last");
 	if (id == 0 && !job.name)
 		id = err_set(&e, -EINVAL, "fork needs a name for the new sandbox: --name NAME");
+	if (id == 0 && !str_is_name(job.name))
+		id = err_set(&e, -EINVAL, "--name '%.64s' is no name", job.name);
+	if (id == 0 && job.home && !str_is_name(job.home))
+		id = err_set(&e, -EINVAL, "--home '%.64s' is no name", job.home);
 	return id < 0 ? say_usage(&verb_fork, &e) : fork_it(&job);
 }
 

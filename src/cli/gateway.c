@@ -84,10 +84,9 @@ static void add_self(const json_t *o, struct buf *out)
 	char span[CLOCK_TEXT_LEN], size[16];
 	const json_t *pool = json_object_get(o, "pool"), *db = json_object_get(o, "database");
 
-	buf_addf(out, "cofferd %s, pid %lld, for %s, %s\n", text_of(o, "version"), number_of(o, "pid"),
+	buf_addf(out, "cofferd %s, pid %lld, up %s, %s\n", text_of(o, "version"), number_of(o, "pid"),
 		 clock_span((uint64_t)number_of(o, "uptime_s") * NSEC_PER_SEC, span),
-		 json_is_true(json_object_get(o, "stays")) ? "stays until it is stopped"
-							   : "leaves when nothing is to do");
+		 json_is_true(json_object_get(o, "stays")) ? "stays until it is stopped" : "exits when idle");
 	if (json_is_true(json_object_get(o, "replaced")))
 		buf_adds(out, "  coffer was replaced since it was started: coffer gateway reload\n");
 	buf_addf(out, "  pool: %lld ready, %lld being made, about %s\n", number_of(pool, "ready"),
@@ -95,8 +94,9 @@ static void add_self(const json_t *o, struct buf *out)
 	add_vault(json_object_get(o, "vault"), out);
 	add_dates(o, out);
 	if (json_is_object(db))
-		buf_addf(out, "  started %lld times, %lld times without having ended; schema %lld\n",
-			 number_of(db, "starts"), number_of(db, "crashes"), number_of(db, "schema"));
+		buf_addf(out, "  %lld start%s, %lld unclean; schema %lld\n", number_of(db, "starts"),
+			 number_of(db, "starts") == 1 ? "" : "s", number_of(db, "crashes"),
+			 number_of(db, "schema"));
 	if (*text_of(db, "moved_aside"))
 		buf_addf(out, "  a damaged database was moved to %s: history and back-off are lost\n",
 			 text_of(db, "moved_aside"));
@@ -136,8 +136,8 @@ static int add_all(const json_t *o, struct buf *out)
 	for (size_t i = 0; i < json_array_size(helpers); i++) {
 		const json_t *h = json_array_get(helpers, i);
 
-		buf_addf(out, "  %s died %lld times: %s\n", text_of(h, "name"), number_of(h, "deaths"),
-			 text_of(h, "why"));
+		buf_addf(out, "  %s died %lld time%s: %s\n", text_of(h, "name"), number_of(h, "deaths"),
+			 number_of(h, "deaths") == 1 ? "" : "s", text_of(h, "why"));
 	}
 	if (json_array_size(list) == 0)
 		return 0;
@@ -336,7 +336,7 @@ const struct verb verb_gateway = {
 	.n_opts = ARRAY_SIZE(gateway_opts),
 	.run = cmd_gateway,
 	.text = "*cofferd* keeps sandboxes ready for coffer-call(1), and starts those with a restart policy again (*coffer run "
-		"--restart*). One is started when it is needed, and leaves when there is nothing to do. No sandbox depends on it: "
+		"--restart*). One is started when it is needed, and exits when there is nothing to do. No sandbox depends on it: "
 		"it may be stopped, killed or replaced at any time, and the next one finds all of them again.\n\n"
 		"*start* starts one that stays until it is stopped, or has the one that runs stay. *stop* ends it; sandboxes go on, "
 		"but for those in the pool. *status* tells what it keeps, and exits with 3 when there is none. *reload* has it look "

@@ -9,6 +9,7 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "cli/docs.h"
 #include "cli/say.h"
 #include "cli/verb.h"
 
@@ -54,6 +55,7 @@ static void dump_opt(struct json *j, const struct opt *o)
 	json_str(j, "arg", o->arg);
 	json_str(j, "help", o->help);
 	json_str(j, "values", o->values);
+	json_bool(j, "many", o->many);
 	json_end_obj(j);
 }
 
@@ -81,6 +83,7 @@ static int dump_all(void)
 
 	json_obj(&j, NULL);
 	json_str(&j, "version", COFFER_VERSION);
+	json_str(&j, "docs", DOCS_DIR);
 	json_arr(&j, "verbs");
 	for (size_t i = 0; i < n_verbs; i++)
 		dump_verb(&j, verbs[i]);
@@ -117,7 +120,7 @@ static int help_for(const char *word)
 
 static int cmd_help(int argc, char **argv)
 {
-	struct optparse p = OPTPARSE_INIT(argc, argv, help_opts, ARRAY_SIZE(help_opts));
+	struct optparse p = OPTPARSE_MIXED(argc, argv, help_opts, ARRAY_SIZE(help_opts));
 	struct err e = ERR_INIT;
 	bool dump = false, about_help = false;
 	const char *value;

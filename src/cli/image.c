@@ -265,7 +265,10 @@ static int run_all(const struct args *a)
 	struct err e = ERR_INIT;
 	int code = 0;
 
-	if (state_open(&st, &e) < 0 || audit_open(&audit, st.fd, &e) < 0)
+	if (state_open(&st, &e) < 0)
+		return say_error(&e);
+	/* Only what changes something is logged. */
+	if (a->act != ACT_LS && a->act != ACT_INSPECT && audit_open(&audit, st.fd, &e) < 0)
 		return say_error(&e);
 	for (int i = 0; i < (a->act == ACT_LS ? 1 : a->argc); i++) {
 		e = ERR_INIT;

@@ -145,6 +145,8 @@ static int show(const char *text, bool engine, bool want_follow, uint64_t tail, 
 	autoclose int fd = -1;
 	int r = ref_open(&ref, text, e);
 
+	if (r == -ENOENT && str_eq(text, "@last") && !engine)
+		return err_hint(e, r, "coffer run -d: only a detached sandbox keeps what it prints");
 	if (r < 0)
 		return r;
 	fd = l.fd = open_log(&ref, text, engine, e);
@@ -164,7 +166,7 @@ static int show(const char *text, bool engine, bool want_follow, uint64_t tail, 
 
 static int cmd_logs(int argc, char **argv)
 {
-	struct optparse p = OPTPARSE_INIT(argc, argv, logs_opts, ARRAY_SIZE(logs_opts));
+	struct optparse p = OPTPARSE_MIXED(argc, argv, logs_opts, ARRAY_SIZE(logs_opts));
 	uint64_t tail = UINT64_MAX;
 	bool want_follow = false, engine = false;
 	struct err e = ERR_INIT;

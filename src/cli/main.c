@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "cli/habit.h"
 #include "cli/help.h"
 #include "cli/say.h"
 #include "cli/verb.h"
@@ -36,9 +37,9 @@ static int unknown_verb(const char *word)
 		names[n] = verbs[n]->name;
 	err_set(&e, -EINVAL, "there is no command '%.100s'", word);
 	near = str_nearest(word, names, n);
-	if (near)
+	if (!habit_hint_verb(word, &e) && near)
 		err_hint(&e, -EINVAL, "coffer %s", near);
-	else
+	if (!e.hint[0])
 		err_hint(&e, -EINVAL,
 			 "coffer help (lists the commands), or to run that one: coffer run -- %.100s", word);
 	say_error(&e);
@@ -50,7 +51,7 @@ static const char *alias(const char *word)
 {
 	if (str_eq(word, "-h") || str_eq(word, "--help"))
 		return "help";
-	if (str_eq(word, "-V") || str_eq(word, "--version"))
+	if (str_eq(word, "-V") || str_eq(word, "-v") || str_eq(word, "--version"))
 		return "version";
 	return word;
 }

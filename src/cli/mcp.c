@@ -24,15 +24,16 @@ static const struct opt mcp_opts[] = {
 	{ "ephemeral", 0, NULL, "an empty workspace, wiped at the end", O_EPHEMERAL },
 	{ "discard", 0, NULL, "throw the layer away at the end", O_DISCARD },
 	{ "volume", 'v', "SRC:DST[:ro|rw]", "show a file or directory inside (ro by default)", O_VOLUME,
-	  "file" },
-	{ "show", 0, "PATH", "open a file that is hidden for its credentials (. for all)", O_SHOW, "file" },
+	  "file", .many = true },
+	{ "show", 0, "PATH", "open a file that is hidden for its credentials (. for all)", O_SHOW, "file",
+	  .many = true },
 	{ "root", 0, "host|DIR", "what the root file system is made of (default: host)", O_ROOT, "dir" },
 	{ "image", 0, "REF", "an image as the root file system: NAME[:TAG][@sha256:…]", O_IMAGE, "name" },
 	{ "home", 0, "NAME", "a named home that persists (default: an empty one)", O_HOME, "name" },
 	{ "keep", 0, "N", "so many checkpoints at most (100)", O_KEEP },
 	{ "i-know", 0, NULL, "let -v show sockets, keys and the like", O_I_KNOW },
 	OPT_SECTION("Commands"),
-	{ "env", 'e', "NAME[=VALUE]", "set or copy an environment variable", O_ENV },
+	{ "env", 'e', "NAME[=VALUE]", "set or copy an environment variable", O_ENV, .many = true },
 	{ "user", 0, "UID[:GID]", "user inside (default: your own); root is never root outside", O_USER },
 	{ "map-ids", 0, NULL, "map a whole range of ids, not only one (newuidmap)", O_MAP_IDS },
 	{ "name", 0, "NAME", "a name for the session's sandbox", O_NAME, "name" },
@@ -196,7 +197,7 @@ static int session(struct run_args *a, struct mcp_box *b)
 	/* A lease that somebody breaks is told by this signal, which would end us (workspace/scan.c). */
 	signal(SIGIO, SIG_IGN);
 	if (mcp_policy_open(b, a, &e) < 0 || mcp_box_open(b, &e) < 0)
-		return say_error(&e);
+		return b->usage ? say_usage(&verb_mcp, &e) : say_error(&e);
 	say_note("serving MCP on stdin and stdout; the session is %s", b->id);
 	return serve(b);
 }

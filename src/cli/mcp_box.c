@@ -169,9 +169,12 @@ static int launch(const struct mcp_box *b, const struct mcp_box_cmd *c, bool fir
 		open_granted(b, a);
 	}
 	r = session_open(s, a, e);
-	if (r == 0 && s->spec.ws_mode != WS_OVERLAY && s->spec.ws_mode != WS_EPHEMERAL)
+	end->usage = s->usage;
+	if (r == 0 && s->spec.ws_mode != WS_OVERLAY && s->spec.ws_mode != WS_EPHEMERAL) {
+		end->usage = true;
 		r = err_set(e, -EINVAL,
 			    "-C: the workspace of a session is always under a layer, without :ro or :rw");
+	}
 	if (r < 0)
 		return r;
 	s->spec.builtin = c->builtin;
@@ -201,6 +204,11 @@ static int launch(const struct mcp_box *b, const struct mcp_box_cmd *c, bool fir
 	r = run_execute(&s->run, &io, e);
 	if (r == 0)
 		fill_end(end, s);
+	/* What fails for want of a network is told nowhere else; one that was switched off stays so. */
+	if (r == 0 && s->spec.net == NET_NONE && !b->args->o.net && end->exit_code != 0 && !end->notes[0])
+		snprintf(
+			end->notes, sizeof(end->notes),
+			"this session has no network; the tool request_access asks a person to allow a host\n");
 	return r;
 }
 
@@ -316,6 +324,7 @@ int mcp_box_open(struct mcp_box *b, struct err *e)
 
 	if (r == 0)
 		r = mcp_box_wait(&run, &end, e);
+	b->usage = end.usage;
 	if (r < 0)
 		return r;
 	if (end.cause != CAUSE_EXIT || end.exit_code)

@@ -25,6 +25,7 @@
 #include <sys/types.h>
 
 struct mcp_box {
+	bool usage; /* mcp_box_open() failed because of the command line */
 	const struct run_args *args;
 	char id[RUN_ID_LEN + 1];
 	uint64_t timeout; /* ns; what a call may take at most, and does unless it says less */
@@ -60,6 +61,7 @@ struct mcp_box_end {
 	int exit_code, signal;
 	uint64_t wall_ns;
 	bool output_cut;
+	bool usage;		   /* it did not run because the command line of coffer mcp is wrong */
 	bool hidden;		   /* `path` is of those that are shown empty */
 	bool empty;		   /* the workspace is nobody's directory */
 	char msg[1024], hint[512]; /* what went wrong, where something did */

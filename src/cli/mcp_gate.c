@@ -26,6 +26,7 @@ int mcp_policy_open(struct mcp_box *b, struct run_args *a, struct err *e)
 	b->file = o->policy ? realpath(o->policy, NULL) : NULL;
 	if (o->policy && !cp.says_egress && (!o->net || str_eq(o->net, "none")) && !o->allow.n &&
 	    !o->resolvers.n && !o->secret.n) {
+		o->acts_policy = o->policy;
 		o->policy = NULL;
 		o->has_net = false;
 	}

@@ -14,7 +14,7 @@ enum { OPT_FOLLOW = 1, OPT_JSON, OPT_SINCE, OPT_HTTP, OPT_DENIED, OPT_BASELINE, 
 
 static const struct opt net_opts[] = {
 	{ "follow", 'f', NULL, "log: go on with what happens from now on", OPT_FOLLOW },
-	{ "denied", 0, NULL, "log: only what was refused", OPT_DENIED },
+	{ "denied", 0, NULL, "log: only what was denied", OPT_DENIED },
 	{ "since", 0, "TIME", "only from then on: 2026-01-31, 2026-01-31T12:00:00Z, 2h", OPT_SINCE },
 	{ "http", 0, NULL, "learn: methods and paths too, where requests were seen", OPT_HTTP },
 	{ "output", 'o', "FILE", "learn: write the policy there; a file that exists is not replaced",
@@ -174,7 +174,7 @@ const struct verb verb_net = {
 	.examples = "coffer net log -f\n"
 		    "\t# what happens now\n"
 		    "coffer net log --denied @last\n"
-		    "\t# what the last run was refused\n"
+		    "\t# what was denied to the last run\n"
 		    "coffer net learn @last -o policy.yaml\n"
 		    "\t# from observing to enforcing\n"
 		    "coffer net drift --since 1d --baseline policy.yaml\n"

@@ -54,7 +54,7 @@ static void take_texts(struct net_event *ev)
 		{ "act", &ev->act },	       { "seen", &ev->seen },	{ "secret", &ev->secret },
 		{ "proxy", &ev->proxy },       { "qtype", &ev->qtype }, { "proto", &ev->proto },
 		{ "text", &ev->text },	       { "ev", &ev->folded },	{ "said", &ev->said },
-		{ "ask", &ev->ask },	       { "what", &ev->what },
+		{ "ask", &ev->ask },	       { "what", &ev->what },	{ "top", &ev->top },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
@@ -143,6 +143,12 @@ bool net_event_parse_ask(struct net_event *ret, const struct audit_record *rec)
 	}
 	net_event_release(ret);
 	return false;
+}
+
+bool net_event_is_sum(const struct net_event *ev)
+{
+	return ev->kind == NETEV_FOLDED || str_eq(net_event_host(ev), "*") ||
+	       (ev->kind == NETEV_ALERT && ev->count && !ev->name && ev->top);
 }
 
 const char *net_event_host(const struct net_event *ev)

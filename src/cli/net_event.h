@@ -42,7 +42,8 @@ struct net_event {
 	json_t *obj;	       /* owns all texts below */
 	const char *name, *addr, *depth, *decision, *rule, *why, *method, *path, *act, *seen, *secret, *proxy,
 		*how, *qtype, *proto, *text, *said, *folded, /* folded: which kind of event was counted */
-		*ask, *what;				     /* of a question: its id, and what it is about */
+		*ask, *what,				     /* of a question: its id, and what it is about */
+		*top; /* of a number: the most frequent that it stands for (base/top.h) */
 	uint64_t port, conn, up, down, ms, count, again, status;
 	int error; /* a status below 0: of a dial */
 	bool denied;
@@ -58,6 +59,9 @@ bool net_event_parse_ask(struct net_event *ret, const struct audit_record *rec);
 bool net_event_may_be(const struct audit_record *rec);
 
 const char *net_kind_name(enum net_kind k); /* "net.open" */
+
+/* Does it stand for many, of which only the number is known? */
+bool net_event_is_sum(const struct net_event *ev);
 
 /* The name, or the address where there is none; never NULL. */
 const char *net_event_host(const struct net_event *ev);

@@ -5,6 +5,7 @@
 #include "base/str.h"
 #include "cli/net.h"
 #include "cli/net_seen.h"
+#include "cli/net_ways.h"
 #include "cli/say.h"
 
 #include <errno.h>
@@ -44,6 +45,7 @@ static void count(const struct learn *l, const struct learn_opts *o, size_t *ret
 int net_learn(struct state *st, const struct net_args *args)
 {
 	CLEANUP(net_seen_release) struct net_seen seen = NET_SEEN_INIT;
+	CLEANUP(net_ways_release) struct net_ways ways = NET_WAYS_INIT;
 	autobuf struct buf out = BUF_INIT;
 	char source[128];
 	struct learn_opts o = net_seen_opts();
@@ -56,17 +58,25 @@ int net_learn(struct state *st, const struct net_args *args)
 	o.source = source;
 	o.http = args->http;
 	r = net_seen_gather(&seen, st, &args->range, &e);
+	r = r < 0 ? r : net_ways_read(&ways, st, &args->range, &e);
 	if (r < 0)
 		return say_error(&e);
+	o.ways = net_ways_write;
+	o.ctx = &ways;
 	learn_write(&seen.learn, &o, &out);
 	count(&seen.learn, &o, &rules, &odd);
 	if (buf_error(&out))
 		return say_error((err_set(&e, -ENOMEM, "out of memory"), &e));
 	if (seen.folded)
 		say_warn(
-			"%llu events were too many to be logged one by one: what they connected to is in the file, their bytes "
-			"are not",
-			(unsigned long long)seen.folded);
+			"%llu events were counted, not logged one by one: each was like one that has a line or was denied, so where "
+			"they went is in the file%s",
+			(unsigned long long)seen.folded,
+			args->http ? "; of repeated GETs not every path is" : "");
+	for (size_t i = 0; i < ways.failed.n; i++)
+		say_warn(
+			"'to:' and 'ca:' of a policy that was in force are not in the file, because the policy cannot be used any more: %s",
+			ways.failed.v[i]);
 	if (!args->output)
 		return say_out(&out) ? EXIT_OURS : 0;
 	if (write_new(args->output, &out, &e) < 0)

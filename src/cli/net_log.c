@@ -9,6 +9,7 @@
 #include "base/str.h"
 #include "cli/net.h"
 #include "cli/say.h"
+#include "policy/shorten.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -56,8 +57,11 @@ static void add_cell(struct buf *out, const char *text, size_t width)
 	str_add_safe(&safe, text, strlen(text), false);
 	n = safe.len;
 	if (width && n > width) {
-		buf_add(out, safe.data, width - 1);
-		buf_adds(out, "~ ");
+		size_t before = out->len;
+
+		shorten_text(buf_cstr(&safe), width, "~", out);
+		for (n = out->len - before; n <= width; n++)
+			buf_addc(out, ' ');
 		return;
 	}
 	buf_add(out, buf_cstr(&safe), n);
@@ -66,13 +70,15 @@ static void add_cell(struct buf *out, const char *text, size_t width)
 }
 
 #define WIDE 170       /* from here on there is room for all of it */
-#define NARROW_REST 57 /* what stands beside the name where there is not */
+#define NARROW_REST 58 /* what stands beside the name where there is not */
 
 static void add_decision(struct log_view *v, const struct row *r, size_t width)
 {
+	const char *word = str_eq(r->decision, "deny") ? "denied" : r->decision;
+
 	if (v->color && r->denied)
 		buf_adds(&v->out, "\033[31m");
-	add_cell(&v->out, r->decision, width);
+	add_cell(&v->out, word, width);
 	if (v->color && r->denied)
 		buf_adds(&v->out, "\033[0m");
 }
@@ -102,7 +108,7 @@ static void add_narrow(struct log_view *v, const struct row *r, const char *port
 	size_t name = v->width < NARROW_REST + 16   ? 16
 		      : v->width > NARROW_REST + 36 ? 36
 						    : v->width - NARROW_REST;
-	size_t used = 9 + 9 + name + 1 + 6 + 6;
+	size_t used = 9 + 9 + name + 1 + 6 + 7;
 	bool head = !v->head;
 	char id[9];
 
@@ -112,7 +118,7 @@ static void add_narrow(struct log_view *v, const struct row *r, const char *port
 	add_cell(&v->out, id, 8);
 	add_cell(&v->out, r->host, name);
 	add_cell(&v->out, port, 5);
-	add_decision(v, r, 5);
+	add_decision(v, r, 6);
 	if (head) {
 		add_last(v, "UP      DOWN    TOOK/WHY", used);
 	} else if (r->denied) {
@@ -244,26 +250,47 @@ static void show_close(struct log_view *v, const struct net_event *ev)
 	}
 }
 
+/* "DELETE a.test/x", "12 times"; of many together "others", "120 times, most often: 100 a.test:443, 20 b.test:443". */
+static void add_sum(struct buf *host, struct buf *count, const struct net_event *ev)
+{
+	const char *name = net_event_host(ev);
+
+	if (ev->method)
+		buf_addf(host, "%s ", ev->method);
+	buf_adds(host, str_eq(name, "*") || str_eq(name, "-") ? "(others)" : name);
+	buf_adds(host, ev->path ? ev->path : "");
+	buf_addf(count, "%llu %stimes", (unsigned long long)ev->count,
+		 ev->kind == NETEV_FOLDED ? "more " : "");
+	if (ev->top)
+		buf_addf(count, ", most often: %s", ev->top);
+}
+
 static void show_plain(struct log_view *v, const struct net_event *ev)
 {
-	autobuf struct buf host = BUF_INIT;
-	char time[20], count[48];
+	autobuf struct buf host = BUF_INIT, count = BUF_INIT;
+	char time[20];
 	struct row r;
 
 	base_row(&r, ev, time);
-	if (ev->kind == NETEV_DNS) {
+	if (net_event_is_sum(ev)) {
+		add_sum(&host, &count, ev);
+		r.depth = ev->kind == NETEV_DNS ? "dns" : ev->folded ? ev->folded : "folded";
+		r.rule = buf_cstr(&count);
+		r.denied = ev->denied || ev->kind == NETEV_ALERT;
+		r.decision = ev->decision && *ev->decision ? ev->decision : "-";
+	} else if (ev->kind == NETEV_DNS) {
 		buf_addf(&host, "%s (%s)", net_event_host(ev), ev->qtype ? ev->qtype : "?");
 		r.depth = "dns";
 	} else if (ev->kind == NETEV_REQUEST) {
 		buf_addf(&host, "%s %s%s", ev->method ? ev->method : "?", net_event_host(ev),
 			 ev->path ? ev->path : "");
 		r.depth = "http";
-	} else if (ev->kind == NETEV_REFUSED || ev->kind == NETEV_FOLDED) {
-		snprintf(count, sizeof(count), "%llu times", (unsigned long long)ev->count);
-		r.depth = ev->proto ? ev->proto : "folded";
-		r.rule = count;
-		r.denied = ev->denied || ev->kind == NETEV_REFUSED;
-		r.decision = ev->decision ? ev->decision : "deny";
+	} else if (ev->kind == NETEV_REFUSED) {
+		buf_addf(&count, "%llu times", (unsigned long long)ev->count);
+		r.depth = ev->proto;
+		r.rule = buf_cstr(&count);
+		r.denied = true;
+		r.decision = "deny";
 	} else if (ev->kind == NETEV_ALERT) {
 		r.decision = "ALERT";
 		r.rule = ev->text;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/net_seen.h"
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
 #include "codec/host.h"
@@ -24,9 +25,10 @@ static bool meaning(const struct net_event *ev, struct learn_seen *s)
 	enum net_kind kind = ev->kind;
 
 	if (kind == NETEV_FOLDED && ev->folded) {
-		kind = str_eq(ev->folded, "open")  ? NETEV_OPEN
-		       : str_eq(ev->folded, "dns") ? NETEV_DNS
-						   : NETEV_OTHER;
+		kind = str_eq(ev->folded, "open")    ? NETEV_OPEN
+		       : str_eq(ev->folded, "dns")   ? NETEV_DNS
+		       : str_eq(ev->folded, "close") ? NETEV_CLOSE
+						     : NETEV_OTHER;
 	}
 	switch (kind) {
 	case NETEV_DNS:
@@ -53,6 +55,8 @@ static bool meaning(const struct net_event *ev, struct learn_seen *s)
 static int on_event(void *ctx, struct net_event *ev)
 {
 	struct net_seen *seen = ctx;
+	/* The log has a digest of the query behind the path. */
+	autofree char *path = ev->path ? strndup(ev->path, strcspn(ev->path, "?")) : NULL;
 	struct learn_seen s = { .name = net_event_host(ev),
 				.port = (uint16_t)ev->port,
 				.literal = !ev->name || !*ev->name,
@@ -61,9 +65,11 @@ static int on_event(void *ctx, struct net_event *ev)
 				.down = ev->down,
 				.t = ev->t,
 				.method = ev->method,
-				.path = ev->path };
+				.path = path };
 	struct host h;
 
+	if (ev->path && !path)
+		return -ENOMEM;
 	seen->folded += ev->kind == NETEV_FOLDED ? ev->count : 0;
 	/* What the log calls a name was a sandbox's choice; one that is none is nobody's destination. */
 	if (!meaning(ev, &s) || host_canon(s.name, strlen(s.name), &h, NULL) < 0)

@@ -3,6 +3,7 @@
 #include "gateway/notify.h"
 
 #include "base/cleanup.h"
+#include "cli/docs.h"
 #include "cli/say.h"
 #include "cli/table.h"
 #include "cli/verb.h"
@@ -188,7 +189,7 @@ static int cmd_notify(int argc, char **argv)
 	r = notify_conf_load(&conf, a.config, &e);
 	if (r < 0) {
 		if (r == -ENOENT && !a.config)
-			err_hint(&e, r, "doc/notify.md says what belongs into it");
+			err_hint(&e, r, "%s says what belongs into it", DOCS_NOTIFY);
 		say_error(&e);
 		return EXIT_USAGE;
 	}
@@ -205,8 +206,8 @@ const struct verb verb_notify = {
 	.run = cmd_notify,
 	.text = "Whom the gateway tells of what needs a person stands in _/etc/cofferdam/notify.yaml_ for root, else in "
 		"_cofferdam/notify.yaml_ of the user's configuration directory: commands, webhooks and Matrix rooms. *test* sends a message "
-		"to each and says what came of it; *ls* shows them. What is sent, and how a receiver checks that it is genuine, is in "
-		"doc/notify.md.\n"
+		"to each and says what came of it; *ls* shows them. What is sent, and how a receiver checks that it is genuine, is "
+		"in " DOCS_NOTIFY ".\n"
 		"\n"
 		"Each call is carried by *coffer-courier*, a process that sees only that call and speaks only verified TLS. Secrets "
 		"come to it from the vault, or from a file that nobody else may read. Addresses that are private, or this host's "

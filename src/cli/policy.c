@@ -25,13 +25,13 @@ enum { OPT_JSON = 1, OPT_PRESET, OPT_GRAPHQL, OPT_PUSH, OPT_ALLOW, OPT_TOOL, OPT
 
 static const struct opt policy_opts[] = {
 	{ "allow", 0, "WHAT", "explain, show: as with 'coffer run --allow'; may be given more than once",
-	  OPT_ALLOW },
+	  OPT_ALLOW, .many = true },
 	{ "graphql", 0, "DOCUMENT", "explain: what the body of the request asks for", OPT_GRAPHQL },
 	{ "push", 0, "REF[=ACT]", "explain: a git push to this ref (create, update, delete or force)",
 	  OPT_PUSH },
 	{ "tool", 0, "NAME", "explain: a call of this tool, instead of a request", OPT_TOOL },
 	{ "args", 0, "JSON", "explain: the tool's arguments, an object", OPT_ARGS },
-	{ "preset", 0, "NAME", "show: a preset, as it is shipped", OPT_PRESET },
+	{ "preset", 0, "NAME", "show: a preset, as a policy file to use or to change", OPT_PRESET },
 	{ "json", 0, NULL, "print JSON", OPT_JSON },
 };
 
@@ -275,8 +275,9 @@ static int show_preset(const struct args *a, struct err *e)
 	size_t n = 0;
 
 	if (p) {
-		buf_adds(&out, p->text);
-		return finish(&out, e);
+		int r = preset_as_policy(p, &out, e);
+
+		return r < 0 ? r : finish(&out, e);
 	}
 	for (; n < n_presets && n < ARRAY_SIZE(names); n++)
 		names[n] = presets[n].name;
@@ -300,7 +301,7 @@ static int show(const struct args *a, struct err *e)
 		return EXIT_NO;
 	}
 	if (a->json) {
-		policy_describe_json(c.policy, &out);
+		policy_describe_json(c.policy, true, &out);
 		buf_addc(&out, '\n');
 	} else {
 		say_warnings(&c);
@@ -413,7 +414,7 @@ const struct verb verb_policy = {
 		"allowed in it but most likely not meant. *explain* says what the policy decides about a connection or a\n"
 		"request, by which rule, and why. *diff* shows what becomes allowed (+), what becomes denied (-) and what\n"
 		"stays allowed on other terms (~) when the second file takes the place of the first. *presets* lists the rules\n"
-		"for well-known services that are shipped; *show* prints one of them, or what a file amounts to.\n"
+		"for well-known services that are shipped; *show* prints one of them as a policy file, or what a file amounts to.\n"
 		"\n"
 		"The exit status is 0 when a file is right, a request is allowed, or two files decide the same; 1 when not;\n"
 		"2 when the question cannot be answered because the command line, or with *explain* and *diff* a file, is wrong.",

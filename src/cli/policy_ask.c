@@ -5,6 +5,7 @@
 #include "base/str.h"
 #include "cli/opt.h"
 #include "codec/urlpath.h"
+#include "policy/method.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -46,20 +47,24 @@ static int parse_path(struct policy_ask *a, const char *text, struct err *e)
 
 static int parse_url(struct policy_ask *a, const char *method, const char *url, struct err *e)
 {
-	bool tls = str_starts(url, "https://");
+	bool ws = str_starts(url, "ws://") || str_starts(url, "wss://");
+	bool tls = str_starts(url, "https://") || str_starts(url, "wss://");
 	const char *host = strstr(url, "://") + 3;
 	size_t len = strcspn(host, "/?#");
 	int r;
 
-	if (!tls && !str_starts(url, "http://"))
-		return err_set(e, -EINVAL, "a URL begins with https:// or http://");
+	if (!tls && !ws && !str_starts(url, "http://"))
+		return err_set(e, -EINVAL, "a URL begins with https://, http://, wss:// or ws://");
+	if (ws && method && !str_eq(method, "GET") && !str_eq(method, METHOD_WEBSOCKET_NAME))
+		return err_set(e, -EINVAL,
+			       "a websocket is opened by GET, which rules name " METHOD_WEBSOCKET_NAME);
 	if (memchr(host, '@', len))
 		return err_set(e, -EINVAL, "a URL with a user in it (…@…) is always refused");
 	r = parse_target(a, host, len, tls ? 443 : 80, e);
 	if (r < 0)
 		return r;
 	a->has_request = true;
-	snprintf(a->method, sizeof(a->method), "%s", method ? method : "GET");
+	snprintf(a->method, sizeof(a->method), "%s", ws ? METHOD_WEBSOCKET_NAME : method ? method : "GET");
 	a->request.method = slice_of(a->method);
 	return parse_path(a, host + len, e);
 }

@@ -18,7 +18,7 @@ static void show(const struct cofferd_reply *reply)
 
 static int cmd_pool(int argc, char **argv)
 {
-	struct optparse p = OPTPARSE_INIT(argc, argv, NULL, 0);
+	struct optparse p = OPTPARSE_MIXED(argc, argv, NULL, 0);
 	CLEANUP(state_release) struct state st = STATE_INIT;
 	struct cofferd_reply reply;
 	struct err e = ERR_INIT;

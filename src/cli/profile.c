@@ -2,6 +2,7 @@
 /* coffer profile: which agents are known, and what running one of them adds. */
 #include "config/profile.h"
 
+#include "cli/docs.h"
 #include "cli/say.h"
 #include "cli/table.h"
 #include "cli/verb.h"
@@ -60,7 +61,7 @@ static int show(const char *name, struct err *e)
 
 static int cmd_profile(int argc, char **argv)
 {
-	struct optparse p = OPTPARSE_INIT(argc, argv, NULL, 0);
+	struct optparse p = OPTPARSE_MIXED(argc, argv, NULL, 0);
 	const char *value, *act, *name;
 	struct err e = ERR_INIT;
 	int r = opt_next(&p, &value, &e), k = 0;
@@ -91,11 +92,16 @@ const struct verb verb_profile = {
 		"inside, it gets a home that persists, variables, what it has to reach, and a checkpoint after every command that is started in it (--checkpoint off). What is "
 		"typed prevails.\n"
 		"\n"
+		"Under its own name the agent is a script in _/opt/agent/bin_, first in PATH: the lines of the profile's *start* run before it, inside, and "
+		"answer what it would ask on its first start. With --image and --root the agent is in there, and this is not done. *--settings* takes "
+		"your own settings of the agent along (the profile's *settings*), without credentials: " DOCS_SECRETS
+		".\n"
+		"\n"
 		"A profile is a file. *show* prints it; a copy in _/etc/cofferdam/profiles/NAME.yaml_ (root) or "
 		"_~/.config/cofferdam/profiles/NAME.yaml_ takes its place, and any other file is named with a slash: "
 		"*--profile ./mine.yaml*.\n"
 		"\n"
-		"*secrets* of a profile are used when they are in the vault (*coffer secret set anthropic*): the agent finds a "
+		"*secrets* of a profile are used when they are in the vault (*coffer secret set anthropic*) and a rule allows their server: the agent finds a "
 		"placeholder under its variable, and the key itself is put into its requests to where the vault binds it; one "
 		"that is bound nowhere goes to the host that the profile names, but for a profile that is named by its path. "
 		"Without it in the vault, *-e NAME* hands a key in as it is, and the sandbox holds it.",

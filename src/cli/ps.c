@@ -8,7 +8,10 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "cli/look.h"
 #include "cli/ps_stats.h"
+#include "cli/run_json.h"
+#include "cli/run_size.h"
 #include "cli/say.h"
 #include "cli/table.h"
 #include "cli/verb.h"
@@ -32,7 +35,8 @@ struct ps_want {
 	bool all, quiet, json, no_trunc, stats, once;
 };
 
-#define COLUMNS 9
+#define COLUMNS 9	   /* SIZE is one more, with -a */
+#define SIZE_BUDGET 40000u /* files that -a looks at: less than a tenth of a second of processor time */
 #define ROOT_WIDTH 32
 #define NAME_WIDTH 24
 #define COMMAND_WIDTH 48
@@ -56,13 +60,6 @@ static const char *span(uint64_t ns, char out[CLOCK_TEXT_LEN])
 static uint64_t since(uint64_t now, uint64_t then)
 {
 	return now > then ? now - then : 0; /* somebody may have set the clock back */
-}
-
-static const char *run_status(const struct run_meta *m, bool alive)
-{
-	if (alive)
-		return m->started ? "running" : "starting";
-	return m->ended ? "ended" : "broken off";
 }
 
 /* "running 3 min", "exited 0, 2 h ago", "oom, 2 h ago" */
@@ -101,69 +98,68 @@ static void format_root(const struct run_meta *m, bool no_trunc, struct buf *out
 		buf_addf(out, "@%s", m->image_digest);
 }
 
-static int add_row(struct table *t, const struct run_meta *m, bool alive, uint64_t now, bool no_trunc)
+struct ps_out {
+	struct table table;
+	struct buf text; /* ids, or JSON */
+	struct json json;
+	uint64_t now;
+	uint64_t budget; /* files that may still be looked at for sizes */
+};
+
+static int add_row(struct ps_out *out, const struct run_meta *m, bool alive, const struct ps_want *want,
+		   const struct run_size *size)
 {
+	struct table *t = &out->table;
+	bool no_trunc = want->no_trunc;
 	autobuf struct buf status = BUF_INIT, root = BUF_INIT;
 	char started[CLOCK_TEXT_LEN + 8] = "-", text[CLOCK_TEXT_LEN], changes[24] = "-", restart[64] = "-";
-	int r;
+	char bytes[24];
+	int r = 0;
 
-	format_status(m, alive, now, &status);
+	format_status(m, alive, out->now, &status);
 	if (m->started)
-		snprintf(started, sizeof(started), "%s ago", span(since(now, m->started), text));
+		snprintf(started, sizeof(started), "%s ago", span(since(out->now, m->started), text));
 	if (!alive && m->ended)
 		snprintf(changes, sizeof(changes), "%llu", (unsigned long long)m->changes);
 	if (m->restart)
 		snprintf(restart, sizeof(restart), "%.30s (%llu)", m->restart,
 			 (unsigned long long)m->restarts);
 	format_root(m, no_trunc, &root);
-	r = table_add(t, m->id, 0);
-	r = r < 0 ? r : table_add(t, m->name ? m->name : "-", no_trunc ? 0 : NAME_WIDTH);
-	r = r < 0 ? r : table_add(t, m->engine ? m->engine : "-", 0);
-	r = r < 0 ? r : table_add(t, buf_cstr(&root), no_trunc ? 0 : ROOT_WIDTH);
-	r = r < 0 ? r : table_add(t, buf_cstr(&status), 0);
-	r = r < 0 ? r : table_add(t, started, 0);
-	r = r < 0 ? r : table_add(t, restart, 0);
-	r = r < 0 ? r : table_add(t, changes, 0);
-	return r < 0 ? r : table_add(t, m->command ? m->command : "", no_trunc ? 0 : COMMAND_WIDTH);
+	const struct {
+		const char *text;
+		size_t max;
+	} cells[] = {
+		{ m->id, 0 },
+		{ m->name ? m->name : "-", NAME_WIDTH },
+		{ m->engine ? m->engine : "-", 0 },
+		{ buf_cstr(&root), ROOT_WIDTH },
+		{ buf_cstr(&status), 0 },
+		{ started, 0 },
+		{ restart, 0 },
+		{ changes, 0 },
+		{ bytes, 0 },
+		{ m->command ? m->command : "", COMMAND_WIDTH },
+	};
+
+	run_size_format(size, bytes);
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(cells); i++) {
+		if (cells[i].text != bytes || want->all)
+			r = table_add(t, cells[i].text, no_trunc ? 0 : cells[i].max);
+	}
+	return r;
 }
 
-static void add_json(struct json *j, const struct run_meta *m, bool alive)
+/* Sizes with -a only. */
+static void add_json(struct json *j, const struct run_meta *m, bool alive, const struct run_size *size)
 {
-	char text[CLOCK_TEXT_LEN];
-
 	json_obj(j, NULL);
-	json_str(j, "id", m->id);
-	json_str(j, "name", m->name);
-	json_str(j, "engine", m->engine);
-	json_str(j, "status", run_status(m, alive));
-	json_str(j, "started", m->started ? clock_format(m->started, text) : NULL);
-	if (!alive && m->ended) {
-		json_str(j, "ended", clock_format(m->ended, text));
-		json_i64(j, "exit", m->exit_code);
-		json_str(j, "cause", m->cause);
-		json_u64(j, "changes", m->changes);
+	run_json_add(j, m, alive);
+	if (size) {
+		json_u64(j, "size", size->bytes);
+		json_bool(j, "size_is_part", size->is_part);
 	}
-	json_bool(j, "detached", m->detached);
-	json_str(j, "restart", m->restart ? m->restart : "no");
-	json_u64(j, "restarts", m->restarts);
-	json_str(j, "workspace", m->workspace);
-	json_str(j, "workspace_mode", m->ws_mode);
-	json_str(j, "root", m->root ? m->root : "host");
-	json_str(j, "image", m->image);
-	json_str(j, "image_digest", m->image_digest);
-	json_str(j, "net", m->net ? m->net : "none");
-	json_str(j, "policy_digest", m->policy_digest);
-	json_str(j, "ports", m->ports);
-	json_str(j, "command", m->command);
 	json_end_obj(j);
 }
-
-struct ps_out {
-	struct table table;
-	struct buf text; /* ids, or JSON */
-	struct json json;
-	uint64_t now;
-};
 
 static void ps_out_release(struct ps_out *out)
 {
@@ -175,6 +171,7 @@ static int show_run(struct state *st, const char *id, const struct ps_want *want
 		    struct err *e)
 {
 	CLEANUP(run_meta_release) struct run_meta m = { 0 };
+	struct run_size size = { 0 };
 	autoclose int fd = -1;
 	bool alive = false;
 	int r = 0;
@@ -190,12 +187,14 @@ static int show_run(struct state *st, const char *id, const struct ps_want *want
 		snprintf(m.id, sizeof(m.id), "%s", id);
 	else if (r < 0)
 		return r;
+	if (want->all && !want->quiet)
+		run_size_read(fd, &out->budget, &size);
 	if (want->json)
-		add_json(&out->json, &m, alive);
+		add_json(&out->json, &m, alive, want->all ? &size : NULL);
 	else if (want->quiet)
 		buf_addf(&out->text, "%s\n", m.id);
 	else
-		return add_row(&out->table, &m, alive, out->now, want->no_trunc);
+		return add_row(out, &m, alive, want, &size);
 	return 0;
 }
 
@@ -204,17 +203,14 @@ static int list_runs(const struct ps_want *want, struct ps_out *out, struct err 
 	static const char *const heads[COLUMNS] = { "ID",      "NAME",	  "ENGINE",  "ROOT",   "STATUS",
 						    "STARTED", "RESTART", "CHANGES", "COMMAND" };
 	CLEANUP(state_release) struct state st = STATE_INIT;
-	CLEANUP(audit_freep) struct audit *a = NULL;
 	autostrv struct strv ids = STRV_INIT;
-	int r = state_open(&st, e);
+	int r = look_open(&st, e);
 
-	/* What a crash left is ended first, and is then shown as what it is. */
-	if (r >= 0)
-		r = audit_open(&a, st.fd, e);
-	if (r >= 0)
-		r = run_sweep(&st, a, e);
-	for (size_t i = 0; r >= 0 && i < COLUMNS; i++)
-		r = table_add(&out->table, heads[i], 0);
+	for (size_t i = 0; r >= 0 && i < COLUMNS; i++) {
+		if (i == COLUMNS - 1 && want->all)
+			r = table_add(&out->table, "SIZE", 0);
+		r = r < 0 ? r : table_add(&out->table, heads[i], 0);
+	}
 	if (r >= 0)
 		r = state_run_list(&st, &ids, e);
 	for (size_t i = 0; r >= 0 && i < ids.n; i++)
@@ -225,7 +221,9 @@ static int list_runs(const struct ps_want *want, struct ps_out *out, struct err 
 static int show(const struct ps_want *want)
 {
 	CLEANUP(ps_out_release)
-	struct ps_out out = { .table = TABLE_INIT(COLUMNS), .now = clock_nsec(CLOCK_REALTIME) };
+	struct ps_out out = { .table = TABLE_INIT(want->all ? COLUMNS + 1 : COLUMNS),
+			      .now = clock_nsec(CLOCK_REALTIME),
+			      .budget = SIZE_BUDGET };
 	struct err e = ERR_INIT;
 	int r;
 
@@ -259,7 +257,7 @@ static int check_want(const struct ps_want *want, struct err *e)
 
 static int cmd_ps(int argc, char **argv)
 {
-	struct optparse p = OPTPARSE_INIT(argc, argv, ps_opts, ARRAY_SIZE(ps_opts));
+	struct optparse p = OPTPARSE_MIXED(argc, argv, ps_opts, ARRAY_SIZE(ps_opts));
 	struct ps_want want = { 0 };
 	struct err e = ERR_INIT;
 	const char *value;
@@ -299,7 +297,8 @@ const struct verb verb_ps = {
 		"still kept, until *coffer rm* removes them.\n\n"
 		"STATUS is *starting*, *running*, *exited* with the command's exit code, the cause that ended it (*oom*, *pids*, "
 		"*timeout*, *disk*, *stopped*, …), or *broken off* when its launcher was killed and nobody has cleaned up yet. "
-		"RESTART is its restart policy, and how often it was started again. CHANGES is how many files of the workspace differ from the original.\n\n"
+		"RESTART is its restart policy, and how often it was started again. CHANGES is how many files of the workspace differ from the original. "
+		"SIZE (with *-a*) is what its layers and its output take on the disk; with \">\" in front, there is more than was looked at.\n\n"
 		"*--stats* shows what each uses: on a terminal again every second until Ctrl-C, otherwise, or with "
 		"*--no-stream* or *--json*, once. MEMORY and PIDS stand beside their limits. FROM says where MEMORY comes "
 		"from: the control group (*cgroup*, without file pages that the kernel can take back at once), or, where there "
@@ -312,6 +311,6 @@ const struct verb verb_ps = {
 		    "\t# all runs\n"
 		    "coffer ps --stats\n"
 		    "\t# what they use, live\n"
-		    "coffer rm $(coffer ps -aq)\n"
-		    "\t# remove all that have ended\n",
+		    "coffer prune --older 7d\n"
+		    "\t# remove what ended a week ago\n",
 };

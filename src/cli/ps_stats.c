@@ -10,6 +10,7 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "cli/look.h"
 #include "cli/say.h"
 #include "cli/table.h"
 #include "gateway/run.h"
@@ -225,6 +226,17 @@ static int add_run(struct stats *s, const char *id, struct err *e)
 	return r < 0 ? err_set(e, r, "out of memory") : 0;
 }
 
+static bool is_named_run(const struct ps_stats_want *want, const char *id)
+{
+	size_t i = 0;
+
+	if (!want->only)
+		return true;
+	while (i < want->only->n && !str_eq(want->only->v[i], id))
+		i++;
+	return i < want->only->n;
+}
+
 /* One look at all of them, as text. */
 static int take_look(struct stats *s, struct err *e)
 {
@@ -247,8 +259,10 @@ static int take_look(struct stats *s, struct err *e)
 		r = table_add(&s->table, heads[i], 0);
 	if (r == 0)
 		r = state_run_list(&s->st, &ids, e);
-	for (size_t i = 0; r == 0 && i < ids.n; i++)
-		r = add_run(s, ids.v[i], e);
+	for (size_t i = 0; r == 0 && i < ids.n; i++) {
+		if (is_named_run(s->want, ids.v[i]))
+			r = add_run(s, ids.v[i], e);
+	}
 	if (r < 0)
 		return e->code ? r : err_set(e, r, "out of memory");
 	if (s->want->json) {
@@ -347,17 +361,6 @@ static int show_live(struct stats *s)
 	return e.code ? say_error(&e) : EXIT_OURS;
 }
 
-static int open_stats(struct stats *s, struct err *e)
-{
-	CLEANUP(audit_freep) struct audit *a = NULL;
-	int r = state_open(&s->st, e);
-
-	/* What a crash left is ended first. */
-	if (r >= 0)
-		r = audit_open(&a, s->st.fd, e);
-	return r < 0 ? r : run_sweep(&s->st, a, e);
-}
-
 static bool can_draw(void)
 {
 	const char *term = getenv("TERM");
@@ -369,7 +372,7 @@ int ps_stats(const struct ps_stats_want *want)
 {
 	CLEANUP(stats_release) struct stats s = { .st = STATE_INIT, .want = want };
 	struct err e = ERR_INIT;
-	int r = open_stats(&s, &e);
+	int r = look_open(&s.st, &e);
 
 	if (r < 0)
 		return say_error(&e);

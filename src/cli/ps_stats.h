@@ -3,10 +3,13 @@
 #ifndef CLI_PS_STATS_H
 #define CLI_PS_STATS_H
 
+#include "base/str.h"
+
 #include <stdbool.h>
 
 struct ps_stats_want {
 	bool json, no_trunc, once;
+	const struct strv *only; /* ids; NULL: all that run */
 };
 
 /* Returns the exit code. */

@@ -21,8 +21,9 @@ enum { OPT_POLICY = 1, OPT_ALLOW, OPT_SINCE, OPT_JSON };
 
 static const struct opt replay_opts[] = {
 	{ "policy", 0, "FILE", "decide by this policy; given more than once, what all of them allow",
-	  OPT_POLICY, "file" },
-	{ "allow", 0, "WHAT", "as with 'coffer run --allow'; may be given more than once", OPT_ALLOW },
+	  OPT_POLICY, "file", .many = true },
+	{ "allow", 0, "WHAT", "as with 'coffer run --allow'; may be given more than once", OPT_ALLOW,
+	  .many = true },
 	{ "since", 0, "TIME", "only from then on: 2026-01-31, 2026-01-31T12:00:00Z, 2h", OPT_SINCE },
 	{ "json", 0, NULL, "print JSON, one object a line", OPT_JSON },
 };

@@ -3,7 +3,8 @@
  * coffer rm: forgets ended runs. The removal is in the audit log before anything is removed, and a run is held by its lock
  * while it goes, so that nobody applies a layer that is half gone.
  */
-#include "audit/audit.h"
+#include "cli/rm.h"
+
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
@@ -22,11 +23,12 @@
 #include <fcntl.h>
 #include <time.h>
 
-enum { OPT_FORCE = 1 };
+enum { OPT_FORCE = 1, OPT_ALL_ENDED };
 
 static const struct opt rm_opts[] = {
 	{ "force", 'f', NULL, "stop one that still runs first; one that is not there is no error",
 	  OPT_FORCE },
+	{ "all-ended", 0, NULL, "all that have ended, without asking (see coffer prune)", OPT_ALL_ENDED },
 };
 
 #define CLAIM_WAIT_MS 30000 /* for the launcher of a run that was just stopped to finish */
@@ -80,31 +82,20 @@ static int wipe_layers(int run_fd, struct err *e)
 	return 0;
 }
 
-static int remove_run(struct state *st, struct audit *a, const char *ref, bool force, struct err *e)
+/* The run whose directory is fd, with its lock. */
+static int remove_held(struct rm_session *s, const char *id, int fd, const struct run_meta *m, struct err *e)
 {
-	CLEANUP(run_meta_release) struct run_meta m = { 0 };
-	char id[RUN_ID_LEN + 1], buried[RUN_BURIED_LEN];
-	autoclose int fd = -1;
+	struct state *st = &s->st;
+	char buried[RUN_BURIED_LEN];
 	bool had_checkpoints;
-	int r = state_resolve(st, ref, id, e);
+	int r = log_rm(s->audit, id, m, e);
 
-	if (r < 0)
-		return r == -ENOENT && force ? 0 : r;
-	fd = claim(st, id, force, e);
-	if (fd == -ENOENT) /* an ended run without changes is gone as soon as it is stopped */
-		return 0;
-	if (fd < 0)
-		return fd;
-	r = run_meta_read(fd, &m, NULL);
-	if (r < 0 && r != -ENOENT && r != -EBADMSG)
-		return err_sys(e, r, "cannot read what is known about %s", id);
-	r = log_rm(a, id, &m, e);
 	if (r == 0)
 		r = wipe_layers(fd, e);
 	if (r < 0)
 		return r;
-	if (m.name)
-		state_name_clear(st, m.name, id);
+	if (m->name)
+		state_name_clear(st, m->name, id);
 	had_checkpoints = faccessat(fd, "checkpoints", F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 	r = state_run_bury(st, id, buried, e);
 	if (r == 0)
@@ -114,18 +105,92 @@ static int remove_run(struct state *st, struct audit *a, const char *ref, bool f
 	return r;
 }
 
+int rm_run(struct rm_session *s, const char *ref, bool force, struct err *e)
+{
+	CLEANUP(run_meta_release) struct run_meta m = { 0 };
+	char id[RUN_ID_LEN + 1];
+	autoclose int fd = -1;
+	int r = state_resolve(&s->st, ref, id, e);
+
+	if (r < 0)
+		return r == -ENOENT && force ? 0 : r;
+	fd = claim(&s->st, id, force, e);
+	if (fd == -ENOENT) /* an ended run without changes is gone as soon as it is stopped */
+		return 0;
+	if (fd < 0)
+		return fd;
+	r = run_meta_read(fd, &m, NULL);
+	if (r < 0 && r != -ENOENT && r != -EBADMSG)
+		return err_sys(e, r, "cannot read what is known about %s", id);
+	return remove_held(s, id, fd, &m, e);
+}
+
+int rm_found(struct rm_session *s, const struct rm_found *x, struct err *e)
+{
+	CLEANUP(run_meta_release) struct run_meta m = { 0 };
+	autoclose int fd = claim(&s->st, x->id, false, e);
+	int r;
+
+	if (fd == -ENOENT)
+		return 0;
+	if (fd < 0)
+		return fd;
+	r = run_meta_read(fd, &m, e);
+	if (r < 0)
+		return r;
+	/* Between the list and a person's yes there may be a whole run, whose changes nobody has seen. */
+	if (m.ended != x->meta.ended || rm_may_come_back(fd, &m)) {
+		err_set(e, -EBUSY, "%s was started again meanwhile, and stays", x->id);
+		return err_hint(e, -EBUSY, "coffer diff %s shows its changes, coffer rm %s removes it", x->id,
+				x->id);
+	}
+	return remove_held(s, x->id, fd, &m, e);
+}
+
+int rm_open(struct rm_session *s, struct err *e)
+{
+	int r = state_open(&s->st, e);
+
+	if (r == 0)
+		r = audit_open(&s->audit, s->st.fd, e);
+	return r < 0 ? r : run_sweep(&s->st, s->audit, e) < 0 ? -EIO : 0;
+}
+
+void rm_release(struct rm_session *s)
+{
+	audit_free(s->audit);
+	state_release(&s->st);
+	*s = RM_SESSION_INIT;
+}
+
 static int remove_all(int argc, char **argv, bool force)
 {
-	CLEANUP(state_release) struct state st = STATE_INIT;
-	CLEANUP(audit_freep) struct audit *a = NULL;
+	CLEANUP(rm_release) struct rm_session s = RM_SESSION_INIT;
 	struct err e = ERR_INIT;
 	int code = 0;
 
-	if (state_open(&st, &e) < 0 || audit_open(&a, st.fd, &e) < 0 || run_sweep(&st, a, &e) < 0)
+	if (rm_open(&s, &e) < 0)
 		return say_error(&e);
 	for (int i = 0; i < argc; i++) {
 		e = ERR_INIT;
-		if (remove_run(&st, a, argv[i], force, &e) < 0)
+		if (rm_run(&s, argv[i], force, &e) < 0)
+			code = say_error(&e);
+	}
+	return code;
+}
+
+static int remove_ended(void)
+{
+	CLEANUP(rm_release) struct rm_session s = RM_SESSION_INIT;
+	CLEANUP(rm_list_release) struct rm_list l = { 0 };
+	struct err e = ERR_INIT;
+	int code = 0;
+
+	if (rm_open(&s, &e) < 0 || rm_find_ended(&s, 0, &l, &e) < 0)
+		return say_error(&e);
+	for (size_t i = 0; i < l.n; i++) {
+		e = ERR_INIT;
+		if (rm_found(&s, &l.v[i], &e) < 0)
 			code = say_error(&e);
 	}
 	return code;
@@ -133,30 +198,36 @@ static int remove_all(int argc, char **argv, bool force)
 
 static int cmd_rm(int argc, char **argv)
 {
-	struct optparse p = OPTPARSE_INIT(argc, argv, rm_opts, ARRAY_SIZE(rm_opts));
+	struct optparse p = OPTPARSE_MIXED(argc, argv, rm_opts, ARRAY_SIZE(rm_opts));
 	struct err e = ERR_INIT;
-	bool force = false;
+	bool force = false, all = false;
 	const char *value;
 	int id;
 
 	while ((id = opt_next(&p, &value, &e)) > 0) {
 		if (id == OPT_HELP)
 			return verb_print_help(&verb_rm);
-		force = true;
+		force = force || id == OPT_FORCE;
+		all = all || id == OPT_ALL_ENDED;
 	}
-	if (id == 0 && p.index >= p.argc) {
-		err_set(&e, -EINVAL, "which run should be removed?");
-		id = err_hint(&e, -EINVAL, "coffer ps -a (lists them)");
+	if (id == 0 && all && p.index < p.argc)
+		id = err_set(&e, -EINVAL, "--all-ended names all that have ended: no REF goes with it");
+	if (id == 0 && !all && p.index >= p.argc) {
+		err_set(&e, -EINVAL, "rm needs a sandbox: its name, id or @last");
+		id = err_hint(&e, -EINVAL,
+			      "coffer ps -a lists them; coffer rm --all-ended removes all that have ended");
 	}
 	if (id < 0)
 		return say_usage(&verb_rm, &e);
+	if (all)
+		return remove_ended();
 	return remove_all(p.argc - p.index, p.argv + p.index, force);
 }
 
 const struct verb verb_rm = {
 	.name = "rm",
 	.group = VERB_MANAGE,
-	.synopsis = "[OPTIONS] REF…",
+	.synopsis = "[OPTIONS] REF… | --all-ended",
 	.help = "remove ended sandboxes and their layers",
 	.opts = rm_opts,
 	.n_opts = ARRAY_SIZE(rm_opts),

@@ -57,6 +57,7 @@ static int start_again(struct ckpt_run *r, const struct run_start *s)
 	how.started = m.started;
 	how.restarts = m.restarts;
 	how.workspace = m.workspace;
+	how.engine = m.engine;
 	return run_again(s, &how, got);
 }
 
@@ -82,12 +83,12 @@ static int roll(const struct job *job)
 		if (run_meta_read(r.run_fd, &r.meta, &e) < 0 || count_again(&r, &e) < 0)
 			return say_error(&e);
 	} else if (start_again(&r, &s) != 0) {
-		say_warn("%s is at c%u again, but could not be started", job->ref, rolled.to);
+		say_warn("%s was rolled back to c%u, but could not be started", job->ref, rolled.to);
 		return EXIT_OURS;
 	}
-	say_note("%s is at c%u again%s; coffer rollback %s c%u undoes it", job->ref, rolled.to,
-		 again		    ? " and was started anew"
-		 : rolled.was_alive ? " and has ended"
+	say_note("%s rolled back to c%u%s. To undo: coffer rollback %s c%u", job->ref, rolled.to,
+		 again		    ? " and restarted"
+		 : rolled.was_alive ? " and ended"
 				    : "",
 		 job->ref, rolled.undo);
 	return 0;
@@ -137,7 +138,7 @@ const struct verb verb_rollback = {
 		"named): content, modes, owners, attributes, links, times, and what was deleted. Every byte is checked by its hash on "
 		"the way back.\n\n"
 		"What runs in the sandbox is ended first, and whoever waits for it is told why. A sandbox that was started with -d is "
-		"then started anew as it was, with the same id and name; one in the foreground stays ended.\n\n"
+		"then started again as it was, with the same id and name; one in the foreground stays ended.\n\n"
 		"The state that is given up becomes a checkpoint itself, so a rollback can be undone. A crash in the middle loses "
 		"neither: the next coffer that takes the sandbox finishes or forgets it.",
 	.examples = "coffer rollback web\n"

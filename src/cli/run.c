@@ -4,6 +4,8 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "cli/checkpoint.h"
+#include "cli/docs.h"
+#include "cli/rm.h"
 #include "cli/run_again.h"
 #include "cli/run_args.h"
 #include "cli/run_profile.h"
@@ -28,8 +30,9 @@ static const struct opt run_opts_table[] = {
 	  O_WORKSPACE, "dir" },
 	{ "ephemeral", 0, NULL, "an empty workspace, wiped at the end", O_EPHEMERAL },
 	{ "volume", 'v', "SRC:DST[:ro|rw]", "show a file or directory inside (ro by default)", O_VOLUME,
-	  "file" },
-	{ "show", 0, "PATH", "open a file that is hidden for its credentials (. for all)", O_SHOW, "file" },
+	  "file", .many = true },
+	{ "show", 0, "PATH", "open a file that is hidden for its credentials (. for all)", O_SHOW, "file",
+	  .many = true },
 	{ "root", 0, "host|DIR", "what the root file system is made of (default: host)", O_ROOT, "dir" },
 	{ "image", 0, "REF", "an image as the root file system: NAME[:TAG][@sha256:…]", O_IMAGE, "name" },
 	{ "home", 0, "NAME", "a named home that persists (default: an empty one)", O_HOME, "name" },
@@ -39,8 +42,11 @@ static const struct opt run_opts_table[] = {
 	{ "i-know", 0, NULL, "let -v show sockets, keys and the like", O_I_KNOW },
 	OPT_SECTION("Command"),
 	{ "profile", 0, "NAME|FILE", "what a known agent needs: see coffer-profile(1)", O_PROFILE, "name" },
+	{ "settings", 0, NULL, "with your own settings of the agent, but for credentials", O_SETTINGS },
 	{ "entrypoint", 0, "COMMAND", "instead of the image's own entry point", O_ENTRYPOINT },
-	{ "env", 'e', "NAME[=VALUE]", "set or copy an environment variable", O_ENV },
+	{ "env", 'e', "NAME[=VALUE]", "set or copy an environment variable", O_ENV, .many = true },
+	{ "env-file", 0, "FILE", "set the variables of a .env file; keys belong in the vault", O_ENV_FILE,
+	  "file", .many = true },
 	{ "workdir", 'w', "DIR", "working directory inside (default: /workspace)", O_WORKDIR },
 	{ "user", 0, "UID[:GID]", "user inside (default: your own); root is never root outside", O_USER },
 	{ "map-ids", 0, NULL, "map a whole range of ids, not only one (newuidmap)", O_MAP_IDS },
@@ -59,6 +65,7 @@ static const struct opt run_opts_table[] = {
 	OPT_SECTION("Limits"),
 	RUN_OPTS_LIMITS,
 	OPT_SECTION("Afterwards"),
+	{ "rm", 0, NULL, "remove it at its end, with all that it changed", O_RM },
 	{ "report", 0, "FILE", "write one JSON object about the run", O_REPORT, "file" },
 	{ "quiet", 'q', NULL, "say only what went wrong", O_QUIET },
 };
@@ -75,12 +82,20 @@ static int check_together(const struct run_args *a, struct err *e)
 {
 	const struct run_opts *o = &a->o;
 
+	if (a->rm && o->detach) {
+		err_set(e, -EINVAL, "--rm does not go with -d: nobody waits for its end");
+		return err_hint(e, -EINVAL, "coffer rm REF or coffer prune, once it has ended");
+	}
 	if (a->tty == 1 && o->detach)
 		return err_set(e, -EINVAL, "-t does not go with -d: there is no terminal to pass on");
 	if (run_restart_is_wanted(o->restart) && (!o->detach || !o->name))
 		return err_set(e, -EINVAL, "--restart goes with -d and --name");
 	if (o->image && o->root)
 		return err_set(e, -EINVAL, "--image and --root are two ways to say the same: one of them");
+	if (a->settings && !a->profile)
+		return err_set(e, -EINVAL, "--settings goes with --profile");
+	if (a->settings && (o->image || o->root))
+		return err_set(e, -EINVAL, "--settings does not go with --image and --root");
 	if (o->entrypoint && !o->image)
 		return err_set(e, -EINVAL, "--entrypoint goes with --image");
 	return limits_check(&o->limits, e);
@@ -106,8 +121,10 @@ static int parse(struct run_args *a, int argc, char **argv, struct err *e)
 	}
 	if (id < 0)
 		return id;
-	if (p.index >= p.argc && !a->o.image && !a->profile)
-		return err_set(e, -EINVAL, "which command?");
+	if (p.index >= p.argc && !a->o.image && !a->profile) {
+		err_set(e, -EINVAL, "run needs a command");
+		return err_hint(e, -EINVAL, "coffer run -- make test");
+	}
 	if (p.index < p.argc && !*p.argv[p.index])
 		return err_set(e, -EINVAL, "the command is an empty string");
 	a->o.argc = p.argc - p.index;
@@ -116,7 +133,7 @@ static int parse(struct run_args *a, int argc, char **argv, struct err *e)
 	if (r < 0)
 		return r;
 	if (a->o.argc == 0 && !a->o.image)
-		return err_set(e, -EINVAL, "which command? The profile names none");
+		return err_set(e, -EINVAL, "run needs a command: the profile names none");
 	a->o.tty = a->tty >= 0 ? a->tty : !a->o.detach && isatty(0) && isatty(1);
 	/* An agent is somebody else's program, and every command in it a call. */
 	if (a->profile && !a->o.each_named)
@@ -163,7 +180,7 @@ static int say_failed(const struct err *e, const struct line *l)
 }
 
 /* Everything from the state directory to the last word; returns the exit code. */
-static int run_here(struct run_args *a, const struct line *l, int ready_fd)
+static int run_session(struct run_args *a, const struct line *l, int ready_fd, const struct rm_keeper *rm)
 {
 	autobuf struct buf start = BUF_INIT;
 	CLEANUP(session_release) struct session s = SESSION_INIT;
@@ -176,6 +193,12 @@ static int run_here(struct run_args *a, const struct line *l, int ready_fd)
 	if (l->again && l->again->started)
 		memcpy(s.spec.id, l->again->id, sizeof(s.spec.id));
 	r = session_open(&s, a, &e);
+	if (r < 0 && s.usage && !l->again)
+		return say_usage(&verb_run, &e);
+	if (r == 0 && a->rm)
+		r = s.spec.id[0] ? 0 : state_new_id(s.spec.id, &e);
+	if (r == 0 && a->rm)
+		r = rm_keeper_tell(rm, s.spec.id, &e);
 	if (r == 0)
 		r = take_again(&s.run, l->again, &e);
 	if (r == 0)
@@ -198,6 +221,21 @@ static int run_here(struct run_args *a, const struct line *l, int ready_fd)
 		run_say_conflicts(&s.net);
 	r = run_execute(&s.run, &io, &e);
 	return r < 0 ? say_failed(&e, l) : session_end(&s, a);
+}
+
+static int run_here(struct run_args *a, const struct line *l, int ready_fd)
+{
+	struct rm_keeper rm = RM_KEEPER_INIT;
+	struct err e = ERR_INIT;
+	int code, removed;
+
+	if (!a->rm)
+		return run_session(a, l, ready_fd, NULL);
+	if (rm_keeper_start(&rm, &e) < 0)
+		return say_error(&e);
+	code = run_session(a, l, ready_fd, &rm);
+	removed = rm_keeper_end(&rm);
+	return removed ? removed : code;
 }
 
 /* The child goes on as the sandbox's launcher; its id comes back once the sandbox is there. */
@@ -260,6 +298,9 @@ int run_again(const struct run_start *s, const struct run_again *how, char ret_i
 	a.o.detach = true;
 	a.o.tty = false;
 	a.report = NULL;
+	a.rm = false; /* of the command that was typed: nobody waits for the end of this one */
+	if (how->engine && str_eq(how->engine, "gvisor") && (!a.engine || str_eq(a.engine, "auto")))
+		a.engine = "gvisor";
 	if (how->name || *s->name)
 		a.o.name = how->name ? how->name : s->name;
 	if (how->home || *s->home)
@@ -329,12 +370,13 @@ const struct verb verb_run = {
 		"/workspace), and the user, by name or number in the image's own /etc/passwd; without one: root, which is you, or as "
 		"root nobody, outside.\n"
 		"\n"
-		"Every connection and name of the command's is decided by a policy outside (doc/egress.md): --allow and --policy say "
-		"what is let through; without either, nothing is. What both name must be allowed by both, and what --allow names in vain is said before the start. --resolver (any number "
+		"Every connection and name of the command's is decided by a policy outside (" DOCS_EGRESS
+		"): --allow and --policy say "
+		"what is let through; without either, nothing is. The file is the ceiling, --allow and --profile are the need, and what both allow is allowed; --allow @policy needs all of the file. What --allow names in vain is said before the start. --resolver (any number "
 		"of them) says whom to ask for names instead of /etc/resolv.conf's; where the policy file names resolvers too, only those "
 		"that both name are asked. A name that is not allowed "
 		"does not exist inside, other connections are refused with the reason, each in one line on the terminal and in the "
-		"log (coffer-why(1), coffer-net(1)). --net observe lets through and writes down what no rule denies, never private "
+		"log (coffer-why(1), coffer-net(1)); while the command draws a screen of its own, such lines wait for its end. --net observe lets through and writes down what no rule denies, never private "
 		"addresses; --net none leaves loopback. A policy file is watched: a change counts at once, one that is broken leaves "
 		"the policy as it was. It must be where neither the sandbox nor others can write. Where a rule looks into TLS, "
 		"programs inside find a certificate authority of the sandbox's own by the usual variables and in the system's bundle "
@@ -348,17 +390,23 @@ const struct verb verb_run = {
 		"With -p a port of this machine leads to one inside, also with --net none; 127.0.0.1 unless an address is named, and "
 		"one that others can reach needs --public. Port 0 takes any that is free; *coffer ps --json* tells.\n"
 		"\n"
-		"The environment is empty but for PATH, HOME, USER, TERM, LANG, TZ and what -e names. Nothing of the caller's "
+		"The environment is empty but for PATH, HOME, USER, TERM, LANG, TZ and what -e and --env-file name. A .env file has "
+		"lines NAME=VALUE, which the sandbox sees as they are: keys and tokens belong in the vault (coffer-secret(1)). Nothing of the caller's "
 		"is inherited: no descriptor, no terminal. On a terminal the command gets a private one of its own.\n"
 		"\n"
 		"With --restart a sandbox that runs in the background under a name is started again when it has ended: *on-failure* "
 		"unless it exited with 0 (*:N*: at most N times in a row), *always* however it ended; with all that it wrote, its "
-		"id and its name. The pause before each start doubles, from a tenth of a second up to a minute, and begins anew "
+		"id and its name. The pause before each start doubles, from a tenth of a second up to a minute, and begins again "
 		"after a run of ten seconds. *coffer stop* ends it for good. It is *cofferd* that does so (coffer-gateway(1)), "
 		"which is started when there is none; to have sandboxes come back after a reboot, have it started at boot.\n"
 		"\n"
-		"A limit that was named and cannot be enforced here is an error; a default that cannot be is said in one line "
-		"and in the report.\n"
+		"A limit that was named and cannot be enforced here is an error; a default that cannot be is said in one line, "
+		"once until the machine is started again, and always in the report and by coffer-doctor(1).\n"
+		"\n"
+		"With --rm nothing is kept of the run, neither its changes nor its name, also when its launcher is killed.\n"
+		"\n"
+		"Some options of docker run are taken for those of coffer (--network for --net, --pids-limit for --pids, --cap-add "
+		"for --cap, -u for --user); -i, --init and --cap-drop ask for what always holds, and are passed over.\n"
 		"\n"
 		"Exit status: that of COMMAND, 128+N when it died of signal N; 124 when the time limit was reached; 125 when "
 		"coffer itself failed, 126 when COMMAND could not be executed, 127 when it was not found; 2 for a wrong "

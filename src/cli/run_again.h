@@ -12,6 +12,7 @@ struct run_again {
 	uint64_t started;      /* when it was first; 0: another one */
 	uint64_t restarts;     /* how often it was started again */
 	const char *workspace; /* which it must be again; NULL: none */
+	const char *engine;    /* which it had: "auto" does not mean a weaker one now; NULL: not known */
 	const char *name;      /* of another one */
 	const char *home;      /* of another one; NULL: as it was */
 	int (*populate)(void *ctx, struct run *r, struct err *e);

@@ -5,6 +5,7 @@
 #include "gateway/asks.h"
 
 #include "cli/ask_show.h"
+#include "cli/run_env.h"
 #include "cli/run_profile.h"
 #include "cli/run_prompt.h"
 #include "cli/say.h"
@@ -94,16 +95,44 @@ static int take_net(struct run_opts *o, int id, const char *value, struct err *e
 	}
 }
 
+/* The value of an option that is kept as it is; false: it is none of these. */
+static bool take_text(struct run_args *a, int id, const char *value)
+{
+	const struct {
+		int id;
+		const char **to;
+	} places[] = {
+		{ O_WORKDIR, &a->o.workdir }, { O_WORKSPACE, &a->o.workspace },
+		{ O_HOME, &a->o.home },	      { O_ROOT, &a->o.root },
+		{ O_IMAGE, &a->o.image },     { O_ENTRYPOINT, &a->o.entrypoint },
+		{ O_USER, &a->o.user },	      { O_NAME, &a->o.name },
+		{ O_PROFILE, &a->profile },   { O_RUNSC, &a->runsc },
+		{ O_REPORT, &a->report },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
+		if (places[i].id == id) {
+			*places[i].to = value;
+			return true;
+		}
+	}
+	return false;
+}
+
 int run_args_take(struct run_args *a, const struct opt *table, size_t n, int id, const char *value,
 		  struct err *e)
 {
 	struct run_opts *o = &a->o;
 
+	if (take_text(a, id, value))
+		return 0;
 	if (id >= O_LIMIT)
 		return limits_set(&o->limits, opt_name(table, n, id), value, e);
 	switch (id) {
 	case O_ENV:
-		return add_str(&o->env, value, e);
+		return run_env_check(value, e) < 0 ? -EINVAL : add_str(&o->env, value, e);
+	case O_ENV_FILE:
+		return run_env_file(&o->env, value, e);
 	case O_VOLUME:
 		return add_str(&o->volumes, value, e);
 	case O_SHOW:
@@ -127,42 +156,9 @@ int run_args_take(struct run_args *a, const struct opt *table, size_t n, int id,
 		return set_checkpoint(o, value, e);
 	case O_KEEP:
 		return set_keep(o, value, e);
-	case O_WORKDIR:
-		o->workdir = value;
-		return 0;
-	case O_WORKSPACE:
-		o->workspace = value;
-		return 0;
-	case O_HOME:
-		o->home = value;
-		return 0;
-	case O_ROOT:
-		o->root = value;
-		return 0;
-	case O_IMAGE:
-		o->image = value;
-		return 0;
-	case O_ENTRYPOINT:
-		o->entrypoint = value;
-		return 0;
-	case O_USER:
-		o->user = value;
-		return 0;
-	case O_NAME:
-		o->name = value;
-		return 0;
 	case O_RESTART:
 		o->restart = value;
 		return restart_parse(value, &(struct restart){ 0 }, e);
-	case O_PROFILE:
-		a->profile = value;
-		return 0;
-	case O_RUNSC:
-		a->runsc = value;
-		return 0;
-	case O_REPORT:
-		a->report = value;
-		return 0;
 	default:
 		break;
 	}
@@ -171,7 +167,9 @@ int run_args_take(struct run_args *a, const struct opt *table, size_t n, int id,
 	o->nested = o->nested || id == O_NESTED;
 	o->public = o->public || id == O_PUBLIC;
 	o->detach = o->detach || id == O_DETACH;
+	a->rm = a->rm || id == O_RM;
 	o->i_know = o->i_know || id == O_I_KNOW;
+	a->settings = a->settings || id == O_SETTINGS;
 	a->tty = id == O_TTY ? 1 : id == O_NO_TTY ? 0 : a->tty;
 	if (id == O_QUIET)
 		say_quiet(true);
@@ -182,8 +180,6 @@ int run_args_begin(struct run_args *a, struct err *e)
 {
 	limits_defaults(&a->o.limits);
 	a->engine = getenv("COFFER_ENGINE");
-	if (a->engine && !*a->engine)
-		a->engine = NULL;
 	return a->engine && opt_one_of("COFFER_ENGINE", a->engine, ENGINE_NAMES, e) < 0 ? -EINVAL : 0;
 }
 

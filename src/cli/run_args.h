@@ -10,6 +10,7 @@
 
 enum {
 	O_ENV = 1,
+	O_ENV_FILE,
 	O_WORKDIR,
 	O_VOLUME,
 	O_WORKSPACE,
@@ -33,10 +34,12 @@ enum {
 	O_ASK_PROMPT,
 	O_SECRET,
 	O_PROFILE,
+	O_SETTINGS,
 	O_PUBLISH,
 	O_PUBLIC,
 	O_NAME,
 	O_DETACH,
+	O_RM,
 	O_RESTART,
 	O_TTY,
 	O_NO_TTY,
@@ -53,7 +56,7 @@ enum {
 #define RUN_OPTS_WALL                                                                                         \
 	{ "engine", 0, "ENGINE", "how to isolate", O_ENGINE, ENGINE_NAMES },                                  \
 		{ "runsc", 0, "PATH[@sha256:HEX]", "the runsc that engine gvisor runs on", O_RUNSC, "file" }, \
-		{ "cap", 0, "NAME[,…]", "keep a capability (within the sandbox only)", O_CAP },               \
+		{ "cap", 0, "NAME[,…]", "keep a capability (within the sandbox only)", O_CAP, .many = true }, \
 	{                                                                                                     \
 		"nested", 0, NULL, "allow user namespaces inside (browsers, bwrap)", O_NESTED                 \
 	}
@@ -61,23 +64,25 @@ enum {
 #define NET_NAMES "none observe enforce"
 
 #define RUN_OPTS_REACH                                                                                       \
-	{ "allow", 0, "DOMAIN[:PORT]|@PRESET", "what may be reached (port 443 by default)", O_ALLOW },       \
-		{ "policy", 0,	   "FILE", "a policy file; what it and --allow both allow is allowed",       \
+	{ "allow", 0,		"DOMAIN[:PORT]|@PRESET", "what may be reached (port 443 by default)",        \
+	  O_ALLOW, .many = true },                                                                           \
+		{ "policy", 0,	   "FILE", "a policy file: the ceiling for --allow and --profile",           \
 		  O_POLICY, "file" },                                                                        \
-		{ "resolver", 0, "ADDR[:PORT]", "ask this resolver for names (default: the system's)",       \
-		  O_RESOLVER },                                                                              \
+		{ "resolver",	 0,                                                                          \
+		  "ADDR[:PORT]", "ask this resolver for names (default: the system's)",                      \
+		  O_RESOLVER,	 .many = true },                                                             \
 		{ "ask-timeout", 0, "TIME",                                                                  \
 		  "how long a question waits for an answer before it is denied (5m)", O_ASK_TIMEOUT },       \
 	{                                                                                                    \
 		"secret", 0, "NAME[@HOST,…]", "a secret of the vault to use there; inside is a placeholder", \
-			O_SECRET                                                                             \
+			O_SECRET, .many = true                                                               \
 	}
 
 #define RUN_OPTS_NET                                                                                        \
 	{ "net", 0, "MODE", "none, observe or enforce (default: enforce)", O_NET, NET_NAMES },              \
-		RUN_OPTS_REACH,                                                                             \
-		{ "publish", 'p', "[ADDR:]PORT:PORT", "a port of this machine that leads to one inside",    \
-		  O_PUBLISH },                                                                              \
+		RUN_OPTS_REACH, { "publish",	      'p',                                                  \
+				  "[ADDR:]PORT:PORT", "a port of this machine that leads to one inside",    \
+				  O_PUBLISH,	      .many = true },                                       \
 	{                                                                                                   \
 		"public", 0, NULL, "let -p listen on an address that the whole network can reach", O_PUBLIC \
 	}
@@ -99,8 +104,9 @@ enum {
 
 /* What --profile added, and is to be freed. */
 struct run_profile {
-	char **argv; /* with the program's path inside in place of its name */
-	char *home, *program;
+	char **argv; /* the agent itself, where no command was named */
+	char *home, *program, *name;
+	struct spec_files files;
 	struct profile profile; /* whose texts the offers are */
 	struct net_offer offer[PROFILE_SECRETS_MAX];
 	struct net_offers offers;
@@ -109,8 +115,10 @@ struct run_profile {
 struct run_args {
 	struct run_opts o;
 	const char *profile;
+	bool settings; /* --settings */
 	struct run_profile added;
 	const char *report, *engine, *runsc;
+	bool rm; /* --rm: nothing of it is kept */
 	int tty; /* 1 yes, 0 no, -1 as it comes */
 };
 

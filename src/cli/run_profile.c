@@ -2,11 +2,16 @@
 /*
  * Where an agent is installed: what is below /usr is seen inside anyway. Of anything else, the directory of npm packages
  * that it is in (or its own directory, where it is none) is shown read-only at AGENT_DIR, and Node.js beside it where that
- * is not below /usr either. The command's first word becomes the path inside.
+ * is not below /usr either.
+ *
+ * Under its own name it is a small script in AGENT_BIN, first in PATH: the profile's `start`, then the program. So it is found
+ * by whatever runs inside, by `coffer exec` too, and a command keeps the name that was typed. With a root of its own (--image,
+ * --root) the agent is in there, and none of this is done.
  */
 #include "cli/run_profile.h"
 
 #include "base/fd.h"
+#include "cli/run_settings.h"
 #include "cli/say.h"
 #include "config/profile.h"
 
@@ -18,12 +23,16 @@
 #include <unistd.h>
 
 #define AGENT_DIR "/opt/agent"
+#define AGENT_BIN AGENT_DIR "/bin"
+#define USUAL_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 void run_profile_release(struct run_profile *p)
 {
 	free(p->argv);
 	free(p->home);
 	free(p->program);
+	free(p->name);
+	spec_files_release(&p->files);
 	profile_release(&p->profile);
 	*p = (struct run_profile){ 0 };
 }
@@ -103,61 +112,102 @@ static int add_env(struct strv *env, const char *assignment, struct err *e)
 }
 
 /* Node.js of another place than the system's comes first in PATH, as it does outside. */
-static int show_node(struct run_args *a, struct err *e)
+static int set_path(struct run_args *a, struct err *e)
 {
 	autofree char *node = find_program("node"), *inside = NULL, *path = NULL;
-	int r;
+	int r = 0;
 
-	if (!node || is_seen_inside(node))
-		return 0;
-	r = show(a, node, "node", &inside, e);
+	if (node && !is_seen_inside(node))
+		r = show(a, node, "node", &inside, e);
 	if (r < 0)
 		return r;
-	*strrchr(inside, '/') = '\0';
-	if (asprintf(&path, "PATH=%s:/usr/local/bin:/usr/bin:/bin", inside) < 0)
+	if (inside)
+		*strrchr(inside, '/') = '\0';
+	if (asprintf(&path, "PATH=" AGENT_BIN ":%s%s" USUAL_PATH, inside ? inside : "", inside ? ":" : "") <
+	    0)
 		return out_of_memory(e);
 	return add_env(&a->o.env, path, e);
 }
 
-/* The command as it is inside. Without one, the agent itself. */
-static int set_command(struct run_args *a, const struct profile *p, struct run_profile *ret, struct err *e)
+/* Without a command, the agent itself. Where PATH was typed it may not be found by its name. */
+static int set_command(struct run_args *a, const struct profile *p, struct run_profile *ret, bool by_path,
+		       struct err *e)
 {
 	int n = a->o.argc ? a->o.argc : 1;
 
-	if (a->o.argc && !str_eq(a->o.argv[0], p->command))
+	if (a->o.argc && (!by_path || !str_eq(a->o.argv[0], p->command)))
 		return 0;
+	if (by_path && asprintf(&ret->program, AGENT_BIN "/%s", p->command) < 0)
+		return out_of_memory(e);
 	ret->argv = calloc((size_t)n + 1, sizeof(char *));
 	if (!ret->argv)
 		return out_of_memory(e);
 	for (int i = 1; i < n; i++)
 		ret->argv[i] = a->o.argv[i];
-	ret->argv[0] = ret->program;
+	ret->argv[0] = by_path ? ret->program : p->command;
 	a->o.argv = ret->argv;
 	a->o.argc = n;
 	return 0;
 }
 
+/* As a word of the shell's. */
+static void add_quoted(struct buf *b, const char *s)
+{
+	buf_addc(b, '\'');
+	for (; *s; s++) {
+		if (*s == '\'')
+			buf_adds(b, "'\\''");
+		else
+			buf_addc(b, *s);
+	}
+	buf_addc(b, '\'');
+}
+
+/* The settings once for each sandbox: what the agent makes of them afterwards is its own. */
+static int add_script(const struct run_args *a, const struct profile *p, const char *program,
+		      struct run_profile *ret, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT;
+	autofree char *path = NULL;
+
+	buf_adds(&b, "#!/bin/sh\n");
+	if (a->settings)
+		buf_adds(&b, "if mkdir /tmp/.coffer-settings 2>/dev/null; then\n"
+			     "(cd " RUN_SETTINGS_DIR " && find . -type f -exec sh -c 'for f; do mkdir -p "
+			     "\"$HOME/${f%/*}\" && cat \"$f\" >\"$HOME/$f\"; done' sh {} +)\n"
+			     "fi\n");
+	if (p->start)
+		buf_addf(&b, "%s\n", p->start);
+	buf_adds(&b, "exec ");
+	add_quoted(&b, program);
+	buf_adds(&b, " \"$@\"\n");
+	if (buf_error(&b) || asprintf(&path, AGENT_BIN "/%s", p->command) < 0)
+		return out_of_memory(e);
+	return spec_files_add(&ret->files, path, b.data, b.len, e);
+}
+
 static int find_agent(struct run_args *a, const struct profile *p, struct run_profile *ret, struct err *e)
 {
-	autofree char *path = NULL;
+	autofree char *path = NULL, *inside = NULL;
+	const bool by_path = has_variable(&a->o.env, "PATH");
 	int r;
 
-	/* With a root of its own the agent is in there. */
-	if (!p->command || a->o.image || a->o.root) {
-		ret->program = p->command ? strdup(p->command) : NULL;
-		return p->command && !ret->program ? out_of_memory(e) : 0;
-	}
+	if (!p->command)
+		return 0;
+	if (a->o.image || a->o.root)
+		return set_command(a, p, ret, false, e);
 	path = find_program(p->command);
 	if (!path) {
 		r = err_set(e, -ENOENT, "%s is not installed: there is no such program in PATH", p->command);
 		return p->install ? err_hint(e, r, "%s", p->install) : r;
 	}
-	if (is_seen_inside(path)) {
-		ret->program = TAKE_PTR(path);
-		return 0;
-	}
-	r = show(a, path, "lib", &ret->program, e);
-	return r < 0 ? r : show_node(a, e);
+	r = is_seen_inside(path) ? 0 : show(a, path, "lib", &inside, e);
+	r = r < 0 ? r : add_script(a, p, inside ? inside : path, ret, e);
+	r = r < 0 ? r : set_path(a, e);
+	r = r < 0 ? r : set_command(a, p, ret, by_path, e);
+	if (r == 0)
+		a->o.files = &ret->files;
+	return r;
 }
 
 /* Credentials are handed in only when they are named: whoever forgets finds out here and not from an agent's error. */
@@ -227,6 +277,17 @@ static void offer_secrets(struct run_args *a, struct run_profile *ret, bool by_p
 	a->o.offers = l;
 }
 
+/* What people call it: of a file, its name without directories and ending. */
+static int set_name(struct run_args *a, const char *name, struct run_profile *ret, struct err *e)
+{
+	const char *slash = strrchr(name, '/'), *base = slash ? slash + 1 : name;
+	size_t n = strlen(base);
+
+	ret->name = strndup(base, str_ends(base, ".yaml") ? n - 5 : n);
+	a->o.profile = ret->name;
+	return ret->name ? 0 : out_of_memory(e);
+}
+
 int run_profile_apply(struct run_args *a, const char *name, struct run_profile *ret, struct err *e)
 {
 	const bool has_net = !(a->o.net && str_eq(a->o.net, "none"));
@@ -235,8 +296,10 @@ int run_profile_apply(struct run_args *a, const char *name, struct run_profile *
 
 	if (r == 0)
 		r = find_agent(a, p, ret, e);
-	if (r == 0 && ret->program)
-		r = set_command(a, p, ret, e);
+	if (r == 0 && a->settings)
+		r = run_settings_collect(p, &ret->files, e);
+	if (r == 0)
+		r = set_name(a, name, ret, e);
 	/* Whoever wants no network gets none. */
 	if (r == 0 && has_net)
 		offer_secrets(a, ret, strchr(name, '/') != NULL);
@@ -244,6 +307,7 @@ int run_profile_apply(struct run_args *a, const char *name, struct run_profile *
 		r = add_env(&a->o.env, p->env.v[i], e);
 	for (size_t i = 0; r == 0 && i < p->allow.n && has_net; i++)
 		r = strv_add(&a->o.allow, p->allow.v[i]) < 0 ? out_of_memory(e) : 0;
+	a->o.n_profile = has_net ? p->allow.n : 0;
 	if (r < 0)
 		return r;
 	if (!a->o.home && p->home)

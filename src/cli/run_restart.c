@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <string.h>
 #include <time.h>
 
 bool run_restart_is_wanted(const char *policy)
@@ -64,6 +65,58 @@ static int claim(struct state *st, const char *id, struct err *e)
 	return fd;
 }
 
+/* State and log, once what a crash left is ended. */
+static int open_all(struct state *st, struct audit **ret, struct err *e)
+{
+	/* A lease that somebody breaks is told by this signal, which would end us (scan.c). */
+	signal(SIGIO, SIG_IGN);
+	return state_open(st, e) < 0 || audit_open(ret, st->fd, e) < 0 || run_sweep(st, *ret, e) < 0 ? -EIO
+												     : 0;
+}
+
+static int start_held(struct state *st, const char *id, int fd, char ret_id[RUN_ID_LEN + 1])
+{
+	CLEANUP(run_start_release) struct run_start s = { 0 };
+	CLEANUP(run_meta_release) struct run_meta m = { 0 };
+	struct run_again how = { .resume_fd = fd, .id = id };
+	struct err e = ERR_INIT;
+	int r = ckpt_recover(st, id, fd, &e), code;
+
+	if (r == 0)
+		r = run_meta_read(fd, &m, &e);
+	if (r == 0)
+		r = run_start_read(fd, &s, &e);
+	if (r == 0)
+		r = state_run_clear_over(fd, &e);
+	if (r < 0)
+		return say_error(&e);
+	how.started = m.started;
+	how.restarts = m.restarts;
+	how.workspace = m.workspace;
+	how.engine = m.engine;
+	code = run_again(&s, &how, ret_id);
+	return code == 0 && run_restart_is_wanted(m.restart) ? run_restart_keep(id) : code;
+}
+
+int run_restart_start(const char *ref, char ret_id[RUN_ID_LEN + 1])
+{
+	CLEANUP(state_release) struct state st = STATE_INIT;
+	CLEANUP(audit_freep) struct audit *a = NULL;
+	struct err e = ERR_INIT;
+	char id[RUN_ID_LEN + 1];
+	autoclose int fd = -1;
+
+	if (open_all(&st, &a, &e) < 0 || state_resolve(&st, ref, id, &e) < 0)
+		return say_error(&e);
+	memcpy(ret_id, id, sizeof(id));
+	fd = claim(&st, id, &e);
+	if (fd == -EBUSY) {
+		say_note("sandbox %s runs already", ref);
+		return 0;
+	}
+	return fd < 0 ? say_error(&e) : start_held(&st, id, fd, ret_id);
+}
+
 int run_restart_again(const char *id)
 {
 	CLEANUP(state_release) struct state st = STATE_INIT;
@@ -76,10 +129,7 @@ int run_restart_again(const char *id)
 	autoclose int fd = -1;
 	int r;
 
-	/* A lease that somebody breaks is told by this signal, which would end us (scan.c). */
-	signal(SIGIO, SIG_IGN);
-	/* What a crash left of it is ended first. */
-	if (state_open(&st, &e) < 0 || audit_open(&a, st.fd, &e) < 0 || run_sweep(&st, a, &e) < 0)
+	if (open_all(&st, &a, &e) < 0)
 		return say_error(&e);
 	fd = claim(&st, id, &e);
 	if (fd == -EBUSY || fd == -ENOENT)
@@ -91,5 +141,6 @@ int run_restart_again(const char *id)
 	how.started = m.started;
 	how.restarts = m.restarts + 1;
 	how.workspace = m.workspace;
+	how.engine = m.engine;
 	return run_again(&s, &how, got);
 }

@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/run_say.h"
 
+#include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/fd.h"
+#include "base/str.h"
 #include "cli/say.h"
+#include "sandbox/image.h"
 #include "sandbox/proto.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/stat.h>
 
 void run_say_masks(const struct spec *s)
 {
@@ -18,7 +24,7 @@ void run_say_masks(const struct spec *s)
 		buf_addf(&b, "%s%s", i ? ", " : "", s->masks[i].path);
 	if (s->n_masks > 4)
 		buf_addf(&b, " and %zu more", s->n_masks - 4);
-	say_note("hidden inside, for they usually hold credentials: %s (--show PATH opens one)",
+	say_note("hidden inside, because they usually hold credentials: %s (--show PATH opens one)",
 		 buf_cstr(&b));
 }
 
@@ -44,9 +50,9 @@ void run_say_before(const struct spec *s, const struct choice *c, const struct r
 	if (s->net == NET_OBSERVE)
 		say_note("network: observed; everything that no rule denies is let through (coffer net log)");
 	if (s->ports && strstr(s->ports, "(public)"))
-		say_warn("WARNING: others than this machine can reach what runs inside: %s", s->ports);
+		say_warn("WARNING: published where other machines can reach it: %s", s->ports);
 	else if (s->ports)
-		say_note("ports of this machine that lead inside: %s", s->ports);
+		say_note("published %s", s->ports);
 	/* Over another's layer there may be more, or less: that is known when it was copied. */
 	if (!s->over[0])
 		run_say_masks(s);
@@ -84,6 +90,19 @@ static void say_limit(const struct run *r, enum limit_kind k, const char *what)
 		 limit_format(k, r->spec->limits.l[k].value, text), limit_name(k));
 }
 
+/* `coffer run IMAGE COMMAND`, as with docker. */
+static void hint_image(const struct run *r, struct err *e)
+{
+	CLEANUP(image_record_release) struct image_record rec = { 0 };
+	struct err ignored = ERR_INIT;
+
+	if (r->end.exit_code == EXIT_NOCMD && r->spec->root_mode != ROOT_IMAGE &&
+	    faccessat(r->st->fd, "images", F_OK, AT_SYMLINK_NOFOLLOW) == 0 &&
+	    image_find(r->st, r->spec->argv.v[0], &rec, &ignored) == 0)
+		err_hint(e, e->code, "coffer run --image %s -- COMMAND (there is an image of that name)",
+			 rec.name);
+}
+
 static void say_cause(const struct run *r)
 {
 	const struct run_end *end = &r->end;
@@ -104,13 +123,14 @@ static void say_cause(const struct run *r)
 		break;
 	case CAUSE_NOT_STARTED:
 		proto_exit_text(&end->claim, r->spec->argv.v[0], r->spec->cwd, &e);
+		hint_image(r, &e);
 		say_error(&e);
 		break;
 	case CAUSE_BROKEN:
 		say_warn("the sandbox broke off: %s", end->broken);
 		break;
 	case CAUSE_NETWORK:
-		say_warn("ended, for its network cannot be kept behind the wall: %s", end->broken);
+		say_warn("ended, because its network cannot be kept behind the wall: %s", end->broken);
 		break;
 	case CAUSE_ROLLED:
 		say_warn("the sandbox was rolled back, and the command ended with it");
@@ -128,16 +148,40 @@ static void say_cause(const struct run *r)
 		say_limit(r, LIMIT_OUTPUT, "its output was cut");
 }
 
-void run_say_after(const struct run *r)
+#define TOLD "limits-told" /* in the state directory: the default limits that are not kept, as said last */
+
+/* Whether this was not yet said since the machine was started. Where that cannot be noted, it is said each time. */
+static bool is_news(const struct state *st, const char *text)
+{
+	uint64_t now = clock_nsec(CLOCK_REALTIME), up = clock_nsec(CLOCK_BOOTTIME);
+	autobuf struct buf told = BUF_INIT;
+	autoclose int fd = -1;
+	struct stat sb;
+
+	if (fstatat(st->fd, TOLD, &sb, AT_SYMLINK_NOFOLLOW) == 0 && now > up &&
+	    (uint64_t)sb.st_mtim.tv_sec >= (now - up) / NSEC_PER_SEC &&
+	    fd_read_file(st->fd, TOLD, sizeof(((struct run *)0)->limits_off), &told) == 0 &&
+	    str_eq(buf_cstr(&told), text))
+		return false;
+	fd = openat(st->fd, TOLD, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd >= 0)
+		(void)!fd_write_all(fd, text, strlen(text));
+	return true;
+}
+
+void run_say_after(const struct run *r, bool kept)
 {
 	const char *id = r->spec->name ? r->spec->name : r->spec->id;
 
 	say_cause(r);
 	if (r->disk_watched[0])
 		say_note("--disk is only watched, and can be overrun for an instant: %s", r->disk_watched);
-	if (r->limits_off[0])
-		say_note("%s", r->limits_off);
-	if (r->changes)
+	if (r->limits_off[0] && is_news(r->st, r->limits_off))
+		say_note("%s (said once; coffer doctor and the report always say it)", r->limits_off);
+	if (r->changes && !kept)
+		say_note("%llu %s changed, and removed with the sandbox (--rm)",
+			 (unsigned long long)r->changes, r->changes == 1 ? "file" : "files");
+	else if (r->changes)
 		say_note("%llu %s changed: coffer diff %s, then coffer apply %s or coffer discard %s",
 			 (unsigned long long)r->changes, r->changes == 1 ? "file" : "files", id, id, id);
 }

@@ -15,6 +15,7 @@ void run_say_net(enum net_level level, const char *text, struct buf *out);
 
 /* What is hidden; by itself where run_say_before() came too early for it. */
 void run_say_masks(const struct spec *s);
-void run_say_after(const struct run *r);
+/* `kept`: what it changed is still there. */
+void run_say_after(const struct run *r, bool kept);
 
 #endif

@@ -2,6 +2,7 @@
 #include "cli/run_spec.h"
 
 #include "base/fd.h"
+#include "cli/run_env.h"
 #include "cli/run_root.h"
 #include "sandbox/proto.h"
 #include "sandbox/rootfs.h"
@@ -93,8 +94,8 @@ static int set_env(struct spec *s, const struct run_opts *o, const struct run_ro
 		const char *text = o->env.v[i], *eq = strchr(text, '='), *v;
 		autofree char *pair = NULL;
 
-		if (!*text || eq == text)
-			return err_set(e, -EINVAL, "-e '%s': expected NAME or NAME=VALUE", text);
+		if (run_env_check(text, e) < 0)
+			return -EINVAL;
 		if (eq) {
 			r = put_env(s, text);
 			continue;
@@ -291,7 +292,13 @@ static int split_volume(const char *text, char **ret_src, char **ret_dst, bool *
 
 		free(*ret_dst);
 		*ret_dst = NULL;
-		return err_sys(e, r, "-v %s: cannot open %s", text, copy);
+		err_sys(e, r, "-v %s: cannot open %s", text, copy);
+		if (r == -ENOENT && !strchr(copy, '/'))
+			err_hint(e, r,
+				 "--home NAME for a home that persists (there are no named volumes), or "
+				 "-v ./%s:… for a directory here",
+				 copy);
+		return r;
 	}
 	return 0;
 }
@@ -402,7 +409,7 @@ static int set_command(struct spec *s, const struct run_opts *o, const struct ru
 			return OOM(e);
 	}
 	if (s->argv.n == 0 || !s->argv.v[0][0])
-		return err_set(e, -EINVAL, "which command? The image does not name one");
+		return err_set(e, -EINVAL, "run needs a command: the image names none");
 	for (size_t i = 0; i < s->argv.n; i++)
 		bytes += strlen(s->argv.v[i]) + 1;
 	for (size_t i = 0; i < s->env.n; i++)
@@ -432,6 +439,16 @@ static int check_setfcap(const struct spec *s, struct err *e)
 	return err_hint(e, -EPERM, "without :rw the changes go to a layer, and coffer apply checks them");
 }
 
+static int set_files(struct spec *s, const struct run_opts *o, struct err *e)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && o->files && i < o->files->n; i++)
+		r = spec_files_add(&s->files, o->files->v[i].path, o->files->v[i].text, o->files->v[i].len,
+				   e);
+	return r;
+}
+
 int run_spec_build(struct spec *s, const struct run_opts *o, struct state *st, struct run_spec_note *note,
 		   struct err *e)
 {
@@ -446,7 +463,9 @@ int run_spec_build(struct spec *s, const struct run_opts *o, struct state *st, s
 	s->restart = o->restart && !str_eq(o->restart, "no") ? strdup(o->restart) : NULL;
 	s->each = o->each;
 	s->keep = o->keep;
-	r = run_root_open(s, o, st, &root, e);
+	s->profile = o->profile ? strdup(o->profile) : NULL;
+	r = set_files(s, o, e);
+	r = r < 0 ? r : run_root_open(s, o, st, &root, e);
 	if (r == 0)
 		r = spec_has_root_layer(s) ? run_root_user(s, o, &root, e) : set_user(s, o->user, e);
 	if (r == 0)

@@ -29,15 +29,15 @@ static const struct opt secret_opts[] = {
 	{ "due", 0, NULL, "rotate: all whose schedule says so", OPT_DUE },
 	OPT_SECTION("Where it may be sent"),
 	{ "host", 0, "HOST[:PORT][/PATH]", "set, bind, unbind: this host, below this path; may be repeated",
-	  OPT_HOST },
+	  OPT_HOST, .many = true },
 	{ "as", 0, "HOW", "bearer, basic, header:X, query:X, path, cookie, body, ssh, proxy", OPT_AS,
 	  "bearer basic header: query: path body cookie ssh ssh:sshsig ssh:unbound proxy" },
 	{ "ask", 0, NULL, "set, bind --as ssh: a person is asked before each signature", OPT_ASK },
 	{ "user", 0, "USER", "set, bind: the user of basic, ssh and proxy", OPT_USER },
-	{ "known-host", 0, "KEY", "set, bind --as ssh: the host's key, 'ssh-ed25519 AAAA...'",
-	  OPT_KNOWN_HOST },
+	{ "known-host", 0, "KEY", "set, bind --as ssh: the host's key, 'ssh-ed25519 AAAA...'", OPT_KNOWN_HOST,
+	  .many = true },
 	{ "known-hosts", 0, "FILE", "set, bind --as ssh: its keys from a known_hosts file", OPT_KNOWN_HOSTS,
-	  "file" },
+	  "file", .many = true },
 	{ "address", 0, NULL, "set, bind: HOST may be an address", OPT_ADDRESS },
 	OPT_SECTION("The vault's key"),
 	{ "key-file", 0, "FILE", "a file with the key, made when there is none", OPT_KEY_FILE, "file" },
@@ -106,6 +106,16 @@ static int run_kept(const struct secret_args *a)
 	return exit_code(fault);
 }
 
+/* Also when what was wanted failed afterwards: the key stays, and later nobody would say so. */
+static void say_made_key(const struct secret_session *s, const struct secret_args *a, int result)
+{
+	if (!s->files.made_key || (a->act == SECRET_INIT && result >= 0))
+		return;
+	say_note("the vault's key is %s: keep a copy of it somewhere else", s->files.key_path);
+	if (result >= 0)
+		secret_say_credential(s);
+}
+
 static int run_open(struct secret_session *s, const struct secret_args *a)
 {
 	struct err e = ERR_INIT;
@@ -118,6 +128,7 @@ static int run_open(struct secret_session *s, const struct secret_args *a)
 	}
 	if (r == 0)
 		r = acts[a->act].run(s, a, &e);
+	say_made_key(s, a, r);
 	if (r >= 0)
 		return r > 0 ? SECRET_EXIT_FOUND : 0;
 	if (e.code)
@@ -145,9 +156,10 @@ static int check_args(struct secret_args *a, bool has_act, struct err *e)
 		r = secret_refuse_value(a, e);
 	if (r == 0 && a->argc < acts[a->act].args_min)
 		r = err_set(e, -EINVAL,
-			    a->act == SECRET_IMPORT   ? "import which file?"
-			    : a->act == SECRET_FORGET ? "forget what was issued to which home?"
-						      : "which secret?");
+			    a->act == SECRET_IMPORT ? "import which file?"
+			    : a->act == SECRET_FORGET
+				    ? "forget the placeholders and what was issued, of which home?"
+				    : "which secret?");
 	if (r == 0 && a->argc > acts[a->act].args_max)
 		r = err_set(e, -EINVAL, "that is one argument too many");
 	if (r == 0 && a->act == SECRET_ROTATE && a->due == (a->argc > 0))
@@ -202,10 +214,16 @@ static int cmd_secret(int argc, char **argv)
 
 	if (r == 0)
 		r = secret_check_bindings(&a, &e);
+	/* Before the vault and its key are made for a value that does not come. */
+	if (r == 0 && a.act == SECRET_SET && secret_check_origin(&a, &e) < 0) {
+		code = say_error(&e);
+		goto out;
+	}
 	code = r == 1		  ? verb_print_help(&verb_secret)
 	       : r < 0		  ? say_usage(&verb_secret, &e)
 	       : acts[a.act].kept ? run_kept(&a)
 				  : run_act(&a);
+out:
 	strv_release(&a.hosts);
 	strv_release(&a.known);
 	strv_release(&a.known_files);
@@ -250,7 +268,8 @@ const struct verb verb_secret = {
 		"it is.\n"
 		"\n"
 		"What servers issue to a sandbox (*capture:* in a policy, *--allow @claude-login*) is kept, sealed, for its named home "
-		"(*coffer run --home*). *ls* says for which there is something, *forget* HOME removes it.\n"
+		"(*coffer run --home*). *ls* says for which there is something, *forget* HOME removes it, with the placeholders that "
+		"programs of that home may have saved.\n"
 		"\n"
 		"Exit codes: 1 check found something, 2 the command line is wrong, 10 wrong key, 11 wrong passphrase, 12 the file was "
 		"changed, 13 it is cut off, 14 it is no vault file, 15 no such secret, 16 there is one already, 17 the value is refused, "

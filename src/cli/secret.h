@@ -4,6 +4,7 @@
 #define CLI_SECRET_H
 
 #include "audit/audit.h"
+#include "base/json.h"
 #include "base/str.h"
 #include "sandbox/state.h"
 #include "vault/client.h"
@@ -108,6 +109,8 @@ struct secret_items {
 
 int secret_items_get(struct secret_session *s, struct secret_items *ret, struct err *e) MUST_CHECK;
 void secret_items_release(struct secret_items *l);
+/* Everything about it but its value, as members of an object that is open. */
+void secret_item_json(struct json *j, const struct secret_item *i, uint64_t now);
 bool secret_item_has_expired(const struct secret_item *i, uint64_t now);
 bool secret_item_expires_soon(const struct secret_item *i, uint64_t now);
 bool secret_item_is_due(const struct secret_item *i, uint64_t now);
@@ -143,6 +146,8 @@ int secret_rm(struct secret_session *s, const struct secret_args *a, struct err 
 int secret_bind(struct secret_session *s, const struct secret_args *a, struct err *e) MUST_CHECK;
 int secret_unbind(struct secret_session *s, const struct secret_args *a, struct err *e) MUST_CHECK;
 /* Says how a key file becomes a credential of systemd's, where that can be. */
+/* Whether the place that the value is to come from can be opened. */
+int secret_check_origin(const struct secret_args *a, struct err *e) MUST_CHECK;
 void secret_say_credential(const struct secret_session *s);
 int secret_init(struct secret_session *s, const struct secret_args *a, struct err *e) MUST_CHECK;
 int secret_rekey(struct secret_session *s, const struct secret_args *a, struct err *e) MUST_CHECK;

@@ -101,6 +101,7 @@ int secret_rekey(struct secret_session *s, const struct secret_args *a, struct e
 	if (r == 0)
 		r = vault_files_remember(&n, e);
 	if (r == 0)
-		say_note("the vault is sealed with %s now; the old key opens it no more", key_text(&n));
+		say_note("the vault is sealed with %s now%s; the old key opens it no more", key_text(&n),
+			 n.made_key ? " (keep a copy of it somewhere else)" : "");
 	return r;
 }

@@ -14,11 +14,10 @@ static void format_day(uint64_t seconds, char out[CLOCK_TEXT_LEN])
 	out[10] = '\0';
 }
 
-static void add_json(struct json *j, const struct secret_item *i, uint64_t now)
+void secret_item_json(struct json *j, const struct secret_item *i, uint64_t now)
 {
 	char when[CLOCK_TEXT_LEN];
 
-	json_obj(j, NULL);
 	json_str(j, "name", i->name);
 	json_str(j, "length", secret_length_class(i->len));
 	json_str(j, "created", clock_format(i->created * NSEC_PER_SEC, when));
@@ -42,7 +41,6 @@ static void add_json(struct json *j, const struct secret_item *i, uint64_t now)
 		json_end_obj(j);
 	}
 	json_end_arr(j);
-	json_end_obj(j);
 }
 
 static void add_note(struct buf *b, const char *text)
@@ -106,8 +104,11 @@ int secret_ls(struct secret_session *s, const struct secret_args *a, struct err 
 		return r;
 	if (a->json) {
 		json_arr(&j, NULL);
-		for (size_t i = 0; i < l.n; i++)
-			add_json(&j, &l.v[i], now);
+		for (size_t i = 0; i < l.n; i++) {
+			json_obj(&j, NULL);
+			secret_item_json(&j, &l.v[i], now);
+			json_end_obj(&j);
+		}
 		json_end_arr(&j);
 		buf_addc(&out, '\n');
 	} else {

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "cli/say.h"
+#include "config/profile.h"
 
 #include <errno.h>
 
@@ -19,6 +20,40 @@ static uint64_t now_s(void)
 static unsigned set_flags(const struct secret_args *a)
 {
 	return (a->weak ? VAULT_SET_WEAK : 0) | (a->replace ? VAULT_SET_REPLACE : 0);
+}
+
+/* Whether a profile knows where this secret is sent: then it needs no binding. One that cannot be read knows nothing. */
+static bool find_profile(const char *name, char ret[64])
+{
+	autostrv struct strv names = STRV_INIT;
+	struct err ignored = ERR_INIT;
+	bool found = false;
+
+	if (profile_list(&names, &ignored) < 0)
+		return false;
+	for (size_t i = 0; !found && i < names.n; i++) {
+		CLEANUP(profile_release) struct profile p = PROFILE_INIT;
+
+		if (profile_load(&p, names.v[i], &ignored) < 0)
+			continue;
+		for (size_t k = 0; !found && k < p.n_secrets; k++)
+			found = str_eq(p.secrets[k].name, name) && p.secrets[k].host;
+		if (found)
+			snprintf(ret, 64, "%s", names.v[i]);
+	}
+	return found;
+}
+
+static void say_saved(const struct secret_args *a, const char *name)
+{
+	char profile[64];
+
+	if (a->hosts.n)
+		say_note("%s is saved", name);
+	else if (find_profile(name, profile))
+		say_note("%s is saved; coffer run --profile %s uses it", name, profile);
+	else
+		say_note("%s is saved; it can be sent nowhere until it is bound: coffer secret bind", name);
 }
 
 int secret_set(struct secret_session *s, const struct secret_args *a, struct err *e)
@@ -34,14 +69,9 @@ int secret_set(struct secret_session *s, const struct secret_args *a, struct err
 		r = secret_save(s, e);
 	if (r < 0)
 		return r;
-	if (s->files.made_key) {
-		say_note("the vault's key is %s: keep a copy of it somewhere else", s->files.key_path);
-		secret_say_credential(s);
-	}
 	if (a->replace)
-		say_note("%s: bindings that one of this name had before are gone", name);
-	say_note("%s is saved%s", name,
-		 a->hosts.n ? "" : "; it can be sent nowhere until it is bound: coffer secret bind");
+		say_note("the previous bindings of '%s' were removed", name);
+	say_saved(a, name);
 	return 0;
 }
 

@@ -107,6 +107,19 @@ static int open_terminal(struct origin *o, struct err *e)
 			"'-' reads standard input, --file F a file, --command 'CMD' what a command prints");
 }
 
+int secret_check_origin(const struct secret_args *a, struct err *e)
+{
+	struct origin o = { .fd = -1 };
+	int r = 0;
+
+	if (a->file)
+		r = open_file(&o, a->file, e);
+	else if (!a->command && a->argc < 2)
+		r = open_terminal(&o, e);
+	fd_close(o.fd);
+	return r;
+}
+
 static int open_origin(struct secret_session *s, struct origin *o, const struct secret_args *a,
 		       const char *schedule, struct err *e)
 {

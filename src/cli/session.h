@@ -4,6 +4,7 @@
 #define CLI_SESSION_H
 
 #include "cli/run_args.h"
+#include "gateway/obeys.h"
 #include "gateway/ports.h"
 #include "gateway/run.h"
 
@@ -15,8 +16,10 @@ struct session {
 	struct run_spec_note note;
 	struct net_plan net;
 	struct ports ports;
+	struct obeys obeys;
 	struct run run;
 	int report; /* -1: none */
+	bool usage; /* what session_open() refused is the command line */
 };
 
 #define SESSION_INIT                              \
@@ -24,6 +27,7 @@ struct session {
 			   .spec = SPEC_INIT,     \
 			   .choice = CHOICE_INIT, \
 			   .net = NET_PLAN_INIT,  \
+			   .obeys = OBEYS_INIT,   \
 			   .report = -1 })
 
 /* All that can be refused is refused here; nothing of a run exists yet. *s must stay where it is. */

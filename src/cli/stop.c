@@ -14,7 +14,6 @@
 
 enum { OPT_TIME = 1 };
 
-#define GRACE_DEFAULT_MS 10000
 #define GRACE_MAX_MS 3600000
 #define CLEANUP_NS (30 * NSEC_PER_SEC) /* for its launcher to clear up behind it */
 
@@ -107,7 +106,7 @@ int stop_one(const char *text, uint32_t grace_ms, struct err *e)
 	return r < 0 ? r : wait_until_over(&ref, e);
 }
 
-static int parse_grace(const char *text, uint32_t *ret, struct err *e)
+int stop_parse_grace(const char *text, uint32_t *ret, struct err *e)
 {
 	uint64_t ns;
 
@@ -120,8 +119,8 @@ static int parse_grace(const char *text, uint32_t *ret, struct err *e)
 
 static int cmd_stop(int argc, char **argv)
 {
-	struct optparse p = OPTPARSE_INIT(argc, argv, stop_opts, ARRAY_SIZE(stop_opts));
-	uint32_t grace = GRACE_DEFAULT_MS;
+	struct optparse p = OPTPARSE_MIXED(argc, argv, stop_opts, ARRAY_SIZE(stop_opts));
+	uint32_t grace = STOP_GRACE_DEFAULT_MS;
 	struct err e = ERR_INIT;
 	const char *value;
 	int id, code = 0;
@@ -129,7 +128,7 @@ static int cmd_stop(int argc, char **argv)
 	while ((id = opt_next(&p, &value, &e)) > 0) {
 		if (id == OPT_HELP)
 			return verb_print_help(&verb_stop);
-		if (parse_grace(value, &grace, &e) < 0)
+		if (stop_parse_grace(value, &grace, &e) < 0)
 			return say_usage(&verb_stop, &e);
 	}
 	if (id == 0 && p.index >= p.argc)

@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "codec/termrows.h"
+#include "policy/shorten.h"
 
 #include <errno.h>
 
@@ -36,17 +37,17 @@ static size_t prefix(const char *s, size_t n)
 
 int table_add(struct table *t, const char *text, size_t max)
 {
-	autobuf struct buf safe = BUF_INIT;
+	autobuf struct buf safe = BUF_INIT, cut = BUF_INIT;
 
 	str_add_safe(&safe, text, strlen(text), false);
-	if (max > 0 && table_width(buf_cstr(&safe)) > max) {
-		safe.len = prefix(buf_cstr(&safe), max - 1);
-		buf_adds(&safe, "…");
-	}
-	buf_adds(&safe, "");
-	if (buf_error(&safe) < 0)
-		return buf_error(&safe);
-	return strv_add(&t->cells, buf_cstr(&safe));
+	if (max > 0 && table_width(buf_cstr(&safe)) > max)
+		/* In bytes there is room for what is cut by characters too, and for the mark, which is one character of three bytes. */
+		shorten_text(buf_cstr(&safe), prefix(buf_cstr(&safe), max - 1) + strlen("…"), "…", &cut);
+	else
+		buf_adds(&cut, buf_cstr(&safe));
+	if (buf_error(&safe) || buf_error(&cut))
+		return -ENOMEM;
+	return strv_add(&t->cells, buf_cstr(&cut));
 }
 
 void table_format(const struct table *t, struct buf *out)
@@ -68,7 +69,8 @@ void table_format(const struct table *t, struct buf *out)
 		if (column + 1 < t->columns || !t->width)
 			buf_adds(out, t->cells.v[i]);
 		else
-			termrows_cut(out, t->cells.v[i], t->width > before + 1 ? t->width - 1 - before : 0);
+			shorten_text(t->cells.v[i], t->width > before + 1 ? t->width - 1 - before : 0, "…",
+				     out);
 		if (column + 1 == t->columns)
 			buf_addc(out, '\n');
 		else

@@ -17,7 +17,7 @@
 enum { OPT_ROLE = 1, OPT_NAME, OPT_EXPIRES, OPT_JSON };
 
 static const struct opt token_opts[] = {
-	{ "role", 0, "ROLE", "new: observer, approver or operator", OPT_ROLE },
+	{ "role", 0, "ROLE", "new: observer, approver or operator", OPT_ROLE, "observer approver operator" },
 	{ "name", 0, "NAME", "new: what to know it by (default: the role and a number)", OPT_NAME },
 	{ "expires", 0, "SPAN", "new: good for so long: 12h, 30d (default: until it is removed)",
 	  OPT_EXPIRES },

@@ -2,6 +2,7 @@
 /* coffer ui: an address for the browser, good once. */
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "cli/docs.h"
 #include "cli/say.h"
 #include "cli/verb.h"
 #include "gateway/cofferd.h"
@@ -14,7 +15,8 @@
 enum { OPT_ROLE = 1, OPT_NAME, OPT_LISTEN };
 
 static const struct opt ui_opts[] = {
-	{ "role", 0, "ROLE", "observer, approver or operator (operator)", OPT_ROLE },
+	{ "role", 0, "ROLE", "observer, approver or operator (operator)", OPT_ROLE,
+	  "observer approver operator" },
 	{ "name", 0, "NAME", "who it is for: what the log says beside answers (page)", OPT_NAME },
 	{ "listen", 0, "ADDRESS", "where to listen when the gateway does not yet (127.0.0.1:8787)",
 	  OPT_LISTEN },
@@ -37,6 +39,31 @@ static int where(struct state *st, struct webctl *c, char ret[72], struct err *e
 	return 0;
 }
 
+#define PORT_FIRST 8787
+#define PORT_TRIES 20
+
+/* Where nobody named an address and the usual port is taken, by the gateway of another user for one, the next free port
+ * is as good. An address that was named is that or none. */
+static int listen_somewhere(struct state *st, const char *listen, char ret[72], struct err *e)
+{
+	struct webctl c = { .op = WEBCTL_LISTEN };
+	int r = -EADDRINUSE;
+
+	for (unsigned i = 0; r == -EADDRINUSE && i < (listen ? 1 : PORT_TRIES); i++) {
+		*e = ERR_INIT;
+		if (listen)
+			snprintf(c.listen, sizeof(c.listen), "%.71s", listen);
+		else
+			snprintf(c.listen, sizeof(c.listen), "127.0.0.1:%u", PORT_FIRST + i);
+		r = where(st, &c, ret, e);
+		if (r == 0 && i)
+			say_note(
+				"port %d is taken, perhaps by the gateway of another user: this one listens on %s",
+				PORT_FIRST, ret);
+	}
+	return r == -EADDRINUSE ? err_hint(e, r, "coffer ui --listen 127.0.0.1:PORT") : r;
+}
+
 static int show(struct state *st, enum web_role role, const char *name, const char *listen)
 {
 	autobuf struct buf code = { .wipe = true }, out = { .wipe = true };
@@ -46,12 +73,8 @@ static int show(struct state *st, enum web_role role, const char *name, const ch
 
 	if (where(st, &c, at, &e) < 0)
 		return say_error(&e);
-	if (!at[0]) {
-		c.op = WEBCTL_LISTEN;
-		snprintf(c.listen, sizeof(c.listen), "%.71s", listen);
-		if (where(st, &c, at, &e) < 0)
-			return say_error(&e);
-	}
+	if (!at[0] && listen_somewhere(st, listen, at, &e) < 0)
+		return e.code == -EINVAL ? say_usage(&verb_ui, &e) : say_error(&e);
 	c = (struct webctl){ .op = WEBCTL_LOGIN, .role = role };
 	snprintf(c.name, sizeof(c.name), "%.63s", name);
 	if (web_secret_new("", &code, c.hash, &e) < 0 || where(st, &c, at, &e) < 0)
@@ -63,9 +86,9 @@ static int show(struct state *st, enum web_role role, const char *name, const ch
 
 static int cmd_ui(int argc, char **argv)
 {
-	struct optparse p = OPTPARSE_INIT(argc, argv, ui_opts, ARRAY_SIZE(ui_opts));
+	struct optparse p = OPTPARSE_MIXED(argc, argv, ui_opts, ARRAY_SIZE(ui_opts));
 	CLEANUP(state_release) struct state st = STATE_INIT;
-	const char *value, *name = "page", *listen = "127.0.0.1:8787";
+	const char *value, *name = "page", *listen = NULL;
 	struct err e = ERR_INIT;
 	int id, role = WEB_OPERATOR;
 
@@ -101,11 +124,12 @@ const struct verb verb_ui = {
 	.run = cmd_ui,
 	.text = "Prints an address with a code that is good once, for two minutes. The page exchanges it for a session of twelve "
 		"hours, for the tab that it is opened in. *coffer token ls* shows sessions, *coffer token "
-		"rm page* ends them. Where the gateway does not listen on an address yet, it does from then on.\n"
+		"rm page* ends them. Where the gateway does not listen on an address yet, it does from then on: on 127.0.0.1:8787, or on the "
+		"next free port when that is taken.\n"
 		"\n"
 		"The page shows questions that wait and takes answers to them, sandboxes with what they use, the network as it is used, policies, "
 		"the audit log and whether it verifies, and each run from its start to its end. What came from a sandbox stands there "
-		"as a quotation. doc/ui.md says more.",
+		"as a quotation. " DOCS_UI " says more.",
 	.examples = "coffer ui\n"
 		    "coffer ui --role approver --name ann      # may answer questions, and no more\n",
 };

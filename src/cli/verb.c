@@ -11,12 +11,13 @@
 
 /* In the order in which they are shown, groups together. */
 const struct verb *const verbs[] = {
-	&verb_run,	&verb_call,   &verb_mcp,     &verb_exec,    &verb_shell,   &verb_cp,
-	&verb_ps,	&verb_pool,   &verb_gateway, &verb_token,   &verb_ui,	   &verb_logs,
-	&verb_net,	&verb_why,    &verb_replay,  &verb_ask,	    &verb_approve, &verb_deny,
-	&verb_stop,	&verb_rm,     &verb_diff,    &verb_apply,   &verb_discard, &verb_checkpoint,
-	&verb_rollback, &verb_fork,   &verb_image,   &verb_secret,  &verb_policy,  &verb_notify,
-	&verb_audit,	&verb_doctor, &verb_profile, &verb_version, &verb_help,
+	&verb_run,	&verb_call,    &verb_mcp,     &verb_exec,	&verb_shell,   &verb_cp,
+	&verb_ps,	&verb_stats,   &verb_inspect, &verb_logs,	&verb_wait,    &verb_pool,
+	&verb_gateway,	&verb_token,   &verb_ui,      &verb_net,	&verb_why,     &verb_replay,
+	&verb_ask,	&verb_approve, &verb_deny,    &verb_stop,	&verb_start,   &verb_restart,
+	&verb_rm,	&verb_prune,   &verb_diff,    &verb_apply,	&verb_discard, &verb_checkpoint,
+	&verb_rollback, &verb_fork,    &verb_image,   &verb_secret,	&verb_policy,  &verb_notify,
+	&verb_audit,	&verb_doctor,  &verb_profile, &verb_completion, &verb_version, &verb_help,
 };
 const size_t n_verbs = ARRAY_SIZE(verbs);
 

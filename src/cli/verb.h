@@ -48,6 +48,7 @@ extern const struct verb verb_run, verb_call, verb_exec, verb_shell, verb_cp, ve
 	verb_gateway, verb_token, verb_ui, verb_logs, verb_stop, verb_rm, verb_diff, verb_apply, verb_discard,
 	verb_checkpoint, verb_rollback, verb_fork, verb_image, verb_secret, verb_policy, verb_notify,
 	verb_net, verb_why, verb_replay, verb_ask, verb_approve, verb_deny, verb_audit, verb_doctor,
-	verb_profile, verb_mcp, verb_version, verb_help;
+	verb_profile, verb_mcp, verb_stats, verb_inspect, verb_wait, verb_start, verb_restart, verb_prune,
+	verb_completion, verb_version, verb_help;
 
 #endif

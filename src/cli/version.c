@@ -16,7 +16,7 @@ static const struct opt version_opts[] = {
 
 static int cmd_version(int argc, char **argv)
 {
-	struct optparse p = OPTPARSE_INIT(argc, argv, version_opts, ARRAY_SIZE(version_opts));
+	struct optparse p = OPTPARSE_MIXED(argc, argv, version_opts, ARRAY_SIZE(version_opts));
 	autobuf struct buf out = BUF_INIT;
 	struct err e = ERR_INIT;
 	bool as_json = false;

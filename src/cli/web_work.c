@@ -22,7 +22,7 @@ static const struct {
 	{ "backlog", web_work_backlog },     { "feed", web_work_feed },
 	{ "asks", web_work_asks },	     { "ask", web_work_ask },
 	{ "ask.answer", web_work_answer },   { "ask.revoke", web_work_revoke },
-	{ "ask.submit", web_work_submit },
+	{ "ask.submit", web_work_submit },   { "secrets", web_work_secrets },
 };
 
 const char *web_arg(const struct web_args *a, const char *name)

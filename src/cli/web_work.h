@@ -34,7 +34,8 @@ web_work_fn web_work_audit, web_work_egress, web_work_timeline, web_work_backlog
 web_work_fn web_work_asks, web_work_ask, web_work_answer, web_work_revoke,
 	web_work_submit; /* web_work_asks.c */
 
-web_work_fn web_work_series; /* web_work_series.c */
+web_work_fn web_work_secrets; /* web_work_secret.c */
+web_work_fn web_work_series;  /* web_work_series.c */
 
 int web_work(int argc, char **argv);
 

@@ -262,6 +262,7 @@ static void add_row(struct json *j, const struct net_event *ev, uint64_t seq)
 	add_u64(j, "count", ev->count, ev->count);
 	json_str(j, "ask", ev->ask);
 	json_str(j, "what", ev->what);
+	json_str(j, "top", ev->top);
 	json_end_obj(j);
 }
 

@@ -219,7 +219,7 @@ static void add_layers(const struct net_plan *p, struct buf *out)
 	char *dump = NULL;
 
 	if (p->cp.policy)
-		policy_describe_json(p->cp.policy, &text);
+		policy_describe_json(p->cp.policy, true, &text);
 	if (text.len)
 		o = json_loadb(text.data, text.len, 0, NULL);
 	if (o)

@@ -97,6 +97,7 @@ static void add_meta(struct json *j, const struct run_meta *m, bool alive)
 	json_str(j, "net", m->net ? m->net : "none");
 	json_str(j, "policy_digest", m->policy_digest);
 	json_str(j, "ports", m->ports);
+	json_str(j, "profile", m->profile);
 	json_str(j, "command", m->command);
 }
 

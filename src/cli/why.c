@@ -5,6 +5,7 @@
 #include "cli/say.h"
 #include "cli/verb.h"
 #include "codec/addr.h"
+#include "codec/host.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -13,6 +14,7 @@
 struct last {
 	struct net_event ev; /* owned; obj NULL: none */
 	char time[20];
+	uint64_t more; /* denied since, or before when there is none, and only counted */
 };
 
 static int on_event(void *ctx, struct net_event *ev)
@@ -21,6 +23,12 @@ static int on_event(void *ctx, struct net_event *ev)
 
 	if (!ev->denied && ev->kind != NETEV_REFUSED)
 		return 0;
+	/* A number stands for denials of which the first has its own line: that one says why. */
+	if (net_event_is_sum(ev)) {
+		l->more += ev->count ? ev->count : 1;
+		return 0;
+	}
+	l->more = 0;
 	net_event_release(&l->ev);
 	l->ev = *ev;
 	snprintf(l->time, sizeof(l->time), "%.19s", ev->time_text);
@@ -64,12 +72,46 @@ static void add_act(struct buf *out, const struct net_event *ev)
 	}
 }
 
+/* The first address in a reason that a rule with `to:` may lead to. */
+static bool find_address(const char *why, struct addr *ret)
+{
+	for (const char *p = why; p && *p; p += strspn(p, " ,;")) {
+		size_t n = strcspn(p, " ,;");
+
+		if (addr_parse(p, n, ret, NULL) == 0)
+			return addr_special(ret) != ADDR_GLOBAL && addr_special(ret) != ADDR_METADATA &&
+			       addr_special(ret) != ADDR_LINK_LOCAL;
+		p += n;
+	}
+	return false;
+}
+
+/* An allowed name that leads to an address of a private network, say. */
+static bool add_pin(struct buf *out, const struct net_event *ev)
+{
+	char text[ADDR_TEXT_LEN];
+	struct addr a;
+	struct host h;
+
+	/* The reason of a request has its path in it, which the sandbox chose. */
+	if (ev->kind == NETEV_REQUEST || !ev->name || host_canon(ev->name, strlen(ev->name), &h, NULL) < 0 ||
+	    !ev->why || !find_address(ev->why, &a))
+		return false;
+	addr_format(&a, text);
+	buf_adds(
+		out,
+		"to allow it, name the address in a policy file (a run with --allow needs the name there too)\n");
+	buf_addf(out, "    - domain: %s\n      port: %llu\n      to: \"%s\"\n", h.text,
+		 ev->port ? (unsigned long long)ev->port : 443ULL, text);
+	return true;
+}
+
 /* What a person could do who wants it allowed. Only where one more rule is all there is to it. */
 static void add_way(struct buf *out, const struct net_event *ev)
 {
 	bool by_default = !ev->rule || !*ev->rule || str_eq(ev->rule, "default");
-	const char *host = net_event_host(ev);
-	struct addr addr;
+	const char *host = net_event_host(ev), *open = "", *close = "";
+	struct host h;
 
 	if (ev->kind == NETEV_REFUSED) {
 		buf_adds(
@@ -77,6 +119,8 @@ static void add_way(struct buf *out, const struct net_event *ev)
 			"only TCP leaves a sandbox; DNS is answered by coffer itself. QUIC falls back to TCP by itself.\n");
 		return;
 	}
+	if (add_pin(out, ev))
+		return;
 	if (ev->rule && str_eq(ev->rule, "special addresses")) {
 		buf_adds(
 			out,
@@ -89,14 +133,21 @@ static void add_way(struct buf *out, const struct net_event *ev)
 			"to allow it, change that rule; coffer policy explain FILE HOST:PORT tries an edit out.\n");
 		return;
 	}
-	buf_adds(out, "to allow it: coffer run --allow ");
-	add_safe(out, host);
+	/* People copy these lines to a shell and into files, and a program may look up any characters. */
+	if (host_canon(host, strlen(host), &h, NULL) < 0) {
+		buf_adds(out, "no rule can allow it, because it is not the name of a host.\n");
+		return;
+	}
+	if (strchr(h.text, ':')) {
+		open = "[";
+		close = "]";
+	}
+	buf_addf(out, "to allow it: coffer run --allow %s%s%s", open, h.text, close);
 	if (ev->port && ev->port != 443)
 		buf_addf(out, ":%llu", (unsigned long long)ev->port);
-	buf_addf(out, ", or in a policy file (with both: in both)\n    - %s: ",
-		 addr_parse(host, strlen(host), &addr, NULL) == 0 ? "address" : "domain");
-	add_safe(out, host);
-	buf_addf(out, "\n      port: %llu\n", ev->port ? (unsigned long long)ev->port : 443ULL);
+	buf_addf(out, ", or in a policy file (with both: in both)\n    - %s: %s\n      port: %llu\n",
+		 h.kind == HOST_ADDR ? "address" : "domain", h.text,
+		 ev->port ? (unsigned long long)ev->port : 443ULL);
 }
 
 /* Where the reason names the rule, that is enough. */
@@ -124,7 +175,7 @@ static void explain(struct buf *out, const struct last *l)
 
 static int cmd_why(int argc, char **argv)
 {
-	struct optparse p = OPTPARSE_INIT(argc, argv, NULL, 0);
+	struct optparse p = OPTPARSE_MIXED(argc, argv, NULL, 0);
 	CLEANUP(state_release) struct state st = STATE_INIT;
 	autobuf struct buf out = BUF_INIT;
 	struct last last = { .ev = { .obj = NULL } };
@@ -145,11 +196,23 @@ static int cmd_why(int argc, char **argv)
 		r = net_events(&st, &range, on_event, &last, &e);
 	if (r < 0)
 		return say_error(&e);
+	if (!last.ev.obj && last.more) {
+		buf_addf(
+			&out,
+			"%llu denied, not listed singly; coffer net log --denied has what is known of them\n",
+			(unsigned long long)last.more);
+		return say_out(&out) ? EXIT_OURS : 0;
+	}
 	if (!last.ev.obj) {
 		say_note("nothing was denied%s%s", range.ref ? " to " : "", range.ref ? range.ref : "");
 		return 1;
 	}
 	explain(&out, &last);
+	if (last.more)
+		buf_addf(
+			&out,
+			"%llu more denied after it, not listed singly; coffer net log --denied has what is known of them\n",
+			(unsigned long long)last.more);
 	net_event_release(&last.ev);
 	return say_out(&out) ? EXIT_OURS : 0;
 }
@@ -161,7 +224,7 @@ const struct verb verb_why = {
 	.help = "explain the last thing that was denied on the network",
 	.run = cmd_why,
 	.args = "sandbox",
-	.text = "Shows the last lookup, connection or request that was refused, of this sandbox or of any: which rule decided and "
+	.text = "Shows the last lookup, connection or request that was denied, of this sandbox or of any: which rule decided and "
 		"why, and what would allow it. The exit code is 1 when nothing was denied. *coffer net log --denied* shows all.",
 	.examples = "coffer why\n"
 		    "coffer why @last\n",

@@ -163,6 +163,11 @@ void termmodes_feed(struct termmodes *t, const void *data, size_t len)
 	}
 }
 
+bool termmodes_is_default(const struct termmodes *t)
+{
+	return !t->changed && !t->keypad && !t->keys && !(t->n_kitty && t->kitty[t->n_kitty - 1]);
+}
+
 void termmodes_restore(const struct termmodes *t, struct buf *out)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(modes); i++) {

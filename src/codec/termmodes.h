@@ -28,6 +28,9 @@ struct termmodes {
 
 void termmodes_feed(struct termmodes *t, const void *data, size_t len);
 
+/* Has the program left every mode as a terminal has it by default? */
+bool termmodes_is_default(const struct termmodes *t);
+
 /* What sets a terminal with default modes to these. */
 void termmodes_restore(const struct termmodes *t, struct buf *out);
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #define SPACES 2 /* T4 */
+#define EMPTY_LINES 2
 
 unsigned termrows_cols(unsigned cols)
 {
@@ -50,13 +51,13 @@ static bool is_itself(uint32_t cp)
 	return false;
 }
 
-enum { FOLD = 1, QUOTED = 2 };
+enum { FOLD = 1, QUOTED = 2, INDENT = 4 /* of what stands at the beginning more is left */ };
 
-static size_t add_spaces(struct buf *out, const char *s, bool fold)
+static size_t add_spaces(struct buf *out, const char *s, bool fold, size_t max)
 {
 	size_t n = strspn(s, " ");
 
-	if (fold && n > SPACES)
+	if (fold && n > max)
 		buf_addf(out, "[%zu spaces]", n);
 	else
 		buf_add(out, s, n);
@@ -73,7 +74,8 @@ static void add_plain(struct buf *out, const char *s, size_t len, unsigned how)
 		size_t n = decode(p, &cp);
 
 		if (cp == ' ')
-			n = add_spaces(out, p, how & FOLD);
+			n = add_spaces(out, p, how & FOLD,
+				       how & INDENT && p == safe.data ? TERMROWS_INDENT : SPACES);
 		else if (cp == '"' && how & QUOTED)
 			buf_addc(out, '\'');
 		else if (!is_itself(cp) || (cp > 0x7e && how & QUOTED))
@@ -171,17 +173,52 @@ void termrows_more(struct buf *out, unsigned cols, const char *value)
 	add_marked(out, cols, value, strlen(value), FOLD);
 }
 
+/* To its newline, or to the end. */
+static size_t line_len(const char *s, size_t len)
+{
+	const char *nl = memchr(s, '\n', len);
+
+	return nl ? (size_t)(nl - s) : len;
+}
+
+/* Lines at the beginning with nothing but spaces in them, and where they end. */
+static size_t count_empty(const char *s, size_t len, size_t *ret_end)
+{
+	size_t n = 0, at = 0;
+
+	while (at < len) {
+		size_t line = line_len(s + at, len - at), k = 0;
+
+		while (k < line && s[at + k] == ' ')
+			k++;
+		if (k < line)
+			break;
+		at += line + (at + line < len);
+		n++;
+	}
+	*ret_end = at;
+	return n;
+}
+
 size_t termrows_lines(struct buf *out, unsigned cols, const char *text, size_t len, size_t max)
 {
 	autobuf struct buf rows = BUF_INIT;
 	size_t n, shown;
 
 	for (size_t at = 0; at < len;) {
-		const char *nl = memchr(text + at, '\n', len - at);
-		size_t line = nl ? (size_t)(nl - text) - at : len - at;
+		size_t end, n_empty = count_empty(text + at, len - at, &end);
 
-		add_marked(&rows, cols, text + at, line, 0);
-		at += line + (nl != NULL);
+		if (n_empty > EMPTY_LINES) {
+			autobuf struct buf words = BUF_INIT;
+
+			buf_addf(&words, "[%zu empty lines]", n_empty);
+			termrows_more(&rows, cols, buf_cstr(&words));
+			at += end;
+			continue;
+		}
+		end = line_len(text + at, len - at);
+		add_marked(&rows, cols, text + at, end, FOLD | INDENT);
+		at += end + 1;
 	}
 	n = termrows_count(buf_cstr(&rows));
 	shown = n < max ? n : max;

@@ -11,8 +11,9 @@
  *      cells than it has bytes, whatever the terminal thinks of its width, and wherever it shows bytes.
  *  T3  What is shown of a value is ASCII and characters that stand for themselves in a place of their own. What joins others, turns the
  *      direction, is a space of another kind or draws frames is shown as \u{NNNN}, what is no text as \xNN.
- *  T4  Spaces in a row are spaces in the value, and at most two; more are counted: [57 spaces]. Not so in lines, whose indentation is
- *      theirs.
+ *  T4  Spaces in a row are spaces in the value, and at most two; more are counted: [57 spaces]. In lines (termrows_lines) an
+ *      indentation of up to TERMROWS_INDENT is shown as it is, and more than two empty lines in a row are counted: [57 empty lines].
+ *      The lines of termrows_text() are the caller's.
  */
 #ifndef CODEC_TERMROWS_H
 #define CODEC_TERMROWS_H
@@ -25,6 +26,7 @@
 #define TERMROWS_MIN 20	  /* on what is narrower nothing is laid out well */
 #define TERMROWS_LABEL 8  /* letters at most */
 #define TERMROWS_GUTTER 9 /* where values begin */
+#define TERMROWS_INDENT 16
 #define TERMROWS_MARK "         | "
 
 /* Columns to lay out for: those of the terminal, 0 when there is none. */

@@ -8,8 +8,8 @@ struct walk {
 	const char *s; /* the raw path, without query */
 	size_t len, at;
 	struct buf *out;
-	size_t segment;		/* where the current one begins in out, behind its slash */
-	bool keep_slash, slash; /* %2F may be kept; there was one */
+	size_t segment;	 /* where the current one begins in out, behind its slash */
+	bool keep_slash; /* %2F may be kept */
 	/* A character of UTF-8 whose encoded bytes are still to come: how many, and what is there already. */
 	unsigned need, size;
 	uint32_t point;
@@ -67,6 +67,8 @@ static bool take_utf8(struct walk *w, unsigned c)
 			return false;
 		if (w->need)
 			return true;
+		if (w->point < 0xa0) /* C1: a control byte too */
+			return false;
 		return w->point >= least[w->size] && w->point <= 0x10ffff &&
 		       (w->point < 0xd800 || w->point > 0xdfff);
 	}
@@ -88,54 +90,142 @@ static int take_encoded(struct walk *w, struct err *e)
 	if (c == '/' && !w->keep_slash)
 		return refuse(w, "has an encoded slash (%2F) in it, which servers read in two ways", e);
 	if ((c >= 0x80) ? !take_utf8(w, (unsigned)c) : w->need != 0)
-		return refuse(w, "has encoded bytes in it that are not UTF-8", e);
+		return refuse(w, "has encoded bytes in it that are not UTF-8, or a control character", e);
 	w->at += 3;
 	if (is_unreserved(c)) {
 		buf_addc(w->out, (char)c);
 		return 0;
 	}
-	w->slash = w->slash || c == '/';
 	buf_addc(w->out, '%');
 	buf_addc(w->out, hex[c >> 4]);
 	buf_addc(w->out, hex[c & 15]);
 	return 0;
 }
 
-/* "." and "..": 1 and 2 dots and nothing else. -1 with parameters behind, 0 for all else. */
+/* "." and "..": 1 and 2; 0 for all else. */
 static int dots_of(struct slice s)
 {
-	size_t n = 0;
-
-	while (n < s.len && n < 3 && s.p[n] == '.')
-		n++;
-	if (n == 0 || n == 3)
-		return 0;
-	s = (struct slice){ s.p + n, s.len - n };
-	if (s.len == 0)
-		return (int)n;
-	return s.p[0] == ';' || slice_starts(s, "%3B") ? -1 : 0;
+	return slice_eq(s, ".") ? 1 : slice_eq(s, "..") ? 2 : 0;
 }
 
-/* With %2F kept: each part between them is an ordinary one. */
+/* What a character may be for the server that is most generous. */
+enum reading {
+	READ_OTHER,
+	READ_DOT,
+	READ_BLANK, /* a space, or not to be seen at all: some servers drop it from the end of a name */
+	READ_SEMICOLON,
+	READ_SLASH,
+};
+
+/* Servers on Windows and those that normalise text (NFKC, best fit of a code page) fold these to what they look like. */
+static enum reading reading_of(uint32_t c)
+{
+	static const struct {
+		uint32_t first, last;
+		enum reading is;
+	} table[] = {
+		{ ' ', ' ', READ_BLANK },	    { '.', '.', READ_DOT },
+		{ '/', '/', READ_SLASH },	    { ';', ';', READ_SEMICOLON },
+		{ 0xa0, 0xa0, READ_BLANK },	    { 0xad, 0xad, READ_BLANK },
+		{ 0x37e, 0x37e, READ_SEMICOLON },   { 0x180e, 0x180e, READ_BLANK },
+		{ 0x2000, 0x200f, READ_BLANK },	    { 0x2024, 0x2026, READ_DOT },
+		{ 0x2028, 0x202f, READ_BLANK },	    { 0x2044, 0x2044, READ_SLASH },
+		{ 0x205f, 0x206f, READ_BLANK },	    { 0x2215, 0x2216, READ_SLASH },
+		{ 0x3000, 0x3000, READ_BLANK },	    { 0x3002, 0x3002, READ_DOT },
+		{ 0xfe52, 0xfe52, READ_DOT },	    { 0xfe54, 0xfe54, READ_SEMICOLON },
+		{ 0xfe68, 0xfe68, READ_SLASH },	    { 0xfeff, 0xfeff, READ_BLANK },
+		{ 0xff0e, 0xff0e, READ_DOT },	    { 0xff0f, 0xff0f, READ_SLASH },
+		{ 0xff1b, 0xff1b, READ_SEMICOLON }, { 0xff3c, 0xff3c, READ_SLASH },
+		{ 0xff61, 0xff61, READ_DOT },	    { 0xe0000, 0xe007f, READ_BLANK },
+	};
+
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		if (c >= table[i].first && c <= table[i].last)
+			return table[i].is;
+	}
+	return READ_OTHER;
+}
+
+/* The character at s of what is canonical, so that its UTF-8 is known to be right; *used is its length there. */
+static uint32_t char_at(const char *s, size_t len, size_t *used)
+{
+	int c = encoded_byte(s, len), more;
+	uint32_t point;
+
+	*used = c < 0 ? 1 : 3;
+	if (c < 0x80)
+		return c < 0 ? (unsigned char)s[0] : (uint32_t)c;
+	more = c >= 0xf0 ? 3 : c >= 0xe0 ? 2 : 1;
+	point = (uint32_t)c & (0x3fu >> more);
+	for (; more > 0; more--, *used += 3) {
+		int next = encoded_byte(s + *used, len - *used);
+
+		if (next < 0)
+			break;
+		point = point << 6 | ((uint32_t)next & 0x3f);
+	}
+	return point;
+}
+
+/* One part between slashes of whichever kind, as it is read: how much of it there is before a semicolon. */
+struct part {
+	size_t dots, blanks, others;
+	bool params;
+};
+
+static const char *part_fault(const struct part *p, bool whole)
+{
+	if (p->others)
+		return NULL;
+	if (p->dots)
+		return "has a segment of dots with parameters, with spaces, in another script or more than two";
+	if (p->blanks)
+		return "has a segment in which there is nothing to be seen";
+	if (p->params)
+		return "has a segment that is empty before its parameters (;)";
+	return whole ? NULL : "has an encoded slash (%2F) beside nothing or beside dots";
+}
+
+/* A segment that is neither "." nor "..": nobody may take it, or a part of it, for one of them, or for none. */
 static int check_parts(const struct walk *w, struct slice s, struct err *e)
 {
-	size_t start = 0;
+	struct part p = { 0 };
+	const char *why;
+	bool whole = true;
 
-	for (size_t i = 0; i <= s.len; i++) {
-		bool slash = s.len - i >= 3 && memcmp(s.p + i, "%2F", 3) == 0;
+	for (size_t i = 0, used; i < s.len; i += used) {
+		enum reading is = reading_of(char_at(s.p + i, s.len - i, &used));
 
-		if (!slash && i < s.len)
-			continue;
-		if (i == start || dots_of((struct slice){ s.p + start, i - start }))
-			return refuse(w, "has an encoded slash (%2F) beside nothing or beside dots", e);
-		start = i + 3;
+		if (is == READ_SLASH) {
+			why = part_fault(&p, false);
+			if (why)
+				return refuse(w, why, e);
+			whole = false;
+			p = (struct part){ 0 };
+		} else if (is == READ_SEMICOLON) {
+			p.params = true;
+		} else if (!p.params) {
+			p.dots += is == READ_DOT;
+			p.blanks += is == READ_BLANK;
+			p.others += is == READ_OTHER;
+		}
 	}
-	return 0;
+	why = part_fault(&p, whole);
+	return why ? refuse(w, why, e) : 0;
 }
 
 static struct slice current(const struct walk *w)
 {
 	return (struct slice){ buf_cstr(w->out) + w->segment, w->out->len - w->segment };
+}
+
+static bool has_slash(struct slice s)
+{
+	for (size_t i = 0, used; i < s.len; i += used) {
+		if (reading_of(char_at(s.p + i, s.len - i, &used)) == READ_SLASH)
+			return true;
+	}
+	return false;
 }
 
 /* Back to behind the slash before the segment that is before this one. */
@@ -149,8 +239,8 @@ static int drop_segments(struct walk *w, int dots, struct err *e)
 
 		while (w->out->data[w->out->len - 1] != '/')
 			w->out->len--;
-		/* With the other reading of %2F, ".." would take away only a part of it. */
-		if (memmem(w->out->data + w->out->len, end - w->out->len, "%2F", 3))
+		/* With the other reading of an encoded slash, ".." would take away only a part of it. */
+		if (has_slash((struct slice){ w->out->data + w->out->len, end - w->out->len }))
 			return refuse(w, "has an encoded slash (%2F) before a \"..\"", e);
 	}
 	w->out->data[w->out->len] = '\0';
@@ -165,11 +255,9 @@ static int end_segment(struct walk *w, struct err *e)
 
 	if (buf_error(w->out))
 		return buf_error(w->out);
-	if (dots < 0)
-		return refuse(w, "has a dot segment with parameters in it", e);
 	if (dots)
 		r = drop_segments(w, dots, e);
-	else if (w->slash && memmem(s.p, s.len, "%2F", 3))
+	else
 		r = check_parts(w, s, e);
 	return r < 0 ? r : dots > 0;
 }
@@ -202,7 +290,8 @@ static int take_path(struct walk *w, struct err *e)
 			continue;
 		}
 		if (w->need)
-			return refuse(w, "has encoded bytes in it that are not UTF-8", e);
+			return refuse(w, "has encoded bytes in it that are not UTF-8, or a control character",
+				      e);
 		if (c == '\\')
 			return refuse(w, "has a backslash in it", e);
 		if (c == '/') {
@@ -215,7 +304,7 @@ static int take_path(struct walk *w, struct err *e)
 	if (r < 0)
 		return r;
 	if (w->need)
-		return refuse(w, "has encoded bytes in it that are not UTF-8", e);
+		return refuse(w, "has encoded bytes in it that are not UTF-8, or a control character", e);
 	return end_segment(w, e);
 }
 
@@ -248,10 +337,31 @@ static bool has_twice(const char *s, size_t len)
 	return false;
 }
 
+/* The character of ASCII for which some server takes what stands at s encoded; 0: there is none. */
+static char other_reading(const char *s, size_t len, size_t *used)
+{
+	static const char as[] = { [READ_OTHER] = 0,
+				   [READ_DOT] = '.',
+				   [READ_BLANK] = ' ',
+				   [READ_SEMICOLON] = ';',
+				   [READ_SLASH] = '/' };
+	uint32_t c = char_at(s, len, used);
+
+	if (*used == 1)
+		return 0;
+	if (c > 0xff00 && c < 0xff5f) /* full width */
+		c -= 0xfee0;
+	if (c >= 0x80)
+		return as[reading_of(c)];
+	if (c == '\\')
+		c = '/';
+	return (char)(is_ambiguous((int)c) ? c : 0);
+}
+
 static bool has_other_reading(const char *s, size_t len)
 {
-	for (size_t i = 0; i < len; i++) {
-		if (is_ambiguous(encoded_byte(s + i, len - i)))
+	for (size_t i = 0, used; i < len; i += used) {
+		if (other_reading(s + i, len - i, &used))
 			return true;
 	}
 	return false;
@@ -302,15 +412,15 @@ struct slice urlpath_query(const struct buf *out, const struct urlpath *p)
 int urlpath_slashed(struct slice path, struct buf *out)
 {
 	buf_clear(out);
-	for (size_t i = 0; i < path.len; i++) {
-		int c = encoded_byte(path.p + i, path.len - i);
+	for (size_t i = 0, used; i < path.len; i += used) {
+		char c = other_reading(path.p + i, path.len - i, &used);
 
-		if (is_ambiguous(c)) {
-			buf_addc(out, (char)c);
-			i += 2;
-		} else {
-			buf_addc(out, path.p[i]);
-		}
+		if (c == ' ') /* as paths have it */
+			buf_adds(out, "%20");
+		else if (c)
+			buf_addc(out, c);
+		else
+			buf_add(out, path.p + i, used);
 	}
 	return buf_error(out);
 }

@@ -8,13 +8,15 @@
  *  - "." and ".." segments are resolved (also when encoded); a ".." that leads above the root is refused;
  *  - the query is kept byte for byte.
  * Refused as ambiguous (servers disagree on what they mean): an encoded slash (%2F, but see below), backslash, NUL or
- * control byte, and the same or an unreserved character encoded twice (%252F, %2573); "//"; a backslash; a dot segment with parameters
- * ("..;x"); a percent sign without two hex digits; encoded bytes that are not UTF-8 (an overlong slash, %C0%AF).
+ * control byte (C1 too), and the same or an unreserved character encoded twice (%252F, %2573); "//"; a backslash; a segment that is
+ * empty before its parameters ("/;/x"); one that some server takes for dots or for nothing: with parameters ("..;x"), with spaces
+ * ("..%20", "%20"), of three dots and more, of dots in another script (%EF%BC%8E), also beside a slash in another script;
+ * a percent sign without two hex digits; encoded bytes that are not UTF-8 (an overlong slash, %C0%AF).
  * Refused as malformed: bytes outside 0x21..0x7e, "#", more than URLPATH_MAX bytes, a first byte that is not "/".
  * An empty path is "/". Canonicalising the output gives the same again.
  *
  * What is left encoded may still be read in two ways: many servers take %40 for @, and some APIs use %2F inside a segment
- * (npm's scoped packages, GitLab's projects). `slash` says that there is such a second reading. It must be judged
+ * (npm's scoped packages, GitLab's projects); some fold what is written in full width (%EF%BD%81 for a), and dots, spaces and semicolons of other scripts. `slash` says that there is such a second reading. It must be judged
  * twice then, by the path and by urlpath_slashed(), and the stricter answer holds. %2F itself is kept only with
  * URLPATH_KEEP_SLASH; what is between two slashes of whichever kind is then still no "." or ".." and not empty, and
  * no ".." follows it.
@@ -42,7 +44,8 @@ int urlpath_canon(const char *target, size_t len, unsigned flags, struct buf *ou
 struct slice urlpath_path(const struct buf *out, const struct urlpath *p);
 struct slice urlpath_query(const struct buf *out, const struct urlpath *p); /* without its "?" */
 
-/* The path with each encoded character of 0x21..0x7e but "%" as itself, %2F as "/". Cleared first. 0 or -ENOMEM. */
+/* The path with each encoded character of 0x21..0x7e but "%" as itself, also one in full width; %2F and what looks like it
+ * as "/", and so what looks like a dot, a space or a semicolon. Cleared first. 0 or -ENOMEM. */
 int urlpath_slashed(struct slice path, struct buf *out) MUST_CHECK;
 
 #endif

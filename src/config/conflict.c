@@ -143,7 +143,8 @@ static bool overlaps(const struct policy_rule *file, const struct policy_rule *l
  * One rule of the command line against the files alone. A pattern or a range of ports of which a file allows
  * a part is no conflict: it has an effect.
  */
-static int conflict(const struct policy *files, const struct policy_rule *r, struct strv *ret)
+static int conflict(const struct policy *files, const char *file, const struct policy_rule *r,
+		    struct strv *ret)
 {
 	struct policy_verdict v;
 	struct host h = { 0 };
@@ -151,6 +152,8 @@ static int conflict(const struct policy *files, const struct policy_rule *r, str
 	bool one = !r->by_addr && r->host.kind == HOSTPAT_EXACT && r->n_ports == 1 &&
 		   r->ports[0].lo == r->ports[0].hi;
 	char text[POLICY_RULE_TEXT_MAX];
+	const char *source = r->source;
+	size_t from, what;
 
 	if (sample(r, &h) < 0)
 		return 0;
@@ -163,25 +166,36 @@ static int conflict(const struct policy *files, const struct policy_rule *r, str
 		if (f->action != POLICY_DENY && overlaps(f, r))
 			return 0;
 	}
+	/* "allow HOST:PORT (WHERE…)" */
 	policy_rule_text(r, text);
-	return strv_addf(ret, "%s has no effect, for the policy file does not allow it: %s", text, v.why);
+	what = strcspn(text, " ") + 1;
+	from = strcspn(r->source, ",");
+	if (!str_starts(r->source, "profile ")) {
+		source = "--allow";
+		from = strlen(source);
+	}
+	return strv_addf(ret, "warning: %.*s allows %.*s, but policy %s does not, so it stays denied%s%s",
+			 (int)from, source, (int)strcspn(text + what, " "), text + what, file,
+			 v.is_default ? "" : ": ", v.is_default ? "" : v.why);
 }
 
 int config_policy_conflicts(const struct config_policy_args *a, struct strv *ret, struct err *e)
 {
 	CLEANUP(config_policy_release) struct config_policy files = { 0 }, allow = { 0 };
 	struct config_policy_args only_files = *a, only_allow = *a;
+	const char *slash = a->n_files ? strrchr(a->files[0], '/') : NULL, *file;
 	int r;
 
 	if (a->n_files == 0 || a->n_allow == 0)
 		return 0;
+	file = slash ? slash + 1 : a->files[0];
 	only_files.n_allow = only_files.n_resolvers = 0;
 	only_allow.n_files = only_allow.n_resolvers = 0;
 	r = config_policy_load(&only_files, &files, e);
 	r = r < 0 ? r : config_policy_load(&only_allow, &allow, e);
 	for (size_t i = 0; r == 0 && i < policy_rule_count(allow.policy); i++) {
 		if (policy_rule_at(allow.policy, i)->action == POLICY_ALLOW &&
-		    conflict(files.policy, policy_rule_at(allow.policy, i), ret) < 0)
+		    conflict(files.policy, file, policy_rule_at(allow.policy, i), ret) < 0)
 			r = no_memory(e);
 	}
 	return r;

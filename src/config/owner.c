@@ -8,6 +8,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -132,4 +135,140 @@ int owner_read_at(int dir, const char *name, const char *shown, size_t max, stru
 		return r;
 	r = cannot_read(fd_read_all(fd, max, ret), shown, max, e);
 	return r < 0 ? r : TAKE_FD(fd);
+}
+
+#define LINKS_MAX 40 /* as the kernel has it */
+
+static int check_link(const char *at, const struct stat *st, struct err *e)
+{
+	autofree char *copy = strdup(at);
+	char shown[256];
+	struct stat dir;
+
+	str_safe(at, shown, sizeof(shown));
+	if (!copy)
+		return err_set(e, -ENOMEM, "out of memory");
+	if (st->st_uid != 0 && st->st_uid != geteuid()) {
+		err_set(e, -EPERM,
+			"the link %s belongs to another user (uid %u), who could point it elsewhere", shown,
+			st->st_uid);
+		return err_hint(e, -EPERM, "name the file itself, or make a link of your own");
+	}
+	if (stat(dirname(copy), &dir) < 0)
+		return err_sys(e, -errno, "cannot look at the directory of %s", shown);
+	return check_directory(&dir, shown, e);
+}
+
+/* What is left of a path when a link in it was read: its target, then the rest. */
+static int follow_link(const char *at, struct buf *path, const char *rest, struct buf *rest_ret)
+{
+	char to[PATH_MAX];
+	ssize_t n = readlink(at, to, sizeof(to));
+
+	if (n <= 0 || (size_t)n >= sizeof(to))
+		return n < 0 ? -errno : -ENAMETOOLONG;
+	if (to[0] == '/')
+		buf_clear(path);
+	buf_clear(rest_ret);
+	buf_add(rest_ret, to, (size_t)n);
+	buf_addf(rest_ret, "/%s", rest);
+	return rest_ret->len >= PATH_MAX ? -ENAMETOOLONG : buf_error(rest_ret);
+}
+
+static void cut(struct buf *b, size_t len)
+{
+	b->len = len;
+	if (b->data)
+		b->data[len] = '\0';
+}
+
+/* One more name of the path: 1 when it is a link, and `rest` is what it leads to. */
+static int step(struct buf *path, const char *name, size_t len, const char *after, struct buf *rest,
+		struct stat *st)
+{
+	size_t before = path->len;
+	int r;
+
+	if (len == 0 || (len == 1 && name[0] == '.'))
+		return 0;
+	if (len == 2 && memcmp(name, "..", 2) == 0) {
+		const char *slash = strrchr(buf_cstr(path), '/');
+
+		cut(path, slash ? (size_t)(slash - buf_cstr(path)) : 0);
+		return 0;
+	}
+	buf_addc(path, '/');
+	buf_add(path, name, len);
+	if (buf_error(path))
+		return -ENOMEM;
+	if (lstat(buf_cstr(path), st) < 0)
+		return -errno;
+	if (!S_ISLNK(st->st_mode))
+		return 0;
+	r = follow_link(buf_cstr(path), path, after, rest);
+	if (r == 0 && path->len > before)
+		cut(path, before);
+	return r < 0 ? r : 1;
+}
+
+static int note_link(const char *at, const struct stat *st, bool must, struct strv *ret, struct err *e)
+{
+	int r = must ? check_link(at, st, e) : 0;
+
+	if (r < 0)
+		return r;
+	return strv_add(ret, at) < 0 ? err_set(e, -ENOMEM, "out of memory") : 0;
+}
+
+/* A path from here begins with the current directory, whose links are behind us. */
+static int begin_at(const char *path, struct buf *at, struct err *e)
+{
+	autofree char *cwd = path[0] == '/' ? NULL : getcwd(NULL, 0);
+
+	if (path[0] != '/' && !cwd)
+		return err_sys(e, -errno, "cannot tell the current directory");
+	buf_adds(at, cwd ? cwd : "");
+	return 0;
+}
+
+int owner_links(const char *path, bool must, struct strv *ret, struct err *e)
+{
+	autobuf struct buf at = BUF_INIT, rest = BUF_INIT, next = BUF_INIT;
+	unsigned links = 0;
+	int begun = begin_at(path, &at, e);
+
+	if (begun < 0)
+		return begun;
+	buf_adds(&rest, path);
+	while (rest.len) {
+		const char *name = buf_cstr(&rest);
+		size_t len = strcspn(name, "/");
+		const char *after = name[len] ? name + len + 1 : name + len;
+		autofree char *here = NULL;
+		struct stat st;
+		int r;
+
+		if (asprintf(&here, "%s/%.*s", buf_cstr(&at), (int)len, name) < 0) {
+			here = NULL;
+			return err_set(e, -ENOMEM, "out of memory");
+		}
+		r = step(&at, name, len, after, &next, &st);
+		if (r < 0)
+			return r == -ENOMEM ? err_set(e, r, "out of memory") : 0; /* opening it says why */
+		if (r == 0) {
+			buf_clear(&next);
+			buf_adds(&next, after);
+		} else if (++links > LINKS_MAX) {
+			return err_set(e, -ELOOP, "too many links lead to %s", path);
+		}
+		r = r ? note_link(here, &st, must, ret, e) : 0;
+		if (r < 0)
+			return r;
+		buf_clear(&rest);
+		buf_add(&rest, next.data, next.len);
+		r = buf_error(&rest) ? buf_error(&rest) : buf_error(&next);
+		if (r < 0)
+			return err_set(e, r, "out of memory");
+	}
+	return 0;
 }

@@ -9,6 +9,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/str.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -21,5 +22,9 @@ int owner_read(const char *path, size_t max, bool must, struct buf *ret, char **
  * are held. The file, open; negative on failure. */
 int owner_read_at(int dir, const char *name, const char *shown, size_t max, struct buf *ret,
 		  struct err *e) MUST_CHECK;
+
+/* The links that a path leads through, each by where it is itself; nothing where the path ends early. Whoever may turn one chooses the
+ * file, so that with `must` each is checked as a file is. -ELOOP when there are too many. */
+int owner_links(const char *path, bool must, struct strv *ret, struct err *e) MUST_CHECK;
 
 #endif

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <libgen.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -91,6 +92,9 @@ static int open_file(const struct config_policy_args *a, const char *file, struc
 		return no_memory(e);
 	if (d->path && strv_add(&out->files, d->path) < 0)
 		return no_memory(e);
+	r = d->path ? owner_links(file, !a->for_checking, &out->files, e) : 0;
+	if (r < 0)
+		return r;
 	if (a->text && file == a->files[0])
 		return ytree_parse(d->shown, a->text, a->text_len, &d->root, e);
 	return ytree_parse(d->shown, buf_cstr(&text), text.len, &d->root, e);
@@ -124,17 +128,50 @@ static int load_file(const struct config_policy_args *a, const char *file, struc
 	return lint_layer(out->policy, s.layer, s.mode == POLICY_OBSERVE, &out->warnings, e);
 }
 
+/* "@policy": hosts and ports of the files' rules. What the files say beyond that they say themselves, as another layer. */
+static int allow_files(struct policy *p, unsigned layer, struct err *e)
+{
+	const size_t n = policy_rule_count(p);
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		const struct policy_rule *f = policy_rule_at(p, i);
+		struct policy_rule one = POLICY_RULE_INIT;
+
+		if (f->layer == layer || f->action == POLICY_DENY)
+			continue;
+		one.action = POLICY_ALLOW;
+		one.by_addr = f->by_addr;
+		one.host = f->host;
+		one.range = f->range;
+		memcpy(one.ports, f->ports, sizeof(one.ports));
+		one.n_ports = f->n_ports;
+		one.port_given = f->port_given;
+		one.depth = (int)policy_rule_depth(f);
+		snprintf(one.source, sizeof(one.source), "--allow @policy");
+		r = policy_add_rule(p, layer, &one, e);
+		policy_rule_release(&one);
+	}
+	return r;
+}
+
 static int load_allow(const struct config_policy_args *a, struct config_policy *out, struct err *e)
 {
 	struct policy_layer_opts opts = { 0 };
 	struct source s = {
 		.name = "--allow", .policy = out->policy, .out = out, .opts = &opts, .mode = -1, .e = e
 	};
+	char profile[POLICY_SOURCE_MAX + 1];
 	int r = policy_add_layer(out->policy, &opts, &s.layer, e);
 
+	snprintf(profile, sizeof(profile), "profile %.80s", a->profile ? a->profile : "");
 	out->says_egress = true;
 	for (size_t i = 0; r == 0 && i < a->n_allow; i++) {
-		if (a->allow[i][0] == '@') {
+		if (a->profile && i >= a->n_allow - a->n_profile)
+			s.name = profile;
+		if (str_eq(a->allow[i], "@policy")) {
+			r = allow_files(out->policy, s.layer, e);
+		} else if (a->allow[i][0] == '@') {
 			r = read_preset_text(&s, a->allow[i]);
 			r = r < 0 ? err_wrap(e, r, "--allow") : 0;
 		} else {

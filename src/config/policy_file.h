@@ -32,6 +32,9 @@ struct config_policy_args {
 	const char *const *
 		allow; /* "example.com", "example.com:8443", "*.example.com", "@npm", "@github-triage(repos=o/r)" */
 	size_t n_allow;
+	/* "@policy" among them: what the files allow, by host and port, is in this layer too. */
+	const char *profile; /* whose are the last n_profile of `allow`; NULL: nobody's */
+	size_t n_profile;
 	const char *const
 		*resolvers; /* "9.9.9.9", "10.0.0.53:5353": where files name some too, what both name */
 	size_t n_resolvers;

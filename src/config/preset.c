@@ -116,12 +116,12 @@ static bool is_addr_port(const char *v)
 static const struct {
 	const char *type;
 	bool (*is)(const char *);
-	const char *expected;
+	const char *expected, *example;
 } types[] = {
-	{ "repos", is_repo, "a repository: owner/name" },
-	{ "prefix", is_prefix, "the beginning of a branch's name: bot/" },
-	{ "host", is_host, "a host name: matrix.example.com" },
-	{ "address", is_addr_port, "an address with a port: 10.1.2.3:11434" },
+	{ "repos", is_repo, "a repository", "owner/name" },
+	{ "prefix", is_prefix, "the beginning of a branch's name", "bot/" },
+	{ "host", is_host, "a host name", "matrix.example.com" },
+	{ "address", is_addr_port, "an address with a port", "10.1.2.3:11434" },
 };
 
 static int set_value(const struct preset *p, struct param *param, const char *value, struct err *e)
@@ -132,8 +132,9 @@ static int set_value(const struct preset *p, struct param *param, const char *va
 		if (!param->type || !str_eq(types[i].type, param->type))
 			continue;
 		if (strlen(value) > VALUE_MAX || !types[i].is(value))
-			return err_set(e, -EINVAL, "'%s' of the preset %s is %s; '%s' is not", param->name,
-				       p->name, types[i].expected, str_safe(value, shown, sizeof(shown)));
+			return err_set(e, -EINVAL, "'%s' of the preset %s is %s: %s; '%s' is not",
+				       param->name, p->name, types[i].expected, types[i].example,
+				       str_safe(value, shown, sizeof(shown)));
 		if (param->values.n >= (param->list ? VALUES_MAX : 1))
 			return err_set(e, -E2BIG, "the preset %s takes at most %d values for '%s'", p->name,
 				       param->list ? VALUES_MAX : 1, param->name);
@@ -281,7 +282,7 @@ static int expand(struct ynode *n, const struct params *all)
 static int apply(struct source *s, const struct preset *p, struct ynode *root, struct params *all)
 {
 	struct source mine = *s;
-	char name[64];
+	char name[192];
 	int r = fill_defaults(p, all, s->e);
 
 	for (size_t i = 0; r == 0 && i < all->n; i++) {
@@ -294,7 +295,9 @@ static int apply(struct source *s, const struct preset *p, struct ynode *root, s
 		r = err_set(s->e, -ENOMEM, "out of memory");
 	if (r < 0)
 		return r;
-	snprintf(name, sizeof(name), "preset %s", p->name);
+	/* Which profile has it is said too. */
+	snprintf(name, sizeof(name), "%.100s%spreset %s", str_starts(s->name, "profile ") ? s->name : "",
+		 str_starts(s->name, "profile ") ? ", " : "", p->name);
 	mine.name = name;
 	mine.dir = NULL;
 	return read_lists(&mine, root);
@@ -442,5 +445,72 @@ int preset_about(const struct preset *p, unsigned *ret_version, struct buf *abou
 		buf_addf(params, "%s%s%s%s", i ? ", " : "", optional ? "[" : "", map->keys[i]->text,
 			 optional ? "]" : "");
 	}
+	return 0;
+}
+
+static const char *example_of(const struct param *p)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(types) && p->type; i++) {
+		if (str_eq(types[i].type, p->type))
+			return types[i].example;
+	}
+	return NULL;
+}
+
+/* Puts what a copy has in a parameter's place, and the comment about it. */
+static int copy_param(const struct param *p, char **text, struct buf *out)
+{
+	const char *value = p->fallback ? p->fallback : example_of(p);
+
+	if (!value)
+		return -EINVAL;
+	buf_addf(out, "# %s: '%s' below is %s; put your own in its place.\n", p->name, value,
+		 p->fallback ? "the default" : "an example");
+	return replace(text, p->name, value);
+}
+
+/* The lists of a preset are those of `egress:`, two columns to the left. What describes the preset stays out. */
+static void copy_lists(const char *text, struct buf *out)
+{
+	static const char *const described[] = { "version:", "about:", "params:" };
+	bool skip = true; /* the licence's line comes first */
+
+	for (const char *line = text, *end; *line; line = end) {
+		size_t len;
+
+		end = strchrnul(line, '\n');
+		len = (size_t)(end - line);
+		end += *end == '\n';
+		if (line[0] != ' ' && len > 0) {
+			skip = line[0] == '#' && line == text;
+			for (size_t i = 0; i < ARRAY_SIZE(described); i++)
+				skip = skip || str_starts(line, described[i]);
+		}
+		if (!skip && len > 0)
+			buf_addf(out, "  %.*s\n", (int)len, line);
+	}
+}
+
+int preset_as_policy(const struct preset *p, struct buf *out, struct err *e)
+{
+	CLEANUP(ynode_freep) struct ynode *root = NULL;
+	CLEANUP(params_release) struct params all = { 0 };
+	autofree char *text = strdup(p->text);
+	const char *version, *about;
+	int r = text ? ytree_parse(p->name, text, strlen(text), &root, e) : -ENOMEM;
+
+	r = r < 0 ? r : declare(root, &all, e);
+	if (r < 0)
+		return e->code ? r : err_set(e, r, "out of memory");
+	version = text_of(root, "version");
+	about = text_of(root, "about");
+	buf_addf(out, "# The preset %s, version %s: %s.\n", p->name, version ? version : "?",
+		 about ? about : "");
+	for (size_t i = 0; r == 0 && i < all.n; i++)
+		r = copy_param(&all.v[i], &text, out);
+	if (r < 0)
+		return err_set(e, r, "the preset %s cannot be copied: %s", p->name, strerror(-r));
+	buf_adds(out, "version: 1\negress:\n");
+	copy_lists(text, out);
 	return 0;
 }

@@ -30,4 +30,10 @@ const struct preset *preset_find(const char *name); /* NULL when there is none *
 int preset_about(const struct preset *p, unsigned *ret_version, struct buf *about, struct buf *params,
 		 struct err *e) MUST_CHECK;
 
+/*
+ * The same rules as a policy file of their own, to use or to change. A parameter has its default, or one without a default an example,
+ * and a comment at the top names it.
+ */
+int preset_as_policy(const struct preset *p, struct buf *out, struct err *e) MUST_CHECK;
+
 #endif

@@ -26,6 +26,8 @@ void profile_release(struct profile *p)
 	free(p->command);
 	free(p->install);
 	free(p->home);
+	free(p->start);
+	strv_release(&p->settings);
 	strv_release(&p->env);
 	strv_release(&p->allow);
 	strv_release(&p->keys);
@@ -91,6 +93,42 @@ static int take_home(struct source *s, const struct ynode *v, void *to)
 	if (r == 0 && !str_is_name(p->home))
 		return read_fail(s, v, "home must be a name: letters, digits, - _ and .");
 	return r;
+}
+
+static int take_start(struct source *s, const struct ynode *v, void *to)
+{
+	return take_string(s, v, "lines for /bin/sh", &((struct profile *)to)->start);
+}
+
+/* Below the home, and nowhere else: no part of it is empty, "." or "..". */
+static bool is_below_home(const char *path)
+{
+	while (*path) {
+		size_t n = strcspn(path, "/");
+
+		if (n == 0 || (n == 1 && path[0] == '.') || (n == 2 && path[0] == '.' && path[1] == '.'))
+			return false;
+		path += n;
+		path += *path == '/';
+	}
+	return true;
+}
+
+static int take_setting(struct source *s, const struct ynode *v, void *to)
+{
+	const char *text;
+	int r = read_text(s, v, "a file or directory of the home", &text);
+
+	if (r == 0 && (!*text || !is_below_home(text)))
+		return read_fail(
+			s, v,
+			"settings must be paths below the home: .agent/settings.json, .agent/commands/");
+	return r < 0 ? r : strv_add(&((struct profile *)to)->settings, text) < 0 ? out_of_memory(s->e) : 0;
+}
+
+static int take_settings(struct source *s, const struct ynode *v, void *to)
+{
+	return read_each(s, v, take_setting, to);
 }
 
 static bool is_variable(const char *s)
@@ -224,9 +262,10 @@ static int take_secrets(struct source *s, const struct ynode *v, void *to)
 }
 
 static const struct key keys[] = {
-	{ "version", take_version }, { "about", take_about }, { "command", take_command },
-	{ "install", take_install }, { "home", take_home },   { "env", take_env },
-	{ "allow", take_allow },     { "keys", take_keys },   { "secrets", take_secrets },
+	{ "version", take_version }, { "about", take_about },	    { "command", take_command },
+	{ "install", take_install }, { "home", take_home },	    { "env", take_env },
+	{ "allow", take_allow },     { "keys", take_keys },	    { "secrets", take_secrets },
+	{ "start", take_start },     { "settings", take_settings },
 };
 
 int profile_parse(struct profile *ret, const char *name, const char *from, const char *text, size_t len,

@@ -8,6 +8,9 @@
  *	install: npm install -g …        # said when it is not there
  *	home: claude                     # a named home; --home overrides it
  *	env: { NAME: VALUE }             # unless -e sets it
+ *	start: |                         # what /bin/sh runs inside before each start of the command
+ *	  mkdir -p ~/.agent
+ *	settings: [ .agent/conf.json ]   # files and directories (with a slash at the end) of the user's home for --settings
  *	allow: [ "@anthropic" ]          # as --allow
  *	secrets:                         # those that it works with; each is used when it is in the vault
  *	  - name: anthropic              # in the vault
@@ -36,10 +39,11 @@ struct profile_secret {
 };
 
 struct profile {
-	char *name, *about, *command, *install, *home;
+	char *name, *about, *command, *install, *home, *start;
 	struct strv env; /* NAME=VALUE */
 	struct strv allow;
 	struct strv keys;
+	struct strv settings; /* below the home, normalised */
 	struct profile_secret secrets[PROFILE_SECRETS_MAX];
 	size_t n_secrets;
 };

@@ -236,5 +236,8 @@ int read_file(struct source *s, const struct ynode *n, size_t max, struct buf *r
 		return read_wrap(s, n, r);
 	if (warning && read_warn(s, n, "%s", warning) < 0)
 		return -ENOMEM;
+	r = read_wrap(s, n, owner_links(path, s->check_owner, &s->out->files, s->e));
+	if (r < 0)
+		return r;
 	return strv_add(&s->out->files, path) < 0 ? err_set(s->e, -ENOMEM, "out of memory") : 0;
 }

@@ -162,7 +162,7 @@ static int key_ca(struct source *s, const struct ynode *n, void *to)
 	if (!strstr(buf_cstr(&pem), "-----BEGIN CERTIFICATE-----") || strlen(buf_cstr(&pem)) != pem.len)
 		return read_fail(s, n, "the file has no certificate in it (PEM)");
 	r->ca = buf_take(&pem);
-	return r->ca ? 0 : err_set(s->e, -ENOMEM, "out of memory");
+	return r->ca ? read_path(s, n, &r->ca_file) : err_set(s->e, -ENOMEM, "out of memory");
 }
 
 static int key_pool(struct source *s, const struct ynode *n, void *to)
@@ -287,7 +287,8 @@ static int copy_rule(struct source *s, const struct policy_rule *from, struct po
 	ret->entries = NULL;
 	ret->n_entries = 0;
 	ret->ca = from->ca ? strdup(from->ca) : NULL;
-	if (from->ca && !ret->ca)
+	ret->ca_file = from->ca_file ? strdup(from->ca_file) : NULL;
+	if ((from->ca && !ret->ca) || (from->ca_file && !ret->ca_file))
 		r = err_set(s->e, -ENOMEM, "out of memory");
 	for (size_t i = 0; r == 0 && i < from->n_entries; i++)
 		r = policy_rule_add_entry(ret, &from->entries[i], s->e);
@@ -409,6 +410,35 @@ static int parse_host(struct source *s, const char *text, size_t len, struct pol
 	return x;
 }
 
+static int refuse_url(const char *url, struct err *e)
+{
+	const char *host = strstr(url, "://") + 3;
+	size_t len = strcspn(host, "/?#");
+	bool port = str_starts(url, "http://") && !memchr(host, ':', len);
+	char shown[256];
+
+	snprintf(shown, sizeof(shown), "%.*s", (int)(len < 200 ? len : 200), host);
+	err_set(e, -EINVAL, "'%.200s' is a URL; a host is wanted, with a port or without", url);
+	return len && !memchr(host, '@', len) ? err_hint(e, -EINVAL, "%s%s", shown, port ? ":80" : "")
+					      : -EINVAL;
+}
+
+/* Of the command line; a file that says so is warned of, for it may mean another one by `to:`. */
+static int refuse_localhost(const struct policy_rule *r, unsigned port, struct err *e)
+{
+	if (r->by_addr || r->has_pin ||
+	    !(str_eq(r->host.text, "localhost") || str_ends(r->host.text, ".localhost")))
+		return 0;
+	port = port ? port : 443;
+	err_set(e, -EINVAL,
+		"localhost is the sandbox itself, which needs no rule; a service of this machine is reached by a name");
+	return err_hint(
+		e, -EINVAL,
+		"in a policy file, under 'allow:', - {domain: thishost, port: %u, to: \"127.0.0.1:%u\"}; then "
+		"connect to thishost:%u inside",
+		port, port, port);
+}
+
 int read_rule_text(struct source *s, const struct ynode *at, const char *text, enum policy_action a)
 {
 	CLEANUP(draft_release) struct draft d = { .rule = POLICY_RULE_INIT };
@@ -420,6 +450,8 @@ int read_rule_text(struct source *s, const struct ynode *at, const char *text, e
 	int x;
 
 	r->action = a;
+	if (strstr(text, "://"))
+		return read_wrap(s, at, refuse_url(text, s->e));
 	if (host_canon(text, len, &h, NULL) < 0 && colon && !strchr(colon, ']')) {
 		x = str_eq(colon, ":any") ? 0 : host_parse_port(colon + 1, strlen(colon + 1), &port, s->e);
 		if (x < 0)
@@ -430,6 +462,8 @@ int read_rule_text(struct source *s, const struct ynode *at, const char *text, e
 		r->ports[0] = port ? (struct policy_ports){ port, port } : (struct policy_ports){ 1, 65535 };
 	}
 	x = parse_host(s, text, len, r);
+	if (x == 0 && !at && a == POLICY_ALLOW)
+		x = refuse_localhost(r, port, s->e);
 	return x < 0 ? read_wrap(s, at, x) : add_draft(s, at, &d);
 }
 

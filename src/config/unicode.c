@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Punycode (RFC 3492), the encoding half, label by label. */
+/* Punycode (RFC 3492), the encoding half, label by label; and characters that readers of a file do not see. */
 #include "config/unicode.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -21,7 +20,7 @@ static size_t length_of(unsigned char first)
 }
 
 /* One character of UTF-8; its length, or 0. */
-static size_t decode(const unsigned char *s, size_t len, uint32_t *ret)
+static size_t unicode_next(const unsigned char *s, size_t len, uint32_t *ret)
 {
 	size_t n = length_of(s[0]);
 	uint32_t c = n == 1 ? s[0] : s[0] & (0x7fu >> n);
@@ -33,7 +32,7 @@ static size_t decode(const unsigned char *s, size_t len, uint32_t *ret)
 			return 0;
 		c = c << 6 | (s[i] & 0x3f);
 	}
-	*ret = c < 0x80 ? (uint32_t)tolower((int)c) : c;
+	*ret = c;
 	return n;
 }
 
@@ -94,28 +93,38 @@ static void encode(const uint32_t *c, uint32_t n, struct buf *b)
 	}
 }
 
+/* The characters of a label, letters of ASCII in lower case. */
+static int read_label(const char *s, size_t len, uint32_t c[LABEL_MAX], uint32_t *ret_n)
+{
+	uint32_t n = 0;
+
+	for (size_t at = 0, used; at < len; at += used, n++) {
+		used = n < LABEL_MAX ? unicode_next((const unsigned char *)s + at, len - at, &c[n]) : 0;
+		if (used == 0)
+			return -EINVAL;
+		if (c[n] >= 'A' && c[n] <= 'Z')
+			c[n] += 'a' - 'A';
+	}
+	*ret_n = n;
+	return 0;
+}
+
 static int encode_label(const char *s, size_t len, struct buf *b)
 {
 	uint32_t c[LABEL_MAX], n = 0;
 	bool plain = true;
 
-	for (size_t at = 0; at < len; n++) {
-		size_t used;
-
-		if (n == LABEL_MAX)
-			return -EINVAL;
-		used = decode((const unsigned char *)s + at, len - at, &c[n]);
-		if (used == 0)
-			return -EINVAL;
-		plain = plain && c[n] < 0x80;
-		at += used;
-	}
-	if (!plain)
+	if (read_label(s, len, c, &n) < 0)
+		return -EINVAL;
+	for (uint32_t i = 0; i < n; i++)
+		plain = plain && c[i] < 0x80;
+	if (!plain) {
 		buf_adds(b, "xn--");
-	for (uint32_t i = 0; plain && i < n; i++)
-		buf_addc(b, (char)c[i]);
-	if (!plain)
 		encode(c, n, b);
+		return 0;
+	}
+	for (uint32_t i = 0; i < n; i++)
+		buf_addc(b, (char)c[i]);
 	return 0;
 }
 
@@ -144,4 +153,71 @@ void unicode_hint(const char *name, struct err *e)
 
 	if (unicode_to_ascii(name, &b) == 0 && b.len <= 253)
 		err_hint(e, -EINVAL, "%s", buf_cstr(&b));
+}
+
+/* Ends a line for YAML alone, turns the order of letters, takes no room, or steers a terminal. */
+static const struct unseen {
+	uint32_t first, last;
+	const char *what;
+} unseens[] = {
+	{ 0x00, 0x08, "a control character" },
+	{ 0x0b, 0x1f, "a control character" },
+	{ 0x7f, 0x84, "a control character" },
+	{ 0x85, 0x85, "a line break that few programs show" },
+	{ 0x86, 0x9f, "a control character" },
+	{ 0xad, 0xad, "an invisible character" },
+	{ 0x034f, 0x034f, "an invisible character" },
+	{ 0x061c, 0x061c, "a character that turns the direction of text" },
+	{ 0x115f, 0x1160, "an invisible character" },
+	{ 0x17b4, 0x17b5, "an invisible character" },
+	{ 0x180b, 0x180f, "an invisible character" },
+	{ 0x200b, 0x200d, "an invisible character" },
+	{ 0x200e, 0x200f, "a character that turns the direction of text" },
+	{ 0x2028, 0x2029, "a line break that few programs show" },
+	{ 0x202a, 0x202e, "a character that turns the direction of text" },
+	{ 0x2060, 0x2065, "an invisible character" },
+	{ 0x2066, 0x2069, "a character that turns the direction of text" },
+	{ 0x206a, 0x206f, "an invisible character" },
+	{ 0x3164, 0x3164, "an invisible character" },
+	{ 0xfeff, 0xfeff, "an invisible character" },
+	{ 0xffa0, 0xffa0, "an invisible character" },
+	{ 0xfff9, 0xfffb, "an invisible character" },
+	{ 0x1d173, 0x1d17a, "an invisible character" },
+	{ 0xe0000, 0xe0fff, "an invisible character" },
+};
+
+static const char *unseen_what(uint32_t c)
+{
+	for (size_t i = 0; i < sizeof(unseens) / sizeof(unseens[0]); i++) {
+		if (c >= unseens[i].first && c <= unseens[i].last)
+			return unseens[i].what;
+	}
+	return NULL;
+}
+
+int unicode_check_seen(const char *name, const char *text, size_t len, struct err *e)
+{
+	const unsigned char *s = (const unsigned char *)text;
+	size_t line = 1, column = 1;
+
+	for (size_t at = 0, used; at < len; at += used, column++) {
+		const char *what;
+		uint32_t c = 0;
+
+		used = unicode_next(s + at, len - at, &c);
+		if (used == 0)
+			return err_set(e, -EINVAL, "%s:%zu:%zu: not YAML: this is not UTF-8", name, line,
+				       column);
+		/* A carriage return belongs to a line feed; by itself it ends a line for YAML, and hides one from people. */
+		what = c == '\r' && at + 1 < len && s[at + 1] == '\n' ? NULL : unseen_what(c);
+		if (what && !(c == 0xfeff && at == 0))
+			return err_set(e, -EINVAL,
+				       "%s:%zu:%zu: U+%04X, %s, can hide what the file says; take it out",
+				       name, line, column, (unsigned)c, what);
+		if (c == '\n') {
+			line++;
+			column = 0;
+		}
+	}
+	return 0;
 }

@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "config/unicode.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -329,8 +330,15 @@ static int read_document(struct parse *s, struct ynode **ret)
 int ytree_parse(const char *name, const char *text, size_t len, struct ynode **ret, struct err *e)
 {
 	struct parse s = { .name = name, .e = e };
-	int r;
+	int r = unicode_check_seen(name, text, len, e);
 
+	if (r < 0)
+		return r;
+	/* Some editors write a byte order mark; the parser would count it as a column of the first line. */
+	if (len >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) {
+		text += 3;
+		len -= 3;
+	}
 	if (!yaml_parser_initialize(&s.p))
 		return no_memory(&s);
 	yaml_parser_set_encoding(&s.p, YAML_UTF8_ENCODING);

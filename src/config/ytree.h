@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * YAML as a small tree with positions: mappings, sequences and plain text, nothing else. Anchors, aliases, tags, merge
- * keys, duplicate keys, a second document and control bytes are refused where they stand. What a text means (a
+ * keys, duplicate keys, a second document and characters that nobody sees (unicode.h) are refused where they stand. What a text means (a
  * number, a word) is for whoever reads the key, so that "no" and 0x10 surprise nobody.
  */
 #ifndef CONFIG_YTREE_H

@@ -33,6 +33,7 @@ static unsigned count(const struct egress *eg, bool waiting)
 
 static void answered(void *ctx, bool allow, uint64_t ticket, const char *id, const char *why)
 {
+	autobuf struct buf shown = BUF_INIT;
 	struct access *a = ctx;
 
 	a->asking = NULL;
@@ -41,7 +42,8 @@ static void answered(void *ctx, bool allow, uint64_t ticket, const char *id, con
 		asking_settle(a->eg, ticket, true);
 	a->state = allow ? ACCESS_GRANTED : id[0] ? ACCESS_DENIED : ACCESS_REFUSED;
 	snprintf(a->id, sizeof(a->id), "%s", id);
-	snprintf(a->why, sizeof(a->why), "%s", why);
+	policy_text_inside(why, &shown);
+	snprintf(a->why, sizeof(a->why), "%s", buf_cstr(&shown));
 	page_access_changed(a->eg, a);
 }
 

@@ -224,6 +224,14 @@ static void about_json(const struct about *a, struct json *j)
 		json_str(j, "id", a->id);
 }
 
+static void add_why(struct json *j, const char *why)
+{
+	autobuf struct buf shown = BUF_INIT;
+
+	policy_text_inside(why, &shown);
+	json_str(j, "why", buf_cstr(&shown));
+}
+
 static void past_json(const struct egress *eg, struct json *j)
 {
 	json_arr(j, "answered");
@@ -234,7 +242,7 @@ static void past_json(const struct egress *eg, struct json *j)
 		about_json(&p->about, j);
 		json_str(j, "outcome", outcomes[p->outcome]);
 		if (p->why[0])
-			json_str(j, "why", p->why);
+			add_why(j, p->why);
 		if (p->times > 1)
 			json_u64(j, "times", p->times);
 		json_u64(j, "seconds", (eg->now - p->at) / NSEC_PER_SEC);
@@ -262,7 +270,8 @@ void asking_describe(const struct egress *eg, struct json *j)
 void asking_describe_text(const struct egress *eg, struct buf *out)
 {
 	if (eg->n_asking)
-		buf_addf(out, "\n%u requests of this sandbox wait for a person's answer.\n", eg->n_asking);
+		buf_addf(out, "\n%u request%s of this sandbox wait%s for a person's answer.\n", eg->n_asking,
+			 eg->n_asking == 1 ? "" : "s", eg->n_asking == 1 ? "s" : "");
 	if (eg->answered)
 		buf_adds(out, "\nWhat became of the last that a person was to allow, newest first:\n");
 	for (unsigned i = 0; eg->answered && i < eg->answered->n; i++) {

@@ -227,6 +227,20 @@ static void add_budget(struct egress *eg, struct json *j)
 	json_end_obj(j);
 }
 
+/* What was new to the log (ledger.h). */
+static void add_ledger(struct egress *eg, struct json *j)
+{
+	const struct ledger *l = &eg->ledger;
+
+	json_obj(j, "log");
+	json_u64(j, "bytes", *l->used);
+	json_u64(j, "waiting", l->n_waits);
+	json_u64(j, "waited", l->waited);
+	json_u64(j, "late", l->late);
+	json_u64(j, "full", l->full);
+	json_end_obj(j);
+}
+
 void control_stats(struct egress *eg, struct buf *out)
 {
 	struct json j = JSON_INIT(out);
@@ -258,6 +272,8 @@ void control_stats(struct egress *eg, struct buf *out)
 	json_u64(&j, "names", eg->names.n);
 	json_end_obj(&j);
 	add_budget(eg, &j);
+	json_u64(&j, "asking", eg->n_asking);
+	add_ledger(eg, &j);
 	json_u64(&j, "refused", s->refused);
 	json_bool(&j, "dial", eg->dial.w.fd >= 0);
 	json_u64(&j, "journal_dropped", eg->journal.dropped);

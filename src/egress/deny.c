@@ -4,26 +4,10 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "codec/http1.h"
+#include "policy/policy.h"
 
 #define HOW_TO_ASK \
 	"http://coffer.internal/ says what is allowed, and takes a request for more: a person decides"
-
-/*
- * Where a rule stands is told by its file's name alone: "(team.yaml:12)", not "(/home/ann/work/team.yaml:12)". What a
- * sandbox may know of the host ends there.
- */
-static void add_without_dirs(struct buf *out, const char *text)
-{
-	while (*text) {
-		const char *end = text[0] == '(' && text[1] == '/' ? strchr(text, ')') : NULL;
-
-		buf_addc(out, *text++);
-		for (const char *p = text; end && p < end; p++) {
-			if (*p == '/')
-				text = p + 1;
-		}
-	}
-}
 
 static void add_target(struct buf *out, const struct denial *d)
 {
@@ -45,11 +29,11 @@ void deny_line(struct buf *out, const struct denial *d)
 	buf_adds(out, "coffer: ");
 	add_target(out, d);
 	buf_adds(out, " is denied: ");
-	add_without_dirs(&reason, d->reason ? d->reason : "no rule allows it");
+	policy_text_inside(d->reason ? d->reason : "no rule allows it", &reason);
 	str_add_safe(out, buf_cstr(&reason), reason.len, false);
 	if (d->rule) {
 		buf_adds(out, " [");
-		add_without_dirs(out, d->rule);
+		policy_text_inside(d->rule, out);
 		buf_addc(out, ']');
 	}
 }
@@ -60,8 +44,8 @@ void deny_json(struct buf *out, const struct denial *d)
 	autobuf struct buf line = BUF_INIT, rule = BUF_INIT, reason = BUF_INIT;
 
 	deny_line(&line, d);
-	add_without_dirs(&rule, d->rule ? d->rule : "");
-	add_without_dirs(&reason, d->reason ? d->reason : "");
+	policy_text_inside(d->rule ? d->rule : "", &rule);
+	policy_text_inside(d->reason ? d->reason : "", &reason);
 	json_obj(&j, NULL);
 	json_str(&j, "error", "denied");
 	json_str(&j, "message", buf_cstr(&line));

@@ -26,7 +26,9 @@ int dial_init(struct dial *d, struct err *e)
 	TAILQ_INIT(&d->replies);
 	snprintf(d->why_none, sizeof(d->why_none), "no policy is in force yet");
 	journal_init(&d->journal, -1);
-	r = loop_open(&d->loop, e);
+	r = seen_init(&d->seen, e);
+	if (r == 0)
+		r = loop_open(&d->loop, e);
 	return r < 0 ? r : resolver_open(&d->resolver, &d->loop, e);
 }
 
@@ -46,6 +48,7 @@ void dial_release(struct dial *d)
 	resolver_free(d->resolver);
 	policy_free(d->policy);
 	journal_release(&d->journal);
+	seen_release(&d->seen);
 	loop_close(&d->loop);
 }
 

@@ -11,6 +11,7 @@
 #include "egress/journal.h"
 #include "egress/pool.h"
 #include "egress/resolve.h"
+#include "egress/seen.h"
 #include "policy/policy.h"
 #include "sys/fence.h"
 
@@ -64,6 +65,7 @@ struct dial {
 	struct watch egress, control;
 	struct timer resend;
 	struct journal journal;
+	struct seen seen; /* what has a line that says `first` (journal.h) */
 	struct resolver *resolver;
 	struct resolve_server conf[RESOLVE_SERVERS_MAX]; /* of resolv.conf */
 	size_t n_conf;

@@ -60,6 +60,17 @@ int dial_plan(struct dial *d, const struct dial_req *q, struct dial_plan *ret, c
 	return choose_pool(ret, q, &v.terms, why);
 }
 
+/* Why an address is not dialled, and for a name the way that a policy has to it all the same. */
+static int refuse_address(const struct dial_plan *p, const struct addr *a, const char *what,
+			  char why[DIAL_WHY_LEN])
+{
+	char text[ADDR_TEXT_LEN];
+
+	snprintf(why, DIAL_WHY_LEN, "%s is %s%s", addr_format(a, text), what,
+		 p->name.kind == HOST_NAME ? "; only a rule with 'to:' in a policy file leads there" : "");
+	return -EPERM;
+}
+
 static int judge_policy(struct dial *d, const struct dial_plan *p, const struct addr *a,
 			char why[DIAL_WHY_LEN])
 {
@@ -69,12 +80,8 @@ static int judge_policy(struct dial *d, const struct dial_plan *p, const struct 
 
 	to.name = &p->name;
 	/* The policy says the same; this is the second lock on one door. */
-	if (class != ADDR_GLOBAL && !p->is_pinned) {
-		char text[ADDR_TEXT_LEN];
-
-		snprintf(why, DIAL_WHY_LEN, "%s is %s", addr_format(a, text), addr_special_name(class));
-		return -EPERM;
-	}
+	if (class != ADDR_GLOBAL && !p->is_pinned)
+		return refuse_address(p, a, addr_special_name(class), why);
 	/* Without a port only the address itself can be judged; whoever connects comes with one. */
 	if (!to.port)
 		return 0;
@@ -93,11 +100,9 @@ int dial_judge_one(struct dial *d, const struct dial_plan *p, const struct addr 
 	r = dial_is_own(&d->own, a);
 	if (r == 0)
 		return 0;
+	if (r == 1)
+		return refuse_address(p, a, "this host itself", why);
 	addr_format(a, text);
-	if (r == 1) {
-		snprintf(why, DIAL_WHY_LEN, "%s is this host itself", text);
-		return -EPERM;
-	}
 	snprintf(why, DIAL_WHY_LEN, "%s cannot be reached from here: %s", text, strerror(-r));
 	return r;
 }

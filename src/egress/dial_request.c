@@ -70,6 +70,25 @@ static void count(struct dial *d, const struct dial_req *q, int status)
 		c->failed++;
 }
 
+/* Each name and port is new to coffer-egress before it is here, so these are few, and nobody waits for them here. Which address it is
+ * does not count: that is for whoever answers for the name to choose, each time another one. */
+static bool is_first(struct dial *d, const struct dial_req *q, const struct dial_plan *p, bool reached)
+{
+	uint64_t key;
+
+	seen_begin(&d->seen, reached);
+	seen_add(&d->seen, p->name.text, p->name.len);
+	seen_add(&d->seen, &q->port, sizeof(q->port));
+	seen_adds(&d->seen, p->pool);
+	key = seen_key(&d->seen);
+	if (key && seen_has(&d->seen, key))
+		return false;
+	/* Without memory it is the first once more. */
+	if (key && seen_reserve(&d->seen) == 0)
+		seen_put(&d->seen, key);
+	return true;
+}
+
 static void write_line(struct dial *d, const struct dial_req *q, const struct dial_plan *p,
 		       const struct dial_rep *rep, uint64_t ms)
 {
@@ -87,6 +106,8 @@ static void write_line(struct dial *d, const struct dial_req *q, const struct di
 	json_i64(l, "status", rep->status);
 	journal_str(l, "why", rep->why, sizeof(rep->why));
 	json_u64(l, "ms", ms);
+	if (is_first(d, q, p, rep->status == 0))
+		json_u64(l, "first", 1);
 	journal_end(&d->journal);
 }
 

@@ -123,7 +123,9 @@ void dial_settle(struct dial *d)
 	struct dial_reply *y, *next;
 
 	own_probe_forget(&d->own);
-	/* What could not be recorded did not happen. */
+	/* What could not be recorded did not happen, and is new when it comes again. */
+	if (failed)
+		seen_forget(&d->seen);
 	for (y = TAILQ_FIRST(&d->replies); failed && y; y = next) {
 		next = TAILQ_NEXT(y, link);
 		if (!y->has_line || y->rep.status < 0)

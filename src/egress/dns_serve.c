@@ -11,13 +11,17 @@
 #include <string.h>
 
 #define OWN_NAME "coffer.internal"
-#define TUNNEL_NAMES 300 /* denied names in a minute, each another one: somebody sends data in them */
+#define TUNNEL_NAMES 300 /* names in a minute, each another one: somebody sends data in them */
+#define ZONES 256
 #define BUCKETS 256
 
 struct waiter {
+	struct dns_serve *s;
 	struct dns_client *client;
 	struct dns_query q;
-	struct waiter *next;
+	bool first; /* its line is that of a new name (ledger.h) */
+	struct ledger_wait turn;
+	struct waiter *next, **link; /* of its name, or of those that wait for room in the log */
 };
 
 /* One name at coffer-dial. */
@@ -29,12 +33,21 @@ struct pending {
 	struct pending *next, **link; /* of its bucket */
 };
 
+/* How many names of a domain were resolved within the minute. */
+struct zone {
+	uint64_t key; /* of the domain and the rule that allows it; 0: none */
+	uint32_t n;
+};
+
 struct dns_serve {
 	struct egress *eg;
 	struct pending *buckets[BUCKETS];
+	struct waiter *later; /* for room in the log */
 	unsigned n_pending, n_waiters;
 	uint64_t tokens, filled; /* R4 */
 	uint64_t minute, denied_names;
+	uint64_t zones_minute;
+	struct zone zones[ZONES];
 	struct dns_udp *udp;
 	struct dns_tcp *tcp;
 };
@@ -62,7 +75,14 @@ struct decision {
 	const struct name *name;
 	const struct policy_verdict *verdict; /* unless NULL: the rule is there */
 	const char *said;		      /* policy_said() */
+	bool first;
 };
+
+/* In a journal a name of "*" stands for many (journal.h). */
+static const char *shown_name(const struct dns_query *q)
+{
+	return str_eq(q->text, "*") ? "*." : q->text;
+}
 
 static void journal(struct dns_serve *s, const struct dns_query *q, const struct decision *d)
 {
@@ -71,12 +91,14 @@ static void journal(struct dns_serve *s, const struct dns_query *q, const struct
 	size_t len = strlen(q->text);
 	struct addr a;
 	struct json *l;
-	uint64_t count;
+	uint64_t count = 0;
 
-	if (!fold_is_due(eg->fold, d->kind, q->text, len, q->type, eg->now, &count))
+	if (d->first)
+		fold_note(eg->fold, d->kind, q->text, len, q->type, eg->now);
+	else if (!fold_is_due(eg->fold, d->kind, q->text, len, q->type, eg->now, &count))
 		return;
 	l = journal_begin(&eg->journal, "dns");
-	json_strn(l, "name", q->text, len);
+	json_str(l, "name", shown_name(q));
 	json_str(l, "qtype", dns_type_name(q->type, type));
 	json_str(l, "decision", d->word);
 	journal_str(l, "said", d->said, 8);
@@ -89,7 +111,7 @@ static void journal(struct dns_serve *s, const struct dns_query *q, const struct
 	}
 	if (count)
 		json_u64(l, "count", count);
-	journal_end(&eg->journal);
+	egress_end_line(eg, d->first);
 }
 
 static void reply_empty(struct dns_client *c, const struct dns_query *q, enum dns_rcode rcode, uint32_t ttl)
@@ -109,9 +131,10 @@ static void reply_addr(struct dns_client *c, const struct dns_query *q, const st
 		reply_empty(c, q, DNS_NOERROR, DNS_TTL);
 }
 
-static void fail(struct dns_serve *s, struct dns_client *c, const struct dns_query *q, const char *why)
+static void fail(struct dns_serve *s, struct dns_client *c, const struct dns_query *q, const char *why,
+		 bool first)
 {
-	const struct decision d = { .kind = FOLD_DNS_DENY, .word = "error", .why = why };
+	const struct decision d = { .kind = FOLD_DNS_DENY, .word = "error", .why = why, .first = first };
 
 	s->eg->stats.dns_failed++;
 	journal(s, q, &d);
@@ -119,41 +142,105 @@ static void fail(struct dns_serve *s, struct dns_client *c, const struct dns_que
 }
 
 /* Many different names that are all denied look like data on its way out. It goes nowhere, but somebody should know. */
-static void count_denied(struct dns_serve *s, const struct dns_query *q)
+static void count_in_vain(struct dns_serve *s, const struct dns_query *q)
 {
 	uint64_t minute = s->eg->now / (60 * NSEC_PER_SEC);
 
-	s->eg->stats.dns_denied++;
 	if (s->minute != minute) {
 		s->minute = minute;
 		s->denied_names = 0;
 	}
 	if (++s->denied_names == TUNNEL_NAMES)
-		egress_alert(s->eg, "dns_tunnel_suspected", q->text,
-			     "%d denied names were asked for within a minute", TUNNEL_NAMES);
+		egress_alert(
+			s->eg, "dns_tunnel_suspected", shown_name(q),
+			"%d names that are denied, or that there are not, were asked for within a minute",
+			TUNNEL_NAMES);
+}
+
+/* The last two labels: where an attacker's server of names would be, also where that is a public suffix. */
+static const char *domain_of(const struct host *h)
+{
+	const char *at = h->text + h->len;
+	unsigned dots = 0;
+
+	while (at > h->text && (at[-1] != '.' || ++dots < 2))
+		at--;
+	return at;
+}
+
+static uint64_t zone_key(const char *domain, uint32_t rule_id)
+{
+	uint64_t h = 0xcbf29ce484222325ull ^ rule_id;
+
+	for (; *domain; domain++)
+		h = (h ^ (unsigned char)*domain) * 0x100000001b3ull;
+	h = (h ^ (h >> 29)) * 0x9e3779b97f4a7c15ull;
+	return h ? h : 1;
+}
+
+/*
+ * A wildcard that is allowed lets whoever has a domain below it, or serves its names, read what is looked up: that cannot be told from
+ * use, and is bounded by R4 alone. But many names of one domain within a minute are no use that is known. Of two domains at one place the
+ * one that is asked more stays.
+ */
+static void count_resolved(struct dns_serve *s, const struct host *h, const struct policy_verdict *v)
+{
+	uint64_t minute = s->eg->now / (60 * NSEC_PER_SEC), key = zone_key(domain_of(h), v->rule_id);
+	struct zone *z = &s->zones[key % ZONES];
+
+	if (s->zones_minute != minute) {
+		s->zones_minute = minute;
+		memset(s->zones, 0, sizeof(s->zones));
+	}
+	if (z->key != key && z->n > 1) {
+		z->n--;
+		return;
+	}
+	if (z->key != key)
+		*z = (struct zone){ .key = key };
+	if (++z->n == TUNNEL_NAMES)
+		egress_alert(
+			s->eg, "dns_tunnel_suspected", h->text,
+			"%d names below %s, which a rule allows, were looked up within a minute, each another one",
+			TUNNEL_NAMES, domain_of(h));
 }
 
 /* said: "allow" where it was not the policy that refused it. */
 static void deny(struct dns_serve *s, struct dns_client *c, const struct dns_query *q, const char *said,
-		 const char *rule, const char *why)
+		 const char *rule, const char *why, bool first)
 {
 	const struct decision d = {
-		.kind = FOLD_DNS_DENY, .word = "deny", .rule = rule, .why = why, .said = said
+		.kind = FOLD_DNS_DENY, .word = "deny", .rule = rule, .why = why, .said = said, .first = first
 	};
 
-	count_denied(s, q);
+	s->eg->stats.dns_denied++;
+	count_in_vain(s, q);
+	journal(s, q, &d);
+	reply_empty(c, q, DNS_NXDOMAIN, DNS_TTL_NEGATIVE);
+}
+
+/* Allowed, and nowhere: the policy has not said no. It counts as a name that was asked for in vain, as a denied one does: data leaves that way. */
+static void absent(struct dns_serve *s, struct dns_client *c, const struct dns_query *q, bool first)
+{
+	const struct decision d = {
+		.kind = FOLD_DNS_DENY, .word = "error", .why = "there is no such name", .first = first
+	};
+
+	s->eg->stats.dns_failed++;
+	count_in_vain(s, q);
 	journal(s, q, &d);
 	reply_empty(c, q, DNS_NXDOMAIN, DNS_TTL_NEGATIVE);
 }
 
 static void allow(struct dns_serve *s, struct dns_client *c, const struct dns_query *q,
-		  const struct policy_verdict *v, const struct name *name)
+		  const struct policy_verdict *v, const struct name *name, bool first)
 {
 	const struct decision d = { .kind = FOLD_DNS_ALLOW,
 				    .word = "allow",
 				    .name = name,
 				    .verdict = v,
-				    .said = policy_said(v, v->action, true) };
+				    .said = policy_said(v, v->action, true),
+				    .first = first };
 	struct addr a = addr_from_v4(name->addr);
 
 	s->eg->stats.dns_allowed++;
@@ -187,6 +274,14 @@ static void unlink_pending(struct pending *p)
 	p->s->n_pending--;
 }
 
+static void free_waiter(struct waiter *w)
+{
+	ledger_unwait(&w->s->eg->ledger, &w->turn);
+	w->client->ops->drop(w->client);
+	w->s->n_waiters--;
+	free(w);
+}
+
 /* What dial said, for one who waits. */
 static void conclude(struct dns_serve *s, struct waiter *w, const struct host *h, const struct dial_rep *rep)
 {
@@ -198,18 +293,18 @@ static void conclude(struct dns_serve *s, struct waiter *w, const struct host *h
 	if (s->eg->policy)
 		policy_name_quietly(s->eg->policy, h, &v);
 	if (!policy_may_allow(&v))
-		deny(s, w->client, &w->q, NULL, v.rule_text, v.why);
+		deny(s, w->client, &w->q, NULL, v.rule_text, v.why, w->first);
 	else if (rep->status == -ENOENT)
-		deny(s, w->client, &w->q, policy_said(&v, v.action, false), NULL, "there is no such name");
+		absent(s, w->client, &w->q, w->first);
 	else if (rep->status == -EACCES || rep->status == -EPERM)
 		deny(s, w->client, &w->q, policy_said(&v, v.action, false), policy_verdict_rule(&v, rule),
-		     rep->why);
+		     rep->why, w->first);
 	else if (rep->status < 0)
-		fail(s, w->client, &w->q, rep->why[0] ? rep->why : strerror(-rep->status));
+		fail(s, w->client, &w->q, rep->why[0] ? rep->why : strerror(-rep->status), w->first);
 	else if (names_add(&s->eg->names, h, &name) < 0)
-		fail(s, w->client, &w->q, "the table of names is full");
+		fail(s, w->client, &w->q, "the table of names is full", w->first);
 	else
-		allow(s, w->client, &w->q, &v, name);
+		allow(s, w->client, &w->q, &v, name, w->first);
 }
 
 static void on_resolved(struct dial_ask *a, const struct dial_rep *rep, int fd)
@@ -224,9 +319,7 @@ static void on_resolved(struct dial_ask *a, const struct dial_rep *rep, int fd)
 
 		p->waiters = w->next;
 		conclude(s, w, &p->host, rep);
-		w->client->ops->drop(w->client);
-		s->n_waiters--;
-		free(w);
+		free_waiter(w);
 	}
 	free(p);
 }
@@ -269,27 +362,47 @@ static struct pending *new_pending(struct dns_serve *s, const struct host *h, co
 		p->next->link = &p->next;
 	*bucket = p;
 	s->n_pending++;
+	count_resolved(s, h, v);
 	return p;
 }
 
-static void wait_for(struct dns_serve *s, struct dns_client *c, const struct dns_query *q,
-		     const struct policy_verdict *v)
+/* A copy of the query that lasts; NULL: there is no room for it. */
+static struct waiter *new_waiter(struct dns_serve *s, struct dns_client *c, const struct dns_query *q)
 {
+	struct waiter *w = s->n_waiters < DNS_WAITERS_MAX ? calloc(1, sizeof(*w)) : NULL;
+
+	if (w && (w->client = c->ops->keep(c)) == NULL) {
+		free(w);
+		return NULL;
+	}
+	if (w) {
+		w->s = s;
+		w->q = *q;
+		s->n_waiters++;
+	}
+	return w;
+}
+
+/* key: of a name that is looked up for the first time, else 0. */
+static void wait_for(struct dns_serve *s, struct dns_client *c, const struct dns_query *q,
+		     const struct policy_verdict *v, uint64_t key)
+{
+	struct waiter *w = new_waiter(s, c, q);
 	struct pending *p = find_pending(s, &q->host);
-	struct waiter *w = s->n_waiters < DNS_WAITERS_MAX ? malloc(sizeof(*w)) : NULL;
 
 	if (w && !p)
 		p = new_pending(s, &q->host, v);
-	if (!w || !p || (w->client = c->ops->keep(c)) == NULL) {
-		/* A name at dial without anybody who waits for it only fills the table. */
-		free(w);
-		fail(s, c, q, "too many names are being looked up");
+	if (!w || !p) {
+		if (w)
+			free_waiter(w);
+		fail(s, c, q, "too many names are being looked up", false);
 		return;
 	}
-	w->q = *q;
+	w->first = key != 0;
+	if (key)
+		ledger_take(&s->eg->ledger, key, 1);
 	w->next = p->waiters;
 	p->waiters = w;
-	s->n_waiters++;
 }
 
 static bool is_below(const struct host *h, const char *suffix)
@@ -315,33 +428,98 @@ static bool answer_own(struct dns_serve *s, struct dns_client *c, const struct d
 	return true;
 }
 
-static void answer_host(struct dns_serve *s, struct dns_client *c, const struct dns_query *q)
+static uint64_t key_of(struct dns_serve *s, const struct host *h)
 {
+	struct seen *seen = &s->eg->ledger.seen;
+
+	seen_begin(seen, LEDGER_DNS);
+	seen_add(seen, h->text, h->len);
+	return seen_key(seen);
+}
+
+static void unlink_later(struct waiter *w)
+{
+	*w->link = w->next;
+	if (w->next)
+		w->next->link = w->link;
+}
+
+static void on_turn(struct ledger_wait *turn, int status);
+
+static void wait_for_room(struct dns_serve *s, struct dns_client *c, const struct dns_query *q,
+			  uint64_t until)
+{
+	struct waiter *w = new_waiter(s, c, q);
+
+	if (!w) {
+		fail(s, c, q, LEDGER_WHY_LATE, false);
+		return;
+	}
+	w->next = s->later;
+	w->link = &s->later;
+	if (w->next)
+		w->next->link = &w->next;
+	s->later = w;
+	w->turn.fn = on_turn;
+	w->turn.until = until;
+	ledger_wait(&s->eg->ledger, &w->turn, 1);
+}
+
+/* until: it has waited for room in the log, and does so until then; 0: it has not. */
+static void answer_host(struct dns_serve *s, struct dns_client *c, const struct dns_query *q, uint64_t until)
+{
+	enum ledger_answer answer;
 	const struct name *known;
 	struct policy_verdict v;
+	uint64_t key;
 
 	if (answer_own(s, c, q))
 		return;
 	if (!s->eg->policy) {
-		deny(s, c, q, NULL, "default", s->eg->why_none);
+		deny(s, c, q, NULL, "default", s->eg->why_none, false);
 		return;
 	}
 	memset(&v, 0, sizeof(v));
 	policy_name_quietly(s->eg->policy, &q->host, &v);
 	if (!policy_may_allow(&v)) {
-		deny(s, c, q, NULL, v.rule_text, v.why);
+		deny(s, c, q, NULL, v.rule_text, v.why, false);
+		return;
+	}
+	key = key_of(s, &q->host);
+	answer = ledger_ask(&s->eg->ledger, key, 1);
+	if (answer == LEDGER_LATER) {
+		wait_for_room(s, c, q, until);
+		return;
+	}
+	if (answer == LEDGER_DENY) {
+		deny(s, c, q, policy_said(&v, v.action, false), NULL, egress_ledger_why(s->eg), false);
 		return;
 	}
 	known = names_find(&s->eg->names, &q->host);
 	/* Of a name that a person is to be asked about nothing leaves before: whether there is one shows when it is dialled. */
 	if (!known && v.action == POLICY_ASK && names_add(&s->eg->names, &q->host, &known) < 0) {
-		fail(s, c, q, "the table of names is full");
+		fail(s, c, q, "the table of names is full", false);
 		return;
 	}
-	if (known)
-		allow(s, c, q, &v, known);
+	if (!known) {
+		wait_for(s, c, q, &v, answer == LEDGER_FIRST ? key : 0);
+		return;
+	}
+	if (answer == LEDGER_FIRST)
+		ledger_take(&s->eg->ledger, key, 1);
+	allow(s, c, q, &v, known, answer == LEDGER_FIRST);
+}
+
+static void on_turn(struct ledger_wait *turn, int status)
+{
+	struct waiter *w = (struct waiter *)((char *)turn - offsetof(struct waiter, turn));
+
+	unlink_later(w);
+	if (status < 0)
+		fail(w->s, w->client, &w->q, LEDGER_WHY_LATE, false);
 	else
-		wait_for(s, c, q, &v);
+		answer_host(w->s, w->client, &w->q, w->turn.until);
+	free_waiter(w);
 }
 
 static void answer_ptr(struct dns_serve *s, struct dns_client *c, const struct dns_query *q)
@@ -358,7 +536,7 @@ static void answer_ptr(struct dns_serve *s, struct dns_client *c, const struct d
 		h.len = name->len;
 		memcpy(h.text, name->text, name->len + 1u);
 	} else {
-		deny(s, c, q, NULL, NULL, "no name that was looked up has this address");
+		deny(s, c, q, NULL, NULL, "no name that was looked up has this address", false);
 		return;
 	}
 	if (q->type == DNS_PTR)
@@ -381,7 +559,7 @@ void dns_serve_query(struct dns_serve *s, struct dns_client *c, const uint8_t *m
 	}
 	switch (q.kind) {
 	case DNS_NAME_HOST:
-		answer_host(s, c, &q);
+		answer_host(s, c, &q, 0);
 		break;
 	case DNS_NAME_PTR:
 		answer_ptr(s, c, &q);
@@ -390,7 +568,7 @@ void dns_serve_query(struct dns_serve *s, struct dns_client *c, const uint8_t *m
 		reply_empty(c, &q, DNS_NOERROR, DNS_TTL);
 		break;
 	case DNS_NAME_ODD:
-		deny(s, c, &q, NULL, NULL, "it is no host's name");
+		deny(s, c, &q, NULL, NULL, "it is no host's name", false);
 		break;
 	}
 }
@@ -411,13 +589,20 @@ int dns_serve_new(struct egress *eg, struct err *e)
 
 static void free_pending(struct dns_serve *s, struct pending *p)
 {
+	const struct decision ended = { .kind = FOLD_DNS_DENY,
+					.word = "error",
+					.why = "the run ended before there was an answer",
+					.first = true };
+
 	dialc_cancel(&s->eg->dial, &p->ask);
 	while (p->waiters) {
 		struct waiter *w = p->waiters;
 
 		p->waiters = w->next;
-		w->client->ops->drop(w->client);
-		free(w);
+		/* It may be on its way to a server already. */
+		if (w->first)
+			journal(s, &w->q, &ended);
+		free_waiter(w);
 	}
 	unlink_pending(p);
 	free(p);
@@ -432,6 +617,12 @@ void dns_serve_free(struct egress *eg)
 	for (unsigned i = 0; i < BUCKETS; i++) {
 		while (s->buckets[i])
 			free_pending(s, s->buckets[i]);
+	}
+	while (s->later) {
+		struct waiter *w = s->later;
+
+		s->later = w->next;
+		free_waiter(w);
 	}
 	dns_udp_free(s);
 	dns_tcp_free(s);

@@ -55,6 +55,9 @@ void egress_settle(struct egress *eg)
 	struct defer *d;
 	int r = journal_commit(&eg->journal);
 
+	/* L1: lines of new keys may be among those that were lost. */
+	if (r < 0)
+		ledger_forget(&eg->ledger);
 	dialc_flush(&eg->dial, r);
 	if (journal_is_dirty(&eg->journal))
 		r = journal_commit(&eg->journal); /* of requests that failed at once */
@@ -67,9 +70,37 @@ void egress_settle(struct egress *eg)
 		if (journal_is_dirty(&eg->journal))
 			r = journal_commit(&eg->journal);
 	}
+	if (r < 0)
+		ledger_forget(&eg->ledger);
 	if (eg->dial.fresh.n)
 		dialc_flush(&eg->dial, r);
 	journal_settled(&eg->journal);
+}
+
+void egress_end_line(struct egress *eg, bool first)
+{
+	if (first) {
+		json_u64(&eg->journal.line, "first", 1);
+		ledger_charge(&eg->ledger, journal_end(&eg->journal));
+	} else {
+		journal_end(&eg->journal);
+	}
+}
+
+const char *egress_ledger_why(struct egress *eg)
+{
+	struct ledger *l = &eg->ledger;
+
+	if (*l->used < l->max)
+		return "it cannot be logged: out of memory";
+	if (!l->told)
+		egress_alert(
+			eg, "log_full", NULL,
+			"this run has written all that its log may hold (%llu MiB): what it did before goes on, and "
+			"everything new is denied until it is started again",
+			(unsigned long long)(l->max >> 20));
+	l->told = true;
+	return LEDGER_WHY_FULL;
 }
 
 void egress_alert(struct egress *eg, const char *kind, const char *name, const char *fmt, ...)
@@ -108,6 +139,8 @@ static void tell_counted(struct egress *eg, bool all)
 		[FOLD_REQUEST] = { "request", "deny" },
 	};
 
+	autobuf struct buf top = BUF_INIT;
+
 	static_assert(ARRAY_SIZE(kinds) == FOLD_KIND_COUNT, "a line for each kind");
 	for (int i = 0; i < FOLD_KIND_COUNT; i++) {
 		uint64_t again, n = fold_flush(eg->fold, (enum fold_kind)i, eg->now, all, &again);
@@ -122,9 +155,15 @@ static void tell_counted(struct egress *eg, bool all)
 		else
 			json_str(l, "text", "more alerts, of which only the number was kept");
 		json_u64(l, "count", n);
-		/* Of a refused request more decides than it is counted by. */
+		/* Of a refused request more decides than it is counted by. Each name that was allowed has its line. */
+		if (i == FOLD_DNS_ALLOW)
+			again = n;
 		if (again && kinds[i].decision && i != FOLD_REQUEST)
 			json_u64(l, "again", again);
+		buf_clear(&top);
+		top_format(&eg->fold->top[i], &top);
+		eg->fold->top[i] = (struct top){ 0 };
+		journal_str(l, "top", buf_cstr(&top), TOP_FORMAT_MAX);
 		journal_end(&eg->journal);
 	}
 }
@@ -171,7 +210,8 @@ static int prepare(struct egress *eg, struct err *e)
 	eg->scratch = malloc(EGRESS_SCRATCH);
 	if (!eg->fold || !eg->pipes || !eg->scratch)
 		return err_sys(e, -ENOMEM, "cannot start");
-	return dns_serve_new(eg, e);
+	r = ledger_init(&eg->ledger, &eg->loop, &eg->now, e);
+	return r < 0 ? r : dns_serve_new(eg, e);
 }
 
 int egress_init(struct egress *eg, int journal, int dial, struct err *e)
@@ -204,7 +244,10 @@ int egress_init_names(struct egress *eg, int fd, struct err *e)
 	r = names_open(&eg->names, fd, &range, random, e);
 	if (r == 0)
 		r = limits_init(&eg->limits, &eg->names, e);
-	return r;
+	if (r < 0)
+		return r;
+	eg->ledger.used = names_counter(&eg->names, LEDGER_COUNTER);
+	return eg->ledger.used ? 0 : err_set(e, -ENOSPC, "there is no counter for the log");
 }
 
 void egress_release(struct egress *eg)
@@ -227,6 +270,7 @@ void egress_release(struct egress *eg)
 	access_close(eg);
 	control_close(eg);
 	limits_release(&eg->limits);
+	ledger_release(&eg->ledger);
 	if (eg->names.file)
 		names_close(&eg->names);
 	journal_release(&eg->journal);

@@ -10,6 +10,7 @@
  *      wait for the commit behind them, and fail with it.
  *  E2  No policy (none yet, or one that did not load) denies everything.
  *  E3  Every connection is a struct flow, from accept() to its `close` line; flow.h says who owns it when.
+ *  E5  What is let through for the first time has a line of its own, or waits for one (ledger.h).
  *  E4  Time is eg->now, read once a round (CLOCK_MONOTONIC ns), so that a test can have its own.
  */
 #ifndef EGRESS_EGRESS_H
@@ -17,6 +18,7 @@
 
 #include "egress/dialc.h"
 #include "egress/journal.h"
+#include "egress/ledger.h"
 #include "egress/limits.h"
 #include "egress/names.h"
 #include "ipc/loop.h"
@@ -97,6 +99,7 @@ struct egress {
 	char why_none[256];
 
 	struct journal journal;
+	struct ledger ledger;
 	struct dialc dial;
 	struct names names;
 	struct limits limits;
@@ -140,6 +143,12 @@ void egress_undefer(struct defer *d);
 
 /* Writes the journal and lets go what waited for it. The loop's owner calls it after each round. */
 void egress_settle(struct egress *eg);
+
+/* Ends a line; `first`: of something that is let through for the first time, or that belongs to such. */
+void egress_end_line(struct egress *eg, bool first);
+
+/* Why the ledger denies it; the operator hears once that it is full. */
+const char *egress_ledger_why(struct egress *eg);
 
 /* An `alert` line: something that a person should know about. Repeated ones of a kind, name and text are counted. */
 void egress_alert(struct egress *eg, const char *kind, const char *name, const char *fmt, ...)

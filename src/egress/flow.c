@@ -122,14 +122,14 @@ static void add_target(const struct flow *f, struct json *l)
 void flow_journal_open(struct flow *f, const struct policy_verdict *v, bool allow, const char *why,
 		       const char *seen)
 {
-	char rule[POLICY_RULE_TEXT_MAX];
+	char rule[POLICY_RULE_TEXT_MAX], text[HOST_MAX + 1];
+	const char *host = flow_host(f, text);
 	struct json *l;
 	uint64_t count = 0;
 
 	/* Refusals that come again and again are counted; not what a person was asked about, which is in the log already. */
 	if (!allow && !f->ask_id[0] &&
-	    !fold_is_due(f->eg->fold, FOLD_OPEN, f->name ? f->name->text : (const char *)f->addr.b,
-			 f->name ? f->name->len : sizeof(f->addr.b), f->port, f->eg->now, &count))
+	    !fold_is_due(f->eg->fold, FOLD_OPEN, host, strlen(host), f->port, f->eg->now, &count))
 		return;
 	l = journal_begin(&f->eg->journal, "open");
 	json_u64(l, "c", f->id);
@@ -145,7 +145,7 @@ void flow_journal_open(struct flow *f, const struct policy_verdict *v, bool allo
 	journal_str(l, "seen", seen, HOST_MAX);
 	if (count)
 		json_u64(l, "count", count);
-	journal_end(&f->eg->journal);
+	egress_end_line(f->eg, allow && f->is_first);
 }
 
 static void journal_close(struct flow *f, const char *how)
@@ -158,7 +158,7 @@ static void journal_close(struct flow *f, const char *how)
 	json_u64(l, "down", f->server.bytes);
 	json_u64(l, "ms", (f->eg->now - f->started) / NSEC_PER_MSEC);
 	journal_str(l, "how", how, 200);
-	journal_end(&f->eg->journal);
+	egress_end_line(f->eg, f->is_first);
 }
 
 static void close_side(struct flow *f, struct flow_side *s, bool reset)
@@ -205,6 +205,7 @@ static void finish(struct flow *f, const char *how, bool reset)
 	eg->stats.down += f->server.bytes;
 	dialc_cancel(&eg->dial, &f->ask);
 	asking_drop(f->asking);
+	ledger_unwait(&eg->ledger, &f->turn);
 	eg->n_polls -= f->access != NULL;
 	asking_settle(eg, f->ticket, false);
 	wheel_disarm(&eg->wheel, &f->timeout);
@@ -319,14 +320,22 @@ static enum flow_refusal refusal_of(const struct flow *f)
 	return f->hello ? FLOW_REFUSE_TLS : f->http ? FLOW_REFUSE_HTTP : FLOW_REFUSE_RESET;
 }
 
-/* By the policy in force: what waited for a person, or has its answer. */
+/* Is it as deep as the verdict wants? What is neither TLS nor HTTP may be a tunnel where the policy only observes (peek.c). */
+static bool is_deep_enough(const struct flow *f, const struct policy_verdict *v)
+{
+	return v->depth <= f->depth ||
+	       (f->may_be_opaque && f->depth == POLICY_TUNNEL && f->eg->policy &&
+		policy_mode(f->eg->policy) == POLICY_OBSERVE && (v->would_deny || v->is_default));
+}
+
+/* By the policy in force: what waited for a person or for room in the log. */
 static void judge_again(struct flow *f)
 {
 	struct policy_verdict v;
 
 	loop_unwatch(&f->eg->loop, &f->client.w);
 	flow_judge(f, &v);
-	if (policy_may_allow(&v) && v.depth <= f->depth)
+	if (policy_may_allow(&v) && is_deep_enough(f, &v))
 		flow_open(f, &v);
 	else
 		flow_refuse(f, &v, refusal_of(f), 0, v.why, NULL);
@@ -360,6 +369,17 @@ static void on_gone(struct watch *w, uint32_t events)
 	flow_reset(w->ctx, "client");
 }
 
+/* False: it cannot be watched. */
+static bool park(struct flow *f, enum flow_state state, uint32_t events)
+{
+	flow_set_young(f, false);
+	wheel_disarm(&f->eg->wheel, &f->timeout);
+	f->state = (uint8_t)state;
+	loop_unwatch(&f->eg->loop, &f->client.w);
+	f->client.w.fn = on_gone;
+	return loop_watch(&f->eg->loop, &f->client.w, events) == 0;
+}
+
 static void ask_person(struct flow *f, const struct policy_verdict *v)
 {
 	char host[HOST_MAX + 1], rule[POLICY_RULE_TEXT_MAX];
@@ -370,12 +390,7 @@ static void ask_person(struct flow *f, const struct policy_verdict *v)
 			    .rule = policy_verdict_rule(v, rule) };
 	const char *why = NULL;
 
-	flow_set_young(f, false);
-	wheel_disarm(&f->eg->wheel, &f->timeout);
-	f->state = FLOW_ASK;
-	loop_unwatch(&f->eg->loop, &f->client.w);
-	f->client.w.fn = on_gone;
-	if (loop_watch(&f->eg->loop, &f->client.w, EPOLLRDHUP) < 0)
+	if (!park(f, FLOW_ASK, EPOLLRDHUP))
 		why = "it cannot be waited for";
 	else
 		f->asking = asking_begin(f->eg, &m, on_answer, f, &why);
@@ -383,14 +398,65 @@ static void ask_person(struct flow *f, const struct policy_verdict *v)
 		flow_refuse(f, v, refusal_of(f), 503, why, NULL);
 }
 
+static uint64_t key_of(const struct flow *f, const struct policy_verdict *v)
+{
+	struct seen *s = &f->eg->ledger.seen;
+	char rule[POLICY_RULE_TEXT_MAX], host[HOST_MAX + 1];
+
+	seen_begin(s, LEDGER_OPEN);
+	seen_adds(s, policy_verdict_rule(v, rule));
+	seen_adds(s, flow_host(f, host));
+	seen_add(s, &f->port, sizeof(f->port));
+	seen_add(s, &f->depth, sizeof(f->depth));
+	return seen_key(s);
+}
+
+static void on_turn(struct ledger_wait *w, int status)
+{
+	struct flow *f = (struct flow *)((char *)w - offsetof(struct flow, turn));
+	struct policy_verdict v;
+
+	if (status == 0) {
+		judge_again(f);
+		return;
+	}
+	loop_unwatch(&f->eg->loop, &f->client.w);
+	flow_judge(f, &v);
+	flow_refuse(f, &v, refusal_of(f), 503, LEDGER_WHY_LATE, NULL);
+}
+
+/* Nothing is dialled meanwhile; what is in `first` stays there. */
+static void wait_for_room(struct flow *f, const struct policy_verdict *v)
+{
+	/* Who has said all by now may still want an answer. */
+	if (!park(f, FLOW_LEDGER, LOOP_HANG_UP)) {
+		flow_refuse(f, v, refusal_of(f), 503, "it cannot be waited for", NULL);
+		return;
+	}
+	f->turn.fn = on_turn;
+	ledger_wait(&f->eg->ledger, &f->turn, 1);
+}
+
 void flow_open(struct flow *f, const struct policy_verdict *v)
 {
 	struct egress *eg = f->eg;
+	enum ledger_answer known;
 	const char *why;
+	uint64_t key;
 
 	/* What is inspected is asked about request by request, and nothing is dialled before one is allowed. */
 	if (!policy_allows(v) && !f->approved && f->depth != POLICY_INSPECT && !f->http) {
 		ask_person(f, v);
+		return;
+	}
+	key = key_of(f, v);
+	known = ledger_ask(&eg->ledger, key, 1);
+	if (known == LEDGER_LATER) {
+		wait_for_room(f, v);
+		return;
+	}
+	if (known == LEDGER_DENY) {
+		flow_refuse(f, v, refusal_of(f), 503, egress_ledger_why(eg), NULL);
 		return;
 	}
 	why = take_place(f, v);
@@ -399,6 +465,9 @@ void flow_open(struct flow *f, const struct policy_verdict *v)
 		flow_refuse(f, v, refusal_of(f), 429, why, NULL);
 		return;
 	}
+	f->is_first = known == LEDGER_FIRST;
+	if (f->is_first)
+		ledger_take(&eg->ledger, key, 1);
 	flow_set_young(f, false);
 	f->is_open = true;
 	f->generation = eg->generation;
@@ -567,9 +636,10 @@ void flow_rejudge_all(struct egress *eg)
 		struct limit *limit = NULL;
 
 		next = TAILQ_NEXT(f, in_all);
-		if (f->state == FLOW_ASK) {
+		if (f->state == FLOW_ASK || f->state == FLOW_LEDGER) {
 			asking_drop(f->asking);
 			f->asking = NULL;
+			ledger_unwait(&eg->ledger, &f->turn);
 			judge_again(f);
 			continue;
 		}

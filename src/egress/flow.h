@@ -20,6 +20,7 @@
 enum flow_state {
 	FLOW_FIRST,   /* waits for its first bytes */
 	FLOW_ASK,     /* waits for a person (asking.h) */
+	FLOW_LEDGER,  /* is allowed, and waits for room in the log (ledger.h) */
 	FLOW_DIAL,    /* waits for coffer-dial */
 	FLOW_RELAY,   /* bytes go both ways */
 	FLOW_INSPECT, /* belongs to the inspector */
@@ -56,6 +57,7 @@ struct flow {
 	bool is_young;	    /* in eg->young */
 	bool is_busy;	    /* in eg->busy: more can be moved at once */
 	bool is_limited;    /* bytes are counted against limits */
+	bool is_first;	    /* its lines are those of a new key (ledger.h) */
 	bool is_paused;	    /* in eg->paused: waits for bandwidth */
 	bool may_be_opaque; /* what is neither TLS nor HTTP goes on as a tunnel */
 	uint32_t generation;	  /* of the policy that allowed it */
@@ -70,6 +72,7 @@ struct flow {
 	struct wheel_entry timeout;
 	void (*wake)(struct flow *f); /* bandwidth is there again; set by whoever calls flow_grant() */
 
+	struct ledger_wait turn;     /* in FLOW_LEDGER */
 	struct asking *asking;	     /* in FLOW_ASK */
 	const struct access *access; /* in FLOW_PAGE */
 	bool wants_id;		     /* there: and no more than its id */

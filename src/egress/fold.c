@@ -3,6 +3,9 @@
 
 #include "base/clock.h"
 
+#include <stdio.h>
+#include <string.h>
+
 static uint64_t key_of(enum fold_kind kind, const char *what, size_t len, uint32_t more)
 {
 	uint64_t h = 0xcbf29ce484222325ULL ^ (uint64_t)kind ^ ((uint64_t)more << 8);
@@ -31,11 +34,55 @@ static bool take_token(struct fold_bucket *f, uint64_t now_ns)
 	return true;
 }
 
+/* For people: up to the first newline, with the port of a connection. */
+static void describe(enum fold_kind kind, const char *what, size_t len, uint32_t more,
+		     char out[TOP_TEXT_MAX + 1])
+{
+	const char *end = memchr(what, '\n', len);
+	size_t max = TOP_TEXT_MAX - sizeof(":65535") + 1;
+
+	len = end ? (size_t)(end - what) : len;
+	len = len < max ? len : max;
+	if (kind == FOLD_OPEN && more)
+		snprintf(out, TOP_TEXT_MAX + 1, "%.*s:%u", (int)len, what, more & UINT16_MAX);
+	else
+		snprintf(out, TOP_TEXT_MAX + 1, "%.*s", (int)len, what);
+}
+
+static struct fold_slot *slot_of(struct fold *f, uint64_t key)
+{
+	return &f->slots[(key >> 8) % FOLD_SLOTS];
+}
+
+/* What a slot counted has no line of its own. */
+static uint64_t give_up(struct fold *f, struct fold_slot *s)
+{
+	const char *text = f->text[s - f->slots];
+	uint64_t n = s->count;
+
+	if (n && (s->key & 7) != FOLD_DNS_ALLOW)
+		top_add(&f->top[s->key & 7], text, strlen(text), n);
+	s->count = 0;
+	return n;
+}
+
+void fold_note(struct fold *f, enum fold_kind kind, const char *what, size_t len, uint32_t more,
+	       uint64_t now_ns)
+{
+	uint64_t key = key_of(kind, what, len, more);
+	struct fold_slot *s = slot_of(f, key);
+
+	f->pushed[s->key & 7] += give_up(f, s);
+	*s = (struct fold_slot){ .key = key, .since = now_ns };
+	describe(kind, what, len, more, f->text[s - f->slots]);
+}
+
 bool fold_is_due(struct fold *f, enum fold_kind kind, const char *what, size_t len, uint32_t more,
 		 uint64_t now_ns, uint64_t *ret_count)
 {
 	uint64_t key = key_of(kind, what, len, more);
-	struct fold_slot *s = &f->slots[(key >> 8) % FOLD_SLOTS];
+	struct fold_slot *s = slot_of(f, key);
+	char text[TOP_TEXT_MAX + 1];
 
 	*ret_count = 0;
 	if (s->key == key && now_ns - s->since < FOLD_SECONDS * NSEC_PER_SEC) {
@@ -44,13 +91,19 @@ bool fold_is_due(struct fold *f, enum fold_kind kind, const char *what, size_t l
 	}
 	if (!take_token(&f->buckets[kind], now_ns)) {
 		f->untold[kind]++;
+		if (kind != FOLD_DNS_ALLOW) {
+			describe(kind, what, len, more, text);
+			top_add(&f->top[kind], text, strlen(text), 1);
+		}
 		return false;
 	}
-	if (s->key == key)
+	if (s->key == key) {
 		*ret_count = s->count;
-	else if (s->count)
-		f->pushed[s->key & 7] += s->count;
-	*s = (struct fold_slot){ .key = key, .since = now_ns };
+		s->since = now_ns;
+		s->count = 0;
+		return true;
+	}
+	fold_note(f, kind, what, len, more, now_ns);
 	return true;
 }
 
@@ -58,16 +111,19 @@ uint64_t fold_flush(struct fold *f, enum fold_kind kind, uint64_t now_ns, bool a
 {
 	uint64_t n = f->untold[kind], again = f->pushed[kind];
 
+	*ret_again = 0;
+	if (!all && f->told[kind] && now_ns - f->told[kind] < FOLD_SECONDS * NSEC_PER_SEC)
+		return 0;
 	f->untold[kind] = f->pushed[kind] = 0;
 	for (unsigned i = 0; i < FOLD_SLOTS; i++) {
 		struct fold_slot *s = &f->slots[i];
 
 		if (s->count && (s->key & 7) == (uint64_t)kind &&
-		    (all || now_ns - s->since >= FOLD_SECONDS * NSEC_PER_SEC)) {
-			again += s->count;
-			s->count = 0;
-		}
+		    (all || now_ns - s->since >= FOLD_SECONDS * NSEC_PER_SEC))
+			again += give_up(f, s);
 	}
 	*ret_again = again;
+	if (n + again)
+		f->told[kind] = now_ns;
 	return n + again;
 }

@@ -7,13 +7,21 @@
 
 #define LINE_REST 64 /* of a line, for what stands around the text and behind it */
 
+static bool is_cut(const struct buf *b)
+{
+	const size_t cut = sizeof(" " REPLAY_ACT_CUT) - 1;
+
+	return buf_error(b) ||
+	       (b->len >= cut && memcmp(b->data + b->len - cut, " " REPLAY_ACT_CUT, cut) == 0);
+}
+
 /* One word, or that there would have been more. */
 static void add_word(struct buf *b, size_t max, const char *what, struct slice name)
 {
 	const size_t cut = sizeof(" " REPLAY_ACT_CUT) - 1;
 	size_t end = b->len, n = strlen(what) + name.len + (end != 0);
 
-	if (end >= cut && memcmp(b->data + end - cut, " " REPLAY_ACT_CUT, cut) == 0)
+	if (is_cut(b))
 		return;
 	if (end + n + cut > max || memchr(name.p ? name.p : "", ' ', name.len)) {
 		buf_adds(b, " " REPLAY_ACT_CUT);
@@ -76,6 +84,17 @@ static void add_service(struct buf *b, size_t max, const struct exch *e)
 		 : service == GITPKT_REFS_FETCH ? "refs:fetch"
 						: "refs:none",
 		 SLICE_NONE);
+}
+
+void http_act_key(const struct exch *e, struct seen *key)
+{
+	autobuf struct buf service = BUF_INIT;
+
+	add_service(&service, REPLAY_ACT_MAX, e);
+	seen_add(key, service.data, service.len);
+	seen_add(key, e->act.data, e->act.len);
+	if (is_cut(&e->act) || buf_error(&service))
+		seen_add(key, &e->id, sizeof(e->id));
 }
 
 void http_act_log(const struct exch *e, const struct journal *j, struct json *l)

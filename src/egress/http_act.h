@@ -14,6 +14,8 @@
 void http_act_body(struct exch *e, const struct policy_request *q);
 /* A second path that a header names. */
 void http_act_also(struct exch *e, const char *method, struct slice path);
+/* Into the key of the request (ledger.h): what does not fit into a line makes a key of its own each time. */
+void http_act_key(const struct exch *e, struct seen *key);
 /* Into the line that is being built, as far as it has room. */
 void http_act_log(const struct exch *e, const struct journal *j, struct json *l);
 

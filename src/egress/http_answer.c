@@ -12,6 +12,7 @@
 #include "egress/http_pool.h"
 #include "egress/http_secret.h"
 #include "egress/inspect.h"
+#include "policy/method.h"
 
 #include <stdio.h>
 
@@ -43,6 +44,11 @@ static void log_said(const struct exch *e, struct json *l, bool allowed)
 	journal_str(l, "ask", ids, sizeof(ids));
 }
 
+const char *exch_method(const struct exch *e)
+{
+	return e->req.websocket ? METHOD_WEBSOCKET_NAME : e->req.method;
+}
+
 void exch_log(struct exch *e, const char *decision, const char *rule, const char *why)
 {
 	struct journal *j = &e->in->eg->journal;
@@ -53,7 +59,7 @@ void exch_log(struct exch *e, const char *decision, const char *rule, const char
 	if (e->conn_id)
 		json_u64(l, "c", e->conn_id);
 	json_u64(l, "r", e->id);
-	journal_str(l, "method", e->req.method, EXCH_METHOD_MAX);
+	journal_str(l, "method", exch_method(e), EXCH_METHOD_MAX);
 	log_path(e, l);
 	if (e->conn)
 		journal_str(l, "host", e->conn->host.text, HOST_MAX);
@@ -73,7 +79,7 @@ void exch_log(struct exch *e, const char *decision, const char *rule, const char
 	if (e->folded)
 		json_u64(l, "count", e->folded);
 	http_act_log(e, j, l);
-	journal_end(j);
+	egress_end_line(e->in->eg, e->is_first);
 	e->logged = true;
 }
 
@@ -85,6 +91,7 @@ static void answer(struct exch *e, unsigned status, const struct buf *body)
 	int err;
 
 	http_pool_forget(e);
+	ledger_unwait(&e->in->eg->ledger, &e->turn);
 	capture_free(e);
 	secret_wipe(e);
 	e->state = EXCH_LOCAL;
@@ -92,6 +99,7 @@ static void answer(struct exch *e, unsigned status, const struct buf *body)
 	http_pipe_clear(&e->down);
 	http_fields_clear(&r->fields);
 	r->status = status;
+	r->tunnel = false; /* as a server's head that is not handed on may have been */
 	r->has_length = true;
 	r->length = body->len;
 	r->no_body = strcmp(e->req.method, "HEAD") == 0;
@@ -126,7 +134,7 @@ static void answer_denial(struct exch *e, unsigned status, const char *rule, con
 		d.host = e->conn->host.text;
 		d.port = e->conn->port;
 	}
-	d.method = e->req.method[0] ? e->req.method : NULL;
+	d.method = e->req.method[0] ? exch_method(e) : NULL;
 	if (e->req.target.len) {
 		size_t n = e->req.url.path_len ? e->req.url.path_len : e->req.target.len;
 
@@ -141,12 +149,14 @@ static void answer_denial(struct exch *e, unsigned status, const char *rule, con
 static void log_denial(struct exch *e, const char *rule, const char *why)
 {
 	struct egress *eg = e->in->eg;
-	char what[HOST_MAX + 192];
+	char what[HOST_MAX + EXCH_METHOD_MAX + 192];
+	struct slice path = e->req.url.path_len ? urlpath_path(&e->req.target, &e->req.url) : SLICE_NONE;
 	uint64_t count = 0;
 
 	e->in->denied++;
-	snprintf(what, sizeof(what), "%s %.100s %.80s", e->conn ? e->conn->host.text : "",
-		 buf_cstr(&e->req.target), why);
+	/* The first line is for people, and values of a query may be secrets. */
+	snprintf(what, sizeof(what), "%s %s%.*s\n%.80s", e->req.method, e->conn ? e->conn->host.text : "",
+		 (int)(path.len < 100 ? path.len : 100), path.len ? path.p : "", why);
 	/* What a person was asked about is in the log already, each time. */
 	if (!e->ask_id[0] && !e->secret_ask_id[0] &&
 	    !fold_is_due(eg->fold, FOLD_REQUEST, what, strlen(what), 0, eg->now, &count)) {

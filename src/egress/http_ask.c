@@ -99,7 +99,7 @@ static const char *show_secret(const struct exch *e, struct slice body, struct a
 		"a person has to allow that its secret is used, and its path is too long to be shown to anybody";
 	size_t room;
 
-	buf_addf(shown, "%s %s\n%s%s", e->req.method, buf_cstr(&e->req.target), m->what,
+	buf_addf(shown, "%s %s\n%s%s", exch_method(e), buf_cstr(&e->req.target), m->what,
 		 m->what[0] ? "\n" : "");
 	if (buf_error(shown) || shown->len >= ASKMSG_PREVIEW_MAX)
 		return too_long;
@@ -126,7 +126,7 @@ static void ask_now(struct exch *e)
 			    .has_body = e->req.has_body,
 			    .body_len = body.len,
 			    .host = e->conn->host.text,
-			    .method = e->req.method,
+			    .method = exch_method(e),
 			    .path = buf_cstr(&e->req.target),
 			    .rule = e->verdict.rule_text,
 			    .preview = body.p,

@@ -204,6 +204,11 @@ bool capture_check(struct exch *e)
 
 /* --- the answer ------------------------------------------------------------------------------------------------ */
 
+bool capture_drops_head(const struct exch *e)
+{
+	return e->capture && e->resp.status < 200 && e->resp.status != 100;
+}
+
 bool capture_holds(const struct exch *e)
 {
 	return e->capture && e->capture->holds;
@@ -226,9 +231,14 @@ bool capture_head(struct exch *e)
 {
 	struct exch_capture *c = e->capture;
 
-	if (!c || e->resp.status < 200)
+	if (!c)
 		return true;
 	e->resp.fields.text.wipe = true;
+	if (e->resp.status < 200) {
+		/* A1: what it issues may stand in there, before there is a body that says so. */
+		http_fields_clear(&e->resp.fields);
+		return true;
+	}
 	if (!e->resp.no_body && secret_is_encoded(&e->resp.fields)) {
 		over(e,
 		     "credentials are issued here, and the server encoded its answer although it was told not to",
@@ -367,21 +377,26 @@ static void rewrite(struct exch *e)
 }
 
 /* One line for each; of the placeholder a digest, by which its later uses are found. */
-static void log_issued(const struct exch *e, const struct vault_ask *a, struct slice placeholder)
+static int log_issued(const struct exch *e, const struct vault_ask *a, struct slice placeholder)
 {
 	struct slice path = urlpath_path(&e->req.target, &e->req.url);
 	struct journal *j = &e->in->eg->journal;
-	struct json *l = journal_begin(j, "issued");
 	autobuf struct buf text = BUF_INIT;
 	unsigned char sum[HASH_LEN];
+	enum ledger_answer known;
+	struct json *l;
 	char hex[17];
 
 	hash_sha256(placeholder.p, placeholder.len, sum);
 	hash_hex(sum, 8, hex);
+	buf_add(&text, a->name.p, a->name.len);
+	known = ledger_note(&e->in->eg->ledger, secret_key(e, LEDGER_ISSUED, buf_cstr(&text)));
+	if (known == LEDGER_DENY)
+		return -ENOSPC;
+	l = journal_begin(j, "issued");
 	if (e->conn_id)
 		json_u64(l, "c", e->conn_id);
 	json_u64(l, "r", e->id);
-	buf_add(&text, a->name.p, a->name.len);
 	journal_str(l, "secret", buf_cstr(&text), GRANTS_NAME_MAX);
 	journal_str(l, "host", e->conn->host.text, HOST_MAX);
 	json_u64(l, "port", e->conn->port);
@@ -390,7 +405,8 @@ static void log_issued(const struct exch *e, const struct vault_ask *a, struct s
 	buf_add(&text, path.p, e->req.url.path_len ? path.len : 0);
 	journal_str(l, "path", buf_cstr(&text), 700);
 	json_str(l, "digest", hex);
-	journal_end(j);
+	egress_end_line(e->in->eg, known == LEDGER_FIRST);
+	return 0;
 }
 
 static void ask_next(struct exch *e);
@@ -404,7 +420,7 @@ static void kept(struct exch *e, const struct vault_ask *a, struct slice placeho
 	if (r == 0)
 		r = put_issued(e, a, placeholder);
 	if (r == 0)
-		log_issued(e, a, placeholder);
+		r = log_issued(e, a, placeholder);
 	if (r == 0 && !a->kept)
 		egress_alert(
 			e->in->eg, "issued", e->conn->host.text,

@@ -50,7 +50,7 @@ static void ask_about(struct exch *e, struct policy_request *q, const struct buf
 
 static void ask(struct exch *e, struct policy_request *q)
 {
-	q->method = slice_of(e->req.method);
+	q->method = slice_of(exch_method(e));
 	ask_about(e, q, &e->req.target, &e->req.url);
 }
 
@@ -78,7 +78,7 @@ static bool over_limit(struct exch *e)
 	return false;
 }
 
-void exch_deny_theirs(struct exch *e, const char *what)
+static void set_deny_theirs(struct exch *e, const char *what)
 {
 	e->verdict.action = POLICY_DENY;
 	e->verdict.need = 0;
@@ -86,11 +86,16 @@ void exch_deny_theirs(struct exch *e, const char *what)
 		 "the rule lets only credentials of the gateway through, and the request brings its own (%s)",
 		 what);
 	e->verdict.hint = "Send the request without it.";
+}
+
+void exch_deny_theirs(struct exch *e, const char *what)
+{
+	set_deny_theirs(e, what);
 	exch_deny(e);
 }
 
-/* Case 40 of what goes wrong elsewhere: an upload to an allowed host with the attacker's own token. */
-static bool has_own_credential(struct exch *e)
+/* Case 40 of what goes wrong elsewhere: an upload to an allowed host with the attacker's own token. True: the verdict says so. */
+static bool is_denied_theirs(struct exch *e)
 {
 	struct theirs t = { .ours = http_secrets_grants(e->in),
 			    .host = e->conn->host.text,
@@ -98,7 +103,15 @@ static bool has_own_credential(struct exch *e)
 
 	if (!e->verdict.terms.credentials_only || !theirs_in_head(&t, &e->req))
 		return false;
-	exch_deny_theirs(e, t.what);
+	set_deny_theirs(e, t.what);
+	return true;
+}
+
+static bool has_own_credential(struct exch *e)
+{
+	if (!is_denied_theirs(e))
+		return false;
+	exch_deny(e);
 	return true;
 }
 
@@ -145,13 +158,29 @@ static bool canon_second(const struct exch *e, struct slice v, struct buf *ret, 
 	       ret->len == path.len && memcmp(ret->data, path.data, path.len) == 0;
 }
 
-/* True when it was answered: the second path is judged like the first. */
+/* The second path is judged like the first. True: it is not allowed, and the verdict says why. */
+static bool is_denied_second(struct exch *e, const struct buf *canon, const struct urlpath *url,
+			     struct policy_request *q)
+{
+	const struct policy_verdict first = e->verdict;
+	const enum policy_action judged = e->judged;
+
+	ask_about(e, q, canon, url);
+	if (policy_allows(&e->verdict)) {
+		e->verdict = first;
+		e->judged = judged;
+		return false;
+	}
+	e->verdict.need = 0;
+	return true;
+}
+
+/* True when it was answered. */
 static bool goes_elsewhere(struct exch *e, struct slice v, const char *method)
 {
 	autobuf struct buf canon = BUF_INIT;
-	const struct policy_verdict first = e->verdict;
-	const enum policy_action judged = e->judged;
-	struct policy_request q = { .method = slice_of(method ? method : e->req.method) };
+	struct policy_request q = { .method = slice_of(method ? method : exch_method(e)) };
+	bool is_denied;
 	struct urlpath url;
 
 	if (!canon_second(e, v, &canon, &url)) {
@@ -160,16 +189,21 @@ static bool goes_elsewhere(struct exch *e, struct slice v, const char *method)
 			"a header names a second path that is not on this host, or can be read in two ways");
 		return true;
 	}
-	ask_about(e, &q, &canon, &url);
-	http_act_also(e, method ? method : e->req.method, q.path);
-	if (policy_allows(&e->verdict)) {
-		e->verdict = first;
-		e->judged = judged;
-		return false;
-	}
-	e->verdict.need = 0;
-	exch_deny(e);
-	return true;
+	is_denied = is_denied_second(e, &canon, &url, &q);
+	http_act_also(e, method ? method : exch_method(e), q.path);
+	if (is_denied)
+		exch_deny(e);
+	return is_denied;
+}
+
+/* By a policy that is another one: nothing is answered here. */
+static bool may_not_go_on(struct exch *e, struct slice v, const char *method)
+{
+	autobuf struct buf canon = BUF_INIT;
+	struct policy_request q = { .method = slice_of(method ? method : exch_method(e)) };
+	struct urlpath url;
+
+	return !canon_second(e, v, &canon, &url) || is_denied_second(e, &canon, &url, &q);
 }
 
 typedef bool second_fn(struct exch *e, struct slice v, const char *method);
@@ -206,12 +240,12 @@ void exch_judge(struct exch *e)
 		return;
 	}
 	if (!policy_allows(&e->verdict)) {
-		if (!each_second_path(e, cannot_ask) && !has_own_credential(e))
+		if (!each_second_path(e, cannot_ask) && !secret_is_stale(e) && !has_own_credential(e))
 			exch_ask(e);
 		return;
 	}
-	if (!each_second_path(e, goes_elsewhere) && !has_own_credential(e) && !over_limit(e) &&
-	    secret_check(e))
+	if (!each_second_path(e, goes_elsewhere) && !secret_is_stale(e) && !has_own_credential(e) &&
+	    !over_limit(e) && secret_check(e))
 		exch_send(e);
 }
 
@@ -333,14 +367,69 @@ static bool takes_secret_elsewhere(struct exch *e, struct slice v, const char *m
 	return true;
 }
 
-void exch_send(struct exch *e)
+bool exch_key_path(const struct exch *e)
 {
+	return e->req.websocket || (strcmp(e->req.method, "GET") != 0 && strcmp(e->req.method, "HEAD") != 0);
+}
+
+static uint64_t key_of(const struct exch *e)
+{
+	struct seen *s = &e->in->eg->ledger.seen;
+	autobuf struct buf secrets = BUF_INIT;
+
+	secret_names(e, &secrets);
+	seen_begin(s, LEDGER_REQUEST);
+	seen_adds(s, e->verdict.rule_text);
+	seen_adds(s, e->req.method);
+	seen_add(s, e->conn->host.text, e->conn->host.len);
+	seen_add(s, &e->conn->port, sizeof(e->conn->port));
+	seen_add(s, secrets.data, secrets.len);
+	seen_add(s, &e->req.websocket, sizeof(e->req.websocket));
+	http_act_key(e, s);
+	if (exch_key_path(e))
+		seen_add(s, e->req.target.data, e->req.target.len);
+	return buf_error(&secrets) ? 0 : seen_key(s);
+}
+
+static void write_down(struct exch *e);
+
+static void on_turn(struct ledger_wait *w, int status)
+{
+	struct exch *e = (struct exch *)((char *)w - offsetof(struct exch, turn));
+	struct inspect *in = e->in;
+
+	runq_enter(&in->q);
+	e->state = EXCH_NEW;
+	e->active = in->eg->now;
+	if (status < 0)
+		exch_refuse(e, 503, LEDGER_WHY_LATE);
+	else
+		write_down(e);
+	runq_leave(&in->q);
+}
+
+/* E5: a line of its own where it is new, or it waits for one. */
+static void write_down(struct exch *e)
+{
+	struct egress *eg = e->in->eg;
+	const unsigned lines = 1 + secret_count(e);
+	uint64_t key = key_of(e);
+	enum ledger_answer known = ledger_ask(&eg->ledger, key, lines);
 	char approved[128];
 
-	if (secret_is_planned(e) && each_second_path(e, takes_secret_elsewhere))
+	if (known == LEDGER_DENY) {
+		exch_refuse(e, 503, egress_ledger_why(eg));
 		return;
-	if (!exch_ask_secret(e))
+	}
+	e->state = EXCH_JOURNAL;
+	if (known == LEDGER_LATER) {
+		e->turn.fn = on_turn;
+		ledger_wait(&eg->ledger, &e->turn, lines);
 		return;
+	}
+	e->is_first = known == LEDGER_FIRST;
+	if (e->is_first)
+		ledger_take(&eg->ledger, key, lines);
 	if (e->approved || e->secret_ok)
 		snprintf(approved, sizeof(approved), "a person allowed %s (question %s)",
 			 e->secret_ok ? "its secret" : "it", e->secret_ok ? e->secret_ask_id : e->ask_id);
@@ -348,9 +437,16 @@ void exch_send(struct exch *e)
 		 e->approved || e->secret_ok ? approved
 		 : e->verdict.would_deny     ? e->verdict.why
 					     : NULL);
-	e->state = EXCH_JOURNAL;
 	e->defer.fn = written;
-	egress_defer(e->in->eg, &e->defer);
+	egress_defer(eg, &e->defer);
+}
+
+void exch_send(struct exch *e)
+{
+	if (secret_is_planned(e) && each_second_path(e, takes_secret_elsewhere))
+		return;
+	if (exch_ask_secret(e))
+		write_down(e);
 }
 
 /* Which secrets are in it was found by the older policy (S5). */
@@ -371,6 +467,7 @@ void exch_new_policy(struct exch *e)
 	struct policy_request q = { 0 };
 	struct egress *eg = e->in->eg;
 	unsigned need = e->verdict.need;
+	const bool was_judged = e->verdict.terms.credentials_only;
 
 	if (!e->conn || e->state == EXCH_LOCAL || e->state == EXCH_NEW)
 		return;
@@ -406,6 +503,15 @@ void exch_new_policy(struct exch *e)
 	/* What is held is read for what the older policy wanted to know. */
 	if (e->state == EXCH_HOLD && (e->verdict.need ? e->verdict.need == need : policy_allows(&e->verdict)))
 		return;
+	if (still_allowed(e) && (each_second_path(e, may_not_go_on) || is_denied_theirs(e))) {
+		exch_cut(e, NULL);
+		return;
+	}
+	if (still_allowed(e) && e->state != EXCH_LIVE && e->verdict.terms.credentials_only && !was_judged) {
+		exch_cut(e,
+			 "the policy has changed since the request was looked at for credentials; ask again");
+		return;
+	}
 	if (still_allowed(e) && limits_of(&eg->limits, &e->verdict, &e->limit) == 0) {
 		http_pool_again(e);
 		return;

@@ -122,7 +122,7 @@ static void log_response(struct exch *e)
 	json_u64(l, "up", e->up.total);
 	json_u64(l, "down", e->down.total);
 	json_u64(l, "ms", (e->in->eg->now - e->began) / 1000000);
-	journal_end(j);
+	egress_end_line(e->in->eg, e->is_first);
 }
 
 void exch_drop_trailers(struct exch *e)
@@ -141,6 +141,7 @@ static void maybe_free(struct exch *e)
 		return;
 	log_response(e);
 	egress_undefer(&e->defer);
+	ledger_unwait(&e->in->eg->ledger, &e->turn);
 	exch_ask_forget(e);
 	exch_hold_free(e);
 	capture_free(e);
@@ -193,7 +194,7 @@ int exch_put(struct exch *e, const void *data, size_t len)
 		r = http_pipe_put(&e->up, data, len);
 	if (r < 0)
 		return r;
-	if (e->state != EXCH_HOLD && watch_found(e)) {
+	if (e->state != EXCH_HOLD && watch_found(e, NULL)) {
 		secret_cut(e);
 	} else if (e->state == EXCH_HOLD) {
 		e->counted = true;
@@ -249,7 +250,7 @@ bool exch_head(struct exch *e)
 	}
 	if (e->resp.status >= 200 || e->resp.tunnel)
 		e->head_came = true;
-	if (capture_holds(e))
+	if (capture_holds(e) || capture_drops_head(e))
 		return true;
 	if (e->resp.status >= 200 || e->resp.tunnel)
 		e->head_sent = true;
@@ -341,6 +342,7 @@ void exch_cut(struct exch *e, const char *why)
 {
 	exch_ask_forget(e);
 	egress_undefer(&e->defer);
+	ledger_unwait(&e->in->eg->ledger, &e->turn);
 	if (e->up_conn && e->back)
 		e->back->drop(e);
 	secret_wipe(e);

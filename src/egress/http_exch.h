@@ -51,7 +51,7 @@ struct http_req {
 	bool has_body;
 	bool expect;	  /* 100-continue */
 	bool te_trailers; /* the client takes trailers */
-	bool websocket;	  /* wants the upgrade */
+	bool websocket;	  /* wants the upgrade; to rules and people it is a WEBSOCKET (exch_method()) */
 	const char *why;  /* the front refuses it: static text, with `answer` */
 	unsigned answer;
 };
@@ -84,7 +84,7 @@ enum exch_state {
 	EXCH_NEW,
 	EXCH_HOLD,    /* the body is gathered, for a rule that must see it */
 	EXCH_ASK,     /* a person is asked (http_ask.h); the body is whole */
-	EXCH_JOURNAL, /* decided; its line is being written */
+	EXCH_JOURNAL, /* decided; its line is being written, or waits for room in the log (ledger.h) */
 	EXCH_WAIT,    /* for a connection to the server */
 	EXCH_RENDER,  /* a back has it, nothing was sent: the vault is asked (http_secret.h) */
 	EXCH_LIVE,    /* a back has it */
@@ -138,6 +138,8 @@ struct exch {
 	char ask_what[EXCH_WHAT_MAX]; /* what its body does, in words */
 	char dropped[64];	      /* a header that was left out, for the journal */
 	struct defer defer;
+	struct ledger_wait turn; /* in EXCH_JOURNAL */
+	bool is_first;		 /* its lines are those of a new key */
 	unsigned tries, interim;
 	bool need_h2; /* the server speaks nothing else */
 	bool over;    /* a limit ended it: e->over_why */
@@ -181,6 +183,8 @@ void exch_back_gone(struct exch *e); /* it has all of the answer, or is told to 
 void exch_back_failed(struct exch *e, bool again, const char *why);
 
 /* Decisions (http_decide.c) and answers of our own (http_answer.c). */
+/* The method as rules and people name it. */
+const char *exch_method(const struct exch *e);
 void exch_log(struct exch *e, const char *decision, const char *rule, const char *why);
 void exch_free_spares(struct inspect *in);
 void exch_decide(struct exch *e);
@@ -192,6 +196,7 @@ void exch_cut(struct exch *e, const char *why); /* why it has to be asked again;
 void exch_judge(struct exch *e);		/* by e->verdict: denies, asks, or sends */
 void exch_let_continue(struct exch *e);		/* says 100 Continue where the client waits for it */
 void exch_send(struct exch *e);			/* it may go: journal, then a connection */
+bool exch_key_path(const struct exch *e);	/* is its path a part of its key (ledger.h)? */
 void exch_refuse(struct exch *e, unsigned status, const char *why); /* not by a rule */
 void exch_log_refusal(struct exch *e, const char *why);	  /* the same, where it cannot be answered */
 void exch_deny(struct exch *e);				  /* by e->verdict */

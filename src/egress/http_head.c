@@ -5,6 +5,7 @@
 #include "egress/http_form.h"
 #include "egress/http_secret.h"
 #include "egress/inspect.h"
+#include "policy/method.h"
 
 #include <stdio.h>
 
@@ -162,6 +163,8 @@ void http_head_finish(struct exch *e)
 	if (has_small_letter(r->method))
 		refuse(e, 400,
 		       "a method is written in capital letters; servers differ in what they make of others");
+	if (strcmp(r->method, METHOD_WEBSOCKET_NAME) == 0)
+		refuse(e, 400, "WEBSOCKET is a word of rules and no method of HTTP");
 	if (strcmp(r->method, "CONNECT") == 0)
 		refuse(e, 405, "CONNECT is not for a server; connect to the other host directly");
 	else if (strcmp(r->method, "TRACE") == 0)

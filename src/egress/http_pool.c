@@ -14,12 +14,14 @@ static void make_key(const struct exch *e, struct pool_key *k)
 				.tls = e->conn->tls,
 				.generation = e->in->eg->generation,
 				.rule_id = e->verdict.rule_id };
+	secret_digest(e, k->secrets);
 }
 
 static bool is_key(const struct upstream *u, const struct pool_key *k)
 {
 	return u->key.port == k->port && u->key.tls == k->tls && u->key.generation == k->generation &&
-	       u->key.rule_id == k->rule_id && host_eq(&u->key.host, &k->host);
+	       u->key.rule_id == k->rule_id && memcmp(u->key.secrets, k->secrets, HASH_LEN) == 0 &&
+	       host_eq(&u->key.host, &k->host);
 }
 
 static void bury(struct task *t)
@@ -227,53 +229,93 @@ static void open_new(struct exch *e, const struct pool_key *k)
 		upstream_fail(u, false, "too much is being dialled already");
 }
 
-/* A live connection that can take it now. */
-static struct upstream *find_live(const struct exch *e, const struct pool_key *k, unsigned *ret_n,
-				  bool *ret_coming)
+static bool is_idle(const struct upstream *u)
 {
-	struct upstream *best = NULL;
-
-	for (struct upstream *u = e->in->ups; u; u = u->next) {
-		if (!is_key(u, k))
-			continue;
-		++*ret_n;
-		if (u->state == UP_DIAL || u->state == UP_SHAKE)
-			*ret_coming |= u->offers_h2;
-		if (u->state != UP_LIVE || (e->fresh && u->used))
-			continue;
-		if (u->h2 && !e->req.websocket && h2_client_has_room(u))
-			return u;
-		if (u->h1 && h1_client_is_idle(u))
-			best = u;
-	}
-	return best;
+	return (u->h1 && h1_client_is_idle(u)) || (u->h2 && h2_client_is_idle(u));
 }
 
-/* False: it has to wait. */
-static bool try_get(struct exch *e)
-{
-	bool coming = false;
-	struct pool_key k;
-	struct upstream *u;
-	unsigned n = 0;
+/* What there is for one request. */
+struct pool_look {
+	struct pool_key key;
+	unsigned n;			      /* connections of its key */
+	unsigned n_idle;		      /* of these */
+	bool is_coming;			      /* one of these may turn out to have room for many */
+	struct upstream *live;		      /* one that can take it now; NULL: none */
+	struct upstream *spare, *other_spare; /* idle for longest, of its key and of the others; NULL: none */
+};
 
-	make_key(e, &k);
-	u = find_live(e, &k, &n, &coming);
-	if (u) {
-		e->in->reused += u->used;
-		if (u->h2)
-			h2_client_start(u, e);
+static struct upstream *older(struct upstream *a, struct upstream *b)
+{
+	return !a || b->since < a->since ? b : a;
+}
+
+static void pool_look(const struct exch *e, struct pool_look *l)
+{
+	struct upstream *idle_h1 = NULL;
+
+	*l = (struct pool_look){ 0 };
+	make_key(e, &l->key);
+	for (struct upstream *u = e->in->ups; u; u = u->next) {
+		bool idle = u->state == UP_LIVE && is_idle(u);
+
+		if (!is_key(u, &l->key)) {
+			l->other_spare = idle ? older(l->other_spare, u) : l->other_spare;
+			continue;
+		}
+		l->n++;
+		l->n_idle += idle;
+		l->spare = idle ? older(l->spare, u) : l->spare;
+		if (u->state == UP_DIAL || u->state == UP_SHAKE)
+			l->is_coming |= u->offers_h2;
+		if (u->state != UP_LIVE || (e->fresh && u->used))
+			continue;
+		if (u->h2 && !l->live && !e->req.websocket && h2_client_has_room(u))
+			l->live = u;
+		if (u->h1 && h1_client_is_idle(u))
+			idle_h1 = u;
+	}
+	l->live = l->live ? l->live : idle_h1;
+}
+
+/* U4: what has to end before one more is dialled; NULL: nothing, or nothing can. */
+static struct upstream *in_the_way(const struct inspect *in, const struct pool_look *l)
+{
+	if (l->n >= POOL_KEY_MAX || l->n_idle >= POOL_IDLE_KEY_MAX)
+		return l->spare;
+	if (in->n_ups >= POOL_MAX)
+		return l->spare ? l->spare : l->other_spare;
+	return NULL;
+}
+
+enum got { GOT, GOT_NONE, GOT_MUST_END /* one that is idle: try again in serve() */ };
+
+static enum got try_get(struct exch *e, bool may_end)
+{
+	struct inspect *in = e->in;
+	struct upstream *spare;
+	struct pool_look l;
+
+	pool_look(e, &l);
+	if (l.live) {
+		in->reused += l.live->used;
+		if (l.live->h2)
+			h2_client_start(l.live, e);
 		else
-			h1_client_start(u, e);
-		return true;
+			h1_client_start(l.live, e);
+		return GOT;
 	}
 	/* One that is on its way may turn out to have room for all. */
-	if (coming && is_h2_client(e) && !e->req.websocket && !e->fresh)
-		return false;
-	if (n >= POOL_KEY_MAX || e->in->n_ups >= POOL_MAX)
-		return false;
-	open_new(e, &k);
-	return true;
+	if (l.is_coming && is_h2_client(e) && !e->req.websocket && !e->fresh)
+		return GOT_NONE;
+	spare = in_the_way(in, &l);
+	if (spare && !may_end)
+		return GOT_MUST_END;
+	if (spare)
+		upstream_free(spare);
+	else if (l.n >= POOL_KEY_MAX || in->n_ups >= POOL_MAX)
+		return GOT_NONE;
+	open_new(e, &l.key);
+	return GOT;
 }
 
 static void put_waiting(struct exch *e)
@@ -301,11 +343,28 @@ static void take_waiting(struct exch *e)
 	e->link = NULL;
 }
 
+/* Who calls this may be within a connection that is idle by now, so none is ended from here: that is serve()'s. */
+static void get_or_wait(struct exch *e)
+{
+	enum got r = try_get(e, false);
+
+	if (r != GOT)
+		put_waiting(e);
+	if (r == GOT_MUST_END)
+		http_pool_serve(e->in);
+}
+
+bool http_pool_is_waiting(const struct exch *e)
+{
+	return e->state == EXCH_WAIT && e->link;
+}
+
 void http_pool_get(struct exch *e)
 {
 	e->tries++;
-	if (!try_get(e))
-		put_waiting(e);
+	/* From here on it waits for servers, not for a person. */
+	e->active = e->in->eg->now;
+	get_or_wait(e);
 }
 
 void http_pool_forget(struct exch *e)
@@ -326,11 +385,13 @@ void http_pool_forget(struct exch *e)
 
 void http_pool_again(struct exch *e)
 {
+	/* Connections of the older one do not count for it any more. */
+	if (http_pool_is_waiting(e))
+		http_pool_serve(e->in);
 	if (e->state != EXCH_WAIT || e->link)
 		return;
 	http_pool_forget(e);
-	if (!try_get(e))
-		put_waiting(e);
+	get_or_wait(e);
 }
 
 static void serve(struct task *t)
@@ -342,7 +403,7 @@ static void serve(struct task *t)
 		struct exch *e = in->waiting;
 
 		take_waiting(e);
-		if (!try_get(e)) {
+		if (try_get(e, true) != GOT) {
 			put_waiting(e);
 			if (!stop)
 				stop = e;
@@ -355,11 +416,6 @@ void http_pool_serve(struct inspect *in)
 	in->serve.fn = serve;
 	if (in->waiting)
 		runq_add(&in->q, &in->serve);
-}
-
-static bool is_idle(const struct upstream *u)
-{
-	return (u->h1 && h1_client_is_idle(u)) || (u->h2 && h2_client_is_idle(u));
 }
 
 void http_pool_tick(struct inspect *in, uint64_t now)

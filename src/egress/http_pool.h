@@ -4,14 +4,20 @@
  *
  * Invariants
  *  U1  A connection is used again only for what it was opened for: the same name, port, generation of the policy and rule (which
- *      say what was dialled, by which proxy, and whose certificates were accepted).
+ *      say what was dialled, by which proxy, and whose certificates were accepted), and the same secrets. A server may take a
+ *      connection that has carried a credential for logged in, and what it says on it is searched for that credential alone:
+ *      requests with other secrets, or with none, have connections of their own.
  *  U2  The server is verified before a byte of a request is sent: its chain against the rule's `ca:` or the system's store,
  *      its name against the name that was looked up.
  *  U3  At most POOL_KEY_MAX connections for one such key and POOL_MAX in all; further requests wait in order.
+ *  U4  Idle connections keep no request waiting. Where a limit of U3 is reached, the one that was idle for longest ends: of the same
+ *      key, else (for POOL_MAX) of any. It also ends where a request needs a new connection (exch.fresh) and POOL_IDLE_KEY_MAX of its
+ *      key are idle.
  */
 #ifndef EGRESS_HTTP_POOL_H
 #define EGRESS_HTTP_POOL_H
 
+#include "crypto/hash.h"
 #include "egress/inspect.h"
 
 #define POOL_KEY_MAX 64
@@ -24,6 +30,7 @@ struct pool_key {
 	bool tls;
 	uint32_t generation;
 	uint32_t rule_id;
+	unsigned char secrets[HASH_LEN]; /* secret_digest(): 0 where there are none */
 };
 
 enum upstream_state { UP_DIAL, UP_SHAKE, UP_LIVE, UP_DEAD };
@@ -56,6 +63,8 @@ struct upstream {
 
 /* Finds or opens a connection for e, which was decided; ends with a back, or exch_back_failed(). */
 void http_pool_get(struct exch *e);
+/* Does it wait because as many are open as may be (U3)? */
+bool http_pool_is_waiting(const struct exch *e);
 /* e does not want one any more. */
 void http_pool_forget(struct exch *e);
 /* The policy is another one: if it waits for a connection, it waits for one by that policy. */

@@ -12,7 +12,6 @@
 #include "egress/http_secret_int.h"
 #include "egress/http_watch.h"
 #include "egress/theirs.h"
-#include "vault/forms.h"
 
 #include <stdio.h>
 
@@ -24,7 +23,7 @@ static struct inject_dest dest_of(const struct exch *e)
 				     .port = e->conn->port,
 				     .tls = e->conn->tls,
 				     .rule_secret = e->verdict.terms.secret,
-				     .by_line = e->in->secrets->by_line };
+				     .by_line = e->in->secrets ? e->in->secrets->by_line : 0 };
 }
 
 void secret_refuse(struct exch *e, const char *why)
@@ -64,26 +63,58 @@ static bool plan(struct exch *e, const struct inject_plan *p)
 	return true;
 }
 
-static void refuse_placeholder(struct exch *e, const struct vault_grant *g, const char *where)
+/* What was found, in words. */
+static void say_found(const struct exch *e, const struct watch_hit *hit, const char *where,
+		      char why[INJECT_WHY_MAX])
 {
-	const struct inject_dest d = dest_of(e);
 	struct inject_refusal no = { 0 };
+	struct inject_dest d;
 
-	inject_refuse(g, &d, &e->req, where, &no);
-	secret_refuse(e, no.why);
+	if (!hit->grant) {
+		watch_say_stale(e, where, why);
+		return;
+	}
+	d = dest_of(e);
+	inject_refuse(hit->grant, &d, &e->req, where, &no);
+	memcpy(why, no.why, sizeof(no.why));
+}
+
+static void refuse_found(struct exch *e, const struct watch_hit *hit, const char *where)
+{
+	char why[INJECT_WHY_MAX];
+
+	say_found(e, hit, where, why);
+	secret_refuse(e, why);
+}
+
+bool secret_is_stale(struct exch *e)
+{
+	struct watch_hit hit = { 0 };
+
+	if (!marks_any(&e->in->marks))
+		return false;
+	if (watch_head(e, &hit) < 0) {
+		exch_refuse(e, 503, "out of memory");
+		return true;
+	}
+	if (!hit.is_stale)
+		return false;
+	hit.grant = NULL;
+	refuse_found(e, &hit, "its head");
+	return true;
 }
 
 void secret_cut(struct exch *e)
 {
-	const struct vault_grant *g = watch_found(e);
-	const struct inject_dest d = dest_of(e);
 	struct inject_refusal no = { 0 };
+	struct watch_hit hit;
 
-	if (e->failed)
+	if (e->failed || !watch_found(e, &hit))
 		return;
-	inject_refuse(g, &d, &e->req, "the body", &no);
+	say_found(e, &hit, "the body", no.why);
 	exch_ask_forget(e);
 	egress_undefer(&e->defer);
+	ledger_unwait(&e->in->eg->ledger, &e->turn);
 	if (e->up_conn && e->back)
 		e->back->drop(e);
 	secret_wipe(e);
@@ -99,20 +130,24 @@ void secret_cut(struct exch *e)
 static bool find(struct exch *e, struct slice body)
 {
 	const struct inject_dest d = dest_of(e);
-	const struct vault_grant *g = NULL;
 	struct inject_refusal no = { 0 };
+	struct watch_hit hit = { 0 };
 	struct inject_plan p;
 
 	if (inject_find(&e->in->secrets->grants, &d, &e->req, body, &p, &no) < 0) {
 		secret_refuse(e, no.why);
 		return false;
 	}
-	if (watch_head(e, &g) < 0) {
+	if (watch_head(e, &hit) < 0) {
 		exch_refuse(e, 503, "out of memory");
 		return false;
 	}
-	if (g || (g = watch_found(e)) != NULL) {
-		refuse_placeholder(e, g, watch_found(e) == g ? "the body" : "the head, encoded");
+	if (hit.grant || hit.is_stale) {
+		refuse_found(e, &hit, hit.grant ? "the head, encoded" : "its head");
+		return false;
+	}
+	if (watch_found(e, &hit)) {
+		refuse_found(e, &hit, "the body");
 		return false;
 	}
 	return plan(e, &p);
@@ -131,11 +166,13 @@ static bool holds_body(const struct exch *e)
 
 	if (is_judged(e))
 		return true;
-	if (!e->in->secrets || e->in->held > EXCH_HELD_MAX)
+	if (e->in->held > EXCH_HELD_MAX)
 		return false;
+	if (watch_wants_body(e) || !e->in->secrets)
+		return watch_wants_body(e);
 	d = dest_of(e);
-	return watch_wants_body(e) || (inject_wants_body(&e->in->secrets->grants, &d, &e->req) &&
-				       (!e->req.has_length || e->req.length <= EXCH_HOLD_MAX));
+	return inject_wants_body(&e->in->secrets->grants, &d, &e->req) &&
+	       (!e->req.has_length || e->req.length <= EXCH_HOLD_MAX);
 }
 
 /* All is there that is waited for. True: go on. */
@@ -144,12 +181,22 @@ static bool settle(struct exch *e, struct slice body)
 	struct theirs t = { .ours = http_secrets_grants(e->in),
 			    .host = e->conn->host.text,
 			    .port = e->conn->port };
+	struct watch_hit hit;
 
 	if (is_judged(e) && theirs_in_body(&t, &e->req, body)) {
-		exch_deny_theirs(e, t.what);
+		/* A placeholder that is not this sandbox's looks as the real thing would. */
+		if (watch_is_stale(e))
+			refuse_found(e, &(struct watch_hit){ .is_stale = true }, "the body");
+		else
+			exch_deny_theirs(e, t.what);
 		return false;
 	}
-	return !e->in->secrets || find(e, body);
+	if (e->in->secrets)
+		return find(e, body);
+	if (!watch_found(e, &hit))
+		return true;
+	refuse_found(e, &hit, "the body");
+	return false;
 }
 
 bool secret_check(struct exch *e)
@@ -236,25 +283,72 @@ bool secret_has(const struct exch *e, const char *name)
 	return false;
 }
 
+/* By handle as well: a value that was rotated comes with another one, and is another credential. */
+void secret_digest(const struct exch *e, unsigned char out[HASH_LEN])
+{
+	struct hash_stream h;
+	uint64_t mask = 0;
+
+	memset(out, 0, HASH_LEN);
+	for (unsigned i = 0; e->secret && i < e->secret->plan.n; i++)
+		mask |= 1ull << e->secret->plan.grant[i];
+	if (!mask)
+		return;
+	hash_stream_init(&h);
+	for (size_t i = 0; i < GRANTS_MAX; i++) {
+		const struct vault_grant *g = mask >> i & 1 ? &e->in->secrets->grants.v[i] : NULL;
+
+		if (!g)
+			continue;
+		hash_stream_add(&h, &g->handle, sizeof(g->handle));
+		hash_stream_add(&h, g->placeholder, g->placeholder_len + 1);
+	}
+	hash_stream_end(&h, out);
+}
+
 void secret_names(const struct exch *e, struct buf *out)
 {
 	for (unsigned i = 0; e->secret && i < e->secret->plan.n; i++)
 		buf_addf(out, "%s%s", i ? "," : "", grant_of(e, i)->name);
 }
 
-/* S2: one line for each. The path has no query, and placeholders as they are. */
-static void log_use(struct exch *e)
+unsigned secret_count(const struct exch *e)
 {
-	struct journal *j = &e->in->eg->journal;
+	return e->secret ? e->secret->plan.n : 0;
+}
+
+uint64_t secret_key(const struct exch *e, enum ledger_kind kind, const char *name)
+{
+	struct seen *s = &e->in->eg->ledger.seen;
+
+	seen_begin(s, (unsigned char)kind);
+	seen_adds(s, name);
+	seen_add(s, e->conn->host.text, e->conn->host.len);
+	seen_add(s, &e->conn->port, sizeof(e->conn->port));
+	seen_adds(s, e->req.method);
+	if (exch_key_path(e))
+		seen_add(s, e->req.target.data, e->req.target.len);
+	return seen_key(s);
+}
+
+/* S2: one line for each. The path has no query, and placeholders as they are. False: one of them cannot have its line. */
+static bool log_use(struct exch *e)
+{
+	struct egress *eg = e->in->eg;
+	struct journal *j = &eg->journal;
 
 	for (unsigned i = 0; e->secret && i < e->secret->plan.n; i++) {
 		const struct vault_grant *g = grant_of(e, i);
 		struct slice path = urlpath_path(&e->req.target, &e->req.url);
-		struct json *l = journal_begin(j, "secret");
+		enum ledger_answer known = ledger_note(&eg->ledger, secret_key(e, LEDGER_SECRET, g->name));
 		autobuf struct buf text = BUF_INIT;
 		unsigned char sum[HASH_LEN];
+		struct json *l;
 		char hex[17];
 
+		if (known == LEDGER_DENY)
+			return false;
+		l = journal_begin(j, "secret");
 		hash_sha256(g->placeholder, g->placeholder_len, sum);
 		hash_hex(sum, 8, hex);
 		if (e->conn_id)
@@ -263,12 +357,13 @@ static void log_use(struct exch *e)
 		journal_str(l, "secret", g->name, GRANTS_NAME_MAX);
 		journal_str(l, "host", e->conn->host.text, HOST_MAX);
 		json_u64(l, "port", e->conn->port);
-		journal_str(l, "method", e->req.method, EXCH_METHOD_MAX);
+		journal_str(l, "method", exch_method(e), EXCH_METHOD_MAX);
 		buf_add(&text, path.p, e->req.url.path_len ? path.len : 0);
 		journal_str(l, "path", buf_cstr(&text), 700);
 		json_str(l, "digest", hex);
-		journal_end(j);
+		egress_end_line(eg, e->is_first || known == LEDGER_FIRST);
 	}
+	return true;
 }
 
 /* From a connection to what is sent over it. */
@@ -283,38 +378,6 @@ static void failed(struct exch *e, unsigned status, const char *why)
 	secret_wipe(e);
 	if (e->conn)
 		exch_refuse(e, status, text);
-}
-
-/* In whatever way the form may stand there. */
-static int add_form(struct scrub_set *set, const struct form *f, const char *put)
-{
-	struct slice find = { (const char *)f->bytes, f->len };
-
-	if (f->kind == FORM_RAW)
-		return scrub_set_add_loose(set, find, put, SCRUB_PERCENT);
-	if (f->kind >= FORM_BASE64_0 && f->kind <= FORM_BASE64URL_2)
-		return scrub_set_add_loose(set, find, put, SCRUB_LINES);
-	return scrub_set_add(set, find, put);
-}
-
-int secret_add_forms(struct scrub_set *set, struct slice value, struct slice placeholder)
-{
-	size_t size = forms_size(value.len), put_size = forms_size(placeholder.len);
-	CLEANUP(buf_release) struct buf mem = { .wipe = true };
-	autobuf struct buf put = BUF_INIT;
-	struct forms f = { 0 };
-	int r;
-
-	if (!buf_reserve(&mem, size) || !buf_reserve(&put, put_size))
-		return -ENOMEM;
-	mem.len = size;
-	r = forms_make(&f, value.p, value.len, mem.data, size);
-	for (size_t i = 0; i < f.n && r == 0; i++) {
-		long n = forms_render(f.v[i].kind, placeholder.p, placeholder.len, put.data, put_size);
-
-		r = add_form(set, &f.v[i], n >= 0 && (size_t)n == f.v[i].len ? put.data : NULL);
-	}
-	return r;
 }
 
 static int make_set(struct exch *e)
@@ -429,7 +492,10 @@ static void render(struct exch *e)
 		begin(e);
 		return;
 	}
-	log_use(e);
+	if (!log_use(e)) {
+		failed(e, 503, egress_ledger_why(e->in->eg));
+		return;
+	}
 	x->use.fn = use_written;
 	egress_defer(e->in->eg, &x->use);
 }
@@ -537,100 +603,6 @@ size_t secret_body_len(const struct exch *e)
 	return e->secret ? e->secret->asked_body.len : 0;
 }
 
-/* The answer. */
-
-bool secret_scrubs(const struct exch *e)
-{
-	return e->secret && e->secret->scrubs;
-}
-
-int secret_scrub_fields(const struct scrub_set *set, struct http_fields *f)
-{
-	long r = 0;
-
-	for (unsigned i = 0; i < f->n && r >= 0; i++) {
-		r = scrub_whole(set, f->text.data + f->v[i].value, f->v[i].value_len);
-		if (r >= 0 && f->v[i].name_len >= set->min)
-			r = scrub_whole(set, f->text.data + f->v[i].name, f->v[i].name_len);
-	}
-	return r < 0 ? (int)r : 0;
-}
-
-bool secret_is_encoded(const struct http_fields *f)
-{
-	for (unsigned i = 0; i < f->n; i++) {
-		if (slice_eq_nocase(http_fields_name(f, i), "content-encoding") &&
-		    http_fields_value(f, i).len && !slice_eq_nocase(http_fields_value(f, i), "identity"))
-			return true;
-	}
-	return false;
-}
-
-bool secret_head(struct exch *e)
-{
-	if (!secret_scrubs(e))
-		return true;
-	e->over_why = NULL;
-	if (secret_scrub_fields(&e->secret->set, &e->resp.fields) < 0)
-		e->over_why = "out of memory";
-	else if (e->resp.status >= 200 && !e->resp.no_body && secret_is_encoded(&e->resp.fields))
-		e->over_why =
-			"the server encoded its answer to a request with a secret although it was told not to, so it "
-			"could not be searched for the secret";
-	if (e->over_why)
-		e->over = true;
-	return !e->over_why;
-}
-
-int secret_put_down(struct exch *e, const void *data, size_t len)
-{
-	struct http_pipe *p = &e->down;
-	size_t before;
-	int r;
-
-	http_pipe_compact(p);
-	before = p->b.len;
-	r = scrub_feed(&e->secret->down, data, len, false, &p->b);
-	if (r == 0)
-		p->total += p->b.len - before;
-	return r;
-}
-
-static void forget_forms(struct exch_secret *x)
-{
-	scrub_release(&x->down);
-	if (x->set.text.data)
-		scrub_set_release(&x->set);
-	x->scrubs = false;
-}
-
-int secret_end_down(struct exch *e)
-{
-	struct exch_secret *x = e->secret;
-	struct http_pipe *p = &e->down;
-	size_t before;
-	int r;
-
-	if (!secret_scrubs(e))
-		return 0;
-	http_pipe_compact(p);
-	before = p->b.len;
-	r = scrub_feed(&x->down, NULL, 0, true, &p->b);
-	if (r == 0)
-		p->total += p->b.len - before;
-	if (r == 0 && e->trailers)
-		r = secret_scrub_fields(&x->set, e->trailers);
-	if (r < 0 && e->trailers)
-		http_fields_clear(e->trailers);
-	forget_forms(x);
-	return r;
-}
-
-size_t secret_held(const struct exch *e)
-{
-	return secret_scrubs(e) ? scrub_held(&e->secret->down) : 0;
-}
-
 void secret_wipe(struct exch *e)
 {
 	struct exch_secret *x = e->secret;
@@ -647,7 +619,7 @@ void secret_wipe(struct exch *e)
 	x->is_rendered = false;
 	inject_out_release(&x->out);
 	take_body_back(e);
-	forget_forms(x);
+	secret_forget_forms(x);
 }
 
 void secret_free(struct exch *e)

@@ -22,13 +22,14 @@
 #ifndef EGRESS_HTTP_SECRET_H
 #define EGRESS_HTTP_SECRET_H
 
+#include "crypto/hash.h"
 #include "egress/inject.h"
 #include "egress/inspect.h"
 #include "egress/vaultc.h"
 
 struct http_secrets;
 
-/* What the guard hands over (fds.h). Takes neither. */
+/* What the guard hands over (fds.h). Takes neither. vault_fd -1: the list has only marks. */
 int http_secrets_open(struct inspect *in, int grants_fd, int vault_fd, struct err *e) MUST_CHECK;
 void http_secrets_close(struct inspect *in);
 bool http_secrets_want(const struct inspect *in, const struct host *h, uint16_t port); /* inspect it */
@@ -36,6 +37,8 @@ const struct vault_grants *http_secrets_grants(const struct inspect *in);	      
 
 /* True: go on. False: it was refused, or its body is waited for. */
 bool secret_check(struct exch *e);
+/* Is a placeholder in its head that is not this sandbox's? Then it was refused. Before anybody is asked about it. */
+bool secret_is_stale(struct exch *e);
 void secret_body(struct exch *e); /* more of the body that secret_check() waits for, or its end */
 bool secret_is_planned(const struct exch *e);
 bool secret_has(const struct exch *e, const char *name);
@@ -44,7 +47,12 @@ bool secret_covers(const struct exch *e, struct slice path);
 void secret_refuse(struct exch *e, const char *why); /* 403, and an alert */
 void secret_cut(
 	struct exch *e); /* the same once it may be on its way: its body has a placeholder (http_watch.h) */
+/* Which secrets it will carry: the same for the same ones, all zero for none. */
+void secret_digest(const struct exch *e, unsigned char out[HASH_LEN]);
 void secret_names(const struct exch *e, struct buf *out); /* for the journal */
+unsigned secret_count(const struct exch *e);
+/* Of its use, or of its being issued, for the ledger. */
+uint64_t secret_key(const struct exch *e, enum ledger_kind kind, const char *name);
 
 /* For a back that has e: begin() is called later, or e is refused. */
 void secret_ask(struct exch *e);

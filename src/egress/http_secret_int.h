@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What http_secret.c and http_capture.c share. */
+/* What http_secret.c, http_secret_down.c and http_capture.c share. */
 #ifndef EGRESS_HTTP_SECRET_INT_H
 #define EGRESS_HTTP_SECRET_INT_H
 
 #include "egress/http_secret.h"
 #include "egress/scrub.h"
+#include "egress/scrub_ws.h"
 
 /* An endpoint that issues credentials, read from its grant. */
 struct secret_issuer {
@@ -22,8 +23,6 @@ struct http_secrets {
 	size_t n_issuers;
 	unsigned n_issued;
 	struct vaultc vault;
-	struct watch_set *watch; /* http_watch.c: what requests are searched for */
-	uint64_t told[64];	 /* which alerts of it were given */
 };
 
 /* One for each exchange that has a placeholder, or whose answer is held. */
@@ -43,12 +42,14 @@ struct exch_secret {
 	bool scrubs;
 	struct scrub_set set;
 	struct scrub down;
+	struct scrub_ws *ws; /* what comes is frames of a websocket; NULL: a body */
 };
 
 /* What answers are searched for: every form of a value, and in its place the placeholder's where that is as long. */
 int secret_add_forms(struct scrub_set *set, struct slice value, struct slice placeholder) MUST_CHECK;
 int secret_scrub_fields(const struct scrub_set *set, struct http_fields *f) MUST_CHECK;
 bool secret_is_encoded(const struct http_fields *f);
+void secret_forget_forms(struct exch_secret *x); /* S3 */
 /* What was planned with grant `at` is not sent any more; with -1 all that was planned. */
 void secret_forget_plans(struct inspect *in, long at);
 

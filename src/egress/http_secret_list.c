@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-static int map_grants(int fd, struct http_secrets *s, struct err *e)
+static int map_grants(int fd, struct http_secrets *s, struct marks *ret_marks, struct err *e)
 {
 	struct secrets_head h;
 	struct stat st;
@@ -35,6 +35,10 @@ static int map_grants(int fd, struct http_secrets *s, struct err *e)
 		r = grants_unpack(&s->grants, GRANTS_GRANTED, (const char *)p + sizeof(h), h.len);
 	munmap(p, (size_t)st.st_size);
 	s->by_line = h.by_line;
+	static_assert(sizeof(h.marks) == sizeof(ret_marks->v), "they are the same");
+	memcpy(ret_marks->v, h.marks, sizeof(h.marks));
+	if (r == 0 && !marks_are_good(ret_marks))
+		r = -EBADMSG;
 	return r < 0 ? err_set(e, r, "the list of secrets cannot be read") : 0;
 }
 
@@ -92,10 +96,17 @@ void secret_forget_plans(struct inspect *in, long at)
 int http_secrets_open(struct inspect *in, int grants_fd, int vault_fd, struct err *e)
 {
 	struct http_secrets fresh = { .in = in }, *s = in->secrets;
-	int r = map_grants(grants_fd, &fresh, e), fd;
+	struct marks marks = { 0 };
+	int r = map_grants(grants_fd, &fresh, &marks, e), fd;
 
-	if (r < 0)
+	if (r < 0) {
+		grants_release(&fresh.grants);
 		return r;
+	}
+	in->marks = marks;
+	/* Only marks: there is no vault. */
+	if (!s && vault_fd < 0)
+		return fresh.grants.n ? err_set(e, -EBADMSG, "there are secrets, and no vault for them") : 0;
 	if (!s) {
 		s = calloc(1, sizeof(*s));
 		if (!s || vaultc_init(&s->vault, &in->eg->loop, e) < 0) {
@@ -125,10 +136,10 @@ void http_secrets_close(struct inspect *in)
 {
 	struct http_secrets *s = TAKE_PTR(in->secrets);
 
+	watch_close(in);
 	if (!s)
 		return;
 	vaultc_release(&s->vault);
-	watch_close(s);
 	grants_release(&s->grants);
 	free(s->issuers);
 	free(s);

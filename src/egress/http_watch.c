@@ -7,6 +7,7 @@
 #include "vault/forms.h"
 
 #include <assert.h>
+#include <stdio.h>
 
 /* What is looked for, by the numbers of grants. A request keeps the one that it began with. */
 struct watch_set {
@@ -21,6 +22,7 @@ struct exch_watch {
 	uint64_t fine; /* these may be in a body */
 	bool is_known; /* another is bound here: nothing is refused */
 	uint64_t found;
+	bool is_stale; /* one that is not this sandbox's was seen */
 };
 
 static_assert(GRANTS_MAX <= 64, "a bit for each");
@@ -52,27 +54,34 @@ static uint64_t key_of(const struct vault_grants *g)
 }
 
 /* Of its forms those that a program might send it in. */
-static int add(struct scrub_set *set, const struct vault_grant *g)
+static int add(struct scrub_set *set, struct slice what)
 {
 	autobuf struct buf text = BUF_INIT;
-	size_t cap = 2 * g->placeholder_len + 8;
+	size_t cap = 2 * what.len + 8;
 	int r = 0;
 
 	if (!buf_reserve(&text, cap))
 		return -ENOMEM;
 	for (enum form_kind k = FORM_RAW; r == 0 && k <= FORM_BASE64URL_2; k++) {
-		long n = forms_render(k, g->placeholder, g->placeholder_len, text.data, cap);
+		long n = forms_render(k, what.p, what.len, text.data, cap);
 
 		struct slice form = { text.data, n < 0 ? 0 : (size_t)n };
 
 		r = n < 0	    ? (int)n
-		    : k == FORM_RAW ? scrub_set_add_loose(set, form, NULL, SCRUB_PERCENT)
+		    : k == FORM_RAW ? scrub_set_add_loose(set, form, NULL, SCRUB_ESCAPED)
 				    : scrub_set_add(set, form, NULL);
 	}
 	return r;
 }
 
-static struct watch_set *set_new(const struct vault_grants *g, uint64_t key)
+static const struct vault_grants no_grants;
+
+static const struct vault_grants *grants_of(const struct inspect *in)
+{
+	return in->secrets ? &in->secrets->grants : &no_grants;
+}
+
+static struct watch_set *set_new(const struct vault_grants *g, const struct marks *m, uint64_t key)
 {
 	struct watch_set *w = calloc(1, sizeof(*w));
 	int r = w ? 0 : -ENOMEM;
@@ -80,7 +89,11 @@ static struct watch_set *set_new(const struct vault_grants *g, uint64_t key)
 	for (size_t i = 0; r == 0 && i < g->n; i++) {
 		w->set.tag = (uint8_t)i;
 		if (g->v[i].placeholder_len)
-			r = add(&w->set, &g->v[i]);
+			r = add(&w->set, (struct slice){ g->v[i].placeholder, g->v[i].placeholder_len });
+	}
+	for (size_t i = 0; r == 0 && marks_any(m) && i < MARK_KINDS; i++) {
+		w->set.tag = SCRUB_INNER;
+		r = add(&w->set, slice_of(m->v[i]));
 	}
 	if (r < 0) {
 		if (w)
@@ -95,21 +108,22 @@ static struct watch_set *set_new(const struct vault_grants *g, uint64_t key)
 }
 
 /* Grants come and go with what servers issue. */
-static struct watch_set *current(struct http_secrets *s)
+static struct watch_set *current(struct inspect *in)
 {
-	uint64_t key = key_of(&s->grants);
+	const struct vault_grants *g = grants_of(in);
+	uint64_t key = mix(key_of(g), &in->marks, sizeof(in->marks));
 
-	if (!s->watch || s->watch->key != key) {
-		unref(s->watch);
-		s->watch = set_new(&s->grants, key);
+	if (!in->watch || in->watch->key != key) {
+		unref(in->watch);
+		in->watch = set_new(g, &in->marks, key);
 	}
-	return s->watch;
+	return in->watch;
 }
 
-void watch_close(struct http_secrets *s)
+void watch_close(struct inspect *in)
 {
-	unref(s->watch);
-	s->watch = NULL;
+	unref(in->watch);
+	in->watch = NULL;
 }
 
 static bool is_bound(const struct vault_grant *g, const struct inspect_conn *c)
@@ -123,7 +137,7 @@ static bool is_bound(const struct vault_grant *g, const struct inspect_conn *c)
 
 static uint64_t bound_here(const struct exch *e)
 {
-	const struct vault_grants *g = &e->in->secrets->grants;
+	const struct vault_grants *g = grants_of(e->in);
 	uint64_t mask = 0;
 
 	for (size_t i = 0; i < g->n; i++) {
@@ -133,26 +147,27 @@ static uint64_t bound_here(const struct exch *e)
 	return mask;
 }
 
-static bool has_placeholders(const struct exch *e)
+/* Is there anything to look for? */
+static bool has_words(const struct exch *e)
 {
-	const struct vault_grants *g = e->in->secrets ? &e->in->secrets->grants : NULL;
+	const struct vault_grants *g = grants_of(e->in);
 
-	for (size_t i = 0; g && i < g->n; i++) {
+	for (size_t i = 0; i < g->n; i++) {
 		if (g->v[i].placeholder_len)
 			return true;
 	}
-	return false;
+	return marks_any(&e->in->marks);
 }
 
 bool watch_wants_body(const struct exch *e)
 {
-	return e->req.has_body && e->req.has_length && e->req.length <= WATCH_PEEK_MAX &&
-	       has_placeholders(e) && !bound_here(e);
+	return e->req.has_body && e->req.has_length && e->req.length <= WATCH_PEEK_MAX && has_words(e) &&
+	       !bound_here(e);
 }
 
 static int begin(struct exch *e)
 {
-	struct watch_set *set = current(e->in->secrets);
+	struct watch_set *set = current(e->in);
 	struct exch_watch *w = set ? calloc(1, sizeof(*w)) : NULL;
 
 	if (!w)
@@ -169,79 +184,128 @@ static int begin(struct exch *e)
 /* The first that is still what it was when the search began. */
 static const struct vault_grant *grant_of(const struct exch *e, uint64_t tags)
 {
-	const struct http_secrets *s = e->in->secrets;
+	const struct vault_grants *g = grants_of(e->in);
 
-	for (size_t i = 0; s && i < s->grants.n; i++) {
-		if (tags >> i & 1 && s->grants.v[i].placeholder_len)
-			return &s->grants.v[i];
+	for (size_t i = 0; i < g->n; i++) {
+		if (tags >> i & 1 && g->v[i].placeholder_len)
+			return &g->v[i];
 	}
 	return NULL;
+}
+
+void watch_say_stale(const struct exch *e, const char *where, char why[INJECT_WHY_MAX])
+{
+	const struct vault_grant *g = grant_of(e, bound_here(e));
+
+	snprintf(
+		why, INJECT_WHY_MAX,
+		"the request has in %s a placeholder of an earlier run, of another home, or of a secret that this sandbox was "
+		"not given; it stands for nothing here. ",
+		where);
+	if (g)
+		snprintf(
+			why + strlen(why), INJECT_WHY_MAX - strlen(why),
+			"The secret '%s' is bound to this host%s%s: log in again, or remove the file in which the program "
+			"saved the old placeholder",
+			g->name, g->env[0] ? ", and its placeholder is in $" : "", g->env);
+	else
+		snprintf(
+			why + strlen(why), INJECT_WHY_MAX - strlen(why),
+			"Log in again, remove the file in which the program saved it, or run with --secret NAME");
 }
 
 /* Once for each secret and host, as far as there is room to remember. */
 static void tell(struct exch *e, const struct vault_grant *g)
 {
-	struct http_secrets *s = e->in->secrets;
-	uint64_t h = mix(mix(e->conn->port, e->conn->host.text, strlen(e->conn->host.text)), g->placeholder,
-			 g->placeholder_len);
-	uint64_t *slot = &s->told[h % ARRAY_SIZE(s->told)];
+	uint64_t h = mix(mix(e->conn->port, e->conn->host.text, strlen(e->conn->host.text)),
+			 g ? g->placeholder : "", g ? g->placeholder_len : 0);
+	uint64_t *slot = &e->in->told[h % ARRAY_SIZE(e->in->told)];
 
 	if (*slot == h)
 		return;
 	*slot = h;
-	egress_alert(
-		e->in->eg, "secret", e->conn->host.text,
-		"the placeholder of the secret '%s' was sent to %s:%u in a body, where it is not bound; it is "
-		"worth nothing there, and this is said once",
-		g->name, e->conn->host.text, e->conn->port);
+	if (g)
+		egress_alert(
+			e->in->eg, "secret", e->conn->host.text,
+			"the placeholder of the secret '%s' was sent to %s:%u in a body, where it is not bound; it is "
+			"worth nothing there, and this is said once",
+			g->name, e->conn->host.text, e->conn->port);
+	else
+		egress_alert(
+			e->in->eg, "secret", e->conn->host.text,
+			"a placeholder of an earlier run, of another home, or of a secret that this sandbox was not given was "
+			"sent to %s:%u in a body; it is worth nothing there, and this is said once",
+			e->conn->host.text, e->conn->port);
 }
 
 int watch_put(struct exch *e, const void *data, size_t len)
 {
+	struct exch_watch *w;
 	const struct vault_grant *g;
 	uint64_t tags = 0;
 	int r;
 
-	if (!e->conn || e->req.websocket || (!e->watch && !has_placeholders(e)))
+	if (!e->conn || e->req.websocket || (!e->watch && !has_words(e)))
 		return 0;
 	r = e->watch ? 0 : begin(e);
+	w = e->watch;
 	if (r == 0)
-		r = scrub_seek(&e->watch->flow, data, len, false, &tags);
+		r = scrub_seek(&w->flow, data, len, false, &tags);
 	if (r < 0)
 		return r;
-	tags &= ~e->watch->fine;
+	if (w->flow.inner && !w->is_stale) {
+		w->is_stale = true;
+		if (w->is_known)
+			tell(e, NULL);
+	}
+	tags &= ~w->fine;
 	if (!tags)
 		return 0;
-	e->watch->fine |= tags;
+	w->fine |= tags;
 	g = grant_of(e, tags);
-	if (g && e->watch->is_known)
+	if (g && w->is_known)
 		tell(e, g);
 	else if (g)
-		e->watch->found |= tags;
+		w->found |= tags;
 	return 0;
 }
 
-const struct vault_grant *watch_found(const struct exch *e)
+bool watch_is_stale(const struct exch *e)
 {
-	return e->watch ? grant_of(e, e->watch->found) : NULL;
+	return e->watch && e->watch->is_stale;
 }
 
-int watch_head(const struct exch *e, const struct vault_grant **ret)
+bool watch_found(const struct exch *e, struct watch_hit *ret)
+{
+	struct watch_hit hit = { 0 };
+
+	if (e->watch) {
+		hit.grant = grant_of(e, e->watch->found);
+		hit.is_stale = e->watch->is_stale && !e->watch->is_known;
+	}
+	if (ret)
+		*ret = hit;
+	return hit.grant || hit.is_stale;
+}
+
+int watch_head(const struct exch *e, struct watch_hit *ret)
 {
 	const struct http_req *q = &e->req;
-	struct watch_set *set = has_placeholders(e) ? current(e->in->secrets) : NULL;
+	struct watch_set *set = has_words(e) ? current(e->in) : NULL;
 	uint64_t tags = 0;
-	int r = set || !has_placeholders(e) ? 0 : -ENOMEM;
+	int r = set || !has_words(e) ? 0 : -ENOMEM;
 
+	*ret = (struct watch_hit){ 0 };
 	for (unsigned i = 0; set && r == 0 && i < 2; i++) {
 		const struct buf *b = i ? &q->fields.text : &q->target;
 		struct scrub flow = { .set = &set->set };
 
 		if (b->len >= set->set.min)
 			r = scrub_seek(&flow, b->data, b->len, true, &tags);
+		ret->is_stale |= flow.inner;
 		scrub_release(&flow);
 	}
-	*ret = tags ? grant_of(e, tags & ~bound_here(e)) : NULL;
+	ret->grant = tags ? grant_of(e, tags & ~bound_here(e)) : NULL;
 	return r;
 }
 

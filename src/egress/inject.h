@@ -18,7 +18,7 @@
 #include "vault/grants.h"
 
 #define INJECT_MAX 8 /* secrets in one request */
-#define INJECT_WHY_MAX 400
+#define INJECT_WHY_MAX 512
 
 /* Where a request goes. */
 struct inject_dest {

@@ -222,6 +222,7 @@ static void add_stats(struct egress *eg, struct json *j)
 	json_u64(j, "requests_denied", in->denied);
 	json_u64(j, "requests_failed", in->failed);
 	json_u64(j, "requests_now", in->n_exchs);
+	json_u64(j, "held_bytes", in->held);
 	json_u64(j, "h2_connections", in->h2_conns);
 	json_u64(j, "upstream_dialled", in->dialled);
 	json_u64(j, "upstream_reused", in->reused);
@@ -256,6 +257,8 @@ static void tick_exch(struct exch *e, uint64_t now)
 	} else if (e->state == EXCH_RENDER && quiet > t->render) {
 		e->back->drop(e);
 		exch_refuse(e, 503, "the vault did not answer in time, so the secret cannot be rendered");
+	} else if (http_pool_is_waiting(e) && quiet > t->answer) {
+		exch_answer_failed(e, "all connections that may be open to it were in use for too long");
 	} else if (e->state == EXCH_LIVE && e->back && quiet > (e->head_sent ? t->stall : t->answer)) {
 		e->back->drop(e);
 		if (e->head_sent)
@@ -433,6 +436,13 @@ static int real_file(int fd)
 	return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) ? fd : -1;
 }
 
+static bool is_socket(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode);
+}
+
 int inspect_install_fds(struct egress *eg, int ca_fd, int store_fd, struct err *e)
 {
 	struct inspect *in = NULL;
@@ -450,7 +460,8 @@ int inspect_install(struct egress *eg, struct err *e)
 	int r = inspect_install_fds(eg, real_file(EGRESS_FD_CA), real_file(EGRESS_FD_STORE), e);
 
 	if (r == 0 && real_file(EGRESS_FD_SECRETS) >= 0)
-		r = http_secrets_open(of(eg), EGRESS_FD_SECRETS, EGRESS_FD_VAULT, e);
+		r = http_secrets_open(of(eg), EGRESS_FD_SECRETS,
+				      is_socket(EGRESS_FD_VAULT) ? EGRESS_FD_VAULT : -1, e);
 	if (r == 0 &&
 	    ((eg->policy && policy_needs_ca(eg->policy)) || ca_is_kept(EGRESS_FD_CA) || of(eg)->secrets))
 		r = tell_ca(eg, e);

@@ -18,6 +18,7 @@
 #include "egress/flow.h"
 #include "egress/http_exch.h"
 #include "egress/tls_io.h"
+#include "vault/mark.h"
 
 #define INSPECT_EXCHANGES_MAX 20000
 #define INSPECT_SPARE_MAX 64 /* exchanges kept for the next request */
@@ -27,7 +28,7 @@ struct inspect_times {
 	unsigned head;	   /* for a request's head, from its first byte; for a TLS handshake */
 	unsigned keep;	   /* between two requests */
 	unsigned body;	   /* without a byte of a request's body */
-	unsigned answer;   /* for the answer to begin */
+	unsigned answer;   /* for the answer to begin; and before that, for a connection to get free */
 	unsigned stall;	   /* without a byte of the answer, from the server or to the client */
 	unsigned upstream; /* dialling and shaking hands */
 	unsigned render;   /* for the vault's answer */
@@ -66,6 +67,7 @@ struct inspect_conn {
 struct tls_ctx;
 struct ca;
 struct http_secrets;
+struct watch_set;
 
 struct inspect {
 	struct egress *eg;
@@ -78,6 +80,9 @@ struct inspect {
 	struct tls_ctx *tls;	      /* likewise */
 	int ca_fd, store_fd;	      /* -1: none */
 	struct http_secrets *secrets; /* NULL: the sandbox has none */
+	struct marks marks;	      /* of placeholders that are not this sandbox's */
+	struct watch_set *watch;      /* http_watch.c: what requests are searched for */
+	uint64_t told[64];	      /* which alerts of it were given */
 	bool ca_told;		      /* to the guard */
 	bool fenced;		      /* few system calls are left */
 	struct inspect_conn *conns;

@@ -97,12 +97,15 @@ static void fail(struct journal *j, int r)
 		j->failed = r;
 }
 
-void journal_end(struct journal *j)
+size_t journal_end(struct journal *j)
 {
+	size_t len;
+
 	json_end_obj(&j->line);
 	if (!buf_error(&j->pending) && j->pending.len - j->start >= JOURNAL_LINE_MAX)
 		replace_long(j);
 	buf_addc(&j->pending, '\n');
+	len = buf_error(&j->pending) ? 0 : j->pending.len - j->start;
 	/* Much at once is written in pieces: nothing that waits is let through by that. */
 	if (!buf_error(&j->pending) && j->pending.len > JOURNAL_HELD_MAX / 2)
 		fail(j, j->error = write_pending(j));
@@ -111,6 +114,7 @@ void journal_end(struct journal *j)
 		j->dropped++;
 		fail(j, -ENOBUFS);
 	}
+	return len;
 }
 
 int journal_commit(struct journal *j)

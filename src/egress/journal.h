@@ -15,21 +15,24 @@
  *  J3  A half-written line is finished first; nothing is ever written into the middle of one.
  *
  * Every line begins with t (CLOCK_REALTIME, ns) and ev; the other members are these and no others, each left out when it
- * has nothing to say. `count` stands on a line that speaks for so many more of its kind (fold.h); where nothing but the
- * number is told the name is "*", and `again` says how many of them were like one that has a line.
+ * has nothing to say. `first` is 1 on the line of something that was let through for the first time, and on those that belong
+ * to it (ledger.h): the guard never folds one. `count` stands on a line that speaks for so many more of its kind (fold.h); where
+ * nothing but the number is told the name is "*", `again` says how many of them were like one that has a line, and `top`
+ * which were the most frequent (base/top.h).
  *
- *	dns	 name qtype decision(allow|deny|error) said rule why addr count
+ *	dns	 name qtype decision(allow|deny|error) said rule why addr count first
  *		 (said: what the policy said, where that is not what became of it: policy_said())
- *	open	 c name addr port depth decision said ask rule why generation seen count
+ *	open	 c name addr port depth decision said ask rule why generation seen count first
  *		 (c: number of the connection; ask: the question that a person was asked; seen: the name in its first
  *		 bytes where that is another one)
- *	close	 c name addr port up down ms how
- *	request	 c r method path host port decision said ask rule why secret count act
+ *	close	 c name addr port up down ms how first
+ *	request	 c r method path host port decision said ask rule why secret count act first
  *		 (ask: one, or two with a comma between; secret: names of those whose placeholder it has, a line of each follows
  *		 when they are sent; act: what it was judged by beside method and path, in the words of policy/replay.h)
- *	secret	 c r secret host port method path digest	(digest: of the placeholder)
- *	response c r status up down ms
- *	dial	 name port addr proxy status why ms
+ *	secret	 c r secret host port method path digest first	(digest: of the placeholder)
+ *	issued	 c r secret host port method path digest first
+ *	response c r status up down ms first
+ *	dial	 name port addr proxy status why ms first
  *	refused	 proto port addr count
  *	alert	 kind text name count
  *	policy	 generation digest why		(why: it could not be loaded, and everything is denied)
@@ -48,7 +51,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define JOURNAL_LINE_MAX 2048
+#define JOURNAL_LINE_MAX \
+	4096 /* the longest host, path, rule, reason and secrets together, with what escaping adds */
 #define JOURNAL_HELD_MAX (256u << 10)
 
 struct journal {
@@ -68,7 +72,7 @@ void journal_release(struct journal *j);
 
 /* Begins a line with its time and event; the caller adds members and ends it. */
 struct json *journal_begin(struct journal *j, const char *ev);
-void journal_end(struct journal *j);
+size_t journal_end(struct journal *j); /* how many bytes the line has */
 
 /* Text from outside, cut to `max` bytes; NULL and "" write nothing. */
 void journal_str(struct json *l, const char *key, const char *s, size_t max);

@@ -15,7 +15,8 @@
 #include "egress/names.h"
 #include "policy/policy.h"
 
-#define LIMITS_MAX (NAMES_COUNTERS - 1) /* rules that can have limits at once */
+#define LIMITS_MAX \
+	(NAMES_COUNTERS - 2) /* rules that can have limits at once; two counters are the sandbox's */
 
 enum limit_way { LIMIT_UP, LIMIT_DOWN };
 

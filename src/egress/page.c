@@ -56,7 +56,7 @@ static void add_json(const struct egress *eg, struct buf *out)
 	json_u64(&j, "generation", eg->generation);
 	if (eg->policy) {
 		buf_adds(out, ",\"policy\":");
-		policy_describe_json(eg->policy, out);
+		policy_describe_json(eg->policy, false, out);
 	} else {
 		json_str(&j, "why", eg->why_none);
 	}

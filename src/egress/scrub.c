@@ -130,11 +130,17 @@ static void strike(struct scrub_pass *s, const struct scrub_hit *h)
 {
 	const struct scrub_pattern *v = h->exact;
 	size_t end = h->at + h->len;
+	uint8_t tag = v ? v->tag : h->loose->tag;
 
 	s->found++;
-	s->tags |= 1ull << (v ? v->tag : h->loose->tag);
-	if (!s->to)
+	if (tag == SCRUB_INNER)
+		s->inner |= end > s->cover;
+	else
+		s->tags |= 1ull << tag;
+	if (!s->to) {
+		s->cover = tag != SCRUB_INNER && end > s->cover ? end : s->cover;
 		return;
+	}
 	if (!v) {
 		scrub_loose_strike(s, h);
 		return;
@@ -331,14 +337,21 @@ int scrub_seek(struct scrub *s, const void *data, size_t len, bool last, uint64_
 		p.in = (const unsigned char *)s->in.data;
 		p.len = s->in.len;
 		p.last = last && more == len;
+		p.cover = s->cover;
 		at = run(&p, held);
 		*tags |= p.tags;
+		s->inner |= p.inner;
+		s->cover = p.cover > at ? p.cover - at : 0;
 		if (at < held)
 			return keep(s, s->in.data + at, s->in.len - at);
-		p = (struct scrub_pass){ .set = s->set, .in = data, .len = len, .last = last };
+		p = (struct scrub_pass){
+			.set = s->set, .in = data, .len = len, .last = last, .cover = s->cover
+		};
 	}
 	at = len ? run(&p, len) : 0;
 	*tags |= p.tags;
+	s->inner |= p.inner;
+	s->cover = p.cover > at ? p.cover - at : 0;
 	return keep(s, len ? (const char *)data + at : NULL, len - at);
 }
 

@@ -10,7 +10,8 @@
  *  R2  What comes out does not depend on how the stream was cut into pieces, but for the first scrub_lead() bytes of an occurrence:
  *      these may be gone before it is one.
  *  R3  Whatever byte is part of an occurrence is written over, where occurrences overlap too: the first one by its `put`,
- *      what a later one has beyond it by '*'. Line breaks within a loose one stay, and %XX is %XX again.
+ *      what a later one has beyond it by '*'. Line breaks within a loose one stay. %XX is %XX again and \u00XX is \u00XX; any
+ *      other escape is '*'.
  *  R4  Only bytes that may be within an occurrence are held back, fewer than the longest one and none of the first
  *      scrub_lead(), nor line breaks right behind these: a message that happens to end as a secret begins is not kept until
  *      the next one comes.
@@ -28,6 +29,8 @@
 
 #define SCRUB_MIN 4 /* bytes: shorter strings would be found everywhere, and are left out */
 #define SCRUB_HASH 4096
+#define SCRUB_INNER \
+	64 /* a tag for scrub_seek(): these count only where they are not within an occurrence of another */
 
 struct scrub_pattern {
 	uint32_t find, put; /* in text; put UINT32_MAX: '*' */
@@ -38,7 +41,7 @@ struct scrub_pattern {
 
 /* In what other ways a string may stand there. */
 enum scrub_kind {
-	SCRUB_PERCENT, /* any of its bytes as %XX */
+	SCRUB_ESCAPED, /* any of its bytes escaped by itself: %XX, as JSON does, as HTML does (scrub_escape.h) */
 	SCRUB_LINES, /* base64 in lines: between any two of its characters a break, raw or as JSON has it (\n), and blanks */
 	SCRUB_KIND_COUNT
 };
@@ -64,17 +67,21 @@ struct scrub_set {
 	struct scrub_loose *loose;
 	uint32_t n_loose;
 	uint32_t reach; /* the longest occurrence */
-	uint8_t tag;	/* of strings that are added from now on; below 64 */
+	uint8_t tag;	/* of strings that are added from now on; below 64, or SCRUB_INNER */
 	uint8_t shift[SCRUB_HASH];
 	uint16_t first[SCRUB_HASH]; /* of those whose shift is 0, + 1 */
 	uint64_t begins[4];	    /* bytes that a string begins with */
 	struct scrub_joint *joints; /* two bytes that stand together in a loose one */
 	uint32_t n_joints, cap_joints;
 	uint32_t joint[SCRUB_HASH]; /* + 1 */
-	uint64_t percent_begins[4];
+	uint64_t escaped_begins[4];
 	bool has_lines;
-	bool has_anchors;     /* of these strings one has %, a line break or a backslash */
-	uint64_t percents[4]; /* bytes of the strings of SCRUB_PERCENT */
+	bool has_anchors;    /* of these strings one has %, &, a line break or a backslash */
+	bool has_slash;	     /* one of SCRUB_ESCAPED has a slash, which JSON may escape */
+	bool has_short;	     /* or another byte for which JSON has an escape of two */
+	char letters[4];     /* with which HTML's names for one of their bytes begin */
+	size_t n_letters;    /* one more than there is room for: with any */
+	uint64_t escaped[4]; /* bytes of the strings of SCRUB_ESCAPED */
 };
 
 /* put: NULL, or as long as find. What is too short or there already is left out. */
@@ -98,6 +105,7 @@ struct scrub {
 	size_t cover;	    /* so much of it is written over already */
 	size_t gone;	    /* so much of it was given out already */
 	uint64_t found;
+	bool inner; /* one of SCRUB_INNER has occurred by itself */
 };
 
 /* Adds to `to` what can be said of the stream so far. `last`: it ends here. -ENOMEM. */

@@ -16,6 +16,7 @@ struct scrub_pass {
 	char *to;     /* a copy of them, which is what is written to; NULL: nothing is */
 	size_t cover; /* written over up to here */
 	uint64_t found, tags;
+	bool inner;
 };
 
 /* An occurrence, or where one may be of which the end is not there. */

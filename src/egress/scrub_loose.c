@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Strings that stand there otherwise than they are: some of their bytes percent-encoded, or base64 in lines. Each such
- * occurrence has a byte that says so (an anchor: %, a line break, a backslash), and before the first of these it is as the
+ * Strings that stand there otherwise than they are: some of their bytes escaped (scrub_escape.h), or base64 in lines. Each such
+ * occurrence has a byte that says so (an anchor: %, &, a line break, a backslash), and before the first of these it is as the
  * string is. So anchors are looked for, which most data has few of; where what stands on both sides of one stands together
  * in some string, that string is compared.
  *
  * Two occurrences whose first anchors differ begin in the order of these: between them stands the first.
  */
+#include "egress/scrub_escape.h"
 #include "egress/scrub_int.h"
 
 #include <endian.h>
@@ -43,7 +44,7 @@ int scrub_set_add_loose(struct scrub_set *s, struct slice find, const char *put,
 
 static bool is_anchor(unsigned char c)
 {
-	return c == '%' || c == '\n' || c == '\r' || c == '\\';
+	return c == '%' || c == '&' || c == '\n' || c == '\r' || c == '\\';
 }
 
 static void add_joint(struct scrub_set *s, uint32_t loose, uint32_t k)
@@ -59,20 +60,27 @@ void scrub_loose_ready(struct scrub_set *s)
 {
 	s->reach = s->max;
 	s->n_joints = 0;
+	s->n_letters = 0;
+	s->has_slash = s->has_short = false;
 	memset(s->joint, 0, sizeof(s->joint));
-	memset(s->percents, 0, sizeof(s->percents));
-	memset(s->percent_begins, 0, sizeof(s->percent_begins));
+	memset(s->escaped, 0, sizeof(s->escaped));
+	memset(s->escaped_begins, 0, sizeof(s->escaped_begins));
 	for (uint32_t i = 0; i < s->n_loose; i++) {
 		const struct scrub_loose *v = &s->loose[i];
 		const unsigned char *f = scrub_text(s, v->find);
-		uint32_t most = v->len * (v->kind == SCRUB_PERCENT ? 3 : SCRUB_BREAK_MAX + 1);
+		uint32_t most = v->len * (v->kind == SCRUB_ESCAPED ? SCRUB_ESCAPE_MAX : SCRUB_BREAK_MAX + 1);
 
 		s->has_lines |= v->kind == SCRUB_LINES;
-		if (v->kind == SCRUB_PERCENT)
-			s->percent_begins[f[0] / 64] |= 1ull << (f[0] % 64);
-		for (uint32_t k = 0; k < v->len && v->kind == SCRUB_PERCENT; k++) {
-			s->percents[f[k] / 64] |= 1ull << (f[k] % 64);
+		if (v->kind == SCRUB_ESCAPED)
+			s->escaped_begins[f[0] / 64] |= 1ull << (f[0] % 64);
+		for (uint32_t k = 0; k < v->len && v->kind == SCRUB_ESCAPED; k++) {
+			s->escaped[f[k] / 64] |= 1ull << (f[k] % 64);
 			s->has_anchors |= is_anchor(f[k]);
+			s->has_slash |= f[k] == '/';
+			if (s->n_letters <= sizeof(s->letters))
+				s->n_letters = scrub_escape_letters(f[k], s->letters, s->n_letters,
+								    sizeof(s->letters));
+			s->has_short |= f[k] && strchr("\"'\\\b\f\n\r\t", f[k]);
 		}
 		s->reach = s->reach > most ? s->reach : most;
 		for (uint32_t k = 1; k < v->len; k++)
@@ -86,22 +94,6 @@ void scrub_loose_release(struct scrub_set *s)
 		explicit_bzero(s->joints, s->n_joints * sizeof(*s->joints));
 	free(s->joints);
 	free(s->loose);
-}
-
-static int hex(unsigned char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c |= 32;
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-/* The byte that %XX stands for; -1: it is none. */
-static int percent_at(const unsigned char *p, size_t left)
-{
-	int a = left >= 3 && p[0] == '%' ? hex(p[1]) : -1, b = a >= 0 ? hex(p[2]) : -1;
-
-	return b >= 0 ? a << 4 | b : -1;
 }
 
 /* A line break and what indents the next line: bytes, 0: none, MORE. */
@@ -126,7 +118,8 @@ static int break_at(const unsigned char *p, size_t left, bool last)
 static int unit(const struct scrub_loose *v, const unsigned char *f, size_t k, const unsigned char *p,
 		size_t left, bool last)
 {
-	int n = 0;
+	size_t len;
+	int n = 0, c;
 
 	if (v->kind == SCRUB_LINES) {
 		n = k && left ? break_at(p, left, last) : 0;
@@ -136,12 +129,12 @@ static int unit(const struct scrub_loose *v, const unsigned char *f, size_t k, c
 	}
 	if (left == 0)
 		return last ? 0 : MORE;
-	if (p[0] == '%') {
-		if (percent_at(p, left) == f[k])
-			return 3;
-		if (!last && (left == 1 || (left == 2 && hex(p[1]) == f[k] >> 4)))
-			return MORE;
-	}
+	c = scrub_escape_at(p, left, &len);
+	if (c == f[k])
+		return (int)len;
+	/* Of %XX the first digit says enough. */
+	if (c == SCRUB_ESCAPE_CUT && !last && !(left == 2 && p[0] == '%' && scrub_hex(p[1]) != f[k] >> 4))
+		return MORE;
 	return p[0] == f[k];
 }
 
@@ -240,40 +233,43 @@ static bool has_bit(const uint64_t v[4], unsigned char c)
 	return v[c / 64] >> (c % 64) & 1;
 }
 
-static void try_percent(const struct place *x, unsigned char c)
+static void try_escaped(const struct place *x, unsigned char c)
 {
 	const struct scrub_set *set = x->s->set;
 
-	if (!has_bit(set->percents, c))
+	if (!has_bit(set->escaped, c))
 		return;
-	for (uint32_t i = 0; has_bit(set->percent_begins, c) && i < set->n_loose; i++) {
-		if (set->loose[i].kind == SCRUB_PERCENT && *scrub_text(set, set->loose[i].find) == c)
+	for (uint32_t i = 0; has_bit(set->escaped_begins, c) && i < set->n_loose; i++) {
+		if (set->loose[i].kind == SCRUB_ESCAPED && *scrub_text(set, set->loose[i].find) == c)
 			try(x, &set->loose[i], 0);
 	}
-	try_joints(x, SCRUB_PERCENT, c);
+	try_joints(x, SCRUB_ESCAPED, c);
+}
+
+/* A line break, raw or as JSON has it, is the most frequent anchor, and no escape of a byte that is looked for. */
+static bool is_only_break(const struct scrub_set *set, const unsigned char *p, size_t left)
+{
+	return p[0] == '\n' || p[0] == '\r' ||
+	       (p[0] == '\\' && left > 1 && (p[1] == 'n' || p[1] == 'r') && !set->has_short);
 }
 
 static void try_at(const struct place *x)
 {
 	const struct scrub_pass *s = x->s;
 	const unsigned char *p = s->in + x->at;
-	size_t left = s->len - x->at;
-	int v, n;
+	size_t left = s->len - x->at, len;
+	int c = is_only_break(s->set, p, left) ? -1 : scrub_escape_at(p, left, &len);
+	int n = p[0] != '%' && p[0] != '&' && x->at > x->from ? break_at(p, left, s->last) : 0;
 
-	if (p[0] == '%') {
-		v = percent_at(p, left);
-		if (left < 3 && !s->last)
-			try_all(x);
-		else if (v >= 0)
-			try_percent(x, (unsigned char)v);
-	} else if (x->at > x->from) {
-		n = break_at(p, left, s->last);
-		if (!s->last && (n == MORE || (n && (size_t)n == left)))
-			try_all(x);
-		else if (n && (size_t)n < left)
+	if (!s->last && (c == SCRUB_ESCAPE_CUT || n == MORE || (n && (size_t)n == left))) {
+		try_all(x);
+	} else {
+		if (c >= 0)
+			try_escaped(x, (unsigned char)c);
+		if (n > 0 && (size_t)n < left)
 			try_joints(x, SCRUB_LINES, p[n]);
 	}
-	try_percent(x, p[0]);
+	try_escaped(x, p[0]);
 }
 
 /* Which of eight bytes is the first that is not 0. */
@@ -298,32 +294,37 @@ static block is_from_to(block b, signed char first, signed char last)
 }
 
 /* Of the anchors those that may be one by what is beside them: a hex digit, base64, the letter of an escape. */
-static block refine(block b, block before, block behind)
+static block refine(const struct scrub_set *set, block b, block before, block behind)
 {
 	block hex = is_from_to(behind, '0', '9') | is_from_to(behind | 32, 'a', 'f');
 	block base64 =
 		is_from_to(before, '+', '9') | is_from_to(before | 32, 'a', 'z') | (block)(before == '_');
+	block slash = (block)(b == '\\');
+	block newline = (block)(b == '\n') | (block)(b == '\r') |
+			(slash & ((block)(behind == 'n') | (block)(behind == 'r')));
+	block escape = (block)(behind == 'u') | (block)(behind == 'x'), name = (block)(behind == '#');
 
-	return ((block)(b == '%') & hex) |
-	       ((((block)(b == '\n') | (block)(b == '\r')) |
-		 ((block)(b == '\\') & ((block)(behind == 'n') | (block)(behind == 'r')))) &
-		base64);
+	if (set->has_slash)
+		escape |= (block)(behind == '/');
+	if (set->has_short)
+		escape |= is_from_to(behind | 32, 'a', 'z') | (block)(behind == '"') |
+			  (block)(behind == '\'') | (block)(behind == '\\');
+	if (set->n_letters > sizeof(set->letters))
+		name |= is_from_to(behind | 32, 'a', 'z');
+	for (size_t i = 0; i < set->n_letters && i < sizeof(set->letters); i++)
+		name |= (block)(behind == set->letters[i]);
+	return ((block)(b == '%') & hex) | (newline & base64) | (slash & escape) | ((block)(b == '&') & name);
 }
 
 /* The next place at which an anchor may stand, or s->len. */
 static size_t next_anchor(const struct scrub_pass *s, size_t at)
 {
-	if (at < s->len && !s->set->has_lines && !s->set->has_anchors) {
-		const unsigned char *p = memchr(s->in + at, '%', s->len - at);
-
-		return p ? (size_t)(p - s->in) : s->len;
-	}
 	/* The very first has nothing before it. */
 	if (at == 0 && s->len && !is_anchor(s->in[0]))
 		at++;
 	for (; at && at + sizeof(block) < s->len && !s->set->has_anchors; at += sizeof(block)) {
 		const unsigned char *p = s->in + at;
-		block is = refine(load(p), load(p - 1), load(p + 1));
+		block is = refine(s->set, load(p), load(p - 1), load(p + 1));
 		uint64_t v[2];
 
 		memcpy(v, &is, sizeof(v));
@@ -356,17 +357,19 @@ void scrub_loose_strike(struct scrub_pass *s, const struct scrub_hit *h)
 	for (size_t k = 0; k < v->len; k++) {
 		int n = unit(v, f, k, s->in + at, s->len - at, s->last);
 		unsigned char c = has_put ? scrub_text(s->set, v->put)[k] : SCRUB_FILLER;
-		bool is_encoded = v->kind == SCRUB_PERCENT && n == 3;
+		const unsigned char *e = s->in + at;
+		bool is_escaped = v->kind == SCRUB_ESCAPED && n > 1;
 
 		at += (size_t)n;
 		if (at <= s->cover)
 			continue;
-		if (is_encoded && has_put) {
+		if (is_escaped && has_put && (e[0] == '%' || e[1] == 'u' || e[1] == 'x')) {
 			s->to[at - 2] = digits[c >> 4];
 			s->to[at - 1] = digits[c & 15];
-		} else if (is_encoded) {
-			memset(s->to + (at - 3 > s->cover ? at - 3 : s->cover), SCRUB_FILLER,
-			       at - 3 > s->cover ? 3 : at - s->cover);
+		} else if (is_escaped) {
+			size_t from = at - (size_t)n > s->cover ? at - (size_t)n : s->cover;
+
+			memset(s->to + from, SCRUB_FILLER, at - from);
 		} else {
 			s->to[at - 1] = (char)c;
 		}

@@ -408,6 +408,20 @@ static int no_file(const struct always *a, int kind, struct err *e)
 				: "allow it as long as the sandbox lives: --sandbox");
 }
 
+/* What a link leads to by now was chosen by whoever turned it, not by the person who started the run. */
+static int check_real(const struct net_plan *p, struct err *e)
+{
+	autofree char *now = realpath(p->file, NULL);
+	char shown[256];
+
+	if (now && str_eq(now, p->real))
+		return 0;
+	err_set(e, -ELOOP, "%s is a link, or behind one, that leads elsewhere since the run began",
+		str_safe(p->file, shown, sizeof(shown)));
+	return err_hint(e, -ELOOP,
+			"edit the file by hand, or allow it as long as the sandbox lives: --sandbox");
+}
+
 static int read_file(struct always *a, int run_fd, int kind, struct err *e)
 {
 	int r = net_plan_recall(&a->plan, run_fd, e);
@@ -416,7 +430,8 @@ static int read_file(struct always *a, int run_fd, int kind, struct err *e)
 		return r;
 	if (!a->plan.file)
 		return no_file(a, kind, e);
-	r = always_file_read(a->plan.file, &a->before, e);
+	r = check_real(&a->plan, e);
+	r = r < 0 ? r : always_file_read(a->plan.real, &a->before, e);
 	if (r < 0)
 		return r;
 	buf_add(&a->after, a->before.data, a->before.len);
@@ -482,5 +497,5 @@ int always_commit(struct always *a, struct audit *audit, const struct ask_who *w
 {
 	struct logging l = { a, audit, who };
 
-	return a->needed ? always_file_write(a->plan.file, &a->before, &a->after, log_edit, &l, e) : 0;
+	return a->needed ? always_file_write(a->plan.real, &a->before, &a->after, log_edit, &l, e) : 0;
 }

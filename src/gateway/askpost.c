@@ -170,8 +170,8 @@ static void say_more(struct askpost *p)
 	struct notify_event ev = { .type = "ask.more", .sandbox = p->sandbox };
 
 	add_who(p, &title);
-	buf_addf(&title, " asks more: %llu questions beyond those that you were told of",
-		 (unsigned long long)p->more);
+	buf_addf(&title, " asks more: %llu question%s beyond those that you were told of",
+		 (unsigned long long)p->more, p->more == 1 ? "" : "s");
 	answer_of(p, NULL, &answer);
 	ev.title = buf_cstr(&title);
 	ev.answer = buf_cstr(&answer);

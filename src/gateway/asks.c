@@ -374,10 +374,17 @@ void asks_put(struct asks *l, struct asks_now now, const struct ask_question *q,
 
 /* ---- Answers. ---- */
 
-static int check_answer(const struct ask *a, const struct ask_answer *n, struct err *e)
+static int check_answer(const struct asks *l, const struct ask *a, const struct ask_answer *n, struct err *e)
 {
 	if (!n->allow)
 		return 0;
+	if (!asks_may_grant(l, a, n)) {
+		err_set(e, -EBUSY,
+			"%d approvals of this sandbox are in force already, and there may be no more",
+			ASKS_GRANTS_MAX);
+		return err_hint(e, -EBUSY,
+				"take back some that are not needed any more: coffer ask ls, coffer deny ID");
+	}
 	if ((int)n->scope < 0 || n->scope >= ASK_SCOPE_COUNT)
 		return err_set(e, -EINVAL, "how long to allow it is not said");
 	if (n->scope == ASK_FOR && (n->seconds < 1 || n->seconds > ASKS_GRANT_MAX))
@@ -503,7 +510,7 @@ int asks_answer(struct asks *l, struct asks_now now, const char *id, const char 
 	if (a->q.generation && l->generation && a->q.generation != l->generation)
 		return err_set(e, -ESTALE, "the policy has changed since %s was asked; it is asked again",
 			       whole);
-	r = check_answer(a, n, e);
+	r = check_answer(l, a, n, e);
 	if (r < 0)
 		return r;
 	if (ask_log_answer(l, a, n) < 0)

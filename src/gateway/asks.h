@@ -20,8 +20,8 @@
  *  A4  `once` allows one use, ever: it is spent when it is handed out, and comes back only if the waiter says that nothing was
  *      sent (asks_unused), until ASKS_PARKED_FOR after the answer at most. Whoever dies with it has used it.
  *  A5  Time that runs out, a full list, a lack of memory, a sandbox that ends, a policy that changes: denials, each with words.
- *  A6  Everything is bounded: ASKS_PENDING_MAX pending, ASKS_WAITERS_MAX waiters, ASKS_KEPT_MAX answered ones kept to be
- *      looked at, ASK_*_MAX bytes of each text. What does not fit is refused, never cut before it is digested. What others submit
+ *  A6  Everything is bounded: ASKS_PENDING_MAX pending, ASKS_WAITERS_MAX waiters, ASKS_GRANTS_MAX that are granted or parked, ASKS_KEPT_MAX
+ *      answered ones kept to be looked at, ASK_*_MAX bytes of each text. What does not fit is refused, never cut before it is digested. What others submit
  *      (apply, a tool, the API) has places of its own, ASKS_SUBMITTED_MAX, of which one asker has ASKS_BY_MAX: nobody fills the
  *      list so that the sandbox cannot ask.
  *  A7  Who is denied again and again does not reach the person: after ASKS_TIRED_AFTER denials of one rule within
@@ -57,6 +57,7 @@
 #define ASKS_BY_MAX 8
 #define ASKS_OPEN_MAX (ASKS_PENDING_MAX + ASKS_SUBMITTED_MAX)
 #define ASKS_WAITERS_MAX 256
+#define ASKS_GRANTS_MAX 512
 #define ASKS_KEPT_MAX 256
 #define ASKS_PARKED_FOR 120		/* s */
 #define ASKS_TIMEOUT_DEFAULT 300	/* s, --ask-timeout */
@@ -255,7 +256,8 @@ void asks_drop_range(struct asks *l, struct asks_now now, uint64_t first, uint64
 /*
  * An answer. 0: it counts, is logged, and *ret_id has the whole id. -ENOENT: no such ask. -ESTALE: `digest` is not that of
  * the ask (the question has changed). -EALREADY: it was answered before; -ETIME: it has expired; -ECANCELED: gone;
- * -EINVAL: scope, seconds or uses are none; -EIO: it could not be logged. Each with words for a person in *e.
+ * -EINVAL: scope, seconds or uses are none; -EBUSY: ASKS_GRANTS_MAX are in force; -EIO: it could not be logged. Each with words
+ * for a person in *e.
  */
 int asks_answer(struct asks *l, struct asks_now now, const char *id, const char *digest,
 		const struct ask_answer *a, struct err *e) MUST_CHECK;

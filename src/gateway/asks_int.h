@@ -83,10 +83,12 @@ int ask_log(struct asks *l, const struct ask *a, const char *type, const char *w
 
 /* asks.c */
 void ask_free(struct asks *l, struct ask *a);
-/* asks_look.c: one in this state with this digest; one that grants what is about this; is there room for one more (A6)? */
+/* asks_look.c: one in this state with this digest; one that grants what is about this; is there room for one more (A6),
+ * and for one that is granted so? */
 struct ask *ask_find_same(struct asks *l, enum ask_state s, const unsigned char digest[HASH_LEN]);
 struct ask *ask_find_grant(struct asks *l, const unsigned char subject[HASH_LEN]);
 bool asks_have_room(const struct asks *l, const struct ask_question *q, char why[ASK_WHY_MAX]);
+bool asks_may_grant(const struct asks *l, const struct ask *asked, const struct ask_answer *n);
 /* asks_json.c: what ask_json() has said of one, but for its state; NULL: it was not. */
 struct ask *ask_read(const json_t *o);
 

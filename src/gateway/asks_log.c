@@ -42,6 +42,8 @@ static void add_target(const struct ask_question *q, struct json *j)
 		json_str(j, "host", q->host);
 	if (q->port)
 		json_u64(j, "port", q->port);
+	if (q->tls)
+		json_bool(j, "tls", true);
 	if (q->method[0])
 		json_str(j, "method", q->method);
 	/* Values of a query may be secrets: the digest binds them, the log does without. */

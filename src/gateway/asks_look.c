@@ -128,3 +128,14 @@ bool asks_have_room(const struct asks *l, const struct ask_question *q, char why
 		return true;
 	return false;
 }
+
+/* A6: is there room for one more that stays in force? One that is used up at once needs none. */
+bool asks_may_grant(const struct asks *l, const struct ask *asked, const struct ask_answer *n)
+{
+	const struct ask *a;
+	unsigned count = 0;
+
+	for (a = TAILQ_FIRST(&l->list); a; a = TAILQ_NEXT(a, link))
+		count += a->state == ASK_GRANTED || a->state == ASK_PARKED;
+	return count < ASKS_GRANTS_MAX || (n->scope == ASK_ONCE && asked->waiters);
+}

@@ -25,7 +25,7 @@ static const struct ask_means means[] = {
 			  "any connection to this host and port", true },
 	[ASK_REQUEST] = { "this very request, with its query, headers and body",
 			  "the same method, path and headers with any query and body",
-			  "all but query and body as it is now", true },
+			  "the same request, any query and body", true },
 	[ASK_GRAPHQL] = { "this very request, with this document and these variables",
 			  "the same operations to this address with the same headers, whatever their arguments",
 			  "the same operations, any arguments", true },

@@ -312,7 +312,7 @@ int ckpt_open(struct ckpt_run *r, const char *ref, bool change, struct err *e)
 	/* A lease that somebody breaks is told by this signal, which would end us (scan.c). */
 	signal(SIGIO, SIG_IGN);
 	ret = state_open(&r->st, e);
-	if (ret == 0)
+	if (ret == 0 && change)
 		ret = audit_open(&r->audit, r->st.fd, e);
 	if (ret == 0 && change)
 		ret = run_sweep(&r->st, r->audit, e);
@@ -320,6 +320,9 @@ int ckpt_open(struct ckpt_run *r, const char *ref, bool change, struct err *e)
 		ret = state_resolve(&r->st, ref, r->id, e);
 	if (ret == 0)
 		ret = objects_open(&r->store, r->st.fd, e);
+	/* The list is read without the content. */
+	if (!change && (ret == -EROFS || ret == -ENOSPC))
+		ret = 0;
 	if (ret < 0)
 		return ret;
 	if (change) {

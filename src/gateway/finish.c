@@ -212,6 +212,7 @@ int run_write_meta(const struct run *r, struct err *e)
 		.over = s->over[0] ? (char *)s->over : NULL,
 		.over_time = s->over_time,
 		.home = s->home_path ? strrchr(s->home_path, '/') + 1 : NULL,
+		.profile = s->profile,
 		.net = (char *)net_mode_name(s->net),
 		.policy_digest = s->policy_digest,
 		.ports = s->ports,
@@ -370,6 +371,7 @@ static int recall(struct run *r, struct err *e)
 	s->each = m.each;
 	s->keep = m.keep;
 	s->restart = TAKE_PTR(m.restart);
+	s->profile = TAKE_PTR(m.profile);
 	s->restarts = m.restarts;
 	if (m.over)
 		snprintf(s->over, sizeof(s->over), "%s", m.over);

@@ -274,6 +274,7 @@ bool guard_net_end(struct guard *g, void (*say)(void *ctx, enum net_level level,
 		   struct buf *ret_report)
 {
 	struct net_msg m = { .type = NET_END };
+	char line[NET_MSG_TEXT];
 
 	/* A guard that is gone has taken the network along, and run_finish() folds what it left. */
 	if (fdpass_send(g->fd, &m, sizeof(m), NULL, 0) < 0)
@@ -283,8 +284,10 @@ bool guard_net_end(struct guard *g, void (*say)(void *ctx, enum net_level level,
 
 		if (next_message(g, END_WAIT_MS, &m, &fd) < 0)
 			return false;
-		if (m.type == NET_SAY)
-			say(ctx, (enum net_level)m.level, m.text);
+		if (m.type == NET_SAY) {
+			net_say_format(&m, line);
+			say(ctx, (enum net_level)m.level, line);
+		}
 		if (m.type == NET_ENDED) {
 			read_report(fd, ret_report);
 			return true;

@@ -99,16 +99,21 @@ static void unlink_kept(struct kept *x)
 	free(x);
 }
 
-void kept_drop(struct kept *x, const char *why)
+/* A row that cannot be removed from the database is found again, and dropped again. */
+static void forget_kept(struct kept *x)
 {
 	struct keeper *k = x->k;
 	struct err e = ERR_INIT;
 
-	keeper_say(k, "run.restart.over", x, why);
-	/* A row without a run is found again, and dropped again. */
 	if (db_forget(k->db, x->row.id, &e) < 0)
 		snprintf(k->trouble, sizeof(k->trouble), "%.255s", e.msg);
 	unlink_kept(x);
+}
+
+void kept_drop(struct kept *x, const char *why)
+{
+	keeper_say(x->k, "run.restart.over", x, why);
+	forget_kept(x);
 }
 
 void kept_over(struct kept *x, const char *why)
@@ -392,6 +397,24 @@ bool keeper_reaped(struct keeper *k, pid_t pid, int status)
 
 /* --- telling ---------------------------------------------------------------------------------------------------------- */
 
+/* Nobody watches a sandbox that is over. The log has said that it was removed (run.rm), so there is nothing more to say. */
+static void forget_removed(struct keeper *k)
+{
+	struct kept *next;
+
+	for (struct kept *x = k->list; x; x = next) {
+		autoclose int fd = -1;
+		bool alive;
+
+		next = x->next;
+		if (x->row.state != DB_OVER)
+			continue;
+		fd = state_run_open(k->w.st, x->row.id, &alive, NULL);
+		if (fd == -ENOENT)
+			forget_kept(x);
+	}
+}
+
 static void kept_json(const struct kept *x, struct json *j)
 {
 	const struct db_sandbox *r = &x->row;
@@ -421,6 +444,7 @@ void keeper_json(struct keeper *k, struct json *j)
 {
 	uint64_t starts = 0, crashes = 0;
 
+	forget_removed(k);
 	json_obj(j, "database");
 	json_u64(j, "schema", DB_SCHEMA);
 	if (db_starts(k->db, &starts, &crashes, NULL) == 0) {

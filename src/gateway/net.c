@@ -29,17 +29,23 @@
 #define READY_AT_END (5 * NSEC_PER_SEC)
 #define QUIT_STEP (50 * NSEC_PER_MSEC)
 
-int net_launcher_send(struct net_guard *g, enum net_msg_type type, uint32_t level, const char *text, int fd)
+int net_launcher_tell(struct net_guard *g, const struct net_msg *m, int fd)
 {
-	struct net_msg m = { .type = type, .level = level };
 	int queued = 0;
 
 	/* A launcher that is stopped takes nothing: lines for its terminal must not hold us up, nor what matters more. */
-	if ((type == NET_SAY || type == NET_ASKED) && ioctl(g->w_launcher.fd, SIOCOUTQ, &queued) == 0 &&
+	if ((m->type == NET_SAY || m->type == NET_ASKED) && ioctl(g->w_launcher.fd, SIOCOUTQ, &queued) == 0 &&
 	    queued > QUEUED_MAX)
 		return -EAGAIN;
+	return fdpass_send(g->w_launcher.fd, m, sizeof(*m), &fd, fd >= 0 ? 1 : 0);
+}
+
+int net_launcher_send(struct net_guard *g, enum net_msg_type type, uint32_t level, const char *text, int fd)
+{
+	struct net_msg m = { .type = type, .level = level };
+
 	snprintf(m.text, sizeof(m.text), "%s", text);
-	return fdpass_send(g->w_launcher.fd, &m, sizeof(m), &fd, fd >= 0 ? 1 : 0);
+	return net_launcher_tell(g, &m, fd);
 }
 
 /* The sandbox is ended by the launcher; should that be gone, the guard is on its way to do it. */
@@ -419,6 +425,8 @@ static void end_all(struct net_guard *g)
 	if (g->started)
 		net_journal_fold(g, true);
 	net_say_rest(g);
+	free(g->broken);
+	g->broken = NULL;
 	net_journal_remove(g);
 	net_cgroup_close(g);
 	(void)unlinkat(g->dir, METRICS_DIAL, 0);

@@ -38,9 +38,12 @@ struct run;
  * spec (spec->net), for the engines.
  */
 struct net_plan {
-	struct strv allow;	 /* --allow as typed */
-	struct strv resolvers;	 /* --resolver as typed */
-	char *file;		 /* --policy, its real path; NULL: none */
+	struct strv allow; /* --allow as typed */
+	char *profile;	   /* whose the last n_profile of these are; NULL: nobody's */
+	size_t n_profile;
+	struct strv resolvers; /* --resolver as typed */
+	char *file; /* --policy, the path as given, absolute: where its links lead may change; NULL: none */
+	char *real; /* where it was when the run began */
 	struct config_policy cp; /* compiled; generation 1 */
 	struct strv
 		read_from; /* directories and files that the sandbox may write: no policy may come from there */
@@ -81,11 +84,21 @@ enum net_msg_type {
 
 enum net_level { NET_LEVEL_NOTE, NET_LEVEL_WARN };
 
+/* What a line of NET_SAY is about, so that lines about one thing can be told as one. */
+#define NET_SAY_PLAIN 0u	/* nothing that is counted: the text is all of it */
+#define NET_SAY_REST UINT32_MAX /* denials that no line names */
+
 struct net_msg {
 	uint32_t type;
 	uint32_t level;
+	uint32_t about; /* NET_SAY: NET_SAY_PLAIN, NET_SAY_REST, or a number that each denied thing has */
+	uint32_t again; /* it was told before */
+	uint64_t count; /* so many times */
 	char text[NET_MSG_TEXT]; /* ends with NUL; nothing in it that a terminal would act on */
 };
+
+/* The whole line of a NET_SAY. */
+void net_say_format(const struct net_msg *m, char out[NET_MSG_TEXT]);
 
 /* Compiles the plan's policy anew; the plan is as it was when that fails. 1: something has changed, 0: nothing. */
 int net_plan_compile(struct net_plan *p, struct err *e) MUST_CHECK;

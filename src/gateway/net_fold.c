@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/str.h"
+#include "base/top.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -20,6 +21,8 @@ struct counted {
 	uint16_t port;
 	char name[NET_NAME_MAX + 1];
 	char secret[NET_NAME_MAX + 1];
+	char what[sizeof((struct net_line){ 0 }.what)];
+	char path[sizeof((struct net_line){ 0 }.path)];
 	uint64_t count, up, down;
 };
 
@@ -31,16 +34,28 @@ struct named {
 /* F1: what shares a bucket and a table of counts. */
 enum sort { SORT_PLAIN, SORT_DENIED, SORT_ALERT, SORT_SECRET, SORT_COUNT };
 
+#define SORT_KEPT SORT_COUNT /* F0: it has no counts */
+
 struct table {
 	struct bucket bucket;
 	struct counted *counted;
 	size_t n_counted;
+	uint32_t hash[NET_KEYS]; /* of each that is counted */
 	struct counted others;
+	struct top top; /* of the others */
+};
+
+/* F0, of one program: what the one writes takes nothing from the other. */
+struct kept {
+	struct bucket pace;
+	uint64_t first_bytes, other_bytes;
 };
 
 struct net_fold {
 	struct net_fold_out out;
 	struct table table[SORT_COUNT];
+	struct kept kept[NET_FROM_COUNT];
+	bool is_last;
 	uint64_t due; /* when counts are written; 0: nothing was counted */
 	uint64_t garbled[NET_FROM_COUNT];
 	bool skipping[NET_FROM_COUNT]; /* in the middle of a line that is too long */
@@ -78,6 +93,8 @@ struct net_fold *net_fold_new(uint64_t now, const struct net_fold_out *out)
 	if (!f)
 		return NULL;
 	f->out = *out;
+	for (int i = 0; i < NET_FROM_COUNT; i++)
+		f->kept[i].pace = bucket_new(NET_BURST_KEPT, NET_RATE_KEPT, now);
 	f->table[SORT_PLAIN].bucket = bucket_new(NET_BURST, NET_RATE, now);
 	f->table[SORT_DENIED].bucket = bucket_new(NET_BURST_DENIED, NET_RATE_DENIED, now);
 	f->table[SORT_SECRET].bucket = bucket_new(NET_BURST, NET_RATE, now);
@@ -125,13 +142,22 @@ static struct named *find_name(struct net_fold *f, const char *name)
 	return &f->names[f->n_names++];
 }
 
-static enum sort sort_of(const struct net_line *l)
+/* Sums may not use up what lines that say `first` may have. */
+static uint64_t *kept_bytes(struct kept *k, const struct net_line *l)
 {
+	return l->first ? &k->first_bytes : &k->other_bytes;
+}
+
+static enum sort sort_of(struct kept *k, const struct net_line *l)
+{
+	if ((l->first || l->is_sum || l->ev == NET_EV_POLICY || l->ev == NET_EV_PROXY) &&
+	    *kept_bytes(k, l) < NET_KEPT_BYTES)
+		return SORT_KEPT;
 	if (l->ev == NET_EV_ALERT)
 		return SORT_ALERT;
 	if (l->ev == NET_EV_SECRET || l->ev == NET_EV_ISSUED)
 		return SORT_SECRET;
-	return l->decision == NET_DENIED ? SORT_DENIED : SORT_PLAIN;
+	return l->decision == NET_DENIED || l->ev == NET_EV_REFUSED ? SORT_DENIED : SORT_PLAIN;
 }
 
 /* F3. Both may warn, and both may have had a line that was too long. */
@@ -167,23 +193,66 @@ static void count_for_report(struct net_fold *f, const struct net_line *l)
 	tally(find_name(f, l->name), l);
 }
 
+/* F2: the path of a denial, or of what only reads, does not count. */
+static const char *path_of(const struct net_line *l)
+{
+	return l->decision == NET_DENIED || str_eq(l->what, "GET") || str_eq(l->what, "HEAD") ? "" : l->path;
+}
+
+static uint32_t hash_text(uint32_t h, const char *s)
+{
+	do
+		h = (h ^ (unsigned char)*s) * 16777619u;
+	while (*s++);
+	return h;
+}
+
+/* To look at few rows only. */
+static uint32_t hash_of(const struct net_line *l)
+{
+	uint32_t h = ((uint32_t)l->ev << 24) ^ ((uint32_t)l->decision << 20) ^ l->port ^ 2166136261u;
+
+	return hash_text(hash_text(hash_text(hash_text(h, l->name), l->secret), l->what), path_of(l));
+}
+
+static bool is_row_of(const struct counted *c, const struct net_line *l)
+{
+	return c->ev == l->ev && c->port == l->port && c->decision == l->decision &&
+	       str_eq(c->name, l->name) && str_eq(c->secret, l->secret) && str_eq(c->what, l->what) &&
+	       str_eq(c->path, path_of(l));
+}
+
 static struct counted *find_counted(struct table *f, const struct net_line *l)
 {
+	uint32_t hash = hash_of(l);
 	struct counted *c;
 
 	for (size_t i = 0; i < f->n_counted; i++) {
-		c = &f->counted[i];
-		if (c->ev == l->ev && c->port == l->port && c->decision == l->decision &&
-		    str_eq(c->name, l->name) && str_eq(c->secret, l->secret))
-			return c;
+		if (f->hash[i] == hash && is_row_of(&f->counted[i], l))
+			return &f->counted[i];
 	}
 	if (!grow((void **)&f->counted, f->n_counted, NET_KEYS, sizeof(*f->counted)))
 		return &f->others;
+	f->hash[f->n_counted] = hash;
 	c = &f->counted[f->n_counted++];
 	*c = (struct counted){ .ev = l->ev, .decision = l->decision, .port = l->port };
 	memcpy(c->name, l->name, sizeof(c->name));
 	memcpy(c->secret, l->secret, sizeof(c->secret));
+	memcpy(c->what, l->what, sizeof(c->what));
+	snprintf(c->path, sizeof(c->path), "%s", path_of(l));
 	return c;
+}
+
+/* "open a.test:443", "request DELETE a.test:443/x" */
+static void add_top(struct top *t, const struct net_line *l)
+{
+	autobuf struct buf text = BUF_INIT;
+
+	buf_addf(&text, "%s %s%s%s", net_ev_name(l->ev), l->what, *l->what ? " " : "", l->name);
+	if (l->port)
+		buf_addf(&text, ":%u", l->port);
+	buf_adds(&text, path_of(l));
+	top_add(t, buf_cstr(&text), text.len, l->count);
 }
 
 static void set_due(struct net_fold *f, uint64_t now)
@@ -192,10 +261,13 @@ static void set_due(struct net_fold *f, uint64_t now)
 		f->due = now + NET_FOLDED_NS;
 }
 
-static void count_only(struct net_fold *f, const struct net_line *l, uint64_t now)
+static void count_only(struct net_fold *f, enum sort sort, const struct net_line *l, uint64_t now)
 {
-	struct counted *c = find_counted(&f->table[sort_of(l)], l);
+	struct table *t = &f->table[sort];
+	struct counted *c = find_counted(t, l);
 
+	if (c == &t->others)
+		add_top(&t->top, l);
 	c->count += l->count;
 	c->up += l->up;
 	c->down += l->down;
@@ -235,9 +307,26 @@ static int write_first(struct net_fold *f, const struct net_line *l, uint64_t no
 	return 1;
 }
 
-static int take_line(struct net_fold *f, enum net_from from, const char *line, size_t len, uint64_t now)
+/* An event of its own, or counted. */
+static int place(struct net_fold *f, enum sort sort, const struct net_line *l, uint64_t now)
 {
+	int r;
+
+	if (bucket_take(&f->table[sort].bucket, now))
+		return write_line(f, l);
+	r = write_first(f, l, now);
+	if (r == 0)
+		count_only(f, sort, l, now);
+	return r;
+}
+
+/* 1: it comes too fast (F0), and is not taken. */
+static int take_line(struct net_fold *f, enum net_from from, const char *line, size_t len, bool last,
+		     uint64_t now)
+{
+	struct kept *k = &f->kept[from];
 	struct net_line l;
+	enum sort sort;
 	int r;
 
 	buf_clear(&f->fields);
@@ -247,19 +336,28 @@ static int take_line(struct net_fold *f, enum net_from from, const char *line, s
 		set_due(f, now);
 		return 0;
 	}
-	if (bucket_take(&f->table[sort_of(&l)].bucket, now)) {
-		r = write_line(f, &l);
+	sort = sort_of(k, &l);
+	if (sort != SORT_KEPT) {
+		r = place(f, sort, &l, now);
+	} else if (!bucket_take(&k->pace, now) && !last && !f->is_last) {
+		return 1;
 	} else {
-		r = write_first(f, &l, now);
-		if (r == 0)
-			count_only(f, &l, now);
+		*kept_bytes(k, &l) += f->fields.len;
+		r = write_line(f, &l);
 	}
 	if (r < 0)
 		return r;
 	count_for_report(f, &l);
-	if ((l.decision == NET_DENIED || l.ev == NET_EV_ALERT) && f->out.denied)
+	if ((l.decision == NET_DENIED || l.ev == NET_EV_ALERT ||
+	     (l.decision == NET_ERROR && l.ev == NET_EV_DNS)) &&
+	    f->out.denied)
 		f->out.denied(f->out.ctx, &l);
 	return 0;
+}
+
+void net_fold_last(struct net_fold *f)
+{
+	f->is_last = true;
 }
 
 /* The piece that stands behind the last newline: 0 when it is to be left for later. */
@@ -297,16 +395,26 @@ int net_fold_feed(struct net_fold *f, enum net_from from, const char *data, size
 		if (f->skipping[from])
 			f->skipping[from] = false;
 		else
-			r = take_line(f, from, line, (size_t)(nl - line), now);
+			r = take_line(f, from, line, (size_t)(nl - line), last, now);
 		if (r == 0)
 			at += (size_t)(nl - line) + 1;
 	}
 	*ret_taken = at;
-	return r;
+	return r < 0 ? r : 0;
+}
+
+/* Which member a line of this event had it in: net_line.h, `what`. */
+static const char *what_key(enum net_ev ev)
+{
+	return ev == NET_EV_DNS	      ? "qtype"
+	       : ev == NET_EV_REFUSED ? "proto"
+	       : ev == NET_EV_ALERT   ? "kind"
+				      : "method";
 }
 
 static int write_counted(struct net_fold *f, enum sort sort, const struct counted *c, bool others)
 {
+	autobuf struct buf top = BUF_INIT;
 	struct json j = JSON_INIT(&f->fields);
 
 	buf_clear(&f->fields);
@@ -317,6 +425,10 @@ static int write_counted(struct net_fold *f, enum sort sort, const struct counte
 		json_str(&j, "decision", net_decision_name(c->decision));
 		if (*c->secret)
 			json_str(&j, "secret", c->secret);
+		if (*c->what)
+			json_str(&j, what_key(c->ev), c->what);
+		if (*c->path)
+			json_str(&j, "path", c->path);
 	} else {
 		json_bool(&j, "others", true);
 		if (sort == SORT_ALERT)
@@ -325,11 +437,15 @@ static int write_counted(struct net_fold *f, enum sort sort, const struct counte
 			json_str(&j, "ev", net_ev_name(NET_EV_SECRET));
 		else if (sort == SORT_DENIED)
 			json_str(&j, "decision", net_decision_name(NET_DENIED));
+		top_format(&f->table[sort].top, &top);
+		if (top.len)
+			json_str(&j, "top", buf_cstr(&top));
 	}
 	json_u64(&j, "count", c->count);
 	json_u64(&j, "up", c->up);
 	json_u64(&j, "down", c->down);
-	return buf_error(&f->fields) ? -ENOMEM : f->out.event(f->out.ctx, "net.folded", &f->fields);
+	return buf_error(&f->fields) || buf_error(&top) ? -ENOMEM
+							: f->out.event(f->out.ctx, "net.folded", &f->fields);
 }
 
 static int write_garbled(struct net_fold *f, enum net_from from)
@@ -356,8 +472,10 @@ static int write_table(struct net_fold *f, enum sort sort)
 	}
 	if (r == 0 && t->others.count) {
 		r = write_counted(f, sort, &t->others, true);
-		if (r == 0)
+		if (r == 0) {
 			t->others = (struct counted){ 0 };
+			t->top = (struct top){ 0 };
+		}
 	}
 	return r;
 }

@@ -4,12 +4,16 @@
  * events out of that log. Pure: bytes and the time come in, events go out by a function.
  *
  * Invariants
- *  F1  A line is an event of its own ("net.EV") while its bucket has a token: a burst of NET_BURST lines, then
- *      NET_RATE a second. Denials have a bucket of their own (NET_BURST_DENIED, NET_RATE_DENIED), and so have alerts
+ *  F0  A line that says `first` (egress/ledger.h), one about a policy or a proxy and one that stands for many are always events of
+ *      their own ("net.EV"). They are taken at NET_BURST_KEPT and NET_RATE_KEPT, more than the ledger lets through; a program that
+ *      was taken over and writes faster has them left in its journal, which is bounded. Past NET_KEPT_BYTES of those that say
+ *      `first`, or of the others, F1 holds for these. Each of the two programs has its own pace and its own bytes.
+ *  F1  Any other line is a repetition or a denial, and an event of its own while its bucket has a token: a burst of NET_BURST
+ *      lines, then NET_RATE a second. Denials have a bucket of their own (NET_BURST_DENIED, NET_RATE_DENIED), and so have alerts
  *      (NET_BURST_ALERT, NET_RATE_ALERT) and uses of secrets (NET_BURST, NET_RATE), so that none can hide another.
- *  F2  What has no token is counted by event, name, port, decision and secret, NET_KEYS of these for each bucket, the rest
- *      of each as one; the counts are written every NET_FOLDED_NS, and when a person is asked, as "net.folded". Nothing is dropped without being
- *      counted.
+ *  F2  What has no token is counted by event, name, port, decision, secret and method or kind, and but for GET, HEAD and denials by
+ *      path, NET_KEYS of these for each bucket, the rest of each as one with the most frequent of them (base/top.h); the counts are
+ *      written every NET_FOLDED_NS, and when a person is asked, as "net.folded". Nothing is dropped without being counted.
  *  F3  What is no line (net_line.h), or one that this program has no business to write, is counted and told as
  *      "net.garbled", at the same interval: what coffer-dial connected to, coffer-egress cannot say.
  *  F4  An event that could not be written stops the folding: no byte behind it is taken.
@@ -27,6 +31,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#define NET_BURST_KEPT 16000u
+#define NET_RATE_KEPT 500u
+#define NET_KEPT_BYTES (3ULL << 30) /* LEDGER_BYTES, and what the log adds to each line */
 #define NET_BURST 4000u
 #define NET_RATE 5u
 #define NET_BURST_DENIED 1000u
@@ -59,11 +66,14 @@ static inline void net_fold_freep(struct net_fold **f)
 
 /*
  * Takes the whole lines out of `data`, with `last` also what stands behind them. NULs between lines are skipped: they
- * are where lines were punched out. *ret_taken says how many bytes are done with; never more than NET_LINE_MAX are left
- * while there is no error. A negative errno is that of event().
+ * are where lines were punched out. *ret_taken says how many bytes are done with; what is left, while there is no error, has no end
+ * yet, or comes too fast (F0), which with `last` nothing does. A negative errno is that of event().
  */
 int net_fold_feed(struct net_fold *f, enum net_from from, const char *data, size_t len, bool last,
 		  uint64_t now, size_t *ret_taken) MUST_CHECK;
+
+/* The programs have ended: what is still in their journals is bounded, and from now on nothing comes too fast. */
+void net_fold_last(struct net_fold *f);
 
 /* Writes what was counted when it is due, with `all` in any case. */
 int net_fold_tick(struct net_fold *f, uint64_t now, bool all) MUST_CHECK;

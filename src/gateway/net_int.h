@@ -105,8 +105,10 @@ struct net_guard {
 	uint64_t caught_up; /* the same of when counts were written for a question */
 
 	struct watch w_notify;
-	struct timer t_reload;
-	bool broken; /* the file is, as it stands */
+	struct timer t_reload, t_look;
+	char *broken; /* why the file is, as it stands; NULL: it is not */
+	unsigned looks;
+	uint64_t files_seen; /* what the policy's files were when they were read */
 
 	struct net_said said[NET_SAY_KEYS];
 	size_t n_said;
@@ -137,6 +139,7 @@ void net_fail(struct net_guard *g, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void net_down(struct net_guard *g, struct net_proc *p, const char *why);
 void net_start_now(struct net_guard *g); /* without waiting for a packet */
 void net_up(struct net_guard *g);	 /* one has become ready */
+int net_launcher_tell(struct net_guard *g, const struct net_msg *m, int fd) MUST_CHECK;
 int net_launcher_send(struct net_guard *g, enum net_msg_type type, uint32_t level, const char *text,
 		      int fd) MUST_CHECK;
 
@@ -207,7 +210,8 @@ void net_sign_tell(struct net_guard *g, uint64_t waiter, bool allow, const char 
 void net_vault_begin(struct net_guard *g);
 void net_vault_end(struct net_guard *g);
 void net_vault_check(struct net_guard *g); /* says and logs that its file is an older one */
-/* What a coffer-egress is handed: the list, and a channel of its own; a dead one while there is no vault. */
+/* What a coffer-egress is handed: the list, and a channel of its own; a dead one while there is no vault. Without secrets a list that
+ * has only marks, where there are any. */
 int net_vault_give(struct net_guard *g, int *ret_list, int *ret_channel, struct err *e) MUST_CHECK;
 
 /* The same for a coffer-dial, where a pool's credential is in the vault. */

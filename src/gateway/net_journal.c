@@ -110,6 +110,8 @@ void net_journal_fold(struct net_guard *g, bool last)
 	uint64_t now = clock_nsec(CLOCK_MONOTONIC);
 	int64_t n = 0;
 
+	if (last)
+		net_fold_last(g->fold);
 	for (int i = 0; i < NET_PARTS && n >= 0; i++) {
 		if (behind(&g->journal[i]) > BEHIND_MAX && g->proc[i].pid >= 0)
 			net_down(g, &g->proc[i], "it writes more than anybody can read");
@@ -224,6 +226,7 @@ int net_finish(struct run *r, struct err *e)
 			f = net_fold_new(clock_nsec(CLOCK_MONOTONIC), &out);
 		if (!f)
 			return err_set(e, -ENOMEM, "out of memory");
+		net_fold_last(f);
 		skip_hole(&j);
 		n = fold_file(f, from_part[i], &j, true, UINT64_MAX);
 		if (n >= 0)

@@ -3,6 +3,7 @@
 
 #include "base/json.h"
 #include "base/str.h"
+#include "base/top.h"
 
 #include <assert.h>
 #include <jansson.h>
@@ -69,11 +70,13 @@ enum key {
 	K_HOW,
 	K_COUNT,
 	K_AGAIN,
+	K_TOP,
 	K_KIND,
 	K_TEXT,
 	K_SRC,
 	K_SEEN,
 	K_WOULD_DENY,
+	K_FIRST,
 	KEY_COUNT
 };
 
@@ -93,7 +96,7 @@ static const struct {
 	[K_PROTO] = { "proto", 's', 32 },
 	[K_QTYPE] = { "qtype", 's', 16 },
 	[K_METHOD] = { "method", 's', 32 },
-	[K_PATH] = { "path", 's', 1024 },
+	[K_PATH] = { "path", 's', NET_PATH_MAX },
 	[K_ACT] = { "act", 's', 400 },
 	[K_DEPTH] = { "depth", 's', 16 },
 	[K_DECISION] = { "decision", 's', 16 },
@@ -113,11 +116,13 @@ static const struct {
 	[K_HOW] = { "how", 's', 256 },
 	[K_COUNT] = { "count", 'u', INT64_MAX },
 	[K_AGAIN] = { "again", 'u', INT64_MAX },
+	[K_TOP] = { "top", 's', TOP_FORMAT_MAX },
 	[K_KIND] = { "kind", 's', 64 },
 	[K_TEXT] = { "text", 's', 1024 },
 	[K_SRC] = { "src", 's', 64 },
 	[K_SEEN] = { "seen", 's', NET_NAME_MAX },
 	[K_WOULD_DENY] = { "would_deny", 'b', 1 },
+	[K_FIRST] = { "first", 'u', 1 },
 };
 static_assert(ARRAY_SIZE(keys) == KEY_COUNT, "a row for each");
 
@@ -261,31 +266,42 @@ static const struct value *either(const struct value *a, const struct value *b)
 	return a->type ? a : b;
 }
 
-static int fill(struct net_line *l, const struct value v[KEY_COUNT + 1])
+static bool is_star(const struct value *v)
 {
-	const struct value *name = v[K_NAME].len ? &v[K_NAME] : either(&v[K_HOST], &v[K_ADDR]);
-	int ev, d;
+	return v->len == 1 && v->text[0] == '*';
+}
 
+/* Types, lengths, and an event that is known. */
+static int check(const struct value v[KEY_COUNT + 1], int *ret_ev, int *ret_decision)
+{
 	for (int k = 0; k < KEY_COUNT; k++) {
 		if (v[k].type && !fits((enum key)k, &v[k]))
 			return -EBADMSG;
 	}
-	ev = v[KEY_COUNT].type == 's' ? find(ev_names, NET_EV_COUNT, &v[KEY_COUNT]) : -EBADMSG;
-	d = v[K_DECISION].type ? find(decision_names, NET_DECISION_COUNT, &v[K_DECISION]) : NET_NO_DECISION;
-	if (ev < 0 || d < 0)
-		return -EBADMSG;
-	l->ev = (enum net_ev)ev;
-	l->decision = (enum net_decision)d;
+	*ret_ev = v[KEY_COUNT].type == 's' ? find(ev_names, NET_EV_COUNT, &v[KEY_COUNT]) : -EBADMSG;
+	*ret_decision = v[K_DECISION].type ? find(decision_names, NET_DECISION_COUNT, &v[K_DECISION])
+					   : NET_NO_DECISION;
+	return *ret_ev < 0 || *ret_decision < 0 ? -EBADMSG : 0;
+}
+
+/* Every member: it is as large as a line, and not cleared first. */
+static void fill(struct net_line *l, const struct value v[KEY_COUNT + 1])
+{
+	const struct value *name = v[K_NAME].len ? &v[K_NAME] : either(&v[K_HOST], &v[K_ADDR]);
+
 	copy_text(l->name, sizeof(l->name), name);
 	copy_text(l->secret, sizeof(l->secret), &v[K_SECRET]);
-	copy_text(l->what, sizeof(l->what), either(&v[K_METHOD], either(&v[K_QTYPE], &v[K_PROTO])));
+	copy_text(l->what, sizeof(l->what),
+		  either(&v[K_METHOD], either(&v[K_QTYPE], either(&v[K_PROTO], &v[K_KIND]))));
 	copy_text(l->path, sizeof(l->path), &v[K_PATH]);
 	copy_text(l->why, sizeof(l->why), either(&v[K_WHY], &v[K_TEXT]));
 	l->port = (uint16_t)v[K_PORT].n;
 	l->up = (uint64_t)v[K_UP].n;
 	l->down = (uint64_t)v[K_DOWN].n;
 	l->count = v[K_COUNT].type ? (uint64_t)v[K_COUNT].n : 1;
-	return 0;
+	l->first = v[K_FIRST].n != 0;
+	/* A name of "*" that somebody asked for is no sum. */
+	l->is_sum = v[K_COUNT].type && is_star(v[K_KIND].type ? &v[K_KIND] : name);
 }
 
 static void add_members(struct buf *out, const struct value v[KEY_COUNT + 1])
@@ -304,15 +320,16 @@ static void add_members(struct buf *out, const struct value v[KEY_COUNT + 1])
 
 static int finish(const struct value v[KEY_COUNT + 1], struct net_line *ret, struct buf *fields)
 {
-	struct net_line l = { 0 };
-	int r = fill(&l, v);
+	int ev, decision, r = check(v, &ev, &decision);
 
 	if (r < 0)
 		return r;
 	add_members(fields, v);
 	if (buf_error(fields))
 		return buf_error(fields);
-	*ret = l;
+	ret->ev = (enum net_ev)ev;
+	ret->decision = (enum net_decision)decision;
+	fill(ret, v);
 	return 0;
 }
 

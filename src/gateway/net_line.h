@@ -9,10 +9,12 @@
 
 #include "base/buf.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
-#define NET_LINE_MAX 2048 /* bytes, the newline not counted */
+#define NET_LINE_MAX 4096 /* bytes, the newline not counted */
 #define NET_NAME_MAX 255
+#define NET_PATH_MAX 1024
 
 enum net_ev {
 	NET_EV_DNS,
@@ -41,10 +43,12 @@ struct net_line {
 	char name[NET_NAME_MAX + 1];   /* what was asked for: a name, else an address, else empty */
 	uint16_t port;		       /* 0: none */
 	char secret[NET_NAME_MAX + 1]; /* whose use it is; may be empty */
-	char what[16];		       /* query type, method or protocol; may be empty */
-	char path[64];		       /* its beginning */
+	char what[33];		       /* query type, method, protocol or kind of an alert; may be empty */
+	char path[NET_PATH_MAX + 1];   /* whole, as the line has it */
 	char why[256];
 	uint64_t up, down, count;
+	bool first;  /* of something that was let through for the first time (egress/ledger.h) */
+	bool is_sum; /* stands for many, of which only the number is known */
 };
 
 /*

@@ -138,6 +138,26 @@ static void say_missing(const struct net_offers *l)
 	l->say(buf_cstr(&b));
 }
 
+/* O3, where nothing is left. */
+static void say_unreached(const struct net_secrets *s, uint64_t unreached)
+{
+	autobuf struct buf b = BUF_INIT;
+	const char *host = NULL;
+
+	buf_adds(&b, "the agent gets no key, because no rule allows a server that takes one (");
+	for (size_t i = 0; i < s->ask.n; i++) {
+		const struct net_offer *o = find(s, s->ask.v[i].name);
+
+		if (!(unreached & (1ull << i)))
+			continue;
+		buf_addf(&b, "%s%s%s%s", host ? ", " : "", o->name, o->host ? ": " : "",
+			 o->host ? o->host : "");
+		host = host ? host : o->host ? o->host : "HOST";
+	}
+	buf_addf(&b, "): add --allow %s", host);
+	s->offers->say(buf_cstr(&b));
+}
+
 void net_offer_say(const struct net_secrets *s, const struct net_found *f)
 {
 	uint64_t usable = f ? net_offer_usable(s, f) : 0;
@@ -156,4 +176,6 @@ void net_offer_say(const struct net_secrets *s, const struct net_found *f)
 	}
 	if (!said && !usable && !s->offers->has_key)
 		say_missing(s->offers);
+	if (usable && !(usable & ~f->unreached) && !s->offers->has_key)
+		say_unreached(s, usable & f->unreached);
 }

@@ -8,6 +8,8 @@
  *      server gets its key there when it is bound there.
  *  O2  The profile's host counts for a secret that is bound nowhere, and only of a profile that is ours or lies in the user's
  *      own directory. One that is named by its path may have come with somebody's project, as a policy file may.
+ *  O3  The agent gets a secret only where a rule allows one of the hosts that it is sent to: of several, those whose
+ *      servers were opened, and no others.
  */
 #ifndef GATEWAY_NET_OFFER_H
 #define GATEWAY_NET_OFFER_H
@@ -35,6 +37,7 @@ struct net_offers {
 /* Which secrets there are, as the vault says; a bit for each that is asked for. */
 struct net_found {
 	uint64_t there, expired, unbound, meets;
+	uint64_t unreached; /* no rule allows a host that it is bound to */
 };
 
 /* Those that can be had: a bit for each that is offered. */

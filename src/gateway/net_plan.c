@@ -32,6 +32,24 @@ static bool is_at_or_below(const char *path, const char *dir)
 	return strncmp(path, dir, n) == 0 && (path[n] == '\0' || path[n] == '/' || n == 1);
 }
 
+/* A file with several names may have one where the sandbox writes; where all of them are cannot be told. */
+static int check_names(const struct net_plan *p, const char *file, struct err *e)
+{
+	struct stat st, dir;
+
+	if (stat(file, &st) < 0 || st.st_nlink < 2)
+		return 0;
+	for (size_t i = 0; i < p->read_from.n; i++) {
+		if (stat(p->read_from.v[i], &dir) < 0 || dir.st_dev != st.st_dev)
+			continue;
+		err_set(e, -EPERM,
+			"%s has %ju names (hard links), and one may be in %s, which the sandbox may write to",
+			file, (uintmax_t)st.st_nlink, p->read_from.v[i]);
+		return err_hint(e, -EPERM, "make a copy of the policy that has one name");
+	}
+	return 0;
+}
+
 /* What the sandbox could write, it could grant itself. By where a file really is; a link on the way counts too. */
 static int check_place(const struct net_plan *p, const char *file, struct err *e)
 {
@@ -39,14 +57,16 @@ static int check_place(const struct net_plan *p, const char *file, struct err *e
 
 	for (size_t i = 0; i < p->read_from.n; i++) {
 		if (!is_at_or_below(file, p->read_from.v[i]) &&
-		    !(real && is_at_or_below(real, p->read_from.v[i])))
+		    !(real && is_at_or_below(real, p->read_from.v[i])) &&
+		    !fd_path_leads_through(file, p->read_from.v[i]) &&
+		    !(real && fd_path_leads_through(real, p->read_from.v[i])))
 			continue;
 		err_set(e, -EPERM,
 			"%s is in %s, which the sandbox may write to: it could change its own policy", file,
 			p->read_from.v[i]);
 		return err_hint(e, -EPERM, "keep the policy outside, or give the directory without :rw");
 	}
-	return 0;
+	return check_names(p, file, e);
 }
 
 static int check_places(const struct net_plan *p, const struct config_policy *cp, struct err *e)
@@ -65,6 +85,8 @@ struct config_policy_args net_plan_args(const struct net_plan *p)
 		.n_files = p->file ? 1 : 0,
 		.allow = (const char *const *)p->allow.v,
 		.n_allow = p->allow.n,
+		.profile = p->profile,
+		.n_profile = p->n_profile,
 		.resolvers = (const char *const *)p->resolvers.v,
 		.n_resolvers = p->resolvers.n,
 		.mode = p->mode,
@@ -215,6 +237,8 @@ void net_plan_release(struct net_plan *p)
 	strv_release(&p->widen);
 	strv_release(&p->widen_by);
 	free(p->file);
+	free(p->real);
+	free(p->profile);
 	config_policy_release(&p->cp);
 	net_secrets_release(&p->secrets);
 	*p = NET_PLAN_INIT;
@@ -276,8 +300,13 @@ int net_plan_store(const struct net_plan *p, int run_fd)
 
 	json_obj(&j, NULL);
 	json_str(&j, "policy", p->file);
+	json_str(&j, "real", p->real);
 	add_all(&j, "allow", &p->allow);
 	add_all(&j, "resolvers", &p->resolvers);
+	if (p->profile) {
+		json_str(&j, "profile", p->profile);
+		json_u64(&j, "profile_allow", p->n_profile);
+	}
 	json_i64(&j, "mode", p->mode);
 	json_end_obj(&j);
 	buf_addc(&b, '\n');
@@ -297,21 +326,38 @@ static int read_all(const json_t *o, const char *key, struct strv *to)
 	return r;
 }
 
+/* Whose the last of the --allow texts are, where a profile brought some. */
+static int read_profile(struct net_plan *p, const json_t *o)
+{
+	const char *name = json_string_value(json_object_get(o, "profile"));
+	json_int_t n = json_integer_value(json_object_get(o, "profile_allow"));
+
+	if (!name || n < 0 || (size_t)n > p->allow.n)
+		return 0;
+	p->profile = strdup(name);
+	p->n_profile = (size_t)n;
+	return p->profile ? 0 : -ENOMEM;
+}
+
 int net_plan_recall(struct net_plan *p, int run_fd, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT;
 	int r = fd_read_file(run_fd, NET_PLAN_FILE, PLAN_FILE_MAX, &b);
 	json_t *o = r < 0 ? NULL : json_loadb(buf_cstr(&b), b.len, 0, NULL);
-	const json_t *file = json_object_get(o, "policy"), *mode = json_object_get(o, "mode");
+	const json_t *file = json_object_get(o, "policy"), *mode = json_object_get(o, "mode"),
+		     *real = json_object_get(o, "real");
 
 	if (r == 0 && (!json_is_integer(mode) || !(json_is_string(file) || json_is_null(file))))
 		r = -EBADMSG;
 	r = r < 0 ? r : read_all(o, "allow", &p->allow);
 	r = r < 0 ? r : read_all(o, "resolvers", &p->resolvers);
+	r = r < 0 ? r : read_profile(p, o);
 	if (r == 0) {
 		p->mode = (int)json_integer_value(mode);
 		p->file = json_is_string(file) ? strdup(json_string_value(file)) : NULL;
-		r = json_is_string(file) && !p->file ? -ENOMEM : 0;
+		/* Without a word it was where it was named. */
+		p->real = p->file ? strdup(json_is_string(real) ? json_string_value(real) : p->file) : NULL;
+		r = json_is_string(file) && (!p->file || !p->real) ? -ENOMEM : 0;
 	}
 	json_decref(o);
 	return r < 0 ? err_sys(e, r, "cannot tell which policy the sandbox has") : 0;

@@ -1,17 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A policy file that changes. What it was compiled from is watched by the directories it is in, for editors replace files.
- * A file that is broken after a change grants nothing new: the old policy stays in force, and it is said until it is mended.
+ * A policy file that changes. What it was compiled from, and each link on the way there, is watched by the directory it is in, for editors
+ * replace files. That does not see all: a directory on the way may be replaced, and other machines write to a shared file system.
+ * So what the paths lead to is also compared every few seconds.
+ * A file that is broken after a change, or gone, grants nothing new: the old policy stays in force, and it is said.
  */
 #include "base/clock.h"
 #include "base/fd.h"
 #include "gateway/net_int.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
+#include <sys/stat.h>
 
 #define SETTLE (200 * NSEC_PER_MSEC) /* an editor writes in several steps */
+#define LOOK (3 * NSEC_PER_SEC)
+#define LOOKS_BROKEN 5 /* of these one reads a broken policy again */
 #define EVENTS (IN_CLOSE_WRITE | IN_MOVED_TO | IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_ATTRIB)
 
 static void log_change(struct net_guard *g, const char *type, const char *before, const struct err *e)
@@ -31,10 +37,13 @@ static void log_change(struct net_guard *g, const char *type, const char *before
 	net_audit(g, type, &b);
 }
 
-/* Said once for each state of the file. */
+/* Said once for each state of the file, of which there may be several while it is broken. */
 static void refuse(struct net_guard *g, const struct err *e)
 {
-	g->broken = true;
+	if (g->broken && str_eq(g->broken, e->msg))
+		return;
+	free(g->broken);
+	g->broken = strdup(e->msg[0] ? e->msg : "unknown");
 	log_change(g, "policy.broken", NULL, e);
 	net_say(g, NET_LEVEL_WARN, "the policy was NOT changed, the old one stays in force: %s", e->msg);
 }
@@ -87,6 +96,50 @@ int net_policy_changed(struct net_guard *g, const char *before, struct err *e)
 	return 0;
 }
 
+/* What the paths lead to by now, in one number: another file, other bytes, none. */
+static uint64_t look_at_files(const struct strv *files)
+{
+	uint64_t sum = 1469598103934665603u; /* FNV-1a */
+
+	for (size_t i = 0; i < files->n; i++) {
+		struct stat st = { 0 };
+		uint64_t seen[7] = { 0 };
+
+		if (stat(files->v[i], &st) < 0)
+			seen[0] = (uint64_t)errno;
+		else
+			memcpy(seen,
+			       (uint64_t[7]){ st.st_dev, st.st_ino, (uint64_t)st.st_size,
+					      (uint64_t)st.st_mtim.tv_sec, (uint64_t)st.st_mtim.tv_nsec,
+					      (uint64_t)st.st_ctim.tv_sec, (uint64_t)st.st_ctim.tv_nsec },
+			       sizeof(seen));
+		for (size_t k = 0; k < sizeof(seen); k++)
+			sum = (sum ^ ((const unsigned char *)seen)[k]) * 1099511628211u;
+	}
+	return sum;
+}
+
+/* When other files are read than before, or one changed meanwhile, the next look finds a difference, and all is read once more. */
+static int compile_seen(struct net_guard *g, struct err *e)
+{
+	uint64_t first = look_at_files(&g->r->net->cp.files);
+	int r = net_plan_compile(g->r->net, e);
+
+	g->files_seen = look_at_files(&g->r->net->cp.files) == first ? first : 0;
+	return r;
+}
+
+/* While it is broken it may wait for a file that no list has yet: one that the new policy names. */
+static void on_look(struct timer *t)
+{
+	struct net_guard *g = t->ctx;
+	bool again = g->broken && ++g->looks % LOOKS_BROKEN == 0;
+
+	if (again || look_at_files(&g->r->net->cp.files) != g->files_seen)
+		loop_timer(&g->loop, &g->t_reload, clock_nsec(CLOCK_MONOTONIC) + SETTLE);
+	loop_timer(&g->loop, t, clock_nsec(CLOCK_MONOTONIC) + LOOK);
+}
+
 static void on_settled(struct timer *t)
 {
 	struct net_guard *g = t->ctx;
@@ -96,16 +149,19 @@ static void on_settled(struct timer *t)
 	int r;
 
 	memcpy(before, p->digest, sizeof(before));
-	r = net_plan_compile(p, &e);
+	r = compile_seen(g, &e);
 	if (r < 0) {
 		refuse(g, &e);
 		return;
 	}
 	if (g->broken && r == 0)
 		net_say(g, NET_LEVEL_NOTE, "the policy file is as it was");
-	g->broken = false;
-	if (r == 0)
+	free(g->broken);
+	g->broken = NULL;
+	if (r == 0) {
+		net_reload_watch(g); /* the same rules may come from other places */
 		return;
+	}
 	r = net_policy_changed(g, before, &e);
 	if (r < 0) {
 		/* What is in force is what both were given: the next change is one against that. */
@@ -182,6 +238,10 @@ void net_reload_watch(struct net_guard *g)
 	}
 	for (size_t i = 0; i < files->n; i++)
 		watch_directory(g, files->v[i]);
+	g->t_look.fn = on_look;
+	g->t_look.ctx = g;
+	if (!g->t_look.armed)
+		loop_timer(&g->loop, &g->t_look, clock_nsec(CLOCK_MONOTONIC) + LOOK);
 }
 
 void net_reload_now(struct net_guard *g)

@@ -5,6 +5,7 @@
  */
 #include "base/clock.h"
 #include "gateway/net_int.h"
+#include "policy/shorten.h"
 
 #include <stdarg.h>
 #include <string.h>
@@ -42,6 +43,17 @@ void net_say(struct net_guard *g, enum net_level level, const char *fmt, ...)
 	(void)!net_launcher_send(g, NET_SAY, level, str_safe(raw, safe, sizeof(safe)), -1);
 }
 
+/* `about`: a number from 1 on, the same for the same thing. */
+static void say_counted(struct net_guard *g, uint32_t about, bool again, uint64_t count, const char *line)
+{
+	struct net_msg m = {
+		.type = NET_SAY, .level = NET_LEVEL_NOTE, .about = about, .again = again, .count = count
+	};
+
+	str_safe(line, m.text, sizeof(m.text));
+	(void)!net_launcher_tell(g, &m, -1);
+}
+
 void net_say_rest(struct net_guard *g)
 {
 	uint64_t left_out = g->unsaid;
@@ -50,15 +62,13 @@ void net_say_rest(struct net_guard *g)
 		if (!g->said[i].more)
 			continue;
 		if (may_say(g))
-			net_say(g, NET_LEVEL_NOTE, "%s  (%llu more)", g->said[i].line,
-				(unsigned long long)g->said[i].more);
+			say_counted(g, (uint32_t)i + 1, true, g->said[i].more, g->said[i].line);
 		else
 			left_out += g->said[i].more;
 		g->said[i].more = 0;
 	}
 	if (left_out)
-		net_say(g, NET_LEVEL_NOTE, "denied  %llu more  (coffer net log)",
-			(unsigned long long)left_out);
+		say_counted(g, NET_SAY_REST, true, left_out, "");
 	g->unsaid = 0;
 	loop_timer_off(&g->loop, &g->t_said);
 }
@@ -80,7 +90,7 @@ static void say_later(struct net_guard *g)
 static void describe(const struct net_line *l, char out[NET_SAID_MAX])
 {
 	if (l->ev == NET_EV_REQUEST)
-		snprintf(out, NET_SAID_MAX, "%s %s%s", l->what, l->name, l->path);
+		snprintf(out, NET_SAID_MAX, "%.15s %s%.63s", l->what, l->name, l->path);
 	else if (l->port)
 		snprintf(out, NET_SAID_MAX, "%s:%u", l->name, l->port);
 	else
@@ -89,13 +99,21 @@ static void describe(const struct net_line *l, char out[NET_SAID_MAX])
 
 void net_say_denied(struct net_guard *g, const struct net_line *l)
 {
-	const char *word = l->ev == NET_EV_ALERT ? "alert" : "denied";
+	/* What failed is none of the policy's doing. */
+	const char *word = l->ev == NET_EV_ALERT ? "alert" : l->decision == NET_ERROR ? "failed" : "denied";
+	autobuf struct buf shown = BUF_INIT, why = BUF_INIT;
 	char key[NET_SAID_MAX];
 	struct net_said *s;
 
 	/* What dial refuses, egress has told; and programs ask for every name twice. */
 	if (l->ev == NET_EV_DIAL || (l->ev == NET_EV_DNS && strcmp(l->what, "A") != 0))
 		return;
+	/* Many, of which none has a name here. */
+	if (l->is_sum) {
+		g->unsaid += l->count;
+		say_later(g);
+		return;
+	}
 	describe(l, key);
 	for (size_t i = 0; i < g->n_said; i++) {
 		if (strcmp(g->said[i].key, key) == 0) {
@@ -109,10 +127,11 @@ void net_say_denied(struct net_guard *g, const struct net_line *l)
 		say_later(g);
 		return;
 	}
+	shorten_text(key, 200, "...", &shown);
+	shorten_text(l->why[0] ? l->why : "no rule allows it", 200, "...", &why);
 	s = &g->said[g->n_said++];
 	*s = (struct net_said){ 0 };
 	snprintf(s->key, sizeof(s->key), "%s", key);
-	snprintf(s->line, sizeof(s->line), "%s  %.200s  %.200s", word, key,
-		 l->why[0] ? l->why : "no rule allows it");
-	net_say(g, NET_LEVEL_NOTE, "%s  (coffer why)", s->line);
+	snprintf(s->line, sizeof(s->line), "%s  %s  %s", word, buf_cstr(&shown), buf_cstr(&why));
+	say_counted(g, (uint32_t)g->n_said, false, 1, s->line);
 }

@@ -24,7 +24,7 @@ static int is_wanted(const struct net_secrets *s, const struct looked *l, size_t
 	if (s->ask.v[i].kind == GRANT_ISSUER)
 		return 1;
 	if (s->offered & ~s->by_line & bit)
-		return net_offer_usable(s, &l->f) & bit ? 1 : 0;
+		return net_offer_usable(s, &l->f) & ~l->f.unreached & bit ? 1 : 0;
 	if (!(s->by_line & bit))
 		return l->f.there & ~l->f.expired & (l->f.meets | l->signs) & bit ? 1 : 0;
 	if (!(l->f.there & bit)) {
@@ -61,16 +61,39 @@ static int bind_offered(struct net_secrets *s, size_t i, struct err *e)
 	return r < 0 ? r : 1;
 }
 
+/* O3, for those that the profile would bind. */
+static int find_unreached(const struct net_secrets *s, const struct net_say *say, struct net_found *f,
+			  struct err *e)
+{
+	for (size_t i = 0; i < s->ask.n; i++) {
+		struct vault_grant g = s->ask.v[i];
+		uint64_t bit = 1ull << i;
+		int r;
+
+		if (!(s->offered & f->unbound & bit))
+			continue;
+		r = net_offer_bind(s, &g, e);
+		if (r < 0)
+			return r;
+		if (!net_secret_is_reached(say, g.bindings, g.n_bindings))
+			f->unreached |= bit;
+	}
+	return 0;
+}
+
 static int leave_out(struct net_secrets *s, struct net_say *say, struct err *e)
 {
 	struct looked l;
 	size_t n = 0;
 	int r = net_secret_look(s, &s->known, say, &l, e);
 
+	r = r < 0 ? r : find_unreached(s, say, &l.f, e);
 	if (r < 0)
 		return r;
 	s->was_unbound = l.f.unbound;
-	net_offer_say(s, &l.f);
+	/* Without a vault file it was said already, and none is offered any more. */
+	if (s->offered)
+		net_offer_say(s, &l.f);
 	for (size_t i = 0; i < s->ask.n; i++) {
 		r = is_wanted(s, &l, i, e);
 		if (r > 0 && s->offered & l.f.unbound & (1ull << i))

@@ -7,8 +7,8 @@
  * Invariants
  *  S1  What is named on the command line and cannot be had is an error before anything is made. What only the policy names
  *      is left out and said; coffer-egress then denies what its rule allows.
- *  S2  Placeholders are made once for a run. A vault that is started again grants anew, under other handles, and the
- *      sandbox notices nothing.
+ *  S2  Placeholders are made once for a run, or for a named home (net_placeholder.h). A vault that is started again grants anew,
+ *      under other handles, and the sandbox notices nothing.
  *  S3  What the vault file says now counts: a vault that is started again reads the file that is there then, and one that
  *      was removed, or unbound from where it may be used, is refused from then on without harm to the others.
  *  S4  Only NAME@HOST on the command line sends a secret that is bound nowhere. A policy file alone does not, nor does
@@ -26,6 +26,7 @@
 #include "base/str.h"
 #include "config/policy_file.h"
 #include "gateway/net_offer.h"
+#include "gateway/net_placeholder.h"
 #include "sandbox/spec.h"
 #include "vault/client.h"
 
@@ -59,6 +60,8 @@ struct net_secrets {
 	unsigned waited; /* times in a row that cofferd's vault was down */
 	int lease; /* the connection to cofferd by which its vault is ours; -1: the vault is the run's own */
 	int exe;
+	struct marks marks;		/* of the state directory; all empty: it has none */
+	char home[GRANTS_NAME_MAX + 2]; /* the named home; empty: none */
 };
 
 #define NET_SECRETS_INIT                                  \
@@ -69,6 +72,9 @@ struct net_secrets {
 			       .keep = -1,                \
 			       .agent = -1,               \
 			       .idle = -1 })
+
+/* Whether what --secret says can be read at all: NAME[@HOST,…]. Whether there is such a secret net_secrets_plan() says. */
+int net_secret_check(const struct strv *named) MUST_CHECK;
 
 /* Before anything is made: finds the vault, cofferd's or one of the run's own, and what there is in it of what is wanted. `named` as
  * typed; `offers`, which is kept, may be NULL. The run gets its id here. */

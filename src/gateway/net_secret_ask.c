@@ -67,6 +67,18 @@ static int take_typed(struct net_secrets *s, const char *typed, struct err *e)
 	return at ? narrow(g, at + 1, typed, e) : 0;
 }
 
+int net_secret_check(const struct strv *named)
+{
+	struct net_secrets s = NET_SECRETS_INIT;
+	struct err ignored = ERR_INIT;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < named->n; i++)
+		r = take_typed(&s, named->v[i], &ignored);
+	net_secrets_release(&s);
+	return r;
+}
+
 static bool has_pattern(const struct config_policy *cp, const char *name)
 {
 	for (size_t i = 0; i < cp->n_secrets; i++) {

@@ -35,6 +35,12 @@ static int take_first(struct net_secrets *s, struct vault_grants *fresh, struct 
 	if (r < 0)
 		return r;
 	fresh->n = n;
+	/* From now on only these count: what the vault says of them when it is asked again is not looked at. */
+	if (n && !s->has_no_file) {
+		r = net_placeholders_put(s->files.dir, s->home[0] ? s->home : NULL, &s->marks, fresh, e);
+		if (r < 0)
+			return r;
+	}
 	for (size_t i = 0; i < fresh->n; i++) {
 		if (!net_rule_apply(&s->rules, &fresh->v[i]))
 			return err_set(

@@ -11,6 +11,7 @@
 #include "vault/envname.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -133,11 +134,30 @@ static int put_placeholder(struct net_secrets *s, struct spec *spec, const struc
 	return r;
 }
 
+/* A run without secrets tells placeholders of others, too, where there were any. */
+static int find_marks(struct net_secrets *s, const struct run *r, struct err *e)
+{
+	const char *slash = r->spec->home_path ? strrchr(r->spec->home_path, '/') : NULL;
+	autoclose int dir = -1;
+
+	if (slash && strlen(slash + 1) >= sizeof(s->home))
+		return err_set(e, -ENAMETOOLONG, "the home's name is too long");
+	snprintf(s->home, sizeof(s->home), "%s", slash ? slash + 1 : "");
+	if (s->ask.n && !s->has_no_file)
+		return net_marks_read(s->files.dir, true, &s->marks, e);
+	dir = openat(r->st->fd, "vault", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	if (dir < 0)
+		return errno == ENOENT ? 0 : err_sys(e, -errno, "cannot open the vault's directory");
+	return net_marks_read(dir, false, &s->marks, e);
+}
+
 int net_secrets_start(struct run *r, struct err *e)
 {
 	struct net_secrets *s = &r->net->secrets;
-	int channel = -1, ret;
+	int channel = -1, ret = find_marks(s, r, e);
 
+	if (ret < 0)
+		return err_wrap(e, ret, "the vault");
 	if (s->ask.n + s->sign.n + s->pools.n == 0)
 		return 0;
 	s->vault.patience = PATIENCE_MS;

@@ -19,6 +19,9 @@ int net_secret_say_expiry(struct net_say *to, const char *name, uint64_t expires
 int net_secret_say_unreached(struct net_say *to, const char *name, const struct binding *b,
 			     size_t n) MUST_CHECK;
 
+/* Does a rule let a request to one of these out? Also true where nobody can tell, and of none at all. */
+bool net_secret_is_reached(const struct net_say *to, const struct binding *b, size_t n);
+
 /* What the vault says of the secrets that are asked for, a bit for each. */
 struct looked {
 	const struct vault_grants *ask;

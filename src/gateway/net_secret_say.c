@@ -35,15 +35,20 @@ int net_secret_say_expiry(struct net_say *to, const char *name, uint64_t expires
 			 name, days, days == 1 ? "" : "s", name);
 }
 
-/* Those that the grant would be for: its own, or where it is bound nowhere what was asked for. */
-int net_secret_say_unreached(struct net_say *to, const char *name, const struct binding *b, size_t n)
+bool net_secret_is_reached(const struct net_say *to, const struct binding *b, size_t n)
 {
 	for (size_t i = 0; to && i < n; i++) {
 		if (b[i].as == BINDING_AS_PROXY || may_reach(to->policy, &b[i]))
-			return 0;
+			return true;
 	}
-	if (!to || !n)
+	return !to || !n;
+}
+
+/* Those that the grant would be for: its own, or where it is bound nowhere what was asked for. */
+int net_secret_say_unreached(struct net_say *to, const char *name, const struct binding *b, size_t n)
+{
+	if (net_secret_is_reached(to, b, n))
 		return 0;
-	return strv_addf(to->lines, "the secret '%s' is of no use here, for no rule allows %s: --allow %s%s",
-			 name, b[0].host, b[0].host, b[0].as == BINDING_AS_SSH ? ":22" : "");
+	return strv_addf(to->lines, "secret '%s' will not be used: no rule allows %s. Add --allow %s%s", name,
+			 b[0].host, b[0].host, b[0].as == BINDING_AS_SSH ? ":22" : "");
 }

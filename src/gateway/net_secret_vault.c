@@ -111,7 +111,7 @@ static uint8_t find_lacking(const struct binding *own, size_t n, const struct va
 	return 0;
 }
 
-static int say_about(const struct vault_msg *m, const struct binding *own, size_t n, const struct looked *l,
+static int say_about(const struct vault_msg *m, const struct binding *own, size_t n, struct looked *l,
 		     size_t i)
 {
 	const struct vault_grant *ask = &l->ask->v[i];
@@ -124,6 +124,8 @@ static int say_about(const struct vault_msg *m, const struct binding *own, size_
 		if (meets(&own[k], ask))
 			met[n_met++] = own[k];
 	}
+	if (n && !net_secret_is_reached(l->say, met, n_met))
+		l->f.unreached |= 1ull << i;
 	if (!(l->by_line & (1ull << i)))
 		return 0;
 	return n ? net_secret_say_unreached(l->say, ask->name, met, n_met)

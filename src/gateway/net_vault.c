@@ -116,7 +116,8 @@ static int all_of(const struct net_secrets *s, struct vault_grants *ret)
 	return 0;
 }
 
-static int pack_grants(const struct vault_grants *all, uint64_t by_line, struct err *e)
+static int pack_grants(const struct vault_grants *all, uint64_t by_line, const struct marks *marks,
+		       struct err *e)
 {
 	autobuf struct buf packed = BUF_INIT, b = BUF_INIT;
 	struct secrets_head h = { .by_line = by_line };
@@ -126,6 +127,8 @@ static int pack_grants(const struct vault_grants *all, uint64_t by_line, struct 
 		return err_sys(e, r, "cannot hand over the list of secrets");
 	memcpy(h.magic, SECRETS_MAGIC, sizeof(h.magic));
 	h.len = (uint32_t)packed.len;
+	static_assert(sizeof(h.marks) == sizeof(marks->v), "they are the same");
+	memcpy(h.marks, marks->v, sizeof(h.marks));
 	buf_add(&b, &h, sizeof(h));
 	buf_add(&b, packed.data, packed.len);
 	return buf_error(&b) ? err_set(e, -ENOMEM, "out of memory")
@@ -138,7 +141,7 @@ static int pack_list(const struct net_secrets *s, struct err *e)
 	int r = all_of(s, &all);
 
 	return r < 0 ? err_sys(e, r, "cannot hand over the list of secrets")
-		     : pack_grants(&all, s->by_line, e);
+		     : pack_grants(&all, s->by_line, &s->marks, e);
 }
 
 static void send_new(struct net_guard *g, struct net_proc *p, int list, int channel)
@@ -157,7 +160,7 @@ static int give_dial(struct net_guard *g, int *ret_list, int *ret_channel, struc
 
 	if (r < 0)
 		return r;
-	fd = pack_grants(&list, 0, e);
+	fd = pack_grants(&list, 0, &(struct marks){ 0 }, e);
 	if (fd < 0)
 		return fd;
 	*ret_list = fd;
@@ -316,8 +319,13 @@ int net_vault_give(struct net_guard *g, int *ret_list, int *ret_channel, struct 
 	autoclose int channel = -1, list = -1;
 	struct err why = ERR_INIT;
 
-	if (!net_secrets_any(s))
+	if (!net_secrets_any(s)) {
+		list = marks_any(&s->marks) ? pack_list(s, e) : -1;
+		if (list < 0)
+			return marks_any(&s->marks) ? list : 0;
+		*ret_list = TAKE_FD(list);
 		return 0;
+	}
 	/* While the vault is gone the list says what is denied. */
 	if (net_secrets_is_up(s) && net_secrets_grant(s, g->r->spec->id, &channel, &why) < 0)
 		give_up(g, why.msg);

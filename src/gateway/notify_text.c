@@ -4,6 +4,8 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "codec/host.h"
+#include "policy/shorten.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -24,18 +26,12 @@ void notify_made_release(struct notify_made *m)
 static char *clean(const char *s, size_t max)
 {
 	autobuf struct buf b = BUF_INIT;
-	size_t len = s ? strnlen(s, max + 1) : 0, end;
+	autobuf struct buf cut = BUF_INIT;
 
-	str_add_safe(&b, s ? s : "", len, false);
-	end = b.len;
-	if (end > max) {
-		for (end = max - 3; end && ((unsigned char)b.data[end] & 0xc0) == 0x80; end--)
-			;
-		b.len = end;
-		b.data[end] = '\0';
-		buf_adds(&b, "...");
-	}
-	return buf_error(&b) ? NULL : b.len ? buf_take(&b) : strdup("");
+	/* A host in it may begin before the cut and end behind it. */
+	str_add_safe(&b, s ? s : "", s ? strnlen(s, max + HOST_MAX + 1) : 0, false);
+	shorten_text(buf_cstr(&b), max, "...", &cut);
+	return buf_error(&b) || buf_error(&cut) ? NULL : cut.len ? buf_take(&cut) : strdup("");
 }
 
 static void add_line(struct json *j, struct buf *plain, const char *text)

@@ -83,7 +83,7 @@ static int open_one(struct port *p, const char *text, bool public, struct err *e
 		return r;
 	p->is_public = !is_private(addr_special(&a));
 	if (p->is_public && !public) {
-		err_set(e, -EPERM, "-p %s: others than this machine can reach that address", text);
+		err_set(e, -EPERM, "-p %s: that address is reachable from other machines", text);
 		return err_hint(e, -EPERM, "add --public if they may, or leave the address out: 127.0.0.1");
 	}
 	len = (socklen_t)addr_to_sockaddr(&a, port, u.bytes);

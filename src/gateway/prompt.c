@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "codec/termrows.h"
+#include "policy/shorten.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -215,6 +216,21 @@ void prompt_text_release(struct prompt_text *t)
 	t->cut = false;
 }
 
+/* A quotation is ended, and an escape in it is not broken. */
+static void shorten_notice(const char *notice, size_t max, struct buf *out)
+{
+	autobuf struct buf cut = BUF_INIT;
+
+	shorten_text(notice, max, "...", &cut);
+	if (buf_error(&cut)) {
+		out->error = -ENOMEM;
+		return;
+	}
+	if (str_ends(buf_cstr(&cut), "..."))
+		cut.len -= strlen("...");
+	buf_addf(out, "%.*s...\"", (int)termrows_fit(buf_cstr(&cut), cut.len), buf_cstr(&cut));
+}
+
 void prompt_notice_cut(const char *notice, size_t max, struct buf *out)
 {
 	static const char end[] = "...\"";
@@ -225,7 +241,7 @@ void prompt_notice_cut(const char *notice, size_t max, struct buf *out)
 	else if (max < ours + strlen(": \"") + strlen(end))
 		buf_add(out, notice, ours);
 	else
-		buf_addf(out, "%.*s%s", (int)termrows_fit(notice, max - strlen(end)), notice, end);
+		shorten_notice(notice, max - strlen("\""), out);
 }
 
 void prompt_notice(const struct ask_view *v, size_t max, struct buf *out)

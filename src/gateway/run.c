@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "gateway/confine.h"
 #include "gateway/guard.h"
+#include "gateway/obeys.h"
 #include "gateway/run_limits.h"
 #include "gateway/toolcall.h"
 #include "sandbox/layers.h"
@@ -404,7 +405,9 @@ static int prepare(struct run *r, bool ahead, struct err *e)
 		if (ret < 0)
 			return ret;
 	}
-	if (r->net || r->acts)
+	if (r->obeys)
+		ret = obeys_keep(r->obeys, r->st, s->run_fd, s->id, e);
+	if (ret == 0 && (r->net || r->acts))
 		ret = keep_acts(r, e);
 	if (ret == 0)
 		ret = ids_plan(&s->ids, r->st, s->id, s->uid, s->gid, r->map_ids, e);

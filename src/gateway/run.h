@@ -39,6 +39,7 @@ struct run {
 	const struct acts
 		*acts; /* what its policy says of tools and apply; NULL: what that of the network has */
 	const char *acts_file;	   /* the real path of the file that said so; NULL: that of the network's */
+	const struct obeys *obeys; /* which files it obeys, and where it writes; NULL: none, nowhere */
 	const struct ports *ports; /* what leads inside; NULL: nothing */
 	bool net_over;		   /* nothing of it is left: its guard has seen to that */
 	struct buf net_report;	   /* members of the report's "network" object, once it has ended */

@@ -351,6 +351,7 @@ static void tell_end(struct sv *sv)
 	/* Whoever was told may hang up, and wants its files back. */
 	loop_unwatch(&sv->loop, &sv->w_alive);
 	pump_release(&sv->pump);
+	sv_say_rest(sv);
 	sv->io->ended(sv->io->ctx);
 }
 
@@ -396,6 +397,7 @@ static void take_down(struct sv *sv)
 	while (sv->chans)
 		sv_chan_free(sv->chans);
 	pump_release(&sv->pump);
+	sv_say_rest(sv);
 	conn_release(&sv->init);
 	loop_close(&sv->loop);
 }

@@ -23,6 +23,7 @@ static const struct rule rules[] = {
 	{ PROTO_STDERR, IN_RUNNING, "error output" },
 	{ PROTO_STDIN_CREDIT, IN_RUNNING, "input credit" },
 	{ PROTO_STDIN_CLOSED, IN_RUNNING, "end of input" },
+	{ PROTO_TTY_IS, IN_RUNNING, "the state of a terminal" },
 	{ PROTO_EXIT, IN_STARTING | IN_RUNNING, "exit" },
 };
 
@@ -163,6 +164,8 @@ static int take_for_chan(struct sv *sv, struct chan *ch, const struct frame *f)
 		       : ch->is_port  ? sv_port_output(ch, f)
 		       : ch->is_agent ? sv_agent_output(ch, f)
 				      : sv_exec_output(ch, f);
+	case PROTO_TTY_IS:
+		return ch->is_main ? sv_say_tty(sv, f) : -EPROTO;
 	default:
 		return ch->is_main ? pump_frame(&sv->pump, f) : take_input_frame(ch, f);
 	}

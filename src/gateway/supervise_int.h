@@ -11,6 +11,7 @@
  *   supervise_port.c    connections from outside to ports inside
  *   supervise_agent.c   connections of programs inside to the ssh-agent outside
  *   supervise_net.c     what the guard says of the network
+ *   supervise_say.c     when a line for the caller can be written without drawing over the command's screen
  *   supervise_prompt.c  asking the person at the caller's terminal
  *   supervise_freeze.c  standing still for a checkpoint, and ending for a rollback
  */
@@ -144,6 +145,15 @@ struct sv_prompt {
 	struct termmodes modes; /* of the command, when it was interrupted */
 };
 
+/* Lines that wait until the command's terminal has no screen of its own, or until its end (supervise_say.c). */
+#define SV_NOTICES 48
+struct sv_notices {
+	struct net_msg v[SV_NOTICES];
+	size_t n;
+	uint64_t left_out; /* lines for which there was no room */
+	bool asked;	   /* init was asked how the terminal is, and has not answered */
+};
+
 struct disk_watch {
 	struct timer t;
 	uint64_t limit, inodes;
@@ -183,6 +193,7 @@ struct sv {
 	struct freeze freeze;
 	struct sv_agent agent;
 	struct sv_prompt prompt;
+	struct sv_notices notices;
 
 	bool hello;
 	struct chan *chans;
@@ -295,6 +306,13 @@ void sv_agent_unanswered(struct sv *sv);
 
 /* supervise_net.c */
 int sv_guard_watch(struct sv *sv) MUST_CHECK;
+
+/* supervise_say.c */
+void sv_say(struct sv *sv, const struct net_msg *m);
+void sv_say_text(struct sv *sv, enum net_msg_type type, enum net_level level, const char *text);
+int sv_say_tty(struct sv *sv, const struct frame *f) MUST_CHECK; /* PROTO_TTY_IS */
+/* The terminal is the caller's again: what waits is written there. */
+void sv_say_rest(struct sv *sv);
 
 /* supervise_prompt.c */
 void sv_prompt_begin(struct sv *sv);

@@ -12,18 +12,6 @@
 #define GUARD_GONE \
 	"the guard process is gone, and with it the sandbox's network: everything it tries is refused"
 
-static void say(struct sv *sv, enum net_level level, const char *text)
-{
-	autobuf struct buf line = BUF_INIT;
-
-	/* Once the caller was told of the end, its terminal is its own again. */
-	if (!sv->io->say || sv->told)
-		return;
-	sv->io->say(level, text, &line);
-	if (line.len)
-		sink_write(&sv->pump.err, line.data, line.len);
-}
-
 /* A line of the terminal's and no more: what the agent wrote is its end, and begins no other row. */
 static void say_asked(struct sv *sv, enum net_level level, const char *text)
 {
@@ -32,7 +20,7 @@ static void say_asked(struct sv *sv, enum net_level level, const char *text)
 
 	tty_size(sv->io->err, &rows, &cols);
 	prompt_notice_cut(text, termrows_cols(cols) - 1 - strlen("coffer: "), &line);
-	say(sv, level, buf_cstr(&line));
+	sv_say_text(sv, NET_ASKED, level, buf_cstr(&line));
 }
 
 static void guard_is_gone(struct sv *sv)
@@ -43,7 +31,7 @@ static void guard_is_gone(struct sv *sv)
 	if (sv->ended || sv->killed)
 		return;
 	sv_agent_unanswered(sv);
-	say(sv, NET_LEVEL_WARN, GUARD_GONE);
+	sv_say_text(sv, NET_SAY, NET_LEVEL_WARN, GUARD_GONE);
 	buf_adds(&fields, "\"part\":\"guard\",\"why\":\"it is gone\"");
 	(void)!sv_event(sv, "net.down", &fields);
 }
@@ -71,7 +59,7 @@ static void on_guard(struct watch *w, uint32_t events)
 	}
 	m.text[sizeof(m.text) - 1] = '\0';
 	if (m.type == NET_SAY)
-		say(sv, (enum net_level)m.level, m.text);
+		sv_say(sv, &m);
 	if (m.type == NET_ASKED && !sv_prompt_asked(sv))
 		say_asked(sv, (enum net_level)m.level, m.text);
 	if (m.type == NET_ALLOW || m.type == NET_DENY)

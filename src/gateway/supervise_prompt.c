@@ -416,8 +416,8 @@ static void take_line(struct sv *sv)
 			give_up(sv, r);
 		return;
 	case PROMPT_UNKNOWN:
-		show_again(sv, last ? "That is no answer. The code allows it; deny and later are the others."
-				    : "That is no answer. Enter shows the next page.");
+		show_again(sv, last ? "Not understood. Type the code to allow, or: deny, later."
+				    : "Not understood. Enter shows the next page.");
 		return;
 	case PROMPT_EMPTY:
 		next_page(sv);

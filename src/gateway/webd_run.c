@@ -150,6 +150,8 @@ static int plan(struct strv *argv, const struct webp_req *q, const struct who *w
 		return plan_rollback(argv, q, id);
 	case WEB_VERIFY:
 		return ADD_ALL(argv, "audit", "verify", "--json");
+	case WEB_GATEWAY:
+		return ADD_ALL(argv, "gateway", "status", "--json");
 	default:
 		r = ADD_ALL(argv, "web-work", web_route(q->op)->name);
 		return r < 0 ? r : add_values(argv, q, who);

@@ -73,6 +73,8 @@ enum web_op {
 	WEB_VERIFY,
 	WEB_EVENTS,
 	WEB_METRICS,
+	WEB_SECRETS,
+	WEB_GATEWAY,
 	WEB_OPENAPI, /* answered by coffer-web itself */
 	WEB_BACKLOG, /* no path: coffer-web's own, for streams that resume */
 	WEB_OP_COUNT

@@ -227,6 +227,8 @@ static const struct web_route routes[] = {
 			   { "sandbox", WEB_IN_QUERY, WEB_HEX, false, 0, 12, NULL },
 			   { "type", WEB_IN_QUERY, WEB_TOKEN, false, 1, 128, NULL } } },
 	[WEB_METRICS] = { "metrics", "GET", "/v1/metrics", WEB_OBSERVER, 200, false, { { NULL } } },
+	[WEB_SECRETS] = { "secrets", "GET", "/v1/secrets", WEB_OBSERVER, 200, false, { { NULL } } },
+	[WEB_GATEWAY] = { "gateway", "GET", "/v1/gateway", WEB_OBSERVER, 200, false, { { NULL } } },
 	[WEB_OPENAPI] = { "openapi", "GET", "/v1/openapi.yaml", WEB_NOBODY, 200, false, { { NULL } } },
 	[WEB_BACKLOG] = { "backlog", NULL, "", WEB_OBSERVER, 200, false, { AFTER, LIMIT } },
 };

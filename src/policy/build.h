@@ -69,6 +69,7 @@ struct policy_rule {
 	struct addr pin;
 	uint16_t pin_port; /* 0: the target's */
 	char *ca;
+	char *ca_file; /* where that was read, for people; in no bundle */
 	char pool[POLICY_POOL_MAX + 1];
 	char secret[POLICY_SECRET_MAX + 1];
 	char capture[POLICY_SECRET_MAX + 1];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a policy lets through, for a person or program inside, who is told no file names of the host. */
+/* What a policy lets through, for a program inside, which is told no file names and addresses of the host, or for a person outside. */
 #include "policy/internal.h"
 
 #include "base/json.h"
@@ -68,7 +68,30 @@ static void json_limit(struct json *j, const char *key, uint64_t v)
 		json_u64(j, key, v);
 }
 
-static void describe_rule(struct json *j, const struct policy_rule *r)
+/* Where a connection really goes, whom it trusts, what it carries. An address may be one of the host's own network, so it is
+ * for people outside alone. */
+static void describe_terms(struct json *j, const struct policy_rule *r)
+{
+	autobuf struct buf to = BUF_INIT;
+	char addr[ADDR_TEXT_LEN];
+
+	if (r->has_pin) {
+		buf_addf(&to, addr_is_v4(&r->pin) ? "%s" : "[%s]", addr_format(&r->pin, addr));
+		if (r->pin_port)
+			buf_addf(&to, ":%u", r->pin_port);
+		json_str(j, "to", buf_cstr(&to));
+	}
+	if (r->ca)
+		json_bool(j, "ca", true);
+	if (r->pool[0])
+		json_str(j, "pool", r->pool);
+	if (r->secret[0])
+		json_str(j, "secret", r->secret);
+	if (r->capture[0])
+		json_str(j, "capture", r->capture);
+}
+
+static void describe_rule(struct json *j, const struct policy_rule *r, bool outside)
 {
 	autobuf struct buf text = BUF_INIT;
 
@@ -76,6 +99,8 @@ static void describe_rule(struct json *j, const struct policy_rule *r)
 	rule_add_head(r, &text);
 	json_str(j, "rule", buf_cstr(&text));
 	json_str(j, "depth", r->action == POLICY_DENY ? NULL : policy_depth_name(policy_rule_depth(r)));
+	if (outside)
+		describe_terms(j, r);
 	json_limit(j, "bytes_up", r->limits.bytes_up);
 	json_limit(j, "bandwidth", r->limits.bandwidth);
 	json_limit(j, "requests_per_minute", r->limits.requests_per_minute);
@@ -93,7 +118,7 @@ static void describe_rule(struct json *j, const struct policy_rule *r)
 	json_end_obj(j);
 }
 
-void policy_describe_json(const struct policy *p, struct buf *out)
+void policy_describe_json(const struct policy *p, bool outside, struct buf *out)
 {
 	struct json j = JSON_INIT(out);
 
@@ -104,13 +129,13 @@ void policy_describe_json(const struct policy *p, struct buf *out)
 	for (unsigned i = 0; i < p->n_layers; i++) {
 		json_arr(&j, NULL);
 		for (size_t k = 0; k < p->layers[i].n; k++)
-			describe_rule(&j, p->layers[i].rules[k]);
+			describe_rule(&j, p->layers[i].rules[k], outside);
 		json_end_arr(&j);
 	}
 	json_end_arr(&j);
 	json_arr(&j, "granted");
 	for (size_t k = 0; k < p->widened.n; k++)
-		describe_rule(&j, p->widened.rules[k]);
+		describe_rule(&j, p->widened.rules[k], outside);
 	json_end_arr(&j);
 	json_end_obj(&j);
 }

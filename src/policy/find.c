@@ -53,8 +53,10 @@ static bool matches(const char *pattern, struct slice text, const struct policy_
 
 static bool is_about(const struct policy_entry *en, const struct question *q)
 {
+	method_set method = en->action == POLICY_ALLOW ? q->method : method_strictly(q->method);
+
 	if (q->kind == POLICY_HTTP)
-		return en->methods & q->method && matches(en->path, q->path, en) &&
+		return en->methods & method && matches(en->path, q->path, en) &&
 		       (!q->within || pathpat_covers(q->within, en->path));
 	if (!(en->acts & q->act) ||
 	    !(matches(en->path, q->path, en) ||

@@ -2,6 +2,8 @@
 #include "policy/learn.h"
 
 #include "base/str.h"
+#include "policy/method.h"
+#include "policy/pathpat.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -195,14 +197,17 @@ static const char *domain_of(const char *name, const struct learn_opts *o)
 	return d ? d : name;
 }
 
+/* They are sorted by domain, so that it need not look at all of them for each. */
 static bool has_many_siblings(const struct learn *l, const struct learn_dest *d, const struct learn_opts *o)
 {
 	const char *domain = domain_of(d->name, o);
-	size_t n = 0;
+	const struct learn_dest *first = d, *end = d + 1;
 
-	for (size_t i = 0; i < l->n && n <= MANY_NAMES; i++)
-		n += str_eq(domain_of(l->dests[i].name, o), domain);
-	return n > MANY_NAMES;
+	while (first > l->dests && d - first <= MANY_NAMES && str_eq(domain_of(first[-1].name, o), domain))
+		first--;
+	while (end < l->dests + l->n && end - first <= MANY_NAMES && str_eq(domain_of(end->name, o), domain))
+		end++;
+	return end - first > MANY_NAMES;
 }
 
 size_t learn_odd(const struct learn *l, const struct learn_dest *d, const struct learn_opts *o,
@@ -298,13 +303,20 @@ static void add_counts(struct buf *out, const struct learn_dest *d, const struct
 	add_times(out, d, o);
 }
 
-/* A path in which what a pattern would take for a wildcard stands is not written as one. */
-static bool is_plain(const char *path)
+/* Can a rule name just this request? NULL, or why not. */
+static const char *why_unnamed(const struct learn_request *r)
 {
-	return path[0] == '/' && !strchr(path, '*');
+	method_set set;
+
+	if (str_eq(r->method, "*") || method_parse(r->method, strlen(r->method), &set, NULL) < 0)
+		return "rules do not know that method";
+	if (strchr(r->path, '*'))
+		return "a rule would read the * in its path as a pattern";
+	return pathpat_check(r->path, strlen(r->path), NULL) < 0 ? "no rule can have that path" : NULL;
 }
 
-#define PATHS_EACH 12 /* of one method; more become what is common to them */
+#define PATHS_EACH 12	/* of one method; more become what is common to them */
+#define UNNAMED_TOLD 10 /* requests that no rule can name */
 
 /* The directory that all of these are in, as "/a/b/" or "/". */
 static size_t common_dir(const struct learn_request *r, size_t n)
@@ -318,38 +330,69 @@ static size_t common_dir(const struct learn_request *r, size_t n)
 			k++;
 		len = k;
 	}
-	while (len > 0 && r[0].path[len - 1] != '/')
+	while (len > 1 && (r[0].path[len - 1] != '/' || len + 2 > PATHPAT_MAX))
 		len--;
 	return len;
+}
+
+static void add_entry(struct buf *out, const char *method, const char *path, size_t len, const char *tail)
+{
+	autobuf struct buf rule = BUF_INIT;
+
+	buf_addf(&rule, "%s %.*s%s", method, (int)len, path, tail);
+	buf_adds(out, "        - allow: ");
+	add_quoted(out, buf_cstr(&rule));
+}
+
+/* What no rule can name is told, and is moved behind what one can: how many those are. */
+static size_t leave_out(struct learn_dest *d, struct buf *out)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < d->n_reqs; i++) {
+		const char *why = why_unnamed(&d->reqs[i]);
+
+		if (why && i - n < UNNAMED_TOLD) {
+			autobuf struct buf text = BUF_INIT;
+
+			buf_addf(&text, "%.64s %.200s", d->reqs[i].method, d->reqs[i].path);
+			buf_adds(out, "        # left out: ");
+			add_comment_text(out, buf_cstr(&text));
+			buf_addf(out, " (%s)\n", why);
+		}
+		if (!why) {
+			struct learn_request named = d->reqs[i];
+
+			d->reqs[i] = d->reqs[n];
+			d->reqs[n++] = named;
+		}
+	}
+	if (d->n_reqs - n > UNNAMED_TOLD)
+		buf_addf(out, "        # left out: %zu more\n", d->n_reqs - n - UNNAMED_TOLD);
+	return n;
 }
 
 /* "      http:" and a line for each path, or one for a method with many. */
 static void add_http(struct buf *out, struct learn_dest *d)
 {
+	size_t named;
+
 	qsort(d->reqs, d->n_reqs, sizeof(*d->reqs), compare_requests);
 	buf_adds(out, "      http:\n");
-	for (size_t i = 0, n; i < d->n_reqs; i += n) {
-		bool plain = true;
-
-		for (n = 0; i + n < d->n_reqs && str_eq(d->reqs[i + n].method, d->reqs[i].method); n++)
-			plain = plain && is_plain(d->reqs[i + n].path);
-		if (n > PATHS_EACH || !plain || d->reqs_cut) {
-			autobuf struct buf rule = BUF_INIT;
-			size_t dir = plain ? common_dir(d->reqs + i, n) : 0;
-
-			buf_addf(&rule, "%s %.*s**", d->reqs[i].method, dir ? (int)dir : 1,
-				 dir ? d->reqs[i].path : "/");
-			buf_adds(out, "        - allow: ");
-			add_quoted(out, buf_cstr(&rule));
+	named = leave_out(d, out);
+	qsort(d->reqs, named, sizeof(*d->reqs), compare_requests);
+	if (named == 0)
+		buf_adds(out, "        - deny: \"*,WEBSOCKET /**\"\n");
+	for (size_t i = 0, n; i < named; i += n) {
+		for (n = 0; i + n < named && str_eq(d->reqs[i + n].method, d->reqs[i].method); n++)
+			;
+		if (n > PATHS_EACH || d->reqs_cut) {
+			add_entry(out, d->reqs[i].method, d->reqs[i].path, common_dir(d->reqs + i, n), "**");
 			buf_addf(out, " # %zu paths\n", n);
 			continue;
 		}
 		for (size_t k = i; k < i + n; k++) {
-			autobuf struct buf rule = BUF_INIT;
-
-			buf_addf(&rule, "%s %s", d->reqs[k].method, d->reqs[k].path);
-			buf_adds(out, "        - allow: ");
-			add_quoted(out, buf_cstr(&rule));
+			add_entry(out, d->reqs[k].method, d->reqs[k].path, strlen(d->reqs[k].path), "");
 			buf_addc(out, '\n');
 		}
 	}
@@ -368,6 +411,8 @@ static void add_rule(const struct learn *l, struct learn_dest *d, const struct l
 	buf_adds(out, d->literal ? "    - address: " : "    - domain: ");
 	add_quoted(out, d->name);
 	buf_addf(out, "\n      port: %u\n", d->port);
+	if (o->ways)
+		o->ways(o->ctx, d, out);
 	if (d->tunnel)
 		buf_adds(out, "      depth: tunnel\n");
 	else if (o->http && d->n_reqs)

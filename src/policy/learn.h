@@ -7,7 +7,8 @@
  *
  * Invariants
  *  L1  Only what was allowed becomes a rule. What was denied, or only looked up, is told in comments.
- *  L2  No rule is wider than what was seen: a name, a port, the depth that was enough.
+ *  L2  No rule is wider than what was seen: a name, a port, the depth that was enough. A request that no rule can name is left
+ *      out, with a comment: a method that rules do not know, a path with a star in it or longer than a pattern may be.
  *  L3  What looks odd is in the file, with the reason above it: a person decides.
  */
 #ifndef POLICY_LEARN_H
@@ -20,7 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define LEARN_MAX 4096	       /* destinations; more are only counted */
+#define LEARN_MAX 131072 /* destinations, twice as many as one sandbox has names; more are only counted */
 #define LEARN_REQUESTS_MAX 256 /* method and path pairs of one of them */
 
 enum learn_kind {
@@ -79,6 +80,9 @@ struct learn_opts {
 	const char *source; /* for the head comment: "sandbox a1b2…" */
 	/* The registrable domain of a name: where it begins in it; NULL: there is none. */
 	const char *(*registrable)(const char *name);
+	/* Writes the keys of the rule by which it is reached there (`to:`, `ca:`), each a line that begins with six spaces; may be NULL. */
+	void (*ways)(void *ctx, const struct learn_dest *d, struct buf *out);
+	void *ctx; /* of ways */
 	/* How a time is shown; `out` holds 32 bytes. */
 	void (*format_time)(uint64_t t, char *out);
 };
@@ -86,7 +90,7 @@ struct learn_opts {
 /* Sorts, and writes the file. */
 void learn_write(struct learn *l, const struct learn_opts *o, struct buf *out);
 
-/* Why a destination looks odd, as a list of short texts; 0: it does not. For `coffer net learn` and drift. */
+/* Why a destination looks odd, as a list of short texts; 0: it does not. Of a list that learn_write() has sorted. */
 #define LEARN_ODD_MAX 6
 size_t learn_odd(const struct learn *l, const struct learn_dest *d, const struct learn_opts *o,
 		 const char *ret[LEARN_ODD_MAX]);

@@ -10,14 +10,22 @@
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
 /* The place of a name is its bit: bundles hold bits, so new ones go to the end. */
-static const char *const names[] = { "GET",	"HEAD",	    "POST",    "PUT",	   "PATCH",	"DELETE",
-				     "OPTIONS", "TRACE",    "CONNECT", "PROPFIND", "PROPPATCH", "MKCOL",
-				     "COPY",	"MOVE",	    "LOCK",    "UNLOCK",   "REPORT",	"SEARCH",
-				     "MERGE",	"CHECKOUT", "LINK",    "UNLINK",   "PURGE",	"QUERY" };
+static const char *const names[] = { "GET",	  "HEAD",    "POST",   "PUT",	  "PATCH",
+				     "DELETE",	  "OPTIONS", "TRACE",  "CONNECT", "PROPFIND",
+				     "PROPPATCH", "MKCOL",   "COPY",   "MOVE",	  "LOCK",
+				     "UNLOCK",	  "REPORT",  "SEARCH", "MERGE",	  "CHECKOUT",
+				     "LINK",	  "UNLINK",  "PURGE",  "QUERY",	  METHOD_WEBSOCKET_NAME };
+
+_Static_assert(METHOD_WEBSOCKET == UINT64_C(1) << (ARRAY_LEN(names) - 1), "its place in the list");
 
 #define KNOWN ((UINT64_C(1) << ARRAY_LEN(names)) - 1)
 #define GET_BIT UINT64_C(1)
 #define HEAD_BIT UINT64_C(2)
+
+method_set method_strictly(method_set bit)
+{
+	return bit == METHOD_WEBSOCKET ? METHOD_WEBSOCKET | GET_BIT : bit;
+}
 
 method_set method_bit(struct slice method)
 {
@@ -45,17 +53,18 @@ int method_parse(const char *s, size_t len, method_set *ret, struct err *e)
 {
 	method_set set = 0;
 
-	if (len == 1 && s[0] == '*') {
-		*ret = METHOD_ALL;
-		return 0;
-	}
 	for (size_t at = 0; at <= len;) {
 		const char *comma = memchr(s + at, ',', len - at);
 		size_t n = comma ? (size_t)(comma - s) - at : len - at;
-		method_set bit = method_bit((struct slice){ s + at, n });
+		bool all = n == 1 && s[at] == '*';
+		method_set bit = all ? METHOD_ALL : method_bit((struct slice){ s + at, n });
 
 		if (bit == OTHERS)
 			return unknown(s + at, n, e);
+		if (all && (set & ~METHOD_WEBSOCKET))
+			return err_set(e, -EINVAL,
+				       "* means every method already; only " METHOD_WEBSOCKET_NAME
+				       " can be added to it");
 		set |= bit == GET_BIT ? GET_BIT | HEAD_BIT : bit;
 		at += n + 1;
 	}
@@ -65,7 +74,7 @@ int method_parse(const char *s, size_t len, method_set *ret, struct err *e)
 
 bool method_is_valid(method_set set)
 {
-	if (set == METHOD_ALL)
+	if ((set & METHOD_ALL) == METHOD_ALL)
 		return true;
 	return set != 0 && (set & ~KNOWN) == 0 && (!(set & GET_BIT) || (set & HEAD_BIT));
 }
@@ -74,8 +83,8 @@ void method_format(method_set set, struct buf *out)
 {
 	bool first = true;
 
-	if (set == METHOD_ALL) {
-		buf_addc(out, '*');
+	if ((set & METHOD_ALL) == METHOD_ALL) {
+		buf_adds(out, set & METHOD_WEBSOCKET ? "*," METHOD_WEBSOCKET_NAME : "*");
 		return;
 	}
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {

@@ -32,6 +32,7 @@ void policy_rule_release(struct policy_rule *r)
 	}
 	free(r->entries);
 	free(r->ca);
+	free(r->ca_file);
 	*r = POLICY_RULE_INIT;
 }
 

@@ -103,6 +103,12 @@ static inline bool policy_may_allow(const struct policy_verdict *v)
 	return v->action == POLICY_ALLOW || v->action == POLICY_ASK;
 }
 
+/*
+ * A text about a rule as a sandbox may read it: where a rule stands is told by its file's name alone, "(team.yaml:12)" and not
+ * "(/home/ann/work/team.yaml:12)". What a sandbox may know of the host ends there. Whatever is answered inside goes through it.
+ */
+void policy_text_inside(const char *text, struct buf *out);
+
 /* DNS: is there a port on which this name could be reached? An allowed name gets an address, others NXDOMAIN. */
 void policy_name(const struct policy *p, const struct host *name, struct policy_verdict *ret);
 
@@ -237,8 +243,9 @@ const struct policy_pool *policy_pool_find(const struct policy *p, const char *n
 
 /* What a person inside may be told: one line for each rule ("allow api.github.com:443 http GET /x"). */
 void policy_describe(const struct policy *p, struct buf *out);
-/* The same as JSON, an object. */
-void policy_describe_json(const struct policy *p, struct buf *out);
+/* The same as JSON, an object. For a person outside it also tells where a rule leads (`to`), whether a CA of its own is trusted
+ * (`ca`), and which pool, secret and capture it names. */
+void policy_describe_json(const struct policy *p, bool outside, struct buf *out);
 
 /*
  * The bundle: one versioned, self-contained piece of bytes, with a digest over all that decides (not over the

@@ -19,8 +19,8 @@
 #include "policy/acts.h"
 #include "policy/policy.h"
 
-#define REPLAY_ROWS_MAX 4096 /* more are only counted */
-#define REPLAY_EXAMPLES 3    /* paths that a row keeps */
+#define REPLAY_ROWS_MAX 65536 /* as many as one sandbox has names; more are only counted */
+#define REPLAY_EXAMPLES 3     /* paths that a row keeps */
 
 /*
  * `act` of a request line: what was decided about beside method and path, as words with a space between.

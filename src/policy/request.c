@@ -71,7 +71,10 @@ static void by_omission(const struct policy *p, const struct walk *w, const stru
 		verdict_why(v, "the rule %s does not list %s %s", v->rule_text,
 			    slice_quote(req->method.p, req->method.len, method),
 			    slice_quote(req->path.p, req->path.len, path));
-	v->hint = "a rule with requests denies all others; list this one too if it is wanted";
+	v->hint =
+		method_bit(req->method) == METHOD_WEBSOCKET
+			? "a websocket is allowed by its own word in the list, WEBSOCKET and the path; GET and * do not cover it"
+			: "a rule with requests denies all others; list this one too if it is wanted";
 	v->is_omitted = !what[0];
 	if (p->mode == POLICY_OBSERVE)
 		verdict_observe(v);

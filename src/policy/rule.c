@@ -74,6 +74,31 @@ static int check_host(const struct policy_rule *r, struct err *e)
 	return 0;
 }
 
+/* Those that a rule with `to:` may lead to. */
+static bool may_pin(enum addr_class c)
+{
+	return c != ADDR_METADATA && c != ADDR_LINK_LOCAL && c != ADDR_MULTICAST && c != ADDR_BROADCAST &&
+	       c != ADDR_UNSPECIFIED && c != ADDR_THIS_NETWORK;
+}
+
+/* As it can be typed. */
+static int hint_pin(const struct policy_rule *r, enum addr_class c, struct err *e)
+{
+	bool v4 = addr_is_v4(&r->range.base);
+	unsigned port =
+		r->port_given && r->n_ports == 1 && r->ports[0].lo == r->ports[0].hi ? r->ports[0].lo : 5432;
+	char addr[ADDR_TEXT_LEN];
+
+	if (!may_pin(c))
+		return -EINVAL;
+	addr_format(&r->range.base, addr);
+	return err_hint(
+		e, -EINVAL,
+		"in a policy file, under 'allow:', a name that leads there: - {domain: db.example.com, port: %u, "
+		"to: \"%s%s%s:%u\"}",
+		port, v4 ? "" : "[", addr, v4 ? "" : "]", port);
+}
+
 static int check_range(const struct policy_rule *r, struct err *e)
 {
 	char text[ADDR_RANGE_TEXT_LEN];
@@ -89,8 +114,7 @@ static int check_range(const struct policy_rule *r, struct err *e)
 	if (c != ADDR_GLOBAL) {
 		err_set(e, -EINVAL, "%s begins with %s, which no range can grant", text,
 			addr_special_name(c));
-		return err_hint(e, -EINVAL,
-				"give it a name and pin that: domain: db.example.com, to: %s:5432", text);
+		return hint_pin(r, c, e);
 	}
 	return r->has_pin ? err_set(e, -EINVAL, "'to:' belongs to a domain, not to an address") : 0;
 }
@@ -101,8 +125,7 @@ static int check_pin(const struct policy_rule *r, struct err *e)
 
 	if (!r->has_pin)
 		return 0;
-	if (c == ADDR_METADATA || c == ADDR_LINK_LOCAL || c == ADDR_MULTICAST || c == ADDR_BROADCAST ||
-	    c == ADDR_UNSPECIFIED || c == ADDR_THIS_NETWORK)
+	if (!may_pin(c))
 		return err_set(e, -EPERM, "'to:' cannot lead to %s", addr_special_name(c));
 	return 0;
 }

@@ -94,6 +94,29 @@ void rule_add_source(const struct policy_rule *r, uint32_t line, struct buf *out
 	buf_addc(out, ')');
 }
 
+/* A place ends with a parenthesis that nothing of a name follows; one that was cut has none. */
+static const char *place_end(const char *s)
+{
+	const char *end = s;
+
+	while (*end && !(*end == ')' && (!end[1] || strchr(" :,;.]", end[1]))))
+		end++;
+	return end;
+}
+
+void policy_text_inside(const char *text, struct buf *out)
+{
+	while (*text) {
+		const char *end = text[0] == '(' && text[1] == '/' ? place_end(text) : NULL;
+
+		buf_addc(out, *text++);
+		for (const char *p = text; end && p < end; p++) {
+			if (*p == '/')
+				text = p + 1;
+		}
+	}
+}
+
 char *policy_rule_text(const struct policy_rule *r, char out[POLICY_RULE_TEXT_MAX])
 {
 	autobuf struct buf b = BUF_INIT;

@@ -3,6 +3,7 @@
 #include "policy/internal.h"
 
 #include "base/str.h"
+#include "policy/shorten.h"
 
 #include <assert.h>
 #include <stdarg.h>
@@ -144,24 +145,91 @@ static const struct policy_rule *layer_allows(const struct layer *l, const struc
 	return NULL;
 }
 
+/* A layer as people know it: "profile claude", "the command line", or a file without its directories. */
+static void layer_name(const struct policy *p, unsigned at, char out[POLICY_SOURCE_MAX + 1])
+{
+	const struct layer *l = &p->layers[at];
+	const char *name = at + 1 == p->n_layers ? "the command line" : "the policy file";
+	size_t len = strlen(name);
+
+	for (size_t i = 0; i < l->n; i++) {
+		const char *source = l->rules[i]->source, *slash = strrchr(source, '/');
+
+		if (str_starts(source, "profile ")) {
+			name = source;
+			len = strcspn(source, ",");
+			break;
+		}
+		if (!source[0] || str_starts(source, "--allow") || str_starts(source, "preset "))
+			continue;
+		name = slash ? slash + 1 : source;
+		len = strlen(name);
+	}
+	len = len > POLICY_SOURCE_MAX ? POLICY_SOURCE_MAX : len;
+	memcpy(out, name, len);
+	out[len] = '\0';
+}
+
+/* "example.com:443"; a name that does not fit keeps its end. */
+static void short_target(const struct policy_target *t, const char *text, size_t max, struct buf *out)
+{
+	const struct host *name = target_name(t);
+	size_t len = name && str_starts(text, name->text) ? name->len : 0;
+
+	if (!len) {
+		shorten_text(text, max, "...", out);
+		return;
+	}
+	shorten_text(name->text, max - strlen(text + len), "...", out);
+	buf_adds(out, text + len);
+}
+
+/* One layer allows it, and another has no rule for it. */
+static void explain_alone(struct policy_verdict *v, const struct policy *p, const struct policy_target *t,
+			  unsigned by, const char *text)
+{
+	const struct host *name = target_name(t);
+	const char *option = name && t->port == 443 ? name->text : text;
+	char has[POLICY_SOURCE_MAX + 1], lacks[POLICY_SOURCE_MAX + 1];
+	autobuf struct buf what = BUF_INIT;
+	unsigned other = 0;
+	bool need, named;
+
+	while (other < p->n_layers && layer_allows(&p->layers[other], t))
+		other++;
+	layer_name(p, by, has);
+	layer_name(p, other < p->n_layers ? other : by, lacks);
+	need = str_starts(lacks, "profile ") || str_eq(lacks, "the command line");
+	/* All of it fits: a host that was cut at its end would be another one, and people copy the option. */
+	named = need && strlen(option) < 64;
+	short_target(t, text, 52, &what);
+	verdict_why(v, "%.40s allows %s, but %.40s does not. Both must allow it: add %s%s", has,
+		    buf_cstr(&what), lacks,
+		    named  ? "--allow "
+		    : need ? "it by --allow"
+			   : "it to that file",
+		    named ? option : "");
+	v->hint = need ? "--allow HOST opens one host of the policy file, --allow @policy all that it allows"
+		       : "what --allow or a profile names must be allowed by the policy file too";
+}
+
 /* Why nothing matches, where it is a slip that people make. */
 static void explain_default(struct policy_verdict *v, const struct policy *p, const struct policy_target *t)
 {
 	const struct host *name = target_name(t);
-	const struct policy_rule *alone = NULL;
-	char text[TARGET_TEXT_MAX], below[HOST_MAX + 3], rule[POLICY_RULE_TEXT_MAX];
+	char text[TARGET_TEXT_MAX], below[HOST_MAX + 3];
+	autobuf struct buf shown = BUF_INIT;
+	unsigned by = 0;
 
 	target_text(t, text);
-	for (unsigned i = 0; i < p->n_layers && !alone; i++)
-		alone = layer_allows(&p->layers[i], t);
-	verdict_why(v,
-		    alone ? "no rule of the other policy allows %s: %s alone is not enough"
-			  : "no rule allows %s",
-		    text, alone ? policy_rule_text(alone, rule) : "");
+	while (by < p->n_layers && !layer_allows(&p->layers[by], t))
+		by++;
+	short_target(t, text, 200, &shown);
+	verdict_why(v, "no rule allows %s", buf_cstr(&shown));
 	v->hint = name ? "allow it: --allow HOST[:PORT], or a rule in the policy"
 		       : "programs are to use names; a rule with 'address:' allows an address";
-	if (alone)
-		v->hint = "with both --policy and --allow, what both name is allowed";
+	if (by < p->n_layers)
+		explain_alone(v, p, t, by, text);
 	if (!name)
 		return;
 	snprintf(below, sizeof(below), "*.%s", name->text);

@@ -236,6 +236,7 @@ int policy_widen_check(const struct policy *p, const struct policy_rule *r, stru
 {
 	struct policy base = *p;
 	struct policy_target t = { 0 };
+	autobuf struct buf why = BUF_INIT;
 	struct policy_verdict v;
 	struct host host;
 	bool listed;
@@ -263,5 +264,7 @@ int policy_widen_check(const struct policy *p, const struct policy_rule *r, stru
 		return err_set(e, -EEXIST, "a person is asked about this when it is tried: just try it");
 	if (is_silent(&v) || v.is_omitted)
 		return 0;
-	return err_set(e, -EPERM, "the policy says no, and nothing can be granted against it: %s", v.why);
+	policy_text_inside(v.why, &why); /* the agent that asks is told */
+	return err_set(e, -EPERM, "the policy says no, and nothing can be granted against it: %s",
+		       buf_cstr(&why));
 }

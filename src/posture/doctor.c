@@ -59,7 +59,7 @@
 	"sudo modprobe -a nf_tables nft_tproxy nf_tproxy_ipv4 nf_tproxy_ipv6 nft_log nfnetlink_log"
 #define ROTATE "coffer secret rotate NAME --expires DATE"
 #define REINSTALL "make, or sudo make install"
-#define FREE_SPACE "free some space, or name another place with COFFER_STATE=/some/dir"
+#define FREE_SPACE "free some space (coffer prune), or name another place with COFFER_STATE=/some/dir"
 
 static const struct doctor_check checks[] = {
 	{ "kernel", "kernel", check_kernel, "coffer needs Linux 5.12 or newer", NEWER_KERNEL },

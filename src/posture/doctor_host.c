@@ -180,14 +180,20 @@ void check_disk(struct finding *f)
 	CLEANUP(scratch_remove) struct scratch s = SCRATCH_INIT;
 	struct err e = ERR_INIT;
 	struct statfs fs = { 0 };
+	uint64_t room;
 	char text[16];
 
 	if (scratch_make(&s, &e) < 0 || fstatfs(s.fd, &fs) < 0) {
 		finding_set(f, DOCTOR_FAIL, "%s", e.msg[0] ? e.msg : "its free space cannot be told");
 		return;
 	}
-	str_from_size((uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize, text);
-	if ((uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize < (64u << 20))
+	room = (uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize;
+	str_from_size(room, text);
+	/* A run writes what is known about it, its log and its layers there: without room none is started. */
+	if (room < (1u << 20) || (fs.f_files && !fs.f_ffree))
+		finding_set(f, DOCTOR_FAIL, "%s and %llu files free on %s: it is full", text,
+			    (unsigned long long)fs.f_ffree, s.parent);
+	else if (room < (64u << 20))
 		finding_set(f, DOCTOR_WARN, "only %s free on %s", text, s.parent);
 	else
 		finding_set(f, DOCTOR_OK, "%s free on %s", text, s.parent);

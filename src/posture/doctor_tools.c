@@ -78,9 +78,15 @@ void check_runsc(struct finding *f)
 	CLEANUP(scratch_remove) struct scratch s = SCRATCH_INIT;
 	CLEANUP(runsc_release) struct runsc r = RUNSC_INIT;
 	struct state st = STATE_INIT;
+	const char *engine = getenv("COFFER_ENGINE"); // NOLINT(concurrency-mt-unsafe): one thread
+	const char *named = NULL;
 	struct err e = ERR_INIT;
-	int ret = runsc_open(NULL, &r, &e);
+	int ret = runsc_from_env(&named, &e);
+	/* Where somebody named an engine or a runsc, a run takes no other. */
+	bool needed = engine && !str_eq(engine, "auto") ? !str_eq(engine, "ns") : named != NULL;
 
+	if (ret == 0)
+		ret = runsc_open(named, &r, &e);
 	if (ret == 0)
 		ret = scratch_make(&s, &e);
 	if (ret == 0) {
@@ -90,7 +96,10 @@ void check_runsc(struct finding *f)
 		ret = runsc_check(&r, &st, &e);
 	}
 	if (ret < 0)
-		finding_set(f, DOCTOR_WARN, "%s", e.msg);
+		finding_set(f, needed ? DOCTOR_FAIL : DOCTOR_WARN, "%s%s", e.msg,
+			    !needed ? ""
+			    : named ? " (COFFER_RUNSC names it)"
+				    : " (COFFER_ENGINE asks for it)");
 	else
 		finding_set(f, DOCTOR_OK, "%s, version %.60s: started a sandbox, platform systrap", r.path,
 			    r.version);

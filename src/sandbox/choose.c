@@ -76,6 +76,10 @@ int choose_engine(const char *want, const char *runsc, struct state *st, struct 
 	ret->by_itself = is_auto;
 	if (want && str_eq(want, "ns"))
 		return runsc ? err_set(e, -EINVAL, "--runsc does not go with engine ns") : 0;
+	r = runsc ? 0 : runsc_from_env(&runsc, e);
+	if (r < 0)
+		return r;
+	ret->named = runsc != NULL;
 	r = take_gvisor(runsc, st, s, map_ids, ret, &why);
 	if (r == 0)
 		return 0;

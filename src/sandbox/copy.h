@@ -70,6 +70,13 @@ struct unpack_dir {
 	int64_t mtime;
 };
 
+/*
+ * Asked about each entry before it is made: 1 makes it, 0 leaves it out, negative ends it all. The first is at depth 0;
+ * `dir` is the directory that it goes into, name is "" where that is the entry itself. A directory is left out with all
+ * that is below it, which nobody is asked about.
+ */
+typedef int unpack_may(void *ctx, unsigned depth, int dir, const char *name, bool is_dir);
+
 struct unpacker {
 	struct pack_state state;
 	struct buf in; /* bytes of a record that is not complete */
@@ -78,7 +85,11 @@ struct unpacker {
 	bool into, want_dir;
 	struct unpack_dir dir[PACK_DEPTH_MAX];
 	unsigned depth;
-	int file; /* being written, or -1 */
+	int file;	  /* being written, or -1 */
+	bool skip;	  /* a file that is left out */
+	unsigned skipped; /* how deep in a directory that is left out */
+	unpack_may *may;  /* NULL: all is made */
+	void *may_ctx;
 	int64_t file_mtime;
 	mode_t mask;
 	uint64_t entries, bytes, max_entries, max_bytes;

@@ -29,6 +29,9 @@ void unpacker_init(struct unpacker *u, const struct copy_target *t, uint64_t max
 	u->want_dir = t->want_dir;
 	u->depth = 0;
 	u->file = -1;
+	u->skip = false;
+	u->skipped = 0;
+	u->may = NULL;
 	u->entries = u->bytes = u->cut = 0;
 	u->max_entries = max_entries;
 	u->max_bytes = max_bytes;
@@ -155,6 +158,8 @@ static int put_data(struct unpacker *u, const struct pack_rec *rec)
 	u->bytes += len;
 	if (u->bytes > u->max_bytes)
 		return failed(u, -EFBIG, "more bytes than allowed", "");
+	if (u->skip)
+		return 0;
 	while (len) {
 		ssize_t n = write(u->file, p, len);
 
@@ -171,9 +176,38 @@ static int put_data(struct unpacker *u, const struct pack_rec *rec)
 static int close_file(struct unpacker *u, const struct pack_rec *rec)
 {
 	u->cut += rec->cut;
+	if (u->skip) {
+		u->skip = false;
+		return 0;
+	}
 	set_mtime(u->file, NULL, u->file_mtime);
 	u->file = fd_close(u->file);
 	return 0;
+}
+
+static int may_put(struct unpacker *u, const struct pack_rec *rec)
+{
+	int dir, r;
+	const char *name = place(u, rec, &dir);
+	bool is_dir = rec->type == PACK_DIR;
+
+	if (!u->may)
+		return 1;
+	r = u->may(u->may_ctx, u->depth, dir, name, is_dir);
+	u->skip = r == 0 && rec->type == PACK_FILE;
+	u->skipped = r == 0 && is_dir;
+	return r < 0 ? failed(u, r, "cannot judge", name) : r;
+}
+
+/* A record of what is left out: it counts, and goes nowhere. */
+static int skip_record(struct unpacker *u, const struct pack_rec *rec)
+{
+	if (rec->type == PACK_DIR)
+		u->skipped++;
+	else if (rec->type == PACK_LEAVE)
+		u->skipped--;
+	u->bytes += rec->type == PACK_DATA ? rec->len : 0;
+	return u->bytes > u->max_bytes ? failed(u, -EFBIG, "more bytes than allowed", "") : 0;
 }
 
 static int put_record(struct unpacker *u, const struct pack_rec *rec)
@@ -184,6 +218,14 @@ static int put_record(struct unpacker *u, const struct pack_rec *rec)
 		return failed(u, -EFBIG, "more files than allowed", "");
 	if (is_entry && u->depth == 0 && (u->into || u->want_dir) && rec->type != PACK_DIR)
 		return failed(u, -ENOTDIR, "the destination is a directory, the source is not", "");
+	if (is_entry) {
+		int r = u->skipped ? skip_record(u, rec) : may_put(u, rec);
+
+		if (r <= 0)
+			return r;
+	}
+	if (u->skipped)
+		return skip_record(u, rec);
 	switch (rec->type) {
 	case PACK_DIR:
 		return put_dir(u, rec);

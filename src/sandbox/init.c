@@ -147,6 +147,15 @@ static int take_signal(struct init *in, struct cmd *c, const struct frame *f)
 	return 0;
 }
 
+static int take_tty_ask(struct init *in, const struct cmd *c, const struct frame *f)
+{
+	if (f->len || !cmd_has_tty(c))
+		return -EPROTO;
+	if (c->state == CMD_RUNNING)
+		proto_add_u32(&in->out, PROTO_TTY_IS, c->chan, pty_is_raw(c->out[0]));
+	return 0;
+}
+
 /* Frames for a command that runs. P2: to one that has ended they are late, not wrong. */
 static int take_for_cmd(struct init *in, const struct frame *f)
 {
@@ -163,6 +172,8 @@ static int take_for_cmd(struct init *in, const struct frame *f)
 		return take_signal(in, c, f);
 	case PROTO_RESIZE:
 		return take_resize(in, c, f);
+	case PROTO_TTY_ASK:
+		return take_tty_ask(in, c, f);
 	default:
 		return take_credit(in, c, f);
 	}
@@ -179,6 +190,7 @@ static int take_frame(struct init *in, const struct frame *f)
 	case PROTO_SIGNAL:
 	case PROTO_RESIZE:
 	case PROTO_CREDIT:
+	case PROTO_TTY_ASK:
 		return take_for_cmd(in, f);
 	case PROTO_DIAL:
 		return take_dial(in, f);

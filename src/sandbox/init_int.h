@@ -126,6 +126,8 @@ int pty_open(unsigned rows, unsigned cols, int *ret_slave) MUST_CHECK;
 void pty_resize(int master, unsigned rows, unsigned cols);
 pid_t pty_foreground(int master);
 char pty_eof_char(int master); /* what ends input there, '\0' when the terminal is not line by line */
+/* Keys reach the program one by one: it draws what it shows itself. */
+bool pty_is_raw(int master);
 
 /* init_pids.c: whether one more process can be started now, or one more than that. Costs two starts at most. */
 bool pids_are_at_limit(bool after_one);

@@ -68,6 +68,13 @@ pid_t pty_foreground(int master)
 	return ioctl(master, TIOCGPGRP, &pgrp) < 0 ? 0 : pgrp;
 }
 
+bool pty_is_raw(int master)
+{
+	struct termios t;
+
+	return ioctl(master, TCGETS, &t) == 0 && !(t.c_lflag & ICANON);
+}
+
 char pty_eof_char(int master)
 {
 	struct termios t;

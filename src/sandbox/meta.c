@@ -35,6 +35,7 @@ static const struct text_field {
 	{ "image_digest", offsetof(struct run_meta, image_digest) },
 	{ "cause", offsetof(struct run_meta, cause) },
 	{ "home", offsetof(struct run_meta, home) },
+	{ "profile", offsetof(struct run_meta, profile) },
 	{ "net", offsetof(struct run_meta, net) },
 	{ "policy_digest", offsetof(struct run_meta, policy_digest) },
 	{ "ports", offsetof(struct run_meta, ports) },
@@ -98,6 +99,8 @@ static void write_fields(struct json *j, const struct run_meta *m)
 	json_bool(j, "detached", m->detached);
 	if (m->home)
 		json_str(j, "home", m->home);
+	if (m->profile)
+		json_str(j, "profile", m->profile);
 	json_str(j, "net", m->net);
 	if (m->policy_digest)
 		json_str(j, "policy_digest", m->policy_digest);
@@ -149,7 +152,7 @@ int run_meta_write(int run_fd, const struct run_meta *m, struct err *e)
 		r = -errno;
 	if (r < 0) {
 		unlinkat(run_fd, tmp, 0);
-		return err_sys(e, r, "cannot write what is known about run %s", m->id);
+		return err_sys(e, r, "cannot save the state of run %s", m->id);
 	}
 	return 0;
 }

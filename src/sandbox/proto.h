@@ -57,6 +57,7 @@ enum proto_type {
 	PROTO_PING, /* channel 0, up to PROTO_PING_MAX bytes, comes back as PROTO_PONG */
 	PROTO_LISTEN, /* channel 0, once, a path: make a socket there for PROTO_ACCEPT. Only the launcher may say so */
 	PROTO_ACCEPT, /* empty: the channel is the next connection to that socket. Only the launcher may say so */
+	PROTO_TTY_ASK, /* empty: does its program read the terminal key by key? Only the launcher may say so */
 
 	/* from init */
 	PROTO_HELLO = 32,   /* channel 0, u32 version: the first frame */
@@ -67,6 +68,7 @@ enum proto_type {
 	PROTO_STDIN_CLOSED, /* the command closed its stdin; nothing more is read */
 	PROTO_EXIT,	    /* struct proto_exit */
 	PROTO_PONG,
+	PROTO_TTY_IS, /* u32: 1 when the channel's terminal is raw, 0 when it is not; one for each PROTO_TTY_ASK */
 
 	/* between a client and the launcher only, channel 0 */
 	PROTO_STOP = 64, /* u32 milliseconds of grace before SIGKILL */

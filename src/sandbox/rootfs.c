@@ -177,6 +177,23 @@ static int write_etc(const struct spec *s)
 				 "services: files\nprotocols: files\n");
 }
 
+static int write_files(const struct spec *s, struct err *e)
+{
+	for (size_t i = 0; i < s->files.n; i++) {
+		const struct spec_file *f = &s->files.v[i];
+		autoclose int fd = -1;
+		int r = rootfs_make_parents(f->path + 1);
+
+		fd = r < 0 ? -1
+			   : open(f->path + 1, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0555);
+		if (r == 0)
+			r = fd < 0 ? -errno : fd_write_all(fd, f->text, f->len);
+		if (r < 0)
+			return rootfs_fail(e, r, f->path);
+	}
+	return 0;
+}
+
 static int build_host_view(const struct spec *s, struct err *e)
 {
 	char host[PATH_MAX], dst[PATH_MAX];
@@ -212,7 +229,7 @@ static int build_host_view(const struct spec *s, struct err *e)
 		return rootfs_fail(e, -errno, ROOTFS_CA_DIR);
 	if (s->uid != 0 && mkdir("home/agent", 0700) < 0)
 		return rootfs_fail(e, -errno, "home");
-	return 0;
+	return write_files(s, e);
 }
 
 static const char *const dev_nodes[] = { "null", "zero", "full", "random", "urandom", "tty" };
@@ -312,7 +329,8 @@ static int open_scratch(const struct spec *s, uint64_t bytes, struct err *e)
 		     { STAGE "/home", 0700 }, { STAGE "/lower", 0700 }, { STAGE "/layers", 0700 },
 		     { STAGE_ROOT, 0755 } };
 	/* An empty file takes no byte of the size, but memory all the same. */
-	int r = mnt_tmpfs(STAGE, bytes + ROOT_BYTES, bytes / 4096 + 1024, 0755);
+	const uint64_t root = ROOT_BYTES + s->files.bytes + s->files.n * 4096;
+	int r = mnt_tmpfs(STAGE, bytes + root, bytes / 4096 + 1024 + UINT64_C(2) * SPEC_FILES_MAX, 0755);
 
 	if (r < 0)
 		return rootfs_fail(e, r, "/tmp");

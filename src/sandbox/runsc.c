@@ -34,6 +34,8 @@ static int split_pin(const char *named, struct runsc *r, struct err *e)
 	const char *at = strstr(named, mark);
 	unsigned char raw[HASH_LEN];
 
+	if (!*named || at == named)
+		return err_set(e, -EINVAL, "'%.80s' names no runsc: the path is missing", named);
 	r->path = at ? strndup(named, (size_t)(at - named)) : strdup(named);
 	if (!r->path)
 		return err_set(e, -ENOMEM, "out of memory");
@@ -45,6 +47,19 @@ static int split_pin(const char *named, struct runsc *r, struct err *e)
 			       at);
 	memcpy(r->pinned, at, HASH_HEX_LEN + 1);
 	return 0;
+}
+
+int runsc_from_env(const char **ret, struct err *e)
+{
+	const char *env = getenv("COFFER_RUNSC"); // NOLINT(concurrency-mt-unsafe): one thread
+	int r;
+
+	*ret = env;
+	if (!env || *env == '/')
+		return 0;
+	r = *env ? err_set(e, -EINVAL, "COFFER_RUNSC must be an absolute path, not '%.200s'", env)
+		 : err_set(e, -EINVAL, "COFFER_RUNSC is set, but empty: it names no runsc");
+	return err_hint(e, r, "name a runsc (PATH or PATH@sha256:DIGEST), or unset the variable");
 }
 
 static int open_usual(struct runsc *r, struct err *e)
@@ -62,12 +77,7 @@ static int open_usual(struct runsc *r, struct err *e)
 int runsc_open(const char *named, struct runsc *ret, struct err *e)
 {
 	CLEANUP(runsc_release) struct runsc r = RUNSC_INIT;
-	const char *env = getenv("COFFER_RUNSC");
-	int ret_code;
-
-	if (!named && env && *env)
-		named = env;
-	ret_code = named ? split_pin(named, &r, e) : open_usual(&r, e);
+	int ret_code = named ? split_pin(named, &r, e) : open_usual(&r, e);
 
 	if (ret_code < 0)
 		return ret_code;

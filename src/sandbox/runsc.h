@@ -31,8 +31,13 @@ struct runsc {
 
 #define RUNSC_INIT ((struct runsc){ .fd = -1 })
 
-/* `named` is PATH or PATH@sha256:HEX; NULL: what COFFER_RUNSC names, else the first runsc in the usual
- * places. -ENOENT when there is none. */
+/*
+ * The runsc that COFFER_RUNSC names; *ret is NULL when the variable is not set. An error where it is set to something
+ * that cannot be a name: an empty string, or a relative path, which means another file in each directory.
+ */
+int runsc_from_env(const char **ret, struct err *e) MUST_CHECK;
+
+/* `named` is PATH or PATH@sha256:HEX; NULL: the first runsc in the usual places. -ENOENT when there is none. */
 int runsc_open(const char *named, struct runsc *ret, struct err *e) MUST_CHECK;
 void runsc_release(struct runsc *r);
 

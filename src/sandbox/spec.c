@@ -29,6 +29,40 @@ const char *net_mode_name(enum net_mode m)
 	return names[m];
 }
 
+int spec_files_add(struct spec_files *l, const char *path, const void *text, size_t len, struct err *e)
+{
+	struct spec_file *v, f = { .len = len };
+
+	if (l->n == SPEC_FILES_MAX || len > SPEC_FILES_BYTES - l->bytes)
+		return err_set(e, -E2BIG, "at most %d files of %u MiB together can be made inside",
+			       SPEC_FILES_MAX, SPEC_FILES_BYTES >> 20);
+	v = reallocarray(l->v, l->n + 1, sizeof(*v));
+	if (!v)
+		return err_set(e, -ENOMEM, "out of memory");
+	l->v = v;
+	f.path = strdup(path);
+	f.text = malloc(len + 1);
+	if (!f.path || !f.text) {
+		free(f.path);
+		free(f.text);
+		return err_set(e, -ENOMEM, "out of memory");
+	}
+	memcpy(f.text, text, len);
+	l->v[l->n++] = f;
+	l->bytes += len;
+	return 0;
+}
+
+void spec_files_release(struct spec_files *l)
+{
+	for (size_t i = 0; i < l->n; i++) {
+		free(l->v[i].path);
+		free(l->v[i].text);
+	}
+	free(l->v);
+	*l = SPEC_FILES_INIT;
+}
+
 void spec_release(struct spec *s)
 {
 	for (size_t i = 0; i < s->n_binds; i++) {
@@ -44,6 +78,8 @@ void spec_release(struct spec *s)
 		fd_close(s->lowers[i].fd);
 		free(s->lowers[i].path);
 	}
+	spec_files_release(&s->files);
+	free(s->profile);
 	free(s->policy_digest);
 	free(s->known_hosts);
 	free(s->ports);

@@ -48,6 +48,26 @@ struct bind {
 	bool is_dir;
 };
 
+/* A small file that is made in the root, read-only and executable. Only with ROOT_HOST. */
+#define SPEC_FILES_MAX 512
+#define SPEC_FILES_BYTES (4u << 20) /* of all together */
+struct spec_file {
+	char *path; /* absolute, normalised */
+	char *text;
+	size_t len;
+};
+
+struct spec_files {
+	struct spec_file *v;
+	size_t n;
+	size_t bytes;
+};
+
+#define SPEC_FILES_INIT ((struct spec_files){ 0 })
+int spec_files_add(struct spec_files *l, const char *path, const void *text, size_t len,
+		   struct err *e) MUST_CHECK;
+void spec_files_release(struct spec_files *l);
+
 /* One read-only layer of the root. Whoever holds fd holds the layer: of an image it carries a shared lock. */
 struct root_lower {
 	int fd;	    /* directory */
@@ -104,6 +124,8 @@ struct spec {
 	size_t n_binds;
 	struct mask *masks;
 	size_t n_masks;
+	struct spec_files files;
+	char *profile; /* which one it was started with; NULL: none */
 
 	enum net_mode net;
 	bool acts;	     /* its policy says something of tools or of apply, which is kept with it */

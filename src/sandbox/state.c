@@ -56,9 +56,10 @@ char *state_place(struct err *e)
 	if (named && *named == '/') {
 		n = asprintf(&path, "%s", named);
 	} else if (named && *named) {
-		autofree char *cwd = getcwd(NULL, 0);
-
-		n = asprintf(&path, "%s/%s", cwd ? cwd : "", named);
+		/* It would be another one in each directory, and might lie in a workspace. */
+		err_set(e, -EINVAL, "COFFER_STATE is '%.200s', which is not an absolute path", named);
+		err_hint(e, -EINVAL, "COFFER_STATE=\"$PWD/%.200s\"", named);
+		return NULL;
 	} else if (state_is_host_root()) {
 		n = asprintf(&path, "/var/lib/cofferdam");
 	} else if (xdg &&
@@ -329,6 +330,20 @@ int state_run_set_over(int run_fd, struct err *e)
 bool state_run_is_over(int run_fd)
 {
 	return faccessat(run_fd, OVER, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+int state_run_clear_over(int run_fd, struct err *e)
+{
+	return unlinkat(run_fd, OVER, 0) < 0 && errno != ENOENT
+		       ? err_sys(e, -errno, "cannot note that the sandbox is to be started again")
+		       : 0;
+}
+
+int state_run_wait(int run_fd)
+{
+	int r = lock(run_fd, LOCK_SH);
+
+	return r < 0 ? r : lock(run_fd, LOCK_UN);
 }
 
 static int open_run(const struct state *st, const char *id, struct err *e)

@@ -9,6 +9,7 @@
  *   homes/NAME/       named homes
  *   objects/          content of checkpoints (room workspace, objects.h)
  *   runs/gone-ID/     what is left of a run that is just being removed
+ *   limits-told       default limits that are not kept, as they were said last
  *   last              the id of the last run, whether or not anything is left of it
  *
  * A run is alive while somebody holds an exclusive flock on its directory; the lock goes with the fd to
@@ -35,7 +36,7 @@ struct state {
 
 #define STATE_INIT ((struct state){ .fd = -1, .runs_fd = -1 })
 
-/* $COFFER_STATE, else /var/lib/cofferdam for the host's root, else $XDG_STATE_HOME/cofferdam or
+/* $COFFER_STATE (an absolute path), else /var/lib/cofferdam for the host's root, else $XDG_STATE_HOME/cofferdam or
  * ~/.local/state/cofferdam. Creates it 0700; refuses one that belongs to another or that others may write. */
 int state_open(struct state *st, struct err *e) MUST_CHECK;
 /* The path that state_open() would take, without making it; the caller frees it. NULL with a message when
@@ -68,6 +69,8 @@ bool state_run_has_begun(int run_fd);
  */
 int state_run_set_over(int run_fd, struct err *e) MUST_CHECK;
 bool state_run_is_over(int run_fd);
+/* By whoever starts it again all the same, and holds it. */
+int state_run_clear_over(int run_fd, struct err *e) MUST_CHECK;
 
 /* Takes a run that nobody holds: its directory fd, with the lock. -EBUSY when alive, -ENOENT when gone. */
 int state_run_claim(struct state *st, const char *id, struct err *e) MUST_CHECK;
@@ -89,6 +92,9 @@ int state_last_id(struct state *st, char ret_id[RUN_ID_LEN + 1]) MUST_CHECK;
 
 /* Opens the directory of a run; *ret_alive tells whether somebody holds it. Returns the fd. */
 int state_run_open(struct state *st, const char *id, bool *ret_alive, struct err *e) MUST_CHECK;
+
+/* Returns once nobody holds the run: it has ended, and is cleared up. */
+int state_run_wait(int run_fd) MUST_CHECK;
 
 /* A whole ID, a name, a unique prefix of an ID (at least 2 digits), or @last; in that order. -ENOENT with
  * what is there when nothing fits (for @last: when that run left nothing behind), -ENOTUNIQ when a prefix
@@ -129,6 +135,7 @@ struct run_meta {
 	bool detached;
 	uint64_t changes;    /* files changed in the workspace, valid when ended */
 	char *home;	     /* the named home, NULL when it has none */
+	char *profile;	     /* the agent's that it was started with, NULL when there was none */
 	char *net;	     /* "none", "observe", "enforce"; NULL in what an older version wrote: none */
 	char *policy_digest; /* of what was in force at its start; NULL: no network */
 	char *ports;	     /* what -p leads inside: "127.0.0.1:8080->80, …"; NULL: none */

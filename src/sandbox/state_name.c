@@ -148,6 +148,25 @@ static int list_names(const struct state *st, struct strv *ret)
 	return r;
 }
 
+#define SHOWN_COMMAND 32
+
+/* "b69c1f0a2d3e (make test)" */
+static void add_unnamed(struct state *st, const char *id, struct buf *out)
+{
+	CLEANUP(run_meta_release) struct run_meta m = { 0 };
+	bool alive;
+	autoclose int fd = state_run_open(st, id, &alive, NULL);
+
+	if (fd < 0 || !state_run_has_begun(fd))
+		return;
+	buf_addf(out, "%s%s", out->len ? ", " : "", id);
+	if (run_meta_read(fd, &m, NULL) < 0 || !m.command)
+		return;
+	buf_adds(out, " (");
+	str_add_safe(out, m.command, strnlen(m.command, SHOWN_COMMAND), false);
+	buf_adds(out, strlen(m.command) > SHOWN_COMMAND ? "…)" : ")");
+}
+
 /* Says what there is instead. */
 static int nothing_fits(struct state *st, const char *ref, struct err *e)
 {
@@ -160,9 +179,12 @@ static int nothing_fits(struct state *st, const char *ref, struct err *e)
 		return err_set(e, -ENOENT, "there is no run '%s'", buf_cstr(&shown));
 	for (size_t i = 0; i < names.n && i < SHOWN_NAMES; i++)
 		buf_addf(&there, "%s%s", there.len ? ", " : "", names.v[i]);
-	for (size_t i = 0; i < ids.n && i < SHOWN_RUNS; i++)
-		buf_addf(&there, "%s%s", there.len ? ", " : "", ids.v[i]);
-	if (names.n > SHOWN_NAMES || ids.n > SHOWN_RUNS)
+	if (names.n > SHOWN_NAMES)
+		buf_adds(&there, " …");
+	/* An id alone tells a person nothing. */
+	for (size_t i = 0; !names.n && i < ids.n && i < SHOWN_RUNS; i++)
+		add_unnamed(st, ids.v[i], &there);
+	if (!names.n && ids.n > SHOWN_RUNS)
 		buf_adds(&there, " …");
 	if (names.n)
 		near = str_nearest(ref, (const char *const *)names.v, names.n);
@@ -170,7 +192,8 @@ static int nothing_fits(struct state *st, const char *ref, struct err *e)
 		return err_set(e, -ENOENT, "there is no run '%s': no run has left anything behind",
 			       buf_cstr(&shown));
 	err_set(e, -ENOENT, "there is no run '%s'; there are: %s", buf_cstr(&shown), buf_cstr(&there));
-	return near ? err_hint(e, -ENOENT, "did you mean %s?", near) : -ENOENT;
+	return near ? err_hint(e, -ENOENT, "did you mean %s?", near)
+		    : err_hint(e, -ENOENT, "coffer ps -a (lists all of them)");
 }
 
 static int resolve_last(struct state *st, char ret_id[RUN_ID_LEN + 1], struct err *e)

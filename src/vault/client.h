@@ -36,6 +36,7 @@ struct vault_key_want {
 #define VAULT_KEY_WANT_INIT ((struct vault_key_want){ .passphrase_fd = -1 })
 
 #define VAULT_ISSUED_DIR "issued"
+#define VAULT_PLACEHOLDERS_DIR "placeholders" /* gateway/net_placeholder.h */
 
 #define VAULT_LOCKED EKEYREVOKED /* as an error: a passphrase is wanted */
 

@@ -116,7 +116,25 @@ const struct issue_member *issue_find(const struct issue *s, struct slice name)
 	return NULL;
 }
 
+/* Without a format behind the last segment: some servers take /token.json for /token. */
+static struct slice without_format(struct slice path)
+{
+	const char *last, *dot;
+
+	while (path.len && path.p[path.len - 1] == '/')
+		path.len--;
+	last = path.len ? memrchr(path.p, '/', path.len) : NULL;
+	last = last ? last : path.p;
+	dot = path.len ? memchr(last, '.', path.len - (size_t)(last - path.p)) : NULL;
+	if (dot)
+		path.len = (size_t)(dot - path.p);
+	return path;
+}
+
 bool issue_is_endpoint(const struct issue *s, const char *method, struct slice path)
 {
-	return str_eq(s->method, method) && pathpat_match(s->path, path, PATHPAT_LOOSE);
+	if (!str_eq(s->method, method))
+		return false;
+	return pathpat_match(s->path, path, PATHPAT_LOOSE) ||
+	       pathpat_match(s->path, without_format(path), PATHPAT_LOOSE);
 }

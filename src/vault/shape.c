@@ -276,13 +276,19 @@ static size_t most(size_t a, size_t b)
 	return a > b ? a : b;
 }
 
+size_t shape_prefix(const char *value, size_t len)
+{
+	const struct known *k = known_at(value, len);
+	size_t digits = k ? 0 : telegram_at(value, len);
+
+	return k ? strlen(k->shape.prefix) : digits ? digits + 1 : 0;
+}
+
 size_t shape_placeholder(const void *secret, size_t len, const uint8_t seed[SHAPE_SEED_LEN],
 			 char out[SHAPE_MAX + 1])
 {
 	const char *s = secret;
-	const struct known *k = known_at(s, len);
-	size_t digits = k ? 0 : telegram_at(s, len);
-	size_t prefix = k ? strlen(k->shape.prefix) : digits ? digits + 1 : 0;
+	size_t prefix = shape_prefix(s, len), digits = telegram_at(s, len);
 	size_t n = most(most(len, SHAPE_MIN), prefix + SHAPE_RANDOM_MIN);
 	struct dice d = { .seed = seed, .used = sizeof(d.block) };
 	bool uuid = is_uuid(s, len);
@@ -290,8 +296,7 @@ size_t shape_placeholder(const void *secret, size_t len, const uint8_t seed[SHAP
 	size_t kinds = choose_alphabet(s + prefix, len - prefix, from);
 
 	n = n > SHAPE_MAX ? SHAPE_MAX : n;
-	if (k)
-		memcpy(out, k->shape.prefix, prefix);
+	memcpy(out, s, prefix);
 	/* A bot's number is no secret, but it says whose it is. */
 	for (size_t i = 0; i < digits; i++)
 		out[i] = "0123456789"[i == 0 ? 1 + roll(&d, 9) : roll(&d, 10)];

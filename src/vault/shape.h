@@ -6,7 +6,7 @@
  * Invariants
  *  S1  A placeholder has nothing of the secret but its length and a prefix that stands in the table below (a vendor's, and
  *      so public); all else is random. At least SHAPE_RANDOM_MIN characters of it are random letters and digits.
- *  S2  It is as long as the secret, but at least SHAPE_MIN and at most SHAPE_MAX; its characters are [A-Za-z0-9._:-], of
+ *  S2  It is as long as the secret, but at least SHAPE_MIN and at most SHAPE_MAX (mark.h may make a short one longer); its characters are [A-Za-z0-9._:-], of
  *      them only those kinds that the secret itself has where that leaves enough to choose from.
  */
 #ifndef VAULT_SHAPE_H
@@ -32,6 +32,9 @@ struct shape {
 
 /* The shape of one whole value, NULL when it is none of the table. */
 const struct shape *shape_of(const char *value, size_t len);
+
+/* How much of a value is what its vendor begins all of them with (of a bot's token its number); 0: nothing. */
+size_t shape_prefix(const char *value, size_t len);
 
 /* A placeholder for this secret from a seed of the caller's, which must be fresh and random. `out` has room for SHAPE_MAX + 1
  * and gets a NUL. Returns the length. */

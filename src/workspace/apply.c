@@ -17,6 +17,7 @@
 #include "workspace/digest.h"
 #include "workspace/judge.h"
 #include "workspace/layer.h"
+#include "workspace/obeyed.h"
 #include "workspace/path.h"
 #include "workspace/place.h"
 #include "workspace/trigger.h"
@@ -62,8 +63,12 @@ static bool allowed(const struct apply *a, const struct change *c)
 		return false;
 	if (c->flags & CHANGE_SPECIAL && !covered(&a->o.allow_special, c->path))
 		return false;
-	if (c->flags & CHANGE_TRIGGER && !trigger_allowed(c->path, change_is_dir(c), &a->o.allow_trigger))
-		return false;
+	if (c->flags & CHANGE_TRIGGER) {
+		const struct trigger t = { change_why(c, CHANGE_TRIGGER), c->yes_beyond };
+
+		if (!trigger_allowed(&t, c->path, &a->o.allow_trigger))
+			return false;
+	}
 	if (c->flags & (CHANGE_SECRETIVE | CHANGE_LEAK) && !covered(&a->o.allow_trigger, c->path))
 		return false;
 	return !(c->flags & CHANGE_CONFLICT) || path_covered(&a->o.force, c->path);
@@ -502,12 +507,15 @@ int workspace_apply(int upper_fd, int lower_fd, uint64_t since, const struct app
 				   .allow_special = special,
 				   .allow_trigger = trigger,
 				   .force = force,
+				   .obeyed = o->obeyed,
 				   .dry_run = o->dry_run,
 				   .bind = o->bind,
 				   .before = o->before,
 				   .look = o->look,
 				   .arg = o->arg };
 	r = workspace_changes(upper_fd, BASE_DIR(lower_fd), since, &a.all, e);
+	if (r == 0 && o->obeyed && obeyed_mark(o->obeyed, &a.all) < 0)
+		r = err_set(e, -ENOMEM, "out of memory");
 	if (r == 0)
 		r = apply_all(&a, e);
 	changes_release(&a.all);

@@ -12,6 +12,8 @@
  *  C4  A directory that is ours but lets nobody in is opened up while the walk is in it, and closed again after.
  *  C5  Where a copied layer lies between (base.h), what is seen of the two below is what counts as the original; of the
  *      copy nothing changes, so it is never in conflict.
+ *  C6  A directory that git takes for a repository by what is in it, on the host and in the layer together, is judged as
+ *      one, also when the layer has only some of its parts.
  */
 #include "workspace/change.h"
 
@@ -42,6 +44,7 @@ struct frame {
 	gid_t gid;
 	bool setgid;
 	mode_t restore, mid_restore; /* C4: what to set again; 0: nothing */
+	struct trigger_place place;  /* C6 */
 };
 
 struct walk {
@@ -180,6 +183,31 @@ static int reserve_frame(struct walk *w)
 	return 0;
 }
 
+/* C6. `above` is the place of the directory that this one is in. */
+static struct trigger_place find_place(struct walk *w, const struct frame *f,
+				       const struct trigger_place *above)
+{
+	struct trigger_place place = *above;
+	unsigned parts = 0;
+
+	for (size_t i = f->ents_at; i < w->n_ents; i++)
+		parts |= trigger_git_part(w->names.data + w->ents[i].name);
+	if (f->mid)
+		parts |= layer_git_parts(chain_fd(&w->mid));
+	if (f->lo)
+		parts |= layer_git_parts(chain_fd(&w->lo));
+	if (above->in_git) {
+		struct trigger t = trigger_find(buf_cstr(&w->path), true, above);
+
+		place.runs = trigger_is_run_by_git(&t);
+	}
+	if (parts == TRIGGER_GIT_ALL) {
+		place.in_git = true;
+		place.git_at = w->path.len;
+	}
+	return place;
+}
+
 /* Fills in a frame for directories that are already on the chains. */
 static int open_frame(struct walk *w, struct frame f)
 {
@@ -197,6 +225,12 @@ static int open_frame(struct walk *w, struct frame f)
 	if (r == 0 && f.lo && (!f.up || opaque))
 		r = read_names(w, chain_fd(&w->lo), false);
 	sort_ents(w, f.ents_at);
+	if (r == 0 && w->o->flags) {
+		size_t at = w->n_frames - 1;
+		const struct trigger_place none = { 0 };
+
+		w->frames[at].place = find_place(w, &f, at ? &w->frames[at - 1].place : &none);
+	}
 	return r;
 }
 
@@ -454,7 +488,9 @@ static int next_entry(struct walk *w)
 {
 	struct frame f = w->frames[w->n_frames - 1];
 	const struct ent *ent = &w->ents[w->frames[w->n_frames - 1].next++];
-	struct pair p = { .up_dir = -1, .lo_dir = -1, .dir_gid = f.gid, .dir_setgid = f.setgid };
+	struct pair p = {
+		.up_dir = -1, .lo_dir = -1, .dir_gid = f.gid, .dir_setgid = f.setgid, .place = f.place
+	};
 	struct stat up, lo;
 	int r;
 

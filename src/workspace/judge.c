@@ -5,7 +5,6 @@
 #include "workspace/layer.h"
 #include "workspace/path.h"
 #include "workspace/secret.h"
-#include "workspace/trigger.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -131,11 +130,13 @@ static void judge_secretive(const struct pair *p, struct change *c)
 
 void judge_change(const struct judge *j, const struct pair *p, struct change *c)
 {
-	const char *why = trigger_why(c->path, change_is_dir(c));
+	struct trigger t = trigger_find(c->path, change_is_dir(c), &p->place);
 
 	if (p->up)
 		judge_special(j, p, c);
-	if (why)
-		change_flag(c, CHANGE_TRIGGER, why);
+	if (t.why) {
+		change_flag(c, CHANGE_TRIGGER, t.why);
+		c->yes_beyond = t.beyond;
+	}
 	judge_secretive(p, c);
 }

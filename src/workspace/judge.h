@@ -3,6 +3,7 @@
 #ifndef WORKSPACE_JUDGE_H
 #define WORKSPACE_JUDGE_H
 
+#include "workspace/trigger.h"
 #include "workspace/workspace.h"
 
 /* Whose files are nobody's surprise: the caller's and those of the workspace's owner. */
@@ -21,6 +22,7 @@ struct pair {
 	int up_dir, lo_dir;	    /* the directories it is in; -1 where there is none */
 	const struct stat *up, *lo; /* NULL where it is not */
 	bool lo_copied;		    /* the lower one is of a copied layer: nobody changes that */
+	struct trigger_place place; /* the repository it is in, if any */
 	gid_t dir_gid;		    /* of the directory it is in */
 	bool dir_setgid;
 };

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "workspace/layer.h"
 
+#include "workspace/trigger.h"
+
 #include "base/cleanup.h"
 #include "base/fd.h"
 
@@ -261,4 +263,17 @@ int layer_same_content(int a, int b, off_t size)
 		at = to;
 	}
 	return 1;
+}
+
+unsigned layer_git_parts(int dirfd)
+{
+	static const char *const names[] = { "HEAD", "objects", "refs", "commondir" };
+	unsigned parts = 0;
+	struct stat st;
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		if (fstatat(dirfd, names[i], &st, AT_SYMLINK_NOFOLLOW) == 0)
+			parts |= trigger_git_part(names[i]);
+	}
+	return parts;
 }

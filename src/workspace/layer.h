@@ -41,6 +41,9 @@ int layer_open_parent(int root, const char *path, const char **ret_name) MUST_CH
 int layer_push(struct chain *c, const char *name, mode_t *ret_restore) MUST_CHECK;
 int layer_pop(struct chain *c, mode_t restore) MUST_CHECK;
 
+/* Which parts of a git repository (trigger.h) any directory has; its file system says which names are the same to it. */
+unsigned layer_git_parts(int dirfd);
+
 /* A regular file of an upper layer for reading, also when it has no right to be read but is ours. */
 int layer_open_file(int dirfd, const char *name) MUST_CHECK;
 

@@ -75,6 +75,112 @@ const char *path_covered(const struct strv *l, const char *path)
 	return NULL;
 }
 
+/* One code point; what is no UTF-8 is taken byte by byte. */
+static unsigned decode(const char *s, size_t *ret_len)
+{
+	const unsigned char *b = (const unsigned char *)s;
+	size_t n = b[0] >= 0xf0 ? 4 : b[0] >= 0xe0 ? 3 : b[0] >= 0xc0 ? 2 : 1;
+	unsigned c = n == 1 ? b[0] : b[0] & (0x7fu >> n);
+
+	for (size_t i = 1; i < n; i++) {
+		if ((b[i] & 0xc0) != 0x80) {
+			*ret_len = 1;
+			return b[0];
+		}
+		c = c << 6 | (b[i] & 0x3f);
+	}
+	*ret_len = n;
+	return c;
+}
+
+/* Unicode's Default_Ignorable_Code_Point. */
+static bool shows_nothing(unsigned c)
+{
+	static const struct {
+		unsigned from, to;
+	} none[] = {
+		{ 0xad, 0xad },	      { 0x34f, 0x34f },	  { 0x61c, 0x61c },	{ 0x115f, 0x1160 },
+		{ 0x17b4, 0x17b5 },   { 0x180b, 0x180f }, { 0x200b, 0x200f },	{ 0x202a, 0x202e },
+		{ 0x2060, 0x206f },   { 0x3164, 0x3164 }, { 0xfe00, 0xfe0f },	{ 0xfeff, 0xfeff },
+		{ 0xffa0, 0xffa0 },   { 0xfff0, 0xfff8 }, { 0x1bca0, 0x1bca3 }, { 0x1d173, 0x1d17a },
+		{ 0xe0000, 0xe0fff },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(none); i++) {
+		if (c >= none[i].from && c <= none[i].to)
+			return true;
+	}
+	return false;
+}
+
+/* What Unicode's case folding makes ASCII of; NULL: nothing else. */
+static const char *ascii_of(unsigned c)
+{
+	static const struct {
+		unsigned c;
+		const char *is;
+	} folded[] = {
+		{ 0x212a, "k" },   { 0x17f, "s" },   { 0xdf, "ss" },   { 0x1e9e, "ss" },
+		{ 0xfb00, "ff" },  { 0xfb01, "fi" }, { 0xfb02, "fl" }, { 0xfb03, "ffi" },
+		{ 0xfb04, "ffl" }, { 0xfb05, "st" }, { 0xfb06, "st" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(folded); i++) {
+		if (c == folded[i].c)
+			return folded[i].is;
+	}
+	return NULL;
+}
+
+/* One name; returns where the folded one ends. */
+static char *fold_name(const char *s, size_t len, char *out)
+{
+	char *start = out;
+
+	for (size_t i = 0, n; i < len; i += n) {
+		unsigned c = decode(s + i, &n);
+		const char *ascii = n > 1 ? ascii_of(c) : NULL;
+
+		if (n > 1 && shows_nothing(c))
+			continue;
+		if (c == ':' && out > start)
+			break;
+		if (ascii) {
+			out = stpcpy(out, ascii);
+			continue;
+		}
+		memcpy(out, s + i, n);
+		if (n == 1 && c >= 'A' && c <= 'Z')
+			*out = (char)(c + 32);
+		out += n;
+	}
+	while (out > start && (out[-1] == '.' || out[-1] == ' '))
+		out--;
+	if (out == start) { /* nothing but such: itself */
+		memcpy(out, s, len);
+		out += len;
+	}
+	return out;
+}
+
+char *path_fold(const char *path)
+{
+	char *out = malloc(strlen(path) + 1), *at = out;
+
+	if (!out)
+		return NULL;
+	while (*path) {
+		size_t len = strcspn(path, "/");
+
+		at = fold_name(path, len, at);
+		path += len;
+		if (*path == '/')
+			*at++ = *path++;
+	}
+	*at = '\0';
+	return out;
+}
+
 int path_cmp(const char *a, const char *b)
 {
 	int x, y;

@@ -18,6 +18,13 @@ bool path_covers(const char *dir, const char *path);
 /* The first of the list that covers path, or NULL. */
 const char *path_covered(const struct strv *l, const char *path);
 
+/*
+ * A path as a file system sees it that does not tell names apart which people cannot tell apart either: capitals are
+ * small letters, characters that show nothing are left out (HFS+, and ext4 with casefold), so are dots and blanks at the
+ * end of a name and what follows a colon (NTFS). As many names as before, none longer. NULL: out of memory.
+ */
+char *path_fold(const char *path);
+
 /* Order of a walk: a directory, then all that is in it, then its next neighbour. */
 int path_cmp(const char *a, const char *b);
 

@@ -3,167 +3,11 @@
 
 #include "base/cleanup.h"
 #include "workspace/path.h"
+#include "workspace/trigger_table.h"
 
 #include <assert.h>
-#include <strings.h>
 
-#define SHELL "a shell reads it when it starts"
-#define EDITOR "an editor obeys it when the folder is opened"
-#define CI "a CI server runs it"
-#define AGENT "an agent takes it as settings, commands or instructions"
-#define GIT_OBEYS "git obeys it"
-#define TOOL "a tool obeys it whenever it runs here"
-#define HOOK "it is run on commits"
-#define PACKAGES "package managers obey it"
-#define SESSION "the desktop or the system starts what it names"
-
-/*
- * One or two names in a row, anywhere in a path; what is below is meant too. A "*" in front matches names that end so, one
- * behind names that begin so.
- */
-static const struct {
-	const char *name;
-	const char *below; /* the next name, NULL: any or none */
-	const char *why;
-} triggers[] = {
-	{ ".gitattributes", NULL, "git runs the filters that it names" },
-	{ ".gitmodules", NULL, GIT_OBEYS },
-	{ ".gitconfig", NULL, GIT_OBEYS },
-	{ ".lfsconfig", NULL, GIT_OBEYS },
-	{ ".hg", NULL, "hg obeys its hgrc and runs its hooks" },
-	{ ".jj", NULL, "jj obeys its configuration" },
-	{ ".husky", NULL, HOOK },
-	{ ".githooks", NULL, HOOK },
-	{ ".pre-commit-config.yaml", NULL, HOOK },
-	{ "lefthook.*", NULL, HOOK },
-	{ ".lefthook*", NULL, HOOK },
-
-	{ ".envrc", NULL, "direnv runs it when the directory is entered" },
-	{ ".direnv", NULL, "direnv runs it when the directory is entered" },
-	{ ".autoenv*", NULL, "autoenv runs it when the directory is entered" },
-	{ ".tool-versions", NULL, "a version manager runs what it names" },
-	{ ".mise*", NULL, "mise runs what it names" },
-	{ "mise.toml", NULL, "mise runs what it names" },
-	{ "mise.local.toml", NULL, "mise runs what it names" },
-	{ ".rtx.toml", NULL, "mise runs what it names" },
-
-	{ ".vscode", NULL, EDITOR },
-	{ "*.code-workspace", NULL, EDITOR },
-	{ ".idea", NULL, EDITOR },
-	{ ".fleet", NULL, EDITOR },
-	{ ".zed", NULL, EDITOR },
-	{ ".vs", NULL, EDITOR },
-	{ "*.sublime-project", NULL, EDITOR },
-	{ ".devcontainer*", NULL, "an editor builds and starts what it names" },
-	{ ".gitpod*", NULL, "an editor builds and starts what it names" },
-	{ ".vimrc", NULL, EDITOR },
-	{ ".gvimrc", NULL, EDITOR },
-	{ ".lvimrc", NULL, EDITOR },
-	{ ".exrc", NULL, EDITOR },
-	{ ".nvimrc", NULL, EDITOR },
-	{ ".nvim.lua", NULL, EDITOR },
-	{ ".vim", NULL, EDITOR },
-	{ ".dir-locals*.el", NULL, EDITOR },
-	{ ".emacs*", NULL, EDITOR },
-	{ ".ycm_extra_conf.py", NULL, EDITOR },
-
-	{ ".claude*", NULL, AGENT },
-	{ "CLAUDE*.md", NULL, AGENT },
-	{ "AGENTS*.md", NULL, AGENT },
-	{ "GEMINI.md", NULL, AGENT },
-	{ "QWEN.md", NULL, AGENT },
-	{ "SOUL.md", NULL, AGENT },
-	{ ".mcp.json", NULL, AGENT },
-	{ "mcp.json", NULL, AGENT },
-	{ ".agents", NULL, AGENT },
-	{ ".cursor", NULL, AGENT },
-	{ ".cursorrules", NULL, AGENT },
-	{ ".codex", NULL, AGENT },
-	{ ".gemini", NULL, AGENT },
-	{ ".qwen", NULL, AGENT },
-	{ ".aider*", NULL, AGENT },
-	{ ".continue*", NULL, AGENT },
-	{ ".roo*", NULL, AGENT },
-	{ ".cline*", NULL, AGENT },
-	{ ".windsurf*", NULL, AGENT },
-	{ ".opencode*", NULL, AGENT },
-	{ "opencode.json*", NULL, AGENT },
-	{ ".goose*", NULL, AGENT },
-	{ ".amazonq", NULL, AGENT },
-	{ ".kiro", NULL, AGENT },
-	{ ".hermes", NULL, AGENT },
-	{ ".openclaw", NULL, AGENT },
-	{ ".picoclaw", NULL, AGENT },
-	{ ".github", "copilot-instructions.md", AGENT },
-	{ ".github", "instructions", AGENT },
-	{ ".github", "prompts", AGENT },
-
-	{ ".github", "workflows", CI },
-	{ ".github", "actions", CI },
-	{ ".github", "dependabot.yml", CI },
-	{ ".gitea", "workflows", CI },
-	{ ".forgejo", "workflows", CI },
-	{ ".gitlab-ci*", NULL, CI },
-	{ ".gitlab", "ci", CI },
-	{ ".circleci", NULL, CI },
-	{ "Jenkinsfile*", NULL, CI },
-	{ ".travis.yml", NULL, CI },
-	{ "azure-pipelines*", NULL, CI },
-	{ "bitbucket-pipelines.yml", NULL, CI },
-	{ ".drone*", NULL, CI },
-	{ ".woodpecker*", NULL, CI },
-	{ ".buildkite", NULL, CI },
-	{ ".cirrus.*", NULL, CI },
-	{ "appveyor.yml", NULL, CI },
-	{ ".appveyor.yml", NULL, CI },
-	{ "cloudbuild.yaml", NULL, CI },
-
-	{ ".npmrc", NULL, PACKAGES },
-	{ ".yarnrc*", NULL, PACKAGES },
-	{ ".yarn", NULL, PACKAGES },
-	{ ".pnpmfile.*", NULL, PACKAGES },
-	{ "bunfig.toml", NULL, PACKAGES },
-	{ ".bundle", "config", PACKAGES },
-	{ "pip.conf", NULL, PACKAGES },
-	{ ".cargo", "config", TOOL },
-	{ ".cargo", "config.toml", TOOL },
-	{ "rust-toolchain*", NULL, TOOL },
-	{ ".mvn", NULL, TOOL },
-	{ ".gdbinit", NULL, TOOL },
-	{ ".lldbinit", NULL, TOOL },
-	{ ".pythonrc*", NULL, TOOL },
-	{ "sitecustomize.py", NULL, TOOL },
-	{ "usercustomize.py", NULL, TOOL },
-	{ "*.pth", NULL, TOOL },
-	{ ".curlrc", NULL, TOOL },
-	{ ".wgetrc", NULL, TOOL },
-	{ ".ssh", NULL, "ssh obeys it" },
-	{ ".htaccess", NULL, "a web server obeys it" },
-	{ ".user.ini", NULL, "a web server obeys it" },
-
-	{ ".bash*", NULL, SHELL },
-	{ ".profile", NULL, SHELL },
-	{ ".zsh*", NULL, SHELL },
-	{ ".zprofile", NULL, SHELL },
-	{ ".zlog*", NULL, SHELL },
-	{ ".kshrc", NULL, SHELL },
-	{ ".cshrc", NULL, SHELL },
-	{ ".tcshrc", NULL, SHELL },
-	{ ".login", NULL, SHELL },
-	{ ".logout", NULL, SHELL },
-	{ ".inputrc", NULL, SHELL },
-	{ ".config", "fish", SHELL },
-	{ ".config", "environment.d", SESSION },
-	{ ".config", "autostart", SESSION },
-	{ ".config", "systemd", SESSION },
-	{ ".config", "git", GIT_OBEYS },
-	{ ".config", "mise", "mise runs what it names" },
-	{ ".xinitrc", NULL, SESSION },
-	{ ".xprofile", NULL, SESSION },
-	{ ".xsession*", NULL, SESSION },
-	{ ".pam_environment", NULL, SESSION },
-	{ "autorun.inf", NULL, SESSION },
-};
+/* All names and paths here are folded (path_fold()): lower case, without what some file systems ignore. */
 
 /*
  * What git itself writes on a commit, a fetch or a merge, and does not obey: first names below .git. All else
@@ -171,18 +15,39 @@ static const struct {
  * run something.
  */
 static const char *const internals[] = {
-	"objects",     "refs",	      "logs",		"index",       "HEAD",	      "ORIG_HEAD",
-	"FETCH_HEAD",  "MERGE_HEAD",  "MERGE_MSG",	"MERGE_MODE",  "AUTO_MERGE",  "CHERRY_PICK_HEAD",
-	"REVERT_HEAD", "REBASE_HEAD", "COMMIT_EDITMSG", "packed-refs", "description", "branches",
-	"shallow",     "gc.log",      "SQUASH_MSG",
+	"objects",     "refs",	      "logs",		"index",       "head",	      "orig_head",
+	"fetch_head",  "merge_head",  "merge_msg",	"merge_mode",  "auto_merge",  "cherry_pick_head",
+	"revert_head", "rebase_head", "commit_editmsg", "packed-refs", "description", "branches",
+	"shallow",     "gc.log",      "squash_msg",
+};
+
+/* Of the names that git obeys in a repository these; in a directory that is one without being called .git, others are no
+ * business of git's. */
+static const char *const obeyed_by_git[] = {
+	"config",	"config.worktree", "hooks",   "info",	  "modules",
+	"worktrees",	"commondir",	   "gitdir",  "common",	  "rebase-merge",
+	"rebase-apply", "sequencer",	   "remotes", "reftable", "fsmonitor--daemon",
+	"lfs",		"annex",
 };
 
 static const char why_internals[] = "repository internals";
 static const char why_git_runs[] = "git may run or obey it (config, hooks, attributes)";
+static const char why_bare[] = "its directory is or becomes a git repository";
+static const char why_bare_runs[] = "git may run or obey it: its directory is or becomes a git repository";
+static const char why_unknown[] = "there is not enough memory to judge it";
 
 static bool same(const char *s, size_t len, const char *word)
 {
-	return len == strlen(word) && strncasecmp(s, word, len) == 0;
+	return len == strlen(word) && memcmp(s, word, len) == 0;
+}
+
+static bool is_one_of(const char *s, size_t len, const char *const *words, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (same(s, len, words[i]))
+			return true;
+	}
+	return false;
 }
 
 /*
@@ -190,9 +55,10 @@ static bool same(const char *s, size_t len, const char *word)
  * or by the second where the first is a dot; those that begin with "*" in one of their own.
  */
 #define LISTS 512
+#define ROWS_MAX 1024
 static struct {
 	bool ready;
-	unsigned char head[LISTS + 1], next[ARRAY_SIZE(triggers)]; /* places plus one; 0 ends */
+	unsigned short head[LISTS + 1], next[ROWS_MAX]; /* places plus one; 0 ends */
 } lists;
 
 static unsigned char lower(char c)
@@ -207,28 +73,40 @@ static size_t list_of(const char *name)
 
 static void prepare(void)
 {
-	static_assert(ARRAY_SIZE(triggers) < 255, "places fit a byte");
-	for (size_t i = 0; i < ARRAY_SIZE(triggers); i++) {
-		size_t at = triggers[i].name[0] == '*' ? LISTS : list_of(triggers[i].name);
+	assert(n_trigger_rows <= ROWS_MAX);
+	for (size_t i = 0; i < n_trigger_rows; i++) {
+		const char *name = trigger_rows[i].name;
+		size_t at = name[0] == '*' ? LISTS : list_of(name);
 
 		lists.next[i] = lists.head[at];
-		lists.head[at] = (unsigned char)(i + 1);
+		lists.head[at] = (unsigned short)(i + 1);
 	}
 	lists.ready = true;
 }
 
-/* A pattern has at most one "*", which stands for any bytes. */
+/* A "*" of the pattern stands for any bytes; capitals in it are those of people. */
 static bool fits(const char *s, size_t len, const char *pattern)
 {
-	const char *star = strchr(pattern, '*');
-	size_t head, tail;
+	const char *star = NULL;
+	size_t at = 0, from = 0;
 
-	if (!star)
-		return same(s, len, pattern);
-	head = (size_t)(star - pattern);
-	tail = strlen(star + 1);
-	return len >= head + tail && strncasecmp(s, pattern, head) == 0 &&
-	       strncasecmp(s + len - tail, star + 1, tail) == 0;
+	while (at < len) {
+		if (*pattern == '*') {
+			star = ++pattern;
+			from = at;
+		} else if (*pattern && lower(*pattern) == (unsigned char)s[at]) {
+			pattern++;
+			at++;
+		} else if (star) {
+			pattern = star;
+			at = ++from;
+		} else {
+			return false;
+		}
+	}
+	while (*pattern == '*')
+		pattern++;
+	return !*pattern;
 }
 
 static bool is_dot_git(const char *s, size_t len)
@@ -250,14 +128,21 @@ static const char *why_below_git(const char *rest, bool is_dir)
 		return (*more ? sample : is_dir) ? why_internals : why_git_runs;
 	}
 	if (same(rest, len, "info"))
-		return (*more ? strcasecmp(more, "exclude") == 0 : is_dir) ? why_internals : why_git_runs;
+		return (*more ? str_eq(more, "exclude") : is_dir) ? why_internals : why_git_runs;
 	if (same(rest, len, "objects"))
-		return strncasecmp(more, "info/alternates", 15) == 0 ? why_git_runs : why_internals;
-	for (size_t i = 0; i < ARRAY_SIZE(internals); i++) {
-		if (same(rest, len, internals[i]))
-			return why_internals;
-	}
-	return why_git_runs;
+		return str_starts(more, "info/alternates") ? why_git_runs : why_internals;
+	return is_one_of(rest, len, internals, ARRAY_SIZE(internals)) ? why_internals : why_git_runs;
+}
+
+/* The same in a directory that is a repository by what is in it. */
+static const char *why_in_bare(const char *rest, bool is_dir)
+{
+	size_t len = strcspn(rest, "/");
+
+	if (!is_one_of(rest, len, internals, ARRAY_SIZE(internals)) &&
+	    !is_one_of(rest, len, obeyed_by_git, ARRAY_SIZE(obeyed_by_git)))
+		return NULL;
+	return why_below_git(rest, is_dir) == why_git_runs ? why_bare_runs : why_bare;
 }
 
 static const char *why_in_list(size_t list, const char *name, size_t len, const char *next, bool is_dir)
@@ -265,13 +150,13 @@ static const char *why_in_list(size_t list, const char *name, size_t len, const 
 	size_t next_len = strcspn(next, "/");
 
 	for (unsigned i = lists.head[list]; i; i = lists.next[i - 1]) {
-		const char *below = triggers[i - 1].below;
+		const struct trigger_row *row = &trigger_rows[i - 1];
 
-		if (!fits(name, len, triggers[i - 1].name))
+		if (!fits(name, len, row->name))
 			continue;
 		/* A link in place of .github leads to any workflows whatever. */
-		if (!below || (*next ? fits(next, next_len, below) : !is_dir))
-			return triggers[i - 1].why;
+		if (!row->below || (*next ? fits(next, next_len, row->below) : !is_dir))
+			return row->why;
 	}
 	return NULL;
 }
@@ -283,54 +168,98 @@ static const char *why_name(const char *name, size_t len, const char *next, bool
 	return why ? why : why_in_list(LISTS, name, len, next, is_dir);
 }
 
-/* Why, and where the name that matched ends. What git runs is worse than all else, wherever in the path it stands. */
-static const char *find(const char *path, bool is_dir, size_t *ret_end)
+static bool is_run_by_git(const char *why)
 {
-	const char *found = NULL;
+	return why == why_git_runs || why == why_bare_runs;
+}
 
-	if (!lists.ready)
-		prepare();
-	for (const char *p = path; *p;) {
-		size_t len = strcspn(p, "/");
-		const char *next = p[len] ? p + len + 1 : "";
+/* What git runs is worse than all else, wherever in the path it stands. `folded` has as many names as path. */
+static struct trigger find(const char *path, const char *folded, bool is_dir)
+{
+	struct trigger found = { 0 };
+
+	for (const char *p = path, *f = folded; *f;) {
+		size_t len = strcspn(f, "/");
+		const char *next = f[len] ? f + len + 1 : "";
 		const char *why;
 
-		if (!is_dot_git(p, len))
-			why = found ? NULL : why_name(p, len, next, is_dir);
+		if (!is_dot_git(f, len))
+			why = found.why ? NULL : why_name(f, len, next, is_dir);
 		else if (*next)
 			why = why_below_git(next, is_dir);
 		else
 			why = is_dir ? why_internals : why_git_runs; /* a file says where the repository is */
-		if (why && (!found || why == why_git_runs)) {
-			found = why;
-			*ret_end = (size_t)(p - path) + len;
+		p += strcspn(p, "/");
+		if (why && (!found.why || is_run_by_git(why))) {
+			found.why = why;
+			found.beyond = is_run_by_git(why) ? (size_t)(p - path) : 0;
 		}
-		p += len + (p[len] == '/');
+		p += *p == '/';
+		f += len + (f[len] == '/');
 	}
 	return found;
 }
 
-const char *trigger_why(const char *path, bool is_dir)
+/* The part of a folded path that is behind as many names as the path has before `at`. */
+static const char *folded_behind(const char *path, const char *folded, size_t at)
 {
-	size_t end = 0;
-
-	return find(path, is_dir, &end);
+	for (size_t i = 0; i < at; i++) {
+		if (path[i] == '/' || i + 1 == at) {
+			folded += strcspn(folded, "/");
+			folded += *folded == '/';
+		}
+	}
+	return folded;
 }
 
-bool trigger_allowed(const char *path, bool is_dir, const struct strv *allow)
+struct trigger trigger_find(const char *path, bool is_dir, const struct trigger_place *place)
 {
-	size_t end = 0;
-	const char *why = find(path, is_dir, &end);
+	autofree char *folded = path_fold(path);
+	struct trigger t;
+	const char *why;
 
-	if (!why)
-		return true;
+	if (!folded)
+		return (struct trigger){ why_unknown, strlen(path) };
+	if (!lists.ready)
+		prepare();
+	t = find(path, folded, is_dir);
+	if (!place->in_git || is_run_by_git(t.why))
+		return t;
+	why = place->runs ? why_bare_runs : why_in_bare(folded_behind(path, folded, place->git_at), is_dir);
+	if (is_run_by_git(why))
+		return (struct trigger){ why, place->git_at };
+	return t.why || !why ? t : (struct trigger){ why, 0 };
+}
+
+bool trigger_is_run_by_git(const struct trigger *t)
+{
+	return is_run_by_git(t->why);
+}
+
+enum trigger_git_part trigger_git_part(const char *name)
+{
+	autofree char *folded = NULL;
+
+	/* Most names need no second look. */
+	if ((unsigned char)name[0] < 0x80 && !strchr("hHoOrRcC", name[0]))
+		return 0;
+	folded = path_fold(name);
+	if (!folded)
+		return TRIGGER_GIT_ALL;
+	return str_eq(folded, "head")	     ? TRIGGER_GIT_HEAD
+	       : str_eq(folded, "objects")   ? TRIGGER_GIT_OBJECTS
+	       : str_eq(folded, "refs")	     ? TRIGGER_GIT_REFS
+	       : str_eq(folded, "commondir") ? TRIGGER_GIT_OBJECTS | TRIGGER_GIT_REFS
+					     : 0;
+}
+
+bool trigger_allowed(const struct trigger *t, const char *path, const struct strv *allow)
+{
 	for (size_t i = 0; i < allow->n; i++) {
 		const char *a = allow->v[i];
 
-		if (!*a || !path_covers(a, path))
-			continue;
-		if (why != why_git_runs || strlen(a) > end || str_eq(a, path))
+		if (*a && path_covers(a, path) && (strlen(a) > t->beyond || str_eq(a, path)))
 			return true;
 	}
-	return false;
+	return !t->why;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Triggers: files that the host may run or obey without being asked, because some program looks for them by name:
- * hooks, editor settings, CI files, shell and tool configuration, instructions to agents. Names are compared without
- * regard to case, for a host or a tool may not know it. Pure.
+ * Triggers: files that the host may run or obey without being asked, because some program looks for them by name
+ * (trigger_table.c): hooks, editor settings, CI files, shell and tool configuration, instructions to agents. Names are
+ * compared as a file system may compare them that knows no case or ignores some characters (path_fold()). Pure.
  */
 #ifndef WORKSPACE_TRIGGER_H
 #define WORKSPACE_TRIGGER_H
@@ -11,14 +11,37 @@
 
 #include <stdbool.h>
 
-/* Why a path is a trigger, as static text; NULL when it is none. */
-const char *trigger_why(const char *path, bool is_dir);
+struct trigger {
+	const char *why; /* static text; NULL: it is none */
+	/* A yes for a directory is one for what is below it when it is longer than this. What git would run or obey
+	 * (config, hooks, …) needs one that names something inside the repository, so that "--allow .git" lets out
+	 * commits and nothing that runs. */
+	size_t beyond;
+};
 
 /*
- * Is there a yes for this trigger? A yes for a directory is one for what is below it, with one exception: what git
- * would run or obey (config, hooks, …) needs a yes that names something inside .git, so that "--allow .git" lets out
- * commits and nothing that runs. "" is no yes.
+ * Where a path is: below a directory that git takes for a repository by what is in it (HEAD, objects, refs), whatever
+ * its name is. Such a directory may come together from what the host has and what a change adds.
  */
-bool trigger_allowed(const char *path, bool is_dir, const struct strv *allow);
+struct trigger_place {
+	bool in_git;
+	bool runs;     /* all here is what git runs: an outer repository's hooks, … */
+	size_t git_at; /* the length of that directory's path */
+};
+
+struct trigger trigger_find(const char *path, bool is_dir, const struct trigger_place *place);
+bool trigger_is_run_by_git(const struct trigger *t);
+
+/* Which part of such a directory this name is. All three make one. */
+enum trigger_git_part {
+	TRIGGER_GIT_HEAD = 1,
+	TRIGGER_GIT_OBJECTS = 2,
+	TRIGGER_GIT_REFS = 4,
+	TRIGGER_GIT_ALL = 7
+};
+enum trigger_git_part trigger_git_part(const char *name);
+
+/* Is there a yes for this trigger, which is at path? "" is no yes. */
+bool trigger_allowed(const struct trigger *t, const char *path, const struct strv *allow);
 
 #endif

@@ -75,6 +75,8 @@ struct change {
 	mode_t mode_before, mode_after; /* with the type; 0 where there is none */
 	uint64_t size_before, size_after;
 	const char *why[CHANGE_FLAG_BITS]; /* static text for each flag by its bit; see change_why() */
+	size_t yes_beyond;		   /* CHANGE_TRIGGER: its yes is longer than this (trigger.h) */
+	bool obeyed;			   /* CHANGE_TRIGGER, because coffer itself obeys it (obeyed.h) */
 
 	/* The original as it was seen, so that apply finds out when it is another by then. */
 	struct {
@@ -156,6 +158,7 @@ struct apply_opts {
 	struct strv
 		allow_trigger; /* --allow PATH: its own yes for what the host may run, or what is masked */
 	struct strv force;     /* --force PATH: although the original changed */
+	const struct obeyed *obeyed; /* files that coffer itself obeys (obeyed.h); NULL: none */
 	bool dry_run;
 	/* before() may take its time: what is written then is what it saw, by its digest, or nothing. */
 	bool bind;

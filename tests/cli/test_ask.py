@@ -427,7 +427,47 @@ def expiring(tap, c, net):
     tap.ok(r.code == 125 and "ended" in r.err, f"{c.who}: and later still", r)
 
 
+def after(tap, c, net):
+    """A sandbox that leaves nothing: what was asked is in the log, and `ask ls --all` has it from there."""
+    long = "/free/" + "p" * 150 + "/end"
+    agent = Agent(tap, c, net)
+    script = "; ".join(" ".join(curl("-d", "'a" + " " * 300 + "b'", "https://api.github.test" + path)) for path in (long, "/free/no"))
+    p = c.popen("run", "--engine", c.engine, "--policy", agent.policy, "--", "sh", "-c", script)
+    wait_for(lambda: '"pending"' in c("ask", "ls", "--json").out)
+    ask = json.loads(c("ask", "ls", "--json").out)
+    r = c("ask", "ls")
+    tap.ok(ask["id"] in r.out and f"POST https://api.github.test{long}\n" in r.out,
+           f"{c.who}: ask ls into a pipe shows the whole URL, however long", r)
+    r = c("ask", "show", ask["id"])
+    tap.ok(r.out.count("preview") == 1 and "a[300 spaces]b" in preview(r.out) and preview(r.out).count("\n") == 2,
+           f"{c.who}: ask show counts the spaces of a preview, and shows no empty rows", r)
+    tap.ok(", once, 1 waiting, until " in r.out and "1 times" not in r.out, f"{c.who}: ask show says that it was asked once, and that one waits", r)
+    c("approve", ask["id"])
+    wait_for(lambda: "/free/no" in c("ask", "ls").out)
+    no = next(a for a in map(json.loads, c("ask", "ls", "--json").out.splitlines()) if a["path"] == "/free/no")
+    c("deny", no["id"], "--reason", "not now")
+    end(p)
+    tap.ok(not os.path.exists(os.path.join(c.state, "runs", ask["sandbox"])), f"{c.who}: nothing is left of the sandbox")
+    tap.eq(c("ask", "ls").out, "nothing waits for an answer\n", f"{c.who}: none of its questions waits any more")
+    r = c("ask", "ls", "--all")
+    rows = [x.split() for x in r.out.splitlines()]
+    tap.eq([x[:2] + x[3:] for x in rows if x[0] in (ask["id"], no["id"])],
+           [[ask["id"], "spent", "request", "POST", f"https://api.github.test{long}"],
+            [no["id"], "denied", "request", "POST", "https://api.github.test/free/no"]],
+           f"{c.who}: ask ls --all shows the questions of a sandbox that is gone, and what became of them", r)
+    past = {a["id"]: a for a in map(json.loads, c("ask", "ls", "--all", "--json").out.splitlines())}
+    same = ("sandbox", "number", "seq", "kind", "host", "port", "tls", "method", "path", "rule", "digest", "body", "body_len")
+    tap.ok(all(past[q["id"]].get(k) == q.get(k) for q in (ask, no) for k in same) and past[ask["id"]]["answer"]["allow"] is True and
+           past[no["id"]]["answer"]["reason"] == "not now", f"{c.who}: as JSON too, as they were asked and answered", past, ask, no)
+    r = c("ask", "show", no["id"])
+    tap.ok(r.code == 0 and "denied" in r.out and "not now" in r.out and "/free/no" in r.out, f"{c.who}: ask show shows one of them", r)
+    r = c("ask", "show", "ffffff-1")
+    tap.ok(r.code == 125 and not r.out, f"{c.who}: one that nobody asked is not found in the log either", r)
+
+
 def visit(tap, c, net):
+    if (str(c.who), c.engine) in (("root", "ns"), ("user", "gvisor")):
+        after(tap, c, net)
     with Agent(tap, c, net) as a:
         rest(tap, c, a, net)
         past(tap, c, a)

@@ -7,17 +7,15 @@ import os
 import resource
 import selectors
 import socket
-import struct
 import sys
 import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
 
+from askwire import ASK, DONE, pack  # noqa: E402
 from coffertest import Coffer, Tap, slow_build  # noqa: E402
 
 RUNS, EACH = 200, 64
-LIST, FOLLOW, ASK, DONE = 1, 2, 65, 66
-HEAD = struct.Struct("<IBBHI")
 
 
 def question(run, n):
@@ -56,10 +54,9 @@ class Guards:
             if data and run not in self.silent:
                 out = b""
                 for n in range(1, EACH + 1):
-                    body = json.dumps(question(run, n)).encode()
-                    out += HEAD.pack(len(body), ASK, 0, 0, 0) + body
+                    out += pack(ASK, question(run, n))
                 # Each waits for its reader, as a guard's loop does not: a thread for what does not fit.
-                threading.Thread(target=send, args=(conn, out + HEAD.pack(2, DONE, 0, 0, 0) + b"{}"), daemon=True).start()
+                threading.Thread(target=send, args=(conn, out + pack(DONE, {})), daemon=True).start()
         except OSError:
             data = b""
         if not data:

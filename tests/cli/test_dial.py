@@ -87,6 +87,9 @@ def test_special(tap, net):
                 tap.ok(r.name == "EPERM" and not r.sock, f"{a} itself ({n}) is refused", r)
         r = d.resolve("private10.example.test", 80)
         tap.eq(r.name, "EPERM", "nor is such a name resolved", r)
+        tap.like(r.why, r"^10\.\S+ is a private address; only a rule with 'to:' in a policy file leads there$",
+                 "the reason says how a policy leads to a private address", r)
+        tap.unlike(d.ask(addr="10.1.2.3", port=80).why, "to:", "of an address that was asked for itself the reason names no 'to:', which needs a name", r)
         alerts = settled(d, "alert", len(SPECIAL))
         tap.ok({x["name"] for x in alerts} >= {n + ".example.test" for n in SPECIAL}, "each raises an alert", alerts)
 

@@ -332,6 +332,8 @@ def sandbox(tap, net, who, real, silent):
               "python3", "-c", INSIDE, real)
         if not tap.ok(r.code == 0 and r.out.startswith("{"), f"{c.who}: the probes ran", r):
             return
+        tap.like(r.err, r"denied  lan\.example\.test  .*10\.1\.2\.3 is a private address; only a rule with 'to:' in a policy file leads there",
+                 f"{c.who}: the line about a name of a private address says what leads there")
         k = Checks(tap, c.who, json.loads(r.out))
         names(k)
         first_bytes(k)

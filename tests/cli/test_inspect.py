@@ -37,7 +37,7 @@ egress:
     - domain: api.example.test
       port: [443, 80]
       http:
-        - allow: "* /**"
+        - allow: ["* /**", "WEBSOCKET /ws", "WEBSOCKET /x", "WEBSOCKET /**/ws"]
         - deny: ["* /secret/**", "DELETE /**"]
     - domain: h2.example.test
       port: 443
@@ -211,7 +211,14 @@ def upgrade(rig):
     code, _, body = ask(rig, "GET /x HTTP/1.1\nHost: api.example.test\nUpgrade: foo\nConnection: Upgrade\n\n")
     tap.ok(code == 403 and b"upgrade" in body, "any other upgrade is refused", code, body)
     code, _, _ = ask(rig, "GET /secret/ws HTTP/1.1\nHost: api.example.test\nUpgrade: websocket\nConnection: Upgrade\n\n")
-    tap.eq(code, 403, "a WebSocket is a request like any other: denied by path")
+    tap.eq(code, 403, "a WebSocket is a request like any other: denied by path, although the deny names no WEBSOCKET")
+    code, _, body = ask(rig, "GET /other HTTP/1.1\nHost: api.example.test\nUpgrade: websocket\nConnection: Upgrade\n\n")
+    tap.ok(code == 403 and b"does not list WEBSOCKET /other" in body and b"GET and * do not cover it" in body,
+           "that every method is allowed opens no WebSocket, and the denial says the word", code, body)
+    code, _, _ = ask(rig, "GET /other HTTP/1.1\nHost: api.example.test\n\n")
+    tap.eq(code, 200, "the same path is read by GET")
+    code, _, body = ask(rig, "WEBSOCKET /ws HTTP/1.1\nHost: api.example.test\n\n")
+    tap.ok(code == 400 and b"no method of HTTP" in body, "nobody sends the word as a method", code, body)
 
 
 def denials(rig, api):

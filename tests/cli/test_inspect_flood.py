@@ -25,25 +25,31 @@ tap = Tap()
 TMP = tempfile.TemporaryDirectory(prefix="flood-")
 D = TMP.name
 NAME = "api.example.test"
+CONNECTIONS_MAX = 64  # POOL_KEY_MAX
 HEAD = f"GET /x HTTP/1.1\r\nHost: {NAME}\r\n\r\n".encode()
 
 
 class Box:
-    def __init__(self, path, ca, port, times=""):
+    def __init__(self, path, ca, port, times="", ledger=""):
         os.mkdir(path)
-        yaml, bundle = os.path.join(path, "policy.yaml"), os.path.join(path, "bundle")
-        with open(yaml, "w", encoding="ascii") as f:
-            f.write(f"version: 1\negress:\n  allow:\n    - domain: {NAME}\n      port: 443\n      ca: {ca}\n"
-                    "      http: [{allow: \"* /**\"}, {deny: \"* /secret/**\"}]\n      graphql: [{allow: query *}]\n")
-        with open(bundle, "wb") as f:
-            subprocess.run([os.path.join(BUILD, "tests/mkpolicy"), "1", yaml], stdout=f, check=True)
+        self.path, self.store = path, ca
+        bundle = self.write_policy("1", "secret")
         self.ca, self.journal = os.path.join(path, "inside.pem"), os.path.join(path, "journal")
-        env = dict(sanitizer_env(), INSPECTBOX_TIMES=times)
+        env = dict(sanitizer_env(), INSPECTBOX_TIMES=times, INSPECTBOX_LEDGER=ledger)
         self.p = subprocess.Popen([os.path.join(BUILD, "tests/inspectbox"), bundle, self.journal, ca, self.ca, f"{NAME}:443={port}"],
                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env)
         self.addr = self.p.stdout.readline().split()[1]
         assert self.p.stdout.readline() == "ready\n"
         self.open = []
+
+    def write_policy(self, generation, denied, more=""):
+        yaml, bundle = os.path.join(self.path, "policy.yaml"), os.path.join(self.path, "bundle")
+        with open(yaml, "w", encoding="ascii") as f:
+            f.write(f"version: 1\negress:\n  allow:\n    - domain: {NAME}\n      port: 443\n      ca: {self.store}\n{more}"
+                    f"      http: [{{allow: \"* /**\"}}, {{deny: \"* /{denied}/**\"}}]\n      graphql: [{{allow: query *}}]\n")
+        with open(bundle, "wb") as f:
+            subprocess.run([os.path.join(BUILD, "tests/mkpolicy"), generation, yaml], stdout=f, check=True)
+        return bundle
 
     def connect(self, alpn):
         s = socket.create_connection((self.addr, 443), PATIENCE)
@@ -272,9 +278,98 @@ def slow(quick, usual):
     tap.ok(quick.is_empty() and usual.is_empty(), "nothing is left of them")
 
 
+def crowded(busy, origin):
+    """As many answers as may be open to one server, and none of them ends: who comes next waits for some time, not for ever."""
+    holders = [busy.h1() for _ in range(CONNECTIONS_MAX)]
+    for c in holders:
+        c.send(HEAD.replace(b"/x", b"/hold"))
+    for c in holders:
+        c.f.readline()  # its answer has begun
+    code, body = busy.h1().ask(HEAD)
+    tap.ok(code == 502 and b"were in use for too long" in body, "one more than may be open to a server is told so in the end", code, body)
+    tap.eq(busy.stats()["upstream_now"], CONNECTIONS_MAX, "while all the connections are in use")
+    origin.go.set()
+    tap.ok(wait_for("an answer", lambda: busy.h1().ask(HEAD)[0] == 200), "when connections get free, others are answered")
+    tap.ok(busy.is_empty(), "nothing is left of them")
+
+
+def changed(name, ca, origin, more, heads, expected):
+    """Who waits for a connection while the policy changes is judged by the new one in all that it was judged by."""
+    del origin.requests[:]
+    origin.go.clear()
+    busy = Box(os.path.join(D, name), ca.pem, origin.addr[1], "answer=60 stall=900")
+    holders = [busy.h1() for _ in range(CONNECTIONS_MAX)]
+    for c in holders:
+        c.send(HEAD.replace(b"/x", b"/hold"))
+    for c in holders:
+        c.f.readline()
+    waits = [busy.h1().send(request("MOVE", f"/{i}").replace(b"\r\n\r\n", b"\r\n" + h + b"\r\n\r\n")) for i, h in enumerate(heads)]
+    wait_for("all to wait", lambda: busy.stats()["requests_now"] == CONNECTIONS_MAX + len(waits))
+    busy.write_policy("2", "later", more)
+    busy.p.send_signal(signal.SIGUSR1)
+    busy.p.stdout.readline()
+    tap.eq([c.answer()[0] for c in waits], expected, f"{name}: what waits while the policy changes is judged by the new one")
+    tap.eq([r.target for r in origin.requests if r.method == "MOVE"], [f"/{i}" for i, s in enumerate(expected) if s == 200],
+           f"{name}: and the server sees nothing that is denied")
+    origin.go.set()
+    tap.ok(busy.is_empty() and busy.close() == 0, f"{name}: nothing is left of them")
+
+
+def request(method, path, body=b""):
+    return f"{method} {path} HTTP/1.1\r\nHost: {NAME}\r\nContent-Length: {len(body)}\r\nContent-Type: application/json\r\n\r\n".encode() + body
+
+
+def query(text):
+    return request("POST", "/graphql", json.dumps({"query": text}).encode())
+
+
+def log_budget(ca, origin):
+    """What is new waits for room in the log, and is denied in the end; what is known does not wait."""
+    del origin.requests[:]
+    # One for the connection, then GET, POST /a, a query and DELETE /b.
+    box = Box(os.path.join(D, "budget"), ca.pem, origin.addr[1], "head=900 keep=900 body=900", f"5 1500 {1 << 30}")
+    c = box.h1()
+    tap.eq([c.ask(q)[0] for q in (HEAD, request("POST", "/a"), query("{ a }"), request("DELETE", "/b"))], [200] * 4,
+           "what is new is let through while there is room in the log")
+    slow_h2 = box.h2()
+    waits = slow_h2.headers(slow_h2.block("/c", "PUT"))
+    tap.eq([c.ask(q)[0] for q in (HEAD, HEAD.replace(b"/x", b"/y"), request("POST", "/a"), query("{ a }"), request("DELETE", "/b"))], [200] * 5,
+           "then what is known, and a GET of another path, does not wait while something new does")
+    tap.ok(slow_h2.status(slow_h2.headers(slow_h2.block("/x"))), "nor on the same connection of HTTP/2")
+    tap.ok(slow_h2.status(waits) is False, "what is new is denied after its time")
+    status, body = c.ask(query("{ a b }"))
+    tap.ok(status == 503 and b"too much else was new" in body, "so is another query at the same path, and it is said why", (status, body))
+    tap.eq(c.ask(request("POST", "/a?x=1"))[0], 503, "and a POST with another query")
+    gone = box.h1().send(request("PUT", "/gone"))
+    gone.close()
+    tap.ok(box.is_empty(), "who goes away while it waits leaves nothing")
+    tap.eq(box.close(), 0, "it ends in order")
+    seen = {(r.method, r.target) for r in origin.requests}
+    tap.eq(seen, {("GET", "/x"), ("GET", "/y"), ("POST", "/a"), ("POST", "/graphql"), ("DELETE", "/b")}, "the server saw nothing else")
+    with open(box.journal, encoding="utf-8") as f:
+        lines = [json.loads(x) for x in f]
+    first = [(e["method"], e["path"].split("?")[0]) for e in lines if e["ev"] == "request" and e.get("first")]
+    tap.eq(sorted(first), [("DELETE", "/b"), ("GET", "/x"), ("POST", "/a"), ("POST", "/graphql")], "each is marked as new once in the journal")
+    tap.ok(any(e["ev"] == "request" and e["decision"] == "deny" and e["path"] == "/c" for e in lines), "and what was denied has its line")
+
+    full = Box(os.path.join(D, "full"), ca.pem, origin.addr[1], "", "100 1500 1")
+    with full.connect("http/1.1") as s:
+        c = raw.H1(s)
+        got = [c.ask(request("POST", f"/full/{i}")) for i in range(3)]
+        tap.ok(all(s == 503 and b"the log of this run is full" in b for s, b in got), "when the log of a run is full nothing new is let through", got)
+    tap.eq(full.close(), 0, "it ends in order, full")
+    with open(full.journal, encoding="utf-8") as f:
+        tap.eq(sum('"log_full"' in x for x in f), 1, "and the operator is told once")
+
+
 def main():
     ca = ht.Authority(D)
-    origin = ht.Origin(ca.cert("server", NAME))
+    origin = ht.Origin(ca.cert("server", NAME), {"/hold": ht.sse})
+    busy = Box(os.path.join(D, "busy"), ca.pem, origin.addr[1], "answer=2 stall=900")
+    crowded(busy, origin)
+    tap.eq(busy.close(), 0, "it ends in order")
+    changed("second path", ca, origin, "", (b"Destination: /later/x", b"Destination: /other/x"), [403, 200])
+    changed("credentials", ca, origin, "      credentials: only\n", (b"Authorization: Bearer of-their-own-0123456789", b"X-A: b"), [403, 503])
     quick = Box(os.path.join(D, "quick"), ca.pem, origin.addr[1], "head=2 keep=2 body=2")
     usual = Box(os.path.join(D, "usual"), ca.pem, origin.addr[1], "head=900 keep=900 body=900")
     slow(quick, usual)
@@ -282,6 +377,7 @@ def main():
     large(usual)
     nuisances(usual)
     tap.eq((quick.close(), usual.close()), (0, 0), "both end in order")
+    log_budget(ca, origin)
 
 
 main()

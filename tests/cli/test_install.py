@@ -4,13 +4,14 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from coffertest import BUILD, Tap, coffer_as  # noqa: E402
+from coffertest import BUILD, ROOT, Tap, coffer_as  # noqa: E402
 
 tap = Tap()
 UNITS = ("cofferd.socket", "cofferd.service", "coffer-rotate.service", "coffer-rotate.timer")
@@ -29,7 +30,7 @@ def check_files(dest, where):
               "share/man/man1/coffer-run.1": 0o644, "share/bash-completion/completions/coffer": 0o644,
               "share/zsh/site-functions/_coffer": 0o644, "share/fish/vendor_completions.d/coffer.fish": 0o644,
               "share/doc/cofferdam/LICENSE": 0o644, "libexec/cofferdam/cofferd": 0o755,
-              "share/man/man1/coffer-gateway.1": 0o644}
+              "share/man/man1/coffer-gateway.1": 0o644, "share/man/man5/coffer-policy.5": 0o644}
     for whose in ("system", "user"):
         for unit in UNITS:
             wanted[f"lib/systemd/{whose}/{unit}"] = 0o644
@@ -41,6 +42,32 @@ def check_files(dest, where):
     tap.eq(extra, [], "no other program goes where people's commands are")
     setuid = subprocess.run(["find", dest, "-perm", "/6000"], capture_output=True, text=True, check=False).stdout
     tap.eq(setuid, "", "nothing is setuid")
+
+
+def check_docs(dest, where):
+    """What people are sent to is there: documents with their links, and every file that a message or a man page names."""
+    docs = f"{where}/share/doc/cofferdam"
+    for name in ("doc", "examples"):
+        wanted = {f for f in os.listdir(os.path.join(ROOT, name)) if os.path.isfile(os.path.join(ROOT, name, f))}
+        got = set(os.listdir(f"{dest}{docs}/{name}")) if os.path.isdir(f"{dest}{docs}/{name}") else set()
+        tap.eq(wanted - got, set(), f"every file of {name}/ is installed")
+    lost, links = [], 0
+    for base, _, names in os.walk(dest + docs):
+        for name in (n for n in names if n.endswith(".md")):
+            with open(os.path.join(base, name), encoding="utf-8") as f:
+                for to in re.findall(r"\]\(([^)#\s]+)", f.read()):
+                    links += 1
+                    if "://" not in to and not os.path.exists(os.path.join(base, to)):
+                        lost.append(f"{name}: {to}")
+    tap.eq((lost, links > 10), ([], True), "every link of an installed document leads to an installed file")
+    with open(f"{dest}{where}/bin/coffer", "rb") as f:
+        named = {m.decode() for m in re.findall(rb"[\w/.-]*\b(?:doc|examples)/[\w-]+\.(?:md|yaml)", f.read())}
+    for section in ("man1", "man5"):
+        for page in os.listdir(f"{dest}{where}/share/man/{section}"):
+            with open(f"{dest}{where}/share/man/{section}/{page}", encoding="utf-8") as f:
+                named |= set(re.findall(r"[\w/.-]*\b(?:doc|examples)/[\w-]+\.(?:md|yaml)", re.sub(r"\\f[BIRP]|\\&|\\(?=-)", "", f.read())))
+    tap.eq(sorted(n for n in named if not os.path.exists(dest + n)), [], "every document that coffer or a man page names is where they say")
+    tap.ok(len(named) >= 4, "coffer and its man pages name documents", named)
 
 
 def check_units(dest, where):
@@ -80,6 +107,7 @@ def check_works(dest, where):
 with tempfile.TemporaryDirectory(prefix="coffertest-") as directory:
     os.chmod(directory, 0o755)
     check_files(directory, prefix())
+    check_docs(directory, prefix())
     check_units(directory, prefix())
     check_works(directory, prefix())
 tap.done()

@@ -177,6 +177,9 @@ def without(tap, c):
         r = m.call("exec", command="getent hosts new.mcp.test coffer.internal; cat /etc/resolv.conf | wc -l")
         before = r.data["stdout"]
         tap.ok("mcp.test" not in before and "coffer.internal" not in before, f"{c.who}: no option, no network", r)
+        tap.eq(r.data.get("network_notes", []), [], f"{c.who}: a command that succeeds is told nothing of it", r)
+        r = m.call("exec", command="getent hosts new.mcp.test")
+        tap.ok("request_access" in " ".join(r.data["network_notes"]), f"{c.who}: one that fails is told whom to ask", r)
         which = open_up(tap, c, m, "new")
         tap.ok(is_open(m, "new") and not is_open(m, "other"), f"{c.who}: what a person grants is open, and nothing else")
         r = m.call("exec", command="echo kept > file; cat file")

@@ -5,6 +5,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -148,12 +149,12 @@ def conflicts(tap, c):
     path = file_of(c, "strict.yaml", "mode: enforce\nresolvers: [9.9.9.9]\nallow: [a.test]\ndeny: [{domain: b.test}]\n")
     r = c("run", "--net", "observe", "--policy", path, "--allow", "a.test", "--allow", "b.test", "--allow", "c.test:80",
           "--resolver", "9.9.9.9", "--resolver", "8.8.8.8", "--", "true")
-    said = [line for line in r.err.splitlines() if "has no effect" in line or "stricter wins" in line]
+    said = [line for line in r.err.splitlines() if "so it stays denied" in line or "stricter wins" in line]
     tap.ok(r.code == 0 and len(said) == 4, f"{who}: a line for each conflict of command line and file", r)
     tap.like(r.err, r"^coffer: --net observe: .*strict\.yaml says 'mode: enforce'", f"{who}: of the mode", r)
     tap.like(r.err, r"^coffer: --resolver 8\.8\.8\.8: not asked", f"{who}: of the resolver", r)
-    tap.like(r.err, r"^coffer: allow b\.test:443 \(--allow\) has no effect.*strict\.yaml:4", f"{who}: of a rule that denies", r)
-    tap.like(r.err, r"^coffer: allow c\.test:80 \(--allow\) has no effect.*no rule allows", f"{who}: and where none allows", r)
+    tap.like(r.err, r"^coffer: warning: --allow allows b\.test:443, but policy strict\.yaml does not.*strict\.yaml:4", f"{who}: of a rule that denies", r)
+    tap.like(r.err, r"^coffer: warning: --allow allows c\.test:80, but policy strict\.yaml does not, so it stays denied$", f"{who}: and where none allows", r)
     r = c("run", "--policy", path, "--allow", "a.test", "--resolver", "9.9.9.9", "--", "true")
     tap.ok(r.code == 0 and "a.test" not in r.err and "9.9.9.9" not in r.err, f"{who}: where both agree nothing is said", r)
     start = log(c, "run.start")[-1]
@@ -183,9 +184,14 @@ def places(tap, c):
     os.rename(file_of(c, "p.yaml", good), os.path.join(shared, "p.yaml"))
     link = os.path.join(c.home, "link.yaml")
     os.symlink(inside, link)
-    rw = f"{c.work}:rw"
+    rw, turned = f"{c.work}:rw", os.path.join(c.work, "turned.yaml")
+    os.symlink(outside, turned)
+    owner = os.stat(c.home)
+    for path in (link, turned):
+        os.lchown(path, owner.st_uid, owner.st_gid)
     for args, name in ((("-C", rw, "--policy", inside), "in a writable workspace"),
                        (("-C", rw, "--policy", link), "by a link into it"),
+                       (("-C", rw, "--policy", turned), "by a link in it that leads outside"),
                        (("--ephemeral", "-v", f"{shared}:/mnt:rw", "--policy", os.path.join(shared, "p.yaml")),
                         "in a directory that is bound writable")):
         r = c("run", *args, "--", "true")
@@ -207,6 +213,7 @@ def places(tap, c):
     r = c("run", "--policy", outside, "--", "true")
     tap.ok(r.code == 125 and "policy.yaml" in r.err, f"{who}: nor one that everybody may write", r)
     os.unlink(inside)
+    os.unlink(turned)
 
 
 def last_packet(tap, c):
@@ -242,6 +249,64 @@ class Sandbox:
         r = self.c("stop", "--time", "1", "box")
         self.tap.eq(r.code, 0, f"{self.who}: and ends", r)
         self.c("rm", "box")
+
+
+def turn(link, to):
+    """A link, as config management has it: a new one takes the place of the old."""
+    owner = os.stat(os.path.dirname(link))
+    os.symlink(to, link + ".new")
+    os.lchown(link + ".new", owner.st_uid, owner.st_gid)
+    os.rename(link + ".new", link)
+
+
+def reload_paths(tap, c, net, evil):
+    """The policy is given by a path that leads over links and directories, each of which is turned or replaced."""
+    who = c.who
+    top = os.path.join(c.home, "conf")
+    for d in ("conf/r1/..v1", "conf/r1/..v2", "conf/r2/..v1", "conf.other/now/..v1"):
+        os.makedirs(os.path.join(c.home, d))
+    for d, names in (("conf/r1/..v1", (GOOD, EVIL)), ("conf/r1/..v2", (GOOD,)), ("conf/r2/..v1", (EVIL,)),
+                     ("conf.other/now/..v1", ("other.example.test",))):
+        with open(os.path.join(c.home, d, "policy.yaml"), "w", encoding="utf-8") as f:
+            f.write(policy(*names) + "  blocklists: [{category: ads, file: ads.txt}]\n")
+        with open(os.path.join(c.home, d, "ads.txt"), "w", encoding="utf-8") as f:
+            f.write("ads.example.test\n")
+    for d in ("conf/r1", "conf/r2", "conf.other/now"):
+        os.symlink("..v1", os.path.join(c.home, d, "..data"))
+        os.symlink("..data/policy.yaml", os.path.join(c.home, d, "policy.yaml"))
+    os.symlink("r1", os.path.join(top, "now"))
+    for d in ("conf", "conf.other"):
+        subprocess.run(["chown", "-hR", f"--reference={c.home}", os.path.join(c.home, d)], check=True)
+        subprocess.run(["chmod", "-R", "go-w", os.path.join(c.home, d)], check=True)
+    box = Sandbox(tap, c, net, "--policy", os.path.join(top, "now", "policy.yaml"))
+    tap.ok(box.reaches(evil.url), f"{who}: the policy that a path over three links leads to")
+    turn(os.path.join(top, "r1", "..data"), "..v2")
+    tap.ok(wait_for(lambda: len(box.log("policy.change")) == 1) and not box.reaches(evil.url),
+           f"{who}: a link in the middle that is turned to a stricter policy counts", box.log("policy.change", "policy.broken"))
+    turn(os.path.join(top, "now"), "r2")
+    tap.ok(wait_for(lambda: len(box.log("policy.change")) == 2) and box.reaches(evil.url),
+           f"{who}: so does a link to a directory", box.log("policy.change", "policy.broken"))
+    os.rename(top, top + ".away")
+    broken = wait_for(lambda: box.log("policy.broken"))
+    tap.ok(broken and "No such file" in broken[0]["error"], f"{who}: a policy that is gone is logged as broken", broken)
+    tap.ok(box.reaches(evil.url), f"{who}: and the policy that was in force stays")
+    os.rename(os.path.join(c.home, "conf.other"), top)
+    tap.ok(wait_for(lambda: len(box.log("policy.change")) == 3) and not box.reaches(evil.url),
+           f"{who}: and a directory on the way that is replaced", box.log("policy.change", "policy.broken"))
+    blocked = os.path.join(top, "now", "..v1", "ads.txt")
+    os.rename(blocked, blocked + ".1")
+    os.symlink("ads.txt.1", blocked)
+    c.own(blocked)
+    with open(blocked + ".2", "w", encoding="utf-8") as f:
+        f.write("more.example.test\n")
+    c.own(blocked + ".2")
+    turn(blocked, "ads.txt.2")
+    tap.ok(wait_for(lambda: len(box.log("policy.change")) == 4), f"{who}: and a link to what the policy names",
+           box.log("policy.change", "policy.broken"))
+    tap.eq(len(box.log("policy.broken")), 1, f"{who}: what is broken is said once")
+    box.close()
+    for d in (top, top + ".away"):
+        shutil.rmtree(d)
 
 
 def reload(tap, c, net, good, evil):
@@ -457,6 +522,8 @@ def main():
                 if c.engine == "ns":
                     inspected_later(tap, c, net, good, False)
                     reload(tap, c, net, good, evil)
+                    if who == "root":
+                        reload_paths(tap, c, net, evil)
                     missing(tap, c, net, good)
                     killed_launcher(tap, c, net, good)
                     swept(tap, c, net, good)

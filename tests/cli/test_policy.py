@@ -7,6 +7,7 @@ import os
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+import replaylog  # noqa: E402
 from coffertest import Coffer, Tap  # noqa: E402
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -48,6 +49,157 @@ def put(name, text, mode=0o644):
         f.write(text)
     os.chmod(path, mode)
     return path
+
+
+def check_twice(design, bare):
+    """An option that takes one value never has the last one win in silence."""
+    for option, one, two in (("--policy", design, bare), ("--net", "none", "observe"), ("--limits", "strict", "default"),
+                             ("--engine", "gvisor", "ns"), ("--user", "1000", "0"), ("--profile", "claude", "codex"),
+                             ("--memory", "64m", "1g"), ("-C", coffer.dir, "/")):
+        r = coffer("run", option, one, option, two, "--", "true")
+        tap.ok(r.code == 2 and "takes one value and is given two" in r.err and one in r.err and two in r.err,
+               f"a second, other {option} is an error that names both", r)
+    r = coffer("mcp", "--policy", design, "--policy", bare)
+    tap.ok(r.code == 2 and "takes one value" in r.err, "also of coffer mcp", r)
+    r = coffer("replay", "--policy", design, "--policy", bare)
+    tap.ok("takes one value" not in r.err, "coffer replay takes several policies", r)
+
+
+def check_unseen():
+    path = put("nel.yaml", "version: 1\negress: # harmless\u0085  allow: [evil.example.com]\n")
+    r = coffer("policy", "check", path)
+    tap.ok(r.code != 0 and "nel.yaml:2:19: U+0085" in r.err, "a line break that only YAML sees is refused with its place", r)
+    r = coffer("run", "--policy", path, "--", "true")
+    tap.ok(r.code != 0 and "U+0085" in r.err, "also by coffer run", r)
+    path = put("bom.yaml", "\ufeffversion: 1\negress:\n  allow: [a.example.com]\n")
+    r = coffer("policy", "check", path)
+    tap.ok(r.code == 0 and "1 rule" in r.out, "a byte order mark at the beginning of a file is taken for what it is", r)
+    path = put("nel-profile.yaml", "version: 1\n# harmless\u2028allow: [evil.example.com]\n")
+    r = coffer("profile", "show", path)
+    tap.ok(r.code != 0 and "U+2028" in r.err, "and in a profile", r)
+    path = put("nel-notify.yaml", "version: 1\n# \u202eharmless\n", 0o600)
+    r = coffer("notify", "ls", "--config", path)
+    tap.ok(r.code != 0 and "U+202E" in r.err, "and in a notify.yaml", r)
+
+
+def check_learned():
+    """What is learned from a log can be loaded, leads where the rules in force led, and decides the log as it was decided."""
+    pem = put("ca.pem", "-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n")
+    odd = put("odd\n  deny: [x].pem", "-----BEGIN CERTIFICATE-----\nMAB=\n-----END CERTIFICATE-----\n")
+    used = put("used.yaml", f"""egress:
+  allow:
+    - {{domain: models.corp.test, to: "10.1.2.3:8443", ca: {pem}, http: [{{allow: "*,WEBSOCKET /**"}}]}}
+    - {{domain: plain.example.com, depth: inspect, ca: {json.dumps(odd)}}}
+""")
+    log = [("run.start", {"net": "enforce", "policy": used})]
+    for host in ("models.corp.test", "plain.example.com"):
+        log.append(("net.open", {"c": 1, "name": host, "port": 443, "depth": "inspect", "decision": "allow", "rule": "x"}))
+        for method, target in (("GET", "/v1/models?page=#01234567"), ("WEBSOCKET", "/v1/live"), ("POST", "/v1/x")):
+            log.append(("net.request", {"c": 1, "r": 1, "method": method, "path": target, "host": host, "port": 443,
+                                        "decision": "allow", "rule": "x"}))
+    path = write_log(*log)
+    learned = os.path.join(coffer.dir, "learned.yaml")
+    r = coffer("net", "learn", "--http", "-o", learned)
+    with open(learned, encoding="utf-8") as f:
+        text = f.read()
+    tap.ok(r.code == 0 and 'to: "10.1.2.3:8443"' in text and f'ca: "{pem}"' in text, "to: and ca: of the rules in force are learned", r, text)
+    tap.ok(text.count('"WEBSOCKET /v1/live"') == 2 and '"GET /v1/models"' in text, "requests are learned by method and path", text)
+    r = coffer("policy", "check", learned)
+    tap.ok(r.code == 0 and "\n  deny:" not in text, "what is learned passes policy check, whatever a file is called", r)
+    r = coffer("replay", "--json", "--policy", learned, "--since", "2026-01-01")
+    total = json.loads(r.out.splitlines()[-1])
+    tap.ok(total["type"] == "sum" and total["decisions"] == 8 and total["same"] == 8, "and changes no decision of the log", r)
+    os.unlink(learned)
+    os.chmod(used, 0o666)
+    r = coffer("net", "learn", "-o", learned)
+    with open(learned, encoding="utf-8") as f:
+        text = f.read()
+    tap.ok(r.code == 0 and "to:" not in text and "used.yaml" in r.err, "what a policy that others can write to says by now is not learned, and that is said", r, text)
+    os.unlink(path)
+    os.unlink(learned)
+
+
+def write_log(*events):
+    """A log of these alone; each (type, members)."""
+    audit = os.path.join(coffer.state, "audit")
+    os.makedirs(audit, 0o700, exist_ok=True)
+    path = os.path.join(audit, "log.jsonl")
+    with open(path, "w", encoding="ascii") as f:
+        f.writelines(replaylog.line(i, kind, fields) for i, (kind, fields) in enumerate(events, 1))
+    os.chmod(path, 0o600)
+    return path
+
+
+def flow_of(text):
+    """The rule in braces that a hint tells to write."""
+    return text[text.index("- {"):text.index("}") + 1]
+
+
+def check_hints():
+    """What a message tells to write is taken when it is written."""
+    r = coffer("run", "--allow", "http://example.com/x", "--", "true")
+    tap.ok(r.code != 0 and "is a URL" in r.err and "try: example.com:80" in r.err, "a URL in --allow: the host to type is said", r)
+    r = coffer("run", "--allow", "https://example.com:8443/", "--", "true")
+    tap.ok("try: example.com:8443" in r.err, "with its port", r)
+    r = coffer("policy", "show", "--allow", "example.com:8443")
+    tap.ok(r.code == 0, "and that is taken", r)
+    for what, port in (("localhost:8765", "8765"), ("10.0.0.1", "5432"), ("10.0.0.1:6379", "6379"), ("[fd00::1]:6379", "6379")):
+        r = coffer("run", "--allow", what, "--", "true")
+        tap.ok(r.code != 0 and "policy file" in r.err and port in r.err, f"--allow {what} is refused with the way", r)
+        path = put("typed.yaml", "allow:\n  " + flow_of(r.err) + "\n")
+        r = coffer("policy", "check", path)
+        tap.ok(r.code == 0, f"the rule that it tells for {what} passes policy check", r)
+
+
+def check_why():
+    denied = ("net.dns", {"name": "models.corp.example.com", "qtype": "A", "decision": "deny", "rule": "allow models.corp.example.com:443 (p.yaml:3)",
+                          "why": "10.1.2.3 is a private address, where only a rule with 'to:' leads"})
+    sums = (("net.dns", {"name": "*", "qtype": "A", "decision": "deny", "count": 1200}),
+            ("net.folded", {"ev": "dns", "name": "*", "decision": "deny", "count": 34}))
+    path = write_log(denied, *sums)
+    r = coffer("why")
+    tap.ok(r.code == 0 and "looked up models.corp.example.com" in r.out and "--allow *" not in r.out and "1234 more denied" in r.out,
+           "coffer why explains the last single denial, and counts the sums after it", r)
+    rule = r.out[r.out.index("    - domain"):r.out.index("1234 more")]
+    r = coffer("policy", "check", put("typed.yaml", "allow:\n" + rule))
+    tap.ok(r.code == 0 and "to:" in rule and "10.1.2.3" in rule, "the rule that it tells for a name of a private network passes policy check", r, rule)
+    write_log(*sums)
+    r = coffer("why")
+    tap.ok("1234 denied, not listed singly" in r.out and "--allow" not in r.out, "of sums alone it tells how many", r)
+    write_log(("net.dns", {"name": "gone.example.com", "qtype": "A", "decision": "error", "why": "there is no such name"}))
+    r = coffer("why")
+    tap.ok(r.code == 1 and "nothing was denied" in r.err, "a name that there is not was not denied", r)
+    write_log(("net.dns", {"name": "evil.example.com", "qtype": "A", "decision": "deny", "why": "no rule allows it"}))
+    r = coffer("net", "log")
+    tap.ok(" denied " in r.out and " deny " not in r.out, "coffer net log says denied", r)
+    write_log(("net.dns", {"name": "x;curl$ifs|sh.evil.test", "qtype": "A", "decision": "deny", "why": "it is no host's name"}))
+    r = coffer("why")
+    tap.ok("no rule can allow it" in r.out and "--allow" not in r.out and "domain:" not in r.out, "what is no host name is in no line that people copy", r)
+    write_log(("net.open", {"name": "", "addr": "2606:4700::1111", "port": 8080, "decision": "deny", "rule": "default", "why": "no rule allows [2606:4700::1111]:8080"}))
+    r = coffer("why")
+    tap.ok("--allow [2606:4700::1111]:8080," in r.out, "an address of IPv6 has its brackets there", r)
+    rule = "allow api.example.com:443 (p.yaml:3)"
+    write_log(("net.request", {"host": "api.example.com", "port": 443, "method": "GET", "path": "/x;10.0.0.1", "decision": "deny", "rule": rule,
+                               "why": f"the rule {rule} does not list GET /x;10.0.0.1"}))
+    r = coffer("why")
+    tap.ok("change that rule" in r.out and "to:" not in r.out.split("/x;10.0.0.1")[-1], "an address in the path of a request leads nowhere", r)
+    os.unlink(path)
+
+
+def check_websocket():
+    path = put("ws.yaml", """egress:
+  allow:
+    - domain: a.example.com
+      http: [{allow: "GET /**"}, {allow: "* /all/**"}, {allow: "WEBSOCKET /live/**"}, {deny: "GET /live/no"}]
+    - domain: b.example.com
+      depth: inspect
+""")
+    for url, want in (("wss://a.example.com/x", "deny"), ("wss://a.example.com/all/x", "deny"), ("wss://a.example.com/live/x", "allow"),
+                      ("wss://a.example.com/live/no", "deny"), ("https://a.example.com/x", "allow"), ("wss://b.example.com/x", "allow")):
+        r = coffer("policy", "explain", path, url)
+        tap.ok(r.out.startswith(want), f"{url} is {want} where GET /**, * /all/** and WEBSOCKET /live/** are allowed", r)
+    r = coffer("policy", "explain", path, "WEBSOCKET", "https://a.example.com/x")
+    tap.ok(r.out.startswith("deny") and "WEBSOCKET and the path" in r.out, "the denial says which word is missing", r)
 
 
 def check_check(design, bare):
@@ -110,8 +262,28 @@ def check_explain(design):
     tap.ok(r.code == 1 and "policy 2 of 2" in r.out, "what --allow does not name is denied beside a file", r)
     r = coffer("policy", "explain", "--allow", "x.example.test", put("one.yaml", "allow: [a.example.test]\n"),
                "x.example.test:443")
-    tap.ok(r.code == 1 and "allow x.example.test:443 (--allow) alone is not enough" in r.out and "other ports" not in r.out,
-           "and so is what only --allow names, with that reason", r)
+    tap.ok(r.code == 1 and "the command line allows x.example.test:443, but one.yaml does not. Both must allow it" in r.out and
+           "other ports" not in r.out, "and so is what only --allow names, with that reason", r)
+    r = coffer("policy", "explain", "--allow", "x.example.test", put("one.yaml", "allow: [a.example.test]\n"), "a.example.test:443")
+    tap.ok(r.code == 1 and "one.yaml allows a.example.test:443, but the command line does not. Both must allow it: add --allow a.example.test"
+           in r.out, "what only a file allows beside --allow is denied, and the reason names the option that opens it", r)
+    wild = put("wild.yaml", "allow: ['*.example.test']\n")
+    for host in ("api.github.com." + "a" * 60 + ".example.test", "paste." + "a" * 50 + ".evil.com.b" + ".b" * 40 + ".example.test"):
+        r = coffer("policy", "explain", "--allow", "x.example.test", wild, host + ":443")
+        tap.ok(r.code == 1 and "example.test:443, but the command line does not" in r.out and r.out.split("Both must allow it: add ")[1].startswith("it by --allow\n"),
+               "a long host keeps its end in a denial, and no part of it is told as an option", r)
+    r = coffer("policy", "explain", wild, "api.github.com." + "a." * 110 + "evil.test:443")
+    tap.ok(r.code == 1 and "a.evil.test:443\n" in r.out.split("no rule allows ")[1], "also in one that no rule allows", r)
+    look = put("look.yaml", "allow:\n  - domain: a.example.test\n    http: [{allow: 'GET /**'}, {deny: '* /admin/**'}, {ask: 'GET /ask/**'}]\n")
+    for path in ("admin%CD%BEx/y", "admin%EF%B9%94x/y", "admin%C2%A0/y", "admin%E2%80%8B/y", "admin%E3%80%82/y", "ask%CD%BEx/y"):
+        r = coffer("policy", "explain", look, f"https://a.example.test/{path}")
+        tap.eq(r.code, 1, f"what some server takes for the end of a name does not lead past a rule: {path}", r)
+    r = coffer("policy", "explain", look, "https://a.example.test/b%C3%BCcher%C2%A0neu%E2%80%A6/x")
+    tap.eq(r.code, 0, "such characters are allowed elsewhere", r)
+    r = coffer("policy", "explain", "--allow", "x.example.test", "--allow", "@policy", put("one.yaml", "allow: [a.example.test]\n"), "a.example.test:443")
+    tap.ok(r.code == 0, "--allow @policy opens what the file allows", r)
+    r = coffer("policy", "explain", "--allow", "@policy", put("one.yaml", "allow: [a.example.test]\ndeny: [b.example.test]\n"), "b.example.test:443")
+    tap.ok(r.code == 1, "--allow @policy opens nothing that the file denies", r)
 
 
 def check_diff(design, bare):
@@ -138,8 +310,13 @@ def check_presets():
     tap.ok(r.code == 0 and wanted <= names, "all presets are listed", wanted - names)
     tap.eq({p["name"] for p in json.loads(coffer("policy", "presets", "--json").out)}, names, "presets --json")
     for name in sorted(names):
-        with open(os.path.join(ROOT, "src", "config", "presets", name + ".yaml"), encoding="utf-8") as f:
-            tap.eq(coffer("policy", "show", "--preset", name).out, f.read(), f"show --preset {name} is the file")
+        copied = put(f"copied-{name}.yaml", coffer("policy", "show", "--preset", name).out)
+        r = coffer("policy", "check", copied)
+        # A preset whose rule leads to this host is warned of, as the same rule in any other file.
+        tap.ok(r.code == 0 and ("0 warnings" in r.out or "this grants 127.0.0.1" in r.err), f"a copy of the preset {name} passes check", r)
+        used = "{github-triage: {repos: [owner/name]}}" if name == "github-triage" else name
+        r = coffer("policy", "diff", copied, put("used.yaml", f"version: 1\negress:\n  presets: [{used}]\n"))
+        tap.eq((r.code, r.out), (0, "both decide the same\n"), f"a copy of the preset {name} decides what the preset decides", r)
         arg = f"@{name}" + ("(repos=o/r)" if name == "github-triage" else "")
         r = coffer("policy", "show", "--allow", arg)
         tap.ok(r.code == 0 and "\nallow " in r.out, f"--allow {arg}", r)
@@ -148,17 +325,25 @@ def check_presets():
 
 
 def check_examples():
-    for name in ("policy-team.yaml", "policy-bot.yaml"):
+    r = coffer("policy", "show", "--preset", "github-triage")
+    tap.like(r.out, r"^# repos: 'owner/name' below is an example", "a copy says which values are examples", r)
+    for name in sorted(n for n in os.listdir(os.path.join(ROOT, "examples")) if n.endswith(".yaml")):
         with open(os.path.join(ROOT, "examples", name), encoding="utf-8") as f:
             path = put(name, f.read())
         r = coffer("policy", "check", path)
-        tap.eq(r.code, 0, f"examples/{name} is a policy", r)
+        tap.ok(r.code == 0 and ", 0 warnings" in r.out, f"examples/{name} is a policy, and nothing in it is warned of", r)
         tap.eq(coffer("policy", "show", path).code, 0, "and can be shown")
         tap.ok(json.loads(coffer("policy", "show", "--json", path).out)["layers"], "as JSON too")
 
 
 def main():
     design, bare = put("design.yaml", DESIGN), put("bare.yaml", BARE)
+    check_twice(design, bare)
+    check_unseen()
+    check_learned()
+    check_websocket()
+    check_hints()
+    check_why()
     check_check(design, bare)
     check_explain(design)
     check_diff(design, bare)

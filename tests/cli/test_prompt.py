@@ -57,7 +57,9 @@ class Asked(Terminal):
         return None
 
     def asks(self):
-        return [json.loads(x) for x in self.c("ask", "ls", "--all", "--json").out.splitlines()]
+        """Of sandboxes that are there."""
+        got = [json.loads(x) for x in self.c("ask", "ls", "--all", "--json").out.splitlines()]
+        return [a for a in got if os.path.exists(os.path.join(self.c.state, "runs", a["sandbox"]))]
 
     def state(self):
         """Of this run's last question."""
@@ -199,7 +201,7 @@ def screen(tap, c, net):
     again = t.prompt(n)
     tap.ok(again and again != code, f"{who}: another size, and it is laid out anew, with another code", again, t.text[n:])
     t.type(code + "\r")
-    tap.ok(t.read("no answer", 30, n) and t.state() == "pending", f"{who}: the old one is worth nothing", t.text[n:])
+    tap.ok(t.read("Not understood", 30, n) and t.state() == "pending", f"{who}: the old one is worth nothing", t.text[n:])
     t.type(again + "\r")
     ok = t.read("SIZE=33 99=", 60, n)
     tap.ok(ok, f"{who}: a new size arrives, and has it draw anew", t.text[n:])

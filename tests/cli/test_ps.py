@@ -15,6 +15,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from coffertest import ENGINES, Tap, coffer_as, identities  # noqa: E402
 
 tap = Tap()
+HEAD_ALL = r"^ID +NAME +ENGINE +ROOT +STATUS +STARTED +RESTART +CHANGES +SIZE +COMMAND\n"
 HEAD = r"^ID +NAME +ENGINE +ROOT +STATUS +STARTED +RESTART +CHANGES +COMMAND\n"
 STATS = r"^ID +NAME +ENGINE +MEMORY +FROM +CPU +TIME +PIDS +UPTIME +COMMAND\n"
 
@@ -36,7 +37,7 @@ def check_ended(c):
            runs[0]["workspace"] == c.work, f"{c.who}: is listed with its end", runs)
     run_id = runs[0]["id"]
     text = c("ps", "-a")
-    tap.like(text.out, HEAD + rf"{run_id} +- +{c.engine} +host +exited 3, \d+ s ago +\d+ s ago +- +1 +sh -c", f"{c.who}: and shown", text)
+    tap.like(text.out, HEAD_ALL + rf"{run_id} +- +{c.engine} +host +exited 3, \d+ s ago +\d+ s ago +- +1 +4.0 KiB +sh -c", f"{c.who}: and shown", text)
     tap.unlike(text.out + c("ps", "-a", "--no-trunc").out, "\x1b|\x07", f"{c.who}: without what it tried to draw")
     tap.eq(c("ps", "-q").out, "", f"{c.who}: but not among those that run")
     tap.eq(c("ps", "-aq").out, run_id + "\n", f"{c.who}: -q gives the id")

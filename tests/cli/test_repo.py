@@ -83,6 +83,26 @@ def check_readmes():
         tap.ok(0 < len(lines) <= 40, f"room {room} explains itself in at most 40 lines", len(lines))
 
 
+def trigger_rows():
+    """The rows of src/workspace/trigger_table.c, as doc/triggers.md has them."""
+    with open(os.path.join(ROOT, "src/workspace/trigger_table.c"), encoding="utf-8") as f:
+        text = f.read()
+    words = dict(re.findall(r'^#define (\w+) "(.*)"$', text, re.M))
+    for name, below, why, reader in re.findall(r'^\t\{ "(.*?)", (NULL|".*?"), (\w+|".*?"), "(.*)" \},$', text, re.M):
+        path = name if below == "NULL" else f"{name}/{below[1:-1]}"
+        yield f"| `{path}` | {words.get(why, why[1:-1])} | {reader.replace('|', chr(92) + '|')} |"
+
+
+def check_triggers():
+    rows = list(trigger_rows())
+    with open(os.path.join(ROOT, "src/workspace/trigger_table.c"), encoding="utf-8") as f:
+        tap.eq(len(rows), len(re.findall(r"^\t\{ ", f.read(), re.M)), "every row of the trigger table is read")
+    with open(os.path.join(ROOT, "doc/triggers.md"), encoding="utf-8") as f:
+        listed = [line for line in f.read().splitlines() if line.startswith("| `")]
+    tap.eq(listed, rows, "doc/triggers.md lists the rows of the trigger table, in their order")
+    tap.ok(len(set(rows)) == len(rows) > 300, "each row stands once")
+
+
 def check_executables():
     for path in ("tools/deps", "tools/lint", "tools/check-rooms", "tools/gen-docs", "tools/fuzz", "tests/run", ".ci/run"):
         tap.ok(os.access(os.path.join(ROOT, path), os.X_OK), f"{path} is executable")
@@ -92,4 +112,5 @@ check_rooms()
 check_files()
 check_readmes()
 check_executables()
+check_triggers()
 tap.done()

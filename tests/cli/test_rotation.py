@@ -95,7 +95,7 @@ def check_failure(c, who):
     tap.ok(found and found[0]["secret"] == "breaks" and "exit code 3" in found[0]["why"],
            f"{who}: a rotation that fails is in the log, by name and reason", found)
     tap.ok(wait_for(lambda: status(c).get("helpers")), f"{who}: and in the status", status(c))
-    tap.like(c("gateway", "status").out, "coffer secret rotate died 1 times", f"{who}: for people too")
+    tap.like(c("gateway", "status").out, "coffer secret rotate died 1 time:", f"{who}: for people too")
     time.sleep(3)
     tap.eq(len(events(c, "secret.rotate.failed")), 1, f"{who}: it is not tried again at once")
     if who == "user":

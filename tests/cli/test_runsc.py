@@ -3,6 +3,7 @@
 """Which runsc is run: the one that was named, when nobody else has a hand in it and it is what its digest says."""
 
 import hashlib
+import json
 import os
 import shutil
 import sys
@@ -45,11 +46,89 @@ def check(tap, c):
     is_run(runsc + pin, "which its digest would tell")
 
 
+def named(tap, c):
+    """Whatever names an engine or a runsc and cannot be had is an error, never a reason for the weaker wall."""
+    real = shutil.which("runsc")
+    with open(real, "rb") as f:
+        digest = hashlib.sha256(f.read()).hexdigest()
+    plain = c.write("plain/runsc", "x", 0o644)
+    cases = (
+        (f"{real}@sha256:{'0' * 64}", "its digest is", "has another digest"),
+        (f"{real}@sha256:{digest[:-1]}", "64 hexadecimal", "has a digest that is too short"),
+        (f"{real}@sha256:", "64 hexadecimal", "has an empty digest"),
+        (f"{real}@sha512:{digest}", "cannot find", "has a digest of another kind"),
+        (f"@sha256:{digest}", "absolute", "has a digest, but no path"),
+        ("/no/such/runsc", "/no/such/runsc", "is not there"),
+        (plain, "not an executable", "is not executable"),
+        ("runsc", "absolute", "is a relative path"),
+        ("", "empty", "is an empty string"),
+    )
+    for value, words, why in cases:
+        for engine in (None, "auto"):
+            env = {"COFFER_ENGINE": engine, "COFFER_RUNSC": value}
+            r = c("run", "-q", "--ephemeral", "--", "echo", "ran", env=env)
+            tap.ok(r.code == 125 and not r.out and words in r.err,
+                   f"no sandbox starts when COFFER_RUNSC {why} (COFFER_ENGINE: {engine})", r)
+        r = c("doctor", "--json", env={"COFFER_ENGINE": None, "COFFER_RUNSC": value})
+        found = next(x for x in json.loads(r.out)["checks"] if x["id"] == "runsc")
+        tap.ok(r.code == 1 and found["status"] == "fail", f"doctor fails when COFFER_RUNSC {why}", found)
+    for value in ("", "/no/such/runsc", f"{real}@sha256:{'0' * 64}"):
+        r = c("run", "-q", "--ephemeral", "--runsc", value, "--", "echo", "ran", env={"COFFER_ENGINE": None})
+        tap.ok(r.code == 125 and not r.out, f"no sandbox starts with --runsc '{value[:20]}'", r)
+    for value in ("", "gVisor", "namespaces"):
+        r = c("run", "-q", "--ephemeral", "--", "echo", "ran", env={"COFFER_ENGINE": value})
+        tap.ok(r.code == 2 and not r.out and "COFFER_ENGINE" in r.err,
+               f"no sandbox starts when COFFER_ENGINE is '{value}'", r)
+    bad = {"COFFER_ENGINE": None, "COFFER_RUNSC": f"{real}@sha256:{'0' * 64}"}
+    r = c("call", "-q", "--", "echo", "ran", env=bad)
+    tap.ok(r.code == 125 and not r.out and "its digest is" in r.err, "no call runs on a runsc with another digest", r)
+    r = c("run", "-q", "--ephemeral", "--engine", "ns", "--", "echo", "ran", env=bad)
+    tap.eq(r.out, "ran\n", "engine ns that is named does not look at COFFER_RUNSC", r)
+    r = c("run", "-q", "--ephemeral", "--user", "0", "--report", "r.json", "--", "echo", "ran",
+          env={"COFFER_ENGINE": None, "COFFER_RUNSC": f"{real}@sha256:{digest}"})
+    tap.ok(r.out == "ran\n" and report(c)["engine"] == "gvisor" and report(c)["runsc"]["pinned"],
+           "a sandbox starts on the runsc that COFFER_RUNSC names by its digest", r)
+    # gVisor cannot give this capability to a user: with nothing named the choice is ns.
+    unnamed = ("run", "--ephemeral", "--user", "1000", "--cap", "net_bind_service", "--report", "r.json", "--", "echo", "ran")
+    r = c(*unnamed, env={"COFFER_ENGINE": None})
+    tap.ok(r.out == "ran\n" and "engine ns" in r.err, "where nothing is named the choice may be ns, and it is said", r)
+    r = c(unnamed[0], "-q", *unnamed[1:], env={"COFFER_ENGINE": None})
+    tap.ok(r.out == "ran\n" and not r.err and report(c)["engine"] == "ns" and report(c)["engine_why"],
+           "with -q the report says so", r, report(c))
+    r = c(*unnamed, env={"COFFER_ENGINE": None, "COFFER_RUNSC": real})
+    tap.ok(r.code == 125 and not r.out, "where a runsc is named the same is an error", r)
+
+
+def again(tap, c):
+    """One that ran on gVisor is not started again on less, although nobody named an engine."""
+    r = c("run", "-d", "-q", "--name", "kept", "--cap", "chown", "--user", "0", "--", "sleep", "60", env={"COFFER_ENGINE": None})
+    c("checkpoint", "kept")
+    with open(os.path.join(c.state, "runs", r.out.strip(), "start"), "rb") as f:
+        start = f.read()
+    gone = start.replace(b"\0--user\0" b"0\0", b"\0--user\0" b"5\0")
+    tap.ok(gone != start, "the record of its start is found", start)
+    with open(os.path.join(c.state, "runs", r.out.strip(), "start"), "wb") as f:
+        f.write(gone)
+    r = c("fork", "kept", "--name", "other", env={"COFFER_ENGINE": None})
+    tap.ok(r.code == 125 and "root inside only" in r.err, "a fork does not fall back to ns", r)
+    c("stop", "kept", "-t", "0")
+    r = c("start", "kept", env={"COFFER_ENGINE": None})
+    tap.ok(r.code == 125 and "root inside only" in r.err, "coffer start does not fall back to ns", r)
+    c("rm", "-f", "kept")
+
+
+def report(c):
+    with open(os.path.join(c.work, "r.json"), encoding="utf-8") as f:
+        return json.load(f)
+
+
 def main():
     tap = Tap()
     if shutil.which("runsc"):
         with Coffer("root" if os.getuid() == 0 else "user", "ns") as c:
             check(tap, c)
+            named(tap, c)
+            again(tap, c)
     else:
         tap.skip("--runsc", "runsc is not installed")
     tap.done()

@@ -299,7 +299,8 @@ def refused(tap, c):
             ("a variable that has a value", ["--secret", "github", "-e", "GITHUB_TOKEN=x", "--allow", "api.example.test"],
              "GITHUB_TOKEN")):
         r = c("run", "--engine", c.engine, *args, "--", "true")
-        tap.ok(r.code == 125 and words in r.err and not has_any(r.err.encode(), TOKEN), f"{who}: {what} is refused before anything", r)
+        wrong = what in ("a wildcard", "no host", "without a network")
+        tap.ok(r.code == (2 if wrong else 125) and words in r.err and not has_any(r.err.encode(), TOKEN), f"{who}: {what} is refused before anything", r)
     c.check_clean(tap)
 
 
@@ -310,7 +311,7 @@ def told(tap, c):
     def run(*args):
         return c("run", "--engine", c.engine, *args, "--", "true", timeout=300)
     r = run("--allow", "other.example.test", "--secret", "github")
-    tap.ok(r.code == 0 and "no rule allows api.example.test: --allow api.example.test" in r.err,
+    tap.ok(r.code == 0 and "no rule allows api.example.test. Add --allow api.example.test" in r.err,
            f"{who}: a secret without a rule that lets it out is said", r)
     r = run("--allow", "api.example.test", "--secret", "github")
     tap.ok(r.code == 0 and "no rule" not in r.err and "expires" not in r.err, f"{who}: with one nothing is", r)

@@ -22,7 +22,7 @@ egress:
   allow:
     - domain: {API}
       port: 443
-      http: [{{allow: "* /**"}}, {{deny: "* /secret/**"}}]
+      http: [{{allow: "* /**"}}, {{allow: "WEBSOCKET /**"}}, {{deny: "* /secret/**"}}]
     - domain: {GRPC}
       port: 443
       http: [{{allow: "POST /pkg.Service/*"}}]

@@ -3,6 +3,7 @@
 # tests/run: alone
 """On a terminal: a private pty inside, resizes, Ctrl-C, job control, and the outer terminal as it was afterwards."""
 
+import json
 import os
 import signal
 import sys
@@ -10,6 +11,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from coffertest import ENGINES, Tap, coffer_as, identities, slow_build  # noqa: E402
+from nettest import wait_for  # noqa: E402
 from terminal import Terminal  # noqa: E402
 
 
@@ -85,13 +87,57 @@ def injected(tap, c):
     t.close()
 
 
+DRAWS = """
+import select, socket, sys, termios, tty
+how = sys.argv[1]
+sys.stdout.write('\\x1b[?1049h' if how == 'alternate' else '')
+print('BEG' + 'IN', flush=True)
+if how == 'raw':
+    tty.setraw(0, termios.TCSANOW)
+for name in ('denied.test', 'denied.test', 'other.test', 'denied.test'):
+    try: socket.getaddrinfo(name, 443)
+    except OSError: pass
+print('MID' + 'DLE', flush=True)
+sys.stdin.read(1)
+sys.stdout.write('\\x1b[?1049l' if how == 'alternate' else '')
+print('DO' + 'NE', flush=True)
+"""
+
+
+def is_logged(c, name):
+    return any(json.loads(x).get("name") == name for x in c("net", "log", "--denied", "--json", "@last").out.splitlines())
+
+
+def notices(tap, c):
+    """A line about a denial is written at once, but never over a screen that the command draws itself."""
+    for how in ("plain", "raw", "alternate"):
+        t = Terminal(c, "run", "--name", f"draws-{how}", "--allow", "example.com", "--", "python3", "-c", DRAWS, how)
+        tap.ok(t.read("MIDDLE"), f"{c.who}: a program with a {how} terminal has tried to reach a name", t.text)
+        if how == "plain":
+            tap.ok(t.read("denied  other.test"), f"{c.who}: a denial is told at once on a terminal that is read by lines", t.text)
+        tap.ok(wait_for(lambda: is_logged(c, "other.test"), 60), f"{c.who}: the denials of a {how} terminal are in the log")
+        t.type("x\n")
+        tap.ok(t.read("DONE"), f"{c.who}: the program with a {how} terminal goes on", t.text)
+        tap.eq(t.wait(), 0, f"{c.who}: the program with a {how} terminal ends well")
+        t.read("\0never\0", 30)
+        before, _, after = t.text.partition("DONE")
+        if how == "plain":
+            tap.ok("denied  denied.test" in before, f"{c.who}: a plain terminal has had its lines before the end", t.text)
+        else:
+            tap.ok("denied" not in before, f"{c.who}: nothing is written over a terminal in {how} mode", t.text)
+            tap.like(after, r"denied  denied\.test .*(\n.*)*denied  other\.test ", f"{c.who}: {how} mode: all is told at the end", t.text)
+            tap.eq(after.count("denied  other.test"), 1, f"{c.who}: {how} mode: each name is told once", t.text)
+        t.close()
+        c("rm", f"draws-{how}")
+
+
 def main():
     tap = Tap()
     for who in identities(tap, ENGINES):
         if who == "userns":
             continue
         with coffer_as(who) as c:
-            for part in (private, resize, interrupt, shell, killed, injected):
+            for part in (private, resize, interrupt, shell, killed, injected, notices):
                 part(tap, c)
             c.check_clean(tap)
     tap.done()

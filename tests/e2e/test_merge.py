@@ -87,6 +87,7 @@ def next_ask(tap, c, b, n, what):
     """The nth question: on the page, and as the command line has it."""
     b.until(f"document.querySelectorAll('.card.ask').length === {n} && document.querySelectorAll('.card.ask:not(.done)').length === 1")
     ask = asks(c)[0]
+    b.click(".card.ask:not(.done) .digests summary")
     text = b.text(".card.ask:not(.done)")
     tap.ok("agent wants to" in text and what in text and SHA in text and ask["digest"] in text and "api.github.test" in text, f"question {n} says who wants what, in full", text)
     return ask

@@ -76,9 +76,11 @@ static enum verdict p_mount_disk(void)
 	return broken("mounted the host's disk");
 }
 
+/* Of two directories below which nothing is mounted: the control would fail for that alone (on a machine with /etc/cofferdam, which
+ * is hidden from the tests by a mount). */
 static enum verdict p_mount_overlay(void)
 {
-	return judge_optional(do_mount("overlay", spot(), "overlay", 0, "lowerdir=/usr:/etc"),
+	return judge_optional(do_mount("overlay", spot(), "overlay", 0, "lowerdir=/usr/bin:/usr/lib"),
 			      "mounted an overlay");
 }
 

@@ -38,7 +38,7 @@ import traceback
 TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 ROOT = os.path.dirname(TESTS)
 BUILD = os.path.abspath(os.environ.get("COFFER_BUILD", os.path.join(ROOT, "build")))
-STARTERS = ("run", "exec", "shell", "cp", "call", "mcp", "rollback", "fork")
+STARTERS = ("run", "exec", "shell", "cp", "call", "mcp", "rollback", "fork", "start", "restart")
 TEST_UID = 20001  # an ordinary user who owns nothing on this machine and has no subordinate ids
 SUB_IDS = (2000000, 65536)  # those that he is given in a mount namespace of our own where an engine wants them
 ENGINES = tuple(os.environ.get("COFFER_ENGINES", "ns gvisor").split())  # one of them for trying something
@@ -46,6 +46,19 @@ RUNSC = next((p for p in ("/usr/local/bin/runsc", "/usr/bin/runsc", "/usr/sbin/r
 PR_SET_CHILD_SUBREAPER = 36
 
 ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def private_mounts():
+    """Gives the calling process a mount namespace whose changes nobody else sees, and that sees nobody else's."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    clone_newns, ms_rec, ms_private = 0x20000, 16384, 1 << 18
+    if libc.unshare(clone_newns) or libc.mount(None, b"/", None, ms_rec | ms_private, None):
+        raise OSError(ctypes.get_errno(), "a private mount namespace")
+
+
+# check_clean() then sees the mounts of this test program and no others: no other program on the machine can make it fail.
+if os.getuid() == 0:
+    private_mounts()
 
 
 def slow_build():
@@ -242,15 +255,11 @@ def write_sub_ids(path, uid, gid):
 def give_sub_ids(path):
     """In a mount namespace of the calling process alone: an account and a range of ids for the test user."""
     libc = ctypes.CDLL(None, use_errno=True)
-    ms_bind, ms_rec, ms_private, clone_newns = 4096, 16384, 1 << 18, 0x20000
-
-    def must(result):
-        if result != 0:
-            raise OSError(ctypes.get_errno(), "a private mount namespace")
-    must(libc.unshare(clone_newns))
-    must(libc.mount(None, b"/", None, ms_rec | ms_private, None))
+    ms_bind = 4096
+    private_mounts()
     for name in ("passwd", "subuid", "subgid"):
-        must(libc.mount(os.fsencode(os.path.join(path, name)), f"/etc/{name}".encode(), None, ms_bind, None))
+        if libc.mount(os.fsencode(os.path.join(path, name)), f"/etc/{name}".encode(), None, ms_bind, None):
+            raise OSError(ctypes.get_errno(), f"a bind mount over /etc/{name}")
 
 
 FAKE_RUNSC = r"""
@@ -323,10 +332,15 @@ class Coffer:
         # The state directory is made by coffer itself, 0700; its parent must let it.
         self.own(self.dir)
         self.exe = os.path.join(self.bin, "coffer")
-        self.sub_ids = self.engine == "gvisor" and self.who == "user" and os.getuid() == 0 and self.uid == TEST_UID
-        if self.sub_ids:
-            write_sub_ids(os.path.join(self.dir, "etc"), self.uid, self.gid)
+        self.sub_ids = False
+        if self.engine == "gvisor" and self.who == "user" and os.getuid() == 0 and self.uid == TEST_UID:
+            self.have_sub_ids()
         self.before = snapshot()
+
+    def have_sub_ids(self):
+        """Gives the identity, the test user, an account and subordinate ids, as files that only what it starts sees in /etc. For root."""
+        write_sub_ids(os.path.join(self.dir, "etc"), self.uid, self.gid)
+        self.sub_ids = True
 
     def become(self):
         """What a new process does to be the identity, between fork and exec."""

@@ -134,6 +134,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.note(None)
         if self.path.startswith("/v1/models"):
             self.send_json({"object": "list", "data": [{"id": "fake-model", "object": "model"}], "models": []})
+        elif self.path.startswith("/v1/responses"):
+            # A websocket, which this server has not: "426" makes Codex speak HTTP at once.
+            self.send_json({"error": "no websocket here"}, 426)
         else:
             self.send_json({"error": "not found"}, 404)
 

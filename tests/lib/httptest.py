@@ -232,8 +232,8 @@ class Process:
         self.p.wait()
 
 
-def nginx(path, cert, root, addr=None, do=here):
-    """HTTP/1.1 and HTTP/2 over TLS, files from `root`; without a certificate HTTP/1.1 in the clear."""
+def nginx(path, cert, root, addr=None, do=here, more=""):
+    """HTTP/1.1 and HTTP/2 over TLS, files from `root`; without a certificate HTTP/1.1 in the clear. `more`: for its `server` block."""
     tls = f"ssl_certificate {cert[0]}; ssl_certificate_key {cert[1]};" if cert else ""
     addr, base = addr or ("127.0.0.1", free_port()), os.path.join(path, "nginx")
     os.mkdir(base)
@@ -243,14 +243,20 @@ def nginx(path, cert, root, addr=None, do=here):
         f.write(f"""user root root; daemon off; master_process off; pid {base}/pid; error_log {base}/err;
             events {{ worker_connections 512; }}
             http {{ access_log off; {temp} server {{ listen {addr[0]}:{addr[1]} {"ssl http2" if cert else ""}; {tls}
-                root {root}; keepalive_requests 1000000; client_max_body_size 100m; }} }}""")
+                root {root}; keepalive_requests 1000000; client_max_body_size 100m; {more} }} }}""")
     return Process([shutil.which("nginx") or "/usr/sbin/nginx", "-p", base, "-c", conf], addr, do)
 
 
-NODE = r"""
+# A server for h2 alone: a client without h2 gets a TLS alert. One that http2 of Node.js 18 makes answers it in HTTP/1.1 instead.
+NODE_H2_ONLY = """
+const h2_only = (opts, server) => require('tls').createServer(
+  { ...opts, ALPNCallback: ({ protocols }) => protocols.includes('h2') ? 'h2' : undefined }, c => server.emit('connection', c));
+"""
+
+NODE = NODE_H2_ONLY + r"""
 const http2 = require('http2'), fs = require('fs');
 const [cert, key, host, port] = process.argv.slice(1);
-const s = http2.createSecureServer({ cert: fs.readFileSync(cert), key: fs.readFileSync(key) });
+const s = http2.createServer();
 s.on('stream', (st, h) => {
   st.on('error', () => {});
   const path = h[':path'];
@@ -268,7 +274,7 @@ s.on('stream', (st, h) => {
       st.end(JSON.stringify({ headers: h, length: n })); });
   }
 });
-s.listen(+port, host);
+h2_only({ cert: fs.readFileSync(cert), key: fs.readFileSync(key) }, s).listen(+port, host);
 """
 
 

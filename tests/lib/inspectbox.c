@@ -7,7 +7,8 @@
  *	inspectbox BUNDLE JOURNAL STORE CA_OUT NAME:PORT=TARGET…
  *
  * prints "NAME ADDRESS PORT" for each name and then "ready"; ends with its standard input. TARGET is a port on 127.0.0.1.
- * SIGUSR1 loads BUNDLE again. SIGUSR2 prints the statistics. INSPECTBOX_TIMES="head=1 body=1" sets limits of time.
+ * SIGUSR1 loads BUNDLE again. SIGUSR2 prints the statistics. INSPECTBOX_TIMES="head=1 body=1" sets limits of time;
+ * INSPECTBOX_LEDGER="TOKENS MILLISECONDS BYTES" what the log takes, without new tokens.
  */
 #include "base/clock.h"
 #include "base/fd.h"
@@ -205,9 +206,22 @@ static void set_times(struct inspect_times *t, const char *text)
 	}
 }
 
+static void set_ledger(struct ledger *l, const char *text)
+{
+	unsigned long long tokens, ms, bytes;
+
+	// NOLINTNEXTLINE(cert-err34-c): a test's own arguments
+	if (!text || sscanf(text, "%llu %llu %llu", &tokens, &ms, &bytes) != 3)
+		return;
+	l->credit = tokens * NSEC_PER_SEC / LEDGER_RATE;
+	l->at = UINT64_MAX; /* the time until then gives none */
+	l->wait = ms * NSEC_PER_MSEC;
+	l->max = bytes;
+}
+
 int main(int argc, char **argv)
 {
-	struct addr_range range = { .base = addr_from_v4(0x7f010000u | ((uint32_t)getpid() & 0xff) << 8),
+	struct addr_range range = { .base = addr_from_v4(0x7f010000u + (((uint32_t)getpid() & 0x3fff) << 8)),
 				    .bits = 96 + 24 };
 	struct watch in = { .fd = 0, .fn = on_stdin };
 	struct err e = ERR_INIT;
@@ -235,6 +249,7 @@ int main(int argc, char **argv)
 	if (inspect_install_fds(&eg, ca, open(argv[3], O_RDONLY | O_CLOEXEC), &e) < 0)
 		die(e.msg);
 	set_times(&((struct inspect *)eg.inspector->ctx)->times, getenv("INSPECTBOX_TIMES"));
+	set_ledger(&eg.ledger, getenv("INSPECTBOX_LEDGER"));
 	write_ca(argv[4]);
 	for (int i = 0; i < n_targets; i++)
 		listen_on(&eg, i);

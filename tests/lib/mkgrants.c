@@ -2,11 +2,17 @@
 /*
  * The list of secrets that coffer-egress is handed (egress/fds.h), for tests that start it by hand:
  *
- *	mkgrants BY_LINE 'NAME HANDLE PLACEHOLDER|HOST AS [USER]|HOST AS…' … > list
+ *	mkgrants BY_LINE [mark=SEED] 'NAME HANDLE PLACEHOLDER|HOST AS [USER]|HOST AS…' … > list
+ *
+ * or, to make a placeholder that has the mark of such a seed (64 digits of hex):
+ *
+ *	mkgrants mark=SEED PLACEHOLDER
  */
 #include "base/fd.h"
+#include "crypto/hash.h"
 #include "egress/fds.h"
-#include "vault/grants.h"
+#include "vault/mark.h"
+#include "vault/shape.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,22 +48,48 @@ static int add_grant(struct vault_grants *all, char *text, struct err *e)
 	return 0;
 }
 
+static bool read_mark(const char *arg, struct marks *ret)
+{
+	unsigned char seed[MARK_SEED_LEN];
+
+	if (strncmp(arg, "mark=", 5) != 0 || strlen(arg) != 5 + 2 * sizeof(seed) ||
+	    hash_unhex(arg + 5, sizeof(seed), seed) < 0)
+		return false;
+	marks_make(seed, ret);
+	return true;
+}
+
+static int print_marked(const struct marks *m, const char *text)
+{
+	char out[GRANTS_PLACEHOLDER_MAX + 1];
+
+	if (strlen(text) > SHAPE_MAX)
+		return 2;
+	snprintf(out, sizeof(out), "%s", text);
+	out[marks_put(m, out, strlen(out))] = '\0';
+	return puts(out) < 0;
+}
+
 int main(int argc, char **argv)
 {
 	autogrants struct vault_grants all = GRANTS_INIT;
 	autobuf struct buf packed = BUF_INIT;
 	struct secrets_head h = { 0 };
+	struct marks marks = { 0 };
 	struct err e = ERR_INIT;
 
 	if (argc < 2)
 		return 2;
+	if (argc == 3 && read_mark(argv[1], &marks))
+		return print_marked(&marks, argv[2]);
 	for (int i = 2; i < argc; i++) {
-		if (add_grant(&all, argv[i], &e) < 0) {
+		if (!read_mark(argv[i], &marks) && add_grant(&all, argv[i], &e) < 0) {
 			fprintf(stderr, "mkgrants: %s\n", e.msg);
 			return 1;
 		}
 	}
 	memcpy(h.magic, SECRETS_MAGIC, sizeof(h.magic));
+	memcpy(h.marks, marks.v, sizeof(h.marks));
 	h.by_line = strtoull(argv[1], NULL, 0);
 	if (grants_pack(&all, GRANTS_GRANTED, &packed) < 0)
 		return 1;

@@ -60,9 +60,9 @@ class Screen:
 
 
 class Terminal:
-    """coffer on a pty of its own."""
+    """coffer, or `program`, on a pty of its own."""
 
-    def __init__(self, c, *args, rows=24, cols=80, stdin=None, become=True):
+    def __init__(self, c, *args, rows=24, cols=80, stdin=None, become=True, program=None):
         self.master, self.slave = pty.openpty()
         self.resize(rows, cols)
         self.before = termios.tcgetattr(self.slave)
@@ -73,7 +73,7 @@ class Terminal:
             if become:
                 c.become()
         os.fchmod(self.slave, 0o666)
-        self.p = subprocess.Popen(c.argv(*args), stdin=stdin if stdin is not None else self.slave, stdout=self.slave, stderr=self.slave, cwd=c.work,
+        self.p = subprocess.Popen(c.prefix() + program if program else c.argv(*args), stdin=stdin if stdin is not None else self.slave, stdout=self.slave, stderr=self.slave, cwd=c.work,
                                   env=c.env({"TERM": "xterm"}), preexec_fn=child)
         self.data = b""
         self.rows, self.cols = rows, cols

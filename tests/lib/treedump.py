@@ -34,6 +34,7 @@ def dump(top):
     top = os.fsencode(top)
     one(top, b"")
     for base, dirs, files in os.walk(top):
+        dirs.sort()  # files are numbered in the order of the walk, and a tmpfs lists the newest directory first
         for n in sorted(dirs + files):
             p = os.path.join(base, n)
             one(p, os.path.relpath(p, top))

@@ -252,6 +252,86 @@ static void test_bounds(void)
 	asks_free(l);
 }
 
+/* What is granted has an end, too: the list is written down as a whole with each answer. */
+static void test_grants_max(void)
+{
+	struct asks *l = begin();
+	struct ask_question q;
+	char path[32], id[ASK_ID_MAX];
+	uint64_t w = 1;
+
+	for (int i = 0; i < ASKS_GRANTS_MAX; i++, w++) {
+		snprintf(path, sizeof(path), "/%d", i);
+		q = question(path, "");
+		asks_put(l, now, &q, w, 0, id);
+		if (answer(l, id, &q, true, ASK_SANDBOX, 0) < 0)
+			break;
+		asks_taken(l, w);
+	}
+	CHECKF(w == ASKS_GRANTS_MAX + 1, "so many may be granted");
+	q = question("/more", "");
+	asks_put(l, now, &q, w, 0, id);
+	CHECKF(answer(l, id, &q, true, ASK_SANDBOX, 0) == -EBUSY && state_of(l, id) == ASK_PENDING &&
+		       told[w].n == 0,
+	       "one more is not granted, and waits");
+	CHECKF(answer(l, id, &q, true, ASK_ONCE, 0) == 0 && told[w].allow, "once is allowed all the same");
+	asks_taken(l, w);
+	asks_put(l, now, &q, ++w, 0, id);
+	asks_drop(l, now, w);
+	CHECKF(answer(l, id, &q, true, ASK_ONCE, 0) == -EBUSY, "but not parked for somebody who has gone");
+	CHECKF(answer(l, id, &q, false, ASK_ONCE, 0) == 0, "and anything may be denied");
+	CHECK(asks_revoke(l, now, "7", &(struct ask_who){ .uid = 7 }, &(struct err){ 0 }) == 0);
+	q = question("/again", "");
+	asks_put(l, now, &q, ++w, 0, id);
+	CHECKF(answer(l, id, &q, true, ASK_SANDBOX, 0) == 0, "what is taken back makes room");
+	asks_free(l);
+}
+
+/* Ten thousand one after the other, and eight at a time: whoever was told and said what came of it leaves nothing behind. */
+static void test_ten_thousand(void)
+{
+	struct asks *l = begin();
+	unsigned bad = 0;
+
+	for (unsigned i = 0; i < 10000; i += 8) {
+		struct ask_question q[8];
+		char path[8][32], id[8][ASK_ID_MAX];
+
+		memset(told, 0, sizeof(told));
+		for (unsigned k = 0; k < 8; k++) {
+			snprintf(path[k], sizeof(path[k]), "/%u", i + k);
+			q[k] = question(path[k], "");
+			asks_put(l, now, &q[k], 1 + k, 0, id[k]);
+		}
+		/* Sent; given up after the answer, sent later; given up before it; denied by nobody in time. */
+		for (unsigned k = 0; k < 8; k++) {
+			if (k % 4 == 2)
+				asks_drop(l, now, 1 + k);
+			if (k % 4 != 3)
+				bad += answer(l, id[k], &q[k], true, ASK_ONCE, 0) < 0;
+			if (k % 4 == 1)
+				bad += asks_unused(l, now, 1 + k) < 0;
+			else if (k % 4 == 0)
+				asks_taken(l, 1 + k);
+			bad += told[1 + k].allow != (k % 4 < 2);
+		}
+		pass(l, ASKS_TIMEOUT_DEFAULT + 1);
+		bad += asks_pending(l) != 0;
+	}
+	CHECKF(bad == 0, "%u were not as they should be", bad);
+	CHECK(asks_shed(l) == 0);
+	/* All places of those who wait are free. */
+	for (uint64_t w = 1; w <= ASKS_WAITERS_MAX; w++) {
+		struct ask_question q = question("/all", "");
+
+		told[w].n = 0;
+		asks_put(l, now, &q, w, 0, NULL);
+		bad += told[w].n != 0;
+	}
+	CHECKF(bad == 0, "%u places were not given back", bad);
+	asks_free(l);
+}
+
 /* Who submits in vain tires nobody but himself: the rule is the sandbox's, and so are its own calls. */
 static void test_tired_by(void)
 {
@@ -319,6 +399,8 @@ int main(void)
 	test_by();
 	test_policy();
 	test_bounds();
+	test_grants_max();
+	test_ten_thousand();
 	test_tired_by();
 	test_file();
 	return tap_done();

@@ -134,6 +134,12 @@ static void test_spec(void)
 	CHECK(issue_is_endpoint(&s, "POST", slice_of("/oauth/token")));
 	CHECK(issue_is_endpoint(&s, "POST", slice_of("/OAuth/token/")));
 	CHECK(issue_is_endpoint(&s, "POST", slice_of("/oauth/token;x=1")));
+	CHECKF(issue_is_endpoint(&s, "POST", slice_of("/oauth/token.json")) &&
+		       issue_is_endpoint(&s, "POST", slice_of("/oauth/token.json/")) &&
+		       issue_is_endpoint(&s, "POST", slice_of("/oauth/token.x.json;y=1")),
+	       "a format behind the last segment does not make it another endpoint");
+	CHECK(!issue_is_endpoint(&s, "POST", slice_of("/oauth.json/token2")));
+	CHECK(!issue_is_endpoint(&s, "POST", slice_of("/.json")));
 	CHECK(!issue_is_endpoint(&s, "GET", slice_of("/oauth/token")));
 	CHECK(!issue_is_endpoint(&s, "POST", slice_of("/oauth/tokens")));
 }

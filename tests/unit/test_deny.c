@@ -44,6 +44,42 @@ static void test_json(void)
 	}
 }
 
+/* Whatever a denial is made of, inside there is no path of the host in it. */
+static void test_no_directory(void)
+{
+	static const char *const texts[] = {
+		"denied by the rule deny bad.test:* (/home/ann/secret project/p.yaml:8)",
+		"(/home/ann/p.yaml:8) and (/home/ann/q.yaml:9) name different ways to it",
+		"allow bad.test:443 (/home/ann (work)/p.yaml:8): GET /a/b is not listed",
+		"allow bad.test:443 (/home/ann/a-very-long-name-that-was-cu...",
+		"allow bad.test:443 (/home/ann)x/p.yaml:8)",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
+		struct denial by_reason = { .host = "bad.test", .reason = texts[i] };
+		struct denial by_rule = {
+			.host = "bad.test", .rule = texts[i], .status = 403, .method = "GET"
+		};
+		autobuf struct buf b = BUF_INIT;
+
+		deny_json(&b, &by_reason);
+		deny_json(&b, &by_rule);
+		deny_line(&b, &by_rule);
+		deny_http1(&b, &by_reason, false);
+		deny_http1(&b, &by_rule, true);
+		CHECKF(!strstr(buf_cstr(&b), "home") && !strstr(buf_cstr(&b), "ann/"),
+		       "no directory of the host is told inside: %s", texts[i]);
+	}
+	{
+		struct denial d = { .reason = texts[2] };
+		autobuf struct buf b = BUF_INIT;
+
+		deny_line(&b, &d);
+		CHECKF(strstr(buf_cstr(&b), "(p.yaml:8)") && strstr(buf_cstr(&b), "GET /a/b is not listed"),
+		       "the file's name and the path of a request are: %s", buf_cstr(&b));
+	}
+}
+
 static void test_http(void)
 {
 	struct denial d = { .host = "a.test", .port = 80, .reason = "x\r\nSet-Cookie: y" };
@@ -73,13 +109,14 @@ static void test_places(void)
 	deny_line(&b, &d);
 	CHECK_STR(
 		buf_cstr(&b),
-		"coffer: a.test is denied: denied by (y.yaml:1) and (or not) (/z [deny a.test:* (team.yaml:12)]");
+		"coffer: a.test is denied: denied by (y.yaml:1) and (or not) (z [deny a.test:* (team.yaml:12)]");
 }
 
 int main(void)
 {
 	test_places();
 	test_json();
+	test_no_directory();
 	test_http();
 	return tap_done();
 }

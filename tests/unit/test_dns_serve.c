@@ -286,8 +286,91 @@ static void test_journal_fails(void)
 	close(full);
 }
 
+static void turn(uint64_t after)
+{
+	struct ledger *l = &eg.ledger;
+
+	eg.now += after;
+	loop_timer_off(&eg.loop, &l->turn);
+	l->turn.fn(&l->turn);
+	egress_settle(&eg);
+}
+
+/* The first lookup of a name has a line of its own, whatever comes of it, or waits for one. */
+static void test_room(void)
+{
+	struct asker a = { 0 }, b = { 0 }, c = { 0 }, d = { 0 };
+	struct dial_req req = { 0 }, more = { 0 };
+
+	begin();
+	eg.ledger.credit = 2 * NSEC_PER_SEC / LEDGER_RATE;
+	eg.ledger.at = eg.now;
+	ask(&a, "a.example.test", DNS_A);
+	ask(&b, "nx.example.test", DNS_A);
+	ask(&c, "c.example.test", DNS_A);
+	egress_settle(&eg);
+	CHECKF(asked(&req) && asked(&more) && c.kept == 1 && c.answers == 0, "without room a new name waits");
+	say(req.id, 0);
+	say(more.id, -ENOENT);
+	CHECKF(!asked(&req), "and nothing of it leaves");
+	CHECK(a.rcode == 0 && a.an == 1 && b.rcode == DNS_NXDOMAIN);
+	CHECKF(written("\"name\":\"nx.example.test\",\"qtype\":\"A\",\"decision\":\"error\",\"why\":\"there "
+		       "is no such name\",\"first\":1"),
+	       "a name that does not exist has its line, for a server was asked for it");
+	ask(&a, "a.example.test", DNS_A);
+	CHECKF(a.answers == 2, "what is known does not wait");
+	ask(&d, "d.example.test", DNS_A);
+	turn(NSEC_PER_SEC / LEDGER_RATE);
+	CHECKF(asked(&req) && strcmp(req.host, "c.example.test") == 0 && d.answers == 0,
+	       "with room they go in order");
+	say(req.id, 0);
+	CHECK(c.answers == 1 && c.kept == 0);
+	eg.ledger.at = UINT64_MAX;
+	turn(LEDGER_WAIT);
+	CHECKF(d.answers == 1 && d.rcode == DNS_SERVFAIL && d.kept == 0 && !asked(&req),
+	       "after its time it is SERVFAIL");
+	eg.ledger.max = 1;
+	ask(&d, "full.example.test", DNS_A);
+	CHECKF(d.answers == 2 && d.rcode == DNS_NXDOMAIN, "a new name is denied when the log is full");
+	ask(&a, "a.example.test", DNS_A);
+	CHECKF(a.answers == 3 && a.an == 1, "and a known one is not");
+	egress_settle(&eg);
+	CHECK(written("\"kind\":\"log_full\"") && written(LEDGER_WHY_FULL));
+	eg.ledger.max = LEDGER_BYTES;
+	eg.ledger.credit = NSEC_PER_SEC;
+	ask(&d, "last.example.test", DNS_A);
+	ask(&c, "never.example.test", DNS_A);
+	egress_settle(&eg);
+	CHECK(d.kept == 1 && c.kept == 1);
+	policy_free(eg.policy);
+	eg.policy = NULL;
+	egress_release(&eg);
+	CHECKF(written("\"name\":\"last.example.test\",\"qtype\":\"A\",\"decision\":\"error\",\"why\":\"the run ended before there "
+		       "was an answer\",\"first\":1"),
+	       "what was on its way when it ends has its line");
+	CHECK(d.kept == 0 && c.kept == 0);
+	close(dial);
+	close(journal);
+}
+
+/* In the journal "*" stands for many, and is never folded. */
+static void test_star(void)
+{
+	struct asker a = { 0 };
+
+	begin();
+	ask(&a, "*", DNS_A);
+	egress_settle(&eg);
+	CHECK(a.answers == 1);
+	CHECKF(written("\"name\":\"*.\"") && !written("\"name\":\"*\""),
+	       "a lookup of the name '*' is not written as what stands for many lookups");
+	finish();
+}
+
 int main(void)
 {
+	test_star();
+	test_room();
 	test_life();
 	test_failures();
 	test_bounds();

@@ -13,6 +13,53 @@ static bool due(enum fold_kind kind, const char *what, uint64_t sec)
 	return fold_is_due(&f, kind, what, strlen(what), 443, sec * NSEC_PER_SEC, &count);
 }
 
+static bool top_is(enum fold_kind kind, const char *want)
+{
+	autobuf struct buf b = BUF_INIT;
+
+	top_format(&f.top[kind], &b);
+	f.top[kind] = (struct top){ 0 };
+	return strcmp(buf_cstr(&b), want) == 0;
+}
+
+static bool has_top(enum fold_kind kind, const char *text)
+{
+	autobuf struct buf b = BUF_INIT;
+
+	top_format(&f.top[kind], &b);
+	return strstr(buf_cstr(&b), text) != NULL;
+}
+
+/* What has no line is named where it is frequent. */
+static void test_top(void)
+{
+	static const char request[] = "POST a.test/x\nwhy";
+	uint64_t again;
+	char name[32];
+
+	f = (struct fold){ 0 };
+	for (int i = 0; i < 30; i++)
+		due(FOLD_OPEN, "often.test", 300);
+	due(FOLD_OPEN, "once.test", 300);
+	CHECKF(fold_flush(&f, FOLD_OPEN, 311 * NSEC_PER_SEC, false, &again) == 29 && again == 29 &&
+		       top_is(FOLD_OPEN, "29 often.test:443"),
+	       "the number names what was counted, and not what has a line");
+	for (int i = 0; i < 3; i++)
+		fold_is_due(&f, FOLD_REQUEST, request, strlen(request), 0, 400 * NSEC_PER_SEC, &count);
+	CHECK(fold_flush(&f, FOLD_REQUEST, 401 * NSEC_PER_SEC, true, &again) == 2);
+	CHECKF(top_is(FOLD_REQUEST, "2 POST a.test/x"), "a text ends where its line ends");
+	for (int i = 0; i < FOLD_BURST + 3000; i++) {
+		snprintf(name, sizeof(name), "n%d.test", i);
+		due(FOLD_DNS_DENY, i % 3 ? name : "third.test", 500);
+	}
+	(void)!fold_flush(&f, FOLD_DNS_DENY, 511 * NSEC_PER_SEC, false, &again);
+	CHECKF(has_top(FOLD_DNS_DENY, "third.test"),
+	       "what is more than a ninth of a flood is named, however many names are in it");
+	fold_note(&f, FOLD_DNS_ALLOW, "a.test", 6, 1, 600 * NSEC_PER_SEC);
+	CHECKF(!fold_is_due(&f, FOLD_DNS_ALLOW, "a.test", 6, 1, 601 * NSEC_PER_SEC, &count),
+	       "what has a line by other ways is not due");
+}
+
 int main(void)
 {
 	unsigned written = 0;
@@ -44,7 +91,9 @@ int main(void)
 		written += due(FOLD_DNS_DENY, name, 202);
 	}
 	CHECKF(written == FOLD_BURST + 2 * FOLD_RATE, "afterwards so many a second");
-	told = fold_flush(&f, FOLD_DNS_DENY, 203 * NSEC_PER_SEC, false, &again) + 2 * (uint64_t)FOLD_RATE;
+	CHECKF(fold_flush(&f, FOLD_DNS_DENY, 210 * NSEC_PER_SEC, false, &again) == 0,
+	       "numbers are told every ten seconds");
+	told = fold_flush(&f, FOLD_DNS_DENY, 211 * NSEC_PER_SEC, false, &again) + 2 * (uint64_t)FOLD_RATE;
 	CHECKF(told == 1000, "and none is lost");
 	CHECKF(due(FOLD_ALERT, "odd.test", 203), "what floods one kind does not hide another");
 	CHECK(!due(FOLD_ALERT, "odd.test", 204) &&
@@ -53,5 +102,6 @@ int main(void)
 	       "at the end everything is told");
 	CHECKF(again == 1, "and that it was like one that has a line");
 	CHECK(fold_flush(&f, FOLD_ALERT, 204 * NSEC_PER_SEC, true, &again) == 0);
+	test_top();
 	return tap_done();
 }

@@ -7,11 +7,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+static size_t n_asked;
+
 /* The last two labels: enough here, where no name has a longer suffix. */
 static const char *registrable(const char *name)
 {
 	const char *dot = strrchr(name, '.');
 
+	n_asked++;
 	while (dot && dot > name && dot[-1] != '.')
 		dot--;
 	return dot;
@@ -129,7 +132,34 @@ static void test_many(void)
 	CHECKF(l.dests[7].opens == 2, "one that is there is found among all");
 	learn_write(&l, &opts, &out);
 	CHECK(has(&out, "LOOK: one of very many names below one domain"));
-	CHECK(has(&out, "and 10 events of destinations past the first 4096"));
+	snprintf(name, sizeof(name), "and 10 events of destinations past the first %d", LEARN_MAX);
+	CHECK(has(&out, name));
+}
+
+static void test_different(void)
+{
+	CLEANUP(learn_release) struct learn l = LEARN_INIT;
+	autobuf struct buf out = BUF_INIT;
+	char name[64];
+
+	for (unsigned i = 0; i < 4000; i++) {
+		snprintf(name, sizeof(name), "host%u.test", i);
+		see(&l, LEARN_OPEN, name, 443, 1, 1, 1);
+	}
+	n_asked = 0;
+	learn_write(&l, &opts, &out);
+	CHECKF(n_asked < 400000, "the work grows with the number of domains, not with its square: %zu",
+	       n_asked);
+	CHECK(!has(&out, "one of very many"));
+}
+
+static const char *long_path(void)
+{
+	static char path[400];
+
+	memset(path, 'l', sizeof(path) - 1);
+	path[0] = '/';
+	return path;
 }
 
 static void test_http(void)
@@ -148,11 +178,28 @@ static void test_http(void)
 		snprintf(path, sizeof(path), "/repos/o/r/issues/%d", i);
 		ask(&l, "api.example", "GET", path);
 	}
+	ask(&l, "api.example", "PUT", "/x/1");
+	ask(&l, "api.example", "*", "/m");
+	ask(&l, "api.example", "X-Y", "/odd");
+	ask(&l, "api.example", "WEBSOCKET", "/live");
+	ask(&l, "api.example", "GET", long_path());
+	see(&l, LEARN_OPEN, "only-odd.example", 443, 0, 0, 1);
+	ask(&l, "only-odd.example", "X-Y", "/odd");
 	learn_write(&l, &with, &out);
-	CHECK(has(&out, "      http:\n        - allow: \"GET /repos/o/r/issues/**\" # 40 paths\n"));
+	CHECK(has(&out, "        - allow: \"GET /repos/o/r/issues/**\" # 40 paths\n"));
 	CHECK(has(&out, "        - allow: \"POST /v1/messages\"\n"));
-	CHECKF(has(&out, "        - allow: \"PUT /**\" # 1 paths\n"),
-	       "a star that was seen is not written as a pattern");
+	CHECKF(has(&out, "        # left out: PUT /x/*/y (") &&
+		       has(&out, "        - allow: \"PUT /x/1\"\n") && !has(&out, "PUT /**"),
+	       "a path with a star in it is no rule, and widens no other: %s", buf_cstr(&out));
+	CHECKF(has(&out, "# left out: * /m (") && !has(&out, "\"* /m\""), "the method * is not every method");
+	CHECKF(has(&out, "# left out: X-Y /odd (") && !has(&out, "\"X-Y"),
+	       "a method that no rule can name is left out");
+	CHECKF(has(&out, "        - allow: \"WEBSOCKET /live\"\n"), "a websocket is learned by its word");
+	CHECKF(has(&out, "# left out: GET /lll") && !has(&out, "\"GET /lll"),
+	       "a path that is too long for a rule is left out");
+	CHECKF(has(&out,
+		   "        # left out: X-Y /odd (rules do not know that method)\n        - deny: \"*,WEBSOCKET /**\"\n"),
+	       "where nothing can be named nothing is allowed");
 	learn_write(&l, &opts, &plain);
 	CHECKF(!has(&plain, "http:"), "without --http there are no paths");
 }
@@ -163,6 +210,7 @@ int main(void)
 	test_empty();
 	test_odd();
 	test_many();
+	test_different();
 	test_http();
 	return tap_done();
 }

@@ -56,7 +56,8 @@ static void test_text(void)
 	autobuf struct buf out = BUF_INIT;
 	json_t *egress = of(
 		"{\"generation\":2,\"connections\":{\"open\":1,\"allowed\":7,\"denied\":\"no number\"},"
-		"\"bytes\":{\"up\":12345678901,\"down\":-1},\"budget\":{\"bytes_up_max\":1000,\"bytes_up\":10}}");
+		"\"bytes\":{\"up\":12345678901,\"down\":-1},\"budget\":{\"bytes_up_max\":1000,\"bytes_up\":10},"
+		"\"asking\":3,\"inspect\":{\"held_bytes\":4096}}");
 	json_t *dial = of(
 		"{\"proxies\":[{\"pool\":\"a\\\"b\\\\c\\nd\",\"proxy\":\"p:1\",\"state\":\"up\",\"score\":0.5,"
 		"\"used\":3},7]}");
@@ -95,6 +96,8 @@ static void test_text(void)
 	CHECKF(has(&out, "pool=\"a\\\"b\\\\c?d\",proxy=\"p:1\",state=\"up\"} 0.5\n"), "labels are escaped");
 	CHECK(has(&out, "\ncoffer_pool_ready 3\n") && has(&out, "\ncoffer_pool_memory_bytes 4096\n"));
 	CHECK(has(&out, "\ncoffer_audit_events_total 99\n"));
+	CHECK(has(&out, "\ncoffer_egress_held_bytes{sandbox=\"aaa\",name=\"one\"} 4096\n") &&
+	      has(&out, "\ncoffer_egress_requests_asking{sandbox=\"aaa\",name=\"one\"} 3\n"));
 	CHECK(has(&out, "\ncoffer_asks_pending{sandbox=\"aaa\",name=\"one\"} 2\n"));
 	CHECK(has(&out, "\ncoffer_asks_answered_total{sandbox=\"aaa\",name=\"one\",verdict=\"allow\"} 4\n"));
 	CHECK(has(&out, "\ncoffer_asks_answered_total{sandbox=\"aaa\",name=\"one\",verdict=\"deny\"} 2\n"));

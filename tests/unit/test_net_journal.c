@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The journals on their way into the log: a process that writes without end does not hold the guard. */
+#include "base/clock.h"
 #include "base/fd.h"
 #include "gateway/net_int.h"
 #include "tap.h"
@@ -35,6 +36,30 @@ static uint64_t write_lines(int fd, uint64_t bytes)
 	return n;
 }
 
+/* More lines that may not be folded than the pace lets through, and then the run ends. */
+static void test_end(void)
+{
+	static const char line[] =
+		"{\"ev\":\"open\",\"name\":\"a.test\",\"decision\":\"allow\",\"first\":1}\n";
+	const struct net_fold_out out = { .event = on_event };
+	struct net_journal *j = &g.journal[NET_EGRESS];
+	const unsigned n = NET_BURST_KEPT + 4000;
+	autobuf struct buf text = BUF_INIT;
+
+	for (unsigned i = 0; i < n; i++)
+		buf_adds(&text, line);
+	*j = (struct net_journal){ .fd = memfd_create("journal", MFD_CLOEXEC) };
+	g.fold = net_fold_new(clock_nsec(CLOCK_MONOTONIC), &out);
+	n_events = 0;
+	CHECK(g.fold && j->fd >= 0 && fd_write_all(j->fd, text.data, text.len) == 0);
+	net_journal_fold(&g, true);
+	CHECKF(n_events == n && j->off == text.len,
+	       "when a run ends, every line of something new comes into the log: %llu of %u",
+	       (unsigned long long)n_events, n);
+	net_fold_free(g.fold);
+	fd_close(j->fd);
+}
+
 int main(void)
 {
 	const struct net_fold_out out = { .event = on_event };
@@ -64,5 +89,6 @@ int main(void)
 	CHECK(ftruncate(j->fd, (off_t)(size + (65u << 20))) == 0 && net_journal_is_flooded(&g, NET_EGRESS));
 	net_fold_free(g.fold);
 	fd_close(j->fd);
+	test_end();
 	return tap_done();
 }

@@ -14,12 +14,15 @@ static int launcher;
 /* The next line, "" when there is none. */
 static const char *heard(void)
 {
-	static struct net_msg m;
+	static char text[NET_MSG_TEXT];
+	struct net_msg m;
 
-	m.text[0] = '\0';
-	if (fdpass_recv(launcher, &m, sizeof(m), NULL, 0) == 0 && m.type != NET_SAY)
-		CHECKF(false, "only lines are said");
-	return m.text;
+	text[0] = '\0';
+	if (fdpass_recv(launcher, &m, sizeof(m), NULL, 0) < 0)
+		return text;
+	CHECKF(m.type == NET_SAY, "only lines are said");
+	net_say_format(&m, text);
+	return text;
 }
 
 static struct net_line line(const char *name, uint16_t port, const char *why)

@@ -11,7 +11,7 @@ enum { ENV = 1, INTERACTIVE, TTY, MEMORY, MEMORY_LOW, QUIET, ENGINE };
 
 static const struct opt table[] = {
 	OPT_SECTION("Process"),
-	{ "env", 'e', "NAME[=VALUE]", "give it a variable", ENV },
+	{ "env", 'e', "NAME[=VALUE]", "give it a variable", ENV, .many = true },
 	{ "interactive", 'i', NULL, "keep stdin open", INTERACTIVE },
 	{ "tty", 't', NULL, "give it a terminal", TTY },
 	OPT_SECTION("Limits"),
@@ -96,6 +96,13 @@ static void test_refuses(void)
 		  "--memory needs a value, but -- follows / --memory SIZE: bytes it may use");
 	CHECK_STR(PARSE("--quiet=yes"), "--quiet takes no value / ");
 	CHECK_STR(PARSE("--=x"), "run has no option -- / ");
+	CHECK_STR(PARSE("--memory", "1g", "--memory=2g"),
+		  "--memory takes one value and is given two, '1g' and '2g' / leave one of them out");
+	CHECK_STR(PARSE("--engine=gvisor", "-m1g", "-i", "--engine", "ns"),
+		  "--engine takes one value and is given two, 'gvisor' and 'ns' / leave one of them out");
+	CHECK_STR(PARSE("-m1g", "--memory=2g", "x"),
+		  "--memory takes one value and is given two, '1g' and '2g' / leave one of them out");
+	CHECK_STR(PARSE("-m1g", "--memory=1g", "x"), "4=1g 4=1g | x");
 }
 
 static void test_long_garbage(void)

@@ -22,6 +22,21 @@ static const struct wrong {
 	{ "allow: \"a\\0b\"\n", ":1:8: ", "control character", NULL },
 	{ "a: [[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]\n", ":1:", "too deep", NULL },
 	{ "<<: {allow: []}\n", ":1:1: ", "no key", NULL },
+	/* what a reviewer does not see */
+	{ "egress: # x\xc2\x85  allow: [evil.example.com]\n", ":1:12: U+0085", "line break", NULL },
+	{ "version: 1\negress: # x\xe2\x80\xa8  allow: [evil.example.com]\n", ":2:12: U+2028", "line break",
+	  NULL },
+	{ "egress: # x\xe2\x80\xa9  allow: [evil.example.com]\n", ":1:12: U+2029", "line break", NULL },
+	{ "egress: # x\r  allow: [evil.example.com]\n", ":1:12: U+000D", "control character", NULL },
+	{ "egress: {} # \xe2\x80\xaehidden\n", ":1:14: U+202E", "direction", NULL },
+	{ "egress: {} # \xe2\x81\xa6hidden\n", ":1:14: U+2066", "direction", NULL },
+	{ "egress: {} # b\xc3\xbc\xe2\x80\x8b\n", ":1:16: U+200B", "invisible", NULL },
+	{ "egress: {} # \xef\xbb\xbf\n", ":1:14: U+FEFF", "invisible", NULL },
+	{ "egress: {} # \xc2\xad\n", ":1:14: U+00AD", "invisible", NULL },
+	{ "egress: {} # \xf3\xa0\x81\x81\n", ":1:14: U+E0041", "invisible", NULL },
+	{ "egress: {} # \x1b[8m\n", ":1:14: U+001B", "control character", NULL },
+	{ "egress: {} # \xc2\x9b\n", ":1:14: U+009B", "control character", NULL },
+	{ "egress: {} # \xff\n", ":1:14: ", "not UTF-8", NULL },
 	/* keys and types */
 	{ "alow: []\n", ":1:1: ", "'alow' is no key of a policy", "allow:" },
 	{ "egress:\n  alow: []\n", ":2:3: ", "no key of egress", "allow:" },
@@ -124,7 +139,7 @@ static const struct wrong {
 	{ "allow: [{domain: a.com, http: []}]\n", ":1:31: ", "nothing is listed", NULL },
 	{ "allow: [{domain: a.com, depth: tunnel, http: [{allow: GET /x}]}]\n", ":1:18: ", "cannot be seen",
 	  NULL },
-	{ "allow: [{domain: a.com, depth: deep}]\n", ":1:32: ", "tunnel, peek or inspect", "peek" },
+	{ "allow: [{domain: a.com, depth: deep}]\n", ":1:32: ", "tunnel, peek or inspect", NULL },
 	{ "deny: [{domain: a.com, http: [{allow: GET /x}]}]\n", ":1:17: ", "only a rule under 'allow'",
 	  NULL },
 	{ "allow: [{domain: a.com, graphql: [{allow: mutaton x}]}]\n", ":1:43: ", "query, mutation",
@@ -348,7 +363,7 @@ static void test_command_line(void)
 	CHECK(connect_is(p, "b.example.com:443", POLICY_DENY));
 	CHECK(connect_is(p, "c.example.com:443", POLICY_DENY));
 	CHECK(config_policy_conflicts(&a, &said, &last_err) == 0);
-	CHECK(said.n == 3 && strstr(said.v[0], "c.example.com:443") && strstr(said.v[0], "has no effect") &&
+	CHECK(said.n == 3 && strstr(said.v[0], "c.example.com:443") && strstr(said.v[0], "stays denied") &&
 	      strstr(said.v[0], "p.yaml:3"));
 	policy_free(p);
 	a.n_files = 0;
@@ -381,6 +396,19 @@ static void test_command_line(void)
 	a.n_allow = 0;
 	p = load_args(&a);
 	CHECK(p && policy_allows_nothing(p));
+	policy_free(p);
+}
+
+static void test_seen(void)
+{
+	struct policy *p = policy_of("# gr\xc3\xbc\xc3\x9f"
+				     "e \xe2\x9a\xa0\xef\xb8\x8f \xe6\x97\xa5\xe6\x9c\xac\r\n"
+				     "version: 1\r\n"
+				     "allow: [a.example.com]\t# x\r\n");
+
+	CHECKF(p != NULL,
+	       "letters of any script in a comment, and lines that end as on Windows, are taken: %s",
+	       last_err.msg);
 	policy_free(p);
 }
 
@@ -453,6 +481,7 @@ int main(void)
 	test_resolvers();
 	test_conflicts();
 	test_command_line();
+	test_seen();
 	test_whole();
 	test_secrets();
 	return tap_done();

@@ -138,7 +138,7 @@ static struct scrub_set *loose_of(const char *find, const char *put, enum scrub_
 
 static void test_percent(void)
 {
-	struct scrub_set *s = loose_of("ghp_Zq7x", "PLACEHOL", SCRUB_PERCENT);
+	struct scrub_set *s = loose_of("ghp_Zq7x", "PLACEHOL", SCRUB_ESCAPED);
 
 	CHECK(gives_always(s, "a ghp_Zq7x b", "a PLACEHOL b"));
 	CHECKF(gives_always(s, "a ghp_Z%717x b", "a PLACE%48OL b"), "a byte of it is encoded");
@@ -149,10 +149,37 @@ static void test_percent(void)
 	       "where another seems to begin before it");
 	CHECKF(gives_always(s, "%67hp_Zq7xghp_Zq7%78", "%50LACEHOLPLACEHO%4C"), "one behind the other");
 	drop(s);
-	s = loose_of("a%b\ncdef", NULL, SCRUB_PERCENT);
+	s = loose_of("a%b\ncdef", NULL, SCRUB_ESCAPED);
 	CHECK(gives_always(s, "xa%b\ncdefx", "x********x"));
 	CHECKF(gives_always(s, "xa%25b%0Acde%66x", "x**************x"), "one that has such bytes itself");
 	CHECK(gives_always(s, "xa%b\ncde%66x", "x**********x"));
+	drop(s);
+}
+
+static void test_escapes(void)
+{
+	struct scrub_set *s = loose_of("k+/\"<&=7", "PLACEHOL", SCRUB_ESCAPED);
+
+	CHECKF(gives_always(s, "{\"k\\u002B/\\\"<&=7\"}", "{\"P\\u004CA**EHOL\"}"),
+	       "JSON that escapes what it need not");
+	CHECKF(gives_always(s, "k\\u002b\\/\\u0022\\u003C\\u0026=\\u0037",
+			    "P\\u004C**\\u0043\\u0045\\u0048O\\u004C"),
+	       "in either case of hex, any byte");
+	CHECKF(gives_always(s, "<i>k&#x2B;&#x2F;&quot;&lt;&amp;&#x3D;7</i>",
+			    "<i>P*********************************L</i>"),
+	       "HTML with hex");
+	CHECKF(gives_always(s, "k&#43;&#047;&#34;&#0060;&AMP;&equals;7;",
+			    "P************************************L;"),
+	       "with decimals, zeros before them, and names");
+	CHECKF(gives_always(s, "k\\x2b/\"<&=7 k%2B/\"<&=7", "P\\x4CACEHOL P%4CACEHOL"),
+	       "and what JavaScript and URLs have");
+	CHECKF(gives_always(s, "k\\u012B/\"<&=7 k&#x2B/\"<&=7 k&#x12B;/\"<&=7 k&plu;/\"<&=7",
+			    "k\\u012B/\"<&=7 k&#x2B/\"<&=7 k&#x12B;/\"<&=7 k&plu;/\"<&=7"),
+	       "another character is none of it");
+	drop(s);
+	s = loose_of("AKIA+key/of=AWS", NULL, SCRUB_ESCAPED);
+	CHECKF(gives_always(s, "{\"k\":\"AKIA\\u002Bkey\\/of=AWS\"}", "{\"k\":\"*********************\"}"),
+	       "one without any such byte of its own");
 	drop(s);
 }
 
@@ -177,7 +204,7 @@ static void test_both(void)
 	struct scrub_set *s = calloc(1, sizeof(*s));
 
 	if (scrub_set_add_loose(s, slice_of("FFFFFF"), NULL, SCRUB_LINES) < 0 ||
-	    scrub_set_add_loose(s, slice_of("FFFF\n\n"), NULL, SCRUB_PERCENT) < 0)
+	    scrub_set_add_loose(s, slice_of("FFFF\n\n"), NULL, SCRUB_ESCAPED) < 0)
 		abort();
 	scrub_set_ready(s);
 	CHECKF(gives_always(s, "FFFF\n\nFF", "****\n\n**"), "the longest, in whatever way it stands there");
@@ -205,9 +232,9 @@ static void test_seek(void)
 	struct scrub_set *set = calloc(1, sizeof(*set));
 
 	set->tag = 3;
-	CHECK(scrub_set_add_loose(set, slice_of("aaaa-first-bbbb"), NULL, SCRUB_PERCENT) == 0);
+	CHECK(scrub_set_add_loose(set, slice_of("aaaa-first-bbbb"), NULL, SCRUB_ESCAPED) == 0);
 	set->tag = 63;
-	CHECK(scrub_set_add_loose(set, slice_of("aaaa-second-bbb"), NULL, SCRUB_PERCENT) == 0);
+	CHECK(scrub_set_add_loose(set, slice_of("aaaa-second-bbb"), NULL, SCRUB_ESCAPED) == 0);
 	scrub_set_ready(set);
 	for (size_t step = 1; step < sizeof(text); step++) {
 		struct scrub s = { .set = set };
@@ -226,6 +253,51 @@ static void test_seek(void)
 		scrub_release(&s);
 	}
 	drop(set);
+}
+
+/* Is a word of SCRUB_INNER seen by itself in `text`, in pieces of every length? -1: that depends on these. */
+static int seen_alone(const struct scrub_set *set, const char *text)
+{
+	size_t len = strlen(text);
+	int got = -2;
+
+	for (size_t step = 1; step <= len; step++) {
+		struct scrub s = { .set = set };
+		uint64_t tags = 0;
+
+		for (size_t at = 0; at < len; at += step) {
+			size_t n = len - at < step ? len - at : step;
+
+			if (scrub_seek(&s, text + at, n, at + n == len, &tags) < 0)
+				abort();
+		}
+		got = got == -2 || got == s.inner ? s.inner : -1;
+		scrub_release(&s);
+	}
+	return got;
+}
+
+static void test_inner(void)
+{
+	struct scrub_set *s = calloc(1, sizeof(*s));
+
+	if (scrub_set_add_loose(s, slice_of("sk-abcMARKMARKxyz"), NULL, SCRUB_ESCAPED) < 0 ||
+	    scrub_set_add(s, slice_of("YWJjTUFSS01BUkt4"), NULL) < 0)
+		abort();
+	s->tag = SCRUB_INNER;
+	if (scrub_set_add_loose(s, slice_of("MARKMARK"), NULL, SCRUB_ESCAPED) < 0 ||
+	    scrub_set_add(s, slice_of("TUFSS01BUk"), NULL) < 0)
+		abort();
+	scrub_set_ready(s);
+	CHECKF(seen_alone(s, "a sk-abcMARKMARKxyz b") == 0, "what is within another string does not count");
+	CHECKF(seen_alone(s, "a sk-abc%4dARKMARK%78yz b YWJjTUFSS01BUkt4") == 0,
+	       "nor where both are encoded");
+	CHECKF(seen_alone(s, "a sk-abdMARKMARKxyz b") == 1, "in any other word it does");
+	CHECKF(seen_alone(s, "sk-abcMARKMARKxyz sk-abcMARKMARKxy") == 1, "beside one in which it does not");
+	CHECK(seen_alone(s, "sk-abcMARKMARKxyzMARKMARK") == 1);
+	CHECK(seen_alone(s, "x%4dARKMAR%4Bx") == 1 && seen_alone(s, "__TUFSS01BUk__") == 1);
+	CHECK(seen_alone(s, "sk-abcMARKMAR Kxyz") == 0);
+	drop(s);
 }
 
 static void test_bounds(void)
@@ -251,10 +323,12 @@ int main(void)
 	test_overlap();
 	test_streaming();
 	test_percent();
+	test_escapes();
 	test_lines();
 	test_both();
 	test_loose_streams();
 	test_seek();
+	test_inner();
 	test_bounds();
 	return tap_done();
 }

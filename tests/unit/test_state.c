@@ -76,8 +76,12 @@ static void test_relative(void)
 	begin(&st);
 	CHECK(chdir(dir) == 0);
 	setenv("COFFER_STATE", "here", 1);
-	CHECKF(state_open(&again, &e) == 0, "a relative place %s", e.msg);
+	CHECKF(state_open(&again, &e) == -EINVAL && strstr(e.msg, "not an absolute path"),
+	       "a relative place is refused: it would be another one in each directory (%s)", e.msg);
 	snprintf(path, sizeof(path), "%s/here", dir);
+	CHECK(access(path, F_OK) < 0);
+	setenv("COFFER_STATE", path, 1);
+	CHECKF(state_open(&again, &e) == 0, "an absolute one is taken %s", e.msg);
 	CHECK(same(again.path, path));
 	state_release(&again);
 	CHECK(fchdir(cwd) == 0);

@@ -61,7 +61,7 @@ static void test_resolve(void)
 	CHECK(state_name_set(&st, "ab", "cd0000000003", &e) == 0 && state_resolve(&st, "ab", got, &e) == 0);
 	CHECK(same(got, "cd0000000003")); /* a name goes before a prefix */
 	CHECK(state_resolve(&st, "wbe", got, &e) == -ENOENT && strstr(e.hint, "web") &&
-	      strstr(e.msg, "cd0000000003"));
+	      strstr(e.msg, "web") && !strstr(e.msg, "cd0000000003")); /* names, where there are any */
 	strcpy(got, "untouched");
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
 		if (strcmp(bad[i], "AB") == 0)

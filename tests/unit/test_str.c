@@ -35,6 +35,11 @@ static void test_nearest(void)
 	CHECK_STR(str_nearest("memroy", known, 4), "memory");
 	CHECK_STR(str_nearest("cpu", known, 4), "cpus");
 	CHECK(str_nearest("frobnicate", known, 4) == NULL);
+	/* Half of a short word is another word, not a slip of the hand. */
+	CHECK(str_nearest("foo", (const char *const[]){ "root", "profile" }, 2) == NULL);
+	CHECK(str_nearest("init", (const char *const[]){ "net", "tty" }, 2) == NULL);
+	CHECK(str_nearest("kill", (const char *const[]){ "call", "fork" }, 2) == NULL);
+	CHECK_STR(str_nearest("rnu", (const char *const[]){ "rm", "run" }, 2), "run");
 	CHECK_STR(str_nearest("aks", (const char *const[]){ "as", "ask", "at" }, 3), "ask");
 }
 

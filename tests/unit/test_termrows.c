@@ -91,6 +91,16 @@ static void test_rows(void)
 	}
 }
 
+#define SPACES_60 "                                                            "
+#define SPACES_300 SPACES_60 SPACES_60 SPACES_60 SPACES_60 SPACES_60
+
+static bool lines_are(const char *text, const char *rows)
+{
+	autobuf struct buf b = BUF_INIT;
+
+	return termrows_lines(&b, 80, text, strlen(text), SIZE_MAX) == 0 && str_eq(buf_cstr(&b), rows);
+}
+
 static void test_lines(void)
 {
 	autobuf struct buf b = BUF_INIT, few = BUF_INIT, none = BUF_INIT;
@@ -100,6 +110,20 @@ static void test_lines(void)
 	CHECKF(str_eq(buf_cstr(&b), TERMROWS_MARK "one\n" TERMROWS_MARK "\n" TERMROWS_MARK
 						  "    indented\n" TERMROWS_MARK "question aaaaaa-9\n"),
 	       "%s", buf_cstr(&b));
+	CHECKF(lines_are("a" SPACES_300 "b\n" SPACES_300 "HIDDEN\n",
+			 TERMROWS_MARK "a[300 spaces]b\n" TERMROWS_MARK "[300 spaces]HIDDEN\n"),
+	       "spaces within a line, and an indentation that is none, are counted");
+	CHECKF(lines_are("                16\n                 17  2   3",
+			 TERMROWS_MARK "                16\n" TERMROWS_MARK "[17 spaces]17  2[3 spaces]3\n"),
+	       "an indentation is shown as it is");
+	CHECKF(lines_are("a\n\n\nb\n",
+			 TERMROWS_MARK "a\n" TERMROWS_MARK "\n" TERMROWS_MARK "\n" TERMROWS_MARK "b\n"),
+	       "two empty lines are two");
+	CHECKF(lines_are("a\n\n \n" SPACES_300 "\n\nHIDDEN",
+			 TERMROWS_MARK "a\n" TERMROWS_MARK "[4 empty lines]\n" TERMROWS_MARK "HIDDEN\n"),
+	       "more are counted, with spaces in them or without");
+	CHECKF(lines_are("\n\n\n", TERMROWS_MARK "[3 empty lines]\n") && lines_are("", ""),
+	       "also at the end");
 	CHECK(termrows_lines(&few, 80, text, strlen(text), 2) == 2 && termrows_count(buf_cstr(&few)) == 2);
 	termrows_add(&none, 80, "by", "");
 	CHECK(none.len == 0);

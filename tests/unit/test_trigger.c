@@ -1,11 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/cleanup.h"
 #include "tap.h"
+#include "workspace/path.h"
 #include "workspace/trigger.h"
+#include "workspace/trigger_table.h"
+
+static const char *why_of(const char *path, bool is_dir)
+{
+	return trigger_find(path, is_dir, &(struct trigger_place){ 0 }).why;
+}
 
 static bool is(const char *path, const char *part)
 {
-	const char *why = trigger_why(path, false);
+	const char *why = why_of(path, false);
 
 	return part ? why && strstr(why, part) : !why;
 }
@@ -74,14 +81,23 @@ static void test_names(void)
 		"a.git",
 		".cargo/registry",
 		".config/other",
+		"eslint.config.js",
+		"conftest.py",
+		"build.rs",
+		"docker-compose.yml",
+		"Vagrantfile",
+		"pyproject.toml",
+		"HEAD",
+		"config",
+		"objects/x",
 		"Makefile.am",
 		"claude.mdx",
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(yes); i++)
-		CHECKF(trigger_why(yes[i], false) != NULL, "%s is a trigger", yes[i]);
+		CHECKF(why_of(yes[i], false) != NULL, "%s is a trigger", yes[i]);
 	for (size_t i = 0; i < ARRAY_SIZE(no); i++)
-		CHECKF(trigger_why(no[i], false) == NULL, "%s is none", no[i]);
+		CHECKF(why_of(no[i], false) == NULL, "%s is none", no[i]);
 }
 
 static void test_git(void)
@@ -100,28 +116,121 @@ static void test_git(void)
 	      is(".git/HEAD", "internals"));
 	CHECK(is(".git/logs/HEAD", "internals") && is(".git/COMMIT_EDITMSG", "internals"));
 	CHECK(is("sub/.git", "run or obey")); /* a file or link */
-	CHECK(strstr(trigger_why("sub/.git", true), "internals") != NULL);
-	CHECK(is(".git/hooks", "run or obey") && strstr(trigger_why(".git/hooks", true), "internals"));
+	CHECK(strstr(why_of("sub/.git", true), "internals") != NULL);
+	CHECK(is(".git/hooks", "run or obey") && strstr(why_of(".git/hooks", true), "internals"));
 	/* A link in place of a directory leads to anything; the directory itself does nothing. */
 	CHECK(is(".github", "CI") || is(".github", "agent"));
-	CHECK(trigger_why(".github", true) == NULL && trigger_why(".config", true) == NULL);
+	CHECK(why_of(".github", true) == NULL && why_of(".config", true) == NULL);
 	CHECK(is("x/.config", "") && is(".cargo", "tool"));
 	/* Worse beats first. */
 	CHECK(is(".vscode/.git/config", "run or obey") && is(".git/refs/.git/hooks/x", "run or obey"));
 }
 
+/* A name that the pattern stands for: with "x1" for each star. */
+static void example(const char *pattern, struct buf *out)
+{
+	for (; *pattern; pattern++) {
+		if (*pattern == '*')
+			buf_adds(out, "x1");
+		else
+			buf_addc(out, *pattern);
+	}
+}
+
+/* Each row of the table: the name, in capitals, further down, and as part of a longer name, which is another. */
+static void test_rows(void)
+{
+	for (size_t i = 0; i < n_trigger_rows; i++) {
+		const struct trigger_row *row = &trigger_rows[i];
+		autobuf struct buf name = BUF_INIT, deep = BUF_INIT, other = BUF_INIT;
+		size_t stars = strcspn(row->name, "*");
+
+		example(row->name, &name);
+		if (row->below) {
+			buf_addc(&name, '/');
+			example(row->below, &name);
+		}
+		CHECKF(why_of(buf_cstr(&name), false) && row->why && row->reader && *row->reader,
+		       "%s is a trigger", buf_cstr(&name));
+		buf_addf(&deep, "a/b/%s/c", buf_cstr(&name));
+		for (size_t k = 0; k < deep.len; k++) {
+			if (deep.data[k] >= 'a' && deep.data[k] <= 'z')
+				deep.data[k] -= 32;
+		}
+		CHECKF(why_of(buf_cstr(&deep), false) != NULL, "%s is a trigger", buf_cstr(&deep));
+		buf_addf(&other, "zq%s", buf_cstr(&name));
+		if (stars && !row->below)
+			CHECKF(!why_of(buf_cstr(&other), false), "%s is none", buf_cstr(&other));
+	}
+}
+
+/* Names that some file system takes for the same. */
+static void test_fold(void)
+{
+	static const struct {
+		const char *name, *folded;
+	} names[] = {
+		{ ".GIT/Config", ".git/config" },
+		{ ".g\u200cit/config", ".git/config" },
+		{ "\ufeff.git", ".git" },
+		{ ".git. .", ".git" },
+		{ ".git::$INDEX_ALLOCATION/hooks", ".git/hooks" },
+		{ ".hu\u017f\u212ay", ".husky" },
+		{ ".gitcon\ufb01g", ".gitconfig" },
+		{ "...", "..." },
+		{ "\u200b/x", "\u200b/x" },
+		{ ":x", ":x" },
+		{ "a\xff\xc3/B", "a\xff\xc3/b" },
+		{ "\u00e4.md", "\u00e4.md" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		autofree char *folded = path_fold(names[i].name);
+
+		CHECKF(folded && strcmp(folded, names[i].folded) == 0, "name %zu folds to %s", i,
+		       names[i].folded);
+	}
+	CHECK(is(".g\u200cit/hooks/pre-commit", "run or obey") && is("x/.GIT /config", "run or obey"));
+	CHECK(is(".v\u017fcode/tasks.json", "editor") && !why_of("\u00e4.md", false));
+}
+
+/* A repository by what is in it. */
+static void test_bare(void)
+{
+	const struct trigger_place top = { .in_git = true }, sub = { .in_git = true, .git_at = 3 },
+				   runs = { .in_git = true, .runs = true, .git_at = 3 };
+	autostrv struct strv yes = STRV_INIT;
+	struct trigger t = trigger_find("sub/config", false, &sub);
+
+	CHECK(t.why && trigger_is_run_by_git(&t));
+	CHECK(strv_add(&yes, "sub") == 0 && !trigger_allowed(&t, "sub/config", &yes));
+	CHECK(strv_add(&yes, "sub/config") == 0 && trigger_allowed(&t, "sub/config", &yes));
+	t = trigger_find("sub/HEAD", false, &sub);
+	CHECK(t.why && !trigger_is_run_by_git(&t) && trigger_allowed(&t, "sub/HEAD", &yes));
+	t = trigger_find("s\u200cub/HOOKS/post-update", false, &(struct trigger_place){ true, false, 6 });
+	CHECK(trigger_is_run_by_git(&t));
+	t = trigger_find("config.worktree", false, &top);
+	CHECK(trigger_is_run_by_git(&t));
+	CHECK(!trigger_find("sub/main.c", false, &sub).why && !trigger_find("main.c", false, &top).why);
+	t = trigger_find("sub/modules/x/y", false, &runs);
+	CHECK(trigger_is_run_by_git(&t));
+	CHECK((trigger_git_part("head") | trigger_git_part("Objects") | trigger_git_part("refs")) ==
+	      TRIGGER_GIT_ALL);
+	CHECK((trigger_git_part("HEAD") | trigger_git_part("commondir")) == TRIGGER_GIT_ALL);
+	CHECK(!trigger_git_part("header") && !trigger_git_part("config") && !trigger_git_part("ref"));
+}
+
 static bool allowed(const char *path, const char *yes)
 {
 	autostrv struct strv l = STRV_INIT;
+	struct trigger t = trigger_find(path, false, &(struct trigger_place){ 0 });
 
-	return strv_add(&l, yes) == 0 && trigger_allowed(path, false, &l);
+	return strv_add(&l, yes) == 0 && trigger_allowed(&t, path, &l);
 }
 
 static void test_allow(void)
 {
-	struct strv none = STRV_INIT;
-
-	CHECK(!trigger_allowed(".envrc", false, &none) && trigger_allowed("main.c", false, &none));
+	CHECK(!allowed(".envrc", "other") && allowed("main.c", "other"));
 	CHECK(allowed(".envrc", ".envrc") && allowed("a/.envrc", "a") && !allowed("ab/.envrc", "a"));
 	CHECK(!allowed(".envrc", ""));
 	/* A yes for .git is one for commits only. */
@@ -137,6 +246,9 @@ static void test_allow(void)
 int main(void)
 {
 	test_names();
+	test_rows();
+	test_fold();
+	test_bare();
 	test_git();
 	test_allow();
 	return tap_done();

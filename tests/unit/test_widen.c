@@ -350,8 +350,25 @@ static void test_canon(void)
 	}
 }
 
+static void test_places(void)
+{
+	autofree char *path = write_scratch("team.yaml", "deny: [{domain: bad.example.com}]\n");
+	const char *files[] = { path };
+	struct config_policy_args a = { .files = files, .n_files = 1, .mode = -1 };
+	CLEANUP(config_policy_release) struct config_policy cp = { 0 };
+	CLEANUP(policy_rule_release) struct policy_rule r = POLICY_RULE_INIT;
+	autobuf struct buf canon = BUF_INIT;
+	struct err e = ERR_INIT;
+
+	CHECK(config_policy_load(&a, &cp, &e) == 0 && widen_parse("bad.example.com", &r, &canon, &e) == 0);
+	CHECK(policy_widen_check(cp.policy, &r, &e) == -EPERM);
+	CHECKF(strstr(e.msg, "(team.yaml:1)") && !strstr(e.msg, scratch()),
+	       "an agent that asks for what is denied is not told where the policy is: %s", e.msg);
+}
+
 int main(void)
 {
+	test_places();
 	test_connect(base);
 	test_connect("allow:\n  - plain.example.com\ndeny:\n  - \"*\"\n");
 	test_stricter();

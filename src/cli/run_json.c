@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/run_json.h"
+
+#include "base/clock.h"
+
+const char *run_status(const struct run_meta *m, bool alive)
+{
+	if (alive)
+		return m->started ? "running" : "starting";
+	return m->ended ? "ended" : "broken off";
+}
+
+void run_json_add(struct json *j, const struct run_meta *m, bool alive)
+{
+	char text[CLOCK_TEXT_LEN];
+
+	json_str(j, "id", m->id);
+	json_str(j, "name", m->name);
+	json_str(j, "engine", m->engine);
+	json_str(j, "status", run_status(m, alive));
+	json_str(j, "started", m->started ? clock_format(m->started, text) : NULL);
+	if (!alive && m->ended) {
+		json_str(j, "ended", clock_format(m->ended, text));
+		json_i64(j, "exit", m->exit_code);
+		json_str(j, "cause", m->cause);
+		json_u64(j, "changes", m->changes);
+	}
+	json_bool(j, "detached", m->detached);
+	json_str(j, "restart", m->restart ? m->restart : "no");
+	json_u64(j, "restarts", m->restarts);
+	json_str(j, "workspace", m->workspace);
+	json_str(j, "workspace_mode", m->ws_mode);
+	json_str(j, "root", m->root ? m->root : "host");
+	json_str(j, "image", m->image);
+	json_str(j, "image_digest", m->image_digest);
+	json_str(j, "net", m->net ? m->net : "none");
+	json_str(j, "policy_digest", m->policy_digest);
+	json_str(j, "ports", m->ports);
+	json_str(j, "profile", m->profile);
+	json_str(j, "command", m->command);
+}

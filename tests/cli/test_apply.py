@@ -1,0 +1,312 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What coffer apply does not let out without a yes: repositories under any name, and the files that coffer itself obeys."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from coffertest import Coffer, Tap  # noqa: E402
+
+tap = Tap()
+
+BARE = """
+mkdir -p sub/objects sub/refs
+echo 'ref: refs/heads/main' > sub/HEAD
+printf '[core]\\n\\trepositoryformatversion = 0\\n\\tbare = false\\n\\tworktree = .\\n\\tfsmonitor = "touch ran; false"\\n' > sub/config
+echo plain > sub/plain.txt
+"""
+
+POLICY = "version: 1\negress:\n  allow:\n    - domain: example.com\n"
+WIDER = POLICY + "    - domain: evil.example\n"
+
+
+def fresh(c):
+    """An empty project."""
+    for r in c("ps", "-a", "-q").out.split():
+        c("rm", "-f", r)
+    for name in os.listdir(c.work):
+        path = os.path.join(c.work, name)
+        if os.path.isdir(path) and not os.path.islink(path):
+            shutil.rmtree(path)
+        else:
+            os.unlink(path)
+
+
+def inside(c, script, *options):
+    r = c("run", "-q", *options, "--", "sh", "-ec", script)
+    if r.code:
+        tap.ok(False, "the command inside works", r)
+    return r
+
+
+def exists(c, name):
+    return os.path.lexists(os.path.join(c.work, name))
+
+
+def text(c, name):
+    with open(os.path.join(c.work, name), encoding="utf-8") as f:
+        return f.read()
+
+
+def git_status(c):
+    """What a person does next."""
+    subprocess.run(["git", "-c", f"safe.directory={c.work}/sub", "status"], cwd=os.path.join(c.work, "sub"), check=False,
+                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=c.env())
+    return exists(c, "sub/ran")
+
+
+def marked(text_, name):
+    return any(f" {name}" in line and "coffer obeys it" in line for line in text_.splitlines())
+
+
+def held(c, names, why, *also_out):
+    """A plain apply leaves these behind, and lets the others out."""
+    r = c("apply", "@last")
+    out = [n for n in names if exists(c, n) and f"not applied: A {n}" not in r.err and f"not applied: M {n}" not in r.err]
+    tap.ok(r.code == 1 and not out and all(exists(c, n) for n in also_out), why, r, out)
+
+
+def test_repositories(c):
+    inside(c, BARE)
+    r = c("diff", "@last")
+    tap.like(r.out, r"A sub/config: git may run or obey it: its directory is or becomes a git repository",
+             "diff marks the configuration of an embedded repository", r)
+    held(c, ["sub/config", "sub/HEAD", "sub/refs"], "an embedded repository does not go out unasked", "sub/plain.txt")
+    tap.ok(not git_status(c), "git status runs nothing that came out")
+    r = c("apply", "@last", "--allow", "sub")
+    tap.ok(r.code == 1 and exists(c, "sub/HEAD") and not exists(c, "sub/config"),
+           "a yes for its directory is not one for its configuration", r)
+    r = c("apply", "@last", "--allow", "sub/config")
+    tap.ok(r.code == 0 and git_status(c), "with its own yes it goes out, and git would have run it", r)
+
+    for what, before, script, names in (
+            ("only the configuration, to a repository of the host", ("HEAD", "objects/x", "refs/x"), "echo x > sub/config",
+             ["sub/config"]),
+            ("only the hooks, to a repository of the host", ("HEAD", "objects/x", "refs/x", "config"),
+             "mkdir sub/hooks; echo x > sub/hooks/post-checkout", ["sub/hooks/post-checkout"]),
+            ("the rest of a repository to a configuration that is there", ("config", "HEAD", "objects/x"),
+             "mkdir sub/refs", ["sub/refs"]),
+            ("HEAD, in small letters", ("objects/x", "refs/x"), "echo x > sub/head; echo y > sub/CONFIG",
+             ["sub/head", "sub/CONFIG"]),
+            ("links as parts", ("plain",), "(cd sub; ln -s plain HEAD; ln -s ../sub objects; ln -s plain refs; echo x > config)",
+             ["sub/config", "sub/refs"]),
+            ("a repository whose parts are elsewhere", ("plain",), "echo x > sub/HEAD; echo ../o > sub/commondir; mkdir o; echo x > o/config",
+             ["sub/HEAD", "sub/commondir"]),
+            ("a file that leads to a repository", ("plain",), "echo 'gitdir: ../x' > sub/.git", ["sub/.git"]),
+            ("a repository under a name that looks empty", ("plain",),
+             "mkdir -p \"sub/$(printf '.g\\342\\200\\214it')\"; echo x > \"sub/$(printf '.g\\342\\200\\214it')/config\"",
+             ["sub/.g\u200cit/config"]),
+            ("a repository under a name with a dot behind", ("plain",), "mkdir 'sub/.git.'; echo x > 'sub/.git./config'",
+             ["sub/.git./config"])):
+        fresh(c)
+        for name in before:
+            c.write(f"sub/{name}", "x")
+        inside(c, f"{script}; echo ok > plain.txt")
+        held(c, names, f"{what} does not go out unasked", "plain.txt")
+
+    fresh(c)
+    inside(c, "mkdir sub; echo x > sub/HEAD; echo y > sub/config; mkdir sub/objects")
+    r = c("apply", "@last")
+    tap.eq(r.code, 0, "parts that make no repository are ordinary files", r)
+    inside(c, "mkdir sub/refs; echo z > other.txt")
+    held(c, ["sub/refs"], "the part that completes a repository in a second apply does not go out unasked", "other.txt")
+
+
+def test_own_files(c):
+    """Whatever coffer obeys."""
+    other = os.path.join(c.dir, "other")
+    os.mkdir(other)
+    c.own(other)
+
+    def story(what, files, link, option, script, names, allow=None):
+        fresh(c)
+        for name, content in files.items():
+            c.write(name, content, 0o600)
+        if link:
+            os.symlink(link[1], os.path.join(c.work, link[0]))
+        before = {n: text(c, n) for n in files}
+        inside(c, f"{script}; echo ok > plain.txt", *option)
+        r = c("apply", "@last")
+        tap.ok(r.code == 1 and exists(c, "plain.txt") and all(exists(c, n) and text(c, n) == before[n] for n in files),
+               f"{what} does not go out unasked", r)
+        tap.ok(all(marked(r.err, n) for n in names), f"{what}: apply says that coffer obeys it", r)
+        r = c("diff", "@last")
+        tap.ok(all(marked(r.out, n) for n in names), f"{what}: diff marks it", r)
+        r = c("apply", "@last", *(w for n in allow or names for w in ("--allow", n)))
+        tap.eq(r.code, 0, f"{what} goes out with a yes of its own", r)
+
+    wider = "printf '%s' \"$(cat policy.yaml)\n    - domain: evil.example\n\" > new; mv new policy.yaml"
+    story("the run's own policy", {"policy.yaml": POLICY}, None, ("--policy", "policy.yaml"), wider, ["policy.yaml"])
+    tap.ok("evil.example" in text(c, "policy.yaml"), "and then it is what the sandbox wrote")
+
+    fresh(c)
+    c.write("policy.yaml", POLICY, 0o600)
+    inside(c, "true", "--policy", "policy.yaml")
+    inside(c, "echo '    - domain: evil.example' >> policy.yaml")
+    r = c("apply", "@last")
+    tap.ok(r.code == 1 and text(c, "policy.yaml") == POLICY and "+    - domain: evil.example" in r.err,
+           "the policy of another run does not go out unasked, and its change is shown", r)
+    r = c("diff", "@last")
+    tap.ok("+    - domain: evil.example" in r.out, "diff shows the change of a policy also without -p", r)
+
+    story("a policy that a link leads to", {"conf/real.yaml": POLICY}, ("policy.yaml", "conf/real.yaml"),
+          ("--policy", "policy.yaml"), "echo '    - domain: evil.example' >> policy.yaml", ["conf/real.yaml"])
+    story("a link that leads to a policy", {"conf/real.yaml": POLICY, "wide.yaml": WIDER}, ("policy.yaml", "conf/real.yaml"),
+          ("--policy", "policy.yaml"), "ln -sf wide.yaml policy.yaml", ["policy.yaml"])
+    story("a directory on the way to a policy", {"conf/policy.yaml": POLICY, "wide/policy.yaml": WIDER}, None,
+          ("--policy", "conf/policy.yaml"), "rm -r conf; ln -s wide conf", ["conf", "conf/policy.yaml"])
+    story("a blocklist that the policy names", {"policy.yaml": POLICY + "  blocklists: [{category: ads, file: ads.txt}]\n",
+                                                "ads.txt": "ads.example\n"}, None,
+          ("--policy", "policy.yaml"), "echo > ads.txt", ["ads.txt"])
+    story("a profile that was named", {"me.yaml": "version: 1\nabout: x\ncommand: sh\n"}, None,
+          ("--profile", "./me.yaml", "--no-tty"), "echo 'allow: [evil.example]' >> me.yaml", ["me.yaml"])
+
+    fresh(c)
+    c.write("policy.yaml", POLICY, 0o600)
+    inside(c, "true", "--policy", "policy.yaml")
+    os.unlink(os.path.join(c.work, "policy.yaml"))
+    inside(c, "printf 'version: 1\n' > policy.yaml; echo x > policy.yml")
+    held(c, ["policy.yaml"], "a policy that is gone does not come back unasked", "policy.yml")
+
+    fresh(c)
+    config = c.write("config/cofferdam/notify.yaml", "version: 1\n", 0o600)
+    env = {"XDG_CONFIG_HOME": os.path.dirname(os.path.dirname(config))}
+    inside(c, "echo x > config/cofferdam/new.yaml; echo y > config/other")
+    r = c("apply", "@last", env=env)
+    tap.ok(r.code == 1 and not exists(c, "config/cofferdam/new.yaml") and exists(c, "config/other"),
+           "what is in the user's configuration of coffer does not go out unasked", r)
+
+
+def test_shared(c):
+    """Bound through, a directory must not hold what coffer obeys."""
+    fresh(c)
+    hard = c.write("policy.yaml", POLICY, 0o600)
+    other = os.path.join(c.dir, "rw")
+    os.mkdir(other)
+    c.own(other)
+    with_hard = ("run", "-q", "--policy", "policy.yaml", "-v", f"{other}:/mnt:rw", "--", "true")
+    r = c(*with_hard)
+    tap.eq(r.code, 0, "a policy outside of what is bound through is fine", r)
+    os.link(hard, os.path.join(other, "same.yaml"))
+    r = c(*with_hard)
+    tap.ok(r.code == 125 and "hard links" in r.err, "a policy that has another name is denied beside a writable bind", r)
+    os.unlink(os.path.join(other, "same.yaml"))
+
+    elsewhere = c.write("../rw/policy.yaml", POLICY, 0o600)
+    if os.getuid() == 0:
+        mounted(c, other, elsewhere)
+    first = c("run", "-d", "-q", "--name", "first", "--policy", elsewhere, "--", "sleep", "100")
+    writes = ("run", "-q", "-v", f"{other}:/mnt:rw", "--", "echo", "ran")
+    r = c(*writes)
+    tap.ok(r.code == 125 and "obeys" in r.err and not r.out,
+           "a directory is not bound through while a running sandbox obeys a policy in it", r, first)
+    r = c(writes[0], "--i-know", *writes[1:])
+    tap.eq(r.out, "ran\n", "--i-know binds it all the same", r)
+    c("stop", "first")
+    r = c(*writes)
+    tap.eq(r.out, "ran\n", "once that sandbox has ended the directory is bound", r)
+
+    c("run", "-d", "-q", "--name", "second", "-v", f"{other}:/mnt:rw", "--", "sleep", "100")
+    obeys = ("run", "-q", "--policy", elsewhere, "--", "echo", "ran")
+    r = c(*obeys)
+    tap.ok(r.code == 125 and "can write to" in r.err and not r.out,
+           "a policy is not obeyed while a running sandbox can write to it", r)
+    r = c(obeys[0], "--i-know", *obeys[1:])
+    tap.eq(r.out, "ran\n", "--i-know obeys it all the same", r)
+    c("stop", "second")
+
+
+def mounted(c, other, policy):
+    """Another mount of a directory is the same directory."""
+    view = os.path.join(c.dir, "view")
+    os.mkdir(view)
+    subprocess.run(["mount", "--bind", other, view], check=True)
+    r = c("run", "-q", "--policy", policy, "-v", f"{view}:/mnt:rw", "--", "echo", "ran")
+    tap.ok(r.code == 125 and "may write to" in r.err and not r.out, "a policy is denied in another mount of what is bound through", r)
+    r = c("run", "-q", "--policy", os.path.join(view, "policy.yaml"), "-v", f"{other}:/mnt:rw", "--", "echo", "ran")
+    tap.ok(r.code == 125 and not r.out, "so is one that is named by that mount", r)
+    c("run", "-d", "-q", "--name", "third", "--policy", policy, "--", "sleep", "100")
+    r = c("run", "-q", "-v", f"{view}:/mnt:rw", "--", "echo", "ran")
+    tap.ok(r.code == 125 and "obeys" in r.err and not r.out, "and one that another sandbox obeys", r)
+    c("rm", "-f", "third")
+    subprocess.run(["umount", view], check=True)
+    new = os.path.join(view, "new.yaml")
+    subprocess.run(["mount", "--bind", c.work, view], check=True)
+    c.write("new.yaml", POLICY, 0o600)
+    inside(c, "true", "--policy", new)
+    os.unlink(new)
+    inside(c, "printf 'version: 1\n' > new.yaml")
+    held(c, ["new.yaml"], "a policy that was named by another mount of the workspace does not come back unasked")
+    subprocess.run(["umount", view], check=True)
+
+
+def test_cp(c):
+    """coffer cp out of a sandbox goes by the same list for what is below a directory."""
+    fresh(c)
+    c.write("out/tree/policy.yaml", POLICY, 0o600)
+    inside(c, "true", "--policy", "out/tree/policy.yaml")
+    c("run", "-d", "-q", "--name", "box", "--", "sh", "-c", f"cd /tmp; mkdir tree; cd tree; {BARE} echo x > .envrc; "
+      "echo evil > policy.yaml; echo ok > plain.txt; mkdir -p .github/workflows; echo x > .github/workflows/ci.yml; "
+      "ln -s plain.txt .mcp.json; touch /tmp/done; exec sleep 100")
+    c("exec", "box", "--", "sh", "-c", "while [ ! -e /tmp/done ]; do sleep 0.02; done")
+    r = c("cp", "box:/tmp/tree", "out")
+    parts = [p for p in ("HEAD", "objects", "refs") if exists(c, f"out/tree/sub/{p}")]
+    tap.ok(r.code == 1 and exists(c, "out/tree/plain.txt") and exists(c, "out/tree/sub/plain.txt") and
+           not any(exists(c, f"out/tree/{n}") for n in (".envrc", ".github/workflows/ci.yml", ".mcp.json")),
+           "cp of a directory leaves triggers behind", r)
+    tap.ok(len(parts) < 3 or not exists(c, "out/tree/sub/config"), "cp of a directory makes no repository with a configuration", parts, r)
+    tap.ok(text(c, "out/tree/policy.yaml") == POLICY and marked(r.err, "tree/policy.yaml"),
+           "cp of a directory does not replace a policy", r)
+    r = c("cp", "--allow", "tree/.envrc", "--allow", "tree/policy.yaml", "box:/tmp/tree", "out")
+    tap.ok(r.code == 1 and exists(c, "out/tree/.envrc") and text(c, "out/tree/policy.yaml") == "evil\n",
+           "cp copies what has a yes", r)
+    parts = "echo x > HEAD; mkdir objects refs;"
+    c("exec", "box", "--", "sh", "-c", f"mkdir -p /tmp/parts/first /tmp/parts/last; cd /tmp/parts/first; echo x > config; {parts} "
+      f"cd ../last; {parts} echo x > config")
+    r = c("cp", "box:/tmp/parts", "out")
+    order = {d: c("exec", "box", "--", "ls", "-U", f"/tmp/parts/{d}").out.split() for d in ("first", "last")}
+    late = [d for d, names in order.items() if names[-1:] == ["config"]]
+    tap.ok(r.code == 1 and late and not any(exists(c, f"out/parts/{d}/config") for d in late),
+           "cp lets out no configuration of a repository whose other parts it holds back", order, r)
+    r = c("cp", "box:/tmp/tree/.envrc", "named")
+    tap.ok(r.code == 0 and exists(c, "named"), "cp copies a file that is named itself", r)
+    c("stop", "box")
+
+
+def test_log(c):
+    """Every name is in the log, however many there are."""
+    fresh(c)
+    many, long = 3000, "a long name " * 18
+    inside(c, f"mkdir d; cd d; i=0; while [ $i -lt {many} ]; do : > \"{long}$i\"; i=$((i+1)); done; "
+           "printf x > \"$(printf 'odd\\377\\nname')\"; printf x > \"$(printf '\\303\\244')\"")
+    names = {f"d/{long}{i}" for i in range(many)} | {"d", "d/\u00e4"}
+    r = c("apply", "@last")
+    tap.eq(r.code, 0, "thousands of files go out", r.err[-500:])
+    events = [json.loads(line) for line in c("audit", "--json", "-n", "20").out.splitlines()]
+    while events and not (events[0]["type"] == "workspace.apply" and events[0]["going"] > 100):
+        events.pop(0)
+    tap.ok([e["type"] for e in events[:3]] == ["workspace.apply", "workspace.apply.more", "workspace.applied"],
+           "what one line cannot hold is in the next", [e["type"] for e in events])
+    logged = [n for e in events if e["type"].startswith("workspace.apply") for n in e.get("paths", []) + e.get("by_hand", [])]
+    odd = [n for e in events for n in e.get("paths_bytes", [])]
+    tap.ok(len(logged) == len(set(logged)) and set(logged) == names, "the log names each of them once",
+           len(logged), sorted(names ^ set(logged))[:5])
+    tap.eq(odd, ["d/odd\xff\nname"], "a name that is no text is in the log byte by byte")
+    tap.eq(events[0]["going"] if events else None, len(logged) + len(odd), "the first event says how many there are")
+    tap.eq(c("audit", "verify").code, 0, "the log verifies")
+
+
+with Coffer("root" if os.getuid() == 0 else "user", "ns") as coffer:
+    if shutil.which("git"):
+        test_repositories(coffer)
+    else:
+        tap.skip("repositories", "git is not installed")
+    test_own_files(coffer)
+    test_shared(coffer)
+    test_cp(coffer)
+    test_log(coffer)
+tap.done()

@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Every benchmark runs: with --quick each takes the way that it takes when it measures, and prints a number in each row. How large the
+numbers are is nobody's business here."""
+
+import contextlib
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
+
+from coffertest import BUILD, ROOT, RUNSC, Tap, descendants, slow_build  # noqa: E402
+from nettest import wait_for, why_not  # noqa: E402
+
+ABSENT = ("not installed", "not measured")
+# What each prints a number for, whatever is installed: all cells of these rows but the names.
+ROWS = {
+    "call": ["floor", "call-connected", "vfork+exec", "coffer call", "coffer call --cold", "ns"],
+    "checkpoint": ["checkpoint of a live sandbox", "rollback, processes ended and started anew"],
+    "density": ["coffer", "root"],
+    "egress": ["direct", "coffer"],
+    "gateway": ["1", "8", "cofferd", "cofferd and the vault", "root"],
+    "gvisor": ["runsc run", "coffer run, gvisor", "coffer exec", "git status, 2000 files", "plain runsc", "coffer, gvisor"],
+    "inject": ["inspected, no secrets", "carries a secret"],
+    "inspect": ["inspected, TLS on both sides", "inspected, in the clear"],
+    "replay": ["audit verify, for comparison", "replay: 400 rules, all denied"],
+    "run": ["floor", "coffer", "coffer-net", "coffer-exec", "exec-connected", "root", "inspected, in the clear"],
+    "steps": ["coffer", "coffer-init", "true"],
+    "web": ["request sent to answer read, asked and allowed in between", "the newest 100", "without a client",
+            "CPU of coffer-web for an event, ms"],
+}
+# bench/run starts three of the others: one is enough here.
+MORE = {"run": ["--only", "start,exec,memory,many,inspect"]}
+
+
+def rows(text):
+    """The rows of all tables, each as its cells; heads are left out."""
+    lines = text.splitlines()
+    for before, line in zip(lines, lines[1:]):
+        if line.startswith("|---"):
+            yield None
+        elif line.startswith("|") and before.startswith("|"):
+            yield [c.strip() for c in line.strip().strip("|").split("|")]
+
+
+def without_number(text):
+    """Rows with neither a number nor a word for what is not there."""
+    return [r for r in rows(text) if r and not any(re.search(r"\d", c) for c in r[1:]) and not any(c in ABSENT for c in r)]
+
+
+def has_row(text, name):
+    """Is there a row of this name, and does each such row have a number?"""
+    got = [r for r in rows(text) if r and name in r[:3] and not any(c in ABSENT for c in r)]
+    return bool(got) and all(any(re.search(r"\d", c) for c in r[r.index(name) + 1:]) for r in got)
+
+
+def check_checks(tap):
+    good = "| a | b |\n|---|---|\n| one | 1.5 |\n| two | not installed |\n"
+    tap.ok(not without_number(good) and has_row(good, "one"), "a table whose rows have numbers is taken as that")
+    tap.eq(without_number(good + "| three | |\n"), [["three", ""]], "a row without a number is found")
+    tap.ok(not has_row(good, "two") and not has_row(good, "four") and not has_row("| a | b |\n|---|---|\n| one | – |\n", "one"),
+           "a row that is not there, or has no number, is missed")
+
+
+def reap(but):
+    """Those that were left to us. runsc waits until what it has ended is gone, so they are not left until the end."""
+    left = descendants(os.getpid())
+    for pid, state in left:
+        if state.startswith("Z") and pid != but:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
+    return [x for x in left if not x[1].startswith("Z")]
+
+
+def run(argv, tmp):
+    """(exit code, stdout, stderr)"""
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        p = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=out, stderr=err, env={**os.environ, "TMPDIR": tmp})
+        end = time.monotonic() + 300 * slow_build()
+        while p.poll() is None and time.monotonic() < end:
+            reap(p.pid)
+            time.sleep(0.1)
+        p.kill()
+        p.wait()
+        texts = []
+        for f in (out, err):
+            f.seek(0)
+            texts.append(f.read().decode(errors="replace"))
+        return p.returncode, *texts
+
+
+def main():
+    tap = Tap()
+    check_checks(tap)
+    scripts = sorted(n for n in os.listdir(os.path.join(ROOT, "bench")) if os.access(os.path.join(ROOT, "bench", n), os.X_OK))
+    tap.eq(scripts, sorted(ROWS), "every script in bench/ is tried here")
+    if why_not():
+        tap.skip("bench/*", why_not())
+        tap.done()
+    for name in scripts:
+        if name == "gvisor" and not RUNSC:
+            tap.skip("bench/gvisor", "runsc is not installed: tools/deps runsc")
+            continue
+        with tempfile.TemporaryDirectory(prefix="coffertest-bench-") as tmp:
+            os.chmod(tmp, 0o755)
+            code, out, err = run([os.path.join(ROOT, "bench", name), BUILD, "--quick", *MORE.get(name, [])], tmp)
+            tap.eq(code, 0, f"bench/{name} --quick runs to its end", out[-1500:], err[-3000:])
+            tap.eq(without_number(out), [], f"bench/{name} --quick: each row has a number, or says what is not there", out[-3000:])
+            tap.eq([row for row in ROWS[name] if not has_row(out, row)], [],
+                   f"bench/{name} --quick: each row that must be there is, with a number", out[-3000:])
+            wait_for(lambda: not reap(0), 20)
+            tap.eq((reap(0), os.listdir(tmp)), ([], []), f"bench/{name} --quick leaves no process and no file")
+    tap.done()
+
+
+if __name__ == "__main__":
+    main()
