@@ -90,7 +90,7 @@ def test_story(c, who):
     tap.like(r.out, r"^M edit\.txt$", f"{who}: a line for each change", r)
     tap.like(r.out, r"^A new/line\\x0abreak$", f"{who}: a name with a newline is one line", r)
     tap.like(r.out, r"^m run\.sh \(0644 -> 0755\)$", f"{who}: modes are shown", r)
-    tap.like(r.out, r"unasked.*^A \.envrc: .*direnv", f"{who}: triggers stand apart with their reason", r)
+    tap.like(r.out, r"automatically.*^A \.envrc: .*direnv", f"{who}: triggers stand apart with their reason", r)
     tap.like(r.out, r"^A new/suid: setuid", f"{who}: so do special things", r)
     r = c("diff", "-z", "@last")
     tap.ok("A\0new/line\nbreak\0" in r.out, f"{who}: -z gives names as they are")
