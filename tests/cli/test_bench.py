@@ -6,6 +6,7 @@ numbers are is nobody's business here."""
 import contextlib
 import os
 import re
+import runpy
 import subprocess
 import sys
 import tempfile
@@ -66,6 +67,22 @@ def check_checks(tap):
            "a row that is not there, or has no number, is missed")
 
 
+# Two processes at once, of which one has a shorter number.
+STRACE = """98765 1.000000 execve("build/coffer", ["coffer"], 0x1 /* 2 vars */) = 0 <0.000100>
+999   1.001000 execve("/usr/bin/true", ["true"], 0x1 /* 4 vars */ <unfinished ...>
+98765 1.001100 close(3) = 0 <0.000010>
+999   1.001300 <... execve resumed>) = 0 <0.000300>
+999   1.002000 +++ exited with 0 +++
+98765 1.003000 +++ killed by SIGKILL +++
+"""
+
+
+def check_strace(tap):
+    steps = runpy.run_path(os.path.join(ROOT, "bench", "steps"))
+    tap.eq([(p.role, p.count) for p in steps["parse_strace"](STRACE)], [("coffer", 2), ("true", 1)],
+           "bench/steps reads calls that strace prints in two parts, padded process numbers, and processes that were killed")
+
+
 def reap(but):
     """Those that were left to us. runsc waits until what it has ended is gone, so they are not left until the end."""
     left = descendants(os.getpid())
@@ -96,6 +113,7 @@ def run(argv, tmp):
 def main():
     tap = Tap()
     check_checks(tap)
+    check_strace(tap)
     scripts = sorted(n for n in os.listdir(os.path.join(ROOT, "bench")) if os.access(os.path.join(ROOT, "bench", n), os.X_OK))
     tap.eq(scripts, sorted(ROWS), "every script in bench/ is tried here")
     if why_not():
