@@ -64,6 +64,24 @@ static void test_names(void)
 		"x.code-workspace",
 		".exrc",
 		"lefthook.yml",
+		".config/lefthook.yml",
+		".config/mise.toml",
+		".config/hk.pkl",
+		"hk.local.pkl",
+		".local-overcommit.yml",
+		".rtx.local.toml",
+		"CRUSH.local.md",
+		"crushrc",
+		".kilo/setup-script",
+		"kilo.jsonc",
+		".pi/extensions/x.ts",
+		".amp/settings.json",
+		".github/mcp.json",
+		".github/extensions/x.mjs",
+		".bazelversion",
+		".pnp.cjs",
+		"pnpm-workspace.yaml",
+		"$irbrc",
 	};
 	static const char *const no[] = {
 		"Makefile",
@@ -92,6 +110,10 @@ static void test_names(void)
 		"objects/x",
 		"Makefile.am",
 		"claude.mdx",
+		"CODEX.md",
+		".config/lint",
+		".github/mcp.md",
+		"irbrc",
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(yes); i++)
