@@ -277,6 +277,11 @@ def check_key(c):
            f"{c.who}: a secret that a profile knows needs no binding", r)
     r = c("secret", "set", "mine", "-", input="sk-ant-0123456789abcdef")
     tap.ok(r.code == 0 and "until it is bound" in r.err, f"{c.who}: another one does", r)
+    fifo = os.path.join(c.home, "fifo")
+    script = 'mkfifo "$2" && { printf sk-ant-0123456789abcdef >"$2" & } && timeout 60 "$1" secret set piped --file "$2"'
+    r = c(program=["sh", "-c", script, "sh", c.exe, fifo])
+    tap.ok(r.code == 0 and "piped is saved" in r.err, f"{c.who}: secret set --file takes a value from a named pipe", r)
+    os.unlink(fifo)
 
 
 def main():
