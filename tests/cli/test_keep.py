@@ -208,7 +208,8 @@ mkdir -p "$COFFER_STATE"; mount -t tmpfs -o size=24m,mode=700 none "$COFFER_STAT
 C="$1"
 $C run -q -- sh -c 'echo > f' || exit 8
 first=$($C ps -aq)
-$C run -q -d --name web -- sh -c 'echo out; exec sleep 1000' >/dev/null || exit 7
+# Read-only, because a sandbox with a layer is ended, and that is logged, as soon as the disk is nearly full.
+$C run -q -d --name web -C .:ro -- sh -c 'echo out; exec sleep 1000' >/dev/null || exit 7
 until [ "$($C logs web)" = out ]; do :; done
 if [ "$2" = full ]; then
 	head -c 100000000 /dev/zero > "$COFFER_STATE/ballast" 2>/dev/null
