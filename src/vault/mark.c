@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Marks are words of a ChaCha20 stream of the seed, one for each kind of characters; marks_put() writes one
+ * over a placeholder's middle.
+ */
 #include "vault/mark.h"
 
 #include "base/cleanup.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Names and texts that credentials have, and JSON without them. TOML is in settings_toml.c. */
 #include "vault/settings.h"
 
 #include "base/cleanup.h"
@@ -34,7 +35,7 @@ bool settings_is_credential_file(const char *name)
 	return false;
 }
 
-static bool has_word(const char *s, size_t len, const char *const *words, size_t n)
+static bool has_any_word(const char *s, size_t len, const char *const *words, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		size_t k = strlen(words[i]);
@@ -148,7 +149,7 @@ bool settings_is_credential_name(const char *name, size_t len)
 		return true;
 	n = letters_of(name, len, plain, sizeof(plain));
 	/* One that is too long to look at is none that anybody needs. */
-	return n == sizeof(plain) || has_word(plain, n, words, ARRAY_SIZE(words));
+	return n == sizeof(plain) || has_any_word(plain, n, words, ARRAY_SIZE(words));
 }
 
 /* ${NAME} or $NAME and nothing else. */
@@ -244,7 +245,7 @@ bool settings_is_credential_text(const char *text, size_t len)
 
 /* --- JSON --------------------------------------------------------------------------------------------------------- */
 
-static bool is_plain(const json_t *v)
+static bool is_plain_json(const json_t *v)
 {
 	if (json_is_string(v))
 		return is_reference(json_string_value(v), json_string_length(v)) ||
@@ -313,7 +314,7 @@ static int clean_object(json_t *v, bool headers, unsigned depth, size_t *left_ou
 	{
 		int r;
 
-		if ((settings_is_credential_name(key, strlen(key)) && !is_plain(item)) ||
+		if ((settings_is_credential_name(key, strlen(key)) && !is_plain_json(item)) ||
 		    ((headers || settings_is_headers_name(key, strlen(key))) && is_header(item)) ||
 		    is_credential_string(item) || settings_is_credential_text(key, strlen(key))) {
 			json_object_del(v, key);
@@ -337,7 +338,7 @@ static int clean_value(json_t *v, bool headers, unsigned depth, size_t *left_out
 	return json_is_array(v) ? clean_array(v, depth + 1, left_out) : 0;
 }
 
-static int add_text(const char *text, size_t len, void *out)
+static int add_dumped(const char *text, size_t len, void *out)
 {
 	buf_add(out, text, len);
 	return 0;
@@ -349,7 +350,7 @@ static int clean_json(const char *text, size_t len, struct buf *out, size_t *lef
 	json_t *v = json_loadb(text, len, JSON_REJECT_DUPLICATES, &why);
 	int r = v ? clean_value(v, false, 0, left_out) : -EBADMSG;
 
-	if (r == 0 && json_dump_callback(v, add_text, out, JSON_INDENT(2)) < 0)
+	if (r == 0 && json_dump_callback(v, add_dumped, out, JSON_INDENT(2)) < 0)
 		r = -ENOMEM;
 	buf_addc(out, '\n');
 	json_decref(v);
