@@ -428,7 +428,7 @@ static void on_flow_turn(struct ledger_wait *w, int status)
 /* Nothing is dialled meanwhile; what is in `first` stays there. */
 static void flow_wait_for_room(struct flow *f, const struct policy_verdict *v)
 {
-	/* Who has said all by now may still want an answer. */
+	/* Not EPOLLRDHUP: a client that has sent its last byte may still wait for the answer. */
 	if (!park(f, FLOW_LEDGER, LOOP_HANG_UP)) {
 		flow_refuse(f, v, refusal_of(f), 503, "it cannot be waited for", NULL);
 		return;

@@ -63,7 +63,7 @@ static bool ends_in_word(const char *s, size_t len, const char *word)
 	return len > n && memcmp(s + len - n, word, n) == 0 && islower((unsigned char)s[len - n - 1]);
 }
 
-/* What such a name says by its end. */
+/* Names that end as those of credentials do. */
 static bool has_credential_end(const char *name, size_t len)
 {
 	static const char *const ends[] = { "_key",  "-key", "_pat", "-pat",  "_pass",
@@ -90,7 +90,7 @@ static bool names_variable(const char *name, size_t len)
 
 bool settings_is_headers_name(const char *name, size_t len)
 {
-	/* The other names variables. */
+	/* Values of env_http_headers are names of variables. */
 	return ends_with(name, len, "headers") && !ends_with(name, len, "env_http_headers");
 }
 
@@ -148,7 +148,7 @@ bool settings_is_credential_name(const char *name, size_t len)
 	if (has_credential_end(name, len))
 		return true;
 	n = letters_of(name, len, plain, sizeof(plain));
-	/* One that is too long to look at is none that anybody needs. */
+	/* A name that is too long to be searched counts as one of a credential. */
 	return n == sizeof(plain) || has_any_word(plain, n, words, ARRAY_SIZE(words));
 }
 
@@ -200,7 +200,7 @@ static bool is_assigned(const char *s, size_t len, bool sign, bool strict)
 		sign = sign || s[i] == '=' || s[i] == ':';
 	if ((needs_gap && i == 0) || (strict && !sign))
 		return false;
-	/* So far and no further, for the next word may be in it, too. */
+	/* A bounded look, because this is called for each word of a text, and a value may have all of these words in it. */
 	while (n < ASSIGNED_MAX && i + n < len && is_in_value(s[i + n]))
 		n++;
 	/* Words of a sentence have no digits. */

@@ -234,7 +234,7 @@ int obeyed_add(struct obeyed *o, const char *path, struct err *e)
 		return err_set(e, -EINVAL, "'%s' is no absolute path", path);
 	buf_adds(&rest, path);
 	r = buf_error(&rest) ? -ENOMEM : walk_way(o, &real, &rest);
-	/* A way that leads nowhere leads nobody anywhere: what was found of it is noted. */
+	/* Links in a circle lead coffer to no file either. The links themselves are noted: a change of one may open the circle. */
 	if (r == -ELOOP)
 		return 0;
 	return r < 0 ? err_sys(e, r, "cannot find out what leads to %s", path) : 0;

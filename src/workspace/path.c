@@ -113,7 +113,7 @@ static bool shows_nothing(unsigned c)
 	return false;
 }
 
-/* What Unicode's case folding makes ASCII of; NULL: nothing else. */
+/* The ASCII letters that Unicode's case folding turns a character into; NULL: it stays what it is. */
 static const char *ascii_of(unsigned c)
 {
 	static const struct {

@@ -21,8 +21,8 @@ static const char *const internals[] = {
 	"shallow",     "gc.log",      "squash_msg",
 };
 
-/* Of the names that git obeys in a repository these; in a directory that is one without being called .git, others are no
- * business of git's. */
+/* Names that git obeys in a repository. A directory that is a repository without being called .git may have other files too, a
+ * project's own: only these names and `internals` are judged there. */
 static const char *const obeyed_by_git[] = {
 	"config",	"config.worktree", "hooks",   "info",	  "modules",
 	"worktrees",	"commondir",	   "gitdir",  "common",	  "rebase-merge",
@@ -84,7 +84,7 @@ static void prepare(void)
 	lists.ready = true;
 }
 
-/* A "*" of the pattern stands for any bytes; capitals in it are those of people. */
+/* A "*" of the pattern stands for any bytes. The table has names as people write them, so the pattern is folded here. */
 static bool fits(const char *s, size_t len, const char *pattern)
 {
 	const char *star = NULL;
