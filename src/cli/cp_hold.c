@@ -14,22 +14,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
-#include <string.h>
-#include <strings.h>
 #include <unistd.h>
-
-/* A file below .github, and any file below .git, is known by the names above it, which the copy itself does not have. */
-static const char *judged_above(const char *real)
-{
-	const char *from = strrchr(real, '/') + 1;
-
-	for (const char *p = real; *p; p += strcspn(p, "/")) {
-		p += strspn(p, "/");
-		if (strcspn(p, "/") == 4 && strncasecmp(p, ".git", 4) == 0)
-			return p;
-	}
-	return from;
-}
 
 int cp_hold_open(struct cp_hold *h, int dir, struct state *st, struct err *e)
 {
@@ -39,7 +24,7 @@ int cp_hold_open(struct cp_hold *h, int dir, struct state *st, struct err *e)
 	h->real = realpath(proc, NULL);
 	if (!h->real)
 		return err_sys(e, -errno, "cannot tell where the copy goes");
-	h->above = judged_above(h->real);
+	h->level[0].place.above = trigger_above(h->real);
 	h->obeyed = OBEYED_INIT(h->real);
 	return obeyed_collect(&h->obeyed, st, e);
 }
@@ -82,29 +67,12 @@ static int hold_entry(struct cp_hold *h, const struct change *c)
 	return 0;
 }
 
-/* By its whole path from `above` on; the yes is one for the path that is said. */
-static struct trigger find_trigger(const struct cp_hold *h, const char *path, bool is_dir,
-				   struct trigger_place place)
-{
-	const size_t n = *h->above ? strlen(h->above) + 1 : 0;
-	autobuf struct buf whole = BUF_INIT;
-	struct trigger t;
-
-	buf_addf(&whole, "%s%s%s", h->above, n ? "/" : "", path);
-	if (buf_error(&whole))
-		return (struct trigger){ "there is not enough memory to judge it", strlen(path) };
-	place.git_at += place.git_at ? n : n - (n != 0);
-	t = trigger_find(whole.data, is_dir, &place);
-	t.beyond -= t.beyond < n ? t.beyond : n;
-	return t;
-}
-
 static int judge_entry(struct cp_hold *h, const struct trigger_place *place, int dir, const char *name,
 		       mode_t type)
 {
 	struct change c = { .path = h->path.data, .kind = CHANGE_ADDED, .mode_after = type };
 	struct changes one = { .v = &c, .n = 1 };
-	struct trigger t = find_trigger(h, h->path.data, type == S_IFDIR, *place);
+	struct trigger t = trigger_find(h->path.data, type == S_IFDIR, place);
 	struct stat st;
 
 	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0) {

@@ -16,8 +16,6 @@ struct cp_hold {
 		allow; /* normalised; the paths are those that are said, from the directory that DST is in */
 	struct obeyed obeyed;
 	char *real; /* the path of that directory */
-	const char *
-		above; /* the end of it by which names below it are judged as well: ".github", ".git/hooks" */
 	struct buf path;
 	struct {
 		size_t path_len;

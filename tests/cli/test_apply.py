@@ -247,6 +247,22 @@ def mounted(c, other, policy):
 BELOW = ["workflows/ci.yml", "post-commit", "plain"]
 
 
+def test_above(c):
+    """A workspace that is in a directory which the host obeys by its name."""
+    fresh(c)
+    for where, wanted in (("into/hooks", []), ("into/.github", ["workflows/ci.yml"]), ("into/.git/hooks", BELOW)):
+        os.makedirs(os.path.join(c.work, where))
+        c.own(os.path.join(c.work, where))
+        c("run", "-q", "-C", where, "--", "sh", "-c", "mkdir workflows; touch workflows/ci.yml post-commit plain")
+        r = c("apply", "-y", "@last")
+        held = [n for n in BELOW if not exists(c, f"{where}/{n}")]
+        tap.ok(held == wanted and r.code == (1 if wanted else 0), f"apply to {where} also judges by the names of the directories above", held, r)
+        if wanted:
+            r = c("apply", "-y", "--allow", wanted[0].split("/", maxsplit=1)[0], "@last")
+            tap.ok(exists(c, f"{where}/{wanted[0]}"), f"apply to {where} brings out what has a yes", r)
+            c("discard", "@last")
+
+
 def test_cp(c):
     """coffer cp out of a sandbox goes by the same list for what is below a directory."""
     fresh(c)
@@ -317,6 +333,7 @@ with Coffer("root" if os.getuid() == 0 else "user", "ns") as coffer:
         tap.skip("repositories", "git is not installed")
     test_own_files(coffer)
     test_shared(coffer)
+    test_above(coffer)
     test_cp(coffer)
     test_log(coffer)
 tap.done()
