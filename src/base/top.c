@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Misra and Gries: a text without a place takes one from each that has one, so that what is frequent stays.
+ */
 #include "base/top.h"
 
 #include <string.h>
@@ -33,7 +36,7 @@ void top_add(struct top *t, const char *text, size_t len, uint64_t count)
 	t->v[free_at].text[len] = '\0';
 }
 
-static void add_text(struct buf *out, const char *s)
+static void top_add_text(struct buf *out, const char *s)
 {
 	for (; *s; s++) {
 		bool plain = *s >= ' ' && *s < 0x7f && *s != ',';
@@ -63,6 +66,6 @@ void top_format(const struct top *t, struct buf *out)
 			buf_adds(out, ", ");
 		buf_addu(out, t->v[best].count);
 		buf_addc(out, ' ');
-		add_text(out, t->v[best].text);
+		top_add_text(out, t->v[best].text);
 	}
 }

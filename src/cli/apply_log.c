@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The lists of paths are written event by event: one is closed when it is full, and the next goes on with
+ * the same list.
+ */
 #include "cli/apply_log.h"
 
 #include "audit/line.h"
@@ -21,19 +25,19 @@ struct writer {
 	uint64_t part;
 };
 
-static void close_list(struct writer *w)
+static void close_path_list(struct writer *w)
 {
 	if (w->key)
 		json_end_arr(&w->j);
 	w->key = NULL;
 }
 
-static int flush(struct writer *w, struct err *e)
+static int flush_event(struct writer *w, struct err *e)
 {
 	autobuf struct buf type = BUF_INIT;
 	int r;
 
-	close_list(w);
+	close_path_list(w);
 	buf_addf(&type, "%s%s", w->type, w->part ? ".more" : "");
 	r = buf_error(&w->b) || buf_error(&type)
 		    ? err_set(e, -ENOMEM, "out of memory")
@@ -44,21 +48,21 @@ static int flush(struct writer *w, struct err *e)
 	return r;
 }
 
-static void open_list(struct writer *w, const char *key)
+static void open_path_list(struct writer *w, const char *key)
 {
 	if (w->key == key)
 		return;
-	close_list(w);
+	close_path_list(w);
 	json_arr(&w->j, key);
 	w->key = key;
 }
 
 /* `bytes`: the name is not UTF-8, and is written byte by byte. */
-static int add_name(struct writer *w, const char *key, const char *name, bool bytes, struct err *e)
+static int add_path_name(struct writer *w, const char *key, const char *name, bool bytes, struct err *e)
 {
-	int r = w->b.len > EVENT_BYTES ? flush(w, e) : 0;
+	int r = w->b.len > EVENT_BYTES ? flush_event(w, e) : 0;
 
-	open_list(w, key);
+	open_path_list(w, key);
 	if (bytes)
 		json_bytes(&w->j, NULL, name, strlen(name));
 	else
@@ -71,8 +75,8 @@ static int add_options(struct writer *w, const char *key, const struct strv *l, 
 	int r = 0;
 
 	for (size_t i = 0; i < l->n && r == 0; i++)
-		r = add_name(w, key, l->v[i], false, e);
-	close_list(w);
+		r = add_path_name(w, key, l->v[i], false, e);
+	close_path_list(w);
 	return r;
 }
 
@@ -84,16 +88,16 @@ static int add_names(struct writer *w, const char *key, const char *key_bytes, c
 {
 	int r = 0;
 
-	open_list(w, key);
+	open_path_list(w, key);
 	for (int bytes = 0; bytes < 2 && r == 0; bytes++) {
 		for (size_t i = 0; i < all->n && r == 0; i++) {
 			const struct change *c = &all->v[i];
 
 			if (wanted(c, go && go[i]) && !json_is_utf8(c->path) == (bytes == 1))
-				r = add_name(w, bytes ? key_bytes : key, c->path, bytes, e);
+				r = add_path_name(w, bytes ? key_bytes : key, c->path, bytes, e);
 		}
 	}
-	close_list(w);
+	close_path_list(w);
 	return r;
 }
 
@@ -140,7 +144,7 @@ static int log_plan(struct writer *w, const struct apply_plan *plan, struct err 
 		r = add_names(w, "by_hand", "by_hand_bytes", plan->all, plan->go, goes_by_hand, e);
 	if (r == 0)
 		r = add_names(w, "paths", "paths_bytes", plan->all, plan->go, goes_plainly, e);
-	return r < 0 ? r : flush(w, e);
+	return r < 0 ? r : flush_event(w, e);
 }
 
 int apply_log_plan(const struct apply_log *l, const struct apply_plan *plan, struct err *e)
@@ -166,7 +170,7 @@ int apply_log_result(const struct apply_log *l, const struct apply_result *res, 
 	if (res->refused.n)
 		r = add_names(&w, "held", "held_bytes", &res->refused, NULL, is_held, e);
 	if (r == 0)
-		r = flush(&w, e);
+		r = flush_event(&w, e);
 	buf_release(&w.b);
 	return r;
 }

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The log is read from its end, so that the first event that is met of a question is the last thing that
+ * became of it.
+ */
 #include "cli/ask_past.h"
 
 #include "audit/query.h"

@@ -277,7 +277,8 @@ const struct verb verb_cp = {
 		"existing files are replaced rather than written through, set-id bits, devices, sockets and pipes do not "
 		"come along, and size and number of files are limited. What SRC names itself goes where DST says. Of what is below a "
 		"directory, files that the host may run or obey unasked, and those that coffer itself obeys, are left out and "
-		"named, as with coffer-apply(1); --allow PATH lets one go out.",
+		"named, as with coffer-apply(1); a file that is one by the directory that it goes to (DST is _.github_ or in _.git_) too. "
+		"--allow PATH lets one go out.",
 	.examples = "coffer cp web:/workspace/report.html .\n"
 		    "coffer cp data/. web:/tmp/data\n"
 		    "\t# what is in data, not data itself\n",

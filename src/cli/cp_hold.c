@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The judgement of coffer apply (trigger.h, obeyed.h) over a stream: an entry is judged by what came before
+ * it in its directory.
+ */
 #include "cli/cp_hold.h"
 
 #include "cli/changed.h"
@@ -20,6 +24,7 @@ int cp_hold_open(struct cp_hold *h, int dir, struct state *st, struct err *e)
 	h->real = realpath(proc, NULL);
 	if (!h->real)
 		return err_sys(e, -errno, "cannot tell where the copy goes");
+	h->level[0].place.above = trigger_above(h->real);
 	h->obeyed = OBEYED_INIT(h->real);
 	return obeyed_collect(&h->obeyed, st, e);
 }
@@ -46,7 +51,7 @@ static struct trigger_place place_of(struct cp_hold *h, unsigned depth, int dir,
 	return place;
 }
 
-static int hold(struct cp_hold *h, const struct change *c)
+static int hold_entry(struct cp_hold *h, const struct change *c)
 {
 	const struct trigger t = { change_why(c, CHANGE_TRIGGER), c->yes_beyond };
 	autobuf struct buf line = BUF_INIT, options = BUF_INIT;
@@ -82,7 +87,7 @@ static int judge_entry(struct cp_hold *h, const struct trigger_place *place, int
 	}
 	if (obeyed_mark(&h->obeyed, &one) < 0)
 		return -ENOMEM;
-	return c.flags ? hold(h, &c) : 1;
+	return c.flags ? hold_entry(h, &c) : 1;
 }
 
 int cp_hold_may(void *ctx, unsigned depth, int dir, const char *name, bool is_dir)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The table of words of other programs: those that are taken, and those that get a hint. */
 #include "cli/habit.h"
 
 #include "base/str.h"

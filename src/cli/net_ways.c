@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The policies of the runs in the log are loaded again, and asked for each destination's `to:` and `ca:`. */
 #include "cli/net_ways.h"
 
 #include "base/cleanup.h"
@@ -27,7 +28,7 @@ static bool is_known(const struct net_ways *w, const char *text)
 }
 
 /* The policy that a run was started with, once for all runs that had the same. */
-static int add_policy(struct net_ways *w, const json_t *start, struct err *e)
+static int load_policy_of(struct net_ways *w, const json_t *start, struct err *e)
 {
 	const char *file = json_string_value(json_object_get(start, "policy"));
 	const json_t *list = json_object_get(start, "allow");
@@ -80,7 +81,7 @@ int net_ways_read(struct net_ways *w, struct state *st, const struct net_range *
 			continue;
 		buf_addf(&text, "{%.*s}", (int)rec.line.fields_len, rec.line.fields);
 		o = json_loadb(buf_cstr(&text), text.len, 0, NULL);
-		r = o ? add_policy(w, o, e) : 0;
+		r = o ? load_policy_of(w, o, e) : 0;
 		json_decref(o);
 	}
 	return r < 0 ? r : 0;
@@ -97,7 +98,7 @@ static const char *ca_file_of(const struct policy *p, const char *ca)
 	return NULL;
 }
 
-static void add_text(struct buf *out, const char *key, const char *s)
+static void add_yaml_text(struct buf *out, const char *key, const char *s)
 {
 	buf_addf(out, "      %s: \"", key);
 	for (; *s; s++) {
@@ -131,11 +132,11 @@ void net_ways_write(void *ctx, const struct learn_dest *d, struct buf *out)
 			addr_format(&v.terms.pin, addr);
 			snprintf(to, sizeof(to), strchr(addr, ':') ? "[%s]:%u" : "%s:%u", addr,
 				 (unsigned)(v.terms.pin_port ? v.terms.pin_port : d->port));
-			add_text(out, "to", to);
+			add_yaml_text(out, "to", to);
 		}
 		file = v.terms.ca ? ca_file_of(w->cp[i].policy, v.terms.ca) : NULL;
 		if (file)
-			add_text(out, "ca", file);
+			add_yaml_text(out, "ca", file);
 		return;
 	}
 }

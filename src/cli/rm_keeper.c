@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* run --rm: the process that waits for the end of the launcher, and then removes the run. */
 #include "cli/rm.h"
 
 #include "base/fd.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Which runs have ended and may be removed. */
 #include "cli/rm.h"
 
 #include "base/cleanup.h"

@@ -96,7 +96,7 @@ static int take_net(struct run_opts *o, int id, const char *value, struct err *e
 }
 
 /* The value of an option that is kept as it is; false: it is none of these. */
-static bool take_text(struct run_args *a, int id, const char *value)
+static bool keep_text_option(struct run_args *a, int id, const char *value)
 {
 	const struct {
 		int id;
@@ -124,7 +124,7 @@ int run_args_take(struct run_args *a, const struct opt *table, size_t n, int id,
 {
 	struct run_opts *o = &a->o;
 
-	if (take_text(a, id, value))
+	if (keep_text_option(a, id, value))
 		return 0;
 	if (id >= O_LIMIT)
 		return limits_set(&o->limits, opt_name(table, n, id), value, e);

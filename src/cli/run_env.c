@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The variables of -e and --env-file. */
 #include "cli/run_env.h"
 
 #include "base/buf.h"
@@ -37,7 +38,7 @@ static void say_secret(const char *path, const char *variable)
 		 path, variable, path);
 }
 
-static int take_entry(struct strv *env, const struct envfile_entry *v, struct err *e)
+static int add_env_entry(struct strv *env, const struct envfile_entry *v, struct err *e)
 {
 	if (memchr(v->value, 0, v->len))
 		return err_set(e, -EINVAL, "line %u: the value of %s has a zero byte", v->line, v->name);
@@ -61,7 +62,7 @@ int run_env_file(struct strv *env, const char *path, struct err *e)
 		return 0;
 	envfile_init(&f, b.data, b.len);
 	while ((r = envfile_next(&f, &v, e)) > 0) {
-		r = take_entry(env, &v, e);
+		r = add_env_entry(env, &v, e);
 		if (r < 0)
 			break;
 		if (!*secret && envname_secret(v.name))

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* A run as members of a JSON object. */
 #include "cli/run_json.h"
 
 #include "base/clock.h"
@@ -25,6 +26,11 @@ void run_json_add(struct json *j, const struct run_meta *m, bool alive)
 		json_str(j, "cause", m->cause);
 		json_u64(j, "changes", m->changes);
 	}
+	run_json_add_how(j, m);
+}
+
+void run_json_add_how(struct json *j, const struct run_meta *m)
+{
 	json_bool(j, "detached", m->detached);
 	json_str(j, "restart", m->restart ? m->restart : "no");
 	json_u64(j, "restarts", m->restarts);

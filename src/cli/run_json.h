@@ -10,5 +10,7 @@
 const char *run_status(const struct run_meta *m, bool alive);
 
 void run_json_add(struct json *j, const struct run_meta *m, bool alive);
+/* Of these, those that say how it was started. */
+void run_json_add_how(struct json *j, const struct run_meta *m);
 
 #endif

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reads the user's settings of an agent below their home, file by file. */
 #include "cli/run_settings.h"
 
 #include "base/cleanup.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Adds up what a run takes on the disk, within a budget of files. */
 #include "cli/run_size.h"
 
 #include "base/cleanup.h"

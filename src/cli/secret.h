@@ -145,9 +145,9 @@ int secret_change(struct secret_session *s, const struct secret_args *a, struct 
 int secret_rm(struct secret_session *s, const struct secret_args *a, struct err *e) MUST_CHECK;
 int secret_bind(struct secret_session *s, const struct secret_args *a, struct err *e) MUST_CHECK;
 int secret_unbind(struct secret_session *s, const struct secret_args *a, struct err *e) MUST_CHECK;
-/* Says how a key file becomes a credential of systemd's, where that can be. */
-/* Whether the place that the value is to come from can be opened. */
+/* Whether the place that the value is to come from is there. */
 int secret_check_origin(const struct secret_args *a, struct err *e) MUST_CHECK;
+/* Says how a key file becomes a credential of systemd's, where that can be. */
 void secret_say_credential(const struct secret_session *s);
 int secret_init(struct secret_session *s, const struct secret_args *a, struct err *e) MUST_CHECK;
 int secret_rekey(struct secret_session *s, const struct secret_args *a, struct err *e) MUST_CHECK;

@@ -107,14 +107,24 @@ static int open_terminal(struct origin *o, struct err *e)
 			"'-' reads standard input, --file F a file, --command 'CMD' what a command prints");
 }
 
+/* Without opening it: a named pipe can be opened once only, for whoever writes to it ends when its reader goes. */
+static int check_file(const char *path, struct err *e)
+{
+	struct stat st;
+
+	if (access(path, R_OK) < 0 || stat(path, &st) < 0)
+		return err_sys(e, -errno, "cannot open %s", path);
+	return S_ISDIR(st.st_mode) ? err_set(e, -EISDIR, "%s is a directory", path) : 0;
+}
+
 int secret_check_origin(const struct secret_args *a, struct err *e)
 {
 	struct origin o = { .fd = -1 };
 	int r = 0;
 
 	if (a->file)
-		r = open_file(&o, a->file, e);
-	else if (!a->command && a->argc < 2)
+		return check_file(a->file, e);
+	if (!a->command && a->argc < 2)
 		r = open_terminal(&o, e);
 	fd_close(o.fd);
 	return r;

@@ -60,7 +60,8 @@ static int name_policy(struct net_plan *p, const char *path, struct err *e)
 	return 0;
 }
 
-/* Whether --allow and --resolver are wrong by themselves; otherwise the fault is in a file, or in what is around. */
+/* Whether --allow and --resolver are wrong by themselves (-ENOENT: a preset that there is not); otherwise the fault is in a
+ * file, or in what is around. */
 static bool names_nothing(const struct net_plan *p)
 {
 	struct config_policy_args a = net_plan_args(p);
@@ -72,7 +73,7 @@ static bool names_nothing(const struct net_plan *p)
 	a.n_files = 0;
 	r = config_policy_load(&a, &cp, &ignored);
 	config_policy_release(&cp);
-	return r == -EINVAL;
+	return r == -EINVAL || r == -ENOENT;
 }
 
 /* Which network, and what the policy says: all of it is known before anything is made. */
@@ -99,10 +100,11 @@ static int open_net(struct session *s, const struct run_opts *o, struct err *e)
 	p->n_profile = o->n_profile;
 	p->profile = o->profile ? strdup(o->profile) : NULL;
 	for (size_t i = 0; !o->policy && i < o->allow.n; i++) {
-		if (str_eq(o->allow.v[i], "@policy"))
-			return err_set(
-				e, -EINVAL,
-				"--allow @policy means all that a policy file allows: it goes with --policy");
+		if (!str_eq(o->allow.v[i], "@policy"))
+			continue;
+		s->usage = true;
+		return err_set(e, -EINVAL,
+			       "--allow @policy means all that a policy file allows: it goes with --policy");
 	}
 	if (o->policy) {
 		r = name_policy(p, o->policy, e);
@@ -164,8 +166,10 @@ int session_open(struct session *s, const struct run_args *a, struct err *e)
 		s->usage = r == -EINVAL || r == -EPERM || r == -E2BIG;
 	}
 	s->run.ports = &s->ports;
-	if (r == 0)
+	if (r == 0) {
 		r = choose_engine(a->engine, a->runsc, &s->st, &s->spec, &s->run.map_ids, &s->choice, e);
+		s->usage = r == -EINVAL && a->runsc;
+	}
 	if (r == 0)
 		r = note_obeys(s, a, e);
 	s->run.engine = s->choice.engine;

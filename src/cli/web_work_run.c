@@ -4,6 +4,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "cli/ref.h"
+#include "cli/run_json.h"
 #include "cli/web_work.h"
 #include "gateway/askproto.h"
 #include "gateway/usage.h"
@@ -73,10 +74,7 @@ static void add_meta(struct json *j, const struct run_meta *m, bool alive)
 	json_str(j, "id", m->id);
 	json_str(j, "name", m->name);
 	json_str(j, "engine", m->engine);
-	json_str(j, "status",
-		 alive	    ? (m->started ? "running" : "starting")
-		 : m->ended ? "ended"
-			    : "broken off");
+	json_str(j, "status", run_status(m, alive));
 	add_time(j, "started", m->started);
 	add_time(j, "ended", over ? m->ended : 0);
 	if (over) {
@@ -87,18 +85,7 @@ static void add_meta(struct json *j, const struct run_meta *m, bool alive)
 		json_none(j, "changes");
 	}
 	json_str(j, "cause", over ? m->cause : NULL);
-	json_bool(j, "detached", m->detached);
-	json_str(j, "restart", m->restart ? m->restart : "no");
-	json_u64(j, "restarts", m->restarts);
-	json_str(j, "workspace", m->workspace);
-	json_str(j, "workspace_mode", m->ws_mode);
-	json_str(j, "root", m->root ? m->root : "host");
-	json_str(j, "image", m->image);
-	json_str(j, "net", m->net ? m->net : "none");
-	json_str(j, "policy_digest", m->policy_digest);
-	json_str(j, "ports", m->ports);
-	json_str(j, "profile", m->profile);
-	json_str(j, "command", m->command);
+	run_json_add_how(j, m);
 }
 
 /* 1: shown. Removed meanwhile, or only made ahead: 0. */

@@ -175,7 +175,7 @@ static int follow_link(const char *at, struct buf *path, const char *rest, struc
 	return rest_ret->len >= PATH_MAX ? -ENAMETOOLONG : buf_error(rest_ret);
 }
 
-static void cut(struct buf *b, size_t len)
+static void cut_path(struct buf *b, size_t len)
 {
 	b->len = len;
 	if (b->data)
@@ -183,8 +183,8 @@ static void cut(struct buf *b, size_t len)
 }
 
 /* One more name of the path: 1 when it is a link, and `rest` is what it leads to. */
-static int step(struct buf *path, const char *name, size_t len, const char *after, struct buf *rest,
-		struct stat *st)
+static int follow_name(struct buf *path, const char *name, size_t len, const char *after, struct buf *rest,
+		       struct stat *st)
 {
 	size_t before = path->len;
 	int r;
@@ -194,7 +194,7 @@ static int step(struct buf *path, const char *name, size_t len, const char *afte
 	if (len == 2 && memcmp(name, "..", 2) == 0) {
 		const char *slash = strrchr(buf_cstr(path), '/');
 
-		cut(path, slash ? (size_t)(slash - buf_cstr(path)) : 0);
+		cut_path(path, slash ? (size_t)(slash - buf_cstr(path)) : 0);
 		return 0;
 	}
 	buf_addc(path, '/');
@@ -207,7 +207,7 @@ static int step(struct buf *path, const char *name, size_t len, const char *afte
 		return 0;
 	r = follow_link(buf_cstr(path), path, after, rest);
 	if (r == 0 && path->len > before)
-		cut(path, before);
+		cut_path(path, before);
 	return r < 0 ? r : 1;
 }
 
@@ -252,7 +252,7 @@ int owner_links(const char *path, bool must, struct strv *ret, struct err *e)
 			here = NULL;
 			return err_set(e, -ENOMEM, "out of memory");
 		}
-		r = step(&at, name, len, after, &next, &st);
+		r = follow_name(&at, name, len, after, &next, &st);
 		if (r < 0)
 			return r == -ENOMEM ? err_set(e, r, "out of memory") : 0; /* opening it says why */
 		if (r == 0) {

@@ -428,7 +428,7 @@ static bool answer_own(struct dns_serve *s, struct dns_client *c, const struct d
 	return true;
 }
 
-static uint64_t key_of(struct dns_serve *s, const struct host *h)
+static uint64_t dns_ledger_key(struct dns_serve *s, const struct host *h)
 {
 	struct seen *seen = &s->eg->ledger.seen;
 
@@ -444,10 +444,10 @@ static void unlink_later(struct waiter *w)
 		w->next->link = w->link;
 }
 
-static void on_turn(struct ledger_wait *turn, int status);
+static void on_dns_turn(struct ledger_wait *turn, int status);
 
-static void wait_for_room(struct dns_serve *s, struct dns_client *c, const struct dns_query *q,
-			  uint64_t until)
+static void dns_wait_for_room(struct dns_serve *s, struct dns_client *c, const struct dns_query *q,
+			      uint64_t until)
 {
 	struct waiter *w = new_waiter(s, c, q);
 
@@ -460,7 +460,7 @@ static void wait_for_room(struct dns_serve *s, struct dns_client *c, const struc
 	if (w->next)
 		w->next->link = &w->next;
 	s->later = w;
-	w->turn.fn = on_turn;
+	w->turn.fn = on_dns_turn;
 	w->turn.until = until;
 	ledger_wait(&s->eg->ledger, &w->turn, 1);
 }
@@ -485,10 +485,10 @@ static void answer_host(struct dns_serve *s, struct dns_client *c, const struct 
 		deny(s, c, q, NULL, v.rule_text, v.why, false);
 		return;
 	}
-	key = key_of(s, &q->host);
+	key = dns_ledger_key(s, &q->host);
 	answer = ledger_ask(&s->eg->ledger, key, 1);
 	if (answer == LEDGER_LATER) {
-		wait_for_room(s, c, q, until);
+		dns_wait_for_room(s, c, q, until);
 		return;
 	}
 	if (answer == LEDGER_DENY) {
@@ -510,7 +510,7 @@ static void answer_host(struct dns_serve *s, struct dns_client *c, const struct 
 	allow(s, c, q, &v, known, answer == LEDGER_FIRST);
 }
 
-static void on_turn(struct ledger_wait *turn, int status)
+static void on_dns_turn(struct ledger_wait *turn, int status)
 {
 	struct waiter *w = (struct waiter *)((char *)turn - offsetof(struct waiter, turn));
 

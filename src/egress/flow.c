@@ -398,7 +398,7 @@ static void ask_person(struct flow *f, const struct policy_verdict *v)
 		flow_refuse(f, v, refusal_of(f), 503, why, NULL);
 }
 
-static uint64_t key_of(const struct flow *f, const struct policy_verdict *v)
+static uint64_t flow_ledger_key(const struct flow *f, const struct policy_verdict *v)
 {
 	struct seen *s = &f->eg->ledger.seen;
 	char rule[POLICY_RULE_TEXT_MAX], host[HOST_MAX + 1];
@@ -411,7 +411,7 @@ static uint64_t key_of(const struct flow *f, const struct policy_verdict *v)
 	return seen_key(s);
 }
 
-static void on_turn(struct ledger_wait *w, int status)
+static void on_flow_turn(struct ledger_wait *w, int status)
 {
 	struct flow *f = (struct flow *)((char *)w - offsetof(struct flow, turn));
 	struct policy_verdict v;
@@ -426,14 +426,14 @@ static void on_turn(struct ledger_wait *w, int status)
 }
 
 /* Nothing is dialled meanwhile; what is in `first` stays there. */
-static void wait_for_room(struct flow *f, const struct policy_verdict *v)
+static void flow_wait_for_room(struct flow *f, const struct policy_verdict *v)
 {
-	/* Who has said all by now may still want an answer. */
+	/* Not EPOLLRDHUP: a client that has sent its last byte may still wait for the answer. */
 	if (!park(f, FLOW_LEDGER, LOOP_HANG_UP)) {
 		flow_refuse(f, v, refusal_of(f), 503, "it cannot be waited for", NULL);
 		return;
 	}
-	f->turn.fn = on_turn;
+	f->turn.fn = on_flow_turn;
 	ledger_wait(&f->eg->ledger, &f->turn, 1);
 }
 
@@ -449,10 +449,10 @@ void flow_open(struct flow *f, const struct policy_verdict *v)
 		ask_person(f, v);
 		return;
 	}
-	key = key_of(f, v);
+	key = flow_ledger_key(f, v);
 	known = ledger_ask(&eg->ledger, key, 1);
 	if (known == LEDGER_LATER) {
-		wait_for_room(f, v);
+		flow_wait_for_room(f, v);
 		return;
 	}
 	if (known == LEDGER_DENY) {

@@ -35,8 +35,8 @@ static bool take_token(struct fold_bucket *f, uint64_t now_ns)
 }
 
 /* For people: up to the first newline, with the port of a connection. */
-static void describe(enum fold_kind kind, const char *what, size_t len, uint32_t more,
-		     char out[TOP_TEXT_MAX + 1])
+static void fold_describe(enum fold_kind kind, const char *what, size_t len, uint32_t more,
+			  char out[TOP_TEXT_MAX + 1])
 {
 	const char *end = memchr(what, '\n', len);
 	size_t max = TOP_TEXT_MAX - sizeof(":65535") + 1;
@@ -49,13 +49,13 @@ static void describe(enum fold_kind kind, const char *what, size_t len, uint32_t
 		snprintf(out, TOP_TEXT_MAX + 1, "%.*s", (int)len, what);
 }
 
-static struct fold_slot *slot_of(struct fold *f, uint64_t key)
+static struct fold_slot *fold_slot_of(struct fold *f, uint64_t key)
 {
 	return &f->slots[(key >> 8) % FOLD_SLOTS];
 }
 
 /* What a slot counted has no line of its own. */
-static uint64_t give_up(struct fold *f, struct fold_slot *s)
+static uint64_t fold_give_up(struct fold *f, struct fold_slot *s)
 {
 	const char *text = f->text[s - f->slots];
 	uint64_t n = s->count;
@@ -70,18 +70,18 @@ void fold_note(struct fold *f, enum fold_kind kind, const char *what, size_t len
 	       uint64_t now_ns)
 {
 	uint64_t key = key_of(kind, what, len, more);
-	struct fold_slot *s = slot_of(f, key);
+	struct fold_slot *s = fold_slot_of(f, key);
 
-	f->pushed[s->key & 7] += give_up(f, s);
+	f->pushed[s->key & 7] += fold_give_up(f, s);
 	*s = (struct fold_slot){ .key = key, .since = now_ns };
-	describe(kind, what, len, more, f->text[s - f->slots]);
+	fold_describe(kind, what, len, more, f->text[s - f->slots]);
 }
 
 bool fold_is_due(struct fold *f, enum fold_kind kind, const char *what, size_t len, uint32_t more,
 		 uint64_t now_ns, uint64_t *ret_count)
 {
 	uint64_t key = key_of(kind, what, len, more);
-	struct fold_slot *s = slot_of(f, key);
+	struct fold_slot *s = fold_slot_of(f, key);
 	char text[TOP_TEXT_MAX + 1];
 
 	*ret_count = 0;
@@ -92,7 +92,7 @@ bool fold_is_due(struct fold *f, enum fold_kind kind, const char *what, size_t l
 	if (!take_token(&f->buckets[kind], now_ns)) {
 		f->untold[kind]++;
 		if (kind != FOLD_DNS_ALLOW) {
-			describe(kind, what, len, more, text);
+			fold_describe(kind, what, len, more, text);
 			top_add(&f->top[kind], text, strlen(text), 1);
 		}
 		return false;
@@ -120,7 +120,7 @@ uint64_t fold_flush(struct fold *f, enum fold_kind kind, uint64_t now_ns, bool a
 
 		if (s->count && (s->key & 7) == (uint64_t)kind &&
 		    (all || now_ns - s->since >= FOLD_SECONDS * NSEC_PER_SEC))
-			again += give_up(f, s);
+			again += fold_give_up(f, s);
 	}
 	*ret_again = again;
 	if (n + again)

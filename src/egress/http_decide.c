@@ -372,7 +372,7 @@ bool exch_key_path(const struct exch *e)
 	return e->req.websocket || (strcmp(e->req.method, "GET") != 0 && strcmp(e->req.method, "HEAD") != 0);
 }
 
-static uint64_t key_of(const struct exch *e)
+static uint64_t ledger_key_of(const struct exch *e)
 {
 	struct seen *s = &e->in->eg->ledger.seen;
 	autobuf struct buf secrets = BUF_INIT;
@@ -391,9 +391,9 @@ static uint64_t key_of(const struct exch *e)
 	return buf_error(&secrets) ? 0 : seen_key(s);
 }
 
-static void write_down(struct exch *e);
+static void log_first_or_wait(struct exch *e);
 
-static void on_turn(struct ledger_wait *w, int status)
+static void on_request_turn(struct ledger_wait *w, int status)
 {
 	struct exch *e = (struct exch *)((char *)w - offsetof(struct exch, turn));
 	struct inspect *in = e->in;
@@ -404,16 +404,16 @@ static void on_turn(struct ledger_wait *w, int status)
 	if (status < 0)
 		exch_refuse(e, 503, LEDGER_WHY_LATE);
 	else
-		write_down(e);
+		log_first_or_wait(e);
 	runq_leave(&in->q);
 }
 
 /* E5: a line of its own where it is new, or it waits for one. */
-static void write_down(struct exch *e)
+static void log_first_or_wait(struct exch *e)
 {
 	struct egress *eg = e->in->eg;
 	const unsigned lines = 1 + secret_count(e);
-	uint64_t key = key_of(e);
+	uint64_t key = ledger_key_of(e);
 	enum ledger_answer known = ledger_ask(&eg->ledger, key, lines);
 	char approved[128];
 
@@ -423,7 +423,7 @@ static void write_down(struct exch *e)
 	}
 	e->state = EXCH_JOURNAL;
 	if (known == LEDGER_LATER) {
-		e->turn.fn = on_turn;
+		e->turn.fn = on_request_turn;
 		ledger_wait(&eg->ledger, &e->turn, lines);
 		return;
 	}
@@ -446,7 +446,7 @@ void exch_send(struct exch *e)
 	if (secret_is_planned(e) && each_second_path(e, takes_secret_elsewhere))
 		return;
 	if (exch_ask_secret(e))
-		write_down(e);
+		log_first_or_wait(e);
 }
 
 /* Which secrets are in it was found by the older policy (S5). */

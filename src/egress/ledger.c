@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Tokens for what is new, and the queue of those who wait for one. */
 #include "egress/ledger.h"
 
 #include "base/clock.h"
@@ -8,7 +9,7 @@
 #define COST (NSEC_PER_SEC / LEDGER_RATE)
 #define CREDIT_MAX (LEDGER_BURST * COST)
 
-static void on_turn(struct timer *t);
+static void on_ledger_timer(struct timer *t);
 
 int ledger_init(struct ledger *l, struct loop *loop, const uint64_t *now, struct err *e)
 {
@@ -17,7 +18,7 @@ int ledger_init(struct ledger *l, struct loop *loop, const uint64_t *now, struct
 	};
 	l->used = &l->own_used;
 	l->wait = LEDGER_WAIT;
-	l->turn = (struct timer){ .fn = on_turn, .ctx = l };
+	l->turn = (struct timer){ .fn = on_ledger_timer, .ctx = l };
 	TAILQ_INIT(&l->waits);
 	return seen_init(&l->seen, e);
 }
@@ -45,7 +46,7 @@ static bool has_tokens(struct ledger *l, unsigned n)
 }
 
 /* L3, and room for the key: what comes next may not fail. */
-static bool has_room(struct ledger *l, uint64_t key)
+static bool has_room_for_key(struct ledger *l, uint64_t key)
 {
 	if (*l->used >= l->max)
 		l->full++;
@@ -58,7 +59,7 @@ enum ledger_answer ledger_ask(struct ledger *l, uint64_t key, unsigned lines)
 {
 	if (key && seen_has(&l->seen, key))
 		return LEDGER_KNOWN;
-	if (!has_room(l, key))
+	if (!has_room_for_key(l, key))
 		return LEDGER_DENY;
 	/* Who came before goes before. */
 	if (l->n_waits && !l->is_turn)
@@ -76,7 +77,7 @@ enum ledger_answer ledger_note(struct ledger *l, uint64_t key)
 {
 	if (key && seen_has(&l->seen, key))
 		return LEDGER_KNOWN;
-	if (!has_room(l, key))
+	if (!has_room_for_key(l, key))
 		return LEDGER_DENY;
 	seen_put(&l->seen, key);
 	return LEDGER_FIRST;
@@ -94,7 +95,7 @@ static void end_wait(struct ledger *l, struct ledger_wait *w)
 	l->n_waits--;
 }
 
-static void on_turn(struct timer *t)
+static void on_ledger_timer(struct timer *t)
 {
 	struct ledger *l = t->ctx;
 	struct ledger_wait *w;

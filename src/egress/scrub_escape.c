@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Escapes of single bytes: percent, backslash, and HTML's numbers and names. */
 #include "egress/scrub_escape.h"
 
 #include "base/cleanup.h"

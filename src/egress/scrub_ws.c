@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The payload of all data frames goes through one search; heads and control frames wait until the payload
+ * before them has gone out.
+ */
 #include "egress/scrub_ws.h"
 
 #include "base/cleanup.h"

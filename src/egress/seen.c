@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* A hash table with linear probing, in two generations, and the making of keys. */
 #include "egress/seen.h"
 
 #include <assert.h>
@@ -19,7 +20,7 @@ int seen_init(struct seen *s, struct err *e)
 	return 0;
 }
 
-static void set_free(struct seen_set *set)
+static void seen_set_free(struct seen_set *set)
 {
 	free(set->slots);
 	*set = (struct seen_set){ 0 };
@@ -27,8 +28,8 @@ static void set_free(struct seen_set *set)
 
 void seen_forget(struct seen *s)
 {
-	set_free(&s->young);
-	set_free(&s->old);
+	seen_set_free(&s->young);
+	seen_set_free(&s->old);
 }
 
 void seen_release(struct seen *s)
@@ -84,7 +85,7 @@ uint64_t seen_key(struct seen *s)
 }
 
 /* Where the key is, or the free place that it would have. */
-static uint64_t *find(const struct seen_set *set, uint64_t key)
+static uint64_t *seen_slot(const struct seen_set *set, uint64_t key)
 {
 	uint32_t at = (uint32_t)key & (set->size - 1);
 
@@ -93,13 +94,13 @@ static uint64_t *find(const struct seen_set *set, uint64_t key)
 	return &set->slots[at];
 }
 
-static bool has(const struct seen_set *set, uint64_t key)
+static bool seen_set_has(const struct seen_set *set, uint64_t key)
 {
-	return set->size && *find(set, key);
+	return set->size && *seen_slot(set, key);
 }
 
 /* At most half of the places are taken. */
-static int grow(struct seen_set *set)
+static int seen_grow(struct seen_set *set)
 {
 	struct seen_set more = { .n = set->n, .size = set->size ? 2 * set->size : SIZE_FIRST };
 
@@ -110,7 +111,7 @@ static int grow(struct seen_set *set)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < set->size; i++) {
 		if (set->slots[i])
-			*find(&more, set->slots[i]) = set->slots[i];
+			*seen_slot(&more, set->slots[i]) = set->slots[i];
 	}
 	free(set->slots);
 	*set = more;
@@ -120,16 +121,16 @@ static int grow(struct seen_set *set)
 int seen_reserve(struct seen *s)
 {
 	if (s->young.n >= SEEN_MAX) {
-		set_free(&s->old);
+		seen_set_free(&s->old);
 		s->old = s->young;
 		s->young = (struct seen_set){ 0 };
 	}
-	return grow(&s->young);
+	return seen_grow(&s->young);
 }
 
 void seen_put(struct seen *s, uint64_t key)
 {
-	uint64_t *place = find(&s->young, key);
+	uint64_t *place = seen_slot(&s->young, key);
 
 	s->young.n += *place == 0;
 	*place = key;
@@ -137,9 +138,9 @@ void seen_put(struct seen *s, uint64_t key)
 
 bool seen_has(struct seen *s, uint64_t key)
 {
-	if (has(&s->young, key))
+	if (seen_set_has(&s->young, key))
 		return true;
-	if (!has(&s->old, key))
+	if (!seen_set_has(&s->old, key))
 		return false;
 	/* What is in use stays. Without memory it is forgotten with its generation, which is allowed. */
 	if (seen_reserve(s) == 0)

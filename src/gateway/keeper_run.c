@@ -2,6 +2,7 @@
 /* Looking at a kept sandbox, watching it, starting it again. See keeper.h. */
 #include "base/fd.h"
 #include "base/str.h"
+#include "gateway/helpers.h"
 #include "gateway/keeper_int.h"
 
 #include <errno.h>
@@ -192,14 +193,6 @@ void kept_look(struct kept *x)
 
 /* --- starting --------------------------------------------------------------------------------------------------------- */
 
-static char *copy_var(const char *name)
-{
-	const char *v = getenv(name); // NOLINT(concurrency-mt-unsafe): one thread
-	char *text = NULL;
-
-	return v && asprintf(&text, "%s=%s", name, v) >= 0 ? text : NULL;
-}
-
 /* In the child: nothing of ours but a place for its words. */
 _Noreturn static void become_starter(const struct kept *x)
 {
@@ -209,16 +202,12 @@ _Noreturn static void become_starter(const struct kept *x)
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC), program = fcntl(w->coffer_fd, F_DUPFD_CLOEXEC, 16);
 	static const char *const vars[] = { "PATH", "HOME", "XDG_CONFIG_HOME", "CREDENTIALS_DIRECTORY" };
 	char *envp[ARRAY_SIZE(vars) + 2] = { NULL };
-	size_t n = 1;
 	sigset_t none;
 
 	snprintf(again, sizeof(again), "--again=%s", x->row.id);
 	if (asprintf(&envp[0], "COFFER_STATE=%s", w->st->path) < 0)
 		_exit(125);
-	for (size_t i = 0; i < ARRAY_SIZE(vars); i++) {
-		envp[n] = copy_var(vars[i]);
-		n += envp[n] != NULL;
-	}
+	envp[1 + helper_copy_env(vars, ARRAY_SIZE(vars), envp + 1)] = NULL;
 	if (null < 0 || program < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 ||
 	    dup2(x->said >= 0 ? x->said : null, 2) < 0)
 		_exit(125);

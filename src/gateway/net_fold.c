@@ -194,7 +194,7 @@ static void count_for_report(struct net_fold *f, const struct net_line *l)
 }
 
 /* F2: the path of a denial, or of what only reads, does not count. */
-static const char *path_of(const struct net_line *l)
+static const char *folded_path(const struct net_line *l)
 {
 	return l->decision == NET_DENIED || str_eq(l->what, "GET") || str_eq(l->what, "HEAD") ? "" : l->path;
 }
@@ -208,23 +208,23 @@ static uint32_t hash_text(uint32_t h, const char *s)
 }
 
 /* To look at few rows only. */
-static uint32_t hash_of(const struct net_line *l)
+static uint32_t row_hash(const struct net_line *l)
 {
 	uint32_t h = ((uint32_t)l->ev << 24) ^ ((uint32_t)l->decision << 20) ^ l->port ^ 2166136261u;
 
-	return hash_text(hash_text(hash_text(hash_text(h, l->name), l->secret), l->what), path_of(l));
+	return hash_text(hash_text(hash_text(hash_text(h, l->name), l->secret), l->what), folded_path(l));
 }
 
 static bool is_row_of(const struct counted *c, const struct net_line *l)
 {
 	return c->ev == l->ev && c->port == l->port && c->decision == l->decision &&
 	       str_eq(c->name, l->name) && str_eq(c->secret, l->secret) && str_eq(c->what, l->what) &&
-	       str_eq(c->path, path_of(l));
+	       str_eq(c->path, folded_path(l));
 }
 
 static struct counted *find_counted(struct table *f, const struct net_line *l)
 {
-	uint32_t hash = hash_of(l);
+	uint32_t hash = row_hash(l);
 	struct counted *c;
 
 	for (size_t i = 0; i < f->n_counted; i++) {
@@ -239,7 +239,7 @@ static struct counted *find_counted(struct table *f, const struct net_line *l)
 	memcpy(c->name, l->name, sizeof(c->name));
 	memcpy(c->secret, l->secret, sizeof(c->secret));
 	memcpy(c->what, l->what, sizeof(c->what));
-	snprintf(c->path, sizeof(c->path), "%s", path_of(l));
+	snprintf(c->path, sizeof(c->path), "%s", folded_path(l));
 	return c;
 }
 
@@ -251,7 +251,7 @@ static void add_top(struct top *t, const struct net_line *l)
 	buf_addf(&text, "%s %s%s%s", net_ev_name(l->ev), l->what, *l->what ? " " : "", l->name);
 	if (l->port)
 		buf_addf(&text, ":%u", l->port);
-	buf_adds(&text, path_of(l));
+	buf_adds(&text, folded_path(l));
 	top_add(t, buf_cstr(&text), text.len, l->count);
 }
 
@@ -308,7 +308,7 @@ static int write_first(struct net_fold *f, const struct net_line *l, uint64_t no
 }
 
 /* An event of its own, or counted. */
-static int place(struct net_fold *f, enum sort sort, const struct net_line *l, uint64_t now)
+static int place_line(struct net_fold *f, enum sort sort, const struct net_line *l, uint64_t now)
 {
 	int r;
 
@@ -338,7 +338,7 @@ static int take_line(struct net_fold *f, enum net_from from, const char *line, s
 	}
 	sort = sort_of(k, &l);
 	if (sort != SORT_KEPT) {
-		r = place(f, sort, &l, now);
+		r = place_line(f, sort, &l, now);
 	} else if (!bucket_take(&k->pace, now) && !last && !f->is_last) {
 		return 1;
 	} else {

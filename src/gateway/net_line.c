@@ -272,7 +272,7 @@ static bool is_star(const struct value *v)
 }
 
 /* Types, lengths, and an event that is known. */
-static int check(const struct value v[KEY_COUNT + 1], int *ret_ev, int *ret_decision)
+static int check_members(const struct value v[KEY_COUNT + 1], int *ret_ev, int *ret_decision)
 {
 	for (int k = 0; k < KEY_COUNT; k++) {
 		if (v[k].type && !fits((enum key)k, &v[k]))
@@ -285,7 +285,7 @@ static int check(const struct value v[KEY_COUNT + 1], int *ret_ev, int *ret_deci
 }
 
 /* Every member: it is as large as a line, and not cleared first. */
-static void fill(struct net_line *l, const struct value v[KEY_COUNT + 1])
+static void fill_line(struct net_line *l, const struct value v[KEY_COUNT + 1])
 {
 	const struct value *name = v[K_NAME].len ? &v[K_NAME] : either(&v[K_HOST], &v[K_ADDR]);
 
@@ -320,7 +320,7 @@ static void add_members(struct buf *out, const struct value v[KEY_COUNT + 1])
 
 static int finish(const struct value v[KEY_COUNT + 1], struct net_line *ret, struct buf *fields)
 {
-	int ev, decision, r = check(v, &ev, &decision);
+	int ev, decision, r = check_members(v, &ev, &decision);
 
 	if (r < 0)
 		return r;
@@ -329,7 +329,7 @@ static int finish(const struct value v[KEY_COUNT + 1], struct net_line *ret, str
 		return buf_error(fields);
 	ret->ev = (enum net_ev)ev;
 	ret->decision = (enum net_decision)decision;
-	fill(ret, v);
+	fill_line(ret, v);
 	return 0;
 }
 

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The files vault/mark and vault/placeholders/HOME of the state directory. The launcher reads and writes
+ * them, before there is a guard.
+ */
 #include "gateway/net_placeholder.h"
 
 #include "base/clock.h"
@@ -33,20 +37,27 @@ static int read_seed(int dir, uint8_t seed[MARK_SEED_LEN])
 	return 0;
 }
 
-/* Of two that make it at once the first counts. */
+/* Of two that make it at once the first counts. On the disk before it has its name: an empty file after a power cut would be an
+ * error for every run. */
 static int make_seed(int dir)
 {
 	uint8_t seed[MARK_SEED_LEN];
+	autoclose int fd = -1;
 	char tmp[32];
 	int r;
 
 	randombytes_buf(seed, sizeof(seed));
 	snprintf(tmp, sizeof(tmp), ".mark-%08x%08x", randombytes_random(), randombytes_random());
-	r = fd_replace_file(dir, tmp, seed, sizeof(seed), 0600);
+	fd = openat(dir, tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd < 0)
+		return -errno;
+	r = fd_write_all(fd, seed, sizeof(seed));
+	if (r == 0 && fsync(fd) < 0)
+		r = -errno;
 	if (r == 0 && linkat(dir, tmp, dir, MARK_FILE, 0) < 0 && errno != EEXIST)
 		r = -errno;
 	unlinkat(dir, tmp, 0);
-	return r;
+	return r < 0 ? r : fsync(dir) < 0 ? -errno : 0;
 }
 
 int net_marks_read(int dir, bool make, struct marks *ret, struct err *e)

@@ -130,7 +130,7 @@ static int compile_seen(struct net_guard *g, struct err *e)
 }
 
 /* While it is broken it may wait for a file that no list has yet: one that the new policy names. */
-static void on_look(struct timer *t)
+static void on_policy_look(struct timer *t)
 {
 	struct net_guard *g = t->ctx;
 	bool again = g->broken && ++g->looks % LOOKS_BROKEN == 0;
@@ -238,7 +238,7 @@ void net_reload_watch(struct net_guard *g)
 	}
 	for (size_t i = 0; i < files->n; i++)
 		watch_directory(g, files->v[i]);
-	g->t_look.fn = on_look;
+	g->t_look.fn = on_policy_look;
 	g->t_look.ctx = g;
 	if (!g->t_look.armed)
 		loop_timer(&g->loop, &g->t_look, clock_nsec(CLOCK_MONOTONIC) + LOOK);

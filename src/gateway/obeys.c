@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The files runs/ID/obeys and STATE/obeyed, and comparing what one run obeys with where another writes. */
 #include "gateway/obeys.h"
 
 #include "base/fd.h"
@@ -50,7 +51,7 @@ int obeys_add_spec(struct obeys *o, const struct spec *s)
 	return r;
 }
 
-static void add_all(struct buf *out, char kind, const struct strv *l)
+static void obeys_format(struct buf *out, char kind, const struct strv *l)
 {
 	for (size_t i = 0; i < l->n; i++) {
 		buf_addc(out, kind);
@@ -59,7 +60,7 @@ static void add_all(struct buf *out, char kind, const struct strv *l)
 }
 
 /* Each a letter, a path and NUL: paths are any bytes. */
-static int read_list(int dir, const char *name, struct obeys *o, struct err *e)
+static int obeys_parse(int dir, const char *name, struct obeys *o, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT;
 	int r = fd_read_file(dir, name, OBEYS_FILE_MAX, &b);
@@ -82,15 +83,15 @@ static int read_list(int dir, const char *name, struct obeys *o, struct err *e)
 
 int obeys_read(int run_fd, struct obeys *o, struct err *e)
 {
-	return read_list(run_fd, OBEYS_FILE, o, e);
+	return obeys_parse(run_fd, OBEYS_FILE, o, e);
 }
 
 int obeys_read_last(struct state *st, struct obeys *o, struct err *e)
 {
-	return read_list(st->fd, LAST_FILE, o, e);
+	return obeys_parse(st->fd, LAST_FILE, o, e);
 }
 
-static bool has_text(const struct strv *l, const char *s)
+static bool obeys_has(const struct strv *l, const char *s)
 {
 	for (size_t i = 0; i < l->n; i++) {
 		if (str_eq(l->v[i], s))
@@ -99,23 +100,23 @@ static bool has_text(const struct strv *l, const char *s)
 	return false;
 }
 
-static bool has_all(const struct strv *l, const struct strv *of)
+static bool obeys_has_all(const struct strv *l, const struct strv *of)
 {
 	for (size_t i = 0; i < of->n; i++) {
-		if (!has_text(l, of->v[i]))
+		if (!obeys_has(l, of->v[i]))
 			return false;
 	}
 	return true;
 }
 
 /* This run's first, then as many of the others as there is room for. */
-static void add_last(struct buf *out, char kind, const struct strv *now, const struct strv *before)
+static void obeys_format_last(struct buf *out, char kind, const struct strv *now, const struct strv *before)
 {
 	size_t n = now->n;
 
-	add_all(out, kind, now);
+	obeys_format(out, kind, now);
 	for (size_t i = 0; i < before->n && n < OBEYS_LAST_MAX / 2; i++) {
-		if (has_text(now, before->v[i]))
+		if (obeys_has(now, before->v[i]))
 			continue;
 		buf_addc(out, kind);
 		buf_add(out, before->v[i], strlen(before->v[i]) + 1);
@@ -137,10 +138,11 @@ int obeys_note(const struct obeys *o, struct state *st, struct err *e)
 	if (r < 0)
 		return err_sys(e, r, "cannot note which files the run obeys");
 	r = obeys_read_last(st, &before, e);
-	if (r < 0 || (has_all(&before.policies, &o->policies) && has_all(&before.files, &o->files)))
+	if (r < 0 ||
+	    (obeys_has_all(&before.policies, &o->policies) && obeys_has_all(&before.files, &o->files)))
 		return r;
-	add_last(&b, 'p', &o->policies, &before.policies);
-	add_last(&b, 'f', &o->files, &before.files);
+	obeys_format_last(&b, 'p', &o->policies, &before.policies);
+	obeys_format_last(&b, 'f', &o->files, &before.files);
 	r = buf_error(&b)	     ? -ENOMEM
 	    : b.len > OBEYS_FILE_MAX ? -E2BIG
 				     : fd_replace_file(st->fd, LAST_FILE, b.data, b.len, 0600);
@@ -175,7 +177,7 @@ static const char *find_any_in(const struct obeys *of, const struct obeys *by)
 	return file ? file : find_in(&of->files, &by->writes);
 }
 
-static int deny(const char *file, const char *other, bool theirs, struct err *e)
+static int obeys_deny(const char *file, const char *other, bool theirs, struct err *e)
 {
 	int r;
 
@@ -208,9 +210,9 @@ static int check_other(const struct obeys *o, struct state *st, const char *id, 
 		return r;
 	file = find_any_in(&other, o);
 	if (file)
-		return deny(file, id, true, e);
+		return obeys_deny(file, id, true, e);
 	file = find_any_in(o, &other);
-	return file ? deny(file, id, false, e) : 0;
+	return file ? obeys_deny(file, id, false, e) : 0;
 }
 
 /* Of two that start at once, the one that is later in keeping its own finds the other's. */
@@ -221,9 +223,9 @@ int obeys_keep(const struct obeys *o, struct state *st, int run_fd, const char *
 	const char *own = find_in(&o->files, &o->writes);
 	int r;
 
-	add_all(&b, 'p', &o->policies);
-	add_all(&b, 'f', &o->files);
-	add_all(&b, 'w', &o->writes);
+	obeys_format(&b, 'p', &o->policies);
+	obeys_format(&b, 'f', &o->files);
+	obeys_format(&b, 'w', &o->writes);
 	if (!b.len)
 		return 0;
 	r = buf_error(&b)	     ? -ENOMEM
@@ -234,7 +236,7 @@ int obeys_keep(const struct obeys *o, struct state *st, int run_fd, const char *
 	if (o->i_know)
 		return 0;
 	if (own)
-		return deny(own, NULL, false, e);
+		return obeys_deny(own, NULL, false, e);
 	r = state_run_list(st, &ids, e);
 	for (size_t i = 0; i < ids.n && r == 0; i++)
 		r = str_eq(ids.v[i], id) ? 0 : check_other(o, st, ids.v[i], e);

@@ -24,7 +24,7 @@ static bool shares_terminal(const struct sv *sv)
 	return sv->pump.tty && !sv->pump.err.capped;
 }
 
-static void add_line(const struct sv *sv, const struct net_msg *m, struct buf *out)
+static void add_notice(const struct sv *sv, const struct net_msg *m, struct buf *out)
 {
 	char text[NET_MSG_TEXT];
 
@@ -33,15 +33,15 @@ static void add_line(const struct sv *sv, const struct net_msg *m, struct buf *o
 }
 
 /* N2. Lines that count nothing are told once when they are the same. */
-static bool is_same(const struct net_msg *a, const struct net_msg *b)
+static bool is_same_notice(const struct net_msg *a, const struct net_msg *b)
 {
 	return a->about == b->about && (a->about != NET_SAY_PLAIN || str_eq(a->text, b->text));
 }
 
-static void keep(struct sv_notices *l, const struct net_msg *m)
+static void keep_notice(struct sv_notices *l, const struct net_msg *m)
 {
 	for (size_t i = 0; i < l->n; i++) {
-		if (is_same(&l->v[i], m)) {
+		if (is_same_notice(&l->v[i], m)) {
 			l->v[i].count += m->count;
 			return;
 		}
@@ -52,18 +52,18 @@ static void keep(struct sv_notices *l, const struct net_msg *m)
 		l->left_out++;
 }
 
-static void add_all(struct sv *sv, struct buf *out)
+static void add_notices(struct sv *sv, struct buf *out)
 {
 	struct sv_notices *l = &sv->notices;
 
 	for (size_t i = 0; i < l->n; i++)
-		add_line(sv, &l->v[i], out);
+		add_notice(sv, &l->v[i], out);
 	if (l->left_out) {
 		struct net_msg m = { .level = NET_LEVEL_NOTE };
 
 		snprintf(m.text, sizeof(m.text), "%llu more lines were left out (coffer net log)",
 			 (unsigned long long)l->left_out);
-		add_line(sv, &m, out);
+		add_notice(sv, &m, out);
 	}
 	l->n = 0;
 	l->left_out = 0;
@@ -97,12 +97,12 @@ void sv_say(struct sv *sv, const struct net_msg *m)
 	if (!sv->io->say || sv->told)
 		return;
 	if (!shares_terminal(sv)) {
-		add_line(sv, m, &line);
+		add_notice(sv, m, &line);
 		if (line.len)
 			sink_write(&sv->pump.err, line.data, line.len);
 		return;
 	}
-	keep(l, m);
+	keep_notice(l, m);
 	if (l->asked || sv->ended || sv->killed)
 		return;
 	if (!termmodes_is_default(&sv->pump.modes)) {
@@ -134,7 +134,7 @@ int sv_say_tty(struct sv *sv, const struct frame *f)
 		set_title(sv);
 		return 0;
 	}
-	add_all(sv, &lines);
+	add_notices(sv, &lines);
 	if (lines.len)
 		sink_write(&sv->pump.err, lines.data, lines.len);
 	return 0;
@@ -146,7 +146,7 @@ void sv_say_rest(struct sv *sv)
 
 	if (!sv->io->say || sv->io->err < 0)
 		return;
-	add_all(sv, &lines);
+	add_notices(sv, &lines);
 	/* A stderr that is gone is nobody's error. */
 	if (lines.len)
 		(void)!fd_write_all(sv->io->err, lines.data, lines.len);

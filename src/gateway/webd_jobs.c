@@ -163,25 +163,13 @@ struct job *webd_add_job(struct webd *d, const struct webp_req *q, enum webp_sta
 	return x;
 }
 
-/* Where the owner's configuration and the vault's key are looked for. */
-static size_t add_places(char **envp)
-{
-	static const char *const vars[] = { "HOME", "XDG_CONFIG_HOME", "CREDENTIALS_DIRECTORY" };
-	size_t n = 0;
-
-	for (size_t i = 0; i < ARRAY_SIZE(vars); i++) {
-		const char *v = getenv(vars[i]);
-
-		n += v && asprintf(&envp[n], "%s=%s", vars[i], v) >= 0;
-	}
-	return n;
-}
-
 /* In the child: the program, three descriptors, and of the environment what it needs to find the same state and configuration. */
 _Noreturn static void become(const struct webd *d, const struct strv *argv, int in, int out, int err)
 {
+	/* Where the owner's configuration and the vault's key are looked for. */
+	static const char *const places[] = { "HOME", "XDG_CONFIG_HOME", "CREDENTIALS_DIRECTORY" };
 	char state[4200], path[] = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-			  *envp[6] = { state, path };
+			  *envp[2 + ARRAY_SIZE(places) + 1] = { state, path };
 	int program = fcntl(d->w.coffer_fd, F_DUPFD_CLOEXEC, 16),
 	    i = in < 0 ? open("/dev/null", O_RDWR | O_CLOEXEC) : fcntl(in, F_DUPFD_CLOEXEC, 16);
 	int o = fcntl(out, F_DUPFD_CLOEXEC, 16), e = fcntl(err, F_DUPFD_CLOEXEC, 16);
@@ -190,7 +178,7 @@ _Noreturn static void become(const struct webd *d, const struct strv *argv, int 
 	if (program < 0 || i < 0 || o < 0 || e < 0 || dup2(i, 0) < 0 || dup2(o, 1) < 0 || dup2(e, 2) < 0 ||
 	    (size_t)snprintf(state, sizeof(state), "COFFER_STATE=%s", d->w.st->path) >= sizeof(state))
 		_exit(125);
-	envp[2 + add_places(envp + 2)] = NULL;
+	envp[2 + helper_copy_env(places, ARRAY_SIZE(places), envp + 2)] = NULL;
 	syscall(SYS_close_range, 3, ~0U, 4 /* CLOSE_RANGE_CLOEXEC */);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);

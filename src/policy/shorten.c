@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Cuts a text word by word; a word that is a host loses its beginning instead of its end. */
 #include "policy/shorten.h"
 
 #include "codec/host.h"

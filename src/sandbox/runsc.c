@@ -118,7 +118,7 @@ static int digest(struct runsc *r, struct err *e)
 	if (fstat(r->fd, &st) < 0)
 		return err_sys(e, -errno, "cannot look at %s", r->path);
 	if (!S_ISREG(st.st_mode) || st.st_size <= 0)
-		return err_set(e, -EINVAL, "%s is not a program", r->path);
+		return err_set(e, -ENOEXEC, "%s is not a program", r->path);
 	data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, r->fd, 0);
 	if (data == MAP_FAILED)
 		return err_sys(e, -errno, "cannot read %s", r->path);

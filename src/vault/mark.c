@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Marks are words of a ChaCha20 stream of the seed, one for each kind of characters; marks_put() writes one
+ * over a placeholder's middle.
+ */
 #include "vault/mark.h"
 
 #include "base/cleanup.h"
@@ -12,7 +16,8 @@
 #define LOWER "abcdefghijklmnopqrstuvwxyz"
 #define UPPER "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
-/* The narrowest that has all characters of a placeholder is taken. So many of it are MARK_BITS. */
+/* The first kind that has all characters of a placeholder is the one that it gets its mark from; `len` characters of it are
+ * MARK_BITS or more. */
 static const struct kind {
 	const char *from;
 	size_t len;
@@ -23,7 +28,7 @@ static const struct kind {
 };
 static_assert(ARRAY_SIZE(kinds) == MARK_KINDS, "a mark for each");
 
-/* As in shape.c, evenly. */
+/* Bytes that would make the first characters likelier than the others are passed over, as in shape.c. */
 static void make_mark(const struct kind *k, const uint8_t seed[MARK_SEED_LEN], unsigned number, char *out)
 {
 	uint8_t nonce[crypto_stream_chacha20_ietf_NONCEBYTES] = { (uint8_t)number }, bytes[512];
@@ -35,7 +40,7 @@ static void make_mark(const struct kind *k, const uint8_t seed[MARK_SEED_LEN], u
 		if (bytes[i] < 256 - 256 % n)
 			out[got++] = k->from[bytes[i] % n];
 	}
-	/* That fewer than 13 of 512 bytes were even is not to be seen in this world; then it is a weaker one. */
+	/* Fewer than 13 usable bytes of 512 do not happen in practice; the mark would be easier to guess then, and no more. */
 	while (got < k->len)
 		out[got++] = k->from[0];
 	out[got] = '\0';
@@ -84,8 +89,8 @@ static unsigned mark_kind_of(const char *text, size_t len)
 	return i;
 }
 
-/* Where a run of letters and digits begins that goes to the end: behind what a vendor begins its tokens with, a bot's number, the
- * groups of a UUID. */
+/* Where the letters and digits at the end begin: after a vendor's prefix, the number of a bot's token, the other groups of a
+ * UUID. */
 static size_t body_at(const char *text, size_t len)
 {
 	size_t at = shape_prefix(text, len), n = len;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Names and texts that credentials have, and JSON without them. TOML is in settings_toml.c. */
 #include "vault/settings.h"
 
 #include "base/cleanup.h"
@@ -34,7 +35,7 @@ bool settings_is_credential_file(const char *name)
 	return false;
 }
 
-static bool has_word(const char *s, size_t len, const char *const *words, size_t n)
+static bool has_any_word(const char *s, size_t len, const char *const *words, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		size_t k = strlen(words[i]);
@@ -62,7 +63,7 @@ static bool ends_in_word(const char *s, size_t len, const char *word)
 	return len > n && memcmp(s + len - n, word, n) == 0 && islower((unsigned char)s[len - n - 1]);
 }
 
-/* What such a name says by its end. */
+/* Names that end as those of credentials do. */
 static bool has_credential_end(const char *name, size_t len)
 {
 	static const char *const ends[] = { "_key",  "-key", "_pat", "-pat",  "_pass",
@@ -89,7 +90,7 @@ static bool names_variable(const char *name, size_t len)
 
 bool settings_is_headers_name(const char *name, size_t len)
 {
-	/* The other names variables. */
+	/* Values of env_http_headers are names of variables. */
 	return ends_with(name, len, "headers") && !ends_with(name, len, "env_http_headers");
 }
 
@@ -147,8 +148,8 @@ bool settings_is_credential_name(const char *name, size_t len)
 	if (has_credential_end(name, len))
 		return true;
 	n = letters_of(name, len, plain, sizeof(plain));
-	/* One that is too long to look at is none that anybody needs. */
-	return n == sizeof(plain) || has_word(plain, n, words, ARRAY_SIZE(words));
+	/* A name that is too long to be searched counts as one of a credential. */
+	return n == sizeof(plain) || has_any_word(plain, n, words, ARRAY_SIZE(words));
 }
 
 /* ${NAME} or $NAME and nothing else. */
@@ -199,7 +200,7 @@ static bool is_assigned(const char *s, size_t len, bool sign, bool strict)
 		sign = sign || s[i] == '=' || s[i] == ':';
 	if ((needs_gap && i == 0) || (strict && !sign))
 		return false;
-	/* So far and no further, for the next word may be in it, too. */
+	/* A bounded look, because this is called for each word of a text, and a value may have all of these words in it. */
 	while (n < ASSIGNED_MAX && i + n < len && is_in_value(s[i + n]))
 		n++;
 	/* Words of a sentence have no digits. */
@@ -244,7 +245,7 @@ bool settings_is_credential_text(const char *text, size_t len)
 
 /* --- JSON --------------------------------------------------------------------------------------------------------- */
 
-static bool is_plain(const json_t *v)
+static bool is_plain_json(const json_t *v)
 {
 	if (json_is_string(v))
 		return is_reference(json_string_value(v), json_string_length(v)) ||
@@ -313,7 +314,7 @@ static int clean_object(json_t *v, bool headers, unsigned depth, size_t *left_ou
 	{
 		int r;
 
-		if ((settings_is_credential_name(key, strlen(key)) && !is_plain(item)) ||
+		if ((settings_is_credential_name(key, strlen(key)) && !is_plain_json(item)) ||
 		    ((headers || settings_is_headers_name(key, strlen(key))) && is_header(item)) ||
 		    is_credential_string(item) || settings_is_credential_text(key, strlen(key))) {
 			json_object_del(v, key);
@@ -337,7 +338,7 @@ static int clean_value(json_t *v, bool headers, unsigned depth, size_t *left_out
 	return json_is_array(v) ? clean_array(v, depth + 1, left_out) : 0;
 }
 
-static int add_text(const char *text, size_t len, void *out)
+static int add_dumped(const char *text, size_t len, void *out)
 {
 	buf_add(out, text, len);
 	return 0;
@@ -349,7 +350,7 @@ static int clean_json(const char *text, size_t len, struct buf *out, size_t *lef
 	json_t *v = json_loadb(text, len, JSON_REJECT_DUPLICATES, &why);
 	int r = v ? clean_value(v, false, 0, left_out) : -EBADMSG;
 
-	if (r == 0 && json_dump_callback(v, add_text, out, JSON_INDENT(2)) < 0)
+	if (r == 0 && json_dump_callback(v, add_dumped, out, JSON_INDENT(2)) < 0)
 		r = -ENOMEM;
 	buf_addc(out, '\n');
 	json_decref(v);

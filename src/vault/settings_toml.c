@@ -15,7 +15,7 @@ struct toml {
 	unsigned line;
 };
 
-static bool is_at(const struct toml *t, const char *what)
+static bool toml_is_at(const struct toml *t, const char *what)
 {
 	size_t n = strlen(what);
 
@@ -23,43 +23,43 @@ static bool is_at(const struct toml *t, const char *what)
 }
 
 /* Copies one character, and counts lines. */
-static void step(struct toml *t, struct buf *out)
+static void toml_step(struct toml *t, struct buf *out)
 {
 	t->line += t->s[t->at] == '\n';
 	buf_addc(out, t->s[t->at++]);
 }
 
 /* A string, its quotes included. False: it has no end. */
-static bool take_string(struct toml *t, struct buf *out)
+static bool toml_string(struct toml *t, struct buf *out)
 {
 	char quote = t->s[t->at];
 	const char lots[] = { quote, quote, quote, '\0' }, one[] = { quote, '\0' };
-	bool many = is_at(t, lots);
+	bool many = toml_is_at(t, lots);
 	const char *end = many ? lots : one;
 
 	for (size_t i = 0; i < strlen(end); i++)
-		step(t, out);
-	while (t->at < t->len && !is_at(t, end)) {
+		toml_step(t, out);
+	while (t->at < t->len && !toml_is_at(t, end)) {
 		if (!many && t->s[t->at] == '\n')
 			return false;
 		if (quote == '"' && t->s[t->at] == '\\') {
-			step(t, out);
+			toml_step(t, out);
 			if (t->at == t->len)
 				return false;
 		}
-		step(t, out);
+		toml_step(t, out);
 	}
 	if (t->at == t->len)
 		return false;
 	for (size_t i = 0; i < strlen(end); i++)
-		step(t, out);
+		toml_step(t, out);
 	/* Up to two more quotes belong to a long string. */
 	while (many && t->at < t->len && t->s[t->at] == quote)
-		step(t, out);
+		toml_step(t, out);
 	return true;
 }
 
-static void skip_comment(struct toml *t)
+static void toml_skip_comment(struct toml *t)
 {
 	while (t->at < t->len && t->s[t->at] != '\n')
 		t->at++;
@@ -74,7 +74,7 @@ static int opens(char c)
 }
 
 /* Up to the end of its last line, without comments (T3). *ret_value: where the value begins; 0: there is none. */
-static int take_statement(struct toml *t, struct buf *out, size_t *ret_value)
+static int toml_statement(struct toml *t, struct buf *out, size_t *ret_value)
 {
 	int open = 0;
 
@@ -84,18 +84,18 @@ static int take_statement(struct toml *t, struct buf *out, size_t *ret_value)
 		char c = t->s[t->at];
 
 		if (c == '#') {
-			skip_comment(t);
+			toml_skip_comment(t);
 			continue;
 		}
 		if (c == '"' || c == '\'') {
-			if (!take_string(t, out))
+			if (!toml_string(t, out))
 				return -EBADMSG;
 			continue;
 		}
 		open += opens(c);
 		if (open < 0 || (c < ' ' && c != '\t' && c != '\n' && c != '\r'))
 			return -EBADMSG;
-		step(t, out);
+		toml_step(t, out);
 		if (c == '\n' && open == 0)
 			return 0;
 		if (c == '=' && open == 0 && !*ret_value)
@@ -167,7 +167,7 @@ static bool has_option(const char *s, size_t len)
 }
 
 /* A number, true or false. */
-static bool is_plain(const char *s, size_t len)
+static bool is_plain_toml(const char *s, size_t len)
 {
 	while (len && isspace((unsigned char)*s)) {
 		s++;
@@ -198,7 +198,7 @@ static bool has_headers_name(const char *s, size_t len)
 }
 
 /* `headers`: the table is one of headers of requests. */
-static bool is_kept(const char *s, size_t len, size_t value, bool headers)
+static bool is_statement_kept(const char *s, size_t len, size_t value, bool headers)
 {
 	const char *v = s + value;
 	size_t n = len - value;
@@ -206,14 +206,14 @@ static bool is_kept(const char *s, size_t len, size_t value, bool headers)
 	if (settings_is_credential_text(s, len))
 		return false;
 	if (has_credential_name(s, value))
-		return is_plain(v, n);
+		return is_plain_toml(v, n);
 	headers = headers || has_headers_name(s, value) || memmem(v, n, "--header", 8);
 	if (headers && settings_is_header_value(v, n))
 		return false;
 	return !assigns_credential(v, n) && !has_option(v, n);
 }
 
-static bool is_blank(const struct buf *b)
+static bool is_blank_statement(const struct buf *b)
 {
 	for (size_t i = 0; i < b->len; i++) {
 		if (!isspace((unsigned char)b->data[i]))
@@ -233,11 +233,11 @@ int settings_clean_toml(const char *text, size_t len, struct buf *out, size_t *l
 		size_t value;
 		const char *s;
 
-		if (take_statement(&t, &one, &value) < 0)
+		if (toml_statement(&t, &one, &value) < 0)
 			return err_set(e, -EBADMSG, "line %u is not TOML", line);
 		if (buf_error(&one))
 			return err_set(e, -ENOMEM, "out of memory");
-		if (is_blank(&one))
+		if (is_blank_statement(&one))
 			continue;
 		s = buf_cstr(&one);
 		s += strspn(s, " \t\r\n");
@@ -249,7 +249,7 @@ int settings_clean_toml(const char *text, size_t len, struct buf *out, size_t *l
 		} else if (!value) {
 			return err_set(e, -EBADMSG, "line %u is not TOML", line);
 		}
-		if (!skipping && (*s == '[' || is_kept(one.data, one.len, value, headers)))
+		if (!skipping && (*s == '[' || is_statement_kept(one.data, one.len, value, headers)))
 			buf_add(out, one.data, one.len);
 		else if (!skipping)
 			++*left_out;

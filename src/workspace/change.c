@@ -227,9 +227,9 @@ static int open_frame(struct walk *w, struct frame f)
 	sort_ents(w, f.ents_at);
 	if (r == 0 && w->o->flags) {
 		size_t at = w->n_frames - 1;
-		const struct trigger_place none = { 0 };
+		const struct trigger_place top = { .above = w->judge.above };
 
-		w->frames[at].place = find_place(w, &f, at ? &w->frames[at - 1].place : &none);
+		w->frames[at].place = find_place(w, &f, at ? &w->frames[at - 1].place : &top);
 	}
 	return r;
 }
@@ -528,8 +528,11 @@ static int walk_all(struct walk *w, int upper_fd, struct base base)
 {
 	struct frame top = { .up = true, .mid = base.layer >= 0, .lo = base.dir >= 0 };
 	struct stat st = { 0 };
-	int r = judge_init(&w->judge, base.dir >= 0 ? base.dir : base.layer, w->e);
+	const int original = base.dir >= 0 ? base.dir : base.layer;
+	int r = judge_init(&w->judge, original, w->e);
 
+	if (r == 0 && w->o->flags)
+		r = judge_place(&w->judge, original, w->e);
 	if (r < 0)
 		return r;
 	r = chain_start(&w->up, upper_fd);

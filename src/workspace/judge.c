@@ -8,6 +8,8 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdio.h>
+#include <unistd.h>
 
 int judge_init(struct judge *j, int lower_fd, struct err *e)
 {
@@ -22,6 +24,20 @@ int judge_init(struct judge *j, int lower_fd, struct err *e)
 	j->groups[0] = getegid();
 	n = getgroups(ARRAY_SIZE(j->groups) - 1, j->groups + 1);
 	j->n_groups = 1 + (size_t)(n > 0 ? n : 0);
+	return 0;
+}
+
+int judge_place(struct judge *j, int lower_fd, struct err *e)
+{
+	char proc[32];
+	ssize_t len;
+
+	snprintf(proc, sizeof(proc), "/proc/self/fd/%d", lower_fd);
+	len = readlink(proc, j->real, sizeof(j->real) - 1);
+	if (len < 0)
+		return err_sys(e, -errno, "cannot tell where the workspace is");
+	j->real[len] = '\0';
+	j->above = j->real[0] == '/' ? trigger_above(j->real) : NULL;
 	return 0;
 }
 

@@ -6,15 +6,21 @@
 #include "workspace/trigger.h"
 #include "workspace/workspace.h"
 
+#include <limits.h>
+
 /* Whose files are nobody's surprise: the caller's and those of the workspace's owner. */
 struct judge {
 	uid_t euid, root_uid;
 	gid_t root_gid;
 	gid_t groups[256];
 	size_t n_groups;
+	char real[PATH_MAX]; /* the workspace's own path */
+	const char *above;   /* of it, trigger_above() */
 };
 
 int judge_init(struct judge *j, int lower_fd, struct err *e) MUST_CHECK;
+/* Finds out where the workspace is, for judge_change(): its own name and those above it count. */
+int judge_place(struct judge *j, int lower_fd, struct err *e) MUST_CHECK;
 
 /* One entry seen from both sides. */
 struct pair {

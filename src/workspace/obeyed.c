@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Walks the way to each file that coffer obeys name by name, and compares the changes of a run with what it
+ * met there.
+ */
 #include "workspace/obeyed.h"
 
 #include "base/cleanup.h"
@@ -22,7 +26,7 @@ void obeyed_release(struct obeyed *o)
 	*o = OBEYED_INIT(NULL);
 }
 
-static bool has_text(const struct strv *l, const char *s)
+static bool has_place(const struct strv *l, const char *s)
 {
 	for (size_t i = 0; i < l->n; i++) {
 		if (str_eq(l->v[i], s))
@@ -44,13 +48,13 @@ static int note_place(const struct obeyed *o, struct strv *l, const char *real)
 
 	/* A directory that the workspace is in, or is, stands for all of it. */
 	if (l == &o->files && is_below(real, o->workspace))
-		return has_text(l, "") ? 0 : strv_add(l, "");
+		return has_place(l, "") ? 0 : strv_add(l, "");
 	if (!is_below(o->workspace, real) || !real[n])
 		return 0;
 	folded = path_fold(real + n + 1);
 	if (!folded)
 		return -ENOMEM;
-	if (!has_text(l, folded))
+	if (!has_place(l, folded))
 		return strv_take(l, folded);
 	free(folded);
 	return 0;
@@ -93,7 +97,7 @@ static int note_node(struct obeyed *o, const struct stat *st)
 }
 
 /* A link: what it leads to, then what was still to come. */
-static int follow(const char *link, struct buf *real, struct buf *rest, unsigned *links)
+static int follow_link(const char *link, struct buf *real, struct buf *rest, unsigned *links)
 {
 	autobuf struct buf next = BUF_INIT;
 	char target[PATH_MAX];
@@ -113,7 +117,7 @@ static int follow(const char *link, struct buf *real, struct buf *rest, unsigned
 }
 
 /* Takes the next name off `rest`; false when there is none. */
-static bool next_name(struct buf *rest, char name[NAME_MAX + 1])
+static bool next_way_name(struct buf *rest, char name[NAME_MAX + 1])
 {
 	const char *p = buf_cstr(rest);
 	size_t len;
@@ -147,7 +151,7 @@ static int note_missing(struct obeyed *o, struct buf *real, const struct buf *re
 	char name[NAME_MAX + 1];
 
 	buf_adds(&left, buf_cstr(rest));
-	while (r == 0 && next_name(&left, name)) {
+	while (r == 0 && next_way_name(&left, name)) {
 		r = note_on_way(o, &o->ways, real, mount);
 		buf_addf(real, "/%s", name);
 	}
@@ -169,7 +173,7 @@ static void leave_mount(struct way *w)
 }
 
 /* What the next name of the way is. */
-static int take_entry(struct obeyed *o, struct way *w, const struct stat *st)
+static int note_entry(struct obeyed *o, struct way *w, const struct stat *st)
 {
 	bool is_dir = S_ISDIR(st->st_mode), is_link = S_ISLNK(st->st_mode);
 	autofree char *link = NULL;
@@ -188,19 +192,19 @@ static int take_entry(struct obeyed *o, struct way *w, const struct stat *st)
 	if (!link)
 		return -ENOMEM;
 	go_up(w->real);
-	r = follow(link, w->real, w->rest, &w->links);
+	r = follow_link(link, w->real, w->rest, &w->links);
 	leave_mount(w);
 	return r;
 }
 
-static int walk(struct obeyed *o, struct buf *real, struct buf *rest)
+static int walk_way(struct obeyed *o, struct buf *real, struct buf *rest)
 {
 	struct way w = { .real = real, .rest = rest, .in_dir = true };
 	char name[NAME_MAX + 1];
 	struct stat st;
 	int r = 0;
 
-	while (r == 0 && next_name(rest, name)) {
+	while (r == 0 && next_way_name(rest, name)) {
 		if (str_eq(name, "."))
 			continue;
 		if (str_eq(name, "..")) {
@@ -213,7 +217,7 @@ static int walk(struct obeyed *o, struct buf *real, struct buf *rest)
 			return -ENOMEM;
 		if (lstat(buf_cstr(real), &st) < 0)
 			return note_missing(o, real, rest, w.mount);
-		r = take_entry(o, &w, &st);
+		r = note_entry(o, &w, &st);
 	}
 	/* A way that ends in a directory means all that is in it. */
 	if (r < 0 || !w.in_dir)
@@ -229,8 +233,8 @@ int obeyed_add(struct obeyed *o, const char *path, struct err *e)
 	if (*path != '/')
 		return err_set(e, -EINVAL, "'%s' is no absolute path", path);
 	buf_adds(&rest, path);
-	r = buf_error(&rest) ? -ENOMEM : walk(o, &real, &rest);
-	/* A way that leads nowhere leads nobody anywhere: what was found of it is noted. */
+	r = buf_error(&rest) ? -ENOMEM : walk_way(o, &real, &rest);
+	/* Links in a circle lead coffer to no file either. The links themselves are noted: a change of one may open the circle. */
 	if (r == -ELOOP)
 		return 0;
 	return r < 0 ? err_sys(e, r, "cannot find out what leads to %s", path) : 0;

@@ -76,7 +76,7 @@ const char *path_covered(const struct strv *l, const char *path)
 }
 
 /* One code point; what is no UTF-8 is taken byte by byte. */
-static unsigned decode(const char *s, size_t *ret_len)
+static unsigned path_decode(const char *s, size_t *ret_len)
 {
 	const unsigned char *b = (const unsigned char *)s;
 	size_t n = b[0] >= 0xf0 ? 4 : b[0] >= 0xe0 ? 3 : b[0] >= 0xc0 ? 2 : 1;
@@ -113,7 +113,7 @@ static bool shows_nothing(unsigned c)
 	return false;
 }
 
-/* What Unicode's case folding makes ASCII of; NULL: nothing else. */
+/* The ASCII letters that Unicode's case folding turns a character into; NULL: it stays what it is. */
 static const char *ascii_of(unsigned c)
 {
 	static const struct {
@@ -138,7 +138,7 @@ static char *fold_name(const char *s, size_t len, char *out)
 	char *start = out;
 
 	for (size_t i = 0, n; i < len; i += n) {
-		unsigned c = decode(s + i, &n);
+		unsigned c = path_decode(s + i, &n);
 		const char *ascii = n > 1 ? ascii_of(c) : NULL;
 
 		if (n > 1 && shows_nothing(c))

@@ -6,6 +6,8 @@
 #include "workspace/trigger_table.h"
 
 #include <assert.h>
+#include <stdio.h>
+#include <strings.h>
 
 /* All names and paths here are folded (path_fold()): lower case, without what some file systems ignore. */
 
@@ -21,8 +23,8 @@ static const char *const internals[] = {
 	"shallow",     "gc.log",      "squash_msg",
 };
 
-/* Of the names that git obeys in a repository these; in a directory that is one without being called .git, others are no
- * business of git's. */
+/* Names that git obeys in a repository. A directory that is a repository without being called .git may have other files too, a
+ * project's own: only these names and `internals` are judged there. */
 static const char *const obeyed_by_git[] = {
 	"config",	"config.worktree", "hooks",   "info",	  "modules",
 	"worktrees",	"commondir",	   "gitdir",  "common",	  "rebase-merge",
@@ -84,7 +86,7 @@ static void prepare(void)
 	lists.ready = true;
 }
 
-/* A "*" of the pattern stands for any bytes; capitals in it are those of people. */
+/* A "*" of the pattern stands for any bytes. The table has names as people write them, so the pattern is folded here. */
 static bool fits(const char *s, size_t len, const char *pattern)
 {
 	const char *star = NULL;
@@ -212,7 +214,17 @@ static const char *folded_behind(const char *path, const char *folded, size_t at
 	return folded;
 }
 
-struct trigger trigger_find(const char *path, bool is_dir, const struct trigger_place *place)
+const char *trigger_above(const char *real)
+{
+	for (const char *p = real; *p; p += strcspn(p, "/")) {
+		p += strspn(p, "/");
+		if (strcspn(p, "/") == 4 && strncasecmp(p, ".git", 4) == 0)
+			return p;
+	}
+	return strrchr(real, '/') + 1;
+}
+
+static struct trigger find_below(const char *path, bool is_dir, const struct trigger_place *place)
 {
 	autofree char *folded = path_fold(path);
 	struct trigger t;
@@ -229,6 +241,26 @@ struct trigger trigger_find(const char *path, bool is_dir, const struct trigger_
 	if (is_run_by_git(why))
 		return (struct trigger){ why, place->git_at };
 	return t.why || !why ? t : (struct trigger){ why, 0 };
+}
+
+/* By its path from `above` on; what a yes has to be longer than counts in the path itself. */
+struct trigger trigger_find(const char *path, bool is_dir, const struct trigger_place *place)
+{
+	const size_t n = place->above && *place->above ? strlen(place->above) + 1 : 0;
+	struct trigger_place whole_place = *place;
+	autofree char *whole = NULL;
+	struct trigger t;
+
+	if (!n)
+		return find_below(path, is_dir, place);
+	if (asprintf(&whole, "%s/%s", place->above, path) < 0) {
+		whole = NULL;
+		return (struct trigger){ why_unknown, strlen(path) };
+	}
+	whole_place.git_at += place->git_at ? n : n - 1;
+	t = find_below(whole, is_dir, &whole_place);
+	t.beyond -= t.beyond < n ? t.beyond : n;
+	return t;
 }
 
 bool trigger_is_run_by_git(const struct trigger *t)

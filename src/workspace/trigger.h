@@ -27,7 +27,15 @@ struct trigger_place {
 	bool in_git;
 	bool runs;     /* all here is what git runs: an outer repository's hooks, … */
 	size_t git_at; /* the length of that directory's path */
+	/* The end of the path of the tree itself by which names in it are judged as well (trigger_above()); NULL: none. */
+	const char *above;
 };
+
+/*
+ * A file below .github, and any file below .git, is known by a name above it, which may be that of the tree's own directory or be
+ * above that: of ".../.git/hooks" it is ".git/hooks", of any other absolute path without links the last name.
+ */
+const char *trigger_above(const char *real);
 
 struct trigger trigger_find(const char *path, bool is_dir, const struct trigger_place *place);
 bool trigger_is_run_by_git(const struct trigger *t);

@@ -244,6 +244,25 @@ def mounted(c, other, policy):
     subprocess.run(["umount", view], check=True)
 
 
+BELOW = ["workflows/ci.yml", "post-commit", "plain"]
+
+
+def test_above(c):
+    """A workspace that is in a directory which the host obeys by its name."""
+    fresh(c)
+    for where, wanted in (("into/hooks", []), ("into/.github", ["workflows/ci.yml"]), ("into/.git/hooks", BELOW)):
+        os.makedirs(os.path.join(c.work, where))
+        c.own(os.path.join(c.work, where))
+        c("run", "-q", "-C", where, "--", "sh", "-c", "mkdir workflows; touch workflows/ci.yml post-commit plain")
+        r = c("apply", "-y", "@last")
+        held = [n for n in BELOW if not exists(c, f"{where}/{n}")]
+        tap.ok(held == wanted and r.code == (1 if wanted else 0), f"apply to {where} also judges by the names of the directories above", held, r)
+        if wanted:
+            r = c("apply", "-y", "--allow", wanted[0].split("/", maxsplit=1)[0], "@last")
+            tap.ok(exists(c, f"{where}/{wanted[0]}"), f"apply to {where} brings out what has a yes", r)
+            c("discard", "@last")
+
+
 def test_cp(c):
     """coffer cp out of a sandbox goes by the same list for what is below a directory."""
     fresh(c)
@@ -251,7 +270,7 @@ def test_cp(c):
     inside(c, "true", "--policy", "out/tree/policy.yaml")
     c("run", "-d", "-q", "--name", "box", "--", "sh", "-c", f"cd /tmp; mkdir tree; cd tree; {BARE} echo x > .envrc; "
       "echo evil > policy.yaml; echo ok > plain.txt; mkdir -p .github/workflows; echo x > .github/workflows/ci.yml; "
-      "ln -s plain.txt .mcp.json; touch /tmp/done; exec sleep 100")
+      "ln -s plain.txt .mcp.json; mkdir -p /tmp/below/workflows; cd /tmp/below; touch workflows/ci.yml post-commit plain; touch /tmp/done; exec sleep 100")
     c("exec", "box", "--", "sh", "-c", "while [ ! -e /tmp/done ]; do sleep 0.02; done")
     r = c("cp", "box:/tmp/tree", "out")
     parts = [p for p in ("HEAD", "objects", "refs") if exists(c, f"out/tree/sub/{p}")]
@@ -272,6 +291,13 @@ def test_cp(c):
     late = [d for d, names in order.items() if names[-1:] == ["config"]]
     tap.ok(r.code == 1 and late and not any(exists(c, f"out/parts/{d}/config") for d in late),
            "cp lets out no configuration of a repository whose other parts it holds back", order, r)
+    for where, wanted in (("into/hooks", []), ("into/.github", ["workflows/ci.yml"]), ("into/.git/hooks", BELOW)):
+        os.makedirs(os.path.join(c.work, where))
+        r = c("cp", "box:/tmp/below/.", where)
+        held = [n for n in BELOW if not exists(c, f"{where}/{n}")]
+        tap.ok(held == wanted and r.code == (1 if wanted else 0), f"cp to {where} also judges by the names of the directories above", held, r)
+    r = c("cp", "--allow", "post-commit", "box:/tmp/below/.", "into/.git/hooks")
+    tap.ok(exists(c, "into/.git/hooks/post-commit"), "cp copies into .git what has a yes", r)
     r = c("cp", "box:/tmp/tree/.envrc", "named")
     tap.ok(r.code == 0 and exists(c, "named"), "cp copies a file that is named itself", r)
     c("stop", "box")
@@ -307,6 +333,7 @@ with Coffer("root" if os.getuid() == 0 else "user", "ns") as coffer:
         tap.skip("repositories", "git is not installed")
     test_own_files(coffer)
     test_shared(coffer)
+    test_above(coffer)
     test_cp(coffer)
     test_log(coffer)
 tap.done()

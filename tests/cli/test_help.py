@@ -131,6 +131,8 @@ def check_values(verbs):
     tap.ok(tried > 60, "the table has options with values to try", tried)
     for args in (["run", "-v", "x", "--", "true"], ["run", "-p", "0.0.0.0:80:80", "--", "true"], ["run", "-e", "A B=1", "--", "true"],
                  ["run", "--net", "none", "--allow", "x.test", "--", "true"], ["call", "--args", "{}", "--", "true"],
+                 ["run", "--allow", "@policy", "--", "true"], ["run", "--allow", "@no-such", "--", "true"],
+                 ["run", "--engine", "ns", "--runsc", "/x", "--", "true"], ["run", "--runsc", "/x@sha256:00", "--", "true"],
                  ["run"], ["call"], ["apply"], ["diff"], ["discard"], ["rm"], ["stop"], ["wait"], ["inspect"], ["start"],
                  ["restart"], ["logs"], ["prune", "x"], ["completion", "csh"], ["rm", "--all-ended", "x"]):
         r = coffer(*args)

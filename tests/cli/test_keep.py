@@ -208,7 +208,8 @@ mkdir -p "$COFFER_STATE"; mount -t tmpfs -o size=24m,mode=700 none "$COFFER_STAT
 C="$1"
 $C run -q -- sh -c 'echo > f' || exit 8
 first=$($C ps -aq)
-$C run -q -d --name web -- sh -c 'echo out; exec sleep 1000' >/dev/null || exit 7
+# Read-only, because a sandbox with a layer is ended, and that is logged, as soon as the disk is nearly full.
+$C run -q -d --name web -C .:ro -- sh -c 'echo out; exec sleep 1000' >/dev/null || exit 7
 until [ "$($C logs web)" = out ]; do :; done
 if [ "$2" = full ]; then
 	head -c 100000000 /dev/zero > "$COFFER_STATE/ballast" 2>/dev/null
@@ -277,6 +278,11 @@ def check_key(c):
            f"{c.who}: a secret that a profile knows needs no binding", r)
     r = c("secret", "set", "mine", "-", input="sk-ant-0123456789abcdef")
     tap.ok(r.code == 0 and "until it is bound" in r.err, f"{c.who}: another one does", r)
+    fifo = os.path.join(c.home, "fifo")
+    script = 'mkfifo "$2" && { printf sk-ant-0123456789abcdef >"$2" & } && timeout 60 "$1" secret set piped --file "$2"'
+    r = c(program=["sh", "-c", script, "sh", c.exe, fifo])
+    tap.ok(r.code == 0 and "piped is saved" in r.err, f"{c.who}: secret set --file takes a value from a named pipe", r)
+    os.unlink(fifo)
 
 
 def main():

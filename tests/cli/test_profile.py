@@ -217,7 +217,7 @@ def with_policy(b):
     b.ok("profile claude allows api.anthropic.com:443, but other.yaml does not. Both must allow it: add it to that file" in r.err,
          "the denial says where it is missing", r)
     r = b.run("claude", "--allow", "@policy", command=["true"])
-    b.ok(r.code == 125 and "goes with --policy" in r.err, "--allow @policy without a policy file is an error", r)
+    b.ok(r.code == 2 and "goes with --policy" in r.err, "--allow @policy without a policy file is an error", r)
 
 
 def main():

@@ -265,8 +265,38 @@ static void test_allow(void)
 	CHECK(!allowed(".vscode/.git/config", ".vscode"));
 }
 
+static struct trigger below(const char *real, const char *path, size_t git_at)
+{
+	const struct trigger_place place = { .in_git = git_at != SIZE_MAX,
+					     .git_at = git_at == SIZE_MAX ? 0 : git_at,
+					     .above = trigger_above(real) };
+
+	return trigger_find(path, false, &place);
+}
+
+/* The names of the tree's own directory and of a .git above it count. */
+static void test_above(void)
+{
+	CHECK(strcmp(trigger_above("/home/ann/.github"), ".github") == 0 && !*trigger_above("/"));
+	CHECK(strcmp(trigger_above("/home/.GIT/hooks/x"), ".GIT/hooks/x") == 0);
+	CHECK(below("/a/.github", "workflows/ci.yml", SIZE_MAX).why &&
+	      !below("/a/.github", "README", SIZE_MAX).why);
+	CHECK(below("/a/.config", "fish/x", SIZE_MAX).why && below("/a/.vscode", "tasks.json", SIZE_MAX).why);
+	CHECK(!below("/.vscode/project", "main.c", SIZE_MAX).why && below("/p", ".envrc", SIZE_MAX).why &&
+	      !below("/", "main.c", SIZE_MAX).why);
+	/* How long a yes must be counts in the path that is said. */
+	CHECK(below("/a/.git/hooks", "post-commit", SIZE_MAX).why &&
+	      below("/a/.git/hooks", "post-commit", SIZE_MAX).beyond == 0);
+	CHECK(below("/a/project", "x/.git/config", SIZE_MAX).beyond == strlen("x/.git"));
+	/* A repository by what is in it: the tree itself, or one below it. */
+	CHECK(below("/a/b", "config", 0).why && below("/a/b", "config", 0).beyond == 0 &&
+	      !below("/a/b", "main.c", 0).why);
+	CHECK(below("/a/b", "sub/config", 3).why && below("/a/b", "sub/config", 3).beyond == 3);
+}
+
 int main(void)
 {
+	test_above();
 	test_names();
 	test_rows();
 	test_fold();
