@@ -105,8 +105,11 @@ int http_secrets_open(struct inspect *in, int grants_fd, int vault_fd, struct er
 	}
 	in->marks = marks;
 	/* Only marks: there is no vault. */
-	if (!s && vault_fd < 0)
-		return fresh.grants.n ? err_set(e, -EBADMSG, "there are secrets, and no vault for them") : 0;
+	if (!s && vault_fd < 0) {
+		r = fresh.grants.n ? err_set(e, -EBADMSG, "there are secrets, and no vault for them") : 0;
+		grants_release(&fresh.grants);
+		return r;
+	}
 	if (!s) {
 		s = calloc(1, sizeof(*s));
 		if (!s || vaultc_init(&s->vault, &in->eg->loop, e) < 0) {
