@@ -51,7 +51,8 @@ static void check(const struct buf *out, const struct urlpath *p, unsigned flags
 	is_folded = urlpath_folded(path, &folded);
 	BUG_ON(is_folded < 0);
 	check_segments((struct slice){ folded.data, folded.len });
-	BUG_ON(!is_folded && (folded.len != other.len || strncasecmp(folded.data, other.data, other.len) != 0));
+	BUG_ON(!is_folded &&
+	       (folded.len != other.len || strncasecmp(folded.data, other.data, other.len) != 0));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
