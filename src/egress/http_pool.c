@@ -442,10 +442,11 @@ void http_pool_get(struct exch *e)
 
 void http_pool_forget(struct exch *e)
 {
-	if (e->link)
+	/* Who waits in the list has no connection that is being made for it. */
+	if (e->link || e->state != EXCH_WAIT) {
 		take_waiting(e);
-	if (e->state != EXCH_WAIT)
 		return;
+	}
 	for (struct upstream *u = e->in->ups; u; u = u->next) {
 		if (u->first == e) {
 			u->first = NULL;
