@@ -3,6 +3,7 @@
 #include "codec/urlpath.h"
 
 #include <stdint.h>
+#include <strings.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -35,9 +36,10 @@ static void check_segments(struct slice path)
 
 static void check(const struct buf *out, const struct urlpath *p, unsigned flags)
 {
-	autobuf struct buf again = BUF_INIT, other = BUF_INIT;
+	autobuf struct buf again = BUF_INIT, other = BUF_INIT, folded = BUF_INIT;
 	struct slice path = urlpath_path(out, p);
 	struct urlpath q;
+	int is_folded;
 
 	check_segments(path);
 	BUG_ON(urlpath_canon(out->data, out->len, flags, &again, &q, NULL) < 0);
@@ -46,6 +48,11 @@ static void check(const struct buf *out, const struct urlpath *p, unsigned flags
 	BUG_ON(urlpath_slashed(path, &other) < 0);
 	check_segments((struct slice){ other.data, other.len });
 	BUG_ON(slice_same(path, (struct slice){ other.data, other.len }) == p->slash);
+	is_folded = urlpath_folded(path, &folded);
+	BUG_ON(is_folded < 0);
+	check_segments((struct slice){ folded.data, folded.len });
+	BUG_ON(!is_folded &&
+	       (folded.len != other.len || strncasecmp(folded.data, other.data, other.len) != 0));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -73,6 +73,7 @@ static void take_numbers(struct net_event *ev)
 		{ "port", &ev->port },	 { "c", &ev->conn },	    { "up", &ev->up },
 		{ "down", &ev->down },	 { "ms", &ev->ms },	    { "t", &ev->t },
 		{ "count", &ev->count }, { "status", &ev->status }, { "again", &ev->again },
+		{ "first", &ev->first },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
@@ -143,6 +144,11 @@ bool net_event_parse_ask(struct net_event *ret, const struct audit_record *rec)
 	}
 	net_event_release(ret);
 	return false;
+}
+
+bool net_event_is_outcome(const struct net_event *ev)
+{
+	return ev->kind == NETEV_DNS && ev->first && ev->decision && str_eq(ev->decision, "error");
 }
 
 bool net_event_is_sum(const struct net_event *ev)

@@ -44,7 +44,7 @@ struct net_event {
 		*how, *qtype, *proto, *text, *said, *folded, /* folded: which kind of event was counted */
 		*ask, *what,				     /* of a question: its id, and what it is about */
 		*top; /* of a number: the most frequent that it stands for (base/top.h) */
-	uint64_t port, conn, up, down, ms, count, again, status;
+	uint64_t port, conn, up, down, ms, count, again, status, first;
 	int error; /* a status below 0: of a dial */
 	bool denied;
 };
@@ -59,6 +59,9 @@ bool net_event_parse_ask(struct net_event *ret, const struct audit_record *rec);
 bool net_event_may_be(const struct audit_record *rec);
 
 const char *net_kind_name(enum net_kind k); /* "net.open" */
+
+/* Does it only tell how a lookup failed that has a line of its own (egress/journal.h)? Who counts lookups leaves it out. */
+bool net_event_is_outcome(const struct net_event *ev);
 
 /* Does it stand for many, of which only the number is known? */
 bool net_event_is_sum(const struct net_event *ev);

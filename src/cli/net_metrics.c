@@ -54,6 +54,8 @@ static int on_event(void *ctx, struct net_event *ev)
 						       : NETEV_OTHER;
 	switch (kind) {
 	case NETEV_DNS:
+		if (net_event_is_outcome(ev))
+			break;
 		c[ev->denied ? DNS_DENIED : DNS_ALLOWED] += n;
 		break;
 	case NETEV_OPEN:

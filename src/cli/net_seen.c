@@ -61,6 +61,7 @@ static int on_event(void *ctx, struct net_event *ev)
 				.port = (uint16_t)ev->port,
 				.literal = !ev->name || !*ev->name,
 				.tunnel = ev->depth && str_eq(ev->depth, "tunnel"),
+				.inspected = ev->depth && str_eq(ev->depth, "inspect"),
 				.up = ev->up,
 				.down = ev->down,
 				.t = ev->t,

@@ -4,6 +4,7 @@
 
 #include "base/cleanup.h"
 #include "cli/ref.h"
+#include "crypto/hash.h"
 #include "policy/build.h"
 
 #include <errno.h>
@@ -25,6 +26,19 @@ static bool is_known(const struct net_ways *w, const char *text)
 			return true;
 	}
 	return false;
+}
+
+/* Is it the one that the run was started with? What was granted on top of it is not in the file. */
+static bool is_as_logged(const struct policy *p, const json_t *start)
+{
+	const char *base = json_string_value(json_object_get(start, "policy_base"));
+	const char *digest = base ? base : json_string_value(json_object_get(start, "policy_digest"));
+	unsigned char d[POLICY_DIGEST_LEN];
+	char hex[2 * sizeof(d) + 1];
+
+	policy_digest(p, d);
+	hash_hex(d, sizeof(d), hex);
+	return digest && str_starts(digest, "sha256:") && str_eq(digest + strlen("sha256:"), hex);
 }
 
 /* The policy that a run was started with, once for all runs that had the same. */
@@ -53,10 +67,12 @@ static int load_policy_of(struct net_ways *w, const json_t *start, struct err *e
 		return err_set(e, -ENOMEM, "out of memory");
 	a.allow = (const char *const *)allow.v;
 	a.n_allow = allow.n;
-	if (config_policy_load(&a, &w->cp[w->n], &why) == 0)
+	if (config_policy_load(&a, &w->cp[w->n], &why) == 0) {
+		w->is_other[w->n] = !is_as_logged(w->cp[w->n].policy, start);
 		w->n++;
-	else if (strv_add(&w->failed, why.msg) < 0)
+	} else if (strv_add(&w->failed, why.msg) < 0) {
 		return err_set(e, -ENOMEM, "out of memory");
+	}
 	return 0;
 }
 
@@ -128,6 +144,10 @@ void net_ways_write(void *ctx, const struct learn_dest *d, struct buf *out)
 		policy_connect(w->cp[i].policy, &t, &v);
 		if (!policy_may_allow(&v) || (!v.terms.has_pin && !v.terms.ca))
 			continue;
+		if (w->is_other[i])
+			buf_adds(
+				out,
+				"      # LOOK: what follows is from a policy that has changed since the run\n");
 		if (v.terms.has_pin) {
 			addr_format(&v.terms.pin, addr);
 			snprintf(to, sizeof(to), strchr(addr, ':') ? "[%s]:%u" : "%s:%u", addr,

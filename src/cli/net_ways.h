@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How the destinations of a log were reached: the `to:` and `ca:` of the rules by which its sandboxes were started. A learned policy
- * without them would not work. From the files as they are now, for the log has no copies of them.
+ * without them would not work. From the files as they are now, for the log has no copies of them, but it has their digests: where the
+ * policy is not the one that the run had, a comment says so beside what is taken from it.
  */
 #ifndef CLI_NET_WAYS_H
 #define CLI_NET_WAYS_H
@@ -14,8 +15,9 @@
 
 struct net_ways {
 	struct config_policy cp[NET_WAYS_MAX];
-	struct strv known;  /* which they are, as text */
-	struct strv failed; /* "FILE: why" of those that cannot be read any more */
+	bool is_other[NET_WAYS_MAX]; /* its digest is not the one of the run */
+	struct strv known;	     /* which they are, as text */
+	struct strv failed;	     /* "FILE: why" of those that cannot be read any more */
 	size_t n;
 };
 

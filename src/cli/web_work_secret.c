@@ -3,8 +3,9 @@
  * For the API: the secrets of the vault, everything about them but their values, and when each was used last.
  *
  * The vault is opened as `coffer secret ls` opens it, read-only. A vault with a passphrase cannot be opened without a person at
- * a terminal, and the answer then says `locked`. The last use of a secret comes from the audit log, of which the newest
- * LOOK_BACK events are searched: `searched_all` says whether that is the whole log.
+ * a terminal, and the answer then says `locked`. The last use of a secret comes from the audit log, which is searched from its end
+ * until each secret has one, and LOOK_BACK events at most: a page that is read again and again costs the host no more than that.
+ * `searched_all` says that no older use can have been missed.
  */
 #include "audit/query.h"
 #include "base/clock.h"
@@ -17,18 +18,20 @@
 #include <jansson.h>
 #include <stdlib.h>
 
-#define LOOK_BACK 200000
+#define LOOK_BACK 20000
 
 /* The newest use of each secret that is listed. */
 struct last_use {
 	char time[CLOCK_TEXT_LEN], sandbox[RUN_ID_LEN + 1], host[256];
 };
 
-static void take_use(const struct audit_record *rec, const struct secret_items *l, struct last_use *uses)
+/* How many of the listed ones it was the newest use of. */
+static size_t take_use(const struct audit_record *rec, const struct secret_items *l, struct last_use *uses)
 {
 	autobuf struct buf text = BUF_INIT;
 	json_t *o;
 	const char *name, *host;
+	size_t n = 0;
 
 	buf_addf(&text, "{%.*s}", (int)rec->line.fields_len, rec->line.fields);
 	o = json_loadb(buf_cstr(&text), text.len, 0, NULL);
@@ -41,16 +44,19 @@ static void take_use(const struct audit_record *rec, const struct secret_items *
 		snprintf(uses[i].sandbox, sizeof(uses[i].sandbox), "%.*s", (int)rec->line.sandbox_len,
 			 rec->line.sandbox);
 		snprintf(uses[i].host, sizeof(uses[i].host), "%s", host ? host : "");
+		n++;
 	}
 	json_decref(o);
+	return n;
 }
 
-/* 1: the whole log was searched. */
+/* 1: nothing that was not searched could say more. */
 static int find_uses(struct web_args *a, const struct secret_items *l, struct last_use *uses, struct err *e)
 {
 	CLEANUP(audit_back_freep) struct audit_back *b = NULL;
 	struct audit_filter f = { .type = "secret.use" };
 	struct audit_record rec;
+	size_t missing = l->n;
 	uint64_t last;
 	int r = audit_last_seq(a->st.fd, &last, e);
 
@@ -58,11 +64,11 @@ static int find_uses(struct web_args *a, const struct secret_items *l, struct la
 		return r;
 	f.from = last > LOOK_BACK ? last - LOOK_BACK : 0;
 	r = audit_back_open(&b, a->st.fd, &f, UINT64_MAX, e);
-	while (r >= 0 && (r = audit_back_next(b, &rec, e)) > 0) {
+	while (r >= 0 && missing && (r = audit_back_next(b, &rec, e)) > 0) {
 		if (rec.is_event)
-			take_use(&rec, l, uses);
+			missing -= take_use(&rec, l, uses);
 	}
-	return r < 0 ? r : last <= LOOK_BACK;
+	return r < 0 ? r : !missing || last <= LOOK_BACK;
 }
 
 static void add_use(struct json *j, const struct last_use *u)

@@ -57,7 +57,7 @@ static void count_net(const struct series *s, const struct net_event *ev)
 		add(&b->down, ev->down);
 	} else if (ev->kind == NETEV_REFUSED || (is_decision(ev) && ev->denied)) {
 		add(&b->deny, times);
-	} else if (is_decision(ev) && ev->decision) {
+	} else if (is_decision(ev) && ev->decision && !net_event_is_outcome(ev)) {
 		add(&b->allow, times);
 	}
 }

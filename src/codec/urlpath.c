@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codec/urlpath.h"
 
+#include "codec/asciifold.h"
+
 #include <errno.h>
 #include <stdint.h>
 
@@ -42,6 +44,11 @@ static bool is_unreserved(int c)
 {
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
 	       c == '.' || c == '_' || c == '~';
+}
+
+static bool is_upper(int c)
+{
+	return c >= 'A' && c <= 'Z';
 }
 
 /* Encoded or not, some server takes it for the same. */
@@ -115,6 +122,7 @@ enum reading {
 	READ_BLANK, /* a space, or not to be seen at all: some servers drop it from the end of a name */
 	READ_SEMICOLON,
 	READ_SLASH,
+	READ_NOTHING, /* dropped when text is compared, but told apart by most */
 };
 
 /* Servers on Windows and those that normalise text (NFKC, best fit of a code page) fold these to what they look like. */
@@ -130,39 +138,65 @@ static enum reading reading_of(uint32_t c)
 		{ 0x37e, 0x37e, READ_SEMICOLON },   { 0x180e, 0x180e, READ_BLANK },
 		{ 0x2000, 0x200f, READ_BLANK },	    { 0x2024, 0x2026, READ_DOT },
 		{ 0x2028, 0x202f, READ_BLANK },	    { 0x2044, 0x2044, READ_SLASH },
-		{ 0x205f, 0x206f, READ_BLANK },	    { 0x2215, 0x2216, READ_SLASH },
+		{ 0x205f, 0x206f, READ_BLANK },	    { 0x2100, 0x2101, READ_SLASH },
+		{ 0x2105, 0x2106, READ_SLASH },	    { 0x2215, 0x2216, READ_SLASH },
 		{ 0x3000, 0x3000, READ_BLANK },	    { 0x3002, 0x3002, READ_DOT },
-		{ 0xfe52, 0xfe52, READ_DOT },	    { 0xfe54, 0xfe54, READ_SEMICOLON },
-		{ 0xfe68, 0xfe68, READ_SLASH },	    { 0xfeff, 0xfeff, READ_BLANK },
-		{ 0xff0e, 0xff0e, READ_DOT },	    { 0xff0f, 0xff0f, READ_SLASH },
-		{ 0xff1b, 0xff1b, READ_SEMICOLON }, { 0xff3c, 0xff3c, READ_SLASH },
-		{ 0xff61, 0xff61, READ_DOT },	    { 0xe0000, 0xe007f, READ_BLANK },
+		{ 0xfe14, 0xfe14, READ_SEMICOLON }, { 0xfe19, 0xfe19, READ_DOT },
+		{ 0xfe30, 0xfe30, READ_DOT },	    { 0xfe52, 0xfe52, READ_DOT },
+		{ 0xfe54, 0xfe54, READ_SEMICOLON }, { 0xfe68, 0xfe68, READ_SLASH },
+		{ 0xfeff, 0xfeff, READ_BLANK },	    { 0xff0e, 0xff0e, READ_DOT },
+		{ 0xff0f, 0xff0f, READ_SLASH },	    { 0xff1b, 0xff1b, READ_SEMICOLON },
+		{ 0xff3c, 0xff3c, READ_SLASH },	    { 0xff61, 0xff61, READ_DOT },
+		{ 0xe0000, 0xe007f, READ_BLANK },
 	};
+	char text[ASCIIFOLD_MAX];
 
 	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
 		if (c >= table[i].first && c <= table[i].last)
 			return table[i].is;
 	}
-	return READ_OTHER;
+	return c >= 0x80 && asciifold(c, text) && !text[0] ? READ_NOTHING : READ_OTHER;
 }
 
-/* The character at s of what is canonical, so that its UTF-8 is known to be right; *used is its length there. */
-static uint32_t char_at(const char *s, size_t len, size_t *used)
+/* "%XY" at s, and with `twice` also "%25XY"; -1 when it is neither. *used is its length there, 1 for a byte that is itself. */
+static int decoded_byte(const char *s, size_t len, bool twice, size_t *used)
 {
-	int c = encoded_byte(s, len), more;
-	uint32_t point;
+	int c = encoded_byte(s, len), inner;
+	char again[3] = { '%' };
 
 	*used = c < 0 ? 1 : 3;
+	if (c != '%' || !twice || len < 5)
+		return c;
+	memcpy(again + 1, s + 3, 2);
+	inner = encoded_byte(again, sizeof(again));
+	*used = inner < 0 ? 3 : 5;
+	return inner < 0 ? c : inner;
+}
+
+/*
+ * The character at s of what is canonical; *used is its length there. The UTF-8 of what is encoded once is known to be right; what
+ * is encoded twice may be anything, and then stands byte by byte.
+ */
+static uint32_t char_at(const char *s, size_t len, bool twice, size_t *used)
+{
+	int c = decoded_byte(s, len, twice, used), more;
+	size_t first = *used;
+	uint32_t point;
+
 	if (c < 0x80)
 		return c < 0 ? (unsigned char)s[0] : (uint32_t)c;
 	more = c >= 0xf0 ? 3 : c >= 0xe0 ? 2 : 1;
 	point = (uint32_t)c & (0x3fu >> more);
-	for (; more > 0; more--, *used += 3) {
-		int next = encoded_byte(s + *used, len - *used);
+	for (; more > 0; more--) {
+		size_t n;
+		int next = decoded_byte(s + *used, len - *used, twice, &n);
 
-		if (next < 0)
-			break;
+		if (next < 0x80 || next > 0xbf) {
+			*used = first;
+			return (uint32_t)c;
+		}
 		point = point << 6 | ((uint32_t)next & 0x3f);
+		*used += n;
 	}
 	return point;
 }
@@ -194,7 +228,7 @@ static int check_parts(const struct walk *w, struct slice s, struct err *e)
 	bool whole = true;
 
 	for (size_t i = 0, used; i < s.len; i += used) {
-		enum reading is = reading_of(char_at(s.p + i, s.len - i, &used));
+		enum reading is = reading_of(char_at(s.p + i, s.len - i, true, &used));
 
 		if (is == READ_SLASH) {
 			why = part_fault(&p, false);
@@ -206,7 +240,7 @@ static int check_parts(const struct walk *w, struct slice s, struct err *e)
 			p.params = true;
 		} else if (!p.params) {
 			p.dots += is == READ_DOT;
-			p.blanks += is == READ_BLANK;
+			p.blanks += is == READ_BLANK || is == READ_NOTHING;
 			p.others += is == READ_OTHER;
 		}
 	}
@@ -222,7 +256,7 @@ static struct slice current(const struct walk *w)
 static bool has_slash(struct slice s)
 {
 	for (size_t i = 0, used; i < s.len; i += used) {
-		if (reading_of(char_at(s.p + i, s.len - i, &used)) == READ_SLASH)
+		if (reading_of(char_at(s.p + i, s.len - i, true, &used)) == READ_SLASH)
 			return true;
 	}
 	return false;
@@ -340,12 +374,9 @@ static bool has_twice(const char *s, size_t len)
 /* The character of ASCII for which some server takes what stands at s encoded; 0: there is none. */
 static char other_reading(const char *s, size_t len, size_t *used)
 {
-	static const char as[] = { [READ_OTHER] = 0,
-				   [READ_DOT] = '.',
-				   [READ_BLANK] = ' ',
-				   [READ_SEMICOLON] = ';',
-				   [READ_SLASH] = '/' };
-	uint32_t c = char_at(s, len, used);
+	static const char as[] = { [READ_OTHER] = 0,	   [READ_DOT] = '.',   [READ_BLANK] = ' ',
+				   [READ_SEMICOLON] = ';', [READ_SLASH] = '/', [READ_NOTHING] = 0 };
+	uint32_t c = char_at(s, len, false, used);
 
 	if (*used == 1)
 		return 0;
@@ -409,18 +440,71 @@ struct slice urlpath_query(const struct buf *out, const struct urlpath *p)
 	return (struct slice){ out->data + p->path_len + 1, out->len - p->path_len - 1 };
 }
 
+/* A character of a path, as it stands in one. */
+static void add_char(struct buf *out, char c)
+{
+	if (c == ' ' || c == '%')
+		buf_addf(out, "%%%02X", (unsigned)c);
+	else
+		buf_addc(out, c == '\\' ? '/' : c);
+}
+
 int urlpath_slashed(struct slice path, struct buf *out)
 {
 	buf_clear(out);
 	for (size_t i = 0, used; i < path.len; i += used) {
 		char c = other_reading(path.p + i, path.len - i, &used);
 
-		if (c == ' ') /* as paths have it */
-			buf_adds(out, "%20");
-		else if (c)
-			buf_addc(out, c);
+		if (c)
+			add_char(out, c);
 		else
 			buf_add(out, path.p + i, used);
 	}
 	return buf_error(out);
+}
+
+/* Writes the character at s as the most generous reader has it. True: urlpath_slashed() does not have it like that. */
+static bool add_folded(const char *s, size_t len, size_t *ret_used, struct buf *out)
+{
+	char text[ASCIIFOLD_MAX], plain;
+	size_t once, used;
+	uint32_t c = char_at(s, len, true, &used);
+
+	*ret_used = used;
+	plain = other_reading(s, len, &once);
+	if (plain && once == used && !(c >= 0x80 && asciifold(c, text))) {
+		add_char(out, plain);
+		return false;
+	}
+	if (used == 1) {
+		buf_addc(out, *s);
+		return false;
+	}
+	if (c < 0x80) {
+		add_char(out, (char)c);
+		return once != used; /* it was encoded twice */
+	}
+	if (asciifold(c, text)) {
+		for (const char *p = text; *p; p++)
+			add_char(out, *p);
+		return !plain || text[0] != (plain | (is_upper(plain) ? 0x20 : 0)) || text[1];
+	}
+	if (once == used) {
+		buf_add(out, s, used);
+		return false;
+	}
+	/* Encoded twice, "%25XY" each byte: once is left. */
+	for (size_t i = 0; i < used; i += 5)
+		buf_addf(out, "%%%.2s", s + i + 3);
+	return true;
+}
+
+int urlpath_folded(struct slice path, struct buf *out)
+{
+	bool other = false;
+
+	buf_clear(out);
+	for (size_t i = 0, used; i < path.len; i += used)
+		other |= add_folded(path.p + i, path.len - i, &used, out);
+	return buf_error(out) ? buf_error(out) : other;
 }

@@ -15,11 +15,17 @@
  * Refused as malformed: bytes outside 0x21..0x7e, "#", more than URLPATH_MAX bytes, a first byte that is not "/".
  * An empty path is "/". Canonicalising the output gives the same again.
  *
+ * In all this a character that is encoded twice (%253B) counts as what it stands for.
+ *
  * What is left encoded may still be read in two ways: many servers take %40 for @, and some APIs use %2F inside a segment
  * (npm's scoped packages, GitLab's projects); some fold what is written in full width (%EF%BD%81 for a), and dots, spaces and semicolons of other scripts. `slash` says that there is such a second reading. It must be judged
  * twice then, by the path and by urlpath_slashed(), and the stricter answer holds. %2F itself is kept only with
  * URLPATH_KEEP_SLASH; what is between two slashes of whichever kind is then still no "." or ".." and not empty, and
  * no ".." follows it.
+ *
+ * Fewer servers go further: they decode a second time, or compare names after folding every character that Unicode calls a form
+ * of an ASCII one (NFKC, no letter case, a dotless i). urlpath_folded() is that reading. Ordinary paths in other scripts have none
+ * of it. What forbids must be asked about it too; what allows need not list it, or a path that was seen could not be named.
  */
 #ifndef CODEC_URLPATH_H
 #define CODEC_URLPATH_H
@@ -47,5 +53,9 @@ struct slice urlpath_query(const struct buf *out, const struct urlpath *p); /* w
 /* The path with each encoded character of 0x21..0x7e but "%" as itself, also one in full width; %2F and what looks like it
  * as "/", and so what looks like a dot, a space or a semicolon. Cleared first. 0 or -ENOMEM. */
 int urlpath_slashed(struct slice path, struct buf *out) MUST_CHECK;
+
+/* As that, with whatever is encoded twice decoded twice, and each character of asciifold.h as what it folds to. Cleared first. 1, 0 when
+ * nothing but letter case makes it another path than urlpath_slashed(), -ENOMEM. */
+int urlpath_folded(struct slice path, struct buf *out) MUST_CHECK;
 
 #endif

@@ -19,7 +19,7 @@ struct waiter {
 	struct dns_serve *s;
 	struct dns_client *client;
 	struct dns_query q;
-	bool first; /* its line is that of a new name (ledger.h) */
+	bool first; /* the name is new (ledger.h): its line was written when it was asked for */
 	struct ledger_wait turn;
 	struct waiter *next, **link; /* of its name, or of those that wait for room in the log */
 };
@@ -219,6 +219,20 @@ static void deny(struct dns_serve *s, struct dns_client *c, const struct dns_que
 	reply_empty(c, q, DNS_NXDOMAIN, DNS_TTL_NEGATIVE);
 }
 
+/* The ledger has no room for a new name: for who asks that is a failure of ours, and says nothing about the name. */
+static void refuse_unlogged(struct dns_serve *s, struct dns_client *c, const struct dns_query *q,
+			    const struct policy_verdict *v)
+{
+	const struct decision d = { .kind = FOLD_DNS_DENY,
+				    .word = "deny",
+				    .why = egress_ledger_why(s->eg),
+				    .said = policy_said(v, v->action, false) };
+
+	s->eg->stats.dns_denied++;
+	journal(s, q, &d);
+	reply_empty(c, q, DNS_SERVFAIL, 0);
+}
+
 /* Allowed, and nowhere: the policy has not said no. It counts as a name that was asked for in vain, as a denied one does: data leaves that way. */
 static void absent(struct dns_serve *s, struct dns_client *c, const struct dns_query *q, bool first)
 {
@@ -232,8 +246,9 @@ static void absent(struct dns_serve *s, struct dns_client *c, const struct dns_q
 	reply_empty(c, q, DNS_NXDOMAIN, DNS_TTL_NEGATIVE);
 }
 
-static void allow(struct dns_serve *s, struct dns_client *c, const struct dns_query *q,
-		  const struct policy_verdict *v, const struct name *name, bool first)
+/* name: NULL before the lookup, when nobody knows whether there is one. */
+static void log_allowed(struct dns_serve *s, const struct dns_query *q, const struct policy_verdict *v,
+			const struct name *name, bool first)
 {
 	const struct decision d = { .kind = FOLD_DNS_ALLOW,
 				    .word = "allow",
@@ -241,11 +256,24 @@ static void allow(struct dns_serve *s, struct dns_client *c, const struct dns_qu
 				    .verdict = v,
 				    .said = policy_said(v, v->action, true),
 				    .first = first };
+
+	journal(s, q, &d);
+}
+
+static void answer_name(struct dns_serve *s, struct dns_client *c, const struct dns_query *q,
+			const struct name *name)
+{
 	struct addr a = addr_from_v4(name->addr);
 
 	s->eg->stats.dns_allowed++;
-	journal(s, q, &d);
 	reply_addr(c, q, &a);
+}
+
+static void allow(struct dns_serve *s, struct dns_client *c, const struct dns_query *q,
+		  const struct policy_verdict *v, const struct name *name, bool first)
+{
+	log_allowed(s, q, v, name, first);
+	answer_name(s, c, q, name);
 }
 
 static unsigned bucket_of(const struct host *h)
@@ -303,8 +331,10 @@ static void conclude(struct dns_serve *s, struct waiter *w, const struct host *h
 		fail(s, w->client, &w->q, rep->why[0] ? rep->why : strerror(-rep->status), w->first);
 	else if (names_add(&s->eg->names, h, &name) < 0)
 		fail(s, w->client, &w->q, "the table of names is full", w->first);
+	else if (w->first)
+		answer_name(s, w->client, &w->q, name); /* its line is there */
 	else
-		allow(s, w->client, &w->q, &v, name, w->first);
+		allow(s, w->client, &w->q, &v, name, false);
 }
 
 static void on_resolved(struct dial_ask *a, const struct dial_rep *rep, int fd)
@@ -398,9 +428,12 @@ static void wait_for(struct dns_serve *s, struct dns_client *c, const struct dns
 		fail(s, c, q, "too many names are being looked up", false);
 		return;
 	}
+	/* The line is in the journal before dialc_flush() lets the question go (R3). */
 	w->first = key != 0;
-	if (key)
+	if (key) {
 		ledger_take(&s->eg->ledger, key, 1);
+		log_allowed(s, q, v, NULL, true);
+	}
 	w->next = p->waiters;
 	p->waiters = w;
 }
@@ -492,7 +525,7 @@ static void answer_host(struct dns_serve *s, struct dns_client *c, const struct 
 		return;
 	}
 	if (answer == LEDGER_DENY) {
-		deny(s, c, q, policy_said(&v, v.action, false), NULL, egress_ledger_why(s->eg), false);
+		refuse_unlogged(s, c, q, &v);
 		return;
 	}
 	known = names_find(&s->eg->names, &q->host);

@@ -8,7 +8,8 @@
  *  R2  A only. Every other type of a name that exists is an empty answer, so that nothing but names and our own
  *      addresses reaches a sandbox; PTR of one of those is its name.
  *  R3  An answer leaves behind its journal line (egress.h, E1). The first lookup of each name that the policy allows has its
- *      line whatever comes of it: the ledger is asked before anything of it goes upstream, and may let it wait.
+ *      line before anything of it goes upstream: `allow`, `first`, and no address, for there is none yet. The ledger is asked
+ *      before that, and may let it wait. A lookup that fails or is denied by what dial says has one line more, also `first`.
  *  R4  Bounded: DNS_PENDING_MAX names at coffer-dial, DNS_WAITERS_MAX queries that wait, DNS_RESOLVE_RATE new names a
  *      second; beyond that SERVFAIL. A name that is asked for again while it is pending waits with the first.
  */

@@ -147,15 +147,18 @@ static int put_issued(struct exch *e, const struct vault_ask *a, struct slice pl
 
 static bool is_to(const struct exch *e, const struct issue *s)
 {
-	autobuf struct buf slashed = BUF_INIT;
+	autobuf struct buf other = BUF_INIT;
 	struct slice path = e->req.url.path_len ? urlpath_path(&e->req.target, &e->req.url) : slice_of("/");
 
 	if (s->port != e->conn->port || !host_eq(&s->host, &e->conn->host))
 		return false;
 	if (issue_is_endpoint(s, e->req.method, path))
 		return true;
-	return e->req.url.slash && urlpath_slashed(path, &slashed) == 0 &&
-	       issue_is_endpoint(s, e->req.method, (struct slice){ slashed.data, slashed.len });
+	if (e->req.url.slash && urlpath_slashed(path, &other) == 0 &&
+	    issue_is_endpoint(s, e->req.method, (struct slice){ other.data, other.len }))
+		return true;
+	return memchr(path.p, '%', path.len) && urlpath_folded(path, &other) == 1 &&
+	       issue_is_endpoint(s, e->req.method, (struct slice){ other.data, other.len });
 }
 
 /* A rule under which credentials are to be captured, and nobody who would keep them: it denies. */

@@ -156,6 +156,7 @@ struct exch {
 
 	struct task task;	   /* its burial */
 	struct exch *next, **link; /* of those that wait for a connection, or of the connection's */
+	uint64_t alike;		   /* which connections would do, as a number (http_pool.c); 0: not known */
 	struct exch *all_next, **all_link;
 };
 

@@ -4,6 +4,7 @@
 #include "egress/http_secret.h"
 #include "egress/tls_ctx.h"
 
+#include <assert.h>
 #include <openssl/err.h>
 #include <stdio.h>
 
@@ -15,6 +16,43 @@ static void make_key(const struct exch *e, struct pool_key *k)
 				.generation = e->in->eg->generation,
 				.rule_id = e->verdict.rule_id };
 	secret_digest(e, k->secrets);
+}
+
+#define SEEN_POOL 7u /* beside enum ledger_kind */
+#define FAILED_KEPT 256u
+
+static_assert(SEEN_POOL > LEDGER_DIAL && SEEN_POOL < SEEN_KINDS, "a kind of its own");
+
+/* Nobody outside can choose keys of one bucket (seen.h). 0: out of memory. */
+static uint64_t hash_key(struct inspect *in, const struct pool_key *k)
+{
+	const uint32_t more[] = { k->port, k->tls, k->generation, k->rule_id };
+	struct seen *s = &in->eg->ledger.seen;
+
+	seen_begin(s, SEEN_POOL);
+	seen_add(s, k->host.text, k->host.len);
+	seen_add(s, more, sizeof(more));
+	seen_add(s, k->secrets, sizeof(k->secrets));
+	return seen_key(s);
+}
+
+static void put_in_bucket(struct upstream *u, uint64_t hash)
+{
+	struct upstream **bucket = &u->in->up_buckets[hash % INSPECT_UP_BUCKETS];
+
+	u->hash = hash;
+	u->also = *bucket;
+	u->also_link = bucket;
+	if (u->also)
+		u->also->also_link = &u->also;
+	*bucket = u;
+}
+
+static void take_from_bucket(struct upstream *u)
+{
+	*u->also_link = u->also;
+	if (u->also)
+		u->also->also_link = u->also_link;
 }
 
 static bool is_key(const struct upstream *u, const struct pool_key *k)
@@ -45,6 +83,7 @@ void upstream_free(struct upstream *u)
 	if (u->next)
 		u->next->link = u->link;
 	u->link = NULL;
+	take_from_bucket(u);
 	u->in->n_ups--;
 	runq_bury(&u->in->q, &u->grave, bury);
 }
@@ -199,7 +238,7 @@ static bool is_h2_client(const struct exch *e)
 	return e->conn->h2 != NULL || e->need_h2;
 }
 
-static void open_new(struct exch *e, const struct pool_key *k)
+static void open_new(struct exch *e, const struct pool_key *k, uint64_t hash)
 {
 	struct upstream *u = calloc(1, sizeof(*u));
 	const char *pool = e->verdict.terms.pool;
@@ -221,6 +260,7 @@ static void open_new(struct exch *e, const struct pool_key *k)
 	if (in->ups)
 		in->ups->link = &u->next;
 	in->ups = u;
+	put_in_bucket(u, hash);
 	in->n_ups++;
 	in->dialled++;
 	u->first = e;
@@ -237,11 +277,12 @@ static bool is_idle(const struct upstream *u)
 /* What there is for one request. */
 struct pool_look {
 	struct pool_key key;
-	unsigned n;			      /* connections of its key */
-	unsigned n_idle;		      /* of these */
-	bool is_coming;			      /* one of these may turn out to have room for many */
-	struct upstream *live;		      /* one that can take it now; NULL: none */
-	struct upstream *spare, *other_spare; /* idle for longest, of its key and of the others; NULL: none */
+	uint64_t hash;
+	unsigned n;		/* connections of its key */
+	unsigned n_idle;	/* of these */
+	bool is_coming;		/* one of these may turn out to have room for many */
+	struct upstream *live;	/* one that can take it now; NULL: none */
+	struct upstream *spare; /* of its key, idle for longest; NULL: none */
 };
 
 static struct upstream *older(struct upstream *a, struct upstream *b)
@@ -255,13 +296,14 @@ static void pool_look(const struct exch *e, struct pool_look *l)
 
 	*l = (struct pool_look){ 0 };
 	make_key(e, &l->key);
-	for (struct upstream *u = e->in->ups; u; u = u->next) {
-		bool idle = u->state == UP_LIVE && is_idle(u);
+	l->hash = hash_key(e->in, &l->key);
+	for (struct upstream *u = e->in->up_buckets[l->hash % INSPECT_UP_BUCKETS]; u; u = u->also) {
+		bool idle;
 
-		if (!is_key(u, &l->key)) {
-			l->other_spare = idle ? older(l->other_spare, u) : l->other_spare;
+		e->in->looked++;
+		if (u->hash != l->hash || !is_key(u, &l->key))
 			continue;
-		}
+		idle = u->state == UP_LIVE && is_idle(u);
 		l->n++;
 		l->n_idle += idle;
 		l->spare = idle ? older(l->spare, u) : l->spare;
@@ -277,14 +319,36 @@ static void pool_look(const struct exch *e, struct pool_look *l)
 	l->live = l->live ? l->live : idle_h1;
 }
 
+/* The one that is idle for longest; looked for only when all places are taken. */
+static struct upstream *idle_longest(struct inspect *in)
+{
+	struct upstream *spare = NULL;
+
+	for (struct upstream *u = in->none_idle ? NULL : in->ups; u; u = u->next) {
+		in->looked++;
+		if (u->state == UP_LIVE && is_idle(u))
+			spare = older(spare, u);
+	}
+	in->none_idle = !spare;
+	return spare;
+}
+
 /* U4: what has to end before one more is dialled; NULL: nothing, or nothing can. */
-static struct upstream *in_the_way(const struct inspect *in, const struct pool_look *l)
+static struct upstream *in_the_way(struct inspect *in, const struct pool_look *l)
 {
 	if (l->n >= POOL_KEY_MAX || l->n_idle >= POOL_IDLE_KEY_MAX)
 		return l->spare;
 	if (in->n_ups >= POOL_MAX)
-		return l->spare ? l->spare : l->other_spare;
+		return l->spare ? l->spare : idle_longest(in);
 	return NULL;
+}
+
+/* U5: requests with the same number find the same. */
+static uint64_t alike_of(const struct exch *e, uint64_t hash)
+{
+	uint64_t wants = is_h2_client(e) | (unsigned)e->req.websocket << 1 | (unsigned)e->fresh << 2;
+
+	return hash ^ (wants + 1) * 0x9e3779b97f4a7c15ull;
 }
 
 enum got { GOT, GOT_NONE, GOT_MUST_END /* one that is idle: try again in serve() */ };
@@ -296,6 +360,11 @@ static enum got try_get(struct exch *e, bool may_end)
 	struct pool_look l;
 
 	pool_look(e, &l);
+	if (!l.hash) {
+		exch_back_failed(e, false, "out of memory");
+		return GOT;
+	}
+	e->alike = alike_of(e, l.hash);
 	if (l.live) {
 		in->reused += l.live->used;
 		if (l.live->h2)
@@ -314,7 +383,7 @@ static enum got try_get(struct exch *e, bool may_end)
 		upstream_free(spare);
 	else if (l.n >= POOL_KEY_MAX || in->n_ups >= POOL_MAX)
 		return GOT_NONE;
-	open_new(e, &l.key);
+	open_new(e, &l.key, l.hash);
 	return GOT;
 }
 
@@ -346,12 +415,16 @@ static void take_waiting(struct exch *e)
 /* Who calls this may be within a connection that is idle by now, so none is ended from here: that is serve()'s. */
 static void get_or_wait(struct exch *e)
 {
-	enum got r = try_get(e, false);
+	struct inspect *in = e->in;
+	enum got r;
 
+	in->none_idle = false;
+	r = try_get(e, false);
+	in->none_idle = false;
 	if (r != GOT)
 		put_waiting(e);
 	if (r == GOT_MUST_END)
-		http_pool_serve(e->in);
+		http_pool_serve(in);
 }
 
 bool http_pool_is_waiting(const struct exch *e)
@@ -369,10 +442,11 @@ void http_pool_get(struct exch *e)
 
 void http_pool_forget(struct exch *e)
 {
-	if (e->link)
+	/* Who waits in the list has no connection that is being made for it. */
+	if (e->link || e->state != EXCH_WAIT) {
 		take_waiting(e);
-	if (e->state != EXCH_WAIT)
 		return;
+	}
 	for (struct upstream *u = e->in->ups; u; u = u->next) {
 		if (u->first == e) {
 			u->first = NULL;
@@ -386,6 +460,7 @@ void http_pool_forget(struct exch *e)
 void http_pool_again(struct exch *e)
 {
 	/* Connections of the older one do not count for it any more. */
+	e->alike = 0;
 	if (http_pool_is_waiting(e))
 		http_pool_serve(e->in);
 	if (e->state != EXCH_WAIT || e->link)
@@ -397,18 +472,25 @@ void http_pool_again(struct exch *e)
 static void serve(struct task *t)
 {
 	struct inspect *in = (struct inspect *)((char *)t - offsetof(struct inspect, serve));
+	uint64_t failed[FAILED_KEPT] = { 0 };
 	struct exch *stop = NULL;
 
+	in->none_idle = false;
 	while (in->waiting && in->waiting != stop) {
 		struct exch *e = in->waiting;
+		uint64_t *same = &failed[e->alike % FAILED_KEPT];
+		bool fails = e->alike && *same == e->alike;
 
 		take_waiting(e);
-		if (try_get(e, true) != GOT) {
-			put_waiting(e);
-			if (!stop)
-				stop = e;
-		}
+		/* What changes meanwhile for one that has failed calls this once more. */
+		if (!fails && try_get(e, true) == GOT)
+			continue;
+		failed[e->alike % FAILED_KEPT] = e->alike;
+		put_waiting(e);
+		if (!stop)
+			stop = e;
 	}
+	in->none_idle = false;
 }
 
 void http_pool_serve(struct inspect *in)

@@ -13,6 +13,8 @@
  *  U4  Idle connections keep no request waiting. Where a limit of U3 is reached, the one that was idle for longest ends: of the same
  *      key, else (for POOL_MAX) of any. It also ends where a request needs a new connection (exch.fresh) and POOL_IDLE_KEY_MAX of its
  *      key are idle.
+ *  U5  What one request costs does not grow with what others do: connections are found by their key, and of requests that wait
+ *      for the same only the first is tried when there is none (upstream_looked in CTL_STATS counts connections that were looked at).
  */
 #ifndef EGRESS_HTTP_POOL_H
 #define EGRESS_HTTP_POOL_H
@@ -59,6 +61,8 @@ struct upstream {
 	uint64_t since; /* eg->now when this state, or idleness, began */
 	struct task grave;
 	struct upstream *next, **link;
+	uint64_t hash;			    /* of its key */
+	struct upstream *also, **also_link; /* of its bucket */
 };
 
 /* Finds or opens a connection for e, which was decided; ends with a back, or exch_back_failed(). */

@@ -90,6 +90,7 @@ void secret_forget_plans(struct inspect *in, long at)
 			continue;
 		e->secret->plan.n = 0;
 		e->secret->is_old = true;
+		e->alike = 0; /* its connections would be others */
 	}
 }
 

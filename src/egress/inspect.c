@@ -228,6 +228,7 @@ static void add_stats(struct egress *eg, struct json *j)
 	json_u64(j, "upstream_reused", in->reused);
 	json_u64(j, "upstream_resumed", in->resumed);
 	json_u64(j, "upstream_now", in->n_ups);
+	json_u64(j, "upstream_looked", in->looked);
 	json_u64(j, "certificates", in->ca ? in->ca->minted : 0);
 }
 

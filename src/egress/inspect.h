@@ -45,6 +45,8 @@ struct inspect_times {
 				 .render = 10,   \
 				 .idle = 55 })
 
+#define INSPECT_UP_BUCKETS 256
+
 struct h1_server;
 struct h2_server;
 
@@ -90,14 +92,16 @@ struct inspect {
 	unsigned n_exchs, n_spare, n_conns;
 	struct upstream *ups;
 	unsigned n_ups;
-	struct exch *waiting, **waiting_end; /* for a connection to a server */
-	struct task serve;		     /* those */
-	size_t held;			     /* bytes of bodies that are held back for a rule */
-	bool clear_h2_front, clear_h2_back;  /* for tests: HTTP/2 without the TLS that would say so */
+	struct upstream *up_buckets[INSPECT_UP_BUCKETS]; /* the same, by their key (http_pool.h, U5) */
+	struct exch *waiting, **waiting_end;		 /* for a connection to a server */
+	struct task serve;				 /* those */
+	bool none_idle;					 /* while they are served: no connection is idle */
+	size_t held;					 /* bytes of bodies that are held back for a rule */
+	bool clear_h2_front, clear_h2_back; /* for tests: HTTP/2 without the TLS that would say so */
 	uint64_t next_request;
 	bool paused; /* some exchange waits for bandwidth */
 	/* For CTL_STATS. */
-	uint64_t requests, denied, failed, reused, dialled, handshakes, resumed, h2_conns;
+	uint64_t requests, denied, failed, reused, dialled, handshakes, resumed, h2_conns, looked;
 };
 
 /* For egress_main(): everything else is made when the first connection wants it. */

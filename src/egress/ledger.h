@@ -4,9 +4,8 @@
  * log has room for waits. Traffic yields, not the log (doc/adr/0030). Time is given.
  *
  * Invariants
- *  L1  A key is taken with ledger_take() in the same callback in which its line is written, marked `first`; only a lookup has its
- *      line when the answer comes, or at the end. If a commit fails, ledger_forget() makes all keys new. So a key that is known has
- *      a line.
+ *  L1  A key is taken with ledger_take() in the same callback in which its line is written, marked `first`. If a commit fails,
+ *      ledger_forget() makes all keys new. So a key that is known has a line.
  *  L2  A new key costs tokens: LEDGER_BURST at once, LEDGER_RATE a second. Without one it waits, in order, at most LEDGER_WAIT,
  *      and is denied then. What is known never waits.
  *  L3  The lines of new keys have LEDGER_BYTES in all, over restarts of this process. Past that a new key is denied, and the

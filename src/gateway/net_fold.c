@@ -168,9 +168,15 @@ static bool may_say(enum net_from from, enum net_ev ev)
 	return ev == NET_EV_ALERT || ev == NET_EV_GARBLED || is_dials == (from == NET_FROM_DIAL);
 }
 
+/* What became of a lookup that has a line already (egress/journal.h). */
+static bool is_outcome(const struct net_line *l)
+{
+	return l->ev == NET_EV_DNS && l->first && l->decision != NET_ALLOWED;
+}
+
 static void tally(struct named *n, const struct net_line *l)
 {
-	n->queries += l->ev == NET_EV_DNS ? l->count : 0;
+	n->queries += l->ev == NET_EV_DNS && !is_outcome(l) ? l->count : 0;
 	n->connections += l->ev == NET_EV_OPEN && l->decision == NET_ALLOWED ? l->count : 0;
 	n->requests += l->ev == NET_EV_REQUEST ? l->count : 0;
 	n->denied += l->decision == NET_DENIED ? l->count : 0;

@@ -152,6 +152,8 @@ struct sv_notices {
 	size_t n;
 	uint64_t left_out; /* lines for which there was no room */
 	bool asked;	   /* init was asked how the terminal is, and has not answered */
+	bool is_late;	   /* in time: it is not waited for with a question (N4) */
+	struct timer t;
 };
 
 struct disk_watch {

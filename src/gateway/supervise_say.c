@@ -9,14 +9,18 @@
  *  N2  What waits is told with the next line that can be written, at the latest when the command has ended: once for each
  *      thing, with how often. There is a cap, and what is beyond it is counted.
  *      A question that waits for a person is also put into the terminal's title, which draws over nothing.
+ *  N4  An init that does not answer within SAY_WAIT keeps no question from the person: it goes into the title, as over a screen.
  *  N3  A stderr that is not the command's terminal is written to at once.
  */
+#include "base/clock.h"
 #include "base/fd.h"
 #include "gateway/supervise_int.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+
+#define SAY_WAIT (2 * NSEC_PER_SEC)
 
 /* Is stderr the terminal that the command has, too? */
 static bool shares_terminal(const struct sv *sv)
@@ -88,6 +92,15 @@ static void set_title(struct sv *sv)
 		sink_write(&sv->pump.err, b.data, b.len);
 }
 
+static void on_late(struct timer *t)
+{
+	struct sv *sv = t->ctx;
+
+	sv->notices.is_late = true;
+	if (!sv->told && !sv->ended)
+		set_title(sv);
+}
+
 void sv_say(struct sv *sv, const struct net_msg *m)
 {
 	autobuf struct buf line = BUF_INIT;
@@ -103,13 +116,16 @@ void sv_say(struct sv *sv, const struct net_msg *m)
 		return;
 	}
 	keep_notice(l, m);
-	if (l->asked || sv->ended || sv->killed)
+	if (sv->ended || sv->killed)
 		return;
-	if (!termmodes_is_default(&sv->pump.modes)) {
+	if (l->asked ? l->is_late : !termmodes_is_default(&sv->pump.modes))
 		set_title(sv);
+	if (l->asked || !termmodes_is_default(&sv->pump.modes))
 		return;
-	}
 	l->asked = true;
+	l->is_late = false;
+	l->t = (struct timer){ .fn = on_late, .ctx = sv };
+	loop_timer(&sv->loop, &l->t, clock_nsec(CLOCK_MONOTONIC) + SAY_WAIT);
 	frame_add(&sv->init.out, PROTO_TTY_ASK, SV_MAIN_CHAN, NULL, 0);
 	sv_flush_init(sv);
 }
@@ -130,6 +146,7 @@ int sv_say_tty(struct sv *sv, const struct frame *f)
 	if (!sv->notices.asked || proto_get_u32(f, &raw) < 0 || raw > 1)
 		return -EPROTO;
 	sv->notices.asked = false;
+	loop_timer_off(&sv->loop, &sv->notices.t);
 	if (raw || !termmodes_is_default(&sv->pump.modes)) {
 		set_title(sv);
 		return 0;

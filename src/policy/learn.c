@@ -128,6 +128,7 @@ int learn_add(struct learn *l, const struct learn_seen *s, struct err *e)
 	d->tunnel |= s->tunnel && s->kind == LEARN_OPEN;
 	d->lookups += s->kind == LEARN_LOOKUP;
 	d->opens += s->kind == LEARN_OPEN;
+	d->inspected += s->kind == LEARN_OPEN && s->inspected;
 	d->denied += s->kind == LEARN_DENIED;
 	d->up += s->up;
 	d->down += s->down;
@@ -210,6 +211,11 @@ static bool has_many_siblings(const struct learn *l, const struct learn_dest *d,
 	return end - first > MANY_NAMES;
 }
 
+static bool is_all_inspected(const struct learn_dest *d)
+{
+	return d->opens && d->inspected == d->opens;
+}
+
 size_t learn_odd(const struct learn *l, const struct learn_dest *d, const struct learn_opts *o,
 		 const char *ret[LEARN_ODD_MAX])
 {
@@ -227,6 +233,10 @@ size_t learn_odd(const struct learn *l, const struct learn_dest *d, const struct
 		ret[n++] = "an uncommon port";
 	if (d->tunnel)
 		ret[n++] = "neither TLS nor HTTP: nothing checks which server is meant";
+	else if (o->http && d->opens && !d->n_reqs && !is_all_inspected(d))
+		ret[n++] =
+			"its connections were not looked into, so no request is known and this rule allows any: "
+			"add http:, or run with depth: inspect and learn again";
 	return n;
 }
 
@@ -377,11 +387,16 @@ static void add_http(struct buf *out, struct learn_dest *d)
 {
 	size_t named;
 
-	qsort(d->reqs, d->n_reqs, sizeof(*d->reqs), compare_requests);
+	if (d->n_reqs)
+		qsort(d->reqs, d->n_reqs, sizeof(*d->reqs), compare_requests);
 	buf_adds(out, "      http:\n");
+	if (!d->n_reqs)
+		buf_adds(out,
+			 "        # no request was logged: the connection is allowed, and nothing in it\n");
 	named = leave_out(d, out);
-	qsort(d->reqs, named, sizeof(*d->reqs), compare_requests);
-	if (named == 0)
+	if (named)
+		qsort(d->reqs, named, sizeof(*d->reqs), compare_requests);
+	else
 		buf_adds(out, "        - deny: \"*,WEBSOCKET /**\"\n");
 	for (size_t i = 0, n; i < named; i += n) {
 		for (n = 0; i + n < named && str_eq(d->reqs[i + n].method, d->reqs[i].method); n++)
@@ -415,7 +430,7 @@ static void add_rule(const struct learn *l, struct learn_dest *d, const struct l
 		o->ways(o->ctx, d, out);
 	if (d->tunnel)
 		buf_adds(out, "      depth: tunnel\n");
-	else if (o->http && d->n_reqs)
+	else if (o->http && (d->n_reqs || is_all_inspected(d)))
 		add_http(out, d);
 }
 

@@ -9,6 +9,8 @@
  *  L1  Only what was allowed becomes a rule. What was denied, or only looked up, is told in comments.
  *  L2  No rule is wider than what was seen: a name, a port, the depth that was enough. A request that no rule can name is left
  *      out, with a comment: a method that rules do not know, a path with a star in it or longer than a pattern may be.
+ *      With `http`, a destination whose connections were looked into and had no request allows none; one whose connections were
+ *      not looked into allows any, and says so.
  *  L3  What looks odd is in the file, with the reason above it: a person decides.
  */
 #ifndef POLICY_LEARN_H
@@ -39,6 +41,7 @@ struct learn_seen {
 	uint16_t port;	  /* 0 for a lookup */
 	bool literal;	  /* the address was connected to, not a name */
 	bool tunnel;	  /* neither TLS nor HTTP: needs depth tunnel */
+	bool inspected;	  /* an open: its requests were looked at, and each would be there */
 	uint64_t up, down;
 	uint64_t t;	    /* CLOCK_REALTIME ns */
 	const char *method; /* of a request */
@@ -54,7 +57,7 @@ struct learn_dest {
 	char *name;
 	uint16_t port;
 	bool literal, tunnel;
-	uint64_t lookups, opens, requests, denied;
+	uint64_t lookups, opens, inspected, requests, denied;
 	uint64_t up, down;
 	uint64_t first, last;
 	struct learn_request *reqs; /* sorted by nothing; capped */
@@ -91,7 +94,7 @@ struct learn_opts {
 void learn_write(struct learn *l, const struct learn_opts *o, struct buf *out);
 
 /* Why a destination looks odd, as a list of short texts; 0: it does not. Of a list that learn_write() has sorted. */
-#define LEARN_ODD_MAX 6
+#define LEARN_ODD_MAX 7
 size_t learn_odd(const struct learn *l, const struct learn_dest *d, const struct learn_opts *o,
 		 const char *ret[LEARN_ODD_MAX]);
 

@@ -79,6 +79,7 @@ struct policy_verdict {
 	unsigned need;	  /* POLICY_NEED_*: denied only until the body is known; see policy_request() */
 	bool would_deny;  /* allowed only because of observe; enforce would deny */
 	bool is_default;  /* no rule matched */
+	bool is_unnamed;  /* of a request: no entry is about its path or body */
 	bool is_omitted;  /* denied, for the rule lists requests by method and path, and not this one */
 	uint32_t rule_id; /* a key to count limits by; POLICY_RULE_NONE when no rule decided */
 	const struct policy_rule *rule;	  /* NULL likewise */

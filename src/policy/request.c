@@ -8,7 +8,9 @@
  */
 #include "policy/internal.h"
 
+#include "base/buf.h"
 #include "base/str.h"
+#include "codec/urlpath.h"
 
 #include <string.h>
 
@@ -108,8 +110,12 @@ static bool request_step(const struct policy *p, const struct walk *w, const str
 		find_graphql(w, req, path, &act);
 	find_http(w, method_bit(req->method), path, act.found == FOUND_NOTHING ? NULL : act.scope, &http);
 	if (act.found == FOUND_NOTHING) {
-		if (http.found == FOUND_NOTHING)
-			return by_rest(p, w, &s, req, "", v);
+		if (http.found == FOUND_NOTHING) {
+			if (!by_rest(p, w, &s, req, "", v))
+				return false;
+			v->is_unnamed = true;
+			return true;
+		}
 		by_entry(w, &http, v);
 		return true;
 	}
@@ -144,22 +150,38 @@ static void request_layer(const struct policy *p, const struct layer *l, const s
 		verdict_default(v, p, t, true);
 }
 
+#define FOLDED 2 /* the last of the readings of a path, urlpath_folded() */
+
 void policy_request(const struct policy *p, const struct policy_target *t, const struct policy_request *r,
 		    struct policy_verdict *ret)
 {
-	struct slice paths[] = { r->path, r->slashed };
+	autobuf struct buf folded = BUF_INIT;
+	struct slice paths[] = { r->path, r->slashed, SLICE_NONE };
 	struct policy_verdict v;
 	bool first = true;
+	int is_folded = 0;
 
 	connect_quietly(p, t, ret);
 	if (!policy_may_allow(ret))
 		return;
+	if (r->path.len && memchr(r->path.p, '%', r->path.len))
+		is_folded = urlpath_folded(r->path, &folded);
+	if (is_folded < 0) {
+		ret->action = POLICY_DENY;
+		verdict_why(ret, "out of memory");
+		return;
+	}
+	if (is_folded)
+		paths[FOLDED] = (struct slice){ folded.data, folded.len };
 	for (unsigned i = 0; i < p->n_layers || i == 0; i++) {
-		for (size_t k = 0; k < 2; k++) {
-			if (k && !r->slashed.len)
+		for (size_t k = 0; k < FOLDED + 1; k++) {
+			if (k && !paths[k].len)
 				continue;
 			/* Of a policy without layers the first is empty. */
 			request_layer(p, &p->layers[i], t, r, paths[k], &v);
+			/* That reading is there to be forbidden: nobody has to list it. */
+			if (k == FOLDED && (v.is_unnamed || v.is_default || v.action == POLICY_ALLOW))
+				continue;
 			if (first)
 				*ret = v;
 			else

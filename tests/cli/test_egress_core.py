@@ -100,7 +100,8 @@ def names(tap, rig):
     tap.eq(q("coffer.internal")[1], ["11.0.0.1"], "coffer.internal is ours")
     tap.eq(q("coffer.internal", AAAA)[1], [], "and has no IPv6 address")
     rig.events("dns", name="denied.test", decision="deny")
-    rig.events("dns", name="example.test", decision="allow", addr=a)
+    rig.events("dns", name="example.test", qtype="A", decision="allow", first=1)
+    rig.events("dns", name="example.test", qtype="AAAA", decision="allow", addr=a)
 
 
 def bad_dns(tap, rig):

@@ -26,6 +26,7 @@ TMP = tempfile.TemporaryDirectory(prefix="flood-")
 D = TMP.name
 NAME = "api.example.test"
 CONNECTIONS_MAX = 64  # POOL_KEY_MAX
+WAITING, ENDED = 200, 10
 HEAD = f"GET /x HTTP/1.1\r\nHost: {NAME}\r\n\r\n".encode()
 
 
@@ -293,6 +294,28 @@ def crowded(busy, origin):
     tap.ok(busy.is_empty(), "nothing is left of them")
 
 
+def queue(ca, origin):
+    """Many wait for connections to one server: when some get free, not all that wait are compared with all connections."""
+    origin.go.clear()
+    box = Box(os.path.join(D, "queue"), ca.pem, origin.addr[1], "answer=900 stall=900")
+    holders = [box.h1().send(HEAD.replace(b"/x", b"/hold")) for _ in range(CONNECTIONS_MAX)]
+    for c in holders:
+        c.f.readline()
+    waiting = [box.h1().send(HEAD) for _ in range(WAITING)]
+    wait_for("them to wait", lambda: box.stats()["requests_now"] >= CONNECTIONS_MAX + WAITING)
+    before = box.stats()["upstream_looked"]
+    for c in holders[:ENDED]:
+        c.close()
+    tap.eq([c.answer()[0] for c in waiting], [200] * WAITING, "who waits for a connection gets one when others end")
+    looked = box.stats()["upstream_looked"] - before
+    tap.ok(0 < looked <= 4 * (WAITING + ENDED) * CONNECTIONS_MAX, "and what that costs does not grow with how many wait", looked)
+    origin.go.set()
+    for c in holders[ENDED:] + waiting:
+        c.close()
+    tap.ok(box.is_empty(), "nothing is left of them")
+    tap.eq(box.close(), 0, "it ends in order")
+
+
 def changed(name, ca, origin, more, heads, expected):
     """Who waits for a connection while the policy changes is judged by the new one in all that it was judged by."""
     del origin.requests[:]
@@ -368,6 +391,7 @@ def main():
     busy = Box(os.path.join(D, "busy"), ca.pem, origin.addr[1], "answer=2 stall=900")
     crowded(busy, origin)
     tap.eq(busy.close(), 0, "it ends in order")
+    queue(ca, origin)
     changed("second path", ca, origin, "", (b"Destination: /later/x", b"Destination: /other/x"), [403, 200])
     changed("credentials", ca, origin, "      credentials: only\n", (b"Authorization: Bearer of-their-own-0123456789", b"X-A: b"), [403, 503])
     quick = Box(os.path.join(D, "quick"), ca.pem, origin.addr[1], "head=2 keep=2 body=2")

@@ -104,6 +104,12 @@ def check_learned():
         text = f.read()
     tap.ok(r.code == 0 and 'to: "10.1.2.3:8443"' in text and f'ca: "{pem}"' in text, "to: and ca: of the rules in force are learned", r, text)
     tap.ok(text.count('"WEBSOCKET /v1/live"') == 2 and '"GET /v1/models"' in text, "requests are learned by method and path", text)
+    changed = "# LOOK: what follows is from a policy that has changed since the run"
+    tap.ok(text.count(changed) == 2, "where the policy is not the one that the run had, what is taken from it says so", text)
+    log[0] = ("run.start", {"net": "enforce", "policy": used, "policy_digest": "sha256:" + json.loads(coffer("policy", "check", "--json", used).out)["digest"]})
+    write_log(*log)
+    again = coffer("net", "learn", "--http")
+    tap.ok('to: "10.1.2.3:8443"' in again.out and "has changed" not in again.out, "and of the policy that the run had it is not said", again)
     r = coffer("policy", "check", learned)
     tap.ok(r.code == 0 and "\n  deny:" not in text, "what is learned passes policy check, whatever a file is called", r)
     r = coffer("replay", "--json", "--policy", learned, "--since", "2026-01-01")

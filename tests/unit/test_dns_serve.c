@@ -113,6 +113,19 @@ static bool written(const char *text)
 	return strstr(all, text) != NULL;
 }
 
+/* How many lines of the journal have this in them. */
+static unsigned times(const char *text)
+{
+	static char all[4 << 20];
+	ssize_t len = pread(journal, all, sizeof(all) - 1, 0);
+	unsigned n = 0;
+
+	all[len > 0 ? len : 0] = '\0';
+	for (const char *line = strtok(all, "\n"); line; line = strtok(NULL, "\n"))
+		n += strstr(line, text) != NULL;
+	return n;
+}
+
 static struct policy *policy(const char *allow, const char *deny)
 {
 	const struct policy_layer_opts none = { 0 };
@@ -174,13 +187,17 @@ static void test_life(void)
 	ask(&b, "www.example.TEST", DNS_AAAA);
 	CHECKF(!asked(&req), "nothing leaves before the journal is written");
 	egress_settle(&eg);
+	CHECKF(written("\"name\":\"www.example.test\",\"qtype\":\"A\",\"decision\":\"allow\"") &&
+		       times("www.example.test") == 1,
+	       "a new name has its line when it is asked for, before there is an answer");
 	CHECK(asked(&req) && !asked(&more) && (req.flags & DIAL_RESOLVE_ONLY) && req.port == 0);
 	CHECK_STR(req.host, "www.example.test");
 	CHECKF(a.answers == 2 && a.kept == 1 && b.kept == 1, "both wait");
 	say(req.id, 0);
 	CHECK(a.answers == 3 && a.rcode == 0 && a.an == 1 && a.kept == 0);
 	CHECKF(b.answers == 1 && b.rcode == 0 && b.an == 0 && b.kept == 0, "AAAA is empty");
-	CHECK(written("\"name\":\"www.example.test\",\"qtype\":\"A\",\"decision\":\"allow\""));
+	CHECKF(times("\"name\":\"www.example.test\",\"qtype\":\"A\"") == 1,
+	       "and no second one when it is answered");
 	memcpy(first, a.addr, sizeof(first));
 	eg.now += 7200 * NSEC_PER_SEC;
 	ask(&c, "www.example.test", DNS_A);
@@ -282,6 +299,19 @@ static void test_journal_fails(void)
 	eg.journal.fd = journal;
 	egress_settle(&eg);
 	CHECKF(written("bad.example.test"), "the line is not lost");
+	eg.journal.fd = full;
+	a = (struct asker){ 0 };
+	ask(&a, "alone.example.test", DNS_A);
+	egress_settle(&eg);
+	CHECKF(!asked(&req) && a.rcode == DNS_SERVFAIL,
+	       "a new name that is asked for alone does not leave either, because its own line cannot be written");
+	eg.journal.fd = journal;
+	egress_settle(&eg);
+	ask(&a, "alone.example.test", DNS_A);
+	egress_settle(&eg);
+	CHECKF(asked(&req) && strcmp(req.host, "alone.example.test") == 0,
+	       "once the journal can be written the same name is looked up");
+	CHECK(written("\"name\":\"alone.example.test\",\"qtype\":\"A\",\"decision\":\"allow\""));
 	finish();
 	close(full);
 }
@@ -310,13 +340,16 @@ static void test_room(void)
 	ask(&c, "c.example.test", DNS_A);
 	egress_settle(&eg);
 	CHECKF(asked(&req) && asked(&more) && c.kept == 1 && c.answers == 0, "without room a new name waits");
+	CHECKF(times("nx.example.test") == 1 && times("\"decision\":\"allow\"") == 2 &&
+		       times("\"first\":1") == 2 && times("c.example.test") == 0,
+	       "who has room has a line before the answer, who waits has none");
 	say(req.id, 0);
 	say(more.id, -ENOENT);
 	CHECKF(!asked(&req), "and nothing of it leaves");
 	CHECK(a.rcode == 0 && a.an == 1 && b.rcode == DNS_NXDOMAIN);
 	CHECKF(written("\"name\":\"nx.example.test\",\"qtype\":\"A\",\"decision\":\"error\",\"why\":\"there "
 		       "is no such name\",\"first\":1"),
-	       "a name that does not exist has its line, for a server was asked for it");
+	       "a lookup that fails has a second line that says why");
 	ask(&a, "a.example.test", DNS_A);
 	CHECKF(a.answers == 2, "what is known does not wait");
 	ask(&d, "d.example.test", DNS_A);
@@ -331,7 +364,8 @@ static void test_room(void)
 	       "after its time it is SERVFAIL");
 	eg.ledger.max = 1;
 	ask(&d, "full.example.test", DNS_A);
-	CHECKF(d.answers == 2 && d.rcode == DNS_NXDOMAIN, "a new name is denied when the log is full");
+	CHECKF(d.answers == 2 && d.rcode == DNS_SERVFAIL && !asked(&req),
+	       "a new name is SERVFAIL when the log is full: that is not the name's fault, and is not cached");
 	ask(&a, "a.example.test", DNS_A);
 	CHECKF(a.answers == 3 && a.an == 1, "and a known one is not");
 	egress_settle(&eg);

@@ -166,6 +166,9 @@ static void test_http(void)
 {
 	CLEANUP(learn_release) struct learn l = LEARN_INIT;
 	autobuf struct buf out = BUF_INIT, plain = BUF_INIT;
+	const struct learn_seen silent = {
+		.kind = LEARN_OPEN, .name = "silent.example", .port = 443, .inspected = true
+	};
 	struct learn_opts with = opts;
 	char path[64];
 
@@ -185,7 +188,18 @@ static void test_http(void)
 	ask(&l, "api.example", "GET", long_path());
 	see(&l, LEARN_OPEN, "only-odd.example", 443, 0, 0, 1);
 	ask(&l, "only-odd.example", "X-Y", "/odd");
+	see(&l, LEARN_OPEN, "unseen.example", 443, 0, 0, 1);
+	CHECK(learn_add(&l, &silent, NULL) == 0);
 	learn_write(&l, &with, &out);
+	CHECKF(has(&out,
+		   "- domain: \"silent.example\"\n      port: 443\n      http:\n        # no request was logged: the "
+		   "connection is allowed, and nothing in it\n        - deny: \"*,WEBSOCKET /**\"\n"),
+	       "a host whose connections were looked into and had no request allows none: %s",
+	       buf_cstr(&out));
+	CHECKF(has(&out,
+		   "    # LOOK: its connections were not looked into, so no request is known and this rule allows any: "
+		   "add http:, or run with depth: inspect and learn again\n    - domain: \"unseen.example\"\n"),
+	       "a rule that allows more than was seen says so");
 	CHECK(has(&out, "        - allow: \"GET /repos/o/r/issues/**\" # 40 paths\n"));
 	CHECK(has(&out, "        - allow: \"POST /v1/messages\"\n"));
 	CHECKF(has(&out, "        # left out: PUT /x/*/y (") &&
@@ -201,7 +215,7 @@ static void test_http(void)
 		   "        # left out: X-Y /odd (rules do not know that method)\n        - deny: \"*,WEBSOCKET /**\"\n"),
 	       "where nothing can be named nothing is allowed");
 	learn_write(&l, &opts, &plain);
-	CHECKF(!has(&plain, "http:"), "without --http there are no paths");
+	CHECKF(!has(&plain, "http:") && !has(&plain, "looked into"), "without --http there are no paths");
 }
 
 int main(void)

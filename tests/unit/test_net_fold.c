@@ -74,6 +74,8 @@ static void test_lines(void)
 {
 	static const char good[] =
 		"{\"t\":5,\"ev\":\"dns\",\"name\":\"a.test\",\"qtype\":\"A\",\"decision\":\"allow\"}\n"
+		"{\"t\":5,\"ev\":\"dns\",\"name\":\"nx.test\",\"qtype\":\"A\",\"decision\":\"allow\",\"first\":1}\n"
+		"{\"t\":6,\"ev\":\"dns\",\"name\":\"nx.test\",\"qtype\":\"A\",\"decision\":\"error\",\"first\":1}\n"
 		"{\"ev\":\"open\",\"t\":6,\"c\":1,\"name\":\"a.test\",\"port\":443,\"decision\":\"allow\"}\n"
 		"{\"t\":7,\"ev\":\"close\",\"c\":1,\"name\":\"a.test\",\"port\":443,\"up\":10,\"down\":20}\n"
 		"{\"t\":8,\"ev\":\"open\",\"name\":\"evil.test\",\"port\":25,\"decision\":\"deny\",\"why\":\"no\"}\n";
@@ -84,12 +86,14 @@ static void test_lines(void)
 
 	f = fold_new(&l);
 	CHECK(feed(f, good, T0) == sizeof(good) - 1);
-	CHECK(l.events == 4 && l.denied == 1);
+	CHECK(l.events == 6 && l.denied == 2); /* a name that does not exist is told to the terminal too */
 	CHECK(has(&l, "net.open {\"t\":6,\"c\":1,\"name\":\"a.test\",\"port\":443,\"decision\":\"allow\"}"));
 	CHECK_STR(l.last_denied, "evil.test:25");
 	net_fold_report(f, &j);
 	CHECK(strstr(report.data,
-		     "\"queries\":1,\"connections\":1,\"requests\":0,\"denied\":1,\"up\":10,\"down\":20"));
+		     "\"queries\":2,\"connections\":1,\"requests\":0,\"denied\":1,\"up\":10,\"down\":20"));
+	CHECKF(strstr(report.data, "{\"name\":\"nx.test\",\"queries\":1,"),
+	       "a lookup with a line for the question and one for its failure is one query");
 	CHECK(strstr(report.data,
 		     "{\"name\":\"evil.test\",\"queries\":0,\"connections\":0,\"requests\":0,\"denied\":1"));
 	CHECKF(feed(f, "{\"t\":9,\"ev\":\"dns\"", T0) == 0, "a line that is not whole is left");

@@ -287,6 +287,73 @@ static void test_repositories(void)
 	CHECK(request_is(p, "POST", "https://git.example.com/o/r/issues", POLICY_ALLOW));
 }
 
+/* What a server takes for a denied path when it decodes twice, or folds letters before it compares, is denied with it. */
+static void test_lookalikes(void)
+{
+	CLEANUP(policy_freep)
+	struct policy *p = policy_of("allow:\n"
+				     "  - domain: api.example.com\n"
+				     "    http:\n"
+				     "      - allow: GET /**\n"
+				     "      - allow: POST /list/a%2520b\n"
+				     "      - allow: POST /list/%F0%9D%92%B3\n"
+				     "      - deny: GET /admin/**\n"
+				     "      - deny: GET /office\n"
+				     "      - ask: GET /keys\n"
+				     "    graphql:\n"
+				     "      - allow: query *\n");
+	static const char *const bad[] = {
+		"/adm%C4%B1n/x",			     /* a dotless i */
+		"/ADM%C4%B0N/x",			     /* an I with a dot */
+		"/%F0%9D%90%9A%F0%9D%90%9D%F0%9D%90%A6in/x", /* mathematical letters */
+		"/%EF%BC%A1dmin/x",			     /* full width */
+		"/%E2%93%90dmin/x",			     /* a letter in a circle */
+		"/ad%C2%ADmin/x",			     /* a soft hyphen, which is dropped */
+		"/adm%E2%81%B1n/x",			     /* a superscript */
+		"/o%EF%AC%83ce",			     /* a ligature of three */
+		"/office%253Bx",			     /* parameters, encoded twice */
+		"/office%2520",				     /* a space at the end, encoded twice */
+		"/%25EF%25BD%2581dmin/x",		     /* full width, encoded twice */
+		"/admin%25EF%25BC%258Fx",		     /* a slash in full width, encoded twice */
+		"/%2561dmin/x",				     /* a letter, encoded twice */
+	};
+	static const char *const good[] = {
+		"/caf%C3%A9",
+		"/%E6%97%A5%E6%9C%AC",
+		"/stra%C3%9Fe",
+		"/%F0%9D%92%B3",
+		"/%E2%9D%A4%EF%B8%8F/x",
+		"/a%2520b",
+		"/100%25",
+		"/a%253Bb",
+		"/%C4%B1rmak",
+		"/officers",
+	};
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		char url[128];
+
+		snprintf(url, sizeof(url), "https://api.example.com%s", bad[i]);
+		CHECKF(request_is(p, "GET", url, POLICY_DENY), "a deny covers the look-alike %s", bad[i]);
+	}
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+		char url[128];
+
+		snprintf(url, sizeof(url), "https://api.example.com%s", good[i]);
+		CHECKF(request_is(p, "GET", url, POLICY_ALLOW), "no deny is about %s, which is allowed",
+		       good[i]);
+	}
+	CHECKF(request_is(p, "GET", "https://api.example.com/%E2%84%AAeys", POLICY_ASK),
+	       "the Kelvin sign is a k for a rule that asks");
+	CHECKF(request_is(p, "POST", "https://api.example.com/list/a%2520b", POLICY_ALLOW) &&
+		       request_is(p, "POST", "https://api.example.com/list/%F0%9D%92%B3", POLICY_ALLOW),
+	       "a path that is allowed to the letter need not be listed as what it looks like");
+	CHECKF(request_is(p, "POST", "https://api.example.com/list/x", POLICY_DENY),
+	       "and a path that is only a look-alike of a listed one is not allowed by that");
+	CHECKF(request_is(p, "GET", "https://api.example.com/grap%CA%B0ql", POLICY_DENY),
+	       "a look-alike of the GraphQL endpoint is judged as that endpoint");
+}
+
 int main(void)
 {
 	test_hosts();
@@ -298,5 +365,6 @@ int main(void)
 	test_layers();
 	test_nothing();
 	test_repositories();
+	test_lookalikes();
 	return tap_done();
 }

@@ -138,11 +138,82 @@ static void test_tty(void)
 	close(slave);
 }
 
+static void say_line(enum net_level level, const char *text, struct buf *out)
+{
+	(void)level;
+	buf_addf(out, "[said: %s]\r\n", text);
+}
+
+static void guard_says(int fd, const char *text)
+{
+	struct net_msg m = { .type = NET_ASKED, .level = NET_LEVEL_NOTE };
+
+	snprintf(m.text, sizeof(m.text), "%s", text);
+	CHECK(send(fd, &m, sizeof(m), MSG_NOSIGNAL) == (ssize_t)sizeof(m));
+}
+
+/* The only child of the supervisor; 0: it is not found. */
+static pid_t init_of(const struct job *j)
+{
+	char path[64], text[32] = "";
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)j->pid, (int)j->pid);
+	f = fopen(path, "re");
+	if (!f || !fgets(text, sizeof(text), f))
+		text[0] = '\0';
+	if (f)
+		fclose(f);
+	return (pid_t)strtol(text, NULL, 10);
+}
+
+/* A sandbox that stops its init from answering must not keep a question from the person at the terminal. */
+static void test_silent_init(void)
+{
+	struct job j = SH("echo up; sleep 100");
+	int master, slave, pair[2];
+	struct run_end end;
+	pid_t init;
+
+	if (openpty(&master, &slave, NULL, NULL, NULL) < 0) {
+		tap_skip("a question while init is silent", "no pty");
+		return;
+	}
+	CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0);
+	j.io.in = j.io.tty = slave;
+	j.io.out = dup(slave);
+	j.io.err = dup(slave);
+	j.io.guard_fd = pair[0];
+	j.io.say = say_line;
+	j.spec.tty = true;
+	job_start(&j);
+	CHECK(expect(master, "up"));
+	guard_says(pair[1], "the first question");
+	CHECKF(expect(master, "[said: the first question]"),
+	       "while init answers a question is a line of its own");
+	init = init_of(&j);
+	CHECK(init > 1 && kill(init, SIGSTOP) == 0);
+	guard_says(pair[1], "the second question");
+	CHECKF(expect(master, "\033]2;coffer: the second question\007"),
+	       "a question is put into the title when init does not answer");
+	guard_says(pair[1], "the third question");
+	CHECKF(expect(master, "\033]2;coffer: the third question\007"), "and so is the next one");
+	kill(init, SIGCONT);
+	kill(j.pid, SIGTERM);
+	end = job_wait(&j, NULL);
+	CHECKF(end.cause == CAUSE_STOPPED, "it ends as others do");
+	close(pair[0]);
+	close(pair[1]);
+	close(master);
+	close(slave);
+}
+
 int main(void)
 {
 	if (!svjob_begin())
 		return 1;
 	test_filter();
 	test_tty();
+	test_silent_init();
 	return svjob_done();
 }

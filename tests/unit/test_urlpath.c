@@ -185,6 +185,45 @@ static void test_encoded_slash(void)
 	CHECK_STR(buf_cstr(&other), "/a;x/b%20/c.");
 }
 
+static int folds_to(const char *path, const char *want)
+{
+	autobuf struct buf b = BUF_INIT, other = BUF_INIT;
+	struct urlpath p;
+	int r = urlpath_canon(path, strlen(path), URLPATH_KEEP_SLASH, &b, &p, NULL);
+
+	r = r < 0 ? r : urlpath_folded(urlpath_path(&b, &p), &other);
+	if (r >= 0)
+		CHECK_STR(buf_cstr(&other), want);
+	return r;
+}
+
+static void test_folded(void)
+{
+	static const char *const bad[] = {
+		"/a/..%253Bx/b",
+		"/a/%253B/b",
+		"/a/%2520/b",
+		"/a/..%2520/b",
+		"/a/%EF%B8%B0/b",
+		"/a/%EF%B8%99",
+		"/a/.%EF%B8%8F./b",
+		"/a/%EF%B8%8F/b",
+		"/a/..%25EF%25BC%258Fb",
+		"/a/%25E2%2580%25A5/b",
+		"/a%25EF%25BC%258Fb/../c",
+	};
+
+	CHECK(folds_to("/caf%C3%A9/x", "/caf%C3%A9/x") == 0 && folds_to("/%40a%20b%25", "/@a%20b%25") == 0);
+	CHECK(folds_to("/%EF%BD%81%EF%BC%A1", "/aa") == 0);
+	CHECK(folds_to("/adm%C4%B1n", "/admin") == 1 && folds_to("/o%EF%AC%83ce", "/office") == 1);
+	CHECK(folds_to("/%F0%9D%94%9E%F0%9D%9F%9A", "/a2") == 1 && folds_to("/a%C2%ADb", "/ab") == 1);
+	CHECK(folds_to("/a%253Bb%2520c", "/a;b%20c") == 1 && folds_to("/%25C3%25A9", "/%C3%A9") == 1);
+	CHECK(folds_to("/a%25C3", "/a%C3") == 1 && folds_to("/a%25zz", "/a%25zz") == 0);
+	CHECK(folds_to("/x%E2%84%85y", "/xc/oy") == 1);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		CHECKF(refused(bad[i], 0) && refused(bad[i], URLPATH_KEEP_SLASH), "'%s' is refused", bad[i]);
+}
+
 static void test_limits(void)
 {
 	autobuf struct buf b = BUF_INIT;
@@ -203,6 +242,7 @@ int main(void)
 	test_canonical();
 	test_refused();
 	test_encoded_slash();
+	test_folded();
 	test_limits();
 	return tap_done();
 }
