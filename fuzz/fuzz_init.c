@@ -18,9 +18,9 @@ int cmd_start(struct init *in, struct cmd *c, const struct proto_start *s)
 	bool fails;
 	int p[2];
 
-	if (r == 0 && s->flags & PROTO_F_CAP)
+	if (r == 0 && s->flags & (PROTO_F_CAP | PROTO_F_DETACH))
 		proto_body_release(&body);
-	if (s->flags & PROTO_F_CAP || r == -EPROTO)
+	if (s->flags & (PROTO_F_CAP | PROTO_F_DETACH) || r == -EPROTO)
 		return -EPROTO;
 	c->state = CMD_RUNNING;
 	c->flags = s->flags & ~(unsigned)(PROTO_F_TTY | PROTO_F_PIDS);

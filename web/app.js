@@ -4,6 +4,7 @@
 import { get, keepSession, post, remove, whenSignedOut } from "./api.js";
 import { count, h, put, setText, soon, zone } from "./dom.js";
 import { Feed } from "./feed.js";
+import { Notice } from "./notice.js";
 import { plain, typedOf } from "./quote.js";
 import { AsksView } from "./view_asks.js";
 import { AuditView } from "./view_audit.js";
@@ -32,6 +33,7 @@ class App {
 			ev.preventDefault();
 			this.main.focus();
 		});
+		this.notice = new Notice((id) => this.nameOf(id));
 		this.recount = soon(() => this.countAsks(), 150);
 		this.reread = soon(() => this.readSandboxes(), 300);
 	}
@@ -133,6 +135,7 @@ class App {
 		put(this.who);
 		this.showBanner("");
 		document.title = "Cofferdam";
+		this.notice.count(0);
 		put(this.main, h("section", { class: "out" }, h("h1", null, "You are signed out"),
 			h("p", null, "A session lasts twelve hours, and its address works once, for two minutes. To come back in, run this on the machine and open what it prints:"),
 			h("pre", null, "coffer ui"),
@@ -172,6 +175,7 @@ class App {
 	}
 
 	events(list) {
+		this.notice.heard(list);
 		if (list.some((e) => e.type === "gap" || e.type.startsWith("run.")))
 			this.reread();
 		if (list.some((e) => e.type === "gap" || e.type.startsWith("ask.") || e.type === "run.end"))
@@ -204,6 +208,7 @@ class App {
 			this.badge.hidden = !page.total;
 			put(this.badge, count(page.total), h("span", { class: "hidden" }, page.total === 1 ? " waits" : " wait"));
 			this.title();
+			this.notice.count(page.total);
 		} catch {
 			// told by the banner
 		}

@@ -56,6 +56,7 @@ export class AsksView {
 			h("h1", null, "Questions that wait for you"),
 			h("p", { class: "hint keys" }, h("kbd", null, "j"), " ", h("kbd", null, "k"), " next, previous · ", h("kbd", null, "a"), " then ", h("kbd", null, "Enter"), " allow · ",
 				h("kbd", null, "d"), " then ", h("kbd", null, "Enter"), " deny · ", h("kbd", null, "Esc"), " cancel"),
+			app.notice.node,
 			this.empty, this.list, this.more,
 			h("h2", null, "In force now"), this.inForce,
 			h("h2", null, "Answered lately"), this.recent);

@@ -4,14 +4,17 @@
  * that a service manager handed over.
  *
  *	cofferd [--stay] [--background] [--starting] [-- TEMPLATE...]
+ *	cofferd --tokens     prints what the database has of tokens, where nothing can be written, and ends
  */
 #include "gateway/cofferd.h"
 #include "base/fd.h"
 #include "gateway/activate.h"
 #include "gateway/cofferd_int.h"
+#include "gateway/webd.h"
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 
 #ifdef COFFER_STATIC
 /* SQLite could load extensions. This program loads nothing. */
@@ -63,6 +66,25 @@ static void ready(void)
 	activate_notify("READY=1");
 }
 
+static int say_tokens(void)
+{
+	CLEANUP(state_release) struct state st = STATE_INIT;
+	autobuf struct buf out = BUF_INIT;
+	struct err e = ERR_INIT;
+	bool old = false;
+	int r = state_open(&st, &e);
+
+	if (r == 0)
+		r = webd_look_creds(&st, &out, &old, &e);
+	if (r == 0)
+		r = fd_write_all(1, out.data, out.len);
+	if (r < 0)
+		fprintf(stderr, "coffer: %s\n", e.code ? e.msg : strerror(-r));
+	else if (old)
+		fprintf(stderr, "coffer: cofferd was killed: what it did last may be missing here\n");
+	return r < 0;
+}
+
 int main(int argc, char **argv)
 {
 	CLEANUP(state_release) struct state st = STATE_INIT;
@@ -72,7 +94,11 @@ int main(int argc, char **argv)
 		.coffer_fd = ACTIVATE_FIRST + (int)given, .listen_fd = -1, .first = &first, .ready = ready
 	};
 	struct err e = ERR_INIT;
-	int r = fd_set_cloexec(how.coffer_fd, true), i = 1;
+	int r, i = 1;
+
+	if (argc == 2 && str_eq(argv[1], "--tokens"))
+		return say_tokens();
+	r = fd_set_cloexec(how.coffer_fd, true);
 
 	for (; i < argc && !str_eq(argv[i], "--"); i++) {
 		how.stay = how.stay || str_eq(argv[i], "--stay");

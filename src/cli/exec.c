@@ -13,9 +13,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
-enum { OPT_INTERACTIVE = 1, OPT_TTY, OPT_ENV, OPT_WORKDIR };
+enum { OPT_INTERACTIVE = 1, OPT_TTY, OPT_ENV, OPT_WORKDIR, OPT_DETACH };
 
 static const struct opt exec_opts[] = {
+	{ "detach", 'd', NULL, "return once it runs; its output is dropped", OPT_DETACH },
 	{ "interactive", 'i', NULL, "pass stdin on", OPT_INTERACTIVE },
 	{ "tty", 't', NULL, "give it a terminal of its own", OPT_TTY },
 	{ "env", 'e', "NAME[=VALUE]", "set a variable, or copy one", OPT_ENV, .many = true },
@@ -28,7 +29,7 @@ static const struct opt shell_opts[] = {
 };
 
 struct exec_want {
-	bool interactive, tty;
+	bool interactive, tty, detach;
 	struct strv env;
 	const char *cwd;
 };
@@ -64,6 +65,9 @@ static int take_option(struct exec_want *w, int id, const char *value, struct er
 		return 0;
 	case OPT_TTY:
 		w->tty = true;
+		return 0;
+	case OPT_DETACH:
+		w->detach = true;
 		return 0;
 	case OPT_ENV:
 		return add_env(&w->env, value, e);
@@ -113,6 +117,22 @@ static int run_linked(struct link *l, struct exec_want *w, char *const *argv, st
 		c.flags |= PROTO_F_CAP;
 	c.env = w->env.v;
 	return link_run(l, &c, &io, ret, e);
+}
+
+/* Nobody is there to write to its stdin or to read a terminal: -i has nothing to pass on. */
+static int run_detached(struct link *l, struct exec_want *w, char *const *argv, struct proto_exit *ret,
+			struct err *e)
+{
+	struct link_cmd c = { .argv = argv, .cwd = w->cwd ? w->cwd : "" };
+	bool started = false;
+	int r = w->tty ? add_term(&w->env, e) : 0;
+
+	if (w->tty)
+		c.flags |= PROTO_F_TTY;
+	c.env = w->env.v;
+	/* One that runs has no exit code yet: as 0. */
+	*ret = (struct proto_exit){ .kind = PROTO_EXITED };
+	return r < 0 ? r : link_detach(l, &c, &started, ret, e);
 }
 
 /* Tells what a person should know about its end; gives the exit code. */
@@ -178,8 +198,9 @@ static int cmd_exec(int argc, char **argv)
 	if (r == 0)
 		checkpoint_before(&ref);
 	if (r == 0)
-		r = run_linked(&l, &w, p.argv + p.index, &x, &e);
-	if (r == 0 && x.what != PROTO_WHAT_ROLLED)
+		r = w.detach ? run_detached(&l, &w, p.argv + p.index, &x, &e)
+			     : run_linked(&l, &w, p.argv + p.index, &x, &e);
+	if (r == 0 && x.what != PROTO_WHAT_ROLLED && !w.detach)
 		checkpoint_after(&ref, p.argv + p.index);
 	return r < 0 ? say_error(&e) : say_end(&x, p.argv[p.index], w.cwd);
 }
@@ -232,13 +253,19 @@ const struct verb verb_exec = {
 		"later. SIGINT and SIGTERM are passed on to it. What it prints to something that is not a terminal counts "
 		"against the sandbox's *--output-limit*. Each command is written to the audit log before it starts; when "
 		"that cannot be done, it is not started.\n\n"
-		"There is no *-d*: a command that is to stay in the background is started inside, as in *sh -c 'server >/tmp/log 2>&1 &'*. "
-		"What a command leaves in the background goes on; what that prints afterwards is thrown away. When the "
-		"sandbox's own command ends, everything in the sandbox ends with it.",
+		"With *-d* coffer exec returns as soon as the command runs, with 0 and without a word; a command that cannot be "
+		"started is told as without *-d* (127, 126, 125). As with docker, its stdin is empty and its output is dropped: redirect it "
+		"inside to keep it (*sh -c 'server >/tmp/log 2>&1'*). *-t* gives it a terminal that nobody looks at, *-i* has no "
+		"effect. Its end and its exit code are in the audit log (*exec.end*). Of a run with *--checkpoint each*, no checkpoint "
+		"follows it: it has only begun.\n\n"
+		"What a command leaves in the background goes on too. When the sandbox's own command ends, everything in the "
+		"sandbox ends with it.",
 	.examples = "coffer exec -it web -- bash\n"
 		    "\t# a shell in the sandbox named web\n"
 		    "coffer exec -e DEBUG=1 @last make test\n"
-		    "\t# a command in the last one that was started\n",
+		    "\t# a command in the last one that was started\n"
+		    "coffer exec -d web -- sh -c 'tail -f app.log | gzip > /tmp/app.gz'\n"
+		    "\t# one that goes on by itself\n",
 	.args = "sandbox",
 };
 

@@ -16,7 +16,7 @@
 
 /* Asked first: on a full disk the log may still take a line where the run's own record cannot be written, and each look
  * would then log the same end again. */
-static bool has_room_to_write(const struct state *st)
+bool look_has_room(const struct state *st)
 {
 	struct statvfs f;
 
@@ -30,7 +30,7 @@ int look_open(struct state *st, struct err *e)
 	struct err why = ERR_INIT;
 	int r = state_open(st, e);
 
-	if (r < 0 || !has_room_to_write(st))
+	if (r < 0 || !look_has_room(st))
 		return r;
 	if (audit_open(&a, st->fd, &why) < 0 || run_sweep(st, a, &why) < 0)
 		say_warn("runs that a crash left are shown as they are, because they could not be ended: %s",

@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "cli/look.h"
+#include "cli/ps_filter.h"
 #include "cli/ps_stats.h"
 #include "cli/run_json.h"
 #include "cli/run_size.h"
@@ -20,7 +21,7 @@
 
 #include <errno.h>
 
-enum { OPT_ALL = 1, OPT_QUIET, OPT_JSON, OPT_NO_TRUNC, OPT_STATS, OPT_NO_STREAM };
+enum { OPT_ALL = 1, OPT_QUIET, OPT_JSON, OPT_NO_TRUNC, OPT_STATS, OPT_NO_STREAM, OPT_FILTER, OPT_FORMAT };
 
 static const struct opt ps_opts[] = {
 	{ "all", 'a', NULL, "also those that have ended", OPT_ALL },
@@ -28,12 +29,21 @@ static const struct opt ps_opts[] = {
 	{ "no-trunc", 0, NULL, "do not cut long names and commands", OPT_NO_TRUNC },
 	{ "stats", 0, NULL, "what each uses, live on a terminal", OPT_STATS },
 	{ "no-stream", 0, NULL, "with --stats: look once", OPT_NO_STREAM },
+	{ "filter", 'f', "KEY=VALUE", "only those that fit", OPT_FILTER,
+	  "name= id= status= engine= image= exited= profile= net=", .many = true },
+	{ "format", 0, "FORMAT", "table or json", OPT_FORMAT, "table json" },
 	{ "json", 0, NULL, "print a JSON array", OPT_JSON },
 };
 
 struct ps_want {
 	bool all, quiet, json, no_trunc, stats, once;
+	struct ps_filter filter;
 };
+
+static void ps_want_release(struct ps_want *w)
+{
+	ps_filter_release(&w->filter);
+}
 
 #define COLUMNS 9	   /* SIZE is one more, with -a */
 #define SIZE_BUDGET 40000u /* files that -a looks at: less than a tenth of a second of processor time */
@@ -187,6 +197,8 @@ static int show_run(struct state *st, const char *id, const struct ps_want *want
 		snprintf(m.id, sizeof(m.id), "%s", id);
 	else if (r < 0)
 		return r;
+	if (!ps_filter_fits(&want->filter, &m, alive))
+		return 0;
 	if (want->all && !want->quiet)
 		run_size_read(fd, &out->budget, &size);
 	if (want->json)
@@ -249,16 +261,45 @@ static int check_want(const struct ps_want *want, struct err *e)
 {
 	if (want->once && !want->stats)
 		return err_set(e, -EINVAL, "--no-stream is for --stats");
+	if (want->stats && ps_filter_wants_ended(&want->filter))
+		return err_set(e, -EINVAL,
+			       "--stats is about those that run; the filter asks for some that have ended");
 	if (want->stats && (want->all || want->quiet))
 		return err_set(e, -EINVAL, "--stats is about those that run; %s does not go with it",
 			       want->all ? "--all" : "--quiet");
 	return 0;
 }
 
+/* Templates of docker's would have names of docker's fields. */
+static int take_format(struct ps_want *want, const char *value, struct err *e)
+{
+	int r = str_starts(value, "table ") || strstr(value, "{{")
+			? err_set(e, -EINVAL, "--format has no templates: table or json")
+			: opt_one_of("--format", value, "table json", e);
+
+	if (r < 0 && strstr(value, "{{"))
+		return err_hint(e, r, "coffer ps --json | jq -r '.[] | .id + \" \" + .command'");
+	want->json = want->json || r == 1;
+	return r < 0 ? r : 0;
+}
+
+static int take_option(struct ps_want *want, int id, const char *value, struct err *e)
+{
+	want->all = want->all || id == OPT_ALL;
+	want->quiet = want->quiet || id == OPT_QUIET;
+	want->json = want->json || id == OPT_JSON;
+	want->no_trunc = want->no_trunc || id == OPT_NO_TRUNC;
+	want->stats = want->stats || id == OPT_STATS;
+	want->once = want->once || id == OPT_NO_STREAM;
+	return id == OPT_FILTER	  ? ps_filter_add(&want->filter, value, e)
+	       : id == OPT_FORMAT ? take_format(want, value, e)
+				  : 0;
+}
+
 static int cmd_ps(int argc, char **argv)
 {
 	struct optparse p = OPTPARSE_MIXED(argc, argv, ps_opts, ARRAY_SIZE(ps_opts));
-	struct ps_want want = { 0 };
+	CLEANUP(ps_want_release) struct ps_want want = { 0 };
 	struct err e = ERR_INIT;
 	const char *value;
 	int id;
@@ -266,12 +307,8 @@ static int cmd_ps(int argc, char **argv)
 	while ((id = opt_next(&p, &value, &e)) > 0) {
 		if (id == OPT_HELP)
 			return verb_print_help(&verb_ps);
-		want.all = want.all || id == OPT_ALL;
-		want.quiet = want.quiet || id == OPT_QUIET;
-		want.json = want.json || id == OPT_JSON;
-		want.no_trunc = want.no_trunc || id == OPT_NO_TRUNC;
-		want.stats = want.stats || id == OPT_STATS;
-		want.once = want.once || id == OPT_NO_STREAM;
+		if (take_option(&want, id, value, &e) < 0)
+			return say_usage(&verb_ps, &e);
 	}
 	if (id == 0 && p.index < p.argc)
 		id = err_set(&e, -EINVAL, "ps takes no arguments, but got '%.100s'", p.argv[p.index]);
@@ -280,8 +317,11 @@ static int cmd_ps(int argc, char **argv)
 	if (id < 0)
 		return say_usage(&verb_ps, &e);
 	if (want.stats)
-		return ps_stats(&(struct ps_stats_want){
-			.json = want.json, .no_trunc = want.no_trunc, .once = want.once });
+		return ps_stats(&(struct ps_stats_want){ .json = want.json,
+							 .no_trunc = want.no_trunc,
+							 .once = want.once,
+							 .filter = &want.filter });
+	want.all = want.all || ps_filter_wants_ended(&want.filter);
 	return show(&want);
 }
 
@@ -299,6 +339,11 @@ const struct verb verb_ps = {
 		"*timeout*, *disk*, *stopped*, …), or *broken off* when its launcher was killed and nobody has cleaned up yet. "
 		"RESTART is its restart policy, and how often it was started again. CHANGES is how many files of the workspace differ from the original. "
 		"SIZE (with *-a*) is what its layers and its output take on the disk; with \">\" in front, there is more than was looked at.\n\n"
+		"*--filter* KEY=VALUE shows only what fits; of several, those with the same key are alternatives, and different keys must all "
+		"fit. The keys: *name* (a part of it), *id* (its beginning), *status* (*starting*, *running*, *exited*, *broken*, or the "
+		"cause of the end: *oom*, *timeout*, *stopped*, …), *exited* (the exit code), *engine*, *image* (with or without its tag), "
+		"*profile*, *net* (*none*, *observe*, *enforce*). A filter for those that have ended shows them without *-a*.\n\n"
+		"*--format json* is *--json*; templates are not there: *coffer ps --json | jq -r '.[].name'*.\n\n"
 		"*--stats* shows what each uses: on a terminal again every second until Ctrl-C, otherwise, or with "
 		"*--no-stream* or *--json*, once. MEMORY and PIDS stand beside their limits. FROM says where MEMORY comes "
 		"from: the control group (*cgroup*, without file pages that the kernel can take back at once), or, where there "
@@ -309,6 +354,8 @@ const struct verb verb_ps = {
 		"threads, on engine gvisor those of its kernel on the host. coffer's own processes are not counted.",
 	.examples = "coffer ps -a\n"
 		    "\t# all runs\n"
+		    "coffer ps -q --filter status=exited --filter engine=gvisor\n"
+		    "\t# ids of those that have ended on gVisor\n"
 		    "coffer ps --stats\n"
 		    "\t# what they use, live\n"
 		    "coffer prune --older 7d\n"

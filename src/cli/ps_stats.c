@@ -213,6 +213,8 @@ static int add_run(struct stats *s, const char *id, struct err *e)
 	if (r < 0 && r != -ENOENT)
 		return r;
 	snprintf(m.id, sizeof(m.id), "%s", id);
+	if (s->want->filter && !ps_filter_fits(s->want->filter, &m, alive))
+		return 0;
 	/* Just starting, just ending, or stopped: it is there, and no more is known. */
 	if (usage_read(fd, &s->procs, &u, e) < 0) {
 		memset(&u, 0xff, sizeof(u));

@@ -3,13 +3,14 @@
 #ifndef CLI_PS_STATS_H
 #define CLI_PS_STATS_H
 
-#include "base/str.h"
+#include "cli/ps_filter.h"
 
 #include <stdbool.h>
 
 struct ps_stats_want {
 	bool json, no_trunc, once;
-	const struct strv *only; /* ids; NULL: all that run */
+	const struct strv *only;	/* ids; NULL: all that run */
+	const struct ps_filter *filter; /* may be NULL */
 };
 
 /* Returns the exit code. */

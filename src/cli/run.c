@@ -94,8 +94,6 @@ static int check_together(const struct run_args *a, struct err *e)
 		return err_set(e, -EINVAL, "--image and --root are two ways to say the same: one of them");
 	if (a->settings && !a->profile)
 		return err_set(e, -EINVAL, "--settings goes with --profile");
-	if (a->settings && (o->image || o->root))
-		return err_set(e, -EINVAL, "--settings does not go with --image and --root");
 	if (o->entrypoint && !o->image)
 		return err_set(e, -EINVAL, "--entrypoint goes with --image");
 	return limits_check(&o->limits, e);

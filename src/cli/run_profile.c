@@ -6,7 +6,7 @@
  *
  * Under its own name it is a small script in AGENT_BIN, first in PATH: the profile's `start`, then the program. So it is found
  * by whatever runs inside, by `coffer exec` too, and a command keeps the name that was typed. With a root of its own (--image,
- * --root) the agent is in there, and none of this is done.
+ * --root) the agent is in there: only the script is made, and it finds the agent by the image's PATH.
  */
 #include "cli/run_profile.h"
 
@@ -22,7 +22,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define AGENT_DIR "/opt/agent"
+#define AGENT_DIR SPEC_FILES_DIR
 #define AGENT_BIN AGENT_DIR "/bin"
 #define USUAL_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -178,12 +178,30 @@ static int add_script(const struct run_args *a, const struct profile *p, const c
 			     "fi\n");
 	if (p->start)
 		buf_addf(&b, "%s\n", p->start);
+	/* In a root of its own the agent is found by its name, which must not be that of this script. */
+	if (!strchr(program, '/'))
+		buf_adds(&b, "PATH=${PATH#" AGENT_BIN ":}\n");
 	buf_adds(&b, "exec ");
 	add_quoted(&b, program);
 	buf_adds(&b, " \"$@\"\n");
 	if (buf_error(&b) || asprintf(&path, AGENT_BIN "/%s", p->command) < 0)
 		return out_of_memory(e);
 	return spec_files_add(&ret->files, path, b.data, b.len, e);
+}
+
+/* Nothing to do before it: then the image needs no shell. */
+static int find_in_root(struct run_args *a, const struct profile *p, struct run_profile *ret, bool by_path,
+			struct err *e)
+{
+	int r;
+
+	if (!p->start && !a->settings)
+		return set_command(a, p, ret, false, e);
+	r = add_script(a, p, p->command, ret, e);
+	r = r < 0 ? r : set_command(a, p, ret, by_path, e);
+	a->o.files = &ret->files;
+	a->o.first_in_path = AGENT_BIN;
+	return r;
 }
 
 static int find_agent(struct run_args *a, const struct profile *p, struct run_profile *ret, struct err *e)
@@ -195,7 +213,7 @@ static int find_agent(struct run_args *a, const struct profile *p, struct run_pr
 	if (!p->command)
 		return 0;
 	if (a->o.image || a->o.root)
-		return set_command(a, p, ret, false, e);
+		return find_in_root(a, p, ret, by_path, e);
 	path = find_program(p->command);
 	if (!path) {
 		r = err_set(e, -ENOENT, "%s is not installed: there is no such program in PATH", p->command);

@@ -15,7 +15,7 @@
 #include "config/profile.h"
 #include "sandbox/spec.h"
 
-#define RUN_SETTINGS_DIR "/opt/agent/settings"
+#define RUN_SETTINGS_DIR SPEC_FILES_DIR "/settings"
 
 int run_settings_collect(const struct profile *p, struct spec_files *to, struct err *e) MUST_CHECK;
 

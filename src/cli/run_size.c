@@ -4,6 +4,7 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "gateway/logtimes.h"
 #include "sandbox/layers.h"
 #include "workspace/workspace.h"
 
@@ -30,7 +31,7 @@ static void add_layer(int run_fd, const char *name, uint64_t *budget, struct run
 void run_size_read(int run_fd, uint64_t *budget, struct run_size *ret)
 {
 	static const char *const layers[] = { "upper", LAYERS_ROOT_UPPER, LAYERS_FROM };
-	static const char *const files[] = { LAYERS_IMAGE, "output.log", "engine.log" };
+	static const char *const files[] = { LAYERS_IMAGE, "output.log", LOGTIMES_FILE, "engine.log" };
 	struct run_size s = { 0 };
 	struct stat st;
 

@@ -73,6 +73,21 @@ static int put_env(struct spec *s, const char *text)
 	return strv_add(&s->env, text);
 }
 
+/* PATH is as the image has it, and may be typed; only here it is known. */
+static int put_first_in_path(struct spec *s, const char *dir)
+{
+	size_t i = 0;
+	char *path = NULL;
+
+	while (i < s->env.n && !str_starts(s->env.v[i], "PATH="))
+		i++;
+	if (i == s->env.n || asprintf(&path, "PATH=%s:%s", dir, s->env.v[i] + strlen("PATH=")) < 0)
+		return -ENOMEM;
+	free(s->env.v[i]);
+	s->env.v[i] = path;
+	return 0;
+}
+
 static int set_env(struct spec *s, const struct run_opts *o, const struct run_root *root, struct err *e)
 {
 	int r = strv_add(&s->env, "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
@@ -90,6 +105,8 @@ static int set_env(struct spec *s, const struct run_opts *o, const struct run_ro
 		r = copy_env(s, "TZ", NULL);
 	for (size_t i = 0; r == 0 && i < root->env.n; i++)
 		r = put_env(s, root->env.v[i]);
+	if (r == 0 && o->first_in_path)
+		r = put_first_in_path(s, o->first_in_path);
 	for (size_t i = 0; r == 0 && i < o->env.n; i++) {
 		const char *text = o->env.v[i], *eq = strchr(text, '='), *v;
 		autofree char *pair = NULL;

@@ -23,12 +23,14 @@ struct run_opts {
 	struct strv env;	/* -e as typed */
 	struct strv volumes;	/* -v as typed */
 	struct strv show;
-	const struct spec_files *files;	 /* made inside, for a profile; NULL: none */
-	const char *profile;		 /* its name; NULL: none */
-	size_t n_profile;		 /* so many of `allow`, the last, are its */
-	const char *net;		 /* --net as typed; NULL: not given */
-	struct strv allow;		 /* --allow as typed */
-	struct strv secret;		 /* --secret as typed */
+	const struct spec_files *files; /* made inside, for a profile; NULL: none */
+	const char
+		*first_in_path; /* with a root of its own: this before what the image says; NULL: nothing */
+	const char *profile;	/* its name; NULL: none */
+	size_t n_profile;	/* so many of `allow`, the last, are its */
+	const char *net;	/* --net as typed; NULL: not given */
+	struct strv allow;	/* --allow as typed */
+	struct strv secret;	/* --secret as typed */
 	const struct net_offers *offers; /* secrets of a profile; NULL: none */
 	const char *policy;		 /* --policy as typed; NULL: none */
 	const char *acts_policy;	 /* the same, where it says nothing of the network; NULL: none */

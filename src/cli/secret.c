@@ -122,7 +122,7 @@ static int run_open(struct secret_session *s, const struct secret_args *a)
 	const struct vault_key_want *key = a->act == SECRET_REKEY ? &a->old_key : &a->key;
 	int r = secret_session_open(s, key, acts[a->act].flags, &e);
 
-	if (r == -ENOENT && acts[a->act].may_miss && s->files.dir < 0 && s->proc.pid < 0 && s->audit) {
+	if (r == -ENOENT && acts[a->act].may_miss && s->files.dir < 0 && s->proc.pid < 0 && s->st.fd >= 0) {
 		e = ERR_INIT;
 		r = 0;
 	}

@@ -3,6 +3,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
+#include "cli/look.h"
 #include "cli/say.h"
 #include "cli/table.h"
 #include "cli/verb.h"
@@ -68,7 +69,8 @@ static int list(struct state *st, struct webctl *c, bool as_json)
 	int r = 0;
 
 	c->op = WEBCTL_LS;
-	if (cofferd_web(st, c, &answer, &e) < 0)
+	r = look_has_room(st) ? cofferd_web(st, c, &answer, &e) : cofferd_look_tokens(st, &answer, &e);
+	if (r < 0)
 		return say_error(&e);
 	if (as_json)
 		return say_out(&answer);

@@ -96,6 +96,8 @@ int cofferd_status(struct state *st, struct buf *ret, struct err *e) MUST_CHECK;
 struct webctl;
 /* About the API: asks a cofferd that is started when there is none. One JSON object. */
 int cofferd_web(struct state *st, const struct webctl *c, struct buf *ret, struct err *e) MUST_CHECK;
+/* Which tokens and sessions there are, where nothing can be written: no cofferd is started for it. As WEBCTL_LS of cofferd_web(). */
+int cofferd_look_tokens(struct state *st, struct buf *ret, struct err *e) MUST_CHECK;
 /* Has a sandbox with a restart policy kept, by a cofferd that is started when there is none. */
 int cofferd_keep(struct state *st, const char *id, struct err *e) MUST_CHECK;
 

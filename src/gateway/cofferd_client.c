@@ -503,6 +503,43 @@ int cofferd_launch(struct state *st, bool stay, struct err *e)
 	return 0;
 }
 
+int cofferd_look_tokens(struct state *st, struct buf *ret, struct err *e)
+{
+	CLEANUP(program_release) struct program p = { 0 };
+	const struct webctl c = { .op = WEBCTL_LS };
+	struct cofferd_reply reply = { 0 };
+	autoclose int in = -1, out = -1, said = -1;
+	int fds[2], status = 0, r = ask_web(st, &c, &reply, &said);
+	pid_t pid;
+
+	if (r == 0 && !reply.error && !reply.leaves && said >= 0)
+		return fd_read_all(said, STATUS_MAX, ret) < 0
+			       ? err_set(e, -EIO, "cannot read what cofferd tells")
+			       : 0;
+	r = program_open(&p, st, e);
+	if (r == 0 && strv_add(&p.argv, "--tokens") < 0)
+		r = err_set(e, -ENOMEM, "out of memory");
+	if (r < 0)
+		return r;
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return err_sys(e, -errno, "cannot make a pipe");
+	in = fds[0];
+	out = fds[1];
+	pid = fork();
+	if (pid == 0) {
+		if (dup2(out, 1) == 1)
+			syscall(SYS_execveat, p.cofferd, "", p.argv.v, p.env.v, AT_EMPTY_PATH);
+		_exit(1);
+	}
+	out = fd_close(out);
+	r = pid < 0 ? -errno : fd_read_all(in, STATUS_MAX, ret);
+	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	if (r < 0 || status)
+		return err_set(e, -EIO, "cannot read which tokens there are");
+	return 0;
+}
+
 int cofferd_become(struct state *st, struct err *e)
 {
 	CLEANUP(program_release) struct program p = { 0 };

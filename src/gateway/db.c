@@ -331,6 +331,48 @@ int db_open(struct db **ret, const struct state *st, struct db_opened *how, stru
 	return r;
 }
 
+/* A path as a URI of SQLite's has it. */
+static void add_uri_path(struct buf *b, const char *path)
+{
+	for (; *path; path++) {
+		if (strchr("%?#", *path))
+			buf_addf(b, "%%%02x", (unsigned)(unsigned char)*path);
+		else
+			buf_addc(b, *path);
+	}
+}
+
+int db_open_look(struct db **ret, const struct state *st, bool *ret_old, struct err *e)
+{
+	CLEANUP(db_closep) struct db *d = calloc(1, sizeof(*d));
+	autobuf struct buf uri = BUF_INIT;
+	int64_t version = 0;
+	struct stat wal;
+	int r;
+
+	if (!db_is_there(st))
+		return err_set(e, -ENOENT, "there is no %s/" DB_FILE, st->path);
+	buf_adds(&uri, "file:");
+	add_uri_path(&uri, st->path);
+	/* Without this it would have to make files beside it. */
+	buf_adds(&uri, "/" DB_FILE "?immutable=1");
+	if (!d || buf_error(&uri))
+		return err_set(e, -ENOMEM, "out of memory");
+	if (sqlite3_open_v2(buf_cstr(&uri), &d->c,
+			    SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK)
+		return d->c ? fail(d, "cannot open", e) : err_set(e, -ENOMEM, "out of memory");
+	r = run_sql(d, "PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON;", e);
+	if (r == 0)
+		r = query_int(d, "PRAGMA user_version", &version, e);
+	if (r == 0 && version > DB_SCHEMA)
+		r = err_set(e, -EPROTONOSUPPORT, "%s/" DB_FILE " was written by a newer cofferd", st->path);
+	if (r < 0)
+		return r;
+	*ret_old = fstatat(st->fd, DB_FILE "-wal", &wal, AT_SYMLINK_NOFOLLOW) == 0 && wal.st_size > 0;
+	*ret = TAKE_PTR(d);
+	return 0;
+}
+
 /* --- sandboxes -------------------------------------------------------------------------------------------------------- */
 
 static int put_row(struct db *d, const struct db_sandbox *x, const struct buf *start, struct err *e)

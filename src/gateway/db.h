@@ -71,6 +71,11 @@ struct db_opened {
 
 /* -EPROTONOSUPPORT with what to do when a newer one is there. */
 int db_open(struct db **ret, const struct state *st, struct db_opened *how, struct err *e) MUST_CHECK;
+/*
+ * Only to be looked at, where nothing can be written: makes, locks and changes nothing. What a cofferd that was killed had not moved
+ * from its journal into the file yet is missing, and *ret_old says so. -ENOENT when there is none.
+ */
+int db_open_look(struct db **ret, const struct state *st, bool *ret_old, struct err *e) MUST_CHECK;
 void db_close(struct db *d);
 
 /* Is there one? */

@@ -4,6 +4,7 @@
 #include "base/str.h"
 #include "gateway/helpers.h"
 #include "gateway/keeper_int.h"
+#include "gateway/supervise.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -138,7 +139,7 @@ static void has_ended(struct kept *x, int run_fd)
 		kept_over(x, "it was stopped");
 		return;
 	}
-	if (told && m.cause && str_eq(m.cause, "rolled")) {
+	if (told && m.cause && str_eq(m.cause, run_cause_name(CAUSE_ROLLED))) {
 		if (!x->rolled_at)
 			x->rolled_at = now();
 		if (now() - x->rolled_at < ROLLBACK_TIME) {

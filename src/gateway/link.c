@@ -15,6 +15,8 @@
 #include <sys/un.h>
 
 #define MESSAGES_MAX 4096
+#define DETACHED_ROWS 24 /* of a terminal that nobody looks at */
+#define DETACHED_COLS 80
 
 int link_open_within(struct link *l, int run_fd, int timeout_ms, struct err *e)
 {
@@ -140,6 +142,26 @@ static int next_frame(struct link *l, int timeout_ms, struct frame *f, struct er
 		if (r > 0 && conn_fill(&l->conn) < 0)
 			return link_gone(e);
 	}
+}
+
+int link_detach(struct link *l, const struct link_cmd *c, bool *ret_started, struct proto_exit *ret,
+		struct err *e)
+{
+	struct link_cmd cmd = *c;
+	struct frame f;
+	int r;
+
+	cmd.flags |= PROTO_F_DETACH;
+	r = link_begin(l, &cmd, DETACHED_ROWS, DETACHED_COLS, e);
+	do {
+		r = r < 0 ? r : next_frame(l, -1, &f, e);
+		if (r < 0)
+			return r;
+	} while (f.chan != l->chan || (f.type != PROTO_STARTED && f.type != PROTO_EXIT));
+	*ret_started = f.type == PROTO_STARTED;
+	if (!*ret_started && proto_get_exit(&f, ret) < 0)
+		return err_set(e, -EPROTO, "the sandbox's launcher sends a message that is not legal");
+	return 0;
 }
 
 int link_stat(struct link *l, int timeout_ms, struct buf *ret, struct err *e)

@@ -58,6 +58,13 @@ struct link_xfer {
 int link_transfer(struct link *l, const struct link_cmd *c, const struct link_xfer *x, struct proto_exit *ret,
 		  struct err *e) MUST_CHECK;
 
+/*
+ * Starts a command that nobody waits for: returns 0 once it runs, with *ret_started, or with *ret how it failed to start. It goes
+ * on when the link is closed, until it ends by itself or the sandbox does; its output is dropped.
+ */
+int link_detach(struct link *l, const struct link_cmd *c, bool *ret_started, struct proto_exit *ret,
+		struct err *e) MUST_CHECK;
+
 /* Asks for SIGTERM now and SIGKILL after the grace, and waits until the launcher has closed the link. */
 int link_stop(struct link *l, uint32_t grace_ms, struct err *e) MUST_CHECK;
 

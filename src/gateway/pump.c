@@ -2,6 +2,7 @@
 #include "gateway/pump.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "gateway/tty.h"
 
 #include <errno.h>
@@ -120,6 +121,7 @@ int pump_open(struct pump *s, struct loop *l, struct conn *c, uint32_t chan, con
 	s->tty = o->tty >= 0;
 	s->tty_fd = o->tty;
 	s->limit = o->limit;
+	s->times = o->times;
 	s->room = s->in_credit = PROTO_WINDOW;
 	s->in = (struct watch){ .fd = o->in, .fn = on_input, .ctx = s };
 	s->in_is_pipe = o->in >= 0 && fstat(o->in, &st) == 0 && S_ISFIFO(st.st_mode);
@@ -163,6 +165,8 @@ static int take_output(struct pump *s, const struct frame *f)
 	n = within_limit(s, k, f->len);
 	if (s->tty)
 		termmodes_feed(&s->modes, f->data, f->len);
+	if (s->times && n)
+		logtimes_note(s->times, clock_nsec(CLOCK_REALTIME));
 	sink_write(k, f->data, n);
 	s->printed += f->len;
 	if (n < f->len && !s->cut) {

@@ -10,15 +10,17 @@
 #define GATEWAY_PUMP_H
 
 #include "codec/termmodes.h"
+#include "gateway/logtimes.h"
 #include "gateway/sink.h"
 #include "ipc/conn.h"
 #include "sandbox/proto.h"
 
 struct pump_opts {
-	int in, out, err; /* -1: none */
-	int tty;	  /* the caller's terminal when the command has one too, else -1 */
-	int log_fd;	  /* both outputs go here instead, -1: no */
-	uint64_t limit;	  /* bytes of output to what is not a terminal; UINT64_MAX: none */
+	int in, out, err;	/* -1: none */
+	int tty;		/* the caller's terminal when the command has one too, else -1 */
+	int log_fd;		/* both outputs go here instead, -1: no */
+	struct logtimes *times; /* of that log; may be NULL */
+	uint64_t limit;		/* bytes of output to what is not a terminal; UINT64_MAX: none */
 	void (*kick)(
 		void *ctx); /* frames were added to the connection, or something failed or became empty */
 	void *ctx;
@@ -36,6 +38,7 @@ struct pump {
 	bool resizes; /* somebody else wants to know of its size too: set before pump_take_signals() */
 	int tty_fd;
 	bool mark_cut; /* a log says itself where it was cut */
+	struct logtimes *times;
 	uint64_t limit, printed;
 	bool cut;
 	uint32_t room; /* output that may still come before the next grant */

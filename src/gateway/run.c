@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "gateway/confine.h"
 #include "gateway/guard.h"
+#include "gateway/logtimes.h"
 #include "gateway/obeys.h"
 #include "gateway/run_limits.h"
 #include "gateway/toolcall.h"
@@ -519,6 +520,7 @@ static int start_and_supervise(struct execution *x, struct run_io *io, struct er
 {
 	struct run *r = x->r;
 	autoclose int log = open_log(r->spec, e);
+	autologtimes struct logtimes times = LOGTIMES_INIT;
 	autoclose int engine_log = r->engine == &engine_gvisor ? open_engine_log(r->spec) : -1;
 	int ret;
 
@@ -528,6 +530,7 @@ static int start_and_supervise(struct execution *x, struct run_io *io, struct er
 		.err = io->err,
 		.tty = io->tty,
 		.log_fd = log,
+		.times = log >= 0 ? &times : NULL,
 		.engine_log = engine_log,
 		.alive_fd = -1,
 		.usage_fd = -1,
@@ -547,6 +550,8 @@ static int start_and_supervise(struct execution *x, struct run_io *io, struct er
 	x->caller = io;
 	if (r->spec->detach && log < 0)
 		return log;
+	if (log >= 0)
+		logtimes_open(&times, r->spec->run_fd, log);
 	x->detached = io->ready_fd >= 0;
 	ret = start(x, io, e);
 	if (ret < 0)

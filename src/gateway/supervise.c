@@ -260,6 +260,7 @@ static int open_pump(struct sv *sv)
 		.err = sv->io->err,
 		.tty = sv->spec->tty ? sv->io->tty : -1,
 		.log_fd = sv->io->log_fd,
+		.times = sv->io->times,
 		.limit = sv->spec->limits.l[LIMIT_OUTPUT].value,
 		.kick = on_pump,
 		.ctx = sv,

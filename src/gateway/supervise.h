@@ -75,9 +75,10 @@ struct supervise_start {
 };
 
 struct supervise_io {
-	int in, out, err; /* the caller's stdio; -1: none (detached) */
-	int tty;	  /* the caller's terminal when the command has one, else -1 */
-	int log_fd;	  /* detached: output goes here, capped; -1 otherwise */
+	int in, out, err;	/* the caller's stdio; -1: none (detached) */
+	int tty;		/* the caller's terminal when the command has one, else -1 */
+	int log_fd;		/* detached: output goes here, capped; -1 otherwise */
+	struct logtimes *times; /* of that log; may be NULL */
 	int alive_fd; /* end of file here: the process that started us is gone; a byte: a signal to pass on; -1 */
 	int listen_fd;	/* control socket, or -1 */
 	int engine_log; /* what the engine's programs say goes here, capped; -1: nowhere */

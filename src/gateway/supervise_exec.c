@@ -153,6 +153,8 @@ static int log_start(struct chan *ch, const struct proto_body *b, const struct p
 	if (s->argc > LOG_ARGS)
 		json_u64(&j, "arguments", s->argc);
 	json_bool(&j, "tty", s->flags & PROTO_F_TTY);
+	if (s->flags & PROTO_F_DETACH)
+		json_bool(&j, "detached", true);
 	json_i64(&j, "client_pid", c->pid);
 	json_u64(&j, "client_uid", c->uid);
 	if (buf_error(&fields))
@@ -164,6 +166,9 @@ static int log_start(struct chan *ch, const struct proto_body *b, const struct p
 static bool may_start(const struct proto_start *s, const struct proto_body *b)
 {
 	if (s->flags & (PROTO_F_MAIN | PROTO_F_PIDS))
+		return false;
+	/* Nobody would send a detached command its input, nor take the output of a copy. */
+	if (s->flags & PROTO_F_DETACH && s->flags & (PROTO_F_STDIN | PROTO_F_BUILTIN))
 		return false;
 	if (!(s->flags & PROTO_F_BUILTIN))
 		return true;
@@ -187,7 +192,7 @@ static int start(struct chan *ch, struct proto_start *s, const struct proto_body
 	buf_release(&ch->body);
 	ch->flags = s->flags;
 	ch->started = clock_nsec(CLOCK_MONOTONIC);
-	s->flags &= ~(unsigned)PROTO_F_CAP;
+	s->flags &= ~(unsigned)(PROTO_F_CAP | PROTO_F_DETACH);
 	if (sv_pids_by_rlimit(sv->spec))
 		s->flags |= PROTO_F_PIDS;
 	if (merged.len > PROTO_START_MAX) {
@@ -261,7 +266,7 @@ static int log_end(struct chan *ch, const struct proto_exit *x)
 	json_i64(&j, "exit", proto_exit_code(x));
 	json_u64(&j, "wall_us", (clock_nsec(CLOCK_MONOTONIC) - ch->started) / 1000);
 	json_u64(&j, "output", ch->output);
-	if (!ch->client)
+	if (!ch->client && !ch->detached)
 		json_bool(&j, "hung_up", true);
 	return buf_error(&fields) ? -ENOMEM : sv_event(ch->sv, "exec.end", &fields);
 }
@@ -281,6 +286,13 @@ void sv_exec_ended(struct chan *ch, const struct proto_exit *x)
 	if (log_end(ch, x) < 0)
 		sv_kill(ch->sv, CAUSE_BROKEN);
 	sv_chan_free(ch);
+}
+
+void sv_exec_detach(struct chan *ch)
+{
+	ch->client->n_chan--;
+	ch->client = NULL;
+	ch->detached = true;
 }
 
 void sv_exec_hang_up(struct chan *ch)

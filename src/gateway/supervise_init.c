@@ -123,6 +123,8 @@ static int take_started(struct chan *ch, const struct frame *f)
 		proto_add_u32(&ch->client->conn.out, PROTO_STARTED, ch->client_id, pid);
 		sv_client_later(ch->client);
 	}
+	if (ch->flags & PROTO_F_DETACH && ch->client)
+		sv_exec_detach(ch);
 	return 0;
 }
 

@@ -48,7 +48,8 @@ struct port_listener;
 struct sv;
 struct sv_asker;
 
-/* One command. The main one has no client; one whose client has gone has none either, and is being hung up on. */
+/* One command. The main one has no client, nor has a detached one that was started; any other whose client has gone has
+ * none either, and is being hung up on. */
 struct chan {
 	struct chan *next;
 	struct sv *sv;
@@ -58,6 +59,7 @@ struct chan {
 	enum chan_state state;
 	unsigned flags;
 	bool is_main;
+	bool detached;		/* started with PROTO_F_DETACH: it goes on without its client */
 	bool is_port;		/* no command: a connection from outside (supervise_port.c) */
 	bool is_agent;		/* no command: somebody inside at the ssh-agent (supervise_agent.c) */
 	struct sv_asker *asker; /* NULL when it was hung up on */
@@ -259,6 +261,8 @@ int sv_exec_start(struct client *c, const struct frame *f) MUST_CHECK;
 int sv_exec_output(struct chan *ch, const struct frame *f) MUST_CHECK;
 void sv_exec_ended(struct chan *ch, const struct proto_exit *x);
 void sv_exec_hang_up(struct chan *ch);
+/* It runs, and its client was told: from now on nobody waits for it. */
+void sv_exec_detach(struct chan *ch);
 /* Output that nobody wants: granted again, so that whoever writes is not held up. */
 void sv_drop_output(struct chan *ch, uint32_t cost);
 struct chan *sv_chan_new(struct sv *sv, struct client *c, uint32_t client_id);

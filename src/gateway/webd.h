@@ -86,6 +86,8 @@ struct webctl {
 
 /* Texts end, numbers are in range. -EPROTO. */
 int webctl_parse(const void *data, size_t len, struct webctl *ret) MUST_CHECK;
+/* What the database has of tokens and sessions, as one JSON object, without a cofferd; see db_open_look(). */
+int webd_look_creds(const struct state *st, struct buf *ret, bool *ret_old, struct err *e) MUST_CHECK;
 /* *ret_fd: a memory file with one JSON object. */
 int webd_control(struct webd *d, const struct webctl *c, int *ret_fd, struct err *e) MUST_CHECK;
 

@@ -289,23 +289,49 @@ int webd_remove_cred(struct webd *d, const char *name, struct err *e)
 	return r;
 }
 
-void webd_creds_json(struct webd *d, struct json *j, const char *key)
+static int add_cred_json(void *ctx, const struct db_cred *row)
 {
+	struct json *j = ctx;
 	char text[CLOCK_TEXT_LEN], id[9];
 
+	if ((row->expires && row->expires <= now()) || str_eq(row->kind, "login"))
+		return 0;
+	snprintf(id, sizeof(id), "%.8s", row->hash);
+	json_obj(j, NULL);
+	json_str(j, "id", id);
+	json_str(j, "kind", row->kind);
+	json_str(j, "role", row->role);
+	json_str(j, "name", row->name);
+	json_str(j, "made", clock_format(row->made, text));
+	json_str(j, "expires", row->expires ? clock_format(row->expires, text) : NULL);
+	json_end_obj(j);
+	return 0;
+}
+
+void webd_creds_json(struct webd *d, struct json *j, const char *key)
+{
 	json_arr(j, key);
-	for (const struct cred *c = d->creds; c; c = c->next) {
-		if (is_over(c) || str_eq(c->row.kind, "login"))
-			continue;
-		snprintf(id, sizeof(id), "%.8s", c->row.hash);
-		json_obj(j, NULL);
-		json_str(j, "id", id);
-		json_str(j, "kind", c->row.kind);
-		json_str(j, "role", c->row.role);
-		json_str(j, "name", c->row.name);
-		json_str(j, "made", clock_format(c->row.made, text));
-		json_str(j, "expires", c->row.expires ? clock_format(c->row.expires, text) : NULL);
-		json_end_obj(j);
-	}
+	for (const struct cred *c = d->creds; c; c = c->next)
+		(void)!add_cred_json(j, &c->row);
 	json_end_arr(j);
+}
+
+int webd_look_creds(const struct state *st, struct buf *ret, bool *ret_old, struct err *e)
+{
+	struct json j = JSON_INIT(ret);
+	struct db *db = NULL;
+	int r = db_open_look(&db, st, ret_old, e);
+
+	json_obj(&j, NULL);
+	json_arr(&j, "listen");
+	json_end_arr(&j);
+	json_arr(&j, "tokens");
+	if (r == 0)
+		r = db_cred_each(db, add_cred_json, &j, e);
+	json_end_arr(&j);
+	json_end_obj(&j);
+	buf_addc(ret, '\n');
+	db_close(db);
+	/* Nobody has made one yet. */
+	return r == -ENOENT ? 0 : r < 0 ? r : buf_error(ret) ? err_set(e, -ENOMEM, "out of memory") : 0;
 }

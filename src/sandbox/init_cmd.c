@@ -289,7 +289,7 @@ int cmd_start(struct init *in, struct cmd *c, const struct proto_start *s)
 	struct child ch = { .in = in, .body = &body, .fd = { -1, -1, -1 }, .tty = -1 };
 	int r;
 
-	if (s->flags & PROTO_F_CAP)
+	if (s->flags & (PROTO_F_CAP | PROTO_F_DETACH))
 		return -EPROTO;
 	c->state = CMD_RUNNING;
 	c->flags = s->flags;

@@ -37,7 +37,7 @@ int proto_get_start(const struct frame *f, struct proto_start *ret)
 	if (r < 0)
 		return r;
 	if (v[0] & ~(uint32_t)(PROTO_F_TTY | PROTO_F_STDIN | PROTO_F_MAIN | PROTO_F_BUILTIN | PROTO_F_CAP |
-			       PROTO_F_PIDS))
+			       PROTO_F_PIDS | PROTO_F_DETACH))
 		return -EPROTO;
 	if (v[1] == 0 || v[3] > UINT16_MAX || v[4] > UINT16_MAX)
 		return -EPROTO;

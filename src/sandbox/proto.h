@@ -95,7 +95,10 @@ enum proto_start_flag {
 	PROTO_F_BUILTIN =
 		8, /* argv[0] names a function of coffer-init (cp-in, cp-out, file-…), not a program */
 	PROTO_F_CAP = 16, /* client to launcher: count its output against the sandbox's output limit */
-	PROTO_F_PIDS = 32 /* launcher to init: when it fails, say whether the limit of processes is reached */
+	PROTO_F_PIDS =
+		32, /* launcher to init: when it fails, say whether the limit of processes is reached */
+	PROTO_F_DETACH =
+		64 /* client to launcher: once it is started, its client may leave; output is dropped */
 };
 
 /* On the wire: five u32 in this order. */

@@ -54,6 +54,11 @@ static int build_shared(const struct spec *s, struct trees *t, struct err *e)
 	char at[32] = "..";
 	int r = 0;
 
+	/* Made by runsc it would belong to an id that an ordinary user cannot remove it with. */
+	if (t->home >= 0 && spec_has_root_layer(s))
+		r = rootfs_image_home(s, e);
+	if (r < 0)
+		return r;
 	if (t->home >= 0) {
 		r = mnt_set(t->home, "", MNT_RW, true);
 		if (r == 0)

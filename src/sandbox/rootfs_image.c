@@ -24,6 +24,7 @@
 #include <sys/stat.h>
 
 #define INSIDE (RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS)
+#define STAGE_FILES "agent" /* what stands at SPEC_FILES_DIR in the new root */
 
 /* Directories that something is mounted on. */
 static const char *const needed[] = { "proc", "sys", "dev", "tmp", "workspace" };
@@ -180,6 +181,26 @@ static int mount_root(const struct spec *s, const int *lowers, struct err *e)
 	return 0;
 }
 
+/* Files that are the sandbox's and not the image's, on the stage, below a directory that will cover one of the new root. */
+static int stage_files(const struct spec *s, struct err *e)
+{
+	for (size_t i = 0; i < s->files.n; i++) {
+		const struct spec_file *f = &s->files.v[i];
+		char path[PATH_MAX];
+		autoclose int fd = -1;
+		int r = str_starts(f->path, SPEC_FILES_DIR "/") ? 0 : -EINVAL;
+
+		snprintf(path, sizeof(path), STAGE_FILES "%s", f->path + strlen(SPEC_FILES_DIR) * (r == 0));
+		r = r < 0 ? r : rootfs_make_parents(path);
+		fd = r < 0 ? -1 : open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0555);
+		if (r == 0)
+			r = fd < 0 ? -errno : fd_write_all(fd, f->text, f->len);
+		if (r < 0)
+			return rootfs_fail(e, r, f->path);
+	}
+	return 0;
+}
+
 /* On the stage, where nobody but us has written. */
 static int prepare_stage(const struct spec *s, struct err *e)
 {
@@ -202,7 +223,7 @@ static int prepare_stage(const struct spec *s, struct err *e)
 		r = rootfs_write_text("resolv.conf", s->net == NET_NONE ? "" : ROOTFS_RESOLV);
 	if (r == 0 && s->known_hosts)
 		r = rootfs_write_text("ssh_known_hosts", s->known_hosts);
-	return r < 0 ? rootfs_fail(e, r, "/etc") : 0;
+	return r < 0 ? rootfs_fail(e, r, "/etc") : stage_files(s, e);
 }
 
 static int cover(const char *src, int target)
@@ -259,6 +280,20 @@ static int cover_known_hosts(const struct spec *s, struct err *e)
 	return r < 0 ? err_sys(e, r, "cannot put /etc/ssh/ssh_known_hosts in place") : 0;
 }
 
+/* Over what the image may have there. It must be in place: the command is to begin with it. */
+static int cover_files(const struct spec *s, struct err *e)
+{
+	autoclose int dir = s->files.n ? place_dir(s, SPEC_FILES_DIR + 1, INSIDE) : -1;
+	int r;
+
+	if (!s->files.n)
+		return 0;
+	if (dir < 0)
+		return refuse_place(e, dir, SPEC_FILES_DIR + 1);
+	r = cover("../" STAGE_FILES, dir);
+	return r < 0 ? err_sys(e, r, "cannot put " SPEC_FILES_DIR " in place") : 0;
+}
+
 /* As docker does, a working directory that is missing is made; what is mounted over later has its own. */
 static int make_cwd(const struct spec *s, struct err *e)
 {
@@ -296,6 +331,8 @@ int rootfs_image_root(const struct spec *s, const int *lowers, struct err *e)
 	if (r == 0)
 		r = cover_known_hosts(s, e);
 	if (r == 0)
+		r = cover_files(s, e);
+	if (r == 0)
 		r = make_cwd(s, e);
 	if (r < 0)
 		return r;
@@ -303,6 +340,14 @@ int rootfs_image_root(const struct spec *s, const int *lowers, struct err *e)
 	if (r == 0)
 		r = cover("../dev", pins[2]);
 	return r < 0 ? rootfs_fail(e, r, "/sys and /dev") : 0;
+}
+
+int rootfs_image_home(const struct spec *s, struct err *e)
+{
+	const char *home = rootfs_home_of(s) + 1;
+	autoclose int fd = place_dir(s, home, INSIDE);
+
+	return fd < 0 ? refuse_place(e, fd, home) : 0;
 }
 
 int rootfs_image_scratch(const struct spec *s, int home_tree, struct err *e)

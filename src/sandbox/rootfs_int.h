@@ -67,6 +67,9 @@ int rootfs_image_root(const struct spec *s, const int *lowers, struct err *e) MU
 /* A place for something at `path` (relative to the new root), in the run's own layer when the image has none. */
 int rootfs_image_place(const struct spec *s, const char *path, bool is_dir, struct err *e) MUST_CHECK;
 
+/* The same for a named home, where the command's user has it. */
+int rootfs_image_home(const struct spec *s, struct err *e) MUST_CHECK;
+
 /* rootfs_ca.c: in the new root, in which the process stands. */
 int rootfs_ca(const struct spec *s, struct trees *t, bool guest, struct err *e) MUST_CHECK;
 /* rootfs_ca_forms.c: the files beside ca.pem and ca-bundle.pem, made of those. Java's cannot be added to later. */

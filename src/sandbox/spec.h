@@ -48,7 +48,9 @@ struct bind {
 	bool is_dir;
 };
 
-/* A small file that is made in the root, read-only and executable. Only with ROOT_HOST. */
+/* A small file that is made in the root, read-only and executable. Where the sandbox brings its root, all are below
+ * SPEC_FILES_DIR, which covers what the root has there. */
+#define SPEC_FILES_DIR "/opt/agent"
 #define SPEC_FILES_MAX 512
 #define SPEC_FILES_BYTES (4u << 20) /* of all together */
 struct spec_file {

@@ -4,7 +4,7 @@
  *
  *   audit/            the log (room audit)
  *   runs/ID/          one run: upper/ work/ (workspace layers), from/ (the layer beneath a call's), meta.json,
- *                     ctl.sock, output.log, start (how to start it again), over (not to be), checkpoints/
+ *                     ctl.sock, output.log, output.times, start (how to start it again), over (not to be), checkpoints/
  *   names/NAME        symlink to a run's ID
  *   homes/NAME/       named homes
  *   objects/          content of checkpoints (room workspace, objects.h)

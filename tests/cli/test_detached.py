@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sandboxes that last: run -d, exec, cp, logs, ps, stop, rm; and what came from inside shown harmlessly."""
 
+import calendar
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -59,6 +61,72 @@ def life(tap, c):
     r = c("audit", "--sandbox", "web", "--json")
     types = [json.loads(line)["type"] for line in r.out.splitlines()]
     tap.ok("run.start" in types and types.count("exec.start") >= 25, f"{who}: each exec is in the log", types)
+
+
+def detached_exec(tap, c):
+    who = c.who
+    before = time.monotonic()
+    r = c("exec", "-d", "-e", "A=5", "-w", "/tmp", "web", "sh", "-c", "echo lost; sleep 1; pwd > /tmp/$A; exit 3")
+    tap.ok((r.code, r.out, r.err) == (0, "", "") and time.monotonic() - before < 30 * slow_build(), f"{who}: exec -d returns at once and without a word", r)
+    tap.ok(until(lambda: c("exec", "web", "cat", "/tmp/5").out == "/tmp\n"), f"{who}: a detached command goes on after its exec has left")
+    tap.eq(c("exec", "-d", "web", "no-such-thing").code, 127, f"{who}: exec -d of what is not there is 127")
+    r = c("exec", "-dit", "web", "sh", "-c", "tty > /tmp/tty; exec sleep 1000")
+    tap.ok(r.code == 0 and until(lambda: c("exec", "web", "cat", "/tmp/tty").out.startswith("/dev/pts/")), f"{who}: exec -dt gives a terminal", r)
+
+    def events(kind):
+        log = [json.loads(line) for line in c("audit", "--sandbox", "web", "--json").out.splitlines()]
+        mine = {e["exec"] for e in log if e["type"] == "exec.start" and e.get("detached")}
+        return [e for e in log if e["type"] == kind and e["exec"] in mine]
+    tap.eq(len(events("exec.start")), 3, f"{who}: each detached command is in the log")
+    tap.ok(until(lambda: [e["exit"] for e in events("exec.end")] == [3, 127] or [e["exit"] for e in events("exec.end")] == [127, 3]),
+           f"{who}: the log has how a detached command ended", events("exec.end"))
+    tap.ok(not any("hung_up" in e for e in events("exec.end")), f"{who}: a detached command is not hung up on", events("exec.end"))
+    tap.ok("lost" not in c("logs", "web").out, f"{who}: what a detached command prints is dropped")
+
+
+def log_times(tap, c):
+    who = c.who
+    c("run", "-d", "--name", "clock", "--", "sh", "-c", "echo one; sleep 3; printf tw; sleep 1; echo o; echo three >&2; sleep 1000")
+    tap.ok(until(lambda: "three" in c("logs", "clock").out), f"{who}: a sandbox prints over some seconds")
+    rows = [line.split(" ", 1) for line in c("logs", "-t", "clock").out.splitlines()]
+    tap.eq([x for _, x in rows], ["one", "two", "three"], f"{who}: logs -t has each line once")
+    when = [time.strptime(t[:19], "%Y-%m-%dT%H:%M:%S") for t, _ in rows if re.fullmatch(r"\d{4}-\d\d-\d\dT[\d:]{8}\.\d{6}Z", t)]
+    gap = [calendar.timegm(b) - calendar.timegm(a) for a, b in zip(when, when[1:])]
+    tap.ok(len(when) == 3 and gap[0] >= 2 and gap[1] >= 1, f"{who}: a line has the time when its first byte came", rows)
+    tap.eq(c("logs", "--since", rows[1][0], "clock").out, "two\nthree\n", f"{who}: logs --since a time shows that line and later ones")
+    tap.eq(c("logs", "--until", rows[1][0], "clock").out, "one\ntwo\n", f"{who}: logs --until a time shows that line and earlier ones")
+    tap.eq(c("logs", "--until", rows[1][0], "-n", "1", "clock").out, "two\n", f"{who}: logs -n counts from the end of the part")
+    tap.eq(c("logs", "--since", "1h", "clock").out, "one\ntwo\nthree\n", f"{who}: logs --since how long ago")
+    tap.eq(c("logs", "--since", "2035-01-01", "clock").out, "", f"{who}: logs --since what is to come shows nothing")
+    for args in (["--since", "soon"], ["--until", "1h", "-f"], ["--engine", "-t"]):
+        tap.eq(c("logs", *args, "clock").code, 2, f"{who}: logs {' '.join(args)} exits 2")
+    sid = c("ps", "-q", "--filter", "name=clock").out.strip()
+    c("stop", "-t", "0", "clock")
+    os.unlink(os.path.join(c.state, "runs", sid, "output.times"))
+    r = c("logs", "-t", "--since", "1s", "clock")
+    tap.ok(r.out == "- one\n- two\n- three\n" and "no times were kept" in r.err, f"{who}: a log of an older version is shown whole, and that is said", r)
+    c("rm", "clock")
+
+
+def filters(tap, c):
+    who = c.who
+    web = c("ps", "-q", "--filter", "name=we").out.split()
+    tap.eq(len(web), 1, f"{who}: ps --filter name= takes a part of the name")
+    c("run", "-d", "--name", "over", "--", "sh", "-c", "exit 3")
+    until(lambda: c("ps", "-q", "--filter", "name=over", "--filter", "status=exited").out)
+    over = c("ps", "-q", "--filter", "status=exited", "--filter", "exited=3").out.split()
+    tap.ok(len(over) == 1 and over != web, f"{who}: a filter for what has ended needs no -a", over, web)
+    tap.eq(c("ps", "-aq", "-f", "name=web", "-f", "name=over").out.split(), over + web, f"{who}: values of one key are alternatives")
+    tap.eq(c("ps", "-aq", "-f", "name=web", "-f", "status=exited").out, "", f"{who}: different keys must all fit")
+    net = json.loads(c("ps", "--json", "-f", "name=web").out)[0]["net"]
+    tap.eq(c("ps", "-q", "-f", f"engine={who.engine}", "-f", f"id={web[0][:6]}", "-f", f"net={net}", "-f", "status=running").out.split(), web, f"{who}: engine, id, net and status")
+    tap.eq(c("ps", "-q", "-f", "engine=" + ("gvisor" if who.engine == "ns" else "ns")).out, "", f"{who}: another engine does not fit")
+    tap.eq([x["id"] for x in json.loads(c("ps", "--format", "json", "-f", "name=web").out)], web, f"{who}: --format json is --json")
+    tap.eq([x["id"] for x in json.loads(c("ps", "--stats", "--json", "-f", "name=web").out)], web, f"{who}: --stats takes a filter")
+    for args in (["-f", "label=x"], ["-f", "name"], ["-f", "status=fine"], ["-f", "exited=x"], ["--format", "{{.ID}}"], ["--stats", "-f", "status=oom"]):
+        r = c("ps", *args)
+        tap.ok(r.code == 2 and "usage: coffer ps" in r.err, f"{who}: ps {' '.join(args)} exits 2", r)
+    c("rm", "over")
 
 
 def copies(tap, c):
@@ -123,7 +191,7 @@ def main():
     tap = Tap()
     for who in identities(tap, ENGINES):
         with coffer_as(who) as c:
-            for part in (life, copies, hostile_output, fork_bomb, ending):
+            for part in (life, detached_exec, log_times, filters, copies, hostile_output, fork_bomb, ending):
                 part(tap, c)
             tap.eq(c("audit", "verify").code, 0, f"{who}: the log verifies")
             c.check_clean(tap)

@@ -321,6 +321,9 @@ def rolled_back(tap, c):
     tap.ok(until(lambda: kept(c, "roll").get("watched") and lines(c, "roll") == 2),
            f"{who}: rollback starts it itself, and cofferd does not", kept(c, "roll"))
     tap.eq(listed(c, "roll")["restarts"], 0, f"{who}: that is no restart")
+    r = c("rollback", "--no-start", "roll")
+    time.sleep(4)
+    tap.ok(r.code == 0 and listed(c, "roll")["restarts"] == 0 and lines(c, "roll") == 2, f"{who}: an end for a rollback is no failure, after which cofferd would start it at once", r, kept(c, "roll"))
     c("rm", "-f", "roll")
 
 

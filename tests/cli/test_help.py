@@ -151,7 +151,7 @@ def check_habits(verbs):
         tap.ok(r.code == 2 and f"coffer {ours}" in r.err, f"{word} points to coffer {ours}", r)
     for verb, option, ours in (("run", "read-only", "-C .:ro"), ("run", "label", "--name"), ("run", "hostname", "--name"),
                                ("run", "tmpfs", "--tmp-size"), ("run", "security-opt", "no-new-privileges"),
-                               ("rm", "all", "--all-ended"), ("ps", "format", "--json"), ("exec", "detach", "sh -c")):
+                               ("rm", "all", "--all-ended"), ("ps", "size", "ps -a"), ("exec", "user", "run --user")):
         r = coffer(verb, f"--{option}")
         tap.ok(r.code == 2 and f"has no option --{option}" in r.err and ours in r.err, f"{verb} --{option} points to {ours}", r)
     for option in ("foo", "bar", "xyz"):

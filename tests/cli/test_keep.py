@@ -211,18 +211,24 @@ first=$($C ps -aq)
 # Read-only, because a sandbox with a layer is ended, and that is logged, as soon as the disk is nearly full.
 $C run -q -d --name web -C .:ro -- sh -c 'echo out; exec sleep 1000' >/dev/null || exit 7
 until [ "$($C logs web)" = out ]; do :; done
+echo sk-0123456789abcdef | $C secret set kept - --key-file "$COFFER_STATE/key" 2>/dev/null || exit 11
+$C token new --role observer --name eye >/dev/null 2>&1 || exit 12
+$C gateway stop
 if [ "$2" = full ]; then
 	head -c 100000000 /dev/zero > "$COFFER_STATE/ballast" 2>/dev/null
 	head -c 1 /dev/zero > "$COFFER_STATE/x" 2>/dev/null && exit 6
+	# Its launcher notices that the disk is full and ends it, which may still be logged: not during what follows.
+	until [ -z "$($C ps -q)" ]; do sleep 0.1; done
 else
 	mount --bind "$COFFER_STATE" "$COFFER_STATE" && mount -o remount,bind,ro "$COFFER_STATE" || exit 5
 	touch "$COFFER_STATE/x" 2>/dev/null && exit 4
 fi
 before=$($C audit --json | wc -l)
 for v in "ps" "ps -a" "ps -aq" "ps -a --json" "ps --stats" "stats --no-stream" "logs web" "inspect web" "diff $first" "audit" \
-	"audit verify" "net log" "ask ls" "image ls" "checkpoint ls web"; do
+	"audit verify" "net log" "ask ls" "image ls" "checkpoint ls web" "secret ls" "secret ls --json" "token ls" "token ls --json"; do
 	$C $v >/dev/null; echo "$v: $?"
 done
+$C secret ls | grep -c ^kept; $C token ls | grep -c 'observer  eye'
 $C why >/dev/null 2>&1; echo "why: $?"
 echo "logged $(( $($C audit --json | wc -l) - before ))"
 $C doctor | grep -c 'fail  state directory'
@@ -238,8 +244,9 @@ def check_looking(c):
         r = c(program=["unshare", "-m", "sh", "-c", LOOK, "sh", c.exe, how])
         lines = [l for l in r.out.splitlines() if ": " in l]
         tap.eq([l for l in lines if not l.endswith(": 0")], ["why: 1"], f"{c.who}: looking works on a {how} state directory", r)
-        tap.eq(len(lines), 16, f"{c.who}: all were tried ({how})", r)
+        tap.eq(len(lines), 20, f"{c.who}: all were tried ({how})", r)
         tap.ok("logged 0" in r.out, f"{c.who}: and writes nothing ({how})", r)
+        tap.eq(r.out.split().count("1"), 4, f"{c.who}: the secret and the token are listed, and doctor's row is there ({how})", r)
         tap.like(r.out, r"(?m)^1$", f"{c.who}: doctor says that nothing can run there ({how})", r)
 
 

@@ -189,6 +189,49 @@ def keyboard(tap, b, bot):
     tap.ok("not before Monday" in b.js("[...document.querySelectorAll('.result')].at(-1).textContent"), "the card has the reason")
 
 
+def notices(tap, b, bot):
+    """What is noticed while nobody looks at the page."""
+    icon = "document.querySelector('link[rel=icon]').getAttribute('href')"
+    tap.ok(b.js("typeof Notification === 'function' && isSecureContext"), "this browser has notifications for this address (control)")
+    b.go("#/asks")
+    b.do("notifications")
+    b.wait(".notify button")
+    b.until("document.querySelector('.empty')?.textContent.includes('Nothing waits')")
+    tap.eq((b.text(".notify"), b.js("[asked, notified.length]"), b.js(icon)), ("Notify me of new questions", [0, 0], "/icon.svg"), "nobody is asked to allow notifications before a press")
+    b.click(".notify button")
+    b.until("asked === 1")
+    tap.eq(b.text(".notify"), "Notify me of new questions", "a browser that does not allow notifications leaves them off")
+    b.js("globalThis.mayNotify = true; document.hasFocus = () => true; 0")
+    b.click(".notify button")
+    b.wait("text=Turn notifications off")
+    if SHOTS:
+        b.do("shot", path=os.path.join(SHOTS, "notify-on.png"))
+    p = bot.start(merge())
+    b.until("document.title.startsWith('(1)')")
+    b.until(icon + " === '/icon-waits.svg'")
+    tap.ok(True, "while a question waits the tab's icon has a mark")
+    tap.eq(b.js("fetch('/icon-waits.svg').then((r) => [r.status, r.headers.get('content-type')])"), [200, "image/svg+xml"], "the marked icon is served")
+    b.js("new Promise((done) => setTimeout(done, 1000)).then(() => 0)")
+    tap.eq(b.js("notified.length"), 0, "whoever looks at the page is shown no notification (control)")
+    bot.c("approve", bot.asks()[0]["id"])
+    end(p)
+    b.until(icon + " === '/icon.svg' && !document.title.startsWith('(')")
+    b.js("document.hasFocus = () => false; 0")
+    p = bot.start(merge())
+    b.until("notified.length === 1")
+    row = b.js("notified[0]")
+    tap.eq((row["title"], row["body"], row["tag"]), ("1 question waits for you", "Asked by bot.", "coffer-asks"), "a new question is shown by the browser, in our own words alone", row)
+    bot.c("approve", bot.asks()[0]["id"])
+    end(p)
+    b.until("notified[0].closed")
+    tap.ok(True, "a notification goes when nothing waits any more")
+    b.click(".notify button")
+    b.wait("text=Notify me of new questions")
+    tap.eq(b.js("sessionStorage.length"), 1, "notifications can be turned off again")
+    b.do("reload")
+    b.wait("#nav a")
+
+
 def past(tap, b, bot):
     """What it did before it asked, also when it did much else since."""
     end(bot.start(["curl", "-sS", "https://api.github.test/secrets/steal-me"]))
@@ -903,7 +946,7 @@ def main():
             bot = Bot(tap, c, net)
             with Browser(c) as b:
                 url = sign_in(tap, b, bot)
-                for part in (keyboard, scopes, elsewhere, moving, hostile, races, whole, captions, in_force, in_turn, past, calls, sandboxes, secrets, network, remedies, held, policy, audit, timeline, accessible, reconnects):
+                for part in (keyboard, scopes, elsewhere, moving, hostile, races, whole, captions, in_force, in_turn, past, calls, sandboxes, secrets, network, remedies, held, policy, audit, timeline, accessible, reconnects, notices):
                     part(tap, b, bot)
                 clean(tap, b, "operator", bot.port)
                 b.open(url)

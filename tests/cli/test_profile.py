@@ -197,6 +197,41 @@ def settings(b):
     b.ok(r.code == 2 and "--settings goes with --profile" in r.err, "--settings without a profile is wrong", r)
 
 
+def own_root(b):
+    """An agent that is in the sandbox's own root: the profile's start and the settings are there too."""
+    c = b.c
+    root = os.path.join(c.home, "root")
+    for d in ("bin", "lib", "lib64", "usr", "opt/tools", "opt/agent"):
+        os.makedirs(os.path.join(root, d), exist_ok=True)
+    busybox = shutil.which("busybox")
+    if not busybox:
+        b.tap.skip(f"{b.who}: a root of its own", "busybox is not installed")
+        return
+    shutil.copy(busybox, os.path.join(root, "bin", "busybox"))
+    for name in ("sh", "cat", "find", "mkdir", "sed", "grep", "mv", "rm", "cp", "printf", "tail", "head", "awk", "tr", "test", "[", "chmod", "env"):
+        os.symlink("busybox", os.path.join(root, "bin", name))
+    put(c, "root/opt/tools/claude", AGENT, 0o755)
+    put(c, "root/opt/agent/kept", "of the image\n")
+    for where, dirs, _ in os.walk(root):
+        for d in dirs:
+            c.own(os.path.join(where, d))
+    c.own(root)
+    put(c, ".claude/settings.json", json.dumps({"model": "opus", "apiKey": WORD}))
+    path = "PATH=/opt/tools:/bin"
+    show = "claude again; cat ~/.claude.json ~/.claude/settings.json; command -v claude"
+    r = b.run("claude", "--root", root, "--home", "rooted", "--settings", "-e", path, command=["claude", "probe"])
+    b.ok(r.code == 0 and "agent: /opt/tools/claude probe" in r.out, "with --root the agent of the root runs, PATH typed", r)
+    r = b.run("claude", "--root", root, "--home", "rooted2", "--settings", command=["sh", "-c", "export PATH=$PATH:/opt/tools; " + show])
+    b.ok(r.code == 0 and "again" in r.out and "hasCompletedOnboarding" in r.out, "with --root a profile's start has run before its agent", r)
+    b.ok('"model"' in r.out and WORD not in r.out + r.err, "with --root the settings come along, without credentials", r)
+    b.ok("/opt/agent/bin/claude" in r.out, "with --root a shell inside finds the agent with its start", r)
+    r = b.run("claude", "--root", root, "--home", "rooted3", command=["sh", "-c", "echo x > /opt/agent/bin/claude; cat /opt/agent/kept"])
+    b.ok(r.code != 0 and "of the image" not in r.out, "what is there is read-only, and covers what the root has", r)
+    with open(os.path.join(root, "opt/agent/kept"), encoding="utf-8") as f:
+        b.ok(f.read() == "of the image\n" and os.listdir(os.path.join(root, "opt/agent")) == ["kept"], "the root itself is as it was", r)
+    shutil.rmtree(root)
+
+
 def with_policy(b):
     """The file is the ceiling, the profile the need."""
     corp = put(b.c, "corp.yaml", "version: 1\nallow:\n  - domain: api.anthropic.com\n    to: 127.0.0.1:9\n  - {domain: wiki.corp.test, to: \"127.0.0.1:9\"}\n")
@@ -234,6 +269,7 @@ def main():
             if who == "user" and who.engine == "ns":
                 settings(b)
                 with_policy(b)
+            own_root(b)
             c.check_clean(tap)
     tap.done()
 

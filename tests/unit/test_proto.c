@@ -71,7 +71,7 @@ static void test_impossible_exits(void)
 static void test_impossible_starts(void)
 {
 	static const uint32_t bad[][5] = {
-		{ 64, 1, 0, 0, 0 },    { UINT32_MAX, 1, 0, 0, 0 }, { 0, 0, 0, 0, 0 },
+		{ 128, 1, 0, 0, 0 },   { UINT32_MAX, 1, 0, 0, 0 }, { 0, 0, 0, 0, 0 },
 		{ 0, 1, 0, 65536, 0 }, { 0, 1, 0, 0, 65536 },
 	};
 

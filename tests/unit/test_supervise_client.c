@@ -94,6 +94,43 @@ static void test_exec(void)
 	close(s.dir_fd);
 }
 
+/* Nobody waits for a detached command: its client leaves, and it goes on until it ends or the sandbox does. */
+static void test_detach(void)
+{
+	const char *const argv[] = { "sh", "-c", "sleep 0.3; yes | head -c 1000000; exit 7", NULL };
+	const char *const none[] = { "no-such-command", NULL }, *const lasts[] = { "sleep", "1000", NULL };
+	struct link_cmd c = { .argv = (char *const *)argv, .cwd = "" };
+	struct proto_exit x = { 99, 99, 99 };
+	struct err e = ERR_INIT;
+	struct sandbox s;
+	bool started = false;
+
+	sandbox_start(&s, false);
+	CHECKF(link_detach(&s.l, &c, &started, &x, &e) == 0 && started, "a detached command is started %s",
+	       e.msg);
+	c.argv = (char *const *)none;
+	CHECKF(link_detach(&s.l, &c, &started, &x, &e) == 0 && !started && proto_exit_code(&x) == 127,
+	       "one that cannot be started is told as any other");
+	c.argv = (char *const *)lasts;
+	CHECK(link_detach(&s.l, &c, &started, &x, &e) == 0 && started);
+	c.flags = PROTO_F_STDIN;
+	CHECKF(link_detach(&s.l, &c, &started, &x, &e) < 0 && strstr(e.msg, "well formed"),
+	       "a detached command can be promised no input: %s", e.msg);
+	link_close(&s.l);
+	for (int i = 0; i < 600 && !file_has(s.j.events, "exec.end {\"exec\":2,"); i++)
+		usleep(50000);
+	CHECKF(file_has(s.j.events, "exec.end {\"exec\":2,\"exit\":7,") &&
+		       file_has(s.j.events, "\"output\":1000000}"),
+	       "its output is dropped, and its end is logged with its exit code and not as hung up on");
+	CHECKF(file_has(s.j.events, "\"detached\":true") && !file_has(s.j.events, "exec.end {\"exec\":4,"),
+	       "another one goes on without its client");
+	CHECK(link_open(&s.l, s.dir_fd, &e) == 0 && link_stop(&s.l, 5000, &e) == 0);
+	job_wait(&s.j, NULL);
+	CHECKF(file_has(s.j.events, "exec.end {\"exec\":4,\"exit\":137"), "it ends with the sandbox");
+	link_close(&s.l);
+	close(s.dir_fd);
+}
+
 static void test_exec_refused(void)
 {
 	struct sandbox s;
@@ -303,6 +340,7 @@ int main(void)
 	if (!svjob_begin())
 		return 1;
 	test_exec();
+	test_detach();
 	test_exec_refused();
 	test_transfer();
 	test_hang_up();

@@ -53,6 +53,31 @@ const ops = {
 		addEventListener("hashchange", () => setTimeout(done), { once: true });
 		location.hash = to;
 	}), hash),
+	/** Loads the page anew with a browser that shows no notifications but writes them down, and asks nobody: globalThis.mayNotify is the answer. */
+	async notifications() {
+		await page.addInitScript(() => {
+			Object.assign(globalThis, { notified: [], asked: 0, mayNotify: false });
+			globalThis.Notification = class extends EventTarget {
+				static permission = "default";
+
+				static async requestPermission() {
+					globalThis.asked += 1;
+					return (this.permission = globalThis.mayNotify ? "granted" : "default");
+				}
+
+				constructor(title, options) {
+					super();
+					this.row = { title, ...options, closed: false };
+					globalThis.notified.push(this.row);
+				}
+
+				close() {
+					this.row.closed = true;
+				}
+			};
+		});
+		await page.reload();
+	},
 	reload: () => page.reload(),
 	size: ({ width, height }) => page.setViewportSize({ width, height }),
 	scheme: ({ scheme }) => page.emulateMedia({ colorScheme: scheme }),
