@@ -10,8 +10,11 @@
  *      thing, with how often. There is a cap, and what is beyond it is counted.
  *      A question that waits for a person is also put into the terminal's title, which draws over nothing.
  *  N3  A stderr that is not the command's terminal is written to at once.
+ *  N4  On the command's terminal, lines begin with the end of whatever sequence it had begun, with plain colours and letters; and
+ *      where it leaves a screen of its own behind, with a reset of the terminal. So it hides no line by how it ends.
  */
 #include "base/fd.h"
+#include "gateway/prompt.h"
 #include "gateway/supervise_int.h"
 
 #include <errno.h>
@@ -30,6 +33,15 @@ static void add_line(const struct sv *sv, const struct net_msg *m, struct buf *o
 
 	net_say_format(m, text);
 	sv->io->say((enum net_level)m->level, text, out);
+}
+
+/* N4. Not more than needed: the command may go on. */
+static const char line_reset[] = "\x18\033\\\033[0m\033(B\017\033[4l";
+
+static void add_reset(const struct sv *sv, struct buf *out)
+{
+	if (shares_terminal(sv) && sv->notices.n)
+		buf_adds(out, termmodes_is_default(&sv->pump.modes) ? line_reset : prompt_reset);
 }
 
 /* N2. Lines that count nothing are told once when they are the same. */
@@ -56,6 +68,7 @@ static void add_all(struct sv *sv, struct buf *out)
 {
 	struct sv_notices *l = &sv->notices;
 
+	add_reset(sv, out);
 	for (size_t i = 0; i < l->n; i++)
 		add_line(sv, &l->v[i], out);
 	if (l->left_out) {
