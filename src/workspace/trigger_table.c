@@ -69,6 +69,7 @@ const struct trigger_row trigger_rows[] = {
 	{ ".envrc", NULL, "direnv runs it when the directory is entered", "direnv: direnv(1)" },
 	{ ".direnv", NULL, "direnv runs it when the directory is entered", "direnv: caches that it sources; direnv-stdlib(1)" },
 	{ ".autoenv*", NULL, "autoenv runs it when the directory is entered", "autoenv: its README" },
+	{ ".rvmrc", NULL, "RVM runs it when the directory is entered", "RVM: asks once for each content; rvm.io/workflow/rvmrc" },
 	{ ".tool-versions", NULL, "a version manager runs what it names", "asdf, mise: their shims; asdf-vm.com" },
 	{ ".mise*", NULL, "mise runs what it names", "mise: hooks, env and tools; mise.jdx.dev" },
 	{ "mise.toml", NULL, "mise runs what it names", "mise: hooks, env and tools; mise.jdx.dev" },
