@@ -42,7 +42,8 @@ def last(rig, ev):
 
 
 def paths(rig, server):
-    for path, start, end in ((f"/v1;x={PAD}/production", "/v1;x=aaa", "/production"), (f"/v1%3Bx={PAD}/production", "/v1%3Bx=a", "/production"), (f"/v1/{PAD}/one", "/v1/aaa", "/one"),
+    for path, start, end in ((f"/v1;x={PAD}/production", "/v1;x=aaa", "/production"), (f"/v1%3Bx={PAD}/production", "/v1%3Bx=a", "/production"),
+                             (f"/v1/{PAD}/one", "/v1/aaa", "/one"),
                              (f"/v1/{PAD}/two", "/v1/aaa", "/two")):
         tap.eq(act("DELETE", path), "200", f"a DELETE of {start}…{end} is allowed")
         tap.eq(server.requests[-1].target, path, "(and reaches the server as it is)")
