@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/json.h"
 
+#include "base/str.h"
+
 #include <string.h>
 
 static void begin(struct json *j, const char *key)
@@ -109,6 +111,25 @@ static size_t plain_len(const unsigned char *p, size_t len)
 	return n;
 }
 
+/* One character past ASCII. JSON is also read on terminals: what one of them obeys is escaped. */
+static size_t add_utf8(struct buf *b, const unsigned char *p, size_t len)
+{
+	size_t n = utf8_len(p, len);
+	uint32_t cp = n == 2 ? p[0] & 0x1fu : p[0] & 0x0fu;
+
+	if (n == 0) {
+		buf_adds(b, "\\ufffd");
+		return 1;
+	}
+	for (size_t i = 1; i < n; i++)
+		cp = cp << 6 | (p[i] & 0x3fu);
+	if (n < 4 && str_steers_terminal(cp))
+		buf_addf(b, "\\u%04x", cp);
+	else
+		buf_add(b, p, n);
+	return n;
+}
+
 void json_strn(struct json *j, const char *key, const char *s, size_t len)
 {
 	const unsigned char *p = (const unsigned char *)s;
@@ -125,12 +146,7 @@ void json_strn(struct json *j, const char *key, const char *s, size_t len)
 			add_ascii(b, *p);
 			n = 1;
 		} else {
-			n = utf8_len(p, len);
-			if (n)
-				buf_add(b, p, n);
-			else
-				buf_adds(b, "\\ufffd");
-			n = n ? n : 1;
+			n = add_utf8(b, p, len);
 		}
 		p += n;
 		len -= n;

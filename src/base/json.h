@@ -2,7 +2,7 @@
 /*
  * A JSON writer over a buf. One line, no spaces, keys in the order they are written, so that the same event
  * gives the same bytes. Strings may hold any bytes: what is not valid UTF-8 becomes U+FFFD, and the caller who
- * needs the bytes writes them with json_bytes().
+ * needs the bytes writes them with json_bytes(). What a terminal might obey (str_steers_terminal()) is written as \uNNNN.
  */
 #ifndef BASE_JSON_H
 #define BASE_JSON_H

@@ -209,6 +209,11 @@ static bool is_bidi_control(uint32_t cp)
 	       cp == 0x200f || cp == 0x061c;
 }
 
+bool str_steers_terminal(uint32_t cp)
+{
+	return cp < 0x20 || (cp >= 0x7f && cp < 0xa0) || is_bidi_control(cp) || cp == 0x2028 || cp == 0x2029;
+}
+
 void str_add_safe(struct buf *b, const char *s, size_t len, bool keep_lines)
 {
 	const unsigned char *p = (const unsigned char *)s;
@@ -224,7 +229,7 @@ void str_add_safe(struct buf *b, const char *s, size_t len, bool keep_lines)
 			buf_addc(b, (char)cp);
 		} else if (cp < 0x20 || cp == 0x7f) {
 			buf_addf(b, "\\x%02x", cp);
-		} else if ((cp >= 0x80 && cp < 0xa0) || is_bidi_control(cp) || cp == 0x2028 || cp == 0x2029) {
+		} else if (str_steers_terminal(cp)) {
 			buf_addf(b, "\\u{%04x}", cp);
 		} else {
 			buf_add(b, p, n);

@@ -44,6 +44,8 @@ const char *str_nearest(const char *word, const char *const *known, size_t n);
  * kept when `keep_lines`.
  */
 void str_add_safe(struct buf *b, const char *s, size_t len, bool keep_lines);
+/* Controls, what turns the direction of text, and line breaks that few programs know. */
+bool str_steers_terminal(uint32_t cp);
 
 /* The same into a fixed buffer of at least 8 bytes, cut with "..." when it does not fit: a name in an error message. */
 char *str_safe(const char *s, char *out, size_t size);

@@ -121,6 +121,9 @@ const char *secret_length_class(uint64_t len);
 /* What a command prints, all of it, as a pipe that ends; an error when it fails, or takes more than a minute. */
 int secret_run_command(const char *command, int *ret, struct err *e) MUST_CHECK;
 
+/* A command that is remembered: the files in it are those that coffer obeys (gateway/obeys.h). */
+int secret_note_command(struct secret_session *s, const char *command, struct err *e) MUST_CHECK;
+
 /* A new value from wherever the arguments say, into the vault; not saved yet. */
 int secret_take_value(struct secret_session *s, const struct secret_args *a, const char *name, unsigned flags,
 		      const char *from_schedule, struct err *e) MUST_CHECK;

@@ -169,10 +169,16 @@ int secret_take_value(struct secret_session *s, const struct secret_args *a, con
 	struct vault_msg ask = { .type = VAULT_SET, .num = { flags, a->expires, a->every } };
 	struct origin o = { .fd = -1 };
 	uint64_t got = 0;
-	int r = open_origin(s, &o, a, from_schedule, e);
+	const char *remembered = a->every && a->command ? a->command : "";
+	/* Before it is run: from the first time on it is one that cofferd runs. */
+	int r = *remembered || from_schedule
+			? secret_note_command(s, *remembered ? remembered : from_schedule, e)
+			: 0;
 
+	if (r == 0)
+		r = open_origin(s, &o, a, from_schedule, e);
 	ask.text[0] = slice_of(name);
-	ask.text[1] = slice_of(a->every && a->command ? a->command : "");
+	ask.text[1] = slice_of(remembered);
 	if (r == 0 && o.terminal) {
 		ask.num[0] |= VAULT_SET_TERMINAL;
 		watch_terminal(o.fd);

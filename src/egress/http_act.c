@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "egress/http_act.h"
 
+#include "egress/http_head.h"
 #include "policy/replay.h"
 
 #include <stdio.h>
 
-#define LINE_REST 64 /* of a line, for what stands around the text and behind it */
+#define ALSO_LOGGED 240 /* bytes of a second path */
+#define LINE_REST 64	/* of a line, for what stands around the text and behind it */
 
 static bool is_cut(const struct buf *b)
 {
@@ -64,9 +66,13 @@ void http_act_body(struct exch *e, const struct policy_request *q)
 void http_act_also(struct exch *e, const char *method, struct slice path)
 {
 	char what[EXCH_METHOD_MAX + 8];
+	autobuf struct buf text = BUF_INIT;
 
 	snprintf(what, sizeof(what), "also:%s:", method);
-	add_word(&e->act, REPLAY_ACT_MAX, what, path);
+	http_path_log(&text, path, ALSO_LOGGED);
+	add_word(&e->act, REPLAY_ACT_MAX, what, (struct slice){ text.data, text.len });
+	if (buf_error(&text))
+		e->act.error = buf_error(&text);
 }
 
 /* Query values are only digests in the journal, and this one decides. */
@@ -93,7 +99,8 @@ void http_act_key(const struct exch *e, struct seen *key)
 	add_service(&service, REPLAY_ACT_MAX, e);
 	seen_add(key, service.data, service.len);
 	seen_add(key, e->act.data, e->act.len);
-	if (is_cut(&e->act) || buf_error(&service))
+	/* What the text has only a digest of is new each time. */
+	if (is_cut(&e->act) || buf_error(&service) || memchr(e->act.data ? e->act.data : "", '#', e->act.len))
 		seen_add(key, &e->id, sizeof(e->id));
 }
 

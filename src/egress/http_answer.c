@@ -28,7 +28,7 @@ static void log_path(const struct exch *e, struct json *l)
 		journal_str(l, "path", buf_cstr(&e->req.target), 1024);
 		return;
 	}
-	buf_add(&text, path.p, path.len > 700 ? 700 : path.len);
+	http_path_log(&text, path, HTTP_PATH_LOGGED);
 	http_query_digest(&text, urlpath_query(&e->req.target, &e->req.url));
 	journal_str(l, "path", buf_cstr(&text), 1024);
 }

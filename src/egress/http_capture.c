@@ -405,8 +405,9 @@ static int log_issued(const struct exch *e, const struct vault_ask *a, struct sl
 	json_u64(l, "port", e->conn->port);
 	journal_str(l, "method", e->req.method, EXCH_METHOD_MAX);
 	buf_clear(&text);
-	buf_add(&text, path.p, e->req.url.path_len ? path.len : 0);
-	journal_str(l, "path", buf_cstr(&text), 700);
+	if (e->req.url.path_len)
+		http_path_log(&text, path, HTTP_PATH_LOGGED);
+	journal_str(l, "path", buf_cstr(&text), HTTP_PATH_LOGGED);
 	json_str(l, "digest", hex);
 	egress_end_line(e->in->eg, known == LEDGER_FIRST);
 	return 0;

@@ -9,7 +9,8 @@
 
 #include <stdio.h>
 
-#define QUERY_NAMES_MAX 12
+#define PARAMS_LOGGED 24 /* bytes of a segment's parameters in a path that is too long for the log */
+#define PARAMS_SHOWN 8
 
 static void refuse(struct exch *e, unsigned answer, const char *why)
 {
@@ -329,27 +330,93 @@ int http_head_resp_from_h1(struct exch *e, const struct http1_head *h)
 	return r;
 }
 
+static void add_digest(struct buf *out, struct slice s)
+{
+	unsigned char sum[HASH_LEN];
+	char hex[9];
+
+	hash_sha256(s.p, s.len, sum);
+	hash_hex(sum, 4, hex);
+	buf_addf(out, "#%s", hex);
+}
+
+/* Where the parameters of a segment begin; its end: it has none. */
+static size_t params_at(const char *segment, size_t len)
+{
+	for (size_t i = 0; i < len; i++) {
+		if (segment[i] == ';' || (len - i >= 3 && memcmp(segment + i, "%3B", 3) == 0))
+			return i;
+	}
+	return len;
+}
+
+static void cut_params(struct buf *out, struct slice path)
+{
+	while (path.len) {
+		const char *slash = memchr(path.p, '/', path.len);
+		size_t len = slash ? (size_t)(slash - path.p) + 1 : path.len;
+		size_t end = slash ? len - 1 : len, at = params_at(path.p, end);
+
+		if (end - at > PARAMS_LOGGED) {
+			buf_add(out, path.p, at + PARAMS_SHOWN);
+			buf_adds(out, "...");
+			add_digest(out, (struct slice){ path.p + at, end - at });
+			buf_adds(out, slash ? "/" : "");
+		} else {
+			buf_add(out, path.p, len);
+		}
+		path.p += len;
+		path.len -= len;
+	}
+}
+
+void http_path_log(struct buf *out, struct slice path, size_t max)
+{
+	const size_t mark = sizeof("...#01234567...") - 1, ends = max > mark ? max - mark : 0;
+	autobuf struct buf cut = BUF_INIT;
+
+	if (path.len <= max) {
+		buf_add(out, path.p, path.len);
+		return;
+	}
+	cut_params(&cut, path);
+	if (buf_error(&cut)) {
+		out->error = buf_error(&cut);
+		return;
+	}
+	if (cut.len <= max) {
+		buf_add(out, cut.data, cut.len);
+		return;
+	}
+	buf_add(out, cut.data, ends - ends / 2);
+	buf_adds(out, "...");
+	add_digest(out, path);
+	buf_adds(out, "...");
+	buf_add(out, cut.data + cut.len - ends / 2, ends / 2);
+}
+
 void http_query_digest(struct buf *out, struct slice q)
 {
+	const size_t start = out->len;
 	char sep = '?';
 
-	for (int n = 0; q.len && n < QUERY_NAMES_MAX; n++) {
+	while (q.len && out->len - start < HTTP_QUERY_LOGGED) {
 		const char *amp = memchr(q.p, '&', q.len);
 		size_t len = amp ? (size_t)(amp - q.p) : q.len;
 		const char *eq = memchr(q.p, '=', len);
 		size_t name = eq ? (size_t)(eq - q.p) : 0;
-		unsigned char sum[HASH_LEN];
-		char hex[9];
+		size_t value = eq ? name + 1 : 0;
 
-		hash_sha256(q.p + (eq ? name + 1 : 0), len - (eq ? name + 1 : 0), sum);
-		hash_hex(sum, 4, hex);
 		buf_addc(out, sep);
 		buf_add(out, q.p, name > 32 ? 32 : name);
-		buf_addf(out, "%s#%s", eq ? "=" : "", hex);
+		buf_adds(out, eq ? "=" : "");
+		add_digest(out, (struct slice){ q.p + value, len - value });
 		sep = '&';
 		q.p += len + (amp != NULL);
 		q.len -= len + (amp != NULL);
 	}
-	if (q.len)
+	if (q.len) {
 		buf_adds(out, "&...");
+		add_digest(out, q);
+	}
 }

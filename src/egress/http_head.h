@@ -39,7 +39,16 @@ int http_head_resp_from_h1(struct exch *e, const struct http1_head *h) MUST_CHEC
 /* One field of an answer, or of its trailers: kept, or left out (of the connection, or of no use here). */
 int http_head_resp_field(struct http_fields *f, struct slice name, struct slice value) MUST_CHECK;
 
-/* "?a=#1f2e…&b=#…": the names, and a short digest of each value. */
+/*
+ * A path for the log. In one of more than `max` bytes long parameters of segments (";x=aaaa…"), which many servers pass over, are cut to
+ * their beginning, "...#" and 8 digits of a digest. If it is still too long, its beginning and its end are kept, and a digest of all of
+ * it stands between "..." and "...". No path has a '#' in it otherwise.
+ */
+#define HTTP_PATH_LOGGED 700
+void http_path_log(struct buf *out, struct slice path, size_t max);
+/* "?a=#1f2e…&b=#…": the names, and a short digest of each value; of those that are
+ * beyond HTTP_QUERY_LOGGED bytes one digest. */
+#define HTTP_QUERY_LOGGED 260
 void http_query_digest(struct buf *out, struct slice query);
 
 #endif

@@ -358,8 +358,9 @@ static bool log_use(struct exch *e)
 		journal_str(l, "host", e->conn->host.text, HOST_MAX);
 		json_u64(l, "port", e->conn->port);
 		journal_str(l, "method", exch_method(e), EXCH_METHOD_MAX);
-		buf_add(&text, path.p, e->req.url.path_len ? path.len : 0);
-		journal_str(l, "path", buf_cstr(&text), 700);
+		if (e->req.url.path_len)
+			http_path_log(&text, path, HTTP_PATH_LOGGED);
+		journal_str(l, "path", buf_cstr(&text), HTTP_PATH_LOGGED);
 		json_str(l, "digest", hex);
 		egress_end_line(eg, e->is_first || known == LEDGER_FIRST);
 	}

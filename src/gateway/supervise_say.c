@@ -11,9 +11,12 @@
  *      A question that waits for a person is also put into the terminal's title, which draws over nothing.
  *  N4  An init that does not answer within SAY_WAIT keeps no question from the person: it goes into the title, as over a screen.
  *  N3  A stderr that is not the command's terminal is written to at once.
+ *  N4  On the command's terminal, lines begin with the end of whatever sequence it had begun, with plain colours and letters; and
+ *      where it leaves a screen of its own behind, with a reset of the terminal. So it hides no line by how it ends.
  */
 #include "base/clock.h"
 #include "base/fd.h"
+#include "gateway/prompt.h"
 #include "gateway/supervise_int.h"
 
 #include <errno.h>
@@ -34,6 +37,15 @@ static void add_notice(const struct sv *sv, const struct net_msg *m, struct buf 
 
 	net_say_format(m, text);
 	sv->io->say((enum net_level)m->level, text, out);
+}
+
+/* N4. Not more than needed: the command may go on. */
+static const char line_reset[] = "\x18\033\\\033[0m\033(B\017\033[4l";
+
+static void add_reset(const struct sv *sv, struct buf *out)
+{
+	if (shares_terminal(sv) && sv->notices.n)
+		buf_adds(out, termmodes_is_default(&sv->pump.modes) ? line_reset : prompt_reset);
 }
 
 /* N2. Lines that count nothing are told once when they are the same. */
@@ -60,6 +72,7 @@ static void add_notices(struct sv *sv, struct buf *out)
 {
 	struct sv_notices *l = &sv->notices;
 
+	add_reset(sv, out);
 	for (size_t i = 0; i < l->n; i++)
 		add_notice(sv, &l->v[i], out);
 	if (l->left_out) {

@@ -71,6 +71,7 @@ const struct trigger_row trigger_rows[] = {
 	{ ".envrc", NULL, "direnv runs it when the directory is entered", "direnv: before each prompt, once allowed; direnv(1)" },
 	{ ".direnv", NULL, "direnv runs it when the directory is entered", "direnv: what its layouts load; direnv-stdlib(1)" },
 	{ ".autoenv*", NULL, "zsh-autoenv runs it when the directory is entered", "zsh-autoenv: .autoenv.zsh, .autoenv_leave.zsh; its README" },
+	{ ".rvmrc", NULL, "RVM runs it when the directory is entered", "RVM: asks once for each content; rvm.io/workflow/rvmrc" },
 	{ ".tool-versions", NULL, "a version manager runs what it names", "asdf, mise: their shims; asdf-vm.com/manage/configuration" },
 	{ ".mise*", NULL, "mise runs what it names", "mise: hooks, env and tools; mise.jdx.dev/configuration" },
 	{ "mise.toml", NULL, "mise runs what it names", "mise: hooks, env and tools; mise.jdx.dev/configuration" },

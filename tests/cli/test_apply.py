@@ -180,6 +180,21 @@ def test_own_files(c):
     tap.ok(r.code == 1 and not exists(c, "config/cofferdam/new.yaml") and exists(c, "config/other"),
            "what is in the user's configuration of coffer does not go out unasked", r)
 
+    fresh(c)
+    for name in ("tools/token.sh", "tools/other.sh"):
+        c.write(name, "echo value-$(seq -s- 1 20)\n", 0o700)
+    for name, command in (("kept", f"cd /; {c.work}/tools/token.sh 2>/dev/null"), ("once", f"{c.work}/tools/other.sh")):
+        every = ("--every", "10h") if name == "kept" else ()
+        r = c("secret", "set", name, "--command", command, *every, "--host", "api.example.com")
+        tap.eq(r.code, 0, f"(a secret that a command makes: {name})", r)
+    inside(c, "echo 'touch ran' >> tools/token.sh; echo true >> tools/other.sh; echo x > plain.txt")
+    r = c("apply", "@last")
+    tap.ok(r.code == 1 and marked(r.err, "tools/token.sh") and "touch ran" not in text(c, "tools/token.sh"),
+           "a script that coffer runs again and again for a secret does not go out unasked", r)
+    tap.ok("true" in text(c, "tools/other.sh") and exists(c, "plain.txt"), "(one that it ran once does, and so do other files)", r)
+    r = c("apply", "@last", "--allow", "tools/token.sh")
+    tap.ok(r.code == 0 and "touch ran" in text(c, "tools/token.sh"), "it goes out with a yes of its own", r)
+
 
 def test_shared(c):
     """Bound through, a directory must not hold what coffer obeys."""

@@ -30,7 +30,7 @@ def check_empty(c):
 
 
 def check_ended(c):
-    r = c("run", "-q", "--", "sh", "-c", "echo hi > made; exit 3 # \x1b[31m\x07")
+    r = c("run", "-q", "--", "sh", "-c", "echo hi > 'n\u009bame\u202e'; exit 3 # \x1b[31m\x07\u009b31m")
     tap.eq(r.code, 3, f"{c.who}: a run with a change", r)
     runs = json.loads(c("ps", "-a", "--json").out)
     tap.ok(len(runs) == 1 and runs[0]["status"] == "ended" and runs[0]["exit"] == 3 and runs[0]["changes"] == 1 and
@@ -39,6 +39,10 @@ def check_ended(c):
     text = c("ps", "-a")
     tap.like(text.out, HEAD_ALL + rf"{run_id} +- +{c.engine} +host +exited 3, \d+ s ago +\d+ s ago +- +1 +4.0 KiB +sh -c", f"{c.who}: and shown", text)
     tap.unlike(text.out + c("ps", "-a", "--no-trunc").out, "\x1b|\x07", f"{c.who}: without what it tried to draw")
+    as_json = [c(*words).out for words in (("ps", "-a", "--json"), ("inspect", run_id), ("diff", "--json", run_id), ("audit", "--json"))]
+    tap.eq([re.findall("[\x80-\x9f\u202e\u2028]", x) for x in as_json], [[]] * 4, f"{c.who}: nor is there in JSON anything that a terminal obeys")
+    tap.ok("\u009b31m" in runs[0]["command"] and "n\u009bame\u202e" in [x["path"] for x in json.loads(as_json[2])["changes"]],
+           f"{c.who}: (and who reads the JSON has it all)", as_json)
     tap.eq(c("ps", "-q").out, "", f"{c.who}: but not among those that run")
     tap.eq(c("ps", "-aq").out, run_id + "\n", f"{c.who}: -q gives the id")
     tap.eq(c("rm", run_id[:4]).code, 0, f"{c.who}: a short id is enough to remove it")

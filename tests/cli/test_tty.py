@@ -131,13 +131,43 @@ def notices(tap, c):
         c("rm", f"draws-{how}")
 
 
+HIDES = """
+import socket, sys, time
+def deny(name):
+    try: socket.getaddrinfo(name, 443)
+    except OSError: pass
+print('BEG' + 'IN', flush=True)
+sys.stdout.write('\\x1b[8m\\x1b(0\\x0e\\x1b[4h\\x1bP' if sys.argv[1] == 'midway' else '\\x1b[?1049h\\x1b]0;')
+sys.stdout.flush()
+deny('hidden.test')
+sys.stdin.read(1)
+"""
+
+
+def hiding(tap, c):
+    """A command that conceals what is written next, or leaves a sequence open, or the alternate screen, hides no line."""
+    for how, wanted in (("midway", "\x18\x1b\\\x1b[0m\x1b(B\x0f\x1b[4l"), ("at its end", "\x1b[?1049l")):
+        t = Terminal(c, "run", "--name", "hides", "--allow", "example.com", "--", "python3", "-c", HIDES, how)
+        tap.ok(t.read("BEGIN"), f"{c.who}: a command that hides what is written {how} has begun", t.text)
+        tap.ok(wait_for(lambda: is_logged(c, "hidden.test"), 60), f"{c.who}: its denial {how} is in the log")
+        if how == "midway":
+            tap.ok(t.read("denied  hidden.test"), f"{c.who}: and is told {how}", t.text)
+        t.type("x\n")
+        t.wait()
+        t.read("\0never\0", 30)
+        before, _, after = t.text.partition("denied  hidden.test")
+        tap.ok(after and wanted in before and "\x1b\\" in before, f"{c.who}: the line about it begins with a reset ({how})", repr(t.text))
+        t.close()
+        c("rm", "hides")
+
+
 def main():
     tap = Tap()
     for who in identities(tap, ENGINES):
         if who == "userns":
             continue
         with coffer_as(who) as c:
-            for part in (private, resize, interrupt, shell, killed, injected, notices):
+            for part in (private, resize, interrupt, shell, killed, injected, notices, hiding):
                 part(tap, c)
             c.check_clean(tap)
     tap.done()

@@ -55,6 +55,7 @@ static void test_names(void)
 		".zshrc",
 		".profile",
 		".tool-versions",
+		".rvmrc",
 		".mise.toml",
 		".config/mise/config.toml",
 		".direnv/x",
