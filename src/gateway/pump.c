@@ -7,10 +7,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/uio.h>
 
+#define EROFS_TEXT "Read-only file system" /* as strerror() has it in the usual locale */
 #define CUT_MARK "\n[coffer: the output limit was reached; the rest was thrown away]\n"
 #define CONN_HIGH (128u << 10) /* no more input while the other side has this much to take */
 
@@ -163,6 +165,7 @@ static int take_output(struct pump *s, const struct frame *f)
 	n = within_limit(s, k, f->len);
 	if (s->tty)
 		termmodes_feed(&s->modes, f->data, f->len);
+	s->saw_erofs = s->saw_erofs || memmem(f->data, f->len, EROFS_TEXT, sizeof(EROFS_TEXT) - 1);
 	sink_write(k, f->data, n);
 	s->printed += f->len;
 	if (n < f->len && !s->cut) {
