@@ -740,6 +740,9 @@ def accessible(tap, b, bot):
             tap.eq(found, [], f"axe: {view} {scheme} {width}x{height}")
             wide = b.js("document.scrollingElement.scrollWidth - innerWidth")
             tap.ok(wide <= 0, f"{view} {scheme} {width}: nothing sticks out", wide)
+            if width < 700:
+                cut = b.js("[...document.querySelectorAll('main .scroll, main select')].filter((e) => e.scrollWidth > e.clientWidth + 1 || e.getBoundingClientRect().right > innerWidth - 4).map((e) => e.outerHTML.slice(0, 80))")
+                tap.eq(cut, [], f"{view}: on a phone no table or field is cut off at the right")
     b.go("#/asks")
     b.wait(".card.ask:not(.done) button.allow")
     b.do("size", width=390, height=844)
