@@ -30,8 +30,10 @@ int changed_audit(struct audit **ret, struct err *e)
 
 	if (r == 0)
 		r = audit_open(&a, st.fd, e);
-	if (r == 0)
+	if (r == 0) {
+		audit_frees_space(a);
 		r = run_sweep(&st, a, e);
+	}
 	if (r < 0)
 		return r;
 	*ret = TAKE_PTR(a);

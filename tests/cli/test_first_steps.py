@@ -107,6 +107,18 @@ def check_secret(c):
     tap.eq(items, {"anthropic": "claude", "other": None}, "coffer secret ls --json has the profile")
 
 
+def check_ceiling(c):
+    c.write("agent.yaml", 'version: 1\nabout: an agent\nallow: ["api.anthropic.com"]\nsecrets:\n  - {name: anthropic, env: KEY, host: api.anthropic.com, as: bearer}\n')
+    c.write("ceiling.yaml", "version: 1\negress:\n  allow: [wiki.corp.example]\n")
+    r = c("secret", "bind", "anthropic", "--host", "api.anthropic.com", "--as", "bearer")
+    tap.eq(r.code, 0, "the secret is bound", r)
+    r = c("run", "--profile", os.path.join(c.work, "agent.yaml"), "--policy", "ceiling.yaml", "--", "true")
+    tap.ok("the agent gets no key" in r.err and "the policy file must allow api.anthropic.com" in r.err, "an agent without a key is told that the policy file must allow its server", r)
+    c.write("ceiling.yaml", "version: 1\negress:\n  allow: [api.anthropic.com]\n")
+    r = c("run", "--profile", os.path.join(c.work, "agent.yaml"), "--policy", "ceiling.yaml", "--", "sh", "-c", "echo ${KEY:+has a key}")
+    tap.ok("has a key" in r.out and "gets no key" not in r.err, "once the policy file allows it, the agent has its key", r)
+
+
 def main():
     with coffer_as("user") as c:
         check_wrong(c)
@@ -115,6 +127,7 @@ def main():
         check_typed_twice(c)
         check_gateway(c)
         check_secret(c)
+        check_ceiling(c)
         c.check_clean(tap)
     tap.done()
 

@@ -38,7 +38,7 @@ static const struct wrong {
 	{ "egress: {} # \xc2\x9b\n", ":1:14: U+009B", "control character", NULL },
 	{ "egress: {} # \xff\n", ":1:14: ", "not UTF-8", NULL },
 	/* keys and types */
-	{ "alow: []\n", ":1:1: ", "'alow' is no key of a policy", "allow:" },
+	{ "alow: []\n", ":1:1: ", "unknown key 'alow' of a policy", "allow:" },
 	{ "egress:\n  alow: []\n", ":2:3: ", "no key of egress", "allow:" },
 	{ "egress:\n  version: 1\n", ":2:3: ", "no key of egress", NULL },
 	{ "version: 2\n", ":1:10: ", "not known here", "version: 1" },
@@ -81,13 +81,13 @@ static const struct wrong {
 	/* secrets */
 	{ "allow: [{domain: a.com, secret: {env: X}}]\n", ":1:33: ", "needs its 'name'", NULL },
 	{ "allow: [{domain: a.com, secret: {name: x, env: 1X}}]\n", ":1:48: ", "a variable", NULL },
-	{ "allow: [{domain: a.com, secret: {name: x, nv: X}}]\n", ":1:43: ", "'nv' is no key", NULL },
+	{ "allow: [{domain: a.com, secret: {name: x, nv: X}}]\n", ":1:43: ", "unknown key 'nv'", NULL },
 	{ "deny: [{domain: a.com, secret: x}]\n", ":1:32: ", "a rule that allows", NULL },
 	{ "allow: [{domain: a.com, secret: [x]}]\n", ":1:33: ", "", NULL },
 	/* captures */
 	{ "allow: [{domain: a.com, capture: POST /x}]\n", ":1:34: ", "", NULL },
 	{ "allow: [{domain: a.com, capture: {name: x}}]\n", ":1:34: ", "needs its 'endpoint'", NULL },
-	{ "allow: [{domain: a.com, capture: {endpiont: POST /x}}]\n", ":1:35: ", "'endpiont' is no key",
+	{ "allow: [{domain: a.com, capture: {endpiont: POST /x}}]\n", ":1:35: ", "unknown key 'endpiont'",
 	  "endpoint" },
 	{ "allow: [{domain: a.com, capture: {endpoint: /x}}]\n", ":1:45: ", "a method and a path", NULL },
 	{ "allow: [{domain: a.com, capture: {endpoint: post /x}}]\n", ":1:45: ", "a method and a path",
