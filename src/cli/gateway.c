@@ -270,7 +270,10 @@ static int start_and_listen(struct state *st, const struct webctl *ctl)
 
 	if (r || !ctl->listen[0])
 		return r;
-	return cofferd_web(st, ctl, &b, &e) < 0 ? say_error(&e) : 0;
+	if (cofferd_web(st, ctl, &b, &e) < 0)
+		return say_error(&e);
+	say_note("page and API: %s (coffer ui)", ctl->listen);
+	return 0;
 }
 
 static int obey(const char *word, bool as_json, const struct webctl *ctl)
