@@ -599,7 +599,7 @@ def remedies(tap, b, bot):
     b.click(".vbody .vrow:not([hidden]) .where")
     b.until("/What would allow it\\s*\\S/.test(document.querySelector('dialog.detail').innerText) && !document.querySelector('dialog.detail').innerText.includes('…')")
     text = b.text("dialog.detail")
-    tap.ok("What would allow it" in text and "Policy" in text and "--allow" in text, "the detail of a denied lookup says what would allow it", text)
+    tap.ok("What would allow it" in text and "Policy" in text and "coffer run --allow remedy.evil.test" in text, "the detail of a denied lookup says what would allow it", text)
     tap.ok("UTC" in text, "the detail says the date with its zone", text)
     b.press("Escape")
     end(bot.start(["python3", "-c", "import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('203.0.113.77', 443))"]))
