@@ -39,6 +39,8 @@ export function put(e, ...kids) {
 
 /** A table that scrolls by itself where the page is narrower. A head of "" is a column without one. */
 export function table(label, heads, rows) {
+	for (const row of rows)
+		[...row.cells].forEach((cell, i) => (cell.dataset.label = heads[i] ?? ""));
 	return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `${label}, scrolls` },
 		h("table", { class: "plain" }, h("thead", null, h("tr", null, heads.map((t) => (t ? h("th", { scope: "col" }, t) : h("td"))))), h("tbody", null, rows)));
 }

@@ -48,7 +48,7 @@ function add(box, text, keepLines) {
 	for (const m of text.matchAll(ODD)) {
 		if (keepLines && (m[0] === "\n" || m[0] === "\t"))
 			continue;
-		box.append(text.slice(at, m.index), h("span", { class: "odd" }, written(m[0])));
+		box.append(text.slice(at, m.index), m[0] === "\n" ? h("span", { class: "odd", title: "a line break" }, "↵") : h("span", { class: "odd" }, written(m[0])));
 		at = m.index + m[0].length;
 	}
 	box.append(text.slice(at));

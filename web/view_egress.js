@@ -143,7 +143,7 @@ export class EgressView {
 
 		this.vlist.set(rows, added);
 		setText(this.state, rows.length || left !== null
-			? `${left === null ? "All " : ""}${plural(rows.length, "event", "events")}${this.isFiltered ? ` of ${count(this.rows.length)} read that match` : ""}${left === null ? "" : "; scroll for older ones"}.`
+			? `${this.isFiltered ? plural(rows.length, "event matches", "events match") : `${left === null ? "All " : ""}${plural(rows.length, "event", "events")}`}${left === null ? "" : "; scroll for older ones"}.`
 			: this.isFiltered ? "Nothing matches." : "No sandbox has used the network yet.");
 	}
 
@@ -236,7 +236,7 @@ export class EgressView {
 			return "Nothing: no rule can name this host.";
 		get(at("sandboxes", row.sandbox, "/explain"), { url: `https://${host}${port}${row.path ?? "/"}`, method: row.method ?? "GET" }).then((v) => {
 			put(place, v.decision === "allow" ? "Nothing more: its policy allows it now."
-				: [v.hint ? quote(v.hint, 400) : "A rule of its policy says so; only a change of that rule would.", " ", h("a", { href: `#/policy/${row.sandbox}` }, "Policy")]);
+				: [v.hint ? quote(v.hint.replace("allow it: --allow HOST[:PORT]", () => `coffer run --allow ${row.host}${port}`), 400) : "A rule of its policy says so; only a change of that rule would.", " ", h("a", { href: `#/policy/${row.sandbox}` }, "Policy")]);
 		}, (e) => put(place, `Its policy cannot be asked: ${plain(e.message)}`));
 		return place;
 	}

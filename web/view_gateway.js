@@ -29,7 +29,7 @@ function troubles(g) {
 		g.rotation?.locked ? ["A secret is due for rotation, and the vault has a passphrase.", "coffer secret rotate --due"] : null,
 		...(g.expiring ?? []).map((x) => [[`The secret `, name(x.secret), x.expired ? " has expired." : ` expires on ${plain(x.expires.slice(0, 10))}.`], `coffer secret rotate ${x.secret}`]),
 		...g.helpers.map((x) => [[name(x.name), ` died ${plural(x.deaths, "time", "times")}: `, quote(x.why ?? "", 200)], null]),
-		...gaveUp(g).map((s) => [[h("a", { href: `#/run/${s.id}` }, name(s.name ?? s.id)), " has ended and is not started again: ", quote(s.why ?? `${s.cause ?? "?"}, exit code ${s.exit}`, 200)], null]),
+		...gaveUp(g).map((s) => [[h("a", { href: `#/run/${s.id}` }, name(s.name ?? s.id)), " has ended and is not started again: ", quote(s.why ?? `${s.cause ?? "?"}, exit code ${s.exit}`, 200)], `coffer start ${s.name ?? s.id}`]),
 	].filter(Boolean);
 }
 

@@ -2,9 +2,10 @@
 // What a sandbox may reach, and which rule would decide about a request or a call of a tool.
 
 import { at, get } from "./api.js";
-import { h, put, timeOf } from "./dom.js";
+import { count, h, put, timeOf } from "./dom.js";
 import { name, plain, quote } from "./quote.js";
 
+const FOLD = 12;
 const DEPTHS = { inspect: "its requests are looked at", peek: "only the name is looked at", tunnel: "nothing in it is looked at" };
 const METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"];
 const ABOUT = [["request", "a request"], ["tool", "a call of a tool"]];
@@ -28,6 +29,13 @@ function terms(r) {
 
 function line(name, max, more) {
 	return h("input", { type: "text", name, maxlength: max, spellcheck: "false", autocomplete: "off", ...more });
+}
+
+/** What a rule says of single requests; a preset says much, and that is folded. */
+function requests(list) {
+	const all = list.length ? h("ul", null, list.slice(0, 500).map((q) => h("li", null, quote(q, 300)))) : "";
+
+	return list.length > FOLD ? h("details", null, h("summary", null, `${count(list.length)} lines for single requests`), all) : all;
 }
 
 export class PolicyView {
@@ -150,7 +158,7 @@ export class PolicyView {
 			p.current ? h("p", { class: "note good" }, "What is shown is what is in force.") : h("p", { class: "note bad" }, "Not what is in force: ", quote(p.note ?? "", 300)),
 			...p.layers.map((layer, i) => h("div", null, p.layers.length > 1 ? h("h3", null, `Layer ${i + 1} of ${p.layers.length}; each must allow`) : "",
 				h("ol", { class: "rules" }, layer.map((r) => h("li", null, quote(r.rule, 300), terms(r),
-					r.requests?.length ? h("ul", null, r.requests.slice(0, 500).map((q) => h("li", null, quote(q, 300)))) : ""))))),
+					requests(r.requests ?? [])))))),
 			p.layers.every((l) => !l.length) ? h("p", { class: "empty" }, p.net === "none" ? "No rules: without a network there is nothing to allow." : p.granted.length ? "No rules in it: nothing is allowed but what was granted." : "No rules: nothing is allowed.") : "",
 			p.granted.length ? h("div", null, h("h3", null, "Granted by a person, where the rules say nothing"), h("ul", { class: "rules granted" }, p.granted.map((g) => h("li", null,
 				quote(g.rule, 600), h("span", { class: "hint" }, " question ", name(g.question), g.until ? [", until ", timeOf(Date.parse(g.until))] : ", until it ends or is taken back"))))) : "",

@@ -217,9 +217,9 @@ export class SandboxesView {
 
 			if (this.closed)
 				return;
-			this.ended.set(page.items.filter((s) => s.status !== "running" && s.status !== "starting"), page.next !== null);
+			this.ended.set(page.items.filter((s) => s.status !== "running" && s.status !== "starting").sort((a, b) => (b.ended ?? "").localeCompare(a.ended ?? "")), page.next !== null);
 			put(this.failed, gaveUp(gateway).map((s) => h("div", { class: "card attention", "data-sandbox": s.id }, h("h2", null, h("a", { href: `#/run/${s.id}` }, name(s.name ?? s.id)), " is down"),
-				h("p", null, `It ended ${s.cause ? `(${plain(s.cause, 40)}) ` : ""}with exit code ${s.exit ?? "?"} and is not started again`, s.why ? [": ", quote(s.why, 200)] : ".",
+				h("p", null, `It ended ${s.cause && s.cause !== "exit" ? `(${plain(s.cause, 40)}) ` : ""}with exit code ${s.exit ?? "?"} and is not started again`, s.why ? [": ", quote(s.why, 200), "."] : ".",
 					` It was restarted ${plural(s.restarts ?? 0, "time", "times")}.`))));
 		} catch {
 			// told by the banner; the next event tries again

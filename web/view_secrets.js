@@ -5,7 +5,7 @@ import { get } from "./api.js";
 import { h, plural, put, setText, soon, span, table, timeOf } from "./dom.js";
 import { name, plain, quote } from "./quote.js";
 
-const HEADS = ["Name", "May be sent to", "Value set", "Expires", "Last used", "Note"];
+const HEADS = ["Name", "Sent to", "Value set", "Expires", "Last used", "Note"];
 const NONE = {
 	none: "There is no vault yet. coffer secret set NAME puts the first secret into it.",
 	locked: "The vault has a passphrase, so its secrets cannot be listed here: coffer secret ls asks for it in a terminal.",
@@ -13,8 +13,10 @@ const NONE = {
 };
 
 function bindings(secret) {
+	if (!secret.bindings.length && secret.profile)
+		return h("span", { class: "hint" }, "by coffer run --profile ", name(secret.profile), ", where that one says");
 	if (!secret.bindings.length)
-		return h("span", { class: "hint" }, "nowhere: coffer secret bind");
+		return h("span", { class: "hint" }, "nowhere until it is bound: coffer secret bind");
 	return secret.bindings.map((b, i) => [i ? h("br") : "", quote(`${b.host}${b.port === 443 ? "" : `:${b.port}`}${b.path === "/" ? "" : b.path}`, 200), h("span", { class: "hint" }, ` as ${plain(b.as, 80)}`)]);
 }
 
@@ -76,7 +78,7 @@ export class SecretsView {
 			h("td", null, day(s.changed), h("span", { class: "hint" }, ` ${span(this.app.now() - Date.parse(s.changed))} ago`)),
 			h("td", null, s.expires ? day(s.expires) : "never"),
 			h("td", null, s.used ? [day(s.used.time), " by ", h("a", { href: `#/run/${encodeURIComponent(s.used.sandbox)}` }, name(this.app.nameOf(s.used.sandbox))), s.used.host ? [" for ", quote(s.used.host, 80)] : ""]
-				: searchedAll ? "never, says the log" : "not lately"),
+				: searchedAll ? "never" : "not lately"),
 			h("td", null, notes(s)));
 	}
 }

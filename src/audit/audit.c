@@ -140,6 +140,16 @@ static int open_or_create(struct audit *a, struct err *e)
 	return r;
 }
 
+/* Where there is no room for it now there will be later: that is no error. */
+static void make_reserve(const struct audit *a)
+{
+	autoclose int fd =
+		openat(a->dir_fd, RESERVE_NAME, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+
+	if (fd >= 0 && fallocate(fd, 0, 0, AUDIT_RESERVE) < 0)
+		(void)unlinkat(a->dir_fd, RESERVE_NAME, 0);
+}
+
 int audit_open(struct audit **ret, int state_fd, struct err *e)
 {
 	CLEANUP(audit_freep) struct audit *a = NULL;
@@ -150,8 +160,14 @@ int audit_open(struct audit **ret, int state_fd, struct err *e)
 	r = open_or_create(a, e);
 	if (r < 0)
 		return r;
+	make_reserve(a);
 	*ret = TAKE_PTR(a);
 	return 0;
+}
+
+void audit_frees_space(struct audit *a)
+{
+	a->frees = true;
 }
 
 void audit_free(struct audit *a)
@@ -196,7 +212,8 @@ static int cannot_write(struct err *e, int r)
 {
 	err_sys(e, r, "cannot write to the audit log");
 	if (r == -ENOSPC || r == -EDQUOT)
-		return err_hint(e, r, "make room where the state directory is; nothing runs unlogged");
+		return err_hint(
+			e, r, "make room where the state directory is (coffer prune); nothing runs unlogged");
 	return r;
 }
 
@@ -231,6 +248,10 @@ int audit_write_line(struct audit *a, const struct anchor *an, const struct audi
 	next.size += a->line.len;
 	hash_sha256_hex(a->line.data, a->line.len - 1, next.hash);
 	r = fd_write_all(a->log_fd, a->line.data, a->line.len);
+	if ((r == -ENOSPC || r == -EDQUOT) && a->frees && unlinkat(a->dir_fd, RESERVE_NAME, 0) == 0) {
+		take_back(a, an);
+		r = fd_write_all(a->log_fd, a->line.data, a->line.len);
+	}
 	if (r < 0) {
 		take_back(a, an);
 		return cannot_write(e, r);

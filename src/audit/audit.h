@@ -36,6 +36,13 @@ static inline void audit_freep(struct audit **a)
 	audit_free(*a);
 }
 
+/*
+ * On a full disk nothing can be logged, so nothing could be removed either. A file of AUDIT_RESERVE bytes keeps room for that:
+ * a handle whose events announce a removal gives it up when it needs it, and it is made again when the log is opened next.
+ */
+#define AUDIT_RESERVE (64u << 10)
+void audit_frees_space(struct audit *a);
+
 struct audit_settings {
 	uint64_t segment_size; /* bytes of a segment before the next is begun */
 	uint32_t keep;	       /* segments, the current one counted; 2 to 200 */

@@ -12,6 +12,7 @@
 
 #define AUDIT_DIR "audit"
 #define AUDIT_LOCK "lock"
+#define RESERVE_NAME "reserve"
 
 struct audit {
 	int dir_fd;
@@ -21,6 +22,7 @@ struct audit {
 	uint32_t segment; /* which segment log_fd is; 0: not open, or not known */
 	char boot_id[LINE_BOOT_ID_LEN + 1];
 	struct audit_settings set;
+	bool frees;	 /* may take the reserve: what it logs makes room */
 	struct buf line; /* reused */
 };
 

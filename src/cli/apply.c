@@ -409,6 +409,11 @@ static int run_job(struct job *job)
 
 	if (r == -EINVAL)
 		return say_usage(&verb_apply, &e);
+	if (r == -ENOENT && job->run.run_fd < 0 && !job->o.paths.n &&
+	    changed_nothing(job->ref, job->run.id)) {
+		say_note("nothing to apply: run %s changed nothing", job->run.id);
+		return 0;
+	}
 	if (r == 0)
 		r = open_vault(job, &e);
 	if (r < 0)

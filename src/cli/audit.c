@@ -24,6 +24,7 @@
 #define FOLLOW_LINES 10
 #define LINES_MAX 100000
 #define FLUSH_AT 65536
+#define OBJECT_SHOWN 200 /* bytes; a larger one (all limits of a run) is for --json */
 
 enum { OPT_FOLLOW = 1, OPT_JSON, OPT_SINCE, OPT_SANDBOX, OPT_TYPE, OPT_LINES, OPT_REASON };
 
@@ -65,7 +66,9 @@ static void add_value(struct buf *out, const json_t *v)
 		return;
 	}
 	dump = json_dumps(v, JSON_COMPACT | JSON_ENCODE_ANY);
-	if (dump)
+	if (dump && json_is_object(v) && strlen(dump) > OBJECT_SHOWN)
+		buf_adds(out, "{…}");
+	else if (dump)
 		str_add_safe(out, dump, strlen(dump), false);
 	else
 		out->error = -ENOMEM;
@@ -497,7 +500,8 @@ const struct verb verb_audit = {
 	.n_opts = ARRAY_SIZE(audit_opts),
 	.run = cmd_audit,
 	.text = "Shows the audit log: one line for each event, in UTC, oldest first. The log is written outside of every "
-		"sandbox; each event holds the hash of the one before it, and an anchor beside the log moves with it.\n"
+		"sandbox; each event holds the hash of the one before it, and an anchor beside the log moves with it. A long "
+		"object, as all limits of a run, is shown as {…}: --json has it whole.\n"
 		"\n"
 		"verify reads the whole log and names every event that was changed, deleted or moved, a tail that was cut, "
 		"a replaced anchor and a signed head that does not fit; what a crash leaves is told apart and is no break. "

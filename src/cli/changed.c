@@ -5,7 +5,9 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "cli/checkpoint.h"
+#include "cli/look.h"
 #include "cli/obeyed.h"
+#include "cli/ref.h"
 #include "gateway/checkpoint.h"
 #include "gateway/link.h"
 #include "gateway/run.h"
@@ -28,12 +30,24 @@ int changed_audit(struct audit **ret, struct err *e)
 
 	if (r == 0)
 		r = audit_open(&a, st.fd, e);
-	if (r == 0)
+	if (r == 0) {
+		audit_frees_space(a);
 		r = run_sweep(&st, a, e);
+	}
 	if (r < 0)
 		return r;
 	*ret = TAKE_PTR(a);
 	return 0;
+}
+
+bool changed_nothing(const char *ref, char id[RUN_ID_LEN + 1])
+{
+	CLEANUP(state_release) struct state st = STATE_INIT;
+	struct look_end end = { 0 };
+	struct err ignored = ERR_INIT;
+
+	return state_open(&st, &ignored) == 0 && ref_resolve_logged(&st, ref, id, &ignored) == 0 &&
+	       strlen(id) == RUN_ID_LEN && look_end(&st, id, &end, &ignored) == 0 && end.changes == 0;
 }
 
 /* A rollback that was cut short is finished before anybody looks. */

@@ -34,6 +34,12 @@ int changed_audit(struct audit **ret, struct err *e) MUST_CHECK;
 /* Finds the run. With `claim` it is held until released, and one that still runs is refused. */
 int changed_open(struct changed *c, const char *ref, bool claim, struct err *e) MUST_CHECK;
 
+/*
+ * A run that changed nothing leaves nothing to open: only the log knows it. Whether `ref` is such a one, whose id is put
+ * into `id` then.
+ */
+bool changed_nothing(const char *ref, char id[RUN_ID_LEN + 1]) MUST_CHECK;
+
 /* Opens its layer and the original directory; an error that explains where a run has no layer. */
 int changed_open_trees(struct changed *c, struct err *e) MUST_CHECK;
 /* What the layer lies on. */

@@ -5,8 +5,6 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "cli/changed.h"
-#include "cli/look.h"
-#include "cli/ref.h"
 #include "cli/say.h"
 #include "cli/verb.h"
 #include "gateway/checkpoint.h"
@@ -315,18 +313,6 @@ static int show_between(struct diff_want *want)
 	return show_changes(&run, want, &cmp, &l);
 }
 
-/* A run that changed nothing leaves nothing: only the log knows it. */
-static bool changed_nothing(const char *ref, struct changed *run)
-{
-	CLEANUP(state_release) struct state st = STATE_INIT;
-	struct look_end end = { 0 };
-	struct err ignored = ERR_INIT;
-
-	return state_open(&st, &ignored) == 0 && ref_resolve_logged(&st, ref, run->id, &ignored) == 0 &&
-	       strlen(run->id) == RUN_ID_LEN && look_end(&st, run->id, &end, &ignored) == 0 &&
-	       end.changes == 0;
-}
-
 static int show(struct diff_want *want)
 {
 	CLEANUP(changed_release) struct changed run = CHANGED_INIT;
@@ -334,7 +320,7 @@ static int show(struct diff_want *want)
 	struct err e = ERR_INIT;
 	int r = changed_open(&run, want->ref, false, &e);
 
-	if (r == -ENOENT && !want->paths.n && changed_nothing(want->ref, &run))
+	if (r == -ENOENT && !want->paths.n && changed_nothing(want->ref, run.id))
 		return show_changes(&run, want, NULL, &l);
 	if (r < 0 || changed_open_trees(&run, &e) < 0 || changed_paths(&run, &want->paths, NULL, &e) < 0 ||
 	    changed_list(&run, &l, &e) < 0 || select_paths(&l, &want->paths, &run, &e) < 0)

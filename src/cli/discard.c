@@ -24,9 +24,14 @@ static int discard(const char *ref)
 	CLEANUP(audit_freep) struct audit *a = NULL;
 	struct err e = ERR_INIT;
 	uint64_t n = 0;
+	int r = changed_audit(&a, &e);
 
-	if (changed_audit(&a, &e) < 0 || changed_open(&run, ref, true, &e) < 0 ||
-	    changed_has_layer(&run, &e) < 0 || log_discard(a, &run, &e) < 0 ||
+	r = r < 0 ? r : changed_open(&run, ref, true, &e);
+	if (r == -ENOENT && changed_nothing(ref, run.id)) {
+		say_note("nothing to discard: run %s changed nothing", run.id);
+		return 0;
+	}
+	if (r < 0 || changed_has_layer(&run, &e) < 0 || log_discard(a, &run, &e) < 0 ||
 	    changed_remove(&run, a, &n, &e) < 0)
 		return say_error(&e);
 	say_note("discarded %s: %llu files and directories wiped", run.id, (unsigned long long)n);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* coffer gateway: the daemon that keeps sandboxes ready and going, for those who want to see or steer it. */
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/str.h"
 #include "cli/say.h"
 #include "cli/table.h"
@@ -11,6 +12,7 @@
 #include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 enum { OPT_JSON = 1, OPT_LISTEN, OPT_PUBLIC, OPT_HOST };
@@ -24,6 +26,7 @@ static const struct opt gateway_opts[] = {
 };
 
 #define WORDS "start stop status reload run"
+#define LISTEN_FILE_MAX 65536
 #define NOT_RUNNING 3 /* as systemctl(1) says it */
 
 static const char *text_of(const json_t *o, const char *key)
@@ -123,7 +126,22 @@ static int add_sandbox(struct table *t, const json_t *x)
 	return r < 0 ? r : table_add(t, text_of(x, "why"), 60);
 }
 
-static int add_all(const json_t *o, struct buf *out)
+/* Where the API and the page are, beside their socket: kept for the next cofferd, and so of this one too. */
+static void add_listen(const struct state *st, struct buf *out)
+{
+	autobuf struct buf b = BUF_INIT;
+	char *rest = NULL;
+
+	if (fd_read_file(st->fd, WEBD_FILE, LISTEN_FILE_MAX, &b) < 0)
+		return;
+	buf_addc(&b, '\0');
+	/* "ADDRESS -|public -|NAME" */
+	for (const char *w = buf_error(&b) ? NULL : strtok_r(b.data, "\n", &rest); w;
+	     w = strtok_r(NULL, "\n", &rest))
+		buf_addf(out, "  page and API: %.*s (coffer ui)\n", (int)strcspn(w, " "), w);
+}
+
+static int add_all(const struct state *st, const json_t *o, struct buf *out)
 {
 	static const char *const heads[] = {
 		"ID", "NAME", "RESTART", "STATE", "RESTARTS", "LAST END", "WHY"
@@ -133,6 +151,7 @@ static int add_all(const json_t *o, struct buf *out)
 	int r = 0;
 
 	add_self(o, out);
+	add_listen(st, out);
 	for (size_t i = 0; i < json_array_size(helpers); i++) {
 		const json_t *h = json_array_get(helpers, i);
 
@@ -169,7 +188,7 @@ static int show_status(struct state *st, bool as_json)
 	if (as_json)
 		return say_out(&b);
 	o = json_loadb(buf_cstr(&b), b.len, 0, NULL);
-	r = o ? add_all(o, &out) : -EBADMSG;
+	r = o ? add_all(st, o, &out) : -EBADMSG;
 	json_decref(o);
 	if (r < 0)
 		return say_error((err_sys(&e, r, "cannot understand what cofferd tells"), &e));
@@ -251,7 +270,10 @@ static int start_and_listen(struct state *st, const struct webctl *ctl)
 
 	if (r || !ctl->listen[0])
 		return r;
-	return cofferd_web(st, ctl, &b, &e) < 0 ? say_error(&e) : 0;
+	if (cofferd_web(st, ctl, &b, &e) < 0)
+		return say_error(&e);
+	say_note("page and API: %s (coffer ui)", ctl->listen);
+	return 0;
 }
 
 static int obey(const char *word, bool as_json, const struct webctl *ctl)

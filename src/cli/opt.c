@@ -218,6 +218,8 @@ int opt_one_of(const char *option, const char *text, const char *values, struct 
 		known[n++] = w;
 	}
 	err_set(e, -EINVAL, "%s cannot be '%s'", option, text);
+	if (habit_hint_option(option, text, e))
+		return -EINVAL;
 	near = str_nearest(text, known, n);
 	return near ? err_hint(e, -EINVAL, "%s (one of: %s)", near, values)
 		    : err_hint(e, -EINVAL, "one of: %s", values);

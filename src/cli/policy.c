@@ -345,7 +345,8 @@ static int check_count(const struct args *a, struct err *e)
 		return 0;
 	if (a->argc >= min && a->argc <= of[a->act].max && !a->tool && !a->args)
 		return 0;
-	err_set(e, -EINVAL, "that is not how it is used");
+	err_set(e, -EINVAL, "policy %.*s needs other arguments", (int)strcspn(of[a->act].want, " "),
+		of[a->act].want);
 	return err_hint(e, -EINVAL, "coffer policy %s", of[a->act].want);
 }
 

@@ -153,6 +153,8 @@ int rm_open(struct rm_session *s, struct err *e)
 
 	if (r == 0)
 		r = audit_open(&s->audit, s->st.fd, e);
+	if (r == 0)
+		audit_frees_space(s->audit);
 	return r < 0 ? r : run_sweep(&s->st, s->audit, e) < 0 ? -EIO : 0;
 }
 

@@ -132,6 +132,10 @@ static int parse(struct run_args *a, int argc, char **argv, struct err *e)
 		return r;
 	if (a->o.argc == 0 && !a->o.image)
 		return err_set(e, -EINVAL, "run needs a command: the profile names none");
+	if (a->tty > 0 && !a->o.detach && !isatty(0)) {
+		err_set(e, -EINVAL, "standard input is not a terminal, so -t cannot work");
+		return err_hint(e, -EINVAL, "leave -t out");
+	}
 	a->o.tty = a->tty >= 0 ? a->tty : !a->o.detach && isatty(0) && isatty(1);
 	/* An agent is somebody else's program, and every command in it a call. */
 	if (a->profile && !a->o.each_named)
@@ -184,13 +188,16 @@ static int run_session(struct run_args *a, const struct line *l, int ready_fd, c
 	CLEANUP(session_release) struct session s = SESSION_INIT;
 	struct run_io io = RUN_IO_INIT;
 	struct prompt_opts prompt;
-	struct err e = ERR_INIT;
+	struct err e = ERR_INIT, taken = ERR_INIT;
 	int r;
 
 	/* Known to the vault by this name from before. */
 	if (l->again && l->again->started)
 		memcpy(s.spec.id, l->again->id, sizeof(s.spec.id));
 	r = session_open(&s, a, &e);
+	/* The same line typed twice: what holds the port is the sandbox of that name. */
+	if (r == -EADDRINUSE && !l->again && s.spec.name && state_name_check(&s.st, s.spec.name, &taken) < 0)
+		e = taken;
 	if (r < 0 && s.usage && !l->again)
 		return say_usage(&verb_run, &e);
 	if (r == 0 && a->rm)

@@ -275,7 +275,9 @@ static void offer_secrets(struct run_args *a, struct run_profile *ret, bool by_p
 	const struct profile *p = &ret->profile;
 	struct net_offers *l = &ret->offers;
 
-	*l = (struct net_offers){ .v = ret->offer, .may_bind = !by_path, .say = say_offer };
+	*l = (struct net_offers){
+		.v = ret->offer, .may_bind = !by_path, .has_file = a->o.policy, .say = say_offer
+	};
 	for (size_t i = 0; i < p->n_secrets; i++) {
 		const struct profile_secret *c = &p->secrets[i];
 

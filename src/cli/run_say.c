@@ -169,11 +169,52 @@ static bool is_news(const struct state *st, const char *text)
 	return true;
 }
 
+/* A command that failed over files that it names and that are only outside. */
+static void hint_ephemeral(const struct run *r)
+{
+	for (size_t i = 0; i < r->spec->argv.n; i++) {
+		const char *word = r->spec->argv.v[i];
+		struct stat sb;
+
+		if (*word == '/' || *word == '-' || stat(word, &sb) < 0 || !S_ISREG(sb.st_mode))
+			continue;
+		say_note(
+			"the workspace of --ephemeral is empty: %s is not in it; leave --ephemeral out to work in a "
+			"layer over this directory",
+			word);
+		return;
+	}
+}
+
+static void hint_read_only(const struct spec *s)
+{
+	bool any = s->ws_mode == WS_RO;
+
+	for (size_t i = 0; i < s->n_binds; i++)
+		any = any || !s->binds[i].writable;
+	if (any)
+		say_note(
+			"directories of -v and of -C DIR:ro are read-only inside; :rw at the end lets the command write "
+			"there");
+}
+
+/* What a command that failed may have missed. */
+static void hint_failure(const struct run *r)
+{
+	if (r->end.cause != CAUSE_EXIT || !r->end.exit_code)
+		return;
+	if (r->spec->ws_mode == WS_EPHEMERAL && !r->spec->over[0])
+		hint_ephemeral(r);
+	if (r->end.saw_erofs)
+		hint_read_only(r->spec);
+}
+
 void run_say_after(const struct run *r, bool kept)
 {
 	const char *id = r->spec->name ? r->spec->name : r->spec->id;
 
 	say_cause(r);
+	hint_failure(r);
 	if (r->disk_watched[0])
 		say_note("--disk is only watched, and can be overrun for an instant: %s", r->disk_watched);
 	if (r->limits_off[0] && is_news(r->st, r->limits_off))

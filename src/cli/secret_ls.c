@@ -5,8 +5,30 @@
 #include "cli/say.h"
 #include "cli/secret.h"
 #include "cli/table.h"
+#include "config/profile.h"
 
 #include <errno.h>
+
+bool secret_find_profile(const char *name, char ret[64])
+{
+	autostrv struct strv names = STRV_INIT;
+	struct err ignored = ERR_INIT;
+	bool found = false;
+
+	if (profile_list(&names, &ignored) < 0)
+		return false;
+	for (size_t i = 0; !found && i < names.n; i++) {
+		CLEANUP(profile_release) struct profile p = PROFILE_INIT;
+
+		if (profile_load(&p, names.v[i], &ignored) < 0)
+			continue;
+		for (size_t k = 0; !found && k < p.n_secrets; k++)
+			found = str_eq(p.secrets[k].name, name) && p.secrets[k].host;
+		if (found)
+			snprintf(ret, 64, "%s", names.v[i]);
+	}
+	return found;
+}
 
 static void format_day(uint64_t seconds, char out[CLOCK_TEXT_LEN])
 {
@@ -16,7 +38,7 @@ static void format_day(uint64_t seconds, char out[CLOCK_TEXT_LEN])
 
 void secret_item_json(struct json *j, const struct secret_item *i, uint64_t now)
 {
-	char when[CLOCK_TEXT_LEN];
+	char when[CLOCK_TEXT_LEN], profile[64];
 
 	json_str(j, "name", i->name);
 	json_str(j, "length", secret_length_class(i->len));
@@ -27,6 +49,7 @@ void secret_item_json(struct json *j, const struct secret_item *i, uint64_t now)
 	json_bool(j, "weak", i->len < VAULT_STRONG_MIN);
 	json_u64(j, "rotate_every", i->every);
 	json_bool(j, "due", secret_item_is_due(i, now));
+	json_str(j, "profile", !i->n_bindings && secret_find_profile(i->name, profile) ? profile : NULL);
 	json_arr(j, "bindings");
 	for (size_t k = 0; k < i->n_bindings; k++) {
 		autobuf struct buf as = BUF_INIT;
@@ -51,13 +74,15 @@ static void add_note(struct buf *b, const char *text)
 static int add_row(struct table *t, const struct secret_item *i, uint64_t now)
 {
 	autobuf struct buf bound = BUF_INIT, note = BUF_INIT;
-	char age[CLOCK_TEXT_LEN], expires[CLOCK_TEXT_LEN] = "never";
+	char age[CLOCK_TEXT_LEN], expires[CLOCK_TEXT_LEN] = "never", profile[64];
 	uint64_t days = now > i->changed ? (now - i->changed) / 86400 : 0;
 
 	for (size_t k = 0; k < i->n_bindings; k++) {
 		buf_adds(&bound, k ? ", " : "");
 		binding_describe(&i->bindings[k], &bound);
 	}
+	if (!i->n_bindings && secret_find_profile(i->name, profile))
+		buf_addf(&bound, "profile %s", profile);
 	snprintf(age, sizeof(age), "%llu day%s", (unsigned long long)days, days == 1 ? "" : "s");
 	if (i->expires)
 		format_day(i->expires, expires);

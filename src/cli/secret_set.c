@@ -8,7 +8,6 @@
 
 #include "base/clock.h"
 #include "cli/say.h"
-#include "config/profile.h"
 
 #include <errno.h>
 
@@ -22,35 +21,13 @@ static unsigned set_flags(const struct secret_args *a)
 	return (a->weak ? VAULT_SET_WEAK : 0) | (a->replace ? VAULT_SET_REPLACE : 0);
 }
 
-/* Whether a profile knows where this secret is sent: then it needs no binding. One that cannot be read knows nothing. */
-static bool find_profile(const char *name, char ret[64])
-{
-	autostrv struct strv names = STRV_INIT;
-	struct err ignored = ERR_INIT;
-	bool found = false;
-
-	if (profile_list(&names, &ignored) < 0)
-		return false;
-	for (size_t i = 0; !found && i < names.n; i++) {
-		CLEANUP(profile_release) struct profile p = PROFILE_INIT;
-
-		if (profile_load(&p, names.v[i], &ignored) < 0)
-			continue;
-		for (size_t k = 0; !found && k < p.n_secrets; k++)
-			found = str_eq(p.secrets[k].name, name) && p.secrets[k].host;
-		if (found)
-			snprintf(ret, 64, "%s", names.v[i]);
-	}
-	return found;
-}
-
 static void say_saved(const struct secret_args *a, const char *name)
 {
 	char profile[64];
 
 	if (a->hosts.n)
 		say_note("%s is saved", name);
-	else if (find_profile(name, profile))
+	else if (secret_find_profile(name, profile))
 		say_note("%s is saved; coffer run --profile %s uses it", name, profile);
 	else
 		say_note("%s is saved; it can be sent nowhere until it is bound: coffer secret bind", name);

@@ -159,6 +159,18 @@ static int move_grants(const struct in_force *f, struct net_plan *p, struct err 
 	return 0;
 }
 
+/* Whose the last of the --allow texts are is a part of the digest, and the log does not say it: the run's own directory does. */
+static void recall_profile(const struct in_force *f, struct net_plan *p)
+{
+	CLEANUP(net_plan_release) struct net_plan saved = NET_PLAN_INIT;
+	struct err ignored = ERR_INIT;
+
+	if (net_plan_recall(&saved, f->run_fd, &ignored) < 0 || saved.allow.n != p->allow.n)
+		return;
+	p->profile = TAKE_PTR(saved.profile);
+	p->n_profile = saved.n_profile;
+}
+
 /* As it would be compiled now, with what was granted on top; `note` says why that is not what is in force. */
 static int load_policy(const struct in_force *f, struct net_plan *p, char note[256], struct err *e)
 {
@@ -175,6 +187,7 @@ static int load_policy(const struct in_force *f, struct net_plan *p, char note[2
 		return err_set(e, -ENOMEM, "out of memory");
 	if (!p->file && *net)
 		p->mode = str_eq(net, "observe") ? POLICY_OBSERVE : POLICY_ENFORCE;
+	recall_profile(f, p);
 	args = net_plan_args(p);
 	args.for_checking = true;
 	r = config_policy_load(&args, &p->cp, e);

@@ -54,7 +54,7 @@ static int unknown_key(struct source *s, const struct ynode *key, const char *wh
 		buf_addf(&all, "%s%s", i ? ", " : "", keys[i].name);
 	}
 	near = str_nearest(key->text, names, n_keys < ARRAY_SIZE(names) ? n_keys : ARRAY_SIZE(names));
-	read_fail(s, key, "'%s' is no key of %s, which has: %s", str_safe(key->text, shown, sizeof(shown)),
+	read_fail(s, key, "unknown key '%s' of %s; valid keys: %s", str_safe(key->text, shown, sizeof(shown)),
 		  what, buf_cstr(&all));
 	return near ? err_hint(s->e, -EINVAL, "%s:", near) : -EINVAL;
 }

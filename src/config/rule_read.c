@@ -423,6 +423,23 @@ static int refuse_url(const char *url, struct err *e)
 					      : -EINVAL;
 }
 
+/* "example.com/path". A range has an address before its slash, and a number after it. */
+static int refuse_path(const char *text, struct err *e)
+{
+	size_t len = strcspn(text, "/");
+
+	err_set(e, -EINVAL, "'%.200s' has a path; a host is wanted, with a port or without", text);
+	return err_hint(e, -EINVAL, "%.*s (a policy file has rules for paths, under http:)",
+			(int)(len < 200 ? len : 200), text);
+}
+
+static bool has_path(const char *text)
+{
+	const char *slash = strchr(text, '/');
+
+	return slash && slash != text && slash[1 + strspn(slash + 1, "0123456789")] != '\0';
+}
+
 /* Of the command line; a file that says so is warned of, for it may mean another one by `to:`. */
 static int refuse_localhost(const struct policy_rule *r, unsigned port, struct err *e)
 {
@@ -461,7 +478,7 @@ int read_rule_text(struct source *s, const struct ynode *at, const char *text, e
 		r->port_given = true;
 		r->ports[0] = port ? (struct policy_ports){ port, port } : (struct policy_ports){ 1, 65535 };
 	}
-	x = parse_host(s, text, len, r);
+	x = !at && has_path(text) ? refuse_path(text, s->e) : parse_host(s, text, len, r);
 	if (x == 0 && !at && a == POLICY_ALLOW)
 		x = refuse_localhost(r, port, s->e);
 	return x < 0 ? read_wrap(s, at, x) : add_draft(s, at, &d);

@@ -127,7 +127,7 @@ static void say_missing(const struct net_offers *l)
 	autobuf struct buf b = BUF_INIT;
 	const char *env = NULL;
 
-	buf_adds(&b, "the agent gets no key, for none is in the vault: coffer secret set ");
+	buf_adds(&b, "the agent gets no key, because the vault has none: coffer secret set ");
 	for (size_t i = 0; i < l->n; i++) {
 		buf_addf(&b, "%s%s", i == 0 ? "" : i + 1 < l->n ? ", " : " or ", l->v[i].name);
 		env = env || !l->v[i].env || !l->v[i].env->n ? env : l->v[i].env->v[0];
@@ -154,7 +154,10 @@ static void say_unreached(const struct net_secrets *s, uint64_t unreached)
 			 o->host ? o->host : "");
 		host = host ? host : o->host ? o->host : "HOST";
 	}
-	buf_addf(&b, "): add --allow %s", host);
+	if (s->offers->has_file)
+		buf_addf(&b, "): the policy file must allow %s, and the profile or --allow must too", host);
+	else
+		buf_addf(&b, "): add --allow %s", host);
 	s->offers->say(buf_cstr(&b));
 }
 

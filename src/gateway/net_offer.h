@@ -31,6 +31,7 @@ struct net_offers {
 	size_t n;
 	bool may_bind; /* O2 */
 	bool has_key;  /* the agent was handed a credential: that none of these is there is no news */
+	bool has_file; /* a policy file is the ceiling of what the profile may reach */
 	void (*say)(const char *text);
 };
 

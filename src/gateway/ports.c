@@ -66,6 +66,17 @@ static bool is_private(enum addr_class c)
 	       c == ADDR_CGNAT;
 }
 
+static int cannot_listen(const char *text, uint16_t port, uint16_t inside, struct err *e)
+{
+	int r = err_sys(e, -errno, "-p %s: cannot listen there", text);
+
+	if (r == -EADDRINUSE && port < UINT16_MAX)
+		return err_hint(e, r, "another port of this machine, such as -p %u:%u", port + 1U, inside);
+	if (r == -EACCES)
+		return err_hint(e, r, "a port of this machine from 1024 on, such as -p 8080:%u", inside);
+	return r;
+}
+
 static int open_one(struct port *p, const char *text, bool public, struct err *e)
 {
 	autoclose int fd = -1;
@@ -90,7 +101,7 @@ static int open_one(struct port *p, const char *text, bool public, struct err *e
 	fd = socket(u.sa.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) < 0 ||
 	    bind(fd, &u.sa, len) < 0 || listen(fd, BACKLOG) < 0)
-		return err_sys(e, -errno, "-p %s: cannot listen there", text);
+		return cannot_listen(text, port, p->inside, e);
 	len = sizeof(u);
 	if (getsockname(fd, &u.sa, &len) < 0 || addr_from_sockaddr(u.bytes, len, &a, &port) < 0)
 		return err_sys(e, -errno, "-p %s: cannot listen there", text);

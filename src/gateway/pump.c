@@ -8,10 +8,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/uio.h>
 
+#define EROFS_TEXT "Read-only file system" /* as strerror() has it in the usual locale */
 #define CUT_MARK "\n[coffer: the output limit was reached; the rest was thrown away]\n"
 #define CONN_HIGH (128u << 10) /* no more input while the other side has this much to take */
 
@@ -167,6 +169,7 @@ static int take_output(struct pump *s, const struct frame *f)
 		termmodes_feed(&s->modes, f->data, f->len);
 	if (s->times && n)
 		logtimes_note(s->times, clock_nsec(CLOCK_REALTIME));
+	s->saw_erofs = s->saw_erofs || memmem(f->data, f->len, EROFS_TEXT, sizeof(EROFS_TEXT) - 1);
 	sink_write(k, f->data, n);
 	s->printed += f->len;
 	if (n < f->len && !s->cut) {

@@ -40,6 +40,7 @@ struct pump {
 	bool mark_cut; /* a log says itself where it was cut */
 	struct logtimes *times;
 	uint64_t limit, printed;
+	bool saw_erofs; /* EROFS_TEXT was in what was printed */
 	bool cut;
 	uint32_t room; /* output that may still come before the next grant */
 	uint32_t owed; /* output taken since the last grant */

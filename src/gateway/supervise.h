@@ -43,6 +43,7 @@ struct run_end {
 	int signal;	 /* for CAUSE_SIGNAL */
 	uint64_t wall_ns;
 	uint64_t output_bytes;
+	bool saw_erofs;	  /* its output speaks of a read-only file system; only ever a reason for a hint */
 	bool output_cut;  /* the output limit was reached: the rest was thrown away */
 	int output_error; /* negative errno: the caller's stdout or stderr failed, the rest was thrown away */
 	bool pids_hit;	  /* forks were refused at least once; looked at only when the command failed */

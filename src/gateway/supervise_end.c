@@ -307,6 +307,7 @@ void sv_settle(struct sv *sv)
 	end->wall_ns = clock_nsec(CLOCK_MONOTONIC) - sv->started;
 	end->output_bytes = sv->pump.printed;
 	end->output_cut = sv->pump.cut;
+	end->saw_erofs = sv->pump.saw_erofs;
 	end->output_error = sv->pump.out.error ? sv->pump.out.error : sv->pump.err.error;
 	if (sv->cause != CAUSE_COUNT)
 		settle_by_us(sv);

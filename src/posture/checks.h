@@ -49,6 +49,12 @@ void check_secrets(struct finding *f);
 
 /* True when this process is the host's real root, on whom no restriction of ordinary users lies. */
 bool check_is_root(void);
+struct scratch;
+/*
+ * Makes a place to try something in. True when it cannot be made: then that is all there is to find, and what would mend
+ * the check itself is no help. The check of the state directory fails for it.
+ */
+bool check_no_place(struct finding *f, struct scratch *s);
 /* The number in a /proc/sys file, `missing` when there is no such file. */
 long check_sysctl(const char *path, long missing);
 

@@ -214,6 +214,16 @@ static int use_loopfs(void *arg, struct err *e)
 	return fd < 0 ? fd : 0;
 }
 
+bool check_no_place(struct finding *f, struct scratch *s)
+{
+	struct err e = ERR_INIT;
+
+	if (scratch_make(s, &e) == 0)
+		return false;
+	finding_set(f, DOCTOR_INFO, "not tried, because the state directory cannot be used");
+	return true;
+}
+
 void check_disk_limit(struct finding *f)
 {
 	CLEANUP(scratch_remove) struct scratch s = SCRATCH_INIT;
@@ -224,9 +234,9 @@ void check_disk_limit(struct finding *f)
 		finding_set(f, DOCTOR_INFO, "watched by coffer: only root can have the kernel keep it");
 		return;
 	}
-	r = scratch_make(&s, &e);
-	if (r == 0)
-		r = probe_run(0, use_loopfs, &s, &e);
+	if (check_no_place(f, &s))
+		return;
+	r = probe_run(0, use_loopfs, &s, &e);
 	if (r < 0)
 		finding_set(f, DOCTOR_WARN, "watched by coffer, not kept by the kernel: %s", e.msg);
 	else

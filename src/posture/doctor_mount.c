@@ -210,9 +210,9 @@ void check_idmap(struct finding *f)
 		finding_set(f, DOCTOR_INFO, "only root's sandboxes use them");
 		return;
 	}
-	r = scratch_make(&s, &e);
-	if (r == 0)
-		r = try_idmap(&s, &e);
+	if (check_no_place(f, &s))
+		return;
+	r = try_idmap(&s, &e);
 	if (r < 0)
 		finding_set(f, DOCTOR_FAIL, "%s", e.msg);
 	else

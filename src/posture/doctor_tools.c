@@ -87,8 +87,8 @@ void check_runsc(struct finding *f)
 
 	if (ret == 0)
 		ret = runsc_open(named, &r, &e);
-	if (ret == 0)
-		ret = scratch_make(&s, &e);
+	if (ret == 0 && check_no_place(f, &s))
+		return;
 	if (ret == 0) {
 		/* The verdict is for looking at, and goes with the directory. */
 		st.path = s.path;

@@ -170,8 +170,8 @@ static int import_layer(struct import *im, int src, const struct image_source *s
 
 static int no_name(struct err *e)
 {
-	err_set(e, -EINVAL, "what is the image to be called? It does not say");
-	return err_hint(e, -EINVAL, "--name NAME[:TAG]");
+	err_set(e, -EINVAL, "the archive names no image, as one that docker save makes does");
+	return err_hint(e, -EINVAL, "coffer image import --name NAME[:TAG] FILE");
 }
 
 /* What was asked for, else what the image calls itself; a bare tag belongs to the name of its directory. */

@@ -10,8 +10,10 @@ static void say_exec(int code, const char *cmd, struct err *e)
 {
 	if (code == ENOENT || code == ENOTDIR) {
 		err_set(e, -code, "%s: command not found in the sandbox", cmd);
-		err_hint(e, -code,
-			 "programs below /usr and in the workspace are there; -v DIR:DIR adds others");
+		err_hint(
+			e, -code,
+			"programs below /usr and in the workspace are there; -v DIR:DIR adds others, --image names an "
+			"image");
 	} else if (code == EACCES) {
 		err_set(e, -code, "%s: not executable in the sandbox", cmd);
 	} else if (code == ENOEXEC) {

@@ -73,6 +73,17 @@ def check_bad(c):
     tap.like(r.out, r"^coffer run cannot work here: ", f"{c.who}: the last line sums up", r)
 
 
+def check_read_only(c):
+    """A state directory that cannot be written is one finding; checks that need it do not offer remedies of their own."""
+    os.makedirs(c.state, exist_ok=True)
+    script = 'mount -t tmpfs -o ro tmpfs "$1" && exec "$0" doctor --json'
+    r = c(program=["unshare", "-m", "sh", "-c", script, c.exe, c.state])
+    found = {x["id"]: x["status"] for x in json.loads(r.out)["checks"]}
+    bad = sorted(n for n, s in found.items() if s in ("warn", "fail"))
+    tap.ok(r.code == 1 and "disk" in bad, f"{c.who}: a read-only state directory is a finding", found)
+    tap.eq([n for n in bad if n in ("idmap", "disk-limit", "runsc")], [], f"{c.who}: a read-only state directory is no reason for another kernel or runsc", found)
+
+
 for who in identities(tap):
     with coffer_as(who) as coffer:
         check_plain(coffer)
@@ -80,6 +91,8 @@ for who in identities(tap):
         check_runsc(coffer)
         if who == "user":
             check_bad(coffer)
+        if who == "root":
+            check_read_only(coffer)
         tap.eq(coffer("doctor", "now").code, 2, f"{who}: an argument is refused")
         left = [n for d in (coffer.dir, coffer.home, "/var/lib") for n in os.listdir(d) if "doctor" in n]
         tap.eq(left, [], f"{who}: no directory is left")

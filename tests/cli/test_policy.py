@@ -218,7 +218,7 @@ def check_check(design, bare):
     j = json.loads(r.out)
     tap.ok(j["rules"] == 4 and j["mode"] == "enforce" and len(j["digest"]) == 64 and len(j["warnings"]) == 1,
            "check --json", r)
-    for text, why in (("alow: []\n", ":1:1: 'alow' is no key"), ("allow: [{domain: \"*.com\"}]\n", "public suffix"),
+    for text, why in (("alow: []\n", ":1:1: unknown key 'alow'"), ("allow: [{domain: \"*.com\"}]\n", "public suffix"),
                       ("allow: [\n", "not YAML")):
         r = coffer("policy", "check", put("wrong.yaml", text))
         tap.ok(r.code == 1 and why in r.err and r.out == "", f"refused with exit 1: {why}", r)

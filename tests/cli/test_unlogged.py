@@ -36,6 +36,42 @@ as {exe} audit --json
 """
 
 
+# A full disk, and the way out of it: what is removed is logged, from room that was kept for it, and then there is room again.
+FULL = """
+mount -t tmpfs -o size=4m,mode=700,uid={uid} tmpfs {state} || exit 1
+as() {{ setpriv --reuid {uid} --regid {uid} --clear-groups "$@"; }}
+cd {work}
+as {exe} run -q --user 0 --name kept -- sh -c 'head -c 1000000 /dev/zero >made'; echo kept $?
+# The last page of the log is made full to within some hundred bytes, so that not even a short event fits.
+size() {{ stat -c %s {state}/audit/log.jsonl; }}
+one() {{ as {exe} run -q --user 0 --ephemeral -- true "$1"; }}
+one x; a=$(size); one x; b=$(size)
+for i in $(seq 20); do
+  one "$(printf "%0$(( (4000 - $(size) - (b - a) + 40960000) % 4096 + 1 ))d" 0)"
+  left=$(( 4096 - $(size) % 4096 )); [ $left -ge 150 ] || break
+done
+echo left $left
+as dd if=/dev/zero of={state}/fill bs=1k 2>/dev/null
+as dd if=/dev/zero of={state}/more bs=1 count=5000 2>/dev/null
+as {exe} run -q --user 0 --ephemeral -- echo STARTED; echo run $?
+as dd if=/dev/zero of={state}/most bs=1 count=5000 2>/dev/null
+as {exe} rm kept; echo rm $?
+as {exe} run -q --user 0 --ephemeral -- echo again; echo after $?
+as {exe} audit verify; echo verified $?
+as {exe} audit --json
+"""
+
+
+def check_full(tap, c, who):
+    script = FULL.format(uid=c.uid, state=c.tmp, work=c.work, exe=c.exe)
+    out = subprocess.run(["unshare", "-m", "sh", "-c", script], env=c.env({"COFFER_STATE": c.tmp}), stdout=subprocess.PIPE,
+                         stderr=subprocess.STDOUT, text=True, check=False).stdout
+    types = [json.loads(line)["type"] for line in out.splitlines() if line.startswith("{")]
+    tap.ok("kept 0\n" in out and "run 125\n" in out and "\nSTARTED\n" not in out, f"{who} on {c.engine}: (control) on a full disk no command runs", out)
+    tap.ok("rm 0\n" in out and "run.rm" in types, f"{who} on {c.engine}: on a full disk a sandbox can be removed, and that is logged", out)
+    tap.ok("again\nafter 0\n" in out and "verified 0" in out, f"{who} on {c.engine}: commands run again after that, and the log verifies", out)
+
+
 def check(tap, c, who, verb):
     script = SCRIPT.format(uid=c.uid, state=c.tmp, work=c.work, exe=c.exe, verb=verb, kind=verb.split()[0])
     out = subprocess.run(["unshare", "-m", "sh", "-c", script], env=c.env({"COFFER_STATE": c.tmp}), stdout=subprocess.PIPE,
@@ -60,6 +96,8 @@ def main():
             with Coffer(who, engine) as c:
                 check(tap, c, who, "run -q --user 0 --ephemeral")
                 check(tap, c, who, "call -q --user 0")
+            with Coffer(who, engine) as c:
+                check_full(tap, c, who)
     tap.done()
 
 

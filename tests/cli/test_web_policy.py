@@ -232,6 +232,24 @@ def over(tap, a, api):
     api.c("stop", "-t", "1", box)
 
 
+def with_profile(tap, c):
+    """The need of a profile is a layer under the profile's name; with it the policy that is shown is the one in force."""
+    profile, policy = c.write("agent.yaml", 'version: 1\nabout: an agent\nallow: ["api.github.test"]\n'), os.path.join(c.home, "ceiling.yaml")
+    with open(policy, "w", encoding="utf-8") as f:
+        f.write(POLICY)
+    c.own(policy)
+    r = c("run", "-d", "--name", "agent", "--engine", c.engine, "--policy", policy, "--profile", profile, "--", "sleep", "600")
+    tap.eq(r.code, 0, f"{c.who}: a sandbox with a profile and a policy starts", r)
+    api = Client(tap, c, r.out.strip())
+    p = api.get("policy")[1]
+    tap.ok(p["current"] and len(p["layers"]) == 2, f"{c.who}: with a profile, the policy that is shown is the one in force", p)
+    with open(policy, "w", encoding="utf-8") as f:
+        f.write("version: 1\negress: {allow: [")
+    p = api.get("policy")
+    tap.ok(p[0] != 200 or not p[1]["current"], f"{c.who}: with a profile, a broken file is not shown as what is in force", p)
+    c("stop", "-t", "0", "agent")
+
+
 def main():
     tap = Tap()
     reason = why_not()
@@ -250,6 +268,7 @@ def main():
                     granted(tap, a, api)
                     asked(tap, a, api)
                     over(tap, a, api)
+                with_profile(tap, c)
                 c("rm", "--all")
                 c("gateway", "stop")
                 c.check_clean(tap)

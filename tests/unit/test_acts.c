@@ -230,7 +230,7 @@ static void test_wrong(void)
 	static const struct {
 		const char *text, *at, *why, *hint;
 	} wrongs[] = {
-		{ "tools: [{alow: x}]\n", ":1:10: ", "no key of a rule on tools", "allow:" },
+		{ "tools: [{alow: x}]\n", ":1:10: ", "' of a rule on tools; valid keys", "allow:" },
 		{ "tools: [{allow: x, ask: y}]\n", ":1:25: ", "one of", NULL },
 		{ "tools: [{when: {a: b}}]\n", ":1:9: ", "names one", NULL },
 		{ "tools: [{allow: []}]\n", ":1:9: ", "names one", NULL },
@@ -248,7 +248,7 @@ static void test_wrong(void)
 		  ":1:", "at most 8", NULL },
 		{ "apply: maybe\n", ":1:8: ", "deny, ask or allow", NULL },
 		{ "apply: alow\n", ":1:8: ", "deny, ask or allow", "allow" },
-		{ "egress:\n  tools: []\n", ":2:3: ", "no key of egress", NULL },
+		{ "egress:\n  tools: []\n", ":2:3: ", "' of egress; valid keys", NULL },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(wrongs); i++) {
