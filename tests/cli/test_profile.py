@@ -106,6 +106,13 @@ def by_name(b):
     b.ok('"workspace":"/workspace"' in r.out and "\n/workspace" in r.out, "OpenClaw works in the workspace", r)
     c("stop", "claw")
     c("rm", "claw")
+    for own in ("~/.openclaw/workspace", "/home/somebody/.openclaw/workspace", "/workspace/below"):
+        put(c, ".openclaw/openclaw.json", json.dumps({"agents": {"defaults": {"workspace": own}}, "ui": {"seamColor": "#112233"}}))
+        r = b.run("openclaw", "--settings", command=["sh", "-c", "openclaw x >/dev/null; cat ~/.openclaw/openclaw.json"])
+        got = json.loads(r.out[r.out.index("{"):])
+        wanted = own if own.startswith("/workspace") else "/workspace"
+        b.ok(got["agents"]["defaults"]["workspace"] == wanted and got["ui"] == {"seamColor": "#112233"},
+             f"OpenClaw with settings that name the workspace {own} works in {wanted}", r)
 
 
 def first_start(b):

@@ -8,18 +8,23 @@ It speaks just enough of four APIs for one loop: the first turn asks for a tool 
 result of that tool is in the conversation, the answer ends with what the tool had printed.
 
     Anthropic   POST /v1/messages                      (Claude Code)
-    OpenAI      POST /v1/responses                     (Codex)
-    OpenAI      POST /v1/chat/completions              (OpenClaw)
+    OpenAI      POST /v1/responses                     (Codex, OpenClaw)
+    OpenAI      POST /v1/chat/completions              (OpenClaw with a provider of its own)
     Gemini      POST /v1beta/models/M:streamGenerateContent, :generateContent   (Gemini CLI)
 
-The command is taken from the first prompt: what stands between "RUN<" and ">RUN". Every request is printed as a line
-of JSON: {"method", "path", "tool_result"}.
+The command is taken from the first prompt: what stands between "RUN<" and ">RUN". With OpenAI's APIs it is the last prompt that
+counts, because OpenClaw continues a session at its next start. Every request is printed as a line of JSON:
+{"method", "path", "tool_result"}.
+
+OpenClaw's "code mode" (on by default for the models that it prefers) offers no shell tool. Its tool `exec` takes a JavaScript program,
+which finds the shell tool in a catalog; `wait` continues a program that took too long.
 
 CREDENTIAL is a file with the key that is wanted of every POST (x-api-key, x-goog-api-key or a bearer's); anything else gets a 401,
 and a line with "refused". While the file HOLD is there, what comes after the tool's result waits.
 """
 
 import http.server
+import itertools
 import json
 import os
 import re
@@ -31,6 +36,7 @@ import time
 
 COMMAND = re.compile(r"RUN<(.*?)>RUN", re.S)
 lock = threading.Lock()
+numbers = itertools.count(1)
 credential, hold = None, None
 
 
@@ -69,6 +75,38 @@ def find_result(body, is_result):
         elif isinstance(v, list):
             stack.extend(v)
     return found
+
+
+def since_prompt(items):
+    """The items of a conversation from the last prompt with a command on: an earlier turn's result is none of this one's."""
+    items = items if isinstance(items, list) else []
+    starts = [n for n, v in enumerate(items) if isinstance(v, dict) and v.get("role") == "user" and find_command(v)]
+    return items[starts[-1]:] if starts else items
+
+
+CODE = """const tools = await catalog.search("run a shell command");
+const shell = tools.find(t => t.name === "exec");
+return await shell({ command: %s });"""
+
+
+def openai_call(tools, command, result):
+    """(tool, arguments) for the next call of a model that has these tools ({name: JSON schema}), or None when it is time to answer."""
+    is_code = "code" in (tools.get("exec") or {}).get("properties", {})
+    if is_code and result and re.search(r'"status": ?"waiting"', result):
+        return "wait", {"runId": re.search(r'"runId": ?"([^"]+)"', result).group(1)}
+    if result is not None or not command:
+        return None
+    if is_code:
+        return "exec", {"code": CODE % json.dumps(command)}
+    if not tools:
+        return None
+    for name in ("shell_command", "exec", "bash"):
+        if "exec_command" not in tools and "command" in (tools.get(name) or {}).get("properties", {}):
+            return name, {"command": command}
+    if "exec_command" not in tools and "shell" in tools:
+        return "shell", {"command": ["sh", "-c", command]}
+    # Codex takes this one also when its list has nothing but its own code mode.
+    return "exec_command", {"cmd": command}
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -197,24 +235,22 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     # --- OpenAI's responses
     def openai(self, body):
-        result = find_result(body.get("input"), lambda v: str(v.get("type", "")).endswith("_call_output"))
-        command = find_command(body.get("input"))
-        self.note(result)
-        names = [t.get("name") for t in body.get("tools", [])]
-        if result is None and command:
-            if "exec_command" in names or "shell_command" not in names and "shell" not in names:
-                name, args = "exec_command", {"cmd": command}
-            elif "shell_command" in names:
-                name, args = "shell_command", {"command": command}
-            else:
-                name, args = "shell", {"command": ["sh", "-c", command]}
-            item = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": name, "arguments": json.dumps(args),
+        turn = since_prompt(body.get("input"))
+        result = find_result(turn, lambda v: str(v.get("type", "")).endswith("_call_output"))
+        # Codex lists its tools in the conversation.
+        lists = [body, *(v for v in body.get("input", []) if isinstance(v, dict) and v.get("type") == "additional_tools")]
+        tools = {t.get("name"): t.get("parameters") for v in lists for t in v.get("tools") or []}
+        call = openai_call(tools, find_command(turn), result)
+        self.note(None if call else result)
+        n = next(numbers)
+        if call:
+            item = {"type": "function_call", "id": f"fc_{n}", "call_id": f"call_{n}", "name": call[0], "arguments": json.dumps(call[1]),
                     "status": "completed"}
         else:
-            item = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed",
+            item = {"type": "message", "id": f"msg_{n}", "role": "assistant", "status": "completed",
                     "content": [{"type": "output_text", "text": "the tool said: " + (result or "nothing"),
                                  "annotations": []}]}
-        response = {"id": "resp_1", "object": "response", "status": "completed", "model": body.get("model", "m"),
+        response = {"id": f"resp_{n}", "object": "response", "status": "completed", "model": body.get("model", "m"),
                     "output": [item], "usage": {"input_tokens": 1, "input_tokens_details": {"cached_tokens": 0},
                                                 "output_tokens": 1, "output_tokens_details": {"reasoning_tokens": 0},
                                                 "total_tokens": 2}}
@@ -226,15 +262,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     # --- OpenAI's chat completions
     def chat(self, body):
-        result = find_result(body.get("messages"), lambda v: v.get("role") == "tool")
-        command = find_command(body.get("messages"))
-        self.note(result)
-        names = [t.get("function", {}).get("name") for t in body.get("tools", [])]
-        tool = next((n for n in ("exec", "bash", "shell") if n in names), None)
+        turn = since_prompt(body.get("messages"))
+        result = find_result(turn, lambda v: v.get("role") == "tool")
+        functions = [t.get("function", {}) for t in body.get("tools", [])]
+        call = openai_call({f.get("name"): f.get("parameters") for f in functions}, find_command(turn), result)
+        self.note(None if call else result)
         base = {"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": body.get("model", "m")}
-        if result is None and command and tool:
-            delta = {"role": "assistant", "tool_calls": [{"index": 0, "id": "call_1", "type": "function", "function": {
-                "name": tool, "arguments": json.dumps({"command": command})}}]}
+        if call:
+            delta = {"role": "assistant", "tool_calls": [{"index": 0, "id": f"call_{next(numbers)}", "type": "function", "function": {
+                "name": call[0], "arguments": json.dumps(call[1])}}]}
             stop = "tool_calls"
         else:
             delta = {"role": "assistant", "content": "the tool said: " + (result or "nothing")}
