@@ -236,7 +236,9 @@ static int run(const struct verb *v, int argc, char **argv, bool allow)
 	if (a.yes && a.n.scope != ASK_ALWAYS)
 		return say_usage(v, (err_set(&e, -EINVAL, "--yes goes with --always"), &e));
 	if (!ref)
-		return say_usage(v, (err_set(&e, -EINVAL, "which question? `coffer ask ls` shows them"), &e));
+		return say_usage(v, (err_set(&e, -EINVAL,
+					     "no question is named; `coffer ask ls` shows those that wait"),
+				     &e));
 	r = answer(ref, &a, &e);
 	return r < 0 ? say_error(&e) : 0;
 }

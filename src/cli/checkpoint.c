@@ -431,7 +431,8 @@ static int dispatch(const struct want *w)
 	if (str_eq(first, "ls"))
 		return w->words.n == 2 ? list_cmd(w->words.v[1], w->json) : usage(&e);
 	if (str_eq(first, "rm") && w->words.n < 3) {
-		err_set(&e, -EINVAL, "which checkpoint of which sandbox should be removed?");
+		err_set(&e, -EINVAL,
+			"rm needs a sandbox and a checkpoint of it; `coffer checkpoint ls` shows them");
 		return say_usage(&verb_checkpoint, &e);
 	}
 	if (str_eq(first, "rm"))

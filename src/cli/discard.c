@@ -34,7 +34,8 @@ static int discard(const char *ref)
 	if (r < 0 || changed_has_layer(&run, &e) < 0 || log_discard(a, &run, &e) < 0 ||
 	    changed_remove(&run, a, &n, &e) < 0)
 		return say_error(&e);
-	say_note("discarded %s: %llu files and directories wiped", run.id, (unsigned long long)n);
+	say_note("discarded %s: %llu %s wiped", run.id, (unsigned long long)n,
+		 n == 1 ? "file or directory" : "files and directories");
 	return 0;
 }
 

@@ -305,7 +305,7 @@ static int take_option(struct args *a, int id, const char *value, struct err *e)
 static int check_args(const struct args *a, const char *act, struct err *e)
 {
 	if (!act)
-		return err_set(e, -EINVAL, "what is to be done: import, pull, ls, rm or inspect?");
+		return err_set(e, -EINVAL, "image needs one of these words: import, pull, ls, rm, inspect");
 	if (a->act == ACT_LS && a->argc)
 		return err_set(e, -EINVAL, "image ls takes no arguments, but got '%.100s'", a->argv[0]);
 	if (a->act != ACT_LS && !a->argc)

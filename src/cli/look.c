@@ -33,8 +33,9 @@ int look_open(struct state *st, struct err *e)
 	if (r < 0 || !look_has_room(st))
 		return r;
 	if (audit_open(&a, st->fd, &why) < 0 || run_sweep(st, a, &why) < 0)
-		say_warn("runs that a crash left are shown as they are, because they could not be ended: %s",
-			 why.msg);
+		say_warn(
+			"a run that crashed may be shown as running, because its end cannot be written down: %s",
+			why.msg);
 	return 0;
 }
 

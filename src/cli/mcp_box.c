@@ -404,7 +404,7 @@ int mcp_box_close(const struct mcp_box *b, struct err *e)
 	if (r == 0)
 		r = changed_remove(&run, a, &n, e);
 	if (r == 0 && b->wipe)
-		say_note("the session's workspace was wiped: %llu files and directories",
-			 (unsigned long long)n);
+		say_note("the session's workspace was wiped: %llu %s", (unsigned long long)n,
+			 n == 1 ? "file or directory" : "files and directories");
 	return r;
 }

@@ -124,7 +124,7 @@ static int parse(int argc, char **argv, struct net_args *args, const struct acti
 			r = take_word(args, word, ret, e);
 	} while (word && r == 0);
 	if (r == 0 && !*ret)
-		return err_set(e, -EINVAL, "net wants to know what: %s", action_names);
+		return err_set(e, -EINVAL, "net needs one of these words: %s", action_names);
 	return r == 0 ? check(*ret, seen, e) : r;
 }
 

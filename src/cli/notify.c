@@ -171,7 +171,7 @@ static int parse(int argc, char **argv, struct notify_args *a, struct err *e)
 		r = r > 0 ? 0 : r;
 	} while (word && r == 0);
 	if (r == 0 && a->act < 0)
-		return err_set(e, -EINVAL, "notify wants to know what: %s", WORDS);
+		return err_set(e, -EINVAL, "notify needs one of these words: %s", WORDS);
 	return r;
 }
 

@@ -217,9 +217,9 @@ static int parse(int argc, char **argv, struct replay_args *a, struct err *e)
 			r = add_text(a->range.runs, &a->range.n_runs, ARRAY_SIZE(a->range.runs), word, e);
 	} while (word && r == 0);
 	if (r == 0 && a->n_files + a->n_allow == 0)
-		r = err_set(e, -EINVAL, "replay wants --policy FILE: what is to decide");
+		r = err_set(e, -EINVAL, "replay needs --policy FILE, the rules to decide by");
 	if (r == 0 && a->range.n_runs == 0 && !a->range.since)
-		r = err_set(e, -EINVAL, "replay wants to know which run (@last is the last one), or --since");
+		r = err_set(e, -EINVAL, "replay needs a run (@last is the last one), or --since");
 	return r;
 }
 

@@ -150,22 +150,21 @@ static int run_act(const struct secret_args *a)
 
 static int check_args(struct secret_args *a, bool has_act, struct err *e)
 {
-	int r = has_act ? 0 : err_set(e, -EINVAL, "what is to be done: set, ls, rm, rotate, bind, check …?");
+	int r = has_act ? 0 : err_set(e, -EINVAL, "secret needs a word: set, ls, rm, rotate, bind, check …");
 
 	if (r == 0)
 		r = secret_refuse_value(a, e);
 	if (r == 0 && a->argc < acts[a->act].args_min)
 		r = err_set(e, -EINVAL,
-			    a->act == SECRET_IMPORT ? "import which file?"
-			    : a->act == SECRET_FORGET
-				    ? "forget the placeholders and what was issued, of which home?"
-				    : "which secret?");
+			    a->act == SECRET_IMPORT   ? "import needs the name of a file"
+			    : a->act == SECRET_FORGET ? "forget needs the name of a home"
+						      : "no secret is named; `coffer secret ls` shows them");
 	if (r == 0 && a->argc > acts[a->act].args_max)
-		r = err_set(e, -EINVAL, "that is one argument too many");
+		r = err_set(e, -EINVAL, "there are more arguments than this takes");
 	if (r == 0 && a->act == SECRET_ROTATE && a->due == (a->argc > 0))
-		r = err_set(e, -EINVAL, "rotate which secret? A name, or --due");
+		r = err_set(e, -EINVAL, "rotate needs the name of a secret, or --due");
 	if (r == 0 && (a->act == SECRET_BIND) && !a->hosts.n)
-		r = err_set(e, -EINVAL, "bind it to which host? --host HOST[:PORT][/PATH]");
+		r = err_set(e, -EINVAL, "bind needs a host: --host HOST[:PORT][/PATH]");
 	if (r == 0)
 		r = secret_check_names(a, e);
 	if (r == 0)

@@ -154,7 +154,7 @@ static int cmd_token(int argc, char **argv)
 	} while (next);
 	if (id < 0 || !word || opt_one_of("token", word, "new ls rm", &e) < 0) {
 		if (id >= 0 && !word)
-			err_set(&e, -EINVAL, "what about tokens? new ls rm");
+			err_set(&e, -EINVAL, "token needs one of these words: new, ls, rm");
 		return say_usage(&verb_token, &e);
 	}
 	if (state_open(&st, &e) < 0)

@@ -89,8 +89,10 @@ static int errno_of(int code)
 
 static int fail(struct db *d, const char *what, struct err *e)
 {
-	return err_set(e, errno_of(sqlite3_extended_errcode(d->c)), "%s " DB_FILE ": %s", what,
-		       sqlite3_errmsg(d->c));
+	int r = errno_of(sqlite3_extended_errcode(d->c));
+
+	err_set(e, r, "%s " DB_FILE ": %s", what, sqlite3_errmsg(d->c));
+	return r == -ENOSPC ? err_hint(e, r, "make room where the state directory is (coffer prune)") : r;
 }
 
 /* Text of ours, without parameters: pragmas, steps, transactions. */

@@ -152,7 +152,10 @@ int run_meta_write(int run_fd, const struct run_meta *m, struct err *e)
 		r = -errno;
 	if (r < 0) {
 		unlinkat(run_fd, tmp, 0);
-		return err_sys(e, r, "cannot save the state of run %s", m->id);
+		err_sys(e, r, "cannot save the state of run %s", m->id);
+		return r == -ENOSPC || r == -EDQUOT
+			       ? err_hint(e, r, "make room where the state directory is (coffer prune)")
+			       : r;
 	}
 	return 0;
 }

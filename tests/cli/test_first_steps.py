@@ -23,11 +23,19 @@ WRONG = [
     (["policy", "check"], "policy check needs other arguments"),
 ]
 
+# Command lines that lack a word.
+UNFINISHED = ["run", "apply", "diff", "exec", "stop", "logs", "rm", "cp", "approve", "deny", "checkpoint rm", "image", "secret", "secret set",
+              "secret import", "secret forget", "secret bind x", "secret rotate", "token", "net", "notify", "replay"]
+
 
 def check_wrong(c):
     for args, wanted in WRONG:
         r = c(*args, input=b"")
         tap.ok(r.code == 2 and wanted in r.err, f"'coffer {' '.join(args)}' offers a step that works", r)
+    for args in UNFINISHED:
+        r = c(*args.split(), input=b"")
+        first = r.err.splitlines()[0] if r.err else "?"
+        tap.ok(r.code == 2 and "?" not in first and ("needs" in first or "is named" in first), f"'coffer {args}' says what is missing", r)
     r = c("run", "--allow", "8.8.8.0/24", "--", "true")
     tap.eq(r.code, 0, "a range of addresses is still taken by --allow", r)
 
