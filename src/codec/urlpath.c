@@ -446,7 +446,7 @@ static void add_char(struct buf *out, char c)
 	if (c == ' ' || c == '%')
 		buf_addf(out, "%%%02X", (unsigned)c);
 	else
-		buf_addc(out, c == '\\' ? '/' : c);
+		buf_addc(out, (char)(c == '\\' ? '/' : c));
 }
 
 int urlpath_slashed(struct slice path, struct buf *out)

@@ -48,24 +48,27 @@ static int need_bind_place(const struct spec *s, const struct bind *b, struct er
 		       : err_hint(e, r, "make %s in the workspace first, or name a place outside it", b->dst);
 }
 
+static int build_shared_home(const struct spec *s, struct trees *t, struct err *e)
+{
+	/* Made by runsc it would belong to an id that an ordinary user cannot remove it with. */
+	int r = spec_has_root_layer(s) ? rootfs_image_home(s, e) : 0;
+
+	if (r < 0)
+		return r;
+	r = mnt_set(t->home, "", MNT_RW, true);
+	if (r == 0)
+		r = mnt_attach(t->home, AT_FDCWD, ".." GV_HOME);
+	return r < 0 ? rootfs_fail(e, r, "home") : 0;
+}
+
 /* What the host may change while the sandbox runs: beside the root, each a mount of its own for runsc. */
 static int build_shared(const struct spec *s, struct trees *t, struct err *e)
 {
 	char at[32] = "..";
-	int r = 0;
+	int r = t->home >= 0 ? build_shared_home(s, t, e) : 0;
 
-	/* Made by runsc it would belong to an id that an ordinary user cannot remove it with. */
-	if (t->home >= 0 && spec_has_root_layer(s))
-		r = rootfs_image_home(s, e);
 	if (r < 0)
 		return r;
-	if (t->home >= 0) {
-		r = mnt_set(t->home, "", MNT_RW, true);
-		if (r == 0)
-			r = mnt_attach(t->home, AT_FDCWD, ".." GV_HOME);
-		if (r < 0)
-			return rootfs_fail(e, r, "home");
-	}
 	for (size_t i = 0; i < s->n_binds; i++) {
 		const struct bind *b = &s->binds[i];
 

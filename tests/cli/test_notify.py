@@ -238,7 +238,7 @@ def bad_input(tap, c):
     head = "version: 1\nnotify:\n"
     text("bad.yaml:3:3", head + "- webhok: {}\n")
     text("webhook", head + "- webhok: {}\n")
-    text("bad.yaml:3:13: 'urll'", head + "- webhook: {urll: x}\n")
+    text("bad.yaml:3:13: unknown key 'urll'", head + "- webhook: {urll: x}\n")
     text("https://", head + "- webhook: {url: http://example.com/, secret: x}\n")
     text("user or a fragment", head + "- webhook: {url: https://a:b@example.com/, secret: x}\n")
     text("has no 'secret'", head + "- webhook: {url: https://example.com/}\n")

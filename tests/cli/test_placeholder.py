@@ -143,7 +143,7 @@ def main():
                 continue
             with net.coffer(who) as c:
                 h = Home(tap, c)
-                h.set("openai", next(iter(KEYS)))
+                h.set("openai", key())
                 first = stable(h)
                 kept(h, first)
                 stale(h, first)

@@ -255,7 +255,7 @@ def bad_input(tap, c):
         (["--name", "..", "true"], 2, "name"),
         (["--home", "../x", "true"], 2, "name"),
         (["--engine", "nss", "true"], 2, "ns"),
-        (["--net", "host", "true"], 2, "none"),
+        (["--net", "host", "true"], 2, "--allow HOST"),
         (["--cap", "sys_admn", "true"], 2, "sys_admin"),
         (["-C", "/no/such/dir", "true"], 125, "/no/such/dir"),
         (["-C", "/", "true"], 125, "/"),

@@ -244,7 +244,7 @@ def test_files(tap, port):
         path = todo.pop()
         status, headers, data = got[path] = send(port, "GET", path)
         text = data.decode() if status == 200 else ""
-        named = re.findall(r'(?:src|href)="(/[^"]+)"', text) + ["/" + x for x in re.findall(r'from "\./([^"]+)"', text)]
+        named = re.findall(r'(?:src|href)="(/[^"]+)"', text) + re.findall(r'"(/[\w-]+\.svg)"', text) + ["/" + x for x in re.findall(r'from "\./([^"]+)"', text)]
         todo += [x for x in named if x not in got and x not in todo]
     tap.ok(len(got) > 10 and {s for s, _, _ in got.values()} == {200}, "each file of the page is there", sorted(got))
     in_tree = {"/" + x for x in os.listdir(os.path.join(ROOT, "web"))} - {"/index.html", "/README.md"} | {"/"}

@@ -125,7 +125,7 @@ static void test_crash(void)
 	list = times();
 	CHECKF(list.n == 3 && time_of(&list, 4) == 70 * SEC,
 	       "of two records about one byte the later one counts");
-	CHECKF(size_of() == 4 * 16, "the half one was overwritten (%lld)", (long long)size_of());
+	CHECKF(size_of() == 4L * 16, "the half one was overwritten (%lld)", (long long)size_of());
 	logtimes_list_release(&list);
 }
 
