@@ -152,8 +152,7 @@ def main():
     with Coffer(engine="gvisor") as c:
         for program in (postgresql, redis, chromium, development):
             program(c)
-            while c("discard", "@last").code == 0:
-                pass
+            c("rm", "--all-ended")
         c.check_clean(tap)
     tap.done()
 
