@@ -174,7 +174,7 @@ def nothing_more(tap, net, who, c, policy, base, evil):
 
 
 def bad_input(tap, c):
-    for args, code, words in ((("net",), 2, "what"), (("net", "lern"), 2, "learn"), (("net", "log", "--http"), 2, "belong"),
+    for args, code, words in ((("net",), 2, "needs one of these words"), (("net", "lern"), 2, "learn"), (("net", "log", "--http"), 2, "belong"),
                               (("net", "drift"), 125, "--baseline"), (("net", "log", "--since", "nonsense"), 2, "time"),
                               (("net", "learn", "no-such"), 125, "no-such"), (("why", "a", "b"), 2, "one sandbox"),
                               (("profile", "show"), 2, "name"), (("profile", "show", "clade"), 125, "claude"),

@@ -155,7 +155,7 @@ def bad_input(tap, c):
     with open(bad, "w", encoding="ascii") as f:
         f.write("version: 1\nalow: []\n")
     c.own(bad)
-    for args, code, words in ((("replay",), 2, "--policy"), (("replay", "--policy", new), 2, "which run"),
+    for args, code, words in ((("replay",), 2, "--policy"), (("replay", "--policy", new), 2, "needs a run"),
                               (("replay", "@last"), 2, "--policy"), (("replay", "@last", "--policy", bad), 2, "bad.yaml:2:1"),
                               (("replay", "@last", "--policy", "/nonexistent"), 2, "/nonexistent"),
                               (("replay", "no-such", "--policy", new), 125, "no-such"),
