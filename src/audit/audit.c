@@ -140,12 +140,15 @@ static int open_or_create(struct audit *a, struct err *e)
 	return r;
 }
 
-/* Where there is no room for it now there will be later: that is no error. */
+/* The reserve is made wherever it is missing or too small: a process that was killed between the two calls below
+ * leaves an empty file. Where the disk has no room for it now there will be room later: that is no error. */
 static void make_reserve(const struct audit *a)
 {
-	autoclose int fd =
-		openat(a->dir_fd, RESERVE_NAME, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	struct stat st;
 
+	if (fstatat(a->dir_fd, RESERVE_NAME, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_size >= AUDIT_RESERVE)
+		return;
+	autoclose int fd = openat(a->dir_fd, RESERVE_NAME, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd >= 0 && fallocate(fd, 0, 0, AUDIT_RESERVE) < 0)
 		(void)unlinkat(a->dir_fd, RESERVE_NAME, 0);
 }

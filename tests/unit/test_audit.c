@@ -47,6 +47,21 @@ static void test_round_trip(void)
 	CHECK(fstatat(t.dir_fd, "anchor", &st, 0) == 0 && st.st_size == ANCHOR_SIZE);
 }
 
+/* A process that is killed while it makes the reserve leaves an empty file. */
+static void test_reserve(void)
+{
+	CLEANUP(log_free) struct test_log t = log_with(1);
+	struct err e = ERR_INIT;
+	struct stat st;
+
+	CHECK(fstatat(t.dir_fd, "reserve", &st, 0) == 0 && st.st_size == AUDIT_RESERVE);
+	autoclose int fd = openat(t.dir_fd, "reserve", O_WRONLY | O_TRUNC | O_CLOEXEC);
+	CHECK(fd >= 0);
+	CHECK(log_fill(&t, 1, NULL, &e) == 0);
+	CHECKF(fstat(fd, &st) == 0 && st.st_size == AUDIT_RESERVE && st.st_blocks > 0,
+	       "an empty reserve is filled by the next who opens the log");
+}
+
 static void test_refusals(void)
 {
 	CLEANUP(log_free) struct test_log t = log_with(1);
@@ -364,6 +379,7 @@ static void show_speed(void)
 int main(void)
 {
 	test_round_trip();
+	test_reserve();
 	test_refusals();
 	test_many_writers();
 	test_fork();
