@@ -44,8 +44,9 @@ static void say_left_out(const char *path, const char *why)
 	say_note("~/%s is not taken over: %s", str_safe(path, shown, sizeof(shown)), why);
 }
 
-/* By which name below the home it was found in the end; NULL: by its own, or it cannot be told. */
-static char *real_name(const struct collect *c, const char *path, int fd)
+/* The name below the home by which the kernel knows the open file, in *real. 0: it is the path itself. -errno: the
+ * name cannot be told. */
+static int real_name(const struct collect *c, const char *path, int fd, char **ret)
 {
 	char proc[32], home[PATH_MAX], real[PATH_MAX];
 	ssize_t n, m;
@@ -55,24 +56,35 @@ static char *real_name(const struct collect *c, const char *path, int fd)
 	snprintf(proc, sizeof(proc), "/proc/self/fd/%d", fd);
 	m = readlink(proc, real, sizeof(real) - 1);
 	if (n <= 0 || m <= n + 1 || memcmp(home, real, (size_t)n) != 0 || real[n] != '/')
-		return NULL;
+		return -ENAMETOOLONG;
 	real[m] = '\0';
-	return str_eq(real + n + 1, path) ? NULL : strdup(real + n + 1);
+	if (str_eq(real + n + 1, path))
+		return 0;
+	*ret = strdup(real + n + 1);
+	return *ret ? 1 : -ENOMEM;
 }
 
-/* U1. A link with any name may lead to a file for credentials. */
-static bool leads_to_credentials(const struct collect *c, const char *path, int fd, bool is_dir)
+/* U1. A link with any name may lead to a file for credentials; one that leads nobody knows where may too. NULL: it
+ * does not. */
+static const char *leads_to_credentials(const struct collect *c, const char *path, int fd, bool is_dir)
 {
-	autofree char *real = real_name(c, path, fd);
-	const char *slash = real ? strrchr(real, '/') : NULL;
+	static const char leads[] = "it is a link that leads to credentials";
+	autofree char *real = NULL;
 	const struct secret_rule *rule = NULL;
+	const char *slash;
+	int r = real_name(c, path, fd, &real);
 
-	if (!real)
-		return false;
+	if (r < 0)
+		return "where it really lies cannot be told, so it may be a link to credentials";
+	if (r == 0)
+		return NULL;
+	slash = strrchr(real, '/');
 	if (!is_dir && settings_is_credential_file(slash ? slash + 1 : real))
-		return true;
+		return leads;
 	return secret_match_path(real, is_dir, &rule) > 0 &&
-	       (!secret_needs_look(rule) || secret_look(rule, c->home, real));
+			       (!secret_needs_look(rule) || secret_look(rule, c->home, real))
+		       ? leads
+		       : NULL;
 }
 
 /* A profile may list a directory and something in it. */
@@ -157,6 +169,7 @@ static int take_directory(struct collect *c, const char *path, int fd, unsigned 
 // NOLINTNEXTLINE(misc-no-recursion): no deeper than DEPTH_MAX
 static int take_path(struct collect *c, const char *path, unsigned depth, struct err *e)
 {
+	const char *why;
 	autoclose int fd = open_below(c, path);
 	struct stat st;
 
@@ -174,8 +187,9 @@ static int take_path(struct collect *c, const char *path, unsigned depth, struct
 		say_left_out(path, strerror(fd < 0 ? -fd : errno));
 		return 0;
 	}
-	if (leads_to_credentials(c, path, fd, S_ISDIR(st.st_mode))) {
-		say_left_out(path, "it is a link that leads to credentials");
+	why = leads_to_credentials(c, path, fd, S_ISDIR(st.st_mode));
+	if (why) {
+		say_left_out(path, why);
 		return 0;
 	}
 	if (S_ISREG(st.st_mode))

@@ -6,6 +6,7 @@ along without credentials, and what a profile and a policy file say together. Th
 import json
 import os
 import shutil
+import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
@@ -53,29 +54,11 @@ theme = "dark"
 """
 
 
-def put(c, path, text, mode=0o644):
-    """Below the identity's home."""
-    path = os.path.join(c.home, path)
-    todo = []
-    where = os.path.dirname(path)
-    while not os.path.isdir(where):
-        todo.append(where)
-        where = os.path.dirname(where)
-    for d in reversed(todo):
-        os.mkdir(d, 0o755)
-        c.own(d)
-    with open(path, "w", encoding="utf-8") as f:
-        f.write(text)
-    os.chmod(path, mode)
-    c.own(path)
-    return path
-
-
 class Bench:
     def __init__(self, tap, c):
         self.tap, self.c, self.who = tap, c, c.who
         for name in ("claude", "codex", "gemini", "openclaw"):
-            put(c, f"agents/{name}", AGENT, 0o755)
+            c.put(f"agents/{name}", AGENT, 0o755)
 
     def env(self):
         return {"PATH": os.path.join(self.c.home, "agents") + ":" + self.c.env()["PATH"], "HOME": self.c.home}
@@ -107,7 +90,7 @@ def by_name(b):
     c("stop", "claw")
     c("rm", "claw")
     for own in ("~/.openclaw/workspace", "/home/somebody/.openclaw/workspace", "/workspace/below"):
-        put(c, ".openclaw/openclaw.json", json.dumps({"agents": {"defaults": {"workspace": own}}, "ui": {"seamColor": "#112233"}}))
+        c.put(".openclaw/openclaw.json", json.dumps({"agents": {"defaults": {"workspace": own}}, "ui": {"seamColor": "#112233"}}))
         r = b.run("openclaw", "--settings", command=["sh", "-c", "openclaw x >/dev/null; cat ~/.openclaw/openclaw.json"])
         got = json.loads(r.out[r.out.index("{"):])
         wanted = own if own.startswith("/workspace") else "/workspace"
@@ -144,20 +127,20 @@ def first_start(b):
 
 def settings(b):
     c = b.c
-    put(c, ".claude/settings.json", json.dumps(SETTINGS))
-    put(c, ".claude/CLAUDE.md", "be brief\n")
-    put(c, ".claude/commands/deep/er/fix.md", "fix it\n")
-    put(c, ".claude/commands/leak.md", f"use {TOKEN}\n")
-    put(c, ".claude/commands/.credentials.json", json.dumps({"x": WORD}))
-    put(c, ".claude/commands/big.md", "x" * (300 << 10))
-    put(c, ".claude/.credentials.json", json.dumps({"claudeAiOauth": {"accessToken": WORD}}))
-    put(c, ".claude/keybindings.json", "{ not json, " + WORD)
-    put(c, "outside.txt", "within the home\n")
+    c.put(".claude/settings.json", json.dumps(SETTINGS))
+    c.put(".claude/CLAUDE.md", "be brief\n")
+    c.put(".claude/commands/deep/er/fix.md", "fix it\n")
+    c.put(".claude/commands/leak.md", f"use {TOKEN}\n")
+    c.put(".claude/commands/.credentials.json", json.dumps({"x": WORD}))
+    c.put(".claude/commands/big.md", "x" * (300 << 10))
+    c.put(".claude/.credentials.json", json.dumps({"claudeAiOauth": {"accessToken": WORD}}))
+    c.put(".claude/keybindings.json", "{ not json, " + WORD)
+    c.put("outside.txt", "within the home\n")
     os.symlink("/etc/hostname", os.path.join(c.home, ".claude/commands/out.md"))
     os.symlink("../../outside.txt", os.path.join(c.home, ".claude/commands/in.md"))
     os.symlink("../../../../../../etc/passwd", os.path.join(c.home, ".claude/commands/up.md"))
-    put(c, ".netrc", f"machine x.example login me password {WORD}\n", 0o600)
-    put(c, ".ssh/config", f"# {WORD}\n", 0o600)
+    c.put(".netrc", f"machine x.example login me password {WORD}\n", 0o600)
+    c.put(".ssh/config", f"# {WORD}\n", 0o600)
     os.symlink("../../.netrc", os.path.join(c.home, ".claude/commands/notes.md"))
     os.symlink("../../.ssh", os.path.join(c.home, ".claude/commands/more"))
     os.symlink("loop.md", os.path.join(c.home, ".claude/commands/loop.md"))
@@ -183,25 +166,57 @@ def settings(b):
     r = b.run("claude", "--home", "with-settings", "--settings", command=["sh", "-c", "claude; echo '{\"mine\": 1}' > ~/.claude/settings.json; claude; "
                                                                           "cat ~/.claude/settings.json"])
     b.ok('"mine"' in r.out, "--settings: they are taken over once for each sandbox", r)
-    put(c, ".codex/config.toml", TOML)
-    put(c, ".codex/auth.json", json.dumps({"OPENAI_API_KEY": WORD}))
+    c.put(".codex/config.toml", TOML)
+    c.put(".codex/auth.json", json.dumps({"OPENAI_API_KEY": WORD}))
     r = b.run("codex", "--settings", command=["sh", "-c", "codex; cat ~/.codex/config.toml; ls ~/.codex"])
     b.ok(WORD not in r.out + r.err and TOKEN not in r.out, "--settings: no credential of a TOML file comes along", r)
     for line in ('model = "gpt-6"', "model_context_window = 1000", "max_output_tokens = 2000", 'env_key = "OPENAI_API_KEY"', 'base_url = "https://x.example/v1"',
                  'command = "npx"', "command = 'other'", 'theme = "dark"', '[projects."/workspace"]'):
         b.ok(line in r.out, f"--settings: {line} of a TOML file does", r)
-    put(c, ".codex/config.toml", 'model = "unended\n' + WORD)
+    c.put(".codex/config.toml", 'model = "unended\n' + WORD)
     r = b.run("codex", "--home", "other", "--settings", command=["sh", "-c", "codex; cat ~/.codex/config.toml"])
     b.ok("not TOML" in r.err and WORD not in r.out and "trust_level" in r.out, "--settings: a TOML file that cannot be read stays behind", r)
     loops = os.path.join(c.home, ".claude/skills/loops")
-    put(c, ".claude/skills/loops/x.pem", "")
+    c.put(".claude/skills/loops/x.pem", "")
     for i in range(20):
         os.symlink(".", os.path.join(loops, f"l{i}"))
     r = b.run("claude", "--home", "with-loops", "--settings", command=["echo", "ran"])
     b.ok(r.code == 2 and "more than 10000" in r.err and not r.out, "--settings: links that lead round and round are not followed for ever", r)
     shutil.rmtree(loops)
+    far_away(b)
     r = c("run", "--settings", "--", "true")
     b.ok(r.code == 2 and "--settings goes with --profile" in r.err, "--settings without a profile is wrong", r)
+
+
+def far_away(b):
+    """A link into a tree so deep that the kernel cannot name the file it leads to."""
+    c = b.c
+    deep = "/".join(["d" * 200] * 19)
+    where = os.open(c.home, os.O_PATH)
+    for name in deep.split("/"):
+        os.mkdir(name, 0o755, dir_fd=where)
+        where, above = os.open(name, os.O_PATH, dir_fd=where), where
+        os.close(above)
+    long_home = os.path.join(c.home, "h" * 200, "h" * 200)
+    os.makedirs(long_home)
+    for name, text in ((".netrc", WORD), ("plain", "be brief")):
+        with open(os.open(name, os.O_WRONLY | os.O_CREAT, 0o644, dir_fd=where), "w", encoding="ascii") as f:
+            f.write(text)
+    os.close(where)
+    os.rename(os.path.join(c.home, "d" * 200), os.path.join(long_home, "d" * 200))
+    subprocess.run(["chown", "-R", f"{c.uid}:{c.gid}", os.path.dirname(long_home)], check=os.getuid() == 0, stderr=subprocess.DEVNULL)
+    own = os.path.join(long_home, ".claude")
+    for name in (".netrc", "plain"):
+        os.makedirs(own, exist_ok=True)
+        os.symlink(f"../{deep}/{name}", os.path.join(own, "CLAUDE.md"))
+        c.own(own)
+        env = {**b.env(), "HOME": long_home}
+        r = c("run", "--engine", c.engine, "--profile", "claude", "--settings", "--checkpoint", "off", "--", "sh", "-c",
+              "claude; cat ~/.claude/CLAUDE.md", env=env)
+        b.ok(WORD not in r.out and "be brief" not in r.out and "cannot be told" in r.err,
+             f"--settings: a link to {name}, too deep to be named, stays behind", r)
+        os.unlink(os.path.join(own, "CLAUDE.md"))
+    shutil.rmtree(os.path.dirname(long_home))
 
 
 def own_root(b):
@@ -217,13 +232,13 @@ def own_root(b):
     shutil.copy(busybox, os.path.join(root, "bin", "busybox"))
     for name in ("sh", "cat", "find", "mkdir", "sed", "grep", "mv", "rm", "cp", "printf", "tail", "head", "awk", "tr", "test", "[", "chmod", "env"):
         os.symlink("busybox", os.path.join(root, "bin", name))
-    put(c, "root/opt/tools/claude", AGENT, 0o755)
-    put(c, "root/opt/agent/kept", "of the image\n")
+    c.put("root/opt/tools/claude", AGENT, 0o755)
+    c.put("root/opt/agent/kept", "of the image\n")
     for where, dirs, _ in os.walk(root):
         for d in dirs:
             c.own(os.path.join(where, d))
     c.own(root)
-    put(c, ".claude/settings.json", json.dumps({"model": "opus", "apiKey": WORD}))
+    c.put(".claude/settings.json", json.dumps({"model": "opus", "apiKey": WORD}))
     path = "PATH=/opt/tools:/bin"
     show = "claude again; cat ~/.claude.json ~/.claude/settings.json; command -v claude"
     r = b.run("claude", "--root", root, "--home", "rooted", "--settings", "-e", path, command=["claude", "probe"])
@@ -241,8 +256,8 @@ def own_root(b):
 
 def with_policy(b):
     """The file is the ceiling, the profile the need."""
-    corp = put(b.c, "corp.yaml", "version: 1\nallow:\n  - domain: api.anthropic.com\n    to: 127.0.0.1:9\n  - {domain: wiki.corp.test, to: \"127.0.0.1:9\"}\n")
-    other = put(b.c, "other.yaml", "version: 1\nallow: [wiki.corp.test]\n")
+    corp = b.c.put("corp.yaml", "version: 1\nallow:\n  - domain: api.anthropic.com\n    to: 127.0.0.1:9\n  - {domain: wiki.corp.test, to: \"127.0.0.1:9\"}\n")
+    other = b.c.put("other.yaml", "version: 1\nallow: [wiki.corp.test]\n")
     look = ["sh", "-c", "getent hosts wiki.corp.test; getent hosts api.anthropic.com; getent hosts evil.test"]
     r = b.run("claude", "--policy", corp, command=look)
     b.ok("wiki.corp.test" not in r.out and "api.anthropic.com" in r.out, "a host of the policy file that the profile does not need stays closed", r)
