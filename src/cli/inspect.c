@@ -38,12 +38,6 @@ static int add_event(struct json *j, struct state *st, const char *key, const ch
 	return 0;
 }
 
-static void add_known(struct json *j, const char *key, uint64_t v)
-{
-	if (v != USAGE_UNKNOWN)
-		json_u64(j, key, v);
-}
-
 static void add_usage(struct json *j, int run_fd, bool alive)
 {
 	CLEANUP(procs_release) struct procs procs = { 0 };
@@ -55,14 +49,7 @@ static void add_usage(struct json *j, int run_fd, bool alive)
 		return;
 	}
 	json_obj(j, "usage");
-	add_known(j, "memory", u.memory);
-	add_known(j, "memory_peak", u.memory_peak);
-	add_known(j, "memory_limit", u.memory_limit);
-	add_known(j, "cpu_us", u.cpu_usec);
-	add_known(j, "pids", u.pids);
-	add_known(j, "pids_limit", u.pids_limit);
-	add_known(j, "uptime_us", u.uptime_usec);
-	add_known(j, "commands", u.commands);
+	run_json_add_usage(j, &u);
 	json_end_obj(j);
 }
 

@@ -204,7 +204,8 @@ static int launch(const struct mcp_box *b, const struct mcp_box_cmd *c, bool fir
 	r = run_execute(&s->run, &io, e);
 	if (r == 0)
 		fill_end(end, s);
-	/* What fails for want of a network is told nowhere else; one that was switched off stays so. */
+	/* No other message tells that a command failed for want of a network. With --net none the network was
+	 * switched off on purpose, and nobody is sent to ask for it. */
 	if (r == 0 && s->spec.net == NET_NONE && !b->args->o.net && end->exit_code != 0 && !end->notes[0])
 		snprintf(
 			end->notes, sizeof(end->notes),

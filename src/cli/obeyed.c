@@ -52,8 +52,8 @@ static int collect_last(struct strv *files, struct strv *policies, struct state 
 	return r < 0 ? r : collect_from(files, policies, &o, e);
 }
 
-/* What a policy names now, which may be more than when the run began. One that cannot be read names nothing: it is in
- * force nowhere. */
+/* Adds the files that the policy names now, which may be more than when the run began. A policy that cannot be read
+ * names no file: it is in force nowhere. */
 static int collect_policy(struct strv *files, const char *path)
 {
 	CLEANUP(obeys_release) struct obeys o = OBEYS_INIT;

@@ -189,7 +189,7 @@ int opt_next(struct optparse *p, const char **value, struct err *e)
 {
 	int id;
 
-	/* What holds anyway is read and passed over. */
+	/* Options that ask for what holds anyway are passed over. */
 	do
 		id = next_option(p, value, e);
 	while (id == OPT_NOTHING);

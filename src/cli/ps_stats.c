@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "cli/look.h"
+#include "cli/run_json.h"
 #include "cli/say.h"
 #include "cli/table.h"
 #include "gateway/run.h"
@@ -164,14 +165,6 @@ static int add_row(struct stats *s, const struct run_meta *m, const struct usage
 	return r;
 }
 
-static void add_number(struct json *j, const char *key, uint64_t v)
-{
-	if (v == USAGE_UNKNOWN)
-		json_none(j, key);
-	else
-		json_u64(j, key, v);
-}
-
 static void add_json(struct stats *s, const struct run_meta *m, const struct usage *u)
 {
 	struct json *j = &s->json;
@@ -181,17 +174,13 @@ static void add_json(struct stats *s, const struct run_meta *m, const struct usa
 	json_str(j, "id", m->id);
 	json_str(j, "name", m->name);
 	json_str(j, "engine", m->engine);
-	add_number(j, "memory", u->memory);
+	run_json_add_usage(j, u);
 	json_str(j, "memory_from", u->memory_from);
-	add_number(j, "memory_peak", u->memory_peak);
-	add_number(j, "memory_limit", u->memory_limit);
-	add_number(j, "cpu_us", u->cpu_usec);
 	/* A thousand is one processor. */
-	add_number(j, "cpu_permille", cpu < 0 ? USAGE_UNKNOWN : (uint64_t)cpu);
-	add_number(j, "pids", u->pids);
-	add_number(j, "pids_limit", u->pids_limit);
-	add_number(j, "uptime_us", u->uptime_usec);
-	add_number(j, "commands", u->commands);
+	if (cpu < 0)
+		json_none(j, "cpu_permille");
+	else
+		json_u64(j, "cpu_permille", (uint64_t)cpu);
 	json_str(j, "command", m->command);
 	json_end_obj(j);
 }

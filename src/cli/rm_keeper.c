@@ -27,7 +27,7 @@ static int remove_told(int pipe)
 	return r < 0 ? say_error(&e) : 0;
 }
 
-/* What ends the command on the terminal must not end this one. */
+/* Signals that end the command on the terminal must not end this process: it removes the run after that. */
 static _Noreturn void wait_and_remove(int pipe)
 {
 	static const int ignored[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };

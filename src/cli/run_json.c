@@ -45,3 +45,23 @@ void run_json_add_how(struct json *j, const struct run_meta *m)
 	json_str(j, "profile", m->profile);
 	json_str(j, "command", m->command);
 }
+
+static void add_known(struct json *j, const char *key, uint64_t v)
+{
+	if (v == USAGE_UNKNOWN)
+		json_none(j, key);
+	else
+		json_u64(j, key, v);
+}
+
+void run_json_add_usage(struct json *j, const struct usage *u)
+{
+	add_known(j, "memory", u->memory);
+	add_known(j, "memory_peak", u->memory_peak);
+	add_known(j, "memory_limit", u->memory_limit);
+	add_known(j, "cpu_us", u->cpu_usec);
+	add_known(j, "pids", u->pids);
+	add_known(j, "pids_limit", u->pids_limit);
+	add_known(j, "uptime_us", u->uptime_usec);
+	add_known(j, "commands", u->commands);
+}

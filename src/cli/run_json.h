@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is known about a run, as members of a JSON object: the same for every verb that shows it. */
+/* The members of a JSON object that describe a run: every verb and the API show a run with these. */
 #ifndef CLI_RUN_JSON_H
 #define CLI_RUN_JSON_H
 
 #include "base/json.h"
+#include "gateway/usage.h"
 #include "sandbox/state.h"
 
 /* "starting", "running", "ended", "broken off" */
@@ -12,5 +13,7 @@ const char *run_status(const struct run_meta *m, bool alive);
 void run_json_add(struct json *j, const struct run_meta *m, bool alive);
 /* Of these, those that say how it was started. */
 void run_json_add_how(struct json *j, const struct run_meta *m);
+/* What a live run uses; null stands for what cannot be read. */
+void run_json_add_usage(struct json *j, const struct usage *u);
 
 #endif

@@ -297,7 +297,7 @@ static void offer_secrets(struct run_args *a, struct run_profile *ret, bool by_p
 	a->o.offers = l;
 }
 
-/* What people call it: of a file, its name without directories and ending. */
+/* The profile's name as people say it: for a file, its name without directories and ending. */
 static int set_name(struct run_args *a, const char *name, struct run_profile *ret, struct err *e)
 {
 	const char *slash = strrchr(name, '/'), *base = slash ? slash + 1 : name;

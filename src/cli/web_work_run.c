@@ -19,14 +19,6 @@ static void add_time(struct json *j, const char *key, uint64_t t)
 	json_str(j, key, t ? clock_format(t, text) : NULL);
 }
 
-static void add_number(struct json *j, const char *key, uint64_t v)
-{
-	if (v == USAGE_UNKNOWN)
-		json_none(j, key);
-	else
-		json_u64(j, key, v);
-}
-
 static void add_usage(struct json *j, int run_fd, bool alive, struct procs *procs)
 {
 	struct usage u;
@@ -37,14 +29,7 @@ static void add_usage(struct json *j, int run_fd, bool alive, struct procs *proc
 		return;
 	}
 	json_obj(j, "usage");
-	add_number(j, "memory", u.memory);
-	add_number(j, "memory_peak", u.memory_peak);
-	add_number(j, "memory_limit", u.memory_limit);
-	add_number(j, "cpu_us", u.cpu_usec);
-	add_number(j, "pids", u.pids);
-	add_number(j, "pids_limit", u.pids_limit);
-	json_u64(j, "uptime_us", u.uptime_usec == USAGE_UNKNOWN ? 0 : u.uptime_usec);
-	json_u64(j, "commands", u.commands == USAGE_UNKNOWN ? 0 : u.commands);
+	run_json_add_usage(j, &u);
 	json_end_obj(j);
 }
 

@@ -178,14 +178,6 @@ while sys.stdin.readline():
 """
 
 
-def put(c, name, text):
-    path = os.path.join(c.home, name)
-    with open(path, "w", encoding="ascii") as f:
-        f.write(text)
-    c.own(path)
-    return path
-
-
 def said(text):
     got = {}
     for line in text.splitlines():
@@ -197,7 +189,7 @@ def said(text):
 
 def login(tap, c, kind, way):
     who = f"{c.who}, {kind} {way}"
-    r = c("run", "--engine", c.engine, "--policy", put(c, "policy.yaml", POLICY.replace("KIND", kind)), "--", "python3", "-c", LOGIN,
+    r = c("run", "--engine", c.engine, "--policy", c.put("policy.yaml", POLICY.replace("KIND", kind)), "--", "python3", "-c", LOGIN,
           kind, way, timeout=400)
     got = said(r.out)
 
@@ -269,7 +261,7 @@ def proc_of(p, name):
 def kept(tap, c, kind):
     """A search of memory; a coffer-egress or coffer-vault that is killed finds them again."""
     who = c.who
-    p = c.popen("run", "--engine", c.engine, "--policy", put(c, "policy.yaml", POLICY.replace("KIND", kind)), "--", "python3", "-c",
+    p = c.popen("run", "--engine", c.engine, "--policy", c.put("policy.yaml", POLICY.replace("KIND", kind)), "--", "python3", "-c",
                 WAIT, kind, "--http1.1", stdin=-1)
 
     def ask():
@@ -318,7 +310,7 @@ def kept(tap, c, kind):
 def shared(tap, c, kind):
     """The vault that cofferd keeps: the same, for the life of the sandbox. Without a file there it has none, and the run its own."""
     who = f"{c.who}, cofferd"
-    run = ["run", "--engine", c.engine, "--policy", put(c, "policy.yaml", POLICY.replace("KIND", kind)), "--", "python3", "-c", WAIT,
+    run = ["run", "--engine", c.engine, "--policy", c.put("policy.yaml", POLICY.replace("KIND", kind)), "--", "python3", "-c", WAIT,
            kind, "--http1.1"]
     tap.eq(c("gateway", "start").code, 0, f"{who}: is started")
     alone = c.popen(*run, stdin=-1)
@@ -391,7 +383,7 @@ def at_home(tap, c, kind):
     who, plain = f"{c.who}, a home", POLICY.replace("KIND", kind)
 
     def args(home, *words, policy=plain):
-        return ["run", "--engine", c.engine, "--home", home, "--policy", put(c, "home.yaml", policy), "--", "python3", "-c", HOME, kind,
+        return ["run", "--engine", c.engine, "--home", home, "--policy", c.put("home.yaml", policy), "--", "python3", "-c", HOME, kind,
                 "--http1.1", *words]
 
     def run(home, *words, **kw):
@@ -439,7 +431,7 @@ def reloaded(tap, c, kind):
     """A rule that captures, and a sandbox that was started without: denied, not handed on."""
     plain = POLICY.replace("KIND", kind)
     without = re.sub(r"      capture:\n(        .*\n)+", "", plain)
-    path = put(c, "reload.yaml", without)
+    path = c.put("reload.yaml", without)
     p = c.popen("run", "--engine", c.engine, "--policy", path, "--", "python3", "-c", CLIENT + r"""
 say("before", *token("plain"))
 sys.stdin.readline()
@@ -450,7 +442,7 @@ say("after", *b)
 """, kind, "--http1.1", stdin=-1)
     before = json.loads(p.stdout.readline())
     tap.ok(before[1] == 200 and MARK in before[2], f"{c.who}: without a capture an answer is handed on as it is (control)", before)
-    put(c, "reload.yaml", plain)
+    c.put("reload.yaml", plain)
     p.stdin.write(b"x\n")
     p.stdin.close()
     out, err = p.stdout.read(), p.stderr.read()

@@ -35,23 +35,14 @@ print(socket.create_connection(('{SSH}', 22), 60).recv(100).decode(), end='')" 2
 """
 
 
-def put(c, name, text, mode=0o600):
-    path = os.path.join(c.home, name)
-    with open(path, "w", encoding="ascii") as f:
-        f.write(text)
-    os.chmod(path, mode)
-    c.own(path)
-    return path
-
-
 def policy(c, proxies):
     """Every rule through a pool, and none without: one of both proxies, and one of each."""
     rows = ""
     for name, some in (("both", proxies), ("first", proxies[:1]), ("second", proxies[1:])):
-        put(c, f"{name}.txt", "".join(f"{p.user}:{p.password}\n" for p in some))
+        c.put(f"{name}.txt", "".join(f"{p.user}:{p.password}\n" for p in some), 0o600)
         urls = ", ".join(f'"{p.scheme}://{p.address}:{p.port}"' for p in some)
         rows += f"    {name}: {{urls: [{urls}], credentials_file: {name}.txt, rotate: connection}}\n"
-    return put(c, "pool.yaml", "version: 1\negress:\n  browser: true\n  require_pool: true\n  pool: both\n  proxies:\n" + rows +
+    return c.put("pool.yaml", "version: 1\negress:\n  browser: true\n  require_pool: true\n  pool: both\n  proxies:\n" + rows +
                RULES)
 
 
@@ -83,7 +74,7 @@ class Visit:
 
 def control(tap, c, net, servers):
     """Without a pool the same visits come from here."""
-    v = Visit(tap, c, net, servers, put(c, "direct.yaml", DIRECT))
+    v = Visit(tap, c, net, servers, c.put("direct.yaml", DIRECT))
     v.mark()
     got, lines = v.everything()
     tap.eq((got, v.peers()), ([True] * 4, {GW4}), f"{c.who}: control: without a pool servers see this host", lines)
@@ -141,13 +132,13 @@ def browser(tap, c, servers, proxies):
 
 def refused(tap, c):
     """TLS to the proxy itself: said when the policy is loaded, with the place and a way out."""
-    path = put(c, "tls.yaml", "version: 1\negress:\n  pool: p\n  proxies:\n    p: {urls: [\"https://proxy.example.test:443\"]}\n"
+    path = c.put("tls.yaml", "version: 1\negress:\n  pool: p\n  proxies:\n    p: {urls: [\"https://proxy.example.test:443\"]}\n"
                + RULES)
     for args in (("policy", "check", path), ("run", "--policy", path, "--", "true")):
         r = c(*args)
         tap.ok(r.code != 0 and re.search(r"tls\.yaml:5:16: TLS to the proxy itself .*http://HOST:PORT", r.err + r.out, re.S),
                f"{c.who}: coffer {args[0]}: an https:// proxy is refused with its place and a way out", r)
-    path = put(c, "alone.yaml", DIRECT.replace("egress:\n", "egress:\n  browser: true\n"))
+    path = c.put("alone.yaml", DIRECT.replace("egress:\n", "egress:\n  browser: true\n"))
     r = c("policy", "check", path)
     tap.ok(r.code == 0 and "alone.yaml:3:12: every site" in r.out + r.err, f"{c.who}: a browser without a pool is warned about", r)
 

@@ -32,19 +32,10 @@ done
 """
 
 
-def put(c, name, text, mode=0o600):
-    path = os.path.join(c.home, name)
-    with open(path, "w", encoding="ascii") as f:
-        f.write(text)
-    os.chmod(path, mode)
-    c.own(path)
-    return path
-
-
 def policy(c, proxies, more=""):
     rows = "".join(f"    {name}: {{urls: [\"{p.scheme}://{p.address}:{p.port}\"], secret: {name}{more}}}\n"
                    for name, p in zip(("one", "two"), proxies))
-    return put(c, "pool.yaml", "version: 1\negress:\n  require_pool: true\n  proxies:\n" + rows +
+    return c.put("pool.yaml", "version: 1\negress:\n  require_pool: true\n  proxies:\n" + rows +
                f"  allow:\n    - {{domain: {WWW}, port: 80, pool: one}}\n    - {{domain: {API}, port: 80, pool: two}}\n")
 
 
@@ -68,12 +59,12 @@ def refused(tap, c, proxies):
     tap.eq(r.code, 0, f"{who}: a password with the user beside it", r)
     r = c("run", "--engine", c.engine, "--allow", WWW, "--secret", "one", "--", "true")
     tap.ok(r.code == 125 and "for proxies" in r.err, f"{who}: it is for no request", r)
-    both = put(c, "both.yaml", "version: 1\negress:\n  proxies:\n    p: {urls: [\"http://192.0.2.1:3128\"], secret: one, "
+    both = c.put("both.yaml", "version: 1\negress:\n  proxies:\n    p: {urls: [\"http://192.0.2.1:3128\"], secret: one, "
                "credentials_file: x.txt}\n")
     r = c("policy", "check", both)
     tap.ok(r.code != 0 and re.search(r"both\.yaml:4:8: .*not both", r.out + r.err), f"{who}: a secret and a file are one too many", r)
-    put(c, "x.txt", "a:b\n")
-    both = put(c, "file.yaml", "version: 1\negress:\n  pool: p\n  proxies:\n    p: {urls: [\"http://192.0.2.1:3128\"], "
+    c.put("x.txt", "a:b\n")
+    both = c.put("file.yaml", "version: 1\negress:\n  pool: p\n  proxies:\n    p: {urls: [\"http://192.0.2.1:3128\"], "
                "credentials_file: x.txt}\n  allow: [a.example.test]\n")
     r = c("policy", "check", both)
     tap.ok(r.code == 0 and "better kept in the vault" in r.out + r.err, f"{who}: a file is taken, and it is said what is better", r)
@@ -172,14 +163,14 @@ def real(tap, c, net):
         tap.skip("real proxies", "tinyproxy or microsocks is not installed")
         return
     a, b = net.address(), net.address()
-    conf = put(c, "tinyproxy.conf", f"Port 3128\nListen {a}\nTimeout 60\nBasicAuth ann {PASSWORDS[0]}\nConnectPort 80\n")
+    conf = c.put("tinyproxy.conf", f"Port 3128\nListen {a}\nTimeout 60\nBasicAuth ann {PASSWORDS[0]}\nConnectPort 80\n")
     procs = [ht.Process(["tinyproxy", "-d", "-c", conf], (a, 3128), net.inet.do),
              ht.Process(["microsocks", "-i", b, "-p", "1080", "-u", "bob", "-P", PASSWORDS[1]], (b, 1080), net.inet.do)]
     try:
         for name, value, host in (("three", "ann:" + PASSWORDS[0], f"{a}:3128"), ("four", "bob:" + PASSWORDS[1], f"{b}:1080")):
             r = c("secret", "set", name, "-", "--host", host, "--as", "proxy", "--address", input=value)
             tap.eq(r.code, 0, f"{c.who}: {name}", r)
-        path = put(c, "real.yaml", "version: 1\negress:\n  require_pool: true\n  proxies:\n"
+        path = c.put("real.yaml", "version: 1\negress:\n  require_pool: true\n  proxies:\n"
                    f"    three: {{urls: [\"http://{a}:3128\"], secret: three}}\n    four: {{urls: [\"socks5://{b}:1080\"], secret: four}}\n"
                    f"  allow:\n    - {{address: {net.dns[WWW]}, port: 80, pool: three}}\n"
                    f"    - {{address: {net.dns[API]}, port: 80, pool: four}}\n")

@@ -45,22 +45,6 @@ def server(q):
     return 401, {}, "who are you?\n"
 
 
-def put(c, path, text, mode=0o644):
-    todo = []
-    where = os.path.dirname(path)
-    while not os.path.isdir(where):
-        todo.append(where)
-        where = os.path.dirname(where)
-    for d in reversed(todo):
-        os.mkdir(d, 0o755)
-        c.own(d)
-    with open(path, "w", encoding="utf-8") as f:
-        f.write(text)
-    os.chmod(path, mode)
-    c.own(path)
-    return path
-
-
 class Bench:
     """One identity, with agents of its own in PATH."""
 
@@ -68,9 +52,9 @@ class Bench:
         self.tap, self.c, self.who = tap, c, c.who
         for name, (_, variable, host, header) in AGENTS.items():
             text = SCRIPT.replace("VARIABLE", variable).replace("HOST", host).replace("HEADER", header)
-            put(c, os.path.join(c.home, "agents", name, name),
+            c.put(os.path.join("agents", name, name),
                 text.replace("PREFIX", "Bearer " if header == "Authorization" else ""), 0o755)
-        put(c, os.path.join(c.home, "agents", "openclaw", "openclaw"), CLAW, 0o755)
+        c.put(os.path.join("agents", "openclaw", "openclaw"), CLAW, 0o755)
 
     def run(self, profile, *args, command=None, env=None):
         name = command or profile
@@ -166,7 +150,7 @@ def own_profiles(b):
     text = c("profile", "show", "claude").out
     b.ok("secrets:" in text and "as: [header:x-api-key, bearer]" in text, "what is shipped can be read", text)
     b.set("anthropic", KEY)
-    path = put(c, os.path.join(c.home, "mine.yaml"), text)
+    path = c.put(os.path.join(c.home, "mine.yaml"), text)
     r = b.run(path, command="claude")
     b.ok(r.env == "" and "bound nowhere" in r.err and "coffer secret bind anthropic --host api.anthropic.com --as header:x-api-key"
          in r.err, "a profile by its path does not bind what is bound nowhere", r)
@@ -175,7 +159,7 @@ def own_profiles(b):
     b.ok("welcome by x-api-key" in r.says, "and uses what is bound", r)
     if b.who == "user":  # root's own directory is the machine's
         b.set("mine", OTHER)
-        put(c, os.path.join(c.home, ".config", "cofferdam", "profiles", "own.yaml"),
+        c.put(os.path.join(c.home, ".config", "cofferdam", "profiles", "own.yaml"),
             text.replace("name: anthropic", "name: mine"))
         r = b.run("own", command="claude")
         b.ok("welcome by x-api-key" in r.says and r.env != OTHER, "one of the user's own directory does", r)
@@ -188,10 +172,10 @@ def own_profiles(b):
             ("a key that signs", "header:x-api-key", "ssh", "signs"), ("no name", "- name: anthropic\n    env", "- env", "has a name"),
             ("a name that is none", "name: anthropic", "name: 'a b'", "name must be"),
             ("a variable that is none", "env: ANTHROPIC_API_KEY", "env: 'A=B'", "no name of a variable")):
-        put(c, path, text.replace(old, new))
+        c.put(path, text.replace(old, new))
         shown, r = c("profile", "show", path), b.run(path, command="claude")
         b.ok(shown.code == 125 and words in shown.err and r.code in (2, 125) and words in r.err, f"{what} in a profile is refused", shown, r)
-    put(c, path, text.replace("secrets:\n", "secrets:\n" + "".join(f"  - n{i}\n" for i in range(16))))
+    c.put(path, text.replace("secrets:\n", "secrets:\n" + "".join(f"  - n{i}\n" for i in range(16))))
     r = c("profile", "show", path)
     b.ok(r.code == 125 and "at most 16" in r.err, "too many secrets in a profile are refused", r)
 
@@ -229,7 +213,7 @@ def rules(b):
         for how in ("bearer", "header:x-api-key"):
             c("secret", "bind", "two", "--host", host, "--as", how)
     for how, good, bad in (("bearer", "bearer", "key"), ("header:x-api-key", "key", "bearer")):
-        policy = put(c, os.path.join(c.home, "rules.yaml"), RULES.replace("AS", how))
+        policy = c.put(os.path.join(c.home, "rules.yaml"), RULES.replace("AS", how))
         for named in (["--secret", "two"], ["--secret", "two@model.test,other.test"]):
             r = c("run", "--engine", c.engine, "--policy", policy, *named, "--", "sh", "-c", TWO, timeout=300)
             got = dict(re.findall(r"^(\S+ \w+): (.*)$", r.out, re.M))
@@ -237,7 +221,7 @@ def rules(b):
                  f"{named[1]}: where a rule says {how}, so it is", r)
             b.ok("welcome" in got.get("other.test bearer", "") and "welcome" in got.get("other.test key", ""),
                  f"{named[1]}: and not where it says nothing", r)
-    policy = put(c, os.path.join(c.home, "rules.yaml"), RULES.replace("AS", "query:k"))
+    policy = c.put(os.path.join(c.home, "rules.yaml"), RULES.replace("AS", "query:k"))
     r = c("run", "--engine", c.engine, "--policy", policy, "--secret", "two@model.test", "--", "true")
     b.ok(r.code == 125 and "another way" in r.err, "a rule that leaves no way is refused before anything", r)
 

@@ -86,14 +86,6 @@ def api(q):
     return 200, {"X-Token": TOKEN, "X-Control": CONTROL, "Location": "/?t=" + TOKEN}, "\n".join(parts)
 
 
-def put(c, name, text):
-    path = os.path.join(c.home, name)
-    with open(path, "w", encoding="ascii") as f:
-        f.write(text)
-    c.own(path)
-    return path
-
-
 def put_secrets(tap, c):
     r = c("secret", "set", "github", "-", "--host", "api.example.test/v1", "--as", "bearer", input=TOKEN)
     tap.ok(r.code == 0, f"{c.who}: a token is put into the vault", r)
@@ -105,7 +97,7 @@ def visit(tap, c):
     who = c.who
     put_secrets(tap, c)
     branch = re.sub(r"\W", "-", f"{who}")
-    r = c("run", "--engine", c.engine, "--policy", put(c, "open.yaml", OPEN), "--secret", "github", "--secret", "forge@git.example.test",
+    r = c("run", "--engine", c.engine, "--policy", c.put("open.yaml", OPEN), "--secret", "github", "--secret", "forge@git.example.test",
           "--", "sh", "-c", SCRIPT.replace("BRANCH", branch), timeout=240)
     got = dict(re.findall(r"^(\w+): ?(.*?) ?$", r.out, re.M))
 
@@ -195,7 +187,7 @@ def kill_vault(tap, c, p):
 
 def by_policy(tap, c):
     who = c.who
-    r = c("run", "--engine", c.engine, "--policy", put(c, "policy.yaml", POLICY), "--", "sh", "-c",
+    r = c("run", "--engine", c.engine, "--policy", c.put("policy.yaml", POLICY), "--", "sh", "-c",
           "curl -sS -m 60 -H \"Authorization: Bearer $MY_TOKEN\" https://api.example.test/v1/policy; "
           "curl -sS -m 60 https://other.example.test/; echo \"t=$GITHUB_TOKEN$NOWHERE\"", timeout=300)
     tap.ok("welcome /v1/policy" in r.out, f"{who}: a policy that names the secret and its variable", r)
@@ -276,7 +268,7 @@ def unbound(tap, c):
     who = c.who
     c("secret", "set", "loose", "-", input="a value that is bound nowhere")
     curl = 'curl -sS -m 60 -H "Authorization: Bearer $LOOSE" https://other.example.test/'
-    r = c("run", "--engine", c.engine, "--policy", put(c, "loose.yaml", LOOSE), "--", "sh", "-c",
+    r = c("run", "--engine", c.engine, "--policy", c.put("loose.yaml", LOOSE), "--", "sh", "-c",
           "curl -sS -m 60 https://other.example.test/; echo \" t=$LOOSE\"", timeout=300)
     tap.ok("wants the secret 'loose'" in r.out and r.out.endswith("t=\n"), f"{who}: a policy alone does not bind a secret", r)
     r = c("run", "--engine", c.engine, "--allow", "other.example.test", "--secret", "loose@other.example.test", "--", "sh", "-c", curl,

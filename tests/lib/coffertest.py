@@ -371,6 +371,10 @@ class Coffer:
         self.own(path)
         return path
 
+    def put(self, path, content="", mode=0o644):
+        """The same in the home."""
+        return self.write(os.path.join(self.home, path), content, mode)
+
     def env(self, extra=None, leaks=False):
         """Its environment."""
         e = {"PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "HOME": self.home, "COFFER_STATE": self.state,
