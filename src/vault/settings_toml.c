@@ -117,18 +117,23 @@ static size_t name_at(const char *s, size_t len, size_t at, size_t *ret_from)
 	return n;
 }
 
-/* Is there a credential's among the names of a key or of a table's head? */
-static bool has_credential_name(const char *s, size_t len)
+/* Does one of the names of a key, or of a table's head, fit? Names may be quoted: mcp_servers."my server".http_headers. */
+static bool has_name(const char *s, size_t len, bool (*fits)(const char *name, size_t len))
 {
 	for (size_t at = 0; at < len;) {
 		size_t from, end = name_at(s, len, at, &from);
 
-		if (end > from && settings_is_credential_name(s + from, end - from))
+		if (end > from && fits(s + from, end - from))
 			return true;
 		at = end > at ? end : at + 1;
 		at += end < len && end > from && (s[end] == '"' || s[end] == '\'');
 	}
 	return false;
+}
+
+static bool has_credential_name(const char *s, size_t len)
+{
+	return has_name(s, len, settings_is_credential_name);
 }
 
 /* Names that something is assigned to within an inline table: NAME =. Also what is in strings counts: the stricter wins. */
@@ -184,17 +189,10 @@ static bool is_plain_toml(const char *s, size_t len)
 	return len > 0;
 }
 
-/* The same for the names of headers of requests. */
+/* Is there a table of request headers among the names? */
 static bool has_headers_name(const char *s, size_t len)
 {
-	for (size_t at = 0; at < len;) {
-		size_t from, end = name_at(s, len, at, &from);
-
-		if (end > from && settings_is_headers_name(s + from, end - from))
-			return true;
-		at = end > at ? end : at + 1;
-	}
-	return false;
+	return has_name(s, len, settings_is_headers_name);
 }
 
 /* `headers`: the table is one of headers of requests. */
