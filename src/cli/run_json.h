@@ -13,7 +13,7 @@ const char *run_status(const struct run_meta *m, bool alive);
 void run_json_add(struct json *j, const struct run_meta *m, bool alive);
 /* Of these, those that say how it was started. */
 void run_json_add_how(struct json *j, const struct run_meta *m);
-/* What a live run uses; null stands for what cannot be read. */
+/* The usage of a live run; a figure that cannot be read is null. */
 void run_json_add_usage(struct json *j, const struct usage *u);
 
 #endif

@@ -44,8 +44,8 @@ static void say_left_out(const char *path, const char *why)
 	say_note("~/%s is not taken over: %s", str_safe(path, shown, sizeof(shown)), why);
 }
 
-/* The name below the home by which the kernel knows the open file, in *real. 0: it is the path itself. -errno: the
- * name cannot be told. */
+/* The name below the home by which the kernel knows the open file. 1: it is another one, in *ret. 0: it is `path`
+ * itself. -errno: the name cannot be told. */
 static int real_name(const struct collect *c, const char *path, int fd, char **ret)
 {
 	char proc[32], home[PATH_MAX], real[PATH_MAX];
@@ -64,8 +64,8 @@ static int real_name(const struct collect *c, const char *path, int fd, char **r
 	return *ret ? 1 : -ENOMEM;
 }
 
-/* U1. A link with any name may lead to a file for credentials; one that leads nobody knows where may too. NULL: it
- * does not. */
+/* U1. A link of any name may lead to a file for credentials, and so may a link whose target cannot be named. Returns
+ * why the file must stay behind; NULL: it need not. */
 static const char *leads_to_credentials(const struct collect *c, const char *path, int fd, bool is_dir)
 {
 	static const char leads[] = "it is a link that leads to credentials";
