@@ -3,8 +3,8 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "egress/wire/hostfiles.h"
 #include "ipc/fdpass.h"
-#include "netd/serve/net_int.h"
 #include "sandbox/engine/helper.h"
 #include "sys/fence/caps.h"
 #include "sys/ns.h"
@@ -177,7 +177,7 @@ static int gather(struct carried *c, int state_fd, struct courier_call *call, st
 	int r = 0;
 
 	*flags &= COURIER_HAS_PIN;
-	c->resolv = net_give_resolv(e);
+	c->resolv = hostfiles_resolv(e);
 	if (c->resolv < 0)
 		return c->resolv;
 	*flags |= COURIER_HAS_RESOLV;
@@ -187,7 +187,7 @@ static int gather(struct carried *c, int state_fd, struct courier_call *call, st
 			return err_sys(e, -errno, "cannot read the CA in %s", call->ca);
 		*flags |= COURIER_HAS_CA;
 	} else {
-		c->store = net_give_store();
+		c->store = hostfiles_store();
 		if (c->store < 0)
 			return err_set(e, -ENOENT,
 				       "there is no certificate store, so no server can be verified");

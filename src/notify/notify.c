@@ -5,9 +5,9 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/str.h"
-#include "netd/serve/net_int.h"
 #include "notify/courier_start.h"
 #include "sys/fence/caps.h"
+#include "sys/memfile.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -190,7 +190,7 @@ static int begin(struct queue *q, struct err *e)
 	int pair[2];
 
 	if (q->target->kind == NOTIFY_COMMAND) {
-		input = net_give_memfd("event", i->made.json.data, i->made.json.len, false, e);
+		input = memfile_make("event", i->made.json.data, i->made.json.len, false, e);
 		if (input < 0)
 			return input;
 	}

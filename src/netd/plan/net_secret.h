@@ -31,7 +31,6 @@
 #include "vault/client/client.h"
 
 struct net_plan;
-struct run;
 struct state;
 
 struct net_secrets {
@@ -82,7 +81,8 @@ int net_secrets_plan(struct net_plan *p, struct spec *s, const struct strv *name
 		     const struct net_offers *offers, struct state *st, struct err *e) MUST_CHECK;
 
 /* Has it all granted; the spec gets variables with placeholders. By the launcher, before there is a guard. */
-int net_secrets_start(struct run *r, struct err *e) MUST_CHECK;
+int net_secrets_start(struct net_secrets *s, struct spec *spec, const struct state *st,
+		      struct err *e) MUST_CHECK;
 /* A vault that runs, with the channel of one coffer-egress; *ret_channel is the other end. */
 int net_secrets_grant(struct net_secrets *s, const char *id, int *ret_channel, struct err *e) MUST_CHECK;
 /* The channel of its ssh-agent, in the place of an earlier one; *ret_channel is the launcher's end. */

@@ -62,7 +62,7 @@ void net_cgroup_open(struct net_guard *g)
 
 	if (g->has_cgroup)
 		return;
-	snprintf(id, sizeof(id), "%s-net", g->r->spec->id);
+	snprintf(id, sizeof(id), "%s-net", g->c.spec->id);
 	/* Without one the rlimits below are what there is. */
 	g->has_cgroup = cgroup_host_probe(&g->cgroup_host, NULL) == 0 &&
 			cgroup_create(&g->cg, &g->cgroup_host, id, &want, &set, NULL) == 0;
@@ -155,7 +155,7 @@ _Noreturn static void become(const struct net_proc *p, const int *fds, size_t n,
 	if (!SANITIZED) /* whose shadow is larger than any limit */
 		limit(RLIMIT_DATA, parts[p->part].data);
 	plain_signals();
-	give_up_identity(&p->g->r->spec->ids);
+	give_up_identity(&p->g->c.spec->ids);
 	/* After the change of identity, which forgets it. */
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent)
 		_exit(126);
