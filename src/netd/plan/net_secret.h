@@ -104,11 +104,11 @@ int net_issue_without_file(struct net_secrets *s, struct err *e) MUST_CHECK;
 int net_issue_keep(struct net_secrets *s, const struct spec *spec, struct err *e) MUST_CHECK;
 
 /* net_proxy.c: secrets for proxies. What cannot be had when the run begins is an error; later it is left out. */
-int net_pool_ask(struct net_secrets *s, const struct policy *p, struct err *e) MUST_CHECK;
-int net_pool_check(struct net_secrets *s, const char *id, struct err *e) MUST_CHECK;
+int net_proxy_ask(struct net_secrets *s, const struct policy *p, struct err *e) MUST_CHECK;
+int net_proxy_check(struct net_secrets *s, const char *id, struct err *e) MUST_CHECK;
 /* The list and the channel of one coffer-dial. */
-int net_pool_grant(struct net_secrets *s, const char *id, struct vault_grants *ret, int *ret_channel,
-		   struct err *e) MUST_CHECK;
+int net_proxy_grant(struct net_secrets *s, const char *id, struct vault_grants *ret, int *ret_channel,
+		    struct err *e) MUST_CHECK;
 /* Is there anything that it may use? */
 static inline bool net_secrets_any(const struct net_secrets *s)
 {

@@ -162,7 +162,7 @@ int net_secrets_start(struct net_secrets *s, struct spec *spec, const struct sta
 	if (ret == 0 && s->ask.n)
 		ret = net_secrets_grant(s, spec->id, &channel, e);
 	if (ret == 0)
-		ret = net_pool_check(s, spec->id, e);
+		ret = net_proxy_check(s, spec->id, e);
 	/* Each coffer-egress gets one of its own. */
 	fd_close(channel);
 	for (size_t i = 0; ret == 0 && i < s->granted.n; i++) {

@@ -279,8 +279,8 @@ static int prepare(struct net_guard *g, struct err *e)
 		r = g->names = memfile_make("names", NULL, 0, false, e);
 	if (r >= 0 && g->ca < 0)
 		r = g->ca = memfile_make("ca", NULL, 0, false, e);
-	if (r >= 0 && g->pools < 0 && policy_needs_pool(g->c.plan->cp.policy))
-		r = g->pools = net_give_pools(&g->c.plan->cp, e);
+	if (r >= 0 && g->pools < 0 && policy_needs_proxies(g->c.plan->cp.policy))
+		r = g->pools = net_give_proxies(&g->c.plan->cp, e);
 	if (r < 0)
 		return r;
 	if (g->store < 0)
@@ -337,7 +337,7 @@ void net_start_now(struct net_guard *g)
 	g->t_ping = (struct timer){ .fn = net_ctl_ping, .ctx = g };
 	loop_timer(&g->loop, &g->t_ping, clock_nsec(CLOCK_MONOTONIC) + NSEC_PER_SEC);
 	g->t_stats = (struct timer){ .fn = net_ctl_stats, .ctx = g };
-	if (policy_needs_pool(g->c.plan->cp.policy))
+	if (policy_needs_proxies(g->c.plan->cp.policy))
 		loop_timer(&g->loop, &g->t_stats, clock_nsec(CLOCK_MONOTONIC) + NSEC_PER_SEC);
 	net_journal_begin(g);
 	on_start(&g->t_start);

@@ -39,7 +39,7 @@ int net_give_bundle(struct net_guard *g, struct err *e)
 }
 
 /* One pool's file, which nobody but its owner may read: lines of "user:password". */
-static int add_credentials(struct buf *b, const struct config_pool_secret *s, struct err *e)
+static int add_credentials(struct buf *b, const struct config_proxy_secret *s, struct err *e)
 {
 	autoclose int fd = open(s->file, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	CLEANUP(wipe) struct buf text = BUF_INIT;
@@ -66,12 +66,12 @@ static int add_credentials(struct buf *b, const struct config_pool_secret *s, st
 	return buf_error(b) ? err_set(e, -ENOMEM, "out of memory") : 0;
 }
 
-int net_give_pools(const struct config_policy *cp, struct err *e)
+int net_give_proxies(const struct config_policy *cp, struct err *e)
 {
 	CLEANUP(wipe) struct buf b = BUF_INIT;
 	int r = 0;
 
-	for (size_t i = 0; r == 0 && i < cp->n_pool_secrets; i++)
-		r = add_credentials(&b, &cp->pool_secrets[i], e);
+	for (size_t i = 0; r == 0 && i < cp->n_proxy_secrets; i++)
+		r = add_credentials(&b, &cp->proxy_secrets[i], e);
 	return r < 0 ? r : memfile_make("pools", buf_cstr(&b), b.len, true, e);
 }

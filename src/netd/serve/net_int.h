@@ -220,6 +220,6 @@ int net_vault_give_dial(struct net_guard *g, int *ret_list, int *ret_channel, st
 
 /* net_give.c */
 int net_give_bundle(struct net_guard *g, struct err *e) MUST_CHECK;
-int net_give_pools(const struct config_policy *cp, struct err *e) MUST_CHECK;
+int net_give_proxies(const struct config_policy *cp, struct err *e) MUST_CHECK;
 
 #endif

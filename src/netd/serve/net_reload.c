@@ -68,8 +68,8 @@ static int give_anew(struct net_guard *g, struct err *e)
 {
 	int fd;
 
-	if (policy_needs_pool(g->c.plan->cp.policy)) {
-		fd = net_give_pools(&g->c.plan->cp, e);
+	if (policy_needs_proxies(g->c.plan->cp.policy)) {
+		fd = net_give_proxies(&g->c.plan->cp, e);
 		if (fd < 0)
 			return fd;
 		fd_close(g->pools);

@@ -156,7 +156,7 @@ static int give_dial(struct net_guard *g, int *ret_list, int *ret_channel, struc
 {
 	autogrants struct vault_grants list = GRANTS_INIT;
 	autoclose int channel = -1;
-	int r = net_pool_grant(of(g), g->c.spec->id, &list, &channel, e), fd;
+	int r = net_proxy_grant(of(g), g->c.spec->id, &list, &channel, e), fd;
 
 	if (r < 0)
 		return r;
