@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-# tests/run: alone
+# tests/run: weight=2
 """Who means no good by the API: bodies without an end, heads that never come, framing that two readers understand in two ways,
 other sites, more connections than there may be, more questions than anybody reads."""
 
