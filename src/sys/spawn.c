@@ -190,7 +190,7 @@ static int step_id(struct child *c)
 	uint32_t id = c->s->id;
 
 	if (c->s->flags & SPAWN_SAME_ID)
-		return 0;
+		return c->s->flags & SPAWN_NO_CAPS ? caps_give_up_all(NULL) : 0;
 	if (geteuid() == 0 && ns_is_first_user() &&
 	    (syscall(SYS_setgroups, 0, NULL) < 0 || syscall(SYS_setresgid, id, id, id) < 0 ||
 	     syscall(SYS_setresuid, id, id, id) < 0))

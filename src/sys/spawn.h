@@ -51,6 +51,7 @@ enum spawn_flag {
 	SPAWN_GROUP = 1 << 7,	   /* a process group of its own, which can be killed as a whole */
 	SPAWN_FOREGROUND = 1 << 8, /* that group is in the foreground of `terminal` */
 	SPAWN_CWD_FD = 1 << 9,	   /* the working directory is `cwd_fd` */
+	SPAWN_NO_CAPS = 1 << 11, /* S3, with SPAWN_SAME_ID: the capabilities go, user and groups stay */
 	SPAWN_ORPHAN = 1 << 10, /* nobody's child: neither pid nor pidfd is returned. Needs SPAWN_OUTLIVES */
 };
 

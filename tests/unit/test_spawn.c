@@ -350,10 +350,19 @@ static void test_path(void)
 
 /* --- S4 --------------------------------------------------------------------------------------------------------- */
 
+/* Whoever inherits it may take time to reap it. */
 static bool is_gone(pid_t pid)
 {
+	char path[32], text[256], *state;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
 	for (int i = 0; i < 500; i++) {
-		if (kill(pid, 0) < 0 && errno == ESRCH)
+		autoclose int fd = open(path, O_RDONLY | O_CLOEXEC);
+		ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+
+		text[n > 0 ? n : 0] = '\0';
+		state = strrchr(text, ')');
+		if (n <= 0 || (state && state[1] == ' ' && state[2] == 'Z'))
 			return true;
 		usleep(10000);
 	}
