@@ -2,10 +2,10 @@
 #include "sys/spawn.h"
 
 #include "base/cleanup.h"
-#include "sys/caps.h"
-#include "sys/cgroup.h"
+#include "sys/cgroup/cgroup.h"
+#include "sys/fence/caps.h"
+#include "sys/fence/seccomp_list.h"
 #include "sys/ns.h"
-#include "sys/seccomp_list.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -84,8 +84,8 @@ def check_readmes():
 
 
 def trigger_rows():
-    """The rows of src/workspace/trigger_table.c, as doc/triggers.md has them."""
-    with open(os.path.join(ROOT, "src/workspace/trigger_table.c"), encoding="utf-8") as f:
+    """The rows of src/workspace/tree/trigger_table.c, as doc/triggers.md has them."""
+    with open(os.path.join(ROOT, "src/workspace/tree/trigger_table.c"), encoding="utf-8") as f:
         text = f.read()
     words = dict(re.findall(r'^#define (\w+) "(.*)"$', text, re.M))
     for name, below, why, reader in re.findall(r'^\t\{ "(.*?)", (NULL|".*?"), (\w+|".*?"), "(.*)" \},$', text, re.M):
@@ -95,7 +95,7 @@ def trigger_rows():
 
 def check_triggers():
     rows = list(trigger_rows())
-    with open(os.path.join(ROOT, "src/workspace/trigger_table.c"), encoding="utf-8") as f:
+    with open(os.path.join(ROOT, "src/workspace/tree/trigger_table.c"), encoding="utf-8") as f:
         tap.eq(len(rows), len(re.findall(r"^\t\{ ", f.read(), re.M)), "every row of the trigger table is read")
     with open(os.path.join(ROOT, "doc/triggers.md"), encoding="utf-8") as f:
         listed = [line for line in f.read().splitlines() if line.startswith("| `")]

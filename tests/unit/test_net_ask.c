@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A coffer-egress that does not take its answers: it is ended, and what it never heard of was not used. */
 #include "audit/audit.h"
-#include "egress/askmsg.h"
-#include "gateway/net_int.h"
+#include "egress/wire/askmsg.h"
 #include "ipc/fdpass.h"
+#include "netd/serve/net_int.h"
 #include "statedir.h"
 
 #include <sys/socket.h>

@@ -5,7 +5,7 @@
  */
 #include "base/fd.h"
 #include "base/str.h"
-#include "sys/cgroup.h"
+#include "sys/cgroup/cgroup.h"
 #include "sys/spawn.h"
 #include "tap.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Clients on a run's control socket: what they may ask for, and what happens to those that ask for more. */
-#include "gateway/link.h"
+#include "run/supervise/link.h"
 #include "svjob.h"
 
 #include <sys/un.h>
