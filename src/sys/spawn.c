@@ -297,7 +297,7 @@ static const char *name_of(const struct spawn *s)
 /* What cannot be meant. */
 static void check(const struct spawn *s)
 {
-	BUG_ON(!s->argv || !s->argv[0] || (!s->path && s->exe < 0));
+	BUG_ON(!s->argv || !s->argv[0]);
 	BUG_ON(s->n_fds < 3 || s->n_fds > SPAWN_FDS_MAX);
 	BUG_ON(!(s->flags & SPAWN_SAME_ID) != (s->id != 0));
 	BUG_ON(s->flags & SPAWN_ORPHAN && !(s->flags & SPAWN_OUTLIVES));

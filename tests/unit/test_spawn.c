@@ -501,6 +501,17 @@ static void bad_descriptor(void)
 	CHECK(strstr(e.msg, "placing its descriptors"));
 }
 
+static void no_program(void)
+{
+	struct spawn s = { .flags = SPAWN_SAME_ID };
+	enum spawn_step step;
+	struct err e = ERR_INIT;
+
+	self = -1;
+	CHECKF(hear(&s, NULL, 0, &step, &e) == -EBADF && step == SPAWN_STEP_EXEC,
+	       "%s: a program that could not be opened is a failure", who);
+}
+
 static void test_failures(void)
 {
 	static const struct spawn_limit limits[] = { { RLIMIT_NOFILE, 77 } };
@@ -538,6 +549,7 @@ static void test_failures(void)
 	fail_in(SYS_prctl, s, SPAWN_STEP_DEATH, -EXDEV, "tying it to its starter");
 	/* The parent that the child finds is not the one that started it. */
 	fail_in(SYS_getppid, s, SPAWN_STEP_DEATH, -ESRCH, "tying it to its starter");
+	apart(no_program);
 	fail_in(SYS_execveat, same, SPAWN_STEP_EXEC, -EXDEV, "executing it");
 }
 
