@@ -5,6 +5,7 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "crypto/hash.h"
 #include "netd/serve/net_int.h"
 #include "notify/courier_start.h"
 #include "sys/spawn.h"
@@ -399,17 +400,13 @@ static int add(struct queue *q, const struct notify_event *ev, const char *id, u
 
 int notify_post(struct notify *n, const struct notify_event *ev)
 {
-	static const char hex[] = "0123456789abcdef";
 	unsigned char raw[NOTIFY_ID_LEN / 2];
 	char id[NOTIFY_ID_LEN + 1] = "";
 	int r = 0;
 
 	if (getrandom(raw, sizeof(raw), 0) != sizeof(raw))
 		return -EIO;
-	for (size_t i = 0; i < sizeof(raw); i++) {
-		id[2 * i] = hex[raw[i] >> 4];
-		id[2 * i + 1] = hex[raw[i] & 15];
-	}
+	hash_hex(raw, sizeof(raw), id);
 	for (size_t k = 0; k < n->n; k++) {
 		int one = add(&n->queues[k], ev, id, clock_nsec(CLOCK_REALTIME));
 

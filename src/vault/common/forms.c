@@ -2,6 +2,7 @@
 #include "vault/common/forms.h"
 
 #include "base/cleanup.h"
+#include "base/hex.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -37,7 +38,7 @@ static const char *const names[] = {
 };
 static_assert(ARRAY_SIZE(names) == FORM_COUNT, "a name for each form");
 
-static const char lower_hex[] = "0123456789abcdef", upper_hex[] = "0123456789ABCDEF";
+static const char lower_hex[] = HEX_LOWER, upper_hex[] = HEX_UPPER;
 
 const char *form_name(enum form_kind k)
 {
