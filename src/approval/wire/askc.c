@@ -5,6 +5,7 @@
 #include "approval/list/granted.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/jsonget.h"
 #include "base/str.h"
 
 #include <errno.h>
@@ -141,8 +142,7 @@ static int bad(struct err *e)
 static int refused(const struct frame *f, struct err *e)
 {
 	json_t *o = load(f);
-	const char *code = json_string_value(json_object_get(o, "code")),
-		   *text = json_string_value(json_object_get(o, "message"));
+	const char *code = jsonget_text_or_null(o, "code"), *text = jsonget_text_or_null(o, "message");
 	char shown[512];
 	int r = askp_code_parse(code ? code : "");
 
@@ -378,7 +378,7 @@ int askc_wait(struct askc *c, struct buf *ret_why, struct err *e)
 	o = f.type == ASKP_VERDICT ? load(&f) : NULL;
 	if (!o)
 		return bad(e);
-	why = json_string_value(json_object_get(o, "why"));
+	why = jsonget_text_or_null(o, "why");
 	if (why && ret_why)
 		str_add_safe(ret_why, why, strlen(why), false);
 	r = json_is_true(json_object_get(o, "allow"));
@@ -389,7 +389,7 @@ int askc_wait(struct askc *c, struct buf *ret_why, struct err *e)
 /* What was open when its guard was last heard of is over, for nobody serves it. */
 static void close_state(json_t *o)
 {
-	const char *s = json_string_value(json_object_get(o, "state"));
+	const char *s = jsonget_text_or_null(o, "state");
 	int was = ask_state_parse(s ? s : "");
 
 	if (was == ASK_PENDING || was == ASK_PARKED || was == ASK_GRANTED) {
@@ -476,7 +476,7 @@ struct find {
 static int find_number(void *ctx, json_t *ask)
 {
 	struct find *f = ctx;
-	const char *state = json_string_value(json_object_get(ask, "state"));
+	const char *state = jsonget_text_or_null(ask, "state");
 
 	if ((uint64_t)json_integer_value(json_object_get(ask, "number")) == f->number &&
 	    (!f->pending || (state && str_eq(state, "pending"))))

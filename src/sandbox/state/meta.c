@@ -8,6 +8,7 @@
  */
 #include "base/fd.h"
 #include "base/json.h"
+#include "base/jsonget.h"
 #include "sandbox/state/state.h"
 
 #include <fcntl.h>
@@ -184,10 +185,10 @@ static char *from_bytes(const char *s)
 
 static int take_texts(json_t *root, struct run_meta *m)
 {
-	const char *bytes = json_string_value(json_object_get(root, "workspace_bytes"));
+	const char *bytes = jsonget_text_or_null(root, "workspace_bytes");
 
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
-		const char *v = json_string_value(json_object_get(root, texts[i].key));
+		const char *v = jsonget_text_or_null(root, texts[i].key);
 		char **to = text_of(m, &texts[i]);
 
 		*to = v ? strdup(v) : NULL;
@@ -210,7 +211,7 @@ static int64_t number(json_t *root, const char *key)
 
 static int take_all(json_t *root, struct run_meta *m)
 {
-	const char *id = json_string_value(json_object_get(root, "id"));
+	const char *id = jsonget_text_or_null(root, "id");
 
 	if (!id || strlen(id) != RUN_ID_LEN)
 		return -EBADMSG;

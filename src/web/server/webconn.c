@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One HTTP connection: head, body, the question to cofferd, the answer. See webserve.h for what holds. */
+#include "base/container.h"
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -106,7 +107,7 @@ static uint64_t patience(const struct webc *c)
 /* S2. What waits for cofferd, or has nothing to write, is not late. */
 static void on_late(struct wheel_entry *t)
 {
-	struct webc *c = (struct webc *)((char *)t - offsetof(struct webc, late));
+	struct webc *c = CONTAINER_OF(t, struct webc, late);
 	uint64_t now = clock_nsec(CLOCK_MONOTONIC);
 	bool waits = c->state == WEBC_WAIT || (c->state == WEBC_SSE && !c->blocked) ||
 		     (c->state == WEBC_EXEC && c->out.len == c->out_off);
