@@ -77,7 +77,7 @@ int net_give_store(void)
 static int add_credentials(struct buf *b, const struct config_pool_secret *s, struct err *e)
 {
 	autoclose int fd = open(s->file, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-	CLEANUP(wipe) struct buf text = BUF_INIT;
+	CLEANUP(wipe) struct buf text = { .wipe = true };
 	struct stat st;
 	char *save = NULL;
 	int r;
@@ -103,7 +103,7 @@ static int add_credentials(struct buf *b, const struct config_pool_secret *s, st
 
 int net_give_pools(const struct config_policy *cp, struct err *e)
 {
-	CLEANUP(wipe) struct buf b = BUF_INIT;
+	CLEANUP(wipe) struct buf b = { .wipe = true };
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < cp->n_pool_secrets; i++)
