@@ -47,9 +47,12 @@ void image_unpack_caps(const struct store *s, const struct image_import *o, cons
 /* Descriptors as coffer-unpack wants them; everything else goes with exec. */
 static _Noreturn void become_unpacker(int program, int in, int dir, int reply, const struct unpack_opts *o)
 {
-	char entries[24], bytes[24], ratio[24], name[] = "coffer-unpack", *envp[] = { NULL };
+	char entries[24], bytes[24], ratio[24], before_in[24], before_out[24], name[] = "coffer-unpack",
+									       *envp[] = { NULL };
 	char owners[] = "owners", single[] = "single";
-	char *argv[] = { name, entries, bytes, ratio, o->owners ? owners : single, NULL };
+	char *argv[] = {
+		name, entries, bytes, ratio, before_in, before_out, o->owners ? owners : single, NULL
+	};
 	/* Out of the way of the places they go to. */
 	int a = fcntl(in, F_DUPFD_CLOEXEC, 16), b = fcntl(dir, F_DUPFD_CLOEXEC, 16);
 	int c = fcntl(reply, F_DUPFD_CLOEXEC, 16), p = fcntl(program, F_DUPFD_CLOEXEC, 16);
@@ -58,6 +61,8 @@ static _Noreturn void become_unpacker(int program, int in, int dir, int reply, c
 	snprintf(entries, sizeof(entries), "%llu", (unsigned long long)o->entries_max);
 	snprintf(bytes, sizeof(bytes), "%llu", (unsigned long long)o->bytes_max);
 	snprintf(ratio, sizeof(ratio), "%llu", (unsigned long long)o->ratio_max);
+	snprintf(before_in, sizeof(before_in), "%llu", (unsigned long long)o->before_in);
+	snprintf(before_out, sizeof(before_out), "%llu", (unsigned long long)o->before_out);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (a < 0 || b < 0 || c < 0 || p < 0 || null < 0 || dup2(a, UNPACK_IN) < 0 || dup2(null, 1) < 0 ||
 	    dup2(null, 2) < 0 || dup2(b, UNPACK_DIR) < 0 || dup2(c, UNPACK_REPLY) < 0)
@@ -67,7 +72,7 @@ static _Noreturn void become_unpacker(int program, int in, int dir, int reply, c
 }
 
 /* Everything that src has, to the unpacker; one that has given up is no error of ours. */
-static int feed(int src, int sock, struct hash_stream *h, struct err *e)
+static int feed(int src, int sock, struct hash_stream *h, uint64_t *ret_len, struct err *e)
 {
 	autofree char *data = malloc(CHUNK);
 	bool gave_up = false;
@@ -84,6 +89,7 @@ static int feed(int src, int sock, struct hash_stream *h, struct err *e)
 		if (n == 0)
 			return 0;
 		hash_stream_add(h, data, (size_t)n);
+		*ret_len += (uint64_t)n;
 		while (at < n && !gave_up) {
 			ssize_t sent = send(sock, data + at, (size_t)(n - at), MSG_NOSIGNAL);
 
@@ -148,7 +154,7 @@ int image_check_limits(const struct image_import *o, const struct store_layer *u
 }
 
 int image_unpack(int src, int dir, const struct unpack_opts *caps, char ret_digest[OCI_DIGEST_LEN + 1],
-		 struct unpack_reply *reply, struct err *e)
+		 uint64_t *ret_len, struct unpack_reply *reply, struct err *e)
 {
 	autoclose int program = helper_open("coffer-unpack", e), ours = -1, theirs = -1, reply_in = -1,
 		      reply_out = -1;
@@ -176,7 +182,8 @@ int image_unpack(int src, int dir, const struct unpack_opts *caps, char ret_dige
 	theirs = fd_close(theirs);
 	reply_out = fd_close(reply_out);
 	hash_stream_init(&h);
-	r = feed(src, ours, &h, e);
+	*ret_len = 0;
+	r = feed(src, ours, &h, ret_len, e);
 	ours = fd_close(ours);
 	got = r < 0 ? 0 : read_reply(reply_in, reply);
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
