@@ -100,6 +100,11 @@ static void add_self(const json_t *o, struct buf *out)
 		buf_addf(out, "  %lld start%s, %lld unclean; schema %lld\n", number_of(db, "starts"),
 			 number_of(db, "starts") == 1 ? "" : "s", number_of(db, "crashes"),
 			 number_of(db, "schema"));
+	if (*text_of(db, "kept_copy"))
+		buf_addf(
+			out,
+			"  the database was brought forward from schema %lld; %s is a copy of it as it was\n",
+			number_of(db, "from_schema"), text_of(db, "kept_copy"));
 	if (*text_of(db, "moved_aside"))
 		buf_addf(out, "  a damaged database was moved to %s: history and back-off are lost\n",
 			 text_of(db, "moved_aside"));

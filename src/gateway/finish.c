@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "gateway/checkpoint.h"
 #include "gateway/run.h"
+#include "sandbox/compat.h"
 #include "sandbox/layers.h"
 #include "workspace/workspace.h"
 
@@ -223,6 +224,7 @@ int run_write_meta(const struct run *r, struct err *e)
 		.restart = s->restart,
 		.restarts = s->restarts,
 		.since = r->since,
+		.protocol = COMPAT_PROTOCOL,
 	};
 
 	memcpy(m.id, s->id, sizeof(m.id));
