@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What coffer-dial is handed as text: resolv.conf, and the proxies' credentials. The first byte says which. */
-#include "egress/pool_credentials.h"
-#include "egress/resolve.h"
+#include "dial/connect/resolve.h"
+#include "dial/proxy/proxy_credentials.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

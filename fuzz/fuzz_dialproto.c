@@ -6,7 +6,7 @@
  * resolver, and no tunnel gets its turn.
  */
 #include "base/cleanup.h"
-#include "egress/dial_int.h"
+#include "dial/dial_int.h"
 #include "policy/build.h"
 
 #include <fcntl.h>

@@ -2,10 +2,10 @@
 /* Verify over the real files: opens all of them in one moment under the lock, then reads at leisure. */
 #include "audit/verify.h"
 
+#include "audit/audit_int.h"
+#include "audit/audit_walk.h"
 #include "audit/heads.h"
-#include "audit/internal.h"
 #include "audit/segment.h"
-#include "audit/walk.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
 

@@ -3,9 +3,9 @@
 
 #include "base/cleanup.h"
 #include "config/acts_read.h"
+#include "config/config_owner.h"
 #include "config/conflict.h"
 #include "config/lint.h"
-#include "config/owner.h"
 #include "config/read.h"
 
 #include <errno.h>

@@ -63,11 +63,11 @@ struct config_secret {
 	bool ask;			 /* `ask: true`; for SSH it stands in `as` */
 };
 
-/* A rule's `capture:`: what a server issues at an endpoint of the rule's one host. Its words are checked by vault/issue.h and
- * vault/binding.h once more. */
+/* A rule's `capture:`: what a server issues at an endpoint of the rule's one host. Its words are checked by vault/common/issue.h and
+ * vault/common/binding.h once more. */
 struct config_capture {
 	char name[POLICY_SECRET_MAX + 1];
-	char *issue;	   /* as vault/issue.h has it */
+	char *issue;	   /* as vault/common/issue.h has it */
 	struct strv hosts; /* HOST[:PORT][/path] that it is good for */
 	char as[CONFIG_AS_MAX + 1];
 	char host[HOST_MAX + 1]; /* the rule's */

@@ -118,7 +118,7 @@ int policy_add_blocklist(struct policy *p, struct blocklist *b, struct err *e) M
 int policy_seal(struct policy *p, struct err *e) MUST_CHECK;
 
 /*
- * What a person granted on top (widen.c), in place of what was granted before. Takes over what the rules own. On failure all is as
+ * What a person granted on top (policy_widen.c), in place of what was granted before. Takes over what the rules own. On failure all is as
  * it was, but for the rules, which are the caller's to release. Of a sealed policy too (W3).
  */
 int policy_widen(struct policy *p, struct policy_rule *rules, size_t n, struct err *e) MUST_CHECK;

@@ -5,7 +5,7 @@
  */
 #include "policy/pathpat.h"
 
-#include "codec/urlpath.h"
+#include "codec/http/urlpath.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A policy's life: making, adding, sealing (sorted for lookup, checked for contradictions), freeing; its properties. */
-#include "policy/internal.h"
+#include "policy/policy_int.h"
 
 #include "base/str.h"
 

@@ -6,7 +6,7 @@
  *
  * Invariants
  *  P1  Anything but POLICY_ALLOW is a denial. A zeroed verdict denies. POLICY_ASK is one until a person has said
- *      otherwise (egress/asking.h); who cannot ask denies. Its terms are those that hold once it is allowed.
+ *      otherwise (egress/core/asking.h); who cannot ask denies. Its terms are those that hold once it is allowed.
  *  P2  The most specific rule that matches decides, by host, then port, then path, then method, in whatever order
  *      rules stand; between equals (and between two paths of which neither contains the other) deny beats ask beats
  *      allow. Nothing that matches: denied in enforce, allowed and marked `would_deny` in observe.
@@ -14,7 +14,7 @@
  *      deepest, each limit the lowest, of all layers.
  *  P4  Names, addresses and paths are compared in the one form that codec/host, codec/addr and codec/urlpath give.
  *      Deny and ask patterns match a path also in other letter case, with a slash behind, or with ";parameters".
- *  P5  A special address (codec/addr.h) is never dialled but by a rule's `to:`. No rule can change that.
+ *  P5  A special address (codec/net/addr.h) is never dialled but by a rule's `to:`. No rule can change that.
  *  P6  Work is bounded: by labels of the name and rules of one host for a connection; for a request by the entries
  *      of those rules times the length of the path, no backtracking.
  */
@@ -23,10 +23,10 @@
 
 #include "base/buf.h"
 #include "base/err.h"
-#include "codec/addr.h"
-#include "codec/gitpkt.h"
-#include "codec/graphql.h"
-#include "codec/host.h"
+#include "codec/body/gitpkt.h"
+#include "codec/body/graphql.h"
+#include "codec/net/addr.h"
+#include "codec/net/host.h"
 #include "codec/slice.h"
 
 #include <stdbool.h>

@@ -8,7 +8,7 @@
  * newuidmap is set-user-ID), else in a new one with the same ids.
  */
 #include "base/fd.h"
-#include "sandbox/ids.h"
+#include "sandbox/spec/ids.h"
 #include "workspace/workspace.h"
 
 #include <errno.h>

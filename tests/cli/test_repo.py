@@ -40,10 +40,24 @@ def check_rooms():
         ({"codec/a.h": "#include <time.h>\n"}, 1, "a pure room with a clock"),
         ({"codec/a.c": '#include "base/fd.h"\n'}, 1, "a pure room with files"),
         ({}, 1, "nothing at all"),
+        ({"sys/a/x.c": '#include "sys/b/y.h"\n', "sys/b/y.h": '#include "sys/c/z.h"\n', "sys/c/z.h": ""}, 0, "of sub-rooms in a line"),
+        ({"sys/a/x.c": '#include "sys/b/y.h"\n', "sys/b/y.h": '#include "sys/c/z.h"\n', "sys/c/z.h": '#include "sys/a/x.h"\n',
+          "sys/a/x.h": ""}, 1, "of sub-rooms in a circle"),
     ]
     for files, wanted, name in cases:
         code, text = rooms(files)
         tap.eq(code, wanted, f"check-rooms: an include {name}", text)
+    static = "static int take(void)\n{\n\treturn 0;\n}\n"
+    for files, wanted, name in [
+            ({f"sys/a{i}.c": "" for i in range(30)}, 0, "30 sources in one directory are taken"),
+            ({f"sys/a{i}.c": "" for i in range(31)}, 1, "31 sources in one directory are refused"),
+            ({"sys/a.c": "", "sys/a.h": ""}, 0, "a source and its header share a stem"),
+            ({"sys/a.c": "", "codec/a.c": ""}, 1, "a stem in two rooms is refused"),
+            ({"sys/a.c": "", "sys/x/a.h": ""}, 1, "a stem in two sub-rooms is refused"),
+            ({f"sys/a{i}.c": static for i in range(3)}, 0, "a static name in three files is taken"),
+            ({f"sys/a{i}.c": static for i in range(4)}, 1, "a static name in four files is refused")]:
+        code, text = rooms(files)
+        tap.eq(code, wanted, f"check-rooms: {name}", text)
 
 
 def sources(*tops):
@@ -84,8 +98,8 @@ def check_readmes():
 
 
 def trigger_rows():
-    """The rows of src/workspace/trigger_table.c, as doc/triggers.md has them."""
-    with open(os.path.join(ROOT, "src/workspace/trigger_table.c"), encoding="utf-8") as f:
+    """The rows of src/workspace/tree/trigger_table.c, as doc/triggers.md has them."""
+    with open(os.path.join(ROOT, "src/workspace/tree/trigger_table.c"), encoding="utf-8") as f:
         text = f.read()
     words = dict(re.findall(r'^#define (\w+) "(.*)"$', text, re.M))
     for name, below, why, reader in re.findall(r'^\t\{ "(.*?)", (NULL|".*?"), (\w+|".*?"), "(.*)" \},$', text, re.M):
@@ -95,7 +109,7 @@ def trigger_rows():
 
 def check_triggers():
     rows = list(trigger_rows())
-    with open(os.path.join(ROOT, "src/workspace/trigger_table.c"), encoding="utf-8") as f:
+    with open(os.path.join(ROOT, "src/workspace/tree/trigger_table.c"), encoding="utf-8") as f:
         tap.eq(len(rows), len(re.findall(r"^\t\{ ", f.read(), re.M)), "every row of the trigger table is read")
     with open(os.path.join(ROOT, "doc/triggers.md"), encoding="utf-8") as f:
         listed = [line for line in f.read().splitlines() if line.startswith("| `")]

@@ -4,7 +4,7 @@
  *
  *	dbopen		brings an older one forward; says "FROM KEPT"
  */
-#include "gateway/db.h"
+#include "daemon/db/db.h"
 
 #include <stdio.h>
 

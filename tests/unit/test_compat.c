@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which requests a sandbox of another release is sent. */
-#include "sandbox/compat.h"
+#include "sandbox/state/compat.h"
 #include "statedir.h"
 
 static void test_check(void)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cofferd's database: rows and history, every older schema, a newer one, damage, a disk that is full, a death in between. */
-#include "gateway/db.h"
+#include "daemon/db/db.h"
 #include "statedir.h"
 
 #include <sqlite3.h>

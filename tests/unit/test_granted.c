@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is granted to a session: the list on a clock of its own, with processes that die wherever they can;
  * the file, damaged and forged; and real processes that serve a run one after the other. */
-#include "gateway/askback.h"
-#include "gateway/askhold.h"
-#include "gateway/granted.h"
+#include "approval/list/granted.h"
+#include "approval/server/askback.h"
+#include "approval/server/askhold.h"
 #include "statedir.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "sandbox/image_ref.h"
-#include "sandbox/passwd.h"
+#include "sandbox/image/image_ref.h"
+#include "sandbox/image/passwd.h"
 #include "tap.h"
 
 #define HEX "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"

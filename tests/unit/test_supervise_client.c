@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Clients on a run's control socket: what they may ask for, and what happens to those that ask for more. */
-#include "gateway/link.h"
-#include "sandbox/compat.h"
-#include "sandbox/state.h"
+#include "run/supervise/link.h"
+#include "sandbox/state/compat.h"
+#include "sandbox/state/state.h"
 #include "svjob.h"
 
 #include <sys/un.h>

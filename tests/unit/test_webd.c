@@ -2,7 +2,7 @@
 /* cofferd's side of the API without a coffer-web: what is done only when it is in the log, credentials whose time is over, ids that come
  * again, and one on the other end of the channel that does not read. */
 #include "audit/audit.h"
-#include "gateway/webd_int.h"
+#include "daemon/broker/webd_int.h"
 #include "statedir.h"
 
 #include <netinet/in.h>

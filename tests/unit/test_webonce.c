@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Idempotency-Key: what one asked is kept whatever others ask, with a token of their own or without any. */
-#include "gateway/webserve.h"
 #include "tap.h"
+#include "web/server/webserve.h"
 
 #include <stdio.h>
 #include <stdlib.h>

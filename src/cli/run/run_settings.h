@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * --settings: the user's own settings of an agent, read from their home, without credentials (vault/client/settings.h), as files that
+ * are made in the sandbox below RUN_SETTINGS_DIR.
+ *
+ * Invariants
+ *  U1  Only what the profile lists is looked at, below the home; a link that leads out of it, or to a file for credentials, is not
+ *      followed.
+ *  U2  Only regular files, each up to SETTINGS_FILE_MAX, so many as spec_files_add() takes, so deep as DEPTH_MAX.
+ *  U3  What is left out is said, by name and never by value.
+ */
+#ifndef CLI_RUN_SETTINGS_H
+#define CLI_RUN_SETTINGS_H
+
+#include "config/profile.h"
+#include "sandbox/spec/spec.h"
+
+#define RUN_SETTINGS_DIR SPEC_FILES_DIR "/settings"
+
+int run_settings_collect(const struct profile *p, struct spec_files *to, struct err *e) MUST_CHECK;
+
+#endif
