@@ -11,10 +11,11 @@ import re
 import shutil
 import sqlite3
 import sys
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 
-from coffertest import BUILD, Tap, coffer_as, identities  # noqa: E402
+from coffertest import BUILD, Tap, coffer_as, identities, slow_build  # noqa: E402
 
 KILLAT, DBOPEN = (os.path.join(BUILD, "tests", p) for p in ("killat", "dbopen"))
 # Every verb that opens the state, as far as it comes before it would ask for more.
@@ -219,6 +220,23 @@ def protocol(tap, c):
     tap.eq(c("rm", "-f", "live").code, 0, f"{who}: and removed")
 
 
+def helpers(tap, c):
+    """The programs of a sandbox's network are those that were installed when it began, also when its first packet comes later."""
+    who, egress = c.who, os.path.join(c.bin, "coffer-egress")
+    ask = ("curl", "-sS", "--max-time", "20", "http://coffer.internal/")
+    c("run", "-d", "--name", "before", "--allow", "api.example.com", "--", "sleep", "1000")
+    time.sleep(2 * slow_build())
+    os.rename(egress, egress + ".old")
+    shutil.copy("/bin/false", egress)
+    c("run", "-d", "--name", "after", "--allow", "api.example.com", "--", "sleep", "1000")
+    r = c("exec", "before", "--", *ask)
+    tap.ok(r.code == 0 and r.out.startswith("{"), f"{who}: a program that was replaced before the first packet is not started", r)
+    r = c("exec", "after", "--", *ask)
+    tap.ok(r.code != 0, f"{who}: of a sandbox that begins after it, the new one is (control)", r)
+    os.rename(egress + ".old", egress)
+    tap.eq(c("rm", "-f", "before", "after").code, 0, f"{who}: both are removed")
+
+
 def main():
     tap = Tap()
     for who in identities(tap):
@@ -226,6 +244,7 @@ def main():
             newer_state(tap, c)
             older_state(tap, c)
             protocol(tap, c)
+            helpers(tap, c)
             database(tap, c)
             if who != "userns":
                 migration_killed(tap, c)
