@@ -7,10 +7,11 @@
  *	cofferd --tokens     prints what the database has of tokens, where nothing can be written, and ends
  */
 #include "base/fd.h"
+#include "cofferdc/activate.h"
 #include "cofferdc/cofferd_client.h"
 #include "cofferdc/cofferd_int.h"
 #include "daemon/broker/webd.h"
-#include "daemon/child/activate.h"
+#include "daemon/cofferd_serve.h"
 
 #include <fcntl.h>
 #include <stdio.h>

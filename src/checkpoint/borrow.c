@@ -3,7 +3,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
-#include "checkpoint/checkpoint_int.h"
+#include "checkpoint/ckpt_int.h"
 #include "sandbox/state/layers.h"
 #include "sys/filetime.h"
 

@@ -21,28 +21,12 @@
 #include "run/run.h"
 #include "run/supervise/link.h"
 #include "sandbox/state/state.h"
-#include "workspace/store/tree_store.h"
+#include "workspace/store/ckpt_list.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #define CKPT_TREES 3
-
-struct ckpt {
-	uint32_t number;
-	unsigned char hash[HASH_LEN];
-	uint64_t time; /* CLOCK_REALTIME ns */
-	uint32_t flags;
-	char *label; /* "" for none */
-};
-
-/* Oldest first. */
-struct ckpts {
-	struct ckpt *v;
-	size_t n;
-};
-
-void ckpts_release(struct ckpts *l);
 
 /* A tree that checkpoints cover: dirfd/name, and beside it what is being made. */
 struct ckpt_tree {
@@ -115,11 +99,6 @@ int ckpt_make(struct ckpt_run *r, const struct ckpt_want *w, struct ckpt_made *r
 int ckpt_now(struct ckpt_run *r, bool content, struct buf *ret, struct err *e) MUST_CHECK;
 
 int ckpt_remove(struct ckpt_run *r, const struct ckpt *c, struct err *e) MUST_CHECK;
-
-/* Removes content that no checkpoint of any run needs, and what crashes left. -EBUSY when checkpoints are being made for
- * longer than it waits. */
-int ckpt_gc(struct state *st, unsigned wait_ms, struct objects_use *ret_gone, struct objects_use *ret_left,
-	    struct err *e) MUST_CHECK;
 
 struct ckpt_rolled {
 	uint32_t to, undo;

@@ -57,6 +57,15 @@ struct cofferd_ask {
 	struct cofferd_build build;
 };
 
+/* The state of the vault that cofferd keeps; daemon/vaultd.h says what each allows. */
+enum vaultd_state {
+	VAULTD_ABSENT, /* there is no vault file */
+	VAULTD_LOCKED, /* it has a passphrase, which nobody has typed */
+	VAULTD_READY,  /* it opens by itself when it is needed */
+	VAULTD_OPEN,
+	VAULTD_STATE_COUNT
+};
+
 struct cofferd_reply {
 	uint32_t magic;
 	bool has;    /* a descriptor comes with it */
@@ -72,17 +81,6 @@ struct cofferd_reply {
 	char why[320];
 	char hint[160];
 };
-
-struct cofferd_how {
-	int coffer_fd;		  /* the coffer program */
-	int listen_fd;		  /* handed over by a service manager; -1: make one */
-	bool stay;		  /* also without anything to do */
-	const struct strv *first; /* a template to begin with; may be empty */
-	void (*ready)(void);	  /* called once it serves */
-};
-
-/* Serves until idle or told to go. */
-int cofferd_serve(struct state *st, const struct cofferd_how *how, struct err *e) MUST_CHECK;
 
 /* The client's side. 0 with a descriptor in *ret_sock; -ENOENT when none is ready; -ECONNREFUSED when there is no
  * cofferd. */

@@ -2,7 +2,7 @@
 /* The messages between cofferd and its clients, as bytes. Pure. */
 #include "base/cleanup.h"
 #include "cofferdc/cofferd_int.h"
-#include "daemon/broker/webd.h"
+#include "cofferdc/webctl.h"
 
 #include <assert.h>
 #include <errno.h>

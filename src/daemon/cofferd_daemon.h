@@ -73,7 +73,7 @@ void cofferd_pool_drop(struct daemon *d, struct template *t);
 /* What a client asks for, and having one more of it soon. */
 void cofferd_pool_give(struct daemon *d, struct client *c, const struct cofferd_msg *m);
 void cofferd_pool_hand_out(struct daemon *d, struct client *c, struct template *t); /* `t` may be NULL */
-void cofferd_pool_count(void *ctx, struct gate_pool *ret);			    /* ctx: the daemon */
+void cofferd_pool_count(void *ctx, struct pool_count *ret);			    /* ctx: the daemon */
 uint64_t cofferd_pool_budget(void);
 
 /* cofferd_socket.c */

@@ -262,11 +262,11 @@ void cofferd_pool_give(struct daemon *d, struct client *c, const struct cofferd_
 	cofferd_pool_balance(d);
 }
 
-void cofferd_pool_count(void *ctx, struct gate_pool *ret)
+void cofferd_pool_count(void *ctx, struct pool_count *ret)
 {
 	const struct daemon *d = ctx;
 
-	*ret = (struct gate_pool){ .templates = d->n_templates, .held = held(d) };
+	*ret = (struct pool_count){ .templates = d->n_templates, .held = held(d) };
 	for (const struct template *t = d->templates; t; t = t->next) {
 		ret->ready += t->n_ready;
 		ret->starting += t->n_starting;

@@ -7,8 +7,9 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
-#include "daemon/child/activate.h"
+#include "cofferdc/activate.h"
 #include "daemon/cofferd_daemon.h"
+#include "daemon/cofferd_serve.h"
 #include "daemon/metrics/metrics.h"
 #include "ipc/fdpass.h"
 
@@ -81,7 +82,7 @@ static void count_web(void *ctx, struct metrics_web *ret)
 /* With an error's words when there is one, and a descriptor unless it is -1, which is closed. */
 static void tell(struct daemon *d, struct client *c, const struct err *e, int fd)
 {
-	struct gate_pool p;
+	struct pool_count p;
 	struct cofferd_reply reply = { .magic = COFFERD_MAGIC,
 				       .has = fd >= 0,
 				       .stays = d->gate.stay,
@@ -106,7 +107,7 @@ static void tell(struct daemon *d, struct client *c, const struct err *e, int fd
 
 static void tell_status(struct daemon *d, struct client *c, bool replaced)
 {
-	struct gate_pool p;
+	struct pool_count p;
 	struct err e = ERR_INIT;
 	int fd;
 

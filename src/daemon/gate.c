@@ -196,7 +196,7 @@ void gate_reaped(struct gate *g, pid_t pid, int status)
 		(void)keeper_reaped(g->keeper, pid, status);
 }
 
-static void add_pool(struct json *j, const struct gate_pool *p)
+static void add_pool(struct json *j, const struct pool_count *p)
 {
 	json_obj(j, "pool");
 	json_u64(j, "ready", p->ready);
@@ -225,7 +225,7 @@ static void add_self(struct gate *g, struct json *j, bool replaced)
 		json_str(j, "trouble", g->trouble);
 }
 
-int gate_status(struct gate *g, const struct gate_pool *pool, bool replaced)
+int gate_status(struct gate *g, const struct pool_count *pool, bool replaced)
 {
 	autobuf struct buf b = BUF_INIT;
 	struct json j = JSON_INIT(&b);

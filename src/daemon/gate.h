@@ -7,6 +7,7 @@
 #include "daemon/child/helpers.h"
 #include "daemon/due.h"
 #include "daemon/keeper/keeper.h"
+#include "daemon/metrics/metrics.h"
 #include "daemon/vaultd.h"
 
 struct gate {
@@ -26,11 +27,6 @@ struct gate {
 	bool activated;			 /* a service manager holds our socket */
 	uint64_t started;		 /* CLOCK_REALTIME ns */
 	char trouble[1024];
-};
-
-struct gate_pool {
-	uint32_t ready, starting, templates;
-	uint64_t held;
 };
 
 /* The kept sandboxes are looked for where there is a database, or where we are to stay. In one that stays, not being able
@@ -58,6 +54,6 @@ int gate_vault(struct gate *g, struct gate_lease *l, const struct cofferd_msg *m
 void gate_lease_end(struct gate *g, struct gate_lease *l);
 
 /* A memory file with the status as JSON, or -1. */
-int gate_status(struct gate *g, const struct gate_pool *pool, bool replaced);
+int gate_status(struct gate *g, const struct pool_count *pool, bool replaced);
 
 #endif

@@ -27,18 +27,11 @@
 #define DAEMON_VAULTD_H
 
 #include "base/json.h"
+#include "cofferdc/cofferd_client.h"
 #include "daemon/child/helpers.h"
 #include "ipc/loop.h"
 #include "sandbox/state/state.h"
 #include "vault/client/client.h"
-
-enum vaultd_state {
-	VAULTD_ABSENT, /* there is no vault file */
-	VAULTD_LOCKED, /* it has a passphrase, which nobody has typed */
-	VAULTD_READY,  /* it opens by itself when it is needed */
-	VAULTD_OPEN,
-	VAULTD_STATE_COUNT
-};
 
 struct vaultd {
 	struct state *st;

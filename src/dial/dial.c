@@ -43,7 +43,7 @@ void dial_release(struct dial *d)
 		free(y);
 	}
 	own_probe_release(&d->own);
-	pools_free(d->pools);
+	proxy_sets_free(d->pools);
 	dial_vault_release(&d->vault);
 	resolver_free(d->resolver);
 	policy_free(d->policy);

@@ -107,7 +107,7 @@ static void wipe(struct buf *b)
 	buf_release(b);
 }
 
-static void on_state(void *ctx, const struct pool *p, size_t member, const char *why)
+static void on_state(void *ctx, const struct proxy_set *p, size_t member, const char *why)
 {
 	struct dial *d = ctx;
 	struct json *l = journal_begin(&d->journal, "proxy");
@@ -137,21 +137,21 @@ int dial_read(int fd, size_t cap, struct buf *b)
 
 static int load_pools(struct dial *d, int fd, struct err *e)
 {
-	const struct pools_env env = {
+	const struct proxy_env env = {
 		.loop = &d->loop, .resolver = d->resolver, .vault = &d->vault, .on_state = on_state, .ctx = d
 	};
 	CLEANUP(wipe) struct buf b = BUF_INIT;
-	struct pools *fresh = NULL;
+	struct proxy_sets *fresh = NULL;
 	int r = 0;
 
 	if (fd >= 0)
-		r = dial_read(fd, POOL_CREDENTIALS_MAX, &b);
+		r = dial_read(fd, PROXY_CREDENTIALS_MAX, &b);
 	if (r < 0)
 		return err_sys(e, r, "cannot read the proxies' credentials");
-	r = pools_new(&fresh, &env, d->policy, fd >= 0 ? buf_cstr(&b) : NULL, b.len, d->pools, e);
+	r = proxy_sets_new(&fresh, &env, d->policy, fd >= 0 ? buf_cstr(&b) : NULL, b.len, d->pools, e);
 	if (r < 0)
 		return r;
-	pools_free(d->pools);
+	proxy_sets_free(d->pools);
 	d->pools = fresh;
 	return 0;
 }
@@ -201,7 +201,7 @@ void dial_stats(struct dial *d, struct buf *out)
 	json_u64(&j, "dns_queries", rs.queries);
 	json_u64(&j, "dns_hits", rs.hits);
 	json_u64(&j, "dns_kept", rs.kept);
-	pools_add_stats(d->pools, &j, "proxies", CTL_TEXT_MAX - 1024);
+	proxy_sets_add_stats(d->pools, &j, "proxies", CTL_TEXT_MAX - 1024);
 	json_end_obj(&j);
 }
 

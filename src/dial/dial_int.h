@@ -42,7 +42,7 @@ struct dial_request {
 	uint32_t ttl;
 	struct lookup lookup;
 	struct race race;
-	struct pool_use use;
+	struct proxy_use use;
 };
 
 TAILQ_HEAD(dial_requests, dial_request);
@@ -74,7 +74,7 @@ struct dial {
 	char why_none[160];
 	void *bundle; /* mapped; the policy uses it where it lies */
 	size_t bundle_len;
-	struct pools *pools;
+	struct proxy_sets *pools;
 	struct dial_vault vault;
 	struct own_probe own;
 

@@ -38,7 +38,7 @@ static void let_go(struct dial_request *r)
 {
 	resolver_cancel(r->dial->resolver, &r->lookup);
 	race_cancel(&r->race);
-	pool_use_cancel(&r->use);
+	proxy_use_cancel(&r->use);
 }
 
 void dial_request_drop_all(struct dial *d)
@@ -125,7 +125,7 @@ static void set_text(char *out, size_t size, const char *s)
 
 static unsigned reply_flags(struct dial *d, const struct dial_req *q, const struct dial_plan *p, int status)
 {
-	const struct pool *pool = *p->pool ? pools_find(d->pools, p->pool) : NULL;
+	const struct proxy_set *pool = *p->pool ? proxy_sets_find(d->pools, p->pool) : NULL;
 	unsigned flags = p->is_pinned ? DIAL_PINNED : 0;
 
 	if (status == 0 && *p->pool && !(q->flags & DIAL_RESOLVE_ONLY))
@@ -241,7 +241,7 @@ static void resolve(struct dial_request *r)
 		fail(r, status, "too many names are being resolved");
 }
 
-static void on_pool(struct pool_use *u, int status, int fd, const char *proxy, const char *why)
+static void on_pool(struct proxy_use *u, int status, int fd, const char *proxy, const char *why)
 {
 	struct dial_request *r = u->ctx;
 	const bool has_addr = r->plan.is_pinned || r->q.kind == DIAL_ADDR;
@@ -252,7 +252,7 @@ static void on_pool(struct pool_use *u, int status, int fd, const char *proxy, c
 /* L3: whatever happens here, nothing falls through to resolve() or connect_to(). */
 static void through_pool(struct dial_request *r)
 {
-	struct pool *pool = pools_find(r->dial->pools, r->plan.pool);
+	struct proxy_set *pool = proxy_sets_find(r->dial->pools, r->plan.pool);
 	struct host target = r->plan.name;
 
 	if (!pool) {
@@ -268,7 +268,7 @@ static void through_pool(struct dial_request *r)
 	}
 	r->use.done = on_pool;
 	r->use.ctx = r;
-	pool_use_start(&r->use, pool, &target, r->plan.port, *r->q.sticky ? r->q.sticky : r->plan.name.text);
+	proxy_use_start(&r->use, pool, &target, r->plan.port, *r->q.sticky ? r->q.sticky : r->plan.name.text);
 }
 
 static void begin(struct dial_request *r)
@@ -353,7 +353,7 @@ void dial_request_new(struct dial *d, const struct dial_req *q)
 		.dial = d, .q = *q, .plan = plan, .started = clock_nsec(CLOCK_MONOTONIC)
 	};
 	r->plan.to.name = &r->plan.name;
-	r->deadline = r->started + (*plan.pool ? POOL_TIMEOUT_MS : DIAL_TIMEOUT_MS) * NSEC_PER_MSEC;
+	r->deadline = r->started + (*plan.pool ? PROXY_TIMEOUT_MS : DIAL_TIMEOUT_MS) * NSEC_PER_MSEC;
 	r->chain = d->by_id[q->id % REQUEST_BUCKETS];
 	d->by_id[q->id % REQUEST_BUCKETS] = r;
 	TAILQ_INSERT_TAIL(*plan.pool ? &d->proxied : &d->direct, r, link);

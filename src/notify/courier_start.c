@@ -3,8 +3,8 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "egress/wire/hostfiles.h"
 #include "ipc/fdpass.h"
-#include "netd/serve/net_int.h"
 #include "sandbox/engine/helper.h"
 #include "sys/spawn.h"
 #include "vault/client/client.h"
@@ -174,7 +174,7 @@ static int gather(struct carried *c, int state_fd, struct courier_call *call, st
 	int r = 0;
 
 	*flags &= COURIER_HAS_PIN;
-	c->resolv = net_give_resolv(e);
+	c->resolv = hostfiles_resolv(e);
 	if (c->resolv < 0)
 		return c->resolv;
 	*flags |= COURIER_HAS_RESOLV;
@@ -184,7 +184,7 @@ static int gather(struct carried *c, int state_fd, struct courier_call *call, st
 			return err_sys(e, -errno, "cannot read the CA in %s", call->ca);
 		*flags |= COURIER_HAS_CA;
 	} else {
-		c->store = net_give_store();
+		c->store = hostfiles_store();
 		if (c->store < 0)
 			return err_set(e, -ENOENT,
 				       "there is no certificate store, so no server can be verified");
@@ -204,7 +204,7 @@ static int gather(struct carried *c, int state_fd, struct courier_call *call, st
 /* --- the process ----------------------------------------------------------------------------------------------- */
 
 /* Nothing is open but the channel. */
-static int start(struct carried *c, struct err *e)
+static int start_coffer_courier(struct carried *c, struct err *e)
 {
 	autoclose int exe = helper_open("coffer-courier", e), theirs = -1;
 	char *argv[] = { (char *)"coffer-courier", NULL };
@@ -280,7 +280,7 @@ int courier_carry(int state_fd, struct courier_call *call, struct courier_result
 	CLEANUP(carried_end) struct carried c = CARRIED_INIT;
 	int r = gather(&c, state_fd, call, e);
 
-	r = r < 0 ? r : start(&c, e);
+	r = r < 0 ? r : start_coffer_courier(&c, e);
 	r = r < 0 ? r : hand_over(&c, call, e);
 	if (r < 0)
 		return r;

@@ -6,8 +6,8 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "crypto/hash.h"
-#include "netd/serve/net_int.h"
 #include "notify/courier_start.h"
+#include "sys/memfile.h"
 #include "sys/spawn.h"
 
 #include <errno.h>
@@ -202,7 +202,7 @@ static int begin(struct queue *q, struct err *e)
 
 	q->proc = (struct watch){ .fd = -1, .fn = on_end, .ctx = q };
 	if (q->target->kind == NOTIFY_COMMAND) {
-		input = net_give_memfd("event", i->made.json.data, i->made.json.len, false, e);
+		input = memfile_make("event", i->made.json.data, i->made.json.len, false, e);
 		r = input < 0 ? input : start_command(q, input, e);
 	} else {
 		r = start_courier(q, i, e);

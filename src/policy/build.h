@@ -109,7 +109,8 @@ void policy_rule_release(struct policy_rule *r);
 void policy_clear_resolvers(struct policy *p);
 int policy_add_resolver(struct policy *p, const struct policy_resolver *r, struct err *e) MUST_CHECK;
 int policy_set_synthetic(struct policy *p, const struct addr_range *r, struct err *e) MUST_CHECK;
-int policy_add_pool(struct policy *p, const struct policy_pool *pool, struct err *e) MUST_CHECK; /* copies */
+int policy_add_proxies(struct policy *p, const struct policy_proxies *pool,
+		       struct err *e) MUST_CHECK; /* copies */
 
 /* Names in canonical form, each blocked with all below it; see policy/blocklist.h. Takes over the list. */
 struct blocklist;

@@ -111,7 +111,7 @@ static void put_layer(struct buf *b, const struct layer *l)
 		put_rule(b, l->rules[i]);
 }
 
-static void put_pool(struct buf *b, const struct policy_pool *pool)
+static void put_pool(struct buf *b, const struct policy_proxies *pool)
 {
 	put_text(b, pool->name);
 	put_text(b, pool->secret);

@@ -254,7 +254,7 @@ static void get_proxy(struct reader *r, struct policy_proxy *ret)
 static void get_pool(struct reader *r, struct policy *p, struct err *e)
 {
 	autofree struct policy_proxy *proxies = NULL;
-	struct policy_pool pool = { 0 };
+	struct policy_proxies pool = { 0 };
 	size_t n;
 
 	get_text(r, pool.name, sizeof(pool.name));
@@ -271,7 +271,7 @@ static void get_pool(struct reader *r, struct policy *p, struct err *e)
 		get_proxy(r, &proxies[i]);
 	pool.proxies = proxies;
 	pool.n_proxies = n;
-	if (!r->bad && policy_add_pool(p, &pool, e) < 0)
+	if (!r->bad && policy_add_proxies(p, &pool, e) < 0)
 		r->bad = true;
 }
 

@@ -205,7 +205,7 @@ enum policy_mode policy_mode(const struct policy *p); /* enforce unless every la
 uint32_t policy_generation(const struct policy *p);
 void policy_set_generation(struct policy *p, uint32_t generation); /* before policy_pack() */
 bool policy_needs_ca(const struct policy *p);			   /* some rule may want TLS ended here */
-bool policy_needs_pool(const struct policy *p); /* some rule, or the sandbox, names a pool of proxies */
+bool policy_needs_proxies(const struct policy *p); /* some rule, or the sandbox, names a pool of proxies */
 bool policy_is_browser(const struct policy *p);
 bool policy_allows_nothing(const struct policy *p);	    /* enforce, and no rule can allow anything */
 struct policy_limits policy_limits(const struct policy *p); /* of the sandbox */
@@ -229,7 +229,7 @@ struct policy_proxy {
 };
 
 /* Without credentials: those come to coffer-dial on a descriptor of their own, or it asks the vault for them. */
-struct policy_pool {
+struct policy_proxies {
 	char name[POLICY_POOL_MAX + 1];
 	char secret[POLICY_SECRET_MAX + 1]; /* in the vault; "": none */
 	enum policy_rotate rotate;
@@ -239,8 +239,8 @@ struct policy_pool {
 	const struct policy_proxy *proxies;
 	size_t n_proxies; /* at least 1 */
 };
-size_t policy_pools(const struct policy *p, const struct policy_pool **ret);
-const struct policy_pool *policy_pool_find(const struct policy *p, const char *name);
+size_t policy_proxies(const struct policy *p, const struct policy_proxies **ret);
+const struct policy_proxies *policy_proxies_find(const struct policy *p, const char *name);
 
 /* What a person inside may be told: one line for each rule ("allow api.github.com:443 http GET /x"). */
 void policy_describe(const struct policy *p, struct buf *out);

@@ -27,7 +27,7 @@ struct policy {
 	size_t n_resolvers;
 	bool has_synthetic;
 	struct addr_range synthetic;
-	struct policy_pool *pools;
+	struct policy_proxies *pools;
 	size_t n_pools;
 	struct blocklist blocklists[POLICY_BLOCKLISTS_MAX];
 	size_t n_blocklists;

@@ -98,7 +98,7 @@ static int check_pool_name(const struct policy *p, const char *pool, struct err 
 	const char *names[POLICY_POOLS_MAX];
 	const char *near;
 
-	if (!pool[0] || policy_pool_find(p, pool))
+	if (!pool[0] || policy_proxies_find(p, pool))
 		return 0;
 	for (size_t i = 0; i < p->n_pools; i++)
 		names[i] = p->pools[i].name;

@@ -3,9 +3,9 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/json.h"
-#include "checkpoint/checkpoint.h"
 #include "run/run.h"
 #include "sandbox/state/layers.h"
+#include "workspace/store/ckpt_list.h"
 #include "workspace/workspace.h"
 
 #include <errno.h>
@@ -309,6 +309,16 @@ static int settle_directory(struct run *r, struct err *e)
 	return ret < 0 ? ret : run_write_meta(r, e);
 }
 
+struct net_config run_net_config(const struct run *r)
+{
+	return (struct net_config){ .st = r->st,
+				    .audit = r->audit,
+				    .spec = r->spec,
+				    .plan = r->net,
+				    .cgroup_host = &r->cgroup_host,
+				    .sandbox = r->er.pidfd };
+}
+
 int run_finish(struct run *r, struct err *e)
 {
 	struct err trouble = ERR_INIT;
@@ -325,8 +335,10 @@ int run_finish(struct run *r, struct err *e)
 	ret = kill_all(r, e);
 	if (ret < 0)
 		return ret;
+	const struct net_config net = run_net_config(r);
+
 	/* Who made the network has folded what it did; this is for when that died. */
-	ret = !r->untold && !r->net_over && (r->net || !r->launcher) ? net_finish(r, e) : 0;
+	ret = !r->untold && !r->net_over && (r->net || !r->launcher) ? net_finish(&net, e) : 0;
 	if (ret < 0)
 		return ret;
 	/* A layer that cannot be read must not keep the end out of the log: the sandbox made it what it is. */

@@ -91,8 +91,9 @@ static void finish_for_launcher(struct run *r)
 
 /* The sandbox is dead, and the launcher busy with its control group and the log; what the overlay left waits for the
  * disk. Should the launcher come here too, each finds the other's work done. */
-static void help_ending(struct run *r)
+static void help_ending(void *ctx)
 {
+	const struct run *r = ctx;
 	autoclose int run_fd =
 		openat(r->st->runs_fd, r->spec->id, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 
@@ -102,8 +103,9 @@ static void help_ending(struct run *r)
 		layers_drop_root_work(run_fd);
 }
 
-static void sweep_others(struct run *r)
+static void sweep_others(void *ctx)
 {
+	const struct run *r = ctx;
 	struct err e = ERR_INIT;
 
 	(void)!run_sweep(r->st, r->audit, &e);
@@ -159,9 +161,12 @@ _Noreturn static void guard_main(struct run *r, int fd)
 	if (fdpass_recv(fd, &w, sizeof(w), &r->er.pidfd, 1) == 0) {
 		r->er.pid = w.pid;
 		r->spec->ids.out_uid = w.out_uid;
+		const struct net_config net = run_net_config(r);
+		const struct net_calls calls = { .idle = sweep_others, .dead = help_ending, .ctx = r };
+
 		if (r->net)
-			net_guard(r, fd, sweep_others, help_ending);
-		else if (guard_wait(r, fd, sweep_others, help_ending) < 0)
+			r->net_over = net_guard(&net, fd, &calls);
+		else if (guard_wait(r, fd, &calls) < 0)
 			wait_for_launcher(fd);
 	}
 	if (tty.fd >= 0)

@@ -19,8 +19,7 @@ struct waiting {
 	struct askserve serve;
 	uint64_t stored; /* the last number that the file has for certain */
 	int dir;
-	void (*idle)(struct run *r);
-	void (*dead)(struct run *r);
+	struct net_calls calls;
 };
 
 static int on_event(void *ctx, const char *type, const struct buf *fields, uint64_t *ret_seq)
@@ -63,7 +62,7 @@ static void on_idle(struct timer *t)
 	struct waiting *w = t->ctx;
 
 	serve_asks(w);
-	w->idle(w->r);
+	w->calls.idle(w->calls.ctx);
 }
 
 static void on_launcher(struct watch *x, uint32_t events)
@@ -80,18 +79,16 @@ static void on_sandbox(struct watch *x, uint32_t events)
 	loop_unwatch(&w->loop, x);
 	/* Whoever waits is told now: what is left to do may take the launcher a while. */
 	askserve_close(&w->serve);
-	w->dead(w->r);
+	w->calls.dead(w->calls.ctx);
 }
 
-int guard_wait(struct run *r, int launcher, void (*idle)(struct run *r), void (*dead)(struct run *r))
+int guard_wait(struct run *r, int launcher, const struct net_calls *calls)
 {
 	static struct waiting w;
 	struct err e = ERR_INIT;
 	int ret;
 
-	w = (struct waiting){
-		.r = r, .loop = LOOP_INIT, .serve = ASKSERVE_INIT, .dir = -1, .idle = idle, .dead = dead
-	};
+	w = (struct waiting){ .r = r, .loop = LOOP_INIT, .serve = ASKSERVE_INIT, .dir = -1, .calls = *calls };
 	w.w_launcher = (struct watch){ .fd = launcher, .fn = on_launcher, .ctx = &w };
 	w.w_sandbox = (struct watch){ .fd = r->er.pidfd, .fn = on_sandbox, .ctx = &w };
 	w.t_idle = (struct timer){ .fn = on_idle, .ctx = &w };

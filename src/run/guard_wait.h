@@ -6,8 +6,7 @@
 
 #include "run/run.h"
 
-/* `idle` is called once, when the run lasts; `dead` when the sandbox is. -ENOMEM: it could not wait. */
-int guard_wait(struct run *r, int launcher, void (*idle)(struct run *r),
-	       void (*dead)(struct run *r)) MUST_CHECK;
+/* As net_guard() for a run without a network. -ENOMEM: it could not wait. */
+int guard_wait(struct run *r, int launcher, const struct net_calls *calls) MUST_CHECK;
 
 #endif

@@ -37,8 +37,8 @@ int obeys_add_policy(struct obeys *o, const struct config_policy *cp)
 
 	for (size_t i = 0; i < cp->files.n && r == 0; i++)
 		r = strv_add(&o->files, cp->files.v[i]);
-	for (size_t i = 0; i < cp->n_pool_secrets && r == 0; i++)
-		r = strv_add(&o->files, cp->pool_secrets[i].file);
+	for (size_t i = 0; i < cp->n_proxy_secrets && r == 0; i++)
+		r = strv_add(&o->files, cp->proxy_secrets[i].file);
 	return r;
 }
 

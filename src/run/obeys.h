@@ -11,7 +11,7 @@
 #define RUN_OBEYS_H
 
 #include "base/str.h"
-#include "netd/serve/net.h"
+#include "netd/plan/net_plan.h"
 #include "sandbox/spec/spec.h"
 #include "sandbox/state/state.h"
 

@@ -604,7 +604,7 @@ int run_execute(struct run *r, struct run_io *io, struct err *e)
 	/* One that is started once more has its id, and so has one that the vault was asked for. */
 	ret = r->spec->id[0] ? 0 : state_new_id(r->spec->id, e);
 	if (ret == 0 && r->net)
-		ret = net_secrets_start(r, e);
+		ret = net_secrets_start(&r->net->secrets, r->spec, r->st, e);
 	if (ret == 0)
 		ret = guard_start(&x.guard, r, e);
 	/* The guard has it from here on. */

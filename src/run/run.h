@@ -107,6 +107,9 @@ int run_sweep(struct state *st, struct audit *a, struct err *e) MUST_CHECK;
 /* Used by run.c and guard.c: kills what is left, counts, wipes, logs, removes. run_fd is the locked directory. */
 int run_finish(struct run *r, struct err *e) MUST_CHECK;
 
+/* What of it the network's part of the guard needs. */
+struct net_config run_net_config(const struct run *r);
+
 /* What `coffer ps` and others find of it in the run's directory, as it is now. */
 int run_write_meta(const struct run *r, struct err *e) MUST_CHECK;
 

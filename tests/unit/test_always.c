@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which rule an approval for good becomes: of each kind, and what is refused. */
-#include "approval/always/always.h"
+#include "always/always.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/str.h"

@@ -9,13 +9,13 @@ static bool is(const char *pool, size_t i, const char *user, const char *passwor
 {
 	struct slice u, pw;
 
-	return pool_credentials_find(text, sizeof(text) - 1, pool, i, &u, &pw) && slice_eq(u, user) &&
+	return proxy_credentials_find(text, sizeof(text) - 1, pool, i, &u, &pw) && slice_eq(u, user) &&
 	       slice_eq(pw, password);
 }
 
 static size_t check(const char *s)
 {
-	return pool_credentials_check(s, strlen(s));
+	return proxy_credentials_check(s, strlen(s));
 }
 
 int main(void)
@@ -26,13 +26,13 @@ int main(void)
 	char longest[600];
 	struct slice u, pw;
 
-	CHECK(pool_credentials_check(text, sizeof(text) - 1) == 0);
-	CHECK(pool_credentials_check("", 0) == 0);
+	CHECK(proxy_credentials_check(text, sizeof(text) - 1) == 0);
+	CHECK(proxy_credentials_check("", 0) == 0);
 	CHECK(is("p", 0, "ann", "one"));
 	CHECKF(is("p", 1, "bob", "t:w o"), "a password may hold a colon and a space");
 	CHECKF(is("p", 2, "ann", "one") && is("p", 3, "bob", "t:w o"), "they are used again from the first");
 	CHECK(is("q", 5, "x", "y"));
-	CHECK(!pool_credentials_find(text, sizeof(text) - 1, "r", 0, &u, &pw));
+	CHECK(!proxy_credentials_find(text, sizeof(text) - 1, "r", 0, &u, &pw));
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
 		CHECKF(check(bad[i]) != 0, "line %zu of those that are wrong", i);
 	CHECK(check("p\ta:b\nq\tc:d\nr\te\n") == 3);

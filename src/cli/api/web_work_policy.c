@@ -16,7 +16,7 @@
 #include "cli/core/ref.h"
 #include "cli/net/policy_acts.h"
 #include "cli/net/policy_ask.h"
-#include "netd/serve/net.h"
+#include "netd/plan/net_plan.h"
 #include "policy/explain.h"
 
 #include <errno.h>

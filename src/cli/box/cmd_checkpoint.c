@@ -22,7 +22,6 @@ static const struct opt checkpoint_opts[] = {
 };
 
 #define GC_WAIT_MS 60000u
-#define TIDY_WAIT_MS 1000u
 #define TIDY_EVERY 16 /* checkpoints that went for being too many, between two looks for what nobody needs */
 
 struct want {
@@ -255,24 +254,25 @@ static int list_cmd(const char *ref, bool json)
 
 /* --- removing ------------------------------------------------------------------------------------------------------ */
 
-static int gc_cmd(bool quiet)
+static int gc_cmd(void)
 {
 	CLEANUP(state_release) struct state st = STATE_INIT;
 	struct objects_use gone = { 0 }, left = { 0 };
 	struct err e = ERR_INIT;
 	char a[16], b[16];
 
-	if (state_open(&st, &e) < 0 || ckpt_gc(&st, quiet ? TIDY_WAIT_MS : GC_WAIT_MS, &gone, &left, &e) < 0)
-		return quiet ? EXIT_OURS : say_error(&e);
-	if (!quiet)
-		say_note("freed %s; checkpoints use %s", str_from_size(gone.bytes, a),
-			 str_from_size(left.bytes, b));
+	if (state_open(&st, &e) < 0 || ckpt_gc(&st, GC_WAIT_MS, &gone, &left, &e) < 0)
+		return say_error(&e);
+	say_note("freed %s; checkpoints use %s", str_from_size(gone.bytes, a), str_from_size(left.bytes, b));
 	return 0;
 }
 
 void checkpoint_tidy(void)
 {
-	(void)gc_cmd(true);
+	CLEANUP(state_release) struct state st = STATE_INIT;
+
+	if (state_open(&st, NULL) == 0)
+		ckpt_tidy(&st);
 }
 
 static int rm_all(struct ckpt_run *r, const struct strv *words, struct err *e)
@@ -297,7 +297,8 @@ static int rm_cmd(const struct strv *words)
 	if (ckpt_open(&r, words->v[1], true, &e) < 0 || rm_all(&r, words, &e) < 0)
 		return say_error(&e);
 	ckpt_release(&r);
-	return gc_cmd(true);
+	checkpoint_tidy();
+	return 0;
 }
 
 /* --- after each command ------------------------------------------------------------------------------------------------ */
@@ -427,7 +428,7 @@ static int dispatch(const struct want *w)
 		return say_usage(&verb_checkpoint, &e);
 	}
 	if (str_eq(first, "gc") && w->words.n == 1)
-		return gc_cmd(false);
+		return gc_cmd();
 	if (str_eq(first, "ls"))
 		return w->words.n == 2 ? list_cmd(w->words.v[1], w->json) : usage(&e);
 	if (str_eq(first, "rm") && w->words.n < 3) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/common/approve_how.h"
 
-#include "approval/always/always.h"
+#include "always/always.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "cli/common/ask_show.h"

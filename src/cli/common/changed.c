@@ -5,13 +5,13 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "checkpoint/checkpoint.h"
-#include "cli/box/cmd_checkpoint.h"
 #include "cli/common/look.h"
 #include "cli/common/obeyed_files.h"
 #include "cli/core/ref.h"
 #include "run/run.h"
 #include "run/supervise/link.h"
 #include "sandbox/state/layers.h"
+#include "workspace/store/ckpt_list.h"
 #include "workspace/tree/path.h"
 
 #include <assert.h>
@@ -250,7 +250,7 @@ int changed_remove(struct changed *c, struct audit *a, uint64_t *ret_n, struct e
 		return r;
 	/* Only content that nobody else needs; what cannot be freed now is by the next one. */
 	if (had_checkpoints)
-		checkpoint_tidy();
+		ckpt_tidy(&c->st);
 	*ret_n = upper;
 	return log_wiped(a, c->id, upper, e);
 }

@@ -10,6 +10,7 @@
 #include "cli/core/table.h"
 #include "cli/net/cmd_net.h"
 #include "daemon/metrics/metrics.h"
+#include "netd/serve/net.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +23,7 @@ static const char *const columns[] = { "SANDBOX", "POOL",    "PROXY",	"STATE",
 static json_t *read_snapshot(int run_fd)
 {
 	autobuf struct buf b = BUF_INIT;
-	autoclose int fd = openat(run_fd, METRICS_DIAL, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	autoclose int fd = openat(run_fd, NET_STATS_DIAL, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	char *at;
 	ssize_t n;
 

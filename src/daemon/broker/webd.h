@@ -18,6 +18,7 @@
 #ifndef DAEMON_WEBD_H
 #define DAEMON_WEBD_H
 
+#include "cofferdc/webctl.h"
 #include "daemon/child/helpers.h"
 #include "ipc/loop.h"
 #include "sandbox/state/state.h"
@@ -60,32 +61,6 @@ void webd_count(const struct webd *d, struct web_stats *ret, uint64_t *ret_death
 bool webd_is_busy(const struct webd *d);
 bool webd_reaped(struct webd *d, pid_t pid, int status);
 
-/* --- what `coffer token`, `coffer ui` and `coffer gateway` ask, over cofferd's own socket ----------------------------- */
-
-enum webctl_op {
-	WEBCTL_LISTEN = 1,
-	WEBCTL_WHERE,
-	WEBCTL_TOKEN,
-	WEBCTL_LOGIN,
-	WEBCTL_LS,
-	WEBCTL_RM,
-	WEBCTL_OP_COUNT
-};
-
-struct webctl {
-	uint32_t op;
-	uint32_t role;	    /* enum web_role */
-	uint32_t is_public; /* 0 or 1 */
-	uint32_t pad;
-	uint64_t expires; /* CLOCK_REALTIME ns; 0: never */
-	unsigned char hash[HASH_LEN];
-	char name[72];	 /* of the token; WEBCTL_RM: which */
-	char listen[72]; /* "127.0.0.1:8787" */
-	char hosts[256]; /* names that Host may have, comma-separated */
-};
-
-/* Texts end, numbers are in range. -EPROTO. */
-int webctl_parse(const void *data, size_t len, struct webctl *ret) MUST_CHECK;
 /* What the database has of tokens and sessions, as one JSON object, without a cofferd; see db_open_look(). */
 int webd_look_creds(const struct state *st, struct buf *ret, bool *ret_old, struct err *e) MUST_CHECK;
 /* *ret_fd: a memory file with one JSON object. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/metrics/metrics.h"
+#include "netd/serve/net.h"
 
 #include "audit/anchor.h"
 #include "base/fd.h"
@@ -82,8 +83,8 @@ static bool look_at(struct state *st, const char *id, struct metrics_sandbox *re
 		.name = meta->name,
 		.engine = meta->engine,
 		.started = meta->started,
-		.egress = read_snapshot(run, METRICS_EGRESS),
-		.dial = read_snapshot(run, METRICS_DIAL),
+		.egress = read_snapshot(run, NET_STATS_EGRESS),
+		.dial = read_snapshot(run, NET_STATS_DIAL),
 		.asks = read_snapshot(run, ASKCOUNT_FILE),
 	};
 	return true;

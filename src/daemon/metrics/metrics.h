@@ -17,19 +17,23 @@
 
 #include "approval/list/askcount.h"
 #include "base/clock.h"
-#include "daemon/gate.h"
 #include "ipc/loop.h"
 #include "sandbox/state/state.h"
+#include "web/wire/webproto.h"
 
 #include <jansson.h>
 
 #define METRICS_SOCKET "metrics.sock"
-#define METRICS_EGRESS "net-egress.json" /* in a run's directory: what coffer-egress said last (CTL_STATS) */
-#define METRICS_DIAL "net-proxies.json"	 /* the same of coffer-dial, where there are proxies */
 #define METRICS_SNAPSHOT_MAX 65536
 #define METRICS_ASK_MAX 8192
 #define METRICS_CLIENTS 16
 #define METRICS_WITHIN (10 * NSEC_PER_SEC)
+
+/* The warm pool: sandboxes that stand ready for calls. */
+struct pool_count {
+	uint32_t ready, starting, templates;
+	uint64_t held;
+};
 
 /* What the API's side tells, added up since cofferd was started. */
 struct metrics_web {
@@ -40,7 +44,7 @@ struct metrics_web {
 struct metrics_env {
 	struct state *st;
 	struct loop *loop;
-	void (*pool)(void *ctx, struct gate_pool *ret);
+	void (*pool)(void *ctx, struct pool_count *ret);
 	void (*web)(void *ctx, struct metrics_web *ret);
 	void *ctx;
 };
@@ -70,7 +74,7 @@ struct metrics_sandbox {
 struct metrics_all {
 	struct metrics_sandbox *sandboxes;
 	size_t n;
-	struct gate_pool pool;
+	struct pool_count pool;
 	uint64_t audit_seq;
 	bool has_audit;
 	struct metrics_web web;

@@ -89,8 +89,8 @@ const char *dial_vault_split(const struct dial_vault *v, const char *secret, con
 	if (buf_error(mem))
 		return "no memory";
 	n = strcspn(mem->data, ":");
-	if (strlen(mem->data) != mem->len - 1 || mem->data[n] != ':' || n == 0 || n > POOL_CREDENTIAL_MAX ||
-	    mem->len - n - 2 == 0 || mem->len - n - 2 > POOL_CREDENTIAL_MAX)
+	if (strlen(mem->data) != mem->len - 1 || mem->data[n] != ':' || n == 0 || n > PROXY_CREDENTIAL_MAX ||
+	    mem->len - n - 2 == 0 || mem->len - n - 2 > PROXY_CREDENTIAL_MAX)
 		return "the proxy's credential in the vault is no USER:PASSWORD";
 	mem->data[n] = '\0';
 	*user = mem->data;

@@ -11,9 +11,9 @@
 #include <errno.h>
 #include <sodium.h>
 
-struct pools {
-	struct pools_env env;
-	struct pool *pool;
+struct proxy_sets {
+	struct proxy_env env;
+	struct proxy_set *pool;
 	size_t n;
 	unsigned refs; /* the owner, and each use */
 	bool is_over;  /* the owner has let go: what is still used ends, and nothing begins */
@@ -27,10 +27,10 @@ static void wipe_text(char *s)
 	free(s);
 }
 
-static void release(struct pools *s)
+static void release(struct proxy_sets *s)
 {
 	for (size_t i = 0; i < s->n; i++) {
-		struct pool *p = &s->pool[i];
+		struct proxy_set *p = &s->pool[i];
 
 		for (size_t k = 0; k < p->n; k++) {
 			wipe_text(p->member[k].user);
@@ -43,36 +43,36 @@ static void release(struct pools *s)
 	free(s);
 }
 
-void pool_ref(struct pool *p)
+void proxy_ref(struct proxy_set *p)
 {
 	p->set->refs++;
 }
 
-void pool_unref(struct pool *p)
+void proxy_unref(struct proxy_set *p)
 {
-	struct pools *s = p->set;
+	struct proxy_sets *s = p->set;
 
 	if (--s->refs == 0)
 		release(s);
 }
 
-const struct pools_env *pool_env(const struct pool *p)
+const struct proxy_env *proxy_env(const struct proxy_set *p)
 {
 	return &p->set->env;
 }
 
-void pools_free(struct pools *s)
+void proxy_sets_free(struct proxy_sets *s)
 {
 	if (!s)
 		return;
 	s->is_over = true;
 	for (size_t i = 0; i < s->n; i++)
-		pool_check_stop(&s->pool[i]);
+		proxy_check_stop(&s->pool[i]);
 	if (--s->refs == 0)
 		release(s);
 }
 
-uint64_t pool_hash(const struct pool *p, const char *text)
+uint64_t proxy_hash(const struct proxy_set *p, const char *text)
 {
 	unsigned char out[crypto_shorthash_BYTES];
 	uint64_t h;
@@ -88,10 +88,10 @@ static char *dup_slice(struct slice s)
 	return strndup(s.p, s.len);
 }
 
-static int give_credential(struct pool *p, size_t i, const char *text, size_t len,
-			   const struct pool_member *old)
+static int give_credential(struct proxy_set *p, size_t i, const char *text, size_t len,
+			   const struct proxy_member *old)
 {
-	struct pool_member *m = &p->member[i];
+	struct proxy_member *m = &p->member[i];
 	struct slice user, password;
 
 	if (!text) {
@@ -99,7 +99,7 @@ static int give_credential(struct pool *p, size_t i, const char *text, size_t le
 			return 0;
 		user = slice_of(old->user);
 		password = slice_of(old->password);
-	} else if (!pool_credentials_find(text, len, p->name, i, &user, &password)) {
+	} else if (!proxy_credentials_find(text, len, p->name, i, &user, &password)) {
 		return 0;
 	}
 	m->user = dup_slice(user);
@@ -107,7 +107,7 @@ static int give_credential(struct pool *p, size_t i, const char *text, size_t le
 	return m->user && m->password ? 0 : -ENOMEM;
 }
 
-static const struct pool *find_old(const struct pools *old, const char *name)
+static const struct proxy_set *find_old(const struct proxy_sets *old, const char *name)
 {
 	for (size_t i = 0; old && i < old->n; i++) {
 		if (str_eq(old->pool[i].name, name))
@@ -116,7 +116,7 @@ static const struct pool *find_old(const struct pools *old, const char *name)
 	return NULL;
 }
 
-static const struct pool_member *find_member(const struct pool *p, const char *label, size_t *ret_i)
+static const struct proxy_member *find_member(const struct proxy_set *p, const char *label, size_t *ret_i)
 {
 	for (size_t i = 0; p && i < p->n; i++) {
 		if (str_eq(p->member[i].label, label)) {
@@ -127,7 +127,7 @@ static const struct pool_member *find_member(const struct pool *p, const char *l
 	return NULL;
 }
 
-static void set_label(struct pool_member *m)
+static void set_label(struct proxy_member *m)
 {
 	autobuf struct buf b = BUF_INIT;
 
@@ -135,14 +135,14 @@ static void set_label(struct pool_member *m)
 	snprintf(m->label, sizeof(m->label), "%s", buf_cstr(&b));
 }
 
-static int fill_members(struct pool *p, const struct policy_pool *def, const char *text, size_t len,
-			const struct pool *old)
+static int fill_members(struct proxy_set *p, const struct policy_proxies *def, const char *text, size_t len,
+			const struct proxy_set *old)
 {
 	bool is_same = old && old->n == def->n_proxies;
 
 	for (size_t i = 0; i < p->n; i++) {
-		struct pool_member *m = &p->member[i];
-		const struct pool_member *was;
+		struct proxy_member *m = &p->member[i];
+		const struct proxy_member *was;
 		size_t at = 0;
 		int r;
 
@@ -164,8 +164,8 @@ static int fill_members(struct pool *p, const struct policy_pool *def, const cha
 	return 0;
 }
 
-static int fill_pool(struct pool *p, const struct policy_pool *def, const char *text, size_t len,
-		     const struct pool *old)
+static int fill_pool(struct proxy_set *p, const struct policy_proxies *def, const char *text, size_t len,
+		     const struct proxy_set *old)
 {
 	memcpy(p->name, def->name, sizeof(p->name));
 	memcpy(p->secret, def->secret, sizeof(p->secret));
@@ -174,7 +174,7 @@ static int fill_pool(struct pool *p, const struct policy_pool *def, const char *
 	p->check_ns = def->check_seconds * NSEC_PER_SEC;
 	p->has_check = *def->check && host_port_parse(def->check, strlen(def->check), 443, &p->check_host,
 						      &p->check_port, NULL) == 0;
-	if (def->n_proxies > POOL_MEMBERS_MAX)
+	if (def->n_proxies > PROXY_MEMBERS_MAX)
 		return -E2BIG;
 	p->member = calloc(def->n_proxies, sizeof(*p->member));
 	p->score = calloc(def->n_proxies, sizeof(*p->score));
@@ -184,13 +184,13 @@ static int fill_pool(struct pool *p, const struct policy_pool *def, const char *
 	return fill_members(p, def, text, len, old);
 }
 
-int pools_new(struct pools **ret, const struct pools_env *env, const struct policy *policy,
-	      const char *credentials, size_t len, const struct pools *old, struct err *e)
+int proxy_sets_new(struct proxy_sets **ret, const struct proxy_env *env, const struct policy *policy,
+		   const char *credentials, size_t len, const struct proxy_sets *old, struct err *e)
 {
-	const struct policy_pool *def = NULL;
-	size_t n = policy_pools(policy, &def),
-	       bad = credentials ? pool_credentials_check(credentials, len) : 0;
-	struct pools *s = calloc(1, sizeof(*s));
+	const struct policy_proxies *def = NULL;
+	size_t n = policy_proxies(policy, &def),
+	       bad = credentials ? proxy_credentials_check(credentials, len) : 0;
+	struct proxy_sets *s = calloc(1, sizeof(*s));
 	int r = 0;
 
 	if (bad) {
@@ -220,12 +220,12 @@ int pools_new(struct pools **ret, const struct pools_env *env, const struct poli
 			       r == -E2BIG ? "it has too many of them" : strerror(-r));
 	}
 	for (size_t i = 0; i < n; i++)
-		pool_check_arm(&s->pool[i]);
+		proxy_check_arm(&s->pool[i]);
 	*ret = s;
 	return 0;
 }
 
-struct pool *pools_find(struct pools *s, const char *name)
+struct proxy_set *proxy_sets_find(struct proxy_sets *s, const char *name)
 {
 	for (size_t i = 0; s && i < s->n; i++) {
 		if (str_eq(s->pool[i].name, name))
@@ -234,9 +234,9 @@ struct pool *pools_find(struct pools *s, const char *name)
 	return NULL;
 }
 
-void pool_fill_tunnel(const struct pool *p, size_t member, struct tunnel *t)
+void proxy_fill_tunnel(const struct proxy_set *p, size_t member, struct tunnel *t)
 {
-	const struct pool_member *m = &p->member[member];
+	const struct proxy_member *m = &p->member[member];
 
 	t->loop = p->set->env.loop;
 	t->resolver = p->set->env.resolver;
@@ -248,7 +248,7 @@ void pool_fill_tunnel(const struct pool *p, size_t member, struct tunnel *t)
 }
 
 /* O3. Two targets in a row that met silence: then it is more likely the proxy. */
-static bool is_silence_its_fault(struct pool_member *m, uint64_t target)
+static bool is_silence_its_fault(struct proxy_member *m, uint64_t target)
 {
 	bool its = m->suspect && m->suspect != target;
 
@@ -256,8 +256,8 @@ static bool is_silence_its_fault(struct pool_member *m, uint64_t target)
 	return its;
 }
 
-void pool_outcome(struct pool *p, size_t i, enum tunnel_end end, bool is_check, uint64_t target,
-		  uint64_t latency_ns, const char *why)
+void proxy_outcome(struct proxy_set *p, size_t i, enum tunnel_end end, bool is_check, uint64_t target,
+		   uint64_t latency_ns, const char *why)
 {
 	const uint64_t now = clock_nsec(CLOCK_MONOTONIC);
 	enum score_state was = p->score[i].state;
@@ -280,21 +280,21 @@ void pool_outcome(struct pool *p, size_t i, enum tunnel_end end, bool is_check, 
 		p->set->env.on_state(p->set->env.ctx, p, i, why);
 	/* A check holds no reference: begun now, it would outlive what it is about. */
 	if (end == TUNNEL_SILENT && !is_check && p->has_check && !p->set->is_over)
-		pool_check_now(p, i);
+		proxy_check_now(p, i);
 }
 
-void pools_fault(struct pools *s, const char *pool, const char *proxy)
+void proxy_sets_fault(struct proxy_sets *s, const char *pool, const char *proxy)
 {
-	struct pool *p = pools_find(s, pool);
+	struct proxy_set *p = proxy_sets_find(s, pool);
 	size_t i = 0;
 
 	if (p && find_member(p, proxy, &i))
-		pool_outcome(p, i, TUNNEL_FAULT, false, 0, 0, "the tunnel through it broke");
+		proxy_outcome(p, i, TUNNEL_FAULT, false, 0, 0, "the tunnel through it broke");
 }
 
 #define MEMBER_MAX 512 /* bytes of one in a snapshot, and more */
 
-static void add_member(const struct pool *p, size_t i, uint64_t now, struct json *j)
+static void add_member(const struct proxy_set *p, size_t i, uint64_t now, struct json *j)
 {
 	static const char *const types[] = {
 		[POLICY_PROXY_CONNECT] = "http", [POLICY_PROXY_SOCKS5] = "socks5"
@@ -321,7 +321,7 @@ static void add_member(const struct pool *p, size_t i, uint64_t now, struct json
 	json_end_obj(j);
 }
 
-void pools_add_stats(const struct pools *s, struct json *j, const char *key, size_t room)
+void proxy_sets_add_stats(const struct proxy_sets *s, struct json *j, const char *key, size_t room)
 {
 	uint64_t now = clock_nsec(CLOCK_MONOTONIC);
 	size_t end = j->out->len + room;

@@ -11,7 +11,7 @@
 
 #include <errno.h>
 
-static void end_check(struct pool_member *m)
+static void end_check(struct proxy_member *m)
 {
 	struct tunnel *t = TAKE_PTR(m->check);
 
@@ -20,19 +20,19 @@ static void end_check(struct pool_member *m)
 
 static void on_checked(struct tunnel *t, enum tunnel_end end, int status, int fd, const char *why)
 {
-	struct pool_member *m = t->ctx;
-	struct pool *p = m->pool;
+	struct proxy_member *m = t->ctx;
+	struct proxy_set *p = m->pool;
 
 	(void)status;
 	fd_close(fd);
-	pool_outcome(p, (size_t)(m - p->member), end, true, 0, clock_nsec(CLOCK_MONOTONIC) - m->check_began,
-		     why);
+	proxy_outcome(p, (size_t)(m - p->member), end, true, 0, clock_nsec(CLOCK_MONOTONIC) - m->check_began,
+		      why);
 	end_check(m);
 }
 
-void pool_check_now(struct pool *p, size_t i)
+void proxy_check_now(struct proxy_set *p, size_t i)
 {
-	struct pool_member *m = &p->member[i];
+	struct proxy_member *m = &p->member[i];
 	uint64_t now = clock_nsec(CLOCK_MONOTONIC);
 	struct tunnel *t;
 
@@ -41,7 +41,7 @@ void pool_check_now(struct pool *p, size_t i)
 	t = calloc(1, sizeof(*t));
 	if (!t)
 		return;
-	pool_fill_tunnel(p, i, t);
+	proxy_fill_tunnel(p, i, t);
 	t->done = on_checked;
 	t->ctx = m;
 	t->target = p->check_host;
@@ -55,29 +55,29 @@ void pool_check_now(struct pool *p, size_t i)
 
 static void on_timer(struct timer *timer)
 {
-	struct pool *p = timer->ctx;
+	struct proxy_set *p = timer->ctx;
 	uint64_t now = clock_nsec(CLOCK_MONOTONIC);
 
 	/* A sandbox that does nothing makes no traffic. */
-	if (p->used_at && now - p->used_at < POOL_CHECK_IDLE_S * NSEC_PER_SEC) {
+	if (p->used_at && now - p->used_at < PROXY_CHECK_IDLE_S * NSEC_PER_SEC) {
 		for (size_t i = 0; i < p->n; i++)
-			pool_check_now(p, i);
+			proxy_check_now(p, i);
 	}
-	loop_timer(pool_env(p)->loop, timer, now + p->check_ns);
+	loop_timer(proxy_env(p)->loop, timer, now + p->check_ns);
 }
 
-void pool_check_arm(struct pool *p)
+void proxy_check_arm(struct proxy_set *p)
 {
 	p->check_timer = (struct timer){ .fn = on_timer, .ctx = p };
-	if (p->check_ns && pool_env(p)->loop)
-		loop_timer(pool_env(p)->loop, &p->check_timer, clock_nsec(CLOCK_MONOTONIC) + p->check_ns);
+	if (p->check_ns && proxy_env(p)->loop)
+		loop_timer(proxy_env(p)->loop, &p->check_timer, clock_nsec(CLOCK_MONOTONIC) + p->check_ns);
 }
 
-void pool_check_stop(struct pool *p)
+void proxy_check_stop(struct proxy_set *p)
 {
-	if (!pool_env(p)->loop)
+	if (!proxy_env(p)->loop)
 		return;
-	loop_timer_off(pool_env(p)->loop, &p->check_timer);
+	loop_timer_off(proxy_env(p)->loop, &p->check_timer);
 	for (size_t i = 0; i < p->n; i++) {
 		if (!p->member[i].check)
 			continue;

@@ -33,10 +33,10 @@ static bool is_good_half(struct slice s)
 		if ((unsigned char)s.p[i] < 0x20 || s.p[i] == 0x7f)
 			return false;
 	}
-	return s.len > 0 && s.len <= POOL_CREDENTIAL_MAX;
+	return s.len > 0 && s.len <= PROXY_CREDENTIAL_MAX;
 }
 
-size_t pool_credentials_check(const char *text, size_t len)
+size_t proxy_credentials_check(const char *text, size_t len)
 {
 	const char *at = text, *end = text + len;
 	struct line l;
@@ -60,8 +60,8 @@ static size_t count(const char *text, size_t len, const char *pool)
 	return n;
 }
 
-bool pool_credentials_find(const char *text, size_t len, const char *pool, size_t i, struct slice *ret_user,
-			   struct slice *ret_password)
+bool proxy_credentials_find(const char *text, size_t len, const char *pool, size_t i, struct slice *ret_user,
+			    struct slice *ret_password)
 {
 	const char *at = text, *end = text + len;
 	size_t n = count(text, len, pool);

@@ -15,13 +15,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define POOL_CREDENTIAL_MAX 255 /* bytes of each half: what SOCKS takes */
+#define PROXY_CREDENTIAL_MAX 255 /* bytes of each half: what SOCKS takes */
 
 /* Is every line as above? Names the number of the first that is not, 0: all are. */
-size_t pool_credentials_check(const char *text, size_t len);
+size_t proxy_credentials_check(const char *text, size_t len);
 
 /* The credential of proxy `i` of a pool. False when it has none. Only on text that was checked. */
-bool pool_credentials_find(const char *text, size_t len, const char *pool, size_t i, struct slice *ret_user,
-			   struct slice *ret_password);
+bool proxy_credentials_find(const char *text, size_t len, const char *pool, size_t i, struct slice *ret_user,
+			    struct slice *ret_password);
 
 #endif

@@ -16,20 +16,20 @@ static uint32_t dice(void *ctx)
 	return randombytes_random();
 }
 
-static bool was_tried(const struct pool_use *u, size_t i)
+static bool was_tried(const struct proxy_use *u, size_t i)
 {
 	return u->tried[i / 64] >> (i % 64) & 1;
 }
 
 /* What stays with one proxy: a domain as somebody registered it. */
-static uint64_t sticky_key(const struct pool *p, const char *name)
+static uint64_t sticky_key(const struct proxy_set *p, const char *name)
 {
 	const char *domain = psl_registrable(name);
 
-	return pool_hash(p, domain ? domain : name);
+	return proxy_hash(p, domain ? domain : name);
 }
 
-static size_t take_sticky(struct pool_use *u, uint64_t now)
+static size_t take_sticky(struct proxy_use *u, uint64_t now)
 {
 	size_t i = sticky_find(&u->pool->sticky, u->key, now);
 
@@ -39,7 +39,7 @@ static size_t take_sticky(struct pool_use *u, uint64_t now)
 	return i;
 }
 
-static size_t take_member(struct pool_use *u)
+static size_t take_member(struct proxy_use *u)
 {
 	uint64_t now = clock_nsec(CLOCK_MONOTONIC);
 	size_t i = SCORE_NONE;
@@ -51,7 +51,7 @@ static size_t take_member(struct pool_use *u)
 	return i;
 }
 
-static void keep_sticky(struct pool_use *u)
+static void keep_sticky(struct proxy_use *u)
 {
 	uint64_t now = clock_nsec(CLOCK_MONOTONIC);
 
@@ -60,61 +60,61 @@ static void keep_sticky(struct pool_use *u)
 		sticky_keep(&u->pool->sticky, u->key, u->at, now + u->pool->sticky_ns);
 }
 
-static void finish(struct pool_use *u, int status, int fd)
+static void finish(struct proxy_use *u, int status, int fd)
 {
-	struct pool *p = u->pool;
+	struct proxy_set *p = u->pool;
 	const char *proxy = u->tries ? p->member[u->at].label : "";
 	char label[sizeof(p->member->label)], why[sizeof(u->why)];
 
 	snprintf(label, sizeof(label), "%s", proxy);
 	memcpy(why, u->why, sizeof(why));
-	loop_timer_off(pool_env(p)->loop, &u->later);
+	loop_timer_off(proxy_env(p)->loop, &u->later);
 	free(u->tunnel);
 	u->tunnel = NULL;
 	u->pool = NULL;
-	pool_unref(p);
+	proxy_unref(p);
 	u->done(u, status, fd, label, why);
 }
 
 static void on_later(struct timer *t)
 {
-	struct pool_use *u = t->ctx;
+	struct proxy_use *u = t->ctx;
 
 	finish(u, u->status, -1);
 }
 
-static void set_error(struct pool_use *u, int status, const char *why)
+static void set_error(struct proxy_use *u, int status, const char *why)
 {
 	u->status = status;
 	snprintf(u->why, sizeof(u->why), "%s", why);
 }
 
-static void fail_later(struct pool_use *u)
+static void fail_later(struct proxy_use *u)
 {
-	loop_timer(pool_env(u->pool)->loop, &u->later, clock_nsec(CLOCK_MONOTONIC));
+	loop_timer(proxy_env(u->pool)->loop, &u->later, clock_nsec(CLOCK_MONOTONIC));
 }
 
-static void try_next(struct pool_use *u);
+static void try_next(struct proxy_use *u);
 
 static void on_tunnel(struct tunnel *t, enum tunnel_end end, int status, int fd, const char *why)
 {
-	struct pool_use *u = t->ctx;
-	uint64_t target = pool_hash(u->pool, u->target.text);
+	struct proxy_use *u = t->ctx;
+	uint64_t target = proxy_hash(u->pool, u->target.text);
 
 	set_error(u, status, why);
-	pool_outcome(u->pool, u->at, end, false, target, clock_nsec(CLOCK_MONOTONIC) - u->began, why);
+	proxy_outcome(u->pool, u->at, end, false, target, clock_nsec(CLOCK_MONOTONIC) - u->began, why);
 	free(u->tunnel);
 	u->tunnel = NULL;
 	if (end == TUNNEL_OPEN)
 		keep_sticky(u);
-	if ((end == TUNNEL_FAULT || end == TUNNEL_SILENT) && u->tries < POOL_TRIES) {
+	if ((end == TUNNEL_FAULT || end == TUNNEL_SILENT) && u->tries < PROXY_TRIES) {
 		try_next(u);
 		return;
 	}
 	finish(u, status, fd);
 }
 
-static void try_next(struct pool_use *u)
+static void try_next(struct proxy_use *u)
 {
 	size_t i = take_member(u);
 
@@ -135,7 +135,7 @@ static void try_next(struct pool_use *u)
 	u->tried[i / 64] |= 1ULL << (i % 64);
 	u->tries++;
 	u->began = clock_nsec(CLOCK_MONOTONIC);
-	pool_fill_tunnel(u->pool, i, u->tunnel);
+	proxy_fill_tunnel(u->pool, i, u->tunnel);
 	u->tunnel->done = on_tunnel;
 	u->tunnel->ctx = u;
 	u->tunnel->target = u->target;
@@ -143,10 +143,10 @@ static void try_next(struct pool_use *u)
 	tunnel_start(u->tunnel);
 }
 
-void pool_use_start(struct pool_use *u, struct pool *p, const struct host *target, uint16_t port,
-		    const char *sticky)
+void proxy_use_start(struct proxy_use *u, struct proxy_set *p, const struct host *target, uint16_t port,
+		     const char *sticky)
 {
-	pool_ref(p);
+	proxy_ref(p);
 	u->pool = p;
 	u->target = *target;
 	u->port = port;
@@ -156,13 +156,13 @@ void pool_use_start(struct pool_use *u, struct pool *p, const struct host *targe
 	try_next(u);
 }
 
-void pool_use_cancel(struct pool_use *u)
+void proxy_use_cancel(struct proxy_use *u)
 {
-	struct pool *p = u->pool;
+	struct proxy_set *p = u->pool;
 
 	if (!p)
 		return;
-	loop_timer_off(pool_env(p)->loop, &u->later);
+	loop_timer_off(proxy_env(p)->loop, &u->later);
 	if (u->tunnel) {
 		tunnel_cancel(u->tunnel);
 		/* Nothing is known of a proxy that was not waited for. */
@@ -171,5 +171,5 @@ void pool_use_cancel(struct pool_use *u)
 	}
 	u->tunnel = NULL;
 	u->pool = NULL;
-	pool_unref(p);
+	proxy_unref(p);
 }

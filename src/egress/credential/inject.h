@@ -14,7 +14,7 @@
 #ifndef EGRESS_INJECT_H
 #define EGRESS_INJECT_H
 
-#include "egress/exchange/http_exch.h"
+#include "egress/message/http_msg.h"
 #include "vault/common/grants.h"
 
 #define INJECT_MAX 8 /* secrets in one request */

@@ -3,7 +3,7 @@
 #ifndef EGRESS_INJECT_INT_H
 #define EGRESS_INJECT_INT_H
 
-#include "egress/exchange/http_exch.h"
+#include "egress/message/http_msg.h"
 #include "vault/common/grants.h"
 
 struct slice inject_path(const struct http_req *q);

@@ -9,7 +9,7 @@
 #ifndef EGRESS_THEIRS_H
 #define EGRESS_THEIRS_H
 
-#include "egress/exchange/http_exch.h"
+#include "egress/message/http_msg.h"
 #include "vault/common/grants.h"
 
 #define THEIRS_WHAT_MAX 160

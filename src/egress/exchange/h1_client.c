@@ -408,8 +408,8 @@ void h1_client_run(struct upstream *u)
 		return;
 	}
 	if (k->state == H1C_IDLE)
-		http_pool_serve(u->in);
-	/* http_pool_serve() may have given it the next one, which kicks it. */
+		upstream_serve(u->in);
+	/* upstream_serve() may have given it the next one, which kicks it. */
 	u->io.want_in = wants_in(k);
 	io_arm(&u->io);
 }

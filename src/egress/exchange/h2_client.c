@@ -54,7 +54,7 @@ static void leave_unsent(struct upstream *u)
 {
 	u->h2->streams--;
 	u->since = u->in->eg->now;
-	http_pool_serve(u->in);
+	upstream_serve(u->in);
 }
 
 static void back_drop(struct exch *e)
@@ -300,7 +300,7 @@ static int on_frame(nghttp2_session *s, const nghttp2_frame *f, void *ctx)
 	if (f->hd.type == NGHTTP2_GOAWAY)
 		u->h2->leaving = true;
 	if (f->hd.type == NGHTTP2_SETTINGS)
-		http_pool_serve(u->in);
+		upstream_serve(u->in);
 	if (f->hd.type != NGHTTP2_HEADERS && f->hd.type != NGHTTP2_DATA)
 		return 0;
 	e = nghttp2_session_get_stream_user_data(s, f->hd.stream_id);
@@ -339,7 +339,7 @@ static int on_close(nghttp2_session *s, int32_t id, uint32_t code, void *ctx)
 	char why[96];
 
 	u->h2->streams--;
-	http_pool_serve(u->in);
+	upstream_serve(u->in);
 	if (!e)
 		return 0;
 	detach(e);

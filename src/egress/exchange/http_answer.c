@@ -90,7 +90,7 @@ static void answer(struct exch *e, unsigned status, const struct buf *body)
 	char denied[128];
 	int err;
 
-	http_pool_forget(e);
+	upstream_forget(e);
 	ledger_unwait(&e->in->eg->ledger, &e->turn);
 	capture_free(e);
 	secret_wipe(e);

@@ -350,7 +350,7 @@ static void written(struct egress *eg, struct defer *d, int status)
 	if (status < 0)
 		exch_refuse(e, 503, "the decision could not be written down, so nothing is let through");
 	else
-		http_pool_get(e);
+		upstream_get(e);
 	runq_leave(&in->q);
 }
 
@@ -514,7 +514,7 @@ void exch_new_policy(struct exch *e)
 		return;
 	}
 	if (still_allowed(e) && limits_of(&eg->limits, &e->verdict, &e->limit) == 0) {
-		http_pool_again(e);
+		upstream_again(e);
 		return;
 	}
 	e->verdict.need = 0;

@@ -150,7 +150,7 @@ static void maybe_free(struct exch *e)
 	watch_free(e);
 	http_pipe_clear(&e->up);
 	exch_count(e);
-	http_pool_forget(e);
+	upstream_forget(e);
 	buf_release(&e->act);
 	exch_drop_trailers(e);
 	*e->all_link = e->all_next;
@@ -327,7 +327,7 @@ void exch_back_failed(struct exch *e, bool again, const char *why)
 	    ((again && !e->head_sent && !e->up_sent && e->tries <= 1) || may_repeat(e))) {
 		e->fresh = true;
 		capture_reset(e);
-		http_pool_get(e);
+		upstream_get(e);
 		return;
 	}
 	e->in->failed++;

@@ -25,9 +25,7 @@
 #include "egress/message/http_msg.h"
 #include "ipc/runq.h"
 
-#define EXCH_HOLD_MAX (1u << 20)
 #define EXCH_HELD_MAX (64u << 20) /* of all that are held at once */
-#define EXCH_METHOD_MAX 32
 
 struct exch;
 struct inspect;
@@ -40,30 +38,6 @@ struct exch_capture;
 struct exch_watch;
 
 #define EXCH_WHAT_MAX 768 /* headers come behind it: http_ask.c */
-
-struct http_req {
-	char method[EXCH_METHOD_MAX + 1];
-	struct buf target; /* canonical; "*" of OPTIONS */
-	struct urlpath url;
-	struct http_fields fields; /* without those of the connection, Host and framing */
-	bool has_length;	   /* else, with a body, its length is not known */
-	uint64_t length;
-	bool has_body;
-	bool expect;	  /* 100-continue */
-	bool te_trailers; /* the client takes trailers */
-	bool websocket;	  /* wants the upgrade; to rules and people it is a WEBSOCKET (exch_method()) */
-	const char *why;  /* the front refuses it: static text, with `answer` */
-	unsigned answer;
-};
-
-struct http_resp {
-	unsigned status;
-	struct http_fields fields;
-	bool has_length;
-	uint64_t length;
-	bool no_body; /* by method or status */
-	bool tunnel;  /* 101 */
-};
 
 /* What a front does when the exchange has something for it. None of them may call back into the exchange. */
 struct exch_front {

@@ -189,7 +189,7 @@ static void policy_changed(struct egress *eg, struct flow *f)
 		if (x->conn && x->conn->flow == f)
 			exch_new_policy(x);
 	}
-	http_pool_new_policy(in);
+	upstream_new_policy(in);
 	if (in->tls)
 		tls_ctx_forget_cas(in->tls);
 	runq_leave(&in->q);
@@ -259,7 +259,7 @@ static void tick_exch(struct exch *e, uint64_t now)
 	} else if (e->state == EXCH_RENDER && quiet > t->render) {
 		e->back->drop(e);
 		exch_refuse(e, 503, "the vault did not answer in time, so the secret cannot be rendered");
-	} else if (http_pool_is_waiting(e) && quiet > t->answer) {
+	} else if (upstream_is_waiting(e) && quiet > t->answer) {
 		exch_answer_failed(e, "all connections that may be open to it were in use for too long");
 	} else if (e->state == EXCH_LIVE && e->back && quiet > (e->head_sent ? t->stall : t->answer)) {
 		e->back->drop(e);
@@ -303,7 +303,7 @@ static void tick(struct timer *t)
 			else if ((now - c->active) / NSEC_PER_SEC > in->times.head)
 				inspect_conn_end(c, "timeout");
 		}
-		http_pool_tick(in, now);
+		upstream_tick(in, now);
 	}
 	runq_leave(&in->q);
 	/* Nothing to watch: the next connection starts it again. */
@@ -353,7 +353,7 @@ void inspect_drop_all(struct inspect *in)
 	runq_enter(&in->q);
 	while (in->conns)
 		inspect_conn_end(in->conns, "policy");
-	http_pool_close_all(in);
+	upstream_close_all(in);
 	runq_leave(&in->q);
 }
 

@@ -9,13 +9,13 @@
 #include <openssl/err.h>
 #include <stdio.h>
 
-static void make_key(const struct exch *e, struct pool_key *k)
+static void make_key(const struct exch *e, struct proxy_key *k)
 {
-	*k = (struct pool_key){ .host = e->conn->host,
-				.port = e->conn->port,
-				.tls = e->conn->tls,
-				.generation = e->in->eg->generation,
-				.rule_id = e->verdict.rule_id };
+	*k = (struct proxy_key){ .host = e->conn->host,
+				 .port = e->conn->port,
+				 .tls = e->conn->tls,
+				 .generation = e->in->eg->generation,
+				 .rule_id = e->verdict.rule_id };
 	secret_digest(e, k->secrets);
 }
 
@@ -25,7 +25,7 @@ static void make_key(const struct exch *e, struct pool_key *k)
 static_assert(SEEN_POOL > LEDGER_DIAL && SEEN_POOL < SEEN_KINDS, "a kind of its own");
 
 /* Nobody outside can choose keys of one bucket (seen.h). 0: out of memory. */
-static uint64_t hash_key(struct inspect *in, const struct pool_key *k)
+static uint64_t hash_key(struct inspect *in, const struct proxy_key *k)
 {
 	const uint32_t more[] = { k->port, k->tls, k->generation, k->rule_id };
 	struct seen *s = &in->eg->ledger.seen;
@@ -56,7 +56,7 @@ static void take_from_bucket(struct upstream *u)
 		u->also->also_link = u->also_link;
 }
 
-static bool is_key(const struct upstream *u, const struct pool_key *k)
+static bool is_key(const struct upstream *u, const struct proxy_key *k)
 {
 	return u->key.port == k->port && u->key.tls == k->tls && u->key.generation == k->generation &&
 	       u->key.rule_id == k->rule_id && memcmp(u->key.secrets, k->secrets, HASH_LEN) == 0 &&
@@ -106,7 +106,7 @@ void upstream_fail(struct upstream *u, bool again, const char *why)
 	upstream_free(u);
 	if (e)
 		exch_back_failed(e, again, u->why);
-	http_pool_serve(in);
+	upstream_serve(in);
 }
 
 /* The protocol is known: the one that it was opened for, then whoever waits. */
@@ -130,7 +130,7 @@ static void upstream_live(struct upstream *u)
 		h2_client_start(u, e);
 	else if (e)
 		h1_client_start(u, e);
-	http_pool_serve(u->in);
+	upstream_serve(u->in);
 }
 
 static void shake_failed(struct upstream *u)
@@ -239,7 +239,7 @@ static bool is_h2_client(const struct exch *e)
 	return e->conn->h2 != NULL || e->need_h2;
 }
 
-static void open_new(struct exch *e, const struct pool_key *k, uint64_t hash)
+static void open_new(struct exch *e, const struct proxy_key *k, uint64_t hash)
 {
 	struct upstream *u = calloc(1, sizeof(*u));
 	const char *pool = e->verdict.terms.pool;
@@ -276,8 +276,8 @@ static bool is_idle(const struct upstream *u)
 }
 
 /* What there is for one request. */
-struct pool_look {
-	struct pool_key key;
+struct proxy_look {
+	struct proxy_key key;
 	uint64_t hash;
 	unsigned n;		/* connections of its key */
 	unsigned n_idle;	/* of these */
@@ -291,11 +291,11 @@ static struct upstream *older(struct upstream *a, struct upstream *b)
 	return !a || b->since < a->since ? b : a;
 }
 
-static void pool_look(const struct exch *e, struct pool_look *l)
+static void proxy_look(const struct exch *e, struct proxy_look *l)
 {
 	struct upstream *idle_h1 = NULL;
 
-	*l = (struct pool_look){ 0 };
+	*l = (struct proxy_look){ 0 };
 	make_key(e, &l->key);
 	l->hash = hash_key(e->in, &l->key);
 	for (struct upstream *u = e->in->up_buckets[l->hash % INSPECT_UP_BUCKETS]; u; u = u->also) {
@@ -335,11 +335,11 @@ static struct upstream *idle_longest(struct inspect *in)
 }
 
 /* U4: what has to end before one more is dialled; NULL: nothing, or nothing can. */
-static struct upstream *in_the_way(struct inspect *in, const struct pool_look *l)
+static struct upstream *in_the_way(struct inspect *in, const struct proxy_look *l)
 {
-	if (l->n >= POOL_KEY_MAX || l->n_idle >= POOL_IDLE_KEY_MAX)
+	if (l->n >= PROXY_KEY_MAX || l->n_idle >= PROXY_IDLE_KEY_MAX)
 		return l->spare;
-	if (in->n_ups >= POOL_MAX)
+	if (in->n_ups >= PROXY_MAX)
 		return l->spare ? l->spare : idle_longest(in);
 	return NULL;
 }
@@ -358,9 +358,9 @@ static enum got try_get(struct exch *e, bool may_end)
 {
 	struct inspect *in = e->in;
 	struct upstream *spare;
-	struct pool_look l;
+	struct proxy_look l;
 
-	pool_look(e, &l);
+	proxy_look(e, &l);
 	if (!l.hash) {
 		exch_back_failed(e, false, "out of memory");
 		return GOT;
@@ -382,7 +382,7 @@ static enum got try_get(struct exch *e, bool may_end)
 		return GOT_MUST_END;
 	if (spare)
 		upstream_free(spare);
-	else if (l.n >= POOL_KEY_MAX || in->n_ups >= POOL_MAX)
+	else if (l.n >= PROXY_KEY_MAX || in->n_ups >= PROXY_MAX)
 		return GOT_NONE;
 	open_new(e, &l.key, l.hash);
 	return GOT;
@@ -425,15 +425,15 @@ static void get_or_wait(struct exch *e)
 	if (r != GOT)
 		put_waiting(e);
 	if (r == GOT_MUST_END)
-		http_pool_serve(in);
+		upstream_serve(in);
 }
 
-bool http_pool_is_waiting(const struct exch *e)
+bool upstream_is_waiting(const struct exch *e)
 {
 	return e->state == EXCH_WAIT && e->link;
 }
 
-void http_pool_get(struct exch *e)
+void upstream_get(struct exch *e)
 {
 	e->tries++;
 	/* From here on it waits for servers, not for a person. */
@@ -441,7 +441,7 @@ void http_pool_get(struct exch *e)
 	get_or_wait(e);
 }
 
-void http_pool_forget(struct exch *e)
+void upstream_forget(struct exch *e)
 {
 	/* Who waits in the list has no connection that is being made for it. */
 	if (e->link || e->state != EXCH_WAIT) {
@@ -452,21 +452,21 @@ void http_pool_forget(struct exch *e)
 		if (u->first == e) {
 			u->first = NULL;
 			upstream_free(u);
-			http_pool_serve(e->in);
+			upstream_serve(e->in);
 			return;
 		}
 	}
 }
 
-void http_pool_again(struct exch *e)
+void upstream_again(struct exch *e)
 {
 	/* Connections of the older one do not count for it any more. */
 	e->alike = 0;
-	if (http_pool_is_waiting(e))
-		http_pool_serve(e->in);
+	if (upstream_is_waiting(e))
+		upstream_serve(e->in);
 	if (e->state != EXCH_WAIT || e->link)
 		return;
-	http_pool_forget(e);
+	upstream_forget(e);
 	get_or_wait(e);
 }
 
@@ -494,14 +494,14 @@ static void serve(struct task *t)
 	in->none_idle = false;
 }
 
-void http_pool_serve(struct inspect *in)
+void upstream_serve(struct inspect *in)
 {
 	in->serve.fn = serve;
 	if (in->waiting)
 		runq_add(&in->q, &in->serve);
 }
 
-void http_pool_tick(struct inspect *in, uint64_t now)
+void upstream_tick(struct inspect *in, uint64_t now)
 {
 	struct upstream *next;
 
@@ -516,7 +516,7 @@ void http_pool_tick(struct inspect *in, uint64_t now)
 	}
 }
 
-void http_pool_new_policy(struct inspect *in)
+void upstream_new_policy(struct inspect *in)
 {
 	struct upstream *next;
 
@@ -527,7 +527,7 @@ void http_pool_new_policy(struct inspect *in)
 	}
 }
 
-void http_pool_close_all(struct inspect *in)
+void upstream_close_all(struct inspect *in)
 {
 	while (in->ups) {
 		struct exch *e = TAKE_PTR(in->ups->first);

@@ -9,9 +9,9 @@
  *      requests with other secrets, or with none, have connections of their own.
  *  U2  The server is verified before a byte of a request is sent: its chain against the rule's `ca:` or the system's store,
  *      its name against the name that was looked up.
- *  U3  At most POOL_KEY_MAX connections for one such key and POOL_MAX in all; further requests wait in order.
+ *  U3  At most PROXY_KEY_MAX connections for one such key and PROXY_MAX in all; further requests wait in order.
  *  U4  Idle connections keep no request waiting. Where a limit of U3 is reached, the one that was idle for longest ends: of the same
- *      key, else (for POOL_MAX) of any. It also ends where a request needs a new connection (exch.fresh) and POOL_IDLE_KEY_MAX of its
+ *      key, else (for PROXY_MAX) of any. It also ends where a request needs a new connection (exch.fresh) and PROXY_IDLE_KEY_MAX of its
  *      key are idle.
  *  U5  What one request costs does not grow with what others do: connections are found by their key, and of requests that wait
  *      for the same only the first is tried when there is none (upstream_looked in CTL_STATS counts connections that were looked at).
@@ -22,11 +22,11 @@
 #include "crypto/hash.h"
 #include "egress/exchange/inspect.h"
 
-#define POOL_KEY_MAX 64
-#define POOL_MAX 4096
-#define POOL_IDLE_KEY_MAX 16
+#define PROXY_KEY_MAX 64
+#define PROXY_MAX 4096
+#define PROXY_IDLE_KEY_MAX 16
 
-struct pool_key {
+struct proxy_key {
 	struct host host;
 	uint16_t port;
 	bool tls;
@@ -42,7 +42,7 @@ struct h2_client;
 
 struct upstream {
 	struct inspect *in;
-	struct pool_key key;
+	struct proxy_key key;
 	enum upstream_state state;
 	bool offers_h2; /* in ALPN */
 	bool only_h1;	/* this one must be HTTP/1.1 (websocket) */
@@ -66,19 +66,19 @@ struct upstream {
 };
 
 /* Finds or opens a connection for e, which was decided; ends with a back, or exch_back_failed(). */
-void http_pool_get(struct exch *e);
+void upstream_get(struct exch *e);
 /* Does it wait because as many are open as may be (U3)? */
-bool http_pool_is_waiting(const struct exch *e);
+bool upstream_is_waiting(const struct exch *e);
 /* e does not want one any more. */
-void http_pool_forget(struct exch *e);
+void upstream_forget(struct exch *e);
 /* The policy is another one: if it waits for a connection, it waits for one by that policy. */
-void http_pool_again(struct exch *e);
+void upstream_again(struct exch *e);
 /* Has u become free, or has it gone? Those that wait are looked at. */
-void http_pool_serve(struct inspect *in);
-void http_pool_tick(struct inspect *in, uint64_t now);
-void http_pool_close_all(struct inspect *in);
+void upstream_serve(struct inspect *in);
+void upstream_tick(struct inspect *in, uint64_t now);
+void upstream_close_all(struct inspect *in);
 /* Idle ones of an older policy end. */
-void http_pool_new_policy(struct inspect *in);
+void upstream_new_policy(struct inspect *in);
 
 /* The connection is broken or at its end; every exchange that it has is told why. */
 void upstream_fail(struct upstream *u, bool again, const char *why);

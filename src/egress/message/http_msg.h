@@ -13,6 +13,7 @@
 #define EGRESS_HTTP_MSG_H
 
 #include "base/buf.h"
+#include "codec/http/urlpath.h"
 #include "codec/slice.h"
 
 #include <stdint.h>
@@ -40,6 +41,33 @@ struct slice http_fields_value(const struct http_fields *f, unsigned i);
 /* The first of this name, or an empty slice with p NULL. */
 struct slice http_fields_get(const struct http_fields *f, const char *name);
 bool http_fields_has(const struct http_fields *f, const char *name);
+
+#define EXCH_HOLD_MAX (1u << 20)
+#define EXCH_METHOD_MAX 32
+
+struct http_req {
+	char method[EXCH_METHOD_MAX + 1];
+	struct buf target; /* canonical; "*" of OPTIONS */
+	struct urlpath url;
+	struct http_fields fields; /* without those of the connection, Host and framing */
+	bool has_length;	   /* else, with a body, its length is not known */
+	uint64_t length;
+	bool has_body;
+	bool expect;	  /* 100-continue */
+	bool te_trailers; /* the client takes trailers */
+	bool websocket;	  /* wants the upgrade; to rules and people it is a WEBSOCKET (exch_method()) */
+	const char *why;  /* the front refuses it: static text, with `answer` */
+	unsigned answer;
+};
+
+struct http_resp {
+	unsigned status;
+	struct http_fields fields;
+	bool has_length;
+	uint64_t length;
+	bool no_body; /* by method or status */
+	bool tunnel;  /* 101 */
+};
 
 struct http_pipe {
 	struct buf b;

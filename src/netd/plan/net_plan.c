@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From --net, --allow and --policy to a compiled policy, the first time and after each change of a file. */
+#include "netd/plan/net_plan.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/jsonget.h"
 #include "config/edit/widen.h"
-#include "netd/serve/net.h"
 
 #include <errno.h>
 #include <fcntl.h>

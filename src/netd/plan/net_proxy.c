@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-static int add_proxy(struct vault_grant *g, const struct policy_pool *pool, const struct policy_proxy *x,
+static int add_proxy(struct vault_grant *g, const struct policy_proxies *pool, const struct policy_proxy *x,
 		     struct err *e)
 {
 	struct binding b = { .port = x->port, .as = BINDING_AS_PROXY, .path = "/" };
@@ -36,10 +36,10 @@ static struct vault_grant *ask_of(struct net_secrets *s, const char *name)
 	return grants_add(&s->pools);
 }
 
-int net_pool_ask(struct net_secrets *s, const struct policy *p, struct err *e)
+int net_proxy_ask(struct net_secrets *s, const struct policy *p, struct err *e)
 {
-	const struct policy_pool *pools = NULL;
-	size_t n = policy_pools(p, &pools);
+	const struct policy_proxies *pools = NULL;
+	size_t n = policy_proxies(p, &pools);
 	int r = 0;
 
 	for (size_t i = 0; i < n && r == 0; i++) {
@@ -98,7 +98,7 @@ static bool covers_all(const struct vault_grant *ask, const struct vault_grant *
 	return true;
 }
 
-int net_pool_check(struct net_secrets *s, const char *id, struct err *e)
+int net_proxy_check(struct net_secrets *s, const char *id, struct err *e)
 {
 	autogrants struct vault_grants got = GRANTS_INIT;
 	autoclose int ours = -1, theirs = -1;
@@ -146,8 +146,8 @@ static int leave_out(struct net_secrets *s, const char *id, struct vault_grants 
 	return 0;
 }
 
-int net_pool_grant(struct net_secrets *s, const char *id, struct vault_grants *ret, int *ret_channel,
-		   struct err *e)
+int net_proxy_grant(struct net_secrets *s, const char *id, struct vault_grants *ret, int *ret_channel,
+		    struct err *e)
 {
 	autogrants struct vault_grants ask = GRANTS_INIT;
 	autoclose int ours = -1, theirs = -1;

@@ -7,9 +7,9 @@
 #include "netd/plan/net_secret.h"
 
 #include "base/fd.h"
+#include "netd/plan/net_plan.h"
 #include "netd/plan/net_rule.h"
 #include "netd/plan/net_secret_int.h"
-#include "run/run.h"
 #include "sandbox/engine/helper.h"
 
 #include <errno.h>

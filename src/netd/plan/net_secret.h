@@ -31,7 +31,6 @@
 #include "vault/client/client.h"
 
 struct net_plan;
-struct run;
 struct state;
 
 struct net_secrets {
@@ -82,7 +81,8 @@ int net_secrets_plan(struct net_plan *p, struct spec *s, const struct strv *name
 		     const struct net_offers *offers, struct state *st, struct err *e) MUST_CHECK;
 
 /* Has it all granted; the spec gets variables with placeholders. By the launcher, before there is a guard. */
-int net_secrets_start(struct run *r, struct err *e) MUST_CHECK;
+int net_secrets_start(struct net_secrets *s, struct spec *spec, const struct state *st,
+		      struct err *e) MUST_CHECK;
 /* A vault that runs, with the channel of one coffer-egress; *ret_channel is the other end. */
 int net_secrets_grant(struct net_secrets *s, const char *id, int *ret_channel, struct err *e) MUST_CHECK;
 /* The channel of its ssh-agent, in the place of an earlier one; *ret_channel is the launcher's end. */
@@ -104,11 +104,11 @@ int net_issue_without_file(struct net_secrets *s, struct err *e) MUST_CHECK;
 int net_issue_keep(struct net_secrets *s, const struct spec *spec, struct err *e) MUST_CHECK;
 
 /* net_proxy.c: secrets for proxies. What cannot be had when the run begins is an error; later it is left out. */
-int net_pool_ask(struct net_secrets *s, const struct policy *p, struct err *e) MUST_CHECK;
-int net_pool_check(struct net_secrets *s, const char *id, struct err *e) MUST_CHECK;
+int net_proxy_ask(struct net_secrets *s, const struct policy *p, struct err *e) MUST_CHECK;
+int net_proxy_check(struct net_secrets *s, const char *id, struct err *e) MUST_CHECK;
 /* The list and the channel of one coffer-dial. */
-int net_pool_grant(struct net_secrets *s, const char *id, struct vault_grants *ret, int *ret_channel,
-		   struct err *e) MUST_CHECK;
+int net_proxy_grant(struct net_secrets *s, const char *id, struct vault_grants *ret, int *ret_channel,
+		    struct err *e) MUST_CHECK;
 /* Is there anything that it may use? */
 static inline bool net_secrets_any(const struct net_secrets *s)
 {

@@ -133,5 +133,5 @@ int net_secret_ask(struct net_secrets *s, const struct config_policy *cp, const 
 		r = take_rule(s, cp, &cp->secrets[i], e);
 	if (r == 0)
 		r = net_issue_ask(s, cp, e);
-	return r < 0 ? r : net_pool_ask(s, cp->policy, e);
+	return r < 0 ? r : net_proxy_ask(s, cp->policy, e);
 }

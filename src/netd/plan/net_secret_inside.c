@@ -6,8 +6,6 @@
  */
 #include "base/fd.h"
 #include "netd/plan/net_secret_int.h"
-#include "run/run.h"
-#include "run/supervise/supervise.h"
 #include "vault/common/envname.h"
 
 #include <errno.h>
@@ -120,7 +118,7 @@ static int put_agent(struct net_secrets *s, struct spec *spec, struct err *e)
 		if (!spec->known_hosts)
 			return OOM(e);
 	}
-	return put_variable(spec, "SSH_AUTH_SOCK", SUPERVISE_AGENT_PATH, e);
+	return put_variable(spec, "SSH_AUTH_SOCK", SPEC_AGENT_PATH, e);
 }
 
 static int put_placeholder(struct net_secrets *s, struct spec *spec, const struct vault_grant *g,
@@ -135,9 +133,9 @@ static int put_placeholder(struct net_secrets *s, struct spec *spec, const struc
 }
 
 /* A run without secrets tells placeholders of others, too, where there were any. */
-static int find_marks(struct net_secrets *s, const struct run *r, struct err *e)
+static int find_marks(struct net_secrets *s, const struct spec *spec, const struct state *st, struct err *e)
 {
-	const char *slash = r->spec->home_path ? strrchr(r->spec->home_path, '/') : NULL;
+	const char *slash = spec->home_path ? strrchr(spec->home_path, '/') : NULL;
 	autoclose int dir = -1;
 
 	if (slash && strlen(slash + 1) >= sizeof(s->home))
@@ -145,36 +143,35 @@ static int find_marks(struct net_secrets *s, const struct run *r, struct err *e)
 	snprintf(s->home, sizeof(s->home), "%s", slash ? slash + 1 : "");
 	if (s->ask.n && !s->has_no_file)
 		return net_marks_read(s->files.dir, true, &s->marks, e);
-	dir = openat(r->st->fd, "vault", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	dir = openat(st->fd, "vault", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	if (dir < 0)
 		return errno == ENOENT ? 0 : err_sys(e, -errno, "cannot open the vault's directory");
 	return net_marks_read(dir, false, &s->marks, e);
 }
 
-int net_secrets_start(struct run *r, struct err *e)
+int net_secrets_start(struct net_secrets *s, struct spec *spec, const struct state *st, struct err *e)
 {
-	struct net_secrets *s = &r->net->secrets;
-	int channel = -1, ret = find_marks(s, r, e);
+	int channel = -1, ret = find_marks(s, spec, st, e);
 
 	if (ret < 0)
 		return err_wrap(e, ret, "the vault");
 	if (s->ask.n + s->sign.n + s->pools.n == 0)
 		return 0;
 	s->vault.patience = PATIENCE_MS;
-	ret = net_issue_keep(s, r->spec, e);
+	ret = net_issue_keep(s, spec, e);
 	if (ret == 0 && s->ask.n)
-		ret = net_secrets_grant(s, r->spec->id, &channel, e);
+		ret = net_secrets_grant(s, spec->id, &channel, e);
 	if (ret == 0)
-		ret = net_pool_check(s, r->spec->id, e);
+		ret = net_proxy_check(s, spec->id, e);
 	/* Each coffer-egress gets one of its own. */
 	fd_close(channel);
 	for (size_t i = 0; ret == 0 && i < s->granted.n; i++) {
 		if (s->granted.v[i].kind == GRANT_SECRET)
-			ret = put_placeholder(s, r->spec, &s->granted.v[i], e);
+			ret = put_placeholder(s, spec, &s->granted.v[i], e);
 	}
 	if (ret == 0)
-		ret = put_git(r->spec, &s->granted, e);
+		ret = put_git(spec, &s->granted, e);
 	if (ret == 0)
-		ret = put_agent(s, r->spec, e);
+		ret = put_agent(s, spec, e);
 	return ret < 0 ? err_wrap(e, ret, "the vault") : 0;
 }

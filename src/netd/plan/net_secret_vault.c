@@ -7,7 +7,6 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "cofferdc/cofferd_client.h"
-#include "daemon/vaultd.h"
 #include "netd/plan/net_secret_int.h"
 #include "vault/ssh/sshhosts.h"
 

@@ -4,7 +4,6 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
-#include "daemon/metrics/metrics.h"
 #include "ipc/fdpass.h"
 #include "netd/serve/net_int.h"
 
@@ -65,7 +64,7 @@ void net_fail(struct net_guard *g, const char *fmt, ...)
 
 void net_audit(struct net_guard *g, const char *type, const struct buf *fields)
 {
-	if (buf_error(fields) || audit_append(g->r->audit, type, g->r->spec->id, fields, NULL) < 0)
+	if (buf_error(fields) || audit_append(g->c.audit, type, g->c.spec->id, fields, NULL) < 0)
 		net_fail(g, "what happens on the network cannot be written to the audit log");
 }
 
@@ -73,7 +72,7 @@ static int on_fold_event(void *ctx, const char *type, const struct buf *fields)
 {
 	const struct net_guard *g = ctx;
 
-	return audit_append(g->r->audit, type, g->r->spec->id, fields, NULL);
+	return audit_append(g->c.audit, type, g->c.spec->id, fields, NULL);
 }
 
 static void on_fold_denied(void *ctx, const struct net_line *l)
@@ -244,7 +243,7 @@ static int start_dial(struct net_guard *g, int link, struct err *e)
 {
 	struct net_proc *p = &g->proc[NET_DIAL];
 	autoclose int journal = -1, list = -1, vault = -1, ctl = make_control(p, e);
-	autoclose int resolv = ctl < 0 ? -1 : net_give_resolv(e);
+	autoclose int resolv = ctl < 0 ? -1 : hostfiles_resolv(e);
 	int fds[DIAL_FD_END] = { 0 };
 	int r = ctl < 0 ? ctl : resolv < 0 ? resolv : net_journal_open(g, NET_DIAL, &journal, e);
 
@@ -277,15 +276,15 @@ static int prepare(struct net_guard *g, struct err *e)
 	if (r == 0 && g->bundle < 0)
 		r = net_give_bundle(g, e);
 	if (r == 0 && g->names < 0)
-		r = g->names = net_give_memfd("names", NULL, 0, false, e);
+		r = g->names = memfile_make("names", NULL, 0, false, e);
 	if (r >= 0 && g->ca < 0)
-		r = g->ca = net_give_memfd("ca", NULL, 0, false, e);
-	if (r >= 0 && g->pools < 0 && policy_needs_pool(g->r->net->cp.policy))
-		r = g->pools = net_give_pools(&g->r->net->cp, e);
+		r = g->ca = memfile_make("ca", NULL, 0, false, e);
+	if (r >= 0 && g->pools < 0 && policy_needs_proxies(g->c.plan->cp.policy))
+		r = g->pools = net_give_proxies(&g->c.plan->cp, e);
 	if (r < 0)
 		return r;
 	if (g->store < 0)
-		g->store = net_give_store();
+		g->store = hostfiles_store();
 	net_cgroup_open(g);
 	return 0;
 }
@@ -338,7 +337,7 @@ void net_start_now(struct net_guard *g)
 	g->t_ping = (struct timer){ .fn = net_ctl_ping, .ctx = g };
 	loop_timer(&g->loop, &g->t_ping, clock_nsec(CLOCK_MONOTONIC) + NSEC_PER_SEC);
 	g->t_stats = (struct timer){ .fn = net_ctl_stats, .ctx = g };
-	if (policy_needs_pool(g->r->net->cp.policy))
+	if (policy_needs_proxies(g->c.plan->cp.policy))
 		loop_timer(&g->loop, &g->t_stats, clock_nsec(CLOCK_MONOTONIC) + NSEC_PER_SEC);
 	net_journal_begin(g);
 	on_start(&g->t_start);
@@ -356,7 +355,7 @@ static void take_wall(struct net_guard *g)
 
 	g->has_wall = true;
 	net_reload_watch(g);
-	if (g->r->net->needs_ca) {
+	if (g->c.plan->needs_ca) {
 		net_start_now(g);
 		return;
 	}
@@ -429,9 +428,9 @@ static void end_all(struct net_guard *g)
 	g->broken = NULL;
 	net_journal_remove(g);
 	net_cgroup_close(g);
-	(void)unlinkat(g->dir, METRICS_DIAL, 0);
-	(void)unlinkat(g->dir, METRICS_EGRESS, 0);
-	g->r->net_over = true;
+	(void)unlinkat(g->dir, NET_STATS_DIAL, 0);
+	(void)unlinkat(g->dir, NET_STATS_EGRESS, 0);
+	g->is_over = true;
 }
 
 static void tell_end(struct net_guard *g)
@@ -483,7 +482,7 @@ static void on_sandbox(struct watch *w, uint32_t events)
 
 	(void)events;
 	loop_unwatch(&g->loop, w);
-	g->dead(g->r);
+	g->calls.dead(g->calls.ctx);
 }
 
 static void on_idle(struct timer *t)
@@ -491,7 +490,7 @@ static void on_idle(struct timer *t)
 	struct net_guard *g = t->ctx;
 
 	net_ask_listen(g);
-	g->idle(g->r);
+	g->calls.idle(g->calls.ctx);
 }
 
 static int set_up(struct net_guard *g, int launcher)
@@ -514,8 +513,8 @@ static int set_up(struct net_guard *g, int launcher)
 	g->t_idle = (struct timer){ .fn = on_idle, .ctx = g };
 	g->fold = net_fold_new(clock_nsec(CLOCK_MONOTONIC), &out);
 	g->w_launcher = (struct watch){ .fd = launcher, .fn = on_launcher, .ctx = g };
-	g->w_sandbox = (struct watch){ .fd = g->r->er.pidfd, .fn = on_sandbox, .ctx = g };
-	g->dir = openat(g->r->st->runs_fd, g->r->spec->id, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	g->w_sandbox = (struct watch){ .fd = g->c.sandbox, .fn = on_sandbox, .ctx = g };
+	g->dir = openat(g->c.st->runs_fd, g->c.spec->id, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	if (g->dir < 0 || !g->fold || loop_open(&g->loop, &e) < 0 ||
 	    loop_watch(&g->loop, &g->w_launcher, EPOLLIN) < 0)
 		return -ENOMEM;
@@ -528,14 +527,13 @@ static int set_up(struct net_guard *g, int launcher)
 	return 0;
 }
 
-void net_guard(struct run *r, int launcher, void (*idle)(struct run *r), void (*dead)(struct run *r))
+bool net_guard(const struct net_config *c, int launcher, const struct net_calls *calls)
 {
 	static struct net_guard g;
 	struct err e = ERR_INIT;
 
-	g = (struct net_guard){ .r = r,
-				.idle = idle,
-				.dead = dead,
+	g = (struct net_guard){ .c = *c,
+				.calls = *calls,
 				.loop = LOOP_INIT,
 				.wall = WALL_INIT,
 				.serve = ASKSERVE_INIT,
@@ -554,4 +552,5 @@ void net_guard(struct run *r, int launcher, void (*idle)(struct run *r), void (*
 	else
 		(void)!net_launcher_send(&g, NET_FAILED, 0, "the network's guard cannot begin", -1);
 	end_all(&g);
+	return g.is_over;
 }

@@ -27,7 +27,7 @@ static int on_event(void *ctx, const char *type, const struct buf *fields, uint6
 	/* What it did before it asked stands before the question: that is what a person is shown. */
 	int r = str_eq(type, "ask.new") && g->fold ? net_journal_catch_up(g) : 0;
 
-	return r < 0 ? r : audit_append_seq(g->r->audit, type, g->r->spec->id, fields, ret_seq, NULL);
+	return r < 0 ? r : audit_append_seq(g->c.audit, type, g->c.spec->id, fields, ret_seq, NULL);
 }
 
 static void send_answer(struct net_guard *g, const struct ctl_answer *a)
@@ -127,7 +127,7 @@ static void on_changed(void *ctx, const struct ask *a)
 
 	ask_view(g->serve.asks, a, &v);
 	if (!g->plan_stored)
-		g->plan_stored = net_plan_store(g->r->net, g->dir) == 0;
+		g->plan_stored = net_plan_store(g->c.plan, g->dir) == 0;
 	if (v.state == ASK_PENDING && v.number > g->ask_said) {
 		g->ask_said = v.number;
 		say_new(g, &v);
@@ -155,15 +155,15 @@ int net_ask_open(struct net_guard *g, struct err *e)
 		.check_widen = on_check_widen,
 		.always = on_always,
 		.ctx = g,
-		.st = g->r->st,
+		.st = g->c.st,
 	};
 	int r;
 
 	g->t_unread = (struct timer){ .fn = on_unread, .ctx = g };
-	r = askserve_open(&g->serve, &g->loop, g->dir, g->r->spec->id, g->r->net->ask_timeout, &o, e);
+	r = askserve_open(&g->serve, &g->loop, g->dir, g->c.spec->id, g->c.plan->ask_timeout, &o, e);
 
 	if (r == 0) {
-		askserve_new_policy(&g->serve, g->r->net->generation);
+		askserve_new_policy(&g->serve, g->c.plan->generation);
 		r = net_widen_begin(g, e);
 	}
 	return r;
@@ -198,7 +198,7 @@ void net_ask_egress_gone(struct net_guard *g)
 void net_ask_new_policy(struct net_guard *g)
 {
 	if (g->serve.asks)
-		askserve_new_policy(&g->serve, g->r->net->generation);
+		askserve_new_policy(&g->serve, g->c.plan->generation);
 }
 
 /* What waits is known by its question's id from the beginning: who asked may look, and find it again later. */

@@ -5,7 +5,6 @@
  */
 #include "base/clock.h"
 #include "base/fd.h"
-#include "daemon/metrics/metrics.h"
 #include "ipc/fdpass.h"
 #include "netd/serve/net_int.h"
 #include "sandbox/engine/rootfs.h"
@@ -96,7 +95,7 @@ static int take_ca(struct net_proc *p, const char *pem, size_t len)
 		append_ca(g, pem, len);
 		return 0;
 	}
-	fd = net_give_memfd("ca", pem, len, true, &e);
+	fd = memfile_make("ca", pem, len, true, &e);
 	if (fd < 0 || net_launcher_send(g, NET_CA, 0, "", fd) < 0)
 		return -EIO;
 	g->ca_told = true;
@@ -115,8 +114,8 @@ static int take_stats(struct net_proc *p, const char *json, size_t len)
 	if (r == 0 && (p->said.len != len || memcmp(p->said.data, json, len) != 0)) {
 		buf_clear(&p->said);
 		buf_add(&p->said, json, len);
-		(void)!fd_replace_file(p->g->dir, p->part == NET_DIAL ? METRICS_DIAL : METRICS_EGRESS, json,
-				       len, 0600);
+		(void)!fd_replace_file(p->g->dir, p->part == NET_DIAL ? NET_STATS_DIAL : NET_STATS_EGRESS,
+				       json, len, 0600);
 	}
 	return r;
 }

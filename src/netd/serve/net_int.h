@@ -10,7 +10,7 @@
  *   net_say.c      lines for the terminal
  *   net_ask.c      what a person is asked
  *   net_widen.c    rules that a person granted on top of the policy
- *   net_sign.c     the same for keys that sign: from the launcher
+ *   net_sign_ask.c     the same for keys that sign: from the launcher
  *   net_vault.c    coffer-vault: started again when it dies, and a channel from it for each coffer-egress
  *   net_issue.c    what servers issue: issuers that the vault is asked for
  *   net_proxy.c     proxies' credentials that are in the vault
@@ -21,12 +21,13 @@
 
 #include "approval/server/askserve.h"
 #include "egress/wire/fds.h"
+#include "egress/wire/hostfiles.h"
 #include "ipc/loop.h"
 #include "netd/log/net_fold.h"
 #include "netd/serve/net.h"
-#include "netd/serve/net_sign.h"
-#include "run/run.h"
+#include "netd/wire/net_sign.h"
 #include "sandbox/wall/wall.h"
+#include "sys/memfile.h"
 
 #include <sys/types.h>
 
@@ -70,12 +71,11 @@ struct net_said {
 };
 
 struct net_guard {
-	struct run *r;
+	struct net_config c;
 	int dir; /* the run's directory: the launcher has the lock */
 	struct loop loop;
 	struct watch w_launcher, w_sandbox;
-	void (*idle)(struct run *r);
-	void (*dead)(struct run *r);
+	struct net_calls calls;
 	struct timer t_idle;
 
 	struct wall wall;
@@ -93,6 +93,7 @@ struct net_guard {
 	bool ca_told;
 	int room[2]; /* where its certificate goes in a sandbox that was made without; -1: none, or it is there */
 	bool was_up, failed, ending;
+	bool is_over;	   /* both are ended, and what they did is in the log */
 	unsigned tries;	   /* in a row that never became ready */
 	uint64_t backoff;  /* ns */
 	uint64_t up_since; /* CLOCK_MONOTONIC ns */
@@ -200,7 +201,7 @@ void net_ask_new_policy(struct net_guard *g);
 /* CTL_ASK and its kin. */
 int net_ask_take(struct net_guard *g, uint32_t type, const char *data, size_t len) MUST_CHECK;
 
-/* net_sign.c */
+/* net_sign_ask.c */
 #define NET_SIGN_WAITER (1ULL << 62) /* waiters with this bit are the launcher's; coffer-egress has none */
 bool net_sign_is(const void *word, size_t len); /* is it a message about this? */
 void net_sign_take(struct net_guard *g, const void *word, size_t len);
@@ -219,9 +220,6 @@ int net_vault_give_dial(struct net_guard *g, int *ret_list, int *ret_channel, st
 
 /* net_give.c */
 int net_give_bundle(struct net_guard *g, struct err *e) MUST_CHECK;
-int net_give_memfd(const char *name, const void *data, size_t len, bool seal, struct err *e) MUST_CHECK;
-int net_give_store(void);
-int net_give_resolv(struct err *e) MUST_CHECK;
-int net_give_pools(const struct config_policy *cp, struct err *e) MUST_CHECK;
+int net_give_proxies(const struct config_policy *cp, struct err *e) MUST_CHECK;
 
 #endif

@@ -185,39 +185,39 @@ int net_journal_report(struct net_guard *g)
 	struct json j = JSON_INIT(&b);
 
 	net_fold_report(g->fold, &j);
-	return buf_error(&b) ? -ENOMEM : net_give_memfd("report", b.data, b.len, true, NULL);
+	return buf_error(&b) ? -ENOMEM : memfile_make("report", b.data, b.len, true, NULL);
 }
 
 static int on_late_event(void *ctx, const char *type, const struct buf *fields)
 {
-	const struct run *r = ctx;
+	const struct net_config *c = ctx;
 
-	return audit_append(r->audit, type, r->spec->id, fields, NULL);
+	return audit_append(c->audit, type, c->spec->id, fields, NULL);
 }
 
 /* They died with their guard; what is left is the group that they were in. */
-static void end_programs(struct run *r)
+static void end_programs(const struct net_config *c)
 {
 	struct cgroup cg = CGROUP_INIT;
 	char id[RUN_ID_LEN + 8];
 
-	snprintf(id, sizeof(id), "%s-net", r->spec->id);
+	snprintf(id, sizeof(id), "%s-net", c->spec->id);
 	/* A launcher that has confined itself finds what is in the place where it would make one, and cannot look elsewhere:
 	 * what it finds is enough, for its guard looked in the same place. */
-	(void)!cgroup_reopen(&cg, &r->cgroup_host, id, NULL);
+	(void)!cgroup_reopen(&cg, c->cgroup_host, id, NULL);
 	if (cgroup_kill(&cg, NULL) == 0)
 		(void)!cgroup_destroy(&cg, NULL);
 	cgroup_release(&cg);
 }
 
-int net_finish(struct run *r, struct err *e)
+int net_finish(const struct net_config *c, struct err *e)
 {
-	const struct net_fold_out out = { .event = on_late_event, .ctx = r };
+	const struct net_fold_out out = { .event = on_late_event, .ctx = (void *)c };
 	CLEANUP(net_fold_freep) struct net_fold *f = NULL;
 	int64_t n = 0;
 
 	for (int i = 0; i < NET_PARTS && n >= 0; i++) {
-		autoclose int fd = openat(r->spec->run_fd, file_names[i], O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+		autoclose int fd = openat(c->spec->run_fd, file_names[i], O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 		struct net_journal j = { .fd = fd };
 
 		if (fd < 0)
@@ -230,9 +230,9 @@ int net_finish(struct run *r, struct err *e)
 		skip_hole(&j);
 		n = fold_file(f, from_part[i], &j, true, UINT64_MAX);
 		if (n >= 0)
-			(void)unlinkat(r->spec->run_fd, file_names[i], 0);
+			(void)unlinkat(c->spec->run_fd, file_names[i], 0);
 	}
-	end_programs(r);
+	end_programs(c);
 	if (f && n >= 0)
 		n = net_fold_tick(f, clock_nsec(CLOCK_MONOTONIC), true);
 	return n < 0 ? err_sys(e, (int)n, "cannot write to the audit log what it did on the network") : 0;

@@ -57,7 +57,7 @@ void net_cgroup_open(struct net_guard *g)
 
 	if (g->has_cgroup)
 		return;
-	snprintf(id, sizeof(id), "%s-net", g->r->spec->id);
+	snprintf(id, sizeof(id), "%s-net", g->c.spec->id);
 	/* Without one the rlimits below are what there is. */
 	g->has_cgroup = cgroup_host_probe(&g->cgroup_host, NULL) == 0 &&
 			cgroup_create(&g->cg, &g->cgroup_host, id, &want, &set, NULL) == 0;
@@ -90,7 +90,7 @@ int net_proc_start(struct net_proc *p, const int *fds, size_t n, struct err *e)
 				 .argv = argv,
 				 .fds = given,
 				 .n_fds = n,
-				 .id = own_id(&p->g->r->spec->ids),
+				 .id = own_id(&p->g->c.spec->ids),
 				 .ignore = SPAWN_SIGNAL(SIGPIPE) | SPAWN_SIGNAL(SIGXFSZ),
 				 .limits = limits,
 				 .n_limits = ARRAY_SIZE(limits),

@@ -25,13 +25,13 @@ static void log_change(struct net_guard *g, const char *type, const char *before
 	autobuf struct buf b = BUF_INIT;
 	struct json j = JSON_INIT(&b);
 
-	json_str(&j, "digest", g->r->net->digest);
+	json_str(&j, "digest", g->c.plan->digest);
 	if (before)
 		json_str(&j, "before", before);
 	/* Of the files alone: what was granted on top changes the other one too. */
-	if (g->r->net->base[0])
-		json_str(&j, "base", g->r->net->base);
-	json_u64(&j, "generation", g->r->net->generation);
+	if (g->c.plan->base[0])
+		json_str(&j, "base", g->c.plan->base);
+	json_u64(&j, "generation", g->c.plan->generation);
 	if (e)
 		json_str(&j, "error", e->msg);
 	net_audit(g, type, &b);
@@ -68,8 +68,8 @@ static int give_anew(struct net_guard *g, struct err *e)
 {
 	int fd;
 
-	if (policy_needs_pool(g->r->net->cp.policy)) {
-		fd = net_give_pools(&g->r->net->cp, e);
+	if (policy_needs_proxies(g->c.plan->cp.policy)) {
+		fd = net_give_proxies(&g->c.plan->cp, e);
 		if (fd < 0)
 			return fd;
 		fd_close(g->pools);
@@ -91,7 +91,7 @@ int net_policy_changed(struct net_guard *g, const char *before, struct err *e)
 	net_ask_new_policy(g);
 	hand_over(g);
 	/* Programs read whom to trust before they send the first packet: the certificate must be there by then. */
-	if (g->r->net->needs_ca && !g->ca_told)
+	if (g->c.plan->needs_ca && !g->ca_told)
 		net_start_now(g);
 	return 0;
 }
@@ -122,10 +122,10 @@ static uint64_t look_at_files(const struct strv *files)
 /* When other files are read than before, or one changed meanwhile, the next look finds a difference, and all is read once more. */
 static int compile_seen(struct net_guard *g, struct err *e)
 {
-	uint64_t first = look_at_files(&g->r->net->cp.files);
-	int r = net_plan_compile(g->r->net, e);
+	uint64_t first = look_at_files(&g->c.plan->cp.files);
+	int r = net_plan_compile(g->c.plan, e);
 
-	g->files_seen = look_at_files(&g->r->net->cp.files) == first ? first : 0;
+	g->files_seen = look_at_files(&g->c.plan->cp.files) == first ? first : 0;
 	return r;
 }
 
@@ -135,7 +135,7 @@ static void on_policy_look(struct timer *t)
 	struct net_guard *g = t->ctx;
 	bool again = g->broken && ++g->looks % LOOKS_BROKEN == 0;
 
-	if (again || look_at_files(&g->r->net->cp.files) != g->files_seen)
+	if (again || look_at_files(&g->c.plan->cp.files) != g->files_seen)
 		loop_timer(&g->loop, &g->t_reload, clock_nsec(CLOCK_MONOTONIC) + SETTLE);
 	loop_timer(&g->loop, t, clock_nsec(CLOCK_MONOTONIC) + LOOK);
 }
@@ -143,7 +143,7 @@ static void on_policy_look(struct timer *t)
 static void on_settled(struct timer *t)
 {
 	struct net_guard *g = t->ctx;
-	struct net_plan *p = g->r->net;
+	struct net_plan *p = g->c.plan;
 	char before[sizeof(p->digest)];
 	struct err e = ERR_INIT;
 	int r;
@@ -197,7 +197,7 @@ static void on_notify(struct watch *w, uint32_t events)
 		const struct inotify_event *ev = (const void *)(buf + at);
 
 		changed = changed || (ev->mask & IN_Q_OVERFLOW) ||
-			  (ev->len && is_of_interest(g->r->net, ev->name));
+			  (ev->len && is_of_interest(g->c.plan, ev->name));
 		at += (ssize_t)(sizeof(*ev) + ev->len);
 	}
 	if (changed)
@@ -218,7 +218,7 @@ static void watch_directory(struct net_guard *g, const char *file)
 
 void net_reload_watch(struct net_guard *g)
 {
-	const struct strv *files = &g->r->net->cp.files;
+	const struct strv *files = &g->c.plan->cp.files;
 
 	if (!files->n)
 		return;

@@ -22,7 +22,7 @@
 
 static struct net_secrets *of(struct net_guard *g)
 {
-	return &g->r->net->secrets;
+	return &g->c.plan->secrets;
 }
 
 static void log_state(struct net_guard *g, const char *type, const char *why)
@@ -132,7 +132,7 @@ static int pack_grants(const struct vault_grants *all, uint64_t by_line, const s
 	buf_add(&b, &h, sizeof(h));
 	buf_add(&b, packed.data, packed.len);
 	return buf_error(&b) ? err_set(e, -ENOMEM, "out of memory")
-			     : net_give_memfd("secrets", b.data, b.len, true, e);
+			     : memfile_make("secrets", b.data, b.len, true, e);
 }
 
 static int pack_list(const struct net_secrets *s, struct err *e)
@@ -156,7 +156,7 @@ static int give_dial(struct net_guard *g, int *ret_list, int *ret_channel, struc
 {
 	autogrants struct vault_grants list = GRANTS_INIT;
 	autoclose int channel = -1;
-	int r = net_pool_grant(of(g), g->r->spec->id, &list, &channel, e), fd;
+	int r = net_proxy_grant(of(g), g->c.spec->id, &list, &channel, e), fd;
 
 	if (r < 0)
 		return r;
@@ -176,7 +176,7 @@ static int hand_over(struct net_guard *g, struct err *e)
 	int r = 0;
 
 	if (of(g)->granted.n && p->pid >= 0) {
-		r = net_secrets_grant(of(g), g->r->spec->id, &channel, e);
+		r = net_secrets_grant(of(g), g->c.spec->id, &channel, e);
 		if (r < 0)
 			return r;
 		list = pack_list(of(g), e);
@@ -196,7 +196,7 @@ static int hand_over(struct net_guard *g, struct err *e)
 static int hand_agent(struct net_guard *g, struct err *e)
 {
 	autoclose int channel = -1;
-	int r = of(g)->sign.n ? net_secrets_agent(of(g), g->r->spec->id, &channel, e) : 0;
+	int r = of(g)->sign.n ? net_secrets_agent(of(g), g->c.spec->id, &channel, e) : 0;
 
 	if (r == 0 && channel >= 0 && net_launcher_send(g, NET_AGENT, 0, "", channel) < 0)
 		return err_set(e, -EPIPE, "the launcher does not take a new channel");
@@ -221,7 +221,7 @@ static void on_again(struct timer *t)
 {
 	struct net_guard *g = t->ctx;
 	struct err e = ERR_INIT;
-	int r = net_secrets_restart(of(g), g->r->st, g->r->spec->id, &e);
+	int r = net_secrets_restart(of(g), g->c.st, g->c.spec->id, &e);
 
 	if (r == 0)
 		r = hand_over(g, &e);
@@ -327,7 +327,7 @@ int net_vault_give(struct net_guard *g, int *ret_list, int *ret_channel, struct 
 		return 0;
 	}
 	/* While the vault is gone the list says what is denied. */
-	if (net_secrets_is_up(s) && net_secrets_grant(s, g->r->spec->id, &channel, &why) < 0)
+	if (net_secrets_is_up(s) && net_secrets_grant(s, g->c.spec->id, &channel, &why) < 0)
 		give_up(g, why.msg);
 	if (channel < 0)
 		channel = dead_channel(e);

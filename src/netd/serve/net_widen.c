@@ -23,7 +23,7 @@ int net_widen_check(struct net_guard *g, const char *rule, struct buf *canon, st
 		return err_set(
 			e, -EINVAL,
 			"TLS is not looked into in this sandbox, so single requests cannot be granted: ask for the host");
-	return policy_widen_check(g->r->net->cp.policy, &r, e);
+	return policy_widen_check(g->c.plan->cp.policy, &r, e);
 }
 
 static int collect(const struct net_guard *g, struct strv *rules, struct strv *ids, struct err *e)
@@ -80,7 +80,7 @@ static void say(struct net_guard *g, const struct strv *before, const struct str
 
 int net_widen_apply(struct net_guard *g, struct err *e)
 {
-	struct net_plan *p = g->r->net;
+	struct net_plan *p = g->c.plan;
 	CLEANUP(strv_release) struct strv rules = STRV_INIT, ids = STRV_INIT;
 	char before[sizeof(p->digest)];
 	int r = collect(g, &rules, &ids, e);
@@ -117,7 +117,7 @@ int net_widen_apply(struct net_guard *g, struct err *e)
  * is not in the list. If somebody serves in our place (askhold.h) there are none until it has left. */
 int net_widen_begin(struct net_guard *g, struct err *e)
 {
-	if (!g->r->net->widen.n)
+	if (!g->c.plan->widen.n)
 		return 0;
 	net_ask_listen(g);
 	return net_widen_apply(g, e);

@@ -210,7 +210,7 @@ int supervise_start(struct supervise_start *ret, const struct spec *s, const str
 	conn_init(&c, stream);
 	/* The socket is there before the command is. */
 	if (io->agent)
-		frame_add(&c.out, PROTO_LISTEN, 0, SUPERVISE_AGENT_PATH, sizeof(SUPERVISE_AGENT_PATH) - 1);
+		frame_add(&c.out, PROTO_LISTEN, 0, SPEC_AGENT_PATH, sizeof(SPEC_AGENT_PATH) - 1);
 	proto_add_data(&c.out, PROTO_START_DATA, SV_MAIN_CHAN, body.data, body.len);
 	proto_add_start(&c.out, SV_MAIN_CHAN, &st);
 	/* What does not go now goes when the loop runs; a stream that is broken is found out there too. */

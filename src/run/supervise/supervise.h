@@ -10,7 +10,7 @@
 
 #include "approval/wire/askproto.h"
 #include "base/err.h"
-#include "netd/serve/net.h"
+#include "netd/wire/net_msg.h"
 #include "run/supervise/ports.h"
 #include "sandbox/engine/engine.h"
 #include "sandbox/init/proto.h"
@@ -64,9 +64,6 @@ struct prompt_opts {
 	void (*show)(void *ctx, json_t *ask, unsigned cols, bool all, struct prompt_text *ret);
 	void *ctx;
 };
-
-/* Where programs inside find the ssh-agent. */
-#define SUPERVISE_AGENT_PATH "/tmp/.coffer-ssh/agent"
 
 /* The message that starts the main command. */
 struct supervise_start {

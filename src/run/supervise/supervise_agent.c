@@ -20,7 +20,7 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "ipc/fdpass.h"
-#include "netd/serve/net_sign.h"
+#include "netd/wire/net_sign.h"
 #include "run/supervise/supervise_int.h"
 #include "vault/common/vaultproto.h"
 

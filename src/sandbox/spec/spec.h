@@ -40,6 +40,9 @@ const char *net_mode_name(enum net_mode m); /* "none", "observe", "enforce" */
 const char *ws_mode_name(enum ws_mode m); /* "overlay", "ro", "rw", "ephemeral" */
 
 /* A file or directory of the host shown inside. */
+/* Where programs inside find the ssh-agent. */
+#define SPEC_AGENT_PATH "/tmp/.coffer-ssh/agent"
+
 struct bind {
 	int fd;	   /* O_PATH of the source, opened and checked by the caller */
 	char *src; /* its real path: opened again inside the new mount namespace and compared with fd */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From a question to what a rule can be about. Texts are a sandbox's: what is not exactly of the form is refused. */
-#include "approval/always/always.h"
+#include "always/always.h"
 
 #include "base/cleanup.h"
 #include "base/jsonget.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A line of the guard's as a person reads it. */
+#include "netd/wire/net_msg.h"
 #include "base/str.h"
-#include "netd/serve/net.h"
 
 #include <stdio.h>
 

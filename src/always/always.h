@@ -16,12 +16,12 @@
  *      stay. It is not replaced where that would change more than its bytes: another's file, links, access lists.
  *  W4  In the log (policy.edit) before it takes the name. Two at once wait for each other, and the second edits what the first wrote.
  */
-#ifndef APPROVAL_ALWAYS_H
-#define APPROVAL_ALWAYS_H
+#ifndef ALWAYS_ALWAYS_H
+#define ALWAYS_ALWAYS_H
 
 #include "approval/list/asks.h"
 #include "audit/audit.h"
-#include "netd/serve/net.h"
+#include "netd/plan/net_plan.h"
 
 #include <jansson.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a service manager hands to a service, and hears from it: LISTEN_FDS and NOTIFY_SOCKET, as sd_listen_fds(3) and
  * sd_notify(3) describe them. */
-#ifndef DAEMON_ACTIVATE_H
-#define DAEMON_ACTIVATE_H
+#ifndef COFFERDC_ACTIVATE_H
+#define COFFERDC_ACTIVATE_H
 
 #include "base/err.h"
 

@@ -3,7 +3,7 @@
  * The file itself (W3, W4 of always.h). Whoever writes holds a lock on its directory; the new file has a name of its own beside it until
  * it is whole, so what a killed one left is found and taken away by the next.
  */
-#include "approval/always/always.h"
+#include "always/always.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"

@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/json.h"
-#include "checkpoint/checkpoint_int.h"
+#include "checkpoint/ckpt_int.h"
 #include "sandbox/state/layers.h"
 #include "workspace/tree/owner.h"
 

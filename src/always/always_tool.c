@@ -5,7 +5,7 @@
  * What is allowed is what a grant would hold for (toolcall.h): the tool by its name, and the conditions of the rule that asked,
  * whatever else the arguments are. That name and those conditions stand in the question; the arguments may not, for they are cut.
  */
-#include "approval/always/always.h"
+#include "always/always.h"
 
 #include "base/cleanup.h"
 #include "base/jsonget.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "approval/always/always.h"
+#include "always/always.h"
 
 #include "base/cleanup.h"
 #include "base/jsonget.h"

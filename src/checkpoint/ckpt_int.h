@@ -1,17 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the ckpt_*.c files share. */
-#ifndef CHECKPOINT_CHECKPOINT_INT_H
-#define CHECKPOINT_CHECKPOINT_INT_H
+#ifndef CHECKPOINT_CKPT_INT_H
+#define CHECKPOINT_CKPT_INT_H
 
 #include "checkpoint/checkpoint.h"
 
-/* "checkpoints/", with its lock when `lock`. */
-int ckpt_open_dir(int run_fd, bool make, struct err *e) MUST_CHECK;
-int ckpt_list(int dir_fd, struct ckpts *ret, struct err *e) MUST_CHECK;
 int ckpt_reload(struct ckpt_run *r, struct err *e) MUST_CHECK;
-#define CKPT_FILE_MAX (16 + HASH_HEX_LEN)
-void ckpt_file_name(uint32_t number, const unsigned char hash[HASH_LEN], char out[CKPT_FILE_MAX]);
-
 /* Where the run's trees are, those that it has; returns how many. layers_fd may be -1. */
 size_t ckpt_trees(int layers_fd, int homes_fd, const char *id, const char *home,
 		  struct ckpt_tree ret[CKPT_TREES]);

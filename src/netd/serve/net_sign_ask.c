@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Questions of the ssh-agent, from the launcher to the list and back: net_sign.h. */
-#include "netd/serve/net_sign.h"
+#include "netd/wire/net_sign.h"
 
 #include "netd/serve/net_int.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/child/activate.h"
+#include "cofferdc/activate.h"
 
 #include "base/cleanup.h"
 #include "base/fd.h"
