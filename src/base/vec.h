@@ -16,7 +16,7 @@
 #include <stdlib.h>
 
 #define VEC_NO_MAX SIZE_MAX
-#define VEC_FIRST 16 /* entries that a first allocation has room for */
+#define VEC_FIRST 4 /* entries that a first allocation has room for */
 
 static inline int MUST_CHECK vec_set_room(void **v, size_t room, size_t size)
 {
@@ -44,6 +44,16 @@ static inline int MUST_CHECK vec_grow(void **v, size_t n, size_t *cap, size_t si
 	return r;
 }
 
+/* Of VEC_DOUBLE(). */
+static inline size_t vec_implied(size_t n)
+{
+	size_t cap = n ? VEC_FIRST : 0;
+
+	while (cap < n)
+		cap *= 2;
+	return cap;
+}
+
 /* Room for one more than the n entries of v, which has room for `cap`: doubled when it is full. `cap` may be of any unsigned type, whose
  * largest value is then a maximum too. */
 #define VEC_ROOM(v, n, cap, max)                                                                   \
@@ -57,6 +67,19 @@ static inline int MUST_CHECK vec_grow(void **v, size_t n, size_t *cap, size_t si
 			(cap) = (__typeof__(cap))cap_;                                             \
 		}                                                                                  \
 		r_;                                                                                \
+	})
+
+/* The same for an array whose capacity is nowhere written down: the power of two at or above n, at least VEC_FIRST. Only for one
+ * that nothing else allocates. */
+#define VEC_DOUBLE(v, n, max)                                                                         \
+	({                                                                                            \
+		void *vec_ = (v);                                                                     \
+		size_t n_ = (n), cap_ = vec_implied(n_);                                              \
+		int r_ = n_ >= (max) ? -E2BIG : vec_grow(&vec_, n_, &cap_, sizeof(*(v)), VEC_NO_MAX); \
+                                                                                                      \
+		if (r_ == 0)                                                                          \
+			(v) = vec_;                                                                   \
+		r_;                                                                                   \
 	})
 
 /* The same for an array without a capacity, which has room for exactly its n entries. */

@@ -62,6 +62,25 @@ static void test_overflow(void)
 	CHECK(VEC_MORE(v, SIZE_MAX, VEC_NO_MAX) == -E2BIG && v == was);
 }
 
+/* Nothing remembers the capacity, so each step must find that of the one before. */
+static void test_double(void)
+{
+	size_t *v = NULL, n = 0, right = 0;
+
+	while (VEC_DOUBLE(v, n, 1000) == 0) {
+		v[n] = n;
+		n++;
+	}
+	for (size_t i = 0; i < n; i++)
+		right += v[i] == i;
+	CHECK(n == 1000 && right == 1000);
+	CHECK(VEC_DOUBLE(v, n, 1000) == -E2BIG && v[999] == 999);
+	CHECK(vec_implied(0) == 0 && vec_implied(1) == VEC_FIRST && vec_implied(VEC_FIRST) == VEC_FIRST &&
+	      vec_implied(VEC_FIRST + 1) == 2 * VEC_FIRST && vec_implied(1024) == 1024 &&
+	      vec_implied(1025) == 2048);
+	free(v);
+}
+
 static void test_more(void)
 {
 	int *v = NULL;
@@ -82,6 +101,7 @@ int main(void)
 	test_max();
 	test_narrow();
 	test_overflow();
+	test_double();
 	test_more();
 	return tap_done();
 }
