@@ -80,21 +80,36 @@ static int open_key(const char *path, struct err *e)
 	return TAKE_FD(fd);
 }
 
+int courier_grant_path(struct slice target, char ret[BINDING_PATH_MAX + 1])
+{
+	size_t len = 0;
+
+	while (len < target.len && target.p[len] != '?' && target.p[len] != '%')
+		len++;
+	if (len < target.len && target.p[len] == '%') {
+		while (len > 0 && target.p[len - 1] != '/')
+			len--;
+	}
+	while (len > 0 && target.p[len - 1] == '/')
+		len--;
+	if (len > BINDING_PATH_MAX)
+		return -E2BIG;
+	memcpy(ret, len ? target.p : "/", len ? len : 1);
+	ret[len ? len : 1] = '\0';
+	return 0;
+}
+
 /* For this host, port and path alone, whatever else it is bound to. */
 static int ask_for(struct courier_call *call, struct vault_grants *ask, struct err *e)
 {
 	struct vault_grant *g = grants_add(ask);
-	const struct slice t = call->job.target;
-	const char *query = memchr(t.p, '?', t.len);
-	size_t len = query ? (size_t)(query - t.p) : t.len;
 
-	if (!g || len > BINDING_PATH_MAX)
+	if (!g || courier_grant_path(call->job.target, g->bindings[0].path) < 0)
 		return err_set(e, -E2BIG, "the path is too long for a secret of the vault");
 	snprintf(g->name, sizeof(g->name), "%s", call->secret);
 	g->n_bindings = 1;
 	g->bindings[0].port = call->job.port;
 	snprintf(g->bindings[0].host, sizeof(g->bindings[0].host), "%s", call->job.host.text);
-	snprintf(g->bindings[0].path, sizeof(g->bindings[0].path), "/");
 	return 0;
 }
 

@@ -7,6 +7,7 @@
 #include "base/fd.h"
 #include "base/jsonget.h"
 #include "base/str.h"
+#include "sandbox/state/compat.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -34,6 +35,14 @@ static int check_peer(int fd, struct err *e)
 	return 0;
 }
 
+/* A run that has no meta.json yet is only being made, and nobody but its maker asks in its name. */
+static int check_protocol(int run_fd, struct err *e)
+{
+	int protocol = compat_read(run_fd);
+
+	return protocol == -ENOENT ? 0 : compat_check(protocol, RUN_ASKS, e);
+}
+
 int askc_open(struct askc *c, int run_fd, struct err *e)
 {
 	struct sockaddr_un a = { .sun_family = AF_UNIX };
@@ -50,6 +59,8 @@ int askc_open(struct askc *c, int run_fd, struct err *e)
 		poll(NULL, 0, 10);
 	}
 	r = check_peer(fd, e);
+	if (r == 0)
+		r = check_protocol(run_fd, e);
 	if (r < 0)
 		return r;
 	conn_init(&c->conn, fd);

@@ -94,6 +94,11 @@ static void add_self(const json_t *o, struct buf *out)
 		buf_addf(out, "  %lld start%s, %lld unclean; schema %lld\n", number_of(db, "starts"),
 			 number_of(db, "starts") == 1 ? "" : "s", number_of(db, "crashes"),
 			 number_of(db, "schema"));
+	if (*jsonget_text(db, "kept_copy"))
+		buf_addf(
+			out,
+			"  the database was brought forward from schema %lld; %s is a copy of it as it was\n",
+			number_of(db, "from_schema"), jsonget_text(db, "kept_copy"));
 	if (*jsonget_text(db, "moved_aside"))
 		buf_addf(out, "  a damaged database was moved to %s: history and back-off are lost\n",
 			 jsonget_text(db, "moved_aside"));

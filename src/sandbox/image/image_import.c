@@ -30,6 +30,8 @@ struct import {
 	struct strv digests; /* of the layers as they are stored, lowest first */
 	struct image_notes notes;
 	struct store_layer all; /* bytes and entries of all layers so far */
+	uint64_t fed,
+		grown; /* bytes of the archives of layers that were unpacked here, and what they became */
 };
 
 static void import_release(struct import *im)
@@ -128,6 +130,7 @@ static int import_layer(struct import *im, int src, const struct image_source *s
 	char sub[16], got[OCI_DIGEST_LEN + 1], unpacked[OCI_DIGEST_LEN + 1] = "sha256:";
 	struct unpack_reply reply = { 0 };
 	struct unpack_opts caps;
+	uint64_t fed = 0;
 	struct store_layer l = { 0 };
 	autoclose int fd = -1;
 	int tree, r;
@@ -151,7 +154,11 @@ static int import_layer(struct import *im, int src, const struct image_source *s
 	if (tree < 0)
 		return tree;
 	image_unpack_caps(&im->store, im->opts, &im->all, &caps);
-	r = image_unpack(fd, tree, &caps, got, &reply, e);
+	caps.before_in = im->fed;
+	caps.before_out = im->grown;
+	r = image_unpack(fd, tree, &caps, got, &fed, &reply, e);
+	im->fed += fed;
+	im->grown += reply.bytes;
 	if (r < 0)
 		r = over_limit(im, r, e) ? r : err_wrap(e, r, "layer %zu of the image", i + 1);
 	hash_hex(reply.diff_id, HASH_LEN, unpacked + 7);
@@ -286,13 +293,14 @@ static int unpack_outer(struct import *im, int fd, struct outer *o, struct err *
 {
 	static const struct store_layer none;
 	struct unpack_opts caps;
+	uint64_t fed;
 	int r;
 
 	o->tree = new_tree(im, o->sub, e);
 	if (o->tree < 0)
 		return o->tree;
 	image_unpack_caps(&im->store, im->opts, &none, &caps);
-	r = image_unpack(fd, o->tree, &caps, o->digest, &o->reply, e);
+	r = image_unpack(fd, o->tree, &caps, o->digest, &fed, &o->reply, e);
 	if (r < 0)
 		o->tree = fd_close(o->tree);
 	return r;

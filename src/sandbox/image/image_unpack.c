@@ -47,11 +47,13 @@ static int start_unpacker(int in, int dir, int reply, const struct unpack_opts *
 			  struct err *e)
 {
 	autoclose int program = helper_open("coffer-unpack", e);
-	char entries[24], bytes[24], ratio[24];
+	char entries[24], bytes[24], ratio[24], before_in[24], before_out[24];
 	char *argv[] = { (char *)"coffer-unpack",
 			 entries,
 			 bytes,
 			 ratio,
+			 before_in,
+			 before_out,
 			 (char *)(o->owners ? "owners" : "single"),
 			 NULL };
 	const int fds[] = {
@@ -66,11 +68,13 @@ static int start_unpacker(int in, int dir, int reply, const struct unpack_opts *
 	snprintf(entries, sizeof(entries), "%llu", (unsigned long long)o->entries_max);
 	snprintf(bytes, sizeof(bytes), "%llu", (unsigned long long)o->bytes_max);
 	snprintf(ratio, sizeof(ratio), "%llu", (unsigned long long)o->ratio_max);
+	snprintf(before_in, sizeof(before_in), "%llu", (unsigned long long)o->before_in);
+	snprintf(before_out, sizeof(before_out), "%llu", (unsigned long long)o->before_out);
 	return spawn_start(&s, ret, e);
 }
 
 /* Everything that src has, to the unpacker; one that has given up is no error of ours. */
-static int feed(int src, int sock, struct hash_stream *h, struct err *e)
+static int feed(int src, int sock, struct hash_stream *h, uint64_t *ret_len, struct err *e)
 {
 	autofree char *data = malloc(CHUNK);
 	bool gave_up = false;
@@ -87,6 +91,7 @@ static int feed(int src, int sock, struct hash_stream *h, struct err *e)
 		if (n == 0)
 			return 0;
 		hash_stream_add(h, data, (size_t)n);
+		*ret_len += (uint64_t)n;
 		while (at < n && !gave_up) {
 			ssize_t sent = send(sock, data + at, (size_t)(n - at), MSG_NOSIGNAL);
 
@@ -151,7 +156,7 @@ int image_check_limits(const struct image_import *o, const struct store_layer *u
 }
 
 int image_unpack(int src, int dir, const struct unpack_opts *caps, char ret_digest[OCI_DIGEST_LEN + 1],
-		 struct unpack_reply *reply, struct err *e)
+		 uint64_t *ret_len, struct unpack_reply *reply, struct err *e)
 {
 	autoclose int ours = -1, theirs = -1, reply_in = -1, reply_out = -1;
 	struct spawned unpacker = SPAWNED_INIT;
@@ -174,7 +179,8 @@ int image_unpack(int src, int dir, const struct unpack_opts *caps, char ret_dige
 	theirs = fd_close(theirs);
 	reply_out = fd_close(reply_out);
 	hash_stream_init(&h);
-	r = feed(src, ours, &h, e);
+	*ret_len = 0;
+	r = feed(src, ours, &h, ret_len, e);
 	ours = fd_close(ours);
 	got = r < 0 ? 0 : read_reply(reply_in, reply);
 	status = spawn_wait(&unpacker);

@@ -9,6 +9,7 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/jsonget.h"
+#include "sandbox/state/compat.h"
 #include "sandbox/state/state.h"
 
 #include <fcntl.h>
@@ -125,6 +126,8 @@ static void write_fields(struct json *j, const struct run_meta *m)
 	}
 	if (m->since)
 		json_u64(j, "since", m->since);
+	if (m->protocol > COMPAT_FIRST)
+		json_u64(j, "protocol", m->protocol);
 	if (m->ended) {
 		json_u64(j, "ended", m->ended);
 		json_i64(j, "exit_code", m->exit_code);
@@ -209,11 +212,23 @@ static int64_t number(json_t *root, const char *key)
 	return json_integer_value(json_object_get(root, key));
 }
 
+/* Absent in what the release before the number wrote. */
+static int take_protocol(json_t *root, unsigned *ret)
+{
+	const json_t *v = json_object_get(root, "protocol");
+
+	if (v && (!json_is_integer(v) || json_integer_value(v) < COMPAT_FIRST ||
+		  json_integer_value(v) > INT32_MAX))
+		return -EBADMSG;
+	*ret = v ? (unsigned)json_integer_value(v) : COMPAT_FIRST;
+	return 0;
+}
+
 static int take_all(json_t *root, struct run_meta *m)
 {
 	const char *id = jsonget_text_or_null(root, "id");
 
-	if (!id || strlen(id) != RUN_ID_LEN)
+	if (!id || strlen(id) != RUN_ID_LEN || take_protocol(root, &m->protocol) < 0)
 		return -EBADMSG;
 	memcpy(m->id, id, sizeof(m->id));
 	m->started = (uint64_t)number(root, "started");
