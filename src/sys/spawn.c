@@ -301,6 +301,7 @@ static void check_spawn(const struct spawn *s)
 	BUG_ON(s->n_fds < 3 || s->n_fds > SPAWN_FDS_MAX);
 	BUG_ON(!(s->flags & SPAWN_SAME_ID) != (s->id != 0));
 	BUG_ON(s->flags & SPAWN_ORPHAN && !(s->flags & SPAWN_OUTLIVES));
+	BUG_ON(s->flags & SPAWN_ORPHAN && s->flags & SPAWN_LATER);
 	BUG_ON(s->flags & SPAWN_FOREGROUND && !(s->flags & SPAWN_GROUP));
 }
 
@@ -313,21 +314,25 @@ static pid_t fork_into(const struct cgroup *cg, bool *ret_born, int *ret_pidfd)
 	return ns_fork(CLONE_CLEAR_SIGHAND, fd, ret_pidfd);
 }
 
-static ssize_t read_report(int fd, struct report *ret)
-{
-	ssize_t n;
-
-	do {
-		n = read(fd, ret, sizeof(*ret));
-	} while (n < 0 && errno == EINTR);
-	return n;
-}
-
-static int step_failed(const struct spawn *s, const struct report *rep, enum spawn_step *ret_step,
-		       struct err *e)
+static int step_failed(const char *name, const struct report *rep, enum spawn_step *ret_step, struct err *e)
 {
 	*ret_step = (enum spawn_step)rep->step;
-	return err_sys(e, rep->code, "cannot start %s: %s", name_of(s), steps[rep->step].what);
+	return err_sys(e, rep->code, "cannot start %s: %s", name, steps[rep->step].what);
+}
+
+int spawn_told(int report, const char *name, enum spawn_step *ret_step, struct err *e)
+{
+	struct report rep = { 0 };
+	ssize_t n;
+
+	*ret_step = SPAWN_STEP_COUNT;
+	do {
+		n = read(report, &rep, sizeof(rep));
+	} while (n < 0 && errno == EINTR);
+	fd_close(report);
+	if (n == (ssize_t)sizeof(rep) && rep.step >= 0 && rep.step < SPAWN_STEP_COUNT && rep.code < 0)
+		return step_failed(name, &rep, ret_step, e);
+	return n == 0 ? 0 : err_set(e, -EPROTO, "cannot start %s: it ended without a reason", name);
 }
 
 int spawn_wait(struct spawned *p)
@@ -348,9 +353,7 @@ int spawn_start_step(const struct spawn *s, struct spawned *ret, enum spawn_step
 	struct child c = { .s = s, .parent = getpid(), .exe = s->path ? NO_FD : s->exe };
 	struct spawned got = SPAWNED_INIT;
 	autoclose int in = -1, out = -1;
-	struct report rep = { 0 };
-	ssize_t n;
-	int p[2];
+	int p[2], r = 0;
 
 	check_spawn(s);
 	*ret_step = SPAWN_STEP_COUNT;
@@ -360,22 +363,23 @@ int spawn_start_step(const struct spawn *s, struct spawned *ret, enum spawn_step
 	c.report = out = p[1];
 	got.pid = fork_into(s->cgroup, &c.is_born_in_group, &got.pidfd);
 	if (got.pid == 0) {
-		rep = walk_steps(&c);
+		struct report rep = walk_steps(&c);
+
 		(void)!write(c.report, &rep, sizeof(rep));
 		_exit(126);
 	}
 	if (got.pid < 0)
-		return err_sys(e, got.pid, "cannot start %s", name_of(s));
+		return err_sys(e, got.pid, "cannot start %s: no process could be made", name_of(s));
 	out = fd_close(out);
-	n = read_report(in, &rep);
-	if (n != 0 || s->flags & SPAWN_ORPHAN)
+	if (s->flags & SPAWN_LATER)
+		got.report = TAKE_FD(in);
+	else
+		r = spawn_told(TAKE_FD(in), name_of(s), ret_step, e);
+	if (r < 0 || s->flags & SPAWN_ORPHAN)
 		(void)spawn_wait(&got);
-	if (n == (ssize_t)sizeof(rep) && rep.step >= 0 && rep.step < SPAWN_STEP_COUNT && rep.code < 0)
-		return step_failed(s, &rep, ret_step, e);
-	if (n != 0)
-		return err_set(e, -EPROTO, "cannot start %s: it ended without a reason", name_of(s));
-	*ret = got;
-	return 0;
+	if (r == 0)
+		*ret = got;
+	return r;
 }
 
 int spawn_start(const struct spawn *s, struct spawned *ret, struct err *e)
@@ -394,7 +398,7 @@ int spawn_exec(const struct spawn *s, struct err *e)
 	check_spawn(s);
 	BUG_ON(s->flags & SPAWN_ORPHAN);
 	rep = walk_steps(&c);
-	return step_failed(s, &rep, &step, e);
+	return step_failed(name_of(s), &rep, &step, e);
 }
 
 /* --- environment ------------------------------------------------------------------------------------------------ */
