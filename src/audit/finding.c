@@ -64,13 +64,6 @@ static bool kind_from_name(const char *name, enum audit_break *ret)
 	return false;
 }
 
-static uint64_t number(const json_t *obj, const char *key)
-{
-	json_int_t v = json_integer_value(json_object_get(obj, key));
-
-	return v > 0 ? (uint64_t)v : 0;
-}
-
 int finding_accept(struct accepted_list *l, uint64_t seq, const json_t *event)
 {
 	const json_t *breaks = json_object_get(event, "breaks");
@@ -85,8 +78,8 @@ int finding_accept(struct accepted_list *l, uint64_t seq, const json_t *event)
 		    !kind_from_name(jsonget_text_or_null(b, "kind"), &a.f.kind))
 			continue;
 		memcpy(a.f.id, id, sizeof(a.f.id));
-		a.f.from = number(b, "from");
-		a.f.to = number(b, "to");
+		a.f.from = jsonget_u64(b, "from");
+		a.f.to = jsonget_u64(b, "to");
 		snprintf(a.f.text, sizeof(a.f.text), "%s", text);
 		if (VEC_DOUBLE(l->v, l->n, AUDIT_FINDINGS_MAX) < 0)
 			return -ENOMEM;
