@@ -307,6 +307,9 @@ static int start_missing(struct net_guard *g, struct err *e)
 		r = start_egress(g, a, e);
 	for (int i = 0; r == 0 && i < NET_PARTS; i++)
 		r = net_proc_started(&g->proc[i], e);
+	/* Nor does one that could not be executed leave half of it behind, whose end would be told instead. */
+	for (int i = 0; r < 0 && both && i < NET_PARTS; i++)
+		net_proc_kill(&g->proc[i]);
 	if (r == 0 && !both && net_ctl_send(&g->proc[NET_EGRESS], CTL_NEW_DIAL, &a, 1) < 0)
 		net_down(g, &g->proc[NET_EGRESS], "it does not take a new coffer-dial");
 	return r;
