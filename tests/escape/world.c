@@ -50,7 +50,8 @@ static int shm_id = -1, msg_id = -1, sem_id = -1;
 static char *shm_at;
 static long key_id = -1;
 static char mq_name[64], shm_name[64];
-static unsigned tag; /* of its own in all names: other worlds may have the same number in another PID namespace */
+static unsigned
+	tag; /* of its own in all names: other worlds may have the same number in another PID namespace */
 
 static void on_signal(int sig)
 {

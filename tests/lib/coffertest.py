@@ -240,14 +240,14 @@ def identities(tap=None, engines=("ns",)):
     return got
 
 
-def covering(tap, engines=ENGINES):
+def covering(tap, engines=ENGINES, on_ns="root"):
     """[(who, whole)]: every identity with every engine, and whether it tells the whole story. For a story that is told outside of the
-    sandbox, whose steps are the same whoever runs it in whatever: whole for root on ns and for a user on gvisor (for the first that is
-    there where one of them is not), and short for the others: what starts, one request or the like, and check_clean(). Whole for all
+    sandbox, whose steps are the same whoever runs it in whatever: whole for root on ns (or for `on_ns`) and for a user on gvisor (for the
+    first that is there where one of them is not), and short for the others: what starts, one request or the like, and check_clean(). Whole for all
     with make test-full. What the short form leaves out is not planned, so it is no skip."""
     everybody = identities(tap, engines)
     whole = []
-    for engine, name in (("ns", "root"), ("gvisor", "user")):
+    for engine, name in (("ns", on_ns), ("gvisor", "user")):
         on_it = [w for w in everybody if w.engine == engine]
         whole += ([w for w in on_it if w == name] or on_it)[:1]
     return [(w, FULL or any(w is x for x in whole)) for w in everybody]  # `is`: root is equal to root on the other engine
