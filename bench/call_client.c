@@ -12,8 +12,8 @@
  */
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "gateway/cofferd_int.h"
-#include "gateway/standby.h"
+#include "cofferdc/cofferd_int.h"
+#include "daemon/pool/standby.h"
 #include "ipc/fdpass.h"
 
 #include <errno.h>

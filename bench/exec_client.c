@@ -11,7 +11,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "codec/frame.h"
-#include "sandbox/proto.h"
+#include "sandbox/init/proto.h"
 
 #include <errno.h>
 #include <fcntl.h>

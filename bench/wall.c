@@ -7,8 +7,8 @@
  *   wall LAYERS|- CMD…      LAYERS: an empty directory for upper/ and work/ of an overlay over the current directory
  */
 #include "base/fd.h"
-#include "sandbox/layers.h"
-#include "sandbox/rootfs.h"
+#include "sandbox/engine/rootfs.h"
+#include "sandbox/state/layers.h"
 #include "sys/mnt.h"
 #include "sys/ns.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Addresses and ranges as text, against the C library's own reading. */
-#include "codec/addr.h"
+#include "codec/net/addr.h"
 
 #include <arpa/inet.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What coffer-egress says to the guard when a person is to be asked: into the list, as the guard does it. */
-#include "egress/askmsg.h"
-#include "gateway/asks.h"
+#include "approval/list/asks.h"
+#include "egress/wire/askmsg.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a client says to whoever serves a run's questions: frames, each parsed as the server does; and the file. */
+#include "approval/wire/askproto.h"
 #include "base/cleanup.h"
-#include "gateway/askproto.h"
 
 #include <errno.h>
 #include <string.h>

@@ -5,8 +5,8 @@
  */
 #include "base/cleanup.h"
 #include "base/str.h"
-#include "codec/urlpath.h"
-#include "vault/binding.h"
+#include "codec/http/urlpath.h"
+#include "vault/common/binding.h"
 
 #include <stdint.h>
 #include <stdlib.h>

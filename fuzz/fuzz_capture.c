@@ -5,7 +5,7 @@
  */
 #include "base/cleanup.h"
 #include "base/str.h"
-#include "egress/capture.h"
+#include "egress/credential/capture.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What cofferd is sent by its clients, and they by it. */
 #include "base/err.h"
-#include "gateway/cofferd_int.h"
-#include "gateway/webd.h"
+#include "cofferdc/cofferd_int.h"
+#include "daemon/broker/webd.h"
 
 #include <string.h>
 

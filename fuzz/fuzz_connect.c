@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a proxy may answer to CONNECT, at once and in pieces. */
-#include "codec/connect.h"
+#include "codec/http/connect.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

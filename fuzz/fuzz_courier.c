@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The first byte chooses: a job as coffer-courier gets it, a result as its starter does, or a server's answer in pieces. */
-#include "egress/courier_http.h"
+#include "courier/courier_http.h"
 
 #include "base/cleanup.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What coffer-dial is handed as text: resolv.conf, and the proxies' credentials. The first byte says which. */
-#include "egress/pool_credentials.h"
-#include "egress/resolve.h"
+#include "dial/connect/resolve.h"
+#include "dial/proxy/proxy_credentials.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -18,12 +18,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		BUG_ON(resolver_read_conf(text, size, s) > RESOLVE_SERVERS_MAX);
 		return 0;
 	}
-	if (pool_credentials_check(text, size) != 0)
+	if (proxy_credentials_check(text, size) != 0)
 		return 0;
 	for (size_t i = 0; i < 3; i++) {
-		if (pool_credentials_find(text, size, "p", i, &user, &password))
-			BUG_ON(!user.len || user.len > POOL_CREDENTIAL_MAX || !password.len ||
-			       password.len > POOL_CREDENTIAL_MAX);
+		if (proxy_credentials_find(text, size, "p", i, &user, &password))
+			BUG_ON(!user.len || user.len > PROXY_CREDENTIAL_MAX || !password.len ||
+			       password.len > PROXY_CREDENTIAL_MAX);
 	}
 	return 0;
 }

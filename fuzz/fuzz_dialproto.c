@@ -6,7 +6,7 @@
  * resolver, and no tunnel gets its turn.
  */
 #include "base/cleanup.h"
-#include "egress/dial_int.h"
+#include "dial/dial_int.h"
 #include "policy/build.h"
 
 #include <fcntl.h>
@@ -44,7 +44,9 @@ static void add_rule(struct policy *p, const char *host, const char *pool)
 static struct policy *make_policy(void)
 {
 	static struct policy_proxy proxies[2];
-	struct policy_pool pool = { .name = "p", .proxies = proxies, .n_proxies = 2, .sticky_seconds = 60 };
+	struct policy_proxies pool = {
+		.name = "p", .proxies = proxies, .n_proxies = 2, .sticky_seconds = 60
+	};
 	struct policy_layer_opts o = { 0 };
 	struct policy *p = NULL;
 	unsigned layer;
@@ -55,7 +57,7 @@ static struct policy *make_policy(void)
 	}
 	must(policy_new(POLICY_ENFORCE, &p, NULL));
 	must(policy_add_layer(p, &o, &layer, NULL));
-	must(policy_add_pool(p, &pool, NULL));
+	must(policy_add_proxies(p, &pool, NULL));
 	add_rule(p, "*.example.test", "");
 	add_rule(p, "*.pool.test", "p");
 	must(policy_seal(p, NULL));
@@ -64,8 +66,8 @@ static struct policy *make_policy(void)
 
 static void set_up(void)
 {
-	const struct pools_env env = { .loop = &d.loop };
-	struct pools_env with = env;
+	const struct proxy_env env = { .loop = &d.loop };
+	struct proxy_env with = env;
 	int pair[2];
 
 	must(sodium_init());
@@ -73,7 +75,7 @@ static void set_up(void)
 	journal_init(&d.journal, open("/dev/null", O_WRONLY | O_CLOEXEC));
 	d.policy = make_policy();
 	with.resolver = d.resolver;
-	must(pools_new(&d.pools, &with, d.policy, "p\tx:y\n", 6, NULL, NULL));
+	must(proxy_sets_new(&d.pools, &with, d.policy, "p\tx:y\n", 6, NULL, NULL));
 	must(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair));
 	must(dial_serve_open(&d, pair[0], NULL));
 	peer = pair[1];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A query from inside, and every answer that it could get: within its size, and whole in the eyes of the C library. */
-#include "codec/dns.h"
+#include "codec/net/dns.h"
 
 #include <arpa/nameser.h>
 #include <resolv.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A .env file that anybody may have written: values stay within the text and do not overlap, names are names, it ends. And
  * the search for well-known tokens over the same bytes: hits are in order and within them. */
-#include "vault/envfile.h"
-#include "vault/shape.h"
+#include "vault/common/envfile.h"
+#include "vault/common/shape.h"
 
 #include <stdint.h>
 #include <stdlib.h>

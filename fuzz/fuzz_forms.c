@@ -5,7 +5,7 @@
  * for each form by itself.
  */
 #include "base/buf.h"
-#include "vault/forms.h"
+#include "vault/common/forms.h"
 
 #include <sodium.h>
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Frames and the payloads in them, parsed from any bytes; what parses must encode to the same bytes again. */
 #include "codec/frame.h"
-#include "sandbox/proto.h"
+#include "sandbox/init/proto.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The body of a push, at once and in pieces; the same bytes as a fetch and as a path. */
-#include "codec/gitpkt.h"
+#include "codec/body/gitpkt.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -4,7 +4,7 @@
  * the same bytes; a placeholder is found where a plain search finds it.
  */
 #include "base/cleanup.h"
-#include "vault/grants.h"
+#include "vault/common/grants.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A GraphQL document; the first byte is how much of the rest is the operation's name. */
-#include "codec/graphql.h"
+#include "codec/body/graphql.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

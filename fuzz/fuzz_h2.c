@@ -5,8 +5,8 @@
  * held when the connection has ended.
  */
 #include "base/clock.h"
-#include "egress/flow_int.h"
-#include "egress/inspect.h"
+#include "egress/core/flow_int.h"
+#include "egress/exchange/inspect.h"
 #include "policy/build.h"
 
 #include <fcntl.h>

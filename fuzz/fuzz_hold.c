@@ -7,7 +7,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/str.h"
-#include "vault/serve_int.h"
+#include "vault/serve/serve_int.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Host names: what comes out is canonical, whatever went in; and nobody else takes a name of ours for an address. */
-#include "codec/host.h"
+#include "codec/net/host.h"
 
 #include <arpa/inet.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * Heads of requests and responses (the first byte says which), at once and in pieces; what was accepted is written
  * again, and must then be read as the same.
  */
-#include "codec/http1.h"
+#include "codec/http/http1.h"
 
 #include <stdlib.h>
 

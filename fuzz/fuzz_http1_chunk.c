@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A chunked body, at once and in pieces: the same bytes, the same trailers, the same end. */
-#include "codec/http1_chunk.h"
+#include "codec/http/http1_chunk.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

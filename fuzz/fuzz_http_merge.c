@@ -5,7 +5,7 @@
  */
 #include "base/cleanup.h"
 #include "base/err.h"
-#include "egress/http_merge.h"
+#include "egress/message/http_merge.h"
 
 #include <stdint.h>
 

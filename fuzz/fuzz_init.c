@@ -3,7 +3,7 @@
  * Any bytes from the host into coffer-init's loop, with commands that exist only in name: a start succeeds or fails
  * by its first letter, and output and input go to pipes of the target's own.
  */
-#include "sandbox/init.c" // NOLINT(bugprone-suspicious-include): its static functions are the target
+#include "sandbox/init/init.c" // NOLINT(bugprone-suspicious-include): its static functions are the target
 
 #include "base/cleanup.h"
 

@@ -3,8 +3,8 @@
  * Requests with placeholders in whatever place: one that is rendered keeps its form (as many lines, segments and parameters
  * as before), has nothing of the secret that the binding does not put there, and is otherwise what it was.
  */
-#include "codec/http1.h"
-#include "egress/inject.h"
+#include "codec/http/http1.h"
+#include "egress/credential/inject.h"
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A checkpoint's manifest, as it comes back from a disk that somebody may have changed. */
-#include "codec/manifest.h"
+#include "codec/file/manifest.h"
 
 #include <string.h>
 

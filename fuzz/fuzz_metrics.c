@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whatever is asked and whatever a snapshot says: each line of the answer is a sample of ours, or a comment. */
 #include "base/str.h"
-#include "gateway/metrics.h"
+#include "daemon/metrics/metrics.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
  * address and each address by its name.
  */
 #include "base/cleanup.h"
-#include "egress/names.h"
+#include "egress/account/names.h"
 
 #include <string.h>
 #include <sys/mman.h>

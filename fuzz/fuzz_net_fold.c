@@ -4,7 +4,7 @@
  * read a line says what the long one says.
  */
 #include "base/str.h"
-#include "gateway/net_fold.h"
+#include "netd/log/net_fold.h"
 
 #include <jansson.h>
 #include <stdlib.h>

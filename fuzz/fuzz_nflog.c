@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a sandbox's refused packets look like through netlink: any bytes, as messages and as one packet. */
 #include "base/err.h"
-#include "egress/nflog.h"
+#include "egress/core/nflog.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

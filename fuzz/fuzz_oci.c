@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What an image says about itself, its name, and its users. */
-#include "sandbox/image_ref.h"
-#include "sandbox/oci.h"
-#include "sandbox/passwd.h"
+#include "sandbox/image/image_ref.h"
+#include "sandbox/image/oci.h"
+#include "sandbox/image/passwd.h"
 
 #include "base/cleanup.h"
 

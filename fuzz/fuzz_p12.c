@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A bundle of certificates that came with an image, as Java will find it. */
-#include "codec/p12.h"
+#include "codec/file/p12.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

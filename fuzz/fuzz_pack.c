@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The archive of `coffer cp`, as it comes out of a sandbox. */
-#include "codec/pack.h"
+#include "codec/file/pack.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
  * Any text as a policy file, and any place and rule to be added: refused with words, or a file that parses and has every line of the
  * old one, in its order.
  */
-#include "config/policy_edit.h"
+#include "config/edit/policy_edit.h"
 
 #include "base/cleanup.h"
 #include "base/str.h"

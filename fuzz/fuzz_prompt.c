@@ -5,8 +5,8 @@
  * And what is shown of an agent's bytes on a terminal of any size: no row begins with them, is wider than the terminal or one too many;
  * the code is on the last page, with what is asked for (Q4).
  */
-#include "codec/termrows.h"
-#include "gateway/prompt.h"
+#include "approval/prompt.h"
+#include "codec/term/termrows.h"
 
 #include <string.h>
 #include <strings.h>

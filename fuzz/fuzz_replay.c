@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a log says of a request: host, method, path and act, a line each. */
-#include "policy/replay.h"
+#include "policy/replay/replay.h"
 
 #include "base/cleanup.h"
 #include "base/str.h"

@@ -3,8 +3,8 @@
  * Strings, a text, and where to cut it: what comes out piece by piece is what a search at every place of the whole gives
  * that knows nothing of pieces, tables, windows or anchors. Only what an escape stands for is read by the same function.
  */
-#include "egress/scrub.h"
-#include "egress/scrub_escape.h"
+#include "egress/credential/scrub.h"
+#include "egress/credential/scrub_escape.h"
 
 #include <stdint.h>
 #include <stdio.h>

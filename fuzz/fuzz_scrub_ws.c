@@ -3,7 +3,7 @@
  * The stream of a hostile websocket's server, cut anywhere. Frames come out as they came in but for their payload, which is what
  * scrub.h makes of it as one stream; and of one that nobody may send nothing comes out beyond what was before it.
  */
-#include "egress/scrub_ws.h"
+#include "egress/credential/scrub_ws.h"
 
 #include <errno.h>
 #include <stdint.h>

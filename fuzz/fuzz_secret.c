@@ -4,9 +4,9 @@
  * redact; names of any shape are judged without reading past them.
  */
 #include "base/cleanup.h"
-#include "workspace/path.h"
-#include "workspace/secret.h"
-#include "workspace/trigger.h"
+#include "workspace/tree/path.h"
+#include "workspace/tree/trigger.h"
+#include "workspace/view/secret.h"
 
 #include <stdint.h>
 #include <stdlib.h>

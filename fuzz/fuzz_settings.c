@@ -4,8 +4,8 @@
  * out is clean: once more leaves nothing out.
  */
 #include "base/cleanup.h"
-#include "vault/settings.h"
-#include "vault/shape.h"
+#include "vault/client/settings.h"
+#include "vault/common/shape.h"
 
 #include <stdint.h>
 #include <stdlib.h>

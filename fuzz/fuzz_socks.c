@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a proxy may answer to SOCKS5, at once and in pieces. */
-#include "codec/socks.h"
+#include "codec/net/socks.h"
 
 #include <string.h>
 

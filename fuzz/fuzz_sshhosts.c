@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a known_hosts file and as packed keys: what is taken is good, and is written and read back the same. */
 #include "base/cleanup.h"
-#include "vault/sshhosts.h"
+#include "vault/ssh/sshhosts.h"
 
 #include <string.h>
 

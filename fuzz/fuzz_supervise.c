@@ -8,8 +8,8 @@
  */
 #include "base/clock.h"
 #include "fakekernel.h"
-#include "gateway/supervise_int.h"
-#include "vault/proto.h"
+#include "run/supervise/supervise_int.h"
+#include "vault/common/vaultproto.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The reader of image layers, over bytes in pieces of every size: what it says must not depend on how they came. */
-#include "codec/tar.h"
+#include "codec/file/tar.h"
 
 #include "crypto/hash.h"
 

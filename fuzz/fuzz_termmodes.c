@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whatever a program writes, and however it is cut: what is given back is a few sequences that set modes, and sets the same
  * modes again. */
-#include "codec/termmodes.h"
+#include "codec/term/termmodes.h"
 
 #include <string.h>
 

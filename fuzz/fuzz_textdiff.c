@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Two texts, separated by the first NUL: their difference must come to an end, and be empty only for equal ones. */
 #include "base/cleanup.h"
-#include "workspace/textdiff.h"
+#include "workspace/change/textdiff.h"
 
 #include <stdint.h>
 #include <stdlib.h>

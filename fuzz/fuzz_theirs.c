@@ -3,7 +3,7 @@
  * Requests of whatever form, some with somebody else's token in their body (\x01 stands for it, \x02 for a placeholder, each by
  * itself between blanks): it is found wherever it stands, and whatever else is there.
  */
-#include "egress/theirs.h"
+#include "egress/credential/theirs.h"
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The start of a TLS connection, at once and in pieces: both must come to the same end. */
-#include "codec/tls_hello.h"
+#include "codec/net/tls_hello.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

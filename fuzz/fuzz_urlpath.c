@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Paths: what comes out is canonical and has nothing in it that two servers would read in two ways. */
-#include "codec/urlpath.h"
+#include "codec/http/urlpath.h"
 
 #include <stdint.h>
 #include <strings.h>

@@ -5,7 +5,7 @@
  * not differ does.
  */
 #include "base/cleanup.h"
-#include "vault/file.h"
+#include "vault/serve/vaultfile.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -7,7 +7,7 @@
  */
 #include "base/cleanup.h"
 #include "base/str.h"
-#include "vault/grant.h"
+#include "vault/serve/grant.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The other way: what cofferd says to coffer-web. The first byte is how many descriptors came with it. */
 #include "base/cleanup.h"
-#include "gateway/webproto.h"
+#include "web/wire/webproto.h"
 
 #include <stdlib.h>
 #include <string.h>

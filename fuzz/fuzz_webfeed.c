@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A line of the feed as all streams write it: one chunk, one event, whatever stood in the log. */
 #include "base/cleanup.h"
-#include "gateway/webserve.h"
+#include "web/server/webserve.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What coffer-web says to cofferd: whatever parses is what the table allows, and packs to the same bytes. */
 #include "base/cleanup.h"
-#include "gateway/webproto.h"
+#include "web/wire/webproto.h"
 
 #include <stdlib.h>
 #include <string.h>

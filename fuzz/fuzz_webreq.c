@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A request of a stranger, head and body: what is taken becomes a message that cofferd would take. */
 #include "base/cleanup.h"
-#include "gateway/webreq.h"
+#include "web/server/webreq.h"
 
 #include <stdlib.h>
 

@@ -4,9 +4,9 @@
  * policy denies stays denied, and a canonical text means itself.
  */
 #include "base/str.h"
+#include "config/edit/widen.h"
 #include "config/policy_file.h"
-#include "config/widen.h"
-#include "egress/access_body.h"
+#include "egress/core/access_body.h"
 
 #include <stdlib.h>
 #include <string.h>

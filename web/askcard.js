@@ -94,7 +94,7 @@ function previewLabel(ask) {
 		return `What goes with it, ${from}`;
 	if (ask.kind === "apply")
 		return "What would be written";
-	// Of a call the preview is its text, and where that is cut the length is more than any such text has (gateway/toolcall.c).
+	// Of a call the preview is its text, and where that is cut the length is more than any such text has (approval/toolcall.c).
 	if (ask.kind === "tool" && !held)
 		return new TextEncoder().encode(ask.preview).length >= all ? `All of the call, ${from}` : h("strong", { class: "part" }, `Only the beginning of the call, ${from}; the rest is not shown`);
 	if (!Number.isFinite(held) || !Number.isFinite(all))

@@ -2,8 +2,8 @@
 /* Opening the log, and the way of one event into it. */
 #include "audit/audit.h"
 
+#include "audit/audit_int.h"
 #include "audit/heads.h"
-#include "audit/internal.h"
 #include "audit/segment.h"
 #include "base/cleanup.h"
 #include "base/clock.h"

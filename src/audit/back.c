@@ -3,9 +3,9 @@
  * The log from its end. A file is read in pieces from behind; `buf` holds the bytes from `start` up to where the line that is
  * given out next ends. Bounded as lines.h is: a line over LINE_MAX_LEN is not kept.
  */
-#include "audit/internal.h"
+#include "audit/audit_int.h"
+#include "audit/audit_place.h"
 #include "audit/match.h"
-#include "audit/place.h"
 #include "audit/segment.h"
 #include "base/cleanup.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "audit/query.h"
 
-#include "audit/internal.h"
+#include "audit/audit_int.h"
+#include "audit/audit_place.h"
 #include "audit/lines.h"
 #include "audit/match.h"
-#include "audit/place.h"
 #include "audit/segment.h"
 #include "base/cleanup.h"
 #include "base/clock.h"

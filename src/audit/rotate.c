@@ -14,8 +14,8 @@
  */
 #include "audit/audit.h"
 
+#include "audit/audit_int.h"
 #include "audit/heads.h"
-#include "audit/internal.h"
 #include "audit/segment.h"
 #include "base/cleanup.h"
 #include "base/json.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer-courier: carries one call of the gateway itself over verified TLS, and ends. See egress/courier.h. */
-#include "egress/courier.h"
+/* coffer-courier: carries one call of the gateway itself over verified TLS, and ends. See courier/courier.h. */
+#include "courier/courier.h"
 
 int main(int argc, char **argv)
 {

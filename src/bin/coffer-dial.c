@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer-dial: makes the connections that a sandbox's policy allows. Started by the guard; see egress/fds.h. */
-#include "egress/dial.h"
+/* coffer-dial: makes the connections that a sandbox's policy allows. Started by the guard; see egress/wire/fds.h. */
+#include "dial/dial.h"
 
 int main(int argc, char **argv)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer-egress: answers one sandbox's network. Started by the guard; see egress/fds.h for what it finds. */
-#include "egress/inspect.h"
+/* coffer-egress: answers one sandbox's network. Started by the guard; see egress/wire/fds.h for what it finds. */
+#include "egress/exchange/inspect.h"
 
 #include <errno.h>
 #include <stdio.h>

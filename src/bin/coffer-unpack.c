@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "sandbox/unpack.h"
+#include "sandbox/image/unpack.h"
 
 int main(int argc, char **argv)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer-vault: holds secrets. Started by coffer or a sandbox's guard; see vault/serve.h. */
-#include "vault/serve.h"
+/* coffer-vault: holds secrets. Started by coffer or a sandbox's guard; see vault/serve/serve.h. */
+#include "vault/serve/serve.h"
 
 int main(int argc, char **argv)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer-web: serves the API and the page. Started by cofferd; see gateway/webserve.h. */
-#include "gateway/webserve.h"
+/* coffer-web: serves the API and the page. Started by cofferd; see web/server/webserve.h. */
+#include "web/server/webserve.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -6,11 +6,12 @@
  *	cofferd [--stay] [--background] [--starting] [-- TEMPLATE...]
  *	cofferd --tokens     prints what the database has of tokens, where nothing can be written, and ends
  */
-#include "gateway/cofferd.h"
 #include "base/fd.h"
-#include "gateway/activate.h"
-#include "gateway/cofferd_int.h"
-#include "gateway/webd.h"
+#include "cofferdc/activate.h"
+#include "cofferdc/cofferd_client.h"
+#include "cofferdc/cofferd_int.h"
+#include "daemon/broker/webd.h"
+#include "daemon/cofferd_serve.h"
 
 #include <fcntl.h>
 #include <stdio.h>

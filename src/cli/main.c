@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From the command line to a verb. */
 #include "cli/main.h"
-#include "cli/notify_asks.h"
+#include "cli/admin/notify_asks.h"
 
 #include "base/cleanup.h"
 #include "base/str.h"
-#include "cli/habit.h"
-#include "cli/help.h"
-#include "cli/say.h"
-#include "cli/verb.h"
-#include "cli/web_work.h"
+#include "cli/api/web_work.h"
+#include "cli/core/cmd_help.h"
+#include "cli/core/habit.h"
+#include "cli/core/say.h"
+#include "cli/core/verb.h"
 
 #include <fcntl.h>
 #include <unistd.h>

@@ -2,8 +2,8 @@
 #include "config/notify_file.h"
 
 #include "base/cleanup.h"
-#include "codec/urlpath.h"
-#include "config/owner.h"
+#include "codec/http/urlpath.h"
+#include "config/config_owner.h"
 #include "config/read.h"
 
 #include <assert.h>

@@ -18,7 +18,7 @@
 #define CONFIG_NOTIFY_FILE_H
 
 #include "base/str.h"
-#include "codec/host.h"
+#include "codec/net/host.h"
 
 #define NOTIFY_FILE_MAX (64u << 10)
 #define NOTIFY_TARGETS_MAX 16

@@ -3,9 +3,9 @@
 
 #include "base/cleanup.h"
 #include "config/acts_read.h"
+#include "config/config_owner.h"
 #include "config/conflict.h"
 #include "config/lint.h"
-#include "config/owner.h"
 #include "config/read.h"
 
 #include <errno.h>
@@ -27,9 +27,9 @@ void config_policy_release(struct config_policy *c)
 	strv_release(&c->warnings);
 	strv_release(&c->conflicts);
 	strv_release(&c->files);
-	for (size_t i = 0; i < c->n_pool_secrets; i++)
-		free(c->pool_secrets[i].file);
-	free(c->pool_secrets);
+	for (size_t i = 0; i < c->n_proxy_secrets; i++)
+		free(c->proxy_secrets[i].file);
+	free(c->proxy_secrets);
 	free(c->secrets);
 	for (size_t i = 0; i < c->n_captures; i++) {
 		free(c->captures[i].issue);

@@ -46,7 +46,7 @@ struct config_policy_args {
 };
 
 /* The credentials of a pool: user and password, one "user:password" a line, for its proxies in turn. */
-struct config_pool_secret {
+struct config_proxy_secret {
 	char pool[POLICY_POOL_MAX + 1];
 	char *file; /* absolute path; its owner and mode (0600) are checked by whoever reads it */
 };
@@ -63,11 +63,11 @@ struct config_secret {
 	bool ask;			 /* `ask: true`; for SSH it stands in `as` */
 };
 
-/* A rule's `capture:`: what a server issues at an endpoint of the rule's one host. Its words are checked by vault/issue.h and
- * vault/binding.h once more. */
+/* A rule's `capture:`: what a server issues at an endpoint of the rule's one host. Its words are checked by vault/common/issue.h and
+ * vault/common/binding.h once more. */
 struct config_capture {
 	char name[POLICY_SECRET_MAX + 1];
-	char *issue;	   /* as vault/issue.h has it */
+	char *issue;	   /* as vault/common/issue.h has it */
 	struct strv hosts; /* HOST[:PORT][/path] that it is good for */
 	char as[CONFIG_AS_MAX + 1];
 	char host[HOST_MAX + 1]; /* the rule's */
@@ -81,8 +81,8 @@ struct config_policy {
 		warnings; /* "FILE:LINE:COLUMN: …", one sentence each, for the person who started the run */
 	struct strv conflicts; /* what the command line asks for and a file does not grant, a sentence each */
 	struct strv files;     /* what was read (policy, blocklists, CAs), absolute: reload watches these */
-	struct config_pool_secret *pool_secrets;
-	size_t n_pool_secrets;
+	struct config_proxy_secret *proxy_secrets;
+	size_t n_proxy_secrets;
 	struct config_secret *secrets; /* one for each rule that names one */
 	size_t n_secrets;
 	struct config_capture *captures;

@@ -3,7 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "config/owner.h"
+#include "config/config_owner.h"
 #include "config/read.h"
 
 #include <dirent.h>

@@ -12,14 +12,14 @@
 #define CHECK_DEFAULT 60
 #define DAY 86400
 
-struct pool_draft {
-	struct policy_pool pool;
+struct proxy_draft {
+	struct policy_proxies pool;
 	struct policy_proxy *proxies;
 	char *credentials;
 	int type; /* -1: by the URL's scheme */
 };
 
-static void pool_draft_release(struct pool_draft *d)
+static void proxy_draft_release(struct proxy_draft *d)
 {
 	free(d->proxies);
 	free(d->credentials);
@@ -72,7 +72,7 @@ static int parse_url(struct source *s, const struct ynode *n, const char *text, 
 
 static int add_url(struct source *s, const struct ynode *n, void *to)
 {
-	struct pool_draft *d = to;
+	struct proxy_draft *d = to;
 	struct policy_proxy *v, one = { 0 };
 	const char *text;
 	int r = read_text(s, n, "a proxy: http://proxy.example.com:3128", &text);
@@ -97,7 +97,7 @@ static int key_type(struct source *s, const struct ynode *n, void *to)
 	int r = read_word(s, n, words, ARRAY_SIZE(words), &v);
 
 	if (r == 0)
-		((struct pool_draft *)to)->type = (int)v;
+		((struct proxy_draft *)to)->type = (int)v;
 	return r;
 }
 
@@ -111,7 +111,7 @@ static int key_urls(struct source *s, const struct ynode *n, void *to)
 
 static int key_credentials(struct source *s, const struct ynode *n, void *to)
 {
-	int r = read_path(s, n, &((struct pool_draft *)to)->credentials);
+	int r = read_path(s, n, &((struct proxy_draft *)to)->credentials);
 
 	return r < 0 ? r
 		     : read_warn(
@@ -122,7 +122,7 @@ static int key_credentials(struct source *s, const struct ynode *n, void *to)
 
 static int key_secret(struct source *s, const struct ynode *n, void *to)
 {
-	struct policy_pool *p = &((struct pool_draft *)to)->pool;
+	struct policy_proxies *p = &((struct proxy_draft *)to)->pool;
 
 	return read_name(s, n, p->secret, sizeof(p->secret));
 }
@@ -134,18 +134,18 @@ static int key_rotate(struct source *s, const struct ynode *n, void *to)
 	int r = read_word(s, n, words, ARRAY_SIZE(words), &v);
 
 	if (r == 0)
-		((struct pool_draft *)to)->pool.rotate = v;
+		((struct proxy_draft *)to)->pool.rotate = v;
 	return r;
 }
 
 static int key_sticky(struct source *s, const struct ynode *n, void *to)
 {
-	return read_seconds(s, n, DAY, &((struct pool_draft *)to)->pool.sticky_seconds);
+	return read_seconds(s, n, DAY, &((struct proxy_draft *)to)->pool.sticky_seconds);
 }
 
 static int key_check(struct source *s, const struct ynode *n, void *to)
 {
-	struct policy_pool *p = &((struct pool_draft *)to)->pool;
+	struct policy_proxies *p = &((struct proxy_draft *)to)->pool;
 	const char *text;
 	struct host h;
 	uint16_t port;
@@ -160,10 +160,10 @@ static int key_check(struct source *s, const struct ynode *n, void *to)
 
 static int key_check_every(struct source *s, const struct ynode *n, void *to)
 {
-	return read_seconds(s, n, DAY, &((struct pool_draft *)to)->pool.check_seconds);
+	return read_seconds(s, n, DAY, &((struct proxy_draft *)to)->pool.check_seconds);
 }
 
-static const struct key pool_keys[] = {
+static const struct key proxy_keys[] = {
 	{ "type", key_type },
 	{ "urls", key_urls },
 	{ "credentials_file", key_credentials },
@@ -174,18 +174,18 @@ static const struct key pool_keys[] = {
 	{ "check_every", key_check_every },
 };
 
-static int keep_secret(struct source *s, struct pool_draft *d)
+static int keep_secret(struct source *s, struct proxy_draft *d)
 {
 	struct config_policy *c = s->out;
-	struct config_pool_secret *v;
+	struct config_proxy_secret *v;
 
 	if (!d->credentials)
 		return 0;
-	v = reallocarray(c->pool_secrets, c->n_pool_secrets + 1, sizeof(*v));
+	v = reallocarray(c->proxy_secrets, c->n_proxy_secrets + 1, sizeof(*v));
 	if (!v)
 		return err_set(s->e, -ENOMEM, "out of memory");
-	c->pool_secrets = v;
-	v = &v[c->n_pool_secrets++];
+	c->proxy_secrets = v;
+	v = &v[c->n_proxy_secrets++];
 	memcpy(v->pool, d->pool.name, sizeof(v->pool));
 	v->file = TAKE_PTR(d->credentials);
 	return 0;
@@ -193,12 +193,12 @@ static int keep_secret(struct source *s, struct pool_draft *d)
 
 static int read_pool(struct source *s, const struct ynode *key, const struct ynode *n)
 {
-	CLEANUP(pool_draft_release) struct pool_draft d = { .type = -1 };
+	CLEANUP(proxy_draft_release) struct proxy_draft d = { .type = -1 };
 	const struct ynode *urls;
 	int r = read_name(s, key, d.pool.name, sizeof(d.pool.name));
 
 	d.pool.sticky_seconds = STICKY_DEFAULT;
-	r = r < 0 ? r : read_map(s, n, "a pool of proxies", pool_keys, ARRAY_SIZE(pool_keys), &d);
+	r = r < 0 ? r : read_map(s, n, "a pool of proxies", proxy_keys, ARRAY_SIZE(proxy_keys), &d);
 	if (r < 0)
 		return r;
 	urls = ynode_get(n, "urls");
@@ -212,7 +212,7 @@ static int read_pool(struct source *s, const struct ynode *key, const struct yno
 	if (d.pool.check[0] && !d.pool.check_seconds)
 		d.pool.check_seconds = CHECK_DEFAULT;
 	d.pool.proxies = d.proxies;
-	r = read_wrap(s, n, policy_add_pool(s->policy, &d.pool, s->e));
+	r = read_wrap(s, n, policy_add_proxies(s->policy, &d.pool, s->e));
 	return r < 0 ? r : keep_secret(s, &d);
 }
 

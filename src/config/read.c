@@ -2,7 +2,7 @@
 #include "config/read.h"
 
 #include "base/fd.h"
-#include "config/owner.h"
+#include "config/config_owner.h"
 
 #include <errno.h>
 #include <fcntl.h>

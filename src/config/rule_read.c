@@ -348,7 +348,7 @@ static void default_depth(struct policy_rule *r)
 		r->depth = POLICY_TUNNEL;
 }
 
-/* Nobody can look into such a connection: it is asked where the key signs (vault/binding.h has the words). */
+/* Nobody can look into such a connection: it is asked where the key signs (vault/common/binding.h has the words). */
 static int ask_to_sign(struct draft *d)
 {
 	char *as = d->secret.as, old[sizeof(d->secret.as)];

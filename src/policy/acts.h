@@ -91,7 +91,7 @@ void acts_digest(const struct acts *a, char out[ACTS_DIGEST_LEN + 1]);
 void tool_verdict_stricter(struct tool_verdict *to, const struct tool_verdict *other);
 
 /*
- * Where a call of `name` that this rule asks about is to be allowed for good (config/policy_edit.h).
+ * Where a call of `name` that this rule asks about is to be allowed for good (config/edit/policy_edit.h).
  *   tool_rule_covers   is the rule about such a name, whatever the arguments?
  *   tool_rule_what     what a question says of it: "deploy when env=production"
  *   acts_overruled     a rule that would have no say any more in calls that it decides now, if `allow: name` with the conditions

@@ -109,7 +109,8 @@ void policy_rule_release(struct policy_rule *r);
 void policy_clear_resolvers(struct policy *p);
 int policy_add_resolver(struct policy *p, const struct policy_resolver *r, struct err *e) MUST_CHECK;
 int policy_set_synthetic(struct policy *p, const struct addr_range *r, struct err *e) MUST_CHECK;
-int policy_add_pool(struct policy *p, const struct policy_pool *pool, struct err *e) MUST_CHECK; /* copies */
+int policy_add_proxies(struct policy *p, const struct policy_proxies *pool,
+		       struct err *e) MUST_CHECK; /* copies */
 
 /* Names in canonical form, each blocked with all below it; see policy/blocklist.h. Takes over the list. */
 struct blocklist;
@@ -118,7 +119,7 @@ int policy_add_blocklist(struct policy *p, struct blocklist *b, struct err *e) M
 int policy_seal(struct policy *p, struct err *e) MUST_CHECK;
 
 /*
- * What a person granted on top (widen.c), in place of what was granted before. Takes over what the rules own. On failure all is as
+ * What a person granted on top (policy_widen.c), in place of what was granted before. Takes over what the rules own. On failure all is as
  * it was, but for the rules, which are the caller's to release. Of a sealed policy too (W3).
  */
 int policy_widen(struct policy *p, struct policy_rule *rules, size_t n, struct err *e) MUST_CHECK;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What stands at the front of a bundle. For pack.c, unpack.c and their fuzz target. */
+/* What stands at the front of a bundle. For bundle_pack.c, bundle_unpack.c and their fuzz target. */
 #ifndef POLICY_BUNDLE_H
 #define POLICY_BUNDLE_H
 
-#include "policy/internal.h"
+#include "policy/policy_int.h"
 
 #define BUNDLE_MAGIC "cofferP1"
 #define BUNDLE_VERSION 3u

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Decisions about connections: names, targets, and the addresses that names resolve to. Requests: request.c. */
-#include "policy/internal.h"
+#include "policy/policy_int.h"
 
 #include "base/str.h"
 

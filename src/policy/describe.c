@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a policy lets through, for a program inside, which is told no file names and addresses of the host, or for a person outside. */
-#include "policy/internal.h"
+#include "policy/policy_int.h"
 
 #include "base/json.h"
 #include "base/str.h"

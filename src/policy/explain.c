@@ -2,7 +2,7 @@
 #include "policy/explain.h"
 
 #include "base/str.h"
-#include "policy/internal.h"
+#include "policy/policy_int.h"
 
 #include <string.h>
 

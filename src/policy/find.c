@@ -4,7 +4,7 @@
  * does. Of the entries that match, those stay that no other is more specific than; of those the strictest holds. So two
  * that cannot be compared are never decided by chance.
  */
-#include "policy/internal.h"
+#include "policy/policy_int.h"
 
 #include "base/str.h"
 

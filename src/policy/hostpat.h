@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Patterns of host names: "a.example.com" (itself), "*.example.com" (any depth below, not example.com), "*" (all).
- * Only a whole leading label may be "*". The rest stands in the form that codec/host.h gives, or is refused with that
+ * Only a whole leading label may be "*". The rest stands in the form that codec/net/host.h gives, or is refused with that
  * form named: two spellings of one name can never be two rules.
  */
 #ifndef POLICY_HOSTPAT_H
 #define POLICY_HOSTPAT_H
 
-#include "codec/host.h"
+#include "codec/net/host.h"
 
 enum hostpat_kind { HOSTPAT_ANY, HOSTPAT_BELOW, HOSTPAT_EXACT };
 

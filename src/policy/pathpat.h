@@ -24,7 +24,7 @@
 
 enum pathpat_flags { PATHPAT_LOOSE = 1 };
 
-/* A path as a rule writes it: begins with "/", canonical (codec/urlpath.h), no query. -EINVAL names the right form. */
+/* A path as a rule writes it: begins with "/", canonical (codec/http/urlpath.h), no query. -EINVAL names the right form. */
 int pathpat_check(const char *s, size_t len, struct err *e) MUST_CHECK;
 
 /* Of any text: only that it has a length in bounds, and no three stars in a row. */

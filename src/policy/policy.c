@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A policy's life: making, adding, sealing (sorted for lookup, checked for contradictions), freeing; its properties. */
-#include "policy/internal.h"
+#include "policy/policy_int.h"
 
 #include "base/str.h"
 
@@ -161,13 +161,13 @@ int policy_set_synthetic(struct policy *p, const struct addr_range *r, struct er
 	return 0;
 }
 
-static int check_pool(const struct policy *p, const struct policy_pool *pool, struct err *e)
+static int check_pool(const struct policy *p, const struct policy_proxies *pool, struct err *e)
 {
 	if (!str_is_name(pool->name))
 		return err_set(e, -EINVAL, "a pool's name is letters, digits, dots, dashes and underscores");
 	if (pool->secret[0] && !str_is_name(pool->secret))
 		return err_set(e, -EINVAL, "'%s' is not the name of a secret", pool->secret);
-	if (policy_pool_find(p, pool->name))
+	if (policy_proxies_find(p, pool->name))
 		return err_set(e, -EEXIST, "there is a pool '%s' already", pool->name);
 	if (p->n_pools == POLICY_POOLS_MAX)
 		return err_set(e, -E2BIG, "at most %d pools can be named", POLICY_POOLS_MAX);
@@ -180,9 +180,9 @@ static int check_pool(const struct policy *p, const struct policy_pool *pool, st
 	return 0;
 }
 
-int policy_add_pool(struct policy *p, const struct policy_pool *pool, struct err *e)
+int policy_add_proxies(struct policy *p, const struct policy_proxies *pool, struct err *e)
 {
-	struct policy_pool *v;
+	struct policy_proxies *v;
 	struct policy_proxy *proxies;
 	int r = check_pool(p, pool, e);
 
@@ -270,7 +270,7 @@ bool policy_needs_ca(const struct policy *p)
 	return false;
 }
 
-bool policy_needs_pool(const struct policy *p)
+bool policy_needs_proxies(const struct policy *p)
 {
 	for (unsigned i = 0; i < p->n_layers; i++) {
 		if (p->layers[i].opts.pool[0])
@@ -343,13 +343,13 @@ bool policy_synthetic(const struct policy *p, struct addr_range *ret)
 	return p->has_synthetic;
 }
 
-size_t policy_pools(const struct policy *p, const struct policy_pool **ret)
+size_t policy_proxies(const struct policy *p, const struct policy_proxies **ret)
 {
 	*ret = p->pools;
 	return p->n_pools;
 }
 
-const struct policy_pool *policy_pool_find(const struct policy *p, const char *name)
+const struct policy_proxies *policy_proxies_find(const struct policy *p, const char *name)
 {
 	for (size_t i = 0; i < p->n_pools; i++) {
 		if (str_eq(p->pools[i].name, name))

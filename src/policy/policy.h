@@ -6,7 +6,7 @@
  *
  * Invariants
  *  P1  Anything but POLICY_ALLOW is a denial. A zeroed verdict denies. POLICY_ASK is one until a person has said
- *      otherwise (egress/asking.h); who cannot ask denies. Its terms are those that hold once it is allowed.
+ *      otherwise (egress/core/asking.h); who cannot ask denies. Its terms are those that hold once it is allowed.
  *  P2  The most specific rule that matches decides, by host, then port, then path, then method, in whatever order
  *      rules stand; between equals (and between two paths of which neither contains the other) deny beats ask beats
  *      allow. Nothing that matches: denied in enforce, allowed and marked `would_deny` in observe.
@@ -14,7 +14,7 @@
  *      deepest, each limit the lowest, of all layers.
  *  P4  Names, addresses and paths are compared in the one form that codec/host, codec/addr and codec/urlpath give.
  *      Deny and ask patterns match a path also in other letter case, with a slash behind, or with ";parameters".
- *  P5  A special address (codec/addr.h) is never dialled but by a rule's `to:`. No rule can change that.
+ *  P5  A special address (codec/net/addr.h) is never dialled but by a rule's `to:`. No rule can change that.
  *  P6  Work is bounded: by labels of the name and rules of one host for a connection; for a request by the entries
  *      of those rules times the length of the path, no backtracking.
  */
@@ -23,10 +23,10 @@
 
 #include "base/buf.h"
 #include "base/err.h"
-#include "codec/addr.h"
-#include "codec/gitpkt.h"
-#include "codec/graphql.h"
-#include "codec/host.h"
+#include "codec/body/gitpkt.h"
+#include "codec/body/graphql.h"
+#include "codec/net/addr.h"
+#include "codec/net/host.h"
 #include "codec/slice.h"
 
 #include <stdbool.h>
@@ -205,7 +205,7 @@ enum policy_mode policy_mode(const struct policy *p); /* enforce unless every la
 uint32_t policy_generation(const struct policy *p);
 void policy_set_generation(struct policy *p, uint32_t generation); /* before policy_pack() */
 bool policy_needs_ca(const struct policy *p);			   /* some rule may want TLS ended here */
-bool policy_needs_pool(const struct policy *p); /* some rule, or the sandbox, names a pool of proxies */
+bool policy_needs_proxies(const struct policy *p); /* some rule, or the sandbox, names a pool of proxies */
 bool policy_is_browser(const struct policy *p);
 bool policy_allows_nothing(const struct policy *p);	    /* enforce, and no rule can allow anything */
 struct policy_limits policy_limits(const struct policy *p); /* of the sandbox */
@@ -229,7 +229,7 @@ struct policy_proxy {
 };
 
 /* Without credentials: those come to coffer-dial on a descriptor of their own, or it asks the vault for them. */
-struct policy_pool {
+struct policy_proxies {
 	char name[POLICY_POOL_MAX + 1];
 	char secret[POLICY_SECRET_MAX + 1]; /* in the vault; "": none */
 	enum policy_rotate rotate;
@@ -239,8 +239,8 @@ struct policy_pool {
 	const struct policy_proxy *proxies;
 	size_t n_proxies; /* at least 1 */
 };
-size_t policy_pools(const struct policy *p, const struct policy_pool **ret);
-const struct policy_pool *policy_pool_find(const struct policy *p, const char *name);
+size_t policy_proxies(const struct policy *p, const struct policy_proxies **ret);
+const struct policy_proxies *policy_proxies_find(const struct policy *p, const char *name);
 
 /* What a person inside may be told: one line for each rule ("allow api.github.com:443 http GET /x"). */
 void policy_describe(const struct policy *p, struct buf *out);

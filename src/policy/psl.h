@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The public suffix list (publicsuffix.org), built in as a table of hashes: below which names anybody may register.
- * Made by tools/gen-psl from the list that the distribution ships. Takes names in canonical form (codec/host.h).
+ * Made by tools/gen-psl from the list that the distribution ships. Takes names in canonical form (codec/net/host.h).
  */
 #ifndef POLICY_PSL_H
 #define POLICY_PSL_H

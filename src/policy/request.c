@@ -6,11 +6,11 @@
  * forbid more, and only one that is about no more than that endpoint or repository. `POST /graphql` therefore never
  * opens what `graphql:` does not.
  */
-#include "policy/internal.h"
+#include "policy/policy_int.h"
 
 #include "base/buf.h"
 #include "base/str.h"
-#include "codec/urlpath.h"
+#include "codec/http/urlpath.h"
 
 #include <string.h>
 

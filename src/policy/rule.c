@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One rule: what may stand in it, and how it is written in a sentence. */
-#include "policy/internal.h"
+#include "policy/policy_int.h"
 #include "policy/psl.h"
 
 #include "base/str.h"

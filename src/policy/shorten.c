@@ -2,7 +2,7 @@
 /* Cuts a text word by word; a word that is a host loses its beginning instead of its end. */
 #include "policy/shorten.h"
 
-#include "codec/host.h"
+#include "codec/net/host.h"
 #include "policy/psl.h"
 
 #include <ctype.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rules and their entries as people write and read them. */
-#include "policy/internal.h"
+#include "policy/policy_int.h"
 
 #include "base/str.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How a decision is put into words, and how those of several layers become one. */
-#include "policy/internal.h"
+#include "policy/policy_int.h"
 
 #include "base/str.h"
 #include "policy/shorten.h"

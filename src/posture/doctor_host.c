@@ -7,8 +7,8 @@
 #include "posture/checks.h"
 #include "posture/probe.h"
 #include "posture/scratch.h"
-#include "sys/cgroup.h"
-#include "sys/landlock.h"
+#include "sys/cgroup/cgroup.h"
+#include "sys/fence/landlock.h"
 #include "sys/loopfs.h"
 
 #include <errno.h>

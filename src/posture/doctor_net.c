@@ -3,8 +3,8 @@
 #include "base/cleanup.h"
 #include "posture/checks.h"
 #include "posture/probe.h"
-#include "sandbox/helper.h"
-#include "sandbox/wall.h"
+#include "sandbox/engine/helper.h"
+#include "sandbox/wall/wall.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -6,7 +6,7 @@
 #include "base/str.h"
 #include "posture/checks.h"
 #include "posture/probe.h"
-#include "sandbox/state.h"
+#include "sandbox/state/state.h"
 #include "sys/ns.h"
 
 #include <errno.h>

@@ -4,8 +4,8 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "posture/checks.h"
-#include "sandbox/state.h"
-#include "vault/schedule.h"
+#include "sandbox/state/state.h"
+#include "vault/client/schedule.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

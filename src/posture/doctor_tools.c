@@ -6,9 +6,9 @@
 #include "posture/checks.h"
 #include "posture/probe.h"
 #include "posture/scratch.h"
-#include "sandbox/helper.h"
-#include "sandbox/ids.h"
-#include "sandbox/runsc.h"
+#include "sandbox/engine/helper.h"
+#include "sandbox/engine/runsc.h"
+#include "sandbox/spec/ids.h"
 #include "sys/ns.h"
 
 #include <errno.h>

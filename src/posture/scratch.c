@@ -3,7 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "sandbox/state.h"
+#include "sandbox/state/state.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -10,8 +10,8 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/str.h"
-#include "sandbox/spec.h"
-#include "workspace/base.h"
+#include "sandbox/spec/spec.h"
+#include "workspace/tree/base.h"
 
 #include <stdbool.h>
 #include <stdint.h>

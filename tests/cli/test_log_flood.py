@@ -17,7 +17,7 @@ from nettest import Internet, why_not  # noqa: E402
 
 TOKEN = "ghp_" + "Zq7" * 12
 API, ZONE = "api.example.test", "zone.example.test"
-# Within the budget of egress/ledger.h, which is 4000 new things at once and 100 a second: a bit more than that.
+# Within the budget of egress/account/ledger.h, which is 4000 new things at once and 100 a second: a bit more than that.
 POSTS = 4150
 
 POLICY = f"""version: 1
@@ -148,7 +148,7 @@ class Seen:
         conn.sendall(b"took it")
 
     def keys(self):
-        """By what egress/ledger.h tells requests apart; the rules have one port each."""
+        """By what egress/account/ledger.h tells requests apart; the rules have one port each."""
         return {(m, port, None if m in ("GET", "HEAD") else path) for m, port, path in self.requests}
 
 

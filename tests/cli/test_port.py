@@ -13,7 +13,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from coffertest import ENGINES, Tap, coffer_as, identities, slow_build  # noqa: E402
 
-PLACES = 128  # connections at once, as in src/gateway/supervise_port.c
+PLACES = 128  # connections at once, as in src/run/supervise/supervise_port.c
 
 # Port 8080: "N\n" is answered with N bytes; "echo\n" with all that follows, once the client has said its last word;
 # "hold\n" with nothing for ever. Port 8086 the same on ::1 alone.

@@ -40,10 +40,24 @@ def check_rooms():
         ({"codec/a.h": "#include <time.h>\n"}, 1, "a pure room with a clock"),
         ({"codec/a.c": '#include "base/fd.h"\n'}, 1, "a pure room with files"),
         ({}, 1, "nothing at all"),
+        ({"sys/a/x.c": '#include "sys/b/y.h"\n', "sys/b/y.h": '#include "sys/c/z.h"\n', "sys/c/z.h": ""}, 0, "of sub-rooms in a line"),
+        ({"sys/a/x.c": '#include "sys/b/y.h"\n', "sys/b/y.h": '#include "sys/c/z.h"\n', "sys/c/z.h": '#include "sys/a/x.h"\n',
+          "sys/a/x.h": ""}, 1, "of sub-rooms in a circle"),
     ]
     for files, wanted, name in cases:
         code, text = rooms(files)
         tap.eq(code, wanted, f"check-rooms: an include {name}", text)
+    static = "static int take(void)\n{\n\treturn 0;\n}\n"
+    for files, wanted, name in [
+            ({f"sys/a{i}.c": "" for i in range(30)}, 0, "30 sources in one directory are taken"),
+            ({f"sys/a{i}.c": "" for i in range(31)}, 1, "31 sources in one directory are refused"),
+            ({"sys/a.c": "", "sys/a.h": ""}, 0, "a source and its header share a stem"),
+            ({"sys/a.c": "", "codec/a.c": ""}, 1, "a stem in two rooms is refused"),
+            ({"sys/a.c": "", "sys/x/a.h": ""}, 1, "a stem in two sub-rooms is refused"),
+            ({f"sys/a{i}.c": static for i in range(3)}, 0, "a static name in three files is taken"),
+            ({f"sys/a{i}.c": static for i in range(4)}, 1, "a static name in four files is refused")]:
+        code, text = rooms(files)
+        tap.eq(code, wanted, f"check-rooms: {name}", text)
 
 
 def sources(*tops):
@@ -75,17 +89,39 @@ def check_readmes():
         if room == "bin" or not os.path.isdir(os.path.dirname(path)):
             continue
         if not os.path.exists(path):
-            has = [f for f in os.listdir(os.path.dirname(path)) if f.endswith((".c", ".h"))]
-            tap.ok(not has, f"room {room} has a README.md")
+            tap.ok(False, f"room {room} has a README.md")
             continue
         with open(path, encoding="utf-8") as f:
             lines = f.read().splitlines()
         tap.ok(0 < len(lines) <= 40, f"room {room} explains itself in at most 40 lines", len(lines))
 
 
+def check_citations():
+    """ARCHITECTURE.md cites functions as `file.c:function`: each exists, in the one file of that name."""
+    where = {}
+    for path in sources("src"):
+        where.setdefault(os.path.basename(path), path)
+    with open(os.path.join(ROOT, "ARCHITECTURE.md"), encoding="utf-8") as f:
+        text = f.read()
+    cited = sorted(set(re.findall(r"`([\w-]+\.[ch]):(\w+)`", text)))
+    wrong = []
+    for name, function in cited:
+        if name not in where:
+            wrong.append(f"{name}: no such file")
+            continue
+        with open(where[name], encoding="utf-8") as f:
+            if not re.search(rf"^[a-zA-Z][^;\n]*\b{function}\(", f.read(), re.M):
+                wrong.append(f"{name}:{function}")
+    tap.ok(len(cited) > 50, "ARCHITECTURE.md cites functions", len(cited))
+    tap.eq(wrong, [], "every function that ARCHITECTURE.md cites exists in that file")
+    rooms_told = re.findall(r"^\| (\w+) \|", text[text.index("## Rooms"):text.index("## Walk 1")], re.M)[1:]
+    there = {d for d in os.listdir(os.path.join(ROOT, "src")) if os.path.isdir(os.path.join(ROOT, "src", d))}
+    tap.eq(set(rooms_told), there, "ARCHITECTURE.md's table of rooms has every directory of src/")
+
+
 def trigger_rows():
-    """The rows of src/workspace/trigger_table.c, as doc/triggers.md has them."""
-    with open(os.path.join(ROOT, "src/workspace/trigger_table.c"), encoding="utf-8") as f:
+    """The rows of src/workspace/tree/trigger_table.c, as doc/triggers.md has them."""
+    with open(os.path.join(ROOT, "src/workspace/tree/trigger_table.c"), encoding="utf-8") as f:
         text = f.read()
     words = dict(re.findall(r'^#define (\w+) "(.*)"$', text, re.M))
     for name, below, why, reader in re.findall(r'^\t\{ "(.*?)", (NULL|".*?"), (\w+|".*?"), "(.*)" \},$', text, re.M):
@@ -95,12 +131,57 @@ def trigger_rows():
 
 def check_triggers():
     rows = list(trigger_rows())
-    with open(os.path.join(ROOT, "src/workspace/trigger_table.c"), encoding="utf-8") as f:
+    with open(os.path.join(ROOT, "src/workspace/tree/trigger_table.c"), encoding="utf-8") as f:
         tap.eq(len(rows), len(re.findall(r"^\t\{ ", f.read(), re.M)), "every row of the trigger table is read")
     with open(os.path.join(ROOT, "doc/triggers.md"), encoding="utf-8") as f:
         listed = [line for line in f.read().splitlines() if line.startswith("| `")]
     tap.eq(listed, rows, "doc/triggers.md lists the rows of the trigger table, in their order")
     tap.ok(len(set(rows)) == len(rows) > 300, "each row stands once")
+
+
+# What makes a process or replaces the program of one; the first group is spawn.h.
+STARTS = re.compile(r"\b(?:(spawn_start|spawn_start_step|spawn_exec)|fork|vfork|_Fork|ns_fork|clone|clone3|exec[lv]p?e?|execvpe|execveat|"
+                    r"fexecve|posix_spawnp?|system|popen)\s*\(|\b(?:syscall|CALL|raw)\(SYS_(?:clone3?|v?fork|execve(?:at)?)\b")
+
+
+def start_sites(src):
+    """(how, file, function) of each place in src that starts a process."""
+    found = set()
+    for path in sources(src):
+        with open(path, encoding="utf-8") as f:
+            code = re.sub(r'/\*.*?\*/|"(?:\\.|[^"\\\n])*"|//[^\n]*', lambda m: re.sub(r"[^\n]", " ", m.group()), f.read(), flags=re.S)
+        head = inside = None
+        for line in code.split("\n"):
+            name = re.search(r"(?!__attribute__)\b(\w+)\((?!\()", line)
+            if line[:1] in ("{", "}"):
+                inside = head if line[0] == "{" else None
+            elif line[:1].strip() and name:
+                head = name.group(1)
+            elif inside:
+                found |= {("spawn" if m.group(1) else "own", os.path.basename(path), inside) for m in STARTS.finditer(line)}
+    return found
+
+
+def start_rows(path):
+    with open(path, encoding="utf-8") as f:
+        return [line.split(None, 3) for line in f.read().splitlines() if line and not line.startswith("#")]
+
+
+def check_starts():
+    rows, sites = start_rows(os.path.join(ROOT, "src/sys/spawn_sites.txt")), start_sites("src")
+    listed = {tuple(r[:3]) for r in rows}
+    tap.ok(all(len(r) == 4 and r[0] in ("spawn", "own") for r in rows) and len(listed) == len(rows),
+           "each row of spawn_sites.txt says how, file, function and reason, and stands once", rows)
+    tap.eq(sorted(sites - listed), [], "every place that starts a process has its row in spawn_sites.txt")
+    tap.eq(sorted(listed - sites), [], "every row of spawn_sites.txt has its place in the code")
+    names = [os.path.basename(p) for p in sources("src")]
+    twice = sorted({r[1] for r in rows if names.count(r[1]) != 1})
+    tap.eq(twice, [], "the file names in spawn_sites.txt are those of one file each")
+    with tempfile.TemporaryDirectory(prefix="coffertest-") as src:
+        with open(os.path.join(src, "a.c"), "w", encoding="utf-8") as f:
+            f.write("/* fork() */\nstatic int one(int a,\n\t\t   int b)\n{\n\tsay(\"fork()\");\n}\nint two(void)\n{\n\tif (vfork() == 0)\n"
+                    "\t\tsyscall(SYS_execveat, 3);\n\treturn spawn_start(&s);\n}\n")
+        tap.eq(start_sites(src), {("own", "a.c", "two"), ("spawn", "a.c", "two")}, "a fork is found in code, not in comments or strings")
 
 
 def check_executables():
@@ -112,5 +193,7 @@ check_rooms()
 check_files()
 check_readmes()
 check_executables()
+check_citations()
 check_triggers()
+check_starts()
 tap.done()

@@ -3,9 +3,9 @@
 #ifndef TESTS_ASKSRIG_H
 #define TESTS_ASKSRIG_H
 
+#include "approval/wire/askproto.h"
 #include "base/clock.h"
 #include "base/str.h"
-#include "gateway/askproto.h"
 #include "tap.h"
 
 #include <errno.h>

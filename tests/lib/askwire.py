@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The socket of a run's questions (src/gateway/askproto.h), spoken by the test itself: no process for each answer."""
+"""The socket of a run's questions (src/approval/wire/askproto.h), spoken by the test itself: no process for each answer."""
 
 import json
 import os

@@ -70,7 +70,7 @@ static int add_resolver(struct policy *p, char **w, struct err *e)
 static int add_pool(struct policy *p, char **w, size_t n, struct err *e)
 {
 	static struct policy_proxy proxies[WORDS_MAX];
-	struct policy_pool pool = { .proxies = proxies, .n_proxies = n - 6 };
+	struct policy_proxies pool = { .proxies = proxies, .n_proxies = n - 6 };
 	int ret = 0;
 
 	snprintf(pool.name, sizeof(pool.name), "%s", w[1]);
@@ -88,7 +88,7 @@ static int add_pool(struct policy *p, char **w, size_t n, struct err *e)
 		x->type = str_starts(w[i], "socks5:") ? POLICY_PROXY_SOCKS5 : POLICY_PROXY_CONNECT;
 		ret = host_port_parse(colon + 1, strlen(colon + 1), 0, &x->host, &x->port, e);
 	}
-	return ret < 0 ? ret : policy_add_pool(p, &pool, e);
+	return ret < 0 ? ret : policy_add_proxies(p, &pool, e);
 }
 
 static int add_line(struct policy *p, char **w, size_t n, struct err *e)

@@ -6,7 +6,7 @@
         dial.control(CTL_STATS)                     # (type, generation, text)
         dial.journal()                              # the lines written so far, as dicts
 
-The policy is in the words of tests/lib/bundle.c. Structs as in src/egress/dialproto.h and fds.h.
+The policy is in the words of tests/lib/bundle.c. Structs as in src/egress/wire/dialproto.h and fds.h.
 """
 
 import array

@@ -6,7 +6,7 @@
 #ifndef TESTS_FAKEKERNEL_H
 #define TESTS_FAKEKERNEL_H
 
-#include "sys/cgroup.h"
+#include "sys/cgroup/cgroup.h"
 #include "workspace/workspace.h"
 
 static struct cgroup_stat fake_stat;

@@ -8,7 +8,7 @@
 
 #include "base/cleanup.h"
 #include "ipc/conn.h"
-#include "sandbox/proto.h"
+#include "sandbox/init/proto.h"
 
 #include <fcntl.h>
 #include <libgen.h>

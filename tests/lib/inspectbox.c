@@ -13,9 +13,9 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
-#include "egress/control.h"
-#include "egress/flow_int.h"
-#include "egress/inspect.h"
+#include "egress/core/control.h"
+#include "egress/core/flow_int.h"
+#include "egress/exchange/inspect.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>

@@ -6,9 +6,9 @@
  *
  * Each with a preview of so many BYTES. Makes the runs' directories, prints "ready", and serves until its stdin ends.
  */
+#include "approval/server/askserve.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "gateway/askserve.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The list of secrets that coffer-egress is handed (egress/fds.h), for tests that start it by hand:
+ * The list of secrets that coffer-egress is handed (egress/wire/fds.h), for tests that start it by hand:
  *
  *	mkgrants BY_LINE [mark=SEED] 'NAME HANDLE PLACEHOLDER|HOST AS [USER]|HOST AS…' … > list
  *
@@ -10,9 +10,9 @@
  */
 #include "base/fd.h"
 #include "crypto/hash.h"
-#include "egress/fds.h"
-#include "vault/mark.h"
-#include "vault/shape.h"
+#include "egress/wire/fds.h"
+#include "vault/common/mark.h"
+#include "vault/common/shape.h"
 
 #include <stdio.h>
 #include <stdlib.h>

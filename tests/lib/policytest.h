@@ -4,7 +4,7 @@
 #define TESTS_POLICYTEST_H
 
 #include "base/cleanup.h"
-#include "codec/urlpath.h"
+#include "codec/http/urlpath.h"
 #include "config/policy_file.h"
 #include "config/preset.h"
 #include "tap.h"

@@ -4,8 +4,8 @@
 #define TESTS_SSHTEST_H
 
 #include "base/cleanup.h"
-#include "vault/agent.h"
-#include "vault/sshwire.h"
+#include "vault/serve/agent.h"
+#include "vault/ssh/sshwire.h"
 
 #include <sodium.h>
 #include <stdio.h>

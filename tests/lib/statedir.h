@@ -6,7 +6,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
-#include "sandbox/state.h"
+#include "sandbox/state/state.h"
 #include "tap.h"
 
 #include <errno.h>

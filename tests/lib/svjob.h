@@ -6,8 +6,8 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "fakekernel.h"
-#include "gateway/supervise.h"
 #include "initproc.h"
+#include "run/supervise/supervise.h"
 #include "tap.h"
 
 #include <errno.h>

@@ -9,7 +9,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "ipc/fdpass.h"
-#include "sandbox/wall.h"
+#include "sandbox/wall/wall.h"
 #include "sys/ns.h"
 #include "tap.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a policy says of tools and of apply: which rule decides, what is refused, and that what is kept with a run says the same. */
-#include "gateway/toolcall.h"
+#include "approval/toolcall.h"
 #include "policytest.h"
 
 #include <errno.h>

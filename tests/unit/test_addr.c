@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "codec/addr.h"
+#include "codec/net/addr.h"
 #include "tap.h"
 
 #include <arpa/inet.h>

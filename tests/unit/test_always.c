@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which rule an approval for good becomes: of each kind, and what is refused. */
+#include "always/always.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/str.h"
-#include "gateway/always.h"
 #include "tap.h"
 
 #include <errno.h>

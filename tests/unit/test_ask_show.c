@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A question in words: whatever an agent writes into it, each row is ours. */
 #include "audit/line.h"
-#include "cli/ask_before.h"
-#include "cli/ask_list.h"
-#include "cli/ask_seen.h"
-#include "cli/ask_show.h"
-#include "codec/termrows.h"
+#include "cli/ask/ask_list.h"
+#include "cli/ask/ask_seen.h"
+#include "cli/common/ask_before.h"
+#include "cli/common/ask_show.h"
+#include "codec/term/termrows.h"
 #include "test_audit_log.h"
 
 static const unsigned widths[] = { 20, 40, 80, 200 };

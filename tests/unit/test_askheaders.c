@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What people are shown of a request's headers: all, or the names of the others, or nothing is asked. */
 #include "base/str.h"
-#include "egress/askheaders.h"
+#include "egress/message/askheaders.h"
 #include "tap.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Asking about a run that nobody serves, that somebody serves, and that changes hands meanwhile. Each asker is a process of its
  * own; the test answers over the socket as a person's coffer does. */
-#include "gateway/askhold.h"
+#include "approval/server/askhold.h"
 #include "statedir.h"
 
 #include <string.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* No id of a question is given twice, whatever became of the files. */
+#include "approval/server/askserve.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
-#include "gateway/askserve.h"
 #include "tap.h"
 
 #include <fcntl.h>

@@ -2,7 +2,7 @@
 /* What people are told of questions: each once, not too often, nothing that may be a secret. */
 #include "base/clock.h"
 #include "base/str.h"
-#include "gateway/askpost.h"
+#include "notify/askpost.h"
 #include "tap.h"
 
 #include <stdio.h>

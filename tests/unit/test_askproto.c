@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the socket of a run's questions takes: requests, good and bad. */
+#include "approval/wire/askproto.h"
 #include "base/str.h"
-#include "gateway/askproto.h"
 #include "tap.h"
 
 static void test_proto(void)

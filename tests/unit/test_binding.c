@@ -2,7 +2,7 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "tap.h"
-#include "vault/binding.h"
+#include "vault/common/binding.h"
 
 #include <errno.h>
 

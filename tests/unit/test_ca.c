@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The cache of leaves: the same for the same name, bounded, the oldest goes first; the authority outlives its process. */
-#include "egress/ca.h"
+#include "egress/tls/ca.h"
 #include "tap.h"
 
 #include <openssl/x509.h>

@@ -6,7 +6,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/str.h"
-#include "sys/caps.h"
+#include "sys/fence/caps.h"
 #include "tap.h"
 
 #include <errno.h>

@@ -2,7 +2,7 @@
 /* Credentials in an answer's JSON: found, replaced, or refused; and the line that says which they are. */
 #include "base/cleanup.h"
 #include "base/str.h"
-#include "egress/capture.h"
+#include "egress/credential/capture.h"
 #include "tap.h"
 
 #define OAUTH "POST auth.example.com:443/oauth/token access_token id_token=claims refresh_token=refresh"

@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
-#include "sys/cgroup_internal.h"
+#include "sys/cgroup/cgroup_internal.h"
 #include "tap.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "codec/connect.h"
+#include "codec/http/connect.h"
 #include "tap.h"
 
 #include <errno.h>

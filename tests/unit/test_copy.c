@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Unpacking a hostile archive: nothing outside the destination, nothing but files, directories and links. */
 #include "base/fd.h"
-#include "sandbox/copy.h"
+#include "sandbox/init/copy.h"
 #include "tap.h"
 
 #include <errno.h>

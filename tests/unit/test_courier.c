@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "egress/courier_http.h"
+#include "courier/courier_http.h"
 
 #include "base/cleanup.h"
 #include "tap.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/cleanup.h"
-#include "egress/deny.h"
+#include "egress/account/deny.h"
 #include "tap.h"
 
 #include <jansson.h>

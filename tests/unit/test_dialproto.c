@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/cleanup.h"
-#include "egress/dialproto.h"
+#include "egress/wire/dialproto.h"
 #include "tap.h"
 
 static struct dial_req good(void)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Queries made by hand; answers read back with the C library's parser. */
-#include "codec/dns.h"
+#include "codec/net/dns.h"
 #include "tap.h"
 
 #include <arpa/nameser.h>

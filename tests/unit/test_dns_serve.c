@@ -6,7 +6,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
-#include "egress/dns_serve.h"
+#include "egress/core/dns_serve.h"
 #include "ipc/fdpass.h"
 #include "policy/build.h"
 #include "tap.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/clock.h"
-#include "egress/limits.h"
+#include "egress/account/egress_limits.h"
 #include "tap.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/str.h"
 #include "tap.h"
-#include "vault/envfile.h"
+#include "vault/common/envfile.h"
 
 #include <errno.h>
 

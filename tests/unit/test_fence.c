@@ -4,8 +4,8 @@
  * error. A filter of the test's own plays the kernel that refuses.
  */
 #include "base/cleanup.h"
-#include "sys/fence.h"
-#include "sys/seccomp.h"
+#include "sys/fence/fence.h"
+#include "sys/fence/seccomp.h"
 #include "tap.h"
 
 #include <errno.h>

@@ -4,13 +4,13 @@
  * Each act is tried without the filter first, where it must succeed.
  */
 #include "base/cleanup.h"
-#include "egress/courier.h"
-#include "egress/dial_int.h"
-#include "egress/fence.h"
-#include "gateway/webserve.h"
-#include "sys/seccomp.h"
+#include "courier/courier.h"
+#include "dial/dial_int.h"
+#include "egress/core/egress_fence.h"
+#include "sys/fence/seccomp.h"
 #include "tap.h"
-#include "vault/fence.h"
+#include "vault/serve/vault_fence.h"
+#include "web/server/webserve.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -297,7 +297,7 @@ static void check_web(void)
 	CHECK(attempt(&web_fence, make_tcp) == DIED);
 }
 
-/* What makes up for Landlock on a kernel that has none: F1 of sys/fence.h. */
+/* What makes up for Landlock on a kernel that has none: F1 of sys/fence/fence.h. */
 static void check_openers(void)
 {
 	static const struct fence *const all[] = { &egress_fence, &dial_fence, &courier_fence, &vault_fence,

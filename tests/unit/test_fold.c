@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/clock.h"
-#include "egress/fold.h"
+#include "egress/account/fold.h"
 #include "tap.h"
 
 #include <stdio.h>

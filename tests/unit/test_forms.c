@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/cleanup.h"
 #include "tap.h"
-#include "vault/forms.h"
+#include "vault/common/forms.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "codec/gitpkt.h"
+#include "codec/body/gitpkt.h"
 #include "tap.h"
 
 #include <errno.h>

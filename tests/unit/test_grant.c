@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "tap.h"
-#include "vault/grant.h"
+#include "vault/serve/grant.h"
 
 #include <errno.h>
 

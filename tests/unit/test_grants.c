@@ -2,7 +2,7 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "tap.h"
-#include "vault/grants.h"
+#include "vault/common/grants.h"
 
 #include <errno.h>
 

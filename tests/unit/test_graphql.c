@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/buf.h"
-#include "codec/graphql.h"
+#include "codec/body/graphql.h"
 #include "tap.h"
 
 #include <errno.h>

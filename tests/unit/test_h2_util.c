@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How much a peer may bother us: a bucket of frames that ask for nothing. */
-#include "egress/h2_util.h"
+#include "egress/exchange/h2_util.h"
 #include "tap.h"
 
 #define SECOND 1000000000ULL

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Copies itself into a directory of its own and asks from there: what helper_open() trusts depends on where it is. */
-#include "sandbox/helper.h"
+#include "sandbox/engine/helper.h"
 
 #include "base/cleanup.h"
 #include "base/fd.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "codec/host.h"
-#include "codec/punycode.h"
+#include "codec/net/host.h"
+#include "codec/net/punycode.h"
 #include "tap.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "codec/http1.h"
+#include "codec/http/http1.h"
 #include "tap.h"
 
 #include <errno.h>

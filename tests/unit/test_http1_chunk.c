@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "codec/http1_chunk.h"
+#include "codec/http/http1_chunk.h"
 #include "tap.h"
 
 #include <errno.h>

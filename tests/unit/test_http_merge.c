@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which merges name the commit that they merge. */
 #include "base/cleanup.h"
-#include "egress/http_merge.h"
+#include "egress/message/http_merge.h"
 #include "tap.h"
 
 #define OID "0123456789abcdef0123456789abcdef01234567"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "egress/inject.h"
+#include "egress/credential/inject.h"
 
 #include "tap.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "egress/journal.h"
+#include "egress/wire/journal.h"
 #include "tap.h"
 
 #include <errno.h>

@@ -5,7 +5,7 @@
 #include "base/str.h"
 #include "crypto/seal.h"
 #include "tap.h"
-#include "vault/keep.h"
+#include "vault/serve/keep.h"
 
 #include <errno.h>
 #include <fcntl.h>

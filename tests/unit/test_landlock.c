@@ -6,7 +6,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
-#include "sys/landlock.h"
+#include "sys/fence/landlock.h"
 #include "tap.h"
 
 #include <errno.h>

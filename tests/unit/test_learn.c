@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "policy/learn.h"
+#include "policy/replay/learn.h"
 
 #include "base/cleanup.h"
 #include "tap.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is let through for the first time, on a clock of the test's own: who is known, who waits and for how long, who is denied. */
 #include "base/clock.h"
-#include "egress/ledger.h"
+#include "egress/account/ledger.h"
 #include "tap.h"
 
 #include <errno.h>

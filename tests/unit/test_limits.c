@@ -2,7 +2,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
-#include "sandbox/limits.h"
+#include "sandbox/spec/limits.h"
 #include "tap.h"
 
 #include <errno.h>

@@ -3,7 +3,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
-#include "gateway/logtimes.h"
+#include "run/supervise/logtimes.h"
 #include "tap.h"
 
 #include <endian.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Manifests: what is written is read back, and nothing else is taken for one. */
-#include "codec/manifest.h"
+#include "codec/file/manifest.h"
 #include "tap.h"
 
 #include <errno.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "vault/mark.h"
+#include "vault/common/mark.h"
 
 #include "tap.h"
-#include "vault/shape.h"
+#include "vault/common/shape.h"
 
 static const uint8_t seed_a[MARK_SEED_LEN] = { 1 }, seed_b[MARK_SEED_LEN] = { 2 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/str.h"
-#include "gateway/metrics.h"
+#include "daemon/metrics/metrics.h"
 #include "tap.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/cleanup.h"
-#include "egress/names.h"
+#include "egress/account/names.h"
 #include "tap.h"
 
 #include <errno.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A coffer-egress that does not take its answers: it is ended, and what it never heard of was not used. */
 #include "audit/audit.h"
-#include "egress/askmsg.h"
-#include "gateway/net_int.h"
+#include "egress/wire/askmsg.h"
 #include "ipc/fdpass.h"
+#include "netd/serve/net_int.h"
 #include "statedir.h"
 
 #include <sys/socket.h>
@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 static struct net_guard g;
-static struct run run;
 static struct spec spec;
 static struct net_plan plan;
 static int theirs = -1;
@@ -177,10 +176,8 @@ int main(void)
 	plan.generation = 1;
 	plan.ask_timeout = 300;
 	memcpy(spec.id, "3f9a2c0011aa", sizeof("3f9a2c0011aa"));
-	run = (struct run){ .st = &st, .spec = &spec, .net = &plan };
 	CHECK(audit_open(&log, st.fd, &e) == 0);
-	run.audit = log;
-	g.r = &run;
+	g.c = (struct net_config){ .st = &st, .audit = log, .spec = &spec, .plan = &plan, .sandbox = -1 };
 	g.dir = st.fd;
 	g.loop = LOOP_INIT;
 	g.t_start.fn = on_start;

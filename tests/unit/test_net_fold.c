@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Journals folded into the log, replayed with a clock of the test's own: what is written, counted, and refused. */
 #include "base/clock.h"
-#include "gateway/net_fold.h"
+#include "netd/log/net_fold.h"
 #include "tap.h"
 
 #include <errno.h>

@@ -2,7 +2,7 @@
 /* The journals on their way into the log: a process that writes without end does not hold the guard. */
 #include "base/clock.h"
 #include "base/fd.h"
-#include "gateway/net_int.h"
+#include "netd/serve/net_int.h"
 #include "tap.h"
 
 #include <sys/mman.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lines for the terminal about what is denied: once each, repeated ones together, few, and harmless. */
 #include "base/fd.h"
-#include "gateway/net_int.h"
 #include "ipc/fdpass.h"
+#include "netd/serve/net_int.h"
 #include "tap.h"
 
 #include <errno.h>

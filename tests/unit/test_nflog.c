@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "egress/nflog.h"
+#include "egress/core/nflog.h"
 #include "tap.h"
 
 #include <arpa/inet.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gateway/notify.h"
+#include "notify/notify.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"

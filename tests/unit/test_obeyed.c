@@ -3,7 +3,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "tap.h"
-#include "workspace/obeyed.h"
+#include "workspace/change/obeyed.h"
 
 #include <errno.h>
 #include <fcntl.h>

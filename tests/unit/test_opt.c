@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/opt.h"
+#include "cli/core/opt.h"
 
 #include "base/cleanup.h"
 #include "base/str.h"

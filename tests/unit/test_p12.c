@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* That Java reads it is seen where Java runs (tests/cli/test_clients.py); here, that it is what it says. */
-#include "codec/p12.h"
+#include "codec/file/p12.h"
 #include "tap.h"
 
 #define BIG (1u << 20)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "codec/pack.h"
+#include "codec/file/pack.h"
 #include "tap.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/cleanup.h"
 #include "tap.h"
-#include "workspace/path.h"
+#include "workspace/tree/path.h"
 
 #include <errno.h>
 

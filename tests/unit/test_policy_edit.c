@@ -2,7 +2,7 @@
 /* One more rule in a file: every other byte stays, or nothing is done. */
 #include "base/cleanup.h"
 #include "base/str.h"
-#include "config/policy_edit.h"
+#include "config/edit/policy_edit.h"
 #include "config/policy_file.h"
 #include "tap.h"
 

@@ -434,15 +434,15 @@ static void test_whole(void)
 		"  allow:\n"
 		"    - domain: a.example.com\n");
 	const struct policy_resolver *res;
-	const struct policy_pool *pools;
+	const struct policy_proxies *pools;
 	struct addr_range syn;
 
 	CHECK(policy_limits(p).bytes_up == 1u << 30 && policy_limits(p).bandwidth == 10u << 20);
 	CHECK(policy_limits(p).requests_per_minute == 600 && policy_limits(p).connections == 50);
 	CHECK(policy_resolvers(p, &res) == 3 && res[1].port == 5353 && res[0].port == 53);
 	CHECK(policy_synthetic(p, &syn) && addr_range_len(&syn) == 8);
-	CHECK(policy_is_browser(p) && policy_needs_pool(p));
-	CHECK(policy_pools(p, &pools) == 1 && pools[0].n_proxies == 2 && pools[0].proxies[1].port == 1080);
+	CHECK(policy_is_browser(p) && policy_needs_proxies(p));
+	CHECK(policy_proxies(p, &pools) == 1 && pools[0].n_proxies == 2 && pools[0].proxies[1].port == 1080);
 	CHECK(pools[0].rotate == POLICY_ROTATE_CONNECTION && pools[0].sticky_seconds == 600);
 	CHECK(connect_is(p, "a.example.com:443", POLICY_ALLOW));
 	CHECK_STR(last.terms.pool, "fast");

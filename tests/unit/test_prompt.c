@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a typed line means at a question on the terminal, and what is shown there. */
-#include "gateway/prompt.h"
+#include "approval/prompt.h"
 #include "tap.h"
 
 #include "base/str.h"
-#include "codec/termrows.h"
+#include "codec/term/termrows.h"
 
 #include <errno.h>
 #include <stdlib.h>

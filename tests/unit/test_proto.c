@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/cleanup.h"
-#include "sandbox/proto.h"
+#include "sandbox/init/proto.h"
 #include "tap.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "policy/replay.h"
+#include "policy/replay/replay.h"
 
 #include "policytest.h"
 

@@ -2,7 +2,7 @@
 /* What is kept of a resolver's answers, on a fake clock. */
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "egress/resolve_cache.h"
+#include "dial/connect/resolve_cache.h"
 #include "tap.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Restart policies and pauses: what is said, what is decided. */
-#include "gateway/restart.h"
+#include "daemon/child/restart.h"
 #include "tap.h"
 
 static bool is_refused(const char *text, const char *word)

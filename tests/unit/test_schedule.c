@@ -2,7 +2,7 @@
 /* The dates beside the vault: what is written is read, and nothing else is. */
 #include "base/cleanup.h"
 #include "tap.h"
-#include "vault/schedule.h"
+#include "vault/client/schedule.h"
 
 #include <errno.h>
 

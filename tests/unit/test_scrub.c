@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "egress/scrub.h"
+#include "egress/credential/scrub.h"
 
 #include "tap.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "egress/scrub_ws.h"
+#include "egress/credential/scrub_ws.h"
 
 #include "tap.h"
 

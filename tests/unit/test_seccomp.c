@@ -5,8 +5,8 @@
  */
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "sys/seccomp.h"
-#include "sys/seccomp_table.h"
+#include "sys/fence/seccomp.h"
+#include "sys/fence/seccomp_table.h"
 #include "tap.h"
 
 #include <errno.h>

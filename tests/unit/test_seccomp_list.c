@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A list of calls in a real kernel: what is on it works, what is not ends the process, arguments count. */
 #include "base/cleanup.h"
-#include "sys/seccomp.h"
-#include "sys/seccomp_list.h"
+#include "sys/fence/seccomp.h"
+#include "sys/fence/seccomp_list.h"
 #include "tap.h"
 
 #include <errno.h>

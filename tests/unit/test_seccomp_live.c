@@ -6,7 +6,7 @@
  */
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "sys/seccomp.h"
+#include "sys/fence/seccomp.h"
 #include "tap.h"
 
 #include <errno.h>

@@ -2,7 +2,7 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "tap.h"
-#include "workspace/secret.h"
+#include "workspace/view/secret.h"
 
 static void test_names(void)
 {

@@ -2,7 +2,7 @@
 /* An agent's settings without credentials: names and values that are left out, and those that are not. */
 #include "base/cleanup.h"
 #include "tap.h"
-#include "vault/settings.h"
+#include "vault/client/settings.h"
 
 #include <errno.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "tap.h"
-#include "vault/shape.h"
+#include "vault/common/shape.h"
 
 #define BODY "1a2B3c4D5e6F7g8H9i0J1k2L3m4N5o6P7q8R"
 

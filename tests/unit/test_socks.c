@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "codec/socks.h"
+#include "codec/net/socks.h"
 #include "tap.h"
 
 #include <errno.h>

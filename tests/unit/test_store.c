@@ -2,7 +2,7 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "tap.h"
-#include "vault/store.h"
+#include "vault/serve/store.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/table.h"
+#include "cli/core/table.h"
 
 #include "base/cleanup.h"
 #include "tap.h"

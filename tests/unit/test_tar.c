@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "codec/tar.h"
+#include "codec/file/tar.h"
 #include "tap.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "codec/termmodes.h"
+#include "codec/term/termmodes.h"
 #include "tap.h"
 
 /* All at once and byte by byte must give the same. */

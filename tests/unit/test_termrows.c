@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Values of an attacker in rows of ours, for any width. */
-#include "codec/termrows.h"
+#include "codec/term/termrows.h"
 #include "tap.h"
 
 #include "base/str.h"

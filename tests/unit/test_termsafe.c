@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "codec/termsafe.h"
+#include "codec/term/termsafe.h"
 #include "tap.h"
 
 #include <stdlib.h>

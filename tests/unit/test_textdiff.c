@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "tap.h"
-#include "workspace/textdiff.h"
+#include "workspace/change/textdiff.h"
 
 #include <stdlib.h>
 

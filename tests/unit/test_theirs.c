@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "egress/theirs.h"
+#include "egress/credential/theirs.h"
 
 #include "tap.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "codec/tls_hello.h"
+#include "codec/net/tls_hello.h"
 #include "tap.h"
 
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/cleanup.h"
 #include "tap.h"
-#include "workspace/path.h"
-#include "workspace/trigger.h"
-#include "workspace/trigger_table.h"
+#include "workspace/tree/path.h"
+#include "workspace/tree/trigger.h"
+#include "workspace/tree/trigger_table.h"
 
 static const char *why_of(const char *path, bool is_dir)
 {

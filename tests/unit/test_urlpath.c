@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "codec/urlpath.h"
+#include "codec/http/urlpath.h"
 #include "tap.h"
 
 #include <errno.h>

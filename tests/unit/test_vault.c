@@ -7,8 +7,8 @@
 #include "crypto/secmem.h"
 #include "ipc/fdpass.h"
 #include "tap.h"
-#include "vault/client.h"
-#include "vault/serve.h"
+#include "vault/client/client.h"
+#include "vault/serve/serve.h"
 
 #include <errno.h>
 #include <fcntl.h>

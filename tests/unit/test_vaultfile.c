@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/cleanup.h"
 #include "tap.h"
-#include "vault/file.h"
+#include "vault/serve/vaultfile.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rules that were granted on top of a policy: where they speak, where they do not, and what may be asked for. */
-#include "config/widen.h"
+#include "config/edit/widen.h"
 #include "policytest.h"
 
 static const char base[] =

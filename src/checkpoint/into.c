@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "checkpoint/into.h"
+
+#include "base/fd.h"
+#include "ipc/fdpass.h"
+#include "sandbox/engine/rootfs.h"
+#include "sandbox/spec/ids.h"
+#include "sandbox/state/layers.h"
+#include "sys/mnt.h"
+#include "sys/ns.h"
+#include "sys/spawn.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <linux/nsfs.h>
+#include <linux/openat2.h>
+#include <linux/securebits.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/fsuid.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#define WORK "into-work"
+#define COUNT_CAP 1000000
+#define STAT_MS 10000
+#define STAGE "/tmp" /* hidden in the child's own mount namespace only */
+
+/* --- a child that fetches a mount ---------------------------------------------------------------------------------- */
+
+struct fetch {
+	/* In the child: the tree, detached. */
+	int (*make)(const struct fetch *f, int sock, struct err *e);
+	struct into *i;
+	int userns, mntns;     /* of one that runs */
+	const struct ids *ids; /* of one that has ended; NULL: host root, who needs none */
+};
+
+/* Exits, so that nothing of the parent's is released twice. */
+static _Noreturn void fetch_in_child(const struct fetch *f, int sock, pid_t parent)
+{
+	struct err e = ERR_INIT;
+	int fd = f->make(f, sock, &e), r;
+
+	/* Not before: a change of credentials undoes it. */
+	spawn_die_with(parent);
+	r = fdpass_send(sock, &e, sizeof(e), &fd, fd >= 0);
+	_exit(r < 0);
+}
+
+static int answer_child(const struct fetch *f, int sock, pid_t pid, struct err *e)
+{
+	struct err told = ERR_INIT;
+	size_t len = 0;
+	int fd = -1, r;
+	char c;
+
+	if (f->ids && f->ids->range) {
+		r = fdpass_recv(sock, &c, 1, NULL, 0);
+		if (r == 0)
+			r = ids_write_maps(f->ids, pid, e);
+		if (r == 0)
+			r = fdpass_send(sock, &c, 1, NULL, 0);
+		if (r < 0)
+			return e->code ? r : err_sys(e, r, "cannot map the ids of %s", f->i->n.r.id);
+	}
+	r = fdpass_recv_some(sock, &told, sizeof(told), &len, &fd, 1);
+	if (r == 1)
+		return fd;
+	if (r == 0 && len == sizeof(told) && told.code < 0) {
+		*e = told;
+		return told.code;
+	}
+	return err_set(e, -EIO, "the process that opens the workspace of %s died", f->i->n.r.id);
+}
+
+static int fetch_tree(const struct fetch *f, struct err *e)
+{
+	autoclose int ours = -1, theirs = -1;
+	pid_t pid, parent = getpid();
+	int pair[2], r;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return err_sys(e, -errno, "cannot make a socket");
+	ours = pair[0];
+	theirs = pair[1];
+	pid = fork();
+	if (pid < 0)
+		return err_sys(e, -errno, "cannot start a process");
+	if (pid == 0) {
+		fd_close(ours);
+		fetch_in_child(f, theirs, parent);
+	}
+	theirs = fd_close(theirs);
+	r = answer_child(f, ours, pid, e);
+	ours = fd_close(ours);
+	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	return r;
+}
+
+/* --- one that runs -------------------------------------------------------------------------------------------------- */
+
+static int init_pid(struct into *i, pid_t *ret, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT;
+	json_int_t pid = 0;
+	json_t *root;
+	int r = link_stat(&i->n.r.link, STAT_MS, &b, e);
+
+	if (r < 0)
+		return r;
+	root = json_loadb(buf_cstr(&b), b.len, 0, NULL);
+	pid = root ? json_integer_value(json_object_get(root, "pid")) : 0;
+	json_decref(root);
+	if (pid <= 1 || pid > INT32_MAX)
+		return err_set(e, -EPROTO, "the launcher of %s does not say which process is its first",
+			       i->n.r.id);
+	*ret = (pid_t)pid;
+	return 0;
+}
+
+/* Its mount namespace, and the user namespace that owns it. The number is that of the process while its launcher, who
+ * alone may reap it, still says so. */
+static int open_namespaces(struct into *i, struct fetch *f, struct err *e)
+{
+	char path[48];
+	pid_t pid, again = 0;
+	int r = init_pid(i, &pid, e);
+
+	if (r < 0)
+		return r;
+	snprintf(path, sizeof(path), "/proc/%d/ns/mnt", pid);
+	f->mntns = open(path, O_RDONLY | O_CLOEXEC);
+	f->userns = f->mntns < 0 ? -1 : ioctl(f->mntns, NS_GET_USERNS);
+	if (f->mntns < 0 || f->userns < 0) {
+		r = err_sys(e, -errno, "cannot open the namespaces of %s", i->n.r.id);
+		/* Started in a user namespace that is not ours and not below ours: nobody here has a say over it. */
+		return err_hint(e, r, "coffer stop %s, then again; or where it was started", i->n.r.id);
+	}
+	r = init_pid(i, &again, e);
+	return r == 0 && again != pid ? err_set(e, -ESTALE, "sandbox %s is ending", i->n.r.id) : r;
+}
+
+static int make_of_running(const struct fetch *f, int sock, struct err *e)
+{
+	autoclose int dir = -1;
+	int tree;
+
+	(void)sock;
+	if (setns(f->userns, CLONE_NEWUSER) < 0 || setns(f->mntns, CLONE_NEWNS) < 0)
+		return err_sys(e, -errno, "cannot enter the namespaces of %s", f->i->n.r.id);
+	dir = open(ROOTFS_WORKSPACE, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	tree = dir < 0 ? -errno : mnt_tree(dir, "", false);
+	return tree < 0 ? err_sys(e, tree, "cannot open the workspace of %s", f->i->n.r.id) : tree;
+}
+
+/* As host root every id of a sandbox is another outside; the call's layer has to be seen with this one's. */
+static int map_upper(struct into *i, int layers_fd, int userns, struct err *e)
+{
+	autoclose int tree = -1;
+	struct stat st;
+	int r;
+
+	if (!state_is_host_root())
+		return 0;
+	tree = mnt_tree(layers_fd, "upper", false);
+	r = tree < 0 ? tree : mnt_idmap(tree, userns);
+	if (r < 0)
+		return err_sys(e, r == -EINVAL ? -EOPNOTSUPP : r,
+			       "cannot see the call's files with the owners of %s", i->n.r.id);
+	fd_close(i->upper);
+	i->upper = TAKE_FD(tree);
+	if (fstat(i->tree, &st) < 0)
+		return err_sys(e, -errno, "cannot look at the workspace of %s", i->n.r.id);
+	i->as_other = true;
+	i->uid = st.st_uid;
+	i->gid = st.st_gid;
+	return 0;
+}
+
+static int take_tree(struct into *i, int mount, struct err *e)
+{
+	if (mount < 0)
+		return mount;
+	i->mount = mount;
+	i->tree = openat(mount, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return i->tree < 0 ? err_sys(e, -errno, "cannot open the workspace of %s", i->n.r.id) : 0;
+}
+
+static int open_running(struct into *i, int layers_fd, struct err *e)
+{
+	struct fetch f = { .make = make_of_running, .i = i, .userns = -1, .mntns = -1 };
+	int r = open_namespaces(i, &f, e);
+
+	if (r == 0)
+		r = take_tree(i, fetch_tree(&f, e), e);
+	if (r == 0)
+		r = map_upper(i, layers_fd, f.userns, e);
+	fd_close(f.userns);
+	fd_close(f.mntns);
+	return r;
+}
+
+/* --- one that has ended ----------------------------------------------------------------------------------------------- */
+
+/* The same directory as the one that was opened outside, in this mount namespace. */
+static int reopen(const char *path, int fd)
+{
+	autoclose int again = fd_openat2(AT_FDCWD, path, O_PATH | O_DIRECTORY, 0,
+					 RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
+	struct stat a, b;
+
+	if (again < 0)
+		return again;
+	if (fstat(again, &a) < 0 || fstat(fd, &b) < 0)
+		return -errno;
+	return a.st_dev == b.st_dev && a.st_ino == b.st_ino ? TAKE_FD(again) : -ESTALE;
+}
+
+static int enter_own_namespaces(const struct fetch *f, int sock, struct err *e)
+{
+	char c = 0, map[IDS_MAP_LEN];
+	int r = unshare(f->ids ? CLONE_NEWUSER | CLONE_NEWNS : CLONE_NEWNS) < 0 ? -errno : 0;
+
+	if (r < 0)
+		return err_sys(e, r, "cannot make namespaces to write to %s in", f->i->n.r.id);
+	if (f->ids && f->ids->range) {
+		r = fdpass_send(sock, &c, 1, NULL, 0);
+		if (r == 0)
+			r = fdpass_recv(sock, &c, 1, NULL, 0);
+		if (r < 0)
+			return err_sys(e, r, "cannot take the ids of %s", f->i->n.r.id);
+	} else if (f->ids) {
+		r = ns_deny_setgroups("/proc/self", e);
+		for (int groups = 0; groups < 2 && r == 0; groups++)
+			r = ns_map_ids("/proc/self", groups, ids_outer_map(f->ids, groups, map), e);
+		if (r < 0)
+			return r;
+	}
+	return mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0
+		       ? err_sys(e, -errno, "cannot make private mounts")
+		       : 0;
+}
+
+/* What holds upper/: the run's directory, or a disk image, which is mounted nowhere yet. */
+static int open_layers_here(const struct ckpt_run *r, int *ret_attach)
+{
+	char path[PATH_MAX];
+
+	if (faccessat(r->run_fd, LAYERS_IMAGE, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
+		*ret_attach = mnt_tree(r->layers_fd, "", false);
+		return *ret_attach;
+	}
+	snprintf(path, sizeof(path), "%s/runs/%s", r->st.path, r->id);
+	return reopen(path, r->run_fd);
+}
+
+static int make_of_ended(const struct fetch *f, int sock, struct err *e)
+{
+	const struct ckpt_run *r = &f->i->n.r;
+	autoclose int layers = -1, lower = -1;
+	int attach = -1, ret = enter_own_namespaces(f, sock, e);
+	char options[256];
+
+	if (ret < 0)
+		return ret;
+	lower = reopen(r->meta.workspace, f->i->lower);
+	layers = lower < 0 ? -1 : open_layers_here(r, &attach);
+	ret = lower < 0 ? lower : layers < 0 ? layers : mnt_tmpfs(STAGE, 1 << 20, 64, 0700);
+	if (ret == 0 && (mkdir(STAGE "/layers", 0700) < 0 || mkdir(STAGE "/ws", 0700) < 0))
+		ret = -errno;
+	if (ret == 0 && attach >= 0)
+		ret = mnt_attach(attach, AT_FDCWD, STAGE "/layers");
+	if (ret == 0)
+		snprintf(options, sizeof(options),
+			 "lowerdir=/proc/self/fd/%d,upperdir=/proc/self/fd/%d/upper,"
+			 "workdir=/proc/self/fd/%d/" WORK ",userxattr",
+			 lower, layers, layers);
+	if (ret == 0 && mount("overlay", STAGE "/ws", "overlay", MS_NOSUID | MS_NODEV, options) < 0)
+		ret = -errno;
+	ret = ret < 0 ? ret : mnt_tree(AT_FDCWD, STAGE "/ws", false);
+	return ret < 0 ? err_sys(e, ret, "cannot lay the layer of %s over its workspace", r->id) : ret;
+}
+
+static int open_ended(struct into *i, struct err *e)
+{
+	CLEANUP(ids_release) struct ids ids = IDS_INIT;
+	struct fetch f = { .make = make_of_ended, .i = i };
+	struct ckpt_run *r = &i->n.r;
+	int ret = 0;
+
+	if (!state_is_host_root()) {
+		ret = ids_plan(&ids, NULL, "", r->mapped ? 0 : geteuid(), r->mapped ? 0 : getegid(),
+			       r->mapped, e);
+		f.ids = &ids;
+	}
+	if (ret < 0)
+		return ret;
+	i->lower = fd_openat2(AT_FDCWD, r->meta.workspace, O_RDONLY | O_DIRECTORY, 0,
+			      RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
+	if (i->lower < 0) {
+		ret = i->lower;
+		i->lower = -1;
+		return err_sys(e, ret, "the directory that %s worked on is not there: %s", r->id,
+			       r->meta.workspace);
+	}
+	/* One may be there from somebody who was killed. */
+	ret = fd_rm_rf(r->layers_fd, WORK, e);
+	if (ret == 0 && mkdirat(r->layers_fd, WORK, 0700) < 0)
+		ret = err_sys(e, -errno, "cannot make a work directory for %s", r->id);
+	return ret < 0 ? ret : take_tree(i, fetch_tree(&f, e), e);
+}
+
+/* --- the whole -------------------------------------------------------------------------------------------------------- */
+
+static int refuse(const struct ckpt_run *r, const char *hint, struct err *e, const char *why)
+{
+	err_set(e, -EOPNOTSUPP, "nothing can be put into the workspace of %s: %s", r->id, why);
+	return err_hint(e, -EOPNOTSUPP, "%s", hint);
+}
+
+static int check(const struct ckpt_run *r, struct err *e)
+{
+	char stop[80];
+
+	snprintf(stop, sizeof(stop), "coffer stop %s, then again", r->id);
+	if (r->alive && str_eq(r->meta.engine ? r->meta.engine : "", "gvisor"))
+		return refuse(r, stop, e,
+			      "it runs on engine gvisor, which would not see what is written from outside");
+	if (!r->alive && !str_eq(r->meta.ws_mode ? r->meta.ws_mode : "", "overlay"))
+		return refuse(r, "coffer diff -p shows what the call wrote", e,
+			      "it was an empty one, and wiped at its end");
+	return 0;
+}
+
+int into_open(struct into *i, const char *id, int layers_fd, bool mapped, struct err *e)
+{
+	int r;
+
+	*i = INTO_INIT;
+	r = borrow_open(&i->n, id, e);
+	if (r == -ENOENT) {
+		err_set(e, r, "sandbox %s is gone: what the call wrote cannot go back into it", id);
+		return err_hint(e, r, "coffer diff -p shows what that was, coffer discard throws it away");
+	}
+	if (r == 0)
+		r = check(&i->n.r, e);
+	if (r == 0)
+		r = borrow_hold(&i->n, e);
+	/* It may have ended, or been started again, while it was waited for. */
+	if (r == 0)
+		r = check(&i->n.r, e);
+	if (r < 0)
+		return r;
+	i->mapped = mapped || i->n.r.mapped;
+	i->upper = openat(layers_fd, "upper", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	if (i->upper < 0)
+		return err_sys(e, -errno, "cannot open the call's layer");
+	return i->n.r.alive ? open_running(i, layers_fd, e) : open_ended(i, e);
+}
+
+int into_begin(const struct into *i, struct err *e)
+{
+	if (!i->as_other)
+		return 0;
+	/* Root keeps its capabilities over files when it makes them in another's name. */
+	if (prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP) < 0)
+		return err_sys(e, -errno, "cannot keep the right to write to %s", i->n.r.id);
+	setfsgid(i->gid);
+	setfsuid(i->uid);
+	return 0;
+}
+
+void into_end(const struct into *i)
+{
+	if (!i->as_other)
+		return;
+	setfsuid(geteuid());
+	setfsgid(getegid());
+}
+
+int into_note_changes(struct into *i, struct err *e)
+{
+	struct ckpt_run *r = &i->n.r;
+	autoclose int upper = -1;
+	int ret;
+
+	if (r->alive)
+		return 0;
+	upper = openat(r->layers_fd, "upper", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	if (upper < 0)
+		return err_sys(e, -errno, "cannot open the layer of %s", r->id);
+	ret = workspace_count_changes(upper, BASE_DIR(i->lower), COUNT_CAP, &r->meta.changes, e);
+	return ret < 0 ? ret : run_meta_write(r->run_fd, &r->meta, e);
+}
+
+void into_close(struct into *i)
+{
+	struct err ignored = ERR_INIT;
+
+	fd_close(i->tree);
+	fd_close(i->mount);
+	fd_close(i->upper);
+	fd_close(i->lower);
+	/* What cannot be removed now is by whoever comes next. */
+	if (i->n.time && !i->n.r.alive && i->n.r.layers_fd >= 0)
+		(void)!fd_rm_rf(i->n.r.layers_fd, WORK, &ignored);
+	borrow_release(&i->n);
+	*i = INTO_INIT;
+}

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* coffer doctor: shows what posture/doctor.c found. */
+#include "posture/doctor.h"
+
+#include "base/cleanup.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "cli/core/say.h"
+#include "cli/core/verb.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+#define EXIT_CANNOT_RUN 1
+
+enum { OPT_JSON = 1, OPT_VERBOSE };
+
+static const struct opt doctor_opts[] = {
+	{ "json", 0, NULL, "print one JSON object, with the fixes for every distribution", OPT_JSON },
+	{ "verbose", 'v', NULL, "say what each check means, also where all is well", OPT_VERBOSE },
+};
+
+static void add_wrapped(struct buf *out, const char *label, const char *text)
+{
+	buf_addf(out, "        %s ", label);
+	str_add_safe(out, text, strlen(text), false);
+	buf_addc(out, '\n');
+}
+
+/* Fixes for this distribution; for one that we do not know, all three. */
+static void add_fixes(struct buf *out, const struct doctor *d, const struct doctor_check *c)
+{
+	for (int i = 0; i < DISTRO_COUNT; i++) {
+		char label[32] = "fix:";
+
+		if ((d->distro >= 0 && d->distro != i) || !c->fix[i])
+			continue;
+		if (d->distro < 0)
+			snprintf(label, sizeof(label),
+				 "fix (%s):", doctor_distro_name((enum doctor_distro)i));
+		add_wrapped(out, label, c->fix[i]);
+	}
+}
+
+static void add_finding(struct buf *out, const struct doctor *d, const struct finding *f, bool color,
+			bool verbose)
+{
+	static const enum say_color colors[] = {
+		[DOCTOR_OK] = SAY_GREEN,
+		[DOCTOR_INFO] = SAY_DIM,
+		[DOCTOR_WARN] = SAY_YELLOW,
+		[DOCTOR_FAIL] = SAY_RED,
+	};
+	bool bad = f->status == DOCTOR_WARN || f->status == DOCTOR_FAIL;
+
+	buf_adds(out, "  ");
+	say_add(out, color, colors[f->status], doctor_status_name(f->status));
+	buf_addf(out, "%*s%-24s ", (int)(6 - strlen(doctor_status_name(f->status))), "", f->check->title);
+	str_add_safe(out, f->detail, strlen(f->detail), false);
+	buf_addc(out, '\n');
+	if (bad || verbose)
+		add_wrapped(out, "means:", f->check->meaning);
+	if (bad)
+		add_fixes(out, d, f->check);
+}
+
+static void format_text(struct buf *out, const struct doctor *d, bool verbose)
+{
+	bool color = say_colors(STDOUT_FILENO);
+	size_t count[DOCTOR_STATUS_COUNT] = { 0 };
+
+	str_add_safe(out, d->system, strlen(d->system), false);
+	buf_addf(out, ", Linux %s, as %s\n", d->kernel, d->who);
+	for (size_t i = 0; i < d->n; i++) {
+		add_finding(out, d, &d->findings[i], color, verbose);
+		count[d->findings[i].status]++;
+	}
+	if (!doctor_can_run(d))
+		say_add(out, color, SAY_RED, "coffer run cannot work here");
+	else if (count[DOCTOR_WARN])
+		say_add(out, color, SAY_YELLOW, "coffer run works here, with less than it could have");
+	else
+		say_add(out, color, SAY_GREEN, "coffer run works here");
+	buf_addf(out, ": %zu ok, %zu warn, %zu fail\n", count[DOCTOR_OK], count[DOCTOR_WARN],
+		 count[DOCTOR_FAIL]);
+}
+
+static void format_json(struct buf *out, const struct doctor *d)
+{
+	struct json j = JSON_INIT(out);
+
+	json_obj(&j, NULL);
+	json_str(&j, "version", COFFER_VERSION);
+	json_str(&j, "system", d->system);
+	json_str(&j, "distribution",
+		 d->distro >= 0 ? doctor_distro_name((enum doctor_distro)d->distro) : NULL);
+	json_str(&j, "kernel", d->kernel);
+	json_str(&j, "identity", d->who);
+	json_bool(&j, "can_run", doctor_can_run(d));
+	json_arr(&j, "checks");
+	for (size_t i = 0; i < d->n; i++) {
+		const struct finding *f = &d->findings[i];
+
+		json_obj(&j, NULL);
+		json_str(&j, "id", f->check->id);
+		json_str(&j, "title", f->check->title);
+		json_str(&j, "status", doctor_status_name(f->status));
+		json_str(&j, "detail", f->detail);
+		json_str(&j, "meaning", f->check->meaning);
+		json_obj(&j, "fix");
+		for (int k = 0; k < DISTRO_COUNT; k++)
+			json_str(&j, doctor_distro_name((enum doctor_distro)k), f->check->fix[k]);
+		json_end_obj(&j);
+		json_end_obj(&j);
+	}
+	json_end_arr(&j);
+	json_end_obj(&j);
+	buf_addc(out, '\n');
+}
+
+static int cmd_doctor(int argc, char **argv)
+{
+	struct optparse p = OPTPARSE_MIXED(argc, argv, doctor_opts, ARRAY_SIZE(doctor_opts));
+	CLEANUP(doctor_release) struct doctor d = { 0 };
+	autobuf struct buf out = BUF_INIT;
+	struct err e = ERR_INIT;
+	bool as_json = false, verbose = false;
+	const char *value;
+	int id, r;
+
+	while ((id = opt_next(&p, &value, &e)) > 0) {
+		if (id == OPT_HELP)
+			return verb_print_help(&verb_doctor);
+		as_json = as_json || id == OPT_JSON;
+		verbose = verbose || id == OPT_VERBOSE;
+	}
+	if (id == 0 && p.index < p.argc)
+		id = err_set(&e, -EINVAL, "doctor takes no arguments");
+	if (id < 0)
+		return say_usage(&verb_doctor, &e);
+	if (doctor_run(&d, &e) < 0)
+		return say_error(&e);
+	if (as_json)
+		format_json(&out, &d);
+	else
+		format_text(&out, &d, verbose);
+	r = say_out(&out);
+	if (r != 0)
+		return r;
+	return doctor_can_run(&d) ? 0 : EXIT_CANNOT_RUN;
+}
+
+const struct verb verb_doctor = {
+	.name = "doctor",
+	.group = VERB_HOST,
+	.synopsis = "[--json] [-v]",
+	.help = "check what this machine supports, and how to fix what is missing",
+	.opts = doctor_opts,
+	.n_opts = ARRAY_SIZE(doctor_opts),
+	.run = cmd_doctor,
+	.text = "Tries out what a sandbox is made of: each namespace is made and used, an overlay is mounted, a filter is "
+		"installed. Each attempt is made in a process of its own that is ended after three seconds, and leaves "
+		"nothing behind.\n\n"
+		"Each line says *ok*, *info* (not there, and nothing is worse for it), *warn* (coffer run works, with one "
+		"layer or limit less, which it says) or *fail* (coffer run cannot work), what was found, and for the last "
+		"two what it means and the commands that mend it on this distribution.\n\n"
+		"The exit code is 0 when coffer run can work, otherwise 1.",
+};

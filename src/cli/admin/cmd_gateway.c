@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* coffer gateway: the daemon that keeps sandboxes ready and going, for those who want to see or steer it. */
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/jsonget.h"
+#include "base/str.h"
+#include "cli/core/say.h"
+#include "cli/core/table.h"
+#include "cli/core/verb.h"
+#include "cofferdc/cofferd_client.h"
+#include "daemon/broker/webd.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+enum { OPT_JSON = 1, OPT_LISTEN, OPT_PUBLIC, OPT_HOST };
+
+static const struct opt gateway_opts[] = {
+	{ "listen", 0, "ADDRESS", "with start: serve API and page there too: 127.0.0.1:8787", OPT_LISTEN },
+	{ "host", 0, "NAME", "with --listen: a name that requests may use for it (a proxy's)", OPT_HOST },
+	{ "public", 0, NULL, "with --listen: also on an address that the whole network can reach",
+	  OPT_PUBLIC },
+	{ "json", 0, NULL, "with status: print one JSON object", OPT_JSON },
+};
+
+#define WORDS "start stop status reload run"
+#define LISTEN_FILE_MAX 65536
+#define NOT_RUNNING 3 /* as systemctl(1) says it */
+
+static long long number_of(const json_t *o, const char *key)
+{
+	return (long long)json_integer_value(json_object_get(o, key));
+}
+
+static void add_vault(const json_t *v, struct buf *out)
+{
+	long long n = number_of(v, "sandboxes");
+
+	buf_addf(out, "  vault: %s", jsonget_text(v, "state"));
+	if (json_is_true(json_object_get(v, "running")))
+		buf_addf(out, ", used by %lld sandbox%s, pid %lld", n, n == 1 ? "" : "es",
+			 number_of(v, "pid"));
+	else if (str_eq(jsonget_text(v, "state"), "locked"))
+		buf_adds(out, "; coffer secret unlock asks for its passphrase");
+	else if (str_eq(jsonget_text(v, "state"), "unlocked"))
+		buf_adds(out, " by its key, not in use");
+	if (*jsonget_text(v, "why"))
+		buf_addf(out, "; down: %s", jsonget_text(v, "why"));
+	buf_addc(out, '\n');
+}
+
+/* Names and days of what the vault's secrets want; nothing where they want nothing. */
+static void add_dates(const json_t *o, struct buf *out)
+{
+	const json_t *rotation = json_object_get(o, "rotation"), *list = json_object_get(o, "expiring");
+
+	if (json_is_true(json_object_get(rotation, "locked")))
+		buf_adds(
+			out,
+			"  a secret is due for rotation, and the vault has a passphrase: coffer secret rotate --due\n");
+	else if (*jsonget_text(rotation, "next"))
+		buf_addf(out, "  rotation of secrets: %s %.16s\n",
+			 json_is_true(json_object_get(rotation, "running")) ? "under way, due since"
+									    : "next on",
+			 jsonget_text(rotation, "next"));
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		const json_t *x = json_array_get(list, i);
+
+		buf_addf(out, "  the secret '%s' %s on %.10s: coffer secret rotate %s --expires DATE\n",
+			 jsonget_text(x, "secret"),
+			 json_is_true(json_object_get(x, "expired")) ? "has expired" : "expires",
+			 jsonget_text(x, "expires"), jsonget_text(x, "secret"));
+	}
+}
+
+static void add_self(const json_t *o, struct buf *out)
+{
+	char span[CLOCK_TEXT_LEN], size[16];
+	const json_t *pool = json_object_get(o, "pool"), *db = json_object_get(o, "database");
+
+	buf_addf(out, "cofferd %s, pid %lld, up %s, %s\n", jsonget_text(o, "version"), number_of(o, "pid"),
+		 clock_span((uint64_t)number_of(o, "uptime_s") * NSEC_PER_SEC, span),
+		 json_is_true(json_object_get(o, "stays")) ? "stays until it is stopped" : "exits when idle");
+	if (json_is_true(json_object_get(o, "replaced")))
+		buf_adds(out, "  coffer was replaced since it was started: coffer gateway reload\n");
+	buf_addf(out, "  pool: %lld ready, %lld being made, about %s\n", number_of(pool, "ready"),
+		 number_of(pool, "starting"), str_from_size((uint64_t)number_of(pool, "bytes"), size));
+	add_vault(json_object_get(o, "vault"), out);
+	add_dates(o, out);
+	if (json_is_object(db))
+		buf_addf(out, "  %lld start%s, %lld unclean; schema %lld\n", number_of(db, "starts"),
+			 number_of(db, "starts") == 1 ? "" : "s", number_of(db, "crashes"),
+			 number_of(db, "schema"));
+	if (*jsonget_text(db, "kept_copy"))
+		buf_addf(
+			out,
+			"  the database was brought forward from schema %lld; %s is a copy of it as it was\n",
+			number_of(db, "from_schema"), jsonget_text(db, "kept_copy"));
+	if (*jsonget_text(db, "moved_aside"))
+		buf_addf(out, "  a damaged database was moved to %s: history and back-off are lost\n",
+			 jsonget_text(db, "moved_aside"));
+	if (*jsonget_text(db, "trouble"))
+		buf_addf(out, "  not saved: %s\n", jsonget_text(db, "trouble"));
+	if (*jsonget_text(o, "trouble"))
+		buf_addf(out, "  keeps no sandboxes: %s\n", jsonget_text(o, "trouble"));
+}
+
+static int add_sandbox(struct table *t, const json_t *x)
+{
+	char restarts[32], last[64] = "-";
+	int r;
+
+	snprintf(restarts, sizeof(restarts), "%lld", number_of(x, "restarts"));
+	if (*jsonget_text(x, "cause"))
+		snprintf(last, sizeof(last), "%.40s (%lld)", jsonget_text(x, "cause"), number_of(x, "exit"));
+	r = table_add(t, jsonget_text(x, "id"), 0);
+	r = r < 0 ? r : table_add(t, jsonget_text(x, "name"), 24);
+	r = r < 0 ? r : table_add(t, jsonget_text(x, "restart"), 0);
+	r = r < 0 ? r : table_add(t, jsonget_text(x, "state"), 0);
+	r = r < 0 ? r : table_add(t, restarts, 0);
+	r = r < 0 ? r : table_add(t, last, 0);
+	return r < 0 ? r : table_add(t, jsonget_text(x, "why"), 60);
+}
+
+/* Where the API and the page are, beside their socket: kept for the next cofferd, and so of this one too. */
+static void add_listen(const struct state *st, struct buf *out)
+{
+	autobuf struct buf b = BUF_INIT;
+	char *rest = NULL;
+
+	if (fd_read_file(st->fd, WEBD_FILE, LISTEN_FILE_MAX, &b) < 0)
+		return;
+	buf_addc(&b, '\0');
+	/* "ADDRESS -|public -|NAME" */
+	for (const char *w = buf_error(&b) ? NULL : strtok_r(b.data, "\n", &rest); w;
+	     w = strtok_r(NULL, "\n", &rest))
+		buf_addf(out, "  page and API: %.*s (coffer ui)\n", (int)strcspn(w, " "), w);
+}
+
+static int add_all(const struct state *st, const json_t *o, struct buf *out)
+{
+	static const char *const heads[] = {
+		"ID", "NAME", "RESTART", "STATE", "RESTARTS", "LAST END", "WHY"
+	};
+	autotable struct table t = TABLE_INIT(ARRAY_SIZE(heads));
+	const json_t *list = json_object_get(o, "sandboxes"), *helpers = json_object_get(o, "helpers");
+	int r = 0;
+
+	add_self(o, out);
+	add_listen(st, out);
+	for (size_t i = 0; i < json_array_size(helpers); i++) {
+		const json_t *h = json_array_get(helpers, i);
+
+		buf_addf(out, "  %s died %lld time%s: %s\n", jsonget_text(h, "name"), number_of(h, "deaths"),
+			 number_of(h, "deaths") == 1 ? "" : "s", jsonget_text(h, "why"));
+	}
+	if (json_array_size(list) == 0)
+		return 0;
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(heads); i++)
+		r = table_add(&t, heads[i], 0);
+	for (size_t i = 0; r == 0 && i < json_array_size(list); i++)
+		r = add_sandbox(&t, json_array_get(list, i));
+	if (r == 0)
+		table_format(&t, out);
+	return r;
+}
+
+static int show_status(struct state *st, bool as_json)
+{
+	autobuf struct buf b = BUF_INIT, out = BUF_INIT;
+	struct err e = ERR_INIT;
+	json_t *o;
+	int r = cofferd_status(st, &b, &e);
+
+	if (r == -ECONNREFUSED) {
+		if (as_json)
+			printf("{\"pid\":null}\n");
+		else
+			printf("cofferd does not run; coffer gateway start starts it\n");
+		return fflush(stdout) == 0 ? NOT_RUNNING : EXIT_OURS;
+	}
+	if (r < 0)
+		return say_error(&e);
+	if (as_json)
+		return say_out(&b);
+	o = json_loadb(buf_cstr(&b), b.len, 0, NULL);
+	r = o ? add_all(st, o, &out) : -EBADMSG;
+	json_decref(o);
+	if (r < 0)
+		return say_error((err_sys(&e, r, "cannot understand what cofferd tells"), &e));
+	return say_out(&out);
+}
+
+static int say_reply(const struct cofferd_reply *reply)
+{
+	struct err e = ERR_INIT;
+
+	err_set(&e, reply->error, "%s", reply->why);
+	return say_error(&e);
+}
+
+static int start(struct state *st)
+{
+	struct cofferd_reply reply;
+	struct err e = ERR_INIT;
+	int r = cofferd_ask(st, COFFERD_STAY, &reply);
+
+	if (r == 0 && !reply.leaves) {
+		if (reply.error)
+			return say_reply(&reply);
+		say_note("cofferd runs already, pid %u", reply.pid);
+		return 0;
+	}
+	if (r < 0 && r != -ECONNREFUSED)
+		return say_error((err_sys(&e, r, "cofferd does not answer"), &e));
+	return cofferd_launch(st, true, &e) < 0 ? say_error(&e) : 0;
+}
+
+#define LEAVE_MS 25000
+#define LEAVE_STEP_MS 10
+
+/* Until nobody answers any more, or somebody else does. */
+static bool has_left(struct state *st, uint32_t pid)
+{
+	struct cofferd_reply reply = { 0 };
+
+	for (int ms = 0; ms < LEAVE_MS; ms += LEAVE_STEP_MS) {
+		int r = cofferd_ask(st, COFFERD_STAT, &reply);
+
+		if (r == -ECONNREFUSED || (r == 0 && reply.pid != pid))
+			return true;
+		nanosleep(&(struct timespec){ .tv_nsec = LEAVE_STEP_MS * (long)NSEC_PER_MSEC }, NULL);
+	}
+	return false;
+}
+
+/* Stop or reload; a reload after coffer was replaced is a new cofferd, which finds all again. */
+static int steer(struct state *st, enum cofferd_want want)
+{
+	struct cofferd_reply reply;
+	struct err e = ERR_INIT;
+	int r = cofferd_tell(st, want, &reply);
+
+	if (r == -ECONNREFUSED) {
+		say_note("cofferd does not run");
+		return want == COFFERD_STOP ? 0 : NOT_RUNNING;
+	}
+	if (r < 0)
+		return say_error((err_sys(&e, r, "cofferd does not answer"), &e));
+	if (reply.error)
+		return say_reply(&reply);
+	if (!reply.leaves)
+		return 0;
+	if (!has_left(st, reply.pid))
+		return say_error((err_set(&e, -ETIMEDOUT, "cofferd takes long to leave"), &e));
+	if (want == COFFERD_STOP)
+		return 0;
+	return cofferd_launch(st, reply.stays, &e) < 0 ? say_error(&e) : 0;
+}
+
+static int start_and_listen(struct state *st, const struct webctl *ctl)
+{
+	autobuf struct buf b = BUF_INIT;
+	struct err e = ERR_INIT;
+	int r = start(st);
+
+	if (r || !ctl->listen[0])
+		return r;
+	if (cofferd_web(st, ctl, &b, &e) < 0)
+		return say_error(&e);
+	say_note("page and API: %s (coffer ui)", ctl->listen);
+	return 0;
+}
+
+static int obey(const char *word, bool as_json, const struct webctl *ctl)
+{
+	CLEANUP(state_release) struct state st = STATE_INIT;
+	struct err e = ERR_INIT;
+
+	if (state_open(&st, &e) < 0)
+		return say_error(&e);
+	if (str_eq(word, "start"))
+		return start_and_listen(&st, ctl);
+	if (str_eq(word, "stop"))
+		return steer(&st, COFFERD_STOP);
+	if (str_eq(word, "reload"))
+		return steer(&st, COFFERD_RELOAD);
+	if (str_eq(word, "run"))
+		return cofferd_become(&st, &e) < 0 ? say_error(&e) : EXIT_OURS;
+	return show_status(&st, as_json);
+}
+
+/* What goes with --listen. */
+static void take_place(struct webctl *ctl, int id, const char *value)
+{
+	ctl->is_public |= id == OPT_PUBLIC;
+	if (id == OPT_LISTEN)
+		snprintf(ctl->listen, sizeof(ctl->listen), "%.71s", value);
+	if (id == OPT_HOST)
+		snprintf(ctl->hosts, sizeof(ctl->hosts), "%.255s", value);
+}
+
+static int check_words(const char *word, bool as_json, const struct webctl *ctl, struct err *e)
+{
+	int r = opt_one_of("gateway", word, WORDS, e);
+
+	if (r < 0)
+		return r;
+	if (as_json && !str_eq(word, "status"))
+		return err_set(e, -EINVAL, "--json goes with status");
+	if ((ctl->listen[0] || ctl->is_public || ctl->hosts[0]) && !str_eq(word, "start"))
+		return err_set(e, -EINVAL, "--listen goes with start");
+	return 0;
+}
+
+static int cmd_gateway(int argc, char **argv)
+{
+	struct optparse p = OPTPARSE_INIT(argc, argv, gateway_opts, ARRAY_SIZE(gateway_opts));
+	struct err e = ERR_INIT;
+	const char *value, *word = NULL, *next;
+	struct webctl ctl = { .op = WEBCTL_LISTEN };
+	bool as_json = false;
+	int id;
+
+	for (;;) {
+		while ((id = opt_next(&p, &value, &e)) > 0) {
+			if (id == OPT_HELP)
+				return verb_print_help(&verb_gateway);
+			as_json = as_json || id == OPT_JSON;
+			take_place(&ctl, id, value);
+		}
+		next = id < 0 ? NULL : opt_take(&p);
+		if (!next)
+			break;
+		if (word)
+			return say_usage(&verb_gateway, (err_set(&e, -EINVAL, "gateway takes one word"), &e));
+		word = next;
+	}
+	if (id == 0 && !word)
+		id = err_set(&e, -EINVAL, "what about the gateway? " WORDS);
+	if (id < 0 || !word)
+		return say_usage(&verb_gateway, &e);
+	if (check_words(word, as_json, &ctl, &e) < 0)
+		return say_usage(&verb_gateway, &e);
+	return obey(word, as_json, &ctl);
+}
+
+const struct verb verb_gateway = {
+	.name = "gateway",
+	.group = VERB_MANAGE,
+	.synopsis = "start|stop|status|reload|run [OPTIONS]",
+	.help = "the daemon that keeps sandboxes ready and going",
+	.opts = gateway_opts,
+	.n_opts = ARRAY_SIZE(gateway_opts),
+	.run = cmd_gateway,
+	.text = "*cofferd* keeps sandboxes ready for coffer-call(1), and starts those with a restart policy again (*coffer run "
+		"--restart*). One is started when it is needed, and exits when there is nothing to do. No sandbox depends on it: "
+		"it may be stopped, killed or replaced at any time, and the next one finds all of them again.\n\n"
+		"*start* starts one that stays until it is stopped, or has the one that runs stay. *stop* ends it; sandboxes go on, "
+		"but for those in the pool. *status* tells what it keeps, and exits with 3 when there is none. *reload* has it look "
+		"at everything again; where coffer was replaced, a new one takes over. *run* is for service managers: it becomes "
+		"cofferd in the foreground, takes a socket that is handed over (LISTEN_FDS), and says when it is ready "
+		"(NOTIFY_SOCKET).\n\n"
+		"While it runs, it serves an HTTP API on *api.sock* in the state directory, and with *--listen* on an address, for those "
+		"with a token (coffer-token(1)) or a session (coffer-ui(1)). It refuses an address that the whole network can reach "
+		"without *--public*: there is no encryption.\n\n"
+		"Units for systemd are installed. For a user: *systemctl --user enable --now cofferd.socket cofferd.service*, and "
+		"*loginctl enable-linger* to have it at boot; for root: *systemctl enable --now cofferd.socket cofferd.service*.",
+	.examples = "coffer gateway start\n"
+		    "coffer gateway status --json\n",
+};

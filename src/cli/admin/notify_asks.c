@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Follows the questions of one run and posts what people are to know of them (notify/askpost.h). A client of the run's socket like
+ * any other: it reads, answers nothing, and ends with the run. Privileges that it was started with it gives up but for what
+ * its own children need to become somebody else.
+ */
+#include "cli/admin/notify_asks.h"
+
+#include "approval/wire/askproto.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "cli/core/say.h"
+#include "notify/askpost.h"
+#include "sys/fence/caps.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+
+#define LAST_WORDS (5 * NSEC_PER_SEC) /* for what waits to be sent when the run has ended */
+
+struct following {
+	struct loop loop;
+	struct askc c;
+	struct watch w;
+	struct timer t_tick, t_end;
+	struct notify *notify;
+	struct askpost post;
+	bool ended, over;
+};
+
+static void on_post(void *ctx, const struct notify_event *ev)
+{
+	struct following *f = ctx;
+
+	/* Without memory it is one less; the question waits all the same. */
+	if (f->notify)
+		(void)!notify_post(f->notify, ev);
+}
+
+static void arm(struct following *f)
+{
+	uint64_t next = askpost_tick(&f->post, clock_nsec(CLOCK_MONOTONIC));
+
+	if (next)
+		loop_timer(&f->loop, &f->t_tick, next + NSEC_PER_MSEC);
+}
+
+static void on_tick(struct timer *t)
+{
+	arm(t->ctx);
+}
+
+static void on_end(struct timer *t)
+{
+	((struct following *)t->ctx)->over = true;
+}
+
+static int take(void *ctx, json_t *ask)
+{
+	struct following *f = ctx;
+
+	if (ask)
+		askpost_take(&f->post, clock_nsec(CLOCK_MONOTONIC), ask);
+	return 0;
+}
+
+static void on_socket(struct watch *w, uint32_t events)
+{
+	struct following *f = w->ctx;
+	struct err e = ERR_INIT;
+
+	(void)events;
+	if (askc_follow_read(&f->c, take, f, &e) == 0) {
+		arm(f);
+		return;
+	}
+	loop_unwatch(&f->loop, w);
+	f->ended = true;
+	askpost_end(&f->post);
+	loop_timer(&f->loop, &f->t_end, clock_nsec(CLOCK_MONOTONIC) + LAST_WORDS);
+}
+
+static int follow(struct following *f, int run_fd, struct err *e)
+{
+	int r = askc_open(&f->c, run_fd, e);
+
+	r = r < 0 ? r : askc_follow_begin(&f->c, false, e);
+	if (r < 0)
+		return r;
+	f->w = (struct watch){ .fd = f->c.fd, .fn = on_socket, .ctx = f };
+	f->t_tick = (struct timer){ .fn = on_tick, .ctx = f };
+	f->t_end = (struct timer){ .fn = on_end, .ctx = f };
+	r = loop_watch(&f->loop, &f->w, EPOLLIN) < 0 ? err_set(e, -ENOMEM, "out of memory") : 0;
+	while (r == 0 && !f->over && !(f->ended && notify_waiting(f->notify) == 0))
+		r = loop_round(&f->loop, e);
+	return r;
+}
+
+static int give_up_privilege(struct err *e)
+{
+	/* Without the right to kill, what became somebody else would outlive its parent: the kernel asks for it there too. */
+	const uint64_t keep = 1ULL << CAP_SETUID | 1ULL << CAP_SETGID | 1ULL << CAP_KILL;
+	uint64_t have = 0;
+	int r = caps_effective(&have, e);
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		return err_sys(e, -errno, "cannot give up privileges");
+	return r < 0 || !have ? r : caps_give_up(have & keep, e);
+}
+
+/* There is no terminal: what goes wrong is in the log. */
+static void log_failure(struct audit *audit, const char *run, const struct err *e)
+{
+	autobuf struct buf b = BUF_INIT;
+	struct json j = JSON_INIT(&b);
+
+	json_str(&j, "event", "ask.new");
+	json_str(&j, "why", e->msg);
+	if (audit && !buf_error(&b))
+		(void)!audit_append(audit, "notify.failed", run, &b, NULL);
+}
+
+static int tell(struct state *st, struct audit *audit, const char *run, uint64_t number, struct err *e)
+{
+	CLEANUP(notify_conf_release) struct notify_conf conf = NOTIFY_CONF_INIT;
+	CLEANUP(run_meta_release) struct run_meta m = { 0 };
+	autoclose int fd = openat(st->runs_fd, run, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	struct following f = { .loop = LOOP_INIT, .c = ASKC_INIT, .w = WATCH_INIT };
+	int r = fd < 0 ? err_sys(e, -errno, "cannot open the sandbox") : give_up_privilege(e);
+
+	r = r < 0 ? r : notify_conf_load(&conf, NULL, e);
+	r = r < 0 ? r : loop_open(&f.loop, e);
+	r = r < 0 ? r : notify_new(&f.notify, &f.loop, &conf, st->fd, audit, NULL, e);
+	if (r == 0) {
+		(void)!run_meta_read(fd, &m, NULL);
+		f.post = (struct askpost){ .post = on_post,
+					   .ctx = &f,
+					   .ui = conf.ui[0] ? conf.ui : NULL,
+					   .name = m.name,
+					   .last = number - 1 };
+		r = follow(&f, fd, e);
+	}
+	notify_free(f.notify);
+	askc_close(&f.c);
+	loop_close(&f.loop);
+	return r;
+}
+
+int notify_asks(int argc, char **argv)
+{
+	CLEANUP(state_release) struct state st = STATE_INIT;
+	CLEANUP(audit_freep) struct audit *audit = NULL;
+	struct err e = ERR_INIT;
+	uint64_t number = 0;
+	int r;
+
+	if (argc != 3 || strlen(argv[1]) != RUN_ID_LEN || strchr(argv[1], '/') ||
+	    str_to_u64(argv[2], &number) < 0 || !number)
+		return EXIT_USAGE;
+	r = state_open(&st, &e);
+	r = r < 0 ? r : audit_open(&audit, st.fd, &e);
+	r = r < 0 ? r : tell(&st, audit, argv[1], number, &e);
+	if (r < 0)
+		log_failure(audit, argv[1], &e);
+	return r < 0 ? EXIT_OURS : 0;
+}

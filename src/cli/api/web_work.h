@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What cofferd executes to answer a request of the API (daemon/broker/webd.h): `coffer web-work OP name=value…`. It prints one JSON document, or
+ * fails with exit code 3 and three lines on stderr: code, message, hint. Not a command for people.
+ */
+#ifndef CLI_WEB_WORK_H
+#define CLI_WEB_WORK_H
+
+#include "base/err.h"
+#include "base/json.h"
+#include "sandbox/state/state.h"
+
+/* A page of a list ends before it would be longer, and the next goes on from there. The first item of one is always on it, or nobody
+ * would come past it. */
+#define WEB_PAGE_BYTES (1u << 20)
+#define WEB_PAGE_REST 80 /* of which so many are for what stands around the items */
+
+struct web_args {
+	struct state st;
+	int argc;
+	char **argv;
+	struct buf out;
+	const char *code; /* of the failure; NULL: by its errno */
+};
+
+const char *web_arg(const struct web_args *a, const char *name); /* NULL: it was not given */
+uint64_t web_arg_num(const struct web_args *a, const char *name, uint64_t otherwise);
+
+typedef int web_work_fn(struct web_args *a, struct err *e);
+web_work_fn web_work_sandboxes, web_work_sandbox; /* web_work_run.c */
+web_work_fn web_work_policy, web_work_explain;	  /* web_work_policy.c */
+web_work_fn web_work_audit, web_work_egress, web_work_timeline, web_work_backlog,
+	web_work_feed; /* web_work_log.c */
+web_work_fn web_work_asks, web_work_ask, web_work_answer, web_work_revoke,
+	web_work_submit; /* web_work_asks.c */
+
+web_work_fn web_work_secrets; /* web_work_secret.c */
+web_work_fn web_work_series;  /* web_work_series.c */
+
+int web_work(int argc, char **argv);
+
+#endif

@@ -1,0 +1,515 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* For the API: questions of all sandboxes, and answers to them. */
+#include "approval/list/granted.h"
+#include "approval/server/askback.h"
+#include "approval/toolcall.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/jsonget.h"
+#include "base/str.h"
+#include "cli/api/web_work.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define LIST_MAX 20000
+#define BEGIN_MS 3000
+
+struct list {
+	json_t **v;
+	size_t n, room;
+	const char *state; /* "all", "in_force", or the name of one */
+	bool newest;	   /* first */
+};
+
+/* In force: what was allowed and can still be used. */
+static bool is_wanted(const struct list *l, const char *state)
+{
+	if (str_eq(l->state, "in_force"))
+		return str_eq(state, "granted") || str_eq(state, "parked");
+	return str_eq(l->state, "all") || str_eq(l->state, state);
+}
+
+static void list_release(struct list *l)
+{
+	for (size_t i = 0; i < l->n; i++)
+		json_decref(l->v[i]);
+	free(l->v);
+}
+
+static int keep(void *ctx, json_t *ask)
+{
+	struct list *l = ctx;
+
+	if (!ask || !is_wanted(l, jsonget_text(ask, "state")))
+		return 0;
+	if (l->n == LIST_MAX)
+		return -E2BIG;
+	if (l->n == l->room) {
+		size_t more = l->room ? l->room * 2 : 64;
+		json_t **v = reallocarray(l->v, more, sizeof(json_t *));
+
+		if (!v)
+			return -ENOMEM;
+		l->v = v;
+		l->room = more;
+	}
+	l->v[l->n++] = json_incref(ask);
+	return 0;
+}
+
+/* By when it was asked; the same moment: by id. */
+static int in_order(const void *a, const void *b)
+{
+	const json_t *x = *(json_t *const *)a, *y = *(json_t *const *)b;
+	int d = strcmp(jsonget_text(x, "asked"), jsonget_text(y, "asked"));
+
+	return d ? d : strcmp(jsonget_text(x, "id"), jsonget_text(y, "id"));
+}
+
+/* One run's. Who cannot be reached has ended, or is about to: what was, is in its file. */
+static void gather(struct web_args *a, const char *id, struct list *l)
+{
+	autoaskc struct askc c = ASKC_INIT;
+	struct err e = ERR_INIT;
+	bool alive = false;
+	autoclose int fd = state_run_open(&a->st, id, &alive, &e);
+
+	if (fd < 0)
+		return;
+	if (askc_open(&c, fd, &e) == 0)
+		(void)!askc_list(&c, !str_eq(l->state, "pending"), keep, l, &e);
+	else if (str_eq(l->state, "all") || granted_exists(fd))
+		(void)!askc_read_file(fd, id, keep, l, &e);
+}
+
+static void add_ask(struct buf *out, json_t *ask)
+{
+	char *text = json_dumps(ask, JSON_COMPACT);
+
+	buf_adds(out, text ? text : "{}");
+	if (!text)
+		out->error = -ENOMEM;
+	free(text);
+}
+
+struct one {
+	const char *id;
+	json_t *ask;
+};
+
+static int take_one(void *ctx, json_t *ask)
+{
+	struct one *o = ctx;
+
+	if (ask && str_eq(jsonget_text(ask, "id"), o->id))
+		o->ask = json_incref(ask);
+	return o->ask != NULL;
+}
+
+/* Where the list goes on. One that is no longer in it, for it was answered meanwhile, has its place by when it was asked; one that
+ * nobody knows is before all others. */
+static size_t behind(struct web_args *a, const struct list *l, const char *id)
+{
+	autoaskc struct askc c = ASKC_INIT;
+	autoclose int fd = -1;
+	struct one o = { .id = id };
+	char run[RUN_ID_LEN + 1];
+	struct err e = ERR_INIT;
+	size_t i = 0;
+
+	while (i < l->n && !str_eq(jsonget_text(l->v[i], "id"), id))
+		i++;
+	if (i < l->n)
+		return i + 1;
+	if (askc_resolve(&a->st, id, run, &fd, &e) < 0)
+		return 0;
+	if (askc_open(&c, fd, &e) == 0)
+		(void)!askc_show(&c, id, &o.ask, &e);
+	else
+		(void)!askc_read_file(fd, run, take_one, &o, &e);
+	for (i = 0; o.ask && i < l->n; i++) {
+		int d = in_order(&l->v[i], &o.ask);
+
+		if (l->newest ? d < 0 : d > 0)
+			break;
+	}
+	json_decref(o.ask);
+	return i;
+}
+
+int web_work_asks(struct web_args *a, struct err *e)
+{
+	CLEANUP(list_release)
+	struct list l = { .state = web_arg(a, "state") ? web_arg(a, "state") : "pending",
+			  .newest = web_arg(a, "order") && str_eq(web_arg(a, "order"), "newest") };
+	autostrv struct strv ids = STRV_INIT;
+	const char *ref = web_arg(a, "sandbox"), *after = web_arg(a, "after");
+	uint64_t limit = web_arg_num(a, "limit", 100);
+	char id[RUN_ID_LEN + 1];
+	size_t i, first;
+	int r = ref ? state_resolve(&a->st, ref, id, e) : state_run_list(&a->st, &ids, e);
+
+	if (r == 0 && ref)
+		r = strv_add(&ids, id);
+	if (r < 0)
+		return r;
+	for (size_t k = 0; k < ids.n; k++)
+		gather(a, ids.v[k], &l);
+	if (l.n)
+		qsort(l.v, l.n, sizeof(json_t *), in_order);
+	for (size_t k = 0; l.newest && k < l.n / 2; k++) {
+		json_t *x = l.v[k];
+
+		l.v[k] = l.v[l.n - 1 - k];
+		l.v[l.n - 1 - k] = x;
+	}
+	i = after ? behind(a, &l, after) : 0;
+	buf_adds(&a->out, "{\"items\":[");
+	for (first = i; i < l.n && i - first < limit; i++) {
+		size_t before = a->out.len;
+
+		if (i > first)
+			buf_addc(&a->out, ',');
+		add_ask(&a->out, l.v[i]);
+		if (i > first && a->out.len > WEB_PAGE_BYTES - WEB_PAGE_REST) {
+			a->out.len = before;
+			break;
+		}
+	}
+	buf_adds(&a->out, "],\"next\":");
+	if (i < l.n && i > first)
+		buf_addf(&a->out, "\"%s\"", jsonget_text(l.v[i - 1], "id"));
+	else
+		buf_adds(&a->out, "null");
+	buf_addf(&a->out, ",\"total\":%zu}\n", l.n);
+	return 0;
+}
+
+static int open_run(struct web_args *a, struct askc *c, char run[RUN_ID_LEN + 1], int *ret_fd, struct err *e)
+{
+	int r = askc_resolve(&a->st, web_arg(a, "ask"), run, ret_fd, e);
+
+	if (r < 0) {
+		a->code = "not_found";
+		return r;
+	}
+	return c ? askc_open(c, *ret_fd, e) : 0;
+}
+
+struct wanted {
+	const char *id;
+	json_t *found;
+};
+
+static int find(void *ctx, json_t *ask)
+{
+	struct wanted *w = ctx;
+
+	if (!ask || !str_eq(jsonget_text(ask, "id"), w->id))
+		return 0;
+	w->found = json_incref(ask);
+	return 1;
+}
+
+static int print(struct web_args *a, json_t *ask)
+{
+	add_ask(&a->out, ask);
+	buf_addc(&a->out, '\n');
+	json_decref(ask);
+	return 0;
+}
+
+int web_work_ask(struct web_args *a, struct err *e)
+{
+	autoaskc struct askc c = ASKC_INIT;
+	autoclose int fd = -1;
+	struct wanted w = { .id = web_arg(a, "ask") };
+	struct err why = ERR_INIT;
+	char run[RUN_ID_LEN + 1];
+	int r = open_run(a, NULL, run, &fd, e);
+
+	if (r < 0)
+		return r;
+	if (askc_open(&c, fd, &why) == 0)
+		r = askc_show(&c, w.id, &w.found, e);
+	else
+		r = askc_read_file(fd, run, find, &w, e);
+	if (r < 0 || !w.found) {
+		a->code = "not_found";
+		return r < 0 && *e->msg ? r : err_set(e, -ENOENT, "there is no question %s", w.id);
+	}
+	return print(a, w.found);
+}
+
+static const char *code_of(int r)
+{
+	switch (r) {
+	case -ENOENT:
+		return "not_found";
+	case -ESTALE:
+		return "stale";
+	case -EALREADY:
+		return "answered";
+	case -ETIME:
+		return "expired";
+	case -ECANCELED:
+	case -ECONNREFUSED:
+		return "gone";
+	case -EINVAL:
+		return "bad_request";
+	default:
+		return "conflict";
+	}
+}
+
+static void set_who(const struct web_args *a, struct ask_who *w)
+{
+	snprintf(w->name, sizeof(w->name), "%.63s", web_arg(a, "who"));
+	snprintf(w->via, sizeof(w->via), "%.23s", web_arg(a, "via"));
+}
+
+int web_work_answer(struct web_args *a, struct err *e)
+{
+	autoaskc struct askc c = ASKC_INIT;
+	autoclose int fd = -1;
+	struct ask_answer n = { .allow = str_eq(web_arg(a, "decision"), "allow"),
+				.seconds = web_arg_num(a, "seconds", 0),
+				.uses = web_arg_num(a, "uses", 0) };
+	const char *scope = web_arg(a, "scope"), *reason = web_arg(a, "reason");
+	char run[RUN_ID_LEN + 1];
+	json_t *ask = NULL;
+	int s = scope ? ask_scope_parse(scope) : ASK_ONCE, r = open_run(a, &c, run, &fd, e);
+
+	if (r < 0) {
+		a->code = a->code ? a->code : "gone";
+		return r;
+	}
+	n.scope = (enum ask_scope)(s < 0 ? ASK_ONCE : s);
+	if (!n.allow && scope) {
+		a->code = "bad_request";
+		return err_hint(
+			e,
+			err_set(e, -EINVAL, "a denial has no scope: it is an answer to this question alone"),
+			"leave scope out; what must not be asked again is for the policy to deny");
+	}
+	if ((n.seconds != 0) != (n.allow && n.scope == ASK_FOR) ||
+	    (n.uses != 0) != (n.allow && n.scope == ASK_USES)) {
+		a->code = "bad_request";
+		return err_set(e, -EINVAL,
+			       "seconds goes with allow and scope for, uses with allow and scope uses");
+	}
+	snprintf(n.reason, sizeof(n.reason), "%s", reason ? reason : "");
+	set_who(a, &n.who);
+	r = askc_answer(&c, web_arg(a, "ask"), web_arg(a, "digest"), &n, &ask, e);
+	if (r < 0) {
+		a->code = code_of(r);
+		return r;
+	}
+	return print(a, ask);
+}
+
+int web_work_revoke(struct web_args *a, struct err *e)
+{
+	autoclose int fd = -1;
+	struct ask_who who = { 0 };
+	char run[RUN_ID_LEN + 1];
+	json_t *ask = NULL;
+	int r = open_run(a, NULL, run, &fd, e);
+
+	set_who(a, &who);
+	if (r == 0)
+		r = askback(&a->st, fd, run, web_arg(a, "ask"), &who, &ask, e);
+	if (r < 0) {
+		a->code = a->code ? a->code : code_of(r);
+		return r;
+	}
+	return print(a, ask);
+}
+
+/* --- a client's own ------------------------------------------------------------------------------------------------------ */
+
+/* A call of a tool that a client is about to make: what the sandbox's policy says of it, and the question's texts. */
+struct tool_ask {
+	struct toolcall t;
+	struct acts acts;
+	struct tool_verdict v;
+	struct toolcall_texts x;
+};
+
+#define TOOL_ASK_INIT ((struct tool_ask){ .t = TOOLCALL_INIT, .acts = ACTS_INIT })
+
+static void tool_ask_release(struct tool_ask *k)
+{
+	toolcall_release(&k->t);
+	acts_release(&k->acts);
+	toolcall_texts_release(&k->x);
+}
+
+static int log_tool(struct web_args *a, const struct tool_ask *k, bool allowed, const char *run,
+		    struct err *e)
+{
+	CLEANUP(audit_freep) struct audit *audit = NULL;
+	int r = audit_open(&audit, a->st.fd, e);
+
+	return r < 0 ? r : toolcall_log(&k->t, &k->v, allowed, NULL, audit, run, e);
+}
+
+/*
+ * 1: a list of tools allows it, and nobody is asked. 0: a person is, for a rule says so, or there is no list; *q is the question as a
+ * real call would put it, but for `by`: so a grant is the client's, and none of the sandbox's (asks.h, ask_question_subject()).
+ */
+static int judge_tool(struct web_args *a, struct tool_ask *k, int run_fd, const char *run,
+		      struct ask_question *q, struct err *e)
+{
+	const struct toolcall_bound nothing = { 0 };
+	const char *by = q->by, *reason = q->reason;
+	autobuf struct buf why = BUF_INIT;
+	int r = toolcall_parse(&k->t, q->what, q->preview_len ? q->preview : NULL, q->preview_len, e);
+
+	k->t.by = by;
+	if (r == 0)
+		r = toolcall_read_acts(run_fd, run, &k->acts, e);
+	if (r < 0)
+		return r;
+	acts_decide_tool(&k->acts, k->t.name, k->t.v, k->t.n, &k->v);
+	if (k->v.action == POLICY_DENY) {
+		(void)!log_tool(a, k, false, run, NULL);
+		tool_verdict_text(&k->v, k->t.name, &why);
+		return err_set(e, -EPERM, "%s", buf_cstr(&why));
+	}
+	if (k->v.action == POLICY_ALLOW && k->v.has_opinion)
+		return 1;
+	r = toolcall_question(&k->t, &k->v, &nothing, &k->x, q, e);
+	q->by = by;
+	q->reason = reason;
+	return r;
+}
+
+/* T3 of toolcall.h: in the log before the client hears of it. */
+static int allow_tool(struct web_args *a, const struct tool_ask *k, const char *run, struct err *e)
+{
+	struct json j = JSON_INIT(&a->out);
+	autobuf struct buf rule = BUF_INIT;
+	int r = log_tool(a, k, true, run, e);
+
+	if (r < 0)
+		return r;
+	tool_rule_text(k->v.rule, &rule);
+	json_obj(&j, NULL);
+	json_str(&j, "sandbox", run);
+	json_str(&j, "state", "allowed");
+	json_str(&j, "kind", ask_kind_name(ASK_TOOL));
+	json_str(&j, "what", k->t.name);
+	json_str(&j, "rule", buf_cstr(&rule));
+	json_str(&j, "by", k->t.by);
+	json_end_obj(&j);
+	buf_addc(&a->out, '\n');
+	return buf_error(&rule) ? err_set(e, -ENOMEM, "out of memory") : 0;
+}
+
+/* The guard of a sandbox that has only just begun is not there yet. */
+static int open_live(struct askc *c, int run_fd, bool alive, struct err *e)
+{
+	int r = askc_open(c, run_fd, e);
+
+	for (int ms = 0; alive && (r == -ENOENT || r == -ECONNREFUSED) && ms < BEGIN_MS; ms += 50) {
+		poll(NULL, 0, 50);
+		*e = ERR_INIT;
+		r = askc_open(c, run_fd, e);
+	}
+	return r;
+}
+
+static int has_ended(const char *run, int code, struct err *e)
+{
+	return err_set(e, code, "nobody takes questions for sandbox %s: it has ended", run);
+}
+
+struct same {
+	const char *by;
+	unsigned n;
+};
+
+static int count_same(void *ctx, json_t *ask)
+{
+	struct same *s = ctx;
+
+	s->n += ask && str_eq(jsonget_text(ask, "state"), "pending") &&
+		str_eq(jsonget_text(ask, "by"), s->by);
+	return 0;
+}
+
+/* The quota of a sandbox is kept by who serves it (asks.h, A6); this is the one over all of them. */
+static int check_quota(struct web_args *a, const char *by, struct err *e)
+{
+	autostrv struct strv ids = STRV_INIT;
+	struct same s = { .by = by };
+	int r = state_run_list(&a->st, &ids, e);
+
+	for (size_t i = 0; r == 0 && i < ids.n; i++) {
+		autoaskc struct askc c = ASKC_INIT;
+		struct err none = ERR_INIT;
+		bool alive = false;
+		autoclose int fd = state_run_open(&a->st, ids.v[i], &alive, &none);
+
+		if (fd >= 0 && alive && askc_open(&c, fd, &none) == 0)
+			(void)!askc_list(&c, false, count_same, &s, &none);
+	}
+	if (r == 0 && s.n >= ASKS_BY_MAX)
+		r = err_set(e, -EBUSY, "%d of your questions wait for an answer already", ASKS_BY_MAX);
+	return r;
+}
+
+/* Puts it where the sandbox's questions are. */
+static int submit(struct web_args *a, int run_fd, bool alive, const char *run, const struct ask_question *q,
+		  struct err *e)
+{
+	autoaskc struct askc c = ASKC_INIT;
+	json_t *ask = NULL;
+	int r = open_live(&c, run_fd, alive, e);
+
+	if (r == -ENOENT || r == -ECONNREFUSED)
+		return has_ended(run, r, e);
+	r = r < 0 ? r : check_quota(a, q->by, e);
+	if (r == 0)
+		r = askc_submit(&c, q, web_arg_num(a, "seconds", 0), &ask, e);
+	return r < 0 ? r : print(a, ask);
+}
+
+int web_work_submit(struct web_args *a, struct err *e)
+{
+	CLEANUP(tool_ask_release) struct tool_ask k = TOOL_ASK_INIT;
+	const char *kind = web_arg(a, "kind"), *reason = web_arg(a, "reason"),
+		   *preview = web_arg(a, "preview");
+	char id[RUN_ID_LEN + 1], by[ASK_BY_MAX];
+	struct ask_question q = { .kind = kind && str_eq(kind, "tool") ? ASK_TOOL : ASK_QUESTION,
+				  .host = "",
+				  .method = "",
+				  .path = "",
+				  .what = web_arg(a, "what"),
+				  .type = "",
+				  .rule = "",
+				  .reason = reason ? reason : "",
+				  .by = by,
+				  .preview = preview ? preview : "",
+				  .preview_len = preview ? strlen(preview) : 0 };
+	autoclose int fd = -1;
+	bool alive = false;
+	int r = state_resolve(&a->st, web_arg(a, "sandbox"), id, e);
+
+	if (r < 0)
+		return r;
+	snprintf(by, sizeof(by), "%.63s (%.23s)", web_arg(a, "who"), web_arg(a, "via"));
+	fd = state_run_open(&a->st, id, &alive, e);
+	r = fd < 0 ? fd : q.kind == ASK_TOOL ? judge_tool(a, &k, fd, id, &q, e) : 0;
+	if (r == 1)
+		r = alive ? allow_tool(a, &k, id, e) : has_ended(id, -ESRCH, e);
+	else if (r == 0)
+		r = submit(a, fd, alive, id, &q, e);
+	if (r < 0)
+		a->code = "conflict";
+	return r;
+}

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/ask/ask_list.h"
+
+#include "approval/list/granted.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "cli/ask/ask_past.h"
+#include "cli/common/ask_show.h"
+#include "cli/core/say.h"
+#include "cli/core/table.h"
+#include "codec/term/termrows.h"
+#include "policy/shorten.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define AT_ONCE 200		      /* sandboxes that are asked at the same time */
+#define LIST_WAIT (10 * NSEC_PER_SEC) /* for all of these */
+#define FLUSH_AT (64u << 10)	      /* bytes of JSON */
+#define SILENT_MAX 8		      /* that are named */
+#define WHAT_MAX 100 /* bytes of a path and of a text, on a terminal that has room for them */
+
+/* So many of a line without end, which a program reads. */
+static size_t what_max(unsigned cols)
+{
+	return cols ? WHAT_MAX : ASK_PATH_MAX;
+}
+
+struct listing {
+	const struct ask_list_opts *o;
+	struct table t;
+	struct buf out, silent;
+	size_t n, n_silent;
+	bool told; /* the run that is read now has told all */
+};
+
+static bool is_open(const json_t *ask)
+{
+	const char *s = ask_text(ask, "state");
+
+	return str_eq(s, "pending") || str_eq(s, "granted") || str_eq(s, "parked");
+}
+
+void ask_add_json(const json_t *ask, struct buf *out)
+{
+	char *text = json_dumps(ask, JSON_COMPACT | JSON_ENSURE_ASCII);
+
+	buf_adds(out, text ? text : "{}");
+	buf_addc(out, '\n');
+	free(text);
+}
+
+static const char *clock_of(const char *time)
+{
+	return strlen(time) > 19 ? time + 11 : "";
+}
+
+static int add_cells(struct listing *l, const json_t *ask)
+{
+	autobuf struct buf act = BUF_INIT;
+	char when[24];
+	int r;
+
+	ask_act(ask, what_max((unsigned)l->t.width), &act);
+	snprintf(when, sizeof(when), "%.8s", clock_of(ask_text(ask, "asked")));
+	r = table_add(&l->t, ask_text(ask, "id"), 0);
+	r = r < 0 ? r : table_add(&l->t, ask_text(ask, "state"), 0);
+	r = r < 0 ? r : table_add(&l->t, when, 0);
+	r = r < 0 ? r : table_add(&l->t, ask_text(ask, "kind"), 0);
+	return r < 0 ? r : table_add(&l->t, buf_cstr(&act), 0);
+}
+
+static int take(void *ctx, json_t *ask)
+{
+	struct listing *l = ctx;
+	int r = 0;
+
+	if (!ask) {
+		l->told = true;
+		return 0;
+	}
+	if (!l->o->all && !is_open(ask))
+		return 0;
+	l->n++;
+	if (!l->o->json)
+		return add_cells(l, ask);
+	ask_add_json(ask, &l->out);
+	if (l->out.len >= FLUSH_AT) {
+		r = say_out(&l->out) ? -EPIPE : 0;
+		buf_clear(&l->out);
+	}
+	return r;
+}
+
+/* 1: who served it has left without a word, and what stands without anybody is in the files. */
+static int read_run(struct listing *l, struct askc *c, uint64_t end)
+{
+	struct err e = ERR_INIT;
+	size_t before = l->n;
+	int r = 0;
+
+	l->told = false;
+	while (r == 0 && !l->told) {
+		uint64_t now = clock_nsec(CLOCK_MONOTONIC);
+		struct pollfd p = { .fd = c->fd, .events = POLLIN };
+
+		r = askc_follow_read(c, take, l, &e);
+		if (r < 0 || l->told)
+			break;
+		/* What is there already is read, however late it is. */
+		if (poll(&p, 1, end > now ? (int)((end - now) / NSEC_PER_MSEC) + 1 : 0) == 0)
+			return -ETIMEDOUT;
+	}
+	if (r == -EPIPE || r == -ECONNRESET)
+		return !l->told && l->n == before;
+	return r;
+}
+
+static void note_silent(struct listing *l, const char *id)
+{
+	if (l->n_silent++ < SILENT_MAX)
+		buf_addf(&l->silent, "%s%s", l->silent.len ? ", " : "", id);
+}
+
+struct asked {
+	int fd; /* the run's directory */
+	struct askc c;
+};
+
+static int list_some(struct state *st, struct listing *l, char *const *ids, size_t n, struct err *e)
+{
+	static struct asked v[AT_ONCE];
+	uint64_t end = clock_nsec(CLOCK_MONOTONIC) + LIST_WAIT;
+	int r = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		struct err none = ERR_INIT;
+
+		v[i] = (struct asked){ .c = ASKC_INIT };
+		v[i].fd = openat(st->runs_fd, ids[i], O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+		if (v[i].fd >= 0 && askc_open(&v[i].c, v[i].fd, &none) == 0 &&
+		    askc_follow_begin(&v[i].c, l->o->all, &none) < 0)
+			askc_close(&v[i].c);
+	}
+	for (size_t i = 0; i < n; i++) {
+		struct err none = ERR_INIT;
+		int one = 1;
+
+		if (r == 0 && v[i].c.fd >= 0)
+			one = read_run(l, &v[i].c, end);
+		if (r == 0 && one == 1 && v[i].fd >= 0 && (l->o->all || granted_exists(v[i].fd)))
+			one = askc_read_file(v[i].fd, ids[i], take, l, &none);
+		if (one == -ENOMEM || one == -EPIPE)
+			r = err_sys(e, one, "cannot list the questions");
+		else if (one < 0)
+			note_silent(l, ids[i]);
+		askc_close(&v[i].c);
+		fd_close(v[i].fd);
+	}
+	return r;
+}
+
+static int list_all(struct state *st, struct listing *l, struct err *e)
+{
+	static const char *const head[] = { "ID", "STATE", "ASKED", "KIND", "WHAT" };
+	autostrv struct strv runs = STRV_INIT;
+	bool more = false;
+	int r = state_run_list(st, &runs, e);
+
+	for (size_t i = 0; r == 0 && !l->o->json && i < ARRAY_SIZE(head); i++)
+		r = table_add(&l->t, head[i], 0);
+	/* Nearest to where the next command is typed stands what is there. */
+	if (r == 0 && l->o->all)
+		r = ask_past(st, take, l, &more, e);
+	for (size_t i = 0; r == 0 && i < runs.n; i += AT_ONCE)
+		r = list_some(st, l, runs.v + i, runs.n - i < AT_ONCE ? runs.n - i : AT_ONCE, e);
+	if (r == 0 && !l->o->json && l->n)
+		table_format(&l->t, &l->out);
+	else if (r == 0 && !l->o->json && !l->n_silent)
+		buf_adds(&l->out, l->o->all ? "nothing was asked\n" : "nothing waits for an answer\n");
+	r = r < 0 ? r : say_out(&l->out);
+	if (more)
+		say_note(
+			"questions of sandboxes that are gone, and older than these, are in the log: coffer audit --type ask");
+	if (l->n_silent)
+		say_warn("%zu sandbox%s did not answer, and may ask something: %s%s", l->n_silent,
+			 l->n_silent == 1 ? "" : "es", buf_cstr(&l->silent),
+			 l->n_silent > SILENT_MAX ? ", …" : "");
+	return r;
+}
+
+int ask_list(struct state *st, const struct ask_list_opts *o, struct err *e)
+{
+	struct listing l = { .o = o, .t = TABLE_INIT(5) };
+	int r;
+
+	/* What an agent wrote is in the last column, and goes on in no other row. */
+	l.t.width = ask_line_cols(STDOUT_FILENO);
+	r = list_all(st, &l, e);
+
+	table_release(&l.t);
+	buf_release(&l.out);
+	buf_release(&l.silent);
+	return r;
+}
+
+/* --- following ------------------------------------------------------------------------------------------------------ */
+
+static enum say_color color_of(const char *state)
+{
+	if (str_eq(state, "pending"))
+		return SAY_YELLOW;
+	if (str_eq(state, "granted") || str_eq(state, "parked") || str_eq(state, "spent") ||
+	    str_eq(state, "allowed"))
+		return SAY_GREEN;
+	return str_eq(state, "denied") ? SAY_RED : SAY_DIM;
+}
+
+void ask_line(const json_t *ask, const char *state, bool color, unsigned cols, struct buf *out)
+{
+	const json_t *n = json_object_get(ask, "answer");
+	const char *by = ask_text(n, "name");
+	bool answered = json_is_object(n);
+	autobuf struct buf head = BUF_INIT, who = BUF_INIT, act = BUF_INIT;
+	char cell[24];
+	size_t used;
+
+	/* The agent's words come last, so that nothing behind them could be theirs. */
+	buf_addf(&head, "%.8s  %-10s ", clock_of(ask_text(answered ? n : ask, answered ? "at" : "asked")),
+		 ask_text(ask, "id"));
+	snprintf(cell, sizeof(cell), "%-8s", state);
+	if (answered && *by) {
+		buf_adds(&who, " by ");
+		termrows_plain(&who, by, strlen(by) < 64 ? strlen(by) : 64);
+	}
+	buf_addf(&who, " %-8s ", ask_text(ask, "kind"));
+	used = head.len + strlen(cell) + who.len;
+	buf_add(out, buf_cstr(&head), head.len);
+	say_add(out, color, color_of(state), cell);
+	buf_add(out, buf_cstr(&who), who.len);
+	ask_act(ask, what_max(cols), &act);
+	if (cols)
+		shorten_text(buf_cstr(&act), used + 1 < cols ? cols - 1 - used : 0, "…", out);
+	else
+		buf_add(out, buf_cstr(&act), act.len);
+	buf_addc(out, '\n');
+}

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* coffer approve, coffer deny: a person's answer. Bound to the digest of what was shown. */
+#include "approval/server/askback.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "cli/common/approve_how.h"
+#include "cli/common/ask_show.h"
+#include "cli/core/say.h"
+#include "cli/core/verb.h"
+#include "codec/term/termrows.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <unistd.h>
+
+enum { OPT_ONCE = 1, OPT_SANDBOX, OPT_FOR, OPT_USES, OPT_ALWAYS, OPT_YES, OPT_DIGEST, OPT_REASON };
+
+static const struct opt approve_opts[] = {
+	{ "once", 0, NULL, "this very request, one time (the default)", OPT_ONCE },
+	{ "sandbox", 0, NULL, "as long as the sandbox lives", OPT_SANDBOX },
+	{ "for", 0, "TIME", "for so long: 10m, 2h", OPT_FOR },
+	{ "uses", 0, "N", "so many times", OPT_USES },
+	{ "always", 0, NULL, "for good: a rule in the policy file, which is shown first", OPT_ALWAYS },
+	{ "yes", 'y', NULL, "with --always: edit the file without asking", OPT_YES },
+	{ "digest", 0, "HEX", "only if the question still is the one with this digest", OPT_DIGEST },
+	{ "reason", 0, "TEXT", "why, for the log", OPT_REASON },
+};
+
+static const struct opt deny_opts[] = {
+	{ "digest", 0, "HEX", "only if the question still is the one with this digest", OPT_DIGEST },
+	{ "reason", 0, "TEXT", "why: the sandbox is told", OPT_REASON },
+};
+
+struct answer_args {
+	struct ask_answer n;
+	const char *digest;
+	bool scoped, yes;
+};
+
+static enum ask_scope scope_of(int id)
+{
+	return id == OPT_SANDBOX  ? ASK_SANDBOX
+	       : id == OPT_FOR	  ? ASK_FOR
+	       : id == OPT_USES	  ? ASK_USES
+	       : id == OPT_ALWAYS ? ASK_ALWAYS
+				  : ASK_ONCE;
+}
+
+static int take(struct answer_args *a, int id, const char *value, struct err *e)
+{
+	uint64_t ns;
+
+	if (id == OPT_DIGEST || id == OPT_YES) {
+		a->digest = id == OPT_DIGEST ? value : a->digest;
+		a->yes = a->yes || id == OPT_YES;
+		return 0;
+	}
+	if (id == OPT_REASON) {
+		if (strlen(value) >= sizeof(a->n.reason))
+			return err_set(e, -EINVAL, "--reason has at most %zu bytes", sizeof(a->n.reason) - 1);
+		snprintf(a->n.reason, sizeof(a->n.reason), "%s", value);
+		return 0;
+	}
+	if (a->scoped)
+		return err_set(e, -EINVAL,
+			       "only one of --once, --sandbox, --for, --uses and --always can be given");
+	a->scoped = true;
+	a->n.scope = scope_of(id);
+	if (id == OPT_FOR) {
+		if (str_to_nsec(value, &ns) < 0 || ns < NSEC_PER_SEC)
+			return err_set(e, -EINVAL, "--for takes a time such as 10m or 2h");
+		a->n.seconds = ns / NSEC_PER_SEC;
+	}
+	if (id == OPT_USES && (str_to_u64(value, &a->n.uses) < 0 || !a->n.uses))
+		return err_set(e, -EINVAL, "--uses takes a number, 1 or more");
+	return 0;
+}
+
+/* Denying what was granted takes it back. */
+static bool is_granted(const json_t *ask)
+{
+	return str_eq(ask_text(ask, "state"), "granted") || str_eq(ask_text(ask, "state"), "parked");
+}
+
+static int show_first(const json_t *ask, struct state *st, bool allow, struct err *e)
+{
+	autobuf struct buf all = BUF_INIT, act = BUF_INIT;
+	unsigned cols = ask_cols(STDERR_FILENO);
+	int r;
+
+	ask_show(ask, st, cols, &all);
+	ask_show_act(ask, cols, &act);
+	r = buf_error(&all) || buf_error(&act) ? err_set(e, -ENOMEM, "out of memory")
+					       : approve_show(buf_cstr(&all), buf_cstr(&act), e);
+	return r < 0 ? r : approve_confirm(allow ? "Allow this?" : "Deny this?", e);
+}
+
+/* The guard may have taken the edited file before it took the answer: then the policy has decided, as it was to. */
+static bool is_taken_over(int r)
+{
+	return r == -ESTALE || r == -ECANCELED || r == -ENOENT;
+}
+
+static int send_answer(struct askc *c, const json_t *ask, const struct answer_args *a, struct err *e)
+{
+	const char *id = ask_text(ask, "id"), *digest = a->digest ? a->digest : ask_text(ask, "digest");
+	bool always = a->n.allow && a->n.scope == ASK_ALWAYS;
+	int r;
+
+	if (!a->n.allow && is_granted(ask))
+		return askc_revoke(c, id, &a->n.who, NULL, e);
+	r = askc_answer(c, id, digest, &a->n, NULL, e);
+	if (always && is_taken_over(r))
+		return 0;
+	return always && r < 0 ? err_wrap(e, r, "the policy file was edited, but") : r;
+}
+
+static void say_answered(const json_t *ask, const struct ask_answer *n)
+{
+	autobuf struct buf act = BUF_INIT, said = BUF_INIT;
+
+	ask_act(ask, ASK_WHAT_MAX, &act);
+	buf_addf(&said, "%s %s%s%s: ", ask_text(ask, "id"), n->allow ? "allowed" : "denied",
+		 n->allow ? ", " : "", n->allow ? ask_scope_name(n->scope) : "");
+	termrows_quote(&said, buf_cstr(&act), act.len);
+	buf_clear(&act);
+	prompt_notice_cut(buf_cstr(&said), ask_cols(STDERR_FILENO) - 1 - strlen("coffer: "), &act);
+	say_note("%s", buf_cstr(&act));
+}
+
+/* The digest comes from the same place as what is printed: what was answered is what is said to have been. */
+static int answer_one(struct askc *c, struct state *st, int run_fd, const json_t *ask, bool show,
+		      struct answer_args *a, struct err *e)
+{
+	int r = show ? show_first(ask, st, a->n.allow, e) : 0;
+
+	ask_who_am_i(&a->n.who, "cli");
+	/* Another digest than the one that is meant is no reason to edit anything. */
+	if (r == 0 && a->n.allow && a->n.scope == ASK_ALWAYS && a->digest &&
+	    !str_eq(a->digest, ask_text(ask, "digest")))
+		r = err_set(e, -ESTALE, "%s is another question than the one that was shown",
+			    ask_text(ask, "id"));
+	if (r == 0 && a->n.allow && a->n.scope == ASK_ALWAYS)
+		r = approve_always(c, st, run_fd, ask, &a->n.who, a->yes, e);
+	r = r < 0 ? r : send_answer(c, ask, a, e);
+	if (r == 0)
+		say_answered(ask, &a->n);
+	return r;
+}
+
+struct wanted {
+	const char *id;
+	json_t *found;
+};
+
+static int find(void *ctx, json_t *ask)
+{
+	struct wanted *w = ctx;
+	const char *dash = strchr(w->id, '-');
+	uint64_t n = 0;
+
+	if (str_to_u64(dash ? dash + 1 : w->id, &n) < 0 ||
+	    (uint64_t)json_integer_value(json_object_get(ask, "number")) != n)
+		return 0;
+	w->found = json_incref(ask);
+	return 1;
+}
+
+/* Nobody serves. What a session was granted can be taken back all the same; all else is over. */
+static int without_server(struct state *st, int run_fd, const char *run, const char *id,
+			  struct answer_args *a, struct err *e)
+{
+	struct wanted w = { .id = id };
+	int r = a->n.allow ? 0 : askc_read_file(run_fd, run, find, &w, e);
+
+	if (r >= 0 && (!w.found || !is_granted(w.found)))
+		r = err_set(e, -ENOENT, "sandbox %s has ended, and with it the question %s", run, id);
+	ask_who_am_i(&a->n.who, "cli");
+	if (r >= 0)
+		r = askback(st, run_fd, run, id, &a->n.who, NULL, e);
+	if (r == 0)
+		say_answered(w.found, &a->n);
+	json_decref(w.found);
+	return r;
+}
+
+static int answer(const char *id, struct answer_args *a, struct err *e)
+{
+	CLEANUP(state_release) struct state st = STATE_INIT;
+	autoaskc struct askc c = ASKC_INIT;
+	autoclose int fd = -1;
+	char run[RUN_ID_LEN + 1];
+	json_t *ask = NULL;
+	bool show = false;
+	int r = state_open(&st, e);
+
+	r = r < 0 ? r : approve_check_id(&st, id, &show, e);
+	r = r < 0 ? r : askc_resolve(&st, id, run, &fd, e);
+	if (r < 0)
+		return r;
+	r = askc_open(&c, fd, e);
+	if (r == -ENOENT || r == -ECONNREFUSED) {
+		*e = ERR_INIT;
+		return without_server(&st, fd, run, id, a, e);
+	}
+	r = r < 0 ? r : askc_show(&c, id, &ask, e);
+	r = r < 0 ? r : answer_one(&c, &st, fd, ask, show, a, e);
+	json_decref(ask);
+	return r;
+}
+
+static int run(const struct verb *v, int argc, char **argv, bool allow)
+{
+	struct optparse p = OPTPARSE_INIT(argc, argv, v->opts, v->n_opts);
+	struct answer_args a = { .n.allow = allow };
+	struct err e = ERR_INIT;
+	const char *value, *ref = NULL;
+	int id, r = 0;
+
+	for (;;) {
+		while (r == 0 && (id = opt_next(&p, &value, &e)) > 0) {
+			if (id == OPT_HELP)
+				return verb_print_help(v);
+			r = take(&a, id, value, &e);
+		}
+		if (r < 0 || id < 0)
+			return say_usage(v, &e);
+		value = opt_take(&p);
+		if (!value)
+			break;
+		if (ref)
+			return say_usage(v, (err_set(&e, -EINVAL, "one question at a time"), &e));
+		ref = value;
+	}
+	if (a.yes && a.n.scope != ASK_ALWAYS)
+		return say_usage(v, (err_set(&e, -EINVAL, "--yes goes with --always"), &e));
+	if (!ref)
+		return say_usage(v, (err_set(&e, -EINVAL,
+					     "no question is named; `coffer ask ls` shows those that wait"),
+				     &e));
+	r = answer(ref, &a, &e);
+	return r < 0 ? say_error(&e) : 0;
+}
+
+static int cmd_approve(int argc, char **argv)
+{
+	return run(&verb_approve, argc, argv, true);
+}
+
+static int cmd_deny(int argc, char **argv)
+{
+	return run(&verb_deny, argc, argv, false);
+}
+
+const struct verb verb_approve = {
+	.name = "approve",
+	.group = VERB_MANAGE,
+	.synopsis = "[OPTIONS] ID",
+	.help = "allow what a sandbox asks for",
+	.opts = approve_opts,
+	.n_opts = ARRAY_SIZE(approve_opts),
+	.run = cmd_approve,
+	.text = "Answers a question that *coffer ask ls* shows. By default the request that waits is let through once, exactly as it was "
+		"shown; asked a second time it waits again. If whoever asked has gone meanwhile nothing is sent, and the answer waits "
+		"two minutes for the identical request. _--sandbox_, _--for_ and _--uses_ hold for what *coffer ask show* "
+		"says: of a request the same method, path and headers whatever the query and body, the same operations, refs, host and port, or tool.\n"
+		"\n"
+		"_--always_ edits the policy file that the sandbox was started with: a rule for exactly this host and port, method "
+		"and path, operation or ref, this tool under the conditions of the rule, this secret there, or *apply: allow*, and every "
+		"other byte as it was. The change is shown first and has to be confirmed, or "
+		"_--yes_ given; it is in the audit log with who made it. What cannot be a rule, or not exactly so, is refused.\n"
+		"\n"
+		"The whole id is wanted, for a number alone may be another question by the time it is answered; on a terminal the number "
+		"will do, and what it stands for is shown and has to be confirmed.\n"
+		"\n"
+		"The answer is in force and in the audit log when the command returns. Who comes second is told so.",
+	.examples = "coffer approve 3f9a2c-1\n"
+		    "coffer approve 3f9a2c-1 --for 2h --reason 'release day'\n"
+		    "coffer approve 3f9a2c-1 --always\n",
+};
+
+const struct verb verb_deny = {
+	.name = "deny",
+	.group = VERB_MANAGE,
+	.synopsis = "[OPTIONS] ID",
+	.help = "deny what a sandbox asks for",
+	.opts = deny_opts,
+	.n_opts = ARRAY_SIZE(deny_opts),
+	.run = cmd_deny,
+	.text = "Answers a question that *coffer ask ls* shows; one that was granted already is taken back. The sandbox is told that a person denied it, and why when a reason is "
+		"given. After five denials of one rule within ten minutes it is denied without asking for ten minutes.",
+	.examples = "coffer deny 3f9a2c-1 --reason 'not before Monday'\n",
+};

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* coffer exec, coffer shell: one more command in a sandbox that runs. A message to its init, not a new entry into it. */
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "cli/box/cmd_checkpoint.h"
+#include "cli/common/run_env.h"
+#include "cli/core/ref.h"
+#include "cli/core/say.h"
+#include "cli/core/verb.h"
+#include "run/supervise/link.h"
+#include "run/supervise/pump.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+enum { OPT_INTERACTIVE = 1, OPT_TTY, OPT_ENV, OPT_WORKDIR, OPT_DETACH };
+
+static const struct opt exec_opts[] = {
+	{ "detach", 'd', NULL, "return once it runs; its output is dropped", OPT_DETACH },
+	{ "interactive", 'i', NULL, "pass stdin on", OPT_INTERACTIVE },
+	{ "tty", 't', NULL, "give it a terminal of its own", OPT_TTY },
+	{ "env", 'e', "NAME[=VALUE]", "set a variable, or copy one", OPT_ENV, .many = true },
+	{ "workdir", 'w', "DIR", "directory to start in", OPT_WORKDIR, "dir" },
+};
+
+static const struct opt shell_opts[] = {
+	{ "env", 'e', "NAME[=VALUE]", "set a variable, or copy one", OPT_ENV, .many = true },
+	{ "workdir", 'w', "DIR", "directory to start in", OPT_WORKDIR, "dir" },
+};
+
+struct exec_want {
+	bool interactive, tty, detach;
+	struct strv env;
+	const char *cwd;
+};
+
+static void want_release(struct exec_want *w)
+{
+	strv_release(&w->env);
+}
+
+/* "NAME=VALUE" as it is, "NAME" with our own value, or not at all when we have none. */
+static int add_env(struct strv *env, const char *text, struct err *e)
+{
+	const char *value;
+	int r;
+
+	r = run_env_check(text, e);
+	if (r < 0)
+		return r;
+	if (strchr(text, '=')) {
+		r = strv_add(env, text);
+	} else {
+		value = getenv(text); // NOLINT(concurrency-mt-unsafe): one thread
+		r = value ? strv_addf(env, "%s=%s", text, value) : 0;
+	}
+	return r < 0 ? err_set(e, r, "out of memory") : 0;
+}
+
+static int take_option(struct exec_want *w, int id, const char *value, struct err *e)
+{
+	switch (id) {
+	case OPT_INTERACTIVE:
+		w->interactive = true;
+		return 0;
+	case OPT_TTY:
+		w->tty = true;
+		return 0;
+	case OPT_DETACH:
+		w->detach = true;
+		return 0;
+	case OPT_ENV:
+		return add_env(&w->env, value, e);
+	default:
+		if (value[0] != '/')
+			return err_set(e, -EINVAL, "the working directory '%.200s' is not absolute", value);
+		w->cwd = value;
+		return 0;
+	}
+}
+
+/* What a terminal program needs to know, unless the person said otherwise. */
+static int add_term(struct strv *env, struct err *e)
+{
+	const char *term = getenv("TERM"); // NOLINT(concurrency-mt-unsafe): one thread
+
+	for (size_t i = 0; i < env->n; i++) {
+		if (str_starts(env->v[i], "TERM="))
+			return 0;
+	}
+	return strv_addf(env, "TERM=%s", term ? term : "xterm") < 0 ? err_set(e, -ENOMEM, "out of memory")
+								    : 0;
+}
+
+static int run_linked(struct link *l, struct exec_want *w, char *const *argv, struct proto_exit *ret,
+		      struct err *e)
+{
+	struct link_cmd c = { .argv = argv, .cwd = w->cwd ? w->cwd : "" };
+	const struct link_io io = {
+		.in = w->interactive ? 0 : -1, .out = 1, .err = 2, .tty = w->tty ? 0 : -1
+	};
+	int r;
+
+	if (w->tty) {
+		if (!isatty(0)) {
+			err_set(e, -ENOTTY, "stdin is not a terminal, so -t cannot work");
+			return err_hint(e, -ENOTTY, "leave out -t");
+		}
+		r = add_term(&w->env, e);
+		if (r < 0)
+			return r;
+		c.flags |= PROTO_F_TTY;
+	}
+	if (w->interactive && pump_has_input(0))
+		c.flags |= PROTO_F_STDIN;
+	if (!isatty(1))
+		c.flags |= PROTO_F_CAP;
+	c.env = w->env.v;
+	return link_run(l, &c, &io, ret, e);
+}
+
+/* Nobody is there to write to its stdin or to read a terminal: -i has nothing to pass on. */
+static int run_detached(struct link *l, struct exec_want *w, char *const *argv, struct proto_exit *ret,
+			struct err *e)
+{
+	struct link_cmd c = { .argv = argv, .cwd = w->cwd ? w->cwd : "" };
+	bool started = false;
+	int r = w->tty ? add_term(&w->env, e) : 0;
+
+	if (w->tty)
+		c.flags |= PROTO_F_TTY;
+	c.env = w->env.v;
+	/* One that runs has no exit code yet: as 0. */
+	*ret = (struct proto_exit){ .kind = PROTO_EXITED };
+	return r < 0 ? r : link_detach(l, &c, &started, ret, e);
+}
+
+/* Tells what a person should know about its end; gives the exit code. */
+static int say_end(const struct proto_exit *x, const char *command, const char *cwd)
+{
+	struct err e = ERR_INIT;
+
+	if (x->kind == PROTO_NOT_STARTED) {
+		proto_exit_text(x, command, cwd ? cwd : "", &e);
+		say_error(&e);
+	} else if (x->what == PROTO_WHAT_CUT) {
+		say_warn("the output limit was reached; the rest was thrown away");
+	} else if (x->what == PROTO_WHAT_ROLLED) {
+		say_warn("the sandbox was rolled back, and the command ended with it");
+	} else if (x->what == PROTO_WHAT_PIDS) {
+		say_warn("the sandbox was at its limit of processes (--pids)");
+	}
+	return proto_exit_code(x);
+}
+
+static int parse(struct optparse *p, const struct verb *v, struct exec_want *w, struct err *e)
+{
+	const char *value;
+	int id;
+
+	while ((id = opt_next(p, &value, e)) > 0) {
+		int r;
+
+		if (id == OPT_HELP)
+			return OPT_HELP;
+		r = take_option(w, id, value, e);
+		if (r < 0)
+			return r;
+	}
+	if (id == 0 && p->index >= p->argc)
+		return err_set(e, -EINVAL, "%s needs a sandbox: its name, id or @last", v->name);
+	return id;
+}
+
+static int cmd_exec(int argc, char **argv)
+{
+	struct optparse p = OPTPARSE_INIT(argc, argv, exec_opts, ARRAY_SIZE(exec_opts));
+	CLEANUP(want_release) struct exec_want w = { 0 };
+	autoref struct ref ref = REF_INIT;
+	autolink struct link l = LINK_INIT;
+	struct proto_exit x = { 0 };
+	struct err e = ERR_INIT;
+	const char *text;
+	int r = parse(&p, &verb_exec, &w, &e);
+
+	if (r == OPT_HELP)
+		return verb_print_help(&verb_exec);
+	if (r < 0)
+		return say_usage(&verb_exec, &e);
+	text = p.argv[p.index++];
+	if (p.index < p.argc && str_eq(p.argv[p.index], "--"))
+		p.index++;
+	if (p.index >= p.argc) {
+		err_set(&e, -EINVAL, "exec needs a command to run in %.100s", text);
+		return say_usage(&verb_exec, &e);
+	}
+	r = ref_link(&ref, text, &l, &e);
+	if (r == 0)
+		checkpoint_before(&ref);
+	if (r == 0)
+		r = w.detach ? run_detached(&l, &w, p.argv + p.index, &x, &e)
+			     : run_linked(&l, &w, p.argv + p.index, &x, &e);
+	if (r == 0 && x.what != PROTO_WHAT_ROLLED && !w.detach)
+		checkpoint_after(&ref, p.argv + p.index);
+	return r < 0 ? say_error(&e) : say_end(&x, p.argv[p.index], w.cwd);
+}
+
+static int cmd_shell(int argc, char **argv)
+{
+	static char bash[] = "/bin/bash", sh[] = "/bin/sh", login[] = "-l";
+	static char *const shells[][3] = { { bash, login, NULL }, { sh, NULL } };
+	struct optparse p = OPTPARSE_MIXED(argc, argv, shell_opts, ARRAY_SIZE(shell_opts));
+	CLEANUP(want_release) struct exec_want w = { .interactive = true };
+	autoref struct ref ref = REF_INIT;
+	autolink struct link l = LINK_INIT;
+	struct proto_exit x = { 0 };
+	struct err e = ERR_INIT;
+	size_t i = 0;
+	int r = parse(&p, &verb_shell, &w, &e);
+
+	if (r == OPT_HELP)
+		return verb_print_help(&verb_shell);
+	if (r == 0 && p.index + 1 < p.argc)
+		r = err_set(&e, -EINVAL, "shell takes one sandbox; for a command there is coffer exec");
+	if (r < 0)
+		return say_usage(&verb_shell, &e);
+	w.tty = isatty(0) && isatty(1);
+	r = ref_link(&ref, p.argv[p.index], &l, &e);
+	if (r == 0)
+		checkpoint_before(&ref);
+	for (; r == 0 && i < ARRAY_SIZE(shells); i++) {
+		r = run_linked(&l, &w, shells[i], &x, &e);
+		if (x.kind != PROTO_NOT_STARTED || x.what != PROTO_WHAT_EXEC)
+			break;
+	}
+	if (r == 0 && x.what != PROTO_WHAT_ROLLED)
+		checkpoint_after(&ref, (char *[]){ (char[]){ "shell" }, NULL });
+	return r < 0 ? say_error(&e) : say_end(&x, "a shell", w.cwd);
+}
+
+const struct verb verb_exec = {
+	.name = "exec",
+	.group = VERB_MANAGE,
+	.synopsis = "[OPTIONS] REF [--] COMMAND [ARG…]",
+	.help = "run one more command in a sandbox",
+	.opts = exec_opts,
+	.n_opts = ARRAY_SIZE(exec_opts),
+	.run = cmd_exec,
+	.text = "Runs COMMAND in a sandbox that is running, behind the same wall, with the sandbox's own environment and "
+		"what *-e* adds, and exits with the command's exit code. REF is the sandbox's name, its id or a beginning "
+		"of that, or *@last*.\n\n"
+		"When coffer exec itself ends early, the command is hung up on: it gets SIGHUP, and SIGKILL five seconds "
+		"later. SIGINT and SIGTERM are passed on to it. What it prints to something that is not a terminal counts "
+		"against the sandbox's *--output-limit*. Each command is written to the audit log before it starts; when "
+		"that cannot be done, it is not started.\n\n"
+		"With *-d* coffer exec returns as soon as the command runs, with 0 and without a word; a command that cannot be "
+		"started is told as without *-d* (127, 126, 125). As with docker, its stdin is empty and its output is dropped: redirect it "
+		"inside to keep it (*sh -c 'server >/tmp/log 2>&1'*). *-t* gives it a terminal that nobody looks at, *-i* has no "
+		"effect. Its end and its exit code are in the audit log (*exec.end*). Of a run with *--checkpoint each*, no checkpoint "
+		"follows it: it has only begun.\n\n"
+		"What a command leaves in the background goes on too. When the sandbox's own command ends, everything in the "
+		"sandbox ends with it.",
+	.examples = "coffer exec -it web -- bash\n"
+		    "\t# a shell in the sandbox named web\n"
+		    "coffer exec -e DEBUG=1 @last make test\n"
+		    "\t# a command in the last one that was started\n"
+		    "coffer exec -d web -- sh -c 'tail -f app.log | gzip > /tmp/app.gz'\n"
+		    "\t# one that goes on by itself\n",
+	.args = "sandbox",
+};
+
+const struct verb verb_shell = {
+	.name = "shell",
+	.group = VERB_MANAGE,
+	.synopsis = "[OPTIONS] REF",
+	.help = "open a shell in a sandbox",
+	.opts = shell_opts,
+	.n_opts = ARRAY_SIZE(shell_opts),
+	.run = cmd_shell,
+	.text = "Opens bash, or sh where there is none, in a sandbox that is running: *coffer exec -it REF /bin/bash*. Without "
+		"a terminal the shell reads its commands from stdin.",
+	.examples = "coffer shell web\n",
+	.args = "sandbox",
+};

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which part of a kept output is wanted: by time and by number of lines, in whole lines. */
+#ifndef CLI_LOGS_PART_H
+#define CLI_LOGS_PART_H
+
+#include "base/err.h"
+#include "run/supervise/logtimes.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct logs_part {
+	bool has_since, has_until;
+	uint64_t since, until; /* CLOCK_REALTIME ns */
+	uint64_t tail;	       /* lines; UINT64_MAX: all */
+};
+
+/* A line is of the time of its first byte. Lines whose time is not known are in the part, and *ret_unknown says that there are
+ * such; it is untouched when no time was asked for. *ret_to is UINT64_MAX without an end. */
+int logs_part_find(int fd, const struct logtimes_list *times, const struct logs_part *p, uint64_t *ret_from,
+		   uint64_t *ret_to, bool *ret_unknown) MUST_CHECK;
+
+#endif

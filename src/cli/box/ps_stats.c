@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * coffer ps --stats. On a terminal it draws again every second until a signal comes; what it changes about the terminal
+ * (cursor and line wrap) is undone on every way out, before it stops for job control too.
+ */
+#include "cli/box/ps_stats.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "cli/common/look.h"
+#include "cli/common/run_json.h"
+#include "cli/core/say.h"
+#include "cli/core/table.h"
+#include "run/run.h"
+#include "run/supervise/tty.h"
+#include "run/supervise/usage.h"
+#include "sandbox/state/state.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define COLUMNS 10
+#define NAME_WIDTH 24
+#define COMMAND_WIDTH 48
+
+#define TERM_BEGIN "\033[?25l\033[?7l\033[2J"
+#define TERM_END "\033[?7h\033[?25h"
+#define TERM_HOME "\033[H"
+#define TERM_LINE_END "\033[K\n"
+#define TERM_REST "\033[J"
+
+/* A sandbox's time at the last look. */
+struct seen {
+	char id[RUN_ID_LEN + 1];
+	uint64_t at, cpu_usec;
+};
+
+struct look {
+	struct seen *v;
+	size_t n, room;
+};
+
+struct stats {
+	struct state st;
+	struct procs procs;
+	struct look now, before;
+	struct table table;
+	struct buf text;
+	struct json json;
+	const struct ps_stats_want *want;
+};
+
+static void stats_release(struct stats *s)
+{
+	state_release(&s->st);
+	procs_release(&s->procs);
+	table_release(&s->table);
+	buf_release(&s->text);
+	free(s->now.v);
+	free(s->before.v);
+}
+
+static int remember(struct look *l, const char *id, const struct usage *u)
+{
+	struct seen *x;
+
+	if (l->n == l->room) {
+		size_t more = l->room ? l->room * 2 : 32;
+		struct seen *v = reallocarray(l->v, more, sizeof(*v));
+
+		if (!v)
+			return -ENOMEM;
+		l->v = v;
+		l->room = more;
+	}
+	x = &l->v[l->n++];
+	*x = (struct seen){ .at = u->at, .cpu_usec = u->cpu_usec };
+	snprintf(x->id, sizeof(x->id), "%s", id);
+	return 0;
+}
+
+/* Tenths of a percent of one processor since the last look, or over its life when there was none; -1: not known. */
+static int64_t cpu_share(const struct look *before, const char *id, const struct usage *u)
+{
+	uint64_t cpu = u->cpu_usec, usec = u->uptime_usec;
+
+	if (cpu == USAGE_UNKNOWN || usec == USAGE_UNKNOWN)
+		return -1;
+	for (size_t i = 0; i < before->n; i++) {
+		const struct seen *x = &before->v[i];
+
+		if (!str_eq(x->id, id) || x->cpu_usec == USAGE_UNKNOWN || u->at <= x->at)
+			continue;
+		/* One that was killed unreaped takes its time along. */
+		cpu = cpu > x->cpu_usec ? cpu - x->cpu_usec : 0;
+		usec = (u->at - x->at) / 1000;
+		break;
+	}
+	return usec ? (int64_t)(cpu * 1000 / usec) : 0;
+}
+
+static void format_memory(const struct usage *u, char out[48])
+{
+	char used[16], limit[16];
+
+	if (u->memory == USAGE_UNKNOWN)
+		snprintf(out, 48, "-");
+	else if (u->memory_limit == USAGE_UNKNOWN)
+		snprintf(out, 48, "%s", str_from_size(u->memory, used));
+	else
+		snprintf(out, 48, "%s / %s", str_from_size(u->memory, used),
+			 str_from_size(u->memory_limit, limit));
+}
+
+static void format_pids(const struct usage *u, char out[48])
+{
+	if (u->pids == USAGE_UNKNOWN)
+		snprintf(out, 48, "-");
+	else if (u->pids_limit == USAGE_UNKNOWN)
+		snprintf(out, 48, "%llu", (unsigned long long)u->pids);
+	else
+		snprintf(out, 48, "%llu / %llu", (unsigned long long)u->pids,
+			 (unsigned long long)u->pids_limit);
+}
+
+static const char *format_span(uint64_t usec, char out[CLOCK_TEXT_LEN])
+{
+	return usec == USAGE_UNKNOWN ? "-" : clock_span(usec * 1000, out);
+}
+
+static int add_row(struct stats *s, const struct run_meta *m, const struct usage *u)
+{
+	bool whole = s->want->no_trunc;
+	char memory[48], pids[48], share[24] = "-", time[CLOCK_TEXT_LEN], up[CLOCK_TEXT_LEN];
+	int64_t cpu = cpu_share(&s->before, m->id, u);
+	const char *const cells[COLUMNS] = { m->id,
+					     m->name ? m->name : "-",
+					     m->engine ? m->engine : "-",
+					     memory,
+					     u->memory_from ? u->memory_from : "-",
+					     share,
+					     format_span(u->cpu_usec, time),
+					     pids,
+					     format_span(u->uptime_usec, up),
+					     m->command ? m->command : "" };
+	int r = 0;
+
+	format_memory(u, memory);
+	format_pids(u, pids);
+	if (cpu >= 0)
+		snprintf(share, sizeof(share), "%lld.%lld%%", (long long)(cpu / 10), (long long)(cpu % 10));
+	for (size_t i = 0; r == 0 && i < COLUMNS; i++)
+		r = table_add(&s->table, cells[i],
+			      whole		 ? 0
+			      : i == 1		 ? NAME_WIDTH
+			      : i == COLUMNS - 1 ? COMMAND_WIDTH
+						 : 0);
+	return r;
+}
+
+static void add_json(struct stats *s, const struct run_meta *m, const struct usage *u)
+{
+	struct json *j = &s->json;
+	int64_t cpu = cpu_share(&s->before, m->id, u);
+
+	json_obj(j, NULL);
+	json_str(j, "id", m->id);
+	json_str(j, "name", m->name);
+	json_str(j, "engine", m->engine);
+	run_json_add_usage(j, u);
+	json_str(j, "memory_from", u->memory_from);
+	/* A thousand is one processor. */
+	if (cpu < 0)
+		json_none(j, "cpu_permille");
+	else
+		json_u64(j, "cpu_permille", (uint64_t)cpu);
+	json_str(j, "command", m->command);
+	json_end_obj(j);
+}
+
+static int add_run(struct stats *s, const char *id, struct err *e)
+{
+	CLEANUP(run_meta_release) struct run_meta m = { 0 };
+	struct usage u;
+	autoclose int fd = -1;
+	bool alive = false;
+	int r;
+
+	fd = state_run_open(&s->st, id, &alive, e);
+	if (fd < 0)
+		return fd == -ENOENT ? 0 : fd; /* removed since the list was read */
+	if (!alive || !state_run_has_begun(fd))
+		return 0;
+	r = run_meta_read(fd, &m, e);
+	if (r < 0 && r != -ENOENT)
+		return r;
+	snprintf(m.id, sizeof(m.id), "%s", id);
+	if (s->want->filter && !ps_filter_fits(s->want->filter, &m, alive))
+		return 0;
+	/* Just starting, just ending, or stopped: it is there, and no more is known. */
+	if (usage_read(fd, &s->procs, &u, e) < 0) {
+		memset(&u, 0xff, sizeof(u));
+		u.memory_from = NULL;
+	}
+	r = remember(&s->now, id, &u);
+	if (r == 0 && s->want->json)
+		add_json(s, &m, &u);
+	else if (r == 0)
+		r = add_row(s, &m, &u);
+	return r < 0 ? err_set(e, r, "out of memory") : 0;
+}
+
+static bool is_named_run(const struct ps_stats_want *want, const char *id)
+{
+	size_t i = 0;
+
+	if (!want->only)
+		return true;
+	while (i < want->only->n && !str_eq(want->only->v[i], id))
+		i++;
+	return i < want->only->n;
+}
+
+/* One look at all of them, as text. */
+static int take_look(struct stats *s, struct err *e)
+{
+	static const char *const heads[COLUMNS] = { "ID",  "NAME", "ENGINE", "MEMORY", "FROM",
+						    "CPU", "TIME", "PIDS",   "UPTIME", "COMMAND" };
+	autostrv struct strv ids = STRV_INIT;
+	struct look old = s->before;
+	int r = 0;
+
+	s->before = s->now;
+	s->now = (struct look){ .v = old.v, .room = old.room };
+	procs_release(&s->procs);
+	table_release(&s->table);
+	s->table = TABLE_INIT(COLUMNS);
+	buf_clear(&s->text);
+	s->json = JSON_INIT(&s->text);
+	if (s->want->json)
+		json_arr(&s->json, NULL);
+	for (size_t i = 0; r == 0 && i < COLUMNS; i++)
+		r = table_add(&s->table, heads[i], 0);
+	if (r == 0)
+		r = state_run_list(&s->st, &ids, e);
+	for (size_t i = 0; r == 0 && i < ids.n; i++) {
+		if (is_named_run(s->want, ids.v[i]))
+			r = add_run(s, ids.v[i], e);
+	}
+	if (r < 0)
+		return e->code ? r : err_set(e, r, "out of memory");
+	if (s->want->json) {
+		json_end_arr(&s->json);
+		buf_addc(&s->text, '\n');
+	} else {
+		table_format(&s->table, &s->text);
+	}
+	return buf_error(&s->text) ? err_set(e, -ENOMEM, "out of memory") : 0;
+}
+
+static int put(const char *text)
+{
+	return fd_write_all(STDOUT_FILENO, text, strlen(text));
+}
+
+/* As much as the terminal has lines for; it cuts long ones itself. */
+static int draw(const struct stats *s)
+{
+	autobuf struct buf b = BUF_INIT;
+	const char *line = s->text.data, *end = line + s->text.len;
+	unsigned rows, cols;
+
+	tty_size(STDOUT_FILENO, &rows, &cols);
+	buf_adds(&b, TERM_HOME);
+	for (unsigned i = 1; line < end && (i < rows || rows == 0); i++) {
+		size_t n = strcspn(line, "\n");
+
+		buf_add(&b, line, n);
+		buf_adds(&b, TERM_LINE_END);
+		line += n + 1;
+	}
+	buf_adds(&b, TERM_REST);
+	return buf_error(&b) ? -ENOMEM : fd_write_all(STDOUT_FILENO, b.data, b.len);
+}
+
+/* Waits for the next second. Returns a signal that ends it, or 0. */
+static int pause_or_signal(const sigset_t *set)
+{
+	uint64_t end = clock_nsec(CLOCK_MONOTONIC) + NSEC_PER_SEC;
+
+	for (;;) {
+		uint64_t now = clock_nsec(CLOCK_MONOTONIC), left = end > now ? end - now : 0;
+		struct timespec t = { .tv_sec = (time_t)(left / NSEC_PER_SEC),
+				      .tv_nsec = (long)(left % NSEC_PER_SEC) };
+		int sig = sigtimedwait(set, NULL, &t);
+
+		if (sig < 0 && errno == EINTR)
+			continue;
+		if (sig < 0 || sig == SIGWINCH)
+			return 0;
+		if (sig != SIGTSTP)
+			return sig;
+		(void)!put(TERM_END);
+		raise(SIGSTOP);
+		(void)!put(TERM_BEGIN);
+		return 0;
+	}
+}
+
+static void die_of(int sig)
+{
+	sigset_t one;
+
+	signal(sig, SIG_DFL);
+	sigemptyset(&one);
+	sigaddset(&one, sig);
+	raise(sig);
+	sigprocmask(SIG_UNBLOCK, &one, NULL);
+}
+
+/* Until a signal, which then does what it always does, or until the terminal is gone. */
+static int show_live(struct stats *s)
+{
+	static const int taken[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGWINCH };
+	struct err e = ERR_INIT;
+	sigset_t set, old;
+	int sig = 0, r;
+
+	sigemptyset(&set);
+	for (size_t i = 0; i < ARRAY_SIZE(taken); i++)
+		sigaddset(&set, taken[i]);
+	sigprocmask(SIG_BLOCK, &set, &old);
+	r = put(TERM_BEGIN);
+	while (r == 0 && sig == 0) {
+		r = take_look(s, &e);
+		if (r == 0)
+			r = draw(s);
+		if (r == 0)
+			sig = pause_or_signal(&set);
+	}
+	(void)!put(TERM_END);
+	sigprocmask(SIG_SETMASK, &old, NULL);
+	if (sig)
+		die_of(sig);
+	return e.code ? say_error(&e) : EXIT_OURS;
+}
+
+static bool can_draw(void)
+{
+	const char *term = getenv("TERM");
+
+	return isatty(STDOUT_FILENO) && term && *term && !str_eq(term, "dumb");
+}
+
+int ps_stats(const struct ps_stats_want *want)
+{
+	CLEANUP(stats_release) struct stats s = { .st = STATE_INIT, .want = want };
+	struct err e = ERR_INIT;
+	int r = look_open(&s.st, &e);
+
+	if (r < 0)
+		return say_error(&e);
+	if (!want->once && !want->json && can_draw())
+		return show_live(&s);
+	r = take_look(&s, &e);
+	return r < 0 ? say_error(&e) : say_out(&s.text);
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* coffer ps --stats: what the sandboxes use, once or live. */
+#ifndef CLI_PS_STATS_H
+#define CLI_PS_STATS_H
+
+#include "cli/box/ps_filter.h"
+
+#include <stdbool.h>
+
+struct ps_stats_want {
+	bool json, no_trunc, once;
+	const struct strv *only;	/* ids; NULL: all that run */
+	const struct ps_filter *filter; /* may be NULL */
+};
+
+/* Returns the exit code. */
+int ps_stats(const struct ps_stats_want *want);
+
+#endif

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* run --rm: the process that waits for the end of the launcher, and then removes the run. */
+#include "cli/box/cmd_rm.h"
+
+#include "base/fd.h"
+#include "cli/core/say.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static int remove_told(int pipe)
+{
+	CLEANUP(rm_release) struct rm_session s = RM_SESSION_INIT;
+	autobuf struct buf id = BUF_INIT;
+	struct err e = ERR_INIT;
+	int r = fd_read_all(pipe, RUN_ID_LEN, &id);
+
+	if (r == 0 && id.len == 0) /* there was no run */
+		return 0;
+	if (r == 0)
+		r = rm_open(&s, &e);
+	if (r == 0)
+		r = rm_run(&s, buf_cstr(&id), true, &e);
+	return r < 0 ? say_error(&e) : 0;
+}
+
+/* Signals that end the command on the terminal must not end this process: it removes the run after that. */
+static _Noreturn void wait_and_remove(int pipe)
+{
+	static const int ignored[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
+
+	for (size_t i = 0; i < ARRAY_SIZE(ignored); i++)
+		signal(ignored[i], SIG_IGN);
+	_exit(remove_told(pipe));
+}
+
+int rm_keeper_start(struct rm_keeper *k, struct err *e)
+{
+	int p[2];
+	pid_t pid;
+
+	if (pipe2(p, O_CLOEXEC) < 0)
+		return err_sys(e, -errno, "cannot make a pipe");
+	pid = fork();
+	if (pid == 0) {
+		fd_close(p[1]);
+		wait_and_remove(p[0]);
+	}
+	fd_close(p[0]);
+	if (pid < 0) {
+		int r = -errno;
+
+		fd_close(p[1]);
+		return err_sys(e, r, "cannot start the process that removes the run");
+	}
+	*k = (struct rm_keeper){ pid, p[1] };
+	return 0;
+}
+
+int rm_keeper_tell(const struct rm_keeper *k, const char *id, struct err *e)
+{
+	int r = fd_write_all(k->pipe, id, RUN_ID_LEN);
+
+	return r < 0 ? err_sys(e, r, "cannot tell which run is to be removed") : 0;
+}
+
+int rm_keeper_end(struct rm_keeper *k)
+{
+	int status = 0;
+
+	fd_close(k->pipe);
+	k->pipe = -1;
+	while (waitpid(k->pid, &status, 0) < 0) {
+		if (errno != EINTR)
+			return EXIT_OURS;
+	}
+	return WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_OURS;
+}

@@ -1,0 +1,495 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * coffer apply: brings a run's changes to the original directory, or those of a call over another sandbox's workspace into
+ * that sandbox. What goes out, and what goes out only by a yes of the user's, is in the audit log before the first file is
+ * touched.
+ */
+#include "base/fd.h"
+#include "base/str.h"
+#include "cli/change/apply_ask.h"
+#include "cli/change/apply_into.h"
+#include "cli/change/apply_log.h"
+#include "cli/common/ask_show.h"
+#include "cli/common/obeyed_files.h"
+#include "cli/core/docs.h"
+#include "cli/core/say.h"
+#include "cli/core/verb.h"
+#include "cli/secret/cmd_secret.h"
+#include "vault/client/leak.h"
+#include "workspace/tree/path.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <signal.h>
+#include <unistd.h>
+
+enum {
+	OPT_DRY_RUN = 1,
+	OPT_ALLOW,
+	OPT_ALLOW_SPECIAL,
+	OPT_FORCE,
+	OPT_YES,
+	OPT_CHECKPOINT,
+	OPT_UNCHECKED,
+	OPT_ASK,
+	OPT_ASK_TIMEOUT
+};
+
+static const struct opt apply_opts[] = {
+	{ "dry-run", 'n', NULL, "only say what would go out and what would not", OPT_DRY_RUN },
+	{ "allow", 0, "PATH", "yes to what the host may run or obey, or what may hold credentials", OPT_ALLOW,
+	  .many = true },
+	{ "allow-special", 0, "PATH", "yes to setuid, devices, pipes, foreign owners, links outside",
+	  OPT_ALLOW_SPECIAL, .many = true },
+	{ "force", 0, "PATH", "take the run's side where the original changed too", OPT_FORCE, .many = true },
+	{ "checkpoint", 0, "WHEN", "into another sandbox: whether it gets one to go back to (each)",
+	  OPT_CHECKPOINT, "each off" },
+	{ "yes", 'y', NULL, "do not ask on a terminal", OPT_YES },
+	{ "ask", 0, NULL, "wait until a person approves exactly what would be written", OPT_ASK },
+	{ "ask-timeout", 0, "TIME", "how long to wait for that (default: 5m)", OPT_ASK_TIMEOUT },
+	{ "unchecked", 0, NULL, "although nobody can look for the vault's secrets, for it is locked",
+	  OPT_UNCHECKED },
+};
+
+enum { EXIT_REFUSED = 1 };
+
+struct job {
+	struct changed run;
+	struct into into; /* of a call over another's workspace */
+	struct audit *audit;
+	struct apply_opts o;
+	struct secret_session vault; /* open where there is one */
+	struct obeyed obeyed;
+	struct apply_ask ask;
+	const char *ref;
+	bool yes, unchecked;
+	bool no_checkpoint;
+	uint32_t before; /* the checkpoint from before, 0: none */
+	bool wrote;	 /* something was put into another sandbox's workspace */
+};
+
+/* --- credentials ------------------------------------------------------------------------------------------------ */
+
+static int on_leak(const struct leak *l, void *ctx)
+{
+	struct apply_found *f = ctx;
+
+	static_assert(APPLY_DIGEST_LEN == HASH_LEN, "a digest is one of ours");
+	f->ours |= l->name != NULL;
+	return l->name ? 0 : apply_found_add(f, l->what, l->digest);
+}
+
+static int look_for_leaks(void *arg, int fd, struct apply_found *ret, struct err *e)
+{
+	struct job *job = arg;
+
+	return leak_find(fd, job->vault.proc.pid > 0 ? &job->vault.proc : NULL, APPLY_TOKENS_MAX, on_leak,
+			 ret, e);
+}
+
+/* No vault, nothing of its to look for. One that cannot be opened is no reason to let its secrets out. */
+static int open_vault(struct job *job, struct err *e)
+{
+	const struct vault_key_want want = VAULT_KEY_WANT_INIT;
+	int r = job->unchecked ? 0 : secret_session_open(&job->vault, &want, 0, e);
+
+	if (r == -ENOENT && job->vault.audit && job->vault.files.dir < 0) {
+		*e = ERR_INIT;
+		return 0;
+	}
+	if (r < 0)
+		err_hint(e, r, "--unchecked applies without looking for the vault's secrets");
+	return r < 0 ? err_wrap(e, r, "looking for secrets in what goes out") : 0;
+}
+
+/* Where it goes, for a person. */
+static const char *target(const struct job *job)
+{
+	return job->run.meta.over ? job->run.meta.over : job->run.meta.workspace;
+}
+
+/* --- before and after -------------------------------------------------------------------------------------------- */
+
+/* Each path that was asked for must mean something: a slip of the hand is not "all went out". */
+static int check_paths(const struct job *job, const struct apply_plan *plan, struct err *e)
+{
+	for (size_t i = 0; i < job->o.paths.n; i++) {
+		bool found = false;
+
+		for (size_t k = 0; k < plan->all->n && !found; k++)
+			found = path_covers(job->o.paths.v[i], plan->all->v[k].path);
+		if (!found) {
+			err_set(e, -ENOENT, "the run changed nothing at '%s'", job->o.paths.v[i]);
+			return err_hint(e, -ENOENT, "coffer diff %s lists what it changed", job->run.id);
+		}
+	}
+	return 0;
+}
+
+static int confirm(const struct job *job, const struct apply_plan *plan, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT;
+	char answer[16] = "";
+
+	if (job->yes || job->ask.wanted || !isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
+		return 0;
+	buf_addf(&b, "Apply %zu change%s to ", plan->n_go, plan->n_go == 1 ? "" : "s");
+	str_add_safe(&b, target(job), strlen(target(job)), false);
+	if (plan->refused->n)
+		buf_addf(&b, " (%zu stay behind)", plan->refused->n);
+	buf_adds(&b, "? [y/N] ");
+	if (write(STDERR_FILENO, b.data, b.len) < 0 || read(STDIN_FILENO, answer, sizeof(answer) - 1) < 0)
+		return err_sys(e, -errno, "cannot ask");
+	if (answer[0] == 'y' || answer[0] == 'Y')
+		return 0;
+	return err_set(e, -ECANCELED, "nothing was applied");
+}
+
+static int ask_person(struct job *job, const struct apply_plan *plan, struct err *e)
+{
+	if (!job->ask.wanted)
+		return 0;
+	return job->run.meta.over ? apply_ask_still(&job->ask, job->run.upper, e)
+				  : apply_ask_plan(&job->ask, &job->run, job->audit, target(job), plan, e);
+}
+
+static struct apply_log log_of(const struct job *job)
+{
+	return (struct apply_log){ job->audit, &job->run, &job->o, &job->ask };
+}
+
+static int before(void *arg, const struct apply_plan *plan, struct err *e)
+{
+	struct job *job = arg;
+	int r = check_paths(job, plan, e);
+
+	if (r < 0 || job->o.dry_run || plan->n_go == 0)
+		return r;
+	r = confirm(job, plan, e);
+	if (r == 0)
+		r = ask_person(job, plan, e);
+	if (r == 0) {
+		const struct apply_log l = log_of(job);
+
+		r = apply_log_plan(&l, plan, e);
+	}
+	/* The last thing before the first write. */
+	return r < 0 ? r : into_begin(&job->into, e);
+}
+
+static int show_would(void *arg, const struct apply_plan *plan, struct err *e)
+{
+	autobuf struct buf out = BUF_INIT;
+	int r = before(arg, plan, e);
+
+	for (size_t i = 0; i < plan->all->n && r == 0; i++) {
+		if (!plan->go[i])
+			continue;
+		change_format(&plan->all->v[i], &out);
+		buf_addc(&out, '\n');
+	}
+	return r < 0 ? r : say_out(&out) ? -EPIPE : 0;
+}
+
+/* The yes for what coffer obeys is one for its content. */
+static void say_content(const struct changed *run, const struct change *c)
+{
+	autobuf struct buf out = BUF_INIT;
+
+	if (change_is_dir(c) || c->kind == CHANGE_MODE)
+		return;
+	if (workspace_patch(run->upper, changed_base(run), c, &out) == 0 && !buf_error(&out))
+		(void)!fd_write_all(STDERR_FILENO, buf_cstr(&out), out.len);
+}
+
+static void say_refused(const struct changed *run, const struct changes *l)
+{
+	for (size_t i = 0; i < l->n; i++) {
+		autobuf struct buf line = BUF_INIT, options = BUF_INIT;
+
+		change_format(&l->v[i], &line);
+		buf_adds(&line, ": ");
+		change_add_reasons(&l->v[i], &line);
+		change_add_options(&l->v[i], &options);
+		if (options.len)
+			buf_addf(&line, " [%s]", options.data);
+		say_warn("not applied: %s", buf_cstr(&line));
+		if (l->v[i].obeyed)
+			say_content(run, &l->v[i]);
+	}
+}
+
+/* All is out: the layer has no use any more. Otherwise the run stays, with what is left. */
+static int settle(struct job *job, const struct apply_result *res, struct err *e)
+{
+	uint64_t n = 0;
+	int r;
+
+	if (res->applied == res->total)
+		return changed_remove(&job->run, job->audit, &n, e);
+	r = job->run.meta.over && res->applied ? apply_into_copy_again(&job->into, &job->run, e) : 0;
+	if (r == 0)
+		r = workspace_count_changes(job->run.upper, changed_base(&job->run), 1000000, &n, e);
+	if (r < 0)
+		return r;
+	job->run.meta.changes = n;
+	return run_meta_write(job->run.run_fd, &job->run.meta, e);
+}
+
+static int note_there(struct job *job, struct err *e)
+{
+	job->wrote = job->run.meta.over != NULL;
+	return job->run.meta.over ? into_note_changes(&job->into, e) : 0;
+}
+
+static int do_apply(struct job *job, struct apply_result *res, struct err *e)
+{
+	const struct changed *c = &job->run;
+
+	return c->meta.over ? apply_into(&job->into, changed_since(c), &job->o, res, e)
+			    : workspace_apply(c->upper, c->lower, changed_since(c), &job->o, res, e);
+}
+
+/* A no is no failure of ours: everything stayed behind. */
+static int refused_code(int r, const struct err *e)
+{
+	int code = EXIT_REFUSED;
+
+	if (r == -ECANCELED)
+		say_note("%s", e->msg);
+	else
+		code = say_error(e);
+	return r == -EINTR ? 128 + SIGINT : r == -EPERM ? EXIT_REFUSED : code;
+}
+
+static int apply_run(struct job *job)
+{
+	struct apply_result res = { 0 };
+	struct err e = ERR_INIT;
+	int r = do_apply(job, &res, &e);
+	int code = 0;
+
+	if (r < 0 && res.applied == 0) {
+		apply_result_release(&res);
+		return r == -EPIPE ? EXIT_OURS : refused_code(r, &e);
+	}
+	if (r < 0)
+		code = say_error(&e);
+	say_refused(&job->run, &res.refused);
+	if (!job->o.dry_run) {
+		const struct apply_log l = log_of(job);
+		size_t left = res.total - res.applied;
+
+		say_note("applied %zu change%s to %s%s", res.applied, res.applied == 1 ? "" : "s",
+			 target(job), left ? "" : "; nothing is left of the run");
+		if (left)
+			say_note("%zu left: coffer diff %s, coffer discard %s", left, job->run.id,
+				 job->run.id);
+		if (code == 0 && ((res.applied && apply_log_result(&l, &res, &e) < 0) ||
+				  note_there(job, &e) < 0 || settle(job, &res, &e) < 0))
+			code = say_error(&e);
+	}
+	if (code == 0 && res.refused.n)
+		code = EXIT_REFUSED;
+	apply_result_release(&res);
+	return code;
+}
+
+/* --- the command line --------------------------------------------------------------------------------------------- */
+
+static int translate_all(struct job *job, struct err *e)
+{
+	int r = changed_paths(&job->run, &job->o.paths, NULL, e);
+
+	if (r == 0)
+		r = changed_paths(&job->run, &job->o.allow_trigger, "--allow", e);
+	if (r == 0)
+		r = changed_paths(&job->run, &job->o.allow_special, "--allow-special", e);
+	return r < 0 ? r : changed_paths(&job->run, &job->o.force, NULL, e);
+}
+
+static int open_all(struct job *job, struct err *e)
+{
+	int r = changed_audit(&job->audit, e);
+
+	if (r == 0)
+		r = changed_open(&job->run, job->ref, true, e);
+	if (r == 0)
+		r = apply_ask_policy(&job->ask, &job->run, job->o.dry_run, e);
+	if (r == 0)
+		r = changed_open_trees(&job->run, e);
+	if (r == 0)
+		r = translate_all(job, e);
+	if (r == 0) {
+		job->obeyed.workspace = job->run.meta.workspace ? job->run.meta.workspace : "//";
+		r = obeyed_collect(&job->obeyed, &job->run.st, e);
+	}
+	/* Its target stands still from into_open() on, and must not for as long as a person takes. */
+	if (r == 0 && job->run.meta.over && job->ask.wanted && !job->o.dry_run)
+		r = apply_ask_layer(&job->ask, &job->run, job->audit, target(job), &job->o.paths, e);
+	if (r == 0 && job->run.meta.over && !job->o.dry_run && !job->no_checkpoint)
+		r = apply_into_before(&job->run, &job->before, e);
+	if (r == 0 && job->run.meta.over)
+		r = into_open(&job->into, job->run.meta.over, job->run.layers,
+			      job->run.meta.map_ids && !state_is_host_root() && geteuid() != 0, e);
+	return r;
+}
+
+static int take_option(struct job *job, int id, const char *value, struct err *e)
+{
+	int r = 0;
+
+	switch (id) {
+	case OPT_CHECKPOINT:
+		r = opt_one_of("--checkpoint", value, "each off", e);
+		job->no_checkpoint = r == 1;
+		return r < 0 ? r : 0;
+	case OPT_DRY_RUN:
+		job->o.dry_run = true;
+		return 0;
+	case OPT_YES:
+		job->yes = true;
+		return 0;
+	case OPT_UNCHECKED:
+		job->unchecked = true;
+		return 0;
+	case OPT_ASK:
+		job->ask.wanted = true;
+		return 0;
+	case OPT_ASK_TIMEOUT:
+		return ask_timeout_parse(value, &job->ask.timeout_s, e);
+	case OPT_ALLOW:
+		r = strv_add(&job->o.allow_trigger, value);
+		break;
+	case OPT_ALLOW_SPECIAL:
+		r = strv_add(&job->o.allow_special, value);
+		break;
+	default:
+		r = strv_add(&job->o.force, value);
+	}
+	return r < 0 ? err_set(e, -ENOMEM, "out of memory") : 0;
+}
+
+/* Options may stand before, between and behind the run and the paths. */
+static int parse(struct job *job, int argc, char **argv, bool *ret_help, struct err *e)
+{
+	struct optparse p = OPTPARSE_INIT(argc, argv, apply_opts, ARRAY_SIZE(apply_opts));
+	const char *value, *word;
+	int id;
+
+	for (;;) {
+		while ((id = opt_next(&p, &value, e)) > 0) {
+			if (id == OPT_HELP) {
+				*ret_help = true;
+				return 0;
+			}
+			if (take_option(job, id, value, e) < 0)
+				return e->code;
+		}
+		if (id < 0)
+			return id;
+		word = opt_take(&p);
+		if (!word)
+			break;
+		if (!job->ref)
+			job->ref = word;
+		else if (strv_add(&job->o.paths, word) < 0)
+			return err_set(e, -ENOMEM, "out of memory");
+	}
+	if (job->ref)
+		return 0;
+	err_set(e, -EINVAL, "apply needs a sandbox: its name, id or @last");
+	return err_hint(e, -EINVAL, "coffer apply @last (the last run's), or an id of coffer ps -a");
+}
+
+static int run_job(struct job *job)
+{
+	struct err e = ERR_INIT;
+	int r = open_all(job, &e);
+
+	if (r == -EINVAL)
+		return say_usage(&verb_apply, &e);
+	if (r == -ENOENT && job->run.run_fd < 0 && !job->o.paths.n &&
+	    changed_nothing(job->ref, job->run.id)) {
+		say_note("nothing to apply: run %s changed nothing", job->run.id);
+		return 0;
+	}
+	if (r == 0)
+		r = open_vault(job, &e);
+	if (r < 0)
+		return refused_code(r, &e);
+	job->o.bind = job->ask.wanted;
+	job->o.look = look_for_leaks;
+	job->o.obeyed = &job->obeyed;
+	job->o.before = job->o.dry_run ? show_would : before;
+	job->o.arg = job;
+	return apply_run(job);
+}
+
+static int cmd_apply(int argc, char **argv)
+{
+	struct job job = { .run = CHANGED_INIT,
+			   .into = INTO_INIT,
+			   .vault = SECRET_SESSION_INIT,
+			   .obeyed = OBEYED_INIT(NULL) };
+	struct err e = ERR_INIT;
+	bool help = false;
+	int code;
+
+	if (parse(&job, argc, argv, &help, &e) < 0)
+		code = say_usage(&verb_apply, &e);
+	else
+		code = help ? verb_print_help(&verb_apply) : run_job(&job);
+	into_close(&job.into);
+	if (job.wrote && job.before)
+		apply_into_after(&job.run, job.before);
+	secret_session_close(&job.vault);
+	obeyed_release(&job.obeyed);
+	apply_ask_release(&job.ask);
+	changed_release(&job.run);
+	audit_free(job.audit);
+	strv_release(&job.o.paths);
+	strv_release(&job.o.allow_trigger);
+	strv_release(&job.o.allow_special);
+	strv_release(&job.o.force);
+	return code;
+}
+
+const struct verb verb_apply = {
+	.name = "apply",
+	.group = VERB_WORKSPACE,
+	.synopsis = "[OPTIONS] REF [PATH…]",
+	.help = "bring a run's changes to the original directory",
+	.opts = apply_opts,
+	.n_opts = ARRAY_SIZE(apply_opts),
+	.run = cmd_apply,
+	.args = "sandbox",
+	.text = "Brings what a run changed, or only what is at or below each PATH, to the directory that it worked on. Nothing is "
+		"ever written outside of it, and no program of the workspace is run.\n\n"
+		"Some things stay behind until they get a yes of their own, each shown with its reason and the option that "
+		"would let it go: what the host may run or obey without being asked, and files with a secret of the vault in "
+		"them or something that looks like a well-known token (--allow PATH), special things "
+		"(--allow-special PATH), and what changed in the original since the run began (--force PATH). A yes for a "
+		"directory is one for all below it; but --allow .git lets out only what a commit writes: config, hooks and "
+		"whatever else git would run or obey must be named, also in a directory that is a repository under another "
+		"name. A file that coffer itself obeys (a policy, what it names, a profile) must be named exactly; what would "
+		"change in it is shown. " DOCS_TRIGGERS " lists what needs a yes.\n\n"
+		"On a terminal it asks once before it writes (-y does not). Without a terminal the command itself is the yes, for "
+		"all that needs none of its own.\n\n"
+		"What a call over another sandbox's workspace changed (coffer call --from SANDBOX --workspace) goes into that "
+		"workspace by the same rules, and not to the directory: the original is then what that sandbox sees. It stands still "
+		"meanwhile, or has ended. It gets a checkpoint before and one after, whatever it was started with, so that "
+		"coffer-rollback(1) takes the call back; --checkpoint off leaves both out.\n\n"
+		"With --ask, or where the policy that the run was started with says _apply: ask_, a person is asked first, who may sit "
+		"elsewhere: the list of files, what needs a yes of its own marked, and a digest over exactly what would be written "
+		"(*coffer ask show*). What is written afterwards is that or nothing. _apply: deny_ keeps everything behind.\n\n"
+		"When all has gone out, the layer is wiped and the run forgotten. Exit code 1 means that something stayed "
+		"behind.\n\n"
+		"REF is an id, the beginning of one, a name, or @last.",
+	.examples = "coffer apply @last\n"
+		    "\t# all that needs no yes\n"
+		    "coffer apply @last src --dry-run\n"
+		    "\t# what of src would go out\n"
+		    "coffer apply @last --allow .github/workflows/ci.yml\n"
+		    "\t# that file too, looked at before\n",
+};

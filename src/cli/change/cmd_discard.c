@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* coffer discard: throws a run's changes away. In the audit log before it is done; how much went, after. */
+#include "base/json.h"
+#include "cli/common/changed.h"
+#include "cli/core/say.h"
+#include "cli/core/verb.h"
+
+#include <errno.h>
+
+static int log_discard(struct audit *a, const struct changed *run, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT;
+	struct json j = JSON_INIT(&b);
+
+	json_str(&j, "workspace", run->meta.workspace);
+	json_u64(&j, "changes", run->meta.changes);
+	return buf_error(&b) ? err_set(e, -ENOMEM, "out of memory")
+			     : audit_append(a, "workspace.discard", run->id, &b, e);
+}
+
+static int discard(const char *ref)
+{
+	CLEANUP(changed_release) struct changed run = CHANGED_INIT;
+	CLEANUP(audit_freep) struct audit *a = NULL;
+	struct err e = ERR_INIT;
+	uint64_t n = 0;
+	int r = changed_audit(&a, &e);
+
+	r = r < 0 ? r : changed_open(&run, ref, true, &e);
+	if (r == -ENOENT && changed_nothing(ref, run.id)) {
+		say_note("nothing to discard: run %s changed nothing", run.id);
+		return 0;
+	}
+	if (r < 0 || changed_has_layer(&run, &e) < 0 || log_discard(a, &run, &e) < 0 ||
+	    changed_remove(&run, a, &n, &e) < 0)
+		return say_error(&e);
+	say_note("discarded %s: %llu %s wiped", run.id, (unsigned long long)n,
+		 n == 1 ? "file or directory" : "files and directories");
+	return 0;
+}
+
+static int cmd_discard(int argc, char **argv)
+{
+	struct optparse p = OPTPARSE_MIXED(argc, argv, NULL, 0);
+	struct err e = ERR_INIT;
+	const char *value;
+	int id, code = 0;
+
+	while ((id = opt_next(&p, &value, &e)) > 0) {
+		if (id == OPT_HELP)
+			return verb_print_help(&verb_discard);
+	}
+	if (id == 0 && p.index >= p.argc) {
+		err_set(&e, -EINVAL, "discard needs a sandbox: its name, id or @last");
+		id = err_hint(&e, -EINVAL, "coffer discard @last (the last run's), or an id of coffer ps -a");
+	}
+	if (id < 0)
+		return say_usage(&verb_discard, &e);
+	for (int i = p.index; i < p.argc; i++) {
+		int one = discard(p.argv[i]);
+
+		code = one ? one : code;
+	}
+	return code;
+}
+
+const struct verb verb_discard = {
+	.name = "discard",
+	.group = VERB_WORKSPACE,
+	.synopsis = "REF…",
+	.help = "throw a run's changes away",
+	.run = cmd_discard,
+	.args = "sandbox",
+	.text = "Wipes the layer that a run wrote to and forgets the run. The original directory is as it was. That it "
+		"was done, and how many files went, is in the audit log.\n\n"
+		"REF is an id, the beginning of one, a name, or @last.",
+	.examples = "coffer discard @last\n"
+		    "\t# the last run was no good\n",
+};

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/common/approve_how.h"
+
+#include "always/always.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "cli/common/ask_show.h"
+#include "cli/core/say.h"
+#include "codec/term/termrows.h"
+#include "run/supervise/tty.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <termios.h>
+#include <unistd.h>
+
+#define TRIES 5 /* at a file that somebody else edits at the same time */
+#define IDS_SHOWN 8
+
+bool approve_can_confirm(void)
+{
+	return isatty(STDIN_FILENO) && isatty(STDERR_FILENO);
+}
+
+int approve_confirm(const char *question, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT;
+	char answer[16] = "";
+
+	buf_adds(&b, question);
+	buf_adds(&b, " [y/N] ");
+	tcflush(STDIN_FILENO, TCIFLUSH);
+	if (write(STDERR_FILENO, b.data, b.len) < 0 || read(STDIN_FILENO, answer, sizeof(answer) - 1) < 0)
+		return err_sys(e, -errno, "cannot ask");
+	return answer[0] == 'y' || answer[0] == 'Y' ? 0 : err_set(e, -ECANCELED, "nothing was answered");
+}
+
+/* --- what it is, in screens --------------------------------------------------------------------------------------- */
+
+#define FOOT 2 /* rows: what is asked below, and where the cursor is after Enter */
+
+static int write_rows(const char *rows, size_t len, struct err *e)
+{
+	if (fd_write_all(STDERR_FILENO, rows, len) < 0)
+		return err_set(e, -EIO, "it could not be shown, so it was not answered");
+	return 0;
+}
+
+static int next_page(struct err *e)
+{
+	static const char words[] = "-- Enter: go on --";
+	char typed[64] = "";
+
+	tcflush(STDIN_FILENO, TCIFLUSH);
+	if (write(STDERR_FILENO, words, strlen(words)) < 0 ||
+	    read(STDIN_FILENO, typed, sizeof(typed) - 1) < 0)
+		return err_sys(e, -errno, "cannot ask");
+	return typed[0] == '\n' ? 0 : err_set(e, -ECANCELED, "nothing was answered");
+}
+
+int approve_show(const char *all, const char *act, struct err *e)
+{
+	unsigned rows, cols;
+	size_t n = termrows_count(all), page;
+	int r = 0;
+
+	tty_size(STDERR_FILENO, &rows, &cols);
+	rows = rows ? rows : PROMPT_ROWS;
+	page = rows > FOOT ? rows - FOOT : 0;
+	if ((cols && cols < TERMROWS_MIN) || termrows_count(act) > page) {
+		err_set(e, -EMSGSIZE,
+			"this terminal has no room for all of the question, so it was not answered");
+		return err_hint(e, -EMSGSIZE,
+				"coffer ask show, then coffer approve or deny with the whole id");
+	}
+	if (n <= page)
+		return write_rows(all, strlen(all), e);
+	while (r == 0 && *all) {
+		size_t len = termrows_skip(all, page);
+
+		r = write_rows(all, len, e);
+		r = r < 0 ? r : next_page(e);
+		all += len;
+	}
+	return r < 0 ? r : write_rows(act, strlen(act), e);
+}
+
+/* --- which question --------------------------------------------------------------------------------------------- */
+
+struct could_be {
+	uint64_t number;
+	struct buf ids;
+	size_t n;
+};
+
+static int note_id(void *ctx, json_t *ask)
+{
+	struct could_be *c = ctx;
+
+	if (!ask || (uint64_t)json_integer_value(json_object_get(ask, "number")) != c->number ||
+	    !str_eq(ask_text(ask, "state"), "pending"))
+		return 0;
+	if (c->n < IDS_SHOWN)
+		buf_addf(&c->ids, "%s%s", c->n ? ", " : "", ask_text(ask, "id"));
+	c->n++;
+	return 0;
+}
+
+int approve_check_id(struct state *st, const char *id, bool *ret_show, struct err *e)
+{
+	struct could_be c = { .ids = BUF_INIT };
+	autostrv struct strv runs = STRV_INIT;
+
+	*ret_show = false;
+	/* What is no number is told so by who looks it up. */
+	if (strchr(id, '-') || str_to_u64(id, &c.number) < 0)
+		return 0;
+	*ret_show = approve_can_confirm();
+	if (*ret_show)
+		return 0;
+	if (state_run_list(st, &runs, e) < 0)
+		return e->code;
+	for (size_t i = 0; i < runs.n; i++) {
+		autoclose int fd =
+			openat(st->runs_fd, runs.v[i], O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+		autoaskc struct askc a = ASKC_INIT;
+		struct err ignored = ERR_INIT;
+
+		if (fd >= 0 && askc_open(&a, fd, &ignored) == 0)
+			(void)!askc_list(&a, false, note_id, &c, &ignored);
+	}
+	err_set(e, -EINVAL, "a number alone may be another question by now; name the whole id%s%s%s",
+		c.n ? ": " : "", buf_cstr(&c.ids), c.n > IDS_SHOWN ? ", …" : "");
+	buf_release(&c.ids);
+	return err_hint(e, -EINVAL, "coffer ask ls");
+}
+
+/* --- for good ----------------------------------------------------------------------------------------------------- */
+
+/* On a terminal in rows of ours: a line that it breaks by itself could go on as one of another kind. */
+static int show_diff(const struct always *a)
+{
+	autobuf struct buf b = BUF_INIT, rows = BUF_INIT;
+
+	buf_adds(&b, "--- ");
+	str_add_safe(&b, a->plan.file, strlen(a->plan.file), false);
+	buf_adds(&b, "\n+++ ");
+	str_add_safe(&b, a->plan.file, strlen(a->plan.file), false);
+	buf_addf(&b, "  (%s)\n", a->ask);
+	buf_add(&b, a->diff.data, a->diff.len);
+	if (!isatty(STDOUT_FILENO) || buf_error(&b))
+		return say_out(&b) ? -EPIPE : 0;
+	termrows_text(&rows, ask_cols(STDOUT_FILENO), "| ", buf_cstr(&b), b.len);
+	return say_out(&rows) ? -EPIPE : 0;
+}
+
+/* A person takes their time; what nobody waits for any more is no reason to edit anything. */
+static int check_waits(struct askc *c, const char *id, struct err *e)
+{
+	json_t *ask = NULL;
+	int r = askc_show(c, id, &ask, e);
+
+	if (r == 0 && !str_eq(ask_text(ask, "state"), "pending"))
+		r = err_set(e, -ECANCELED, "%s is %s by now, so the policy file was not edited", id,
+			    ask_text(ask, "state"));
+	json_decref(ask);
+	return r;
+}
+
+static int edit_once(struct askc *c, struct audit *audit, int run_fd, const json_t *ask,
+		     const struct ask_who *who, bool yes, struct err *e)
+{
+	CLEANUP(always_release) struct always a = ALWAYS_INIT;
+	int r = always_open(&a, run_fd, ask, e);
+
+	if (r < 0)
+		return r;
+	if (!a.needed) {
+		char shown[256];
+
+		say_note("%s allows it already; nothing was edited",
+			 str_safe(a.plan.file, shown, sizeof(shown)));
+		return 0;
+	}
+	if (show_diff(&a) < 0)
+		return err_set(e, -EPIPE, "the change could not be shown, so it was not made");
+	if (!yes && !approve_can_confirm()) {
+		err_set(e, -EINVAL, "--always edits the policy file, and nobody is here to say yes to that");
+		return err_hint(e, -EINVAL, "look at the change above, and say --yes");
+	}
+	r = yes ? 0 : approve_confirm("Edit the policy file so?", e);
+	r = r < 0 ? r : check_waits(c, ask_text(ask, "id"), e);
+	return r < 0 ? r : always_commit(&a, audit, who, e);
+}
+
+int approve_always(struct askc *c, struct state *st, int run_fd, const json_t *ask, const struct ask_who *who,
+		   bool yes, struct err *e)
+{
+	CLEANUP(audit_freep) struct audit *audit = NULL;
+	int r = check_waits(c, ask_text(ask, "id"), e);
+
+	r = r < 0 ? r : audit_open(&audit, st->fd, e);
+	for (int i = 0; r == 0 || (r == -EAGAIN && i < TRIES); i++) {
+		*e = ERR_INIT;
+		r = edit_once(c, audit, run_fd, ask, who, yes, e);
+		if (r == 0)
+			return 0;
+	}
+	return r;
+}

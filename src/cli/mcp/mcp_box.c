@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/mcp/mcp_box.h"
+
+#include "approval/list/granted.h"
+#include "approval/server/askback.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "checkpoint/checkpoint.h"
+#include "cli/box/cmd_checkpoint.h"
+#include "cli/common/changed.h"
+#include "cli/core/say.h"
+#include "cli/run/run_say.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#define CLAIM_MS 60000u
+#define CLAIM_STEP_MS 5
+
+/* --- the launcher: a child that goes on as one -------------------------------------------------------------------------- */
+
+/* What the guard says of the network goes into the report, not among what the command prints. One process, one run. */
+static char notes[MCP_BOX_NOTES];
+
+static void note_net(enum net_level level, const char *text, struct buf *out)
+{
+	size_t have = strlen(notes);
+
+	(void)level;
+	(void)out;
+	if (have + strlen(text) + 2 <= sizeof(notes))
+		snprintf(notes + have, sizeof(notes) - have, "%s\n", text);
+}
+
+/* X2 */
+int mcp_box_claim(struct state *st, const char *id, struct err *e)
+{
+	const struct timespec pause = { .tv_nsec = CLAIM_STEP_MS * (long)NSEC_PER_MSEC };
+	int fd = -EBUSY;
+
+	for (unsigned ms = 0; fd == -EBUSY && ms < CLAIM_MS; ms += CLAIM_STEP_MS) {
+		*e = ERR_INIT;
+		fd = state_run_claim(st, id, e);
+		if (fd == -EBUSY)
+			nanosleep(&pause, NULL);
+	}
+	if (fd == -EBUSY)
+		return err_set(e, -EBUSY, "somebody else works on the session's workspace (%s)", id);
+	if (fd == -ENOENT)
+		return err_set(e, -ENOENT,
+			       "the session's workspace is gone: %s was removed, applied or discarded", id);
+	return fd;
+}
+
+int mcp_box_settle(const struct mcp_box *b, struct err *e)
+{
+	CLEANUP(state_release) struct state st = STATE_INIT;
+	int fd = state_open(&st, e);
+
+	if (fd == 0)
+		fd = mcp_box_claim(&st, b->id, e);
+	fd_close(fd);
+	return fd < 0 ? fd : 0;
+}
+
+static int add_env(struct strv *env, const struct strv *typed, const json_t *more, struct err *e)
+{
+	const char *name;
+	json_t *value;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < typed->n; i++)
+		r = strv_add(env, typed->v[i]);
+	/* Always with a value: a name alone would be copied from our own environment. */
+	json_object_foreach((json_t *)more, name, value)
+	{
+		if (!*name || strchr(name, '='))
+			return err_set(e, -EINVAL, "env: a name is not empty and has no '='");
+		if (r == 0)
+			r = strv_addf(env, "%s=%s", name, json_string_value(value));
+	}
+	return r < 0 ? err_set(e, -ENOMEM, "out of memory") : 0;
+}
+
+/* The same run once more, over what it wrote. */
+static int resume(struct session *s, const struct mcp_box *b, struct err *e)
+{
+	CLEANUP(run_meta_release) struct run_meta m = { 0 };
+	int r;
+
+	s->run.resume_fd = mcp_box_claim(&s->st, b->id, e);
+	if (s->run.resume_fd < 0)
+		return s->run.resume_fd;
+	r = ckpt_recover(&s->st, b->id, s->run.resume_fd, e);
+	if (r == 0)
+		r = run_meta_read(s->run.resume_fd, &m, e);
+	if (r < 0)
+		return r;
+	if (m.workspace && (!s->spec.ws_path || !str_eq(s->spec.ws_path, m.workspace)))
+		return err_set(e, -ESTALE, "the session works on %s, which is now another directory or none",
+			       m.workspace);
+	s->run.resume_started = m.started;
+	return 0;
+}
+
+static bool is_hidden(const struct spec *s, const char *path)
+{
+	for (size_t i = 0; path && i < s->n_masks; i++) {
+		size_t n = strlen(s->masks[i].path);
+
+		if (strncmp(path, s->masks[i].path, n) == 0 && (!path[n] || path[n] == '/'))
+			return true;
+	}
+	return false;
+}
+
+static void fill_end(struct mcp_box_end *end, const struct session *s)
+{
+	const struct run_end *re = &s->run.end;
+	struct err e = ERR_INIT;
+
+	memcpy(end->id, s->spec.id, sizeof(end->id));
+	end->cause = re->cause;
+	end->exit_code = re->exit_code;
+	end->signal = re->signal;
+	end->wall_ns = re->wall_ns;
+	end->output_cut = re->output_cut;
+	if (re->cause == CAUSE_NOT_STARTED)
+		proto_exit_text(&re->claim, s->spec.argv.v[0], s->spec.cwd, &e);
+	else if (re->cause == CAUSE_BROKEN || re->cause == CAUSE_NETWORK)
+		snprintf(e.msg, sizeof(e.msg), "%s", re->broken);
+	memcpy(end->msg, e.msg, sizeof(end->msg));
+	memcpy(end->notes, notes, sizeof(end->notes));
+}
+
+/*
+ * X8. Whoever said nothing of the network has none, nor pays for it, until a person grants the session a rule: that is then all that is
+ * allowed. A file that cannot be read grants nothing (G2 of granted.h).
+ */
+static void open_granted(const struct mcp_box *b, struct run_args *a)
+{
+	CLEANUP(state_release) struct state st = STATE_INIT;
+	autostrv struct strv rules = STRV_INIT, ids = STRV_INIT;
+	struct err ignored = ERR_INIT;
+	autoclose int fd = -1;
+	bool alive;
+
+	if (a->o.net || a->o.has_net || state_open(&st, &ignored) < 0)
+		return;
+	fd = state_run_open(&st, b->id, &alive, &ignored);
+	if (fd < 0 || !granted_exists(fd) || granted_rules(fd, b->id, &rules, &ids, &ignored) < 0)
+		return;
+	a->o.has_net = rules.n > 0;
+	a->o.net = rules.n ? "enforce" : NULL;
+}
+
+static int launch(const struct mcp_box *b, const struct mcp_box_cmd *c, bool first, struct session *s,
+		  struct run_args *a, struct mcp_box_end *end, struct err *e)
+{
+	struct run_io io = RUN_IO_INIT;
+	int r;
+
+	if (!first) {
+		memcpy(s->spec.id, b->id, sizeof(s->spec.id));
+		open_granted(b, a);
+	}
+	r = session_open(s, a, e);
+	end->usage = s->usage;
+	if (r == 0 && s->spec.ws_mode != WS_OVERLAY && s->spec.ws_mode != WS_EPHEMERAL) {
+		end->usage = true;
+		r = err_set(e, -EINVAL,
+			    "-C: the workspace of a session is always under a layer, without :ro or :rw");
+	}
+	if (r < 0)
+		return r;
+	s->spec.builtin = c->builtin;
+	s->spec.series = true;
+	s->run.acts = &b->acts;
+	s->run.acts_file = b->file;
+	end->empty = s->spec.ws_mode == WS_EPHEMERAL;
+	end->hidden = is_hidden(&s->spec, c->path);
+	if (first) {
+		run_say_before(&s->spec, &s->choice, &s->note);
+		run_say_conflicts(&s->net);
+	} else {
+		r = resume(s, b, e);
+	}
+	if (r < 0)
+		return r;
+	/* What a person granted to the session. */
+	if (!first && s->run.net)
+		r = net_plan_grant(s->run.net, &s->spec, s->run.resume_fd, e);
+	if (r < 0)
+		return r;
+	io.in = c->in;
+	io.out = c->out;
+	io.err = c->err;
+	io.alive_fd = c->alive;
+	io.say = note_net;
+	r = run_execute(&s->run, &io, e);
+	if (r == 0)
+		fill_end(end, s);
+	/* No other message tells that a command failed for want of a network. With --net none the network was
+	 * switched off on purpose, and nobody is sent to ask for it. */
+	if (r == 0 && s->spec.net == NET_NONE && !b->args->o.net && end->exit_code != 0 && !end->notes[0])
+		snprintf(
+			end->notes, sizeof(end->notes),
+			"this session has no network; the tool request_access asks a person to allow a host\n");
+	return r;
+}
+
+static int set_timeout(struct run_args *a, uint64_t ns)
+{
+	a->o.limits.l[LIMIT_TIMEOUT].value = ns;
+	a->o.limits.l[LIMIT_TIMEOUT].named = true;
+	return 0;
+}
+
+static _Noreturn void launcher(const struct mcp_box *b, const struct mcp_box_cmd *c, bool first, int out)
+{
+	struct session s = SESSION_INIT;
+	struct mcp_box_end end = { 0 };
+	struct run_args a = *b->args;
+	struct err e = ERR_INIT;
+	int r;
+
+	signal(SIGPIPE, SIG_DFL);
+	for (size_t i = 0; i < ARRAY_SIZE(c->ours); i++)
+		fd_close(c->ours[i]);
+	if (!first)
+		say_quiet(true);
+	a.o.env = STRV_INIT;
+	r = add_env(&a.o.env, &b->args->o.env, c->env, &e);
+	for (a.o.argc = 0; c->argv[a.o.argc]; a.o.argc++)
+		;
+	a.o.argv = (char **)c->argv;
+	if (c->cwd)
+		a.o.workdir = c->cwd;
+	if (r == 0)
+		r = set_timeout(&a, c->timeout && c->timeout < b->timeout ? c->timeout : b->timeout);
+	if (r == 0)
+		r = launch(b, c, first, &s, &a, &end, &e);
+	end.code = r;
+	if (r < 0) {
+		memcpy(end.msg, e.msg, sizeof(end.msg));
+		memcpy(end.hint, e.hint, sizeof(end.hint));
+	}
+	_exit(fd_write_all(out, &end, sizeof(end)) < 0);
+}
+
+int mcp_box_start(const struct mcp_box *b, const struct mcp_box_cmd *c, bool first, struct mcp_box_run *ret,
+		  struct err *e)
+{
+	int p[2];
+	pid_t pid;
+
+	if (pipe2(p, O_CLOEXEC) < 0)
+		return err_sys(e, -errno, "cannot make a pipe");
+	pid = fork();
+	if (pid == 0) {
+		fd_close(p[0]);
+		launcher(b, c, first, p[1]);
+	}
+	fd_close(p[1]);
+	if (pid < 0) {
+		fd_close(p[0]);
+		return err_sys(e, -errno, "cannot start a process");
+	}
+	*ret = (struct mcp_box_run){ pid, p[0] };
+	return 0;
+}
+
+int mcp_box_wait(struct mcp_box_run *r, struct mcp_box_end *ret, struct err *e)
+{
+	int got = fd_read_exact(r->end, ret, sizeof(*ret));
+
+	r->end = fd_close(r->end);
+	while (waitpid(r->pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	if (got < 0)
+		return err_set(e, -EIO, "the sandbox's launcher died");
+	if (ret->code < 0) {
+		err_set(e, ret->code, "%s", ret->msg);
+		return ret->hint[0] ? err_hint(e, ret->code, "%s", ret->hint) : ret->code;
+	}
+	return 0;
+}
+
+/* --- the session -------------------------------------------------------------------------------------------------------- */
+
+static int begin_session(struct mcp_box *b, struct err *e)
+{
+	CLEANUP(state_release) struct state st = STATE_INIT;
+	autoclose int fd = -1;
+	bool alive;
+	int r = state_open(&st, e);
+
+	if (r == 0)
+		r = fd = state_run_open(&st, b->id, &alive, e);
+	if (r >= 0)
+		r = b->session = granted_session_begin(fd, e);
+	return r < 0 ? r : 0;
+}
+
+int mcp_box_open(struct mcp_box *b, struct err *e)
+{
+	static char none[] = "file-none";
+	char *const argv[] = { none, NULL };
+	const struct mcp_box_cmd c = { .argv = argv,
+				       .builtin = true,
+				       .in = -1,
+				       .out = -1,
+				       .err = -1,
+				       .ours = { -1, -1, -1 },
+				       .alive = -1 };
+	autoref struct ref ref = REF_INIT;
+	struct mcp_box_run run = { -1, -1 };
+	struct mcp_box_end end = { 0 };
+	uint32_t number;
+	int r = mcp_box_start(b, &c, true, &run, e);
+
+	if (r == 0)
+		r = mcp_box_wait(&run, &end, e);
+	b->usage = end.usage;
+	if (r < 0)
+		return r;
+	if (end.cause != CAUSE_EXIT || end.exit_code)
+		return err_set(e, -EIO, "the session's first sandbox ended by %s%s%s",
+			       run_cause_name((enum run_cause)end.cause), end.msg[0] ? ": " : "", end.msg);
+	memcpy(b->id, end.id, sizeof(b->id));
+	b->has_original = !end.empty;
+	b->wipe = b->wipe || end.empty;
+	r = ref_open(&ref, b->id, e);
+	r = r < 0 ? r : checkpoint_of(&ref, "start", &number, e);
+	return r < 0 ? r : begin_session(b, e);
+}
+
+int mcp_box_end_session(struct mcp_box *b, struct err *e)
+{
+	CLEANUP(state_release) struct state st = STATE_INIT;
+	autoclose int fd = -1;
+	bool alive;
+	int r = state_open(&st, e);
+
+	b->session = fd_close(b->session);
+	if (r == 0)
+		r = fd = state_run_open(&st, b->id, &alive, e);
+	/* Somebody has applied or discarded it meanwhile. */
+	if (r == -ENOENT)
+		return 0;
+	return r < 0 ? r : askback_session(&st, fd, b->id, e);
+}
+
+void mcp_box_outlive(const struct mcp_box *b)
+{
+	CLEANUP(state_release) struct state st = STATE_INIT;
+	struct err e = ERR_INIT;
+	autoclose int fd = -1;
+	bool alive;
+
+	if (state_open(&st, &e) == 0)
+		fd = state_run_open(&st, b->id, &alive, &e);
+	if (fd >= 0)
+		granted_session_wait(fd);
+}
+
+static int log_discard(struct audit *a, const struct changed *run, struct err *e)
+{
+	autobuf struct buf f = BUF_INIT;
+	struct json j = JSON_INIT(&f);
+
+	json_str(&j, "workspace", run->meta.workspace);
+	json_u64(&j, "changes", run->meta.changes);
+	return buf_error(&f) ? err_set(e, -ENOMEM, "out of memory")
+			     : audit_append(a, "workspace.discard", run->id, &f, e);
+}
+
+int mcp_box_close(const struct mcp_box *b, struct err *e)
+{
+	CLEANUP(changed_release) struct changed run = CHANGED_INIT;
+	CLEANUP(audit_freep) struct audit *a = NULL;
+	uint64_t n = 0;
+	int r = mcp_box_settle(b, e);
+
+	/* Somebody has applied or discarded it meanwhile. */
+	if (r == -ENOENT)
+		return 0;
+	if (r == 0)
+		r = changed_audit(&a, e);
+	if (r == 0)
+		r = changed_open(&run, b->id, true, e);
+	if (r < 0)
+		return r;
+	if (!b->wipe && run.meta.changes) {
+		say_warn(
+			"the session changed %llu files; coffer diff %s, then coffer apply %s or coffer discard %s",
+			(unsigned long long)run.meta.changes, run.id, run.id, run.id);
+		return 0;
+	}
+	r = log_discard(a, &run, e);
+	if (r == 0)
+		r = changed_remove(&run, a, &n, e);
+	if (r == 0 && b->wipe)
+		say_note("the session's workspace was wiped: %llu %s", (unsigned long long)n,
+			 n == 1 ? "file or directory" : "files and directories");
+	return r;
+}

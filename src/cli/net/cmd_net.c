@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* coffer net: what sandboxes did on the network, a policy learned from it, and what has changed since. */
+#include "cli/net/cmd_net.h"
+
+#include "base/clock.h"
+#include "base/str.h"
+#include "cli/core/say.h"
+#include "cli/core/verb.h"
+
+#include <assert.h>
+#include <errno.h>
+
+enum { OPT_FOLLOW = 1, OPT_JSON, OPT_SINCE, OPT_HTTP, OPT_DENIED, OPT_BASELINE, OPT_OUTPUT };
+
+static const struct opt net_opts[] = {
+	{ "follow", 'f', NULL, "log: go on with what happens from now on", OPT_FOLLOW },
+	{ "denied", 0, NULL, "log: only what was denied", OPT_DENIED },
+	{ "since", 0, "TIME", "only from then on: 2026-01-31, 2026-01-31T12:00:00Z, 2h", OPT_SINCE },
+	{ "http", 0, NULL, "learn: methods and paths too, where requests were seen", OPT_HTTP },
+	{ "output", 'o', "FILE", "learn: write the policy there; a file that exists is not replaced",
+	  OPT_OUTPUT, "file" },
+	{ "baseline", 0, "FILE", "drift: the policy that describes what is normal", OPT_BASELINE, "file" },
+	{ "json", 0, NULL, "log, drift, proxies: print JSON, one object a line", OPT_JSON },
+};
+
+static const struct action {
+	const char *name;
+	int (*run)(struct state *st, const struct net_args *args);
+	const char *takes; /* ids of options, as characters */
+} actions[] = {
+	{ "log", net_log, (const char[]){ OPT_FOLLOW, OPT_DENIED, OPT_SINCE, OPT_JSON, 0 } },
+	{ "learn", net_learn, (const char[]){ OPT_SINCE, OPT_HTTP, OPT_OUTPUT, 0 } },
+	{ "drift", net_drift, (const char[]){ OPT_SINCE, OPT_BASELINE, OPT_JSON, 0 } },
+	{ "metrics", net_metrics, (const char[]){ OPT_SINCE, 0 } },
+	{ "proxies", net_proxies, (const char[]){ OPT_JSON, 0 } },
+};
+static const char action_names[] = "log learn drift metrics proxies";
+
+static int take_option(struct net_args *args, int id, const char *value, struct err *e)
+{
+	switch (id) {
+	case OPT_FOLLOW:
+		args->follow = true;
+		return 0;
+	case OPT_JSON:
+		args->json = true;
+		return 0;
+	case OPT_HTTP:
+		args->http = true;
+		return 0;
+	case OPT_DENIED:
+		args->denied = true;
+		return 0;
+	case OPT_BASELINE:
+		args->baseline = value;
+		return 0;
+	case OPT_OUTPUT:
+		args->output = value;
+		return 0;
+	default:
+		if (clock_parse(value, clock_nsec(CLOCK_REALTIME), &args->range.since) == 0)
+			return 0;
+		err_set(e, -EINVAL, "--since cannot read the time '%.64s'", value);
+		return err_hint(e, -EINVAL, "2026-01-31, 2026-01-31T12:00:00Z, or how long ago: 90s, 2h, 3d");
+	}
+}
+
+static const char *opt_name(int id)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(net_opts); i++) {
+		if (net_opts[i].id == id)
+			return net_opts[i].name;
+	}
+	return "";
+}
+
+/* An option that would do nothing is a mistake that somebody should know of. */
+static int check(const struct action *a, const char *seen, struct err *e)
+{
+	for (; *seen; seen++) {
+		if (!strchr(a->takes, *seen))
+			return err_set(e, -EINVAL, "--%s does not belong to 'coffer net %s'", opt_name(*seen),
+				       a->name);
+	}
+	return 0;
+}
+
+/* What is to be done, then which sandbox. */
+static int take_word(struct net_args *args, const char *word, const struct action **ret, struct err *e)
+{
+	int k;
+
+	if (!*ret) {
+		k = opt_one_of("net", word, action_names, e);
+		if (k < 0)
+			return k;
+		*ret = &actions[k];
+		return 0;
+	}
+	if (args->range.ref)
+		return err_set(e, -EINVAL, "'%.64s' is one argument too many", word);
+	args->range.ref = word;
+	return 0;
+}
+
+/* 0, OPT_HELP, or a usage error. Options may stand anywhere. */
+static int parse(int argc, char **argv, struct net_args *args, const struct action **ret, struct err *e)
+{
+	struct optparse p = OPTPARSE_INIT(argc, argv, net_opts, ARRAY_SIZE(net_opts));
+	const char *value, *word;
+	char seen[16] = "";
+	int id, r = 0;
+
+	do {
+		while (r == 0 && (id = opt_next(&p, &value, e)) != 0) {
+			if (id < 0 || id == OPT_HELP)
+				return id;
+			if (!strchr(seen, id) && strlen(seen) + 1 < sizeof(seen))
+				seen[strlen(seen)] = (char)id;
+			r = take_option(args, id, value, e);
+		}
+		word = r == 0 ? opt_take(&p) : NULL;
+		if (word)
+			r = take_word(args, word, ret, e);
+	} while (word && r == 0);
+	if (r == 0 && !*ret)
+		return err_set(e, -EINVAL, "net needs one of these words: %s", action_names);
+	return r == 0 ? check(*ret, seen, e) : r;
+}
+
+static int cmd_net(int argc, char **argv)
+{
+	CLEANUP(state_release) struct state st = STATE_INIT;
+	struct net_args args = { 0 };
+	const struct action *act = NULL;
+	struct err e = ERR_INIT;
+	int r = parse(argc, argv, &args, &act, &e);
+
+	static_assert(ARRAY_SIZE(actions) == 5, "action_names has them all, in this order");
+	if (r == OPT_HELP)
+		return verb_print_help(&verb_net);
+	if (r < 0 || !act)
+		return say_usage(&verb_net, &e);
+	if (state_open(&st, &e) < 0)
+		return say_error(&e);
+	return act->run(&st, &args);
+}
+
+const struct verb verb_net = {
+	.name = "net",
+	.group = VERB_MANAGE,
+	.synopsis = "log|learn|drift|metrics|proxies [OPTIONS] [SANDBOX]",
+	.help = "show what sandboxes did on the network, and learn a policy from it",
+	.opts = net_opts,
+	.n_opts = ARRAY_SIZE(net_opts),
+	.run = cmd_net,
+	.args = "sandbox",
+	.text = "*log* is a table of lookups, connections and requests: which sandbox, which name and port, how deep they were "
+		"looked into, what was decided by which rule, bytes, and how long it took. *--follow* goes on live.\n"
+		"\n"
+		"*learn* writes a policy file that allows what was seen and nothing more, grouped by domain, with counts and "
+		"times as comments, and a line LOOK above whatever looks odd: names like encoded data, very many names "
+		"below one domain, large uploads to hosts that were hardly used, addresses instead of names, uncommon "
+		"ports. Run under *--net observe* first, learn, read the file, then run with *--policy*.\n"
+		"\n"
+		"*drift* compares what was seen with such a file: what it does not allow, and which of its rules were not "
+		"used. The exit code is 1 when something is not allowed by it.\n"
+		"\n"
+		"*metrics* prints counters in Prometheus' text format; those of running sandboxes are on the socket _metrics.sock_ in the "
+		"state directory while *cofferd* runs. *proxies* shows the upstream proxies of running "
+		"sandboxes: score, latency, success, state, use.\n"
+		"\n"
+		"All of it comes from the audit log, so it is there for sandboxes that are gone, too.",
+	.examples = "coffer net log -f\n"
+		    "\t# what happens now\n"
+		    "coffer net log --denied @last\n"
+		    "\t# what was denied to the last run\n"
+		    "coffer net learn @last -o policy.yaml\n"
+		    "\t# from observing to enforcing\n"
+		    "coffer net drift --since 1d --baseline policy.yaml\n"
+		    "\t# anything new since yesterday?\n",
+};

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What `coffer net` was asked for; one file for each of its actions. Each returns an exit code. */
+#ifndef CLI_CMD_NET_H
+#define CLI_CMD_NET_H
+
+#include "cli/net/net_event.h"
+
+struct net_args {
+	struct net_range range;
+	bool follow, json, http, denied;
+	const char *baseline; /* a policy file */
+	const char *output;   /* learn: where to; NULL: stdout */
+};
+
+int net_log(struct state *st, const struct net_args *args);
+int net_learn(struct state *st, const struct net_args *args);
+int net_drift(struct state *st, const struct net_args *args);
+int net_metrics(struct state *st, const struct net_args *args);
+int net_proxies(struct state *st, const struct net_args *args);
+
+#endif

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* coffer replay: what recorded runs asked for, decided again by another policy. Starts nothing, touches no network. */
+#include "policy/replay/replay.h"
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "cli/core/say.h"
+#include "cli/core/table.h"
+#include "cli/core/verb.h"
+#include "cli/net/replay_log.h"
+#include "config/policy_file.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#define EXIT_CHANGES 1
+#define ALLOW_MAX 64
+
+enum { OPT_POLICY = 1, OPT_ALLOW, OPT_SINCE, OPT_JSON };
+
+static const struct opt replay_opts[] = {
+	{ "policy", 0, "FILE", "decide by this policy; given more than once, what all of them allow",
+	  OPT_POLICY, "file", .many = true },
+	{ "allow", 0, "WHAT", "as with 'coffer run --allow'; may be given more than once", OPT_ALLOW,
+	  .many = true },
+	{ "since", 0, "TIME", "only from then on: 2026-01-31, 2026-01-31T12:00:00Z, 2h", OPT_SINCE },
+	{ "json", 0, NULL, "print JSON, one object a line", OPT_JSON },
+};
+
+struct replay_args {
+	const char *files[CONFIG_LAYERS_MAX];
+	size_t n_files;
+	const char *allow[ALLOW_MAX];
+	size_t n_allow;
+	struct replay_range range;
+	bool json;
+};
+
+/* --- showing --------------------------------------------------------------------------------------------------- */
+
+static void add_what(const struct replay_row *row, struct buf *b)
+{
+	if (row->kind == REPLAY_REQUEST)
+		buf_addf(b, "%s ", *row->method ? row->method : "requests");
+	else if (row->kind != REPLAY_CONNECT)
+		buf_addf(b, "%s ", replay_kind_name(row->kind));
+	if (*row->what)
+		buf_addf(b, "%s%s", row->what, *row->host ? " for " : "");
+	buf_adds(b, row->host);
+	if (row->port)
+		buf_addf(b, ":%u", row->port);
+	if (row->n_paths)
+		buf_addf(b, " %s%s", row->paths[0], row->n_paths > 1 || row->more_paths ? " …" : "");
+}
+
+static int add_row(struct table *t, const struct replay_row *row)
+{
+	autobuf struct buf what = BUF_INIT;
+	char change[32], count[24];
+	int r;
+
+	snprintf(change, sizeof(change), "%s -> %s", policy_action_name(row->was),
+		 row->now == REPLAY_UNKNOWN ? "?" : replay_now_name(row->now));
+	snprintf(count, sizeof(count), "%llu", (unsigned long long)row->count);
+	add_what(row, &what);
+	r = buf_error(&what) ? -ENOMEM : table_add(t, change, 0);
+	r = r < 0 ? r : table_add(t, count, 0);
+	r = r < 0 ? r : table_add(t, buf_cstr(&what), 76);
+	return r < 0 ? r : table_add(t, *row->rule ? row->rule : row->why, 110);
+}
+
+static void add_json(struct buf *out, const struct replay_row *row)
+{
+	struct json j = JSON_INIT(out);
+
+	json_obj(&j, NULL);
+	json_str(&j, "type", row->now == REPLAY_UNKNOWN ? "unknown" : "change");
+	json_str(&j, "kind", replay_kind_name(row->kind));
+	json_str(&j, "was", policy_action_name(row->was));
+	json_str(&j, "now", row->now == REPLAY_UNKNOWN ? NULL : replay_now_name(row->now));
+	if (row->kind != REPLAY_TOOL && row->kind != REPLAY_APPLY) {
+		json_str(&j, "host", row->host);
+		json_u64(&j, "port", row->port);
+	}
+	if (*row->what)
+		json_str(&j, replay_kind_name(row->kind), row->what);
+	if (row->kind == REPLAY_REQUEST)
+		json_str(&j, "method", row->method);
+	json_u64(&j, "count", row->count);
+	json_str(&j, "was_rule", row->was_rule);
+	json_str(&j, "rule", row->rule);
+	json_str(&j, "why", row->why);
+	json_arr(&j, row->kind == REPLAY_ADDRESS ? "addresses" : "paths");
+	for (size_t i = 0; i < row->n_paths; i++)
+		json_str(&j, NULL, row->paths[i]);
+	json_end_arr(&j);
+	json_bool(&j, "more", row->more_paths);
+	json_end_obj(&j);
+	buf_addc(out, '\n');
+}
+
+static void add_json_sums(struct buf *out, const struct replay_sums *n)
+{
+	struct json j = JSON_INIT(out);
+
+	json_obj(&j, NULL);
+	json_str(&j, "type", "sum");
+	json_u64(&j, "decisions", n->decisions);
+	json_u64(&j, "same", n->same);
+	json_u64(&j, "to_deny", n->to[REPLAY_DENY]);
+	json_u64(&j, "to_ask", n->to[REPLAY_ASK]);
+	json_u64(&j, "to_allow", n->to[REPLAY_ALLOW]);
+	json_u64(&j, "unknown", n->to[REPLAY_UNKNOWN]);
+	json_u64(&j, "others", n->others);
+	json_end_obj(&j);
+	buf_addc(out, '\n');
+}
+
+static bool has_changes(const struct replay_sums *n)
+{
+	return n->to[REPLAY_DENY] + n->to[REPLAY_ASK] + n->to[REPLAY_ALLOW];
+}
+
+static void add_sums(struct buf *out, const struct replay_sums *n)
+{
+	buf_addf(out, "%llu decisions: ", (unsigned long long)n->decisions);
+	if (has_changes(n))
+		buf_addf(out, "%llu would be denied, %llu asked, %llu allowed",
+			 (unsigned long long)n->to[REPLAY_DENY], (unsigned long long)n->to[REPLAY_ASK],
+			 (unsigned long long)n->to[REPLAY_ALLOW]);
+	else
+		buf_adds(out, "nothing would change");
+	if (has_changes(n) || n->to[REPLAY_UNKNOWN])
+		buf_addf(out, ", %llu cannot be told, %llu stay as they are",
+			 (unsigned long long)n->to[REPLAY_UNKNOWN], (unsigned long long)n->same);
+	buf_addc(out, '\n');
+	if (n->others)
+		buf_addf(out, "%llu of these have no line above: there are too many different ones\n",
+			 (unsigned long long)n->others);
+}
+
+static int show(struct replay *re, bool json, struct err *e)
+{
+	static const char *const heads[] = { "CHANGE", "TIMES", "WHAT", "BY" };
+	autotable struct table t = TABLE_INIT(4);
+	autobuf struct buf out = BUF_INIT;
+	const struct replay_row *rows = NULL;
+	struct replay_sums n = replay_sums(re);
+	size_t n_rows = replay_rows(re, &rows);
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && n_rows && i < ARRAY_SIZE(heads); i++)
+		r = table_add(&t, heads[i], 0);
+	for (size_t i = 0; r == 0 && i < n_rows; i++) {
+		if (json)
+			add_json(&out, &rows[i]);
+		else
+			r = add_row(&t, &rows[i]);
+	}
+	if (json) {
+		add_json_sums(&out, &n);
+	} else {
+		table_format(&t, &out);
+		add_sums(&out, &n);
+	}
+	if (r < 0 || buf_error(&out))
+		return say_error((err_set(e, -ENOMEM, "out of memory"), e));
+	if (say_out(&out))
+		return EXIT_OURS;
+	return has_changes(&n) ? EXIT_CHANGES : 0;
+}
+
+/* --- the command line ------------------------------------------------------------------------------------------ */
+
+static int add_text(const char **list, size_t *n, size_t max, const char *text, struct err *e)
+{
+	if (*n == max)
+		return err_set(e, -E2BIG, "at most %zu can be given, and '%.64s' is one more", max, text);
+	list[(*n)++] = text;
+	return 0;
+}
+
+static int take_option(struct replay_args *a, int id, const char *value, struct err *e)
+{
+	switch (id) {
+	case OPT_POLICY:
+		return add_text(a->files, &a->n_files, ARRAY_SIZE(a->files), value, e);
+	case OPT_ALLOW:
+		return add_text(a->allow, &a->n_allow, ARRAY_SIZE(a->allow), value, e);
+	case OPT_JSON:
+		a->json = true;
+		return 0;
+	default:
+		if (clock_parse(value, clock_nsec(CLOCK_REALTIME), &a->range.since) == 0)
+			return 0;
+		err_set(e, -EINVAL, "--since cannot read the time '%.64s'", value);
+		return err_hint(e, -EINVAL, "2026-01-31, 2026-01-31T12:00:00Z, or how long ago: 90s, 2h, 3d");
+	}
+}
+
+/* 0, OPT_HELP, or a usage error. Options may stand anywhere. */
+static int parse(int argc, char **argv, struct replay_args *a, struct err *e)
+{
+	struct optparse p = OPTPARSE_INIT(argc, argv, replay_opts, ARRAY_SIZE(replay_opts));
+	const char *value, *word;
+	int id, r = 0;
+
+	do {
+		while (r == 0 && (id = opt_next(&p, &value, e)) != 0) {
+			if (id < 0 || id == OPT_HELP)
+				return id;
+			r = take_option(a, id, value, e);
+		}
+		word = r == 0 ? opt_take(&p) : NULL;
+		if (word)
+			r = add_text(a->range.runs, &a->range.n_runs, ARRAY_SIZE(a->range.runs), word, e);
+	} while (word && r == 0);
+	if (r == 0 && a->n_files + a->n_allow == 0)
+		r = err_set(e, -EINVAL, "replay needs --policy FILE, the rules to decide by");
+	if (r == 0 && a->range.n_runs == 0 && !a->range.since)
+		r = err_set(e, -EINVAL, "replay needs a run (@last is the last one), or --since");
+	return r;
+}
+
+static int cmd_replay(int argc, char **argv)
+{
+	CLEANUP(config_policy_release) struct config_policy cp = { 0 };
+	CLEANUP(state_release) struct state st = STATE_INIT;
+	CLEANUP(replay_freep) struct replay *re = NULL;
+	struct replay_args a = { 0 };
+	struct err e = ERR_INIT;
+	int r = parse(argc, argv, &a, &e);
+
+	if (r == OPT_HELP)
+		return verb_print_help(&verb_replay);
+	if (r < 0)
+		return say_usage(&verb_replay, &e);
+	struct config_policy_args pa = { .files = a.files,
+					 .n_files = a.n_files,
+					 .allow = a.allow,
+					 .n_allow = a.n_allow,
+					 .mode = -1,
+					 .for_checking = true };
+	if (config_policy_load(&pa, &cp, &e) < 0) {
+		say_error(&e);
+		return EXIT_USAGE;
+	}
+	r = state_open(&st, &e);
+	r = r < 0 ? r : replay_new(&re, cp.policy, &cp.acts, &e);
+	r = r < 0 ? r : replay_log(re, &st, &a.range, &e);
+	if (r < 0)
+		return say_error(&e);
+	return show(re, a.json, &e);
+}
+
+const struct verb verb_replay = {
+	.name = "replay",
+	.group = VERB_MANAGE,
+	.synopsis = "[OPTIONS] --policy FILE [SANDBOX…]",
+	.help = "decide again, by another policy, what a run asked for",
+	.opts = replay_opts,
+	.n_opts = ARRAY_SIZE(replay_opts),
+	.run = cmd_replay,
+	.args = "sandbox",
+	.text = "Takes every lookup, connection, request, call of a tool and *coffer apply* that the audit log has of these runs, "
+		"decides it by the policy that is named, and shows what would be different: what would be denied that was "
+		"allowed, what would be asked, what would be allowed, and by which rule. What is alike is one line with a "
+		"count.\n"
+		"\n"
+		"What is compared is what the policies say. Where the one of then had a person asked, *ask* is what it said, "
+		"whatever the answer was, and also where none came: the question was withdrawn, or the run ended. What a person "
+		"had granted beyond the policy stays allowed where the other one says nothing of it either. By the policy that the "
+		"run had nothing changes.\n"
+		"\n"
+		"Nothing is guessed. A line with *?* is one that the log cannot answer: the operation of a GraphQL request or the "
+		"refs of a push that no rule wanted to know then, requests on a connection that was not looked into, what was "
+		"only counted in a flood, a refusal that no rule made, a tool's call whose arguments a rule looks at. Limits are "
+		"not counted again, and whoever would have been asked is not.\n"
+		"\n"
+		"The exit code is 0 when nothing would change, 1 when something would, 2 when the command line or the policy is "
+		"wrong.",
+	.examples = "coffer replay @last --policy new.yaml\n"
+		    "\t# would the last run still work?\n"
+		    "coffer replay --since 7d --policy new.yaml --json\n"
+		    "\t# what would the week have been?\n",
+};

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/net/net_event.h"
+
+#include "base/clock.h"
+#include "base/jsonget.h"
+#include "base/str.h"
+#include "cli/core/ref.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static const char *const kinds[] = {
+	[NETEV_DNS] = "net.dns",	   [NETEV_OPEN] = "net.open",
+	[NETEV_CLOSE] = "net.close",	   [NETEV_REQUEST] = "net.request",
+	[NETEV_RESPONSE] = "net.response", [NETEV_DIAL] = "net.dial",
+	[NETEV_REFUSED] = "net.refused",   [NETEV_ALERT] = "net.alert",
+	[NETEV_POLICY] = "net.policy",	   [NETEV_FOLDED] = "net.folded",
+	[NETEV_DOWN] = "net.down",	   [NETEV_UP] = "net.up",
+	[NETEV_ASK] = "ask.new",	   [NETEV_OTHER] = "net.",
+};
+static_assert(ARRAY_SIZE(kinds) == NETEV_KIND_COUNT, "a name for each kind");
+
+const char *net_kind_name(enum net_kind k)
+{
+	return kinds[k];
+}
+
+static enum net_kind kind_of(const struct line *l)
+{
+	int k = 0;
+
+	while (k < NETEV_OTHER &&
+	       (strlen(kinds[k]) != l->type_len || memcmp(kinds[k], l->type, l->type_len) != 0))
+		k++;
+	return (enum net_kind)k;
+}
+
+void net_event_release(struct net_event *ev)
+{
+	json_decref(ev->obj);
+	ev->obj = NULL;
+}
+
+static void take_texts(struct net_event *ev)
+{
+	const struct {
+		const char *key, **to;
+	} texts[] = {
+		{ "name", &ev->name },	       { "addr", &ev->addr },	{ "depth", &ev->depth },
+		{ "decision", &ev->decision }, { "rule", &ev->rule },	{ "why", &ev->why },
+		{ "method", &ev->method },     { "path", &ev->path },	{ "how", &ev->how },
+		{ "act", &ev->act },	       { "seen", &ev->seen },	{ "secret", &ev->secret },
+		{ "proxy", &ev->proxy },       { "qtype", &ev->qtype }, { "proto", &ev->proto },
+		{ "text", &ev->text },	       { "ev", &ev->folded },	{ "said", &ev->said },
+		{ "ask", &ev->ask },	       { "what", &ev->what },	{ "top", &ev->top },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
+		*texts[i].to = jsonget_text_or_null(ev->obj, texts[i].key);
+	/* Requests say which host they are for. */
+	if (!ev->name)
+		ev->name = jsonget_text_or_null(ev->obj, "host");
+}
+
+static void take_numbers(struct net_event *ev)
+{
+	const struct {
+		const char *key;
+		uint64_t *to;
+	} numbers[] = {
+		{ "port", &ev->port },	 { "c", &ev->conn },	    { "up", &ev->up },
+		{ "down", &ev->down },	 { "ms", &ev->ms },	    { "t", &ev->t },
+		{ "count", &ev->count }, { "status", &ev->status }, { "again", &ev->again },
+		{ "first", &ev->first },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
+		json_int_t v = json_integer_value(json_object_get(ev->obj, numbers[i].key));
+
+		*numbers[i].to = v > 0 ? (uint64_t)v : 0;
+		if (numbers[i].to == &ev->status && v < 0 && v >= INT_MIN)
+			ev->error = (int)v;
+	}
+}
+
+static bool is_net(const struct audit_record *rec)
+{
+	return rec->is_event && rec->line.type_len >= 4 && memcmp(rec->line.type, "net.", 4) == 0;
+}
+
+static bool is_ask(const struct audit_record *rec)
+{
+	return rec->is_event && line_is_type(&rec->line, kinds[NETEV_ASK]);
+}
+
+bool net_event_may_be(const struct audit_record *rec)
+{
+	return is_net(rec) || is_ask(rec);
+}
+
+static bool parse(struct net_event *ret, const struct audit_record *rec)
+{
+	autobuf struct buf text = BUF_INIT;
+	struct net_event ev = { 0 };
+
+	buf_addc(&text, '{');
+	buf_add(&text, rec->line.fields, rec->line.fields_len);
+	buf_addc(&text, '}');
+	ev.obj = buf_error(&text) ? NULL : json_loadb(buf_cstr(&text), text.len, 0, NULL);
+	if (!ev.obj)
+		return false;
+	ev.kind = kind_of(&rec->line);
+	ev.time_text = rec->line.time;
+	if (rec->line.sandbox)
+		snprintf(ev.sandbox, sizeof(ev.sandbox), "%.*s", (int)rec->line.sandbox_len,
+			 rec->line.sandbox);
+	take_texts(&ev);
+	take_numbers(&ev);
+	ev.denied = ev.decision && str_eq(ev.decision, "deny");
+	*ret = ev;
+	return true;
+}
+
+bool net_event_parse(struct net_event *ret, const struct audit_record *rec)
+{
+	return is_net(rec) && parse(ret, rec);
+}
+
+bool net_event_parse_ask(struct net_event *ret, const struct audit_record *rec)
+{
+	static const char *const egress[] = { "connect", "request", "graphql", "git" };
+	const char *kind;
+
+	if (!is_ask(rec) || !parse(ret, rec))
+		return false;
+	kind = jsonget_text_or_null(ret->obj, "kind");
+	for (size_t i = 0; kind && i < ARRAY_SIZE(egress); i++) {
+		if (str_eq(kind, egress[i])) {
+			ret->decision = "ask";
+			return true;
+		}
+	}
+	net_event_release(ret);
+	return false;
+}
+
+bool net_event_is_outcome(const struct net_event *ev)
+{
+	return ev->kind == NETEV_DNS && ev->first && ev->decision && str_eq(ev->decision, "error");
+}
+
+bool net_event_is_sum(const struct net_event *ev)
+{
+	return ev->kind == NETEV_FOLDED || str_eq(net_event_host(ev), "*") ||
+	       (ev->kind == NETEV_ALERT && ev->count && !ev->name && ev->top);
+}
+
+const char *net_event_host(const struct net_event *ev)
+{
+	return ev->name && *ev->name ? ev->name : ev->addr ? ev->addr : "-";
+}
+
+static int drain(struct audit_query *q, int (*fn)(void *ctx, struct net_event *ev), void *ctx, struct err *e)
+{
+	struct audit_record rec;
+	int r;
+
+	while ((r = audit_query_next(q, &rec, e)) > 0) {
+		struct net_event ev;
+
+		if (!net_event_parse(&ev, &rec))
+			continue;
+		r = fn(ctx, &ev);
+		net_event_release(&ev);
+		if (r < 0)
+			return r;
+	}
+	return r;
+}
+
+static int open_range(struct audit_query **q, struct state *st, const struct net_range *range,
+		      struct audit_filter *f, char id[RUN_ID_LEN + 1], struct err *e)
+{
+	int r = range->ref ? ref_resolve_logged(st, range->ref, id, e) : 0;
+
+	if (r < 0)
+		return r;
+	*f = (struct audit_filter){ .since = range->since, .type = "net", .sandbox = range->ref ? id : NULL };
+	return audit_query_open(q, st->fd, f, e);
+}
+
+int net_events(struct state *st, const struct net_range *range, int (*fn)(void *ctx, struct net_event *ev),
+	       void *ctx, struct err *e)
+{
+	CLEANUP(audit_query_freep) struct audit_query *q = NULL;
+	struct audit_filter f;
+	char id[RUN_ID_LEN + 1];
+	int r = open_range(&q, st, range, &f, id, e);
+
+	return r < 0 ? r : drain(q, fn, ctx, e);
+}
+
+int net_events_follow(struct state *st, const struct net_range *range,
+		      int (*fn)(void *ctx, struct net_event *ev), int (*idle)(void *ctx), void *ctx,
+		      struct err *e)
+{
+	CLEANUP(audit_query_freep) struct audit_query *q = NULL;
+	struct audit_filter f;
+	char id[RUN_ID_LEN + 1];
+	int r = open_range(&q, st, range, &f, id, e);
+
+	while (r >= 0) {
+		r = drain(q, fn, ctx, e);
+		if (r == 0)
+			r = idle(ctx);
+		if (r >= 0)
+			r = audit_query_wait(q, 1000, e);
+	}
+	return r;
+}

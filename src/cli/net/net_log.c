@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * coffer net log: a line for each lookup that was refused, connection and request. A connection that was
+ * allowed is shown when it has ended, with its bytes; one that is still open at the end, as open. Following,
+ * it is shown at both.
+ */
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "cli/core/say.h"
+#include "cli/net/cmd_net.h"
+#include "policy/shorten.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#define OPEN_MAX_KEPT 8192 /* connections whose end was not seen yet; past that they are shown at once */
+
+struct open_conn {
+	char sandbox[RUN_ID_LEN + 1];
+	uint64_t conn;
+	char time[20];
+	char *host, *depth, *rule;
+	uint64_t port;
+};
+
+struct log_view {
+	const struct net_args *args;
+	struct buf out;
+	size_t width; /* of the terminal; 0: none, a file or a pipe */
+	bool color, head;
+	struct open_conn *open;
+	size_t n_open;
+};
+
+static void open_release(struct open_conn *o)
+{
+	free(o->host);
+	free(o->depth);
+	free(o->rule);
+}
+
+/* One row. The widths are fixed: it has to look right while it goes on. */
+struct row {
+	const char *time, *sandbox, *host, *depth, *decision, *rule, *up, *down, *took;
+	uint64_t port;
+	bool denied;
+};
+
+static void add_cell(struct buf *out, const char *text, size_t width)
+{
+	autobuf struct buf safe = BUF_INIT;
+	size_t n;
+
+	str_add_safe(&safe, text, strlen(text), false);
+	n = safe.len;
+	if (width && n > width) {
+		size_t before = out->len;
+
+		shorten_text(buf_cstr(&safe), width, "~", out);
+		for (n = out->len - before; n <= width; n++)
+			buf_addc(out, ' ');
+		return;
+	}
+	buf_add(out, buf_cstr(&safe), n);
+	for (; n <= width; n++)
+		buf_addc(out, ' ');
+}
+
+#define WIDE 170       /* from here on there is room for all of it */
+#define NARROW_REST 58 /* what stands beside the name where there is not */
+
+static void add_decision(struct log_view *v, const struct row *r, size_t width)
+{
+	const char *word = str_eq(r->decision, "deny") ? "denied" : r->decision;
+
+	if (v->color && r->denied)
+		buf_adds(&v->out, "\033[31m");
+	add_cell(&v->out, word, width);
+	if (v->color && r->denied)
+		buf_adds(&v->out, "\033[0m");
+}
+
+/* What is left of the line; the last cell is cut, not wrapped. */
+static void add_last(struct log_view *v, const char *text, size_t used)
+{
+	size_t left = v->width > used ? v->width - used : 0;
+	autobuf struct buf cell = BUF_INIT;
+
+	if (!left) {
+		add_cell(&v->out, text, 0);
+		return;
+	}
+	add_cell(&cell, text, left - 1);
+	while (cell.len && cell.data[cell.len - 1] == ' ')
+		cell.len--;
+	buf_add(&v->out, cell.data, cell.len);
+}
+
+/*
+ * On a narrow terminal: what was denied tells why, what was allowed how much it was, and its rule where there
+ * is room.
+ */
+static void add_narrow(struct log_view *v, const struct row *r, const char *port)
+{
+	size_t name = v->width < NARROW_REST + 16   ? 16
+		      : v->width > NARROW_REST + 36 ? 36
+						    : v->width - NARROW_REST;
+	size_t used = 9 + 9 + name + 1 + 6 + 7;
+	bool head = !v->head;
+	char id[9];
+
+	add_cell(&v->out, head ? r->time : strlen(r->time) > 11 ? r->time + 11 : r->time, 8);
+	/* The beginning of an id means it everywhere. */
+	snprintf(id, sizeof(id), "%s", r->sandbox);
+	add_cell(&v->out, id, 8);
+	add_cell(&v->out, r->host, name);
+	add_cell(&v->out, port, 5);
+	add_decision(v, r, 6);
+	if (head) {
+		add_last(v, "UP      DOWN    TOOK/WHY", used);
+	} else if (r->denied) {
+		add_last(v, r->rule ? r->rule : "-", used);
+	} else {
+		add_cell(&v->out, r->up, 7);
+		add_cell(&v->out, r->down, 7);
+		add_cell(&v->out, r->took, 8);
+		if (v->width > used + 25 + 12)
+			add_last(v, r->rule ? r->rule : "-", used + 25);
+	}
+	buf_addc(&v->out, '\n');
+}
+
+static void add_cells(struct log_view *v, const struct row *r, const char *port)
+{
+	if (v->width && v->width < WIDE) {
+		add_narrow(v, r, port);
+		return;
+	}
+	add_cell(&v->out, r->time, 19);
+	add_cell(&v->out, r->sandbox, 12);
+	add_cell(&v->out, r->host, 36);
+	add_cell(&v->out, port, 5);
+	add_cell(&v->out, r->depth ? r->depth : "-", 7);
+	add_decision(v, r, 8);
+	add_cell(&v->out, r->up, 9);
+	add_cell(&v->out, r->down, 9);
+	add_cell(&v->out, r->took, 8);
+	add_last(v, r->rule ? r->rule : "-", 20 + 13 + 37 + 6 + 8 + 9 + 10 + 10 + 9);
+	buf_addc(&v->out, '\n');
+}
+
+static void add_row(struct log_view *v, const struct row *r)
+{
+	static const struct row head = { .time = "TIME",
+					 .sandbox = "SANDBOX",
+					 .host = "NAME",
+					 .depth = "DEPTH",
+					 .decision = "DECISION",
+					 .rule = "RULE",
+					 .up = "UP",
+					 .down = "DOWN",
+					 .took = "TOOK" };
+	static const struct row narrow = {
+		.time = "TIME", .sandbox = "SANDBOX", .host = "NAME", .decision = "WHAT"
+	};
+	char port[24];
+
+	if (!v->head)
+		add_cells(v, v->width && v->width < WIDE ? &narrow : &head, "PORT");
+	v->head = true;
+	snprintf(port, sizeof(port), "%llu", (unsigned long long)r->port);
+	add_cells(v, r, r->port ? port : "-");
+}
+
+static void base_row(struct row *r, const struct net_event *ev, char time[20])
+{
+	snprintf(time, 20, "%.19s", ev->time_text);
+	*r = (struct row){ .time = time,
+			   .sandbox = ev->sandbox,
+			   .host = net_event_host(ev),
+			   .depth = ev->depth,
+			   .decision = ev->decision ? ev->decision : "-",
+			   .rule = ev->why && ev->denied ? ev->why : ev->rule,
+			   .up = "-",
+			   .down = "-",
+			   .took = "-",
+			   .port = ev->port,
+			   .denied = ev->denied };
+}
+
+static size_t find_open(const struct log_view *v, const struct net_event *ev)
+{
+	size_t i = 0;
+
+	while (i < v->n_open && (v->open[i].conn != ev->conn || !str_eq(v->open[i].sandbox, ev->sandbox)))
+		i++;
+	return i;
+}
+
+static char *copy(const char *s)
+{
+	return s ? strdup(s) : NULL;
+}
+
+/* False: there is no room for it, show it now. */
+static bool keep_open(struct log_view *v, const struct net_event *ev)
+{
+	struct open_conn *o;
+
+	if (v->n_open == OPEN_MAX_KEPT)
+		return false;
+	o = realloc(v->open, (v->n_open + 1) * sizeof(*o));
+	if (!o)
+		return false;
+	v->open = o;
+	o += v->n_open++;
+	*o = (struct open_conn){ .conn = ev->conn,
+				 .host = copy(net_event_host(ev)),
+				 .depth = copy(ev->depth),
+				 .rule = copy(ev->rule),
+				 .port = ev->port };
+	snprintf(o->sandbox, sizeof(o->sandbox), "%s", ev->sandbox);
+	snprintf(o->time, sizeof(o->time), "%.19s", ev->time_text);
+	return true;
+}
+
+static void show_close(struct log_view *v, const struct net_event *ev)
+{
+	char time[20], up[16], down[16], took[CLOCK_TEXT_LEN];
+	size_t at = find_open(v, ev);
+	struct row r;
+
+	base_row(&r, ev, time);
+	r.up = str_from_size(ev->up, up);
+	r.down = str_from_size(ev->down, down);
+	r.took = clock_span(ev->ms * NSEC_PER_MSEC, took);
+	r.decision = "allow";
+	if (at < v->n_open) {
+		r.depth = v->open[at].depth;
+		r.rule = v->open[at].rule;
+		r.host = v->open[at].host ? v->open[at].host : r.host;
+	}
+	add_row(v, &r);
+	if (at < v->n_open) {
+		open_release(&v->open[at]);
+		v->open[at] = v->open[--v->n_open];
+	}
+}
+
+/* "DELETE a.test/x", "12 times"; of many together "others", "120 times, most often: 100 a.test:443, 20 b.test:443". */
+static void add_sum(struct buf *host, struct buf *count, const struct net_event *ev)
+{
+	const char *name = net_event_host(ev);
+
+	if (ev->method)
+		buf_addf(host, "%s ", ev->method);
+	buf_adds(host, str_eq(name, "*") || str_eq(name, "-") ? "(others)" : name);
+	buf_adds(host, ev->path ? ev->path : "");
+	buf_addf(count, "%llu %stimes", (unsigned long long)ev->count,
+		 ev->kind == NETEV_FOLDED ? "more " : "");
+	if (ev->top)
+		buf_addf(count, ", most often: %s", ev->top);
+}
+
+static void show_plain(struct log_view *v, const struct net_event *ev)
+{
+	autobuf struct buf host = BUF_INIT, count = BUF_INIT;
+	char time[20];
+	struct row r;
+
+	base_row(&r, ev, time);
+	if (net_event_is_sum(ev)) {
+		add_sum(&host, &count, ev);
+		r.depth = ev->kind == NETEV_DNS ? "dns" : ev->folded ? ev->folded : "folded";
+		r.rule = buf_cstr(&count);
+		r.denied = ev->denied || ev->kind == NETEV_ALERT;
+		r.decision = ev->decision && *ev->decision ? ev->decision : "-";
+	} else if (ev->kind == NETEV_DNS) {
+		buf_addf(&host, "%s (%s)", net_event_host(ev), ev->qtype ? ev->qtype : "?");
+		r.depth = "dns";
+	} else if (ev->kind == NETEV_REQUEST) {
+		buf_addf(&host, "%s %s%s", ev->method ? ev->method : "?", net_event_host(ev),
+			 ev->path ? ev->path : "");
+		r.depth = "http";
+	} else if (ev->kind == NETEV_REFUSED) {
+		buf_addf(&count, "%llu times", (unsigned long long)ev->count);
+		r.depth = ev->proto;
+		r.rule = buf_cstr(&count);
+		r.denied = true;
+		r.decision = "deny";
+	} else if (ev->kind == NETEV_ALERT) {
+		r.decision = "ALERT";
+		r.rule = ev->text;
+		r.denied = true;
+	}
+	if (host.len && !buf_error(&host))
+		r.host = buf_cstr(&host);
+	add_row(v, &r);
+}
+
+/* The event as it stands in the log, with its sandbox. */
+static int show_json(struct log_view *v, struct net_event *ev)
+{
+	char *text;
+
+	json_object_set_new(ev->obj, "sandbox", json_string(ev->sandbox));
+	json_object_set_new(ev->obj, "time", json_stringn(ev->time_text, LINE_TIME_LEN));
+	json_object_set_new(ev->obj, "type", json_string(net_kind_name(ev->kind)));
+	text = json_dumps(ev->obj, JSON_COMPACT | JSON_ENSURE_ASCII);
+	if (!text)
+		return -ENOMEM;
+	buf_addf(&v->out, "%s\n", text);
+	free(text);
+	return 0;
+}
+
+static bool is_wanted(const struct log_view *v, const struct net_event *ev)
+{
+	bool odd = ev->kind == NETEV_ALERT || ev->kind == NETEV_REFUSED;
+
+	if (v->args->denied)
+		return ev->denied || odd;
+	switch (ev->kind) {
+	case NETEV_DNS:
+		return ev->denied || v->args->json;
+	case NETEV_OPEN:
+	case NETEV_CLOSE:
+	case NETEV_REQUEST:
+	case NETEV_FOLDED:
+		return true;
+	default:
+		return odd || v->args->json;
+	}
+}
+
+static int flush(struct log_view *v)
+{
+	int r = buf_error(&v->out) ? -ENOMEM : say_out(&v->out) ? -EPIPE : 0;
+
+	buf_clear(&v->out);
+	return r;
+}
+
+static int on_event(void *ctx, struct net_event *ev)
+{
+	struct log_view *v = ctx;
+
+	if (!is_wanted(v, ev))
+		return 0;
+	if (v->args->json)
+		return show_json(v, ev);
+	if (ev->kind == NETEV_CLOSE)
+		show_close(v, ev);
+	else if (ev->kind != NETEV_OPEN || ev->denied || !keep_open(v, ev) || v->args->follow)
+		show_plain(v, ev);
+	return v->out.len > 65536 ? flush(v) : 0;
+}
+
+static int on_idle(void *ctx)
+{
+	return flush(ctx);
+}
+
+static void show_still_open(struct log_view *v)
+{
+	for (size_t i = 0; i < v->n_open; i++) {
+		const struct open_conn *o = &v->open[i];
+		struct row r = { o->time,  o->sandbox, o->host ? o->host : "-",
+				 o->depth, "allow",    o->rule,
+				 "-",	   "-",	       "open",
+				 o->port,  false };
+
+		add_row(v, &r);
+	}
+}
+
+static size_t terminal_width(void)
+{
+	struct winsize ws;
+
+	return isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &ws) == 0 && ws.ws_col >= 40
+		       ? ws.ws_col
+		       : 0;
+}
+
+int net_log(struct state *st, const struct net_args *args)
+{
+	struct log_view v = { .args = args, .color = say_colors(STDOUT_FILENO), .width = terminal_width() };
+	struct err e = ERR_INIT;
+	int r;
+
+	if (args->follow)
+		r = net_events_follow(st, &args->range, on_event, on_idle, &v, &e);
+	else
+		r = net_events(st, &args->range, on_event, &v, &e);
+	if (r == 0 && !args->json)
+		show_still_open(&v);
+	if (r == 0)
+		r = flush(&v);
+	for (size_t i = 0; i < v.n_open; i++)
+		open_release(&v.open[i]);
+	free(v.open);
+	buf_release(&v.out);
+	if (r < 0 && !e.code)
+		return r == -EPIPE ? 0 : say_error((err_sys(&e, r, "cannot show the log"), &e));
+	return r < 0 ? say_error(&e) : 0;
+}

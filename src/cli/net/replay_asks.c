@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/net/replay_asks.h"
+
+#include "base/jsonget.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct replay_ask {
+	enum replay_kind kind;
+	uint16_t port;
+	char *key; /* "SANDBOX ID" */
+	char *host, *method, *path, *what, *rule, *act;
+};
+
+static void ask_release(struct replay_ask *a)
+{
+	free(a->key);
+	free(a->host);
+	free(a->method);
+	free(a->path);
+	free(a->what);
+	free(a->rule);
+	free(a->act);
+}
+
+void replay_asks_release(struct replay_asks *a)
+{
+	for (size_t i = 0; i < a->n; i++)
+		ask_release(&a->v[i]);
+	free(a->v);
+	strv_release(&a->told);
+	*a = REPLAY_ASKS_INIT;
+}
+
+/* --- what a question says that it does, in the words of `act` (policy/replay/replay.h) ------------------------------------------- */
+
+static bool take(const char **p, const char *prefix)
+{
+	size_t n = strlen(prefix);
+
+	if (!str_starts(*p, prefix))
+		return false;
+	*p += n;
+	return true;
+}
+
+/* "create refs/heads/a, push refs/heads/b": no ref has a space. */
+static void add_push(const char *p, struct buf *act)
+{
+	static const struct {
+		const char *word, *act;
+	} of[] = { { "create ", "create:" },
+		   { "push (maybe forced) ", "force:" },
+		   { "push ", "update:" },
+		   { "delete ", "delete:" } };
+
+	for (bool more = true; more;) {
+		size_t i = 0, len;
+
+		while (i < ARRAY_SIZE(of) && !take(&p, of[i].word))
+			i++;
+		if (i == ARRAY_SIZE(of))
+			return;
+		len = strcspn(p, " ;");
+		more = len && p[len] == ' ' && p[len - 1] == ',';
+		buf_addf(act, "%s%s%.*s", act->len ? " " : "", of[i].act, (int)(len - more), p);
+		p += len + more;
+	}
+}
+
+/* "mutation a, b (2 times); query c": names of fields have letters, digits and _. */
+static void add_fields(const char *p, struct buf *act)
+{
+	static const char *const types[] = { "query", "mutation", "subscription" };
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
+
+	do {
+		size_t i = 0;
+
+		while (i < ARRAY_SIZE(types) && !take(&p, types[i]))
+			i++;
+		if (i == ARRAY_SIZE(types) || !take(&p, " "))
+			return;
+		do {
+			size_t len = strspn(p, letters);
+
+			buf_addf(act, "%s%s:%.*s", act->len ? " " : "", types[i], (int)len, p);
+			p += len;
+			if (take(&p, " ("))
+				p += strcspn(p, ")") + (strchr(p, ')') != NULL);
+		} while (take(&p, ", "));
+	} while (take(&p, "; "));
+}
+
+/* --- ask.new ----------------------------------------------------------------------------------------------------------- */
+
+static bool kind_of(const char *name, struct replay_ask *a, struct buf *act, const char *what)
+{
+	static const struct {
+		const char *name;
+		enum replay_kind kind;
+	} of[] = { { "connect", REPLAY_CONNECT }, { "request", REPLAY_REQUEST },
+		   { "graphql", REPLAY_REQUEST }, { "git", REPLAY_REQUEST },
+		   { "secret", REPLAY_SECRET },	  { "tool", REPLAY_TOOL },
+		   { "apply", REPLAY_APPLY } };
+
+	for (size_t i = 0; i < ARRAY_SIZE(of); i++) {
+		if (!str_eq(name, of[i].name))
+			continue;
+		a->kind = of[i].kind;
+		if (str_eq(name, "graphql"))
+			add_fields(what, act);
+		else if (str_eq(name, "git"))
+			add_push(what, act);
+		return true;
+	}
+	return false;
+}
+
+/* Of a tool its name, without the conditions that had it asked. */
+static char *subject(enum replay_kind kind, const char *what)
+{
+	return kind == REPLAY_TOOL     ? strndup(what, strcspn(what, " "))
+	       : kind == REPLAY_SECRET ? strdup(what)
+				       : strdup("");
+}
+
+/* Queries are not in this line. Where one decides, the mark says that there may have been one. */
+static char *path_of(const json_t *event)
+{
+	const char *path = jsonget_text(event, "path");
+	char *s = NULL;
+
+	return asprintf(&s, "%s%s", path, str_ends(path, "/info/refs") ? "?" : "") < 0 ? NULL : s;
+}
+
+static char *key_of(const char *sandbox, const char *id, size_t len)
+{
+	char *s = NULL;
+
+	return asprintf(&s, "%s %.*s", sandbox, (int)len, id) < 0 ? NULL : s;
+}
+
+int replay_asks_add(struct replay_asks *l, const char *sandbox, const json_t *event)
+{
+	const char *what = jsonget_text(event, "what"), *id = jsonget_text(event, "ask");
+	json_int_t port = json_integer_value(json_object_get(event, "port"));
+	struct replay_ask a = { .port = port > 0 && port <= UINT16_MAX ? (uint16_t)port : 0 };
+	autobuf struct buf act = BUF_INIT;
+	struct replay_ask *v;
+
+	if (!*id || !kind_of(jsonget_text(event, "kind"), &a, &act, what))
+		return 0;
+	v = reallocarray(l->v, l->n + 1, sizeof(*v));
+	if (!v)
+		return -ENOMEM;
+	l->v = v;
+	a.key = key_of(sandbox, id, strlen(id));
+	a.host = strdup(jsonget_text(event, "host"));
+	a.method = strdup(jsonget_text(event, "method"));
+	a.path = path_of(event);
+	a.what = subject(a.kind, what);
+	a.rule = strdup(jsonget_text(event, "rule"));
+	a.act = strdup(buf_cstr(&act));
+	l->v[l->n++] = a;
+	return a.key && a.host && a.method && a.path && a.what && a.rule && a.act && !buf_error(&act)
+		       ? 0
+		       : -ENOMEM;
+}
+
+int replay_asks_told(struct replay_asks *a, const char *sandbox, const char *ids)
+{
+	while (ids && *ids) {
+		size_t len = strcspn(ids, ",");
+		autofree char *key = key_of(sandbox, ids, len);
+
+		if (!key || strv_add(&a->told, key) < 0)
+			return -ENOMEM;
+		ids += len + (ids[len] == ',');
+	}
+	return 0;
+}
+
+static int by_text(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+int replay_asks_flush(struct replay_asks *l, struct replay *re)
+{
+	int r = 0;
+
+	if (l->told.n)
+		qsort(l->told.v, l->told.n, sizeof(*l->told.v), by_text);
+	for (size_t i = 0; r == 0 && i < l->n; i++) {
+		const struct replay_ask *a = &l->v[i];
+		/* `coffer apply --ask` was the wish of who typed it. */
+		const bool by_policy = a->kind != REPLAY_APPLY || str_starts(a->rule, "apply:");
+		const struct replay_seen s = { .kind = a->kind,
+					       .was = by_policy ? POLICY_ASK : POLICY_ALLOW,
+					       .host = a->host,
+					       .port = a->port,
+					       .rule = a->rule,
+					       .method = a->method,
+					       .path = a->path,
+					       .act = a->act,
+					       .what = a->what,
+					       .secrets = a->kind == REPLAY_SECRET ? a->what : "",
+					       .count = 1 };
+
+		if (!l->told.n || !bsearch(&a->key, l->told.v, l->told.n, sizeof(*l->told.v), by_text))
+			r = replay_add(re, &s);
+	}
+	return r;
+}

@@ -1,0 +1,518 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * coffer call: one tool call. A fresh sandbox that sees none of the caller's files but those that are given, and that is
+ * gone afterwards; from cofferd's pool where one stands ready, made on the spot otherwise.
+ *
+ * With --standby=FD it is the launcher of a sandbox that is made ahead: cofferd starts it so.
+ */
+#include "base/fd.h"
+#include "cli/core/say.h"
+#include "cli/core/verb.h"
+#include "cli/run/call_from.h"
+#include "cli/run/call_tool.h"
+#include "cli/run/run_say.h"
+#include "cli/run/session.h"
+#include "cofferdc/cofferd_client.h"
+#include "daemon/pool/standby.h"
+#include "workspace/apply/give.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/socket.h>
+
+enum { O_READ = O_LIMIT + 100, O_LAYER, O_FROM, O_COLD, O_TOOL, O_ARGS };
+
+static const struct opt call_opts[] = {
+	OPT_SECTION("Files"),
+	{ "read", 0, "PATH", "give it a copy of this file or directory of the current one", O_READ, "file",
+	  .many = true },
+	{ "from", 0, "SANDBOX", "on whose behalf; then its workspace is meant, as it is now", O_FROM,
+	  "sandbox" },
+	{ "workspace", 0, NULL, "show the whole directory under a layer, to be kept or thrown away",
+	  O_LAYER },
+	{ "show", 0, "PATH", "open a file that is hidden for its credentials (. for all)", O_SHOW, "file",
+	  .many = true },
+	{ "root", 0, "host|DIR", "what the root file system is made of (default: host)", O_ROOT, "dir" },
+	{ "image", 0, "REF", "an image as the root file system: NAME[:TAG][@sha256:…]", O_IMAGE, "name" },
+	OPT_SECTION("Command"),
+	{ "entrypoint", 0, "COMMAND", "instead of the image's own entry point", O_ENTRYPOINT },
+	{ "env", 'e', "NAME[=VALUE]", "set or copy an environment variable", O_ENV, .many = true },
+	{ "workdir", 'w', "DIR", "working directory inside (default: /workspace)", O_WORKDIR },
+	{ "user", 0, "UID[:GID]", "user inside (default: your own); root is never root outside", O_USER },
+	{ "map-ids", 0, NULL, "map a whole range of ids, not only one (newuidmap)", O_MAP_IDS },
+	{ "cold", 0, NULL, "make the sandbox now, whatever stands ready", O_COLD },
+	OPT_SECTION("Tool"),
+	{ "tool", 0, "NAME", "which tool this is a call of: the policy's tools: decides", O_TOOL },
+	{ "args", 0, "JSON", "its arguments, an object", O_ARGS },
+	OPT_SECTION("Wall"),
+	RUN_OPTS_WALL,
+	{ "net", 0, "MODE", "none, observe or enforce (default: none, or what --allow needs)", O_NET,
+	  NET_NAMES },
+	RUN_OPTS_REACH,
+	OPT_SECTION("Limits"),
+	RUN_OPTS_LIMITS,
+	OPT_SECTION("Afterwards"),
+	{ "report", 0, "FILE", "write one JSON object about the run", O_REPORT, "file" },
+	{ "quiet", 'q', NULL, "say only what went wrong", O_QUIET },
+};
+
+struct call_args {
+	struct run_args run;
+	struct strv read;
+	const char *from; /* as typed */
+	struct call_from of;
+	struct call_tool tool;
+	char **argv;	      /* all of the command line */
+	struct strv template; /* the options that a sandbox of the pool must have been made with */
+	bool layer, cold;
+	bool logged; /* that it is called */
+};
+
+/* Those that are the command's, not the sandbox's: a sandbox made ahead can take any. */
+static bool is_per_call(int id)
+{
+	switch (id) {
+	case O_READ:
+	case O_LAYER:
+	case O_FROM:
+	case O_COLD:
+	case O_TOOL:
+	case O_ARGS:
+	case O_SHOW:
+	case O_ENTRYPOINT:
+	case O_ENV:
+	case O_WORKDIR:
+	case O_REPORT:
+	case O_QUIET:
+	case O_ENGINE: /* these are written down as they were decided: finish_template() */
+	case O_RUNSC:
+	case O_ROOT:
+	case O_IMAGE:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* The launcher keeps these two itself. */
+static bool is_launchers(const char *name)
+{
+	return str_eq(name, "timeout") || str_eq(name, "output-limit");
+}
+
+static int note_template(struct call_args *a, int id, const char *value, struct err *e)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(call_opts); i++) {
+		const struct opt *o = &call_opts[i];
+		int r;
+
+		if (o->id != id || is_per_call(id) || is_launchers(o->name))
+			continue;
+		r = value ? strv_addf(&a->template, "--%s=%s", o->name, value)
+			  : strv_addf(&a->template, "--%s", o->name);
+		return r < 0 ? err_set(e, -ENOMEM, "out of memory") : 0;
+	}
+	return 0;
+}
+
+static int take(struct call_args *a, int id, const char *value, struct err *e)
+{
+	switch (id) {
+	case O_READ:
+		return strv_add(&a->read, value) < 0 ? err_set(e, -ENOMEM, "out of memory") : 0;
+	case O_LAYER:
+		a->layer = true;
+		return 0;
+	case O_FROM:
+		a->from = value;
+		return 0;
+	case O_COLD:
+		a->cold = true;
+		return 0;
+	case O_TOOL:
+		a->tool.name = value;
+		return 0;
+	case O_ARGS:
+		a->tool.args = value;
+		return 0;
+	default:
+		return run_args_take(&a->run, call_opts, ARRAY_SIZE(call_opts), id, value, e);
+	}
+}
+
+/* Returns 1 when --help was asked for. */
+static int parse(struct call_args *a, int argc, char **argv, struct err *e)
+{
+	struct optparse p = OPTPARSE_INIT(argc, argv, call_opts, ARRAY_SIZE(call_opts));
+	const char *value;
+	int id, r = run_args_begin(&a->run, e);
+
+	if (r < 0)
+		return r;
+	a->run.o.has_net = true; /* all modes may be named */
+	while ((id = opt_next(&p, &value, e)) > 0) {
+		if (id == OPT_HELP)
+			return 1;
+		r = take(a, id, value, e);
+		if (r == 0)
+			r = note_template(a, id, value, e);
+		if (r < 0)
+			return r;
+	}
+	if (id < 0)
+		return id;
+	a->run.o.argc = p.argc - p.index;
+	a->run.o.argv = p.argv + p.index;
+	/* A tool call is what an agent was talked into: another kernel stands before the host's unless somebody says no. */
+	if (!a->run.engine)
+		a->run.engine = "gvisor";
+	a->run.o.ephemeral = !a->layer;
+	/* Without a word about it there is none. */
+	a->run.o.has_net = a->run.o.allow.n || a->run.o.policy || a->run.o.resolvers.n || a->run.o.secret.n;
+	if (a->layer && a->read.n)
+		return err_set(e, -EINVAL, "--workspace shows everything; --read does not go with it");
+	return limits_check(&a->run.o.limits, e);
+}
+
+/*
+ * What the options mean here and now: cofferd stands in another directory, where a relative path is another one, and
+ * tomorrow the same name may be another image.
+ */
+static int finish_template(struct call_args *a, const struct session *s, struct err *e)
+{
+	const struct spec *sp = &s->spec;
+	const struct runsc *runsc = &s->choice.runsc;
+	int r = strv_addf(&a->template, "--engine=%s", s->choice.engine->name);
+
+	if (r == 0 && s->choice.named) {
+		autofree char *real = realpath(runsc->path, NULL);
+
+		if (!real)
+			return err_sys(e, -errno, "cannot find %s", runsc->path);
+		r = strv_addf(&a->template, "--runsc=%s@sha256:%s", real, runsc->sha256);
+	}
+	if (r == 0 && sp->root_mode == ROOT_DIR)
+		r = strv_addf(&a->template, "--root=%s", sp->root_name);
+	/* A name that is a digest already is that of an index; it stays what it is all the same. */
+	if (r == 0 && sp->root_mode == ROOT_IMAGE)
+		r = strchr(sp->root_name, '@')
+			    ? strv_addf(&a->template, "--image=%s", sp->root_name)
+			    : strv_addf(&a->template, "--image=%s@%s", sp->root_name, sp->root_digest);
+	return r < 0 ? err_set(e, -ENOMEM, "out of memory") : 0;
+}
+
+/* What --read names goes into the empty workspace before the command starts. */
+static int give(void *ctx, int upper_fd, struct err *e)
+{
+	const struct call_args *a = ctx;
+	struct give_from from = a->of.trees;
+	autoclose int here = -1;
+	uint64_t bytes;
+
+	if (!a->from) {
+		from.lower = here = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (here < 0)
+			return err_sys(e, -errno, "cannot open the current directory");
+	}
+	return workspace_give(&from, &a->read, &a->run.o.show, upper_fd, &bytes, e);
+}
+
+/* Before anything is made: who it is for, and what of its files there is. */
+static int open_from(struct call_args *a, struct err *e)
+{
+	int r;
+
+	if (!a->from)
+		return 0;
+	r = call_from_open(&a->of, a->from, e);
+	if (r == 0 && a->read.n)
+		r = call_from_open_trees(&a->of, e);
+	return r == 0 && a->layer ? call_from_workspace(&a->of, &a->run.o, e) : r;
+}
+
+static int note_from(struct call_args *a, struct session *s, struct err *e)
+{
+	if (!a->from)
+		return 0;
+	memcpy(s->spec.from, a->of.run.id, sizeof(s->spec.from));
+	return a->layer ? call_from_populate(&a->of, &s->run, &a->run.o.show, e) : 0;
+}
+
+static int give_to(struct call_args *a, struct session *s, const char *id, struct err *e)
+{
+	autoclose int run = -1, upper = -1;
+	bool alive;
+
+	if (!a->read.n)
+		return 0;
+	run = state_run_open(&s->st, id, &alive, e);
+	if (run < 0)
+		return run;
+	upper = openat(run, "upper", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	return upper < 0 ? err_sys(e, -errno, "cannot open the sandbox's workspace") : give(a, upper, e);
+}
+
+static int copy_report(struct session *s, int from, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT;
+	int r = lseek(from, 0, SEEK_SET) < 0 ? -errno : fd_read_all(from, 16u << 20, &b);
+
+	if (r == 0)
+		r = fd_write_all(s->report, b.data, b.len);
+	return r < 0 ? err_sys(e, r, "cannot write the report") : 0;
+}
+
+/* The exit code, or -EAGAIN when a sandbox of our own has to be made. */
+static int call_warm(struct call_args *a, struct session *s)
+{
+	static const int stdio[3] = { 0, 1, 2 };
+	struct standby_end end;
+	struct err e = ERR_INIT;
+	autoclose int sock = -1, report = -1;
+	char id[RUN_ID_LEN + 1];
+	int r = cofferd_take(&s->st, &a->template, &sock, id);
+
+	if (r == -ECONNREFUSED)
+		(void)!cofferd_start(&s->st, &a->template);
+	if (r < 0)
+		return -EAGAIN;
+	r = give_to(a, s, id, &e);
+	if (r == 0)
+		r = call_tool_log(&a->tool, s, a->from ? a->of.run.id : id, &e);
+	if (r < 0)
+		return say_error(&e);
+	a->logged = true;
+	r = standby_use(sock, &s->spec, stdio, s->report >= 0 ? STANDBY_F_REPORT : 0, &end, &report, &e);
+	/* It died before it could hear us. */
+	if (r == -EPIPE || r == -ECONNRESET)
+		return -EAGAIN;
+	if (r < 0)
+		return say_error(&e);
+	s->run.end = end.end;
+	s->run.changes = end.changes;
+	s->run.wiped = end.wiped;
+	memcpy(s->spec.id, id, sizeof(id));
+	memcpy(s->run.limits_off, end.limits_off, sizeof(s->run.limits_off));
+	run_say_after(&s->run, true);
+	if (report >= 0 && s->report >= 0 && copy_report(s, report, &e) < 0)
+		return say_error(&e);
+	return s->run.end.exit_code;
+}
+
+static int call_cold(struct call_args *a, struct session *s)
+{
+	struct run_io io = RUN_IO_INIT;
+	struct err e = ERR_INIT;
+	int r;
+
+	io.in = 0;
+	io.out = 1;
+	io.err = 2;
+	io.say = run_say_net;
+	if (a->read.n) {
+		s->run.fill = give;
+		s->run.fill_ctx = a;
+	}
+	r = s->spec.id[0] ? 0 : state_new_id(s->spec.id, &e);
+	if (r == 0 && !a->logged)
+		r = call_tool_log(&a->tool, s, a->from ? a->of.run.id : s->spec.id, &e);
+	if (r == 0)
+		r = run_execute(&s->run, &io, &e);
+	return r < 0 ? say_error(&e) : session_end(s, &a->run);
+}
+
+/* A terminal is read by its own session only, a layer over a directory is made for what is in it now, those that stand
+ * ready have no network, and into a disk image, which is what keeps a disk limit that root names, only its launcher can
+ * put something. */
+static bool may_be_warm(const struct call_args *a, const struct session *s)
+{
+	const struct limit *l = a->run.o.limits.l;
+
+	/* What was asked about is this run. */
+	if (a->tool.ask[0] && !a->from)
+		return false;
+	if (a->read.n && (l[LIMIT_DISK].named || l[LIMIT_INODES].named) && state_is_host_root())
+		return false;
+	return !a->cold && !a->layer && !s->run.net && !isatty(0);
+}
+
+static void forget_template(struct call_args *a, const char *prefix)
+{
+	struct strv *l = &a->template;
+	size_t n = 0;
+
+	for (size_t i = 0; i < l->n; i++) {
+		if (str_starts(l->v[i], prefix))
+			free(l->v[i]);
+		else
+			l->v[n++] = l->v[i];
+	}
+	if (l->v)
+		l->v[n] = NULL;
+	l->n = n;
+}
+
+/* A policy that says only which tools may be called gives no network. */
+static int open_tool(struct call_args *a, struct err *e)
+{
+	struct run_opts *o = &a->run.o;
+	bool egress = true;
+	int r;
+
+	a->tool.timeout_s = o->ask_timeout;
+	r = call_tool_open(&a->tool, o->policy, a->from ? &a->of.run : NULL, &egress, e);
+	if (r < 0 || egress || (o->net && !str_eq(o->net, "none")) || o->allow.n || o->resolvers.n ||
+	    o->secret.n)
+		return r;
+	o->acts_policy = o->policy;
+	o->policy = NULL;
+	o->has_net = false;
+	forget_template(a, "--policy=");
+	forget_template(a, "--ask-timeout=");
+	return 0;
+}
+
+static int call(struct call_args *a)
+{
+	CLEANUP(session_release) struct session s = SESSION_INIT;
+	struct err e = ERR_INIT;
+	int r = open_from(a, &e), code;
+
+	if (r == 0)
+		r = open_tool(a, &e);
+	if (r == 0)
+		r = session_open(&s, &a->run, &e);
+	if (r < 0 && (s.usage || a->tool.usage))
+		return say_usage(&verb_call, &e);
+	if (r == 0)
+		r = finish_template(a, &s, &e);
+	if (r < 0)
+		return say_error(&e);
+	code = call_tool_pass(&a->tool, &s, a->from ? &a->of.run : NULL, a->argv);
+	if (code)
+		return code;
+	if (a->tool.name) {
+		s.run.acts = &a->tool.own;
+		s.run.acts_file = a->tool.file;
+	}
+	r = note_from(a, &s, &e);
+	if (r < 0)
+		return say_error(&e);
+	run_say_before(&s.spec, &s.choice, &s.note);
+	run_say_conflicts(&s.net);
+	r = may_be_warm(a, &s) ? call_warm(a, &s) : -EAGAIN;
+	return r == -EAGAIN ? call_cold(a, &s) : r;
+}
+
+/* The launcher of a sandbox whose command is yet to come. */
+static int stand_by(struct call_args *a, int sock)
+{
+	static char none[] = "true", *argv[] = { none, NULL };
+	CLEANUP(session_release) struct session s = SESSION_INIT;
+	struct err e = ERR_INIT;
+	int r = fd_set_cloexec(sock, true);
+
+	a->run.o.argc = 1;
+	a->run.o.argv = argv;
+	if (r == 0)
+		r = session_open(&s, &a->run, &e);
+	if (r == 0)
+		return standby_serve(&s.run, sock, &e) < 0 ? EXIT_OURS : 0;
+	return EXIT_OURS;
+}
+
+static int cmd_call(int argc, char **argv)
+{
+	static const char standby[] = "--standby=";
+	struct call_args a = {
+		.run = RUN_ARGS_INIT, .of = CALL_FROM_INIT, .tool = CALL_TOOL_INIT, .argv = argv
+	};
+	struct err e = ERR_INIT;
+	int sock = -1, r, code;
+
+	if (argc > 1 && str_starts(argv[1], standby)) {
+		uint64_t fd;
+
+		if (str_to_u64(argv[1] + sizeof(standby) - 1, &fd) < 0 || fd > INT16_MAX)
+			return EXIT_OURS;
+		sock = (int)fd;
+		argv[1] = argv[0];
+		argv++;
+		argc--;
+	}
+	r = parse(&a, argc, argv, &e);
+	if (r == 1)
+		code = verb_print_help(&verb_call);
+	else if (r < 0)
+		code = say_usage(&verb_call, &e);
+	else if (sock >= 0)
+		code = stand_by(&a, sock);
+	else if (a.run.o.argc == 0 && !a.run.o.image)
+		code = say_usage(&verb_call, (err_set(&e, -EINVAL, "call needs a command"), &e));
+	else
+		code = call(&a);
+	call_tool_release(&a.tool);
+	call_from_release(&a.of);
+	strv_release(&a.read);
+	strv_release(&a.template);
+	run_args_release(&a.run);
+	return code;
+}
+
+const struct verb verb_call = {
+	.name = "call",
+	.group = VERB_RUN,
+	.synopsis = "[OPTIONS] [--] COMMAND [ARG…]",
+	.help = "run one tool call in a fresh sandbox that is gone afterwards",
+	.opts = call_opts,
+	.n_opts = ARRAY_SIZE(call_opts),
+	.run = cmd_call,
+	.text = "Runs COMMAND in a fresh sandbox that is used for nothing else, on engine gvisor unless *--engine* or "
+		"*COFFER_ENGINE* says otherwise. It sees no file of yours: its workspace is empty, and wiped at the end. "
+		"*--read* PATH (any number of them) gives it a copy of a file or directory of the current one at the same "
+		"place; files that usually hold credentials need *--show* too. *--workspace* shows the whole current "
+		"directory under a layer instead, as coffer-run(1) does: what was written is kept for coffer-diff(1), "
+		"coffer-apply(1) and coffer-discard(1).\n"
+		"\n"
+		"With *--from* SANDBOX the call is made on behalf of that one, which the log says; and *--read* gives of its "
+		"workspace as it is now, the directory with its layer over it, whether it runs or has ended: *.* gives all of "
+		"it. A link there is not followed. What the call writes is wiped; coffer-cp(1) brings things into a sandbox that "
+		"runs.\n"
+		"\n"
+		"*--from* SANDBOX *--workspace* shows all of it, under a layer of the call's own: a copy of what the sandbox has "
+		"changed, taken while it stands still, over its directory. Files that usually hold credentials are hidden, those "
+		"that the sandbox made too; its home and its root file system are not there. What the call wrote is kept: "
+		"coffer-diff(1) shows it against what the sandbox had, coffer-discard(1) throws it away, and coffer-apply(1) puts it "
+		"into the sandbox's workspace, not into the directory: what the sandbox changed meanwhile is a conflict. A sandbox "
+		"that runs on engine gvisor must have ended for that.\n"
+		"\n"
+		"Sandboxes are made ahead, by the options that describe them (engine, root, user, limits): the first call "
+		"starts a small process, *cofferd*, that keeps some ready, more when they are asked for often, within a "
+		"memory budget (*COFFER_POOL_MEMORY*; a thirty-second part of the memory). Each is used once. Where none is "
+		"ready, one is made on the spot. cofferd leaves when nobody has called for a minute.\n"
+		"\n"
+		"With *--tool* NAME the policy's list of tools decides, before anything of the sandbox is made, by that name and the "
+		"arguments (*--args*, a JSON object): allowed, denied, or a person is asked and the call waits (*coffer ask ls*). With "
+		"*--from* SANDBOX the policy that this one was started with counts too, the stricter wins, and the question is one "
+		"of that sandbox's, so that *coffer approve --sandbox* holds for its next calls. The answer holds for this very "
+		"command line. A policy without a list of tools has no opinion. It is hygiene: what the command does is held by the "
+		"sandbox, not by the name that its caller gives it.\n"
+		"\n"
+		"There is no network inside unless *--allow*, *--policy*, *--secret* or *--net* grant one, as with coffer-run(1).\n"
+		"\n"
+		"A call with a terminal as its input, with a network, with *--workspace* or with *--cold* always makes its own; "
+		"as root, so does one with both *--read* and *--disk*.",
+	.examples =
+		"coffer call --read talk.mp4 -- ffprobe talk.mp4\n"
+		"\t# one file, and nothing else of yours\n"
+		"coffer call --policy tools.yaml --tool deploy --args '{\"env\":\"staging\"}' -- ./deploy staging\n"
+		"\t# if the policy's tools: allows it, or a person does\n"
+		"coffer call --from agent --workspace -- make test\n"
+		"\t# in a copy of what the sandbox named agent sees\n"
+		"coffer call --allow api.github.com -- curl -s https://api.github.com/zen\n"
+		"\t# this name, and nothing else\n"
+		"echo '2^100' | coffer call --timeout 5s -- bc\n"
+		"\t# no file at all\n",
+	.args = "command",
+};

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* coffer fork: another sandbox that begins where a checkpoint of this one is. */
+#include "base/fd.h"
+#include "checkpoint/checkpoint.h"
+#include "cli/core/say.h"
+#include "cli/core/verb.h"
+#include "cli/run/run_again.h"
+#include "workspace/workspace.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+enum { OPT_NAME = 1, OPT_HOME };
+
+static const struct opt fork_opts[] = {
+	{ "name", 0, "NAME", "the new sandbox's name", OPT_NAME, "name" },
+	{ "home", 0, "NAME", "its home, when it has one (default: the new name)", OPT_HOME, "name" },
+};
+
+struct job {
+	const char *ref, *at, *name, *home;
+};
+
+static void forget(void *ctx)
+{
+	struct ckpt_fork *f = ctx;
+
+	ckpt_release(f->from);
+}
+
+/* A home that is there already is somebody's. */
+static int check_home(struct state *st, const char *home, struct err *e)
+{
+	char path[80];
+	struct stat sb;
+
+	if (!str_is_name(home))
+		return err_set(e, -EINVAL, "--home '%.80s' cannot be a name", home);
+	snprintf(path, sizeof(path), "homes/%s", home);
+	if (fstatat(st->fd, path, &sb, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT)
+		return 0;
+	err_set(e, -EEXIST, "there is a home called '%s' already", home);
+	return err_hint(e, -EEXIST, "--home NAME names another for the new sandbox");
+}
+
+static int check_name(struct state *st, const char *name, struct err *e)
+{
+	if (!str_is_name(name))
+		return err_set(
+			e, -EINVAL,
+			"--name '%.80s': a name is up to 64 letters, digits, '.', '_' or '-', and begins with a "
+			"letter or digit",
+			name);
+	return state_name_check(st, name, e);
+}
+
+static int prepare(const struct job *job, struct ckpt_run *r, struct run_start *s, const struct ckpt **at,
+		   struct err *e)
+{
+	int ret = ckpt_open(r, job->ref, false, e);
+
+	if (ret == 0)
+		ret = objects_lock(&r->store, e);
+	if (ret == 0)
+		ret = ckpt_find(r, job->at, at, e);
+	if (ret == 0)
+		ret = run_start_read(r->run_fd, s, e);
+	if (ret == 0)
+		ret = check_name(&r->st, job->name, e);
+	if (ret == 0 && r->meta.home)
+		ret = check_home(&r->st, job->home ? job->home : job->name, e);
+	return ret;
+}
+
+/* One that was made for a sandbox that never was; it was not there before (check_home()). */
+static void drop_home(struct state *st, const char *home)
+{
+	autoclose int homes = openat(st->fd, "homes", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	if (home && homes >= 0 && workspace_wipe(homes, home, -1, NULL, NULL) < 0)
+		say_warn("the home '%s' of the sandbox that could not be started is still there", home);
+}
+
+static int fork_it(const struct job *job)
+{
+	CLEANUP(ckpt_release) struct ckpt_run r = CKPT_RUN_INIT;
+	CLEANUP(run_start_release) struct run_start s = { 0 };
+	struct ckpt_fork f = { .from = &r };
+	struct run_again how = {
+		.resume_fd = -1, .name = job->name, .populate = ckpt_populate, .forget = forget, .ctx = &f
+	};
+	char id[RUN_ID_LEN + 1];
+	struct ckpt at;
+	autofree char *workspace = NULL, *engine = NULL;
+	struct err e = ERR_INIT;
+	const struct ckpt *found = NULL;
+	int code;
+
+	if (prepare(job, &r, &s, &found, &e) < 0 || !found)
+		return say_error(&e);
+	at = *found;
+	f.at = &at;
+	if (r.meta.home)
+		f.home = how.home = job->home ? job->home : job->name;
+	workspace = r.meta.workspace ? strdup(r.meta.workspace) : NULL;
+	how.workspace = workspace;
+	engine = r.meta.engine ? strdup(r.meta.engine) : NULL;
+	how.engine = engine;
+	code = run_again(&s, &how, id);
+	if (code) {
+		drop_home(&r.st, f.home);
+		return code;
+	}
+	printf("%s\n", id);
+	return fflush(stdout) == 0 ? 0 : EXIT_OURS;
+}
+
+static int take_word(struct job *job, const char *word, struct err *e)
+{
+	if (job->at)
+		return err_set(e, -EINVAL, "fork takes one sandbox and one checkpoint");
+	if (job->ref)
+		job->at = word;
+	else
+		job->ref = word;
+	return 0;
+}
+
+static int cmd_fork(int argc, char **argv)
+{
+	struct optparse p = OPTPARSE_INIT(argc, argv, fork_opts, ARRAY_SIZE(fork_opts));
+	struct job job = { 0 };
+	struct err e = ERR_INIT;
+	const char *value, *word;
+	int id;
+
+	for (;;) {
+		while ((id = opt_next(&p, &value, &e)) > 0) {
+			if (id == OPT_HELP)
+				return verb_print_help(&verb_fork);
+			*(id == OPT_NAME ? &job.name : &job.home) = value;
+		}
+		word = id < 0 ? NULL : opt_take(&p);
+		if (!word)
+			break;
+		id = take_word(&job, word, &e);
+		if (id < 0)
+			break;
+	}
+	if (id == 0 && !job.ref)
+		id = err_set(&e, -EINVAL, "fork needs a sandbox: its name, id or @last");
+	if (id == 0 && !job.name)
+		id = err_set(&e, -EINVAL, "fork needs a name for the new sandbox: --name NAME");
+	if (id == 0 && !str_is_name(job.name))
+		id = err_set(&e, -EINVAL, "--name '%.64s' is no name", job.name);
+	if (id == 0 && job.home && !str_is_name(job.home))
+		id = err_set(&e, -EINVAL, "--home '%.64s' is no name", job.home);
+	return id < 0 ? say_usage(&verb_fork, &e) : fork_it(&job);
+}
+
+const struct verb verb_fork = {
+	.name = "fork",
+	.group = VERB_WORKSPACE,
+	.synopsis = "[OPTIONS] REF [ID] --name NAME",
+	.help = "start another sandbox from a checkpoint",
+	.opts = fork_opts,
+	.n_opts = ARRAY_SIZE(fork_opts),
+	.run = cmd_fork,
+	.args = "sandbox",
+	.text = "Starts a new sandbox in the way that REF was started, in the background, over the same original directory, with "
+		"layers of its own that hold what checkpoint ID (the last one when none is named) holds. REF itself is not touched, "
+		"and need not run. A named home becomes a new one, called like the new sandbox unless *--home* says otherwise. Content "
+		"is shared on the disk where the file system can. Prints the new id.",
+	.examples = "coffer fork web c3 --name web2\n",
+};

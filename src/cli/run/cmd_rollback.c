@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* coffer rollback: takes a sandbox back to a checkpoint, and starts it again when it ran. */
+#include "base/fd.h"
+#include "checkpoint/checkpoint.h"
+#include "cli/core/say.h"
+#include "cli/core/verb.h"
+#include "cli/run/run_again.h"
+#include "workspace/workspace.h"
+
+#include <errno.h>
+#include <fcntl.h>
+
+enum { OPT_STAY = 1 };
+
+static const struct opt rollback_opts[] = {
+	{ "no-start", 0, NULL, "leave it ended when it ran", OPT_STAY },
+};
+
+struct job {
+	const char *ref, *to;
+	bool stay;
+};
+
+/* One that stays ended shows how much is changed now. */
+static int count_again(struct ckpt_run *r, struct err *e)
+{
+	autoclose int upper = -1, lower = -1;
+	uint64_t n = 0;
+
+	if (!r->meta.ended || !r->meta.workspace || r->layers_fd < 0)
+		return 0;
+	upper = openat(r->layers_fd, "upper", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	lower = open(r->meta.workspace, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (upper < 0 || lower < 0 || workspace_count_changes(upper, BASE_DIR(lower), 1000000, &n, NULL) < 0)
+		return 0;
+	r->meta.changes = n;
+	return run_meta_write(r->run_fd, &r->meta, e);
+}
+
+static int start_again(struct ckpt_run *r, const struct run_start *s)
+{
+	CLEANUP(run_meta_release) struct run_meta m = { 0 };
+	autoclose int fd = fcntl(r->run_fd, F_DUPFD_CLOEXEC, 3);
+	char id[RUN_ID_LEN + 1], got[RUN_ID_LEN + 1];
+	struct run_again how = { .resume_fd = fd, .id = id };
+	struct err e = ERR_INIT;
+
+	memcpy(id, r->id, sizeof(id));
+	m = r->meta;
+	r->meta = (struct run_meta){ 0 };
+	/* Nothing but the run's own lock may live on in its launcher. */
+	ckpt_release(r);
+	if (fd < 0) {
+		err_sys(&e, -errno, "cannot hand the run on");
+		return say_error(&e);
+	}
+	how.started = m.started;
+	how.restarts = m.restarts;
+	how.workspace = m.workspace;
+	how.engine = m.engine;
+	return run_again(s, &how, got);
+}
+
+static int roll(const struct job *job)
+{
+	CLEANUP(ckpt_release) struct ckpt_run r = CKPT_RUN_INIT;
+	CLEANUP(run_start_release) struct run_start s = { 0 };
+	struct ckpt_rolled rolled = { 0 };
+	const struct ckpt *to = NULL;
+	struct err e = ERR_INIT;
+	bool again;
+
+	if (ckpt_open(&r, job->ref, true, &e) < 0 || ckpt_find(&r, job->to, &to, &e) < 0)
+		return say_error(&e);
+	again = r.alive && r.meta.detached && !job->stay;
+	/* Before anything is ended: can it be started again? */
+	if (again && run_start_read(r.run_fd, &s, &e) < 0)
+		return say_error(&e);
+	if (ckpt_rollback(&r, to, &rolled, &e) < 0)
+		return say_error(&e);
+	if (!again) {
+		run_meta_release(&r.meta);
+		if (run_meta_read(r.run_fd, &r.meta, &e) < 0 || count_again(&r, &e) < 0)
+			return say_error(&e);
+	} else if (start_again(&r, &s) != 0) {
+		say_warn("%s was rolled back to c%u, but could not be started", job->ref, rolled.to);
+		return EXIT_OURS;
+	}
+	say_note("%s rolled back to c%u%s. To undo: coffer rollback %s c%u", job->ref, rolled.to,
+		 again		    ? " and restarted"
+		 : rolled.was_alive ? " and ended"
+				    : "",
+		 job->ref, rolled.undo);
+	return 0;
+}
+
+static int cmd_rollback(int argc, char **argv)
+{
+	struct optparse p = OPTPARSE_INIT(argc, argv, rollback_opts, ARRAY_SIZE(rollback_opts));
+	struct job job = { 0 };
+	struct err e = ERR_INIT;
+	const char *value, *word;
+	int id;
+
+	for (;;) {
+		while ((id = opt_next(&p, &value, &e)) > 0) {
+			if (id == OPT_HELP)
+				return verb_print_help(&verb_rollback);
+			job.stay = true;
+		}
+		word = id < 0 ? NULL : opt_take(&p);
+		if (!word)
+			break;
+		if (job.to)
+			id = err_set(&e, -EINVAL, "rollback takes one sandbox and one checkpoint");
+		else if (job.ref)
+			job.to = word;
+		else
+			job.ref = word;
+		if (id < 0)
+			break;
+	}
+	if (id == 0 && !job.ref)
+		id = err_set(&e, -EINVAL, "rollback needs a sandbox: its name, id or @last");
+	return id < 0 ? say_usage(&verb_rollback, &e) : roll(&job);
+}
+
+const struct verb verb_rollback = {
+	.name = "rollback",
+	.group = VERB_WORKSPACE,
+	.synopsis = "[OPTIONS] REF [ID]",
+	.help = "take a sandbox back to a checkpoint",
+	.opts = rollback_opts,
+	.n_opts = ARRAY_SIZE(rollback_opts),
+	.run = cmd_rollback,
+	.args = "sandbox",
+	.text = "Makes all that a sandbox wrote what it was at checkpoint ID (c1, c2, …; the last one that was made when none is "
+		"named): content, modes, owners, attributes, links, times, and what was deleted. Every byte is checked by its hash on "
+		"the way back.\n\n"
+		"What runs in the sandbox is ended first, and whoever waits for it is told why. A sandbox that was started with -d is "
+		"then started again as it was, with the same id and name; one in the foreground stays ended.\n\n"
+		"The state that is given up becomes a checkpoint itself, so a rollback can be undone. A crash in the middle loses "
+		"neither: the next coffer that takes the sandbox finishes or forgets it.",
+	.examples = "coffer rollback web\n"
+		    "\t# as it was at its last checkpoint\n"
+		    "coffer rollback web c3\n",
+};

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The options that describe a sandbox, for every verb that starts one. */
+#ifndef CLI_RUN_ARGS_H
+#define CLI_RUN_ARGS_H
+
+#include "cli/core/opt.h"
+#include "cli/run/run_spec.h"
+#include "config/profile.h"
+#include "sandbox/engine/choose.h"
+
+enum {
+	O_ENV = 1,
+	O_ENV_FILE,
+	O_WORKDIR,
+	O_VOLUME,
+	O_WORKSPACE,
+	O_ROOT,
+	O_IMAGE,
+	O_ENTRYPOINT,
+	O_EPHEMERAL,
+	O_SHOW,
+	O_HOME,
+	O_USER,
+	O_MAP_IDS,
+	O_CAP,
+	O_NESTED,
+	O_ENGINE,
+	O_RUNSC,
+	O_NET,
+	O_ALLOW,
+	O_POLICY,
+	O_RESOLVER,
+	O_ASK_TIMEOUT,
+	O_ASK_PROMPT,
+	O_SECRET,
+	O_PROFILE,
+	O_SETTINGS,
+	O_PUBLISH,
+	O_PUBLIC,
+	O_NAME,
+	O_DETACH,
+	O_RM,
+	O_RESTART,
+	O_TTY,
+	O_NO_TTY,
+	O_REPORT,
+	O_I_KNOW,
+	O_QUIET,
+	O_CHECKPOINT,
+	O_KEEP,
+	O_LIMITS,
+	O_LIMIT, /* and all behind it: the options whose names limits_set() knows */
+};
+
+/* Rows that several verbs have in their tables. */
+#define RUN_OPTS_WALL                                                                                         \
+	{ "engine", 0, "ENGINE", "how to isolate", O_ENGINE, ENGINE_NAMES },                                  \
+		{ "runsc", 0, "PATH[@sha256:HEX]", "the runsc that engine gvisor runs on", O_RUNSC, "file" }, \
+		{ "cap", 0, "NAME[,…]", "keep a capability (within the sandbox only)", O_CAP, .many = true }, \
+	{                                                                                                     \
+		"nested", 0, NULL, "allow user namespaces inside (browsers, bwrap)", O_NESTED                 \
+	}
+
+#define NET_NAMES "none observe enforce"
+
+#define RUN_OPTS_REACH                                                                                       \
+	{ "allow", 0,		"DOMAIN[:PORT]|@PRESET", "what may be reached (port 443 by default)",        \
+	  O_ALLOW, .many = true },                                                                           \
+		{ "policy", 0,	   "FILE", "a policy file: the ceiling for --allow and --profile",           \
+		  O_POLICY, "file" },                                                                        \
+		{ "resolver",	 0,                                                                          \
+		  "ADDR[:PORT]", "ask this resolver for names (default: the system's)",                      \
+		  O_RESOLVER,	 .many = true },                                                             \
+		{ "ask-timeout", 0, "TIME",                                                                  \
+		  "how long a question waits for an answer before it is denied (5m)", O_ASK_TIMEOUT },       \
+	{                                                                                                    \
+		"secret", 0, "NAME[@HOST,…]", "a secret of the vault to use there; inside is a placeholder", \
+			O_SECRET, .many = true                                                               \
+	}
+
+#define RUN_OPTS_NET                                                                                        \
+	{ "net", 0, "MODE", "none, observe or enforce (default: enforce)", O_NET, NET_NAMES },              \
+		RUN_OPTS_REACH, { "publish",	      'p',                                                  \
+				  "[ADDR:]PORT:PORT", "a port of this machine that leads to one inside",    \
+				  O_PUBLISH,	      .many = true },                                       \
+	{                                                                                                   \
+		"public", 0, NULL, "let -p listen on an address that the whole network can reach", O_PUBLIC \
+	}
+
+#define RUN_OPTS_LIMITS                                                                                    \
+	{ "limits", 0, "PRESET", "default, strict, best-effort", O_LIMITS, "default strict best-effort" }, \
+		{ "memory", 'm', "SIZE", "memory and swap together", O_LIMIT + 0 },                        \
+		{ "memory-reservation", 0, "SIZE", "memory that is kept for it", O_LIMIT + 1 },            \
+		{ "cpus", 0, "N", "CPUs, as in 1.5", O_LIMIT + 2 },                                        \
+		{ "pids", 0, "N", "processes and threads", O_LIMIT + 3 },                                  \
+		{ "nofile", 0, "SOFT[:HARD]", "open files of one process", O_LIMIT + 4 },                  \
+		{ "timeout", 0, "TIME", "wall time: 90s, 10m, 2h", O_LIMIT + 5 },                          \
+		{ "tmp-size", 0, "SIZE", "/tmp, /run and the empty home together", O_LIMIT + 6 },          \
+		{ "shm-size", 0, "SIZE", "/dev/shm", O_LIMIT + 7 },                                        \
+		{ "output-limit", 0, "SIZE", "what it may print to a file or pipe", O_LIMIT + 8 },         \
+	{                                                                                                  \
+		"disk", 0, "SIZE[,FILES]", "what it may write to the workspace", O_LIMIT + 9               \
+	}
+
+/* What --profile added, and is to be freed. */
+struct run_profile {
+	char **argv; /* the agent itself, where no command was named */
+	char *home, *program, *name;
+	struct spec_files files;
+	struct profile profile; /* whose texts the offers are */
+	struct net_offer offer[PROFILE_SECRETS_MAX];
+	struct net_offers offers;
+};
+
+struct run_args {
+	struct run_opts o;
+	const char *profile;
+	bool settings; /* --settings */
+	struct run_profile added;
+	const char *report, *engine, *runsc;
+	bool rm; /* --rm: nothing of it is kept */
+	int tty; /* 1 yes, 0 no, -1 as it comes */
+};
+
+#define RUN_ARGS_INIT ((struct run_args){ .tty = -1 })
+
+/* Default limits, and the engine that the environment names. */
+int run_args_begin(struct run_args *a, struct err *e) MUST_CHECK;
+int run_args_take(struct run_args *a, const struct opt *table, size_t n, int id, const char *value,
+		  struct err *e) MUST_CHECK;
+void run_args_release(struct run_args *a);
+
+#endif

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reads the user's settings of an agent below their home, file by file. */
+#include "cli/run/run_settings.h"
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "cli/core/say.h"
+#include "vault/client/settings.h"
+#include "workspace/view/secret.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define DEPTH_MAX 6
+#define ENTRIES_MAX 2048 /* of one directory */
+#define LOOKS_MAX 10000
+#define PATH_LEN_MAX 512
+
+struct collect {
+	int home;
+	struct spec_files *to;
+	size_t files, left_out, looked;
+};
+
+/* U1 */
+static int open_below(const struct collect *c, const char *path)
+{
+	return fd_openat2(c->home, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0,
+			  RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS);
+}
+
+static void say_left_out(const char *path, const char *why)
+{
+	char shown[PATH_LEN_MAX];
+
+	say_note("~/%s is not taken over: %s", str_safe(path, shown, sizeof(shown)), why);
+}
+
+int run_settings_real_name(int home_fd, const char *path, int fd, char **ret)
+{
+	char proc[32], home[PATH_MAX], real[PATH_MAX];
+	struct stat named, st;
+	ssize_t n, m;
+
+	snprintf(proc, sizeof(proc), "/proc/self/fd/%d", home_fd);
+	n = readlink(proc, home, sizeof(home) - 1);
+	snprintf(proc, sizeof(proc), "/proc/self/fd/%d", fd);
+	m = readlink(proc, real, sizeof(real) - 1);
+	if (n <= 0 || m <= n + 1 || memcmp(home, real, (size_t)n) != 0 || real[n] != '/')
+		return -ENAMETOOLONG;
+	real[m] = '\0';
+	if (str_eq(real + n + 1, path))
+		return 0;
+	/* Of a deleted file the kernel says "NAME (deleted)", which no rule for credentials knows. */
+	if (fstat(fd, &st) < 0 || fstatat(home_fd, real + n + 1, &named, AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	if (st.st_dev != named.st_dev || st.st_ino != named.st_ino)
+		return -ESTALE;
+	*ret = strdup(real + n + 1);
+	return *ret ? 1 : -ENOMEM;
+}
+
+/* U1. A link of any name may lead to a file for credentials, and so may a link whose target cannot be named. Returns
+ * why the file must stay behind; NULL: it need not. */
+static const char *leads_to_credentials(const struct collect *c, const char *path, int fd, bool is_dir)
+{
+	static const char leads[] = "it is a link that leads to credentials";
+	autofree char *real = NULL;
+	const struct secret_rule *rule = NULL;
+	const char *slash;
+	int r = run_settings_real_name(c->home, path, fd, &real);
+
+	if (r < 0)
+		return "where it really lies cannot be told, so it may be a link to credentials";
+	if (r == 0)
+		return NULL;
+	slash = strrchr(real, '/');
+	if (!is_dir && settings_is_credential_file(slash ? slash + 1 : real))
+		return leads;
+	return secret_match_path(real, is_dir, &rule) > 0 &&
+			       (!secret_needs_look(rule) || secret_look(rule, c->home, real))
+		       ? leads
+		       : NULL;
+}
+
+/* A profile may list a directory and something in it. */
+static bool is_taken(const struct collect *c, const char *inside)
+{
+	for (size_t i = 0; i < c->to->n; i++) {
+		if (str_eq(c->to->v[i].path, inside))
+			return true;
+	}
+	return false;
+}
+
+static int take_file(struct collect *c, const char *path, int fd, struct err *e)
+{
+	autobuf struct buf text = BUF_INIT, clean = BUF_INIT;
+	autofree char *inside = NULL;
+	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+	struct err why = ERR_INIT;
+	size_t left_out = 0;
+	int r;
+
+	if (settings_is_credential_file(name)) {
+		say_left_out(path, "it is a file for credentials");
+		return 0;
+	}
+	if (fd_read_all(fd, SETTINGS_FILE_MAX, &text) < 0) {
+		say_left_out(path, "it cannot be read, or is too large");
+		return 0;
+	}
+	r = settings_clean(name, buf_cstr(&text), text.len, &clean, &left_out, &why);
+	if (r < 0) {
+		say_left_out(path, why.msg);
+		return 0;
+	}
+	if (asprintf(&inside, RUN_SETTINGS_DIR "/%s", path) < 0)
+		return err_set(e, -ENOMEM, "out of memory");
+	if (is_taken(c, inside))
+		return 0;
+	c->files++;
+	c->left_out += left_out;
+	return spec_files_add(c->to, inside, clean.data ? clean.data : "", clean.len, e);
+}
+
+// NOLINTNEXTLINE(misc-no-recursion): no deeper than DEPTH_MAX
+static int take_path(struct collect *c, const char *path, unsigned depth, struct err *e);
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+// NOLINTNEXTLINE(misc-no-recursion): take_path() bounds it
+static int take_directory(struct collect *c, const char *path, int fd, unsigned depth, struct err *e)
+{
+	autostrv struct strv names = STRV_INIT;
+	autoclosedir DIR *d = fdopendir(fd);
+	const struct dirent *de;
+	int r = 0;
+
+	if (!d) {
+		fd_close(fd);
+		return 0;
+	}
+	while (r == 0 && names.n < ENTRIES_MAX && (de = readdir(d))) {
+		if (!str_eq(de->d_name, ".") && !str_eq(de->d_name, ".."))
+			r = strv_add(&names, de->d_name);
+	}
+	if (r < 0)
+		return err_set(e, -ENOMEM, "out of memory");
+	if (names.n)
+		qsort(names.v, names.n, sizeof(*names.v), by_name);
+	for (size_t i = 0; r == 0 && i < names.n; i++) {
+		char below[PATH_LEN_MAX];
+		int n = snprintf(below, sizeof(below), "%s/%s", path, names.v[i]);
+
+		if (n > 0 && (size_t)n < sizeof(below))
+			r = take_path(c, below, depth + 1, e);
+	}
+	return r;
+}
+
+// NOLINTNEXTLINE(misc-no-recursion): no deeper than DEPTH_MAX
+static int take_path(struct collect *c, const char *path, unsigned depth, struct err *e)
+{
+	const char *why;
+	autoclose int fd = open_below(c, path);
+	struct stat st;
+
+	/* Links may lead back to a directory again and again. */
+	if (c->looked++ == LOOKS_MAX)
+		return err_set(e, -E2BIG, "there are more than %d files and directories to look at",
+			       LOOKS_MAX);
+	if (fd == -ENOENT || fd == -ENOTDIR)
+		return 0;
+	if (fd == -EXDEV || fd == -ELOOP) {
+		say_left_out(path, "it is a link that leads out of your home");
+		return 0;
+	}
+	if (fd < 0 || fstat(fd, &st) < 0) {
+		say_left_out(path, strerror(fd < 0 ? -fd : errno));
+		return 0;
+	}
+	why = leads_to_credentials(c, path, fd, S_ISDIR(st.st_mode));
+	if (why) {
+		say_left_out(path, why);
+		return 0;
+	}
+	if (S_ISREG(st.st_mode))
+		return take_file(c, path, fd, e);
+	if (!S_ISDIR(st.st_mode) || depth >= DEPTH_MAX) {
+		say_left_out(path, S_ISDIR(st.st_mode) ? "it is too deep" : "it is no file");
+		return 0;
+	}
+	return take_directory(c, path, TAKE_FD(fd), depth, e);
+}
+
+int run_settings_collect(const struct profile *p, struct spec_files *to, struct err *e)
+{
+	const char *home = getenv("HOME"); // NOLINT(concurrency-mt-unsafe): one thread
+	autoclose int fd = home && home[0] == '/' ? open(home, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
+	struct collect c = { .home = fd, .to = to };
+	int r = 0;
+
+	if (!p->settings.n)
+		return err_set(e, -EINVAL, "--settings: the profile '%s' names no settings to take over",
+			       p->name);
+	if (fd < 0)
+		return err_sys(e, home ? -errno : -ENOENT, "--settings: cannot open your home directory");
+	for (size_t i = 0; r == 0 && i < p->settings.n; i++) {
+		autofree char *path = strdup(p->settings.v[i]);
+		size_t n = path ? strlen(path) : 0;
+
+		if (!path)
+			return err_set(e, -ENOMEM, "out of memory");
+		if (n > 1 && path[n - 1] == '/')
+			path[n - 1] = '\0';
+		r = take_path(&c, path, 0, e);
+	}
+	if (r < 0)
+		return err_wrap(e, r, "--settings");
+	say_note("settings: %zu %s of yours taken over, %zu %s for credentials left out", c.files,
+		 c.files == 1 ? "file" : "files", c.left_out, c.left_out == 1 ? "value" : "values");
+	return 0;
+}

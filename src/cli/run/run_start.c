@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/run/run_start.h"
+
+#include "base/fd.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define START_MAX (8u << 20)
+#define VERSION "1"
+
+/* What a sandbox gets of its caller's environment without being asked; and whom its gateway trusts. */
+static const char *const always[] = { "LANG", "TZ", "TERM", "SSL_CERT_FILE" };
+/* Where its programs and profiles are found, and on what it runs; as they are where they were not. */
+static const char *const found[] = { "PATH", "HOME", "XDG_CONFIG_HOME", "COFFER_ENGINE", "COFFER_RUNSC" };
+
+void run_start_release(struct run_start *s)
+{
+	strv_release(&s->argv);
+	strv_release(&s->env);
+	free(s->cwd);
+	free(s->name);
+	free(s->home);
+	*s = (struct run_start){ 0 };
+}
+
+static void add_text(struct buf *out, const char *s)
+{
+	buf_add(out, s, strlen(s) + 1);
+}
+
+static int add_var(struct strv *l, const char *name)
+{
+	const char *v = getenv(name); // NOLINT(concurrency-mt-unsafe): one thread
+
+	return v ? strv_addf(l, "%s=%s", name, v) : 0;
+}
+
+static void add_list(struct buf *out, size_t n, char *const *v)
+{
+	buf_addf(out, "%zu", n);
+	buf_addc(out, '\0');
+	for (size_t i = 0; i < n; i++)
+		add_text(out, v[i]);
+}
+
+int run_start_format(struct buf *out, const struct strv *argv, const struct strv *env, const char *name,
+		     const char *home, struct err *e)
+{
+	autofree char *cwd = getcwd(NULL, 0);
+	autostrv struct strv vars = STRV_INIT;
+	int r = 0;
+
+	if (!cwd)
+		return err_sys(e, -errno, "cannot tell which directory this is");
+	for (size_t i = 0; i < ARRAY_SIZE(always) && r == 0; i++)
+		r = add_var(&vars, always[i]);
+	for (size_t i = 0; i < ARRAY_SIZE(found) && r == 0; i++)
+		r = add_var(&vars, found[i]);
+	for (size_t i = 0; i < env->n && r == 0; i++)
+		r = strchr(env->v[i], '=') || !*env->v[i] ? 0 : add_var(&vars, env->v[i]);
+	add_text(out, VERSION);
+	add_text(out, cwd);
+	add_text(out, name ? name : "");
+	add_text(out, home ? home : "");
+	add_list(out, vars.n, vars.v);
+	add_list(out, argv->n, argv->v);
+	return r < 0 || buf_error(out) ? err_set(e, -ENOMEM, "out of memory") : 0;
+}
+
+/* The next text; NULL at the end. */
+static const char *take_text(const char **p, const char *end)
+{
+	const char *s = *p, *nul = s < end ? memchr(s, 0, (size_t)(end - s)) : NULL;
+
+	if (!nul)
+		return NULL;
+	*p = nul + 1;
+	return s;
+}
+
+static int take_list(const char **p, const char *end, struct strv *ret)
+{
+	const char *count = take_text(p, end);
+	uint64_t n;
+
+	if (!count || str_to_u64(count, &n) < 0 || n > START_MAX)
+		return -EBADMSG;
+	while (n--) {
+		const char *s = take_text(p, end);
+
+		if (!s)
+			return -EBADMSG;
+		if (strv_add(ret, s) < 0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static int parse(const struct buf *b, struct run_start *ret)
+{
+	const char *p = buf_cstr(b), *end = p + b->len, *version = take_text(&p, end);
+	char **texts[] = { &ret->cwd, &ret->name, &ret->home };
+	int r;
+
+	if (!version || !str_eq(version, VERSION))
+		return -EBADMSG;
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
+		const char *s = take_text(&p, end);
+
+		if (!s)
+			return -EBADMSG;
+		*texts[i] = strdup(s);
+		if (!*texts[i])
+			return -ENOMEM;
+	}
+	r = take_list(&p, end, &ret->env);
+	if (r == 0)
+		r = take_list(&p, end, &ret->argv);
+	return r == 0 && (p != end || ret->argv.n == 0) ? -EBADMSG : r;
+}
+
+int run_start_read(int run_fd, struct run_start *ret, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT;
+	struct run_start s = { 0 };
+	int r = fd_read_file(run_fd, "start", START_MAX, &b);
+
+	if (r == -ENOENT) {
+		err_set(e, r, "how it was started is not known: it had neither a name nor -d");
+		return err_hint(e, r, "coffer run -d --name NAME starts one that can be started again");
+	}
+	if (r == 0)
+		r = parse(&b, &s);
+	if (r < 0) {
+		run_start_release(&s);
+		return err_sys(e, r, "cannot read how it was started");
+	}
+	*ret = s;
+	return 0;
+}
+
+int run_start_enter(const struct run_start *s, struct err *e)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(always); i++)
+		unsetenv(always[i]); // NOLINT(concurrency-mt-unsafe): one thread
+	for (size_t i = 0; i < s->env.n; i++) {
+		autofree char *name = strdup(s->env.v[i]);
+		char *eq = name ? strchr(name, '=') : NULL;
+
+		if (!eq)
+			return err_set(e, name ? -EBADMSG : -ENOMEM, "cannot take over a variable");
+		*eq = '\0';
+		if (setenv(name, eq + 1, 1) < 0) // NOLINT(concurrency-mt-unsafe): one thread
+			return err_sys(e, -errno, "cannot take over a variable");
+	}
+	return chdir(s->cwd) < 0 ? err_sys(e, -errno, "cannot go to %s, where it was started", s->cwd) : 0;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What every verb that starts a sandbox needs from its options to its last word: state, log, spec, engine, report. */
+#ifndef CLI_SESSION_H
+#define CLI_SESSION_H
+
+#include "cli/run/run_args.h"
+#include "run/obeys.h"
+#include "run/run.h"
+#include "run/supervise/ports.h"
+
+struct session {
+	struct state st;
+	struct spec spec;
+	struct audit *audit;
+	struct choice choice;
+	struct run_spec_note note;
+	struct net_plan net;
+	struct ports ports;
+	struct obeys obeys;
+	struct run run;
+	int report; /* -1: none */
+	bool usage; /* what session_open() refused is the command line */
+};
+
+#define SESSION_INIT                              \
+	((struct session){ .st = STATE_INIT,      \
+			   .spec = SPEC_INIT,     \
+			   .choice = CHOICE_INIT, \
+			   .net = NET_PLAN_INIT,  \
+			   .obeys = OBEYS_INIT,   \
+			   .report = -1 })
+
+/* All that can be refused is refused here; nothing of a run exists yet. *s must stay where it is. */
+int session_open(struct session *s, const struct run_args *a, struct err *e) MUST_CHECK;
+void session_release(struct session *s);
+
+/* The report, when one is wanted, and the exit code. */
+int session_end(struct session *s, const struct run_args *a);
+
+#endif

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a command prints, for the vault. It is run to its end before anybody reads: one that fails, prints too much or does not end
+ * gives nothing. No byte of it passes through this process: it waits in one pipe, and is moved to another, whose end is certain
+ * whoever else has the first one open.
+ *
+ * The command is a process group of its own, which is killed as a whole. On a terminal it is in the foreground, for some ask there.
+ */
+#include "base/clock.h"
+#include "base/fd.h"
+#include "cli/secret/cmd_secret.h"
+#include "sys/spawn.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define LIMIT_S 60
+#define LOOK_MS 100
+#define PIPE_SIZE (2 * VAULT_SECRET_MAX)
+
+struct command {
+	pid_t pid;
+	int pidfd;
+	int out;      /* the pipe's end that is read */
+	int terminal; /* where it is in the foreground; -1: nowhere */
+};
+
+static void set_foreground(int terminal, pid_t group)
+{
+	void (*was)(int) = signal(SIGTTOU, SIG_IGN);
+
+	(void)!tcsetpgrp(terminal, group);
+	signal(SIGTTOU, was);
+}
+
+static int make_pipe(int p[2], struct err *e)
+{
+	if (pipe2(p, O_CLOEXEC) < 0)
+		return err_sys(e, -errno, "cannot make a pipe");
+	/* Where it cannot be so large, only what is longer than a smaller one is refused. */
+	(void)!fcntl(p[1], F_SETPIPE_SZ, PIPE_SIZE);
+	return 0;
+}
+
+/* The caller's own command, with what it would have when they type it. */
+static int start(struct command *c, const char *command, struct err *e)
+{
+	char *argv[] = { (char *)"sh", (char *)"-c", (char *)command, NULL };
+	int p[2], fds[] = { SPAWN_NULL, SPAWN_NULL, 2 }, r = make_pipe(p, e);
+	struct spawn s = { .name = "the command",
+			   .path = "/bin/sh",
+			   .argv = argv,
+			   .env = environ,
+			   .fds = fds,
+			   .n_fds = ARRAY_SIZE(fds),
+			   .flags = SPAWN_SAME_ID | SPAWN_MAY_GAIN | SPAWN_KEEP_CWD | SPAWN_KEEP_UMASK |
+				    SPAWN_GROUP };
+	struct spawned got = SPAWNED_INIT;
+
+	if (r < 0)
+		return r;
+	c->terminal = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY);
+	if (c->terminal >= 0 && tcgetpgrp(c->terminal) != getpgrp())
+		c->terminal = fd_close(c->terminal);
+	if (c->terminal >= 0) {
+		s.terminal = c->terminal;
+		s.flags |= SPAWN_FOREGROUND;
+	}
+	fds[1] = p[1];
+	r = spawn_start(&s, &got, e);
+	fd_close(p[1]);
+	c->out = p[0];
+	if (r < 0)
+		return r;
+	c->pid = got.pid;
+	c->pidfd = got.pidfd;
+	return 0;
+}
+
+/* Until it ends; a pipe that is full while it runs is one that prints more than a secret has. */
+static int wait_for(const struct command *c, struct err *e)
+{
+	struct pollfd p = { .fd = c->pidfd, .events = POLLIN };
+	uint64_t end = clock_nsec(CLOCK_MONOTONIC) + LIMIT_S * NSEC_PER_SEC;
+	int size = fcntl(c->out, F_GETPIPE_SZ), have = 0;
+
+	while (poll(&p, 1, LOOK_MS) != 1) {
+		if (ioctl(c->out, FIONREAD, &have) == 0 && size > 0 && have >= size)
+			return err_set(e, -EFBIG, "the command prints more than %u KiB: nothing was changed",
+				       VAULT_SECRET_MAX >> 10);
+		if (clock_nsec(CLOCK_MONOTONIC) < end)
+			continue;
+		err_set(e, -ETIMEDOUT,
+			"the command did not end within %d seconds: it was killed, and nothing was changed",
+			LIMIT_S);
+		return err_hint(e, -ETIMEDOUT,
+				"pipe its output in, which has no limit: CMD | coffer secret rotate NAME -");
+	}
+	return 0;
+}
+
+/* Before its number is anybody else's. */
+static int reap(struct command *c)
+{
+	int status = 0;
+
+	if (c->pid <= 0)
+		return 0;
+	kill(-c->pid, SIGKILL);
+	kill(c->pid, SIGKILL);
+	while (waitpid(c->pid, &status, 0) < 0 && errno == EINTR)
+		;
+	if (c->terminal >= 0)
+		set_foreground(c->terminal, getpgrp());
+	c->pid = 0;
+	return status;
+}
+
+static void command_release(struct command *c)
+{
+	(void)reap(c);
+	fd_close(c->pidfd);
+	fd_close(c->out);
+	fd_close(c->terminal);
+}
+
+/* One that failed has given no value, whatever it wrote. */
+static int judge(int status, struct err *e)
+{
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+		return 0;
+	if (WIFEXITED(status))
+		return err_set(e, -EIO, "the command failed with exit code %d: nothing was changed",
+			       WEXITSTATUS(status));
+	return err_set(e, -EIO, "the command was ended by signal %d: nothing was changed", WTERMSIG(status));
+}
+
+static int move(int from, int *ret, struct err *e)
+{
+	int p[2], have = 0, r = make_pipe(p, e);
+
+	if (r < 0)
+		return r;
+	while (r == 0 && ioctl(from, FIONREAD, &have) == 0 && have > 0) {
+		if (splice(from, NULL, p[1], NULL, (size_t)have, SPLICE_F_NONBLOCK | SPLICE_F_MOVE) <= 0 &&
+		    errno != EINTR)
+			r = err_sys(e, -errno, "cannot hand the command's output on");
+	}
+	fd_close(p[1]);
+	if (r < 0)
+		fd_close(p[0]);
+	else
+		*ret = p[0];
+	return r;
+}
+
+int secret_run_command(const char *command, int *ret, struct err *e)
+{
+	CLEANUP(command_release) struct command c = { .pidfd = -1, .out = -1, .terminal = -1 };
+	int r = start(&c, command, e), status;
+
+	if (r == 0)
+		r = wait_for(&c, e);
+	status = reap(&c);
+	if (r == 0 && c.terminal >= 0 && WIFSIGNALED(status) && WTERMSIG(status) == SIGINT)
+		raise(SIGINT); /* it was typed for both */
+	if (r == 0)
+		r = judge(status, e);
+	return r < 0 ? r : move(c.out, ret, e);
+}

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "cli/common/look.h"
+#include "cli/core/say.h"
+#include "cli/secret/cmd_secret.h"
+#include "sandbox/engine/helper.h"
+#include "vault/client/schedule.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define WHY_LEN 240
+#define WAIT_SILENT_MS 1000
+#define WAIT_STEP_MS 50
+
+/* Somebody put an older file in its place: what was rotated since is back in it, and what was removed too. */
+static int check_counter(struct secret_session *s, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT;
+	struct json j = JSON_INIT(&b);
+
+	if (s->files.saved <= s->proc.counter)
+		return 0;
+	say_warn(
+		"the vault file is an older one: it was saved %llu times, and the last one %llu times. What was rotated or "
+		"removed since is in it as it was",
+		(unsigned long long)s->proc.counter, (unsigned long long)s->files.saved);
+	json_u64(&j, "counter", s->proc.counter);
+	json_u64(&j, "expected", s->files.saved);
+	if (buf_error(&b))
+		return err_set(e, -ENOMEM, "out of memory");
+	/* Without a log somebody only looks, and was told above; whoever changes or uses something logs it. */
+	return s->audit ? audit_append(s->audit, "secret.rollback", NULL, &b, e) : 0;
+}
+
+static void say_waiting(void)
+{
+	say_warn("waiting for another coffer secret, which is changing the vault");
+}
+
+static void pause_a_little(void)
+{
+	nanosleep(&(struct timespec){ .tv_nsec = WAIT_STEP_MS * (long)NSEC_PER_MSEC }, NULL);
+}
+
+/* Who waits for long is told what for. */
+static int open_files(struct secret_session *s, const struct vault_key_want *key, unsigned flags,
+		      struct err *e)
+{
+	int r = -EAGAIN;
+
+	for (int ms = 0; ms < WAIT_SILENT_MS && r == -EAGAIN; ms += WAIT_STEP_MS) {
+		if (ms)
+			pause_a_little();
+		r = vault_files_open(&s->files, s->st.fd, key, flags | VAULT_FILES_TRY, e);
+	}
+	if (r != -EAGAIN)
+		return r;
+	say_waiting();
+	return vault_files_open(&s->files, s->st.fd, key, flags, e);
+}
+
+void secret_session_unlock_files(struct secret_session *s)
+{
+	BUG_ON(s->unsaved);
+	vault_files_unlock(&s->files);
+}
+
+static int lock_patiently(struct vault_files *f, int (*lock)(struct vault_files *f, bool wait, struct err *e),
+			  struct err *e)
+{
+	int r = -EAGAIN;
+
+	for (int ms = 0; ms < WAIT_SILENT_MS && r == -EAGAIN; ms += WAIT_STEP_MS) {
+		if (ms)
+			pause_a_little();
+		r = lock(f, false, e);
+	}
+	if (r != -EAGAIN)
+		return r;
+	say_waiting();
+	return lock(f, true, e);
+}
+
+int secret_session_relock_files(struct secret_session *s, struct err *e)
+{
+	int r = lock_patiently(&s->files, vault_files_lock, e);
+
+	return r < 0 || !vault_files_changed(&s->files) ? r : vault_revert(&s->proc, &s->files, e);
+}
+
+/* Whoever rotates needs the vault's lock to save: it is not held by who waits for him. */
+int secret_session_rotates(struct secret_session *s, struct err *e)
+{
+	struct err later = ERR_INIT;
+	int r, locked;
+
+	secret_session_unlock_files(s);
+	r = lock_patiently(&s->files, vault_files_lock_rotation, e);
+	locked = secret_session_relock_files(s, &later);
+	if (r == 0 && locked < 0)
+		*e = later;
+	return r < 0 ? r : locked;
+}
+
+int secret_session_unlock(struct secret_session *s, const struct vault_key_want *key, unsigned flags,
+			  struct err *e)
+{
+	autoclose int exe = -1;
+	int r = open_files(s, key, flags, e);
+
+	if (r < 0)
+		return r;
+	exe = helper_open("coffer-vault", e);
+	if (exe < 0)
+		return exe;
+	r = vault_start(&s->proc, exe, e);
+	if (r == 0)
+		r = vault_open(&s->proc, &s->files, flags & VAULT_FILES_WRITE ? 0 : VAULT_OPEN_READ_ONLY, e);
+	return r < 0 ? r : check_counter(s, e);
+}
+
+int secret_session_open(struct secret_session *s, const struct vault_key_want *key, unsigned flags,
+			struct err *e)
+{
+	int r = state_open(&s->st, e);
+
+	/* Looking works on a state directory that is full or read-only; a log is only needed to change something. */
+	if (r == 0 && (flags & VAULT_FILES_WRITE || look_has_room(&s->st)))
+		r = audit_open(&s->audit, s->st.fd, e);
+	return r < 0 ? r : secret_session_unlock(s, key, flags, e);
+}
+
+/* The log said what was to be; it must not stay there as if it were. */
+static void log_unsaved(struct secret_session *s, const char *why)
+{
+	struct err e = ERR_INIT;
+
+	if (!s->unsaved)
+		return;
+	if (secret_log(s, "secret.failed", NULL, why, &e) < 0)
+		say_warn("%s", e.msg);
+	s->unsaved = 0;
+}
+
+void secret_session_close(struct secret_session *s)
+{
+	if (s->audit)
+		log_unsaved(s, "the command ended before it was saved");
+	vault_end(&s->proc);
+	vault_files_close(&s->files);
+	audit_free(s->audit);
+	state_release(&s->st);
+	s->audit = NULL;
+}
+
+int secret_log(struct secret_session *s, const char *type, const char *name, const char *what, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT;
+	struct json j = JSON_INIT(&b);
+
+	if (name)
+		json_str(&j, "secret", name);
+	if (what)
+		json_str(&j, "what", what);
+	json_u64(&j, "counter", s->proc.counter + 1);
+	s->unsaved++;
+	return buf_error(&b) ? err_set(e, -ENOMEM, "out of memory")
+			     : audit_append(s->audit, type, NULL, &b, e);
+}
+
+int secret_save(struct secret_session *s, struct err *e)
+{
+	int r = vault_save(&s->proc, &s->files, e);
+
+	if (r < 0)
+		log_unsaved(s, e->msg);
+	s->unsaved = 0;
+	return r < 0 ? r : secret_write_schedule(s, e);
+}
+
+int secret_log_failure(struct secret_session *s, const char *type, const char *name, const struct err *why,
+		       struct err *e)
+{
+	autobuf struct buf b = BUF_INIT;
+	struct json j = JSON_INIT(&b);
+	char text[WHY_LEN];
+
+	json_str(&j, "secret", name);
+	json_str(&j, "why", str_safe(why->msg, text, sizeof(text)));
+	return buf_error(&b) ? err_set(e, -ENOMEM, "out of memory")
+			     : audit_append(s->audit, type, NULL, &b, e);
+}
+
+int secret_revert(struct secret_session *s, struct err *e)
+{
+	log_unsaved(s, "undone");
+	return vault_revert(&s->proc, &s->files, e);
+}
+
+/* --- what there is ----------------------------------------------------------------------------------------------- */
+
+void secret_items_release(struct secret_items *l)
+{
+	for (size_t i = 0; i < l->n; i++)
+		free(l->v[i].command);
+	free(l->v);
+	*l = (struct secret_items){ 0 };
+}
+
+static int take_item(const struct vault_msg *m, void *ctx)
+{
+	struct secret_items *l = ctx;
+	struct secret_item *v = reallocarray(l->v, l->n + 1, sizeof(*v)), *i;
+
+	if (!v)
+		return -ENOMEM;
+	l->v = v;
+	i = &v[l->n];
+	*i = (struct secret_item){ .len = m->num[0],
+				   .created = m->num[1],
+				   .changed = m->num[2],
+				   .expires = m->num[3],
+				   .every = m->num[4],
+				   .flags = m->num[5] };
+	if (m->type != VAULT_ITEM ||
+	    bindings_unpack(i->bindings, &i->n_bindings, m->text[1].p, m->text[1].len) < 0)
+		return -EPROTO;
+	memcpy(i->name, m->text[0].p, m->text[0].len);
+	i->command = m->text[2].len ? strndup(m->text[2].p, m->text[2].len) : NULL;
+	if (m->text[2].len && !i->command)
+		return -ENOMEM;
+	l->n++;
+	return 0;
+}
+
+int secret_items_get(struct secret_session *s, struct secret_items *ret, struct err *e)
+{
+	struct vault_msg ask = { .type = VAULT_LIST };
+
+	return vault_call(&s->proc, &ask, NULL, 0, take_item, ret, NULL, NULL, e);
+}
+
+int secret_write_schedule(struct secret_session *s, struct err *e)
+{
+	CLEANUP(secret_items_release) struct secret_items l = { 0 };
+	CLEANUP(schedule_release) struct schedule all = SCHEDULE_INIT;
+	int r = secret_items_get(s, &l, e);
+
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < l.n && r == 0; i++) {
+		const struct secret_item *x = &l.v[i];
+		struct schedule_entry n = { .due = x->every && x->command ? x->changed + x->every : 0,
+					    .expires = x->expires };
+
+		memcpy(n.name, x->name, sizeof(n.name));
+		r = schedule_add(&all, &n);
+	}
+	if (r == 0)
+		r = schedule_write(s->files.dir, &all);
+	return r < 0 ? err_sys(e, r, "the vault is saved, but not when its secrets are due") : 0;
+}
+
+bool secret_item_has_expired(const struct secret_item *i, uint64_t now)
+{
+	return i->expires && i->expires <= now;
+}
+
+bool secret_item_expires_soon(const struct secret_item *i, uint64_t now)
+{
+	return schedule_is_soon(i->expires, now);
+}
+
+bool secret_item_is_due(const struct secret_item *i, uint64_t now)
+{
+	return i->every && i->command && now >= i->changed && now - i->changed >= i->every;
+}
+
+const char *secret_length_class(uint64_t len)
+{
+	static const struct {
+		uint64_t below;
+		const char *text;
+	} classes[] = { { 16, "under 16" }, { 32, "16-31" },	{ 64, "32-63" },
+			{ 128, "64-127" },  { 512, "128-511" }, { 4096, "512-4095" } };
+
+	for (size_t i = 0; i < ARRAY_SIZE(classes); i++) {
+		if (len < classes[i].below)
+			return classes[i].text;
+	}
+	return "4096 or more";
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* coffer secret unlock, lock: the vault that cofferd keeps for all sandboxes. The passphrase is read by the vault itself. */
+#include "base/clock.h"
+#include "base/fd.h"
+#include "cli/core/say.h"
+#include "cli/secret/cmd_secret.h"
+#include "cofferdc/cofferd_client.h"
+
+#include <errno.h>
+#include <time.h>
+
+#define TYPED_MAX 3 /* times that a wrong one may be typed */
+#define TRIES 50    /* while one cofferd leaves and the next one comes */
+
+/* As cofferd_unlock(), with a cofferd that is started where there is none. */
+static int reach(struct state *st, struct vault_proc *ret, int *ret_conn, struct err *e)
+{
+	int r = -ECONNREFUSED;
+
+	for (int i = 0; i < TRIES; i++) {
+		*e = ERR_INIT;
+		r = cofferd_unlock(st, ret, ret_conn, e);
+		if (r != -ECONNREFUSED && r != -EPIPE && r != -ECONNRESET)
+			return r;
+		*e = ERR_INIT;
+		r = cofferd_launch(st, false, e);
+		if (r < 0)
+			return r;
+		nanosleep(&(struct timespec){ .tv_nsec = 100 * (long)NSEC_PER_MSEC }, NULL);
+	}
+	return err_set(e, -ECONNREFUSED, "cofferd leaves whenever it is asked something");
+}
+
+static int open_typed(struct vault_proc *p, struct vault_files *f, const struct secret_args *a, struct err *e)
+{
+	int r = vault_files_take_key(f, &a->key, e);
+
+	if (r < 0)
+		return r;
+	for (int i = 1;; i++) {
+		r = vault_open(p, f, VAULT_OPEN_READ_ONLY, e);
+		if (r == 0 || !f->is_terminal || i == TYPED_MAX || p->fault != VAULT_FAULT_PASSPHRASE)
+			return r;
+		say_warn("%s", e->msg);
+		*e = ERR_INIT;
+	}
+}
+
+int secret_unlock(const struct secret_args *a, enum vault_fault *ret_fault, struct err *e)
+{
+	CLEANUP(state_release) struct state st = STATE_INIT;
+	CLEANUP(vault_files_close) struct vault_files f = VAULT_FILES_INIT;
+	CLEANUP(vault_end) struct vault_proc p = VAULT_PROC_INIT;
+	autoclose int conn = -1;
+	int r = state_open(&st, e);
+
+	/* Before anybody is started for it. */
+	if (r == 0)
+		r = vault_files_open(&f, st.fd, &a->key, VAULT_FILES_NO_KEY, e);
+	if (r == 0)
+		r = reach(&st, &p, &conn, e);
+	if (r == 0) {
+		say_note(f.kind == VAULT_KEY_PASSPHRASE ? "the vault is unlocked already"
+							: "the vault is open; its key opens it by itself");
+		return 0;
+	}
+	if (r > 0)
+		r = open_typed(&p, &f, a, e);
+	*ret_fault = p.fault;
+	if (r == 0)
+		r = cofferd_unlocked(conn, e);
+	if (r == 0)
+		say_note("the vault is unlocked, until coffer secret lock or the end of cofferd");
+	return r;
+}
+
+int secret_lock(const struct secret_args *a, enum vault_fault *ret_fault, struct err *e)
+{
+	CLEANUP(state_release) struct state st = STATE_INIT;
+	struct cofferd_reply reply = { 0 };
+	int r = state_open(&st, e);
+
+	(void)a;
+	(void)ret_fault;
+	if (r == 0)
+		r = cofferd_tell(&st, COFFERD_LOCK, &reply);
+	if (r == -ECONNREFUSED) {
+		say_note("cofferd does not run, so it keeps no vault open");
+		return 0;
+	}
+	if (r < 0)
+		return e->code ? r : err_sys(e, r, "cofferd does not answer");
+	if (!reply.error)
+		return 0;
+	err_set(e, reply.error, "%s", reply.why);
+	return *reply.hint ? err_hint(e, reply.error, "%s", reply.hint) : reply.error;
+}

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where a new value comes from: a terminal, standard input, a file or a command. This process opens it and hands it to the
+ * vault, which reads it; no value ever passes through here.
+ */
+#include "base/fd.h"
+#include "cli/core/say.h"
+#include "cli/secret/cmd_secret.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <termios.h>
+
+/* The vault switches the echo off and on again. Should it be killed meanwhile, or should this process be told to end, the
+ * terminal is put back here; should this one be killed, the vault does it. */
+static struct {
+	int fd;
+	struct termios was;
+} quiet = { .fd = -1 };
+
+static const int deadly[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
+
+static void restore(void)
+{
+	if (quiet.fd >= 0)
+		(void)!tcsetattr(quiet.fd, TCSAFLUSH, &quiet.was);
+}
+
+static void on_deadly(int sig)
+{
+	int saved = errno;
+
+	restore();
+	signal(sig, SIG_DFL);
+	raise(sig);
+	errno = saved;
+}
+
+static void watch_terminal(int fd)
+{
+	struct sigaction sa = { .sa_handler = on_deadly };
+
+	if (tcgetattr(fd, &quiet.was) < 0)
+		return;
+	quiet.fd = fd;
+	for (size_t i = 0; i < ARRAY_SIZE(deadly); i++) {
+		struct sigaction old;
+
+		/* What the caller ignores stays ignored. */
+		if (sigaction(deadly[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
+			sigaction(deadly[i], &sa, NULL);
+	}
+}
+
+static void leave_terminal(void)
+{
+	restore();
+	quiet.fd = -1;
+	for (size_t i = 0; i < ARRAY_SIZE(deadly); i++) {
+		struct sigaction old;
+
+		if (sigaction(deadly[i], NULL, &old) == 0 && old.sa_handler == on_deadly)
+			signal(deadly[i], SIG_DFL);
+	}
+}
+
+struct origin {
+	int fd;
+	bool terminal;
+};
+
+/* Others may change the vault meanwhile. */
+static int run_command(struct secret_session *s, struct origin *o, const char *command, struct err *e)
+{
+	struct err later = ERR_INIT;
+	int r, locked;
+
+	secret_session_unlock_files(s);
+	r = secret_run_command(command, &o->fd, e);
+	locked = secret_session_relock_files(s, &later);
+	if (r == 0 && locked < 0)
+		*e = later;
+	return r < 0 ? r : locked;
+}
+
+static int open_file(struct origin *o, const char *path, struct err *e)
+{
+	struct stat st;
+
+	o->fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	if (o->fd < 0 || fstat(o->fd, &st) < 0)
+		return err_sys(e, -errno, "cannot open %s", path);
+	return S_ISDIR(st.st_mode) ? err_set(e, -EISDIR, "%s is a directory", path) : 0;
+}
+
+static int open_terminal(struct origin *o, struct err *e)
+{
+	o->terminal = true;
+	o->fd = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY);
+	if (o->fd >= 0)
+		return 0;
+	err_set(e, -ENOTTY, "there is no terminal to type the value on");
+	return err_hint(e, -ENOTTY,
+			"'-' reads standard input, --file F a file, --command 'CMD' what a command prints");
+}
+
+/* Without opening it: a named pipe can be opened once only, for whoever writes to it ends when its reader goes. */
+static int check_file(const char *path, struct err *e)
+{
+	struct stat st;
+
+	if (access(path, R_OK) < 0 || stat(path, &st) < 0)
+		return err_sys(e, -errno, "cannot open %s", path);
+	return S_ISDIR(st.st_mode) ? err_set(e, -EISDIR, "%s is a directory", path) : 0;
+}
+
+int secret_check_origin(const struct secret_args *a, struct err *e)
+{
+	struct origin o = { .fd = -1 };
+	int r = 0;
+
+	if (a->file)
+		return check_file(a->file, e);
+	if (!a->command && a->argc < 2)
+		r = open_terminal(&o, e);
+	fd_close(o.fd);
+	return r;
+}
+
+static int open_origin(struct secret_session *s, struct origin *o, const struct secret_args *a,
+		       const char *schedule, struct err *e)
+{
+	const char *from = a->argc > 1 ? a->argv[1] : NULL;
+
+	if (a->file)
+		return open_file(o, a->file, e);
+	if (a->command)
+		return run_command(s, o, a->command, e);
+	if (from) {
+		o->fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
+		return o->fd < 0 ? err_sys(e, -errno, "cannot read standard input") : 0;
+	}
+	return schedule ? run_command(s, o, schedule, e) : open_terminal(o, e);
+}
+
+static int take_flags(const struct vault_msg *m, void *ctx)
+{
+	*(uint64_t *)ctx = m->num[5];
+	return 0;
+}
+
+static void say_about(const struct secret_args *a, const char *name, const struct origin *o, uint64_t flags)
+{
+	if (flags & VAULT_ITEM_TRIMMED && !o->terminal)
+		say_note("%s: the line break at its end was dropped", name);
+	if (flags & VAULT_ITEM_LINES)
+		say_note("%s: it has line breaks or control characters in it, so no header can carry it",
+			 name);
+	if (a->file)
+		say_note("%s is in the vault now; the file %s still has it too", name, a->file);
+}
+
+int secret_take_value(struct secret_session *s, const struct secret_args *a, const char *name, unsigned flags,
+		      const char *from_schedule, struct err *e)
+{
+	struct vault_msg ask = { .type = VAULT_SET, .num = { flags, a->expires, a->every } };
+	struct origin o = { .fd = -1 };
+	uint64_t got = 0;
+	const char *remembered = a->every && a->command ? a->command : "";
+	/* Before it is run: from the first time on it is one that cofferd runs. */
+	int r = *remembered || from_schedule
+			? secret_note_command(s, *remembered ? remembered : from_schedule, e)
+			: 0;
+
+	if (r == 0)
+		r = open_origin(s, &o, a, from_schedule, e);
+	ask.text[0] = slice_of(name);
+	ask.text[1] = slice_of(remembered);
+	if (r == 0 && o.terminal) {
+		ask.num[0] |= VAULT_SET_TERMINAL;
+		watch_terminal(o.fd);
+	}
+	if (r == 0)
+		r = vault_call(&s->proc, &ask, &o.fd, 1, take_flags, &got, NULL, NULL, e);
+	if (o.terminal)
+		leave_terminal();
+	fd_close(o.fd);
+	if (r == 0)
+		say_about(a, name, &o, got);
+	return r;
+}

@@ -1,0 +1,613 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Two passes. The first parses the whole document and notes where operations and fragments have their selection sets.
+ * The second goes to those of the operations again and gathers the fields at the root; each fragment is followed once
+ * for each operation, and all of it together may look at GRAPHQL_WALK_MAX tokens.
+ */
+#include "codec/body/graphql.h"
+
+#include "codec/body/graphql_lex.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct fragment {
+	struct slice name;
+	size_t at;
+	unsigned used_by; /* number of the operation that has followed it last, from 1 */
+};
+
+struct parser {
+	struct gql_lex lex;
+	struct graphql_doc *doc;
+	struct fragment fragments[GRAPHQL_FRAGMENTS_MAX];
+	unsigned n_fragments;
+	unsigned depth;
+	const struct graphql_seek *seek; /* NULL: nothing is looked for */
+	unsigned n_uses;
+	const char *why; /* static text */
+	int code;
+};
+
+static int fail(struct parser *p, int code, const char *why)
+{
+	if (!p->why) {
+		p->why = why;
+		p->code = code;
+	}
+	return p->code;
+}
+
+static int next(struct parser *p)
+{
+	gql_next(&p->lex);
+	if (p->lex.token == GQL_BAD)
+		return fail(p, p->lex.too_many ? -E2BIG : -EINVAL, p->lex.why);
+	return 0;
+}
+
+static int expect(struct parser *p, char punct)
+{
+	if (!gql_is(&p->lex, punct))
+		return fail(p, -EINVAL, "it is not by the grammar");
+	return next(p);
+}
+
+static int expect_name(struct parser *p, struct slice *ret)
+{
+	if (p->lex.token != GQL_NAME)
+		return fail(p, -EINVAL, "a name is missing");
+	if (ret)
+		*ret = p->lex.text;
+	return next(p);
+}
+
+static int enter(struct parser *p)
+{
+	return ++p->depth > GRAPHQL_DEPTH_MAX ? fail(p, -E2BIG, "it is nested too deeply") : 0;
+}
+
+/* --- values, types, directives ------------------------------------------------------------------------------ */
+
+static int take_value(struct parser *p);
+
+/* "name: value". */
+// NOLINTNEXTLINE(misc-no-recursion): enter() bounds it
+static int take_pair(struct parser *p)
+{
+	int r = expect_name(p, NULL);
+
+	if (r == 0)
+		r = expect(p, ':');
+	return r < 0 ? r : take_value(p);
+}
+
+/* "[value …]", "{name: value …}", both may be empty. */
+// NOLINTNEXTLINE(misc-no-recursion): enter() bounds it
+static int take_collection(struct parser *p)
+{
+	bool list = gql_is(&p->lex, '[');
+	int r = enter(p);
+
+	if (r == 0)
+		r = next(p);
+	while (r == 0 && !gql_is(&p->lex, list ? ']' : '}'))
+		r = list ? take_value(p) : take_pair(p);
+	p->depth--;
+	return r < 0 ? r : next(p);
+}
+
+// NOLINTNEXTLINE(misc-no-recursion): enter() bounds it
+static int take_value(struct parser *p)
+{
+	int r;
+
+	if (gql_is(&p->lex, '[') || gql_is(&p->lex, '{'))
+		return take_collection(p);
+	if (gql_is(&p->lex, '$')) {
+		r = next(p);
+		return r < 0 ? r : expect_name(p, NULL);
+	}
+	if (p->lex.token != GQL_NAME && p->lex.token != GQL_NUMBER && p->lex.token != GQL_STRING)
+		return fail(p, -EINVAL, "a value is missing");
+	return next(p);
+}
+
+/* "(name: value …)", which may not be empty; nothing where there is none. */
+static int take_arguments(struct parser *p)
+{
+	int r;
+
+	if (!gql_is(&p->lex, '('))
+		return 0;
+	r = next(p);
+	do {
+		if (r == 0)
+			r = take_pair(p);
+	} while (r == 0 && !gql_is(&p->lex, ')'));
+	return r < 0 ? r : next(p);
+}
+
+/* The value of the member, or of the argument: a text or a variable, or neither. */
+// NOLINTNEXTLINE(misc-no-recursion): enter() bounds it
+static int seek_value(struct parser *p, struct graphql_use *u, enum graphql_from variable)
+{
+	struct slice t = p->lex.text;
+	int r;
+
+	if (gql_is(&p->lex, '$')) {
+		r = next(p);
+		if (r == 0 && p->lex.token == GQL_NAME)
+			*u = (struct graphql_use){ variable, p->lex.text };
+		return r < 0 ? r : expect_name(p, NULL);
+	}
+	/* A block string begins with three quotes: what is between the first two is nothing. */
+	if (variable == GRAPHQL_MEMBER && p->lex.token == GQL_STRING && t.len > 2 && t.p[1] != '"' &&
+	    !memchr(t.p, '\\', t.len))
+		*u = (struct graphql_use){ GRAPHQL_TEXT, { t.p + 1, t.len - 2 } };
+	return take_value(p);
+}
+
+/* "{name: value …}": the member, if it is there once. */
+// NOLINTNEXTLINE(misc-no-recursion): enter() bounds it
+static int seek_member(struct parser *p, struct graphql_use *u)
+{
+	unsigned times = 0;
+	int r = enter(p);
+
+	if (r == 0)
+		r = next(p);
+	while (r == 0 && !gql_is(&p->lex, '}')) {
+		struct slice name = SLICE_NONE;
+
+		r = expect_name(p, &name);
+		if (r == 0)
+			r = expect(p, ':');
+		if (r == 0 && slice_eq(name, p->seek->member) && ++times == 1)
+			r = seek_value(p, u, GRAPHQL_MEMBER);
+		else if (r == 0)
+			r = take_value(p);
+	}
+	if (times != 1)
+		*u = (struct graphql_use){ 0 };
+	p->depth--;
+	return r < 0 ? r : next(p);
+}
+
+/* One "name: value" of a field that is looked for; *times is how often the argument was there. */
+static int seek_pair(struct parser *p, struct graphql_use *u, unsigned *times)
+{
+	struct slice name = SLICE_NONE;
+	int r = expect_name(p, &name);
+
+	if (r == 0)
+		r = expect(p, ':');
+	if (r < 0)
+		return r;
+	if (!slice_eq(name, p->seek->arg) || ++*times > 1)
+		return take_value(p);
+	return gql_is(&p->lex, '{') ? seek_member(p, u) : seek_value(p, u, GRAPHQL_ARGUMENT);
+}
+
+/* As take_arguments(), of such a field. */
+static int seek_arguments(struct parser *p)
+{
+	struct graphql_use use = { 0 };
+	unsigned times = 0;
+	int r = 0;
+
+	if (p->n_uses == p->seek->max)
+		return fail(p, -E2BIG, "it uses a field too often");
+	if (gql_is(&p->lex, '(')) {
+		r = next(p);
+		do {
+			r = r < 0 ? r : seek_pair(p, &use, &times);
+		} while (r == 0 && !gql_is(&p->lex, ')'));
+		r = r < 0 ? r : next(p);
+	}
+	p->seek->v[p->n_uses++] = times == 1 ? use : (struct graphql_use){ 0 };
+	return r;
+}
+
+static int take_directives(struct parser *p)
+{
+	int r = 0;
+
+	while (r == 0 && gql_is(&p->lex, '@')) {
+		r = next(p);
+		if (r == 0)
+			r = expect_name(p, NULL);
+		if (r == 0)
+			r = take_arguments(p);
+	}
+	return r;
+}
+
+/* Name, [Type], either with "!" behind. */
+static int take_type(struct parser *p)
+{
+	unsigned lists = 0;
+	int r = 0;
+
+	for (; r == 0 && gql_is(&p->lex, '['); r = next(p)) {
+		if (++lists > GRAPHQL_DEPTH_MAX)
+			return fail(p, -E2BIG, "it is nested too deeply");
+	}
+	if (r == 0)
+		r = expect_name(p, NULL);
+	if (r == 0 && gql_is(&p->lex, '!'))
+		r = next(p);
+	for (; r == 0 && lists; lists--) {
+		r = expect(p, ']');
+		if (r == 0 && gql_is(&p->lex, '!'))
+			r = next(p);
+	}
+	return r;
+}
+
+static int take_variable(struct parser *p)
+{
+	int r = expect(p, '$');
+
+	if (r == 0)
+		r = expect_name(p, NULL);
+	if (r == 0)
+		r = expect(p, ':');
+	if (r == 0)
+		r = take_type(p);
+	if (r == 0 && gql_is(&p->lex, '=')) {
+		r = next(p);
+		if (r == 0)
+			r = take_value(p);
+	}
+	return r < 0 ? r : take_directives(p);
+}
+
+static int take_variables(struct parser *p)
+{
+	int r;
+
+	if (!gql_is(&p->lex, '('))
+		return 0;
+	r = next(p);
+	do {
+		if (r == 0)
+			r = take_variable(p);
+	} while (r == 0 && !gql_is(&p->lex, ')'));
+	return r < 0 ? r : next(p);
+}
+
+/* --- selections --------------------------------------------------------------------------------------------- */
+
+/* What to do with a selection at the root: NULL in the first pass, where nothing is gathered. */
+struct gather {
+	struct graphql_op *op;
+	unsigned number; /* of the operation, from 1 */
+	unsigned follow[GRAPHQL_FRAGMENTS_MAX];
+	unsigned n_follow;
+	uint32_t hashes
+		[GRAPHQL_FIELDS_MAX]; /* of its fields: comparing all names each time would cost 10 times as much */
+};
+
+static uint32_t hash_of(struct slice s)
+{
+	uint32_t h = 2166136261u;
+
+	for (size_t i = 0; i < s.len; i++)
+		h = (h ^ (uint8_t)s.p[i]) * 16777619u;
+	return h;
+}
+
+static int gather_field(struct parser *p, struct gather *g, struct slice name)
+{
+	struct graphql_doc *d = p->doc;
+	uint32_t hash = hash_of(name);
+
+	for (unsigned i = 0; i < g->op->n_fields; i++) {
+		unsigned at = g->op->first_field + i;
+
+		if (g->hashes[i] != hash || !slice_same(d->fields[at], name))
+			continue;
+		if (d->times[at] < UINT16_MAX)
+			d->times[at]++;
+		return 0;
+	}
+	if (d->n_fields == GRAPHQL_FIELDS_MAX)
+		return fail(p, -E2BIG, "it has too many fields at the root");
+	d->times[d->n_fields] = 1;
+	d->fields[d->n_fields++] = name;
+	g->hashes[g->op->n_fields++] = hash;
+	return 0;
+}
+
+static int gather_spread(struct parser *p, struct gather *g, struct slice name)
+{
+	for (unsigned i = 0; i < p->n_fragments; i++) {
+		struct fragment *f = &p->fragments[i];
+
+		if (!slice_same(f->name, name))
+			continue;
+		if (f->used_by != g->number)
+			g->follow[g->n_follow++] = i;
+		f->used_by = g->number;
+		return 0;
+	}
+	return fail(p, -EINVAL, "it uses a fragment that it does not define");
+}
+
+static int take_set(struct parser *p, struct gather *g);
+
+/* "...Name", "... on Type {}", "... @directive {}". */
+// NOLINTNEXTLINE(misc-no-recursion): enter() bounds it
+static int take_spread(struct parser *p, struct gather *g)
+{
+	struct slice name = SLICE_NONE;
+	int r = next(p);
+
+	if (r == 0 && p->lex.token == GQL_NAME && !gql_is_name(&p->lex, "on")) {
+		r = expect_name(p, &name);
+		if (r == 0 && g)
+			r = gather_spread(p, g, name);
+		return r < 0 ? r : take_directives(p);
+	}
+	if (r == 0 && gql_is_name(&p->lex, "on")) {
+		r = next(p);
+		if (r == 0)
+			r = expect_name(p, NULL);
+	}
+	if (r == 0)
+		r = take_directives(p);
+	return r < 0 ? r : take_set(p, g);
+}
+
+/* "alias: name(arguments) @directives {}"; what is below a field is not at the root. */
+// NOLINTNEXTLINE(misc-no-recursion): enter() bounds it
+static int take_field(struct parser *p, struct gather *g)
+{
+	struct slice name = SLICE_NONE;
+	int r = expect_name(p, &name);
+
+	if (r == 0 && gql_is(&p->lex, ':')) {
+		r = next(p);
+		if (r == 0)
+			r = expect_name(p, &name);
+	}
+	if (r == 0 && g)
+		r = gather_field(p, g, name);
+	if (r == 0)
+		r = g && p->seek && slice_eq(name, p->seek->field) ? seek_arguments(p) : take_arguments(p);
+	if (r == 0)
+		r = take_directives(p);
+	if (r == 0 && gql_is(&p->lex, '{'))
+		r = take_set(p, NULL);
+	return r;
+}
+
+// NOLINTNEXTLINE(misc-no-recursion): enter() bounds it
+static int take_set(struct parser *p, struct gather *g)
+{
+	int r = enter(p);
+
+	if (r == 0)
+		r = expect(p, '{');
+	do {
+		if (r == 0)
+			r = p->lex.token == GQL_SPREAD ? take_spread(p, g) : take_field(p, g);
+	} while (r == 0 && !gql_is(&p->lex, '}'));
+	if (r == 0)
+		r = next(p);
+	p->depth--;
+	return r;
+}
+
+/* --- the document ------------------------------------------------------------------------------------------- */
+
+static size_t offset(const struct parser *p)
+{
+	return (size_t)(p->lex.text.p - p->lex.s);
+}
+
+static const char *const type_names[] = {
+	[GRAPHQL_QUERY] = "query",
+	[GRAPHQL_MUTATION] = "mutation",
+	[GRAPHQL_SUBSCRIPTION] = "subscription",
+};
+static_assert(sizeof(type_names) / sizeof(type_names[0]) == GRAPHQL_TYPE_COUNT, "each type has a name");
+
+const char *graphql_type_name(enum graphql_type t)
+{
+	return (unsigned)t < GRAPHQL_TYPE_COUNT ? type_names[t] : "unknown";
+}
+
+static int add_op(struct parser *p, enum graphql_type type, struct slice name)
+{
+	struct graphql_doc *d = p->doc;
+
+	if (!gql_is(&p->lex, '{'))
+		return fail(p, -EINVAL, "an operation has no selection");
+	if (d->n_ops == GRAPHQL_OPS_MAX)
+		return fail(p, -E2BIG, "it has too many operations");
+	for (unsigned i = 0; i < d->n_ops; i++) {
+		if (name.len == 0 || d->ops[i].name.len == 0 || slice_same(name, d->ops[i].name))
+			return fail(p, -EINVAL, "it has several operations, and not each a name of its own");
+	}
+	d->ops[d->n_ops++] = (struct graphql_op){ .type = type, .name = name, .at = (uint32_t)offset(p) };
+	return take_set(p, NULL);
+}
+
+static int take_operation(struct parser *p, enum graphql_type type)
+{
+	struct slice name = SLICE_NONE;
+	int r = next(p);
+
+	if (r == 0 && p->lex.token == GQL_NAME)
+		r = expect_name(p, &name);
+	if (r == 0)
+		r = take_variables(p);
+	if (r == 0)
+		r = take_directives(p);
+	return r < 0 ? r : add_op(p, type, name);
+}
+
+static int add_fragment(struct parser *p, struct slice name)
+{
+	if (!gql_is(&p->lex, '{'))
+		return fail(p, -EINVAL, "a fragment has no selection");
+	if (p->n_fragments == GRAPHQL_FRAGMENTS_MAX)
+		return fail(p, -E2BIG, "it has too many fragments");
+	for (unsigned i = 0; i < p->n_fragments; i++) {
+		if (slice_same(name, p->fragments[i].name))
+			return fail(p, -EINVAL, "it defines a fragment twice");
+	}
+	p->fragments[p->n_fragments++] = (struct fragment){ .name = name, .at = offset(p) };
+	return take_set(p, NULL);
+}
+
+static int take_fragment(struct parser *p)
+{
+	struct slice name = SLICE_NONE;
+	int r = next(p);
+
+	if (r == 0 && gql_is_name(&p->lex, "on"))
+		return fail(p, -EINVAL, "a fragment has no name");
+	if (r == 0)
+		r = expect_name(p, &name);
+	if (r == 0 && !gql_is_name(&p->lex, "on"))
+		return fail(p, -EINVAL, "a fragment does not say on what it is");
+	if (r == 0)
+		r = next(p);
+	if (r == 0)
+		r = expect_name(p, NULL);
+	if (r == 0)
+		r = take_directives(p);
+	return r < 0 ? r : add_fragment(p, name);
+}
+
+static int take_definition(struct parser *p)
+{
+	if (gql_is(&p->lex, '{'))
+		return add_op(p, GRAPHQL_QUERY, SLICE_NONE);
+	if (gql_is_name(&p->lex, "fragment"))
+		return take_fragment(p);
+	for (unsigned t = 0; t < GRAPHQL_TYPE_COUNT; t++) {
+		if (gql_is_name(&p->lex, type_names[t]))
+			return take_operation(p, (enum graphql_type)t);
+	}
+	return fail(p, -EINVAL, "it has something in it that is neither an operation nor a fragment");
+}
+
+static int take_document(struct parser *p)
+{
+	int r = next(p);
+
+	while (r == 0 && p->lex.token != GQL_END)
+		r = take_definition(p);
+	if (r == 0 && p->doc->n_ops == 0)
+		r = fail(p, -EINVAL, "it has no operation");
+	return r;
+}
+
+/* --- the roots ---------------------------------------------------------------------------------------------- */
+
+static int gather_set(struct parser *p, struct gather *g, size_t at)
+{
+	int r;
+
+	p->lex.at = at;
+	p->lex.token = GQL_END;
+	r = next(p);
+	return r < 0 ? r : take_set(p, g);
+}
+
+static int gather_op(struct parser *p, unsigned i, unsigned number)
+{
+	struct gather g = { .op = &p->doc->ops[i], .number = number };
+	int r;
+
+	g.op->first_field = (uint16_t)p->doc->n_fields;
+	r = gather_set(p, &g, g.op->at);
+	for (unsigned k = 0; r == 0 && k < g.n_follow; k++)
+		r = gather_set(p, &g, p->fragments[g.follow[k]].at);
+	if (r == 0 && g.op->n_fields == 0)
+		r = fail(p, -EINVAL, "an operation has no field at its root");
+	return r;
+}
+
+static int select_op(struct parser *p, struct slice name)
+{
+	struct graphql_doc *d = p->doc;
+
+	if (name.len == 0 && d->n_ops > 1)
+		return fail(p, -EINVAL, "it has several operations, and the request does not say which");
+	for (unsigned i = 0; i < d->n_ops; i++) {
+		if (name.len && !slice_same(name, d->ops[i].name))
+			continue;
+		d->selected = (int)i;
+		return 0;
+	}
+	return fail(p, -EINVAL, "it has no operation of the name that the request asks for");
+}
+
+static int parse(struct parser *p, struct slice op_name)
+{
+	int r = take_document(p);
+
+	p->lex.left = GRAPHQL_WALK_MAX;
+	for (unsigned i = 0; r == 0 && i < p->doc->n_ops; i++)
+		r = gather_op(p, i, i + 1);
+	return r < 0 ? r : select_op(p, op_name);
+}
+
+static int cannot(const struct parser *p, int r, struct err *e)
+{
+	return err_set(e, r, "the GraphQL document cannot be judged: %s (byte %zu)", p->why, p->lex.at);
+}
+
+int graphql_parse(const char *doc, size_t len, const char *op_name, size_t op_name_len,
+		  struct graphql_doc *ret, struct err *e)
+{
+	struct parser p = { .lex = { .s = doc, .len = len, .left = GRAPHQL_TOKENS_MAX }, .doc = ret };
+	int r;
+
+	memset(ret, 0, sizeof(*ret));
+	if (len > GRAPHQL_TEXT_MAX)
+		return err_set(e, -E2BIG, "the GraphQL document is too long");
+	r = parse(&p, (struct slice){ op_name, op_name ? op_name_len : 0 });
+	if (r == 0)
+		return 0;
+	memset(ret, 0, sizeof(*ret));
+	return cannot(&p, r, e);
+}
+
+static int find_uses(struct parser *p, struct slice op_name, const struct graphql_seek *seek)
+{
+	struct graphql_doc *d = p->doc;
+	int r = parse(p, op_name);
+
+	if (r < 0)
+		return r;
+	/* Once more through the one that would run. */
+	p->seek = seek;
+	p->lex.left = GRAPHQL_WALK_MAX;
+	d->n_fields = 0;
+	d->ops[d->selected].n_fields = 0;
+	return gather_op(p, (unsigned)d->selected, GRAPHQL_OPS_MAX + 1);
+}
+
+int graphql_uses(const char *doc, size_t len, const char *op_name, size_t op_name_len,
+		 const struct graphql_seek *s, struct err *e)
+{
+	struct parser p = { .lex = { .s = doc, .len = len, .left = GRAPHQL_TOKENS_MAX } };
+	int r;
+
+	if (len > GRAPHQL_TEXT_MAX)
+		return err_set(e, -E2BIG, "the GraphQL document is too long");
+	p.doc = calloc(1, sizeof(*p.doc));
+	if (!p.doc)
+		return err_set(e, -ENOMEM, "out of memory");
+	r = find_uses(&p, (struct slice){ op_name, op_name ? op_name_len : 0 }, s);
+	free(p.doc);
+	return r < 0 ? cannot(&p, r, e) : (int)p.n_uses;
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/child/restart.h"
+
+#include "base/cleanup.h"
+#include "base/str.h"
+
+#include <assert.h>
+
+uint64_t backoff_next(struct backoff *b, uint64_t lasted)
+{
+	uint64_t wait = BACKOFF_FIRST;
+
+	if (lasted >= BACKOFF_LASTING)
+		b->tries = 0;
+	for (uint32_t i = 0; i < b->tries && wait < BACKOFF_MAX; i++)
+		wait *= 2;
+	if (b->tries < UINT32_MAX)
+		b->tries++;
+	return wait < BACKOFF_MAX ? wait : BACKOFF_MAX;
+}
+
+static const char *const names[] = { "no", "on-failure", "always" };
+static_assert(ARRAY_SIZE(names) == RESTART_WHEN_COUNT, "a name for each");
+
+static int parse_max(const char *text, uint32_t *ret, struct err *e)
+{
+	uint64_t n;
+
+	if (str_to_u64(text, &n) < 0 || n == 0 || n > RESTART_MAX_TRIES)
+		return err_set(e, -EINVAL, "'%.40s' is no number of tries: 1 to %u", text, RESTART_MAX_TRIES);
+	*ret = (uint32_t)n;
+	return 0;
+}
+
+int restart_parse(const char *text, struct restart *ret, struct err *e)
+{
+	size_t n = strcspn(text, ":");
+	struct restart r = { 0 };
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		if (strlen(names[i]) != n || strncmp(names[i], text, n) != 0)
+			continue;
+		r.when = (enum restart_when)i;
+		if (text[n] && r.when != RESTART_ON_FAILURE)
+			return err_set(e, -EINVAL,
+				       "a number of tries goes with on-failure only, as in on-failure:3");
+		if (text[n] && parse_max(text + n + 1, &r.max, e) < 0)
+			return -EINVAL;
+		*ret = r;
+		return 0;
+	}
+	return err_set(e, -EINVAL, "'%.40s' is no restart policy: no, on-failure[:N] or always", text);
+}
+
+char *restart_format(const struct restart *r, char out[RESTART_TEXT_LEN])
+{
+	if (r->max)
+		snprintf(out, RESTART_TEXT_LEN, "%s:%u", names[r->when], r->max);
+	else
+		snprintf(out, RESTART_TEXT_LEN, "%s", names[r->when]);
+	return out;
+}
+
+enum restart_verdict restart_decide(const struct restart *r, struct backoff *b, const struct restart_end *end,
+				    uint64_t *ret_wait)
+{
+	if (r->when == RESTART_NO || (r->when == RESTART_ON_FAILURE && end->by_itself && end->exit_code == 0))
+		return RESTART_DONE;
+	*ret_wait = backoff_next(b, end->lasted);
+	return r->max && b->tries > r->max ? RESTART_GIVE_UP : RESTART_AGAIN;
+}

@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Looking at a kept sandbox, watching it, starting it again. See keeper.h. */
+#include "base/fd.h"
+#include "base/str.h"
+#include "daemon/child/helpers.h"
+#include "daemon/keeper/keeper_int.h"
+#include "run/supervise/supervise.h"
+#include "sys/spawn.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+
+static uint64_t now(void)
+{
+	return clock_nsec(CLOCK_MONOTONIC);
+}
+
+void kept_unwatch(struct kept *x)
+{
+	if (x->w.fd < 0)
+		return;
+	loop_unwatch(x->k->w.loop, &x->w);
+	x->w.fd = fd_close(x->w.fd);
+}
+
+static void on_look(struct timer *t)
+{
+	kept_look(t->ctx);
+}
+
+/* Again after a pause that grows until something is different. */
+static void look_later(struct kept *x)
+{
+	x->pause = x->pause ? x->pause * 2 : PAUSE_FIRST;
+	if (x->pause > PAUSE_MAX)
+		x->pause = PAUSE_MAX;
+	x->t.fn = on_look;
+	x->t.ctx = x;
+	loop_timer(x->k->w.loop, &x->t, now() + x->pause);
+}
+
+void kept_look_soon(struct kept *x)
+{
+	x->pause = 0;
+	look_later(x);
+}
+
+/* --- watching --------------------------------------------------------------------------------------------------------- */
+
+/* The launcher has nothing to tell who asks nothing; only its end counts. */
+static void on_link(struct watch *w, uint32_t events)
+{
+	struct kept *x = w->ctx;
+	char data[512];
+	ssize_t n = recv(w->fd, data, sizeof(data), MSG_DONTWAIT);
+
+	(void)events;
+	if (n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR)))
+		return;
+	kept_unwatch(x);
+	kept_look_soon(x);
+}
+
+static bool is_own(int fd)
+{
+	struct ucred cred;
+	socklen_t len = sizeof(cred);
+
+	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) == 0 && cred.uid == geteuid();
+}
+
+/* G2. Not yet, or not any more: then nobody listens there. */
+static int watch_run(struct kept *x, int run_fd)
+{
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	autoclose int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int r;
+
+	if (fd < 0)
+		return -errno;
+	snprintf(a.sun_path, sizeof(a.sun_path), "/proc/self/fd/%d/ctl.sock", run_fd);
+	if (connect(fd, (struct sockaddr *)&a, sizeof(a)) < 0)
+		return -errno;
+	if (!is_own(fd))
+		return -EPERM;
+	x->w = (struct watch){ .fd = fd, .fn = on_link, .ctx = x };
+	r = loop_watch(x->k->w.loop, &x->w, EPOLLIN | EPOLLRDHUP);
+	if (r < 0) {
+		x->w = WATCH_INIT;
+		return r;
+	}
+	fd = -1;
+	return 0;
+}
+
+/* It runs: ours is to notice when it does not. */
+static void is_alive(struct kept *x, int run_fd)
+{
+	if (x->w.fd >= 0)
+		return;
+	loop_timer_off(x->k->w.loop, &x->t);
+	if (watch_run(x, run_fd) < 0) {
+		look_later(x);
+		return;
+	}
+	x->pause = 0;
+	x->waits = false;
+	x->rolled_at = 0;
+	x->rebooted = false;
+	if (x->row.state == DB_UP && str_eq(x->row.boot, x->k->boot))
+		return;
+	x->row.state = DB_UP;
+	x->row.next_at = 0;
+	x->row.why[0] = '\0';
+	memcpy(x->row.boot, x->k->boot, sizeof(x->row.boot));
+	kept_save(x, NULL);
+}
+
+/* --- the end ---------------------------------------------------------------------------------------------------------- */
+
+static void has_ended(struct kept *x, int run_fd)
+{
+	CLEANUP(run_meta_release) struct run_meta m = { 0 };
+	struct restart_end end = { .exit_code = 137 };
+	uint64_t ended = clock_nsec(CLOCK_REALTIME);
+	bool told = run_meta_read(run_fd, &m, NULL) == 0 && m.ended;
+
+	if (told) {
+		x->row.exit_code = m.exit_code;
+		snprintf(x->row.cause, sizeof(x->row.cause), "%s", m.cause ? m.cause : "exit");
+	}
+	if (state_run_is_over(run_fd)) {
+		kept_over(x, "it was stopped");
+		return;
+	}
+	if (told && m.cause && str_eq(m.cause, run_cause_name(CAUSE_ROLLED))) {
+		if (!x->rolled_at)
+			x->rolled_at = now();
+		if (now() - x->rolled_at < ROLLBACK_TIME) {
+			look_later(x);
+			return;
+		}
+	}
+	/* The end that is written there may be that of the start before. */
+	if (told && m.ended >= x->row.since) {
+		ended = m.ended;
+		end.exit_code = m.exit_code;
+		end.by_itself = !m.cause || str_eq(m.cause, "exit");
+	}
+	end.lasted = ended > x->row.since ? ended - x->row.since : 0;
+	x->rolled_at = 0;
+	kept_ended(x, &end, end.exit_code == 137 && !told ? "broken off" : m.cause ? m.cause : "exit");
+}
+
+void kept_look(struct kept *x)
+{
+	bool alive = false;
+	autoclose int fd = -1;
+	struct err e = ERR_INIT;
+
+	if (x->starter)
+		return;
+	fd = state_run_open(x->k->w.st, x->row.id, &alive, &e);
+	if (fd == -ENOENT) {
+		kept_drop(x, "it was removed");
+		return;
+	}
+	if (fd < 0) {
+		look_later(x);
+		return;
+	}
+	if (alive) {
+		is_alive(x, fd);
+		return;
+	}
+	kept_unwatch(x);
+	if (x->row.state == DB_OVER)
+		return;
+	if (x->row.state == DB_WAIT && !x->rebooted && !state_run_is_over(fd)) {
+		uint64_t at = clock_nsec(CLOCK_REALTIME),
+			 wait = x->row.next_at > at ? x->row.next_at - at : 0;
+
+		kept_start_at(x, wait < BACKOFF_MAX ? wait : BACKOFF_MAX);
+		return;
+	}
+	has_ended(x, fd);
+}
+
+/* --- starting --------------------------------------------------------------------------------------------------------- */
+
+/* Nothing of ours but a place for its words. It goes on when cofferd dies: the next one finds what it has started. */
+static int start_starter(struct kept *x, struct err *e)
+{
+	static const char *const vars[] = { "PATH", "HOME", "XDG_CONFIG_HOME", "CREDENTIALS_DIRECTORY" };
+	const struct keeper_with *w = &x->k->w;
+	char again[sizeof("--again=") + RUN_ID_LEN],
+		*argv[] = { (char *)"coffer", (char *)"run", again, NULL };
+	const int fds[] = { SPAWN_NULL, SPAWN_NULL, x->said >= 0 ? x->said : SPAWN_NULL };
+	autostrv struct strv env = STRV_INIT;
+	struct spawn s = { .exe = w->coffer_fd,
+			   .argv = argv,
+			   .fds = fds,
+			   .n_fds = ARRAY_SIZE(fds),
+			   .flags = SPAWN_SAME_ID | SPAWN_OUTLIVES | SPAWN_MAY_GAIN | SPAWN_KEEP_UMASK |
+				    SPAWN_SESSION };
+	struct spawned got = SPAWNED_INIT;
+	int r;
+
+	snprintf(again, sizeof(again), "--again=%s", x->row.id);
+	if (strv_addf(&env, "COFFER_STATE=%s", w->st->path) < 0 ||
+	    spawn_env_copy(&env, vars, ARRAY_SIZE(vars)) < 0)
+		return err_set(e, -ENOMEM, "out of memory");
+	s.env = env.v;
+	r = spawn_start(&s, &got, e);
+	if (r < 0)
+		return r;
+	fd_close(got.pidfd);
+	x->starter = got.pid;
+	return 0;
+}
+
+static void failed_to_start(struct kept *x, const char *why)
+{
+	const struct restart_end end = { .exit_code = 125 };
+
+	snprintf(x->row.why, sizeof(x->row.why), "%.255s", why);
+	keeper_say(x->k, "run.restart.failed", x, why);
+	kept_ended(x, &end, "not started");
+}
+
+/* The fault is ours: no try of the sandbox's is counted. Said once, and tried until it works. */
+static void try_later(struct kept *x, const char *why)
+{
+	if (!x->own_pause)
+		keeper_say(x->k, "run.restart.failed", x, why);
+	x->own_pause = x->own_pause ? x->own_pause * 2 : OWN_PAUSE_FIRST;
+	if (x->own_pause > OWN_PAUSE_MAX)
+		x->own_pause = OWN_PAUSE_MAX;
+	snprintf(x->row.why, sizeof(x->row.why), "%.255s", why);
+	x->row.state = DB_WAIT;
+	x->row.next_at = clock_nsec(CLOCK_REALTIME) + x->own_pause;
+	kept_save(x, NULL);
+	kept_start_at(x, x->own_pause);
+}
+
+/* What its directory has lost, the database still has. */
+static void mend_start(struct kept *x)
+{
+	autobuf struct buf b = BUF_INIT;
+	bool alive = false;
+	autoclose int fd = state_run_open(x->k->w.st, x->row.id, &alive, NULL);
+
+	if (fd < 0 || alive || faccessat(fd, "start", F_OK, AT_SYMLINK_NOFOLLOW) == 0 ||
+	    db_read_start(x->k->db, x->row.id, &b, NULL) < 0)
+		return;
+	/* Without it the start fails, and says why. */
+	(void)!fd_replace_file(fd, "start", b.data, b.len, 0600);
+}
+
+/* G6: first in the database and in the log. */
+static int announce(struct kept *x, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT;
+	struct json j = JSON_INIT(&b);
+
+	json_str(&j, "name", x->row.name);
+	json_str(&j, "restart", x->row.policy);
+	json_u64(&j, "restarts", x->row.restarts + 1);
+	json_str(&j, "cause", x->row.cause);
+	json_i64(&j, "exit", x->row.exit_code);
+	json_u64(&j, "tries", x->row.tries);
+	return buf_error(&b) ? err_set(e, -ENOMEM, "out of memory")
+			     : audit_append(x->k->w.audit, "run.restart", x->row.id, &b, e);
+}
+
+static void start_now(struct kept *x)
+{
+	struct err e = ERR_INIT;
+
+	if (announce(x, &e) < 0) {
+		try_later(x, e.msg);
+		return;
+	}
+	mend_start(x);
+	x->row.state = DB_STARTING;
+	x->row.next_at = 0;
+	x->row.since = clock_nsec(CLOCK_REALTIME);
+	x->row.restarts++;
+	memcpy(x->row.boot, x->k->boot, sizeof(x->row.boot));
+	kept_save(x, &(struct db_note){ .kind = "start", .at = x->row.since });
+	fd_close(x->said);
+	x->said = memfd_create("said", MFD_CLOEXEC);
+	if (start_starter(x, &e) < 0) {
+		x->row.restarts--;
+		try_later(x, e.msg);
+		return;
+	}
+	x->own_pause = 0;
+}
+
+static bool has_room(const struct keeper *k)
+{
+	unsigned n = 0;
+
+	for (const struct kept *x = k->list; x; x = x->next)
+		n += x->starter != 0;
+	return n < k->starters_max;
+}
+
+/* One of those that wait, the oldest first. They also ask by themselves, so that none is forgotten. */
+static void start_waiting(struct keeper *k)
+{
+	struct kept *x = k->list;
+
+	while (x && !x->waits)
+		x = x->next;
+	if (x) {
+		x->waits = false;
+		kept_start_at(x, 0);
+	}
+}
+
+/* The time has come; but it may run by now, be gone, or be over (G3, G4). */
+static void on_time(struct timer *t)
+{
+	struct kept *x = t->ctx;
+	bool alive = false;
+	autoclose int fd = -1;
+
+	/* It is told when that is over; others do not wait for it. */
+	if (x->locked && x->k->w.is_locked(x->k->w.ctx)) {
+		kept_start_at(x, OWN_PAUSE_MAX);
+		return;
+	}
+	x->waits = !has_room(x->k);
+	if (x->waits) {
+		kept_start_at(x, PAUSE_MAX);
+		return;
+	}
+	fd = state_run_open(x->k->w.st, x->row.id, &alive, NULL);
+	if (fd < 0 || alive || state_run_is_over(fd)) {
+		kept_look(x);
+		return;
+	}
+	start_now(x);
+}
+
+void kept_start_at(struct kept *x, uint64_t wait)
+{
+	x->t.fn = on_time;
+	x->t.ctx = x;
+	loop_timer(x->k->w.loop, &x->t, now() + wait);
+}
+
+/* Its first line of what it said. */
+static void read_said(struct kept *x, char *out, size_t size)
+{
+	char line[200];
+	ssize_t n = x->said < 0 ? 0 : pread(x->said, line, sizeof(line) - 1, 0);
+
+	line[n > 0 ? n : 0] = '\0';
+	line[strcspn(line, "\n")] = '\0';
+	str_safe(line, out, size);
+	x->said = fd_close(x->said);
+}
+
+/* Nothing is wrong with it: no try is counted, and it did not run. */
+static void wait_for_vault(struct kept *x)
+{
+	static const char why[] = "it wants secrets, and the vault is locked: coffer secret unlock";
+
+	if (!x->locked)
+		keeper_say(x->k, "run.restart.failed", x, why);
+	x->locked = true;
+	x->row.restarts--;
+	x->row.state = DB_WAIT;
+	x->row.next_at = clock_nsec(CLOCK_REALTIME);
+	snprintf(x->row.why, sizeof(x->row.why), "%s", why);
+	kept_save(x, NULL);
+	/* It may have been unlocked since. */
+	kept_start_at(x, x->k->w.is_locked(x->k->w.ctx) ? OWN_PAUSE_MAX : OWN_PAUSE_FIRST);
+}
+
+void keeper_unlocked(struct keeper *k)
+{
+	for (struct kept *x = k->list; x; x = x->next) {
+		if (x->locked && !x->starter && x->row.state == DB_WAIT)
+			kept_start_at(x, 0);
+	}
+}
+
+void kept_reaped(struct kept *x, int status)
+{
+	char said[200];
+
+	x->starter = 0;
+	start_waiting(x->k);
+	read_said(x, said, sizeof(said));
+	if (WIFEXITED(status) && WEXITSTATUS(status) == KEEPER_EXIT_LOCKED) {
+		wait_for_vault(x);
+		return;
+	}
+	x->locked = false;
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
+		kept_look(x);
+		return;
+	}
+	failed_to_start(x, *said ? said : "coffer could not start it");
+}

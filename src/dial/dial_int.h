@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of coffer-dial share; the contract is in dial.h. */
+#ifndef DIAL_DIAL_INT_H
+#define DIAL_DIAL_INT_H
+
+#include "dial/connect/dial_race.h"
+#include "dial/connect/resolve.h"
+#include "dial/dial.h"
+#include "dial/proxy/dial_vault.h"
+#include "dial/proxy/proxy.h"
+#include "egress/wire/dialproto.h"
+#include "egress/wire/fds.h"
+#include "egress/wire/journal.h"
+#include "egress/wire/seen.h"
+#include "policy/policy.h"
+#include "sys/fence/fence.h"
+
+#include <sys/queue.h>
+
+#define REQUEST_BUCKETS 4096
+#define REPLIES_MAX 8192 /* unsent; past it no request is read */
+#define DIAL_BATCH 32	 /* messages with one call */
+
+/* What the policy says about one request. */
+struct dial_plan {
+	struct host name;	  /* of DIAL_NAME; else the address as a host */
+	struct policy_target to;  /* points to name */
+	bool is_pinned;		  /* addr and port are a rule's `to:` */
+	struct addr addr;	  /* pinned, or DIAL_ADDR */
+	uint16_t port;		  /* that is dialled */
+	char pool[DIAL_POOL_LEN]; /* not empty: through it or not at all */
+	uint32_t generation;	  /* of the policy that said so */
+};
+
+struct dial_request {
+	struct dial *dial;
+	struct dial_request *chain;
+	TAILQ_ENTRY(dial_request) link; /* by deadline */
+	uint64_t started, deadline;
+	struct dial_req q;
+	struct dial_plan plan;
+	uint32_t ttl;
+	struct lookup lookup;
+	struct race race;
+	struct proxy_use use;
+};
+
+TAILQ_HEAD(dial_requests, dial_request);
+
+struct dial_reply {
+	TAILQ_ENTRY(dial_reply) link;
+	struct dial_rep rep;
+	int fd;	       /* ours until it is sent */
+	bool has_line; /* its line must be in the journal before it goes */
+};
+
+TAILQ_HEAD(dial_replies, dial_reply);
+
+struct dial_counts {
+	uint64_t requests, connected, resolved, refused, failed, cancelled, busy;
+};
+
+struct dial {
+	struct loop loop;
+	struct watch egress, control;
+	struct timer resend;
+	struct journal journal;
+	struct seen seen; /* what has a line that says `first` (journal.h) */
+	struct resolver *resolver;
+	struct resolve_server conf[RESOLVE_SERVERS_MAX]; /* of resolv.conf */
+	size_t n_conf;
+
+	struct policy *policy; /* NULL: everything is denied, and why_none says why */
+	char why_none[160];
+	void *bundle; /* mapped; the policy uses it where it lies */
+	size_t bundle_len;
+	struct proxy_sets *pools;
+	struct dial_vault vault;
+	struct own_probe own;
+
+	struct dial_request *by_id[REQUEST_BUCKETS];
+	struct dial_requests direct, proxied; /* each in the order of its deadlines */
+	struct timer expire;
+	size_t n_requests;
+	struct dial_replies replies;
+	size_t n_replies;
+	struct dial_counts counts;
+	union dial_msg in[DIAL_BATCH]; /* as they came */
+	bool is_gone;		       /* egress has ended the link */
+	bool is_broken;		       /* or broke its rules */
+};
+
+/* dial_plan.c: decisions. 0, or the status of the reply with `why`. */
+int dial_plan(struct dial *d, const struct dial_req *q, struct dial_plan *ret,
+	      char why[DIAL_WHY_LEN]) MUST_CHECK;
+/* The addresses of an answer that may be dialled. What is dropped is written down once for each answer. */
+int dial_judge(struct dial *d, const struct dial_plan *p, struct answer *a, struct addr ret[RACE_ADDRS_MAX],
+	       size_t *ret_n, char why[DIAL_WHY_LEN]) MUST_CHECK;
+/* One address: pinned, or asked for as such. */
+int dial_judge_one(struct dial *d, const struct dial_plan *p, const struct addr *a,
+		   char why[DIAL_WHY_LEN]) MUST_CHECK;
+/* What was begun under an older policy is asked again before it is given away. */
+int dial_plan_holds(struct dial *d, const struct dial_plan *p, const struct dial_req *q, const struct addr *a,
+		    char why[DIAL_WHY_LEN]) MUST_CHECK;
+
+/* dial_request.c */
+void dial_request_new(struct dial *d, const struct dial_req *q);
+struct dial_request *dial_request_find(struct dial *d, uint32_t id);
+void dial_request_end(struct dial_request *r, int status, int fd, const struct addr *a, const char *proxy,
+		      const char *why);
+void dial_request_drop_all(struct dial *d);
+
+/* dial_serve.c: one message of egress's, and what is to be sent to it. */
+int dial_take(struct dial *d, const void *data, size_t len) MUST_CHECK;
+void dial_queue(struct dial *d, const struct dial_rep *rep, int fd, bool has_line); /* takes fd */
+void dial_settle(struct dial *d); /* after each round: journal, then replies */
+int dial_serve_open(struct dial *d, int fd, struct err *e) MUST_CHECK;
+
+/* dial_ctl.c: the guard. */
+int dial_ctl_open(struct dial *d, int fd, struct err *e) MUST_CHECK;
+void dial_ctl_say(struct dial *d, uint32_t type, const char *text, size_t len);
+int dial_load(struct dial *d, int bundle, int pools, struct err *e) MUST_CHECK;
+int dial_new_vault(struct dial *d, int list, int channel, struct err *e) MUST_CHECK; /* takes the channel */
+/* All of a memory file, from its start: its position is shared with whoever keeps it for the next start. The buffer has its
+ * full size at once: one that grows leaves copies of what it held. */
+int dial_read(int fd, size_t cap, struct buf *b) MUST_CHECK;
+void dial_stats(struct dial *d, struct buf *out);
+
+/* dial_fence.c: L6 */
+extern const struct fence dial_fence;
+
+int dial_init(struct dial *d, struct err *e) MUST_CHECK;
+void dial_release(struct dial *d);
+
+#endif

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "dial/proxy/proxy_credentials.h"
+
+#include "base/err.h"
+#include "base/str.h"
+
+struct line {
+	struct slice pool, user, password;
+};
+
+/* One line at *at, which moves behind it. */
+static bool next_line(const char **at, const char *end, struct line *ret)
+{
+	const char *nl = memchr(*at, '\n', (size_t)(end - *at));
+	const char *start = *at, *tab, *colon;
+
+	if (!nl)
+		return false;
+	*at = nl + 1;
+	tab = memchr(start, '\t', (size_t)(nl - start));
+	colon = tab ? memchr(tab, ':', (size_t)(nl - tab)) : NULL;
+	if (!colon)
+		return false;
+	*ret = (struct line){ .pool = { start, (size_t)(tab - start) },
+			      .user = { tab + 1, (size_t)(colon - tab - 1) },
+			      .password = { colon + 1, (size_t)(nl - colon - 1) } };
+	return true;
+}
+
+static bool is_good_half(struct slice s)
+{
+	for (size_t i = 0; i < s.len; i++) {
+		if ((unsigned char)s.p[i] < 0x20 || s.p[i] == 0x7f)
+			return false;
+	}
+	return s.len > 0 && s.len <= PROXY_CREDENTIAL_MAX;
+}
+
+size_t proxy_credentials_check(const char *text, size_t len)
+{
+	const char *at = text, *end = text + len;
+	struct line l;
+
+	for (size_t n = 1; at < end; n++) {
+		if (!next_line(&at, end, &l) || l.pool.len == 0 || l.pool.len > 31 || !is_good_half(l.user) ||
+		    !is_good_half(l.password))
+			return n;
+	}
+	return 0;
+}
+
+static size_t count(const char *text, size_t len, const char *pool)
+{
+	const char *at = text, *end = text + len;
+	struct line l;
+	size_t n = 0;
+
+	while (at < end && next_line(&at, end, &l))
+		n += slice_eq(l.pool, pool);
+	return n;
+}
+
+bool proxy_credentials_find(const char *text, size_t len, const char *pool, size_t i, struct slice *ret_user,
+			    struct slice *ret_password)
+{
+	const char *at = text, *end = text + len;
+	size_t n = count(text, len, pool);
+	struct line l;
+
+	if (n == 0)
+		return false;
+	i %= n;
+	while (next_line(&at, end, &l)) {
+		if (!slice_eq(l.pool, pool) || i-- > 0)
+			continue;
+		*ret_user = l.user;
+		*ret_password = l.password;
+		return true;
+	}
+	BUG("a line that was counted is gone");
+}

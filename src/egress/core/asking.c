@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "egress/core/asking.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/str.h"
+#include "egress/core/control.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What it was, as it is shown; cut where it is longer. */
+struct about {
+	enum askmsg_kind kind;
+	uint16_t port;
+	char host[256], method[33], path[256], what[256];
+	char id[sizeof((struct ctl_answer){ 0 }.id) + 1]; /* "": none, or not known yet */
+};
+
+struct asking {
+	struct egress *eg;
+	struct asking *next, **link;
+	uint64_t ticket;
+	asking_fn *done;
+	void (*named)(void *ctx, const char *id);
+	void *ctx;
+	uint64_t since, until; /* eg->now; until 0: not known */
+	struct about about;
+};
+
+enum outcome { ALLOWED, DENIED, EXPIRED, REFUSED /* nobody was asked */ };
+
+static const char *const outcomes[] = { "allowed", "denied", "expired", "refused" };
+
+/* K4, newest first. */
+struct asking_past {
+	unsigned n;
+	struct past {
+		uint64_t at; /* eg->now */
+		uint64_t times;
+		enum outcome outcome;
+		struct about about;
+		char why[sizeof((struct ctl_answer){ 0 }.why) + 1];
+	} v[ASKING_PAST_MAX];
+};
+
+static void unlink_one(struct asking *a)
+{
+	*a->link = a->next;
+	if (a->next)
+		a->next->link = a->link;
+	a->eg->n_asking--;
+	free(a);
+}
+
+static void send_ticket(struct egress *eg, enum ctl_type type, uint64_t ticket)
+{
+	control_queue(eg, type, &ticket, sizeof(ticket));
+}
+
+static void copy(char *to, size_t size, const char *from)
+{
+	snprintf(to, size, "%s", from ? from : "");
+}
+
+struct asking *asking_begin(struct egress *eg, struct askmsg *m, asking_fn *done, void *ctx,
+			    const char **ret_why)
+{
+	autobuf struct buf b = BUF_INIT;
+	struct asking *a;
+
+	*ret_why = "too many requests wait for a person's answer";
+	if (!eg->control || eg->n_asking >= ASKING_MAX)
+		return NULL;
+	/* Tickets go on where the process before this one may have left some: the guard forgot those. */
+	m->ticket = ++eg->next_ticket;
+	m->generation = eg->generation;
+	*ret_why = "it is too long to be shown to a person, so nobody can be asked";
+	if (askmsg_pack(m, &b) < 0)
+		return NULL;
+	*ret_why = "out of memory";
+	a = calloc(1, sizeof(*a));
+	if (!a)
+		return NULL;
+	*a = (struct asking){ .eg = eg,
+			      .ticket = m->ticket,
+			      .done = done,
+			      .ctx = ctx,
+			      .since = eg->now,
+			      .about = { .kind = m->kind, .port = m->port } };
+	copy(a->about.host, sizeof(a->about.host), m->host);
+	copy(a->about.method, sizeof(a->about.method), m->method);
+	copy(a->about.path, sizeof(a->about.path), m->path);
+	/* Of a request it is its headers. */
+	copy(a->about.what, sizeof(a->about.what), m->kind == ASKMSG_REQUEST ? "" : m->what);
+	a->next = eg->asking;
+	a->link = &eg->asking;
+	if (a->next)
+		a->next->link = &a->next;
+	eg->asking = a;
+	eg->n_asking++;
+	control_queue(eg, CTL_ASK, b.data, b.len);
+	return a;
+}
+
+void asking_want_id(struct asking *a, void (*named)(void *ctx, const char *id))
+{
+	a->named = named;
+}
+
+void asking_drop(struct asking *a)
+{
+	if (!a)
+		return;
+	send_ticket(a->eg, CTL_ASK_DROP, a->ticket);
+	unlink_one(a);
+}
+
+void asking_settle(struct egress *eg, uint64_t ticket, bool sent)
+{
+	if (ticket)
+		send_ticket(eg, sent ? CTL_ASK_TAKEN : CTL_ASK_UNUSED, ticket);
+}
+
+static bool is_same(const struct about *a, const struct about *b)
+{
+	if (a->id[0] || b->id[0])
+		return str_eq(a->id, b->id);
+	return a->kind == b->kind && a->port == b->port && str_eq(a->host, b->host) &&
+	       str_eq(a->method, b->method) && str_eq(a->path, b->path) && str_eq(a->what, b->what);
+}
+
+/* K4. Without memory nothing is kept: it is nobody's decision. */
+static void remember(struct egress *eg, const struct about *about, enum outcome o, const char *why)
+{
+	struct asking_past *p = eg->answered;
+	struct past one = { .at = eg->now, .times = 1, .outcome = o, .about = *about };
+	unsigned i = 0;
+
+	if (!p)
+		p = eg->answered = calloc(1, sizeof(*p));
+	if (!p)
+		return;
+	copy(one.why, sizeof(one.why), why);
+	while (i < p->n && !(p->v[i].outcome == o && is_same(&p->v[i].about, about)))
+		i++;
+	if (i < p->n)
+		one.times += p->v[i].times;
+	else if (p->n < ASKING_PAST_MAX)
+		p->n++;
+	else
+		i--;
+	memmove(p->v + 1, p->v, i * sizeof(p->v[0]));
+	p->v[0] = one;
+}
+
+void asking_answered(struct egress *eg, const struct ctl_answer *n)
+{
+	char id[sizeof(n->id) + 1], why[sizeof(n->why) + 1];
+	struct asking *a = eg->asking;
+	asking_fn *done;
+	void *ctx;
+
+	while (a && a->ticket != n->ticket)
+		a = a->next;
+	if (!a) {
+		/* It was dropped while the answer was on its way. */
+		if (n->allow == CTL_YES)
+			asking_settle(eg, n->ticket, false);
+		return;
+	}
+	memcpy(id, n->id, sizeof(n->id));
+	memcpy(why, n->why, sizeof(n->why));
+	id[sizeof(n->id)] = why[sizeof(n->why)] = '\0';
+	copy(a->about.id, sizeof(a->about.id), id);
+	remember(eg, &a->about,
+		 n->allow == CTL_YES	? ALLOWED
+		 : n->allow == CTL_LATE ? EXPIRED
+		 : id[0]		? DENIED
+					: REFUSED,
+		 why);
+	done = a->done;
+	ctx = a->ctx;
+	unlink_one(a);
+	done(ctx, n->allow == CTL_YES, n->ticket, id, why);
+}
+
+void asking_named(struct egress *eg, const struct ctl_answer *n)
+{
+	char id[sizeof(n->id) + 1];
+	struct asking *a = eg->asking;
+
+	while (a && a->ticket != n->ticket)
+		a = a->next;
+	if (!a)
+		return;
+	memcpy(id, n->id, sizeof(n->id));
+	id[sizeof(n->id)] = '\0';
+	copy(a->about.id, sizeof(a->about.id), id);
+	a->until = n->left ? eg->now + n->left * NSEC_PER_SEC : 0;
+	if (a->named)
+		a->named(a->ctx, id);
+}
+
+static const char *const kinds[] = { "connect", "request", "graphql", "git", "secret", "widen" };
+static_assert(ARRAY_SIZE(kinds) == ASKMSG_KIND_COUNT, "one for each");
+
+static void about_json(const struct about *a, struct json *j)
+{
+	json_str(j, "kind", kinds[a->kind]);
+	if (a->host[0])
+		json_str(j, "host", a->host);
+	if (a->port)
+		json_u64(j, "port", a->port);
+	if (a->method[0])
+		json_str(j, "method", a->method);
+	if (a->path[0])
+		json_str(j, "path", a->path);
+	if (a->what[0])
+		json_str(j, "what", a->what);
+	if (a->id[0])
+		json_str(j, "id", a->id);
+}
+
+static void add_why(struct json *j, const char *why)
+{
+	autobuf struct buf shown = BUF_INIT;
+
+	policy_text_inside(why, &shown);
+	json_str(j, "why", buf_cstr(&shown));
+}
+
+static void past_json(const struct egress *eg, struct json *j)
+{
+	json_arr(j, "answered");
+	for (unsigned i = 0; eg->answered && i < eg->answered->n; i++) {
+		const struct past *p = &eg->answered->v[i];
+
+		json_obj(j, NULL);
+		about_json(&p->about, j);
+		json_str(j, "outcome", outcomes[p->outcome]);
+		if (p->why[0])
+			add_why(j, p->why);
+		if (p->times > 1)
+			json_u64(j, "times", p->times);
+		json_u64(j, "seconds", (eg->now - p->at) / NSEC_PER_SEC);
+		json_end_obj(j);
+	}
+	json_end_arr(j);
+}
+
+void asking_describe(const struct egress *eg, struct json *j)
+{
+	json_arr(j, "waiting");
+	for (const struct asking *a = eg->asking; a; a = a->next) {
+		json_obj(j, NULL);
+		about_json(&a->about, j);
+		json_u64(j, "seconds", (eg->now - a->since) / NSEC_PER_SEC);
+		if (a->until)
+			json_u64(j, "seconds_left",
+				 a->until > eg->now ? (a->until - eg->now) / NSEC_PER_SEC : 0);
+		json_end_obj(j);
+	}
+	json_end_arr(j);
+	past_json(eg, j);
+}
+
+void asking_describe_text(const struct egress *eg, struct buf *out)
+{
+	if (eg->n_asking)
+		buf_addf(out, "\n%u request%s of this sandbox wait%s for a person's answer.\n", eg->n_asking,
+			 eg->n_asking == 1 ? "" : "s", eg->n_asking == 1 ? "s" : "");
+	if (eg->answered)
+		buf_adds(out, "\nWhat became of the last that a person was to allow, newest first:\n");
+	for (unsigned i = 0; eg->answered && i < eg->answered->n; i++) {
+		const struct past *p = &eg->answered->v[i];
+		const char *const parts[] = { p->about.method, p->about.host, p->about.path, p->about.what };
+
+		buf_addf(out, "  %s: %s", outcomes[p->outcome], kinds[p->about.kind]);
+		for (size_t k = 0; k < ARRAY_SIZE(parts); k++) {
+			buf_adds(out, parts[k][0] && parts[k] != p->about.path ? " " : "");
+			str_add_safe(out, parts[k], strlen(parts[k]), false);
+			if (parts[k] == p->about.host && p->about.port)
+				buf_addf(out, ":%u", (unsigned)p->about.port);
+		}
+		buf_adds(out, p->why[0] ? ": " : "");
+		str_add_safe(out, p->why, strlen(p->why), false);
+		buf_adds(out, p->about.id[0] ? " (question " : "");
+		str_add_safe(out, p->about.id, strlen(p->about.id), false);
+		buf_adds(out, p->about.id[0] ? ")\n" : "\n");
+	}
+}
+
+void asking_close(struct egress *eg)
+{
+	while (eg->asking)
+		unlink_one(eg->asking);
+	free(eg->answered);
+	eg->answered = NULL;
+}

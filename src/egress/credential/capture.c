@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "egress/credential/capture.h"
+
+#include "vault/common/grants.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* K3: the length stands before what is given out. */
+#define LEAD 16
+
+static void *wiping_malloc(size_t n)
+{
+	unsigned char *p = n <= SIZE_MAX - LEAD ? malloc(n + LEAD) : NULL;
+
+	if (!p)
+		return NULL;
+	memcpy(p, &n, sizeof(n));
+	return p + LEAD;
+}
+
+static void wiping_free(void *given)
+{
+	unsigned char *p = given;
+	size_t n;
+
+	if (!p)
+		return;
+	p -= LEAD;
+	memcpy(&n, p, sizeof(n));
+	explicit_bzero(p, n + LEAD);
+	free(p);
+}
+
+void capture_begin(void)
+{
+	json_set_alloc_funcs(wiping_malloc, wiping_free);
+}
+
+void capture_release(struct capture *c)
+{
+	json_decref(c->root);
+	*c = (struct capture){ 0 };
+}
+
+static int fail(struct capture *c, const char *why)
+{
+	c->why = why;
+	return -EBADMSG;
+}
+
+/* As a number, or as text, as some have it. What cannot be a time is none. */
+static uint64_t expires_in(const json_t *object)
+{
+	const json_t *v = json_object_get(object, "expires_in");
+	double n = json_is_string(v) ? strtod(json_string_value(v), NULL) : json_number_value(v);
+
+	return n >= 1 && n <= (double)GRANT_LIFE_MAX ? (uint64_t)n : 0;
+}
+
+static int hit(struct capture *c, json_t *object, const char *key, const json_t *value,
+	       const struct issue_member *m)
+{
+	if (json_is_null(value) || (json_is_string(value) && json_string_length(value) == 0))
+		return 0;
+	if (!json_is_string(value))
+		return fail(c, "it has a credential's name on something that is no text");
+	if (c->n == CAPTURE_MAX)
+		return fail(c, "it has more credentials in it than can be kept");
+	c->v[c->n++] = (struct capture_hit){
+		.in = object,
+		.key = key,
+		.member = m->name,
+		.value = { json_string_value(value), json_string_length(value) },
+		.expires_in = m->how == ISSUE_REFRESH ? 0 : expires_in(object),
+	};
+	return 0;
+}
+
+/* Where the walk is: names of members from the top, for those that are written with dots. */
+struct place {
+	const struct place *up;
+	const char *name; /* NULL: an element of a list */
+};
+
+/* Does the dotted name, up to `len`, end here and begin at the top? */
+/* NOLINTNEXTLINE(misc-no-recursion): bounded by the dots of a name */
+static bool is_path(const char *dotted, size_t len, const struct place *p)
+{
+	const char *dot = memrchr(dotted, '.', len);
+	size_t at = dot ? (size_t)(dot - dotted) + 1 : 0;
+
+	if (!p->name || strlen(p->name) != len - at || memcmp(p->name, dotted + at, len - at) != 0)
+		return false;
+	return dot ? p->up && p->up->up && is_path(dotted, at - 1, p->up) : !p->up || !p->up->up;
+}
+
+static const struct issue_member *member_at(const struct issue *s, const struct place *p)
+{
+	for (size_t i = 0; i < s->n; i++) {
+		const char *name = s->v[i].name;
+
+		if (strchr(name, '.') ? is_path(name, strlen(name), p) : strcmp(name, p->name) == 0)
+			return &s->v[i];
+	}
+	return NULL;
+}
+
+/* NOLINTNEXTLINE(misc-no-recursion): bounded by CAPTURE_DEPTH_MAX */
+static int walk(struct capture *c, const struct issue *s, json_t *v, const struct place *up, unsigned depth)
+{
+	struct place p = { .up = up };
+	const struct issue_member *m;
+	const char *key;
+	json_t *value;
+	size_t i;
+	int r = 0;
+
+	if (depth > CAPTURE_DEPTH_MAX)
+		return fail(c, "it is nested too deep");
+	json_array_foreach(v, i, value)
+	{
+		r = r < 0 ? r : walk(c, s, value, &p, depth + 1);
+	}
+	json_object_foreach(v, key, value)
+	{
+		p.name = key;
+		m = member_at(s, &p);
+		if (r == 0)
+			r = m ? hit(c, v, key, value, m) : walk(c, s, value, &p, depth + 1);
+	}
+	return r;
+}
+
+int capture_read(struct capture *c, const struct issue *s, struct slice body)
+{
+	static const struct place top = { 0 };
+	json_error_t je;
+
+	*c = (struct capture){ 0 };
+	if (body.len > CAPTURE_BODY_MAX)
+		return fail(c, "it is too long");
+	c->root = json_loadb(body.p ? body.p : "", body.len, JSON_REJECT_DUPLICATES, &je);
+	if (!c->root)
+		return fail(c, "it is no JSON that can be read in one way only");
+	if (!json_is_object((const json_t *)c->root))
+		return fail(c, "it is no JSON object");
+	return walk(c, s, c->root, &top, 0);
+}
+
+int capture_put(struct capture *c, size_t i, struct slice placeholder)
+{
+	struct capture_hit *h = &c->v[i];
+	json_t *v = json_stringn(placeholder.p, placeholder.len);
+
+	h->value = SLICE_NONE;
+	/* The key is the object's own: it stays when only the value is another. */
+	return v && json_object_set_new(h->in, h->key, v) == 0 ? 0 : -ENOMEM;
+}
+
+static int add(const char *data, size_t len, void *to)
+{
+	buf_add(to, data, len);
+	return 0;
+}
+
+int capture_write(const struct capture *c, struct buf *out)
+{
+	if (json_dump_callback(c->root, add, out, JSON_COMPACT | JSON_REAL_PRECISION(17)) < 0)
+		return -ENOMEM;
+	return buf_error(out);
+}

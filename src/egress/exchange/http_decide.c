@@ -1,0 +1,522 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From a request to its verdict: policy is asked with the canonical path; where a rule must see the body (GraphQL, pushes)
+ * it is held back and policy is asked again; what is allowed is written down, then sent.
+ */
+#include "base/container.h"
+#include "egress/credential/theirs.h"
+#include "egress/exchange/http_act.h"
+#include "egress/exchange/http_ask.h"
+#include "egress/exchange/http_capture.h"
+#include "egress/exchange/http_head.h"
+#include "egress/exchange/http_hold.h"
+#include "egress/exchange/http_secret.h"
+#include "egress/exchange/upstream.h"
+
+#include <stdio.h>
+#include <strings.h>
+
+static void target_of(const struct exch *e, struct policy_target *t)
+{
+	const struct host *h = &e->conn->host;
+
+	*t = (struct policy_target){ .port = e->conn->port };
+	if (h->kind == HOST_ADDR)
+		t->addr = h->addr;
+	else
+		t->name = h;
+}
+
+/* Asks the policy about a path; what is known of the body is in q. */
+static void ask_about(struct exch *e, struct policy_request *q, const struct buf *target,
+		      const struct urlpath *url)
+{
+	autobuf struct buf slashed = BUF_INIT;
+	struct policy_target t;
+
+	target_of(e, &t);
+	q->path = url->path_len ? urlpath_path(target, url) : slice_of("/");
+	q->query = url->path_len ? urlpath_query(target, url) : SLICE_NONE;
+	if (url->slash) {
+		if (urlpath_slashed(q->path, &slashed) < 0) {
+			snprintf(e->verdict.why, sizeof(e->verdict.why), "out of memory");
+			e->verdict.action = e->judged = POLICY_DENY;
+			return;
+		}
+		q->slashed = (struct slice){ slashed.data, slashed.len };
+	}
+	policy_request(e->in->eg->policy, &t, q, &e->verdict);
+	e->judged = e->verdict.action;
+}
+
+static void ask(struct exch *e, struct policy_request *q)
+{
+	q->method = slice_of(exch_method(e));
+	ask_about(e, q, &e->req.target, &e->req.url);
+}
+
+/* True when it was answered. */
+static bool over_limit(struct exch *e)
+{
+	struct egress *eg = e->in->eg;
+	size_t head = strlen(e->req.method) + e->req.target.len + e->req.fields.text.len +
+		      (size_t)4 * e->req.fields.n;
+	const char *why;
+
+	if (limits_of(&eg->limits, &e->verdict, &e->limit) < 0) {
+		exch_refuse(e, 503, "the rule's limits cannot be counted");
+		return true;
+	}
+	why = limits_request(&eg->limits, e->limit, eg->now);
+	if (why) {
+		exch_refuse(e, 429, why);
+		return true;
+	}
+	if (limits_charge_up(&eg->limits, e->limit, head) < 0) {
+		exch_refuse(e, 403, "the limit of bytes_up is used up");
+		return true;
+	}
+	return false;
+}
+
+static void set_deny_theirs(struct exch *e, const char *what)
+{
+	e->verdict.action = POLICY_DENY;
+	e->verdict.need = 0;
+	snprintf(e->verdict.why, sizeof(e->verdict.why),
+		 "the rule lets only credentials of the gateway through, and the request brings its own (%s)",
+		 what);
+	e->verdict.hint = "Send the request without it.";
+}
+
+void exch_deny_theirs(struct exch *e, const char *what)
+{
+	set_deny_theirs(e, what);
+	exch_deny(e);
+}
+
+/* Case 40 of what goes wrong elsewhere: an upload to an allowed host with the attacker's own token. True: the verdict says so. */
+static bool is_denied_theirs(struct exch *e)
+{
+	struct theirs t = { .ours = http_secrets_grants(e->in),
+			    .host = e->conn->host.text,
+			    .port = e->conn->port };
+
+	if (!e->verdict.terms.credentials_only || !theirs_in_head(&t, &e->req))
+		return false;
+	set_deny_theirs(e, t.what);
+	return true;
+}
+
+static bool has_own_credential(struct exch *e)
+{
+	if (!is_denied_theirs(e))
+		return false;
+	exch_deny(e);
+	return true;
+}
+
+/* Headers by which a request acts on a second path: where it copies to, or from, which is reading. */
+static const struct {
+	const char *name, *method; /* NULL: that of the request */
+} seconds[] = {
+	{ "destination", NULL },	 { "x-amz-copy-source", "GET" }, { "x-amz-rename-source", NULL },
+	{ "x-goog-copy-source", "GET" }, { "x-ms-copy-source", "GET" },	 { "x-ms-rename-source", NULL },
+	{ "x-oss-copy-source", "GET" },	 { "x-cos-copy-source", "GET" }, { "x-obs-copy-source", "GET" },
+};
+
+/* "https://this.host/path", "/path" or, as object stores have it, "bucket/path" → the path; false for another host. */
+static bool second_path(const struct exch *e, struct slice v, struct buf *ret)
+{
+	const struct inspect_conn *c = e->conn;
+	const char *scheme = c->tls ? "https://" : "http://";
+	size_t n = strlen(scheme), end;
+	uint16_t port = 0;
+	struct host host;
+
+	if (v.len > n && strncasecmp(v.p, scheme, n) == 0) {
+		for (end = n; end < v.len && v.p[end] != '/'; end++)
+			;
+		if (host_port_parse(v.p + n, end - n, c->tls ? 443 : 80, &host, &port, NULL) < 0 ||
+		    port != c->port || !host_eq(&host, &c->host))
+			return false;
+		v = (struct slice){ v.p + end, v.len - end };
+	}
+	if (v.len == 0 || v.p[0] != '/')
+		buf_addc(ret, '/');
+	buf_add(ret, v.p, v.len);
+	return buf_error(ret) == 0;
+}
+
+/* It must be written as it is judged. */
+static bool canon_second(const struct exch *e, struct slice v, struct buf *ret, struct urlpath *url)
+{
+	autobuf struct buf path = BUF_INIT;
+	struct err why = ERR_INIT;
+
+	return second_path(e, v, &path) &&
+	       urlpath_canon(path.data, path.len, URLPATH_KEEP_SLASH, ret, url, &why) == 0 &&
+	       ret->len == path.len && memcmp(ret->data, path.data, path.len) == 0;
+}
+
+/* The second path is judged like the first. True: it is not allowed, and the verdict says why. */
+static bool is_denied_second(struct exch *e, const struct buf *canon, const struct urlpath *url,
+			     struct policy_request *q)
+{
+	const struct policy_verdict first = e->verdict;
+	const enum policy_action judged = e->judged;
+
+	ask_about(e, q, canon, url);
+	if (policy_allows(&e->verdict)) {
+		e->verdict = first;
+		e->judged = judged;
+		return false;
+	}
+	e->verdict.need = 0;
+	return true;
+}
+
+/* True when it was answered. */
+static bool goes_elsewhere(struct exch *e, struct slice v, const char *method)
+{
+	autobuf struct buf canon = BUF_INIT;
+	struct policy_request q = { .method = slice_of(method ? method : exch_method(e)) };
+	bool is_denied;
+	struct urlpath url;
+
+	if (!canon_second(e, v, &canon, &url)) {
+		exch_refuse(
+			e, 403,
+			"a header names a second path that is not on this host, or can be read in two ways");
+		return true;
+	}
+	is_denied = is_denied_second(e, &canon, &url, &q);
+	http_act_also(e, method ? method : exch_method(e), q.path);
+	if (is_denied)
+		exch_deny(e);
+	return is_denied;
+}
+
+/* By a policy that is another one: nothing is answered here. */
+static bool may_not_go_on(struct exch *e, struct slice v, const char *method)
+{
+	autobuf struct buf canon = BUF_INIT;
+	struct policy_request q = { .method = slice_of(method ? method : exch_method(e)) };
+	struct urlpath url;
+
+	return !canon_second(e, v, &canon, &url) || is_denied_second(e, &canon, &url, &q);
+}
+
+typedef bool second_fn(struct exch *e, struct slice v, const char *method);
+
+/* True when one of them was answered. */
+static bool each_second_path(struct exch *e, second_fn *fn)
+{
+	const struct http_fields *f = &e->req.fields;
+
+	for (unsigned i = 0; i < f->n; i++) {
+		for (size_t k = 0; k < ARRAY_SIZE(seconds); k++) {
+			if (slice_eq_nocase(http_fields_name(f, i), seconds[k].name) &&
+			    fn(e, http_fields_value(f, i), seconds[k].method))
+				return true;
+		}
+	}
+	return false;
+}
+
+/* What acts on two paths cannot be shown as one. */
+static bool cannot_ask(struct exch *e, struct slice v, const char *method)
+{
+	(void)v;
+	(void)method;
+	exch_refuse(e, 403,
+		    "a person has to allow it, and a header names a second path that nobody is asked about");
+	return true;
+}
+
+void exch_judge(struct exch *e)
+{
+	if (!policy_may_allow(&e->verdict)) {
+		exch_deny(e);
+		return;
+	}
+	if (!policy_allows(&e->verdict)) {
+		if (!each_second_path(e, cannot_ask) && !secret_is_stale(e) && !has_own_credential(e))
+			exch_ask(e);
+		return;
+	}
+	if (!each_second_path(e, goes_elsewhere) && !secret_is_stale(e) && !has_own_credential(e) &&
+	    !over_limit(e) && secret_check(e))
+		exch_send(e);
+}
+
+/* A client that waits for leave to send its body gets it from us: the server is asked when the body was seen. */
+void exch_let_continue(struct exch *e)
+{
+	if (!e->req.expect || e->continued)
+		return;
+	e->continued = true;
+	http_fields_clear(&e->resp.fields);
+	e->resp.status = 100;
+	e->front->head(e);
+}
+
+void exch_decide(struct exch *e)
+{
+	struct policy_request q = { 0 };
+	const char *why;
+
+	if (!e->in->eg->policy) {
+		exch_refuse(e, 403, e->in->eg->why_none);
+		return;
+	}
+	ask(e, &q);
+	if (!e->verdict.need) {
+		exch_judge(e);
+		return;
+	}
+	e->hold = http_hold_new(e, &why);
+	if (!e->hold) {
+		exch_refuse(e, 403, why);
+		return;
+	}
+	e->state = EXCH_HOLD;
+	if (e->up.eof)
+		exch_decide_body(e);
+	else
+		exch_let_continue(e);
+}
+
+void exch_decide_body(struct exch *e)
+{
+	struct policy_request q = { .is_body_known = true };
+	char why[POLICY_WHY_MAX];
+	int r;
+
+	if (e->gathers) {
+		exch_ask_body(e);
+		return;
+	}
+	if (!e->hold) {
+		secret_body(e);
+		return;
+	}
+	r = http_hold_feed(e->hold, e, &q, why);
+
+	if (r == 0 && e->in->held > EXCH_HELD_MAX) {
+		r = -EBUSY;
+		snprintf(why, sizeof(why), "too many requests wait to be judged by their bodies");
+	}
+	if (r == 0)
+		return;
+	e->state = EXCH_NEW;
+	if (r < 0) {
+		exch_hold_free(e);
+		exch_refuse(e, r == -E2BIG ? 413 : r == -EBUSY ? 503 : 403, why);
+		return;
+	}
+	ask(e, &q);
+	e->verdict.need = 0;
+	http_act_body(e, &q);
+	exch_ask_note(e, &q);
+	exch_hold_free(e);
+	exch_judge(e);
+}
+
+void exch_hold_free(struct exch *e)
+{
+	http_hold_free(e->hold);
+	e->hold = NULL;
+}
+
+void exch_count(struct exch *e)
+{
+	size_t n;
+
+	e->counted = e->counted && http_pipe_len(&e->up);
+	n = (e->counted ? e->up.b.len : 0) + secret_body_len(e) + capture_held(e);
+	e->in->held += n - e->held;
+	e->held = n;
+}
+
+static void written(struct egress *eg, struct defer *d, int status)
+{
+	struct exch *e = CONTAINER_OF(d, struct exch, defer);
+	struct inspect *in = e->in;
+
+	(void)eg;
+	runq_enter(&in->q);
+	e->state = EXCH_NEW;
+	if (status < 0)
+		exch_refuse(e, 503, "the decision could not be written down, so nothing is let through");
+	else
+		upstream_get(e);
+	runq_leave(&in->q);
+}
+
+/* J1, for the second path too. */
+static bool takes_secret_elsewhere(struct exch *e, struct slice v, const char *method)
+{
+	autobuf struct buf canon = BUF_INIT;
+	struct urlpath url;
+
+	(void)method;
+	if (canon_second(e, v, &canon, &url) &&
+	    secret_covers(e, url.path_len ? urlpath_path(&canon, &url) : slice_of("/")))
+		return false;
+	secret_refuse(e, "a header names a second path that the request's secret is not bound to");
+	return true;
+}
+
+bool exch_key_path(const struct exch *e)
+{
+	return e->req.websocket || (strcmp(e->req.method, "GET") != 0 && strcmp(e->req.method, "HEAD") != 0);
+}
+
+static uint64_t ledger_key_of(const struct exch *e)
+{
+	struct seen *s = &e->in->eg->ledger.seen;
+	autobuf struct buf secrets = BUF_INIT;
+
+	secret_names(e, &secrets);
+	seen_begin(s, LEDGER_REQUEST);
+	seen_adds(s, e->verdict.rule_text);
+	seen_adds(s, e->req.method);
+	seen_add(s, e->conn->host.text, e->conn->host.len);
+	seen_add(s, &e->conn->port, sizeof(e->conn->port));
+	seen_add(s, secrets.data, secrets.len);
+	seen_add(s, &e->req.websocket, sizeof(e->req.websocket));
+	http_act_key(e, s);
+	if (exch_key_path(e))
+		seen_add(s, e->req.target.data, e->req.target.len);
+	return buf_error(&secrets) ? 0 : seen_key(s);
+}
+
+static void log_first_or_wait(struct exch *e);
+
+static void on_request_turn(struct ledger_wait *w, int status)
+{
+	struct exch *e = CONTAINER_OF(w, struct exch, turn);
+	struct inspect *in = e->in;
+
+	runq_enter(&in->q);
+	e->state = EXCH_NEW;
+	e->active = in->eg->now;
+	if (status < 0)
+		exch_refuse(e, 503, LEDGER_WHY_LATE);
+	else
+		log_first_or_wait(e);
+	runq_leave(&in->q);
+}
+
+/* E5: a line of its own where it is new, or it waits for one. */
+static void log_first_or_wait(struct exch *e)
+{
+	struct egress *eg = e->in->eg;
+	const unsigned lines = 1 + secret_count(e);
+	uint64_t key = ledger_key_of(e);
+	enum ledger_answer known = ledger_ask(&eg->ledger, key, lines);
+	char approved[128];
+
+	if (known == LEDGER_DENY) {
+		exch_refuse(e, 503, egress_ledger_why(eg));
+		return;
+	}
+	e->state = EXCH_JOURNAL;
+	if (known == LEDGER_LATER) {
+		e->turn.fn = on_request_turn;
+		ledger_wait(&eg->ledger, &e->turn, lines);
+		return;
+	}
+	e->is_first = known == LEDGER_FIRST;
+	if (e->is_first)
+		ledger_take(&eg->ledger, key, lines);
+	if (e->approved || e->secret_ok)
+		snprintf(approved, sizeof(approved), "a person allowed %s (question %s)",
+			 e->secret_ok ? "its secret" : "it", e->secret_ok ? e->secret_ask_id : e->ask_id);
+	exch_log(e, "allow", e->verdict.rule_text,
+		 e->approved || e->secret_ok ? approved
+		 : e->verdict.would_deny     ? e->verdict.why
+					     : NULL);
+	e->defer.fn = written;
+	egress_defer(eg, &e->defer);
+}
+
+void exch_send(struct exch *e)
+{
+	if (secret_is_planned(e) && each_second_path(e, takes_secret_elsewhere))
+		return;
+	if (exch_ask_secret(e))
+		log_first_or_wait(e);
+}
+
+/* Which secrets are in it was found by the older policy (S5). */
+static bool has_old_plan(const struct exch *e)
+{
+	return secret_is_planned(e) || (e->state == EXCH_HOLD && !e->hold);
+}
+
+/* A body that the server has was seen; one that it does not have yet would be judged by a policy that is gone. */
+static bool still_allowed(const struct exch *e)
+{
+	return policy_allows(&e->verdict) || (e->verdict.need && e->state == EXCH_LIVE);
+}
+
+/* The rules of an older policy are gone. What is no longer allowed ends. */
+void exch_new_policy(struct exch *e)
+{
+	struct policy_request q = { 0 };
+	struct egress *eg = e->in->eg;
+	unsigned need = e->verdict.need;
+	const bool was_judged = e->verdict.terms.credentials_only;
+
+	if (!e->conn || e->state == EXCH_LOCAL || e->state == EXCH_NEW)
+		return;
+	if (!eg->policy) {
+		snprintf(e->verdict.why, sizeof(e->verdict.why), "%s", eg->why_none);
+		e->verdict.action = POLICY_DENY;
+		e->verdict.need = 0;
+		e->verdict.rule_text[0] = 0;
+	} else {
+		ask(e, &q);
+	}
+	/* Q4: what waits for a person is decided anew; what was allowed and not sent is to be asked again. */
+	if (e->state == EXCH_ASK || (e->state == EXCH_HOLD && e->gathers)) {
+		exch_ask_forget(e);
+		capture_free(e);
+		secret_free(e);
+		exch_hold_free(e);
+		e->state = EXCH_NEW;
+		exch_decide(e);
+		return;
+	}
+	if (e->approved && e->state != EXCH_LIVE) {
+		exch_cut(e, "the policy has changed since a person allowed it; send it again");
+		return;
+	}
+	if (e->approved && e->verdict.action == POLICY_ASK)
+		e->verdict.action = POLICY_ALLOW;
+	e->old_plan = has_old_plan(e);
+	if (e->old_plan && e->state != EXCH_LIVE && still_allowed(e)) {
+		exch_cut(e, "the policy has changed since the request was looked at for secrets; ask again");
+		return;
+	}
+	/* What is held is read for what the older policy wanted to know. */
+	if (e->state == EXCH_HOLD && (e->verdict.need ? e->verdict.need == need : policy_allows(&e->verdict)))
+		return;
+	if (still_allowed(e) && (each_second_path(e, may_not_go_on) || is_denied_theirs(e))) {
+		exch_cut(e, NULL);
+		return;
+	}
+	if (still_allowed(e) && e->state != EXCH_LIVE && e->verdict.terms.credentials_only && !was_judged) {
+		exch_cut(e,
+			 "the policy has changed since the request was looked at for credentials; ask again");
+		return;
+	}
+	if (still_allowed(e) && limits_of(&eg->limits, &e->verdict, &e->limit) == 0) {
+		upstream_again(e);
+		return;
+	}
+	e->verdict.need = 0;
+	exch_cut(e, NULL);
+}

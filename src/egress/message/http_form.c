@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "egress/message/http_form.h"
+
+#include <stdint.h>
+
+static int hex(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	if ((c | 32) >= 'a' && (c | 32) <= 'f')
+		return (c | 32) - 'a' + 10;
+	return -1;
+}
+
+int http_form_decode(struct slice s, struct buf *out)
+{
+	for (size_t i = 0; i < s.len; i++) {
+		if (s.p[i] == '%') {
+			int a = s.len - i > 2 ? hex(s.p[i + 1]) : -1;
+			int b = s.len - i > 2 ? hex(s.p[i + 2]) : -1;
+
+			if (a < 0 || b < 0)
+				return -EBADMSG;
+			buf_add(out, &(uint8_t){ (uint8_t)(a << 4 | b) }, 1);
+			i += 2;
+		} else {
+			buf_addc(out, (char)(s.p[i] == '+' ? ' ' : s.p[i]));
+		}
+	}
+	return buf_error(out);
+}
+
+bool http_form_next(struct slice *form, struct slice *name, struct slice *value)
+{
+	size_t n = 0;
+	const char *eq;
+
+	if (form->len == 0)
+		return false;
+	while (n < form->len && form->p[n] != '&' && form->p[n] != ';')
+		n++;
+	eq = memchr(form->p, '=', n);
+	*name = (struct slice){ form->p, eq ? (size_t)(eq - form->p) : n };
+	*value = eq ? (struct slice){ eq + 1, n - name->len - 1 } : SLICE_NONE;
+	n += n < form->len;
+	form->p += n;
+	form->len -= n;
+	return true;
+}
+
+/* PHP makes "_" of dots and spaces in a name, and forgets spaces before it. */
+static bool is_same(char got, char want)
+{
+	if (got >= 'A' && got <= 'Z')
+		got |= 32;
+	if (want >= 'A' && want <= 'Z')
+		want |= 32;
+	return got == want || (want == '_' && (got == '.' || got == ' '));
+}
+
+static bool is_named(const struct buf *got, const char *name)
+{
+	size_t i = 0, n = strlen(name);
+
+	/* A name that begins with "_" may itself begin with what becomes one. */
+	while (i < got->len && got->data[i] == ' ')
+		i++;
+	for (size_t k = 0; k < n; k++, i++) {
+		if (i >= got->len || !is_same(got->data[i], name[k]))
+			return false;
+	}
+	return i == got->len || got->data[i] == '[' || got->data[i] == ' ' || got->data[i] == '.' ||
+	       got->data[i] == 0;
+}
+
+bool http_form_has(struct slice form, const char *name)
+{
+	return http_form_has_but(form, name, NULL, NULL);
+}
+
+bool http_form_has_but(struct slice form, const char *name, bool (*fine)(const void *ctx, struct slice value),
+		       const void *ctx)
+{
+	struct slice k, v;
+
+	while (http_form_next(&form, &k, &v)) {
+		autobuf struct buf plain = BUF_INIT;
+
+		/* What cannot be decoded might be it. */
+		if ((http_form_decode(k, &plain) < 0 || is_named(&plain, name)) && !(fine && fine(ctx, v)))
+			return true;
+	}
+	return false;
+}
+
+bool http_form_has_other(struct slice form, const char *const *names, size_t n)
+{
+	struct slice k, v;
+
+	while (http_form_next(&form, &k, &v)) {
+		size_t i = 0;
+
+		while (i < n && !slice_eq(k, names[i]))
+			i++;
+		if (i == n && k.len)
+			return true;
+	}
+	return false;
+}
+
+int http_form_get(struct slice form, const char *name, struct buf *out)
+{
+	struct slice k, v;
+	int found = 0;
+
+	/* Some servers take it for "&"; a client that means one writes %3B. */
+	if (form.len && memchr(form.p, ';', form.len))
+		return -EBADMSG;
+	while (http_form_next(&form, &k, &v)) {
+		autobuf struct buf plain = BUF_INIT;
+		int r = http_form_decode(k, &plain);
+
+		if (r < 0)
+			return r;
+		if (!is_named(&plain, name))
+			continue;
+		if (found++ || !slice_eq(k, name))
+			return -EBADMSG;
+		r = http_form_decode(v, out);
+		if (r < 0)
+			return r;
+	}
+	return found;
+}

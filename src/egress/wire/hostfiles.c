@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Files of the host that programs behind a fence are handed by descriptor: the certificates to trust and the resolvers to ask. */
+#include "egress/wire/hostfiles.h"
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "sys/memfile.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+
+#define RESOLV_MAX (64u << 10)
+
+/* Whom to trust upstream: what the caller's other programs trust. None: then nothing can be verified, so nothing is. */
+int hostfiles_store(void)
+{
+	static const char *const places[] = {
+		"/etc/ssl/certs/ca-certificates.crt", /* Debian, Ubuntu, Arch, Gentoo */
+		"/etc/pki/tls/certs/ca-bundle.crt",   /* Fedora, RHEL */
+		"/etc/ssl/ca-bundle.pem",	      /* SUSE */
+		"/etc/ssl/cert.pem",		      /* Alpine */
+	};
+	const char *own = getenv("SSL_CERT_FILE"); // NOLINT(concurrency-mt-unsafe): one thread
+	int fd = -1;
+
+	if (own && *own)
+		return open(own, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	for (size_t i = 0; fd < 0 && i < ARRAY_SIZE(places); i++)
+		fd = open(places[i], O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	return fd;
+}
+
+/* As it stands now; a host without one has resolvers in its policy, or none. */
+int hostfiles_resolv(struct err *e)
+{
+	autobuf struct buf b = BUF_INIT;
+	autoclose int fd = open("/etc/resolv.conf", O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	int r = fd < 0 ? 0 : fd_read_all(fd, RESOLV_MAX, &b);
+
+	if (r < 0)
+		return err_sys(e, r, "cannot read /etc/resolv.conf");
+	return memfile_make("resolv.conf", buf_cstr(&b), b.len, true, e);
+}

@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From --net, --allow and --policy to a compiled policy, the first time and after each change of a file. */
+#include "netd/plan/net_plan.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/jsonget.h"
+#include "config/edit/widen.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static void digest_of(const struct policy *p, char ret[72])
+{
+	unsigned char d[POLICY_DIGEST_LEN];
+	char *out = ret;
+
+	policy_digest(p, d);
+	out += sprintf(out, "sha256:");
+	for (size_t i = 0; i < sizeof(d); i++)
+		out += sprintf(out, "%02x", d[i]);
+}
+
+static bool is_at_or_below(const char *path, const char *dir)
+{
+	size_t n = strlen(dir);
+
+	while (n > 1 && dir[n - 1] == '/')
+		n--;
+	return strncmp(path, dir, n) == 0 && (path[n] == '\0' || path[n] == '/' || n == 1);
+}
+
+/* A file with several names may have one where the sandbox writes; where all of them are cannot be told. */
+static int check_names(const struct net_plan *p, const char *file, struct err *e)
+{
+	struct stat st, dir;
+
+	if (stat(file, &st) < 0 || st.st_nlink < 2)
+		return 0;
+	for (size_t i = 0; i < p->read_from.n; i++) {
+		if (stat(p->read_from.v[i], &dir) < 0 || dir.st_dev != st.st_dev)
+			continue;
+		err_set(e, -EPERM,
+			"%s has %ju names (hard links), and one may be in %s, which the sandbox may write to",
+			file, (uintmax_t)st.st_nlink, p->read_from.v[i]);
+		return err_hint(e, -EPERM, "make a copy of the policy that has one name");
+	}
+	return 0;
+}
+
+/* What the sandbox could write, it could grant itself. By where a file really is; a link on the way counts too. */
+static int check_place(const struct net_plan *p, const char *file, struct err *e)
+{
+	autofree char *real = realpath(file, NULL);
+
+	for (size_t i = 0; i < p->read_from.n; i++) {
+		if (!is_at_or_below(file, p->read_from.v[i]) &&
+		    !(real && is_at_or_below(real, p->read_from.v[i])) &&
+		    !fd_path_leads_through(file, p->read_from.v[i]) &&
+		    !(real && fd_path_leads_through(real, p->read_from.v[i])))
+			continue;
+		err_set(e, -EPERM,
+			"%s is in %s, which the sandbox may write to: it could change its own policy", file,
+			p->read_from.v[i]);
+		return err_hint(e, -EPERM, "keep the policy outside, or give the directory without :rw");
+	}
+	return check_names(p, file, e);
+}
+
+static int check_places(const struct net_plan *p, const struct config_policy *cp, struct err *e)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < cp->files.n; i++)
+		r = check_place(p, cp->files.v[i], e);
+	return r;
+}
+
+struct config_policy_args net_plan_args(const struct net_plan *p)
+{
+	return (struct config_policy_args){
+		.files = (const char *const *)&p->file,
+		.n_files = p->file ? 1 : 0,
+		.allow = (const char *const *)p->allow.v,
+		.n_allow = p->allow.n,
+		.profile = p->profile,
+		.n_profile = p->n_profile,
+		.resolvers = (const char *const *)p->resolvers.v,
+		.n_resolvers = p->resolvers.n,
+		.mode = p->mode,
+	};
+}
+
+static void free_rules(struct policy_rule *rules, size_t n)
+{
+	for (size_t i = 0; rules && i < n; i++)
+		policy_rule_release(&rules[i]);
+	free(rules);
+}
+
+/* What was granted on top of the policy, on top of this one. */
+static int put_on_top(const struct net_plan *p, struct policy *policy, struct err *e)
+{
+	size_t n = p->widen.n;
+	struct policy_rule *rules = calloc(n + 1, sizeof(*rules));
+	int r = 0;
+
+	if (!rules)
+		return err_set(e, -ENOMEM, "out of memory");
+	for (size_t i = 0; i < n; i++)
+		rules[i] = POLICY_RULE_INIT;
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		r = widen_parse(p->widen.v[i], &rules[i], NULL, e);
+		if (r == 0)
+			snprintf(rules[i].source, sizeof(rules[i].source), "question %s", p->widen_by.v[i]);
+	}
+	r = r < 0 ? r : policy_widen(policy, rules, n, e);
+	free_rules(rules, n);
+	return r;
+}
+
+static void note_policy(struct net_plan *p)
+{
+	digest_of(p->cp.policy, p->digest);
+	p->needs_ca = policy_needs_ca(p->cp.policy) || p->secrets.ask.n || p->secrets.sign.n;
+}
+
+int net_plan_widen(struct net_plan *p, struct err *e)
+{
+	char before[sizeof(p->digest)];
+	int r = put_on_top(p, p->cp.policy, e);
+
+	if (r < 0)
+		return r;
+	memcpy(before, p->digest, sizeof(before));
+	note_policy(p);
+	if (str_eq(before, p->digest))
+		return 0;
+	p->generation++;
+	return 1;
+}
+
+int net_plan_grant(struct net_plan *p, struct spec *s, int run_fd, struct err *e)
+{
+	char *digest;
+	int r = granted_rules(run_fd, s->id, &p->widen, &p->widen_by, e);
+
+	r = r < 0 ? r : net_plan_widen(p, e);
+	if (r <= 0)
+		return r;
+	digest = strdup(p->digest);
+	if (!digest)
+		return err_set(e, -ENOMEM, "out of memory");
+	free(s->policy_digest);
+	s->policy_digest = digest;
+	return 0;
+}
+
+int net_plan_compile(struct net_plan *p, struct err *e)
+{
+	const struct config_policy_args a = net_plan_args(p);
+	struct config_policy cp = { 0 };
+	char before[sizeof(p->base)], base[sizeof(p->base)];
+	int r = config_policy_load(&a, &cp, e);
+
+	if (r < 0)
+		return r;
+	digest_of(cp.policy, base);
+	r = check_places(p, &cp, e);
+	r = r < 0 || !p->widen.n ? r : put_on_top(p, cp.policy, e);
+	if (r < 0) {
+		config_policy_release(&cp);
+		return r;
+	}
+	memcpy(before, p->base, sizeof(before));
+	config_policy_release(&p->cp);
+	p->cp = cp;
+	memcpy(p->base, base, sizeof(base));
+	note_policy(p);
+	if (str_eq(before, base))
+		return 0;
+	p->generation++;
+	return 1;
+}
+
+/* As it was named, and where it really is. */
+static int note_writable(struct net_plan *p, const char *path, struct err *e)
+{
+	autofree char *real = path ? realpath(path, NULL) : NULL;
+
+	if ((path && strv_add(&p->read_from, path) < 0) ||
+	    (real && !str_eq(real, path) && strv_add(&p->read_from, real) < 0))
+		return err_set(e, -ENOMEM, "out of memory");
+	return 0;
+}
+
+static int find_conflicts(struct net_plan *p, struct err *e)
+{
+	const struct config_policy_args a = net_plan_args(p);
+
+	for (size_t i = 0; i < p->cp.conflicts.n; i++) {
+		if (strv_add(&p->conflicts, p->cp.conflicts.v[i]) < 0)
+			return err_set(e, -ENOMEM, "out of memory");
+	}
+	return config_policy_conflicts(&a, &p->conflicts, e);
+}
+
+int net_plan_open(struct net_plan *p, struct spec *s, struct err *e)
+{
+	int r = s->ws_mode == WS_RW ? note_writable(p, s->ws_path, e) : 0;
+
+	for (size_t i = 0; r == 0 && i < s->n_binds; i++)
+		r = s->binds[i].writable ? note_writable(p, s->binds[i].src, e) : 0;
+	if (r == 0)
+		r = note_writable(p, s->home_path, e);
+	if (r == 0)
+		r = net_plan_compile(p, e);
+	if (r >= 0)
+		r = find_conflicts(p, e);
+	if (r < 0)
+		return r;
+	s->net = policy_mode(p->cp.policy) == POLICY_OBSERVE ? NET_OBSERVE : NET_ENFORCE;
+	s->ca = p->needs_ca;
+	s->ca_later = !s->ca && p->cp.files.n > 0;
+	s->policy_digest = strdup(p->digest);
+	return s->policy_digest ? 0 : err_set(e, -ENOMEM, "out of memory");
+}
+
+void net_plan_release(struct net_plan *p)
+{
+	strv_release(&p->allow);
+	strv_release(&p->resolvers);
+	strv_release(&p->conflicts);
+	strv_release(&p->read_from);
+	strv_release(&p->widen);
+	strv_release(&p->widen_by);
+	free(p->file);
+	free(p->real);
+	free(p->profile);
+	config_policy_release(&p->cp);
+	net_secrets_release(&p->secrets);
+	*p = NET_PLAN_INIT;
+}
+
+static void add_texts(struct json *j, const char *key, const struct strv *l)
+{
+	if (!l->n)
+		return;
+	json_arr(j, key);
+	for (size_t i = 0; i < l->n && i < 64; i++)
+		json_str(j, NULL, l->v[i]);
+	json_end_arr(j);
+}
+
+void net_plan_json(const struct net_plan *p, enum net_mode mode, struct json *j)
+{
+	json_str(j, "net", net_mode_name(mode));
+	if (!p)
+		return;
+	json_str(j, "policy_digest", p->digest);
+	if (!str_eq(p->base, p->digest))
+		json_str(j, "policy_base", p->base);
+	if (p->file)
+		json_str(j, "policy", p->file);
+	add_texts(j, "allow", &p->allow);
+	add_texts(j, "resolvers", &p->resolvers);
+	if (p->secrets.ask.n + p->secrets.sign.n) {
+		json_arr(j, "secrets");
+		/* Where a server may issue one is said by the policy. */
+		for (size_t i = 0; i < p->secrets.ask.n; i++) {
+			if (p->secrets.ask.v[i].kind == GRANT_SECRET)
+				json_str(j, NULL, p->secrets.ask.v[i].name);
+		}
+		for (size_t i = 0; i < p->secrets.sign.n; i++) {
+			if (!grants_by_name(&p->secrets.ask, p->secrets.sign.v[i].name))
+				json_str(j, NULL, p->secrets.sign.v[i].name);
+		}
+		json_end_arr(j);
+	}
+}
+
+/* --- for others ------------------------------------------------------------------------------------------------- */
+
+#define PLAN_FILE_MAX (1u << 20)
+
+static void add_all(struct json *j, const char *key, const struct strv *l)
+{
+	json_arr(j, key);
+	for (size_t i = 0; i < l->n; i++)
+		json_str(j, NULL, l->v[i]);
+	json_end_arr(j);
+}
+
+int net_plan_store(const struct net_plan *p, int run_fd)
+{
+	autobuf struct buf b = BUF_INIT;
+	struct json j = JSON_INIT(&b);
+
+	json_obj(&j, NULL);
+	json_str(&j, "policy", p->file);
+	json_str(&j, "real", p->real);
+	add_all(&j, "allow", &p->allow);
+	add_all(&j, "resolvers", &p->resolvers);
+	if (p->profile) {
+		json_str(&j, "profile", p->profile);
+		json_u64(&j, "profile_allow", p->n_profile);
+	}
+	json_i64(&j, "mode", p->mode);
+	json_end_obj(&j);
+	buf_addc(&b, '\n');
+	return buf_error(&b) ? -ENOMEM : fd_replace_file(run_fd, NET_PLAN_FILE, b.data, b.len, 0600);
+}
+
+static int read_all(const json_t *o, const char *key, struct strv *to)
+{
+	const json_t *list = json_object_get(o, key);
+	int r = json_is_array(list) ? 0 : -EBADMSG;
+
+	for (size_t i = 0; r == 0 && i < json_array_size(list); i++) {
+		const char *s = json_string_value(json_array_get(list, i));
+
+		r = s ? strv_add(to, s) : -EBADMSG;
+	}
+	return r;
+}
+
+/* Whose the last of the --allow texts are, where a profile brought some. */
+static int read_profile(struct net_plan *p, const json_t *o)
+{
+	const char *name = jsonget_text_or_null(o, "profile");
+	json_int_t n = json_integer_value(json_object_get(o, "profile_allow"));
+
+	if (!name || n < 0 || (size_t)n > p->allow.n)
+		return 0;
+	p->profile = strdup(name);
+	p->n_profile = (size_t)n;
+	return p->profile ? 0 : -ENOMEM;
+}
+
+int net_plan_recall(struct net_plan *p, int run_fd, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT;
+	int r = fd_read_file(run_fd, NET_PLAN_FILE, PLAN_FILE_MAX, &b);
+	json_t *o = r < 0 ? NULL : json_loadb(buf_cstr(&b), b.len, 0, NULL);
+	const json_t *file = json_object_get(o, "policy"), *mode = json_object_get(o, "mode"),
+		     *real = json_object_get(o, "real");
+
+	if (r == 0 && (!json_is_integer(mode) || !(json_is_string(file) || json_is_null(file))))
+		r = -EBADMSG;
+	r = r < 0 ? r : read_all(o, "allow", &p->allow);
+	r = r < 0 ? r : read_all(o, "resolvers", &p->resolvers);
+	r = r < 0 ? r : read_profile(p, o);
+	if (r == 0) {
+		p->mode = (int)json_integer_value(mode);
+		p->file = json_is_string(file) ? strdup(json_string_value(file)) : NULL;
+		/* Without a word it was where it was named. */
+		p->real = p->file ? strdup(json_is_string(real) ? json_string_value(real) : p->file) : NULL;
+		r = json_is_string(file) && (!p->file || !p->real) ? -ENOMEM : 0;
+	}
+	json_decref(o);
+	return r < 0 ? err_sys(e, r, "cannot tell which policy the sandbox has") : 0;
+}

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which vault a run has, and what is in it of what it asks for: cofferd's where that is to be had, else one
+ * of its own, also when either has died (S3, S5). The key is taken while there is a terminal to type a
+ * passphrase on. Of what the vault says only names, bindings and dates are kept (S6).
+ */
+#include "base/clock.h"
+#include "base/fd.h"
+#include "cofferdc/cofferd_client.h"
+#include "netd/plan/net_secret_int.h"
+#include "vault/ssh/sshhosts.h"
+
+#include <errno.h>
+
+#define FIRST_PATIENCE_MS 60000 /* the launcher has nothing else to do */
+#define WAITED_MAX 8		/* times that cofferd's vault is asked for while it is down */
+#define HOLD_PATIENCE_MS 10000	/* but a cofferd that does not answer is as good as none */
+
+/* Is there a vault of cofferd's that is open, or opens by itself? */
+static bool is_kept(struct state *st, bool open)
+{
+	struct cofferd_reply reply;
+
+	return cofferd_ask(st, COFFERD_STAT, &reply) == 0 && !reply.error &&
+	       (reply.vault == VAULTD_OPEN || (!open && reply.vault == VAULTD_READY));
+}
+
+/* A passphrase is asked for here, while there is a terminal, unless somebody has typed it already. A key that only cofferd can
+ * read (a credential of its service) is not needed. */
+int net_secret_take_key(struct net_secrets *s, struct state *st, struct err *e)
+{
+	const struct vault_key_want want = VAULT_KEY_WANT_INIT;
+	int r;
+
+	if (s->files.kind == VAULT_KEY_PASSPHRASE && is_kept(st, true))
+		return 0;
+	r = vault_files_take_key(&s->files, &want, e);
+	if (r < 0 && s->files.kind != VAULT_KEY_PASSPHRASE && is_kept(st, false)) {
+		*e = ERR_INIT;
+		return 0;
+	}
+	return r;
+}
+
+static int open_own(struct net_secrets *s, int patience, struct err *e)
+{
+	int r;
+
+	if (s->files.key < 0) {
+		err_set(e, -VAULT_LOCKED, "the vault is locked, or cofferd, which has its key, is gone");
+		return err_hint(e, -VAULT_LOCKED, "coffer secret unlock");
+	}
+	s->vault.patience = patience;
+	r = vault_start(&s->vault, s->exe, e);
+	/* A passphrase may be typed. */
+	s->vault.patience = s->files.may_reopen ? patience : 0;
+	if (r == 0)
+		r = vault_open(&s->vault, &s->files, VAULT_OPEN_READ_ONLY, e);
+	s->vault.patience = patience;
+	return r;
+}
+
+static bool meets(const struct binding *own, const struct vault_grant *ask)
+{
+	struct binding b;
+
+	if (own->as == BINDING_AS_PROXY)
+		return false;
+	for (size_t i = 0; i < ask->n_bindings; i++) {
+		if (binding_meet(own, &ask->bindings[i], &b))
+			return true;
+	}
+	return ask->n_bindings == 0;
+}
+
+/* Those of the hosts that this ask is about. */
+static int add_known(const struct vault_msg *m, const struct binding *own, size_t n,
+		     const struct vault_grant *ask, struct buf *out)
+{
+	autosshhosts struct sshhosts all = SSHHOSTS_INIT;
+
+	if (m->text[3].len && sshhosts_unpack(&all, m->text[3].p, m->text[3].len) < 0)
+		return -EPROTO;
+	for (size_t i = 0; i < all.n; i++) {
+		const struct sshhosts one = { &all.v[i], 1 };
+		bool wanted = false;
+
+		for (size_t k = 0; k < n; k++)
+			wanted = wanted || (own[k].as == BINDING_AS_SSH && own[k].port == all.v[i].port &&
+					    str_eq(own[k].host, all.v[i].host) && meets(&own[k], ask));
+		if (wanted)
+			sshhosts_text(&one, out);
+	}
+	return buf_error(out);
+}
+
+/* The first host that was asked for and is none of its own. */
+static uint8_t find_lacking(const struct binding *own, size_t n, const struct vault_grant *ask)
+{
+	for (size_t k = 0; k < ask->n_bindings && n; k++) {
+		struct binding b;
+		bool met = false;
+
+		for (size_t i = 0; i < n; i++)
+			met = met ||
+			      (own[i].as != BINDING_AS_PROXY && binding_meet(&own[i], &ask->bindings[k], &b));
+		if (!met)
+			return (uint8_t)(k + 1);
+	}
+	return 0;
+}
+
+static int say_about(const struct vault_msg *m, const struct binding *own, size_t n, struct looked *l,
+		     size_t i)
+{
+	const struct vault_grant *ask = &l->ask->v[i];
+	struct binding met[GRANTS_BINDINGS_MAX];
+	size_t n_met = 0;
+
+	if (net_secret_say_expiry(l->say, ask->name, m->num[3], l->now) < 0)
+		return -ENOMEM;
+	for (size_t k = 0; k < n; k++) {
+		if (meets(&own[k], ask))
+			met[n_met++] = own[k];
+	}
+	if (n && !net_secret_is_reached(l->say, met, n_met))
+		l->f.unreached |= 1ull << i;
+	if (!(l->by_line & (1ull << i)))
+		return 0;
+	return n ? net_secret_say_unreached(l->say, ask->name, met, n_met)
+		 : net_secret_say_unreached(l->say, ask->name, ask->bindings, ask->n_bindings);
+}
+
+static int say_of_pools(const struct vault_msg *m, const struct looked *l)
+{
+	for (size_t i = 0; i < l->pools->n; i++) {
+		if (slice_eq(m->text[0], l->pools->v[i].name) &&
+		    net_secret_say_expiry(l->say, l->pools->v[i].name, m->num[3], l->now) < 0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static int look_at(const struct vault_msg *m, void *ctx)
+{
+	struct looked *l = ctx;
+	struct binding own[GRANTS_BINDINGS_MAX];
+	size_t n = 0;
+
+	if (m->type != VAULT_ITEM)
+		return 0;
+	if (bindings_unpack(own, &n, m->text[1].p, m->text[1].len) < 0)
+		return -EPROTO;
+	for (size_t i = 0; i < l->ask->n; i++) {
+		uint64_t bit = 1ull << i;
+
+		if (l->ask->v[i].kind != GRANT_SECRET || !slice_eq(m->text[0], l->ask->v[i].name))
+			continue;
+		l->f.there |= bit;
+		l->f.expired |= m->num[3] && m->num[3] <= l->now ? bit : 0;
+		l->f.unbound |= n == 0 ? bit : 0;
+		l->lacks[i] = find_lacking(own, n, &l->ask->v[i]);
+		for (size_t k = 0; k < n; k++) {
+			if (meets(&own[k], &l->ask->v[i]))
+				*(own[k].as == BINDING_AS_SSH ? &l->signs : &l->f.meets) |= bit;
+		}
+		if (l->known && l->signs & bit && add_known(m, own, n, &l->ask->v[i], l->known) < 0)
+			return -EPROTO;
+		if (say_about(m, own, n, l, i) < 0)
+			return -ENOMEM;
+	}
+	return say_of_pools(m, l);
+}
+
+int net_secret_look(struct net_secrets *s, struct buf *known, struct net_say *say, struct looked *ret,
+		    struct err *e)
+{
+	struct vault_msg ask = { .type = VAULT_LIST };
+	autobuf struct buf mem = BUF_INIT;
+
+	*ret = (struct looked){ .ask = &s->ask,
+				.known = known,
+				.pools = &s->pools,
+				.by_line = s->by_line,
+				.say = say,
+				.now = clock_nsec(CLOCK_REALTIME) / NSEC_PER_SEC };
+	return vault_call(&s->vault, &ask, NULL, 0, look_at, ret, &mem, NULL, e);
+}
+
+void net_secrets_down(struct net_secrets *s)
+{
+	vault_end(&s->vault);
+	s->lease = fd_close(s->lease);
+}
+
+/* They need nothing of the vault's file. */
+static uint64_t issuers_of(const struct net_secrets *s)
+{
+	uint64_t bits = 0;
+
+	for (size_t i = 0; i < s->ask.n; i++)
+		bits |= s->ask.v[i].kind == GRANT_ISSUER ? 1ull << i : 0;
+	return bits;
+}
+
+/* Those that are not in `but` under their name. */
+static int add_all(struct vault_grants *to, const struct vault_grants *from, const struct vault_grants *but,
+		   struct err *e)
+{
+	for (size_t i = 0; i < from->n; i++) {
+		struct vault_grant *g;
+
+		if (but && grants_by_name(but, from->v[i].name))
+			continue;
+		g = grants_add(to);
+		if (!g)
+			return err_set(e, -E2BIG, "a sandbox may use %d secrets at most", GRANTS_MAX);
+		*g = from->v[i];
+	}
+	return 0;
+}
+
+/* cofferd's vault, for coffer-egress, coffer-dial and the ssh-agent alike. It grants a holder what is said here, word for word.
+ * Where there was no vault file cofferd has none either. */
+static int hold(struct net_secrets *s, struct state *st, const char *id, int patience, struct err *e)
+{
+	autogrants struct vault_grants all = GRANTS_INIT;
+	int r = s->has_no_file ? err_set(e, -ENOENT, "there is no vault") : add_all(&all, &s->ask, NULL, e);
+
+	if (r == 0)
+		r = add_all(&all, &s->sign, &s->ask, e);
+	if (r == 0)
+		r = add_all(&all, &s->pools, NULL, e);
+	return r < 0 ? r : cofferd_hold(st, id, &all, patience, &s->vault, &s->lease, e);
+}
+
+static int reopen_own(struct net_secrets *s, struct err *e)
+{
+	int r = s->has_no_file ? 0 : vault_files_reopen(&s->files, e);
+
+	return r < 0 ? r : open_own(s, PATIENCE_MS, e);
+}
+
+int net_secrets_restart(struct net_secrets *s, struct state *st, const char *id, struct err *e)
+{
+	struct looked l;
+	int r;
+
+	net_secrets_down(s);
+	r = hold(s, st, id, PATIENCE_MS, e);
+	/* One that is only just being started again is waited for. */
+	s->waited = r == -EAGAIN ? s->waited + 1 : 0;
+	if (s->waited > 0 && s->waited < WAITED_MAX)
+		return r;
+	if (r < 0 && s->files.may_reopen) {
+		*e = ERR_INIT;
+		r = reopen_own(s, e);
+	} else if (r == -ECONNREFUSED) {
+		r = err_set(e, -VAULT_LOCKED, "the vault is locked: coffer secret unlock opens it again");
+	}
+	if (r == 0)
+		r = net_secret_look(s, NULL, NULL, &l, e);
+	if (r == 0)
+		s->alive = issuers_of(s) |
+			   (l.f.there & (l.f.meets | (l.f.unbound & s->with_host & s->was_unbound)));
+	return r;
+}
+
+/* cofferd's, or one of the run's own where its key was to be had here. */
+int net_secret_open(struct net_secrets *s, struct state *st, const char *id, struct err *e)
+{
+	int r = hold(s, st, id, HOLD_PATIENCE_MS, e);
+
+	if (r < 0 && (s->files.key >= 0 || r == -ECONNREFUSED)) {
+		*e = ERR_INIT;
+		r = open_own(s, FIRST_PATIENCE_MS, e);
+	}
+	return r;
+}

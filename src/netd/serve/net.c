@@ -1,0 +1,560 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The guard's loop for a run with a network: see net.h. */
+#include "netd/serve/net.h"
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "ipc/fdpass.h"
+#include "netd/serve/net_int.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/sockios.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#define IDLE (500 * NSEC_PER_MSEC)
+#define BACKOFF_FIRST (100 * NSEC_PER_MSEC)
+#define BACKOFF_MOST (5 * NSEC_PER_SEC)
+#define LIVED_LONG (30 * NSEC_PER_SEC) /* after this a death is the first one again */
+#define TRIES 6			       /* that never became ready, in a row: there is no network to be had */
+#define QUEUED_MAX (32 << 10)
+#define QUIT_WITHIN (2 * NSEC_PER_SEC)
+#define READY_AT_END (5 * NSEC_PER_SEC)
+#define QUIT_STEP (50 * NSEC_PER_MSEC)
+
+int net_launcher_tell(struct net_guard *g, const struct net_msg *m, int fd)
+{
+	int queued = 0;
+
+	/* A launcher that is stopped takes nothing: lines for its terminal must not hold us up, nor what matters more. */
+	if ((m->type == NET_SAY || m->type == NET_ASKED) && ioctl(g->w_launcher.fd, SIOCOUTQ, &queued) == 0 &&
+	    queued > QUEUED_MAX)
+		return -EAGAIN;
+	return fdpass_send(g->w_launcher.fd, m, sizeof(*m), &fd, fd >= 0 ? 1 : 0);
+}
+
+int net_launcher_send(struct net_guard *g, enum net_msg_type type, uint32_t level, const char *text, int fd)
+{
+	struct net_msg m = { .type = type, .level = level };
+
+	snprintf(m.text, sizeof(m.text), "%s", text);
+	return net_launcher_tell(g, &m, fd);
+}
+
+/* The sandbox is ended by the launcher; should that be gone, the guard is on its way to do it. */
+void net_fail(struct net_guard *g, const char *fmt, ...)
+{
+	char raw[NET_MSG_TEXT], safe[NET_MSG_TEXT];
+	va_list ap;
+
+	if (g->failed)
+		return;
+	g->failed = true;
+	va_start(ap, fmt);
+	vsnprintf(raw, sizeof(raw), fmt, ap);
+	va_end(ap);
+	(void)!net_launcher_send(g, NET_FAILED, 0, str_safe(raw, safe, sizeof(safe)), -1);
+}
+
+void net_audit(struct net_guard *g, const char *type, const struct buf *fields)
+{
+	if (buf_error(fields) || audit_append(g->c.audit, type, g->c.spec->id, fields, NULL) < 0)
+		net_fail(g, "what happens on the network cannot be written to the audit log");
+}
+
+static int on_fold_event(void *ctx, const char *type, const struct buf *fields)
+{
+	const struct net_guard *g = ctx;
+
+	return audit_append(g->c.audit, type, g->c.spec->id, fields, NULL);
+}
+
+static void on_fold_denied(void *ctx, const struct net_line *l)
+{
+	net_say_denied(ctx, l);
+}
+
+static void log_state(struct net_guard *g, const char *type, const char *part, const char *why)
+{
+	autobuf struct buf b = BUF_INIT;
+	struct json j = JSON_INIT(&b);
+
+	if (part)
+		json_str(&j, "part", part);
+	if (why)
+		json_str(&j, "why", why);
+	json_u64(&j, "generation", g->generation);
+	net_audit(g, type, &b);
+}
+
+void net_up(struct net_guard *g)
+{
+	if (g->is_up || !g->proc[NET_EGRESS].ready || !g->proc[NET_DIAL].ready)
+		return;
+	g->is_up = true;
+	g->tries = 0;
+	g->up_since = clock_nsec(CLOCK_MONOTONIC);
+	log_state(g, "net.up", NULL, NULL);
+	if (g->was_up)
+		net_say(g, NET_LEVEL_NOTE, "the network is up again");
+	g->was_up = true;
+}
+
+static void again_later(struct net_guard *g)
+{
+	uint64_t now = clock_nsec(CLOCK_MONOTONIC);
+
+	if (g->up_since && now - g->up_since > LIVED_LONG)
+		g->backoff = 0;
+	g->backoff = !g->backoff		     ? BACKOFF_FIRST
+		     : g->backoff * 2 > BACKOFF_MOST ? BACKOFF_MOST
+						     : g->backoff * 2;
+	loop_timer(&g->loop, &g->t_start, now + g->backoff);
+}
+
+void net_down(struct net_guard *g, struct net_proc *p, const char *why)
+{
+	char text[256];
+	bool first = g->is_up || g->tries == 0;
+
+	if (g->ending || g->failed)
+		return;
+	snprintf(text, sizeof(text), "%s", why);
+	net_proc_kill(p);
+	/* Its peer has nobody to talk to: without egress there is nothing to dial for. */
+	if (p->part == NET_EGRESS) {
+		net_proc_kill(&g->proc[NET_DIAL]);
+		net_ask_egress_gone(g);
+	}
+	if (first) {
+		log_state(g, "net.down", net_part_name(p->part), text);
+		if (g->was_up)
+			net_say(g, NET_LEVEL_WARN, "the network is down, and is started again: %s: %s",
+				net_part_name(p->part), text);
+	}
+	if (!g->is_up && ++g->tries >= TRIES) {
+		net_fail(g, "%s cannot be started: %s", net_part_name(p->part), text);
+		return;
+	}
+	g->is_up = false;
+	again_later(g);
+}
+
+static void describe_end(const struct net_proc *p, const siginfo_t *si, char out[320])
+{
+	if (p->why[0])
+		snprintf(out, 320, "%s", p->why);
+	else if (si->si_code == CLD_EXITED)
+		snprintf(out, 320, "it ended with status %d", si->si_status);
+	else
+		snprintf(out, 320, "it was killed by signal %d (%s)", si->si_status,
+			 strsignal(si->si_status));
+}
+
+static bool has_ended(const struct net_proc *p, siginfo_t *ret)
+{
+	*ret = (siginfo_t){ 0 };
+	return p->pid >= 0 && waitid(P_PIDFD, (id_t)p->w_pid.fd, ret, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+	       ret->si_pid != 0;
+}
+
+static void on_proc(struct watch *w, uint32_t events)
+{
+	struct net_proc *p = w->ctx, *egress = &p->g->proc[NET_EGRESS];
+	siginfo_t si;
+	char why[320];
+
+	(void)events;
+	/* dial ends when egress does, and may be the first to be heard of. */
+	if (p->part == NET_DIAL && has_ended(egress, &si))
+		p = egress;
+	if (!has_ended(p, &si))
+		return;
+	/* Its last words may still be in the socket, and say more than a status does. */
+	if (p->w_ctl.events) {
+		p->w_ctl.fn(&p->w_ctl, EPOLLIN);
+		if (p->pid < 0)
+			return;
+	}
+	describe_end(p, &si, why);
+	net_down(p->g, p, why);
+}
+
+/* Our end of a control socket is in *p, theirs is returned. */
+static int make_control(struct net_proc *p, struct err *e)
+{
+	int sv[2];
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv) < 0)
+		return err_sys(e, -errno, "cannot make a socket pair");
+	if (fd_set_nonblock(sv[0], true) < 0) {
+		fd_close(sv[0]);
+		fd_close(sv[1]);
+		return err_sys(e, -errno, "cannot make a socket pair");
+	}
+	p->w_ctl.fd = sv[0];
+	return sv[1];
+}
+
+static int watch_proc(struct net_proc *p, struct err *e)
+{
+	p->w_pid.fn = on_proc;
+	p->w_pid.ctx = p;
+	if (loop_watch(&p->g->loop, &p->w_pid, EPOLLIN) < 0)
+		return err_set(e, -ENOMEM, "cannot watch %s", net_part_name(p->part));
+	net_ctl_watch(p);
+	return 0;
+}
+
+static int start_egress(struct net_guard *g, int link, struct err *e)
+{
+	struct net_proc *p = &g->proc[NET_EGRESS];
+	autoclose int journal = -1, list = -1, vault = -1, ctl = make_control(p, e);
+	const int *w = wall_fds(&g->wall);
+	int fds[EGRESS_FD_END] = { 0 };
+	int r = ctl < 0 ? ctl : net_journal_open(g, NET_EGRESS, &journal, e);
+
+	if (r == 0)
+		r = net_vault_give(g, &list, &vault, e);
+	if (r < 0)
+		return r;
+	fds[EGRESS_FD_SECRETS] = list;
+	fds[EGRESS_FD_VAULT] = vault;
+	fds[EGRESS_FD_BUNDLE] = g->bundle;
+	fds[EGRESS_FD_JOURNAL] = journal;
+	fds[EGRESS_FD_DIAL] = link;
+	fds[EGRESS_FD_CONTROL] = ctl;
+	for (int i = 0; i < WALL_FDS; i++)
+		fds[EGRESS_FD_TCP4 + i] = w[i];
+	fds[EGRESS_FD_NAMES] = g->names;
+	fds[EGRESS_FD_CA] = g->ca;
+	fds[EGRESS_FD_STORE] = g->store;
+	r = net_proc_start(p, fds, EGRESS_FD_END, e);
+	return r < 0 ? r : watch_proc(p, e);
+}
+
+static int start_dial(struct net_guard *g, int link, struct err *e)
+{
+	struct net_proc *p = &g->proc[NET_DIAL];
+	autoclose int journal = -1, list = -1, vault = -1, ctl = make_control(p, e);
+	autoclose int resolv = ctl < 0 ? -1 : hostfiles_resolv(e);
+	int fds[DIAL_FD_END] = { 0 };
+	int r = ctl < 0 ? ctl : resolv < 0 ? resolv : net_journal_open(g, NET_DIAL, &journal, e);
+
+	/* Who read it before has left the position at its end. */
+	if (r == 0 && g->pools >= 0 && lseek(g->pools, 0, SEEK_SET) < 0)
+		r = err_sys(e, -errno, "cannot hand over the proxies' credentials");
+	if (r == 0)
+		r = net_vault_give_dial(g, &list, &vault, e);
+	if (r < 0)
+		return r;
+	fds[DIAL_FD_SECRETS] = list;
+	fds[DIAL_FD_VAULT] = vault;
+	fds[DIAL_FD_BUNDLE] = g->bundle;
+	fds[DIAL_FD_JOURNAL] = journal;
+	fds[DIAL_FD_EGRESS] = link;
+	fds[DIAL_FD_CONTROL] = ctl;
+	fds[DIAL_FD_POOLS] = g->pools;
+	fds[DIAL_FD_RESOLV] = resolv;
+	r = net_proc_start(p, fds, DIAL_FD_END, e);
+	return r < 0 ? r : watch_proc(p, e);
+}
+
+/* What both need and what outlives them: made once. */
+static int prepare(struct net_guard *g, struct err *e)
+{
+	int r = 0;
+
+	for (int i = 0; i < NET_PARTS && r == 0; i++)
+		r = net_proc_open(&g->proc[i], e);
+	if (r == 0 && g->bundle < 0)
+		r = net_give_bundle(g, e);
+	if (r == 0 && g->names < 0)
+		r = g->names = memfile_make("names", NULL, 0, false, e);
+	if (r >= 0 && g->ca < 0)
+		r = g->ca = memfile_make("ca", NULL, 0, false, e);
+	if (r >= 0 && g->pools < 0 && policy_needs_proxies(g->c.plan->cp.policy))
+		r = g->pools = net_give_proxies(&g->c.plan->cp, e);
+	if (r < 0)
+		return r;
+	if (g->store < 0)
+		g->store = hostfiles_store();
+	net_cgroup_open(g);
+	return 0;
+}
+
+static int start_missing(struct net_guard *g, struct err *e)
+{
+	bool both = g->proc[NET_EGRESS].pid < 0;
+	autoclose int a = -1, b = -1;
+	int link[2], r;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, link) < 0)
+		return err_sys(e, -errno, "cannot make a socket pair");
+	a = link[0];
+	b = link[1];
+	if (both)
+		net_proc_kill(&g->proc[NET_DIAL]);
+	r = g->proc[NET_DIAL].pid < 0 ? start_dial(g, b, e) : 0;
+	if (r == 0 && both)
+		return start_egress(g, a, e);
+	if (r == 0 && net_ctl_send(&g->proc[NET_EGRESS], CTL_NEW_DIAL, &a, 1) < 0)
+		net_down(g, &g->proc[NET_EGRESS], "it does not take a new coffer-dial");
+	return r;
+}
+
+static void on_start(struct timer *t)
+{
+	struct net_guard *g = t->ctx;
+	struct err e = ERR_INIT;
+	int r = prepare(g, &e);
+
+	if (r == 0)
+		r = start_missing(g, &e);
+	if (r == 0) {
+		g->started = true;
+		return;
+	}
+	/* A program that is not there will not be there in a moment either. */
+	if (g->proc[NET_EGRESS].exe < 0 || g->proc[NET_DIAL].exe < 0 || ++g->tries >= TRIES)
+		net_fail(g, "%s", e.msg);
+	else
+		again_later(g);
+}
+
+void net_start_now(struct net_guard *g)
+{
+	for (int i = 0; i < WALL_FDS; i++)
+		loop_unwatch(&g->loop, &g->w_wall[i]);
+	if (g->started || g->failed || g->t_start.armed)
+		return;
+	g->t_ping = (struct timer){ .fn = net_ctl_ping, .ctx = g };
+	loop_timer(&g->loop, &g->t_ping, clock_nsec(CLOCK_MONOTONIC) + NSEC_PER_SEC);
+	g->t_stats = (struct timer){ .fn = net_ctl_stats, .ctx = g };
+	if (policy_needs_proxies(g->c.plan->cp.policy))
+		loop_timer(&g->loop, &g->t_stats, clock_nsec(CLOCK_MONOTONIC) + NSEC_PER_SEC);
+	net_journal_begin(g);
+	on_start(&g->t_start);
+}
+
+static void on_wall(struct watch *w, uint32_t events)
+{
+	(void)events;
+	net_start_now(w->ctx);
+}
+
+static void take_wall(struct net_guard *g)
+{
+	const int *fds = wall_fds(&g->wall);
+
+	g->has_wall = true;
+	net_reload_watch(g);
+	if (g->c.plan->needs_ca) {
+		net_start_now(g);
+		return;
+	}
+	for (int i = 0; i < WALL_FDS; i++) {
+		g->w_wall[i] = (struct watch){ .fd = fds[i], .fn = on_wall, .ctx = g };
+		if (fds[i] >= 0 && loop_watch(&g->loop, &g->w_wall[i], EPOLLIN) < 0)
+			net_start_now(g);
+	}
+}
+
+static void wait_for_quit(struct net_guard *g, struct net_proc *p)
+{
+	uint64_t now = clock_nsec(CLOCK_MONOTONIC), until = now + QUIT_WITHIN;
+
+	/* It has no more to write than what was open: one that fills the disk instead is not waited for. */
+	while (now < until && !net_proc_wait(p, now + QUIT_STEP) && !net_journal_is_flooded(g, p->part))
+		now = clock_nsec(CLOCK_MONOTONIC);
+}
+
+/* Was something refused that nobody has written down yet? */
+static bool has_refused(const struct net_guard *g)
+{
+	struct pollfd p = { .fd = g->wall.nflog, .events = POLLIN };
+
+	return p.fd >= 0 && poll(&p, 1, 0) == 1;
+}
+
+/* A command may have ended before the program that its last packets have started was ready to count them. */
+static void wait_for_ready(struct net_guard *g, struct net_proc *p)
+{
+	uint64_t now = clock_nsec(CLOCK_MONOTONIC), until = now + READY_AT_END;
+
+	if (!g->started && !g->failed)
+		net_start_now(g);
+	while (p->pid >= 0 && !p->ready && p->w_ctl.events && now < until) {
+		struct pollfd pfd = { .fd = p->w_ctl.fd, .events = POLLIN };
+
+		if (poll(&pfd, 1, (int)((until - now) / NSEC_PER_MSEC) + 1) == 1)
+			p->w_ctl.fn(&p->w_ctl, EPOLLIN);
+		now = clock_nsec(CLOCK_MONOTONIC);
+	}
+}
+
+/* Asked to end, they write down what was open; then they are. Nothing of the network is left when this returns. */
+static void end_all(struct net_guard *g)
+{
+	struct net_proc *e = &g->proc[NET_EGRESS], *d = &g->proc[NET_DIAL];
+
+	if (g->ending)
+		return;
+	g->ending = true;
+	loop_timer_off(&g->loop, &g->t_start);
+	/* One that has begun may have taken them already. */
+	if (!e->ready && (e->pid >= 0 || has_refused(g)))
+		wait_for_ready(g, e);
+	if (e->ready) {
+		e->quitting = true;
+		if (net_ctl_send(e, CTL_QUIT, NULL, 0) == 0)
+			wait_for_quit(g, e);
+	}
+	net_proc_kill(e);
+	net_proc_kill(d);
+	net_ask_close(g);
+	net_vault_end(g);
+	wall_release(&g->wall);
+	if (g->started)
+		net_journal_fold(g, true);
+	net_say_rest(g);
+	free(g->broken);
+	g->broken = NULL;
+	net_journal_remove(g);
+	net_cgroup_close(g);
+	(void)unlinkat(g->dir, NET_STATS_DIAL, 0);
+	(void)unlinkat(g->dir, NET_STATS_EGRESS, 0);
+	g->is_over = true;
+}
+
+static void tell_end(struct net_guard *g)
+{
+	autoclose int report = net_journal_report(g);
+
+	/* Who is gone does not want it. */
+	(void)!net_launcher_send(g, NET_ENDED, 0, "", report);
+}
+
+/* The wall, once; the end. Whatever else it is, the launcher is no launcher any more. */
+static void on_launcher(struct watch *w, uint32_t events)
+{
+	struct net_guard *g = w->ctx;
+	union {
+		struct net_msg m;
+		struct net_sign sign;
+		char wall[WALL_WORD];
+	} word = { 0 };
+	int fds[WALL_FDS];
+	size_t len = 0;
+	int n = fdpass_recv_some(w->fd, &word, sizeof(word), &len, fds, ARRAY_SIZE(fds));
+
+	(void)events;
+	if (n >= 0 && !g->has_wall && !g->ending && len == sizeof(word.wall) &&
+	    wall_unpack(word.wall, fds, (size_t)n, &g->wall) == 0) {
+		take_wall(g);
+		return;
+	}
+	if (n == 2 && len == sizeof(word.m) && word.m.type == NET_ROOM && g->room[0] < 0) {
+		memcpy(g->room, fds, sizeof(g->room));
+		return;
+	}
+	if (n == 0 && !g->ending && net_sign_is(&word, len)) {
+		net_sign_take(g, &word, len);
+		return;
+	}
+	if (n == 0 && len == sizeof(word.m) && word.m.type == NET_END) {
+		end_all(g);
+		tell_end(g);
+		return;
+	}
+	loop_stop(&g->loop);
+}
+
+static void on_sandbox(struct watch *w, uint32_t events)
+{
+	struct net_guard *g = w->ctx;
+
+	(void)events;
+	loop_unwatch(&g->loop, w);
+	g->calls.dead(g->calls.ctx);
+}
+
+static void on_idle(struct timer *t)
+{
+	struct net_guard *g = t->ctx;
+
+	/* Another release may be installed before the first packet comes: from here on they are those of this one. A program that is
+	 * missing is looked for again, and said, when it is needed. */
+	for (int i = 0; i < NET_PARTS; i++)
+		(void)!net_proc_open(&g->proc[i], NULL);
+	net_ask_listen(g);
+	g->calls.idle(g->calls.ctx);
+}
+
+static int set_up(struct net_guard *g, int launcher)
+{
+	const struct net_fold_out out = { .event = on_fold_event, .denied = on_fold_denied, .ctx = g };
+	struct err e = ERR_INIT;
+
+	for (int i = 0; i < NET_PARTS; i++) {
+		g->proc[i] = (struct net_proc){ .g = g,
+						.part = (enum net_part)i,
+						.exe = -1,
+						.pid = -1,
+						.w_pid = WATCH_INIT,
+						.w_ctl = WATCH_INIT };
+		g->journal[i].fd = -1;
+	}
+	for (int i = 0; i < WALL_FDS; i++)
+		g->w_wall[i] = WATCH_INIT;
+	g->t_start = (struct timer){ .fn = on_start, .ctx = g };
+	g->t_idle = (struct timer){ .fn = on_idle, .ctx = g };
+	g->fold = net_fold_new(clock_nsec(CLOCK_MONOTONIC), &out);
+	g->w_launcher = (struct watch){ .fd = launcher, .fn = on_launcher, .ctx = g };
+	g->w_sandbox = (struct watch){ .fd = g->c.sandbox, .fn = on_sandbox, .ctx = g };
+	g->dir = openat(g->c.st->runs_fd, g->c.spec->id, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	if (g->dir < 0 || !g->fold || loop_open(&g->loop, &e) < 0 ||
+	    loop_watch(&g->loop, &g->w_launcher, EPOLLIN) < 0)
+		return -ENOMEM;
+	if (loop_watch(&g->loop, &g->w_sandbox, EPOLLIN) < 0)
+		return -ENOMEM;
+	if (net_ask_open(g, &e) < 0)
+		return -ENOMEM;
+	net_vault_begin(g);
+	loop_timer(&g->loop, &g->t_idle, clock_nsec(CLOCK_MONOTONIC) + IDLE);
+	return 0;
+}
+
+bool net_guard(const struct net_config *c, int launcher, const struct net_calls *calls)
+{
+	static struct net_guard g;
+	struct err e = ERR_INIT;
+
+	g = (struct net_guard){ .c = *c,
+				.calls = *calls,
+				.loop = LOOP_INIT,
+				.wall = WALL_INIT,
+				.serve = ASKSERVE_INIT,
+				.w_notify = WATCH_INIT,
+				.w_vault = WATCH_INIT,
+				.w_vault_dir = WATCH_INIT,
+				.cg = CGROUP_INIT,
+				.bundle = -1,
+				.names = -1,
+				.ca = -1,
+				.room = { -1, -1 },
+				.store = -1,
+				.pools = -1 };
+	if (set_up(&g, launcher) == 0)
+		(void)!loop_run(&g.loop, &e);
+	else
+		(void)!net_launcher_send(&g, NET_FAILED, 0, "the network's guard cannot begin", -1);
+	end_all(&g);
+	return g.is_over;
+}

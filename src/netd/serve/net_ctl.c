@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The control sockets. Both programs may be somebody else's by now, so each message is taken only where it is
+ * legal: an answer when one is owed, a greeting once. Whoever breaks that is ended and started anew.
+ */
+#include "base/clock.h"
+#include "base/fd.h"
+#include "ipc/fdpass.h"
+#include "netd/serve/net_int.h"
+#include "sandbox/engine/rootfs.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#define PING_EVERY (10 * NSEC_PER_SEC)
+#define ANSWER_WITHIN \
+	(30 * NSEC_PER_SEC) /* a machine under load is slow; one that is stopped never answers */
+#define READY_WITHIN (60 * NSEC_PER_SEC)
+#define STATS_EVERY (2 * NSEC_PER_SEC)
+
+int net_ctl_send(struct net_proc *p, enum ctl_type type, const int *fds, size_t n)
+{
+	const struct ctl_head h = { type, p->g->generation };
+	int r;
+
+	if (p->pid < 0)
+		return -EPIPE;
+	/* The socket does not block: a program that reads nothing has had many requests already. */
+	r = fdpass_send(p->w_ctl.fd, &h, sizeof(h), fds, n);
+	if (r == 0 && type != CTL_QUIT) {
+		if (!p->owed)
+			p->asked = clock_nsec(CLOCK_MONOTONIC);
+		p->owed++;
+	}
+	return r;
+}
+
+static int take_answer(struct net_proc *p)
+{
+	if (!p->owed)
+		return -EPROTO;
+	p->owed--;
+	p->asked = clock_nsec(CLOCK_MONOTONIC);
+	return 0;
+}
+
+static void keep_text(struct net_proc *p, const char *text, size_t len)
+{
+	char raw[192];
+
+	snprintf(raw, sizeof(raw), "%.*s", (int)len, text);
+	str_safe(raw, p->why, sizeof(p->why));
+}
+
+/* For programs that start from now on; those that run have read what they trust already. */
+static void append_ca(struct net_guard *g, const char *pem, size_t len)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(g->room); i++) {
+		/* Room for it was taken when the file was made. */
+		ssize_t n = r == 0 ? write(g->room[i], pem, len) : 0;
+
+		if (r == 0 && n != (ssize_t)len)
+			r = n < 0 ? -errno : -ENOSPC;
+		g->room[i] = fd_close(g->room[i]);
+	}
+	if (r < 0)
+		net_say(g, NET_LEVEL_WARN,
+			"the sandbox's certificate authority cannot be shown inside, so connections that are looked into "
+			"fail until it is started again: %s",
+			strerror(-r));
+	else
+		net_say(g, NET_LEVEL_NOTE,
+			"TLS is looked into now: programs inside that start from here on trust the sandbox's certificate "
+			"authority");
+}
+
+static int take_ca(struct net_proc *p, const char *pem, size_t len)
+{
+	struct net_guard *g = p->g;
+	struct err e = ERR_INIT;
+	autoclose int fd = -1;
+
+	/* Once in its life: before it is ready, or with the first policy that needs one. */
+	if (p->part != NET_EGRESS || p->ca_said || (p->ready && !p->owed) || len == 0 || len > ROOTFS_CA_MAX)
+		return -EPROTO;
+	p->ca_said = true;
+	/* After a restart it is the same, for the key is; the sandbox has it already. */
+	if (g->ca_told)
+		return 0;
+	if (g->room[0] >= 0) {
+		g->ca_told = true;
+		append_ca(g, pem, len);
+		return 0;
+	}
+	fd = memfile_make("ca", pem, len, true, &e);
+	if (fd < 0 || net_launcher_send(g, NET_CA, 0, "", fd) < 0)
+		return -EIO;
+	g->ca_told = true;
+	/* Before this the launcher takes no lines. */
+	net_vault_check(g);
+	return 0;
+}
+
+static int take_stats(struct net_proc *p, const char *json, size_t len)
+{
+	int r = take_answer(p);
+
+	/*
+	 * An answer says that it lives, and what it counted; the latter is worth a write when it has changed.
+	 */
+	if (r == 0 && (p->said.len != len || memcmp(p->said.data, json, len) != 0)) {
+		buf_clear(&p->said);
+		buf_add(&p->said, json, len);
+		(void)!fd_replace_file(p->g->dir, p->part == NET_DIAL ? NET_STATS_DIAL : NET_STATS_EGRESS,
+				       json, len, 0600);
+	}
+	return r;
+}
+
+static int take(struct net_proc *p, uint32_t type, const char *text, size_t len)
+{
+	switch (type) {
+	case CTL_OK:
+		return len ? -EPROTO : take_answer(p);
+	case CTL_STATS:
+		return take_stats(p, text, len);
+	case CTL_ERROR:
+		keep_text(p, text, len);
+		return -EIO;
+	case CTL_FAIL:
+		/* It ends by itself, and that is seen where it is reaped. */
+		keep_text(p, text, len);
+		return 0;
+	case CTL_FOLD:
+		if (p->part != NET_EGRESS || len)
+			return -EPROTO;
+		/* Many may be waiting; one reading is enough for all that is there. */
+		net_journal_soon(p->g);
+		return 0;
+	case CTL_ASK:
+	case CTL_ASK_DROP:
+	case CTL_ASK_TAKEN:
+	case CTL_ASK_UNUSED:
+		return p->part == NET_EGRESS && p->ready ? net_ask_take(p->g, type, text, len) : -EPROTO;
+	case CTL_CA:
+		return take_ca(p, text, len);
+	case CTL_READY:
+		if (p->ready || len)
+			return -EPROTO;
+		p->ready = true;
+		net_up(p->g);
+		return 0;
+	default:
+		return -EPROTO;
+	}
+}
+
+static void on_ctl(struct watch *w, uint32_t events)
+{
+	static union {
+		struct ctl_head head;
+		char bytes[sizeof(struct ctl_head) + CTL_TEXT_MAX];
+	} msg;
+	struct net_proc *p = w->ctx;
+	size_t len = 0;
+	int r = fdpass_recv_some(w->fd, &msg, sizeof(msg), &len, NULL, 0);
+
+	(void)events;
+	if (r == -EAGAIN || r == -EINTR)
+		return;
+	if (r == -EPIPE) {
+		/*
+		 * It has closed its end: it is dying, and its pidfd will say so. One that lives on is seen by
+		 * the watchdog.
+		 */
+		loop_unwatch(&p->g->loop, w);
+		return;
+	}
+	if (r == 0 && len >= sizeof(msg.head))
+		r = take(p, msg.head.type, msg.bytes + sizeof(msg.head), len - sizeof(msg.head));
+	else if (r == 0)
+		r = -EPROTO;
+	if (r == -EPROTO)
+		snprintf(p->why, sizeof(p->why), "it says what it may not");
+	if (r < 0 && !p->quitting)
+		net_down(p->g, p, p->why);
+}
+
+void net_ctl_watch(struct net_proc *p)
+{
+	p->w_ctl.fn = on_ctl;
+	p->w_ctl.ctx = p;
+	if (loop_watch(&p->g->loop, &p->w_ctl, EPOLLIN) < 0)
+		net_down(p->g, p, "it cannot be watched");
+}
+
+/* Generous, and never more than a restart: what is slow is not dead. */
+void net_ctl_ping(struct timer *t)
+{
+	struct net_guard *g = t->ctx;
+	uint64_t now = clock_nsec(CLOCK_MONOTONIC);
+
+	for (int i = 0; i < NET_PARTS; i++) {
+		struct net_proc *p = &g->proc[i];
+
+		if (p->pid < 0)
+			continue;
+		if (!p->ready && now - p->since > READY_WITHIN)
+			net_down(g, p, "it did not become ready within 60 seconds");
+		else if (p->owed && now - p->asked > ANSWER_WITHIN)
+			net_down(g, p, "it did not answer for 30 seconds");
+		else if (p->ready && !p->owed &&
+			 net_ctl_send(p, p->part == NET_EGRESS ? CTL_STATS : CTL_PING, NULL, 0) < 0)
+			net_down(g, p, "it cannot be asked how it is");
+	}
+	loop_timer(&g->loop, t, now + PING_EVERY);
+}
+
+void net_ctl_stats(struct timer *t)
+{
+	struct net_guard *g = t->ctx;
+	struct net_proc *p = &g->proc[NET_DIAL];
+
+	if (p->ready && !p->owed && net_ctl_send(p, CTL_STATS, NULL, 0) < 0)
+		net_down(g, p, "it cannot be asked how it is");
+	loop_timer(&g->loop, t, clock_nsec(CLOCK_MONOTONIC) + STATS_EVERY);
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Starting coffer-egress and coffer-dial: descriptors at fixed numbers, nothing else open, no environment, no identity
+ * of the host's root, and a limit to what they may use, for what comes from inside decides how much that is. They
+ * confine themselves further before they read a byte.
+ */
+#include "base/clock.h"
+#include "base/fd.h"
+#include "netd/serve/net_int.h"
+#include "sandbox/engine/helper.h"
+#include "sys/spawn.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#define MEMORY_MAX (512ULL << 20) /* of both together, with what the kernel holds for their sockets */
+#define PIDS_MAX 16
+#define JOURNAL_MAX (64ULL << 30) /* offsets go on for as long as it lives; what was folded takes no room */
+#define NOFILE_MAX 65536
+#define OWN_ID 65533 /* of the run's block: never the command's */
+
+static const struct {
+	const char *name;
+	uint64_t data; /* bytes of memory of its own */
+} parts[] = {
+	[NET_EGRESS] = { "coffer-egress", 384ULL << 20 },
+	[NET_DIAL] = { "coffer-dial", 192ULL << 20 },
+};
+
+const char *net_part_name(enum net_part p)
+{
+	return parts[p].name;
+}
+
+int net_proc_open(struct net_proc *p, struct err *e)
+{
+	if (p->exe < 0)
+		p->exe = helper_open(parts[p->part].name, e);
+	return p->exe < 0 ? p->exe : 0;
+}
+
+void net_cgroup_open(struct net_guard *g)
+{
+	const struct cgroup_want want = { .memory_max = MEMORY_MAX,
+					  .memory_low = CGROUP_UNSET,
+					  .cpu_milli = CGROUP_UNSET,
+					  .pids_max = PIDS_MAX,
+					  .lean = true };
+	char id[RUN_ID_LEN + 8];
+	unsigned set;
+
+	if (g->has_cgroup)
+		return;
+	snprintf(id, sizeof(id), "%s-net", g->c.spec->id);
+	/* Without one the rlimits below are what there is. */
+	g->has_cgroup = cgroup_host_probe(&g->cgroup_host, NULL) == 0 &&
+			cgroup_create(&g->cg, &g->cgroup_host, id, &want, &set, NULL) == 0;
+}
+
+void net_cgroup_close(struct net_guard *g)
+{
+	if (!g->has_cgroup)
+		return;
+	if (cgroup_kill(&g->cg, NULL) == 0)
+		(void)!cgroup_destroy(&g->cg, NULL);
+	cgroup_release(&g->cg);
+	g->has_cgroup = false;
+}
+
+/* The host's root runs neither of them; the id is one of the run's own block, which nobody else has. */
+static uint32_t own_id(const struct ids *ids)
+{
+	return ids->out_uid >= IDS_BLOCK ? ids->out_uid + OWN_ID : 65534;
+}
+
+int net_proc_start(struct net_proc *p, const int *fds, size_t n, struct err *e)
+{
+	const struct spawn_limit limits[] = { { RLIMIT_FSIZE, JOURNAL_MAX },
+					      { RLIMIT_NOFILE, NOFILE_MAX },
+					      { RLIMIT_DATA, parts[p->part].data } };
+	char mask[16], *argv[] = { (char *)parts[p->part].name, mask, NULL };
+	int given[SPAWN_FDS_MAX] = { SPAWN_NULL, SPAWN_NULL, SPAWN_NULL };
+	const struct spawn s = { .exe = p->exe,
+				 .argv = argv,
+				 .fds = given,
+				 .n_fds = n,
+				 .id = own_id(&p->g->c.spec->ids),
+				 .ignore = SPAWN_SIGNAL(SIGPIPE) | SPAWN_SIGNAL(SIGXFSZ),
+				 .limits = limits,
+				 .n_limits = ARRAY_SIZE(limits),
+				 .cgroup = p->g->has_cgroup ? &p->g->cg : NULL };
+	struct spawned got = SPAWNED_INIT;
+	unsigned real = 0;
+	int r;
+
+	BUG_ON(n > ARRAY_SIZE(given));
+	for (size_t i = 3; i < n; i++) {
+		given[i] = fds[i] >= 0 ? fds[i] : SPAWN_NULL;
+		real |= fds[i] >= 0 ? FDS_BIT(i) : 0;
+	}
+	snprintf(mask, sizeof(mask), "%x", real);
+	r = spawn_start(&s, &got, e);
+	if (r < 0)
+		return r;
+	p->pid = got.pid;
+	p->w_pid.fd = got.pidfd;
+	p->since = clock_nsec(CLOCK_MONOTONIC);
+	p->ready = p->quitting = p->ca_said = false;
+	p->owed = 0;
+	p->why[0] = '\0';
+	return 0;
+}
+
+static void forget(struct net_proc *p)
+{
+	loop_unwatch(&p->g->loop, &p->w_pid);
+	loop_unwatch(&p->g->loop, &p->w_ctl);
+	p->w_pid.fd = fd_close(p->w_pid.fd);
+	p->w_ctl.fd = fd_close(p->w_ctl.fd);
+	p->pid = -1;
+	p->ready = false;
+}
+
+void net_proc_kill(struct net_proc *p)
+{
+	siginfo_t si;
+
+	if (p->pid < 0)
+		return;
+	syscall(SYS_pidfd_send_signal, p->w_pid.fd, SIGKILL, NULL, 0);
+	while (waitid(P_PIDFD, (id_t)p->w_pid.fd, &si, WEXITED) < 0 && errno == EINTR)
+		;
+	forget(p);
+}
+
+bool net_proc_wait(struct net_proc *p, uint64_t until)
+{
+	struct pollfd pfd = { .fd = p->w_pid.fd, .events = POLLIN };
+	uint64_t now = clock_nsec(CLOCK_MONOTONIC);
+
+	if (p->pid < 0)
+		return true;
+	return poll(&pfd, 1, now < until ? (int)((until - now) / NSEC_PER_MSEC) + 1 : 0) == 1;
+}

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A policy file that changes. What it was compiled from, and each link on the way there, is watched by the directory it is in, for editors
+ * replace files. That does not see all: a directory on the way may be replaced, and other machines write to a shared file system.
+ * So what the paths lead to is also compared every few seconds.
+ * A file that is broken after a change, or gone, grants nothing new: the old policy stays in force, and it is said.
+ */
+#include "base/clock.h"
+#include "base/fd.h"
+#include "netd/serve/net_int.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+
+#define SETTLE (200 * NSEC_PER_MSEC) /* an editor writes in several steps */
+#define LOOK (3 * NSEC_PER_SEC)
+#define LOOKS_BROKEN 5 /* of these one reads a broken policy again */
+#define EVENTS (IN_CLOSE_WRITE | IN_MOVED_TO | IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_ATTRIB)
+
+static void log_change(struct net_guard *g, const char *type, const char *before, const struct err *e)
+{
+	autobuf struct buf b = BUF_INIT;
+	struct json j = JSON_INIT(&b);
+
+	json_str(&j, "digest", g->c.plan->digest);
+	if (before)
+		json_str(&j, "before", before);
+	/* Of the files alone: what was granted on top changes the other one too. */
+	if (g->c.plan->base[0])
+		json_str(&j, "base", g->c.plan->base);
+	json_u64(&j, "generation", g->c.plan->generation);
+	if (e)
+		json_str(&j, "error", e->msg);
+	net_audit(g, type, &b);
+}
+
+/* Said once for each state of the file, of which there may be several while it is broken. */
+static void refuse(struct net_guard *g, const struct err *e)
+{
+	if (g->broken && str_eq(g->broken, e->msg))
+		return;
+	free(g->broken);
+	g->broken = strdup(e->msg[0] ? e->msg : "unknown");
+	log_change(g, "policy.broken", NULL, e);
+	net_say(g, NET_LEVEL_WARN, "the policy was NOT changed, the old one stays in force: %s", e->msg);
+}
+
+/* The bundle to both, and to dial what it needs for proxies. */
+static void hand_over(struct net_guard *g)
+{
+	const int fds[] = { g->bundle, g->pools };
+
+	/* coffer-dial first: what coffer-egress lets through next, it is asked for. */
+	for (int i = NET_PARTS - 1; i >= 0; i--) {
+		struct net_proc *p = &g->proc[i];
+
+		/* One that is not ready yet reads the bundle that it was started with: it gets the new one all the same. */
+		if (p->pid >= 0 &&
+		    net_ctl_send(p, CTL_NEW_BUNDLE, fds, i == NET_DIAL && g->pools >= 0 ? 2 : 1) < 0)
+			net_down(g, p, "it does not take the new policy");
+	}
+}
+
+static int give_anew(struct net_guard *g, struct err *e)
+{
+	int fd;
+
+	if (policy_needs_proxies(g->c.plan->cp.policy)) {
+		fd = net_give_proxies(&g->c.plan->cp, e);
+		if (fd < 0)
+			return fd;
+		fd_close(g->pools);
+		g->pools = fd;
+		if (!g->t_stats.armed && g->started)
+			loop_timer(&g->loop, &g->t_stats, clock_nsec(CLOCK_MONOTONIC) + NSEC_PER_SEC);
+	}
+	return net_give_bundle(g, e);
+}
+
+int net_policy_changed(struct net_guard *g, const char *before, struct err *e)
+{
+	int r = give_anew(g, e);
+
+	if (r < 0)
+		return r;
+	/* Written down before it counts. */
+	log_change(g, "policy.change", before, NULL);
+	net_ask_new_policy(g);
+	hand_over(g);
+	/* Programs read whom to trust before they send the first packet: the certificate must be there by then. */
+	if (g->c.plan->needs_ca && !g->ca_told)
+		net_start_now(g);
+	return 0;
+}
+
+/* What the paths lead to by now, in one number: another file, other bytes, none. */
+static uint64_t look_at_files(const struct strv *files)
+{
+	uint64_t sum = 1469598103934665603u; /* FNV-1a */
+
+	for (size_t i = 0; i < files->n; i++) {
+		struct stat st = { 0 };
+		uint64_t seen[7] = { 0 };
+
+		if (stat(files->v[i], &st) < 0)
+			seen[0] = (uint64_t)errno;
+		else
+			memcpy(seen,
+			       (uint64_t[7]){ st.st_dev, st.st_ino, (uint64_t)st.st_size,
+					      (uint64_t)st.st_mtim.tv_sec, (uint64_t)st.st_mtim.tv_nsec,
+					      (uint64_t)st.st_ctim.tv_sec, (uint64_t)st.st_ctim.tv_nsec },
+			       sizeof(seen));
+		for (size_t k = 0; k < sizeof(seen); k++)
+			sum = (sum ^ ((const unsigned char *)seen)[k]) * 1099511628211u;
+	}
+	return sum;
+}
+
+/* When other files are read than before, or one changed meanwhile, the next look finds a difference, and all is read once more. */
+static int compile_seen(struct net_guard *g, struct err *e)
+{
+	uint64_t first = look_at_files(&g->c.plan->cp.files);
+	int r = net_plan_compile(g->c.plan, e);
+
+	g->files_seen = look_at_files(&g->c.plan->cp.files) == first ? first : 0;
+	return r;
+}
+
+/* While it is broken it may wait for a file that no list has yet: one that the new policy names. */
+static void on_policy_look(struct timer *t)
+{
+	struct net_guard *g = t->ctx;
+	bool again = g->broken && ++g->looks % LOOKS_BROKEN == 0;
+
+	if (again || look_at_files(&g->c.plan->cp.files) != g->files_seen)
+		loop_timer(&g->loop, &g->t_reload, clock_nsec(CLOCK_MONOTONIC) + SETTLE);
+	loop_timer(&g->loop, t, clock_nsec(CLOCK_MONOTONIC) + LOOK);
+}
+
+static void on_settled(struct timer *t)
+{
+	struct net_guard *g = t->ctx;
+	struct net_plan *p = g->c.plan;
+	char before[sizeof(p->digest)];
+	struct err e = ERR_INIT;
+	int r;
+
+	memcpy(before, p->digest, sizeof(before));
+	r = compile_seen(g, &e);
+	if (r < 0) {
+		refuse(g, &e);
+		return;
+	}
+	if (g->broken && r == 0)
+		net_say(g, NET_LEVEL_NOTE, "the policy file is as it was");
+	free(g->broken);
+	g->broken = NULL;
+	if (r == 0) {
+		net_reload_watch(g); /* the same rules may come from other places */
+		return;
+	}
+	r = net_policy_changed(g, before, &e);
+	if (r < 0) {
+		/* What is in force is what both were given: the next change is one against that. */
+		memcpy(p->digest, before, sizeof(before));
+		p->base[0] = '\0';
+		refuse(g, &e);
+		return;
+	}
+	net_say(g, NET_LEVEL_NOTE, "the policy was changed");
+	net_reload_watch(g);
+}
+
+static bool is_of_interest(const struct net_plan *p, const char *name)
+{
+	for (size_t i = 0; i < p->cp.files.n; i++) {
+		const char *slash = strrchr(p->cp.files.v[i], '/');
+
+		if (slash && str_eq(slash + 1, name))
+			return true;
+	}
+	return false;
+}
+
+static void on_notify(struct watch *w, uint32_t events)
+{
+	struct net_guard *g = w->ctx;
+	char buf[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
+	ssize_t n = read(w->fd, buf, sizeof(buf));
+	bool changed = false;
+
+	(void)events;
+	for (ssize_t at = 0; n > 0 && at < n;) {
+		const struct inotify_event *ev = (const void *)(buf + at);
+
+		changed = changed || (ev->mask & IN_Q_OVERFLOW) ||
+			  (ev->len && is_of_interest(g->c.plan, ev->name));
+		at += (ssize_t)(sizeof(*ev) + ev->len);
+	}
+	if (changed)
+		loop_timer(&g->loop, &g->t_reload, clock_nsec(CLOCK_MONOTONIC) + SETTLE);
+}
+
+static void watch_directory(struct net_guard *g, const char *file)
+{
+	autofree char *dir = strdup(file);
+	char *slash = dir ? strrchr(dir, '/') : NULL;
+
+	if (!slash)
+		return;
+	slash[slash == dir] = '\0';
+	if (inotify_add_watch(g->w_notify.fd, dir, EVENTS) < 0)
+		net_say(g, NET_LEVEL_WARN, "changes of %s will not be seen: %s", file, strerror(errno));
+}
+
+void net_reload_watch(struct net_guard *g)
+{
+	const struct strv *files = &g->c.plan->cp.files;
+
+	if (!files->n)
+		return;
+	g->t_reload.fn = on_settled;
+	g->t_reload.ctx = g;
+	if (g->w_notify.fd < 0) {
+		g->w_notify = (struct watch){ .fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK),
+					      .fn = on_notify,
+					      .ctx = g };
+		if (g->w_notify.fd < 0 || loop_watch(&g->loop, &g->w_notify, EPOLLIN) < 0) {
+			net_say(g, NET_LEVEL_WARN, "changes of the policy file will not be seen: %s",
+				strerror(errno));
+			return;
+		}
+		/* It may have changed between the run's beginning and now. */
+		loop_timer(&g->loop, &g->t_reload, clock_nsec(CLOCK_MONOTONIC) + SETTLE);
+	}
+	for (size_t i = 0; i < files->n; i++)
+		watch_directory(g, files->v[i]);
+	g->t_look.fn = on_policy_look;
+	g->t_look.ctx = g;
+	if (!g->t_look.armed)
+		loop_timer(&g->loop, &g->t_look, clock_nsec(CLOCK_MONOTONIC) + LOOK);
+}
+
+void net_reload_now(struct net_guard *g)
+{
+	if (g->w_notify.fd < 0)
+		return;
+	loop_timer_off(&g->loop, &g->t_reload);
+	on_settled(&g->t_reload);
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Once all rules are there: sorted for lookup, checked against each other, and given a digest. */
+#include "policy/policy_int.h"
+
+#include "base/str.h"
+#include "crypto/hash.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int by_id(const struct policy_rule *a, const struct policy_rule *b)
+{
+	return a->id < b->id ? -1 : a->id > b->id;
+}
+
+static int cmp_host(const void *x, const void *y)
+{
+	const struct policy_rule *a = *(struct policy_rule *const *)x, *b = *(struct policy_rule *const *)y;
+	int c = strcmp(a->host.text, b->host.text);
+
+	return c ? c : by_id(a, b);
+}
+
+static int cmp_range(const void *x, const void *y)
+{
+	const struct policy_rule *a = *(struct policy_rule *const *)x, *b = *(struct policy_rule *const *)y;
+	int c = (int)b->range.bits - (int)a->range.bits;
+
+	c = c ? c : addr_cmp(&a->range.base, &b->range.base);
+	return c ? c : by_id(a, b);
+}
+
+int sort_layer(struct layer *l, struct err *e)
+{
+	l->by_host = calloc(l->n + 1, sizeof(struct policy_rule *));
+	l->by_addr = calloc(l->n + 1, sizeof(struct policy_rule *));
+	if (!l->by_host || !l->by_addr)
+		return err_set(e, -ENOMEM, "out of memory");
+	for (size_t i = 0; i < l->n; i++) {
+		if (l->rules[i]->by_addr)
+			l->by_addr[l->n_by_addr++] = l->rules[i];
+		else
+			l->by_host[l->n_by_host++] = l->rules[i];
+	}
+	qsort(l->by_host, l->n_by_host, sizeof(struct policy_rule *), cmp_host);
+	qsort(l->by_addr, l->n_by_addr, sizeof(struct policy_rule *), cmp_range);
+	return 0;
+}
+
+static bool ports_meet(const struct policy_rule *a, const struct policy_rule *b)
+{
+	for (unsigned i = 0; i < a->n_ports; i++) {
+		for (unsigned k = 0; k < b->n_ports; k++) {
+			if (a->ports[i].lo <= b->ports[k].hi && b->ports[k].lo <= a->ports[i].hi)
+				return true;
+		}
+	}
+	return false;
+}
+
+static const char *differs(const struct policy_rule *a, const struct policy_rule *b)
+{
+	if (a->has_pin != b->has_pin ||
+	    (a->has_pin && (!addr_eq(&a->pin, &b->pin) || a->pin_port != b->pin_port)))
+		return "to";
+	if (!a->ca != !b->ca || (a->ca && !str_eq(a->ca, b->ca)))
+		return "ca";
+	return str_eq(a->pool, b->pool) ? NULL : "pool";
+}
+
+/* B3: rules of one host pattern that meet on a port. They stand beside each other in by_host. */
+static int check_agreement(const struct layer *l, struct err *e)
+{
+	for (size_t i = 0; i < l->n_by_host; i++) {
+		const struct policy_rule *a = l->by_host[i];
+
+		for (size_t k = i + 1; k < l->n_by_host; k++) {
+			const struct policy_rule *b = l->by_host[k];
+			char ta[POLICY_RULE_TEXT_MAX], tb[POLICY_RULE_TEXT_MAX];
+
+			BUG_ON(!a || !b);
+			if (!str_eq(a->host.text, b->host.text))
+				break;
+			if (a->action == POLICY_DENY || b->action == POLICY_DENY || !ports_meet(a, b) ||
+			    !differs(a, b))
+				continue;
+			return err_set(e, -EINVAL,
+				       "two rules for the same name and port differ in '%s:': %s and %s",
+				       differs(a, b), policy_rule_text(a, ta), policy_rule_text(b, tb));
+		}
+	}
+	return 0;
+}
+
+static int check_pool_name(const struct policy *p, const char *pool, struct err *e)
+{
+	const char *names[POLICY_POOLS_MAX];
+	const char *near;
+
+	if (!pool[0] || policy_proxies_find(p, pool))
+		return 0;
+	for (size_t i = 0; i < p->n_pools; i++)
+		names[i] = p->pools[i].name;
+	near = str_nearest(pool, names, p->n_pools);
+	err_set(e, -ENOENT, "there is no pool '%s' under 'proxies:'", pool);
+	return near ? err_hint(e, -ENOENT, "pool: %s", near) : -ENOENT;
+}
+
+static int check_layer(const struct policy *p, const struct layer *l, struct err *e)
+{
+	int r = check_agreement(l, e);
+
+	r = r < 0 ? r : check_pool_name(p, l->opts.pool, e);
+	for (size_t i = 0; r == 0 && i < l->n; i++) {
+		char text[POLICY_RULE_TEXT_MAX];
+
+		r = check_pool_name(p, l->rules[i]->pool, e);
+		if (r < 0)
+			err_wrap(e, r, "%s", policy_rule_text(l->rules[i], text));
+	}
+	return r;
+}
+
+int seal_as(struct policy *p, const unsigned char digest[POLICY_DIGEST_LEN], struct err *e)
+{
+	int r = 0;
+
+	BUG_ON(p->sealed);
+	for (unsigned i = 0; r == 0 && i < p->n_layers; i++) {
+		r = sort_layer(&p->layers[i], e);
+		r = r < 0 ? r : check_layer(p, &p->layers[i], e);
+	}
+	if (r < 0)
+		return r;
+	memcpy(p->digest, digest, POLICY_DIGEST_LEN);
+	p->sealed = true;
+	return 0;
+}
+
+int seal_digest(struct policy *p, struct err *e)
+{
+	autobuf struct buf body = BUF_INIT;
+	int r = pack_body(p, &body, e);
+
+	if (r == 0)
+		hash_blake_once(body.data, body.len, p->digest);
+	return r;
+}
+
+int policy_seal(struct policy *p, struct err *e)
+{
+	autobuf struct buf body = BUF_INIT;
+	unsigned char digest[HASH_LEN];
+	int r = pack_body(p, &body, e);
+
+	_Static_assert(POLICY_DIGEST_LEN == HASH_LEN, "the digest is that hash");
+	if (r < 0)
+		return r;
+	hash_blake_once(body.data, body.len, digest);
+	return seal_as(p, digest, e);
+}

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a person has granted on top of a policy: rules that only ever speak where the policy itself has nothing to say.
+ *
+ * Invariants
+ *  W1  They are asked only where no rule of a layer matches, or only `deny: "*"` for every port does, which says the same; and,
+ *      those that name requests, where a rule of the policy lists requests by method and path and this one is not among them.
+ *      Whatever else the policy denies, asks or lists stays as it is: the stricter wins.
+ *  W2  They allow, and nothing else: no address but a single global one, no public suffix, no `to:`, `ca:`, pool or secret. The
+ *      pools and limits of the layer hold for them; and where a rule of the policy lists requests, all that this rule and its
+ *      equals say beside (limits, secret and whether it is asked about, `credentials: only`, `to:`, `ca:`, pool, capture).
+ *  W3  They are the one part of a policy that may change once it is sealed; its digest changes with them.
+ */
+#include "policy/policy_int.h"
+
+#include "base/str.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ANY_PORT 65536u /* rule_port_spec() of a rule for every port */
+
+static int check_rule(const struct policy_rule *r, struct err *e)
+{
+	static const struct policy_limits none;
+
+	if (r->action != POLICY_ALLOW || r->has_pin || r->ca || r->pool[0] || r->secret[0] || r->capture[0] ||
+	    r->credentials_only || r->secret_ask || memcmp(&r->limits, &none, sizeof(none)) != 0)
+		return err_set(e, -EINVAL,
+			       "what is granted on top is a host, ports and requests, and nothing more");
+	if (r->by_addr && r->range.bits != 128)
+		return err_set(e, -EINVAL, "a range of addresses cannot be asked for, only a single one");
+	for (size_t i = 0; i < r->n_entries; i++) {
+		if (r->entries[i].kind != POLICY_HTTP || r->entries[i].action != POLICY_ALLOW)
+			return err_set(e, -EINVAL, "what is granted on top are requests by method and path");
+	}
+	return rule_check(r, e);
+}
+
+static int add_rule(struct layer *l, struct policy_rule *r, struct err *e)
+{
+	struct policy_rule *own;
+	int ret = check_rule(r, e);
+
+	if (ret < 0)
+		return ret;
+	own = malloc(sizeof(*own));
+	if (!own)
+		return err_set(e, -ENOMEM, "out of memory");
+	*own = *r;
+	own->id = (uint32_t)(POLICY_RULES_MAX + l->n);
+	own->layer = POLICY_LAYERS_MAX;
+	*r = POLICY_RULE_INIT;
+	l->rules[l->n++] = own;
+	return 0;
+}
+
+int policy_widen(struct policy *p, struct policy_rule *rules, size_t n, struct err *e)
+{
+	struct layer l = { 0 }, old = p->widened;
+	int r = 0;
+
+	if (n > POLICY_WIDENED_MAX)
+		return err_set(e, -E2BIG, "at most %d rules can be granted on top", POLICY_WIDENED_MAX);
+	l.rules = calloc(n + 1, sizeof(struct policy_rule *));
+	if (!l.rules)
+		return err_set(e, -ENOMEM, "out of memory");
+	for (size_t i = 0; r == 0 && i < n; i++)
+		r = add_rule(&l, &rules[i], e);
+	r = r < 0 ? r : sort_layer(&l, e);
+	if (r == 0) {
+		p->widened = l;
+		r = p->sealed ? seal_digest(p, e) : 0;
+	}
+	if (r < 0) {
+		p->widened = old;
+		layer_release(&l);
+		return r;
+	}
+	layer_release(&old);
+	return 0;
+}
+
+size_t policy_widened(const struct policy *p, struct policy_rule *const **ret)
+{
+	if (ret)
+		*ret = p->widened.rules;
+	return p->widened.n;
+}
+
+bool policy_is_widened_by(const struct policy *p, const char *source)
+{
+	for (size_t i = 0; i < p->widened.n; i++) {
+		if (str_eq(p->widened.rules[i]->source, source))
+			return true;
+	}
+	return false;
+}
+
+bool widen_may_speak(const struct walk *w)
+{
+	return walk_is_any(w) && w->spec == ANY_PORT;
+}
+
+static bool grant(const struct layer *l, const struct walk *w, const struct policy_rule *r,
+		  const struct policy_entry *en, struct policy_verdict *v)
+{
+	if (l->opts.require_pool && !l->opts.pool[0])
+		return false;
+	verdict_by_rule(v, w, r, en, POLICY_ALLOW);
+	v->terms.pool = l->opts.pool[0] ? l->opts.pool : NULL;
+	return true;
+}
+
+/* The same for a request that a rule of the policy does not list: only that it is listed is new. */
+static bool grant_omitted(const struct walk *omitted, const struct walk *w, const struct policy_rule *r,
+			  const struct policy_entry *en, struct policy_verdict *v)
+{
+	const struct policy_terms terms = v->terms;
+
+	if (omitted->l->opts.require_pool && !terms.pool)
+		return false;
+	verdict_by_rule(v, w, r, en, POLICY_ALLOW);
+	v->terms = terms;
+	terms_add_equals(omitted, v);
+	return true;
+}
+
+bool widen_connect(const struct policy *p, const struct layer *l, const struct policy_target *t,
+		   struct policy_verdict *v)
+{
+	const struct policy_rule *r, *listed = NULL;
+	struct walk w, at = { 0 };
+
+	if (!p->widened.n)
+		return false;
+	walk_begin(&w, &p->widened, t);
+	while (walk_step(&w)) {
+		size_t i = 0;
+
+		while ((r = walk_rule(&w, &i))) {
+			if (!r->n_entries)
+				return grant(l, &w, r, NULL, v);
+			if (!listed) {
+				listed = r;
+				at = w;
+			}
+		}
+	}
+	return listed && grant(l, &at, listed, NULL, v);
+}
+
+static const struct policy_entry *find_entry(const struct policy_rule *r, const struct policy_request *q,
+					     struct slice path)
+{
+	for (size_t i = 0; i < r->n_entries; i++) {
+		const struct policy_entry *en = &r->entries[i];
+
+		if (en->methods & method_bit(q->method) && pathpat_match(en->path, path, 0))
+			return en;
+	}
+	return NULL;
+}
+
+bool widen_request(const struct policy *p, const struct layer *l, const struct policy_target *t,
+		   const struct policy_request *q, struct slice path, const struct walk *omitted,
+		   struct policy_verdict *v)
+{
+	const struct policy_entry *en = NULL;
+	const struct policy_rule *r;
+	struct walk w;
+
+	if (!p->widened.n)
+		return false;
+	walk_begin(&w, &p->widened, t);
+	while (walk_step(&w)) {
+		size_t i = 0;
+
+		while ((r = walk_rule(&w, &i))) {
+			en = find_entry(r, q, path);
+			if (en && omitted)
+				return grant_omitted(omitted, &w, r, en, v);
+			if (!omitted && (en || !r->n_entries))
+				return grant(l, &w, r, en, v);
+		}
+	}
+	return false;
+}
+
+/* ---- Whether it is worth asking for. ---- */
+
+/* Of a pattern, a name that no rule is likely to name by itself. */
+static int sample_host(const struct policy_rule *r, struct host *ret)
+{
+	char name[HOST_MAX + 32];
+
+	if (r->by_addr) {
+		host_from_addr(&r->range.base, ret);
+		return 0;
+	}
+	snprintf(name, sizeof(name), "%s%s", r->host.kind == HOSTPAT_BELOW ? "any-name-at-all." : "",
+		 hostpat_base(&r->host));
+	return host_canon(name, strlen(name), ret, NULL);
+}
+
+static bool is_silent(const struct policy_verdict *v)
+{
+	return v->is_default || (v->action == POLICY_DENY && v->rule && v->rule->action == POLICY_DENY &&
+				 !v->entry && !v->rule->by_addr && v->rule->host.kind == HOSTPAT_ANY &&
+				 !v->rule->n_entries && rule_port_spec(v->rule, 443) == ANY_PORT);
+}
+
+/* The rule's first request, as the policy alone decides it. */
+static void judge_request(const struct policy *base, const struct policy_target *t,
+			  const struct policy_entry *en, struct policy_verdict *v)
+{
+	autobuf struct buf method = BUF_INIT, path = BUF_INIT;
+	struct policy_request q = { .is_body_known = true };
+
+	method_format(en->methods, &method);
+	pathpat_sample(en->path, "x", &path);
+	q.method = str_starts(buf_cstr(&method), "*")
+			   ? slice_of("GET")
+			   : (struct slice){ method.data, strcspn(buf_cstr(&method), ",") };
+	q.path = (struct slice){ buf_cstr(&path), path.len };
+	policy_request(base, t, &q, v);
+}
+
+static int already(struct err *e)
+{
+	return err_set(e, -EEXIST, "the policy lets this through already: there is nothing to ask for");
+}
+
+int policy_widen_check(const struct policy *p, const struct policy_rule *r, struct err *e)
+{
+	struct policy base = *p;
+	struct policy_target t = { 0 };
+	autobuf struct buf why = BUF_INIT;
+	struct policy_verdict v;
+	struct host host;
+	bool listed;
+	int x = check_rule(r, e);
+
+	if (x < 0)
+		return x;
+	if (sample_host(r, &host) < 0)
+		return err_set(e, -EINVAL, "no such name can be looked up");
+	base.widened = (struct layer){ 0 };
+	t.name = &host;
+	t.port = r->ports[0].lo == 1 && r->ports[0].hi == 65535 ? 443 : r->ports[0].lo;
+	policy_connect(&base, &t, &v);
+	if (v.would_deny)
+		return already(e);
+	listed = policy_allows(&v) && v.rule && v.rule->n_entries;
+	if (listed && !r->n_entries)
+		return err_hint(e, err_set(e, -EPERM, "the policy lists what may be sent to this host"),
+				"ask for single requests: METHOD https://HOST/PATH");
+	if (listed)
+		judge_request(&base, &t, &r->entries[0], &v);
+	if (policy_allows(&v))
+		return already(e);
+	if (v.action == POLICY_ASK)
+		return err_set(e, -EEXIST, "a person is asked about this when it is tried: just try it");
+	if (is_silent(&v) || v.is_omitted)
+		return 0;
+	policy_text_inside(v.why, &why); /* the agent that asks is told */
+	return err_set(e, -EPERM, "the policy says no, and nothing can be granted against it: %s",
+		       buf_cstr(&why));
+}

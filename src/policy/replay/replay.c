@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Deciding again what a log has: replay.h. Rows and sums: replay_rows.c. */
+#include "policy/replay/replay.h"
+
+#include "policy/policy_int.h"
+#include "policy/replay/replay_int.h"
+
+#include "base/str.h"
+#include "codec/http/urlpath.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define PATH_CUT 700 /* the journal keeps so many bytes of a path */
+
+static bool is_set(const char *s)
+{
+	return s && *s;
+}
+
+/* Do the rules about this target look at single requests? Then a connection's verdict is not that of its requests. */
+static bool has_entries(const struct policy *p, const struct policy_target *t)
+{
+	for (unsigned i = 0; i < p->n_layers; i++) {
+		struct walk w;
+
+		walk_begin(&w, &p->layers[i], t);
+		while (walk_step(&w)) {
+			const struct policy_rule *r;
+			size_t at = 0;
+
+			while ((r = walk_rule(&w, &at))) {
+				if (r->n_entries)
+					return true;
+			}
+		}
+	}
+	return false;
+}
+
+static enum replay_now now_of(const struct policy_verdict *v)
+{
+	return v->action == POLICY_ALLOW ? REPLAY_ALLOW : v->action == POLICY_ASK ? REPLAY_ASK : REPLAY_DENY;
+}
+
+static enum replay_now unknown(const char **ret_why, const char *why)
+{
+	*ret_why = why;
+	return REPLAY_UNKNOWN;
+}
+
+/* A refusal that the next policy need not share: by no rule, or in spite of one that allows (a limit, what came first). */
+static bool refused_otherwise(const struct replay_seen *s)
+{
+	if (s->was != POLICY_DENY)
+		return false;
+	if (s->refused || s->asked_for_another || !is_set(s->rule))
+		return true;
+	return s->kind != REPLAY_REQUEST && str_starts(s->rule, "allow ");
+}
+
+/* Y1: what is let through now, but was refused for a reason that no policy has. */
+static enum replay_now unless_otherwise(const struct replay_seen *s, enum replay_now now,
+					const char **ret_why)
+{
+	if (now == REPLAY_DENY || !refused_otherwise(s))
+		return now;
+	return unknown(ret_why, s->asked_for_another
+					? "it was refused because its first bytes asked for another name"
+					: "it was refused for another reason than a rule");
+}
+
+static enum replay_now decide_connect(struct replay *r, const struct replay_seen *s,
+				      const struct policy_target *t, struct policy_verdict *v,
+				      const char **ret_why)
+{
+	policy_connect_quietly(r->p, t, v);
+	if (!policy_allows(v))
+		return now_of(v);
+	if (s->was == POLICY_ALLOW && is_set(s->depth)) {
+		if (v->depth != POLICY_TUNNEL && str_eq(s->depth, "tunnel") && !v->would_deny &&
+		    !v->is_default)
+			return unknown(ret_why,
+				       "it was not looked into, and would have to be TLS or HTTP now");
+		if (!str_eq(s->depth, "inspect") && has_entries(r->p, t))
+			return unknown(ret_why,
+				       "the rule decides by request, and requests were not looked at then");
+	}
+	return unless_otherwise(s, REPLAY_ALLOW, ret_why);
+}
+
+/* An address that the name led to. Where the connection itself would not pass, its own line says so. */
+static enum replay_now decide_address(struct replay *r, const struct replay_seen *s,
+				      const struct policy_target *t, struct policy_verdict *v,
+				      const char **ret_why)
+{
+	struct addr a;
+
+	policy_connect_quietly(r->p, t, v);
+	if (!policy_allows(v) || v->terms.pool)
+		return s->was == POLICY_ALLOW ? REPLAY_ALLOW : REPLAY_DENY;
+	if (v->terms.has_pin)
+		return REPLAY_ALLOW;
+	if (!is_set(s->addr) || addr_parse(s->addr, strlen(s->addr), &a, NULL) < 0)
+		return s->was == POLICY_ALLOW ? unknown(ret_why, "the address is not in the log")
+					      : REPLAY_DENY;
+	policy_address_quietly(r->p, t, &a, v);
+	return unless_otherwise(s, now_of(v), ret_why);
+}
+
+/* --- requests -------------------------------------------------------------------------------------------------- */
+
+static bool take_word(struct slice w, const char *prefix, struct slice *ret)
+{
+	size_t n = strlen(prefix);
+
+	if (!slice_starts(w, prefix) || w.len == n)
+		return false;
+	*ret = (struct slice){ w.p + n, w.len - n };
+	return true;
+}
+
+static bool take_field(struct replay *r, struct slice w)
+{
+	static const char *const of[] = { [GRAPHQL_QUERY] = "query:",
+					  [GRAPHQL_MUTATION] = "mutation:",
+					  [GRAPHQL_SUBSCRIPTION] = "subscription:" };
+
+	for (int k = 0; k < GRAPHQL_TYPE_COUNT; k++) {
+		struct graphql_doc *g = &r->docs[k];
+		struct slice name;
+
+		if (!take_word(w, of[k], &name))
+			continue;
+		if (g->n_ops == 0) {
+			g->n_ops = 1;
+			g->ops[0] = (struct graphql_op){ .type = (enum graphql_type)k };
+			r->gql[r->n_gql++] = g;
+		}
+		if (g->n_fields == GRAPHQL_FIELDS_MAX)
+			return false;
+		g->fields[g->n_fields++] = name;
+		g->ops[0].n_fields++;
+		return true;
+	}
+	return false;
+}
+
+static bool take_ref(struct replay *r, struct slice w)
+{
+	static const struct {
+		const char *word;
+		enum policy_push_act act;
+	} of[] = { { "create:", POLICY_PUSH_CREATE },
+		   { "update:", POLICY_PUSH_UPDATE },
+		   { "delete:", POLICY_PUSH_DELETE },
+		   { "force:", POLICY_PUSH_FORCE } };
+	struct slice ref;
+
+	if (slice_eq(w, "push:none")) {
+		r->has_push = true;
+		return true;
+	}
+	for (size_t k = 0; k < ARRAY_SIZE(of); k++) {
+		if (!take_word(w, of[k].word, &ref) || r->n_push == REPLAY_PUSH_MAX)
+			continue;
+		r->has_push = true;
+		r->push[r->n_push++] = (struct policy_push){ ref, of[k].act };
+		return true;
+	}
+	return false;
+}
+
+static bool take_other(struct replay *r, struct slice w)
+{
+	struct slice rest;
+
+	if (take_word(w, "refs:", &rest)) {
+		r->query = slice_eq(rest, "push")    ? slice_of("service=git-receive-pack")
+			   : slice_eq(rest, "fetch") ? slice_of("service=git-upload-pack")
+						     : SLICE_NONE;
+		r->has_service = true;
+		return true;
+	}
+	if (!take_word(w, "also:", &rest) || r->n_also == REPLAY_ALSO_MAX)
+		return false;
+	r->also[r->n_also++] = rest;
+	return true;
+}
+
+/* What cannot be read counts as cut: something was there. */
+static void read_act(struct replay *r, const char *act)
+{
+	for (int k = 0; k < GRAPHQL_TYPE_COUNT; k++)
+		r->docs[k].n_ops = r->docs[k].n_fields = 0;
+	r->n_gql = r->n_push = r->n_also = 0;
+	r->has_push = r->has_service = r->is_cut = false;
+	r->query = SLICE_NONE;
+	while (is_set(act)) {
+		struct slice w = { act, strcspn(act, " ") };
+
+		act += w.len + (act[w.len] == ' ');
+		if (!take_field(r, w) && !take_ref(r, w) && !take_other(r, w))
+			r->is_cut = true;
+	}
+}
+
+/* The path as it was judged; false: what the log has is none, or not all of it. */
+static bool read_path(struct replay *r, const char *text, struct policy_request *q, bool *ret_has_query)
+{
+	size_t len = strcspn(text, "?");
+	struct urlpath u;
+
+	*ret_has_query = text[len] == '?';
+	/* Where the middle of a path is left out its digest stands; older logs have the beginning alone. */
+	if (len >= PATH_CUT || memchr(text, '#', len))
+		return false;
+	if (text[0] != '/') { /* OPTIONS * */
+		q->path = slice_of("/");
+		return true;
+	}
+	if (urlpath_canon(text, len, URLPATH_KEEP_SLASH, &r->path, &u, NULL) < 0)
+		return false;
+	q->path = urlpath_path(&r->path, &u);
+	if (!u.slash)
+		return true;
+	if (urlpath_slashed(q->path, &r->slashed) < 0)
+		return false;
+	q->slashed = (struct slice){ r->slashed.data, r->slashed.len };
+	return true;
+}
+
+/* By what stands in the body, when that is known and wanted. */
+static enum replay_now decide_body(struct replay *r, const struct policy_target *t, struct policy_request *q,
+				   struct policy_verdict *v, const char **ret_why)
+{
+	unsigned need = v->need;
+
+	if (r->is_cut)
+		return unknown(ret_why, "what its body asks for was too long for the log");
+	if (need & POLICY_NEED_GRAPHQL && r->n_gql == 0)
+		return unknown(ret_why, "the GraphQL operation is not in the log");
+	if (need & POLICY_NEED_PUSH && !r->has_push)
+		return unknown(ret_why, "the refs of the push are not in the log");
+	q->gql = r->gql;
+	q->n_gql = r->n_gql;
+	q->push = r->push;
+	q->n_push = r->n_push;
+	q->is_body_known = true;
+	policy_request(r->p, t, q, v);
+	return now_of(v);
+}
+
+/* Which service an old log's /info/refs was about nobody knows: told only where it makes no difference. */
+static bool depends_on_service(struct replay *r, const struct policy_target *t, struct policy_request *q)
+{
+	static const char *const of[] = { "", "service=git-upload-pack", "service=git-receive-pack" };
+	enum policy_action first = POLICY_DENY;
+	struct policy_verdict v;
+
+	for (size_t i = 0; i < ARRAY_SIZE(of); i++) {
+		q->query = slice_of(of[i]);
+		policy_request(r->p, t, q, &v);
+		if (i && v.action != first)
+			return true;
+		first = v.action;
+	}
+	return false;
+}
+
+/* Paths that headers name are judged like the first, and deny where they would need a body. */
+static enum replay_now decide_also(struct replay *r, const struct policy_target *t, struct policy_verdict *v,
+				   const char **ret_why)
+{
+	for (size_t i = 0; i < r->n_also; i++) {
+		const char *colon = memchr(r->also[i].p, ':', r->also[i].len);
+		size_t n = colon ? (size_t)(colon - r->also[i].p) : 0;
+		struct policy_request q = { .method = { r->also[i].p, n } };
+		char path[REPLAY_ACT_MAX + 1];
+		bool has_query;
+
+		if (!colon || r->also[i].len - n > sizeof(path))
+			return unknown(ret_why, "a second path of the request cannot be read from the log");
+		memcpy(path, colon + 1, r->also[i].len - n - 1);
+		path[r->also[i].len - n - 1] = '\0';
+		if (!read_path(r, path, &q, &has_query))
+			return unknown(ret_why, "a second path of the request cannot be read from the log");
+		policy_request(r->p, t, &q, v);
+		if (!policy_allows(v))
+			return now_of(v);
+	}
+	return REPLAY_ALLOW;
+}
+
+static bool carries(const struct replay_seen *s, const char *secret)
+{
+	const char *p = s->secrets;
+	size_t n = secret ? strlen(secret) : 0;
+
+	while (n && is_set(p)) {
+		size_t len = strcspn(p, ",");
+
+		if (len == n && memcmp(p, secret, n) == 0)
+			return true;
+		p += len + (p[len] == ',');
+	}
+	return false;
+}
+
+static enum replay_now decide_known(struct replay *r, const struct replay_seen *s,
+				    const struct policy_target *t, struct policy_verdict *v,
+				    const char **ret_why)
+{
+	struct policy_request q = { .method = slice_of(s->method) };
+	struct policy_verdict first;
+	enum replay_now now;
+	bool has_query;
+
+	if (!read_path(r, s->path, &q, &has_query))
+		return unknown(ret_why, "its path was too long for the log");
+	q.query = r->query;
+	if (has_query && !r->has_service && gitpkt_service(q.path, SLICE_NONE, NULL) == GITPKT_DUMB &&
+	    depends_on_service(r, t, &q))
+		return unknown(ret_why, "which git service it asked for is not in the log");
+	q.query = r->query;
+	policy_request(r->p, t, &q, v);
+	now = v->need ? decide_body(r, t, &q, v, ret_why) : now_of(v);
+	if (now != REPLAY_ALLOW)
+		return now;
+	first = *v;
+	now = decide_also(r, t, v, ret_why);
+	if (now != REPLAY_ALLOW)
+		return now;
+	*v = first;
+	if (r->is_cut)
+		return unknown(ret_why, "what it asks for beside its path was too long for the log");
+	if (v->terms.credentials_only && !is_set(s->secrets))
+		return unknown(ret_why, "whether it brought a credential of its own is not in the log");
+	if (v->terms.secret_ask && carries(s, v->terms.secret)) {
+		verdict_words(v);
+		verdict_why(v, "a person is asked before its secret is used");
+		return REPLAY_ASK;
+	}
+	return unless_otherwise(s, REPLAY_ALLOW, ret_why);
+}
+
+static enum replay_now decide_request(struct replay *r, const struct replay_seen *s,
+				      const struct policy_target *t, struct policy_verdict *v,
+				      const char **ret_why)
+{
+	policy_connect_quietly(r->p, t, v);
+	if (!policy_allows(v))
+		return now_of(v);
+	if (!is_set(s->method) || !is_set(s->path)) {
+		if (has_entries(r->p, t) || v->terms.credentials_only)
+			return unknown(ret_why, "method and path are not in the log: it was only counted");
+		return unless_otherwise(s, REPLAY_ALLOW, ret_why);
+	}
+	read_act(r, s->act);
+	return decide_known(r, s, t, v, ret_why);
+}
+
+/* --- all ------------------------------------------------------------------------------------------------------- */
+
+static enum replay_now decide_name(struct replay *r, const struct replay_seen *s, const struct host *h,
+				   struct policy_verdict *v, const char **ret_why)
+{
+	policy_name_quietly(r->p, h, v);
+	/* A name that a person is to be asked about may be looked up. */
+	return policy_may_allow(v) ? unless_otherwise(s, REPLAY_ALLOW, ret_why) : now_of(v);
+}
+
+/* The question whether a secret may go there, of which nothing else is known. */
+static enum replay_now decide_secret(struct replay *r, const struct replay_seen *s,
+				     const struct policy_target *t, struct policy_verdict *v,
+				     const char **ret_why)
+{
+	policy_connect_quietly(r->p, t, v);
+	if (!policy_allows(v))
+		return now_of(v);
+	verdict_words(v);
+	if (!v->terms.secret || !is_set(s->what) || !str_eq(v->terms.secret, s->what))
+		return unknown(ret_why, "the rule does not name this secret");
+	if (has_entries(r->p, t))
+		return unknown(ret_why, "the rule decides by request, and which it was is not in the log");
+	return v->terms.secret_ask ? REPLAY_ASK : REPLAY_ALLOW;
+}
+
+/* Where the policy has nothing to say, or only `deny: "*"`: there what a person grants on top speaks (policy_widen.c). */
+static bool is_silent(const struct policy_verdict *v)
+{
+	if (v->is_default || v->is_omitted)
+		return true;
+	return v->rule && !v->entry && !v->rule->by_addr && str_eq(v->rule->host.text, "*") &&
+	       v->rule->n_ports == 1 && v->rule->ports[0].lo == 1 && v->rule->ports[0].hi == 65535;
+}
+
+static enum replay_now decide_net(struct replay *r, const struct replay_seen *s, struct policy_verdict *v,
+				  const char **ret_why)
+{
+	struct policy_target t = { .port = s->port };
+	struct host h;
+
+	if (s->host && str_eq(s->host, "*"))
+		return unknown(ret_why, "which name it was is not in the log: it was only counted");
+	if (!is_set(s->host) || host_canon(s->host, strlen(s->host), &h, NULL) < 0)
+		return unknown(ret_why, "what was asked for is no name that a rule could be about");
+	if (s->kind == REPLAY_LOOKUP)
+		return decide_name(r, s, &h, v, ret_why);
+	if (s->port == 0)
+		return unknown(ret_why, "the port is not in the log");
+	t.name = &h;
+	switch (s->kind) {
+	case REPLAY_CONNECT:
+		return decide_connect(r, s, &t, v, ret_why);
+	case REPLAY_ADDRESS:
+		return decide_address(r, s, &t, v, ret_why);
+	case REPLAY_SECRET:
+		return decide_secret(r, s, &t, v, ret_why);
+	default:
+		return decide_request(r, s, &t, v, ret_why);
+	}
+}
+
+enum replay_now replay_decide(struct replay *r, const struct replay_seen *s, struct policy_verdict *v,
+			      const char **ret_why)
+{
+	enum replay_now now;
+
+	*v = (struct policy_verdict){ 0 };
+	if (s->kind == REPLAY_TOOL)
+		return replay_decide_tool(r, s, v, ret_why);
+	if (s->kind == REPLAY_APPLY)
+		return replay_decide_apply(r, v);
+	now = decide_net(r, s, v, ret_why);
+	return s->granted && now == REPLAY_DENY && is_silent(v) ? REPLAY_ALLOW : now;
+}

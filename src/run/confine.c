@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "run/confine.h"
+
+#include "sys/fence/caps.h"
+#include "sys/fence/landlock.h"
+
+#include <errno.h>
+#include <linux/capability.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+
+#define CAP_BIT(c) (1ULL << (c))
+
+int confine_launcher(const struct run *r, struct err *e)
+{
+	struct landlock_rule rules[5 + CGROUP_CTL_COUNT] = {
+		{ r->st->path, LANDLOCK_WRITE },
+		{ "/dev/null", LANDLOCK_WRITE },
+	};
+	/* With these root ends what it started, and counts and removes what others own in the layers. */
+	const uint64_t keep = CAP_BIT(CAP_KILL) | CAP_BIT(CAP_DAC_OVERRIDE) | CAP_BIT(CAP_FOWNER);
+	uint64_t have = 0;
+	char layers[32];
+	size_t n = 2;
+	int abi = landlock_abi(), ret;
+
+	if (r->spec->ws_path)
+		rules[n++] = (struct landlock_rule){ r->spec->ws_path, LANDLOCK_READ_EXEC };
+	if (r->spec->layers_fd >= 0) {
+		/* A disk image is mounted nowhere, so no path leads to it but this. */
+		snprintf(layers, sizeof(layers), "/proc/self/fd/%d", r->spec->layers_fd);
+		rules[n++] = (struct landlock_rule){ layers, LANDLOCK_WRITE };
+	}
+	/* To stop process by process what no control group can freeze. What /proc guards by the right to trace stays closed:
+	 * nobody under Landlock has that right over who is not. */
+	if (r->cg.dirfd[CGROUP_FREEZER] < 0 && (r->spec->detach || r->spec->name || r->spec->series))
+		rules[n++] = (struct landlock_rule){ "/proc", LANDLOCK_READ_EXEC };
+	for (int c = 0; c < CGROUP_CTL_COUNT; c++) {
+		if (r->cgroup_host.usable[c])
+			rules[n++] = (struct landlock_rule){ r->cgroup_host.parent[c], LANDLOCK_WRITE };
+	}
+	if (prctl(PR_SET_DUMPABLE, 0) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		return err_sys(e, -errno, "cannot confine the launcher");
+	/* An ordinary user has none, and no_new_privs keeps it so. */
+	ret = caps_effective(&have, e);
+	if (ret == 0 && have)
+		ret = caps_drop_all_but(have & keep, e);
+	if (ret < 0)
+		return ret;
+	/* Without the scopes of later versions: the sandbox, which we must be able to kill, is not our child in that sense. */
+	ret = landlock_apply_abi(abi < 5 ? abi : 5, rules, n, e);
+	return ret < 0 ? ret : 0;
+}

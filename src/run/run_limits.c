@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "run/run_limits.h"
+
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "sandbox/engine/gv_config.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+static void mark(struct limits *l, enum limit_kind k, bool enforced, const char *how)
+{
+	l->l[k].enforced = enforced;
+	l->l[k].how = enforced ? how : NULL;
+}
+
+/* Those that do not depend on the host: rlimits, sizes of mounts, and what the launcher watches. */
+static void mark_own(struct limits *l, const char *disk)
+{
+	mark(l, LIMIT_NOFILE_SOFT, true, "rlimit");
+	mark(l, LIMIT_NOFILE_HARD, true, "rlimit");
+	mark(l, LIMIT_TIMEOUT, true, "launcher");
+	mark(l, LIMIT_TMP, true, "tmpfs");
+	mark(l, LIMIT_SHM, true, "tmpfs");
+	mark(l, LIMIT_OUTPUT, true, "launcher");
+	mark(l, LIMIT_DISK, true, disk ? disk : "rlimit");
+	mark(l, LIMIT_INODES, disk != NULL, disk);
+}
+
+/* How the workspace's layer is kept small; NULL when there is none. */
+static const char *how_disk(const struct spec *s)
+{
+	struct stat layers, dir;
+
+	if (s->layers_fd < 0)
+		return NULL;
+	if (fstat(s->layers_fd, &layers) < 0 || fstat(s->run_fd, &dir) < 0)
+		return "watched";
+	return layers.st_dev == dir.st_dev ? "watched" : "disk image";
+}
+
+static uint64_t want(const struct limits *l, enum limit_kind k)
+{
+	return l->l[k].value == LIMIT_NONE ? CGROUP_UNSET : l->l[k].value;
+}
+
+static const char *why_not(const struct run *r, enum cgroup_ctl ctl)
+{
+	if (r->cgroup_host.usable[ctl])
+		return r->cg.why[0] ? r->cg.why : "the kernel refused it";
+	return r->cgroup_host.why[ctl][0] ? r->cgroup_host.why[ctl] : "no control group can be used";
+}
+
+static int refuse(const struct run *r, enum limit_kind k, enum cgroup_ctl ctl, struct err *e)
+{
+	err_set(e, -ENOTSUP, "--%s cannot be enforced: %s", limit_name(k), why_not(r, ctl));
+	return err_hint(e, -ENOTSUP,
+			"`coffer doctor` tells how to get it, or add --limits best-effort to go without");
+}
+
+/* The limits that a control group keeps. */
+static const struct {
+	enum limit_kind kind;
+	enum cgroup_ctl ctl;
+	unsigned bit;
+} by_cgroup[] = {
+	{ LIMIT_MEMORY, CGROUP_MEMORY, 1u << CGROUP_MEMORY },
+	{ LIMIT_MEMORY_LOW, CGROUP_MEMORY, CGROUP_SET_MEMORY_LOW },
+	{ LIMIT_CPUS, CGROUP_CPU, 1u << CGROUP_CPU },
+	{ LIMIT_PIDS, CGROUP_PIDS, 1u << CGROUP_PIDS },
+};
+
+static struct cgroup_want want_all(const struct run *r)
+{
+	const struct limits *l = &r->spec->limits;
+	struct cgroup_want w = {
+		.memory_max = want(l, LIMIT_MEMORY),
+		.memory_low = want(l, LIMIT_MEMORY_LOW),
+		.cpu_milli = want(l, LIMIT_CPUS),
+		.pids_max = want(l, LIMIT_PIDS),
+	};
+	/* gVisor counts by itself. */
+	if (r->engine == &engine_gvisor && w.pids_max != CGROUP_UNSET)
+		w.pids_max = gv_tasks(w.pids_max);
+	return w;
+}
+
+int run_limits_begin(struct run *r, struct err *e)
+{
+	const struct cgroup_want w = want_all(r);
+
+	return cgroup_create_born(&r->cg, &r->cgroup_host, r->spec->id, &w, e);
+}
+
+int run_limits_enforce(struct run *r, struct err *e)
+{
+	struct limits *l = &r->spec->limits;
+	const struct cgroup_want w = want_all(r);
+	const char *why = NULL;
+	autobuf struct buf off = BUF_INIT;
+	unsigned set = 0;
+	int ret;
+
+	mark_own(l, how_disk(r->spec));
+	ret = cgroup_complete(&r->cg, &w, &set, e);
+	if (ret < 0)
+		return ret;
+	for (size_t i = 0; i < ARRAY_SIZE(by_cgroup); i++) {
+		enum limit_kind k = by_cgroup[i].kind;
+		const char *how = set & by_cgroup[i].bit
+					  ? (r->cgroup_host.version == 2 ? "cgroup v2" : "cgroup v1")
+				  : k == LIMIT_PIDS ? "rlimit"
+						    : NULL;
+
+		if (k == LIMIT_PIDS && r->engine == &engine_gvisor)
+			how = "gvisor";
+		mark(l, k, how != NULL, how);
+		if (how || l->l[k].value == LIMIT_NONE)
+			continue;
+		if (l->l[k].named && !l->best_effort)
+			return refuse(r, k, by_cgroup[i].ctl, e);
+		buf_addf(&off, "%s%s", off.len ? " and " : "", limit_name(k));
+		why = why_not(r, by_cgroup[i].ctl);
+	}
+	if (off.len)
+		snprintf(r->limits_off, sizeof(r->limits_off), "%s not limited: %s", buf_cstr(&off), why);
+	return buf_error(&off);
+}
+
+void run_limits_json(const struct limits *l, struct json *j)
+{
+	json_obj(j, "limits");
+	for (int k = 0; k < LIMIT_COUNT; k++) {
+		const struct limit *x = &l->l[k];
+
+		if (x->value == LIMIT_NONE)
+			continue;
+		json_obj(j, limit_key((enum limit_kind)k));
+		json_u64(j, "value", x->value);
+		json_bool(j, "named", x->named);
+		json_bool(j, "enforced", x->enforced);
+		if (x->how)
+			json_str(j, "how", x->how);
+		json_end_obj(j);
+	}
+	json_end_obj(j);
+}

@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "run/supervise/link.h"
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "ipc/fdpass.h"
+#include "run/supervise/link_int.h"
+#include "sandbox/state/compat.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#define MESSAGES_MAX 4096
+#define DETACHED_ROWS 24 /* of a terminal that nobody looks at */
+#define DETACHED_COLS 80
+
+int link_open_within(struct link *l, int run_fd, int timeout_ms, struct err *e)
+{
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	autoclose int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	*l = LINK_INIT;
+	if (fd < 0)
+		return err_sys(e, -errno, "cannot make a socket");
+	/* A state directory's path may be longer than a socket's name can be. */
+	snprintf(a.sun_path, sizeof(a.sun_path), "/proc/self/fd/%d/ctl.sock", run_fd);
+	while (connect(fd, (struct sockaddr *)&a, sizeof(a)) < 0) {
+		struct pollfd none;
+
+		/* EAGAIN: its backlog is full for the moment. */
+		if (errno != EAGAIN && errno != EINTR)
+			return err_sys(e, -errno, "cannot reach the sandbox");
+		if (timeout_ms == 0)
+			return err_set(e, -ETIMEDOUT, "the sandbox's launcher does not answer");
+		poll(&none, 0, 10);
+		if (timeout_ms > 0)
+			timeout_ms = timeout_ms > 10 ? timeout_ms - 10 : 0;
+	}
+	conn_init(&l->conn, fd);
+	l->fd = TAKE_FD(fd);
+	l->protocol = compat_read(run_fd);
+	return 0;
+}
+
+int link_open(struct link *l, int run_fd, struct err *e)
+{
+	return link_open_within(l, run_fd, -1, e);
+}
+
+void link_close(struct link *l)
+{
+	conn_release(&l->conn);
+	fd_close(l->fd);
+	*l = LINK_INIT;
+}
+
+int link_gone(struct err *e)
+{
+	return err_set(e, -EPIPE, "the sandbox has ended");
+}
+
+int link_refused(const struct frame *f, struct err *e)
+{
+	char text[512];
+	size_t n = f->len < sizeof(text) - 1 ? f->len : sizeof(text) - 1;
+
+	memcpy(text, f->data, n);
+	text[n] = '\0';
+	return err_set(e, -EPERM, "the sandbox's launcher refused: %s", text);
+}
+
+static unsigned count(char *const *v)
+{
+	unsigned n = 0;
+
+	while (v && v[n])
+		n++;
+	return n;
+}
+
+static void add_strings(struct buf *b, char *const *v)
+{
+	for (; v && *v; v++)
+		buf_add(b, *v, strlen(*v) + 1);
+}
+
+int link_begin(struct link *l, const struct link_cmd *c, unsigned rows, unsigned cols, struct err *e)
+{
+	autobuf struct buf body = BUF_INIT;
+	const struct proto_start s = {
+		.flags = c->flags, .argc = count(c->argv), .envc = count(c->env), .rows = rows, .cols = cols
+	};
+	int r = compat_check(l->protocol, RUN_COMMAND, e);
+
+	if (r < 0)
+		return r;
+	buf_add(&body, c->cwd, strlen(c->cwd) + 1);
+	add_strings(&body, c->argv);
+	add_strings(&body, c->env);
+	if (buf_error(&body))
+		return err_set(e, -ENOMEM, "out of memory");
+	if (body.len > PROTO_START_MAX || s.argc + s.envc > PROTO_STRINGS_MAX)
+		return err_set(e, -E2BIG, "arguments and environment are too long");
+	l->chan++;
+	proto_add_data(&l->conn.out, PROTO_START_DATA, l->chan, body.data, body.len);
+	proto_add_start(&l->conn.out, l->chan, &s);
+	return buf_error(&l->conn.out) ? err_set(e, -ENOMEM, "out of memory") : 0;
+}
+
+/* Sends what is queued and waits until something can be read, or written when something is left. */
+static int wait_ready(struct link *l, int timeout_ms, struct err *e)
+{
+	struct pollfd p = { .fd = l->fd, .events = POLLIN };
+	int r = conn_flush(&l->conn);
+
+	/* It may have said why before it went: what is there is read first. */
+	if (r > 0)
+		p.events |= POLLOUT;
+	r = poll(&p, 1, timeout_ms);
+	if (r < 0 && errno != EINTR)
+		return err_sys(e, -errno, "cannot wait for the sandbox");
+	if (r == 0)
+		return err_set(e, -ETIMEDOUT, "the sandbox does not answer");
+	return p.revents & (POLLIN | POLLHUP | POLLERR) ? 1 : 0;
+}
+
+/* The next frame, waited for. */
+static int next_frame(struct link *l, int timeout_ms, struct frame *f, struct err *e)
+{
+	for (;;) {
+		int r = conn_next(&l->conn, f);
+
+		if (r > 0 && f->type == PROTO_ERROR)
+			return link_refused(f, e);
+		if (r > 0)
+			return 0;
+		if (r < 0)
+			return err_set(e, r, "the sandbox's launcher sends what is no message");
+		r = wait_ready(l, timeout_ms, e);
+		if (r < 0)
+			return r;
+		if (r > 0 && conn_fill(&l->conn) < 0)
+			return link_gone(e);
+	}
+}
+
+int link_detach(struct link *l, const struct link_cmd *c, bool *ret_started, struct proto_exit *ret,
+		struct err *e)
+{
+	struct link_cmd cmd = *c;
+	struct frame f;
+	int r;
+
+	cmd.flags |= PROTO_F_DETACH;
+	r = link_begin(l, &cmd, DETACHED_ROWS, DETACHED_COLS, e);
+	do {
+		r = r < 0 ? r : next_frame(l, -1, &f, e);
+		if (r < 0)
+			return r;
+	} while (f.chan != l->chan || (f.type != PROTO_STARTED && f.type != PROTO_EXIT));
+	*ret_started = f.type == PROTO_STARTED;
+	if (!*ret_started && proto_get_exit(&f, ret) < 0)
+		return err_set(e, -EPROTO, "the sandbox's launcher sends a message that is not legal");
+	return 0;
+}
+
+int link_stat(struct link *l, int timeout_ms, struct buf *ret, struct err *e)
+{
+	struct frame f;
+	int r = compat_check(l->protocol, RUN_STAT, e);
+
+	if (r < 0)
+		return r;
+	frame_add(&l->conn.out, PROTO_STAT, 0, NULL, 0);
+	do {
+		r = next_frame(l, timeout_ms, &f, e);
+		if (r < 0)
+			return r;
+	} while (f.type != PROTO_STAT_REPLY);
+	buf_add(ret, f.data, f.len);
+	return buf_error(ret) ? err_set(e, -ENOMEM, "out of memory") : 0;
+}
+
+int link_ping(struct link *l, int timeout_ms, struct err *e)
+{
+	uint64_t token = clock_nsec(CLOCK_MONOTONIC);
+	struct frame f;
+	int r = compat_check(l->protocol, RUN_PING, e);
+
+	if (r < 0)
+		return r;
+	frame_add(&l->conn.out, PROTO_PING, 0, &token, sizeof(token));
+	do {
+		r = next_frame(l, timeout_ms, &f, e);
+		if (r < 0)
+			return r;
+	} while (f.type != PROTO_PONG || f.len != sizeof(token) ||
+		 memcmp(f.data, &token, sizeof(token)) != 0);
+	return 0;
+}
+
+int link_stop(struct link *l, uint32_t grace_ms, struct err *e)
+{
+	struct frame f;
+	int r = compat_check(l->protocol, RUN_STOP, e);
+
+	if (r < 0)
+		return r;
+	proto_add_u32(&l->conn.out, PROTO_STOP, 0, grace_ms);
+	do {
+		r = next_frame(l, -1, &f, e);
+	} while (r == 0);
+	/* The end of the link is the end of the sandbox: that is what was asked for. */
+	return r == -EPIPE ? 0 : r;
+}
+
+/* The answer comes with a descriptor, which an ordinary read would lose. */
+static int fill_with_fd(struct link *l, int *fd, struct err *e)
+{
+	char some[256];
+	int r = wait_ready(l, -1, e), n, got;
+
+	if (r <= 0)
+		return r;
+	n = fdpass_recv_stream(l->fd, some, sizeof(some), &got);
+	if (n == -EAGAIN)
+		return 0;
+	if (n <= 0)
+		return link_gone(e);
+	if (got >= 0) {
+		fd_close(*fd);
+		*fd = got;
+	}
+	return conn_feed(&l->conn, some, (size_t)n) < 0 ? err_set(e, -ENOMEM, "out of memory") : 0;
+}
+
+int link_freeze(struct link *l, uint32_t ms, unsigned *ret_how, int *ret_layers, struct err *e)
+{
+	autoclose int fd = -1;
+	struct frame f;
+	uint32_t how;
+	int r = compat_check(l->protocol, RUN_FREEZE, e);
+
+	if (r < 0)
+		return r;
+	proto_add_u32(&l->conn.out, PROTO_FREEZE, 0, ms);
+	for (;;) {
+		r = conn_next(&l->conn, &f);
+		if (r < 0)
+			return err_set(e, r, "the sandbox's launcher sends what is no message");
+		if (r > 0 && f.type == PROTO_ERROR)
+			return link_refused(&f, e);
+		if (r > 0 && f.type == PROTO_FROZEN)
+			break;
+		r = r > 0 ? 0 : fill_with_fd(l, &fd, e);
+		if (r < 0)
+			return r;
+	}
+	if (proto_get_u32(&f, &how) < 0 || how >= PROTO_FROZEN_COUNT)
+		return err_set(e, -EPROTO, "the sandbox's launcher sends a message that is not legal");
+	*ret_how = how;
+	*ret_layers = TAKE_FD(fd);
+	return 0;
+}
+
+bool link_is_frozen(struct link *l)
+{
+	struct pollfd p = { .fd = l->fd, .events = POLLIN };
+
+	/* The launcher has nothing to say to us before it is over. */
+	return poll(&p, 1, 0) == 0;
+}
+
+int link_rollback(struct link *l, struct err *e)
+{
+	struct frame f;
+	int r = compat_check(l->protocol, RUN_ROLLBACK, e);
+
+	if (r < 0)
+		return r;
+	frame_add(&l->conn.out, PROTO_ROLLBACK, 0, NULL, 0);
+	do {
+		r = next_frame(l, -1, &f, e);
+	} while (r == 0);
+	return r == -EPIPE ? 0 : r;
+}
+
+struct transfer {
+	struct link *l;
+	const struct link_xfer *x;
+	struct proto_exit *ret;
+	struct buf more; /* produced and not yet sent */
+	size_t more_off;
+	bool producing, sending;
+	uint32_t in_credit, room, owed;
+	bool done;
+};
+
+/* Input as far as the credit goes. */
+static int send_input(struct transfer *t, struct err *e)
+{
+	struct conn *c = &t->l->conn;
+
+	while (t->sending && t->in_credit > FRAME_HEAD && conn_pending(c) < PROTO_WINDOW) {
+		size_t have = t->more.len - t->more_off, n;
+		int r;
+
+		if (!have && t->producing) {
+			buf_clear(&t->more);
+			t->more_off = 0;
+			r = t->x->produce(t->x->ctx, &t->more);
+			if (r < 0)
+				return err_set(e, r, "cannot read what is to be copied");
+			t->producing = r > 0;
+			continue;
+		}
+		if (!have) {
+			frame_add(&c->out, PROTO_STDIN, t->l->chan, NULL, 0);
+			t->sending = false;
+			break;
+		}
+		n = have > FRAME_MAX_PAYLOAD ? FRAME_MAX_PAYLOAD : have;
+		n = n > t->in_credit - FRAME_HEAD ? t->in_credit - FRAME_HEAD : n;
+		frame_add(&c->out, PROTO_STDIN, t->l->chan, t->more.data + t->more_off, (uint32_t)n);
+		t->more_off += n;
+		t->in_credit -= (uint32_t)n + FRAME_HEAD;
+	}
+	return 0;
+}
+
+static int take_output(struct transfer *t, const struct frame *f)
+{
+	uint32_t cost = f->len + FRAME_HEAD;
+	int r = 0;
+
+	if (cost > t->room)
+		return -EPROTO;
+	t->room -= cost;
+	t->owed += cost;
+	if (f->type == PROTO_STDOUT && t->x->consume)
+		r = t->x->consume(t->x->ctx, f->data, f->len);
+	if (f->type == PROTO_STDERR && t->x->messages && t->x->messages->len + f->len <= MESSAGES_MAX)
+		buf_add(t->x->messages, f->data, f->len);
+	if (t->owed >= PROTO_CREDIT_STEP) {
+		proto_add_u32(&t->l->conn.out, PROTO_CREDIT, t->l->chan, t->owed);
+		t->room += t->owed;
+		t->owed = 0;
+	}
+	return r;
+}
+
+static int take_frame(struct transfer *t, const struct frame *f, struct err *e)
+{
+	uint32_t v;
+	int r;
+
+	/* Late words of a command before this one. */
+	if (f->chan != t->l->chan)
+		return 0;
+	switch (f->type) {
+	case PROTO_STARTED:
+		return 0;
+	case PROTO_STDOUT:
+	case PROTO_STDERR:
+		r = take_output(t, f);
+		return r < 0 ? err_set(e, r, "cannot take what the sandbox sends") : 0;
+	case PROTO_STDIN_CREDIT:
+		if (proto_get_u32(f, &v) < 0 || v > PROTO_WINDOW - t->in_credit)
+			break;
+		t->in_credit += v;
+		return 0;
+	case PROTO_STDIN_CLOSED:
+		t->sending = false;
+		return 0;
+	case PROTO_EXIT:
+		if (proto_get_exit(f, t->ret) < 0)
+			break;
+		t->done = true;
+		return 0;
+	default:
+		break;
+	}
+	return err_set(e, -EPROTO, "the sandbox's launcher sends a message that is not legal");
+}
+
+int link_transfer(struct link *l, const struct link_cmd *c, const struct link_xfer *x, struct proto_exit *ret,
+		  struct err *e)
+{
+	struct transfer t = { .l = l, .x = x, .ret = ret, .in_credit = PROTO_WINDOW, .room = PROTO_WINDOW };
+	struct link_cmd cmd = *c;
+	int r;
+
+	t.producing = t.sending = x->produce != NULL;
+	if (x->produce)
+		cmd.flags |= PROTO_F_STDIN;
+	r = link_begin(l, &cmd, 0, 0, e);
+	while (r == 0 && !t.done) {
+		struct frame f;
+
+		r = send_input(&t, e);
+		if (r == 0)
+			r = next_frame(l, -1, &f, e);
+		if (r == 0)
+			r = take_frame(&t, &f, e);
+	}
+	buf_release(&t.more);
+	return r;
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The caller's stdin, stdout, stderr and terminal, joined to one channel of a connection: used by the launcher for
+ * the main command and by `coffer exec` for its own. Speaks the caller's half of P3 in sandbox/init/proto.h.
+ *
+ * Nothing of the caller's is handed inside. Input is read only as far as the other side has granted. Output is
+ * taken only as far as we granted, and granted again as the caller takes it, so a slow reader slows the command.
+ */
+#ifndef RUN_PUMP_H
+#define RUN_PUMP_H
+
+#include "codec/term/termmodes.h"
+#include "ipc/conn.h"
+#include "run/supervise/logtimes.h"
+#include "run/supervise/sink.h"
+#include "sandbox/init/proto.h"
+
+struct pump_opts {
+	int in, out, err;	/* -1: none */
+	int tty;		/* the caller's terminal when the command has one too, else -1 */
+	int log_fd;		/* both outputs go here instead, -1: no */
+	struct logtimes *times; /* of that log; may be NULL */
+	uint64_t limit;		/* bytes of output to what is not a terminal; UINT64_MAX: none */
+	void (*kick)(
+		void *ctx); /* frames were added to the connection, or something failed or became empty */
+	void *ctx;
+};
+
+struct pump {
+	struct loop *loop;
+	struct conn *conn;
+	uint32_t chan;
+	void (*kick)(void *ctx);
+	void *ctx;
+
+	struct sink out, err;
+	bool tty;     /* the command has a terminal */
+	bool resizes; /* somebody else wants to know of its size too: set before pump_take_signals() */
+	int tty_fd;
+	bool mark_cut; /* a log says itself where it was cut */
+	struct logtimes *times;
+	uint64_t limit, printed;
+	bool saw_erofs; /* EROFS_TEXT was in what was printed */
+	bool cut;
+	uint32_t room; /* output that may still come before the next grant */
+	uint32_t owed; /* output taken since the last grant */
+
+	struct watch in;
+	bool in_is_pipe;
+	bool in_on;	    /* stdin is sent at all */
+	bool in_done;	    /* the end was sent, or nobody wants more */
+	bool in_held;	    /* somebody else has the terminal (pump_hold()) */
+	uint32_t in_credit; /* input that may still be sent */
+
+	struct termmodes modes; /* what a command with a terminal has set of it */
+};
+
+/* Is there anything to read on fd? Not for -1, closed ones and /dev/null. */
+bool pump_has_input(int fd);
+
+/* Prepares; the terminal becomes raw when there is one. */
+int pump_open(struct pump *s, struct loop *l, struct conn *c, uint32_t chan, const struct pump_opts *o,
+	      struct err *e) MUST_CHECK;
+/* Begins to read stdin. Only for a command started with PROTO_F_STDIN. */
+void pump_read_input(struct pump *s);
+/* The connection has taken what was queued: there may be room for more input. */
+void pump_continue(struct pump *s);
+
+/* A frame of this channel: output, input credit or the end of input. -EPROTO when it is not legal. */
+int pump_frame(struct pump *s, const struct frame *f) MUST_CHECK;
+
+/* Those that end or stop a command come to fn from now on, and with a terminal what happens to that. */
+int pump_take_signals(struct pump *s, void (*fn)(void *ctx, const struct signalfd_siginfo *si), void *ctx,
+		      struct err *e) MUST_CHECK;
+void pump_resized(struct pump *s); /* SIGWINCH */
+void pump_suspend(struct pump *s); /* SIGTSTP from outside while the terminal is raw */
+
+/*
+ * Somebody else has the terminal: stdin is not read, and nothing is written to a terminal, until it is given back. The command
+ * is held up once its credit is used.
+ */
+void pump_hold(struct pump *s, bool held);
+/* Has a command with a terminal draw anew, by another size and then the right one. */
+void pump_redraw(struct pump *s);
+
+/* No more output will come. */
+void pump_finish(struct pump *s);
+static inline bool pump_is_flushed(const struct pump *s)
+{
+	return sink_is_empty(&s->out) && sink_is_empty(&s->err);
+}
+/* Restores the terminal. */
+void pump_release(struct pump *s);
+
+#endif

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where output goes: a descriptor of the caller's that may be anything and that must not be made non-blocking, since
+ * others share it. Writes never wait for a slow reader: they go as far as they can, the rest is queued. The queue
+ * is bounded by the credit of whoever feeds it.
+ */
+#ifndef RUN_SINK_H
+#define RUN_SINK_H
+
+#include "base/buf.h"
+#include "codec/term/termsafe.h"
+#include "ipc/loop.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum sink_kind { SINK_UNKNOWN, SINK_FILE, SINK_SOCKET, SINK_PIPE, SINK_OTHER };
+
+struct sink {
+	struct watch w;
+	struct loop *loop;
+	enum sink_kind kind;
+	bool no_nowait; /* this kernel's pipes cannot be asked not to wait */
+	bool filter;	/* towards a terminal: escape sequences are made harmless */
+	bool held;	/* nothing is written for now: all is queued */
+	bool capped;	/* counts against the owner's limit: it is not a terminal */
+	struct termsafe safe;
+	struct buf q;
+	size_t off;
+	int error;		    /* negative errno: nothing is written any more, all is dropped */
+	void (*changed)(void *ctx); /* the queue is empty, or writing has failed */
+	void *ctx;
+};
+
+/* fd -1: everything is dropped. */
+void sink_init(struct sink *s, struct loop *l, int fd, void (*changed)(void *ctx), void *ctx);
+void sink_write(struct sink *s, const void *data, size_t len);
+/* Writes nothing until it is let go again; what comes meanwhile is queued, within the credit of whoever feeds it. */
+void sink_hold(struct sink *s, bool held);
+/* The end of output: a filter gives what it holds. The queue may still be on its way. */
+void sink_finish(struct sink *s);
+void sink_release(struct sink *s);
+
+static inline bool sink_is_empty(const struct sink *s)
+{
+	return s->q.len == s->off;
+}
+
+#endif

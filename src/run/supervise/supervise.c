@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "run/supervise/supervise.h"
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "run/supervise/supervise_int.h"
+#include "run/supervise/tty.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+
+/* Nothing is left to wait for: pid 1 is reaped, and the caller has all of the output. */
+void sv_maybe_stop(struct sv *sv)
+{
+	if (sv->reaped && pump_is_flushed(&sv->pump))
+		loop_stop(&sv->loop);
+}
+
+static int arm_init(struct sv *sv)
+{
+	if (sv->gone || sv->w_init.fd < 0)
+		return 0;
+	return loop_watch(&sv->loop, &sv->w_init, EPOLLIN | (conn_pending(&sv->init) ? EPOLLOUT : 0));
+}
+
+/* A failure to write is seen again, with what init still had to say, when its stream is read to the end. */
+void sv_flush_init(struct sv *sv)
+{
+	if (sv->gone)
+		return;
+	if (conn_flush(&sv->init) < 0) {
+		buf_release(&sv->init.out);
+		sv->init.out_off = 0;
+	}
+	if (arm_init(sv) < 0)
+		sv_broken(sv, "its stream cannot be watched");
+}
+
+int sv_event(struct sv *sv, const char *type, const struct buf *fields)
+{
+	int r = sv->io->event ? sv->io->event(sv->io->ctx, type, fields) : 0;
+
+	if (r < 0 && !sv->error) {
+		sv->error = err_set(sv->err, r, "the audit log cannot be written, so the sandbox was ended");
+		sv_kill(sv, CAUSE_BROKEN);
+	}
+	return r;
+}
+
+/* Only engines that have programs of their own have a log. */
+static const char *early_end(const struct sv *sv)
+{
+	return sv->run->log >= 0 ? "gVisor (runsc) died before its command ended"
+				 : "it ended before its command did";
+}
+
+static void init_is_gone(struct sv *sv)
+{
+	sv->gone = true;
+	loop_unwatch(&sv->loop, &sv->w_init);
+}
+
+/* Reads what is there. 1: there may be more, 0: not now, negative: nothing more is to be read. */
+static int read_init(struct sv *sv)
+{
+	struct frame f;
+	int filled = conn_fill(&sv->init), n;
+
+	while ((n = conn_next(&sv->init, &f)) > 0) {
+		if (sv_init_frame(sv, &f) < 0)
+			return -EPROTO;
+		if (sv->ended)
+			return -EPIPE;
+	}
+	if (n < 0)
+		sv_broken(sv, "it sends what is no message");
+	return n < 0 ? n : filled;
+}
+
+static void on_init(struct watch *w, uint32_t events)
+{
+	struct sv *sv = w->ctx;
+
+	if (events & (EPOLLIN | EPOLLHUP | EPOLLERR) && read_init(sv) < 0) {
+		/* When it died of the memory limit, that is found out at the end. */
+		sv_broken(sv, "%s", early_end(sv));
+		init_is_gone(sv);
+		return;
+	}
+	sv_flush_init(sv);
+}
+
+/* pid 1 has ended. What it wrote before is still in the stream. */
+static void on_pid(struct watch *w, uint32_t events)
+{
+	struct sv *sv = w->ctx;
+	siginfo_t si;
+
+	(void)events;
+	if (waitid(P_PIDFD, (id_t)w->fd, &si, WEXITED | WNOHANG) < 0 && errno != ECHILD)
+		return;
+	loop_unwatch(&sv->loop, w);
+	sv->reaped = true;
+	while (!sv->gone && read_init(sv) > 0)
+		;
+	init_is_gone(sv);
+	if (!sv->ended) {
+		sv_broken(sv, "%s", early_end(sv));
+		pump_finish(&sv->pump);
+	}
+	sv->killed = true;
+	/* One that we ended does not wait for ever for a reader that does not read. */
+	if (sv->cause != CAUSE_COUNT)
+		loop_timer(&sv->loop, &sv->t_kill, clock_nsec(CLOCK_MONOTONIC) + 2 * NSEC_PER_SEC);
+	sv_maybe_stop(sv);
+}
+
+static void on_alive(struct watch *w, uint32_t events)
+{
+	struct sv *sv = w->ctx;
+	unsigned char c;
+
+	(void)events;
+	if (read(w->fd, &c, 1) > 0) {
+		if (c == SIGINT || c == SIGTERM || c == SIGHUP || c == SIGQUIT)
+			sv_take_signal(sv, c);
+		return;
+	}
+	loop_unwatch(&sv->loop, w);
+	sv_kill(sv, CAUSE_CALLER);
+}
+
+/* Kept up to a cap, and read all the same beyond it: an engine that cannot write its log stops. */
+static void on_log(struct watch *w, uint32_t events)
+{
+	struct sv *sv = w->ctx;
+	char chunk[4096];
+	ssize_t n = read(w->fd, chunk, sizeof(chunk));
+	size_t room = SV_ENGINE_LOG_MAX - sv->logged;
+
+	(void)events;
+	if (n <= 0) {
+		if (n == 0 || (errno != EAGAIN && errno != EINTR))
+			loop_unwatch(&sv->loop, w);
+		return;
+	}
+	if ((size_t)n < room)
+		room = (size_t)n;
+	/* What does not fit on the disk is lost; nothing but a person's curiosity depends on it. */
+	if (room && sv->io->engine_log >= 0 && fd_write_all(sv->io->engine_log, chunk, room) == 0)
+		sv->logged += room;
+}
+
+/* The stdio layer has frames for init, or the caller's side has changed. */
+static void on_pump(void *ctx)
+{
+	struct sv *sv = ctx;
+
+	if (sv->pump.out.error == -EPIPE && !sv->ended && !sv->killed) {
+		/* What a process that writes on would meet: SIGPIPE. */
+		sv->end->claim = (struct proto_exit){ PROTO_SIGNALED, SIGPIPE, 0 };
+		sv->ended = true;
+		pump_finish(&sv->pump);
+		sv_kill(sv, CAUSE_COUNT);
+	}
+	sv_flush_init(sv);
+	sv_maybe_stop(sv);
+}
+
+/* The start of the main command, as init takes it. */
+static int main_body(const struct spec *s, const struct supervise_io *io, struct buf *body,
+		     struct proto_start *st, struct err *e)
+{
+	*st = (struct proto_start){ .flags = PROTO_F_MAIN };
+	if (s->tty)
+		st->flags |= PROTO_F_TTY;
+	if (s->builtin)
+		st->flags |= PROTO_F_BUILTIN;
+	if (pump_has_input(io->in))
+		st->flags |= PROTO_F_STDIN;
+	if (sv_pids_by_rlimit(s))
+		st->flags |= PROTO_F_PIDS;
+	tty_size(s->tty ? io->tty : -1, &st->rows, &st->cols);
+	st->argc = (unsigned)s->argv.n;
+	st->envc = (unsigned)s->env.n;
+	buf_add(body, s->cwd ? s->cwd : "/", strlen(s->cwd ? s->cwd : "/") + 1);
+	for (size_t i = 0; i < s->argv.n; i++)
+		buf_add(body, s->argv.v[i], strlen(s->argv.v[i]) + 1);
+	for (size_t i = 0; i < s->env.n; i++)
+		buf_add(body, s->env.v[i], strlen(s->env.v[i]) + 1);
+	if (buf_error(body))
+		return err_set(e, -ENOMEM, "out of memory");
+	if (body->len > PROTO_START_MAX || s->argv.n + s->env.n > PROTO_STRINGS_MAX)
+		return err_set(e, -E2BIG, "the command's arguments and environment are too long");
+	return 0;
+}
+
+int supervise_start(struct supervise_start *ret, const struct spec *s, const struct supervise_io *io,
+		    int stream, struct err *e)
+{
+	autobuf struct buf body = BUF_INIT;
+	struct conn c = CONN_INIT;
+	struct proto_start st;
+	int r = main_body(s, io, &body, &st, e);
+
+	if (r < 0)
+		return r;
+	conn_init(&c, stream);
+	/* The socket is there before the command is. */
+	if (io->agent)
+		frame_add(&c.out, PROTO_LISTEN, 0, SPEC_AGENT_PATH, sizeof(SPEC_AGENT_PATH) - 1);
+	proto_add_data(&c.out, PROTO_START_DATA, SV_MAIN_CHAN, body.data, body.len);
+	proto_add_start(&c.out, SV_MAIN_CHAN, &st);
+	/* What does not go now goes when the loop runs; a stream that is broken is found out there too. */
+	if (conn_flush(&c) == -ENOMEM) {
+		conn_release(&c);
+		return err_set(e, -ENOMEM, "out of memory");
+	}
+	*ret = (struct supervise_start){ .flags = st.flags, .out = c.out, .out_off = c.out_off };
+	return 0;
+}
+
+/*
+ * Goes out first of all, without waiting for a greeting: while init starts the command on another CPU, we make
+ * ready to watch it.
+ */
+static int start_main(struct sv *sv)
+{
+	struct supervise_start now = { .out = BUF_INIT }, *st = sv->io->start;
+	struct chan *ch;
+	int r;
+
+	if (!st) {
+		st = &now;
+		r = supervise_start(st, sv->spec, sv->io, sv->run->stream, sv->err);
+		if (r < 0)
+			return r;
+	}
+	conn_init(&sv->init, sv->run->stream);
+	sv->init.out = st->out;
+	sv->init.out_off = st->out_off;
+	st->out = BUF_INIT;
+	ch = sv_chan_new(sv, NULL, 0);
+	if (!ch)
+		return err_set(sv->err, -ENOMEM, "out of memory");
+	ch->is_main = true;
+	ch->id = sv->last_chan = SV_MAIN_CHAN;
+	ch->state = CHAN_STARTING;
+	ch->flags = st->flags;
+	return 0;
+}
+
+static int open_pump(struct sv *sv)
+{
+	const struct pump_opts o = {
+		.in = sv->io->in,
+		.out = sv->io->out,
+		.err = sv->io->err,
+		.tty = sv->spec->tty ? sv->io->tty : -1,
+		.log_fd = sv->io->log_fd,
+		.times = sv->io->times,
+		.limit = sv->spec->limits.l[LIMIT_OUTPUT].value,
+		.kick = on_pump,
+		.ctx = sv,
+	};
+
+	return pump_open(&sv->pump, &sv->loop, &sv->init, SV_MAIN_CHAN, &o, sv->err);
+}
+
+static int watch_all(struct sv *sv)
+{
+	int r;
+
+	sv->w_init = (struct watch){ .fd = sv->run->stream, .fn = on_init, .ctx = sv };
+	sv->w_pid = (struct watch){ .fd = sv->run->pidfd, .fn = on_pid, .ctx = sv };
+	sv->w_alive = (struct watch){ .fd = sv->io->alive_fd, .fn = on_alive, .ctx = sv };
+	sv->w_log = (struct watch){ .fd = sv->run->log, .fn = on_log, .ctx = sv };
+	r = loop_watch(&sv->loop, &sv->w_pid, EPOLLIN);
+	if (r == 0 && sv->w_log.fd >= 0)
+		r = loop_watch(&sv->loop, &sv->w_log, EPOLLIN);
+	if (r == 0 && sv->w_alive.fd >= 0)
+		r = loop_watch(&sv->loop, &sv->w_alive, EPOLLIN);
+	if (r == 0)
+		r = sv_guard_watch(sv);
+	if (r == 0)
+		r = sv_ports_open(sv);
+	if (r < 0)
+		return err_sys(sv->err, r, "cannot watch the sandbox");
+	sv_listen(sv, sv->io->listen_fd);
+	return 0;
+}
+
+void sv_lasts(struct sv *sv)
+{
+	int fd;
+
+	if (!sv->io->lasting || sv->lasts || sv->ended || sv->killed)
+		return;
+	sv->lasts = true;
+	fd = sv->io->lasting(sv->io->ctx, sv->err);
+	if (fd >= 0) {
+		sv_listen(sv, fd);
+		return;
+	}
+	if (!sv->error)
+		sv->error = fd;
+	sv_kill(sv, CAUSE_BROKEN);
+}
+
+static void on_lasting(struct timer *t)
+{
+	sv_lasts(t->ctx);
+}
+
+static int set_up(struct sv *sv)
+{
+	int r = start_main(sv);
+
+	if (r == 0)
+		r = loop_open(&sv->loop, sv->err);
+	if (r == 0)
+		r = watch_all(sv);
+	if (r == 0)
+		r = open_pump(sv);
+	if (r == 0)
+		r = sv_take_signals(sv, sv->err);
+	if (r < 0)
+		return r;
+	sv_start_timeout(sv);
+	sv->t_lasting = (struct timer){ .fn = on_lasting, .ctx = sv };
+	if (sv->io->lasting)
+		loop_timer(&sv->loop, &sv->t_lasting, sv->started + SUPERVISE_LASTING_MS * NSEC_PER_MSEC);
+	sv_disk_start(sv);
+	sv_flush_init(sv);
+	if (sv->chans && sv->chans->flags & PROTO_F_STDIN)
+		pump_read_input(&sv->pump);
+	/* Last, for its channels stand before the main one. */
+	sv_agent_begin(sv);
+	sv_prompt_begin(sv);
+	return 0;
+}
+
+static void tell_end(struct sv *sv)
+{
+	if (!sv->io->ended || !sv->ended || sv->cause != CAUSE_COUNT || sv->error ||
+	    !pump_is_flushed(&sv->pump))
+		return;
+	sv_settle(sv);
+	sv->told = true;
+	/* Whoever was told may hang up, and wants its files back. */
+	loop_unwatch(&sv->loop, &sv->w_alive);
+	pump_release(&sv->pump);
+	sv_say_rest(sv);
+	sv->io->ended(sv->io->ctx);
+}
+
+static int run_loop(struct sv *sv)
+{
+	int r = 0;
+
+	while (r == 0 && !sv->loop.stopped) {
+		r = loop_round(&sv->loop, sv->err);
+		if (sv->dirty)
+			sv_clients_flush(sv);
+		if (sv->paused && conn_pending(&sv->init) < SV_INIT_HIGH / 2)
+			sv_clients_resume(sv);
+		if (!sv->told)
+			sv_prompt_round(sv);
+		if (!sv->told)
+			pump_continue(&sv->pump);
+		if (!sv->told)
+			tell_end(sv);
+	}
+	return r;
+}
+
+static void take_down(struct sv *sv)
+{
+	struct chan *ch, *next;
+
+	sv->gone = true;
+	sv_thaw(sv);
+	for (ch = sv->chans; ch; ch = next) {
+		const struct proto_exit x = { PROTO_SIGNALED, SIGKILL, sv->rolled ? PROTO_WHAT_ROLLED : 0 };
+
+		next = ch->next;
+		/* Whatever still ran went with pid 1. */
+		if (!ch->is_main && !ch->is_port && !ch->is_agent && ch->state != CHAN_BODY)
+			sv_exec_ended(ch, &x);
+	}
+	sv_ports_close(sv);
+	sv_agent_close(sv);
+	sv_prompt_close(sv);
+	while (sv->clients)
+		sv_client_drop(sv->clients);
+	while (sv->chans)
+		sv_chan_free(sv->chans);
+	pump_release(&sv->pump);
+	sv_say_rest(sv);
+	conn_release(&sv->init);
+	loop_close(&sv->loop);
+}
+
+/* Whatever went wrong, pid 1 is dead and reaped when supervise() returns. */
+static void reap(struct sv *sv)
+{
+	siginfo_t si;
+
+	if (sv->reaped || sv->run->pidfd < 0)
+		return;
+	sv_kill(sv, CAUSE_COUNT);
+	while (waitid(P_PIDFD, (id_t)sv->run->pidfd, &si, WEXITED) < 0 && errno == EINTR)
+		;
+}
+
+int supervise(const struct spec *s, struct cgroup *cg, struct engine_run *run, const struct supervise_io *io,
+	      struct run_end *ret, struct err *e)
+{
+	struct sigaction ignore = { .sa_handler = SIG_IGN }, old;
+	struct sv sv = { .spec = s, .cg = cg, .run = run, .io = io, .end = ret, .err = e };
+	int r;
+
+	*ret = (struct run_end){ .claim.kind = PROTO_EXIT_KINDS };
+	sv.cause = CAUSE_COUNT;
+	sv.loop = LOOP_INIT;
+	sv.init = CONN_INIT;
+	sv.agent.w = WATCH_INIT;
+	sv.prompt = (struct sv_prompt){ .c = ASKC_INIT, .w = WATCH_INIT, .w_in = WATCH_INIT };
+	sv.started = clock_nsec(CLOCK_MONOTONIC);
+	/* A reader that went away is told by write(), not by death. */
+	sigaction(SIGPIPE, &ignore, &old);
+	r = set_up(&sv);
+	if (r == 0)
+		r = run_loop(&sv);
+	reap(&sv);
+	if (r == 0 && !sv.told)
+		sv_settle(&sv);
+	take_down(&sv);
+	sigaction(SIGPIPE, &old, NULL);
+	return r < 0 ? r : sv.error;
+}

@@ -1,0 +1,661 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The ssh-agent of a sandbox: each connection to its socket inside is a channel that init accepts (PROTO_ACCEPT), and each
+ * whole message on it goes to coffer-vault, which alone understands it (vault/serve/agent.h). Here it is only cut into pieces.
+ *
+ * Invariants
+ *  E1  What the vault has signed is in the audit log before a byte of it goes inside; without a log there is no signature.
+ *      What it refused is there too: the first of its kind at once, those like it counted.
+ *  E2  The vault has one message at a time. A program that says more than one message before it has its answer, or one that
+ *      is longer than VAULT_ASK_MAX, is hung up on; so is one that does not read.
+ *  E3  Few connections at a time, and so many in a second: who comes beyond that waits inside. One that has been silent for
+ *      a while makes room when all places are taken.
+ *  E4  Without a vault every request fails, and the connection stays.
+ *  E5  What the vault wants a person asked about is held here while others go on: its message goes to the vault again, with
+ *      the word that it is allowed, only after the guard has said so for it (net_sign.h). Denied, too late, no guard: a
+ *      failure, and why in the log. One that is held keeps its place.
+ */
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "ipc/fdpass.h"
+#include "netd/wire/net_sign.h"
+#include "run/supervise/supervise_int.h"
+#include "vault/common/vaultproto.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#define PLACES 16
+#define NEW_RATE 50.0 /* connections in a second */
+#define NEW_BURST 100.0
+#define SILENT (30 * NSEC_PER_SEC)
+#define PAUSE NSEC_PER_SEC
+#define SAY_AGAIN (30 * NSEC_PER_SEC) /* refusals that were counted */
+#define LENGTH 4		      /* bytes before a message, big-endian */
+#define SAID_MAX (VAULT_ASK_MAX + 8192)
+#define AGENT_FAILURE 5
+
+struct sv_asker {
+	struct sv_asker *next;
+	struct sv *sv;
+	struct chan *ch;
+	struct buf in;	 /* not a whole message yet, or one that waits for its turn */
+	bool known;	 /* the vault has heard of it */
+	uint64_t heard;	 /* CLOCK_MONOTONIC ns */
+	struct buf last; /* the message that the vault has or had: to be sent again when it is allowed */
+	uint32_t ticket; /* not 0: a person is asked about that one; */
+	bool allowed;	 /* and has allowed it */
+	char ask[64];	 /* the question's id */
+	struct net_sign sign;
+};
+
+static void ask_next(struct sv *sv);
+static void accept_next(struct sv *sv);
+
+/* --- the vault ---------------------------------------------------------------------------------------------------- */
+
+static int say_to_vault(struct sv *sv, uint32_t chan, bool allowed, const void *data, size_t len)
+{
+	struct vault_msg m = { .type = VAULT_ASK, .id = ++sv->agent.last_id, .num = { chan, allowed } };
+	uint8_t out[VAULT_ASK_MAX + 64];
+	long n;
+
+	m.text[0] = (struct slice){ data, len };
+	n = vault_msg_pack(VAULT_FROM_CLIENT, &m, out, sizeof(out));
+	if (n < 0 || sv->agent.w.fd < 0)
+		return -EPIPE;
+	return send(sv->agent.w.fd, out, (size_t)n, MSG_DONTWAIT | MSG_NOSIGNAL) == n ? 0 : -errno;
+}
+
+/* --- the guard ---------------------------------------------------------------------------------------------------- */
+
+static int say_to_guard(struct sv *sv, const void *data, size_t len)
+{
+	int fd = sv->w_guard.events ? sv->w_guard.fd : -1;
+
+	/* One that is stopped takes nothing, and nobody here waits for it. */
+	return fd >= 0 && send(fd, data, len, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)len ? 0 : -EPIPE;
+}
+
+/* What was asked about is over, one way or another. */
+static void settle_question(struct sv_asker *a, enum net_msg_type how)
+{
+	const struct net_msg m = { .type = how, .level = a->ticket };
+
+	if (a->ticket)
+		(void)!say_to_guard(a->sv, &m, sizeof(m));
+	a->ticket = 0;
+	a->allowed = false;
+	buf_clear(&a->last);
+}
+
+static struct sv_asker *find_asker(struct sv *sv, uint32_t chan)
+{
+	for (struct sv_asker *a = sv->agent.askers; a; a = a->next) {
+		if (a->ch && a->ch->id == chan)
+			return a;
+	}
+	return NULL;
+}
+
+/* Its channel goes on until init says that it has ended. */
+static void forget(struct sv_asker *a)
+{
+	struct sv *sv = a->sv;
+	struct sv_asker **p = &sv->agent.askers;
+
+	while (*p != a)
+		p = &(*p)->next;
+	*p = a->next;
+	sv->agent.n_askers--;
+	/* What the vault has by now counts as used. */
+	settle_question(a, !a->allowed				   ? NET_SIGN_DROP
+			   : a->ch && sv->agent.asked == a->ch->id ? NET_SIGN_TAKEN
+								   : NET_SIGN_UNUSED);
+	if (a->ch)
+		a->ch->asker = NULL;
+	/* One that is lost makes the vault forget it a little later. */
+	if (a->known && a->ch)
+		(void)!say_to_vault(sv, a->ch->id, false, NULL, 0);
+	buf_release(&a->in);
+	buf_release(&a->last);
+	free(a);
+}
+
+static void hang_up(struct sv_asker *a)
+{
+	struct sv *sv = a->sv;
+
+	proto_add_u32(&sv->init.out, PROTO_SIGNAL, a->ch->id, SIGHUP);
+	sv_flush_init(sv);
+	forget(a);
+	accept_next(sv);
+}
+
+static void reply(struct sv_asker *a, const void *data, size_t len)
+{
+	uint8_t out[LENGTH + VAULT_ASK_MAX];
+	uint32_t be = __builtin_bswap32((uint32_t)len);
+	struct chan *ch = a->ch;
+	uint32_t cost = (uint32_t)(FRAME_HEAD + LENGTH + len);
+
+	if (len > VAULT_ASK_MAX || ch->in_closed || cost > ch->in_room ||
+	    conn_pending(&a->sv->init) > SV_INIT_HIGH) {
+		hang_up(a);
+		return;
+	}
+	memcpy(out, &be, LENGTH);
+	memcpy(out + LENGTH, data, len);
+	frame_add(&a->sv->init.out, PROTO_STDIN, ch->id, out, (uint32_t)(LENGTH + len));
+	ch->in_room -= cost;
+	sv_flush_init(a->sv);
+}
+
+static void reply_failure(struct sv_asker *a)
+{
+	static const uint8_t failure = AGENT_FAILURE;
+
+	reply(a, &failure, 1);
+}
+
+static void vault_is_gone(struct sv *sv)
+{
+	struct sv_asker *a = find_asker(sv, sv->agent.asked);
+
+	loop_unwatch(&sv->loop, &sv->agent.w);
+	sv->agent.w.fd = fd_close(sv->agent.w.fd);
+	sv->agent.asked = 0;
+	for (struct sv_asker *p = sv->agent.askers; p; p = p->next)
+		p->known = false;
+	if (a) {
+		settle_question(a, NET_SIGN_UNUSED);
+		reply_failure(a);
+	}
+	ask_next(sv);
+}
+
+/* --- the log ------------------------------------------------------------------------------------------------------ */
+
+static void put_text(struct json *j, const char *key, struct slice s)
+{
+	if (s.len)
+		json_bytes(j, key, s.p, s.len);
+}
+
+static void describe(const struct vault_msg *m, const struct sv_asker *a, struct buf *out)
+{
+	struct json j = JSON_INIT(out);
+
+	put_text(&j, "secret", m->text[1]);
+	put_text(&j, "host", m->text[2]);
+	if (m->num[2])
+		json_u64(&j, "port", m->num[2]);
+	put_text(&j, "user", m->text[3]);
+	json_str(&j, "as", "ssh");
+	put_text(&j, "key", m->text[4]);
+	put_text(&j, "session", m->text[5]);
+	put_text(&j, "why", m->text[6]);
+	if (a && a->allowed)
+		json_str(&j, "ask", a->ask);
+}
+
+static void copy_text(char *out, size_t size, struct slice s)
+{
+	snprintf(out, size, "%.*s", (int)s.len, s.len ? s.p : "");
+}
+
+/* True: it is new, and is to be written down now. */
+static bool is_new_refusal(struct sv *sv, const struct vault_msg *m)
+{
+	struct sv_agent *g = &sv->agent;
+	struct sv_refusal r = { 0 };
+
+	copy_text(r.name, sizeof(r.name), m->text[1]);
+	copy_text(r.host, sizeof(r.host), m->text[2]);
+	copy_text(r.why, sizeof(r.why), m->text[6]);
+	for (size_t i = 0; i < g->n_refusals; i++) {
+		struct sv_refusal *o = &g->refusals[i];
+
+		if (str_eq(o->name, r.name) && str_eq(o->host, r.host) && str_eq(o->why, r.why)) {
+			o->more++;
+			return false;
+		}
+	}
+	/* The last row is for all that have none. */
+	if (g->n_refusals == SV_REFUSALS) {
+		g->refusals[SV_REFUSALS - 1].more++;
+		return false;
+	}
+	g->refusals[g->n_refusals++] = r;
+	return true;
+}
+
+static void log_refusals(struct sv *sv)
+{
+	for (size_t i = 0; i < sv->agent.n_refusals; i++) {
+		struct sv_refusal *r = &sv->agent.refusals[i];
+		autobuf struct buf b = BUF_INIT;
+		struct json j = JSON_INIT(&b);
+
+		if (!r->more)
+			continue;
+		if (*r->name)
+			json_str(&j, "secret", r->name);
+		if (*r->host)
+			json_str(&j, "host", r->host);
+		json_str(&j, "as", "ssh");
+		json_str(&j, "why", r->why);
+		json_u64(&j, "count", r->more);
+		r->more = 0;
+		(void)!sv_event(sv, "secret.refused", &b);
+	}
+}
+
+static void on_log(struct timer *t)
+{
+	log_refusals(t->ctx);
+}
+
+/* E1. 0: it may be handed on. */
+static int write_down(struct sv *sv, const struct vault_msg *m, const struct sv_asker *a)
+{
+	autobuf struct buf b = BUF_INIT;
+
+	if (m->num[1] == VAULT_SAID_NOTHING)
+		return 0;
+	if (m->num[1] == VAULT_SAID_REFUSED && !is_new_refusal(sv, m)) {
+		if (!sv->agent.t_log.armed)
+			loop_timer(&sv->loop, &sv->agent.t_log, clock_nsec(CLOCK_MONOTONIC) + SAY_AGAIN);
+		return 0;
+	}
+	describe(m, a, &b);
+	if (buf_error(&b))
+		return -ENOMEM;
+	return sv_event(sv, m->num[1] == VAULT_SAID_SIGNED ? "secret.use" : "secret.refused", &b);
+}
+
+/* --- what a person is asked ----------------------------------------------------------------------------------------- */
+
+/* A person's words, and those of the list: there are few of them, so each is a line of its own. */
+static void log_unsigned(struct sv_asker *a, const char *why)
+{
+	autobuf struct buf b = BUF_INIT;
+	struct json j = JSON_INIT(&b);
+
+	json_str(&j, "secret", a->sign.key);
+	if (a->sign.host[0]) {
+		json_str(&j, "host", a->sign.host);
+		json_u64(&j, "port", a->sign.port);
+	}
+	json_str(&j, "as", "ssh");
+	json_str(&j, "key", a->sign.print);
+	json_str(&j, "what", a->sign.what);
+	json_str(&j, "why", why);
+	if (a->ask[0])
+		json_str(&j, "ask", a->ask);
+	(void)!sv_event(a->sv, "secret.refused", &b);
+}
+
+/* E5. The answer of the vault is a failure already; it waits here. */
+static void hold(struct sv_asker *a, const struct vault_msg *m)
+{
+	struct net_sign *s = &a->sign;
+
+	*s = (struct net_sign){ .type = NET_SIGN, .port = (uint32_t)m->num[2] };
+	copy_text(s->key, sizeof(s->key), m->text[1]);
+	copy_text(s->host, sizeof(s->host), m->text[2]);
+	copy_text(s->print, sizeof(s->print), m->text[4]);
+	copy_text(s->what, sizeof(s->what), m->text[6]);
+	s->ticket = ++a->sv->agent.last_ticket;
+	a->ask[0] = '\0';
+	if (say_to_guard(a->sv, s, sizeof(*s)) < 0) {
+		log_unsigned(a, "nobody can be asked: the sandbox's guard does not take questions");
+		reply_failure(a);
+		return;
+	}
+	a->ticket = s->ticket;
+	a->allowed = false;
+}
+
+static struct sv_asker *find_ticket(struct sv *sv, uint32_t ticket)
+{
+	for (struct sv_asker *a = sv->agent.askers; a; a = a->next) {
+		if (ticket && a->ticket == ticket && !a->allowed)
+			return a;
+	}
+	return NULL;
+}
+
+static void deny(struct sv_asker *a, const char *why)
+{
+	/* The list knows: it was the one to say so. */
+	a->ticket = 0;
+	buf_clear(&a->last);
+	log_unsigned(a, why);
+	reply_failure(a);
+}
+
+void sv_agent_verdict(struct sv *sv, uint32_t ticket, bool allow, const char *text)
+{
+	struct sv_asker *a = find_ticket(sv, ticket);
+	size_t n = strcspn(text, " ");
+
+	/* One that has gone meanwhile has said so, which may have crossed this. */
+	if (!a) {
+		const struct net_msg m = { .type = NET_SIGN_UNUSED, .level = ticket };
+
+		if (allow)
+			(void)!say_to_guard(sv, &m, sizeof(m));
+		return;
+	}
+	snprintf(a->ask, sizeof(a->ask), "%.*s", (int)n, text);
+	if (allow)
+		a->allowed = true;
+	else
+		deny(a, text[n] ? text + n + 1 : "it was denied");
+	ask_next(sv);
+}
+
+void sv_agent_unanswered(struct sv *sv)
+{
+	struct sv_asker *a, *next;
+
+	for (a = sv->agent.askers; a; a = next) {
+		next = a->next;
+		if (!a->ticket || a->allowed)
+			continue;
+		deny(a, "nobody can be asked: the sandbox's guard is gone");
+		/* A hang-up may have taken others with it. */
+		next = sv->agent.askers;
+	}
+	ask_next(sv);
+}
+
+int sv_agent_said(struct sv *sv, const void *data, size_t len)
+{
+	struct sv_asker *a;
+	struct vault_msg m;
+
+	if (vault_msg_parse(VAULT_TO_CLIENT, data, len, 0, &m) < 0 || m.type != VAULT_SAID)
+		return -EPROTO;
+	/* That a connection has ended is answered too, by nothing. */
+	if (m.num[0] != sv->agent.asked || m.text[0].len == 0)
+		return 0;
+	a = find_asker(sv, sv->agent.asked);
+	sv->agent.asked = 0;
+	if (m.num[1] == VAULT_SAID_ASKS) {
+		if (a && a->allowed)
+			return -EPROTO;
+		if (a)
+			hold(a, &m);
+		ask_next(sv);
+		return 0;
+	}
+	if (write_down(sv, &m, a) == 0 && a) {
+		settle_question(a, m.num[1] == VAULT_SAID_SIGNED ? NET_SIGN_TAKEN : NET_SIGN_UNUSED);
+		reply(a, m.text[0].p, m.text[0].len);
+	}
+	ask_next(sv);
+	return 0;
+}
+
+static void on_vault(struct watch *w, uint32_t events)
+{
+	struct sv *sv = w->ctx;
+	uint8_t in[SAID_MAX];
+	size_t len = 0;
+	int r = fdpass_recv_some(w->fd, in, sizeof(in), &len, NULL, 0);
+
+	(void)events;
+	if (r == -EAGAIN || r == -EINTR)
+		return;
+	if (r < 0 || sv_agent_said(sv, in, len) < 0)
+		vault_is_gone(sv);
+}
+
+void sv_agent_channel(struct sv *sv, int fd)
+{
+	if (!sv->io->agent) {
+		fd_close(fd);
+		return;
+	}
+	if (sv->agent.w.fd >= 0)
+		vault_is_gone(sv);
+	sv->agent.w = (struct watch){ .fd = fd, .fn = on_vault, .ctx = sv };
+	if (fd_set_nonblock(fd, true) < 0 || loop_watch(&sv->loop, &sv->agent.w, EPOLLIN) < 0)
+		vault_is_gone(sv);
+}
+
+/* --- programs inside ---------------------------------------------------------------------------------------------- */
+
+/* The length of the message that is there as a whole; 0: not yet, negative: none that could be. */
+static long whole_message(const struct sv_asker *a)
+{
+	uint32_t be;
+
+	if (a->in.len < LENGTH)
+		return 0;
+	memcpy(&be, a->in.data, LENGTH);
+	be = __builtin_bswap32(be);
+	if (be == 0 || be > VAULT_ASK_MAX)
+		return -EMSGSIZE;
+	return a->in.len - LENGTH >= be ? (long)be : 0;
+}
+
+/* 1: the vault has its message, or it failed; 0: it has none; negative: it was hung up on. */
+static int ask(struct sv_asker *a)
+{
+	struct sv *sv = a->sv;
+	long len = a->ticket ? 0 : whole_message(a);
+	int r;
+
+	if (len < 0) {
+		hang_up(a);
+		return -EPIPE;
+	}
+	if (len == 0 && !a->allowed)
+		return 0;
+	if (!a->allowed) {
+		buf_clear(&a->last);
+		buf_add(&a->last, a->in.data + LENGTH, (size_t)len);
+		buf_consume(&a->in, LENGTH + (size_t)len);
+	}
+	r = buf_error(&a->last) ? -ENOMEM
+				: say_to_vault(sv, a->ch->id, a->allowed, a->last.data, a->last.len);
+	if (r < 0) {
+		settle_question(a, NET_SIGN_UNUSED);
+		reply_failure(a);
+		return -EPIPE;
+	}
+	a->known = true;
+	sv->agent.asked = a->ch->id;
+	return 1;
+}
+
+/* Whoever has said something first of those that wait; the one that was served goes to the end of the row. */
+static void ask_next(struct sv *sv)
+{
+	struct sv_asker *a = sv->agent.askers, *next;
+
+	for (; a && !sv->agent.asked; a = next) {
+		struct sv_asker **p;
+		int r = ask(a);
+
+		/* A hang-up may have taken others with it. */
+		next = r < 0 ? sv->agent.askers : a->next;
+		if (r <= 0)
+			continue;
+		for (p = &sv->agent.askers; *p != a; p = &(*p)->next)
+			;
+		*p = a->next;
+		for (; *p; p = &(*p)->next)
+			;
+		a->next = NULL;
+		*p = a;
+	}
+}
+
+int sv_agent_output(struct chan *ch, const struct frame *f)
+{
+	struct sv_asker *a = ch->asker;
+	uint32_t cost = f->len + FRAME_HEAD;
+
+	if (!f->len || cost > ch->out_room || f->type == PROTO_STDERR)
+		return -EPROTO;
+	ch->out_room -= cost;
+	sv_drop_output(ch, cost);
+	if (!a)
+		return 0;
+	a->heard = clock_nsec(CLOCK_MONOTONIC);
+	buf_add(&a->in, f->data, f->len);
+	/* E2 */
+	if (buf_error(&a->in) || a->in.len > LENGTH + VAULT_ASK_MAX) {
+		hang_up(a);
+		return 0;
+	}
+	ask_next(ch->sv);
+	return 0;
+}
+
+void sv_agent_started(struct chan *ch)
+{
+	struct sv *sv = ch->sv;
+
+	sv->agent.accepting = false;
+	if (ch->asker)
+		ch->asker->heard = clock_nsec(CLOCK_MONOTONIC);
+	accept_next(sv);
+}
+
+static void say_broken(struct sv *sv, const struct proto_exit *x)
+{
+	autobuf struct buf b = BUF_INIT;
+	struct json j = JSON_INIT(&b);
+
+	if (sv->agent.said_broken)
+		return;
+	sv->agent.said_broken = true;
+	json_str(&j, "part", "ssh-agent");
+	json_str(&j, "why", strerror((int)x->value)); // NOLINT(concurrency-mt-unsafe): one thread
+	(void)!sv_event(sv, "agent.down", &b);
+}
+
+void sv_agent_ended(struct chan *ch, const struct proto_exit *x)
+{
+	struct sv *sv = ch->sv;
+	bool waited = ch->state == CHAN_STARTING;
+
+	if (ch->asker)
+		forget(ch->asker);
+	sv_chan_free(ch);
+	if (!waited) {
+		accept_next(sv);
+		return;
+	}
+	/* Nobody can be accepted now; the sandbox may have its reasons. */
+	sv->agent.accepting = false;
+	if (x->value == ENOENT || x->value == EEXIST) {
+		say_broken(sv, x);
+		return;
+	}
+	loop_timer(&sv->loop, &sv->agent.t, clock_nsec(CLOCK_MONOTONIC) + PAUSE);
+}
+
+/* E3. When all places are taken, those that have been silent for long enough go. */
+static bool make_room(struct sv *sv, uint64_t now)
+{
+	struct sv_asker *a, *best = NULL;
+
+	if (sv->agent.n_askers < PLACES && sv->n_chan < PROTO_CHANNELS - 1)
+		return true;
+	for (a = sv->agent.askers; a; a = a->next) {
+		if (a->ch->id != sv->agent.asked && !a->ticket && (!best || a->heard < best->heard))
+			best = a;
+	}
+	/* Not hang_up(), which would come back here. */
+	if (best && now - best->heard > SILENT) {
+		proto_add_u32(&sv->init.out, PROTO_SIGNAL, best->ch->id, SIGHUP);
+		sv_flush_init(sv);
+		forget(best);
+	}
+	return sv->agent.n_askers < PLACES && sv->n_chan < PROTO_CHANNELS - 1;
+}
+
+static bool may_come(struct sv_agent *g, uint64_t now)
+{
+	g->places += (double)(now - g->places_at) * NEW_RATE / (double)NSEC_PER_SEC;
+	g->places = g->places > NEW_BURST ? NEW_BURST : g->places;
+	g->places_at = now;
+	if (g->places < 1)
+		return false;
+	g->places -= 1;
+	return true;
+}
+
+static void accept_next(struct sv *sv)
+{
+	uint64_t now = clock_nsec(CLOCK_MONOTONIC);
+	struct sv_asker *a;
+
+	if (sv->agent.accepting || sv->ended || sv->killed || sv->gone)
+		return;
+	a = make_room(sv, now) && may_come(&sv->agent, now) ? calloc(1, sizeof(*a)) : NULL;
+	if (a)
+		a->ch = sv_chan_new(sv, NULL, 0);
+	if (!a || !a->ch) {
+		free(a);
+		loop_timer(&sv->loop, &sv->agent.t, now + PAUSE);
+		return;
+	}
+	a->sv = sv;
+	a->heard = now;
+	a->next = sv->agent.askers;
+	sv->agent.askers = a;
+	sv->agent.n_askers++;
+	sv->agent.accepting = true;
+	a->ch->asker = a;
+	a->ch->is_agent = true;
+	a->ch->id = ++sv->last_chan;
+	a->ch->state = CHAN_STARTING;
+	a->ch->flags = PROTO_F_STDIN;
+	frame_add(&sv->init.out, PROTO_ACCEPT, a->ch->id, NULL, 0);
+	sv_flush_init(sv);
+}
+
+static void on_pause(struct timer *t)
+{
+	accept_next(t->ctx);
+}
+
+void sv_agent_begin(struct sv *sv)
+{
+	if (!sv->io->agent)
+		return;
+	sv->agent.t = (struct timer){ .fn = on_pause, .ctx = sv };
+	sv->agent.t_log = (struct timer){ .fn = on_log, .ctx = sv };
+	sv->agent.places = NEW_BURST;
+	sv->agent.places_at = clock_nsec(CLOCK_MONOTONIC);
+	if (sv->io->agent_fd >= 0)
+		sv_agent_channel(sv, sv->io->agent_fd);
+	accept_next(sv);
+}
+
+void sv_agent_close(struct sv *sv)
+{
+	if (!sv->io->agent)
+		return;
+	if (sv->agent.w.fd >= 0) {
+		loop_unwatch(&sv->loop, &sv->agent.w);
+		sv->agent.w.fd = fd_close(sv->agent.w.fd);
+	}
+	while (sv->agent.askers)
+		forget(sv->agent.askers);
+	loop_timer_off(&sv->loop, &sv->agent.t);
+	loop_timer_off(&sv->loop, &sv->agent.t_log);
+	log_refusals(sv);
+}

@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The control socket. Whoever connects is the same user as the launcher, or root; still, only the frames that a
+ * client may send are passed on, and each client's queue is bounded by the credit it gave.
+ */
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/json.h"
+#include "run/supervise/supervise_int.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#define STOP_GRACE_MAX 3600000u
+#define LISTEN_PAUSE (100 * NSEC_PER_MSEC)
+
+static void on_client(struct watch *w, uint32_t events);
+
+int sv_client_add(struct sv *sv, int fd, pid_t pid, uid_t uid)
+{
+	struct client *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return -ENOMEM;
+	c->sv = sv;
+	c->pid = pid;
+	c->uid = uid;
+	c->w = (struct watch){ .fd = fd, .fn = on_client, .ctx = c };
+	conn_init(&c->conn, fd);
+	c->next = sv->clients;
+	sv->clients = c;
+	sv->n_client++;
+	if (fd >= 0 && loop_watch(&sv->loop, &c->w, EPOLLIN) < 0) {
+		c->w.fd = -1;
+		sv_client_drop(c);
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+void sv_client_drop(struct client *c)
+{
+	struct sv *sv = c->sv;
+	struct client **p = &sv->clients;
+	struct chan *ch, *next;
+
+	if (sv->freeze.by == c)
+		sv_thaw(sv);
+	while (*p != c)
+		p = &(*p)->next;
+	*p = c->next;
+	sv->n_client--;
+	for (ch = sv->chans; ch; ch = next) {
+		next = ch->next;
+		if (ch->client != c)
+			continue;
+		if (ch->state == CHAN_BODY)
+			sv_chan_free(ch);
+		else
+			sv_exec_hang_up(ch);
+	}
+	for (unsigned i = 0; i < sv->n_ping; i++) {
+		if (sv->ping[i].client == c)
+			sv->ping[i].client = NULL;
+	}
+	loop_unwatch(&sv->loop, &c->w);
+	fd_close(c->w.fd);
+	conn_release(&c->conn);
+	free(c);
+}
+
+/* Not while it leaves its answers lying, nor while init has too much to take. */
+static bool may_read(const struct client *c)
+{
+	return !c->closing && !c->sv->paused && conn_pending(&c->conn) < SV_CLIENT_HIGH;
+}
+
+/* Watches for what there is to do. */
+static int arm(struct client *c)
+{
+	bool reads = may_read(c);
+
+	if (c->w.fd < 0)
+		return 0;
+	return loop_watch(&c->sv->loop, &c->w,
+			  (reads ? EPOLLIN : 0) | (conn_pending(&c->conn) ? EPOLLOUT : 0));
+}
+
+/* Writes what goes; a failure is seen by on_client(), never here: our caller still uses the client. */
+void sv_client_flush(struct client *c)
+{
+	c->dirty = false;
+	if (conn_flush(&c->conn) < 0 && c->w.fd >= 0)
+		shutdown(c->w.fd, SHUT_RDWR);
+	if (arm(c) < 0 && c->w.fd >= 0)
+		shutdown(c->w.fd, SHUT_RDWR);
+}
+
+void sv_client_later(struct client *c)
+{
+	c->dirty = c->sv->dirty = true;
+}
+
+void sv_clients_flush(struct sv *sv)
+{
+	sv->dirty = false;
+	for (struct client *c = sv->clients; c; c = c->next) {
+		if (c->dirty)
+			sv_client_flush(c);
+	}
+}
+
+static int take_ping(struct sv *sv, struct client *c, const struct frame *f)
+{
+	struct ping *p = &sv->ping[sv->n_ping];
+
+	if (f->len > PROTO_PING_MAX)
+		return -EPROTO;
+	if (sv->n_ping == SV_PINGS)
+		return sv_refuse(c, "the sandbox does not answer");
+	p->client = c;
+	p->len = f->len;
+	memcpy(p->data, f->data, f->len);
+	sv->n_ping++;
+	frame_add(&sv->init.out, PROTO_PING, 0, f->data, f->len);
+	sv_flush_init(sv);
+	return 0;
+}
+
+static int take_stop(struct sv *sv, struct client *c, const struct frame *f)
+{
+	autobuf struct buf fields = BUF_INIT;
+	struct json j = JSON_INIT(&fields);
+	uint32_t grace;
+	int r;
+
+	if (proto_get_u32(f, &grace) < 0 || grace > STOP_GRACE_MAX)
+		return -EPROTO;
+	json_u64(&j, "grace_ms", grace);
+	json_i64(&j, "client_pid", c->pid);
+	json_u64(&j, "client_uid", c->uid);
+	r = buf_error(&fields) ? -ENOMEM : sv_event(sv, "stop.request", &fields);
+	if (r == 0)
+		sv_stop(sv, SIGTERM, grace * NSEC_PER_MSEC);
+	return 0;
+}
+
+/* Only one that is kept. */
+static void add_limit(struct json *j, const char *key, const struct limit *l)
+{
+	if (l->enforced && l->value != LIMIT_NONE)
+		json_u64(j, key, l->value);
+}
+
+static int take_stat(struct sv *sv, struct client *c)
+{
+	autobuf struct buf out = BUF_INIT;
+	struct json j = JSON_INIT(&out);
+	struct cgroup_stat st = { 0 };
+	unsigned commands = 0;
+
+	for (const struct chan *ch = sv->chans; ch; ch = ch->next)
+		commands += ch->state == CHAN_RUNNING && !ch->is_port && !ch->is_agent;
+	if (sv->cg)
+		cgroup_read_stat(sv->cg, &st);
+	json_obj(&j, NULL);
+	json_str(&j, "id", sv->spec->id);
+	json_i64(&j, "pid", sv->run->pid);
+	json_u64(&j, "uptime_us", (clock_nsec(CLOCK_MONOTONIC) - sv->started) / 1000);
+	json_u64(&j, "commands", commands);
+	if (st.has_memory) {
+		/* What can be taken back at once would only say how many files were read. */
+		json_u64(&j, "memory",
+			 st.memory_now > st.memory_idle ? st.memory_now - st.memory_idle : st.memory_now);
+		json_u64(&j, "memory_cache", st.memory_idle);
+		json_u64(&j, "memory_peak", st.memory_peak);
+		json_u64(&j, "oom_kills", st.oom_kills);
+	}
+	if (st.has_cpu)
+		json_u64(&j, "cpu_us", st.cpu_usec);
+	if (st.has_pids) {
+		json_u64(&j, "pids", st.pids_now);
+		json_u64(&j, "pids_refused", st.pids_refused);
+	}
+	add_limit(&j, "memory_limit", &sv->spec->limits.l[LIMIT_MEMORY]);
+	add_limit(&j, "pids_limit", &sv->spec->limits.l[LIMIT_PIDS]);
+	json_end_obj(&j);
+	if (buf_error(&out))
+		return -ENOMEM;
+	frame_add(&c->conn.out, PROTO_STAT_REPLY, 0, out.data, (uint32_t)out.len);
+	return 0;
+}
+
+static int take_control(struct sv *sv, struct client *c, const struct frame *f)
+{
+	switch (f->type) {
+	case PROTO_PING:
+		return take_ping(sv, c, f);
+	case PROTO_STOP:
+		return take_stop(sv, c, f);
+	case PROTO_STAT:
+		return f->len ? -EPROTO : take_stat(sv, c);
+	case PROTO_FREEZE:
+		return sv_freeze(sv, c, f);
+	case PROTO_ROLLBACK:
+		return sv_rollback(sv, c, f);
+	default:
+		return -EPROTO;
+	}
+}
+
+static int pass_stdin(struct chan *ch, const struct frame *f)
+{
+	uint32_t cost = f->len ? f->len + FRAME_HEAD : 0;
+
+	if (!(ch->flags & PROTO_F_STDIN) || ch->in_eof || cost > ch->in_room)
+		return -EPROTO;
+	ch->in_room -= cost;
+	ch->in_eof = f->len == 0;
+	if (!ch->in_closed)
+		frame_add(&ch->sv->init.out, PROTO_STDIN, ch->id, f->data, f->len);
+	return 0;
+}
+
+static int pass_credit(struct chan *ch, const struct frame *f)
+{
+	uint32_t v;
+
+	if (proto_get_u32(f, &v) < 0 || v < PROTO_CREDIT_MIN || v > PROTO_WINDOW - ch->out_room)
+		return -EPROTO;
+	ch->out_room += v;
+	proto_add_u32(&ch->sv->init.out, PROTO_CREDIT, ch->id, v);
+	return 0;
+}
+
+static int pass_signal(struct chan *ch, const struct frame *f)
+{
+	uint32_t sig;
+
+	if (proto_get_u32(f, &sig) < 0 || sig < 1 || sig > 64)
+		return -EPROTO;
+	proto_add_u32(&ch->sv->init.out, PROTO_SIGNAL, ch->id, sig);
+	return 0;
+}
+
+static int pass_resize(struct chan *ch, const struct frame *f)
+{
+	unsigned rows, cols;
+
+	if (!(ch->flags & PROTO_F_TTY) || proto_get_resize(f, &rows, &cols) < 0)
+		return -EPROTO;
+	proto_add_resize(&ch->sv->init.out, ch->id, rows, cols);
+	return 0;
+}
+
+/* To a command that is on its way or runs; one that has ended is past caring (P2). */
+static int take_for_chan(struct sv *sv, struct client *c, const struct frame *f)
+{
+	struct chan *ch = sv->chans;
+	int r;
+
+	while (ch && (ch->client != c || ch->client_id != f->chan))
+		ch = ch->next;
+	if (!ch)
+		return f->chan <= c->last_chan ? 0 : -EPROTO;
+	if (ch->state == CHAN_BODY)
+		return -EPROTO;
+	r = f->type == PROTO_STDIN    ? pass_stdin(ch, f)
+	    : f->type == PROTO_CREDIT ? pass_credit(ch, f)
+	    : f->type == PROTO_SIGNAL ? pass_signal(ch, f)
+				      : pass_resize(ch, f);
+	if (r == 0)
+		sv_flush_init(sv);
+	return r;
+}
+
+int sv_client_frame(struct sv *sv, struct client *c, const struct frame *f)
+{
+	if (f->chan == 0)
+		return take_control(sv, c, f);
+	switch (f->type) {
+	case PROTO_START_DATA:
+		return sv_exec_body(c, f);
+	case PROTO_START:
+		return sv_exec_start(c, f);
+	case PROTO_STDIN:
+	case PROTO_CREDIT:
+	case PROTO_SIGNAL:
+	case PROTO_RESIZE:
+		return take_for_chan(sv, c, f);
+	default:
+		return -EPROTO;
+	}
+}
+
+/* Frames that are there; stops early while init has too much to take. */
+static int take_frames(struct sv *sv, struct client *c)
+{
+	struct frame f;
+	int r = 0;
+
+	while (may_read(c) && (r = conn_next(&c->conn, &f)) > 0) {
+		r = sv_client_frame(sv, c, &f);
+		if (r < 0)
+			return r;
+		if (conn_pending(&sv->init) > SV_INIT_HIGH)
+			sv->paused = true;
+	}
+	return r < 0 ? r : 0;
+}
+
+/* All that can be done for a client now; it may be gone afterwards. */
+static void serve(struct client *c, int r)
+{
+	if (r >= 0)
+		r = take_frames(c->sv, c);
+	if (r == -EPROTO && !c->closing)
+		r = sv_refuse(c, "the request is not well formed");
+	if (r >= 0)
+		r = conn_flush(&c->conn);
+	if (r < 0 || (c->closing && !conn_pending(&c->conn)) || arm(c) < 0)
+		sv_client_drop(c);
+}
+
+static void on_client(struct watch *w, uint32_t events)
+{
+	struct client *c = w->ctx;
+
+	serve(c, events & (EPOLLIN | EPOLLHUP | EPOLLERR) ? conn_fill(&c->conn) : 0);
+}
+
+void sv_clients_resume(struct sv *sv)
+{
+	struct client *next;
+
+	sv->paused = false;
+	/* Each may have frames that were read already: no event would tell of those. */
+	for (struct client *c = sv->clients; c; c = next) {
+		next = c->next;
+		serve(c, 0);
+	}
+}
+
+static void on_accept(struct watch *w, uint32_t events)
+{
+	struct sv *sv = w->ctx;
+	autoclose int fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	struct ucred cred;
+	socklen_t len = sizeof(cred);
+
+	(void)events;
+	if (fd < 0) {
+		/* Out of descriptors or memory: whoever waits keeps waiting, and we do not spin meanwhile. */
+		if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
+			loop_unwatch(&sv->loop, w);
+			loop_timer(&sv->loop, &sv->t_listen, clock_nsec(CLOCK_MONOTONIC) + LISTEN_PAUSE);
+		}
+		return;
+	}
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 ||
+	    (cred.uid != geteuid() && cred.uid != 0))
+		return;
+	if (sv->n_client < SV_CLIENTS && !sv->killed && sv_client_add(sv, fd, cred.pid, cred.uid) == 0)
+		fd = -1;
+}
+
+static void listen_again(struct timer *t)
+{
+	struct sv *sv = t->ctx;
+
+	if (loop_watch(&sv->loop, &sv->w_listen, EPOLLIN) < 0)
+		loop_timer(&sv->loop, t, clock_nsec(CLOCK_MONOTONIC) + LISTEN_PAUSE);
+}
+
+void sv_listen(struct sv *sv, int fd)
+{
+	sv->w_listen = (struct watch){ .fd = fd, .fn = on_accept, .ctx = sv };
+	sv->t_listen = (struct timer){ .fn = listen_again, .ctx = sv };
+	if (sv->w_listen.fd >= 0)
+		listen_again(&sv->t_listen);
+}

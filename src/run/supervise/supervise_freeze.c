@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Standing still for a client: from PROTO_FREEZE until its connection ends, or its time is up. By the control group
+ * where there is one; else every process is stopped from outside. A sandbox that cannot be made to stand still runs on,
+ * and the client is told so.
+ */
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/json.h"
+#include "ipc/fdpass.h"
+#include "run/supervise/supervise_int.h"
+
+#include <errno.h>
+
+static enum proto_frozen freeze(struct sv *sv)
+{
+	if (sv->cg && cgroup_freeze(sv->cg, true, NULL) == 0)
+		return PROTO_FROZEN_GROUP;
+	/* One that is half frozen goes on. -EOPNOTSUPP is fine: there is no such group. */
+	if (sv->cg && cgroup_freeze(sv->cg, false, NULL) == -ETIMEDOUT)
+		return PROTO_FROZEN_NOT;
+	if (sv->run->pid > 1 && proctree_stop(&sv->freeze.tree, sv->run->pid, NULL) == 0)
+		return PROTO_FROZEN_SIGNALS;
+	return PROTO_FROZEN_NOT;
+}
+
+void sv_thaw(struct sv *sv)
+{
+	struct freeze *f = &sv->freeze;
+
+	if (!f->by)
+		return;
+	f->by = NULL;
+	loop_timer_off(&sv->loop, &f->t);
+	if (f->how == PROTO_FROZEN_SIGNALS)
+		proctree_continue(&f->tree);
+	/* One that cannot be thawed has no future. */
+	if (f->how == PROTO_FROZEN_GROUP && cgroup_freeze(sv->cg, false, NULL) < 0 && !sv->killed)
+		sv_broken(sv, "it cannot be thawed");
+	f->how = PROTO_FROZEN_NOT;
+}
+
+static void on_late(struct timer *t)
+{
+	struct sv *sv = t->ctx;
+	struct client *c = sv->freeze.by;
+
+	sv_thaw(sv);
+	if (c && sv_refuse(c, "it stood still for too long") == 0)
+		sv_client_flush(c);
+}
+
+/* The answer goes out with the layers' descriptor, so it cannot wait behind other frames. */
+static int answer(struct sv *sv, struct client *c)
+{
+	autobuf struct buf b = BUF_INIT;
+	int fd = sv->spec->layers_fd;
+
+	proto_add_u32(&b, PROTO_FROZEN, 0, sv->freeze.how);
+	if (buf_error(&b))
+		return -ENOMEM;
+	if (conn_flush(&c->conn) != 0)
+		return -EPROTO;
+	return c->w.fd < 0 ? 0 : fdpass_send(c->w.fd, b.data, b.len, &fd, fd >= 0);
+}
+
+int sv_freeze(struct sv *sv, struct client *c, const struct frame *f)
+{
+	uint32_t ms;
+	int r;
+
+	if (proto_get_u32(f, &ms) < 0 || ms == 0 || ms > PROTO_FREEZE_MAX)
+		return -EPROTO;
+	if (sv->freeze.by)
+		return sv_refuse(c, "it stands still for somebody else already");
+	if (sv->killed || sv->ended)
+		return sv_refuse(c, "it is ending");
+	sv->freeze.how = freeze(sv);
+	sv->freeze.by = c;
+	sv->freeze.t = (struct timer){ .fn = on_late, .ctx = sv };
+	loop_timer(&sv->loop, &sv->freeze.t, clock_nsec(CLOCK_MONOTONIC) + ms * NSEC_PER_MSEC);
+	r = answer(sv, c);
+	if (r < 0)
+		sv_thaw(sv);
+	return r;
+}
+
+int sv_rollback(struct sv *sv, struct client *c, const struct frame *f)
+{
+	autobuf struct buf fields = BUF_INIT;
+	struct json j = JSON_INIT(&fields);
+	int r;
+
+	if (f->len)
+		return -EPROTO;
+	json_bool(&j, "rollback", true);
+	json_i64(&j, "client_pid", c->pid);
+	json_u64(&j, "client_uid", c->uid);
+	r = buf_error(&fields) ? -ENOMEM : sv_event(sv, "stop.request", &fields);
+	if (r == 0) {
+		sv->rolled = true;
+		sv_kill(sv, CAUSE_ROLLED);
+	}
+	return 0;
+}

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What init sends, which is what the sandbox likes to send. A table says which frame may come on a channel in which
+ * state; whatever else comes ends the sandbox (P2). Nothing here sizes memory by what it is told.
+ */
+#include "run/supervise/supervise_int.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define IN_STARTING (1u << CHAN_STARTING)
+#define IN_RUNNING (1u << CHAN_RUNNING)
+
+struct rule {
+	uint8_t type;
+	uint8_t states;
+	const char *name;
+};
+
+static const struct rule rules[] = {
+	{ PROTO_STARTED, IN_STARTING, "started" },
+	{ PROTO_STDOUT, IN_RUNNING, "output" },
+	{ PROTO_STDERR, IN_RUNNING, "error output" },
+	{ PROTO_STDIN_CREDIT, IN_RUNNING, "input credit" },
+	{ PROTO_STDIN_CLOSED, IN_RUNNING, "end of input" },
+	{ PROTO_TTY_IS, IN_RUNNING, "the state of a terminal" },
+	{ PROTO_EXIT, IN_STARTING | IN_RUNNING, "exit" },
+};
+
+static const struct rule *find_rule(uint8_t type)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(rules); i++) {
+		if (rules[i].type == type)
+			return &rules[i];
+	}
+	return NULL;
+}
+
+struct chan *sv_find_chan(struct sv *sv, uint32_t id)
+{
+	for (struct chan *ch = sv->chans; ch; ch = ch->next) {
+		if (ch->id == id && ch->state != CHAN_BODY)
+			return ch;
+	}
+	return NULL;
+}
+
+static int take_hello(struct sv *sv, const struct frame *f)
+{
+	uint32_t version;
+
+	if (f->type != PROTO_HELLO || f->chan != 0 || proto_get_u32(f, &version) < 0) {
+		sv_broken(sv, "its first message is not a greeting");
+		return -EPROTO;
+	}
+	if (version != PROTO_VERSION) {
+		sv_broken(sv, "it speaks version %u of the protocol, not %d", version, PROTO_VERSION);
+		return -EPROTO;
+	}
+	sv->hello = true;
+	return 0;
+}
+
+static int take_pong(struct sv *sv, const struct frame *f)
+{
+	struct ping p;
+
+	if (!sv->n_ping || f->len != sv->ping[0].len || memcmp(f->data, sv->ping[0].data, f->len) != 0) {
+		sv_broken(sv, "it answers what nobody asked");
+		return -EPROTO;
+	}
+	p = sv->ping[0];
+	sv->n_ping--;
+	memmove(sv->ping, sv->ping + 1, sv->n_ping * sizeof(p));
+	if (p.client) {
+		frame_add(&p.client->conn.out, PROTO_PONG, 0, p.data, p.len);
+		sv_client_later(p.client);
+	}
+	return 0;
+}
+
+static int take_exit(struct sv *sv, struct chan *ch, const struct frame *f)
+{
+	struct proto_exit x;
+
+	if (proto_get_exit(f, &x) < 0 || x.what == PROTO_WHAT_CUT || x.what == PROTO_WHAT_ROLLED ||
+	    (x.what == PROTO_WHAT_PIDS && !sv_pids_by_rlimit(sv->spec)) ||
+	    (x.kind == PROTO_NOT_STARTED) != (ch->state == CHAN_STARTING))
+		return -EPROTO;
+	if (ch->is_port) {
+		sv_port_ended(ch, &x);
+		return 0;
+	}
+	if (ch->is_agent) {
+		sv_agent_ended(ch, &x);
+		return 0;
+	}
+	if (!ch->is_main) {
+		sv_exec_ended(ch, &x);
+		return 0;
+	}
+	sv->end->claim = x;
+	sv->ended = true;
+	pump_finish(&sv->pump);
+	sv_chan_free(ch);
+	/* Init exits by itself now; this makes sure. */
+	sv_kill(sv, CAUSE_COUNT);
+	return 0;
+}
+
+static int take_started(struct chan *ch, const struct frame *f)
+{
+	uint32_t pid;
+
+	if (proto_get_u32(f, &pid) < 0)
+		return -EPROTO;
+	ch->state = CHAN_RUNNING;
+	if (ch->is_port)
+		sv_port_started(ch);
+	if (ch->is_agent)
+		sv_agent_started(ch);
+	if (ch->client) {
+		proto_add_u32(&ch->client->conn.out, PROTO_STARTED, ch->client_id, pid);
+		sv_client_later(ch->client);
+	}
+	if (ch->flags & PROTO_F_DETACH && ch->client)
+		sv_exec_detach(ch);
+	return 0;
+}
+
+/* Credit for a client's input, and the end of it. */
+static int take_input_frame(struct chan *ch, const struct frame *f)
+{
+	uint32_t v;
+
+	if (!(ch->flags & PROTO_F_STDIN) || ch->in_closed)
+		return -EPROTO;
+	if (f->type == PROTO_STDIN_CREDIT) {
+		if (proto_get_u32(f, &v) < 0 || v < PROTO_CREDIT_MIN || v > PROTO_WINDOW - ch->in_room)
+			return -EPROTO;
+		ch->in_room += v;
+	} else {
+		if (f->len)
+			return -EPROTO;
+		ch->in_closed = true;
+	}
+	if (ch->is_port)
+		return sv_port_input(ch);
+	if (ch->client) {
+		frame_add(&ch->client->conn.out, f->type, ch->client_id, f->data, f->len);
+		sv_client_later(ch->client);
+	}
+	return 0;
+}
+
+static int take_for_chan(struct sv *sv, struct chan *ch, const struct frame *f)
+{
+	switch (f->type) {
+	case PROTO_STARTED:
+		return take_started(ch, f);
+	case PROTO_EXIT:
+		return take_exit(sv, ch, f);
+	case PROTO_STDOUT:
+	case PROTO_STDERR:
+		return ch->is_main    ? pump_frame(&sv->pump, f)
+		       : ch->is_port  ? sv_port_output(ch, f)
+		       : ch->is_agent ? sv_agent_output(ch, f)
+				      : sv_exec_output(ch, f);
+	case PROTO_TTY_IS:
+		return ch->is_main ? sv_say_tty(sv, f) : -EPROTO;
+	default:
+		return ch->is_main ? pump_frame(&sv->pump, f) : take_input_frame(ch, f);
+	}
+}
+
+int sv_init_frame(struct sv *sv, const struct frame *f)
+{
+	const struct rule *rule;
+	struct chan *ch;
+
+	if (!sv->hello)
+		return take_hello(sv, f);
+	if (f->type == PROTO_PONG && f->chan == 0)
+		return take_pong(sv, f);
+	rule = find_rule(f->type);
+	if (!rule) {
+		sv_broken(sv, "it sends a message of unknown type %u", f->type);
+		return -EPROTO;
+	}
+	ch = f->chan ? sv_find_chan(sv, f->chan) : NULL;
+	if (!ch || !(rule->states & (1u << ch->state)) || take_for_chan(sv, ch, f) < 0) {
+		sv_broken(sv, "it sends %s that is not legal now", rule->name);
+		return -EPROTO;
+	}
+	return 0;
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the guard says of the network while the command runs: lines for the caller, and that there is none to be had. */
+#include "codec/term/termrows.h"
+#include "ipc/fdpass.h"
+#include "run/supervise/supervise_int.h"
+#include "run/supervise/tty.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#define GUARD_GONE \
+	"the guard process is gone, and with it the sandbox's network: everything it tries is refused"
+
+/* A line of the terminal's and no more: what the agent wrote is its end, and begins no other row. */
+static void say_asked(struct sv *sv, enum net_level level, const char *text)
+{
+	autobuf struct buf line = BUF_INIT;
+	unsigned rows, cols;
+
+	tty_size(sv->io->err, &rows, &cols);
+	prompt_notice_cut(text, termrows_cols(cols) - 1 - strlen("coffer: "), &line);
+	sv_say_text(sv, NET_ASKED, level, buf_cstr(&line));
+}
+
+static void guard_is_gone(struct sv *sv)
+{
+	autobuf struct buf fields = BUF_INIT;
+
+	loop_unwatch(&sv->loop, &sv->w_guard);
+	if (sv->ended || sv->killed)
+		return;
+	sv_agent_unanswered(sv);
+	sv_say_text(sv, NET_SAY, NET_LEVEL_WARN, GUARD_GONE);
+	buf_adds(&fields, "\"part\":\"guard\",\"why\":\"it is gone\"");
+	(void)!sv_event(sv, "net.down", &fields);
+}
+
+static void on_guard(struct watch *w, uint32_t events)
+{
+	struct sv *sv = w->ctx;
+	struct net_msg m;
+	size_t len = 0;
+	int r, fd = -1;
+
+	(void)events;
+	/* The socket itself blocks: others use it so. */
+	r = fdpass_recv_some(w->fd, &m, sizeof(m), &len, &fd, 1);
+	if (r == -EINTR || r == -EAGAIN)
+		return;
+	if (r >= 0 && len == sizeof(m) && m.type == NET_AGENT && fd >= 0) {
+		sv_agent_channel(sv, fd);
+		return;
+	}
+	fd_close(fd);
+	if (r < 0 || len != sizeof(m)) {
+		guard_is_gone(sv);
+		return;
+	}
+	m.text[sizeof(m.text) - 1] = '\0';
+	if (m.type == NET_SAY)
+		sv_say(sv, &m);
+	if (m.type == NET_ASKED && !sv_prompt_asked(sv))
+		say_asked(sv, (enum net_level)m.level, m.text);
+	if (m.type == NET_ALLOW || m.type == NET_DENY)
+		sv_agent_verdict(sv, m.level, m.type == NET_ALLOW, m.text);
+	if (m.type == NET_FAILED && !sv->ended && !sv->killed) {
+		snprintf(sv->end->broken, sizeof(sv->end->broken), "%.159s", m.text);
+		sv_kill(sv, CAUSE_NETWORK);
+	}
+}
+
+int sv_guard_watch(struct sv *sv)
+{
+	sv->w_guard = (struct watch){ .fd = sv->io->guard_fd, .fn = on_guard, .ctx = sv };
+	return sv->w_guard.fd < 0 ? 0 : loop_watch(&sv->loop, &sv->w_guard, EPOLLIN);
+}

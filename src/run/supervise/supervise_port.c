@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Ports of this machine that lead inside (ports.h): each connection that comes is a channel on which init dials.
+ *
+ * Both ends are strangers: whoever connects, and the sandbox. What waits for either is bounded by the channel's credit
+ * (P3), and the places are few: when all are taken, one that has been silent for a while makes room, else the newcomer is
+ * reset. A client that has said all it will, and hears nothing for a while, is let go of.
+ */
+#include "base/clock.h"
+#include "run/supervise/supervise_int.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#define PLACES 128 /* the others of PROTO_CHANNELS are for commands */
+#define SILENT (30 * NSEC_PER_SEC)
+#define LINGER (60 * NSEC_PER_SEC) /* half-closed and silent */
+#define PAUSE (100 * NSEC_PER_MSEC)
+#define CHUNK (16u << 10)
+
+struct port_conn {
+	struct port_conn *next;
+	struct sv *sv;
+	struct chan *ch;
+	struct watch w;
+	struct buf out; /* what the client has not taken */
+	size_t off;
+	bool closing;	/* the port has closed it: what is left goes out, then it ends */
+	uint64_t heard; /* CLOCK_MONOTONIC ns of the last byte, either way */
+	struct timer t_linger;
+};
+
+struct port_listener {
+	struct sv *sv;
+	struct watch w;
+	struct timer t;
+	uint16_t inside;
+};
+
+static void arm(struct port_conn *p);
+
+static void reset(int fd)
+{
+	const struct linger now = { .l_onoff = 1 };
+
+	/* Best effort: without it the other side sees a plain end. */
+	(void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+	fd_close(fd);
+}
+
+/* The client is gone, whatever the channel still does. */
+static void forget(struct port_conn *p, bool hard)
+{
+	struct sv *sv = p->sv;
+	struct port_conn **at = &sv->port_conns;
+
+	while (*at != p)
+		at = &(*at)->next;
+	*at = p->next;
+	sv->n_port_conns--;
+	loop_unwatch(&sv->loop, &p->w);
+	loop_timer_off(&sv->loop, &p->t_linger);
+	if (hard)
+		reset(p->w.fd);
+	else
+		fd_close(p->w.fd);
+	if (p->ch)
+		p->ch->port = NULL;
+	buf_release(&p->out);
+	free(p);
+}
+
+/* Nobody wants the channel any more: init closes it, and what is on its way is thrown away. */
+static void hang_up(struct port_conn *p, bool hard)
+{
+	struct sv *sv = p->sv;
+	struct chan *ch = p->ch;
+
+	if (ch) {
+		uint32_t owed = PROTO_WINDOW - ch->out_room;
+
+		proto_add_u32(&sv->init.out, PROTO_SIGNAL, ch->id, SIGKILL);
+		if (owed >= PROTO_CREDIT_MIN) {
+			proto_add_u32(&sv->init.out, PROTO_CREDIT, ch->id, owed);
+			ch->out_room = PROTO_WINDOW;
+			ch->out_owed = 0;
+		} else {
+			ch->out_owed = owed;
+		}
+	}
+	forget(p, hard);
+	sv_flush_init(sv);
+}
+
+static void on_linger(struct timer *t)
+{
+	struct port_conn *p = t->ctx;
+	uint64_t now = clock_nsec(CLOCK_MONOTONIC);
+
+	if (now - p->heard < LINGER)
+		loop_timer(&p->sv->loop, t, p->heard + LINGER);
+	else
+		hang_up(p, true);
+}
+
+/* What the client has taken is granted again. */
+static void grant(struct port_conn *p)
+{
+	struct chan *ch = p->ch;
+	uint32_t waits = (uint32_t)(p->out.len - p->off), give;
+
+	if (!ch || ch->state != CHAN_RUNNING || PROTO_WINDOW - ch->out_room <= waits)
+		return;
+	give = PROTO_WINDOW - ch->out_room - waits;
+	if (give < PROTO_CREDIT_STEP && !(waits == 0 && give >= PROTO_CREDIT_MIN))
+		return;
+	ch->out_room += give;
+	proto_add_u32(&p->sv->init.out, PROTO_CREDIT, ch->id, give);
+	sv_flush_init(p->sv);
+}
+
+/* 0, or negative: the client is gone. */
+static int push(struct port_conn *p)
+{
+	while (p->off < p->out.len) {
+		ssize_t n =
+			send(p->w.fd, p->out.data + p->off, p->out.len - p->off, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno == EAGAIN)
+			break;
+		if (n < 0)
+			return -errno;
+		p->off += (size_t)n;
+		p->heard = clock_nsec(CLOCK_MONOTONIC);
+	}
+	if (p->off == p->out.len) {
+		buf_clear(&p->out);
+		p->off = 0;
+	} else if (p->off > PROTO_WINDOW / 4) {
+		buf_consume(&p->out, p->off);
+		p->off = 0;
+	}
+	return 0;
+}
+
+static bool may_read(const struct port_conn *p)
+{
+	const struct chan *ch = p->ch;
+
+	return ch && ch->state == CHAN_RUNNING && !ch->in_eof && !ch->in_closed && ch->in_room > FRAME_HEAD &&
+	       conn_pending(&p->sv->init) < SV_INIT_HIGH;
+}
+
+static void half_close(struct port_conn *p)
+{
+	frame_add(&p->sv->init.out, PROTO_STDIN, p->ch->id, NULL, 0);
+	p->ch->in_eof = true;
+	p->heard = clock_nsec(CLOCK_MONOTONIC);
+	loop_timer(&p->sv->loop, &p->t_linger, p->heard + LINGER);
+}
+
+/* 0, or negative: the client is gone. */
+static int pull(struct port_conn *p)
+{
+	struct chan *ch = p->ch;
+	char chunk[CHUNK];
+	size_t most = ch->in_room - FRAME_HEAD;
+	ssize_t n = recv(p->w.fd, chunk, most < sizeof(chunk) ? most : sizeof(chunk), MSG_DONTWAIT);
+
+	if (n < 0)
+		return errno == EAGAIN || errno == EINTR ? 0 : -errno;
+	if (n == 0) {
+		half_close(p);
+	} else {
+		frame_add(&p->sv->init.out, PROTO_STDIN, ch->id, chunk, (uint32_t)n);
+		ch->in_room -= FRAME_HEAD + (uint32_t)n;
+		p->heard = clock_nsec(CLOCK_MONOTONIC);
+	}
+	sv_flush_init(p->sv);
+	return 0;
+}
+
+static void on_conn(struct watch *w, uint32_t events)
+{
+	struct port_conn *p = w->ctx;
+	int r = events & EPOLLERR ? -ECONNRESET : 0;
+
+	if (r == 0 && events & EPOLLOUT)
+		r = push(p);
+	if (r == 0 && events & (EPOLLIN | EPOLLHUP) && may_read(p))
+		r = pull(p);
+	/* Gone both ways: nobody is left to read, even when nothing may be read now. */
+	if (r == 0 && events & EPOLLHUP && !may_read(p))
+		r = -EPIPE;
+	if (r < 0) {
+		hang_up(p, true);
+		return;
+	}
+	if (p->closing && p->out.len == 0) {
+		forget(p, false);
+		return;
+	}
+	grant(p);
+	arm(p);
+}
+
+static void arm(struct port_conn *p)
+{
+	uint32_t ev = (may_read(p) ? EPOLLIN : 0) | (p->out.len > p->off ? EPOLLOUT : 0) | LOOP_HANG_UP;
+
+	if (loop_watch(&p->sv->loop, &p->w, ev) < 0)
+		hang_up(p, true);
+}
+
+static struct port_conn *longest_silent(struct sv *sv)
+{
+	struct port_conn *best = NULL;
+
+	for (struct port_conn *p = sv->port_conns; p; p = p->next) {
+		if (!best || p->heard < best->heard)
+			best = p;
+	}
+	return best;
+}
+
+static bool make_room(struct sv *sv)
+{
+	struct port_conn *p;
+
+	if (sv->n_port_conns < PLACES && sv->n_chan < PROTO_CHANNELS - 1)
+		return true;
+	p = longest_silent(sv);
+	/* A channel is free again only once init has said so: the next one that comes finds it. */
+	if (p && clock_nsec(CLOCK_MONOTONIC) - p->heard > SILENT)
+		hang_up(p, true);
+	return sv->n_port_conns < PLACES && sv->n_chan < PROTO_CHANNELS - 1;
+}
+
+void sv_port_begin(struct sv *sv, int fd, uint16_t inside)
+{
+	struct port_conn *p = calloc(1, sizeof(*p));
+	int one = 1;
+
+	if (p)
+		p->ch = sv_chan_new(sv, NULL, 0);
+	if (!p || !p->ch) {
+		free(p);
+		reset(fd);
+		return;
+	}
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	p->sv = sv;
+	p->w = (struct watch){ .fd = fd, .fn = on_conn, .ctx = p };
+	p->t_linger = (struct timer){ .fn = on_linger, .ctx = p };
+	p->heard = clock_nsec(CLOCK_MONOTONIC);
+	p->next = sv->port_conns;
+	sv->port_conns = p;
+	sv->n_port_conns++;
+	p->ch->port = p;
+	p->ch->is_port = true;
+	p->ch->id = ++sv->last_chan;
+	p->ch->state = CHAN_STARTING;
+	p->ch->flags = PROTO_F_STDIN;
+	proto_add_u32(&sv->init.out, PROTO_DIAL, p->ch->id, inside);
+	sv_flush_init(sv);
+}
+
+static void on_accept(struct watch *w, uint32_t events)
+{
+	struct port_listener *l = w->ctx;
+	struct sv *sv = l->sv;
+	int fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+	(void)events;
+	if (fd < 0) {
+		if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
+			loop_unwatch(&sv->loop, w);
+			loop_timer(&sv->loop, &l->t, clock_nsec(CLOCK_MONOTONIC) + PAUSE);
+		}
+		return;
+	}
+	if (sv->ended || sv->killed || !make_room(sv))
+		reset(fd);
+	else
+		sv_port_begin(sv, fd, l->inside);
+}
+
+static void listen_again(struct timer *t)
+{
+	struct port_listener *l = t->ctx;
+
+	if (loop_watch(&l->sv->loop, &l->w, EPOLLIN) < 0)
+		loop_timer(&l->sv->loop, t, clock_nsec(CLOCK_MONOTONIC) + PAUSE);
+}
+
+int sv_ports_open(struct sv *sv)
+{
+	const struct ports *ports = sv->io->ports;
+
+	if (!ports || !ports->n)
+		return 0;
+	sv->listeners = calloc(ports->n, sizeof(*sv->listeners));
+	if (!sv->listeners)
+		return -ENOMEM;
+	for (size_t i = 0; i < ports->n; i++) {
+		struct port_listener *l = &sv->listeners[i];
+
+		l->sv = sv;
+		l->inside = ports->v[i].inside;
+		l->w = (struct watch){ .fd = ports->v[i].fd, .fn = on_accept, .ctx = l };
+		l->t = (struct timer){ .fn = listen_again, .ctx = l };
+		listen_again(&l->t);
+	}
+	return 0;
+}
+
+void sv_ports_close(struct sv *sv)
+{
+	while (sv->port_conns)
+		forget(sv->port_conns, false);
+	for (size_t i = 0; sv->listeners && i < sv->io->ports->n; i++) {
+		loop_unwatch(&sv->loop, &sv->listeners[i].w);
+		loop_timer_off(&sv->loop, &sv->listeners[i].t);
+	}
+	free(sv->listeners);
+	sv->listeners = NULL;
+}
+
+size_t sv_port_waiting(const struct chan *ch)
+{
+	return ch->port ? ch->port->out.len - ch->port->off : 0;
+}
+
+void sv_port_started(struct chan *ch)
+{
+	if (ch->port)
+		arm(ch->port);
+}
+
+int sv_port_output(struct chan *ch, const struct frame *f)
+{
+	struct port_conn *p = ch->port;
+	uint32_t cost = f->len + FRAME_HEAD;
+
+	if (!f->len || cost > ch->out_room || f->type == PROTO_STDERR)
+		return -EPROTO;
+	if (!p) {
+		ch->out_room -= cost;
+		sv_drop_output(ch, cost);
+		return 0;
+	}
+	ch->out_room -= cost;
+	buf_add(&p->out, f->data, f->len);
+	if (buf_error(&p->out) || push(p) < 0) {
+		hang_up(p, true);
+		return 0;
+	}
+	grant(p);
+	arm(p);
+	return 0;
+}
+
+int sv_port_input(struct chan *ch)
+{
+	if (!ch->port)
+		return 0;
+	/* Nobody inside reads any more: what the client still sends is refused by the kernel. */
+	if (ch->in_closed)
+		(void)shutdown(ch->port->w.fd, SHUT_RD);
+	arm(ch->port);
+	return 0;
+}
+
+void sv_port_ended(struct chan *ch, const struct proto_exit *x)
+{
+	struct port_conn *p = ch->port;
+
+	if (p) {
+		p->ch = NULL;
+		ch->port = NULL;
+		p->closing = true;
+		if (x->kind == PROTO_NOT_STARTED || p->out.len == 0) {
+			forget(p, x->kind == PROTO_NOT_STARTED);
+		} else {
+			/* A reader that does not read is waited for as long as any other that is silent. */
+			p->heard = clock_nsec(CLOCK_MONOTONIC);
+			loop_timer(&p->sv->loop, &p->t_linger, p->heard + LINGER);
+			arm(p);
+		}
+	}
+	sv_chan_free(ch);
+}

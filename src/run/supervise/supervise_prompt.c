@@ -1,0 +1,671 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Asking the person at the terminal of `coffer run` (prompt.h has the words, doc/adr/0020 the reasons). The list is the guard's:
+ * it is followed over its socket as by any other client, and answers go the same way.
+ *
+ * Invariants
+ *  R1  While a question is shown the terminal is ours alone: nothing that the command prints reaches it, nothing that is typed
+ *      reaches the command, and what was typed before is thrown away, when it begins and when its end is said. Only its own
+ *      process group in the foreground takes it.
+ *  R2  What is held back is held within the command's credit; all of it comes afterwards, in order.
+ *  R3  An answer names the digest of what was shown. One that was given elsewhere, time, or the end of the command takes the
+ *      question away, and says so.
+ *  R4  What is shown was laid out for the terminal's size. With another one it is shown anew, from its first page, and an answer to
+ *      what stood there before is none.
+ *  R5  A question never keeps a command, a signal or the end of a sandbox waiting, nor a person: Ctrl-C gives the terminal back
+ *      with everything left as it is, `never` ends it for the run.
+ */
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/jsonget.h"
+#include "base/str.h"
+#include "codec/term/termrows.h"
+#include "run/supervise/supervise_int.h"
+#include "run/supervise/tty.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <termios.h>
+#include <unistd.h>
+
+#define PAUSE (60 * NSEC_PER_SEC) /* without a question: the next one is the first again */
+
+static struct sv_question *find_question(struct sv_prompt *p, const char *id)
+{
+	for (size_t i = 0; i < p->n; i++) {
+		if (str_eq(jsonget_text(p->q[i].ask, "id"), id))
+			return &p->q[i];
+	}
+	return NULL;
+}
+
+static void drop_question(struct sv_prompt *p, struct sv_question *q)
+{
+	size_t i = (size_t)(q - p->q);
+
+	json_decref(q->ask);
+	memmove(q, q + 1, (p->n - i - 1) * sizeof(*q));
+	p->n--;
+}
+
+/* Those that somebody waits for, and that were not left to others. */
+static bool is_due(const struct sv_question *q)
+{
+	return !q->later && (json_integer_value(json_object_get(q->ask, "waiters")) > 0 ||
+			     str_eq(jsonget_text(q->ask, "kind"), "widen"));
+}
+
+/* --- the terminal ------------------------------------------------------------------------------------------------- */
+
+static bool is_ours(const struct sv *sv)
+{
+	return tcgetpgrp(sv->io->prompt->in) == getpgrp();
+}
+
+static void write_text(struct sv_prompt *p, const struct buf *b)
+{
+	if (!buf_error(b))
+		sink_write(&p->out, b->data, b->len);
+}
+
+static void write_line(struct sv_prompt *p, const char *fmt, ...) PRINTF_LIKE(2, 3);
+
+static void write_line(struct sv_prompt *p, const char *fmt, ...)
+{
+	char raw[512], safe[512];
+	autobuf struct buf b = BUF_INIT;
+	va_list ap;
+
+	/* R1: what was typed before this is read was not meant for the command. Afterwards it may be. */
+	(void)tcflush(p->w_in.fd, TCIFLUSH);
+	va_start(ap, fmt);
+	vsnprintf(raw, sizeof(raw), fmt, ap);
+	va_end(ap);
+	buf_addf(&b, "coffer: %s\r\n", str_safe(raw, safe, sizeof(safe)));
+	write_text(p, &b);
+}
+
+static int new_code(struct sv_prompt *p)
+{
+	uint8_t random[64];
+
+	/* It does not wait: the kernel had its entropy long before there was a sandbox. */
+	if (getrandom(random, sizeof(random), GRND_NONBLOCK) != (ssize_t)sizeof(random))
+		return -EAGAIN;
+	return prompt_code(random, sizeof(random), p->code);
+}
+
+static unsigned behind(const struct sv_prompt *p)
+{
+	unsigned n = 0;
+
+	for (size_t i = 0; i < p->n; i++)
+		n += is_due(&p->q[i]) && !str_eq(jsonget_text(p->q[i].ask, "id"), p->id);
+	return n;
+}
+
+static void describe(const struct sv *sv, const struct sv_question *q, struct prompt_shown *ret)
+{
+	const struct sv_prompt *p = &sv->prompt;
+	int kind = ask_kind_parse(jsonget_text(q->ask, "kind"));
+
+	*ret = (struct prompt_shown){ .text = &p->text,
+				      .code = p->code,
+				      .same = kind < 0 ? "the same again"
+						       : ask_kind_means((enum ask_kind)kind)->brief,
+				      .rows = p->rows,
+				      .cols = p->cols,
+				      .page = p->page,
+				      .is_rule = kind == ASK_WIDEN,
+				      .is_flood = p->row >= PROMPT_ROW,
+				      .waiting = p->behind };
+}
+
+/* The page that it is at, on an empty screen; the last one with the code. */
+static int show_page(struct sv *sv, bool reset, const char *note)
+{
+	struct sv_prompt *p = &sv->prompt;
+	const struct sv_question *q = find_question(p, p->id);
+	autobuf struct buf b = BUF_INIT;
+	struct prompt_shown s;
+
+	if (!q)
+		return -EAGAIN;
+	if (p->page + 1 == p->pages && !p->code[0] && new_code(p) < 0)
+		return -EAGAIN;
+	/* R1 */
+	(void)tcflush(sv->io->prompt->in, TCIFLUSH);
+	p->line = (struct prompt_line){ 0 };
+	describe(sv, q, &s);
+	s.note = note;
+	if (reset)
+		prompt_clear(p->rows, &b);
+	else
+		buf_adds(&b, "\033[H\033[2J");
+	prompt_show(&s, &b);
+	write_text(p, &b);
+	return buf_error(&b);
+}
+
+/* From the first page, for the size that the terminal has now (R4). -EMSGSIZE: it has no room. */
+static int show(struct sv *sv, bool all, bool reset)
+{
+	struct sv_prompt *p = &sv->prompt;
+	const struct sv_question *q = find_question(p, p->id);
+	struct prompt_shown s;
+
+	if (!q)
+		return -EAGAIN;
+	p->code[0] = '\0';
+	p->page = 0;
+	p->all = all;
+	p->behind = behind(p);
+	tty_size(sv->io->prompt->out, &p->rows, &p->cols);
+	sv->io->prompt->show(sv->io->prompt->ctx, q->ask, termrows_cols(p->cols), all, &p->text);
+	if (buf_error(&p->text.text) || buf_error(&p->text.act))
+		return -ENOMEM;
+	describe(sv, q, &s);
+	p->pages = prompt_pages(&s);
+	return p->pages ? show_page(sv, reset, NULL) : -EMSGSIZE;
+}
+
+static bool is_resized(const struct sv *sv)
+{
+	unsigned rows, cols;
+
+	tty_size(sv->io->prompt->out, &rows, &cols);
+	return rows != sv->prompt.rows || cols != sv->prompt.cols;
+}
+
+/* --- taking it, and giving it back -------------------------------------------------------------------------------- */
+
+static void give_back(struct sv *sv)
+{
+	struct sv_prompt *p = &sv->prompt;
+
+	p->active = p->ending = false;
+	loop_unwatch(&sv->loop, &p->w_in);
+	if (!sv->pump.tty)
+		tty_restore();
+	pump_hold(&sv->pump, false);
+	pump_redraw(&sv->pump);
+	p->row_at = clock_nsec(CLOCK_MONOTONIC);
+}
+
+static void on_written(void *ctx)
+{
+	struct sv *sv = ctx;
+	struct sv_prompt *p = &sv->prompt;
+
+	/* A terminal that takes nothing is gone. */
+	if (p->out.error) {
+		p->on = false;
+		p->ending = true;
+	}
+	if (p->active && p->ending && (p->out.error || sink_is_empty(&p->out)))
+		give_back(sv);
+}
+
+static void on_typed(struct watch *w, uint32_t events);
+
+static int take_terminal(struct sv *sv)
+{
+	struct sv_prompt *p = &sv->prompt;
+	struct err e = ERR_INIT;
+
+	if (!sv->pump.tty && tty_raw(sv->io->prompt->in, &e) < 0)
+		return -EIO;
+	pump_hold(&sv->pump, true);
+	p->active = true;
+	p->modes = sv->pump.modes;
+	if (loop_watch(&sv->loop, &p->w_in, EPOLLIN) < 0) {
+		give_back(sv);
+		return -EIO;
+	}
+	return 0;
+}
+
+/* Nothing is shown any more: the terminal goes back when all is written. */
+static void retire(struct sv *sv)
+{
+	struct sv_prompt *p = &sv->prompt;
+	autobuf struct buf b = BUF_INIT;
+
+	if (!p->active || p->id[0] || p->ending)
+		return;
+	p->ending = true;
+	buf_adds(&b, "\r\n");
+	termmodes_restore(&p->modes, &b);
+	write_text(p, &b);
+	on_written(sv);
+}
+
+static void forget(struct sv_prompt *p)
+{
+	p->id[0] = p->digest[0] = p->code[0] = '\0';
+	prompt_text_release(&p->text);
+}
+
+/* The one that is at hand cannot be shown, for this reason. */
+static void cannot_show(struct sv *sv, int why)
+{
+	struct sv_prompt *p = &sv->prompt;
+	struct sv_question *q = find_question(p, p->id);
+
+	write_line(p, "question %s %s: coffer ask show %s", p->id,
+		   why == -EMSGSIZE ? "needs more room than this terminal has" : "cannot be shown here",
+		   p->id);
+	/* Others may be shorter. */
+	p->on = p->on && why == -EMSGSIZE;
+	if (q)
+		q->later = true;
+	forget(p);
+}
+
+static void begin(struct sv *sv, const struct sv_question *q)
+{
+	struct sv_prompt *p = &sv->prompt;
+	int r;
+
+	if (!p->active && clock_nsec(CLOCK_MONOTONIC) - p->row_at > PAUSE)
+		p->row = 0;
+	p->row++;
+	/* What is shown of who asks is read from where others find it. */
+	sv_lasts(sv);
+	snprintf(p->id, sizeof(p->id), "%s", jsonget_text(q->ask, "id"));
+	snprintf(p->digest, sizeof(p->digest), "%s", jsonget_text(q->ask, "digest"));
+	if (!p->active && take_terminal(sv) < 0) {
+		p->on = false;
+		forget(p);
+		return;
+	}
+	r = show(sv, false, true);
+	if (r < 0)
+		cannot_show(sv, r);
+}
+
+/* In the background nobody is asked: what waits has been said in a line, and stays. */
+static void next_question(struct sv *sv)
+{
+	struct sv_prompt *p = &sv->prompt;
+
+	for (size_t i = 0; i < p->n; i++) {
+		if (!p->on || p->id[0] || p->ending || sv->ended || sv->killed || sv->told)
+			return;
+		if (!is_due(&p->q[i]))
+			continue;
+		if (p->active || is_ours(sv))
+			begin(sv, &p->q[i]);
+		else
+			p->q[i].later = true;
+	}
+}
+
+/* This one is over. Another takes its place at once, or nobody does. */
+static void finish(struct sv *sv)
+{
+	forget(&sv->prompt);
+	next_question(sv);
+	retire(sv);
+}
+
+/* --- what is typed ------------------------------------------------------------------------------------------------ */
+
+static void give_up(struct sv *sv, int why)
+{
+	cannot_show(sv, why);
+	finish(sv);
+}
+
+/* The same page and code: what is asked for and how it is answered stay on the screen, whatever is typed. */
+static void show_again(struct sv *sv, const char *note)
+{
+	int r = is_resized(sv) ? show(sv, sv->prompt.all, false) : show_page(sv, false, note);
+
+	if (r < 0)
+		give_up(sv, r);
+}
+
+static void next_page(struct sv *sv)
+{
+	struct sv_prompt *p = &sv->prompt;
+
+	p->page += p->page + 1 < p->pages;
+	show_again(sv, NULL);
+}
+
+static void answer(struct sv *sv, struct ask_answer *a)
+{
+	struct sv_prompt *p = &sv->prompt;
+	autoaskc struct askc c = ASKC_INIT;
+	struct sv_question *q = find_question(p, p->id);
+	struct err e = ERR_INIT;
+	int r;
+
+	a->who = sv->io->prompt->who;
+	r = askc_open(&c, sv->io->run_fd, &e);
+	if (r == 0)
+		r = askc_answer(&c, p->id, p->digest, a, NULL, &e);
+	if (r == -EINVAL) {
+		/* It can be answered otherwise. */
+		show_again(sv, e.msg);
+		return;
+	}
+	if (r < 0)
+		write_line(p, "%s", e.msg);
+	else
+		write_line(p, "%s %s%s%s", p->id, a->allow ? "allowed" : "denied", a->allow ? ", " : "",
+			   a->allow ? ask_scope_name(a->scope) : "");
+	if (q)
+		q->later = true;
+	finish(sv);
+}
+
+static void leave(struct sv *sv, bool all)
+{
+	struct sv_prompt *p = &sv->prompt;
+	struct sv_question *q = find_question(p, p->id);
+
+	for (size_t i = 0; all && i < p->n; i++)
+		p->q[i].later = true;
+	if (q)
+		q->later = true;
+	write_line(p, "left as it is: coffer ask show %s, coffer approve %s", p->id, p->id);
+	finish(sv);
+}
+
+static void take_line(struct sv *sv)
+{
+	struct sv_prompt *p = &sv->prompt;
+	bool last = p->page + 1 == p->pages;
+	struct ask_answer a;
+	int r;
+
+	switch (prompt_parse(p->line.text, p->code, &a)) {
+	case PROMPT_ALLOW:
+		/* R4 */
+		if (is_resized(sv))
+			show_again(sv, NULL);
+		else
+			answer(sv, &a);
+		return;
+	case PROMPT_DENY:
+		answer(sv, &a);
+		return;
+	case PROMPT_NEVER:
+		p->on = false;
+		leave(sv, true);
+		return;
+	case PROMPT_LATER:
+		leave(sv, false);
+		return;
+	case PROMPT_MORE:
+		r = show(sv, true, false);
+		if (r < 0)
+			give_up(sv, r);
+		return;
+	case PROMPT_UNKNOWN:
+		show_again(sv, last ? "Not understood. Type the code to allow, or: deny, later."
+				    : "Not understood. Enter shows the next page.");
+		return;
+	case PROMPT_EMPTY:
+		next_page(sv);
+		return;
+	}
+}
+
+static void suspend(struct sv *sv)
+{
+	struct err e = ERR_INIT;
+
+	if (sv->pump.tty) {
+		pump_suspend(&sv->pump);
+	} else {
+		tty_restore();
+		raise(SIGSTOP);
+		/* Here again after SIGCONT. */
+		if (tty_raw(sv->io->prompt->in, &e) < 0) {
+			leave(sv, true);
+			return;
+		}
+	}
+	sv_prompt_redraw(sv);
+}
+
+static void take_key(struct sv *sv, enum prompt_key k)
+{
+	switch (k) {
+	case PROMPT_KEY_LINE:
+		take_line(sv);
+		break;
+	case PROMPT_KEY_SPOILT:
+		show_again(sv, "That line had more than letters in it, and was thrown away.");
+		break;
+	case PROMPT_KEY_INTERRUPT:
+		write_line(&sv->prompt, "interrupted");
+		leave(sv, true);
+		break;
+	case PROMPT_KEY_SUSPEND:
+		suspend(sv);
+		break;
+	case PROMPT_KEY_NONE:
+		break;
+	}
+}
+
+static void on_typed(struct watch *w, uint32_t events)
+{
+	struct sv *sv = w->ctx;
+	struct sv_prompt *p = &sv->prompt;
+	uint8_t in[256];
+	ssize_t n = read(w->fd, in, sizeof(in));
+	size_t at = 0, used;
+
+	(void)events;
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n <= 0) {
+		/* There is no terminal any more. */
+		p->on = false;
+		leave(sv, true);
+		return;
+	}
+	/* What stands behind an answer is not one to the next question. */
+	while (at < (size_t)n && p->active && !p->ending) {
+		autobuf struct buf echo = BUF_INIT;
+		enum prompt_key k = prompt_line_take(&p->line, in + at, (size_t)n - at, &used, &echo);
+
+		at += used;
+		write_text(p, &echo);
+		if (k == PROMPT_KEY_NONE)
+			continue;
+		take_key(sv, k);
+		if (k == PROMPT_KEY_LINE)
+			return;
+	}
+}
+
+/* --- the list ----------------------------------------------------------------------------------------------------- */
+
+/* What has become of the one that is shown. */
+static void say_over(struct sv_prompt *p, const json_t *ask)
+{
+	const json_t *a = json_object_get(ask, "answer");
+	const char *state = jsonget_text(ask, "state");
+
+	if (json_is_object(a))
+		write_line(p, "%s was answered elsewhere: %s by %s (%s)", p->id,
+			   json_is_true(json_object_get(a, "allow")) ? "allowed" : "denied",
+			   jsonget_text(a, "name")[0] ? jsonget_text(a, "name") : "somebody",
+			   jsonget_text(a, "via"));
+	else if (str_eq(state, "expired"))
+		write_line(p, "%s has expired: nobody answered in time, and it was denied", p->id);
+	else
+		write_line(p, "%s is gone: %.200s", p->id, jsonget_text(ask, "why"));
+}
+
+static int take_ask(void *ctx, json_t *ask)
+{
+	struct sv *sv = ctx;
+	struct sv_prompt *p = &sv->prompt;
+	struct sv_question *q;
+
+	if (!ask)
+		return 0;
+	q = find_question(p, jsonget_text(ask, "id"));
+	if (str_eq(jsonget_text(ask, "state"), "pending")) {
+		if (q) {
+			json_decref(q->ask);
+			q->ask = json_incref(ask);
+		} else if (p->n < ASKS_OPEN_MAX) {
+			p->q[p->n++] = (struct sv_question){ .ask = json_incref(ask) };
+		}
+		return 0;
+	}
+	if (p->active && !p->ending && str_eq(p->id, jsonget_text(ask, "id"))) {
+		sink_write(&p->out, "\r\n", 2);
+		say_over(p, ask);
+		p->id[0] = '\0';
+	}
+	if (q)
+		drop_question(p, q);
+	return 0;
+}
+
+static void lost(struct sv *sv)
+{
+	struct sv_prompt *p = &sv->prompt;
+
+	loop_unwatch(&sv->loop, &p->w);
+	askc_close(&p->c);
+	p->on = false;
+	if (p->active && !p->ending) {
+		sink_write(&p->out, "\r\n", 2);
+		write_line(p, "the sandbox's guard is gone, and with it the question: it is denied");
+		finish(sv);
+	}
+}
+
+static void on_list(struct watch *w, uint32_t events)
+{
+	struct sv *sv = w->ctx;
+	struct sv_prompt *p = &sv->prompt;
+	bool shown = p->id[0];
+	struct err e = ERR_INIT;
+
+	(void)events;
+	if (askc_follow_read(&p->c, take_ask, sv, &e) < 0) {
+		lost(sv);
+		return;
+	}
+	if (shown && !p->id[0]) {
+		finish(sv);
+	} else {
+		next_question(sv);
+		retire(sv);
+	}
+}
+
+static int follow(struct sv *sv)
+{
+	struct sv_prompt *p = &sv->prompt;
+	struct err e = ERR_INIT;
+
+	if (p->c.fd >= 0)
+		return 0;
+	if (askc_open(&p->c, sv->io->run_fd, &e) < 0)
+		return -EPIPE;
+	p->w = (struct watch){ .fd = p->c.fd, .fn = on_list, .ctx = sv };
+	if (askc_follow_begin(&p->c, false, &e) == 0 && loop_watch(&sv->loop, &p->w, EPOLLIN) == 0)
+		return 0;
+	askc_close(&p->c);
+	return -EPIPE;
+}
+
+/* --- from the beginning to the end -------------------------------------------------------------------------------- */
+
+bool sv_prompt_asked(struct sv *sv)
+{
+	struct sv_prompt *p = &sv->prompt;
+
+	if (!p->on || sv->ended || sv->killed || (!p->active && !is_ours(sv)))
+		return false;
+	if (follow(sv) < 0) {
+		p->on = false;
+		return false;
+	}
+	return true;
+}
+
+void sv_prompt_redraw(struct sv *sv)
+{
+	struct sv_prompt *p = &sv->prompt;
+
+	int r = p->active && !p->ending && p->id[0] ? show(sv, p->all, true) : 0;
+
+	if (r < 0)
+		give_up(sv, r);
+}
+
+void sv_prompt_resized(struct sv *sv)
+{
+	const struct sv_prompt *p = &sv->prompt;
+
+	if (p->active && !p->ending && p->id[0] && is_resized(sv))
+		show_again(sv, NULL);
+}
+
+void sv_prompt_round(struct sv *sv)
+{
+	struct sv_prompt *p = &sv->prompt;
+
+	if (!p->active || p->ending || (!sv->ended && !sv->killed))
+		return;
+	sink_write(&p->out, "\r\n", 2);
+	write_line(p, "the command has ended, and with it the question");
+	finish(sv);
+}
+
+void sv_prompt_begin(struct sv *sv)
+{
+	const struct prompt_opts *o = sv->io->prompt;
+	struct sv_prompt *p = &sv->prompt;
+	int in, out;
+
+	if (!o)
+		return;
+	/* Others watch these descriptors too, and epoll takes each once. */
+	in = fcntl(o->in, F_DUPFD_CLOEXEC, 3);
+	out = fcntl(o->out, F_DUPFD_CLOEXEC, 3);
+	p->w_in = (struct watch){ .fd = in, .fn = on_typed, .ctx = sv };
+	sink_init(&p->out, &sv->loop, out, on_written, sv);
+	p->on = in >= 0 && out >= 0;
+}
+
+void sv_prompt_close(struct sv *sv)
+{
+	struct sv_prompt *p = &sv->prompt;
+	int out;
+
+	if (!sv->io->prompt)
+		return;
+	if (p->active)
+		give_back(sv);
+	while (p->n)
+		drop_question(p, &p->q[0]);
+	prompt_text_release(&p->text);
+	if (p->c.fd >= 0)
+		loop_unwatch(&sv->loop, &p->w);
+	askc_close(&p->c);
+	loop_unwatch(&sv->loop, &p->w_in);
+	p->w_in.fd = fd_close(p->w_in.fd);
+	out = p->out.w.fd;
+	sink_release(&p->out);
+	fd_close(out);
+	p->on = false;
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandbox/engine/choose.h"
+
+#include "base/fd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+
+void choice_release(struct choice *c)
+{
+	runsc_release(&c->runsc);
+	*c = CHOICE_INIT;
+}
+
+/*
+ * runsc is root of the sandbox's user namespace, and what the command writes is written by runsc in the command's name.
+ * So both ids must be mapped, unless they are one.
+ */
+static int plan_ids(struct state *st, const struct spec *s, bool *map_ids, struct err *e)
+{
+	struct ids ids = IDS_INIT;
+	int r;
+
+	if (state_is_host_root() || (s->uid == 0 && s->gid == 0))
+		return 0;
+	r = ids_plan(&ids, st, "", s->uid, s->gid, true, e);
+	ids_release(&ids);
+	if (r == 0 && (access("/usr/bin/newuidmap", X_OK) < 0 || access("/usr/bin/newgidmap", X_OK) < 0))
+		r = err_hint(e, err_set(e, -ENOENT, "newuidmap is not installed"),
+			     "install it (Debian, Ubuntu: uidmap; Fedora: shadow-utils)");
+	if (r < 0) {
+		char how[sizeof(e->hint)];
+
+		snprintf(how, sizeof(how), "%s", e->hint);
+		return err_hint(e, r, "%s%s--user 0 (your own user outside) needs none", how,
+				how[0] ? "; or " : "");
+	}
+	*map_ids = true;
+	return 0;
+}
+
+static int take_gvisor(const char *named, struct state *st, struct spec *s, bool *map_ids, struct choice *c,
+		       struct err *e)
+{
+	int r = runsc_open(named, &c->runsc, e);
+
+	/* It knows no ambient capabilities, and those of a user that is not root end with exec. */
+	if (r == 0 && s->caps && s->uid != 0) {
+		r = err_set(e, -EINVAL, "engine gvisor gives capabilities (--cap) to root inside only");
+		err_hint(e, r, "add --user 0, or use --engine ns");
+	}
+	if (r == 0)
+		r = plan_ids(st, s, map_ids, e);
+	if (r == 0)
+		r = runsc_check(&c->runsc, st, e);
+	if (r < 0)
+		return r;
+	s->runsc_fd = fcntl(c->runsc.fd, F_DUPFD_CLOEXEC, 3);
+	if (s->runsc_fd < 0)
+		return err_sys(e, -errno, "cannot hold %s", c->runsc.path);
+	s->gv_hostnet = c->runsc.hostnet[0] != '\0';
+	c->engine = &engine_gvisor;
+	return 0;
+}
+
+int choose_engine(const char *want, const char *runsc, struct state *st, struct spec *s, bool *map_ids,
+		  struct choice *ret, struct err *e)
+{
+	bool is_auto = !want || str_eq(want, "auto");
+	struct err why = ERR_INIT;
+	int r;
+
+	*ret = CHOICE_INIT;
+	ret->engine = &engine_ns;
+	ret->by_itself = is_auto;
+	if (want && str_eq(want, "ns"))
+		return runsc ? err_set(e, -EINVAL, "--runsc does not go with engine ns") : 0;
+	r = runsc ? 0 : runsc_from_env(&runsc, e);
+	if (r < 0)
+		return r;
+	ret->named = runsc != NULL;
+	r = take_gvisor(runsc, st, s, map_ids, ret, &why);
+	if (r == 0)
+		return 0;
+	/* One that was named is wanted: no choice is left. */
+	if (!is_auto || runsc) {
+		*e = why;
+		return r;
+	}
+	runsc_release(&ret->runsc);
+	snprintf(ret->why, sizeof(ret->why), "%.255s", why.msg);
+	return 0;
+}

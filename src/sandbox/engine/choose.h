@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which engine a run gets. The choice is made before anything of the run exists, and is final: an engine that was
+ * chosen and then fails is an error, never a reason to take a weaker one.
+ */
+#ifndef SANDBOX_CHOOSE_H
+#define SANDBOX_CHOOSE_H
+
+#include "sandbox/engine/engine.h"
+#include "sandbox/engine/runsc.h"
+
+#define ENGINE_NAMES "auto ns gvisor"
+
+struct choice {
+	const struct engine *engine;
+	bool by_itself;	    /* "auto": worth a line */
+	char why[256];	    /* auto, and not gvisor: why not */
+	bool named;	    /* somebody named the runsc: the option, or COFFER_RUNSC */
+	struct runsc runsc; /* what gvisor runs on */
+};
+
+#define CHOICE_INIT ((struct choice){ .runsc = RUNSC_INIT })
+
+/*
+ * `want` is one of ENGINE_NAMES, NULL: auto. `runsc` names one (runsc_open()), NULL: the one of COFFER_RUNSC, else the
+ * usual one. Only where nobody named an engine or a runsc may the choice be ns because gvisor cannot be had; whatever
+ * was named and cannot be had is an error. With gvisor the spec gets the program, and *map_ids is set where a range of
+ * ids is needed.
+ */
+int choose_engine(const char *want, const char *runsc, struct state *st, struct spec *s, bool *map_ids,
+		  struct choice *ret, struct err *e) MUST_CHECK;
+void choice_release(struct choice *c);
+
+#endif

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandbox/image/image_ref.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+static int refuse(const char *text, struct err *e)
+{
+	char shown[160];
+
+	err_set(e, -EINVAL, "'%s' is not the name of an image", str_safe(text, shown, sizeof(shown)));
+	return err_hint(e, -EINVAL, "NAME, NAME:TAG, or NAME:TAG@sha256:DIGEST");
+}
+
+static bool all_of(const char *s, size_t len, const char *more)
+{
+	for (size_t i = 0; i < len; i++) {
+		bool plain = (s[i] >= 'a' && s[i] <= 'z') || (s[i] >= '0' && s[i] <= '9');
+
+		if (!plain && !strchr(more, s[i]))
+			return false;
+	}
+	return len > 0;
+}
+
+#define UPPER "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+/* A path of names; the first may be a host with a port. */
+static bool is_repo(const char *s, size_t len)
+{
+	if (!all_of(s, len, UPPER "._-/:") || s[0] == '/' || s[0] == '.' || s[0] == '-' || s[len - 1] == '/')
+		return false;
+	for (size_t i = 0; i + 1 < len; i++) {
+		if (s[i] == '/' && (s[i + 1] == '/' || s[i + 1] == '.' || s[i + 1] == '-'))
+			return false;
+	}
+	return true;
+}
+
+static const char *shorten(const char *repo, size_t *len)
+{
+	static const char *const fronts[] = { "docker.io/", "index.docker.io/" };
+
+	for (size_t i = 0; i < 2; i++) {
+		size_t n = strlen(fronts[i]);
+
+		if (*len > n && memcmp(repo, fronts[i], n) == 0) {
+			repo += n;
+			*len -= n;
+		}
+	}
+	if (*len > 8 && memcmp(repo, "library/", 8) == 0) {
+		repo += 8;
+		*len -= 8;
+	}
+	return repo;
+}
+
+int image_ref_parse(const char *text, struct image_ref *ret, struct err *e)
+{
+	struct image_ref r = { 0 };
+	const char *at = strchr(text, '@'), *slash, *colon, *repo;
+	size_t whole = at ? (size_t)(at - text) : strlen(text), len = whole;
+
+	if (at && !oci_is_digest(at + 1))
+		return err_hint(e, refuse(text, e), "behind @ stands sha256: and 64 digits");
+	if (at)
+		memcpy(r.digest, at + 1, OCI_DIGEST_LEN + 1);
+	slash = memrchr(text, '/', whole);
+	colon = memchr(slash ? slash : text, ':', whole - (slash ? (size_t)(slash - text) : 0));
+	if (colon) {
+		size_t tag_len = whole - (size_t)(colon - text) - 1;
+
+		if (tag_len > IMAGE_TAG_MAX || !all_of(colon + 1, tag_len, UPPER "._-") || colon[1] == '.' ||
+		    colon[1] == '-')
+			return refuse(text, e);
+		memcpy(r.tag, colon + 1, tag_len);
+		len = (size_t)(colon - text);
+	} else if (!at) {
+		memcpy(r.tag, "latest", 7);
+	}
+	repo = shorten(text, &len);
+	if (len > IMAGE_REPO_MAX || !is_repo(repo, len))
+		return refuse(text, e);
+	memcpy(r.repo, repo, len);
+	*ret = r;
+	return 0;
+}
+
+char *image_ref_name(const struct image_ref *r, char out[IMAGE_NAME_MAX + 1])
+{
+	if (r->tag[0])
+		snprintf(out, IMAGE_NAME_MAX + 1, "%s:%s", r->repo, r->tag);
+	else
+		snprintf(out, IMAGE_NAME_MAX + 1, "%s@%s", r->repo, r->digest);
+	return out;
+}

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandbox/image/image_store.h"
+
+#include "base/fd.h"
+#include "base/json.h"
+#include "base/jsonget.h"
+#include "crypto/hash.h"
+#include "sandbox/state/state_internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)
+#define RECORD_MAX 65536
+
+static int sub_dir(const struct store *s, const char *name, struct err *e)
+{
+	int fd = openat(s->fd, name, DIR_FLAGS);
+
+	if (fd < 0 && errno == ENOENT) {
+		if (mkdirat(s->fd, name, 0700) < 0 && errno != EEXIST)
+			return state_cannot(e, -errno, "make a directory in", s->path);
+		fd = openat(s->fd, name, DIR_FLAGS);
+	}
+	return fd < 0 ? err_sys(e, -errno, "cannot open %s/%s", s->path, name) : fd;
+}
+
+int store_open(struct store *s, struct state *st, struct err *e)
+{
+	struct store x = STORE_INIT;
+	int r = 0;
+
+	if (asprintf(&x.path, "%s/images", st->path) < 0)
+		return err_set(e, -ENOMEM, "out of memory");
+	x.host_root = state_is_host_root();
+	x.fd = state_subdir(st, "images", e);
+	if (x.fd < 0 || (x.names = sub_dir(&x, "names", e)) < 0 || (x.blobs = sub_dir(&x, "blobs", e)) < 0 ||
+	    (x.layers = sub_dir(&x, "layers", e)) < 0 || (x.tmp = sub_dir(&x, "tmp", e)) < 0)
+		r = e && e->code ? e->code : -EIO;
+	if (r < 0)
+		store_release(&x);
+	else
+		*s = x;
+	return r;
+}
+
+void store_release(struct store *s)
+{
+	free(s->path);
+	fd_close(s->fd);
+	fd_close(s->names);
+	fd_close(s->blobs);
+	fd_close(s->layers);
+	fd_close(s->tmp);
+	*s = STORE_INIT;
+}
+
+int store_lock(struct store *s, int how, struct err *e)
+{
+	autoclose int fd = openat(s->fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+
+	if (fd < 0)
+		return state_cannot(e, -errno, "open the lock of", s->path);
+	while (flock(fd, how) < 0) {
+		if (errno != EINTR)
+			return err_sys(e, -errno, "cannot lock %s", s->path);
+	}
+	return TAKE_FD(fd);
+}
+
+int store_tmp(struct store *s, char name[STORE_TMP_LEN + 1], struct err *e)
+{
+	for (int tries = 0; tries < 8; tries++) {
+		autoclose int fd = -1;
+		struct stat st;
+
+		if (state_new_id(name, e) < 0)
+			return e ? e->code : -EIO;
+		if (mkdirat(s->tmp, name, 0700) < 0)
+			return state_cannot(e, -errno, "make a directory in", s->path);
+		fd = openat(s->tmp, name, DIR_FLAGS);
+		/* A sweeper may have been quicker. */
+		if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &st) == 0 && st.st_nlink > 0)
+			return TAKE_FD(fd);
+	}
+	return err_set(e, -EAGAIN, "cannot make a directory in %s/tmp", s->path);
+}
+
+/* --- blobs and records -------------------------------------------------------------------------------------- */
+
+static int damaged(struct err *e, int code, const char *what, const char *path)
+{
+	err_set(e, code, "the image store is damaged: %s is missing or not what it was (%s)", what, path);
+	return err_hint(e, code, "coffer image rm, then import or pull it again");
+}
+
+int store_read_blob(struct store *s, const char *digest, const char *what, struct buf *b, struct err *e)
+{
+	char hex[HASH_HEX_LEN + 1];
+	int r = fd_read_file(s->blobs, STORE_DIGEST_HEX(digest), OCI_JSON_MAX, b);
+
+	if (r < 0 && r != -ENOENT && r != -EFBIG)
+		return err_sys(e, r, "cannot read the image's %s", what);
+	hash_sha256_hex(buf_cstr(b), b->len, hex);
+	return r < 0 || !str_eq(hex, STORE_DIGEST_HEX(digest)) ? damaged(e, -EBADMSG, what, s->path) : 0;
+}
+
+/* Written to the disk before it gets its name. */
+static int write_durably(int dir, const char *file, const void *data, size_t len)
+{
+	char tmp[80];
+	int r;
+
+	snprintf(tmp, sizeof(tmp), ".new-%d", (int)getpid());
+	autoclose int fd = openat(dir, tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+	r = fd < 0 ? -errno : fd_write_all(fd, data, len);
+	if (r == 0 && fsync(fd) < 0)
+		r = -errno;
+	if (r == 0 && renameat(dir, tmp, dir, file) < 0)
+		r = -errno;
+	if (r < 0)
+		unlinkat(dir, tmp, 0);
+	return r;
+}
+
+int store_write_blob(struct store *s, const void *data, size_t len, char digest[OCI_DIGEST_LEN + 1],
+		     struct err *e)
+{
+	int r;
+
+	snprintf(digest, OCI_DIGEST_LEN + 1, "sha256:");
+	hash_sha256_hex(data, len, digest + 7);
+	r = write_durably(s->blobs, STORE_DIGEST_HEX(digest), data, len);
+	return r < 0 ? state_cannot(e, r, "write to", s->path) : 0;
+}
+
+void store_name_file(const char *name, char file[HASH_HEX_LEN + 1])
+{
+	hash_sha256_hex(name, strlen(name), file);
+}
+
+int store_write_name(struct store *s, const struct image_record *rec, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT;
+	struct json j = JSON_INIT(&b);
+	char file[HASH_HEX_LEN + 1];
+	int r;
+
+	json_obj(&j, NULL);
+	json_str(&j, "name", rec->name);
+	json_str(&j, "manifest", rec->manifest);
+	json_str(&j, "index", rec->index[0] ? rec->index : NULL);
+	json_str(&j, "source", rec->source);
+	json_u64(&j, "imported", rec->imported);
+	json_u64(&j, "bytes", rec->bytes);
+	json_end_obj(&j);
+	if (buf_error(&b))
+		return err_set(e, -ENOMEM, "out of memory");
+	store_name_file(rec->name, file);
+	r = write_durably(s->names, file, b.data, b.len);
+	if (r == 0 && fsync(s->names) < 0)
+		r = -errno;
+	return r < 0 ? state_cannot(e, r, "write to", s->path) : 0;
+}
+
+static const char *digest_of(const json_t *root, const char *key)
+{
+	const char *s = jsonget_text_or_null(root, key);
+
+	return s && oci_is_digest(s) ? s : NULL;
+}
+
+int store_read_name(struct store *s, const char *file, struct image_record *ret, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT;
+	const char *name, *manifest, *index, *source;
+	int r = fd_read_file(s->names, file, RECORD_MAX, &b);
+	json_t *root;
+
+	if (r < 0)
+		return r == -ENOENT ? r : err_sys(e, r, "cannot read %s/names/%s", s->path, file);
+	root = json_loadb(buf_cstr(&b), b.len, JSON_REJECT_DUPLICATES, NULL);
+	name = jsonget_text_or_null(root, "name");
+	source = jsonget_text_or_null(root, "source");
+	manifest = digest_of(root, "manifest");
+	index = digest_of(root, "index");
+	if (!name || !manifest) {
+		r = damaged(e, -EBADMSG, "a name", s->path);
+	} else {
+		*ret = (struct image_record){ .name = strdup(name),
+					      .source = source ? strdup(source) : NULL };
+		memcpy(ret->manifest, manifest, OCI_DIGEST_LEN + 1);
+		if (index)
+			memcpy(ret->index, index, OCI_DIGEST_LEN + 1);
+		ret->imported = (uint64_t)json_integer_value(json_object_get(root, "imported"));
+		ret->bytes = (uint64_t)json_integer_value(json_object_get(root, "bytes"));
+		r = ret->name ? 0 : err_set(e, -ENOMEM, "out of memory");
+	}
+	json_decref(root);
+	return r;
+}
+
+/* --- layers ------------------------------------------------------------------------------------------------- */
+
+static int read_layer_json(int dir, struct store_layer *ret)
+{
+	autobuf struct buf b = BUF_INIT;
+	const char *diff;
+	int r = fd_read_file(dir, "layer.json", RECORD_MAX, &b);
+	json_t *root;
+
+	if (r < 0)
+		return r;
+	root = json_loadb(buf_cstr(&b), b.len, JSON_REJECT_DUPLICATES, NULL);
+	diff = digest_of(root, "diff_id");
+	if (diff) {
+		memcpy(ret->diff_id, diff, OCI_DIGEST_LEN + 1);
+		ret->bytes = (uint64_t)json_integer_value(json_object_get(root, "bytes"));
+		ret->entries = (uint64_t)json_integer_value(json_object_get(root, "entries"));
+	}
+	json_decref(root);
+	return diff ? 0 : -EBADMSG;
+}
+
+int store_open_layer(struct store *s, const char *digest, struct store_layer *ret, struct err *e)
+{
+	autoclose int dir = openat(s->layers, STORE_DIGEST_HEX(digest), DIR_FLAGS), tree = -1;
+	struct stat st;
+	int r;
+
+	if (dir < 0)
+		return errno == ENOENT ? -ENOENT : err_sys(e, -errno, "cannot open a layer in %s", s->path);
+	tree = openat(dir, "tree", DIR_FLAGS);
+	if (tree < 0)
+		return errno == ENOENT ? -ENOENT : damaged(e, -EBADMSG, "a layer", s->path);
+	/* I3. Busy means that it is being removed. */
+	if (flock(tree, LOCK_SH | LOCK_NB) < 0 || fstat(tree, &st) < 0 || st.st_nlink == 0)
+		return -ENOENT;
+	r = read_layer_json(dir, ret);
+	if (r < 0)
+		return r == -ENOENT ? -ENOENT : damaged(e, -EBADMSG, "a layer", s->path);
+	return TAKE_FD(tree);
+}
+
+static int write_layer_json(int dir, const struct store_layer *l)
+{
+	autobuf struct buf b = BUF_INIT;
+	struct json j = JSON_INIT(&b);
+
+	json_obj(&j, NULL);
+	json_str(&j, "diff_id", l->diff_id);
+	json_u64(&j, "bytes", l->bytes);
+	json_u64(&j, "entries", l->entries);
+	json_end_obj(&j);
+	return buf_error(&b) ? buf_error(&b) : fd_replace_file(dir, "layer.json", b.data, b.len, 0600);
+}
+
+int store_put_layer(struct store *s, const char *tmp, const char *sub, const char *digest,
+		    const struct store_layer *l, struct err *e)
+{
+	autoclose int at = openat(s->tmp, tmp, DIR_FLAGS), dir = -1;
+	int r;
+
+	dir = at < 0 ? -1 : openat(at, sub, DIR_FLAGS);
+	if (dir < 0)
+		return err_sys(e, -errno, "cannot open what was unpacked");
+	r = write_layer_json(dir, l);
+	/* One call for a hundred thousand files: none of them may be empty after a crash that keeps the name. */
+	if (r == 0 && syncfs(dir) < 0)
+		r = -errno;
+	if (r == 0 &&
+	    syscall(SYS_renameat2, at, sub, s->layers, STORE_DIGEST_HEX(digest), 1 /* NOREPLACE */) < 0)
+		r = errno == EEXIST ? 0 : -errno;
+	return r < 0 ? state_cannot(e, r, "write a layer to", s->path) : 0;
+}

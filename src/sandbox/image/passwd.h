@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Users of a root file system that somebody else made: its /etc/passwd and /etc/group, read from its layers by a
+ * small parser of our own. Everything in them is an attacker's; a user found there is a number, and means nothing
+ * outside the sandbox.
+ */
+#ifndef SANDBOX_PASSWD_H
+#define SANDBOX_PASSWD_H
+
+#include "base/err.h"
+#include "sandbox/spec/spec.h"
+
+struct passwd_user {
+	uid_t uid;
+	gid_t gid;
+	char *name; /* NULL when it has none */
+	char *home; /* absolute and plain; NULL when there is none */
+};
+
+void passwd_user_release(struct passwd_user *u);
+
+/* "NAME", "UID", "NAME:GROUP", "UID:GID" in any mixture; empty means root. As docker has it, a uid that the file does
+ * not know gets group 0. -ENOENT when a name is not there. */
+int passwd_resolve(const struct root_lower *lowers, size_t n, const char *text, struct passwd_user *ret,
+		   struct err *e) MUST_CHECK;
+
+/* Pure, for tests and fuzzing: a line of either file, by number (when `name` is NULL) or name. In place. Fields 0 to
+ * n_fields-1; false when no line fits. */
+bool passwd_find(char *text, const char *name, uint64_t id, char **fields, size_t n_fields);
+
+#endif

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The functions behind read_file and write_file of `coffer mcp`, each the main command of a sandbox of its own:
+ *   file-none                  nothing: is there a sandbox at all?
+ *   file-read PATH AT MAX      "SIZE\n", then up to MAX bytes of the file from AT on
+ *   file-write PATH            stdin as the file's whole content; directories on the way are made
+ * PATH is below the working directory. Exit status 0; 1 with a line about what is wrong on stderr.
+ *
+ * Invariants
+ *  F1  Each component is opened below the one before, without following a symlink: what is read or written is in the
+ *      workspace, whatever moves about meanwhile.
+ *  F2  Nothing but a regular file is opened, and without waiting: a fifo cannot hold us.
+ *  F3  A file is replaced, never written to: whoever reads it sees the old one or the new one, and the other names of a
+ *      hard link keep what they had.
+ */
+#include "base/cleanup.h"
+#include "sandbox/init/init_int.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define FRESH ".coffer-new-file"
+#define CHUNK (64u << 10)
+
+static char chunk[CHUNK];
+
+static int say(const char *what, const char *path, int code)
+{
+	struct buf b = BUF_INIT;
+	ssize_t n;
+
+	buf_adds(&b, what);
+	buf_addc(&b, ' ');
+	buf_add(&b, path, strnlen(path, PATH_MAX));
+	buf_adds(&b, ": ");
+	buf_adds(&b, init_copy_reason(-code));
+	buf_addc(&b, '\n');
+	n = write(2, b.data, b.len);
+	(void)n;
+	buf_release(&b);
+	return 1;
+}
+
+/* The next component into `name`; what is behind it, or NULL for a path that cannot be one. */
+static const char *next_part(const char *path, char name[NAME_MAX + 1])
+{
+	const char *slash = strchr(path, '/');
+	size_t n = slash ? (size_t)(slash - path) : strlen(path);
+
+	if (n == 0 || n > NAME_MAX || (n == 1 && path[0] == '.') ||
+	    (n == 2 && path[0] == '.' && path[1] == '.'))
+		return NULL;
+	memcpy(name, path, n);
+	name[n] = '\0';
+	return path + n + (slash ? 1 : 0);
+}
+
+/* gVisor follows a symlink where O_DIRECTORY stands beside O_NOFOLLOW: what was opened must be what has the name. */
+static int open_dir(int dir, const char *name, bool make)
+{
+	struct stat named, opened;
+	int fd;
+
+	if (make && mkdirat(dir, name, 0777) < 0 && errno != EEXIST)
+		return -errno;
+	if (fstatat(dir, name, &named, AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	if (!S_ISDIR(named.st_mode))
+		return S_ISLNK(named.st_mode) ? -ELOOP : -ENOTDIR;
+	fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, &opened) < 0 || opened.st_ino != named.st_ino || opened.st_dev != named.st_dev) {
+		fd_close(fd);
+		return -ELOOP;
+	}
+	return fd;
+}
+
+/* F1: the directory that the file is in, and its name there. */
+static int open_parent(const char *path, bool make, char name[NAME_MAX + 1])
+{
+	int dir = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (dir < 0)
+		return -errno;
+	for (;;) {
+		const char *rest = next_part(path, name);
+		int fd;
+
+		if (!rest || (*rest == '\0' && rest[-1] == '/')) {
+			fd_close(dir);
+			return -EINVAL;
+		}
+		if (!*rest)
+			return dir;
+		fd = open_dir(dir, name, make);
+		fd_close(dir);
+		if (fd < 0)
+			return fd;
+		dir = fd;
+		path = rest;
+	}
+}
+
+/* What stands there under the name must be a file; -ENOENT when nothing does. */
+static int look(int dir, const char *name, struct stat *st)
+{
+	if (fstatat(dir, name, st, AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	if (S_ISLNK(st->st_mode))
+		return -ELOOP;
+	if (S_ISDIR(st->st_mode))
+		return -EISDIR;
+	return S_ISREG(st->st_mode) ? 0 : -EOPNOTSUPP;
+}
+
+/* F2 */
+static int open_file(int dir, const char *name, struct stat *st)
+{
+	int r = look(dir, name, st);
+	int fd = r < 0 ? r : openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+
+	if (r < 0)
+		return r;
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, st) < 0 || !S_ISREG(st->st_mode)) {
+		fd_close(fd);
+		return -EOPNOTSUPP;
+	}
+	return fd;
+}
+
+static int write_all(int fd, const char *data, size_t len)
+{
+	while (len) {
+		ssize_t n = write(fd, data, len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		data += n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+static bool to_number(const char *s, uint64_t *ret)
+{
+	uint64_t v = 0;
+	unsigned n = 0;
+
+	for (; *s >= '0' && *s <= '9' && n < 18; s++, n++)
+		v = v * 10 + (uint64_t)(*s - '0');
+	*ret = v;
+	return n && !*s;
+}
+
+static int send_file(int fd, const struct stat *st, uint64_t at, uint64_t left)
+{
+	struct buf head = BUF_INIT;
+	int r;
+
+	buf_addu(&head, (uint64_t)st->st_size);
+	buf_addc(&head, '\n');
+	r = buf_error(&head) ? -ENOMEM : write_all(1, head.data, head.len);
+	buf_release(&head);
+	if (r == 0 && syscall(SYS_lseek, (long)fd, (long)at, 0L /* SEEK_SET */, 0L) < 0)
+		r = -errno;
+	while (r == 0 && left) {
+		ssize_t n = read(fd, chunk, left < CHUNK ? (size_t)left : CHUNK);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 ? -errno : 0;
+		r = write_all(1, chunk, (size_t)n);
+		left -= (uint64_t)n;
+	}
+	return r;
+}
+
+static int read_file(const char *path, const char *at_text, const char *max_text)
+{
+	char name[NAME_MAX + 1];
+	struct stat st;
+	uint64_t at, max;
+	int dir, fd, r;
+
+	if (!to_number(at_text, &at) || !to_number(max_text, &max))
+		return 2;
+	dir = open_parent(path, false, name);
+	if (dir < 0)
+		return say("cannot read", path, dir);
+	fd = open_file(dir, name, &st);
+	fd_close(dir);
+	if (fd < 0)
+		return say("cannot read", path, fd);
+	r = send_file(fd, &st, at, max);
+	fd_close(fd);
+	return r < 0 ? say("cannot read", path, r) : 0;
+}
+
+static int take_stdin(int fd)
+{
+	for (;;) {
+		ssize_t n = read(0, chunk, CHUNK);
+		int r;
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 ? -errno : 0;
+		r = write_all(fd, chunk, (size_t)n);
+		if (r < 0)
+			return r;
+	}
+}
+
+/* F3 */
+static int put_file(int dir, const char *name)
+{
+	struct stat st;
+	int r = look(dir, name, &st), fd;
+	bool was = r == 0;
+
+	if (r < 0 && r != -ENOENT)
+		return r;
+	/* What an earlier one that was killed left behind. */
+	if (unlinkat(dir, FRESH, 0) < 0 && errno != ENOENT)
+		return -errno;
+	fd = openat(dir, FRESH, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+	if (fd < 0)
+		return -errno;
+	r = take_stdin(fd);
+	if (r == 0 && was && fchmod(fd, st.st_mode & 0777) < 0)
+		r = -errno;
+	fd_close(fd);
+	if (r == 0 && syscall(SYS_renameat, (long)dir, FRESH, (long)dir, name) < 0)
+		r = -errno;
+	if (r < 0)
+		(void)unlinkat(dir, FRESH, 0);
+	return r;
+}
+
+static int write_file(const char *path)
+{
+	char name[NAME_MAX + 1];
+	int dir = open_parent(path, true, name), r;
+
+	if (dir < 0)
+		return say("cannot write", path, dir);
+	r = put_file(dir, name);
+	fd_close(dir);
+	return r < 0 ? say("cannot write", path, r) : 0;
+}
+
+bool init_file_is(const char *name)
+{
+	return strcmp(name, "file-none") == 0 || strcmp(name, "file-read") == 0 ||
+	       strcmp(name, "file-write") == 0;
+}
+
+int init_file(char *const *argv)
+{
+	if (strcmp(argv[0], "file-none") == 0)
+		return 0;
+	if (!argv[1])
+		return 2;
+	if (strcmp(argv[0], "file-write") == 0)
+		return write_file(argv[1]);
+	return argv[2] && argv[3] ? read_file(argv[1], argv[2], argv[3]) : 2;
+}

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Plain comparisons one after the other: such a program is started seldom and lives long, and the kernel remembers which
+ * numbers are always let through. */
+#include "sys/fence/seccomp_list.h"
+
+#include "base/cleanup.h"
+#include "sys/fence/seccomp.h"
+
+#include <errno.h>
+#include <linux/audit.h>
+#include <linux/seccomp.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#if defined(__x86_64__)
+#define NATIVE_ARCH AUDIT_ARCH_X86_64
+#define X32_BIT 0x40000000u
+#elif defined(__aarch64__)
+#define NATIVE_ARCH AUDIT_ARCH_AARCH64
+#define X32_BIT 0x80000000u /* there is none */
+#endif
+
+static const struct seccomp_rule memory[] = {
+	{ SYS_mmap, { SECCOMP_NO_BITS(2, PROT_EXEC) } },
+	{ SYS_mprotect, { SECCOMP_NO_BITS(2, PROT_EXEC) } },
+};
+
+struct prog {
+	struct sock_filter *insns;
+	size_t cap, n; /* n goes on past cap */
+};
+
+static void emit(struct prog *p, struct sock_filter insn)
+{
+	if (p->n < p->cap)
+		p->insns[p->n] = insn;
+	p->n++;
+}
+
+static void stmt(struct prog *p, uint16_t code, uint32_t k)
+{
+	emit(p, (struct sock_filter)BPF_STMT(code, k));
+}
+
+static void jump(struct prog *p, uint16_t op, uint32_t k, uint8_t yes, uint8_t no)
+{
+	emit(p, (struct sock_filter)BPF_JUMP((uint16_t)(BPF_JMP | BPF_K | op), k, yes, no));
+}
+
+static void load(struct prog *p, size_t offset)
+{
+	stmt(p, BPF_LD | BPF_W | BPF_ABS, (uint32_t)offset);
+}
+
+static void answer(struct prog *p, uint32_t value)
+{
+	stmt(p, BPF_RET | BPF_K, value);
+}
+
+static void check_arch(struct prog *p)
+{
+	load(p, offsetof(struct seccomp_data, arch));
+	jump(p, BPF_JEQ, NATIVE_ARCH, 1, 0);
+	answer(p, SECCOMP_RET_KILL_PROCESS);
+	load(p, offsetof(struct seccomp_data, nr));
+	jump(p, BPF_JGE, X32_BIT, 0, 1);
+	answer(p, SECCOMP_RET_KILL_PROCESS);
+}
+
+/* What does not fit goes on behind the rule, with the number loaded again. */
+static void check_rule(struct prog *p, const struct seccomp_rule *r)
+{
+	size_t n = 0;
+	uint8_t left;
+
+	while (n < ARRAY_SIZE(r->must) && r->must[n].mask)
+		n++;
+	left = (uint8_t)(3 * n + 1); /* instructions up to loading the number again */
+	jump(p, BPF_JEQ, r->nr, 0, (uint8_t)(left + 1));
+	for (size_t i = 0; i < n; i++) {
+		left = (uint8_t)(left - 3);
+		load(p, offsetof(struct seccomp_data, args) + sizeof(uint64_t) * r->must[i].arg);
+		stmt(p, BPF_ALU | BPF_AND | BPF_K, r->must[i].mask);
+		jump(p, BPF_JEQ, r->must[i].value, 0, left);
+	}
+	answer(p, SECCOMP_RET_ALLOW);
+	load(p, offsetof(struct seccomp_data, nr));
+}
+
+int seccomp_list_compile(const struct seccomp_list *l, struct sock_filter *insns, size_t cap, size_t *ret_n,
+			 struct err *e)
+{
+	const struct seccomp_rule self = { SYS_tgkill, { SECCOMP_IS(0, getpid()) } };
+	struct prog p = { insns, cap, 0 };
+
+	check_arch(&p);
+	for (size_t i = 0; i < l->n_calls; i++) {
+		jump(&p, BPF_JEQ, l->calls[i], 0, 1);
+		answer(&p, SECCOMP_RET_ALLOW);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(memory); i++)
+		check_rule(&p, &memory[i]);
+	if (l->aborts)
+		check_rule(&p, &self);
+	for (size_t i = 0; i < l->n_rules; i++)
+		check_rule(&p, &l->rules[i]);
+	answer(&p, SECCOMP_RET_KILL_PROCESS);
+	if (p.n > cap)
+		return err_set(e, -ENOSPC, "the list of system calls is too long");
+	*ret_n = p.n;
+	return 0;
+}
+
+int seccomp_list_install(const struct seccomp_list *l, struct err *e)
+{
+	struct sock_filter insns[SECCOMP_LIST_MAX];
+	size_t n = 0;
+	int r = SANITIZED ? 0 : seccomp_list_compile(l, insns, ARRAY_SIZE(insns), &n, e);
+
+	return r < 0 || SANITIZED ? r : seccomp_install(insns, n, e);
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Interfaces, addresses, routes and neighbours: requests for an nl (netlink.h) on NETLINK_ROUTE. Interfaces are told by
+ * their index; lo has 1 in every network namespace. */
+#ifndef SYS_RTNL_H
+#define SYS_RTNL_H
+
+#include "sys/netlink/netlink.h"
+
+#include <netinet/in.h>
+
+#define RTNL_LO 1
+
+/* One end of a pair of interfaces. */
+struct rtnl_end {
+	const char *name;
+	uint32_t index;	    /* 0: whatever is free */
+	const uint8_t *mac; /* six bytes; NULL: whatever the kernel takes */
+	int netns;	    /* a descriptor of where it is put; -1: here */
+};
+
+void rtnl_veth(struct nl *n, const struct rtnl_end *a, const struct rtnl_end *b);
+
+/* Up; with IFF_* of `flags` beside that. */
+void rtnl_up(struct nl *n, const char *what, uint32_t index, uint32_t flags);
+
+/* No IPv6 address of its own making, and so no word on the wire when it comes up. Before rtnl_up(). */
+void rtnl_quiet(struct nl *n, uint32_t index);
+
+/* An address for itself alone: no network around it. */
+void rtnl_addr4(struct nl *n, uint32_t index, struct in_addr addr);
+
+struct rtnl_route {
+	uint8_t family;		     /* AF_INET or AF_INET6; the addresses are of that */
+	uint8_t type;		     /* RTN_* */
+	uint8_t table;		     /* RT_TABLE_* */
+	uint8_t len;		     /* of the prefix; 0: everything */
+	const void *dst, *via, *src; /* NULL: none */
+	uint32_t oif;		     /* 0: none */
+	bool onlink;		     /* the gateway is at the other end, whatever the routes say */
+};
+
+void rtnl_route(struct nl *n, const char *what, const struct rtnl_route *r);
+
+/* A neighbour that is never asked for and never forgotten. */
+void rtnl_neigh4(struct nl *n, uint32_t index, struct in_addr addr, const uint8_t mac[6]);
+
+#endif

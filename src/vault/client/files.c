@@ -1,0 +1,459 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where the vault's file and key are: opened here, read and written by coffer-vault alone. */
+#include "base/fd.h"
+#include "base/str.h"
+#include "sys/ns.h"
+#include "vault/client/client.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+
+#define KEY_LEN 32
+#define KIND_AT 12 /* in the file's head: vault/serve/vaultfile.h */
+#define CREDENTIAL "coffer-vault-key"
+#define CREDSTORE "/etc/credstore.encrypted/" CREDENTIAL
+#define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)
+
+void vault_files_close(struct vault_files *f)
+{
+	f->key = fd_close(f->key);
+	f->file = fd_close(f->file);
+	f->lock = fd_close(f->lock);
+	f->dir = fd_close(f->dir);
+}
+
+/* --- the directory ----------------------------------------------------------------------------------------------- */
+
+static int check_own(int fd, const char *what, mode_t not_allowed, struct err *e)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return err_sys(e, -errno, "cannot look at %s", what);
+	if (st.st_uid != geteuid() && st.st_uid != 0)
+		return err_set(e, -EPERM, "%s belongs to somebody else (user %u)", what, st.st_uid);
+	if (st.st_mode & not_allowed) {
+		err_set(e, -EPERM, "%s may be used by others (its mode is %04o)", what, st.st_mode & 07777);
+		return err_hint(e, -EPERM, "chmod %s, and think about who may have read it",
+				S_ISDIR(st.st_mode) ? "0700" : "0600");
+	}
+	return 0;
+}
+
+static int open_dir(struct vault_files *f, int state_fd, unsigned flags, struct err *e)
+{
+	if (flags & VAULT_FILES_NEW && mkdirat(state_fd, "vault", 0700) < 0 && errno != EEXIST)
+		return err_sys(e, -errno, "cannot make the vault's directory");
+	f->dir = openat(state_fd, "vault", DIR_FLAGS);
+	if (f->dir < 0 && errno == ENOENT)
+		return -ENOENT;
+	if (f->dir < 0)
+		return err_sys(e, -errno, "cannot open the vault's directory");
+	return check_own(f->dir, "the vault's directory", 0077, e);
+}
+
+static int lock_fd(int fd, bool wait, struct err *e)
+{
+	while (flock(fd, LOCK_EX | (wait ? 0 : LOCK_NB)) < 0) {
+		if (errno == EWOULDBLOCK)
+			return -EAGAIN;
+		if (errno != EINTR)
+			return err_sys(e, -errno, "cannot lock the vault");
+	}
+	return 0;
+}
+
+int vault_files_lock(struct vault_files *f, bool wait, struct err *e)
+{
+	return lock_fd(f->lock, wait, e);
+}
+
+/* Of the directory, which nobody else locks. */
+int vault_files_lock_rotation(struct vault_files *f, bool wait, struct err *e)
+{
+	return lock_fd(f->dir, wait, e);
+}
+
+void vault_files_unlock(struct vault_files *f)
+{
+	BUG_ON(f->lock < 0);
+	(void)!flock(f->lock, LOCK_UN);
+}
+
+static int take_lock(struct vault_files *f, bool wait, struct err *e)
+{
+	f->lock = openat(f->dir, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	return f->lock < 0 ? err_sys(e, -errno, "cannot open the vault's lock")
+			   : vault_files_lock(f, wait, e);
+}
+
+/* The kind of key stands in the clear at the head of the file. What else may be wrong with it the vault says. */
+static int open_file(struct vault_files *f, enum vault_key *ret_kind, struct err *e)
+{
+	uint8_t kind[4] = { 0 };
+
+	f->file = openat(f->dir, "secrets", O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK);
+	if (f->file < 0)
+		return errno == ENOENT ? 0 : err_sys(e, -errno, "cannot open the vault file");
+	if (pread(f->file, kind, sizeof(kind), KIND_AT) == sizeof(kind) && kind[0] < VAULT_KEY_END &&
+	    !kind[1] && !kind[2] && !kind[3])
+		*ret_kind = (enum vault_key)kind[0];
+	return check_own(f->file, "the vault file", 0077, e);
+}
+
+/* Not to be trusted more than the file beside it: it shows a mistake, and a thief who is not careful. */
+static void read_counter(struct vault_files *f)
+{
+	autobuf struct buf b = BUF_INIT;
+
+	if (fd_read_file(f->dir, "saved", 32, &b) == 0)
+		f->saved = strtoull(buf_cstr(&b), NULL, 10);
+}
+
+/* --- keys ---------------------------------------------------------------------------------------------------- */
+
+static int set_path(struct vault_files *f, struct err *e, const char *dir, const char *rest)
+{
+	int n = snprintf(f->key_path, sizeof(f->key_path), "%s%s", dir, rest);
+
+	return n < 0 || (size_t)n >= sizeof(f->key_path)
+		       ? err_set(e, -ENAMETOOLONG, "the key's path is too long")
+		       : 0;
+}
+
+static int usual_path(struct vault_files *f, struct err *e)
+{
+	const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+
+	if (config && *config == '/')
+		return set_path(f, e, config, "/cofferdam/vault.key");
+	if (geteuid() == 0 && ns_is_first_user())
+		return set_path(f, e, "/etc/cofferdam", "/vault.key");
+	if (home && *home == '/')
+		return set_path(f, e, home, "/.config/cofferdam/vault.key");
+	err_set(e, -ENOKEY, "there is no place for the vault's key: HOME is not set");
+	return err_hint(e, -ENOKEY, "set HOME, or name a file with --key-file");
+}
+
+/* What was said, else what was remembered, else the usual. */
+static int key_path(struct vault_files *f, const struct vault_key_want *want, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT;
+	int r;
+
+	if (want->key_file) {
+		autofree char *cwd = *want->key_file == '/' ? NULL : getcwd(NULL, 0);
+
+		if (*want->key_file == '/')
+			return set_path(f, e, want->key_file, "");
+		if (!cwd || snprintf(f->key_path, sizeof(f->key_path), "%s/%s", cwd, want->key_file) >=
+				    (int)sizeof(f->key_path))
+			return err_set(e, -ENAMETOOLONG, "the key's path is too long");
+		return 0;
+	}
+	r = fd_read_file(f->dir, "key-file", sizeof(f->key_path) - 1, &b);
+	if (r == -ENOENT)
+		return usual_path(f, e);
+	if (r < 0)
+		return err_sys(e, r, "cannot read where the vault's key is");
+	return set_path(f, e, buf_cstr(&b), "");
+}
+
+/* Another file than the usual is written down, so that no later command has to say it again. */
+int vault_files_remember(const struct vault_files *f, struct err *e)
+{
+	struct vault_files usual = VAULT_FILES_INIT;
+	int r;
+
+	if (f->kind != VAULT_KEY_FILE ||
+	    (usual_path(&usual, NULL) == 0 && str_eq(usual.key_path, f->key_path)))
+		r = unlinkat(f->dir, "key-file", 0) < 0 && errno != ENOENT ? -errno : 0;
+	else
+		r = fd_replace_file(f->dir, "key-file", f->key_path, strlen(f->key_path), 0600);
+	return r < 0 ? err_sys(e, r, "cannot write down where the vault's key is") : 0;
+}
+
+static int make_parents(const char *path, struct err *e)
+{
+	autofree char *dir = strdup(path);
+	char *slash = dir ? strrchr(dir, '/') : NULL;
+	int r;
+
+	if (!dir)
+		return err_set(e, -ENOMEM, "out of memory");
+	if (!slash || slash == dir)
+		return 0;
+	*slash = '\0';
+	r = fd_mkdir_p(AT_FDCWD, dir, 0700);
+	return r < 0 ? err_sys(e, r, "cannot make %s for the vault's key", dir) : 0;
+}
+
+static int sync_parent(const char *path)
+{
+	autofree char *dir = strdup(path);
+	char *slash = dir ? strrchr(dir, '/') : NULL;
+	autoclose int fd = -1;
+
+	if (!slash)
+		return -EINVAL;
+	*(slash == dir ? slash + 1 : slash) = '\0';
+	fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return fd < 0 || fsync(fd) < 0 ? -errno : 0;
+}
+
+/* Random bytes straight from the kernel into the file. They pass through this process once, and are wiped: the vault cannot
+ * make a file. A key that is not on the disk for good seals nothing. */
+static int make_key(struct vault_files *f, struct err *e)
+{
+	unsigned char key[KEY_LEN];
+	autoclose int fd = -1;
+	int r = make_parents(f->key_path, e);
+
+	if (r < 0)
+		return r;
+	if (getrandom(key, sizeof(key), 0) != sizeof(key))
+		return err_sys(e, -errno, "cannot make a key");
+	fd = open(f->key_path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd < 0) {
+		explicit_bzero(key, sizeof(key));
+		return errno == EEXIST ? 0 : err_sys(e, -errno, "cannot make the key file %s", f->key_path);
+	}
+	r = fd_write_all(fd, key, sizeof(key));
+	explicit_bzero(key, sizeof(key));
+	if (r == 0 && fsync(fd) < 0)
+		r = -errno;
+	if (r == 0)
+		r = sync_parent(f->key_path);
+	if (r < 0) {
+		unlink(f->key_path);
+		return err_sys(e, r, "cannot write the key file %s", f->key_path);
+	}
+	f->made_key = true;
+	return 0;
+}
+
+/* A vault without its key is another thing than no vault. */
+static int no_key(int code, const char *path, struct err *e)
+{
+	int as = code == -ENOENT ? -ENOKEY : code;
+
+	if (code == -ELOOP)
+		err_set(e, as, "the vault's key %s is a symbolic link", path);
+	else
+		err_set(e, as, "cannot open the vault's key %s: %s", path, strerror(-code));
+	if (code == -ENOENT && access(CREDSTORE, F_OK) == 0)
+		return err_hint(e, as,
+				"it is a credential: systemd-run -qGtP -p LoadCredentialEncrypted=" CREDENTIAL
+				" coffer secret …");
+	return err_hint(e, as, "--key-file names another");
+}
+
+/* Has systemd given us one of the usual name? */
+static bool has_credential(void)
+{
+	const char *dir = getenv("CREDENTIALS_DIRECTORY");
+	char path[4096];
+
+	return dir && *dir == '/' &&
+	       snprintf(path, sizeof(path), "%s/" CREDENTIAL, dir) < (int)sizeof(path) &&
+	       access(path, F_OK) == 0;
+}
+
+static int open_credential(struct vault_files *f, const struct vault_key_want *want, struct err *e)
+{
+	const char *dir = getenv("CREDENTIALS_DIRECTORY"),
+		   *name = want->credential ? want->credential : CREDENTIAL;
+
+	if (!dir || *dir != '/') {
+		err_set(e, -ENOKEY, "the vault's key is a credential of systemd's, and there is none here");
+		return err_hint(e, -ENOKEY, "LoadCredentialEncrypted=%s in the unit; see systemd-creds(1)",
+				name);
+	}
+	if (!str_is_name(name))
+		return err_set(e, -EINVAL, "'%s' is no name of a credential", name);
+	f->may_reopen = true;
+	if (snprintf(f->key_path, sizeof(f->key_path), "%s/%s", dir, name) >= (int)sizeof(f->key_path))
+		return err_set(e, -ENAMETOOLONG, "the key's path is too long");
+	f->key = open(f->key_path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK);
+	if (f->key < 0)
+		return no_key(-errno, f->key_path, e);
+	/* systemd gives its group the right to read, and to nobody more. */
+	return check_own(f->key, f->key_path, 0037, e);
+}
+
+static int open_key_file(struct vault_files *f, const struct vault_key_want *want, unsigned flags,
+			 struct err *e)
+{
+	int r = key_path(f, want, e), code;
+
+	if (r < 0)
+		return r;
+	f->key = open(f->key_path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK);
+	/* A vault that is there was sealed with a key that was there. */
+	if (f->key < 0 && errno == ENOENT && flags & VAULT_FILES_NEW && f->file < 0) {
+		r = make_key(f, e);
+		if (r < 0)
+			return r;
+		f->key = open(f->key_path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK);
+	}
+	code = errno;
+	/* The same key, moved to where systemd keeps it. Whether it is the same the vault says. */
+	if (f->key < 0 && code == ENOENT && !want->key_file && !want->credential && has_credential())
+		return open_credential(f, want, e);
+	if (f->key < 0)
+		return no_key(-code, f->key_path, e);
+	f->may_reopen = true;
+	r = check_own(f->key, f->key_path, 0077, e);
+	/* A new vault's; another name for an old one's may be a slip, and rekey remembers by itself. */
+	return r < 0 || f->file >= 0 || !(flags & VAULT_FILES_NEW) || f->is_rekey
+		       ? r
+		       : vault_files_remember(f, e);
+}
+
+static int open_passphrase(struct vault_files *f, const struct vault_key_want *want, struct err *e)
+{
+	int r = set_path(f, e, "the terminal", "");
+
+	if (r < 0)
+		return r;
+	if (want->passphrase_fd >= 0) {
+		f->key = fcntl(want->passphrase_fd, F_DUPFD_CLOEXEC, 3);
+		return f->key < 0 ? err_sys(e, -errno, "cannot use the passphrase's descriptor") : 0;
+	}
+	f->is_terminal = true;
+	f->key = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY);
+	if (f->key >= 0)
+		return 0;
+	err_set(e, -VAULT_LOCKED,
+		"the vault is locked: its passphrase has to be typed, and there is no terminal here");
+	return err_hint(
+		e, -VAULT_LOCKED,
+		"coffer secret unlock opens it for all sandboxes; --passphrase-fd N reads it from a pipe");
+}
+
+static int open_key(struct vault_files *f, const struct vault_key_want *want, unsigned flags, struct err *e)
+{
+	switch (f->kind) {
+	case VAULT_KEY_CREDENTIAL:
+		return open_credential(f, want, e);
+	case VAULT_KEY_PASSPHRASE:
+		return open_passphrase(f, want, e);
+	default:
+		return open_key_file(f, want, flags, e);
+	}
+}
+
+/* Where nobody said and nothing is there yet: a credential when systemd gave one, else a file. */
+static enum vault_key first_kind(const struct vault_key_want *want)
+{
+	if (want->key_file)
+		return VAULT_KEY_FILE;
+	return want->credential || has_credential() ? VAULT_KEY_CREDENTIAL : VAULT_KEY_FILE;
+}
+
+int vault_files_open(struct vault_files *ret, int state_fd, const struct vault_key_want *want, unsigned flags,
+		     struct err *e)
+{
+	CLEANUP(vault_files_close) struct vault_files f = VAULT_FILES_INIT;
+	enum vault_key kind = 0;
+	int r = open_dir(&f, state_fd, flags, e);
+
+	if (r == 0 && flags & VAULT_FILES_WRITE)
+		r = take_lock(&f, !(flags & VAULT_FILES_TRY), e);
+	if (r == 0)
+		r = open_file(&f, &kind, e);
+	if (r == 0 && f.file < 0 && !(flags & VAULT_FILES_NEW))
+		r = -ENOENT;
+	if (r == -ENOENT && !e->code) {
+		err_set(e, r, "there is no vault yet");
+		return err_hint(e, r, "coffer secret set NAME makes one");
+	}
+	if (r < 0)
+		return r;
+	read_counter(&f);
+	f.kind = want->kind ? want->kind : kind ? kind : first_kind(want);
+	r = flags & VAULT_FILES_NO_KEY ? 0 : open_key(&f, want, flags, e);
+	if (r < 0)
+		return r;
+	*ret = f;
+	f = VAULT_FILES_INIT;
+	return 0;
+}
+
+int vault_files_take_key(struct vault_files *f, const struct vault_key_want *want, struct err *e)
+{
+	BUG_ON(f->file < 0);
+	f->key = fd_close(f->key);
+	return open_key(f, want, 0, e);
+}
+
+int vault_files_open_key(struct vault_files *ret, const struct vault_files *of,
+			 const struct vault_key_want *want, struct err *e)
+{
+	CLEANUP(vault_files_close) struct vault_files f = VAULT_FILES_INIT;
+	int r;
+
+	f.dir = fcntl(of->dir, F_DUPFD_CLOEXEC, 3);
+	if (f.dir < 0)
+		return err_sys(e, -errno, "cannot use the vault's directory");
+	f.kind = want->kind;
+	f.is_rekey = true;
+	r = open_key(&f, want, VAULT_FILES_NEW, e);
+	if (r < 0)
+		return r;
+	*ret = f;
+	f = VAULT_FILES_INIT;
+	return 0;
+}
+
+bool vault_files_changed(const struct vault_files *f)
+{
+	struct stat mine, there;
+
+	return fstat(f->file, &mine) < 0 || fstatat(f->dir, "secrets", &there, AT_SYMLINK_NOFOLLOW) < 0 ||
+	       mine.st_ino != there.st_ino || mine.st_dev != there.st_dev;
+}
+
+/* A new key may have come with it; where there is none to be had, the vault says whether the old one opens it. */
+static void reopen_key(struct vault_files *f, struct vault_files *n)
+{
+	const struct vault_key_want want = VAULT_KEY_WANT_INIT;
+
+	if (open_key(n, &want, 0, NULL) < 0)
+		return;
+	fd_close(f->key);
+	f->key = n->key;
+	n->key = -1;
+	memcpy(f->key_path, n->key_path, sizeof(f->key_path));
+}
+
+int vault_files_reopen(struct vault_files *f, struct err *e)
+{
+	struct vault_files n = VAULT_FILES_INIT;
+	enum vault_key kind = f->kind;
+	int r;
+
+	n.dir = f->dir;
+	r = open_file(&n, &kind, e);
+	if (r == 0 && n.file < 0)
+		r = err_set(e, -ENOENT, "there is no vault any more");
+	if (r == 0 && (kind == VAULT_KEY_PASSPHRASE || f->kind == VAULT_KEY_PASSPHRASE))
+		r = err_set(e, -EPERM, "the vault's passphrase cannot be asked for here");
+	if (r == 0) {
+		n.kind = kind;
+		reopen_key(f, &n);
+		read_counter(f);
+		fd_close(f->file);
+		f->file = n.file;
+		f->kind = kind;
+		n.file = -1;
+	}
+	fd_close(n.key);
+	fd_close(n.file);
+	return r;
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "vault/client/leak.h"
+
+#include "base/fd.h"
+#include "vault/common/forms.h"
+#include "vault/common/shape.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define CHUNK (1u << 20)
+
+struct look {
+	leak_found *found;
+	void *ctx;
+};
+
+static int on_hit(const struct vault_msg *m, void *ctx)
+{
+	const struct look *l = ctx;
+	char name[VAULT_NAME_MAX + 1];
+	struct leak leak = { .name = name, .what = form_name((enum form_kind)m->num[1]), .at = m->num[0] };
+
+	if (m->type != VAULT_HIT)
+		return -EPROTO;
+	memcpy(name, m->text[0].p, m->text[0].len);
+	name[m->text[0].len] = '\0';
+	return l->found(&leak, l->ctx);
+}
+
+static int find_secrets(int fd, struct vault_proc *p, unsigned most, struct look *l, struct err *e)
+{
+	struct vault_msg ask = { .type = VAULT_SCAN, .num = { most } };
+
+	return vault_call(p, &ask, &fd, 1, on_hit, l, NULL, NULL, e);
+}
+
+/* One byte before each piece is read with it: whether a word begins there depends on it. */
+static int find_shapes(int fd, unsigned most, struct look *l, struct err *e)
+{
+	autofree char *text = malloc(CHUNK + SHAPE_FIND_MAX + 1);
+	struct shape_hit hit;
+	unsigned n = 0;
+	ssize_t got = CHUNK + 1;
+	int r = 0;
+
+	if (!text)
+		return err_set(e, -ENOMEM, "out of memory");
+	for (uint64_t at = 0; r == 0 && n < most && got > (ssize_t)CHUNK; at += CHUNK) {
+		size_t before = at > 0, from = before;
+
+		got = fd_read_at(fd, text, CHUNK + SHAPE_FIND_MAX + before, at - before);
+		if (got < 0)
+			return err_sys(e, (int)got, "cannot read it");
+		while (r == 0 && n < most && shape_find(text, (size_t)got, from, &hit) &&
+		       hit.at < CHUNK + before) {
+			struct leak leak = { .what = hit.shape->what, .at = at - before + hit.at };
+
+			hash_blake_once(text + hit.at, hit.len, leak.digest);
+			r = l->found(&leak, l->ctx);
+			from = hit.at + hit.len;
+			n++;
+		}
+	}
+	return r;
+}
+
+int leak_find(int fd, struct vault_proc *p, unsigned most, leak_found *found, void *ctx, struct err *e)
+{
+	struct look l = { .found = found, .ctx = ctx };
+	int r = p ? find_secrets(fd, p, most, &l, e) : 0;
+
+	return r < 0 ? r : find_shapes(fd, most, &l, e);
+}

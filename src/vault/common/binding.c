@@ -1,0 +1,469 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "vault/common/binding.h"
+
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "codec/http/urlpath.h"
+#include "policy/psl.h"
+
+#include <assert.h>
+#include <ctype.h>
+#include <errno.h>
+
+static const char *const as_names[] = {
+	[BINDING_AS_ANY] = "any",	[BINDING_AS_BEARER] = "bearer", [BINDING_AS_BASIC] = "basic",
+	[BINDING_AS_HEADER] = "header", [BINDING_AS_QUERY] = "query",	[BINDING_AS_PATH] = "path",
+	[BINDING_AS_BODY] = "body",	[BINDING_AS_COOKIE] = "cookie", [BINDING_AS_SSH] = "ssh",
+	[BINDING_AS_PROXY] = "proxy",
+};
+static_assert(ARRAY_SIZE(as_names) == BINDING_AS_COUNT, "a name for each way");
+
+/* What frames a request, or names whom it is for: no secret belongs there. */
+static const char *const framing[] = {
+	"connection", "content-length",	     "cookie", "expect",  "host",
+	"keep-alive", "proxy-authorization", "te",     "trailer", "transfer-encoding",
+	"upgrade"
+};
+
+static int refuse_word_of_pattern(const char *text, size_t len, struct err *e)
+{
+	if (memchr(text, '*', len))
+		return err_set(
+			e, -EINVAL,
+			"a secret is bound to exact hosts, and '%.*s' has a '*': whoever gets a name below it "
+			"would get the secret",
+			(int)len, text);
+	if (memmem(text, len, "://", 3))
+		return err_set(e, -EINVAL, "'%.*s' is a URL; a binding is HOST[:PORT][/path]", (int)len,
+			       text);
+	return 0;
+}
+
+static int parse_host(const char *text, size_t len, unsigned flags, struct binding *b, struct err *e)
+{
+	struct host h;
+	uint16_t port = 0;
+	int r = host_port_parse(text, len, HOST_PORT_OPTIONAL, &h, &port, e);
+
+	if (r < 0)
+		return r;
+	if (h.kind == HOST_ADDR && !(flags & BINDING_ADDRESS))
+		return err_set(
+			e, -EINVAL,
+			"%s is an address; certificates and bindings are for names (--address says that it is "
+			"meant)",
+			h.text);
+	if (h.kind == HOST_NAME && psl_is_suffix(h.text))
+		return err_set(e, -EINVAL,
+			       "%s is a public suffix: anybody may have a name below it, and nobody is it",
+			       h.text);
+	memcpy(b->host, h.text, (size_t)h.len + 1);
+	b->port = port || (flags & BINDING_ASKED) ? port : BINDING_PORT;
+	return 0;
+}
+
+static int parse_path(const char *text, size_t len, struct binding *b, struct err *e)
+{
+	autobuf struct buf out = BUF_INIT;
+	struct urlpath p;
+	int r = urlpath_canon(text, len, 0, &out, &p, e);
+
+	if (r < 0)
+		return r;
+	if (p.has_query)
+		return err_set(e, -EINVAL, "a binding's path has no query: '%.*s'", (int)len, text);
+	if (p.slash)
+		return err_set(e, -EINVAL,
+			       "servers may read the path '%.*s' in two ways; write it without %%", (int)len,
+			       text);
+	len = p.path_len;
+	while (len > 1 && out.data[len - 1] == '/')
+		len--;
+	if (len > BINDING_PATH_MAX)
+		return err_set(e, -EINVAL, "a binding's path has at most %d bytes", BINDING_PATH_MAX);
+	memcpy(b->path, out.data, len);
+	b->path[len] = '\0';
+	return 0;
+}
+
+int binding_parse_host(const char *text, size_t len, unsigned flags, struct binding *b, struct err *e)
+{
+	const char *slash = memchr(text, '/', len);
+	size_t host_len = slash ? (size_t)(slash - text) : len;
+	struct binding out = *b;
+	int r;
+
+	if (len > HOST_MAX + 16 + URLPATH_MAX || memchr(text, '\0', len))
+		return err_set(e, -EINVAL, "that is no HOST[:PORT][/path]");
+	r = refuse_word_of_pattern(text, len, e);
+	if (r == 0)
+		r = parse_host(text, host_len, flags, &out, e);
+	if (r == 0)
+		r = parse_path(slash ? slash : "/", slash ? len - host_len : 1, &out, e);
+	if (r < 0)
+		return r;
+	*b = out;
+	return 0;
+}
+
+/* RFC 9110's token. */
+static bool is_token(const char *s)
+{
+	for (const char *p = s; *p; p++) {
+		bool word = (*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || (*p >= '0' && *p <= '9');
+
+		if (!word && !strchr("!#$%&'*+-.^_`|~", *p))
+			return false;
+	}
+	return *s;
+}
+
+static bool is_header(const char *s)
+{
+	for (const char *p = s; *p; p++) {
+		if (*p >= 'A' && *p <= 'Z')
+			return false;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(framing); i++) {
+		if (str_eq(s, framing[i]))
+			return false;
+	}
+	return is_token(s);
+}
+
+/* A parameter's name as it stands in a query, without anything that would have to be encoded. */
+static bool is_parameter(const char *s)
+{
+	for (const char *p = s; *p; p++) {
+		if (*p <= 0x20 || *p > 0x7e || strchr("&=#?%+\"<>\\^`{|}", *p))
+			return false;
+	}
+	return *s;
+}
+
+#define ASK "ask"
+
+/* What follows "ask", and all of it where that is not there. */
+static const char *after_ask(const char *word)
+{
+	size_t n = strlen(ASK);
+
+	if (!str_starts(word, ASK) || (word[n] != '\0' && word[n] != ','))
+		return word;
+	return word[n] ? word + n + 1 : word + n;
+}
+
+static bool is_ssh_word(const char *word)
+{
+	const char *rest = after_ask(word);
+
+	/* "ask," is none. */
+	if (!*rest)
+		return !*word || str_eq(word, ASK);
+	return str_eq(rest, "sshsig") || str_eq(rest, "unbound");
+}
+
+static bool is_good_word(unsigned as, const char *word)
+{
+	switch (as) {
+	case BINDING_AS_HEADER:
+		return is_header(word);
+	case BINDING_AS_QUERY:
+		return is_parameter(word);
+	case BINDING_AS_COOKIE:
+		return !*word || is_token(word);
+	case BINDING_AS_SSH:
+		return is_ssh_word(word);
+	default:
+		return !*word;
+	}
+}
+
+static int bad_as(const char *text, size_t len, struct err *e)
+{
+	char quoted[SLICE_QUOTE_LEN];
+
+	return err_set(
+		e, -EINVAL,
+		"'%s' is no way to send a secret; there are bearer, basic, header:NAME, query:NAME, path, body, "
+		"cookie[:NAME], ssh, ssh:sshsig, ssh:unbound (each with ask, as ssh:ask,sshsig) and proxy",
+		slice_quote(text, len, quoted));
+}
+
+int binding_parse_as(const char *text, size_t len, struct binding *b, struct err *e)
+{
+	const char *colon = memchr(text, ':', len);
+	struct slice way = { text, colon ? (size_t)(colon - text) : len };
+	size_t word_len = colon ? len - way.len - 1 : 0;
+	char word[BINDING_WORD_MAX + 1] = "";
+	unsigned as = BINDING_AS_BEARER;
+
+	while (as < BINDING_AS_COUNT && !slice_eq(way, as_names[as]))
+		as++;
+	if (as == BINDING_AS_COUNT || (colon && word_len == 0) || word_len > BINDING_WORD_MAX)
+		return bad_as(text, len, e);
+	if (word_len)
+		memcpy(word, colon + 1, word_len);
+	for (char *p = word; as == BINDING_AS_HEADER && *p; p++)
+		*p = (char)(*p >= 'A' && *p <= 'Z' ? *p + 32 : *p);
+	if (strlen(word) != word_len)
+		return bad_as(text, len, e);
+	if (!is_good_word(as, word)) {
+		if (as == BINDING_AS_HEADER && str_eq(word, "cookie"))
+			return err_set(e, -EINVAL, "use 'cookie' or 'cookie:NAME' instead of header:cookie");
+		if (as == BINDING_AS_HEADER && is_token(word))
+			return err_set(e, -EINVAL,
+				       "the header %s says how a request is sent; no secret belongs there",
+				       word);
+		return bad_as(text, len, e);
+	}
+	b->as = (uint8_t)as;
+	memcpy(b->word, word, sizeof(b->word));
+	return 0;
+}
+
+void binding_usual_as(struct binding *b)
+{
+	static const struct {
+		const char *host;
+		enum binding_as as;
+		const char *word;
+	} usual[] = {
+		{ "api.anthropic.com", BINDING_AS_HEADER, "x-api-key" },
+		{ "api.telegram.org", BINDING_AS_PATH, "" },
+		{ "generativelanguage.googleapis.com", BINDING_AS_HEADER, "x-goog-api-key" },
+		{ "github.com", BINDING_AS_BASIC, "" },
+		{ "gitlab.com", BINDING_AS_BASIC, "" },
+	};
+
+	b->as = BINDING_AS_BEARER;
+	b->word[0] = '\0';
+	for (size_t i = 0; i < ARRAY_SIZE(usual); i++) {
+		if (!str_eq(b->host, usual[i].host))
+			continue;
+		b->as = (uint8_t)usual[i].as;
+		memcpy(b->word, usual[i].word, strlen(usual[i].word) + 1);
+	}
+}
+
+bool binding_usual_other(struct binding *b)
+{
+	/* Anthropic's: a header of its own, or as everybody else. */
+	if (!str_eq(b->host, "api.anthropic.com"))
+		return false;
+	b->as = BINDING_AS_BEARER;
+	b->word[0] = '\0';
+	return true;
+}
+
+static bool is_user(const char *s)
+{
+	size_t n = strlen(s);
+
+	for (size_t i = 0; i < n; i++) {
+		if (s[i] < 0x20 || s[i] > 0x7e || s[i] == ':')
+			return false;
+	}
+	return n == 0 || (s[0] != ' ' && s[n - 1] != ' ');
+}
+
+static bool has_user(const struct binding *b)
+{
+	return b->as == BINDING_AS_BASIC || b->as == BINDING_AS_SSH || b->as == BINDING_AS_PROXY;
+}
+
+int binding_set_user(struct binding *b, const char *user, struct err *e)
+{
+	if (!has_user(b))
+		return err_set(e, -EINVAL, "a user goes with 'basic', 'ssh' and 'proxy' only");
+	if (strlen(user) > BINDING_USER_MAX || !is_user(user))
+		return err_set(
+			e, -EINVAL,
+			"a user has at most %d printable characters, no colon and no space at either end",
+			BINDING_USER_MAX);
+	memcpy(b->user, user, strlen(user) + 1);
+	return 0;
+}
+
+static bool is_good_path(const char *path)
+{
+	struct binding b = { 0 };
+
+	return parse_path(path, strlen(path), &b, NULL) == 0 && str_eq(b.path, path);
+}
+
+static bool is_good_host(const char *host)
+{
+	struct host h;
+
+	return host_canon(host, strlen(host), &h, NULL) == 0 && str_eq(h.text, host) &&
+	       (h.kind == HOST_ADDR || !psl_is_suffix(host));
+}
+
+bool binding_is_good(const struct binding *b, unsigned flags)
+{
+	bool asked = flags & BINDING_ASKED;
+
+	if (b->as >= BINDING_AS_COUNT || (!asked && (b->as == BINDING_AS_ANY || b->port == 0)))
+		return false;
+	if (!is_good_word(b->as, b->word) || !is_user(b->user) || (*b->user && !has_user(b)))
+		return false;
+	return is_good_host(b->host) && is_good_path(b->path);
+}
+
+bool binding_eq(const struct binding *a, const struct binding *b)
+{
+	return a->port == b->port && a->as == b->as && str_eq(a->host, b->host) && str_eq(a->path, b->path) &&
+	       str_eq(a->word, b->word) && str_eq(a->user, b->user);
+}
+
+static bool is_below(const char *prefix, struct slice path)
+{
+	size_t n = strlen(prefix);
+
+	if (str_eq(prefix, "/"))
+		return path.len > 0 && path.p[0] == '/';
+	return path.len >= n && memcmp(path.p, prefix, n) == 0 && (path.len == n || path.p[n] == '/');
+}
+
+bool binding_covers(const struct binding *b, const char *host, uint16_t port, struct slice path)
+{
+	autobuf struct buf other = BUF_INIT;
+
+	if (port != b->port || !str_eq(b->host, host) || !is_below(b->path, path))
+		return false;
+	if (str_eq(b->path, "/") || !memchr(path.p, '%', path.len))
+		return true;
+	return urlpath_slashed(path, &other) == 0 &&
+	       is_below(b->path, (struct slice){ buf_cstr(&other), other.len });
+}
+
+/* Both were written down; empty leaves it to the other. */
+static bool meet_text(char *ret, const char *own, const char *ask)
+{
+	if (*own && *ask && !str_eq(own, ask))
+		return false;
+	if (!*own)
+		memcpy(ret, ask, strlen(ask) + 1);
+	return true;
+}
+
+/* Either's wish to be asked counts; of the rest it is as with other words. */
+static bool meet_ssh(char *ret, const char *own, const char *ask)
+{
+	bool asks = after_ask(own) != own || after_ask(ask) != ask;
+	char rest[BINDING_WORD_MAX + 1];
+
+	snprintf(rest, sizeof(rest), "%s", after_ask(own));
+	if (!meet_text(rest, rest, after_ask(ask)))
+		return false;
+	snprintf(ret, BINDING_WORD_MAX + 1, "%s%s%.16s", asks ? ASK : "", asks && *rest ? "," : "", rest);
+	return true;
+}
+
+static bool meet_word(const struct binding *own, const struct binding *ask, char *ret)
+{
+	return own->as == BINDING_AS_SSH ? meet_ssh(ret, own->word, ask->word)
+					 : meet_text(ret, own->word, ask->word);
+}
+
+bool binding_meet(const struct binding *own, const struct binding *ask, struct binding *ret)
+{
+	struct binding out = *own;
+
+	if (!str_eq(own->host, ask->host) || (ask->port && ask->port != own->port))
+		return false;
+	if (ask->as != BINDING_AS_ANY && (ask->as != own->as || !meet_word(own, ask, out.word) ||
+					  !meet_text(out.user, own->user, ask->user)))
+		return false;
+	if (is_below(own->path, slice_of(ask->path)))
+		memcpy(out.path, ask->path, sizeof(out.path));
+	else if (!is_below(ask->path, slice_of(own->path)))
+		return false;
+	*ret = out;
+	return true;
+}
+
+void binding_describe_as(const struct binding *b, struct buf *out)
+{
+	buf_adds(out, as_names[b->as]);
+	if (*b->word)
+		buf_addf(out, ":%s", b->word);
+	if (*b->user)
+		buf_addf(out, " (user %s)", b->user);
+}
+
+void binding_describe(const struct binding *b, struct buf *out)
+{
+	bool brackets = strchr(b->host, ':') != NULL;
+
+	buf_addf(out, brackets ? "[%s]" : "%s", b->host);
+	if (b->port && b->port != (b->as == BINDING_AS_SSH ? BINDING_PORT_SSH : BINDING_PORT))
+		buf_addf(out, ":%u", b->port);
+	if (!str_eq(b->path, "/"))
+		buf_adds(out, b->path);
+	if (b->as != BINDING_AS_ANY) {
+		buf_adds(out, " as ");
+		binding_describe_as(b, out);
+	}
+}
+
+bool binding_allows_sshsig(const struct binding *b)
+{
+	return b->as == BINDING_AS_SSH && str_eq(after_ask(b->word), "sshsig");
+}
+
+bool binding_allows_unbound(const struct binding *b)
+{
+	return b->as == BINDING_AS_SSH && str_eq(after_ask(b->word), "unbound");
+}
+
+bool binding_asks(const struct binding *b)
+{
+	return b->as == BINDING_AS_SSH && after_ask(b->word) != b->word;
+}
+
+int binding_set_ask(struct binding *b, struct err *e)
+{
+	char word[BINDING_WORD_MAX + 1];
+
+	if (b->as != BINDING_AS_SSH)
+		return err_set(e, -EINVAL,
+			       "only a key that signs (--as ssh) can be bound so that each use is asked for");
+	if (binding_asks(b))
+		return 0;
+	snprintf(word, sizeof(word), ASK "%s%.16s", *b->word ? "," : "", b->word);
+	memcpy(b->word, word, sizeof(word));
+	return 0;
+}
+
+bool binding_takes_lines(const struct binding *b)
+{
+	return b->as == BINDING_AS_BODY || b->as == BINDING_AS_SSH;
+}
+
+static size_t percent_len(const unsigned char *s, size_t len)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < len; i++)
+		n += isalnum(s[i]) || strchr("-._~", s[i]) ? 1 : 3;
+	return n;
+}
+
+bool binding_fits(const struct binding *b, const void *value, size_t len)
+{
+	switch (b->as) {
+	case BINDING_AS_BODY:
+	case BINDING_AS_SSH:
+	case BINDING_AS_PROXY:
+		return true;
+	case BINDING_AS_BASIC:
+		return (len + BINDING_USER_MAX) * 4 / 3 < BINDING_HEAD_MAX;
+	case BINDING_AS_QUERY:
+	case BINDING_AS_PATH:
+		return percent_len(value, len) < BINDING_HEAD_MAX;
+	default:
+		return len < BINDING_HEAD_MAX;
+	}
+}

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "vault/common/envfile.h"
+
+#include <errno.h>
+#include <string.h>
+
+void envfile_init(struct envfile *f, char *text, size_t len)
+{
+	*f = (struct envfile){ .p = text, .end = text + len, .line = 1 };
+	if (len >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)
+		f->p += 3;
+}
+
+static bool is_blank(char c)
+{
+	return c == ' ' || c == '\t';
+}
+
+static void skip_blanks(struct envfile *f)
+{
+	while (f->p < f->end && is_blank(*f->p))
+		f->p++;
+}
+
+static void skip_line(struct envfile *f)
+{
+	char *nl = memchr(f->p, '\n', (size_t)(f->end - f->p));
+
+	f->p = nl ? nl + 1 : f->end;
+	f->line++;
+}
+
+static bool is_name(char c, bool first)
+{
+	return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_' ||
+	       (!first && c >= '0' && c <= '9');
+}
+
+static bool has_word(const struct envfile *f, const char *word)
+{
+	size_t n = strlen(word);
+
+	return (size_t)(f->end - f->p) > n && memcmp(f->p, word, n) == 0 && is_blank(f->p[n]);
+}
+
+static int get_name(struct envfile *f, struct envfile_entry *ret, struct err *e)
+{
+	size_t n = 0;
+
+	if (has_word(f, "export")) {
+		f->p += strlen("export");
+		skip_blanks(f);
+	}
+	while (f->p + n < f->end && is_name(f->p[n], n == 0))
+		n++;
+	if (n == 0)
+		return err_set(e, -EINVAL, "line %u: expected NAME=value", f->line);
+	if (n > ENVFILE_NAME_MAX)
+		return err_set(e, -EINVAL, "line %u: a name has at most %d characters", f->line,
+			       ENVFILE_NAME_MAX);
+	memcpy(ret->name, f->p, n);
+	ret->name[n] = '\0';
+	f->p += n;
+	skip_blanks(f);
+	if (f->p == f->end || *f->p != '=')
+		return err_set(e, -EINVAL, "line %u: expected '=' behind %s", f->line, ret->name);
+	f->p++;
+	skip_blanks(f);
+	return 0;
+}
+
+/* Behind a closing quote only blanks and a comment may follow. */
+static int end_quoted(struct envfile *f, struct err *e)
+{
+	skip_blanks(f);
+	if (f->p < f->end && *f->p == '\r')
+		f->p++;
+	if (f->p < f->end && *f->p != '\n' && *f->p != '#')
+		return err_set(e, -EINVAL, "line %u: something stands behind the closing quote", f->line);
+	skip_line(f);
+	return 0;
+}
+
+static char unescape(char c)
+{
+	switch (c) {
+	case 'n':
+		return '\n';
+	case 'r':
+		return '\r';
+	case 't':
+		return '\t';
+	default:
+		return c;
+	}
+}
+
+static int get_quoted(struct envfile *f, struct envfile_entry *ret, struct err *e)
+{
+	char quote = *f->p++, *to = f->p;
+
+	ret->value = f->p;
+	for (; f->p < f->end && *f->p != quote; f->p++) {
+		if (quote == '"' && *f->p == '\\' && f->p + 1 < f->end && strchr("nrt\"\\$", f->p[1]) &&
+		    f->p[1])
+			*to++ = unescape(*++f->p);
+		else
+			*to++ = *f->p;
+		f->line += *f->p == '\n';
+	}
+	if (f->p == f->end)
+		return err_set(e, -EINVAL, "line %u: a quote is never closed", ret->line);
+	ret->len = (size_t)(to - ret->value);
+	f->p++;
+	return end_quoted(f, e);
+}
+
+/* To the end of the line, or to a # behind a blank. */
+static void get_bare(struct envfile *f, struct envfile_entry *ret)
+{
+	size_t n = 0;
+
+	ret->value = f->p;
+	while (f->p + n < f->end && f->p[n] != '\n' && !(f->p[n] == '#' && (n == 0 || is_blank(f->p[n - 1]))))
+		n++;
+	while (n > 0 && (is_blank(f->p[n - 1]) || f->p[n - 1] == '\r'))
+		n--;
+	ret->len = n;
+	f->p += n;
+	skip_line(f);
+}
+
+int envfile_next(struct envfile *f, struct envfile_entry *ret, struct err *e)
+{
+	int r;
+
+	for (;;) {
+		skip_blanks(f);
+		if (f->p == f->end)
+			return 0;
+		if (*f->p != '#' && *f->p != '\n' && *f->p != '\r')
+			break;
+		skip_line(f);
+	}
+	ret->line = f->line;
+	r = get_name(f, ret, e);
+	if (r < 0)
+		return r;
+	if (f->p < f->end && (*f->p == '"' || *f->p == '\''))
+		r = get_quoted(f, ret, e);
+	else
+		get_bare(f, ret);
+	return r < 0 ? r : 1;
+}

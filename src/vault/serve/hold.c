@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sandboxes: what they are granted, and who holds that for them. H1 to H3 stand in serve_int.h. */
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "vault/serve/serve_int.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void drop_at(struct vault *v, size_t i)
+{
+	client_release(v->clients[i]);
+	free(v->clients[i]);
+	v->clients[i] = v->clients[--v->n_clients];
+}
+
+static void drop_client(struct vault *v, const char *sandbox)
+{
+	for (size_t i = v->n_clients; i-- > 0;) {
+		if (str_eq(v->clients[i]->sandbox, sandbox))
+			drop_at(v, i);
+	}
+}
+
+/* coffer-dial of a sandbox has a channel beside coffer-egress, by this name. */
+static bool is_of(const char *channel, const char *sandbox)
+{
+	size_t n = strlen(sandbox);
+
+	return strncmp(channel, sandbox, n) == 0 && (!channel[n] || str_eq(channel + n, ".dial"));
+}
+
+static int say_granted(struct request *q, struct client *c, struct err *e)
+{
+	autogrants struct vault_grants all = GRANTS_INIT;
+	autobuf struct buf b = BUF_INIT;
+	struct vault_msg m = { .type = VAULT_GRANTED, .id = q->m.id };
+	int r = client_grants(c, &all);
+
+	if (r == 0)
+		r = grants_pack(&all, GRANTS_GRANTED, &b);
+	/* What was granted comes before what servers issued. */
+	if (r == -E2BIG && c->issued.n) {
+		issued_release(&c->issued);
+		r = grants_pack(&c->grants, GRANTS_GRANTED, &b);
+	}
+	if (r < 0)
+		return err_set(e, r, "more is granted than can be told");
+	m.text[0] = (struct slice){ buf_cstr(&b), b.len };
+	q->answered = true;
+	return request_say(q, &m);
+}
+
+static void client_freep(struct client **c)
+{
+	if (*c)
+		client_release(*c);
+	free(*c);
+}
+
+bool holder_may_list(const struct holder *h, const char *name)
+{
+	for (size_t i = 0; i < h->ask.n; i++) {
+		if (h->ask.v[i].kind == GRANT_SECRET && str_eq(h->ask.v[i].name, name))
+			return true;
+	}
+	return false;
+}
+
+static bool is_same(const struct vault_grant *own, const struct vault_grant *want)
+{
+	if (own->kind != want->kind || !str_eq(own->name, want->name) || !str_eq(own->issue, want->issue) ||
+	    own->n_bindings != want->n_bindings)
+		return false;
+	for (size_t i = 0; i < own->n_bindings; i++) {
+		if (!binding_eq(&own->bindings[i], &want->bindings[i]))
+			return false;
+	}
+	return true;
+}
+
+/* H1: word for word what was said when the channel was made. A secret may stand there twice: for rules, and for a pool. */
+static bool may_have(const struct holder *h, const struct vault_grant *want)
+{
+	for (size_t i = 0; i < h->ask.n; i++) {
+		if (is_same(&h->ask.v[i], want))
+			return true;
+	}
+	return false;
+}
+
+static bool is_own(const struct request *q, const char *sandbox, const struct vault_grants *ask)
+{
+	if (q->by && !is_of(sandbox, q->by->sandbox))
+		return false;
+	for (size_t i = 0; q->by && ask && i < ask->n; i++) {
+		if (!may_have(q->by, &ask->v[i]))
+			return false;
+	}
+	return true;
+}
+
+/* The file that came with the request, if any. */
+static int keep_issued(struct request *q, struct client *c, struct err *e)
+{
+	if (q->n_fds < 2)
+		return 0;
+	c->keep = keep_new(TAKE_FD(q->fds[1]), &q->v->key);
+	return c->keep ? 0 : err_set(e, -ENOMEM, "out of memory");
+}
+
+int hold_grant(struct request *q, struct err *e)
+{
+	CLEANUP(client_freep) struct client *c = calloc(1, sizeof(*c));
+	autogrants struct vault_grants ask = GRANTS_INIT;
+	struct vault *v = q->v;
+	uint64_t now = clock_nsec(CLOCK_REALTIME) / NSEC_PER_SEC;
+	int r;
+
+	if (!c)
+		return err_set(e, -ENOMEM, "out of memory");
+	c->fd = -1;
+	request_text(q->m.text[0], c->sandbox, sizeof(c->sandbox));
+	if (grants_unpack(&ask, GRANTS_ASKED, q->m.text[1].p, q->m.text[1].len) < 0 ||
+	    !is_own(q, c->sandbox, &ask))
+		return -EPROTO;
+	r = client_grant(c, &v->store, &ask, &v->handles, &q->fault, e);
+	if (r < 0)
+		return r;
+	r = keep_issued(q, c, e);
+	if (r < 0)
+		return r;
+	/* A second grant for one sandbox takes the place of the first: its egress was started again. What servers issued to it
+	 * goes on (R4). */
+	for (size_t i = 0; i < v->n_clients; i++) {
+		if (str_eq(v->clients[i]->sandbox, c->sandbox))
+			client_inherit(c, v->clients[i], now);
+	}
+	drop_client(v, c->sandbox);
+	if (c->keep)
+		keep_load(c->keep, &c->issued, &c->grants, &v->handles, now);
+	if (v->n_clients == GRANT_CLIENTS_MAX)
+		return err_set(e, -ENOSPC, "%d sandboxes use the vault, which is as many as may",
+			       GRANT_CLIENTS_MAX);
+	r = say_granted(q, c, e);
+	if (r < 0)
+		return r;
+	c->fd = TAKE_FD(q->fds[0]);
+	v->clients[v->n_clients++] = TAKE_PTR(c);
+	return 0;
+}
+
+int hold_ungrant(struct request *q, struct err *e)
+{
+	char sandbox[VAULT_NAME_MAX + 1];
+
+	(void)e;
+	request_text(q->m.text[0], sandbox, sizeof(sandbox));
+	if (!is_own(q, sandbox, NULL))
+		return -EPROTO;
+	drop_client(q->v, sandbox);
+	return 0;
+}
+
+/* --- ssh-agents ------------------------------------------------------------------------------------------------ */
+
+static void drop_agent(struct vault *v, const char *sandbox)
+{
+	for (size_t i = v->n_agents; i-- > 0;) {
+		if (!str_eq(v->agents[i]->sandbox, sandbox))
+			continue;
+		agent_release(v->agents[i]);
+		free(v->agents[i]);
+		v->agents[i] = v->agents[--v->n_agents];
+	}
+}
+
+static void agent_freep(struct agent **a)
+{
+	if (*a)
+		agent_release(*a);
+	free(*a);
+}
+
+/* Beside what its coffer-egress was granted, and in the place of an earlier one. */
+int hold_agent(struct request *q, struct err *e)
+{
+	CLEANUP(agent_freep) struct agent *a = calloc(1, sizeof(*a));
+	struct vault *v = q->v;
+
+	if (!a)
+		return err_set(e, -ENOMEM, "out of memory");
+	a->fd = -1;
+	request_text(q->m.text[0], a->sandbox, sizeof(a->sandbox));
+	if (grants_unpack(&a->ask, GRANTS_ASKED, q->m.text[1].p, q->m.text[1].len) < 0 ||
+	    !is_own(q, a->sandbox, &a->ask))
+		return -EPROTO;
+	drop_agent(v, a->sandbox);
+	if (v->n_agents == GRANT_CLIENTS_MAX)
+		return err_set(e, -ENOSPC, "%d sandboxes use the vault, which is as many as may",
+			       GRANT_CLIENTS_MAX);
+	q->ok[0] = agent_count(a, &v->store, clock_nsec(CLOCK_REALTIME) / NSEC_PER_SEC);
+	a->fd = TAKE_FD(q->fds[0]);
+	v->agents[v->n_agents++] = TAKE_PTR(a);
+	return 0;
+}
+
+/* --- holders --------------------------------------------------------------------------------------------------- */
+
+static void holder_free(struct holder *h)
+{
+	if (!h)
+		return;
+	fd_close(h->fd);
+	grants_release(&h->ask);
+	free(h);
+}
+
+static void holder_freep(struct holder **h)
+{
+	holder_free(*h);
+}
+
+void holder_end(struct vault *v, size_t i)
+{
+	for (size_t k = v->n_clients; k-- > 0;) {
+		if (is_of(v->clients[k]->sandbox, v->holders[i]->sandbox))
+			drop_at(v, k);
+	}
+	drop_agent(v, v->holders[i]->sandbox);
+	holder_free(v->holders[i]);
+	v->holders[i] = v->holders[--v->n_holders];
+}
+
+void hold_end_all(struct vault *v)
+{
+	while (v->n_holders)
+		holder_end(v, v->n_holders - 1);
+	while (v->n_clients)
+		drop_client(v, v->clients[0]->sandbox);
+	while (v->n_agents)
+		drop_agent(v, v->agents[0]->sandbox);
+}
+
+int hold_begin(struct request *q, struct err *e)
+{
+	CLEANUP(holder_freep) struct holder *h = calloc(1, sizeof(*h));
+	struct vault *v = q->v;
+
+	if (!h)
+		return err_set(e, -ENOMEM, "out of memory");
+	h->fd = -1;
+	request_text(q->m.text[0], h->sandbox, sizeof(h->sandbox));
+	if (grants_unpack(&h->ask, GRANTS_ASKED, q->m.text[1].p, q->m.text[1].len) < 0)
+		return -EPROTO;
+	/* One sandbox, one holder: that of a launcher which died, and was not seen to, goes. */
+	for (size_t i = v->n_holders; i-- > 0;) {
+		if (str_eq(v->holders[i]->sandbox, h->sandbox))
+			holder_end(v, i);
+	}
+	if (v->n_holders == HOLDERS_MAX)
+		return err_set(e, -ENOSPC, "%d sandboxes use the vault, which is as many as may",
+			       HOLDERS_MAX);
+	h->fd = TAKE_FD(q->fds[0]);
+	v->holders[v->n_holders++] = TAKE_PTR(h);
+	return 0;
+}

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "vault/serve/issued.h"
+
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "vault/common/shape.h"
+#include "vault/serve/store.h"
+
+#include <errno.h>
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define JWT_SIGNATURE_MIN 32
+
+static void close_gap(struct issued_list *l, size_t i)
+{
+	for (l->n--; i < l->n; i++)
+		l->v[i] = l->v[i + 1];
+}
+
+static void drop(struct issued_list *l, size_t i)
+{
+	secmem_release(&l->v[i]->value);
+	free(l->v[i]);
+	close_gap(l, i);
+}
+
+void issued_release(struct issued_list *l)
+{
+	while (l->n)
+		drop(l, l->n - 1);
+}
+
+const struct issued *issued_find(const struct issued_list *l, uint32_t handle)
+{
+	for (size_t i = 0; i < l->n; i++) {
+		if (l->v[i]->grant.handle == handle)
+			return l->v[i];
+	}
+	return NULL;
+}
+
+void issued_expire(struct issued_list *l, uint64_t now)
+{
+	for (size_t i = l->n; i-- > 0;) {
+		if (l->v[i]->grant.expires && l->v[i]->grant.expires <= now)
+			drop(l, i);
+	}
+}
+
+/* --- placeholders ---------------------------------------------------------------------------------------------- */
+
+static bool is_part(const struct vault_grant *g, const char *p, size_t len)
+{
+	return g->placeholder_len && (memmem(g->placeholder, g->placeholder_len, p, len) ||
+				      memmem(p, len, g->placeholder, g->placeholder_len));
+}
+
+static bool is_apart(const struct vault_grants *g, const struct issued_list *l, const char *p, size_t len)
+{
+	for (size_t i = 0; i < g->n; i++) {
+		if (is_part(&g->v[i], p, len))
+			return false;
+	}
+	for (size_t i = 0; l && i < l->n; i++) {
+		if (is_part(&l->v[i]->grant, p, len))
+			return false;
+	}
+	return true;
+}
+
+void issued_placeholder(const struct vault_grants *g, const struct issued_list *l, struct vault_grant *ret,
+			const struct secmem *value, size_t keep)
+{
+	char text[GRANTS_PLACEHOLDER_MAX + 1];
+	uint8_t seed[SHAPE_SEED_LEN];
+	size_t len;
+
+	memcpy(text, value->p, keep);
+	do {
+		randombytes_buf(seed, sizeof(seed));
+		len = keep + shape_placeholder(value->p + keep, value->len - keep, seed, text + keep);
+	} while (!is_apart(g, l, text, len));
+	secmem_wipe(seed, sizeof(seed));
+	memcpy(ret->placeholder, text, len + 1);
+	ret->placeholder_len = len;
+}
+
+/* Up to the signature of a signed token; 0 when it is none, or so long that no placeholder could have it. */
+static size_t claims_of(const struct secmem *v)
+{
+	const char *s = (const char *)v->p;
+	size_t dots = 0, last = 0;
+
+	for (size_t i = 0; i < v->len; i++) {
+		bool word = (s[i] >= 'a' && s[i] <= 'z') || (s[i] >= 'A' && s[i] <= 'Z') ||
+			    (s[i] >= '0' && s[i] <= '9') || s[i] == '_' || s[i] == '-';
+
+		if (!word && s[i] != '.')
+			return 0;
+		if (s[i] == '.') {
+			dots++;
+			last = i + 1;
+		}
+	}
+	if (dots != 2 || v->len < last + JWT_SIGNATURE_MIN || v->len - last > SHAPE_MAX ||
+	    v->len > GRANTS_PLACEHOLDER_MAX || memcmp(s, "eyJ", 3) != 0)
+		return 0;
+	return last;
+}
+
+/* --- taking one ------------------------------------------------------------------------------------------------ */
+
+static bool is_of(const struct issued *x, uint32_t issuer, const char *member)
+{
+	return x->grant.of == issuer && str_eq(x->member, member);
+}
+
+static long find_same(const struct issued_list *l, uint32_t issuer, const char *member, struct slice value)
+{
+	for (size_t i = 0; i < l->n; i++) {
+		if (is_of(l->v[i], issuer, member) && secmem_eq(&l->v[i]->value, value.p, value.len))
+			return (long)i;
+	}
+	return -1;
+}
+
+/* D2: whose place a new one takes; its index, -1: nobody's. */
+static long whose_place(const struct issued_list *l, uint32_t issuer, const struct issue_member *m,
+			uint32_t carried)
+{
+	long oldest = -1;
+	size_t n = 0;
+
+	for (size_t i = 0; i < l->n; i++) {
+		if (!is_of(l->v[i], issuer, m->name))
+			continue;
+		if (m->how == ISSUE_REFRESH && l->v[i]->grant.handle == carried)
+			return (long)i;
+		oldest = n++ ? oldest : (long)i;
+	}
+	return n >= ISSUED_EACH ? oldest : -1;
+}
+
+static bool is_carried(const struct vault_grant *g, const struct secmem *v)
+{
+	for (size_t i = 0; i < g->n_bindings; i++) {
+		if (store_has_lines(v) && !binding_takes_lines(&g->bindings[i]))
+			return false;
+	}
+	return !memchr(v->p, '\0', v->len);
+}
+
+static void issued_freep(struct issued **x)
+{
+	if (*x)
+		secmem_release(&(*x)->value);
+	free(*x);
+}
+
+static int make(struct issued **ret, const struct vault_grant *issuer, const char *member, enum issue_how how,
+		struct slice value, const char **ret_why)
+{
+	CLEANUP(issued_freep) struct issued *x = calloc(1, sizeof(*x));
+
+	if (!x || secmem_new(&x->value, value.len, NULL) < 0) {
+		*ret_why = "no memory can be locked for it";
+		return -ENOMEM;
+	}
+	(void)!secmem_add(&x->value, value.p, value.len);
+	memcpy(x->member, member, strlen(member) + 1);
+	x->how = how;
+	x->grant.kind = GRANT_ISSUED;
+	x->grant.of = issuer->handle;
+	snprintf(x->grant.name, sizeof(x->grant.name), "%.31s.%s", issuer->name, member);
+	grants_issue_bindings(issuer, how, &x->grant);
+	if (!x->grant.n_bindings || !is_carried(&x->grant, &x->value)) {
+		*ret_why = "such a value cannot be sent where it would be good for";
+		return -EINVAL;
+	}
+	*ret = TAKE_PTR(x);
+	return 0;
+}
+
+/* NOLINTNEXTLINE(readability-function-size): what is kept, what it is of, what was asked, what comes of it */
+static int add(struct issued_list *l, const struct vault_grants *g, const struct vault_grant *issuer,
+	       const struct issue_member *m, const struct vault_msg *ask, uint32_t *handles,
+	       uint32_t *ret_dropped, const char **ret_why)
+{
+	long old = whose_place(l, issuer->handle, m, (uint32_t)ask->num[2]);
+	struct issued *x = NULL;
+	int r;
+
+	if (old < 0 && (l->n == ISSUED_MAX || g->n + l->n >= GRANTS_MAX)) {
+		*ret_why = "too many credentials were issued to this sandbox";
+		return -ENOSPC;
+	}
+	r = make(&x, issuer, m->name, m->how, ask->text[0], ret_why);
+	if (r < 0)
+		return r;
+	issued_placeholder(g, l, &x->grant, &x->value, m->how == ISSUE_CLAIMS ? claims_of(&x->value) : 0);
+	x->grant.handle = ++*handles;
+	if (old >= 0) {
+		*ret_dropped = l->v[old]->grant.handle;
+		drop(l, (size_t)old);
+	}
+	l->v[l->n++] = x;
+	return 0;
+}
+
+/* NOLINTNEXTLINE(readability-function-size): nothing here reads a clock or keeps a store */
+int issued_take(struct issued_list *l, const struct vault_grants *g, const struct vault_msg *m,
+		uint32_t *handles, uint64_t now, const struct issued **ret, uint32_t *ret_dropped,
+		const char **ret_why)
+{
+	const struct vault_grant *issuer = grants_by_handle(g, (uint32_t)m->num[0]);
+	const struct issue_member *member;
+	struct issue spec;
+	long at;
+	int r;
+
+	*ret_dropped = 0;
+	issued_expire(l, now);
+	if (!issuer || issuer->kind != GRANT_ISSUER || issue_parse(issuer->issue, &spec) < 0 ||
+	    !(member = issue_find(&spec, m->text[1]))) {
+		*ret_why = "this sandbox was not granted that such credentials are kept for it";
+		return -ENOENT;
+	}
+	if (m->text[0].len > ISSUED_VALUE_MAX) {
+		*ret_why = "it is too long for a credential";
+		return -EINVAL;
+	}
+	at = find_same(l, issuer->handle, member->name, m->text[0]);
+	if (at < 0) {
+		r = add(l, g, issuer, member, m, handles, ret_dropped, ret_why);
+		if (r < 0)
+			return r;
+		at = (long)l->n - 1;
+	}
+	l->v[at]->grant.expires = m->num[1] ? now + m->num[1] : 0;
+	*ret = l->v[at];
+	return 0;
+}
+
+/* --- another channel for the same sandbox ---------------------------------------------------------------------- */
+
+static bool is_same_issuer(const struct vault_grant *a, const struct vault_grant *b)
+{
+	if (b->kind != GRANT_ISSUER || !str_eq(a->name, b->name) || !str_eq(a->issue, b->issue) ||
+	    a->n_bindings != b->n_bindings)
+		return false;
+	for (size_t i = 0; i < a->n_bindings; i++) {
+		if (!binding_eq(&a->bindings[i], &b->bindings[i]))
+			return false;
+	}
+	return true;
+}
+
+const struct vault_grant *issued_issuer(const struct vault_grants *g, const struct vault_grant *was)
+{
+	for (size_t i = 0; was && i < g->n; i++) {
+		if (is_same_issuer(was, &g->v[i]))
+			return &g->v[i];
+	}
+	return NULL;
+}
+
+void issued_inherit(struct issued_list *l, const struct vault_grants *g, struct issued_list *from,
+		    const struct vault_grants *from_g)
+{
+	for (size_t i = 0; i < from->n && l->n < ISSUED_MAX && g->n + l->n < GRANTS_MAX;) {
+		struct issued *x = from->v[i];
+		const struct vault_grant *now = issued_issuer(g, grants_by_handle(from_g, x->grant.of));
+
+		if (!now || !is_apart(g, l, x->grant.placeholder, x->grant.placeholder_len)) {
+			i++;
+			continue;
+		}
+		x->grant.of = now->handle;
+		l->v[l->n++] = x;
+		close_gap(from, i);
+	}
+}
+
+static bool has_placeholder(const struct issued_list *l, struct slice placeholder)
+{
+	for (size_t i = 0; i < l->n; i++) {
+		if (slice_eq(placeholder, l->v[i]->grant.placeholder))
+			return true;
+	}
+	return false;
+}
+
+/* NOLINTNEXTLINE(readability-function-size): as many parts as it has */
+int issued_again(struct issued_list *l, const struct vault_grants *g, const struct vault_grant *issuer,
+		 const char *member, enum issue_how how, uint64_t expires, struct slice placeholder,
+		 struct slice value, uint32_t *handles)
+{
+	CLEANUP(issued_freep) struct issued *x = NULL;
+	const char *why;
+
+	if (has_placeholder(l, placeholder))
+		return 1;
+	if (l->n == ISSUED_MAX || g->n + l->n >= GRANTS_MAX ||
+	    !grants_is_placeholder(placeholder.p, placeholder.len) ||
+	    !is_apart(g, l, placeholder.p, placeholder.len) || make(&x, issuer, member, how, value, &why) < 0)
+		return 0;
+	memcpy(x->grant.placeholder, placeholder.p, placeholder.len);
+	x->grant.placeholder_len = placeholder.len;
+	x->grant.expires = expires;
+	x->grant.handle = ++*handles;
+	l->v[l->n++] = TAKE_PTR(x);
+	return 1;
+}

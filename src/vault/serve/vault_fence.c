@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "vault/serve/vault_fence.h"
+
+#include "base/cleanup.h"
+
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+
+static const uint16_t calls[] = {
+	/* waiting */
+	SYS_ppoll,
+#ifdef SYS_poll
+	SYS_poll,
+#endif
+	SYS_clock_gettime,
+	SYS_restart_syscall,
+	/* channels that are there */
+	SYS_recvfrom,
+	SYS_recvmsg,
+	SYS_close,
+	/* files that it is handed: keys and values, the sealed file, a file to search */
+	SYS_read,
+	SYS_pread64,
+	SYS_write,
+	SYS_pwrite64,
+	SYS_fsync,
+	/* memory; mapping is looked at by every list */
+	SYS_brk,
+	SYS_munmap,
+	SYS_mremap,
+	SYS_madvise,
+	SYS_mlock,
+	SYS_munlock,
+	SYS_getrandom,
+	SYS_futex,
+	/* the end */
+	SYS_exit_group,
+	SYS_exit,
+	SYS_rt_sigreturn,
+	SYS_rt_sigprocmask,
+	SYS_getpid,
+	SYS_gettid,
+};
+
+#define SEND_FLAGS (MSG_NOSIGNAL | MSG_DONTWAIT)
+
+static const struct seccomp_rule rules[] = {
+	{ SYS_sendto, { SECCOMP_ONLY_BITS(3, SEND_FLAGS) } },
+	{ SYS_sendmsg, { SECCOMP_ONLY_BITS(2, SEND_FLAGS) } },
+	/* A terminal's echo and nothing else of it: TIOCSTI would type commands. */
+	{ SYS_ioctl, { SECCOMP_IS(1, TCGETS) } },
+	{ SYS_ioctl, { SECCOMP_IS(1, TCSETS) } },
+	{ SYS_ioctl, { SECCOMP_IS(1, TCSETSW) } },
+	{ SYS_ioctl, { SECCOMP_IS(1, TCSETSF) } },
+};
+
+const struct fence vault_fence = {
+	.who = "coffer-vault",
+	.calls = { calls, ARRAY_SIZE(calls), rules, ARRAY_SIZE(rules), .aborts = true },
+};

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* VAULT_SCAN: where in a file do secrets occur, in whatever form? The file is read here, so that nobody else needs to know what
+ * to look for. */
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "vault/common/forms.h"
+#include "vault/serve/serve_int.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define CHUNK (1u << 20)
+/* Of a longer secret its beginning is looked for: all forms of 64 KiB would be megabytes of locked memory. */
+#define LOOKED_FOR 1024u
+
+struct scan {
+	const struct vault *v;
+	uint32_t id;
+	uint64_t most, n;
+};
+
+static int say_hit(struct scan *s, const char *name, uint64_t at, enum form_kind kind)
+{
+	struct vault_msg m = { .type = VAULT_HIT, .id = s->id, .num = { at, kind } };
+
+	m.text[0] = slice_of(name);
+	s->n++;
+	return control_say(s->v, &m);
+}
+
+/* Hits that begin within the first `own` bytes; the rest belongs to the next piece too. */
+static int scan_for(struct scan *s, const struct store_entry *n, const struct forms *f, const uint8_t *text,
+		    size_t len, size_t own, uint64_t base)
+{
+	size_t from = 0;
+	int r = 0;
+
+	while (from < own && s->n < s->most && r == 0) {
+		const struct form *form = NULL;
+		long at = forms_find(f, text + from, len - from, &form);
+
+		if (at < 0 || from + (size_t)at >= own)
+			break;
+		r = say_hit(s, n->name, base + from + (size_t)at, form->kind);
+		from += (size_t)at + form->len;
+	}
+	return r;
+}
+
+static int scan_piece(struct scan *s, const uint8_t *text, size_t len, size_t own, uint64_t base,
+		      struct err *e)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < s->v->store.n && r == 0; i++) {
+		const struct store_entry *n = s->v->store.v[i];
+		size_t look = n->value.len < LOOKED_FOR ? n->value.len : LOOKED_FOR;
+		autosecmem struct secmem mem = SECMEM_INIT;
+		struct forms f;
+
+		r = secmem_new(&mem, forms_size(look), e);
+		if (r == 0)
+			r = forms_make(&f, n->value.p, look, mem.p, mem.cap);
+		if (r == 0)
+			r = scan_for(s, n, &f, text, len, own, base);
+	}
+	return r;
+}
+
+int scan_file(const struct vault *v, uint32_t id, int fd, uint64_t most, uint64_t *ret_n, struct err *e)
+{
+	/* What a hit can stretch over beyond the end of its piece. */
+	const size_t over = LOOKED_FOR * 6 + 16;
+	struct scan s = { .v = v, .id = id, .most = most };
+	autofree uint8_t *text = malloc(CHUNK + over);
+	ssize_t got = CHUNK;
+	int r = 0;
+
+	if (!text)
+		return err_set(e, -ENOMEM, "out of memory");
+	for (uint64_t at = 0; r == 0 && got >= (ssize_t)CHUNK && s.n < most; at += CHUNK) {
+		got = fd_read_at(fd, text, CHUNK + over, at);
+		if (got < 0)
+			r = err_sys(e, (int)got, "cannot read it");
+		else
+			r = scan_piece(&s, text, (size_t)got, CHUNK, at, e);
+	}
+	/* What was searched may have held a secret. */
+	secmem_wipe(text, CHUNK + over);
+	*ret_n = s.n;
+	return r;
+}

@@ -1,0 +1,527 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Changes on their way out. First all is decided, from the list alone; then it is done, in this order: deletions from
+ * the bottom up, then everything else from the top down, then what directories get last, again from the bottom up.
+ *
+ * Invariants
+ *  A1  Nothing goes out that was not listed; nothing with a flag goes out without the yes that is for that flag and
+ *      that path.
+ *  A2  A directory is deleted or replaced only when all that was in it is; nothing is put below a directory that
+ *      stays behind.
+ *  A3  One failure holds back that one change, unless no other could do better (a full disk).
+ *  A4  With `bind`, what before() agreed to is what is written: its digest is taken before, and once more after.
+ */
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "workspace/apply/digest.h"
+#include "workspace/apply/place.h"
+#include "workspace/change/change.h"
+#include "workspace/change/judge.h"
+#include "workspace/change/obeyed.h"
+#include "workspace/tree/layer.h"
+#include "workspace/tree/path.h"
+#include "workspace/tree/trigger.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A file of the layer that has several names, and where the first of them went. */
+struct placed {
+	ino_t up_ino; /* 0: free */
+	const char *path;
+	struct stat lower;
+};
+
+struct apply {
+	struct place place;
+	struct apply_opts o; /* paths normalised */
+	struct changes all;
+	unsigned char *go;
+	struct apply_result *ret;
+	struct placed *placed;
+	size_t n_placed, cap_placed;
+	int fatal; /* the error that all others would meet too */
+};
+
+/* --- deciding ------------------------------------------------------------------------------------------------ */
+
+/* A yes names something: the whole workspace is not a name. */
+static bool covered(const struct strv *l, const char *path)
+{
+	for (size_t i = 0; i < l->n; i++) {
+		if (*l->v[i] && path_covers(l->v[i], path))
+			return true;
+	}
+	return false;
+}
+
+static bool allowed(const struct apply *a, const struct change *c)
+{
+	if (c->flags & CHANGE_HELD)
+		return false;
+	if (c->flags & CHANGE_SPECIAL && !covered(&a->o.allow_special, c->path))
+		return false;
+	if (c->flags & CHANGE_TRIGGER) {
+		const struct trigger t = { change_why(c, CHANGE_TRIGGER), c->yes_beyond };
+
+		if (!trigger_allowed(&t, c->path, &a->o.allow_trigger))
+			return false;
+	}
+	if (c->flags & (CHANGE_SECRETIVE | CHANGE_LEAK) && !covered(&a->o.allow_trigger, c->path))
+		return false;
+	return !(c->flags & CHANGE_CONFLICT) || path_covered(&a->o.force, c->path);
+}
+
+/* Asked for by name, or all; or a new directory above something that is. */
+static bool asked(const struct apply *a, const struct change *c)
+{
+	if (a->o.paths.n == 0 || path_covered(&a->o.paths, c->path))
+		return true;
+	if (c->kind != CHANGE_ADDED || !S_ISDIR(c->mode_after))
+		return false;
+	for (size_t i = 0; i < a->o.paths.n; i++) {
+		if (path_covers(c->path, a->o.paths.v[i]))
+			return true;
+	}
+	return false;
+}
+
+static bool takes_dir_away(const struct change *c)
+{
+	return S_ISDIR(c->mode_before) && (c->kind == CHANGE_DELETED || c->kind == CHANGE_TYPE);
+}
+
+static bool makes_dir(const struct change *c)
+{
+	return S_ISDIR(c->mode_after) && (c->kind == CHANGE_ADDED || c->kind == CHANGE_TYPE);
+}
+
+/* --- looking into files ---------------------------------------------------------------------------------------- */
+
+static int look_at(const struct apply *a, int root, const char *path, struct apply_found *ret, struct err *e)
+{
+	const char *name;
+	autoclose int dir = layer_open_parent(root, path, &name);
+	autoclose int fd =
+		dir < 0 ? dir : openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	struct stat st;
+
+	/* What cannot be opened cannot be copied either, and is told then. */
+	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+		return 0;
+	return a->o.look(a->o.arg, fd, ret, e);
+}
+
+int apply_found_add(struct apply_found *f, const char *what, const unsigned char digest[APPLY_DIGEST_LEN])
+{
+	struct apply_token *v;
+
+	if (f->n == APPLY_TOKENS_MAX)
+		return 0;
+	v = reallocarray(f->tokens, f->n + 1, sizeof(*v));
+	if (!v)
+		return -ENOMEM;
+	f->tokens = v;
+	v[f->n].what = what;
+	memcpy(v[f->n++].digest, digest, APPLY_DIGEST_LEN);
+	return 0;
+}
+
+static void found_release(struct apply_found *f)
+{
+	free(f->tokens);
+	*f = (struct apply_found){ 0 };
+}
+
+/* The first that is not in the original; of so many that they were not all read, any may be new. */
+static const char *new_token(const struct apply_found *now, const struct apply_found *was)
+{
+	for (size_t i = 0; i < now->n; i++) {
+		size_t k = 0;
+
+		while (k < was->n &&
+		       memcmp(now->tokens[i].digest, was->tokens[k].digest, APPLY_DIGEST_LEN) != 0)
+			k++;
+		if (k == was->n)
+			return now->tokens[i].what;
+	}
+	return now->n == APPLY_TOKENS_MAX ? "so many tokens that they cannot be compared" : NULL;
+}
+
+static int look_into(struct apply *a, struct change *c, struct err *e)
+{
+	CLEANUP(found_release) struct apply_found now = { 0 }, was = { 0 };
+	int r = look_at(a, a->place.upper, c->path, &now, e);
+	const char *what;
+
+	if (r == 0 && now.n && !now.ours && S_ISREG(c->mode_before))
+		r = look_at(a, a->place.lower, c->path, &was, e);
+	if (r < 0)
+		return r;
+	what = now.ours ? "a secret of the vault" : new_token(&now, &was);
+	if (what)
+		change_flag(c, CHANGE_LEAK, what);
+	return 0;
+}
+
+static int look_into_all(struct apply *a, struct err *e)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < a->all.n && r == 0 && a->o.look; i++) {
+		struct change *c = &a->all.v[i];
+
+		if (S_ISREG(c->mode_after) && c->kind != CHANGE_MODE && asked(a, c))
+			r = look_into(a, c, e);
+	}
+	return r;
+}
+
+enum { GO_NO, GO_YES, GO_NOT_ASKED };
+
+/* A2. The list is in the order of a walk: what is below a directory stands right behind it. */
+static void decide(struct apply *a)
+{
+	const char *kept = NULL, *missing = NULL;
+
+	for (size_t i = 0; i < a->all.n; i++) {
+		struct change *c = &a->all.v[i];
+
+		if (!asked(a, c))
+			a->go[i] = GO_NOT_ASKED;
+		else
+			a->go[i] = allowed(a, c) ? GO_YES : GO_NO;
+		if (missing && path_covers(missing, c->path)) {
+			if (a->go[i] == GO_YES) {
+				change_flag(c, CHANGE_HELD, "its directory stays behind");
+				a->go[i] = GO_NO;
+			}
+		} else if (makes_dir(c) && a->go[i] != GO_YES) {
+			missing = c->path;
+		}
+	}
+	for (size_t i = a->all.n; i-- > 0;) {
+		struct change *c = &a->all.v[i];
+
+		if (a->go[i] == GO_YES && takes_dir_away(c) && kept && path_covers(c->path, kept)) {
+			change_flag(c, CHANGE_HELD, "something in it stays");
+			a->go[i] = GO_NO;
+		}
+		if (a->go[i] != GO_YES && (c->kind == CHANGE_DELETED || takes_dir_away(c)))
+			kept = c->path;
+	}
+}
+
+static int refuse(struct apply *a, const struct change *c)
+{
+	return changes_add(&a->ret->refused, c);
+}
+
+/* --- hard links ------------------------------------------------------------------------------------------------ */
+
+static struct placed *find_placed(struct apply *a, ino_t ino)
+{
+	size_t i = (size_t)(ino * 0x9e3779b97f4a7c15ULL) & (a->cap_placed - 1);
+
+	while (a->placed[i].up_ino && a->placed[i].up_ino != ino)
+		i = (i + 1) & (a->cap_placed - 1);
+	return &a->placed[i];
+}
+
+static int grow_placed(struct apply *a)
+{
+	struct placed *old = a->placed;
+	size_t n = a->cap_placed;
+
+	if (a->n_placed * 2 < n)
+		return 0;
+	a->placed = calloc(n ? n * 2 : 64, sizeof(*a->placed));
+	if (!a->placed) {
+		a->placed = old;
+		return -ENOMEM;
+	}
+	a->cap_placed = n ? n * 2 : 64;
+	for (size_t i = 0; i < n; i++) {
+		if (old[i].up_ino)
+			*find_placed(a, old[i].up_ino) = old[i];
+	}
+	free(old);
+	return 0;
+}
+
+/* Of files with several names, those that need no yes stay one file. A file that a yes was for stays alone: its yes was
+ * not for the other names. */
+static int place_linked(struct apply *a, const struct change *c, const struct place_how *how)
+{
+	const char *name;
+	autoclose int dir = layer_open_parent(a->place.upper, c->path, &name);
+	struct placed *seen;
+	struct stat up, made;
+	int r;
+
+	if (dir < 0)
+		return dir;
+	if (fstatat(dir, name, &up, AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	if (up.st_nlink < 2 || c->flags)
+		return place_file(&a->place, c, how, &made);
+	r = grow_placed(a);
+	if (r < 0)
+		return r;
+	seen = find_placed(a, up.st_ino);
+	if (seen->up_ino) {
+		r = place_link(&a->place, seen->path, &seen->lower, c, how);
+		if (r != -EXDEV)
+			return r;
+	}
+	r = place_file(&a->place, c, how, &made);
+	if (r == 0) {
+		a->n_placed += !seen->up_ino;
+		*seen = (struct placed){ .up_ino = up.st_ino, .path = c->path, .lower = made };
+	}
+	return r;
+}
+
+/* --- doing ------------------------------------------------------------------------------------------------------ */
+
+static struct place_how how_for(const struct apply *a, const struct change *c)
+{
+	return (struct place_how){
+		.special = (c->flags & CHANGE_SPECIAL) && covered(&a->o.allow_special, c->path),
+		.force = (c->flags & CHANGE_CONFLICT) && path_covered(&a->o.force, c->path),
+	};
+}
+
+static bool is_fatal(int r)
+{
+	return r == -ENOSPC || r == -EDQUOT || r == -EROFS || r == -EIO || r == -ENOMEM;
+}
+
+static const char *why_failed(int r)
+{
+	const char *text;
+
+	switch (r) {
+	case PLACE_CHANGED:
+		return "the original changed meanwhile";
+	case -ELOOP:
+	case -ENOTDIR:
+	case -EXDEV:
+		return "the way to it is not through real directories any more";
+	case -ENOENT:
+		return "its directory is not there";
+	case -ENOTEMPTY:
+		return "something in it stays";
+	case -EOVERFLOW:
+		return "its attributes are too long for this file system";
+	default:
+		text = strerrordesc_np(-r);
+		return text ? text : "unknown error";
+	}
+}
+
+/* Takes note of how an act ended; *go is the place of the change in the plan. */
+static int settle(struct apply *a, size_t i, int r)
+{
+	struct change *c = &a->all.v[i];
+
+	if (r >= 0)
+		return 0;
+	if (is_fatal(r))
+		a->fatal = r;
+	change_flag(c, CHANGE_HELD, why_failed(r));
+	a->go[i] = GO_NO;
+	return refuse(a, c);
+}
+
+static int act(struct apply *a, const struct change *c)
+{
+	struct place_how how = how_for(a, c);
+
+	if (a->fatal)
+		return a->fatal;
+	if (c->kind == CHANGE_MODE)
+		return place_mode(&a->place, c, &how);
+	if (S_ISDIR(c->mode_after))
+		return place_dir(&a->place, c, &how);
+	if (S_ISREG(c->mode_after))
+		return place_linked(a, c, &how);
+	return place_other(&a->place, c, &how);
+}
+
+static int perform(struct apply *a)
+{
+	int r = 0;
+
+	for (size_t i = a->all.n; i-- > 0 && r == 0;) {
+		const struct change *c = &a->all.v[i];
+		struct place_how how = how_for(a, c);
+
+		if (a->go[i] == GO_YES && c->kind == CHANGE_DELETED)
+			r = settle(a, i, a->fatal ? a->fatal : place_delete(&a->place, c, &how));
+	}
+	for (size_t i = 0; i < a->all.n && r == 0; i++) {
+		if (a->go[i] == GO_YES && a->all.v[i].kind != CHANGE_DELETED)
+			r = settle(a, i, act(a, &a->all.v[i]));
+	}
+	for (size_t i = a->all.n; i-- > 0 && r == 0;) {
+		const struct change *c = &a->all.v[i];
+		struct place_how how = how_for(a, c);
+
+		if (a->go[i] == GO_YES && S_ISDIR(c->mode_after))
+			r = settle(a, i, place_dir_finish(&a->place, c, &how));
+	}
+	return r;
+}
+
+/*
+ * An ordinary user cannot go through a directory without rights, not even his own. Those that are listed get rights
+ * in the layer while we read it, and their own mode again afterwards; the list remembers it.
+ */
+static void open_up_layer(struct apply *a, bool open)
+{
+	if (a->place.euid == 0)
+		return;
+	for (size_t k = 0; k < a->all.n; k++) {
+		const struct change *c = &a->all.v[open ? k : a->all.n - 1 - k];
+		const char *name;
+		struct stat st;
+		autoclose int dir = -1;
+
+		if (!S_ISDIR(c->mode_after) || (c->mode_after & 0700) == 0700)
+			continue;
+		dir = layer_open_parent(a->place.upper, c->path, &name);
+		if (dir < 0 || fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(st.st_mode))
+			continue;
+		/* Where it cannot be done, reading what is below fails and says so. */
+		if (fd_chmod_nofollow(dir, name, (c->mode_after & 07777) | (open ? 0700 : 0)) < 0)
+			continue;
+	}
+}
+
+static int list_refused(struct apply *a)
+{
+	for (size_t i = 0; i < a->all.n; i++) {
+		a->ret->asked += a->go[i] != GO_NOT_ASKED;
+		a->ret->applied += a->go[i] == GO_YES;
+		if (a->go[i] == GO_NO && refuse(a, &a->all.v[i]) < 0)
+			return -ENOMEM;
+		if (a->go[i] != GO_YES)
+			a->go[i] = GO_NO;
+	}
+	return 0;
+}
+
+static int cmp_refused(const void *x, const void *y)
+{
+	return path_cmp(((const struct change *)x)->path, ((const struct change *)y)->path);
+}
+
+/* A4. `again`: compared with what it was. */
+static int bind_plan(struct apply *a, struct apply_plan *plan, bool again, struct err *e)
+{
+	unsigned char now[APPLY_DIGEST_LEN];
+	int r;
+
+	if (!a->o.bind || a->o.dry_run || plan->n_go == 0)
+		return 0;
+	open_up_layer(a, true);
+	r = digest_changes(a->place.upper, &a->all, a->go, now, e);
+	open_up_layer(a, false);
+	if (r == 0 && again && memcmp(now, plan->digest, sizeof(now)) != 0)
+		return err_set(e, -ESTALE,
+			       "what would be written is not what it was when it was asked about");
+	memcpy(plan->digest, now, sizeof(now));
+	return r;
+}
+
+static int apply_all(struct apply *a, struct err *e)
+{
+	struct apply_plan plan = { .all = &a->all, .refused = &a->ret->refused };
+	size_t before;
+	int r;
+
+	a->go = calloc(a->all.n + 1, 1);
+	if (!a->go)
+		return err_set(e, -ENOMEM, "out of memory");
+	open_up_layer(a, true);
+	r = look_into_all(a, e);
+	open_up_layer(a, false);
+	if (r < 0)
+		return r;
+	decide(a);
+	r = list_refused(a);
+	if (r < 0)
+		return err_set(e, r, "out of memory");
+	a->ret->total = a->all.n;
+	plan.go = a->go;
+	plan.n_go = a->ret->applied;
+	r = bind_plan(a, &plan, false, e);
+	if (r == 0 && a->o.before)
+		r = a->o.before(a->o.arg, &plan, e);
+	if (r == 0)
+		r = bind_plan(a, &plan, true, e);
+	if (r < 0) {
+		a->ret->applied = 0;
+		return r;
+	}
+	if (a->o.dry_run || plan.n_go == 0)
+		return 0;
+	before = a->ret->refused.n;
+	open_up_layer(a, true);
+	r = perform(a);
+	open_up_layer(a, false);
+	a->ret->applied -= a->ret->refused.n - before;
+	if (a->ret->refused.n > before)
+		qsort(a->ret->refused.v, a->ret->refused.n, sizeof(struct change), cmp_refused);
+	if (r < 0)
+		return err_set(e, r, "out of memory while applying");
+	/* The layer may be wiped next: what went out must not be only in memory. */
+	if (syncfs(a->place.lower) < 0)
+		return err_sys(e, -errno, "the changes are in place, but the disk did not take them");
+	return 0;
+}
+
+void apply_result_release(struct apply_result *r)
+{
+	changes_release(&r->refused);
+	*r = (struct apply_result){ 0 };
+}
+
+int workspace_apply(int upper_fd, int lower_fd, uint64_t since, const struct apply_opts *o,
+		    struct apply_result *ret, struct err *e)
+{
+	autostrv struct strv paths = STRV_INIT, special = STRV_INIT, trigger = STRV_INIT, force = STRV_INIT;
+	struct apply a = { .place = { .upper = upper_fd, .lower = lower_fd, .euid = geteuid() }, .ret = ret };
+	int r;
+
+	*ret = (struct apply_result){ 0 };
+	if ((r = path_normalise_all(&o->paths, &paths, e)) < 0 ||
+	    (r = path_normalise_all(&o->allow_special, &special, e)) < 0 ||
+	    (r = path_normalise_all(&o->allow_trigger, &trigger, e)) < 0 ||
+	    (r = path_normalise_all(&o->force, &force, e)) < 0)
+		return r;
+	a.o = (struct apply_opts){ .paths = paths,
+				   .allow_special = special,
+				   .allow_trigger = trigger,
+				   .force = force,
+				   .obeyed = o->obeyed,
+				   .dry_run = o->dry_run,
+				   .bind = o->bind,
+				   .before = o->before,
+				   .look = o->look,
+				   .arg = o->arg };
+	r = workspace_changes(upper_fd, BASE_DIR(lower_fd), since, &a.all, e);
+	if (r == 0 && o->obeyed && obeyed_mark(o->obeyed, &a.all) < 0)
+		r = err_set(e, -ENOMEM, "out of memory");
+	if (r == 0)
+		r = apply_all(&a, e);
+	changes_release(&a.all);
+	free(a.go);
+	free(a.placed);
+	if (r < 0 && ret->applied == 0)
+		apply_result_release(ret);
+	return r;
+}

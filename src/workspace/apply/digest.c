@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "workspace/apply/digest.h"
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "crypto/hash.h"
+#include "workspace/tree/layer.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#define XATTRS_MAX (64u << 10)
+
+static_assert(APPLY_DIGEST_LEN == HASH_LEN, "a digest is one of ours");
+
+/* Each part with its length in front, so that no two lists of changes are the same bytes. */
+static void add(struct hash_stream *h, const void *data, size_t len)
+{
+	uint64_t n = len;
+
+	hash_stream_add(h, &n, sizeof(n));
+	hash_stream_add(h, data, len);
+}
+
+static void add_u64(struct hash_stream *h, uint64_t v)
+{
+	add(h, &v, sizeof(v));
+}
+
+static int add_content(struct hash_stream *h, int fd)
+{
+	static char block[64 << 10];
+	uint64_t total = 0;
+
+	for (;;) {
+		ssize_t n = read(fd, block, sizeof(block));
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		if (n == 0)
+			break;
+		hash_stream_add(h, block, (size_t)n);
+		total += (uint64_t)n;
+	}
+	add_u64(h, total);
+	return 0;
+}
+
+static bool is_copied(const char *name)
+{
+	return (strncmp(name, "user.", 5) == 0 && strncmp(name, "user.overlay.", 13) != 0) ||
+	       strcmp(name, "security.capability") == 0;
+}
+
+static int add_xattrs(struct hash_stream *h, int fd)
+{
+	autofree char *names = malloc(XATTRS_MAX), *value = malloc(XATTRS_MAX);
+	ssize_t n = names && value ? flistxattr(fd, names, XATTRS_MAX) : -1;
+
+	if (!names || !value)
+		return -ENOMEM;
+	if (n < 0)
+		return errno == ENOTSUP ? 0 : -errno;
+	for (const char *p = names; p < names + n; p += strlen(p) + 1) {
+		ssize_t len;
+
+		if (!is_copied(p))
+			continue;
+		len = fgetxattr(fd, p, value, XATTRS_MAX);
+		if (len < 0)
+			return -errno;
+		add(h, p, strlen(p));
+		add(h, value, (size_t)len);
+	}
+	return 0;
+}
+
+/* What the layer has there now. */
+static int add_entry(struct hash_stream *h, int upper_fd, const char *path, enum change_kind kind)
+{
+	autobuf struct buf target = BUF_INIT;
+	const char *name;
+	autoclose int dir = layer_open_parent(upper_fd, path, &name);
+	autoclose int fd = -1;
+	struct stat st;
+	int r = 0;
+
+	if (dir < 0)
+		return dir;
+	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	add_u64(h, st.st_mode);
+	add_u64(h, st.st_uid);
+	add_u64(h, st.st_gid);
+	add_u64(h, S_ISCHR(st.st_mode) || S_ISBLK(st.st_mode) ? st.st_rdev : 0);
+	if (S_ISLNK(st.st_mode)) {
+		r = layer_read_link(dir, name, &target);
+		add(h, buf_cstr(&target), target.len);
+		return r < 0 ? r : buf_error(&target);
+	}
+	if (S_ISREG(st.st_mode)) {
+		fd = layer_open_file(dir, name);
+		r = fd < 0 ? fd : add_content(h, fd);
+		return r < 0 ? r : add_xattrs(h, fd);
+	}
+	/* Of a directory whose mode alone has changed no attribute is copied (place.c). */
+	if (S_ISDIR(st.st_mode) && kind != CHANGE_MODE) {
+		fd = layer_open_directory(dir, name);
+		return fd < 0 ? fd : add_xattrs(h, fd);
+	}
+	return 0;
+}
+
+int digest_changes(int upper_fd, const struct changes *all, const unsigned char *go,
+		   unsigned char ret[APPLY_DIGEST_LEN], struct err *e)
+{
+	struct hash_stream h;
+
+	hash_stream_init(&h);
+	for (size_t i = 0; i < all->n; i++) {
+		const struct change *c = &all->v[i];
+		char shown[128];
+		int r;
+
+		if (go[i] != 1)
+			continue;
+		add_u64(&h, c->kind);
+		add(&h, c->path, strlen(c->path));
+		add_u64(&h, c->mode_before);
+		add_u64(&h, c->mode_after);
+		/* Of what is deleted below a directory that is gone too there is nothing in the layer. */
+		r = c->kind == CHANGE_DELETED ? 0 : add_entry(&h, upper_fd, c->path, c->kind);
+		if (r < 0)
+			return err_sys(e, r, "cannot read %s of the layer",
+				       str_safe(c->path, shown, sizeof(shown)));
+	}
+	hash_stream_end(&h, ret);
+	return 0;
+}

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Walks the way to each file that coffer obeys name by name, and compares the changes of a run with what it
+ * met there.
+ */
+#include "workspace/change/obeyed.h"
+
+#include "base/cleanup.h"
+#include "workspace/change/judge.h"
+#include "workspace/tree/path.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define LINKS_MAX 40
+
+static const char why_obeyed[] = "coffer obeys it: a policy, or a file that a run of yours names";
+
+void obeyed_release(struct obeyed *o)
+{
+	strv_release(&o->files);
+	strv_release(&o->ways);
+	free(o->nodes);
+	*o = OBEYED_INIT(NULL);
+}
+
+static bool has_place(const struct strv *l, const char *s)
+{
+	for (size_t i = 0; i < l->n; i++) {
+		if (str_eq(l->v[i], s))
+			return true;
+	}
+	return false;
+}
+
+static bool is_below(const char *dir, const char *path)
+{
+	return str_eq(dir, "/") || path_covers(dir, path);
+}
+
+/* A place on the way, if it is in the workspace. */
+static int note_place(const struct obeyed *o, struct strv *l, const char *real)
+{
+	size_t n = str_eq(o->workspace, "/") ? 0 : strlen(o->workspace);
+	char *folded;
+
+	/* A directory that the workspace is in, or is, stands for all of it. */
+	if (l == &o->files && is_below(real, o->workspace))
+		return has_place(l, "") ? 0 : strv_add(l, "");
+	if (!is_below(o->workspace, real) || !real[n])
+		return 0;
+	folded = path_fold(real + n + 1);
+	if (!folded)
+		return -ENOMEM;
+	if (!has_place(l, folded))
+		return strv_take(l, folded);
+	free(folded);
+	return 0;
+}
+
+/* The same, and where it is in the workspace when the way goes through another mount of that: `mount` is the length of the
+ * way up to there. */
+static int note_on_way(const struct obeyed *o, struct strv *l, const struct buf *real, size_t mount)
+{
+	autobuf struct buf same = BUF_INIT;
+	int r = note_place(o, l, buf_cstr(real));
+
+	if (r < 0 || !mount)
+		return r;
+	buf_addf(&same, "%s%s", str_eq(o->workspace, "/") ? "" : o->workspace, buf_cstr(real) + mount);
+	return buf_error(&same) ? -ENOMEM : note_place(o, l, same.len ? buf_cstr(&same) : "/");
+}
+
+static bool is_same_node(const struct stat *a, const struct stat *b)
+{
+	return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+static int note_node(struct obeyed *o, const struct stat *st)
+{
+	struct obeyed_node *v;
+
+	for (size_t i = 0; i < o->n_nodes; i++) {
+		if (o->nodes[i].dev == st->st_dev && o->nodes[i].ino == st->st_ino)
+			return 0;
+	}
+	if (o->n_nodes == OBEYED_MAX)
+		return -E2BIG;
+	v = reallocarray(o->nodes, o->n_nodes + 1, sizeof(*v));
+	if (!v)
+		return -ENOMEM;
+	o->nodes = v;
+	v[o->n_nodes++] = (struct obeyed_node){ .dev = st->st_dev, .ino = st->st_ino };
+	return 0;
+}
+
+/* A link: what it leads to, then what was still to come. */
+static int follow_link(const char *link, struct buf *real, struct buf *rest, unsigned *links)
+{
+	autobuf struct buf next = BUF_INIT;
+	char target[PATH_MAX];
+	ssize_t n = readlink(link, target, sizeof(target) - 1);
+
+	if (n < 0)
+		return -errno;
+	target[n] = '\0';
+	if (++*links > LINKS_MAX)
+		return -ELOOP;
+	if (target[0] == '/')
+		buf_clear(real);
+	buf_addf(&next, "%s/%s", target, buf_cstr(rest));
+	buf_clear(rest);
+	buf_adds(rest, buf_cstr(&next));
+	return buf_error(&next) || buf_error(rest) ? -ENOMEM : 0;
+}
+
+/* Takes the next name off `rest`; false when there is none. */
+static bool next_way_name(struct buf *rest, char name[NAME_MAX + 1])
+{
+	const char *p = buf_cstr(rest);
+	size_t len;
+
+	p += strspn(p, "/");
+	len = strcspn(p, "/");
+	if (!len || len > NAME_MAX)
+		return false;
+	memcpy(name, p, len);
+	name[len] = '\0';
+	p += len;
+	memmove(rest->data, p, strlen(p) + 1);
+	rest->len = strlen(rest->data);
+	return true;
+}
+
+static void go_up(struct buf *real)
+{
+	const char *slash = real->len ? strrchr(buf_cstr(real), '/') : NULL;
+
+	real->len = slash ? (size_t)(slash - real->data) : 0;
+	if (real->data)
+		real->data[real->len] = '\0';
+}
+
+/* The rest of a way that does not exist is one file that may come to be. */
+static int note_missing(struct obeyed *o, struct buf *real, const struct buf *rest, size_t mount)
+{
+	int r = 0;
+	autobuf struct buf left = BUF_INIT;
+	char name[NAME_MAX + 1];
+
+	buf_adds(&left, buf_cstr(rest));
+	while (r == 0 && next_way_name(&left, name)) {
+		r = note_on_way(o, &o->ways, real, mount);
+		buf_addf(real, "/%s", name);
+	}
+	return r < 0 ? r : note_on_way(o, &o->files, real, mount);
+}
+
+/* How far a way has been walked. */
+struct way {
+	struct buf *real, *rest;
+	size_t mount; /* note_on_way() */
+	unsigned links;
+	bool in_dir; /* what was reached last is a directory */
+};
+
+static void leave_mount(struct way *w)
+{
+	if (w->real->len < w->mount)
+		w->mount = 0;
+}
+
+/* What the next name of the way is. */
+static int note_entry(struct obeyed *o, struct way *w, const struct stat *st)
+{
+	bool is_dir = S_ISDIR(st->st_mode), is_link = S_ISLNK(st->st_mode);
+	autofree char *link = NULL;
+	struct stat ws;
+	int r;
+
+	if (is_dir && stat(o->workspace, &ws) == 0 && is_same_node(st, &ws))
+		w->mount = w->real->len;
+	w->in_dir = is_dir || is_link;
+	r = note_on_way(o, is_dir ? &o->ways : &o->files, w->real, w->mount);
+	if (r == 0 && !is_dir)
+		r = note_node(o, st);
+	if (r < 0 || !is_link)
+		return r;
+	link = strdup(buf_cstr(w->real));
+	if (!link)
+		return -ENOMEM;
+	go_up(w->real);
+	r = follow_link(link, w->real, w->rest, &w->links);
+	leave_mount(w);
+	return r;
+}
+
+static int walk_way(struct obeyed *o, struct buf *real, struct buf *rest)
+{
+	struct way w = { .real = real, .rest = rest, .in_dir = true };
+	char name[NAME_MAX + 1];
+	struct stat st;
+	int r = 0;
+
+	while (r == 0 && next_way_name(rest, name)) {
+		if (str_eq(name, "."))
+			continue;
+		if (str_eq(name, "..")) {
+			go_up(real);
+			leave_mount(&w);
+			continue;
+		}
+		buf_addf(real, "/%s", name);
+		if (buf_error(real))
+			return -ENOMEM;
+		if (lstat(buf_cstr(real), &st) < 0)
+			return note_missing(o, real, rest, w.mount);
+		r = note_entry(o, &w, &st);
+	}
+	/* A way that ends in a directory means all that is in it. */
+	if (r < 0 || !w.in_dir)
+		return r;
+	return real->len ? note_on_way(o, &o->files, real, w.mount) : note_place(o, &o->files, "/");
+}
+
+int obeyed_add(struct obeyed *o, const char *path, struct err *e)
+{
+	autobuf struct buf real = BUF_INIT, rest = BUF_INIT;
+	int r;
+
+	if (*path != '/')
+		return err_set(e, -EINVAL, "'%s' is no absolute path", path);
+	buf_adds(&rest, path);
+	r = buf_error(&rest) ? -ENOMEM : walk_way(o, &real, &rest);
+	/* Links in a circle lead coffer to no file either. The links themselves are noted: a change of one may open the circle. */
+	if (r == -ELOOP)
+		return 0;
+	return r < 0 ? err_sys(e, r, "cannot find out what leads to %s", path) : 0;
+}
+
+/* Is the change this file, something in it, or a directory on the way that is none afterwards? */
+static bool touches(const struct obeyed *o, const struct change *c, const char *folded)
+{
+	for (size_t i = 0; i < o->n_nodes && c->mode_before; i++) {
+		if (o->nodes[i].dev == c->before.dev && o->nodes[i].ino == c->before.ino)
+			return true;
+	}
+	if (path_covered(&o->files, folded))
+		return true;
+	if (S_ISDIR(c->mode_after) && c->kind != CHANGE_TYPE)
+		return false;
+	for (size_t i = 0; i < o->ways.n; i++) {
+		if (str_eq(o->ways.v[i], folded))
+			return true;
+	}
+	return false;
+}
+
+int obeyed_mark(const struct obeyed *o, struct changes *l)
+{
+	if (!o->files.n && !o->ways.n && !o->n_nodes)
+		return 0;
+	for (size_t i = 0; i < l->n; i++) {
+		struct change *c = &l->v[i];
+		autofree char *folded = path_fold(c->path);
+
+		if (!folded)
+			return -ENOMEM;
+		if (!touches(o, c, folded))
+			continue;
+		/* This reason goes before that of a name, and its yes names the file itself. */
+		c->flags &= ~(unsigned)CHANGE_TRIGGER;
+		change_flag(c, CHANGE_TRIGGER, why_obeyed);
+		c->yes_beyond = strlen(c->path) - 1;
+		c->obeyed = true;
+	}
+	return 0;
+}

@@ -1,0 +1,605 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Two manifests side by side, over one original.
+ *
+ * What a layer does not have, the original shows through, unless a directory above it is opaque or new, or the layer says
+ * that it is deleted. So each side is asked for what a program inside would have seen (struct seen), and those are
+ * compared. Names that only the original has are looked at only where one side shows them and the other does not.
+ */
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "workspace/change/change.h"
+#include "workspace/change/textdiff.h"
+#include "workspace/store/tree_store.h"
+#include "workspace/tree/layer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+#define PATCH_FILE_MAX (1 << 20)
+
+struct node {
+	struct manifest_ent m;
+	size_t end; /* behind all that is in it */
+};
+
+struct side {
+	struct node *v;
+	size_t n, cap;
+};
+
+/* What is at one place on one side. */
+struct seen {
+	mode_t mode; /* with the type; 0: nothing */
+	uint64_t size;
+	size_t at;  /* its node, or SIZE_MAX when the original shows through */
+	bool lower; /* a directory in which the original shows through */
+	const struct node *node;
+};
+
+/* A directory that is there on a side, or both. */
+struct frame {
+	size_t at[2], end[2]; /* the layers' entries in it that are still to come */
+	bool lower[2];
+	size_t path_len;
+	size_t names_at, next, names_end; /* names of the original that come besides, in `names` */
+};
+
+struct cmp {
+	const struct compare *c;
+	struct side s[2];
+	int lower; /* of this tree */
+	struct buf path, names;
+	struct frame *frames;
+	size_t n_frames, cap_frames;
+	struct changes *ret;
+	uint64_t bytes;
+	size_t prefix; /* of the path: what is not below the original */
+	struct err *e;
+};
+
+/* --- a manifest as nodes ------------------------------------------------------------------------------------------- */
+
+static int add_node(struct side *s, const struct manifest_ent *m)
+{
+	if (s->n == s->cap) {
+		size_t cap = s->cap ? s->cap * 2 : 256;
+		struct node *v = reallocarray(s->v, cap, sizeof(*v));
+
+		if (!v)
+			return -ENOMEM;
+		s->v = v;
+		s->cap = cap;
+	}
+	s->v[s->n] = (struct node){ .m = *m, .end = s->n + 1 };
+	s->n++;
+	return 0;
+}
+
+static int read_nodes(struct manifest_reader *m, struct side *s, struct buf *open)
+{
+	struct manifest_ent ent;
+	int r;
+
+	while ((r = manifest_next(m, &ent)) > 0) {
+		size_t at = s->n;
+
+		if (ent.type == MANIFEST_END)
+			continue;
+		if (ent.type == MANIFEST_LEAVE) {
+			if (!open->data) /* the reader has seen to it */
+				return -EBADMSG;
+			open->len -= sizeof(at);
+			memcpy(&at, open->data + open->len, sizeof(at));
+			s->v[at].end = s->n;
+			continue;
+		}
+		r = add_node(s, &ent);
+		if (r < 0)
+			return r;
+		if (ent.type == MANIFEST_DIR)
+			buf_add(open, &at, sizeof(at));
+		if (buf_error(open))
+			return -ENOMEM;
+		s->v[at].end = s->n;
+	}
+	return r;
+}
+
+static int read_side(const void *data, size_t len, struct side *s)
+{
+	autobuf struct buf open = BUF_INIT;
+	struct manifest_reader m;
+	int r = manifest_open(&m, data, len);
+
+	if (r == 0)
+		r = read_nodes(&m, s, &open);
+	manifest_close(&m);
+	return r;
+}
+
+/* The top directory of a tree, SIZE_MAX when the side has none of that name. */
+static size_t find_tree(const struct side *s, const char *name)
+{
+	for (size_t i = 0; i + 1 < s->n;) {
+		if (s->v[i].m.type == MANIFEST_TREE && str_eq(s->v[i].m.name, name))
+			return i + 1;
+		i = s->v[i].m.type == MANIFEST_TREE ? i + 1 : s->v[i].end;
+	}
+	return SIZE_MAX;
+}
+
+static mode_t type_bits(enum manifest_type t)
+{
+	switch (t) {
+	case MANIFEST_DIR:
+		return S_IFDIR;
+	case MANIFEST_FILE:
+		return S_IFREG;
+	case MANIFEST_LINK:
+		return S_IFLNK;
+	case MANIFEST_FIFO:
+		return S_IFIFO;
+	default:
+		return S_IFSOCK;
+	}
+}
+
+static bool is_opaque(const struct manifest_ent *m)
+{
+	struct manifest_attr a;
+	uint32_t off = 0;
+
+	while (manifest_next_attr(m->attrs, m->attrs_len, &off, &a) > 0) {
+		if (str_eq(a.name, "user.overlay.opaque"))
+			return a.len == 1 && a.value[0] == 'y';
+	}
+	return false;
+}
+
+/* --- what is seen ----------------------------------------------------------------------------------------------------- */
+
+/* The original's entry at the current path. */
+static int stat_lower(const struct cmp *k, struct stat *st)
+{
+	const char *name;
+	autoclose int dir = layer_open_parent(k->lower, k->path.data + k->prefix, &name);
+
+	if (dir < 0)
+		return dir;
+	return fstatat(dir, name, st, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
+}
+
+/* node: the layer's own entry at this place, or SIZE_MAX; lower: does the original show through around it? */
+static struct seen see(const struct cmp *k, int side, size_t at, bool lower, const struct stat *orig)
+{
+	struct seen s = { .at = at };
+
+	if (at == SIZE_MAX) {
+		if (lower && orig) {
+			s.mode = orig->st_mode;
+			s.size = S_ISDIR(orig->st_mode) ? 0 : (uint64_t)orig->st_size;
+			s.lower = S_ISDIR(orig->st_mode);
+		}
+		return s;
+	}
+	s.node = &k->s[side].v[at];
+	if (s.node->m.type == MANIFEST_WHITEOUT)
+		return (struct seen){ .at = SIZE_MAX };
+	s.mode = type_bits(s.node->m.type) | s.node->m.mode;
+	s.size = s.node->m.size;
+	s.lower = S_ISDIR(s.mode) && lower && orig && S_ISDIR(orig->st_mode) && !is_opaque(&s.node->m);
+	return s;
+}
+
+static bool is_own_attr(const char *name)
+{
+	return !str_starts(name, "user.overlay.");
+}
+
+/* Attributes but for overlayfs's own; both lists are sorted. */
+static bool same_attrs(const struct manifest_ent *a, const struct manifest_ent *b)
+{
+	struct manifest_attr x, y;
+	uint32_t i = 0, j = 0;
+	int r, q;
+
+	for (;;) {
+		do {
+			r = manifest_next_attr(a->attrs, a->attrs_len, &i, &x);
+		} while (r > 0 && !is_own_attr(x.name));
+		do {
+			q = manifest_next_attr(b->attrs, b->attrs_len, &j, &y);
+		} while (q > 0 && !is_own_attr(y.name));
+		if (r <= 0 || q <= 0)
+			return r <= 0 && q <= 0;
+		if (!str_eq(x.name, y.name) || x.len != y.len || memcmp(x.value, y.value, x.len) != 0)
+			return false;
+	}
+}
+
+/* The hash of a file on one side; the original's is read. */
+static int hash_of(const struct cmp *k, const struct seen *s, unsigned char ret[HASH_LEN])
+{
+	const char *name;
+	autoclose int dir = -1, fd = -1;
+
+	if (s->node) {
+		memcpy(ret, s->node->m.hash, HASH_LEN);
+		return 0;
+	}
+	dir = layer_open_parent(k->lower, k->path.data + k->prefix, &name);
+	if (dir < 0)
+		return dir;
+	fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	return fd < 0 ? -errno : objects_hash(k->c->store, fd, s->size, ret);
+}
+
+static int target_of(const struct cmp *k, const struct seen *s, struct buf *ret)
+{
+	const char *name;
+	autoclose int dir = -1;
+
+	if (s->node) {
+		buf_adds(ret, s->node->m.target);
+		return buf_error(ret);
+	}
+	dir = layer_open_parent(k->lower, k->path.data + k->prefix, &name);
+	return dir < 0 ? dir : layer_read_link(dir, name, ret);
+}
+
+/* 1: the content is another. What cannot be read counts as such. */
+static bool content_differs(const struct cmp *k, const struct seen *a, const struct seen *b)
+{
+	autobuf struct buf x = BUF_INIT, y = BUF_INIT;
+	unsigned char p[HASH_LEN], q[HASH_LEN];
+
+	if (S_ISREG(a->mode)) {
+		if (a->size != b->size)
+			return true;
+		return hash_of(k, a, p) < 0 || hash_of(k, b, q) < 0 || memcmp(p, q, HASH_LEN) != 0;
+	}
+	if (!S_ISLNK(a->mode))
+		return false;
+	return target_of(k, a, &x) < 0 || target_of(k, b, &y) < 0 || !str_eq(buf_cstr(&x), buf_cstr(&y));
+}
+
+/* What became of an entry: a kind, or -1 when nothing did. */
+static int kind_of(const struct cmp *k, const struct seen *a, const struct seen *b)
+{
+	if (!a->mode || !b->mode)
+		return a->mode ? CHANGE_DELETED : b->mode ? CHANGE_ADDED : -1;
+	if ((a->mode ^ b->mode) & S_IFMT)
+		return CHANGE_TYPE;
+	if (!a->node && !b->node)
+		return -1;
+	if (content_differs(k, a, b))
+		return CHANGE_MODIFIED;
+	if (S_ISLNK(a->mode))
+		return -1;
+	if ((a->mode ^ b->mode) & 07777)
+		return CHANGE_MODE;
+	if (a->node && b->node &&
+	    (a->node->m.uid != b->node->m.uid || a->node->m.gid != b->node->m.gid ||
+	     !same_attrs(&a->node->m, &b->node->m)))
+		return CHANGE_MODE;
+	return -1;
+}
+
+/* --- the walk ----------------------------------------------------------------------------------------------------- */
+
+static int by_text(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Names of the original's directory at the current path, sorted. One that cannot be read has none. */
+static int list_lower(struct cmp *k)
+{
+	autoclose int dir = layer_open_dir(k->lower, k->path.data + k->prefix, k->path.len - k->prefix);
+	autostrv struct strv l = STRV_INIT;
+	autoclosedir DIR *d = NULL;
+	const struct dirent *de;
+	int fd;
+
+	if (dir < 0)
+		return 0;
+	fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	d = fd < 0 ? NULL : fdopendir(fd);
+	if (!d) {
+		fd_close(fd);
+		return 0;
+	}
+	while ((de = readdir(d))) {
+		if (!str_eq(de->d_name, ".") && !str_eq(de->d_name, "..") && strv_add(&l, de->d_name) < 0)
+			return -ENOMEM;
+	}
+	if (l.n)
+		qsort(l.v, l.n, sizeof(*l.v), by_text);
+	for (size_t i = 0; i < l.n; i++)
+		buf_add(&k->names, l.v[i], strlen(l.v[i]) + 1);
+	return buf_error(&k->names);
+}
+
+static int enter(struct cmp *k, const struct seen s[2])
+{
+	struct frame f = { .path_len = k->path.len, .names_at = k->names.len, .next = k->names.len };
+	int r = 0;
+
+	for (int i = 0; i < 2; i++) {
+		f.lower[i] = s[i].lower;
+		if (s[i].node && S_ISDIR(s[i].mode)) {
+			f.at[i] = s[i].at + 1;
+			f.end[i] = s[i].node->end;
+		}
+	}
+	if (k->n_frames == k->cap_frames) {
+		size_t cap = k->cap_frames ? k->cap_frames * 2 : 32;
+		struct frame *v = reallocarray(k->frames, cap, sizeof(*v));
+
+		if (!v)
+			return -ENOMEM;
+		k->frames = v;
+		k->cap_frames = cap;
+	}
+	if (f.lower[0] != f.lower[1])
+		r = list_lower(k);
+	f.names_end = k->names.len;
+	k->frames[k->n_frames++] = f;
+	return r;
+}
+
+/* The least of the names that come next; NULL when there is none. */
+static const char *next_name(const struct cmp *k, const struct frame *f)
+{
+	const char *least = f->next < f->names_end ? k->names.data + f->next : NULL;
+
+	for (int i = 0; i < 2; i++) {
+		const char *name = f->at[i] < f->end[i] ? k->s[i].v[f->at[i]].m.name : NULL;
+
+		if (name && (!least || strcmp(name, least) < 0))
+			least = name;
+	}
+	return least;
+}
+
+static int emit(struct cmp *k, int kind, const struct seen s[2], const char *held)
+{
+	struct change c = {
+		.path = k->path.data,
+		.kind = (enum change_kind)kind,
+		.mode_before = s[0].mode,
+		.mode_after = s[1].mode,
+		.size_before = s[0].size,
+		.size_after = s[1].size,
+	};
+
+	if (held) {
+		c.flags = CHANGE_HELD;
+		c.why[CHANGE_FLAG_BITS - 1] = held;
+	}
+	k->bytes += sizeof(c) + k->path.len;
+	if (k->bytes > WORKSPACE_LIST_MAX)
+		return -E2BIG;
+	return changes_add(k->ret, &c);
+}
+
+static int visit(struct cmp *k, const struct seen s[2])
+{
+	bool dir = S_ISDIR(s[0].mode) || S_ISDIR(s[1].mode);
+	const char *held = dir && k->path.len > WORKSPACE_PATH_MAX ? "its path is too long" : NULL;
+	int kind = kind_of(k, &s[0], &s[1]), r = 0;
+
+	if (kind < 0 && held)
+		kind = CHANGE_MODE;
+	if (kind >= 0)
+		r = emit(k, kind, s, held);
+	/* Both show the original and have nothing of their own: all below is the same. */
+	if (r < 0 || !dir || held || (!s[0].node && !s[1].node && s[0].lower == s[1].lower))
+		return r;
+	return enter(k, s);
+}
+
+/* Takes the next name of a frame on both sides, and goes into it. */
+static int step(struct cmp *k)
+{
+	struct frame *f = &k->frames[k->n_frames - 1];
+	const char *name = next_name(k, f);
+	bool lower = f->lower[0] || f->lower[1];
+	size_t at[2] = { SIZE_MAX, SIZE_MAX };
+	struct seen s[2];
+	struct stat st;
+
+	if (!name) {
+		k->names.len = f->names_at;
+		k->n_frames--;
+		return 0;
+	}
+	k->path.len = f->path_len;
+	if (k->path.len > k->prefix)
+		buf_addc(&k->path, '/');
+	buf_adds(&k->path, name);
+	if (buf_error(&k->path))
+		return -ENOMEM;
+	name = k->path.data + k->path.len - strlen(name);
+	for (int i = 0; i < 2; i++) {
+		if (f->at[i] < f->end[i] && str_eq(k->s[i].v[f->at[i]].m.name, name)) {
+			at[i] = f->at[i];
+			f->at[i] = k->s[i].v[at[i]].end;
+		}
+	}
+	if (f->next < f->names_end && str_eq(k->names.data + f->next, name))
+		f->next += strlen(name) + 1;
+	lower = lower && k->lower >= 0 && stat_lower(k, &st) == 0;
+	for (int i = 0; i < 2; i++)
+		s[i] = see(k, i, at[i], f->lower[i], lower ? &st : NULL);
+	return visit(k, s);
+}
+
+static int compare_tree(struct cmp *k, const char *name)
+{
+	struct seen s[2] = { { .at = SIZE_MAX }, { .at = SIZE_MAX } };
+	bool over_original = str_eq(name, "workspace") && k->c->lower >= 0;
+	int r;
+
+	k->lower = over_original ? k->c->lower : -1;
+	buf_clear(&k->path);
+	buf_adds(&k->path, str_eq(name, "workspace") ? "" : str_eq(name, "home") ? "~/" : "/");
+	buf_add(&k->path, "", 0);
+	k->prefix = k->path.len;
+	for (int i = 0; i < 2; i++) {
+		size_t at = find_tree(&k->s[i], name);
+
+		if (at == SIZE_MAX)
+			continue;
+		s[i] = see(k, i, at, false, NULL);
+		s[i].lower = over_original;
+	}
+	/* A checkpoint without that tree says nothing about it. */
+	if (!s[0].node || !s[1].node)
+		return 0;
+	r = enter(k, s);
+	while (r == 0 && k->n_frames)
+		r = step(k);
+	return r;
+}
+
+static void release(struct cmp *k)
+{
+	free(k->s[0].v);
+	free(k->s[1].v);
+	free(k->frames);
+	buf_release(&k->path);
+	buf_release(&k->names);
+}
+
+static int open_cmp(struct cmp *k, const struct compare *c)
+{
+	int r = read_side(c->a, c->a_len, &k->s[0]);
+
+	k->c = c;
+	return r < 0 ? r : read_side(c->b, c->b_len, &k->s[1]);
+}
+
+int checkpoint_compare(const struct compare *c, struct changes *ret, struct err *e)
+{
+	static const char *const trees[] = { "workspace", "root", "home" };
+	struct changes all = { 0 };
+	struct cmp k = { .ret = &all };
+	int r = open_cmp(&k, c);
+
+	for (size_t i = 0; i < ARRAY_SIZE(trees) && r == 0; i++)
+		r = compare_tree(&k, trees[i]);
+	release(&k);
+	if (r < 0) {
+		changes_release(&all);
+		if (r == -EBADMSG)
+			return err_set(e, r, "a checkpoint is damaged");
+		return r == -E2BIG ? err_set(e, r, "there are more differences than can be listed")
+				   : err_sys(e, r, "cannot compare the checkpoints");
+	}
+	*ret = all;
+	return 0;
+}
+
+/* --- the content of one change ------------------------------------------------------------------------------------ */
+
+/* Goes down one side by the names of a path; what is seen at its end. */
+static struct seen resolve(struct cmp *k, int side, size_t top, const char *path, bool lower)
+{
+	struct seen s = see(k, side, top, false, NULL);
+	struct stat st;
+
+	s.lower = lower;
+	k->path.len = k->prefix;
+	while (*path && S_ISDIR(s.mode)) {
+		size_t n = strcspn(path, "/"), at = SIZE_MAX, i = s.node ? s.at + 1 : 0,
+		       end = s.node ? s.node->end : 0;
+
+		if (k->path.len > k->prefix)
+			buf_addc(&k->path, '/');
+		buf_add(&k->path, path, n);
+		for (; i < end && at == SIZE_MAX; i = k->s[side].v[i].end) {
+			if (strlen(k->s[side].v[i].m.name) == n &&
+			    memcmp(k->s[side].v[i].m.name, path, n) == 0)
+				at = i;
+		}
+		lower = s.lower && k->lower >= 0 && !buf_error(&k->path) && stat_lower(k, &st) == 0;
+		s = see(k, side, at, s.lower, lower ? &st : NULL);
+		path += n + (path[n] == '/');
+	}
+	if (*path)
+		s = (struct seen){ .at = SIZE_MAX };
+	return s;
+}
+
+static int read_content(struct cmp *k, const struct seen *s, struct buf *ret)
+{
+	const char *name;
+	autoclose int dir = -1, fd = -1;
+
+	if (S_ISLNK(s->mode)) {
+		int r = target_of(k, s, ret);
+
+		buf_addc(ret, '\n');
+		return r;
+	}
+	if (!S_ISREG(s->mode))
+		return 0;
+	if (s->node) {
+		fd = objects_open_one(k->c->store, s->node->m.hash);
+		/* The state as it is now was only hashed: such a file is read by whoever has the layer. */
+		return fd < 0 ? fd : fd_read_all(fd, PATCH_FILE_MAX, ret);
+	}
+	dir = layer_open_parent(k->lower, k->path.data + k->prefix, &name);
+	if (dir < 0)
+		return dir;
+	fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	return fd < 0 ? -errno : fd_read_all(fd, PATCH_FILE_MAX, ret);
+}
+
+static int show(struct cmp *k, const char *tree, const char *path, struct buf *out)
+{
+	struct buf text[2] = { BUF_INIT, BUF_INIT };
+	int r = 0;
+
+	for (int i = 0; i < 2 && r == 0; i++) {
+		size_t top = find_tree(&k->s[i], tree);
+		struct seen s = { .at = SIZE_MAX };
+
+		if (top != SIZE_MAX)
+			s = resolve(k, i, top, path, k->lower >= 0);
+		r = read_content(k, &s, &text[i]);
+	}
+	if (r == -EFBIG) {
+		buf_adds(out, "(too long to show)\n");
+		r = 0;
+	} else if (r == 0 && (!textdiff_is_text(buf_cstr(&text[0]), text[0].len) ||
+			      !textdiff_is_text(buf_cstr(&text[1]), text[1].len))) {
+		buf_adds(out, "(not text)\n");
+	} else if (r == 0) {
+		r = textdiff(buf_cstr(&text[0]), text[0].len, buf_cstr(&text[1]), text[1].len, out);
+	}
+	buf_release(&text[0]);
+	buf_release(&text[1]);
+	return r;
+}
+
+int checkpoint_patch(const struct compare *c, const struct change *change, struct buf *out)
+{
+	const char *tree = str_starts(change->path, "~/") ? "home"
+			   : change->path[0] == '/'	  ? "root"
+							  : "workspace";
+	struct cmp k = { 0 };
+	int r = open_cmp(&k, c);
+
+	k.prefix = str_eq(tree, "home") ? 2 : str_eq(tree, "root");
+	k.lower = str_eq(tree, "workspace") ? c->lower : -1;
+	buf_add(&k.path, change->path, k.prefix);
+	if (r == 0)
+		r = show(&k, tree, change->path + k.prefix, out);
+	release(&k);
+	return r;
+}

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "workspace/view/secret.h"
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/str.h"
+
+#include <assert.h>
+#include <fcntl.h>
+#include <strings.h>
+
+enum how { EXACT, PREFIX, SUFFIX };
+
+/* What must stand in the file for the name to count. */
+enum look {
+	LOOK_NONE,	  /* the name says it all */
+	LOOK_PRIVATE_KEY, /* PEM and SSH keys: certificates and public keys have the same names */
+	LOOK_NPM,	  /* package registries: most of these files only name one */
+	LOOK_URL,	  /* user:password@ in an address */
+	LOOK_JSON_KEY,	  /* cloud service accounts */
+	LOOK_COUNT
+};
+
+enum what_kind { IS_FILE = 1, IS_DIR = 2, IS_ANY = 3 };
+
+struct secret_rule {
+	const char *name;
+	const char *parent; /* name of its directory, NULL: any */
+	enum how how;
+	enum what_kind kind;
+	enum look look;
+	const char *what;
+};
+
+#define KEY "a private key"
+#define CLOUD "cloud credentials"
+#define PASSWORDS "passwords"
+#define TOKEN "an access token"
+#define ENVIRONMENT "credentials in environment variables"
+
+/* Those with the same first letter stand together; suffixes stand in a table of their own. */
+static const struct secret_rule rules[] = {
+	{ ".authinfo", NULL, PREFIX, IS_FILE, LOOK_NONE, PASSWORDS },
+	{ ".aws", NULL, EXACT, IS_DIR, LOOK_NONE, CLOUD },
+	{ ".azure", NULL, EXACT, IS_DIR, LOOK_NONE, CLOUD },
+	{ ".boto", NULL, EXACT, IS_FILE, LOOK_NONE, CLOUD },
+	{ ".clasprc.json", NULL, EXACT, IS_FILE, LOOK_NONE, TOKEN },
+	{ ".credentials.json", NULL, EXACT, IS_FILE, LOOK_NONE, TOKEN },
+	{ ".databrickscfg", NULL, EXACT, IS_FILE, LOOK_NONE, TOKEN },
+	{ ".dockercfg", NULL, EXACT, IS_FILE, LOOK_NONE, PASSWORDS },
+	{ ".env", NULL, PREFIX, IS_FILE, LOOK_NONE, ENVIRONMENT },
+	{ ".git-credentials", NULL, EXACT, IS_FILE, LOOK_NONE, PASSWORDS },
+	{ ".gnupg", NULL, EXACT, IS_DIR, LOOK_NONE, KEY },
+	{ ".htpasswd", NULL, EXACT, IS_FILE, LOOK_NONE, PASSWORDS },
+	{ ".kube", NULL, EXACT, IS_DIR, LOOK_NONE, CLOUD },
+	{ ".my.cnf", NULL, EXACT, IS_FILE, LOOK_NONE, PASSWORDS },
+	{ ".mylogin.cnf", NULL, EXACT, IS_FILE, LOOK_NONE, PASSWORDS },
+	{ ".netrc", NULL, EXACT, IS_FILE, LOOK_NONE, PASSWORDS },
+	{ ".npmrc", NULL, EXACT, IS_FILE, LOOK_NPM, TOKEN },
+	{ ".oci", NULL, EXACT, IS_DIR, LOOK_NONE, CLOUD },
+	{ ".password-store", NULL, EXACT, IS_DIR, LOOK_NONE, PASSWORDS },
+	{ ".pgpass", NULL, EXACT, IS_FILE, LOOK_NONE, PASSWORDS },
+	{ ".pypirc", NULL, EXACT, IS_FILE, LOOK_NONE, TOKEN },
+	{ ".s3cfg", NULL, EXACT, IS_FILE, LOOK_NONE, CLOUD },
+	{ ".snowsql", NULL, EXACT, IS_DIR, LOOK_NONE, PASSWORDS },
+	{ ".ssh", NULL, EXACT, IS_DIR, LOOK_NONE, "SSH keys" },
+	{ ".terraformrc", NULL, EXACT, IS_FILE, LOOK_NONE, TOKEN },
+	{ ".vault-token", NULL, EXACT, IS_FILE, LOOK_NONE, TOKEN },
+	{ ".vault_pass", NULL, PREFIX, IS_FILE, LOOK_NONE, PASSWORDS },
+	{ ".yarnrc", NULL, EXACT, IS_FILE, LOOK_NPM, TOKEN },
+	{ ".yarnrc.yml", NULL, EXACT, IS_FILE, LOOK_NPM, TOKEN },
+	{ "_netrc", NULL, EXACT, IS_FILE, LOOK_NONE, PASSWORDS },
+	{ "access_tokens.db", "gcloud", EXACT, IS_FILE, LOOK_NONE, CLOUD },
+	{ "application_default_credentials.json", NULL, EXACT, IS_FILE, LOOK_NONE, CLOUD },
+	{ "auth.json", ".codex", EXACT, IS_FILE, LOOK_NONE, TOKEN },
+	{ "auth.json", ".composer", EXACT, IS_FILE, LOOK_NONE, TOKEN },
+	{ "client_secret", NULL, PREFIX, IS_FILE, LOOK_NONE, CLOUD },
+	{ "config.json", ".docker", EXACT, IS_FILE, LOOK_NONE, PASSWORDS },
+	{ "configuration.toml", ".argocd", EXACT, IS_FILE, LOOK_NONE, TOKEN },
+	{ "credentials", ".cargo", EXACT, IS_FILE, LOOK_NONE, TOKEN },
+	{ "credentials", ".gem", EXACT, IS_FILE, LOOK_NONE, TOKEN },
+	{ "credentials.json", NULL, EXACT, IS_FILE, LOOK_JSON_KEY, CLOUD },
+	{ "credentials.tfrc.json", NULL, EXACT, IS_FILE, LOOK_NONE, TOKEN },
+	{ "credentials.toml", ".cargo", EXACT, IS_FILE, LOOK_NONE, TOKEN },
+	{ "firebase-adminsdk", NULL, PREFIX, IS_FILE, LOOK_NONE, CLOUD },
+	{ "gcloud", ".config", EXACT, IS_DIR, LOOK_NONE, CLOUD },
+	{ "hosts.json", "github-copilot", EXACT, IS_FILE, LOOK_NONE, TOKEN },
+	{ "hosts.yml", "gh", EXACT, IS_FILE, LOOK_NONE, TOKEN },
+	{ "id_dsa", NULL, EXACT, IS_FILE, LOOK_NONE, "an SSH key" },
+	{ "id_dsa", NULL, PREFIX, IS_FILE, LOOK_PRIVATE_KEY, "an SSH key" },
+	{ "id_ecdsa", NULL, EXACT, IS_FILE, LOOK_NONE, "an SSH key" },
+	{ "id_ecdsa", NULL, PREFIX, IS_FILE, LOOK_PRIVATE_KEY, "an SSH key" },
+	{ "id_ed25519", NULL, EXACT, IS_FILE, LOOK_NONE, "an SSH key" },
+	{ "id_ed25519", NULL, PREFIX, IS_FILE, LOOK_PRIVATE_KEY, "an SSH key" },
+	{ "id_rsa", NULL, EXACT, IS_FILE, LOOK_NONE, "an SSH key" },
+	{ "id_rsa", NULL, PREFIX, IS_FILE, LOOK_PRIVATE_KEY, "an SSH key" },
+	{ "keyrings", "share", EXACT, IS_DIR, LOOK_NONE, PASSWORDS },
+	{ "kubeconfig", NULL, PREFIX, IS_FILE, LOOK_NONE, CLOUD },
+	{ "master.key", "config", EXACT, IS_FILE, LOOK_NONE, KEY },
+	{ "oauth_creds.json", ".gemini", EXACT, IS_FILE, LOOK_NONE, TOKEN },
+	{ "pip.conf", NULL, EXACT, IS_FILE, LOOK_URL, PASSWORDS },
+	{ "secrets.toml", ".streamlit", EXACT, IS_FILE, LOOK_NONE, PASSWORDS },
+	{ "service-account", NULL, PREFIX, IS_FILE, LOOK_JSON_KEY, CLOUD },
+	{ "service_account", NULL, PREFIX, IS_FILE, LOOK_JSON_KEY, CLOUD },
+	{ "serviceaccount", NULL, PREFIX, IS_FILE, LOOK_JSON_KEY, CLOUD },
+	{ "settings.xml", ".m2", EXACT, IS_FILE, LOOK_NONE, PASSWORDS },
+	{ "terraform.tfstate", NULL, PREFIX, IS_FILE, LOOK_NONE, CLOUD },
+};
+
+static const struct secret_rule suffixes[] = {
+	{ ".jks", NULL, SUFFIX, IS_FILE, LOOK_NONE, KEY },
+	{ ".kdbx", NULL, SUFFIX, IS_FILE, LOOK_NONE, PASSWORDS },
+	{ ".key", NULL, SUFFIX, IS_FILE, LOOK_PRIVATE_KEY, KEY },
+	{ ".keystore", NULL, SUFFIX, IS_FILE, LOOK_NONE, KEY },
+	{ ".ovpn", NULL, SUFFIX, IS_FILE, LOOK_PRIVATE_KEY, KEY },
+	{ ".p12", NULL, SUFFIX, IS_FILE, LOOK_NONE, KEY },
+	{ ".p8", NULL, SUFFIX, IS_FILE, LOOK_PRIVATE_KEY, KEY },
+	{ ".pem", NULL, SUFFIX, IS_FILE, LOOK_PRIVATE_KEY, KEY },
+	{ ".pfx", NULL, SUFFIX, IS_FILE, LOOK_NONE, KEY },
+	{ ".ppk", NULL, SUFFIX, IS_FILE, LOOK_NONE, KEY },
+	{ ".tfstate", NULL, SUFFIX, IS_FILE, LOOK_NONE, CLOUD },
+};
+
+/* Files that start with ".env" but are made to be shown. */
+static const char *const env_examples[] = { "example", "sample",   "template", "tmpl",
+					    "dist",    "defaults", "schema" };
+
+/* Where the rules of a first letter begin and end, and which letters suffixes end with. */
+static struct {
+	bool ready;
+	unsigned char first[256], end[256];
+	bool last[256];
+} at;
+
+static unsigned char lower(char c)
+{
+	return (unsigned char)(c >= 'A' && c <= 'Z' ? c + 32 : c);
+}
+
+static void prepare(void)
+{
+	static_assert(ARRAY_SIZE(rules) < 256, "places of rules fit a byte");
+
+	for (size_t i = 0; i < ARRAY_SIZE(rules); i++) {
+		unsigned char c = (unsigned char)rules[i].name[0];
+
+		BUG_ON(at.end[c] && at.end[c] != i);
+		if (!at.end[c])
+			at.first[c] = (unsigned char)i;
+		at.end[c] = (unsigned char)(i + 1);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(suffixes); i++)
+		at.last[(unsigned char)suffixes[i].name[strlen(suffixes[i].name) - 1]] = true;
+	at.ready = true;
+}
+
+static bool ends_nocase(const char *s, size_t len, const char *suffix)
+{
+	size_t n = strlen(suffix);
+
+	return len >= n && strcasecmp(s + len - n, suffix) == 0;
+}
+
+static bool is_shown_anyway(const char *name, size_t len)
+{
+	if (ends_nocase(name, len, ".pub"))
+		return true;
+	if (strncasecmp(name, ".env", 4) != 0)
+		return false;
+	for (size_t i = 0; i < ARRAY_SIZE(env_examples); i++) {
+		if (ends_nocase(name, len, env_examples[i]))
+			return true;
+	}
+	return false;
+}
+
+static bool rule_fits(const struct secret_rule *r, const char *parent, const char *name, size_t len,
+		      bool is_dir)
+{
+	if (!(r->kind & (is_dir ? IS_DIR : IS_FILE)))
+		return false;
+	if (r->how == EXACT && strcasecmp(name, r->name) != 0)
+		return false;
+	if (r->how == PREFIX && strncasecmp(name, r->name, strlen(r->name)) != 0)
+		return false;
+	if (r->how == SUFFIX && !(len > strlen(r->name) && ends_nocase(name, len, r->name)))
+		return false;
+	return !r->parent || strcasecmp(parent, r->parent) == 0;
+}
+
+const struct secret_rule *secret_match(const char *parent, const char *name, bool is_dir)
+{
+	const struct secret_rule *found = NULL;
+	unsigned char c = lower(name[0]);
+	size_t len;
+
+	if (!at.ready)
+		prepare();
+	for (size_t i = at.first[c]; i < at.end[c] && !found; i++) {
+		/* Second letters differ more often than anything else. */
+		if (lower(name[1]) != (unsigned char)rules[i].name[1])
+			continue;
+		if (rule_fits(&rules[i], parent, name, strlen(name), is_dir))
+			found = &rules[i];
+	}
+	len = strlen(name);
+	for (size_t i = 0; i < ARRAY_SIZE(suffixes) && !found && at.last[lower(name[len - 1])]; i++) {
+		if (rule_fits(&suffixes[i], parent, name, len, is_dir))
+			found = &suffixes[i];
+	}
+	return found && is_shown_anyway(name, len) ? NULL : found;
+}
+
+bool secret_needs_look(const struct secret_rule *r)
+{
+	return r->look != LOOK_NONE;
+}
+
+const char *secret_what(const struct secret_rule *r)
+{
+	return r->what;
+}
+
+#define LOOK_MAX 65536
+
+static bool has(const struct buf *b, const char *word)
+{
+	return memmem(buf_cstr(b), b->len, word, strlen(word)) != NULL;
+}
+
+/* "://user:password@" */
+static bool has_url_password(const struct buf *b)
+{
+	const char *p = buf_cstr(b), *end = p + b->len;
+
+	while ((p = memmem(p, (size_t)(end - p), "://", 3))) {
+		p += 3;
+		for (; p < end && !strchr("/?# \t\r\n", *p); p++) {
+			if (*p == '@')
+				return true;
+		}
+	}
+	return false;
+}
+
+bool secret_look(const struct secret_rule *r, int dirfd, const char *name)
+{
+	autobuf struct buf b = BUF_INIT;
+	autoclose int fd = openat(dirfd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	int err = fd < 0 ? -errno : fd_read_all(fd, LOOK_MAX, &b);
+
+	if (err < 0 && err != -EFBIG)
+		return true;
+	switch (r->look) {
+	case LOOK_PRIVATE_KEY:
+		return has(&b, "PRIVATE KEY");
+	case LOOK_NPM:
+		return has(&b, "_auth") || has(&b, "_password") || has(&b, "npmAuth") || has_url_password(&b);
+	case LOOK_URL:
+		return has_url_password(&b);
+	case LOOK_JSON_KEY:
+		return has(&b, "private_key") || has(&b, "client_secret") || has(&b, "refresh_token");
+	default:
+		return true;
+	}
+}
+
+size_t secret_match_path(const char *path, bool is_dir, const struct secret_rule **ret_rule)
+{
+	char parent[256] = "", name[256];
+	const char *p = path;
+
+	for (;;) {
+		size_t len = strcspn(p, "/");
+		const struct secret_rule *r;
+
+		if (len == 0 || len >= sizeof(name))
+			return 0;
+		memcpy(name, p, len);
+		name[len] = '\0';
+		r = secret_match(parent, name, p[len] == '/' || is_dir);
+		if (r) {
+			*ret_rule = r;
+			return (size_t)(p - path) + len;
+		}
+		if (!p[len])
+			return 0;
+		memcpy(parent, name, len + 1);
+		p += len + 1;
+	}
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/pool/pool_demand.h"
+#include "tap.h"
+
+#define SEC 1000000000ULL
+
+static void test_want(void)
+{
+	struct pool_demand d = { 0 };
+	uint64_t now = 1000 * SEC;
+
+	CHECKF(pool_want(&d, now) == 0, "nobody asked: none");
+	pool_note(&d, now);
+	CHECKF(pool_want(&d, now) == 2, "one in this second: one more than that");
+	for (int i = 0; i < 9; i++)
+		pool_note(&d, now + 1000);
+	CHECKF(pool_want(&d, now) == 11, "ten in one second");
+	CHECKF(pool_want(&d, now + 10 * SEC) == 6, "half as many count when half the time is over");
+	CHECKF(pool_want(&d, now + 30 * SEC) == 1, "one is kept while somebody may come again");
+	CHECKF(pool_want(&d, now + (POOL_IDLE_SECONDS + 1) * SEC) == 0, "and none when nobody does");
+	pool_note(&d, now + 30 * SEC);
+	CHECKF(pool_want(&d, now + 30 * SEC) == 2, "an old peak is forgotten");
+}
+
+static void test_bounds(void)
+{
+	struct pool_demand d = { 0 };
+
+	for (int i = 0; i < 100000; i++)
+		pool_note(&d, 5 * SEC);
+	CHECKF(pool_want(&d, 5 * SEC) == POOL_READY_MAX, "never more than the most");
+	CHECKF(pool_may_add(0, 1ULL << 40, 1), "the first may always be made");
+	CHECKF(!pool_may_add(1, 100, 100), "not beyond the budget");
+	CHECKF(pool_may_add(50, 50, 100), "up to it");
+	CHECKF(!pool_may_add(UINT64_MAX, 1, UINT64_MAX), "nor around the end of the numbers");
+}
+
+int main(void)
+{
+	test_want();
+	test_bounds();
+	return tap_done();
+}
