@@ -35,7 +35,7 @@ def check_plain(c):
     for x in data["checks"]:
         tap.like(text.out, rf"^  {x['status']} +{x['title'].replace('(', '.').replace(')', '.')} ",
                  f"{c.who}: the text says the same about {x['id']}")
-    tap.unlike(text.out, "\x1b", f"{c.who}: no colour in a pipe")
+    tap.unlike(text.out, "\x1b", f"{c.who}: doctor prints no colour into a pipe")
     return data
 
 
@@ -68,8 +68,8 @@ def check_bad(c):
     tap.eq((r.code, data["can_run"]), (1, False), f"{c.who}: without user namespaces it says so and exits 1", r)
     tap.ok({"userns", "userns-nested", "overlay", "proc"} <= bad, f"{c.who}: what depends on them fails", sorted(bad))
     r = c(program=["unshare", "--user", "--map-root-user", "sh", "-c", script.replace(" --json", ""), c.exe])
-    tap.like(r.out, r"^  fail +user namespaces .*\n +means: .*\n +fix", f"{c.who}: and how to mend it", r)
-    tap.like(r.out, r"^coffer run cannot work here: ", f"{c.who}: the last line sums up", r)
+    tap.like(r.out, r"^  fail +user namespaces .*\n +means: .*\n +fix", f"{c.who}: doctor says how to mend a host without user namespaces", r)
+    tap.like(r.out, r"^coffer run cannot work here: ", f"{c.who}: the last line of doctor says that coffer run cannot work here", r)
 
 
 def check_read_only(c):
@@ -92,8 +92,8 @@ for who in identities(tap):
             check_bad(coffer)
         if who == "root":
             check_read_only(coffer)
-        tap.eq(coffer("doctor", "now").code, 2, f"{who}: an argument is refused")
+        tap.eq(coffer("doctor", "now").code, 2, f"{who}: doctor refuses an argument")
         left = [n for d in (coffer.dir, coffer.home, "/var/lib") for n in os.listdir(d) if "doctor" in n]
-        tap.eq(left, [], f"{who}: no directory is left")
+        tap.eq(left, [], f"{who}: doctor leaves no directory behind")
         coffer.check_clean(tap)
 tap.done()
