@@ -220,7 +220,7 @@ static int cannot_write(struct err *e, int r)
 	return r;
 }
 
-/* Takes off again what there is of a line. Should that fail too, the log is as a crash would have left it (A2), and the
+/* Takes off again what there is of a line. Should that fail too, the log is as a crash would have left it (audit.A2), and the
  * next writer repairs it. */
 static void take_back(struct audit *a, const struct anchor *an)
 {
@@ -327,7 +327,7 @@ static int repaired(struct audit *a, struct anchor *an, const char *what, uint64
 	return audit_emit(a, an, &(struct audit_event){ "audit.repair", NULL, &fields }, e);
 }
 
-/* More is in the log than the anchor says: what a crash leaves (A2) is put right, anything else is refused. */
+/* More is in the log than the anchor says: what a crash leaves (audit.A2) is put right, anything else is refused. */
 static int settle_tail(struct audit *a, struct anchor *an, uint64_t size, struct err *e)
 {
 	autobuf struct buf tail = BUF_INIT;

@@ -7,7 +7,7 @@
  *  W1  Memory does not grow with the log: findings, heads and accepted breaks are capped.
  *  W2  Whoever changes a byte of a line, its number or its place, without being able to write the anchor or to sign,
  *      causes at least one finding that the log itself cannot take back.
- *  W3  What a crash leaves (audit.h, A2) causes a note and no finding.
+ *  W3  What a crash leaves (audit.A2) causes a note and no finding.
  */
 #ifndef AUDIT_AUDIT_WALK_H
 #define AUDIT_AUDIT_WALK_H

@@ -81,7 +81,7 @@ int audit_rotate(struct audit *a, struct anchor *an, struct err *e)
 	return audit_rotate_finish(a, an, e);
 }
 
-/* One segment: the event first (A5), with what the oldest one that stays continues from. 1: it was pruned. */
+/* One segment: the event first (audit.A5), with what the oldest one that stays continues from. 1: it was pruned. */
 static int prune_one(struct audit *a, struct anchor *an, uint32_t old, const char *next_name, struct err *e)
 {
 	autobuf struct buf fields = BUF_INIT;

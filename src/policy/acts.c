@@ -143,7 +143,7 @@ static bool when_holds(const struct tool_when *w, const struct tool_arg *args, s
 		some = some || fits;
 		all = all && (!same || fits);
 	}
-	return some && (all || loose); /* C4 */
+	return some && (all || loose); /* acts.C4 */
 }
 
 static bool rule_matches(const struct tool_rule *r, const char *name, const struct tool_arg *args, size_t n)
@@ -177,7 +177,7 @@ static bool has_all_conditions(const struct tool_rule *r, const struct tool_rule
 	return true;
 }
 
-/* C2: does `a` decide before `b`? */
+/* acts.C2: does `a` decide before `b`? */
 static bool is_more_specific(const struct tool_rule *a, const struct tool_rule *b)
 {
 	bool a_in_b = pattern_covers(b->name, a->name), b_in_a = pattern_covers(a->name, b->name);
@@ -283,7 +283,7 @@ static bool same_conditions(const struct tool_rule *a, const struct tool_rule *b
 }
 
 /*
- * Whatever the new rule matches `ask` matches too, for an allow is matched to the letter (C4). So a rule that `ask` overrules
+ * Whatever the new rule matches `ask` matches too, for an allow is matched to the letter (acts.C4). So a rule that `ask` overrules
  * has no say there now, and one that the new rule does not overrule keeps its own. What is left is asked about with the same
  * words, or would be lost: whether both can match at once is not looked at, for keys are matched generously.
  */

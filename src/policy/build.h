@@ -120,7 +120,7 @@ int policy_seal(struct policy *p, struct err *e) MUST_CHECK;
 
 /*
  * What a person granted on top (policy_widen.c), in place of what was granted before. Takes over what the rules own. On failure all is as
- * it was, but for the rules, which are the caller's to release. Of a sealed policy too (W3).
+ * it was, but for the rules, which are the caller's to release. Of a sealed policy too (policy_widen.W3).
  */
 int policy_widen(struct policy *p, struct policy_rule *rules, size_t n, struct err *e) MUST_CHECK;
 size_t policy_widened(const struct policy *p, struct policy_rule *const **ret); /* ret may be NULL */

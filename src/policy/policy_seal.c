@@ -69,7 +69,7 @@ static const char *differs(const struct policy_rule *a, const struct policy_rule
 	return str_eq(a->pool, b->pool) ? NULL : "pool";
 }
 
-/* B3: rules of one host pattern that meet on a port. They stand beside each other in by_host. */
+/* build.B3: rules of one host pattern that meet on a port. They stand beside each other in by_host. */
 static int check_agreement(const struct layer *l, struct err *e)
 {
 	for (size_t i = 0; i < l->n_by_host; i++) {

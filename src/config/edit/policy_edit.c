@@ -242,7 +242,7 @@ struct ynode *edit_take_out(struct ynode *list, size_t at)
 
 /* --- texts ------------------------------------------------------------------------------------------------------ */
 
-/* E3 */
+/* policy_edit.E3 */
 int edit_check_text(struct edit *d, const char *s, bool star)
 {
 	if (strlen(s) > ENTRY_MAX)
@@ -318,7 +318,7 @@ static void compose(const struct edit *d, struct buf *out)
 	}
 }
 
-/* E2 */
+/* policy_edit.E2 */
 static int check(struct edit *d, const struct buf *out)
 {
 	CLEANUP(ynode_freep) struct ynode *now = NULL;

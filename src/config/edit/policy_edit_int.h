@@ -61,7 +61,7 @@ int edit_add_pair(struct ynode *map, const char *key, const char *value) MUST_CH
 int edit_insert(struct ynode *list, size_t at, struct ynode *n) MUST_CHECK;
 struct ynode *edit_take_out(struct ynode *list, size_t at);
 
-/* E3: of a text only bytes that mean themselves between quotes; a star only where it is meant. */
+/* policy_edit.E3: of a text only bytes that mean themselves between quotes; a star only where it is meant. */
 int edit_check_text(struct edit *d, const char *s, bool star) MUST_CHECK;
 /* Plain where YAML can read it in no other way. */
 void edit_add_scalar(struct buf *b, const char *s);

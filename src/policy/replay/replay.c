@@ -59,7 +59,7 @@ static bool refused_otherwise(const struct replay_seen *s)
 	return s->kind != REPLAY_REQUEST && str_starts(s->rule, "allow ");
 }
 
-/* Y1: what is let through now, but was refused for a reason that no policy has. */
+/* replay.Y1: what is let through now, but was refused for a reason that no policy has. */
 static enum replay_now unless_otherwise(const struct replay_seen *s, enum replay_now now,
 					const char **ret_why)
 {

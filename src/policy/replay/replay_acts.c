@@ -6,7 +6,7 @@
 
 #include "base/str.h"
 
-/* Y1: may the answer hang on the arguments? Every rule that could decide is then one of these, or the one without them. */
+/* replay.Y1: may the answer hang on the arguments? Every rule that could decide is then one of these, or the one without them. */
 static bool depends_on_arguments(const struct acts *a, const char *name, enum policy_action without)
 {
 	for (size_t i = 0; i < a->n_rules; i++) {
@@ -29,7 +29,7 @@ enum replay_now replay_decide_tool(const struct replay *r, const struct replay_s
 	autobuf struct buf rule = BUF_INIT;
 	const char *name = s->what ? s->what : "";
 
-	/* Y3: the very list that decided then. */
+	/* replay.Y3: the very list that decided then. */
 	if (s->list && str_eq(s->list, r->list))
 		return now_of(s->was);
 	if (r->acts)

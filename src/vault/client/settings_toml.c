@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * TOML, statement by statement: a table's head or a key with its value, over several lines where brackets or long strings are
- * open. Statements are kept or left out whole (T1), tables too.
+ * open. Statements are kept or left out whole (settings.T1), tables too.
  */
 #include "vault/client/settings.h"
 
@@ -73,7 +73,7 @@ static int opens(char c)
 	return c == ']' || c == '}' ? -1 : 0;
 }
 
-/* Up to the end of its last line, without comments (T3). *ret_value: where the value begins; 0: there is none. */
+/* Up to the end of its last line, without comments (settings.T3). *ret_value: where the value begins; 0: there is none. */
 static int toml_statement(struct toml *t, struct buf *out, size_t *ret_value)
 {
 	int open = 0;

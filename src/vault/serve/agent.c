@@ -31,7 +31,7 @@ struct turn {
 	const struct store *s;
 	uint64_t now, mono;
 	struct wire_out out; /* the answer */
-	bool allowed;	     /* by a person (A7) */
+	bool allowed;	     /* by a person (agent.A7) */
 	bool asks;	     /* what covers it wants one asked */
 	enum vault_said said;
 	const char *why; /* VAULT_SAID_REFUSED */
@@ -93,7 +93,7 @@ static bool is_asked(const struct vault_grant *g, const struct binding *own)
 	return g->n_bindings == 0;
 }
 
-/* A7 */
+/* agent.A7 */
 static bool wants_ask(const struct vault_grant *g, const struct binding *own)
 {
 	struct binding b;
@@ -224,7 +224,7 @@ static void spoil(struct turn *t, const char *why)
 	refuse(t, why);
 }
 
-/* Does any key of this sandbox's sign for that server? (A4) */
+/* Does any key of this sandbox's sign for that server? (agent.A4) */
 static bool is_known_server(struct turn *t, struct slice key)
 {
 	for (size_t i = 0; i < t->a->ask.n && key.len; i++) {
@@ -514,7 +514,7 @@ static void on_sign(struct turn *t, struct wire_in *in)
 
 /* --- messages ----------------------------------------------------------------------------------------------------- */
 
-/* One that is new takes a free place, or that of whoever was silent longest: that one is then like a new one (A6). */
+/* One that is new takes a free place, or that of whoever was silent longest: that one is then like a new one (agent.A6). */
 static struct agent_conn *conn_of(struct agent *a, uint32_t id)
 {
 	struct agent_conn *best = &a->conns[0];

@@ -249,7 +249,7 @@ static bool may_ask(struct client *c, uint64_t mono)
 	return true;
 }
 
-/* R1: the secret's own bindings as they are now; without any, the grant's where it had none then. */
+/* grant.R1: the secret's own bindings as they are now; without any, the grant's where it had none then. */
 static bool is_bound_still(const struct store_entry *n, const struct vault_grant *g, bool unbound,
 			   const char *host, uint16_t port, struct slice path)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sandboxes: what they are granted, and who holds that for them. H1 to H3 stand in serve_int.h. */
+/* Sandboxes: what they are granted, and who holds that for them. serve_int.H1 to serve_int.H3 stand in serve_int.h. */
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
@@ -81,7 +81,7 @@ static bool is_same(const struct vault_grant *own, const struct vault_grant *wan
 	return true;
 }
 
-/* H1: word for word what was said when the channel was made. A secret may stand there twice: for rules, and for a pool. */
+/* serve_int.H1: word for word what was said when the channel was made. A secret may stand there twice: for rules, and for a pool. */
 static bool may_have(const struct holder *h, const struct vault_grant *want)
 {
 	for (size_t i = 0; i < h->ask.n; i++) {
@@ -133,7 +133,7 @@ int hold_grant(struct request *q, struct err *e)
 	if (r < 0)
 		return r;
 	/* A second grant for one sandbox takes the place of the first: its egress was started again. What servers issued to it
-	 * goes on (R4). */
+	 * goes on (grant.R4). */
 	for (size_t i = 0; i < v->n_clients; i++) {
 		if (str_eq(v->clients[i]->sandbox, c->sandbox))
 			client_inherit(c, v->clients[i], now);

@@ -126,7 +126,7 @@ static long find_same(const struct issued_list *l, uint32_t issuer, const char *
 	return -1;
 }
 
-/* D2: whose place a new one takes; its index, -1: nobody's. */
+/* issued.D2: whose place a new one takes; its index, -1: nobody's. */
 static long whose_place(const struct issued_list *l, uint32_t issuer, const struct issue_member *m,
 			uint32_t carried)
 {

@@ -212,7 +212,7 @@ static int read_place(const struct keep *k, unsigned place, uint64_t *ret_number
 	return 0;
 }
 
-/* K1 */
+/* keep.K1 */
 static int write_place(struct keep *k, const struct secmem *text)
 {
 	autosecmem struct secmem key = SECMEM_INIT;
@@ -238,7 +238,7 @@ static int write_place(struct keep *k, const struct secmem *text)
 
 /* --- loading ---------------------------------------------------------------------------------------------------- */
 
-/* The newest whole one; empty when there is none (K3). */
+/* The newest whole one; empty when there is none (keep.K3). */
 static void read_newest(struct keep *k, struct secmem *ret)
 {
 	k->number = 0;

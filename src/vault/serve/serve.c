@@ -22,7 +22,7 @@ void vault_release(struct vault *v)
 	secmem_release(&v->key);
 }
 
-/* R4: one that broke the protocol loses all. */
+/* grant.R4: one that broke the protocol loses all. */
 static void end_client(struct vault *v, size_t i, int why)
 {
 	if (why != -EPROTO && client_park(v->clients[i]))
@@ -159,7 +159,7 @@ static void serve_all(struct vault *v, const struct pollfd *clients, const struc
 	}
 }
 
-/* K4 of keep.h: what waits. True when something still does. */
+/* keep.K4: what waits. True when something still does. */
 static bool keep_all(struct vault *v)
 {
 	uint64_t mono = clock_nsec(CLOCK_MONOTONIC);

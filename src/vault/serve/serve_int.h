@@ -61,7 +61,7 @@ struct request {
 };
 
 /* One message of the starter's, or a holder's, with its descriptors, which are closed or kept. An error ends the process
- * (C2), or the holder (H2). */
+ * (serve.C2), or the holder (H2). */
 int control_take(struct vault *v, struct holder *by, const void *data, size_t len, int *fds,
 		 unsigned n_fds) MUST_CHECK;
 

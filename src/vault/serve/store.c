@@ -74,7 +74,7 @@ static int check_value(const struct secmem *v, bool weak, struct err *e)
 	return err_hint(e, -EINVAL, "--weak takes it all the same");
 }
 
-/* T2 */
+/* store.T2 */
 static int check_lines(const struct store_entry *n, const struct secmem *v, struct err *e)
 {
 	for (size_t i = 0; i < n->n_bindings && store_has_lines(v); i++) {
@@ -91,7 +91,7 @@ static int check_lines(const struct store_entry *n, const struct secmem *v, stru
 	return 0;
 }
 
-/* T6 */
+/* store.T6 */
 static int check_fits(const struct store_entry *n, const struct secmem *v, const struct binding *b,
 		      struct err *e)
 {
@@ -105,7 +105,7 @@ static int check_fits(const struct store_entry *n, const struct secmem *v, const
 			BINDING_HEAD_MAX >> 10);
 }
 
-/* T4. That both halves of a key belong together shows when one signs and the other is asked. */
+/* store.T4. That both halves of a key belong together shows when one signs and the other is asked. */
 static int check_signs(const struct secmem *v, struct err *e)
 {
 	CLEANUP(sshkey_release) struct sshkey k = SSHKEY_INIT;
@@ -500,7 +500,7 @@ int store_unpack(struct store *ret, const void *data, size_t len, struct err *e)
 		CLEANUP(entry_freep) struct store_entry *v = calloc(1, sizeof(*v));
 
 		r = v ? get_entry(&in, v, e) : -ENOMEM;
-		/* Sorted, and so without doubles (T3). */
+		/* Sorted, and so without doubles (store.T3). */
 		if (r == 0 && s.n && strcmp(s.v[s.n - 1]->name, v->name) >= 0)
 			r = -EBADMSG;
 		if (r == 0)

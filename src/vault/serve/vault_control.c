@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the starter asks for, and of that what a holder may: C2 and C4 of serve.h. */
+/* What the starter asks for, and of that what a holder may: serve.C2 and serve.C4. */
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
