@@ -43,7 +43,7 @@ static int openssl_error(struct err *e, const char *what)
 {
 	const char *why = ERR_reason_error_string(ERR_peek_last_error());
 
-	err_set(e, -EIO, "cannot %s: %s", what, why ? why : "OpenSSL did not say why");
+	err_set(e, -EIO, "cannot %s: %s", what, why ? why : "OpenSSL gave no reason");
 	ERR_clear_error();
 	return -EIO;
 }
@@ -220,18 +220,19 @@ int mint_unpack(struct mint **ret, const void *data, size_t len, struct err *e)
 	if (!m)
 		return err_sys(e, -ENOMEM, "cannot load the sandbox's certificate authority");
 	if (len < head || len > MINT_PACK_MAX || memcmp(p, MAGIC, strlen(MAGIC)) != 0)
-		return err_set(e, -EBADMSG, "the kept certificate authority is not one");
+		return err_set(e, -EBADMSG, "the stored certificate authority has the wrong format");
 	key_len = get_u32le(p + strlen(MAGIC));
 	cert_len = get_u32le(p + strlen(MAGIC) + 4);
 	if (key_len > MINT_PACK_MAX || cert_len > MINT_PACK_MAX || head + key_len + cert_len != len)
-		return err_set(e, -EBADMSG, "the kept certificate authority is cut");
+		return err_set(e, -EBADMSG, "the stored certificate authority is truncated");
 	key = p + head;
 	cert = key + key_len;
 	m->key = d2i_PrivateKey(EVP_PKEY_EC, NULL, &key, (long)key_len);
 	m->cert = d2i_X509(NULL, &cert, (long)cert_len);
 	if (!m->key || !m->cert || X509_check_private_key(m->cert, m->key) != 1) {
 		ERR_clear_error();
-		return err_set(e, -EBADMSG, "the kept certificate authority does not fit together");
+		return err_set(e, -EBADMSG,
+			       "the stored certificate authority's key and certificate do not match");
 	}
 	r = mint_complete(m, e);
 	if (r < 0)

@@ -35,7 +35,7 @@ static int refuse_pattern_or_url(const char *text, size_t len, struct err *e)
 	if (memchr(text, '*', len))
 		return err_set(
 			e, -EINVAL,
-			"a secret is bound to exact hosts, and '%.*s' has a '*': whoever gets a name below it "
+			"a secret is bound to exact hosts, and '%.*s' has a '*': anybody with a name below it "
 			"would get the secret",
 			(int)len, text);
 	if (memmem(text, len, "://", 3))
@@ -55,12 +55,12 @@ static int parse_host(const char *text, size_t len, unsigned flags, struct bindi
 	if (h.kind == HOST_ADDR && !(flags & BINDING_ADDRESS))
 		return err_set(
 			e, -EINVAL,
-			"%s is an address; certificates and bindings are for names (--address says that it is "
+			"%s is an address; certificates and bindings are for names (use --address if it is "
 			"meant)",
 			h.text);
 	if (h.kind == HOST_NAME && psl_is_suffix(h.text))
 		return err_set(e, -EINVAL,
-			       "%s is a public suffix: anybody may have a name below it, and nobody is it",
+			       "%s is a public suffix: anybody may register a name below it; name one host",
 			       h.text);
 	memcpy(b->host, h.text, (size_t)h.len + 1);
 	b->port = port || (flags & BINDING_ASKED) ? port : BINDING_PORT;
@@ -99,7 +99,7 @@ int binding_parse_host(const char *text, size_t len, unsigned flags, struct bind
 	int r;
 
 	if (len > HOST_MAX + 16 + URLPATH_MAX || memchr(text, '\0', len))
-		return err_set(e, -EINVAL, "that is no HOST[:PORT][/path]");
+		return err_set(e, -EINVAL, "expected HOST[:PORT][/path]");
 	r = refuse_pattern_or_url(text, len, e);
 	if (r == 0)
 		r = parse_host(text, host_len, flags, &out, e);
@@ -190,8 +190,8 @@ static int refuse_way(const char *text, size_t len, struct err *e)
 
 	return err_set(
 		e, -EINVAL,
-		"'%s' is no way to send a secret; there are bearer, basic, header:NAME, query:NAME, path, body, "
-		"cookie[:NAME], ssh, ssh:sshsig, ssh:unbound (each with ask, as ssh:ask,sshsig) and proxy",
+		"'%s' is not a way to send a secret; use bearer, basic, header:NAME, query:NAME, path, body, "
+		"cookie[:NAME], ssh, ssh:sshsig, ssh:unbound (with approval for each use: ssh:ask,sshsig) or proxy",
 		slice_quote(text, len, quoted));
 }
 
@@ -218,7 +218,7 @@ int binding_parse_as(const char *text, size_t len, struct binding *b, struct err
 			return err_set(e, -EINVAL, "use 'cookie' or 'cookie:NAME' instead of header:cookie");
 		if (as == BINDING_AS_HEADER && is_token(word))
 			return err_set(e, -EINVAL,
-				       "the header %s says how a request is sent; no secret belongs there",
+				       "the header %s frames the request; a secret cannot be sent in it",
 				       word);
 		return refuse_way(text, len, e);
 	}
@@ -280,7 +280,7 @@ static bool takes_user(const struct binding *b)
 int binding_set_user(struct binding *b, const char *user, struct err *e)
 {
 	if (!takes_user(b))
-		return err_set(e, -EINVAL, "a user goes with 'basic', 'ssh' and 'proxy' only");
+		return err_set(e, -EINVAL, "only 'basic', 'ssh' and 'proxy' take a user");
 	if (strlen(user) > BINDING_USER_MAX || !is_user_name(user))
 		return err_set(
 			e, -EINVAL,
@@ -434,7 +434,7 @@ int binding_set_ask(struct binding *b, struct err *e)
 
 	if (b->as != BINDING_AS_SSH)
 		return err_set(e, -EINVAL,
-			       "only a key that signs (--as ssh) can be bound so that each use is asked for");
+			       "only a key that signs (--as ssh) can require approval for each use");
 	if (binding_asks(b))
 		return 0;
 	snprintf(word, sizeof(word), ASK "%s%.16s", *b->word ? "," : "", b->word);

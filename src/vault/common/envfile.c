@@ -65,7 +65,7 @@ static int parse_name(struct envfile *f, struct envfile_entry *ret, struct err *
 	f->p += n;
 	skip_blanks(f);
 	if (f->p == f->end || *f->p != '=')
-		return err_set(e, -EINVAL, "line %u: expected '=' behind %s", f->line, ret->name);
+		return err_set(e, -EINVAL, "line %u: expected '=' after %s", f->line, ret->name);
 	f->p++;
 	skip_blanks(f);
 	return 0;
@@ -78,7 +78,7 @@ static int finish_quoted(struct envfile *f, struct err *e)
 	if (f->p < f->end && *f->p == '\r')
 		f->p++;
 	if (f->p < f->end && *f->p != '\n' && *f->p != '#')
-		return err_set(e, -EINVAL, "line %u: something stands behind the closing quote", f->line);
+		return err_set(e, -EINVAL, "line %u: unexpected text after the closing quote", f->line);
 	skip_line(f);
 	return 0;
 }
