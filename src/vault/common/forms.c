@@ -6,7 +6,9 @@
 
 #include "vault/common/forms.h"
 
+#include "base/base64.h"
 #include "base/cleanup.h"
+#include "base/hex.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -42,7 +44,7 @@ static const char *const names[] = {
 };
 static_assert(ARRAY_SIZE(names) == FORM_COUNT, "a name for each form");
 
-static const char lower_hex[] = "0123456789abcdef", upper_hex[] = "0123456789ABCDEF";
+static const char lower_hex[] = HEX_LOWER, upper_hex[] = HEX_UPPER;
 
 const char *form_name(enum form_kind k)
 {
@@ -97,16 +99,12 @@ static unsigned sextet_at(const uint8_t *s, size_t len, size_t before, size_t i)
 
 static void out_base64(struct out *o, const uint8_t *s, size_t len, size_t before, bool url)
 {
-	static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 	/* A character that shares bits with the bytes before or after the secret does not depend on the
 	 * secret alone. */
 	size_t from = (before * 8 + 5) / 6, to = (before + len) * 8 / 6;
 
-	for (size_t i = from; i < to; i++) {
-		unsigned v = sextet_at(s, len, before, i);
-
-		out_byte(o, (uint8_t)(v < 62 ? alphabet[v] : (url ? "-_" : "+/")[v - 62]));
-	}
+	for (size_t i = from; i < to; i++)
+		out_byte(o, (uint8_t)base64_digit(sextet_at(s, len, before, i), url));
 }
 
 static void out_percent(struct out *o, const uint8_t *s, size_t len, const char *kept, bool all,
