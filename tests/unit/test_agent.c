@@ -30,7 +30,7 @@ static int ask(uint32_t conn, const void *data, size_t len)
 	BUG_ON(n < 0);
 	secmem_release(&answer);
 	mono += 1000000000;
-	if (agent_take(&agent, &store, packed, (size_t)n, 2000, mono, &answer) < 0)
+	if (agent_handle_message(&agent, &store, packed, (size_t)n, 2000, mono, &answer) < 0)
 		return -1;
 	BUG_ON(vault_msg_parse(VAULT_TO_CLIENT, answer.p, answer.len, 0, &said) < 0);
 	BUG_ON(memmem(answer.p, answer.len, deploy.sk, 32));
@@ -243,7 +243,7 @@ static void test_flood(void)
 	}
 	CHECKF(n > 0 && n <= AGENT_SIGN_BURST && why("too many"), "%u of %d at once", n,
 	       2 * AGENT_SIGN_BURST);
-	CHECKF(agent_take(&agent, &store, "x", 1, 2000, mono, &answer) == -EPROTO,
+	CHECKF(agent_handle_message(&agent, &store, "x", 1, 2000, mono, &answer) == -EPROTO,
 	       "what is no message ends the channel");
 }
 
