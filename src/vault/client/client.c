@@ -161,9 +161,9 @@ static int send_request(struct vault_proc *p, const struct vault_msg *m, const i
 	n = vault_msg_pack(VAULT_FROM_STARTER, m, out, size);
 	if (n < 0)
 		return err_set(e, -EINVAL,
-			       "the vault cannot be asked that: a part of it is too long or malformed");
+			       "the request to the vault is malformed or a part of it is too long");
 	n = fdpass_send(p->control, out, (size_t)n, fds, n_fds);
-	return n < 0 ? err_set(e, -EPIPE, "the vault is gone") : 0;
+	return n < 0 ? err_set(e, -EPIPE, "coffer-vault has ended") : 0;
 }
 
 static void copy_error_text(char *to, size_t size, struct slice t)
@@ -189,8 +189,8 @@ static int take_error_response(struct vault_proc *p, const struct vault_msg *m, 
 static int report_no_answer(int r, struct err *e)
 {
 	if (r == -EPIPE)
-		return err_set(e, r, "the vault has ended without an answer");
-	return err_sys(e, r, "the vault's answer cannot be understood");
+		return err_set(e, r, "coffer-vault has ended without a response");
+	return err_sys(e, r, "the response of coffer-vault is malformed");
 }
 
 /* NOLINTNEXTLINE(readability-function-size): as many parts as a request has */
@@ -358,7 +358,7 @@ static int replace_vault_file(const struct vault_files *f, int fd, struct err *e
 
 	unlinkat(f->dir, "secrets.old", 0);
 	if (f->file >= 0 && linkat(f->dir, "secrets", f->dir, "secrets.old", 0) < 0 && errno != ENOENT)
-		return err_sys(e, -errno, "cannot keep the old vault file");
+		return err_sys(e, -errno, "cannot keep a copy of the old vault file");
 	if (renameat(f->dir, "secrets.new", f->dir, "secrets") < 0)
 		return err_sys(e, -errno, "cannot put the new vault file in its place");
 	r = sync_vault_dir(f, e);
@@ -380,7 +380,7 @@ static int write_save_counter(const struct vault_proc *p, const struct vault_fil
 	int n = snprintf(text, sizeof(text), "%llu\n", (unsigned long long)p->counter);
 	int r = fd_replace_file(f->dir, "saved", text, (size_t)n, 0600);
 
-	return r < 0 ? err_sys(e, r, "the vault is saved, but not how often it was") : 0;
+	return r < 0 ? err_sys(e, r, "the vault is saved, but its save counter could not be written") : 0;
 }
 
 int vault_save(struct vault_proc *p, const struct vault_files *f, struct err *e)

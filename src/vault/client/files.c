@@ -39,8 +39,8 @@ static int check_private(int fd, const char *what, mode_t not_allowed, struct er
 	if (st.st_uid != geteuid() && st.st_uid != 0)
 		return err_set(e, -EPERM, "%s belongs to somebody else (user %u)", what, st.st_uid);
 	if (st.st_mode & not_allowed) {
-		err_set(e, -EPERM, "%s may be used by others (its mode is %04o)", what, st.st_mode & 07777);
-		return err_hint(e, -EPERM, "chmod %s, and think about who may have read it",
+		err_set(e, -EPERM, "%s is accessible to others (its mode is %04o)", what, st.st_mode & 07777);
+		return err_hint(e, -EPERM, "chmod %s, and consider who may have read it",
 				S_ISDIR(st.st_mode) ? "0700" : "0600");
 	}
 	return 0;
@@ -137,7 +137,7 @@ static int default_key_path(struct vault_files *f, struct err *e)
 		return set_key_path(f, e, "/etc/cofferdam", "/vault.key");
 	if (home && *home == '/')
 		return set_key_path(f, e, home, "/.config/cofferdam/vault.key");
-	err_set(e, -ENOKEY, "there is no place for the vault's key: HOME is not set");
+	err_set(e, -ENOKEY, "no default path for the vault's key: HOME is not set");
 	return err_hint(e, -ENOKEY, "set HOME, or name a file with --key-file");
 }
 
@@ -161,7 +161,7 @@ static int find_key_path(struct vault_files *f, const struct vault_key_want *wan
 	if (r == -ENOENT)
 		return default_key_path(f, e);
 	if (r < 0)
-		return err_sys(e, r, "cannot read where the vault's key is");
+		return err_sys(e, r, "cannot read the path of the vault's key");
 	return set_key_path(f, e, buf_cstr(&b), "");
 }
 
@@ -176,7 +176,7 @@ int vault_files_remember(const struct vault_files *f, struct err *e)
 		r = unlinkat(f->dir, "key-file", 0) < 0 && errno != ENOENT ? -errno : 0;
 	else
 		r = fd_replace_file(f->dir, "key-file", f->key_path, strlen(f->key_path), 0600);
-	return r < 0 ? err_sys(e, r, "cannot write down where the vault's key is") : 0;
+	return r < 0 ? err_sys(e, r, "cannot store the path of the vault's key") : 0;
 }
 
 static int make_key_parents(const char *path, struct err *e)
@@ -251,7 +251,7 @@ static int report_missing_key(int code, const char *path, struct err *e)
 		return err_hint(e, as,
 				"it is a credential: systemd-run -qGtP -p LoadCredentialEncrypted=" CREDENTIAL
 				" coffer secret …");
-	return err_hint(e, as, "--key-file names another");
+	return err_hint(e, as, "name another with --key-file");
 }
 
 /* Did systemd pass a credential of the default name? */
@@ -276,7 +276,7 @@ static int open_credential(struct vault_files *f, const struct vault_key_want *w
 				name);
 	}
 	if (!str_is_name(name))
-		return err_set(e, -EINVAL, "'%s' is no name of a credential", name);
+		return err_set(e, -EINVAL, "'%s' is not a valid name of a credential", name);
 	f->may_reopen = true;
 	if (snprintf(f->key_path, sizeof(f->key_path), "%s/%s", dir, name) >= (int)sizeof(f->key_path))
 		return err_set(e, -ENAMETOOLONG, "the key's path is too long");
@@ -333,7 +333,7 @@ static int open_passphrase(struct vault_files *f, const struct vault_key_want *w
 	if (f->key >= 0)
 		return 0;
 	err_set(e, -VAULT_LOCKED,
-		"the vault is locked: its passphrase has to be typed, and there is no terminal here");
+		"the vault is locked: its passphrase must be typed, and there is no terminal");
 	return err_hint(
 		e, -VAULT_LOCKED,
 		"coffer secret unlock opens it for all sandboxes; --passphrase-fd N reads it from a pipe");

@@ -271,19 +271,18 @@ static void on_session(struct turn *t, struct wire_in *in)
 	uint8_t forwarded = ssh_get_byte(in);
 
 	if (!ssh_is_done(in) || id.len < SESSION_MIN || id.len > AGENT_SESSION_MAX) {
-		spoil_connection(t, "a session was bound by what is no message for it");
+		spoil_connection(t, "the message that binds a session is malformed");
 		return;
 	}
 	record_session(t, id);
 	if (t->conn->bound == AGENT_SPOILT)
 		refuse_message(t, t->conn->why);
 	else if (forwarded)
-		spoil_connection(t, "the agent was forwarded to a server, and a key is not used from there");
+		spoil_connection(t, "the agent was forwarded to a server; keys are not used from there");
 	else if (t->conn->bound == AGENT_BOUND && !is_same_session(t->conn, key, id))
 		spoil_connection(t, "one connection was bound to two sessions");
 	else if (!is_known_server(t, key))
-		spoil_connection(
-			t, "the server has a key that is not known for any host that a key is bound to");
+		spoil_connection(t, "the server's host key is not known for any host that a key is bound to");
 	else if (!sshsign_check(key, sig, id))
 		spoil_connection(t, "the server's signature over the session is wrong");
 	else
@@ -368,9 +367,9 @@ static const char *judge_bound(struct turn *t, const struct vault_grant *g, cons
 	size_t at = 0;
 
 	if (!slice_same(l->session, (struct slice){ (const char *)c->session, c->session_len }))
-		return "it is a login in another session than the one that was bound";
+		return "the login is for another session than the bound one";
 	if (l->names_server && !slice_same(l->server, bound_server_key(c)))
-		return "it is a login at another server than the one that was bound";
+		return "the login is for another server than the bound one";
 	while ((b = next_ssh_binding(g, n, &at))) {
 		if (!is_known_host_key(n, b, bound_server_key(c)))
 			continue;
@@ -444,23 +443,22 @@ static const char *judge_signature(struct turn *t, const struct vault_grant *g, 
 	struct login l;
 
 	if (!algorithm)
-		return "RSA with SHA-1 is not signed with";
+		return "RSA with SHA-1 is not supported";
 	if (t->conn->bound == AGENT_SPOILT)
 		return t->conn->why;
 	if (slice_starts(data, "SSHSIG")) {
 		if (!allows_sshsig(t, g, n))
-			return "it is no login but a signature of a file, which the binding does not allow";
+			return "it is a signature of a file, not a login, and the binding does not allow that";
 		record_signature(t, data);
-		return is_git_signature(data) ? NULL
-					      : "it is a signature of something else than git's objects";
+		return is_git_signature(data) ? NULL : "it is not a signature of a git object";
 	}
 	if (!parse_login(data, &l))
-		return "what is to be signed is no login";
+		return "the data to sign is not a login";
 	record_user(t, l.user);
 	record_session(t, l.session);
 	if (!slice_same(l.key, (struct slice){ (const char *)k->blob, k->blob_len }) ||
 	    !slice_eq(l.algorithm, algorithm))
-		return "it is a login with another key or algorithm";
+		return "the login names another key or algorithm";
 	return t->conn->bound == AGENT_BOUND ? judge_bound(t, g, n, &l) : judge_unbound(t, g, n, &l);
 }
 
@@ -496,13 +494,13 @@ static void on_sign(struct turn *t, struct wire_in *in)
 	uint32_t flags = ssh_get_u32(in);
 
 	if (!ssh_is_done(in)) {
-		refuse_message(t, "it is no message of an ssh-agent");
+		refuse_message(t, "the message is not one of the ssh-agent protocol");
 		return;
 	}
 	sshkey_print(key, t->print);
 	/* A message that a person has allowed was counted when it came the first time. */
 	if (!t->allowed && !bucket_take(&t->a->signatures, AGENT_SIGN_RATE, AGENT_SIGN_BURST, t->mono)) {
-		refuse_message(t, "too many signatures were asked for");
+		refuse_message(t, "too many signatures were requested");
 		return;
 	}
 	for (size_t i = 0; i < t->a->ask.n; i++) {

@@ -177,7 +177,7 @@ static int grant_secret(struct client *c, const struct store *s, const struct va
 		return err_hint(e, -ENOENT, "coffer secret set %s", ask->name);
 	}
 	if (grants_by_name(&c->grants, ask->name))
-		return err_set(e, -EINVAL, "the secret '%s' is asked for twice", ask->name);
+		return err_set(e, -EINVAL, "the secret '%s' is requested twice", ask->name);
 	g = grants_add(&c->grants);
 	if (!g)
 		return err_set(e, -ENOMEM, "out of memory");
@@ -185,14 +185,14 @@ static int grant_secret(struct client *c, const struct store *s, const struct va
 	memcpy(g->env, ask->env, sizeof(g->env));
 	r = n->n_bindings ? intersect_bindings(n, ask, g) : bind_as_requested(ask, g);
 	if (r < 0)
-		return err_set(e, r, "the secret '%s' is asked for at more than %d places", n->name,
+		return err_set(e, r, "the secret '%s' is requested for more than %d places", n->name,
 			       GRANTS_BINDINGS_MAX);
 	if (g->n_bindings == 0)
 		return report_unbound(n, ask, e);
 	for (size_t i = 0; i < g->n_bindings; i++) {
 		if (store_has_lines(&n->value) && !binding_takes_lines(&g->bindings[i]))
 			return err_set(e, -EINVAL,
-				       "the secret '%s' has line breaks in it, which cannot be sent to %s",
+				       "the secret '%s' contains line breaks, which cannot be sent to %s",
 				       n->name, g->bindings[i].host);
 		if (!binding_fits(&g->bindings[i], n->value.p, n->value.len))
 			return err_set(e, -EFBIG,
@@ -354,7 +354,7 @@ static int respond_grants(const struct client *c, uint32_t id, struct secmem *re
 	struct vault_msg out = { .type = VAULT_GRANTED, .id = id };
 
 	if (client_grants(c, &all) < 0 || grants_pack(&all, GRANTS_GRANTED, &b) < 0)
-		return refuse_request(id, -ENOSPC, "there is too much of it", ret);
+		return refuse_request(id, -ENOSPC, "there are too many grants for one message", ret);
 	out.text[0] = (struct slice){ b.data, b.len };
 	return pack_response(&out, ret);
 }

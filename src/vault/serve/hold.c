@@ -48,7 +48,7 @@ static int respond_granted(struct request *q, struct client *c, struct err *e)
 		r = grants_pack(&c->grants, GRANTS_GRANTED, &b);
 	}
 	if (r < 0)
-		return err_set(e, r, "more is granted than can be told");
+		return err_set(e, r, "there are too many grants for one message");
 	m.text[0] = (struct slice){ buf_cstr(&b), b.len };
 	q->answered = true;
 	return request_respond(q, &m);

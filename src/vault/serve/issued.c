@@ -184,7 +184,7 @@ static int make_issued(struct issued **ret, const struct vault_grant *issuer, co
 	snprintf(x->grant.name, sizeof(x->grant.name), "%.31s.%s", issuer->name, member);
 	grants_issue_bindings(issuer, how, &x->grant);
 	if (!x->grant.n_bindings || !can_be_sent(&x->grant, &x->value)) {
-		*ret_why = "such a value cannot be sent where it would be good for";
+		*ret_why = "such a value cannot be sent to the hosts that it is for";
 		return -EINVAL;
 	}
 	*ret = TAKE_PTR(x);
@@ -232,11 +232,11 @@ int issued_capture(struct issued_list *l, const struct vault_grants *g, const st
 	issued_expire(l, now);
 	if (!issuer || issuer->kind != GRANT_ISSUER || issue_parse(issuer->issue, &spec) < 0 ||
 	    !(member = issue_find(&spec, m->text[1]))) {
-		*ret_why = "this sandbox was not granted that such credentials are kept for it";
+		*ret_why = "this sandbox has no grant to store such credentials";
 		return -ENOENT;
 	}
 	if (m->text[0].len > ISSUED_VALUE_MAX) {
-		*ret_why = "it is too long for a credential";
+		*ret_why = "the value is too long for a credential";
 		return -EINVAL;
 	}
 	at = find_same_value(l, issuer->handle, member->name, m->text[0]);

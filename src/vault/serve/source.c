@@ -177,7 +177,7 @@ static int read_terminal(const struct source *s, struct secmem *m, struct err *e
 		return err_sys(e, -errno, "cannot switch the terminal's echo on again (stty sane does)");
 	if (more <= 0)
 		return r;
-	err_set(e, -EINVAL, "several lines were pasted, and a line is all that is taken here");
+	err_set(e, -EINVAL, "several lines were pasted, but only one line is accepted here");
 	return err_hint(e, -EINVAL, "use --file, or '-' for standard input");
 }
 
@@ -204,7 +204,7 @@ int source_read(const struct source *s, size_t most, struct secmem *ret, bool *r
 		return e && e->code ? r : err_sys(e, r, "cannot read the value");
 	*ret_trimmed = !s->terminal && trim_line_break(&m);
 	if (r == -EFBIG || m.len > most)
-		return err_set(e, -EFBIG, "there are more than %zu bytes", most);
+		return err_set(e, -EFBIG, "the value has more than %zu bytes", most);
 	*ret = m;
 	m = SECMEM_INIT;
 	return 0;

@@ -74,9 +74,9 @@ static int check_value(const struct secmem *v, bool weak, struct err *e)
 	if (v->len >= VAULT_STRONG_MIN || weak)
 		return 0;
 	err_set(e, -EINVAL,
-		"the value has fewer than %d bytes: it can be guessed, and is found by chance in what servers answer",
+		"the value has fewer than %d bytes: it can be guessed, and occurs by chance in responses of servers",
 		VAULT_STRONG_MIN);
-	return err_hint(e, -EINVAL, "--weak takes it all the same");
+	return err_hint(e, -EINVAL, "--weak accepts it nevertheless");
 }
 
 /* store.T2: a value with control bytes may have only bindings that can carry it. */
@@ -124,7 +124,8 @@ static int check_can_sign(const struct secmem *v, struct err *e)
 	if (sshsign(&k, SSHSIGN_SHA512, text, sig, &len) < 0 ||
 	    !sshsign_check((struct slice){ (const char *)k.blob, k.blob_len },
 			   (struct slice){ (const char *)sig, len }, text))
-		return err_set(e, -EINVAL, "the private key is damaged: its public part is not its own");
+		return err_set(e, -EINVAL,
+			       "the private key is damaged: its public and private parts do not match");
 	return 0;
 }
 
@@ -171,7 +172,8 @@ int store_set_schedule(struct store_entry *n, const char *command, uint64_t ever
 	if (command && *command && !copy)
 		return err_set(e, -ENOMEM, "out of memory");
 	if (!copy && every)
-		return err_set(e, -EINVAL, "a schedule wants a command that makes the new value (--command)");
+		return err_set(e, -EINVAL,
+			       "a schedule needs a command that prints the new value (--command)");
 	free(n->command);
 	n->command = copy;
 	n->every = every;
@@ -254,7 +256,8 @@ int store_set(struct store *s, const struct store_set *set, struct secmem *value
 	if (r < 0)
 		return refuse_with_fault(ret_fault, VAULT_FAULT_VALUE, e);
 	if (bytes_except(s, n) + value->len > STORE_BYTES_MAX)
-		return err_set(e, -ENOSPC, "the vault takes %u KiB of secrets in all", STORE_BYTES_MAX >> 10);
+		return err_set(e, -ENOSPC, "the vault holds at most %u KiB of secrets",
+			       STORE_BYTES_MAX >> 10);
 	r = n ? change_value(n, set, value, e) : add_entry(s, set, value, &n, e);
 	if (r == 0)
 		*ret = n;
@@ -282,17 +285,17 @@ static int check_host_keys(const struct store_entry *n, const struct binding *b,
 {
 	for (size_t i = 0; i < known->n; i++) {
 		if (known->v[i].port != b->port || !str_eq(known->v[i].host, b->host))
-			return err_set(e, -EINVAL, "a key of another host is no use for %s", b->host);
+			return err_set(e, -EINVAL, "the given host key is not one of %s", b->host);
 	}
 	if (b->as != BINDING_AS_SSH)
-		return known->n ? err_set(e, -EINVAL, "a host's key goes with 'ssh' only") : 0;
+		return known->n ? err_set(e, -EINVAL, "only 'ssh' takes a host's key") : 0;
 	if (known->n || sshhosts_has(&n->known, b->host, b->port) || binding_allows_unbound(b))
 		return check_can_sign(&n->value, e);
-	err_set(e, -EINVAL, "the key of %s is not known, and '%s' is to sign for no other host", b->host,
+	err_set(e, -EINVAL, "the host key of %s is not known, and '%s' may sign for no other host", b->host,
 		n->name);
 	return err_hint(
 		e, -EINVAL,
-		"--known-hosts ~/.ssh/known_hosts where it stands there, or --known-host 'ssh-ed25519 AAAA…'");
+		"--known-hosts ~/.ssh/known_hosts if it has the key, or --known-host 'ssh-ed25519 AAAA…'");
 }
 
 static int add_host_keys(struct store_entry *n, const struct sshhosts *known, struct err *e)
@@ -303,7 +306,7 @@ static int add_host_keys(struct store_entry *n, const struct sshhosts *known, st
 	if (r == 0)
 		r = sshhosts_join(&all, known);
 	if (r < 0)
-		return err_set(e, r, "'%s' goes with %d keys of hosts at most", n->name, SSHHOSTS_MAX);
+		return err_set(e, r, "'%s' can have at most %d keys of hosts", n->name, SSHHOSTS_MAX);
 	sshhosts_release(&n->known);
 	n->known = all;
 	all = SSHHOSTS_INIT;
@@ -520,7 +523,7 @@ int store_unpack(struct store *ret, const void *data, size_t len, struct err *e)
 	if (r < 0)
 		return e && e->code   ? r
 		       : r == -ENOMEM ? err_set(e, r, "out of memory")
-				      : err_set(e, r, "what the vault file holds cannot be understood");
+				      : err_set(e, r, "the contents of the vault file are malformed");
 	*ret = s;
 	s = STORE_INIT;
 	return 0;

@@ -92,7 +92,7 @@ static int read_key_file(int fd, struct secmem *ret, struct err *e)
 	if (r < 0)
 		return r;
 	if (m.len != SEAL_KEY_LEN)
-		return err_set(e, -EINVAL, "the key has %s than %d bytes: it is none of coffer's",
+		return err_set(e, -EINVAL, "the key has %s than %d bytes: it is not a key of coffer",
 			       m.len < SEAL_KEY_LEN ? "fewer" : "more", SEAL_KEY_LEN);
 	*ret = m;
 	m = SECMEM_INIT;
@@ -131,7 +131,7 @@ static int read_new_passphrase(struct request *q, const char *subject, bool term
 	r = read_passphrase(q, "The same again", subject, terminal, &again, e);
 	if (r == 0 && !secmem_eq(ret, again.p, again.len)) {
 		q->fault = VAULT_FAULT_VALUE;
-		return err_set(e, -EINVAL, "the two are not the same");
+		return err_set(e, -EINVAL, "the two passphrases differ");
 	}
 	return r;
 }

@@ -94,13 +94,12 @@ int file_head_parse(const void *data, size_t len, struct file_head *ret, enum va
 	size_t known = len < sizeof(magic) ? len : sizeof(magic);
 
 	if (memcmp(data, magic, known) != 0)
-		return refuse_format(ret_fault, e, "this is no vault file");
+		return refuse_format(ret_fault, e, "this is not a vault file");
 	if (len < FILE_HEAD_LEN)
 		return refuse_truncated(ret_fault, e);
 	wire_get_bytes(&in, sizeof(magic));
 	if (wire_get(&in, 4) != VERSION)
-		return refuse_format(ret_fault, e,
-				     "the vault file is of a later version of coffer than this one");
+		return refuse_format(ret_fault, e, "the vault file was written by a later version of coffer");
 	h.kind = (enum vault_key)wire_get(&in, 4);
 	h.counter = wire_get(&in, 8);
 	get_field(&in, h.id, sizeof(h.id));
@@ -161,7 +160,7 @@ static int refuse_wrong_key(const struct file_head *h, enum vault_fault *ret, st
 	if (h->kind == VAULT_KEY_PASSPHRASE)
 		return set_fault(ret, VAULT_FAULT_PASSPHRASE, err_set(e, -EKEYREJECTED, "wrong passphrase"));
 	err_set(e, -EKEYREJECTED, "wrong key: the vault file was sealed with another one");
-	err_hint(e, -EKEYREJECTED, "--key-file names the right one");
+	err_hint(e, -EKEYREJECTED, "name the right one with --key-file");
 	return set_fault(ret, VAULT_FAULT_KEY, -EKEYREJECTED);
 }
 
@@ -236,7 +235,7 @@ static int compare_read_back(const struct store *s, const struct buf *back, cons
 	if (r == 0)
 		r = store_pack(&again, &b, e);
 	if (r == 0 && !secmem_eq(&a, b.p, b.len))
-		r = err_set(e, -EIO, "it is not what was written");
+		r = err_set(e, -EIO, "its contents differ from what was written");
 	return r < 0 ? err_wrap(e, r, "reading the new vault file back") : 0;
 }
 
@@ -257,8 +256,9 @@ int file_save(int fd, struct file_head *h, const struct store *s, const struct s
 	}
 	r = file_read(fd, FILE_MAX, &back, e);
 	if (r == 0 && (back.len != out.len || memcmp(back.data, out.data, out.len) != 0))
-		r = err_set(e, -EIO,
-			    "the new vault file is not what was written; the old one is still in place");
+		r = err_set(
+			e, -EIO,
+			"the new vault file differs from what was written; the old one is still in place");
 	if (r == 0)
 		r = compare_read_back(s, &back, key, ret_fault, e);
 	if (r == 0)

@@ -179,7 +179,7 @@ int sshhosts_add_text(struct sshhosts *h, const char *host, uint16_t port, const
 	if (r == 0)
 		r = sshhosts_add(h, host, port, (struct slice){ (char *)key, len });
 	if (r == -E2BIG)
-		return err_set(e, r, "a secret goes with %d keys of hosts at most", SSHHOSTS_MAX);
+		return err_set(e, r, "a secret can have at most %d keys of hosts", SSHHOSTS_MAX);
 	if (r < 0)
 		return err_set(
 			e, r,
@@ -393,8 +393,8 @@ int sshhosts_add_file(struct sshhosts *h, const char *host, uint16_t port, struc
 		r = take_known_lines(&k, file);
 	buf_release(&k.revoked);
 	if (r == -E2BIG)
-		return err_set(e, r, "a secret goes with %d keys of hosts at most", SSHHOSTS_MAX);
-	return r < 0 ? err_set(e, r, "the hosts' keys cannot be kept") : k.n;
+		return err_set(e, r, "a secret can have at most %d keys of hosts", SSHHOSTS_MAX);
+	return r < 0 ? err_set(e, r, "out of memory for the keys of hosts") : k.n;
 }
 
 void sshhosts_text(const struct sshhosts *h, struct buf *out)

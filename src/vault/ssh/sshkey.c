@@ -49,19 +49,18 @@ void sshkey_print(struct slice blob, char out[SSHKEY_PRINT_LEN + 1])
 
 static int refuse_key(struct err *e, const char *why)
 {
-	err_set(e, -EINVAL, "the value is no private key that can sign for SSH: %s", why);
+	err_set(e, -EINVAL, "the value is not a private key that can sign for SSH: %s", why);
 	return err_hint(e, -EINVAL,
 			"ssh-keygen -t ed25519 -N '' -f KEY makes one; coffer secret set NAME --file KEY");
 }
 
 static int refuse_encrypted_key(struct err *e)
 {
-	err_set(e, -EINVAL,
-		"the private key is encrypted, and nobody could type its passphrase in a sandbox");
+	err_set(e, -EINVAL, "the private key is encrypted, and its passphrase cannot be typed in a sandbox");
 	return err_hint(
 		e, -EINVAL,
-		"the vault encrypts it itself: decrypt a copy (cp KEY COPY; ssh-keygen -p -N '' -f COPY), "
-		"put that in, remove it");
+		"the vault encrypts it anyway: decrypt a copy (cp KEY COPY; ssh-keygen -p -N '' -f COPY), "
+		"store that, then delete it");
 }
 
 /* --- the public part -------------------------------------------------------------------------------------------- */
@@ -174,8 +173,7 @@ static int parse_openssh(struct sshkey *k, struct err *e)
 	int r;
 
 	if (in.bad || memcmp(head.p, magic, sizeof(magic)) != 0)
-		return refuse_key(e,
-				  "what stands between its first and last line is not of OpenSSH's format");
+		return refuse_key(e, "the text between its first and last line is not in OpenSSH's format");
 	cipher = ssh_get(&in);
 	kdf = ssh_get(&in);
 	s = ssh_get(&in);
@@ -196,7 +194,7 @@ static int parse_openssh(struct sshkey *k, struct err *e)
 		return refuse_key(e, "it is damaged, or of a kind other than ed25519, ecdsa (P-256) and RSA");
 	r = make_public_key(k, e);
 	if (r == 0 && !slice_same(pub, (struct slice){ (const char *)k->blob, k->blob_len }))
-		r = refuse_key(e, "its public part is not that of its private part");
+		r = refuse_key(e, "its public and private parts do not match");
 	return r;
 }
 
