@@ -62,7 +62,7 @@ static int check_tool_rule(const struct acts *a, const struct tool_rule *r, stru
 	if (r->n_when > TOOL_WHEN_MAX)
 		return err_set(e, -E2BIG, "a rule has at most %d conditions", TOOL_WHEN_MAX);
 	if (strnlen(r->source, sizeof(r->source)) == sizeof(r->source))
-		return err_set(e, -EINVAL, "it does not say where it stands");
+		return err_set(e, -EINVAL, "the rule has no source");
 	for (size_t i = 0; i < r->n_when; i++) {
 		const struct tool_when *w = &r->when[i];
 

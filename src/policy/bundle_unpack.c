@@ -334,12 +334,12 @@ static int check_bundle_head(const void *data, size_t len, struct bundle_head *h
 	unsigned char digest[HASH_LEN];
 
 	if (len < sizeof(*h) || len > BUNDLE_MAX)
-		return refuse_bundle(e, "it has no such size");
+		return refuse_bundle(e, "its size is impossible");
 	memcpy(h, data, sizeof(*h));
 	if (memcmp(h->magic, BUNDLE_MAGIC, sizeof(h->magic)) != 0 || le32toh(h->version) != BUNDLE_VERSION)
 		return refuse_bundle(e, "it is of another version");
 	if (le64toh(h->body_len) != len - sizeof(*h))
-		return refuse_bundle(e, "it is cut short, or too long");
+		return refuse_bundle(e, "its length is wrong");
 	hash_blake_once((const char *)data + sizeof(*h), len - sizeof(*h), digest);
 	return memcmp(digest, h->digest, sizeof(digest)) == 0 ? 0 : refuse_bundle(e, "its digest is wrong");
 }
@@ -364,7 +364,7 @@ int policy_unpack(const void *data, size_t len, struct policy **ret, struct err 
 	bundle_get_rest(&r, p, e);
 	bundle_get_widened(&r, p, e);
 	if (r.bad || r.left)
-		return refuse_bundle(e, "it says what no policy can say");
+		return refuse_bundle(e, "its contents are invalid");
 	x = seal_as(p, h.digest, e);
 	if (x < 0)
 		return x;

@@ -230,7 +230,7 @@ static void judge_first_request(const struct policy *base, const struct policy_t
 
 static int refuse_as_allowed(struct err *e)
 {
-	return err_set(e, -EEXIST, "the policy lets this through already: there is nothing to ask for");
+	return err_set(e, -EEXIST, "the policy allows this already: no approval is needed");
 }
 
 int policy_widen_check(const struct policy *p, const struct policy_rule *r, struct err *e)

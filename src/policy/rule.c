@@ -59,7 +59,7 @@ static int check_rule_host(const struct policy_rule *r, struct err *e)
 	if (str_eq(r->host.text, INTERNAL_NAME)) {
 		err_set(e, -EINVAL,
 			INTERNAL_NAME " is answered inside every sandbox and cannot be in a rule");
-		return err_hint(e, -EINVAL, "leave the rule out");
+		return err_hint(e, -EINVAL, "remove the rule");
 	}
 	if (r->action == POLICY_DENY || r->host.kind == HOSTPAT_EXACT)
 		return 0;
@@ -206,13 +206,13 @@ int rule_check(const struct policy_rule *r, struct err *e)
 	ret = ret < 0 ? ret : check_rule_ports(r, e);
 	ret = ret < 0 ? ret : check_rule_pin(r, e);
 	if (ret == 0 && r->secret_ask && !r->secret[0])
-		ret = err_set(e, -EINVAL, "there is no secret to ask about");
+		ret = err_set(e, -EINVAL, "the rule names no secret that could need approval");
 	if (ret == 0 && r->action == POLICY_DENY)
 		ret = check_deny_rule(r, e);
 	if (ret == 0 && r->depth >= 0 && r->depth < (int)policy_rule_depth(r)) {
-		err_set(e, -EINVAL, "at 'depth: %s' requests cannot be seen, and this rule needs to see them",
+		err_set(e, -EINVAL, "at 'depth: %s' requests cannot be inspected, and this rule needs that",
 			policy_depth_name((enum policy_depth)r->depth));
-		ret = err_hint(e, -EINVAL, "leave 'depth' out");
+		ret = err_hint(e, -EINVAL, "remove 'depth'");
 	}
 	for (size_t i = 0; ret == 0 && i < r->n_entries; i++)
 		ret = check_rule_entry(r, &r->entries[i], e);
