@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The list of breaks that verify found (finding.h): adding, identifying and sorting out accepted ones. Pure.
+ */
+
 #include "audit/finding.h"
 
 #include "base/cleanup.h"
@@ -22,8 +26,8 @@ const char *audit_break_name(enum audit_break kind)
 	return names[kind];
 }
 
-/* The first half of an id, from what was found; finding_settle() puts kind and range to it. */
-static void mark(const char *want, const char *found, char ret[33])
+/* The first half of an id, from the contents; finding_settle() adds kind and range. */
+static void content_id(const char *want, const char *found, char ret[33])
 {
 	char text[2 * HASH_HEX_LEN + 64], hex[HASH_HEX_LEN + 1];
 	int n = snprintf(text, sizeof(text), "%.*s|%.*s", HASH_HEX_LEN, want ? want : "", HASH_HEX_LEN,
@@ -34,8 +38,8 @@ static void mark(const char *want, const char *found, char ret[33])
 	ret[32] = '\0';
 }
 
-/* An array that grows by doubling up to AUDIT_FINDINGS_MAX entries. NULL: no room, no memory. */
-static void *grow(void *v, size_t n, size_t size)
+/* An array that grows by doubling up to AUDIT_FINDINGS_MAX entries. NULL: full, or no memory. */
+static void *grow_findings(void *v, size_t n, size_t size)
 {
 	if (n >= AUDIT_FINDINGS_MAX)
 		return NULL;
@@ -48,7 +52,7 @@ static void *grow(void *v, size_t n, size_t size)
 
 struct audit_finding *finding_add(struct audit_verdict *v, const struct finding_what *w, const char *fmt, ...)
 {
-	struct audit_finding *f, *all = grow(v->findings, v->n_findings, sizeof(*all));
+	struct audit_finding *f, *all = grow_findings(v->findings, v->n_findings, sizeof(*all));
 	va_list ap;
 
 	if (!all) {
@@ -58,7 +62,7 @@ struct audit_finding *finding_add(struct audit_verdict *v, const struct finding_
 	v->findings = all;
 	f = &all[v->n_findings++];
 	*f = (struct audit_finding){ .kind = w->kind, .from = w->from, .to = w->to };
-	mark(w->want, w->found, f->id);
+	content_id(w->want, w->found, f->id);
 	va_start(ap, fmt);
 	vsnprintf(f->text, sizeof(f->text), fmt, ap);
 	va_end(ap);
@@ -76,7 +80,7 @@ static bool kind_from_name(const char *name, enum audit_break *ret)
 	return false;
 }
 
-static uint64_t number(const json_t *obj, const char *key)
+static uint64_t json_positive(const json_t *obj, const char *key)
 {
 	json_int_t v = json_integer_value(json_object_get(obj, key));
 
@@ -98,10 +102,10 @@ int finding_accept(struct accepted_list *l, uint64_t seq, const json_t *event)
 		    !kind_from_name(jsonget_text_or_null(b, "kind"), &a.f.kind))
 			continue;
 		memcpy(a.f.id, id, sizeof(a.f.id));
-		a.f.from = number(b, "from");
-		a.f.to = number(b, "to");
+		a.f.from = json_positive(b, "from");
+		a.f.to = json_positive(b, "to");
 		snprintf(a.f.text, sizeof(a.f.text), "%s", text);
-		all = grow(l->v, l->n, sizeof(*all));
+		all = grow_findings(l->v, l->n, sizeof(*all));
 		if (!all)
 			return -ENOMEM;
 		l->v = all;
@@ -110,7 +114,7 @@ int finding_accept(struct accepted_list *l, uint64_t seq, const json_t *event)
 	return 0;
 }
 
-static void set_id(struct audit_finding *f)
+static void complete_id(struct audit_finding *f)
 {
 	char text[128], hex[HASH_HEX_LEN + 1];
 	int n = snprintf(text, sizeof(text), "%s|%llu|%llu|%s", names[f->kind], (unsigned long long)f->from,
@@ -127,7 +131,7 @@ static void drop_resolved(struct audit_verdict *v)
 	for (size_t i = 0; i < v->n_findings; i++) {
 		struct audit_finding *f = &v->findings[i];
 
-		/* A gap all of whose events stand elsewhere is a reordering, which has its own findings. */
+		/* A gap whose events all occur elsewhere is a reordering, which has its own findings. */
 		if (f->dropped || (f->kind == AUDIT_DELETE && f->elsewhere > f->to - f->from))
 			continue;
 		if (f->elsewhere) {
@@ -147,7 +151,7 @@ int finding_settle(struct audit_verdict *v, struct accepted_list *l)
 	for (size_t i = 0; i < v->n_findings; i++) {
 		struct audit_finding *f = &v->findings[i];
 
-		set_id(f);
+		complete_id(f);
 		for (size_t k = 0; k < l->n; k++) {
 			if (!str_eq(f->id, l->v[k].f.id))
 				continue;
@@ -163,7 +167,7 @@ int finding_settle(struct audit_verdict *v, struct accepted_list *l)
 
 		if (l->v[k].matched)
 			continue;
-		all = grow(v->findings, v->n_findings, sizeof(*all));
+		all = grow_findings(v->findings, v->n_findings, sizeof(*all));
 		if (!all)
 			return v->n_findings < AUDIT_FINDINGS_MAX ? -ENOMEM : 0;
 		v->findings = all;
