@@ -340,7 +340,7 @@ static int repair_tail(struct audit *a, struct anchor *an, uint64_t size, struct
 	int r;
 
 	if (extra > LINE_MAX_LEN)
-		return refuse_misfit(e, "the log goes on behind it");
+		return refuse_misfit(e, "the log goes on after it");
 	p = buf_reserve(&tail, (size_t)extra);
 	n = p ? pread(a->log_fd, p, (size_t)extra, (off_t)an->size) : -1;
 	if (n != (ssize_t)extra)
@@ -352,7 +352,7 @@ static int repair_tail(struct audit *a, struct anchor *an, uint64_t size, struct
 	}
 	if (memchr(p, '\n', (size_t)extra) != p + extra - 1 || line_parse(p, (size_t)extra - 1, &l) < 0 ||
 	    l.seq != an->seq + 1 || memcmp(l.prev, an->hash, HASH_HEX_LEN) != 0)
-		return refuse_misfit(e, "the log goes on behind it");
+		return refuse_misfit(e, "the log goes on after it");
 	an->seq++;
 	an->size = size;
 	hash_sha256_hex(p, (size_t)extra - 1, an->hash);

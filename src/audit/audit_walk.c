@@ -82,7 +82,7 @@ static int add_signed_head(struct walk *w, const char *text, size_t len)
 
 		hash_sha256_hex(text, len, found);
 		finding_add(w->v, &(struct finding_what){ .kind = AUDIT_HEAD, .found = found },
-			    "a line in the file of signed heads is none");
+			    "a line in the file of signed heads is not a head");
 		return 0;
 	}
 	if (head_is_signed(&h))
@@ -198,14 +198,14 @@ static void report_misplaced(struct walk *w, uint64_t seq, const char *hash)
 	if (run && run->to + 1 == seq) { /* continues the previous run: one finding for all of them */
 		run->to = seq;
 		snprintf(run->text, sizeof(run->text),
-			 "events %llu to %llu stand behind event %llu: they were moved or copied",
+			 "events %llu to %llu come after event %llu: they were moved or copied",
 			 (ull)run->from, (ull)run->to, (ull)w->top.seq);
 		return;
 	}
-	run = missed ? finding_add(w->v, &what, "event %llu stands behind event %llu: they were reordered",
+	run = missed ? finding_add(w->v, &what, "event %llu comes after event %llu: they were reordered",
 				   (ull)seq, (ull)w->top.seq)
-		     : finding_add(w->v, &what, "event %llu is there twice, again behind event %llu",
-				   (ull)seq, (ull)w->top.seq);
+		     : finding_add(w->v, &what, "event %llu occurs twice, again after event %llu", (ull)seq,
+				   (ull)w->top.seq);
 	w->run = run ? (int)(run - w->v->findings) : -1;
 }
 
@@ -397,8 +397,8 @@ int walk_segment(struct walk *w, uint32_t number, struct lines *in)
 							    .from = w->top.seq + 1,
 							    .to = w->top.seq + 1,
 							    .found = found },
-				    "%s ends in half a line, behind event %llu", current_file_name(w, file),
-				    (ull)w->top.seq);
+				    "%s ends with an incomplete line, after event %llu",
+				    current_file_name(w, file), (ull)w->top.seq);
 		}
 	}
 	return r;
@@ -474,7 +474,7 @@ static void check_anchored_event(struct walk *w)
 		 * another one. */
 		if (w->v->n_findings == w->findings_before)
 			add_anchor_finding(w, AUDIT_ANCHOR, an->seq, an->seq,
-					   "the events stand in other files or places than the anchor says");
+					   "the events are in other files or places than the anchor says");
 	} else if (w->torn) {
 		set_note(w, "a crash left a torn line at the end; the next event takes it off");
 	} else if (w->behind_anchor) {

@@ -137,7 +137,7 @@ static void drop_resolved(struct audit_verdict *v)
 		if (f->elsewhere) {
 			size_t n = strlen(f->text);
 
-			snprintf(f->text + n, sizeof(f->text) - n, " (%llu of them stand elsewhere)",
+			snprintf(f->text + n, sizeof(f->text) - n, " (%llu of them are elsewhere)",
 				 (unsigned long long)f->elsewhere);
 		}
 		v->findings[kept++] = *f;
