@@ -2,7 +2,7 @@
 /*
  * One event as one line of text: how it is written, and a strict parser of exactly that.
  *
- * {"seq":N,"time":"…","boot":NS,"boot_id":"…","type":"…"[,"sandbox":"…"][,FIELDS],"prev":"HASH"}
+ *	{"seq":N,"time":"…","boot":NS,"boot_id":"…","type":"…"[,"sandbox":"…"][,FIELDS],"prev":"HASH"}
  *
  * The parser finds the outer members by their positions, so that the chain can be checked without a JSON parser and
  * no byte of a line is ignored. FIELDS stay as text.

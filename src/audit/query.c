@@ -26,10 +26,8 @@ struct audit_query {
 	int dir_fd;
 	int fd;		/* the file being read; -1: none */
 	int inotify_fd; /* -1: not waiting yet */
-	uint32_t
-		/* the last rotated segment that was started; with `current` the file being read comes after
-		 * it */
-		segment;
+	/* The last rotated segment that was started; with `current` the file being read comes after it. */
+	uint32_t segment;
 	bool current; /* fd is log.jsonl */
 	struct lines in;
 	uint64_t size; /* of the file when it was last checked */

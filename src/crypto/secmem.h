@@ -37,7 +37,7 @@ void secmem_release(struct secmem *m);
 /* Wipes the bytes and keeps the memory. */
 void secmem_clear(struct secmem *m);
 
-/* -ENOSPC when it does not fit: the buffer never grows, so that no stray copy of a secret is left behind. */
+/* -ENOSPC when it does not fit: the buffer never grows, so that no stray copy of a secret remains. */
 int secmem_add(struct secmem *m, const void *data, size_t len) MUST_CHECK;
 
 /* Constant time for equal lengths. */

@@ -3,7 +3,7 @@
  * How a policy is built: room config does it from YAML, policy_unpack() from a bundle, both through these functions, so that a
  * bundle cannot contain anything that a file could not say.
  *
- * policy_new → policy_add_layer → policy_add_rule … → policy_seal → decide, pack, describe
+ *	policy_new → policy_add_layer → policy_add_rule … → policy_seal → decide, pack, describe
  *
  * Invariants
  *  B1  Nothing can be added once the policy is sealed, and nothing decided before.

@@ -88,10 +88,10 @@ struct policy_verdict {
 	const struct policy_rule *rule;	  /* NULL if no rule decided */
 	const struct policy_entry *entry; /* of the rule, if an entry decided on the request */
 	struct policy_terms terms;
-	char rule_text
-		[POLICY_RULE_TEXT_MAX]; /* "allow *.github.com:443 (team.yaml:12)", "default", "blocklist ads" */
-	char why[POLICY_WHY_MAX];	/* one sentence for people, without a full stop */
-	const char *hint;		/* what to do about a denial; static text or NULL */
+	/* "allow *.github.com:443 (team.yaml:12)", "default", "blocklist ads" */
+	char rule_text[POLICY_RULE_TEXT_MAX];
+	char why[POLICY_WHY_MAX]; /* one sentence for people, without a full stop */
+	const char *hint;	  /* what to do about a denial; static text or NULL */
 };
 
 enum { POLICY_NEED_GRAPHQL = 1, POLICY_NEED_PUSH = 2 };

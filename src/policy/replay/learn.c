@@ -352,8 +352,8 @@ static size_t common_directory(const struct learn_request *r, size_t n)
 	return len;
 }
 
-static void add_http_entry(struct buf *out, const char *method, const char *path, size_t len,
-			   const char *tail)
+static void add_learned_entry(struct buf *out, const char *method, const char *path, size_t len,
+			      const char *tail)
 {
 	autobuf struct buf rule = BUF_INIT;
 
@@ -391,7 +391,7 @@ static size_t list_unnameable(struct learn_dest *d, struct buf *out)
 }
 
 /* Writes " http:" and a line for each path, or one line for a method with many paths. */
-static void add_http_list(struct buf *out, struct learn_dest *d)
+static void add_learned_requests(struct buf *out, struct learn_dest *d)
 {
 	size_t named;
 
@@ -410,13 +410,14 @@ static void add_http_list(struct buf *out, struct learn_dest *d)
 		for (n = 0; i + n < named && str_eq(d->reqs[i + n].method, d->reqs[i].method); n++)
 			;
 		if (n > PATHS_EACH || d->reqs_cut) {
-			add_http_entry(out, d->reqs[i].method, d->reqs[i].path,
-				       common_directory(d->reqs + i, n), "**");
+			add_learned_entry(out, d->reqs[i].method, d->reqs[i].path,
+					  common_directory(d->reqs + i, n), "**");
 			buf_addf(out, " # %zu paths\n", n);
 			continue;
 		}
 		for (size_t k = i; k < i + n; k++) {
-			add_http_entry(out, d->reqs[k].method, d->reqs[k].path, strlen(d->reqs[k].path), "");
+			add_learned_entry(out, d->reqs[k].method, d->reqs[k].path, strlen(d->reqs[k].path),
+					  "");
 			buf_addc(out, '\n');
 		}
 	}
@@ -441,7 +442,7 @@ static void add_dest_rule(const struct learn *l, struct learn_dest *d, const str
 	if (d->tunnel)
 		buf_adds(out, "      depth: tunnel\n");
 	else if (o->http && (d->n_reqs || is_all_inspected(d)))
-		add_http_list(out, d);
+		add_learned_requests(out, d);
 }
 
 /* Each domain with more than one name gets a heading. */

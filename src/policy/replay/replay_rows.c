@@ -161,8 +161,8 @@ static int store_example_path(struct replay_row *row, const struct replay_seen *
 	return row->paths[row->n_paths++] ? 0 : -ENOMEM;
 }
 
-static int add_row(struct replay *r, uint32_t *at, const struct replay_seen *s, enum replay_now now,
-		   const char *rule, const char *why)
+static int add_replay_row(struct replay *r, uint32_t *at, const struct replay_seen *s, enum replay_now now,
+			  const char *rule, const char *why)
 {
 	struct replay_row row = { .now = now };
 
@@ -194,7 +194,7 @@ static int count_in_row(struct replay *r, const struct replay_seen *s, enum repl
 		return 0;
 	}
 	if (!*at)
-		e = add_row(r, at, s, now, rule, why);
+		e = add_replay_row(r, at, s, now, rule, why);
 	if (e < 0)
 		return e;
 	row = &r->rows[*at - 1];

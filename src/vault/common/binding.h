@@ -48,10 +48,10 @@ struct binding {
 	uint16_t port; /* 0 in grant requests only: any port of the secret's own bindings */
 	uint8_t as;    /* enum binding_as */
 	char path[BINDING_PATH_MAX + 1];
-	char word[BINDING_WORD_MAX +
-		  1]; /* HEADER (lower case), QUERY, COOKIE, SSH (may begin with "ask"); otherwise empty */
-	char user[BINDING_USER_MAX +
-		  1]; /* BASIC, SSH, PROXY; if empty, the client's own (PROXY: the secret's) */
+	/* HEADER (lower case), QUERY, COOKIE, SSH (may begin with "ask"); otherwise empty */
+	char word[BINDING_WORD_MAX + 1];
+	/* BASIC, SSH, PROXY; if empty, the client's own (PROXY: the secret's) */
+	char user[BINDING_USER_MAX + 1];
 };
 
 enum binding_flags {

@@ -83,7 +83,7 @@ static int finish_quoted(struct envfile *f, struct err *e)
 	return 0;
 }
 
-static char unescape(char c)
+static char unescape_char(char c)
 {
 	switch (c) {
 	case 'n':
@@ -105,7 +105,7 @@ static int parse_quoted(struct envfile *f, struct envfile_entry *ret, struct err
 	for (; f->p < f->end && *f->p != quote; f->p++) {
 		if (quote == '"' && *f->p == '\\' && f->p + 1 < f->end && strchr("nrt\"\\$", f->p[1]) &&
 		    f->p[1])
-			*to++ = unescape(*++f->p);
+			*to++ = unescape_char(*++f->p);
 		else
 			*to++ = *f->p;
 		f->line += *f->p == '\n';

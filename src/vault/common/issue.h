@@ -3,7 +3,7 @@
  * Where a server issues credentials, and which members of its response contain them. One line of text, as a grant of kind
  * GRANT_ISSUER has it:
  *
- * POST auth.example.com:443/oauth/token access_token id_token=claims refresh_token=refresh
+ *	POST auth.example.com:443/oauth/token access_token id_token=claims refresh_token=refresh
  *
  * A method, the endpoint (host, port and a pathpat), then members. A member without a dot matches at any depth of the response;
  * one with dots is a path from the top. Pure.
