@@ -140,7 +140,7 @@ static int add_capture_host(struct source *s, const struct ynode *n, void *to)
 		return r;
 	slash = strchr(text, '/');
 	if (strchr(text, '*') || strstr(text, "://"))
-		return read_fail(s, n, "what is captured is good for exact hosts: HOST[:PORT][/path]");
+		return read_fail(s, n, "captured credentials are for exact hosts: HOST[:PORT][/path]");
 	r = host_port_parse(text, slash ? (size_t)(slash - text) : strlen(text), 443, &h, &port, s->e);
 	if (r == 0 && slash)
 		r = pathpat_check(slash, strlen(slash), s->e);
@@ -149,7 +149,7 @@ static int add_capture_host(struct source *s, const struct ynode *n, void *to)
 	if (h.kind == HOST_NAME && psl_is_suffix(h.text))
 		return read_fail(s, n, "%s is a public suffix: anybody may have a name below it", h.text);
 	if (d->c->hosts.n == HOSTS_MAX)
-		return read_fail(s, n, "what is captured is good for at most %d hosts", HOSTS_MAX);
+		return read_fail(s, n, "captured credentials are for at most %d hosts", HOSTS_MAX);
 	return strv_add(&d->c->hosts, text) < 0 ? err_set(s->e, -ENOMEM, "out of memory") : 0;
 }
 
@@ -205,21 +205,21 @@ static const struct key capture_keys[] = {
 static int check_capture(struct source *s, const struct ynode *n, struct draft *d)
 {
 	if (!d->path)
-		return read_fail(s, n, "what is captured needs its 'endpoint': POST /oauth/token");
+		return read_fail(s, n, "'capture' needs an 'endpoint': POST /oauth/token");
 	if (!d->n_members) {
 		d->has_refresh = !pathpat_has_star(d->path);
 		buf_adds(&d->members, " access_token id_token=claims");
 		buf_adds(&d->members, d->has_refresh ? " refresh_token=refresh" : "");
 	}
 	if (d->has_refresh && pathpat_has_star(d->path))
-		return read_fail(s, d->endpoint_at, "what goes back to an endpoint needs one without '*'");
+		return read_fail(s, d->endpoint_at, "'refresh' needs an endpoint without '*'");
 	return 0;
 }
 
 int capture_parse(struct source *s, const struct ynode *n, struct config_capture *ret)
 {
 	CLEANUP(capture_draft_release) struct draft d = { .c = ret };
-	int r = read_map(s, n, "what is captured", capture_keys, ARRAY_SIZE(capture_keys), &d);
+	int r = read_map(s, n, "'capture'", capture_keys, ARRAY_SIZE(capture_keys), &d);
 
 	r = r < 0 ? r : check_capture(s, n, &d);
 	if (r < 0)
@@ -250,7 +250,7 @@ static int set_endpoint_host(struct source *s, const struct policy_rule *r, stru
 	struct host h;
 
 	if (host_canon(r->host.text, strlen(r->host.text), &h, NULL) < 0)
-		return err_set(s->e, -EINVAL, "what is captured needs a rule for one host");
+		return err_set(s->e, -EINVAL, "'capture' needs a rule for one host");
 	*rest++ = '\0';
 	memcpy(c->host, h.text, strlen(h.text) + 1);
 	c->port = r->ports[0].lo;
@@ -284,7 +284,7 @@ int capture_keep(struct source *s, const struct ynode *n, struct policy_rule *r,
 	    r->ports[0].lo != r->ports[0].hi)
 		return read_fail(s, n, "'capture' needs a rule for one domain and one port, not a pattern");
 	if (!c->name[0] && strlen(r->host.text) >= sizeof(c->name))
-		return read_fail(s, n, "what is captured needs a 'name'");
+		return read_fail(s, n, "'capture' needs a 'name'");
 	if (!c->name[0])
 		memcpy(c->name, r->host.text, strlen(r->host.text) + 1);
 	memcpy(r->capture, c->name, sizeof(r->capture));

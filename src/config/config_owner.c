@@ -228,7 +228,7 @@ static int start_directory(const char *path, struct buf *at, struct err *e)
 	autofree char *cwd = path[0] == '/' ? NULL : getcwd(NULL, 0);
 
 	if (path[0] != '/' && !cwd)
-		return err_sys(e, -errno, "cannot tell the current directory");
+		return err_sys(e, -errno, "cannot determine the current directory");
 	buf_adds(at, cwd ? cwd : "");
 	return 0;
 }

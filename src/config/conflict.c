@@ -45,7 +45,7 @@ int read_resolver_text(const char *text, struct policy_resolver *ret, struct err
 			"'%s': expected a resolver's address: 9.9.9.9, 10.0.0.53:5353, [2620:fe::fe]:53",
 			str_safe(text, shown, sizeof(shown)));
 	if (!can_be_resolver(&h.addr))
-		return err_set(e, -EINVAL, "'%s' is %s, and no resolver's",
+		return err_set(e, -EINVAL, "'%s' is %s, which cannot be a resolver",
 			       str_safe(text, shown, sizeof(shown)),
 			       addr_special_name(addr_special(&h.addr)));
 	res.addr = h.addr;
@@ -81,7 +81,7 @@ int conflict_resolvers(const struct config_policy_args *a, struct config_policy 
 		if (r == 0 && n && !has_resolver(&one, of_files, n))
 			r = strv_addf(
 				    &out->conflicts,
-				    "--resolver %s: not asked, for the policy file names others; the stricter wins",
+				    "--resolver %s: not used, because the policy file names others; the stricter wins",
 				    a->resolvers[i]) < 0
 				    ? conflict_no_memory(e)
 				    : 0;
@@ -94,7 +94,7 @@ int conflict_resolvers(const struct config_policy_args *a, struct config_policy 
 		return 0;
 	err_set(e, -EINVAL,
 		"--resolver and the policy file name different resolvers: there is none that both allow");
-	return err_hint(e, -EINVAL, "leave --resolver out, or name one that stands in the file");
+	return err_hint(e, -EINVAL, "omit --resolver, or name one that the file has");
 }
 
 /* --- allow ---------------------------------------------------------------------------------------------- */

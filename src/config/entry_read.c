@@ -259,7 +259,7 @@ static int read_entries(struct source *s, const struct ynode *n, struct pending 
 	int r = read_each(s, n, read_entry_element, p);
 
 	if (r == 0 && p->rule->n_entries == before)
-		return read_fail(s, n, "nothing is listed here; leave the key out to have no such rules");
+		return read_fail(s, n, "the list is empty; remove the key to have no such rules");
 	return r;
 }
 

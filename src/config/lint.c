@@ -131,8 +131,8 @@ static void lint_duplicate(struct lint *l, const struct policy_rule *r)
 		    !has_same_ports(o, r))
 			continue;
 		if (o->action == r->action)
-			lint_warn(l, r, "%s is here a second time; it stands in line %u already",
-				  r->host.text, o->line);
+			lint_warn(l, r, "%s is here a second time; it is in line %u already", r->host.text,
+				  o->line);
 	}
 }
 
@@ -224,7 +224,7 @@ static void lint_duplicate_entries(struct lint *l, const struct policy_rule *r)
 			    (a->name && !str_eq(a->name, b->name)))
 				continue;
 			policy_entry_text(a, &text);
-			lint_warn(l, r, "'%s' stands in line %u and in line %u%s", buf_cstr(&text), b->line,
+			lint_warn(l, r, "'%s' is in line %u and in line %u%s", buf_cstr(&text), b->line,
 				  a->line, a->action == b->action ? "" : "; the stricter wins");
 		}
 	}

@@ -76,7 +76,8 @@ static int locate_policy_file(const char *file, struct layer_draft *d, struct er
 		return err_sys(e, -errno, "cannot open the policy %s", d->shown);
 	copy = input ? getcwd(NULL, 0) : strdup(d->path);
 	if (!copy)
-		return input ? err_sys(e, -errno, "cannot tell the current directory") : config_no_memory(e);
+		return input ? err_sys(e, -errno, "cannot determine the current directory")
+			     : config_no_memory(e);
 	d->dir = strdup(input ? copy : dirname(copy));
 	return d->dir ? 0 : config_no_memory(e);
 }

@@ -152,7 +152,7 @@ static int profile_key_env(struct source *s, const struct ynode *v, void *to)
 		return read_fail(s, v, "env must be variables with values (NAME: VALUE)");
 	for (size_t i = 0; i < v->n; i++) {
 		if (!is_variable_name(v->keys[i]->text))
-			return read_fail(s, v->keys[i], "that is no name of a variable");
+			return read_fail(s, v->keys[i], "expected the name of a variable");
 		if (v->items[i]->kind != YNODE_TEXT)
 			return read_fail(s, v->items[i], "the value of a variable must be a text");
 		if (strv_addf(&p->env, "%s=%s", v->keys[i]->text, v->items[i]->text) < 0)
@@ -180,7 +180,7 @@ static int add_profile_variable(struct source *s, const struct ynode *v, void *t
 	int r = read_text(s, v, "the name of a variable", &text);
 
 	if (r == 0 && !is_variable_name(text))
-		return read_fail(s, v, "that is no name of a variable");
+		return read_fail(s, v, "expected the name of a variable");
 	return r < 0 ? r : strv_add(&((struct profile *)to)->keys, text) < 0 ? profile_no_memory(s->e) : 0;
 }
 
@@ -205,7 +205,7 @@ static int add_secret_variable(struct source *s, const struct ynode *v, void *to
 	int r = read_text(s, v, "the name of a variable", &text);
 
 	if (r == 0 && !is_variable_name(text))
-		return read_fail(s, v, "that is no name of a variable");
+		return read_fail(s, v, "expected the name of a variable");
 	return r < 0							 ? r
 	       : strv_add(&((struct profile_secret *)to)->env, text) < 0 ? profile_no_memory(s->e)
 									 : 0;
@@ -259,7 +259,7 @@ static int add_profile_secret(struct source *s, const struct ynode *v, void *to)
 	if (r == 0 && !c->name)
 		return read_fail(s, v, "a secret has a name");
 	if (r == 0 && c->as.n && !c->host)
-		return read_fail(s, v, "'as' goes with a host");
+		return read_fail(s, v, "'as' needs a 'host'");
 	for (size_t i = 0; r == 0 && i + 1 < p->n_secrets; i++) {
 		if (str_eq(p->secrets[i].name, c->name))
 			return read_fail(s, v, "the secret '%s' is named twice", c->name);

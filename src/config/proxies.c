@@ -65,8 +65,8 @@ static int parse_proxy_url(struct source *s, const struct ynode *n, const char *
 		text += strlen(schemes[i].scheme);
 	}
 	if (strchr(text, '@'))
-		return read_fail(
-			s, n, "user and password belong into the vault ('secret: NAME'), not into the URL");
+		return read_fail(s, n,
+				 "user and password belong in the vault ('secret: NAME'), not in the URL");
 	len = strlen(text);
 	len -= len && text[len - 1] == '/';
 	return read_wrap(s, n, host_port_parse(text, len, port, &ret->host, &ret->port, s->e));

@@ -245,7 +245,7 @@ static int rule_key_capture(struct source *s, const struct ynode *n, void *to)
 	struct draft *d = to;
 
 	if (d->rule.action != POLICY_ALLOW)
-		return read_fail(s, n, "what servers issue is captured by a rule that allows");
+		return read_fail(s, n, "'capture' is for a rule that allows");
 	d->capture_at = n;
 	return capture_parse(s, n, &d->capture);
 }
@@ -386,7 +386,7 @@ static int add_rule_draft(struct source *s, const struct ynode *n, struct draft 
 
 	d->secret.ask = d->rule.secret_ask;
 	if (is_ssh_secret(d) && d->rule.secret_ask && set_ssh_ask(d) < 0)
-		return read_fail(s, n, "'ask' goes with ssh, ssh:sshsig and ssh:unbound");
+		return read_fail(s, n, "only ssh, ssh:sshsig and ssh:unbound can be combined with 'ask'");
 	if (is_ssh_secret(d) && !d->rule.n_ports) {
 		d->rule.n_ports = 1;
 		d->rule.ports[0] = (struct policy_ports){ SSH_PORT, SSH_PORT };
@@ -431,7 +431,7 @@ static int refuse_url(const char *url, struct err *e)
 	char shown[256];
 
 	snprintf(shown, sizeof(shown), "%.*s", (int)(len < 200 ? len : 200), host);
-	err_set(e, -EINVAL, "'%.200s' is a URL; a host is wanted, with a port or without", url);
+	err_set(e, -EINVAL, "'%.200s' is a URL; expected a host, with a port or without", url);
 	return len && !memchr(host, '@', len) ? err_hint(e, -EINVAL, "%s%s", shown, port ? ":80" : "")
 					      : -EINVAL;
 }
@@ -441,7 +441,7 @@ static int refuse_path(const char *text, struct err *e)
 {
 	size_t len = strcspn(text, "/");
 
-	err_set(e, -EINVAL, "'%.200s' has a path; a host is wanted, with a port or without", text);
+	err_set(e, -EINVAL, "'%.200s' has a path; expected a host, with a port or without", text);
 	return err_hint(e, -EINVAL, "%.*s (a policy file has rules for paths, under http:)",
 			(int)(len < 200 ? len : 200), text);
 }
@@ -461,7 +461,7 @@ static int refuse_localhost(const struct policy_rule *r, unsigned port, struct e
 		return 0;
 	port = port ? port : 443;
 	err_set(e, -EINVAL,
-		"localhost is the sandbox itself, which needs no rule; a service of this machine is reached by a name");
+		"localhost is the sandbox itself, which needs no rule; a service on this machine needs another name");
 	return err_hint(
 		e, -EINVAL,
 		"in a policy file, under 'allow:', - {domain: thishost, port: %u, to: \"127.0.0.1:%u\"}; then "

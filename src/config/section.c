@@ -110,9 +110,9 @@ static int load_blocklist(struct source *s, const struct ynode *n, struct block_
 		return read_wrap(s, d->file, r);
 	blocklist_finish(&d->list);
 	if (d->list.n == 0)
-		return read_fail(s, d->file, "there is no name in that blocklist");
+		return read_fail(s, d->file, "that blocklist contains no name");
 	if (d->list.skipped > d->list.n / 10)
-		r = read_warn(s, d->file, "%zu entries of the blocklist '%s' are no names and were left out",
+		r = read_warn(s, d->file, "%zu entries of the blocklist '%s' are not names and were skipped",
 			      d->list.skipped, d->list.category);
 	return r < 0 ? r : read_wrap(s, n, policy_add_blocklist(s->policy, &d->list, s->e));
 }
@@ -197,7 +197,7 @@ static int section_key_version(struct source *s, const struct ynode *n, void *to
 {
 	(void)to;
 	if (n->kind != YNODE_TEXT || !str_eq(n->text, "1")) {
-		read_fail(s, n, "this is a version of the format that is not known here");
+		read_fail(s, n, "unknown version of the format");
 		return err_hint(s->e, -EINVAL, "version: 1");
 	}
 	return 0;
@@ -219,7 +219,7 @@ static int section_key_egress(struct source *s, const struct ynode *n, void *to)
 	for (size_t i = 0; i < root->n; i++) {
 		if (!is_top_only(root->keys[i]->text))
 			return read_fail(s, root->keys[i],
-					 "'%.60s' belongs under 'egress:', as that is used here",
+					 "'%.60s' belongs under 'egress:', because the file has that key",
 					 root->keys[i]->text);
 	}
 	return ynode_is_null(n) ? 0

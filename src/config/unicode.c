@@ -215,8 +215,8 @@ int unicode_check_visible(const char *name, const char *text, size_t len, struct
 		what = c == '\r' && at + 1 < len && s[at + 1] == '\n' ? NULL : unseen_kind(c);
 		if (what && !(c == 0xfeff && at == 0))
 			return err_set(e, -EINVAL,
-				       "%s:%zu:%zu: U+%04X, %s, can hide what the file says; take it out",
-				       name, line, column, (unsigned)c, what);
+				       "%s:%zu:%zu: U+%04X, %s, can hide parts of the file; remove it", name,
+				       line, column, (unsigned)c, what);
 		if (c == '\n') {
 			line++;
 			column = 0;

@@ -161,9 +161,9 @@ static int yaml_next_event(struct parse *s, yaml_event_t *ev)
 		return yaml_no_memory(s);
 	why = s->p.problem ? s->p.problem : "this is not YAML";
 	if (strcmp(why, "found character that cannot start any token") == 0)
-		why = "a tab or another character that YAML does not take here; indent with spaces";
+		why = "a tab or another character that YAML does not allow here; indent with spaces";
 	if (s->p.context && strstr(s->p.context, "alias"))
-		why = "a text that begins with * wants quotes: \"*.example.com\"";
+		why = "a text that begins with * needs quotes: \"*.example.com\"";
 	return err_set(s->e, -EINVAL, "%s:%zu:%zu: not YAML: %s", s->name, s->p.problem_mark.line + 1,
 		       s->p.problem_mark.column + 1, why);
 }
@@ -173,10 +173,10 @@ static int refuse_yaml_extras(struct parse *s, const yaml_event_t *ev, const yam
 {
 	if (anchor)
 		return yaml_fail_at(s, &ev->start_mark,
-				    "anchors (&name) are not taken in a policy; write it out");
+				    "anchors (&name) are not supported in a policy; write it out");
 	if (tag)
 		return yaml_fail_at(s, &ev->start_mark,
-				    "tags (!name) are not taken in a policy; leave it out");
+				    "tags (!name) are not supported in a policy; remove it");
 	if (s->nodes++ >= YTREE_NODES_MAX)
 		return yaml_fail_at(s, &ev->start_mark, "the file has too many entries");
 	return 0;
@@ -223,7 +223,7 @@ static int check_yaml_key(struct parse *s, const struct ynode *map, const struct
 	for (size_t i = 0; i < map->n; i++) {
 		if (!str_eq(map->keys[i]->text, key->text))
 			continue;
-		snprintf(text, sizeof(text), "'%s' is here a second time; it stands in line %u already",
+		snprintf(text, sizeof(text), "'%s' is here a second time; it is in line %u already",
 			 str_safe(key->text, shown, sizeof(shown)), map->keys[i]->line);
 		return yaml_fail_at(s, &ev->start_mark, text);
 	}
@@ -297,7 +297,7 @@ static int read_yaml_node(struct parse *s, const yaml_event_t *ev, unsigned dept
 		return read_yaml_collection(s, ev, depth, ret);
 	case YAML_ALIAS_EVENT:
 		return yaml_fail_at(s, &ev->start_mark,
-				    "aliases (*name) are not taken in a policy; write it out, or "
+				    "aliases (*name) are not supported in a policy; write it out, or "
 				    "put a name that begins with * into quotes: \"*.example.com\"");
 	default:
 		return yaml_fail_at(s, &ev->start_mark, "a value is missing here");

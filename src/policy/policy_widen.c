@@ -30,7 +30,7 @@ static int check_granted_rule(const struct policy_rule *r, struct err *e)
 		return err_set(e, -EINVAL,
 			       "what is granted on top is a host, ports and requests, and nothing more");
 	if (r->by_addr && r->range.bits != 128)
-		return err_set(e, -EINVAL, "a range of addresses cannot be asked for, only a single one");
+		return err_set(e, -EINVAL, "a range of addresses cannot be requested, only a single address");
 	for (size_t i = 0; i < r->n_entries; i++) {
 		if (r->entries[i].kind != POLICY_HTTP || r->entries[i].action != POLICY_ALLOW)
 			return err_set(e, -EINVAL, "what is granted on top are requests by method and path");

@@ -94,22 +94,21 @@ int edit_margin(struct edit *d, const struct ynode *n, bool dash, struct buf *re
 	size_t dashes = 0, want = n->column - 1;
 
 	if (!l || want > l->len)
-		return edit_cannot(d, n->line, "it cannot be told where that stands");
+		return edit_cannot(d, n->line, "its position cannot be determined");
 	/* A byte order mark is not a column. */
 	if (n->line == 1 && l->len >= 3 && memcmp(p, "\xef\xbb\xbf", 3) == 0)
-		return edit_cannot(d, 1, "the file begins with a byte order mark; take it out");
+		return edit_cannot(d, 1, "the file begins with a byte order mark; remove it");
 	for (size_t i = 0; i < want; i++) {
 		if (p[i] == '-' && !dashes)
 			dashes++;
 		else if (p[i] != ' ')
-			return edit_cannot(
-				d, n->line,
-				"that does not stand in a line of its own, which begins with spaces");
+			return edit_cannot(d, n->line,
+					   "it is not on a line of its own that begins with spaces");
 	}
 	if (dashes != dash)
 		return edit_cannot(d, n->line,
 				   dash ? "the list is not written as lines that begin with '-'"
-					: "the key does not stand in a line of its own");
+					: "the key is not on a line of its own");
 	buf_add(ret, p, want);
 	return 0;
 }
@@ -122,7 +121,7 @@ int edit_offset(struct edit *d, const struct ynode *n, size_t *ret)
 	size_t at = 0;
 
 	if (l && n->line == 1 && l->len >= 3 && memcmp(p, "\xef\xbb\xbf", 3) == 0)
-		return edit_cannot(d, 1, "the file begins with a byte order mark; take it out");
+		return edit_cannot(d, 1, "the file begins with a byte order mark; remove it");
 	for (unsigned left = n->column - 1; l && left && at < l->len; left--) {
 		at++;
 		while (at < l->len && ((unsigned char)p[at] & 0xc0) == 0x80)
@@ -131,7 +130,7 @@ int edit_offset(struct edit *d, const struct ynode *n, size_t *ret)
 			l = NULL;
 	}
 	if (!l)
-		return edit_cannot(d, n->line, "it cannot be told where that stands");
+		return edit_cannot(d, n->line, "its position cannot be determined");
 	*ret = l->at + at;
 	return 0;
 }

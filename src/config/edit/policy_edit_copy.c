@@ -59,7 +59,7 @@ static int node_extent(struct edit *d, const struct ynode *n, size_t *at, size_t
 	*len = n->kind == YNODE_TEXT ? strlen(n->text) + (n->quoted ? 2 : 0) : 0;
 	if (!*len || *at + *len > l->at + l->len ||
 	    memcmp(d->text + *at + n->quoted, n->text, strlen(n->text)) != 0)
-		return edit_cannot(d, n->line, "it cannot be told where that stands");
+		return edit_cannot(d, n->line, "its position cannot be determined");
 	return 0;
 }
 
@@ -245,7 +245,7 @@ int edit_copy_rule(struct edit *d)
 	c.rule = c.list->items[c.at];
 	if (c.entries->flow)
 		return edit_cannot(d, d->ed->entry_line,
-				   "the list stands in brackets; write it as lines that begin with '-'");
+				   "the list is in brackets; write it as lines that begin with '-'");
 	if (edit_child(c.entries->items[c.entry], "path"))
 		return edit_cannot(d, d->ed->entry_line, "it has a 'path' of its own");
 	r = write_rule_copy(d, &c);

@@ -11,7 +11,7 @@
 
 #define NO_RULE "there is no rule in that line"
 #define NO_ENTRY "there is no entry in that line that asks"
-#define ONE_LINE "several stand in that line; give each a line of its own"
+#define ONE_LINE "several are in that line; give each a line of its own"
 
 /* --- finding --------------------------------------------------------------------------------------------------- */
 
@@ -31,12 +31,11 @@ static int find_element(struct edit *d, const struct ynode *list, unsigned line,
 	if (found > 1)
 		return edit_cannot(d, line, ONE_LINE);
 	if (lines && list->flow)
-		return edit_cannot(d, line,
-				   "the list stands in brackets; write it as lines that begin with '-'");
+		return edit_cannot(d, line, "the list is in brackets; write it as lines that begin with '-'");
 	if (lines && list->items[*ret]->flow)
-		return edit_cannot(d, line, "that stands in braces; write it as lines, one for each key");
+		return edit_cannot(d, line, "it is in braces; write it as lines, one for each key");
 	if (edit_has_literal(list->items[*ret]))
-		return edit_cannot(d, line, "there is a text of several lines in it");
+		return edit_cannot(d, line, "it contains a text of several lines");
 	return 1;
 }
 
@@ -101,7 +100,7 @@ int edit_find_entry(struct edit *d, bool lines, struct ynode **ret_rules, size_t
 	if (found > 1)
 		return edit_cannot(d, d->ed->entry_line, ONE_LINE);
 	if (edit_has_literal(list->items[*ret]))
-		return edit_cannot(d, d->ed->entry_line, "there is a text of several lines in it");
+		return edit_cannot(d, d->ed->entry_line, "it contains a text of several lines");
 	*ret_rules = rules;
 	*ret_rule = at;
 	*ret_list = list;
@@ -124,7 +123,7 @@ int edit_check_host(struct edit *d, const char *s)
 
 	s += d->ed->pattern && str_starts(s, "*.") ? 2 : 0;
 	if (!*s || strspn(s, may) != strlen(s))
-		return err_set(d->e, -EOPNOTSUPP, "that is not the name of a host that a rule could be for");
+		return err_set(d->e, -EOPNOTSUPP, "that is not a host name that a rule may have");
 	return 0;
 }
 
@@ -276,7 +275,7 @@ static int begin_allow_list(struct edit *d, struct ynode **ret, struct buf *befo
 
 	if (sec->flow || (list && list->flow))
 		return edit_cannot(d, sec->line,
-				   "allow: stands in brackets; write it as lines that begin with '-'");
+				   "allow: is in brackets; write it as lines that begin with '-'");
 	if (!by || (!list && edit_has_literal(ask)))
 		return edit_cannot(d, sec->line ? sec->line : 1, "it has no 'allow:' to write to; add one");
 	if (list && !ynode_is_null(list))
@@ -302,7 +301,7 @@ static int open_allow_list(struct edit *d, struct ynode **ret, struct buf *befor
 		return begin_allow_list(d, ret, before);
 	last = list->items[list->n - 1];
 	if (edit_has_literal(last))
-		return edit_cannot(d, last->line, "there is a text of several lines in it");
+		return edit_cannot(d, last->line, "it contains a text of several lines");
 	d->behind = last->end_line;
 	*ret = list;
 	return edit_margin(d, last, true, before);
@@ -407,7 +406,7 @@ int edit_move_rule(struct edit *d)
 	if (r < 0 || !key || !list)
 		return r < 0 ? r : edit_cannot(d, d->ed->rule_line, NO_RULE);
 	if (!str_eq(key, "ask"))
-		return edit_cannot(d, d->ed->rule_line, "the rule does not stand under 'ask:'");
+		return edit_cannot(d, d->ed->rule_line, "the rule is not under 'ask:'");
 	r = edit_margin(d, list->items[at], true, &old);
 	r = r < 0 ? r : open_allow_list(d, &to, &new);
 	if (r < 0)

@@ -61,7 +61,7 @@ static int find_tool_rule(struct edit *d, struct tool_at *x)
 	if (found > 1)
 		return edit_cannot(d, d->ed->entry_line, "the tool is named there more than once");
 	if (edit_has_literal(x->el))
-		return edit_cannot(d, d->ed->entry_line, "there is a text of several lines in it");
+		return edit_cannot(d, d->ed->entry_line, "it contains a text of several lines");
 	return 0;
 }
 
@@ -122,7 +122,7 @@ static int add_tool_rule(struct edit *d, const struct tool_at *x)
 	int r = edit_check_text(d, d->ed->entry, false);
 
 	if (r == 0 && x->el->n != 1u + (when != NULL))
-		r = edit_cannot(d, x->el->line, "the rule says more than whom it asks about, and when");
+		r = edit_cannot(d, x->el->line, "the rule has keys other than 'ask' and 'when'");
 	r = r < 0 ? r : write_tool_rule(d, x, when);
 	if (r < 0)
 		return r;
@@ -171,7 +171,7 @@ static int cut_name_in_brackets(struct edit *d, const struct tool_at *x)
 		return r;
 	end = at + strlen(n->text) + (n->quoted ? 2 : 0);
 	if (end > d->len || memcmp(d->text + at + n->quoted, n->text, strlen(n->text)) != 0)
-		return edit_cannot(d, n->line, "it cannot be told where that stands");
+		return edit_cannot(d, n->line, "its position cannot be determined");
 	if (x->name + 1 == x->names->n) {
 		while (at && is_blank(d->text[at - 1]))
 			at--;

@@ -23,7 +23,7 @@ static int refuse_private_name(const struct policy_rule *r, struct err *e)
 
 	for (size_t i = 0; i < ARRAY_SIZE(local); i++)
 		dead = dead || str_ends(base, local[i]) || str_eq(base, local[i] + 1);
-	return dead ? err_set(e, -EINVAL, "%s is a name of a private network, which cannot be asked for",
+	return dead ? err_set(e, -EINVAL, "%s is a name of a private network, which cannot be requested",
 			      r->host.text)
 		    : 0;
 }
@@ -38,7 +38,7 @@ static int parse_widen_host(const char *text, size_t len, struct policy_rule *r,
 		return addr_range_parse(h.text, h.len, &r->range, e);
 	}
 	if (len && memchr(text, '/', len))
-		return err_set(e, -EINVAL, "a range of addresses cannot be asked for, only a single one");
+		return err_set(e, -EINVAL, "a range of addresses cannot be requested, only a single address");
 	x = hostpat_parse(text, len, &r->host, e);
 	return x < 0 ? x : refuse_private_name(r, e);
 }
@@ -118,7 +118,7 @@ static int parse_widen_request(const char *text, const char *space, struct polic
 	if (shown->port && shown != scheme)
 		return err_set(e, -EINVAL, "%s does not go to port %u", scheme->text, shown->port);
 	if (!r->ports[0].lo)
-		return err_set(e, -EINVAL, "%s wants a port", scheme->text);
+		return err_set(e, -EINVAL, "%s needs a port", scheme->text);
 	en.path = (char *)path;
 	return policy_rule_add_entry(r, &en, e);
 }
@@ -163,7 +163,7 @@ int widen_parse(const char *text, struct policy_rule *ret, struct buf *canon, st
 	if (strlen(text) > WIDEN_TEXT_MAX)
 		return err_set(e, -E2BIG, "a rule is at most %d bytes long", WIDEN_TEXT_MAX);
 	if (text[0] == '@')
-		return err_set(e, -EINVAL, "a preset cannot be asked for: name the hosts");
+		return err_set(e, -EINVAL, "a preset cannot be requested: name the hosts");
 	x = space ? parse_widen_request(text, space, &r, e) : parse_authority(text, strlen(text), 443, &r, e);
 	if (x < 0)
 		return x;
