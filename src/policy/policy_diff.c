@@ -114,13 +114,6 @@ static char change_sign(const struct policy_verdict *a, const struct policy_verd
 	return policy_allows(a) && !has_same_terms(a, b) ? '~' : 0;
 }
 
-static void count_change(struct diff *d, char c)
-{
-	d->n->allowed += c == '+';
-	d->n->denied += c == '-';
-	d->n->changed += c == '~';
-}
-
 /* A change of the secret that is sent, or of the CA that is trusted. */
 static void report_credentials(struct diff *d, const struct policy_terms *a, const struct policy_terms *b)
 {
@@ -140,7 +133,9 @@ static void report_change(struct diff *d, char c, const char *what, const struct
 {
 	const char *where = strrchr(b->rule_text, '(');
 
-	count_change(d, c);
+	d->n->allowed += c == '+';
+	d->n->denied += c == '-';
+	d->n->changed += c == '~';
 	buf_addf(d->out, "%c %s", c, what);
 	if (c == '~' && a->depth != b->depth)
 		buf_addf(d->out, "  %s, was %s", policy_depth_name(b->depth), policy_depth_name(a->depth));

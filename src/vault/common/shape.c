@@ -220,7 +220,7 @@ static unsigned dice_roll(struct dice *d, unsigned below)
 {
 	static const uint8_t zeros[sizeof(d->block)];
 	static const uint8_t nonce[crypto_stream_chacha20_ietf_NONCEBYTES];
-	unsigned larger_of = 256 - 256 % below;
+	unsigned limit = 256 - 256 % below;
 	uint8_t b;
 
 	static_assert(SHAPE_SEED_LEN == crypto_stream_chacha20_ietf_KEYBYTES, "a seed is a key");
@@ -231,7 +231,7 @@ static unsigned dice_roll(struct dice *d, unsigned below)
 			d->used = 0;
 		}
 		b = d->block[d->used++];
-	} while (b >= larger_of);
+	} while (b >= limit);
 	return b % below;
 }
 

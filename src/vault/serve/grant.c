@@ -13,14 +13,9 @@
 #include <errno.h>
 #include <stdio.h>
 
-static uint64_t monotonic_ns(void)
-{
-	return clock_nsec(CLOCK_MONOTONIC);
-}
-
 void client_release(struct client *c)
 {
-	(void)keep_tick(c->keep, &c->issued, &c->grants, monotonic_ns(), true);
+	(void)keep_tick(c->keep, &c->issued, &c->grants, clock_nsec(CLOCK_MONOTONIC), true);
 	keep_free(c->keep);
 	c->keep = NULL;
 	issued_release(&c->issued);

@@ -45,11 +45,6 @@ int request_respond(struct request *q, const struct vault_msg *m)
 	return r;
 }
 
-static uint64_t seconds_now(void)
-{
-	return clock_nsec(CLOCK_REALTIME) / NSEC_PER_SEC;
-}
-
 void request_text(struct slice t, char *out, size_t size)
 {
 	BUG_ON(t.len >= size);
@@ -265,7 +260,7 @@ static int on_set(struct request *q, struct err *e)
 				 .flags = (unsigned)q->m.num[0],
 				 .expires = q->m.num[1],
 				 .every = q->m.num[2],
-				 .now = seconds_now() };
+				 .now = clock_nsec(CLOCK_REALTIME) / NSEC_PER_SEC };
 	struct source s = { .fd = q->fds[0],
 			    .control = q->v->control,
 			    .terminal = q->m.num[0] & VAULT_SET_TERMINAL,
