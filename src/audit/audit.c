@@ -85,6 +85,7 @@ static bool is_untouched(const struct audit *a)
 										 : st.st_size == 0;
 }
 
+/* audit.A4: refuses to append, and tells the operator what to do. */
 static int refuse_misfit(struct err *e, const char *why)
 {
 	err_set(e, -EUCLEAN, "the audit log does not fit its anchor: %s; nothing runs unlogged", why);
@@ -93,6 +94,7 @@ static int refuse_misfit(struct err *e, const char *why)
 			"'coffer audit accept --reason TEXT' goes on with the break on record");
 }
 
+/* Creates an empty log with a random id. Never if traces of an older log exist. */
 static int create_new_log(struct audit *a, struct err *e)
 {
 	struct anchor an = { .hash = LINE_HASH_NONE, .segment = 1 };
@@ -120,6 +122,7 @@ static int reopen_anchor(struct audit *a)
 	return a->anchor_fd < 0 ? a->anchor_fd : 0;
 }
 
+/* Opens the anchor; creates the log on first use, under the lock. */
 static int open_or_create(struct audit *a, struct err *e)
 {
 	int r = reopen_anchor(a);
@@ -318,6 +321,7 @@ static bool is_rotation_unfinished(const struct audit *a, const struct anchor *a
 	       S_ISREG(st.st_mode) && (uint64_t)st.st_size == an->size;
 }
 
+/* audit.A3: reports a repair in an event of its own. */
 static int log_repair(struct audit *a, struct anchor *an, const char *what, uint64_t bytes, struct err *e)
 {
 	autobuf struct buf fields = BUF_INIT;
@@ -362,6 +366,7 @@ static int repair_tail(struct audit *a, struct anchor *an, uint64_t size, struct
 	return log_repair(a, an, "a crash left a whole line ahead of the anchor, which was kept", extra, e);
 }
 
+/* The log does not end where the anchor says: repairs what a crash can leave, and refuses everything else. */
 static int repair_log(struct audit *a, struct anchor *an, uint64_t size, struct err *e)
 {
 	char why[128];
@@ -405,6 +410,7 @@ static int load_anchor(struct audit *a, struct anchor *an, struct err *e)
 	return repair_log(a, an, size, e);
 }
 
+/* Appends one event: signs a head if one is due, rotates if the segment is full, then writes. */
 static int append_under_lock(struct audit *a, const struct audit_event *ev, uint64_t *ret_seq, struct err *e)
 {
 	uint64_t need = LINE_OVERHEAD + (ev->fields ? ev->fields->len : 0);

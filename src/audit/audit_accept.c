@@ -75,6 +75,7 @@ static int anchor_after_break(const struct audit_verdict *v, const struct anchor
 	return 0;
 }
 
+/* The fields of the audit.accept event: the reason, the breaks, the log's id and key. */
 static int format_accept_fields(struct audit *a, const struct anchor *an, const struct audit_verdict *v,
 				const char *reason, struct buf *out, struct err *e)
 {
@@ -116,6 +117,7 @@ static int write_accept_event(struct audit *a, struct anchor *an, const struct b
 	return r;
 }
 
+/* Closes the broken segment, verifies again to name every break, and starts the new segment. */
 static int accept_under_lock(struct audit *a, const char *reason, uint64_t *ret_seq, struct err *e)
 {
 	CLEANUP(audit_verdict_release) struct audit_verdict before = AUDIT_VERDICT_INIT;

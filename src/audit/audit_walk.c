@@ -50,6 +50,7 @@ static const char *current_file_name(const struct walk *w, char out[SEGMENT_NAME
 	return out;
 }
 
+/* The index of a key; -1 if there are too many. named: the log itself names it. */
 static int find_or_add_key(struct walk *w, const char *pub, bool named)
 {
 	size_t i = 0;
@@ -73,6 +74,7 @@ static int compare_heads(const void *a, const void *b)
 	return x->seq < y->seq ? -1 : x->seq > y->seq;
 }
 
+/* Parses one line of the heads file and checks its signature. */
 static int add_signed_head(struct walk *w, const char *text, size_t len)
 {
 	struct head h;
@@ -151,6 +153,7 @@ static void check_heads_of(struct walk *w, uint64_t seq, const char *hash)
 	}
 }
 
+/* The next line does not continue the top event: that event was changed. */
 static void report_edited_top(struct walk *w, const char *want)
 {
 	if (w->top.reported)
@@ -160,6 +163,7 @@ static void report_edited_top(struct walk *w, const char *want)
 		    (ull)w->top.seq, (ull)w->top.seq + 1);
 }
 
+/* Events are missing between two lines; returns the index of the finding, -1 if it was not stored. */
 static int report_gap(struct walk *w, uint64_t from, uint64_t to, const char *want)
 {
 	struct finding_what what = { AUDIT_DELETE, from, to, want, w->last.hash };
@@ -261,6 +265,7 @@ static bool link_to_previous(struct walk *w, const struct line *l, const char *h
 	return false;
 }
 
+/* Events before the first one were pruned, as this event says: the gap at the start is no break. */
 static void note_pruned_events(struct walk *w, const json_t *event)
 {
 	json_int_t through = json_integer_value(json_object_get(event, "through"));
@@ -318,6 +323,7 @@ static void report_unreadable(struct walk *w, struct walk_point *now)
 	now->reported = true;
 }
 
+/* Handles one line: its hash, its link to the line before, its heads, and whether the anchor names it. */
 static int walk_one_line(struct walk *w, const char *text, size_t len, uint64_t end)
 {
 	struct walk_point now = { 0 };
@@ -423,6 +429,7 @@ static bool ends_at_anchor(const struct walk *w)
 	return w->anchor_segment == 0 || (w->anchor_segment == an->segment && w->lines_current == 0);
 }
 
+/* The anchor names an event after the last one: the end of the log is missing. */
 static void report_cut_tail(struct walk *w, const char *boot_id)
 {
 	const struct anchor *an = &w->anchor;
@@ -481,6 +488,7 @@ static void check_anchored_event(struct walk *w)
 	}
 }
 
+/* Compares the end of the log with the anchor. */
 static void check_anchor(struct walk *w, const char *boot_id)
 {
 	if (w->anchor_state == WALK_ANCHOR_MISSING && (w->touched || w->v->events || w->torn))
@@ -499,6 +507,7 @@ static void check_anchor(struct walk *w, const char *boot_id)
 		check_anchored_event(w);
 }
 
+/* Do the key files match the key that the log names? */
 static void check_key_files(struct walk *w)
 {
 	if (!w->check_key || !w->v->key[0])
@@ -512,6 +521,7 @@ static void check_key_files(struct walk *w)
 			    "key.pub is not the public key that the log names");
 }
 
+/* Heads without an event, or with an unknown key; and the last head, which must exist. */
 static void check_lost_heads(struct walk *w)
 {
 	bool has_last = w->anchor.head == 0;

@@ -92,6 +92,7 @@ int finding_accept(struct accepted_list *l, uint64_t seq, const json_t *event)
 	return 0;
 }
 
+/* Makes the id from kind, range and contents. */
 static void complete_id(struct audit_finding *f)
 {
 	char text[128], hex[HASH_HEX_LEN + 1];
@@ -102,6 +103,7 @@ static void complete_id(struct audit_finding *f)
 	memcpy(f->id, hex, 32);
 }
 
+/* Drops findings that turned out not to be breaks. */
 static void drop_resolved(struct audit_verdict *v)
 {
 	size_t kept = 0;

@@ -188,6 +188,7 @@ static int whole_lines_end(int fd, uint64_t size, uint64_t *ret)
 	return 0;
 }
 
+/* Appends a line to the heads file, after removing an incomplete one. */
 static int append_head(int dir_fd, const char *text, size_t len)
 {
 	uint64_t size = 0, end = 0;

@@ -108,6 +108,7 @@ static int prune_segment(struct audit *a, struct anchor *an, uint32_t old, const
 	return r < 0 ? r : 1;
 }
 
+/* Prunes the oldest segments until only `keep` are left. */
 static int prune_old_segments(struct audit *a, struct anchor *an, struct err *e)
 {
 	char next[SEGMENT_NAME_LEN];

@@ -39,6 +39,7 @@ static void snapshot_release(struct snapshot *s)
 	buf_release(&s->pub);
 }
 
+/* Opens one segment; a missing one is left to the walk to notice. */
 static int snapshot_add_file(struct snapshot *s, int dir_fd, uint32_t number, struct err *e)
 {
 	struct snapshot_file *f = &s->files[s->n];
@@ -68,6 +69,7 @@ static int read_small_file(int dir_fd, const char *name, struct buf *b, struct e
 	return 1;
 }
 
+/* Opens all files of the log at one moment. */
 static int snapshot_take(struct snapshot *s, int dir_fd, struct err *e)
 {
 	struct segment_list old;
@@ -97,6 +99,7 @@ static int snapshot_take(struct snapshot *s, int dir_fd, struct err *e)
 	return 0;
 }
 
+/* Feeds all opened files to the walk. */
 static int walk_snapshot_files(struct walk *w, struct snapshot *s)
 {
 	int r = 0;
@@ -114,6 +117,7 @@ static int walk_snapshot_files(struct walk *w, struct snapshot *s)
 	return r;
 }
 
+/* Verifies the opened files; no lock is needed any more. */
 static int check_snapshot(struct snapshot *s, struct audit_verdict *v, struct err *e)
 {
 	CLEANUP(walk_release) struct walk w;

@@ -20,6 +20,7 @@ struct draft {
 	enum policy_action action;
 };
 
+/* Stores which list of names the rule has, and its action. */
 static int tool_set_names(struct source *s, const struct ynode *n, struct draft *d, enum policy_action a)
 {
 	if (d->names)
@@ -58,6 +59,7 @@ static int read_bounded_text(struct source *s, const struct ynode *n, const char
 	return 0;
 }
 
+/* `when:`, the conditions of a rule on tools. */
 static int tool_key_when(struct source *s, const struct ynode *n, void *to)
 {
 	struct draft *d = to;

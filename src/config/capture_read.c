@@ -41,6 +41,7 @@ static void capture_draft_release(struct draft *d)
 	buf_release(&d->members);
 }
 
+/* `endpoint:`, METHOD PATH. */
 static int capture_key_endpoint(struct source *s, const struct ynode *n, void *to)
 {
 	static const char form[] = "a method and a path: POST /oauth/token";
@@ -85,6 +86,7 @@ static bool has_member(const struct draft *d, const char *name)
 	return false;
 }
 
+/* One member of json:, claims: or refresh:. */
 static int add_capture_member(struct source *s, const struct ynode *n, void *to)
 {
 	struct draft *d = to;
@@ -129,6 +131,7 @@ static int capture_key_refresh(struct source *s, const struct ynode *n, void *to
 	return r;
 }
 
+/* One host of `for:`. Exact hosts only: a credential must not be sent to names that others may register. */
 static int add_capture_host(struct source *s, const struct ynode *n, void *to)
 {
 	struct draft *d = to;
@@ -159,6 +162,7 @@ static int capture_key_for(struct source *s, const struct ynode *n, void *to)
 	return read_each(s, n, add_capture_host, to);
 }
 
+/* Is it a way to send a credential? vault/common/binding.h checks it again. */
 static bool is_capture_way(const char *text)
 {
 	static const char *const words[] = { "bearer", "basic", "path", "body", "cookie" };
@@ -203,6 +207,7 @@ static const struct key capture_keys[] = {
 	{ "name", capture_key_name },
 };
 
+/* Fills in the defaults, and checks that the keys fit together. */
 static int check_capture(struct source *s, const struct ynode *n, struct draft *d)
 {
 	if (!d->path)
@@ -244,6 +249,7 @@ void capture_drop(struct config_capture *c)
 	*c = (struct config_capture){ 0 };
 }
 
+/* Inserts the rule's host into the endpoint. */
 static int set_endpoint_host(struct source *s, const struct policy_rule *r, struct config_capture *c)
 {
 	autobuf struct buf b = BUF_INIT;

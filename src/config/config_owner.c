@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* May everybody replace files in this directory? */
 static int check_directory_mode(const struct stat *st, const char *shown, struct err *e)
 {
 	if ((st->st_mode & S_IWOTH) && !(st->st_mode & S_ISVTX)) {
@@ -26,6 +27,7 @@ static int check_directory_mode(const struct stat *st, const char *shown, struct
 	return 0;
 }
 
+/* Checks owner and mode of an open file. */
 static int check_open_file(int fd, const char *shown, struct err *e)
 {
 	struct stat st;
@@ -76,6 +78,7 @@ static int open_regular(int dir, const char *path, int flags, const char *shown,
 	return TAKE_FD(fd);
 }
 
+/* Checks the file; a violation is an error with `must`, otherwise a warning. */
 static int check_owner_or_warn(int fd, const char *path, const char *shown, bool must, char **ret_warning,
 			       struct err *e)
 {
@@ -141,6 +144,7 @@ int owner_read_at(int dir, const char *name, const char *shown, size_t max, stru
 
 #define LINKS_MAX 40 /* the kernel's limit */
 
+/* Checks the owner of a symbolic link, and its directory. */
 static int check_link_owner(const char *at, const struct stat *st, struct err *e)
 {
 	autofree char *copy = strdup(at);

@@ -58,6 +58,7 @@ static int add_pending_entry(struct source *s, const struct ynode *n, struct pen
 	return read_wrap(s, n, policy_rule_add_entry(p->rule, &p->en, s->e));
 }
 
+/* METHOD[,METHOD…] PATH. */
 static int add_http_entry(struct source *s, const struct ynode *n, struct pending *p, const struct words *w)
 {
 	autofree char *path = NULL;
@@ -83,6 +84,7 @@ static int add_http_entry(struct source *s, const struct ynode *n, struct pendin
 	return r;
 }
 
+/* A comma-separated set of words, or "*" for all, as bits. */
 static int parse_word_set(struct source *s, const struct ynode *n, const char *text, const char *const *words,
 			  size_t n_words, unsigned *ret)
 {
@@ -107,6 +109,7 @@ static int parse_word_set(struct source *s, const struct ynode *n, const char *t
 	return 0;
 }
 
+/* TYPE FIELD[,FIELD…]; one entry for each field. */
 static int add_graphql_entries(struct source *s, const struct ynode *n, struct pending *p,
 			       const struct words *w)
 {
@@ -171,6 +174,7 @@ static int set_push_acts(struct source *s, const struct ynode *n, struct pending
 	return 0;
 }
 
+/* fetch REPO, or push REPO REF [ACTS]. */
 static int add_git_entry(struct source *s, const struct ynode *n, struct pending *p, const struct words *w)
 {
 	autofree char *repo = NULL;

@@ -96,6 +96,7 @@ static bool deny_has_target(const struct policy_rule *deny, const struct policy_
 	return hostpat_covers(&o->host, &deny->host) || hostpat_covers(&deny->host, &o->host);
 }
 
+/* A deny without effect, or one that loses to a rule that names its ports. */
 static void lint_useless_deny(struct lint *l, const struct policy_rule *r)
 {
 	const struct policy_rule *o;
@@ -119,6 +120,7 @@ static void lint_useless_deny(struct lint *l, const struct policy_rule *r)
 			  r->host.text);
 }
 
+/* The same rule twice. */
 static void lint_duplicate(struct lint *l, const struct policy_rule *r)
 {
 	const struct policy_rule *o;

@@ -119,6 +119,7 @@ static int notify_key_ca(struct source *s, const struct ynode *n, void *to)
 	return read_path(s, n, &((struct notify_target *)to)->ca);
 }
 
+/* `to:`, the only address that is dialled. */
 static int notify_key_to(struct source *s, const struct ynode *n, void *to)
 {
 	struct notify_target *t = to;
@@ -144,6 +145,7 @@ static int notify_key_to(struct source *s, const struct ynode *n, void *to)
 		"to", notify_key_to                                                                          \
 	}
 
+/* What webhook and matrix have in common: an address, and one source of the secret. */
 static int check_http_target(struct source *s, const struct ynode *n, struct notify_target *t,
 			     const char *what, bool needs_secret)
 {
@@ -240,6 +242,7 @@ static int find_target_kind(struct source *s, const struct ynode *n, struct noti
 	return 0;
 }
 
+/* One element of `notify:`. */
 static int add_notify_target(struct source *s, const struct ynode *n, void *to)
 {
 	static const struct key keys[] = { { "name", notify_key_name },

@@ -62,6 +62,7 @@ static void layer_draft_release(struct layer_draft *d)
 	free(d->shown);
 }
 
+/* Finds the absolute path of the file, and the directory that its own file names are relative to. */
 static int locate_policy_file(const char *file, struct layer_draft *d, struct err *e)
 {
 	autofree char *copy = NULL;
@@ -82,6 +83,7 @@ static int locate_policy_file(const char *file, struct layer_draft *d, struct er
 	return d->dir ? 0 : config_no_memory(e);
 }
 
+/* Reads and parses one file, and records it and the links that lead to it for reloading. */
 static int open_policy_file(const struct config_policy_args *a, const char *file, struct layer_draft *d,
 			    struct config_policy *out, struct err *e)
 {
@@ -108,6 +110,7 @@ static int open_policy_file(const struct config_policy_args *a, const char *file
 
 #define POLICY_NO_MODE (-2) /* of a file that has no rules on the network */
 
+/* Adds one file as a layer of the policy. */
 static int load_policy_file(const struct config_policy_args *a, const char *file, struct config_policy *out,
 			    int *mode, struct err *e)
 {
@@ -162,6 +165,7 @@ static int allow_hosts_of_files(struct policy *p, unsigned layer, struct err *e)
 	return r;
 }
 
+/* Adds all --allow texts, of the command line and of the profile, as one layer. */
 static int load_allow_layer(const struct config_policy_args *a, struct config_policy *out, struct err *e)
 {
 	struct policy_layer_opts opts = { 0 };
@@ -210,6 +214,7 @@ static int combine_modes(const struct config_policy_args *a, const int *modes, s
 	return 0;
 }
 
+/* Loads everything, combines the modes, and seals the policy. */
 static int load_layers(const struct config_policy_args *a, struct config_policy *out, struct err *e)
 {
 	int modes[CONFIG_LAYERS_MAX] = { 0 };
@@ -240,6 +245,7 @@ int config_policy_load(const struct config_policy_args *a, struct config_policy 
 	return 0;
 }
 
+/* Parses one text as a whole policy. */
 static int parse_single_policy(const char *name, const char *text, size_t len, struct config_policy *out,
 			       struct err *e)
 {

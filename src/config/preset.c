@@ -129,6 +129,7 @@ static const struct {
 	{ "address", is_address_with_port, "an address with a port", "10.1.2.3:11434" },
 };
 
+/* Adds a value after checking it by the parameter's type. */
 static int set_param_value(const struct preset *p, struct param *param, const char *value, struct err *e)
 {
 	char shown[VALUE_MAX + 8];
@@ -148,6 +149,7 @@ static int set_param_value(const struct preset *p, struct param *param, const ch
 	return err_set(e, -EINVAL, "the preset %s has a parameter of no known type", p->name);
 }
 
+/* Finds a parameter by name; otherwise an error with the nearest name. */
 static struct param *find_param(const struct preset *p, struct params *all, const char *name, struct err *e)
 {
 	const char *names[PARAMS_MAX], *near;
@@ -166,6 +168,7 @@ static struct param *find_param(const struct preset *p, struct params *all, cons
 	return NULL;
 }
 
+/* Gives parameters without a value their default; a required one without a value is an error. */
 static int fill_param_defaults(const struct preset *p, struct params *all, struct err *e)
 {
 	for (size_t i = 0; i < all->n; i++) {
@@ -205,6 +208,7 @@ static const struct param *list_param_in(const struct ynode *n, const struct par
 	return NULL;
 }
 
+/* Replaces every ${NAME} in the text. */
 static int replace_reference(char **text, const char *name, const char *value)
 {
 	autobuf struct buf b = BUF_INIT;
@@ -284,6 +288,7 @@ static int expand_lists(struct ynode *n, const struct params *all)
 	return r;
 }
 
+/* Substitutes the parameters and reads the result like the lists of a file. */
 static int apply_preset(struct source *s, const struct preset *p, struct ynode *root, struct params *all)
 {
 	struct source mine = *s;
@@ -308,6 +313,7 @@ static int apply_preset(struct source *s, const struct preset *p, struct ynode *
 	return read_lists(&mine, root);
 }
 
+/* Finds and parses a preset. */
 static int open_preset(struct source *s, const char *name, const struct preset **ret, struct ynode **ret_root)
 {
 	const char *names[64], *near;
@@ -329,6 +335,7 @@ static int open_preset(struct source *s, const char *name, const struct preset *
 	return ytree_parse(label, p->text, strlen(p->text), ret_root, s->e);
 }
 
+/* Takes the parameters from a YAML mapping. */
 static int params_from_map(struct source *s, const struct preset *p, const struct ynode *map,
 			   struct params *all)
 {

@@ -144,6 +144,7 @@ static bool is_variable_name(const char *s)
 	       s[strspn(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_")] == '\0';
 }
 
+/* `env:`, variables with their values. */
 static int profile_key_env(struct source *s, const struct ynode *v, void *to)
 {
 	struct profile *p = to;
@@ -243,6 +244,7 @@ static const struct key secret_keys[] = {
 	{ "as", secret_key_as },
 };
 
+/* One element of `secrets:`. */
 static int add_profile_secret(struct source *s, const struct ynode *v, void *to)
 {
 	struct profile *p = to;
@@ -330,6 +332,7 @@ static int read_user_profile(const char *path, struct buf *ret, struct err *e)
 	return r == -ENOENT ? err_sys(e, -EIO, "cannot read the profile %s", path) : r;
 }
 
+/* An error with the nearest name. */
 static int refuse_unknown_profile(const char *name, struct err *e)
 {
 	const char *names[32], *near;
@@ -403,6 +406,7 @@ static bool list_has(const struct strv *l, const char *s)
 	return false;
 }
 
+/* Adds the names of the files in the user's directory. */
 static int add_user_profiles(struct strv *ret)
 {
 	autofree char *dir = user_profile_dir();

@@ -48,6 +48,7 @@ static int refuse_tls(struct source *s, const struct ynode *n)
 		"tunnel to it (stunnel, ssh -L)");
 }
 
+/* SCHEME://HOST[:PORT], without credentials. */
 static int parse_proxy_url(struct source *s, const struct ynode *n, const char *text, int type,
 			   struct policy_proxy *ret)
 {
@@ -73,6 +74,7 @@ static int parse_proxy_url(struct source *s, const struct ynode *n, const char *
 	return read_wrap(s, n, host_port_parse(text, len, port, &ret->host, &ret->port, s->e));
 }
 
+/* Adds one proxy to the set. */
 static int add_proxy_url(struct source *s, const struct ynode *n, void *to)
 {
 	struct proxy_draft *d = to;
@@ -190,6 +192,7 @@ static int keep_proxy_secret(struct source *s, struct proxy_draft *d)
 	return 0;
 }
 
+/* One set of proxies with its options. */
 static int read_proxy_set(struct source *s, const struct ynode *key, const struct ynode *n)
 {
 	CLEANUP(proxy_draft_release) struct proxy_draft d = { .type = -1 };

@@ -47,6 +47,7 @@ int read_warn(struct source *s, const struct ynode *at, const char *fmt, ...)
 	return 0;
 }
 
+/* An error that lists the valid keys, with the nearest one as the hint. */
 static int refuse_unknown_key(struct source *s, const struct ynode *key, const char *what,
 			      const struct key *keys, size_t n_keys)
 {

@@ -65,6 +65,7 @@ static int add_port_range(struct source *s, const struct ynode *n, struct policy
 	return 0;
 }
 
+/* One port, a range, or "any". */
 static int read_port_text(struct source *s, const struct ynode *n, void *to)
 {
 	struct draft *d = to;
@@ -129,6 +130,7 @@ static int rule_key_limits(struct source *s, const struct ynode *n, void *to)
 	return read_limits(s, n, &((struct draft *)to)->rule.limits);
 }
 
+/* `to:`, the address that is dialled instead of resolving. A special one is granted with a warning. */
 static int rule_key_to(struct source *s, const struct ynode *n, void *to)
 {
 	struct policy_rule *r = &((struct draft *)to)->rule;
@@ -222,6 +224,7 @@ static int rule_secret_ask(struct source *s, const struct ynode *n, void *to)
 	return read_bool(s, n, &((struct draft *)to)->rule.secret_ask);
 }
 
+/* `secret:`, a name or a mapping. */
 static int rule_key_secret(struct source *s, const struct ynode *n, void *to)
 {
 	static const struct key keys[] = { { "name", rule_secret_name },
@@ -292,6 +295,7 @@ static void set_default_ports(struct policy_rule *r)
 					       : (struct policy_ports){ DEFAULT_PORT, DEFAULT_PORT };
 }
 
+/* Copies a rule that becomes several: one for each range of addresses. */
 static int copy_rule_draft(struct source *s, const struct policy_rule *from, struct policy_rule *ret)
 {
 	int r = 0;
@@ -325,6 +329,7 @@ static int add_range_rule(struct source *s, const struct ynode *n, void *to)
 	return read_wrap(s, n, r);
 }
 
+/* Records the rule's secret in the policy's list. */
 static int keep_rule_secret(struct source *s, const struct draft *d)
 {
 	const struct policy_rule *r = &d->rule;
@@ -379,6 +384,7 @@ static int set_ssh_ask(struct draft *d)
 		       : -EINVAL;
 }
 
+/* Completes the rule by its defaults, and adds it to the policy. */
 static int add_rule_draft(struct source *s, const struct ynode *n, struct draft *d)
 {
 	int r;

@@ -95,6 +95,7 @@ static int blocklist_key_file(struct source *s, const struct ynode *n, void *to)
 	return 0;
 }
 
+/* Reads the file of a blocklist, and adds it to the policy. */
 static int load_blocklist(struct source *s, const struct ynode *n, struct block_draft *d)
 {
 	autobuf struct buf text = BUF_INIT;

@@ -63,6 +63,7 @@ static void punycode_add_number(struct buf *b, uint32_t q, uint32_t bias)
 	buf_addc(b, digits[q]);
 }
 
+/* RFC 3492, section 6.3. */
 static void punycode_encode(const uint32_t *c, uint32_t n, struct buf *b)
 {
 	uint32_t at = INITIAL_N, delta = 0, bias = INITIAL_BIAS, basic = 0, done;
@@ -110,6 +111,7 @@ static int decode_label(const char *s, size_t len, uint32_t c[LABEL_MAX], uint32
 	return 0;
 }
 
+/* One label: as it is if ASCII, otherwise "xn--" and punycode. */
 static int encode_label(const char *s, size_t len, struct buf *b)
 {
 	uint32_t c[LABEL_MAX], n = 0;

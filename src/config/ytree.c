@@ -139,6 +139,7 @@ static int yaml_no_memory(struct parse *s)
 	return err_set(s->e, -ENOMEM, "%s: out of memory", s->name);
 }
 
+/* The next event of libyaml; its errors are reworded where people would not understand them. */
 static int yaml_next_event(struct parse *s, yaml_event_t *ev)
 {
 	const char *why;
@@ -170,6 +171,7 @@ static int refuse_yaml_extras(struct parse *s, const yaml_event_t *ev, const yam
 	return 0;
 }
 
+/* A scalar; control characters are refused. */
 static int read_yaml_text(struct parse *s, const yaml_event_t *ev, struct ynode **ret)
 {
 	CLEANUP(ynode_freep)
@@ -199,6 +201,7 @@ static int read_yaml_text(struct parse *s, const yaml_event_t *ev, struct ynode 
 
 static int read_yaml_node(struct parse *s, const yaml_event_t *ev, unsigned depth, struct ynode **ret);
 
+/* A key must be a plain text, and new in its mapping. */
 static int check_yaml_key(struct parse *s, const struct ynode *map, const struct ynode *key,
 			  const yaml_event_t *ev)
 {

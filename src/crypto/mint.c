@@ -39,6 +39,7 @@ static void bio_freep(BIO **b)
 	BIO_free(*b);
 }
 
+/* Reports a failure with OpenSSL's own reason, and clears its error queue. */
 static int openssl_error(struct err *e, const char *what)
 {
 	const char *why = ERR_reason_error_string(ERR_peek_last_error());
@@ -122,6 +123,7 @@ static int set_subject(X509_NAME *n, const char *cn)
 					  0);
 }
 
+/* Fills in and signs the self-signed certificate of the authority. OpenSSL's convention: 1 on success. */
 static int fill_authority(X509 *x, EVP_PKEY *key, const char *cn, int64_t from, int64_t to)
 {
 	X509_NAME *n = X509_get_subject_name(x);
@@ -241,6 +243,7 @@ int mint_unpack(struct mint **ret, const void *data, size_t len, struct err *e)
 	return 0;
 }
 
+/* Sets the subjectAltName, the only name that verifiers use. */
 static int add_alt_name(X509 *x, int type, const void *data, size_t len)
 {
 	GENERAL_NAMES *all = sk_GENERAL_NAME_new_null();
@@ -264,6 +267,8 @@ static int add_alt_name(X509 *x, int type, const void *data, size_t len)
 	return ok;
 }
 
+/* Fills in a leaf certificate, valid from a day ago until just before the authority expires (mint.M2). The
+ * caller signs it. */
 static int fill_leaf(struct mint *m, X509 *x, uint64_t now_s)
 {
 	struct tm tm;
@@ -288,6 +293,7 @@ struct san {
 	size_t len;
 };
 
+/* Makes a leaf for exactly one name or address. */
 static int mint_leaf(struct mint *m, const char *cn, const struct san *san, uint64_t now_s, X509 **ret,
 		     struct err *e)
 {

@@ -108,6 +108,7 @@ int conn_next(struct conn *c, struct frame *ret)
 	return n > 0;
 }
 
+/* Sends a part of the output queue; returns the number of bytes like send(). */
 static ssize_t send_some(struct conn *c)
 {
 	const char *p = c->out.data + c->out_off;

@@ -35,6 +35,7 @@ void loop_close(struct loop *l)
 	*l = LOOP_INIT;
 }
 
+/* Delivers all pending signals of the signalfd. */
 static void read_signals(struct watch *w, uint32_t events)
 {
 	struct loop *l = w->ctx;
@@ -83,6 +84,7 @@ static void drop_pending_events(struct loop *l, const struct watch *w)
 	}
 }
 
+/* Puts a descriptor that epoll refuses into the list of those that are always ready. */
 static int watch_always(struct loop *l, struct watch *w, uint32_t events)
 {
 	if (!w->always) {
@@ -204,6 +206,7 @@ static void run_timers(struct loop *l)
 	}
 }
 
+/* Calls every watch of that list once. */
 static void run_always(struct loop *l)
 {
 	/* A callback may disarm any of these watches: check after each callback that the next one is still in

@@ -10,6 +10,7 @@
 
 #define TASKS_A_ROUND 256
 
+/* Runs the tasks that the last runq_leave() left over. */
 static void on_again_timer(struct timer *t)
 {
 	struct runq *q = t->ctx;

@@ -27,6 +27,7 @@ void wheel_disarm(struct wheel *w, struct wheel_entry *t)
 	w->n--;
 }
 
+/* Puts an entry at the head of a list. */
 static void wheel_insert(struct wheel_entry **list, struct wheel_entry *t)
 {
 	t->next = *list;

@@ -56,6 +56,7 @@ static int check_tool_name(const char *name, struct err *e)
 		       : err_set(e, -EINVAL, "a tool's name has 1 to %d letters", TOOL_NAME_MAX);
 }
 
+/* Checks a rule before it is copied: number and length of its parts. */
 static int check_tool_rule(const struct acts *a, const struct tool_rule *r, struct err *e)
 {
 	if (a->n_rules >= TOOL_RULES_MAX)
@@ -137,6 +138,7 @@ static bool pattern_covers(const char *outer, const char *inner)
 	return pattern_matches(outer, inner, true);
 }
 
+/* Does the condition match the arguments with its key? Several values come from a list. */
 static bool condition_holds(const struct tool_when *w, const struct tool_arg *args, size_t n, bool loose)
 {
 	bool some = false, all = true;
@@ -151,6 +153,7 @@ static bool condition_holds(const struct tool_when *w, const struct tool_arg *ar
 	return some && (all || loose); /* acts.C4: an allow needs every value to fit, the others need one */
 }
 
+/* A rule matches if its name and all its conditions do. */
 static bool tool_rule_matches(const struct tool_rule *r, const char *name, const struct tool_arg *args,
 			      size_t n)
 {
@@ -210,6 +213,8 @@ static void match_tool_rules(const struct acts *a, const char *name, const struc
 		match[i] = tool_rule_matches(&a->rules[i], name, args, n);
 }
 
+/* The strictest of the matching rules that no other overrules (acts.C2); without any, the default
+ * (acts.C3). */
 static void decide_by_matches(const struct acts *a, const bool *match, struct tool_verdict *ret)
 {
 	*ret = (struct tool_verdict){ .action = a->has_tools ? POLICY_DENY : POLICY_ALLOW,

@@ -15,6 +15,7 @@ void blocklist_release(struct blocklist *b)
 	*b = BLOCKLIST_INIT;
 }
 
+/* Appends the hash of one name. */
 static int add_hash(struct blocklist *b, uint64_t h, struct err *e)
 {
 	if (b->n >= POLICY_BLOCKED_MAX)
@@ -48,6 +49,7 @@ static size_t blocked_word_len(const char *s, size_t len)
 	return n;
 }
 
+/* Adds one word of a line if it is a name; counts it as skipped otherwise. */
 static int add_blocked_name(struct blocklist *b, const char *s, size_t len, bool first, struct err *e)
 {
 	struct host h;
@@ -65,6 +67,7 @@ static int add_blocked_name(struct blocklist *b, const char *s, size_t len, bool
 	return add_hash(b, namehash(h.text, h.len), e);
 }
 
+/* Adds the names of one line, up to a comment. */
 static int add_blocked_line(struct blocklist *b, const char *s, size_t len, struct err *e)
 {
 	bool first = true;
@@ -134,6 +137,7 @@ static uint64_t hash_at(const struct blocklist *b, size_t i)
 	return v;
 }
 
+/* Binary search; the hashes may be unaligned in a bundle. */
 static bool has_hash(const struct blocklist *b, uint64_t want)
 {
 	size_t lo = 0, hi = b->n;

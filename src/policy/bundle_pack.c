@@ -68,6 +68,7 @@ static void bundle_put_entry(struct buf *b, const struct policy_entry *en)
 	bundle_put32(b, en->line);
 }
 
+/* Field order as in bundle_get_rule_fields(). */
 static void bundle_put_rule(struct buf *b, const struct policy_rule *r)
 {
 	bundle_put8(b, r->action);

@@ -20,6 +20,7 @@ struct reader {
 	bool bad;
 };
 
+/* The next n bytes; NULL, and a sticky error, if there are fewer. */
 static const char *bundle_take(struct reader *r, size_t n)
 {
 	const char *p = r->p;
@@ -92,6 +93,7 @@ static void bundle_get_text(struct reader *r, char *ret, size_t size)
 	ret[s.len] = '\0';
 }
 
+/* A copy of a text; NULL if there was none. */
 static char *bundle_get_dup(struct reader *r, size_t max)
 {
 	bool null = false;
@@ -151,6 +153,7 @@ static void bundle_get_range(struct reader *r, struct addr_range *ret, struct er
 		r->bad = true;
 }
 
+/* The terms of a rule, and its source: pin, CA, proxy set, secret, capture, flags, file and line. */
 static void bundle_get_terms(struct reader *r, struct policy_rule *rule)
 {
 	unsigned flags;
@@ -224,6 +227,7 @@ static void bundle_get_widened(struct reader *r, struct policy *p, struct err *e
 		policy_rule_release(&rules[i]);
 }
 
+/* One layer with its rules. */
 static void bundle_get_layer(struct reader *r, struct policy *p, struct err *e)
 {
 	struct policy_layer_opts o = { 0 };
@@ -300,6 +304,7 @@ static void bundle_get_blocklist(struct reader *r, struct policy *p, struct err 
 		r->bad = true;
 }
 
+/* Everything after the layers: resolvers, synthetic range, proxy sets, blocklists. */
 static void bundle_get_rest(struct reader *r, struct policy *p, struct err *e)
 {
 	struct addr_range syn = { 0 };
@@ -329,6 +334,7 @@ static int refuse_bundle(struct err *e, const char *why)
 	return err_set(e, -EBADMSG, "the compiled policy cannot be used: %s", why);
 }
 
+/* Checks magic, version, length and digest before anything else is read. */
 static int check_bundle_head(const void *data, size_t len, struct bundle_head *h, struct err *e)
 {
 	unsigned char digest[HASH_LEN];

@@ -16,6 +16,7 @@ struct step {
 	bool entries;
 };
 
+/* Records what one rule says about the connection. */
 static void add_to_step(const struct policy_rule *r, struct step *s)
 {
 	const struct policy_rule **slot[] = { &s->deny, &s->ask, &s->allow };
@@ -91,6 +92,8 @@ static bool decide_step(const struct policy *p, const struct walk *w, const stru
 	return true;
 }
 
+/* Judges a connection by one layer: the most specific step that decides, otherwise granted rules, otherwise
+ * the default. */
 static void connect_layer(const struct policy *p, const struct layer *l, const struct policy_target *t,
 			  struct policy_verdict *v)
 {
@@ -124,6 +127,7 @@ static void connect_layer(const struct policy *p, const struct layer *l, const s
 /* Stands in for the layers of a policy that has none: no rule. */
 static const struct layer no_rules;
 
+/* policy.P5: denies a special address. False: it is global. */
 static bool refuse_special_addr(const struct policy_target *t, const struct addr *a, struct policy_verdict *v)
 {
 	enum addr_class c = addr_special(a);

@@ -92,6 +92,7 @@ static void describe_terms(struct json *j, const struct policy_rule *r)
 		json_str(j, "capture", r->capture);
 }
 
+/* One rule as a JSON object. */
 static void describe_rule(struct json *j, const struct policy_rule *r, bool outside)
 {
 	autobuf struct buf text = BUF_INIT;

@@ -39,6 +39,7 @@ static void explain_layer(const struct layer *l, const struct policy_target *t, 
 	}
 }
 
+/* Lists the matching rules of all layers. */
 static void explain_matches(const struct policy *p, const struct policy_target *t, struct buf *out)
 {
 	for (unsigned i = 0; i < p->n_layers; i++) {
@@ -67,6 +68,7 @@ static void explain_limits(const struct policy_limits *l, struct buf *out)
 		buf_addf(out, "  limit  %u connections at once\n", l->connections);
 }
 
+/* Lists the terms of an allowance. */
 static void explain_terms(const struct policy_verdict *v, struct buf *out)
 {
 	char text[ADDR_TEXT_LEN];

@@ -18,6 +18,7 @@ struct cursor {
 	const struct policy_rule *rule;
 };
 
+/* The next entry of the kind; NULL at the end. */
 static const struct policy_entry *cursor_next(struct cursor *c)
 {
 	for (;;) {
@@ -51,6 +52,7 @@ static bool entry_pattern_matches(const char *pattern, struct slice text, const 
 	return pathpat_match(pattern, text, en->action == POLICY_ALLOW ? 0 : PATHPAT_LOOSE);
 }
 
+/* Does the entry apply to what is looked up? */
 static bool entry_applies(const struct policy_entry *en, const struct question *q)
 {
 	method_set method = en->action == POLICY_ALLOW ? q->method : method_strictly(q->method);
@@ -83,6 +85,7 @@ static bool is_proper_subset(uint64_t a, uint64_t b)
 	return a != b && (a & ~b) == 0;
 }
 
+/* Is `a` more specific than `b`: by path, then by name, then by methods or acts? */
 static bool entry_is_narrower(const struct policy_entry *a, const struct policy_entry *b)
 {
 	enum order o = compare_patterns(a->path, b->path);
@@ -163,6 +166,7 @@ static void keep_severer(struct finding *f, const struct finding *one)
 	}
 }
 
+/* Looks one operation up, and keeps the severest result of all. */
 static void judge_operation(const struct walk *w, const struct question *q, struct finding *f,
 			    const char *what, struct slice name)
 {
@@ -193,6 +197,7 @@ static bool is_graphql_endpoint(const struct walk *w, struct slice path, struct 
 	return false;
 }
 
+/* Judges every root field of the selected operation. */
 static void judge_document(const struct walk *w, const struct graphql_doc *g, struct slice path,
 			   struct finding *f)
 {
@@ -248,6 +253,7 @@ static void judge_push_at_all(const struct walk *w, struct slice repo, struct fi
 	}
 }
 
+/* Judges every command of a push; without the body asks for it. */
 static void judge_push(const struct walk *w, const struct policy_request *r, struct slice repo,
 		       struct slice loosely, struct finding *f)
 {

@@ -60,6 +60,7 @@ static unsigned char next_byte(const char *s, size_t len, size_t *at, bool loose
 	return (unsigned char)tolower(c);
 }
 
+/* Splits a pattern into tokens. */
 static void machine_compile(const char *pattern, bool loose, struct machine *m)
 {
 	size_t len = strlen(pattern), at = 0;
@@ -150,6 +151,7 @@ struct segment {
 	size_t keep, end;
 };
 
+/* Finds the end of the segment at `at`, and where its ";parameters", trailing dots and spaces begin. */
 static struct segment segment_at(struct slice t, size_t at)
 {
 	const char *slash = at < t.len ? memchr(t.p + at, '/', t.len - at) : NULL;
@@ -170,6 +172,7 @@ static struct segment segment_at(struct slice t, size_t at)
 	return s;
 }
 
+/* Feeds the text to the automaton. `drop`: leaves out what segment_at() says some servers drop. */
 static bool machine_run(const struct machine *m, struct slice text, bool loose, bool drop)
 {
 	/* Left uninitialised to save clearing it for each match: `known` says which elements are valid. */

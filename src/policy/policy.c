@@ -160,6 +160,7 @@ int policy_set_synthetic(struct policy *p, const struct addr_range *r, struct er
 	return 0;
 }
 
+/* Checks a proxy set by itself, and that its name is new. */
 static int check_proxies(const struct policy *p, const struct policy_proxies *pool, struct err *e)
 {
 	if (!str_is_name(pool->name))

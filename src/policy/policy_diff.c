@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compares two policies by giving both the same queries. For connections these are exhaustive: a decision can only change at a
- * host pattern or at a border of a port range that one of the two names. For requests one example per entry is compared.
+ * Compares two policies by giving both the same queries. For connections these are exhaustive, up to BORDERS_MAX borders: a
+ * decision can only change at a host pattern or at a border of a port range that one of the two names. For requests one example
+ * per entry is compared.
  */
 #include "policy/explain.h"
 
@@ -53,6 +54,7 @@ static void add_border(struct diff *d, unsigned port)
 		d->borders[d->n_borders++] = (uint16_t)port;
 }
 
+/* Collects the borders of the port ranges of all rules of one layer that match the host. */
 static void add_borders(struct diff *d, const struct layer *l, const struct host *h)
 {
 	struct policy_target t = { .name = h };
@@ -69,6 +71,7 @@ static void add_borders(struct diff *d, const struct layer *l, const struct host
 	}
 }
 
+/* Collects, sorts and deduplicates the borders of both policies. */
 static void collect_borders(struct diff *d, const struct host *h)
 {
 	size_t n = 0;
@@ -128,6 +131,7 @@ static void report_credentials(struct diff *d, const struct policy_terms *a, con
 					  : "  another ca");
 }
 
+/* Writes one line of the diff. */
 static void report_change(struct diff *d, char c, const char *what, const struct policy_verdict *a,
 			  const struct policy_verdict *b)
 {
@@ -237,6 +241,7 @@ static void example_git(struct example *x, const struct policy_entry *en)
 	x->r.n_push = fetch ? 0 : 1;
 }
 
+/* Fills in an example request for an entry; false: out of memory. */
 static bool example_request(struct example *x, const struct policy_entry *en)
 {
 	pathpat_sample(en->path, FILL, &x->path);
@@ -258,6 +263,7 @@ static bool example_request(struct example *x, const struct policy_entry *en)
 	return !buf_error(&x->path);
 }
 
+/* Gives both policies an example request of the entry, and reports a difference once. */
 static int diff_entry(struct diff *d, const struct policy_rule *r, const struct host *h,
 		      const struct policy_entry *en)
 {
@@ -285,6 +291,7 @@ static int diff_entry(struct diff *d, const struct policy_rule *r, const struct 
 	return strv_add(&d->seen, buf_cstr(&what));
 }
 
+/* Compares both policies for the host and for each entry of one rule. */
 static int diff_rule(struct diff *d, const struct policy_rule *r)
 {
 	autobuf struct buf pattern = BUF_INIT;

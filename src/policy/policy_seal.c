@@ -60,6 +60,7 @@ static bool ports_overlap(const struct policy_rule *a, const struct policy_rule 
 	return false;
 }
 
+/* The first term in which two rules differ; NULL: none. */
 static const char *differing_term(const struct policy_rule *a, const struct policy_rule *b)
 {
 	if (a->has_pin != b->has_pin ||
@@ -108,7 +109,8 @@ static int check_pool_name(const struct policy *p, const char *pool, struct err 
 	return near ? err_hint(e, -ENOENT, "pool: %s", near) : -ENOENT;
 }
 
-static int check_layer_pools(const struct policy *p, const struct layer *l, struct err *e)
+/* Rules must agree on the way of a connection (build.B3), and every proxy set that they name must exist. */
+static int check_layer_rules(const struct policy *p, const struct layer *l, struct err *e)
 {
 	int r = check_agreement(l, e);
 
@@ -130,7 +132,7 @@ int seal_as(struct policy *p, const unsigned char digest[POLICY_DIGEST_LEN], str
 	BUG_ON(p->sealed);
 	for (unsigned i = 0; r == 0 && i < p->n_layers; i++) {
 		r = layer_sort(&p->layers[i], e);
-		r = r < 0 ? r : check_layer_pools(p, &p->layers[i], e);
+		r = r < 0 ? r : check_layer_rules(p, &p->layers[i], e);
 	}
 	if (r < 0)
 		return r;

@@ -63,6 +63,7 @@ static bool walk_find_host(struct walk *w, const char *text)
 	return w->hi > w->lo;
 }
 
+/* To the next "*.parent" pattern that has rules. */
 static bool walk_next_parent(struct walk *w)
 {
 	char pattern[HOST_MAX + 3];

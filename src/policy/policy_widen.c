@@ -21,6 +21,7 @@
 
 #define ANY_PORT 65536u /* rule_port_spec() of a rule for every port */
 
+/* policy_widen.W2: what a granted rule may contain. */
 static int check_granted_rule(const struct policy_rule *r, struct err *e)
 {
 	static const struct policy_limits none;
@@ -38,6 +39,7 @@ static int check_granted_rule(const struct policy_rule *r, struct err *e)
 	return rule_check(r, e);
 }
 
+/* Checks the rule and moves it into the layer. */
 static int add_granted_rule(struct layer *l, struct policy_rule *r, struct err *e)
 {
 	struct policy_rule *own;
@@ -103,6 +105,7 @@ bool widen_may_speak(const struct walk *w)
 	return walk_is_any(w) && w->spec == ANY_PORT;
 }
 
+/* Fills in the verdict of a granted rule; false if the layer requires a proxy set and has none. */
 static bool apply_grant(const struct layer *l, const struct walk *w, const struct policy_rule *r,
 			const struct policy_entry *en, struct policy_verdict *v)
 {
@@ -152,6 +155,7 @@ bool widen_connect(const struct policy *p, const struct layer *l, const struct p
 	return listed && apply_grant(l, &at, listed, NULL, v);
 }
 
+/* The entry of a granted rule that allows the request; NULL: none. */
 static const struct policy_entry *find_granted_entry(const struct policy_rule *r,
 						     const struct policy_request *q, struct slice path)
 {
@@ -205,6 +209,7 @@ static int sample_host(const struct policy_rule *r, struct host *ret)
 	return host_canon(name, strlen(name), ret, NULL);
 }
 
+/* policy_widen.W1: has the policy no rule for it, or only `deny: "*"` for every port? */
 static bool policy_has_no_rule(const struct policy_verdict *v)
 {
 	return v->is_default || (v->action == POLICY_DENY && v->rule && v->rule->action == POLICY_DENY &&

@@ -23,6 +23,7 @@ size_t psl_count(void)
 	return TABLE_LEN;
 }
 
+/* The kinds of rules that the list has for exactly this name. */
 static unsigned psl_kinds(const char *name)
 {
 	uint64_t want = namehash(name, strlen(name)) & ~(uint64_t)PSL_KINDS;

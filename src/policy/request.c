@@ -19,6 +19,7 @@ struct rest {
 	const struct policy_rule *deny, *ask, *allow, *listed;
 };
 
+/* The first rule of each action, and the first allow that lists requests. */
 static struct rest collect_rest(const struct walk *w)
 {
 	const struct policy_rule *r;
@@ -42,6 +43,7 @@ static enum policy_action action_from_found(enum found f)
 	return f == FOUND_ALLOW ? POLICY_ALLOW : f == FOUND_ASK ? POLICY_ASK : POLICY_DENY;
 }
 
+/* The entry decides; its denial is explained by what the request does. */
 static void decide_by_entry(const struct walk *w, const struct finding *f, struct policy_verdict *v)
 {
 	verdict_by_rule(v, w, f->rule, f->entry, action_from_found(f->found));
@@ -49,6 +51,7 @@ static void decide_by_entry(const struct walk *w, const struct finding *f, struc
 		verdict_why(v, "%s: denied by the rule %s", f->what, v->rule_text);
 }
 
+/* Denies until the body is known. */
 static void decide_by_need(const struct walk *w, const struct rest *s, unsigned need,
 			   struct policy_verdict *v)
 {
@@ -83,6 +86,7 @@ static void deny_unlisted(const struct policy *p, const struct walk *w, const st
 		verdict_observe(v);
 }
 
+/* Decides a request that no entry names by the rules without entries; false: there are none. */
 static bool decide_by_rest(const struct policy *p, const struct walk *w, const struct rest *s,
 			   const struct policy_request *req, const char *what, struct policy_verdict *v)
 {
@@ -131,6 +135,8 @@ static bool judge_request_step(const struct policy *p, const struct walk *w, con
 	return true;
 }
 
+/* Judges a request by one layer: the most specific step that decides, otherwise granted rules, otherwise the
+ * default. */
 static void judge_request_layer(const struct policy *p, const struct layer *l, const struct policy_target *t,
 				const struct policy_request *req, struct slice path, struct policy_verdict *v)
 {

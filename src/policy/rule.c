@@ -53,6 +53,7 @@ unsigned rule_port_spec(const struct policy_rule *r, uint16_t port)
 	return best;
 }
 
+/* build.B2: no public suffix, not every name, and not the name that is answered inside. */
 static int check_rule_host(const struct policy_rule *r, struct err *e)
 {
 	const char *base = hostpat_base(&r->host);
@@ -101,6 +102,7 @@ static int suggest_pin(const struct policy_rule *r, enum addr_class c, struct er
 		port, v4 ? "" : "[", addr, v4 ? "" : "]", port);
 }
 
+/* build.B2: no wide range, and none that begins with a special address (policy.P5 refuses those within it). */
 static int check_rule_range(const struct policy_rule *r, struct err *e)
 {
 	char text[ADDR_RANGE_TEXT_LEN];
@@ -132,6 +134,7 @@ static int check_rule_pin(const struct policy_rule *r, struct err *e)
 	return 0;
 }
 
+/* A deny has no terms: they would have no effect. */
 static int check_deny_rule(const struct policy_rule *r, struct err *e)
 {
 	static const struct policy_limits none;
@@ -170,6 +173,7 @@ static int check_graphql_entry(const struct policy_entry *en, struct err *e)
 	return pathpat_check(en->path, strlen(en->path), e);
 }
 
+/* A fetch has no ref; a push has one. */
 static int check_git_entry(const struct policy_entry *en, struct err *e)
 {
 	bool fetch = en->acts & POLICY_GIT_FETCH;

@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+/* The names of the set bits, or "*" for all of them. */
 static void add_bit_names(struct buf *out, unsigned bits, const char *const *names, unsigned n, unsigned all)
 {
 	bool first = true;
@@ -48,6 +49,7 @@ void policy_entry_text(const struct policy_entry *en, struct buf *out)
 	}
 }
 
+/* ":443", ":80,8000-8100", ":*" for all ports. */
 static void add_rule_ports(const struct policy_rule *r, struct buf *out)
 {
 	buf_addc(out, ':');

@@ -21,6 +21,7 @@ void verdict_why(struct policy_verdict *v, const char *fmt, ...)
 	str_safe(text, v->why, sizeof(v->why));
 }
 
+/* The proxy set of the rule, otherwise that of its layer; NULL: none. */
 static const char *effective_pool(const struct layer *l, const struct policy_rule *r)
 {
 	if (r && r->pool[0])
@@ -28,6 +29,7 @@ static const char *effective_pool(const struct layer *l, const struct policy_rul
 	return l->opts.pool[0] ? l->opts.pool : NULL;
 }
 
+/* Copies the terms of the deciding rule. */
 static void set_terms(struct policy_terms *t, const struct walk *w, const struct policy_rule *r)
 {
 	t->limits = limits_lower(t->limits, &r->limits);
@@ -63,6 +65,7 @@ static void deny_without_pool(struct policy_verdict *v)
 	v->hint = "give the rule, or the whole policy, a 'pool:'";
 }
 
+/* The deciding rule, with the line of the deciding entry. */
 static void write_rule_text(const struct policy_verdict *v, char out[POLICY_RULE_TEXT_MAX])
 {
 	const struct policy_rule *r = v->rule;

@@ -53,6 +53,7 @@ static bool has_odd_breaks(const char *s, size_t len)
 	return false;
 }
 
+/* Finds the lines of the text; libyaml and editors must agree on them. */
 static int split_into_lines(struct edit *d)
 {
 	size_t n = 2, at = 0;
@@ -286,6 +287,7 @@ static const struct splice *next_splice(const struct edit *d, size_t at, size_t 
 	return found;
 }
 
+/* Writes one line with its splices; nothing if it is removed. */
 static void write_edited_line(const struct edit *d, unsigned i, struct buf *out)
 {
 	size_t at = d->lines[i].at, end = d->lines[i].end, from = at;
@@ -302,6 +304,7 @@ static void write_edited_line(const struct edit *d, unsigned i, struct buf *out)
 	buf_add(out, d->text + at, at < end ? end - at : 0);
 }
 
+/* Writes the new text. */
 static void compose_text(const struct edit *d, struct buf *out)
 {
 	for (unsigned i = 1; i <= d->n_lines; i++) {

@@ -141,6 +141,7 @@ static int change_entry(struct edit *d, struct copy *c)
 	return r;
 }
 
+/* Copies a range of the text with its changes. */
 static void write_changed_bytes(const struct edit *d, const struct copy *c, size_t at, size_t end,
 				struct buf *out)
 {
@@ -167,6 +168,7 @@ static void write_changed_bytes(const struct edit *d, const struct copy *c, size
 	}
 }
 
+/* Writes the duplicated lines, with the new entry after the one that asks. */
 static int write_rule_copy(struct edit *d, struct copy *c)
 {
 	const struct ynode *by = c->entries->items[c->entry];
@@ -213,6 +215,7 @@ static int change_copied_entry(const struct edit *d, struct ynode *list, size_t 
 	return edit_insert(list, at + 1, en);
 }
 
+/* Makes the same change in the tree. */
 static int copy_rule_in_tree(struct edit *d, const struct copy *c)
 {
 	CLEANUP(ynode_freep) struct ynode *n = ynode_copy(c->rule);

@@ -39,6 +39,7 @@ static int find_element(struct edit *d, const struct ynode *list, unsigned line,
 	return 1;
 }
 
+/* Finds the rule that begins in the given line, under allow: or ask:. */
 static int find_rule_by_line(struct edit *d, bool lines, const char **ret_key, struct ynode **ret_list,
 			     size_t *ret)
 {
@@ -146,6 +147,7 @@ static int add_entry_in_brackets(struct edit *d, const struct ynode *by, const c
 	return r < 0 ? r : edit_splice(d, at, 0, buf_cstr(&b));
 }
 
+/* Block style: adds the new element as lines after the one that asks. */
 static int add_entry_in_lines(struct edit *d, const struct ynode *by, const char *path)
 {
 	autobuf struct buf before = BUF_INIT;
@@ -319,6 +321,7 @@ static void add_rule_key(struct edit *d, const struct buf *before, bool first, c
 	buf_adds(&d->add, edit_break(d, d->behind));
 }
 
+/* Adds `http:` with one request to a new rule. */
 static int add_rule_http(struct edit *d, const struct buf *before, struct ynode *rule)
 {
 	struct ynode *key = edit_new_text("http"), *list = ynode_new(YNODE_SEQ, 0, 0),

@@ -39,6 +39,7 @@ static size_t count_tool_name(const struct edit *d, const struct ynode *names, s
 	return n;
 }
 
+/* Finds the rule on tools, and the name in it, that asks in the given line. */
 static int find_tool_rule(struct edit *d, struct tool_at *x)
 {
 	size_t found = 0;
@@ -86,6 +87,7 @@ static int add_conditions(struct edit *d, const struct ynode *when, struct buf *
 	return r;
 }
 
+/* Writes the new rule, in the style of the list. */
 static int write_tool_rule(struct edit *d, const struct tool_at *x, const struct ynode *when)
 {
 	autobuf struct buf before = BUF_INIT, cond = BUF_INIT, all = BUF_INIT;

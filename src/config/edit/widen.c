@@ -92,6 +92,7 @@ static const struct scheme *scheme_for_port(uint16_t port)
 	return &schemes[ARRAY_SIZE(schemes) - 1];
 }
 
+/* METHOD SCHEME://HOST[:PORT]/PATH. */
 static int parse_widen_request(const char *text, const char *space, struct policy_rule *r, struct err *e)
 {
 	struct policy_entry en = { .kind = POLICY_HTTP, .action = POLICY_ALLOW };
@@ -123,6 +124,7 @@ static int parse_widen_request(const char *text, const char *space, struct polic
 	return policy_rule_add_entry(r, &en, e);
 }
 
+/* HOST[:PORT]; the port is left out if it is `omit`, and is "any" for all ports. */
 static void add_authority(const struct policy_rule *r, uint16_t omit, struct buf *out)
 {
 	struct host h;

@@ -29,6 +29,7 @@ static uint32_t dest_hash(const char *name, uint16_t port)
 	return h;
 }
 
+/* Doubles the list and rebuilds its index. */
 static int grow_dests(struct learn *l)
 {
 	size_t cap = l->cap ? l->cap * 2 : 64;
@@ -94,6 +95,7 @@ static struct learn_dest *find_or_add_dest(struct learn *l, const struct learn_s
 	return d;
 }
 
+/* Counts a request; stores method and path while there is room. */
 static int add_dest_request(struct learn_dest *d, const char *method, const char *path)
 {
 	struct learn_request *r;
@@ -183,6 +185,7 @@ static unsigned entropy_milli(const char *s, size_t len)
 	return len ? log2_milli((unsigned)len) - sum / (unsigned)len : 0;
 }
 
+/* Does a label look like encoded data: long, and of high entropy? */
 static bool has_odd_label(const char *name)
 {
 	while (*name) {
@@ -195,6 +198,7 @@ static bool has_odd_label(const char *name)
 	return false;
 }
 
+/* The registrable domain of a name; the name itself if there is none. */
 static const char *registrable_of(const char *name, const struct learn_opts *o)
 {
 	const char *d = o->registrable ? o->registrable(name) : NULL;
@@ -422,6 +426,7 @@ static void add_learned_requests(struct buf *out, struct learn_dest *d)
 	}
 }
 
+/* Writes the rule of one destination, with its counts and warnings as comments. */
 static void add_dest_rule(const struct learn *l, struct learn_dest *d, const struct learn_opts *o,
 			  struct buf *out)
 {

@@ -73,6 +73,7 @@ static enum replay_now unless_refused_otherwise(const struct replay_seen *s, enu
 					    : "it was refused for another reason than a rule");
 }
 
+/* Decides a connection again; unknown if the depth at that time does not tell what would have passed. */
 static enum replay_now replay_connect(struct replay *r, const struct replay_seen *s,
 				      const struct policy_target *t, struct policy_verdict *v,
 				      const char **ret_why)
@@ -123,6 +124,7 @@ static bool strip_prefix(struct slice w, const char *prefix, struct slice *ret)
 	return true;
 }
 
+/* One word of `act`: a root field of a GraphQL operation. */
 static bool take_graphql_field(struct replay *r, struct slice w)
 {
 	static const char *const of[] = { [GRAPHQL_QUERY] = "query:",
@@ -149,6 +151,7 @@ static bool take_graphql_field(struct replay *r, struct slice w)
 	return false;
 }
 
+/* One word of `act`: a command of a push. */
 static bool take_push_ref(struct replay *r, struct slice w)
 {
 	static const struct {
@@ -174,6 +177,7 @@ static bool take_push_ref(struct replay *r, struct slice w)
 	return false;
 }
 
+/* One word of `act`: the git service, or a second path. */
 static bool take_other_act(struct replay *r, struct slice w)
 {
 	struct slice rest;
@@ -298,6 +302,7 @@ static enum replay_now replay_second_paths(struct replay *r, const struct policy
 	return REPLAY_ALLOW;
 }
 
+/* Was the request to carry this secret? */
 static bool carries_secret(const struct replay_seen *s, const char *secret)
 {
 	const char *p = s->secrets;
@@ -313,6 +318,7 @@ static bool carries_secret(const struct replay_seen *s, const char *secret)
 	return false;
 }
 
+/* Decides a request whose method and path are in the log. */
 static enum replay_now replay_known_request(struct replay *r, const struct replay_seen *s,
 					    const struct policy_target *t, struct policy_verdict *v,
 					    const char **ret_why)
@@ -404,6 +410,7 @@ static bool policy_has_no_opinion(const struct policy_verdict *v)
 	       v->rule->n_ports == 1 && v->rule->ports[0].lo == 1 && v->rule->ports[0].hi == 65535;
 }
 
+/* Decides an event about the network again. */
 static enum replay_now replay_network(struct replay *r, const struct replay_seen *s, struct policy_verdict *v,
 				      const char **ret_why)
 {

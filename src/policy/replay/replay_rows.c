@@ -125,6 +125,7 @@ static int grow_rows(struct replay *r)
 	return 0;
 }
 
+/* Copies everything that a new row needs. */
 static int fill_row(struct replay_row *row, const struct replay_seen *s, const struct buf *key,
 		    const char *rule, const char *why)
 {
@@ -143,6 +144,7 @@ static int fill_row(struct replay_row *row, const struct replay_seen *s, const s
 		       : -ENOMEM;
 }
 
+/* Stores a few different paths of a row as examples. */
 static int store_example_path(struct replay_row *row, const struct replay_seen *s)
 {
 	const char *path = s->kind == REPLAY_ADDRESS ? text_or_empty(s->addr) : text_or_empty(s->path);
@@ -175,6 +177,7 @@ static int add_replay_row(struct replay *r, uint32_t *at, const struct replay_se
 	return 0;
 }
 
+/* Adds the event to the row of its key; makes the row if it is new and there is room. */
 static int count_in_row(struct replay *r, const struct replay_seen *s, enum replay_now now, const char *rule,
 			const char *why)
 {

@@ -51,6 +51,7 @@ static int start_coffer_vault(struct vault_proc *p, int exe, int control, struct
 	return 0;
 }
 
+/* Waits for the process to end, and closes its pidfd. */
 static void reap_vault(struct vault_proc *p)
 {
 	siginfo_t si;
@@ -149,6 +150,7 @@ static int receive_message(struct vault_proc *p, struct buf *mem, struct vault_m
 	return vault_msg_parse(VAULT_TO_STARTER, mem->data, got, 0, ret);
 }
 
+/* Packs and sends one request with its descriptors. */
 static int send_request(struct vault_proc *p, const struct vault_msg *m, const int *fds, size_t n_fds,
 			struct err *e)
 {
@@ -166,6 +168,7 @@ static int send_request(struct vault_proc *p, const struct vault_msg *m, const i
 	return n < 0 ? err_set(e, -EPIPE, "coffer-vault has ended") : 0;
 }
 
+/* Copies a text of a message, truncated to the buffer. */
 static void copy_error_text(char *to, size_t size, struct slice t)
 {
 	size_t n = t.len < size - 1 ? t.len : size - 1;
@@ -175,6 +178,7 @@ static void copy_error_text(char *to, size_t size, struct slice t)
 	to[n] = '\0';
 }
 
+/* Turns a VAULT_ERROR or VAULT_FAIL into an error of this process. */
 static int take_error_response(struct vault_proc *p, const struct vault_msg *m, struct err *e)
 {
 	p->fault = m->type == VAULT_ERROR ? (enum vault_fault)m->num[0] : VAULT_FAULT_OTHER;
@@ -224,6 +228,7 @@ int vault_call(struct vault_proc *p, struct vault_msg *ask, const int *fds, size
 	return r < 0 ? r : bad;
 }
 
+/* Waits for VAULT_READY: the vault is confined, and can lock memory. */
 static int wait_until_ready(struct vault_proc *p, struct err *e)
 {
 	autobuf struct buf mem = BUF_INIT;
@@ -374,6 +379,7 @@ static int replace_vault_file(const struct vault_files *f, int fd, struct err *e
 	return sync_vault_dir(f, e);
 }
 
+/* Stores the save counter beside the file, to detect later that an old file was put back. */
 static int write_save_counter(const struct vault_proc *p, const struct vault_files *f, struct err *e)
 {
 	char text[24];

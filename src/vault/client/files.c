@@ -30,6 +30,7 @@ void vault_files_close(struct vault_files *f)
 
 /* --- the directory ----------------------------------------------------------------------------------------------- */
 
+/* Refuses a file or directory of another user, or one with permissions that only its owner should have. */
 static int check_private(int fd, const char *what, mode_t not_allowed, struct err *e)
 {
 	struct stat st;
@@ -265,6 +266,7 @@ static bool has_credential(void)
 	       access(path, F_OK) == 0;
 }
 
+/* Opens the key among the credentials that systemd passed to the service. */
 static int open_credential(struct vault_files *f, const struct vault_key_want *want, struct err *e)
 {
 	const char *dir = getenv("CREDENTIALS_DIRECTORY"),
@@ -287,6 +289,7 @@ static int open_credential(struct vault_files *f, const struct vault_key_want *w
 	return check_private(f->key, f->key_path, 0037, e);
 }
 
+/* Opens the key file; for a new vault creates it if it is missing. */
 static int open_key_file(struct vault_files *f, const struct vault_key_want *want, unsigned flags,
 			 struct err *e)
 {
@@ -318,6 +321,7 @@ static int open_key_file(struct vault_files *f, const struct vault_key_want *wan
 		       : vault_files_remember(f, e);
 }
 
+/* Opens the source of the passphrase: the given descriptor, or the terminal. */
 static int open_passphrase(struct vault_files *f, const struct vault_key_want *want, struct err *e)
 {
 	int r = set_key_path(f, e, "the terminal", "");

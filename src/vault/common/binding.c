@@ -30,6 +30,7 @@ static const char *const framing[] = {
 	"upgrade"
 };
 
+/* Refuses wildcards and URLs with a message of their own, because people try them. */
 static int refuse_pattern_or_url(const char *text, size_t len, struct err *e)
 {
 	if (memchr(text, '*', len))
@@ -44,6 +45,7 @@ static int refuse_pattern_or_url(const char *text, size_t len, struct err *e)
 	return 0;
 }
 
+/* Parses HOST[:PORT] (binding.B1). */
 static int parse_host(const char *text, size_t len, unsigned flags, struct binding *b, struct err *e)
 {
 	struct host h;
@@ -67,6 +69,7 @@ static int parse_host(const char *text, size_t len, unsigned flags, struct bindi
 	return 0;
 }
 
+/* Parses and canonicalises the path (binding.B2). */
 static int parse_path(const char *text, size_t len, struct binding *b, struct err *e)
 {
 	autobuf struct buf out = BUF_INIT;
@@ -123,6 +126,7 @@ static bool is_token(const char *s)
 	return *s;
 }
 
+/* May a secret be sent in this header? Lower case only, and none that frames the request. */
 static bool is_header_for_secret(const char *s)
 {
 	for (const char *p = s; *p; p++) {
@@ -168,6 +172,7 @@ static bool is_ssh_word(const char *word)
 	return str_eq(rest, "sshsig") || str_eq(rest, "unbound");
 }
 
+/* Is the word (header, parameter, cookie, SSH options) valid for this way of sending? */
 static bool word_fits_way(unsigned as, const char *word)
 {
 	switch (as) {
@@ -261,6 +266,7 @@ bool binding_usual_other(struct binding *b)
 	return true;
 }
 
+/* Can HTTP Basic carry this user name? */
 static bool is_user_name(const char *s)
 {
 	size_t n = strlen(s);
@@ -272,6 +278,7 @@ static bool is_user_name(const char *s)
 	return n == 0 || (s[0] != ' ' && s[n - 1] != ' ');
 }
 
+/* Does this way of sending have a user? */
 static bool takes_user(const struct binding *b)
 {
 	return b->as == BINDING_AS_BASIC || b->as == BINDING_AS_SSH || b->as == BINDING_AS_PROXY;
@@ -322,6 +329,7 @@ bool binding_eq(const struct binding *a, const struct binding *b)
 	       str_eq(a->word, b->word) && str_eq(a->user, b->user);
 }
 
+/* Is the path the prefix itself or below it (binding.B2)? */
 static bool is_path_below(const char *prefix, struct slice path)
 {
 	size_t n = strlen(prefix);
@@ -447,6 +455,7 @@ bool binding_takes_lines(const struct binding *b)
 	return b->as == BINDING_AS_BODY || b->as == BINDING_AS_SSH;
 }
 
+/* The length of the value after percent-encoding. */
 static size_t percent_encoded_len(const unsigned char *s, size_t len)
 {
 	size_t n = 0;

@@ -45,6 +45,7 @@ static bool is_keyword_next(const struct envfile *f, const char *word)
 	return (size_t)(f->end - f->p) > n && memcmp(f->p, word, n) == 0 && is_blank(f->p[n]);
 }
 
+/* Parses `[export] NAME =`. */
 static int parse_name(struct envfile *f, struct envfile_entry *ret, struct err *e)
 {
 	size_t n = 0;
@@ -97,6 +98,7 @@ static char unescape_char(char c)
 	}
 }
 
+/* Decodes a quoted value in place; it may span lines. */
 static int parse_quoted(struct envfile *f, struct envfile_entry *ret, struct err *e)
 {
 	char quote = *f->p++, *to = f->p;

@@ -182,6 +182,7 @@ static void out_code_point(struct out *o, uint32_t c, const char *digits)
 	}
 }
 
+/* One byte of a JSON string in the escaping style of `kind`. */
 static void out_json_byte(struct out *o, uint8_t c, enum form_kind kind)
 {
 	static const char from[] = "\b\f\n\r\t\"\\", to[] = "bfnrt\"\\";
@@ -226,6 +227,7 @@ static void out_json_escaped(struct out *o, const uint8_t *s, size_t len, const 
 	}
 }
 
+/* Writes the secret in one form. */
 static void out_form(struct out *o, enum form_kind kind, const uint8_t *s, size_t len)
 {
 	/* Percent forms come in pairs with upper-case hex first; JSON and plain hex have lower case first. */

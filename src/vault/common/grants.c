@@ -61,6 +61,7 @@ static bool has_valid_placeholder(const struct vault_grant *g)
 	       !g->placeholder[g->placeholder_len];
 }
 
+/* Does the grant have only the fields of its kind? */
 static bool kind_is_consistent(const struct vault_grant *g, bool asked)
 {
 	struct issue s;
@@ -78,6 +79,7 @@ static bool kind_is_consistent(const struct vault_grant *g, bool asked)
 	}
 }
 
+/* Checks all fields of one grant, or of a request for one (grants.G1 to grants.G3). */
 static bool is_valid_grant(const struct vault_grant *g, enum grants_kind kind)
 {
 	bool asked = kind == GRANTS_ASKED;
@@ -144,6 +146,7 @@ static void get_binding(struct wire_in *in, struct binding *b)
 	wire_get_text(in, b->user, sizeof(b->user));
 }
 
+/* Field order here and in get_grant() must agree. */
 static void put_grant(struct wire_out *out, const struct vault_grant *g)
 {
 	wire_put(out, g->kind, 1);

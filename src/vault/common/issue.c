@@ -31,6 +31,7 @@ static bool is_http_method(const char *s)
 	return n && n <= ISSUE_METHOD_MAX && !s[n];
 }
 
+/* Parses "NAME", "NAME=claims" or "NAME=refresh". */
 static bool parse_issue_member(struct issue *s, char *word)
 {
 	char *eq = strchr(word, '=');

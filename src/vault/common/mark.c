@@ -74,6 +74,7 @@ bool marks_has(const struct marks *m, const char *text, size_t len)
 	return false;
 }
 
+/* The index of the first character set that has all characters of the text. */
 static unsigned mark_kind_of(const char *text, size_t len)
 {
 	unsigned i = 0;

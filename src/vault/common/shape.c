@@ -165,6 +165,8 @@ static size_t telegram_digits_at(const char *s, size_t len)
 	return body_span(BODY_WORD, s + n + 1, len - n - 1) == TELEGRAM_TAIL ? n : 0;
 }
 
+/* The length of a JSON Web Token: three base64url parts, the first two of which begin like JSON objects; 0:
+ * none. */
 static size_t jwt_at(const char *s, size_t len)
 {
 	size_t n = 0;
@@ -216,6 +218,8 @@ struct dice {
 	size_t used;
 };
 
+/* A uniform number below `below`: bytes from the incomplete last range are skipped, so that none is more
+ * likely. */
 static unsigned dice_roll(struct dice *d, unsigned below)
 {
 	static const uint8_t zeros[sizeof(d->block)];

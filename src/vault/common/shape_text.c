@@ -57,6 +57,7 @@ static size_t assignment_at(const char *s, size_t len)
 
 #define AWS_LEN 40
 
+/* A well-known name, an assignment, and exactly 40 characters. The length, 0: none. */
 static size_t aws_secret_at(const char *s, size_t len)
 {
 	static const char *const names[] = { "aws_secret_access_key", "secretaccesskey",
@@ -106,6 +107,7 @@ static bool is_base64_number(const char *s, size_t len)
 	return n >= 17 && n <= 20;
 }
 
+/* Three parts of known lengths with dots between. The length, 0: none. */
 static size_t discord_token_at(const char *s, size_t len)
 {
 	static const struct {

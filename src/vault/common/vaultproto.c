@@ -102,6 +102,7 @@ static bool is_bare_type(uint32_t type)
 	return type == VAULT_GRANTS || type == VAULT_LIST || type == VAULT_READY;
 }
 
+/* The row of a message type; NULL if there is no such type. */
 static const struct spec *spec_of(uint32_t type)
 {
 	if (type == 0 || type >= VAULT_TYPE_END)
@@ -109,6 +110,7 @@ static const struct spec *spec_of(uint32_t type)
 	return has_no_fields(&specs[type]) && !is_bare_type(type) ? NULL : &specs[type];
 }
 
+/* May this side send a message of this type? */
 static bool may_send(enum vault_side side, uint32_t type, const struct spec *s)
 {
 	if (side == VAULT_FROM_HOLDER)
@@ -154,6 +156,7 @@ static bool is_request_path(struct slice t)
 	return t.len > 0 && t.len <= VAULT_PATH_MAX && t.p[0] == '/';
 }
 
+/* Is the text of the kind that the table requires? */
 static bool is_valid_text(enum kind k, struct slice t)
 {
 	switch (k) {
@@ -185,6 +188,7 @@ static bool is_valid_text(enum kind k, struct slice t)
 	return false;
 }
 
+/* vaultproto.V1: every field within its bounds, unused ones zero or empty. */
 static bool is_valid_message(const struct spec *s, const struct vault_msg *m)
 {
 	if (s->has_status ? m->status >= 0 : m->status != 0)

@@ -57,6 +57,7 @@ void agent_release(struct agent *a)
 	a->fd = fd_close(a->fd);
 }
 
+/* Takes one token of a token bucket; false if it is empty. */
 static bool bucket_take(struct agent_bucket *b, double rate, double burst, uint64_t mono)
 {
 	if (b->at == 0)
@@ -88,6 +89,7 @@ static void refuse_message(struct turn *t, const char *why)
 
 /* --- which keys, and where ---------------------------------------------------------------------------------------- */
 
+/* Does the sandbox's grant cover this binding of the secret? A grant without bindings covers all. */
 static bool grant_covers(const struct vault_grant *g, const struct binding *own)
 {
 	struct binding b;
@@ -126,6 +128,7 @@ static const struct binding *next_ssh_binding(const struct vault_grant *g, const
 	return NULL;
 }
 
+/* Is it the host key that was stored for the binding's host and port? */
 static bool is_known_host_key(const struct store_entry *n, const struct binding *b, struct slice key)
 {
 	for (size_t i = 0; i < n->known.n; i++) {
@@ -152,6 +155,7 @@ static const struct binding *binding_for_server(const struct vault_grant *g, con
 	return NULL;
 }
 
+/* The secret of a grant, if it exists, has not expired and may sign somewhere; otherwise NULL. */
 static const struct store_entry *usable_key(const struct store *s, const struct vault_grant *g, uint64_t now)
 {
 	const struct store_entry *n = store_find(s, g->name);
@@ -168,6 +172,7 @@ size_t agent_count(const struct agent *a, const struct store *s, uint64_t now)
 	return count;
 }
 
+/* The host key of the server that the connection is bound to; empty if it is not bound. */
 static struct slice bound_server_key(const struct agent_conn *c)
 {
 	return c->bound == AGENT_BOUND ? (struct slice){ (const char *)c->host, c->host_len } : SLICE_NONE;
@@ -192,6 +197,7 @@ static void put_identities(struct turn *t, struct wire_out *w, uint32_t *n)
 	}
 }
 
+/* SSH_AGENTC_REQUEST_IDENTITIES: lists the public keys that may be used. */
 static void on_identities(struct turn *t, struct wire_in *in)
 {
 	struct wire_out head;
@@ -215,6 +221,7 @@ static void on_identities(struct turn *t, struct wire_in *in)
 
 /* --- binding a session -------------------------------------------------------------------------------------------- */
 
+/* Keeps a digest of the session id for the log. */
 static void record_session(struct turn *t, struct slice id)
 {
 	unsigned char sum[HASH_LEN];
@@ -223,6 +230,7 @@ static void record_session(struct turn *t, struct slice id)
 	hash_hex(sum, DIGEST_LEN / 2, t->session);
 }
 
+/* agent.A3: the connection signs nothing any more. */
 static void spoil_connection(struct turn *t, const char *why)
 {
 	t->conn->bound = AGENT_SPOILT;
@@ -265,6 +273,7 @@ static bool is_same_session(const struct agent_conn *c, struct slice key, struct
 	       slice_same(id, (struct slice){ (const char *)c->session, c->session_len });
 }
 
+/* session-bind@openssh.com: binds the connection to one session with one server (agent.A2). */
 static void on_session(struct turn *t, struct wire_in *in)
 {
 	struct slice key = ssh_get(in), id = ssh_get(in), sig = ssh_get(in);
@@ -305,6 +314,7 @@ struct login {
 	bool names_server; /* publickey-hostbound-v00@openssh.com */
 };
 
+/* Parses the data of a login; false unless it is exactly that. */
 static bool parse_login(struct slice data, struct login *ret)
 {
 	struct wire_in in = { .p = (const uint8_t *)data.p, .left = data.len };
@@ -336,6 +346,7 @@ static bool is_git_signature(struct slice data)
 	       ((slice_eq(hash, "sha512") && sum.len == 64) || (slice_eq(hash, "sha256") && sum.len == 32));
 }
 
+/* A binding without a user allows every user. */
 static bool allows_user(const struct binding *b, struct slice user)
 {
 	return !*b->user || slice_eq(user, b->user);
@@ -462,6 +473,7 @@ static const char *judge_signature(struct turn *t, const struct vault_grant *g, 
 	return t->conn->bound == AGENT_BOUND ? judge_bound(t, g, n, &l) : judge_unbound(t, g, n, &l);
 }
 
+/* Signs if the bindings allow it; otherwise refuses, or reports that approval is needed. */
 static void sign_or_refuse(struct turn *t, const struct vault_grant *g, const struct store_entry *n,
 			   const struct sshkey *k, struct slice data, uint32_t flags)
 {
@@ -488,6 +500,7 @@ static void sign_or_refuse(struct turn *t, const struct vault_grant *g, const st
 	ssh_put(&t->out, (struct slice){ (const char *)sig, len });
 }
 
+/* SSH_AGENTC_SIGN_REQUEST: finds the key and signs with it. */
 static void on_sign(struct turn *t, struct wire_in *in)
 {
 	struct slice key = ssh_get(in), data = ssh_get(in);
@@ -548,6 +561,7 @@ static struct agent_conn *conn_get(struct agent *a, uint32_t id)
 	return best;
 }
 
+/* Dispatches one message; everything else than these three types fails (agent.A5). */
 static void handle_agent_request(struct turn *t, struct slice ask)
 {
 	struct wire_in in = { .p = (const uint8_t *)ask.p, .left = ask.len };
@@ -571,6 +585,7 @@ static void handle_agent_request(struct turn *t, struct slice ask)
 	}
 }
 
+/* Packs the response and what the log must record about it. */
 static int pack_result(const struct turn *t, uint32_t id, uint32_t conn, struct secmem *ret)
 {
 	struct vault_msg m = { .type = VAULT_SAID, .id = id, .num = { conn, t->said, t->port } };

@@ -117,6 +117,7 @@ static int bind_as_requested(const struct vault_grant *ask, struct vault_grant *
 	return r;
 }
 
+/* Explains why a secret cannot be sent where it was requested. */
 static int report_unbound(const struct store_entry *n, const struct vault_grant *ask, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT;
@@ -157,6 +158,8 @@ static int grant_issuer(struct client *c, const struct vault_grant *ask, uint32_
 	return 0;
 }
 
+/* Grants one secret: narrows its bindings, checks that requests can carry it, assigns handle and
+ * placeholder. */
 static int grant_secret(struct client *c, const struct store *s, const struct vault_grant *ask,
 			uint32_t *handles, enum vault_fault *ret_fault, struct err *e)
 {
@@ -238,6 +241,7 @@ static int refuse_request(uint32_t id, int status, const char *why, struct secme
 	return pack_response(&m, ret);
 }
 
+/* Token bucket of requests (grant.R3). */
 static bool is_within_rate(struct client *c, uint64_t mono)
 {
 	if (c->tokens_at == 0)
@@ -285,6 +289,7 @@ static int respond_rendered(const struct vault_msg *m, const struct secmem *valu
 	return pack_response(&out, ret);
 }
 
+/* The value of an issued credential, if its issuer's bindings cover the target. */
 static int render_issued(struct client *c, const struct vault_msg *m, const char *host, uint64_t now,
 			 struct secmem *ret)
 {
@@ -299,6 +304,7 @@ static int render_issued(struct client *c, const struct vault_msg *m, const char
 	return respond_rendered(m, &x->value, ret);
 }
 
+/* The value of a secret, if both the grant and the secret's current bindings cover the target (grant.R1). */
 static int render_secret(struct client *c, const struct store *s, const struct vault_msg *m, uint64_t now,
 			 struct secmem *ret)
 {
@@ -322,6 +328,7 @@ static int render_secret(struct client *c, const struct store *s, const struct v
 	return respond_rendered(m, &n->value, ret);
 }
 
+/* Stores a credential that a server issued, and responds with its placeholder. */
 static int capture_issued(struct client *c, const struct vault_msg *m, uint32_t *handles, uint64_t now,
 			  uint64_t mono, struct secmem *ret)
 {

@@ -33,6 +33,7 @@ static bool is_channel_of(const char *channel, const char *sandbox)
 	return strncmp(channel, sandbox, n) == 0 && (!channel[n] || str_eq(channel + n, ".dial"));
 }
 
+/* Responds with all grants. If they do not fit into one message, the issued credentials are dropped. */
 static int respond_granted(struct request *q, struct client *c, struct err *e)
 {
 	autogrants struct vault_grants all = GRANTS_INIT;
@@ -93,6 +94,7 @@ static bool holder_may_have(const struct holder *h, const struct vault_grant *wa
 	return false;
 }
 
+/* Does the request stay within its holder's sandbox and secrets? The starter may request anything. */
 static bool is_own_request(const struct request *q, const char *sandbox, const struct vault_grants *ask)
 {
 	if (q->by && !is_channel_of(sandbox, q->by->sandbox))

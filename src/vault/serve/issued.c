@@ -62,6 +62,7 @@ static bool placeholders_overlap(const struct vault_grant *g, const char *p, siz
 				      memmem(p, len, g->placeholder, g->placeholder_len));
 }
 
+/* Is the placeholder distinguishable from all others of the sandbox? */
 static bool is_unlike_all(const struct vault_grants *g, const struct issued_list *l, const char *p,
 			  size_t len)
 {
@@ -151,6 +152,7 @@ static long find_replaced(const struct issued_list *l, uint32_t issuer, const st
 	return n >= ISSUED_EACH ? oldest : -1;
 }
 
+/* Can the issuer's bindings carry this value? */
 static bool can_be_sent(const struct vault_grant *g, const struct secmem *v)
 {
 	for (size_t i = 0; i < g->n_bindings; i++) {
@@ -167,6 +169,7 @@ static void issued_freep(struct issued **x)
 	free(*x);
 }
 
+/* Makes a credential with its value in locked memory and the issuer's bindings. */
 static int make_issued(struct issued **ret, const struct vault_grant *issuer, const char *member,
 		       enum issue_how how, struct slice value, const char **ret_why)
 {

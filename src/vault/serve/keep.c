@@ -302,6 +302,7 @@ void keep_load(struct keep *k, struct issued_list *l, const struct vault_grants 
 
 /* --- saving ----------------------------------------------------------------------------------------------------- */
 
+/* Packs the credentials and the untouched records of other issuers, and writes them. */
 static int save_issued(struct keep *k, const struct issued_list *l, const struct vault_grants *g)
 {
 	autosecmem struct secmem text = SECMEM_INIT;
@@ -322,6 +323,7 @@ static int save_issued(struct keep *k, const struct issued_list *l, const struct
 	return r < 0 ? r : write_place(k, &text);
 }
 
+/* Token bucket of saves (keep.K4). */
 static bool is_save_due(struct keep *k, uint64_t mono)
 {
 	uint64_t more = mono > k->tokens_at ? (mono - k->tokens_at) / (KEEP_EVERY * NSEC_PER_MSEC) : 0;

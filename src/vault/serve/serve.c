@@ -71,6 +71,7 @@ static int send_response(int fd, struct secmem *pending, struct secmem *m)
 	return 0;
 }
 
+/* Handles one message of a client. It is in locked memory, because a capture contains a credential. */
 static int receive_from_client(struct vault *v, struct client *c)
 {
 	autosecmem struct secmem in = SECMEM_INIT, out = SECMEM_INIT;
@@ -103,6 +104,7 @@ static int on_client_event(struct vault *v, struct client *c, short events)
 
 /* --- agents ---------------------------------------------------------------------------------------------------- */
 
+/* Handles one message of an ssh-agent's channel, or sends a pending response. */
 static int on_agent_event(struct vault *v, struct agent *a, short events)
 {
 	autosecmem struct secmem out = SECMEM_INIT;
@@ -181,6 +183,7 @@ static bool save_pending(struct vault *v)
 	return waits;
 }
 
+/* Polls all channels until the control channel ends or breaks the protocol. */
 static int vault_loop(struct vault *v)
 {
 	struct pollfd p[2 * GRANT_CLIENTS_MAX + HOLDERS_MAX + 1];

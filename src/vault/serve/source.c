@@ -38,6 +38,7 @@ static int wait_for_input(const struct source *s)
 	}
 }
 
+/* Reads some bytes, and notices meanwhile if the starter ends. */
 static int read_input(const struct source *s, void *to, size_t len, size_t *ret)
 {
 	for (;;) {
@@ -150,6 +151,7 @@ static void write_prompt(const struct source *s)
 	write_text(s->fd, " (not shown): ");
 }
 
+/* Reads one line with echo off, and restores the terminal. */
 static int read_terminal(const struct source *s, struct secmem *m, struct err *e)
 {
 	struct termios was, now;

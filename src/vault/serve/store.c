@@ -62,6 +62,7 @@ bool store_has_lines(const struct secmem *value)
 	return false;
 }
 
+/* store.T1: length, no NUL, and not weak by accident. */
 static int check_value(const struct secmem *v, bool weak, struct err *e)
 {
 	if (v->len == 0)
@@ -130,6 +131,7 @@ static int check_can_sign(const struct secmem *v, struct err *e)
 	return 0;
 }
 
+/* Does the secret sign for this host and port? host NULL: for any. */
 static bool signs_at(const struct store_entry *n, const char *host, uint16_t port)
 {
 	for (size_t i = 0; i < n->n_bindings; i++) {
@@ -179,6 +181,7 @@ int store_set_schedule(struct store_entry *n, const char *command, uint64_t ever
 	return 0;
 }
 
+/* Adds a new secret; takes ownership of the value on success. */
 static int add_entry(struct store *s, const struct store_set *set, struct secmem *value,
 		     struct store_entry **ret, struct err *e)
 {
@@ -205,6 +208,7 @@ static int add_entry(struct store *s, const struct store_set *set, struct secmem
 	return 0;
 }
 
+/* Replaces the value of an existing secret: a rotation keeps its bindings, a replacement drops them. */
 static int change_value(struct store_entry *n, const struct store_set *set, struct secmem *value,
 			struct err *e)
 {
@@ -378,6 +382,7 @@ unsigned store_unbind(struct store_entry *n, const char *host, uint16_t port)
 #define ENTRY_WEAK 1u
 #define ENTRY_KNOWN 2u /* host keys follow the value */
 
+/* Field order here and in get_store_entry() must agree; the sealed file has this format. */
 static int put_store_entry(struct wire_out *w, const struct store_entry *n)
 {
 	autobuf struct buf bindings = BUF_INIT, known = BUF_INIT;
@@ -468,6 +473,7 @@ static int get_host_keys(struct wire_in *in, struct store_entry *n)
 	return r;
 }
 
+/* Reads one secret; -EBADMSG unless it satisfies all invariants. */
 static int get_store_entry(struct wire_in *in, struct store_entry *n, struct err *e)
 {
 	struct slice command, bindings;

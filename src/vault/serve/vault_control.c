@@ -70,6 +70,7 @@ static int find_entry(struct request *q, struct store_entry **ret, struct err *e
 
 /* --- the key --------------------------------------------------------------------------------------------------- */
 
+/* Reads the key, which must have exactly SEAL_KEY_LEN bytes. */
 static int read_key_file(int fd, struct secmem *ret, struct err *e)
 {
 	autosecmem struct secmem m = SECMEM_INIT;
@@ -131,6 +132,7 @@ static int read_new_passphrase(struct request *q, const char *subject, bool term
 	return r;
 }
 
+/* The key of a vault: from a file, or derived from a passphrase. fresh: a new passphrase is asked for. */
 static int read_key_of_kind(struct request *q, const struct file_head *h, bool fresh, struct secmem *ret,
 			    struct err *e)
 {
@@ -157,6 +159,7 @@ static int refuse_key_kind(struct request *q, enum vault_key kind, struct err *e
 	return err_set(e, -EKEYREJECTED, "the vault is sealed with %s", with[kind]);
 }
 
+/* VAULT_OPEN: reads the key and unseals the file. */
 static int on_open(struct request *q, struct err *e)
 {
 	enum vault_key kind = (enum vault_key)q->m.num[0];
@@ -192,6 +195,7 @@ static int on_open(struct request *q, struct err *e)
 	return 0;
 }
 
+/* VAULT_REKEY: takes another key for the next save. */
 static int on_rekey(struct request *q, struct err *e)
 {
 	autosecmem struct secmem key = SECMEM_INIT;
@@ -213,6 +217,7 @@ static int on_rekey(struct request *q, struct err *e)
 
 /* --- entries --------------------------------------------------------------------------------------------------- */
 
+/* VAULT_ITEM: everything about a secret except its value (serve.C4). */
 static int send_item(struct request *q, const struct store_entry *n, bool trimmed, struct err *e)
 {
 	autobuf struct buf bindings = BUF_INIT, known = BUF_INIT;
@@ -252,6 +257,7 @@ static int check_set_name(struct request *q, const char *name, struct err *e)
 	return 0;
 }
 
+/* VAULT_SET: reads the value from the given descriptor and stores it. */
 static int on_set(struct request *q, struct err *e)
 {
 	char name[VAULT_NAME_MAX + 1], command[VAULT_COMMAND_MAX + 1];
@@ -313,6 +319,7 @@ static int on_change(struct request *q, struct err *e)
 	return r;
 }
 
+/* VAULT_BIND: adds one binding to a secret. */
 static int on_bind(struct request *q, struct err *e)
 {
 	autosshhosts struct sshhosts known = SSHHOSTS_INIT;
@@ -462,6 +469,7 @@ static int send_error(struct request *q, int r, const struct err *e)
 	return request_respond(q, &m);
 }
 
+/* Checks the table, calls the handler, and sends the response. */
 static int handle_request(struct request *q)
 {
 	struct vault_msg ok = { .type = VAULT_OK, .id = q->m.id };

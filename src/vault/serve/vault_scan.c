@@ -51,6 +51,7 @@ static int scan_for_secret(struct scan *s, const struct store_entry *n, const st
 	return r;
 }
 
+/* Searches one piece of the file for every secret. */
 static int scan_piece(struct scan *s, const uint8_t *text, size_t len, size_t own, uint64_t base,
 		      struct err *e)
 {

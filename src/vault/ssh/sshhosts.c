@@ -358,6 +358,7 @@ static int take_known_line(struct known *k, struct slice line)
 	return r;
 }
 
+/* Handles all lines of a known_hosts file in one pass. */
 static int take_known_lines(struct known *k, struct slice file)
 {
 	int r = 0;

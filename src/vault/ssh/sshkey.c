@@ -65,6 +65,7 @@ static int refuse_encrypted_key(struct err *e)
 
 /* --- the public part -------------------------------------------------------------------------------------------- */
 
+/* Writes the public key in SSH's wire format. */
 static void put_public_key(const struct sshkey *k, const uint8_t *ed, struct wire_out *w)
 {
 	ssh_put_text(w, types[k->kind]);
@@ -80,6 +81,7 @@ static void put_public_key(const struct sshkey *k, const uint8_t *ed, struct wir
 	}
 }
 
+/* Do all parts have the lengths of their kind? */
 static bool has_valid_parts(const struct sshkey *k)
 {
 	switch (k->kind) {
@@ -94,6 +96,7 @@ static bool has_valid_parts(const struct sshkey *k)
 	}
 }
 
+/* Makes the public key from the parsed parts. */
 static int make_public_key(struct sshkey *k, struct err *e)
 {
 	struct wire_out w = { .p = k->blob, .cap = sizeof(k->blob) };
@@ -119,6 +122,7 @@ static int make_public_key(struct sshkey *k, struct err *e)
 
 /* --- OpenSSH's own format ----------------------------------------------------------------------------------------- */
 
+/* Reads the private section of OpenSSH's format. */
 static void get_openssh_private(struct wire_in *in, struct sshkey *k)
 {
 	struct slice type = ssh_get(in), s;
@@ -164,6 +168,7 @@ static bool is_padding(const struct wire_in *in)
 	return in->left < 8;
 }
 
+/* Parses OpenSSH's own format; refuses encrypted keys, and keys whose two public parts differ. */
 static int parse_openssh(struct sshkey *k, struct err *e)
 {
 	static const char magic[] = "openssh-key-v1";

@@ -101,6 +101,7 @@ static EVP_PKEY *key_from_params(const char *type, bool is_private, OSSL_PARAM *
 	return key;
 }
 
+/* Builds OpenSSL's key object from the parts of a key. */
 static EVP_PKEY *openssl_key(const struct parts *p)
 {
 	CLEANUP(build_freep) OSSL_PARAM_BLD *bld = OSSL_PARAM_BLD_new();
@@ -163,6 +164,7 @@ static long ecdsa_to_ssh(const uint8_t *der, size_t len, uint8_t *out)
 	return sig && !w.bad ? (long)w.len : -1;
 }
 
+/* RSA and ECDSA; returns the length of the raw signature, negative on failure. */
 static long sign_openssl(const struct sshkey *k, unsigned flags, struct slice data, uint8_t *out)
 {
 	bool rsa = k->kind == SSHKEY_RSA;
@@ -248,6 +250,7 @@ static const struct curve {
 	{ "ecdsa-sha2-nistp521", "nistp521", "secp521r1", EVP_sha512 },
 };
 
+/* Converts SSH's two numbers to DER, which OpenSSL verifies. */
 static bool verify_ecdsa(const struct curve *c, struct wire_in *key, struct slice raw, struct slice data)
 {
 	struct wire_in in = { .p = (const uint8_t *)raw.p, .left = raw.len };
