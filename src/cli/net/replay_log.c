@@ -45,7 +45,7 @@ static bool read_decision(const struct net_event *ev, struct replay_seen *s)
 
 	if (!read_action(ev->decision, &s->was))
 		return false;
-	/* policy_said(). A lookup is not asked about: the connection is. */
+	/* policy_journal_note(). A lookup is not asked about: the connection is. */
 	if (!read_action(ev->said, &said) ||
 	    (said == POLICY_ASK && s->kind == REPLAY_LOOKUP && s->was == POLICY_ALLOW))
 		return true;

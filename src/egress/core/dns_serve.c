@@ -75,7 +75,7 @@ struct decision {
 	const char *rule, *why;
 	const struct name *name;
 	const struct policy_verdict *verdict; /* unless NULL: the rule is there */
-	const char *said;		      /* policy_said() */
+	const char *said;		      /* policy_journal_note() */
 	bool first;
 };
 
@@ -227,7 +227,7 @@ static void refuse_unlogged(struct dns_serve *s, struct dns_client *c, const str
 	const struct decision d = { .kind = FOLD_DNS_DENY,
 				    .word = "deny",
 				    .why = egress_ledger_why(s->eg),
-				    .said = policy_said(v, v->action, false) };
+				    .said = policy_journal_note(v, v->action, false) };
 
 	s->eg->stats.dns_denied++;
 	journal(s, q, &d);
@@ -255,7 +255,7 @@ static void log_allowed(struct dns_serve *s, const struct dns_query *q, const st
 				    .word = "allow",
 				    .name = name,
 				    .verdict = v,
-				    .said = policy_said(v, v->action, true),
+				    .said = policy_journal_note(v, v->action, true),
 				    .first = first };
 
 	journal(s, q, &d);
@@ -326,8 +326,8 @@ static void conclude(struct dns_serve *s, struct waiter *w, const struct host *h
 	else if (rep->status == -ENOENT)
 		absent(s, w->client, &w->q, w->first);
 	else if (rep->status == -EACCES || rep->status == -EPERM)
-		deny(s, w->client, &w->q, policy_said(&v, v.action, false), policy_verdict_rule(&v, rule),
-		     rep->why, w->first);
+		deny(s, w->client, &w->q, policy_journal_note(&v, v.action, false),
+		     policy_verdict_rule(&v, rule), rep->why, w->first);
 	else if (rep->status < 0)
 		fail(s, w->client, &w->q, rep->why[0] ? rep->why : strerror(-rep->status), w->first);
 	else if (names_add(&s->eg->names, h, &name) < 0)

@@ -138,7 +138,7 @@ void flow_journal_open(struct flow *f, const struct policy_verdict *v, bool allo
 	if (allow)
 		json_str(l, "depth", depth_of(f));
 	json_str(l, "decision", allow ? "allow" : "deny");
-	journal_str(l, "said", v ? policy_said(v, v->action, allow) : NULL, 8);
+	journal_str(l, "said", v ? policy_journal_note(v, v->action, allow) : NULL, 8);
 	journal_str(l, "ask", f->ask_id, sizeof(f->ask_id));
 	journal_str(l, "rule", v ? policy_verdict_rule(v, rule) : NULL, POLICY_RULE_TEXT_MAX);
 	journal_str(l, "why", why, POLICY_WHY_MAX);

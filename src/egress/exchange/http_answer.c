@@ -38,7 +38,8 @@ static void log_said(const struct exch *e, struct json *l, bool allowed)
 {
 	char ids[64];
 
-	journal_str(l, "said", policy_said(&e->verdict, e->asks_secret ? POLICY_ASK : e->judged, allowed), 8);
+	journal_str(l, "said",
+		    policy_journal_note(&e->verdict, e->asks_secret ? POLICY_ASK : e->judged, allowed), 8);
 	snprintf(ids, sizeof(ids), "%s%s%s", e->ask_id, e->ask_id[0] && e->secret_ask_id[0] ? "," : "",
 		 e->secret_ask_id);
 	journal_str(l, "ask", ids, sizeof(ids));

@@ -21,7 +21,7 @@
  * which were the most frequent (base/top.h).
  *
  *	dns	 name qtype decision(allow|deny|error) said rule why addr count first
- *		 (said: what the policy said, where that is not what became of it: policy_said(). A new name has its line, allow and
+ *		 (said: what the policy said, where that is not what became of it: policy_journal_note(). A new name has its line, allow and
  *		 first, before it is looked up; one that is an error or denied and says first too tells what became of that lookup)
  *	open	 c name addr port depth decision said ask rule why generation seen count first
  *		 (c: number of the connection; ask: the question that a person was asked; seen: the name in its first
