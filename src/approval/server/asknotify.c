@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Starts and reaps `coffer notify-asks` for an ask server (asknotify.h). A failure here never affects an ask.
+ */
 #include "approval/server/asknotify.h"
 
 #include "base/clock.h"
@@ -14,9 +17,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define AGAIN_AFTER (10 * NSEC_PER_SEC) /* one that dies at once is not started for each question */
+#define AGAIN_AFTER (10 * NSEC_PER_SEC) /* a notifier that dies at once is not restarted for each question */
 
-static void reap(struct asknotify *n)
+static void reap_notifier(struct asknotify *n)
 {
 	siginfo_t si;
 
@@ -27,14 +30,15 @@ static void reap(struct asknotify *n)
 	n->pid = -1;
 }
 
-static void on_end(struct watch *w, uint32_t events)
+static void on_notifier_end(struct watch *w, uint32_t events)
 {
 	(void)events;
-	reap(w->ctx);
+	reap_notifier(w->ctx);
 }
 
-/* The program itself, with what it would have when a person starts it but for the terminal. */
-_Noreturn static void become(const struct state *st, const char *run_id, uint64_t number)
+/* Executes this same program, with the environment of the ask server but without its terminal and
+ * descriptors. */
+_Noreturn static void exec_notifier(const struct state *st, const char *run_id, uint64_t number)
 {
 	int exe = open("/proc/self/exe", O_PATH | O_CLOEXEC), null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	char text[24], *argv[] = { (char *)"coffer", (char *)"notify-asks", (char *)run_id, text, NULL };
@@ -71,10 +75,10 @@ void asknotify_question(struct asknotify *n, struct loop *l, const struct state 
 	n->since = now;
 	pid = fork();
 	if (pid == 0)
-		become(st, run_id, number);
+		exec_notifier(st, run_id, number);
 	if (pid < 0)
 		return;
-	n->w = (struct watch){ .fd = (int)syscall(SYS_pidfd_open, pid, 0), .fn = on_end, .ctx = n };
+	n->w = (struct watch){ .fd = (int)syscall(SYS_pidfd_open, pid, 0), .fn = on_notifier_end, .ctx = n };
 	n->pid = pid;
 	if (n->w.fd < 0 || fd_set_cloexec(n->w.fd, true) < 0 || loop_watch(l, &n->w, EPOLLIN) < 0)
 		asknotify_close(n);

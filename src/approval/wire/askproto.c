@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What clients may say to whoever serves a run's questions, as bytes. Pure: the fuzzer comes in here. */
+/*
+ * Parses requests of clients to the ask server, and maps error codes. Pure; all input is hostile, and the
+ * fuzzer enters here.
+ */
 #include "approval/wire/askproto.h"
 
 #include "base/cleanup.h"
@@ -15,8 +18,8 @@ struct member {
 	const char *name;
 	enum member_type type;
 	size_t max;    /* bytes of a text, or the largest number */
-	unsigned for_; /* which requests have it: bits by type */
-	unsigned must; /* and which cannot do without */
+	unsigned for_; /* bits of the request types that may have it */
+	unsigned must; /* bits of the request types that require it */
 };
 
 #define BIT(t) (1u << (t))
@@ -44,7 +47,7 @@ static const struct member members[] = {
 	{ "body_len", M_NUMBER, INT64_MAX, BIT(ASKP_SUBMIT), 0 },
 };
 
-static const struct member *find_member(const char *name)
+static const struct member *find_member_spec(const char *name)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(members); i++) {
 		if (str_eq(members[i].name, name))
@@ -53,7 +56,7 @@ static const struct member *find_member(const char *name)
 	return NULL;
 }
 
-static bool fits(const struct member *m, const json_t *v)
+static bool member_is_valid(const struct member *m, const json_t *v)
 {
 	switch (m->type) {
 	case M_TEXT:
@@ -76,12 +79,12 @@ static int check_members(json_t *o, enum askp_type type, struct err *e)
 
 	json_object_foreach(o, key, v)
 	{
-		const struct member *m = find_member(key);
+		const struct member *m = find_member_spec(key);
 
 		if (!m || !(m->for_ & BIT(type)))
 			return err_set(e, -EPROTO, "'%s' is not known here",
 				       str_safe(key, shown, sizeof(shown)));
-		if (!fits(m, v))
+		if (!member_is_valid(m, v))
 			return err_set(e, -EPROTO, "'%s' is too long, too large or of the wrong type", key);
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(members); i++) {
@@ -91,66 +94,67 @@ static int check_members(json_t *o, enum askp_type type, struct err *e)
 	return 0;
 }
 
-static const char *text(const json_t *o, const char *key)
+static const char *member_text(const json_t *o, const char *key)
 {
 	const char *s = json_string_value(json_object_get(o, key));
 
 	return s ? s : "";
 }
 
-static uint64_t number(const json_t *o, const char *key)
+static uint64_t member_number(const json_t *o, const char *key)
 {
 	return (uint64_t)json_integer_value(json_object_get(o, key));
 }
 
-static int read_answer(const json_t *o, struct ask_answer *n, struct err *e)
+static int parse_answer(const json_t *o, struct ask_answer *n, struct err *e)
 {
-	int scope = json_object_get(o, "scope") ? ask_scope_parse(text(o, "scope")) : ASK_ONCE;
+	int scope = json_object_get(o, "scope") ? ask_scope_parse(member_text(o, "scope")) : ASK_ONCE;
 
 	if (scope < 0)
 		return err_set(e, -EPROTO, "'scope' is one of once, sandbox, for, uses, always");
-	if (strlen(text(o, "reason")) >= sizeof(n->reason))
+	if (strlen(member_text(o, "reason")) >= sizeof(n->reason))
 		return err_set(e, -EPROTO, "'reason' of an answer has at most %zu bytes",
 			       sizeof(n->reason) - 1);
 	n->allow = json_is_true(json_object_get(o, "allow"));
 	n->scope = (enum ask_scope)scope;
-	n->seconds = number(o, "seconds");
-	n->uses = number(o, "uses");
-	snprintf(n->reason, sizeof(n->reason), "%s", text(o, "reason"));
+	n->seconds = member_number(o, "seconds");
+	n->uses = member_number(o, "uses");
+	snprintf(n->reason, sizeof(n->reason), "%s", member_text(o, "reason"));
 	return 0;
 }
 
-static int read_question(const json_t *o, struct askp_request *ret, struct err *e)
+static int parse_submission(const json_t *o, struct askp_request *ret, struct err *e)
 {
-	int kind = ask_kind_parse(text(o, "kind"));
+	int kind = ask_kind_parse(member_text(o, "kind"));
 
-	/* What comes from the network is asked by those who hold it. */
+	/* Questions about network traffic are asked only by coffer-egress, which holds the request. */
 	if (kind != ASK_APPLY && kind != ASK_TOOL && kind != ASK_QUESTION && kind != ASK_WIDEN)
 		return err_set(e, -EPROTO, "'kind' is one of apply, tool, widen, question");
-	ret->seconds = number(o, "seconds");
+	ret->seconds = member_number(o, "seconds");
 	if (ret->seconds > ASKS_TIMEOUT_MAX)
 		return err_set(e, -EPROTO, "a question waits at most %d s", ASKS_TIMEOUT_MAX);
 	ret->q = (struct ask_question){ .kind = (enum ask_kind)kind,
-					.port = (uint16_t)number(o, "port"),
-					.host = text(o, "host"),
+					.port = (uint16_t)member_number(o, "port"),
+					.host = member_text(o, "host"),
 					.method = "",
 					.path = "",
-					.what = text(o, "what"),
+					.what = member_text(o, "what"),
 					.type = "",
-					.rule = text(o, "rule"),
-					.reason = text(o, "reason"),
+					.rule = member_text(o, "rule"),
+					.reason = member_text(o, "reason"),
 					.submitted = true,
-					.by = text(o, "by"),
-					.preview = text(o, "preview"),
-					.preview_len = strlen(text(o, "preview")) };
+					.by = member_text(o, "by"),
+					.preview = member_text(o, "preview"),
+					.preview_len = strlen(member_text(o, "preview")) };
 	if (!json_object_get(o, "body"))
 		return json_object_get(o, "body_len")
 			       ? err_set(e, -EPROTO, "'body_len' goes with 'body', its SHA-256")
 			       : 0;
-	if (strlen(text(o, "body")) != HASH_HEX_LEN || hash_unhex(text(o, "body"), HASH_LEN, ret->q.body) < 0)
+	if (strlen(member_text(o, "body")) != HASH_HEX_LEN ||
+	    hash_unhex(member_text(o, "body"), HASH_LEN, ret->q.body) < 0)
 		return err_set(e, -EPROTO, "'body' is a SHA-256 in hex");
 	ret->q.has_body = true;
-	ret->q.body_len = number(o, "body_len");
+	ret->q.body_len = member_number(o, "body_len");
 	return 0;
 }
 
@@ -168,14 +172,14 @@ int askp_request_parse(const struct frame *f, struct askp_request *ret, struct e
 	}
 	r = check_members(q.json, q.type, e);
 	q.all = json_is_true(json_object_get(q.json, "all"));
-	q.id = text(q.json, "id");
-	q.digest = text(q.json, "digest");
-	snprintf(q.answer.who.name, sizeof(q.answer.who.name), "%s", text(q.json, "name"));
-	snprintf(q.answer.who.via, sizeof(q.answer.who.via), "%s", text(q.json, "via"));
+	q.id = member_text(q.json, "id");
+	q.digest = member_text(q.json, "digest");
+	snprintf(q.answer.who.name, sizeof(q.answer.who.name), "%s", member_text(q.json, "name"));
+	snprintf(q.answer.who.via, sizeof(q.answer.who.via), "%s", member_text(q.json, "via"));
 	if (r == 0 && q.type == ASKP_ANSWER)
-		r = read_answer(q.json, &q.answer, e);
+		r = parse_answer(q.json, &q.answer, e);
 	if (r == 0 && q.type == ASKP_SUBMIT)
-		r = read_question(q.json, &q, e);
+		r = parse_submission(q.json, &q, e);
 	if (r < 0)
 		askp_request_release(&q);
 	else
