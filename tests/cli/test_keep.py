@@ -281,6 +281,8 @@ def check_key(c):
     r = c("secret", "set", "anthropic", "-", "--key-file", key, input="sk-ant-0123456789abcdef")
     tap.ok(r.code == 0 and "coffer run --profile claude uses it" in r.err and "nowhere" not in r.err,
            f"{c.who}: a secret that a profile knows needs no binding", r)
+    r = c("secret", "set", "openai", "-", "--key-file", key, input="sk-0123456789abcdef0123")
+    tap.ok(r.code == 0 and "codex" in r.err and "openclaw" in r.err, f"{c.who}: secret set names every profile that uses the secret", r)
     r = c("secret", "set", "mine", "-", input="sk-ant-0123456789abcdef")
     tap.ok(r.code == 0 and "until it is bound" in r.err, f"{c.who}: another one does", r)
     fifo = os.path.join(c.home, "fifo")

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/jsonget.h"
 #include "base/str.h"
 
 #include <errno.h>
@@ -142,8 +143,8 @@ static int submit_and_wait(struct hold *x)
 	}
 	if (r < 0)
 		return r;
-	id = json_string_value(json_object_get(ask, "id"));
-	state = json_string_value(json_object_get(ask, "state"));
+	id = jsonget_text_or_null(ask, "id");
+	state = jsonget_text_or_null(ask, "state");
 	if (id && strlen(id) < ASK_ID_MAX && state && str_eq(state, "pending"))
 		set_ask_id(x, id);
 	else if (id && strlen(id) < ASK_ID_MAX)

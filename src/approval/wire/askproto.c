@@ -6,6 +6,7 @@
 #include "approval/wire/askproto.h"
 
 #include "base/cleanup.h"
+#include "base/jsonget.h"
 #include "base/str.h"
 
 #include <errno.h>
@@ -94,13 +95,6 @@ static int check_members(json_t *o, enum askp_type type, struct err *e)
 	return 0;
 }
 
-static const char *member_text(const json_t *o, const char *key)
-{
-	const char *s = json_string_value(json_object_get(o, key));
-
-	return s ? s : "";
-}
-
 static uint64_t member_number(const json_t *o, const char *key)
 {
 	return (uint64_t)json_integer_value(json_object_get(o, key));
@@ -108,24 +102,24 @@ static uint64_t member_number(const json_t *o, const char *key)
 
 static int parse_answer(const json_t *o, struct ask_answer *n, struct err *e)
 {
-	int scope = json_object_get(o, "scope") ? ask_scope_parse(member_text(o, "scope")) : ASK_ONCE;
+	int scope = json_object_get(o, "scope") ? ask_scope_parse(jsonget_text(o, "scope")) : ASK_ONCE;
 
 	if (scope < 0)
 		return err_set(e, -EPROTO, "'scope' is one of once, sandbox, for, uses, always");
-	if (strlen(member_text(o, "reason")) >= sizeof(n->reason))
+	if (strlen(jsonget_text(o, "reason")) >= sizeof(n->reason))
 		return err_set(e, -EPROTO, "'reason' of an answer has at most %zu bytes",
 			       sizeof(n->reason) - 1);
 	n->allow = json_is_true(json_object_get(o, "allow"));
 	n->scope = (enum ask_scope)scope;
 	n->seconds = member_number(o, "seconds");
 	n->uses = member_number(o, "uses");
-	snprintf(n->reason, sizeof(n->reason), "%s", member_text(o, "reason"));
+	snprintf(n->reason, sizeof(n->reason), "%s", jsonget_text(o, "reason"));
 	return 0;
 }
 
 static int parse_submission(const json_t *o, struct askp_request *ret, struct err *e)
 {
-	int kind = ask_kind_parse(member_text(o, "kind"));
+	int kind = ask_kind_parse(jsonget_text(o, "kind"));
 
 	/* Questions about network traffic are asked only by coffer-egress, which holds the request. */
 	if (kind != ASK_APPLY && kind != ASK_TOOL && kind != ASK_QUESTION && kind != ASK_WIDEN)
@@ -135,23 +129,23 @@ static int parse_submission(const json_t *o, struct askp_request *ret, struct er
 		return err_set(e, -EPROTO, "a question waits at most %d s", ASKS_TIMEOUT_MAX);
 	ret->q = (struct ask_question){ .kind = (enum ask_kind)kind,
 					.port = (uint16_t)member_number(o, "port"),
-					.host = member_text(o, "host"),
+					.host = jsonget_text(o, "host"),
 					.method = "",
 					.path = "",
-					.what = member_text(o, "what"),
+					.what = jsonget_text(o, "what"),
 					.type = "",
-					.rule = member_text(o, "rule"),
-					.reason = member_text(o, "reason"),
+					.rule = jsonget_text(o, "rule"),
+					.reason = jsonget_text(o, "reason"),
 					.submitted = true,
-					.by = member_text(o, "by"),
-					.preview = member_text(o, "preview"),
-					.preview_len = strlen(member_text(o, "preview")) };
+					.by = jsonget_text(o, "by"),
+					.preview = jsonget_text(o, "preview"),
+					.preview_len = strlen(jsonget_text(o, "preview")) };
 	if (!json_object_get(o, "body"))
 		return json_object_get(o, "body_len")
 			       ? err_set(e, -EPROTO, "'body_len' goes with 'body', its SHA-256")
 			       : 0;
-	if (strlen(member_text(o, "body")) != HASH_HEX_LEN ||
-	    hash_unhex(member_text(o, "body"), HASH_LEN, ret->q.body) < 0)
+	if (strlen(jsonget_text(o, "body")) != HASH_HEX_LEN ||
+	    hash_unhex(jsonget_text(o, "body"), HASH_LEN, ret->q.body) < 0)
 		return err_set(e, -EPROTO, "'body' is a SHA-256 in hex");
 	ret->q.has_body = true;
 	ret->q.body_len = member_number(o, "body_len");
@@ -172,10 +166,10 @@ int askp_request_parse(const struct frame *f, struct askp_request *ret, struct e
 	}
 	r = check_members(q.json, q.type, e);
 	q.all = json_is_true(json_object_get(q.json, "all"));
-	q.id = member_text(q.json, "id");
-	q.digest = member_text(q.json, "digest");
-	snprintf(q.answer.who.name, sizeof(q.answer.who.name), "%s", member_text(q.json, "name"));
-	snprintf(q.answer.who.via, sizeof(q.answer.who.via), "%s", member_text(q.json, "via"));
+	q.id = jsonget_text(q.json, "id");
+	q.digest = jsonget_text(q.json, "digest");
+	snprintf(q.answer.who.name, sizeof(q.answer.who.name), "%s", jsonget_text(q.json, "name"));
+	snprintf(q.answer.who.via, sizeof(q.answer.who.via), "%s", jsonget_text(q.json, "via"));
 	if (r == 0 && q.type == ASKP_ANSWER)
 		r = parse_answer(q.json, &q.answer, e);
 	if (r == 0 && q.type == ASKP_SUBMIT)
