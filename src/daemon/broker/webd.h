@@ -61,7 +61,7 @@ void webd_count(const struct webd *d, struct web_stats *ret, uint64_t *ret_death
 bool webd_is_busy(const struct webd *d);
 bool webd_reaped(struct webd *d, pid_t pid, int status);
 
-/* What the database has of tokens and sessions, as one JSON object, without a cofferd; see db_open_look(). */
+/* What the database has of tokens and sessions, as one JSON object, without a cofferd; see db_open_read_only(). */
 int webd_look_creds(const struct state *st, struct buf *ret, bool *ret_old, struct err *e) MUST_CHECK;
 /* *ret_fd: a memory file with one JSON object. */
 int webd_control(struct webd *d, const struct webctl *c, int *ret_fd, struct err *e) MUST_CHECK;

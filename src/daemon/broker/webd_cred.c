@@ -320,7 +320,7 @@ int webd_look_creds(const struct state *st, struct buf *ret, bool *ret_old, stru
 {
 	struct json j = JSON_INIT(ret);
 	struct db *db = NULL;
-	int r = db_open_look(&db, st, ret_old, e);
+	int r = db_open_read_only(&db, st, ret_old, e);
 
 	json_obj(&j, NULL);
 	json_arr(&j, "listen");
