@@ -24,7 +24,7 @@ struct moment {
 	const char *run;
 };
 
-static int on_ask_event(void *ctx, const char *type, const struct buf *fields, uint64_t *ret_seq)
+static int on_revoke_event(void *ctx, const char *type, const struct buf *fields, uint64_t *ret_seq)
 {
 	struct moment *m = ctx;
 
@@ -34,7 +34,7 @@ static int on_ask_event(void *ctx, const char *type, const struct buf *fields, u
 /* -EADDRINUSE: another process is the ask server. */
 static int become_ask_server(struct moment *m, struct state *st, int run_fd, const char *run, struct err *e)
 {
-	const struct askserve_owner o = { .event = on_ask_event, .ctx = m };
+	const struct askserve_owner o = { .event = on_revoke_event, .ctx = m };
 	int r;
 
 	*m = (struct moment){ .loop = LOOP_INIT, .serve = ASKSERVE_INIT, .run = run };

@@ -165,7 +165,7 @@ static int submit_and_wait(struct hold *x)
 
 /* ---- As the ask server. ---- */
 
-static int on_ask_event(void *ctx, const char *type, const struct buf *fields, uint64_t *ret_seq)
+static int on_held_event(void *ctx, const char *type, const struct buf *fields, uint64_t *ret_seq)
 {
 	struct hold *x = ctx;
 
@@ -184,7 +184,7 @@ static void on_own_answer(void *ctx, uint64_t waiter, bool allow, const char *id
 	hold_finish(x, allow, why);
 }
 
-static void on_ask_changed(void *ctx, const struct ask *a)
+static void on_held_changed(void *ctx, const struct ask *a)
 {
 	struct hold *x = ctx;
 	struct ask_view v;
@@ -195,7 +195,7 @@ static void on_ask_changed(void *ctx, const struct ask *a)
 		set_ask_id(x, v.id);
 }
 
-static int on_rules_widened(void *ctx, struct err *e)
+static int on_held_widened(void *ctx, struct err *e)
 {
 	struct hold *x = ctx;
 
@@ -237,10 +237,10 @@ static const char *leave_reason(const struct hold *x)
 static int serve_and_wait(struct hold *x)
 {
 	const struct askserve_owner o = {
-		.event = on_ask_event,
+		.event = on_held_event,
 		.tell = on_own_answer,
-		.changed = on_ask_changed,
-		.widened = x->h->widened ? on_rules_widened : NULL,
+		.changed = on_held_changed,
+		.widened = x->h->widened ? on_held_widened : NULL,
 		.ctx = x,
 		.check_widen = x->h->check_widen ? on_check_widen : NULL,
 		.st = x->h->st,

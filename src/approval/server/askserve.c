@@ -135,7 +135,7 @@ int askserve_check_widen(struct askserve *s, struct ask_question *q, struct buf 
 
 /* ---- Callbacks of the list. ---- */
 
-static int on_ask_event(void *ctx, const char *type, const struct buf *fields, uint64_t *ret_seq)
+static int on_list_event(void *ctx, const char *type, const struct buf *fields, uint64_t *ret_seq)
 {
 	struct askserve *s = ctx;
 	int r = s->owner.event(s->owner.ctx, type, fields, ret_seq);
@@ -163,7 +163,7 @@ static void store_soon(struct askserve *s, uint64_t after)
 		loop_timer(s->loop, &s->t_store, at);
 }
 
-static void on_ask_changed(void *ctx, const struct ask *a)
+static void on_list_changed(void *ctx, const struct ask *a)
 {
 	struct askserve *s = ctx;
 	struct ask_view v;
@@ -185,7 +185,7 @@ static void on_ask_changed(void *ctx, const struct ask *a)
 	}
 }
 
-static int on_rules_widened(void *ctx, struct err *e)
+static int on_list_widened(void *ctx, struct err *e)
 {
 	struct askserve *s = ctx;
 
@@ -248,8 +248,8 @@ static void on_listen_again(struct timer *t)
 int askserve_open(struct askserve *s, struct loop *l, int dir, const char run_id[RUN_ID_LEN + 1],
 		  uint64_t timeout_s, const struct askserve_owner *o, struct err *e)
 {
-	const struct asks_out out = { on_ask_event,	on_waiter_answer, on_ask_changed, s,
-				      on_rules_widened, on_kept };
+	const struct asks_out out = { on_list_event,   on_waiter_answer, on_list_changed, s,
+				      on_list_widened, on_kept };
 	struct err ignored = ERR_INIT;
 
 	*s = ASKSERVE_INIT;
