@@ -401,7 +401,7 @@ static int cofferd_program_open(struct cofferd_program *p, const struct state *s
 
 /* Starts cofferd as an orphan, with nothing of the caller but the coffer program itself on descriptor 3, and
  * a pipe for its error message if the caller waits for one (-1: no). */
-static int spawn_cofferd(struct cofferd_program *p, const struct state *st, int words)
+static int start_cofferd(struct cofferd_program *p, const struct state *st, int words)
 {
 	int fds[] = { SPAWN_NULL, SPAWN_NULL, words >= 0 ? words : SPAWN_NULL,
 		      p->coffer, [COFFERD_FD_STARTING] = -1 };
@@ -432,7 +432,7 @@ int cofferd_start(struct state *st, const struct strv *template)
 		r = strv_add(&p.argv, "--");
 	for (size_t i = 0; r == 0 && i < template->n; i++)
 		r = strv_add(&p.argv, template->v[i]);
-	return r < 0 ? r : spawn_cofferd(&p, st, -1);
+	return r < 0 ? r : start_cofferd(&p, st, -1);
 }
 
 /* cofferd closes the pipe once it serves; text before that is the reason for its failure. */
@@ -471,7 +471,7 @@ int cofferd_launch(struct state *st, bool stay, struct err *e)
 		return err_sys(e, -errno, "cannot make a pipe");
 	in = fds[0];
 	out = fds[1];
-	r = spawn_cofferd(&p, st, out);
+	r = start_cofferd(&p, st, out);
 	out = fd_close(out);
 	if (r < 0)
 		return err_sys(e, r, "cannot start cofferd");

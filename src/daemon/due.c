@@ -106,7 +106,7 @@ static void log_rotation_failed(const struct due *d, const char *why)
 /* Starts `coffer secret rotate --due` with cofferd's environment, but without the service manager's
  * variables, and a file for its error output. It continues if cofferd dies: there is no safe point to stop
  * between a new value and its storage. */
-static int spawn_rotation(struct due *d, struct err *e)
+static int start_rotate(struct due *d, struct err *e)
 {
 	static const char *const not [] = { "NOTIFY_SOCKET", "LISTEN_FDS", "COFFER_STATE" };
 	char *argv[] = { (char *)"coffer", (char *)"secret", (char *)"rotate", (char *)"--due", NULL };
@@ -139,7 +139,7 @@ static void begin_rotation(struct due *d)
 
 	fd_close(d->said);
 	d->said = memfd_create("said", MFD_CLOEXEC);
-	if (spawn_rotation(d, &e) < 0)
+	if (start_rotate(d, &e) < 0)
 		(void)helper_died(d->helpers, &d->helper, clock_nsec(CLOCK_MONOTONIC), e.msg);
 }
 

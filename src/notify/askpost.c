@@ -14,13 +14,6 @@
 
 #define LINES_MAX 8
 
-static uint64_t member_number(const json_t *o, const char *key)
-{
-	json_int_t v = json_integer_value(json_object_get(o, key));
-
-	return v > 0 ? (uint64_t)v : 0;
-}
-
 /* --- texts (askpost.T3)
  * ------------------------------------------------------------------------------------------ */
 
@@ -30,7 +23,7 @@ static void add_ask_act(const json_t *ask, struct buf *b)
 	const char *method = jsonget_text(ask, "method"), *host = jsonget_text(ask, "host"),
 		   *path = jsonget_text(ask, "path");
 	bool tls = json_is_true(json_object_get(ask, "tls"));
-	uint64_t port = member_number(ask, "port");
+	uint64_t port = jsonget_u64(ask, "port");
 
 	if (*method)
 		buf_addf(b, "%s %s://", method, tls ? "https" : "http");
@@ -88,7 +81,7 @@ static void add_body_line(struct message_lines *w, const json_t *ask)
 
 	if (!*jsonget_text(ask, "body"))
 		return;
-	buf_addf(&b, "%s, %.64s, sha256 %.64s", str_from_size(member_number(ask, "body_len"), size),
+	buf_addf(&b, "%s, %.64s, sha256 %.64s", str_from_size(jsonget_u64(ask, "body_len"), size),
 		 *jsonget_text(ask, "type") ? jsonget_text(ask, "type") : "of no type",
 		 jsonget_text(ask, "body"));
 	add_labelled_line(w, "body: ", buf_cstr(&b));
@@ -237,7 +230,7 @@ static void note_person_answered(struct askpost *p, uint64_t now)
 
 void askpost_take(struct askpost *p, uint64_t now, const json_t *ask)
 {
-	uint64_t number = member_number(ask, "number");
+	uint64_t number = jsonget_u64(ask, "number");
 	bool waits = str_eq(jsonget_text(ask, "state"), "pending");
 
 	snprintf(p->sandbox, sizeof(p->sandbox), "%s", jsonget_text(ask, "sandbox"));

@@ -226,7 +226,7 @@ static int open_job_files(struct courier_run *c, int state_fd, struct courier_ca
  * ----------------------------------------------------------------------------------------- */
 
 /* The courier's only open descriptor is the control channel. */
-static int start_courier(struct courier_run *c, struct err *e)
+static int start_coffer_courier(struct courier_run *c, struct err *e)
 {
 	autoclose int exe = helper_open("coffer-courier", e), theirs = -1;
 	char *argv[] = { (char *)"coffer-courier", NULL };
@@ -302,7 +302,7 @@ int courier_carry(int state_fd, struct courier_call *call, struct courier_result
 	CLEANUP(courier_run_end) struct courier_run c = CARRIED_INIT;
 	int r = open_job_files(&c, state_fd, call, e);
 
-	r = r < 0 ? r : start_courier(&c, e);
+	r = r < 0 ? r : start_coffer_courier(&c, e);
 	r = r < 0 ? r : send_job(&c, call, e);
 	if (r < 0)
 		return r;

@@ -36,7 +36,7 @@ static void on_notifier_end(struct watch *w, uint32_t events)
 
 /* Executes this same program, with the environment of the ask server but without its terminal and descriptors.
  * It follows the run's asks until they have no server any more, so it outlives the guard to report the last. */
-static int start_notifier(const struct state *st, const char *run_id, uint64_t number, struct spawned *ret)
+static int start_notify_asks(const struct state *st, const char *run_id, uint64_t number, struct spawned *ret)
 {
 	static const char *const not [] = { "COFFER_STATE" };
 	autoclose int exe = open("/proc/self/exe", O_PATH | O_CLOEXEC);
@@ -68,7 +68,7 @@ void asknotify_question(struct asknotify *n, struct loop *l, const struct state 
 	if (n->pid >= 0 || (n->since && now - n->since < AGAIN_AFTER) || !notify_conf_is_there())
 		return;
 	n->since = now;
-	if (start_notifier(st, run_id, number, &got) < 0)
+	if (start_notify_asks(st, run_id, number, &got) < 0)
 		return;
 	n->w = (struct watch){ .fd = got.pidfd, .fn = on_notifier_end, .ctx = n };
 	n->pid = got.pid;

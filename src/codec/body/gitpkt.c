@@ -3,6 +3,7 @@
 #include "codec/body/gitpkt.h"
 
 #include "base/hex.h"
+#include "base/vec.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -143,15 +144,8 @@ static int add_command(struct gitpkt_push *g, struct slice ref, bool is_create, 
 {
 	if (g->n_commands == GITPKT_COMMANDS_MAX)
 		return bad(g, "it has too many commands");
-	if (g->n_commands == g->room) {
-		unsigned room = g->room ? 2 * g->room : 8;
-		struct gitpkt_command *c = reallocarray(g->commands, room, sizeof(*c));
-
-		if (!c)
-			return -ENOMEM;
-		g->commands = c;
-		g->room = room;
-	}
+	if (VEC_ROOM(g->commands, g->n_commands, g->room, GITPKT_COMMANDS_MAX) < 0)
+		return -ENOMEM;
 	g->commands[g->n_commands++] = (struct gitpkt_command){
 		.is_create = is_create,
 		.is_delete = is_delete,

@@ -201,7 +201,7 @@ static void on_web_channel(struct watch *w, uint32_t events)
 
 /* coffer-web would also notice the end of its channel, but must not run a moment without its judge: it dies
  * with cofferd. */
-static int spawn_web(int program, int sock, pid_t *ret, struct err *e)
+static int start_coffer_web(int program, int sock, pid_t *ret, struct err *e)
 {
 	char *argv[] = { (char *)"coffer-web", NULL };
 	const int fds[] = { SPAWN_NULL, SPAWN_NULL, SPAWN_NULL, sock };
@@ -231,7 +231,7 @@ static void send_listener(struct webd *d, const struct webd_listener *l)
 		webd_send(d, &a, &fd, 1);
 }
 
-static int start_coffer_web(struct webd *d, struct err *e)
+static int ensure_coffer_web(struct webd *d, struct err *e)
 {
 	autoclose int program = -1;
 	const int size = CHANNEL_BUFFER;
@@ -246,7 +246,7 @@ static int start_coffer_web(struct webd *d, struct err *e)
 		return err_sys(e, -errno, "cannot make a socket");
 	for (int i = 0; i < 2; i++)
 		(void)!setsockopt(sv[i], SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
-	r = spawn_web(program, sv[1], &d->pid, e);
+	r = start_coffer_web(program, sv[1], &d->pid, e);
 	fd_close(sv[1]);
 	d->channel = (struct watch){ .fd = sv[0], .fn = on_web_channel, .ctx = d };
 	if (r == 0 && loop_watch(d->w.loop, &d->channel, EPOLLIN) < 0)
@@ -282,7 +282,7 @@ static void start_web_or_wait(struct webd *d)
 	struct err e = ERR_INIT;
 	uint64_t now = clock_nsec(CLOCK_MONOTONIC);
 
-	if (start_coffer_web(d, &e) == 0)
+	if (ensure_coffer_web(d, &e) == 0)
 		return;
 	for (size_t i = 0; i < d->n_listeners; i++)
 		loop_unwatch(d->w.loop, &d->listeners[i].w);

@@ -171,7 +171,7 @@ struct job *webd_add_job(struct webd *d, const struct webp_req *q, enum webp_sta
 /* Starts `coffer` with three descriptors, and the environment that it needs to find the same state and
  * configuration. Work that changes something continues if cofferd dies (SPAWN_OUTLIVES). Returns 0 if it
  * could not be started. */
-static pid_t spawn_coffer(const struct webd *d, const struct strv *argv, const int fds[3], unsigned flags)
+static pid_t start_coffer(const struct webd *d, const struct strv *argv, const int fds[3], unsigned flags)
 {
 	/* To find the owner's configuration and the vault's key. */
 	static const char *const places[] = { "HOME", "XDG_CONFIG_HOME", "CREDENTIALS_DIRECTORY" };
@@ -201,7 +201,7 @@ static int spawn_job(struct webd *d, struct job *x)
 	x->err = memfd_create("said", MFD_CLOEXEC);
 	if (x->out < 0 || x->err < 0)
 		return -EAGAIN;
-	x->pid = spawn_coffer(d, &x->argv, (int[]){ SPAWN_NULL, x->out, x->err },
+	x->pid = start_coffer(d, &x->argv, (int[]){ SPAWN_NULL, x->out, x->err },
 			      web_route(x->op)->changes ? SPAWN_OUTLIVES : 0);
 	if (!x->pid)
 		return -EAGAIN;
@@ -246,7 +246,7 @@ int webd_start_exec(struct webd *d, struct job *x)
 		fd_close(out[1]);
 		return -errno;
 	}
-	x->pid = spawn_coffer(d, &x->argv, (int[]){ x->in, out[1], err[1] }, 0);
+	x->pid = start_coffer(d, &x->argv, (int[]){ x->in, out[1], err[1] }, 0);
 	x->in = fd_close(x->in);
 	fd_close(out[1]);
 	fd_close(err[1]);
@@ -276,7 +276,7 @@ static int start_event_feed(struct webd *d, uint64_t last)
 		    0 ||
 	    pipe2(fds, O_CLOEXEC) < 0)
 		return -EAGAIN;
-	d->feed = spawn_coffer(d, &argv, (int[]){ SPAWN_NULL, fds[1], SPAWN_NULL }, 0);
+	d->feed = start_coffer(d, &argv, (int[]){ SPAWN_NULL, fds[1], SPAWN_NULL }, 0);
 	fd_close(fds[1]);
 	if (!d->feed) {
 		fd_close(fds[0]);

@@ -200,7 +200,7 @@ void kept_look(struct kept *x)
 
 /* Starts `coffer run --again` with nothing of ours but a file for its error output. It continues if cofferd
  * dies: the next cofferd finds the sandbox. */
-static int spawn_starter(struct kept *x, struct err *e)
+static int start_starter(struct kept *x, struct err *e)
 {
 	static const char *const vars[] = { "PATH", "HOME", "XDG_CONFIG_HOME", "CREDENTIALS_DIRECTORY" };
 	const struct keeper_with *w = &x->k->w;
@@ -302,7 +302,7 @@ static void start_kept(struct kept *x)
 	kept_save(x, &(struct db_note){ .kind = "start", .at = x->row.since });
 	fd_close(x->said);
 	x->said = memfd_create("said", MFD_CLOEXEC);
-	if (spawn_starter(x, &e) < 0) {
+	if (start_starter(x, &e) < 0) {
 		x->row.restarts--;
 		retry_own_fault(x, e.msg);
 		return;

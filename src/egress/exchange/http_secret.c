@@ -441,8 +441,7 @@ static void begin(struct exch *e)
 
 	put_body(e);
 	x->is_rendered = true;
-	e->state = EXCH_LIVE;
-	exch_ask_sent(e);
+	/* The back says when it has begun (exch_ask_sent): one that finds no room for a stream leaves an approval for the next try. */
 	e->back->begin(e);
 	/* S3: both backs have taken what they need. */
 	inject_out_release(&x->out);

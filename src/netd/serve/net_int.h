@@ -45,6 +45,7 @@ struct net_proc {
 	pid_t pid;	    /* -1: not running */
 	struct watch w_pid; /* its pidfd */
 	struct watch w_ctl; /* our end of its control socket */
+	int report;	    /* pipe that reports its start, until net_proc_started(); -1: none */
 	uint64_t since;	    /* CLOCK_MONOTONIC ns: when it was started */
 	bool ready;	    /* it has said so */
 	bool ca_said;	    /* it has sent its certificate */
@@ -147,6 +148,8 @@ const char *net_part_name(enum net_part p); /* "coffer-egress" */
 int net_proc_open(struct net_proc *p, struct err *e) MUST_CHECK;
 /* Starts it: fds[n] becomes descriptor n; -1: /dev/null. Entries below 3 are ignored. */
 int net_proc_start(struct net_proc *p, const int *fds, size_t n, struct err *e) MUST_CHECK;
+/* Waits until the program has been executed; on failure the process is gone. */
+int net_proc_started(struct net_proc *p, struct err *e) MUST_CHECK;
 /* Sends SIGKILL and reaps it. */
 void net_proc_kill(struct net_proc *p);
 bool net_proc_wait(struct net_proc *p, uint64_t until); /* did it end by itself before `until`? */
