@@ -440,7 +440,7 @@ static int check_link_target(const struct net_plan *p, struct err *e)
 
 	if (now && str_eq(now, p->real))
 		return 0;
-	err_set(e, -ELOOP, "%s is a link, or behind one, that leads elsewhere since the run began",
+	err_set(e, -ELOOP, "%s is reached through a link that leads elsewhere than when the run began",
 		str_safe(p->file, shown, sizeof(shown)));
 	return err_hint(e, -ELOOP,
 			"edit the file by hand, or allow it as long as the sandbox lives: --sandbox");

@@ -54,7 +54,7 @@ static void policy_place_release(struct policy_place *p)
 static int refuse_link(const struct policy_place *p, struct err *e)
 {
 	return hint_edit_by_hand(
-		e, err_set(e, -ELOOP, "%s is a link, or behind one, that leads elsewhere", p->shown));
+		e, err_set(e, -ELOOP, "%s is reached through a link that leads elsewhere", p->shown));
 }
 
 static int open_policy_place(struct policy_place *p, struct err *e)
@@ -99,7 +99,8 @@ static int lock_directory(const struct policy_place *p, struct err *e)
 		if (errno != EWOULDBLOCK && errno != EINTR)
 			return err_sys(e, -errno, "cannot lock the directory of %s", p->shown);
 		if (clock_nsec(CLOCK_MONOTONIC) > end)
-			return err_set(e, -EBUSY, "somebody else holds the directory of %s locked", p->shown);
+			return err_set(e, -EBUSY, "another process holds the lock of the directory of %s",
+				       p->shown);
 		usleep(LOCK_LOOK);
 	}
 	return 0;

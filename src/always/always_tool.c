@@ -313,7 +313,7 @@ int always_apply(struct always *a, const json_t *ask, struct err *e)
 
 	if (!rule || !str_eq(rule, "apply: ask"))
 		return hint_edit_by_hand(
-			e, err_set(e, -EOPNOTSUPP, "no rule asks for it: whoever applies has said --ask"));
+			e, err_set(e, -EOPNOTSUPP, "no rule asks for it: it was asked because of --ask"));
 	r = compile_policy_file(a, &old, e);
 	if (r < 0)
 		return r;

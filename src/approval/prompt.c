@@ -370,7 +370,7 @@ static void parts_make(struct parts *p, const struct prompt_shown *s, unsigned p
 	if (s->waiting) {
 		autobuf struct buf words = BUF_INIT;
 
-		buf_addf(&words, "%u more wait behind this one.", s->waiting);
+		buf_addf(&words, "%u more wait after this one.", s->waiting);
 		termrows_wrap(&p->menu, p->cols, 0, "  ", buf_cstr(&words));
 	}
 	add_allow_items(s, &p->menu, p->cols);

@@ -156,7 +156,7 @@ static int read_missing_acts(int run_fd, const char *run, struct err *e)
 	if (r < 0)
 		return r;
 	return m.acts ? err_set(e, -EBADMSG,
-				"the policy of %s said something of tools or of apply, and what it said is gone",
+				"the policy of %s had rules for tools or apply, and the run's copy of them is missing",
 				run)
 		      : 0;
 }
@@ -192,11 +192,11 @@ int toolcall_write_acts(int run_fd, const struct acts *a, struct err *e)
 
 	if (!acts_says_something(a)) {
 		r = unlinkat(run_fd, TOOLCALL_FILE, 0) < 0 && errno != ENOENT ? -errno : 0;
-		return r < 0 ? err_sys(e, r, "cannot remove what an older policy said of tools") : 0;
+		return r < 0 ? err_sys(e, r, "cannot remove an older policy's rules for tools") : 0;
 	}
 	config_acts_format(a, &b);
 	r = buf_error(&b) ? -ENOMEM : fd_replace_file(run_fd, TOOLCALL_FILE, b.data, b.len, 0600);
-	return r < 0 ? err_sys(e, r, "cannot keep what the policy says of tools") : 0;
+	return r < 0 ? err_sys(e, r, "cannot store the policy's rules for tools") : 0;
 }
 
 /* True: not all of it fitted. */

@@ -415,7 +415,7 @@ int ckpt_make(struct ckpt_run *r, const struct ckpt_want *w, struct ckpt_made *r
 	if (code == 0)
 		code = ckpt_load_known(r, &before, &base);
 	if (code < 0)
-		return e->code ? code : err_sys(e, code, "cannot read what is known of the run's files");
+		return e->code ? code : err_sys(e, code, "cannot read the index of the run's files");
 	code = make_checkpoint(r, w, &before, base, ret, e);
 	if (code == -ENOSPC || code == -EDQUOT)
 		return err_hint(e, code, "coffer checkpoint gc frees what no checkpoint needs");

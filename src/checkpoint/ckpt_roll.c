@@ -208,7 +208,7 @@ static int finish_rollback(int run_fd, const struct ckpt_tree *trees, size_t n, 
 	if (r == -ENOENT)
 		return remove_fresh_trees(trees, n, e);
 	if (r < 0)
-		return err_sys(e, r, "cannot read what was written down of a rollback");
+		return err_sys(e, r, "cannot read the journal of a rollback");
 	r = follow_rollback_journal(buf_cstr(&text), trees, n, e);
 	if (r == 0 && unlinkat(run_fd, JOURNAL, 0) < 0)
 		r = err_sys(e, -errno, "cannot end the rollback");
@@ -310,8 +310,7 @@ static int end_frozen_run(struct ckpt_run *r, struct err *e)
 		const struct timespec pause = { .tv_nsec = 2 * (long)NSEC_PER_MSEC };
 
 		if (clock_nsec(CLOCK_MONOTONIC) > until)
-			return err_set(e, -ETIMEDOUT, "%s has ended, but clearing up behind it takes long",
-				       r->id);
+			return err_set(e, -ETIMEDOUT, "%s has ended, but its cleanup takes long", r->id);
 		nanosleep(&pause, NULL);
 	}
 	if (fd < 0)

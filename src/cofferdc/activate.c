@@ -42,13 +42,13 @@ int activate_take(struct err *e)
 	if (socket_option(fd, SO_DOMAIN) != AF_UNIX || socket_option(fd, SO_TYPE) != SOCK_SEQPACKET ||
 	    socket_option(fd, SO_ACCEPTCONN) != 1) {
 		err_set(e, -EINVAL,
-			"the socket that was handed over is not a listening one for whole messages");
+			"the socket of the service manager is not a listening SOCK_SEQPACKET socket");
 		return err_hint(e, -EINVAL, "ListenSequentialPacket= in the socket unit");
 	}
 	r = fd_set_cloexec(fd, true);
 	if (r == 0)
 		r = fd_set_nonblock(fd, true);
-	return r < 0 ? err_sys(e, r, "cannot use the socket that was handed over") : fd;
+	return r < 0 ? err_sys(e, r, "cannot use the socket of the service manager") : fd;
 }
 
 void activate_notify(const char *text)

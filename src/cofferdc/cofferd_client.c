@@ -215,7 +215,7 @@ int cofferd_status(struct state *st, struct buf *ret, struct err *e)
 	if (reply.error)
 		return err_set(e, reply.error, "%s", reply.why);
 	r = fd < 0 ? -EPROTO : fd_read_all(fd, STATUS_MAX, ret);
-	return r < 0 ? err_sys(e, r, "cannot read what cofferd tells") : 0;
+	return r < 0 ? err_sys(e, r, "cannot read cofferd's response") : 0;
 }
 
 /* Does this result only mean that a cofferd is exiting or has just exited? */
@@ -258,14 +258,14 @@ int cofferd_web(struct state *st, const struct webctl *c, struct buf *ret, struc
 			if (reply.error)
 				return set_refusal(&reply, e);
 			r = fd < 0 ? -EPROTO : fd_read_all(fd, STATUS_MAX, ret);
-			return r < 0 ? err_sys(e, r, "cannot read what cofferd tells") : 0;
+			return r < 0 ? err_sys(e, r, "cannot read cofferd's response") : 0;
 		}
 		r = cofferd_launch(st, false, e);
 		if (r < 0)
 			return r;
 		nanosleep(&pause, NULL);
 	}
-	return err_set(e, -ECONNREFUSED, "cofferd leaves whenever it is asked something");
+	return err_set(e, -ECONNREFUSED, "cofferd exits on every request");
 }
 
 int cofferd_keep(struct state *st, const char *id, struct err *e)
@@ -286,7 +286,7 @@ int cofferd_keep(struct state *st, const char *id, struct err *e)
 			return r;
 		nanosleep(&pause, NULL);
 	}
-	return err_set(e, -ECONNREFUSED, "cofferd leaves whenever it is asked something");
+	return err_set(e, -ECONNREFUSED, "cofferd exits on every request");
 }
 
 /* --- the vault -------------------------------------------------------------------------------------------------------- */
@@ -320,7 +320,7 @@ int cofferd_hold(struct state *st, const char *id, const struct vault_grants *ca
 		r = recv_reply(fd, patience, &reply, &channel);
 	r = check_reply(r, &reply, e);
 	if (r == 0 && channel < 0)
-		r = err_set(e, -EPROTO, "cofferd did not hand over a channel of the vault");
+		r = err_set(e, -EPROTO, "cofferd did not send a channel of the vault");
 	if (r < 0)
 		return r;
 	*ret = VAULT_PROC_INIT;
@@ -495,7 +495,7 @@ int cofferd_list_tokens(struct state *st, struct buf *ret, struct err *e)
 
 	if (r == 0 && !reply.error && !reply.leaves && said >= 0)
 		return fd_read_all(said, STATUS_MAX, ret) < 0
-			       ? err_set(e, -EIO, "cannot read what cofferd tells")
+			       ? err_set(e, -EIO, "cannot read cofferd's response")
 			       : 0;
 	r = cofferd_program_open(&p, st, e);
 	if (r == 0 && strv_add(&p.argv, "--tokens") < 0)

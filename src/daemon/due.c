@@ -172,7 +172,7 @@ bool due_reaped(struct due *d, pid_t pid, int status)
 	/* It succeeded, but the same secret is still due: do not try it in a tight loop. */
 	else if (next && next == was && next <= real_seconds())
 		(void)helper_died(d->helpers, &d->helper, clock_nsec(CLOCK_MONOTONIC),
-				  "what was due is due still");
+				  "the secret that was due is still due");
 	else
 		helper_is_up(d->helpers, &d->helper, clock_nsec(CLOCK_MONOTONIC));
 	return true;

@@ -175,7 +175,7 @@ int gate_vault(struct gate *g, struct gate_lease *l, const struct cofferd_msg *m
 		return gate_vault_unlock(g, l, ret_fd, e);
 	case COFFERD_UNLOCKED:
 		if (g->typing != l)
-			return err_set(e, -EPROTO, "somebody else unlocks the vault");
+			return err_set(e, -EPROTO, "another client is unlocking the vault");
 		g->typing = NULL;
 		return vaultd_unlocked(&g->vault, e);
 	default:

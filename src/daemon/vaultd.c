@@ -288,7 +288,7 @@ int vaultd_hold(struct vaultd *v, const char *id, const void *ask, size_t len, i
 
 	/* The vault would exit on a malformed request. */
 	if (grants_unpack(&want, GRANTS_ASKED, ask, len) < 0)
-		return err_set(e, -EPROTO, "what is asked of the vault is malformed");
+		return err_set(e, -EPROTO, "the request for the vault is malformed");
 	r = start_vault(v, e);
 	if (r == 0)
 		r = make_vault_channel(&vaults, &guards, e);
@@ -316,7 +316,7 @@ int vaultd_unlock(struct vaultd *v, int *ret_control, struct err *e)
 	if (r < 0)
 		return r;
 	*ret_control = fcntl(v->typed.control, F_DUPFD_CLOEXEC, 3);
-	return *ret_control < 0 ? err_sys(e, -errno, "cannot hand the vault over") : 1;
+	return *ret_control < 0 ? err_sys(e, -errno, "cannot pass on the vault's channel") : 1;
 }
 
 int vaultd_unlocked(struct vaultd *v, struct err *e)
@@ -362,11 +362,11 @@ int vaultd_lock(struct vaultd *v, struct err *e)
 	if (s == VAULTD_ABSENT)
 		return err_set(e, -ENOENT, "there is no vault yet");
 	if (s == VAULTD_READY || v->files.may_reopen) {
-		err_set(e, -EINVAL, "the vault has no passphrase: whoever needs it opens it with its key");
+		err_set(e, -EINVAL, "the vault has no passphrase: its key opens it whenever it is needed");
 		return err_hint(e, -EINVAL, "coffer secret rekey --passphrase gives it one");
 	}
 	stop_vault(v);
-	log_vault_event(v, "vault.lock", "somebody said so");
+	log_vault_event(v, "vault.lock", "locked on request");
 	return 0;
 }
 

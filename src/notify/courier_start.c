@@ -265,7 +265,7 @@ static int send_job(struct courier_run *c, const struct courier_call *call, stru
 			fds[n++] = all[i];
 	}
 	r = fdpass_send(c->control, message.data, message.len, fds, n);
-	return r < 0 ? err_sys(e, r, "coffer-courier does not take its job") : 0;
+	return r < 0 ? err_sys(e, r, "cannot send coffer-courier its job") : 0;
 }
 
 static void set_courier_failure(struct courier_result *ret, int error, const char *why)
@@ -292,9 +292,9 @@ static void await_result(struct courier_run *c, const struct courier_call *call,
 	if (n == 0)
 		set_courier_failure(ret, -ETIMEDOUT, "coffer-courier did not report in time");
 	else if (got <= 0)
-		set_courier_failure(ret, -EPIPE, "coffer-courier has ended without a word");
+		set_courier_failure(ret, -EPIPE, "coffer-courier has ended without a result");
 	else if (courier_result_check(in, (size_t)got, ret) < 0)
-		set_courier_failure(ret, -EPROTO, "coffer-courier said what it may not");
+		set_courier_failure(ret, -EPROTO, "coffer-courier sent an invalid result");
 }
 
 int courier_carry(int state_fd, struct courier_call *call, struct courier_result *ret, struct err *e)

@@ -248,7 +248,7 @@ static void read_attempt_result(struct notify_queue *q, int code, struct courier
 		if (n > 0 && courier_result_check(in, (size_t)n, ret) == 0)
 			return;
 		*ret = (struct courier_result){ .error = -EPIPE };
-		snprintf(ret->why, sizeof(ret->why), "it ended without a word");
+		snprintf(ret->why, sizeof(ret->why), "it ended without a result");
 		return;
 	}
 	*ret = (struct courier_result){ .error = code ? -EIO : 0, .status = code ? 0 : 200 };

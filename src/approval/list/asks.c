@@ -104,7 +104,7 @@ static void set_expiry(struct ask *a, struct asks_now now, uint64_t seconds)
 static int write_kept(struct asks *l, bool less, struct err *e)
 {
 	return l->out.kept ? l->out.kept(l->out.ctx, less, e)
-			   : err_set(e, -EINVAL, "nothing is kept for a session here");
+			   : err_set(e, -EINVAL, "grants cannot be kept for a session here");
 }
 
 /* ---- Waiters. ---- */
@@ -256,7 +256,7 @@ int asks_unused(struct asks *l, struct asks_now now, uint64_t waiter)
 	if (!a || !a->used || (a->state != ASK_SPENT && a->state != ASK_GRANTED))
 		return -ENOENT;
 	/* If the log cannot record that the use was given back, it stays used. */
-	if (ask_log(l, a, "ask.unused", "who asked had gone; nothing was sent") < 0)
+	if (ask_log(l, a, "ask.unused", "the asker had gone; nothing was sent") < 0)
 		return -EIO;
 	a->used--;
 	if (a->state == ASK_SPENT) {
@@ -390,7 +390,7 @@ static int check_answer(const struct asks *l, const struct ask *a, const struct 
 				"take back some that are not needed any more: coffer ask ls, coffer deny ID");
 	}
 	if ((int)n->scope < 0 || n->scope >= ASK_SCOPE_COUNT)
-		return err_set(e, -EINVAL, "how long to allow it is not said");
+		return err_set(e, -EINVAL, "the answer does not say how long to allow it");
 	if (n->scope == ASK_FOR && (n->seconds < 1 || n->seconds > ASKS_GRANT_MAX))
 		return err_set(e, -EINVAL, "a time is 1 s to %llu days", ASKS_GRANT_MAX / 86400);
 	if (n->scope == ASK_USES && (n->uses < 1 || n->uses > ASKS_USES_MAX))
@@ -576,7 +576,7 @@ static void expire_ask(struct asks *l, struct ask *a)
 		end_ask_with(l, a, ASK_EXPIRED, "ask.expire", "nobody answered in time");
 	else
 		end_ask_with(l, a, ASK_LAPSED, "ask.lapse",
-			     a->state == ASK_PARKED ? "who asked had gone, and did not come again in time"
+			     a->state == ASK_PARKED ? "the asker had gone and did not ask again in time"
 						    : "its time is over");
 }
 

@@ -181,6 +181,5 @@ int asks_kept_load(struct asks *l, struct asks_now now, const char *text, size_t
 			free(a);
 		}
 	}
-	return r < 0 ? err_set(e, r, "what was granted to the session cannot be read, so nothing of it holds")
-		     : 0;
+	return r < 0 ? err_set(e, r, "the session's grants cannot be read, so none of them holds") : 0;
 }

@@ -41,7 +41,7 @@ static const struct ask_means kind_means[] = {
 	[ASK_TOOL] = { "this very call, with this command and these arguments",
 		       "the same tool (and conditions of the rule) with any arguments and command",
 		       "the same tool, any arguments", true },
-	[ASK_QUESTION] = { "this answer to who asks now", "the same question of the same asker",
+	[ASK_QUESTION] = { "this answer to the present asker", "the same question of the same asker",
 			   "the same question again", false },
 	[ASK_SIGN] = { "this use of the key", "the same use of this key at this host and port",
 		       "the same use of the key there", false },

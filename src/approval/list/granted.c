@@ -38,7 +38,7 @@ int granted_session_begin(int run_fd, struct err *e)
 	if (fd < 0)
 		return err_sys(e, -errno, "cannot begin the session");
 	if (fcntl(fd, F_SETLK, &l) < 0)
-		return err_set(e, -EBUSY, "this session is somebody else's");
+		return err_set(e, -EBUSY, "another process holds this session");
 	return TAKE_FD(fd);
 }
 
@@ -87,7 +87,7 @@ static int load_granted_text(const char *text, size_t len, const char *run, stru
 		if (memcmp(sum, text, HASH_HEX_LEN) == 0)
 			return asks_kept_load(l, t, rest, len, e);
 	}
-	return err_set(e, -EBADMSG, "what was granted to the session is damaged, so nothing of it holds");
+	return err_set(e, -EBADMSG, "the file of the session's grants is damaged, so none of them holds");
 }
 
 int granted_load(int run_fd, struct asks *l, struct asks_now t, struct err *e)
@@ -98,7 +98,7 @@ int granted_load(int run_fd, struct asks *l, struct asks_now t, struct err *e)
 	if (r == -ENOENT)
 		return 0;
 	if (r < 0)
-		return err_sys(e, r, "cannot read what was granted to the session");
+		return err_sys(e, r, "cannot read the session's grants");
 	return load_granted_text(buf_cstr(&b), b.len, asks_run(l), l, t, e);
 }
 
@@ -154,7 +154,7 @@ static int write_granted(int run_fd, const struct buf *text, const char *run, st
 static int remove_granted(int run_fd, struct err *e)
 {
 	return unlinkat(run_fd, GRANTED_FILE, 0) < 0 && errno != ENOENT
-		       ? err_sys(e, -errno, "what was granted to the session cannot be taken back")
+		       ? err_sys(e, -errno, "the session's grants cannot be removed")
 		       : 0;
 }
 

@@ -48,7 +48,7 @@ static int become_ask_server(struct moment *m, struct state *st, int run_fd, con
 
 static void stop_ask_server(struct moment *m)
 {
-	askserve_leave(&m->serve, "whoever served the questions of this sandbox has left");
+	askserve_leave(&m->serve, "the process that served this sandbox's questions has exited");
 	loop_close(&m->loop);
 	audit_free(m->audit);
 }

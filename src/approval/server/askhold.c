@@ -228,10 +228,10 @@ static void on_check_run(struct timer *t)
 
 static const char *leave_reason(const struct hold *x)
 {
-	return x->is_withdrawn ? "who asked has withdrawn it"
+	return x->is_withdrawn ? "the asker has withdrawn it"
 	       : x->run_ended  ? "the sandbox has ended"
 	       : x->guard_came ? "it is asked again, at the sandbox's guard"
-			       : "whoever served the questions of this sandbox has its answer";
+			       : "the process that served this sandbox's questions has its answer";
 }
 
 static int serve_and_wait(struct hold *x)

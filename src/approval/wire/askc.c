@@ -32,9 +32,9 @@ static int check_peer(int fd, struct err *e)
 	socklen_t len = sizeof(u);
 
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &u, &len) < 0)
-		return err_sys(e, -errno, "cannot tell who serves the questions");
+		return err_sys(e, -errno, "cannot determine which user serves the questions");
 	if (u.uid != 0 && u.uid != geteuid())
-		return err_set(e, -EPERM, "the questions are served by uid %u, which is somebody else",
+		return err_set(e, -EPERM, "the questions are served by uid %u, which is another user",
 			       (unsigned)u.uid);
 	return 0;
 }
@@ -59,7 +59,7 @@ int askc_open(struct askc *c, int run_fd, struct err *e)
 	snprintf(a.sun_path, sizeof(a.sun_path), "/proc/self/fd/%d/%s", run_fd, ASKP_SOCK);
 	while (connect(fd, (struct sockaddr *)&a, sizeof(a)) < 0) {
 		if ((errno != EAGAIN && errno != EINTR) || ++tries > 500)
-			return err_sys(e, -errno, "nobody takes answers for this sandbox");
+			return err_sys(e, -errno, "no process takes answers for this sandbox");
 		poll(NULL, 0, 10);
 	}
 	r = check_peer(fd, e);
@@ -82,7 +82,7 @@ void askc_close(struct askc *c)
 
 static int set_server_gone(struct err *e)
 {
-	return err_set(e, -EPIPE, "whoever served the questions is gone: the sandbox has ended");
+	return err_set(e, -EPIPE, "the connection was closed: the sandbox has ended");
 }
 
 static int wait_for_socket(struct askc *c, short events, int timeout_ms, struct err *e)
@@ -93,7 +93,7 @@ static int wait_for_socket(struct askc *c, short events, int timeout_ms, struct 
 	do {
 		n = poll(&p, 1, timeout_ms);
 	} while (n < 0 && errno == EINTR);
-	return n > 0 ? 0 : err_set(e, -ETIMEDOUT, "the sandbox's guard does not answer");
+	return n > 0 ? 0 : err_set(e, -ETIMEDOUT, "the sandbox's guard did not respond in time");
 }
 
 static int send_request(struct askc *c, enum askp_type type, const struct buf *body, struct err *e)
@@ -123,7 +123,7 @@ static int try_frame(struct askc *c, struct frame *f, struct err *e)
 		if (r == 0 && n < 0)
 			return set_server_gone(e);
 	}
-	return r < 0 ? err_set(e, -EPROTO, "the sandbox's guard does not speak as it should") : r;
+	return r < 0 ? err_set(e, -EPROTO, "the sandbox's guard sent a malformed response") : r;
 }
 
 static int next_frame(struct askc *c, int timeout_ms, struct frame *f, struct err *e)
@@ -151,7 +151,7 @@ static json_t *load_frame_json(const struct frame *f)
 
 static int set_malformed(struct err *e)
 {
-	return err_set(e, -EPROTO, "the sandbox's guard does not speak as it should");
+	return err_set(e, -EPROTO, "the sandbox's guard sent a malformed response");
 }
 
 static int take_error_frame(const struct frame *f, struct err *e)

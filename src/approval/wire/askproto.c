@@ -142,7 +142,7 @@ static int parse_submission(const json_t *o, struct askp_request *ret, struct er
 					.preview_len = strlen(jsonget_text(o, "preview")) };
 	if (!json_object_get(o, "body"))
 		return json_object_get(o, "body_len")
-			       ? err_set(e, -EPROTO, "'body_len' goes with 'body', its SHA-256")
+			       ? err_set(e, -EPROTO, "'body_len' needs 'body', the SHA-256")
 			       : 0;
 	if (strlen(jsonget_text(o, "body")) != HASH_HEX_LEN ||
 	    hash_unhex(jsonget_text(o, "body"), HASH_LEN, ret->q.body) < 0)
@@ -158,7 +158,7 @@ int askp_request_parse(const struct frame *f, struct askp_request *ret, struct e
 	int r;
 
 	if (f->type < ASKP_LIST || f->type > ASKP_SUBMIT || f->chan || f->len > ASKP_MAX)
-		return err_set(e, -EPROTO, "it is no request");
+		return err_set(e, -EPROTO, "it is not a known request");
 	q.json = json_loadb((const char *)f->data, f->len, JSON_REJECT_DUPLICATES, NULL);
 	if (!json_is_object(q.json)) {
 		json_decref(q.json);

@@ -194,7 +194,7 @@ static void on_web_channel(struct watch *w, uint32_t events)
 	if (r < 0)
 		webd_kill(d, "it ended");
 	else if (webp_parse(data, len, &m) < 0 || !obey_web_message(d, &m))
-		webd_kill(d, "it said what it may not say");
+		webd_kill(d, "it sent an illegal message");
 	else
 		helper_is_up(d->w.helpers, &d->helper, clock_nsec(CLOCK_MONOTONIC));
 }
@@ -356,17 +356,15 @@ static int check_listen_address(const struct host *h, bool is_public, struct err
 	}
 	/* An IPv6 link-local address needs a scope (fe80::1%eth0), which cannot be given here. */
 	if (c == ADDR_LINK_LOCAL && !addr_is_v4(&h->addr)) {
-		err_set(e, -EINVAL,
-			"%s is an address of one link only, and which link that is cannot be said: it is not taken",
-			h->text);
+		err_set(e, -EINVAL, "%s is a link-local address, whose link cannot be named here", h->text);
 		return err_hint(e, -EINVAL, "127.0.0.1:8787, 10.0.0.5:8787, [::1]:8787");
 	}
 	if (c == ADDR_LOOPBACK || c == ADDR_PRIVATE || c == ADDR_ULA || c == ADDR_CGNAT ||
 	    c == ADDR_LINK_LOCAL || is_public)
 		return 0;
 	err_set(e, -EPERM,
-		"%s can be reached by the whole network, where tokens travel unencrypted and whoever has one steers your "
-		"sandboxes",
+		"%s can be reached by the whole network, where tokens travel unencrypted and anyone who has one controls "
+		"your sandboxes",
 		h->text);
 	return err_hint(e, -EPERM,
 			"listen on 127.0.0.1 and put a TLS proxy or SSH in front; or say --public");

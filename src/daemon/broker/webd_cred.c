@@ -217,7 +217,7 @@ int webd_find_login(struct webd *d, const char *code, struct who *ret, struct er
 	int role = c ? web_role_parse(c->row.role) : -EINVAL;
 
 	if (!c)
-		return err_set(e, -ENOENT, "this code is none, was used, or is over");
+		return err_set(e, -ENOENT, "this code is unknown, was used already, or has expired");
 	if (role < 0)
 		return err_set(e, -EINVAL, "this code has no role");
 	*ret = (struct who){ (enum web_role)role, c->row.name, "session" };

@@ -368,7 +368,7 @@ static void refuse_with_web_error(struct webd *d, const struct job *x, char *tex
 
 	webd_refuse(d, x->id, http_status_of(code ? code : ""),
 		    code && http_status_of(code) != 500 ? code : "failed",
-		    message ? message : "it failed without a word",
+		    message ? message : "it failed without a message",
 		    message ? strtok_r(NULL, "\n", &save) : NULL);
 }
 
@@ -381,7 +381,7 @@ static void refuse_with_cli_error(struct webd *d, const struct job *x, char *tex
 	if (line && str_starts(line, "coffer: "))
 		line += strlen("coffer: ");
 	hint = hint && str_starts(hint, "  try: ") ? hint + strlen("  try: ") : NULL;
-	webd_refuse(d, x->id, 409, "conflict", line ? line : "it failed without a word", hint);
+	webd_refuse(d, x->id, 409, "conflict", line ? line : "it failed without a message", hint);
 }
 
 static void answer_job(struct webd *d, struct job *x, int status)

@@ -320,7 +320,7 @@ void webd_request(struct webd *d, const struct webp_req *q)
 		answer_login(d, q);
 	} else if (!webd_find_caller(d, q->cred, q->key, &who)) {
 		webd_refuse(d, q->id, 401, "unauthorized",
-			    "this token or session is none, was revoked, or has expired",
+			    "this token or session is unknown, was revoked, or has expired",
 			    "coffer token new makes a token, coffer ui opens the page");
 	} else if (who.role < route->role) {
 		char text[160];

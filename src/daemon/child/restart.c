@@ -44,7 +44,7 @@ int restart_parse(const char *text, struct restart *ret, struct err *e)
 		r.when = (enum restart_when)i;
 		if (text[n] && r.when != RESTART_ON_FAILURE)
 			return err_set(e, -EINVAL,
-				       "a number of tries goes with on-failure only, as in on-failure:3");
+				       "only on-failure takes a number of tries, as in on-failure:3");
 		if (text[n] && parse_restart_max(text + n + 1, &r.max, e) < 0)
 			return -EINVAL;
 		*ret = r;

@@ -97,7 +97,7 @@ static const struct metric_row {
 	{ "coffer_egress_connections_open", NULL, "connections", "open", GAUGE,
 	  "Connections that are open." },
 	{ "coffer_egress_connections_total", "result=\"allowed\"", "connections", "allowed", COUNTER,
-	  "Connections that a sandbox opened, by what came of them." },
+	  "Connections that a sandbox opened, by result." },
 	{ "coffer_egress_connections_total", "result=\"denied\"", "connections", "denied", COUNTER, NULL },
 	{ "coffer_egress_connections_total", "result=\"mismatched\"", "connections", "mismatched", COUNTER,
 	  NULL },
@@ -107,7 +107,7 @@ static const struct metric_row {
 	{ "coffer_egress_bytes_total", "direction=\"up\"", "bytes", "up", COUNTER, "Bytes carried." },
 	{ "coffer_egress_bytes_total", "direction=\"down\"", "bytes", "down", COUNTER, NULL },
 	{ "coffer_egress_lookups_total", "result=\"allowed\"", "dns", "allowed", COUNTER,
-	  "Names that were asked for, by what came of it." },
+	  "Names that were looked up, by result." },
 	{ "coffer_egress_lookups_total", "result=\"denied\"", "dns", "denied", COUNTER, NULL },
 	{ "coffer_egress_lookups_total", "result=\"failed\"", "dns", "failed", COUNTER, NULL },
 	{ "coffer_egress_lookups_total", "result=\"malformed\"", "dns", "malformed", COUNTER, NULL },
@@ -130,7 +130,7 @@ static const struct metric_row {
 	{ "coffer_egress_refused_packets_total", NULL, NULL, "refused", COUNTER,
 	  "UDP, ICMP and other packets that were refused." },
 	{ "coffer_egress_journal_dropped_total", NULL, NULL, "journal_dropped", COUNTER,
-	  "Lines that the journal had no room for; what they were about was refused." },
+	  "Lines that did not fit into the journal; the acts they were about were refused." },
 	{ "coffer_egress_policy_generation", NULL, NULL, "generation", GAUGE,
 	  "How often the policy was changed, and once." },
 	{ "coffer_egress_budget_bytes_up", "of=\"max\"", "budget", "bytes_up_max", GAUGE,
@@ -151,7 +151,7 @@ static const struct metric_row {
 	  "Questions that nobody answered in time: denied.", true },
 	{ "coffer_asks_gone_total", NULL, NULL, "gone", COUNTER,
 	  "Questions whose policy changed, or whose sandbox ended, before an answer.", true },
-	{ "coffer_asks_used_total", NULL, NULL, "used", COUNTER, "Uses of what was allowed.", true },
+	{ "coffer_asks_used_total", NULL, NULL, "used", COUNTER, "Uses of approvals.", true },
 	{ "coffer_asks_shed_total", NULL, NULL, "shed", COUNTER,
 	  "Questions that were denied unasked: too many at once, or too many denials before.", true },
 };
@@ -284,8 +284,10 @@ void metrics_text(const struct metrics_all *a, struct buf *out)
 			  a->pool.ready);
 	add_single_metric(out, "coffer_pool_starting", GAUGE, "Sandboxes that are being made for tool calls.",
 			  a->pool.starting);
-	add_single_metric(out, "coffer_pool_templates", GAUGE, "Kinds of them.", a->pool.templates);
-	add_single_metric(out, "coffer_pool_memory_bytes", GAUGE, "About what they hold.", a->pool.held);
+	add_single_metric(out, "coffer_pool_templates", GAUGE, "Templates of the warm pool.",
+			  a->pool.templates);
+	add_single_metric(out, "coffer_pool_memory_bytes", GAUGE, "Approximate memory that they use.",
+			  a->pool.held);
 	add_api_metrics(&a->web, out);
 	if (a->has_audit)
 		add_single_metric(out, "coffer_audit_events_total", COUNTER, "Events in the audit log.",

@@ -32,9 +32,9 @@ static int add_issuer_binding(struct vault_grant *g, const struct config_capture
 	if (r == 0)
 		r = binding_parse_as(as, strlen(as), &b, e);
 	if (r < 0)
-		return err_wrap(e, r, "what is captured as '%s'", c->name);
+		return err_wrap(e, r, "the credential captured as '%s'", c->name);
 	if (g->n_bindings == GRANTS_BINDINGS_MAX)
-		return err_set(e, -E2BIG, "what is captured as '%s' is good for too many hosts", c->name);
+		return err_set(e, -E2BIG, "the credential captured as '%s' is for too many hosts", c->name);
 	g->bindings[g->n_bindings++] = b;
 	return 0;
 }
@@ -47,10 +47,10 @@ static int add_issuer(struct net_secrets *s, const struct config_capture *c, str
 	int r = 0;
 
 	if (grants_by_name(&s->ask, c->name))
-		return err_set(e, -EINVAL, "'%s' is the name of a secret, and of what a rule captures",
-			       c->name);
+		return err_set(e, -EINVAL, "'%s' names both a secret and a captured credential", c->name);
 	if (issue_parse(c->issue, &spec) < 0)
-		return err_set(e, -EINVAL, "what is captured as '%s' cannot be: %s", c->name, c->issue);
+		return err_set(e, -EINVAL, "the credential captured as '%s' has an invalid form: %s", c->name,
+			       c->issue);
 	g = grants_add(&s->ask);
 	if (!g)
 		return err_set(e, -E2BIG, "a sandbox may use %d secrets at most", GRANTS_MAX);
@@ -145,7 +145,7 @@ static int open_issued_of_home(const struct net_secrets *s, const char *home, st
 		fd = openat(dir, home, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	}
 	if (fd < 0)
-		return err_sys(e, -errno, "cannot open what was issued to the home '%s'", home);
+		return err_sys(e, -errno, "cannot open the credentials issued to the home '%s'", home);
 	return TAKE_FD(fd);
 }
 

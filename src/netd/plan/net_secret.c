@@ -102,7 +102,7 @@ static int choose_requested(struct net_secrets *s, struct net_say *say, struct e
 			return r;
 		if (r == 1 && l.signs & s->vague & (1ull << i)) {
 			err_set(e, -EINVAL, "the secret '%s' is a key that signs", s->ask.v[i].name);
-			return err_hint(e, -EINVAL, "the rule that has it asked says `as: ssh` too");
+			return err_hint(e, -EINVAL, "add `as: ssh` to the rule that has `ask: true`");
 		}
 		if (r == 1 && l.signs & (1ull << i)) {
 			struct vault_grant *g = grants_add(&s->sign);

@@ -45,7 +45,7 @@ static int take_first_grant(struct net_secrets *s, struct vault_grants *fresh, s
 		if (!net_rule_apply(&s->rules, &fresh->v[i]))
 			return err_set(
 				e, -EACCES,
-				"the secret '%s' is bound to be sent in another way than a rule of the policy says",
+				"the secret '%s' is bound to another form than a rule of the policy names",
 				fresh->v[i].name);
 	}
 	s->granted = *fresh;

@@ -69,7 +69,7 @@ void net_fail(struct net_guard *g, const char *fmt, ...)
 void net_audit(struct net_guard *g, const char *type, const struct buf *fields)
 {
 	if (buf_error(fields) || audit_append(g->c.audit, type, g->c.spec->id, fields, NULL) < 0)
-		net_fail(g, "what happens on the network cannot be written to the audit log");
+		net_fail(g, "network events cannot be written to the audit log");
 }
 
 static int on_fold_event(void *ctx, const char *type, const struct buf *fields)

@@ -182,7 +182,7 @@ static void on_ctl_message(struct watch *w, uint32_t events)
 	else if (r == 0)
 		r = -EPROTO;
 	if (r == -EPROTO)
-		snprintf(p->why, sizeof(p->why), "it says what it may not");
+		snprintf(p->why, sizeof(p->why), "it sent an illegal message");
 	if (r < 0 && !p->quitting)
 		net_down(p->g, p, p->why);
 }

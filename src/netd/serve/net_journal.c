@@ -122,7 +122,7 @@ void net_journal_fold(struct net_guard *g, bool last)
 	if (n >= 0)
 		n = net_fold_tick(g->fold, now, last);
 	if (n < 0)
-		net_fail(g, "what it did on the network cannot be written to the audit log");
+		net_fail(g, "network events cannot be written to the audit log");
 }
 
 int net_journal_catch_up(struct net_guard *g)
@@ -235,5 +235,5 @@ int net_finish(const struct net_config *c, struct err *e)
 	end_leftover_programs(c);
 	if (f && n >= 0)
 		n = net_fold_tick(f, clock_nsec(CLOCK_MONOTONIC), true);
-	return n < 0 ? err_sys(e, (int)n, "cannot write to the audit log what it did on the network") : 0;
+	return n < 0 ? err_sys(e, (int)n, "cannot write network events to the audit log") : 0;
 }

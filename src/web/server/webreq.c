@@ -158,7 +158,7 @@ static int take_bearer_token(const struct slice *v, struct web_ask *a)
 	if (v->len <= n || v->len > n + 128 || strncasecmp(v->p, scheme, n) != 0 ||
 	    !is_base64url(v->p + n, v->len - n))
 		return refuse_request(a, 401, "unauthorized", "coffer token new makes one",
-				      "Authorization is no bearer token");
+				      "Authorization is not a bearer token");
 	a->req.cred = v->len - n > sizeof(session) - 1 && memcmp(v->p + n, session, sizeof(session) - 1) == 0
 			      ? WEB_CRED_SESSION
 			      : WEB_CRED_TOKEN;
@@ -232,7 +232,7 @@ static int take_idempotency_key(const struct http1_head *h, struct web_ask *a)
 	if (http1_count(h, "idempotency-key") != 1 || v->len < 8 || v->len >= sizeof(a->idem) ||
 	    !is_base64url(v->p, v->len))
 		return refuse_request(a, 400, "bad_request", "8 to 64 letters, digits, - and _",
-				      "Idempotency-Key is none");
+				      "Idempotency-Key is malformed");
 	memcpy(a->idem, v->p, v->len);
 	return 0;
 }
@@ -244,7 +244,7 @@ int web_check_head(const struct http1_head *h, const struct web_via *via, struct
 	enum web_op op = WEB_OP_COUNT;
 
 	if (h->form != HTTP1_ORIGIN)
-		return refuse_request(a, 400, "bad_request", NULL, "this is no proxy");
+		return refuse_request(a, 400, "bad_request", NULL, "this is not a proxy");
 	if (h->upgrade || h->expect_continue)
 		return refuse_request(a, 417, "bad_request", NULL,
 				      "neither Upgrade nor Expect is known here");
