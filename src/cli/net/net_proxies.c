@@ -89,7 +89,8 @@ static int add_sandbox(struct table *t, struct buf *json, const char *id, json_t
 	return 0;
 }
 
-static int gather(struct state *st, const char *only, struct table *t, struct buf *json, struct err *e)
+static int gather_proxies(struct state *st, const char *only, struct table *t, struct buf *json,
+			  struct err *e)
 {
 	autostrv struct strv ids = STRV_INIT;
 	int r = state_run_list(st, &ids, e);
@@ -119,7 +120,7 @@ int net_proxies(struct state *st, const struct net_args *args)
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(columns); i++)
 		r = table_add(&t, columns[i], 0);
 	if (r == 0)
-		r = gather(st, args->range.ref ? id : NULL, args->json ? NULL : &t, &out, &e);
+		r = gather_proxies(st, args->range.ref ? id : NULL, args->json ? NULL : &t, &out, &e);
 	if (r < 0)
 		return say_error(e.code ? &e : (err_sys(&e, r, "cannot list proxies"), &e));
 	if (!args->json && t.cells.n == ARRAY_SIZE(columns)) {

@@ -36,7 +36,7 @@ static bool has_place(const struct strv *l, const char *s)
 	return false;
 }
 
-static bool is_below(const char *dir, const char *path)
+static bool is_path_below(const char *dir, const char *path)
 {
 	return str_eq(dir, "/") || path_covers(dir, path);
 }
@@ -48,9 +48,9 @@ static int note_place(const struct obeyed *o, struct strv *l, const char *real)
 	char *folded;
 
 	/* A directory that the workspace is in, or is, stands for all of it. */
-	if (l == &o->files && is_below(real, o->workspace))
+	if (l == &o->files && is_path_below(real, o->workspace))
 		return has_place(l, "") ? 0 : strv_add(l, "");
-	if (!is_below(o->workspace, real) || !real[n])
+	if (!is_path_below(o->workspace, real) || !real[n])
 		return 0;
 	folded = path_fold(real + n + 1);
 	if (!folded)

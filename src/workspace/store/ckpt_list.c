@@ -65,7 +65,7 @@ static bool parse_file_name(const char *name, struct ckpt *ret)
 	return str_eq(again, name);
 }
 
-static int read_head(int dir_fd, const char *name, struct ckpt *c)
+static int read_manifest_head(int dir_fd, const char *name, struct ckpt *c)
 {
 	autoclose int fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	struct manifest_head h;
@@ -113,7 +113,7 @@ int ckpt_list(int dir_fd, struct ckpts *ret, struct err *e)
 
 		if (!parse_file_name(de->d_name, &c))
 			continue;
-		r = read_head(fd, de->d_name, &c);
+		r = read_manifest_head(fd, de->d_name, &c);
 		if (r == -ENOENT) {
 			r = 0;
 			continue;

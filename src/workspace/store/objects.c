@@ -210,7 +210,7 @@ static int copy_in(struct objects *s, int from, int to, uint64_t size, unsigned 
 /* --- in and out -------------------------------------------------------------------------------------------------- */
 
 /* A torn object of a power cut has the right name and the wrong length: it makes way. */
-static int is_there(struct objects *s, const char *path, uint64_t size)
+static int has_object(struct objects *s, const char *path, uint64_t size)
 {
 	struct stat st;
 
@@ -233,7 +233,7 @@ static int publish(struct objects *s, int fd, const char *path, uint64_t size)
 		if (errno == ENOENT && mkdirat(s->fd, dir, 0700) < 0 && errno != EEXIST)
 			return -errno;
 		if (errno == EEXIST) {
-			r = is_there(s, path, size);
+			r = has_object(s, path, size);
 			if (r != 0)
 				return r < 0 ? r : 0;
 		} else if (errno != ENOENT) {
@@ -283,7 +283,7 @@ int objects_put(struct objects *s, int from, uint64_t size, unsigned char ret[HA
 	if (r < 0)
 		return r;
 	object_path(hash, path);
-	r = is_there(s, path, size);
+	r = has_object(s, path, size);
 	if (r == 0) {
 		fd = open_fresh(s, path);
 		r = fd < 0 ? fd : copy_in(s, from, fd, size, hash);
