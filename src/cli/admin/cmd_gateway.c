@@ -289,7 +289,7 @@ static int obey(const char *word, bool as_json, const struct webctl *ctl)
 	if (str_eq(word, "reload"))
 		return steer(&st, COFFERD_RELOAD);
 	if (str_eq(word, "run"))
-		return cofferd_become(&st, &e) < 0 ? say_error(&e) : EXIT_OURS;
+		return cofferd_exec(&st, &e) < 0 ? say_error(&e) : EXIT_OURS;
 	return show_status(&st, as_json);
 }
 

@@ -178,7 +178,7 @@ static int without_server(struct state *st, int run_fd, const char *run, const c
 		r = err_set(e, -ENOENT, "sandbox %s has ended, and with it the question %s", run, id);
 	ask_who_am_i(&a->n.who, "cli");
 	if (r >= 0)
-		r = askback(st, run_fd, run, id, &a->n.who, NULL, e);
+		r = askback_revoke(st, run_fd, run, id, &a->n.who, NULL, e);
 	if (r == 0)
 		say_answered(w.found, &a->n);
 	json_decref(w.found);
