@@ -54,8 +54,8 @@ static const struct binding *binding_of(const struct vault_grant *g, const struc
 	return g ? grants_binding(g, proxy->text, port, slice_of("/"), BINDING_AS_PROXY, NULL) : NULL;
 }
 
-int dial_vault_ask(struct dial_vault *v, struct vault_ask *a, const char *secret, const struct host *proxy,
-		   uint16_t port, const char **why)
+int dial_vault_ask(struct dial_vault *v, struct vaultc_request *a, const char *secret,
+		   const struct host *proxy, uint16_t port, const char **why)
 {
 	const struct vault_grant *g = v && v->is_open ? grants_by_name(&v->grants, secret) : NULL;
 	int r;

@@ -21,8 +21,8 @@ int dial_vault_open(struct dial_vault *v, struct loop *loop, const void *list, s
 void dial_vault_release(struct dial_vault *v);
 
 /* The credential of a proxy. 0: a->done() will be called; else `why` says what is wrong. */
-int dial_vault_ask(struct dial_vault *v, struct vault_ask *a, const char *secret, const struct host *proxy,
-		   uint16_t port, const char **why) MUST_CHECK;
+int dial_vault_ask(struct dial_vault *v, struct vaultc_request *a, const char *secret,
+		   const struct host *proxy, uint16_t port, const char **why) MUST_CHECK;
 /* What came, as it is used: both point into `mem`, which is wiped. NULL, or what is wrong with it. */
 const char *dial_vault_split(const struct dial_vault *v, const char *secret, const struct host *proxy,
 			     uint16_t port, struct slice value, struct buf *mem, const char **user,

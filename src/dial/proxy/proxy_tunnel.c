@@ -254,7 +254,7 @@ static void begin(struct tunnel *t)
 		fault(t, r, "the proxy closed the connection");
 }
 
-static void on_credential(struct vault_ask *a, int status, struct slice value, const char *why)
+static void on_credential(struct vaultc_request *a, int status, struct slice value, const char *why)
 {
 	struct tunnel *t = a->ctx;
 	char text[128];
@@ -275,7 +275,7 @@ static void ask_credential(struct tunnel *t)
 {
 	const char *why = NULL;
 
-	t->ask = (struct vault_ask){ .done = on_credential, .ctx = t };
+	t->ask = (struct vaultc_request){ .done = on_credential, .ctx = t };
 	if (dial_vault_ask(t->vault, &t->ask, t->secret, &t->proxy->host, t->proxy->port, &why) < 0)
 		finish(t, TUNNEL_OURS, -EACCES, -1, why);
 }

@@ -39,7 +39,7 @@ struct tunnel {
 	struct host target;
 	uint16_t port;
 
-	struct vault_ask ask;
+	struct vaultc_request ask;
 	struct buf credential; /* the vault's answer, until the handshake is over */
 	struct lookup lookup;
 	struct race race;

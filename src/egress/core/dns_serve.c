@@ -27,7 +27,7 @@ struct waiter {
 /* One name at coffer-dial. */
 struct pending {
 	struct dns_serve *s;
-	struct dial_ask ask;
+	struct dialc_request ask;
 	struct host host;
 	struct waiter *waiters;
 	struct pending *next, **link; /* of its bucket */
@@ -337,7 +337,7 @@ static void conclude(struct dns_serve *s, struct waiter *w, const struct host *h
 		allow(s, w->client, &w->q, &v, name, false);
 }
 
-static void on_resolved(struct dial_ask *a, const struct dial_rep *rep, int fd)
+static void on_resolved(struct dialc_request *a, const struct dial_rep *rep, int fd)
 {
 	struct pending *p = a->ctx;
 	struct dns_serve *s = p->s;
@@ -380,9 +380,9 @@ static struct pending *new_pending(struct dns_serve *s, const struct host *h, co
 		return NULL;
 	p->s = s;
 	p->host = *h;
-	p->ask = (struct dial_ask){ .done = on_resolved, .ctx = p };
-	if (dialc_ask(&s->eg->dial, &p->ask, h, 0, DIAL_RESOLVE_ONLY, s->eg->generation, v->terms.pool,
-		      NULL) < 0) {
+	p->ask = (struct dialc_request){ .done = on_resolved, .ctx = p };
+	if (dialc_dial(&s->eg->dial, &p->ask, h, 0, DIAL_RESOLVE_ONLY, s->eg->generation, v->terms.pool,
+		       NULL) < 0) {
 		free(p);
 		return NULL;
 	}

@@ -265,7 +265,7 @@ static void on_timeout(struct wheel_entry *t)
 	end_any(f, "timeout");
 }
 
-static void on_dialled(struct dial_ask *a, const struct dial_rep *rep, int fd)
+static void on_dialled(struct dialc_request *a, const struct dial_rep *rep, int fd)
 {
 	struct flow *f = a->ctx;
 	char how[224];
@@ -295,7 +295,7 @@ static void dial(struct flow *f, const struct policy_verdict *v)
 	f->ask.done = on_dialled;
 	f->ask.ctx = f;
 	flow_set_timeout(f, 2 * DIAL_TIMEOUT_MS / 1000 + 15);
-	r = dialc_ask(&f->eg->dial, &f->ask, &h, f->port, 0, f->generation, v->terms.pool, NULL);
+	r = dialc_dial(&f->eg->dial, &f->ask, &h, f->port, 0, f->generation, v->terms.pool, NULL);
 	if (r < 0)
 		flow_reset(f,
 			   r == -EBUSY ? "error: too many connections are being opened" : "error: no memory");

@@ -68,7 +68,7 @@ struct flow {
 	struct buf first;	 /* read before it was dialled */
 	struct tls_hello *hello; /* while it is read, and for the inspector */
 	struct http1_head *http; /* likewise; its slices point into `first` */
-	struct dial_ask ask;
+	struct dialc_request ask;
 	struct wheel_entry timeout;
 	void (*wake)(struct flow *f); /* bandwidth is there again; set by whoever calls flow_grant() */
 

@@ -19,7 +19,7 @@ struct exch_capture {
 	struct buf body; /* as it came, then as it goes */
 	struct capture json;
 	size_t at; /* of json.v */
-	struct vault_ask ask;
+	struct vaultc_request ask;
 	struct task task;
 	struct scrub_set issued, carried; /* what must not be in what goes */
 };
@@ -112,7 +112,7 @@ static const struct vault_grant *issuer_of(const struct exch *e)
 }
 
 /* What the vault has kept, for the requests to come. */
-static int put_issued(struct exch *e, const struct vault_ask *a, struct slice placeholder)
+static int put_issued(struct exch *e, const struct vaultc_request *a, struct slice placeholder)
 {
 	struct http_secrets *s = e->in->secrets;
 	const struct issue_member *m =
@@ -380,7 +380,7 @@ static void rewrite(struct exch *e)
 }
 
 /* One line for each; of the placeholder a digest, by which its later uses are found. */
-static int log_issued(const struct exch *e, const struct vault_ask *a, struct slice placeholder)
+static int log_issued(const struct exch *e, const struct vaultc_request *a, struct slice placeholder)
 {
 	struct slice path = urlpath_path(&e->req.target, &e->req.url);
 	struct journal *j = &e->in->eg->journal;
@@ -415,7 +415,7 @@ static int log_issued(const struct exch *e, const struct vault_ask *a, struct sl
 
 static void ask_next(struct exch *e);
 
-static void kept(struct exch *e, const struct vault_ask *a, struct slice placeholder)
+static void kept(struct exch *e, const struct vaultc_request *a, struct slice placeholder)
 {
 	struct exch_capture *c = e->capture;
 	struct slice value = c->json.v[c->at].value;
@@ -441,7 +441,7 @@ static void kept(struct exch *e, const struct vault_ask *a, struct slice placeho
 	ask_next(e);
 }
 
-static void answered(struct vault_ask *a, int status, struct slice placeholder, const char *why)
+static void answered(struct vaultc_request *a, int status, struct slice placeholder, const char *why)
 {
 	struct exch *e = ((struct exch_capture *)a->ctx)->e;
 	struct inspect *in = e->in;

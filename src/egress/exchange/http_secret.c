@@ -503,7 +503,7 @@ static void render(struct exch *e)
 
 static void ask_next(struct exch *e);
 
-static void answered(struct vault_ask *a, int status, struct slice value, const char *why)
+static void answered(struct vaultc_request *a, int status, struct slice value, const char *why)
 {
 	struct exch *e = a->ctx;
 	struct exch_secret *x = e->secret;

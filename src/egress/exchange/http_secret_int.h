@@ -30,7 +30,7 @@ struct exch_secret {
 	struct exch *e;
 	struct inject_plan plan;
 	bool is_old; /* the list that it was planned by is another one now (S5) */
-	struct vault_ask ask;
+	struct vaultc_request ask;
 	struct defer use; /* S2 */
 	unsigned n_values;
 	struct buf value[INJECT_MAX];

@@ -210,7 +210,7 @@ static int begin_io(struct upstream *u, int fd, struct err *e)
 	return r;
 }
 
-static void dialled(struct dial_ask *a, const struct dial_rep *rep, int fd)
+static void dialled(struct dialc_request *a, const struct dial_rep *rep, int fd)
 {
 	struct upstream *u = a->ctx;
 	struct inspect *in = u->in;
@@ -265,7 +265,7 @@ static void open_new(struct exch *e, const struct proxy_key *k, uint64_t hash)
 	in->dialled++;
 	u->first = e;
 	e->state = EXCH_WAIT;
-	if (dialc_ask(&in->eg->dial, &u->ask, &k->host, k->port, 0, in->eg->generation, pool, NULL) < 0)
+	if (dialc_dial(&in->eg->dial, &u->ask, &k->host, k->port, 0, in->eg->generation, pool, NULL) < 0)
 		upstream_fail(u, false, "too much is being dialled already");
 }
 
