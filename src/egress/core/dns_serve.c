@@ -501,7 +501,7 @@ static void dns_wait_for_room(struct dns_serve *s, struct dns_client *c, const s
 /* until: it has waited for room in the log, and does so until then; 0: it has not. */
 static void answer_host(struct dns_serve *s, struct dns_client *c, const struct dns_query *q, uint64_t until)
 {
-	enum ledger_answer answer;
+	enum ledger_verdict answer;
 	const struct name *known;
 	struct policy_verdict v;
 	uint64_t key;
@@ -519,7 +519,7 @@ static void answer_host(struct dns_serve *s, struct dns_client *c, const struct 
 		return;
 	}
 	key = dns_ledger_key(s, &q->host);
-	answer = ledger_ask(&s->eg->ledger, key, 1);
+	answer = ledger_check(&s->eg->ledger, key, 1);
 	if (answer == LEDGER_LATER) {
 		dns_wait_for_room(s, c, q, until);
 		return;

@@ -440,7 +440,7 @@ static void flow_wait_for_room(struct flow *f, const struct policy_verdict *v)
 void flow_open(struct flow *f, const struct policy_verdict *v)
 {
 	struct egress *eg = f->eg;
-	enum ledger_answer known;
+	enum ledger_verdict known;
 	const char *why;
 	uint64_t key;
 
@@ -450,7 +450,7 @@ void flow_open(struct flow *f, const struct policy_verdict *v)
 		return;
 	}
 	key = flow_ledger_key(f, v);
-	known = ledger_ask(&eg->ledger, key, 1);
+	known = ledger_check(&eg->ledger, key, 1);
 	if (known == LEDGER_LATER) {
 		flow_wait_for_room(f, v);
 		return;

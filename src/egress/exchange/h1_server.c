@@ -94,7 +94,7 @@ static void refuse_head(struct inspect_conn *c, unsigned status, const char *why
 		return;
 	}
 	s->e->req.why = why;
-	s->e->req.answer = status;
+	s->e->req.refusal = status;
 	exch_begin(s->e);
 }
 

@@ -217,7 +217,7 @@ static void refuse(struct exch *e, unsigned status, const char *why)
 {
 	if (!e->req.why) {
 		e->req.why = why;
-		e->req.answer = status;
+		e->req.refusal = status;
 	}
 }
 

@@ -386,7 +386,7 @@ static int log_issued(const struct exch *e, const struct vaultc_request *a, stru
 	struct journal *j = &e->in->eg->journal;
 	autobuf struct buf text = BUF_INIT;
 	unsigned char sum[HASH_LEN];
-	enum ledger_answer known;
+	enum ledger_verdict known;
 	struct json *l;
 	char hex[17];
 

@@ -414,7 +414,7 @@ static void log_first_or_wait(struct exch *e)
 	struct egress *eg = e->in->eg;
 	const unsigned lines = 1 + secret_count(e);
 	uint64_t key = ledger_key_of(e);
-	enum ledger_answer known = ledger_ask(&eg->ledger, key, lines);
+	enum ledger_verdict known = ledger_check(&eg->ledger, key, lines);
 	char approved[128];
 
 	if (known == LEDGER_DENY) {

@@ -163,7 +163,7 @@ void exch_begin(struct exch *e)
 {
 	e->in->requests++;
 	if (e->req.why)
-		exch_refuse(e, e->req.answer, e->req.why);
+		exch_refuse(e, e->req.refusal, e->req.why);
 	else
 		exch_decide(e);
 }

@@ -17,7 +17,7 @@ static void refuse(struct exch *e, unsigned answer, const char *why)
 	if (e->req.why)
 		return;
 	e->req.why = why;
-	e->req.answer = answer;
+	e->req.refusal = answer;
 }
 
 static bool in_list(struct slice s, const char *const *list, size_t n)

@@ -14,7 +14,7 @@
 #include "codec/http/http1.h"
 #include "egress/exchange/http_exch.h"
 
-/* Fills e->req, or sets req.why and req.answer. */
+/* Fills e->req, or sets req.why and req.refusal. */
 void http_head_from_h1(struct exch *e, const struct http1_head *h);
 
 /* The same pieces for HTTP/2. `value` of the pseudo-headers is checked here, fields one by one. */

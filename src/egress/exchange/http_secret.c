@@ -340,7 +340,7 @@ static bool log_use(struct exch *e)
 	for (unsigned i = 0; e->secret && i < e->secret->plan.n; i++) {
 		const struct vault_grant *g = grant_of(e, i);
 		struct slice path = urlpath_path(&e->req.target, &e->req.url);
-		enum ledger_answer known = ledger_note(&eg->ledger, secret_key(e, LEDGER_SECRET, g->name));
+		enum ledger_verdict known = ledger_note(&eg->ledger, secret_key(e, LEDGER_SECRET, g->name));
 		autobuf struct buf text = BUF_INIT;
 		unsigned char sum[HASH_LEN];
 		struct json *l;
