@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Parses the JSON of access_body.h. It comes from inside the sandbox: lengths are checked before copying, and
+ * unknown members refused.
+ */
 #include "egress/core/access_body.h"
 
 #include "base/cleanup.h"
@@ -8,18 +12,18 @@
 #include <jansson.h>
 #include <string.h>
 
-static void release(json_t **o)
+static void release_json(json_t **o)
 {
 	json_decref(*o);
 }
 
-static int take_text(const json_t *v, const char *name, char *ret, size_t size, struct err *e)
+static int take_body_text(const json_t *v, const char *name, char *ret, size_t size, struct err *e)
 {
 	if (!json_is_string(v))
 		return err_set(e, -EINVAL, "'%s' is a text", name);
 	if (json_string_length(v) >= size)
 		return err_set(e, -EINVAL, "'%s' is longer than %zu bytes", name, size - 1);
-	/* A NUL cannot be in it: the parser refuses it. */
+	/* It has no NUL inside: the JSON parser refuses those. */
 	memcpy(ret, json_string_value(v), json_string_length(v) + 1);
 	return 0;
 }
@@ -27,9 +31,9 @@ static int take_text(const json_t *v, const char *name, char *ret, size_t size, 
 static int take_member(const char *key, const json_t *v, struct access_body *b, struct err *e)
 {
 	if (str_eq(key, "rule"))
-		return take_text(v, key, b->rule, sizeof(b->rule), e);
+		return take_body_text(v, key, b->rule, sizeof(b->rule), e);
 	if (str_eq(key, "reason"))
-		return take_text(v, key, b->reason, sizeof(b->reason), e);
+		return take_body_text(v, key, b->reason, sizeof(b->reason), e);
 	if (!str_eq(key, "wait"))
 		return err_set(e, -EINVAL, "the members are 'rule', 'reason' and 'wait', and no others");
 	if (!json_is_integer(v) || json_integer_value(v) < 0 || json_integer_value(v) > ACCESS_WAIT_MAX)
@@ -38,7 +42,7 @@ static int take_member(const char *key, const json_t *v, struct access_body *b, 
 	return 0;
 }
 
-static int check_rule(const char *rule, struct err *e)
+static int check_rule_text(const char *rule, struct err *e)
 {
 	if (!rule[0])
 		return err_set(e, -EINVAL,
@@ -53,7 +57,7 @@ static int check_rule(const char *rule, struct err *e)
 
 int access_body_parse(const char *data, size_t len, struct access_body *ret, struct err *e)
 {
-	CLEANUP(release) json_t *o = NULL;
+	CLEANUP(release_json) json_t *o = NULL;
 	struct access_body b = { 0 };
 	const char *key;
 	json_t *v;
@@ -70,7 +74,7 @@ int access_body_parse(const char *data, size_t len, struct access_body *ret, str
 	{
 		r = r < 0 ? r : take_member(key, v, &b, e);
 	}
-	r = r < 0 ? r : check_rule(b.rule, e);
+	r = r < 0 ? r : check_rule_text(b.rule, e);
 	if (r == 0)
 		*ret = b;
 	return r;

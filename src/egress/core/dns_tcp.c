@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * DNS over TCP: many queries on one connection, answered in any order.
+ * DNS over TCP: many queries per connection, replies in any order.
  *
- * At most CONNS_MAX connections, the oldest makes room for the next; each holds one unread query, OUT_MAX bytes of answers
- * and QUERIES_MAX queries that wait: one that asks faster than it reads is not read from. A connection that does nothing for IDLE
- * seconds is closed.
+ * At most CONNS_MAX connections, the oldest is closed for the next; each holds one unread query, OUT_MAX
+ * bytes of replies and QUERIES_MAX waiting queries: a client that sends faster than it reads is not read
+ * from. A connection without activity for IDLE seconds is closed.
  */
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -21,13 +21,13 @@
 #define QUERIES_MAX 64
 #define IDLE 20
 
-/* Freed when it is closed and no query of it waits any more. */
+/* Freed when it is closed and none of its queries waits any more. */
 struct tcp_conn {
-	struct dns_client base; /* stands for itself: keep() counts */
+	struct dns_client base; /* is its own persistent copy: keep() only counts */
 	struct watch w;
 	struct buf in, out;
 	size_t sent;	  /* of out */
-	size_t committed; /* bytes of out whose lines are written */
+	size_t committed; /* bytes of out whose journal lines are written */
 	unsigned waiting;
 	bool eof;
 	struct wheel_entry timeout;
@@ -46,7 +46,7 @@ struct dns_tcp {
 	unsigned n_conns;
 };
 
-static struct egress *egress_of(struct tcp_conn *c)
+static struct egress *conn_egress(struct tcp_conn *c)
 {
 	return dns_serve_egress(c->base.dns);
 }
@@ -56,9 +56,9 @@ static void conn_close(struct tcp_conn *c)
 	struct dns_tcp *d = *dns_serve_tcp(c->base.dns);
 
 	if (c->w.fd >= 0) {
-		loop_unwatch(&egress_of(c)->loop, &c->w);
+		loop_unwatch(&conn_egress(c)->loop, &c->w);
 		c->w.fd = fd_close(c->w.fd);
-		wheel_disarm(&egress_of(c)->wheel, &c->timeout);
+		wheel_disarm(&conn_egress(c)->wheel, &c->timeout);
 		TAILQ_REMOVE(&d->conns, c, list);
 		d->n_conns--;
 	}
@@ -69,7 +69,7 @@ static void conn_close(struct tcp_conn *c)
 	}
 }
 
-static void on_idle(struct wheel_entry *t)
+static void on_conn_idle(struct wheel_entry *t)
 {
 	conn_close((struct tcp_conn *)((char *)t - offsetof(struct tcp_conn, timeout)));
 }
@@ -108,19 +108,19 @@ static void tcp_drop(struct dns_client *base)
 
 static const struct dns_client_ops tcp_ops = { tcp_send, tcp_max, tcp_keep, tcp_drop };
 
-static bool is_full(const struct tcp_conn *c)
+static bool conn_is_full(const struct tcp_conn *c)
 {
 	return c->out.len > OUT_MAX || c->waiting >= QUERIES_MAX;
 }
 
-/* False: it spoke no DNS. */
-static bool take_queries(struct tcp_conn *c)
+/* False: the client does not speak DNS. */
+static bool conn_take_queries(struct tcp_conn *c)
 {
 	const uint8_t *msg;
 	size_t len, off = 0;
 	long n = 0;
 
-	while (!is_full(c) &&
+	while (!conn_is_full(c) &&
 	       (n = dns_tcp_next((const uint8_t *)c->in.data + off, c->in.len - off, &msg, &len)) > 0) {
 		dns_serve_query(c->base.dns, &c->base, msg, len);
 		off += (size_t)n;
@@ -130,25 +130,25 @@ static bool take_queries(struct tcp_conn *c)
 	return n >= 0 && !buf_error(&c->out);
 }
 
-/* A query that was read while there was no room for its answer. */
-static bool has_query(const struct tcp_conn *c)
+/* Is there a query that was read while its reply had no room? */
+static bool conn_has_query(const struct tcp_conn *c)
 {
 	const uint8_t *msg;
 	size_t len;
 
-	return !is_full(c) && c->in.len &&
+	return !conn_is_full(c) && c->in.len &&
 	       dns_tcp_next((const uint8_t *)c->in.data, c->in.len, &msg, &len) != 0;
 }
 
-/* What is due now; closes it when nothing is left to do. */
+/* Waits for the events that matter now; closes the connection when nothing is left to do. */
 static void conn_arm(struct tcp_conn *c)
 {
-	uint32_t events = (c->eof || is_full(c) ? 0u : (uint32_t)(EPOLLIN | EPOLLRDHUP)) |
-			  (c->committed > c->sent || has_query(c) ? (uint32_t)EPOLLOUT : 0u);
+	uint32_t events = (c->eof || conn_is_full(c) ? 0u : (uint32_t)(EPOLLIN | EPOLLRDHUP)) |
+			  (c->committed > c->sent || conn_has_query(c) ? (uint32_t)EPOLLOUT : 0u);
 
 	bool done = c->eof && !c->waiting && c->out.len == 0;
 
-	if (done || loop_watch(&egress_of(c)->loop, &c->w, events) < 0)
+	if (done || loop_watch(&conn_egress(c)->loop, &c->w, events) < 0)
 		conn_close(c);
 }
 
@@ -188,9 +188,9 @@ static void on_conn(struct watch *w, uint32_t events)
 {
 	struct tcp_conn *c = w->ctx;
 
-	wheel_arm(&egress_of(c)->wheel, &c->timeout, egress_of(c)->now + IDLE * NSEC_PER_SEC);
+	wheel_arm(&conn_egress(c)->wheel, &c->timeout, conn_egress(c)->now + IDLE * NSEC_PER_SEC);
 	if ((events & (EPOLLERR | EPOLLHUP)) || ((events & EPOLLOUT) && !conn_write(c)) ||
-	    ((events & (EPOLLIN | EPOLLRDHUP)) && !conn_read(c)) || !take_queries(c)) {
+	    ((events & (EPOLLIN | EPOLLRDHUP)) && !conn_read(c)) || !conn_take_queries(c)) {
 		conn_close(c);
 		return;
 	}
@@ -209,7 +209,7 @@ static void conn_new(struct tcp_listener *l, int fd)
 	}
 	c->base = (struct dns_client){ &tcp_ops, l->dns };
 	c->w = (struct watch){ .fd = fd, .fn = on_conn, .ctx = c };
-	c->timeout.fn = on_idle;
+	c->timeout.fn = on_conn_idle;
 	TAILQ_INSERT_TAIL(&d->conns, c, list);
 	if (++d->n_conns > CONNS_MAX)
 		conn_close(TAILQ_FIRST(&d->conns));
@@ -217,7 +217,7 @@ static void conn_new(struct tcp_listener *l, int fd)
 	conn_arm(c);
 }
 
-static void on_listener(struct watch *w, uint32_t events)
+static void on_dns_listener(struct watch *w, uint32_t events)
 {
 	struct tcp_listener *l = w->ctx;
 	int fd;
@@ -228,7 +228,9 @@ static void on_listener(struct watch *w, uint32_t events)
 		if (fd < 0 && (errno == EMFILE || errno == ENFILE)) {
 			struct dns_tcp *d = *dns_serve_tcp(l->dns);
 
-			/* One of ours makes room; without any, dns_tcp_tick() tries again. */
+			/*
+			 * Close one of ours to free a descriptor; if there is none, dns_tcp_tick() retries.
+			 */
 			if (TAILQ_FIRST(&d->conns))
 				conn_close(TAILQ_FIRST(&d->conns));
 			else
@@ -283,7 +285,7 @@ int dns_tcp_open(struct dns_serve *s, int fd, struct err *e)
 	}
 	BUG_ON((*d)->n_listeners == 2);
 	l = &(*d)->listeners[(*d)->n_listeners++];
-	*l = (struct tcp_listener){ .dns = s, .w = { .fd = fd, .fn = on_listener, .ctx = l } };
+	*l = (struct tcp_listener){ .dns = s, .w = { .fd = fd, .fn = on_dns_listener, .ctx = l } };
 	r = fd_set_nonblock(fd, true);
 	if (r == 0)
 		r = loop_watch(&dns_serve_egress(s)->loop, &l->w, EPOLLIN);

@@ -72,7 +72,7 @@ void upstream_free(struct upstream *u)
 	if (!u->link)
 		return;
 	u->state = UP_DEAD;
-	dialc_cancel(&u->in->eg->dial, &u->ask);
+	dialc_cancel(&u->in->eg->dial, &u->dial);
 	h1_client_close(u);
 	h2_client_close(u);
 	if (u->is_io) {
@@ -253,8 +253,8 @@ static void open_new(struct exch *e, const struct proxy_key *k, uint64_t hash)
 	u->since = in->eg->now;
 	u->offers_h2 = is_h2_client(e) && !e->req.websocket;
 	u->only_h1 = e->req.websocket;
-	u->ask.done = dialled;
-	u->ask.ctx = u;
+	u->dial.done = dialled;
+	u->dial.ctx = u;
 	u->next = in->ups;
 	u->link = &in->ups;
 	if (in->ups)
@@ -265,7 +265,7 @@ static void open_new(struct exch *e, const struct proxy_key *k, uint64_t hash)
 	in->dialled++;
 	u->first = e;
 	e->state = EXCH_WAIT;
-	if (dialc_dial(&in->eg->dial, &u->ask, &k->host, k->port, 0, in->eg->generation, pool, NULL) < 0)
+	if (dialc_dial(&in->eg->dial, &u->dial, &k->host, k->port, 0, in->eg->generation, pool, NULL) < 0)
 		upstream_fail(u, false, "too much is being dialled already");
 }
 

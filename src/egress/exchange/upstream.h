@@ -52,7 +52,7 @@ struct upstream {
 	bool is_io;	  /* io is open */
 	bool verified;	  /* U2, by TLS: its chain and its name */
 	char pool[DIAL_POOL_LEN];
-	struct dialc_request ask;
+	struct dialc_request dial;
 	struct io io;
 	struct h1_client *h1;
 	struct h2_client *h2;
