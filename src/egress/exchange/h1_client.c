@@ -122,7 +122,7 @@ void h1_client_start(struct upstream *u, struct exch *e)
 	e->up_conn = u;
 	e->back = &h1_back;
 	if (secret_is_planned(e))
-		secret_ask(e);
+		secret_fetch(e);
 	else
 		back_begin(e);
 }

@@ -162,7 +162,7 @@ void h2_client_start(struct upstream *u, struct exch *e)
 	e->back = &h2_back;
 	u->h2->streams++;
 	if (secret_is_planned(e))
-		secret_ask(e);
+		secret_fetch(e);
 	else
 		back_begin(e);
 }

@@ -259,13 +259,13 @@ static void tick_exch(struct exch *e, uint64_t now)
 		e->back->drop(e);
 		exch_refuse(e, 503, "the vault did not answer in time, so the secret cannot be rendered");
 	} else if (upstream_is_waiting(e) && quiet > t->answer) {
-		exch_answer_failed(e, "all connections that may be open to it were in use for too long");
+		exch_respond_failed(e, "all connections that may be open to it were in use for too long");
 	} else if (e->state == EXCH_LIVE && e->back && quiet > (e->head_sent ? t->stall : t->answer)) {
 		e->back->drop(e);
 		if (e->head_sent)
 			e->front->fail(e);
 		else
-			exch_answer_failed(e, "it did not answer in time");
+			exch_respond_failed(e, "it did not answer in time");
 	}
 }
 
