@@ -14,7 +14,7 @@
  *      before that (no server, a bad certificate, a vault that refuses) is not a use.
  *  S3  Rendered bytes are zeroed when head and body are handed to the connection; the forms that responses are searched for, when
  *      the response is complete or given up. The connection's own buffers are zeroed as they are sent and read (io.wipe, buf.wipe,
- *      h2_wiping_mem()).
+ *      h2_session_new() with wipe).
  *  S4  A response that could not be searched (one that is encoded nevertheless) is refused.
  *  S5  A plan is valid under the policy and the list of secrets that it was made with: when one of them changes, a request whose
  *      secret was not sent yet is refused, and one whose secret was sent is not retried.
