@@ -47,7 +47,7 @@ void limits_load(struct limits *l, const struct policy *p)
 	l->all.max = p ? policy_limits(p) : (struct policy_limits){ 0 };
 }
 
-static struct limit *add_limit(struct limits *l, uint64_t key)
+static struct limit *add_rule_limit(struct limits *l, uint64_t key)
 {
 	struct limit *m = l->n < LIMITS_MAX ? calloc(1, sizeof(*m)) : NULL;
 
@@ -79,7 +79,7 @@ int limits_of(struct limits *l, const struct policy_verdict *v, struct limit **r
 	for (m = l->rules; m && m->key != key; m = m->next)
 		;
 	if (!m)
-		m = add_limit(l, key);
+		m = add_rule_limit(l, key);
 	if (!m)
 		return -ENOSPC;
 	m->max = *max;
@@ -197,7 +197,7 @@ static void limit_take_bytes(struct limit *m, enum limit_way way, uint64_t n)
  * After a reload `n` may exceed what was taken from this limit: the bytes were granted under another rule, or
  * under none.
  */
-static void give_back(struct limit *m, enum limit_way way, uint64_t n)
+static void limit_return_bytes(struct limit *m, enum limit_way way, uint64_t n)
 {
 	if (way == LIMIT_UP)
 		*m->up -= *m->up < n ? *m->up : n;
@@ -252,7 +252,7 @@ void limits_count_up(struct limits *l, struct limit *rule, size_t n)
 
 void limits_return(struct limits *l, struct limit *rule, enum limit_way way, size_t unused)
 {
-	give_back(&l->all, way, unused);
+	limit_return_bytes(&l->all, way, unused);
 	if (rule)
-		give_back(rule, way, unused);
+		limit_return_bytes(rule, way, unused);
 }

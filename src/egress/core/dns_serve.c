@@ -165,7 +165,7 @@ static void count_denied_name(struct dns_serve *s, const struct dns_query *q)
 /*
  * The last two labels: a name server of an attacker would serve these, even where they are a public suffix.
  */
-static const char *domain_of(const struct host *h)
+static const char *last_two_labels(const struct host *h)
 {
 	const char *at = h->text + h->len;
 	unsigned dots = 0;
@@ -192,7 +192,7 @@ static uint64_t zone_key(const char *domain, uint32_t rule_id)
  */
 static void count_resolved_name(struct dns_serve *s, const struct host *h, const struct policy_verdict *v)
 {
-	uint64_t minute = s->eg->now / (60 * NSEC_PER_SEC), key = zone_key(domain_of(h), v->rule_id);
+	uint64_t minute = s->eg->now / (60 * NSEC_PER_SEC), key = zone_key(last_two_labels(h), v->rule_id);
 	struct dns_zone *z = &s->zones[key % ZONES];
 
 	if (s->zones_minute != minute) {
@@ -209,7 +209,7 @@ static void count_resolved_name(struct dns_serve *s, const struct host *h, const
 		egress_alert(
 			s->eg, "dns_tunnel_suspected", h->text,
 			"%d names below %s, which a rule allows, were looked up within a minute, each another one",
-			TUNNEL_NAMES, domain_of(h));
+			TUNNEL_NAMES, last_two_labels(h));
 }
 
 /* said: "allow" where something other than the policy refused it. */
@@ -312,7 +312,7 @@ static void unlink_pending(struct dns_pending *p)
 	p->s->n_pending--;
 }
 
-static void free_waiter(struct dns_waiter *w)
+static void free_dns_waiter(struct dns_waiter *w)
 {
 	ledger_unwait(&w->s->eg->ledger, &w->turn);
 	w->client->ops->drop(w->client);
@@ -361,7 +361,7 @@ static void on_resolved(struct dialc_request *a, const struct dial_rep *rep, int
 
 		p->waiters = w->next;
 		conclude_waiter(s, w, &p->host, rep);
-		free_waiter(w);
+		free_dns_waiter(w);
 	}
 	free(p);
 }
@@ -438,7 +438,7 @@ static void wait_for_lookup(struct dns_serve *s, struct dns_client *c, const str
 		p = new_pending(s, &q->host, v);
 	if (!w || !p) {
 		if (w)
-			free_waiter(w);
+			free_dns_waiter(w);
 		reply_servfail(s, c, q, "too many names are being looked up", false);
 		return;
 	}
@@ -569,7 +569,7 @@ static void on_dns_turn(struct ledger_wait *turn, int status)
 		reply_servfail(w->s, w->client, &w->q, LEDGER_WHY_LATE, false);
 	else
 		reply_host(w->s, w->client, &w->q, w->turn.until);
-	free_waiter(w);
+	free_dns_waiter(w);
 }
 
 static void reply_ptr(struct dns_serve *s, struct dns_client *c, const struct dns_query *q)
@@ -652,7 +652,7 @@ static void free_pending(struct dns_serve *s, struct dns_pending *p)
 		/* The lookup may have reached a server already. */
 		if (w->first)
 			journal_lookup(s, &w->q, &ended);
-		free_waiter(w);
+		free_dns_waiter(w);
 	}
 	unlink_pending(p);
 	free(p);
@@ -672,7 +672,7 @@ void dns_serve_free(struct egress *eg)
 		struct dns_waiter *w = s->later;
 
 		s->later = w->next;
-		free_waiter(w);
+		free_dns_waiter(w);
 	}
 	dns_udp_free(s);
 	dns_tcp_free(s);

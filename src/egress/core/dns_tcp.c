@@ -184,7 +184,7 @@ static bool conn_read(struct tcp_conn *c)
 	return true;
 }
 
-static void on_conn(struct watch *w, uint32_t events)
+static void on_dns_conn(struct watch *w, uint32_t events)
 {
 	struct tcp_conn *c = w->ctx;
 
@@ -208,7 +208,7 @@ static void conn_new(struct tcp_listener *l, int fd)
 		return;
 	}
 	c->base = (struct dns_client){ &tcp_ops, l->dns };
-	c->w = (struct watch){ .fd = fd, .fn = on_conn, .ctx = c };
+	c->w = (struct watch){ .fd = fd, .fn = on_dns_conn, .ctx = c };
 	c->timeout.fn = on_conn_idle;
 	TAILQ_INSERT_TAIL(&d->conns, c, list);
 	if (++d->n_conns > CONNS_MAX)

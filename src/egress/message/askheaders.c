@@ -16,7 +16,7 @@
 
 enum header_part { INERT, SHOWN, NAMED };
 
-static bool is_one_of(struct slice name, const char *const *list, size_t n)
+static bool header_in_list(struct slice name, const char *const *list, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		if (slice_eq_nocase(name, list[i]))
@@ -59,10 +59,10 @@ static bool is_inert(struct slice name)
 					    "x-request-id",
 					    "x-stainless-retry-count" };
 
-	return is_one_of(name, list, ARRAY_SIZE(list));
+	return header_in_list(name, list, ARRAY_SIZE(list));
 }
 
-static bool is_credential(struct slice name)
+static bool is_credential_header(struct slice name)
 {
 	static const char *const parts[] = { "auth", "cookie", "key", "token", "secret", "signature" };
 	autobuf struct buf lower = BUF_INIT;
@@ -166,7 +166,8 @@ static enum header_part classify_header(struct slice name, struct slice value, s
 		*room -= value.len;
 		return INERT;
 	}
-	return is_credential(name) || slice_has(value, '"') || slice_has(value, '\0') || value.len > max
+	return is_credential_header(name) || slice_has(value, '"') || slice_has(value, '\0') ||
+			       value.len > max
 		       ? NAMED
 		       : SHOWN;
 }

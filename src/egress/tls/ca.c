@@ -130,7 +130,7 @@ void ca_close(struct ca *c)
 }
 
 /* FNV-1a: a collision attack gains nothing, since the cache is bounded. */
-static unsigned bucket_of(const char *s)
+static unsigned leaf_bucket(const char *s)
 {
 	uint32_t h = 2166136261u;
 
@@ -151,7 +151,7 @@ static int mint_leaf_for(struct ca *c, const struct host *h, X509 **ret, struct 
 
 int ca_leaf(struct ca *c, const struct host *h, X509 **ret, struct err *e)
 {
-	unsigned b = bucket_of(h->text);
+	unsigned b = leaf_bucket(h->text);
 	struct ca_leaf *l;
 	X509 *x = NULL;
 	int r;

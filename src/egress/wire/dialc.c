@@ -303,7 +303,7 @@ void dialc_fault(struct dialc *d, const char *pool, const char *proxy)
 }
 
 /* 1: all sent, 0: the socket is full, or negative errno. */
-static int send_more(struct dialc *d)
+static int send_cancels_and_faults(struct dialc *d)
 {
 	while (d->more.len) {
 		uint32_t type;
@@ -353,7 +353,7 @@ static int send_batch(struct dialc *d)
 
 static void send_ready(struct dialc *d)
 {
-	int r = send_more(d);
+	int r = send_cancels_and_faults(d);
 
 	while (r > 0 && d->ready.n && d->n_free)
 		r = send_batch(d);
