@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * TLS on the connection, the secret, the request, the response: courier.U3 and U4. Blocking calls, each
+ * TLS on the connection, the secret, the request, the response: courier.U3, courier.U4. Blocking calls, each
  * bounded by the deadline.
  */
 #include "courier/courier_int.h"

@@ -31,7 +31,7 @@ struct http_secrets {
 struct exch_secret {
 	struct exch *e;
 	struct inject_plan plan;
-	bool is_old; /* the list it was planned with has been replaced (S5) */
+	bool is_old; /* the list it was planned with has been replaced (http_secret.S5) */
 	struct vaultc_request fetch;
 	struct defer use; /* http_secret.S2 */
 	unsigned n_values;
