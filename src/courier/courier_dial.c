@@ -91,7 +91,7 @@ static void on_courier_name(struct resolve_lookup *l, struct resolve_answer *a)
 
 static void on_dial_deadline(struct timer *t)
 {
-	courier_dial_finish(t->ctx, -ETIMEDOUT, "no connection came about in time");
+	courier_dial_finish(t->ctx, -ETIMEDOUT, "the connection timed out");
 }
 
 static void begin_courier_dial(struct courier *c)

@@ -176,10 +176,10 @@ static int take_response_head(struct courier_response *a, size_t len)
 	autobuf struct buf rest = BUF_INIT;
 
 	if (a->head.status == 101 || a->head.body == HTTP1_BODY_TUNNEL)
-		return response_bad(a, "it wants to speak something else than HTTP");
+		return response_bad(a, "it switched to another protocol than HTTP");
 	if (a->head.status < 200) {
 		if (++a->interim > RESPONSE_INTERIM_MAX)
-			return response_bad(a, "it sends interim answers without end");
+			return response_bad(a, "it sends too many interim responses");
 		buf_consume(&a->in, len);
 		http1_head_reset(&a->head);
 		return 0;

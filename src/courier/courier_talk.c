@@ -47,7 +47,7 @@ static int tls_wait(const struct courier *c, SSL *s, int got, const char *what, 
 		r = wait_until_ready(c, c->sock, why == SSL_ERROR_WANT_READ ? POLLIN : POLLOUT);
 		return r < 0 ? err_sys(e, r, "%s %s", c->job.host.text, what) : 0;
 	case SSL_ERROR_ZERO_RETURN:
-		return err_set(e, -EPIPE, "%s %s: it has ended the connection", c->job.host.text, what);
+		return err_set(e, -EPIPE, "%s %s: it closed the connection", c->job.host.text, what);
 	case SSL_ERROR_SYSCALL:
 		r = errno ? -errno : -EPIPE;
 		return err_sys(e, r, "%s %s", c->job.host.text, what);
@@ -88,7 +88,7 @@ static int take_rendered_secret(struct courier *c, const char *in, size_t len, s
 
 	if (vault_msg_parse(VAULT_TO_CLIENT, in, len, 0, &m) < 0 ||
 	    (m.type != VAULT_RENDERED && m.type != VAULT_REFUSED))
-		return err_set(e, -EPROTO, "the vault said what it may not");
+		return err_set(e, -EPROTO, "the vault broke the protocol");
 	if (m.type == VAULT_REFUSED)
 		return err_set(e, m.status, "the vault does not give the secret: %.*s", (int)m.text[0].len,
 			       m.text[0].p ? m.text[0].p : "");
@@ -117,12 +117,12 @@ static int fetch_secret(struct courier *c, struct err *e)
 	n = p && size ? vault_msg_pack(VAULT_FROM_CLIENT, &m, p, size) : -ENOMEM;
 	if (n < 0 || send(c->vault, p, (size_t)n, MSG_NOSIGNAL) != n) {
 		buf_release(&io);
-		return err_set(e, -EPIPE, "the vault cannot be asked");
+		return err_set(e, -EPIPE, "cannot send a request to the vault");
 	}
 	r = wait_until_ready(c, c->vault, POLLIN);
 	n = r < 0 ? -1 : recv(c->vault, p, VAULT_IN, MSG_TRUNC | MSG_DONTWAIT);
 	if (n <= 0 || (size_t)n > VAULT_IN)
-		r = err_set(e, -EPIPE, "the vault has ended without an answer");
+		r = err_set(e, -EPIPE, "the vault closed the channel without a reply");
 	else
 		r = take_rendered_secret(c, p, (size_t)n, e);
 	if (n > 0)
@@ -141,7 +141,7 @@ static int read_courier_key(struct courier *c, struct err *e)
 	while (c->secret.len &&
 	       (c->secret.data[c->secret.len - 1] == '\n' || c->secret.data[c->secret.len - 1] == '\r'))
 		c->secret.data[--c->secret.len] = '\0';
-	return c->secret.len ? 0 : err_set(e, -EINVAL, "the file of the key is empty");
+	return c->secret.len ? 0 : err_set(e, -EINVAL, "the key file is empty");
 }
 
 static int get_courier_secret(struct courier *c, struct err *e)
@@ -167,7 +167,7 @@ static int tls_send_all(struct courier *c, SSL *s, const struct buf *out, struct
 		if (n > 0)
 			at += (size_t)n;
 		else
-			r = tls_wait(c, s, n, "does not take the request", e);
+			r = tls_wait(c, s, n, "does not accept the request", e);
 	}
 	return r;
 }
@@ -181,7 +181,7 @@ static int send_courier_request(struct courier *c, SSL *s, struct err *e)
 		r = courier_request(&c->job, (struct slice){ c->secret.data, c->secret.len },
 				    clock_nsec(CLOCK_REALTIME) / NSEC_PER_SEC, &out);
 		if (r < 0)
-			err_set(e, r, "the secret cannot stand in a header");
+			err_set(e, r, "the secret has bytes that are not allowed in a header");
 	}
 	buf_clear(&c->secret);
 	if (r == 0)
@@ -205,8 +205,8 @@ static int read_response(struct courier *c, SSL *s, struct courier_response *a, 
 		if (n > 0) {
 			r = courier_response_feed(a, in, (size_t)n);
 			if (r < 0)
-				return err_set(e, r, "the answer of %s cannot be read: %s", c->job.host.text,
-					       a->why);
+				return err_set(e, r, "the response of %s cannot be read: %s",
+					       c->job.host.text, a->why);
 		} else {
 			r = tls_wait(c, s, n, "does not answer", e);
 			if (r < 0 && courier_response_end(a) == 1)

@@ -45,7 +45,7 @@ static int map_dial_bundle(int fd, void **ret, size_t *ret_len, struct err *e)
 		return err_set(e, -EINVAL, "the policy is not in a sealed memory file");
 	/* The C library's fstat() is another system call, one that can open paths. */
 	if (syscall(SYS_fstat, fd, &st) < 0)
-		return err_sys(e, -errno, "cannot look at the policy");
+		return err_sys(e, -errno, "cannot get the size of the policy");
 	if (st.st_size <= 0 || st.st_size > BUNDLE_MAX)
 		return err_set(e, -EFBIG, "the policy is empty or too large");
 	p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);

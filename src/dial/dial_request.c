@@ -261,7 +261,7 @@ static void dial_through_proxy(struct dial_request *r)
 	struct host target = r->plan.name;
 
 	if (!pool) {
-		fail_dial(r, -ENOTCONN, "the policy wants a pool of proxies that is not there");
+		fail_dial(r, -ENOTCONN, "the policy requires a pool of proxies that does not exist");
 		return;
 	}
 	if (r->plan.is_pinned)

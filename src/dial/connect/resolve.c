@@ -222,7 +222,7 @@ static void take_aliases(struct resolve_answer *a, const struct ares_addrinfo_cn
 			continue;
 		if (host_canon(c->name, strlen(c->name), &h, NULL) < 0 || h.kind != HOST_NAME) {
 			a->status = -EREMOTEIO;
-			snprintf(a->why, sizeof(a->why), "the name is an alias of something that is no name");
+			snprintf(a->why, sizeof(a->why), "the name is an alias of an invalid name");
 			return;
 		}
 		for (size_t i = 0; i < a->n_aliases; i++)
@@ -231,8 +231,8 @@ static void take_aliases(struct resolve_answer *a, const struct ares_addrinfo_cn
 			continue;
 		if (a->n_aliases == RESOLVE_ALIASES_MAX) {
 			a->status = -ELOOP;
-			snprintf(a->why, sizeof(a->why),
-				 "the name is an alias of an alias, more than %d times", RESOLVE_ALIASES_MAX);
+			snprintf(a->why, sizeof(a->why), "the name has a chain of more than %d aliases",
+				 RESOLVE_ALIASES_MAX);
 			return;
 		}
 		if (!a->aliases)
@@ -324,7 +324,7 @@ static struct ares_link *next_channel(struct resolver *r)
 static void fail_without_servers(struct resolver *r, struct resolve_entry *x)
 {
 	x->answer.status = -EREMOTEIO;
-	snprintf(x->answer.why, sizeof(x->answer.why), "there is no resolver to ask");
+	snprintf(x->answer.why, sizeof(x->answer.why), "no resolver is configured");
 	resolve_cache_answered(&r->cache, x, clock_nsec(CLOCK_MONOTONIC));
 	call_waiting(x);
 }

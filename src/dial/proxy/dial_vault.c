@@ -70,7 +70,7 @@ int dial_vault_fetch(struct dial_vault *v, struct vaultc_request *a, const char 
 		return -EACCES;
 	}
 	r = vaultc_render(&v->client, a, g->handle, proxy->text, port, slice_of("/"));
-	*why = "the vault is not there, so the proxy's credential cannot be had";
+	*why = "the vault is not running, so the proxy's credential cannot be fetched";
 	return r;
 }
 
@@ -96,7 +96,7 @@ const char *dial_vault_split(const struct dial_vault *v, const char *secret, con
 	n = strcspn(mem->data, ":");
 	if (strlen(mem->data) != mem->len - 1 || mem->data[n] != ':' || n == 0 || n > PROXY_CREDENTIAL_MAX ||
 	    mem->len - n - 2 == 0 || mem->len - n - 2 > PROXY_CREDENTIAL_MAX)
-		return "the proxy's credential in the vault is no USER:PASSWORD";
+		return "the proxy's credential in the vault is not USER:PASSWORD";
 	mem->data[n] = '\0';
 	*user = mem->data;
 	*password = mem->data + n + 1;

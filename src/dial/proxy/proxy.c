@@ -221,7 +221,7 @@ int proxy_sets_new(struct proxy_sets **ret, const struct proxy_env *env, const s
 	if (r < 0) {
 		proxy_sets_release(s);
 		return err_set(e, r, "a pool of proxies cannot be set up: %s",
-			       r == -E2BIG ? "it has too many of them" : strerror(-r));
+			       r == -E2BIG ? "it has too many proxies" : strerror(-r));
 	}
 	for (size_t i = 0; i < n; i++)
 		proxy_check_arm(&s->pool[i]);

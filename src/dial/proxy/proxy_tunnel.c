@@ -80,7 +80,7 @@ static void on_tunnel_deadline(struct timer *timer)
 	else
 		tunnel_fault(t, -ETIMEDOUT,
 			     t->w.fd >= 0 ? "the proxy did not answer in time"
-					  : "the proxy could not be connected to in time");
+					  : "connecting to the proxy timed out");
 }
 
 static void tunnel_set_deadline(struct tunnel *t, uint64_t ms)
@@ -338,7 +338,7 @@ static void on_proxy_name(struct resolve_lookup *l, struct resolve_answer *a)
 		tunnel_connect(t, a->addrs, a->n_addrs);
 		return;
 	}
-	snprintf(why, sizeof(why), "the proxy's own name: %s", a->why);
+	snprintf(why, sizeof(why), "cannot resolve the proxy: %s", a->why);
 	tunnel_fault(t, a->status, why);
 }
 

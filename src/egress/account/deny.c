@@ -11,7 +11,7 @@
 #include "policy/policy.h"
 
 #define HOW_TO_ASK \
-	"http://coffer.internal/ says what is allowed, and takes a request for more: a person decides"
+	"http://coffer.internal/ shows what is allowed and takes requests for more; a person decides"
 
 static void deny_add_target(struct buf *out, const struct denial *d)
 {

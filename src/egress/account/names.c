@@ -120,10 +120,10 @@ static int names_load_record(struct names *n, struct err *e)
 	struct host h;
 
 	if (n->used + 1 > RECORDS_MAX || n->used + 1 + p[0] > RECORDS_MAX)
-		return err_set(e, -EBADMSG, "the table of names does not add up");
+		return err_set(e, -EBADMSG, "the table of names is inconsistent");
 	if (host_canon((const char *)p + 1, p[0], &h, NULL) < 0 || h.kind != HOST_NAME || h.len != p[0] ||
 	    memcmp(h.text, p + 1, h.len) != 0)
-		return err_set(e, -EBADMSG, "the table of names holds something that is no name");
+		return err_set(e, -EBADMSG, "the table of names holds an invalid name");
 	if (names_find(n, &h))
 		return err_set(e, -EBADMSG, "the table of names holds a name twice");
 	n->used += 1u + p[0];
@@ -139,12 +139,12 @@ static int names_load(struct names *n, struct err *e)
 
 	if (f->magic != MAGIC || count > NAMES_MAX || f->blocks == 0 || f->blocks > (1u << 24) ||
 	    (f->base & 0xff) != 0 || f->base > UINT32_MAX - (f->blocks * 256ULL - 1))
-		return err_set(e, -EBADMSG, "the table of names does not add up");
+		return err_set(e, -EBADMSG, "the table of names is inconsistent");
 	n->base = f->base;
 	n->slots = f->blocks >= (1u << 16) ? (1u << 16) * HOSTS_PER_BLOCK : f->blocks * HOSTS_PER_BLOCK;
 	n->start = f->start % n->slots;
 	if (count > n->slots)
-		return err_set(e, -EBADMSG, "the table of names does not add up");
+		return err_set(e, -EBADMSG, "the table of names is inconsistent");
 	while (r == 0 && n->n < count)
 		r = names_load_record(n, e);
 	return r;
@@ -171,7 +171,7 @@ static int names_map_file(struct names *n, int fd, bool *ret_new, struct err *e)
 	void *p;
 
 	if (fd >= 0 && fstat(fd, &st) < 0)
-		return err_sys(e, -errno, "cannot look at the table of names");
+		return err_sys(e, -errno, "cannot get the size of the table of names");
 	*ret_new = st.st_size == 0;
 	if (fd >= 0 && *ret_new && ftruncate(fd, NAMES_FILE_SIZE) < 0)
 		return err_sys(e, -errno, "cannot make the table of names");

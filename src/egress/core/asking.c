@@ -278,7 +278,8 @@ void asking_describe_text(const struct egress *eg, struct buf *out)
 		buf_addf(out, "\n%u request%s of this sandbox wait%s for a person's answer.\n", eg->n_asking,
 			 eg->n_asking == 1 ? "" : "s", eg->n_asking == 1 ? "s" : "");
 	if (eg->answered)
-		buf_adds(out, "\nWhat became of the last that a person was to allow, newest first:\n");
+		buf_adds(out,
+			 "\nResults of the last requests that needed a person's approval, newest first:\n");
 	for (unsigned i = 0; eg->answered && i < eg->answered->n; i++) {
 		const struct asked_before *p = &eg->answered->v[i];
 		const char *const parts[] = { p->about.method, p->about.host, p->about.path, p->about.what };

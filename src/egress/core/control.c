@@ -128,7 +128,7 @@ static int map_bundle(int fd, void **ret, size_t *ret_len, struct err *e)
 		return err_set(e, -EPERM, "the policy's memory is not sealed");
 	/* The C library's fstat() is another system call, one that can open paths. */
 	if (syscall(SYS_fstat, fd, &st) < 0)
-		return err_sys(e, -errno, "cannot look at the policy");
+		return err_sys(e, -errno, "cannot get the size of the policy");
 	if (st.st_size <= 0 || st.st_size > BUNDLE_MAX)
 		return err_set(e, -EFBIG, "the policy has a wrong size");
 	p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
@@ -297,7 +297,7 @@ static int replace_vault(struct egress *eg, const int fds[2], struct err *e)
 	if (fds[0] < 0 || fds[1] < 0)
 		return err_set(e, -EBADMSG, "no vault came with the message");
 	if (!eg->inspector || !eg->inspector->new_vault)
-		return err_set(e, -ENOSYS, "secrets need the inspecting part, which is not there");
+		return err_set(e, -ENOSYS, "secrets need inspection, which is not available");
 	return eg->inspector->new_vault(eg, fds[0], fds[1], e);
 }
 

@@ -156,10 +156,9 @@ static void count_denied_name(struct dns_serve *s, const struct dns_query *q)
 		s->denied_names = 0;
 	}
 	if (++s->denied_names == TUNNEL_NAMES)
-		egress_alert(
-			s->eg, "dns_tunnel_suspected", shown_name(q),
-			"%d names that are denied, or that there are not, were asked for within a minute",
-			TUNNEL_NAMES);
+		egress_alert(s->eg, "dns_tunnel_suspected", shown_name(q),
+			     "%d names that are denied or do not exist were looked up within a minute",
+			     TUNNEL_NAMES);
 }
 
 /*
@@ -208,7 +207,7 @@ static void count_resolved_name(struct dns_serve *s, const struct host *h, const
 	if (++z->n == TUNNEL_NAMES)
 		egress_alert(
 			s->eg, "dns_tunnel_suspected", h->text,
-			"%d names below %s, which a rule allows, were looked up within a minute, each another one",
+			"%d different names below %s, which a rule allows, were looked up within a minute",
 			TUNNEL_NAMES, last_two_labels(h));
 }
 
@@ -618,7 +617,7 @@ void dns_serve_query(struct dns_serve *s, struct dns_client *c, const uint8_t *m
 		reply_empty(c, &q, DNS_NOERROR, DNS_TTL);
 		break;
 	case DNS_NAME_ODD:
-		deny_name(s, c, &q, NULL, NULL, "it is no host's name", false);
+		deny_name(s, c, &q, NULL, NULL, "it is not a host name", false);
 		break;
 	}
 }
@@ -641,7 +640,7 @@ static void free_pending(struct dns_serve *s, struct dns_pending *p)
 {
 	const struct dns_decision ended = { .kind = FOLD_DNS_DENY,
 					    .word = "error",
-					    .why = "the run ended before there was an answer",
+					    .why = "the run ended before the lookup was answered",
 					    .first = true };
 
 	dialc_cancel(&s->eg->dial, &p->lookup);

@@ -100,8 +100,8 @@ const char *egress_ledger_why(struct egress *eg)
 	if (!l->told)
 		egress_alert(
 			eg, "log_full", NULL,
-			"this run has written all that its log may hold (%llu MiB): what it did before goes on, and "
-			"everything new is denied until it is started again",
+			"the log of this run is full (%llu MiB): what it did before is still allowed, and "
+			"everything new is denied until the run is started again",
 			(unsigned long long)(l->max >> 20));
 	l->told = true;
 	return LEDGER_WHY_FULL;
@@ -157,7 +157,7 @@ static void journal_counted(struct egress *eg, bool all)
 		if (kinds[i].decision)
 			json_str(l, "decision", kinds[i].decision);
 		else
-			json_str(l, "text", "more alerts, of which only the number was kept");
+			json_str(l, "text", "more alerts, which were only counted");
 		json_u64(l, "count", n);
 		/*
 		 * A refused request depends on more than its counting key, so `again` would mislead. Each
@@ -188,7 +188,7 @@ static void on_egress_tick(struct timer *t)
 
 static void on_dial_down(struct dialc *d, const char *why)
 {
-	egress_alert(d->ctx, "dial", NULL, "%s; until there is a new one no connection can be made", why);
+	egress_alert(d->ctx, "dial", NULL, "%s; no connection can be made until it is restarted", why);
 }
 
 /* Before confinement: everything that opens, maps or queries the system. */
@@ -211,7 +211,7 @@ static int egress_prepare(struct egress *eg, struct err *e)
 	eg->refill = (struct timer){ .fn = relay_refill, .ctx = eg };
 	eg->tick = (struct timer){ .fn = on_egress_tick, .ctx = eg };
 	wheel_init(&eg->wheel, eg->now);
-	snprintf(eg->why_none, sizeof(eg->why_none), "none came yet");
+	snprintf(eg->why_none, sizeof(eg->why_none), "none was loaded yet");
 	eg->fold = calloc(1, sizeof(*eg->fold));
 	eg->pipes = calloc(1, sizeof(*eg->pipes));
 	eg->scratch = malloc(EGRESS_SCRATCH);

@@ -407,7 +407,7 @@ static void flow_ask_person(struct flow *f, const struct policy_verdict *v)
 	const char *why = NULL;
 
 	if (!flow_park(f, FLOW_ASK, EPOLLRDHUP))
-		why = "it cannot be waited for";
+		why = "the connection cannot be watched";
 	else
 		f->asking = asking_begin(f->eg, &m, on_flow_answer, f, &why);
 	if (!f->asking)
@@ -446,7 +446,7 @@ static void flow_wait_for_room(struct flow *f, const struct policy_verdict *v)
 {
 	/* Not EPOLLRDHUP: a client that has sent its last byte may still expect the response. */
 	if (!flow_park(f, FLOW_LEDGER, LOOP_HANG_UP)) {
-		flow_refuse(f, v, flow_refusal_kind(f), 503, "it cannot be waited for", NULL);
+		flow_refuse(f, v, flow_refusal_kind(f), 503, "the connection cannot be watched", NULL);
 		return;
 	}
 	f->turn.fn = on_flow_turn;

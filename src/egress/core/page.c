@@ -30,17 +30,18 @@ static void page_add_text(const struct egress *eg, struct buf *out)
 	}
 	buf_addf(out,
 		 "This sandbox may use the network as these rules say (%s); everything else is denied.\n\n",
-		 policy_mode(eg->policy) == POLICY_OBSERVE ? "observe: recorded, only deny rules hold"
-							   : "enforce");
+		 policy_mode(eg->policy) == POLICY_OBSERVE
+			 ? "observe: everything is recorded, only deny rules apply"
+			 : "enforce");
 	policy_describe(eg->policy, out);
 	asking_describe_text(eg, out);
 	buf_adds(
 		out,
-		"\nWhat you need and do not find here, a person can allow while you wait:\n"
+		"\nA person can allow more while you wait:\n"
 		"  curl " ASK_URL
 		" -d '{\"rule\":\"api.example.com\",\"reason\":\"why you need it\",\"wait\":120}'\n"
 		"A rule is HOST, HOST:PORT or METHOD https://HOST/PATH, where * in a path stops at / and ** does not.\n"
-		"GET " ASK_URL " says what became of what you asked for.\n");
+		"GET " ASK_URL " shows the state of your requests.\n");
 }
 
 static void page_add_json(const struct egress *eg, struct buf *out)
@@ -66,7 +67,7 @@ static void page_add_json(const struct egress *eg, struct buf *out)
 		&j, "how_to_ask",
 		"POST " ASK_URL
 		" {\"rule\":\"HOST[:PORT] or METHOD https://HOST/PATH\",\"reason\":\"why\",\"wait\":120}: a person decides; "
-		"GET it to see what became of it");
+		"GET it to see the state of your requests");
 	json_end_obj(&j);
 	buf_addc(out, '\n');
 }
@@ -164,7 +165,7 @@ static void page_wait_for_answer(struct flow *f, const struct access *a, unsigne
 	f->client.w.fn = on_poll_client_gone;
 	flow_set_timeout(f, brief ? ID_WITHIN : seconds);
 	if (loop_watch(&f->eg->loop, &f->client.w, EPOLLRDHUP) < 0)
-		flow_reset(f, "error: it cannot be waited for");
+		flow_reset(f, "error: the connection cannot be watched");
 }
 
 static void page_take_body(struct flow *f, const char *data, size_t len)
@@ -199,7 +200,7 @@ static void page_post(struct flow *f, size_t head_len)
 	else if (f->first.len - head_len >= h->content_length)
 		page_take_body(f, f->first.data + head_len, (size_t)h->content_length);
 	else if (!page_read_more(f))
-		flow_reset(f, "error: it cannot be waited for");
+		flow_reset(f, "error: the connection cannot be watched");
 }
 
 /* GET /v1/access and /v1/access/ID. False: another path. */
@@ -218,7 +219,7 @@ static bool page_get_access(struct flow *f, struct slice path)
 		if (a)
 			page_send_access(f, a);
 		else
-			page_refuse(f, 404, "no such question is known here; GET / says what is allowed");
+			page_refuse(f, 404, "no such request is known here; GET / shows what is allowed");
 		return true;
 	}
 	json_obj(&j, NULL);
@@ -246,7 +247,7 @@ static void page_respond(struct flow *f, size_t head_len)
 	if (slice_eq(h->method, "GET") && page_get_access(f, h->path))
 		return;
 	if (status != 200)
-		buf_addf(&body, "coffer: %s; GET / says what this sandbox may do\n", http1_reason(status));
+		buf_addf(&body, "coffer: %s; GET / shows what this sandbox may do\n", http1_reason(status));
 	else if (text)
 		page_add_text(f->eg, &body);
 	else
@@ -296,7 +297,7 @@ static void page_read_head(struct flow *f)
 	else if (r > 0)
 		page_respond(f, (size_t)r);
 	else if (loop_watch(&f->eg->loop, &f->client.w, EPOLLIN | EPOLLRDHUP) < 0)
-		flow_reset(f, "error: it cannot be waited for");
+		flow_reset(f, "error: the connection cannot be watched");
 }
 
 void page_begin(struct flow *f)

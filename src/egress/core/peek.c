@@ -44,9 +44,9 @@ static const char *check_peeked_name(const struct flow *f, const char *seen, siz
 	struct host h;
 
 	if (!has_name)
-		return f->name ? "it does not say which name it is for" : NULL;
+		return f->name ? "it names no host (no SNI, no Host header)" : NULL;
 	if (host_canon(seen, len, &h, NULL) < 0)
-		return "the name in it is not one";
+		return "the name in it is not a valid host name";
 	if (f->name) {
 		if (h.kind == HOST_NAME && h.len == f->name->len && memcmp(h.text, f->name->text, h.len) == 0)
 			return NULL;
@@ -72,7 +72,7 @@ static void refuse_name_mismatch(struct flow *f, const struct policy_verdict *v,
 	f->eg->stats.mismatched++;
 	if (n)
 		egress_alert(f->eg, how == FLOW_REFUSE_TLS ? "sni_mismatch" : "host_mismatch",
-			     flow_host(f, host), "connected to %s:%u, asked inside for %s",
+			     flow_host(f, host), "connected to %s:%u, but requested %s inside",
 			     flow_host(f, host), f->port, name);
 	flow_refuse(f, v, how, 421, why, n ? name : NULL);
 }
@@ -87,7 +87,8 @@ static void on_peeked_hello(struct flow *f, const struct policy_verdict *v)
 		return;
 	}
 	if (f->depth == POLICY_INSPECT && !f->eg->inspector) {
-		flow_refuse(f, v, FLOW_REFUSE_TLS, 0, "the rule needs inspection, which is not there", NULL);
+		flow_refuse(f, v, FLOW_REFUSE_TLS, 0, "the rule needs inspection, which is not available",
+			    NULL);
 		return;
 	}
 	flow_open(f, v);
@@ -106,8 +107,8 @@ static void on_peeked_head(struct flow *f, const struct policy_verdict *v)
 		return;
 	}
 	if (!f->eg->inspector) {
-		flow_refuse(f, v, FLOW_REFUSE_HTTP, 0,
-			    "plain HTTP needs the inspecting part, which is not there", NULL);
+		flow_refuse(f, v, FLOW_REFUSE_HTTP, 0, "plain HTTP needs inspection, which is not available",
+			    NULL);
 		return;
 	}
 	flow_open(f, v);
@@ -146,7 +147,7 @@ static bool peek_parse_http(struct flow *f, const struct policy_verdict *v)
 	if (!f->http) {
 		f->http = malloc(sizeof(*f->http));
 		if (!f->http) {
-			flow_refuse(f, v, FLOW_REFUSE_RESET, 0, "there is no memory for it", NULL);
+			flow_refuse(f, v, FLOW_REFUSE_RESET, 0, "out of memory", NULL);
 			return false;
 		}
 		*f->http = HTTP1_HEAD_INIT;
@@ -168,7 +169,7 @@ static bool peek_parse(struct flow *f, const struct policy_verdict *v)
 	if (!f->hello)
 		f->hello = calloc(1, sizeof(*f->hello));
 	if (!f->hello) {
-		flow_refuse(f, v, FLOW_REFUSE_RESET, 0, "there is no memory for it", NULL);
+		flow_refuse(f, v, FLOW_REFUSE_RESET, 0, "out of memory", NULL);
 		return false;
 	}
 	switch (tls_hello_feed(f->hello, f->first.data, f->first.len)) {
@@ -237,7 +238,7 @@ static void peek_wait_for_more(struct flow *f)
 	f->client.w.fn = on_first_bytes;
 	/* Edge-triggered, as relay.c needs it: the socket was read until it was empty. */
 	if (loop_watch(&f->eg->loop, &f->client.w, RELAY_EVENTS) < 0)
-		flow_reset(f, "error: it cannot be waited for");
+		flow_reset(f, "error: the connection cannot be watched");
 }
 
 static void peek_read(struct flow *f, const struct policy_verdict *v)
@@ -250,14 +251,14 @@ static void peek_read(struct flow *f, const struct policy_verdict *v)
 			return;
 		}
 		if (n <= 0) {
-			flow_refuse(f, v, FLOW_REFUSE_RESET, 0, "it ended before its first bytes were whole",
-				    NULL);
+			flow_refuse(f, v, FLOW_REFUSE_RESET, 0,
+				    "it ended before its first bytes were complete", NULL);
 			return;
 		}
 		buf_add(&f->first, f->eg->scratch, (size_t)n);
 		/* Both parsers refuse more than they accept, so this only bounds the surplus of one read. */
 		if (buf_error(&f->first) || f->first.len > HTTP1_HEAD_MAX + TLS_HELLO_MAX + READ_SIZE) {
-			flow_refuse(f, v, FLOW_REFUSE_RESET, 0, "its first bytes have no end", NULL);
+			flow_refuse(f, v, FLOW_REFUSE_RESET, 0, "its first bytes are too long", NULL);
 			return;
 		}
 		if (f->is_refused ? !peek_parse_refused(f, v) : !peek_parse(f, v))
@@ -304,7 +305,7 @@ void peek_timeout(struct flow *f)
 	snprintf(
 		why, sizeof(why),
 		f->first.len
-			? "its first bytes were not whole within %u s"
+			? "its first bytes were not complete within %u s"
 			: "it sent nothing for %u s; where the server speaks first, the rule needs `depth: tunnel`",
 		f->eg->times.first);
 	flow_refuse(f, &v, f->http ? FLOW_REFUSE_HTTP : FLOW_REFUSE_RESET, 408, f->is_refused ? v.why : why,

@@ -349,7 +349,7 @@ void relay_begin(struct flow *f, int fd)
 		return;
 	}
 	if (relay_arm(f, &f->server) < 0 || relay_arm(f, &f->client) < 0)
-		flow_reset(f, "error: it cannot be waited for");
+		flow_reset(f, "error: the connection cannot be watched");
 	else if (f->client.readable)
 		relay_run(f); /* noted while there was no server: that edge does not come again */
 }

@@ -70,9 +70,9 @@ static int capture_add_hit(struct capture *c, json_t *object, const char *key, c
 	if (json_is_null(value) || (json_is_string(value) && json_string_length(value) == 0))
 		return 0;
 	if (!json_is_string(value))
-		return capture_fail(c, "it has a credential's name on something that is no text");
+		return capture_fail(c, "it has a credential that is not text");
 	if (c->n == CAPTURE_MAX)
-		return capture_fail(c, "it has more credentials in it than can be kept");
+		return capture_fail(c, "it has too many credentials");
 	c->v[c->n++] = (struct capture_hit){
 		.in = object,
 		.key = key,
@@ -150,9 +150,9 @@ int capture_read(struct capture *c, const struct issue *s, struct slice body)
 		return capture_fail(c, "it is too long");
 	c->root = json_loadb(body.p ? body.p : "", body.len, JSON_REJECT_DUPLICATES, &je);
 	if (!c->root)
-		return capture_fail(c, "it is no JSON that can be read in one way only");
+		return capture_fail(c, "it is not unambiguous JSON");
 	if (!json_is_object((const json_t *)c->root))
-		return capture_fail(c, "it is no JSON object");
+		return capture_fail(c, "it is not a JSON object");
 	return capture_walk(c, s, c->root, &top, 0);
 }
 

@@ -46,15 +46,14 @@ static int refuse_use(struct inject_finder *f, const struct vault_grant *g, cons
 	if (!d->tls)
 		snprintf(
 			f->no->why, sizeof(f->no->why),
-			"the placeholder of the secret '%s' stands in a request without TLS; it is rendered only "
+			"the placeholder of the secret '%s' is in a request without TLS; it is rendered only "
 			"over https to %s",
 			g->name, bound);
 	else if (grants_binding(g, d->host, d->port, f->path, BINDING_AS_ANY, NULL))
-		snprintf(
-			f->no->why, sizeof(f->no->why),
-			"the placeholder of the secret '%s' stands in %s, and there it may not be rendered: it is "
-			"bound to %s",
-			g->name, where, bound);
+		snprintf(f->no->why, sizeof(f->no->why),
+			 "the placeholder of the secret '%s' is in %s, where it must not be rendered: it is "
+			 "bound to %s",
+			 g->name, where, bound);
 	else
 		snprintf(
 			f->no->why, sizeof(f->no->why),

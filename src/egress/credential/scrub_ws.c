@@ -122,7 +122,7 @@ static int ws_put_piece(struct scrub_ws *w, const void *data, size_t len, struct
 
 	if (w->late.len - w->late_at + (w->pieces.len - w->piece_at) + len > SCRUB_WS_LATE_MAX) {
 		*ret_why =
-			"the websocket's server broke a message into too many pieces to search them for the secret";
+			"the websocket's server split a message into too many pieces to search them for the secret";
 		return -EMSGSIZE;
 	}
 	buf_add(&w->late, data, len);
@@ -149,7 +149,7 @@ static int ws_read_length(const struct scrub_ws *w, uint64_t *ret, const char **
 	for (size_t i = 0; i < n; i++)
 		len = len << 8 | h[2 + i];
 	if ((n == 2 && len < 126) || (n == 8 && (len <= UINT16_MAX || len >> 63)))
-		return BAD("the websocket's server wrote the length of a frame in a way that nobody may");
+		return BAD("the websocket's server sent an invalid frame length");
 	*ret = len;
 	return 1;
 }

@@ -457,8 +457,7 @@ bool theirs_in_body(struct theirs *t, const struct http_req *q, struct slice bod
 	if (body.len == 0)
 		return false;
 	if (r < 0 && has_content_type(q, "json"))
-		return report_theirs(t, "a body that says it is JSON and cannot be read in one way",
-				     SLICE_NONE, NULL);
+		return report_theirs(t, "a body that claims to be JSON and is ambiguous", SLICE_NONE, NULL);
 	if (r > 0 || theirs_in_text(t, body))
 		return true;
 	if (r < 0 && (has_content_type(q, "application/x-www-form-urlencoded") ||

@@ -216,12 +216,12 @@ static bool h1_take_response_head(struct upstream *u, const struct http1_head *h
 
 	if (h->body == HTTP1_BODY_TUNNEL &&
 	    !(h->status == 101 && k->e->req.websocket && slice_eq_nocase(h->upgrade_to, "websocket")))
-		return h1_client_bad(u, "the server changed the protocol without being asked");
+		return h1_client_bad(u, "the server changed the protocol without a request to do so");
 	if (h->status < 200 && h->status != 101 && ++k->interim > INTERIM_MAX)
-		return h1_client_bad(u, "the server sends interim answers without end");
+		return h1_client_bad(u, "the server sends too many interim responses");
 	r = http_head_resp_from_h1(k->e, h);
 	if (r < 0)
-		return h1_client_bad(u, "the head of the answer is too large");
+		return h1_client_bad(u, "the head of the response is too large");
 	if (h->status >= 200 || h->body == HTTP1_BODY_TUNNEL) {
 		k->keep = h->keep_alive;
 		k->body = h->body;
@@ -283,7 +283,8 @@ static bool h1_read_chunked_response(struct upstream *u)
 
 	k->at += used;
 	if (ev < 0)
-		return h1_client_bad(u, k->chunks.why ? k->chunks.why : "the answer's body cannot be read");
+		return h1_client_bad(u, k->chunks.why ? k->chunks.why
+						      : "the body of the response cannot be read");
 	if (ev == HTTP1_CHUNK_DATA)
 		return exch_put_down(k->e, data.p, data.len) == 0 || h1_client_bad(u, exch_over_reason(k->e));
 	if (ev == HTTP1_CHUNK_END) {
@@ -321,7 +322,7 @@ static bool h1_client_step(struct upstream *u)
 	if (k->at == k->in.len)
 		return false;
 	if (k->state == H1C_IDLE || k->state == H1C_WAIT)
-		return h1_client_bad(u, "the server speaks without being asked");
+		return h1_client_bad(u, "the server sent bytes without a request");
 	k->got = true;
 	if (k->state == H1C_HEAD)
 		return h1_read_response_head(u);
@@ -375,7 +376,7 @@ static void h1_client_eof(struct upstream *u)
 		upstream_fail(u, false, "done");
 	} else if (all || k->state <= H1C_HEAD) {
 		upstream_fail(u, (u->used && !k->got) || k->state == H1C_WAIT,
-			      "the server ended the connection before its answer was whole");
+			      "the server closed the connection before its response was complete");
 	}
 }
 

@@ -167,7 +167,7 @@ static void h2_server_flooded(struct inspect_conn *c)
 	if (c->h2->leaving)
 		return;
 	c->h2->leaving = true;
-	egress_alert(c->in->eg, "http2_flood", c->host.text, "HTTP/2 frames without a purpose, in number");
+	egress_alert(c->in->eg, "http2_flood", c->host.text, "too many HTTP/2 frames that serve no purpose");
 	nghttp2_session_terminate_session(c->h2->s, NGHTTP2_ENHANCE_YOUR_CALM);
 }
 
@@ -406,7 +406,7 @@ static void h2_log_given_up(struct exch *e)
 		return;
 	t->begun = true;
 	if (e->failed)
-		why = "the head did not come to its end in time";
+		why = "the head was not complete in time";
 	else if (t->listed > H2_LISTED_MAX || e->conn->h2->long_head)
 		why = TOO_LARGE;
 	exch_log_refusal(e, why);

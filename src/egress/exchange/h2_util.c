@@ -257,7 +257,7 @@ int h2_feed(struct io *io, nghttp2_session *s, struct h2_calm *c)
 		c->block += n;
 		if (c->block > H2_BLOCK_MAX) {
 			snprintf(io->why, sizeof(io->why),
-				 "HTTP/2: a head without an end, or frames of no known type");
+				 "HTTP/2: an endless head, or frames of unknown type");
 			if (io->wipe)
 				explicit_bzero(raw, sizeof(raw));
 			return -EBADMSG;

@@ -93,7 +93,7 @@ static int describe_request(const struct exch *e, struct buf *what)
 {
 	buf_adds(what, e->ask_what);
 	if (e->req.websocket)
-		buf_addf(what, "%sopens a websocket, and what goes over it is not seen",
+		buf_addf(what, "%sopens a websocket, whose messages are not inspected",
 			 what->len ? "; " : "");
 	return askheaders_add(&e->req.fields, ASKMSG_WHAT_MAX, what);
 }
@@ -146,7 +146,7 @@ static void exch_ask_now(struct exch *e)
 	m.type = type_text;
 	m.preview_bytes = (uint32_t)m.preview_len;
 	if (!why && (describe_request(e, &what) < 0 || e->ask_cut || buf_error(&what)))
-		why = "a person has to allow it, and it does more than anybody can be shown";
+		why = "a person has to allow it, and it does more than fits into an ask";
 	m.what = buf_cstr(&what);
 	if (!why && e->req.target.len > ASKMSG_PATH_MAX)
 		why = "a person has to allow it, and its path is too long to be shown to anybody";

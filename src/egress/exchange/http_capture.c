@@ -194,7 +194,7 @@ bool capture_check(struct exch *e)
 	if (!x || e->capture)
 		return true;
 	if (!e->conn->tls || e->req.websocket) {
-		exch_refuse(e, 403, "credentials are issued here, and only over https are they asked for");
+		exch_refuse(e, 403, "credentials are issued here, so only https requests are allowed");
 		return false;
 	}
 	e->capture = calloc(1, sizeof(*e->capture));
@@ -249,13 +249,13 @@ bool capture_head(struct exch *e)
 	if (!e->resp.no_body && secret_is_encoded(&e->resp.fields)) {
 		capture_over(
 			e,
-			"credentials are issued here, and the server encoded its answer although it was told not to",
+			"credentials are issued here, and the server encoded its response although it was told not to",
 			0);
 		return false;
 	}
 	if (e->resp.has_length && e->resp.length > CAPTURE_BODY_MAX && !e->resp.no_body) {
-		capture_over(
-			e, "credentials are issued here, and the answer is too long to be looked through", 0);
+		capture_over(e, "credentials are issued here, and the response is too long to be searched",
+			     0);
 		return false;
 	}
 	c->holds = true;
@@ -269,7 +269,7 @@ int capture_put_down(struct exch *e, const void *data, size_t len)
 	e->active = e->in->eg->now;
 	if (c->body.len + len > CAPTURE_BODY_MAX)
 		return capture_over(
-			e, "credentials are issued here, and the answer is too long to be looked through",
+			e, "credentials are issued here, and the response is too long to be searched",
 			-EFBIG);
 	buf_add(&c->body, data, len);
 	exch_count(e);
@@ -277,8 +277,7 @@ int capture_put_down(struct exch *e, const void *data, size_t len)
 		return capture_over(e, "out of memory", -ENOMEM);
 	if (e->in->held > EXCH_HELD_MAX)
 		return capture_over(
-			e,
-			"credentials are issued here, and too much is held at once to look through the answer",
+			e, "credentials are issued here, and too many bytes are held to search the response",
 			-ENOBUFS);
 	if (e->back)
 		e->back->took(e, len);
@@ -289,7 +288,7 @@ static void refuse_response(struct exch *e, const char *what, const char *why)
 {
 	char text[VAULT_WHY_MAX + 160];
 
-	snprintf(text, sizeof(text), "credentials are issued here, and the answer is not handed on: %s%s",
+	snprintf(text, sizeof(text), "credentials are issued here, and the response is not passed on: %s%s",
 		 what, why);
 	egress_alert(e->in->eg, "capture", e->conn->host.text, "%s", text);
 	if (e->up_conn && e->back)
@@ -354,7 +353,7 @@ static void on_issued_written(struct egress *eg, struct defer *d, int status)
 		e->front->wake(e);
 		control_poke(in->eg);
 	} else {
-		refuse_response(e, "it could not be written down", "");
+		refuse_response(e, "the journal cannot be written", "");
 	}
 	runq_leave(&in->q);
 }
@@ -442,7 +441,7 @@ static void on_stored(struct exch *e, const struct vaultc_request *a, struct sli
 	if (r == 0)
 		r = capture_put(&c->json, c->at, placeholder);
 	if (r < 0) {
-		refuse_response(e, "what was issued cannot be kept", "");
+		refuse_response(e, "the credential cannot be stored", "");
 		return;
 	}
 	c->at++;
@@ -458,7 +457,7 @@ static void on_store_reply(struct vaultc_request *a, int status, struct slice pl
 	if (!e->conn)
 		capture_free(e);
 	else if (status < 0)
-		refuse_response(e, "the vault does not keep what was issued: ", why);
+		refuse_response(e, "the vault does not store the credential: ", why);
 	else
 		on_stored(e, a, placeholder);
 	runq_leave(&in->q);
@@ -490,7 +489,7 @@ static void store_next(struct exch *e)
 		return;
 	}
 	if (!issuer) {
-		refuse_response(e, "the vault is another one by now, which does not keep them", "");
+		refuse_response(e, "the vault was replaced, and the new one does not store them", "");
 		return;
 	}
 	i = (struct vaultc_issued){ .issuer = issuer->handle,
@@ -501,7 +500,7 @@ static void store_next(struct exch *e)
 	c->store.done = on_store_reply;
 	c->store.ctx = c;
 	if (vaultc_capture(&e->in->secrets->vault, &c->store, &i) < 0)
-		refuse_response(e, "the vault is not there, or cannot keep what was issued", "");
+		refuse_response(e, "the vault is not running, or cannot store the credential", "");
 }
 
 /* Runs from the run queue, when the back that delivered the end has finished. */

@@ -360,7 +360,7 @@ static void on_request_written(struct egress *eg, struct defer *d, int status)
 	runq_enter(&in->q);
 	e->state = EXCH_NEW;
 	if (status < 0)
-		exch_refuse(e, 503, "the decision could not be written down, so nothing is let through");
+		exch_refuse(e, 503, "the journal cannot be written, so nothing is let through");
 	else
 		upstream_get(e);
 	runq_leave(&in->q);
@@ -516,7 +516,8 @@ void exch_new_policy(struct exch *e)
 		e->verdict.action = POLICY_ALLOW;
 	e->old_plan = was_planned_before(e);
 	if (e->old_plan && e->state != EXCH_LIVE && is_still_allowed(e)) {
-		exch_cut(e, "the policy has changed since the request was looked at for secrets; ask again");
+		exch_cut(e,
+			 "the policy has changed since the request was searched for secrets; send it again");
 		return;
 	}
 	/* A held body is being read for the question of the older policy. */
@@ -529,8 +530,9 @@ void exch_new_policy(struct exch *e)
 	}
 	if (is_still_allowed(e) && e->state != EXCH_LIVE && e->verdict.terms.credentials_only &&
 	    !was_judged) {
-		exch_cut(e,
-			 "the policy has changed since the request was looked at for credentials; ask again");
+		exch_cut(
+			e,
+			"the policy has changed since the request was searched for credentials; send it again");
 		return;
 	}
 	if (is_still_allowed(e) && limits_of(&eg->limits, &e->verdict, &e->limit) == 0) {

@@ -169,9 +169,9 @@ void http_head_finish(struct exch *e)
 	if (has_lower_case(r->method))
 		refuse_request(
 			e, 400,
-			"a method is written in capital letters; servers differ in what they make of others");
+			"a method must be in capital letters; servers treat other spellings differently");
 	if (strcmp(r->method, METHOD_WEBSOCKET_NAME) == 0)
-		refuse_request(e, 400, "WEBSOCKET is a word of rules and no method of HTTP");
+		refuse_request(e, 400, "WEBSOCKET is a method only in rules, not in HTTP");
 	if (strcmp(r->method, "CONNECT") == 0)
 		refuse_request(e, 405, "CONNECT is not for a server; connect to the other host directly");
 	else if (strcmp(r->method, "TRACE") == 0)

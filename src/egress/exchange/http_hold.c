@@ -154,7 +154,8 @@ static int hold_feed_push(struct http_hold *h, const struct exch *e, struct poli
 	 */
 	if (!h->push.n_commands && (body.len > h->push.size || !e->up.eof))
 		return body.len > h->push.size
-			       ? hold_error(why, -EBADMSG, "the push names no refs, and goes on behind that")
+			       ? hold_error(why, -EBADMSG,
+					    "the push names no refs, but has more bytes after the list")
 			       : 0;
 	h->refs = calloc(h->push.n_commands ? h->push.n_commands : 1, sizeof(*h->refs));
 	if (!h->refs)
@@ -234,7 +235,7 @@ static int hold_add_json(struct http_hold *h, json_t *o, char why[POLICY_WHY_MAX
 			why, -EBADMSG,
 			"a GraphQL request without its document (a persisted query) cannot be judged");
 	if (op && !json_is_string(op) && !json_is_null(op))
-		return hold_error(why, -EBADMSG, "operationName is no string");
+		return hold_error(why, -EBADMSG, "operationName is not a string");
 	return hold_add_document(h, json_string_value(query), json_string_length(query),
 				 json_is_string(op) ? json_string_value(op) : NULL,
 				 json_is_string(op) ? json_string_length(op) : 0,
@@ -249,8 +250,7 @@ static int hold_feed_json(struct http_hold *h, struct slice body, char why[POLIC
 
 	h->json = json_loadb(body.p ? body.p : "", body.len, JSON_REJECT_DUPLICATES, &je);
 	if (!h->json) {
-		snprintf(why, POLICY_WHY_MAX, "the body is no JSON that can be read in one way: %.120s",
-			 je.text);
+		snprintf(why, POLICY_WHY_MAX, "the body is not unambiguous JSON: %.120s", je.text);
 		return -EBADMSG;
 	}
 	if (!json_is_array(h->json))

@@ -193,7 +193,7 @@ void exch_respond_failed(struct exch *e, const char *why)
 	struct json j = JSON_INIT(&body);
 	char text[HOST_MAX + 400];
 
-	snprintf(text, sizeof(text), "coffer: %s:%u could not be asked: %s",
+	snprintf(text, sizeof(text), "coffer: the request to %s:%u failed: %s",
 		 e->conn ? e->conn->host.text : "", e->conn ? (unsigned)e->conn->port : 0, why);
 	json_obj(&j, NULL);
 	json_str(&j, "error", "upstream");

@@ -461,7 +461,7 @@ static void begin_send(struct exch *e)
 		buf_release(&x->value[i]);
 }
 
-#define IS_OLD "the secret was changed before it was sent; ask again"
+#define IS_OLD "the secret was changed before it was sent; send the request again"
 
 static void on_use_written(struct egress *eg, struct defer *d, int status)
 {
@@ -471,7 +471,7 @@ static void on_use_written(struct egress *eg, struct defer *d, int status)
 
 	runq_enter(&in->q);
 	if (status < 0)
-		fail_render(e, 503, "the use of the secret could not be written down, so it is not sent");
+		fail_render(e, 503, "the journal cannot be written, so the secret is not sent");
 	else if (x->is_old)
 		fail_render(e, 503, IS_OLD);
 	else
@@ -496,8 +496,9 @@ static void render_request(struct exch *e)
 				  value, &x->out);
 	if (r < 0) {
 		fail_render(e, r == -EINVAL ? 403 : 503,
-			    r == -EINVAL ? "the secret has bytes that cannot stand in this place of a request"
-					 : "the request with its secret is too large");
+			    r == -EINVAL
+				    ? "the secret has bytes that are not allowed in this place of a request"
+				    : "the request with its secret is too large");
 		return;
 	}
 	if (x->plan.n == 0) {
@@ -567,9 +568,9 @@ static void fetch_next(struct exch *e)
 		    : -ESTALE;
 	if (r < 0)
 		fail_render(e, 503,
-			    r == -EPIPE	  ? "the vault is not there, so the secret cannot be rendered"
+			    r == -EPIPE	  ? "the vault is not running, so the secret cannot be rendered"
 			    : r == -EBUSY ? "too many requests wait for the vault"
-					  : "the vault cannot be asked for the secret");
+					  : "the secret cannot be requested from the vault");
 }
 
 /* Runs from the run queue: a back that hands a request over must not be re-entered. */

@@ -73,7 +73,7 @@ static const char *begin_websocket(struct exch *e)
 
 	/* None was offered, so it may be one that this process cannot read. */
 	if (http_fields_has(&e->resp.fields, "sec-websocket-extensions"))
-		return "the websocket's server chose an extension although none was offered, so what it says could "
+		return "the websocket's server chose an extension although none was offered, so its frames could "
 		       "not be searched for the secret";
 	scrub_ws_free(x->ws);
 	x->ws = scrub_ws_new(&x->set);
@@ -89,7 +89,7 @@ bool secret_head(struct exch *e)
 		e->over_why = "out of memory";
 	else if (e->resp.status >= 200 && !e->resp.no_body && secret_is_encoded(&e->resp.fields))
 		e->over_why =
-			"the server encoded its answer to a request with a secret although it was told not to, so it "
+			"the server encoded its response to a request with a secret although it was told not to, so it "
 			"could not be searched for the secret";
 	else if (e->resp.tunnel)
 		e->over_why = begin_websocket(e);

@@ -27,7 +27,7 @@ static int map_grants(int fd, struct http_secrets *s, struct marks *ret_marks, s
 
 	/* The C library's fstat() is another system call, one that can open paths. */
 	if (syscall(SYS_fstat, fd, &st) < 0)
-		return err_sys(e, -errno, "cannot look at the list of secrets");
+		return err_sys(e, -errno, "cannot get the size of the list of secrets");
 	if (st.st_size < (off_t)sizeof(h) || st.st_size > (off_t)(sizeof(h) + GRANTS_PACK_MAX))
 		return err_set(e, -EBADMSG, "the list of secrets has a wrong size");
 	p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
@@ -50,7 +50,7 @@ static void on_vault_down(struct vaultc *v, const char *why)
 	struct http_secrets *s = v->ctx;
 
 	egress_alert(s->in->eg, "vault", NULL,
-		     "coffer-vault: %s; until there is a new one no secret is rendered", why);
+		     "coffer-vault: %s; no secret is rendered until it is restarted", why);
 }
 
 static bool is_same_grant(const struct vault_grant *a, const struct vault_grant *b)
@@ -110,7 +110,7 @@ int http_secrets_open(struct inspect *in, int grants_fd, int vault_fd, struct er
 	in->marks = marks;
 	/* Only marks: there is no vault. */
 	if (!s && vault_fd < 0) {
-		r = fresh.grants.n ? err_set(e, -EBADMSG, "there are secrets, and no vault for them") : 0;
+		r = fresh.grants.n ? err_set(e, -EBADMSG, "the list has secrets, but no vault was given") : 0;
 		grants_release(&fresh.grants);
 		return r;
 	}

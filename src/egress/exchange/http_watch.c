@@ -205,7 +205,7 @@ void watch_say_stale(const struct exch *e, const char *where, char why[INJECT_WH
 	snprintf(
 		why, INJECT_WHY_MAX,
 		"the request has in %s a placeholder of an earlier run, of another home, or of a secret that this sandbox was "
-		"not given; it stands for nothing here. ",
+		"not given; it has no meaning here. ",
 		where);
 	if (g)
 		snprintf(
@@ -233,13 +233,13 @@ static void alert_once(struct exch *e, const struct vault_grant *g)
 		egress_alert(
 			e->in->eg, "secret", e->conn->host.text,
 			"the placeholder of the secret '%s' was sent to %s:%u in a body, where it is not bound; it is "
-			"worth nothing there, and this is said once",
+			"worth nothing there; this alert is given once",
 			g->name, e->conn->host.text, e->conn->port);
 	else
 		egress_alert(
 			e->in->eg, "secret", e->conn->host.text,
 			"a placeholder of an earlier run, of another home, or of a secret that this sandbox was not given was "
-			"sent to %s:%u in a body; it is worth nothing there, and this is said once",
+			"sent to %s:%u in a body; it is worth nothing there; this alert is given once",
 			e->conn->host.text, e->conn->port);
 }
 

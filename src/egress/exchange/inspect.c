@@ -151,7 +151,7 @@ static void inspect_begin(struct inspect *in, struct flow *f)
 	if (inspect_open_io(c, &e) < 0) {
 		egress_alert(in->eg, "inspect", c->host.text, "%s", e.msg);
 		free(c);
-		flow_reset(f, "error: TLS cannot be ended");
+		flow_reset(f, "error: TLS cannot be terminated");
 		return;
 	}
 	io_unread(&c->io, f->first.data, f->first.len);
@@ -263,7 +263,7 @@ static void exch_check_timeouts(struct exch *e, uint64_t now)
 		e->back->drop(e);
 		exch_refuse(e, 503, "the vault did not answer in time, so the secret cannot be rendered");
 	} else if (upstream_is_waiting(e) && quiet > t->response) {
-		exch_respond_failed(e, "all connections that may be open to it were in use for too long");
+		exch_respond_failed(e, "all connections to it were in use for too long");
 	} else if (e->state == EXCH_LIVE && e->back && quiet > (e->head_sent ? t->stall : t->response)) {
 		e->back->drop(e);
 		if (e->head_sent)
@@ -332,11 +332,11 @@ int inspect_open(struct inspect **ret, struct egress *eg, int ca_fd, int store_f
 	size_t seed;
 
 	if (!in)
-		return err_sys(e, -ENOMEM, "cannot set inspection up");
+		return err_sys(e, -ENOMEM, "cannot set up inspection");
 	/* Otherwise jansson would open /dev/urandom for the first document. */
 	if (getrandom(&seed, sizeof(seed), 0) != (ssize_t)sizeof(seed)) {
 		free(in);
-		return err_sys(e, -EIO, "cannot set inspection up");
+		return err_sys(e, -EIO, "cannot set up inspection");
 	}
 	json_object_seed(seed | 1);
 	tzset(); /* certificates have dates, and the first date opens /etc/localtime */

@@ -198,7 +198,7 @@ static int upstream_begin_io(struct upstream *u, int fd, struct err *e)
 
 	if (u->key.tls) {
 		/* Which certificates are accepted is known only from the exchange it is for. */
-		r = x ? inspect_need_tls(u->in, e) : err_set(e, -EIO, "nobody waits for it");
+		r = x ? inspect_need_tls(u->in, e) : err_set(e, -EIO, "no exchange waits for it");
 		if (x && r == 0)
 			r = tls_ctx_connect(u->in->tls, &u->key.host, u->key.port, x->verdict.terms.ca,
 					    upstream_alpn(u), &ssl, e);
@@ -270,7 +270,7 @@ static void upstream_open(struct exch *e, const struct upstream_key *k, uint64_t
 	u->first = e;
 	e->state = EXCH_WAIT;
 	if (dialc_dial(&in->eg->dial, &u->dial, &k->host, k->port, 0, in->eg->generation, pool, NULL) < 0)
-		upstream_fail(u, false, "too much is being dialled already");
+		upstream_fail(u, false, "too many connections are being opened");
 }
 
 static bool upstream_is_idle(const struct upstream *u)

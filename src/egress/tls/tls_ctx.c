@@ -51,7 +51,7 @@ static int ssl_failure(struct err *e, const char *what)
 {
 	const char *why = ERR_reason_error_string(ERR_peek_last_error());
 
-	err_set(e, -EIO, "cannot %s: %s", what, why ? why : "OpenSSL did not say why");
+	err_set(e, -EIO, "cannot %s: %s", what, why ? why : "OpenSSL gave no reason");
 	ERR_clear_error();
 	return -EIO;
 }
@@ -68,11 +68,11 @@ static int init_openssl(struct err *e)
 	if (ex_key >= 0)
 		return 0;
 	if (OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG, NULL) != 1)
-		return ssl_failure(e, "set TLS up");
+		return ssl_failure(e, "set up TLS");
 	ex_key = SSL_get_ex_new_index(0, NULL, NULL, NULL, free_ex_data);
 	ex_host = SSL_get_ex_new_index(0, NULL, NULL, NULL, free_ex_data);
 	ex_ctx = SSL_CTX_get_ex_new_index(0, NULL, NULL, NULL, NULL);
-	return ex_key < 0 || ex_host < 0 || ex_ctx < 0 ? ssl_failure(e, "set TLS up") : 0;
+	return ex_key < 0 || ex_host < 0 || ex_ctx < 0 ? ssl_failure(e, "set up TLS") : 0;
 }
 
 static SSL_CTX *new_ssl_ctx(const SSL_METHOD *m)
@@ -128,12 +128,12 @@ int tls_ctx_new(struct tls_ctx **ret, int store_fd, struct err *e)
 		return r;
 	t = calloc(1, sizeof(*t));
 	if (!t)
-		return err_sys(e, -ENOMEM, "cannot set TLS up");
+		return err_sys(e, -ENOMEM, "cannot set up TLS");
 	t->store_fd = store_fd;
 	t->server = new_ssl_ctx(TLS_server_method());
 	if (!t->server) {
 		free(t);
-		return ssl_failure(e, "set TLS up");
+		return ssl_failure(e, "set up TLS");
 	}
 	SSL_CTX_set_alpn_select_cb(t->server, select_alpn, NULL);
 	SSL_CTX_set_tlsext_servername_callback(t->server, check_sni);
@@ -292,11 +292,11 @@ static int new_trust(struct tls_ctx *t, const char *pem, const char *id, struct 
 	int r = 0;
 
 	if (!x)
-		return err_sys(e, -ENOMEM, "cannot set TLS up");
+		return err_sys(e, -ENOMEM, "cannot set up TLS");
 	x->ctx = new_ssl_ctx(TLS_client_method());
 	if (!x->ctx) {
 		free(x);
-		return ssl_failure(e, "set TLS up");
+		return ssl_failure(e, "set up TLS");
 	}
 	snprintf(x->id, sizeof(x->id), "%s", id);
 	SSL_CTX_set_ex_data(x->ctx, ex_ctx, t);

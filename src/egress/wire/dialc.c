@@ -143,7 +143,7 @@ static int take_reply_message(struct dialc *d, const struct dial_rep *rep, int f
 	}
 	if ((rep->status == 0 && !a->resolve_only) != (fd >= 0)) {
 		fd_close(fd);
-		fail_request(a, -EPROTO, "the dialler answered what was not asked");
+		fail_request(a, -EPROTO, "the dialler sent a reply that does not match the request");
 		return -EPROTO;
 	}
 	a->done(a, rep, fd);
@@ -363,7 +363,7 @@ static void send_ready(struct dialc *d)
 	}
 	/* Room in the socket wakes this process; a slot becomes free by a reply, which wakes it too. */
 	if (loop_watch(d->loop, &d->w, r == 0 ? EPOLLIN | EPOLLOUT : EPOLLIN) < 0)
-		close_link(d, "the dialler cannot be waited for");
+		close_link(d, "cannot wait for the dialler");
 }
 
 void dialc_flush(struct dialc *d, int status)
@@ -382,5 +382,5 @@ void dialc_flush(struct dialc *d, int status)
 	if (d->w.fd >= 0)
 		send_ready(d);
 	if (d->w.fd < 0)
-		fail_requests(&d->ready, -ENOTCONN, "the dialler is not there; it is being started again");
+		fail_requests(&d->ready, -ENOTCONN, "the dialler is not running; it is being restarted");
 }

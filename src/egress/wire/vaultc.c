@@ -24,7 +24,7 @@ int vaultc_init(struct vaultc *v, struct loop *loop, struct err *e)
 	*v = (struct vaultc){ .loop = loop, .w = WATCH_INIT };
 	v->end = &v->first;
 	v->in = calloc(1, VAULTC_IN);
-	return v->in ? 0 : err_sys(e, -ENOMEM, "cannot ask the vault");
+	return v->in ? 0 : err_sys(e, -ENOMEM, "cannot send requests to the vault");
 }
 
 static void dequeue_request(struct vaultc *v, struct vaultc_request *a)
@@ -53,7 +53,7 @@ static void close_channel(struct vaultc *v, const char *why)
 	/* A callback may queue a new request: it gets -EPIPE at once. */
 	while ((a = v->first) != NULL) {
 		dequeue_request(v, a);
-		a->done(a, -EPIPE, SLICE_NONE, "the vault is not there");
+		a->done(a, -EPIPE, SLICE_NONE, "the vault is not running");
 	}
 }
 
@@ -74,7 +74,7 @@ int vaultc_connect(struct vaultc *v, int fd, struct err *e)
 {
 	int r;
 
-	close_channel(v, "there is a new one");
+	close_channel(v, "it was replaced");
 	v->w = (struct watch){ .fd = fd, .fn = on_vault_readable, .ctx = v };
 	r = loop_watch(v->loop, &v->w, EPOLLIN);
 	if (r < 0)
@@ -221,7 +221,7 @@ static void on_vault_readable(struct watch *w, uint32_t events)
 		ok = (size_t)n <= VAULTC_IN && take_vault_reply(v, (size_t)n);
 		explicit_bzero(v->in, (size_t)n < VAULTC_IN ? (size_t)n : VAULTC_IN);
 		if (!ok) {
-			close_channel(v, "it said what it may not");
+			close_channel(v, "it broke the protocol");
 			return;
 		}
 		if (v->w.fd < 0)
@@ -231,5 +231,5 @@ static void on_vault_readable(struct watch *w, uint32_t events)
 	}
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
-	close_channel(v, "its channel has ended");
+	close_channel(v, "it closed its channel");
 }
