@@ -143,7 +143,7 @@ static int load_proxy_sets(struct dial *d, int fd, struct err *e)
 				       .vault = &d->vault,
 				       .on_state = on_proxy_state,
 				       .ctx = d };
-	CLEANUP(wipe_buf) struct buf b = BUF_INIT;
+	CLEANUP(wipe_buf) struct buf b = { .wipe = true };
 	struct proxy_sets *fresh = NULL;
 	int r = 0;
 

@@ -4,6 +4,7 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "run/run.h"
+#include "sandbox/state/compat.h"
 #include "sandbox/state/layers.h"
 #include "workspace/store/ckpt_list.h"
 #include "workspace/workspace.h"
@@ -223,6 +224,7 @@ int run_write_meta(const struct run *r, struct err *e)
 		.restart = s->restart,
 		.restarts = s->restarts,
 		.since = r->since,
+		.protocol = COMPAT_PROTOCOL,
 	};
 
 	memcpy(m.id, s->id, sizeof(m.id));

@@ -14,6 +14,7 @@
 #define OBEYS_FILE "obeys"
 #define LAST_FILE "obeyed"
 #define OBEYS_FILE_MAX (4u << 20)
+#define OBEYS_FRESH 64 /* so many of the newest keep their places when they are named again */
 
 void obeys_release(struct obeys *o)
 {
@@ -100,10 +101,13 @@ static bool obeys_has(const struct strv *l, const char *s)
 	return false;
 }
 
-static bool obeys_has_all(const struct strv *l, const struct strv *of)
+/* Are all of them among the newest? Only then the list need not be written again: what is further down would fall out early. */
+static bool obeys_are_new(const struct strv *l, const struct strv *of)
 {
+	const struct strv newest = { .v = l->v, .n = l->n < OBEYS_FRESH ? l->n : OBEYS_FRESH };
+
 	for (size_t i = 0; i < of->n; i++) {
-		if (!obeys_has(l, of->v[i]))
+		if (!obeys_has(&newest, of->v[i]))
 			return false;
 	}
 	return true;
@@ -139,7 +143,7 @@ int obeys_note(const struct obeys *o, struct state *st, struct err *e)
 		return err_sys(e, r, "cannot note which files the run obeys");
 	r = obeys_read_last(st, &before, e);
 	if (r < 0 ||
-	    (obeys_has_all(&before.policies, &o->policies) && obeys_has_all(&before.files, &o->files)))
+	    (obeys_are_new(&before.policies, &o->policies) && obeys_are_new(&before.files, &o->files)))
 		return r;
 	obeys_format_last(&b, 'p', &o->policies, &before.policies);
 	obeys_format_last(&b, 'f', &o->files, &before.files);

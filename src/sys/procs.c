@@ -3,6 +3,7 @@
 
 #include "base/fd.h"
 #include "base/str.h"
+#include "base/vec.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -69,15 +70,8 @@ static int by_parent(const void *a, const void *b)
 
 static int add(struct procs *p, size_t *room, const struct proc *one)
 {
-	if (p->n == *room) {
-		size_t more = *room ? *room * 2 : 256;
-		struct proc *v = reallocarray(p->v, more, sizeof(*v));
-
-		if (!v)
-			return -ENOMEM;
-		p->v = v;
-		*room = more;
-	}
+	if (VEC_ROOM(p->v, p->n, *room, VEC_NO_MAX) < 0)
+		return -ENOMEM;
 	p->v[p->n++] = *one;
 	return 0;
 }

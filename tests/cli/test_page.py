@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-# tests/run: alone
+# tests/run: weight=2
 # tests/run: timeout=1800
 """The page in a real browser: each view, live, by keyboard, at phone width, with hostile content, after coffer-web was killed.
 
@@ -154,8 +154,7 @@ def keyboard(tap, b, bot):
     tap.ok(ask["body"] in text and ask["digest"] in text, "the digests of a card are folded, and there when wanted", text)
     b.until("document.querySelector('.card.ask .before').textContent.includes('A command was run in it')")
     tap.ok("curl" in b.text(".card.ask .before"), "and what it did just before")
-    b.until("document.querySelector('#nav .badge').textContent === '1 waits' && document.title.startsWith('(1)')")
-    tap.ok(True, "how many wait is beside the view's name, and in the title")
+    tap.ok(b.holds("document.querySelector('#nav .badge').textContent === '1 waits' && document.title.startsWith('(1)')"), "how many wait is beside the view's name, and in the title")
     b.press("j")
     for key in ("Enter", "y", "a"):
         b.press(key)
@@ -210,8 +209,7 @@ def notices(tap, b, bot):
         b.do("shot", path=os.path.join(SHOTS, "notify-on.png"))
     p = bot.start(merge())
     b.until("document.title.startsWith('(1)')")
-    b.until(icon + " === '/icon-waits.svg'")
-    tap.ok(True, "while a question waits the tab's icon has a mark")
+    tap.ok(b.holds(icon + " === '/icon-waits.svg'"), "while a question waits the tab's icon has a mark")
     tap.eq(b.js("fetch('/icon-waits.svg').then((r) => [r.status, r.headers.get('content-type')])"), [200, "image/svg+xml"], "the marked icon is served")
     b.js("new Promise((done) => setTimeout(done, 1000)).then(() => 0)")
     tap.eq(b.js("notified.length"), 0, "whoever looks at the page is shown no notification (control)")
@@ -225,8 +223,7 @@ def notices(tap, b, bot):
     tap.eq((row["title"], row["body"], row["tag"]), ("1 question waits for you", "Asked by bot.", "coffer-asks"), "a new question is shown by the browser, in our own words alone", row)
     bot.c("approve", bot.asks()[0]["id"])
     end(p)
-    b.until("notified[0].closed")
-    tap.ok(True, "a notification goes when nothing waits any more")
+    tap.ok(b.holds("notified[0].closed"), "a notification goes when nothing waits any more")
     b.click(".notify button")
     b.wait("text=Notify me of new questions")
     tap.eq(b.js("sessionStorage.length"), 1, "notifications can be turned off again")
@@ -436,8 +433,7 @@ def hostile(tap, b, bot):
         return [s.unicodeBidi, s.fontFamily.includes('mono'), s.borderTopStyle, s.backgroundColor !== getComputedStyle(document.querySelector('.card')).backgroundColor]; })()""")
     tap.eq(styles, ["isolate-override", True, "dotted", True], "a quotation looks like nothing else")
     b.click(".card.ask .quotation button")
-    b.until("[...document.querySelectorAll('.quotation .hint')].some((n) => /characters/.test(n.textContent))")
-    tap.ok(True, "show all shows it, and how much that is")
+    tap.ok(b.holds("[...document.querySelectorAll('.quotation .hint')].some((n) => /characters/.test(n.textContent))"), "show all shows it, and how much that is")
     for a in bot.asks():
         bot.c("deny", a["id"])
     end(p)
@@ -557,8 +553,7 @@ def sandboxes(tap, b, bot):
     text = b.text(f"[data-sandbox=\"{bot.id}\"]")
     tap.ok(re.search(r"\d+ %", text) and re.search(r"\d+(\.\d)? [KM]iB of", text), "a sandbox with CPU and memory", text)
     bot.run("later", "sleep", "1000")
-    b.wait("text=later")
-    tap.ok(True, "one that starts later comes by itself")
+    tap.ok(b.shows("text=later"), "a sandbox that starts later is shown without a reload")
     b.click("li:has-text('later') button.deny")
     b.click("text=Stop it now")
     b.until("![...document.querySelectorAll('h2')].some((n) => n.textContent === 'later')")
@@ -568,8 +563,7 @@ def sandboxes(tap, b, bot):
     b.fill(".ended input", "no such sandbox")
     b.until("document.querySelector('.ended').textContent.includes('Nothing matches')")
     b.fill(".ended input", "SLEEP 1000")
-    b.wait(".ended tr:has-text('later')")
-    tap.ok(True, "the table of ended sandboxes is searched by name and command")
+    tap.ok(b.shows(".ended tr:has-text('later')"), "the table of ended sandboxes is searched by name and command")
     b.click(".ended tr:has-text('later') button")
     b.click("text=Remove it and what it left")
     b.until("!document.querySelector('.ended').textContent.includes('later')")
@@ -620,8 +614,7 @@ def network(tap, b, bot):
     b.select(".filters select >> nth=1", "")
     b.fill("input[type=search]", "LATELY")
     end(bot.start(["curl", "-sS", "https://lately.evil.test/"]))
-    b.until(f"{rows} > 0 && document.querySelector('.vbody').textContent.includes('lately.evil.test')")
-    tap.ok(True, "new ones come by themselves, through the filter")
+    tap.ok(b.holds(f"{rows} > 0 && document.querySelector('.vbody').textContent.includes('lately.evil.test')"), "new connections are shown by themselves, through the filter")
     b.fill("input[type=search]", "")
     p = bot.start(["sh", "-c", "while :; do curl -sS -o /dev/null https://api.github.test/live/; done"])
     b.until("[...document.querySelectorAll('.vbody .vrow:not([hidden]) .where')].some((c) => c.textContent.includes('/live/'))")
@@ -660,8 +653,7 @@ def remedies(tap, b, bot):
     bot.c.own(pinned)
     r = bot.c("run", "-d", "--policy", pinned, "--", "sleep", "1000")
     tap.eq(r.code, 0, "a sandbox without a name starts", r)
-    b.until("[...document.querySelectorAll('.filters option')].some((o) => o.textContent.startsWith('sleep 1000 ('))")
-    tap.ok(True, "a sandbox without a name is known by its command")
+    tap.ok(b.holds("[...document.querySelectorAll('.filters option')].some((o) => o.textContent.startsWith('sleep 1000 ('))"), "a sandbox without a name is known by its command")
     b.go(f"#/policy/{r.out.strip()}")
     b.wait(".rules li")
     tap.ok("to: 10.1.2.3:8443" in b.text(".rules").replace("\n", ""), "a rule tells where it leads", b.text(".rules"))
@@ -677,44 +669,41 @@ def policy(tap, b, bot):
         b.select("select[name=method]", method)
         b.fill("input[name=url]", url)
         b.click("text=Explain")
-        b.until(f"document.querySelector('.verdict strong')?.textContent === '{word}. '")
-        tap.ok(True, f"{method} {url}: {word}")
+        tap.ok(b.holds(f"document.querySelector('.verdict strong')?.textContent === '{word}. '"), f"{method} {url}: {word}")
     tap.ok("ask: deploy when env=production" in b.text(".tools") and "A person is asked before its changes are brought out" in b.text("main"), "what it says of tools and of apply", b.text("main"))
     bodies(tap, b)
     granted(tap, b, bot)
 
 
 def verdict(b, word):
+    """Asks for an explanation. Does it say this word?"""
     b.click("button:has-text('Explain')")
-    b.until(f"document.querySelector('.verdict strong')?.textContent === '{word}. '")
+    return b.holds(f"document.querySelector('.verdict strong')?.textContent === '{word}. '")
 
 
 def bodies(tap, b):
     """What the body of a request decides is neither denied nor allowed; it can be said what it is. And tools."""
     b.select("select[name=method]", "POST")
     b.fill("input[name=url]", "https://api.github.test/graphql")
-    verdict(b, "Depends on the body")
+    tap.ok(verdict(b, "Depends on the body"), "a request whose body decides is explained as one that depends on it")
     tap.ok(b.count(".verdict .bad") == 0 and "body" in b.text(".verdict .quote"), "what depends on the body is not said to be denied", b.text(".verdict"))
     b.select("select[name=body]", "graphql")
     for text, word in (("query { viewer { login } }", "Allowed"), ("mutation { mergePullRequest(input: {}) { x } }", "A person is asked"), ("mutation { deleteRef(input: {}) { x } }", "Denied")):
         b.fill("input[name=graphql]", text)
-        verdict(b, word)
-        tap.ok(True, f"{text[:24]}: {word}")
+        tap.ok(verdict(b, word), f"{text[:24]}: {word}")
     tap.eq([v for v in b.do("axe") if v["impact"] in ("serious", "critical")], [], "axe: with a document")
     b.fill("input[name=url]", "https://api.github.test/o/r.git/git-receive-pack")
     b.select("select[name=body]", "push")
     for ref, act, word in (("refs/heads/bot/x", "create", "Allowed"), ("refs/heads/main", "force", "Denied")):
         b.fill("input[name=push]", ref)
         b.select("select[name=does]", act)
-        verdict(b, word)
-        tap.ok(True, f"{ref} {act}: {word}")
+        tap.ok(verdict(b, word), f"{ref} {act}: {word}")
     tap.eq([v for v in b.do("axe") if v["impact"] in ("serious", "critical")], [], "axe: with a push")
     b.select("select[name=about]", "tool")
     for tool, args, word in (("deploy", '{"env":"production"}', "A person is asked"), ("deploy", "", "Allowed"), ("rm_all", "", "Denied")):
         b.fill("input[name=tool]", tool)
         b.fill("input[name=args]", args)
-        verdict(b, word)
-        tap.ok(True, f"{tool} {args}: {word}")
+        tap.ok(verdict(b, word), f"{tool} {args}: {word}")
     tap.eq([v for v in b.do("axe") if v["impact"] in ("serious", "critical")], [], "axe: with a tool")
     b.select("select[name=about]", "request")
     b.select("select[name=body]", "")
@@ -724,7 +713,7 @@ def granted(tap, b, bot):
     """A rule that a person granted on top is there as soon as it is in force, and decides."""
     b.select("select[name=method]", "GET")
     b.fill("input[name=url]", "https://new.example.test/")
-    verdict(b, "Denied")
+    tap.ok(verdict(b, "Denied"), "a host that no rule allows is explained as denied (control)")
     p = bot.start(["curl", "-sS", "-m", "240", "-d", json.dumps({"rule": "new.example.test", "reason": "a schema", "wait": 120}), "http://coffer.internal/v1/access"])
     wait_for(lambda: any(a["kind"] == "widen" for a in bot.asks()))
     q = next(a for a in bot.asks() if a["kind"] == "widen")
@@ -733,26 +722,22 @@ def granted(tap, b, bot):
     b.until("document.querySelector('.granted li')")
     tap.ok("new.example.test:443" in b.text(".granted") and q["id"] in b.text(".granted"), "what was granted stands under the rules", b.text(".granted"))
     tap.ok("What is shown is what is in force" in b.text("main"), "and it is what is in force")
-    verdict(b, "Allowed")
+    tap.ok(verdict(b, "Allowed"), "a host that was granted is explained as allowed")
     tap.ok(q["id"] in b.text(".verdict") and "new.example.test:443" in b.text(".verdict"), "which rule decides, and whose it is", b.text(".verdict"))
     tap.eq([v for v in b.do("axe") if v["impact"] in ("serious", "critical")], [], "axe: with a grant")
     bot.c("deny", q["id"])
     b.until("!document.querySelector('.granted')")
-    verdict(b, "Denied")
-    tap.ok(True, "and it is gone when it is taken back")
+    tap.ok(verdict(b, "Denied"), "a grant that is taken back is gone from the explanation")
 
 
 def audit(tap, b, bot):
     b.go("#/audit")
-    b.until("document.querySelector('.verify .note').textContent.startsWith('Whole.')")
-    tap.ok(True, "the log verifies, and it says so")
+    tap.ok(b.holds("document.querySelector('.verify .note').textContent.startsWith('Whole.')"), "the log verifies, and it says so")
     b.select(".filters select >> nth=1", "ask")
-    b.until("[...document.querySelectorAll('.vbody .vrow:not([hidden]) .kind')].length > 3 && [...document.querySelectorAll('.vbody .vrow:not([hidden]) .kind')].every((c) => c.textContent.startsWith('ask.'))")
-    tap.ok(True, "events of one kind")
+    tap.ok(b.holds("[...document.querySelectorAll('.vbody .vrow:not([hidden]) .kind')].length > 3 && [...document.querySelectorAll('.vbody .vrow:not([hidden]) .kind')].every((c) => c.textContent.startsWith('ask.'))"), "the log is filtered by the kind of events")
     bot.c("exec", "bot", "--", "true")
     b.select(".filters select >> nth=1", "exec")
-    b.until("document.querySelector('.vbody').textContent.includes('A command was run in it')")
-    tap.ok(True, "and new ones")
+    tap.ok(b.holds("document.querySelector('.vbody').textContent.includes('A command was run in it')"), "a new event is shown through the filter")
 
 
 def timeline(tap, b, bot):
@@ -815,11 +800,9 @@ def reconnects(tap, b, bot):
     kill_own(mine[0], signal.SIGKILL)
     b.until("said.length > 0")
     tap.ok("lost" in b.js("said[0]"), "coffer-web is killed: a banner", b.js("said"))
-    b.until("document.getElementById('banner').hidden")
-    tap.ok(True, "it connects again by itself")
+    tap.ok(b.holds("document.getElementById('banner').hidden"), "the page connects again by itself after coffer-web was killed")
     p = bot.start(merge())
-    b.wait(".card.ask:not(.done)")
-    tap.ok(True, "and goes on")
+    tap.ok(b.shows(".card.ask:not(.done)"), "a page that has connected again shows a new question")
     for a in bot.asks():
         bot.c("approve", a["id"])
     end(p)
@@ -960,8 +943,7 @@ def main():
                     part(tap, b, bot)
                 clean(tap, b, "operator", bot.port)
                 b.open(url)
-                b.wait("text=You are signed out")
-                tap.ok(True, "the link works once")
+                tap.ok(b.shows("text=You are signed out"), "the link works once")
                 observers(tap, b, bot)
                 clean(tap, b, "observer", bot.port)
             tap.eq(c("audit", "verify").code, 0, "the log is whole")

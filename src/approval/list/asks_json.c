@@ -4,6 +4,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/jsonget.h"
 #include "base/str.h"
 
 #include <errno.h>
@@ -131,31 +132,17 @@ void asks_store(const struct asks *l, struct buf *out)
 
 /* ---- Reading it again. ---- */
 
-static const char *get(const json_t *o, const char *key)
-{
-	const char *s = json_string_value(json_object_get(o, key));
-
-	return s ? s : "";
-}
-
-static uint64_t get_u64(const json_t *o, const char *key)
-{
-	json_int_t v = json_integer_value(json_object_get(o, key));
-
-	return v > 0 ? (uint64_t)v : 0;
-}
-
 static uint64_t get_time(const json_t *o, const char *key)
 {
 	uint64_t t = 0;
 
-	return clock_parse(get(o, key), 0, &t) == 0 ? t : 0;
+	return clock_parse(jsonget_text(o, key), 0, &t) == 0 ? t : 0;
 }
 
 static void read_answer(const json_t *o, struct ask *a)
 {
 	struct ask_answer *n = &a->answer;
-	int scope = ask_scope_parse(get(o, "scope"));
+	int scope = ask_scope_parse(jsonget_text(o, "scope"));
 
 	if (!json_is_object(o))
 		return;
@@ -163,20 +150,20 @@ static void read_answer(const json_t *o, struct ask *a)
 	a->answered_at = get_time(o, "at");
 	n->allow = json_is_true(json_object_get(o, "allow"));
 	n->scope = scope < 0 ? ASK_ONCE : (enum ask_scope)scope;
-	n->seconds = get_u64(o, "seconds");
-	n->uses = get_u64(o, "uses");
-	n->who.uid = (uid_t)get_u64(o, "uid");
-	snprintf(n->reason, sizeof(n->reason), "%s", get(o, "reason"));
-	snprintf(n->who.name, sizeof(n->who.name), "%s", get(o, "name"));
-	snprintf(n->who.via, sizeof(n->who.via), "%s", get(o, "via"));
+	n->seconds = jsonget_u64(o, "seconds");
+	n->uses = jsonget_u64(o, "uses");
+	n->who.uid = (uid_t)jsonget_u64(o, "uid");
+	snprintf(n->reason, sizeof(n->reason), "%s", jsonget_text(o, "reason"));
+	snprintf(n->who.name, sizeof(n->who.name), "%s", jsonget_text(o, "name"));
+	snprintf(n->who.via, sizeof(n->who.via), "%s", jsonget_text(o, "via"));
 }
 
 /* What it was then; what was open is over now. */
 static enum ask_state read_state(const json_t *o, struct ask *a)
 {
-	int s = ask_state_parse(get(o, "state"));
+	int s = ask_state_parse(jsonget_text(o, "state"));
 
-	snprintf(a->why, sizeof(a->why), "%s", get(o, "why"));
+	snprintf(a->why, sizeof(a->why), "%s", jsonget_text(o, "why"));
 	if (s == ASK_PENDING || s == ASK_PARKED || s == ASK_GRANTED) {
 		snprintf(a->why, sizeof(a->why), "the sandbox has ended");
 		return s == ASK_PENDING ? ASK_GONE : ASK_LAPSED;
@@ -186,24 +173,24 @@ static enum ask_state read_state(const json_t *o, struct ask *a)
 
 static int read_question(const json_t *o, struct ask *a)
 {
-	int kind = ask_kind_parse(get(o, "kind"));
-	const char *preview = get(o, "preview");
-	struct ask_question q = { .port = (uint16_t)get_u64(o, "port"),
+	int kind = ask_kind_parse(jsonget_text(o, "kind"));
+	const char *preview = jsonget_text(o, "preview");
+	struct ask_question q = { .port = (uint16_t)jsonget_u64(o, "port"),
 				  .tls = json_is_true(json_object_get(o, "tls")),
-				  .generation = (uint32_t)get_u64(o, "generation"),
-				  .body_len = get_u64(o, "body_len"),
-				  .host = get(o, "host"),
-				  .method = get(o, "method"),
-				  .path = get(o, "path"),
-				  .what = get(o, "what"),
-				  .type = get(o, "type"),
-				  .rule = get(o, "rule"),
-				  .reason = get(o, "reason"),
-				  .by = get(o, "by"),
+				  .generation = (uint32_t)jsonget_u64(o, "generation"),
+				  .body_len = jsonget_u64(o, "body_len"),
+				  .host = jsonget_text(o, "host"),
+				  .method = jsonget_text(o, "method"),
+				  .path = jsonget_text(o, "path"),
+				  .what = jsonget_text(o, "what"),
+				  .type = jsonget_text(o, "type"),
+				  .rule = jsonget_text(o, "rule"),
+				  .reason = jsonget_text(o, "reason"),
+				  .by = jsonget_text(o, "by"),
 				  .preview = preview,
 				  .preview_len = strlen(preview),
-				  .preview_bytes = get_u64(o, "preview_bytes") };
-	const char *body = get(o, "body"), *digest = get(o, "digest");
+				  .preview_bytes = jsonget_u64(o, "preview_bytes") };
+	const char *body = jsonget_text(o, "body"), *digest = jsonget_text(o, "digest");
 
 	if (kind < 0 || strlen(digest) != HASH_HEX_LEN || hash_unhex(digest, HASH_LEN, a->digest) < 0)
 		return -EBADMSG;
@@ -240,13 +227,13 @@ struct ask *ask_read(const json_t *o)
 		free(a);
 		return NULL;
 	}
-	a->number = get_u64(o, "number");
-	a->seq = get_u64(o, "seq");
+	a->number = jsonget_u64(o, "number");
+	a->seq = jsonget_u64(o, "seq");
 	a->asked = get_time(o, "asked");
 	a->expires_shown = get_time(o, "expires");
-	a->times = get_u64(o, "times");
-	a->used = get_u64(o, "used");
-	a->uses = get_u64(o, "uses");
+	a->times = jsonget_u64(o, "times");
+	a->used = jsonget_u64(o, "used");
+	a->uses = jsonget_u64(o, "uses");
 	read_answer(json_object_get(o, "answer"), a);
 	return a;
 }

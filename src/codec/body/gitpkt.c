@@ -2,6 +2,9 @@
 /* The list of commands at the head of a push; which request is about what stands in gitpkt_service.c. */
 #include "codec/body/gitpkt.h"
 
+#include "base/hex.h"
+#include "base/vec.h"
+
 #include <errno.h>
 #include <stdlib.h>
 
@@ -20,14 +23,6 @@ void gitpkt_push_release(struct gitpkt_push *g)
 	free(g->commands);
 	g->commands = NULL;
 	buf_release(&g->text);
-}
-
-static int hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c |= 0x20;
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
 /* The length that a pkt-line says it has, its head included; -1 when it is no number. */
@@ -149,15 +144,8 @@ static int add_command(struct gitpkt_push *g, struct slice ref, bool is_create, 
 {
 	if (g->n_commands == GITPKT_COMMANDS_MAX)
 		return bad(g, "it has too many commands");
-	if (g->n_commands == g->room) {
-		unsigned room = g->room ? 2 * g->room : 8;
-		struct gitpkt_command *c = reallocarray(g->commands, room, sizeof(*c));
-
-		if (!c)
-			return -ENOMEM;
-		g->commands = c;
-		g->room = room;
-	}
+	if (VEC_ROOM(g->commands, g->n_commands, g->room, GITPKT_COMMANDS_MAX) < 0)
+		return -ENOMEM;
 	g->commands[g->n_commands++] = (struct gitpkt_command){
 		.is_create = is_create,
 		.is_delete = is_delete,

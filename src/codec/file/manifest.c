@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codec/file/manifest.h"
 
+#include "base/vec.h"
+
 #include <errno.h>
 #include <string.h>
 
@@ -179,15 +181,8 @@ void manifest_close(struct manifest_reader *r)
 
 static int enter(struct manifest_reader *r)
 {
-	if (r->depth == r->cap) {
-		size_t cap = r->cap ? r->cap * 2 : 32;
-		size_t *v = reallocarray(r->last, cap, sizeof(*v));
-
-		if (!v)
-			return -ENOMEM;
-		r->last = v;
-		r->cap = cap;
-	}
+	if (VEC_ROOM(r->last, r->depth, r->cap, VEC_NO_MAX) < 0)
+		return -ENOMEM;
 	r->last[r->depth++] = SIZE_MAX;
 	return 0;
 }
@@ -221,15 +216,8 @@ static int check_group(struct manifest_reader *r, const struct manifest_ent *e)
 		return seen->size == e->size && memcmp(seen->hash, e->hash, MANIFEST_HASH) == 0 ? 0
 												: -EBADMSG;
 	}
-	if (r->n_groups == r->cap_groups) {
-		uint32_t cap = r->cap_groups ? r->cap_groups * 2 : 16;
-		struct manifest_seen *v = reallocarray(r->groups, cap, sizeof(*v));
-
-		if (!v)
-			return -ENOMEM;
-		r->groups = v;
-		r->cap_groups = cap;
-	}
+	if (VEC_ROOM(r->groups, r->n_groups, r->cap_groups, VEC_NO_MAX) < 0)
+		return -ENOMEM;
 	r->groups[r->n_groups++] = (struct manifest_seen){ e->size, e->hash };
 	return 0;
 }

@@ -6,6 +6,7 @@
 #include "egress/core/dns_serve.h"
 
 #include "base/clock.h"
+#include "base/container.h"
 #include "base/str.h"
 #include "egress/account/fold.h"
 
@@ -561,7 +562,7 @@ static void reply_host(struct dns_serve *s, struct dns_client *c, const struct d
 
 static void on_dns_turn(struct ledger_wait *turn, int status)
 {
-	struct dns_waiter *w = (struct dns_waiter *)((char *)turn - offsetof(struct dns_waiter, turn));
+	struct dns_waiter *w = CONTAINER_OF(turn, struct dns_waiter, turn);
 
 	unlink_ledger_waiter(w);
 	if (status < 0)

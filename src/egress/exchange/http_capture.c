@@ -6,6 +6,7 @@
 #include "egress/exchange/http_capture.h"
 
 #include "base/clock.h"
+#include "base/container.h"
 #include "crypto/hash.h"
 #include "egress/core/control.h"
 #include "egress/credential/capture.h"
@@ -338,7 +339,7 @@ static int scrub_held_body(struct exch_capture *c)
 /* http_capture.A1: its lines are in the journal. */
 static void on_issued_written(struct egress *eg, struct defer *d, int status)
 {
-	struct exch *e = (struct exch *)((char *)d - offsetof(struct exch, defer));
+	struct exch *e = CONTAINER_OF(d, struct exch, defer);
 	struct inspect *in = e->in;
 	struct exch_capture *c = e->capture;
 
@@ -506,7 +507,7 @@ static void store_next(struct exch *e)
 /* Runs from the run queue, when the back that delivered the end has finished. */
 static void run_capture(struct task *t)
 {
-	struct exch_capture *c = (struct exch_capture *)((char *)t - offsetof(struct exch_capture, task));
+	struct exch_capture *c = CONTAINER_OF(t, struct exch_capture, task);
 	struct exch *e = c->e;
 
 	if (!e->conn)

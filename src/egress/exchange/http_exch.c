@@ -5,6 +5,7 @@
  */
 #include "egress/exchange/http_exch.h"
 
+#include "base/container.h"
 #include "egress/exchange/http_ask.h"
 #include "egress/exchange/http_capture.h"
 #include "egress/exchange/http_secret.h"
@@ -84,7 +85,7 @@ static void exch_really_free(struct exch *e)
 
 static void exch_bury(struct task *t)
 {
-	struct exch *e = (struct exch *)((char *)t - offsetof(struct exch, task));
+	struct exch *e = CONTAINER_OF(t, struct exch, task);
 	struct inspect *in = e->in;
 
 	in->n_exchs--;

@@ -7,6 +7,7 @@
 
 #include "egress/exchange/http_ask.h"
 
+#include "base/container.h"
 #include "base/fd.h"
 #include "crypto/hash.h"
 #include "egress/core/control.h"
@@ -451,8 +452,7 @@ static void begin_send(struct exch *e)
 
 	put_rendered_body(e);
 	x->is_rendered = true;
-	e->state = EXCH_LIVE;
-	exch_ask_sent(e);
+	/* The back says when it has begun (exch_ask_sent): one that finds no room for a stream leaves an approval for the next try. */
 	e->back->begin(e);
 	/* http_secret.S3: both backs have copied what they need. */
 	inject_out_release(&x->out);
@@ -465,7 +465,7 @@ static void begin_send(struct exch *e)
 
 static void on_use_written(struct egress *eg, struct defer *d, int status)
 {
-	struct exch_secret *x = (struct exch_secret *)((char *)d - offsetof(struct exch_secret, use));
+	struct exch_secret *x = CONTAINER_OF(d, struct exch_secret, use);
 	struct exch *e = x->e;
 	struct inspect *in = e->in;
 
@@ -576,7 +576,7 @@ static void fetch_next(struct exch *e)
 /* Runs from the run queue: a back that hands a request over must not be re-entered. */
 static void run_fetch(struct task *t)
 {
-	struct exch *e = (struct exch *)((char *)t - offsetof(struct exch, fetch_task));
+	struct exch *e = CONTAINER_OF(t, struct exch, fetch_task);
 
 	if (e->state != EXCH_RENDER || !e->conn || !e->up_conn)
 		return;

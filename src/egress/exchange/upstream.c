@@ -5,6 +5,7 @@
  */
 #include "egress/exchange/upstream.h"
 
+#include "base/container.h"
 #include "egress/exchange/http_secret.h"
 #include "egress/tls/tls_ctx.h"
 
@@ -68,7 +69,7 @@ static bool has_upstream_key(const struct upstream *u, const struct upstream_key
 
 static void upstream_bury(struct task *t)
 {
-	free((char *)t - offsetof(struct upstream, grave));
+	free(CONTAINER_OF(t, struct upstream, grave));
 }
 
 void upstream_free(struct upstream *u)
@@ -478,7 +479,7 @@ void upstream_again(struct exch *e)
 
 static void serve_waiting(struct task *t)
 {
-	struct inspect *in = (struct inspect *)((char *)t - offsetof(struct inspect, serve));
+	struct inspect *in = CONTAINER_OF(t, struct inspect, serve);
 	uint64_t failed[FAILED_KEPT] = { 0 };
 	struct exch *stop = NULL;
 

@@ -6,6 +6,7 @@
 #include "egress/message/http_merge.h"
 
 #include "base/cleanup.h"
+#include "base/jsonget.h"
 #include "base/str.h"
 #include "egress/message/http_form.h"
 
@@ -61,8 +62,7 @@ static bool use_is_bound(const struct graphql_use *u, const char *member, const 
 	case GRAPHQL_MEMBER:
 		return merge_is_oid(json_string_value(find_variable(variables, u->text)));
 	case GRAPHQL_ARGUMENT:
-		return merge_is_oid(
-			json_string_value(json_object_get(find_variable(variables, u->text), member)));
+		return merge_is_oid(jsonget_text_or_null(find_variable(variables, u->text), member));
 	default:
 		return false;
 	}
@@ -168,7 +168,7 @@ static json_t *load_json_body(const struct merge_call *c)
 static bool body_has_oid(const struct merge_call *c, const char *member)
 {
 	json_t *o = load_json_body(c);
-	bool yes = merge_is_oid(json_string_value(json_object_get(o, member)));
+	bool yes = merge_is_oid(jsonget_text_or_null(o, member));
 
 	json_decref(o);
 	return yes && !http_form_has(c->query, member);

@@ -5,6 +5,8 @@
  */
 #include "egress/tls/tls_io.h"
 
+#include "base/container.h"
+
 #include <openssl/err.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -115,7 +117,7 @@ static const BIO_METHOD *bio_method(void)
 
 static void io_run_task(struct task *t)
 {
-	struct io *io = (struct io *)((char *)t - offsetof(struct io, task));
+	struct io *io = CONTAINER_OF(t, struct io, task);
 
 	io->run(io);
 }

@@ -14,6 +14,9 @@
 
 #define BATCH 32
 
+/* In a slot whose request was cancelled: its id is still with coffer-dial, which owes one reply. */
+static struct dialc_request cancelled;
+
 static void dial_list_init(struct dial_list *l)
 {
 	*l = (struct dial_list){ 0 };
@@ -86,7 +89,7 @@ static void close_link(struct dialc *d, const char *why)
 		struct dialc_request *a = d->slots[i];
 
 		d->slots[i] = NULL;
-		if (a) {
+		if (a && a != &cancelled) {
 			a->id = 0;
 			fail_request(a, -ENOTCONN, why);
 		}
@@ -125,14 +128,15 @@ static int take_reply_message(struct dialc *d, const struct dial_rep *rep, int f
 {
 	struct dialc_request *a;
 
-	if (rep->id == 0 || rep->id > DIAL_IN_FLIGHT_MAX || d->n_free >= DIAL_IN_FLIGHT_MAX) {
+	a = rep->id > 0 && rep->id <= DIAL_IN_FLIGHT_MAX ? d->slots[rep->id - 1] : NULL;
+	/* dialc.C3: a second reply would put the id on the stack twice, and two requests would share it. */
+	if (!a) {
 		fd_close(fd);
 		return -EPROTO;
 	}
-	a = d->slots[rep->id - 1];
 	d->slots[rep->id - 1] = NULL;
 	d->free_slots[d->n_free++] = (uint16_t)(rep->id - 1);
-	if (!a) {
+	if (a == &cancelled) {
 		fd_close(fd);
 		return 0;
 	}
@@ -285,7 +289,7 @@ void dialc_cancel(struct dialc *d, struct dialc_request *a)
 	if (a->link) {
 		dial_list_remove(a->is_ready ? &d->ready : &d->fresh, a);
 	} else if (a->id) {
-		d->slots[a->id - 1] = NULL;
+		d->slots[a->id - 1] = &cancelled;
 		buf_add(&d->more, &c, sizeof(c));
 	}
 	a->id = 0;

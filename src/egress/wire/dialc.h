@@ -7,8 +7,8 @@
  *      before its line is written).
  *  C2  Each dialc_request gets done() exactly once, unless it was cancelled: then never, and never from
  *      within dialc_dial().
- *  C3  The descriptor of a reply that no request waits for is closed. A reply that breaks the protocol closes
- *      the link.
+ *  C3  The descriptor of the reply to a cancelled request is closed. A reply that breaks the protocol closes the link; so does
+ *      one to an id that is not with coffer-dial, such as a second reply to one request.
  *  C4  At most DIAL_IN_FLIGHT_MAX requests are with coffer-dial; the others are queued here, in order.
  */
 #ifndef EGRESS_DIALC_H
@@ -44,7 +44,7 @@ struct dialc {
 	struct watch w;		      /* w.fd -1: no connection to coffer-dial, and every request fails */
 	struct dial_list fresh;	      /* queued since the last flush: the journal is not written yet */
 	struct dial_list ready;	      /* may be sent */
-	struct dialc_request **slots; /* by id - 1; NULL: free, or cancelled and still without its reply */
+	struct dialc_request **slots; /* by id - 1; NULL: not with coffer-dial */
 	uint16_t *free_slots;	      /* a stack */
 	unsigned n_free;
 	struct buf more; /* cancels and faults: DIAL messages, concatenated */

@@ -13,6 +13,7 @@
  */
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/vec.h"
 #include "workspace/apply/digest.h"
 #include "workspace/apply/place.h"
 #include "workspace/change/change.h"
@@ -116,16 +117,12 @@ static int look_at(const struct apply *a, int root, const char *path, struct app
 
 int apply_found_add(struct apply_found *f, const char *what, const unsigned char digest[APPLY_DIGEST_LEN])
 {
-	struct apply_token *v;
-
 	if (f->n == APPLY_TOKENS_MAX)
 		return 0;
-	v = reallocarray(f->tokens, f->n + 1, sizeof(*v));
-	if (!v)
+	if (VEC_MORE(f->tokens, f->n, APPLY_TOKENS_MAX) < 0)
 		return -ENOMEM;
-	f->tokens = v;
-	v[f->n].what = what;
-	memcpy(v[f->n++].digest, digest, APPLY_DIGEST_LEN);
+	f->tokens[f->n].what = what;
+	memcpy(f->tokens[f->n++].digest, digest, APPLY_DIGEST_LEN);
 	return 0;
 }
 

@@ -20,6 +20,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
+#include "base/vec.h"
 #include "workspace/change/judge.h"
 #include "workspace/tree/chain.h"
 #include "workspace/tree/layer.h"
@@ -109,15 +110,8 @@ static bool moved_since(const struct walk *w, const struct stat *st)
 
 static int add_ent(struct walk *w, const char *name, bool in_up)
 {
-	if (w->n_ents == w->cap_ents) {
-		size_t cap = w->cap_ents ? w->cap_ents * 2 : 256;
-		struct ent *v = reallocarray(w->ents, cap, sizeof(*v));
-
-		if (!v)
-			return -ENOMEM;
-		w->ents = v;
-		w->cap_ents = cap;
-	}
+	if (VEC_ROOM(w->ents, w->n_ents, w->cap_ents, VEC_NO_MAX) < 0)
+		return -ENOMEM;
 	w->ents[w->n_ents++] = (struct ent){ .name = w->names.len, .in_up = in_up };
 	buf_add(&w->names, name, strlen(name) + 1);
 	return buf_error(&w->names);
@@ -171,15 +165,8 @@ static void sort_ents(struct walk *w, size_t from)
 /* Room for one more frame, so that once directories are on the chains there is a frame that takes them off. */
 static int reserve_frame(struct walk *w)
 {
-	if (w->n_frames == w->cap_frames) {
-		size_t cap = w->cap_frames ? w->cap_frames * 2 : 32;
-		struct frame *v = reallocarray(w->frames, cap, sizeof(*v));
-
-		if (!v)
-			return out_of_memory(w);
-		w->frames = v;
-		w->cap_frames = cap;
-	}
+	if (VEC_ROOM(w->frames, w->n_frames, w->cap_frames, VEC_NO_MAX) < 0)
+		return out_of_memory(w);
 	return 0;
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "base/vec.h"
 
 #include <errno.h>
 #include <stdint.h>
@@ -46,14 +47,8 @@ static int split(const char *s, size_t len, struct lines *ret)
 		size_t end = nl ? (size_t)(nl - s) + 1 : len;
 		uint64_t hash = 0xcbf29ce484222325ULL;
 
-		if (n == cap) {
-			struct line *v = reallocarray(ret->v, cap ? cap * 2 : 64, sizeof(*v));
-
-			if (!v)
-				return -ENOMEM;
-			ret->v = v;
-			cap = cap ? cap * 2 : 64;
-		}
+		if (VEC_ROOM(ret->v, n, cap, VEC_NO_MAX) < 0)
+			return -ENOMEM;
 		for (size_t i = at; i < end; i++)
 			hash = (hash ^ (unsigned char)s[i]) * 0x100000001b3ULL;
 		ret->v[n] = (struct line){ .s = s + at, .len = end - at, .hash = hash };

@@ -7,6 +7,7 @@
 
 #include "base/fd.h"
 #include "base/str.h"
+#include "base/vec.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -90,11 +91,8 @@ static int by_number(const void *a, const void *b)
 
 static int add_to_list(struct ckpts *l, const struct ckpt *c)
 {
-	struct ckpt *v = reallocarray(l->v, l->n + 1, sizeof(*v));
-
-	if (!v)
+	if (VEC_MORE(l->v, l->n, VEC_NO_MAX) < 0)
 		return -ENOMEM;
-	l->v = v;
 	l->v[l->n++] = *c;
 	return 0;
 }

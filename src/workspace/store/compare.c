@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "base/vec.h"
 #include "workspace/change/change.h"
 #include "workspace/change/textdiff.h"
 #include "workspace/store/tree_store.h"
@@ -64,15 +65,8 @@ struct cmp {
 
 static int add_node(struct side *s, const struct manifest_ent *m)
 {
-	if (s->n == s->cap) {
-		size_t cap = s->cap ? s->cap * 2 : 256;
-		struct node *v = reallocarray(s->v, cap, sizeof(*v));
-
-		if (!v)
-			return -ENOMEM;
-		s->v = v;
-		s->cap = cap;
-	}
+	if (VEC_ROOM(s->v, s->n, s->cap, VEC_NO_MAX) < 0)
+		return -ENOMEM;
 	s->v[s->n] = (struct node){ .m = *m, .end = s->n + 1 };
 	s->n++;
 	return 0;
@@ -335,15 +329,8 @@ static int enter(struct cmp *k, const struct seen s[2])
 			f.end[i] = s[i].node->end;
 		}
 	}
-	if (k->n_frames == k->cap_frames) {
-		size_t cap = k->cap_frames ? k->cap_frames * 2 : 32;
-		struct frame *v = reallocarray(k->frames, cap, sizeof(*v));
-
-		if (!v)
-			return -ENOMEM;
-		k->frames = v;
-		k->cap_frames = cap;
-	}
+	if (VEC_ROOM(k->frames, k->n_frames, k->cap_frames, VEC_NO_MAX) < 0)
+		return -ENOMEM;
 	if (f.lower[0] != f.lower[1])
 		r = list_lower(k);
 	f.names_end = k->names.len;

@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "base/vec.h"
 
 #include <fcntl.h>
 #include <linux/fs.h>
@@ -351,15 +352,8 @@ int objects_sync(struct objects *s, struct err *e)
 
 int hashes_add(struct hashes *h, const unsigned char hash[HASH_LEN])
 {
-	if (h->n == h->cap) {
-		size_t cap = h->cap ? h->cap * 2 : 256;
-		void *v = reallocarray(h->v, cap, HASH_LEN);
-
-		if (!v)
-			return -ENOMEM;
-		h->v = v;
-		h->cap = cap;
-	}
+	if (VEC_ROOM(h->v, h->n, h->cap, VEC_NO_MAX) < 0)
+		return -ENOMEM;
 	memcpy(h->v[h->n++], hash, HASH_LEN);
 	return 0;
 }

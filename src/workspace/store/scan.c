@@ -12,6 +12,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
+#include "base/vec.h"
 #include "workspace/store/tree_store.h"
 #include "workspace/tree/chain.h"
 #include "workspace/tree/layer.h"
@@ -330,15 +331,8 @@ static int take_other(struct walk *w, const char *name, const struct stat *st)
 
 static int add_name(struct walk *w, const char *name)
 {
-	if (w->n_ents == w->cap_ents) {
-		size_t cap = w->cap_ents ? w->cap_ents * 2 : 256;
-		size_t *v = reallocarray(w->ents, cap, sizeof(*v));
-
-		if (!v)
-			return -ENOMEM;
-		w->ents = v;
-		w->cap_ents = cap;
-	}
+	if (VEC_ROOM(w->ents, w->n_ents, w->cap_ents, VEC_NO_MAX) < 0)
+		return -ENOMEM;
 	w->ents[w->n_ents++] = w->names.len;
 	buf_add(&w->names, name, strlen(name) + 1);
 	return buf_error(&w->names);
@@ -381,15 +375,8 @@ static int read_names(struct walk *w)
 
 static int reserve_frame(struct walk *w)
 {
-	if (w->n_frames == w->cap_frames) {
-		size_t cap = w->cap_frames ? w->cap_frames * 2 : 32;
-		struct frame *v = reallocarray(w->frames, cap, sizeof(*v));
-
-		if (!v)
-			return -ENOMEM;
-		w->frames = v;
-		w->cap_frames = cap;
-	}
+	if (VEC_ROOM(w->frames, w->n_frames, w->cap_frames, VEC_NO_MAX) < 0)
+		return -ENOMEM;
 	return 0;
 }
 

@@ -5,6 +5,7 @@
  */
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "base/vec.h"
 #include "workspace/tree/chain.h"
 #include "workspace/tree/layer.h"
 #include "workspace/workspace.h"
@@ -58,15 +59,8 @@ static int visit(struct usage *u, int fd, const char *name)
 	count(u, &st);
 	if (!S_ISDIR(st.st_mode))
 		return 0;
-	if (u->n == u->cap) {
-		size_t cap = u->cap ? u->cap * 2 : 64;
-		size_t *v = reallocarray(u->starts, cap, sizeof(*v));
-
-		if (!v)
-			return -ENOMEM;
-		u->starts = v;
-		u->cap = cap;
-	}
+	if (VEC_ROOM(u->starts, u->n, u->cap, VEC_NO_MAX) < 0)
+		return -ENOMEM;
 	u->starts[u->n++] = u->names.len;
 	buf_add(&u->names, name, strlen(name) + 1);
 	return buf_error(&u->names);
@@ -74,16 +68,7 @@ static int visit(struct usage *u, int fd, const char *name)
 
 static int reserve_level(struct usage *u)
 {
-	struct level *v;
-
-	if (u->n_levels < u->cap_levels)
-		return 0;
-	v = reallocarray(u->levels, u->cap_levels ? u->cap_levels * 2 : 64, sizeof(*v));
-	if (!v)
-		return -ENOMEM;
-	u->levels = v;
-	u->cap_levels = u->cap_levels ? u->cap_levels * 2 : 64;
-	return 0;
+	return VEC_ROOM(u->levels, u->n_levels, u->cap_levels, VEC_NO_MAX);
 }
 
 /* Counts all in the directory that the chain is in. */

@@ -12,6 +12,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/vec.h"
 #include "workspace/tree/chain.h"
 #include "workspace/tree/layer.h"
 #include "workspace/tree/path.h"
@@ -72,16 +73,7 @@ void masks_free(struct mask *m, size_t n)
 /* Takes content, also on failure. */
 static int add_mask(struct search *s, char *path, bool is_dir, char *content, size_t len)
 {
-	if (path && s->n_masks == s->cap_masks) {
-		size_t cap = s->cap_masks ? s->cap_masks * 2 : 16;
-		struct mask *v = reallocarray(s->masks, cap, sizeof(*v));
-
-		if (v) {
-			s->masks = v;
-			s->cap_masks = cap;
-		}
-	}
-	if (!path || s->n_masks == s->cap_masks || s->n_masks == WORKSPACE_MASKS_MAX) {
+	if (!path || VEC_ROOM(s->masks, s->n_masks, s->cap_masks, WORKSPACE_MASKS_MAX) < 0) {
 		bool many = s->n_masks == WORKSPACE_MASKS_MAX;
 
 		free(path);
@@ -128,15 +120,8 @@ enum { PENDING_ALL = 1, PENDING_GIT = 2, PENDING_REPO = 4 };
 
 static int add_pending(struct search *s, const char *name, char flags)
 {
-	if (s->n_starts == s->cap_starts) {
-		size_t cap = s->cap_starts ? s->cap_starts * 2 : 256;
-		size_t *v = reallocarray(s->starts, cap, sizeof(*v));
-
-		if (!v)
-			return out_of_memory(s);
-		s->starts = v;
-		s->cap_starts = cap;
-	}
+	if (VEC_ROOM(s->starts, s->n_starts, s->cap_starts, VEC_NO_MAX) < 0)
+		return out_of_memory(s);
 	s->starts[s->n_starts++] = s->names.len;
 	buf_addc(&s->names, flags);
 	buf_add(&s->names, name, strlen(name) + 1);
@@ -341,15 +326,8 @@ static int scan(struct search *s, struct frame f)
 	ssize_t len;
 	int r;
 
-	if (s->n_frames == s->cap_frames) {
-		size_t cap = s->cap_frames ? s->cap_frames * 2 : 32;
-		struct frame *v = reallocarray(s->frames, cap, sizeof(*v));
-
-		if (!v)
-			return out_of_memory(s);
-		s->frames = v;
-		s->cap_frames = cap;
-	}
+	if (VEC_ROOM(s->frames, s->n_frames, s->cap_frames, VEC_NO_MAX) < 0)
+		return out_of_memory(s);
 	f.path_len = s->path.len;
 	f.first = s->n_starts;
 	s->frames[s->n_frames++] = f;
