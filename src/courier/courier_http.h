@@ -4,8 +4,9 @@
  *
  * Invariants
  *  A1  Only the status of a response counts. A redirect is a response like any other: nothing is followed.
- *  A2  At most RESPONSE_TEXT_MAX bytes of a body are kept, and none of one whose status is 2xx; how much a server sends, or how slowly,
- *      does not matter once the head is complete. At most RESPONSE_INTERIM_MAX interim responses come before it.
+ *  A2  At most RESPONSE_TEXT_MAX bytes of a body are kept, and none of one whose status is 2xx; how much a
+ *      server sends, or how slowly, does not matter once the head is complete. At most RESPONSE_INTERIM_MAX
+ *      interim responses come before it.
  */
 #ifndef COURIER_COURIER_HTTP_H
 #define COURIER_COURIER_HTTP_H

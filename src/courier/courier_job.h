@@ -2,15 +2,16 @@
 /*
  * The job and the result of coffer-courier, over one SOCK_SEQPACKET channel: one of each. Pure.
  *
- * A job is a head of fixed size followed by its texts. Descriptors come with it in this order, each only where its flag is set: the
- * resolvers (resolv.conf), the system's certificates, a CA for the target (PEM), and then either the key as a file or a client channel
- * of coffer-vault.
+ * A job is a head of fixed size followed by its texts. Descriptors come with it in this order, each only
+ * where its flag is set: the resolvers (resolv.conf), the system's certificates, a CA for the target (PEM),
+ * and then either the key as a file or a client channel of coffer-vault.
  *
  * Invariants
- *  C1  A job has exactly the parts that its head announces, within the bounds below, and not a byte more: canonical host, port,
- *      canonical target in origin form, headers that cannot end their line and that frame, direct or sign nothing. Anything else is
- *      -EBADMSG.
- *  C2  A result has a fixed size, and its texts end within it; the starter treats them as bytes from a stranger.
+ *  C1  A job has exactly the parts that its head announces, within the bounds below, and not a byte more:
+ *      canonical host, port, canonical target in origin form, headers that cannot end their line and that
+ *      frame, direct or sign nothing. Anything else is -EBADMSG.
+ *  C2  A result has a fixed size, and its texts end within it; the starter treats them as bytes from a
+ *      stranger.
  */
 #ifndef COURIER_COURIER_JOB_H
 #define COURIER_COURIER_JOB_H

@@ -122,8 +122,8 @@ void dial_ctl_say(struct dial *d, uint32_t type, const char *text, size_t len);
 int dial_load(struct dial *d, int bundle, int pools, struct err *e) MUST_CHECK;
 int dial_new_vault(struct dial *d, int list, int channel, struct err *e) MUST_CHECK; /* takes the channel */
 /*
- * Reads all of a memory file, from its start: its position is shared with the process that keeps it for the next start. The buffer
- * gets its full size at once: a growing one would leave copies of secrets behind.
+ * Reads all of a memory file, from its start: its position is shared with the process that keeps it for the
+ * next start. The buffer gets its full size at once: a growing one would leave copies of secrets behind.
  */
 int dial_read(int fd, size_t cap, struct buf *b) MUST_CHECK;
 void dial_stats(struct dial *d, struct buf *out);

@@ -71,8 +71,8 @@ static void count_outcome(struct dial *d, const struct dial_req *q, int status)
 }
 
 /*
- * Each name and port is new to coffer-egress before it comes here, so these are few, and none has to wait here. The address does not
- * count: the name's server chooses it, each time another one.
+ * Each name and port is new to coffer-egress before it comes here, so these are few, and none has to wait
+ * here. The address does not count: the name's server chooses it, each time another one.
  */
 static bool is_first_dial(struct dial *d, const struct dial_req *q, const struct dial_plan *p, bool reached)
 {

@@ -159,8 +159,8 @@ void dial_settle(struct dial *d)
 }
 
 /*
- * Returns how many messages came; -EPROTO, or the link is dead. No message carries a descriptor (dialproto.D3): there is no room for
- * one, so the kernel drops it and sets MSG_CTRUNC.
+ * Returns how many messages came; -EPROTO, or the link is dead. No message carries a descriptor
+ * (dialproto.D3): there is no room for one, so the kernel drops it and sets MSG_CTRUNC.
  */
 static int take_message_batch(struct dial *d)
 {

@@ -54,9 +54,10 @@ struct own_probe {
 #define OWN_PROBE_INIT ((struct own_probe){ .fd4 = -1, .fd6 = -1 })
 
 /*
- * Is this the host itself? Queries the kernel's routing without a packet: a UDP socket connected to one of the host's own addresses
- * gets that address as its source. 1: yes; 0: no; -ENETUNREACH and the like: there is no route. Another failure counts as no. The
- * last negative answer is cached until own_probe_forget(), which the caller calls in each round, before it waits.
+ * Is this the host itself? Queries the kernel's routing without a packet: a UDP socket connected to one of
+ * the host's own addresses gets that address as its source. 1: yes; 0: no; -ENETUNREACH and the like: there
+ * is no route. Another failure counts as no. The last negative answer is cached until own_probe_forget(),
+ * which the caller calls in each round, before it waits.
  */
 int dial_is_own(struct own_probe *p, const struct addr *a) MUST_CHECK;
 static inline void own_probe_forget(struct own_probe *p)

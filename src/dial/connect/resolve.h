@@ -2,15 +2,15 @@
 /*
  * Resolves names on the gateway's side: c-ares on our loop, with a cache.
  *
- * The cache holds answers unjudged; the dialling code judges every address each time, and dials only addresses that it judged (nothing
- * is resolved again between the two).
+ * The cache holds answers unjudged; the dialling code judges every address each time, and dials only
+ * addresses that it judged (nothing is resolved again between the two).
  *
  * Invariants
  *  R1  Both families are queried at once. When one has addresses the other gets RESOLVE_GRACE_MS more.
- *  R2  A name is queried once however many lookups wait for it. At most RESOLVE_PENDING_MAX are pending, and at most
- *      RESOLVE_CACHE_MAX answers cached; the least recently used is dropped first.
- *  R3  A time to live is bounded by RESOLVE_TTL_MIN and RESOLVE_TTL_MAX, so that a server can neither force a query for every
- *      connection nor pin an address for days.
+ *  R2  A name is queried once however many lookups wait for it. At most RESOLVE_PENDING_MAX are pending, and
+ *      at most RESOLVE_CACHE_MAX answers cached; the least recently used is dropped first.
+ *  R3  A time to live is bounded by RESOLVE_TTL_MIN and RESOLVE_TTL_MAX, so that a server can neither force a
+ *      query for every connection nor pin an address for days.
  *  R4  Only the given servers are queried: no hosts file, no search domains, no environment.
  */
 #ifndef DIAL_RESOLVE_H

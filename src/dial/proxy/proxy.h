@@ -3,13 +3,15 @@
  * Sets of upstream proxies (`pool` in a policy): chooses a member, and opens the tunnel through it.
  *
  * Invariants
- *  O1  A use of a set ends with a tunnel through one of its members, or with an error. There is no other outcome.
+ *  O1  A use of a set ends with a tunnel through one of its members, or with an error. There is no other
+ *      outcome.
  *  O2  The target's name is passed to the proxy unchanged; nothing about it is resolved here.
- *  O3  Only the proxy's own faults count against it: no connection, missing or wrong credentials, another protocol. An orderly refusal
- *      concerns the target server, and is reported to the requester. Silence may be the fault of either: it counts when two different
- *      targets in a row met it, or when the set's own check does.
- *  O4  Credentials are in this process only, in memory that is zeroed; no message, line or statistics contain them. One from the
- *      vault is here for one handshake only.
+ *  O3  Only the proxy's own faults count against it: no connection, missing or wrong credentials, another
+ *      protocol. An orderly refusal concerns the target server, and is reported to the requester. Silence may
+ *      be the fault of either: it counts when two different targets in a row met it, or when the set's own
+ *      check does.
+ *  O4  Credentials are in this process only, in memory that is zeroed; no message, line or statistics contain
+ *      them. One from the vault is here for one handshake only.
  */
 #ifndef DIAL_PROXY_H
 #define DIAL_PROXY_H
@@ -66,8 +68,8 @@ struct proxy_env {
 };
 
 /*
- * Builds the sets from the policy and the credentials (proxy_credentials.h; NULL: those of `old`). Scores and stickiness are taken over
- * from `old` where a proxy is the same.
+ * Builds the sets from the policy and the credentials (proxy_credentials.h; NULL: those of `old`). Scores and
+ * stickiness are taken over from `old` where a proxy is the same.
  */
 int proxy_sets_new(struct proxy_sets **ret, const struct proxy_env *env, const struct policy *p,
 		   const char *credentials, size_t len, const struct proxy_sets *old,

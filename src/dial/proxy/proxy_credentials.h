@@ -4,8 +4,9 @@
  *
  *	POOL TAB USER:PASSWORD NEWLINE
  *
- * in the order of the credentials file of the pool (the proxy set). The first line is for its first proxy, and so on; with fewer lines
- * than proxies they are reused from the first. A pool without a line has no credentials. Pure.
+ * in the order of the credentials file of the pool (the proxy set). The first line is for its first proxy,
+ * and so on; with fewer lines than proxies they are reused from the first. A pool without a line has no
+ * credentials. Pure.
  */
 #ifndef DIAL_PROXY_CREDENTIALS_H
 #define DIAL_PROXY_CREDENTIALS_H

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rates proxies and chooses the next one of a set. Pure: the caller passes the time and the dice, so that a test can replay a whole
- * day.
+ * Rates proxies and chooses the next one of a set. Pure: the caller passes the time and the dice, so that a
+ * test can replay a whole day.
  *
  * Invariants
- *  S1  score = success x latency factor, both in 0..1. Success is an average over outcomes in which the last ones weigh most;
- *      without news it returns towards 1, since nothing is remembered for ever. Latency is a peak average: a slower result counts at
- *      once, a faster one decays in.
- *  S2  Only the proxy's own faults are passed to score_fault(): the server's behaviour is not the proxy's fault.
- *  S3  A member is closed (in use), open (ejected until a time), or half open: its time is over and exactly one probe is running. The
- *      probe's outcome closes it or ejects it for longer.
- *  S4  At most 1/SCORE_EJECT_SHARE of the members are ejected: of the others the best is taken, however bad. So there is always one to
- *      take, and a proxy set never becomes a reason to do without.
+ *  S1  score = success x latency factor, both in 0..1. Success is an average over outcomes in which the last
+ *      ones weigh most; without news it returns towards 1, since nothing is remembered for ever. Latency is a
+ *      peak average: a slower result counts at once, a faster one decays in.
+ *  S2  Only the proxy's own faults are passed to score_fault(): the server's behaviour is not the proxy's
+ *      fault.
+ *  S3  A member is closed (in use), open (ejected until a time), or half open: its time is over and exactly
+ *      one probe is running. The probe's outcome closes it or ejects it for longer.
+ *  S4  At most 1/SCORE_EJECT_SHARE of the members are ejected: of the others the best is taken, however bad.
+ *      So there is always one to take, and a proxy set never becomes a reason to do without.
  */
 #ifndef DIAL_PROXY_SCORE_H
 #define DIAL_PROXY_SCORE_H
@@ -53,8 +54,9 @@ double score_success(const struct score *s, uint64_t now);
 bool score_wants_probe(const struct score *s, uint64_t now);
 
 /*
- * Chooses the next member: a member whose time is over gets its one probe, else the better of two random picks among the closed ones.
- * `skip` (a bit for each member, NULL: none) are those that this request has tried. SCORE_NONE when none is left.
+ * Chooses the next member: a member whose time is over gets its one probe, else the better of two random
+ * picks among the closed ones. `skip` (a bit for each member, NULL: none) are those that this request has
+ * tried. SCORE_NONE when none is left.
  */
 size_t score_pick(struct score *s, size_t n, const uint64_t *skip, uint64_t now, score_dice dice, void *ctx);
 

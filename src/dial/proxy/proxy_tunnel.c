@@ -171,8 +171,8 @@ static void tunnel_opened(struct tunnel *t)
 }
 
 /*
- * Peeks once at the received bytes. Until the handshake is over all of them belong to it, so all are taken; at its end only its own.
- * 1: peek again; 0: wait; -1: it has ended.
+ * Peeks once at the received bytes. Until the handshake is over all of them belong to it, so all are taken;
+ * at its end only its own. 1: peek again; 0: wait; -1: it has ended.
  */
 static int tunnel_peek(struct tunnel *t)
 {

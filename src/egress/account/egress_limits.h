@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Limits of the sandbox and of each rule: bytes up, bandwidth, simultaneous connections, requests per minute. The caller passes
- * the time.
+ * Limits of the sandbox and of each rule: bytes up, bandwidth, simultaneous connections, requests per minute.
+ * The caller passes the time.
  *
  * Invariants
- *  L1  Bytes are granted before they are sent, and returned when they were not: however many connections send at once, no more
- *      bytes leave than the limit allows.
+ *  L1  Bytes are granted before they are sent, and returned when they were not: however many connections send
+ *      at once, no more bytes leave than the limit allows.
  *  L2  A connection counts against its rule's limits and the sandbox's; the smaller grant applies.
- *  L3  Bytes up survive a restart of this process and a reload of the policy: a rule is identified by its text, without the
- *      file and line where it is written.
+ *  L3  Bytes up survive a restart of this process and a reload of the policy: a rule is identified by its
+ *      text, without the file and line where it is written.
  */
 #ifndef EGRESS_EGRESS_LIMITS_H
 #define EGRESS_EGRESS_LIMITS_H

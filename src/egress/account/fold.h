@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Repeated events are written once and then counted: refusals, and repeated lookups, of which a sandbox can cause any number.
- * Things that pass for the first time belong to ledger.h, not here. The caller passes the time.
+ * Repeated events are written once and then counted: refusals, and repeated lookups, of which a sandbox can
+ * cause any number. Things that pass for the first time belong to ledger.h, not here. The caller passes the
+ * time.
  *
  * Invariants
- *  O1  The first of its kind is written unless O3 forbids it. The number of those without a line is always written: on the next
- *      line of its kind, or by fold_flush() on a line of its own.
+ *  O1  The first of its kind is written unless O3 forbids it. The number of those without a line is always
+ *      written: on the next line of its kind, or by fold_flush() on a line of its own.
  *  O2  Memory is FOLD_SLOTS slots, whatever comes. Events that hash to one slot push each other out.
- *  O3  Each kind may write FOLD_BURST lines at once and FOLD_RATE a second; beyond that only the number is kept, and the most
- *      frequent texts (base/top.h). So a flood of names that do not exist cannot hide an alert.
+ *  O3  Each kind may write FOLD_BURST lines at once and FOLD_RATE a second; beyond that only the number is
+ *      kept, and the most frequent texts (base/top.h). So a flood of names that do not exist cannot hide an
+ *      alert.
  *  O4  The numbers of a kind are reported at most every FOLD_SECONDS.
  */
 #ifndef EGRESS_FOLD_H
@@ -60,9 +62,9 @@ void fold_note(struct fold *f, enum fold_kind kind, const char *what, size_t len
 	       uint64_t now_ns);
 
 /*
- * Returns and clears the number of events of a kind that were never reported. *ret_again: how many of these equal one that has a
- * line. To be called once a second; returns 0 until O4 permits more. `all`: at the end of the process, also counts whose line may
- * still come. The caller reports and clears top[kind].
+ * Returns and clears the number of events of a kind that were never reported. *ret_again: how many of these
+ * equal one that has a line. To be called once a second; returns 0 until O4 permits more. `all`: at the end
+ * of the process, also counts whose line may still come. The caller reports and clears top[kind].
  */
 uint64_t fold_flush(struct fold *f, enum fold_kind kind, uint64_t now_ns, bool all, uint64_t *ret_again);
 

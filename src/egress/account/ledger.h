@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Everything that this sandbox did for the first time: each has a journal line of its own, always. A request that needs more
- * lines than the log has room for waits: traffic gives way to the log, not the log to traffic (doc/adr/0030). The caller
- * supplies the clock.
+ * Everything that this sandbox did for the first time: each has a journal line of its own, always. A request
+ * that needs more lines than the log has room for waits: traffic gives way to the log, not the log to traffic
+ * (doc/adr/0030). The caller supplies the clock.
  *
  * Invariants
- *  L1  A key is taken with ledger_take() in the same callback that writes its line, marked `first`. If a commit fails,
- *      ledger_forget() makes all keys new again. So a known key has a line.
- *  L2  A new key costs tokens: LEDGER_BURST at once, LEDGER_RATE a second. Without one it waits, in order, at most LEDGER_WAIT,
- *      and is then denied. A known key never waits.
- *  L3  The lines of new keys may use LEDGER_BYTES in all, over restarts of this process. Beyond that a new key is denied, and
- *      the operator gets one alert.
+ *  L1  A key is taken with ledger_take() in the same callback that writes its line, marked `first`. If a
+ *      commit fails, ledger_forget() makes all keys new again. So a known key has a line.
+ *  L2  A new key costs tokens: LEDGER_BURST at once, LEDGER_RATE a second. Without one it waits, in order, at
+ *      most LEDGER_WAIT, and is then denied. A known key never waits.
+ *  L3  The lines of new keys may use LEDGER_BYTES in all, over restarts of this process. Beyond that a new
+ *      key is denied, and the operator gets one alert.
  *  L4  Memory is that of seen.h and of the waiting entries, which their owners bound.
  *
  *	key = seen_key(&l->seen);		after seen_begin(), seen_add()

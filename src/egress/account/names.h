@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names and their synthetic addresses: each name of a sandbox gets one address, in sequence from a random start, which no other
- * name ever gets. Stored in a memory file that survives this process, mapped whole.
+ * Names and their synthetic addresses: each name of a sandbox gets one address, in sequence from a random
+ * start, which no other name ever gets. Stored in a memory file that survives this process, mapped whole.
  *
  * Invariants
- *  N1  An address once given belongs to its name as long as the memory file exists, across restarts and reloads.
+ *  N1  An address once given belongs to its name as long as the memory file exists, across restarts and
+ *      reloads.
  *  N2  The n-th name has the n-th address: an address is found by arithmetic, a name by a hash table.
- *  N3  At most NAMES_MAX names; then names_add() is -ENOSPC. That bounds memory, whatever names are requested.
+ *  N3  At most NAMES_MAX names; then names_add() is -ENOSPC. That bounds memory, whatever names are
+ *      requested.
  *  N4  The file is checked when it is loaded; an inconsistent file is refused, not repaired.
- *  N5  Host numbers 0, 1 and 255 of each /24 are never given. base.0.0.1 is ours: the resolver and coffer.internal.
+ *  N5  Host numbers 0, 1 and 255 of each /24 are never given. base.0.0.1 is ours: the resolver and
+ *      coffer.internal.
  */
 #ifndef EGRESS_NAMES_H
 #define EGRESS_NAMES_H
@@ -40,8 +43,8 @@ struct names {
 };
 
 /*
- * `fd` is the memory file; -1: private memory. A new file takes the range and a random start; a used one has its own, and *range
- * is ignored. Maps the file, so call it before confinement.
+ * `fd` is the memory file; -1: private memory. A new file takes the range and a random start; a used one has
+ * its own, and *range is ignored. Maps the file, so call it before confinement.
  */
 int names_open(struct names *n, int fd, const struct addr_range *range, uint32_t random,
 	       struct err *e) MUST_CHECK;

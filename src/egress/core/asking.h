@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Asking a person: holds a connection or request until the guard has an answer (doc/adr/0017). coffer-egress stores no answer and no
- * grant: each act for which a rule says ask is sent to the guard, which answers at once where a grant exists.
+ * Asking a person: holds a connection or request until the guard has an answer (doc/adr/0017). coffer-egress
+ * stores no answer and no grant: each act for which a rule says ask is sent to the guard, which answers at
+ * once where a grant exists.
  *
  * Invariants
- *  K1  done(allow) is called with the guard's answer to this ticket, once, and never after asking_drop(). Without a guard, without
- *      an answer, or with too many pending asks the result is a denial.
- *  K2  The owner of an allowed ask reports what happened, once: asking_settle(). Until then the guard counts it as used.
+ *  K1  done(allow) is called with the guard's answer to this ticket, once, and never after asking_drop().
+ *      Without a guard, without an answer, or with too many pending asks the result is a denial.
+ *  K2  The owner of an allowed ask reports what happened, once: asking_settle(). Until then the guard counts
+ *      it as used.
  *  K3  At most ASKING_MAX asks are pending.
- *  K4  The last ASKING_PAST_MAX results are kept for display inside, since not every client can be told the reason: one whose
- *      connection is refused sees only a TLS alert. They decide nothing. A repetition takes no second place.
+ *  K4  The last ASKING_PAST_MAX results are kept for display inside, since not every client can be told the
+ *      reason: one whose connection is refused sees only a TLS alert. They decide nothing. A repetition takes
+ *      no second place.
  */
 #ifndef EGRESS_ASKING_H
 #define EGRESS_ASKING_H

@@ -23,8 +23,8 @@ void control_queue(struct egress *eg, enum ctl_type type, const void *data, size
 void control_poke(struct egress *eg);
 
 /*
- * Loads the policy of a bundle: a sealed memory file, mapped as long as the policy is in force. Any failure leaves no policy,
- * which denies everything, and puts the reason into `e` and the journal. Does not take fd.
+ * Loads the policy of a bundle: a sealed memory file, mapped as long as the policy is in force. Any failure
+ * leaves no policy, which denies everything, and puts the reason into `e` and the journal. Does not take fd.
  */
 int control_load(struct egress *eg, int fd, uint32_t generation, struct err *e) MUST_CHECK;
 

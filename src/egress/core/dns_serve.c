@@ -186,9 +186,9 @@ static uint64_t zone_key(const char *domain, uint32_t rule_id)
 }
 
 /*
- * An allowed wildcard lets the owner of a domain below it, or of its name server, read the names that are looked up. That cannot be
- * told from normal use, and only dns_serve.R4 bounds it. But many names of one domain within a minute are no known use. When two domains
- * share a slot, the more frequent one stays.
+ * An allowed wildcard lets the owner of a domain below it, or of its name server, read the names that are
+ * looked up. That cannot be told from normal use, and only dns_serve.R4 bounds it. But many names of one
+ * domain within a minute are no known use. When two domains share a slot, the more frequent one stays.
  */
 static void count_resolved_name(struct dns_serve *s, const struct host *h, const struct policy_verdict *v)
 {

@@ -3,15 +3,17 @@
  * The sandbox's resolver: one query in, one reply out, whatever address it was sent to.
  *
  * Invariants
- *  R1  A name that the policy denies gets NXDOMAIN, and nothing of it is sent upstream. An allowed name gets its synthetic address
- *      once coffer-dial has confirmed that it exists; from then on the reply comes from the table.
- *  R2  A records only. Every other type of an existing name gets an empty reply, so that a sandbox sees only names and our own
- *      addresses; PTR of such an address is its name.
- *  R3  A reply is sent after its journal line (egress.E1). The first lookup of each allowed name has its line before anything of
- *      it is sent upstream: `allow`, `first`, and no address, since none is known yet. The ledger is checked before that, and may
- *      delay it. A lookup that fails, or that dial denies, has one more line, also `first`.
- *  R4  Bounded: DNS_PENDING_MAX names at coffer-dial, DNS_WAITERS_MAX waiting queries, DNS_RESOLVE_RATE new names per second;
- *      beyond that SERVFAIL. A query for a pending name waits together with the first.
+ *  R1  A name that the policy denies gets NXDOMAIN, and nothing of it is sent upstream. An allowed name gets
+ *      its synthetic address once coffer-dial has confirmed that it exists; from then on the reply comes from
+ *      the table.
+ *  R2  A records only. Every other type of an existing name gets an empty reply, so that a sandbox sees only
+ *      names and our own addresses; PTR of such an address is its name.
+ *  R3  A reply is sent after its journal line (egress.E1). The first lookup of each allowed name has its line
+ *      before anything of it is sent upstream: `allow`, `first`, and no address, since none is known yet. The
+ *      ledger is checked before that, and may delay it. A lookup that fails, or that dial denies, has one
+ *      more line, also `first`.
+ *  R4  Bounded: DNS_PENDING_MAX names at coffer-dial, DNS_WAITERS_MAX waiting queries, DNS_RESOLVE_RATE new
+ *      names per second; beyond that SERVFAIL. A query for a pending name waits together with the first.
  */
 #ifndef EGRESS_DNS_SERVE_H
 #define EGRESS_DNS_SERVE_H

@@ -47,19 +47,19 @@ struct dns_tcp {
 	unsigned n_conns;
 };
 
-static struct egress *conn_egress(struct tcp_conn *c)
+static struct egress *dns_conn_egress(struct tcp_conn *c)
 {
 	return dns_serve_egress(c->base.dns);
 }
 
-static void conn_close(struct tcp_conn *c)
+static void dns_conn_close(struct tcp_conn *c)
 {
 	struct dns_tcp *d = *dns_serve_tcp(c->base.dns);
 
 	if (c->w.fd >= 0) {
-		loop_unwatch(&conn_egress(c)->loop, &c->w);
+		loop_unwatch(&dns_conn_egress(c)->loop, &c->w);
 		c->w.fd = fd_close(c->w.fd);
-		wheel_disarm(&conn_egress(c)->wheel, &c->timeout);
+		wheel_disarm(&dns_conn_egress(c)->wheel, &c->timeout);
 		TAILQ_REMOVE(&d->conns, c, list);
 		d->n_conns--;
 	}
@@ -72,10 +72,10 @@ static void conn_close(struct tcp_conn *c)
 
 static void on_conn_idle(struct wheel_entry *t)
 {
-	conn_close(CONTAINER_OF(t, struct tcp_conn, timeout));
+	dns_conn_close(CONTAINER_OF(t, struct tcp_conn, timeout));
 }
 
-static void tcp_send(struct dns_client *base, const uint8_t *msg, size_t len)
+static void dns_tcp_send(struct dns_client *base, const uint8_t *msg, size_t len)
 {
 	struct tcp_conn *c = (struct tcp_conn *)base;
 	uint8_t head[2];
@@ -85,43 +85,43 @@ static void tcp_send(struct dns_client *base, const uint8_t *msg, size_t len)
 	buf_add(&c->out, msg, len);
 }
 
-static size_t tcp_max(const struct dns_client *base, const struct dns_query *q)
+static size_t dns_tcp_reply_max(const struct dns_client *base, const struct dns_query *q)
 {
 	(void)base;
 	(void)q;
 	return DNS_REPLY_MAX;
 }
 
-static struct dns_client *tcp_keep(struct dns_client *base)
+static struct dns_client *dns_tcp_keep(struct dns_client *base)
 {
 	((struct tcp_conn *)base)->waiting++;
 	return base;
 }
 
-static void tcp_drop(struct dns_client *base)
+static void dns_tcp_drop(struct dns_client *base)
 {
 	struct tcp_conn *c = (struct tcp_conn *)base;
 
 	c->waiting--;
 	if (c->w.fd < 0)
-		conn_close(c);
+		dns_conn_close(c);
 }
 
-static const struct dns_client_ops tcp_ops = { tcp_send, tcp_max, tcp_keep, tcp_drop };
+static const struct dns_client_ops tcp_ops = { dns_tcp_send, dns_tcp_reply_max, dns_tcp_keep, dns_tcp_drop };
 
-static bool conn_is_full(const struct tcp_conn *c)
+static bool dns_conn_is_full(const struct tcp_conn *c)
 {
 	return c->out.len > OUT_MAX || c->waiting >= QUERIES_MAX;
 }
 
 /* False: the client does not speak DNS. */
-static bool conn_take_queries(struct tcp_conn *c)
+static bool dns_conn_take_queries(struct tcp_conn *c)
 {
 	const uint8_t *msg;
 	size_t len, off = 0;
 	long n = 0;
 
-	while (!conn_is_full(c) &&
+	while (!dns_conn_is_full(c) &&
 	       (n = dns_tcp_next((const uint8_t *)c->in.data + off, c->in.len - off, &msg, &len)) > 0) {
 		dns_serve_query(c->base.dns, &c->base, msg, len);
 		off += (size_t)n;
@@ -132,28 +132,28 @@ static bool conn_take_queries(struct tcp_conn *c)
 }
 
 /* Is there a query that was read while its reply had no room? */
-static bool conn_has_query(const struct tcp_conn *c)
+static bool dns_conn_has_query(const struct tcp_conn *c)
 {
 	const uint8_t *msg;
 	size_t len;
 
-	return !conn_is_full(c) && c->in.len &&
+	return !dns_conn_is_full(c) && c->in.len &&
 	       dns_tcp_next((const uint8_t *)c->in.data, c->in.len, &msg, &len) != 0;
 }
 
 /* Waits for the events that matter now; closes the connection when nothing is left to do. */
-static void conn_arm(struct tcp_conn *c)
+static void dns_conn_arm(struct tcp_conn *c)
 {
-	uint32_t events = (c->eof || conn_is_full(c) ? 0u : (uint32_t)(EPOLLIN | EPOLLRDHUP)) |
-			  (c->committed > c->sent || conn_has_query(c) ? (uint32_t)EPOLLOUT : 0u);
+	uint32_t events = (c->eof || dns_conn_is_full(c) ? 0u : (uint32_t)(EPOLLIN | EPOLLRDHUP)) |
+			  (c->committed > c->sent || dns_conn_has_query(c) ? (uint32_t)EPOLLOUT : 0u);
 
 	bool done = c->eof && !c->waiting && c->out.len == 0;
 
-	if (done || loop_watch(&conn_egress(c)->loop, &c->w, events) < 0)
-		conn_close(c);
+	if (done || loop_watch(&dns_conn_egress(c)->loop, &c->w, events) < 0)
+		dns_conn_close(c);
 }
 
-static bool conn_write(struct tcp_conn *c)
+static bool dns_conn_write(struct tcp_conn *c)
 {
 	ssize_t n;
 
@@ -170,7 +170,7 @@ static bool conn_write(struct tcp_conn *c)
 	return true;
 }
 
-static bool conn_read(struct tcp_conn *c)
+static bool dns_conn_read(struct tcp_conn *c)
 {
 	char *p = buf_reserve(&c->in, DNS_QUERY_MAX);
 	ssize_t n = p ? recv(c->w.fd, p, DNS_QUERY_MAX, MSG_DONTWAIT) : -1;
@@ -189,16 +189,16 @@ static void on_dns_conn(struct watch *w, uint32_t events)
 {
 	struct tcp_conn *c = w->ctx;
 
-	wheel_arm(&conn_egress(c)->wheel, &c->timeout, conn_egress(c)->now + IDLE * NSEC_PER_SEC);
-	if ((events & (EPOLLERR | EPOLLHUP)) || ((events & EPOLLOUT) && !conn_write(c)) ||
-	    ((events & (EPOLLIN | EPOLLRDHUP)) && !conn_read(c)) || !conn_take_queries(c)) {
-		conn_close(c);
+	wheel_arm(&dns_conn_egress(c)->wheel, &c->timeout, dns_conn_egress(c)->now + IDLE * NSEC_PER_SEC);
+	if ((events & (EPOLLERR | EPOLLHUP)) || ((events & EPOLLOUT) && !dns_conn_write(c)) ||
+	    ((events & (EPOLLIN | EPOLLRDHUP)) && !dns_conn_read(c)) || !dns_conn_take_queries(c)) {
+		dns_conn_close(c);
 		return;
 	}
-	conn_arm(c);
+	dns_conn_arm(c);
 }
 
-static void conn_new(struct tcp_listener *l, int fd)
+static void dns_conn_new(struct tcp_listener *l, int fd)
 {
 	struct dns_tcp *d = *dns_serve_tcp(l->dns);
 	struct egress *eg = dns_serve_egress(l->dns);
@@ -213,9 +213,9 @@ static void conn_new(struct tcp_listener *l, int fd)
 	c->timeout.fn = on_conn_idle;
 	TAILQ_INSERT_TAIL(&d->conns, c, list);
 	if (++d->n_conns > CONNS_MAX)
-		conn_close(TAILQ_FIRST(&d->conns));
+		dns_conn_close(TAILQ_FIRST(&d->conns));
 	wheel_arm(&eg->wheel, &c->timeout, eg->now + IDLE * NSEC_PER_SEC);
-	conn_arm(c);
+	dns_conn_arm(c);
 }
 
 static void on_dns_listener(struct watch *w, uint32_t events)
@@ -233,13 +233,13 @@ static void on_dns_listener(struct watch *w, uint32_t events)
 			 * Close one of ours to free a descriptor; if there is none, dns_tcp_tick() retries.
 			 */
 			if (TAILQ_FIRST(&d->conns))
-				conn_close(TAILQ_FIRST(&d->conns));
+				dns_conn_close(TAILQ_FIRST(&d->conns));
 			else
 				loop_unwatch(&dns_serve_egress(l->dns)->loop, w);
 		}
 		if (fd < 0)
 			return;
-		conn_new(l, fd);
+		dns_conn_new(l, fd);
 	}
 }
 
@@ -253,14 +253,14 @@ void dns_tcp_flush(struct dns_serve *s, int status)
 		if (c->out.len == c->committed && !c->eof)
 			continue;
 		if (status < 0) {
-			conn_close(c);
+			dns_conn_close(c);
 			continue;
 		}
 		c->committed = c->out.len;
-		if (!conn_write(c))
-			conn_close(c);
+		if (!dns_conn_write(c))
+			dns_conn_close(c);
 		else
-			conn_arm(c);
+			dns_conn_arm(c);
 	}
 }
 
@@ -300,7 +300,7 @@ void dns_tcp_free(struct dns_serve *s)
 	if (!*d)
 		return;
 	while (!TAILQ_EMPTY(&(*d)->conns))
-		conn_close(TAILQ_FIRST(&(*d)->conns));
+		dns_conn_close(TAILQ_FIRST(&(*d)->conns));
 	for (unsigned i = 0; i < (*d)->n_listeners; i++) {
 		loop_unwatch(&dns_serve_egress(s)->loop, &(*d)->listeners[i].w);
 		fd_close((*d)->listeners[i].w.fd);

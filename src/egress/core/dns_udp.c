@@ -50,7 +50,7 @@ struct dns_udp {
 	uint8_t in[BATCH][DNS_QUERY_MAX];
 };
 
-static void udp_send(struct dns_client *c, const uint8_t *msg, size_t len)
+static void dns_udp_send(struct dns_client *c, const uint8_t *msg, size_t len)
 {
 	struct udp_client *u = (struct udp_client *)c;
 	struct dns_udp *d = *dns_serve_udp(c->dns);
@@ -64,13 +64,13 @@ static void udp_send(struct dns_client *c, const uint8_t *msg, size_t len)
 	memcpy(o->msg, msg, len);
 }
 
-static size_t udp_max(const struct dns_client *c, const struct dns_query *q)
+static size_t dns_udp_reply_max(const struct dns_client *c, const struct dns_query *q)
 {
 	(void)c;
 	return dns_udp_max(q);
 }
 
-static struct dns_client *udp_keep(struct dns_client *c)
+static struct dns_client *dns_udp_keep(struct dns_client *c)
 {
 	struct udp_client *copy = malloc(sizeof(*copy));
 
@@ -80,12 +80,12 @@ static struct dns_client *udp_keep(struct dns_client *c)
 	return &copy->base;
 }
 
-static void udp_drop(struct dns_client *c)
+static void dns_udp_drop(struct dns_client *c)
 {
 	free(c);
 }
 
-static const struct dns_client_ops udp_ops = { udp_send, udp_max, udp_keep, udp_drop };
+static const struct dns_client_ops udp_ops = { dns_udp_send, dns_udp_reply_max, dns_udp_keep, dns_udp_drop };
 
 /* Keeps only the address: the route back may use another interface than the query did. */
 static bool take_local_addr(struct udp_client *u, struct msghdr *m)

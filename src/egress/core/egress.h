@@ -2,14 +2,16 @@
 /*
  * coffer-egress: serves the whole network of one sandbox, in one process that cannot create a socket.
  *
- * One round of the loop: events are handled, and their decisions are gathered in the journal; then egress_settle() writes the
- * journal and releases everything that waited for it (requests to coffer-dial, DNS replies, deferred calls).
+ * One round of the loop: events are handled, and their decisions are gathered in the journal; then
+ * egress_settle() writes the journal and releases everything that waited for it (requests to coffer-dial, DNS
+ * replies, deferred calls).
  *
  * Invariants
- *  E1  Nothing leaves before its journal line is written: dial requests, DNS replies and everything given to egress_defer() wait
- *      for the commit of their line, and fail when it fails.
+ *  E1  Nothing leaves before its journal line is written: dial requests, DNS replies and everything given to
+ *      egress_defer() wait for the commit of their line, and fail when it fails.
  *  E2  Without a policy (none yet, or one that did not load) everything is denied.
- *  E3  Every connection is a struct flow, from accept() to its `close` line; flow.h tells its owner in each state.
+ *  E3  Every connection is a struct flow, from accept() to its `close` line; flow.h tells its owner in each
+ *      state.
  *  E4  Time is eg->now, read once per round (CLOCK_MONOTONIC ns), so that a test can set its own.
  *  E5  Everything that passes for the first time has a line of its own, or waits for one (ledger.h).
  */
@@ -68,9 +70,10 @@ struct egress_stats {
  */
 struct egress_inspector {
 	/*
-	 * Takes the flow over. f->client.fd is armed for no event; f->first holds the bytes read from it so far; f->hello is the
-	 * ClientHello in them, NULL: plain HTTP, and f->first begins with a complete request head. The `open` line is in the
-	 * journal. The inspector ends the flow with one flow_end(), from here or later.
+	 * Takes the flow over. f->client.fd is armed for no event; f->first holds the bytes read from it so
+	 * far; f->hello is the ClientHello in them, NULL: plain HTTP, and f->first begins with a complete
+	 * request head. The `open` line is in the journal. The inspector ends the flow with one flow_end(),
+	 * from here or later.
 	 */
 	void (*take)(struct egress *eg, struct flow *f);
 	/*
@@ -177,8 +180,9 @@ void egress_release(struct egress *eg);
 void egress_round(struct egress *eg, struct err *e); /* one round of the loop, settled */
 
 /*
- * Runs coffer-egress from the descriptors of fds.h to the last line; `mask` tells which of them are real. install_inspector() (or
- * NULL) is called before confinement, with the policy loaded: it sets eg->inspector, and may send CTL_CA. Returns the exit code.
+ * Runs coffer-egress from the descriptors of fds.h to the last line; `mask` tells which of them are real.
+ * install_inspector() (or NULL) is called before confinement, with the policy loaded: it sets eg->inspector,
+ * and may send CTL_CA. Returns the exit code.
  */
 int egress_main(uint32_t mask, int (*install_inspector)(struct egress *eg, struct err *e));
 

@@ -64,8 +64,8 @@ static const uint16_t calls[] = {
 
 static const struct seccomp_rule rules[] = {
 	/*
-	 * MSG_FASTOPEN is connect() by another name: a socket that coffer-dial has connected, and that its server has reset,
-	 * would connect to the address in the next messages.
+	 * MSG_FASTOPEN is connect() by another name: a socket that coffer-dial has connected, and that its
+	 * server has reset, would connect to the address in the next messages.
 	 */
 	{ SYS_sendto, { SECCOMP_ONLY_BITS(3, SEND_FLAGS) } },
 	{ SYS_sendmsg, { SECCOMP_ONLY_BITS(2, SEND_FLAGS) } },

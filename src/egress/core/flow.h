@@ -3,11 +3,13 @@
  * One connection of the sandbox, from accept() to its `close` line.
  *
  * Invariants
- *  F1  A flow is dialled only after policy_connect() (and a person, where that says ask) allowed it and its `open` line was written;
- *      at FLOW_PEEK depth or deeper also only if the name inside (SNI, Host) is the name that was looked up.
- *  F2  The target is `name` and `port`, or `addr` and `port` when an address was dialled that belongs to no name. Nothing that the
- *      client sends changes that.
- *  F3  flow_end() writes `close`, closes the descriptors and frees the flow. The caller must not touch it again.
+ *  F1  A flow is dialled only after policy_connect() (and a person, where that says ask) allowed it and its
+ *      `open` line was written; at FLOW_PEEK depth or deeper also only if the name inside (SNI, Host) is the
+ *      name that was looked up.
+ *  F2  The target is `name` and `port`, or `addr` and `port` when an address was dialled that belongs to no
+ *      name. Nothing that the client sends changes that.
+ *  F3  flow_end() writes `close`, closes the descriptors and frees the flow. The caller must not touch it
+ *      again.
  */
 #ifndef EGRESS_FLOW_H
 #define EGRESS_FLOW_H
@@ -106,9 +108,10 @@ void flow_reset(struct flow *f, const char *how);
 void flow_rejudge_all(struct egress *eg);
 
 /*
- * How many of `want` bytes may pass up (LIMIT_UP) or down now: 0 when bandwidth is short; wake() is then called when there is more.
- * -EDQUOT when bytes_up is used up: end the flow with "limit". Granted bytes that were not sent must be returned. Without limits
- * this counts nothing and grants everything; the sender adds sent bytes to client.bytes (up) and server.bytes (down).
+ * How many of `want` bytes may pass up (LIMIT_UP) or down now: 0 when bandwidth is short; wake() is then
+ * called when there is more. -EDQUOT when bytes_up is used up: end the flow with "limit". Granted bytes that
+ * were not sent must be returned. Without limits this counts nothing and grants everything; the sender adds
+ * sent bytes to client.bytes (up) and server.bytes (down).
  */
 long flow_grant(struct flow *f, enum limit_way way, size_t want) MUST_CHECK;
 void flow_return(struct flow *f, enum limit_way way, size_t unused);

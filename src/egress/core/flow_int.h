@@ -25,14 +25,14 @@ void flow_journal_open(struct flow *f, const struct policy_verdict *v, bool allo
 		       const char *seen);
 
 /*
- * The flow is allowed: checks limits and ledger, writes the `open` line, then dials or hands over to the inspector. The verdict is
- * policy_connect()'s with the effective depth. The flow may be freed afterwards.
+ * The flow is allowed: checks limits and ledger, writes the `open` line, then dials or hands over to the
+ * inspector. The verdict is policy_connect()'s with the effective depth. The flow may be freed afterwards.
  */
 void flow_open(struct flow *f, const struct policy_verdict *v);
 
 /*
- * The flow is refused: writes the `open` line, then resets; where the client speaks HTTP or TLS it gets a 403 or an alert instead.
- * The flow is freed or in FLOW_DENY afterwards.
+ * The flow is refused: writes the `open` line, then resets; where the client speaks HTTP or TLS it gets a 403
+ * or an alert instead. The flow is freed or in FLOW_DENY afterwards.
  */
 enum flow_refusal { FLOW_REFUSE_RESET, FLOW_REFUSE_TLS, FLOW_REFUSE_HTTP };
 void flow_refuse(struct flow *f, const struct policy_verdict *v, enum flow_refusal how, unsigned status,

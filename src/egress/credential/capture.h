@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Credentials in the JSON of a server's response: found by the names of their members; the response is rewritten with placeholders in
- * their place. Pure.
+ * Credentials in the JSON of a server's response: found by the names of their members; the response is
+ * rewritten with placeholders in their place. Pure.
  *
  *	capture_read() ─▶ for each of v: capture_put() ─▶ capture_write()
  *
  * Invariants
- *  K1  A response is read in one way or not at all: strict JSON, an object, no duplicate name in one object, bounded in size, depth
- *      and members. A credential member that is not text is refused too; null and "" are no credentials, and stay.
- *  K2  The output is generated from the parsed values, never copied from the received bytes: whatever else the server wrote (escapes,
- *      spaces) is lost.
+ *  K1  A response is read in one way or not at all: strict JSON, an object, no duplicate name in one object,
+ *      bounded in size, depth and members. A credential member that is not text is refused too; null and ""
+ *      are no credentials, and stay.
+ *  K2  The output is generated from the parsed values, never copied from the received bytes: whatever else
+ *      the server wrote (escapes, spaces) is lost.
  *  K3  All memory of the parser is zeroed when it is freed (capture_begin()).
  */
 #ifndef EGRESS_CAPTURE_H

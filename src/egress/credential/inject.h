@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Placeholders in a request: finds them, checks whether each may be rendered where it is, and renders a copy of the request with the
- * secrets in their place. Pure.
+ * Placeholders in a request: finds them, checks whether each may be rendered where it is, and renders a copy
+ * of the request with the secrets in their place. Pure.
  *
  * Invariants
- *  J1  A placeholder is rendered only on a TLS connection to a host, port and path that its grant is bound to, in the place (header,
- *      Basic, query, path, cookie, body) that the binding names, and where the policy names no other secret. A placeholder anywhere
- *      else in a head refuses the request.
+ *  J1  A placeholder is rendered only on a TLS connection to a host, port and path that its grant is bound
+ *      to, in the place (header, Basic, query, path, cookie, body) that the binding names, and where the
+ *      policy names no other secret. A placeholder anywhere else in a head refuses the request.
  *  J2  The request that was judged and is logged is not modified: rendering makes a copy.
- *  J3  A secret cannot change the form of the request: in a path and query it is percent-encoded, in JSON escaped; a value that a
- *      header cannot carry is refused.
+ *  J3  A secret cannot change the form of the request: in a path and query it is percent-encoded, in JSON
+ *      escaped; a value that a header cannot carry is refused.
  */
 #ifndef EGRESS_INJECT_H
 #define EGRESS_INJECT_H
@@ -41,8 +41,8 @@ struct inject_refusal {
 };
 
 /*
- * Finds all placeholders of the head, and of the body where one is given; in the body only those bound to be sent there. 0, or
- * -EACCES and *no is filled in.
+ * Finds all placeholders of the head, and of the body where one is given; in the body only those bound to be
+ * sent there. 0, or -EACCES and *no is filled in.
  */
 int inject_find(const struct vault_grants *g, const struct inject_dest *d, const struct http_req *q,
 		struct slice body, struct inject_plan *ret, struct inject_refusal *no) MUST_CHECK;

@@ -19,8 +19,8 @@ static bool is_whole_placeholder(const struct vault_grants *g, struct slice s)
 }
 
 /*
- * The other half of a Basic credential. A server may look at that half alone, so it must not be a possible credential by itself: it
- * is too short for one, or one of the constants that services document.
+ * The other half of a Basic credential. A server may look at that half alone, so it must not be a possible
+ * credential by itself: it is too short for one, or one of the constants that services document.
  */
 static bool is_harmless_half(struct slice s)
 {

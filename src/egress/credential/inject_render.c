@@ -203,8 +203,8 @@ static int render_value(const struct inject_writer *w, struct slice name, struct
 }
 
 /*
- * A response must be complete and unencoded, or it could not be searched. Frames of a websocket may be compressed only by an
- * extension.
+ * A response must be complete and unencoded, or it could not be searched. Frames of a websocket may be
+ * compressed only by an extension.
  */
 static bool is_left_out_field(struct slice name)
 {

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Searches a stream for many byte strings at once and overwrites them with others of the same length: occurrences of a secret in the
- * response to a request that carried it. Pure, no I/O.
+ * Searches a stream for many byte strings at once and overwrites them with others of the same length:
+ * occurrences of a secret in the response to a request that carried it. Pure, no I/O.
  *
  * A set is made once per request; each stream (a body, a field) has a flow through it.
  *
  * Invariants
  *  R1  Lengths do not change: no framing has to change.
- *  R2  The output does not depend on how the stream was cut into pieces, except for the first scrub_lead() bytes of an occurrence:
- *      these may have been passed on before it is recognised.
- *  R3  Every byte that is part of an occurrence is overwritten, also where occurrences overlap: the first one by its `put`, the
- *      surplus of a later one by '*'. Line breaks within a loose one stay. %XX becomes %XX again and \u00XX becomes \u00XX; any
- *      other escape becomes '*'.
- *  R4  Only bytes that may be within an occurrence are held back, fewer than the longest one, and neither the first scrub_lead()
- *      bytes nor line breaks right after these: a message that happens to end as a secret begins is not delayed until the next one
- *      comes.
- *  R5  The strings in a set and a flow are zeroed when they are released; so are surplus bytes in the output buffer of a flow.
+ *  R2  The output does not depend on how the stream was cut into pieces, except for the first scrub_lead()
+ *      bytes of an occurrence: these may have been passed on before it is recognised.
+ *  R3  Every byte that is part of an occurrence is overwritten, also where occurrences overlap: the first one
+ *      by its `put`, the surplus of a later one by '*'. Line breaks within a loose one stay. %XX becomes %XX
+ *      again and \u00XX becomes \u00XX; any other escape becomes '*'.
+ *  R4  Only bytes that may be within an occurrence are held back, fewer than the longest one, and neither the
+ *      first scrub_lead() bytes nor line breaks right after these: a message that happens to end as a secret
+ *      begins is not delayed until the next one comes.
+ *  R5  The strings in a set and a flow are zeroed when they are released; so are surplus bytes in the output
+ *      buffer of a flow.
  */
 #ifndef EGRESS_SCRUB_H
 #define EGRESS_SCRUB_H

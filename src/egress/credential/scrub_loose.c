@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Strings that occur in another notation than their own: some of their bytes escaped (scrub_escape.h), or base64 in lines. Each such
- * occurrence has a byte that shows it (an anchor: %, &, a line break, a backslash), and equals the string up to the first one. So the
- * search looks for anchors, which are rare in most data; where the bytes on both sides of one are adjacent in some string, that string
- * is compared.
+ * Strings that occur in another notation than their own: some of their bytes escaped (scrub_escape.h), or
+ * base64 in lines. Each such occurrence has a byte that shows it (an anchor: %, &, a line break, a
+ * backslash), and equals the string up to the first one. So the search looks for anchors, which are rare in
+ * most data; where the bytes on both sides of one are adjacent in some string, that string is compared.
  *
- * Of two occurrences with different first anchors, the one with the earlier anchor begins earlier: that anchor lies between their
- * beginnings.
+ * Of two occurrences with different first anchors, the one with the earlier anchor begins earlier: that
+ * anchor lies between their beginnings.
  */
 #include "egress/credential/scrub_escape.h"
 #include "egress/credential/scrub_int.h"

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Searches what a websocket's server sends (RFC 6455) as scrub.h does: the payloads of its frames are one stream, the heads between
- * them are no part of it. So a string is found wherever the server splits its messages into fragments, also across control frames.
- * Pure, no I/O.
+ * Searches what a websocket's server sends (RFC 6455) as scrub.h does: the payloads of its frames are one
+ * stream, the heads between them are no part of it. So a string is found wherever the server splits its
+ * messages into fragments, also across control frames. Pure, no I/O.
  *
  * Invariants
  *  W1  Frames come out as they came in: heads unchanged and in their places, payloads of the same length.
- *  W2  The search continues from fragment to fragment and into the next message. The payload of a control frame is searched
- *      separately, since it may come between any two fragments.
- *  W3  Frames that cannot be searched end the stream: a masked frame, one with a reserved bit (which indicates compression), an
- *      unknown opcode, a control frame that is long or fragmented, a length that is not in its shortest form.
- *  W4  Heads and control frames that wait for payload before them take at most SCRUB_WS_LATE_MAX bytes; more ends the stream.
+ *  W2  The search continues from fragment to fragment and into the next message. The payload of a control
+ *      frame is searched separately, since it may come between any two fragments.
+ *  W3  Frames that cannot be searched end the stream: a masked frame, one with a reserved bit (which
+ *      indicates compression), an unknown opcode, a control frame that is long or fragmented, a length that
+ *      is not in its shortest form.
+ *  W4  Heads and control frames that wait for payload before them take at most SCRUB_WS_LATE_MAX bytes; more
+ *      ends the stream.
  */
 #ifndef EGRESS_SCRUB_WS_H
 #define EGRESS_SCRUB_WS_H

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Does a request bring a credential that is not the gateway's? For `credentials: only`. Recognised by the names of headers, parameters
- * and members that services take credentials in, and by the shape of well-known tokens (vault/common/shape.h), in headers, path, query
- * and body. A placeholder counts as the gateway's wherever it is. No I/O.
+ * Does a request bring a credential that is not the gateway's? For `credentials: only`. Recognised by the
+ * names of headers, parameters and members that services take credentials in, and by the shape of well-known
+ * tokens (vault/common/shape.h), in headers, path, query and body. A placeholder counts as the gateway's
+ * wherever it is. No I/O.
  *
- * A net, not a proof: a credential of no known shape under an unusual name, or an encoded one, is not recognised.
+ * A net, not a proof: a credential of no known shape under an unusual name, or an encoded one, is not
+ * recognised.
  */
 #ifndef EGRESS_THEIRS_H
 #define EGRESS_THEIRS_H

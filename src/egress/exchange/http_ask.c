@@ -99,8 +99,8 @@ static int describe_request(const struct exch *e, struct buf *what)
 }
 
 /*
- * Renders a request with a secret for people. An answer for this once is bound to all of it, a grant only to the secret and its
- * destination.
+ * Renders a request with a secret for people. An answer for this once is bound to all of it, a grant only to
+ * the secret and its destination.
  */
 static const char *describe_secret_use(const struct exch *e, struct slice body, struct askmsg *m,
 				       struct buf *shown)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Responses in which a server issues credentials (OAuth token endpoints and the like): held whole, the credentials handed to the
- * vault, and the response rewritten (capture.h) with placeholders.
+ * Responses in which a server issues credentials (OAuth token endpoints and the like): held whole, the
+ * credentials handed to the vault, and the response rewritten (capture.h) with placeholders.
  *
  *	head ─▶ held ─▶ complete ─▶ JSON ─▶ the vault, member by member ─▶ journal ─▶ head, body
  *
  * Invariants
- *  A1  No byte of a response from such an endpoint is passed on before every credential in it is in the vault and in the journal.
- *      Every failure (too long, encoded, not JSON, a vault that refuses or is gone) is a 502 with a reason. Of interim heads only a
- *      100 is passed on, without any field.
+ *  A1  No byte of a response from such an endpoint is passed on before every credential in it is in the vault
+ *      and in the journal. Every failure (too long, encoded, not JSON, a vault that refuses or is gone) is a
+ *      502 with a reason. Of interim heads only a 100 is passed on, without any field.
  *  A2  The request demanded an unencoded response, over TLS, from a verified server (http_secret.S1).
  *  A3  Issued credentials are zeroed here when the response is sent; the vault has them.
  */

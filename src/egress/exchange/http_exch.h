@@ -5,8 +5,8 @@
  *	front (h1_server.c, h2_server.c) ── up ──▶ exchange ── up ──▶ back (h1_client.c, h2_client.c)
  *	                                 ◀─ down ──          ◀─ down ──
  *
- * The front is the side of the client, the back that of the server. An exchange goes through these stages, in order; any of them may
- * refuse it with a response of our own (http_response.c), and most may wait:
+ * The front is the side of the client, the back that of the server. An exchange goes through these stages, in
+ * order; any of them may refuse it with a response of our own (http_response.c), and most may wait:
  *
  *	read		the front fills in `req` with http_head.c, then calls exch_begin()
  *	judge		http_decide.c:exch_decide(); where a rule must see the body, http_hold.c and exch_decide_body() judge again
@@ -22,13 +22,15 @@
  *			placeholders for issued credentials (http_capture.c), goes to the front
  *
  * Invariants
- *  X1  The server gets what was judged: everything sent is built from `req`, and nothing that comes later (trailers, a second head)
- *      can change it. Trailers of requests are not forwarded at all.
+ *  X1  The server gets what was judged: everything sent is built from `req`, and nothing that comes later
+ *      (trailers, a second head) can change it. Trailers of requests are not forwarded at all.
  *  X2  A back gets nothing of a request before its `request` line is written (egress.E1).
- *  X3  Request bodies are gathered only for rules that must see them, or to insert a secret, and then at most EXCH_HOLD_MAX bytes of
- *      one; responses only where credentials are issued in them (http_capture.h). All of them count, as received and as sent, until
- *      they are written or given up: beyond EXCH_HELD_MAX none is gathered any more.
- *  X4  An exchange is freed when both its front and its back have released it, and not before the run queue is empty.
+ *  X3  Request bodies are gathered only for rules that must see them, or to insert a secret, and then at most
+ *      EXCH_HOLD_MAX bytes of one; responses only where credentials are issued in them (http_capture.h). All
+ *      of them count, as received and as sent, until they are written or given up: beyond EXCH_HELD_MAX none
+ *      is gathered any more.
+ *  X4  An exchange is freed when both its front and its back have released it, and not before the run queue
+ *      is empty.
  */
 #ifndef EGRESS_HTTP_EXCH_H
 #define EGRESS_HTTP_EXCH_H

@@ -48,8 +48,8 @@ static bool is_hop_or_framing(struct slice name)
 }
 
 /*
- * Servers and frameworks that trust one of these act on another host, path or method than was judged. No client inside is a proxy in
- * front of these servers, so none of them has an honest use.
+ * Servers and frameworks that trust one of these act on another host, path or method than was judged. No
+ * client inside is a proxy in front of these servers, so none of them has an honest use.
  */
 static bool is_override_field(struct slice name)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Header fields that pass between the two sides: hop-by-hop fields stay on their side, fields by which a client could make the server
- * act on another host, method or path than was judged are left out, and framing is written anew. No I/O.
+ * Header fields that pass between the two sides: hop-by-hop fields stay on their side, fields by which a
+ * client could make the server act on another host, method or path than was judged are left out, and framing
+ * is written anew. No I/O.
  *
  * Invariants
  *  H1  Host and :authority equal the name that was looked up, with or without its port: 421 otherwise.
@@ -40,13 +41,17 @@ int http_head_resp_from_h1(struct exch *e, const struct http1_head *h) MUST_CHEC
 int http_head_resp_field(struct http_fields *f, struct slice name, struct slice value) MUST_CHECK;
 
 /*
- * A path for the log. In a path of more than `max` bytes, long parameters of segments (";x=aaaa…"), which many servers ignore, are cut
- * to their beginning, "...#" and 8 digits of a digest. If it is still too long, its beginning and its end are kept, with a digest of
- * all of it between "..." and "...". No path contains a '#' otherwise.
+ * A path for the log. In a path of more than `max` bytes, long parameters of segments (";x=aaaa…"), which
+ * many servers ignore, are cut to their beginning, "...#" and 8 digits of a digest. If it is still too long,
+ * its beginning and its end are kept, with a digest of all of it between "..." and "...". No path contains a
+ * '#' otherwise.
  */
 #define HTTP_PATH_LOGGED 700
 void http_path_log(struct buf *out, struct slice path, size_t max);
-/* "?a=#1f2e…&b=#…": the names, and a short digest of each value; one digest for everything beyond HTTP_QUERY_LOGGED bytes. */
+/*
+ * "?a=#1f2e…&b=#…": the names, and a short digest of each value; one digest for everything beyond
+ * HTTP_QUERY_LOGGED bytes.
+ */
 #define HTTP_QUERY_LOGGED 260
 void http_query_digest(struct buf *out, struct slice query);
 

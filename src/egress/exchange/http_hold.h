@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests that are judged by their body: GraphQL documents and the list of refs of a push. The body waits in the exchange's pipe,
- * bounded, until its meaning is known; then it is sent as received.
+ * Requests that are judged by their body: GraphQL documents and the list of refs of a push. The body waits in
+ * the exchange's pipe, bounded, until its meaning is known; then it is sent as received.
  *
  * Invariants
- *  B1  The server reads what is read here: a body with a Content-Encoding, a JSON object with a duplicate name, a document both in the
- *      query and in the body, and an unknown type are refused with a reason.
- *  B2  A push is judged by all of its refs at once. Whether an update is a fast-forward is not visible in them: the policy treats
- *      an update as forced unless told otherwise (policy.h).
+ *  B1  The server reads what is read here: a body with a Content-Encoding, a JSON object with a duplicate
+ *      name, a document both in the query and in the body, and an unknown type are refused with a reason.
+ *  B2  A push is judged by all of its refs at once. Whether an update is a fast-forward is not visible in
+ *      them: the policy treats an update as forced unless told otherwise (policy.h).
  */
 #ifndef EGRESS_HTTP_HOLD_H
 #define EGRESS_HTTP_HOLD_H
@@ -34,9 +34,10 @@ void http_hold_free(struct http_hold *h);
 bool http_hold_is_unbound(const struct http_hold *h);
 
 /*
- * For a request that a rule asks about by its path alone, with a complete body: may a person be asked, with regard to merges by GraphQL?
- * Checked where the path ends in /graphql, and elsewhere where a JSON body's `query` names such a mutation. False, and `why`: it merges
- * without naming the commit, or its effect is not visible (a stored document, a batch, an unreadable body).
+ * For a request that a rule asks about by its path alone, with a complete body: may a person be asked, with
+ * regard to merges by GraphQL? Checked where the path ends in /graphql, and elsewhere where a JSON body's
+ * `query` names such a mutation. False, and `why`: it merges without naming the commit, or its effect is not
+ * visible (a stored document, a batch, an unreadable body).
  */
 bool http_hold_may_ask(const struct exch *e, char why[HTTP_HOLD_WHY_MAX]);
 

@@ -452,7 +452,10 @@ static void begin_send(struct exch *e)
 
 	put_rendered_body(e);
 	x->is_rendered = true;
-	/* The back says when it has begun (exch_ask_sent): one that finds no room for a stream leaves an approval for the next try. */
+	/*
+	 * The back says when it has begun (exch_ask_sent): one that finds no room for a stream leaves an
+	 * approval for the next try.
+	 */
 	e->back->begin(e);
 	/* http_secret.S3: both backs have copied what they need. */
 	inject_out_release(&x->out);

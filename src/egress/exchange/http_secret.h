@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Secrets in exchanges: from a placeholder in a request (inject.h) to the vault's reply (vaultc.h), the head that is sent, and the
- * response without the secret (scrub.h).
+ * Secrets in exchanges: from a placeholder in a request (inject.h) to the vault's reply (vaultc.h), the head
+ * that is sent, and the response without the secret (scrub.h).
  *
  *	judged ─▶ secret_check() ─▶ journal ─▶ a verified connection ─▶ secret_fetch() ─▶ journal ─▶ back->begin() ─▶
  *	response, scrubbed
  *
  * Invariants
- *  S1  The vault is contacted only when there is a connection for the request, over TLS, whose certificate was verified for the name
- *      and port that the secret is bound to; the secret is written to that connection and to no other. A retry over another
- *      connection fetches it again.
- *  S2  A use is in the journal after the request was rendered and before anything of it is handed to the connection. A failure
- *      before that (no server, a bad certificate, a vault that refuses) is not a use.
- *  S3  Rendered bytes are zeroed when head and body are handed to the connection; the forms that responses are searched for, when
- *      the response is complete or given up. The connection's own buffers are zeroed as they are sent and read (io.wipe, buf.wipe,
- *      h2_session_new() with wipe).
+ *  S1  The vault is contacted only when there is a connection for the request, over TLS, whose certificate
+ *      was verified for the name and port that the secret is bound to; the secret is written to that
+ *      connection and to no other. A retry over another connection fetches it again.
+ *  S2  A use is in the journal after the request was rendered and before anything of it is handed to the
+ *      connection. A failure before that (no server, a bad certificate, a vault that refuses) is not a use.
+ *  S3  Rendered bytes are zeroed when head and body are handed to the connection; the forms that responses
+ *      are searched for, when the response is complete or given up. The connection's own buffers are zeroed
+ *      as they are sent and read (io.wipe, buf.wipe, h2_session_new() with wipe).
  *  S4  A response that could not be searched (one that is encoded nevertheless) is refused.
- *  S5  A plan is valid under the policy and the list of secrets that it was made with: when one of them changes, a request whose
- *      secret was not sent yet is refused, and one whose secret was sent is not retried.
+ *  S5  A plan is valid under the policy and the list of secrets that it was made with: when one of them
+ *      changes, a request whose secret was not sent yet is refused, and one whose secret was sent is not
+ *      retried.
  */
 #ifndef EGRESS_HTTP_SECRET_H
 #define EGRESS_HTTP_SECRET_H

@@ -14,8 +14,8 @@ struct secret_issuer {
 };
 
 /*
- * One for the process. Credentials that servers issue are added to `grants`; the place of a dropped one stays empty (no placeholder,
- * no binding) until it is reused: exchanges refer to grants by index.
+ * One for the process. Credentials that servers issue are added to `grants`; the place of a dropped one stays
+ * empty (no placeholder, no binding) until it is reused: exchanges refer to grants by index.
  */
 struct http_secrets {
 	struct inspect *in;

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Placeholders where they would not be rendered: in the bodies of requests, piece by piece, and encoded in their heads (inject.h
- * finds unencoded ones there). Found unencoded, percent-encoded in part or whole, and in base64.
+ * Placeholders where they would not be rendered: in the bodies of requests, piece by piece, and encoded in
+ * their heads (inject.h finds unencoded ones there). Found unencoded, percent-encoded in part or whole, and
+ * in base64.
  *
- * Where the secret is bound, its placeholder in a body is expected: an agent sends a model what it has seen. Where only another
- * secret is bound the placeholder is worthless, and breaking the conversation would do more harm than good: it causes one alert for
- * the host, and passes. Anywhere else the request is refused, or aborted before the placeholder has left whole.
+ * Where the secret is bound, its placeholder in a body is expected: an agent sends a model what it has seen.
+ * Where only another secret is bound the placeholder is worthless, and breaking the conversation would do
+ * more harm than good: it causes one alert for the host, and passes. Anywhere else the request is refused, or
+ * aborted before the placeholder has left whole.
  *
- * A word with the mark of the state directory (vault/common/mark.h) that is none of these placeholders belongs to an earlier run, to
- * another home or to a secret that this sandbox was not given: a program has saved it. It has no meaning here, and a server would only
- * reject it. In a head it refuses the request, whatever its destination; in a body it counts like one whose secret is bound nowhere.
+ * A word with the mark of the state directory (vault/common/mark.h) that is none of these placeholders
+ * belongs to an earlier run, to another home or to a secret that this sandbox was not given: a program has
+ * saved it. It has no meaning here, and a server would only reject it. In a head it refuses the request,
+ * whatever its destination; in a body it counts like one whose secret is bound nowhere.
  *
  * Invariants
  *  P1  A byte of a body is searched before it may be sent.

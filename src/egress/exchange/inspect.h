@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inspection: terminates TLS, speaks HTTP with both sides, and judges each request. The implementation of struct egress_inspector; one
- * per process.
+ * Inspection: terminates TLS, speaks HTTP with both sides, and judges each request. The implementation of
+ * struct egress_inspector; one per process.
  *
  *	flow (core) ─ take ─▶ inspect_conn: TLS to the client, HTTP/1.1 or HTTP/2 ─▶ exchange ─▶ upstream: TLS to the server
  *
  * Invariants
- *  N1  A request is served for the name that was looked up and for no other: SNI, Host and :authority must equal it, and the server's
- *      certificate is verified for it.
- *  N2  Everything a peer can make us store is bounded: heads by codec/http1 and nghttp2's limits, bodies by pipes, the number of
- *      streams, connections and waiting requests by the numbers below.
+ *  N1  A request is served for the name that was looked up and for no other: SNI, Host and :authority must
+ *      equal it, and the server's certificate is verified for it.
+ *  N2  Everything a peer can make us store is bounded: heads by codec/http1 and nghttp2's limits, bodies by
+ *      pipes, the number of streams, connections and waiting requests by the numbers below.
  *  N3  Nothing waits for ever: each phase has a timeout, checked once a second.
  */
 #ifndef EGRESS_INSPECT_H

@@ -3,18 +3,21 @@
  * Connections to servers: reused when they are idle (HTTP/1.1) or have room (HTTP/2), dialled otherwise.
  *
  * Invariants
- *  U1  A connection is reused only for what it was opened for: the same name, port, policy generation and rule (which determine the
- *      dialled address, the proxy, and the accepted certificates), and the same secrets. A server may treat a connection that has
- *      carried a credential as logged in, and its responses are searched for that credential only: requests with other secrets, or
- *      with none, use connections of their own.
- *  U2  The server is verified before a byte of a request is sent: its chain against the rule's `ca:` or the system's store,
- *      its name against the name that was looked up.
- *  U3  At most UPSTREAM_KEY_MAX connections for one such key and UPSTREAM_MAX in all; further requests wait in order.
- *  U4  Idle connections keep no request waiting. Where a limit of U3 is reached, the connection idle for longest is closed: of the
- *      same key, else (for UPSTREAM_MAX) of any. It is also closed where a request needs a new connection (exch.fresh) and
- *      UPSTREAM_IDLE_KEY_MAX of its key are idle.
- *  U5  The cost of one request does not grow with the number of others: connections are found by their key, and of requests that
- *      wait for the same one only the first is tried when there is none (upstream_looked in CTL_STATS counts the connections visited).
+ *  U1  A connection is reused only for what it was opened for: the same name, port, policy generation and
+ *      rule (which determine the dialled address, the proxy, and the accepted certificates), and the same
+ *      secrets. A server may treat a connection that has carried a credential as logged in, and its responses
+ *      are searched for that credential only: requests with other secrets, or with none, use connections of
+ *      their own.
+ *  U2  The server is verified before a byte of a request is sent: its chain against the rule's `ca:` or the
+ *      system's store, its name against the name that was looked up.
+ *  U3  At most UPSTREAM_KEY_MAX connections for one such key and UPSTREAM_MAX in all; further requests wait
+ *      in order.
+ *  U4  Idle connections keep no request waiting. Where a limit of U3 is reached, the connection idle for
+ *      longest is closed: of the same key, else (for UPSTREAM_MAX) of any. It is also closed where a request
+ *      needs a new connection (exch.fresh) and UPSTREAM_IDLE_KEY_MAX of its key are idle.
+ *  U5  The cost of one request does not grow with the number of others: connections are found by their key,
+ *      and of requests that wait for the same one only the first is tried when there is none (upstream_looked
+ *      in CTL_STATS counts the connections visited).
  */
 #ifndef EGRESS_UPSTREAM_H
 #define EGRESS_UPSTREAM_H

@@ -27,8 +27,8 @@ bool http_form_has_but(struct slice form, const char *name, bool (*fine)(const v
 bool http_form_has_other(struct slice form, const char *const *names, size_t n);
 
 /*
- * The decoded value: 1, or 0 when the parameter is missing; -EBADMSG when it occurs twice, its name is encoded, a "%" is invalid, or
- * the form has a ";" anywhere.
+ * The decoded value: 1, or 0 when the parameter is missing; -EBADMSG when it occurs twice, its name is
+ * encoded, a "%" is invalid, or the form has a ";" anywhere.
  */
 int http_form_get(struct slice form, const char *name, struct buf *out) MUST_CHECK;
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The parts of a message that HTTP/1.1 and HTTP/2 share: header fields, and a body that flows through a pipe of bounded size. No
- * I/O.
+ * The parts of a message that HTTP/1.1 and HTTP/2 share: header fields, and a body that flows through a pipe
+ * of bounded size. No I/O.
  *
  * Invariants
- *  M1  A field list holds at most HTTP_FIELDS_MAX fields and HTTP_FIELDS_BYTES bytes; more is refused, never cut.
- *  M2  Its names are tokens and its values have no byte that could end a line: checked by the parser (codec/http1, nghttp2)
- *      and again by the HTTP/1.1 writer.
+ *  M1  A field list holds at most HTTP_FIELDS_MAX fields and HTTP_FIELDS_BYTES bytes; more is refused, never
+ *      cut.
+ *  M2  Its names are tokens and its values have no byte that could end a line: checked by the parser
+ *      (codec/http1, nghttp2) and again by the HTTP/1.1 writer.
  *  M3  Names keep their letter case; they compare in any case, and are written in lower case to HTTP/2.
  */
 #ifndef EGRESS_HTTP_MSG_H

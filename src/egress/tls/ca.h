@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The certificate authority (CA) of the sandbox: created when first needed, kept in a sealed memfd for a restarted egress; and a
- * cache of the leaf certificates it has issued.
+ * The certificate authority (CA) of the sandbox: created when first needed, kept in a sealed memfd for a
+ * restarted egress; and a cache of the leaf certificates it has issued.
  *
  * Invariants
  *  A1  The key is in this process and in that memfd, which no other process maps; never on a disk.

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * TLS contexts: towards clients with leaves of the sandbox's CA, towards servers with verification of their certificates. Created
- * once; the certificate store is read when the first server is verified.
+ * TLS contexts: towards clients with leaves of the sandbox's CA, towards servers with verification of their
+ * certificates. Created once; the certificate store is read when the first server is verified.
  *
  * Invariants
  *  T1  TLS 1.2 and 1.3; no compression, no renegotiation.
- *  T2  A server is verified against exactly one set of authorities: the rule's `ca:`, else the store; and for exactly one
- *      name. A cached session is reused only for that name, port and set.
+ *  T2  A server is verified against exactly one set of authorities: the rule's `ca:`, else the store; and for
+ *      exactly one name. A cached session is reused only for that name, port and set.
  */
 #ifndef EGRESS_TLS_CTX_H
 #define EGRESS_TLS_CTX_H

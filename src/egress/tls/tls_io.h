@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A byte stream to a hostile peer, with or without TLS, that never blocks: it reads as much as its owner has room for and writes as
- * the peer accepts it.
+ * A byte stream to a hostile peer, with or without TLS, that never blocks: it reads as much as its owner has
+ * room for and writes as the peer accepts it.
  *
- * The owner's run() is called, as a task, whenever the state may have changed; it reads, parses, responds and ends with io_arm().
+ * The owner's run() is called, as a task, whenever the state may have changed; it reads, parses, responds and
+ * ends with io_arm().
  *
  * Invariants
  *  I1  Bytes are read only while the owner wants them: TCP flow control holds the peer back.
  *  I2  The owner bounds the unwritten bytes: it checks io_backlog() before it produces more.
- *  I3  A TLS stream that ends without close_notify is io->cut: a body that lasts until the end of the stream is truncated then.
+ *  I3  A TLS stream that ends without close_notify is io->cut: a body that lasts until the end of the stream
+ *      is truncated then.
  */
 #ifndef EGRESS_TLS_IO_H
 #define EGRESS_TLS_IO_H

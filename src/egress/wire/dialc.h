@@ -7,8 +7,8 @@
  *      before its line is written).
  *  C2  Each dialc_request gets done() exactly once, unless it was cancelled: then never, and never from
  *      within dialc_dial().
- *  C3  The descriptor of the reply to a cancelled request is closed. A reply that breaks the protocol closes the link; so does
- *      one to an id that is not with coffer-dial, such as a second reply to one request.
+ *  C3  The descriptor of the reply to a cancelled request is closed. A reply that breaks the protocol closes
+ *      the link; so does one to an id that is not with coffer-dial, such as a second reply to one request.
  *  C4  At most DIAL_IN_FLIGHT_MAX requests are with coffer-dial; the others are queued here, in order.
  */
 #ifndef EGRESS_DIALC_H

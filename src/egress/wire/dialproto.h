@@ -61,8 +61,9 @@ struct dial_req {
 	char host[HOST_MAX + 3]; /* DIAL_NAME: canonical, never an address */
 	uint8_t addr[16];	 /* DIAL_ADDR: as struct addr */
 	/*
-	 * The proxy set that the matching rule in egress's policy requires. A set that dial's own policy requires takes
-	 * precedence; a set named here is never dropped in favour of a direct connection. Empty: as dial's policy says.
+	 * The proxy set that the matching rule in egress's policy requires. A set that dial's own policy
+	 * requires takes precedence; a set named here is never dropped in favour of a direct connection.
+	 * Empty: as dial's policy says.
 	 */
 	char pool[DIAL_POOL_LEN];
 	char sticky
@@ -73,9 +74,10 @@ struct dial_rep {
 	uint32_t type; /* DIAL_REP */
 	uint32_t id;
 	/*
-	 * 0, or: -ENOENT no such name; -EACCES the policy denies it; -EPERM a special address or this host itself;
-	 * -ETIMEDOUT; -EBUSY too many in flight; -ECANCELED; -ENOTCONN no proxy of the set is usable;
-	 * -EREMOTEIO the resolver or proxy failed; -EIO the decision could not be recorded; else the error of connect().
+	 * 0, or: -ENOENT no such name; -EACCES the policy denies it; -EPERM a special address or this host
+	 * itself; -ETIMEDOUT; -EBUSY too many in flight; -ECANCELED; -ENOTCONN no proxy of the set is usable;
+	 * -EREMOTEIO the resolver or proxy failed; -EIO the decision could not be recorded; else the error of
+	 * connect().
 	 */
 	int32_t status;
 	uint32_t ttl; /* seconds for which the result may be cached; 0: none */

@@ -50,8 +50,8 @@ struct secrets_head {
 	uint32_t len;	  /* of what follows */
 	uint64_t by_line; /* bit i: grant i was named on the command line, and needs no rule that names it */
 	/*
-	 * Marker words of placeholders that belong to other sandboxes (vault/common/mark.h); empty: none. A list that has only
-	 * markers comes without grants and without a vault.
+	 * Marker words of placeholders that belong to other sandboxes (vault/common/mark.h); empty: none. A
+	 * list that has only markers comes without grants and without a vault.
 	 */
 	char marks[9][14];
 	char reserved[2]; /* 0 */

@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The journal of one process: JSON objects, one per line, appended to a file that the process can neither read, truncate nor
- * seek in.
+ * The journal of one process: JSON objects, one per line, appended to a file that the process can neither
+ * read, truncate nor seek in.
  *
- * Lines are gathered and written by journal_commit() in one write(), so that many simultaneous connections cost one system
- * call. A connection or request may pass only after the commit of its line has succeeded.
+ * Lines are gathered and written by journal_commit() in one write(), so that many simultaneous connections
+ * cost one system call. A connection or request may pass only after the commit of its line has succeeded.
  *
  * Invariants
- *  J1  A line has at most JOURNAL_LINE_MAX bytes: text from outside is cut (journal_str()), and a line that is still too
- *      long is replaced by one that says so.
- *  J2  A failed write loses no lines: the next commit retries. Until one succeeds journal_commit() fails, and everything is
- *      denied. Beyond JOURNAL_HELD_MAX lines are dropped and counted.
+ *  J1  A line has at most JOURNAL_LINE_MAX bytes: text from outside is cut (journal_str()), and a line that
+ *      is still too long is replaced by one that says so.
+ *  J2  A failed write loses no lines: the next commit retries. Until one succeeds journal_commit() fails, and
+ *      everything is denied. Beyond JOURNAL_HELD_MAX lines are dropped and counted.
  *  J3  A half-written line is completed first; nothing is ever written into the middle of one.
- *  J4  A lost line may belong to any waiting request: once a commit has failed, so does each that follows, until
- *      journal_settled() confirms that every waiting request has been denied.
+ *  J4  A lost line may belong to any waiting request: once a commit has failed, so does each that follows,
+ *      until journal_settled() confirms that every waiting request has been denied.
  *
- * Every line begins with t (CLOCK_REALTIME, ns) and ev. The other members are the ones listed here; a member without a value is
- * left out. `first` is 1 on the line of something that passed for the first time, and on the lines that belong to it (ledger.h):
- * the guard never folds such a line. `count` is the number of further events of the same kind that the line represents (fold.h).
- * A line that reports only a number has the name "*"; its `again` is the number of events that equal one with a line, and `top`
- * lists the most frequent ones (base/top.h).
+ * Every line begins with t (CLOCK_REALTIME, ns) and ev. The other members are the ones listed here; a member
+ * without a value is left out. `first` is 1 on the line of something that passed for the first time, and on
+ * the lines that belong to it (ledger.h): the guard never folds such a line. `count` is the number of further
+ * events of the same kind that the line represents (fold.h). A line that reports only a number has the name
+ * "*"; its `again` is the number of events that equal one with a line, and `top` lists the most frequent ones
+ * (base/top.h).
  *
  *	dns	 name qtype decision(allow|deny|error) said rule why addr count first
  *		 (said: the policy's decision, where the result differs from it: policy_said(). A new name gets its line, allow and

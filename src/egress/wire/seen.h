@@ -3,10 +3,10 @@
  * A set of the keys met before, in bounded memory. Pure but for the random key of the hash.
  *
  * Invariants
- *  S1  A key that is not in the set is never reported as known, except by a collision of 64 bits of SipHash under a key that
- *      nobody outside this process knows: an attacker who floods it cannot search for one.
- *  S2  Two generations of at most SEEN_MAX keys: when the younger is full, the older is dropped. A dropped key counts as new
- *      when it comes again: that costs its owner a journal line and hides nothing.
+ *  S1  A key that is not in the set is never reported as known, except by a collision of 64 bits of SipHash
+ *      under a key that nobody outside this process knows: an attacker who floods it cannot search for one.
+ *  S2  Two generations of at most SEEN_MAX keys: when the younger is full, the older is dropped. A dropped
+ *      key counts as new when it comes again: that costs its owner a journal line and hides nothing.
  */
 #ifndef EGRESS_SEEN_H
 #define EGRESS_SEEN_H
