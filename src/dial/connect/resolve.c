@@ -167,7 +167,7 @@ static void call_waiting(struct resolve_entry *x)
 {
 	struct resolve_lookup *l = TAKE_PTR(x->waiting);
 
-	/* Each callback may cancel itself or others, and start new lookups; the list is detached by now. */
+	/* Each callback may cancel itself or others; the list is detached by now. */
 	while (l) {
 		struct resolve_lookup *next = l->next;
 
@@ -479,7 +479,7 @@ int resolver_set_servers(struct resolver *r, const struct resolve_server *s, siz
 	r->is_changing = false;
 	r->n_servers = n;
 	resolve_cache_forget(&r->cache);
-	/* From the beginning each time: a callback may start a new lookup, which may drop entries. */
+	/* From the beginning each time: callbacks run in between, and may change the list. */
 	while ((x = next_cancelled(r)) != NULL) {
 		int failed = repeat_queries(r, x);
 

@@ -80,9 +80,7 @@ struct egress_inspector {
 	 * A new policy is in force. May send CTL_CA. An error is reported to the guard, which must repair it.
 	 */
 	int (*policy_loaded)(struct egress *eg, struct err *e);
-	/*
-	 * The same, for each connection; f->verdict is the new policy's verdict on it, and still allows it.
-	 */
+	/* The same, for each connection that the new policy still allows. */
 	void (*policy_changed)(struct egress *eg, struct flow *f);
 	/*
 	 * A timeout, or the process ends: release everything. The core closes f->client.fd and writes the

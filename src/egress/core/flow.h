@@ -4,7 +4,7 @@
  *
  * Invariants
  *  F1  A flow is dialled only after policy_connect() (and a person, where that says ask) allowed it and its
- *      `open` line was written; at FLOW_PEEK depth or deeper also only if the name inside (SNI, Host) is the
+ *      `open` line was written; at POLICY_PEEK depth or deeper also only if the name inside (SNI, Host) is the
  *      name that was looked up.
  *  F2  The target is `name` and `port`, or `addr` and `port` when an address was dialled that belongs to no
  *      name. Nothing that the client sends changes that.

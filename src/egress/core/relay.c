@@ -322,18 +322,13 @@ static int relay_send_first(struct flow *f)
 	return relay_send_held(f, &f->client, &f->server);
 }
 
-static void on_bandwidth_again(struct flow *f)
-{
-	relay_run(f);
-}
-
 void relay_begin(struct flow *f, int fd)
 {
 	int r;
 
 	f->state = FLOW_RELAY;
 	f->server.w.fd = fd;
-	f->wake = on_bandwidth_again;
+	f->wake = relay_run;
 	flow_touch(f);
 	flow_set_timeout(f, f->eg->times.idle);
 	if (f->hello) {
