@@ -108,11 +108,6 @@ void flow_set_young(struct flow *f, bool young)
 	}
 }
 
-static const char *flow_depth_name(const struct flow *f)
-{
-	return policy_depth_name((enum policy_depth)f->depth);
-}
-
 static void journal_add_target(const struct flow *f, struct json *l)
 {
 	char addr[ADDR_TEXT_LEN];
@@ -143,7 +138,7 @@ void flow_journal_open(struct flow *f, const struct policy_verdict *v, bool allo
 	json_u64(l, "c", f->id);
 	journal_add_target(f, l);
 	if (allow)
-		json_str(l, "depth", flow_depth_name(f));
+		json_str(l, "depth", policy_depth_name((enum policy_depth)f->depth));
 	json_str(l, "decision", allow ? "allow" : "deny");
 	journal_str(l, "said", v ? policy_said(v, v->action, allow) : NULL, 8);
 	journal_str(l, "ask", f->ask_id, sizeof(f->ask_id));

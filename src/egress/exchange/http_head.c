@@ -16,7 +16,7 @@
 #define PARAMS_LOGGED 24 /* bytes of a segment's parameters in a path that is too long for the log */
 #define PARAMS_SHOWN 8
 
-static void refuse_request(struct exch *e, unsigned answer, const char *why)
+static void head_refuse(struct exch *e, unsigned answer, const char *why)
 {
 	if (e->req.why)
 		return;
@@ -108,12 +108,12 @@ void http_head_field(struct exch *e, struct slice name, struct slice value)
 	}
 	if (is_body_field(name) &&
 	    http_fields_get(&e->req.fields, name.len == 12 ? "content-type" : "content-encoding").p)
-		refuse_request(e, 400, "two headers say how the body is to be read");
+		head_refuse(e, 400, "two headers say how the body is to be read");
 	r = http_fields_add(&e->req.fields, name, value);
 	if (r == -E2BIG)
-		refuse_request(e, 431, "the request has too many headers");
+		head_refuse(e, 431, "the request has too many headers");
 	else if (r < 0)
-		refuse_request(e, 503, "out of memory");
+		head_refuse(e, 503, "out of memory");
 }
 
 void http_head_target(struct exch *e, struct slice target)
@@ -123,9 +123,9 @@ void http_head_target(struct exch *e, struct slice target)
 	if (urlpath_canon(target.p, target.len, URLPATH_KEEP_SLASH, &e->req.target, &e->req.url, &why) == 0)
 		return;
 	if (target.len > URLPATH_MAX)
-		refuse_request(e, 414, "the request target is too long");
+		head_refuse(e, 414, "the request target is too long");
 	else
-		refuse_request(e, 400, "the path can be read in more than one way, or is malformed");
+		head_refuse(e, 400, "the path can be read in more than one way, or is malformed");
 	/* For the response and the journal: as received, without its query. */
 	e->req.url = (struct urlpath){ 0 };
 	buf_clear(&e->req.target);
@@ -138,9 +138,9 @@ void http_head_authority(struct exch *e, const struct host *host, uint16_t port)
 	const struct inspect_conn *c = e->conn;
 
 	if (!host_eq(host, &c->host))
-		refuse_request(e, 421, "Host is not the name that was looked up for this connection");
+		head_refuse(e, 421, "Host is not the name that was looked up for this connection");
 	else if (port && port != c->port)
-		refuse_request(e, 421, "Host names another port than that of this connection");
+		head_refuse(e, 421, "Host names another port than that of this connection");
 }
 
 /* Rails, Symfony, WordPress, Salesforce and others take the method from such a parameter. */
@@ -165,17 +165,16 @@ void http_head_finish(struct exch *e)
 	struct http_req *r = &e->req;
 
 	if (r->url.has_query && query_has_method(urlpath_query(&r->target, &r->url)))
-		refuse_request(e, 403, "a query parameter _method would change the method that was decided");
+		head_refuse(e, 403, "a query parameter _method would change the method that was decided");
 	if (has_lower_case(r->method))
-		refuse_request(
-			e, 400,
-			"a method must be in capital letters; servers treat other spellings differently");
+		head_refuse(e, 400,
+			    "a method must be in capital letters; servers treat other spellings differently");
 	if (strcmp(r->method, METHOD_WEBSOCKET_NAME) == 0)
-		refuse_request(e, 400, "WEBSOCKET is a method only in rules, not in HTTP");
+		head_refuse(e, 400, "WEBSOCKET is a method only in rules, not in HTTP");
 	if (strcmp(r->method, "CONNECT") == 0)
-		refuse_request(e, 405, "CONNECT is not for a server; connect to the other host directly");
+		head_refuse(e, 405, "CONNECT is not for a server; connect to the other host directly");
 	else if (strcmp(r->method, "TRACE") == 0)
-		refuse_request(e, 405, "TRACE would show what is added to requests");
+		head_refuse(e, 405, "TRACE would show what is added to requests");
 }
 
 static void head_upgrade(struct exch *e, const struct http1_head *h)
@@ -192,7 +191,7 @@ static void head_upgrade(struct exch *e, const struct http1_head *h)
 		snprintf(e->dropped, sizeof(e->dropped), "upgrade: h2c");
 		return;
 	}
-	refuse_request(e, 403, "an upgrade to anything but websocket would not be inspected");
+	head_refuse(e, 403, "an upgrade to anything but websocket would not be inspected");
 }
 
 void http_head_from_h1(struct exch *e, const struct http1_head *h)
@@ -203,13 +202,13 @@ void http_head_from_h1(struct exch *e, const struct http1_head *h)
 	if (h->has_host)
 		http_head_authority(e, &h->host, h->port);
 	else
-		refuse_request(e, 400, "the request names no host");
+		head_refuse(e, 400, "the request names no host");
 	if (h->form == HTTP1_ASTERISK)
 		buf_adds(&r->target, "*");
 	else if (h->form != HTTP1_AUTHORITY)
 		http_head_target(e, h->path);
 	if (h->form == HTTP1_ABSOLUTE && !slice_eq_nocase(h->scheme, e->conn->tls ? "https" : "http"))
-		refuse_request(e, 421, "the scheme of the target is not that of this connection");
+		head_refuse(e, 421, "the scheme of the target is not that of this connection");
 	for (unsigned i = 0; i < h->n_fields; i++) {
 		if (!http1_is_hop(h, h->fields[i].name))
 			http_head_field(e, h->fields[i].name, h->fields[i].value);
