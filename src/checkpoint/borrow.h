@@ -30,7 +30,7 @@ void borrow_let_go(struct borrow *b);
  * afterwards still when it was before. */
 int borrow_copy(struct borrow *b, int run_fd, struct err *e) MUST_CHECK;
 
-/* For run.populate of a call over it: the copy, and what of it is hidden. */
+/* For run_origin.fill of a call over it: the copy, and what of it is hidden. */
 struct borrow_call {
 	struct borrow *from;
 	const struct strv *show;

@@ -113,7 +113,7 @@ int ckpt_rollback(struct ckpt_run *r, const struct ckpt *to, struct ckpt_rolled 
 /* Finishes or forgets what a crash left of a rollback. run_fd is held. */
 int ckpt_recover(struct state *st, const char *id, int run_fd, struct err *e) MUST_CHECK;
 
-/* For run.populate of a fork: fills the new run's layers from a checkpoint of r, and makes it its first one. */
+/* For run_origin.fill of a fork: fills the new run's layers from a checkpoint of r, and makes it its first one. */
 struct ckpt_fork {
 	struct ckpt_run *from;
 	const struct ckpt *at;

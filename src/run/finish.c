@@ -4,6 +4,7 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "run/run.h"
+#include "run/run_log.h"
 #include "sandbox/state/layers.h"
 #include "workspace/store/ckpt_list.h"
 #include "workspace/workspace.h"
@@ -163,32 +164,6 @@ static int settle_workspace(struct run *r, struct err *e)
 	return ret == 0 && r->changes == 0 ? drop_from(r, e) : ret;
 }
 
-static int log_end(struct run *r, const struct err *trouble, struct err *e)
-{
-	autobuf struct buf b = BUF_INIT;
-	struct json j = JSON_INIT(&b);
-
-	json_str(&j, "cause", run_cause_name(r->end.cause));
-	json_i64(&j, "exit", r->end.exit_code);
-	json_u64(&j, "wall_us", r->end.wall_ns / 1000);
-	if (r->stat.has_cpu)
-		json_u64(&j, "cpu_us", r->stat.cpu_usec);
-	if (r->stat.has_memory)
-		json_u64(&j, "memory_peak", r->stat.memory_peak);
-	json_u64(&j, "output", r->end.output_bytes);
-	json_u64(&j, "changes", r->changes);
-	if (r->spec->ws_mode == WS_EPHEMERAL && !r->spec->series) {
-		json_u64(&j, "wiped", r->wiped);
-		json_bool(&j, "wipe_verified", trouble->code == 0);
-	}
-	if (r->end.cause == CAUSE_BROKEN || r->end.cause == CAUSE_NETWORK)
-		json_str(&j, "broken", r->end.broken);
-	if (trouble->code)
-		json_str(&j, "workspace_error", trouble->msg);
-	return buf_error(&b) ? err_set(e, -ENOMEM, "out of memory")
-			     : audit_append(r->audit, "run.end", r->spec->id, &b, e);
-}
-
 int run_write_meta(const struct run *r, struct err *e)
 {
 	const struct spec *s = r->spec;
@@ -262,7 +237,7 @@ static bool has_engine_log(const struct spec *s)
 static bool keeps_checkpoints(const struct run *r)
 {
 	if (r->end.cause == CAUSE_NOT_STARTED)
-		return r->resume_started != 0;
+		return r->origin.kind == RUN_RESUMED;
 	return r->spec->ws_mode != WS_EPHEMERAL || r->end.cause == CAUSE_ROLLED;
 }
 
@@ -271,7 +246,7 @@ static bool keeps_checkpoints(const struct run *r)
 static int wipe_content(struct run *r, struct err *e)
 {
 	struct objects_use gone = { 0 }, left = { 0 };
-	int ret = r->populate ? 0 : ckpt_gc(r->st, GC_WAIT_MS, &gone, &left, e);
+	int ret = r->origin.kind == RUN_COPIED ? 0 : ckpt_gc(r->st, GC_WAIT_MS, &gone, &left, e);
 
 	/* Somebody makes a checkpoint just now: the next one who tidies up takes it along. */
 	return ret == -EBUSY ? 0 : ret;
@@ -285,15 +260,15 @@ static int settle_directory(struct run *r, struct err *e)
 	int ret;
 
 	/* What a fork that never ran was filled with is in the checkpoint that it was filled from. */
-	if (r->populate && r->end.cause == CAUSE_NOT_STARTED)
+	if (r->origin.kind == RUN_COPIED && r->end.cause == CAUSE_NOT_STARTED)
 		r->changes = 0;
 	r->kept = r->changes > 0 ||
 		  ((s->detach || (s->name && spec_has_root_layer(s))) && r->end.cause != CAUSE_NOT_STARTED) ||
 		  (r->end.cause == CAUSE_BROKEN && has_engine_log(s)) ||
 		  (checkpoints && keeps_checkpoints(r)) ||
 		  /* One that could not be started once more has been started before. */
-		  (s->restart && r->resume_started) ||
-		  (s->series && (r->resume_started || r->end.cause != CAUSE_NOT_STARTED));
+		  (s->restart && r->origin.kind == RUN_RESUMED) ||
+		  (s->series && (r->origin.kind == RUN_RESUMED || r->end.cause != CAUSE_NOT_STARTED));
 	if (!r->kept) {
 		if (s->name)
 			state_name_clear(r->st, s->name, s->id);
@@ -344,7 +319,7 @@ int run_finish(struct run *r, struct err *e)
 	/* A layer that cannot be read must not keep the end out of the log: the sandbox made it what it is. */
 	if (settle_workspace(r, &trouble) < 0 && r->changes == 0)
 		r->changes = 1;
-	ret = !r->untold && state_run_has_begun(r->spec->run_fd) ? log_end(r, &trouble, e) : 0;
+	ret = !r->untold && state_run_has_begun(r->spec->run_fd) ? run_log_end(r, &trouble, e) : 0;
 	if (ret == 0)
 		ret = settle_directory(r, e);
 	if (ret == 0 && trouble.code) {

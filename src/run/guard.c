@@ -80,7 +80,7 @@ static void finish_for_launcher(struct run *r)
 	r->spec->run_fd = fd;
 	r->end = (struct run_end){ .cause = CAUSE_CALLER, .exit_code = 137 };
 	/* A fork that was still being filled never was. */
-	if (r->populate && r->er.pid <= 0)
+	if (r->origin.kind == RUN_COPIED && r->er.pid <= 0)
 		r->end.cause = CAUSE_NOT_STARTED;
 	/* Who died may have told the start; an end too many is better than one that is missing. */
 	r->untold = false;
@@ -147,11 +147,9 @@ _Noreturn static void guard_main(struct run *r, int fd)
 	struct terminal tty = remember_terminal(r->tty);
 	struct sandbox_word w;
 
-	/* Whoever holds this holds the run's lock, and we must be able to take it when the launcher is gone. */
-	if (r->resume_started)
-		r->resume_fd = fd_close(r->resume_fd);
-	if (r->forget)
-		r->forget(r->populate_ctx);
+	/* Among them the directory of a resumed run, with its lock: the guard must be able to take that when the launcher is
+	 * gone, so it must not hold it itself. */
+	run_origin_close(&r->origin);
 	for (size_t i = 0; r->ports && i < r->ports->n; i++)
 		r->ports->v[i].fd = fd_close(r->ports->v[i].fd);
 	if (r->net)

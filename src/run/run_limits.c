@@ -89,8 +89,9 @@ static struct cgroup_want want_all(const struct run *r)
 int run_limits_begin(struct run *r, struct err *e)
 {
 	const struct cgroup_want w = want_all(r);
+	int ret = cgroup_host_probe(&r->cgroup_host, e);
 
-	return cgroup_create_born(&r->cg, &r->cgroup_host, r->spec->id, &w, e);
+	return ret < 0 ? ret : cgroup_create_born(&r->cg, &r->cgroup_host, r->spec->id, &w, e);
 }
 
 int run_limits_enforce(struct run *r, struct err *e)

@@ -6,7 +6,7 @@
 #include "base/json.h"
 #include "run/run.h"
 
-/* Makes what of the control group the sandbox's first process must be born in. */
+/* Finds out which control groups this host has, and makes the one that the sandbox's first process must be born in. */
 int run_limits_begin(struct run *r, struct err *e) MUST_CHECK;
 
 /* Makes the rest of it and marks each limit as enforced or not. A named limit that cannot be enforced is an error with

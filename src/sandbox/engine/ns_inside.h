@@ -62,10 +62,6 @@ struct ns_inside {
 
 _Noreturn void ns_inside(const struct ns_inside *in);
 
-/* The whole of engine_ns's start, for whoever has something else to run inside (NULL: coffer-init itself). */
-int ns_start_with(const struct spec *s, struct cgroup *cg, const struct engine_meanwhile *m,
-		  const struct gv_start *gv, struct engine_run *ret, struct err *e) MUST_CHECK;
-
 /* Trees of the workspace, the run's directory, the home, the layer beneath, the binds and the root's layers, in this
  * order. */
 #define NS_TREES_FIXED 4

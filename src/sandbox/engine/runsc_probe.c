@@ -101,26 +101,9 @@ static int read_version(struct runsc *r, struct err *e)
 					 : 0;
 }
 
-static int prepare_nothing(void *ctx, pid_t pid, int pidfd, struct err *e)
-{
-	(void)ctx;
-	(void)pid;
-	(void)pidfd;
-	(void)e;
-	return 0;
-}
-
-static int do_nothing(void *ctx, int stream, struct err *e)
-{
-	(void)ctx;
-	(void)stream;
-	(void)e;
-	return 0;
-}
-
 /* A sandbox with an empty read-only workspace, as root inside: it needs no range of ids and leaves nothing behind. */
-static int fill_spec(struct spec *s, const struct runsc *r, struct state *st, enum net_mode net, bool hostnet,
-		     struct err *e)
+static int fill_probe_spec(struct spec *s, const struct runsc *r, struct state *st, enum net_mode net,
+			   bool hostnet, struct err *e)
 {
 	int ret = state_new_id(s->id, e);
 
@@ -147,41 +130,38 @@ static int fill_spec(struct spec *s, const struct runsc *r, struct state *st, en
 	return ids_plan(&s->ids, st, s->id, 0, 0, false, e);
 }
 
-static int try_one(const struct runsc *r, struct state *st, enum net_mode net, bool hostnet, struct err *e)
+/* Starts a whole sandbox with it, and ends that as soon as it is ready. */
+static int start_and_drop(const struct runsc *r, struct state *st, enum net_mode net, bool hostnet,
+			  struct err *e)
 {
 	CLEANUP(spec_release) struct spec s = SPEC_INIT;
-	const struct engine_meanwhile m = { .prepare = prepare_nothing, .rest = do_nothing };
 	struct engine_run run = ENGINE_RUN_INIT;
 	struct cgroup cg = CGROUP_INIT;
-	int ret = fill_spec(&s, r, st, net, hostnet, e);
+	int ret = fill_probe_spec(&s, r, st, net, hostnet, e);
 
 	if (ret == 0)
-		ret = engine_gvisor.start(&s, &cg, &m, &run, e);
-	if (ret < 0)
-		return ret;
-	kill(run.pid, SIGKILL);
-	while (waitpid(run.pid, NULL, 0) < 0 && errno == EINTR)
-		;
-	fd_close(run.stream);
-	fd_close(run.pidfd);
-	fd_close(run.log);
-	wall_release(&run.wall);
-	return 0;
+		ret = engine_gvisor.spawn(&s, &cg, &run, e);
+	if (ret == 0)
+		ret = engine_gvisor.release(&s, &cg, &run, e);
+	if (ret == 0)
+		ret = engine_gvisor.wait_ready(&s, &run, e);
+	engine_drop(&run);
+	return ret;
 }
 
 /*
  * With its own network stack, else with the kernel's; where neither works the reason may be the network as such, which a
  * run that wants one will be told. One that hangs is tried once: everybody waits for it.
  */
-static int try_all(struct runsc *r, struct state *st, struct err *e)
+static int try_networks(struct runsc *r, struct state *st, struct err *e)
 {
 	struct err again = ERR_INIT;
-	int ret = try_one(r, st, NET_ENFORCE, false, e);
+	int ret = start_and_drop(r, st, NET_ENFORCE, false, e);
 
 	if (ret == 0 || ret == -ETIMEDOUT)
 		return ret;
-	if (try_one(r, st, NET_ENFORCE, true, &again) < 0)
-		return try_one(r, st, NET_NONE, false, &again) < 0 ? ret : 0;
+	if (start_and_drop(r, st, NET_ENFORCE, true, &again) < 0)
+		return start_and_drop(r, st, NET_NONE, false, &again) < 0 ? ret : 0;
 	snprintf(r->hostnet, sizeof(r->hostnet), "%.255s", e->msg);
 	return 0;
 }
@@ -191,7 +171,7 @@ int runsc_probe(struct runsc *r, struct state *st, struct err *e)
 	int ret = read_version(r, e);
 
 	if (ret == 0)
-		ret = try_all(r, st, e);
+		ret = try_networks(r, st, e);
 	if (ret < 0)
 		return r->version[0] ? err_wrap(e, ret, "%s, version %s", r->path, r->version) : ret;
 	*e = ERR_INIT;
