@@ -213,7 +213,7 @@ static bool is_findable_at_once(const struct spec *s)
 	return s->detach || s->name || s->series;
 }
 
-/* Step 6: run.U2. */
+/* Step 6. A start that cannot be logged does not happen (run.U2). */
 static int announce(struct execution *x, struct err *e)
 {
 	int r = run_log_start(x->r, e);
@@ -232,72 +232,6 @@ static int confine(struct execution *x, struct err *e)
 	x->usage_fd = upper >= 0 ? upper : root_upper;
 	x->usage2_fd = upper >= 0 ? root_upper : -1;
 	return confine_launcher(x->r, e);
-}
-
-/* Step 10. The guard makes the sandbox's certificate authority once it has the wall, and sends its certificate. */
-static int exchange_ca(struct execution *x, struct err *e)
-{
-	autoclose int ca = -1;
-	int r = engine_wait_wall(&x->r->er, e);
-
-	if (r == 0)
-		r = guard_net(&x->guard, &x->r->er.wall, e);
-	if (r < 0)
-		return r;
-	ca = guard_net_ca(&x->guard, e);
-	return ca < 0 ? ca : engine_give_ca(&x->r->er, ca, e);
-}
-
-/* Step 12. The files of a later certificate go first: the guard begins to watch the policy when it gets the wall. */
-static int hand_over_network(struct execution *x, struct err *e)
-{
-	struct engine_run *er = &x->r->er;
-	int r = er->ca_later[0] >= 0 ? guard_net_room(&x->guard, er->ca_later, e) : 0;
-
-	/* Where there is a certificate the guard has the wall since step 10. */
-	return r == 0 && x->r->net && !x->r->spec->ca ? guard_net(&x->guard, &er->wall, e) : r;
-}
-
-/* Gives the id to the process that waits for it, after its terminal and pipes have been let go of. */
-static int let_caller_go(const struct spec *s, int ready_fd, struct err *e)
-{
-	autoclose int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-	int r;
-
-	for (int fd = 0; fd < 3; fd++) {
-		if (null < 0 || dup2(null, fd) < 0)
-			return err_sys(e, -errno, "cannot detach from the terminal");
-	}
-	r = fd_write_all(ready_fd, s->id, RUN_ID_LEN);
-	fd_close(ready_fd);
-	return r < 0 ? err_sys(e, r, "cannot say that the sandbox is there") : 0;
-}
-
-/* The sandbox of a warm pool becomes a run like any other when its command has come: run.U2. */
-static int await_command(struct execution *x, struct err *e)
-{
-	struct run *r = x->r;
-	int ret = x->io->wait(x->io->ctx, r, x->io, e);
-
-	if (ret < 0)
-		return ret;
-	r->started = clock_nsec(CLOCK_REALTIME);
-	ret = state_run_begin(r->st, r->spec->run_fd, r->spec->id, e);
-	return ret < 0 ? ret : run_log_start(r, e);
-}
-
-/* Step 13. */
-static int finish_arrival(struct execution *x, struct err *e)
-{
-	switch (x->arrival) {
-	case COMMAND_AT_HAND:
-		return 0;
-	case COMMAND_DETACHED:
-		return let_caller_go(x->r->spec, x->io->ready_fd, e);
-	case COMMAND_LATER:
-		return await_command(x, e);
-	}
-	BUG("no such arrival of a command");
 }
 
 static int on_lasting(void *ctx, struct err *e)
@@ -366,12 +300,78 @@ static struct supervise_io supervise_io_of(struct execution *x)
 	};
 }
 
-/* Step 9. */
+/* Step 9. The message stays in the socket until coffer-init reads it (run.U5). */
 static int send_command(struct execution *x, struct err *e)
 {
 	const struct supervise_io io = supervise_io_of(x);
 
 	return supervise_start(&x->start, x->r->spec, &io, x->r->er.stream, e);
+}
+
+/* Step 10. The guard makes the sandbox's certificate authority once it has the wall, and sends its certificate. */
+static int exchange_ca(struct execution *x, struct err *e)
+{
+	autoclose int ca = -1;
+	int r = engine_wait_wall(&x->r->er, e);
+
+	if (r == 0)
+		r = guard_net(&x->guard, &x->r->er.wall, e);
+	if (r < 0)
+		return r;
+	ca = guard_net_ca(&x->guard, e);
+	return ca < 0 ? ca : engine_give_ca(&x->r->er, ca, e);
+}
+
+/* Step 12. The files of a later certificate go first: the guard begins to watch the policy when it gets the wall. */
+static int hand_over_network(struct execution *x, struct err *e)
+{
+	struct engine_run *er = &x->r->er;
+	int r = er->ca_later[0] >= 0 ? guard_net_room(&x->guard, er->ca_later, e) : 0;
+
+	/* Where there is a certificate the guard has the wall since step 10. */
+	return r == 0 && x->r->net && !x->r->spec->ca ? guard_net(&x->guard, &er->wall, e) : r;
+}
+
+/* Gives the id to the process that waits for it, after its terminal and pipes have been let go of. */
+static int let_caller_go(const struct spec *s, int ready_fd, struct err *e)
+{
+	autoclose int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	int r;
+
+	for (int fd = 0; fd < 3; fd++) {
+		if (null < 0 || dup2(null, fd) < 0)
+			return err_sys(e, -errno, "cannot detach from the terminal");
+	}
+	r = fd_write_all(ready_fd, s->id, RUN_ID_LEN);
+	fd_close(ready_fd);
+	return r < 0 ? err_sys(e, r, "cannot say that the sandbox is there") : 0;
+}
+
+/* The sandbox of a warm pool becomes a run like any other when its command has come, and is logged first (run.U2). */
+static int await_command(struct execution *x, struct err *e)
+{
+	struct run *r = x->r;
+	int ret = x->io->wait(x->io->ctx, r, x->io, e);
+
+	if (ret < 0)
+		return ret;
+	r->started = clock_nsec(CLOCK_REALTIME);
+	ret = state_run_begin(r->st, r->spec->run_fd, r->spec->id, e);
+	return ret < 0 ? ret : run_log_start(r, e);
+}
+
+/* Step 13. The command of a detached run, and of one from the warm pool, is sent by supervise(). */
+static int finish_arrival(struct execution *x, struct err *e)
+{
+	switch (x->arrival) {
+	case COMMAND_AT_HAND:
+		return 0;
+	case COMMAND_DETACHED:
+		return let_caller_go(x->r->spec, x->io->ready_fd, e);
+	case COMMAND_LATER:
+		return await_command(x, e);
+	}
+	BUG("no such arrival of a command");
 }
 
 /* A message of the guard that comes once the command has ended. A stderr that is gone is not an error. */
@@ -471,7 +471,7 @@ static void execution_release(struct execution *x)
  *                  all fences of the child are up (run.U5).
  *  10  CA          Where TLS is inspected: the wall goes to the guard, and the certificate comes back for the child.
  *  11  ready       Until here the child is trusted code that may report an error; from here on it is hostile.
- *  12  network     The guard gets the wall. Until it has it, packets of the sandbox reach sockets that nobody reads.
+ *  12  network     The guard gets the wall. Until it has it, connections of the sandbox wait in the queues of sockets.
  *  13  arrival     A detached run lets its caller go; a sandbox of the warm pool waits for its command.
  *  14  supervise   Until the command has ended and pid 1 is reaped; then the network ends, and all of it is logged.
  *  15  finish      Kill, count changes, wipe, log run.end, remove. Idempotent, since the guard may do it again (run.U3).

@@ -20,7 +20,7 @@
 int run_layers_begin(struct run *r, struct err *e) MUST_CHECK;
 int run_layers_complete(struct run *r, struct err *e) MUST_CHECK;
 
-/* Opens a layer to measure how much is in it; -1 where nobody has to: a disk image enforces its own limit. */
+/* Opens a layer to measure how much is in it; -1 where that is not needed, since a disk image enforces its own limit. */
 int run_layers_watched(const struct spec *s, const char *name);
 
 #endif

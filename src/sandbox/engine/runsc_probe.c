@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Trying a runsc: its version, and a sandbox that is ended as soon as it is ready. See runsc_probe.h. */
 #include "sandbox/engine/runsc_probe.h"
 
 #include "base/clock.h"
@@ -17,11 +18,10 @@
 #include <sys/wait.h>
 
 #define VERSION_MSEC 15000 /* a large program, on a machine that is busy */
-#define PROBE_SECONDS \
-	30 /* two hundred times what it takes; everybody waits for it who does not say which engine */
+#define PROBE_SECONDS 30   /* two hundred times what it takes; every run that names no engine waits for it */
 
-/* Runs `runsc --version` with nothing of ours; the pipe's reading end, or an error. */
-static int start_version(const struct runsc *r, pid_t *ret_pid)
+/* Starts `runsc --version` with an empty environment and no descriptor of ours. Returns the reading end of its output. */
+static int spawn_version_query(const struct runsc *r, pid_t *ret_pid)
 {
 	const char *const argv[] = { "runsc", "--version", NULL };
 	char *envp[] = { NULL };
@@ -50,8 +50,8 @@ static int start_version(const struct runsc *r, pid_t *ret_pid)
 	return p[0];
 }
 
-/* The word behind "runsc version"; what does not look like one is not shown. */
-static int take_version(struct runsc *r, const char *text)
+/* The word after "runsc version", which is shown to the user: other characters than these are not accepted. */
+static int parse_version(struct runsc *r, const char *text)
 {
 	static const char lead[] = "runsc version ";
 	size_t n;
@@ -67,13 +67,13 @@ static int take_version(struct runsc *r, const char *text)
 	return 0;
 }
 
-static int read_version(struct runsc *r, struct err *e)
+static int query_version(struct runsc *r, struct err *e)
 {
 	uint64_t end = clock_nsec(CLOCK_MONOTONIC) + VERSION_MSEC * NSEC_PER_MSEC;
 	char text[256] = "";
 	size_t len = 0;
 	pid_t pid = -1;
-	autoclose int fd = start_version(r, &pid);
+	autoclose int fd = spawn_version_query(r, &pid);
 	ssize_t n = -1;
 
 	if (fd < 0)
@@ -97,11 +97,11 @@ static int read_version(struct runsc *r, struct err *e)
 	if (len == 0 && n != 0)
 		return err_set(e, -ETIMEDOUT, "%s does not answer", r->path);
 	text[len] = '\0';
-	return take_version(r, text) < 0 ? err_set(e, -EPROTO, "%s does not say which runsc it is", r->path)
-					 : 0;
+	return parse_version(r, text) < 0 ? err_set(e, -EPROTO, "%s does not say which runsc it is", r->path)
+					  : 0;
 }
 
-/* A sandbox with an empty read-only workspace, as root inside: it needs no range of ids and leaves nothing behind. */
+/* A sandbox with an empty read-only workspace, as root inside: it needs no range of ids and leaves no files. */
 static int fill_probe_spec(struct spec *s, const struct runsc *r, struct state *st, enum net_mode net,
 			   bool hostnet, struct err *e)
 {
@@ -150,8 +150,8 @@ static int start_and_drop(const struct runsc *r, struct state *st, enum net_mode
 }
 
 /*
- * With its own network stack, else with the kernel's; where neither works the reason may be the network as such, which a
- * run that wants one will be told. One that hangs is tried once: everybody waits for it.
+ * Tries it with its own network stack, else with the kernel's. Where neither works the reason may be the network as such: then
+ * it only has to work without one, and a run with a network gets the error. A hang is not tried again: every run waits for it.
  */
 static int try_networks(struct runsc *r, struct state *st, struct err *e)
 {
@@ -168,7 +168,7 @@ static int try_networks(struct runsc *r, struct state *st, struct err *e)
 
 int runsc_probe(struct runsc *r, struct state *st, struct err *e)
 {
-	int ret = read_version(r, e);
+	int ret = query_version(r, e);
 
 	if (ret == 0)
 		ret = try_networks(r, st, e);
