@@ -141,7 +141,7 @@ static struct terminal remember_terminal(int tty)
 	return t;
 }
 
-/* The message of guard_tell(); the pidfd goes with it. */
+/* The message of guard_tell(), sent with a pidfd. */
 struct sandbox_message {
 	pid_t pid;
 	uint32_t out_uid; /* host root: the first of the run's own ids */
@@ -153,8 +153,8 @@ _Noreturn static void guard_main(struct run *r, int fd)
 	struct terminal tty = remember_terminal(r->tty);
 	struct sandbox_message w;
 
-	/* Among them the directory of a resumed run, with its lock: the guard must be able to take that when the launcher is
-	 * gone, so it must not hold it itself. */
+	/* The directory of a resumed run carries the run's lock. The guard must be able to take that lock when the launcher is
+	 * gone, so it closes its own descriptor of it. */
 	run_origin_close(&r->origin);
 	for (size_t i = 0; r->ports && i < r->ports->n; i++)
 		r->ports->v[i].fd = fd_close(r->ports->v[i].fd);

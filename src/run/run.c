@@ -8,7 +8,6 @@
 #include "approval/toolcall.h"
 #include "base/clock.h"
 #include "base/fd.h"
-#include "base/json.h"
 #include "run/confine.h"
 #include "run/guard.h"
 #include "run/obeys.h"
@@ -22,9 +21,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 
 /* When the command comes. Chosen once, by what the caller of run_execute() has filled in. */
@@ -135,7 +132,7 @@ static void close_logs(struct execution *x)
 }
 
 /* Step 2. The run's directory and all in it that the child's copy of the spec depends on; ids; the control group. */
-static int make_ground(struct execution *x, struct err *e)
+static int prepare_before_spawn(struct execution *x, struct err *e)
 {
 	struct run *r = x->r;
 	struct spec *s = r->spec;
@@ -214,7 +211,7 @@ static bool is_findable_at_once(const struct spec *s)
 }
 
 /* Step 6. A start that cannot be logged does not happen (run.U2). */
-static int announce(struct execution *x, struct err *e)
+static int announce_start(struct execution *x, struct err *e)
 {
 	int r = run_log_start(x->r, e);
 
@@ -224,7 +221,7 @@ static int announce(struct execution *x, struct err *e)
 }
 
 /* Step 8. The layers that are measured are opened first: the command may later close the way to them. */
-static int confine(struct execution *x, struct err *e)
+static int open_watched_and_confine(struct execution *x, struct err *e)
 {
 	int upper = run_layers_watched(x->r->spec, "upper");
 	int root_upper = run_layers_watched(x->r->spec, LAYERS_ROOT_UPPER);
@@ -454,7 +451,7 @@ static void execution_release(struct execution *x)
  *
  *   1  guard       Forked with the run's id before anything of the run exists on the host. From here on the launcher may
  *                  die at any line: the guard finds by the id all that was made, and does step 15 (run.U1).
- *   2  ground      Directory, ids, content that changes the spec, and the control group that the child is born in: the
+ *   2  prepare     Directory, ids, content that changes the spec, and the control group that the child is born in: the
  *                  child has a copy of the spec, so all that it must know comes before step 3.
  *   3  spawn       From here two processes work at once. The child makes namespaces, root file system and network, then
  *                  waits for step 7. No foreign code runs in it.
@@ -490,8 +487,8 @@ int run_execute(struct run *r, struct run_io *io, struct err *e)
 	ret = start_guard(&x, e);
 	if (ret < 0)
 		return ret;
-	/* 2 ground */
-	ret = make_ground(&x, e);
+	/* 2 prepare */
+	ret = prepare_before_spawn(&x, e);
 	/* 3 spawn */
 	if (ret == 0)
 		ret = r->engine->spawn(s, &r->cg, &r->er, e);
@@ -507,13 +504,13 @@ int run_execute(struct run *r, struct run_io *io, struct err *e)
 		ret = run_limits_enforce(r, e);
 	/* 6 run.start */
 	if (ret == 0 && x.arrival != COMMAND_LATER)
-		ret = announce(&x, e);
+		ret = announce_start(&x, e);
 	/* 7 go */
 	if (ret == 0)
 		ret = r->engine->release(s, &r->cg, &r->er, e);
 	/* 8 confine */
 	if (ret == 0)
-		ret = confine(&x, e);
+		ret = open_watched_and_confine(&x, e);
 	/* 9 command */
 	if (ret == 0 && x.arrival == COMMAND_AT_HAND)
 		ret = send_command(&x, e);
