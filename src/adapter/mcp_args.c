@@ -3,6 +3,7 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/jsonget.h"
 #include "base/str.h"
 
 #include <assert.h>
@@ -184,7 +185,7 @@ int mcp_args_check(const struct mcp_param *p, size_t n, const json_t *args, stru
 
 const char *mcp_text(const json_t *args, const char *name)
 {
-	return json_string_value(json_object_get(args, name));
+	return jsonget_text_or_null(args, name);
 }
 
 uint64_t mcp_integer(const json_t *args, const char *name, uint64_t otherwise)

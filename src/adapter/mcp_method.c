@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What each method does, by a table; and the answers of tools in the shape that each revision has. */
 #include "adapter/mcp_int.h"
+#include "base/jsonget.h"
 #include "base/str.h"
 
 #include <errno.h>
@@ -77,7 +78,7 @@ static void add_versions(struct json *j, const char *key)
 
 static void do_initialize(const struct request *q)
 {
-	const char *asked = json_string_value(json_object_get(q->m->params, "protocolVersion"));
+	const char *asked = jsonget_text_or_null(q->m->params, "protocolVersion");
 	const struct mcp_service *s = q->sv->s;
 	autobuf struct buf b = BUF_INIT;
 	struct json j = JSON_INIT(&b);
@@ -232,7 +233,7 @@ static void begin_call(const struct request *q, const struct mcp_tool *t, const 
 
 static void do_call(const struct request *q)
 {
-	const char *name = json_string_value(json_object_get(q->m->params, "name"));
+	const char *name = jsonget_text_or_null(q->m->params, "name");
 	const json_t *token = json_object_get(json_object_get(q->m->params, "_meta"), "progressToken");
 	const struct mcp_tool *t = name ? find_tool(q->sv->s, name) : NULL;
 	struct mcp_id probe = { 0 };

@@ -2,6 +2,7 @@
 #include "always/always.h"
 
 #include "base/cleanup.h"
+#include "base/jsonget.h"
 #include "base/str.h"
 #include "config/edit/policy_edit.h"
 #include "policy/build.h"
@@ -441,9 +442,8 @@ static int read_file(struct always *a, int run_fd, int kind, struct err *e)
 int always_open(struct always *a, int run_fd, const json_t *ask, struct err *e)
 {
 	CLEANUP(always_acts_release) struct always_acts l = { 0 };
-	const char *id = json_string_value(json_object_get(ask, "id")),
-		   *run = json_string_value(json_object_get(ask, "sandbox")),
-		   *word = json_string_value(json_object_get(ask, "kind"));
+	const char *id = jsonget_text_or_null(ask, "id"), *run = jsonget_text_or_null(ask, "sandbox"),
+		   *word = jsonget_text_or_null(ask, "kind");
 	int kind = ask_kind_parse(word ? word : ""), r = 0;
 
 	snprintf(a->ask, sizeof(a->ask), "%s", id ? id : "");

@@ -3,6 +3,7 @@
 #include "always/always.h"
 
 #include "base/cleanup.h"
+#include "base/jsonget.h"
 #include "base/str.h"
 #include "codec/http/urlpath.h"
 #include "policy/build.h"
@@ -11,13 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static const char *text_of(const json_t *o, const char *key)
-{
-	const char *s = json_string_value(json_object_get(o, key));
-
-	return s ? s : "";
-}
 
 void always_acts_release(struct always_acts *l)
 {
@@ -258,34 +252,34 @@ static int read_widen(struct always_acts *l, const char *what, struct err *e)
 static int read_request(struct always_acts *l, const json_t *ask, enum ask_kind kind, struct err *e)
 {
 	struct always_act *x = &l->v[0];
-	const char *method = text_of(ask, "method");
+	const char *method = jsonget_text(ask, "method");
 	int r;
 
 	if (strlen(method) >= sizeof(x->method) || !*method)
 		return not_a_rule(e, "that is not a method that a rule could be for");
 	snprintf(x->method, sizeof(x->method), "%s", method);
-	r = read_path(x, text_of(ask, "path"), e);
+	r = read_path(x, jsonget_text(ask, "path"), e);
 	if (r < 0 || kind == ASK_REQUEST)
 		return r;
-	return kind == ASK_GRAPHQL ? read_graphql(l, text_of(ask, "what"), e)
-				   : read_git(l, text_of(ask, "what"), e);
+	return kind == ASK_GRAPHQL ? read_graphql(l, jsonget_text(ask, "what"), e)
+				   : read_git(l, jsonget_text(ask, "what"), e);
 }
 
 static int read_secret(struct always_act *x, const json_t *ask, struct err *e)
 {
-	const char *name = text_of(ask, "what");
+	const char *name = jsonget_text(ask, "what");
 
 	if (!*name || strlen(name) > POLICY_SECRET_MAX)
 		return not_a_rule(e, "that is not a secret that a rule could be for");
 	x->kind = ALWAYS_SECRET;
 	snprintf(x->name, sizeof(x->name), "%s", name);
-	return read_host(x, text_of(ask, "host"), (uint64_t)json_integer_value(json_object_get(ask, "port")),
-			 e);
+	return read_host(x, jsonget_text(ask, "host"),
+			 (uint64_t)json_integer_value(json_object_get(ask, "port")), e);
 }
 
 int always_acts_read(struct always_acts *l, const json_t *ask, struct err *e)
 {
-	int kind = ask_kind_parse(text_of(ask, "kind")), r;
+	int kind = ask_kind_parse(jsonget_text(ask, "kind")), r;
 	struct always_act *x = another(l);
 
 	switch (kind) {
@@ -297,13 +291,13 @@ int always_acts_read(struct always_acts *l, const json_t *ask, struct err *e)
 			  : kind == ASK_REQUEST ? ALWAYS_HTTP
 			  : kind == ASK_GRAPHQL ? ALWAYS_GRAPHQL
 						: ALWAYS_GIT;
-		r = read_host(x, text_of(ask, "host"),
+		r = read_host(x, jsonget_text(ask, "host"),
 			      (uint64_t)json_integer_value(json_object_get(ask, "port")), e);
 		return r < 0 || kind == ASK_CONNECT ? r : read_request(l, ask, (enum ask_kind)kind, e);
 	case ASK_SECRET:
 		return read_secret(x, ask, e);
 	case ASK_WIDEN:
-		return read_widen(l, text_of(ask, "what"), e);
+		return read_widen(l, jsonget_text(ask, "what"), e);
 	default:
 		return not_a_rule(e, "no policy file has a rule for such a question");
 	}

@@ -8,6 +8,7 @@
 #include "always/always.h"
 
 #include "base/cleanup.h"
+#include "base/jsonget.h"
 #include "base/str.h"
 #include "config/edit/policy_edit.h"
 #include "policy/explain.h"
@@ -29,7 +30,7 @@ static int by_hand(struct err *e, int code)
 
 static int read_tool(struct tool *t, const json_t *ask, struct err *e)
 {
-	const char *what = json_string_value(json_object_get(ask, "what"));
+	const char *what = jsonget_text_or_null(ask, "what");
 	size_t n = what ? strcspn(what, " ") : 0;
 
 	if (!what || !tool_name_is_valid(what, n) || (what[n] && !str_starts(what + n, " when ")))
@@ -293,7 +294,7 @@ int always_apply(struct always *a, const json_t *ask, struct err *e)
 {
 	CLEANUP(config_policy_release) struct config_policy old = { 0 }, now = { 0 };
 	const struct policy_edit ed = { .act = POLICY_EDIT_TURN_APPLY };
-	const char *rule = json_string_value(json_object_get(ask, "rule"));
+	const char *rule = jsonget_text_or_null(ask, "rule");
 	autobuf struct buf out = BUF_INIT;
 	char shown[256];
 	int r;

@@ -3,6 +3,7 @@
 
 #include "audit/segment.h"
 #include "base/cleanup.h"
+#include "base/jsonget.h"
 #include "base/str.h"
 
 #include <assert.h>
@@ -261,7 +262,7 @@ static bool link_line(struct walk *w, const struct line *l, const char *hash, st
 static void note_prune(struct walk *w, const json_t *event)
 {
 	json_int_t through = json_integer_value(json_object_get(event, "through"));
-	const char *hash = json_string_value(json_object_get(event, "hash"));
+	const char *hash = jsonget_text_or_null(event, "hash");
 	struct audit_finding *f = w->start_gap < 0 ? NULL : &w->v->findings[w->start_gap];
 
 	if (!f || !hash || through <= 0 || (uint64_t)through != f->to)
@@ -276,8 +277,8 @@ static void note_prune(struct walk *w, const json_t *event)
 static int own_event(struct walk *w, const struct line *l, const char *text, size_t len)
 {
 	json_t *event = json_loadb(text, len, JSON_REJECT_DUPLICATES, NULL);
-	const char *key = json_string_value(json_object_get(event, "key"));
-	const char *log = json_string_value(json_object_get(event, "log"));
+	const char *key = jsonget_text_or_null(event, "key");
+	const char *log = jsonget_text_or_null(event, "log");
 	unsigned char raw[SIGN_PUB_LEN];
 	int r = 0;
 

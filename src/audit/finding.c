@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/json.h"
+#include "base/jsonget.h"
 #include "base/str.h"
 
 #include <assert.h>
@@ -88,13 +89,13 @@ int finding_accept(struct accepted_list *l, uint64_t seq, const json_t *event)
 
 	for (size_t i = 0; i < json_array_size(breaks); i++) {
 		const json_t *b = json_array_get(breaks, i);
-		const char *id = json_string_value(json_object_get(b, "id"));
-		const char *text = json_string_value(json_object_get(b, "text"));
+		const char *id = jsonget_text_or_null(b, "id");
+		const char *text = jsonget_text_or_null(b, "text");
 		struct accepted a = { .f = { .accepted_by = seq } };
 		struct accepted *all;
 
 		if (!id || strlen(id) != sizeof(a.f.id) - 1 || !text || l->n >= AUDIT_FINDINGS_MAX ||
-		    !kind_from_name(json_string_value(json_object_get(b, "kind")), &a.f.kind))
+		    !kind_from_name(jsonget_text_or_null(b, "kind"), &a.f.kind))
 			continue;
 		memcpy(a.f.id, id, sizeof(a.f.id));
 		a.f.from = number(b, "from");

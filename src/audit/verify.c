@@ -147,26 +147,28 @@ int audit_verify_locked(int dir_fd, struct audit_verdict *v, struct err *e)
 	return r < 0 ? r : check(&s, v, e);
 }
 
-/* A moment without writers. Without a lock file nobody has written yet. */
-static int lock_for_reading(int dir_fd, struct err *e)
+/* A moment without writers. Without a lock file nobody has written yet, and *ret_fd stays -1. */
+static int lock_for_reading(int dir_fd, int *ret_fd, struct err *e)
 {
 	struct flock fl = { .l_type = F_RDLCK, .l_whence = SEEK_SET };
 	autoclose int fd = segment_open(dir_fd, AUDIT_LOCK, O_RDONLY, NULL);
 
 	if (fd < 0)
-		return fd == -ENOENT ? -1 : err_sys(e, fd, "cannot open the lock of the audit log");
+		return fd == -ENOENT ? 0 : err_sys(e, fd, "cannot open the lock of the audit log");
 	while (fcntl(fd, F_SETLKW, &fl) < 0) {
 		if (errno != EINTR)
 			return err_sys(e, -errno, "cannot lock the audit log");
 	}
-	return TAKE_FD(fd);
+	*ret_fd = TAKE_FD(fd);
+	return 0;
 }
 
 int audit_verify(int state_fd, struct audit_verdict *v, struct err *e)
 {
 	CLEANUP(snapshot_release) struct snapshot s = { .heads_fd = -1 };
 	autoclose int dir_fd = openat(state_fd, AUDIT_DIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	int lock_fd, r;
+	autoclose int lock_fd = -1;
+	int r;
 
 	if (dir_fd < 0 && errno == ENOENT) {
 		v->ok = true;
@@ -175,11 +177,11 @@ int audit_verify(int state_fd, struct audit_verdict *v, struct err *e)
 	}
 	if (dir_fd < 0)
 		return err_sys(e, -errno, "cannot open the audit log");
-	lock_fd = lock_for_reading(dir_fd, e);
-	if (lock_fd < -1)
-		return lock_fd;
+	r = lock_for_reading(dir_fd, &lock_fd, e);
+	if (r < 0)
+		return r;
 	r = snapshot_take(&s, dir_fd, e);
-	fd_close(lock_fd);
+	lock_fd = fd_close(lock_fd);
 	return r < 0 ? r : check(&s, v, e);
 }
 

@@ -8,6 +8,7 @@
 #include "sandbox/state/layers.h"
 #include "sys/mnt.h"
 #include "sys/ns.h"
+#include "sys/spawn.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -48,8 +49,7 @@ static _Noreturn void fetch_in_child(const struct fetch *f, int sock, pid_t pare
 	int fd = f->make(f, sock, &e), r;
 
 	/* Not before: a change of credentials undoes it. */
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || getppid() != parent)
-		_exit(1);
+	spawn_die_with(parent);
 	r = fdpass_send(sock, &e, sizeof(e), &fd, fd >= 0);
 	_exit(r < 0);
 }

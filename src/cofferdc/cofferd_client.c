@@ -8,6 +8,7 @@
 #include "cofferdc/webctl.h"
 #include "ipc/fdpass.h"
 #include "sandbox/engine/helper.h"
+#include "sys/spawn.h"
 #include "vault/client/client.h"
 
 #include <errno.h>
@@ -371,13 +372,6 @@ static void program_release(struct program *p)
 	strv_release(&p->env);
 }
 
-static int add_var(struct strv *l, const char *name)
-{
-	const char *v = getenv(name); // NOLINT(concurrency-mt-unsafe): one thread
-
-	return v ? strv_addf(l, "%s=%s", name, v) : 0;
-}
-
 static int program_open(struct program *p, const struct state *st, struct err *e)
 {
 	static const char *const vars[] = { "COFFER_POOL_MEMORY", "PATH", "HOME", "XDG_CONFIG_HOME",
@@ -394,52 +388,31 @@ static int program_open(struct program *p, const struct state *st, struct err *e
 	r = strv_add(&p->argv, "cofferd");
 	if (r == 0)
 		r = strv_addf(&p->env, "COFFER_STATE=%s", st->path);
-	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(vars); i++)
-		r = add_var(&p->env, vars[i]);
+	if (r == 0)
+		r = spawn_env_copy(&p->env, vars, ARRAY_SIZE(vars));
 	return r < 0 ? err_set(e, -ENOMEM, "out of memory") : 0;
 }
 
-/* In a grandchild, with nothing of the caller's but the coffer program itself on descriptor 3, and a pipe for last words
- * where somebody waits for them. */
-_Noreturn static void become_cofferd(const struct program *p, int words)
+/* Nobody's child, with nothing of the caller's but the coffer program itself on descriptor 3, and a pipe for last words where somebody
+ * waits for them (-1: nobody). */
+static int start_program(struct program *p, const struct state *st, int words)
 {
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC), program, coffer, err, starting;
-
-	setsid();
-	if (fork() != 0)
-		_exit(0);
-	/* Out of the way of what is put into place. */
-	program = fcntl(p->cofferd, F_DUPFD_CLOEXEC, 16);
-	coffer = fcntl(p->coffer, F_DUPFD_CLOEXEC, 16);
-	err = words >= 0 ? fcntl(words, F_DUPFD_CLOEXEC, 16) : null;
-	starting = fcntl(p->starting, F_DUPFD_CLOEXEC, 16);
-	if (null < 0 || program < 0 || coffer < 0 || err < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 ||
-	    dup2(err, 2) < 0 || dup2(coffer, 3) < 0 || dup2(starting, COFFERD_FD_STARTING) < 0 ||
-	    chdir("/") < 0)
-		_exit(1);
-	syscall(SYS_close_range, COFFERD_FD_STARTING + 1, ~0U, 4 /* CLOSE_RANGE_CLOEXEC */);
-	for (int sig = 1; sig < 32; sig++)
-		signal(sig, SIG_DFL);
-	syscall(SYS_execveat, program, "", p->argv.v, p->env.v, AT_EMPTY_PATH);
-	_exit(1);
-}
-
-static int spawn(struct program *p, const struct state *st, int words)
-{
-	pid_t pid;
+	int fds[] = { SPAWN_NULL, SPAWN_NULL, words >= 0 ? words : SPAWN_NULL,
+		      p->coffer, [COFFERD_FD_STARTING] = -1 };
+	const struct spawn s = { .exe = p->cofferd,
+				 .argv = p->argv.v,
+				 .env = p->env.v,
+				 .fds = fds,
+				 .n_fds = ARRAY_SIZE(fds),
+				 .flags = SPAWN_SAME_ID | SPAWN_OUTLIVES | SPAWN_MAY_GAIN | SPAWN_KEEP_UMASK |
+					  SPAWN_SESSION | SPAWN_ORPHAN };
+	struct spawned none = SPAWNED_INIT;
 
 	p->starting = open_starting(st);
 	if (p->starting < 0)
 		return -errno;
-	pid = fork();
-
-	if (pid < 0)
-		return -errno;
-	if (pid == 0)
-		become_cofferd(p, words);
-	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-		;
-	return 0;
+	fds[COFFERD_FD_STARTING] = p->starting;
+	return spawn_start(&s, &none, NULL);
 }
 
 int cofferd_start(struct state *st, const struct strv *template)
@@ -453,7 +426,7 @@ int cofferd_start(struct state *st, const struct strv *template)
 		r = strv_add(&p.argv, "--");
 	for (size_t i = 0; r == 0 && i < template->n; i++)
 		r = strv_add(&p.argv, template->v[i]);
-	return r < 0 ? r : spawn(&p, st, -1);
+	return r < 0 ? r : start_program(&p, st, -1);
 }
 
 /* It lets go of the pipe once it serves; what comes before that is why it does not. */
@@ -492,7 +465,7 @@ int cofferd_launch(struct state *st, bool stay, struct err *e)
 		return err_sys(e, -errno, "cannot make a pipe");
 	in = fds[0];
 	out = fds[1];
-	r = spawn(&p, st, out);
+	r = start_program(&p, st, out);
 	out = fd_close(out);
 	if (r < 0)
 		return err_sys(e, r, "cannot start cofferd");
@@ -509,8 +482,9 @@ int cofferd_look_tokens(struct state *st, struct buf *ret, struct err *e)
 	const struct webctl c = { .op = WEBCTL_LS };
 	struct cofferd_reply reply = { 0 };
 	autoclose int in = -1, out = -1, said = -1;
-	int fds[2], status = 0, r = ask_web(st, &c, &reply, &said);
-	pid_t pid;
+	int pair[2], fds[] = { SPAWN_NULL, SPAWN_NULL, 2 }, status, r = ask_web(st, &c, &reply, &said);
+	struct spawn s = { .fds = fds, .n_fds = ARRAY_SIZE(fds), .flags = SPAWN_SAME_ID };
+	struct spawned got = SPAWNED_INIT;
 
 	if (r == 0 && !reply.error && !reply.leaves && said >= 0)
 		return fd_read_all(said, STATUS_MAX, ret) < 0
@@ -521,20 +495,20 @@ int cofferd_look_tokens(struct state *st, struct buf *ret, struct err *e)
 		r = err_set(e, -ENOMEM, "out of memory");
 	if (r < 0)
 		return r;
-	if (pipe2(fds, O_CLOEXEC) < 0)
+	if (pipe2(pair, O_CLOEXEC) < 0)
 		return err_sys(e, -errno, "cannot make a pipe");
-	in = fds[0];
-	out = fds[1];
-	pid = fork();
-	if (pid == 0) {
-		if (dup2(out, 1) == 1)
-			syscall(SYS_execveat, p.cofferd, "", p.argv.v, p.env.v, AT_EMPTY_PATH);
-		_exit(1);
-	}
+	in = pair[0];
+	fds[1] = out = pair[1];
+	s.exe = p.cofferd;
+	s.argv = p.argv.v;
+	s.env = p.env.v;
+	r = spawn_start(&s, &got, e);
+	if (r < 0)
+		return r;
 	out = fd_close(out);
-	r = pid < 0 ? -errno : fd_read_all(in, STATUS_MAX, ret);
-	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		;
+	r = fd_read_all(in, STATUS_MAX, ret);
+	in = fd_close(in);
+	status = spawn_wait(&got);
 	if (r < 0 || status)
 		return err_set(e, -EIO, "cannot read which tokens there are");
 	return 0;
@@ -544,20 +518,24 @@ int cofferd_become(struct state *st, struct err *e)
 {
 	CLEANUP(program_release) struct program p = { 0 };
 	static const char *const vars[] = { "LISTEN_FDS", "LISTEN_PID", "NOTIFY_SOCKET" };
-	int n = ACTIVATE_FIRST + (int)activate_count(), r = program_open(&p, st, e), coffer, program;
+	int n = ACTIVATE_FIRST + (int)activate_count(), fds[SPAWN_FDS_MAX], r = program_open(&p, st, e);
+	struct spawn s = { .fds = fds,
+			   .n_fds = (size_t)n + 1,
+			   .flags = SPAWN_SAME_ID | SPAWN_OUTLIVES | SPAWN_MAY_GAIN | SPAWN_KEEP_UMASK };
 
+	BUG_ON(n >= SPAWN_FDS_MAX);
 	if (r == 0)
 		r = strv_add(&p.argv, "--stay");
-	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(vars); i++)
-		r = add_var(&p.env, vars[i]);
+	if (r == 0)
+		r = spawn_env_copy(&p.env, vars, ARRAY_SIZE(vars));
 	if (r < 0)
 		return e->code ? r : err_set(e, r, "out of memory");
+	for (int i = 0; i < n; i++)
+		fds[i] = i;
 	/* Right behind what was handed over. */
-	coffer = fcntl(p.coffer, F_DUPFD_CLOEXEC, 64);
-	program = fcntl(p.cofferd, F_DUPFD_CLOEXEC, 64);
-	if (coffer < 0 || program < 0 || dup2(coffer, n) < 0 || chdir("/") < 0)
-		return err_sys(e, -errno, "cannot hand the program over");
-	syscall(SYS_close_range, (unsigned)n + 1, ~0U, 4 /* CLOSE_RANGE_CLOEXEC */);
-	syscall(SYS_execveat, program, "", p.argv.v, p.env.v, AT_EMPTY_PATH);
-	return err_sys(e, -errno, "cannot execute cofferd");
+	fds[n] = p.coffer;
+	s.exe = p.cofferd;
+	s.argv = p.argv.v;
+	s.env = p.env.v;
+	return spawn_exec(&s, e);
 }

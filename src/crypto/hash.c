@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "crypto/hash.h"
 
+#include "base/hex.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <sodium.h>
@@ -46,33 +48,21 @@ void hash_blake_once(const void *data, size_t len, unsigned char ret[HASH_LEN])
 
 void hash_hex(const unsigned char *data, size_t len, char *ret)
 {
-	static const char digits[] = "0123456789abcdef";
-
 	for (size_t i = 0; i < len; i++) {
-		ret[2 * i] = digits[data[i] >> 4];
-		ret[2 * i + 1] = digits[data[i] & 15];
+		ret[2 * i] = HEX_LOWER[data[i] >> 4];
+		ret[2 * i + 1] = HEX_LOWER[data[i] & 15];
 	}
 	ret[2 * len] = '\0';
-}
-
-/* The value of a digit, 16 for anything else. */
-static unsigned digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return (unsigned)(c - '0');
-	if (c >= 'a' && c <= 'f')
-		return (unsigned)(c - 'a') + 10;
-	return 16;
 }
 
 int hash_unhex(const char *hex, size_t len, unsigned char *ret)
 {
 	for (size_t i = 0; i < 2 * len; i++) {
-		if (digit(hex[i]) > 15)
+		if (hex_digit(hex[i]) < 0 || (hex[i] >= 'A' && hex[i] <= 'F'))
 			return -EINVAL;
 	}
 	for (size_t i = 0; i < len; i++)
-		ret[i] = (unsigned char)(digit(hex[2 * i]) << 4 | digit(hex[2 * i + 1]));
+		ret[i] = (unsigned char)hex_byte(hex + 2 * i);
 	return 0;
 }
 

@@ -9,6 +9,7 @@
 #include "daemon/cofferd_daemon.h"
 #include "daemon/pool/standby.h"
 #include "ipc/fdpass.h"
+#include "sys/spawn.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -106,13 +107,17 @@ static void on_ready(struct watch *w, uint32_t events)
 	drop_ready(t->d, x);
 }
 
-/* In the child: nothing of ours but the socket, on descriptor 3. */
-_Noreturn static void become_standby(const struct daemon *d, const struct template *t, int sock)
+/* Nothing of ours but the socket, on descriptor 3, whose end it sees when cofferd dies: it takes its sandbox apart then. */
+static int start_standby(const struct daemon *d, const struct template *t, int sock)
 {
-	autostrv struct strv argv = STRV_INIT;
-	char state[4200], *envp[] = { state, NULL };
-	int program = fcntl(d->coffer_fd, F_DUPFD_CLOEXEC, 16);
-	sigset_t none;
+	autostrv struct strv argv = STRV_INIT, env = STRV_INIT;
+	const int fds[] = { 0, 1, 2, sock };
+	struct spawn s = { .exe = d->coffer_fd,
+			   .fds = fds,
+			   .n_fds = ARRAY_SIZE(fds),
+			   .flags = SPAWN_SAME_ID | SPAWN_OUTLIVES | SPAWN_MAY_GAIN | SPAWN_KEEP_UMASK |
+				    SPAWN_SESSION };
+	struct spawned got = SPAWNED_INIT;
 	int r = strv_add(&argv, "coffer");
 
 	if (r == 0)
@@ -121,25 +126,22 @@ _Noreturn static void become_standby(const struct daemon *d, const struct templa
 		r = strv_add(&argv, "--standby=3");
 	for (size_t i = 0; r == 0 && i < t->args.n; i++)
 		r = strv_add(&argv, t->args.v[i]);
-	if (r < 0 || program < 0 || (sock != 3 && dup2(sock, 3) < 0) ||
-	    (sock == 3 && fcntl(3, F_SETFD, 0) < 0))
-		_exit(1);
-	if ((size_t)snprintf(state, sizeof(state), "COFFER_STATE=%s", d->st->path) >= sizeof(state))
-		_exit(1);
-	syscall(SYS_close_range, 4, ~0U, 4 /* CLOSE_RANGE_CLOEXEC */);
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
-	signal(SIGCHLD, SIG_DFL);
-	setsid();
-	syscall(SYS_execveat, program, "", argv.v, envp, AT_EMPTY_PATH);
-	_exit(1);
+	if (r == 0)
+		r = strv_addf(&env, "COFFER_STATE=%s", d->st->path);
+	s.argv = argv.v;
+	s.env = env.v;
+	if (r == 0)
+		r = spawn_start(&s, &got, NULL);
+	if (r < 0)
+		return r;
+	fd_close(got.pidfd);
+	return 0;
 }
 
 static int make_one(struct daemon *d, struct template *t)
 {
 	struct ready *x = calloc(1, sizeof(*x)), **p;
-	int sv[2];
-	pid_t pid;
+	int sv[2], r;
 
 	if (!x)
 		return -ENOMEM;
@@ -147,12 +149,10 @@ static int make_one(struct daemon *d, struct template *t)
 		free(x);
 		return -errno;
 	}
-	pid = fork();
-	if (pid == 0)
-		become_standby(d, t, sv[1]);
+	r = start_standby(d, t, sv[1]);
 	fd_close(sv[1]);
 	*x = (struct ready){ .t = t, .w = { .fd = sv[0], .fn = on_ready, .ctx = x } };
-	if (pid < 0 || loop_watch(&d->loop, &x->w, EPOLLIN) < 0) {
+	if (r < 0 || loop_watch(&d->loop, &x->w, EPOLLIN) < 0) {
 		fd_close(sv[0]);
 		free(x);
 		return -EAGAIN;

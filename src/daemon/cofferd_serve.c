@@ -367,6 +367,9 @@ int cofferd_serve(struct state *st, const struct cofferd_how *how, struct err *e
 
 	if (r < 0)
 		return err_sys(e, r, "cannot look at the coffer program");
+	r = state_mark(st, e);
+	if (r < 0)
+		return r;
 	prctl(PR_SET_DUMPABLE, 0);
 	d.w_listen = WATCH_INIT;
 	d.busy_at = clock_nsec(CLOCK_MONOTONIC);

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "sys/spawn.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -99,39 +100,43 @@ static void say_failed(const struct due *d, const char *why)
 		(void)!audit_append(d->audit, "secret.rotate.failed", NULL, &b, NULL);
 }
 
-/* In the child: what cofferd was started with but for its service manager's words, and a place for its own. */
-_Noreturn static void become(const struct due *d)
+/* What cofferd was started with but for its service manager's words, and a place for its own. What it has begun it ends, also
+ * when cofferd dies: between a new value and its being told there is no good place to stop. */
+static int start_rotate(struct due *d, struct err *e)
 {
+	static const char *const not [] = { "NOTIFY_SOCKET", "LISTEN_FDS", "COFFER_STATE" };
 	char *argv[] = { (char *)"coffer", (char *)"secret", (char *)"rotate", (char *)"--due", NULL };
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC), program = fcntl(d->coffer_fd, F_DUPFD_CLOEXEC, 16);
-	sigset_t none;
+	const int fds[] = { SPAWN_NULL, SPAWN_NULL, d->said >= 0 ? d->said : SPAWN_NULL };
+	autostrv struct strv env = STRV_INIT;
+	struct spawn s = { .exe = d->coffer_fd,
+			   .argv = argv,
+			   .fds = fds,
+			   .n_fds = ARRAY_SIZE(fds),
+			   .flags = SPAWN_SAME_ID | SPAWN_OUTLIVES | SPAWN_MAY_GAIN | SPAWN_KEEP_UMASK |
+				    SPAWN_SESSION };
+	struct spawned got = SPAWNED_INIT;
+	int r;
 
-	(void)!unsetenv("NOTIFY_SOCKET");
-	(void)!unsetenv("LISTEN_FDS");
-	if (null < 0 || program < 0 || setenv("COFFER_STATE", d->st->path, 1) < 0 || dup2(null, 0) < 0 ||
-	    dup2(null, 1) < 0 || dup2(d->said >= 0 ? d->said : null, 2) < 0)
-		_exit(125);
-	syscall(SYS_close_range, 3, ~0U, 4 /* CLOSE_RANGE_CLOEXEC */);
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
-	signal(SIGCHLD, SIG_DFL);
-	setsid();
-	syscall(SYS_execveat, program, "", argv, environ, AT_EMPTY_PATH);
-	_exit(125);
+	if (spawn_env_but(&env, not, ARRAY_SIZE(not )) < 0 ||
+	    strv_addf(&env, "COFFER_STATE=%s", d->st->path) < 0)
+		return err_set(e, -ENOMEM, "out of memory");
+	s.env = env.v;
+	r = spawn_start(&s, &got, e);
+	if (r < 0)
+		return r;
+	fd_close(got.pidfd);
+	d->pid = got.pid;
+	return 0;
 }
 
 static void rotate(struct due *d)
 {
+	struct err e = ERR_INIT;
+
 	fd_close(d->said);
 	d->said = memfd_create("said", MFD_CLOEXEC);
-	d->pid = fork();
-	if (d->pid == 0)
-		become(d);
-	if (d->pid < 0) {
-		d->pid = 0;
-		(void)helper_died(d->helpers, &d->helper, clock_nsec(CLOCK_MONOTONIC),
-				  "no process could be made");
-	}
+	if (start_rotate(d, &e) < 0)
+		(void)helper_died(d->helpers, &d->helper, clock_nsec(CLOCK_MONOTONIC), e.msg);
 }
 
 /* Its first line. */

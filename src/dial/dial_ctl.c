@@ -140,7 +140,7 @@ static int load_pools(struct dial *d, int fd, struct err *e)
 	const struct proxy_env env = {
 		.loop = &d->loop, .resolver = d->resolver, .vault = &d->vault, .on_state = on_state, .ctx = d
 	};
-	CLEANUP(wipe) struct buf b = BUF_INIT;
+	CLEANUP(wipe) struct buf b = { .wipe = true };
 	struct proxy_sets *fresh = NULL;
 	int r = 0;
 

@@ -2,19 +2,13 @@
 #include "notify/askpost.h"
 
 #include "base/cleanup.h"
+#include "base/jsonget.h"
 #include "base/str.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #define LINES_MAX 8
-
-static const char *text_of(const json_t *o, const char *key)
-{
-	const char *s = json_string_value(json_object_get(o, key));
-
-	return s ? s : "";
-}
 
 static uint64_t number_of(const json_t *o, const char *key)
 {
@@ -28,8 +22,8 @@ static uint64_t number_of(const json_t *o, const char *key)
 /* "PUT https://api.github.com/repos/o/r", "api.example.com:443", a title. */
 static void add_act(const json_t *ask, struct buf *b)
 {
-	const char *method = text_of(ask, "method"), *host = text_of(ask, "host"),
-		   *path = text_of(ask, "path");
+	const char *method = jsonget_text(ask, "method"), *host = jsonget_text(ask, "host"),
+		   *path = jsonget_text(ask, "path");
 	bool tls = json_is_true(json_object_get(ask, "tls"));
 	uint64_t port = number_of(ask, "port");
 
@@ -46,8 +40,8 @@ static void add_act(const json_t *ask, struct buf *b)
 /* What the body does; what is said of headers comes behind it. */
 static void add_what(const json_t *ask, struct buf *b)
 {
-	const char *what = text_of(ask, "what");
-	bool has_headers = *text_of(ask, "method");
+	const char *what = jsonget_text(ask, "what");
+	bool has_headers = *jsonget_text(ask, "method");
 
 	while (*what) {
 		size_t n = has_headers ? strcspn(what, ";") : strlen(what);
@@ -87,10 +81,11 @@ static void add_body(struct words *w, const json_t *ask)
 	autobuf struct buf b = BUF_INIT;
 	char size[16];
 
-	if (!*text_of(ask, "body"))
+	if (!*jsonget_text(ask, "body"))
 		return;
 	buf_addf(&b, "%s, %.64s, sha256 %.64s", str_from_size(number_of(ask, "body_len"), size),
-		 *text_of(ask, "type") ? text_of(ask, "type") : "of no type", text_of(ask, "body"));
+		 *jsonget_text(ask, "type") ? jsonget_text(ask, "type") : "of no type",
+		 jsonget_text(ask, "body"));
 	add_line(w, "body: ", buf_cstr(&b));
 }
 
@@ -116,23 +111,23 @@ static void say_new(const struct askpost *p, const json_t *ask)
 	autobuf struct buf title = BUF_INIT, what = BUF_INIT, answer = BUF_INIT;
 	CLEANUP(words_release) struct words w = { 0 };
 	struct notify_event ev = {
-		.type = "ask.new", .sandbox = p->sandbox, .ask = text_of(ask, "id"), .lines = w.lines
+		.type = "ask.new", .sandbox = p->sandbox, .ask = jsonget_text(ask, "id"), .lines = w.lines
 	};
 
 	add_who(p, &title);
-	buf_addf(&title, " asks (%s): ", text_of(ask, "kind"));
+	buf_addf(&title, " asks (%s): ", jsonget_text(ask, "kind"));
 	add_act(ask, &title);
 	add_what(ask, &what);
-	if (!*text_of(ask, "host"))
+	if (!*jsonget_text(ask, "host"))
 		buf_adds(&title, buf_cstr(&what));
 	else
 		add_line(&w, "does: ", buf_cstr(&what));
-	add_line(&w, "by the rule: ", text_of(ask, "rule"));
-	add_line(&w, "its own words: ", text_of(ask, "reason"));
+	add_line(&w, "by the rule: ", jsonget_text(ask, "rule"));
+	add_line(&w, "its own words: ", jsonget_text(ask, "reason"));
 	add_body(&w, ask);
-	add_line(&w, "denied unless answered by ", text_of(ask, "expires"));
-	add_line(&w, "question ", text_of(ask, "id"));
-	answer_of(p, text_of(ask, "id"), &answer);
+	add_line(&w, "denied unless answered by ", jsonget_text(ask, "expires"));
+	add_line(&w, "question ", jsonget_text(ask, "id"));
+	answer_of(p, jsonget_text(ask, "id"), &answer);
 	ev.title = buf_cstr(&title);
 	ev.n_lines = w.n;
 	ev.answer = buf_cstr(&answer);
@@ -145,19 +140,20 @@ static void say_over(const struct askpost *p, const json_t *ask)
 	autobuf struct buf title = BUF_INIT;
 	CLEANUP(words_release) struct words w = { 0 };
 	struct notify_event ev = {
-		.type = "ask.over", .sandbox = p->sandbox, .ask = text_of(ask, "id"), .lines = w.lines
+		.type = "ask.over", .sandbox = p->sandbox, .ask = jsonget_text(ask, "id"), .lines = w.lines
 	};
 
-	buf_addf(&title, "%s is over: ", text_of(ask, "id"));
+	buf_addf(&title, "%s is over: ", jsonget_text(ask, "id"));
 	if (json_is_object(n)) {
 		bool allow = json_is_true(json_object_get(n, "allow"));
 
 		buf_addf(&title, "%s%s%s by %s", allow ? "allowed" : "denied", allow ? ", " : "",
-			 text_of(n, "scope"), *text_of(n, "name") ? text_of(n, "name") : "somebody");
-		add_line(&w, "because: ", text_of(n, "reason"));
+			 jsonget_text(n, "scope"),
+			 *jsonget_text(n, "name") ? jsonget_text(n, "name") : "somebody");
+		add_line(&w, "because: ", jsonget_text(n, "reason"));
 	} else {
-		buf_addf(&title, "%s", text_of(ask, "state"));
-		add_line(&w, "", text_of(ask, "why"));
+		buf_addf(&title, "%s", jsonget_text(ask, "state"));
+		add_line(&w, "", jsonget_text(ask, "why"));
 	}
 	ev.title = buf_cstr(&title);
 	ev.n_lines = w.n;
@@ -235,9 +231,9 @@ static void somebody_is_there(struct askpost *p, uint64_t now)
 void askpost_take(struct askpost *p, uint64_t now, const json_t *ask)
 {
 	uint64_t number = number_of(ask, "number");
-	bool waits = str_eq(text_of(ask, "state"), "pending");
+	bool waits = str_eq(jsonget_text(ask, "state"), "pending");
 
-	snprintf(p->sandbox, sizeof(p->sandbox), "%s", text_of(ask, "sandbox"));
+	snprintf(p->sandbox, sizeof(p->sandbox), "%s", jsonget_text(ask, "sandbox"));
 	if (waits) {
 		if (number > p->last)
 			take_new(p, now, ask, number);
@@ -249,7 +245,7 @@ void askpost_take(struct askpost *p, uint64_t now, const json_t *ask)
 		if (p->open[i] != number)
 			continue;
 		p->open[i] = p->open[--p->n_open];
-		p->expired += str_eq(text_of(ask, "state"), "expired");
+		p->expired += str_eq(jsonget_text(ask, "state"), "expired");
 		say_over(p, ask);
 		return;
 	}

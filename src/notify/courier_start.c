@@ -6,17 +6,14 @@
 #include "egress/wire/hostfiles.h"
 #include "ipc/fdpass.h"
 #include "sandbox/engine/helper.h"
-#include "sys/fence/caps.h"
-#include "sys/ns.h"
+#include "sys/spawn.h"
 #include "vault/client/client.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -83,21 +80,36 @@ static int open_key(const char *path, struct err *e)
 	return TAKE_FD(fd);
 }
 
+int courier_grant_path(struct slice target, char ret[BINDING_PATH_MAX + 1])
+{
+	size_t len = 0;
+
+	while (len < target.len && target.p[len] != '?' && target.p[len] != '%')
+		len++;
+	if (len < target.len && target.p[len] == '%') {
+		while (len > 0 && target.p[len - 1] != '/')
+			len--;
+	}
+	while (len > 0 && target.p[len - 1] == '/')
+		len--;
+	if (len > BINDING_PATH_MAX)
+		return -E2BIG;
+	memcpy(ret, len ? target.p : "/", len ? len : 1);
+	ret[len ? len : 1] = '\0';
+	return 0;
+}
+
 /* For this host, port and path alone, whatever else it is bound to. */
 static int ask_for(struct courier_call *call, struct vault_grants *ask, struct err *e)
 {
 	struct vault_grant *g = grants_add(ask);
-	const struct slice t = call->job.target;
-	const char *query = memchr(t.p, '?', t.len);
-	size_t len = query ? (size_t)(query - t.p) : t.len;
 
-	if (!g || len > BINDING_PATH_MAX)
+	if (!g || courier_grant_path(call->job.target, g->bindings[0].path) < 0)
 		return err_set(e, -E2BIG, "the path is too long for a secret of the vault");
 	snprintf(g->name, sizeof(g->name), "%s", call->secret);
 	g->n_bindings = 1;
 	g->bindings[0].port = call->job.port;
 	snprintf(g->bindings[0].host, sizeof(g->bindings[0].host), "%s", call->job.host.text);
-	snprintf(g->bindings[0].path, sizeof(g->bindings[0].path), "/");
 	return 0;
 }
 
@@ -206,80 +218,29 @@ static int gather(struct carried *c, int state_fd, struct courier_call *call, st
 
 /* --- the process ----------------------------------------------------------------------------------------------- */
 
-static void give_up_identity(void)
-{
-	uint64_t have = 0;
-
-	if (geteuid() == 0 && ns_is_first_user() &&
-	    (setgroups(0, NULL) < 0 || setresgid(OWN_ID, OWN_ID, OWN_ID) < 0 ||
-	     setresuid(OWN_ID, OWN_ID, OWN_ID) < 0))
-		_exit(126);
-	/* Root of some user namespace has them too. */
-	if (caps_effective(&have, NULL) < 0 || (have && caps_give_up(0, NULL) < 0))
-		_exit(126);
-}
-
-/* Nothing is open but the channel, nothing is in the environment; it does not outlive its starter. */
-_Noreturn static void become(int exe, int control, pid_t parent)
-{
-	static char *const no_env[] = { NULL };
-	char *argv[] = { (char *)"coffer-courier", NULL };
-	int high[2] = { fcntl(control, F_DUPFD_CLOEXEC, 100), fcntl(exe, F_DUPFD_CLOEXEC, 100) };
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-	sigset_t none;
-
-	if (null < 0 || high[0] < 0 || high[1] < 0)
-		_exit(126);
-	for (int fd = 0; fd < 3; fd++) {
-		if (dup2(null, fd) < 0)
-			_exit(126);
-	}
-	if (dup2(high[0], COURIER_FD_CONTROL) < 0 || dup2(high[1], COURIER_FD_CONTROL + 1) < 0 ||
-	    fcntl(COURIER_FD_CONTROL + 1, F_SETFD, FD_CLOEXEC) < 0 ||
-	    syscall(SYS_close_range, COURIER_FD_CONTROL + 2, ~0U, 0) < 0)
-		_exit(126);
-	for (int sig = 1; sig < 32; sig++)
-		signal(sig, SIG_DFL);
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
-	umask(077);
-	if (chdir("/") < 0)
-		_exit(126);
-	give_up_identity();
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent)
-		_exit(126);
-	syscall(SYS_execveat, COURIER_FD_CONTROL + 1, "", argv, no_env, AT_EMPTY_PATH);
-	_exit(127);
-}
-
+/* Nothing is open but the channel. */
 static int start(struct carried *c, struct err *e)
 {
 	autoclose int exe = helper_open("coffer-courier", e), theirs = -1;
-	pid_t parent = getpid();
-	int pair[2];
+	char *argv[] = { (char *)"coffer-courier", NULL };
+	int pair[2], fds[] = { SPAWN_NULL, SPAWN_NULL, SPAWN_NULL, [COURIER_FD_CONTROL] = -1 }, r;
+	const struct spawn s = {
+		.exe = exe, .argv = argv, .fds = fds, .n_fds = ARRAY_SIZE(fds), .id = OWN_ID
+	};
+	struct spawned got = SPAWNED_INIT;
 
 	if (exe < 0)
 		return exe;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return err_sys(e, -errno, "cannot start coffer-courier");
 	c->control = pair[0];
-	theirs = pair[1];
-	c->pid = fork();
-	if (c->pid == 0)
-		become(exe, theirs, parent);
-	if (c->pid < 0)
-		return err_sys(e, -errno, "cannot start coffer-courier");
-	c->pidfd = (int)syscall(SYS_pidfd_open, c->pid, 0);
-	if (c->pidfd < 0) {
-		int r = -errno;
-
-		kill(c->pid, SIGKILL);
-		waitpid(c->pid, NULL, 0);
-		c->pid = -1;
-		return err_sys(e, r, "cannot watch coffer-courier");
-	}
-	return fcntl(c->pidfd, F_SETFD, FD_CLOEXEC) < 0 ? err_sys(e, -errno, "cannot watch coffer-courier")
-							: 0;
+	fds[COURIER_FD_CONTROL] = theirs = pair[1];
+	r = spawn_start(&s, &got, e);
+	if (r < 0)
+		return r;
+	c->pid = got.pid;
+	c->pidfd = got.pidfd;
+	return 0;
 }
 
 static int hand_over(struct carried *c, const struct courier_call *call, struct err *e)

@@ -7,6 +7,7 @@
 #define NOTIFY_COURIER_START_H
 
 #include "courier/courier_job.h"
+#include "vault/common/binding.h"
 
 struct courier_call {
 	struct courier_job job; /* flags, but for COURIER_HAS_PIN, are filled in here */
@@ -14,6 +15,10 @@ struct courier_call {
 	const char *key_file;	/* which only its owner may read; NULL: none */
 	const char *ca;		/* a PEM file; NULL: the system's certificates */
 };
+
+/* The path that a grant of the call's secret is for: the target without its query. A segment with a '%' may be read in two ways and
+ * is no part of a binding (B3 of vault/common/binding.h); then it is the directory before that segment. */
+int courier_grant_path(struct slice target, char ret[BINDING_PATH_MAX + 1]) MUST_CHECK;
 
 /* Blocks for as long as the job's time limit and a little more; the courier is gone when it returns. 0: *ret has what the courier
  * said, be it a failure. Negative: there was no courier, and `e` says why. */

@@ -5,16 +5,16 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "crypto/hash.h"
 #include "notify/courier_start.h"
-#include "sys/fence/caps.h"
 #include "sys/memfile.h"
+#include "sys/spawn.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -118,33 +118,6 @@ static void close_others(int *keep, size_t n)
 	syscall(SYS_close_range, from, ~0U, 0);
 }
 
-static void plain_signals(void)
-{
-	sigset_t none;
-
-	for (int sig = 1; sig < 32; sig++)
-		signal(sig, SIG_DFL);
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
-}
-
-/* The operator's own program, with what it would have at a terminal but for the terminal. The event is on its input. */
-_Noreturn static void run_command(const struct queue *q, int input)
-{
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC), none[] = { 0 };
-	uint64_t have = 0;
-
-	if (null < 0 || dup2(input, 0) < 0 || dup2(null, 1) < 0 || dup2(null, 2) < 0)
-		_exit(126);
-	/* The same for a guard's child and for `coffer notify test`: what works in the one works in the other. */
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || caps_effective(&have, NULL) < 0 ||
-	    (have && caps_give_up(0, NULL) < 0))
-		_exit(126);
-	close_others(none, ARRAY_SIZE(none));
-	execvp(q->target->argv.v[0], q->target->argv.v);
-	_exit(errno == ENOENT ? 127 : 126);
-}
-
 _Noreturn static void run_courier(const struct queue *q, const struct item *i, int result)
 {
 	struct courier_call call = { .secret = q->target->secret,
@@ -167,16 +140,55 @@ _Noreturn static void run_courier(const struct queue *q, const struct item *i, i
 	_exit(0);
 }
 
-_Noreturn static void attempt(const struct queue *q, const struct item *i, int result, int input,
-			      pid_t parent)
+/* The operator's own program, with what it would have at a terminal but for the terminal. The event is on its input. The same for a
+ * guard's child and for `coffer notify test`: what works in the one works in the other. */
+static int start_command(struct queue *q, int input, struct err *e)
 {
-	plain_signals();
-	/* So that an attempt ends with all that it started when it is killed. */
-	if (setpgid(0, 0) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent)
-		_exit(126);
-	if (q->target->kind == NOTIFY_COMMAND)
-		run_command(q, input);
-	run_courier(q, i, result);
+	const int fds[] = { input, SPAWN_NULL, SPAWN_NULL };
+	const struct spawn s = { .path = q->target->argv.v[0],
+				 .argv = q->target->argv.v,
+				 .env = environ,
+				 .fds = fds,
+				 .n_fds = ARRAY_SIZE(fds),
+				 .flags = SPAWN_SAME_ID | SPAWN_NO_CAPS | SPAWN_KEEP_CWD | SPAWN_KEEP_UMASK |
+					  SPAWN_GROUP };
+	struct spawned got = SPAWNED_INIT;
+	enum spawn_step step;
+	int r = spawn_start_step(&s, &got, &step, e);
+
+	if (r == -ENOENT && step == SPAWN_STEP_EXEC)
+		return err_set(e, r, "there is no such program");
+	if (r < 0)
+		return r;
+	q->pid = got.pid;
+	q->proc.fd = got.pidfd;
+	return 0;
+}
+
+/* Executes nothing itself: it starts a coffer-courier, waits for it, and tells what came of it. */
+static int start_courier(struct queue *q, const struct item *i, struct err *e)
+{
+	autoclose int theirs = -1;
+	pid_t parent = getpid();
+	int pair[2];
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return err_sys(e, -errno, "cannot begin");
+	q->result = pair[0];
+	theirs = pair[1];
+	q->pid = fork();
+	if (q->pid == 0) {
+		spawn_plain_signals(0);
+		/* So that an attempt ends with all that it started when it is killed. */
+		if (setpgid(0, 0) < 0)
+			_exit(126);
+		spawn_die_with(parent);
+		run_courier(q, i, theirs);
+	}
+	if (q->pid < 0)
+		return err_sys(e, -errno, "cannot fork");
+	q->proc.fd = (int)syscall(SYS_pidfd_open, q->pid, 0);
+	return q->proc.fd < 0 ? err_sys(e, -errno, "cannot watch a process") : 0;
 }
 
 static void on_end(struct watch *w, uint32_t events);
@@ -185,28 +197,17 @@ static void go_on(struct queue *q);
 static int begin(struct queue *q, struct err *e)
 {
 	const struct item *i = q->first;
-	autoclose int theirs = -1, input = -1;
-	pid_t parent = getpid();
-	int pair[2];
+	autoclose int input = -1;
+	int r;
 
+	q->proc = (struct watch){ .fd = -1, .fn = on_end, .ctx = q };
 	if (q->target->kind == NOTIFY_COMMAND) {
 		input = memfile_make("event", i->made.json.data, i->made.json.len, false, e);
-		if (input < 0)
-			return input;
+		r = input < 0 ? input : start_command(q, input, e);
+	} else {
+		r = start_courier(q, i, e);
 	}
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-		return err_sys(e, -errno, "cannot begin");
-	q->result = pair[0];
-	theirs = pair[1];
-	q->pid = fork();
-	if (q->pid == 0)
-		attempt(q, i, theirs, input, parent);
-	if (q->pid < 0)
-		return err_sys(e, -errno, "cannot fork");
-	q->proc = (struct watch){ .fd = (int)syscall(SYS_pidfd_open, q->pid, 0), .fn = on_end, .ctx = q };
-	if (q->proc.fd < 0 || fd_set_cloexec(q->proc.fd, true) < 0)
-		return err_sys(e, -errno, "cannot watch a process");
-	return loop_watch(q->n->loop, &q->proc, EPOLLIN);
+	return r < 0 ? r : loop_watch(q->n->loop, &q->proc, EPOLLIN);
 }
 
 /* Kills it if it is still there; fills in what a command's end means. */
@@ -243,8 +244,7 @@ static void read_result(struct queue *q, int code, struct courier_result *ret)
 	}
 	*ret = (struct courier_result){ .error = code ? -EIO : 0, .status = code ? 0 : 200 };
 	if (code)
-		snprintf(ret->why, sizeof(ret->why),
-			 code == 127 ? "there is no such program" : "the command ended with %d", code);
+		snprintf(ret->why, sizeof(ret->why), "the command ended with %d", code);
 }
 
 static void settle(struct queue *q, const struct courier_result *res)
@@ -400,17 +400,13 @@ static int add(struct queue *q, const struct notify_event *ev, const char *id, u
 
 int notify_post(struct notify *n, const struct notify_event *ev)
 {
-	static const char hex[] = "0123456789abcdef";
 	unsigned char raw[NOTIFY_ID_LEN / 2];
 	char id[NOTIFY_ID_LEN + 1] = "";
 	int r = 0;
 
 	if (getrandom(raw, sizeof(raw), 0) != sizeof(raw))
 		return -EIO;
-	for (size_t i = 0; i < sizeof(raw); i++) {
-		id[2 * i] = hex[raw[i] >> 4];
-		id[2 * i + 1] = hex[raw[i] & 15];
-	}
+	hash_hex(raw, sizeof(raw), id);
 	for (size_t k = 0; k < n->n; k++) {
 		int one = add(&n->queues[k], ev, id, clock_nsec(CLOCK_REALTIME));
 

@@ -15,13 +15,13 @@ void blocklist_release(struct blocklist *b)
 
 static int add_hash(struct blocklist *b, uint64_t h, struct err *e)
 {
+	if (b->n >= POLICY_BLOCKED_MAX)
+		return err_set(e, -E2BIG, "the blocklist '%s' has more than %u names", b->category,
+			       POLICY_BLOCKED_MAX);
 	if (b->n == b->room) {
 		size_t room = b->room ? b->room + b->room / 2 : 1024;
 		uint64_t *v;
 
-		if (b->n >= POLICY_BLOCKED_MAX)
-			return err_set(e, -E2BIG, "the blocklist '%s' has more than %u names", b->category,
-				       POLICY_BLOCKED_MAX);
 		v = realloc(b->own, room * sizeof(*v));
 		if (!v)
 			return err_set(e, -ENOMEM, "out of memory");

@@ -5,6 +5,7 @@
  */
 #include "policy/pathpat.h"
 
+#include "base/hex.h"
 #include "codec/http/urlpath.h"
 
 #include <ctype.h>
@@ -39,14 +40,6 @@ static bool bit_get(const struct bits *b, unsigned i)
 	return b->w[i / 64] >> (i % 64) & 1;
 }
 
-static int hex_value(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c = (char)(c | 0x20);
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* The byte at s[*at], moving on; in loose form folded and decoded. */
 static unsigned char next_byte(const char *s, size_t len, size_t *at, bool loose)
 {
@@ -54,10 +47,10 @@ static unsigned char next_byte(const char *s, size_t len, size_t *at, bool loose
 
 	if (!loose)
 		return c;
-	if (c == '%' && len - *at >= 2 && hex_value(s[*at]) >= 0 && hex_value(s[*at + 1]) >= 0) {
-		int v = hex_value(s[*at]) << 4 | hex_value(s[*at + 1]);
+	if (c == '%' && len - *at >= 2) {
+		int v = hex_byte(s + *at);
 
-		if (v != '/') { /* stays: a path with slashes made of those is judged by itself */
+		if (v >= 0 && v != '/') { /* stays: a path with slashes made of those is judged by itself */
 			c = (unsigned char)v;
 			*at += 2;
 		}

@@ -87,17 +87,21 @@ static void collect_borders(struct diff *d, const struct host *h)
 	d->n_borders = n;
 }
 
+static bool same_text(const char *a, const char *b)
+{
+	return !a == !b && (!a || str_eq(a, b));
+}
+
 static bool same_terms(const struct policy_verdict *a, const struct policy_verdict *b)
 {
 	const struct policy_terms *x = &a->terms, *y = &b->terms;
 
 	return a->depth == b->depth && x->has_pin == y->has_pin &&
 	       (!x->has_pin || (addr_eq(&x->pin, &y->pin) && x->pin_port == y->pin_port)) &&
-	       !x->pool == !y->pool && (!x->pool || str_eq(x->pool, y->pool)) && !x->capture == !y->capture &&
-	       (!x->capture || str_eq(x->capture, y->capture)) &&
-	       x->credentials_only == y->credentials_only && x->secret_ask == y->secret_ask &&
-	       x->limits.bytes_up == y->limits.bytes_up && x->limits.bandwidth == y->limits.bandwidth &&
-	       x->limits.connections == y->limits.connections &&
+	       same_text(x->ca, y->ca) && same_text(x->pool, y->pool) && same_text(x->secret, y->secret) &&
+	       same_text(x->capture, y->capture) && x->credentials_only == y->credentials_only &&
+	       x->secret_ask == y->secret_ask && x->limits.bytes_up == y->limits.bytes_up &&
+	       x->limits.bandwidth == y->limits.bandwidth && x->limits.connections == y->limits.connections &&
 	       x->limits.requests_per_minute == y->limits.requests_per_minute;
 }
 
@@ -116,6 +120,20 @@ static void count(struct diff *d, char c)
 	d->n->changed += c == '~';
 }
 
+/* Which secret goes out, and whose certificates are believed. */
+static void report_credentials(struct diff *d, const struct policy_terms *a, const struct policy_terms *b)
+{
+	if (!same_text(a->secret, b->secret)) {
+		buf_addf(d->out, "  %s%s", b->secret ? "secret " : "no secret", b->secret ? b->secret : "");
+		if (a->secret)
+			buf_addf(d->out, ", was %s", a->secret);
+	}
+	if (!same_text(a->ca, b->ca))
+		buf_adds(d->out, !a->ca	  ? "  a ca of its own"
+				 : !b->ca ? "  no ca of its own any more"
+					  : "  another ca");
+}
+
 static void report(struct diff *d, char c, const char *what, const struct policy_verdict *a,
 		   const struct policy_verdict *b)
 {
@@ -125,6 +143,8 @@ static void report(struct diff *d, char c, const char *what, const struct policy
 	buf_addf(d->out, "%c %s", c, what);
 	if (c == '~' && a->depth != b->depth)
 		buf_addf(d->out, "  %s, was %s", policy_depth_name(b->depth), policy_depth_name(a->depth));
+	if (c == '~')
+		report_credentials(d, &a->terms, &b->terms);
 	/* What is allowed stands there already; a denial has its reason in the rule. */
 	buf_addf(d->out, "  %s\n", c == '-' || !where ? b->rule_text : where);
 }

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "run/run.h"
 #include "run/run_log.h"
+#include "sandbox/state/compat.h"
 #include "sandbox/state/layers.h"
 #include "workspace/store/ckpt_list.h"
 #include "workspace/workspace.h"
@@ -202,6 +203,7 @@ int run_write_meta(const struct run *r, struct err *e)
 		.restart = s->restart,
 		.restarts = s->restarts,
 		.since = r->since,
+		.protocol = COMPAT_PROTOCOL,
 	};
 
 	memcpy(m.id, s->id, sizeof(m.id));

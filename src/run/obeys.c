@@ -15,6 +15,7 @@
 #define OBEYS_FILE "obeys"
 #define LAST_FILE "obeyed"
 #define OBEYS_FILE_MAX (4u << 20)
+#define OBEYS_FRESH 64 /* so many of the newest keep their places when they are named again */
 
 void obeys_release(struct obeys *o)
 {
@@ -101,10 +102,14 @@ static bool list_has(const struct strv *l, const char *s)
 	return false;
 }
 
-static bool list_has_all(const struct strv *l, const struct strv *of)
+/* Whether all of them are among the newest entries. Only then the list need not be written again: an entry further down would
+ * be dropped early. */
+static bool are_newest(const struct strv *l, const struct strv *of)
 {
+	const struct strv newest = { .v = l->v, .n = l->n < OBEYS_FRESH ? l->n : OBEYS_FRESH };
+
 	for (size_t i = 0; i < of->n; i++) {
-		if (!list_has(l, of->v[i]))
+		if (!list_has(&newest, of->v[i]))
 			return false;
 	}
 	return true;
@@ -139,7 +144,7 @@ int obeys_note(const struct obeys *o, struct state *st, struct err *e)
 	if (r < 0)
 		return err_sys(e, r, "cannot note which files the run obeys");
 	r = obeys_read_last(st, &before, e);
-	if (r < 0 || (list_has_all(&before.policies, &o->policies) && list_has_all(&before.files, &o->files)))
+	if (r < 0 || (are_newest(&before.policies, &o->policies) && are_newest(&before.files, &o->files)))
 		return r;
 	obeys_format_last(&b, 'p', &o->policies, &before.policies);
 	obeys_format_last(&b, 'f', &o->files, &before.files);

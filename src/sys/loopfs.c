@@ -2,6 +2,7 @@
 #include "sys/loopfs.h"
 
 #include "base/cleanup.h"
+#include "sys/spawn.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -13,13 +14,14 @@
 #include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+/* The image is descriptor 3 there. */
 static int run_mke2fs(int fd, uint64_t inodes)
 {
 	static const char *const programs[] = { "/usr/sbin/mke2fs", "/sbin/mke2fs" };
-	char n[24], path[32];
+	const int fds[] = { SPAWN_NULL, SPAWN_NULL, SPAWN_NULL, fd };
+	char n[24];
 	const char *argv[] = { "mke2fs",
 			       "-q",
 			       "-F",
@@ -33,37 +35,22 @@ static int run_mke2fs(int fd, uint64_t inodes)
 			       n,
 			       "-E",
 			       "nodiscard,lazy_itable_init=1",
-			       path,
+			       "/proc/self/fd/3",
 			       NULL };
-	char *envp[] = { NULL };
-	int status;
-	pid_t pid;
+	struct spawn s = {
+		.argv = (char *const *)argv, .fds = fds, .n_fds = ARRAY_SIZE(fds), .flags = SPAWN_SAME_ID
+	};
+	struct spawned got = SPAWNED_INIT;
+	int r = -ENOENT;
 
 	snprintf(n, sizeof(n), "%llu", (unsigned long long)inodes);
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	pid = fork();
-	if (pid < 0)
-		return -errno;
-	if (pid == 0) {
-		int null = open("/dev/null", O_RDWR);
-
-		if (null >= 0) {
-			dup2(null, 1);
-			dup2(null, 2);
-		}
-		if (fcntl(fd, F_SETFD, 0) == 0) {
-			for (size_t i = 0; i < ARRAY_SIZE(programs); i++)
-				execve(programs[i], (char *const *)argv, envp);
-		}
-		_exit(127);
+	for (size_t i = 0; r == -ENOENT && i < ARRAY_SIZE(programs); i++) {
+		s.path = programs[i];
+		r = spawn_start(&s, &got, NULL);
 	}
-	while (waitpid(pid, &status, 0) < 0) {
-		if (errno != EINTR)
-			return -errno;
-	}
-	if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
-		return -ENOENT;
-	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -EIO;
+	if (r < 0)
+		return r;
+	return spawn_wait(&got) == 0 ? 0 : -EIO;
 }
 
 int loopfs_make(int dirfd, const char *name, uint64_t bytes, uint64_t inodes, struct err *e)

@@ -9,12 +9,12 @@
  */
 #include "base/fd.h"
 #include "sandbox/spec/ids.h"
+#include "sys/spawn.h"
 #include "workspace/workspace.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
@@ -46,8 +46,7 @@ static _Noreturn void wipe_in_child(int sock, int userns, int run_fd, const char
 
 	rep.result = become_owner(sock, userns, &rep.err);
 	/* Only now: the change of credentials would undo it. Whoever comes after the parent must find the run free. */
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || getppid() != parent)
-		_exit(1);
+	spawn_die_with(parent);
 	if (rep.result == 0)
 		rep.result = fd_rm_tree(run_fd, name, &rep.n, &rep.err);
 	_exit(fd_write_all(sock, &rep, sizeof(rep)) < 0 ? 1 : 0);

@@ -11,7 +11,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 
 from askagent import preview  # noqa: E402
-from coffertest import ENGINES, Tap, identities, kill_own, remember  # noqa: E402
+from coffertest import Tap, covering, kill_own, remember  # noqa: E402
 from nettest import Internet, wait_for, why_not  # noqa: E402
 
 POLICY = """version: 1
@@ -491,6 +491,13 @@ def visit(tap, c, net):
     c.check_clean(tap)
 
 
+def short(tap, c, net):
+    """A question is asked, approved, denied and sent. The rest of visit() is about the guard and coffer-egress, which are outside."""
+    with Agent(tap, c, net) as a:
+        rest(tap, c, a, net)
+    c.check_clean(tap)
+
+
 def serve(q):
     return "merged" if q.path.endswith("/merge") else "gql" if q.path == "/graphql" else "free"
 
@@ -504,9 +511,9 @@ def main():
     with Internet() as net:
         net.origin = net.https("api.github.test", serve)
         net.https("tunnel.github.test", lambda q: "tunnel")
-        for who in identities(tap, ENGINES):
+        for who, whole in covering(tap):
             with net.coffer(who) as c:
-                visit(tap, c, net)
+                (visit if whole else short)(tap, c, net)
     tap.done()
 
 

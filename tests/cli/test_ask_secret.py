@@ -2,15 +2,21 @@
 """A secret whose rule says `ask: true`: before a request carries it a person is asked, over HTTP/1.1 and HTTP/2."""
 
 import base64
+import contextlib
 import json
 import os
+import signal
+import ssl
 import sys
+import threading
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 
 from askagent import Agent, curl, end, hangs_up, preview  # noqa: E402
 from coffertest import Tap, identities  # noqa: E402
 from nettest import Internet, wait_for, why_not  # noqa: E402
+from rawclient import END_HEADERS, END_STREAM, GOAWAY, HEADERS, SETTINGS  # noqa: E402
 
 TOKEN = "ghp_" + base64.b32encode(os.urandom(24)).decode()[:36]
 POLICY = """version: 1
@@ -24,6 +30,8 @@ egress:
     - domain: free.sec.test
       secret: github
     - domain: close.sec.test
+      secret: {name: github, ask: true}
+    - domain: leave.sec.test
       secret: {name: github, ask: true}
 """
 LISTED = """version: 1
@@ -118,6 +126,77 @@ def sent_once(tap, c, a, net):
     tap.ok(" 502" in got and net.closed == [f"GET /go Bearer {TOKEN}"], f"{c.who}: what was approved once is sent once", got, len(net.closed))
 
 
+class Leaving:
+    """An HTTP/2 server whose first connection is told to go away before a request has come; the next ones answer 200."""
+
+    def __init__(self, net, host):
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.load_cert_chain(*net.cert(host))
+        self.context.set_alpn_protocols(["h2"])
+        self.reset()
+        net.tcp(host, 443, self.serve)
+
+    def reset(self):
+        self.connections, self.requests, self.went = 0, 0, threading.Event()
+
+    def serve(self, conn, _server):
+        self.connections += 1
+        with self.context.wrap_socket(conn, server_side=True) as tls, tls.makefile("rb") as f:
+            first = self.connections == 1
+            f.read(24)
+            tls.sendall(frame(SETTINGS))
+            while len(head := f.read(9)) == 9:
+                kind, flags, stream = head[3], head[4], int.from_bytes(head[5:], "big")
+                f.read(int.from_bytes(head[:3], "big"))
+                if kind == SETTINGS and flags & 1 and first:  # it has taken ours, and is a connection that requests may use
+                    time.sleep(0.2)
+                    tls.sendall(frame(GOAWAY, data=bytes(8)))
+                    self.went.set()
+                elif kind == SETTINGS and not flags & 1:
+                    tls.sendall(frame(SETTINGS, 1))
+                elif kind == HEADERS:
+                    self.requests += 1
+                    tls.sendall(frame(HEADERS, END_STREAM | END_HEADERS, stream, b"\x20\x88"))  # no dynamic table, as it wants; :status 200
+
+
+def frame(kind, flags=0, stream=0, data=b""):
+    return len(data).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + data
+
+
+def vaults(c):
+    """The processes coffer-vault that something of this installation has started."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError, IndexError):
+            with open(f"/proc/{pid}/stat", encoding="latin-1") as f:
+                text = f.read()
+            if "(coffer-vault)" in text:
+                with open(f"/proc/{text.rsplit(')', 1)[1].split()[1]}/cmdline", encoding="latin-1") as f:
+                    found += [int(pid)] if os.path.dirname(c.exe) in f.read() else []
+    return found
+
+
+def begun_again(tap, c, a, net):
+    """A connection that takes no more streams by the time when the vault has answered: nothing was sent, so the approval holds for the next one."""
+    net.leaving.reset()
+    p = a.start(call("/later", version="--http2", host="leave.sec.test"))
+    q = a.pending()
+    held = vaults(c)
+    try:
+        for pid in held:
+            os.kill(pid, signal.SIGSTOP)
+        c("approve", q[0]["id"])
+        went = net.leaving.went.wait(60)
+        time.sleep(0.2)
+    finally:
+        for pid in held:
+            os.kill(pid, signal.SIGCONT)
+    got = end(p)
+    tap.ok(held and went and " 200 v2" in got, f"{c.who}: an approved request goes over another connection when the first takes no more streams", got, held)
+    tap.eq((net.leaving.connections, net.leaving.requests), (2, 1), f"{c.who}: and is sent once")
+    a.uses = len(a.logged("secret.use"))
+
+
 def changed(tap, c, a, net):
     p = a.start(call("/changed"))
     q = a.pending()
@@ -206,8 +285,8 @@ def for_good(tap, c, net):
 
 
 def visit(tap, c, net):
-    r = c("secret", "set", "github", "-", "--host", "api.sec.test", "--host", "free.sec.test", "--host", "close.sec.test", "--as", "bearer",
-          input=TOKEN)
+    r = c("secret", "set", "github", "-", "--host", "api.sec.test", "--host", "free.sec.test", "--host", "close.sec.test", "--host", "leave.sec.test",
+          "--as", "bearer", input=TOKEN)
     tap.eq(r.code, 0, f"{c.who}: the secret is in the vault", r)
     with Agent(tap, c, POLICY) as a:
         a.uses = 0
@@ -216,6 +295,7 @@ def visit(tap, c, net):
         scopes(tap, c, a, net)
         cut(tap, c, a)
         sent_once(tap, c, a, net)
+        begun_again(tap, c, a, net)
         changed(tap, c, a, net)
         tap.ok(c("audit", "verify").code == 0, f"{c.who}: the log verifies")
     widened(tap, c, net)
@@ -238,6 +318,7 @@ def main():
         net.origin = net.https("api.sec.test", serve)
         net.https("free.sec.test", serve)
         net.closed = hangs_up(net, "close.sec.test")
+        net.leaving = Leaving(net, "leave.sec.test")
         for who in identities(tap, ("ns",)):
             with net.coffer(who) as c:
                 visit(tap, c, net)

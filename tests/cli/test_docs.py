@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-# tests/run: alone
 """What README.md and doc/*.md tell people to type: every command line of the README is run as an ordinary user in a small project, or is
 listed below with the reason why not; every YAML block of doc/ is a complete file that coffer accepts; every link leads to a file."""
 

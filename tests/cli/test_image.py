@@ -286,7 +286,8 @@ def check_use(c, who):
                 break
             time.sleep(0.05)
         r = c("image", "rm", "busy")
-        tap.ok(r.code == 125 and "coffer pool stop" in r.err, f"{who}: sandboxes that stand ready hold it, which is said", r, c("pool"))
+        tap.ok(r.code == 125 and "busy:latest is held by the warm pool" in r.err and "coffer pool stop" in r.err,
+               f"{who}: rm of an image that the warm pool holds names the pool and the command that frees it", r, c("pool"))
         tap.eq(c("pool", "stop").code, 0, f"{who}: and end when they are told to")
         while os.listdir(os.path.join(c.state, "runs")) and time.monotonic() < deadline:
             time.sleep(0.05)
@@ -298,7 +299,7 @@ def check_use(c, who):
     tap.eq(c("exec", "web", "--", "sh", "-c", "echo mine > /mine; cat /mine").out, "mine\n", f"{who}: exec in it")
     for force in ([], ["-f"]):
         r = c("image", "rm", *force, "busy")
-        tap.ok(r.code == 125 and "sandbox" in r.err, f"{who}: the image is not removed meanwhile", r)
+        tap.ok(r.code == 125 and "sandbox web" in r.err, f"{who}: the image is not removed while a sandbox uses it, which is named", r)
     tap.eq(c("stop", "-t", "0", "web").code, 0, f"{who}: stopped")
     deadline = time.monotonic() + 90 * slow_build()
     while json.loads(c("ps", "--json").out) and time.monotonic() < deadline:

@@ -283,6 +283,11 @@ def check_bombs(c, who):
         tap.eq(c("image", "import", "--name", "zeros", path).code, 125, f"{who}: much of nothing is a bomb")
         r = c("image", "import", "--name", "zeros", "--max-size", "400m", path)
         tap.eq((r.code, c("image", "rm", "zeros").code), (0, 0), f"{who}: unless a size was named", r)
+    if who == "root":
+        path = oci.Layout([layer(entry("zeros", b"\0" * (n << 20))) for n in (200, 150)], how="zstd", ref="two:1").write(os.path.join(c.dir, "two"))
+        r = c("image", "import", path)
+        tap.ok(r.code == 125 and "decompression bomb" in r.err, f"{who}: a bomb in two layers, of which each is small enough, is one", r)
+        tap.eq(leftover(c), [], f"{who}: of it nothing is left")
     if who == "root":  # half a gigabyte of headers: once will do
         block = entry("p", kind=tarfile.FIFOTYPE)[0].tobuf() * 20000
         stream(c, who, "a million entries", [block] * 51, "more than 1000000 entries")

@@ -279,8 +279,10 @@ def check_key(c):
     r = c("secret", "set", "weak", "-", "--key-file", key, input="x")
     tap.ok(r.code == 17 and "keep a copy" in r.err, f"{c.who}: where the key was made, that is said although the value is refused", r)
     r = c("secret", "set", "anthropic", "-", "--key-file", key, input="sk-ant-0123456789abcdef")
-    tap.ok(r.code == 0 and "coffer run --profile claude uses it" in r.err and "nowhere" not in r.err,
+    tap.ok(r.code == 0 and "coffer run --profile claude or openclaw uses it" in r.err and "nowhere" not in r.err,
            f"{c.who}: a secret that a profile knows needs no binding", r)
+    r = c("secret", "set", "openai", "-", "--key-file", key, input="sk-0123456789abcdef0123")
+    tap.ok(r.code == 0 and "codex" in r.err and "openclaw" in r.err, f"{c.who}: secret set names every profile that uses the secret", r)
     r = c("secret", "set", "mine", "-", input="sk-ant-0123456789abcdef")
     tap.ok(r.code == 0 and "until it is bound" in r.err, f"{c.who}: another one does", r)
     fifo = os.path.join(c.home, "fifo")

@@ -11,7 +11,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from coffertest import ENGINES, Tap, coffer_as, identities  # noqa: E402
+from coffertest import Tap, coffer_as, covering  # noqa: E402
 from mcpclient import Client  # noqa: E402
 
 USER0 = ["--user", "0"]
@@ -213,6 +213,19 @@ def try_identity(tap, who):
         tap.eq(r.code, 0, f"{who}: the log verifies", r)
 
 
+def short(tap, who):
+    """A session with commands. Files, checkpoints, questions and the ways to end are the server's own, which is outside."""
+    with coffer_as(who) as c:
+        fill(c)
+        before = tree(c.work)
+        with Client(c, *options(who), "-C", c.work) as m:
+            m.initialize()
+            try_exec(tap, m, who)
+            tap.eq(m.end(), 0, f"{who}: a session ends with its input")
+        tap.eq(tree(c.work), before, f"{who}: the original is what it was before the session, to the letter")
+        c.check_clean(tap)
+
+
 def try_ends(tap, who):
     """However a session ends, nothing runs on."""
     for how in ("eof", "term", "kill"):
@@ -266,11 +279,13 @@ def try_empty(tap, who):
 
 def main():
     tap = Tap()
-    for who in identities(tap, ENGINES):
-        try_identity(tap, who)
-        if who.engine == "ns" or who == "user":
+    for who, whole in covering(tap):
+        if whole:
+            try_identity(tap, who)
             try_ends(tap, who)
             try_empty(tap, who)
+        else:
+            short(tap, who)
     tap.done()
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-# tests/run: alone
+# tests/run: weight=2
 # tests/run: timeout=1800
 """The page in a real browser: each view, live, by keyboard, at phone width, with hostile content, after coffer-web was killed.
 

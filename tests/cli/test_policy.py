@@ -304,6 +304,14 @@ def check_diff(design, bare):
     a, b = put("a.yaml", "allow: [{domain: x.com, port: 1-100}]\n"), put("b.yaml", "allow: [{domain: x.com, port: 50-200}]\n")
     r = coffer("policy", "diff", a, b)
     tap.ok("- x.com:1-49" in r.out and "+ x.com:101-200" in r.out, "ports are compared exactly", r)
+    for n in ("one", "two"):
+        put(f"{n}.pem", f"-----BEGIN CERTIFICATE-----\n{n.upper()}A=\n-----END CERTIFICATE-----\n")
+    for key, one, two, says in (("secret", "red", "blue", "secret blue, was red"), ("secret", "red", None, "no secret, was red"),
+                                ("ca", "one.pem", "two.pem", "another ca")):
+        a, b = (put(f"{n}.yaml", "allow: [{domain: x.com" + (f", {key}: {v}" if v else "") + ", http: [{allow: \"GET /**\"}]}]\n")
+                for n, v in (("a", one), ("b", two)))
+        r = coffer("policy", "diff", a, b)
+        tap.ok(r.code == 1 and f"~ x.com:443  {says}" in r.out, f"diff shows a changed {key}: {says}", r)
     r = coffer("policy", "diff", a, "/nonexistent")
     tap.eq(r.code, 2, "a file that is not there is not a difference", r)
 

@@ -12,7 +12,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from coffertest import ENGINES, Tap, coffer_as, identities  # noqa: E402
+from coffertest import Tap, coffer_as, covering  # noqa: E402
 
 tap = Tap()
 HEAD_ALL = r"^ID +NAME +ENGINE +ROOT +STATUS +STARTED +RESTART +CHANGES +SIZE +COMMAND\n"
@@ -116,6 +116,14 @@ def check_stats(c):
     tap.eq(c("rm", "-f", "busy", "big", "idle").code, 0, f"{c.who}: all three are removed")
 
 
+def short_stats(c):
+    c("run", "-d", "--name", "idle", "--", "sleep", "1000")
+    got = look_again(c, lambda s: s["idle"]["commands"] == 1)["idle"]
+    tap.ok(got["engine"] == c.engine and got["memory_from"] in ("cgroup", "pss", "rss") and got["memory"] > 50 << 10 and got["pids"] >= 2,
+           f"{c.who}: ps --stats knows the memory and the processes of a sandbox", got)
+    tap.eq(c("rm", "-f", "idle").code, 0, f"{c.who}: a sandbox with stats is removed")
+
+
 def check_live(c):
     """On a terminal it draws until Ctrl-C, and puts the terminal back."""
     for how, sig in (("Ctrl-C", signal.SIGINT), ("SIGTERM", signal.SIGTERM)):
@@ -177,12 +185,15 @@ def check_refused(c):
         tap.ok(r.code in (2, 125) and os.path.isdir(c.state), f"{c.who}: {bad!r} is no name", r)
 
 
-for who in identities(tap, ENGINES):
+for who, whole in covering(tap):
     with coffer_as(who) as coffer:
-        check_empty(coffer)
-        check_ended(coffer)
         check_alive(coffer)
-        check_stats(coffer)
-        check_refused(coffer)
+        if whole:
+            check_empty(coffer)
+            check_ended(coffer)
+            check_stats(coffer)
+            check_refused(coffer)
+        else:
+            short_stats(coffer)  # where the numbers come from depends on identity and engine; what is done with them does not
         coffer.check_clean(tap)
 tap.done()

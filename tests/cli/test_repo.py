@@ -89,12 +89,34 @@ def check_readmes():
         if room == "bin" or not os.path.isdir(os.path.dirname(path)):
             continue
         if not os.path.exists(path):
-            has = [f for f in os.listdir(os.path.dirname(path)) if f.endswith((".c", ".h"))]
-            tap.ok(not has, f"room {room} has a README.md")
+            tap.ok(False, f"room {room} has a README.md")
             continue
         with open(path, encoding="utf-8") as f:
             lines = f.read().splitlines()
         tap.ok(0 < len(lines) <= 40, f"room {room} explains itself in at most 40 lines", len(lines))
+
+
+def check_citations():
+    """ARCHITECTURE.md cites functions as `file.c:function`: each exists, in the one file of that name."""
+    where = {}
+    for path in sources("src"):
+        where.setdefault(os.path.basename(path), path)
+    with open(os.path.join(ROOT, "ARCHITECTURE.md"), encoding="utf-8") as f:
+        text = f.read()
+    cited = sorted(set(re.findall(r"`([\w-]+\.[ch]):(\w+)`", text)))
+    wrong = []
+    for name, function in cited:
+        if name not in where:
+            wrong.append(f"{name}: no such file")
+            continue
+        with open(where[name], encoding="utf-8") as f:
+            if not re.search(rf"^[a-zA-Z][^;\n]*\b{function}\(", f.read(), re.M):
+                wrong.append(f"{name}:{function}")
+    tap.ok(len(cited) > 50, "ARCHITECTURE.md cites functions", len(cited))
+    tap.eq(wrong, [], "every function that ARCHITECTURE.md cites exists in that file")
+    rooms_told = re.findall(r"^\| (\w+) \|", text[text.index("## Rooms"):text.index("## Walk 1")], re.M)[1:]
+    there = {d for d in os.listdir(os.path.join(ROOT, "src")) if os.path.isdir(os.path.join(ROOT, "src", d))}
+    tap.eq(set(rooms_told), there, "ARCHITECTURE.md's table of rooms has every directory of src/")
 
 
 def trigger_rows():
@@ -117,6 +139,51 @@ def check_triggers():
     tap.ok(len(set(rows)) == len(rows) > 300, "each row stands once")
 
 
+# What makes a process or replaces the program of one; the first group is spawn.h.
+STARTS = re.compile(r"\b(?:(spawn_start|spawn_start_step|spawn_exec)|fork|vfork|_Fork|ns_fork|clone|clone3|exec[lv]p?e?|execvpe|execveat|"
+                    r"fexecve|posix_spawnp?|system|popen)\s*\(|\b(?:syscall|CALL|raw)\(SYS_(?:clone3?|v?fork|execve(?:at)?)\b")
+
+
+def start_sites(src):
+    """(how, file, function) of each place in src that starts a process."""
+    found = set()
+    for path in sources(src):
+        with open(path, encoding="utf-8") as f:
+            code = re.sub(r'/\*.*?\*/|"(?:\\.|[^"\\\n])*"|//[^\n]*', lambda m: re.sub(r"[^\n]", " ", m.group()), f.read(), flags=re.S)
+        head = inside = None
+        for line in code.split("\n"):
+            name = re.search(r"(?!__attribute__)\b(\w+)\((?!\()", line)
+            if line[:1] in ("{", "}"):
+                inside = head if line[0] == "{" else None
+            elif line[:1].strip() and name:
+                head = name.group(1)
+            elif inside:
+                found |= {("spawn" if m.group(1) else "own", os.path.basename(path), inside) for m in STARTS.finditer(line)}
+    return found
+
+
+def start_rows(path):
+    with open(path, encoding="utf-8") as f:
+        return [line.split(None, 3) for line in f.read().splitlines() if line and not line.startswith("#")]
+
+
+def check_starts():
+    rows, sites = start_rows(os.path.join(ROOT, "src/sys/spawn_sites.txt")), start_sites("src")
+    listed = {tuple(r[:3]) for r in rows}
+    tap.ok(all(len(r) == 4 and r[0] in ("spawn", "own") for r in rows) and len(listed) == len(rows),
+           "each row of spawn_sites.txt says how, file, function and reason, and stands once", rows)
+    tap.eq(sorted(sites - listed), [], "every place that starts a process has its row in spawn_sites.txt")
+    tap.eq(sorted(listed - sites), [], "every row of spawn_sites.txt has its place in the code")
+    names = [os.path.basename(p) for p in sources("src")]
+    twice = sorted({r[1] for r in rows if names.count(r[1]) != 1})
+    tap.eq(twice, [], "the file names in spawn_sites.txt are those of one file each")
+    with tempfile.TemporaryDirectory(prefix="coffertest-") as src:
+        with open(os.path.join(src, "a.c"), "w", encoding="utf-8") as f:
+            f.write("/* fork() */\nstatic int one(int a,\n\t\t   int b)\n{\n\tsay(\"fork()\");\n}\nint two(void)\n{\n\tif (vfork() == 0)\n"
+                    "\t\tsyscall(SYS_execveat, 3);\n\treturn spawn_start(&s);\n}\n")
+        tap.eq(start_sites(src), {("own", "a.c", "two"), ("spawn", "a.c", "two")}, "a fork is found in code, not in comments or strings")
+
+
 def check_executables():
     for path in ("tools/deps", "tools/lint", "tools/check-rooms", "tools/gen-docs", "tools/fuzz", "tests/run", ".ci/run"):
         tap.ok(os.access(os.path.join(ROOT, path), os.X_OK), f"{path} is executable")
@@ -126,5 +193,7 @@ check_rooms()
 check_files()
 check_readmes()
 check_executables()
+check_citations()
 check_triggers()
+check_starts()
 tap.done()

@@ -67,6 +67,21 @@ def environment(tap, c):
     tap.eq(r.out, "coffer\n", f"{who}: a host name of its own", r)
 
 
+NO_TMP = r"""
+mount --bind "$1" /mnt && mount -t tmpfs none /tmp && cd /mnt/work || exit 1
+export HOME=/mnt/home XDG_CONFIG_HOME=/mnt/home/.config COFFER_STATE=/mnt/state TMPDIR=/mnt/tmp
+/mnt/bin/coffer run -- sh -c 'echo inside > /tmp/f' && /mnt/bin/coffer doctor >/dev/null
+ls -A /tmp; touch /tmp/control && ls -A /tmp
+"""
+
+
+def temporary(tap, c):
+    """Where TMPDIR names another place, /tmp of the host gets nothing. In a mount namespace where /tmp is empty: nobody else's files count."""
+    if c.who == "root" and c.engine == "ns":
+        r = c(program=["unshare", "-m", "sh", "-c", NO_TMP, "sh", c.dir])
+        tap.eq(r.out, "control\n", f"{c.who}: coffer run and coffer doctor leave nothing in /tmp", r)
+
+
 def files(tap, c):
     who = c.who
     c.write("a.txt", "one\n")
@@ -308,7 +323,7 @@ def main():
         if only and who not in only:
             continue
         with coffer_as(who) as c:
-            for part in (exits, stdio, environment, files, limits, report, bad_input):
+            for part in (exits, stdio, environment, temporary, files, limits, report, bad_input):
                 part(tap, c)
             r = c("audit", "verify")
             tap.eq(r.code, 0, f"{who}: the log of all that verifies", r)

@@ -13,7 +13,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 
-from coffertest import ENGINES, Tap, descendants, identities  # noqa: E402
+from coffertest import Tap, covering, descendants  # noqa: E402
 from memsearch import has_any, search  # noqa: E402
 from nettest import Internet, wait_for, why_not  # noqa: E402
 
@@ -147,6 +147,20 @@ def look_in_files(tap, c, when):
     tap.ok(not got and n > 10, f"{c.who}: {when}: and in none of {n} of state, log, home and workspace", got)
 
 
+def short(tap, c, server):
+    """One request, and then nothing of state, log, home and workspace has the token. Memory is searched by visit(): the same processes
+    hold it whoever runs them."""
+    c("secret", "set", "github", "-", "--host", API, "--as", "bearer", input=TOKEN)
+    r = c("run", "--engine", c.engine, "--home", "agent", "--allow", API, "--secret", "github", "--", "sh", "-c",
+          f'curl -sS -m 120 -H "Authorization: Bearer $GITHUB_TOKEN" https://{API}/short | tee ~/answer /workspace/answer', timeout=300)
+    tap.ok("welcome /short" in r.out and CONTROL in r.out and '"/short"' in server.text(), f"{c.who}: the server takes the request", r)
+    got, n = files_with(c.dir)
+    tap.ok(not got and n > 10 and files_with(c.dir, CONTROL)[0] and not has_any((r.out + r.err).encode(), TOKEN),
+           f"{c.who}: the token is in none of {n} files and was not printed", got, r)
+    c("discard", "@last")
+    c.check_clean(tap)
+
+
 def visit(tap, c, server):
     who = c.who
     r = c("secret", "set", "github", "-", "--host", API, "--host", TWO, "--as", "bearer", input=TOKEN)
@@ -199,9 +213,9 @@ def main():
         tap.done()
     with Internet() as net:
         server = Server(net)
-        for who in identities(tap, ENGINES):
+        for who, whole in covering(tap):
             with net.coffer(who) as c:
-                visit(tap, c, server)
+                (visit if whole else short)(tap, c, server)
         tap.ok({"1.1", "2.0"} <= server.versions(), "the server has spoken both versions", server.versions())
     tap.done()
 

@@ -14,7 +14,7 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 
-from coffertest import ENGINES, Tap, descendants, identities, kill_own  # noqa: E402
+from coffertest import Tap, covering, descendants, identities, kill_own  # noqa: E402
 from memsearch import memory  # noqa: E402
 from nettest import Internet, wait_for, why_not  # noqa: E402
 from sshrig import SSHD, World, events  # noqa: E402
@@ -156,6 +156,18 @@ def put_keys(tap, c, w):
     tap.ok(r.code == 17 and "public key" in r.err, f"{who}: a public key is refused", r)
     r = c("secret", "ls")
     tap.ok("git.example.test as ssh (user git)" in r.out and "locked" not in r.out, f"{who}: ls shows the binding", r)
+
+
+def short(tap, c, w):
+    """A login with a key of the vault. What the agent refuses, and whom it signs for, is decided by coffer-vault, outside."""
+    r = c("secret", "set", "deploy", "--file", w.path("ed25519"), "--host", "git.example.test", "--as", "ssh", "--user", "git", "--known-hosts",
+          w.known)
+    tap.eq(r.code, 0, f"{c.who}: a key is put into the vault", r)
+    r = c("run", "--engine", c.engine, "--allow", "git.example.test:22", "--secret", "deploy", "--", "sh", "-c",
+          "stat -c '%a %u' \"$(dirname $SSH_AUTH_SOCK)\"; id -u; HOME=/tmp ssh -o BatchMode=yes -T git@git.example.test 'echo hello $USER'",
+          timeout=400)
+    tap.like(r.out, r"^700 (\d+)\n\1\nhello git\n$", f"{c.who}: ssh logs in through an agent of the command's own uid", r)
+    c.check_clean(tap)
 
 
 def visit(tap, c, w):
@@ -359,8 +371,11 @@ def main():
     try:
         with Internet() as net:
             w = World(net, base)
-            for who in identities(tap, ENGINES):
+            for who, whole in covering(tap):
                 with net.coffer(who) as c:
+                    if not whole:
+                        short(tap, c, w)
+                        continue
                     put_keys(tap, c, w)
                     visit(tap, c, w)
                     kinds(tap, c, w)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-# tests/run: alone timeout=3600
+# tests/run: weight=2
+# tests/run: timeout=3600
 """kill -9, again and again, of everything that cofferdam is made of: cofferd, the vault that it keeps, coffer-egress, coffer-dial,
 coffer-courier, coffer-web, the sandboxes' own coffer-init, guards and launchers; while sandboxes send requests with a placeholder, people
 are told by a webhook, and somebody reads the API. Whatever dies: nothing is opened, nothing is lost, nothing is on the disk in the clear.

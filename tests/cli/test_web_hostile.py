@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-# tests/run: alone
+# tests/run: weight=2
 """Who means no good by the API: bodies without an end, heads that never come, framing that two readers understand in two ways,
 other sites, more connections than there may be, more questions than anybody reads."""
 
 import contextlib
 import json
 import os
+import select
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -323,6 +325,31 @@ def test_once(rig, c):
         c("rm", "--force", name)
 
 
+STRANGERS = 80
+
+
+def test_strangers(rig, c):
+    """Idempotency-Key with a made-up token: while cofferd has not judged any of them, a client with a new good token is not refused."""
+    tap, socks = rig.tap, []
+    fresh = c("token", "new", "--role", "operator", "--name", "fresh").out.strip()
+    body = "POST /v1/sandboxes/nosuch/stop HTTP/1.1\r\n" f"Host: 127.0.0.1:{rig.port}\r\nContent-Length: 0\r\nConnection: close\r\n"
+    os.kill(rig.daemon, signal.SIGSTOP)
+    try:
+        for who in [f"coffer_{i:041d}zz" for i in range(STRANGERS)] + [fresh]:
+            socks.append(socket.create_connection(("127.0.0.1", rig.port), timeout=PATIENCE * slow_build()))
+            socks[-1].sendall(f"{body}Authorization: Bearer {who}\r\nIdempotency-Key: {who[-20:]}\r\n\r\n".encode())
+        ready = select.select(socks, [], [], 0.5)[0]
+        tap.eq([s.recv(4096)[9:12] for s in ready], [], "strangers: nobody is answered before cofferd has judged")
+    finally:
+        os.kill(rig.daemon, signal.SIGCONT)
+    said = [s.recv(4096)[9:12].decode() for s in socks]
+    tap.eq(set(said[:-1]), {"401"}, "strangers: each of them is refused for its token")
+    tap.eq(said[-1], "404", "strangers: the client with a good token is served")
+    for s in socks:
+        s.close()
+    c("token", "rm", "fresh")
+
+
 KEYS = 1300  # more than there are places for
 
 
@@ -558,6 +585,7 @@ def main(tap, who):
         test_sites(rig, c)
         test_refusals(rig, c)
         test_once(rig, c)
+        test_strangers(rig, c)
         test_pushed_out(rig, c)
         test_submitted(rig, c)
         test_rollback(rig)

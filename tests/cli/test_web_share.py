@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-# tests/run: alone
+# tests/run: weight=2
 """Many who ask the API for the same at once: one does the work for all of them, each has a whole answer of his own, and none is older than
 what he knows to be done."""
 

@@ -8,7 +8,7 @@ import os
 import subprocess
 import time
 
-from coffertest import control_groups, slow_build
+from coffertest import control_groups, descendants, slow_build
 
 # The host counts as responsive when a small program starts and ends within this, whatever a sandbox does.
 RESPONSIVE = 15.0 * slow_build()
@@ -176,9 +176,9 @@ def run_all(tap, setup):
 
 
 def outside_ids(program, marker):
-    """[(uid, whether our root is mapped into its namespace)] of processes with that command line, seen from here."""
+    """[(uid, whether our root is mapped into its namespace)] of our processes with that command line, seen from here."""
     found = []
-    for pid in filter(str.isdigit, os.listdir("/proc")):
+    for pid, _ in descendants(os.getpid()):
         try:
             with open(f"/proc/{pid}/cmdline", "rb") as f:
                 argv = f.read().split(b"\0")

@@ -14,8 +14,14 @@
 `who` is "root", "user" or "userns", and shown with its engine where that is not ns.
 
 Each Coffer has its own copy of the programs, its own state directory, home and TMPDIR below one temporary
-directory, which goes when it ends. The test process is a subreaper: what a sandbox leaves behind becomes its
-child, so check_clean() sees every leaked process and none of anybody else's.
+directory, which goes when it ends.
+
+Nothing that others do on the machine makes a check fail, and check_clean() finds what this test program left and nothing else:
+- The test process is a subreaper: a process that a sandbox leaves behind becomes its child.
+- As root it has a mount namespace of its own, in which all mounts are its own. Without root nobody can mount anything in it.
+- As root it has a copy of /etc, so a useradd elsewhere does not take away a file that a test mounted over /etc/passwd.
+- A control group is ours when a process below us is in it, or when our own log names the sandbox that the group is named after.
+tests/cli/test_runner.py proves each of these, both ways.
 """
 
 import collections
@@ -42,6 +48,7 @@ STARTERS = ("run", "exec", "shell", "cp", "call", "mcp", "rollback", "fork", "st
 TEST_UID = 20001  # an ordinary user who owns nothing on this machine and has no subordinate ids
 SUB_IDS = (2000000, 65536)  # those that he is given in a mount namespace of our own where an engine wants them
 ENGINES = tuple(os.environ.get("COFFER_ENGINES", "ns gvisor").split())  # one of them for trying something
+FULL = os.environ.get("COFFER_FULL") == "1"  # make test-full: every story for every identity and engine
 RUNSC = next((p for p in ("/usr/local/bin/runsc", "/usr/bin/runsc", "/usr/sbin/runsc") if os.path.exists(p)), None)
 PR_SET_CHILD_SUBREAPER = 36
 
@@ -56,9 +63,23 @@ def private_mounts():
         raise OSError(ctypes.get_errno(), "a private mount namespace")
 
 
-# check_clean() then sees the mounts of this test program and no others: no other program on the machine can make it fail.
+def private_etc():
+    """Gives it a copy of /etc as well. A mount over a file goes when anybody in any namespace replaces that file: useradd does so with
+    /etc/passwd and a DHCP client with /etc/resolv.conf, over which tests mount their own."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    ms_move = 8192
+    place = os.fsencode(tempfile.mkdtemp(prefix="coffertest-etc-"))
+    if libc.mount(b"none", place, b"tmpfs", 0, b"mode=0755"):
+        raise OSError(ctypes.get_errno(), "a place for a copy of /etc")
+    subprocess.run([b"cp", b"-a", b"/etc/.", place], check=True)
+    if libc.mount(place, b"/etc", None, ms_move, None):
+        raise OSError(ctypes.get_errno(), "a copy of /etc over /etc")
+    os.rmdir(place)
+
+
 if os.getuid() == 0:
     private_mounts()
+    private_etc()
 
 
 def slow_build():
@@ -217,6 +238,19 @@ def identities(tap=None, engines=("ns",)):
                 continue
             got.append(Who(name, engine))
     return got
+
+
+def covering(tap, engines=ENGINES):
+    """[(who, whole)]: every identity with every engine, and whether it tells the whole story. For a story that is told outside of the
+    sandbox, whose steps are the same whoever runs it in whatever: whole for root on ns and for a user on gvisor (for the first that is
+    there where one of them is not), and short for the others: what starts, one request or the like, and check_clean(). Whole for all
+    with make test-full. What the short form leaves out is not planned, so it is no skip."""
+    everybody = identities(tap, engines)
+    whole = []
+    for engine, name in (("ns", "root"), ("gvisor", "user")):
+        on_it = [w for w in everybody if w.engine == engine]
+        whole += ([w for w in on_it if w == name] or on_it)[:1]
+    return [(w, FULL or any(w is x for x in whole)) for w in everybody]  # `is`: root is equal to root on the other engine
 
 
 def plain_identities(tap=None):
@@ -521,14 +555,16 @@ def control_groups():
 
 
 def mounts():
+    """Those that can be our own: root has a namespace of its own, and who is not root cannot mount in the namespace that he is in."""
+    if os.getuid() != 0:
+        return set()
     with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as f:
         return {line.split(" ", 1)[1] for line in f}
 
 
 def snapshot():
     reap()
-    return {"pids": {p for p, _ in descendants(os.getpid())}, "mounts": mounts(), "groups": control_groups(),
-            "tmp": {n for n in os.listdir("/tmp") if "coffer" in n}}
+    return {"pids": {p for p, _ in descendants(os.getpid())}, "mounts": mounts(), "groups": control_groups()}
 
 
 def is_known(group, state):
@@ -543,31 +579,24 @@ def is_known(group, state):
     return False
 
 
-def is_ours(group, state=None):
-    """A group with processes that are not below us is that of somebody else's sandbox; an empty one is a leak."""
+def is_ours(group, state):
+    """A group with processes that are not below us is another program's. An empty one is a leak of ours when our log knows it."""
     try:
         with open(os.path.join(group, "cgroup.procs"), encoding="ascii") as f:
             inside = {int(p) for p in f.read().split()}
     except OSError:
         return False
     if not inside:
-        return state is None or is_known(group, state)
+        return is_known(group, state)
     return bool(inside & {p for p, _ in descendants(os.getpid())})
 
 
-def is_other_tests(mount, ours):
-    """Is it in the directory of another test, which runs at the same time?"""
-    place = mount.split(" ")[3]
-    return place.startswith(os.path.join(tempfile.gettempdir(), "coffertest-")) and not place.startswith(ours + "/")
-
-
 def leftovers(before, tmp, state=None):
-    """What is there now that was not: lines of text."""
+    """What this test program made since `before` and is still there, as lines of text. Control groups only with `state`, whose log names
+    our sandboxes."""
     reap()
     left = [f"process {p} ({what})" for p, what in descendants(os.getpid()) if p not in before["pids"]]
-    left += [f"mount {m.strip()}" for m in mounts() - before["mounts"] if not is_other_tests(m, os.path.dirname(tmp))]
-    left += [f"control group {g}" for g in control_groups() - before["groups"] if is_ours(g, state)]
-    left += [f"/tmp/{n}" for n in os.listdir("/tmp")
-             if "coffer" in n and n not in before["tmp"] and not n.startswith(("coffertest-", "coffer-"))]
+    left += [f"mount {m.strip()}" for m in mounts() - before["mounts"]]
+    left += [f"control group {g}" for g in control_groups() - before["groups"] if is_ours(g, state)] if state else []
     left += [os.path.join(tmp, n) for n in os.listdir(tmp)]
     return left

@@ -222,6 +222,16 @@ static void test_asks(void)
 	rebind("ssh");
 }
 
+static void test_end_of_unknown(void)
+{
+	for (uint32_t i = 0; i < AGENT_CONNS; i++)
+		BUG_ON(bind_to(500 + i, &server, one, false) != 6);
+	CHECKF(ask(9999, "", 0) == 0, "the end of a connection that the agent does not know is taken");
+	CHECKF(sign_login(500, &deploy, one, "git", NULL) == 14,
+	       "and the connection that was silent longest stays bound");
+	CHECKF(ask(500, "", 0) == 0 && sign_login(500, &deploy, one, "git", NULL) == 5, "until its own end");
+}
+
 static void test_flood(void)
 {
 	unsigned n = 0;
@@ -262,6 +272,32 @@ static void test_hosts(void)
 	CHECK(sshhosts_add_file(&again, "com", 22, sshtest_slice(text.data, text.len), NULL) == 0);
 	CHECK(!sshhosts_is_key(sshtest_slice(server.blob, server.blob_len - 1)) &&
 	      !sshhosts_is_key(slice_of("")));
+}
+
+/* One line of known_hosts with the n-th of many keys. */
+static void add_line(struct buf *file, const char *before, unsigned n)
+{
+	autosshhosts struct sshhosts one_key = SSHHOSTS_INIT;
+	autobuf struct buf text = BUF_INIT;
+	struct sshtest_key k = server;
+
+	memcpy(k.blob + k.blob_len - sizeof(n), &n, sizeof(n));
+	BUG_ON(sshhosts_add(&one_key, "h", 22, sshtest_slice(k.blob, k.blob_len)) < 0);
+	sshhosts_text(&one_key, &text);
+	buf_addf(file, "%s%s", before, strstr(buf_cstr(&text), "ssh-ed25519"));
+}
+
+static void test_many_revoked(void)
+{
+	autosshhosts struct sshhosts h = SSHHOSTS_INIT;
+	autobuf struct buf file = BUF_INIT;
+
+	for (unsigned i = 0; i < 100; i++)
+		add_line(&file, "@revoked * ", i);
+	add_line(&file, "git.example.com ", 99);
+	add_line(&file, "git.example.com ", 100);
+	CHECKF(sshhosts_add_file(&h, "git.example.com", 22, sshtest_slice(file.data, file.len), NULL) == 1,
+	       "a file that revokes a hundred keys gives the one that it does not revoke");
 }
 
 static int parse(const char *text)
@@ -307,11 +343,13 @@ int main(void)
 	memcpy(grants_add(&agent.ask)->name, "deploy", 7);
 	test_keys();
 	test_hosts();
+	test_many_revoked();
 	test_login();
 	test_unbound();
 	test_spoilt();
 	test_rest();
 	test_asks();
+	test_end_of_unknown();
 	test_flood();
 	secmem_release(&answer);
 	agent_release(&agent);

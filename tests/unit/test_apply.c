@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bringing changes back: what goes out, what stays, and that nothing ever goes anywhere else. */
 #include "overlay.h"
+#include "workspace/apply/digest.h"
 #include "workspace/workspace.h"
 
 #include <errno.h>
@@ -590,6 +591,32 @@ static void test_link_in_the_way(void)
 	CHECK(release(&x));
 }
 
+static bool digest_of(int upper, const char *path, unsigned char ret[APPLY_DIGEST_LEN])
+{
+	struct change c = { .path = (char *)path, .kind = CHANGE_ADDED, .mode_after = S_IFDIR | 0755 };
+	struct changes l = { .v = &c, .n = 1 };
+	const unsigned char go = 1;
+	struct err e = ERR_INIT;
+
+	return digest_changes(upper, &l, &go, ret, &e) == 0;
+}
+
+static void test_digest_of_directory(void)
+{
+	unsigned char before[APPLY_DIGEST_LEN], after[APPLY_DIGEST_LEN];
+	struct run x = { .t = TREE_INIT };
+	autoclose int d = -1;
+
+	CHECK(tree_init(&x.t) && tree_new_upper(&x.t) && mkdirat(x.t.upper, "d", 0755) == 0);
+	d = openat(x.t.upper, "d", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	CHECK(d >= 0 && digest_of(x.t.upper, "d", before) && digest_of(x.t.upper, "d", after) &&
+	      memcmp(before, after, sizeof(before)) == 0);
+	CHECK(fsetxattr(d, "user.kind", "one", 3, 0) == 0 && digest_of(x.t.upper, "d", after));
+	CHECKF(memcmp(before, after, sizeof(before)) != 0, "the digest covers an attribute of a directory");
+	CHECK(fchmod(d, 0) == 0 && digest_of(x.t.upper, "d", after) && fchmod(d, 0755) == 0);
+	CHECK(release(&x));
+}
+
 int main(void)
 {
 	umask(022);
@@ -603,5 +630,6 @@ int main(void)
 	CHECKF(as_user(denied_as_user), "where the user may not write is told");
 	test_race();
 	test_link_in_the_way();
+	test_digest_of_directory();
 	return tap_done();
 }

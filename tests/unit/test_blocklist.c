@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "policy/blocklist.h"
 
+#include "policy/build.h"
 #include "policytest.h"
+
+#include <errno.h>
+#include <stdlib.h>
 
 static bool has(const struct blocklist *b, const char *name)
 {
@@ -32,6 +36,21 @@ static void test_lines(void)
 	CHECK(has(&b, "wild.example.net") && has(&b, "x.wild.example.net"));
 	CHECK(!has(&b, "example.com") && !has(&b, "example.org") && !has(&b, "anything.com"));
 	CHECK(!has(&b, "notevil.example.org.com") && !has(&b, "127.0.0.1"));
+	blocklist_release(&b);
+}
+
+static void test_limit(void)
+{
+	static const char two[] = "a.example.com\nb.example.com\n";
+	struct blocklist b = BLOCKLIST_INIT;
+
+	/* As it is after growing: with room for more than there may be. */
+	b.room = POLICY_BLOCKED_MAX + POLICY_BLOCKED_MAX / 2;
+	b.own = calloc(b.room, sizeof(*b.own));
+	b.n = POLICY_BLOCKED_MAX - 1;
+	CHECKF(b.own && blocklist_add_lines(&b, two, sizeof(two) - 1, NULL) == -E2BIG &&
+		       b.n == POLICY_BLOCKED_MAX,
+	       "a blocklist takes no name more than its limit, however much room it has");
 	blocklist_release(&b);
 }
 
@@ -83,6 +102,7 @@ static void test_in_policy(void)
 int main(void)
 {
 	test_lines();
+	test_limit();
 	test_million();
 	test_in_policy();
 	return tap_done();

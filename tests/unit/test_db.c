@@ -153,6 +153,37 @@ static void test_starts(void)
 	end(&st);
 }
 
+static int64_t raw_int(const struct state *st, const char *file, const char *sql)
+{
+	char path[256];
+	sqlite3_stmt *s = NULL;
+	sqlite3 *c = NULL;
+	int64_t v = -1;
+
+	snprintf(path, sizeof(path), "%s/%s", st->path, file);
+	if (sqlite3_open_v2(path, &c, SQLITE_OPEN_READONLY, NULL) == SQLITE_OK &&
+	    sqlite3_prepare_v2(c, sql, -1, &s, NULL) == SQLITE_OK && sqlite3_step(s) == SQLITE_ROW)
+		v = sqlite3_column_int64(s, 0);
+	sqlite3_finalize(s);
+	sqlite3_close(c);
+	return v;
+}
+
+static void check_copy(const struct state *st, const struct db_opened *how)
+{
+	struct stat s;
+
+	CHECK(same(how->kept, DB_FILE ".v1"));
+	CHECKF(fstatat(st->fd, how->kept, &s, AT_SYMLINK_NOFOLLOW) == 0 && (s.st_mode & 07777) == 0600,
+	       "the copy of the older database is its owner's alone");
+	CHECKF(raw_int(st, how->kept, "PRAGMA user_version") == 1 &&
+		       raw_int(st, how->kept, "SELECT restarts FROM sandbox") == 7 &&
+		       raw_int(st, how->kept, "SELECT count(*) FROM sqlite_master WHERE name = 'gateway'") ==
+			       0,
+	       "the copy of the older database is as that was");
+	CHECK(faccessat(st->fd, DB_FILE ".copy", F_OK, AT_SYMLINK_NOFOLLOW) < 0);
+}
+
 static void test_old(void)
 {
 	uint64_t starts = 1, crashes;
@@ -166,6 +197,7 @@ static void test_old(void)
 	raw_sql(&st, schema_1);
 	d = must_open(&st, &how);
 	CHECK(how.from == 1 && !how.fresh && !*how.aside);
+	check_copy(&st, &how);
 	CHECKF(db_each(d, count_row, &got, NULL) == 0 && got.restarts == 7 && strcmp(got.name, "old") == 0,
 	       "what the first schema had is still there");
 	CHECK(db_history(d, got.id, count_note, &notes, NULL) == 0 && notes.n == 1);
@@ -173,7 +205,31 @@ static void test_old(void)
 	CHECK(db_check(d, NULL) == 0);
 	db_close(d);
 	d = must_open(&st, &how);
-	CHECK(how.from == DB_SCHEMA);
+	CHECKF(how.from == DB_SCHEMA && !*how.kept, "a database of the present schema is not copied");
+	db_close(d);
+	end(&st);
+}
+
+/* A step that fails takes the steps before it back. */
+static void test_old_fails(void)
+{
+	struct err e = ERR_INIT;
+	struct db_opened how;
+	struct state st;
+	struct db *d = NULL;
+
+	begin(&st);
+	raw_sql(&st, schema_1);
+	raw_sql(&st, "CREATE TABLE credential (x);"); /* what the last step makes */
+	CHECKF(db_open(&d, &st, &how, &e) < 0 && !d && strstr(e.msg, "from schema 1"),
+	       "a migration that fails is an error: %s", e.msg);
+	CHECKF(raw_int(&st, DB_FILE, "PRAGMA user_version") == 1 &&
+		       raw_int(&st, DB_FILE, "SELECT count(*) FROM sqlite_master WHERE name = 'gateway'") ==
+			       0,
+	       "no step of a migration that failed is left");
+	raw_sql(&st, "DROP TABLE credential;");
+	d = must_open(&st, &how);
+	CHECKF(how.from == 1 && db_check(d, NULL) == 0, "it is brought forward once the cause is gone");
 	db_close(d);
 	end(&st);
 }
@@ -357,6 +413,7 @@ int main(void)
 	test_rows();
 	test_starts();
 	test_old();
+	test_old_fails();
 	test_empty();
 	test_newer();
 	test_broken(0, 64, "the head is gone");

@@ -4,6 +4,7 @@
 #include "approval/list/granted.h"
 #include "approval/server/askback.h"
 #include "approval/server/askhold.h"
+#include "base/clock.h"
 #include "statedir.h"
 
 #include <string.h>
@@ -626,6 +627,29 @@ static void test_served(void)
 	CHECK(askback_session(&st, run_fd, RUN, &e) == 0 && n_logged("ask.lapse") == lapsed + 1);
 }
 
+/* `coffer ask new` waits for a person and serves meanwhile; the end of the session must not wait for it. */
+static void test_end_while_served(void)
+{
+	struct err e = ERR_INIT;
+	char id[ASK_ID_MAX], other[ASK_ID_MAX];
+	pid_t s = session(), pid = asker("deploy", "{}"), waits;
+	unsigned lapsed = n_logged("ask.lapse");
+	uint64_t began;
+
+	CHECK(answer_next(ASK_SANDBOX, 0, id) && reap(pid) == ALLOWED);
+	waits = asker("other", "{}");
+	for (int ms = 0; ms < LONG_MS && faccessat(run_fd, ASKP_SOCK, F_OK, 0) < 0; ms += 10)
+		pause_ms(10);
+	CHECK(kill(s, SIGKILL) == 0 && reap(s) == -1);
+	began = clock_nsec(CLOCK_MONOTONIC);
+	CHECKF(askback_session(&st, run_fd, RUN, &e) == 0,
+	       "the session ends while another process serves: %s", e.msg);
+	CHECKF(clock_nsec(CLOCK_MONOTONIC) - began < 10 * NSEC_PER_SEC, "and does not wait for that process");
+	CHECKF(!granted_exists(run_fd) && n_logged("ask.lapse") == lapsed + 1,
+	       "the grant has lapsed in the log");
+	CHECK(answer_next(ASK_SCOPE_COUNT, 0, other) && reap(waits) == DENIED);
+}
+
 int main(int argc, char **argv)
 {
 	/* Executed as what tells people, where this machine has a notify.yaml (asknotify.c). */
@@ -642,6 +666,7 @@ int main(int argc, char **argv)
 	test_forged();
 	test_session();
 	test_served();
+	test_end_while_served();
 	close(run_fd);
 	end(&st);
 	return tap_done();

@@ -33,7 +33,7 @@ int main(void)
 	};
 	char text[] = "x:y\nroot:x:0:0:r:/root:/bin/sh\n::\nbad:x:12a:1\nbob:x:1000:5:B:/h:/s\n",
 	     *f[7] = { 0 };
-	char again[sizeof(text)];
+	char again[sizeof(text)], cut[] = "long:x:1:1:Long:/home/long:/bin/sh\nshort:x:2\n";
 
 	for (size_t i = 0; i < sizeof(tries) / sizeof(tries[0]); i++) {
 		struct image_ref r;
@@ -53,5 +53,7 @@ int main(void)
 	CHECK_STR(f[0], "root");
 	memcpy(text, again, sizeof(text));
 	CHECK(!passwd_find(text, "bad", 0, f, 7));
+	CHECK(passwd_find(cut, "short", 0, f, 7));
+	CHECKF(!f[3] && !f[4] && !f[5] && !f[6], "a line with too few fields has none of another line's");
 	return tap_done();
 }

@@ -176,11 +176,12 @@ static void test_bad_disks(void)
 	} disks[] = {
 		{ "a read-only file system", "mode=700", MS_RDONLY, -EROFS },
 		{ "no room for the state directory", "mode=700,nr_inodes=1", 0, -ENOSPC },
-		{ "no room for runs/", "mode=700,nr_inodes=2", 0, -ENOSPC },
-		{ "no room for a run", "mode=700,nr_inodes=3", 0, -ENOSPC },
-		{ "no room for the mark of the last run", "mode=700,nr_inodes=4", 0, -ENOSPC },
-		{ "no room for a file's bytes", "mode=700,size=4096", 0,
-		  0 }, /* control: directories and one file fit */
+		{ "no room for the mark of the format", "mode=700,nr_inodes=2", 0, -ENOSPC },
+		{ "no room for runs/", "mode=700,nr_inodes=3", 0, -ENOSPC },
+		{ "no room for a run", "mode=700,nr_inodes=4", 0, -ENOSPC },
+		{ "no room for the mark of the last run", "mode=700,nr_inodes=5", 0, -ENOSPC },
+		{ "no room for a file's bytes", "mode=700,size=4096", 0, -ENOSPC },
+		{ "room for the bytes of two files", "mode=700,size=8192", 0, 0 }, /* control */
 	};
 	struct state st;
 

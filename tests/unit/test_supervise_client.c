@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Clients on a run's control socket: what they may ask for, and what happens to those that ask for more. */
 #include "run/supervise/link.h"
+#include "sandbox/state/compat.h"
+#include "sandbox/state/state.h"
 #include "svjob.h"
 
 #include <sys/un.h>
@@ -15,6 +17,14 @@ static int listen_in(int dir_fd)
 	return bind(fd, (struct sockaddr *)&a, sizeof(a)) < 0 || listen(fd, 16) < 0 ? -1 : fd;
 }
 
+/* Which protocol the launcher is said to speak. */
+static void write_protocol(int dir_fd, unsigned protocol)
+{
+	const struct run_meta m = { .id = "aa0000000001", .protocol = protocol };
+
+	CHECK(run_meta_write(dir_fd, &m, NULL) == 0);
+}
+
 struct sandbox {
 	struct job j;
 	int dir_fd;
@@ -27,6 +37,7 @@ static void sandbox_start(struct sandbox *s, bool refuse)
 
 	s->j = JOB("sleep", "1000");
 	s->dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	write_protocol(s->dir_fd, COMPAT_PROTOCOL);
 	s->j.io.listen_fd = listen_in(s->dir_fd);
 	s->j.refuse_events = refuse;
 	job_start(&s->j);
@@ -335,6 +346,38 @@ static void test_latency(void)
 	close(s.dir_fd);
 }
 
+/* A launcher of another release: no request but the one to stop reaches it. */
+static void test_other_release(void)
+{
+	const char *const argv[] = { "true", NULL };
+	const struct link_cmd c = { .argv = (char *const *)argv, .cwd = "" };
+	const struct link_xfer none = { 0 };
+	autobuf struct buf out = BUF_INIT;
+	struct err e = ERR_INIT;
+	struct proto_exit x;
+	struct sandbox s;
+	struct link newer;
+	int layers = -1;
+	unsigned how;
+
+	sandbox_start(&s, false);
+	write_protocol(s.dir_fd, COMPAT_PROTOCOL + 1);
+	CHECK(link_open(&newer, s.dir_fd, &e) == 0);
+	CHECKF(link_transfer(&newer, &c, &none, &x, &e) == -EPROTONOSUPPORT && strstr(e.msg, "newer coffer"),
+	       "no command is sent to a launcher of a newer release: %s", e.msg);
+	CHECK(link_stat(&newer, 1000, &out, &e) == -EPROTONOSUPPORT &&
+	      link_ping(&newer, 1000, &e) == -EPROTONOSUPPORT);
+	CHECK(link_freeze(&newer, 1000, &how, &layers, &e) == -EPROTONOSUPPORT &&
+	      link_rollback(&newer, &e) == -EPROTONOSUPPORT && !conn_pending(&newer.conn));
+	LINKED(&s.l, &x, NULL, &e, "true");
+	CHECKF(x.kind == PROTO_EXITED && x.value == 0, "the same command runs by a link of the same release");
+	link_close(&s.l);
+	CHECKF(link_stop(&newer, 1000, &e) == 0, "a launcher of a newer release is asked to stop %s", e.msg);
+	job_wait(&s.j, NULL);
+	link_close(&newer);
+	close(s.dir_fd);
+}
+
 int main(void)
 {
 	if (!svjob_begin())
@@ -345,6 +388,7 @@ int main(void)
 	test_transfer();
 	test_hang_up();
 	test_bad_clients();
+	test_other_release();
 	test_latency();
 	return svjob_done();
 }

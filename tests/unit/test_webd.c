@@ -5,6 +5,7 @@
 #include "daemon/broker/webd_int.h"
 #include "statedir.h"
 
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -18,12 +19,15 @@ static unsigned heard;
 
 static struct webd *open_webd(void)
 {
-	struct webd_with w = {
-		.st = &st, .loop = &loop, .audit = audit_log, .helpers = &helpers, .coffer_fd = -1
-	};
+	/* A program that does nothing of what it is asked, and ends. */
+	static int program = -1;
+	struct webd_with w = { .st = &st, .loop = &loop, .audit = audit_log, .helpers = &helpers };
 	struct webd *d = NULL;
 	struct err e = ERR_INIT;
 
+	if (program < 0)
+		program = open("/bin/true", O_PATH | O_CLOEXEC);
+	w.coffer_fd = program;
 	CHECKF(webd_open(&d, &w, &e) == 0, "it opens %s", e.msg);
 	return d;
 }
@@ -186,7 +190,7 @@ static void test_share(void)
 	memcpy(q.key, t[1].hash, HASH_LEN);
 	webd_request(d, &q);
 	CHECK(d->n_running == WEBD_WORKERS_EACH + 1);
-	/* There is no program here: each ends at once, and the next has its turn. */
+	/* Each ends at once, and the next has its turn. */
 	while (d->jobs && (pid = waitpid(-1, &status, 0)) > 0)
 		CHECK(webd_job_reaped(d, pid, status) && d->n_running <= WEBD_WORKERS_EACH + 1);
 	CHECK(!d->jobs && d->n_running == 0);

@@ -4,6 +4,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/jsonget.h"
 #include "base/str.h"
 
 #include <errno.h>
@@ -131,13 +132,6 @@ void asks_store(const struct asks *l, struct buf *out)
 
 /* ---- Reading it again. ---- */
 
-static const char *get(const json_t *o, const char *key)
-{
-	const char *s = json_string_value(json_object_get(o, key));
-
-	return s ? s : "";
-}
-
 static uint64_t get_u64(const json_t *o, const char *key)
 {
 	json_int_t v = json_integer_value(json_object_get(o, key));
@@ -149,13 +143,13 @@ static uint64_t get_time(const json_t *o, const char *key)
 {
 	uint64_t t = 0;
 
-	return clock_parse(get(o, key), 0, &t) == 0 ? t : 0;
+	return clock_parse(jsonget_text(o, key), 0, &t) == 0 ? t : 0;
 }
 
 static void read_answer(const json_t *o, struct ask *a)
 {
 	struct ask_answer *n = &a->answer;
-	int scope = ask_scope_parse(get(o, "scope"));
+	int scope = ask_scope_parse(jsonget_text(o, "scope"));
 
 	if (!json_is_object(o))
 		return;
@@ -166,17 +160,17 @@ static void read_answer(const json_t *o, struct ask *a)
 	n->seconds = get_u64(o, "seconds");
 	n->uses = get_u64(o, "uses");
 	n->who.uid = (uid_t)get_u64(o, "uid");
-	snprintf(n->reason, sizeof(n->reason), "%s", get(o, "reason"));
-	snprintf(n->who.name, sizeof(n->who.name), "%s", get(o, "name"));
-	snprintf(n->who.via, sizeof(n->who.via), "%s", get(o, "via"));
+	snprintf(n->reason, sizeof(n->reason), "%s", jsonget_text(o, "reason"));
+	snprintf(n->who.name, sizeof(n->who.name), "%s", jsonget_text(o, "name"));
+	snprintf(n->who.via, sizeof(n->who.via), "%s", jsonget_text(o, "via"));
 }
 
 /* What it was then; what was open is over now. */
 static enum ask_state read_state(const json_t *o, struct ask *a)
 {
-	int s = ask_state_parse(get(o, "state"));
+	int s = ask_state_parse(jsonget_text(o, "state"));
 
-	snprintf(a->why, sizeof(a->why), "%s", get(o, "why"));
+	snprintf(a->why, sizeof(a->why), "%s", jsonget_text(o, "why"));
 	if (s == ASK_PENDING || s == ASK_PARKED || s == ASK_GRANTED) {
 		snprintf(a->why, sizeof(a->why), "the sandbox has ended");
 		return s == ASK_PENDING ? ASK_GONE : ASK_LAPSED;
@@ -186,24 +180,24 @@ static enum ask_state read_state(const json_t *o, struct ask *a)
 
 static int read_question(const json_t *o, struct ask *a)
 {
-	int kind = ask_kind_parse(get(o, "kind"));
-	const char *preview = get(o, "preview");
+	int kind = ask_kind_parse(jsonget_text(o, "kind"));
+	const char *preview = jsonget_text(o, "preview");
 	struct ask_question q = { .port = (uint16_t)get_u64(o, "port"),
 				  .tls = json_is_true(json_object_get(o, "tls")),
 				  .generation = (uint32_t)get_u64(o, "generation"),
 				  .body_len = get_u64(o, "body_len"),
-				  .host = get(o, "host"),
-				  .method = get(o, "method"),
-				  .path = get(o, "path"),
-				  .what = get(o, "what"),
-				  .type = get(o, "type"),
-				  .rule = get(o, "rule"),
-				  .reason = get(o, "reason"),
-				  .by = get(o, "by"),
+				  .host = jsonget_text(o, "host"),
+				  .method = jsonget_text(o, "method"),
+				  .path = jsonget_text(o, "path"),
+				  .what = jsonget_text(o, "what"),
+				  .type = jsonget_text(o, "type"),
+				  .rule = jsonget_text(o, "rule"),
+				  .reason = jsonget_text(o, "reason"),
+				  .by = jsonget_text(o, "by"),
 				  .preview = preview,
 				  .preview_len = strlen(preview),
 				  .preview_bytes = get_u64(o, "preview_bytes") };
-	const char *body = get(o, "body"), *digest = get(o, "digest");
+	const char *body = jsonget_text(o, "body"), *digest = jsonget_text(o, "digest");
 
 	if (kind < 0 || strlen(digest) != HASH_HEX_LEN || hash_unhex(digest, HASH_LEN, a->digest) < 0)
 		return -EBADMSG;

@@ -4,6 +4,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/jsonget.h"
 #include "base/str.h"
 
 #include <errno.h>
@@ -65,9 +66,8 @@ static bool fits_answer(const struct ask *a, struct asks_now now)
 
 static bool is_sound(const struct asks *l, const struct ask *a, const json_t *o, struct asks_now now)
 {
-	const char *run = json_string_value(json_object_get(o, "sandbox")),
-		   *state = json_string_value(json_object_get(o, "state")),
-		   *scope = json_string_value(json_object_get(json_object_get(o, "answer"), "scope"));
+	const char *run = jsonget_text_or_null(o, "sandbox"), *state = jsonget_text_or_null(o, "state"),
+		   *scope = jsonget_text_or_null(json_object_get(o, "answer"), "scope");
 	unsigned char digest[HASH_LEN];
 	char why[ASK_WHY_MAX];
 

@@ -102,6 +102,23 @@ int askback(struct state *st, int run_fd, const char *run, const char *id, const
 	return r;
 }
 
+static int skip_ask(void *ctx, json_t *ask)
+{
+	(void)ctx;
+	(void)ask;
+	return 0;
+}
+
+/* A server looks whether the session lives before it answers any request (askserve_frame), and has the grants lapse then. */
+static void nudge_server(int run_fd)
+{
+	autoaskc struct askc c = ASKC_INIT;
+	struct err ignored = ERR_INIT;
+
+	if (askc_open(&c, run_fd, &ignored) == 0)
+		(void)!askc_list(&c, false, skip_ask, NULL, &ignored);
+}
+
 int askback_session(struct state *st, int run_fd, const char *run, struct err *e)
 {
 	int r = granted_exists(run_fd) ? -EADDRINUSE : 0;
@@ -115,6 +132,10 @@ int askback_session(struct state *st, int run_fd, const char *run, struct err *e
 		/* Who begins to serve sees that it has ended (G1 of granted.h). */
 		r = begin(&m, st, run_fd, run, e);
 		end(&m);
+		if (r == -EADDRINUSE) {
+			nudge_server(run_fd);
+			r = granted_exists(run_fd) ? r : 0;
+		}
 	}
 	return r;
 }

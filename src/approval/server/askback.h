@@ -14,7 +14,8 @@
 int askback(struct state *st, int run_fd, const char *run, const char *id, const struct ask_who *who,
 	    json_t **ret, struct err *e) MUST_CHECK;
 
-/* The session has ended: what was granted to it lapses, and the log says so. For who has seen it end. */
+/* The session has ended: what was granted to it lapses, and the log says so. Where another process serves the run's questions, that
+ * server does it, at once. For the process that has seen the session end. */
 int askback_session(struct state *st, int run_fd, const char *run, struct err *e) MUST_CHECK;
 
 #endif

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/jsonget.h"
 #include "base/str.h"
 
 #include <errno.h>
@@ -137,8 +138,8 @@ static int ask_there(struct hold *x)
 	}
 	if (r < 0)
 		return r;
-	id = json_string_value(json_object_get(ask, "id"));
-	state = json_string_value(json_object_get(ask, "state"));
+	id = jsonget_text_or_null(ask, "id");
+	state = jsonget_text_or_null(ask, "state");
 	if (id && strlen(id) < ASK_ID_MAX && state && str_eq(state, "pending"))
 		set_id(x, id);
 	else if (id && strlen(id) < ASK_ID_MAX)

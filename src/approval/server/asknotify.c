@@ -4,13 +4,11 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "config/notify_file.h"
+#include "sys/spawn.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -33,50 +31,45 @@ static void on_end(struct watch *w, uint32_t events)
 	reap(w->ctx);
 }
 
-/* The program itself, with what it would have when a person starts it but for the terminal. */
-_Noreturn static void become(const struct state *st, const char *run_id, uint64_t number)
+/* The program itself, with what it would have when a person starts it but for the terminal. It follows the run's questions until
+ * nobody serves them any more, and tells the last of it after the guard's end. */
+static int start_program(const struct state *st, const char *run_id, uint64_t number, struct spawned *ret)
 {
-	int exe = open("/proc/self/exe", O_PATH | O_CLOEXEC), null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	static const char *const not [] = { "COFFER_STATE" };
+	autoclose int exe = open("/proc/self/exe", O_PATH | O_CLOEXEC);
 	char text[24], *argv[] = { (char *)"coffer", (char *)"notify-asks", (char *)run_id, text, NULL };
-	sigset_t none;
+	const int fds[] = { SPAWN_NULL, SPAWN_NULL, SPAWN_NULL };
+	autostrv struct strv env = STRV_INIT;
+	struct spawn s = { .exe = exe,
+			   .argv = argv,
+			   .fds = fds,
+			   .n_fds = ARRAY_SIZE(fds),
+			   .flags = SPAWN_SAME_ID | SPAWN_OUTLIVES | SPAWN_KEEP_CWD | SPAWN_KEEP_UMASK |
+				    SPAWN_SESSION };
 
 	snprintf(text, sizeof(text), "%llu", (unsigned long long)number);
-	if (exe < 0 || null < 0 || setenv("COFFER_STATE", st->path, 1) < 0)
-		_exit(126);
-	for (int fd = 0; fd < 3; fd++) {
-		if (dup2(null, fd) < 0)
-			_exit(126);
-	}
-	if (exe < 3 || dup2(exe, 3) < 0 || fcntl(3, F_SETFD, FD_CLOEXEC) < 0 ||
-	    syscall(SYS_close_range, 4, ~0U, 0) < 0)
-		_exit(126);
-	for (int sig = 1; sig < 32; sig++)
-		signal(sig, SIG_DFL);
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
-	setsid();
-	syscall(SYS_execveat, 3, "", argv, environ, AT_EMPTY_PATH);
-	_exit(127);
+	if (exe < 0 || spawn_env_but(&env, not, ARRAY_SIZE(not )) < 0 ||
+	    strv_addf(&env, "COFFER_STATE=%s", st->path) < 0)
+		return -ENOMEM;
+	s.env = env.v;
+	return spawn_start(&s, ret, NULL);
 }
 
 void asknotify_question(struct asknotify *n, struct loop *l, const struct state *st,
 			const char run_id[RUN_ID_LEN + 1], uint64_t number)
 {
 	uint64_t now = clock_nsec(CLOCK_MONOTONIC);
-	pid_t pid;
+	struct spawned got = SPAWNED_INIT;
 
 	n->loop = l;
 	if (n->pid >= 0 || (n->since && now - n->since < AGAIN_AFTER) || !notify_conf_is_there())
 		return;
 	n->since = now;
-	pid = fork();
-	if (pid == 0)
-		become(st, run_id, number);
-	if (pid < 0)
+	if (start_program(st, run_id, number, &got) < 0)
 		return;
-	n->w = (struct watch){ .fd = (int)syscall(SYS_pidfd_open, pid, 0), .fn = on_end, .ctx = n };
-	n->pid = pid;
-	if (n->w.fd < 0 || fd_set_cloexec(n->w.fd, true) < 0 || loop_watch(l, &n->w, EPOLLIN) < 0)
+	n->w = (struct watch){ .fd = got.pidfd, .fn = on_end, .ctx = n };
+	n->pid = got.pid;
+	if (loop_watch(l, &n->w, EPOLLIN) < 0)
 		asknotify_close(n);
 }
 

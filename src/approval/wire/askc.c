@@ -5,7 +5,9 @@
 #include "approval/list/granted.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/jsonget.h"
 #include "base/str.h"
+#include "sandbox/state/compat.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -33,6 +35,14 @@ static int check_peer(int fd, struct err *e)
 	return 0;
 }
 
+/* A run that has no meta.json yet is only being made, and nobody but its maker asks in its name. */
+static int check_protocol(int run_fd, struct err *e)
+{
+	int protocol = compat_read(run_fd);
+
+	return protocol == -ENOENT ? 0 : compat_check(protocol, RUN_ASKS, e);
+}
+
 int askc_open(struct askc *c, int run_fd, struct err *e)
 {
 	struct sockaddr_un a = { .sun_family = AF_UNIX };
@@ -49,6 +59,8 @@ int askc_open(struct askc *c, int run_fd, struct err *e)
 		poll(NULL, 0, 10);
 	}
 	r = check_peer(fd, e);
+	if (r == 0)
+		r = check_protocol(run_fd, e);
 	if (r < 0)
 		return r;
 	conn_init(&c->conn, fd);
@@ -141,8 +153,7 @@ static int bad(struct err *e)
 static int refused(const struct frame *f, struct err *e)
 {
 	json_t *o = load(f);
-	const char *code = json_string_value(json_object_get(o, "code")),
-		   *text = json_string_value(json_object_get(o, "message"));
+	const char *code = jsonget_text_or_null(o, "code"), *text = jsonget_text_or_null(o, "message");
 	char shown[512];
 	int r = askp_code_parse(code ? code : "");
 
@@ -378,7 +389,7 @@ int askc_wait(struct askc *c, struct buf *ret_why, struct err *e)
 	o = f.type == ASKP_VERDICT ? load(&f) : NULL;
 	if (!o)
 		return bad(e);
-	why = json_string_value(json_object_get(o, "why"));
+	why = jsonget_text_or_null(o, "why");
 	if (why && ret_why)
 		str_add_safe(ret_why, why, strlen(why), false);
 	r = json_is_true(json_object_get(o, "allow"));
@@ -389,7 +400,7 @@ int askc_wait(struct askc *c, struct buf *ret_why, struct err *e)
 /* What was open when its guard was last heard of is over, for nobody serves it. */
 static void close_state(json_t *o)
 {
-	const char *s = json_string_value(json_object_get(o, "state"));
+	const char *s = jsonget_text_or_null(o, "state");
 	int was = ask_state_parse(s ? s : "");
 
 	if (was == ASK_PENDING || was == ASK_PARKED || was == ASK_GRANTED) {
@@ -476,7 +487,7 @@ struct find {
 static int find_number(void *ctx, json_t *ask)
 {
 	struct find *f = ctx;
-	const char *state = json_string_value(json_object_get(ask, "state"));
+	const char *state = jsonget_text_or_null(ask, "state");
 
 	if ((uint64_t)json_integer_value(json_object_get(ask, "number")) == f->number &&
 	    (!f->pending || (state && str_eq(state, "pending"))))

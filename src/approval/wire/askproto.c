@@ -3,6 +3,7 @@
 #include "approval/wire/askproto.h"
 
 #include "base/cleanup.h"
+#include "base/jsonget.h"
 #include "base/str.h"
 
 #include <errno.h>
@@ -91,13 +92,6 @@ static int check_members(json_t *o, enum askp_type type, struct err *e)
 	return 0;
 }
 
-static const char *text(const json_t *o, const char *key)
-{
-	const char *s = json_string_value(json_object_get(o, key));
-
-	return s ? s : "";
-}
-
 static uint64_t number(const json_t *o, const char *key)
 {
 	return (uint64_t)json_integer_value(json_object_get(o, key));
@@ -105,24 +99,24 @@ static uint64_t number(const json_t *o, const char *key)
 
 static int read_answer(const json_t *o, struct ask_answer *n, struct err *e)
 {
-	int scope = json_object_get(o, "scope") ? ask_scope_parse(text(o, "scope")) : ASK_ONCE;
+	int scope = json_object_get(o, "scope") ? ask_scope_parse(jsonget_text(o, "scope")) : ASK_ONCE;
 
 	if (scope < 0)
 		return err_set(e, -EPROTO, "'scope' is one of once, sandbox, for, uses, always");
-	if (strlen(text(o, "reason")) >= sizeof(n->reason))
+	if (strlen(jsonget_text(o, "reason")) >= sizeof(n->reason))
 		return err_set(e, -EPROTO, "'reason' of an answer has at most %zu bytes",
 			       sizeof(n->reason) - 1);
 	n->allow = json_is_true(json_object_get(o, "allow"));
 	n->scope = (enum ask_scope)scope;
 	n->seconds = number(o, "seconds");
 	n->uses = number(o, "uses");
-	snprintf(n->reason, sizeof(n->reason), "%s", text(o, "reason"));
+	snprintf(n->reason, sizeof(n->reason), "%s", jsonget_text(o, "reason"));
 	return 0;
 }
 
 static int read_question(const json_t *o, struct askp_request *ret, struct err *e)
 {
-	int kind = ask_kind_parse(text(o, "kind"));
+	int kind = ask_kind_parse(jsonget_text(o, "kind"));
 
 	/* What comes from the network is asked by those who hold it. */
 	if (kind != ASK_APPLY && kind != ASK_TOOL && kind != ASK_QUESTION && kind != ASK_WIDEN)
@@ -132,22 +126,23 @@ static int read_question(const json_t *o, struct askp_request *ret, struct err *
 		return err_set(e, -EPROTO, "a question waits at most %d s", ASKS_TIMEOUT_MAX);
 	ret->q = (struct ask_question){ .kind = (enum ask_kind)kind,
 					.port = (uint16_t)number(o, "port"),
-					.host = text(o, "host"),
+					.host = jsonget_text(o, "host"),
 					.method = "",
 					.path = "",
-					.what = text(o, "what"),
+					.what = jsonget_text(o, "what"),
 					.type = "",
-					.rule = text(o, "rule"),
-					.reason = text(o, "reason"),
+					.rule = jsonget_text(o, "rule"),
+					.reason = jsonget_text(o, "reason"),
 					.submitted = true,
-					.by = text(o, "by"),
-					.preview = text(o, "preview"),
-					.preview_len = strlen(text(o, "preview")) };
+					.by = jsonget_text(o, "by"),
+					.preview = jsonget_text(o, "preview"),
+					.preview_len = strlen(jsonget_text(o, "preview")) };
 	if (!json_object_get(o, "body"))
 		return json_object_get(o, "body_len")
 			       ? err_set(e, -EPROTO, "'body_len' goes with 'body', its SHA-256")
 			       : 0;
-	if (strlen(text(o, "body")) != HASH_HEX_LEN || hash_unhex(text(o, "body"), HASH_LEN, ret->q.body) < 0)
+	if (strlen(jsonget_text(o, "body")) != HASH_HEX_LEN ||
+	    hash_unhex(jsonget_text(o, "body"), HASH_LEN, ret->q.body) < 0)
 		return err_set(e, -EPROTO, "'body' is a SHA-256 in hex");
 	ret->q.has_body = true;
 	ret->q.body_len = number(o, "body_len");
@@ -168,10 +163,10 @@ int askp_request_parse(const struct frame *f, struct askp_request *ret, struct e
 	}
 	r = check_members(q.json, q.type, e);
 	q.all = json_is_true(json_object_get(q.json, "all"));
-	q.id = text(q.json, "id");
-	q.digest = text(q.json, "digest");
-	snprintf(q.answer.who.name, sizeof(q.answer.who.name), "%s", text(q.json, "name"));
-	snprintf(q.answer.who.via, sizeof(q.answer.who.via), "%s", text(q.json, "via"));
+	q.id = jsonget_text(q.json, "id");
+	q.digest = jsonget_text(q.json, "digest");
+	snprintf(q.answer.who.name, sizeof(q.answer.who.name), "%s", jsonget_text(q.json, "name"));
+	snprintf(q.answer.who.via, sizeof(q.answer.who.via), "%s", jsonget_text(q.json, "via"));
 	if (r == 0 && q.type == ASKP_ANSWER)
 		r = read_answer(q.json, &q.answer, e);
 	if (r == 0 && q.type == ASKP_SUBMIT)

@@ -2,6 +2,7 @@
 /* coffer gateway: the daemon that keeps sandboxes ready and going, for those who want to see or steer it. */
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/jsonget.h"
 #include "base/str.h"
 #include "cli/core/say.h"
 #include "cli/core/table.h"
@@ -29,13 +30,6 @@ static const struct opt gateway_opts[] = {
 #define LISTEN_FILE_MAX 65536
 #define NOT_RUNNING 3 /* as systemctl(1) says it */
 
-static const char *text_of(const json_t *o, const char *key)
-{
-	const char *s = json_string_value(json_object_get(o, key));
-
-	return s ? s : "";
-}
-
 static long long number_of(const json_t *o, const char *key)
 {
 	return (long long)json_integer_value(json_object_get(o, key));
@@ -45,16 +39,16 @@ static void add_vault(const json_t *v, struct buf *out)
 {
 	long long n = number_of(v, "sandboxes");
 
-	buf_addf(out, "  vault: %s", text_of(v, "state"));
+	buf_addf(out, "  vault: %s", jsonget_text(v, "state"));
 	if (json_is_true(json_object_get(v, "running")))
 		buf_addf(out, ", used by %lld sandbox%s, pid %lld", n, n == 1 ? "" : "es",
 			 number_of(v, "pid"));
-	else if (str_eq(text_of(v, "state"), "locked"))
+	else if (str_eq(jsonget_text(v, "state"), "locked"))
 		buf_adds(out, "; coffer secret unlock asks for its passphrase");
-	else if (str_eq(text_of(v, "state"), "unlocked"))
+	else if (str_eq(jsonget_text(v, "state"), "unlocked"))
 		buf_adds(out, " by its key, not in use");
-	if (*text_of(v, "why"))
-		buf_addf(out, "; down: %s", text_of(v, "why"));
+	if (*jsonget_text(v, "why"))
+		buf_addf(out, "; down: %s", jsonget_text(v, "why"));
 	buf_addc(out, '\n');
 }
 
@@ -67,18 +61,18 @@ static void add_dates(const json_t *o, struct buf *out)
 		buf_adds(
 			out,
 			"  a secret is due for rotation, and the vault has a passphrase: coffer secret rotate --due\n");
-	else if (*text_of(rotation, "next"))
+	else if (*jsonget_text(rotation, "next"))
 		buf_addf(out, "  rotation of secrets: %s %.16s\n",
 			 json_is_true(json_object_get(rotation, "running")) ? "under way, due since"
 									    : "next on",
-			 text_of(rotation, "next"));
+			 jsonget_text(rotation, "next"));
 	for (size_t i = 0; i < json_array_size(list); i++) {
 		const json_t *x = json_array_get(list, i);
 
 		buf_addf(out, "  the secret '%s' %s on %.10s: coffer secret rotate %s --expires DATE\n",
-			 text_of(x, "secret"),
+			 jsonget_text(x, "secret"),
 			 json_is_true(json_object_get(x, "expired")) ? "has expired" : "expires",
-			 text_of(x, "expires"), text_of(x, "secret"));
+			 jsonget_text(x, "expires"), jsonget_text(x, "secret"));
 	}
 }
 
@@ -87,7 +81,7 @@ static void add_self(const json_t *o, struct buf *out)
 	char span[CLOCK_TEXT_LEN], size[16];
 	const json_t *pool = json_object_get(o, "pool"), *db = json_object_get(o, "database");
 
-	buf_addf(out, "cofferd %s, pid %lld, up %s, %s\n", text_of(o, "version"), number_of(o, "pid"),
+	buf_addf(out, "cofferd %s, pid %lld, up %s, %s\n", jsonget_text(o, "version"), number_of(o, "pid"),
 		 clock_span((uint64_t)number_of(o, "uptime_s") * NSEC_PER_SEC, span),
 		 json_is_true(json_object_get(o, "stays")) ? "stays until it is stopped" : "exits when idle");
 	if (json_is_true(json_object_get(o, "replaced")))
@@ -100,13 +94,18 @@ static void add_self(const json_t *o, struct buf *out)
 		buf_addf(out, "  %lld start%s, %lld unclean; schema %lld\n", number_of(db, "starts"),
 			 number_of(db, "starts") == 1 ? "" : "s", number_of(db, "crashes"),
 			 number_of(db, "schema"));
-	if (*text_of(db, "moved_aside"))
+	if (*jsonget_text(db, "kept_copy"))
+		buf_addf(
+			out,
+			"  the database was brought forward from schema %lld; %s is a copy of it as it was\n",
+			number_of(db, "from_schema"), jsonget_text(db, "kept_copy"));
+	if (*jsonget_text(db, "moved_aside"))
 		buf_addf(out, "  a damaged database was moved to %s: history and back-off are lost\n",
-			 text_of(db, "moved_aside"));
-	if (*text_of(db, "trouble"))
-		buf_addf(out, "  not saved: %s\n", text_of(db, "trouble"));
-	if (*text_of(o, "trouble"))
-		buf_addf(out, "  keeps no sandboxes: %s\n", text_of(o, "trouble"));
+			 jsonget_text(db, "moved_aside"));
+	if (*jsonget_text(db, "trouble"))
+		buf_addf(out, "  not saved: %s\n", jsonget_text(db, "trouble"));
+	if (*jsonget_text(o, "trouble"))
+		buf_addf(out, "  keeps no sandboxes: %s\n", jsonget_text(o, "trouble"));
 }
 
 static int add_sandbox(struct table *t, const json_t *x)
@@ -115,15 +114,15 @@ static int add_sandbox(struct table *t, const json_t *x)
 	int r;
 
 	snprintf(restarts, sizeof(restarts), "%lld", number_of(x, "restarts"));
-	if (*text_of(x, "cause"))
-		snprintf(last, sizeof(last), "%.40s (%lld)", text_of(x, "cause"), number_of(x, "exit"));
-	r = table_add(t, text_of(x, "id"), 0);
-	r = r < 0 ? r : table_add(t, text_of(x, "name"), 24);
-	r = r < 0 ? r : table_add(t, text_of(x, "restart"), 0);
-	r = r < 0 ? r : table_add(t, text_of(x, "state"), 0);
+	if (*jsonget_text(x, "cause"))
+		snprintf(last, sizeof(last), "%.40s (%lld)", jsonget_text(x, "cause"), number_of(x, "exit"));
+	r = table_add(t, jsonget_text(x, "id"), 0);
+	r = r < 0 ? r : table_add(t, jsonget_text(x, "name"), 24);
+	r = r < 0 ? r : table_add(t, jsonget_text(x, "restart"), 0);
+	r = r < 0 ? r : table_add(t, jsonget_text(x, "state"), 0);
 	r = r < 0 ? r : table_add(t, restarts, 0);
 	r = r < 0 ? r : table_add(t, last, 0);
-	return r < 0 ? r : table_add(t, text_of(x, "why"), 60);
+	return r < 0 ? r : table_add(t, jsonget_text(x, "why"), 60);
 }
 
 /* Where the API and the page are, beside their socket: kept for the next cofferd, and so of this one too. */
@@ -155,8 +154,8 @@ static int add_all(const struct state *st, const json_t *o, struct buf *out)
 	for (size_t i = 0; i < json_array_size(helpers); i++) {
 		const json_t *h = json_array_get(helpers, i);
 
-		buf_addf(out, "  %s died %lld time%s: %s\n", text_of(h, "name"), number_of(h, "deaths"),
-			 number_of(h, "deaths") == 1 ? "" : "s", text_of(h, "why"));
+		buf_addf(out, "  %s died %lld time%s: %s\n", jsonget_text(h, "name"), number_of(h, "deaths"),
+			 number_of(h, "deaths") == 1 ? "" : "s", jsonget_text(h, "why"));
 	}
 	if (json_array_size(list) == 0)
 		return 0;

@@ -2,6 +2,7 @@
 /* coffer token: who may use the API over a network. The token is made here and shown once; cofferd gets its hash. */
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/jsonget.h"
 #include "base/str.h"
 #include "cli/common/look.h"
 #include "cli/core/say.h"
@@ -51,7 +52,7 @@ static int add_row(struct table *t, const json_t *x)
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(keys); i++) {
-		const char *s = json_string_value(json_object_get(x, keys[i]));
+		const char *s = jsonget_text_or_null(x, keys[i]);
 
 		r = table_add(t, s ? s : "never", 0);
 	}

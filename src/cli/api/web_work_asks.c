@@ -5,6 +5,7 @@
 #include "approval/toolcall.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/jsonget.h"
 #include "base/str.h"
 #include "cli/api/web_work.h"
 
@@ -38,18 +39,11 @@ static void list_release(struct list *l)
 	free(l->v);
 }
 
-static const char *text_of(const json_t *o, const char *key)
-{
-	const char *s = json_string_value(json_object_get(o, key));
-
-	return s ? s : "";
-}
-
 static int keep(void *ctx, json_t *ask)
 {
 	struct list *l = ctx;
 
-	if (!ask || !is_wanted(l, text_of(ask, "state")))
+	if (!ask || !is_wanted(l, jsonget_text(ask, "state")))
 		return 0;
 	if (l->n == LIST_MAX)
 		return -E2BIG;
@@ -70,9 +64,9 @@ static int keep(void *ctx, json_t *ask)
 static int in_order(const void *a, const void *b)
 {
 	const json_t *x = *(json_t *const *)a, *y = *(json_t *const *)b;
-	int d = strcmp(text_of(x, "asked"), text_of(y, "asked"));
+	int d = strcmp(jsonget_text(x, "asked"), jsonget_text(y, "asked"));
 
-	return d ? d : strcmp(text_of(x, "id"), text_of(y, "id"));
+	return d ? d : strcmp(jsonget_text(x, "id"), jsonget_text(y, "id"));
 }
 
 /* One run's. Who cannot be reached has ended, or is about to: what was, is in its file. */
@@ -110,7 +104,7 @@ static int take_one(void *ctx, json_t *ask)
 {
 	struct one *o = ctx;
 
-	if (ask && str_eq(text_of(ask, "id"), o->id))
+	if (ask && str_eq(jsonget_text(ask, "id"), o->id))
 		o->ask = json_incref(ask);
 	return o->ask != NULL;
 }
@@ -126,7 +120,7 @@ static size_t behind(struct web_args *a, const struct list *l, const char *id)
 	struct err e = ERR_INIT;
 	size_t i = 0;
 
-	while (i < l->n && !str_eq(text_of(l->v[i], "id"), id))
+	while (i < l->n && !str_eq(jsonget_text(l->v[i], "id"), id))
 		i++;
 	if (i < l->n)
 		return i + 1;
@@ -187,7 +181,7 @@ int web_work_asks(struct web_args *a, struct err *e)
 	}
 	buf_adds(&a->out, "],\"next\":");
 	if (i < l.n && i > first)
-		buf_addf(&a->out, "\"%s\"", text_of(l.v[i - 1], "id"));
+		buf_addf(&a->out, "\"%s\"", jsonget_text(l.v[i - 1], "id"));
 	else
 		buf_adds(&a->out, "null");
 	buf_addf(&a->out, ",\"total\":%zu}\n", l.n);
@@ -214,7 +208,7 @@ static int find(void *ctx, json_t *ask)
 {
 	struct wanted *w = ctx;
 
-	if (!ask || !str_eq(text_of(ask, "id"), w->id))
+	if (!ask || !str_eq(jsonget_text(ask, "id"), w->id))
 		return 0;
 	w->found = json_incref(ask);
 	return 1;
@@ -443,7 +437,8 @@ static int count_same(void *ctx, json_t *ask)
 {
 	struct same *s = ctx;
 
-	s->n += ask && str_eq(text_of(ask, "state"), "pending") && str_eq(text_of(ask, "by"), s->by);
+	s->n += ask && str_eq(jsonget_text(ask, "state"), "pending") &&
+		str_eq(jsonget_text(ask, "by"), s->by);
 	return 0;
 }
 

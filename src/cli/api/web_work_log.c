@@ -3,6 +3,7 @@
 #include "audit/query.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/jsonget.h"
 #include "base/str.h"
 #include "cli/api/web_work.h"
 #include "cli/core/ref.h"
@@ -357,8 +358,7 @@ static const struct {
 
 static const char *tell(const char *type, const json_t *o, struct buf *out)
 {
-	const char *decision = json_string_value(json_object_get(o, "decision")), *text = NULL,
-		   *tone = "plain";
+	const char *decision = jsonget_text_or_null(o, "decision"), *text = NULL, *tone = "plain";
 
 	for (size_t i = 0; i < ARRAY_SIZE(sentences); i++) {
 		if (str_eq(sentences[i].type, type)) {

@@ -10,6 +10,7 @@
 #include "approval/wire/askproto.h"
 #include "audit/query.h"
 #include "base/fd.h"
+#include "base/jsonget.h"
 #include "base/str.h"
 #include "cli/api/web_work.h"
 #include "cli/core/ref.h"
@@ -46,17 +47,10 @@ static void in_force_release(struct in_force *f)
 	strv_release(&f->until);
 }
 
-static const char *text_of(const json_t *o, const char *key)
-{
-	const char *s = json_string_value(json_object_get(o, key));
-
-	return s ? s : "";
-}
-
 static void note_digests(struct in_force *f, const json_t *o, bool start)
 {
-	const char *digest = text_of(o, start ? "policy_digest" : "digest"),
-		   *base = text_of(o, start ? "policy_base" : "base");
+	const char *digest = jsonget_text(o, start ? "policy_digest" : "digest"),
+		   *base = jsonget_text(o, start ? "policy_base" : "base");
 
 	snprintf(f->digest, sizeof(f->digest), "%s", digest);
 	snprintf(f->base, sizeof(f->base), "%s", *base ? base : digest);
@@ -94,10 +88,11 @@ static int keep_grant(void *ctx, json_t *ask)
 {
 	struct in_force *f = ctx;
 
-	if (!str_eq(text_of(ask, "kind"), "widen") || !str_eq(text_of(ask, "state"), "granted"))
+	if (!str_eq(jsonget_text(ask, "kind"), "widen") || !str_eq(jsonget_text(ask, "state"), "granted"))
 		return 0;
-	return strv_add(&f->rules, text_of(ask, "what")) < 0 || strv_add(&f->by, text_of(ask, "id")) < 0 ||
-			       strv_add(&f->until, text_of(ask, "expires")) < 0
+	return strv_add(&f->rules, jsonget_text(ask, "what")) < 0 ||
+			       strv_add(&f->by, jsonget_text(ask, "id")) < 0 ||
+			       strv_add(&f->until, jsonget_text(ask, "expires")) < 0
 		       ? -ENOMEM
 		       : 0;
 }
@@ -136,7 +131,7 @@ static int read_in_force(struct web_args *a, struct in_force *f, struct err *e)
 
 static bool has_network(const struct in_force *f)
 {
-	return !str_eq(text_of(f->start, "net"), "none");
+	return !str_eq(jsonget_text(f->start, "net"), "none");
 }
 
 static int copy_texts(const json_t *list, struct strv *to, struct err *e)
@@ -174,7 +169,7 @@ static void recall_profile(const struct in_force *f, struct net_plan *p)
 /* As it would be compiled now, with what was granted on top; `note` says why that is not what is in force. */
 static int load_policy(const struct in_force *f, struct net_plan *p, char note[256], struct err *e)
 {
-	const char *net = text_of(f->start, "net"), *file = text_of(f->start, "policy");
+	const char *net = jsonget_text(f->start, "net"), *file = jsonget_text(f->start, "policy");
 	struct config_policy_args args;
 	int r = copy_texts(json_object_get(f->start, "allow"), &p->allow, e);
 
@@ -258,8 +253,8 @@ int web_work_policy(struct web_args *a, struct err *e)
 		snprintf(note, sizeof(note), "%.255s", why.msg);
 	json_obj(&j, NULL);
 	json_str(&j, "sandbox", f.id);
-	json_str(&j, "net", json_string_value(json_object_get(f.start, "net")));
-	json_str(&j, "file", json_string_value(json_object_get(f.start, "policy")));
+	json_str(&j, "net", jsonget_text_or_null(f.start, "net"));
+	json_str(&j, "file", jsonget_text_or_null(f.start, "policy"));
 	json_arr(&j, "allow");
 	list = json_object_get(f.start, "allow");
 	for (size_t i = 0; i < json_array_size(list); i++)

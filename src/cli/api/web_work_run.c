@@ -3,6 +3,7 @@
 #include "approval/wire/askproto.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/jsonget.h"
 #include "base/str.h"
 #include "cli/api/web_work.h"
 #include "cli/common/run_json.h"
@@ -35,7 +36,7 @@ static void add_usage(struct json *j, int run_fd, bool alive, struct procs *proc
 
 static int count_ask(void *ctx, json_t *ask)
 {
-	const char *state = json_string_value(json_object_get(ask, "state"));
+	const char *state = jsonget_text_or_null(ask, "state");
 
 	*(uint64_t *)ctx += state && str_eq(state, "pending");
 	return 0;

@@ -9,6 +9,7 @@
  */
 #include "audit/query.h"
 #include "base/clock.h"
+#include "base/jsonget.h"
 #include "base/str.h"
 #include "cli/api/web_work.h"
 #include "cli/secret/cmd_secret.h"
@@ -35,8 +36,8 @@ static size_t take_use(const struct audit_record *rec, const struct secret_items
 
 	buf_addf(&text, "{%.*s}", (int)rec->line.fields_len, rec->line.fields);
 	o = json_loadb(buf_cstr(&text), text.len, 0, NULL);
-	name = json_string_value(json_object_get(o, "secret"));
-	host = json_string_value(json_object_get(o, "host"));
+	name = jsonget_text_or_null(o, "secret");
+	host = jsonget_text_or_null(o, "host");
 	for (size_t i = 0; name && i < l->n; i++) {
 		if (!str_eq(l->v[i].name, name) || uses[i].time[0])
 			continue;

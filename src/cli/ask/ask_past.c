@@ -7,6 +7,7 @@
 
 #include "audit/query.h"
 #include "base/cleanup.h"
+#include "base/jsonget.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -27,13 +28,6 @@ struct past {
 	struct strv gone; /* sandboxes, the newest first */
 };
 
-static const char *past_text(const json_t *o, const char *key)
-{
-	const char *s = json_string_value(json_object_get(o, key));
-
-	return s ? s : "";
-}
-
 /* By the last that the log says of it: whoever could have answered or used it is gone. */
 static const char *state_after(const json_t *event)
 {
@@ -42,9 +36,9 @@ static const char *state_after(const json_t *event)
 	} known[] = { { "ask.new", "gone" },	   { "ask.use", "spent" },    { "ask.unused", "lapsed" },
 		      { "ask.expire", "expired" }, { "ask.gone", "gone" },    { "ask.lapse", "lapsed" },
 		      { "ask.revoke", "lapsed" },  { "ask.answer", "lapsed" } };
-	const char *type = past_text(event, "type");
+	const char *type = jsonget_text(event, "type");
 
-	if (str_eq(type, "ask.answer") && str_eq(past_text(event, "answer"), "deny"))
+	if (str_eq(type, "ask.answer") && str_eq(jsonget_text(event, "answer"), "deny"))
 		return "denied";
 	for (size_t i = 0; i < ARRAY_SIZE(known); i++) {
 		if (str_eq(type, known[i].type))
@@ -69,8 +63,8 @@ static long place_of(struct past *p, const struct state *st, const char *sandbox
 static struct past_ask *past_find(struct past *p, const char *sandbox, const char *id)
 {
 	for (size_t i = p->n; i-- > 0;) {
-		if (str_eq(past_text(p->v[i].ask, "id"), id) &&
-		    str_eq(past_text(p->v[i].ask, "sandbox"), sandbox))
+		if (str_eq(jsonget_text(p->v[i].ask, "id"), id) &&
+		    str_eq(jsonget_text(p->v[i].ask, "sandbox"), sandbox))
 			return &p->v[i];
 	}
 	return NULL;
@@ -84,7 +78,7 @@ static int past_set(json_t *ask, const char *key, const char *s)
 /* The newest event of a question comes first, and says what became of it. */
 static struct past_ask *past_add(struct past *p, size_t run, const json_t *event, const char *state)
 {
-	const char *id = past_text(event, "ask"), *dash = strchr(id, '-');
+	const char *id = jsonget_text(event, "ask"), *dash = strchr(id, '-');
 	struct past_ask *a;
 	uint64_t number;
 
@@ -92,9 +86,10 @@ static struct past_ask *past_add(struct past *p, size_t run, const json_t *event
 		return NULL;
 	a = &p->v[p->n];
 	*a = (struct past_ask){ .ask = json_object(), .run = run, .number = (json_int_t)number };
-	if (past_set(a->ask, "id", id) < 0 || past_set(a->ask, "sandbox", past_text(event, "sandbox")) < 0 ||
+	if (past_set(a->ask, "id", id) < 0 ||
+	    past_set(a->ask, "sandbox", jsonget_text(event, "sandbox")) < 0 ||
 	    json_object_set_new(a->ask, "number", json_integer(a->number)) < 0 ||
-	    past_set(a->ask, "state", state) < 0 || past_set(a->ask, "why", past_text(event, "why")) < 0) {
+	    past_set(a->ask, "state", state) < 0 || past_set(a->ask, "why", jsonget_text(event, "why")) < 0) {
 		json_decref(a->ask);
 		return NULL;
 	}
@@ -105,13 +100,13 @@ static struct past_ask *past_add(struct past *p, size_t run, const json_t *event
 static int past_answer(json_t *ask, const json_t *event)
 {
 	json_t *n = json_object();
-	int r = json_object_set_new(n, "allow", json_boolean(str_eq(past_text(event, "answer"), "allow")));
+	int r = json_object_set_new(n, "allow", json_boolean(str_eq(jsonget_text(event, "answer"), "allow")));
 
-	r = r < 0 ? r : past_set(n, "scope", past_text(event, "scope"));
-	r = r < 0 ? r : past_set(n, "reason", past_text(event, "reason"));
-	r = r < 0 ? r : past_set(n, "name", past_text(event, "who"));
-	r = r < 0 ? r : past_set(n, "via", past_text(event, "via"));
-	r = r < 0 ? r : past_set(n, "at", past_text(event, "time"));
+	r = r < 0 ? r : past_set(n, "scope", jsonget_text(event, "scope"));
+	r = r < 0 ? r : past_set(n, "reason", jsonget_text(event, "reason"));
+	r = r < 0 ? r : past_set(n, "name", jsonget_text(event, "who"));
+	r = r < 0 ? r : past_set(n, "via", jsonget_text(event, "via"));
+	r = r < 0 ? r : past_set(n, "at", jsonget_text(event, "time"));
 	if (r == 0 && json_object_get(event, "uid"))
 		r = json_object_set(n, "uid", json_object_get(event, "uid"));
 	return json_object_set_new(ask, "answer", n) < 0 || r < 0 ? -ENOMEM : 0;
@@ -131,20 +126,20 @@ static int past_new(struct past_ask *a, json_t *event)
 			return -ENOMEM;
 	}
 	a->is_whole = true;
-	return past_set(a->ask, "asked", past_text(event, "time"));
+	return past_set(a->ask, "asked", jsonget_text(event, "time"));
 }
 
 /* 1: there is no room for one more. */
 static int past_take(struct past *p, const struct state *st, json_t *event)
 {
-	const char *state = state_after(event), *type = past_text(event, "type");
-	long run = state ? place_of(p, st, past_text(event, "sandbox")) : -ENOENT;
+	const char *state = state_after(event), *type = jsonget_text(event, "type");
+	long run = state ? place_of(p, st, jsonget_text(event, "sandbox")) : -ENOENT;
 	struct past_ask *a;
 	json_int_t used;
 
 	if (run < 0)
 		return run == -ENOMEM ? -ENOMEM : 0;
-	a = past_find(p, past_text(event, "sandbox"), past_text(event, "ask"));
+	a = past_find(p, jsonget_text(event, "sandbox"), jsonget_text(event, "ask"));
 	a = a ? a : past_add(p, (size_t)run, event, state);
 	if (!a)
 		return p->n == ASK_PAST_MAX;

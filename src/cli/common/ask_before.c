@@ -4,6 +4,7 @@
 #include "audit/query.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/jsonget.h"
 #include "base/str.h"
 #include "policy/shorten.h"
 
@@ -18,13 +19,6 @@ void ask_before_release(struct ask_before *b)
 	for (size_t i = 0; i < b->n; i++)
 		free(b->line[i]);
 	*b = (struct ask_before){ 0 };
-}
-
-static const char *text_of(const json_t *o, const char *key)
-{
-	const char *s = json_string_value(json_object_get(o, key));
-
-	return s ? s : "";
 }
 
 static void add_cut(struct buf *out, const char *s)
@@ -51,7 +45,7 @@ static bool is_routine(const char *type, const json_t *o)
 {
 	static const char *const always[] = { "net.up",	      "net.policy", "net.close",
 					      "net.response", "exec.end",   "api.request" };
-	bool allowed = !str_eq(text_of(o, "decision"), "deny");
+	bool allowed = !str_eq(jsonget_text(o, "decision"), "deny");
 
 	for (size_t i = 0; i < ARRAY_SIZE(always); i++) {
 		if (str_eq(type, always[i]))
@@ -60,7 +54,7 @@ static bool is_routine(const char *type, const json_t *o)
 	if (str_eq(type, "net.dial"))
 		return json_integer_value(json_object_get(o, "status")) >= 0;
 	if (str_eq(type, "net.open"))
-		return allowed && str_eq(text_of(o, "depth"), "inspect");
+		return allowed && str_eq(jsonget_text(o, "depth"), "inspect");
 	return str_eq(type, "net.dns") && allowed;
 }
 
@@ -71,14 +65,14 @@ static void add_line(struct buf *out, const json_t *o)
 					    "ask",  "answer", "reason", "why",	  "rule" };
 	json_int_t count = json_integer_value(json_object_get(o, "count"));
 
-	buf_addf(out, "%.8s  %s", strlen(text_of(o, "time")) > 19 ? text_of(o, "time") + 11 : "",
-		 text_of(o, "type"));
+	buf_addf(out, "%.8s  %s", strlen(jsonget_text(o, "time")) > 19 ? jsonget_text(o, "time") + 11 : "",
+		 jsonget_text(o, "type"));
 	add_command(out, json_object_get(o, "command"));
 	if (count > 1)
 		buf_addf(out, "  %lld times", (long long)count);
 	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
-		if (text_of(o, keys[i])[0])
-			add_cut(out, text_of(o, keys[i]));
+		if (jsonget_text(o, keys[i])[0])
+			add_cut(out, jsonget_text(o, keys[i]));
 	}
 }
 
@@ -89,7 +83,7 @@ static int take(struct ask_before *b, const struct audit_record *r)
 	autobuf struct buf line = BUF_INIT;
 	char *s = NULL;
 
-	if (o && is_routine(text_of(o, "type"), o)) {
+	if (o && is_routine(jsonget_text(o, "type"), o)) {
 		json_decref(o);
 		return 0;
 	}
@@ -108,7 +102,7 @@ int ask_before_read(const json_t *ask, const struct state *st, size_t max, struc
 		    struct err *e)
 {
 	json_int_t seq = json_integer_value(json_object_get(ask, "seq"));
-	const struct audit_filter f = { .sandbox = text_of(ask, "sandbox"),
+	const struct audit_filter f = { .sandbox = jsonget_text(ask, "sandbox"),
 					.from = seq > ASK_BEFORE_WITHIN ? (uint64_t)seq - ASK_BEFORE_WITHIN
 									: 0 };
 	CLEANUP(audit_back_freep) struct audit_back *back = NULL;

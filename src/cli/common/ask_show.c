@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/jsonget.h"
 #include "base/str.h"
 #include "cli/common/ask_before.h"
 #include "cli/core/say.h"
@@ -22,7 +23,7 @@
 
 const char *ask_text(const json_t *ask, const char *key)
 {
-	const char *s = json_string_value(json_object_get(ask, key));
+	const char *s = jsonget_text_or_null(ask, key);
 
 	return s ? s : "";
 }

@@ -2,6 +2,7 @@
 #include "cli/net/net_event.h"
 
 #include "base/clock.h"
+#include "base/jsonget.h"
 #include "base/str.h"
 #include "cli/core/ref.h"
 
@@ -58,10 +59,10 @@ static void take_texts(struct net_event *ev)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
-		*texts[i].to = json_string_value(json_object_get(ev->obj, texts[i].key));
+		*texts[i].to = jsonget_text_or_null(ev->obj, texts[i].key);
 	/* Requests say which host they are for. */
 	if (!ev->name)
-		ev->name = json_string_value(json_object_get(ev->obj, "host"));
+		ev->name = jsonget_text_or_null(ev->obj, "host");
 }
 
 static void take_numbers(struct net_event *ev)
@@ -135,7 +136,7 @@ bool net_event_parse_ask(struct net_event *ret, const struct audit_record *rec)
 
 	if (!is_ask(rec) || !parse(ret, rec))
 		return false;
-	kind = json_string_value(json_object_get(ret->obj, "kind"));
+	kind = jsonget_text_or_null(ret->obj, "kind");
 	for (size_t i = 0; kind && i < ARRAY_SIZE(egress); i++) {
 		if (str_eq(kind, egress[i])) {
 			ret->decision = "ask";

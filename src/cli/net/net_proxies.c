@@ -4,6 +4,7 @@
  * second or two and leaves the answer in the run's directory.
  */
 #include "base/fd.h"
+#include "base/jsonget.h"
 #include "base/str.h"
 #include "cli/core/say.h"
 #include "cli/core/table.h"
@@ -35,7 +36,7 @@ static json_t *read_snapshot(int run_fd)
 
 static const char *text_of(const json_t *o, const char *key)
 {
-	const char *s = json_string_value(json_object_get(o, key));
+	const char *s = jsonget_text_or_null(o, key);
 
 	return s ? s : "-";
 }

@@ -3,6 +3,7 @@
 #include "cli/net/net_ways.h"
 
 #include "base/cleanup.h"
+#include "base/jsonget.h"
 #include "cli/core/ref.h"
 #include "crypto/hash.h"
 #include "policy/build.h"
@@ -31,8 +32,8 @@ static bool is_known(const struct net_ways *w, const char *text)
 /* Is it the one that the run was started with? What was granted on top of it is not in the file. */
 static bool is_as_logged(const struct policy *p, const json_t *start)
 {
-	const char *base = json_string_value(json_object_get(start, "policy_base"));
-	const char *digest = base ? base : json_string_value(json_object_get(start, "policy_digest"));
+	const char *base = jsonget_text_or_null(start, "policy_base");
+	const char *digest = base ? base : jsonget_text_or_null(start, "policy_digest");
 	unsigned char d[POLICY_DIGEST_LEN];
 	char hex[2 * sizeof(d) + 1];
 
@@ -44,7 +45,7 @@ static bool is_as_logged(const struct policy *p, const json_t *start)
 /* The policy that a run was started with, once for all runs that had the same. */
 static int load_policy_of(struct net_ways *w, const json_t *start, struct err *e)
 {
-	const char *file = json_string_value(json_object_get(start, "policy"));
+	const char *file = jsonget_text_or_null(start, "policy");
 	const json_t *list = json_object_get(start, "allow");
 	autostrv struct strv allow = STRV_INIT;
 	autobuf struct buf text = BUF_INIT;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/net/replay_asks.h"
 
+#include "base/jsonget.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,13 +96,6 @@ static void add_fields(const char *p, struct buf *act)
 
 /* --- ask.new ----------------------------------------------------------------------------------------------------------- */
 
-static const char *text_of(const json_t *event, const char *key)
-{
-	const char *s = json_string_value(json_object_get(event, key));
-
-	return s ? s : "";
-}
-
 static bool kind_of(const char *name, struct replay_ask *a, struct buf *act, const char *what)
 {
 	static const struct {
@@ -135,7 +130,7 @@ static char *subject(enum replay_kind kind, const char *what)
 /* Queries are not in this line. Where one decides, the mark says that there may have been one. */
 static char *path_of(const json_t *event)
 {
-	const char *path = text_of(event, "path");
+	const char *path = jsonget_text(event, "path");
 	char *s = NULL;
 
 	return asprintf(&s, "%s%s", path, str_ends(path, "/info/refs") ? "?" : "") < 0 ? NULL : s;
@@ -150,24 +145,24 @@ static char *key_of(const char *sandbox, const char *id, size_t len)
 
 int replay_asks_add(struct replay_asks *l, const char *sandbox, const json_t *event)
 {
-	const char *what = text_of(event, "what"), *id = text_of(event, "ask");
+	const char *what = jsonget_text(event, "what"), *id = jsonget_text(event, "ask");
 	json_int_t port = json_integer_value(json_object_get(event, "port"));
 	struct replay_ask a = { .port = port > 0 && port <= UINT16_MAX ? (uint16_t)port : 0 };
 	autobuf struct buf act = BUF_INIT;
 	struct replay_ask *v;
 
-	if (!*id || !kind_of(text_of(event, "kind"), &a, &act, what))
+	if (!*id || !kind_of(jsonget_text(event, "kind"), &a, &act, what))
 		return 0;
 	v = reallocarray(l->v, l->n + 1, sizeof(*v));
 	if (!v)
 		return -ENOMEM;
 	l->v = v;
 	a.key = key_of(sandbox, id, strlen(id));
-	a.host = strdup(text_of(event, "host"));
-	a.method = strdup(text_of(event, "method"));
+	a.host = strdup(jsonget_text(event, "host"));
+	a.method = strdup(jsonget_text(event, "method"));
 	a.path = path_of(event);
 	a.what = subject(a.kind, what);
-	a.rule = strdup(text_of(event, "rule"));
+	a.rule = strdup(jsonget_text(event, "rule"));
 	a.act = strdup(buf_cstr(&act));
 	l->v[l->n++] = a;
 	return a.key && a.host && a.method && a.path && a.what && a.rule && a.act && !buf_error(&act)

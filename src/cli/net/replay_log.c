@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/net/replay_log.h"
 
+#include "base/jsonget.h"
 #include "cli/core/ref.h"
 #include "cli/net/net_event.h"
 #include "cli/net/replay_asks.h"
@@ -117,11 +118,6 @@ static int on_net(struct gather *g, const struct net_event *ev)
 
 /* --- other events ------------------------------------------------------------------------------------------------ */
 
-static const char *text_of(const json_t *o, const char *key)
-{
-	return json_string_value(json_object_get(o, key));
-}
-
 static int on_ask(struct gather *g, const char *sandbox, const json_t *o)
 {
 	return replay_asks_add(&g->asks, sandbox, o);
@@ -130,14 +126,14 @@ static int on_ask(struct gather *g, const char *sandbox, const json_t *o)
 static int on_tool(struct gather *g, const char *sandbox, const json_t *o)
 {
 	struct replay_seen s = { .kind = REPLAY_TOOL,
-				 .what = text_of(o, "tool"),
-				 .rule = text_of(o, "rule"),
-				 .list = text_of(o, "list"),
+				 .what = jsonget_text_or_null(o, "tool"),
+				 .rule = jsonget_text_or_null(o, "rule"),
+				 .list = jsonget_text_or_null(o, "list"),
 				 .count = 1 };
 
-	if (!s.what || !read_action(text_of(o, "decision"), &s.was))
+	if (!s.what || !read_action(jsonget_text_or_null(o, "decision"), &s.was))
 		return 0;
-	if (replay_asks_told(&g->asks, sandbox, text_of(o, "ask")) < 0)
+	if (replay_asks_told(&g->asks, sandbox, jsonget_text_or_null(o, "ask")) < 0)
 		return -ENOMEM;
 	return replay_add(g->replay, &s);
 }
@@ -145,13 +141,13 @@ static int on_tool(struct gather *g, const char *sandbox, const json_t *o)
 /* Its rule is there where a person was asked: by the policy, or because who typed it wanted that. */
 static int on_apply(struct gather *g, const char *sandbox, const json_t *o)
 {
-	const char *rule = text_of(o, "rule");
+	const char *rule = jsonget_text_or_null(o, "rule");
 	struct replay_seen s = { .kind = REPLAY_APPLY,
 				 .was = rule && str_starts(rule, "apply:") ? POLICY_ASK : POLICY_ALLOW,
 				 .rule = rule,
 				 .count = 1 };
 
-	if (replay_asks_told(&g->asks, sandbox, text_of(o, "ask")) < 0)
+	if (replay_asks_told(&g->asks, sandbox, jsonget_text_or_null(o, "ask")) < 0)
 		return -ENOMEM;
 	return replay_add(g->replay, &s);
 }

@@ -44,14 +44,13 @@ static void say_left_out(const char *path, const char *why)
 	say_note("~/%s is not taken over: %s", str_safe(path, shown, sizeof(shown)), why);
 }
 
-/* The name below the home by which the kernel knows the open file. 1: it is another one, in *ret. 0: it is `path`
- * itself. -errno: the name cannot be told. */
-static int real_name(const struct collect *c, const char *path, int fd, char **ret)
+int run_settings_real_name(int home_fd, const char *path, int fd, char **ret)
 {
 	char proc[32], home[PATH_MAX], real[PATH_MAX];
+	struct stat named, st;
 	ssize_t n, m;
 
-	snprintf(proc, sizeof(proc), "/proc/self/fd/%d", c->home);
+	snprintf(proc, sizeof(proc), "/proc/self/fd/%d", home_fd);
 	n = readlink(proc, home, sizeof(home) - 1);
 	snprintf(proc, sizeof(proc), "/proc/self/fd/%d", fd);
 	m = readlink(proc, real, sizeof(real) - 1);
@@ -60,6 +59,11 @@ static int real_name(const struct collect *c, const char *path, int fd, char **r
 	real[m] = '\0';
 	if (str_eq(real + n + 1, path))
 		return 0;
+	/* Of a deleted file the kernel says "NAME (deleted)", which no rule for credentials knows. */
+	if (fstat(fd, &st) < 0 || fstatat(home_fd, real + n + 1, &named, AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	if (st.st_dev != named.st_dev || st.st_ino != named.st_ino)
+		return -ESTALE;
 	*ret = strdup(real + n + 1);
 	return *ret ? 1 : -ENOMEM;
 }
@@ -72,7 +76,7 @@ static const char *leads_to_credentials(const struct collect *c, const char *pat
 	autofree char *real = NULL;
 	const struct secret_rule *rule = NULL;
 	const char *slash;
-	int r = real_name(c, path, fd, &real);
+	int r = run_settings_real_name(c->home, path, fd, &real);
 
 	if (r < 0)
 		return "where it really lies cannot be told, so it may be a link to credentials";

@@ -17,6 +17,10 @@
 
 #define RUN_SETTINGS_DIR SPEC_FILES_DIR "/settings"
 
+/* The name below the directory `home` by which the kernel knows the open file. 1: it is another one than `path`, in *ret. 0: it is
+ * `path` itself. -errno: the name cannot be told, for the file was moved out of there, replaced or deleted. */
+int run_settings_real_name(int home, const char *path, int fd, char **ret) MUST_CHECK;
+
 int run_settings_collect(const struct profile *p, struct spec_files *to, struct err *e) MUST_CHECK;
 
 #endif

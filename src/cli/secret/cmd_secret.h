@@ -112,6 +112,7 @@ void secret_items_release(struct secret_items *l);
 /* Everything about it but its value, as members of an object that is open. */
 /* Whether a profile knows where this secret is sent: then it needs no binding. One that cannot be read knows nothing. */
 bool secret_find_profile(const char *name, char ret[64]);
+int secret_list_profiles(const char *name, struct strv *ret) MUST_CHECK; /* all of them */
 void secret_item_json(struct json *j, const struct secret_item *i, uint64_t now);
 bool secret_item_has_expired(const struct secret_item *i, uint64_t now);
 bool secret_item_expires_soon(const struct secret_item *i, uint64_t now);

@@ -9,14 +9,13 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "cli/secret/cmd_secret.h"
+#include "sys/spawn.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/ioctl.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -39,20 +38,6 @@ static void set_foreground(int terminal, pid_t group)
 	signal(SIGTTOU, was);
 }
 
-_Noreturn static void become(const char *command, int out, int terminal)
-{
-	int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-
-	if (setpgid(0, 0) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
-		_exit(126);
-	if (terminal >= 0)
-		set_foreground(terminal, getpid());
-	if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0)
-		_exit(126);
-	execl("/bin/sh", "sh", "-c", command, (char *)NULL);
-	_exit(127);
-}
-
 static int make_pipe(int p[2], struct err *e)
 {
 	if (pipe2(p, O_CLOEXEC) < 0)
@@ -62,26 +47,39 @@ static int make_pipe(int p[2], struct err *e)
 	return 0;
 }
 
+/* The caller's own command, with what it would have when they type it. */
 static int start(struct command *c, const char *command, struct err *e)
 {
-	int p[2], r = make_pipe(p, e);
+	char *argv[] = { (char *)"sh", (char *)"-c", (char *)command, NULL };
+	int p[2], fds[] = { SPAWN_NULL, SPAWN_NULL, 2 }, r = make_pipe(p, e);
+	struct spawn s = { .name = "the command",
+			   .path = "/bin/sh",
+			   .argv = argv,
+			   .env = environ,
+			   .fds = fds,
+			   .n_fds = ARRAY_SIZE(fds),
+			   .flags = SPAWN_SAME_ID | SPAWN_MAY_GAIN | SPAWN_KEEP_CWD | SPAWN_KEEP_UMASK |
+				    SPAWN_GROUP };
+	struct spawned got = SPAWNED_INIT;
 
 	if (r < 0)
 		return r;
 	c->terminal = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY);
 	if (c->terminal >= 0 && tcgetpgrp(c->terminal) != getpgrp())
 		c->terminal = fd_close(c->terminal);
-	c->pid = fork();
-	if (c->pid == 0)
-		become(command, p[1], c->terminal);
-	r = -errno;
+	if (c->terminal >= 0) {
+		s.terminal = c->terminal;
+		s.flags |= SPAWN_FOREGROUND;
+	}
+	fds[1] = p[1];
+	r = spawn_start(&s, &got, e);
 	fd_close(p[1]);
 	c->out = p[0];
-	if (c->pid < 0)
-		return err_sys(e, r, "cannot start the command");
-	(void)!setpgid(c->pid, c->pid);
-	c->pidfd = (int)syscall(SYS_pidfd_open, c->pid, 0);
-	return c->pidfd < 0 ? err_sys(e, -errno, "cannot watch the command") : 0;
+	if (r < 0)
+		return r;
+	c->pid = got.pid;
+	c->pidfd = got.pidfd;
+	return 0;
 }
 
 /* Until it ends; a pipe that is full while it runs is one that prints more than a secret has. */

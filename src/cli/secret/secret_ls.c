@@ -9,25 +9,38 @@
 
 #include <errno.h>
 
-bool secret_find_profile(const char *name, char ret[64])
+static bool uses_secret(const struct profile *p, const char *name)
+{
+	for (size_t k = 0; k < p->n_secrets; k++) {
+		if (str_eq(p->secrets[k].name, name) && p->secrets[k].host)
+			return true;
+	}
+	return false;
+}
+
+int secret_list_profiles(const char *name, struct strv *ret)
 {
 	autostrv struct strv names = STRV_INIT;
 	struct err ignored = ERR_INIT;
-	bool found = false;
+	int r = profile_list(&names, &ignored);
 
-	if (profile_list(&names, &ignored) < 0)
-		return false;
-	for (size_t i = 0; !found && i < names.n; i++) {
+	for (size_t i = 0; r == 0 && i < names.n; i++) {
 		CLEANUP(profile_release) struct profile p = PROFILE_INIT;
 
-		if (profile_load(&p, names.v[i], &ignored) < 0)
-			continue;
-		for (size_t k = 0; !found && k < p.n_secrets; k++)
-			found = str_eq(p.secrets[k].name, name) && p.secrets[k].host;
-		if (found)
-			snprintf(ret, 64, "%s", names.v[i]);
+		if (profile_load(&p, names.v[i], &ignored) == 0 && uses_secret(&p, name))
+			r = strv_add(ret, names.v[i]);
 	}
-	return found;
+	return r;
+}
+
+bool secret_find_profile(const char *name, char ret[64])
+{
+	autostrv struct strv all = STRV_INIT;
+
+	if (secret_list_profiles(name, &all) < 0 || !all.n)
+		return false;
+	snprintf(ret, 64, "%s", all.v[0]);
+	return true;
 }
 
 static void format_day(uint64_t seconds, char out[CLOCK_TEXT_LEN])

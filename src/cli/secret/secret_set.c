@@ -23,14 +23,20 @@ static unsigned set_flags(const struct secret_args *a)
 
 static void say_saved(const struct secret_args *a, const char *name)
 {
-	char profile[64];
+	autostrv struct strv profiles = STRV_INIT;
+	autobuf struct buf names = BUF_INIT;
 
-	if (a->hosts.n)
+	if (a->hosts.n) {
 		say_note("%s is saved", name);
-	else if (secret_find_profile(name, profile))
-		say_note("%s is saved; coffer run --profile %s uses it", name, profile);
-	else
+		return;
+	}
+	if (secret_list_profiles(name, &profiles) < 0 || !profiles.n) {
 		say_note("%s is saved; it can be sent nowhere until it is bound: coffer secret bind", name);
+		return;
+	}
+	for (size_t i = 0; i < profiles.n; i++)
+		buf_addf(&names, "%s%s", i == 0 ? "" : i + 1 == profiles.n ? " or " : ", ", profiles.v[i]);
+	say_note("%s is saved; coffer run --profile %s uses it", name, buf_cstr(&names));
 }
 
 int secret_set(struct secret_session *s, const struct secret_args *a, struct err *e)

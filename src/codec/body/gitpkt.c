@@ -2,6 +2,8 @@
 /* The list of commands at the head of a push; which request is about what stands in gitpkt_service.c. */
 #include "codec/body/gitpkt.h"
 
+#include "base/hex.h"
+
 #include <errno.h>
 #include <stdlib.h>
 
@@ -20,14 +22,6 @@ void gitpkt_push_release(struct gitpkt_push *g)
 	free(g->commands);
 	g->commands = NULL;
 	buf_release(&g->text);
-}
-
-static int hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c |= 0x20;
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
 /* The length that a pkt-line says it has, its head included; -1 when it is no number. */

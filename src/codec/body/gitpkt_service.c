@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/hex.h"
 #include "codec/body/gitpkt.h"
 
 /* The last segment, without its ";parameters" and what some file systems drop behind a name; *s is what stands before. */
@@ -38,14 +39,6 @@ static bool has(struct slice s, const char *part, struct slice *ret_front)
 	return p != NULL;
 }
 
-static int hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c |= 0x20;
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* Is this, percent-decoded, the text? In any case, for whoever folds it. */
 static bool decodes_to(struct slice s, const char *text)
 {
@@ -53,9 +46,10 @@ static bool decodes_to(struct slice s, const char *text)
 
 	for (; i < s.len && *text; i++, text++) {
 		char c = s.p[i];
+		int byte = c == '%' && s.len - i >= 3 ? hex_byte(s.p + i + 1) : -1;
 
-		if (c == '%' && s.len - i >= 3 && hex_digit(s.p[i + 1]) >= 0 && hex_digit(s.p[i + 2]) >= 0) {
-			c = (char)(hex_digit(s.p[i + 1]) << 4 | hex_digit(s.p[i + 2]));
+		if (byte >= 0) {
+			c = (char)byte;
 			i += 2;
 		}
 		if (c >= 'A' && c <= 'Z')

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codec/body/graphql_lex.h"
 
+#include "base/hex.h"
+
 static void bad(struct gql_lex *l, const char *why)
 {
 	l->token = GQL_BAD;
@@ -15,11 +17,6 @@ static bool is_name_start(char c)
 static bool is_digit(char c)
 {
 	return c >= '0' && c <= '9';
-}
-
-static bool is_hex(char c)
-{
-	return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
 }
 
 /* The byte n places behind the current one; 0, which no document may have, past the end. */
@@ -90,7 +87,7 @@ static bool take_unicode(struct gql_lex *l)
 	size_t n = 0;
 
 	l->at += braces;
-	while (n < (braces ? 8 : 4) && is_hex(peek(l, 0))) {
+	while (n < (braces ? 8 : 4) && hex_digit(peek(l, 0)) >= 0) {
 		l->at++;
 		n++;
 	}

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codec/file/p12.h"
 
+#include "base/base64.h"
+
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
@@ -104,11 +106,9 @@ struct base64 {
 
 static void base64_init(struct base64 *t)
 {
-	static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
 	memset(t->value, NO_DIGIT, sizeof(t->value));
 	for (uint8_t i = 0; i < 64; i++)
-		t->value[(uint8_t)digits[i]] = i;
+		t->value[(uint8_t)base64_digit(i, false)] = i;
 }
 
 /* Base64 up to the END line, white space anywhere. The number of bytes, or 0 when it is none. */

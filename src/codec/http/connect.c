@@ -1,26 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codec/http/connect.h"
 
+#include "base/base64.h"
 #include "codec/http/http1.h"
 
 #include <errno.h>
 #include <stdint.h>
-
-static void add_base64(struct buf *out, const char *s, size_t len)
-{
-	static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-	for (size_t i = 0; i < len; i += 3) {
-		size_t n = len - i < 3 ? len - i : 3;
-		uint32_t v = 0;
-
-		for (size_t k = 0; k < 3; k++)
-			v = v << 8 | (k < n ? (uint8_t)s[i + k] : 0u);
-		for (size_t k = 0; k <= n; k++)
-			buf_addc(out, digits[v >> (18 - 6 * k) & 63]);
-		buf_add(out, "==", 3 - n);
-	}
-}
 
 static bool is_plain(const char *s, bool is_user)
 {
@@ -47,7 +32,7 @@ static int add_credentials(struct buf *out, const char *user, const char *passwo
 			CONNECT_CREDENTIAL_MAX);
 	n = snprintf(both, sizeof(both), "%s:%s", user, password);
 	buf_adds(out, "Proxy-Authorization: Basic ");
-	add_base64(out, both, (size_t)n);
+	base64_add(out, both, (size_t)n);
 	buf_adds(out, "\r\n");
 	explicit_bzero(both, sizeof(both));
 	return 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codec/http/http1_chunk.h"
 
+#include "base/hex.h"
 #include "codec/http/http1_int.h"
 
 #include <errno.h>
@@ -30,14 +31,6 @@ static int bad(struct http1_chunks *c, const char *why)
 void http1_chunks_release(struct http1_chunks *c)
 {
 	buf_release(&c->trailer);
-}
-
-static int hex_digit(char ch)
-{
-	if (ch >= '0' && ch <= '9')
-		return ch - '0';
-	ch |= 0x20;
-	return ch >= 'a' && ch <= 'f' ? ch - 'a' + 10 : -1;
 }
 
 static int step_size(struct http1_chunks *c, char ch)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codec/http/urlpath.h"
 
+#include "base/hex.h"
 #include "codec/asciifold.h"
 
 #include <errno.h>
@@ -24,20 +25,10 @@ static int refuse(const struct walk *w, const char *why, struct err *e)
 	return err_set(e, -EINVAL, "path '%s' %s", slice_quote(w->s, w->len, q), why);
 }
 
-static int hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c |= 0x20;
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* The byte that "%XY" at s stands for; -1 when it is no such thing. */
 static int encoded_byte(const char *s, size_t len)
 {
-	int hi = len >= 3 && s[0] == '%' ? hex_digit(s[1]) : -1, lo = hi < 0 ? -1 : hex_digit(s[2]);
-
-	return lo < 0 ? -1 : hi << 4 | lo;
+	return len >= 3 && s[0] == '%' ? hex_byte(s + 1) : -1;
 }
 
 static bool is_unreserved(int c)
@@ -88,7 +79,6 @@ static bool take_utf8(struct walk *w, unsigned c)
 static int take_encoded(struct walk *w, struct err *e)
 {
 	int c = encoded_byte(w->s + w->at, w->len - w->at);
-	const char hex[] = "0123456789ABCDEF";
 
 	if (c < 0)
 		return refuse(w, "has a percent sign that two hexadecimal digits do not follow", e);
@@ -104,8 +94,8 @@ static int take_encoded(struct walk *w, struct err *e)
 		return 0;
 	}
 	buf_addc(w->out, '%');
-	buf_addc(w->out, hex[c >> 4]);
-	buf_addc(w->out, hex[c & 15]);
+	buf_addc(w->out, HEX_UPPER[c >> 4]);
+	buf_addc(w->out, HEX_UPPER[c & 15]);
 	return 0;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codec/net/addr.h"
 
+#include "base/hex.h"
 #include "codec/slice.h"
 
 #include <errno.h>
@@ -76,14 +77,6 @@ static bool parse_v4(const char *s, size_t len, uint8_t out[4])
 		out[part] = (uint8_t)v;
 	}
 	return i == len;
-}
-
-static int hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c |= 0x20;
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
 /* One group of 1 to 4 hex digits, or an IPv4 tail where `last`. Bytes written to out, 0 when it is neither. */
@@ -195,7 +188,7 @@ static char *put_group(char *p, unsigned v)
 
 		began = began || d || shift == 0;
 		if (began)
-			*p++ = "0123456789abcdef"[d];
+			*p++ = HEX_LOWER[d];
 	}
 	return p;
 }

@@ -8,6 +8,7 @@
 #include "daemon/broker/webd_int.h"
 #include "ipc/fdpass.h"
 #include "sandbox/engine/helper.h"
+#include "sys/spawn.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,6 +25,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#define OWN_ID 65531 /* the host's root does not run coffer-web; nobody has this id */
 #define QUEUE_MAX 4096
 #define CHANNEL_BUFFER (4 << 20)
 #define LISTEN_FILE_MAX 8192
@@ -194,24 +196,25 @@ static void on_channel(struct watch *w, uint32_t events)
 		helper_is_up(d->w.helpers, &d->helper, clock_nsec(CLOCK_MONOTONIC));
 }
 
-_Noreturn static void become_web(int program, int sock)
+/* It sees the end of the channel too, but is not to go on for a moment without somebody who judges what it wants. */
+static int start_program(int program, int sock, pid_t *ret, struct err *e)
 {
-	char *argv[] = { (char[]){ "coffer-web" }, NULL }, *envp[] = { NULL };
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC), p = fcntl(program, F_DUPFD_CLOEXEC, 16),
-	    s = fcntl(sock, F_DUPFD_CLOEXEC, 16);
-	sigset_t none;
+	char *argv[] = { (char *)"coffer-web", NULL };
+	const int fds[] = { SPAWN_NULL, SPAWN_NULL, SPAWN_NULL, sock };
+	const struct spawn s = { .exe = program,
+				 .argv = argv,
+				 .fds = fds,
+				 .n_fds = ARRAY_SIZE(fds),
+				 .id = OWN_ID,
+				 .flags = SPAWN_SESSION };
+	struct spawned got = SPAWNED_INIT;
+	int r = spawn_start(&s, &got, e);
 
-	if (null < 0 || p < 0 || s < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(null, 2) < 0 ||
-	    dup2(s, 3) < 0 || chdir("/") < 0)
-		_exit(1);
-	syscall(SYS_close_range, 4, ~0U, 4 /* CLOSE_RANGE_CLOEXEC */);
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
-	for (int sig = 1; sig < 32; sig++)
-		signal(sig, SIG_DFL);
-	setsid();
-	syscall(SYS_execveat, p, "", argv, envp, AT_EMPTY_PATH);
-	_exit(1);
+	if (r < 0)
+		return r;
+	fd_close(got.pidfd);
+	*ret = got.pid;
+	return 0;
 }
 
 static void hand_listener(struct webd *d, const struct webd_listener *l)
@@ -228,7 +231,7 @@ static int start_web(struct webd *d, struct err *e)
 {
 	autoclose int program = -1;
 	const int size = CHANNEL_BUFFER;
-	int sv[2];
+	int sv[2], r;
 
 	if (d->channel.fd >= 0)
 		return 0;
@@ -239,14 +242,14 @@ static int start_web(struct webd *d, struct err *e)
 		return err_sys(e, -errno, "cannot make a socket");
 	for (int i = 0; i < 2; i++)
 		(void)!setsockopt(sv[i], SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
-	d->pid = fork();
-	if (d->pid == 0)
-		become_web(program, sv[1]);
+	r = start_program(program, sv[1], &d->pid, e);
 	fd_close(sv[1]);
 	d->channel = (struct watch){ .fd = sv[0], .fn = on_channel, .ctx = d };
-	if (d->pid < 0 || loop_watch(d->w.loop, &d->channel, EPOLLIN) < 0) {
+	if (r == 0 && loop_watch(d->w.loop, &d->channel, EPOLLIN) < 0)
+		r = err_set(e, -EAGAIN, "cannot watch coffer-web");
+	if (r < 0) {
 		d->channel.fd = fd_close(d->channel.fd);
-		return err_set(e, -EAGAIN, "cannot start coffer-web");
+		return r;
 	}
 	d->last_id = 0;
 	randombytes_buf(d->owner, sizeof(d->owner));

@@ -4,6 +4,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "daemon/broker/webd_int.h"
+#include "sys/spawn.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -163,51 +164,42 @@ struct job *webd_add_job(struct webd *d, const struct webp_req *q, enum webp_sta
 	return x;
 }
 
-/* In the child: the program, three descriptors, and of the environment what it needs to find the same state and configuration. */
-_Noreturn static void become(const struct webd *d, const struct strv *argv, int in, int out, int err)
+/* Three descriptors, and of the environment what it needs to find the same state and configuration. Work that changes something goes on
+ * when cofferd dies; in -1: nothing. 0: it could not be started. */
+static pid_t start_coffer(const struct webd *d, const struct strv *argv, const int fds[3], unsigned flags)
 {
 	/* Where the owner's configuration and the vault's key are looked for. */
 	static const char *const places[] = { "HOME", "XDG_CONFIG_HOME", "CREDENTIALS_DIRECTORY" };
-	char state[4200], path[] = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-			  *envp[2 + ARRAY_SIZE(places) + 1] = { state, path };
-	int program = fcntl(d->w.coffer_fd, F_DUPFD_CLOEXEC, 16),
-	    i = in < 0 ? open("/dev/null", O_RDWR | O_CLOEXEC) : fcntl(in, F_DUPFD_CLOEXEC, 16);
-	int o = fcntl(out, F_DUPFD_CLOEXEC, 16), e = fcntl(err, F_DUPFD_CLOEXEC, 16);
-	sigset_t none;
+	autostrv struct strv env = STRV_INIT;
+	struct spawn s = { .exe = d->w.coffer_fd,
+			   .argv = argv->v,
+			   .fds = fds,
+			   .n_fds = 3,
+			   .flags = SPAWN_SAME_ID | SPAWN_MAY_GAIN | SPAWN_KEEP_UMASK | SPAWN_SESSION |
+				    flags };
+	struct spawned got = SPAWNED_INIT;
 
-	if (program < 0 || i < 0 || o < 0 || e < 0 || dup2(i, 0) < 0 || dup2(o, 1) < 0 || dup2(e, 2) < 0 ||
-	    (size_t)snprintf(state, sizeof(state), "COFFER_STATE=%s", d->w.st->path) >= sizeof(state))
-		_exit(125);
-	envp[2 + helper_copy_env(places, ARRAY_SIZE(places), envp + 2)] = NULL;
-	syscall(SYS_close_range, 3, ~0U, 4 /* CLOSE_RANGE_CLOEXEC */);
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
-	for (int sig = 1; sig < 32; sig++)
-		signal(sig, SIG_DFL);
-	setsid();
-	syscall(SYS_execveat, program, "", argv->v, envp, AT_EMPTY_PATH);
-	_exit(125);
-}
-
-/* in -1: nothing. */
-static pid_t spawn(const struct webd *d, const struct strv *argv, int in, int out, int err)
-{
-	pid_t pid = fork();
-
-	if (pid == 0)
-		become(d, argv, in, out, err);
-	return pid;
+	if (strv_addf(&env, "COFFER_STATE=%s", d->w.st->path) < 0 ||
+	    strv_add(&env, "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin") < 0 ||
+	    spawn_env_copy(&env, places, ARRAY_SIZE(places)) < 0)
+		return 0;
+	s.env = env.v;
+	if (spawn_start(&s, &got, NULL) < 0)
+		return 0;
+	fd_close(got.pidfd);
+	return got.pid;
 }
 
 static int start_job(struct webd *d, struct job *x)
 {
 	x->out = memfd_create("answer", MFD_CLOEXEC);
 	x->err = memfd_create("said", MFD_CLOEXEC);
-	x->pid = x->out < 0 || x->err < 0 ? -1 : spawn(d, &x->argv, -1, x->out, x->err);
-	if (x->pid < 0) {
-		x->pid = 0;
+	if (x->out < 0 || x->err < 0)
 		return -EAGAIN;
-	}
+	x->pid = start_coffer(d, &x->argv, (int[]){ SPAWN_NULL, x->out, x->err },
+			      web_route(x->op)->changes ? SPAWN_OUTLIVES : 0);
+	if (!x->pid)
+		return -EAGAIN;
 	d->n_running++;
 	d->lane[x->lane].running++;
 	return 0;
@@ -248,12 +240,11 @@ int webd_start_exec(struct webd *d, struct job *x)
 		fd_close(out[1]);
 		return -errno;
 	}
-	x->pid = spawn(d, &x->argv, x->in, out[1], err[1]);
+	x->pid = start_coffer(d, &x->argv, (int[]){ x->in, out[1], err[1] }, 0);
 	x->in = fd_close(x->in);
 	fd_close(out[1]);
 	fd_close(err[1]);
-	if (x->pid < 0) {
-		x->pid = 0;
+	if (!x->pid) {
 		fd_close(out[0]);
 		fd_close(err[0]);
 		return -EAGAIN;
@@ -270,21 +261,18 @@ static int start_feed(struct webd *d, uint64_t last)
 {
 	struct webp_answer a = { .magic = WEBP_MAGIC, .type = WEBP_FEED };
 	autostrv struct strv argv = STRV_INIT;
-	autoclose int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	int fds[2];
 
 	if (d->feed > 0)
 		return 0;
-	if (null < 0 || strv_add(&argv, "coffer") < 0 || strv_add(&argv, "web-work") < 0 ||
-	    strv_add(&argv, "feed") < 0 ||
+	if (strv_add(&argv, "coffer") < 0 || strv_add(&argv, "web-work") < 0 || strv_add(&argv, "feed") < 0 ||
 	    strv_addf(&argv, "after=%llu", (unsigned long long)(last > FEED_PAST ? last - FEED_PAST : 0)) <
 		    0 ||
 	    pipe2(fds, O_CLOEXEC) < 0)
 		return -EAGAIN;
-	d->feed = spawn(d, &argv, -1, fds[1], null);
+	d->feed = start_coffer(d, &argv, (int[]){ SPAWN_NULL, fds[1], SPAWN_NULL }, 0);
 	fd_close(fds[1]);
-	if (d->feed < 0) {
-		d->feed = 0;
+	if (!d->feed) {
 		fd_close(fds[0]);
 		return -EAGAIN;
 	}

@@ -4,18 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-size_t helper_copy_env(const char *const *names, size_t n, char **envp)
-{
-	size_t got = 0;
-
-	for (size_t i = 0; i < n; i++) {
-		const char *v = getenv(names[i]); // NOLINT(concurrency-mt-unsafe): one thread
-
-		got += v && asprintf(&envp[got], "%s=%s", names[i], v) >= 0;
-	}
-	return got;
-}
-
 void helpers_add(struct helpers *t, struct helper *h, const char *name)
 {
 	*h = (struct helper){ .next = t->list };

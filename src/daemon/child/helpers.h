@@ -30,10 +30,6 @@ struct helpers {
 	struct audit *audit; /* NULL: nothing is said */
 };
 
-/* In a child, for the environment that it executes a program with: "NAME=VALUE" of each of these variables that is set here. How many
- * there are; nobody frees them. */
-size_t helper_copy_env(const char *const *names, size_t n, char **envp);
-
 void helpers_add(struct helpers *t, struct helper *h, const char *name);
 void helpers_remove(struct helpers *t, struct helper *h);
 

@@ -236,23 +236,66 @@ int db_limit(struct db *d, unsigned pages, struct err *e)
 	return run_sql(d, sql, e);
 }
 
+#define COPY_TMP DB_FILE ".copy"
+
+/* VACUUM INTO takes an empty file, which then has the mode that we gave it; SQLite itself would make it 0644. */
+static int make_empty(const struct state *st, const char *name)
+{
+	int fd;
+
+	if (unlinkat(st->fd, name, 0) < 0 && errno != ENOENT)
+		return -errno;
+	fd = openat(st->fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	return fd < 0 ? -errno : fd;
+}
+
+/* B1: under its name the copy is whole and on the disk. One of the same schema that is there already is from an earlier time. */
+static int keep_copy(struct db *d, const struct state *st, int64_t version, struct db_opened *how,
+		     struct err *e)
+{
+	autostmt sqlite3_stmt *s = NULL;
+	autofree char *path = NULL;
+	autoclose int fd = make_empty(st, COPY_TMP);
+	int r = fd < 0 ? fd : 0;
+
+	snprintf(how->kept, sizeof(how->kept), DB_FILE ".v%lld", (long long)version);
+	if (r == 0 && asprintf(&path, "%s/" COPY_TMP, st->path) < 0) {
+		path = NULL;
+		r = -ENOMEM;
+	}
+	if (r < 0)
+		return err_sys(e, r, "cannot keep a copy of %s/" DB_FILE " as it was", st->path);
+	r = prepare(d, &s, "VACUUM INTO ?1", e);
+	if (r == 0) {
+		bind_text(s, 1, path);
+		r = step_done(d, s, e);
+	}
+	if (r == 0 &&
+	    (fsync(fd) < 0 || renameat(st->fd, COPY_TMP, st->fd, how->kept) < 0 || fsync(st->fd) < 0))
+		r = err_sys(e, -errno, "cannot keep a copy as %s/%s", st->path, how->kept);
+	if (r < 0)
+		unlinkat(st->fd, COPY_TMP, 0);
+	return r;
+}
+
 static int migrate(struct db *d, int64_t from, struct err *e)
 {
-	for (int64_t i = from; i < DB_SCHEMA; i++) {
-		char version[48];
-		int r = run_sql(d, "BEGIN IMMEDIATE", e);
+	char version[48];
+	int r;
 
-		if (r == 0)
-			r = run_sql(d, steps[i], e);
-		snprintf(version, sizeof(version), "PRAGMA user_version = %lld", (long long)i + 1);
-		if (r == 0)
-			r = run_sql(d, version, e);
-		if (r == 0)
-			r = run_sql(d, "COMMIT", e);
-		if (r < 0) {
-			(void)!run_sql(d, "ROLLBACK", NULL);
-			return err_wrap(e, r, "bringing it from schema %lld forward", (long long)i);
-		}
+	if (from == DB_SCHEMA)
+		return 0;
+	r = run_sql(d, "BEGIN IMMEDIATE", e);
+	for (int64_t i = from; r == 0 && i < DB_SCHEMA; i++)
+		r = run_sql(d, steps[i], e);
+	snprintf(version, sizeof(version), "PRAGMA user_version = %d", DB_SCHEMA);
+	if (r == 0)
+		r = run_sql(d, version, e);
+	if (r == 0)
+		r = run_sql(d, "COMMIT", e);
+	if (r < 0) {
+		(void)!run_sql(d, "ROLLBACK", NULL);
+		return err_wrap(e, r, "bringing it from schema %lld to %d", (long long)from, DB_SCHEMA);
 	}
 	return 0;
 }
@@ -278,6 +321,8 @@ static int settle(struct db *d, const struct state *st, struct db_opened *how, s
 		return err_set(e, -EBADMSG, DB_FILE " has no schema of ours");
 	how->from = (int)version;
 	r = db_check(d, e);
+	if (r == 0 && version > 0 && version < DB_SCHEMA)
+		r = keep_copy(d, st, version, how, e);
 	if (r == 0)
 		r = run_sql(d, "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;", e);
 	return r < 0 ? r : migrate(d, version, e);

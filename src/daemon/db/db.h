@@ -4,8 +4,8 @@
  * Linked into cofferd only.
  *
  * Invariants
- *  B1  The schema has a number (user_version). An older one is brought forward, each step in a transaction of its own;
- *      a newer one is refused and not written to.
+ *  B1  The schema has a number (user_version). An older one is brought forward by all steps in one transaction; before that a
+ *      copy of it is kept as gateway.db.vN, whole or not at all. A newer one is refused and not written to.
  *  B2  What does not pass SQLite's own check is moved aside with its WAL, never deleted; a new one takes its place.
  *  B3  A sandbox's row and the line of history that explains it are one transaction.
  *  B4  Statements are prepared; no text of anybody's becomes SQL.
@@ -65,6 +65,7 @@ struct db;
 struct db_opened {
 	bool fresh;	  /* it was made */
 	int from;	  /* which schema it had; DB_SCHEMA when it was made or is current */
+	char kept[32];	  /* the name of the copy that was made of the older one; empty: none */
 	char aside[96];	  /* the name under which a broken one lies now; empty: none */
 	char broken[256]; /* what was wrong with it */
 };

@@ -313,6 +313,18 @@ static void say_lost(struct keeper *k)
 	keeper_say(k, "gateway.database", NULL, text);
 }
 
+static void say_brought_forward(struct keeper *k)
+{
+	char text[160];
+
+	if (!*k->opened.kept)
+		return;
+	snprintf(text, sizeof(text),
+		 DB_FILE " was brought from schema %d to %d. %s is a copy of it as it was", k->opened.from,
+		 DB_SCHEMA, k->opened.kept);
+	keeper_say(k, "gateway.database", NULL, text);
+}
+
 static int open_all(struct keeper *k, struct err *e)
 {
 	int r = read_boot(k->boot, e);
@@ -327,8 +339,10 @@ static int open_all(struct keeper *k, struct err *e)
 		*e = ERR_INIT;
 		r = 0;
 	}
-	if (r == 0)
+	if (r == 0) {
 		say_lost(k);
+		say_brought_forward(k);
+	}
 	if (r == 0)
 		r = db_each(k->db, on_row, k, e);
 	return r < 0 ? r : keeper_look(k, e);
@@ -450,6 +464,10 @@ void keeper_json(struct keeper *k, struct json *j)
 	if (db_starts(k->db, &starts, &crashes, NULL) == 0) {
 		json_u64(j, "starts", starts);
 		json_u64(j, "crashes", crashes);
+	}
+	if (*k->opened.kept) {
+		json_i64(j, "from_schema", k->opened.from);
+		json_str(j, "kept_copy", k->opened.kept);
 	}
 	if (*k->opened.aside) {
 		json_str(j, "moved_aside", k->opened.aside);

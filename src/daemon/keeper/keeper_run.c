@@ -5,6 +5,7 @@
 #include "daemon/child/helpers.h"
 #include "daemon/keeper/keeper_int.h"
 #include "run/supervise/supervise.h"
+#include "sys/spawn.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -194,31 +195,35 @@ void kept_look(struct kept *x)
 
 /* --- starting --------------------------------------------------------------------------------------------------------- */
 
-/* In the child: nothing of ours but a place for its words. */
-_Noreturn static void become_starter(const struct kept *x)
+/* Nothing of ours but a place for its words. It goes on when cofferd dies: the next one finds what it has started. */
+static int start_starter(struct kept *x, struct err *e)
 {
+	static const char *const vars[] = { "PATH", "HOME", "XDG_CONFIG_HOME", "CREDENTIALS_DIRECTORY" };
 	const struct keeper_with *w = &x->k->w;
 	char again[sizeof("--again=") + RUN_ID_LEN],
 		*argv[] = { (char *)"coffer", (char *)"run", again, NULL };
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC), program = fcntl(w->coffer_fd, F_DUPFD_CLOEXEC, 16);
-	static const char *const vars[] = { "PATH", "HOME", "XDG_CONFIG_HOME", "CREDENTIALS_DIRECTORY" };
-	char *envp[ARRAY_SIZE(vars) + 2] = { NULL };
-	sigset_t none;
+	const int fds[] = { SPAWN_NULL, SPAWN_NULL, x->said >= 0 ? x->said : SPAWN_NULL };
+	autostrv struct strv env = STRV_INIT;
+	struct spawn s = { .exe = w->coffer_fd,
+			   .argv = argv,
+			   .fds = fds,
+			   .n_fds = ARRAY_SIZE(fds),
+			   .flags = SPAWN_SAME_ID | SPAWN_OUTLIVES | SPAWN_MAY_GAIN | SPAWN_KEEP_UMASK |
+				    SPAWN_SESSION };
+	struct spawned got = SPAWNED_INIT;
+	int r;
 
 	snprintf(again, sizeof(again), "--again=%s", x->row.id);
-	if (asprintf(&envp[0], "COFFER_STATE=%s", w->st->path) < 0)
-		_exit(125);
-	envp[1 + helper_copy_env(vars, ARRAY_SIZE(vars), envp + 1)] = NULL;
-	if (null < 0 || program < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 ||
-	    dup2(x->said >= 0 ? x->said : null, 2) < 0)
-		_exit(125);
-	syscall(SYS_close_range, 3, ~0U, 4 /* CLOSE_RANGE_CLOEXEC */);
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
-	signal(SIGCHLD, SIG_DFL);
-	setsid();
-	syscall(SYS_execveat, program, "", argv, envp, AT_EMPTY_PATH);
-	_exit(125);
+	if (strv_addf(&env, "COFFER_STATE=%s", w->st->path) < 0 ||
+	    spawn_env_copy(&env, vars, ARRAY_SIZE(vars)) < 0)
+		return err_set(e, -ENOMEM, "out of memory");
+	s.env = env.v;
+	r = spawn_start(&s, &got, e);
+	if (r < 0)
+		return r;
+	fd_close(got.pidfd);
+	x->starter = got.pid;
+	return 0;
 }
 
 static void failed_to_start(struct kept *x, const char *why)
@@ -278,7 +283,6 @@ static int announce(struct kept *x, struct err *e)
 static void start_now(struct kept *x)
 {
 	struct err e = ERR_INIT;
-	pid_t pid;
 
 	if (announce(x, &e) < 0) {
 		try_later(x, e.msg);
@@ -293,16 +297,12 @@ static void start_now(struct kept *x)
 	kept_save(x, &(struct db_note){ .kind = "start", .at = x->row.since });
 	fd_close(x->said);
 	x->said = memfd_create("said", MFD_CLOEXEC);
-	pid = fork();
-	if (pid == 0)
-		become_starter(x);
-	if (pid < 0) {
+	if (start_starter(x, &e) < 0) {
 		x->row.restarts--;
-		try_later(x, "no process could be made");
+		try_later(x, e.msg);
 		return;
 	}
 	x->own_pause = 0;
-	x->starter = pid;
 }
 
 static bool has_room(const struct keeper *k)

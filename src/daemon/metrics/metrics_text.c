@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The request and the answer of metrics.h, without any I/O: the text format of Prometheus, version 0.0.4. */
+#include "base/jsonget.h"
 #include "base/str.h"
 #include "codec/http/http1.h"
 #include "daemon/metrics/metrics.h"
@@ -211,13 +212,6 @@ static void add_sandboxes(const struct metrics_all *a, struct buf *out)
 	}
 }
 
-static const char *text_of(const json_t *o, const char *key)
-{
-	const char *s = json_string_value(json_object_get(o, key));
-
-	return s ? s : "";
-}
-
 static void add_proxies(const struct metrics_all *a, const char *name, const char *type, const char *key,
 			const char *help, struct buf *out)
 {
@@ -235,11 +229,11 @@ static void add_proxies(const struct metrics_all *a, const char *name, const cha
 			buf_addf(out, "%s{", name);
 			add_sandbox_labels(out, &a->sandboxes[i]);
 			buf_addc(out, ',');
-			add_label(out, "pool", text_of(p, "pool"));
+			add_label(out, "pool", jsonget_text(p, "pool"));
 			buf_addc(out, ',');
-			add_label(out, "proxy", text_of(p, "proxy"));
+			add_label(out, "proxy", jsonget_text(p, "proxy"));
 			buf_addc(out, ',');
-			add_label(out, "state", text_of(p, "state"));
+			add_label(out, "state", jsonget_text(p, "state"));
 			buf_addc(out, '}');
 			add_number(out, v);
 		}

@@ -2,6 +2,7 @@
 #include "egress/core/dns_serve.h"
 
 #include "base/clock.h"
+#include "base/container.h"
 #include "base/str.h"
 #include "egress/account/fold.h"
 
@@ -545,7 +546,7 @@ static void answer_host(struct dns_serve *s, struct dns_client *c, const struct 
 
 static void on_dns_turn(struct ledger_wait *turn, int status)
 {
-	struct waiter *w = (struct waiter *)((char *)turn - offsetof(struct waiter, turn));
+	struct waiter *w = CONTAINER_OF(turn, struct waiter, turn);
 
 	unlink_later(w);
 	if (status < 0)

@@ -8,6 +8,7 @@
  */
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/container.h"
 #include "base/fd.h"
 #include "egress/core/dns_serve.h"
 
@@ -71,7 +72,7 @@ static void conn_close(struct tcp_conn *c)
 
 static void on_idle(struct wheel_entry *t)
 {
-	conn_close((struct tcp_conn *)((char *)t - offsetof(struct tcp_conn, timeout)));
+	conn_close(CONTAINER_OF(t, struct tcp_conn, timeout));
 }
 
 static void tcp_send(struct dns_client *base, const uint8_t *msg, size_t len)

@@ -4,6 +4,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/container.h"
 #include "egress/account/fold.h"
 #include "egress/core/flow_int.h"
 
@@ -244,7 +245,7 @@ static void end_any(struct flow *f, const char *how)
 
 static void on_timeout(struct wheel_entry *t)
 {
-	struct flow *f = (struct flow *)((char *)t - offsetof(struct flow, timeout));
+	struct flow *f = CONTAINER_OF(t, struct flow, timeout);
 	const struct egress_times *times = &f->eg->times;
 	unsigned limit = f->client.eof || f->server.eof ? times->half : times->idle;
 
@@ -413,7 +414,7 @@ static uint64_t flow_ledger_key(const struct flow *f, const struct policy_verdic
 
 static void on_flow_turn(struct ledger_wait *w, int status)
 {
-	struct flow *f = (struct flow *)((char *)w - offsetof(struct flow, turn));
+	struct flow *f = CONTAINER_OF(w, struct flow, turn);
 	struct policy_verdict v;
 
 	if (status == 0) {

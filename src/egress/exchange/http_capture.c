@@ -2,6 +2,7 @@
 #include "egress/exchange/http_capture.h"
 
 #include "base/clock.h"
+#include "base/container.h"
 #include "crypto/hash.h"
 #include "egress/core/control.h"
 #include "egress/credential/capture.h"
@@ -332,7 +333,7 @@ static int scrub_body(struct exch_capture *c)
 /* A1: it is in the journal. */
 static void written(struct egress *eg, struct defer *d, int status)
 {
-	struct exch *e = (struct exch *)((char *)d - offsetof(struct exch, defer));
+	struct exch *e = CONTAINER_OF(d, struct exch, defer);
 	struct inspect *in = e->in;
 	struct exch_capture *c = e->capture;
 
@@ -499,7 +500,7 @@ static void ask_next(struct exch *e)
 /* From the run queue: the back that brought its end is done with it. */
 static void whole(struct task *t)
 {
-	struct exch_capture *c = (struct exch_capture *)((char *)t - offsetof(struct exch_capture, task));
+	struct exch_capture *c = CONTAINER_OF(t, struct exch_capture, task);
 	struct exch *e = c->e;
 
 	if (!e->conn)

@@ -3,6 +3,7 @@
  * From a request to its verdict: policy is asked with the canonical path; where a rule must see the body (GraphQL, pushes)
  * it is held back and policy is asked again; what is allowed is written down, then sent.
  */
+#include "base/container.h"
 #include "egress/credential/theirs.h"
 #include "egress/exchange/http_act.h"
 #include "egress/exchange/http_ask.h"
@@ -340,7 +341,7 @@ void exch_count(struct exch *e)
 
 static void written(struct egress *eg, struct defer *d, int status)
 {
-	struct exch *e = (struct exch *)((char *)d - offsetof(struct exch, defer));
+	struct exch *e = CONTAINER_OF(d, struct exch, defer);
 	struct inspect *in = e->in;
 
 	(void)eg;
@@ -395,7 +396,7 @@ static void log_first_or_wait(struct exch *e);
 
 static void on_request_turn(struct ledger_wait *w, int status)
 {
-	struct exch *e = (struct exch *)((char *)w - offsetof(struct exch, turn));
+	struct exch *e = CONTAINER_OF(w, struct exch, turn);
 	struct inspect *in = e->in;
 
 	runq_enter(&in->q);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "egress/exchange/http_exch.h"
 
+#include "base/container.h"
 #include "egress/exchange/http_ask.h"
 #include "egress/exchange/http_capture.h"
 #include "egress/exchange/http_secret.h"
@@ -80,7 +81,7 @@ static void really_free(struct exch *e)
 
 static void bury(struct task *t)
 {
-	struct exch *e = (struct exch *)((char *)t - offsetof(struct exch, task));
+	struct exch *e = CONTAINER_OF(t, struct exch, task);
 	struct inspect *in = e->in;
 
 	in->n_exchs--;

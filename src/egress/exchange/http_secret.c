@@ -3,6 +3,7 @@
 
 #include "egress/exchange/http_ask.h"
 
+#include "base/container.h"
 #include "base/fd.h"
 #include "crypto/hash.h"
 #include "egress/core/control.h"
@@ -440,8 +441,7 @@ static void begin(struct exch *e)
 
 	put_body(e);
 	x->is_rendered = true;
-	e->state = EXCH_LIVE;
-	exch_ask_sent(e);
+	/* The back says when it has begun (exch_ask_sent): one that finds no room for a stream leaves an approval for the next try. */
 	e->back->begin(e);
 	/* S3: both backs have taken what they need. */
 	inject_out_release(&x->out);
@@ -454,7 +454,7 @@ static void begin(struct exch *e)
 
 static void use_written(struct egress *eg, struct defer *d, int status)
 {
-	struct exch_secret *x = (struct exch_secret *)((char *)d - offsetof(struct exch_secret, use));
+	struct exch_secret *x = CONTAINER_OF(d, struct exch_secret, use);
 	struct exch *e = x->e;
 	struct inspect *in = e->in;
 
@@ -563,7 +563,7 @@ static void ask_next(struct exch *e)
 /* From the run queue: a back that hands a request over is not entered from below. */
 static void ask_task(struct task *t)
 {
-	struct exch *e = (struct exch *)((char *)t - offsetof(struct exch, ask_task));
+	struct exch *e = CONTAINER_OF(t, struct exch, ask_task);
 
 	if (e->state != EXCH_RENDER || !e->conn || !e->up_conn)
 		return;

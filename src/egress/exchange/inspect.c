@@ -2,6 +2,7 @@
 #include "egress/exchange/inspect.h"
 
 #include "base/clock.h"
+#include "base/container.h"
 #include "egress/core/control.h"
 #include "egress/exchange/http_secret.h"
 #include "egress/exchange/upstream.h"
@@ -36,7 +37,7 @@ int inspect_need_ca(struct inspect *in, struct err *e)
 
 static void bury(struct task *t)
 {
-	free((char *)t - offsetof(struct inspect_conn, grave));
+	free(CONTAINER_OF(t, struct inspect_conn, grave));
 }
 
 /* Everything but the flow, which is the core's. */

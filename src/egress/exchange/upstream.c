@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "egress/exchange/upstream.h"
 
+#include "base/container.h"
 #include "egress/exchange/http_secret.h"
 #include "egress/tls/tls_ctx.h"
 
@@ -64,7 +65,7 @@ static bool is_key(const struct upstream *u, const struct proxy_key *k)
 
 static void bury(struct task *t)
 {
-	free((char *)t - offsetof(struct upstream, grave));
+	free(CONTAINER_OF(t, struct upstream, grave));
 }
 
 void upstream_free(struct upstream *u)
@@ -471,7 +472,7 @@ void upstream_again(struct exch *e)
 
 static void serve(struct task *t)
 {
-	struct inspect *in = (struct inspect *)((char *)t - offsetof(struct inspect, serve));
+	struct inspect *in = CONTAINER_OF(t, struct inspect, serve);
 	uint64_t failed[FAILED_KEPT] = { 0 };
 	struct exch *stop = NULL;
 

@@ -2,6 +2,7 @@
 #include "egress/message/http_merge.h"
 
 #include "base/cleanup.h"
+#include "base/jsonget.h"
 #include "base/str.h"
 #include "egress/message/http_form.h"
 
@@ -57,7 +58,7 @@ static bool is_bound(const struct graphql_use *u, const char *member, const json
 	case GRAPHQL_MEMBER:
 		return merge_is_oid(json_string_value(variable(variables, u->text)));
 	case GRAPHQL_ARGUMENT:
-		return merge_is_oid(json_string_value(json_object_get(variable(variables, u->text), member)));
+		return merge_is_oid(jsonget_text_or_null(variable(variables, u->text), member));
 	default:
 		return false;
 	}
@@ -160,7 +161,7 @@ static json_t *load(const struct merge_call *c)
 static bool has_oid(const struct merge_call *c, const char *member)
 {
 	json_t *o = load(c);
-	bool yes = merge_is_oid(json_string_value(json_object_get(o, member)));
+	bool yes = merge_is_oid(jsonget_text_or_null(o, member));
 
 	json_decref(o);
 	return yes && !http_form_has(c->query, member);

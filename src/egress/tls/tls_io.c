@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "egress/tls/tls_io.h"
 
+#include "base/container.h"
+
 #include <openssl/err.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -111,7 +113,7 @@ static const BIO_METHOD *bio_method(void)
 
 static void run_task(struct task *t)
 {
-	struct io *io = (struct io *)((char *)t - offsetof(struct io, task));
+	struct io *io = CONTAINER_OF(t, struct io, task);
 
 	io->run(io);
 }

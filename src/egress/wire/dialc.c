@@ -10,6 +10,9 @@
 
 #define BATCH 32
 
+/* In a slot whose request was cancelled: its id is still with coffer-dial, which owes one response. */
+static struct dial_ask cancelled;
+
 static void list_init(struct dial_list *l)
 {
 	*l = (struct dial_list){ 0 };
@@ -82,7 +85,7 @@ static void go_down(struct dialc *d, const char *why)
 		struct dial_ask *a = d->slots[i];
 
 		d->slots[i] = NULL;
-		if (a) {
+		if (a && a != &cancelled) {
 			a->id = 0;
 			fail(a, -ENOTCONN, why);
 		}
@@ -119,14 +122,15 @@ static int answered(struct dialc *d, const struct dial_rep *rep, int fd, bool lo
 {
 	struct dial_ask *a;
 
-	if (rep->id == 0 || rep->id > DIAL_IN_FLIGHT_MAX || d->n_free >= DIAL_IN_FLIGHT_MAX) {
+	a = rep->id > 0 && rep->id <= DIAL_IN_FLIGHT_MAX ? d->slots[rep->id - 1] : NULL;
+	/* C3: a second response would put the id on the stack twice, and two requests would share it. */
+	if (!a) {
 		fd_close(fd);
 		return -EPROTO;
 	}
-	a = d->slots[rep->id - 1];
 	d->slots[rep->id - 1] = NULL;
 	d->free_slots[d->n_free++] = (uint16_t)(rep->id - 1);
-	if (!a) {
+	if (a == &cancelled) {
 		fd_close(fd);
 		return 0;
 	}
@@ -277,7 +281,7 @@ void dialc_cancel(struct dialc *d, struct dial_ask *a)
 	if (a->link) {
 		list_remove(a->is_ready ? &d->ready : &d->fresh, a);
 	} else if (a->id) {
-		d->slots[a->id - 1] = NULL;
+		d->slots[a->id - 1] = &cancelled;
 		buf_add(&d->more, &c, sizeof(c));
 	}
 	a->id = 0;

@@ -5,7 +5,8 @@
  * Invariants
  *  C1  Requests are gathered and leave with dialc_flush(), behind the journal's commit (egress.h, E1).
  *  C2  Each dial_ask gets done() exactly once, unless it was cancelled: never afterwards, and never from within dialc_ask().
- *  C3  An answer that nobody waits for has its descriptor closed. An answer that breaks the protocol ends the link.
+ *  C3  The response to a cancelled request has its descriptor closed. A response that breaks the protocol ends the link; so does
+ *      one to an id that is not with coffer-dial, such as a second response to one request.
  *  C4  At most DIAL_IN_FLIGHT_MAX are with coffer-dial; the others wait here, in order.
  */
 #ifndef EGRESS_DIALC_H
@@ -38,7 +39,7 @@ struct dialc {
 	struct watch w;		 /* w.fd -1: coffer-dial is not there, and every request fails */
 	struct dial_list fresh;	 /* asked since the last flush: the journal is not written yet */
 	struct dial_list ready;	 /* may go */
-	struct dial_ask **slots; /* id - 1; NULL: free, or cancelled and not yet answered */
+	struct dial_ask **slots; /* id - 1; NULL: not with coffer-dial */
 	uint16_t *free_slots;	 /* a stack */
 	unsigned n_free;
 	struct buf more; /* cancels and faults, DIAL messages one behind the other */

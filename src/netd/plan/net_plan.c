@@ -3,6 +3,7 @@
 #include "netd/plan/net_plan.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/jsonget.h"
 #include "config/edit/widen.h"
 
 #include <errno.h>
@@ -329,7 +330,7 @@ static int read_all(const json_t *o, const char *key, struct strv *to)
 /* Whose the last of the --allow texts are, where a profile brought some. */
 static int read_profile(struct net_plan *p, const json_t *o)
 {
-	const char *name = json_string_value(json_object_get(o, "profile"));
+	const char *name = jsonget_text_or_null(o, "profile");
 	json_int_t n = json_integer_value(json_object_get(o, "profile_allow"));
 
 	if (!name || n < 0 || (size_t)n > p->allow.n)

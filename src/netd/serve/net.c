@@ -489,6 +489,10 @@ static void on_idle(struct timer *t)
 {
 	struct net_guard *g = t->ctx;
 
+	/* Another release may be installed before the first packet comes: from here on they are those of this one. A program that is
+	 * missing is looked for again, and said, when it is needed. */
+	for (int i = 0; i < NET_PARTS; i++)
+		(void)!net_proc_open(&g->proc[i], NULL);
 	net_ask_listen(g);
 	g->calls.idle(g->calls.ctx);
 }

@@ -42,7 +42,7 @@ int net_give_bundle(struct net_guard *g, struct err *e)
 static int add_credentials(struct buf *b, const struct config_proxy_secret *s, struct err *e)
 {
 	autoclose int fd = open(s->file, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-	CLEANUP(wipe) struct buf text = BUF_INIT;
+	CLEANUP(wipe) struct buf text = { .wipe = true };
 	struct stat st;
 	char *save = NULL;
 	int r;
@@ -68,7 +68,7 @@ static int add_credentials(struct buf *b, const struct config_proxy_secret *s, s
 
 int net_give_proxies(const struct config_policy *cp, struct err *e)
 {
-	CLEANUP(wipe) struct buf b = BUF_INIT;
+	CLEANUP(wipe) struct buf b = { .wipe = true };
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < cp->n_proxy_secrets; i++)

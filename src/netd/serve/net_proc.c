@@ -8,17 +8,12 @@
 #include "base/fd.h"
 #include "netd/serve/net_int.h"
 #include "sandbox/engine/helper.h"
-#include "sys/fence/caps.h"
-#include "sys/fence/seccomp_list.h"
-#include "sys/ns.h"
+#include "sys/spawn.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <grp.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -78,107 +73,43 @@ void net_cgroup_close(struct net_guard *g)
 	g->has_cgroup = false;
 }
 
-static void limit(int what, uint64_t most)
-{
-	struct rlimit now;
-
-	if (getrlimit((__rlimit_resource_t)what, &now) < 0)
-		_exit(126);
-	now.rlim_max = most < now.rlim_max ? most : now.rlim_max;
-	now.rlim_cur = now.rlim_max;
-	if (setrlimit((__rlimit_resource_t)what, &now) < 0)
-		_exit(126);
-}
-
 /* The host's root runs neither of them; the id is one of the run's own block, which nobody else has. */
-static void give_up_identity(const struct ids *ids)
+static uint32_t own_id(const struct ids *ids)
 {
-	uint32_t id = ids->out_uid >= IDS_BLOCK ? ids->out_uid + OWN_ID : 65534;
-
-	uint64_t have = 0;
-
-	if (state_is_host_root() &&
-	    (setgroups(0, NULL) < 0 || setresgid(id, id, id) < 0 || setresuid(id, id, id) < 0))
-		_exit(126);
-	/* Root of some user namespace has them too. */
-	if (caps_effective(&have, NULL) < 0 || (have && caps_give_up(0, NULL) < 0))
-		_exit(126);
-}
-
-/* Each to its number, without stepping on one that is still to be moved. */
-static void place(const int *fds, size_t n, int exe)
-{
-	int high[32], null = open("/dev/null", O_RDWR | O_CLOEXEC);
-	int keep = fcntl(exe, F_DUPFD_CLOEXEC, 100);
-
-	if (null < 0 || keep < 0 || n > ARRAY_SIZE(high))
-		_exit(126);
-	for (size_t i = 0; i < n; i++) {
-		high[i] = fcntl(i >= 3 && fds[i] >= 0 ? fds[i] : null, F_DUPFD_CLOEXEC, 100);
-		if (high[i] < 0)
-			_exit(126);
-	}
-	for (size_t i = 0; i < n; i++) {
-		if (dup2(high[i], (int)i) < 0)
-			_exit(126);
-	}
-	/* The program itself is behind all of them, and closed by its own exec. */
-	if (dup2(keep, (int)n) < 0 || fcntl((int)n, F_SETFD, FD_CLOEXEC) < 0 ||
-	    syscall(SYS_close_range, (unsigned)n + 1, ~0U, 0) < 0)
-		_exit(126);
-}
-
-static void plain_signals(void)
-{
-	sigset_t none;
-
-	for (int sig = 1; sig < 32; sig++)
-		signal(sig, sig == SIGPIPE || sig == SIGXFSZ ? SIG_IGN : SIG_DFL);
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
-}
-
-_Noreturn static void become(const struct net_proc *p, const int *fds, size_t n, pid_t parent)
-{
-	static char *const no_env[] = { NULL };
-	char mask[16];
-	char *argv[] = { (char *)parts[p->part].name, mask, NULL };
-	unsigned real = 0;
-
-	for (size_t i = 3; i < n; i++)
-		real |= fds[i] >= 0 ? FDS_BIT(i) : 0;
-	snprintf(mask, sizeof(mask), "%x", real);
-	place(fds, n, p->exe);
-	limit(RLIMIT_CORE, 0);
-	limit(RLIMIT_FSIZE, JOURNAL_MAX);
-	limit(RLIMIT_NOFILE, NOFILE_MAX);
-	if (!SANITIZED) /* whose shadow is larger than any limit */
-		limit(RLIMIT_DATA, parts[p->part].data);
-	plain_signals();
-	give_up_identity(&p->g->c.spec->ids);
-	/* After the change of identity, which forgets it. */
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent)
-		_exit(126);
-	syscall(SYS_execveat, (int)n, "", argv, no_env, AT_EMPTY_PATH);
-	_exit(127);
+	return ids->out_uid >= IDS_BLOCK ? ids->out_uid + OWN_ID : 65534;
 }
 
 int net_proc_start(struct net_proc *p, const int *fds, size_t n, struct err *e)
 {
-	int cgroup_fd = p->g->has_cgroup ? cgroup_clone_fd(&p->g->cg) : -1;
-	pid_t parent = getpid();
-	int pidfd = -1;
-	pid_t pid = ns_fork(0, cgroup_fd, &pidfd);
+	const struct spawn_limit limits[] = { { RLIMIT_FSIZE, JOURNAL_MAX },
+					      { RLIMIT_NOFILE, NOFILE_MAX },
+					      { RLIMIT_DATA, parts[p->part].data } };
+	char mask[16], *argv[] = { (char *)parts[p->part].name, mask, NULL };
+	int given[SPAWN_FDS_MAX] = { SPAWN_NULL, SPAWN_NULL, SPAWN_NULL };
+	const struct spawn s = { .exe = p->exe,
+				 .argv = argv,
+				 .fds = given,
+				 .n_fds = n,
+				 .id = own_id(&p->g->c.spec->ids),
+				 .ignore = SPAWN_SIGNAL(SIGPIPE) | SPAWN_SIGNAL(SIGXFSZ),
+				 .limits = limits,
+				 .n_limits = ARRAY_SIZE(limits),
+				 .cgroup = p->g->has_cgroup ? &p->g->cg : NULL };
+	struct spawned got = SPAWNED_INIT;
+	unsigned real = 0;
+	int r;
 
-	if (pid < 0)
-		return err_sys(e, pid, "cannot start %s", parts[p->part].name);
-	if (pid == 0) {
-		if (p->g->has_cgroup && cgroup_attach_self(&p->g->cg, cgroup_fd >= 0) < 0)
-			_exit(126);
-		become(p, fds, n, parent);
+	BUG_ON(n > ARRAY_SIZE(given));
+	for (size_t i = 3; i < n; i++) {
+		given[i] = fds[i] >= 0 ? fds[i] : SPAWN_NULL;
+		real |= fds[i] >= 0 ? FDS_BIT(i) : 0;
 	}
-	p->pid = pid;
-	p->w_pid.fd = pidfd;
+	snprintf(mask, sizeof(mask), "%x", real);
+	r = spawn_start(&s, &got, e);
+	if (r < 0)
+		return r;
+	p->pid = got.pid;
+	p->w_pid.fd = got.pidfd;
 	p->since = clock_nsec(CLOCK_MONOTONIC);
 	p->ready = p->quitting = p->ca_said = false;
 	p->owed = 0;

@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "ipc/fdpass.h"
 #include "run/supervise/link_int.h"
+#include "sandbox/state/compat.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -42,6 +43,7 @@ int link_open_within(struct link *l, int run_fd, int timeout_ms, struct err *e)
 	}
 	conn_init(&l->conn, fd);
 	l->fd = TAKE_FD(fd);
+	l->protocol = compat_read(run_fd);
 	return 0;
 }
 
@@ -93,7 +95,10 @@ int link_begin(struct link *l, const struct link_cmd *c, unsigned rows, unsigned
 	const struct proto_start s = {
 		.flags = c->flags, .argc = count(c->argv), .envc = count(c->env), .rows = rows, .cols = cols
 	};
+	int r = compat_check(l->protocol, RUN_COMMAND, e);
 
+	if (r < 0)
+		return r;
 	buf_add(&body, c->cwd, strlen(c->cwd) + 1);
 	add_strings(&body, c->argv);
 	add_strings(&body, c->env);
@@ -167,8 +172,10 @@ int link_detach(struct link *l, const struct link_cmd *c, bool *ret_started, str
 int link_stat(struct link *l, int timeout_ms, struct buf *ret, struct err *e)
 {
 	struct frame f;
-	int r;
+	int r = compat_check(l->protocol, RUN_STAT, e);
 
+	if (r < 0)
+		return r;
 	frame_add(&l->conn.out, PROTO_STAT, 0, NULL, 0);
 	do {
 		r = next_frame(l, timeout_ms, &f, e);
@@ -183,8 +190,10 @@ int link_ping(struct link *l, int timeout_ms, struct err *e)
 {
 	uint64_t token = clock_nsec(CLOCK_MONOTONIC);
 	struct frame f;
-	int r;
+	int r = compat_check(l->protocol, RUN_PING, e);
 
+	if (r < 0)
+		return r;
 	frame_add(&l->conn.out, PROTO_PING, 0, &token, sizeof(token));
 	do {
 		r = next_frame(l, timeout_ms, &f, e);
@@ -198,8 +207,10 @@ int link_ping(struct link *l, int timeout_ms, struct err *e)
 int link_stop(struct link *l, uint32_t grace_ms, struct err *e)
 {
 	struct frame f;
-	int r;
+	int r = compat_check(l->protocol, RUN_STOP, e);
 
+	if (r < 0)
+		return r;
 	proto_add_u32(&l->conn.out, PROTO_STOP, 0, grace_ms);
 	do {
 		r = next_frame(l, -1, &f, e);
@@ -233,8 +244,10 @@ int link_freeze(struct link *l, uint32_t ms, unsigned *ret_how, int *ret_layers,
 	autoclose int fd = -1;
 	struct frame f;
 	uint32_t how;
-	int r;
+	int r = compat_check(l->protocol, RUN_FREEZE, e);
 
+	if (r < 0)
+		return r;
 	proto_add_u32(&l->conn.out, PROTO_FREEZE, 0, ms);
 	for (;;) {
 		r = conn_next(&l->conn, &f);
@@ -266,8 +279,10 @@ bool link_is_frozen(struct link *l)
 int link_rollback(struct link *l, struct err *e)
 {
 	struct frame f;
-	int r;
+	int r = compat_check(l->protocol, RUN_ROLLBACK, e);
 
+	if (r < 0)
+		return r;
 	frame_add(&l->conn.out, PROTO_ROLLBACK, 0, NULL, 0);
 	do {
 		r = next_frame(l, -1, &f, e);

@@ -17,6 +17,7 @@
  */
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/jsonget.h"
 #include "base/str.h"
 #include "codec/term/termrows.h"
 #include "run/supervise/supervise_int.h"
@@ -34,17 +35,10 @@
 
 #define PAUSE (60 * NSEC_PER_SEC) /* without a question: the next one is the first again */
 
-static const char *text_of(const json_t *ask, const char *key)
-{
-	const char *s = json_string_value(json_object_get(ask, key));
-
-	return s ? s : "";
-}
-
 static struct sv_question *find_question(struct sv_prompt *p, const char *id)
 {
 	for (size_t i = 0; i < p->n; i++) {
-		if (str_eq(text_of(p->q[i].ask, "id"), id))
+		if (str_eq(jsonget_text(p->q[i].ask, "id"), id))
 			return &p->q[i];
 	}
 	return NULL;
@@ -63,7 +57,7 @@ static void drop_question(struct sv_prompt *p, struct sv_question *q)
 static bool is_due(const struct sv_question *q)
 {
 	return !q->later && (json_integer_value(json_object_get(q->ask, "waiters")) > 0 ||
-			     str_eq(text_of(q->ask, "kind"), "widen"));
+			     str_eq(jsonget_text(q->ask, "kind"), "widen"));
 }
 
 /* --- the terminal ------------------------------------------------------------------------------------------------- */
@@ -111,14 +105,14 @@ static unsigned behind(const struct sv_prompt *p)
 	unsigned n = 0;
 
 	for (size_t i = 0; i < p->n; i++)
-		n += is_due(&p->q[i]) && !str_eq(text_of(p->q[i].ask, "id"), p->id);
+		n += is_due(&p->q[i]) && !str_eq(jsonget_text(p->q[i].ask, "id"), p->id);
 	return n;
 }
 
 static void describe(const struct sv *sv, const struct sv_question *q, struct prompt_shown *ret)
 {
 	const struct sv_prompt *p = &sv->prompt;
-	int kind = ask_kind_parse(text_of(q->ask, "kind"));
+	int kind = ask_kind_parse(jsonget_text(q->ask, "kind"));
 
 	*ret = (struct prompt_shown){ .text = &p->text,
 				      .code = p->code,
@@ -283,8 +277,8 @@ static void begin(struct sv *sv, const struct sv_question *q)
 	p->row++;
 	/* What is shown of who asks is read from where others find it. */
 	sv_lasts(sv);
-	snprintf(p->id, sizeof(p->id), "%s", text_of(q->ask, "id"));
-	snprintf(p->digest, sizeof(p->digest), "%s", text_of(q->ask, "digest"));
+	snprintf(p->id, sizeof(p->id), "%s", jsonget_text(q->ask, "id"));
+	snprintf(p->digest, sizeof(p->digest), "%s", jsonget_text(q->ask, "digest"));
 	if (!p->active && take_terminal(sv) < 0) {
 		p->on = false;
 		forget(p);
@@ -502,16 +496,17 @@ static void on_typed(struct watch *w, uint32_t events)
 static void say_over(struct sv_prompt *p, const json_t *ask)
 {
 	const json_t *a = json_object_get(ask, "answer");
-	const char *state = text_of(ask, "state");
+	const char *state = jsonget_text(ask, "state");
 
 	if (json_is_object(a))
 		write_line(p, "%s was answered elsewhere: %s by %s (%s)", p->id,
 			   json_is_true(json_object_get(a, "allow")) ? "allowed" : "denied",
-			   text_of(a, "name")[0] ? text_of(a, "name") : "somebody", text_of(a, "via"));
+			   jsonget_text(a, "name")[0] ? jsonget_text(a, "name") : "somebody",
+			   jsonget_text(a, "via"));
 	else if (str_eq(state, "expired"))
 		write_line(p, "%s has expired: nobody answered in time, and it was denied", p->id);
 	else
-		write_line(p, "%s is gone: %.200s", p->id, text_of(ask, "why"));
+		write_line(p, "%s is gone: %.200s", p->id, jsonget_text(ask, "why"));
 }
 
 static int take_ask(void *ctx, json_t *ask)
@@ -522,8 +517,8 @@ static int take_ask(void *ctx, json_t *ask)
 
 	if (!ask)
 		return 0;
-	q = find_question(p, text_of(ask, "id"));
-	if (str_eq(text_of(ask, "state"), "pending")) {
+	q = find_question(p, jsonget_text(ask, "id"));
+	if (str_eq(jsonget_text(ask, "state"), "pending")) {
 		if (q) {
 			json_decref(q->ask);
 			q->ask = json_incref(ask);
@@ -532,7 +527,7 @@ static int take_ask(void *ctx, json_t *ask)
 		}
 		return 0;
 	}
-	if (p->active && !p->ending && str_eq(p->id, text_of(ask, "id"))) {
+	if (p->active && !p->ending && str_eq(p->id, jsonget_text(ask, "id"))) {
 		sink_write(&p->out, "\r\n", 2);
 		say_over(p, ask);
 		p->id[0] = '\0';

@@ -75,9 +75,11 @@ static int open_or_make_dir(const struct spec *s, const char *path, uint64_t res
 			if (fd < 0)
 				return fd;
 			fd = openat(at, part + (p - path), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+			if (fd < 0)
+				return -errno;
 		}
 		if (fd < 0)
-			return fd == -1 ? -errno : fd;
+			return fd;
 		if (!path[whole])
 			return fd;
 		fd_close(at);
@@ -94,8 +96,10 @@ static int open_or_make_file(const struct spec *s, int dir, const char *name)
 	int r;
 
 	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
-		if (S_ISREG(st.st_mode))
-			return openat(dir, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+		if (S_ISREG(st.st_mode)) {
+			r = openat(dir, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+			return r < 0 ? -errno : r;
+		}
 		if (S_ISDIR(st.st_mode))
 			return -EEXIST;
 		if (unlinkat(dir, name, 0) < 0)

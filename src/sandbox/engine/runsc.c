@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/json.h"
+#include "base/jsonget.h"
 #include "sandbox/engine/helper.h"
 #include "sandbox/engine/runsc_probe.h"
 
@@ -150,7 +151,7 @@ static void verdict_file_name(const struct runsc *r, char out[32])
 
 static bool copy_verdict_text(const json_t *o, const char *key, char *out, size_t cap)
 {
-	const char *s = json_string_value(json_object_get(o, key));
+	const char *s = jsonget_text_or_null(o, key);
 
 	return s && (size_t)snprintf(out, cap, "%s", s) < cap;
 }
@@ -168,7 +169,7 @@ static int read_verdict(struct runsc *r, struct state *st, const char *id, struc
 	if (fd_read_file(st->fd, name, VERDICT_MAX, &b) < 0)
 		return 0;
 	o = json_loadb(b.data ? b.data : "", b.len, 0, NULL);
-	of = json_string_value(json_object_get(o, "of"));
+	of = jsonget_text_or_null(o, "of");
 	if (of && str_eq(of, id) && copy_verdict_text(o, "sha256", r->sha256, sizeof(r->sha256)) &&
 	    copy_verdict_text(o, "version", r->version, sizeof(r->version)) &&
 	    copy_verdict_text(o, "hostnet", r->hostnet, sizeof(r->hostnet))) {

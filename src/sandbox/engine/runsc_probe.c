@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "sandbox/engine/engine.h"
+#include "sys/spawn.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,33 +22,25 @@
 #define PROBE_SECONDS 30   /* two hundred times what it takes; every run that names no engine waits for it */
 
 /* Starts `runsc --version` with an empty environment and no descriptor of ours. Returns the reading end of its output. */
-static int spawn_version_query(const struct runsc *r, pid_t *ret_pid)
+static int spawn_version_query(const struct runsc *r, struct spawned *ret, struct err *e)
 {
-	const char *const argv[] = { "runsc", "--version", NULL };
-	char *envp[] = { NULL };
-	int p[2];
-	pid_t pid;
+	char *argv[] = { (char *)"runsc", (char *)"--version", NULL };
+	int p[2], fds[] = { SPAWN_NULL, SPAWN_NULL, SPAWN_NULL }, got;
+	const struct spawn s = { .name = r->path,
+				 .exe = r->fd,
+				 .argv = argv,
+				 .fds = fds,
+				 .n_fds = ARRAY_SIZE(fds),
+				 .flags = SPAWN_SAME_ID };
 
 	if (pipe2(p, O_CLOEXEC) < 0)
-		return -errno;
-	pid = fork();
-	if (pid == 0) {
-		int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		if (null < 0 || dup2(null, 0) < 0 || dup2(p[1], 1) < 0 || dup2(null, 2) < 0)
-			_exit(126);
-		syscall(SYS_close_range, 3, ~0U, 4 /* CLOSE_RANGE_CLOEXEC */);
-		syscall(SYS_execveat, r->fd, "", argv, envp, AT_EMPTY_PATH);
-		_exit(127);
-	}
+		return err_sys(e, -errno, "cannot start %s", r->path);
+	fds[1] = p[1];
+	got = spawn_start(&s, ret, e);
 	fd_close(p[1]);
-	if (pid < 0) {
+	if (got < 0)
 		fd_close(p[0]);
-		return -errno;
-	}
-	*ret_pid = pid;
-	return p[0];
+	return got < 0 ? got : p[0];
 }
 
 /* The word after "runsc version", which is shown to the user: other characters than these are not accepted. */
@@ -72,12 +65,12 @@ static int query_version(struct runsc *r, struct err *e)
 	uint64_t end = clock_nsec(CLOCK_MONOTONIC) + VERSION_MSEC * NSEC_PER_MSEC;
 	char text[256] = "";
 	size_t len = 0;
-	pid_t pid = -1;
-	autoclose int fd = spawn_version_query(r, &pid);
+	struct spawned runsc = SPAWNED_INIT;
+	autoclose int fd = spawn_version_query(r, &runsc, e);
 	ssize_t n = -1;
 
 	if (fd < 0)
-		return err_sys(e, fd, "cannot start %s", r->path);
+		return fd;
 	while (len < sizeof(text) - 1) {
 		struct pollfd p = { .fd = fd, .events = POLLIN };
 		uint64_t now = clock_nsec(CLOCK_MONOTONIC);
@@ -91,9 +84,8 @@ static int query_version(struct runsc *r, struct err *e)
 			break;
 		len += (size_t)n;
 	}
-	kill(pid, SIGKILL);
-	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-		;
+	kill(runsc.pid, SIGKILL);
+	(void)spawn_wait(&runsc);
 	if (len == 0 && n != 0)
 		return err_set(e, -ETIMEDOUT, "%s does not answer", r->path);
 	text[len] = '\0';

@@ -7,6 +7,7 @@
 #include "base/fd.h"
 #include "sandbox/image/image_source.h"
 #include "sandbox/image/image_store.h"
+#include "sys/spawn.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -29,6 +30,8 @@ struct import {
 	struct strv digests; /* of the layers as they are stored, lowest first */
 	struct image_notes notes;
 	struct store_layer all; /* bytes and entries of all layers so far */
+	uint64_t fed,
+		grown; /* bytes of the archives of layers that were unpacked here, and what they became */
 };
 
 static void import_release(struct import *im)
@@ -127,6 +130,7 @@ static int import_layer(struct import *im, int src, const struct image_source *s
 	char sub[16], got[OCI_DIGEST_LEN + 1], unpacked[OCI_DIGEST_LEN + 1] = "sha256:";
 	struct unpack_reply reply = { 0 };
 	struct unpack_opts caps;
+	uint64_t fed = 0;
 	struct store_layer l = { 0 };
 	autoclose int fd = -1;
 	int tree, r;
@@ -150,7 +154,11 @@ static int import_layer(struct import *im, int src, const struct image_source *s
 	if (tree < 0)
 		return tree;
 	image_unpack_caps(&im->store, im->opts, &im->all, &caps);
-	r = image_unpack(fd, tree, &caps, got, &reply, e);
+	caps.before_in = im->fed;
+	caps.before_out = im->grown;
+	r = image_unpack(fd, tree, &caps, got, &fed, &reply, e);
+	im->fed += fed;
+	im->grown += reply.bytes;
 	if (r < 0)
 		r = over_limit(im, r, e) ? r : err_wrap(e, r, "layer %zu of the image", i + 1);
 	hash_hex(reply.diff_id, HASH_LEN, unpacked + 7);
@@ -285,13 +293,14 @@ static int unpack_outer(struct import *im, int fd, struct outer *o, struct err *
 {
 	static const struct store_layer none;
 	struct unpack_opts caps;
+	uint64_t fed;
 	int r;
 
 	o->tree = new_tree(im, o->sub, e);
 	if (o->tree < 0)
 		return o->tree;
 	image_unpack_caps(&im->store, im->opts, &none, &caps);
-	r = image_unpack(fd, o->tree, &caps, o->digest, &o->reply, e);
+	r = image_unpack(fd, o->tree, &caps, o->digest, &fed, &o->reply, e);
 	if (r < 0)
 		o->tree = fd_close(o->tree);
 	return r;
@@ -320,48 +329,48 @@ static int import_file(struct import *im, int fd, struct image_record *ret, stru
 	return r < 0 ? r : import_outer(im, &o, ret, e);
 }
 
-/* tar(1) over a directory: its output and its pid. */
-static int start_tar(int dir, pid_t *ret_pid, struct err *e)
+/* tar(1) over a directory: its output. */
+static int start_tar(int dir, struct spawned *ret, struct err *e)
 {
 	char *argv[] = { (char *)"tar", (char *)"-c", (char *)"--numeric-owner", (char *)"--one-file-system",
 			 (char *)".",	NULL };
-	int p[2];
+	int p[2], fds[] = { SPAWN_NULL, SPAWN_NULL, 2 }, r;
+	const struct spawn s = { .path = argv[0],
+				 .argv = argv,
+				 .fds = fds,
+				 .n_fds = ARRAY_SIZE(fds),
+				 .cwd_fd = dir,
+				 .flags = SPAWN_SAME_ID | SPAWN_CWD_FD };
+	enum spawn_step step;
 
 	if (pipe2(p, O_CLOEXEC) < 0)
 		return err_sys(e, -errno, "cannot make a pipe");
-	*ret_pid = fork();
-	if (*ret_pid == 0) {
-		if (fchdir(dir) < 0 || dup2(p[1], 1) < 0)
-			_exit(126);
-		execvp(argv[0], argv);
-		_exit(127);
-	}
+	fds[1] = p[1];
+	r = spawn_start_step(&s, ret, &step, e);
 	fd_close(p[1]);
-	if (*ret_pid < 0) {
-		fd_close(p[0]);
-		return err_sys(e, -errno, "cannot start tar");
-	}
-	return p[0];
+	if (r == 0)
+		return p[0];
+	fd_close(p[0]);
+	return r == -ENOENT && step == SPAWN_STEP_EXEC
+		       ? err_set(e, r, "tar is not installed, and a directory cannot be read without it")
+		       : r;
 }
 
 /* A directory that is a root file system goes through the same door as an archive of it. */
 static int import_tree(struct import *im, int dir, struct image_record *ret, struct err *e)
 {
 	struct outer o = { .tree = -1 };
-	pid_t pid = -1;
-	autoclose int out = start_tar(dir, &pid, e);
-	int status = 0, r;
+	struct spawned tar = SPAWNED_INIT;
+	autoclose int out = start_tar(dir, &tar, e);
+	int status, r;
 
 	if (out < 0)
 		return out;
 	r = unpack_outer(im, out, &o, e);
 	out = fd_close(out);
-	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		;
-	if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
-		r = err_set(e, -ENOENT, "tar is not installed, and a directory cannot be read without it");
+	status = spawn_wait(&tar);
 	/* 1: something changed while it was read. */
-	else if (r == 0 && (!WIFEXITED(status) || WEXITSTATUS(status) > 1))
+	if (r == 0 && (!WIFEXITED(status) || WEXITSTATUS(status) > 1))
 		r = err_set(e, -EIO, "tar could not read all of the directory");
 	if (r < 0) {
 		fd_close(o.tree);

@@ -5,12 +5,12 @@
  */
 #include "base/fd.h"
 #include "sandbox/image/image_store.h"
+#include "sys/spawn.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 
 /* What is fetched: registries want a tag or a digest, not both. */
 static int source_of(const struct image_ref *ref, char **ret)
@@ -28,28 +28,27 @@ static int run_skopeo(const struct image_pull *o, const char *from, const char *
 			 (char *)from,
 			 (char *)to,
 			 NULL };
-	int status = 0;
-	pid_t pid = fork();
+	const int fds[] = { SPAWN_NULL, 2, 2 };
+	/* The caller's environment has its proxies and where its credentials are. */
+	const struct spawn s = { .path = argv[0],
+				 .argv = argv,
+				 .env = environ,
+				 .fds = fds,
+				 .n_fds = ARRAY_SIZE(fds),
+				 .flags = SPAWN_SAME_ID | SPAWN_KEEP_CWD };
+	struct spawned got = SPAWNED_INIT;
+	enum spawn_step step;
+	int r = spawn_start_step(&s, &got, &step, e);
 
-	if (pid < 0)
-		return err_sys(e, -errno, "cannot start skopeo");
-	if (pid == 0) {
-		if (dup2(2, 1) < 0)
-			_exit(126);
-		execvp(argv[0], argv);
-		_exit(127);
-	}
-	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		;
-	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
-		return 0;
-	if (WIFEXITED(status) && WEXITSTATUS(status) == 127) {
+	if (r == -ENOENT && step == SPAWN_STEP_EXEC) {
 		err_set(e, -ENOENT, "skopeo is not installed, and images are fetched by it");
 		return err_hint(
 			e, -ENOENT,
 			"install it (Debian, Ubuntu, Fedora: skopeo), or bring an archive in with coffer image import");
 	}
-	return err_set(e, -EIO, "skopeo could not fetch %s", from);
+	if (r < 0)
+		return r;
+	return spawn_wait(&got) == 0 ? 0 : err_set(e, -EIO, "skopeo could not fetch %s", from);
 }
 
 int image_pull(struct state *st, const struct image_pull *o, struct image_record *ret,

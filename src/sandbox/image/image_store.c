@@ -3,6 +3,7 @@
 
 #include "base/fd.h"
 #include "base/json.h"
+#include "base/jsonget.h"
 #include "crypto/hash.h"
 #include "sandbox/state/state_internal.h"
 
@@ -169,7 +170,7 @@ int store_write_name(struct store *s, const struct image_record *rec, struct err
 
 static const char *digest_of(const json_t *root, const char *key)
 {
-	const char *s = json_string_value(json_object_get(root, key));
+	const char *s = jsonget_text_or_null(root, key);
 
 	return s && oci_is_digest(s) ? s : NULL;
 }
@@ -184,8 +185,8 @@ int store_read_name(struct store *s, const char *file, struct image_record *ret,
 	if (r < 0)
 		return r == -ENOENT ? r : err_sys(e, r, "cannot read %s/names/%s", s->path, file);
 	root = json_loadb(buf_cstr(&b), b.len, JSON_REJECT_DUPLICATES, NULL);
-	name = json_string_value(json_object_get(root, "name"));
-	source = json_string_value(json_object_get(root, "source"));
+	name = jsonget_text_or_null(root, "name");
+	source = jsonget_text_or_null(root, "source");
 	manifest = digest_of(root, "manifest");
 	index = digest_of(root, "index");
 	if (!name || !manifest) {

@@ -60,8 +60,8 @@ int store_put_layer(struct store *s, const char *tmp, const char *sub, const cha
 void image_unpack_caps(const struct store *s, const struct image_import *o, const struct store_layer *used,
 		       struct unpack_opts *ret);
 
-/* Runs coffer-unpack over all of src into dir. `ret_digest` is of the bytes as they are. */
+/* Runs coffer-unpack over all of src into dir. `ret_digest` is of the bytes as they are, `ret_len` their number. */
 int image_unpack(int src, int dir, const struct unpack_opts *caps, char ret_digest[OCI_DIGEST_LEN + 1],
-		 struct unpack_reply *reply, struct err *e) MUST_CHECK;
+		 uint64_t *ret_len, struct unpack_reply *reply, struct err *e) MUST_CHECK;
 
 #endif

@@ -125,21 +125,58 @@ void store_collect(struct store *s)
 	store_sweep(s);
 }
 
-/* Is there a sandbox that was made ahead of its command? coffer ps shows none of those. */
-static bool stands_ready(struct state *st)
+/* Who holds an image now. */
+struct holders {
+	char sandbox[128]; /* name or id of one that runs; empty: none */
+	unsigned more;	   /* sandboxes beside that one */
+	unsigned ahead;	   /* of the warm pool, which coffer ps does not show */
+};
+
+static void find_holders(struct state *st, const struct image_record *rec, struct holders *ret)
 {
 	autostrv struct strv ids = STRV_INIT;
-	bool found = false;
 
+	*ret = (struct holders){ 0 };
 	if (state_run_list(st, &ids, NULL) < 0)
-		return false;
-	for (size_t i = 0; i < ids.n && !found; i++) {
+		return;
+	for (size_t i = 0; i < ids.n; i++) {
+		CLEANUP(run_meta_release) struct run_meta m = { 0 };
 		bool alive = false;
 		autoclose int fd = state_run_open(st, ids.v[i], &alive, NULL);
+		bool known = fd >= 0 && alive && run_meta_read(fd, &m, NULL) == 0;
 
-		found = fd >= 0 && alive && !state_run_has_begun(fd);
+		if (fd < 0 || !alive || (known && !(m.image_digest && str_eq(m.image_digest, rec->manifest))))
+			continue;
+		if (!state_run_has_begun(fd))
+			ret->ahead++;
+		else if (known && ret->sandbox[0])
+			ret->more++;
+		else if (known)
+			snprintf(ret->sandbox, sizeof(ret->sandbox), "%s", m.name ? m.name : ids.v[i]);
 	}
-	return found;
+}
+
+/* Names each holder and the command that makes it let go. */
+static int refuse_held(struct state *st, const struct image_record *rec, struct err *e)
+{
+	char who[192] = "", more[32] = "";
+	struct holders h;
+
+	find_holders(st, rec, &h);
+	if (!h.sandbox[0] && !h.ahead) {
+		err_set(e, -EBUSY, "%s is being imported, or a sandbox that uses it is starting or ending",
+			rec->name);
+		return err_hint(e, -EBUSY, "wait a moment, then coffer image rm %s", rec->name);
+	}
+	if (h.more)
+		snprintf(more, sizeof(more), " and %u more", h.more);
+	if (h.sandbox[0])
+		snprintf(who, sizeof(who), "used by sandbox %s%s", h.sandbox, more);
+	err_set(e, -EBUSY, "%s is %s%s%s", rec->name, who, h.sandbox[0] && h.ahead ? ", and " : "",
+		h.ahead ? "held by the warm pool (sandboxes made ahead for coffer call)" : "");
+	return err_hint(e, -EBUSY, "%s%s%s%s", h.sandbox[0] ? "coffer stop " : "", h.sandbox,
+			h.sandbox[0] && h.ahead ? "; " : "",
+			h.ahead ? "coffer pool stop, which ends the sandboxes of the pool" : "");
 }
 
 /* Does a sandbox use a layer that only this image needs? */
@@ -158,10 +195,7 @@ static int check_unused(struct store *s, struct state *st, const struct image_re
 
 		if (tree < 0 || has(&others, own.v[i]) || flock(tree, LOCK_EX | LOCK_NB) == 0)
 			continue;
-		err_set(e, -EBUSY, "%s is in use by a sandbox, or being imported", rec->name);
-		return err_hint(e, -EBUSY, "coffer ps shows which; coffer stop ends it%s",
-				stands_ready(st) ? "; coffer pool stop ends those that stand ready for calls"
-						 : "");
+		return refuse_held(st, rec, e);
 	}
 	return 0;
 }

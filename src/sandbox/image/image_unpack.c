@@ -4,15 +4,13 @@
 #include "crypto/hash.h"
 #include "sandbox/engine/helper.h"
 #include "sandbox/image/image_store.h"
+#include "sys/spawn.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/statvfs.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #define CHUNK (256u << 10)
@@ -44,30 +42,39 @@ void image_unpack_caps(const struct store *s, const struct image_import *o, cons
 	ret->ratio_max = o->bytes_max ? 0 : UNPACK_RATIO_MAX;
 }
 
-/* Descriptors as coffer-unpack wants them; everything else goes with exec. */
-static _Noreturn void become_unpacker(int program, int in, int dir, int reply, const struct unpack_opts *o)
+/* As root it sets owners, so it keeps the identity; it locks itself in before it reads a byte (unpack.h). */
+static int start_unpacker(int in, int dir, int reply, const struct unpack_opts *o, struct spawned *ret,
+			  struct err *e)
 {
-	char entries[24], bytes[24], ratio[24], name[] = "coffer-unpack", *envp[] = { NULL };
-	char owners[] = "owners", single[] = "single";
-	char *argv[] = { name, entries, bytes, ratio, o->owners ? owners : single, NULL };
-	/* Out of the way of the places they go to. */
-	int a = fcntl(in, F_DUPFD_CLOEXEC, 16), b = fcntl(dir, F_DUPFD_CLOEXEC, 16);
-	int c = fcntl(reply, F_DUPFD_CLOEXEC, 16), p = fcntl(program, F_DUPFD_CLOEXEC, 16);
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	autoclose int program = helper_open("coffer-unpack", e);
+	char entries[24], bytes[24], ratio[24], before_in[24], before_out[24];
+	char *argv[] = { (char *)"coffer-unpack",
+			 entries,
+			 bytes,
+			 ratio,
+			 before_in,
+			 before_out,
+			 (char *)(o->owners ? "owners" : "single"),
+			 NULL };
+	const int fds[] = {
+		[UNPACK_IN] = in, SPAWN_NULL, SPAWN_NULL, [UNPACK_DIR] = dir, [UNPACK_REPLY] = reply
+	};
+	const struct spawn s = {
+		.exe = program, .argv = argv, .fds = fds, .n_fds = ARRAY_SIZE(fds), .flags = SPAWN_SAME_ID
+	};
 
+	if (program < 0)
+		return program;
 	snprintf(entries, sizeof(entries), "%llu", (unsigned long long)o->entries_max);
 	snprintf(bytes, sizeof(bytes), "%llu", (unsigned long long)o->bytes_max);
 	snprintf(ratio, sizeof(ratio), "%llu", (unsigned long long)o->ratio_max);
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (a < 0 || b < 0 || c < 0 || p < 0 || null < 0 || dup2(a, UNPACK_IN) < 0 || dup2(null, 1) < 0 ||
-	    dup2(null, 2) < 0 || dup2(b, UNPACK_DIR) < 0 || dup2(c, UNPACK_REPLY) < 0)
-		_exit(126);
-	syscall(SYS_execveat, p, "", argv, envp, AT_EMPTY_PATH);
-	_exit(127);
+	snprintf(before_in, sizeof(before_in), "%llu", (unsigned long long)o->before_in);
+	snprintf(before_out, sizeof(before_out), "%llu", (unsigned long long)o->before_out);
+	return spawn_start(&s, ret, e);
 }
 
 /* Everything that src has, to the unpacker; one that has given up is no error of ours. */
-static int feed(int src, int sock, struct hash_stream *h, struct err *e)
+static int feed(int src, int sock, struct hash_stream *h, uint64_t *ret_len, struct err *e)
 {
 	autofree char *data = malloc(CHUNK);
 	bool gave_up = false;
@@ -84,6 +91,7 @@ static int feed(int src, int sock, struct hash_stream *h, struct err *e)
 		if (n == 0)
 			return 0;
 		hash_stream_add(h, data, (size_t)n);
+		*ret_len += (uint64_t)n;
 		while (at < n && !gave_up) {
 			ssize_t sent = send(sock, data + at, (size_t)(n - at), MSG_NOSIGNAL);
 
@@ -148,18 +156,15 @@ int image_check_limits(const struct image_import *o, const struct store_layer *u
 }
 
 int image_unpack(int src, int dir, const struct unpack_opts *caps, char ret_digest[OCI_DIGEST_LEN + 1],
-		 struct unpack_reply *reply, struct err *e)
+		 uint64_t *ret_len, struct unpack_reply *reply, struct err *e)
 {
-	autoclose int program = helper_open("coffer-unpack", e), ours = -1, theirs = -1, reply_in = -1,
-		      reply_out = -1;
+	autoclose int ours = -1, theirs = -1, reply_in = -1, reply_out = -1;
+	struct spawned unpacker = SPAWNED_INIT;
 	struct hash_stream h;
 	unsigned char raw[HASH_LEN];
-	int sv[2], p[2], status = 0, r;
+	int sv[2], p[2], status, r;
 	ssize_t got;
-	pid_t pid;
 
-	if (program < 0)
-		return program;
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sv) < 0)
 		return err_sys(e, -errno, "cannot make a socket pair");
 	ours = sv[0];
@@ -168,19 +173,17 @@ int image_unpack(int src, int dir, const struct unpack_opts *caps, char ret_dige
 		return err_sys(e, -errno, "cannot make a pipe");
 	reply_in = p[0];
 	reply_out = p[1];
-	pid = fork();
-	if (pid < 0)
-		return err_sys(e, -errno, "cannot start the unpacker");
-	if (pid == 0)
-		become_unpacker(program, theirs, dir, reply_out, caps);
+	r = start_unpacker(theirs, dir, reply_out, caps, &unpacker, e);
+	if (r < 0)
+		return r;
 	theirs = fd_close(theirs);
 	reply_out = fd_close(reply_out);
 	hash_stream_init(&h);
-	r = feed(src, ours, &h, e);
+	*ret_len = 0;
+	r = feed(src, ours, &h, ret_len, e);
 	ours = fd_close(ours);
 	got = r < 0 ? 0 : read_reply(reply_in, reply);
-	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		;
+	status = spawn_wait(&unpacker);
 	if (r == 0)
 		r = judge(status, got, reply, e);
 	if (r < 0)

@@ -2,6 +2,7 @@
 #include "sandbox/image/oci.h"
 
 #include "base/cleanup.h"
+#include "base/jsonget.h"
 #include "crypto/hash.h"
 
 #include <errno.h>
@@ -55,7 +56,7 @@ static int load(const char *data, size_t len, const char *what, json_t **ret, st
 /* A member that is a string no longer than `max`; NULL when there is none. */
 static const char *text(const json_t *obj, const char *key, size_t max)
 {
-	const char *s = json_string_value(json_object_get(obj, key));
+	const char *s = jsonget_text_or_null(obj, key);
 
 	return s && strlen(s) <= max ? s : NULL;
 }

@@ -65,6 +65,9 @@ static size_t split(char *line, char **fields, size_t cap)
 
 	while (line && n < cap)
 		fields[n++] = strsep(&line, ":");
+	/* Else a short line would have the rest of the one before it. */
+	for (size_t i = n; i < cap; i++)
+		fields[i] = NULL;
 	return n;
 }
 

@@ -46,6 +46,8 @@ static int unpack(const struct unpack_opts *o, struct unpack_reply *reply, struc
 	struct unpack_in in = { .fd = UNPACK_IN,
 				.out_max = o->bytes_max,
 				.ratio_max = o->ratio_max,
+				.before_in = o->before_in,
+				.before_out = o->before_out,
 				.sink = take_bytes,
 				.ctx = j };
 	int r;
@@ -73,10 +75,11 @@ static int unpack(const struct unpack_opts *o, struct unpack_reply *reply, struc
 
 static int parse(int argc, char **argv, struct unpack_opts *o, struct err *e)
 {
-	if (argc != 5 || str_to_u64(argv[1], &o->entries_max) < 0 || str_to_u64(argv[2], &o->bytes_max) < 0 ||
-	    str_to_u64(argv[3], &o->ratio_max) < 0)
+	if (argc != 7 || str_to_u64(argv[1], &o->entries_max) < 0 || str_to_u64(argv[2], &o->bytes_max) < 0 ||
+	    str_to_u64(argv[3], &o->ratio_max) < 0 || str_to_u64(argv[4], &o->before_in) < 0 ||
+	    str_to_u64(argv[5], &o->before_out) < 0)
 		return err_set(e, -EINVAL, "coffer-unpack is started by coffer, not by hand");
-	o->owners = str_eq(argv[4], "owners");
+	o->owners = str_eq(argv[6], "owners");
 	return 0;
 }
 

@@ -26,7 +26,7 @@ enum { UNPACK_IN = 0, UNPACK_DIR = 3, UNPACK_REPLY = 4 };
 
 #define UNPACK_MAGIC 0x4b504e55u
 #define UNPACK_ENTRIES_MAX 1000000u
-/* Archives that grow by more than this, once they are past the first bytes, are bombs: gzip reaches 1032, layers 5. */
+/* Images whose archives grow by more than this together, once they are past the first bytes, are bombs: gzip reaches 1032, layers 5. */
 #define UNPACK_RATIO_MAX 256u
 #define UNPACK_RATIO_FREE (256ULL << 20)
 
@@ -47,13 +47,15 @@ struct unpack_reply {
 struct unpack_opts {
 	uint64_t entries_max, bytes_max;
 	uint64_t ratio_max; /* of what comes out to what goes in; 0: whatever it is */
+	uint64_t before_in,
+		before_out; /* bytes of the image's layers that were unpacked before, for that ratio */
 	bool owners;	    /* host root: keep the owners that the archive names */
 };
 
 /* K1; the process stands in the directory afterwards. */
 int unpack_fence(const struct unpack_opts *o, struct err *e) MUST_CHECK;
 
-/* argv: ENTRIES BYTES RATIO owners|single */
+/* argv: ENTRIES BYTES RATIO BEFORE_IN BEFORE_OUT owners|single */
 int unpack_main(int argc, char **argv);
 
 #endif

@@ -44,7 +44,8 @@ static int pass(struct unpack_in *u, const uint8_t *data, size_t len, struct err
 		return err_set(e, -EFBIG,
 			       "it unpacks to more than %llu MiB, which is all the room that there is for it",
 			       (unsigned long long)(u->out_max >> 20));
-	if (u->ratio_max && u->out > UNPACK_RATIO_FREE && u->out / u->ratio_max > u->in)
+	if (u->ratio_max && u->before_out + u->out > UNPACK_RATIO_FREE &&
+	    (u->before_out + u->out) / u->ratio_max > u->before_in + u->in)
 		return err_set(e, -EFBIG, "it unpacks to more than %llu times its size: a decompression bomb",
 			       (unsigned long long)u->ratio_max);
 	hash_stream_add(&u->hash, data, len);

@@ -12,7 +12,8 @@ struct unpack_in {
 	int fd;
 	uint64_t in, out; /* bytes so far */
 	uint64_t out_max, ratio_max;
-	struct hash_stream hash; /* of what comes out */
+	uint64_t before_in, before_out; /* of the image's layers before this one: the ratio is the image's */
+	struct hash_stream hash;	/* of what comes out */
 	int (*sink)(void *ctx, const uint8_t *data, size_t len, struct err *e);
 	void *ctx;
 };

@@ -3,13 +3,13 @@
 
 #include "base/fd.h"
 #include "sys/ns.h"
+#include "sys/spawn.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/wait.h>
 
 /* The range that systemd sets aside for containers: nobody's accounts are there. */
 #define BLOCK_FIRST 0x00080000u
@@ -177,26 +177,24 @@ char *ids_inner_map(const struct ids *ids, bool groups, char out[IDS_MAP_LEN])
 /* Runs newuidmap or newgidmap and waits for it. */
 static int run_newidmap(const char *program, char *const *argv, struct err *e)
 {
-	char *envp[] = { NULL };
-	int status;
-	pid_t pid = fork();
+	const int fds[] = { SPAWN_NULL, 2, 2 };
+	/* It is setuid; what it is for needs that. */
+	const struct spawn s = { .path = program,
+				 .argv = argv,
+				 .fds = fds,
+				 .n_fds = ARRAY_SIZE(fds),
+				 .flags = SPAWN_SAME_ID | SPAWN_MAY_GAIN };
+	struct spawned got = SPAWNED_INIT;
+	enum spawn_step step;
+	int r = spawn_start_step(&s, &got, &step, e);
 
-	if (pid < 0)
-		return err_sys(e, -errno, "cannot start %s", program);
-	if (pid == 0) {
-		execve(program, argv, envp);
-		_exit(errno == ENOENT ? 127 : 126);
-	}
-	while (waitpid(pid, &status, 0) < 0) {
-		if (errno != EINTR)
-			return err_sys(e, -errno, "cannot wait for %s", program);
-	}
-	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
-		return 0;
-	if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
+	if (r == -ENOENT && step == SPAWN_STEP_EXEC)
 		return err_hint(e, err_set(e, -ENOENT, "%s is not installed", program),
 				"install it (Debian, Ubuntu: uidmap; Fedora: shadow-utils)");
-	return err_set(e, -EPERM, "%s refused to map the subordinate ids", program);
+	if (r < 0)
+		return r;
+	return spawn_wait(&got) == 0 ? 0
+				     : err_set(e, -EPERM, "%s refused to map the subordinate ids", program);
 }
 
 /* PID 0 SUB N  N OWN 1  N+1 SUB+N REST: all of the block, with the caller's own id at its place. */

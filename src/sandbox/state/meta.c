@@ -8,6 +8,8 @@
  */
 #include "base/fd.h"
 #include "base/json.h"
+#include "base/jsonget.h"
+#include "sandbox/state/compat.h"
 #include "sandbox/state/state.h"
 
 #include <fcntl.h>
@@ -124,6 +126,8 @@ static void write_fields(struct json *j, const struct run_meta *m)
 	}
 	if (m->since)
 		json_u64(j, "since", m->since);
+	if (m->protocol > COMPAT_FIRST)
+		json_u64(j, "protocol", m->protocol);
 	if (m->ended) {
 		json_u64(j, "ended", m->ended);
 		json_i64(j, "exit_code", m->exit_code);
@@ -184,10 +188,10 @@ static char *from_bytes(const char *s)
 
 static int take_texts(json_t *root, struct run_meta *m)
 {
-	const char *bytes = json_string_value(json_object_get(root, "workspace_bytes"));
+	const char *bytes = jsonget_text_or_null(root, "workspace_bytes");
 
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
-		const char *v = json_string_value(json_object_get(root, texts[i].key));
+		const char *v = jsonget_text_or_null(root, texts[i].key);
 		char **to = text_of(m, &texts[i]);
 
 		*to = v ? strdup(v) : NULL;
@@ -208,11 +212,23 @@ static int64_t number(json_t *root, const char *key)
 	return json_integer_value(json_object_get(root, key));
 }
 
+/* Absent in what the release before the number wrote. */
+static int take_protocol(json_t *root, unsigned *ret)
+{
+	const json_t *v = json_object_get(root, "protocol");
+
+	if (v && (!json_is_integer(v) || json_integer_value(v) < COMPAT_FIRST ||
+		  json_integer_value(v) > INT32_MAX))
+		return -EBADMSG;
+	*ret = v ? (unsigned)json_integer_value(v) : COMPAT_FIRST;
+	return 0;
+}
+
 static int take_all(json_t *root, struct run_meta *m)
 {
-	const char *id = json_string_value(json_object_get(root, "id"));
+	const char *id = jsonget_text_or_null(root, "id");
 
-	if (!id || strlen(id) != RUN_ID_LEN)
+	if (!id || strlen(id) != RUN_ID_LEN || take_protocol(root, &m->protocol) < 0)
 		return -EBADMSG;
 	memcpy(m->id, id, sizeof(m->id));
 	m->started = (uint64_t)number(root, "started");

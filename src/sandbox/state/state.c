@@ -151,6 +151,9 @@ int state_open(struct state *st, struct err *e)
 		return e && e->code ? e->code : -ENOENT;
 	s.fd = open_place(s.path, e);
 	r = s.fd < 0 ? s.fd : check_place(s.fd, s.path, e);
+	/* Nothing is made in it before its format is known. */
+	if (r == 0)
+		r = state_format_settle(&s, e);
 	if (r == 0) {
 		s.runs_fd = state_subdir(&s, "runs", e);
 		r = s.runs_fd < 0 ? s.runs_fd : 0;
@@ -251,10 +254,13 @@ static int make_run(const struct state *st, const char *id)
 /* runs/ID, locked. */
 static int make_run_dir(struct state *st, const char *id, struct err *e)
 {
-	int fd = -ENOENT;
+	int fd = -ENOENT, r;
 
 	if (!state_is_id(id))
 		return err_set(e, -EINVAL, "'%.20s' is not the id of a run", id);
+	r = state_mark(st, e);
+	if (r < 0)
+		return r;
 	for (int i = 0; i < CREATE_TRIES && fd == -ENOENT; i++)
 		fd = make_run(st, id);
 	if (fd == -ENOENT) {

@@ -11,6 +11,7 @@
  *   runs/gone-ID/     what is left of a run that is just being removed
  *   limits-told       default limits that are not kept, as they were said last
  *   last              the id of the last run, whether or not anything is left of it
+ *   format            the number of the format that all of this has (doc/adr/0034)
  *
  * A run is alive while somebody holds an exclusive flock on its directory; the lock goes with the fd to
  * children. A run directory that nobody holds and that has no "end" in its meta.json was left by a crash:
@@ -28,17 +29,30 @@
 
 #define RUN_ID_LEN 12 /* lower-case hex */
 
+/*
+ * The format of the state directory as a whole. Format 1 is that of the release before the mark: it has no file `format`. A
+ * change after which an older release would misread the state, or lose what is in it, raises the number (doc/adr/0034 says
+ * what else such a change needs).
+ */
+#define STATE_FORMAT 2
+
 struct state {
 	char *path; /* absolute */
 	int fd;	    /* O_PATH-like directory fd */
 	int runs_fd;
+	bool marked; /* the mark names STATE_FORMAT */
 };
 
 #define STATE_INIT ((struct state){ .fd = -1, .runs_fd = -1 })
 
 /* $COFFER_STATE (an absolute path), else /var/lib/cofferdam for the host's root, else $XDG_STATE_HOME/cofferdam or
- * ~/.local/state/cofferdam. Creates it 0700; refuses one that belongs to another or that others may write. */
+ * ~/.local/state/cofferdam. Creates it 0700; refuses one that belongs to another or that others may write. Every program
+ * that uses the state comes through here: -EPROTONOSUPPORT for a state of a newer format, -EBADMSG for a mark that cannot
+ * be read. A state of an older format gets the present mark; where that cannot be written (a full or read-only disk), the
+ * state opens all the same, to be looked at and to make room. */
 int state_open(struct state *st, struct err *e) MUST_CHECK;
+/* The mark is there, or an error: called before anything new is made in the state. */
+int state_mark(struct state *st, struct err *e) MUST_CHECK;
 /* The path that state_open() would take, without making it; the caller frees it. NULL with a message when
  * there is none. */
 char *state_place(struct err *e) MUST_CHECK;
@@ -148,6 +162,7 @@ struct run_meta {
 	char *restart;	    /* when it is started again: "always", "on-failure:3"; NULL: never */
 	uint64_t restarts;  /* how often it was */
 	uint64_t since;	    /* its last start, where that is not the first; else 0 */
+	unsigned protocol;  /* that its launcher and guard speak (compat.h) */
 };
 /* -ENOENT when there is none, -EBADMSG when it cannot be understood. */
 int run_meta_read(int run_fd, struct run_meta *ret, struct err *e) MUST_CHECK;

@@ -12,6 +12,9 @@ bool state_is_id(const char *s);
 int state_cannot(struct err *e, int code, const char *what, const char *path);
 int state_bad_name(struct err *e, const char *name);
 
+/* Reads the mark of the format and refuses what this program does not know; brings an older state forward where it can. */
+int state_format_settle(struct state *st, struct err *e) MUST_CHECK;
+
 /* Fd of a directory in the state directory, made when missing. */
 int state_subdir(const struct state *st, const char *name, struct err *e) MUST_CHECK;
 

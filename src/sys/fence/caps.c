@@ -216,6 +216,18 @@ int caps_give_up(uint64_t keep, struct err *e)
 	return r;
 }
 
+/* Who has none in effect cannot lock the securebits, and gains nothing by them. */
+int caps_give_up_all(struct err *e)
+{
+	const struct sets none = { 0 };
+	struct sets s = { 0 };
+	int r = get_sets(&s, e);
+
+	if (r == 0 && s.effective)
+		return caps_give_up(0, e);
+	return r == 0 && (s.permitted || s.inheritable) ? set_sets(&none, e) : r;
+}
+
 int caps_drop_all_but(uint64_t keep, struct err *e)
 {
 	int r = caps_limit(keep, e);

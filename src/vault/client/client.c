@@ -4,17 +4,14 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "ipc/fdpass.h"
-#include "sys/fence/caps.h"
-#include "sys/ns.h"
+#include "sys/spawn.h"
 #include "vault/serve/serve.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -26,58 +23,26 @@
 
 /* --- the process ----------------------------------------------------------------------------------------------- */
 
-/* Locked memory is what it is for; only root may have more than the limit says. */
-static void give_up_identity(void)
+/* It is not killed with its starter: it sees the end of the channel, and first puts a terminal back that it has made quiet. Locked
+ * memory is what it is for. */
+static int start_program(struct vault_proc *p, int exe, int control, struct err *e)
 {
-	const struct rlimit all = { RLIM_INFINITY, RLIM_INFINITY };
-	uint64_t have = 0;
-
-	(void)!setrlimit(RLIMIT_MEMLOCK, &all);
-	if (geteuid() == 0 && ns_is_first_user() &&
-	    (setgroups(0, NULL) < 0 || setresgid(OWN_ID, OWN_ID, OWN_ID) < 0 ||
-	     setresuid(OWN_ID, OWN_ID, OWN_ID) < 0))
-		_exit(126);
-	/* Root of some user namespace has them too. */
-	if (caps_effective(&have, NULL) < 0 || (have && caps_give_up(0, NULL) < 0))
-		_exit(126);
-}
-
-static void plain_signals(void)
-{
-	sigset_t none;
-
-	for (int sig = 1; sig < 32; sig++)
-		signal(sig, SIG_DFL);
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
-}
-
-/* Nothing is open but the channel, nothing is in the environment. It is not killed with its starter: it sees the end of the
- * channel, and first puts a terminal back that it has made quiet. */
-_Noreturn static void become(int exe, int control)
-{
-	static char *const no_env[] = { NULL };
 	char *argv[] = { (char *)"coffer-vault", NULL };
-	int high[2] = { fcntl(control, F_DUPFD_CLOEXEC, 100), fcntl(exe, F_DUPFD_CLOEXEC, 100) };
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	const int fds[] = { SPAWN_NULL, SPAWN_NULL, SPAWN_NULL, [VAULT_FD_CONTROL] = control };
+	const struct spawn s = { .exe = exe,
+				 .argv = argv,
+				 .fds = fds,
+				 .n_fds = ARRAY_SIZE(fds),
+				 .id = OWN_ID,
+				 .flags = SPAWN_OUTLIVES | SPAWN_MEMLOCK };
+	struct spawned got = SPAWNED_INIT;
+	int r = spawn_start(&s, &got, e);
 
-	if (null < 0 || high[0] < 0 || high[1] < 0)
-		_exit(126);
-	for (int fd = 0; fd < 3; fd++) {
-		if (dup2(null, fd) < 0)
-			_exit(126);
-	}
-	if (dup2(high[0], VAULT_FD_CONTROL) < 0 || dup2(high[1], VAULT_FD_CONTROL + 1) < 0 ||
-	    fcntl(VAULT_FD_CONTROL + 1, F_SETFD, FD_CLOEXEC) < 0 ||
-	    syscall(SYS_close_range, VAULT_FD_CONTROL + 2, ~0U, 0) < 0)
-		_exit(126);
-	plain_signals();
-	umask(077);
-	if (chdir("/") < 0)
-		_exit(126);
-	give_up_identity();
-	syscall(SYS_execveat, VAULT_FD_CONTROL + 1, "", argv, no_env, AT_EMPTY_PATH);
-	_exit(127);
+	if (r < 0)
+		return r;
+	p->pid = got.pid;
+	p->pidfd = got.pidfd;
+	return 0;
 }
 
 static void reap(struct vault_proc *p)
@@ -267,21 +232,17 @@ static int wait_ready(struct vault_proc *p, struct err *e)
 int vault_start(struct vault_proc *p, int exe_fd, struct err *e)
 {
 	int pair[2], r, patience = p->patience;
-	pid_t pid;
 
 	*p = VAULT_PROC_INIT;
 	p->patience = patience;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return err_sys(e, -errno, "cannot start coffer-vault");
-	pid = ns_fork(0, -1, &p->pidfd);
-	if (pid == 0)
-		become(exe_fd, pair[1]);
+	r = start_program(p, exe_fd, pair[1], e);
 	fd_close(pair[1]);
-	if (pid < 0) {
+	if (r < 0) {
 		fd_close(pair[0]);
-		return err_sys(e, pid, "cannot start coffer-vault");
+		return r;
 	}
-	p->pid = pid;
 	p->control = pair[0];
 	r = wait_ready(p, e);
 	if (r < 0)

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "vault/common/forms.h"
 
+#include "base/base64.h"
 #include "base/cleanup.h"
+#include "base/hex.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -37,7 +39,7 @@ static const char *const names[] = {
 };
 static_assert(ARRAY_SIZE(names) == FORM_COUNT, "a name for each form");
 
-static const char lower_hex[] = "0123456789abcdef", upper_hex[] = "0123456789ABCDEF";
+static const char lower_hex[] = HEX_LOWER, upper_hex[] = HEX_UPPER;
 
 const char *form_name(enum form_kind k)
 {
@@ -92,15 +94,11 @@ static unsigned sextet(const uint8_t *s, size_t len, size_t before, size_t i)
 
 static void put_base64(struct out *o, const uint8_t *s, size_t len, size_t before, bool url)
 {
-	static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 	/* Characters that share bits with what stands before or behind are not the secret's alone. */
 	size_t from = (before * 8 + 5) / 6, to = (before + len) * 8 / 6;
 
-	for (size_t i = from; i < to; i++) {
-		unsigned v = sextet(s, len, before, i);
-
-		put(o, (uint8_t)(v < 62 ? alphabet[v] : (url ? "-_" : "+/")[v - 62]));
-	}
+	for (size_t i = from; i < to; i++)
+		put(o, (uint8_t)base64_digit(sextet(s, len, before, i), url));
 }
 
 static void put_percent(struct out *o, const uint8_t *s, size_t len, const char *kept, bool all,

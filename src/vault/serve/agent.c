@@ -514,6 +514,15 @@ static void on_sign(struct turn *t, struct wire_in *in)
 
 /* --- messages ----------------------------------------------------------------------------------------------------- */
 
+static struct agent_conn *find_conn(struct agent *a, uint32_t id)
+{
+	for (size_t i = 0; id && i < AGENT_CONNS; i++) {
+		if (a->conns[i].id == id)
+			return &a->conns[i];
+	}
+	return NULL;
+}
+
 /* One that is new takes a free place, or that of whoever was silent longest: that one is then like a new one (A6). */
 static struct agent_conn *conn_of(struct agent *a, uint32_t id)
 {
@@ -586,11 +595,15 @@ int agent_take(struct agent *a, const struct store *s, const void *data, size_t 
 	if (vault_msg_parse(VAULT_FROM_CLIENT, data, len, 0, &m) < 0 || m.type != VAULT_ASK)
 		return -EPROTO;
 	conn = (uint32_t)m.num[0];
-	t.conn = conn_of(a, conn);
 	t.allowed = m.num[1];
-	if (m.text[0].len == 0)
-		t.conn->id = 0;
-	else
+	/* Its end. One that is not known has nothing to forget, and takes nobody's place. */
+	if (m.text[0].len == 0) {
+		t.conn = find_conn(a, conn);
+		if (t.conn)
+			t.conn->id = 0;
+	} else {
+		t.conn = conn_of(a, conn);
 		answer(&t, m.text[0]);
+	}
 	return pack(&t, m.id, conn, ret);
 }

@@ -309,21 +309,26 @@ struct known {
 	const char *host;
 	uint16_t port;
 	char want[HOST_MAX + 16]; /* as the file writes it */
-	bool revoked;		  /* which lines are looked at */
+	bool gathers;		  /* the first pass, for revoked keys; the second takes the others */
+	struct buf
+		revoked; /* each a size_t and a key; bounded by the file, which has at most SSHHOSTS_FILE_MAX bytes */
 	int n;
 };
 
-static bool is_key_among(const struct sshhosts *h, struct slice key)
+static bool is_revoked_key(const struct buf *revoked, struct slice key)
 {
-	for (size_t i = 0; i < h->n; i++) {
-		if (slice_same(key, (struct slice){ (const char *)h->v[i].key, h->v[i].len }))
+	size_t len;
+
+	for (size_t at = 0; at < revoked->len; at += sizeof(len) + len) {
+		memcpy(&len, revoked->data + at, sizeof(len));
+		if (slice_same(key, (struct slice){ revoked->data + at + sizeof(len), len }))
 			return true;
 	}
 	return false;
 }
 
 /* Revoked ones are gathered first, under any name, and then not taken. */
-static int take_line(struct known *k, struct sshhosts *revoked, struct slice line)
+static int take_line(struct known *k, struct slice line)
 {
 	struct slice names = word(&line);
 	bool marked = names.len && names.p[0] == '@', is_revoked = slice_eq(names, "@revoked");
@@ -333,19 +338,22 @@ static int take_line(struct known *k, struct sshhosts *revoked, struct slice lin
 
 	if (marked)
 		names = word(&line);
-	if (!names.len || names.p[0] == '#' || is_revoked != k->revoked || (marked && !is_revoked) ||
+	if (!names.len || names.p[0] == '#' || is_revoked != k->gathers || (marked && !is_revoked) ||
 	    (!is_revoked && !names_host(names, k->want)) || read_key(line, key, &s.len) < 0)
 		return 0;
-	if (is_revoked)
-		return sshhosts_add(revoked, "revoked.invalid", 1, s);
-	if (is_key_among(revoked, s))
+	if (is_revoked) {
+		buf_add(&k->revoked, &s.len, sizeof(s.len));
+		buf_add(&k->revoked, s.p, s.len);
+		return buf_error(&k->revoked) ? -ENOMEM : 0;
+	}
+	if (is_revoked_key(&k->revoked, s))
 		return 0;
 	r = sshhosts_add(k->into, k->host, k->port, s);
 	k->n += r == 0;
 	return r;
 }
 
-static int each_line(struct known *k, struct sshhosts *revoked, struct slice file)
+static int each_line(struct known *k, struct slice file)
 {
 	int r = 0;
 
@@ -357,7 +365,7 @@ static int each_line(struct known *k, struct sshhosts *revoked, struct slice fil
 		while (line.len && line.p[line.len - 1] == '\r')
 			line.len--;
 		if (line.len <= LINE_MAX_)
-			r = take_line(k, revoked, line);
+			r = take_line(k, line);
 		file.p += end ? n + 1 : n;
 		file.len -= end ? n + 1 : n;
 	}
@@ -366,15 +374,17 @@ static int each_line(struct known *k, struct sshhosts *revoked, struct slice fil
 
 int sshhosts_add_file(struct sshhosts *h, const char *host, uint16_t port, struct slice file, struct err *e)
 {
-	autosshhosts struct sshhosts revoked = SSHHOSTS_INIT;
-	struct known k = { .into = h, .host = host, .port = port, .revoked = true };
+	struct known k = { .into = h, .host = host, .port = port, .gathers = true };
 	int r;
 
+	if (file.len > SSHHOSTS_FILE_MAX)
+		return err_set(e, -E2BIG, "a known_hosts file has at most %u bytes", SSHHOSTS_FILE_MAX);
 	snprintf(k.want, sizeof(k.want), port == SSHHOSTS_PORT ? "%s" : "[%s]:%u", host, port);
-	r = each_line(&k, &revoked, file);
-	k.revoked = false;
+	r = each_line(&k, file);
+	k.gathers = false;
 	if (r == 0)
-		r = each_line(&k, &revoked, file);
+		r = each_line(&k, file);
+	buf_release(&k.revoked);
 	if (r == -E2BIG)
 		return err_set(e, r, "a secret goes with %d keys of hosts at most", SSHHOSTS_MAX);
 	return r < 0 ? err_set(e, r, "the hosts' keys cannot be kept") : k.n;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One HTTP connection: head, body, the question to cofferd, the answer. See webserve.h for what holds. */
+#include "base/container.h"
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -51,7 +52,8 @@ struct webc *webc_add(struct web *w, int fd, const struct web_via *via)
 /* What belongs to one request. */
 static void release_request(struct webc *c)
 {
-	if (c->ask.idem[0] && (c->state == WEBC_WAIT || c->state == WEBC_EXEC || c->state == WEBC_SSE))
+	if (c->ask.idem[0] && !c->proving &&
+	    (c->state == WEBC_WAIT || c->state == WEBC_EXEC || c->state == WEBC_SSE))
 		web_once_leave(c->web->once, &c->ask);
 	if (c->id)
 		web_cancel(c->web, c->id);
@@ -67,6 +69,7 @@ static void release_request(struct webc *c)
 	buf_release(&c->body);
 	buf_release(&c->replayed);
 	c->replay = 0;
+	c->proving = false;
 	http1_chunks_release(&c->chunks);
 	c->chunks = HTTP1_CHUNKS_INIT;
 	c->file = fd_close(c->file);
@@ -106,7 +109,7 @@ static uint64_t patience(const struct webc *c)
 /* S2. What waits for cofferd, or has nothing to write, is not late. */
 static void on_late(struct wheel_entry *t)
 {
-	struct webc *c = (struct webc *)((char *)t - offsetof(struct webc, late));
+	struct webc *c = CONTAINER_OF(t, struct webc, late);
 	uint64_t now = clock_nsec(CLOCK_MONOTONIC);
 	bool waits = c->state == WEBC_WAIT || (c->state == WEBC_SSE && !c->blocked) ||
 		     (c->state == WEBC_EXEC && c->out.len == c->out_off);
@@ -171,7 +174,7 @@ void webc_add_head(struct webc *c, unsigned status, const char *type, uint64_t l
 void webc_reply(struct webc *c, unsigned status, const char *type, const void *data, size_t len,
 		const char *extra)
 {
-	if (c->ask.idem[0] && c->state == WEBC_WAIT)
+	if (c->ask.idem[0] && c->state == WEBC_WAIT && !c->proving)
 		web_once_end(c->web->once, &c->ask, status, data ? data : "", len);
 	c->ask.idem[0] = '\0';
 	webc_add_head(c, status, type, len, extra);
@@ -324,9 +327,8 @@ static bool is_repeat(struct webc *c)
 
 	if (!c->ask.idem[0])
 		return false;
-	switch (web_once_begin(c->web->once, &c->ask, web_rate_knows(c->web, &c->ask.req),
-			       (struct slice){ buf_cstr(&c->body), c->body.len }, clock_nsec(CLOCK_MONOTONIC),
-			       &status, &body)) {
+	switch (web_once_begin(c->web->once, &c->ask, (struct slice){ buf_cstr(&c->body), c->body.len },
+			       clock_nsec(CLOCK_MONOTONIC), &status, &body)) {
 	case WEB_ONCE_NEW:
 		return false;
 	case WEB_ONCE_DONE:
@@ -359,10 +361,47 @@ static bool is_repeat(struct webc *c)
 	}
 }
 
+static void wait_for_cofferd(struct webc *c)
+{
+	move(c, WEBC_WAIT);
+	/* The client's end is an end of the question. */
+	if (loop_watch(&c->web->loop, &c->w, LOOP_HANG_UP) < 0) {
+		webc_drop(c);
+		return;
+	}
+	if (web_send(c->web, c, &c->ask.req) < 0)
+		webc_error(c, 503, "unavailable", "the gateway has too much to do", "try again in a moment");
+}
+
+static void ask_known(struct webc *c)
+{
+	if (is_repeat(c))
+		return;
+	if (c->ask.req.op == WEB_METRICS)
+		web_tell_stats(c->web);
+	c->status = web_route(c->ask.req.op)->status;
+	wait_for_cofferd(c);
+}
+
+/* O2 of webonce.c: does cofferd take the credential? The status is what any good one may ask for. */
+static void prove(struct webc *c)
+{
+	c->proving = true;
+	c->proven_op = c->ask.req.op;
+	c->ask.req.op = WEB_STATUS;
+	wait_for_cofferd(c);
+}
+
+static void proved(struct webc *c)
+{
+	c->proving = false;
+	c->ask.req.op = c->proven_op;
+	ask_known(c);
+}
+
 static void ask(struct webc *c)
 {
 	struct http1_head *h = &c->web->head;
-	int r;
 
 	http1_head_reset(h);
 	if (http1_parse_request(h, c->in.data, c->head_len) <= 0 ||
@@ -384,20 +423,10 @@ static void ask(struct webc *c)
 			   "close some, or try again later");
 		return;
 	}
-	if (is_repeat(c))
-		return;
-	if (c->ask.req.op == WEB_METRICS)
-		web_tell_stats(c->web);
-	c->status = web_route(c->ask.req.op)->status;
-	move(c, WEBC_WAIT);
-	/* The client's end is an end of the question. */
-	if (loop_watch(&c->web->loop, &c->w, LOOP_HANG_UP) < 0) {
-		webc_drop(c);
-		return;
-	}
-	r = web_send(c->web, c, &c->ask.req);
-	if (r < 0)
-		webc_error(c, 503, "unavailable", "the gateway has too much to do", "try again in a moment");
+	if (c->ask.idem[0] && !web_rate_knows(c->web, &c->ask.req))
+		prove(c);
+	else
+		ask_known(c);
 }
 
 /* Takes what came of the body; true once all is there. On failure the connection has its answer. */
@@ -581,10 +610,14 @@ void webc_answer(struct webc *c, const struct webp_answer *a, int fd)
 			   c->replayed.len, "Idempotency-Replayed: true\r\n");
 		return;
 	}
-	if (a->type == WEBP_ERROR)
+	if (a->type == WEBP_ERROR) {
 		webc_error(c, a->status, a->code, a->message, a->hint);
-	else if (fd >= 0)
+	} else if (c->proving) {
+		fd_close(fd);
+		proved(c);
+	} else if (fd >= 0) {
 		reply_file(c, a, fd);
-	else
+	} else {
 		webc_reply(c, 204, NULL, NULL, 0, NULL);
+	}
 }

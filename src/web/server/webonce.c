@@ -4,8 +4,8 @@
  *
  *  O1  When there is no room, the oldest that has ended makes it, of who has most, and for nobody who would then have more. Whoever
  *      has no more than his part of the places (of two who ask, half) keeps them, whatever others ask.
- *  O2  Who was not known when he asked, and has not been answered since, is a stranger. Strangers have STRANGERS places of their own and
- *      push out each other; one with a good token, who is a stranger only the first time, finds one however much the others ask.
+ *  O2  Only a credential that cofferd has taken gets a place. The caller has it judged first (webconn.c, prove()), so that no number of
+ *      requests with made-up tokens takes a place from a client with a good one.
  */
 #include "web/server/webserve.h"
 
@@ -15,8 +15,6 @@
 #include <string.h>
 
 #define ENTRIES 1024
-#define STRANGERS 64
-#define KNOWN (ENTRIES - STRANGERS)
 #define KEEP_FOR (600 * NSEC_PER_SEC)
 #define BODY_MAX (64u << 10)
 
@@ -26,7 +24,7 @@ struct owner {
 };
 
 struct entry {
-	bool used, runs, lost, stranger;
+	bool used, runs, lost;
 	uint64_t at;
 	int owner;		      /* which of owners[] */
 	unsigned char key[HASH_LEN];  /* who, what and the key */
@@ -132,8 +130,8 @@ static bool is_rather(const struct web_once *o, const struct entry *a, const str
 	return a->at < b->at;
 }
 
-/* O1, O2: who makes room for one more of mine. mine -1: somebody who has none. */
-static struct entry *find_victim(struct web_once *o, int mine, bool stranger, uint64_t now)
+/* O1: who makes room for one more of mine. mine -1: somebody who has none. */
+static struct entry *find_victim(struct web_once *o, int mine, uint64_t now)
 {
 	struct entry *found = NULL;
 
@@ -141,50 +139,29 @@ static struct entry *find_victim(struct web_once *o, int mine, bool stranger, ui
 		struct entry *e = &o->e[i];
 		unsigned n = mine < 0 ? 0 : o->owners[mine].n;
 
-		if (e->used && !e->runs && e->stranger == stranger &&
-		    (stranger || is_over(e, now) || e->owner == mine || o->owners[e->owner].n > n + 1) &&
+		if (e->used && !e->runs &&
+		    (is_over(e, now) || e->owner == mine || o->owners[e->owner].n > n + 1) &&
 		    is_rather(o, e, found, now))
 			found = e;
 	}
 	return found;
 }
 
-static unsigned count(const struct web_once *o, bool stranger)
+static struct entry *make_room(struct web_once *o, int mine, uint64_t now)
 {
-	unsigned n = 0;
-
-	for (size_t i = 0; i < ENTRIES; i++)
-		n += o->e[i].used && o->e[i].stranger == stranger;
-	return n;
-}
-
-static struct entry *make_room(struct web_once *o, int mine, bool stranger, uint64_t now)
-{
-	bool room = count(o, stranger) < (stranger ? STRANGERS : KNOWN);
 	struct entry *e;
 
-	for (size_t i = 0; room && i < ENTRIES; i++) {
+	for (size_t i = 0; i < ENTRIES; i++) {
 		if (!o->e[i].used)
 			return &o->e[i];
 	}
-	e = find_victim(o, mine, stranger, now);
+	e = find_victim(o, mine, now);
 	if (e)
 		clear(o, e);
 	return e;
 }
 
-/* He was answered: his place is one of those of the known. */
-static void know(struct web_once *o, struct entry *e)
-{
-	struct entry *other;
-
-	e->stranger = false;
-	other = count(o, false) > KNOWN ? find_victim(o, e->owner, false, e->at) : NULL;
-	if (other && other != e)
-		clear(o, other);
-}
-
-enum web_once_state web_once_begin(struct web_once *o, const struct web_ask *a, bool known, struct slice body,
+enum web_once_state web_once_begin(struct web_once *o, const struct web_ask *a, struct slice body,
 				   uint64_t now, unsigned *ret_status, struct slice *ret_body)
 {
 	unsigned char key[HASH_LEN], what[HASH_LEN];
@@ -209,12 +186,10 @@ enum web_once_state web_once_begin(struct web_once *o, const struct web_ask *a, 
 		*ret_body = (struct slice){ buf_cstr(&e->body), e->body.len };
 		return e->lost ? WEB_ONCE_LOST : e->runs ? WEB_ONCE_RUNS : WEB_ONCE_DONE;
 	}
-	e = make_room(o, find_owner(o, a), !known, now);
+	e = make_room(o, find_owner(o, a), now);
 	if (!e)
 		return WEB_ONCE_FULL;
-	*e = (struct entry){
-		.used = true, .runs = true, .at = now, .stranger = !known, .owner = find_owner(o, a)
-	};
+	*e = (struct entry){ .used = true, .runs = true, .at = now, .owner = find_owner(o, a) };
 	o->owners[e->owner].n++;
 	memcpy(e->key, key, HASH_LEN);
 	memcpy(e->what, what, HASH_LEN);
@@ -235,8 +210,6 @@ void web_once_end(struct web_once *o, const struct web_ask *a, unsigned status, 
 		clear(o, e);
 		return;
 	}
-	if (e->stranger)
-		know(o, e);
 	e->runs = false;
 	e->status = status;
 	buf_add(&e->body, body, len);

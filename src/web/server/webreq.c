@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "web/server/webreq.h"
 
+#include "base/hex.h"
 #include "base/str.h"
 
 #include <errno.h>
@@ -336,24 +337,19 @@ static int take_text(struct filler *f, int i, const char *s, size_t len)
 	return finish_value(f, i);
 }
 
-static int hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c |= 0x20;
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 static int decode(const char *s, size_t len, struct buf *out)
 {
 	for (size_t i = 0; i < len; i++) {
+		int byte;
+
 		if (s[i] != '%') {
 			buf_addc(out, (char)(s[i] == '+' ? ' ' : s[i]));
 			continue;
 		}
-		if (i + 2 >= len || hex_digit(s[i + 1]) < 0 || hex_digit(s[i + 2]) < 0)
+		byte = i + 2 < len ? hex_byte(s + i + 1) : -1;
+		if (byte < 0)
 			return -EINVAL;
-		buf_addc(out, (char)(hex_digit(s[i + 1]) << 4 | hex_digit(s[i + 2])));
+		buf_addc(out, (char)byte);
 		i += 2;
 	}
 	return buf_error(out);

@@ -82,7 +82,9 @@ struct webc {
 	unsigned status; /* when it goes well */
 	unsigned replay; /* an answer of before, once cofferd has said that he may still ask; 0: none */
 	struct buf replayed;
-	int file; /* what is left of the answer; -1: none */
+	bool proving; /* cofferd is asked only whether it takes the credential; the request itself comes next, */
+	enum web_op proven_op; /* and is this one */
+	int file;	       /* what is left of the answer; -1: none */
 	uint64_t file_left;
 	uint64_t past;	/* WEBC_LAST */
 	uint64_t moved; /* ns: when something was written, or there was nothing to write */
@@ -216,8 +218,8 @@ enum web_once_state {
 };
 struct web_once *web_once_new(void);
 void web_once_free(struct web_once *o);
-/* known: cofferd has taken this credential before; others do not make room for a key by pushing one out. */
-enum web_once_state web_once_begin(struct web_once *o, const struct web_ask *a, bool known, struct slice body,
+/* Only for a credential that cofferd has taken (O2). */
+enum web_once_state web_once_begin(struct web_once *o, const struct web_ask *a, struct slice body,
 				   uint64_t now, unsigned *ret_status, struct slice *ret_body);
 void web_once_end(struct web_once *o, const struct web_ask *a, unsigned status, const char *body, size_t len);
 /* Nobody waits for the answer any more. What changes something goes on, and is not begun again by this key. */

@@ -83,7 +83,7 @@ static int add_xattrs(struct hash_stream *h, int fd)
 }
 
 /* What the layer has there now. */
-static int add_entry(struct hash_stream *h, int upper_fd, const char *path)
+static int add_entry(struct hash_stream *h, int upper_fd, const char *path, enum change_kind kind)
 {
 	autobuf struct buf target = BUF_INIT;
 	const char *name;
@@ -110,6 +110,11 @@ static int add_entry(struct hash_stream *h, int upper_fd, const char *path)
 		r = fd < 0 ? fd : add_content(h, fd);
 		return r < 0 ? r : add_xattrs(h, fd);
 	}
+	/* Of a directory whose mode alone has changed no attribute is copied (place.c). */
+	if (S_ISDIR(st.st_mode) && kind != CHANGE_MODE) {
+		fd = layer_open_directory(dir, name);
+		return fd < 0 ? fd : add_xattrs(h, fd);
+	}
 	return 0;
 }
 
@@ -131,7 +136,7 @@ int digest_changes(int upper_fd, const struct changes *all, const unsigned char 
 		add_u64(&h, c->mode_before);
 		add_u64(&h, c->mode_after);
 		/* Of what is deleted below a directory that is gone too there is nothing in the layer. */
-		r = c->kind == CHANGE_DELETED ? 0 : add_entry(&h, upper_fd, c->path);
+		r = c->kind == CHANGE_DELETED ? 0 : add_entry(&h, upper_fd, c->path, c->kind);
 		if (r < 0)
 			return err_sys(e, r, "cannot read %s of the layer",
 				       str_safe(c->path, shown, sizeof(shown)));

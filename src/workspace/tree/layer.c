@@ -141,14 +141,13 @@ int layer_pop(struct chain *c, mode_t restore)
 	return r;
 }
 
-int layer_open_file(int dirfd, const char *name)
+static int open_ours(int dirfd, const char *name, int flags, mode_t type)
 {
-	const int flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
 	int fd = openat(dirfd, name, flags);
 	struct stat st;
 
 	if (fd < 0 && errno == EACCES && fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-	    S_ISREG(st.st_mode) && st.st_uid == geteuid()) {
+	    (st.st_mode & S_IFMT) == type && st.st_uid == geteuid()) {
 		int saved = EACCES;
 
 		if (fd_chmod_nofollow(dirfd, name, (st.st_mode & 07777) | 0400) == 0) {
@@ -161,11 +160,21 @@ int layer_open_file(int dirfd, const char *name)
 	}
 	if (fd < 0)
 		return -errno;
-	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
+	if (fstat(fd, &st) < 0 || (st.st_mode & S_IFMT) != type) {
 		fd_close(fd);
 		return -ESTALE;
 	}
 	return fd;
+}
+
+int layer_open_file(int dirfd, const char *name)
+{
+	return open_ours(dirfd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, S_IFREG);
+}
+
+int layer_open_directory(int dirfd, const char *name)
+{
+	return open_ours(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, S_IFDIR);
 }
 
 int layer_read_link(int dirfd, const char *name, struct buf *ret)

@@ -46,6 +46,7 @@ unsigned layer_git_parts(int dirfd);
 
 /* A regular file of an upper layer for reading, also when it has no right to be read but is ours. */
 int layer_open_file(int dirfd, const char *name) MUST_CHECK;
+int layer_open_directory(int dirfd, const char *name) MUST_CHECK; /* the same for a directory */
 
 /* A symlink's target; at most PATH_MAX bytes, which is all that one can have. */
 int layer_read_link(int dirfd, const char *name, struct buf *ret) MUST_CHECK;

@@ -3,12 +3,11 @@
 
 #include "base/fd.h"
 #include "sandbox/spec/ids.h"
+#include "sys/spawn.h"
 
 #include <errno.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdint.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
@@ -20,17 +19,20 @@ struct report {
 	struct err err;
 };
 
-static _Noreturn void work_in_child(int sock, int (*fn)(void *ctx, struct buf *out, struct err *e), void *ctx)
+static _Noreturn void work_in_child(int sock, int (*fn)(void *ctx, struct buf *out, struct err *e), void *ctx,
+				    pid_t parent)
 {
 	struct report rep = { .err = ERR_INIT };
 	autobuf struct buf out = BUF_INIT;
 	char go = 0;
 
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || unshare(CLONE_NEWUSER) < 0)
+	if (unshare(CLONE_NEWUSER) < 0)
 		rep.result = err_sys(&rep.err, -errno, "cannot make a user namespace for the run's ids");
-	else if (fd_write_all(sock, &go, 1) < 0 || fd_read_exact(sock, &go, 1) < 0)
+	/* Not before: the change of credentials undoes it. */
+	spawn_die_with(parent);
+	if (rep.result == 0 && (fd_write_all(sock, &go, 1) < 0 || fd_read_exact(sock, &go, 1) < 0))
 		_exit(1);
-	else
+	if (rep.result == 0)
 		rep.result = fn(ctx, &out, &rep.err);
 	if (rep.result == 0 && buf_error(&out))
 		rep.result = err_set(&rep.err, -ENOMEM, "out of memory");
@@ -81,7 +83,7 @@ int owner_call(bool mapped, int (*fn)(void *ctx, struct buf *out, struct err *e)
 	CLEANUP(ids_release) struct ids ids = IDS_INIT;
 	autoclose int ours = -1, theirs = -1;
 	int pair[2], r;
-	pid_t pid;
+	pid_t pid, self = getpid();
 
 	if (!mapped)
 		return fn(ctx, out, e);
@@ -97,7 +99,7 @@ int owner_call(bool mapped, int (*fn)(void *ctx, struct buf *out, struct err *e)
 		return err_sys(e, -errno, "cannot start a process");
 	if (pid == 0) {
 		fd_close(ours); /* the parent's death is then an end of file */
-		work_in_child(theirs, fn, ctx);
+		work_in_child(theirs, fn, ctx, self);
 	}
 	theirs = fd_close(theirs);
 	r = map_and_wait(ours, pid, &ids, out, e);

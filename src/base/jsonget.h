@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reading members of a JSON object (jansson). What is missing, or of another type, is the value that the name of the function
+ * says, so that text from outside cannot make a NULL where one is not looked for. The text lives as long as the object.
+ */
+#ifndef BASE_JSONGET_H
+#define BASE_JSONGET_H
+
+#include <jansson.h>
+
+/* "" where there is no text. */
+static inline const char *jsonget_text(const json_t *o, const char *key)
+{
+	const char *s = json_string_value(json_object_get(o, key));
+
+	return s ? s : "";
+}
+
+/* NULL where there is no text: for those to whom that differs from an empty one. */
+static inline const char *jsonget_text_or_null(const json_t *o, const char *key)
+{
+	return json_string_value(json_object_get(o, key));
+}
+
+#endif

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Starting a program: one way for all of Cofferdam. src/sys/spawn_sites.txt lists every place that starts a process, those
+ * that cannot use this file too, with the reason; tests/cli/test_repo.py compares the list with the code.
+ *
+ * A field that is left out means the strongest choice. Whatever weakens it is a flag with a name, so that a reader sees at the
+ * place of the call what a child keeps.
+ *
+ * Invariants:
+ *  spawn.S1  Descriptors: the child has those of `fds` at their numbers, and no other. A number without a descriptor of ours is
+ *            /dev/null, so that no later open() gets it.
+ *  spawn.S2  Environment: exactly `env`; nothing where it is NULL. A caller that hands its own on names `environ`.
+ *  spawn.S3  Identity: with `id` the host's root becomes that user and group without other groups; root of a user
+ *            namespace keeps its number; either way, as for everybody, no capability is left in any set, no_new_privs is
+ *            set and there is no core dump. Only SPAWN_SAME_ID keeps what the starter has.
+ *  spawn.S4  Death: the child is killed when its starter dies, also when that was before the child could ask for it. This
+ *            is asked for after the last change of credentials, which undoes it. Only SPAWN_OUTLIVES lifts it.
+ *  spawn.S5  Signals: none is blocked, ignored (but for `ignore`) or handled, whatever the starter has set.
+ *  spawn.S6  Files: the umask is 077 and the working directory is /, unless a flag or `cwd` says otherwise.
+ *  spawn.S7  Privilege: the child cannot gain any by exec, unless SPAWN_MAY_GAIN: a setuid program such as newuidmap.
+ *  spawn.S8  Failure: a step that fails ends the child before exec, so no program ever runs with less than was asked for. The
+ *            starter gets the step and its reason, and no process, descriptor or zombie is left. Success means that exec
+ *            has happened, or that somebody killed the child before it: both are seen on its pidfd.
+ *  spawn.S9  The child is a copy of the starter until exec, never one that shares its memory: a process that is about to
+ *            change its identity must not be able to write to the one that keeps it.
+ */
+#ifndef SYS_SPAWN_H
+#define SYS_SPAWN_H
+
+#include "base/err.h"
+#include "base/str.h"
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct cgroup;
+
+#define SPAWN_NULL (-1) /* in `fds`: /dev/null */
+#define SPAWN_FDS_MAX 128
+#define SPAWN_SIGNAL(sig) (1ULL << ((sig)-1))
+
+enum spawn_flag {
+	SPAWN_SAME_ID = 1 << 0,	   /* S3: keeps user, groups and capabilities */
+	SPAWN_OUTLIVES = 1 << 1,   /* S4: may outlive its starter; the caller says how it ends */
+	SPAWN_MAY_GAIN = 1 << 2,   /* S7 */
+	SPAWN_KEEP_CWD = 1 << 3,   /* S6 */
+	SPAWN_KEEP_UMASK = 1 << 4, /* S6 */
+	SPAWN_MEMLOCK = 1 << 5,	   /* may lock as much memory as it likes, where its starter may grant that */
+	SPAWN_SESSION = 1 << 6,	   /* a session of its own: no terminal, no signals from one */
+	SPAWN_GROUP = 1 << 7,	   /* a process group of its own, which can be killed as a whole */
+	SPAWN_FOREGROUND = 1 << 8, /* that group is in the foreground of `terminal` */
+	SPAWN_CWD_FD = 1 << 9,	   /* the working directory is `cwd_fd` */
+	SPAWN_NO_CAPS = 1 << 11, /* S3, with SPAWN_SAME_ID: the capabilities go, user and groups stay */
+	SPAWN_ORPHAN = 1 << 10, /* nobody's child: neither pid nor pidfd is returned. Needs SPAWN_OUTLIVES */
+};
+
+/* In the order in which they are done. */
+enum spawn_step {
+	SPAWN_STEP_CGROUP,
+	SPAWN_STEP_SESSION,
+	SPAWN_STEP_ORPHAN,
+	SPAWN_STEP_TERMINAL,
+	SPAWN_STEP_CWD,
+	SPAWN_STEP_FDS,
+	SPAWN_STEP_LIMITS,
+	SPAWN_STEP_ID,
+	SPAWN_STEP_PRIVS,
+	SPAWN_STEP_DEATH,
+	SPAWN_STEP_SIGNALS,
+	SPAWN_STEP_EXEC,
+	SPAWN_STEP_COUNT,
+};
+
+/* Hard and soft limit are lowered to this; never raised. */
+struct spawn_limit {
+	int what; /* RLIMIT_* */
+	uint64_t most;
+};
+
+struct spawn {
+	const char *name; /* in messages; NULL: argv[0] */
+	const char
+		*path; /* with a slash: that file; without: looked for in PATH. NULL: the program is `exe` */
+	int exe;       /* an open program; it is closed in the child */
+	char *const *argv;
+	char *const *env; /* S2 */
+	const int *fds;	  /* S1: fds[i] becomes descriptor i; the same one may be there twice */
+	size_t n_fds;	  /* at least three */
+	unsigned flags;	  /* enum spawn_flag */
+	uint32_t id;	  /* S3: user and group, when the flags have no SPAWN_SAME_ID */
+	uint64_t ignore;  /* SPAWN_SIGNAL() of those that stay ignored */
+	const struct spawn_limit *limits;
+	size_t n_limits;
+	const struct cgroup *cgroup; /* the child is in it before anything else; NULL: in the starter's */
+	const char *cwd;	     /* NULL: / */
+	int cwd_fd;
+	int terminal;
+};
+
+struct spawned {
+	pid_t pid; /* 0 with SPAWN_ORPHAN */
+	int pidfd; /* CLOEXEC; -1 with SPAWN_ORPHAN */
+};
+
+#define SPAWNED_INIT ((struct spawned){ 0, -1 })
+
+/* Returns when the program has been executed, or has not (S8). The errno of the step that failed; the message is "cannot start
+ * NAME: STEP: REASON". ret_step (may be NULL) gets the step, SPAWN_STEP_COUNT where there was no child yet. */
+int spawn_start(const struct spawn *s, struct spawned *ret, struct err *e) MUST_CHECK;
+int spawn_start_step(const struct spawn *s, struct spawned *ret, enum spawn_step *ret_step,
+		     struct err *e) MUST_CHECK;
+
+/* The same in this process, which becomes the program. Returns only when that failed, with some of the steps done: whoever calls it has
+ * nothing left to do but to say so. S4 does not apply. */
+int spawn_exec(const struct spawn *s, struct err *e);
+
+/* Waits for its end and closes the pidfd: the status as waitpid() has it. */
+int spawn_wait(struct spawned *p);
+
+/* For children that execute nothing. S4: asks to be killed with `parent`, which fork()ed this process; ends it when that is
+ * too late. Call after the last change of credentials. */
+void spawn_die_with(pid_t parent);
+
+/* For children that execute nothing. S5. */
+void spawn_plain_signals(uint64_t ignore);
+
+/* "NAME=VALUE" of each of these variables that is set. */
+int spawn_env_copy(struct strv *env, const char *const *names, size_t n) MUST_CHECK;
+
+/* All of this process's own but these. */
+int spawn_env_but(struct strv *env, const char *const *names, size_t n) MUST_CHECK;
+
+#endif

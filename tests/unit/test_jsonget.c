@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/jsonget.h"
+#include "tap.h"
+
+int main(void)
+{
+	json_t *o = json_pack("{s:s,s:s,s:i,s:n}", "text", "a", "empty", "", "number", 1, "null"),
+	       *list = json_array();
+
+	CHECK_STR(jsonget_text(o, "text"), "a");
+	CHECK_STR(jsonget_text(o, "empty"), "");
+	CHECK_STR(jsonget_text(o, "number"), "");
+	CHECK_STR(jsonget_text(o, "null"), "");
+	CHECK_STR(jsonget_text(o, "missing"), "");
+	CHECK_STR(jsonget_text(NULL, "text"), "");
+	CHECK_STR(jsonget_text(list, "text"), "");
+	CHECK_STR(jsonget_text_or_null(o, "empty"), "");
+	CHECK(!jsonget_text_or_null(o, "number") && !jsonget_text_or_null(o, "missing") &&
+	      !jsonget_text_or_null(NULL, "x"));
+	json_decref(o);
+	json_decref(list);
+	return tap_done();
+}
