@@ -226,7 +226,7 @@ int guard_net_room(struct guard *g, int fds[2], struct err *e)
 
 	fds[0] = fd_close(fds[0]);
 	fds[1] = fd_close(fds[1]);
-	return r < 0 ? err_sys(e, r, "cannot hand over the place of the certificate") : 0;
+	return r < 0 ? err_sys(e, r, "cannot hand over the files for a later certificate") : 0;
 }
 
 /* Receives one message of the guard; -EPIPE: the guard is gone. */

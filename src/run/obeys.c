@@ -80,7 +80,7 @@ static int obeys_parse(int dir, const char *name, struct obeys *o, struct err *e
 
 		r = l ? strv_add(l, b.data + at + 1) : -EBADMSG;
 	}
-	return r < 0 ? err_sys(e, r, "cannot tell which files a run obeys") : 0;
+	return r < 0 ? err_sys(e, r, "cannot read which files a run obeys") : 0;
 }
 
 int obeys_read(int run_fd, struct obeys *o, struct err *e)
@@ -142,7 +142,7 @@ int obeys_note(const struct obeys *o, struct state *st, struct err *e)
 	lock = openat(st->fd, LAST_FILE ".lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	r = lock < 0 || flock(lock, LOCK_EX) < 0 ? -errno : 0;
 	if (r < 0)
-		return err_sys(e, r, "cannot note which files the run obeys");
+		return err_sys(e, r, "cannot record which files the run obeys");
 	r = obeys_read_last(st, &before, e);
 	if (r < 0 || (are_newest(&before.policies, &o->policies) && are_newest(&before.files, &o->files)))
 		return r;
@@ -151,7 +151,7 @@ int obeys_note(const struct obeys *o, struct state *st, struct err *e)
 	r = buf_error(&b)	     ? -ENOMEM
 	    : b.len > OBEYS_FILE_MAX ? -E2BIG
 				     : fd_replace_file(st->fd, LAST_FILE, b.data, b.len, 0600);
-	return r < 0 ? err_sys(e, r, "cannot note which files the run obeys") : 0;
+	return r < 0 ? err_sys(e, r, "cannot record which files the run obeys") : 0;
 }
 
 /* By the paths as given, by the real ones, and by the directories that a symbolic link on the way leads through. */
@@ -239,7 +239,7 @@ int obeys_keep(const struct obeys *o, struct state *st, int run_fd, const char *
 	    : b.len > OBEYS_FILE_MAX ? -E2BIG
 				     : fd_replace_file(run_fd, OBEYS_FILE, b.data, b.len, 0600);
 	if (r < 0)
-		return err_sys(e, r, "cannot keep which files the run obeys");
+		return err_sys(e, r, "cannot store which files the run obeys");
 	if (o->i_know)
 		return 0;
 	if (own)

@@ -80,7 +80,7 @@ static int open_run_directory(struct execution *x, struct err *e)
 
 	if (r->origin.kind == RUN_RESUMED) {
 		s->run_fd = fcntl(r->origin.dir_fd, F_DUPFD_CLOEXEC, 3);
-		return s->run_fd < 0 ? err_sys(e, -errno, "cannot take the run's directory") : 0;
+		return s->run_fd < 0 ? err_sys(e, -errno, "cannot open the directory of the run") : 0;
 	}
 	ret = s->name ? state_name_check(r->st, s->name, e) : 0;
 	if (ret < 0)
@@ -341,7 +341,7 @@ static int let_caller_go(const struct spec *s, int ready_fd, struct err *e)
 	}
 	r = fd_write_all(ready_fd, s->id, RUN_ID_LEN);
 	fd_close(ready_fd);
-	return r < 0 ? err_sys(e, r, "cannot say that the sandbox is there") : 0;
+	return r < 0 ? err_sys(e, r, "cannot pass the id of the sandbox to the caller") : 0;
 }
 
 /* The sandbox of a warm pool becomes a run like any other when its command has come, and is logged first (run.U2). */

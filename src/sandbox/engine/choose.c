@@ -59,7 +59,7 @@ static int choose_gvisor(const char *named, struct state *st, struct spec *s, bo
 		return r;
 	s->runsc_fd = fcntl(c->runsc.fd, F_DUPFD_CLOEXEC, 3);
 	if (s->runsc_fd < 0)
-		return err_sys(e, -errno, "cannot hold %s", c->runsc.path);
+		return err_sys(e, -errno, "cannot keep %s open", c->runsc.path);
 	s->gv_hostnet = c->runsc.hostnet[0] != '\0';
 	c->engine = &engine_gvisor;
 	return 0;
@@ -76,7 +76,7 @@ int choose_engine(const char *want, const char *runsc, struct state *st, struct 
 	ret->engine = &engine_ns;
 	ret->by_itself = is_auto;
 	if (want && str_eq(want, "ns"))
-		return runsc ? err_set(e, -EINVAL, "--runsc does not go with engine ns") : 0;
+		return runsc ? err_set(e, -EINVAL, "--runsc cannot be combined with --engine ns") : 0;
 	r = runsc ? 0 : runsc_from_env(&runsc, e);
 	if (r < 0)
 		return r;

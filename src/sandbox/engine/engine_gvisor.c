@@ -162,7 +162,8 @@ static int gvisor_wait_ready(const struct spec *s, struct engine_run *run, struc
 	l->outside_uid = ids_outside_uid(&s->ids);
 	l->mapped_ids = s->ids.range ? IDS_BLOCK : 1;
 	l->rlimit_pids = "gvisor";
-	l->landlock_off = l->cgroupns_off = l->timens_off = "gVisor's kernel stands before the host's";
+	l->landlock_off = l->cgroupns_off = l->timens_off =
+		"the command runs on gVisor's kernel, not on the host's";
 	return 0;
 }
 

@@ -137,7 +137,7 @@ static int map_own_id(const struct ids *ids, enum which_map which, struct err *e
 
 static int launcher_is_gone(int code, struct err *e)
 {
-	return err_sys(e, code < 0 ? code : -EPROTO, "the launcher went away");
+	return err_sys(e, code < 0 ? code : -EPROTO, "the launcher died");
 }
 
 /* A range of ids is mapped by the launcher; a single one by the process itself. */
@@ -448,7 +448,7 @@ static int tie_to_launcher(int sync, struct err *e)
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
 		return err_sys(e, -errno, "cannot tie the sandbox to its launcher");
 	if (recv(sync, &c, 1, MSG_PEEK | MSG_DONTWAIT) == 0)
-		return err_set(e, -EPIPE, "the launcher went away");
+		return err_set(e, -EPIPE, "the launcher died");
 	return 0;
 }
 
@@ -508,7 +508,7 @@ static int send_ca_later(const struct ns_inside *in, int *fds, struct err *e)
 
 	for (size_t i = 0; i < ROOTFS_CA_FILES; i++)
 		fds[i] = fd_close(fds[i]);
-	return r < 0 ? err_sys(e, r, "cannot hand over the place of the certificate") : 0;
+	return r < 0 ? err_sys(e, r, "cannot hand over the files for a later certificate") : 0;
 }
 
 /* Still in the outer user namespace: all that needs its capabilities. */
@@ -593,7 +593,7 @@ void ns_inside(const struct ns_inside *in)
 		err_sys(&e, -errno, "cannot start coffer-init inside");
 	}
 	if (e.code == 0)
-		err_set(&e, -EPIPE, "the launcher went away");
+		err_set(&e, -EPIPE, "the launcher died");
 	if (fdpass_send(sync, &e, sizeof(e), NULL, 0) < 0)
 		_exit(1);
 	_exit(1);

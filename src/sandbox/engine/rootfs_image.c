@@ -178,7 +178,7 @@ static int mount_image_overlay(const struct spec *s, const int *lowers, struct e
 	if (r == 0)
 		r = chown_overlay_work(s);
 	if (r < 0) {
-		r = err_sys(e, r, "cannot lay a layer over the root file system %s", s->root_name);
+		r = err_sys(e, r, "cannot mount a layer over the root file system %s", s->root_name);
 		return err_hint(e, r,
 				"COFFER_STATE names a place on another file system for images and layers");
 	}

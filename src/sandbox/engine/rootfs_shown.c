@@ -54,7 +54,7 @@ int rootfs_workspace(const struct spec *s, struct trees *t, const char *bound_at
 	case WS_OVERLAY:
 		r = mount_workspace_overlay(s, t);
 		if (r < 0) {
-			r = err_sys(e, r, "cannot lay a layer over the workspace %s%s",
+			r = err_sys(e, r, "cannot mount a layer over the workspace %s%s",
 				    s->ws_path ? s->ws_path : s->over,
 				    s->ids.host_root && r == -EINVAL
 					    ? " (as root this needs Linux 5.19 or newer)"

@@ -73,7 +73,7 @@ static int find_usual_runsc(struct runsc *r, struct err *e)
 		return r->path ? 0 : err_set(e, -ENOMEM, "out of memory");
 	}
 	err_set(e, -ENOENT, "runsc is not installed");
-	return err_hint(e, -ENOENT, "`coffer doctor` tells how to get it; --engine ns does without");
+	return err_hint(e, -ENOENT, "`coffer doctor` tells how to get it; --engine ns needs no runsc");
 }
 
 int runsc_open(const char *named, struct runsc *ret, struct err *e)
@@ -238,7 +238,7 @@ int runsc_check(struct runsc *r, struct state *st, struct err *e)
 	}
 	if (ret < 0) {
 		err_set(e, ret, "%s", why.msg);
-		return err_hint(e, ret, "--engine ns does without gVisor; --runsc PATH names another runsc");
+		return err_hint(e, ret, "--engine ns needs no gVisor; --runsc PATH names another runsc");
 	}
 	return 0;
 }

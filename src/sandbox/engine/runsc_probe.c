@@ -87,10 +87,11 @@ static int query_version(struct runsc *r, struct err *e)
 	kill(runsc.pid, SIGKILL);
 	(void)spawn_wait(&runsc);
 	if (len == 0 && n != 0)
-		return err_set(e, -ETIMEDOUT, "%s does not answer", r->path);
+		return err_set(e, -ETIMEDOUT, "%s --version does not answer", r->path);
 	text[len] = '\0';
-	return parse_version(r, text) < 0 ? err_set(e, -EPROTO, "%s does not say which runsc it is", r->path)
-					  : 0;
+	return parse_version(r, text) < 0
+		       ? err_set(e, -EPROTO, "%s --version prints no version of runsc", r->path)
+		       : 0;
 }
 
 /* A sandbox with an empty read-only workspace, as root inside: it needs no range of ids and leaves no files. */
@@ -118,7 +119,7 @@ static int fill_probe_spec(struct spec *s, const struct runsc *r, struct state *
 		return err_sys(e, ret == -1 ? -errno : ret, "cannot make %s", s->ws_path);
 	s->runsc_fd = fcntl(r->fd, F_DUPFD_CLOEXEC, 3);
 	if (s->runsc_fd < 0)
-		return err_sys(e, -errno, "cannot hold %s", r->path);
+		return err_sys(e, -errno, "cannot keep %s open", r->path);
 	return ids_plan(&s->ids, st, s->id, 0, 0, false, e);
 }
 

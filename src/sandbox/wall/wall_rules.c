@@ -158,6 +158,6 @@ int wall_rules(const struct wall *w, bool guest, struct err *e)
 	if (r < 0 && (r == -ENOENT || r == -EOPNOTSUPP || r == -EPROTONOSUPPORT))
 		return err_hint(e, r,
 				"the kernel needs nf_tables with tproxy and reject (modules nft_tproxy, "
-				"nft_reject_inet); --net none does without a network");
+				"nft_reject_inet); --net none needs no network");
 	return r;
 }
