@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/vec.h"
 #include "config/policy_file.h"
 
 #include <errno.h>
@@ -31,14 +32,10 @@ static int no_memory(struct err *e)
 
 static int add_value(struct toolcall *t, const char *key, const char *value, struct err *e)
 {
-	struct tool_arg *v;
-
 	if (t->n >= TOOLCALL_VALUES_MAX)
 		return err_set(e, -E2BIG, "its arguments have more than %d values", TOOLCALL_VALUES_MAX);
-	v = reallocarray(t->v, t->n + 1, sizeof(*v));
-	if (!v)
+	if (VEC_MORE(t->v, t->n, TOOLCALL_VALUES_MAX) < 0)
 		return no_memory(e);
-	t->v = v;
 	if (strv_add(&t->texts, key) < 0 || strv_add(&t->texts, value) < 0)
 		return no_memory(e);
 	/* The list's memory moves, its texts do not. */

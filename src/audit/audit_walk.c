@@ -5,6 +5,7 @@
 #include "base/cleanup.h"
 #include "base/jsonget.h"
 #include "base/str.h"
+#include "base/vec.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -87,13 +88,8 @@ static int add_head(struct walk *w, const char *text, size_t len)
 			    "the signed head of event %llu has a wrong signature", (ull)h.seq);
 		return 0;
 	}
-	if ((w->n_heads & (w->n_heads - 1)) == 0) {
-		struct walk_head *all = reallocarray(w->heads, w->n_heads ? 2 * w->n_heads : 1, sizeof(*all));
-
-		if (!all)
-			return -ENOMEM;
-		w->heads = all;
-	}
+	if (VEC_DOUBLE(w->heads, w->n_heads, VEC_NO_MAX) < 0)
+		return -ENOMEM;
 	w->heads[w->n_heads] = (struct walk_head){ .seq = h.seq, .key = key };
 	memcpy(w->heads[w->n_heads++].hash, h.hash, sizeof(h.hash));
 	return 0;

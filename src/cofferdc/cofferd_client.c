@@ -395,7 +395,7 @@ static int program_open(struct program *p, const struct state *st, struct err *e
 
 /* Nobody's child, with nothing of the caller's but the coffer program itself on descriptor 3, and a pipe for last words where somebody
  * waits for them (-1: nobody). */
-static int start_program(struct program *p, const struct state *st, int words)
+static int start_cofferd(struct program *p, const struct state *st, int words)
 {
 	int fds[] = { SPAWN_NULL, SPAWN_NULL, words >= 0 ? words : SPAWN_NULL,
 		      p->coffer, [COFFERD_FD_STARTING] = -1 };
@@ -426,7 +426,7 @@ int cofferd_start(struct state *st, const struct strv *template)
 		r = strv_add(&p.argv, "--");
 	for (size_t i = 0; r == 0 && i < template->n; i++)
 		r = strv_add(&p.argv, template->v[i]);
-	return r < 0 ? r : start_program(&p, st, -1);
+	return r < 0 ? r : start_cofferd(&p, st, -1);
 }
 
 /* It lets go of the pipe once it serves; what comes before that is why it does not. */
@@ -465,7 +465,7 @@ int cofferd_launch(struct state *st, bool stay, struct err *e)
 		return err_sys(e, -errno, "cannot make a pipe");
 	in = fds[0];
 	out = fds[1];
-	r = start_program(&p, st, out);
+	r = start_cofferd(&p, st, out);
 	out = fd_close(out);
 	if (r < 0)
 		return err_sys(e, r, "cannot start cofferd");

@@ -13,6 +13,7 @@
 #include "config/capture_read.h"
 
 #include "base/cleanup.h"
+#include "base/vec.h"
 #include "policy/psl.h"
 
 #include <errno.h>
@@ -275,7 +276,6 @@ static bool is_same(const struct config_capture *a, const struct config_capture 
 int capture_keep(struct source *s, const struct ynode *n, struct policy_rule *r, struct config_capture *c)
 {
 	struct config_policy *out = s->out;
-	struct config_capture *v;
 	int x;
 
 	if (!c->issue)
@@ -302,11 +302,9 @@ int capture_keep(struct source *s, const struct ynode *n, struct policy_rule *r,
 					 "another rule captures under the name '%s'; give this one its own",
 					 c->name);
 	}
-	v = reallocarray(out->captures, out->n_captures + 1, sizeof(*v));
-	if (!v)
+	if (VEC_MORE(out->captures, out->n_captures, VEC_NO_MAX) < 0)
 		return err_set(s->e, -ENOMEM, "out of memory");
-	out->captures = v;
-	v[out->n_captures++] = *c;
+	out->captures[out->n_captures++] = *c;
 	*c = (struct config_capture){ 0 };
 	return 0;
 }

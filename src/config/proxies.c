@@ -3,6 +3,7 @@
 #include "config/read.h"
 
 #include "base/cleanup.h"
+#include "base/vec.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -73,7 +74,7 @@ static int parse_url(struct source *s, const struct ynode *n, const char *text, 
 static int add_url(struct source *s, const struct ynode *n, void *to)
 {
 	struct proxy_draft *d = to;
-	struct policy_proxy *v, one = { 0 };
+	struct policy_proxy one = { 0 };
 	const char *text;
 	int r = read_text(s, n, "a proxy: http://proxy.example.com:3128", &text);
 
@@ -82,11 +83,9 @@ static int add_url(struct source *s, const struct ynode *n, void *to)
 		return r;
 	if (d->pool.n_proxies >= POLICY_PROXIES_MAX)
 		return read_fail(s, n, "a pool has at most %d proxies", POLICY_PROXIES_MAX);
-	v = reallocarray(d->proxies, d->pool.n_proxies + 1, sizeof(*v));
-	if (!v)
+	if (VEC_MORE(d->proxies, d->pool.n_proxies, POLICY_PROXIES_MAX) < 0)
 		return err_set(s->e, -ENOMEM, "out of memory");
-	d->proxies = v;
-	v[d->pool.n_proxies++] = one;
+	d->proxies[d->pool.n_proxies++] = one;
 	return 0;
 }
 
@@ -181,11 +180,9 @@ static int keep_secret(struct source *s, struct proxy_draft *d)
 
 	if (!d->credentials)
 		return 0;
-	v = reallocarray(c->proxy_secrets, c->n_proxy_secrets + 1, sizeof(*v));
-	if (!v)
+	if (VEC_MORE(c->proxy_secrets, c->n_proxy_secrets, VEC_NO_MAX) < 0)
 		return err_set(s->e, -ENOMEM, "out of memory");
-	c->proxy_secrets = v;
-	v = &v[c->n_proxy_secrets++];
+	v = &c->proxy_secrets[c->n_proxy_secrets++];
 	memcpy(v->pool, d->pool.name, sizeof(v->pool));
 	v->file = TAKE_PTR(d->credentials);
 	return 0;

@@ -3,6 +3,7 @@
 #include "config/read.h"
 
 #include "base/cleanup.h"
+#include "base/vec.h"
 #include "config/capture_read.h"
 #include "config/unicode.h"
 
@@ -320,11 +321,9 @@ static int keep_secret(struct source *s, const struct draft *d)
 
 	if (!r->secret[0])
 		return 0;
-	v = reallocarray(c->secrets, c->n_secrets + 1, sizeof(*v));
-	if (!v)
+	if (VEC_MORE(c->secrets, c->n_secrets, VEC_NO_MAX) < 0)
 		return err_set(s->e, -ENOMEM, "out of memory");
-	c->secrets = v;
-	v = &v[c->n_secrets++];
+	v = &c->secrets[c->n_secrets++];
 	*v = d->secret;
 	memcpy(v->name, r->secret, sizeof(v->name));
 	if (!d->addresses && !strchr(r->host.text, '*'))

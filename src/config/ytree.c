@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "base/vec.h"
 #include "config/unicode.h"
 
 #include <errno.h>
@@ -45,23 +46,10 @@ struct ynode *ynode_new(enum ynode_kind kind, unsigned line, unsigned column)
 	return n;
 }
 
-/* Room for one more, doubling at powers of two. */
-static int grow(struct ynode ***v, size_t n)
-{
-	struct ynode **more;
-
-	if (n & (n - 1) || (n && n < 4))
-		return 0;
-	more = reallocarray(*v, n ? n * 2 : 4, sizeof(struct ynode *));
-	if (!more)
-		return -ENOMEM;
-	*v = more;
-	return 0;
-}
-
 int ynode_add(struct ynode *to, struct ynode *key, struct ynode *value)
 {
-	if (grow(&to->items, to->n) < 0 || (key && grow(&to->keys, to->n) < 0)) {
+	if (VEC_DOUBLE(to->items, to->n, VEC_NO_MAX) < 0 ||
+	    (key && VEC_DOUBLE(to->keys, to->n, VEC_NO_MAX) < 0)) {
 		ynode_free(key);
 		ynode_free(value);
 		return -ENOMEM;

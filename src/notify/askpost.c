@@ -10,13 +10,6 @@
 
 #define LINES_MAX 8
 
-static uint64_t number_of(const json_t *o, const char *key)
-{
-	json_int_t v = json_integer_value(json_object_get(o, key));
-
-	return v > 0 ? (uint64_t)v : 0;
-}
-
 /* --- words (T3) --------------------------------------------------------------------------------------------------- */
 
 /* "PUT https://api.github.com/repos/o/r", "api.example.com:443", a title. */
@@ -25,7 +18,7 @@ static void add_act(const json_t *ask, struct buf *b)
 	const char *method = jsonget_text(ask, "method"), *host = jsonget_text(ask, "host"),
 		   *path = jsonget_text(ask, "path");
 	bool tls = json_is_true(json_object_get(ask, "tls"));
-	uint64_t port = number_of(ask, "port");
+	uint64_t port = jsonget_u64(ask, "port");
 
 	if (*method)
 		buf_addf(b, "%s %s://", method, tls ? "https" : "http");
@@ -83,7 +76,7 @@ static void add_body(struct words *w, const json_t *ask)
 
 	if (!*jsonget_text(ask, "body"))
 		return;
-	buf_addf(&b, "%s, %.64s, sha256 %.64s", str_from_size(number_of(ask, "body_len"), size),
+	buf_addf(&b, "%s, %.64s, sha256 %.64s", str_from_size(jsonget_u64(ask, "body_len"), size),
 		 *jsonget_text(ask, "type") ? jsonget_text(ask, "type") : "of no type",
 		 jsonget_text(ask, "body"));
 	add_line(w, "body: ", buf_cstr(&b));
@@ -230,7 +223,7 @@ static void somebody_is_there(struct askpost *p, uint64_t now)
 
 void askpost_take(struct askpost *p, uint64_t now, const json_t *ask)
 {
-	uint64_t number = number_of(ask, "number");
+	uint64_t number = jsonget_u64(ask, "number");
 	bool waits = str_eq(jsonget_text(ask, "state"), "pending");
 
 	snprintf(p->sandbox, sizeof(p->sandbox), "%s", jsonget_text(ask, "sandbox"));

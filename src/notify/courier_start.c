@@ -219,7 +219,7 @@ static int gather(struct carried *c, int state_fd, struct courier_call *call, st
 /* --- the process ----------------------------------------------------------------------------------------------- */
 
 /* Nothing is open but the channel. */
-static int start(struct carried *c, struct err *e)
+static int start_coffer_courier(struct carried *c, struct err *e)
 {
 	autoclose int exe = helper_open("coffer-courier", e), theirs = -1;
 	char *argv[] = { (char *)"coffer-courier", NULL };
@@ -295,7 +295,7 @@ int courier_carry(int state_fd, struct courier_call *call, struct courier_result
 	CLEANUP(carried_end) struct carried c = CARRIED_INIT;
 	int r = gather(&c, state_fd, call, e);
 
-	r = r < 0 ? r : start(&c, e);
+	r = r < 0 ? r : start_coffer_courier(&c, e);
 	r = r < 0 ? r : hand_over(&c, call, e);
 	if (r < 0)
 		return r;

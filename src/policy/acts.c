@@ -2,6 +2,7 @@
 #include "policy/acts.h"
 
 #include "base/str.h"
+#include "base/vec.h"
 #include "crypto/hash.h"
 
 #include <assert.h>
@@ -75,11 +76,9 @@ int acts_add_rule(struct acts *a, const struct tool_rule *r, struct err *e)
 
 	if (ret < 0)
 		return ret;
-	v = reallocarray(a->rules, a->n_rules + 1, sizeof(*v));
-	if (!v)
+	if (VEC_MORE(a->rules, a->n_rules, VEC_NO_MAX) < 0)
 		return err_set(e, -ENOMEM, "out of memory");
-	a->rules = v;
-	v += a->n_rules;
+	v = &a->rules[a->n_rules];
 	*v = *r;
 	v->when = NULL;
 	if (r->n_when) {

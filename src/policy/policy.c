@@ -3,6 +3,7 @@
 #include "policy/policy_int.h"
 
 #include "base/str.h"
+#include "base/vec.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -95,12 +96,9 @@ const char *policy_blocked_by(const struct policy *p, const struct host *name)
 
 static int add_rule_pointer(struct layer *l, struct policy_rule *r, struct err *e)
 {
-	struct policy_rule **v = reallocarray(l->rules, l->n + 1, sizeof(struct policy_rule *));
-
-	if (!v)
+	if (VEC_MORE(l->rules, l->n, VEC_NO_MAX) < 0)
 		return no_memory(e);
-	l->rules = v;
-	v[l->n++] = r;
+	l->rules[l->n++] = r;
 	return 0;
 }
 
@@ -182,22 +180,19 @@ static int check_pool(const struct policy *p, const struct policy_proxies *pool,
 
 int policy_add_proxies(struct policy *p, const struct policy_proxies *pool, struct err *e)
 {
-	struct policy_proxies *v;
 	struct policy_proxy *proxies;
 	int r = check_pool(p, pool, e);
 
 	if (r < 0)
 		return r;
-	v = reallocarray(p->pools, p->n_pools + 1, sizeof(*v));
-	if (!v)
+	if (VEC_MORE(p->pools, p->n_pools, VEC_NO_MAX) < 0)
 		return no_memory(e);
-	p->pools = v;
 	proxies = reallocarray(NULL, pool->n_proxies, sizeof(*proxies));
 	if (!proxies)
 		return no_memory(e);
 	memcpy(proxies, pool->proxies, pool->n_proxies * sizeof(*proxies));
-	v[p->n_pools] = *pool;
-	v[p->n_pools++].proxies = proxies;
+	p->pools[p->n_pools] = *pool;
+	p->pools[p->n_pools++].proxies = proxies;
 	return 0;
 }
 

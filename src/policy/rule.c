@@ -4,6 +4,7 @@
 #include "policy/psl.h"
 
 #include "base/str.h"
+#include "base/vec.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -226,16 +227,14 @@ static int copy_text(const char *s, char **ret)
 
 int policy_rule_add_entry(struct policy_rule *r, const struct policy_entry *en, struct err *e)
 {
-	struct policy_entry *v, *to;
+	struct policy_entry *to;
 	int ret;
 
 	if (r->n_entries >= POLICY_ENTRIES_MAX)
 		return err_set(e, -E2BIG, "a rule names at most %d requests", POLICY_ENTRIES_MAX);
-	v = reallocarray(r->entries, r->n_entries + 1, sizeof(*v));
-	if (!v)
+	if (VEC_MORE(r->entries, r->n_entries, POLICY_ENTRIES_MAX) < 0)
 		return err_set(e, -ENOMEM, "out of memory");
-	r->entries = v;
-	to = &v[r->n_entries++];
+	to = &r->entries[r->n_entries++];
 	*to = *en;
 	to->path = to->name = NULL;
 	ret = copy_text(en->path, &to->path);

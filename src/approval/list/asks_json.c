@@ -132,13 +132,6 @@ void asks_store(const struct asks *l, struct buf *out)
 
 /* ---- Reading it again. ---- */
 
-static uint64_t get_u64(const json_t *o, const char *key)
-{
-	json_int_t v = json_integer_value(json_object_get(o, key));
-
-	return v > 0 ? (uint64_t)v : 0;
-}
-
 static uint64_t get_time(const json_t *o, const char *key)
 {
 	uint64_t t = 0;
@@ -157,9 +150,9 @@ static void read_answer(const json_t *o, struct ask *a)
 	a->answered_at = get_time(o, "at");
 	n->allow = json_is_true(json_object_get(o, "allow"));
 	n->scope = scope < 0 ? ASK_ONCE : (enum ask_scope)scope;
-	n->seconds = get_u64(o, "seconds");
-	n->uses = get_u64(o, "uses");
-	n->who.uid = (uid_t)get_u64(o, "uid");
+	n->seconds = jsonget_u64(o, "seconds");
+	n->uses = jsonget_u64(o, "uses");
+	n->who.uid = (uid_t)jsonget_u64(o, "uid");
 	snprintf(n->reason, sizeof(n->reason), "%s", jsonget_text(o, "reason"));
 	snprintf(n->who.name, sizeof(n->who.name), "%s", jsonget_text(o, "name"));
 	snprintf(n->who.via, sizeof(n->who.via), "%s", jsonget_text(o, "via"));
@@ -182,10 +175,10 @@ static int read_question(const json_t *o, struct ask *a)
 {
 	int kind = ask_kind_parse(jsonget_text(o, "kind"));
 	const char *preview = jsonget_text(o, "preview");
-	struct ask_question q = { .port = (uint16_t)get_u64(o, "port"),
+	struct ask_question q = { .port = (uint16_t)jsonget_u64(o, "port"),
 				  .tls = json_is_true(json_object_get(o, "tls")),
-				  .generation = (uint32_t)get_u64(o, "generation"),
-				  .body_len = get_u64(o, "body_len"),
+				  .generation = (uint32_t)jsonget_u64(o, "generation"),
+				  .body_len = jsonget_u64(o, "body_len"),
 				  .host = jsonget_text(o, "host"),
 				  .method = jsonget_text(o, "method"),
 				  .path = jsonget_text(o, "path"),
@@ -196,7 +189,7 @@ static int read_question(const json_t *o, struct ask *a)
 				  .by = jsonget_text(o, "by"),
 				  .preview = preview,
 				  .preview_len = strlen(preview),
-				  .preview_bytes = get_u64(o, "preview_bytes") };
+				  .preview_bytes = jsonget_u64(o, "preview_bytes") };
 	const char *body = jsonget_text(o, "body"), *digest = jsonget_text(o, "digest");
 
 	if (kind < 0 || strlen(digest) != HASH_HEX_LEN || hash_unhex(digest, HASH_LEN, a->digest) < 0)
@@ -234,13 +227,13 @@ struct ask *ask_read(const json_t *o)
 		free(a);
 		return NULL;
 	}
-	a->number = get_u64(o, "number");
-	a->seq = get_u64(o, "seq");
+	a->number = jsonget_u64(o, "number");
+	a->seq = jsonget_u64(o, "seq");
 	a->asked = get_time(o, "asked");
 	a->expires_shown = get_time(o, "expires");
-	a->times = get_u64(o, "times");
-	a->used = get_u64(o, "used");
-	a->uses = get_u64(o, "uses");
+	a->times = jsonget_u64(o, "times");
+	a->used = jsonget_u64(o, "used");
+	a->uses = jsonget_u64(o, "uses");
 	read_answer(json_object_get(o, "answer"), a);
 	return a;
 }

@@ -33,7 +33,7 @@ static void on_end(struct watch *w, uint32_t events)
 
 /* The program itself, with what it would have when a person starts it but for the terminal. It follows the run's questions until
  * nobody serves them any more, and tells the last of it after the guard's end. */
-static int start_program(const struct state *st, const char *run_id, uint64_t number, struct spawned *ret)
+static int start_notify_asks(const struct state *st, const char *run_id, uint64_t number, struct spawned *ret)
 {
 	static const char *const not [] = { "COFFER_STATE" };
 	autoclose int exe = open("/proc/self/exe", O_PATH | O_CLOEXEC);
@@ -65,7 +65,7 @@ void asknotify_question(struct asknotify *n, struct loop *l, const struct state 
 	if (n->pid >= 0 || (n->since && now - n->since < AGAIN_AFTER) || !notify_conf_is_there())
 		return;
 	n->since = now;
-	if (start_program(st, run_id, number, &got) < 0)
+	if (start_notify_asks(st, run_id, number, &got) < 0)
 		return;
 	n->w = (struct watch){ .fd = got.pidfd, .fn = on_end, .ctx = n };
 	n->pid = got.pid;

@@ -7,6 +7,7 @@
 #include "base/fd.h"
 #include "base/jsonget.h"
 #include "base/str.h"
+#include "base/vec.h"
 #include "cli/api/web_work.h"
 
 #include <errno.h>
@@ -42,20 +43,13 @@ static void list_release(struct list *l)
 static int keep(void *ctx, json_t *ask)
 {
 	struct list *l = ctx;
+	int r;
 
 	if (!ask || !is_wanted(l, jsonget_text(ask, "state")))
 		return 0;
-	if (l->n == LIST_MAX)
-		return -E2BIG;
-	if (l->n == l->room) {
-		size_t more = l->room ? l->room * 2 : 64;
-		json_t **v = reallocarray(l->v, more, sizeof(json_t *));
-
-		if (!v)
-			return -ENOMEM;
-		l->v = v;
-		l->room = more;
-	}
+	r = VEC_ROOM(l->v, l->n, l->room, LIST_MAX);
+	if (r < 0)
+		return r;
 	l->v[l->n++] = json_incref(ask);
 	return 0;
 }

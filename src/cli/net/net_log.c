@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "base/vec.h"
 #include "cli/core/say.h"
 #include "cli/net/cmd_net.h"
 #include "policy/shorten.h"
@@ -212,11 +213,9 @@ static bool keep_open(struct log_view *v, const struct net_event *ev)
 
 	if (v->n_open == OPEN_MAX_KEPT)
 		return false;
-	o = realloc(v->open, (v->n_open + 1) * sizeof(*o));
-	if (!o)
+	if (VEC_MORE(v->open, v->n_open, OPEN_MAX_KEPT) < 0)
 		return false;
-	v->open = o;
-	o += v->n_open++;
+	o = &v->open[v->n_open++];
 	*o = (struct open_conn){ .conn = ev->conn,
 				 .host = copy(net_event_host(ev)),
 				 .depth = copy(ev->depth),

@@ -34,7 +34,7 @@ static json_t *read_snapshot(int run_fd)
 	return n > 0 ? json_loadb(at, (size_t)n, 0, NULL) : NULL;
 }
 
-static const char *text_of(const json_t *o, const char *key)
+static const char *text_or_dash(const json_t *o, const char *key)
 {
 	const char *s = jsonget_text_or_null(o, key);
 
@@ -44,10 +44,14 @@ static const char *text_of(const json_t *o, const char *key)
 static int add_proxy(struct table *t, const char *id, const json_t *p)
 {
 	char score[16], latency[24], success[16], used[24];
-	const char *cells[] = {
-		id,  text_of(p, "pool"), text_of(p, "proxy"), text_of(p, "state"), score, latency, success,
-		used
-	};
+	const char *cells[] = { id,
+				text_or_dash(p, "pool"),
+				text_or_dash(p, "proxy"),
+				text_or_dash(p, "state"),
+				score,
+				latency,
+				success,
+				used };
 	int r = 0;
 
 	snprintf(score, sizeof(score), "%.2f", json_number_value(json_object_get(p, "score")));

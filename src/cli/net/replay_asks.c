@@ -2,6 +2,7 @@
 #include "cli/net/replay_asks.h"
 
 #include "base/jsonget.h"
+#include "base/vec.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -149,14 +150,11 @@ int replay_asks_add(struct replay_asks *l, const char *sandbox, const json_t *ev
 	json_int_t port = json_integer_value(json_object_get(event, "port"));
 	struct replay_ask a = { .port = port > 0 && port <= UINT16_MAX ? (uint16_t)port : 0 };
 	autobuf struct buf act = BUF_INIT;
-	struct replay_ask *v;
 
 	if (!*id || !kind_of(jsonget_text(event, "kind"), &a, &act, what))
 		return 0;
-	v = reallocarray(l->v, l->n + 1, sizeof(*v));
-	if (!v)
+	if (VEC_MORE(l->v, l->n, VEC_NO_MAX) < 0)
 		return -ENOMEM;
-	l->v = v;
 	a.key = key_of(sandbox, id, strlen(id));
 	a.host = strdup(jsonget_text(event, "host"));
 	a.method = strdup(jsonget_text(event, "method"));

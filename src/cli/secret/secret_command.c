@@ -48,7 +48,7 @@ static int make_pipe(int p[2], struct err *e)
 }
 
 /* The caller's own command, with what it would have when they type it. */
-static int start(struct command *c, const char *command, struct err *e)
+static int start_secret_command(struct command *c, const char *command, struct err *e)
 {
 	char *argv[] = { (char *)"sh", (char *)"-c", (char *)command, NULL };
 	int p[2], fds[] = { SPAWN_NULL, SPAWN_NULL, 2 }, r = make_pipe(p, e);
@@ -162,7 +162,7 @@ static int move(int from, int *ret, struct err *e)
 int secret_run_command(const char *command, int *ret, struct err *e)
 {
 	CLEANUP(command_release) struct command c = { .pidfd = -1, .out = -1, .terminal = -1 };
-	int r = start(&c, command, e), status;
+	int r = start_secret_command(&c, command, e), status;
 
 	if (r == 0)
 		r = wait_for(&c, e);

@@ -197,7 +197,7 @@ static void on_channel(struct watch *w, uint32_t events)
 }
 
 /* It sees the end of the channel too, but is not to go on for a moment without somebody who judges what it wants. */
-static int start_program(int program, int sock, pid_t *ret, struct err *e)
+static int start_coffer_web(int program, int sock, pid_t *ret, struct err *e)
 {
 	char *argv[] = { (char *)"coffer-web", NULL };
 	const int fds[] = { SPAWN_NULL, SPAWN_NULL, SPAWN_NULL, sock };
@@ -242,7 +242,7 @@ static int start_web(struct webd *d, struct err *e)
 		return err_sys(e, -errno, "cannot make a socket");
 	for (int i = 0; i < 2; i++)
 		(void)!setsockopt(sv[i], SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
-	r = start_program(program, sv[1], &d->pid, e);
+	r = start_coffer_web(program, sv[1], &d->pid, e);
 	fd_close(sv[1]);
 	d->channel = (struct watch){ .fd = sv[0], .fn = on_channel, .ctx = d };
 	if (r == 0 && loop_watch(d->w.loop, &d->channel, EPOLLIN) < 0)

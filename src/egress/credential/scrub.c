@@ -3,6 +3,7 @@
  * The search is Wu's and Manber's: a window as long as the shortest string moves by what its last two bytes allow, which
  * over most data is nearly its length; where they could end a beginning, the few strings of that place are compared.
  */
+#include "base/vec.h"
 #include "egress/credential/scrub_int.h"
 
 #include <errno.h>
@@ -29,14 +30,8 @@ int scrub_set_add(struct scrub_set *s, struct slice find, const char *put)
 		return 0;
 	if (s->n >= PATTERNS_MAX || find.len > TEXT_MAX / 4 || s->text.len + 2 * find.len > TEXT_MAX)
 		return -E2BIG;
-	if (s->n == s->cap) {
-		struct scrub_pattern *v = reallocarray(s->v, s->cap ? 2 * (size_t)s->cap : 32, sizeof(*v));
-
-		if (!v)
-			return -ENOMEM;
-		s->v = v;
-		s->cap = s->cap ? 2 * s->cap : 32;
-	}
+	if (VEC_ROOM(s->v, s->n, s->cap, PATTERNS_MAX) < 0)
+		return -ENOMEM;
 	s->text.wipe = true;
 	p = &s->v[s->n];
 	*p = (struct scrub_pattern){

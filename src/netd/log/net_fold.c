@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "base/top.h"
+#include "base/vec.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -113,29 +114,13 @@ void net_fold_free(struct net_fold *f)
 	free(f);
 }
 
-/* Grows by doubling up to `max`; false when there is no more to be had: the caller has a row for the rest. */
-static bool grow(void **v, size_t n, size_t max, size_t size)
-{
-	void *more;
-
-	if (n == max)
-		return false;
-	if (n && (n & (n - 1)))
-		return true;
-	more = realloc(*v, (n ? n * 2 : 1) * size);
-	if (!more)
-		return false;
-	*v = more;
-	return true;
-}
-
 static struct named *find_name(struct net_fold *f, const char *name)
 {
 	for (size_t i = 0; i < f->n_names; i++) {
 		if (str_eq(f->names[i].name, name))
 			return &f->names[i];
 	}
-	if (!*name || !grow((void **)&f->names, f->n_names, NET_NAMES, sizeof(*f->names)))
+	if (!*name || VEC_DOUBLE(f->names, f->n_names, NET_NAMES) < 0)
 		return &f->rest;
 	f->names[f->n_names] = (struct named){ 0 };
 	snprintf(f->names[f->n_names].name, sizeof(f->names[0].name), "%s", name);
@@ -237,7 +222,7 @@ static struct counted *find_counted(struct table *f, const struct net_line *l)
 		if (f->hash[i] == hash && is_row_of(&f->counted[i], l))
 			return &f->counted[i];
 	}
-	if (!grow((void **)&f->counted, f->n_counted, NET_KEYS, sizeof(*f->counted)))
+	if (VEC_DOUBLE(f->counted, f->n_counted, NET_KEYS) < 0)
 		return &f->others;
 	f->hash[f->n_counted] = hash;
 	c = &f->counted[f->n_counted++];

@@ -301,10 +301,16 @@ static int start_missing(struct net_guard *g, struct err *e)
 	b = link[1];
 	if (both)
 		net_proc_kill(&g->proc[NET_DIAL]);
+	/* Neither waits for the other one's exec. */
 	r = g->proc[NET_DIAL].pid < 0 ? start_dial(g, b, e) : 0;
 	if (r == 0 && both)
-		return start_egress(g, a, e);
-	if (r == 0 && net_ctl_send(&g->proc[NET_EGRESS], CTL_NEW_DIAL, &a, 1) < 0)
+		r = start_egress(g, a, e);
+	for (int i = 0; r == 0 && i < NET_PARTS; i++)
+		r = net_proc_started(&g->proc[i], e);
+	/* Nor does one that could not be executed leave half of it behind, whose end would be told instead. */
+	for (int i = 0; r < 0 && both && i < NET_PARTS; i++)
+		net_proc_kill(&g->proc[i]);
+	if (r == 0 && !both && net_ctl_send(&g->proc[NET_EGRESS], CTL_NEW_DIAL, &a, 1) < 0)
 		net_down(g, &g->proc[NET_EGRESS], "it does not take a new coffer-dial");
 	return r;
 }
@@ -506,6 +512,7 @@ static int set_up(struct net_guard *g, int launcher)
 		g->proc[i] = (struct net_proc){ .g = g,
 						.part = (enum net_part)i,
 						.exe = -1,
+						.report = -1,
 						.pid = -1,
 						.w_pid = WATCH_INIT,
 						.w_ctl = WATCH_INIT };

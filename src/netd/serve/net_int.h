@@ -47,6 +47,7 @@ struct net_proc {
 	pid_t pid;	    /* -1: not there */
 	struct watch w_pid; /* its pidfd */
 	struct watch w_ctl; /* our end of its control socket */
+	int report;	    /* of its start, until net_proc_started(); -1: none */
 	uint64_t since;	    /* CLOCK_MONOTONIC ns: when it was started */
 	bool ready;	    /* it has said so */
 	bool ca_said;	    /* it has sent its certificate */
@@ -149,6 +150,8 @@ const char *net_part_name(enum net_part p); /* "coffer-egress" */
 int net_proc_open(struct net_proc *p, struct err *e) MUST_CHECK;
 /* fds[n] goes to descriptor n; -1: /dev/null. Those below 3 are not looked at. ctl is our end. */
 int net_proc_start(struct net_proc *p, const int *fds, size_t n, struct err *e) MUST_CHECK;
+/* Waits until it has been executed; one that could not be is gone. */
+int net_proc_started(struct net_proc *p, struct err *e) MUST_CHECK;
 /* SIGKILL, and reaps it. */
 void net_proc_kill(struct net_proc *p);
 bool net_proc_wait(struct net_proc *p, uint64_t until); /* did it end by itself before then? */

@@ -94,7 +94,8 @@ int net_proc_start(struct net_proc *p, const int *fds, size_t n, struct err *e)
 				 .ignore = SPAWN_SIGNAL(SIGPIPE) | SPAWN_SIGNAL(SIGXFSZ),
 				 .limits = limits,
 				 .n_limits = ARRAY_SIZE(limits),
-				 .cgroup = p->g->has_cgroup ? &p->g->cg : NULL };
+				 .cgroup = p->g->has_cgroup ? &p->g->cg : NULL,
+				 .flags = SPAWN_LATER };
 	struct spawned got = SPAWNED_INIT;
 	unsigned real = 0;
 	int r;
@@ -110,6 +111,7 @@ int net_proc_start(struct net_proc *p, const int *fds, size_t n, struct err *e)
 		return r;
 	p->pid = got.pid;
 	p->w_pid.fd = got.pidfd;
+	p->report = got.report;
 	p->since = clock_nsec(CLOCK_MONOTONIC);
 	p->ready = p->quitting = p->ca_said = false;
 	p->owed = 0;
@@ -123,8 +125,19 @@ static void forget(struct net_proc *p)
 	loop_unwatch(&p->g->loop, &p->w_ctl);
 	p->w_pid.fd = fd_close(p->w_pid.fd);
 	p->w_ctl.fd = fd_close(p->w_ctl.fd);
+	p->report = fd_close(p->report);
 	p->pid = -1;
 	p->ready = false;
+}
+
+int net_proc_started(struct net_proc *p, struct err *e)
+{
+	enum spawn_step step;
+	int r = p->report < 0 ? 0 : spawn_told(TAKE_FD(p->report), parts[p->part].name, &step, e);
+
+	if (r < 0)
+		net_proc_kill(p);
+	return r;
 }
 
 void net_proc_kill(struct net_proc *p)

@@ -2,6 +2,7 @@
 #include "policy/replay/learn.h"
 
 #include "base/str.h"
+#include "base/vec.h"
 #include "policy/method.h"
 #include "policy/pathpat.h"
 
@@ -103,13 +104,11 @@ static int add_request(struct learn_dest *d, const char *method, const char *pat
 		d->reqs_cut = true;
 		return 0;
 	}
-	r = realloc(d->reqs, (d->n_reqs + 1) * sizeof(*r));
-	if (!r)
+	if (VEC_MORE(d->reqs, d->n_reqs, LEARN_REQUESTS_MAX) < 0)
 		return -ENOMEM;
-	d->reqs = r;
-	r[d->n_reqs] = (struct learn_request){ .method = strdup(method), .path = strdup(path), .count = 1 };
-	d->n_reqs++;
-	return r[d->n_reqs - 1].method && r[d->n_reqs - 1].path ? 0 : -ENOMEM;
+	r = &d->reqs[d->n_reqs++];
+	*r = (struct learn_request){ .method = strdup(method), .path = strdup(path), .count = 1 };
+	return r->method && r->path ? 0 : -ENOMEM;
 }
 
 int learn_add(struct learn *l, const struct learn_seen *s, struct err *e)

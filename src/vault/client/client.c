@@ -25,7 +25,7 @@
 
 /* It is not killed with its starter: it sees the end of the channel, and first puts a terminal back that it has made quiet. Locked
  * memory is what it is for. */
-static int start_program(struct vault_proc *p, int exe, int control, struct err *e)
+static int start_coffer_vault(struct vault_proc *p, int exe, int control, struct err *e)
 {
 	char *argv[] = { (char *)"coffer-vault", NULL };
 	const int fds[] = { SPAWN_NULL, SPAWN_NULL, SPAWN_NULL, [VAULT_FD_CONTROL] = control };
@@ -237,7 +237,7 @@ int vault_start(struct vault_proc *p, int exe_fd, struct err *e)
 	p->patience = patience;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return err_sys(e, -errno, "cannot start coffer-vault");
-	r = start_program(p, exe_fd, pair[1], e);
+	r = start_coffer_vault(p, exe_fd, pair[1], e);
 	fd_close(pair[1]);
 	if (r < 0) {
 		fd_close(pair[0]);

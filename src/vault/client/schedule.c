@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "base/vec.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -21,17 +22,14 @@ void schedule_release(struct schedule *s)
 
 int schedule_add(struct schedule *s, const struct schedule_entry *n)
 {
-	struct schedule_entry *v;
+	int r;
 
 	if (!n->due && !n->expires)
 		return 0;
-	if (s->n == SCHEDULE_ENTRIES_MAX)
-		return -E2BIG;
-	v = reallocarray(s->v, s->n + 1, sizeof(*v));
-	if (!v)
-		return -ENOMEM;
-	s->v = v;
-	v[s->n++] = *n;
+	r = VEC_MORE(s->v, s->n, SCHEDULE_ENTRIES_MAX);
+	if (r < 0)
+		return r;
+	s->v[s->n++] = *n;
 	return 0;
 }
 

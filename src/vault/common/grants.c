@@ -2,6 +2,7 @@
 #include "vault/common/grants.h"
 
 #include "base/str.h"
+#include "base/vec.h"
 #include "vault/common/wire.h"
 
 #include <errno.h>
@@ -17,16 +18,10 @@ void grants_release(struct vault_grants *g)
 
 struct vault_grant *grants_add(struct vault_grants *g)
 {
-	struct vault_grant *v;
-
-	if (g->n >= GRANTS_MAX)
+	if (VEC_MORE(g->v, g->n, GRANTS_MAX) < 0)
 		return NULL;
-	v = reallocarray(g->v, g->n + 1, sizeof(*v));
-	if (!v)
-		return NULL;
-	g->v = v;
-	v[g->n] = (struct vault_grant){ 0 };
-	return &v[g->n++];
+	g->v[g->n] = (struct vault_grant){ 0 };
+	return &g->v[g->n++];
 }
 
 static bool is_env(const char *s)

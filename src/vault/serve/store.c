@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "base/vec.h"
 #include "vault/common/wire.h"
 #include "vault/ssh/sshsign.h"
 
@@ -145,17 +146,15 @@ static size_t bytes_without(const struct store *s, const struct store_entry *but
 
 static int insert(struct store *s, struct store_entry *n)
 {
-	struct store_entry **v = reallocarray(s->v, s->n + 1, sizeof(void *));
 	size_t at = 0;
 
-	if (!v)
+	if (VEC_MORE(s->v, s->n, VEC_NO_MAX) < 0)
 		return -ENOMEM;
-	s->v = v;
-	while (at < s->n && strcmp(v[at]->name, n->name) < 0)
+	while (at < s->n && strcmp(s->v[at]->name, n->name) < 0)
 		at++;
 	for (size_t i = s->n++; i > at; i--)
-		v[i] = v[i - 1];
-	v[at] = n;
+		s->v[i] = s->v[i - 1];
+	s->v[at] = n;
 	return 0;
 }
 

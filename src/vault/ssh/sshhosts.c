@@ -2,6 +2,7 @@
 #include "vault/ssh/sshhosts.h"
 
 #include "base/str.h"
+#include "base/vec.h"
 #include "vault/ssh/sshwire.h"
 
 #include <errno.h>
@@ -68,19 +69,16 @@ static bool is_good_host(const char *host)
 
 static int add(struct sshhosts *h, const struct sshhost *n)
 {
-	struct sshhost *v;
+	int r;
 
 	for (size_t i = 0; i < h->n; i++) {
 		if (is_same(&h->v[i], n))
 			return 0;
 	}
-	if (h->n == SSHHOSTS_MAX)
-		return -E2BIG;
-	v = reallocarray(h->v, h->n + 1, sizeof(*v));
-	if (!v)
-		return -ENOMEM;
-	h->v = v;
-	v[h->n++] = *n;
+	r = VEC_MORE(h->v, h->n, SSHHOSTS_MAX);
+	if (r < 0)
+		return r;
+	h->v[h->n++] = *n;
 	return 0;
 }
 
