@@ -92,18 +92,19 @@ static int resume(struct session *s, const struct mcp_box *b, struct err *e)
 	CLEANUP(run_meta_release) struct run_meta m = { 0 };
 	int r;
 
-	s->run.resume_fd = mcp_box_claim(&s->st, b->id, e);
-	if (s->run.resume_fd < 0)
-		return s->run.resume_fd;
-	r = ckpt_recover(&s->st, b->id, s->run.resume_fd, e);
+	s->run.origin.dir_fd = mcp_box_claim(&s->st, b->id, e);
+	if (s->run.origin.dir_fd < 0)
+		return s->run.origin.dir_fd;
+	r = ckpt_recover(&s->st, b->id, s->run.origin.dir_fd, e);
 	if (r == 0)
-		r = run_meta_read(s->run.resume_fd, &m, e);
+		r = run_meta_read(s->run.origin.dir_fd, &m, e);
 	if (r < 0)
 		return r;
 	if (m.workspace && (!s->spec.ws_path || !str_eq(s->spec.ws_path, m.workspace)))
 		return err_set(e, -ESTALE, "the session works on %s, which is now another directory or none",
 			       m.workspace);
-	s->run.resume_started = m.started;
+	s->run.origin.kind = RUN_RESUMED;
+	s->run.origin.started = m.started;
 	return 0;
 }
 
@@ -193,7 +194,7 @@ static int launch(const struct mcp_box *b, const struct mcp_box_cmd *c, bool fir
 		return r;
 	/* What a person granted to the session. */
 	if (!first && s->run.net)
-		r = net_plan_grant(s->run.net, &s->spec, s->run.resume_fd, e);
+		r = net_plan_grant(s->run.net, &s->spec, s->run.origin.dir_fd, e);
 	if (r < 0)
 		return r;
 	io.in = c->in;

@@ -101,9 +101,7 @@ int call_from_populate(struct call_from *f, struct run *r, const struct strv *sh
 		return ret;
 	f->call = (struct borrow_call){ .from = &f->borrow, .show = show };
 	memcpy(r->spec->over, f->run.id, sizeof(r->spec->over));
-	r->populate = populate;
-	r->forget = forget;
-	r->populate_ctx = f;
+	r->origin = (struct run_origin){ .kind = RUN_COPIED, .fill = populate, .forget = forget, .ctx = f };
 	return 0;
 }
 

@@ -89,7 +89,8 @@ static int fork_it(const struct job *job)
 	CLEANUP(run_start_release) struct run_start s = { 0 };
 	struct ckpt_fork f = { .from = &r };
 	struct run_again how = {
-		.resume_fd = -1, .name = job->name, .populate = ckpt_populate, .forget = forget, .ctx = &f
+		.origin = { .kind = RUN_COPIED, .fill = ckpt_populate, .forget = forget, .ctx = &f },
+		.name = job->name,
 	};
 	char id[RUN_ID_LEN + 1];
 	struct ckpt at;

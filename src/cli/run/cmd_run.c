@@ -156,11 +156,7 @@ static int take_again(struct run *r, const struct run_again *again, struct err *
 		return err_set(e, -ESTALE, "it worked on %s, which is now another directory or none",
 			       again->workspace);
 	r->spec->restarts = again->restarts;
-	r->resume_fd = again->resume_fd;
-	r->resume_started = again->started;
-	r->populate = again->populate;
-	r->forget = again->forget;
-	r->populate_ctx = again->ctx;
+	r->origin = again->origin;
 	return 0;
 }
 
@@ -192,7 +188,7 @@ static int run_session(struct run_args *a, const struct line *l, int ready_fd, c
 	int r;
 
 	/* Known to the vault by this name from before. */
-	if (l->again && l->again->started)
+	if (l->again && l->again->origin.kind == RUN_RESUMED)
 		memcpy(s.spec.id, l->again->id, sizeof(s.spec.id));
 	r = session_open(&s, a, &e);
 	/* The same line typed twice: what holds the port is the sandbox of that name. */
@@ -313,8 +309,9 @@ int run_again(const struct run_start *s, const struct run_again *how, char ret_i
 	ret_id[0] = '\0';
 	code = start_detached(&a, &l, ret_id);
 	/* Another one is news to cofferd. */
-	return code == 0 && !how->started && run_restart_is_wanted(a.o.restart) ? run_restart_keep(ret_id)
-										: code;
+	return code == 0 && how->origin.kind != RUN_RESUMED && run_restart_is_wanted(a.o.restart)
+		       ? run_restart_keep(ret_id)
+		       : code;
 }
 
 static int cmd_run(int argc, char **argv)

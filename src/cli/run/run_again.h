@@ -7,17 +7,14 @@
 #include "run/run.h"
 
 struct run_again {
-	int resume_fd; /* the same once more: its directory, with the lock */
+	struct run_origin
+		origin; /* RUN_RESUMED: the same once more; RUN_COPIED: a fork; RUN_NEW: another one */
 	const char *id;
-	uint64_t started;      /* when it was first; 0: another one */
 	uint64_t restarts;     /* how often it was started again */
 	const char *workspace; /* which it must be again; NULL: none */
 	const char *engine;    /* which it had: "auto" does not mean a weaker one now; NULL: not known */
 	const char *name;      /* of another one */
 	const char *home;      /* of another one; NULL: as it was */
-	int (*populate)(void *ctx, struct run *r, struct err *e);
-	void (*forget)(void *ctx);
-	void *ctx;
 };
 
 /* Returns when the sandbox is there: 0 and its id. Otherwise an exit code; what went wrong has been said. */
