@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer version */
+/* coffer version: prints the version that was set when coffer was built, as text or as JSON. */
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/json.h"
