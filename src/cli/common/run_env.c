@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The variables of -e and --env-file. */
+/* Checks and reads the variables of -e and --env-file. Values of a .env file are wiped from our buffer; they are never printed. */
 #include "cli/common/run_env.h"
 
 #include "base/buf.h"
@@ -30,8 +30,8 @@ int run_env_check(const char *text, struct err *e)
 	return 0;
 }
 
-/* The first name of the file that a well-known key or token has. */
-static void say_secret(const char *path, const char *variable)
+/* `variable` is the first name in the file that is known for a key or token. */
+static void warn_of_secret(const char *path, const char *variable)
 {
 	say_warn("%s sets %s, which the sandbox sees as it is; a key or token belongs in the vault: "
 		 "coffer secret import %s",
@@ -71,6 +71,6 @@ int run_env_file(struct strv *env, const char *path, struct err *e)
 	if (r < 0)
 		return err_wrap(e, r, "--env-file %.200s", path);
 	if (*secret)
-		say_secret(path, secret);
+		warn_of_secret(path, secret);
 	return 0;
 }
