@@ -121,7 +121,7 @@ int apply_into_before(const struct changed *call, uint32_t *ret, struct err *e)
 	}
 	snprintf(label, sizeof(label), "before apply %s", call->id);
 	if (r == 0)
-		r = checkpoint_of(&ref, label, ret, e);
+		r = checkpoint_make_now(&ref, label, ret, e);
 	if (r == 0)
 		return 0;
 	err_wrap(e, r, "no checkpoint can be made of %s, to take this back by", call->meta.over);
@@ -138,7 +138,7 @@ void apply_into_after(const struct changed *call, uint32_t before)
 
 	snprintf(label, sizeof(label), "apply %s", call->id);
 	if (r == 0)
-		r = checkpoint_of(&ref, label, &now, &e);
+		r = checkpoint_make_now(&ref, label, &now, &e);
 	if (r < 0)
 		say_warn("no checkpoint was made of what %s is now: %s", call->meta.over, e.msg);
 	say_note("coffer rollback %s c%u takes it back", call->meta.over, before);

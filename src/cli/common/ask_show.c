@@ -95,9 +95,9 @@ struct ask_form {
 	bool brief; /* for the prompt: the person answers at once, on one screen */
 };
 
-static void add_row(const struct ask_form *f, const char *label, const char *fmt, ...) PRINTF_LIKE(3, 4);
+static void add_ask_row(const struct ask_form *f, const char *label, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
-static void add_row(const struct ask_form *f, const char *label, const char *fmt, ...)
+static void add_ask_row(const struct ask_form *f, const char *label, const char *fmt, ...)
 {
 	autobuf struct buf text = BUF_INIT;
 	va_list ap;
@@ -137,7 +137,7 @@ static bool has_separate_body_text(const json_t *ask)
 static void add_with_row(const json_t *ask, const struct ask_form *f)
 {
 	if (has_separate_body_text(ask))
-		add_row(f, "with", "%s", ask_text(ask, "what"));
+		add_ask_row(f, "with", "%s", ask_text(ask, "what"));
 }
 
 static void add_what_row(const json_t *ask, const struct ask_form *f)
@@ -147,7 +147,7 @@ static void add_what_row(const json_t *ask, const struct ask_form *f)
 	add_ask_target(ask, ASK_PATH_MAX, &raw);
 	if (!has_separate_body_text(ask) && ask_text(ask, "what")[0])
 		buf_addf(&raw, "%s%s", raw.len ? "  " : "", ask_text(ask, "what"));
-	add_row(f, "what", "%s  %s", ask_text(ask, "kind"), buf_cstr(&raw));
+	add_ask_row(f, "what", "%s  %s", ask_text(ask, "kind"), buf_cstr(&raw));
 	if (buf_error(&raw))
 		f->out->error = buf_error(&raw);
 }
@@ -194,9 +194,9 @@ static void add_body_row(const json_t *ask, const struct ask_form *f)
 	char size[16];
 
 	if (digest[0])
-		add_row(f, "body", "%s, %.128s, sha256 %.*s%s",
-			str_from_size(ask_number(ask, "body_len"), size), type[0] ? type : "of no type",
-			f->brief ? 16 : HASH_HEX_LEN, digest, f->brief ? "…" : "");
+		add_ask_row(f, "body", "%s, %.128s, sha256 %.*s%s",
+			    str_from_size(ask_number(ask, "body_len"), size), type[0] ? type : "of no type",
+			    f->brief ? 16 : HASH_HEX_LEN, digest, f->brief ? "…" : "");
 }
 
 static void add_sandbox_row(const json_t *ask, struct state *st, const struct ask_form *f)
@@ -208,10 +208,10 @@ static void add_sandbox_row(const json_t *ask, struct state *st, const struct as
 	size_t before = f->out->len;
 
 	if (fd >= 0 && run_meta_read(fd, &m, NULL) == 0)
-		add_row(f, "who", "sandbox %s%s%.72s%s: %.160s", run, m.name ? " (" : "",
-			m.name ? m.name : "", m.name ? ")" : "", m.command ? m.command : "");
+		add_ask_row(f, "who", "sandbox %s%s%.72s%s: %.160s", run, m.name ? " (" : "",
+			    m.name ? m.name : "", m.name ? ")" : "", m.command ? m.command : "");
 	else
-		add_row(f, "who", "sandbox %s", run);
+		add_ask_row(f, "who", "sandbox %s", run);
 	if (f->brief)
 		cut_to_one_row(f, before);
 }
@@ -225,9 +225,9 @@ static void add_allowing_rows(const json_t *ask, const struct ask_form *f)
 	if (!m || !str_eq(ask_text(ask, "state"), "pending"))
 		return;
 	if (!rule)
-		add_row(f, "allowing", "once: %s, one time", m->once);
+		add_ask_row(f, "allowing", "once: %s, one time", m->once);
 	if (rule)
-		add_row(f, "allowing", "--sandbox, --for 2h, without asking:");
+		add_ask_row(f, "allowing", "--sandbox, --for 2h, without asking:");
 	else
 		termrows_more(f->out, f->cols, "--sandbox, --for 2h, --uses 3, without asking:");
 	termrows_more(f->out, f->cols, m->again);
@@ -254,10 +254,11 @@ static void add_answer_row(const json_t *ask, const struct ask_form *f)
 
 	add_approver_name(a, &name);
 	if (json_is_object(a))
-		add_row(f, "answer", "%s%s%s by %s (uid %llu, %.24s) at %.19s%s%.256s",
-			json_is_true(json_object_get(a, "allow")) ? "allow" : "deny", scope[0] ? ", " : "",
-			scope, buf_cstr(&name), (unsigned long long)ask_number(a, "uid"), ask_text(a, "via"),
-			ask_text(a, "at"), reason[0] ? ": " : "", reason);
+		add_ask_row(f, "answer", "%s%s%s by %s (uid %llu, %.24s) at %.19s%s%.256s",
+			    json_is_true(json_object_get(a, "allow")) ? "allow" : "deny",
+			    scope[0] ? ", " : "", scope, buf_cstr(&name),
+			    (unsigned long long)ask_number(a, "uid"), ask_text(a, "via"), ask_text(a, "at"),
+			    reason[0] ? ": " : "", reason);
 }
 
 /* ---- The sandbox's last events before the question. ---- */
@@ -279,16 +280,16 @@ static void add_before_rows(const json_t *ask, const struct state *st, const str
 	struct err e = ERR_INIT;
 
 	if (ask_before_read(ask, st, f->brief ? BEFORE_BRIEF : ASK_BEFORE_MAX, &b, &e) < 0) {
-		add_row(f, "before", "the log cannot be read: %s", e.msg);
+		add_ask_row(f, "before", "the log cannot be read: %s", e.msg);
 		return;
 	}
 	if (b.is_unknown || (!b.n && b.is_all)) {
-		add_row(f, "before",
-			b.is_unknown ? "not known: the question does not say where it stands in the log"
-				     : "nothing that the log still has");
+		add_ask_row(f, "before",
+			    b.is_unknown ? "not known: the question does not say where it stands in the log"
+					 : "nothing that the log still has");
 		return;
 	}
-	add_row(f, "before", "what this sandbox did, newest last:");
+	add_ask_row(f, "before", "what this sandbox did, newest last:");
 	/* The first line, because it is about older events. */
 	if (b.n < (f->brief ? BEFORE_BRIEF : ASK_BEFORE_MAX) && !b.is_all)
 		add_before_line(f, "(it was not looked further back)");
@@ -322,7 +323,7 @@ static void add_asked_row(const json_t *ask, const struct ask_form *f)
 			 (unsigned long long)ask_number(ask, "waiters"));
 	if (expires[0])
 		buf_addf(&b, ", until %.19sZ", expires);
-	add_row(f, "asked", "%s", buf_cstr(&b));
+	add_ask_row(f, "asked", "%s", buf_cstr(&b));
 }
 
 void ask_show(const json_t *ask, struct state *st, unsigned cols, struct buf *out)
@@ -331,21 +332,21 @@ void ask_show(const json_t *ask, struct state *st, unsigned cols, struct buf *ou
 	const char *why = ask_text(ask, "why");
 	char often[OFTEN_LEN];
 
-	add_row(&f, "question", "%s", ask_text(ask, "id"));
-	add_row(&f, "state", "%s%s%.256s", ask_text(ask, "state"), why[0] ? ": " : "", why);
+	add_ask_row(&f, "question", "%s", ask_text(ask, "id"));
+	add_ask_row(&f, "state", "%s%s%.256s", ask_text(ask, "state"), why[0] ? ": " : "", why);
 	add_sandbox_row(ask, st, &f);
 	add_what_row(ask, &f);
 	add_with_row(ask, &f);
 	add_body_row(ask, &f);
 	(void)add_preview_rows(ask, &f);
-	add_row(&f, "why", "%s", ask_text(ask, "rule"));
-	add_row(&f, "reason", "%s", ask_text(ask, "reason"));
-	add_row(&f, "by", "%s", ask_text(ask, "by"));
+	add_ask_row(&f, "why", "%s", ask_text(ask, "rule"));
+	add_ask_row(&f, "reason", "%s", ask_text(ask, "reason"));
+	add_ask_row(&f, "by", "%s", ask_text(ask, "by"));
 	add_asked_row(ask, &f);
 	add_answer_row(ask, &f);
 	if (ask_number(ask, "used"))
-		add_row(&f, "used", "%s", format_count(ask_number(ask, "used"), often));
-	add_row(&f, "digest", "%s", ask_text(ask, "digest"));
+		add_ask_row(&f, "used", "%s", format_count(ask_number(ask, "used"), often));
+	add_ask_row(&f, "digest", "%s", ask_text(ask, "digest"));
 	add_allowing_rows(ask, &f);
 	if (st)
 		add_before_rows(ask, st, &f);
@@ -360,8 +361,8 @@ void ask_show_act(const json_t *ask, unsigned cols, struct buf *out)
 	/* The operation or the git refs: the path alone does not tell what the act does. */
 	if (!str_eq(ask_text(ask, "kind"), "request"))
 		add_with_row(ask, &f);
-	add_row(&f, "question", "%s%s%.19s%s", ask_text(ask, "id"), expires[0] ? "; denied after " : "",
-		expires, expires[0] ? "Z" : "");
+	add_ask_row(&f, "question", "%s%s%.19s%s", ask_text(ask, "id"), expires[0] ? "; denied after " : "",
+		    expires, expires[0] ? "Z" : "");
 }
 
 void ask_show_prompt(const json_t *ask, struct state *st, unsigned cols, bool all, struct prompt_text *ret)
@@ -378,9 +379,9 @@ void ask_show_prompt(const json_t *ask, struct state *st, unsigned cols, bool al
 		add_with_row(ask, &f);
 	add_body_row(ask, &f);
 	ret->cut = add_preview_rows(ask, &f);
-	add_row(&f, "why", "%s", ask_text(ask, "rule"));
-	add_row(&f, "reason", "%s", ask_text(ask, "reason"));
-	add_row(&f, "by", "%s", ask_text(ask, "by"));
+	add_ask_row(&f, "why", "%s", ask_text(ask, "rule"));
+	add_ask_row(&f, "reason", "%s", ask_text(ask, "reason"));
+	add_ask_row(&f, "by", "%s", ask_text(ask, "by"));
 	if (st)
 		add_before_rows(ask, st, &f);
 }
