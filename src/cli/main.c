@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds the verb that the command line names and runs it. Nothing else is decided here: each verb parses its own options.
- * Two internal commands are dispatched before the verbs; they are in no table, so they have no help and no man page.
+ * Finds the verb that the command line names and runs it. Nothing else is decided here: each verb parses its
+ * own options. Two internal commands are dispatched before the verbs; they are in no table, so they have no
+ * help and no man page.
  */
 #include "cli/main.h"
 #include "cli/admin/notify_asks.h"
@@ -17,8 +18,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-/* If a caller started us with one of descriptors 0 to 2 closed, the next file that we open would get that number, and
- * output would be written into it. */
+/* If a caller started us with one of descriptors 0 to 2 closed, the next file that we open would get that
+ * number, and output would be written into it. */
 static int open_missing_stdio(struct err *e)
 {
 	for (int fd = 0; fd <= STDERR_FILENO; fd++) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * coffer checkpoint: makes, lists and removes checkpoints; and makes those of `run --checkpoint each` around each command. A
- * checkpoint that is made automatically must never make the command fail: its errors are warnings.
+ * coffer checkpoint: makes, lists and removes checkpoints; and makes those of `run --checkpoint each` around
+ * each command. A checkpoint that is made automatically must never make the command fail: its errors are
+ * warnings.
  */
 #include "cli/box/cmd_checkpoint.h"
 

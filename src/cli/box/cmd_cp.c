@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * coffer cp: copies files between the host and a running sandbox. The stream from a sandbox is hostile (sandbox/init/copy.h):
- * nothing is written outside the destination, and nothing but files, directories and symlinks is made.
+ * coffer cp: copies files between the host and a running sandbox. The stream from a sandbox is hostile
+ * (sandbox/init/copy.h): nothing is written outside the destination, and nothing but files, directories and
+ * symlinks is made.
  */
 #include "base/cleanup.h"
 #include "base/str.h"
@@ -39,7 +40,8 @@ struct cp_want {
 	struct strv allow;
 };
 
-/* Splits "REF:PATH". NULL if the text is a path of the host, which may contain a colon: "/x:y", "./x:y", "../x:y". */
+/* Splits "REF:PATH". NULL if the text is a path of the host, which may contain a colon: "/x:y", "./x:y",
+ * "../x:y". */
 static const char *split_sandbox_path(const char *text, size_t *ret_len)
 {
 	const char *colon = strchr(text, ':');
@@ -83,7 +85,8 @@ static int set_copy_error(const struct copy_fail *f, struct err *e)
 		       str_safe(f->name, safe, sizeof(safe)));
 }
 
-/* Checks how the copying process inside ended. Its own messages, made safe for a terminal, become part of the error. */
+/* Checks how the copying process inside ended. Its own messages, made safe for a terminal, become part of the
+ * error. */
 static int check_copy_end(const struct proto_exit *x, const struct buf *messages, struct err *e)
 {
 	autobuf struct buf safe = BUF_INIT;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * coffer exec and coffer shell: run another command in a running sandbox. The launcher passes it to the sandbox's init as a
- * message; this process never enters the sandbox's namespaces.
+ * coffer exec and coffer shell: run another command in a running sandbox. The launcher passes it to the
+ * sandbox's init as a message; this process never enters the sandbox's namespaces.
  */
 #include "base/cleanup.h"
 #include "base/str.h"

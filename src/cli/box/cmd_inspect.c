@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer inspect: prints all that is known about sandboxes as JSON, from the run's record, its launcher and the audit log. The
- * value of a secret is in none of them. */
+/* coffer inspect: prints all that is known about sandboxes as JSON, from the run's record, its launcher and
+ * the audit log. The value of a secret is in none of them. */
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "cli/common/look.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * coffer logs: shows the output of a detached sandbox. On a terminal, escape sequences in it are made visible instead of being
- * obeyed; into a pipe or a file the bytes are written unchanged.
+ * coffer logs: shows the output of a detached sandbox. On a terminal, escape sequences in it are made visible
+ * instead of being obeyed; into a pipe or a file the bytes are written unchanged.
  */
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -51,7 +51,8 @@ static void logs_release(struct logs *l)
 	fd_close(l->fd);
 }
 
-/* The launcher writes the time record of a line before the line itself, so all bytes that are there now have one. */
+/* The launcher writes the time record of a line before the line itself, so all bytes that are there now have
+ * one. */
 static int load_line_times(struct logs *l, struct err *e)
 {
 	struct stat st;
@@ -134,7 +135,8 @@ static int follow_log(struct logs *l, struct ref *ref)
 		int fd;
 
 		nanosleep(&pause, NULL);
-		/* Check first whether the sandbox is alive, then copy: nothing is written after it has ended. */
+		/* Check first whether the sandbox is alive, then copy: nothing is written after it has
+		 * ended. */
 		fd = state_run_open(&ref->st, ref->id, &alive, NULL);
 		alive = fd >= 0 && alive;
 		fd_close(fd);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer prune: lists the runs that have ended, and removes them after a confirmation. A run that is started again between the
- * list and the confirmation is not removed. */
+/* coffer prune: lists the runs that have ended, and removes them after a confirmation. A run that is started
+ * again between the list and the confirmation is not removed. */
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * coffer ps: lists the runs of the state directory, newest first. Whether a run is alive is decided by the lock on its
- * directory, which the kernel releases when the launcher dies, never by its meta.json.
+ * coffer ps: lists the runs of the state directory, newest first. Whether a run is alive is decided by the
+ * lock on its directory, which the kernel releases when the launcher dies, never by its meta.json.
  */
 #include "base/cleanup.h"
 #include "base/clock.h"

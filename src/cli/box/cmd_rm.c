@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * coffer rm: removes ended runs, also for prune and run --rm. The removal is written to the audit log before anything is
- * removed, and the run's lock is held meanwhile, so that no other process applies a layer that is half removed.
+ * coffer rm: removes ended runs, also for prune and run --rm. The removal is written to the audit log before
+ * anything is removed, and the run's lock is held meanwhile, so that no other process applies a layer that is
+ * half removed.
  */
 #include "cli/box/cmd_rm.h"
 
@@ -34,7 +35,8 @@ static const struct opt rm_opts[] = {
 #define CLAIM_WAIT_MS 30000 /* how long the launcher of a run that was just stopped may take to exit */
 #define CLAIM_STEP_MS 20
 
-/* Opens the run's directory and takes its lock. With `force` a live run is stopped first, and its cleanup awaited. */
+/* Opens the run's directory and takes its lock. With `force` a live run is stopped first, and its cleanup
+ * awaited. */
 static int claim_for_removal(struct state *st, const char *id, bool force, struct err *e)
 {
 	int fd = state_run_claim(st, id, e);
@@ -139,7 +141,8 @@ int rm_remove_found(struct rm_session *s, const struct rm_found *x, struct err *
 	r = run_meta_read(fd, &m, e);
 	if (r < 0)
 		return r;
-	/* Between the list and the confirmation the sandbox may have run again, with changes that nobody has seen. */
+	/* Between the list and the confirmation the sandbox may have run again, with changes that nobody has
+	 * seen. */
 	if (m.ended != x->meta.ended || rm_may_come_back(fd, &m)) {
 		err_set(e, -EBUSY, "%s was started again meanwhile, and stays", x->id);
 		return err_hint(e, -EBUSY, "coffer diff %s shows its changes, coffer rm %s removes it", x->id,

@@ -22,8 +22,8 @@ struct rm_session {
 int rm_open(struct rm_session *s, struct err *e) MUST_CHECK;
 void rm_release(struct rm_session *s);
 
-/* Removes a run with its layers and its name, after logging that. With `force` a live run is stopped first, and a run that does
- * not exist is no error. */
+/* Removes a run with its layers and its name, after logging that. With `force` a live run is stopped first,
+ * and a run that does not exist is no error. */
 int rm_run(struct rm_session *s, const char *ref, bool force, struct err *e) MUST_CHECK;
 
 /* A run that has ended, as rm_find_ended() found it. */
@@ -43,8 +43,8 @@ struct rm_list {
 bool rm_may_come_back(int run_fd, const struct run_meta *m);
 
 /*
- * Lists the runs that ended at least older_ns ago, in the order of state_run_list(). A run with a restart policy is listed only
- * if it was stopped for good, because cofferd may restart it otherwise.
+ * Lists the runs that ended at least older_ns ago, in the order of state_run_list(). A run with a restart
+ * policy is listed only if it was stopped for good, because cofferd may restart it otherwise.
  */
 int rm_find_ended(struct rm_session *s, uint64_t older_ns, struct rm_list *ret, struct err *e) MUST_CHECK;
 /* Removes a run of the list; -EBUSY if it was started since. */
@@ -52,8 +52,9 @@ int rm_remove_found(struct rm_session *s, const struct rm_found *x, struct err *
 void rm_list_release(struct rm_list *l);
 
 /*
- * run --rm: a process that removes the run once its launcher has ended, for any reason. It is forked before the launcher
- * confines itself, because a confined process cannot remove layers whose files belong to a mapped range of ids.
+ * run --rm: a process that removes the run once its launcher has ended, for any reason. It is forked before
+ * the launcher confines itself, because a confined process cannot remove layers whose files belong to a
+ * mapped range of ids.
  */
 struct rm_keeper {
 	pid_t pid;

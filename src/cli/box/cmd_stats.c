@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer stats: the resource usage of sandboxes, live on a terminal. It is `coffer ps --stats` for all or for named sandboxes. */
+/* coffer stats: the resource usage of sandboxes, live on a terminal. It is `coffer ps --stats` for all or for
+ * named sandboxes. */
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "cli/box/ps_stats.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer stop: asks the launcher to send SIGTERM to the sandbox's command, and SIGKILL to everything in it after a grace period.
- * No signal is sent from here: only the launcher knows which processes belong to the sandbox. */
+/* coffer stop: asks the launcher to send SIGTERM to the sandbox's command, and SIGKILL to everything in it
+ * after a grace period. No signal is sent from here: only the launcher knows which processes belong to the
+ * sandbox. */
 #include "cli/box/cmd_stop.h"
 
 #include "base/cleanup.h"
@@ -22,7 +23,8 @@ static const struct opt stop_opts[] = {
 	{ "time", 't', "SECONDS", "wait so long before killing it (10)", OPT_TIME },
 };
 
-/* The launcher closes the link before it cleans up. The run is over when no process holds the lock of its directory. */
+/* The launcher closes the link before it cleans up. The run is over when no process holds the lock of its
+ * directory. */
 static int wait_for_cleanup(struct ref *ref, struct err *e)
 {
 	uint64_t until = clock_nsec(CLOCK_MONOTONIC) + CLEANUP_NS;
@@ -46,8 +48,8 @@ static int wait_for_cleanup(struct ref *ref, struct err *e)
 	}
 }
 
-/* Marks a run with a restart policy as over before it is stopped. cofferd checks the mark after it has taken the run's lock, so
- * it cannot miss it. */
+/* Marks a run with a restart policy as over before it is stopped. cofferd checks the mark after it has taken
+ * the run's lock, so it cannot miss it. */
 static int prevent_restart(struct ref *ref, bool *ret_kept, struct err *e)
 {
 	CLEANUP(run_meta_release) struct run_meta m = { 0 };
@@ -56,7 +58,8 @@ static int prevent_restart(struct ref *ref, bool *ret_kept, struct err *e)
 	return *ret_kept ? state_run_set_over(ref->run_fd, e) : 0;
 }
 
-/* A live run whose launcher does not accept a connection is just starting or just ending; the request is retried. */
+/* A live run whose launcher does not accept a connection is just starting or just ending; the request is
+ * retried. */
 static int send_stop(struct ref *ref, const char *text, uint32_t grace_ms, struct err *e)
 {
 	uint64_t until = clock_nsec(CLOCK_MONOTONIC) + CLEANUP_NS;

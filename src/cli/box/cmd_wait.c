@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer wait: waits until sandboxes have ended. It blocks on the lock of the run's directory, which the launcher holds, and does
- * not poll. */
+/* coffer wait: waits until sandboxes have ended. It blocks on the lock of the run's directory, which the
+ * launcher holds, and does not poll. */
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "cli/common/look.h"

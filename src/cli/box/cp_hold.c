@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Applies the rules of coffer apply (trigger.h, obeyed_files.h) to the stream of coffer cp. An entry is judged together with the
- * entries that came before it in its directory, because only all parts of a git repository together make it one.
+ * Applies the rules of coffer apply (trigger.h, obeyed_files.h) to the stream of coffer cp. An entry is
+ * judged together with the entries that came before it in its directory, because only all parts of a git
+ * repository together make it one.
  */
 #include "cli/box/cp_hold.h"
 
@@ -37,8 +38,8 @@ void cp_hold_release(struct cp_hold *h)
 	buf_release(&h->path);
 }
 
-/* The place is in a git repository if the directory is one, or would be one with this entry and those that were held back: a
- * person may allow the latter in another copy, when the others are there already. */
+/* The place is in a git repository if the directory is one, or would be one with this entry and those that
+ * were held back: a person may allow the latter in another copy, when the others are there already. */
 static struct trigger_place trigger_place_of(struct cp_hold *h, unsigned depth, int dir, const char *name)
 {
 	struct trigger_place place = h->level[depth].place;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * coffer cp out of a sandbox: holds back files that need a permission of their own (--allow). The file that SRC itself names is
- * always copied; of the files below a directory, the same are held back as with coffer apply (doc/triggers.md).
+ * coffer cp out of a sandbox: holds back files that need a permission of their own (--allow). The file that
+ * SRC itself names is always copied; of the files below a directory, the same are held back as with coffer
+ * apply (doc/triggers.md).
  */
 #ifndef CLI_CP_HOLD_H
 #define CLI_CP_HOLD_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds the byte range of a stored output that coffer logs shows, by time and by number of lines. It reads only the parts of the
- * file that it needs, and always cuts at line ends.
+ * Finds the byte range of a stored output that coffer logs shows, by time and by number of lines. It reads
+ * only the parts of the file that it needs, and always cuts at line ends.
  */
 #include "cli/box/logs_part.h"
 
@@ -35,8 +35,8 @@ static int find_line_start(int fd, uint64_t at, uint64_t size, uint64_t *ret)
 	return 0;
 }
 
-/* Searches data[0, n) backwards for the `*left`-th newline. Returns the offset after it; or -1, with *left lowered by the number of
- * newlines that were found. */
+/* Searches data[0, n) backwards for the `*left`-th newline. Returns the offset after it; or -1, with *left
+ * lowered by the number of newlines that were found. */
 static ssize_t find_newline_backwards(const char *data, ssize_t n, uint64_t *left)
 {
 	while (n-- > 0) {

@@ -15,8 +15,9 @@ struct logs_part {
 	uint64_t tail;	       /* lines; UINT64_MAX: all */
 };
 
-/* A line has the time of its first byte. Lines of unknown time are included, and *ret_unknown tells whether there are any; it is
- * untouched without --since and --until. *ret_to is UINT64_MAX if the part has no end. */
+/* A line has the time of its first byte. Lines of unknown time are included, and *ret_unknown tells whether
+ * there are any; it is untouched without --since and --until. *ret_to is UINT64_MAX if the part has no
+ * end. */
 int logs_part_find(int fd, const struct logtimes_list *times, const struct logs_part *p, uint64_t *ret_from,
 		   uint64_t *ret_to, bool *ret_unknown) MUST_CHECK;
 

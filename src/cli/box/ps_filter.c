@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * coffer ps --filter: parses and checks KEY=VALUE terms, and matches runs against them. A term that can never match is an error, so
- * that a mistyped value is not taken for "no such sandbox".
+ * coffer ps --filter: parses and checks KEY=VALUE terms, and matches runs against them. A term that can never
+ * match is an error, so that a mistyped value is not taken for "no such sandbox".
  */
 #include "cli/box/ps_filter.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * coffer ps --filter KEY=VALUE. As with docker, several values of one key are alternatives, and different keys must all match.
+ * coffer ps --filter KEY=VALUE. As with docker, several values of one key are alternatives, and different
+ * keys must all match.
  */
 #ifndef CLI_PS_FILTER_H
 #define CLI_PS_FILTER_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * coffer ps --stats: the resource usage of live runs. On a terminal it is redrawn every second until a signal comes. The changes
- * to the terminal (hidden cursor, no line wrap) are undone on every way out, and before the process stops for job control.
+ * coffer ps --stats: the resource usage of live runs. On a terminal it is redrawn every second until a signal
+ * comes. The changes to the terminal (hidden cursor, no line wrap) are undone on every way out, and before
+ * the process stops for job control.
  */
 #include "cli/box/ps_stats.h"
 
@@ -86,8 +87,8 @@ static int remember_usage(struct usage_look *l, const char *id, const struct usa
 	return 0;
 }
 
-/* The processor share since the last look, or over the sandbox's life at the first, in tenths of a percent of one processor; -1
- * if unknown. */
+/* The processor share since the last look, or over the sandbox's life at the first, in tenths of a percent of
+ * one processor; -1 if unknown. */
 static int64_t cpu_share(const struct usage_look *before, const char *id, const struct usage *u)
 {
 	uint64_t cpu = u->cpu_usec, usec = u->uptime_usec;
@@ -205,7 +206,8 @@ static int add_run_stats(struct stats *s, const char *id, struct err *e)
 	snprintf(m.id, sizeof(m.id), "%s", id);
 	if (s->want->filter && !ps_filter_fits(s->want->filter, &m, alive))
 		return 0;
-	/* The run is just starting, just ending or stopped: it is listed without figures. All bits set is USAGE_UNKNOWN. */
+	/* The run is just starting, just ending or stopped: it is listed without figures. All bits set is
+	 * USAGE_UNKNOWN. */
 	if (usage_read(fd, &s->procs, &u, e) < 0) {
 		memset(&u, 0xff, sizeof(u));
 		u.memory_from = NULL;

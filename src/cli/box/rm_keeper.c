@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* run --rm: the process that waits for the launcher's end, and then removes the run. It learns the run's id and that end through
- * a pipe, so it works also when the launcher is killed. */
+/* run --rm: the process that waits for the launcher's end, and then removes the run. It learns the run's id
+ * and that end through a pipe, so it works also when the launcher is killed. */
 #include "cli/box/cmd_rm.h"
 
 #include "base/fd.h"
@@ -28,7 +28,8 @@ static int remove_announced_run(int pipe)
 	return r < 0 ? say_error(&e) : 0;
 }
 
-/* The signals by which a terminal ends the command must not end this process, which has to remove the run after that. */
+/* The signals by which a terminal ends the command must not end this process, which has to remove the run
+ * after that. */
 static _Noreturn void remove_after_launcher(int pipe)
 {
 	static const int ignored[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };

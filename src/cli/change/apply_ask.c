@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * coffer apply with approval: asks a person before anything is written, and binds the answer to a digest over exactly what would be
- * written. If the digest differs when the plan is made, nothing is applied.
+ * coffer apply with approval: asks a person before anything is written, and binds the answer to a digest over
+ * exactly what would be written. If the digest differs when the plan is made, nothing is applied.
  */
 #include "cli/change/apply_ask.h"
 
@@ -40,7 +40,8 @@ int apply_ask_policy(struct apply_ask *a, const struct changed *run, bool dry_ru
 
 #define LIST_ROOM 1900 /* bytes */
 
-/* Called first for the changes that need a permission of their own: if the list is cut, it is the harmless end that is missing. */
+/* Called first for the changes that need a permission of their own: if the list is cut, it is the harmless
+ * end that is missing. */
 static void add_change_list(const struct changes *all, const unsigned char *go, bool flagged, struct buf *out,
 			    size_t *left)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * coffer apply of a call's changes into the workspace of another sandbox. If that sandbox maps a range of ids, the files are written by
- * a child process that is root over them, and its result comes back through a buffer. Checkpoints before and after make it
- * reversible.
+ * coffer apply of a call's changes into the workspace of another sandbox. If that sandbox maps a range of
+ * ids, the files are written by a child process that is root over them, and its result comes back through a
+ * buffer. Checkpoints before and after make it reversible.
  */
 #include "cli/change/apply_into.h"
 
@@ -30,8 +30,8 @@ static int write_into(const struct into_job *job, struct apply_result *res, stru
 }
 
 /*
- * The result of apply in the child process that is root over the subordinate ids. `struct change` is passed with its pointers to
- * reasons: they point to constants, which a forked child has at the same addresses.
+ * The result of apply in the child process that is root over the subordinate ids. `struct change` is passed
+ * with its pointers to reasons: they point to constants, which a forked child has at the same addresses.
  */
 struct outcome {
 	int code;

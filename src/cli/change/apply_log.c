@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes the events of coffer apply to the audit log. A list of paths may be longer than a line of the log: an event is closed when
- * it is full, and the next one continues the same list. No path is ever left out or shortened.
+ * Writes the events of coffer apply to the audit log. A list of paths may be longer than a line of the log:
+ * an event is closed when it is full, and the next one continues the same list. No path is ever left out or
+ * shortened.
  */
 #include "cli/change/apply_log.h"
 
@@ -12,8 +13,8 @@
 #include <assert.h>
 #include <errno.h>
 
-/* An event that is longer than this is closed before the next name is added. One more name, even with every byte escaped, still
- * fits into a line. */
+/* An event that is longer than this is closed before the next name is added. One more name, even with every
+ * byte escaped, still fits into a line. */
 #define EVENT_BYTES (400 << 10)
 static_assert(EVENT_BYTES + 2 * 6 * WORKSPACE_PATH_MAX < LINE_MAX_LEN, "one more name fits");
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * coffer apply: writes a run's changes to the original directory, or those of a call over another sandbox's workspace into that
- * sandbox. The audit log names every change, and those that needed a permission of their own, before the first file is touched.
- * An error in the policy, the vault or the log means that nothing is applied.
+ * coffer apply: writes a run's changes to the original directory, or those of a call over another sandbox's
+ * workspace into that sandbox. The audit log names every change, and those that needed a permission of their
+ * own, before the first file is touched. An error in the policy, the vault or the log means that nothing is
+ * applied.
  */
 #include "base/fd.h"
 #include "base/str.h"
@@ -87,8 +88,8 @@ static int find_leaks(void *arg, int fd, struct apply_found *ret, struct err *e)
 			 ret, e);
 }
 
-/* If there is no vault, there are no secrets of it to look for. If there is one and it cannot be opened, nothing is applied: its
- * secrets could be in the changes. */
+/* If there is no vault, there are no secrets of it to look for. If there is one and it cannot be opened,
+ * nothing is applied: its secrets could be in the changes. */
 static int open_vault_for_leaks(struct apply_job *job, struct err *e)
 {
 	const struct vault_key_want want = VAULT_KEY_WANT_INIT;
@@ -193,7 +194,8 @@ static int show_dry_run(void *arg, const struct apply_plan *plan, struct err *e)
 	return r < 0 ? r : say_out(&out) ? -EPIPE : 0;
 }
 
-/* Shows the content of a file that coffer itself obeys, because the permission for it is one for this content. */
+/* Shows the content of a file that coffer itself obeys, because the permission for it is one for this
+ * content. */
 static void show_obeyed_content(const struct changed *run, const struct change *c)
 {
 	autobuf struct buf out = BUF_INIT;
@@ -221,7 +223,8 @@ static void report_refused(const struct changed *run, const struct changes *l)
 	}
 }
 
-/* Removes the run if all its changes were applied. Otherwise it is kept with the rest, which is counted again. */
+/* Removes the run if all its changes were applied. Otherwise it is kept with the rest, which is counted
+ * again. */
 static int settle_run(struct apply_job *job, const struct apply_result *res, struct err *e)
 {
 	uint64_t n = 0;
@@ -252,7 +255,8 @@ static int apply_changes(struct apply_job *job, struct apply_result *res, struct
 			    : workspace_apply(c->upper, c->lower, changed_since(c), &job->o, res, e);
 }
 
-/* Prints why nothing was applied. A refusal by a person or by the policy exits with 1, not with 125 as an error does. */
+/* Prints why nothing was applied. A refusal by a person or by the policy exits with 1, not with 125 as an
+ * error does. */
 static int report_not_applied(int r, const struct err *e)
 {
 	int code = EXIT_REFUSED;
@@ -326,7 +330,8 @@ static int open_apply(struct apply_job *job, struct err *e)
 		job->obeyed.workspace = job->run.meta.workspace ? job->run.meta.workspace : "//";
 		r = obeyed_collect(&job->obeyed, &job->run.st, e);
 	}
-	/* into_open() freezes the target sandbox, which must not stay frozen while a person decides: so the question comes first. */
+	/* into_open() freezes the target sandbox, which must not stay frozen while a person decides: so the
+	 * question comes first. */
 	if (r == 0 && job->run.meta.over && job->ask.wanted && !job->o.dry_run)
 		r = apply_ask_layer(&job->ask, &job->run, job->audit, target_name(job), &job->o.paths, e);
 	if (r == 0 && job->run.meta.over && !job->o.dry_run && !job->no_checkpoint)

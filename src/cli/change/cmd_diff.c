@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * coffer diff: shows the changes of a run, also of one that still runs, or the difference between two checkpoints. It only reads,
- * and starts no program: names and contents come from the sandbox and are escaped.
+ * coffer diff: shows the changes of a run, also of one that still runs, or the difference between two
+ * checkpoints. It only reads, and starts no program: names and contents come from the sandbox and are
+ * escaped.
  */
 #include "base/json.h"
 #include "base/str.h"
@@ -30,8 +31,8 @@ struct diff_want {
 	bool json, stat, nul, patch;
 };
 
-/* Kinds of changes that coffer apply holds back. A change belongs to the first section that matches; the sections are shown in
- * reverse order. */
+/* Kinds of changes that coffer apply holds back. A change belongs to the first section that matches; the
+ * sections are shown in reverse order. */
 static const struct {
 	unsigned flags;
 	const char *title;
@@ -102,7 +103,8 @@ static void show_change(struct diff_output *s, const struct change *c)
 		change_add_reasons(c, out);
 	}
 	buf_addc(out, '\n');
-	/* The content of a file that coffer itself obeys is always shown, because the permission for it is one for that content. */
+	/* The content of a file that coffer itself obeys is always shown, because the permission for it is
+	 * one for that content. */
 	if (!(s->want->patch || c->obeyed) || change_is_dir(c) || c->kind == CHANGE_MODE)
 		return;
 	r = s->cmp ? checkpoint_patch(s->cmp, c, out)

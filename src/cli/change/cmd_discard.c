@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer discard: throws a run's changes away. The audit log has an event before anything is removed, and one with the number of
- * removed files after that. The original directory is not touched. */
+/* coffer discard: throws a run's changes away. The audit log has an event before anything is removed, and one
+ * with the number of removed files after that. The original directory is not touched. */
 #include "base/json.h"
 #include "cli/common/changed.h"
 #include "cli/core/say.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The steps of `coffer approve` and `coffer deny` before an answer is sent: the question is found by its id, shown in full on the
- * terminal and confirmed; for --always, the policy file is edited. A text that could not be shown completely is never answered.
+ * The steps of `coffer approve` and `coffer deny` before an answer is sent: the question is found by its id,
+ * shown in full on the terminal and confirmed; for --always, the policy file is edited. A text that could not
+ * be shown completely is never answered.
  */
 #include "cli/common/approve_how.h"
 
@@ -142,8 +143,8 @@ int approve_check_id(struct state *st, const char *id, bool *ret_show, struct er
 
 /* --- --always: editing the policy file ---------------------------------------------------------------------------- */
 
-/* On a terminal the diff is broken into rows with a prefix of ours. If the terminal wrapped a long line itself, its rest could
- * look like another line of the diff. */
+/* On a terminal the diff is broken into rows with a prefix of ours. If the terminal wrapped a long line
+ * itself, its rest could look like another line of the diff. */
 static int show_policy_diff(const struct always *a)
 {
 	autobuf struct buf b = BUF_INIT, rows = BUF_INIT;
@@ -160,8 +161,8 @@ static int show_policy_diff(const struct always *a)
 	return say_out(&rows) ? -EPIPE : 0;
 }
 
-/* The question may have expired while the person read the diff. The policy file is not edited for a question that no longer
- * waits. */
+/* The question may have expired while the person read the diff. The policy file is not edited for a question
+ * that no longer waits. */
 static int check_still_pending(struct askc *c, const char *id, struct err *e)
 {
 	json_t *ask = NULL;

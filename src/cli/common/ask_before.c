@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads the events of a sandbox before its question, backwards from the question's position in the audit log, and formats each as
- * one line. It only reads; the lines are not yet safe for a terminal.
+ * Reads the events of a sandbox before its question, backwards from the question's position in the audit log,
+ * and formats each as one line. It only reads; the lines are not yet safe for a terminal.
  */
 #include "cli/common/ask_before.h"
 
@@ -44,8 +44,8 @@ static void add_event_command(struct buf *out, const json_t *words)
 		add_event_value(out, buf_cstr(&all));
 }
 
-/* Is the event left out? An inspected connection is left out because its requests say more; a connection that is not
- * inspected is kept, because nothing else is known of it. */
+/* Is the event left out? An inspected connection is left out because its requests say more; a connection that
+ * is not inspected is kept, because nothing else is known of it. */
 static bool is_routine_event(const char *type, const json_t *o)
 {
 	static const char *const always[] = { "net.up",	      "net.policy", "net.close",

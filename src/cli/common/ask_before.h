@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The last events of a sandbox before it asked a question. They are found by the question's position in the audit log, so that
- * later events cannot push them out. The texts are those of the log and contain bytes that an agent chose.
+ * The last events of a sandbox before it asked a question. They are found by the question's position in the
+ * audit log, so that later events cannot push them out. The texts are those of the log and contain bytes that
+ * an agent chose.
  */
 #ifndef CLI_ASK_BEFORE_H
 #define CLI_ASK_BEFORE_H
@@ -22,7 +23,8 @@ struct ask_before {
 };
 
 void ask_before_release(struct ask_before *b);
-/* Reads the last `max` events. Routine events, which accompany every connection, lookup and command, are left out. */
+/* Reads the last `max` events. Routine events, which accompany every connection, lookup and command, are left
+ * out. */
 int ask_before_read(const json_t *ask, const struct state *st, size_t max, struct ask_before *ret,
 		    struct err *e) MUST_CHECK;
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lays out a question for the list, for `coffer ask show` and for the prompt of `coffer run`. Text that an agent wrote is always
- * passed through termrows, which escapes control characters and puts it in the column after our labels, never at the margin.
+ * Lays out a question for the list, for `coffer ask show` and for the prompt of `coffer run`. Text that an
+ * agent wrote is always passed through termrows, which escapes control characters and puts it in the column
+ * after our labels, never at the margin.
  */
 #include "cli/common/ask_show.h"
 
@@ -126,8 +127,8 @@ static void cut_to_one_row(const struct ask_form *f, size_t before)
 }
 
 /*
- * The text "what" of a request describes its content in the agent's words, so it gets a row of its own ("with"), apart from the
- * target. For the other kinds of question this text is the act itself.
+ * The text "what" of a request describes its content in the agent's words, so it gets a row of its own
+ * ("with"), apart from the target. For the other kinds of question this text is the act itself.
  */
 static bool has_separate_body_text(const json_t *ask)
 {

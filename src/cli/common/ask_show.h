@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Formats a question for a person. Text from inside a sandbox is escaped for the terminal and laid out in rows of ours
- * (codec/term/termrows.h), so that an agent's text never appears in the column of our labels.
+ * Formats a question for a person. Text from inside a sandbox is escaped for the terminal and laid out in
+ * rows of ours (codec/term/termrows.h), so that an agent's text never appears in the column of our labels.
  */
 #ifndef CLI_ASK_SHOW_H
 #define CLI_ASK_SHOW_H
@@ -9,14 +9,15 @@
 #include "approval/prompt.h"
 #include "approval/wire/askproto.h"
 
-/* The requested act as one line: "PUT https://api.github.com/repos/o/r/pulls/7/merge", "api.example.com:443", or the text of the
- * question. Path and text are cut to `max` bytes each. */
+/* The requested act as one line: "PUT https://api.github.com/repos/o/r/pulls/7/merge", "api.example.com:443",
+ * or the text of the question. Path and text are cut to `max` bytes each. */
 void ask_act(const json_t *ask, size_t max, struct buf *out);
 /* The requested act in full, as rows: kind, method, host and port, path or rule, and the question's id. */
 void ask_show_act(const json_t *ask, unsigned cols, struct buf *out);
 /* The whole question. `st` is used for the sandbox's name and its last events; it may be NULL. */
 void ask_show(const json_t *ask, struct state *st, unsigned cols, struct buf *out);
-/* The question for the prompt, whose reader answers at once: shorter, and with the requested act in a text of its own. */
+/* The question for the prompt, whose reader answers at once: shorter, and with the requested act in a text of
+ * its own. */
 void ask_show_prompt(const json_t *ask, struct state *st, unsigned cols, bool all, struct prompt_text *ret);
 /* The columns to lay rows out for on this fd. */
 unsigned ask_cols(int fd);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opens the layer of a run and the directory beneath it for diff, apply and discard, removes a run, and formats a change for
- * people. It never writes to the original directory: only workspace/apply does.
+ * Opens the layer of a run and the directory beneath it for diff, apply and discard, removes a run, and
+ * formats a change for people. It never writes to the original directory: only workspace/apply does.
  */
 #include "cli/common/changed.h"
 
@@ -122,7 +122,8 @@ static int mount_upper(struct changed *c, struct err *e)
 	return fd < 0 ? err_sys(e, -errno, "cannot open the run's layer") : fd;
 }
 
-/* The disk image of a live run must not be mounted a second time: its launcher has it mounted, and passes a descriptor of it. */
+/* The disk image of a live run must not be mounted a second time: its launcher has it mounted, and passes a
+ * descriptor of it. */
 static int open_run_upper(struct changed *c, struct err *e)
 {
 	autolink struct link l = LINK_INIT;
@@ -147,7 +148,8 @@ int changed_open_original(struct changed *c, struct err *e)
 
 	if (r < 0 || !c->meta.workspace)
 		return r;
-	/* The path was resolved when the run began. A symbolic link in it now means that it leads to another directory. */
+	/* The path was resolved when the run began. A symbolic link in it now means that it leads to another
+	 * directory. */
 	c->lower = fd_openat2(AT_FDCWD, c->meta.workspace, O_RDONLY | O_DIRECTORY, 0,
 			      RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
 	if (c->lower < 0) {
@@ -253,7 +255,8 @@ int changed_remove(struct changed *c, struct audit *a, uint64_t *ret_n, struct e
 		r = workspace_wipe(c->st.runs_fd, buried, -1, &rest, e);
 	if (r < 0)
 		return r;
-	/* Frees only content that no other checkpoint needs. An error is ignored: the next cleanup frees it. */
+	/* Frees only content that no other checkpoint needs. An error is ignored: the next cleanup frees
+	 * it. */
 	if (had_checkpoints)
 		ckpt_tidy(&c->st);
 	*ret_n = upper;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A run with its layer and the original directory beneath it, shared by diff, apply and discard; and the format of a change
- * for people. */
+/* A run with its layer and the original directory beneath it, shared by diff, apply and discard; and the
+ * format of a change for people. */
 #ifndef CLI_CHANGED_H
 #define CLI_CHANGED_H
 
@@ -31,12 +31,13 @@ struct changed {
 /* Opens the audit log, and ends runs that a crash left unfinished. */
 int changed_audit(struct audit **ret, struct err *e) MUST_CHECK;
 
-/* Resolves and opens the run. With `claim` it is locked until changed_release(), and a run that is still alive is refused. */
+/* Resolves and opens the run. With `claim` it is locked until changed_release(), and a run that is still
+ * alive is refused. */
 int changed_open(struct changed *c, const char *ref, bool claim, struct err *e) MUST_CHECK;
 
 /*
- * A run that changed nothing leaves no directory: only the audit log knows it. Returns whether `ref` is such a run, and puts its
- * id into `id`.
+ * A run that changed nothing leaves no directory: only the audit log knows it. Returns whether `ref` is such
+ * a run, and puts its id into `id`.
  */
 bool changed_nothing(const char *ref, char id[RUN_ID_LEN + 1]) MUST_CHECK;
 
@@ -62,8 +63,9 @@ int changed_open_original(struct changed *c, struct err *e) MUST_CHECK;
 int changed_has_layer(const struct changed *c, struct err *e) MUST_CHECK;
 
 /*
- * Converts paths as a person types them (relative to the workspace, or absolute on the host) to the form that the workspace room
- * uses. With `option` (such as "--allow") the workspace as a whole is refused: a permission has to name a path.
+ * Converts paths as a person types them (relative to the workspace, or absolute on the host) to the form that
+ * the workspace room uses. With `option` (such as "--allow") the workspace as a whole is refused: a
+ * permission has to name a path.
  */
 int changed_paths(const struct changed *c, struct strv *paths, const char *option, struct err *e) MUST_CHECK;
 
@@ -80,7 +82,8 @@ void change_format(const struct change *c, struct buf *out);
 /* Adds all reasons why the change is not applied by itself, joined by "; ". */
 void change_add_reasons(const struct change *c, struct buf *out);
 
-/* Adds the options of coffer apply that would let the change through, quoted for a shell; nothing if none would. */
+/* Adds the options of coffer apply that would let the change through, quoted for a shell; nothing if none
+ * would. */
 void change_add_options(const struct change *c, struct buf *out);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opens the state directory and searches the audit log for verbs that only read. They have to work on a full or read-only disk,
- * so an error in cleaning up after crashed runs is a warning here, never a failure.
+ * Opens the state directory and searches the audit log for verbs that only read. They have to work on a full
+ * or read-only disk, so an error in cleaning up after crashed runs is a warning here, never a failure.
  */
 #include "cli/common/look.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Collects the files that coffer itself obeys: policies, profiles and programs of the last runs and of all kept runs, and the
- * user's configuration. A sandbox must not get a change of one of them applied unnoticed, so an error means deny.
+ * Collects the files that coffer itself obeys: policies, profiles and programs of the last runs and of all
+ * kept runs, and the user's configuration. A sandbox must not get a change of one of them applied unnoticed,
+ * so an error means deny.
  */
 #include "cli/common/obeyed_files.h"
 
@@ -53,8 +54,8 @@ static int collect_last(struct strv *files, struct strv *policies, struct state 
 	return r < 0 ? r : collect_obeys(files, policies, &o, e);
 }
 
-/* Adds the files that the policy names now, which may be more than when the run began. A policy that cannot be read
- * names no file: it is in force nowhere. */
+/* Adds the files that the policy names now, which may be more than when the run began. A policy that cannot
+ * be read names no file: it is in force nowhere. */
 static int collect_policy(struct strv *files, const char *path)
 {
 	CLEANUP(obeys_release) struct obeys o = OBEYS_INIT;

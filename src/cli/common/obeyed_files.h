@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The list of files that coffer obeys, over all runs of a state directory and the user's configuration, for diff and apply. */
+/* The list of files that coffer obeys, over all runs of a state directory and the user's configuration, for
+ * diff and apply. */
 #ifndef CLI_OBEYED_FILES_H
 #define CLI_OBEYED_FILES_H
 

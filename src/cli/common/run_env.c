@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks and reads the variables of -e and --env-file. Values of a .env file are wiped from our buffer; they are never printed. */
+/* Checks and reads the variables of -e and --env-file. Values of a .env file are wiped from our buffer; they
+ * are never printed. */
 #include "cli/common/run_env.h"
 
 #include "base/buf.h"

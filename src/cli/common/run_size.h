@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The disk space that a run takes: its layers, its disk image, its output. The content of checkpoints is shared by all runs and
- * is counted for none of them. */
+/* The disk space that a run takes: its layers, its disk image, its output. The content of checkpoints is
+ * shared by all runs and is counted for none of them. */
 #ifndef CLI_RUN_SIZE_H
 #define CLI_RUN_SIZE_H
 
@@ -12,7 +12,8 @@ struct run_size {
 	bool is_part; /* the budget ended before all files were counted */
 };
 
-/* Looks at no more than *budget files, and lowers *budget by that number. Files that cannot be read are not counted. */
+/* Looks at no more than *budget files, and lowers *budget by that number. Files that cannot be read are not
+ * counted. */
 void run_size_read(int run_fd, uint64_t *budget, struct run_size *ret);
 
 /* "1.2 MiB", or ">1.2 MiB" if the size is incomplete. */

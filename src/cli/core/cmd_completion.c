@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * coffer completion: prints the completion script of a shell. tools/gen-docs writes the scripts from the table of options
- * when coffer is built. They are read from the build directory beside the program if it has them, else from where
- * `make install` puts them; this file makes none itself.
+ * coffer completion: prints the completion script of a shell. tools/gen-docs writes the scripts from the
+ * table of options when coffer is built. They are read from the build directory beside the program if it has
+ * them, else from where `make install` puts them; this file makes none itself.
  */
 #include "base/cleanup.h"
 #include "base/fd.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Paths of the documentation after `make install`. Every text that refers a reader to a file of doc/ uses these names. */
+/* Paths of the documentation after `make install`. Every text that refers a reader to a file of doc/ uses
+ * these names. */
 #ifndef CLI_DOCS_H
 #define CLI_DOCS_H
 

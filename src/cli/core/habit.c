@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of docker's, git's and systemctl's commands and options: those that coffer accepts, and those that get a hint
- * in the error message. It only translates names; opt.c parses.
+ * The table of docker's, git's and systemctl's commands and options: those that coffer accepts, and those
+ * that get a hint in the error message. It only translates names; opt.c parses.
  */
 #include "cli/core/habit.h"
 
@@ -33,8 +33,8 @@ static const struct habit habits[] = {
 	SAME("run", "u", "user"),
 	SAME("logs", "lines", "tail"),
 	SAME("stop", "timeout", "time"),
-	/* Standard input is always passed on, process 1 is always an init, and a sandbox has only the capabilities that --cap
-	 * names. */
+	/* Standard input is always passed on, process 1 is always an init, and a sandbox has only the
+	 * capabilities that --cap names. */
 	HOLDS("run", "i", NULL),
 	HOLDS("run", "interactive", NULL),
 	HOLDS("run", "init", NULL),

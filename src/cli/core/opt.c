@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The option parser: walks over argv by a table of options, as opt.h describes. Errors suggest the nearest option, or ours for
- * an option of docker (habit.h). It never prints, and never accepts an abbreviated long option.
+ * The option parser: walks over argv by a table of options, as opt.h describes. Errors suggest the nearest
+ * option, or ours for an option of docker (habit.h). It never prints, and never accepts an abbreviated long
+ * option.
  */
 #include "cli/core/opt.h"
 
@@ -78,7 +79,8 @@ static int refuse_missing_value(const struct opt *o, const char *instead, struct
 	return err_hint(e, -EINVAL, "--%s %s: %s", o->name, o->arg, o->help);
 }
 
-/* An option takes one value, or the same value repeatedly, unless its row has `many`. Returns the option's id. */
+/* An option takes one value, or the same value repeatedly, unless its row has `many`. Returns the option's
+ * id. */
 static int remember_option_value(struct optparse *p, const struct opt *o, const char *value, struct err *e)
 {
 	char first[64], second[64];
@@ -97,8 +99,8 @@ static int remember_option_value(struct optparse *p, const struct opt *o, const 
 	return o->id;
 }
 
-/* The value is the next word of argv. A word that is "--", or a long option of this table, is no value: the value was
- * forgotten. */
+/* The value is the next word of argv. A word that is "--", or a long option of this table, is no value: the
+ * value was forgotten. */
 static int take_option_value(struct optparse *p, const struct opt *o, const char **value, struct err *e)
 {
 	const char *next;
@@ -151,7 +153,8 @@ static int parse_short_option(struct optparse *p, const char *word, const char *
 	return remember_option_value(p, o, *value, e);
 }
 
-/* Moves positionals before the next option to the front of argv. After the last option, argv has the positionals alone. */
+/* Moves positionals before the next option to the front of argv. After the last option, argv has the
+ * positionals alone. */
 static void move_positionals_forward(struct optparse *p)
 {
 	while (p->index < p->argc && (p->ended || p->argv[p->index][0] != '-' || !p->argv[p->index][1]))

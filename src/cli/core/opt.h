@@ -28,11 +28,11 @@ struct opt {
 	const char *arg;  /* placeholder of its value such as "SIZE"; NULL: a flag */
 	const char *help; /* one line, lower case, no full stop */
 	int id;		  /* > 0, what opt_next() returns */
-	/* For completion: fixed values separated by spaces, or one of "file", "dir", "sandbox", "name"; may be NULL.
-	 * The parser does not check them: opt_one_of() does. */
+	/* For completion: fixed values separated by spaces, or one of "file", "dir", "sandbox", "name"; may
+	 * be NULL. The parser does not check them: opt_one_of() does. */
 	const char *values;
-	/* May be repeated, and each value counts. Another option that is given two different values is an error: the last
-	 * would silently replace the first, which may be the stricter one. */
+	/* May be repeated, and each value counts. Another option that is given two different values is an
+	 * error: the last would silently replace the first, which may be the stricter one. */
 	bool many;
 };
 
@@ -65,21 +65,21 @@ struct optparse {
 #define OPTPARSE_INIT(argc_, argv_, table_, n_) \
 	((struct optparse){ .argc = (argc_), .argv = (argv_), .index = 1, .table = (table_), .n = (n_) })
 
-/* For verbs whose positionals do not end with a command: options may be anywhere. The parser reorders argv so that the
- * positionals come first, and lowers argc by the options that it read. */
+/* For verbs whose positionals do not end with a command: options may be anywhere. The parser reorders argv so
+ * that the positionals come first, and lowers argc by the options that it read. */
 #define OPTPARSE_MIXED(argc_, argv_, table_, n_) \
 	((struct optparse){                      \
 		.argc = (argc_), .argv = (argv_), .index = 1, .table = (table_), .n = (n_), .mixed = true })
 
-/* Returns the next option's id and sets *value to its value, or NULL for a flag. 0 at the end of the options; -EINVAL with
- * a message that names the nearest known option. */
+/* Returns the next option's id and sets *value to its value, or NULL for a flag. 0 at the end of the options;
+ * -EINVAL with a message that names the nearest known option. */
 int opt_next(struct optparse *p, const char **value, struct err *e) MUST_CHECK;
 
 /* Takes the next positional; NULL if there is none. Options may follow it: call opt_next() again. */
 const char *opt_take(struct optparse *p);
 
-/* The index of `text` in `values` (separated by spaces), or -EINVAL with a message that names the nearest value and all of
- * them. `option` is the option as typed, for the message: "--engine". */
+/* The index of `text` in `values` (separated by spaces), or -EINVAL with a message that names the nearest
+ * value and all of them. `option` is the option as typed, for the message: "--engine". */
 int opt_one_of(const char *option, const char *text, const char *values, struct err *e) MUST_CHECK;
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Resolves the text that a person types for a sandbox, and opens its directory in the state or the socket of its launcher.
- * Nothing is changed or locked here; a verb that needs the run for itself claims it (state_run_claim()).
+ * Resolves the text that a person types for a sandbox, and opens its directory in the state or the socket of
+ * its launcher. Nothing is changed or locked here; a verb that needs the run for itself claims it
+ * (state_run_claim()).
  */
 #include "cli/core/ref.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages to a person on stderr, and output on stdout, as say.h describes. Every text passes str_add_safe() here, so that
- * bytes from inside a sandbox never reach the terminal as control sequences. Nothing here exits the process.
+ * Messages to a person on stderr, and output on stdout, as say.h describes. Every text passes str_add_safe()
+ * here, so that bytes from inside a sandbox never reach the terminal as control sequences. Nothing here exits
+ * the process.
  */
 #include "cli/core/say.h"
 
@@ -41,8 +42,8 @@ void say_add(struct buf *b, bool on, enum say_color c, const char *text)
 		buf_adds(b, text);
 }
 
-/* Each message is one write, so that the lines of several processes do not mix. A stderr that was closed is not an error:
- * there is nobody to report it to. */
+/* Each message is one write, so that the lines of several processes do not mix. A stderr that was closed is
+ * not an error: there is nobody to report it to. */
 static void write_stderr(const struct buf *b)
 {
 	if (b->len && fd_write_all(STDERR_FILENO, b->data, b->len) < 0)

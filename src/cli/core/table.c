@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lays out columns of text for people. Cells are made safe for a terminal as they are added; colours are not supported. */
+/* Lays out columns of text for people. Cells are made safe for a terminal as they are added; colours are not
+ * supported. */
 #include "cli/core/table.h"
 
 #include "base/cleanup.h"
@@ -42,7 +43,8 @@ int table_add(struct table *t, const char *text, size_t max)
 
 	str_add_safe(&safe, text, strlen(text), false);
 	if (max > 0 && table_width(buf_cstr(&safe)) > max)
-		/* shorten_text() counts bytes: max - 1 characters in bytes, and the ellipsis, one character of three bytes. */
+		/* shorten_text() counts bytes: max - 1 characters in bytes, and the ellipsis, one character
+		 * of three bytes. */
 		shorten_text(buf_cstr(&safe), utf8_prefix_bytes(buf_cstr(&safe), max - 1) + strlen("…"), "…",
 			     &cut);
 	else

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Columns of text for people. Control characters in a cell are escaped as it is added; widths count characters, not bytes;
- * the last column is not padded.
+ * Columns of text for people. Control characters in a cell are escaped as it is added; widths count
+ * characters, not bytes; the last column is not padded.
  */
 #ifndef CLI_TABLE_H
 #define CLI_TABLE_H
@@ -21,7 +21,8 @@ struct table {
 #define TABLE_COLUMNS_MAX 16
 #define TABLE_INIT(columns_) ((struct table){ .columns = (columns_) })
 
-/* Adds the next cell. With max > 0 a longer text is cut to that many characters, the last of which is an ellipsis. */
+/* Adds the next cell. With max > 0 a longer text is cut to that many characters, the last of which is an
+ * ellipsis. */
 int table_add(struct table *t, const char *text, size_t max) MUST_CHECK;
 void table_format(const struct table *t, struct buf *out);
 void table_release(struct table *t);

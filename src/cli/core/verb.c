@@ -81,8 +81,8 @@ static void format_option(struct buf *out, const struct opt *o, size_t column)
 
 #define LINE_MAX_COLUMNS 100
 
-/* The text has lines of "command", each of which may be followed by a line "\t# what it does". The two are joined where
- * they fit on one line. */
+/* The text has lines of "command", each of which may be followed by a line "\t# what it does". The two are
+ * joined where they fit on one line. */
 static void format_examples(struct buf *out, const char *text)
 {
 	size_t widest = 0;

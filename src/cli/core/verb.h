@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One table of all verbs. It feeds the dispatcher, `coffer --help`, `coffer VERB --help`, the man pages and the
- * completions (tools/gen-docs reads it through `coffer help --dump-json`), so that none of them can contradict another.
- * Each verb's file ends with its `const struct verb verb_NAME`; verb.c lists them.
+ * One table of all verbs. It feeds the dispatcher, `coffer --help`, `coffer VERB --help`, the man pages and
+ * the completions (tools/gen-docs reads it through `coffer help --dump-json`), so that none of them can
+ * contradict another. Each verb's file ends with its `const struct verb verb_NAME`; verb.c lists them.
  */
 #ifndef CLI_VERB_H
 #define CLI_VERB_H
@@ -40,7 +40,8 @@ extern const size_t n_verbs;
 const struct verb *verb_find(const char *name); /* NULL if no verb has that name */
 const char *verb_group_title(enum verb_group g);
 
-/* Formats the text of `coffer VERB --help`. verb_print_help() prints it to stdout and returns the exit code. */
+/* Formats the text of `coffer VERB --help`. verb_print_help() prints it to stdout and returns the exit
+ * code. */
 void verb_format_help(const struct verb *v, struct buf *out);
 int verb_print_help(const struct verb *v);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * coffer call --from: opens the sandbox that a call is made for, and the directories of its workspace. They are only read: the
- * call gets a copy of the layer, and the sandbox itself is never changed from here.
+ * coffer call --from: opens the sandbox that a call is made for, and the directories of its workspace. They
+ * are only read: the call gets a copy of the layer, and the sandbox itself is never changed from here.
  */
 #include "cli/run/call_from.h"
 
@@ -30,7 +30,8 @@ int call_from_open_trees(struct call_from *f, struct err *e)
 	int r;
 
 	if (c->meta.workspace) {
-		/* The path was resolved when the run began. A symbolic link in it now means that it leads to another directory. */
+		/* The path was resolved when the run began. A symbolic link in it now means that it leads to
+		 * another directory. */
 		r = fd_openat2(AT_FDCWD, c->meta.workspace, O_RDONLY | O_DIRECTORY, 0,
 			       RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
 		if (r < 0)
@@ -72,7 +73,8 @@ int call_from_workspace(struct call_from *f, struct run_opts *o, struct err *e)
 		return err_set(e, -ENODATA, "nothing is left of the workspace of %s", f->run.id);
 	o->ws_exact = m->workspace;
 	o->ws_none = !m->workspace;
-	/* Files that belong to subordinate ids are accessible only if those ids are mapped in the call's sandbox as well. */
+	/* Files that belong to subordinate ids are accessible only if those ids are mapped in the call's
+	 * sandbox as well. */
 	o->map_ids = o->map_ids || m->map_ids;
 	return 0;
 }

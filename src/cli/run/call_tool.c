@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * coffer call --tool: decides by the policies whether a tool's call may run, and asks a person if they say so. It runs before the
- * sandbox is made. An error at any step means that the call is not made.
+ * coffer call --tool: decides by the policies whether a tool's call may run, and asks a person if they say
+ * so. It runs before the sandbox is made. An error at any step means that the call is not made.
  */
 #include "cli/run/call_tool.h"
 
@@ -76,7 +76,8 @@ static int make_ask_directory(const struct call_tool *c, struct session *s, stru
 	m.command = (char *)buf_cstr(&line);
 	m.launcher = getpid();
 	r = run_meta_write(fd, &m, e);
-	/* `coffer approve --always` finds the policy file by this. If it cannot be stored, the approver is told that there is none. */
+	/* `coffer approve --always` finds the policy file by this. If it cannot be stored, the approver is
+	 * told that there is none. */
 	if (r == 0)
 		(void)!net_plan_store(&plan, fd);
 	if (r == 0)

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * coffer call: one tool call in a fresh sandbox, which sees only the caller's files that are given to it and is removed
- * afterwards. The sandbox is taken from cofferd's warm pool if one is ready, and made on the spot otherwise. Both ways must
- * give the same sandbox: an option that a warm sandbox cannot have excludes it (may_be_warm()).
+ * coffer call: one tool call in a fresh sandbox, which sees only the caller's files that are given to it and
+ * is removed afterwards. The sandbox is taken from cofferd's warm pool if one is ready, and made on the spot
+ * otherwise. Both ways must give the same sandbox: an option that a warm sandbox cannot have excludes it
+ * (may_be_warm()).
  *
- * With --standby=FD the process is the launcher of a sandbox of the warm pool; only cofferd starts it in that way.
+ * With --standby=FD the process is the launcher of a sandbox of the warm pool; only cofferd starts it in that
+ * way.
  */
 #include "base/fd.h"
 #include "cli/core/say.h"
@@ -70,7 +72,8 @@ struct call_args {
 	bool logged; /* the tool's call is in the audit log */
 };
 
-/* Does the option describe the command, not the sandbox? A warm sandbox can serve any value of such an option. */
+/* Does the option describe the command, not the sandbox? A warm sandbox can serve any value of such an
+ * option. */
 static bool is_per_call(int id)
 {
 	switch (id) {
@@ -165,7 +168,8 @@ static int parse_call(struct call_args *a, int argc, char **argv, struct err *e)
 		return id;
 	a->run.o.argc = p.argc - p.index;
 	a->run.o.argv = p.argv + p.index;
-	/* A tool call may be an act that an agent was talked into, so gVisor's kernel is put before the host's by default. */
+	/* A tool call may be an act that an agent was talked into, so gVisor's kernel is put before the
+	 * host's by default. */
 	if (!a->run.engine)
 		a->run.engine = "gvisor";
 	a->run.o.ephemeral = !a->layer;
@@ -177,8 +181,8 @@ static int parse_call(struct call_args *a, int argc, char **argv, struct err *e)
 }
 
 /*
- * Adds the options whose values have to be resolved here and now: cofferd has another working directory, where a relative path
- * would mean another file, and later the same name may be another image.
+ * Adds the options whose values have to be resolved here and now: cofferd has another working directory,
+ * where a relative path would mean another file, and later the same name may be another image.
  */
 static int finish_template(struct call_args *a, const struct session *s, struct err *e)
 {
@@ -265,7 +269,8 @@ static int copy_warm_report(struct session *s, int from, struct err *e)
 	return r < 0 ? err_sys(e, r, "cannot write the report") : 0;
 }
 
-/* Runs the command in a sandbox of the warm pool. Returns the exit code, or -EAGAIN if a sandbox has to be made here. */
+/* Runs the command in a sandbox of the warm pool. Returns the exit code, or -EAGAIN if a sandbox has to be
+ * made here. */
 static int call_warm(struct call_args *a, struct session *s)
 {
 	static const int stdio[3] = { 0, 1, 2 };
@@ -329,7 +334,8 @@ static int call_cold(struct call_args *a, struct session *s)
  *  - a terminal can be read only by the session that it belongs to;
  *  - a layer over a directory depends on the directory's content now;
  *  - warm sandboxes have no network;
- *  - a disk limit named by root is enforced by a disk image, and only the launcher can put --read files into that.
+ *  - a disk limit named by root is enforced by a disk image, and only the launcher can put --read files into
+ *    that.
  */
 static bool may_be_warm(const struct call_args *a, const struct session *s)
 {

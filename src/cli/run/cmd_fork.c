@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer fork: starts another sandbox with the layers of a checkpoint. The sandbox that it is forked from is only read. */
+/* coffer fork: starts another sandbox with the layers of a checkpoint. The sandbox that it is forked from is
+ * only read. */
 #include "base/fd.h"
 #include "checkpoint/checkpoint.h"
 #include "cli/core/say.h"
@@ -74,7 +75,8 @@ static int prepare_fork(const struct fork_job *job, struct ckpt_run *r, struct r
 	return ret;
 }
 
-/* Removes the home of a sandbox that could not be started; check_fork_home() made sure that it did not exist before. */
+/* Removes the home of a sandbox that could not be started; check_fork_home() made sure that it did not exist
+ * before. */
 static void remove_unused_home(struct state *st, const char *home)
 {
 	autoclose int homes = openat(st->fd, "homes", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * coffer run: a command in a sandbox, in the foreground or detached. Also the restart of a sandbox whose command line was
- * stored (run_again.h). The order of the steps is in run_session(): everything that can be refused is refused before
- * run_execute() makes the sandbox.
+ * coffer run: a command in a sandbox, in the foreground or detached. Also the restart of a sandbox whose
+ * command line was stored (run_again.h). The order of the steps is in run_session(): everything that can be
+ * refused is refused before run_execute() makes the sandbox.
  */
 #include "base/clock.h"
 #include "base/fd.h"
@@ -142,7 +142,8 @@ static int parse_run(struct run_args *a, int argc, char **argv, struct err *e)
 		return err_hint(e, -EINVAL, "leave -t out");
 	}
 	a->o.tty = a->tty >= 0 ? a->tty : !a->o.detach && isatty(0) && isatty(1);
-	/* An agent is somebody else's program, and each command in its sandbox is a call: a checkpoint follows each of them. */
+	/* An agent is somebody else's program, and each command in its sandbox is a call: a checkpoint
+	 * follows each of them. */
 	if (a->profile && !a->o.each_named)
 		a->o.each = true;
 	if (a->o.each && !a->o.keep)
@@ -150,7 +151,8 @@ static int parse_run(struct run_args *a, int argc, char **argv, struct err *e)
 	return check_option_conflicts(a, e);
 }
 
-/* Sets up the run for a restart, or for a fork of another sandbox. The workspace must still be the same directory. */
+/* Sets up the run for a restart, or for a fork of another sandbox. The workspace must still be the same
+ * directory. */
 static int apply_restart(struct run *r, const struct run_again *again, struct err *e)
 {
 	const struct spec *s = r->spec;
@@ -178,7 +180,8 @@ static int format_start(const struct run_args *a, const struct run_line *l, stru
 				a->o.home, e);
 }
 
-/* A restart that failed because the vault is locked has an exit code of its own: cofferd retries once it is unlocked. */
+/* A restart that failed because the vault is locked has an exit code of its own: cofferd retries once it is
+ * unlocked. */
 static int report_run_error(const struct err *e, const struct run_line *l)
 {
 	int code = say_error(e);
@@ -200,7 +203,8 @@ static int run_session(struct run_args *a, const struct run_line *l, int ready_f
 	if (l->again && l->again->started)
 		memcpy(s.spec.id, l->again->id, sizeof(s.spec.id));
 	r = session_open(&s, a, &e);
-	/* If the same line was typed twice, the port is in use by the sandbox of that name; that error says more. */
+	/* If the same line was typed twice, the port is in use by the sandbox of that name; that error says
+	 * more. */
 	if (r == -EADDRINUSE && !l->again && s.spec.name && state_name_check(&s.st, s.spec.name, &taken) < 0)
 		e = taken;
 	if (r < 0 && s.usage && !l->again)
@@ -226,7 +230,8 @@ static int run_session(struct run_args *a, const struct run_line *l, int ready_f
 		io.prompt = !a->o.no_prompt && run_prompt_open(&prompt, &s.st) ? &prompt : NULL;
 	}
 	run_say_before(&s.spec, &s.choice, &s.note);
-	/* For a restart, cofferd shows the first line of the output, which should be the reason of a failure. */
+	/* For a restart, cofferd shows the first line of the output, which should be the reason of a
+	 * failure. */
 	if (!l->again)
 		run_say_conflicts(&s.net);
 	r = run_execute(&s.run, &io, &e);
@@ -248,8 +253,8 @@ static int run_here(struct run_args *a, const struct run_line *l, int ready_fd)
 	return removed ? removed : code;
 }
 
-/* Forks the launcher of a detached sandbox. The child writes the run's id into a pipe once the sandbox is ready; if it ends
- * without doing so, its exit code is returned. */
+/* Forks the launcher of a detached sandbox. The child writes the run's id into a pipe once the sandbox is
+ * ready; if it ends without doing so, its exit code is returned. */
 static int start_detached(struct run_args *a, const struct run_line *l, char id[RUN_ID_LEN + 1])
 {
 	int p[2], status;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer start and coffer restart: start a kept sandbox again, in the way that cofferd and coffer rollback do. */
+/* coffer start and coffer restart: start a kept sandbox again, in the way that cofferd and coffer rollback
+ * do. */
 #include "base/cleanup.h"
 #include "cli/box/cmd_stop.h"
 #include "cli/core/ref.h"
@@ -27,7 +28,8 @@ static int start_one(const char *ref)
 	return fflush(stdout) == 0 ? 0 : EXIT_OURS;
 }
 
-/* Checked before the sandbox is stopped: one in the foreground of another command may leave nothing that could be started. */
+/* Checked before the sandbox is stopped: one in the foreground of another command may leave nothing that
+ * could be started. */
 static int check_not_foreground(const char *text, struct err *e)
 {
 	CLEANUP(run_meta_release) struct run_meta m = { 0 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Starts a sandbox by a stored command line: the same sandbox again, or another one like it (fork). Always detached. */
+/* Starts a sandbox by a stored command line: the same sandbox again, or another one like it (fork). Always
+ * detached. */
 #ifndef CLI_RUN_AGAIN_H
 #define CLI_RUN_AGAIN_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parses the options that describe a sandbox into struct run_args, for every verb that starts one. Only the form of a value is
- * checked here; run_spec.c decides whether it is acceptable.
+ * Parses the options that describe a sandbox into struct run_args, for every verb that starts one. Only the
+ * form of a value is checked here; run_spec.c decides whether it is acceptable.
  */
 #include "cli/run/run_args.h"
 

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * --profile: adds an agent's program, environment, hosts and offers of secrets to the options. Options that were typed are
- * never overridden.
+ * --profile: adds an agent's program, environment, hosts and offers of secrets to the options. Options that
+ * were typed are never overridden.
  *
- * The program: an agent below /usr is visible inside anyway. For any other place, the directory of npm packages that contains
- * it (or its own directory) is shown read-only at AGENT_DIR, and so is Node.js if that is not below /usr either.
+ * The program: an agent below /usr is visible inside anyway. For any other place, the directory of npm
+ * packages that contains it (or its own directory) is shown read-only at AGENT_DIR, and so is Node.js if that
+ * is not below /usr either.
  *
- * Its name inside: a small script in AGENT_BIN, which is first in PATH, runs the profile's `start` and then the program. So every
- * process inside finds the agent by its name, `coffer exec` as well, and a command keeps the name that was typed. With another
- * root (--image, --root) the agent is part of that root: only the script is made, and it finds the agent by the image's PATH.
+ * Its name inside: a small script in AGENT_BIN, which is first in PATH, runs the profile's `start` and then
+ * the program. So every process inside finds the agent by its name, `coffer exec` as well, and a command
+ * keeps the name that was typed. With another root (--image, --root) the agent is part of that root: only the
+ * script is made, and it finds the agent by the image's PATH.
  */
 #include "cli/run/run_profile.h"
 
@@ -68,7 +70,8 @@ static bool is_seen_inside(const char *path)
 	return str_starts(path, "/usr/");
 }
 
-/* The length of the directory in `path` that is shown inside: up to the outermost node_modules, else that of the program. */
+/* The length of the directory in `path` that is shown inside: up to the outermost node_modules, else that of
+ * the program. */
 static size_t shown_directory_len(const char *path)
 {
 	const char *modules = strstr(path, "/node_modules/");
@@ -132,8 +135,8 @@ static int set_agent_path(struct run_args *a, struct err *e)
 	return add_env_unless_set(&a->o.env, path, e);
 }
 
-/* Sets the agent as the command if none was typed. With `by_path` (PATH was typed) it is named by its full path, because it may
- * not be found by its name. */
+/* Sets the agent as the command if none was typed. With `by_path` (PATH was typed) it is named by its full
+ * path, because it may not be found by its name. */
 static int set_agent_command(struct run_args *a, const struct profile *p, struct run_profile *ret,
 			     bool by_path, struct err *e)
 {
@@ -182,7 +185,8 @@ static int add_agent_script(const struct run_args *a, const struct profile *p, c
 			     "fi\n");
 	if (p->start)
 		buf_addf(&b, "%s\n", p->start);
-	/* In another root the agent is found by its name in PATH; without this line, that would be this script. */
+	/* In another root the agent is found by its name in PATH; without this line, that would be this
+	 * script. */
 	if (!strchr(program, '/'))
 		buf_adds(&b, "PATH=${PATH#" AGENT_BIN ":}\n");
 	buf_adds(&b, "exec ");
@@ -232,8 +236,8 @@ static int set_agent(struct run_args *a, const struct profile *p, struct run_pro
 	return r;
 }
 
-/* Credentials of the caller's environment are passed only if -e names them. A person who forgot that learns it here, and not from
- * an error of the agent. */
+/* Credentials of the caller's environment are passed only if -e names them. A person who forgot that learns
+ * it here, and not from an error of the agent. */
 static void note_missing_keys(const struct run_args *a, const struct profile *p)
 {
 	for (size_t i = 0; i < p->keys.n; i++) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Restarts of detached sandboxes: registers one with cofferd, and starts a kept one again for `coffer start` and for cofferd.
- * The run's lock is taken first and passed to the new launcher, so that two processes never start the same sandbox.
+ * Restarts of detached sandboxes: registers one with cofferd, and starts a kept one again for `coffer start`
+ * and for cofferd. The run's lock is taken first and passed to the new launcher, so that two processes never
+ * start the same sandbox.
  */
 #include "cli/run/run_restart.h"
 
@@ -37,7 +38,8 @@ int run_restart_keep(const char *id)
 	return say_error(&e);
 }
 
-/* Reads the record and the command line of a run that we hold the lock of. Returns 1 if it is not to be started any more. */
+/* Reads the record and the command line of a run that we hold the lock of. Returns 1 if it is not to be
+ * started any more. */
 static int read_for_restart(struct state *st, const char *id, int fd, struct run_start *s, struct run_meta *m,
 			    struct err *e)
 {
@@ -56,7 +58,8 @@ static int read_for_restart(struct state *st, const char *id, int fd, struct run
 #define CLAIM_TRIES 50
 #define CLAIM_PAUSE (20 * (long)NSEC_PER_MSEC)
 
-/* Another coffer that starts a sandbox at this moment may hold the lock while it cleans up after the run that ended. */
+/* Another coffer that starts a sandbox at this moment may hold the lock while it cleans up after the run that
+ * ended. */
 static int claim_run_with_retry(struct state *st, const char *id, struct err *e)
 {
 	int fd = state_run_claim(st, id, e);
@@ -72,7 +75,8 @@ static int claim_run_with_retry(struct state *st, const char *id, struct err *e)
 /* Opens the state and the audit log, and ends runs that a crash left unfinished. */
 static int open_state_and_log(struct state *st, struct audit **ret, struct err *e)
 {
-	/* The kernel sends SIGIO when a file lease of ours is broken (scan.c); by default it would end this process. */
+	/* The kernel sends SIGIO when a file lease of ours is broken (scan.c); by default it would end this
+	 * process. */
 	signal(SIGIO, SIG_IGN);
 	return state_open(st, e) < 0 || audit_open(ret, st->fd, e) < 0 || run_sweep(st, *ret, e) < 0 ? -EIO
 												     : 0;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opens the root file system of --root and --image, and takes the command, environment, working directory and user from an image's
- * configuration. An image's configuration is not trusted: its paths are normalised, and its user is only one inside.
+ * Opens the root file system of --root and --image, and takes the command, environment, working directory and
+ * user from an image's configuration. An image's configuration is not trusted: its paths are normalised, and
+ * its user is only one inside.
  */
 #include "cli/run/run_root.h"
 
@@ -53,7 +54,8 @@ static int open_root_dir(struct spec *s, const struct run_opts *o, struct state 
 	return 0;
 }
 
-/* As docker does: --entrypoint replaces the image's entry point and its command, arguments replace only its command. */
+/* As docker does: --entrypoint replaces the image's entry point and its command, arguments replace only its
+ * command. */
 static int take_image_command(const struct run_opts *o, const struct oci_config *c, struct run_root *ret)
 {
 	int r = 0;

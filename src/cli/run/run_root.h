@@ -20,7 +20,8 @@ void run_root_release(struct run_root *r);
 int run_root_open(struct spec *s, const struct run_opts *o, struct state *st, struct run_root *ret,
 		  struct err *e) MUST_CHECK;
 
-/* Sets user and home inside a root that is not the host's: those of --user, else the image's, else the caller's own. */
+/* Sets user and home inside a root that is not the host's: those of --user, else the image's, else the
+ * caller's own. */
 int run_root_user(struct spec *s, const struct run_opts *o, struct run_root *root, struct err *e) MUST_CHECK;
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages of `coffer run` and `coffer call` before and after the command. Only texts: nothing is decided here, and stdout is never
- * written to, because it belongs to the command.
+ * Messages of `coffer run` and `coffer call` before and after the command. Only texts: nothing is decided
+ * here, and stdout is never written to, because it belongs to the command.
  */
 #include "cli/run/run_say.h"
 
@@ -155,7 +155,8 @@ static void say_end_cause(const struct run *r)
 /* In the state directory: the last notice about default limits that are not enforced. */
 #define TOLD "limits-told"
 
-/* Was this notice not yet shown since the machine was booted? If that cannot be stored, the notice is shown each time. */
+/* Was this notice not yet shown since the machine was booted? If that cannot be stored, the notice is shown
+ * each time. */
 static bool is_first_notice_since_boot(const struct state *st, const char *text)
 {
 	uint64_t now = clock_nsec(CLOCK_REALTIME), up = clock_nsec(CLOCK_BOOTTIME);

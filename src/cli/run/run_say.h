@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The notes and warnings of `coffer run` before and after the command, one line each, and only where one is needed. */
+/* The notes and warnings of `coffer run` before and after the command, one line each, and only where one is
+ * needed. */
 #ifndef CLI_RUN_SAY_H
 #define CLI_RUN_SAY_H
 
@@ -13,7 +14,8 @@ void run_say_conflicts(const struct net_plan *p);
 /* Formats a line about the network while the command runs: the callback `say` of struct run_io. */
 void run_say_net(enum net_level level, const char *text, struct buf *out);
 
-/* Lists the hidden files. run_say_before() does this unless it comes too early for a call over another sandbox's layer. */
+/* Lists the hidden files. run_say_before() does this unless it comes too early for a call over another
+ * sandbox's layer. */
 void run_say_masks(const struct spec *s);
 /* `kept`: the run's changes are still there, so that it makes sense to name coffer diff. */
 void run_say_after(const struct run *r, bool kept);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads the user's settings of an agent below their home, file by file, and leaves credentials out. A file is refused
- * whenever its real name cannot be determined: an error means that it stays outside.
+ * Reads the user's settings of an agent below their home, file by file, and leaves credentials out. A file is
+ * refused whenever its real name cannot be determined: an error means that it stays outside.
  */
 #include "cli/run/run_settings.h"
 
@@ -62,8 +62,8 @@ int run_settings_real_name(int home_fd, const char *path, int fd, char **ret)
 	real[m] = '\0';
 	if (str_eq(real + n + 1, path))
 		return 0;
-	/* For a deleted file the kernel gives "NAME (deleted)", which matches no rule for credentials. So the name must still
-	 * lead to the same inode. */
+	/* For a deleted file the kernel gives "NAME (deleted)", which matches no rule for credentials. So the
+	 * name must still lead to the same inode. */
 	if (fstat(fd, &st) < 0 || fstatat(home_fd, real + n + 1, &named, AT_SYMLINK_NOFOLLOW) < 0)
 		return -errno;
 	if (st.st_dev != named.st_dev || st.st_ino != named.st_ino)
@@ -72,8 +72,8 @@ int run_settings_real_name(int home_fd, const char *path, int fd, char **ret)
 	return *ret ? 1 : -ENOMEM;
 }
 
-/* run_settings.U1: a link of any name may lead to a file for credentials, and so may a link whose target cannot be determined.
- * Returns the reason why the file is left out; NULL if it may be taken. */
+/* run_settings.U1: a link of any name may lead to a file for credentials, and so may a link whose target
+ * cannot be determined. Returns the reason why the file is left out; NULL if it may be taken. */
 static const char *why_link_is_refused(const struct settings_collect *c, const char *path, int fd,
 				       bool is_dir)
 {

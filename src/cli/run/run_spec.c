@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Builds a spec from the options of `coffer run` and `coffer call`. Everything that can be refused is refused here, before any part
- * of a sandbox exists. Files and directories are opened here, and the descriptors are used later: their paths are never resolved
- * a second time.
+ * Builds a spec from the options of `coffer run` and `coffer call`. Everything that can be refused is refused
+ * here, before any part of a sandbox exists. Files and directories are opened here, and the descriptors are
+ * used later: their paths are never resolved a second time.
  */
 #include "cli/run/run_spec.h"
 
@@ -78,7 +78,8 @@ static int put_variable(struct spec *s, const char *text)
 	return strv_add(&s->env, text);
 }
 
-/* Puts `dir` first in PATH, whose value comes from the image. -e PATH=… is applied after this and replaces it. */
+/* Puts `dir` first in PATH, whose value comes from the image. -e PATH=… is applied after this and replaces
+ * it. */
 static int put_first_in_path(struct spec *s, const char *dir)
 {
 	size_t i = 0;
@@ -222,7 +223,8 @@ static int set_spec_workspace(struct spec *s, const struct run_opts *o, struct s
 	if (o->workspace && split_workspace_mode(o->workspace, &s->ws_mode, dir, sizeof(dir)) < 0)
 		return err_set(e, -ENAMETOOLONG, "-C: the path is too long");
 	r = open_workspace_dir(s, dir, st->path, e);
-	/* The current directory is a home or /, and nobody asked for it by -C: the workspace is empty instead. */
+	/* The current directory is a home or /, and nobody asked for it by -C: the workspace is empty
+	 * instead. */
 	if (r == -EPERM && !o->workspace) {
 		snprintf(note->workspace, sizeof(note->workspace), "%s", e->msg);
 		*e = ERR_INIT;
@@ -267,7 +269,8 @@ static bool is_at_or_below(const char *path, const char *dir)
 
 static int check_bind_target(const struct spec *s, const char *dst, const char *text, struct err *e)
 {
-	/* Binds are never allowed on the first three. The others show the host's files read-only, if the root is the host's. */
+	/* Binds are never allowed on the first three. The others show the host's files read-only, if the root
+	 * is the host's. */
 	static const char *const closed[] = { "/proc", "/sys", "/dev",	 "/etc",   "/usr",   "/bin",
 					      "/sbin", "/lib", "/lib32", "/lib64", "/libx32" };
 	size_t n_closed = spec_has_root_layer(s) ? 3 : ARRAY_SIZE(closed);
@@ -445,8 +448,8 @@ static int set_spec_command(struct spec *s, const struct run_opts *o, const stru
 }
 
 /*
- * Through an idmapped mount the sandbox's root writes files as the host's root. A file capability that it sets there would be
- * valid on the host.
+ * Through an idmapped mount the sandbox's root writes files as the host's root. A file capability that it
+ * sets there would be valid on the host.
  */
 static int check_setfcap(const struct spec *s, struct err *e)
 {

@@ -9,7 +9,8 @@
 
 struct run_opts {
 	const char *workspace; /* -C as typed; NULL: the current directory */
-	/* For a call over another sandbox's workspace: its directory, as resolved when that sandbox began; ws_none: it has none. */
+	/* For a call over another sandbox's workspace: its directory, as resolved when that sandbox began;
+	 * ws_none: it has none. */
 	const char *ws_exact;
 	bool ws_none;
 	const char *workdir;
@@ -60,7 +61,8 @@ struct run_spec_note {
 /* Removes empty and "." parts from an absolute path. NULL if it has ".." or is not absolute. */
 char *run_spec_normal_path(const char *path);
 
-/* Adds the variables by which programs find the sandbox's own certificate authority, except those that are set already. */
+/* Adds the variables by which programs find the sandbox's own certificate authority, except those that are
+ * set already. */
 int run_spec_trust(struct spec *s, struct err *e) MUST_CHECK;
 
 int run_spec_build(struct spec *s, const struct run_opts *o, struct state *st, struct run_spec_note *note,

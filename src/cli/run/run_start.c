@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stores and reads the command line of a run, for restarts. The file is a list of NUL-terminated texts: version, directory, name,
- * home, then the counted lists of variables and arguments. It may contain values of -e, so it is never printed.
+ * Stores and reads the command line of a run, for restarts. The file is a list of NUL-terminated texts:
+ * version, directory, name, home, then the counted lists of variables and arguments. It may contain values of
+ * -e, so it is never printed.
  */
 #include "cli/run/run_start.h"
 
@@ -14,10 +15,12 @@
 #define START_MAX (8u << 20)
 #define VERSION "1"
 
-/* Variables of the caller that a sandbox gets without -e, and the certificates that its network processes trust. A restart
- * must not see the values of the process that restarts it, so those that were not stored are unset. */
+/* Variables of the caller that a sandbox gets without -e, and the certificates that its network processes
+ * trust. A restart must not see the values of the process that restarts it, so those that were not stored are
+ * unset. */
 static const char *const inherited_variables[] = { "LANG", "TZ", "TERM", "SSL_CERT_FILE" };
-/* Variables by which programs, profiles and the engine are found. If they were not stored, the current values are used. */
+/* Variables by which programs, profiles and the engine are found. If they were not stored, the current values
+ * are used. */
 static const char *const lookup_variables[] = { "PATH", "HOME", "XDG_CONFIG_HOME", "COFFER_ENGINE",
 						"COFFER_RUNSC" };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The command line of a run, stored in its directory (mode 0600) so that it can be started again, with the directory in which
- * it was typed and the variables of the caller that it used.
+ * The command line of a run, stored in its directory (mode 0600) so that it can be started again, with the
+ * directory in which it was typed and the variables of the caller that it used.
  */
 #ifndef CLI_RUN_START_H
 #define CLI_RUN_START_H
@@ -17,7 +17,8 @@ struct run_start {
 
 void run_start_release(struct run_start *s);
 
-/* `env` has the -e options as typed; for one without a value, our own value is stored. Name and home may be NULL. */
+/* `env` has the -e options as typed; for one without a value, our own value is stored. Name and home may be
+ * NULL. */
 int run_start_format(struct buf *out, const struct strv *argv, const struct strv *env, const char *name,
 		     const char *home, struct err *e) MUST_CHECK;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Prepares a run from its options: state, audit log, spec, network plan, ports and engine, in this order. Everything that can be
- * refused is refused here; run_execute() makes the sandbox afterwards.
+ * Prepares a run from its options: state, audit log, spec, network plan, ports and engine, in this order.
+ * Everything that can be refused is refused here; run_execute() makes the sandbox afterwards.
  */
 #include "cli/run/session.h"
 
@@ -47,8 +47,8 @@ static int refuse_net_options(const struct run_opts *o, struct err *e)
 	return option ? err_set(e, -EINVAL, "%s does not go with --net none", option) : 0;
 }
 
-/* Stores the path as typed, made absolute, beside the resolved one: if a link in it is changed to lead to another file, that is
- * a change of the policy. */
+/* Stores the path as typed, made absolute, beside the resolved one: if a link in it is changed to lead to
+ * another file, that is a change of the policy. */
 static int set_policy_path(struct net_plan *p, const char *path, struct err *e)
 {
 	autofree char *cwd = path[0] == '/' ? strdup("") : getcwd(NULL, 0);
@@ -65,8 +65,8 @@ static int set_policy_path(struct net_plan *p, const char *path, struct err *e)
 	return 0;
 }
 
-/* Are --allow and --resolver wrong without the policy file, too? (-ENOENT: an unknown preset.) Then it is a usage error;
- * otherwise the fault is in the file or on the machine. */
+/* Are --allow and --resolver wrong without the policy file, too? (-ENOENT: an unknown preset.) Then it is a
+ * usage error; otherwise the fault is in the file or on the machine. */
 static bool arguments_are_wrong(const struct net_plan *p)
 {
 	struct config_policy_args a = net_plan_args(p);

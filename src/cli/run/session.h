@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A run as every verb that starts a sandbox prepares it: state, audit log, spec, network, engine and report. */
+/* A run as every verb that starts a sandbox prepares it: state, audit log, spec, network, engine and
+ * report. */
 #ifndef CLI_SESSION_H
 #define CLI_SESSION_H
 
@@ -30,7 +31,8 @@ struct session {
 			   .obeys = OBEYS_INIT,   \
 			   .report = -1 })
 
-/* Refuses all that can be refused; no part of a run exists yet. *s must not be moved afterwards: s->run points into it. */
+/* Refuses all that can be refused; no part of a run exists yet. *s must not be moved afterwards: s->run
+ * points into it. */
 int session_open(struct session *s, const struct run_args *a, struct err *e) MUST_CHECK;
 void session_release(struct session *s);
 
