@@ -21,7 +21,7 @@ enum { OPT_LABEL = 1, OPT_KEEP, OPT_JSON };
 
 static const struct opt checkpoint_opts[] = {
 	{ "label", 'l', "TEXT", "a few words to know it by", OPT_LABEL },
-	{ "keep", 0, "N", "so many at most: the oldest go (default: as the run was started)", OPT_KEEP },
+	{ "keep", 0, "N", "keep at most N, the newest (default: as the run was started)", OPT_KEEP },
 	{ "json", 0, NULL, "print one JSON object", OPT_JSON },
 };
 
@@ -41,7 +41,7 @@ static void warn_if_not_frozen(const struct ckpt_made *m)
 {
 	if (m->flags & MANIFEST_LIVE && !(m->flags & MANIFEST_FROZEN))
 		say_warn(
-			"its processes could not be made to stand still: what they wrote meanwhile may be half there");
+			"its processes could not be frozen: files that they wrote meanwhile may be incomplete");
 }
 
 static void format_made_json(const struct ckpt_run *r, const struct ckpt_made *m, struct buf *out)
@@ -209,8 +209,8 @@ static int list_checkpoint(struct ckpt_run *r, const struct ckpt *c, bool json, 
 
 static int list_checkpoints(struct ckpt_run *r, bool json, struct checkpoint_listing *l, struct err *e)
 {
-	static const char *const titles[] = { "CHECKPOINT", "MADE",	   "ENTRIES", "SIZE",
-					      "NEW",	    "STOOD STILL", "LABEL" };
+	static const char *const titles[] = { "CHECKPOINT", "MADE",	  "ENTRIES", "SIZE",
+					      "NEW",	    "CONSISTENT", "LABEL" };
 	struct objects_use total;
 	char size[16];
 	int ret = 0;

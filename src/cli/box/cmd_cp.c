@@ -25,9 +25,9 @@ enum { OPT_FOLLOW = 1, OPT_MAX_SIZE, OPT_MAX_FILES, OPT_ALLOW };
 
 static const struct opt cp_opts[] = {
 	{ "follow-link", 'L', NULL, "copy what SRC points to when it is a symlink", OPT_FOLLOW },
-	{ "max-size", 0, "SIZE", "take at most so much out of a sandbox (16g)", OPT_MAX_SIZE },
-	{ "max-files", 0, "N", "and so many files (1000000)", OPT_MAX_FILES },
-	{ "allow", 0, "PATH", "out of a sandbox: yes to what the host may run or obey", OPT_ALLOW,
+	{ "max-size", 0, "SIZE", "copy at most this much out of a sandbox (16g)", OPT_MAX_SIZE },
+	{ "max-files", 0, "N", "copy at most so many files out of a sandbox (1000000)", OPT_MAX_FILES },
+	{ "allow", 0, "PATH", "out of a sandbox: copy a file that the host may run or obey", OPT_ALLOW,
 	  .many = true },
 };
 
@@ -68,7 +68,7 @@ static int parse_paths(struct cp_want *w, const char *src, const char *dst, stru
 	if (!w->ref)
 		return err_set(e, -ENOMEM, "out of memory");
 	if (!w->src[0] || !w->dst[0])
-		return err_set(e, -EINVAL, "the path behind '%s:' is empty", w->ref);
+		return err_set(e, -EINVAL, "the path after '%s:' is empty", w->ref);
 	return 0;
 }
 
@@ -224,9 +224,9 @@ static int take_cp_option(struct cp_want *w, int id, const char *value, struct e
 	if (id == OPT_FOLLOW)
 		w->follow = true;
 	else if (id == OPT_MAX_SIZE && (str_to_size(value, &w->max_size) < 0 || !w->max_size))
-		return err_set(e, -EINVAL, "'%.100s' is no size such as 500m or 20g", value);
+		return err_set(e, -EINVAL, "'%.100s' is not a size such as 500m or 20g", value);
 	else if (id == OPT_MAX_FILES && (str_to_u64(value, &w->max_files) < 0 || !w->max_files))
-		return err_set(e, -EINVAL, "'%.100s' is no number of files", value);
+		return err_set(e, -EINVAL, "'%.100s' is not a number of files", value);
 	else if (id == OPT_ALLOW && strv_add(&w->allow, value) < 0)
 		return err_set(e, -ENOMEM, "out of memory");
 	return 0;

@@ -26,12 +26,12 @@ enum { OPT_FOLLOW = 1, OPT_TAIL, OPT_SINCE, OPT_UNTIL, OPT_TIMESTAMPS, OPT_ENGIN
 #define FOLLOW_PAUSE_NS 100000000L
 
 static const struct opt logs_opts[] = {
-	{ "follow", 'f', NULL, "go on until the sandbox ends", OPT_FOLLOW },
+	{ "follow", 'f', NULL, "keep printing until the sandbox ends", OPT_FOLLOW },
 	{ "tail", 'n', "LINES", "only the last lines", OPT_TAIL },
-	{ "since", 0, "TIME", "only what came then or later: a time, or how long ago", OPT_SINCE },
-	{ "until", 0, "TIME", "only what came then or before", OPT_UNTIL },
-	{ "timestamps", 't', NULL, "each line with the time when it began to come", OPT_TIMESTAMPS },
-	{ "engine", 0, NULL, "what the engine's own programs (runsc) said", OPT_ENGINE },
+	{ "since", 0, "TIME", "only lines from then on: a time, or how long ago", OPT_SINCE },
+	{ "until", 0, "TIME", "only lines up to then", OPT_UNTIL },
+	{ "timestamps", 't', NULL, "print the time before each line", OPT_TIMESTAMPS },
+	{ "engine", 0, NULL, "the output of the engine's own programs (runsc)", OPT_ENGINE },
 };
 
 struct logs {
@@ -238,7 +238,7 @@ static int take_logs_option(struct logs_want *w, int id, const char *value, stru
 		return take_time_option("--until", value, &w->part.has_until, &w->part.until, e);
 	default:
 		if (!str_eq(value, "all") && str_to_u64(value, &w->part.tail) < 0)
-			return err_set(e, -EINVAL, "'%.100s' is no number of lines", value);
+			return err_set(e, -EINVAL, "'%.100s' is not a number of lines", value);
 		return 0;
 	}
 }
@@ -246,13 +246,14 @@ static int take_logs_option(struct logs_want *w, int id, const char *value, stru
 static int check_logs_want(const struct logs_want *w, struct err *e)
 {
 	if (w->engine && (w->stamp || w->part.has_since || w->part.has_until)) {
-		err_set(e, -EINVAL, "the engine's log is kept without times by coffer");
+		err_set(e, -EINVAL, "coffer stores no times for the engine's log");
 		return err_hint(e, -EINVAL,
 				"leave out --timestamps, --since and --until: runsc writes times of its own");
 	}
 	if (w->follow && w->part.has_until)
-		return err_set(e, -EINVAL,
-			       "--until is about what has come, --follow about what comes: take one of them");
+		return err_set(
+			e, -EINVAL,
+			"--until and --follow exclude each other: --follow shows what is printed from now on");
 	return 0;
 }
 

@@ -29,7 +29,7 @@ static const struct opt ps_opts[] = {
 	{ "no-trunc", 0, NULL, "do not cut long names and commands", OPT_NO_TRUNC },
 	{ "stats", 0, NULL, "what each uses, live on a terminal", OPT_STATS },
 	{ "no-stream", 0, NULL, "with --stats: look once", OPT_NO_STREAM },
-	{ "filter", 'f', "KEY=VALUE", "only those that fit", OPT_FILTER,
+	{ "filter", 'f', "KEY=VALUE", "only those that match", OPT_FILTER,
 	  "name= id= status= engine= image= exited= profile= net=", .many = true },
 	{ "format", 0, "FORMAT", "table or json", OPT_FORMAT, "table json" },
 	{ "json", 0, NULL, "print a JSON array", OPT_JSON },
@@ -262,12 +262,12 @@ static int show_runs(const struct ps_want *want)
 static int check_ps_want(const struct ps_want *want, struct err *e)
 {
 	if (want->once && !want->stats)
-		return err_set(e, -EINVAL, "--no-stream is for --stats");
+		return err_set(e, -EINVAL, "--no-stream needs --stats");
 	if (want->stats && ps_filter_wants_ended(&want->filter))
 		return err_set(e, -EINVAL,
-			       "--stats is about those that run; the filter asks for some that have ended");
+			       "--stats shows running sandboxes; the filter selects some that have ended");
 	if (want->stats && (want->all || want->quiet))
-		return err_set(e, -EINVAL, "--stats is about those that run; %s does not go with it",
+		return err_set(e, -EINVAL, "--stats and %s exclude each other",
 			       want->all ? "--all" : "--quiet");
 	return 0;
 }

@@ -124,7 +124,7 @@ int rm_run(struct rm_session *s, const char *ref, bool force, struct err *e)
 		return fd;
 	r = run_meta_read(fd, &m, NULL);
 	if (r < 0 && r != -ENOENT && r != -EBADMSG)
-		return err_sys(e, r, "cannot read what is known about %s", id);
+		return err_sys(e, r, "cannot read the record of %s", id);
 	return remove_claimed_run(s, id, fd, &m, e);
 }
 
@@ -144,7 +144,7 @@ int rm_remove_found(struct rm_session *s, const struct rm_found *x, struct err *
 	/* Between the list and the confirmation the sandbox may have run again, with changes that nobody has
 	 * seen. */
 	if (m.ended != x->meta.ended || rm_may_come_back(fd, &m)) {
-		err_set(e, -EBUSY, "%s was started again meanwhile, and stays", x->id);
+		err_set(e, -EBUSY, "%s was started again meanwhile, so it is not removed", x->id);
 		return err_hint(e, -EBUSY, "coffer diff %s shows its changes, coffer rm %s removes it", x->id,
 				x->id);
 	}
@@ -217,7 +217,7 @@ static int cmd_rm(int argc, char **argv)
 		all = all || id == OPT_ALL_ENDED;
 	}
 	if (id == 0 && all && p.index < p.argc)
-		id = err_set(&e, -EINVAL, "--all-ended names all that have ended: no REF goes with it");
+		id = err_set(&e, -EINVAL, "--all-ended removes all that have ended, so it takes no REF");
 	if (id == 0 && !all && p.index >= p.argc) {
 		err_set(&e, -EINVAL, "rm needs a sandbox: its name, id or @last");
 		id = err_hint(&e, -EINVAL,

@@ -43,7 +43,8 @@ static int wait_for_cleanup(struct ref *ref, struct err *e)
 			return 0;
 		if (clock_nsec(CLOCK_MONOTONIC) > until)
 			return err_set(e, -ETIMEDOUT,
-				       "sandbox %s has ended, but clearing up behind it takes long", ref->id);
+				       "sandbox %s has ended, but its cleanup is not finished after 30 s",
+				       ref->id);
 		nanosleep(&pause, NULL);
 	}
 }
@@ -116,7 +117,7 @@ int stop_parse_grace(const char *text, uint32_t *ret, struct err *e)
 	uint64_t ns;
 
 	if (str_to_nsec(text, &ns) < 0 || ns / NSEC_PER_MSEC > GRACE_MAX_MS)
-		return err_set(e, -EINVAL, "'%.100s' is no time to wait: a number of seconds up to 3600",
+		return err_set(e, -EINVAL, "'%.100s' is not a time to wait: a number of seconds up to 3600",
 			       text);
 	*ret = (uint32_t)(ns / NSEC_PER_MSEC);
 	return 0;

@@ -129,8 +129,8 @@ int apply_into_before(const struct changed *call, uint32_t *ret, struct err *e)
 		r = checkpoint_make_now(&ref, label, ret, e);
 	if (r == 0)
 		return 0;
-	err_wrap(e, r, "no checkpoint can be made of %s, to take this back by", call->meta.over);
-	return err_hint(e, r, "coffer apply --checkpoint off %s does it without one", call->id);
+	err_wrap(e, r, "cannot make a checkpoint of %s to go back to", call->meta.over);
+	return err_hint(e, r, "coffer apply --checkpoint off %s applies without one", call->id);
 }
 
 void apply_into_after(const struct changed *call, uint32_t before)
@@ -145,6 +145,6 @@ void apply_into_after(const struct changed *call, uint32_t before)
 	if (r == 0)
 		r = checkpoint_make_now(&ref, label, &now, &e);
 	if (r < 0)
-		say_warn("no checkpoint was made of what %s is now: %s", call->meta.over, e.msg);
+		say_warn("no checkpoint of %s was made after the apply: %s", call->meta.over, e.msg);
 	say_note("coffer rollback %s c%u takes it back", call->meta.over, before);
 }

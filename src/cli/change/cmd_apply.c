@@ -37,19 +37,18 @@ enum {
 };
 
 static const struct opt apply_opts[] = {
-	{ "dry-run", 'n', NULL, "only say what would go out and what would not", OPT_DRY_RUN },
-	{ "allow", 0, "PATH", "yes to what the host may run or obey, or what may hold credentials", OPT_ALLOW,
-	  .many = true },
-	{ "allow-special", 0, "PATH", "yes to setuid, devices, pipes, foreign owners, links outside",
+	{ "dry-run", 'n', NULL, "only show what would be applied and what would not", OPT_DRY_RUN },
+	{ "allow", 0, "PATH", "apply a file that the host may run or obey, or that may hold credentials",
+	  OPT_ALLOW, .many = true },
+	{ "allow-special", 0, "PATH", "apply setuid, devices, pipes, foreign owners, links outside",
 	  OPT_ALLOW_SPECIAL, .many = true },
 	{ "force", 0, "PATH", "take the run's side where the original changed too", OPT_FORCE, .many = true },
-	{ "checkpoint", 0, "WHEN", "into another sandbox: whether it gets one to go back to (each)",
+	{ "checkpoint", 0, "WHEN", "into another sandbox: make checkpoints of it (default: each)",
 	  OPT_CHECKPOINT, "each off" },
 	{ "yes", 'y', NULL, "do not ask on a terminal", OPT_YES },
 	{ "ask", 0, NULL, "wait until a person approves exactly what would be written", OPT_ASK },
 	{ "ask-timeout", 0, "TIME", "how long to wait for that (default: 5m)", OPT_ASK_TIMEOUT },
-	{ "unchecked", 0, NULL, "although nobody can look for the vault's secrets, for it is locked",
-	  OPT_UNCHECKED },
+	{ "unchecked", 0, NULL, "apply without looking for the vault's secrets", OPT_UNCHECKED },
 };
 
 enum { EXIT_REFUSED = 1 };
@@ -101,7 +100,7 @@ static int open_vault_for_leaks(struct apply_job *job, struct err *e)
 	}
 	if (r < 0)
 		err_hint(e, r, "--unchecked applies without looking for the vault's secrets");
-	return r < 0 ? err_wrap(e, r, "looking for secrets in what goes out") : 0;
+	return r < 0 ? err_wrap(e, r, "looking for secrets in the changes") : 0;
 }
 
 /* The destination, for messages: the original directory, or the other sandbox. */

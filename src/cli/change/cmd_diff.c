@@ -372,7 +372,7 @@ static int parse_diff(struct diff_want *want, int argc, char **argv, bool *ret_h
 	if (*ret_help)
 		return 0;
 	if (want->json + want->nul + (want->stat || want->patch) > 1)
-		return err_set(e, -EINVAL, "--json and -z go with no other form");
+		return err_set(e, -EINVAL, "--json and -z exclude each other, --stat and -p");
 	if (want->ref)
 		return 0;
 	err_set(e, -EINVAL, "diff needs a sandbox: its name, id or @last");

@@ -48,7 +48,7 @@ int approve_confirm(const char *question, struct err *e)
 static int write_question_rows(const char *rows, size_t len, struct err *e)
 {
 	if (fd_write_all(STDERR_FILENO, rows, len) < 0)
-		return err_set(e, -EIO, "it could not be shown, so it was not answered");
+		return err_set(e, -EIO, "the question could not be shown, so it was not answered");
 	return 0;
 }
 
@@ -193,10 +193,11 @@ static int edit_policy_once(struct askc *c, struct audit *audit, int run_fd, con
 	if (show_policy_diff(&a) < 0)
 		return err_set(e, -EPIPE, "the change could not be shown, so it was not made");
 	if (!yes && !approve_can_confirm()) {
-		err_set(e, -EINVAL, "--always edits the policy file, and nobody is here to say yes to that");
-		return err_hint(e, -EINVAL, "look at the change above, and say --yes");
+		err_set(e, -EINVAL,
+			"--always edits the policy file, and there is no terminal to confirm that on");
+		return err_hint(e, -EINVAL, "look at the change above, then add --yes");
 	}
-	r = yes ? 0 : approve_confirm("Edit the policy file so?", e);
+	r = yes ? 0 : approve_confirm("Edit the policy file like this?", e);
 	r = r < 0 ? r : check_still_pending(c, ask_text(ask, "id"), e);
 	return r < 0 ? r : always_commit(&a, audit, who, e);
 }

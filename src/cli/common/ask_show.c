@@ -286,14 +286,14 @@ static void add_before_rows(const json_t *ask, const struct state *st, const str
 	}
 	if (b.is_unknown || (!b.n && b.is_all)) {
 		add_ask_row(f, "before",
-			    b.is_unknown ? "not known: the question does not say where it stands in the log"
-					 : "nothing that the log still has");
+			    b.is_unknown ? "unknown: the question has no position in the log"
+					 : "the log has no event of this sandbox");
 		return;
 	}
 	add_ask_row(f, "before", "what this sandbox did, newest last:");
 	/* The first line, because it is about older events. */
 	if (b.n < (f->brief ? BEFORE_BRIEF : ASK_BEFORE_MAX) && !b.is_all)
-		add_before_line(f, "(it was not looked further back)");
+		add_before_line(f, "(older events were not searched)");
 	for (size_t i = 0; i < b.n; i++)
 		add_before_line(f, b.line[i]);
 }

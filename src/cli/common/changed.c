@@ -81,8 +81,8 @@ int changed_open(struct changed *c, const char *ref, bool claim, struct err *e)
 		return r;
 	c->run_fd = claim ? state_run_claim(&c->st, c->id, e) : state_run_open(&c->st, c->id, &c->alive, e);
 	if (c->run_fd == -EBUSY) {
-		r = err_set(e, -EBUSY, "%s still runs, or another coffer works on it", c->id);
-		return err_hint(e, r, "coffer stop %s, then again", c->id);
+		r = err_set(e, -EBUSY, "%s is still running, or in use by another coffer command", c->id);
+		return err_hint(e, r, "coffer stop %s, then retry", c->id);
 	}
 	if (c->run_fd < 0)
 		return c->run_fd;
@@ -155,7 +155,7 @@ int changed_open_original(struct changed *c, struct err *e)
 	if (c->lower < 0) {
 		r = c->lower;
 		c->lower = -1;
-		return err_sys(e, r, "the directory that %s worked on is not there: %s", c->id,
+		return err_sys(e, r, "cannot open the directory that %s worked on: %s", c->id,
 			       c->meta.workspace);
 	}
 	return 0;
@@ -216,7 +216,7 @@ int changed_paths(const struct changed *c, struct strv *paths, const char *optio
 		free(paths->v[i]);
 		paths->v[i] = path;
 		if (option && !*path) {
-			err_set(e, -EINVAL, "%s wants the path of what may go out, not all at once", option);
+			err_set(e, -EINVAL, "%s needs a path, not the whole workspace", option);
 			return err_hint(e, -EINVAL, "coffer diff %s lists what needs it", c->id);
 		}
 	}
@@ -328,7 +328,7 @@ void change_add_reasons(const struct change *c, struct buf *out)
 			continue;
 		buf_addf(out, "%s%s%s", first ? "" : "; ",
 			 flag == CHANGE_SECRETIVE ? "usually holds "
-			 : flag == CHANGE_LEAK	  ? "there is in it "
+			 : flag == CHANGE_LEAK	  ? "contains "
 						  : "",
 			 why);
 		first = false;

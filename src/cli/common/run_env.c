@@ -25,7 +25,7 @@ int run_env_check(const char *text, struct err *e)
 
 		if (c > ' ' && c != 0x7f)
 			continue;
-		err_set(e, -EINVAL, "-e '%.100s': the name of a variable has no space", text);
+		err_set(e, -EINVAL, "-e '%.100s': the name of a variable cannot contain spaces", text);
 		return err_hint(e, -EINVAL, "-e NAME='VALUE WITH SPACES'");
 	}
 	return 0;

@@ -19,7 +19,7 @@ int call_from_open(struct call_from *f, const char *ref, struct err *e)
 	int r = changed_open(&f->run, ref, false, e);
 
 	if (r == 0 && !state_run_has_begun(f->run.run_fd))
-		return err_set(e, -ENOENT, "%s is no run yet", ref);
+		return err_set(e, -ENOENT, "%s has not started yet", ref);
 	return r;
 }
 
@@ -35,7 +35,7 @@ int call_from_open_trees(struct call_from *f, struct err *e)
 		r = fd_openat2(AT_FDCWD, c->meta.workspace, O_RDONLY | O_DIRECTORY, 0,
 			       RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
 		if (r < 0)
-			return err_sys(e, r, "the directory that %s works on is not there: %s", c->id,
+			return err_sys(e, r, "cannot open the directory that %s works on: %s", c->id,
 				       c->meta.workspace);
 		f->trees.lower = c->lower = r;
 	}

@@ -28,7 +28,7 @@ int call_tool_open(struct call_tool *c, const char *policy, const struct changed
 	*ret_egress = true;
 	c->usage = c->name || c->args;
 	if (!c->name)
-		return c->args ? err_set(e, -EINVAL, "--args are those of a --tool, and none is named") : 0;
+		return c->args ? err_set(e, -EINVAL, "--args needs --tool NAME") : 0;
 	r = toolcall_parse(&c->t, c->name, c->args, c->args ? strlen(c->args) : 0, e);
 	if (r < 0)
 		return err_wrap(e, r, "--tool");

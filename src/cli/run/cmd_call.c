@@ -30,7 +30,7 @@ static const struct opt call_opts[] = {
 	OPT_SECTION("Files"),
 	{ "read", 0, "PATH", "give it a copy of this file or directory of the current one", O_READ, "file",
 	  .many = true },
-	{ "from", 0, "SANDBOX", "on whose behalf; then its workspace is meant, as it is now", O_FROM,
+	{ "from", 0, "SANDBOX", "make the call for this sandbox, with its workspace as it is now", O_FROM,
 	  "sandbox" },
 	{ "workspace", 0, NULL, "show the whole directory under a layer, to be kept or thrown away",
 	  O_LAYER },
@@ -44,9 +44,9 @@ static const struct opt call_opts[] = {
 	{ "workdir", 'w', "DIR", "working directory inside (default: /workspace)", O_WORKDIR },
 	{ "user", 0, "UID[:GID]", "user inside (default: your own); root is never root outside", O_USER },
 	{ "map-ids", 0, NULL, "map a whole range of ids, not only one (newuidmap)", O_MAP_IDS },
-	{ "cold", 0, NULL, "make the sandbox now, whatever stands ready", O_COLD },
+	{ "cold", 0, NULL, "make a new sandbox, even if a warm one is ready", O_COLD },
 	OPT_SECTION("Tool"),
-	{ "tool", 0, "NAME", "which tool this is a call of: the policy's tools: decides", O_TOOL },
+	{ "tool", 0, "NAME", "the tool's name: the list tools: of the policy decides", O_TOOL },
 	{ "args", 0, "JSON", "its arguments, an object", O_ARGS },
 	OPT_SECTION("Wall"),
 	RUN_OPTS_WALL,
@@ -57,7 +57,7 @@ static const struct opt call_opts[] = {
 	RUN_OPTS_LIMITS,
 	OPT_SECTION("Afterwards"),
 	{ "report", 0, "FILE", "write one JSON object about the run", O_REPORT, "file" },
-	{ "quiet", 'q', NULL, "say only what went wrong", O_QUIET },
+	{ "quiet", 'q', NULL, "print only errors and warnings", O_QUIET },
 };
 
 struct call_args {
@@ -176,7 +176,8 @@ static int parse_call(struct call_args *a, int argc, char **argv, struct err *e)
 	/* Without an option about it, there is no network. */
 	a->run.o.has_net = a->run.o.allow.n || a->run.o.policy || a->run.o.resolvers.n || a->run.o.secret.n;
 	if (a->layer && a->read.n)
-		return err_set(e, -EINVAL, "--workspace shows everything; --read does not go with it");
+		return err_set(e, -EINVAL,
+			       "--read and --workspace exclude each other: --workspace shows everything");
 	return limits_check(&a->run.o.limits, e);
 }
 
@@ -502,7 +503,7 @@ const struct verb verb_call = {
 		"Sandboxes are made ahead, by the options that describe them (engine, root, user, limits): the first call "
 		"starts a small process, *cofferd*, that keeps some ready, more when they are asked for often, within a "
 		"memory budget (*COFFER_POOL_MEMORY*; a thirty-second part of the memory). Each is used once. Where none is "
-		"ready, one is made on the spot. cofferd leaves when nobody has called for a minute.\n"
+		"ready, one is made on the spot. cofferd exits after a minute without a call.\n"
 		"\n"
 		"With *--tool* NAME the policy's list of tools decides, before anything of the sandbox is made, by that name and the "
 		"arguments (*--args*, a JSON object): allowed, denied, or a person is asked and the call waits (*coffer ask ls*). With "

@@ -158,9 +158,9 @@ static int cmd_fork(int argc, char **argv)
 	if (id == 0 && !job.name)
 		id = err_set(&e, -EINVAL, "fork needs a name for the new sandbox: --name NAME");
 	if (id == 0 && !str_is_name(job.name))
-		id = err_set(&e, -EINVAL, "--name '%.64s' is no name", job.name);
+		id = err_set(&e, -EINVAL, "--name '%.64s' is not a valid name", job.name);
 	if (id == 0 && job.home && !str_is_name(job.home))
-		id = err_set(&e, -EINVAL, "--home '%.64s' is no name", job.home);
+		id = err_set(&e, -EINVAL, "--home '%.64s' is not a valid name", job.home);
 	return id < 0 ? say_usage(&verb_fork, &e) : fork_sandbox(&job);
 }
 

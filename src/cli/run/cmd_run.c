@@ -42,7 +42,7 @@ static const struct opt run_opts_table[] = {
 	{ "home", 0, "NAME", "a named home that persists (default: an empty one)", O_HOME, "name" },
 	{ "checkpoint", 0, "WHEN", "each: after every command in it (off; agents: each)", O_CHECKPOINT,
 	  "each off" },
-	{ "keep", 0, "N", "so many checkpoints at most (100 with each)", O_KEEP },
+	{ "keep", 0, "N", "keep at most N checkpoints (100 with each)", O_KEEP },
 	{ "i-know", 0, NULL, "let -v show sockets, keys and the like", O_I_KNOW },
 	OPT_SECTION("Command"),
 	{ "profile", 0, "NAME|FILE", "what a known agent needs: see coffer-profile(1)", O_PROFILE, "name" },
@@ -71,7 +71,7 @@ static const struct opt run_opts_table[] = {
 	OPT_SECTION("Afterwards"),
 	{ "rm", 0, NULL, "remove it at its end, with all that it changed", O_RM },
 	{ "report", 0, "FILE", "write one JSON object about the run", O_REPORT, "file" },
-	{ "quiet", 'q', NULL, "say only what went wrong", O_QUIET },
+	{ "quiet", 'q', NULL, "print only errors and warnings", O_QUIET },
 };
 
 /* The whole command line, which is stored so that the sandbox can be started again. */
@@ -88,19 +88,21 @@ static int check_option_conflicts(const struct run_args *a, struct err *e)
 	const struct run_opts *o = &a->o;
 
 	if (a->rm && o->detach) {
-		err_set(e, -EINVAL, "--rm does not go with -d: nobody waits for its end");
+		err_set(e, -EINVAL,
+			"--rm and -d exclude each other: no process waits for the end of the run");
 		return err_hint(e, -EINVAL, "coffer rm REF or coffer prune, once it has ended");
 	}
 	if (a->tty == 1 && o->detach)
-		return err_set(e, -EINVAL, "-t does not go with -d: there is no terminal to pass on");
+		return err_set(e, -EINVAL, "-t and -d exclude each other: there is no terminal to pass on");
 	if (run_restart_is_wanted(o->restart) && (!o->detach || !o->name))
-		return err_set(e, -EINVAL, "--restart goes with -d and --name");
+		return err_set(e, -EINVAL, "--restart needs -d and --name");
 	if (o->image && o->root)
-		return err_set(e, -EINVAL, "--image and --root are two ways to say the same: one of them");
+		return err_set(e, -EINVAL,
+			       "--image and --root exclude each other: both name the root file system");
 	if (a->settings && !a->profile)
-		return err_set(e, -EINVAL, "--settings goes with --profile");
+		return err_set(e, -EINVAL, "--settings needs --profile");
 	if (o->entrypoint && !o->image)
-		return err_set(e, -EINVAL, "--entrypoint goes with --image");
+		return err_set(e, -EINVAL, "--entrypoint needs --image");
 	return limits_check(&o->limits, e);
 }
 
@@ -160,7 +162,7 @@ static int apply_restart(struct run *r, const struct run_again *again, struct er
 	if (!again)
 		return 0;
 	if (again->workspace && (!s->ws_path || !str_eq(s->ws_path, again->workspace)))
-		return err_set(e, -ESTALE, "it worked on %s, which is now another directory or none",
+		return err_set(e, -ESTALE, "its workspace %s was removed or replaced since it was started",
 			       again->workspace);
 	r->spec->restarts = again->restarts;
 	r->resume_fd = again->resume_fd;
@@ -308,7 +310,7 @@ int run_again(const struct run_start *s, const struct run_again *how, char ret_i
 		r = parse_run(&a, l.argc, l.argv, &e);
 	if (r != 0) {
 		if (r > 0)
-			err_set(&e, -EBADMSG, "what is known of its start is damaged");
+			err_set(&e, -EBADMSG, "its stored command line is damaged");
 		return say_error(&e);
 	}
 	a.o.detach = true;

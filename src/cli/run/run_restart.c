@@ -34,7 +34,7 @@ int run_restart_keep(const char *id)
 		return 0;
 	if (stop_one(id, 0, &stopping) < 0)
 		say_warn("%s could not be stopped: %s", id, stopping.msg);
-	err_wrap(&e, e.code, "nobody would start the sandbox again, so it was ended");
+	err_wrap(&e, e.code, "the sandbox cannot be registered for restarts, so it was stopped");
 	return say_error(&e);
 }
 

@@ -224,7 +224,7 @@ void run_say_after(const struct run *r, bool kept)
 	if (r->disk_watched[0])
 		say_note("--disk is only watched, and can be overrun for an instant: %s", r->disk_watched);
 	if (r->limits_off[0] && is_first_notice_since_boot(r->st, r->limits_off))
-		say_note("%s (said once; coffer doctor and the report always say it)", r->limits_off);
+		say_note("%s (shown once; coffer doctor and the report always show it)", r->limits_off);
 	if (r->changes && !kept)
 		say_note("%llu %s changed, and removed with the sandbox (--rm)",
 			 (unsigned long long)r->changes, r->changes == 1 ? "file" : "files");

@@ -44,7 +44,7 @@ static void note_left_out(const char *path, const char *why)
 {
 	char shown[PATH_LEN_MAX];
 
-	say_note("~/%s is not taken over: %s", str_safe(path, shown, sizeof(shown)), why);
+	say_note("~/%s is not copied into the sandbox: %s", str_safe(path, shown, sizeof(shown)), why);
 }
 
 int run_settings_real_name(int home_fd, const char *path, int fd, char **ret)
@@ -84,7 +84,7 @@ static const char *why_link_is_refused(const struct settings_collect *c, const c
 	int r = run_settings_real_name(c->home, path, fd, &real);
 
 	if (r < 0)
-		return "where it really lies cannot be told, so it may be a link to credentials";
+		return "its real location cannot be determined, so it may be a link to credentials";
 	if (r == 0)
 		return NULL;
 	slash = strrchr(real, '/');
@@ -205,7 +205,7 @@ static int take_settings_path(struct settings_collect *c, const char *path, unsi
 	if (S_ISREG(st.st_mode))
 		return take_settings_file(c, path, fd, e);
 	if (!S_ISDIR(st.st_mode) || depth >= DEPTH_MAX) {
-		note_left_out(path, S_ISDIR(st.st_mode) ? "it is too deep" : "it is no file");
+		note_left_out(path, S_ISDIR(st.st_mode) ? "it is too deep" : "it is not a regular file");
 		return 0;
 	}
 	return take_settings_directory(c, path, TAKE_FD(fd), depth, e);

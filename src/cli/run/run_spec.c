@@ -203,7 +203,7 @@ static int set_borrowed_workspace(struct spec *s, const struct run_opts *o, stru
 
 	/* A symbolic link in the path now means that it leads to another directory. */
 	if (r == 0 && !str_eq(s->ws_path, o->ws_exact))
-		return err_set(e, -ESTALE, "%s is another directory now", o->ws_exact);
+		return err_set(e, -ESTALE, "%s was replaced by another directory", o->ws_exact);
 	return r < 0 ? r : workspace_find_masks(s->ws_fd, &o->show, &s->masks, &s->n_masks, e);
 }
 
@@ -215,7 +215,9 @@ static int set_spec_workspace(struct spec *s, const struct run_opts *o, struct s
 
 	s->ws_mode = o->ephemeral ? WS_EPHEMERAL : WS_OVERLAY;
 	if (o->ephemeral && o->workspace)
-		return err_set(e, -EINVAL, "--ephemeral is an empty workspace: it does not go with -C");
+		return err_set(
+			e, -EINVAL,
+			"--ephemeral and -C exclude each other: the workspace of --ephemeral is empty");
 	if (o->ephemeral || o->ws_none)
 		return 0;
 	if (o->ws_exact)
@@ -460,7 +462,7 @@ static int check_setfcap(const struct spec *s, struct err *e)
 	if (!writable || !(s->caps & (1ULL << CAP_SETFCAP)) || !state_is_host_root())
 		return 0;
 	err_set(e, -EPERM,
-		"--cap setfcap does not go with a writable -C or -v when root starts it: capabilities set on "
+		"--cap setfcap and a writable -C or -v exclude each other when root starts it: capabilities set on "
 		"files there would count on the host");
 	return err_hint(e, -EPERM, "without :rw the changes go to a layer, and coffer apply checks them");
 }

@@ -137,14 +137,15 @@ int run_start_read(int run_fd, struct run_start *ret, struct err *e)
 	int r = fd_read_file(run_fd, "start", START_MAX, &b);
 
 	if (r == -ENOENT) {
-		err_set(e, r, "how it was started is not known: it had neither a name nor -d");
+		err_set(e, r,
+			"its command line was not stored, because it was started without --name and -d");
 		return err_hint(e, r, "coffer run -d --name NAME starts one that can be started again");
 	}
 	if (r == 0)
 		r = parse_start(&b, &s);
 	if (r < 0) {
 		run_start_release(&s);
-		return err_sys(e, r, "cannot read how it was started");
+		return err_sys(e, r, "cannot read its stored command line");
 	}
 	*ret = s;
 	return 0;
@@ -159,10 +160,12 @@ int run_start_enter(const struct run_start *s, struct err *e)
 		char *eq = name ? strchr(name, '=') : NULL;
 
 		if (!eq)
-			return err_set(e, name ? -EBADMSG : -ENOMEM, "cannot take over a variable");
+			return err_set(e, name ? -EBADMSG : -ENOMEM, "cannot set a stored variable");
 		*eq = '\0';
 		if (setenv(name, eq + 1, 1) < 0) // NOLINT(concurrency-mt-unsafe): one thread
-			return err_sys(e, -errno, "cannot take over a variable");
+			return err_sys(e, -errno, "cannot set a stored variable");
 	}
-	return chdir(s->cwd) < 0 ? err_sys(e, -errno, "cannot go to %s, where it was started", s->cwd) : 0;
+	return chdir(s->cwd) < 0
+		       ? err_sys(e, -errno, "cannot enter %s, the directory that it was started in", s->cwd)
+		       : 0;
 }

@@ -44,7 +44,7 @@ static int refuse_net_options(const struct run_opts *o, struct err *e)
 			     : o->resolvers.n ? "--resolver"
 					      : NULL;
 
-	return option ? err_set(e, -EINVAL, "%s does not go with --net none", option) : 0;
+	return option ? err_set(e, -EINVAL, "%s and --net none exclude each other", option) : 0;
 }
 
 /* Stores the path as typed, made absolute, beside the resolved one: if a link in it is changed to lead to
@@ -109,7 +109,7 @@ static int open_session_net(struct session *s, const struct run_opts *o, struct 
 			continue;
 		s->usage = true;
 		return err_set(e, -EINVAL,
-			       "--allow @policy means all that a policy file allows: it goes with --policy");
+			       "--allow @policy means all that a policy file allows: it needs --policy");
 	}
 	if (o->policy) {
 		r = set_policy_path(p, o->policy, e);
