@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of docker's, git's and systemctl's commands and options: those that coffer accepts, and those
+ * The table of docker's, git's and systemctl's commands and options: those that are accepted here, and those
  * that get a hint in the error message. It only translates names; opt.c parses.
  */
 #include "cli/core/habit.h"
