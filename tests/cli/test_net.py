@@ -119,10 +119,10 @@ def own_root(tap, c, web):
 def words(tap, c):
     who = c.who
     for args, wanted in ((("--net", "open"), "none, observe or enforce|none observe enforce|--net"),
-                         (("--net", "none", "--allow", "a.test"), "--allow does not go with --net none"),
-                         (("--net", "none", "--policy", "/etc/passwd"), "--policy does not go with --net none"),
+                         (("--net", "none", "--allow", "a.test"), "--allow and --net none exclude each other"),
+                         (("--net", "none", "--policy", "/etc/passwd"), "--policy and --net none exclude each other"),
                          (("--policy", "/no/such/file"), "/no/such/file"),
-                         (("--net", "none", "--resolver", "9.9.9.9"), "--resolver does not go with --net none"),
+                         (("--net", "none", "--resolver", "9.9.9.9"), "--resolver and --net none exclude each other"),
                          (("--resolver", "dns.example.test"), "expected a resolver's address: 9.9.9.9"),
                          (("--resolver", "9.9.9.9:0"), "expected a resolver's address"),
                          (("--resolver", "224.0.0.251"), "multicast address"),

@@ -336,7 +336,7 @@ int mcp_box_open(struct mcp_box *b, struct err *e)
 	b->has_original = !end.empty;
 	b->wipe = b->wipe || end.empty;
 	r = ref_open(&ref, b->id, e);
-	r = r < 0 ? r : checkpoint_of(&ref, "start", &number, e);
+	r = r < 0 ? r : checkpoint_make_now(&ref, "start", &number, e);
 	return r < 0 ? r : begin_session(b, e);
 }
 

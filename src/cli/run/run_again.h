@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Starting a sandbox in the way that another one was started, or the same once more. Always detached. */
+/* Starts a sandbox by a stored command line: the same sandbox again, or another one like it (fork). Always
+ * detached. */
 #ifndef CLI_RUN_AGAIN_H
 #define CLI_RUN_AGAIN_H
 
@@ -8,16 +9,17 @@
 
 struct run_again {
 	struct run_origin
-		origin; /* RUN_RESUMED: the same once more; RUN_COPIED: a fork; RUN_NEW: another one */
+		origin; /* RUN_RESUMED: the same sandbox again; RUN_COPIED: a fork; RUN_NEW: another one */
 	const char *id;
-	uint64_t restarts;     /* how often it was started again */
-	const char *workspace; /* which it must be again; NULL: none */
-	const char *engine;    /* which it had: "auto" does not mean a weaker one now; NULL: not known */
-	const char *name;      /* of another one */
-	const char *home;      /* of another one; NULL: as it was */
+	uint64_t restarts;     /* how often it was restarted */
+	const char *workspace; /* the directory that its workspace must still be; NULL: none */
+	const char *
+		engine; /* the engine that it had, so that "auto" does not choose a weaker one; NULL: unknown */
+	const char *name; /* for another sandbox: its name */
+	const char *home; /* for another sandbox: its home; NULL: as stored */
 };
 
-/* Returns when the sandbox is there: 0 and its id. Otherwise an exit code; what went wrong has been said. */
+/* Returns 0 and the id once the sandbox is ready; otherwise an exit code, after printing the error. */
 int run_again(const struct run_start *s, const struct run_again *how, char ret_id[RUN_ID_LEN + 1]);
 
 #endif
