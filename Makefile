@@ -9,7 +9,7 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 1)
 WERROR := $(if $(CI),true,false)
 MESON_ARGS = -Dprefix=$(PREFIX) -Dsysconfdir=$(SYSCONFDIR) -Dwerror=$(WERROR)
 
-.PHONY: all quickstart test test-fresh test-asan storm e2e lint fuzz bench install clean deps help
+.PHONY: all quickstart test test-full test-fresh test-asan storm e2e lint fuzz bench install clean deps help
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD) -j $(JOBS)
@@ -32,6 +32,12 @@ test:
 	@tools/deps build test
 	@$(MAKE) --no-print-directory all
 	@tests/run --build $(BUILD) $(TESTS)
+
+# Every story for every identity on every engine: nightly and before a release.
+test-full:
+	@tools/deps build test
+	@$(MAKE) --no-print-directory all
+	@COFFER_FULL=1 tests/run --build $(BUILD) $(TESTS)
 
 # What a new user does, on a machine made for it: quickstart and the tests. TMP_ON=disk or both, TESTS="cli/run ...", KEEP=DIR.
 test-fresh:
@@ -87,7 +93,8 @@ clean:
 help:
 	@echo "make              build/coffer and its helpers"
 	@echo "make quickstart   install what is missing, build, and watch a hostile script hit the wall"
-	@echo "make test         the whole test suite"
+	@echo "make test         the test suite, in twelve minutes on two cores"
+	@echo "make test-full    the same with every story for every identity on every engine"
 	@echo "make test-fresh   both on a fresh machine that is made for it (root, Debian or Ubuntu)"
 	@echo "make storm        kill -9 of every program, a thousand times, under load"
 	@echo "make e2e          real agents from npm behind the wall"

@@ -82,7 +82,7 @@ static int wrong(struct err *e, const struct mcp_param *p, const char *what)
 	return err_set(e, -EINVAL, "%s: expected %s", p->name, what);
 }
 
-static bool is_text(const json_t *v)
+static bool is_list_text(const json_t *v)
 {
 	return json_is_string(v) && json_string_length(v) <= MCP_TEXT_IN_LIST;
 }
@@ -97,7 +97,7 @@ static int check_list(const struct mcp_param *p, const json_t *v, struct err *e)
 			       (unsigned long long)p->max);
 	json_array_foreach(v, i, item)
 	{
-		if (!is_text(item))
+		if (!is_list_text(item))
 			return wrong(e, p, "texts of at most 1 MiB in the list");
 	}
 	return 0;
@@ -114,7 +114,7 @@ static int check_map(const struct mcp_param *p, const json_t *v, struct err *e)
 	/* NOLINTNEXTLINE(bugprone-assignment-in-if-condition): jansson's macro */
 	json_object_foreach((json_t *)v, key, item)
 	{
-		if (!is_text(item))
+		if (!is_list_text(item))
 			return wrong(e, p, "texts of at most 1 MiB in the object");
 	}
 	return 0;
@@ -147,7 +147,7 @@ static int check_one(const struct mcp_param *p, const json_t *v, struct err *e)
 	}
 }
 
-static const struct mcp_param *find(const struct mcp_param *p, size_t n, const char *name)
+static const struct mcp_param *find_param(const struct mcp_param *p, size_t n, const char *name)
 {
 	for (size_t i = 0; i < n; i++) {
 		if (str_eq(p[i].name, name))
@@ -169,7 +169,7 @@ int mcp_args_check(const struct mcp_param *p, size_t n, const json_t *args, stru
 	}
 	json_object_foreach((json_t *)args, key, v)
 	{
-		const struct mcp_param *one = find(p, n, key);
+		const struct mcp_param *one = find_param(p, n, key);
 		char safe[64];
 		int r;
 

@@ -124,7 +124,7 @@ static bool is_response(const json_t *v)
 	return !json_object_get(v, "method") && (json_object_get(v, "result") || json_object_get(v, "error"));
 }
 
-static int read_head(json_t *v, struct mcp_msg *m, struct mcp_fault *f)
+static int read_rpc_head(json_t *v, struct mcp_msg *m, struct mcp_fault *f)
 {
 	const json_t *id = json_object_get(v, "id"), *rpc = json_object_get(v, "jsonrpc");
 	const json_t *method = json_object_get(v, "method");
@@ -151,7 +151,7 @@ static int read_head(json_t *v, struct mcp_msg *m, struct mcp_fault *f)
 int mcp_msg_read(json_t *v, struct mcp_msg *ret, struct mcp_fault *f)
 {
 	struct mcp_msg m = { .root = json_incref(v) };
-	int r = json_is_object(v) ? read_head(v, &m, f)
+	int r = json_is_object(v) ? read_rpc_head(v, &m, f)
 				  : fault(f, MCP_INVALID_REQUEST, "a message must be an object");
 
 	if (r < 0) {

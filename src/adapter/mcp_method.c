@@ -22,7 +22,7 @@ struct request {
 
 /* --- answers ------------------------------------------------------------------------------------------------------------ */
 
-static void refuse(const struct request *q, enum mcp_code code, const char *text)
+static void refuse_request(const struct request *q, enum mcp_code code, const char *text)
 {
 	autobuf struct buf b = BUF_INIT;
 
@@ -84,15 +84,15 @@ static void do_initialize(const struct request *q)
 	struct json j = JSON_INIT(&b);
 
 	if (q->batch) {
-		refuse(q, MCP_INVALID_REQUEST, "initialize may not stand in a batch");
+		refuse_request(q, MCP_INVALID_REQUEST, "initialize may not stand in a batch");
 		return;
 	}
 	if (q->sv->version != MCP_VERSION_NONE) {
-		refuse(q, MCP_INVALID_REQUEST, "initialize was called already");
+		refuse_request(q, MCP_INVALID_REQUEST, "initialize was called already");
 		return;
 	}
 	if (!asked) {
-		refuse(q, MCP_INVALID_PARAMS, "protocolVersion is missing");
+		refuse_request(q, MCP_INVALID_PARAMS, "protocolVersion is missing");
 		return;
 	}
 	q->sv->version = mcp_version_agree(asked);
@@ -159,7 +159,7 @@ static void do_list(const struct request *q)
 
 	/* All are on the first page, so nobody was given a cursor. */
 	if (json_object_get(q->m->params, "cursor")) {
-		refuse(q, MCP_INVALID_PARAMS, "there is no such cursor");
+		refuse_request(q, MCP_INVALID_PARAMS, "there is no such cursor");
 		return;
 	}
 	mcp_result_begin(&j, &q->m->id);
@@ -189,7 +189,7 @@ static void refuse_args(const struct request *q, const char *text)
 	struct mcp_call c = { .id = q->m->id, .version = q->version };
 
 	if (q->version < MCP_2025_11_25) {
-		refuse(q, MCP_INVALID_PARAMS, text);
+		refuse_request(q, MCP_INVALID_PARAMS, text);
 		return;
 	}
 	mcp_add_report(&b, q->sv, &c, &(struct mcp_report){ MCP_REPORT_ERROR, text, strlen(text), 0 });
@@ -217,7 +217,7 @@ static void begin_call(const struct request *q, const struct mcp_tool *t, const 
 	enum mcp_code code;
 
 	if (!c) {
-		refuse(q, MCP_INTERNAL, "out of memory");
+		refuse_request(q, MCP_INTERNAL, "out of memory");
 		return;
 	}
 	c->size = q->sv->taking;
@@ -227,7 +227,8 @@ static void begin_call(const struct request *q, const struct mcp_tool *t, const 
 			c->batch->open++;
 		return;
 	}
-	refuse(q, code, code == MCP_BUSY ? "too many calls wait" : "a call with this id is not over yet");
+	refuse_request(q, code,
+		       code == MCP_BUSY ? "too many calls wait" : "a call with this id is not over yet");
 	mcp_call_free(c);
 }
 
@@ -243,11 +244,11 @@ static void do_call(const struct request *q)
 	if (!t) {
 		snprintf(text, sizeof(text), "Unknown tool: %s",
 			 str_safe(name ? name : "", safe, sizeof(safe)));
-		refuse(q, MCP_INVALID_PARAMS, name ? text : "name is missing");
+		refuse_request(q, MCP_INVALID_PARAMS, name ? text : "name is missing");
 		return;
 	}
 	if (token && mcp_id_read(token, &probe) < 0) {
-		refuse(q, MCP_INVALID_PARAMS, "progressToken is neither a whole number nor a text");
+		refuse_request(q, MCP_INVALID_PARAMS, "progressToken is neither a whole number nor a text");
 		return;
 	}
 	mcp_id_release(&probe);
@@ -310,7 +311,7 @@ static bool find_version(struct request *q)
 		return true;
 	}
 	if (!json_is_string(named)) {
-		refuse(q, MCP_INVALID_PARAMS, META_VERSION " must be a text");
+		refuse_request(q, MCP_INVALID_PARAMS, META_VERSION " must be a text");
 		return false;
 	}
 	q->version = mcp_version_find(json_string_value(named));
@@ -319,7 +320,7 @@ static bool find_version(struct request *q)
 		return false;
 	}
 	if (!json_is_object(json_object_get(meta, META_CLIENT))) {
-		refuse(q, MCP_INVALID_PARAMS, META_CLIENT " is missing");
+		refuse_request(q, MCP_INVALID_PARAMS, META_CLIENT " is missing");
 		return false;
 	}
 	return true;
@@ -336,11 +337,12 @@ static void take_request(struct request *q)
 	/* A client that has not named any revision is told so, not that there is no such method. */
 	if (!m || (m->flags & M_SHAKEN && modern) ||
 	    (m->flags & M_MODERN && !modern && q->version != MCP_VERSION_NONE))
-		refuse(q, MCP_NO_METHOD, "Method not found");
+		refuse_request(q, MCP_NO_METHOD, "Method not found");
 	else if (m->flags & M_MODERN && !modern)
-		refuse(q, MCP_INVALID_PARAMS, META_VERSION " is missing");
+		refuse_request(q, MCP_INVALID_PARAMS, META_VERSION " is missing");
 	else if (q->version == MCP_VERSION_NONE && !(m->flags & M_EARLY))
-		refuse(q, MCP_INVALID_REQUEST, "initialize first, or name the protocol's version in _meta");
+		refuse_request(q, MCP_INVALID_REQUEST,
+			       "initialize first, or name the protocol's version in _meta");
 	else
 		m->run(q);
 }
@@ -425,7 +427,7 @@ void mcp_take_line(struct mcp_server *sv, const char *data, size_t len)
 
 /* --- results of tools ----------------------------------------------------------------------------------------------------- */
 
-static void add_text(struct json *j, const char *text, size_t len)
+static void add_text_content(struct json *j, const char *text, size_t len)
 {
 	json_arr(j, "content");
 	json_obj(j, NULL);
@@ -446,7 +448,7 @@ void mcp_add_report(struct buf *out, const struct mcp_server *sv, const struct m
 
 	mcp_result_begin(&j, &c->id);
 	add_modern(&j, sv->s, c->version);
-	add_text(&j, r->data, r->len);
+	add_text_content(&j, r->data, r->len);
 	if (r->type != MCP_REPORT_ERROR && c->version >= MCP_2025_06_18) {
 		buf_adds(out, ",\"structuredContent\":");
 		buf_add(out, r->data, r->len);

@@ -23,7 +23,7 @@ static size_t unread(const struct mcp_server *sv)
 	return sv->answers.len - sv->written;
 }
 
-static void add_line(struct mcp_server *sv, const struct buf *text)
+static void add_response_line(struct mcp_server *sv, const struct buf *text)
 {
 	buf_add(&sv->answers, text->data, text->len);
 	buf_addc(&sv->answers, '\n');
@@ -32,7 +32,7 @@ static void add_line(struct mcp_server *sv, const struct buf *text)
 void mcp_answer(struct mcp_server *sv, struct mcp_batch *b, const struct buf *text)
 {
 	if (!b) {
-		add_line(sv, text);
+		add_response_line(sv, text);
 		return;
 	}
 	buf_addc(&b->out, b->out.len ? ',' : '[');
@@ -45,14 +45,14 @@ void mcp_batch_close(struct mcp_server *sv, struct mcp_batch *b)
 		return;
 	if (b->out.len) {
 		buf_addc(&b->out, ']');
-		add_line(sv, &b->out);
+		add_response_line(sv, &b->out);
 	}
 	buf_release(&b->out);
 	free(b);
 }
 
 /* S1: half a line is never left behind by us; a client that does not take the rest is gone. */
-static void write_some(struct mcp_server *sv)
+static void write_responses(struct mcp_server *sv)
 {
 	size_t n = unread(sv);
 	ssize_t done = write(sv->out, sv->answers.data + sv->written, n < WRITE_STEP ? n : WRITE_STEP);
@@ -108,7 +108,7 @@ enum mcp_code mcp_call_add(struct mcp_server *sv, struct mcp_call *c)
 }
 
 /* One is over, however. */
-static void drop(struct mcp_server *sv, struct mcp_call **at)
+static void drop_call(struct mcp_server *sv, struct mcp_call **at)
 {
 	struct mcp_call *c = *at;
 
@@ -145,7 +145,7 @@ static void start_calls(struct mcp_server *sv)
 				   &e) == 0)
 			return;
 		fail_call(sv, c, e.msg);
-		drop(sv, &sv->calls);
+		drop_call(sv, &sv->calls);
 	}
 }
 
@@ -161,7 +161,7 @@ static void take_report(struct mcp_server *sv, const struct mcp_report *r)
 	if (c->cancelled || c->answered || unread(sv) > MCP_OUT_NO_PROGRESS)
 		return;
 	mcp_add_progress(&text, c, r);
-	add_line(sv, &text);
+	add_response_line(sv, &text);
 }
 
 static void read_call(struct mcp_server *sv)
@@ -175,7 +175,7 @@ static void read_call(struct mcp_server *sv)
 		return;
 	fail_call(sv, sv->calls, "the call broke off: its process has died");
 	mcp_proc_reap(&sv->proc);
-	drop(sv, &sv->calls);
+	drop_call(sv, &sv->calls);
 }
 
 void mcp_cancel(struct mcp_server *sv, const struct mcp_id *id)
@@ -191,7 +191,7 @@ void mcp_cancel(struct mcp_server *sv, const struct mcp_id *id)
 	if (at == &sv->calls && sv->proc.pid >= 0)
 		mcp_proc_end(&sv->proc);
 	else
-		drop(sv, at);
+		drop_call(sv, at);
 }
 
 /* --- input ------------------------------------------------------------------------------------------------------------ */
@@ -201,7 +201,7 @@ static void refuse_long(struct mcp_server *sv)
 	autobuf struct buf text = BUF_INIT;
 
 	mcp_add_error(&text, &(struct mcp_id){ 0 }, MCP_PARSE_ERROR, "the line is longer than 4 MiB", NULL);
-	add_line(sv, &text);
+	add_response_line(sv, &text);
 }
 
 /* Takes one line off the front: its bytes with the newline. */
@@ -278,7 +278,7 @@ static void turn(struct mcp_server *sv)
 	if (p[P_SIG].revents)
 		sv->over = true;
 	if (p[P_OUT].revents & POLLOUT)
-		write_some(sv);
+		write_responses(sv);
 	else if (p[P_OUT].revents)
 		sv->over = true;
 	if (p[P_CALL].revents)
@@ -304,10 +304,10 @@ static void wind_up(struct mcp_server *sv)
 			read_call(sv);
 	}
 	while (sv->calls)
-		drop(sv, &sv->calls);
+		drop_call(sv, &sv->calls);
 	while (unread(sv) && clock_nsec(CLOCK_MONOTONIC) < until && poll(&p, 1, LAST_WORDS_MS) == 1 &&
 	       p.revents == POLLOUT)
-		write_some(sv);
+		write_responses(sv);
 }
 
 static int open_signals(struct err *e)

@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The list of breaks that verify found (finding.h): adding, identifying and sorting out accepted ones. Pure.
+ */
+
 #include "audit/finding.h"
 
 #include "base/cleanup.h"
 #include "base/json.h"
 #include "base/jsonget.h"
 #include "base/str.h"
+#include "base/vec.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -22,8 +27,8 @@ const char *audit_break_name(enum audit_break kind)
 	return names[kind];
 }
 
-/* The first half of an id, from what was found; finding_settle() puts kind and range to it. */
-static void mark(const char *want, const char *found, char ret[33])
+/* The first half of an id, from the contents; finding_settle() adds kind and range. */
+static void content_id(const char *want, const char *found, char ret[33])
 {
 	char text[2 * HASH_HEX_LEN + 64], hex[HASH_HEX_LEN + 1];
 	int n = snprintf(text, sizeof(text), "%.*s|%.*s", HASH_HEX_LEN, want ? want : "", HASH_HEX_LEN,
@@ -34,31 +39,18 @@ static void mark(const char *want, const char *found, char ret[33])
 	ret[32] = '\0';
 }
 
-/* An array that grows by doubling up to AUDIT_FINDINGS_MAX entries. NULL: no room, no memory. */
-static void *grow(void *v, size_t n, size_t size)
-{
-	if (n >= AUDIT_FINDINGS_MAX)
-		return NULL;
-	if (n >= 8 && (n & (n - 1)) != 0)
-		return v;
-	if (n > 0 && n < 8)
-		return v;
-	return reallocarray(v, n ? 2 * n : 8, size);
-}
-
 struct audit_finding *finding_add(struct audit_verdict *v, const struct finding_what *w, const char *fmt, ...)
 {
-	struct audit_finding *f, *all = grow(v->findings, v->n_findings, sizeof(*all));
+	struct audit_finding *f;
 	va_list ap;
 
-	if (!all) {
+	if (VEC_DOUBLE(v->findings, v->n_findings, AUDIT_FINDINGS_MAX) < 0) {
 		v->more++;
 		return NULL;
 	}
-	v->findings = all;
-	f = &all[v->n_findings++];
+	f = &v->findings[v->n_findings++];
 	*f = (struct audit_finding){ .kind = w->kind, .from = w->from, .to = w->to };
-	mark(w->want, w->found, f->id);
+	content_id(w->want, w->found, f->id);
 	va_start(ap, fmt);
 	vsnprintf(f->text, sizeof(f->text), fmt, ap);
 	va_end(ap);
@@ -76,13 +68,6 @@ static bool kind_from_name(const char *name, enum audit_break *ret)
 	return false;
 }
 
-static uint64_t number(const json_t *obj, const char *key)
-{
-	json_int_t v = json_integer_value(json_object_get(obj, key));
-
-	return v > 0 ? (uint64_t)v : 0;
-}
-
 int finding_accept(struct accepted_list *l, uint64_t seq, const json_t *event)
 {
 	const json_t *breaks = json_object_get(event, "breaks");
@@ -92,25 +77,23 @@ int finding_accept(struct accepted_list *l, uint64_t seq, const json_t *event)
 		const char *id = jsonget_text_or_null(b, "id");
 		const char *text = jsonget_text_or_null(b, "text");
 		struct accepted a = { .f = { .accepted_by = seq } };
-		struct accepted *all;
 
 		if (!id || strlen(id) != sizeof(a.f.id) - 1 || !text || l->n >= AUDIT_FINDINGS_MAX ||
 		    !kind_from_name(jsonget_text_or_null(b, "kind"), &a.f.kind))
 			continue;
 		memcpy(a.f.id, id, sizeof(a.f.id));
-		a.f.from = number(b, "from");
-		a.f.to = number(b, "to");
+		a.f.from = jsonget_u64(b, "from");
+		a.f.to = jsonget_u64(b, "to");
 		snprintf(a.f.text, sizeof(a.f.text), "%s", text);
-		all = grow(l->v, l->n, sizeof(*all));
-		if (!all)
+		if (VEC_DOUBLE(l->v, l->n, AUDIT_FINDINGS_MAX) < 0)
 			return -ENOMEM;
-		l->v = all;
 		l->v[l->n++] = a;
 	}
 	return 0;
 }
 
-static void set_id(struct audit_finding *f)
+/* Makes the id from kind, range and contents. */
+static void complete_id(struct audit_finding *f)
 {
 	char text[128], hex[HASH_HEX_LEN + 1];
 	int n = snprintf(text, sizeof(text), "%s|%llu|%llu|%s", names[f->kind], (unsigned long long)f->from,
@@ -120,6 +103,7 @@ static void set_id(struct audit_finding *f)
 	memcpy(f->id, hex, 32);
 }
 
+/* Drops findings that turned out not to be breaks. */
 static void drop_resolved(struct audit_verdict *v)
 {
 	size_t kept = 0;
@@ -127,13 +111,13 @@ static void drop_resolved(struct audit_verdict *v)
 	for (size_t i = 0; i < v->n_findings; i++) {
 		struct audit_finding *f = &v->findings[i];
 
-		/* A gap all of whose events stand elsewhere is a reordering, which has its own findings. */
+		/* A gap whose events all occur elsewhere is a reordering, which has its own findings. */
 		if (f->dropped || (f->kind == AUDIT_DELETE && f->elsewhere > f->to - f->from))
 			continue;
 		if (f->elsewhere) {
 			size_t n = strlen(f->text);
 
-			snprintf(f->text + n, sizeof(f->text) - n, " (%llu of them stand elsewhere)",
+			snprintf(f->text + n, sizeof(f->text) - n, " (%llu of them are elsewhere)",
 				 (unsigned long long)f->elsewhere);
 		}
 		v->findings[kept++] = *f;
@@ -147,7 +131,7 @@ int finding_settle(struct audit_verdict *v, struct accepted_list *l)
 	for (size_t i = 0; i < v->n_findings; i++) {
 		struct audit_finding *f = &v->findings[i];
 
-		set_id(f);
+		complete_id(f);
 		for (size_t k = 0; k < l->n; k++) {
 			if (!str_eq(f->id, l->v[k].f.id))
 				continue;
@@ -159,14 +143,13 @@ int finding_settle(struct audit_verdict *v, struct accepted_list *l)
 	for (size_t i = 0; i < v->n_findings; i++)
 		v->ok = v->ok && v->findings[i].accepted_by;
 	for (size_t k = 0; k < l->n; k++) {
-		struct audit_finding *all;
+		int r;
 
 		if (l->v[k].matched)
 			continue;
-		all = grow(v->findings, v->n_findings, sizeof(*all));
-		if (!all)
-			return v->n_findings < AUDIT_FINDINGS_MAX ? -ENOMEM : 0;
-		v->findings = all;
+		r = VEC_DOUBLE(v->findings, v->n_findings, AUDIT_FINDINGS_MAX);
+		if (r < 0)
+			return r == -E2BIG ? 0 : r;
 		v->findings[v->n_findings++] = l->v[k].f;
 	}
 	return 0;

@@ -33,7 +33,7 @@ void buf_clear(struct buf *b)
 }
 
 /* realloc() may leave a copy behind. */
-static char *grow(const struct buf *b, size_t want)
+static char *buf_move_to_larger(const struct buf *b, size_t want)
 {
 	char *data;
 
@@ -64,7 +64,7 @@ char *buf_reserve(struct buf *b, size_t len)
 	while (want < b->len + len + 1)
 		want *= 2;
 	if (want != b->cap) {
-		data = grow(b, want);
+		data = buf_move_to_larger(b, want);
 		if (!data) {
 			b->error = -ENOMEM;
 			return NULL;

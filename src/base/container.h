@@ -5,11 +5,9 @@
 
 #include <stddef.h>
 
-/* `type` *, of the struct whose `member` this points to. The compiler refuses a pointer to something else. */
-#define CONTAINER_OF(ptr, type, member)                                     \
-	({                                                                  \
-		__typeof__(((type *)NULL)->member) *member_ = (ptr);        \
-		(type *)(void *)((char *)member_ - offsetof(type, member)); \
-	})
+/* `type` *, of the struct whose `member` this points to. The compiler refuses a pointer to something else: both sides of the colon
+ * must be of one type, and the second is never evaluated. */
+#define CONTAINER_OF(ptr, type, member) \
+	((type *)(void *)((char *)(1 ? (ptr) : &((type *)(void *)(ptr))->member) - offsetof(type, member)))
 
 #endif

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-static void begin(struct json *j, const char *key)
+static void json_begin_value(struct json *j, const char *key)
 {
 	size_t len = key ? strlen(key) : 0, n = 0;
 	char *p = buf_reserve(j->out, len + 4);
@@ -28,14 +28,14 @@ static void begin(struct json *j, const char *key)
 
 void json_obj(struct json *j, const char *key)
 {
-	begin(j, key);
+	json_begin_value(j, key);
 	buf_addc(j->out, '{');
 	j->comma = false;
 }
 
 void json_arr(struct json *j, const char *key)
 {
-	begin(j, key);
+	json_begin_value(j, key);
 	buf_addc(j->out, '[');
 	j->comma = false;
 }
@@ -135,7 +135,7 @@ void json_strn(struct json *j, const char *key, const char *s, size_t len)
 	const unsigned char *p = (const unsigned char *)s;
 	struct buf *b = j->out;
 
-	begin(j, key);
+	json_begin_value(j, key);
 	buf_addc(b, '"');
 	while (len) {
 		size_t n = plain_len(p, len);
@@ -166,7 +166,7 @@ void json_bytes(struct json *j, const char *key, const char *s, size_t len)
 {
 	const unsigned char *p = (const unsigned char *)s;
 
-	begin(j, key);
+	json_begin_value(j, key);
 	buf_addc(j->out, '"');
 	for (size_t i = 0; i < len; i++) {
 		if (p[i] < 0x80)
@@ -179,20 +179,20 @@ void json_bytes(struct json *j, const char *key, const char *s, size_t len)
 
 void json_u64(struct json *j, const char *key, uint64_t v)
 {
-	begin(j, key);
+	json_begin_value(j, key);
 	buf_addu(j->out, v);
 }
 
 void json_milli(struct json *j, const char *key, uint64_t thousandths)
 {
-	begin(j, key);
+	json_begin_value(j, key);
 	buf_addf(j->out, "%llu.%03llu", (unsigned long long)thousandths / 1000,
 		 (unsigned long long)thousandths % 1000);
 }
 
 void json_i64(struct json *j, const char *key, int64_t v)
 {
-	begin(j, key);
+	json_begin_value(j, key);
 	if (v < 0)
 		buf_addc(j->out, '-');
 	buf_addu(j->out, v < 0 ? -(uint64_t)v : (uint64_t)v);
@@ -200,12 +200,12 @@ void json_i64(struct json *j, const char *key, int64_t v)
 
 void json_bool(struct json *j, const char *key, bool v)
 {
-	begin(j, key);
+	json_begin_value(j, key);
 	buf_adds(j->out, v ? "true" : "false");
 }
 
 void json_none(struct json *j, const char *key)
 {
-	begin(j, key);
+	json_begin_value(j, key);
 	buf_adds(j->out, "null");
 }

@@ -7,6 +7,7 @@
 #define BASE_JSONGET_H
 
 #include <jansson.h>
+#include <stdint.h>
 
 /* "" where there is no text. */
 static inline const char *jsonget_text(const json_t *o, const char *key)
@@ -20,6 +21,14 @@ static inline const char *jsonget_text(const json_t *o, const char *key)
 static inline const char *jsonget_text_or_null(const json_t *o, const char *key)
 {
 	return json_string_value(json_object_get(o, key));
+}
+
+/* 0 where there is no integer, or a negative one. */
+static inline uint64_t jsonget_u64(const json_t *o, const char *key)
+{
+	json_int_t v = json_integer_value(json_object_get(o, key));
+
+	return v > 0 ? (uint64_t)v : 0;
 }
 
 #endif

@@ -42,7 +42,7 @@ struct rmtree {
 	_Alignas(struct dirent64) char raw[8192];
 };
 
-static int fail(struct err *e, int code, const char *name)
+static int say_cannot_remove(struct err *e, int code, const char *name)
 {
 	char shown[NAME_SHOWN];
 
@@ -69,10 +69,10 @@ static int move_up(struct rmtree *t, int dirfd, const char *name, struct err *e)
 	r = rename_new(dirfd, name, t->v[0].fd, fresh);
 	if (r == -EACCES && fd_chmod_nofollow(dirfd, name, 0700) == 0) /* its ".." has to be written */
 		r = rename_new(dirfd, name, t->v[0].fd, fresh);
-	return r < 0 && r != -ENOENT ? fail(e, r, name) : 0;
+	return r < 0 && r != -ENOENT ? say_cannot_remove(e, r, name) : 0;
 }
 
-static int open_dir(int dirfd, const char *name)
+static int open_dir_beneath(int dirfd, const char *name)
 {
 	const uint64_t resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV;
 	const int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK;
@@ -109,16 +109,16 @@ static int remove_dir(struct rmtree *t, int dirfd, const char *name, struct err 
 	if (errno == ENOENT)
 		return 0;
 	if (errno != ENOTEMPTY && errno != EEXIST && errno != EACCES)
-		return fail(e, -errno, name);
+		return say_cannot_remove(e, -errno, name);
 	if (t->depth == DEPTH_MAX)
 		return move_up(t, dirfd, name, e);
-	fd = open_dir(dirfd, name);
+	fd = open_dir_beneath(dirfd, name);
 	if ((fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM) && t->depth > 1)
 		return move_up(t, dirfd, name, e);
 	if (fd == -EXDEV)
 		return err_set(e, -EXDEV, "cannot remove a directory: something is mounted on it");
 	if (fd < 0)
-		return fail(e, fd, name);
+		return say_cannot_remove(e, fd, name);
 	push(t, fd, name);
 	return 1;
 }
@@ -133,13 +133,13 @@ static int remove_entry(struct rmtree *t, int dirfd, const struct dirent64 *de, 
 		if (errno == ENOENT)
 			return 0;
 		if (errno != EISDIR) /* DT_UNKNOWN, or it became one */
-			return fail(e, -errno, de->d_name);
+			return say_cannot_remove(e, -errno, de->d_name);
 	}
 	return remove_dir(t, dirfd, de->d_name, e);
 }
 
 /* Goes on with the directory that is being emptied; 1 when it went into one below, and stands behind it. */
-static int scan(struct rmtree *t, struct err *e)
+static int empty_directory(struct rmtree *t, struct err *e)
 {
 	struct level *l = &t->v[t->depth - 1];
 	ssize_t len;
@@ -192,7 +192,7 @@ static int end_pass(struct rmtree *t, struct err *e)
 	if (unlinkat(t->v[t->depth - 1].fd, l->name, AT_REMOVEDIR) == 0)
 		t->n++;
 	else if (errno != ENOENT && errno != ENOTEMPTY && errno != EEXIST)
-		return fail(e, -errno, l->name);
+		return say_cannot_remove(e, -errno, l->name);
 	return 0;
 }
 
@@ -202,7 +202,7 @@ static int empty_top(struct rmtree *t, int fd, struct err *e)
 
 	push(t, fd, "");
 	while (r >= 0 && t->depth) {
-		r = scan(t, e);
+		r = empty_directory(t, e);
 		if (r == 0)
 			r = end_pass(t, e);
 	}
@@ -222,16 +222,16 @@ static int rm_top(struct rmtree *t, int dirfd, const char *path, struct err *e)
 	if (errno == ENOENT)
 		return 0;
 	if (errno != EISDIR)
-		return fail(e, -errno, path);
+		return say_cannot_remove(e, -errno, path);
 	if (getrandom(&t->salt, sizeof(t->salt), 0) != (ssize_t)sizeof(t->salt))
-		return fail(e, -EIO, path);
+		return say_cannot_remove(e, -EIO, path);
 	fd = openat(dirfd, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0 && errno == EACCES && fd_chmod_nofollow(dirfd, path, 0700) == 0)
 		fd = openat(dirfd, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
-		return fail(e, -errno, path);
+		return say_cannot_remove(e, -errno, path);
 	if (fchmod(fd, 0700) < 0 && errno != EPERM) {
-		r = fail(e, -errno, path);
+		r = say_cannot_remove(e, -errno, path);
 		fd_close(fd);
 		return r;
 	}
@@ -239,7 +239,7 @@ static int rm_top(struct rmtree *t, int dirfd, const char *path, struct err *e)
 	if (r < 0)
 		return r;
 	if (unlinkat(dirfd, path, AT_REMOVEDIR) < 0 && errno != ENOENT)
-		return fail(e, -errno, path);
+		return say_cannot_remove(e, -errno, path);
 	t->n++;
 	return 0;
 }

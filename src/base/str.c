@@ -262,7 +262,7 @@ char *str_safe(const char *s, char *out, size_t size)
 	return out;
 }
 
-static bool is_alnum(char c)
+static bool is_ascii_alnum(char c)
 {
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
@@ -271,10 +271,10 @@ bool str_is_name(const char *s)
 {
 	size_t n = strlen(s);
 
-	if (n == 0 || n > 64 || !is_alnum(s[0]))
+	if (n == 0 || n > 64 || !is_ascii_alnum(s[0]))
 		return false;
 	for (; *s; s++) {
-		if (!is_alnum(*s) && *s != '_' && *s != '.' && *s != '-')
+		if (!is_ascii_alnum(*s) && *s != '_' && *s != '.' && *s != '-')
 			return false;
 	}
 	return true;

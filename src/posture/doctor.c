@@ -237,7 +237,7 @@ static bool os_release(const char *text, const char *key, char *out, size_t cap)
 }
 
 /* One of the words of `list` is `word`. */
-static bool has_word(const char *list, const char *word)
+static bool list_has_word(const char *list, const char *word)
 {
 	size_t n = strlen(word);
 
@@ -260,7 +260,7 @@ static int distro_of(const char *id, const char *like)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(families); i++) {
-		if (str_eq(id, families[i].word) || has_word(like, families[i].word))
+		if (str_eq(id, families[i].word) || list_has_word(like, families[i].word))
 			return (int)families[i].distro;
 	}
 	return -1;

@@ -53,7 +53,7 @@ static int use_wall(void *arg, struct err *e)
 	return r;
 }
 
-static void check(struct finding *f, bool guest, const char *ok)
+static void check_wall_on(struct finding *f, bool guest, const char *ok)
 {
 	struct err e = ERR_INIT;
 	int r = probe_run(CLONE_NEWUSER | CLONE_NEWNET | CLONE_NEWNS, use_wall, &guest, &e);
@@ -66,12 +66,12 @@ static void check(struct finding *f, bool guest, const char *ok)
 
 void check_wall(struct finding *f)
 {
-	check(f, false, "built, and a connection to " STRANGER " accepted by it");
+	check_wall_on(f, false, "built, and a connection to " STRANGER " accepted by it");
 }
 
 void check_wall_guest(struct finding *f)
 {
-	check(f, true, "built, with a pair of interfaces");
+	check_wall_on(f, true, "built, with a pair of interfaces");
 }
 
 void check_net_programs(struct finding *f)

@@ -3,6 +3,7 @@
 
 #include "base/fd.h"
 #include "base/str.h"
+#include "base/vec.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -67,17 +68,10 @@ static int by_parent(const void *a, const void *b)
 	return x->parent < y->parent ? -1 : x->parent > y->parent;
 }
 
-static int add(struct procs *p, size_t *room, const struct proc *one)
+static int add_process(struct procs *p, size_t *room, const struct proc *one)
 {
-	if (p->n == *room) {
-		size_t more = *room ? *room * 2 : 256;
-		struct proc *v = reallocarray(p->v, more, sizeof(*v));
-
-		if (!v)
-			return -ENOMEM;
-		p->v = v;
-		*room = more;
-	}
+	if (VEC_ROOM(p->v, p->n, *room, VEC_NO_MAX) < 0)
+		return -ENOMEM;
 	p->v[p->n++] = *one;
 	return 0;
 }
@@ -101,7 +95,7 @@ int procs_read(struct procs *p, struct err *e)
 		/* One that is gone by now is none. */
 		if (read_text(dirfd(d), de->d_name, "stat", text, sizeof(text)) == 0 &&
 		    procs_parse(text, &one) == 0)
-			r = add(p, &room, &one);
+			r = add_process(p, &room, &one);
 	}
 	closedir(d);
 	if (r < 0) {
@@ -152,7 +146,7 @@ static int read_pss(pid_t pid, uint64_t *ret)
 	return 0;
 }
 
-static void take(struct proc *one, bool memory, struct procs_sum *sum)
+static void count_process(struct proc *one, bool memory, struct procs_sum *sum)
 {
 	uint64_t pss;
 
@@ -182,14 +176,14 @@ int procs_sum(struct procs *p, pid_t root, bool memory, struct procs_sum *ret)
 		p->v[i].taken = false;
 		if (p->v[i].pid != root)
 			continue;
-		take(&p->v[i], memory, &sum);
+		count_process(&p->v[i], memory, &sum);
 		todo[n++] = root;
 	}
 	for (size_t done = 0; done < n; done++) {
 		for (size_t i = first_child(p, todo[done]); i < p->n && p->v[i].parent == todo[done]; i++) {
 			if (p->v[i].taken)
 				continue;
-			take(&p->v[i], memory, &sum);
+			count_process(&p->v[i], memory, &sum);
 			todo[n++] = p->v[i].pid;
 		}
 	}

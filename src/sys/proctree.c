@@ -149,7 +149,7 @@ static int add_children(void *ctx, pid_t pid, const char *tid)
 	return r < 0 ? r : buf_error(&t->pids);
 }
 
-static bool is_ours(const struct proctree *t, const struct member *m)
+static bool is_stopped_by_us(const struct proctree *t, const struct member *m)
 {
 	const struct member *v = (const struct member *)(const void *)t->stopped.data;
 
@@ -177,7 +177,7 @@ static int stop_one(struct proctree *t, pid_t pid, uint64_t until, struct todo *
 			return 0;
 		if (r < 0)
 			return r;
-		if (!is_ours(t, &m))
+		if (!is_stopped_by_us(t, &m))
 			buf_add(&t->stopped, &m, sizeof(m));
 		if (buf_error(&t->stopped))
 			return -ENOMEM;

@@ -97,7 +97,7 @@ static int out_of_the_way(int fd, size_t n)
 	return fd < 0 ? -errno : fd;
 }
 
-static int put(int from, int to)
+static int put_fd(int from, int to)
 {
 	if (from == to)
 		return fcntl(to, F_SETFD, 0) < 0 ? -errno : 0;
@@ -114,7 +114,7 @@ static int open_null(size_t n)
 }
 
 /* Where each comes from, once nothing is in the way. */
-static int gather(const struct spawn *s, int from[SPAWN_FDS_MAX])
+static int gather_fds(const struct spawn *s, int from[SPAWN_FDS_MAX])
 {
 	int null = NO_FD;
 
@@ -145,15 +145,15 @@ static int step_fds(struct child *c)
 	if (r < NO_FD)
 		return r;
 	c->exe = r;
-	r = gather(c->s, from);
+	r = gather_fds(c->s, from);
 	for (size_t i = 0; i < n && r == 0; i++)
-		r = put(from[i], (int)i);
+		r = put_fd(from[i], (int)i);
 	if (r == 0 && syscall(SYS_close_range, (unsigned)n, ~0U, RANGE_CLOEXEC) < 0)
 		r = -errno;
 	return r;
 }
 
-static int set_limit(int what, uint64_t most)
+static int lower_limit(int what, uint64_t most)
 {
 	struct rlimit now;
 
@@ -178,7 +178,7 @@ static int step_limits(struct child *c)
 	if (!(c->s->flags & SPAWN_SAME_ID) && setrlimit(RLIMIT_CORE, &none) < 0)
 		return -errno;
 	for (size_t i = 0; r == 0 && i < c->s->n_limits; i++)
-		r = set_limit(c->s->limits[i].what, c->s->limits[i].most);
+		r = lower_limit(c->s->limits[i].what, c->s->limits[i].most);
 	if (!(c->s->flags & SPAWN_KEEP_UMASK))
 		umask(077);
 	return r;
@@ -252,7 +252,7 @@ static const struct {
 static_assert(ARRAY_SIZE(steps) == SPAWN_STEP_COUNT, "each step has its function");
 
 /* Returns only with the step that failed. */
-static struct report walk(struct child *c)
+static struct report walk_steps(struct child *c)
 {
 	for (int i = 0;; i++) {
 		int r = steps[i].fn(c);
@@ -295,12 +295,13 @@ static const char *name_of(const struct spawn *s)
 }
 
 /* What cannot be meant. */
-static void check(const struct spawn *s)
+static void check_spawn(const struct spawn *s)
 {
 	BUG_ON(!s->argv || !s->argv[0]);
 	BUG_ON(s->n_fds < 3 || s->n_fds > SPAWN_FDS_MAX);
 	BUG_ON(!(s->flags & SPAWN_SAME_ID) != (s->id != 0));
 	BUG_ON(s->flags & SPAWN_ORPHAN && !(s->flags & SPAWN_OUTLIVES));
+	BUG_ON(s->flags & SPAWN_ORPHAN && s->flags & SPAWN_LATER);
 	BUG_ON(s->flags & SPAWN_FOREGROUND && !(s->flags & SPAWN_GROUP));
 }
 
@@ -313,20 +314,25 @@ static pid_t fork_into(const struct cgroup *cg, bool *ret_born, int *ret_pidfd)
 	return ns_fork(CLONE_CLEAR_SIGHAND, fd, ret_pidfd);
 }
 
-static ssize_t read_report(int fd, struct report *ret)
-{
-	ssize_t n;
-
-	do {
-		n = read(fd, ret, sizeof(*ret));
-	} while (n < 0 && errno == EINTR);
-	return n;
-}
-
-static int failed(const struct spawn *s, const struct report *rep, enum spawn_step *ret_step, struct err *e)
+static int step_failed(const char *name, const struct report *rep, enum spawn_step *ret_step, struct err *e)
 {
 	*ret_step = (enum spawn_step)rep->step;
-	return err_sys(e, rep->code, "cannot start %s: %s", name_of(s), steps[rep->step].what);
+	return err_sys(e, rep->code, "cannot start %s: %s", name, steps[rep->step].what);
+}
+
+int spawn_told(int report, const char *name, enum spawn_step *ret_step, struct err *e)
+{
+	struct report rep = { 0 };
+	ssize_t n;
+
+	*ret_step = SPAWN_STEP_COUNT;
+	do {
+		n = read(report, &rep, sizeof(rep));
+	} while (n < 0 && errno == EINTR);
+	fd_close(report);
+	if (n == (ssize_t)sizeof(rep) && rep.step >= 0 && rep.step < SPAWN_STEP_COUNT && rep.code < 0)
+		return step_failed(name, &rep, ret_step, e);
+	return n == 0 ? 0 : err_set(e, -EPROTO, "cannot start %s: it ended without a reason", name);
 }
 
 int spawn_wait(struct spawned *p)
@@ -347,11 +353,9 @@ int spawn_start_step(const struct spawn *s, struct spawned *ret, enum spawn_step
 	struct child c = { .s = s, .parent = getpid(), .exe = s->path ? NO_FD : s->exe };
 	struct spawned got = SPAWNED_INIT;
 	autoclose int in = -1, out = -1;
-	struct report rep = { 0 };
-	ssize_t n;
-	int p[2];
+	int p[2], r = 0;
 
-	check(s);
+	check_spawn(s);
 	*ret_step = SPAWN_STEP_COUNT;
 	if (pipe2(p, O_CLOEXEC) < 0)
 		return err_sys(e, -errno, "cannot start %s", name_of(s));
@@ -359,22 +363,23 @@ int spawn_start_step(const struct spawn *s, struct spawned *ret, enum spawn_step
 	c.report = out = p[1];
 	got.pid = fork_into(s->cgroup, &c.is_born_in_group, &got.pidfd);
 	if (got.pid == 0) {
-		rep = walk(&c);
+		struct report rep = walk_steps(&c);
+
 		(void)!write(c.report, &rep, sizeof(rep));
 		_exit(126);
 	}
 	if (got.pid < 0)
-		return err_sys(e, got.pid, "cannot start %s", name_of(s));
+		return err_sys(e, got.pid, "cannot start %s: no process could be made", name_of(s));
 	out = fd_close(out);
-	n = read_report(in, &rep);
-	if (n != 0 || s->flags & SPAWN_ORPHAN)
+	if (s->flags & SPAWN_LATER)
+		got.report = TAKE_FD(in);
+	else
+		r = spawn_told(TAKE_FD(in), name_of(s), ret_step, e);
+	if (r < 0 || s->flags & SPAWN_ORPHAN)
 		(void)spawn_wait(&got);
-	if (n == (ssize_t)sizeof(rep) && rep.step >= 0 && rep.step < SPAWN_STEP_COUNT && rep.code < 0)
-		return failed(s, &rep, ret_step, e);
-	if (n != 0)
-		return err_set(e, -EPROTO, "cannot start %s: it ended without a reason", name_of(s));
-	*ret = got;
-	return 0;
+	if (r == 0)
+		*ret = got;
+	return r;
 }
 
 int spawn_start(const struct spawn *s, struct spawned *ret, struct err *e)
@@ -390,10 +395,10 @@ int spawn_exec(const struct spawn *s, struct err *e)
 	enum spawn_step step;
 	struct report rep;
 
-	check(s);
+	check_spawn(s);
 	BUG_ON(s->flags & SPAWN_ORPHAN);
-	rep = walk(&c);
-	return failed(s, &rep, &step, e);
+	rep = walk_steps(&c);
+	return step_failed(name_of(s), &rep, &step, e);
 }
 
 /* --- environment ------------------------------------------------------------------------------------------------ */
@@ -410,7 +415,7 @@ int spawn_env_copy(struct strv *env, const char *const *names, size_t n)
 	return r;
 }
 
-static bool is_one_of(const char *var, const char *const *names, size_t n)
+static bool is_var_of(const char *var, const char *const *names, size_t n)
 {
 	size_t len = strcspn(var, "=");
 
@@ -426,7 +431,7 @@ int spawn_env_but(struct strv *env, const char *const *names, size_t n)
 	int r = 0;
 
 	for (char **v = environ; r == 0 && *v; v++) {
-		if (!is_one_of(*v, names, n))
+		if (!is_var_of(*v, names, n))
 			r = strv_add(env, *v);
 	}
 	return r;

@@ -51,8 +51,9 @@ enum spawn_flag {
 	SPAWN_GROUP = 1 << 7,	   /* a process group of its own, which can be killed as a whole */
 	SPAWN_FOREGROUND = 1 << 8, /* that group is in the foreground of `terminal` */
 	SPAWN_CWD_FD = 1 << 9,	   /* the working directory is `cwd_fd` */
-	SPAWN_NO_CAPS = 1 << 11, /* S3, with SPAWN_SAME_ID: the capabilities go, user and groups stay */
-	SPAWN_ORPHAN = 1 << 10, /* nobody's child: neither pid nor pidfd is returned. Needs SPAWN_OUTLIVES */
+	SPAWN_NO_CAPS = 1 << 10,   /* S3, with SPAWN_SAME_ID: the capabilities go, user and groups stay */
+	SPAWN_ORPHAN = 1 << 11, /* nobody's child: neither pid nor pidfd is returned. Needs SPAWN_OUTLIVES */
+	SPAWN_LATER = 1 << 12,	/* does not wait for exec: for who starts more than one. See spawn_told() */
 };
 
 /* In the order in which they are done. */
@@ -99,11 +100,12 @@ struct spawn {
 };
 
 struct spawned {
-	pid_t pid; /* 0 with SPAWN_ORPHAN */
-	int pidfd; /* CLOEXEC; -1 with SPAWN_ORPHAN */
+	pid_t pid;  /* 0 with SPAWN_ORPHAN */
+	int pidfd;  /* CLOEXEC; -1 with SPAWN_ORPHAN */
+	int report; /* with SPAWN_LATER, for spawn_told(); otherwise -1 */
 };
 
-#define SPAWNED_INIT ((struct spawned){ 0, -1 })
+#define SPAWNED_INIT ((struct spawned){ 0, -1, -1 })
 
 /* Returns when the program has been executed, or has not (S8). The errno of the step that failed; the message is "cannot start
  * NAME: STEP: REASON". ret_step (may be NULL) gets the step, SPAWN_STEP_COUNT where there was no child yet. */
@@ -111,7 +113,11 @@ int spawn_start(const struct spawn *s, struct spawned *ret, struct err *e) MUST_
 int spawn_start_step(const struct spawn *s, struct spawned *ret, enum spawn_step *ret_step,
 		     struct err *e) MUST_CHECK;
 
-/* The same in this process, which becomes the program. Returns only when that failed, with some of the steps done: whoever calls it has
+/* With SPAWN_LATER: waits for what spawn_start() would have waited for, and closes the report. After a failure the child is about
+ * to end, and the caller reaps it. */
+int spawn_told(int report, const char *name, enum spawn_step *ret_step, struct err *e) MUST_CHECK;
+
+/* spawn_start() in this process, which becomes the program. Returns only when that failed, with some of the steps done: whoever calls it has
  * nothing left to do but to say so. S4 does not apply. */
 int spawn_exec(const struct spawn *s, struct err *e);
 

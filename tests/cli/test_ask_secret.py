@@ -14,7 +14,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 
 from askagent import Agent, curl, end, hangs_up, preview  # noqa: E402
-from coffertest import Tap, identities  # noqa: E402
+from coffertest import Tap, covering  # noqa: E402
 from nettest import Internet, wait_for, why_not  # noqa: E402
 from rawclient import END_HEADERS, END_STREAM, GOAWAY, HEADERS, SETTINGS  # noqa: E402
 
@@ -284,22 +284,25 @@ def for_good(tap, c, net):
         end(p)
 
 
-def visit(tap, c, net):
+def visit(tap, c, net, whole):
+    """In short: a use of the secret by HTTP/1.1 is asked for. What an answer covers is decided by coffer-egress and the guard, outside."""
     r = c("secret", "set", "github", "-", "--host", "api.sec.test", "--host", "free.sec.test", "--host", "close.sec.test", "--host", "leave.sec.test",
           "--as", "bearer", input=TOKEN)
     tap.eq(r.code, 0, f"{c.who}: the secret is in the vault", r)
     with Agent(tap, c, POLICY) as a:
         a.uses = 0
         version(tap, c, a, net, "--http1.1", "1.1")
-        version(tap, c, a, net, "--http2", "2")
-        scopes(tap, c, a, net)
-        cut(tap, c, a)
-        sent_once(tap, c, a, net)
-        begun_again(tap, c, a, net)
-        changed(tap, c, a, net)
+        if whole:
+            version(tap, c, a, net, "--http2", "2")
+            scopes(tap, c, a, net)
+            cut(tap, c, a)
+            sent_once(tap, c, a, net)
+            begun_again(tap, c, a, net)
+            changed(tap, c, a, net)
         tap.ok(c("audit", "verify").code == 0, f"{c.who}: the log verifies")
-    widened(tap, c, net)
-    for_good(tap, c, net)
+    if whole:
+        widened(tap, c, net)
+        for_good(tap, c, net)
     net.origin.requests.clear()
     c.check_clean(tap)
 
@@ -319,9 +322,9 @@ def main():
         net.https("free.sec.test", serve)
         net.closed = hangs_up(net, "close.sec.test")
         net.leaving = Leaving(net, "leave.sec.test")
-        for who in identities(tap, ("ns",)):
+        for who, whole in covering(tap, ("ns",)):
             with net.coffer(who) as c:
-                visit(tap, c, net)
+                visit(tap, c, net, whole)
     tap.done()
 
 

@@ -67,9 +67,9 @@ class World:
                 f.write("g")
             c.own(os.path.join(home, "g"))
         r = c("checkpoint", "w")
-        tap.eq(r.out, "c2\n", f"{c.who}: two states", r)
+        tap.eq(r.out, "c2\n", f"{c.who}: a second checkpoint is made", r)
         self.two = self.look()
-        tap.ok(self.one != self.two, f"{c.who}: which differ")
+        tap.ok(self.one != self.two, f"{c.who}: the two states differ")
 
     def upper(self):
         return os.path.join(self.c.state, "runs", self.id, "upper")
@@ -170,10 +170,10 @@ def test(c):
     each_step(w, "fork, the launcher", ["fork", "w", "c1", "--name", "f"], after_fork, child=True)
     c("rm", "-f", "f")
     r = c("checkpoint", "gc")
-    tap.eq(r.code, 0, f"{c.who}: gc after all that", r)
+    tap.eq(r.code, 0, f"{c.who}: checkpoint gc works after all kills", r)
     each_step(w, "gc", ["checkpoint", "gc"], lambda s: w.check(s, [w.two]))
     w.back_to_two(0)
-    tap.ok(not w.problems, f"{c.who}: all is there in the end", *w.problems)
+    tap.ok(not w.problems, f"{c.who}: after all kills both states are there", *w.problems)
     tap.eq(c("rm", "-f", "w").code, 0, f"{c.who}: rm")
 
 

@@ -118,24 +118,24 @@ def storm(tap, c, seed, kills):
 
 def settled(tap, c, kills, steady, kept, stopped):
     who = c.who
-    tap.eq(c("gateway", "start").code, 0, f"{who}: a last one starts")
+    tap.eq(c("gateway", "start").code, 0, f"{who}: cofferd starts after the storm")
 
     def all_up():
         got = {s["name"]: s for s in status(c).get("sandboxes", [])}
         return all(got.get(n, {}).get("watched") for n in [*steady, *kept])
-    tap.ok(until(all_up), f"{who}: it finds, or has started, all that are to run", status(c))
-    tap.eq([running(m) for m in steady.values()], [1] * len(steady), f"{who}: each of them once")
+    tap.ok(until(all_up), f"{who}: the last cofferd finds or starts every sandbox that is to run", status(c))
+    tap.eq([running(m) for m in steady.values()], [1] * len(steady), f"{who}: each sandbox that is to run, runs once")
     live = {s["name"] for s in json.loads(c("ps", "--json").out)}
     tap.eq([n for n in stopped if n in live], [], f"{who}: none that was stopped has come back")
     states = {s["name"]: s["state"] for s in status(c)["sandboxes"]}
-    tap.eq([n for n in stopped if states.get(n, "over") != "over"], [], f"{who}: nor will it")
+    tap.eq([n for n in stopped if states.get(n, "over") != "over"], [], f"{who}: no sandbox that was stopped will be started again")
     names = [s["name"] for s in json.loads(c("ps", "-a", "--json").out)]
     tap.eq(len(names), len(set(names)), f"{who}: no name is there twice", names)
     with contextlib.closing(sqlite3.connect(f"file:{c.state}/gateway.db?mode=ro", uri=True)) as db:
         tap.eq(db.execute("PRAGMA integrity_check").fetchall(), [("ok",)], f"{who}: the database is whole")
-        tap.eq(db.execute("PRAGMA foreign_key_check").fetchall(), [], f"{who}: and fits together")
+        tap.eq(db.execute("PRAGMA foreign_key_check").fetchall(), [], f"{who}: no row of the database lacks another")
     got = status(c)["database"]
-    tap.ok(got["crashes"] >= kills // 3 and "moved_aside" not in got and "trouble" not in got, f"{who}: and knows of the crashes", got)
+    tap.ok(got["crashes"] >= kills // 3 and "moved_aside" not in got and "trouble" not in got, f"{who}: the database has counted the crashes", got)
     r = c("audit", "verify")
     tap.eq(r.code, 0, f"{who}: the log verifies", r)
     c("stop", "-t", "0", *names)
@@ -205,9 +205,9 @@ def step_by_step(tap, c, stride):
         step += stride
     tap.ok(done and kills > 5, f"{who}: killed at {kills} steps, then it got through", step)
     tap.eq((broken, twice), ([], []), f"{who}: the database was whole, and the sandbox there once, each time")
-    tap.eq(c("gateway", "start").code, 0, f"{who}: the next one starts")
+    tap.eq(c("gateway", "start").code, 0, f"{who}: cofferd starts after it was killed at each step")
     tap.ok(until(lambda: any(s["name"] == "k" and s["watched"] for s in status(c).get("sandboxes", []))),
-           f"{who}: and has it", status(c))
+           f"{who}: the cofferd that starts after the kills watches the sandbox", status(c))
     tap.eq(running(marker), 1, f"{who}: once")
     r = c("audit", "verify")
     tap.eq(r.code, 0, f"{who}: the log verifies", r)

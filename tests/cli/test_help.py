@@ -168,7 +168,7 @@ def check_habits(verbs):
     r = coffer("run", "--pids-limit", "many", "--", "true")
     tap.ok(r.code == 2 and "--pids" in r.err, "--pids-limit is --pids, with its values", r)
     known = {v["name"] for v in verbs}
-    with open(os.path.join(SRC, "cli", "habit.c"), encoding="utf-8") as f:
+    with open(os.path.join(SRC, "cli", "core", "habit.c"), encoding="utf-8") as f:
         named = set(re.findall(r"coffer ([a-z]+)", f.read()))
     tap.eq(named - known, set(), "every command that a hint names is there")
 

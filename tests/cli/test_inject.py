@@ -733,8 +733,7 @@ def hostile_vault(rig):
         tap.eq(rig.ask(CTL_NEW_VAULT, [grants(SECRET, BOT_SECRET), v.end.fileno()])[0], CTL_OK, "a vault")
         v.end.close()
         v.sock.send(data)
-        wait_for("the end of its channel", lambda: not v.is_alive())
-        tap.ok(True, f"{what}: its channel is ended")
+        tap.ok(wait_for("the end of its channel", lambda: not v.is_alive()), f"the channel of a vault that sends {what} is ended")
     v = FakeVault({7: REAL.encode(), 9: BOT.encode()})
     rig.ask(CTL_NEW_VAULT, [grants(SECRET, BOT_SECRET), v.end.fileno()])
     rig.vault = v

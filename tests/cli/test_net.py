@@ -152,7 +152,7 @@ def conflicts(tap, c):
     said = [line for line in r.err.splitlines() if "so it stays denied" in line or "stricter wins" in line]
     tap.ok(r.code == 0 and len(said) == 4, f"{who}: a line for each conflict of command line and file", r)
     tap.like(r.err, r"^coffer: --net observe: .*strict\.yaml says 'mode: enforce'", f"{who}: of the mode", r)
-    tap.like(r.err, r"^coffer: --resolver 8\.8\.8\.8: not asked", f"{who}: of the resolver", r)
+    tap.like(r.err, r"^coffer: --resolver 8\.8\.8\.8: not used", f"{who}: of the resolver", r)
     tap.like(r.err, r"^coffer: warning: --allow allows b\.test:443, but policy strict\.yaml does not.*strict\.yaml:4", f"{who}: of a rule that denies", r)
     tap.like(r.err, r"^coffer: warning: --allow allows c\.test:80, but policy strict\.yaml does not, so it stays denied$", f"{who}: and where none allows", r)
     r = c("run", "--policy", path, "--allow", "a.test", "--resolver", "9.9.9.9", "--", "true")

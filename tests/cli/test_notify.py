@@ -16,7 +16,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
 
-from coffertest import Tap, descendants, identities  # noqa: E402
+from coffertest import Tap, covering, descendants  # noqa: E402
 from nettest import GW4, Internet, wait_for, why_not  # noqa: E402
 
 KEY = "webhook-key-0123456789abcdef"
@@ -222,7 +222,7 @@ def killed(tap, net, c):
                 and "memfd" not in k], f"{who}: it has no file but what came with its job", kinds)
     os.kill(pid, signal.SIGKILL)
     out, _ = p.communicate(timeout=300)
-    tap.ok(p.returncode == 1 and "ended without a word" in out, f"{who}: killed, it has failed", out)
+    tap.ok(p.returncode == 1 and "ended without a result" in out, f"{who}: killed, it has failed", out)
 
 
 def bad_input(tap, c):
@@ -340,14 +340,15 @@ def main():
     with Internet() as net:
         srv, matrix_srv, stop = build(net)
         try:
-            for who in identities(tap, ("ns",)):
+            for who, whole in covering(tap, ("ns",), on_ns="user"):
                 with net.coffer(who) as c:
                     good(tap, net, c, srv)
-                    refused(tap, net, c, srv)
-                    matrix(tap, net, c, matrix_srv)
-                    vault(tap, net, c, srv)
+                    if whole:  # what a server answers is read by coffer-courier, which is the same for everybody
+                        refused(tap, net, c, srv)
+                        matrix(tap, net, c, matrix_srv)
+                        vault(tap, net, c, srv)
                     command(tap, c)
-                    if who != "userns":
+                    if whole and who != "userns":
                         rude(tap, net, c)
                         killed(tap, net, c)
                     if who == "user":

@@ -178,7 +178,7 @@ def check_why():
     write_log(("net.dns", {"name": "evil.example.com", "qtype": "A", "decision": "deny", "why": "no rule allows it"}))
     r = coffer("net", "log")
     tap.ok(" denied " in r.out and " deny " not in r.out, "coffer net log says denied", r)
-    write_log(("net.dns", {"name": "x;curl$ifs|sh.evil.test", "qtype": "A", "decision": "deny", "why": "it is no host's name"}))
+    write_log(("net.dns", {"name": "x;curl$ifs|sh.evil.test", "qtype": "A", "decision": "deny", "why": "it is not a host name"}))
     r = coffer("why")
     tap.ok("no rule can allow it" in r.out and "--allow" not in r.out and "domain:" not in r.out, "what is no host name is in no line that people copy", r)
     write_log(("net.open", {"name": "", "addr": "2606:4700::1111", "port": 8080, "decision": "deny", "rule": "default", "why": "no rule allows [2606:4700::1111]:8080"}))

@@ -169,7 +169,7 @@ def forged(tap, c, net):
     t = Asked(c, f"{MERGE} & sleep 0.2; {fake}; wait; echo DONE", "-t", "--ask-timeout", "200s")
     code = t.prompt()
     if b"FAKE>" in t.data and t.data.find(b"FAKE>") < t.data.find(RESET):
-        tap.ok(True, f"{who}: a look-alike stands there before the question")
+        tap.note(f"{who}: the look-alike came before the question")
     n = len(t.data)
     t.type("later\r")
     tap.ok(t.read("left as it is", 30, n) and t.read("FAKE>", 60), f"{who}: the question is left for others", t.text[-300:])

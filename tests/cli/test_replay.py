@@ -14,7 +14,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(
 
 import httptest as ht  # noqa: E402
 import replaylog  # noqa: E402
-from coffertest import Coffer, Tap, identities, plain_identities  # noqa: E402
+from coffertest import Coffer, Tap, covering, plain_identities  # noqa: E402
 from nettest import Internet, why_not  # noqa: E402
 
 OLD = """version: 1
@@ -206,13 +206,14 @@ def main():
             net.https("other.example.test")
             net.dns["git.example.test"] = net.address()
             procs.append(ht.git_server(git, net.cert("git.example.test"), (net.dns["git.example.test"], 443), net.inet.do))
-            for who in identities(tap, ("ns",)):
+            for who, whole in covering(tap, ("ns",)):
                 with net.coffer(who) as c:
                     recorded(tap, c)
                     same(tap, c)
-                    other(tap, c)
-                    untold(tap, c)
-                    many_runs(tap, c)
+                    if whole:  # a replay reads the log, and starts nothing
+                        other(tap, c)
+                        untold(tap, c)
+                        many_runs(tap, c)
                     if who == "user":
                         bad_input(tap, c)
                     c.check_clean(tap)

@@ -15,7 +15,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(
 
 import httptest as ht  # noqa: E402
 from askagent import Agent, curl, end  # noqa: E402
-from coffertest import Tap, identities  # noqa: E402
+from coffertest import Tap, covering  # noqa: E402
 from nettest import Internet, wait_for, why_not  # noqa: E402
 
 TOKEN = "ghp_" + base64.b32encode(os.urandom(24)).decode()[:36]
@@ -234,15 +234,16 @@ def main():
                 net.https(name, lambda q: "{}")
             net.dns["git.again.test"] = net.address()
             server = ht.git_server(git, net.cert("git.again.test"), (net.dns["git.again.test"], 443), net.inet.do)
-            for who in identities(tap, ("ns",)):
+            for who, whole in covering(tap, ("ns",)):
                 with net.coffer(who) as c:
                     r = c("secret", "set", "github", "-", "--host", "sec.again.test", "--as", "bearer", input=TOKEN)
                     tap.eq(r.code, 0, f"{who}: the secret is in the vault", r)
                     network(tap, c)
-                    granted(tap, c)
-                    observed(tap, c)
-                    tools(tap, c)
-                    applied(tap, c)
+                    if whole:  # a replay reads the log, and starts nothing
+                        granted(tap, c)
+                        observed(tap, c)
+                        tools(tap, c)
+                        applied(tap, c)
                     c("gateway", "stop")
                     c.check_clean(tap)
     finally:

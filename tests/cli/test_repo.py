@@ -4,6 +4,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -94,6 +95,48 @@ def check_readmes():
         with open(path, encoding="utf-8") as f:
             lines = f.read().splitlines()
         tap.ok(0 < len(lines) <= 40, f"room {room} explains itself in at most 40 lines", len(lines))
+
+
+FAKES = {
+    "dpkg-query": "echo installed",
+    "apt-get": 'echo "apt-get $*" >> "$FAKE_LOG"',
+    "apt-cache": 'echo "apt-cache $*" >> "$FAKE_LOG"',
+    "runsc": "echo runsc version release-20250101.0",
+    "sleep": 'echo "sleep $*" >> "$FAKE_LOG"',
+    "npm": 'echo npm >> "$FAKE_LOG"; echo "npm error code $FAKE_CODE" >&2; exit ${FAKE_EXIT:-1}',
+}
+
+
+def run_deps(code, exit_code):
+    """tools/deps where all packages are installed and npm ends like this: (exit code, output, what was called)."""
+    with tempfile.TemporaryDirectory(prefix="coffertest-") as d:
+        for path in ("tools/deps", "tests/web/package.json"):
+            os.makedirs(os.path.dirname(os.path.join(d, path)), exist_ok=True)
+            shutil.copy(os.path.join(ROOT, path), os.path.join(d, path))
+        os.mkdir(os.path.join(d, "bin"))
+        for name, script in FAKES.items():
+            with open(os.path.join(d, "bin", name), "w", encoding="ascii") as f:
+                f.write("#!/bin/sh\n" + script + "\n")
+            os.chmod(os.path.join(d, "bin", name), 0o755)
+        log = os.path.join(d, "log")
+        env = {"PATH": f"{d}/bin:/usr/bin:/bin", "HOME": d, "FAKE_LOG": log, "FAKE_CODE": code, "FAKE_EXIT": str(exit_code)}
+        p = subprocess.run([os.path.join(d, "tools/deps"), "build", "test"], env=env, capture_output=True, text=True, check=False)
+        called = ""
+        if os.path.exists(log):
+            with open(log, encoding="ascii") as f:
+                called = f.read()
+        return p.returncode, p.stdout + p.stderr, called.splitlines()
+
+
+def check_deps():
+    got = run_deps("none", 0)
+    tap.eq((got[0], got[2]), (0, ["npm"]), "tools/deps asks apt for nothing where nothing is missing", *got)
+    for code in ("SELF_SIGNED_CERT_IN_CHAIN", "UNABLE_TO_GET_ISSUER_CERT_LOCALLY", "CERT_HAS_EXPIRED"):
+        got = run_deps(code, 1)
+        tap.ok(got[0] == 1 and got[2] == ["npm"] and code in got[1] and "NODE_EXTRA_CA_CERTS" in got[1],
+               f"tools/deps gives up at once when npm fails with {code}, and names the way out", *got)
+    got = run_deps("ECONNRESET", 1)
+    tap.eq((got[0], got[2]), (1, ["npm", "sleep 5", "npm", "sleep 5", "npm"]), "tools/deps tries npm three times when the network fails", *got)
 
 
 def check_citations():
@@ -196,4 +239,5 @@ check_executables()
 check_citations()
 check_triggers()
 check_starts()
+check_deps()
 tap.done()

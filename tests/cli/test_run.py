@@ -162,14 +162,15 @@ except RuntimeError as e:
     sys.exit(1)
 """
 JOBS = """
-import subprocess, sys
+import subprocess, sys, time
 jobs = []
 try:
     for _ in range(60):
-        jobs.append(subprocess.Popen(["sleep", "8"]))
+        jobs.append(subprocess.Popen(["cat"], stdin=subprocess.PIPE))
 except OSError as e:
     print(e, file=sys.stderr, flush=True)
-    [j.wait() for j in jobs]
+    time.sleep(1)
+    [j.communicate() for j in jobs]
     sys.exit(7)
 """
 

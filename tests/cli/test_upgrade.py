@@ -15,6 +15,7 @@ from askbox import AskBox, end, wait_for  # noqa: E402
 from coffertest import Tap, identities  # noqa: E402
 from fixture import PLACE, archive_of, can_place, place, releases, unpack  # noqa: E402
 from mcpclient import Client, Reply  # noqa: E402
+from nettest import Internet, why_not  # noqa: E402
 
 CRASHED = ("asker", "restarted")  # their end is written by whoever opens the state first
 
@@ -101,7 +102,7 @@ def lists_asks(u):
     u.eq(end(p)[0], 0, "and the asker is told")
 
 
-def uses_secrets(u):
+def uses_secrets(u, web):
     r = u.c("secret", "ls", "--json")
     u.ok(r.code == 0 and not differs(json.loads(u.about["said"]["secrets"]), json.loads(r.out)), "secret ls lists what it listed before", r)
     path = u.c.put("looked-at/file.txt", f"token = {u.about['secret']}\n")
@@ -113,6 +114,11 @@ def uses_secrets(u):
     r = u.c("run", "--rm", "--secret", "github", "--", "env")
     placeholder = [x.split("=", 1)[1] for x in r.out.splitlines() if x.startswith("GITHUB")]
     u.ok(r.code == 0 and placeholder and u.about["secret"] not in r.out, "a sandbox is given a placeholder of the secret", r)
+    n = len(web.requests)
+    r = u.c("run", "--rm", "--secret", "github", "--allow", "api.example.com", "--", "sh", "-c",
+            'curl -sS --max-time 60 -H "Authorization: Bearer $GITHUB_TOKEN" https://api.example.com/used')
+    got = [x.headers.get("Authorization") for x in web.requests[n:]]
+    u.ok(r.code == 0 and got == [f"Bearer {u.about['secret']}"], "the server that the secret is bound to gets the value itself", r, got)
     r = u.c("secret", "set", "added", "-", input="another-value-of-32-bytes-or-more")
     u.ok(r.code == 0 and len(json.loads(u.c("secret", "ls", "--json").out)) == 3, "a secret is added to the vault", r)
 
@@ -240,8 +246,8 @@ def removes(u):
     u.ok(os.path.exists(os.path.join(c.state, "homes/agent/kept.txt")), "a home stays")
 
 
-def opens(tap, who, revision, about):
-    with place(who) as c:
+def opens(tap, who, revision, about, net, web):
+    with place(who, net.coffer) as c:
         unpack(archive_of(revision, who), c)
         u = Upgrade(tap, c, revision, about["root" if who == "root" else "user"])
         tap.ok(not os.path.exists(os.path.join(c.state, "format")) or revision != "9c25cbe", f"{u.who}: the fixture has no mark of its format (control)")
@@ -250,7 +256,7 @@ def opens(tap, who, revision, about):
             u.ok(f.read().strip().isdigit(), "the state has a mark of its format now")
         reads(u)
         lists_asks(u)
-        uses_secrets(u)
+        uses_secrets(u, web)
         settles_changes(u)
         rolls_back(u)
         uses_images_and_homes(u)
@@ -265,13 +271,16 @@ def main():
     tap = Tap()
     found = releases()
     tap.ok(found and found[0][0] == "9c25cbe", "there are fixtures", found)
-    if not can_place():
-        tap.skip("state of earlier releases", f"a fixture is opened at one path, and only root can mount it on {PLACE}")
+    missing = why_not() or (None if can_place() else f"a fixture is opened at one path, and only root can mount it on {PLACE}")
+    if missing:
+        tap.skip("state of earlier releases", missing)
         tap.done()
-    for revision, about in found:
-        # A user namespace has other ids than those that a state of the user's tells of: nobody upgrades into one.
-        for who in [x for x in identities(tap) if x != "userns"]:
-            opens(tap, who, revision, about)
+    with Internet() as net:
+        web = net.https("api.example.com")
+        for revision, about in found:
+            # A user namespace has other ids than those that a state of the user's tells of: nobody upgrades into one.
+            for who in [x for x in identities(tap) if x != "userns"]:
+                opens(tap, who, revision, about, net, web)
     tap.done()
 
 

@@ -17,7 +17,6 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 
 from coffertest import BUILD, Tap, coffer_as, identities, slow_build  # noqa: E402
 
-KILLAT, DBOPEN = (os.path.join(BUILD, "tests", p) for p in ("killat", "dbopen"))
 # Every verb that opens the state, as far as it comes before it would ask for more.
 VERBS = [("run", "--", "true"), ("run", "-d", "--", "true"), ("call", "--", "true"), ("mcp",), ("ps", "-a"), ("stats", "box"), ("inspect", "box"),
          ("logs", "box"), ("exec", "box", "--", "true"), ("cp", "box:/etc/hostname", "."), ("stop", "box"), ("start", "box"), ("wait", "box"),
@@ -37,6 +36,14 @@ CREATE INDEX history_of ON history (sandbox, seq);
 INSERT INTO sandbox (id, name, policy, state, restarts, since, boot) VALUES ('0123456789ab', 'old', 'always', 'over', 7, 5, 'b');
 PRAGMA user_version = 1;
 """
+
+
+def tool(c, name):
+    """A program of the tests, where the identity can reach it."""
+    path = os.path.join(c.bin, name)
+    if not os.path.exists(path):
+        shutil.copy(os.path.join(BUILD, "tests", name), path)
+    return path
 
 
 def tree(top):
@@ -95,7 +102,7 @@ def older_state(tap, c):
     now, steps = mark(c), 0
     for n in range(1, 40):
         os.unlink(path)
-        r = c(program=[KILLAT, str(n), c.exe, "ps", "-a"])
+        r = c(program=[tool(c, "killat"), str(n), c.exe, "ps", "-a"])
         steps = n
         left = mark(c) if os.path.exists(path) else None
         if left not in (None, now) or r.code not in (0, 137) or c("ps", "-a").code != 0 or mark(c) != now:
@@ -131,7 +138,7 @@ def migration_killed(tap, c):
     found, bad, steps, copies = set(), [], 0, 0
     for n in range(1, 400):
         new_database(c, path)
-        r = c(program=[KILLAT, str(n), DBOPEN])
+        r = c(program=[tool(c, "killat"), str(n), tool(c, "dbopen")])
         steps = n
         # Looked at in a copy, so that the next program finds what the killed one left.
         copy = os.path.join(c.dir, "looked-at")
@@ -153,7 +160,7 @@ def migration_killed(tap, c):
         elif version != 1:
             bad.append((n, "no copy"))
         shutil.rmtree(copy)
-        again = c(program=[DBOPEN])
+        again = c(program=[tool(c, "dbopen")])
         if again.code != 0 or schema(path) != 3:
             bad.append((n, again))
         if r.code == 0:

@@ -24,6 +24,7 @@
 #include <sys/mman.h>
 #include <sys/msg.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/sem.h>
 #include <sys/shm.h>
@@ -49,6 +50,8 @@ static int shm_id = -1, msg_id = -1, sem_id = -1;
 static char *shm_at;
 static long key_id = -1;
 static char mq_name[64], shm_name[64];
+static unsigned
+	tag; /* of its own in all names: other worlds may have the same number in another PID namespace */
 
 static void on_signal(int sig)
 {
@@ -156,10 +159,10 @@ static void make_unix(const char *dir)
 	static const char *const events[] = { "host_socket", "ws_socket", "ro_socket" };
 	char path[4096], name[64];
 
-	snprintf(name, sizeof(name), "coffer-escape-%d", getpid());
+	snprintf(name, sizeof(name), "coffer-escape-%u", tag);
 	watch_add("abstract", listen_unix(name, true, SOCK_STREAM));
 	printf("abstract=%s\n", name);
-	snprintf(name, sizeof(name), "coffer-escape-%d-dgram", getpid());
+	snprintf(name, sizeof(name), "coffer-escape-%u-dgram", tag);
 	watch_add("abstract_dgram", listen_unix(name, true, SOCK_DGRAM));
 	for (size_t i = 0; i < ARRAY_SIZE(places); i++)
 		watch_add(events[i],
@@ -172,7 +175,7 @@ static void make_unix(const char *dir)
 
 static void make_ipc(void)
 {
-	key_t key = (key_t)(0x43000000 + getpid());
+	key_t key = (key_t)(0x43000000 + (tag & 0xffffff));
 	struct mq_attr attr = { .mq_maxmsg = 4, .mq_msgsize = 8 };
 	int fd;
 
@@ -182,11 +185,11 @@ static void make_ipc(void)
 	sem_id = semget(key, 1, IPC_CREAT | 0600);
 	printf("ipc_key=%d\nshm_id=%d\n", key, shm_id);
 
-	snprintf(mq_name, sizeof(mq_name), "/coffer-escape-%d", getpid());
+	snprintf(mq_name, sizeof(mq_name), "/coffer-escape-%u", tag);
 	watch_add("mq", mq_open(mq_name, O_CREAT | O_RDONLY | O_NONBLOCK, 0600, &attr));
 	printf("mq=%s\n", mq_name);
 
-	snprintf(shm_name, sizeof(shm_name), "/coffer-escape-%d", getpid());
+	snprintf(shm_name, sizeof(shm_name), "/coffer-escape-%u", tag);
 	fd = shm_open(shm_name, O_CREAT | O_RDWR, 0600);
 	if (fd >= 0)
 		printf("posix_shm=%s\n", shm_name);
@@ -367,6 +370,8 @@ int world_main(const char *dir, const char *secret)
 	tell_files(dir);
 	tell_disk();
 	make_network();
+	if (getrandom(&tag, sizeof(tag), 0) != sizeof(tag))
+		return 1;
 	make_unix(dir);
 	make_ipc();
 	make_key(secret);

@@ -84,6 +84,24 @@ class Browser:
         """Waits until an expression is true."""
         return self.do("until", js=js)
 
+    def holds(self, js):
+        """Does an expression become true in good time?"""
+        try:
+            self.until(js)
+            return True
+        except BrowserError as e:
+            print("\n".join(f"# {line}" for line in str(e).splitlines()), flush=True)
+            return False
+
+    def shows(self, selector):
+        """Does something become visible in good time?"""
+        try:
+            self.wait(selector)
+            return True
+        except BrowserError as e:
+            print("\n".join(f"# {line}" for line in str(e).splitlines()), flush=True)
+            return False
+
     def click(self, selector):
         return self.do("click", selector=selector)
 

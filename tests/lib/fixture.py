@@ -20,7 +20,7 @@ import subprocess
 import tarfile
 import tempfile
 
-from coffertest import BUILD, TESTS, Coffer
+from coffertest import TESTS, Coffer
 
 PLACE = "/mnt"
 FIXTURES = os.path.join(TESTS, "fixtures")
@@ -50,7 +50,7 @@ def can_place():
 
 
 @contextlib.contextmanager
-def place(who):
+def place(who, coffer=Coffer):
     """A Coffer of the identity with everything at PLACE, which is empty at first and gone afterwards."""
     libc = ctypes.CDLL(None, use_errno=True)
     with tempfile.TemporaryDirectory(prefix="coffertest-") as real:
@@ -58,7 +58,7 @@ def place(who):
         if libc.mount(real.encode(), PLACE.encode(), None, MS_BIND, None):
             raise OSError(ctypes.get_errno(), f"a bind mount on {PLACE}")
         try:
-            with Coffer(who) as c:
+            with coffer(who) as c:
                 c.state, c.home, c.work = (os.path.join(PLACE, p) for p in PARTS)
                 c.own(PLACE)
                 yield c
@@ -141,8 +141,3 @@ def unpack(archive, c):
     for path, mode, mtime in reversed(late):
         os.chmod(path, mode)
         os.utime(path, (mtime, mtime))
-
-
-def programs():
-    """The directory of the programs that are tried."""
-    return BUILD

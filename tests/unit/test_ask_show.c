@@ -193,7 +193,7 @@ static void test_means(void)
 	shows(o, "tool", "once: this very call, with this command and these arguments, one time");
 	shows(o, "tool", "the same tool (and conditions of the rule) with any arguments and command");
 	shows(o, "tool", "--always");
-	shows(o, "question", "once: this answer to who asks now, one time");
+	shows(o, "question", "once: this answer to the present asker, one time");
 	shows(o, "apply", "exactly these changes again, and no others");
 	shows(o, "ssh", "the same use of this key at this host and port");
 	shows(o, "widen", "--sandbox, --for 2h, without asking:");

@@ -17,6 +17,9 @@ int main(void)
 	CHECK_STR(jsonget_text_or_null(o, "empty"), "");
 	CHECK(!jsonget_text_or_null(o, "number") && !jsonget_text_or_null(o, "missing") &&
 	      !jsonget_text_or_null(NULL, "x"));
+	json_object_set_new(o, "less", json_integer(-1));
+	CHECK(jsonget_u64(o, "number") == 1 && jsonget_u64(o, "less") == 0 && jsonget_u64(o, "text") == 0 &&
+	      jsonget_u64(o, "missing") == 0 && jsonget_u64(NULL, "number") == 0);
 	json_decref(o);
 	json_decref(list);
 	return tap_done();

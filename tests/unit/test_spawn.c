@@ -310,7 +310,9 @@ static void test_signals(void)
 	CHECK(hear_simply(&s) == 0);
 	SAYS("SigBlk", "0000000000000000");
 	SAYS("SigIgn", "0000000000000000");
-	SAYS("SigCgt", "0000000000000000");
+	/* A sanitizer handles some by itself. */
+	CHECKF(!(strtoull(said("SigCgt"), NULL, 16) & SPAWN_SIGNAL(SIGUSR1)), "%s: a handler stays outside",
+	       who);
 	s.ignore = SPAWN_SIGNAL(SIGPIPE) | SPAWN_SIGNAL(SIGXFSZ);
 	CHECK(hear_simply(&s) == 0);
 	SAYS("SigIgn", "0000000001001000");
@@ -327,6 +329,28 @@ static void test_orphan(void)
 	CHECKF(!str_eq(said("ppid"), id), "%s: the starter is not its parent", who);
 	CHECKF(waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD, "%s: the starter has no child to reap",
 	       who);
+}
+
+/* Two at once, one of which cannot be executed: each is asked about afterwards. */
+static void test_later(void)
+{
+	char *const argv[] = { (char *)"sh", (char *)"-c", (char *)"exit 7", NULL };
+	const int fds[] = { SPAWN_NULL, SPAWN_NULL, SPAWN_NULL };
+	struct spawn s = {
+		.flags = SPAWN_SAME_ID | SPAWN_LATER, .path = "/bin/sh", .argv = argv, .fds = fds, .n_fds = 3
+	};
+	struct spawned good = SPAWNED_INIT, bad = SPAWNED_INIT;
+	enum spawn_step step = SPAWN_STEP_COUNT;
+	struct err e = ERR_INIT;
+
+	CHECK(spawn_start(&s, &good, &e) == 0 && good.report >= 0);
+	s.path = "/no/such/program";
+	CHECKF(spawn_start(&s, &bad, &e) == 0 && bad.report >= 0, "%s: who does not wait is not told at once",
+	       who);
+	CHECK(spawn_told(TAKE_FD(good.report), "sh", &step, &e) == 0 && step == SPAWN_STEP_COUNT);
+	CHECKF(spawn_told(TAKE_FD(bad.report), "sh", &step, &e) == -ENOENT && step == SPAWN_STEP_EXEC,
+	       "%s: but when it asks", who);
+	CHECK(WEXITSTATUS(spawn_wait(&good)) == 7 && WEXITSTATUS(spawn_wait(&bad)) == 126);
 }
 
 /* An ordinary program by its path, one in PATH, and none. */
@@ -611,6 +635,7 @@ static void test_all(void)
 	apart(test_signals);
 	apart(test_orphan);
 	apart(test_path);
+	apart(test_later);
 	apart(test_death);
 	apart(test_dead_already);
 	test_failures();

@@ -55,7 +55,7 @@ struct printer {
 	bool json, color, raw; /* raw: not to a terminal, so bytes may stay as they are */
 };
 
-static void add_value(struct buf *out, const json_t *v)
+static void add_field_value(struct buf *out, const json_t *v)
 {
 	const char *s = json_string_value(v);
 	size_t len = json_string_length(v);
@@ -98,7 +98,7 @@ static void add_fields(struct buf *out, const struct line *l)
 		buf_addc(out, ' ');
 		str_add_safe(out, key, strlen(key), false);
 		buf_addc(out, '=');
-		add_value(out, v);
+		add_field_value(out, v);
 	}
 	json_decref(obj);
 }
@@ -139,7 +139,7 @@ static void add_record(struct printer *p, const struct audit_record *rec)
 	buf_addc(&p->out, '\n');
 }
 
-static int flush(struct printer *p)
+static int flush_printer(struct printer *p)
 {
 	int r = say_out(&p->out);
 
@@ -205,7 +205,7 @@ static int show_tail(int state_fd, const struct audit_filter *f, const struct au
 		one.is_event = line_parse(one.text, one.len, &one.line) == 0;
 		add_record(p, &one);
 	}
-	return flush(p) ? EXIT_OURS : -1;
+	return flush_printer(p) ? EXIT_OURS : -1;
 }
 
 /* Everything that is there now. Returns an exit code, or -1: go on. */
@@ -217,12 +217,12 @@ static int show_past(struct audit_query *q, struct printer *p)
 
 	while ((r = audit_query_next(q, &rec, &e)) > 0) {
 		add_record(p, &rec);
-		if (p->out.len > FLUSH_AT && flush(p))
+		if (p->out.len > FLUSH_AT && flush_printer(p))
 			return EXIT_OURS;
 	}
 	if (r < 0)
 		return say_error(&e);
-	return flush(p) ? EXIT_OURS : -1;
+	return flush_printer(p) ? EXIT_OURS : -1;
 }
 
 static int show_coming(struct audit_query *q, struct printer *p)
@@ -234,19 +234,19 @@ static int show_coming(struct audit_query *q, struct printer *p)
 	for (;;) {
 		while ((r = audit_query_next(q, &rec, &e)) > 0) {
 			add_record(p, &rec);
-			if (p->out.len > FLUSH_AT && flush(p))
+			if (p->out.len > FLUSH_AT && flush_printer(p))
 				return EXIT_OURS;
 		}
 		if (r < 0)
 			return say_error(&e);
-		if (flush(p))
+		if (flush_printer(p))
 			return EXIT_OURS;
 		if (audit_query_wait(q, 1000, &e) < 0)
 			return say_error(&e);
 	}
 }
 
-static int show(struct state *st, const struct audit_args *args)
+static int show_events(struct state *st, const struct audit_args *args)
 {
 	CLEANUP(audit_query_freep) struct audit_query *q = NULL;
 	struct audit_filter f = { .since = args->since, .type = args->type };
@@ -378,7 +378,7 @@ static int accept_break(struct state *st, const struct audit_args *args)
 	return 0;
 }
 
-static int take_option(struct audit_args *args, int id, const char *value, struct err *e)
+static int take_audit_option(struct audit_args *args, int id, const char *value, struct err *e)
 {
 	switch (id) {
 	case OPT_FOLLOW:
@@ -444,7 +444,7 @@ static int check_args(const struct audit_args *args, struct err *e)
 }
 
 /* 0, OPT_HELP, or a usage error. Options may stand on both sides of the action. */
-static int parse(int argc, char **argv, struct audit_args *args, struct err *e)
+static int parse_audit_args(int argc, char **argv, struct audit_args *args, struct err *e)
 {
 	struct optparse p = OPTPARSE_INIT(argc, argv, audit_opts, ARRAY_SIZE(audit_opts));
 	const char *value, *word;
@@ -454,7 +454,7 @@ static int parse(int argc, char **argv, struct audit_args *args, struct err *e)
 		while (r == 0 && (id = opt_next(&p, &value, e)) != 0) {
 			if (id < 0 || id == OPT_HELP)
 				return id;
-			r = take_option(args, id, value, e);
+			r = take_audit_option(args, id, value, e);
 		}
 		word = r == 0 ? opt_take(&p) : NULL;
 		if (word && args->act != ACT_SHOW)
@@ -476,7 +476,7 @@ static int cmd_audit(int argc, char **argv)
 	CLEANUP(state_release) struct state st = STATE_INIT;
 	struct audit_args args = { 0 };
 	struct err e = ERR_INIT;
-	int r = parse(argc, argv, &args, &e);
+	int r = parse_audit_args(argc, argv, &args, &e);
 
 	if (r == OPT_HELP)
 		return verb_print_help(&verb_audit);
@@ -488,7 +488,7 @@ static int cmd_audit(int argc, char **argv)
 		return verify(&st, &args);
 	if (args.act == ACT_ACCEPT)
 		return accept_break(&st, &args);
-	return show(&st, &args);
+	return show_events(&st, &args);
 }
 
 const struct verb verb_audit = {

@@ -140,7 +140,7 @@ static void add_listen(const struct state *st, struct buf *out)
 		buf_addf(out, "  page and API: %.*s (coffer ui)\n", (int)strcspn(w, " "), w);
 }
 
-static int add_all(const struct state *st, const json_t *o, struct buf *out)
+static int add_status(const struct state *st, const json_t *o, struct buf *out)
 {
 	static const char *const heads[] = {
 		"ID", "NAME", "RESTART", "STATE", "RESTARTS", "LAST END", "WHY"
@@ -187,7 +187,7 @@ static int show_status(struct state *st, bool as_json)
 	if (as_json)
 		return say_out(&b);
 	o = json_loadb(buf_cstr(&b), b.len, 0, NULL);
-	r = o ? add_all(st, o, &out) : -EBADMSG;
+	r = o ? add_status(st, o, &out) : -EBADMSG;
 	json_decref(o);
 	if (r < 0)
 		return say_error((err_sys(&e, r, "cannot understand what cofferd tells"), &e));
@@ -202,7 +202,7 @@ static int say_reply(const struct cofferd_reply *reply)
 	return say_error(&e);
 }
 
-static int start(struct state *st)
+static int start_gateway(struct state *st)
 {
 	struct cofferd_reply reply;
 	struct err e = ERR_INIT;
@@ -265,7 +265,7 @@ static int start_and_listen(struct state *st, const struct webctl *ctl)
 {
 	autobuf struct buf b = BUF_INIT;
 	struct err e = ERR_INIT;
-	int r = start(st);
+	int r = start_gateway(st);
 
 	if (r || !ctl->listen[0])
 		return r;
@@ -289,7 +289,7 @@ static int obey(const char *word, bool as_json, const struct webctl *ctl)
 	if (str_eq(word, "reload"))
 		return steer(&st, COFFERD_RELOAD);
 	if (str_eq(word, "run"))
-		return cofferd_become(&st, &e) < 0 ? say_error(&e) : EXIT_OURS;
+		return cofferd_exec(&st, &e) < 0 ? say_error(&e) : EXIT_OURS;
 	return show_status(&st, as_json);
 }
 

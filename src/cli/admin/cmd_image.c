@@ -40,7 +40,7 @@ struct args {
 	char **argv;
 };
 
-static int out_of_memory(struct err *e)
+static int image_no_memory(struct err *e)
 {
 	return err_set(e, -ENOMEM, "out of memory");
 }
@@ -59,7 +59,7 @@ static int log_event(struct audit *a, const char *type, const char *what, const 
 		json_str(&j, "image_digest", rec->manifest);
 		json_u64(&j, "bytes", rec->bytes);
 	}
-	return buf_error(&b) ? out_of_memory(e) : audit_append(a, type, NULL, &b, e);
+	return buf_error(&b) ? image_no_memory(e) : audit_append(a, type, NULL, &b, e);
 }
 
 static void say_notes(const struct image_notes *n)
@@ -148,7 +148,7 @@ static int add_rows(const struct image_records *l, struct table *t)
 	return r;
 }
 
-static int list(struct state *st, const struct args *a, struct err *e)
+static int list_images(struct state *st, const struct args *a, struct err *e)
 {
 	CLEANUP(image_records_release) struct image_records l = { 0 };
 	autotable struct table t = TABLE_INIT(4);
@@ -171,10 +171,10 @@ static int list(struct state *st, const struct args *a, struct err *e)
 		buf_addc(&out, '\n');
 	} else if (!a->quiet) {
 		if (add_rows(&l, &t) < 0)
-			return out_of_memory(e);
+			return image_no_memory(e);
 		table_format(&t, &out);
 	}
-	return buf_error(&out) ? out_of_memory(e) : say_out(&out) ? -EIO : 0;
+	return buf_error(&out) ? image_no_memory(e) : say_out(&out) ? -EIO : 0;
 }
 
 /* The record, the manifest and the configuration as one object; the last two as they are. */
@@ -205,7 +205,7 @@ static int inspect(struct state *st, const char *ref, struct err *e)
 		buf_addf(&out, "%s\n", text);
 	free(text);
 	json_decref(all);
-	return r < 0 || !out.len ? out_of_memory(e) : say_out(&out) ? -EIO : 0;
+	return r < 0 || !out.len ? image_no_memory(e) : say_out(&out) ? -EIO : 0;
 }
 
 /* A run that was kept, with the layer that it wrote over the image. */
@@ -254,7 +254,7 @@ static int act_on(struct state *st, struct audit *audit, const struct args *a, c
 	case ACT_INSPECT:
 		return inspect(st, what, e);
 	default:
-		return list(st, a, e);
+		return list_images(st, a, e);
 	}
 }
 
@@ -278,7 +278,7 @@ static int run_all(const struct args *a)
 	return code;
 }
 
-static int take_option(struct args *a, int id, const char *value, struct err *e)
+static int take_image_option(struct args *a, int id, const char *value, struct err *e)
 {
 	switch (id) {
 	case OPT_NAME:
@@ -317,7 +317,7 @@ static int check_args(const struct args *a, const char *act, struct err *e)
 
 /* Options may stand before, between and behind the other words, which are gathered at the front of argv. Returns 1 when
  * --help was asked for. */
-static int parse(struct args *a, int argc, char **argv, struct err *e)
+static int parse_image_args(struct args *a, int argc, char **argv, struct err *e)
 {
 	struct optparse p = OPTPARSE_INIT(argc, argv, image_opts, ARRAY_SIZE(image_opts));
 	const char *value, *act = NULL;
@@ -329,7 +329,7 @@ static int parse(struct args *a, int argc, char **argv, struct err *e)
 		while ((id = opt_next(&p, &value, e)) > 0) {
 			if (id == OPT_HELP)
 				return 1;
-			r = take_option(a, id, value, e);
+			r = take_image_option(a, id, value, e);
 			if (r < 0)
 				return r;
 		}
@@ -353,7 +353,7 @@ static int cmd_image(int argc, char **argv)
 {
 	struct args a = { 0 };
 	struct err e = ERR_INIT;
-	int r = parse(&a, argc, argv, &e);
+	int r = parse_image_args(&a, argc, argv, &e);
 
 	if (r == 1)
 		return verb_print_help(&verb_image);

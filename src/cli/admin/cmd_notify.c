@@ -104,7 +104,7 @@ static int test(const struct notify_conf *conf, const struct notify_args *a, str
 	return r < 0 ? say_error(e) : x.failed ? EXIT_FAILED : 0;
 }
 
-static int add_target(struct table *t, const struct notify_target *x)
+static int add_target_row(struct table *t, const struct notify_target *x)
 {
 	autobuf struct buf where = BUF_INIT;
 	int r;
@@ -123,7 +123,7 @@ static int add_target(struct table *t, const struct notify_target *x)
 	return r < 0 ? r : table_add(t, buf_cstr(&where), 80);
 }
 
-static int list(const struct notify_conf *conf, struct err *e)
+static int list_targets(const struct notify_conf *conf, struct err *e)
 {
 	static const char *const heads[] = { "NAME", "KIND", "SECRET", "WHERE" };
 	autotable struct table t = TABLE_INIT(ARRAY_SIZE(heads));
@@ -133,14 +133,14 @@ static int list(const struct notify_conf *conf, struct err *e)
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(heads); i++)
 		r = table_add(&t, heads[i], 0);
 	for (size_t i = 0; r == 0 && i < conf->n; i++)
-		r = add_target(&t, &conf->targets[i]);
+		r = add_target_row(&t, &conf->targets[i]);
 	table_format(&t, &out);
 	if (r < 0 || buf_error(&out))
 		return say_error((err_set(e, -ENOMEM, "out of memory"), e));
 	return say_out(&out);
 }
 
-static int take_option(struct notify_args *a, int id, const char *value, struct err *e)
+static int take_notify_option(struct notify_args *a, int id, const char *value, struct err *e)
 {
 	a->config = id == OPT_CONFIG ? value : a->config;
 	a->to = id == OPT_TO ? value : a->to;
@@ -151,7 +151,7 @@ static int take_option(struct notify_args *a, int id, const char *value, struct 
 	return 0;
 }
 
-static int parse(int argc, char **argv, struct notify_args *a, struct err *e)
+static int parse_notify_args(int argc, char **argv, struct notify_args *a, struct err *e)
 {
 	struct optparse p = OPTPARSE_INIT(argc, argv, notify_opts, ARRAY_SIZE(notify_opts));
 	const char *value, *word;
@@ -161,7 +161,7 @@ static int parse(int argc, char **argv, struct notify_args *a, struct err *e)
 		while (r == 0 && (id = opt_next(&p, &value, e)) != 0) {
 			if (id < 0 || id == OPT_HELP)
 				return id;
-			r = take_option(a, id, value, e);
+			r = take_notify_option(a, id, value, e);
 		}
 		word = r == 0 ? opt_take(&p) : NULL;
 		if (word && a->act >= 0)
@@ -180,7 +180,7 @@ static int cmd_notify(int argc, char **argv)
 	CLEANUP(notify_conf_release) struct notify_conf conf = NOTIFY_CONF_INIT;
 	struct notify_args a = { .tries = 1, .act = -1 };
 	struct err e = ERR_INIT;
-	int r = parse(argc, argv, &a, &e);
+	int r = parse_notify_args(argc, argv, &a, &e);
 
 	if (r == OPT_HELP)
 		return verb_print_help(&verb_notify);
@@ -193,7 +193,7 @@ static int cmd_notify(int argc, char **argv)
 		say_error(&e);
 		return EXIT_USAGE;
 	}
-	return a.act == 0 ? test(&conf, &a, &e) : list(&conf, &e);
+	return a.act == 0 ? test(&conf, &a, &e) : list_targets(&conf, &e);
 }
 
 const struct verb verb_notify = {

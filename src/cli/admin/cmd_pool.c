@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-static void show(const struct cofferd_reply *reply)
+static void show_pool(const struct cofferd_reply *reply)
 {
 	char size[16];
 
@@ -46,7 +46,7 @@ static int cmd_pool(int argc, char **argv)
 	if (r < 0)
 		return say_error((err_sys(&e, r, "cofferd does not answer"), &e));
 	if (str_eq(what, "show"))
-		show(&reply);
+		show_pool(&reply);
 	return 0;
 }
 

@@ -26,7 +26,7 @@ static const struct opt token_opts[] = {
 	{ "json", 0, NULL, "ls: print one JSON object", OPT_JSON },
 };
 
-static int make(struct state *st, struct webctl *c)
+static int make_token(struct state *st, struct webctl *c)
 {
 	autobuf struct buf token = { .wipe = true }, answer = BUF_INIT;
 	struct err e = ERR_INIT;
@@ -46,7 +46,7 @@ static int make(struct state *st, struct webctl *c)
 	return say_out(&token);
 }
 
-static int add_row(struct table *t, const json_t *x)
+static int add_token_row(struct table *t, const json_t *x)
 {
 	static const char *const keys[] = { "id", "kind", "role", "name", "made", "expires" };
 	int r = 0;
@@ -59,7 +59,7 @@ static int add_row(struct table *t, const json_t *x)
 	return r;
 }
 
-static int list(struct state *st, struct webctl *c, bool as_json)
+static int list_tokens(struct state *st, struct webctl *c, bool as_json)
 {
 	static const char *const heads[] = { "ID", "KIND", "ROLE", "NAME", "MADE", "EXPIRES" };
 	autotable struct table t = TABLE_INIT(ARRAY_SIZE(heads));
@@ -70,7 +70,7 @@ static int list(struct state *st, struct webctl *c, bool as_json)
 	int r = 0;
 
 	c->op = WEBCTL_LS;
-	r = look_has_room(st) ? cofferd_web(st, c, &answer, &e) : cofferd_look_tokens(st, &answer, &e);
+	r = look_has_room(st) ? cofferd_web(st, c, &answer, &e) : cofferd_list_tokens(st, &answer, &e);
 	if (r < 0)
 		return say_error(&e);
 	if (as_json)
@@ -80,7 +80,7 @@ static int list(struct state *st, struct webctl *c, bool as_json)
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(heads); i++)
 		r = table_add(&t, heads[i], 0);
 	for (size_t i = 0; r == 0 && i < json_array_size(tokens); i++)
-		r = add_row(&t, json_array_get(tokens, i));
+		r = add_token_row(&t, json_array_get(tokens, i));
 	json_decref(o);
 	if (r < 0)
 		return say_error((err_set(&e, r, "out of memory"), &e));
@@ -88,7 +88,7 @@ static int list(struct state *st, struct webctl *c, bool as_json)
 	return say_out(&out);
 }
 
-static int drop(struct state *st, struct webctl *c, const char *name)
+static int revoke_token(struct state *st, struct webctl *c, const char *name)
 {
 	autobuf struct buf answer = BUF_INIT;
 	struct err e = ERR_INIT;
@@ -102,7 +102,7 @@ static int drop(struct state *st, struct webctl *c, const char *name)
 	return cofferd_web(st, c, &answer, &e) < 0 ? say_error(&e) : 0;
 }
 
-static int take(struct webctl *c, int id, const char *value, struct err *e)
+static int take_token_option(struct webctl *c, int id, const char *value, struct err *e)
 {
 	uint64_t span;
 	int role;
@@ -144,7 +144,7 @@ static int cmd_token(int argc, char **argv)
 			if (id == OPT_HELP)
 				return verb_print_help(&verb_token);
 			as_json = as_json || id == OPT_JSON;
-			if (take(&c, id, value, &e) < 0)
+			if (take_token_option(&c, id, value, &e) < 0)
 				return say_usage(&verb_token, &e);
 		}
 		next = id < 0 ? NULL : opt_take(&p);
@@ -160,9 +160,9 @@ static int cmd_token(int argc, char **argv)
 	}
 	if (state_open(&st, &e) < 0)
 		return say_error(&e);
-	return str_eq(word, "new")  ? make(&st, &c)
-	       : str_eq(word, "ls") ? list(&st, &c, as_json)
-				    : drop(&st, &c, what);
+	return str_eq(word, "new")  ? make_token(&st, &c)
+	       : str_eq(word, "ls") ? list_tokens(&st, &c, as_json)
+				    : revoke_token(&st, &c, what);
 }
 
 const struct verb verb_token = {

@@ -64,7 +64,7 @@ static int listen_somewhere(struct state *st, const char *listen, char ret[72], 
 	return r == -EADDRINUSE ? err_hint(e, r, "coffer ui --listen 127.0.0.1:PORT") : r;
 }
 
-static int show(struct state *st, enum web_role role, const char *name, const char *listen)
+static int show_address(struct state *st, enum web_role role, const char *name, const char *listen)
 {
 	autobuf struct buf code = { .wipe = true }, out = { .wipe = true };
 	struct webctl c = { .op = WEBCTL_WHERE };
@@ -111,7 +111,7 @@ static int cmd_ui(int argc, char **argv)
 		return say_usage(&verb_ui, id < 0 ? &e : (err_set(&e, -EINVAL, "ui takes no words"), &e));
 	if (state_open(&st, &e) < 0)
 		return say_error(&e);
-	return show(&st, (enum web_role)role, name, listen);
+	return show_address(&st, (enum web_role)role, name, listen);
 }
 
 const struct verb verb_ui = {

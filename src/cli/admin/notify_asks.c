@@ -42,7 +42,7 @@ static void on_post(void *ctx, const struct notify_event *ev)
 		(void)!notify_post(f->notify, ev);
 }
 
-static void arm(struct following *f)
+static void arm_next_post(struct following *f)
 {
 	uint64_t next = askpost_tick(&f->post, clock_nsec(CLOCK_MONOTONIC));
 
@@ -50,9 +50,9 @@ static void arm(struct following *f)
 		loop_timer(&f->loop, &f->t_tick, next + NSEC_PER_MSEC);
 }
 
-static void on_tick(struct timer *t)
+static void on_post_due(struct timer *t)
 {
-	arm(t->ctx);
+	arm_next_post(t->ctx);
 }
 
 static void on_end(struct timer *t)
@@ -60,7 +60,7 @@ static void on_end(struct timer *t)
 	((struct following *)t->ctx)->over = true;
 }
 
-static int take(void *ctx, json_t *ask)
+static int take_question(void *ctx, json_t *ask)
 {
 	struct following *f = ctx;
 
@@ -75,8 +75,8 @@ static void on_socket(struct watch *w, uint32_t events)
 	struct err e = ERR_INIT;
 
 	(void)events;
-	if (askc_follow_read(&f->c, take, f, &e) == 0) {
-		arm(f);
+	if (askc_follow_read(&f->c, take_question, f, &e) == 0) {
+		arm_next_post(f);
 		return;
 	}
 	loop_unwatch(&f->loop, w);
@@ -85,7 +85,7 @@ static void on_socket(struct watch *w, uint32_t events)
 	loop_timer(&f->loop, &f->t_end, clock_nsec(CLOCK_MONOTONIC) + LAST_WORDS);
 }
 
-static int follow(struct following *f, int run_fd, struct err *e)
+static int follow_questions(struct following *f, int run_fd, struct err *e)
 {
 	int r = askc_open(&f->c, run_fd, e);
 
@@ -93,7 +93,7 @@ static int follow(struct following *f, int run_fd, struct err *e)
 	if (r < 0)
 		return r;
 	f->w = (struct watch){ .fd = f->c.fd, .fn = on_socket, .ctx = f };
-	f->t_tick = (struct timer){ .fn = on_tick, .ctx = f };
+	f->t_tick = (struct timer){ .fn = on_post_due, .ctx = f };
 	f->t_end = (struct timer){ .fn = on_end, .ctx = f };
 	r = loop_watch(&f->loop, &f->w, EPOLLIN) < 0 ? err_set(e, -ENOMEM, "out of memory") : 0;
 	while (r == 0 && !f->over && !(f->ended && notify_waiting(f->notify) == 0))
@@ -125,7 +125,7 @@ static void log_failure(struct audit *audit, const char *run, const struct err *
 		(void)!audit_append(audit, "notify.failed", run, &b, NULL);
 }
 
-static int tell(struct state *st, struct audit *audit, const char *run, uint64_t number, struct err *e)
+static int tell_people(struct state *st, struct audit *audit, const char *run, uint64_t number, struct err *e)
 {
 	CLEANUP(notify_conf_release) struct notify_conf conf = NOTIFY_CONF_INIT;
 	CLEANUP(run_meta_release) struct run_meta m = { 0 };
@@ -143,7 +143,7 @@ static int tell(struct state *st, struct audit *audit, const char *run, uint64_t
 					   .ui = conf.ui[0] ? conf.ui : NULL,
 					   .name = m.name,
 					   .last = number - 1 };
-		r = follow(&f, fd, e);
+		r = follow_questions(&f, fd, e);
 	}
 	notify_free(f.notify);
 	askc_close(&f.c);
@@ -164,7 +164,7 @@ int notify_asks(int argc, char **argv)
 		return EXIT_USAGE;
 	r = state_open(&st, &e);
 	r = r < 0 ? r : audit_open(&audit, st.fd, &e);
-	r = r < 0 ? r : tell(&st, audit, argv[1], number, &e);
+	r = r < 0 ? r : tell_people(&st, audit, argv[1], number, &e);
 	if (r < 0)
 		log_failure(audit, argv[1], &e);
 	return r < 0 ? EXIT_OURS : 0;

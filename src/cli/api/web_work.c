@@ -63,7 +63,7 @@ static const char *code_of(int r)
 }
 
 /* One line each, whatever a message holds. */
-static int fail(const struct web_args *a, int r, const struct err *e)
+static int print_failure(const struct web_args *a, int r, const struct err *e)
 {
 	char message[600], hint[600];
 
@@ -73,7 +73,7 @@ static int fail(const struct web_args *a, int r, const struct err *e)
 	return EXIT_SAYS;
 }
 
-static void release(struct web_args *a)
+static void release_args(struct web_args *a)
 {
 	state_release(&a->st);
 	buf_release(&a->out);
@@ -81,7 +81,7 @@ static void release(struct web_args *a)
 
 int web_work(int argc, char **argv)
 {
-	CLEANUP(release) struct web_args a = { .st = STATE_INIT, .argc = argc - 2, .argv = argv + 2 };
+	CLEANUP(release_args) struct web_args a = { .st = STATE_INIT, .argc = argc - 2, .argv = argv + 2 };
 	struct err e = ERR_INIT;
 	int r = -EINVAL;
 
@@ -99,5 +99,5 @@ int web_work(int argc, char **argv)
 	}
 	if (r == 0 && buf_error(&a.out))
 		r = err_set(&e, -ENOMEM, "out of memory");
-	return r < 0 ? fail(&a, r, &e) : say_out(&a.out);
+	return r < 0 ? print_failure(&a, r, &e) : say_out(&a.out);
 }

@@ -7,6 +7,7 @@
 #include "base/fd.h"
 #include "base/jsonget.h"
 #include "base/str.h"
+#include "base/vec.h"
 #include "cli/api/web_work.h"
 
 #include <errno.h>
@@ -25,7 +26,7 @@ struct list {
 };
 
 /* In force: what was allowed and can still be used. */
-static bool is_wanted(const struct list *l, const char *state)
+static bool is_wanted_state(const struct list *l, const char *state)
 {
 	if (str_eq(l->state, "in_force"))
 		return str_eq(state, "granted") || str_eq(state, "parked");
@@ -39,23 +40,16 @@ static void list_release(struct list *l)
 	free(l->v);
 }
 
-static int keep(void *ctx, json_t *ask)
+static int keep_wanted(void *ctx, json_t *ask)
 {
 	struct list *l = ctx;
+	int r;
 
-	if (!ask || !is_wanted(l, jsonget_text(ask, "state")))
+	if (!ask || !is_wanted_state(l, jsonget_text(ask, "state")))
 		return 0;
-	if (l->n == LIST_MAX)
-		return -E2BIG;
-	if (l->n == l->room) {
-		size_t more = l->room ? l->room * 2 : 64;
-		json_t **v = reallocarray(l->v, more, sizeof(json_t *));
-
-		if (!v)
-			return -ENOMEM;
-		l->v = v;
-		l->room = more;
-	}
+	r = VEC_ROOM(l->v, l->n, l->room, LIST_MAX);
+	if (r < 0)
+		return r;
 	l->v[l->n++] = json_incref(ask);
 	return 0;
 }
@@ -70,7 +64,7 @@ static int in_order(const void *a, const void *b)
 }
 
 /* One run's. Who cannot be reached has ended, or is about to: what was, is in its file. */
-static void gather(struct web_args *a, const char *id, struct list *l)
+static void gather_run(struct web_args *a, const char *id, struct list *l)
 {
 	autoaskc struct askc c = ASKC_INIT;
 	struct err e = ERR_INIT;
@@ -80,9 +74,9 @@ static void gather(struct web_args *a, const char *id, struct list *l)
 	if (fd < 0)
 		return;
 	if (askc_open(&c, fd, &e) == 0)
-		(void)!askc_list(&c, !str_eq(l->state, "pending"), keep, l, &e);
+		(void)!askc_list(&c, !str_eq(l->state, "pending"), keep_wanted, l, &e);
 	else if (str_eq(l->state, "all") || granted_exists(fd))
-		(void)!askc_read_file(fd, id, keep, l, &e);
+		(void)!askc_read_file(fd, id, keep_wanted, l, &e);
 }
 
 static void add_ask(struct buf *out, json_t *ask)
@@ -157,7 +151,7 @@ int web_work_asks(struct web_args *a, struct err *e)
 	if (r < 0)
 		return r;
 	for (size_t k = 0; k < ids.n; k++)
-		gather(a, ids.v[k], &l);
+		gather_run(a, ids.v[k], &l);
 	if (l.n)
 		qsort(l.v, l.n, sizeof(json_t *), in_order);
 	for (size_t k = 0; l.newest && k < l.n / 2; k++) {
@@ -204,7 +198,7 @@ struct wanted {
 	json_t *found;
 };
 
-static int find(void *ctx, json_t *ask)
+static int find_question(void *ctx, json_t *ask)
 {
 	struct wanted *w = ctx;
 
@@ -236,7 +230,7 @@ int web_work_ask(struct web_args *a, struct err *e)
 	if (askc_open(&c, fd, &why) == 0)
 		r = askc_show(&c, w.id, &w.found, e);
 	else
-		r = askc_read_file(fd, run, find, &w, e);
+		r = askc_read_file(fd, run, find_question, &w, e);
 	if (r < 0 || !w.found) {
 		a->code = "not_found";
 		return r < 0 && *e->msg ? r : err_set(e, -ENOENT, "there is no question %s", w.id);
@@ -321,7 +315,7 @@ int web_work_revoke(struct web_args *a, struct err *e)
 
 	set_who(a, &who);
 	if (r == 0)
-		r = askback(&a->st, fd, run, web_arg(a, "ask"), &who, &ask, e);
+		r = askback_revoke(&a->st, fd, run, web_arg(a, "ask"), &who, &ask, e);
 	if (r < 0) {
 		a->code = a->code ? a->code : code_of(r);
 		return r;

@@ -229,7 +229,7 @@ static bool may_match(const struct line *l, const char *decision, const char *ho
 	return !host || !is_plain(host) || has_text(l, host) || str_eq(host, "-");
 }
 
-static void add_u64(struct json *j, const char *key, uint64_t v, bool has)
+static void add_number_if(struct json *j, const char *key, uint64_t v, bool has)
 {
 	if (has)
 		json_u64(j, key, v);
@@ -237,7 +237,7 @@ static void add_u64(struct json *j, const char *key, uint64_t v, bool has)
 		json_none(j, key);
 }
 
-static void add_row(struct json *j, const struct net_event *ev, uint64_t seq)
+static void add_event_row(struct json *j, const struct net_event *ev, uint64_t seq)
 {
 	bool ended = ev->kind == NETEV_CLOSE || ev->kind == NETEV_RESPONSE;
 
@@ -249,18 +249,18 @@ static void add_row(struct json *j, const struct net_event *ev, uint64_t seq)
 	json_bool(j, "denied", ev->denied || ev->kind == NETEV_REFUSED || ev->kind == NETEV_ALERT);
 	json_str(j, "decision", ev->decision);
 	json_str(j, "host", net_event_host(ev));
-	add_u64(j, "port", ev->port, ev->port);
+	add_number_if(j, "port", ev->port, ev->port);
 	json_str(j, "depth", ev->depth);
 	json_str(j, "rule", ev->rule);
 	json_str(j, "why", ev->why ? ev->why : ev->text);
 	json_str(j, "method", ev->method);
 	json_str(j, "path", ev->path);
-	add_u64(j, "status", ev->status, ev->status);
-	add_u64(j, "conn", ev->conn, ev->conn);
-	add_u64(j, "up", ev->up, ended || ev->up);
-	add_u64(j, "down", ev->down, ended || ev->down);
-	add_u64(j, "ms", ev->ms, ended || ev->ms);
-	add_u64(j, "count", ev->count, ev->count);
+	add_number_if(j, "status", ev->status, ev->status);
+	add_number_if(j, "conn", ev->conn, ev->conn);
+	add_number_if(j, "up", ev->up, ended || ev->up);
+	add_number_if(j, "down", ev->down, ended || ev->down);
+	add_number_if(j, "ms", ev->ms, ended || ev->ms);
+	add_number_if(j, "count", ev->count, ev->count);
 	json_str(j, "ask", ev->ask);
 	json_str(j, "what", ev->what);
 	json_str(j, "top", ev->top);
@@ -288,7 +288,7 @@ int web_work_egress(struct web_args *a, struct err *e)
 			struct buf text = BUF_INIT;
 			struct json j = JSON_INIT(&text);
 
-			add_row(&j, &ev, rec.line.seq);
+			add_event_row(&j, &ev, rec.line.seq);
 			r = page_add(&p, rec.line.seq, &text);
 			buf_release(&text);
 		}
@@ -302,7 +302,7 @@ int web_work_egress(struct web_args *a, struct err *e)
 
 /* --- the story of a run ----------------------------------------------------------------------------------------------- */
 
-static void add_value(struct buf *out, const json_t *o, const char *key)
+static void add_member_value(struct buf *out, const json_t *o, const char *key)
 {
 	const json_t *v = json_object_get(o, key);
 
@@ -356,7 +356,7 @@ static const struct {
 	{ "api.refused", "{who} ({role}) may not: {act}", "bad" },
 };
 
-static const char *tell(const char *type, const json_t *o, struct buf *out)
+static const char *tell_event(const char *type, const json_t *o, struct buf *out)
 {
 	const char *decision = jsonget_text_or_null(o, "decision"), *text = NULL, *tone = "plain";
 
@@ -379,7 +379,7 @@ static const char *tell(const char *type, const json_t *o, struct buf *out)
 			continue;
 		}
 		snprintf(key, sizeof(key), "%.*s", (int)n - 1, p + 1);
-		add_value(out, o, key);
+		add_member_value(out, o, key);
 		p += n;
 	}
 	if (json_is_false(json_object_get(o, "allow")))
@@ -402,7 +402,7 @@ static int add_story(struct page *p, const struct audit_record *rec)
 	buf_add(&fields, rec->line.fields, rec->line.fields_len);
 	buf_addc(&fields, '}');
 	o = json_loadb(buf_cstr(&fields), fields.len, JSON_ALLOW_NUL, NULL);
-	tone = tell(type, o, &text);
+	tone = tell_event(type, o, &text);
 	json_decref(o);
 	json_obj(&j, NULL);
 	json_u64(&j, "seq", rec->line.seq);
@@ -460,7 +460,7 @@ int web_work_backlog(struct web_args *a, struct err *e)
 	return r;
 }
 
-static int flush(struct buf *b)
+static int flush_out(struct buf *b)
 {
 	int r = fd_write_all(STDOUT_FILENO, buf_cstr(b), b->len);
 
@@ -482,11 +482,11 @@ int web_work_feed(struct web_args *a, struct err *e)
 	while (r == 0) {
 		while ((r = scan_next(&s, &rec, e)) > 0) {
 			add_feed_line(&a->out, &rec);
-			if (a->out.len > (64u << 10) && flush(&a->out) < 0)
+			if (a->out.len > (64u << 10) && flush_out(&a->out) < 0)
 				return 0;
 		}
 		if (r == 0)
-			r = flush(&a->out);
+			r = flush_out(&a->out);
 		if (r == 0)
 			r = audit_query_wait(s.q, 1000, e);
 	}

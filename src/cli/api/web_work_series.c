@@ -26,7 +26,7 @@ static void series_release(struct series *s)
 	free(s->v);
 }
 
-static void add(uint64_t *sum, uint64_t v)
+static void add_saturating(uint64_t *sum, uint64_t v)
 {
 	/* Counts come from a journal of a process that talks to strangers. */
 	if (__builtin_add_overflow(*sum, v, sum))
@@ -53,16 +53,16 @@ static void count_net(const struct series *s, const struct net_event *ev)
 	if (!b)
 		return;
 	if (ev->kind == NETEV_CLOSE) {
-		add(&b->up, ev->up);
-		add(&b->down, ev->down);
+		add_saturating(&b->up, ev->up);
+		add_saturating(&b->down, ev->down);
 	} else if (ev->kind == NETEV_REFUSED || (is_decision(ev) && ev->denied)) {
-		add(&b->deny, times);
+		add_saturating(&b->deny, times);
 	} else if (is_decision(ev) && ev->decision && !net_event_is_outcome(ev)) {
-		add(&b->allow, times);
+		add_saturating(&b->allow, times);
 	}
 }
 
-static void count(const struct series *s, const struct audit_record *rec)
+static void count_event(const struct series *s, const struct audit_record *rec)
 {
 	struct net_event ev;
 	struct bucket *b;
@@ -76,14 +76,14 @@ static void count(const struct series *s, const struct audit_record *rec)
 		snprintf(text, sizeof(text), "%.*s", LINE_TIME_LEN, rec->line.time);
 		b = clock_parse(text, s->to, &t) == 0 ? bucket_of(s, t) : NULL;
 		if (b)
-			add(&b->ask, 1);
+			add_saturating(&b->ask, 1);
 	} else if (net_event_parse(&ev, rec)) {
 		count_net(s, &ev);
 		net_event_release(&ev);
 	}
 }
 
-static int scan(const struct series *s, struct web_args *a, struct err *e)
+static int scan_log(const struct series *s, struct web_args *a, struct err *e)
 {
 	CLEANUP(audit_query_freep) struct audit_query *q = NULL;
 	const char *ref = web_arg(a, "sandbox");
@@ -96,7 +96,7 @@ static int scan(const struct series *s, struct web_args *a, struct err *e)
 		r = audit_query_open(&q, a->st.fd, &f, e);
 	while (r >= 0 && (r = audit_query_next(q, &rec, e)) > 0) {
 		if (rec.is_event)
-			count(s, &rec);
+			count_event(s, &rec);
 	}
 	return r;
 }
@@ -147,7 +147,7 @@ int web_work_series(struct web_args *a, struct err *e)
 	s.v = s.n >= 1 && s.n <= BUCKETS_MAX ? calloc(s.n, sizeof(*s.v)) : NULL;
 	if (!s.v)
 		return err_set(e, -EINVAL, "buckets is out of range");
-	r = scan(&s, a, e);
+	r = scan_log(&s, a, e);
 	if (r < 0)
 		return r;
 	print(&s, &a->out);

@@ -39,7 +39,7 @@ struct listing {
 	bool told; /* the run that is read now has told all */
 };
 
-static bool is_open(const json_t *ask)
+static bool is_open_question(const json_t *ask)
 {
 	const char *s = ask_text(ask, "state");
 
@@ -75,7 +75,7 @@ static int add_cells(struct listing *l, const json_t *ask)
 	return r < 0 ? r : table_add(&l->t, buf_cstr(&act), 0);
 }
 
-static int take(void *ctx, json_t *ask)
+static int take_listed(void *ctx, json_t *ask)
 {
 	struct listing *l = ctx;
 	int r = 0;
@@ -84,7 +84,7 @@ static int take(void *ctx, json_t *ask)
 		l->told = true;
 		return 0;
 	}
-	if (!l->o->all && !is_open(ask))
+	if (!l->o->all && !is_open_question(ask))
 		return 0;
 	l->n++;
 	if (!l->o->json)
@@ -109,7 +109,7 @@ static int read_run(struct listing *l, struct askc *c, uint64_t end)
 		uint64_t now = clock_nsec(CLOCK_MONOTONIC);
 		struct pollfd p = { .fd = c->fd, .events = POLLIN };
 
-		r = askc_follow_read(c, take, l, &e);
+		r = askc_follow_read(c, take_listed, l, &e);
 		if (r < 0 || l->told)
 			break;
 		/* What is there already is read, however late it is. */
@@ -154,7 +154,7 @@ static int list_some(struct state *st, struct listing *l, char *const *ids, size
 		if (r == 0 && v[i].c.fd >= 0)
 			one = read_run(l, &v[i].c, end);
 		if (r == 0 && one == 1 && v[i].fd >= 0 && (l->o->all || granted_exists(v[i].fd)))
-			one = askc_read_file(v[i].fd, ids[i], take, l, &none);
+			one = askc_read_file(v[i].fd, ids[i], take_listed, l, &none);
 		if (one == -ENOMEM || one == -EPIPE)
 			r = err_sys(e, one, "cannot list the questions");
 		else if (one < 0)
@@ -176,7 +176,7 @@ static int list_all(struct state *st, struct listing *l, struct err *e)
 		r = table_add(&l->t, head[i], 0);
 	/* Nearest to where the next command is typed stands what is there. */
 	if (r == 0 && l->o->all)
-		r = ask_past(st, take, l, &more, e);
+		r = ask_past(st, take_listed, l, &more, e);
 	for (size_t i = 0; r == 0 && i < runs.n; i += AT_ONCE)
 		r = list_some(st, l, runs.v + i, runs.n - i < AT_ONCE ? runs.n - i : AT_ONCE, e);
 	if (r == 0 && !l->o->json && l->n)

@@ -13,12 +13,12 @@ void ask_seen_release(struct ask_seen *s)
 	*s = ASK_SEEN_INIT;
 }
 
-static uint64_t number(const json_t *ask, const char *key)
+static uint64_t question_number(const json_t *ask, const char *key)
 {
 	return (uint64_t)json_integer_value(json_object_get(ask, key));
 }
 
-static struct ask_seen_one *find(const struct ask_seen *s, uint64_t n)
+static struct ask_seen_one *find_seen(const struct ask_seen *s, uint64_t n)
 {
 	for (size_t i = s->n; i-- > 0;) {
 		if (s->v[i].number == n)
@@ -27,7 +27,7 @@ static struct ask_seen_one *find(const struct ask_seen *s, uint64_t n)
 	return NULL;
 }
 
-static bool is_open(const struct ask_seen_one *o)
+static bool is_open_seen(const struct ask_seen_one *o)
 {
 	return o->state == ASK_PENDING || o->state == ASK_PARKED || o->state == ASK_GRANTED;
 }
@@ -37,13 +37,13 @@ static void forget_one(struct ask_seen *s)
 {
 	size_t i = 0;
 
-	while (i < s->n && is_open(&s->v[i]))
+	while (i < s->n && is_open_seen(&s->v[i]))
 		i++;
 	i = i < s->n ? i : 0;
 	memmove(s->v + i, s->v + i + 1, (--s->n - i) * sizeof(s->v[0]));
 }
 
-static struct ask_seen_one *add(struct ask_seen *s)
+static struct ask_seen_one *add_seen(struct ask_seen *s)
 {
 	if (!s->v)
 		s->v = calloc(ASK_SEEN_MAX, sizeof(s->v[0]));
@@ -56,19 +56,19 @@ static struct ask_seen_one *add(struct ask_seen *s)
 
 void ask_seen_note(struct ask_seen *s, const json_t *ask, struct ask_news *ret)
 {
-	const struct ask_seen_one now = { .number = number(ask, "number"),
+	const struct ask_seen_one now = { .number = question_number(ask, "number"),
 					  .state = ask_state_parse(ask_text(ask, "state")),
 					  .answered = json_is_object(json_object_get(ask, "answer")),
-					  .times = number(ask, "times"),
-					  .waiters = number(ask, "waiters"),
-					  .used = number(ask, "used") };
-	struct ask_seen_one *o = find(s, now.number);
+					  .times = question_number(ask, "times"),
+					  .waiters = question_number(ask, "waiters"),
+					  .used = question_number(ask, "used") };
+	struct ask_seen_one *o = find_seen(s, now.number);
 
 	ret->state = !o || o->state != now.state;
 	ret->answered = o && now.answered && !o->answered;
 	ret->any = ret->state || ret->answered || o->times != now.times || o->waiters != now.waiters ||
 		   o->used != now.used;
-	o = o ? o : add(s);
+	o = o ? o : add_seen(s);
 	if (o)
 		*o = now;
 }

@@ -47,7 +47,7 @@ static enum ask_scope scope_of(int id)
 				  : ASK_ONCE;
 }
 
-static int take(struct answer_args *a, int id, const char *value, struct err *e)
+static int take_answer_option(struct answer_args *a, int id, const char *value, struct err *e)
 {
 	uint64_t ns;
 
@@ -154,7 +154,7 @@ struct wanted {
 	json_t *found;
 };
 
-static int find(void *ctx, json_t *ask)
+static int find_by_id(void *ctx, json_t *ask)
 {
 	struct wanted *w = ctx;
 	const char *dash = strchr(w->id, '-');
@@ -172,20 +172,20 @@ static int without_server(struct state *st, int run_fd, const char *run, const c
 			  struct answer_args *a, struct err *e)
 {
 	struct wanted w = { .id = id };
-	int r = a->n.allow ? 0 : askc_read_file(run_fd, run, find, &w, e);
+	int r = a->n.allow ? 0 : askc_read_file(run_fd, run, find_by_id, &w, e);
 
 	if (r >= 0 && (!w.found || !is_granted(w.found)))
 		r = err_set(e, -ENOENT, "sandbox %s has ended, and with it the question %s", run, id);
 	ask_who_am_i(&a->n.who, "cli");
 	if (r >= 0)
-		r = askback(st, run_fd, run, id, &a->n.who, NULL, e);
+		r = askback_revoke(st, run_fd, run, id, &a->n.who, NULL, e);
 	if (r == 0)
 		say_answered(w.found, &a->n);
 	json_decref(w.found);
 	return r;
 }
 
-static int answer(const char *id, struct answer_args *a, struct err *e)
+static int answer_question(const char *id, struct answer_args *a, struct err *e)
 {
 	CLEANUP(state_release) struct state st = STATE_INIT;
 	autoaskc struct askc c = ASKC_INIT;
@@ -210,7 +210,7 @@ static int answer(const char *id, struct answer_args *a, struct err *e)
 	return r;
 }
 
-static int run(const struct verb *v, int argc, char **argv, bool allow)
+static int run_answer_verb(const struct verb *v, int argc, char **argv, bool allow)
 {
 	struct optparse p = OPTPARSE_INIT(argc, argv, v->opts, v->n_opts);
 	struct answer_args a = { .n.allow = allow };
@@ -222,7 +222,7 @@ static int run(const struct verb *v, int argc, char **argv, bool allow)
 		while (r == 0 && (id = opt_next(&p, &value, &e)) > 0) {
 			if (id == OPT_HELP)
 				return verb_print_help(v);
-			r = take(&a, id, value, &e);
+			r = take_answer_option(&a, id, value, &e);
 		}
 		if (r < 0 || id < 0)
 			return say_usage(v, &e);
@@ -239,18 +239,18 @@ static int run(const struct verb *v, int argc, char **argv, bool allow)
 		return say_usage(v, (err_set(&e, -EINVAL,
 					     "no question is named; `coffer ask ls` shows those that wait"),
 				     &e));
-	r = answer(ref, &a, &e);
+	r = answer_question(ref, &a, &e);
 	return r < 0 ? say_error(&e) : 0;
 }
 
 static int cmd_approve(int argc, char **argv)
 {
-	return run(&verb_approve, argc, argv, true);
+	return run_answer_verb(&verb_approve, argc, argv, true);
 }
 
 static int cmd_deny(int argc, char **argv)
 {
-	return run(&verb_deny, argc, argv, false);
+	return run_answer_verb(&verb_deny, argc, argv, false);
 }
 
 const struct verb verb_approve = {

@@ -143,7 +143,7 @@ static void raise_files(void)
 	}
 }
 
-static int follow(struct state *st, const struct ask_args *a, struct err *e)
+static int follow_all(struct state *st, const struct ask_args *a, struct err *e)
 {
 	static struct follower f;
 	struct pollfd p[FOLLOW_MAX];
@@ -210,7 +210,7 @@ static int find_past(struct state *st, struct one *o)
 	return ask_past(st, find_one, o, &more, &ignored);
 }
 
-static int show(struct state *st, const char *id, const struct ask_args *a, struct err *e)
+static int show_one(struct state *st, const char *id, const struct ask_args *a, struct err *e)
 {
 	struct one o = { .id = id };
 	autobuf struct buf out = BUF_INIT;
@@ -231,7 +231,7 @@ static int show(struct state *st, const char *id, const struct ask_args *a, stru
 	return r < 0 ? r : say_out(&out);
 }
 
-static int take(struct ask_args *a, int id, const char *value, struct err *e)
+static int take_ask_option(struct ask_args *a, int id, const char *value, struct err *e)
 {
 	a->follow = a->follow || id == OPT_FOLLOW;
 	a->json = a->json || id == OPT_JSON;
@@ -244,7 +244,7 @@ static int take(struct ask_args *a, int id, const char *value, struct err *e)
 }
 
 /* Options and words in any order; how many words, OPT_HELP, or negative. */
-static int parse(int argc, char **argv, struct ask_args *a, const char *word[3], struct err *e)
+static int parse_ask_args(int argc, char **argv, struct ask_args *a, const char *word[3], struct err *e)
 {
 	struct optparse p = OPTPARSE_INIT(argc, argv, ask_opts, ARRAY_SIZE(ask_opts));
 	const char *value;
@@ -254,7 +254,7 @@ static int parse(int argc, char **argv, struct ask_args *a, const char *word[3],
 		while ((id = opt_next(&p, &value, e)) > 0) {
 			if (id == OPT_HELP)
 				return OPT_HELP;
-			id = take(a, id, value, e);
+			id = take_ask_option(a, id, value, e);
 			if (id < 0)
 				return id;
 		}
@@ -271,7 +271,7 @@ static int cmd_ask(int argc, char **argv)
 	struct err e = ERR_INIT;
 	struct ask_args a = { 0 };
 	const char *word[3] = { 0 };
-	int n = parse(argc, argv, &a, word, &e), k, r;
+	int n = parse_ask_args(argc, argv, &a, word, &e), k, r;
 
 	if (n == OPT_HELP)
 		return verb_print_help(&verb_ask);
@@ -292,8 +292,8 @@ static int cmd_ask(int argc, char **argv)
 		return ask_new(&st, &a.new);
 	}
 	if (r == 0)
-		r = k == 1     ? show(&st, word[1], &a, &e)
-		    : a.follow ? follow(&st, &a, &e)
+		r = k == 1     ? show_one(&st, word[1], &a, &e)
+		    : a.follow ? follow_all(&st, &a, &e)
 			       : ask_list(&st, &(struct ask_list_opts){ a.json, a.all }, &e);
 	return r < 0 ? say_error(&e) : r;
 }

@@ -11,6 +11,7 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "base/vec.h"
 #include "cli/common/look.h"
 #include "cli/common/run_json.h"
 #include "cli/core/say.h"
@@ -72,15 +73,8 @@ static int remember_usage(struct usage_look *l, const char *id, const struct usa
 {
 	struct seen_usage *x;
 
-	if (l->n == l->room) {
-		size_t more = l->room ? l->room * 2 : 32;
-		struct seen_usage *v = reallocarray(l->v, more, sizeof(*v));
-
-		if (!v)
-			return -ENOMEM;
-		l->v = v;
-		l->room = more;
-	}
+	if (VEC_ROOM(l->v, l->n, l->room, VEC_NO_MAX) < 0)
+		return -ENOMEM;
 	x = &l->v[l->n++];
 	*x = (struct seen_usage){ .at = u->at, .cpu_usec = u->cpu_usec };
 	snprintf(x->id, sizeof(x->id), "%s", id);

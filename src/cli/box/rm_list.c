@@ -4,6 +4,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/vec.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -26,17 +27,7 @@ bool rm_may_come_back(int run_fd, const struct run_meta *m)
 
 static int reserve_found(struct rm_list *l, struct err *e)
 {
-	size_t more = l->room ? l->room * 2 : 32;
-	struct rm_found *v;
-
-	if (l->n < l->room)
-		return 0;
-	v = reallocarray(l->v, more, sizeof(*v));
-	if (!v)
-		return err_set(e, -ENOMEM, "out of memory");
-	l->v = v;
-	l->room = more;
-	return 0;
+	return VEC_ROOM(l->v, l->n, l->room, VEC_NO_MAX) < 0 ? err_set(e, -ENOMEM, "out of memory") : 0;
 }
 
 /* A run whose record cannot be read, or that was removed meanwhile, is not listed. */

@@ -279,7 +279,7 @@ static int read_manifest(struct ckpt_run *r, const char *name, bool content, str
 	int code;
 
 	if (!name)
-		return ckpt_now(r, content, ret, e);
+		return ckpt_scan_now(r, content, ret, e);
 	code = ckpt_find(r, name, &c, e);
 	return code < 0 ? code : ckpt_read(r, c, ret, e);
 }

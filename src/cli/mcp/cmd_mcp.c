@@ -50,7 +50,7 @@ static const struct opt mcp_opts[] = {
 };
 
 /* Returns 1 when --help was asked for. */
-static int parse(struct run_args *a, struct mcp_box *b, int argc, char **argv, struct err *e)
+static int parse_mcp_args(struct run_args *a, struct mcp_box *b, int argc, char **argv, struct err *e)
 {
 	struct optparse p = OPTPARSE_INIT(argc, argv, mcp_opts, ARRAY_SIZE(mcp_opts));
 	const struct limit *timeout = &a->o.limits.l[LIMIT_TIMEOUT];
@@ -154,7 +154,7 @@ static void keeper_stop(struct keeper *k)
 
 /* --- the verb ------------------------------------------------------------------------------------------------------------- */
 
-static int serve(struct mcp_box *b)
+static int serve_tools(struct mcp_box *b)
 {
 	struct mcp_tool tools[] = { mcp_tool_exec,     mcp_tool_read, mcp_tool_write, mcp_tool_checkpoint,
 				    mcp_tool_rollback, mcp_tool_diff, mcp_tool_access };
@@ -199,7 +199,7 @@ static int session(struct run_args *a, struct mcp_box *b)
 	if (mcp_policy_open(b, a, &e) < 0 || mcp_box_open(b, &e) < 0)
 		return b->usage ? say_usage(&verb_mcp, &e) : say_error(&e);
 	say_note("serving MCP on stdin and stdout; the session is %s", b->id);
-	return serve(b);
+	return serve_tools(b);
 }
 
 static int cmd_mcp(int argc, char **argv)
@@ -207,7 +207,7 @@ static int cmd_mcp(int argc, char **argv)
 	struct run_args a = RUN_ARGS_INIT;
 	struct mcp_box b = MCP_BOX_INIT;
 	struct err e = ERR_INIT;
-	int r = parse(&a, &b, argc, argv, &e), code;
+	int r = parse_mcp_args(&a, &b, argc, argv, &e), code;
 
 	if (r == 1)
 		code = verb_print_help(&verb_mcp);

@@ -22,7 +22,7 @@
 #define WAIT_MAX 300
 
 /* A rule that nobody could type is refused before anybody has to read it. */
-static int check_rule(const char *rule, struct err *e)
+static int check_wanted_rule(const char *rule, struct err *e)
 {
 	const struct config_policy_args a = { .allow = &rule, .n_allow = 1, .mode = -1 };
 	struct config_policy cp = { 0 };
@@ -55,7 +55,7 @@ static int only_wish(const struct mcp_box *b, struct mcp_access *a, struct err *
 {
 	const struct run_opts *o = &b->args->o;
 	char rule[RULE_MAX * 4 + 8];
-	int r = check_rule(a->rule, e);
+	int r = check_wanted_rule(a->rule, e);
 
 	if (r == 0)
 		r = log_wish(b, a, e);
@@ -131,11 +131,11 @@ static bool is_kept(const struct asks *have, const char *id)
 
 /* In the log; then whoever serves has it in the file that the next call reads (A8 of asks.h). Those that are
  * there already were logged by who put them there. */
-static int on_widened(void *ctx, const struct asks *l, struct err *e)
+static int on_access_widened(void *ctx, const struct asks *l, struct err *e)
 {
 	struct asking *x = ctx;
 	struct err ignored = ERR_INIT;
-	CLEANUP(asks_freep) struct asks *have = granted_look(x->run_fd, x->b->id, &ignored);
+	CLEANUP(asks_freep) struct asks *have = granted_open_list(x->run_fd, x->b->id, &ignored);
 	const struct ask *a = NULL;
 	int r = 0;
 
@@ -168,7 +168,7 @@ static int ask_person(struct asking *x, struct state *st, struct mcp_access *a, 
 			     .timeout_s = a->wait ? a->wait : 1,
 			     .alive = a->alive,
 			     .ctx = x,
-			     .widened = on_widened,
+			     .widened = on_access_widened,
 			     .check_widen = on_check };
 	autobuf struct buf why = BUF_INIT;
 	int r = askhold(&h, &q, &why, e);

@@ -352,7 +352,7 @@ int mcp_box_end_session(struct mcp_box *b, struct err *e)
 	/* Somebody has applied or discarded it meanwhile. */
 	if (r == -ENOENT)
 		return 0;
-	return r < 0 ? r : askback_session(&st, fd, b->id, e);
+	return r < 0 ? r : askback_end_session(&st, fd, b->id, e);
 }
 
 void mcp_box_outlive(const struct mcp_box *b)

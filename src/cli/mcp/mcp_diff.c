@@ -26,7 +26,7 @@ struct diff {
 	size_t n_masks;
 };
 
-static void release(struct diff *d)
+static void release_diff(struct diff *d)
 {
 	changes_release(&d->l);
 	buf_release(&d->a);
@@ -42,7 +42,7 @@ static int take_side(struct ckpt_run *r, const char *name, struct buf *ret, stru
 	int code;
 
 	if (!name)
-		return ckpt_now(r, true, ret, e);
+		return ckpt_scan_now(r, true, ret, e);
 	if (!ckpt_is_name(name))
 		return err_set(e, -EINVAL, "'%.16s' is no checkpoint such as c3", name);
 	code = ckpt_find(r, name, &c, e);
@@ -136,7 +136,7 @@ static void say_diff(const struct diff *d, const char *path, struct buf *result)
 static int diff_run(void *ctx, const json_t *args, const struct mcp_job *job, struct buf *result,
 		    struct err *e)
 {
-	CLEANUP(release) struct diff d = { .run = CHANGED_INIT, .ckpt = CKPT_RUN_INIT };
+	CLEANUP(release_diff) struct diff d = { .run = CHANGED_INIT, .ckpt = CKPT_RUN_INIT };
 	const struct mcp_box *b = ctx;
 	const char *from = mcp_text(args, "from"), *to = mcp_text(args, "to"),
 		   *typed = mcp_text(args, "path");

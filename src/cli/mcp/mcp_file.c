@@ -53,7 +53,7 @@ char *mcp_path(const char *path, struct err *e)
 }
 
 /* What the function inside said; hostile like all that comes from there. */
-static int judge(const struct mcp_box_end *end, const struct mcp_pump *p, struct err *e)
+static int judge_file_call(const struct mcp_box_end *end, const struct mcp_pump *p, struct err *e)
 {
 	autobuf struct buf text = BUF_INIT, safe = BUF_INIT;
 	size_t len;
@@ -73,7 +73,7 @@ static int judge(const struct mcp_box_end *end, const struct mcp_pump *p, struct
 /* --- read_file ---------------------------------------------------------------------------------------------------------- */
 
 /* Is it text? What a cut in the middle of a character left at the end is taken off. */
-static bool is_text(const char *data, size_t *len, bool cut)
+static bool is_utf8_text(const char *data, size_t *len, bool cut)
 {
 	for (unsigned back = 0; back <= (cut ? 3u : 0u) && back <= *len; back++) {
 		/* jansson takes UTF-8 only. */
@@ -90,7 +90,7 @@ static bool is_text(const char *data, size_t *len, bool cut)
 
 static void add_content(struct json *j, const char *data, size_t len, bool cut, uint64_t at, uint64_t size)
 {
-	bool text = is_text(data, &len, cut);
+	bool text = is_utf8_text(data, &len, cut);
 
 	json_str(j, "encoding", text ? "utf-8" : "base64");
 	json_u64(j, "offset", at);
@@ -156,7 +156,7 @@ static int read_run(void *ctx, const json_t *args, const struct mcp_job *job, st
 	p.err.keep_head = MCP_KEEP_HEAD;
 	r = mcp_pump_run(&p, ctx, &c, &end, e);
 	if (r == 0)
-		r = judge(&end, &p, e);
+		r = judge_file_call(&end, &p, e);
 	return r < 0 ? r : say_file(path, &end, &p.out.head, at, max, result, e);
 }
 
@@ -186,7 +186,7 @@ const struct mcp_tool mcp_tool_read = {
 
 /* --- write_file --------------------------------------------------------------------------------------------------------- */
 
-static int decode(const json_t *args, struct buf *out, struct err *e)
+static int decode_content(const json_t *args, struct buf *out, struct err *e)
 {
 	const char *text = mcp_text(args, "content"), *enc = mcp_text(args, "encoding"), *end;
 	size_t len = strlen(text), got;
@@ -219,7 +219,7 @@ static int write_run(void *ctx, const json_t *args, const struct mcp_job *job, s
 	struct mcp_changes ch = { 0 };
 	struct mcp_box_end end = { 0 };
 	char label[100], name[16] = "";
-	int r = path ? decode(args, &content, e) : e->code;
+	int r = path ? decode_content(args, &content, e) : e->code;
 
 	if (r < 0)
 		return r;
@@ -228,7 +228,7 @@ static int write_run(void *ctx, const json_t *args, const struct mcp_job *job, s
 	p.out.keep_head = p.err.keep_head = MCP_KEEP_HEAD;
 	r = mcp_pump_run(&p, ctx, &c, &end, e);
 	if (r == 0)
-		r = judge(&end, &p, e);
+		r = judge_file_call(&end, &p, e);
 	if (r < 0)
 		return r;
 	snprintf(label, sizeof(label), "write_file: ");

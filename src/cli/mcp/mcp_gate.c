@@ -41,7 +41,8 @@ static void say_waits(void *ctx, const char *id)
 	mcp_job_progress(ctx, 0, text, (size_t)n);
 }
 
-static int decide(const struct mcp_box *b, const struct toolcall *t, const struct mcp_job *job, struct err *e)
+static int decide_call(const struct mcp_box *b, const struct toolcall *t, const struct mcp_job *job,
+		       struct err *e)
 {
 	CLEANUP(state_release) struct state st = STATE_INIT;
 	CLEANUP(audit_freep) struct audit *audit = NULL;
@@ -84,5 +85,5 @@ int mcp_gate(void *ctx, const struct mcp_tool *t, const json_t *args, const stru
 	if (!b->acts.has_tools)
 		return 0;
 	r = toolcall_from_json(&c, t->name, args, e);
-	return r < 0 ? r : decide(b, &c, job, e);
+	return r < 0 ? r : decide_call(b, &c, job, e);
 }

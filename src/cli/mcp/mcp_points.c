@@ -35,8 +35,8 @@ static void list_changes(const struct changes *l, struct mcp_changes *ret)
 	ret->n = l->n;
 }
 
-static int compare(struct ckpt_run *r, const struct buf *before, uint32_t number, struct mcp_changes *ret,
-		   struct err *e)
+static int compare_with_point(struct ckpt_run *r, const struct buf *before, uint32_t number,
+			      struct mcp_changes *ret, struct err *e)
 {
 	CLEANUP(changes_release) struct changes l = { 0 };
 	autobuf struct buf now = BUF_INIT;
@@ -85,7 +85,7 @@ int mcp_note_changes(const struct mcp_box *b, const char *label, struct mcp_chan
 	if (!before.len)
 		return 0;
 	code = ckpt_open(&after, b->id, false, e);
-	return code < 0 ? code : compare(&after, &before, made.number, ret, e);
+	return code < 0 ? code : compare_with_point(&after, &before, made.number, ret, e);
 }
 
 /* --- checkpoint --------------------------------------------------------------------------------------------------------- */
@@ -118,7 +118,7 @@ static int add_points(const struct mcp_box *b, struct json *j, struct err *e)
 	return code;
 }
 
-static int make(const struct mcp_box *b, const char *label, uint32_t *ret, struct err *e)
+static int make_point(const struct mcp_box *b, const char *label, uint32_t *ret, struct err *e)
 {
 	CLEANUP(ckpt_release) struct ckpt_run r = CKPT_RUN_INIT;
 	struct ckpt_want want = { .label = label };
@@ -141,7 +141,7 @@ static int checkpoint_run(void *ctx, const json_t *args, const struct mcp_job *j
 	struct json j = JSON_INIT(result);
 	char name[16];
 	uint32_t number;
-	int r = make(ctx, label ? label : "", &number, e);
+	int r = make_point(ctx, label ? label : "", &number, e);
 
 	(void)job;
 	if (r < 0)
@@ -206,7 +206,7 @@ static int rollback_run(void *ctx, const json_t *args, const struct mcp_job *job
 		return r;
 	/* What the next call changes is told against this, not against what was given up. */
 	snprintf(label, sizeof(label), "back at c%u", rolled.to);
-	r = make(ctx, label, &number, e);
+	r = make_point(ctx, label, &number, e);
 	if (r < 0)
 		return r;
 	json_obj(&j, NULL);

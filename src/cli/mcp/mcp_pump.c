@@ -13,7 +13,7 @@
 #define PROGRESS_NS (100 * NSEC_PER_MSEC)
 #define FRESH_MAX (64u << 10)
 
-static void keep(struct mcp_stream *s, const char *data, size_t len)
+static void keep_output(struct mcp_stream *s, const char *data, size_t len)
 {
 	size_t room = s->head.len < s->keep_head ? s->keep_head - s->head.len : 0;
 	size_t n = len < room ? len : room;
@@ -37,7 +37,7 @@ uint64_t mcp_stream_add(const struct mcp_stream *s, struct buf *out)
 	return omitted;
 }
 
-static void tell(struct mcp_pump *p, bool now)
+static void tell_progress(struct mcp_pump *p, bool now)
 {
 	uint64_t bytes = p->out.bytes + p->err.bytes, t = clock_nsec(CLOCK_MONOTONIC);
 
@@ -60,7 +60,7 @@ static void read_stream(struct mcp_pump *p, struct mcp_stream *s)
 		s->fd = fd_close(s->fd);
 		return;
 	}
-	keep(s, chunk, (size_t)n);
+	keep_output(s, chunk, (size_t)n);
 	if (p->job && p->job->progress) {
 		buf_add(&p->fresh, chunk, (size_t)n);
 		if (p->fresh.len > FRESH_MAX)
@@ -98,14 +98,14 @@ static void pump_all(struct mcp_pump *p)
 			read_stream(p, &p->err);
 		if (f[2].revents)
 			write_input(p);
-		tell(p, false);
+		tell_progress(p, false);
 	}
-	tell(p, true);
+	tell_progress(p, true);
 }
 
 /* The ends of the command's pipes that are its own are closed here once its launcher has them. */
-static int start(const struct mcp_box *b, struct mcp_box_cmd *c, struct mcp_pump *p, struct mcp_box_run *run,
-		 struct err *e)
+static int start_command(const struct mcp_box *b, struct mcp_box_cmd *c, struct mcp_pump *p,
+			 struct mcp_box_run *run, struct err *e)
 {
 	int out[2] = { -1, -1 }, err[2] = { -1, -1 }, in[2] = { -1, -1 }, r = 0;
 
@@ -135,7 +135,7 @@ int mcp_pump_run(struct mcp_pump *p, const struct mcp_box *b, struct mcp_box_cmd
 		 struct err *e)
 {
 	struct mcp_box_run run = { -1, -1 };
-	int r = start(b, c, p, &run, e);
+	int r = start_command(b, c, p, &run, e);
 
 	if (r == 0)
 		pump_all(p);

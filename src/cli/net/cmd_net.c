@@ -36,7 +36,7 @@ static const struct action {
 };
 static const char action_names[] = "log learn drift metrics proxies";
 
-static int take_option(struct net_args *args, int id, const char *value, struct err *e)
+static int take_net_option(struct net_args *args, int id, const char *value, struct err *e)
 {
 	switch (id) {
 	case OPT_FOLLOW:
@@ -75,7 +75,7 @@ static const char *opt_name(int id)
 }
 
 /* An option that would do nothing is a mistake that somebody should know of. */
-static int check(const struct action *a, const char *seen, struct err *e)
+static int check_net_options(const struct action *a, const char *seen, struct err *e)
 {
 	for (; *seen; seen++) {
 		if (!strchr(a->takes, *seen))
@@ -86,7 +86,7 @@ static int check(const struct action *a, const char *seen, struct err *e)
 }
 
 /* What is to be done, then which sandbox. */
-static int take_word(struct net_args *args, const char *word, const struct action **ret, struct err *e)
+static int take_net_word(struct net_args *args, const char *word, const struct action **ret, struct err *e)
 {
 	int k;
 
@@ -104,7 +104,8 @@ static int take_word(struct net_args *args, const char *word, const struct actio
 }
 
 /* 0, OPT_HELP, or a usage error. Options may stand anywhere. */
-static int parse(int argc, char **argv, struct net_args *args, const struct action **ret, struct err *e)
+static int parse_net_args(int argc, char **argv, struct net_args *args, const struct action **ret,
+			  struct err *e)
 {
 	struct optparse p = OPTPARSE_INIT(argc, argv, net_opts, ARRAY_SIZE(net_opts));
 	const char *value, *word;
@@ -117,15 +118,15 @@ static int parse(int argc, char **argv, struct net_args *args, const struct acti
 				return id;
 			if (!strchr(seen, id) && strlen(seen) + 1 < sizeof(seen))
 				seen[strlen(seen)] = (char)id;
-			r = take_option(args, id, value, e);
+			r = take_net_option(args, id, value, e);
 		}
 		word = r == 0 ? opt_take(&p) : NULL;
 		if (word)
-			r = take_word(args, word, ret, e);
+			r = take_net_word(args, word, ret, e);
 	} while (word && r == 0);
 	if (r == 0 && !*ret)
 		return err_set(e, -EINVAL, "net needs one of these words: %s", action_names);
-	return r == 0 ? check(*ret, seen, e) : r;
+	return r == 0 ? check_net_options(*ret, seen, e) : r;
 }
 
 static int cmd_net(int argc, char **argv)
@@ -134,7 +135,7 @@ static int cmd_net(int argc, char **argv)
 	struct net_args args = { 0 };
 	const struct action *act = NULL;
 	struct err e = ERR_INIT;
-	int r = parse(argc, argv, &args, &act, &e);
+	int r = parse_net_args(argc, argv, &args, &act, &e);
 
 	static_assert(ARRAY_SIZE(actions) == 5, "action_names has them all, in this order");
 	if (r == OPT_HELP)

@@ -50,8 +50,8 @@ struct args {
 	char **argv;
 };
 
-static int load(const struct args *a, const char *const *files, size_t n, struct config_policy *ret,
-		struct err *e)
+static int load_policy(const struct args *a, const char *const *files, size_t n, struct config_policy *ret,
+		       struct err *e)
 {
 	struct config_policy_args args = { .files = files, .n_files = n, .mode = -1, .for_checking = true };
 
@@ -68,7 +68,7 @@ static void say_warnings(const struct config_policy *c)
 		say_warn("%s", c->conflicts.v[i]);
 }
 
-static int finish(struct buf *out, struct err *e)
+static int print_policy(struct buf *out, struct err *e)
 {
 	return buf_error(out) ? err_set(e, -ENOMEM, "out of memory") : say_out(out) ? -EIO : 0;
 }
@@ -98,7 +98,7 @@ static void add_check_json(const char *file, const struct config_policy *c, stru
 	buf_addc(out, '\n');
 }
 
-static int check(const struct args *a, struct err *e)
+static int check_policy(const struct args *a, struct err *e)
 {
 	CLEANUP(config_policy_release) struct config_policy c = { 0 };
 	autobuf struct buf out = BUF_INIT;
@@ -106,7 +106,7 @@ static int check(const struct args *a, struct err *e)
 	size_t n;
 	char shown[256];
 
-	if (load(a, &file, 1, &c, e) < 0) {
+	if (load_policy(a, &file, 1, &c, e) < 0) {
 		say_error(e);
 		return EXIT_NO;
 	}
@@ -120,7 +120,7 @@ static int check(const struct args *a, struct err *e)
 		policy_acts_count(&c.acts, &out);
 		buf_addf(&out, ", %zu warning%s\n", c.warnings.n, c.warnings.n == 1 ? "" : "s");
 	}
-	return finish(&out, e);
+	return print_policy(&out, e);
 }
 
 static void add_verdict_json(const struct policy_verdict *v, struct buf *out)
@@ -149,7 +149,7 @@ static int explain_request(const struct args *a, struct err *e)
 				 a->push, e);
 
 	if (r == 0)
-		r = load(a, &file, 1, &c, e);
+		r = load_policy(a, &file, 1, &c, e);
 	if (r < 0) {
 		say_error(e);
 		return EXIT_USAGE;
@@ -159,7 +159,7 @@ static int explain_request(const struct args *a, struct err *e)
 		buf_clear(&out);
 		add_verdict_json(&v, &out);
 	}
-	r = finish(&out, e);
+	r = print_policy(&out, e);
 	return r < 0 ? r : policy_allows(&v) ? 0 : EXIT_NO;
 }
 
@@ -173,7 +173,7 @@ static int explain_tool(const struct args *a, struct err *e)
 	int r = toolcall_parse(&t, a->tool, a->args, a->args ? strlen(a->args) : 0, e);
 
 	if (r == 0)
-		r = load(a, &file, 1, &c, e);
+		r = load_policy(a, &file, 1, &c, e);
 	if (r < 0) {
 		say_error(e);
 		return EXIT_USAGE;
@@ -183,7 +183,7 @@ static int explain_tool(const struct args *a, struct err *e)
 		buf_clear(&out);
 		policy_acts_verdict_json(&v, t.name, &out);
 	}
-	r = finish(&out, e);
+	r = print_policy(&out, e);
 	return r < 0 ? r : v.action == POLICY_ALLOW ? 0 : EXIT_NO;
 }
 
@@ -200,9 +200,9 @@ static int diff(const struct args *a, struct err *e)
 	autobuf struct buf out = BUF_INIT;
 	const char *files[] = { a->argv[0], a->argv[1] };
 	struct policy_diff n = { 0 };
-	int r = load(a, &files[0], 1, &from, e);
+	int r = load_policy(a, &files[0], 1, &from, e);
 
-	r = r < 0 ? r : load(a, &files[1], 1, &to, e);
+	r = r < 0 ? r : load_policy(a, &files[1], 1, &to, e);
 	r = r < 0 ? r : policy_diff(from.policy, to.policy, &out, &n, e);
 	if (r < 0) {
 		say_error(e);
@@ -214,7 +214,7 @@ static int diff(const struct args *a, struct err *e)
 	else
 		buf_addf(&out, "%zu now allowed, %zu no longer allowed, %zu otherwise\n", n.allowed, n.denied,
 			 n.changed);
-	r = finish(&out, e);
+	r = print_policy(&out, e);
 	return r < 0 ? r : n.allowed + n.denied + n.changed ? EXIT_NO : 0;
 }
 
@@ -263,7 +263,7 @@ static int list_presets(const struct args *a, struct err *e)
 		buf_clear(&out);
 		table_format(&t, &out);
 	}
-	return finish(&out, e);
+	return print_policy(&out, e);
 }
 
 static int show_preset(const struct args *a, struct err *e)
@@ -277,7 +277,7 @@ static int show_preset(const struct args *a, struct err *e)
 	if (p) {
 		int r = preset_as_policy(p, &out, e);
 
-		return r < 0 ? r : finish(&out, e);
+		return r < 0 ? r : print_policy(&out, e);
 	}
 	for (; n < n_presets && n < ARRAY_SIZE(names); n++)
 		names[n] = presets[n].name;
@@ -288,7 +288,7 @@ static int show_preset(const struct args *a, struct err *e)
 	return EXIT_NO;
 }
 
-static int show(const struct args *a, struct err *e)
+static int show_policy(const struct args *a, struct err *e)
 {
 	CLEANUP(config_policy_release) struct config_policy c = { 0 };
 	autobuf struct buf out = BUF_INIT;
@@ -296,7 +296,7 @@ static int show(const struct args *a, struct err *e)
 
 	if (a->preset)
 		return show_preset(a, e);
-	if (load(a, &file, a->argc ? 1 : 0, &c, e) < 0) {
+	if (load_policy(a, &file, a->argc ? 1 : 0, &c, e) < 0) {
 		say_error(e);
 		return EXIT_NO;
 	}
@@ -308,10 +308,10 @@ static int show(const struct args *a, struct err *e)
 		policy_describe(c.policy, &out);
 		policy_acts_describe(&c.acts, &out);
 	}
-	return finish(&out, e);
+	return print_policy(&out, e);
 }
 
-static int take_option(struct args *a, int id, const char *value, struct err *e)
+static int take_policy_option(struct args *a, int id, const char *value, struct err *e)
 {
 	if (id == OPT_ALLOW && a->n_allow == ALLOW_MAX)
 		return err_set(e, -E2BIG, "--allow can be given at most %d times", ALLOW_MAX);
@@ -351,7 +351,7 @@ static int check_count(const struct args *a, struct err *e)
 }
 
 /* Options may stand anywhere. Positionals are gathered to the front of argv. */
-static int parse(int argc, char **argv, struct args *a, struct err *e)
+static int parse_policy_args(int argc, char **argv, struct args *a, struct err *e)
 {
 	struct optparse p = OPTPARSE_INIT(argc, argv, policy_opts, ARRAY_SIZE(policy_opts));
 	const char *value, *word;
@@ -362,7 +362,7 @@ static int parse(int argc, char **argv, struct args *a, struct err *e)
 		while ((id = opt_next(&p, &value, e)) > 0) {
 			if (id == OPT_HELP)
 				return OPT_HELP;
-			id = take_option(a, id, value, e);
+			id = take_policy_option(a, id, value, e);
 			if (id < 0)
 				return id;
 		}
@@ -386,12 +386,12 @@ static int parse(int argc, char **argv, struct args *a, struct err *e)
 static int cmd_policy(int argc, char **argv)
 {
 	static int (*const acts[])(const struct args *, struct err *) = {
-		[ACT_CHECK] = check,	      [ACT_EXPLAIN] = explain, [ACT_DIFF] = diff,
-		[ACT_PRESETS] = list_presets, [ACT_SHOW] = show,
+		[ACT_CHECK] = check_policy,   [ACT_EXPLAIN] = explain,	[ACT_DIFF] = diff,
+		[ACT_PRESETS] = list_presets, [ACT_SHOW] = show_policy,
 	};
 	struct args a = { 0 };
 	struct err e = ERR_INIT;
-	int r = parse(argc, argv, &a, &e);
+	int r = parse_policy_args(argc, argv, &a, &e);
 
 	_Static_assert(ARRAY_SIZE(acts) == ACT_COUNT, "something to do for each word");
 	if (r == OPT_HELP)

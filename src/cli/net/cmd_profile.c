@@ -11,7 +11,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-static int list(struct err *e)
+static int list_profiles(struct err *e)
 {
 	autostrv struct strv names = STRV_INIT;
 	autotable struct table t = TABLE_INIT(3);
@@ -37,7 +37,7 @@ static int list(struct err *e)
 	return say_out(&out) ? -EIO : 0;
 }
 
-static int show(const char *name, struct err *e)
+static int show_profile(const char *name, struct err *e)
 {
 	CLEANUP(profile_release) struct profile p = PROFILE_INIT;
 	autobuf struct buf text = BUF_INIT, out = BUF_INIT;
@@ -78,7 +78,7 @@ static int cmd_profile(int argc, char **argv)
 		r = err_set(&e, -EINVAL, "that is one argument too many");
 	if (r < 0)
 		return say_usage(&verb_profile, &e);
-	r = k == 1 ? show(name, &e) : list(&e);
+	r = k == 1 ? show_profile(name, &e) : list_profiles(&e);
 	return r < 0 && e.code ? say_error(&e) : r < 0 ? EXIT_OURS : 0;
 }
 

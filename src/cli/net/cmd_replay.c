@@ -54,7 +54,7 @@ static void add_what(const struct replay_row *row, struct buf *b)
 		buf_addf(b, " %s%s", row->paths[0], row->n_paths > 1 || row->more_paths ? " …" : "");
 }
 
-static int add_row(struct table *t, const struct replay_row *row)
+static int add_replay_row(struct table *t, const struct replay_row *row)
 {
 	autobuf struct buf what = BUF_INIT;
 	char change[32], count[24];
@@ -70,7 +70,7 @@ static int add_row(struct table *t, const struct replay_row *row)
 	return r < 0 ? r : table_add(t, *row->rule ? row->rule : row->why, 110);
 }
 
-static void add_json(struct buf *out, const struct replay_row *row)
+static void add_replay_json(struct buf *out, const struct replay_row *row)
 {
 	struct json j = JSON_INIT(out);
 
@@ -140,7 +140,7 @@ static void add_sums(struct buf *out, const struct replay_sums *n)
 			 (unsigned long long)n->others);
 }
 
-static int show(struct replay *re, bool json, struct err *e)
+static int show_replay(struct replay *re, bool json, struct err *e)
 {
 	static const char *const heads[] = { "CHANGE", "TIMES", "WHAT", "BY" };
 	autotable struct table t = TABLE_INIT(4);
@@ -154,9 +154,9 @@ static int show(struct replay *re, bool json, struct err *e)
 		r = table_add(&t, heads[i], 0);
 	for (size_t i = 0; r == 0 && i < n_rows; i++) {
 		if (json)
-			add_json(&out, &rows[i]);
+			add_replay_json(&out, &rows[i]);
 		else
-			r = add_row(&t, &rows[i]);
+			r = add_replay_row(&t, &rows[i]);
 	}
 	if (json) {
 		add_json_sums(&out, &n);
@@ -173,7 +173,7 @@ static int show(struct replay *re, bool json, struct err *e)
 
 /* --- the command line ------------------------------------------------------------------------------------------ */
 
-static int add_text(const char **list, size_t *n, size_t max, const char *text, struct err *e)
+static int add_to_list(const char **list, size_t *n, size_t max, const char *text, struct err *e)
 {
 	if (*n == max)
 		return err_set(e, -E2BIG, "at most %zu can be given, and '%.64s' is one more", max, text);
@@ -181,13 +181,13 @@ static int add_text(const char **list, size_t *n, size_t max, const char *text, 
 	return 0;
 }
 
-static int take_option(struct replay_args *a, int id, const char *value, struct err *e)
+static int take_replay_option(struct replay_args *a, int id, const char *value, struct err *e)
 {
 	switch (id) {
 	case OPT_POLICY:
-		return add_text(a->files, &a->n_files, ARRAY_SIZE(a->files), value, e);
+		return add_to_list(a->files, &a->n_files, ARRAY_SIZE(a->files), value, e);
 	case OPT_ALLOW:
-		return add_text(a->allow, &a->n_allow, ARRAY_SIZE(a->allow), value, e);
+		return add_to_list(a->allow, &a->n_allow, ARRAY_SIZE(a->allow), value, e);
 	case OPT_JSON:
 		a->json = true;
 		return 0;
@@ -200,7 +200,7 @@ static int take_option(struct replay_args *a, int id, const char *value, struct 
 }
 
 /* 0, OPT_HELP, or a usage error. Options may stand anywhere. */
-static int parse(int argc, char **argv, struct replay_args *a, struct err *e)
+static int parse_replay_args(int argc, char **argv, struct replay_args *a, struct err *e)
 {
 	struct optparse p = OPTPARSE_INIT(argc, argv, replay_opts, ARRAY_SIZE(replay_opts));
 	const char *value, *word;
@@ -210,11 +210,11 @@ static int parse(int argc, char **argv, struct replay_args *a, struct err *e)
 		while (r == 0 && (id = opt_next(&p, &value, e)) != 0) {
 			if (id < 0 || id == OPT_HELP)
 				return id;
-			r = take_option(a, id, value, e);
+			r = take_replay_option(a, id, value, e);
 		}
 		word = r == 0 ? opt_take(&p) : NULL;
 		if (word)
-			r = add_text(a->range.runs, &a->range.n_runs, ARRAY_SIZE(a->range.runs), word, e);
+			r = add_to_list(a->range.runs, &a->range.n_runs, ARRAY_SIZE(a->range.runs), word, e);
 	} while (word && r == 0);
 	if (r == 0 && a->n_files + a->n_allow == 0)
 		r = err_set(e, -EINVAL, "replay needs --policy FILE, the rules to decide by");
@@ -230,7 +230,7 @@ static int cmd_replay(int argc, char **argv)
 	CLEANUP(replay_freep) struct replay *re = NULL;
 	struct replay_args a = { 0 };
 	struct err e = ERR_INIT;
-	int r = parse(argc, argv, &a, &e);
+	int r = parse_replay_args(argc, argv, &a, &e);
 
 	if (r == OPT_HELP)
 		return verb_print_help(&verb_replay);
@@ -251,7 +251,7 @@ static int cmd_replay(int argc, char **argv)
 	r = r < 0 ? r : replay_log(re, &st, &a.range, &e);
 	if (r < 0)
 		return say_error(&e);
-	return show(re, a.json, &e);
+	return show_replay(re, a.json, &e);
 }
 
 const struct verb verb_replay = {

@@ -17,7 +17,7 @@ struct last {
 	uint64_t more; /* denied since, or before when there is none, and only counted */
 };
 
-static int on_event(void *ctx, struct net_event *ev)
+static int on_denial_event(void *ctx, struct net_event *ev)
 {
 	struct last *l = ctx;
 
@@ -193,7 +193,7 @@ static int cmd_why(int argc, char **argv)
 		return say_usage(&verb_why, &e);
 	r = state_open(&st, &e);
 	if (r == 0)
-		r = net_events(&st, &range, on_event, &last, &e);
+		r = net_events(&st, &range, on_denial_event, &last, &e);
 	if (r < 0)
 		return say_error(&e);
 	if (!last.ev.obj && last.more) {

@@ -21,7 +21,8 @@ struct drift {
 };
 
 /* NULL: the baseline has it. Else what it says about it. */
-static const char *judge(const struct policy *p, const struct learn_dest *d, struct policy_verdict *v)
+static const char *judge_against_baseline(const struct policy *p, const struct learn_dest *d,
+					  struct policy_verdict *v)
 {
 	struct policy_target t = { .port = d->port };
 	struct host h;
@@ -79,7 +80,7 @@ static bool is_covered(const struct learn *l, size_t i)
 	return false;
 }
 
-static int compare(struct drift *dr, const struct policy *p, const struct learn *l, bool json)
+static int compare_with_baseline(struct drift *dr, const struct policy *p, const struct learn *l, bool json)
 {
 	static const char *const heads[] = { "NAME", "PORT", "WAS", "TIMES", "UP", "WHY IT IS NEW" };
 	int r = 0;
@@ -88,7 +89,7 @@ static int compare(struct drift *dr, const struct policy *p, const struct learn 
 		r = table_add(&dr->t, heads[i], 0);
 	for (size_t i = 0; r == 0 && i < l->n; i++) {
 		struct policy_verdict v = { 0 };
-		const char *why = is_covered(l, i) ? NULL : judge(p, &l->dests[i], &v);
+		const char *why = is_covered(l, i) ? NULL : judge_against_baseline(p, &l->dests[i], &v);
 
 		if (!why)
 			continue;
@@ -122,7 +123,7 @@ int net_drift(struct state *st, const struct net_args *args)
 		r = net_seen_gather(&seen, st, &args->range, &e);
 	if (r < 0)
 		return say_error(&e);
-	r = compare(&dr, cp.policy, &seen.learn, args->json);
+	r = compare_with_baseline(&dr, cp.policy, &seen.learn, args->json);
 	if (r == 0 && dr.n && !args->json)
 		table_format(&dr.t, &dr.json);
 	if (r < 0 || buf_error(&dr.json))

@@ -28,7 +28,7 @@ const char *net_kind_name(enum net_kind k)
 	return kinds[k];
 }
 
-static enum net_kind kind_of(const struct line *l)
+static enum net_kind kind_of_line(const struct line *l)
 {
 	int k = 0;
 
@@ -101,7 +101,7 @@ bool net_event_may_be(const struct audit_record *rec)
 	return is_net(rec) || is_ask(rec);
 }
 
-static bool parse(struct net_event *ret, const struct audit_record *rec)
+static bool parse_record(struct net_event *ret, const struct audit_record *rec)
 {
 	autobuf struct buf text = BUF_INIT;
 	struct net_event ev = { 0 };
@@ -112,7 +112,7 @@ static bool parse(struct net_event *ret, const struct audit_record *rec)
 	ev.obj = buf_error(&text) ? NULL : json_loadb(buf_cstr(&text), text.len, 0, NULL);
 	if (!ev.obj)
 		return false;
-	ev.kind = kind_of(&rec->line);
+	ev.kind = kind_of_line(&rec->line);
 	ev.time_text = rec->line.time;
 	if (rec->line.sandbox)
 		snprintf(ev.sandbox, sizeof(ev.sandbox), "%.*s", (int)rec->line.sandbox_len,
@@ -126,7 +126,7 @@ static bool parse(struct net_event *ret, const struct audit_record *rec)
 
 bool net_event_parse(struct net_event *ret, const struct audit_record *rec)
 {
-	return is_net(rec) && parse(ret, rec);
+	return is_net(rec) && parse_record(ret, rec);
 }
 
 bool net_event_parse_ask(struct net_event *ret, const struct audit_record *rec)
@@ -134,7 +134,7 @@ bool net_event_parse_ask(struct net_event *ret, const struct audit_record *rec)
 	static const char *const egress[] = { "connect", "request", "graphql", "git" };
 	const char *kind;
 
-	if (!is_ask(rec) || !parse(ret, rec))
+	if (!is_ask(rec) || !parse_record(ret, rec))
 		return false;
 	kind = jsonget_text_or_null(ret->obj, "kind");
 	for (size_t i = 0; kind && i < ARRAY_SIZE(egress); i++) {

@@ -29,7 +29,8 @@ static int write_new(const char *path, const struct buf *b, struct err *e)
 	return r < 0 ? err_sys(e, r, "cannot write %s", path) : 0;
 }
 
-static void count(const struct learn *l, const struct learn_opts *o, size_t *ret_rules, size_t *ret_odd)
+static void count_learned(const struct learn *l, const struct learn_opts *o, size_t *ret_rules,
+			  size_t *ret_odd)
 {
 	const char *odd[LEARN_ODD_MAX];
 
@@ -64,7 +65,7 @@ int net_learn(struct state *st, const struct net_args *args)
 	o.ways = net_ways_write;
 	o.ctx = &ways;
 	learn_write(&seen.learn, &o, &out);
-	count(&seen.learn, &o, &rules, &odd);
+	count_learned(&seen.learn, &o, &rules, &odd);
 	if (buf_error(&out))
 		return say_error((err_set(&e, -ENOMEM, "out of memory"), &e));
 	if (seen.folded)

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "base/vec.h"
 #include "cli/core/say.h"
 #include "cli/net/cmd_net.h"
 #include "policy/shorten.h"
@@ -152,7 +153,7 @@ static void add_cells(struct log_view *v, const struct row *r, const char *port)
 	buf_addc(&v->out, '\n');
 }
 
-static void add_row(struct log_view *v, const struct row *r)
+static void add_log_row(struct log_view *v, const struct row *r)
 {
 	static const struct row head = { .time = "TIME",
 					 .sandbox = "SANDBOX",
@@ -212,11 +213,9 @@ static bool keep_open(struct log_view *v, const struct net_event *ev)
 
 	if (v->n_open == OPEN_MAX_KEPT)
 		return false;
-	o = realloc(v->open, (v->n_open + 1) * sizeof(*o));
-	if (!o)
+	if (VEC_MORE(v->open, v->n_open, OPEN_MAX_KEPT) < 0)
 		return false;
-	v->open = o;
-	o += v->n_open++;
+	o = &v->open[v->n_open++];
 	*o = (struct open_conn){ .conn = ev->conn,
 				 .host = copy(net_event_host(ev)),
 				 .depth = copy(ev->depth),
@@ -243,7 +242,7 @@ static void show_close(struct log_view *v, const struct net_event *ev)
 		r.rule = v->open[at].rule;
 		r.host = v->open[at].host ? v->open[at].host : r.host;
 	}
-	add_row(v, &r);
+	add_log_row(v, &r);
 	if (at < v->n_open) {
 		open_release(&v->open[at]);
 		v->open[at] = v->open[--v->n_open];
@@ -298,7 +297,7 @@ static void show_plain(struct log_view *v, const struct net_event *ev)
 	}
 	if (host.len && !buf_error(&host))
 		r.host = buf_cstr(&host);
-	add_row(v, &r);
+	add_log_row(v, &r);
 }
 
 /* The event as it stands in the log, with its sandbox. */
@@ -317,7 +316,7 @@ static int show_json(struct log_view *v, struct net_event *ev)
 	return 0;
 }
 
-static bool is_wanted(const struct log_view *v, const struct net_event *ev)
+static bool is_wanted_event(const struct log_view *v, const struct net_event *ev)
 {
 	bool odd = ev->kind == NETEV_ALERT || ev->kind == NETEV_REFUSED;
 
@@ -336,7 +335,7 @@ static bool is_wanted(const struct log_view *v, const struct net_event *ev)
 	}
 }
 
-static int flush(struct log_view *v)
+static int flush_view(struct log_view *v)
 {
 	int r = buf_error(&v->out) ? -ENOMEM : say_out(&v->out) ? -EPIPE : 0;
 
@@ -344,11 +343,11 @@ static int flush(struct log_view *v)
 	return r;
 }
 
-static int on_event(void *ctx, struct net_event *ev)
+static int on_log_event(void *ctx, struct net_event *ev)
 {
 	struct log_view *v = ctx;
 
-	if (!is_wanted(v, ev))
+	if (!is_wanted_event(v, ev))
 		return 0;
 	if (v->args->json)
 		return show_json(v, ev);
@@ -356,12 +355,12 @@ static int on_event(void *ctx, struct net_event *ev)
 		show_close(v, ev);
 	else if (ev->kind != NETEV_OPEN || ev->denied || !keep_open(v, ev) || v->args->follow)
 		show_plain(v, ev);
-	return v->out.len > 65536 ? flush(v) : 0;
+	return v->out.len > 65536 ? flush_view(v) : 0;
 }
 
-static int on_idle(void *ctx)
+static int on_log_idle(void *ctx)
 {
-	return flush(ctx);
+	return flush_view(ctx);
 }
 
 static void show_still_open(struct log_view *v)
@@ -373,7 +372,7 @@ static void show_still_open(struct log_view *v)
 				 "-",	   "-",	       "open",
 				 o->port,  false };
 
-		add_row(v, &r);
+		add_log_row(v, &r);
 	}
 }
 
@@ -393,13 +392,13 @@ int net_log(struct state *st, const struct net_args *args)
 	int r;
 
 	if (args->follow)
-		r = net_events_follow(st, &args->range, on_event, on_idle, &v, &e);
+		r = net_events_follow(st, &args->range, on_log_event, on_log_idle, &v, &e);
 	else
-		r = net_events(st, &args->range, on_event, &v, &e);
+		r = net_events(st, &args->range, on_log_event, &v, &e);
 	if (r == 0 && !args->json)
 		show_still_open(&v);
 	if (r == 0)
-		r = flush(&v);
+		r = flush_view(&v);
 	for (size_t i = 0; i < v.n_open; i++)
 		open_release(&v.open[i]);
 	free(v.open);

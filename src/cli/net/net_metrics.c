@@ -42,7 +42,7 @@ static const struct {
 		       "Times that the network of a sandbox had to be brought back." },
 };
 
-static int on_event(void *ctx, struct net_event *ev)
+static int on_counted_event(void *ctx, struct net_event *ev)
 {
 	uint64_t *c = ctx, n = ev->kind == NETEV_FOLDED ? ev->count : 1;
 	enum net_kind kind = ev->kind;
@@ -89,7 +89,7 @@ int net_metrics(struct state *st, const struct net_args *args)
 	uint64_t c[COUNTER_COUNT] = { 0 };
 	struct err e = ERR_INIT;
 
-	if (net_events(st, &args->range, on_event, c, &e) < 0)
+	if (net_events(st, &args->range, on_counted_event, c, &e) < 0)
 		return say_error(&e);
 	for (size_t i = 0; i < COUNTER_COUNT; i++) {
 		if (counters[i].help)

@@ -34,7 +34,7 @@ static json_t *read_snapshot(int run_fd)
 	return n > 0 ? json_loadb(at, (size_t)n, 0, NULL) : NULL;
 }
 
-static const char *text_of(const json_t *o, const char *key)
+static const char *text_or_dash(const json_t *o, const char *key)
 {
 	const char *s = jsonget_text_or_null(o, key);
 
@@ -44,10 +44,14 @@ static const char *text_of(const json_t *o, const char *key)
 static int add_proxy(struct table *t, const char *id, const json_t *p)
 {
 	char score[16], latency[24], success[16], used[24];
-	const char *cells[] = {
-		id,  text_of(p, "pool"), text_of(p, "proxy"), text_of(p, "state"), score, latency, success,
-		used
-	};
+	const char *cells[] = { id,
+				text_or_dash(p, "pool"),
+				text_or_dash(p, "proxy"),
+				text_or_dash(p, "state"),
+				score,
+				latency,
+				success,
+				used };
 	int r = 0;
 
 	snprintf(score, sizeof(score), "%.2f", json_number_value(json_object_get(p, "score")));
@@ -85,7 +89,8 @@ static int add_sandbox(struct table *t, struct buf *json, const char *id, json_t
 	return 0;
 }
 
-static int gather(struct state *st, const char *only, struct table *t, struct buf *json, struct err *e)
+static int gather_proxies(struct state *st, const char *only, struct table *t, struct buf *json,
+			  struct err *e)
 {
 	autostrv struct strv ids = STRV_INIT;
 	int r = state_run_list(st, &ids, e);
@@ -115,7 +120,7 @@ int net_proxies(struct state *st, const struct net_args *args)
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(columns); i++)
 		r = table_add(&t, columns[i], 0);
 	if (r == 0)
-		r = gather(st, args->range.ref ? id : NULL, args->json ? NULL : &t, &out, &e);
+		r = gather_proxies(st, args->range.ref ? id : NULL, args->json ? NULL : &t, &out, &e);
 	if (r < 0)
 		return say_error(e.code ? &e : (err_sys(&e, r, "cannot list proxies"), &e));
 	if (!args->json && t.cells.n == ARRAY_SIZE(columns)) {

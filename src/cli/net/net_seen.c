@@ -52,7 +52,7 @@ static bool meaning(const struct net_event *ev, struct learn_seen *s)
 	return ev->denied || is_allowed(ev);
 }
 
-static int on_event(void *ctx, struct net_event *ev)
+static int on_seen_event(void *ctx, struct net_event *ev)
 {
 	struct net_seen *seen = ctx;
 	/* The log has a digest of the query behind the path. */
@@ -80,7 +80,7 @@ static int on_event(void *ctx, struct net_event *ev)
 
 int net_seen_gather(struct net_seen *s, struct state *st, const struct net_range *range, struct err *e)
 {
-	int r = net_events(st, range, on_event, s, e);
+	int r = net_events(st, range, on_seen_event, s, e);
 
 	return r == -ENOMEM ? err_set(e, r, "out of memory") : r;
 }

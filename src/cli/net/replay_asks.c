@@ -2,6 +2,7 @@
 #include "cli/net/replay_asks.h"
 
 #include "base/jsonget.h"
+#include "base/vec.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -36,7 +37,7 @@ void replay_asks_release(struct replay_asks *a)
 
 /* --- what a question says that it does, in the words of `act` (policy/replay/replay.h) ------------------------------------------- */
 
-static bool take(const char **p, const char *prefix)
+static bool take_prefix(const char **p, const char *prefix)
 {
 	size_t n = strlen(prefix);
 
@@ -59,7 +60,7 @@ static void add_push(const char *p, struct buf *act)
 	for (bool more = true; more;) {
 		size_t i = 0, len;
 
-		while (i < ARRAY_SIZE(of) && !take(&p, of[i].word))
+		while (i < ARRAY_SIZE(of) && !take_prefix(&p, of[i].word))
 			i++;
 		if (i == ARRAY_SIZE(of))
 			return;
@@ -79,24 +80,24 @@ static void add_fields(const char *p, struct buf *act)
 	do {
 		size_t i = 0;
 
-		while (i < ARRAY_SIZE(types) && !take(&p, types[i]))
+		while (i < ARRAY_SIZE(types) && !take_prefix(&p, types[i]))
 			i++;
-		if (i == ARRAY_SIZE(types) || !take(&p, " "))
+		if (i == ARRAY_SIZE(types) || !take_prefix(&p, " "))
 			return;
 		do {
 			size_t len = strspn(p, letters);
 
 			buf_addf(act, "%s%s:%.*s", act->len ? " " : "", types[i], (int)len, p);
 			p += len;
-			if (take(&p, " ("))
+			if (take_prefix(&p, " ("))
 				p += strcspn(p, ")") + (strchr(p, ')') != NULL);
-		} while (take(&p, ", "));
-	} while (take(&p, "; "));
+		} while (take_prefix(&p, ", "));
+	} while (take_prefix(&p, "; "));
 }
 
 /* --- ask.new ----------------------------------------------------------------------------------------------------------- */
 
-static bool kind_of(const char *name, struct replay_ask *a, struct buf *act, const char *what)
+static bool kind_of_act(const char *name, struct replay_ask *a, struct buf *act, const char *what)
 {
 	static const struct {
 		const char *name;
@@ -128,7 +129,7 @@ static char *subject(enum replay_kind kind, const char *what)
 }
 
 /* Queries are not in this line. Where one decides, the mark says that there may have been one. */
-static char *path_of(const json_t *event)
+static char *path_of_event(const json_t *event)
 {
 	const char *path = jsonget_text(event, "path");
 	char *s = NULL;
@@ -136,7 +137,7 @@ static char *path_of(const json_t *event)
 	return asprintf(&s, "%s%s", path, str_ends(path, "/info/refs") ? "?" : "") < 0 ? NULL : s;
 }
 
-static char *key_of(const char *sandbox, const char *id, size_t len)
+static char *key_of_question(const char *sandbox, const char *id, size_t len)
 {
 	char *s = NULL;
 
@@ -149,18 +150,15 @@ int replay_asks_add(struct replay_asks *l, const char *sandbox, const json_t *ev
 	json_int_t port = json_integer_value(json_object_get(event, "port"));
 	struct replay_ask a = { .port = port > 0 && port <= UINT16_MAX ? (uint16_t)port : 0 };
 	autobuf struct buf act = BUF_INIT;
-	struct replay_ask *v;
 
-	if (!*id || !kind_of(jsonget_text(event, "kind"), &a, &act, what))
+	if (!*id || !kind_of_act(jsonget_text(event, "kind"), &a, &act, what))
 		return 0;
-	v = reallocarray(l->v, l->n + 1, sizeof(*v));
-	if (!v)
+	if (VEC_MORE(l->v, l->n, VEC_NO_MAX) < 0)
 		return -ENOMEM;
-	l->v = v;
-	a.key = key_of(sandbox, id, strlen(id));
+	a.key = key_of_question(sandbox, id, strlen(id));
 	a.host = strdup(jsonget_text(event, "host"));
 	a.method = strdup(jsonget_text(event, "method"));
-	a.path = path_of(event);
+	a.path = path_of_event(event);
 	a.what = subject(a.kind, what);
 	a.rule = strdup(jsonget_text(event, "rule"));
 	a.act = strdup(buf_cstr(&act));
@@ -174,7 +172,7 @@ int replay_asks_told(struct replay_asks *a, const char *sandbox, const char *ids
 {
 	while (ids && *ids) {
 		size_t len = strcspn(ids, ",");
-		autofree char *key = key_of(sandbox, ids, len);
+		autofree char *key = key_of_question(sandbox, ids, len);
 
 		if (!key || strv_add(&a->told, key) < 0)
 			return -ENOMEM;

@@ -45,7 +45,7 @@ static bool read_decision(const struct net_event *ev, struct replay_seen *s)
 
 	if (!read_action(ev->decision, &s->was))
 		return false;
-	/* policy_said(). A lookup is not asked about: the connection is. */
+	/* policy_journal_note(). A lookup is not asked about: the connection is. */
 	if (!read_action(ev->said, &said) ||
 	    (said == POLICY_ASK && s->kind == REPLAY_LOOKUP && s->was == POLICY_ALLOW))
 		return true;
@@ -56,7 +56,7 @@ static bool read_decision(const struct net_event *ev, struct replay_seen *s)
 	return true;
 }
 
-static bool kind_of(const struct net_event *ev, struct replay_seen *s)
+static bool kind_of_seen(const struct net_event *ev, struct replay_seen *s)
 {
 	static const struct {
 		const char *folded;
@@ -100,7 +100,7 @@ static int on_net(struct gather *g, const struct net_event *ev)
 				 .secrets = ev->secret,
 				 .asked_for_another = ev->seen && *ev->seen };
 
-	if (!read_dial(ev, &s) && (!kind_of(ev, &s) || !read_decision(ev, &s)))
+	if (!read_dial(ev, &s) && (!kind_of_seen(ev, &s) || !read_decision(ev, &s)))
 		return 0;
 	/* On a line that has one, a count stands for so many more of its kind. */
 	s.count = ev->kind == NETEV_FOLDED || str_eq(s.host, "*") ? ev->count : ev->count + 1;
@@ -199,7 +199,7 @@ static int on_record(struct gather *g, const struct audit_record *rec)
 	return r;
 }
 
-static int gather(struct gather *g, struct state *st, const struct audit_filter *f, struct err *e)
+static int gather_events(struct gather *g, struct state *st, const struct audit_filter *f, struct err *e)
 {
 	CLEANUP(audit_query_freep) struct audit_query *q = NULL;
 	struct audit_record rec;
@@ -223,7 +223,7 @@ int replay_log(struct replay *re, struct state *st, const struct replay_range *r
 		/* One is the log's to find. */
 		f.sandbox = range->n_runs == 1 ? g.ids[0] : NULL;
 		g.n_ids = range->n_runs > 1 ? range->n_runs : 0;
-		r = gather(&g, st, &f, e);
+		r = gather_events(&g, st, &f, e);
 	}
 	replay_asks_release(&g.asks);
 	return r < 0 && !e->code ? err_sys(e, r, "cannot decide again") : r;

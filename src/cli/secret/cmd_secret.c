@@ -173,7 +173,7 @@ static int check_args(struct secret_args *a, bool has_act, struct err *e)
 }
 
 /* Options may stand before, between and behind the other words. Returns 1 when --help was asked for. */
-static int parse(struct secret_args *a, int argc, char **argv, struct err *e)
+static int parse_secret_args(struct secret_args *a, int argc, char **argv, struct err *e)
 {
 	struct optparse p = OPTPARSE_INIT(argc, argv, secret_opts, ARRAY_SIZE(secret_opts));
 	const char *value;
@@ -209,7 +209,7 @@ static int cmd_secret(int argc, char **argv)
 {
 	struct secret_args a = { .key = VAULT_KEY_WANT_INIT, .old_key = VAULT_KEY_WANT_INIT };
 	struct err e = ERR_INIT;
-	int r = parse(&a, argc, argv, &e), code;
+	int r = parse_secret_args(&a, argc, argv, &e), code;
 
 	if (r == 0)
 		r = secret_check_bindings(&a, &e);

@@ -48,7 +48,7 @@ static int look_into(struct check *c, int fd, struct err *e)
 }
 
 /* NOLINTBEGIN(misc-no-recursion): as deep as DEPTH_MAX */
-static int look_at(struct check *c, int dirfd, const char *name, unsigned depth, struct err *e);
+static int search_file(struct check *c, int dirfd, const char *name, unsigned depth, struct err *e);
 
 static int look_through(struct check *c, int fd, unsigned depth, struct err *e)
 {
@@ -68,7 +68,7 @@ static int look_through(struct check *c, int fd, unsigned depth, struct err *e)
 		if (str_eq(n->d_name, ".") || str_eq(n->d_name, ".."))
 			continue;
 		buf_addf(&c->path, "%s%s", len && c->path.data[len - 1] == '/' ? "" : "/", n->d_name);
-		r = look_at(c, dirfd(d), n->d_name, depth + 1, e);
+		r = search_file(c, dirfd(d), n->d_name, depth + 1, e);
 		c->path.len = len;
 		c->path.data[len] = '\0';
 	}
@@ -76,7 +76,7 @@ static int look_through(struct check *c, int fd, unsigned depth, struct err *e)
 }
 
 /* What cannot be read is counted, and said: it was not looked into. */
-static int look_at(struct check *c, int dirfd, const char *name, unsigned depth, struct err *e)
+static int search_file(struct check *c, int dirfd, const char *name, unsigned depth, struct err *e)
 {
 	autoclose int fd = openat(dirfd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	struct stat st;
@@ -104,7 +104,7 @@ static int check_paths(struct check *c, const struct secret_args *a, struct err 
 	for (int i = 0; i < a->argc && r == 0; i++) {
 		buf_clear(&c->path);
 		buf_adds(&c->path, a->argv[i]);
-		r = look_at(c, AT_FDCWD, a->argv[i], 0, e);
+		r = search_file(c, AT_FDCWD, a->argv[i], 0, e);
 	}
 	return r;
 }

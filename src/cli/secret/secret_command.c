@@ -48,7 +48,7 @@ static int make_pipe(int p[2], struct err *e)
 }
 
 /* The caller's own command, with what it would have when they type it. */
-static int start(struct command *c, const char *command, struct err *e)
+static int start_secret_command(struct command *c, const char *command, struct err *e)
 {
 	char *argv[] = { (char *)"sh", (char *)"-c", (char *)command, NULL };
 	int p[2], fds[] = { SPAWN_NULL, SPAWN_NULL, 2 }, r = make_pipe(p, e);
@@ -83,7 +83,7 @@ static int start(struct command *c, const char *command, struct err *e)
 }
 
 /* Until it ends; a pipe that is full while it runs is one that prints more than a secret has. */
-static int wait_for(const struct command *c, struct err *e)
+static int wait_for_command(const struct command *c, struct err *e)
 {
 	struct pollfd p = { .fd = c->pidfd, .events = POLLIN };
 	uint64_t end = clock_nsec(CLOCK_MONOTONIC) + LIMIT_S * NSEC_PER_SEC;
@@ -105,7 +105,7 @@ static int wait_for(const struct command *c, struct err *e)
 }
 
 /* Before its number is anybody else's. */
-static int reap(struct command *c)
+static int reap_command(struct command *c)
 {
 	int status = 0;
 
@@ -123,14 +123,14 @@ static int reap(struct command *c)
 
 static void command_release(struct command *c)
 {
-	(void)reap(c);
+	(void)reap_command(c);
 	fd_close(c->pidfd);
 	fd_close(c->out);
 	fd_close(c->terminal);
 }
 
 /* One that failed has given no value, whatever it wrote. */
-static int judge(int status, struct err *e)
+static int judge_command(int status, struct err *e)
 {
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
 		return 0;
@@ -162,14 +162,14 @@ static int move(int from, int *ret, struct err *e)
 int secret_run_command(const char *command, int *ret, struct err *e)
 {
 	CLEANUP(command_release) struct command c = { .pidfd = -1, .out = -1, .terminal = -1 };
-	int r = start(&c, command, e), status;
+	int r = start_secret_command(&c, command, e), status;
 
 	if (r == 0)
-		r = wait_for(&c, e);
-	status = reap(&c);
+		r = wait_for_command(&c, e);
+	status = reap_command(&c);
 	if (r == 0 && c.terminal >= 0 && WIFSIGNALED(status) && WTERMSIG(status) == SIGINT)
 		raise(SIGINT); /* it was typed for both */
 	if (r == 0)
-		r = judge(status, e);
+		r = judge_command(status, e);
 	return r < 0 ? r : move(c.out, ret, e);
 }

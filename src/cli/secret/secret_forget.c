@@ -13,7 +13,7 @@
 #define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)
 
 /* -ENOENT: nothing was ever kept. */
-static int open_dir(const struct state *st, const char *name)
+static int open_vault_dir(const struct state *st, const char *name)
 {
 	autoclose int vault = openat(st->fd, "vault", DIR_FLAGS);
 	int fd = vault < 0 ? -1 : openat(vault, name, DIR_FLAGS);
@@ -61,8 +61,8 @@ int secret_forget(const struct secret_args *a, enum vault_fault *ret_fault, stru
 	if (r == 0)
 		r = audit_open(&s.audit, s.st.fd, e);
 	if (r == 0) {
-		issued = open_dir(&s.st, VAULT_ISSUED_DIR);
-		placeholders = open_dir(&s.st, VAULT_PLACEHOLDERS_DIR);
+		issued = open_vault_dir(&s.st, VAULT_ISSUED_DIR);
+		placeholders = open_vault_dir(&s.st, VAULT_PLACEHOLDERS_DIR);
 	}
 	for (int i = 0; i < a->argc && r == 0; i++)
 		r = forget_one(&s, issued, placeholders, a->argv[i], ret_fault, e);
@@ -72,7 +72,7 @@ int secret_forget(const struct secret_args *a, enum vault_fault *ret_fault, stru
 void secret_say_issued(const struct state *st)
 {
 	autobuf struct buf names = BUF_INIT;
-	int fd = open_dir(st, VAULT_ISSUED_DIR);
+	int fd = open_vault_dir(st, VAULT_ISSUED_DIR);
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
 	const struct dirent *x;
 

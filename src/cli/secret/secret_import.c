@@ -12,7 +12,7 @@
 #include <fcntl.h>
 #include <string.h>
 
-static int read_file(const char *path, struct secmem *m, struct err *e)
+static int read_env_file(const char *path, struct secmem *m, struct err *e)
 {
 	autoclose int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
 	int r = fd < 0 ? err_sys(e, -errno, "cannot open %s", path) : secmem_begin(e);
@@ -53,8 +53,8 @@ static void name_of(const char *from, char out[VAULT_NAME_MAX + 1])
 	out[i] = '\0';
 }
 
-static int hand_over(struct secret_session *s, const char *name, const struct envfile_entry *v,
-		     const struct secret_args *a, struct err *e)
+static int send_to_vault(struct secret_session *s, const char *name, const struct envfile_entry *v,
+			 const struct secret_args *a, struct err *e)
 {
 	struct vault_msg ask = { .type = VAULT_SET, .num = { a->weak ? VAULT_SET_WEAK : 0, a->expires } };
 	int p[2], r;
@@ -96,7 +96,7 @@ static int take_entry(struct secret_session *s, const struct envfile_entry *v, c
 	if (v->len > VAULT_SECRET_MAX)
 		return err_set(e, -EFBIG, "line %u: the value of %s is longer than a secret may be", v->line,
 			       v->name);
-	r = hand_over(s, name, v, a, &why);
+	r = send_to_vault(s, name, v, a, &why);
 	if (r == -EEXIST) {
 		say_note("left out: %s (line %u), for there is a secret '%s' already (--replace)", v->name,
 			 v->line, name);
@@ -119,7 +119,7 @@ int secret_import(struct secret_session *s, const struct secret_args *a, struct 
 	CLEANUP(strv_release) struct strv taken = { 0 };
 	struct envfile_entry v;
 	struct envfile f;
-	int r = read_file(a->argv[0], &text, e);
+	int r = read_env_file(a->argv[0], &text, e);
 
 	if (r < 0)
 		return r;

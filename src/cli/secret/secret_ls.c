@@ -84,7 +84,7 @@ static void add_note(struct buf *b, const char *text)
 	buf_addf(b, "%s%s", b->len ? ", " : "", text);
 }
 
-static int add_row(struct table *t, const struct secret_item *i, uint64_t now)
+static int add_secret_row(struct table *t, const struct secret_item *i, uint64_t now)
 {
 	autobuf struct buf bound = BUF_INIT, note = BUF_INIT;
 	char age[CLOCK_TEXT_LEN], expires[CLOCK_TEXT_LEN] = "never", profile[64];
@@ -124,7 +124,7 @@ static int add_table(const struct secret_items *l, uint64_t now, struct buf *out
 	for (size_t i = 0; i < ARRAY_SIZE(heads) && r == 0; i++)
 		r = table_add(&t, heads[i], 0);
 	for (size_t i = 0; i < l->n && r == 0; i++)
-		r = add_row(&t, &l->v[i], now);
+		r = add_secret_row(&t, &l->v[i], now);
 	if (r == 0)
 		table_format(&t, out);
 	return r;

@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "base/vec.h"
 #include "cli/common/look.h"
 #include "cli/core/say.h"
 #include "cli/secret/cmd_secret.h"
@@ -215,12 +216,11 @@ void secret_items_release(struct secret_items *l)
 static int take_item(const struct vault_msg *m, void *ctx)
 {
 	struct secret_items *l = ctx;
-	struct secret_item *v = reallocarray(l->v, l->n + 1, sizeof(*v)), *i;
+	struct secret_item *i;
 
-	if (!v)
+	if (VEC_MORE(l->v, l->n, VEC_NO_MAX) < 0)
 		return -ENOMEM;
-	l->v = v;
-	i = &v[l->n];
+	i = &l->v[l->n];
 	*i = (struct secret_item){ .len = m->num[0],
 				   .created = m->num[1],
 				   .changed = m->num[2],

@@ -11,7 +11,7 @@
 
 #include <errno.h>
 
-static uint64_t now_s(void)
+static uint64_t now_in_seconds(void)
 {
 	return clock_nsec(CLOCK_REALTIME) / NSEC_PER_SEC;
 }
@@ -83,7 +83,7 @@ static int rotate_value(struct secret_session *s, const struct secret_args *a, c
 	if (r < 0)
 		return r;
 	say_note("%s has a new value", i->name);
-	if (!a->expires_text && secret_item_has_expired(i, now_s()))
+	if (!a->expires_text && secret_item_has_expired(i, now_in_seconds()))
 		say_warn("%s is still said to have expired: --expires gives it a new date", i->name);
 	return 0;
 }
@@ -109,7 +109,7 @@ static int rotate_due(struct secret_session *s, const struct secret_args *a, con
 	for (size_t i = 0; i < l->n; i++) {
 		struct err why = ERR_INIT, stuck = ERR_INIT;
 
-		if (!secret_item_is_due(&l->v[i], now_s()))
+		if (!secret_item_is_due(&l->v[i], now_in_seconds()))
 			continue;
 		n++;
 		/* One that fails does not keep the others from being done. */

@@ -9,7 +9,8 @@
 
 #define TRIES 3
 
-static int tell(const struct notify_conf *conf, const struct strv *failed, struct loop *loop, struct err *e)
+static int tell_of_failures(const struct notify_conf *conf, const struct strv *failed, struct loop *loop,
+			    struct err *e)
 {
 	CLEANUP(state_release) struct state st = STATE_INIT;
 	CLEANUP(audit_freep) struct audit *audit = NULL;
@@ -44,7 +45,7 @@ void secret_tell_failed(const struct strv *failed)
 		return;
 	r = notify_conf_load(&conf, NULL, &e);
 	if (r == 0)
-		r = tell(&conf, failed, &loop, &e);
+		r = tell_of_failures(&conf, failed, &loop, &e);
 	loop_close(&loop);
 	if (r < 0)
 		say_warn("nobody was told: %s", e.msg);

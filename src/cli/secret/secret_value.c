@@ -86,7 +86,7 @@ static int run_command(struct secret_session *s, struct origin *o, const char *c
 	return r < 0 ? r : locked;
 }
 
-static int open_file(struct origin *o, const char *path, struct err *e)
+static int open_value_file(struct origin *o, const char *path, struct err *e)
 {
 	struct stat st;
 
@@ -136,7 +136,7 @@ static int open_origin(struct secret_session *s, struct origin *o, const struct 
 	const char *from = a->argc > 1 ? a->argv[1] : NULL;
 
 	if (a->file)
-		return open_file(o, a->file, e);
+		return open_value_file(o, a->file, e);
 	if (a->command)
 		return run_command(s, o, a->command, e);
 	if (from) {

@@ -3,6 +3,7 @@
 #include "codec/body/gitpkt.h"
 
 #include "base/hex.h"
+#include "base/vec.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -10,7 +11,7 @@
 enum { AT_COMMANDS, AT_OPTIONS, AT_DONE, AT_FAILED };
 enum { PKT_HEAD = 4, SHA1_LEN = 40, SHA256_LEN = 64 };
 
-static int bad(struct gitpkt_push *g, const char *why)
+static int push_is_malformed(struct gitpkt_push *g, const char *why)
 {
 	g->why = why;
 	g->state = AT_FAILED;
@@ -111,7 +112,7 @@ static int take_capability(struct gitpkt_push *g, struct slice s, bool *has_form
 		return 0;
 	g->sha256 = slice_eq(s, "object-format=sha256");
 	if (*has_format || (!g->sha256 && !slice_eq(s, "object-format=sha1")))
-		return bad(g, "it names two object formats, or one that is not known");
+		return push_is_malformed(g, "it names two object formats, or one that is not known");
 	*has_format = true;
 	return 0;
 }
@@ -123,10 +124,11 @@ static int take_capabilities(struct gitpkt_push *g, struct slice s)
 	int r;
 
 	if (s.len > GITPKT_CAPS_MAX)
-		return bad(g, "its capabilities are too long");
+		return push_is_malformed(g, "its capabilities are too long");
 	for (size_t i = 0; i <= s.len; i++) {
 		if (i < s.len && (s.p[i] < 0x20 || s.p[i] > 0x7e))
-			return bad(g, "its capabilities have a byte in them that none may have");
+			return push_is_malformed(g,
+						 "its capabilities have a byte in them that none may have");
 		if (i < s.len && s.p[i] != ' ')
 			continue;
 		r = take_capability(g, (struct slice){ s.p + start, i - start }, &has_format);
@@ -139,19 +141,12 @@ static int take_capabilities(struct gitpkt_push *g, struct slice s)
 
 /* --- lines -------------------------------------------------------------------------------------------------- */
 
-static int add_command(struct gitpkt_push *g, struct slice ref, bool is_create, bool is_delete)
+static int add_ref_command(struct gitpkt_push *g, struct slice ref, bool is_create, bool is_delete)
 {
 	if (g->n_commands == GITPKT_COMMANDS_MAX)
-		return bad(g, "it has too many commands");
-	if (g->n_commands == g->room) {
-		unsigned room = g->room ? 2 * g->room : 8;
-		struct gitpkt_command *c = reallocarray(g->commands, room, sizeof(*c));
-
-		if (!c)
-			return -ENOMEM;
-		g->commands = c;
-		g->room = room;
-	}
+		return push_is_malformed(g, "it has too many commands");
+	if (VEC_ROOM(g->commands, g->n_commands, g->room, GITPKT_COMMANDS_MAX) < 0)
+		return -ENOMEM;
 	g->commands[g->n_commands++] = (struct gitpkt_command){
 		.is_create = is_create,
 		.is_delete = is_delete,
@@ -174,46 +169,48 @@ static int take_command(struct gitpkt_push *g, struct slice line)
 		caps = (struct slice){ nul + 1, line.len - ref.len - 1 };
 	}
 	if (nul && g->n_commands)
-		return bad(g, "capabilities stand behind a command that is not the first");
+		return push_is_malformed(g, "capabilities stand behind a command that is not the first");
 	if (!take_oid(g, &ref, &is_create) || !take_oid(g, &ref, &is_delete))
-		return bad(g, "a command does not begin with two object ids of one kind");
+		return push_is_malformed(g, "a command does not begin with two object ids of one kind");
 	if (!is_ref(ref))
-		return bad(g, "a command names a ref that git does not allow");
+		return push_is_malformed(g, "a command names a ref that git does not allow");
 	r = nul ? take_capabilities(g, caps) : 0;
 	if (r < 0)
 		return r;
 	if (g->oid_len != (g->sha256 ? SHA256_LEN : SHA1_LEN))
-		return bad(g, "object ids are not of the object format that is named");
-	return add_command(g, ref, is_create, is_delete);
+		return push_is_malformed(g, "object ids are not of the object format that is named");
+	return add_ref_command(g, ref, is_create, is_delete);
 }
 
-static int take_line(struct gitpkt_push *g, struct slice line)
+static int take_command_line(struct gitpkt_push *g, struct slice line)
 {
 	bool zero;
 
 	if (line.len && line.p[line.len - 1] == '\n')
 		line.len--;
 	if (line.len == 0)
-		return bad(g, "a line is empty");
+		return push_is_malformed(g, "a line is empty");
 	if (g->state == AT_OPTIONS) {
 		if (!slice_eq(line, "ci.skip"))
-			return bad(
+			return push_is_malformed(
 				g,
 				"it has a push option, by which servers do more than take a push; ci.skip is the "
 				"only one that is let through");
-		return ++g->options > GITPKT_OPTIONS_MAX ? bad(g, "it has too many push options") : 0;
+		return ++g->options > GITPKT_OPTIONS_MAX
+			       ? push_is_malformed(g, "it has too many push options")
+			       : 0;
 	}
 	if (slice_starts(line, "push-cert"))
-		return bad(g, "a signed push is not supported; push without --signed");
+		return push_is_malformed(g, "a signed push is not supported; push without --signed");
 	if (!slice_starts(line, "shallow "))
 		return take_command(g, line);
 	line = (struct slice){ line.p + 8, line.len - 8 };
 	if (g->n_commands || !take_oid(g, &line, &zero) || line.len)
-		return bad(g, "a shallow line is malformed or comes behind a command");
-	return ++g->shallows > GITPKT_SHALLOW_MAX ? bad(g, "it has too many shallow lines") : 0;
+		return push_is_malformed(g, "a shallow line is malformed or comes behind a command");
+	return ++g->shallows > GITPKT_SHALLOW_MAX ? push_is_malformed(g, "it has too many shallow lines") : 0;
 }
 
-static void finish(struct gitpkt_push *g)
+static void finish_commands(struct gitpkt_push *g)
 {
 	for (unsigned i = 0; i < g->n_commands; i++)
 		g->commands[i].ref = (struct slice){ g->text.data + g->commands[i].at, g->commands[i].len };
@@ -227,7 +224,7 @@ static void take_flush(struct gitpkt_push *g)
 	if (g->state == AT_COMMANDS && g->has_options)
 		g->state = AT_OPTIONS;
 	else
-		finish(g);
+		finish_commands(g);
 }
 
 int gitpkt_push_feed(struct gitpkt_push *g, const char *data, size_t len)
@@ -244,12 +241,12 @@ int gitpkt_push_feed(struct gitpkt_push *g, const char *data, size_t len)
 			continue;
 		}
 		if (n <= PKT_HEAD || n > (long)GITPKT_MAX)
-			return bad(g, "a line's length is wrong");
+			return push_is_malformed(g, "a line's length is wrong");
 		if (g->seen + (size_t)n > GITPKT_LIST_MAX)
-			return bad(g, "the list of commands is too long");
+			return push_is_malformed(g, "the list of commands is too long");
 		if (len - g->seen < (size_t)n)
 			return 0;
-		r = take_line(g, (struct slice){ p + PKT_HEAD, (size_t)n - PKT_HEAD });
+		r = take_command_line(g, (struct slice){ p + PKT_HEAD, (size_t)n - PKT_HEAD });
 		if (r < 0)
 			return r;
 		g->seen += (size_t)n;

@@ -19,7 +19,7 @@ static struct slice last_segment(struct slice *s)
 }
 
 /* Does the path end with these segments, the last one first? A slash behind counts for nothing. */
-static bool ends(struct slice s, const char *last, const char *before, struct slice *ret_front)
+static bool ends_with_segments(struct slice s, const char *last, const char *before, struct slice *ret_front)
 {
 	if (s.len && s.p[s.len - 1] == '/')
 		s.len--;
@@ -30,7 +30,7 @@ static bool ends(struct slice s, const char *last, const char *before, struct sl
 	return true;
 }
 
-static bool has(struct slice s, const char *part, struct slice *ret_front)
+static bool has_segment(struct slice s, const char *part, struct slice *ret_front)
 {
 	const char *p = s.len ? memmem(s.p, s.len, part, strlen(part)) : NULL;
 
@@ -79,15 +79,16 @@ enum gitpkt_service gitpkt_service(struct slice path, struct slice query, struct
 	enum gitpkt_service s = GITPKT_NONE;
 	struct slice front = SLICE_NONE;
 
-	if (ends(path, "git-receive-pack", NULL, &front))
+	if (ends_with_segments(path, "git-receive-pack", NULL, &front))
 		s = GITPKT_PUSH;
-	else if (ends(path, "git-upload-pack", NULL, &front))
+	else if (ends_with_segments(path, "git-upload-pack", NULL, &front))
 		s = GITPKT_FETCH;
-	else if (ends(path, "refs", "info", &front))
+	else if (ends_with_segments(path, "refs", "info", &front))
 		s = query_has(query, "service=git-receive-pack")  ? GITPKT_REFS_PUSH
 		    : query_has(query, "service=git-upload-pack") ? GITPKT_REFS_FETCH
 								  : GITPKT_DUMB;
-	else if (has(path, "/objects/info/", &front) || has(path, "/objects/pack/pack-", &front))
+	else if (has_segment(path, "/objects/info/", &front) ||
+		 has_segment(path, "/objects/pack/pack-", &front))
 		s = GITPKT_DUMB;
 	if (ret_repo)
 		*ret_repo = front;

@@ -31,7 +31,7 @@ struct parser {
 	int code;
 };
 
-static int fail(struct parser *p, int code, const char *why)
+static int graphql_fail(struct parser *p, int code, const char *why)
 {
 	if (!p->why) {
 		p->why = why;
@@ -44,29 +44,29 @@ static int next(struct parser *p)
 {
 	gql_next(&p->lex);
 	if (p->lex.token == GQL_BAD)
-		return fail(p, p->lex.too_many ? -E2BIG : -EINVAL, p->lex.why);
+		return graphql_fail(p, p->lex.too_many ? -E2BIG : -EINVAL, p->lex.why);
 	return 0;
 }
 
 static int expect(struct parser *p, char punct)
 {
 	if (!gql_is(&p->lex, punct))
-		return fail(p, -EINVAL, "it is not by the grammar");
+		return graphql_fail(p, -EINVAL, "it is not by the grammar");
 	return next(p);
 }
 
 static int expect_name(struct parser *p, struct slice *ret)
 {
 	if (p->lex.token != GQL_NAME)
-		return fail(p, -EINVAL, "a name is missing");
+		return graphql_fail(p, -EINVAL, "a name is missing");
 	if (ret)
 		*ret = p->lex.text;
 	return next(p);
 }
 
-static int enter(struct parser *p)
+static int enter_nesting(struct parser *p)
 {
-	return ++p->depth > GRAPHQL_DEPTH_MAX ? fail(p, -E2BIG, "it is nested too deeply") : 0;
+	return ++p->depth > GRAPHQL_DEPTH_MAX ? graphql_fail(p, -E2BIG, "it is nested too deeply") : 0;
 }
 
 /* --- values, types, directives ------------------------------------------------------------------------------ */
@@ -74,7 +74,7 @@ static int enter(struct parser *p)
 static int take_value(struct parser *p);
 
 /* "name: value". */
-// NOLINTNEXTLINE(misc-no-recursion): enter() bounds it
+// NOLINTNEXTLINE(misc-no-recursion): enter_nesting() bounds it
 static int take_pair(struct parser *p)
 {
 	int r = expect_name(p, NULL);
@@ -85,11 +85,11 @@ static int take_pair(struct parser *p)
 }
 
 /* "[value …]", "{name: value …}", both may be empty. */
-// NOLINTNEXTLINE(misc-no-recursion): enter() bounds it
+// NOLINTNEXTLINE(misc-no-recursion): enter_nesting() bounds it
 static int take_collection(struct parser *p)
 {
 	bool list = gql_is(&p->lex, '[');
-	int r = enter(p);
+	int r = enter_nesting(p);
 
 	if (r == 0)
 		r = next(p);
@@ -99,7 +99,7 @@ static int take_collection(struct parser *p)
 	return r < 0 ? r : next(p);
 }
 
-// NOLINTNEXTLINE(misc-no-recursion): enter() bounds it
+// NOLINTNEXTLINE(misc-no-recursion): enter_nesting() bounds it
 static int take_value(struct parser *p)
 {
 	int r;
@@ -111,7 +111,7 @@ static int take_value(struct parser *p)
 		return r < 0 ? r : expect_name(p, NULL);
 	}
 	if (p->lex.token != GQL_NAME && p->lex.token != GQL_NUMBER && p->lex.token != GQL_STRING)
-		return fail(p, -EINVAL, "a value is missing");
+		return graphql_fail(p, -EINVAL, "a value is missing");
 	return next(p);
 }
 
@@ -131,7 +131,7 @@ static int take_arguments(struct parser *p)
 }
 
 /* The value of the member, or of the argument: a text or a variable, or neither. */
-// NOLINTNEXTLINE(misc-no-recursion): enter() bounds it
+// NOLINTNEXTLINE(misc-no-recursion): enter_nesting() bounds it
 static int seek_value(struct parser *p, struct graphql_use *u, enum graphql_from variable)
 {
 	struct slice t = p->lex.text;
@@ -151,11 +151,11 @@ static int seek_value(struct parser *p, struct graphql_use *u, enum graphql_from
 }
 
 /* "{name: value …}": the member, if it is there once. */
-// NOLINTNEXTLINE(misc-no-recursion): enter() bounds it
+// NOLINTNEXTLINE(misc-no-recursion): enter_nesting() bounds it
 static int seek_member(struct parser *p, struct graphql_use *u)
 {
 	unsigned times = 0;
-	int r = enter(p);
+	int r = enter_nesting(p);
 
 	if (r == 0)
 		r = next(p);
@@ -199,7 +199,7 @@ static int seek_arguments(struct parser *p)
 	int r = 0;
 
 	if (p->n_uses == p->seek->max)
-		return fail(p, -E2BIG, "it uses a field too often");
+		return graphql_fail(p, -E2BIG, "it uses a field too often");
 	if (gql_is(&p->lex, '(')) {
 		r = next(p);
 		do {
@@ -233,7 +233,7 @@ static int take_type(struct parser *p)
 
 	for (; r == 0 && gql_is(&p->lex, '['); r = next(p)) {
 		if (++lists > GRAPHQL_DEPTH_MAX)
-			return fail(p, -E2BIG, "it is nested too deeply");
+			return graphql_fail(p, -E2BIG, "it is nested too deeply");
 	}
 	if (r == 0)
 		r = expect_name(p, NULL);
@@ -315,7 +315,7 @@ static int gather_field(struct parser *p, struct gather *g, struct slice name)
 		return 0;
 	}
 	if (d->n_fields == GRAPHQL_FIELDS_MAX)
-		return fail(p, -E2BIG, "it has too many fields at the root");
+		return graphql_fail(p, -E2BIG, "it has too many fields at the root");
 	d->times[d->n_fields] = 1;
 	d->fields[d->n_fields++] = name;
 	g->hashes[g->op->n_fields++] = hash;
@@ -334,13 +334,13 @@ static int gather_spread(struct parser *p, struct gather *g, struct slice name)
 		f->used_by = g->number;
 		return 0;
 	}
-	return fail(p, -EINVAL, "it uses a fragment that it does not define");
+	return graphql_fail(p, -EINVAL, "it uses a fragment that it does not define");
 }
 
 static int take_set(struct parser *p, struct gather *g);
 
 /* "...Name", "... on Type {}", "... @directive {}". */
-// NOLINTNEXTLINE(misc-no-recursion): enter() bounds it
+// NOLINTNEXTLINE(misc-no-recursion): enter_nesting() bounds it
 static int take_spread(struct parser *p, struct gather *g)
 {
 	struct slice name = SLICE_NONE;
@@ -363,7 +363,7 @@ static int take_spread(struct parser *p, struct gather *g)
 }
 
 /* "alias: name(arguments) @directives {}"; what is below a field is not at the root. */
-// NOLINTNEXTLINE(misc-no-recursion): enter() bounds it
+// NOLINTNEXTLINE(misc-no-recursion): enter_nesting() bounds it
 static int take_field(struct parser *p, struct gather *g)
 {
 	struct slice name = SLICE_NONE;
@@ -385,10 +385,10 @@ static int take_field(struct parser *p, struct gather *g)
 	return r;
 }
 
-// NOLINTNEXTLINE(misc-no-recursion): enter() bounds it
+// NOLINTNEXTLINE(misc-no-recursion): enter_nesting() bounds it
 static int take_set(struct parser *p, struct gather *g)
 {
-	int r = enter(p);
+	int r = enter_nesting(p);
 
 	if (r == 0)
 		r = expect(p, '{');
@@ -426,12 +426,13 @@ static int add_op(struct parser *p, enum graphql_type type, struct slice name)
 	struct graphql_doc *d = p->doc;
 
 	if (!gql_is(&p->lex, '{'))
-		return fail(p, -EINVAL, "an operation has no selection");
+		return graphql_fail(p, -EINVAL, "an operation has no selection");
 	if (d->n_ops == GRAPHQL_OPS_MAX)
-		return fail(p, -E2BIG, "it has too many operations");
+		return graphql_fail(p, -E2BIG, "it has too many operations");
 	for (unsigned i = 0; i < d->n_ops; i++) {
 		if (name.len == 0 || d->ops[i].name.len == 0 || slice_same(name, d->ops[i].name))
-			return fail(p, -EINVAL, "it has several operations, and not each a name of its own");
+			return graphql_fail(p, -EINVAL,
+					    "it has several operations, and not each a name of its own");
 	}
 	d->ops[d->n_ops++] = (struct graphql_op){ .type = type, .name = name, .at = (uint32_t)offset(p) };
 	return take_set(p, NULL);
@@ -454,12 +455,12 @@ static int take_operation(struct parser *p, enum graphql_type type)
 static int add_fragment(struct parser *p, struct slice name)
 {
 	if (!gql_is(&p->lex, '{'))
-		return fail(p, -EINVAL, "a fragment has no selection");
+		return graphql_fail(p, -EINVAL, "a fragment has no selection");
 	if (p->n_fragments == GRAPHQL_FRAGMENTS_MAX)
-		return fail(p, -E2BIG, "it has too many fragments");
+		return graphql_fail(p, -E2BIG, "it has too many fragments");
 	for (unsigned i = 0; i < p->n_fragments; i++) {
 		if (slice_same(name, p->fragments[i].name))
-			return fail(p, -EINVAL, "it defines a fragment twice");
+			return graphql_fail(p, -EINVAL, "it defines a fragment twice");
 	}
 	p->fragments[p->n_fragments++] = (struct fragment){ .name = name, .at = offset(p) };
 	return take_set(p, NULL);
@@ -471,11 +472,11 @@ static int take_fragment(struct parser *p)
 	int r = next(p);
 
 	if (r == 0 && gql_is_name(&p->lex, "on"))
-		return fail(p, -EINVAL, "a fragment has no name");
+		return graphql_fail(p, -EINVAL, "a fragment has no name");
 	if (r == 0)
 		r = expect_name(p, &name);
 	if (r == 0 && !gql_is_name(&p->lex, "on"))
-		return fail(p, -EINVAL, "a fragment does not say on what it is");
+		return graphql_fail(p, -EINVAL, "a fragment does not say on what it is");
 	if (r == 0)
 		r = next(p);
 	if (r == 0)
@@ -495,7 +496,7 @@ static int take_definition(struct parser *p)
 		if (gql_is_name(&p->lex, type_names[t]))
 			return take_operation(p, (enum graphql_type)t);
 	}
-	return fail(p, -EINVAL, "it has something in it that is neither an operation nor a fragment");
+	return graphql_fail(p, -EINVAL, "it has something in it that is neither an operation nor a fragment");
 }
 
 static int take_document(struct parser *p)
@@ -505,7 +506,7 @@ static int take_document(struct parser *p)
 	while (r == 0 && p->lex.token != GQL_END)
 		r = take_definition(p);
 	if (r == 0 && p->doc->n_ops == 0)
-		r = fail(p, -EINVAL, "it has no operation");
+		r = graphql_fail(p, -EINVAL, "it has no operation");
 	return r;
 }
 
@@ -531,7 +532,7 @@ static int gather_op(struct parser *p, unsigned i, unsigned number)
 	for (unsigned k = 0; r == 0 && k < g.n_follow; k++)
 		r = gather_set(p, &g, p->fragments[g.follow[k]].at);
 	if (r == 0 && g.op->n_fields == 0)
-		r = fail(p, -EINVAL, "an operation has no field at its root");
+		r = graphql_fail(p, -EINVAL, "an operation has no field at its root");
 	return r;
 }
 
@@ -540,17 +541,18 @@ static int select_op(struct parser *p, struct slice name)
 	struct graphql_doc *d = p->doc;
 
 	if (name.len == 0 && d->n_ops > 1)
-		return fail(p, -EINVAL, "it has several operations, and the request does not say which");
+		return graphql_fail(p, -EINVAL,
+				    "it has several operations, and the request does not say which");
 	for (unsigned i = 0; i < d->n_ops; i++) {
 		if (name.len && !slice_same(name, d->ops[i].name))
 			continue;
 		d->selected = (int)i;
 		return 0;
 	}
-	return fail(p, -EINVAL, "it has no operation of the name that the request asks for");
+	return graphql_fail(p, -EINVAL, "it has no operation of the name that the request asks for");
 }
 
-static int parse(struct parser *p, struct slice op_name)
+static int parse_document(struct parser *p, struct slice op_name)
 {
 	int r = take_document(p);
 
@@ -574,7 +576,7 @@ int graphql_parse(const char *doc, size_t len, const char *op_name, size_t op_na
 	memset(ret, 0, sizeof(*ret));
 	if (len > GRAPHQL_TEXT_MAX)
 		return err_set(e, -E2BIG, "the GraphQL document is too long");
-	r = parse(&p, (struct slice){ op_name, op_name ? op_name_len : 0 });
+	r = parse_document(&p, (struct slice){ op_name, op_name ? op_name_len : 0 });
 	if (r == 0)
 		return 0;
 	memset(ret, 0, sizeof(*ret));
@@ -584,7 +586,7 @@ int graphql_parse(const char *doc, size_t len, const char *op_name, size_t op_na
 static int find_uses(struct parser *p, struct slice op_name, const struct graphql_seek *seek)
 {
 	struct graphql_doc *d = p->doc;
-	int r = parse(p, op_name);
+	int r = parse_document(p, op_name);
 
 	if (r < 0)
 		return r;

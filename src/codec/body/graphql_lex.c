@@ -3,7 +3,7 @@
 
 #include "base/hex.h"
 
-static void bad(struct gql_lex *l, const char *why)
+static void token_is_malformed(struct gql_lex *l, const char *why)
 {
 	l->token = GQL_BAD;
 	l->why = why;
@@ -14,7 +14,7 @@ static bool is_name_start(char c)
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
 
-static bool is_digit(char c)
+static bool is_number_digit(char c)
 {
 	return c >= '0' && c <= '9';
 }
@@ -55,7 +55,7 @@ static size_t digits(struct gql_lex *l)
 {
 	size_t start = l->at;
 
-	while (is_digit(peek(l, 0)))
+	while (is_number_digit(peek(l, 0)))
 		l->at++;
 	return l->at - start;
 }
@@ -77,7 +77,7 @@ static void take_number(struct gql_lex *l)
 		ok = digits(l) > 0;
 	}
 	if (!ok || is_name_start(peek(l, 0)) || peek(l, 0) == '.')
-		bad(l, "a number is malformed");
+		token_is_malformed(l, "a number is malformed");
 }
 
 /* Behind "\u": four digits, or some in braces. */
@@ -122,13 +122,13 @@ static void take_string(struct gql_lex *l)
 		if (c == '\\') {
 			l->at++;
 			if (!take_escape(l)) {
-				bad(l, "a string has an escape in it that is none");
+				token_is_malformed(l, "a string has an escape in it that is none");
 				return;
 			}
 			l->at--;
 		}
 	}
-	bad(l, "a string does not end on its line");
+	token_is_malformed(l, "a string does not end on its line");
 }
 
 static void take_block_string(struct gql_lex *l)
@@ -141,21 +141,21 @@ static void take_block_string(struct gql_lex *l)
 			return;
 		}
 	}
-	bad(l, "a block string does not end");
+	token_is_malformed(l, "a block string does not end");
 }
 
 static void take_name(struct gql_lex *l)
 {
-	while (is_name_start(peek(l, 0)) || is_digit(peek(l, 0)))
+	while (is_name_start(peek(l, 0)) || is_number_digit(peek(l, 0)))
 		l->at++;
 }
 
-static void take_token(struct gql_lex *l, char c)
+static void take_next_token(struct gql_lex *l, char c)
 {
 	if (is_name_start(c)) {
 		l->token = GQL_NAME;
 		take_name(l);
-	} else if (c == '-' || is_digit(c)) {
+	} else if (c == '-' || is_number_digit(c)) {
 		l->token = GQL_NUMBER;
 		take_number(l);
 	} else if (c == '"') {
@@ -171,7 +171,7 @@ static void take_token(struct gql_lex *l, char c)
 		l->token = GQL_PUNCT;
 		l->at++;
 	} else {
-		bad(l, "a character stands where none may");
+		token_is_malformed(l, "a character stands where none may");
 	}
 }
 
@@ -190,10 +190,10 @@ void gql_next(struct gql_lex *l)
 	}
 	if (l->left == 0) {
 		l->too_many = true;
-		bad(l, "it has too many tokens");
+		token_is_malformed(l, "it has too many tokens");
 		return;
 	}
 	l->left--;
-	take_token(l, l->s[l->at]);
+	take_next_token(l, l->s[l->at]);
 	l->text = (struct slice){ l->s + start, l->at - start };
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codec/file/manifest.h"
 
+#include "base/vec.h"
+
 #include <errno.h>
 #include <string.h>
 
@@ -21,7 +23,7 @@ static void add_int(struct buf *out, uint64_t v, unsigned bytes)
 	buf_add(out, raw, bytes);
 }
 
-static void add_text(struct buf *out, const char *s)
+static void add_nul_text(struct buf *out, const char *s)
 {
 	buf_add(out, s, strlen(s) + 1);
 }
@@ -34,14 +36,14 @@ void manifest_add_head(struct buf *out, const struct manifest_head *h)
 	add_int(out, h->flags, 4);
 	buf_add(out, h->parent, MANIFEST_HASH);
 	add_int(out, strlen(h->label), 2);
-	add_text(out, h->label);
+	add_nul_text(out, h->label);
 }
 
 void manifest_add_tree(struct buf *out, const char *name)
 {
 	add_int(out, MANIFEST_TREE, 1);
 	add_int(out, strlen(name), 1);
-	add_text(out, name);
+	add_nul_text(out, name);
 }
 
 void manifest_add_ent(struct buf *out, const struct manifest_ent *e)
@@ -56,12 +58,12 @@ void manifest_add_ent(struct buf *out, const struct manifest_ent *e)
 	add_int(out, e->group, 4);
 	add_int(out, e->size, 8);
 	add_int(out, e->attrs_len, 4);
-	add_text(out, e->name);
+	add_nul_text(out, e->name);
 	buf_add(out, e->attrs, e->attrs_len);
 	if (e->type == MANIFEST_FILE)
 		buf_add(out, e->hash, MANIFEST_HASH);
 	if (e->type == MANIFEST_LINK)
-		add_text(out, e->target);
+		add_nul_text(out, e->target);
 }
 
 void manifest_add_leave(struct buf *out)
@@ -79,7 +81,7 @@ void manifest_add_attr(struct buf *out, const struct manifest_attr *a)
 {
 	add_int(out, strlen(a->name), 1);
 	add_int(out, a->len, 4);
-	add_text(out, a->name);
+	add_nul_text(out, a->name);
 	buf_add(out, a->value, a->len);
 }
 
@@ -95,12 +97,12 @@ static uint64_t get_int(const uint8_t *p, unsigned bytes)
 }
 
 /* Is there a text of exactly `n` bytes at p, of which `left` are there, and a NUL behind it? */
-static bool is_text(const uint8_t *p, size_t n, size_t left)
+static bool is_nul_text(const uint8_t *p, size_t n, size_t left)
 {
 	return left > n && p[n] == 0 && !memchr(p, 0, n);
 }
 
-static bool is_name(const char *s, size_t n)
+static bool is_entry_name(const char *s, size_t n)
 {
 	return n > 0 && n <= MANIFEST_NAME_MAX && !memchr(s, '/', n) && strcmp(s, ".") != 0 &&
 	       strcmp(s, "..") != 0;
@@ -117,7 +119,7 @@ int manifest_next_attr(const uint8_t *attrs, uint32_t len, uint32_t *off, struct
 		return -EBADMSG;
 	name = p[0];
 	value = (uint32_t)get_int(p + 1, 4);
-	if (name == 0 || !is_text(p + 5, name, left - 5))
+	if (name == 0 || !is_nul_text(p + 5, name, left - 5))
 		return -EBADMSG;
 	if (value > left - 5 - name - 1)
 		return -EBADMSG;
@@ -154,7 +156,7 @@ int manifest_peek(const void *data, size_t len, struct manifest_head *ret)
 	memcpy(h.parent, p + 24, MANIFEST_HASH);
 	label = (size_t)get_int(p + 24 + MANIFEST_HASH, 2);
 	if (h.number == 0 || h.flags & ~(unsigned)MANIFEST_FLAGS || label > MANIFEST_LABEL_MAX ||
-	    !is_text(p + HEAD_LEN, label, len - HEAD_LEN))
+	    !is_nul_text(p + HEAD_LEN, label, len - HEAD_LEN))
 		return -EBADMSG;
 	h.label = (const char *)p + HEAD_LEN;
 	*ret = h;
@@ -177,17 +179,10 @@ void manifest_close(struct manifest_reader *r)
 	*r = (struct manifest_reader){ 0 };
 }
 
-static int enter(struct manifest_reader *r)
+static int enter_directory(struct manifest_reader *r)
 {
-	if (r->depth == r->cap) {
-		size_t cap = r->cap ? r->cap * 2 : 32;
-		size_t *v = reallocarray(r->last, cap, sizeof(*v));
-
-		if (!v)
-			return -ENOMEM;
-		r->last = v;
-		r->cap = cap;
-	}
+	if (VEC_ROOM(r->last, r->depth, r->cap, VEC_NO_MAX) < 0)
+		return -ENOMEM;
 	r->last[r->depth++] = SIZE_MAX;
 	return 0;
 }
@@ -198,7 +193,7 @@ static int read_tree(struct manifest_reader *r, struct manifest_ent *e)
 	size_t left = r->len - r->off;
 
 	if (r->depth || r->in_tree || left < 2 || ++r->trees > MANIFEST_TREES_MAX ||
-	    !is_text(p + 2, p[1], left - 2) || !is_name((const char *)p + 2, p[1]))
+	    !is_nul_text(p + 2, p[1], left - 2) || !is_entry_name((const char *)p + 2, p[1]))
 		return -EBADMSG;
 	e->name = (const char *)p + 2;
 	r->off += 2 + (size_t)p[1] + 1;
@@ -221,15 +216,8 @@ static int check_group(struct manifest_reader *r, const struct manifest_ent *e)
 		return seen->size == e->size && memcmp(seen->hash, e->hash, MANIFEST_HASH) == 0 ? 0
 												: -EBADMSG;
 	}
-	if (r->n_groups == r->cap_groups) {
-		uint32_t cap = r->cap_groups ? r->cap_groups * 2 : 16;
-		struct manifest_seen *v = reallocarray(r->groups, cap, sizeof(*v));
-
-		if (!v)
-			return -ENOMEM;
-		r->groups = v;
-		r->cap_groups = cap;
-	}
+	if (VEC_ROOM(r->groups, r->n_groups, r->cap_groups, VEC_NO_MAX) < 0)
+		return -ENOMEM;
 	r->groups[r->n_groups++] = (struct manifest_seen){ e->size, e->hash };
 	return 0;
 }
@@ -244,7 +232,7 @@ static long read_content(const uint8_t *p, size_t left, struct manifest_ent *e)
 		return MANIFEST_HASH;
 	}
 	if (e->type == MANIFEST_LINK) {
-		if (e->size == 0 || e->size > MANIFEST_TARGET_MAX || !is_text(p, (size_t)e->size, left))
+		if (e->size == 0 || e->size > MANIFEST_TARGET_MAX || !is_nul_text(p, (size_t)e->size, left))
 			return -EBADMSG;
 		e->target = (const char *)p;
 		return (long)e->size + 1;
@@ -253,7 +241,8 @@ static long read_content(const uint8_t *p, size_t left, struct manifest_ent *e)
 }
 
 /* M1: a tree begins with its top directory, which has no name; all others have one, in order. */
-static int check_place(struct manifest_reader *r, const struct manifest_ent *e, size_t name_at, size_t name)
+static int check_entry_order(struct manifest_reader *r, const struct manifest_ent *e, size_t name_at,
+			     size_t name)
 {
 	size_t *last;
 
@@ -263,7 +252,7 @@ static int check_place(struct manifest_reader *r, const struct manifest_ent *e, 
 		return 0;
 	}
 	last = &r->last[r->depth - 1];
-	if (!is_name(e->name, name) ||
+	if (!is_entry_name(e->name, name) ||
 	    (*last != SIZE_MAX && strcmp((const char *)r->data + *last, e->name) >= 0))
 		return -EBADMSG;
 	*last = name_at;
@@ -296,10 +285,10 @@ static int read_ent(struct manifest_reader *r, struct manifest_ent *e)
 	p += ENT_LEN;
 	left -= ENT_LEN;
 	if (e->mode & ~07777u || e->nsec > NSEC_MAX || e->attrs_len > MANIFEST_ATTRS_MAX ||
-	    !is_text(p, name, left))
+	    !is_nul_text(p, name, left))
 		return -EBADMSG;
 	e->name = (const char *)p;
-	ret = check_place(r, e, r->off + ENT_LEN, name);
+	ret = check_entry_order(r, e, r->off + ENT_LEN, name);
 	if (ret < 0)
 		return ret;
 	p += name + 1;
@@ -318,7 +307,7 @@ static int read_ent(struct manifest_reader *r, struct manifest_ent *e)
 		return ret;
 	r->off = (size_t)(p - r->data) + (size_t)n;
 	r->entries++;
-	ret = e->type == MANIFEST_DIR ? enter(r) : 0;
+	ret = e->type == MANIFEST_DIR ? enter_directory(r) : 0;
 	return ret < 0 ? ret : 1;
 }
 

@@ -31,7 +31,7 @@ static size_t whole(size_t len)
 	return head_len(len) + len;
 }
 
-static void add_head(struct buf *b, uint8_t tag, size_t len)
+static void add_der_head(struct buf *b, uint8_t tag, size_t len)
 {
 	size_t n = head_len(len) - 2;
 
@@ -53,13 +53,13 @@ static void add_bag(struct buf *b, const uint8_t *cert, size_t n)
 {
 	size_t value = sizeof(oid_x509) + whole(whole(n));
 
-	add_head(b, SEQUENCE, bag_len(n));
+	add_der_head(b, SEQUENCE, bag_len(n));
 	ADD(b, oid_cert_bag);
-	add_head(b, EXPLICIT0, whole(value));
-	add_head(b, SEQUENCE, value);
+	add_der_head(b, EXPLICIT0, whole(value));
+	add_der_head(b, SEQUENCE, value);
 	ADD(b, oid_x509);
-	add_head(b, EXPLICIT0, whole(n));
-	add_head(b, OCTETS, n);
+	add_der_head(b, EXPLICIT0, whole(n));
+	add_der_head(b, OCTETS, n);
 	buf_add(b, cert, n);
 	ADD(b, trusted);
 }
@@ -72,10 +72,10 @@ static size_t info_len(size_t len)
 
 static void add_info(struct buf *b, size_t len)
 {
-	add_head(b, SEQUENCE, info_len(len));
+	add_der_head(b, SEQUENCE, info_len(len));
 	ADD(b, oid_data);
-	add_head(b, EXPLICIT0, whole(len));
-	add_head(b, OCTETS, len);
+	add_der_head(b, EXPLICIT0, whole(len));
+	add_der_head(b, OCTETS, len);
 }
 
 /* PFX: version, and ContentInfo of a list of one ContentInfo, which has the bags. */
@@ -89,12 +89,12 @@ static void add_file(struct buf *b, const struct buf *bags)
 {
 	size_t list, len = file_len(bags->len, &list);
 
-	add_head(b, SEQUENCE, len);
+	add_der_head(b, SEQUENCE, len);
 	ADD(b, version);
 	add_info(b, whole(list));
-	add_head(b, SEQUENCE, list);
+	add_der_head(b, SEQUENCE, list);
 	add_info(b, whole(bags->len));
-	add_head(b, SEQUENCE, bags->len);
+	add_der_head(b, SEQUENCE, bags->len);
 	buf_add(b, bags->data, bags->len);
 }
 
@@ -112,7 +112,7 @@ static void base64_init(struct base64 *t)
 }
 
 /* Base64 up to the END line, white space anywhere. The number of bytes, or 0 when it is none. */
-static size_t decode(const struct base64 *t, const char *s, const char *end, uint8_t *out, size_t cap)
+static size_t decode_pem(const struct base64 *t, const char *s, const char *end, uint8_t *out, size_t cap)
 {
 	uint32_t bits = 0;
 	unsigned have = 0, pads = 0;
@@ -171,7 +171,7 @@ int p12_add_trusted(struct buf *out, const char *pem, size_t len, size_t cap)
 		size_t n;
 
 		at += strlen(BEGIN);
-		n = decode(&t, at, end, cert, sizeof(cert));
+		n = decode_pem(&t, at, end, cert, sizeof(cert));
 		if (!is_certificate(cert, n))
 			continue;
 		if (whole(file_len(bags.len + whole(bag_len(n)), &list)) > cap)

@@ -16,7 +16,7 @@ static void put_u32(uint8_t *p, uint32_t v)
 }
 
 /* K1 */
-static bool is_name(const uint8_t *s, size_t n)
+static bool is_pack_name(const uint8_t *s, size_t n)
 {
 	if (n == 0 || n > PACK_NAME_MAX || memchr(s, 0, n) || memchr(s, '/', n))
 		return false;
@@ -42,7 +42,7 @@ static bool may_come(const struct pack_state *s, unsigned type)
 	return type == PACK_END && s->begun && s->depth == 0;
 }
 
-static void step(struct pack_state *s, unsigned type)
+static void pack_step(struct pack_state *s, unsigned type)
 {
 	s->begun = true;
 	if (type == PACK_DIR)
@@ -108,7 +108,7 @@ long pack_parse(struct pack_state *s, const void *data, size_t len, struct pack_
 		return -EPROTO;
 	if (len < PACK_HEAD + name_len + extra)
 		return 0;
-	if (name_len && !is_name(p + PACK_HEAD, name_len))
+	if (name_len && !is_pack_name(p + PACK_HEAD, name_len))
 		return -EPROTO;
 	if (type == PACK_LINK && memchr(p + PACK_HEAD + name_len, 0, extra))
 		return -EPROTO;
@@ -121,7 +121,7 @@ long pack_parse(struct pack_state *s, const void *data, size_t len, struct pack_
 	ret->cut = type == PACK_CLOSE && arg == 1;
 	ret->data = extra ? p + PACK_HEAD + name_len : NULL;
 	ret->len = (uint32_t)extra;
-	step(s, type);
+	pack_step(s, type);
 	return (long)(PACK_HEAD + name_len + extra);
 }
 

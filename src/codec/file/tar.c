@@ -27,7 +27,7 @@ enum {
 	PREFIX_LEN = 155,
 };
 
-static int bad(struct tar *t, const char *why)
+static int tar_is_malformed(struct tar *t, const char *why)
 {
 	t->why = why;
 	return -EBADMSG;
@@ -171,10 +171,10 @@ static bool key_starts(const char *key, size_t len, const char *name)
 	return len >= n && memcmp(key, name, n) == 0;
 }
 
-static int take_text(struct tar *t, struct buf *to, bool *has, const char *v, size_t len)
+static int take_pax_text(struct tar *t, struct buf *to, bool *has, const char *v, size_t len)
 {
 	if (len == 0 || len > TAR_PATH_MAX || memchr(v, '\0', len))
-		return bad(t, "a name is empty, too long, or has a NUL in it");
+		return tar_is_malformed(t, "a name is empty, too long, or has a NUL in it");
 	buf_clear(to);
 	buf_add(to, v, len);
 	*has = true;
@@ -186,7 +186,7 @@ static int take_number(struct tar *t, const char *v, size_t len, uint64_t *ret, 
 	int64_t n = 0;
 
 	if (decimal(v, len, false, &n) < 0)
-		return bad(t, "a number in an extended header is not one");
+		return tar_is_malformed(t, "a number in an extended header is not one");
 	*ret = (uint64_t)n;
 	*has = true;
 	return 0;
@@ -206,13 +206,14 @@ static int take_record(struct tar *t, const char *key, size_t key_len, const cha
 	bool is_size = key_is(key, key_len, "size");
 
 	if (key_starts(key, key_len, "GNU.sparse."))
-		return bad(t, "it has a sparse file, which is not supported (pack it without --sparse)");
+		return tar_is_malformed(
+			t, "it has a sparse file, which is not supported (pack it without --sparse)");
 	if (global && (is_path || is_link || is_size))
-		return bad(t, "a global header names a path or a size");
+		return tar_is_malformed(t, "a global header names a path or a size");
 	if (is_path)
-		return take_text(t, &t->path, &t->has_path, v, len);
+		return take_pax_text(t, &t->path, &t->has_path, v, len);
 	if (is_link)
-		return take_text(t, &t->link, &t->has_link, v, len);
+		return take_pax_text(t, &t->link, &t->has_link, v, len);
 	if (is_size)
 		return take_number(t, v, len, &t->size, &t->has_size);
 	if (key_starts(key, key_len, "SCHILY.xattr."))
@@ -227,7 +228,7 @@ static int take_record(struct tar *t, const char *key, size_t key_len, const cha
 		return take_number(t, v, len, &t->gid, &t->has_gid);
 	if (key_is(key, key_len, "mtime")) {
 		if (decimal(v, len, true, &t->mtime) < 0)
-			return bad(t, "a time in an extended header is not one");
+			return tar_is_malformed(t, "a time in an extended header is not one");
 		t->has_mtime = true;
 	}
 	return 0;
@@ -246,12 +247,12 @@ static int parse_pax(struct tar *t)
 		for (; i < left && i < 8 && p[i] >= '0' && p[i] <= '9'; i++)
 			len = len * 10 + (size_t)(p[i] - '0');
 		if (i == 0 || i >= left || p[i] != ' ' || len > left || len < i + 4 || p[len - 1] != '\n')
-			return bad(t, "an extended header is malformed");
+			return tar_is_malformed(t, "an extended header is malformed");
 		i++;
 		for (eq = i; eq < len - 1 && p[eq] != '='; eq++)
 			;
 		if (eq == i || eq == len - 1)
-			return bad(t, "an extended header is malformed");
+			return tar_is_malformed(t, "an extended header is malformed");
 		r = take_record(t, p + i, eq - i, p + eq + 1, len - 1 - (eq + 1));
 		if (r < 0)
 			return r;
@@ -272,8 +273,8 @@ static int parse_meta(struct tar *t)
 	/* A GNU long name ends with a NUL. */
 	while (len && t->meta.data[len - 1] == '\0')
 		len--;
-	return t->meta_type == 'L' ? take_text(t, &t->path, &t->has_path, buf_cstr(&t->meta), len)
-				   : take_text(t, &t->link, &t->has_link, buf_cstr(&t->meta), len);
+	return t->meta_type == 'L' ? take_pax_text(t, &t->path, &t->has_path, buf_cstr(&t->meta), len)
+				   : take_pax_text(t, &t->link, &t->has_link, buf_cstr(&t->meta), len);
 }
 
 /* --- headers ------------------------------------------------------------------------------------------------ */
@@ -288,7 +289,7 @@ static void forget_extended(struct tar *t)
 static int begin_meta(struct tar *t, uint64_t size)
 {
 	if (size == 0 || size > TAR_META_MAX)
-		return bad(t, "an extended header is empty or too large");
+		return tar_is_malformed(t, "an extended header is empty or too large");
 	t->meta_type = (char)t->block[F_TYPE];
 	buf_clear(&t->meta);
 	t->left = size;
@@ -331,10 +332,10 @@ static int entry_names(struct tar *t, struct tar_entry *e)
 		else
 			t->text[1][add_field(t->text[1], 0, t->block, F_LINK, NAME_LEN)] = '\0';
 		if (!t->text[1][0])
-			return bad(t, "a link leads nowhere");
+			return tar_is_malformed(t, "a link leads nowhere");
 	}
 	if (!t->text[0][0])
-		return bad(t, "an entry has no name");
+		return tar_is_malformed(t, "an entry has no name");
 	e->path = t->text[0];
 	e->link = t->text[1];
 	return 0;
@@ -353,9 +354,10 @@ static int entry_type(struct tar *t, enum tar_type *ret)
 	else if (c == '\0' || c == '7') /* before ustar; "contiguous" */
 		*ret = TAR_FILE;
 	else if (c == 'S')
-		return bad(t, "it has a sparse file, which is not supported (pack it without --sparse)");
+		return tar_is_malformed(
+			t, "it has a sparse file, which is not supported (pack it without --sparse)");
 	else
-		return bad(t, "it has an entry of an unknown kind");
+		return tar_is_malformed(t, "it has an entry of an unknown kind");
 	return 0;
 }
 
@@ -367,11 +369,11 @@ static int entry_numbers(struct tar *t, struct tar_entry *e)
 	if (unsigned_field(t->block, F_MODE, 8, &mode) < 0 ||
 	    unsigned_field(t->block, F_UID, 8, &e->uid) < 0 ||
 	    unsigned_field(t->block, F_GID, 8, &e->gid) < 0 || field(t->block, F_MTIME, 12, true, &mtime) < 0)
-		return bad(t, "a number in a header is not one");
+		return tar_is_malformed(t, "a number in a header is not one");
 	if ((e->type == TAR_CHAR || e->type == TAR_BLOCKDEV) &&
 	    (unsigned_field(t->block, F_MAJOR, 8, &e->dev_major) < 0 ||
 	     unsigned_field(t->block, F_MINOR, 8, &e->dev_minor) < 0))
-		return bad(t, "a number in a header is not one");
+		return tar_is_malformed(t, "a number in a header is not one");
 	e->mode = (uint32_t)(mode & 07777);
 	e->mtime = t->has_mtime ? t->mtime : mtime;
 	e->uid = t->has_uid ? t->uid : e->uid;
@@ -398,11 +400,11 @@ static int begin_entry(struct tar *t, uint64_t size, struct tar_entry *e)
 		size = t->size;
 	/* Links and directories have no data, though some writers name a size; of a hard link it is the other's. */
 	if (e->type != TAR_FILE && size != 0 && e->type != TAR_HARDLINK && e->type != TAR_DIR)
-		return bad(t, "an entry that can have no data has some");
+		return tar_is_malformed(t, "an entry that can have no data has some");
 	if (e->type != TAR_FILE)
 		size = 0;
 	if (size > INT64_MAX)
-		return bad(t, "a file is larger than any file can be");
+		return tar_is_malformed(t, "a file is larger than any file can be");
 	e->size = size;
 	t->left = size;
 	t->pad = pad_of(size);
@@ -420,14 +422,14 @@ static int take_header(struct tar *t, struct tar_entry *e)
 	t->have = 0;
 	if (all_zero(t->block, TAR_BLOCK)) {
 		if (t->has_path || t->has_link || t->has_size)
-			return bad(t, "it ends behind an extended header");
+			return tar_is_malformed(t, "it ends behind an extended header");
 		t->state = AT_DONE;
 		return TAR_END;
 	}
 	if (!checksum_fits(t->block))
-		return bad(t, "a header's checksum is wrong: damaged, or not a tar archive");
+		return tar_is_malformed(t, "a header's checksum is wrong: damaged, or not a tar archive");
 	if (unsigned_field(t->block, F_SIZE, 12, &size) < 0)
-		return bad(t, "a number in a header is not one");
+		return tar_is_malformed(t, "a number in a header is not one");
 	if (type && strchr("xgLK", type))
 		return begin_meta(t, size);
 	return begin_entry(t, size, e);
@@ -510,7 +512,7 @@ int tar_finish(struct tar *t)
 	/* Of the last entry the zeros behind its data may be missing too. */
 	if ((t->state != AT_HEADER && t->state != AT_PAD) || t->have || t->has_path || t->has_link ||
 	    t->has_size)
-		return bad(t, "it is cut off");
+		return tar_is_malformed(t, "it is cut off");
 	t->unended = true;
 	return 0;
 }

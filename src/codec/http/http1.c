@@ -36,7 +36,7 @@ static long find_end(struct http1_head *h, const char *data, size_t len)
 }
 
 /* Takes the line at *at, which is there. */
-static struct slice next_line(const char *data, size_t len, size_t *at)
+static struct slice take_head_line(const char *data, size_t len, size_t *at)
 {
 	const char *lf = memchr(data + *at, '\n', len - *at);
 	size_t end = lf ? (size_t)(lf - data) : 0;
@@ -63,7 +63,7 @@ static int take_fields(struct http1_head *h, const char *data, size_t len, size_
 	int r;
 
 	for (;;) {
-		struct slice line = next_line(data, len, &at);
+		struct slice line = take_head_line(data, len, &at);
 
 		if (line.len == 0)
 			return http1_check_fields(h);
@@ -201,7 +201,7 @@ long http1_parse_request(struct http1_head *h, const char *data, size_t len)
 
 	if (n <= 0)
 		return n == 0 ? check_beginning(h, data, len) : n;
-	r = take_request_line(h, next_line(data, (size_t)n, &at));
+	r = take_request_line(h, take_head_line(data, (size_t)n, &at));
 	if (r == 0)
 		r = take_fields(h, data, (size_t)n, at);
 	if (r == 0)
@@ -278,7 +278,7 @@ long http1_parse_response(struct http1_head *h, const char *data, size_t len, st
 	if (n == 0 && len)
 		r = check_greeting(h, data, len);
 	if (n > 0)
-		r = take_status_line(h, next_line(data, (size_t)n, &at));
+		r = take_status_line(h, take_head_line(data, (size_t)n, &at));
 	if (n > 0 && r == 0)
 		r = take_fields(h, data, (size_t)n, at);
 	if (n > 0 && r == 0)

@@ -21,7 +21,7 @@ enum {
 #define CHUNK_MAX ((uint64_t)1 << 53)
 #define DIGITS_MAX 16
 
-static int bad(struct http1_chunks *c, const char *why)
+static int chunks_are_malformed(struct http1_chunks *c, const char *why)
 {
 	c->why = why;
 	c->state = AT_FAILED;
@@ -39,12 +39,12 @@ static int step_size(struct http1_chunks *c, char ch)
 
 	if (digit >= 0) {
 		if (++c->digits > DIGITS_MAX || c->left >= CHUNK_MAX >> 4)
-			return bad(c, "a chunk's size is too large");
+			return chunks_are_malformed(c, "a chunk's size is too large");
 		c->left = c->left << 4 | (uint64_t)digit;
 		return 0;
 	}
 	if (c->digits == 0 || (ch != '\r' && ch != ';'))
-		return bad(c, "a chunk's size is not a hexadecimal number");
+		return chunks_are_malformed(c, "a chunk's size is not a hexadecimal number");
 	c->state = ch == ';' ? AT_EXT : AT_SIZE_LF;
 	return 0;
 }
@@ -58,8 +58,8 @@ static int step_ext(struct http1_chunks *c, char ch)
 		return 0;
 	}
 	if ((u < 0x20 && u != '\t') || u == 0x7f)
-		return bad(c, "a chunk's extension has a control byte in it");
-	return ++c->ext > HTTP1_EXT_MAX ? bad(c, "a chunk's extension is too long") : 0;
+		return chunks_are_malformed(c, "a chunk's extension has a control byte in it");
+	return ++c->ext > HTTP1_EXT_MAX ? chunks_are_malformed(c, "a chunk's extension is too long") : 0;
 }
 
 /* The bytes around data, one at a time. */
@@ -72,18 +72,18 @@ static int step_line(struct http1_chunks *c, char ch)
 		return step_ext(c, ch);
 	case AT_SIZE_LF:
 		if (ch != '\n')
-			return bad(c, "a chunk's size does not end with CR LF");
+			return chunks_are_malformed(c, "a chunk's size does not end with CR LF");
 		c->state = c->left ? AT_DATA : AT_TRAILER;
 		c->digits = c->ext = 0;
 		return 0;
 	case AT_DATA_CR:
 		if (ch != '\r')
-			return bad(c, "a chunk's data does not end with CR LF");
+			return chunks_are_malformed(c, "a chunk's data does not end with CR LF");
 		c->state = AT_DATA_LF;
 		return 0;
 	default:
 		if (ch != '\n')
-			return bad(c, "a chunk's data does not end with CR LF");
+			return chunks_are_malformed(c, "a chunk's data does not end with CR LF");
 		c->state = AT_SIZE;
 		return 0;
 	}
@@ -132,12 +132,12 @@ static int parse_trailers(struct http1_chunks *c)
 		if (line.len == 0)
 			break;
 		if (c->n_trailers == HTTP1_TRAILERS_MAX)
-			return bad(c, "there are too many trailers");
+			return chunks_are_malformed(c, "there are too many trailers");
 		why = http1_split_field(line, f);
 		if (why)
-			return bad(c, why);
+			return chunks_are_malformed(c, why);
 		if (is_forbidden(f->name))
-			return bad(c, "a trailer has a name that only a header may have");
+			return chunks_are_malformed(c, "a trailer has a name that only a header may have");
 		c->n_trailers++;
 		p = lf + 1;
 	}
@@ -153,7 +153,7 @@ static int step_trailer(struct http1_chunks *c, const char *data, size_t len, si
 	const struct buf *t = &c->trailer;
 
 	if (t->len + n > HTTP1_TRAILER_MAX)
-		return bad(c, "the trailers are too large");
+		return chunks_are_malformed(c, "the trailers are too large");
 	buf_add(&c->trailer, data, n);
 	*used += n;
 	if (buf_error(t))
@@ -161,7 +161,7 @@ static int step_trailer(struct http1_chunks *c, const char *data, size_t len, si
 	if (!lf)
 		return HTTP1_CHUNK_MORE;
 	if (t->len < 2 || t->data[t->len - 2] != '\r')
-		return bad(c, "a trailer ends with LF alone");
+		return chunks_are_malformed(c, "a trailer ends with LF alone");
 	if (t->len == 2 || t->data[t->len - 3] == '\n')
 		return parse_trailers(c);
 	return HTTP1_CHUNK_MORE;

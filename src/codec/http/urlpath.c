@@ -18,7 +18,7 @@ struct walk {
 	uint32_t point;
 };
 
-static int refuse(const struct walk *w, const char *why, struct err *e)
+static int refuse_path(const struct walk *w, const char *why, struct err *e)
 {
 	char q[SLICE_QUOTE_LEN];
 
@@ -81,13 +81,14 @@ static int take_encoded(struct walk *w, struct err *e)
 	int c = encoded_byte(w->s + w->at, w->len - w->at);
 
 	if (c < 0)
-		return refuse(w, "has a percent sign that two hexadecimal digits do not follow", e);
+		return refuse_path(w, "has a percent sign that two hexadecimal digits do not follow", e);
 	if (is_control(c) || c == '\\')
-		return refuse(w, "has an encoded control byte or backslash in it", e);
+		return refuse_path(w, "has an encoded control byte or backslash in it", e);
 	if (c == '/' && !w->keep_slash)
-		return refuse(w, "has an encoded slash (%2F) in it, which servers read in two ways", e);
+		return refuse_path(w, "has an encoded slash (%2F) in it, which servers read in two ways", e);
 	if ((c >= 0x80) ? !take_utf8(w, (unsigned)c) : w->need != 0)
-		return refuse(w, "has encoded bytes in it that are not UTF-8, or a control character", e);
+		return refuse_path(w, "has encoded bytes in it that are not UTF-8, or a control character",
+				   e);
 	w->at += 3;
 	if (is_unreserved(c)) {
 		buf_addc(w->out, (char)c);
@@ -223,7 +224,7 @@ static int check_parts(const struct walk *w, struct slice s, struct err *e)
 		if (is == READ_SLASH) {
 			why = part_fault(&p, false);
 			if (why)
-				return refuse(w, why, e);
+				return refuse_path(w, why, e);
 			whole = false;
 			p = (struct part){ 0 };
 		} else if (is == READ_SEMICOLON) {
@@ -235,7 +236,7 @@ static int check_parts(const struct walk *w, struct slice s, struct err *e)
 		}
 	}
 	why = part_fault(&p, whole);
-	return why ? refuse(w, why, e) : 0;
+	return why ? refuse_path(w, why, e) : 0;
 }
 
 static struct slice current(const struct walk *w)
@@ -258,14 +259,14 @@ static int drop_segments(struct walk *w, int dots, struct err *e)
 	w->out->len = w->segment;
 	if (dots == 2) {
 		if (w->segment <= 1)
-			return refuse(w, "leads above the root", e);
+			return refuse_path(w, "leads above the root", e);
 		size_t end = --w->out->len;
 
 		while (w->out->data[w->out->len - 1] != '/')
 			w->out->len--;
 		/* With the other reading of an encoded slash, ".." would take away only a part of it. */
 		if (has_slash((struct slice){ w->out->data + w->out->len, end - w->out->len }))
-			return refuse(w, "has an encoded slash (%2F) before a \"..\"", e);
+			return refuse_path(w, "has an encoded slash (%2F) before a \"..\"", e);
 	}
 	w->out->data[w->out->len] = '\0';
 	return 0;
@@ -291,7 +292,7 @@ static int take_slash(struct walk *w, struct err *e)
 	int r;
 
 	if (w->at && w->s[w->at - 1] == '/')
-		return refuse(w, "has two slashes behind each other", e);
+		return refuse_path(w, "has two slashes behind each other", e);
 	r = w->at ? end_segment(w, e) : 0;
 	if (r < 0)
 		return r;
@@ -314,10 +315,10 @@ static int take_path(struct walk *w, struct err *e)
 			continue;
 		}
 		if (w->need)
-			return refuse(w, "has encoded bytes in it that are not UTF-8, or a control character",
-				      e);
+			return refuse_path(
+				w, "has encoded bytes in it that are not UTF-8, or a control character", e);
 		if (c == '\\')
-			return refuse(w, "has a backslash in it", e);
+			return refuse_path(w, "has a backslash in it", e);
 		if (c == '/') {
 			r = take_slash(w, e);
 			continue;
@@ -328,19 +329,21 @@ static int take_path(struct walk *w, struct err *e)
 	if (r < 0)
 		return r;
 	if (w->need)
-		return refuse(w, "has encoded bytes in it that are not UTF-8, or a control character", e);
+		return refuse_path(w, "has encoded bytes in it that are not UTF-8, or a control character",
+				   e);
 	return end_segment(w, e);
 }
 
 static int check_bytes(const struct walk *w, struct err *e)
 {
 	if (w->len > URLPATH_MAX)
-		return refuse(w, "is too long", e);
+		return refuse_path(w, "is too long", e);
 	if (w->len && w->s[0] != '/' && w->s[0] != '?')
-		return refuse(w, "does not begin with a slash", e);
+		return refuse_path(w, "does not begin with a slash", e);
 	for (size_t i = 0; i < w->len; i++) {
 		if (w->s[i] < 0x21 || w->s[i] > 0x7e || w->s[i] == '#')
-			return refuse(w, "has a space, a control byte, a # or a byte over 0x7e in it", e);
+			return refuse_path(w, "has a space, a control byte, a # or a byte over 0x7e in it",
+					   e);
 	}
 	return 0;
 }
@@ -404,7 +407,7 @@ int urlpath_canon(const char *target, size_t len, unsigned flags, struct buf *ou
 	if (r < 0)
 		return r;
 	if (has_twice(buf_cstr(out), out->len))
-		return refuse(
+		return refuse_path(
 			&w,
 			"has a letter, digit, slash, dot, percent sign or control byte in it that is encoded twice",
 			e);

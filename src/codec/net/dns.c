@@ -22,7 +22,7 @@ struct reader {
 	size_t len;
 };
 
-static bool take(struct reader *r, size_t n, const uint8_t **ret)
+static bool take_bytes(struct reader *r, size_t n, const uint8_t **ret)
 {
 	if (r->len < n)
 		return false;
@@ -36,7 +36,7 @@ static bool take16(struct reader *r, uint16_t *ret)
 {
 	const uint8_t *p;
 
-	if (!take(r, 2, &p))
+	if (!take_bytes(r, 2, &p))
 		return false;
 	*ret = (uint16_t)(p[0] << 8 | p[1]);
 	return true;
@@ -47,7 +47,7 @@ static bool take_label(struct reader *r, size_t n, struct dns_query *q, size_t *
 {
 	const uint8_t *p;
 
-	if (n > HOST_LABEL_MAX || !take(r, n, &p) || q->name_len + 1 + n > DNS_NAME_WIRE_MAX - 1)
+	if (n > HOST_LABEL_MAX || !take_bytes(r, n, &p) || q->name_len + 1 + n > DNS_NAME_WIRE_MAX - 1)
 		return false;
 	q->name[q->name_len++] = (uint8_t)n;
 	if (*text_len)
@@ -67,7 +67,7 @@ static bool take_name(struct reader *r, struct dns_query *q)
 	const uint8_t *p;
 
 	for (;;) {
-		if (!take(r, 1, &p))
+		if (!take_bytes(r, 1, &p))
 			return false;
 		if (*p == 0)
 			break;
@@ -143,11 +143,12 @@ static bool take_opt(struct reader *r, struct dns_query *q)
 	uint16_t type, size, flags, left, code, n;
 	const uint8_t *name, *ext, *data;
 
-	if (!take(r, 1, &name) || *name != 0 || !take16(r, &type) || type != DNS_OPT || !take16(r, &size) ||
-	    !take(r, 2, &ext) || !take16(r, &flags) || !take16(r, &left) || left != r->len)
+	if (!take_bytes(r, 1, &name) || *name != 0 || !take16(r, &type) || type != DNS_OPT ||
+	    !take16(r, &size) || !take_bytes(r, 2, &ext) || !take16(r, &flags) || !take16(r, &left) ||
+	    left != r->len)
 		return false;
 	while (r->len) {
-		if (!take16(r, &code) || !take16(r, &n) || !take(r, n, &data))
+		if (!take16(r, &code) || !take16(r, &n) || !take_bytes(r, n, &data))
 			return false;
 	}
 	q->edns = true;

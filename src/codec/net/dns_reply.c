@@ -28,7 +28,7 @@ struct writer {
 	bool cut;
 };
 
-static void put(struct writer *w, const void *data, size_t n)
+static void put_bytes(struct writer *w, const void *data, size_t n)
 {
 	BUG_ON(w->len + n > DNS_REPLY_MAX);
 	memcpy(w->out + w->len, data, n);
@@ -39,7 +39,7 @@ static void put8(struct writer *w, unsigned v)
 {
 	const uint8_t b = (uint8_t)v;
 
-	put(w, &b, 1);
+	put_bytes(w, &b, 1);
 }
 
 static void put16(struct writer *w, unsigned v)
@@ -62,7 +62,8 @@ static void add16_at(struct writer *w, size_t at, unsigned v)
 	w->out[at + 1] = (uint8_t)sum;
 }
 
-static void begin(struct writer *w, const struct dns_query *q, enum dns_rcode rcode, size_t max, uint8_t *out)
+static void begin_reply(struct writer *w, const struct dns_query *q, enum dns_rcode rcode, size_t max,
+			uint8_t *out)
 {
 	unsigned flags = FLAG_QR | (unsigned)q->opcode << 11 | FLAG_RA | ((unsigned)rcode & 15);
 
@@ -74,13 +75,13 @@ static void begin(struct writer *w, const struct dns_query *q, enum dns_rcode rc
 	put16(w, 0);
 	put32(w, 0);
 	if (q->has_question) {
-		put(w, q->name, q->name_len);
+		put_bytes(w, q->name, q->name_len);
 		put16(w, q->type);
 		put16(w, q->klass);
 	}
 }
 
-static size_t end(struct writer *w, const struct dns_query *q, enum dns_rcode rcode)
+static size_t end_reply(struct writer *w, const struct dns_query *q, enum dns_rcode rcode)
 {
 	if (w->cut)
 		add16_at(w, AT_FLAGS, FLAG_TC);
@@ -98,7 +99,7 @@ static size_t end(struct writer *w, const struct dns_query *q, enum dns_rcode rc
 }
 
 /* The head of an answer to the question, when all of it fits. */
-static bool answer(struct writer *w, unsigned type, uint32_t ttl, size_t data_len)
+static bool put_answer_head(struct writer *w, unsigned type, uint32_t ttl, size_t data_len)
 {
 	w->cut = w->cut || w->len + 2 + RECORD_HEAD + data_len > w->max;
 	if (w->cut)
@@ -134,10 +135,10 @@ size_t dns_reply_empty(const struct dns_query *q, enum dns_rcode rcode, uint32_t
 {
 	struct writer w;
 
-	begin(&w, q, rcode, max, out);
+	begin_reply(&w, q, rcode, max, out);
 	if (rcode == DNS_NOERROR || rcode == DNS_NXDOMAIN)
 		soa(&w, ttl);
-	return end(&w, q, rcode);
+	return end_reply(&w, q, rcode);
 }
 
 size_t dns_reply_addrs(const struct dns_query *q, const struct addr *a, size_t n, uint32_t ttl, size_t max,
@@ -147,17 +148,17 @@ size_t dns_reply_addrs(const struct dns_query *q, const struct addr *a, size_t n
 	size_t len = v6 ? 16 : 4;
 	struct writer w;
 
-	begin(&w, q, DNS_NOERROR, max, out);
+	begin_reply(&w, q, DNS_NOERROR, max, out);
 	for (size_t i = 0; i < n && (v6 || q->type == DNS_A); i++) {
 		if (addr_is_v4(&a[i]) == v6)
 			continue;
 		any = true;
-		if (answer(&w, q->type, ttl, len))
-			put(&w, a[i].b + 16 - len, len);
+		if (put_answer_head(&w, q->type, ttl, len))
+			put_bytes(&w, a[i].b + 16 - len, len);
 	}
 	if (!any)
 		soa(&w, ttl);
-	return end(&w, q, DNS_NOERROR);
+	return end_reply(&w, q, DNS_NOERROR);
 }
 
 /* "a.bc" as 1 a 2 b c 0. */
@@ -185,8 +186,8 @@ size_t dns_reply_ptr(const struct dns_query *q, const struct host *name, uint32_
 	struct writer w;
 
 	BUG_ON(name->kind != HOST_NAME);
-	begin(&w, q, DNS_NOERROR, max, out);
-	if (answer(&w, DNS_PTR, ttl, len))
-		put(&w, wire, len);
-	return end(&w, q, DNS_NOERROR);
+	begin_reply(&w, q, DNS_NOERROR, max, out);
+	if (put_answer_head(&w, DNS_PTR, ttl, len))
+		put_bytes(&w, wire, len);
+	return end_reply(&w, q, DNS_NOERROR);
 }

@@ -7,24 +7,24 @@
 #include <errno.h>
 #include <string.h>
 
-static int bad(struct err *e, const char *in, size_t len, const char *why)
+static int host_is_malformed(struct err *e, const char *in, size_t len, const char *why)
 {
 	char q[SLICE_QUOTE_LEN];
 
 	return err_set(e, -EINVAL, "host '%s' %s", slice_quote(in, len, q), why);
 }
 
-static bool is_digit(char c)
+static bool is_host_digit(char c)
 {
 	return c >= '0' && c <= '9';
 }
 
 static bool is_name_byte(char c)
 {
-	return is_digit(c) || (c >= 'a' && c <= 'z') || c == '-' || c == '_';
+	return is_host_digit(c) || (c >= 'a' && c <= 'z') || c == '-' || c == '_';
 }
 
-static const char *why_not(unsigned char c)
+static const char *why_no_host_byte(unsigned char c)
 {
 	if (c == 0)
 		return "has a NUL in it";
@@ -49,7 +49,7 @@ static bool looks_numeric(const char *s, size_t len)
 	bool hex = len >= 2 && s[0] == '0' && s[1] == 'x';
 
 	for (size_t i = hex ? 2 : 0; i < len; i++) {
-		if (!is_digit(s[i]) && !(hex && s[i] >= 'a' && s[i] <= 'f'))
+		if (!is_host_digit(s[i]) && !(hex && s[i] >= 'a' && s[i] <= 'f'))
 			return false;
 	}
 	return true;
@@ -105,11 +105,12 @@ static int canon_v6(const char *in, size_t len, struct host *ret, struct err *e)
 
 	if (len && in[0] == '[') {
 		if (len < 2 || in[len - 1] != ']')
-			return bad(e, in, len, "has a bracket that is not closed at its end");
+			return host_is_malformed(e, in, len, "has a bracket that is not closed at its end");
 		s++;
 		n -= 2;
 		if (n == 0 || !memchr(s, ':', n))
-			return bad(e, in, len, "has brackets around something that is no IPv6 address");
+			return host_is_malformed(e, in, len,
+						 "has brackets around something that is no IPv6 address");
 	}
 	r = addr_parse(s, n, &a, e);
 	if (r < 0)
@@ -124,16 +125,16 @@ static int copy_name(const char *in, size_t len, struct host *h, struct err *e)
 	size_t n = len && in[len - 1] == '.' ? len - 1 : len;
 
 	if (n == 0)
-		return bad(e, in, len, "is empty");
+		return host_is_malformed(e, in, len, "is empty");
 	if (n > HOST_MAX)
-		return bad(e, in, len, "is longer than 253 bytes");
+		return host_is_malformed(e, in, len, "is longer than 253 bytes");
 	for (size_t i = 0; i < n; i++) {
 		char c = in[i];
 
 		if (c >= 'A' && c <= 'Z')
 			c |= 0x20;
 		if (c != '.' && !is_name_byte(c))
-			return bad(e, in, len, why_not((unsigned char)c));
+			return host_is_malformed(e, in, len, why_no_host_byte((unsigned char)c));
 		h->text[i] = c;
 	}
 	h->len = (uint8_t)n;
@@ -157,7 +158,7 @@ int host_canon(const char *in, size_t len, struct host *ret, struct err *e)
 	}
 	why = labels_fault(h.text, h.len);
 	if (why)
-		return bad(e, in, len, why);
+		return host_is_malformed(e, in, len, why);
 	*ret = h;
 	return 0;
 }
@@ -168,7 +169,7 @@ int host_parse_port(const char *in, size_t len, uint16_t *ret, struct err *e)
 	unsigned v = 0;
 
 	for (size_t i = 0; i < len && i < 6; i++)
-		v = is_digit(in[i]) ? v * 10 + (unsigned)(in[i] - '0') : 1000000;
+		v = is_host_digit(in[i]) ? v * 10 + (unsigned)(in[i] - '0') : 1000000;
 	if (len < 1 || len > 5 || in[0] == '0' || v > 65535)
 		return err_set(e, -EINVAL, "port '%s' is not a number from 1 to 65535",
 			       slice_quote(in, len, q));
@@ -185,9 +186,10 @@ static int host_end(const char *in, size_t len, size_t *ret, struct err *e)
 	if (len && in[0] == '[' && p)
 		end++;
 	if (end < len && in[end] != ':')
-		return bad(e, in, len, "has something behind its bracket that is no port");
+		return host_is_malformed(e, in, len, "has something behind its bracket that is no port");
 	if (end < len && in[0] != '[' && memchr(in + end + 1, ':', len - end - 1))
-		return bad(e, in, len, "has more than one colon; write an IPv6 address in brackets");
+		return host_is_malformed(e, in, len,
+					 "has more than one colon; write an IPv6 address in brackets");
 	*ret = end;
 	return 0;
 }
@@ -209,7 +211,7 @@ int host_port_parse(const char *in, size_t len, int default_port, struct host *r
 	if (end < len)
 		r = host_parse_port(in + end + 1, len - end - 1, &port, e);
 	else if (!default_port)
-		r = bad(e, in, len, "has no port; write it behind a colon");
+		r = host_is_malformed(e, in, len, "has no port; write it behind a colon");
 	if (r < 0)
 		return r;
 	*ret = h;

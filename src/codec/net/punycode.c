@@ -25,7 +25,7 @@ static uint32_t adapt(uint32_t delta, uint32_t points, bool first)
 }
 
 /* One number of variable length at *at, added to *i. False when it is malformed or would not fit. */
-static bool add_number(const char *s, size_t len, size_t *at, uint32_t bias, uint32_t *i)
+static bool add_variable_number(const char *s, size_t len, size_t *at, uint32_t bias, uint32_t *i)
 {
 	uint64_t value = *i, weight = 1;
 
@@ -64,7 +64,7 @@ bool punycode_is_valid(const char *s, size_t len)
 	for (bool first = true; at < len; first = false) {
 		uint32_t before = i;
 
-		if (!add_number(s, len, &at, bias, &i))
+		if (!add_variable_number(s, len, &at, bias, &i))
 			return false;
 		points++;
 		bias = adapt(i - before, points, first);

@@ -23,7 +23,7 @@ static int garbled(struct err *e, const char *what)
 	return err_set(e, -EBADMSG, "the proxy does not speak SOCKS5: %s", what);
 }
 
-static bool fits(const char *s)
+static bool fits_credential(const char *s)
 {
 	size_t n = strlen(s);
 
@@ -36,7 +36,7 @@ int socks_start(struct socks *s, struct buf *out, struct err *e)
 			     both[] = { VERSION, 2, METHOD_NONE, METHOD_PASSWORD };
 
 	BUG_ON(s->state != AT_START);
-	if (s->user && (!fits(s->user) || !s->password || !fits(s->password)))
+	if (s->user && (!fits_credential(s->user) || !s->password || !fits_credential(s->password)))
 		return err_set(e, -EINVAL, "a SOCKS5 user name and password have 1 to %d bytes each",
 			       SOCKS_CREDENTIAL_MAX);
 	if (s->user)

@@ -21,7 +21,7 @@ enum {
 	EXT_ECH = 0xfe0d,
 };
 
-static enum tls_hello_result bad(struct tls_hello *h, const char *why)
+static enum tls_hello_result hello_is_malformed(struct tls_hello *h, const char *why)
 {
 	h->why = why;
 	h->state = TLS_HELLO_BAD;
@@ -201,22 +201,22 @@ static enum tls_hello_result check_message(struct tls_hello *h)
 	size_t len;
 
 	if (buf_error(&h->msg))
-		return bad(h, "there is no memory left");
+		return hello_is_malformed(h, "there is no memory left");
 	if (h->msg.len && h->msg.data[0] != CLIENT_HELLO)
-		return bad(h, "the handshake does not begin with a ClientHello");
+		return hello_is_malformed(h, "the handshake does not begin with a ClientHello");
 	if (h->msg.len < MESSAGE_HEAD)
 		return TLS_HELLO_MORE;
 	len = message_len(&h->msg);
 	if (len > TLS_HELLO_MAX)
-		return bad(h, "the ClientHello is too large");
+		return hello_is_malformed(h, "the ClientHello is too large");
 	if (h->msg.len < len)
 		return TLS_HELLO_MORE;
 	if (h->msg.len > len || h->left)
-		return bad(h, "something follows the ClientHello in its record");
+		return hello_is_malformed(h, "something follows the ClientHello in its record");
 	why = take_message(h,
 			   (struct part){ (const uint8_t *)h->msg.data + MESSAGE_HEAD, len - MESSAGE_HEAD });
 	if (why)
-		return bad(h, why);
+		return hello_is_malformed(h, why);
 	h->size = h->seen;
 	h->state = TLS_HELLO_DONE;
 	return TLS_HELLO_DONE;
@@ -235,12 +235,13 @@ static enum tls_hello_result check_head(struct tls_hello *h, const uint8_t *p, s
 		return TLS_HELLO_NOT_TLS;
 	}
 	if (!is_tls)
-		return bad(h, "a record that is no handshake comes before the end of the ClientHello");
+		return hello_is_malformed(
+			h, "a record that is no handshake comes before the end of the ClientHello");
 	if (len < RECORD_HEAD)
 		return TLS_HELLO_MORE;
 	n = (size_t)p[3] << 8 | p[4];
 	if (n == 0 || n > RECORD_MAX)
-		return bad(h, "a record is empty or too large");
+		return hello_is_malformed(h, "a record is empty or too large");
 	h->left = n;
 	h->seen += RECORD_HEAD;
 	return TLS_HELLO_DONE;

@@ -123,7 +123,7 @@ static void in_sequence(struct termmodes *t, unsigned char c)
 	}
 }
 
-static void take(struct termmodes *t, unsigned char c)
+static void take_terminal_byte(struct termmodes *t, unsigned char c)
 {
 	switch (t->at) {
 	case ESCAPE:
@@ -159,7 +159,7 @@ void termmodes_feed(struct termmodes *t, const void *data, size_t len)
 			if (!p)
 				return;
 		}
-		take(t, *p++);
+		take_terminal_byte(t, *p++);
 	}
 }
 

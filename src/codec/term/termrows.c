@@ -20,7 +20,7 @@ unsigned termrows_cols(unsigned cols)
 /* ---- T3: what stands for itself. ---- */
 
 /* Of what str_add_safe() has let through: valid UTF-8. */
-static size_t decode(const char *s, uint32_t *ret)
+static size_t decode_utf8(const char *s, uint32_t *ret)
 {
 	const unsigned char *p = (const unsigned char *)s;
 	size_t n = *p < 0x80 ? 1 : *p < 0xe0 ? 2 : *p < 0xf0 ? 3 : 4;
@@ -71,7 +71,7 @@ static void add_plain(struct buf *out, const char *s, size_t len, unsigned how)
 
 	str_add_safe(&safe, s, len, false);
 	for (const char *p = buf_cstr(&safe); *p;) {
-		size_t n = decode(p, &cp);
+		size_t n = decode_utf8(p, &cp);
 
 		if (cp == ' ')
 			n = add_spaces(out, p, how & FOLD,

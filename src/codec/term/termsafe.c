@@ -9,7 +9,7 @@
 
 enum seq { SEQ_MORE, SEQ_SGR, SEQ_OTHER };
 
-static bool is_digit(char c)
+static bool is_sgr_digit(char c)
 {
 	return c >= '0' && c <= '9';
 }
@@ -26,7 +26,7 @@ static bool sgr_is_harmless(const char *p, const char *m)
 	while (p < m) {
 		unsigned v = 0;
 
-		for (; p < m && is_digit(*p); p++)
+		for (; p < m && is_sgr_digit(*p); p++)
 			v = v < 1000 ? v * 10 + (unsigned)(*p - '0') : v;
 		p++;
 		if (skip) {
@@ -49,7 +49,7 @@ static bool sgr_is_reset(const char *p, const char *m)
 }
 
 /* Judges what begins with ESC at s; an SGR sequence's length goes to *ret_len. */
-static enum seq judge(const char *s, size_t len, size_t *ret_len)
+static enum seq judge_escape(const char *s, size_t len, size_t *ret_len)
 {
 	if (len < 2)
 		return SEQ_MORE;
@@ -60,7 +60,7 @@ static enum seq judge(const char *s, size_t len, size_t *ret_len)
 			*ret_len = i + 1;
 			return sgr_is_harmless(s + 2, s + i) ? SEQ_SGR : SEQ_OTHER;
 		}
-		if (!is_digit(s[i]) && s[i] != ';')
+		if (!is_sgr_digit(s[i]) && s[i] != ';')
 			return SEQ_OTHER;
 		if (i + 1 >= sizeof(((struct termsafe *)0)->held))
 			return SEQ_OTHER;
@@ -102,7 +102,7 @@ static void add_span(struct buf *out, const char *s, size_t len)
 }
 
 /* Handles s, holding back an unfinished end unless `last`. Returns how many bytes were taken. */
-static size_t run(struct termsafe *t, struct buf *out, const char *s, size_t len, bool last)
+static size_t make_safe(struct termsafe *t, struct buf *out, const char *s, size_t len, bool last)
 {
 	size_t done = 0;
 
@@ -117,7 +117,7 @@ static size_t run(struct termsafe *t, struct buf *out, const char *s, size_t len
 		done += span - keep;
 		if (!esc)
 			return done;
-		q = judge(esc, len - done, &seq_len);
+		q = judge_escape(esc, len - done, &seq_len);
 		if (q == SEQ_MORE && !last)
 			return done;
 		if (q == SEQ_SGR) {
@@ -143,12 +143,12 @@ void termsafe_feed(struct termsafe *t, struct buf *out, const void *data, size_t
 		BUG_ON(t->n_held >= sizeof(t->held));
 		t->held[t->n_held++] = *p++;
 		len--;
-		took = run(t, out, t->held, t->n_held, false);
+		took = make_safe(t, out, t->held, t->n_held, false);
 		t->n_held -= took;
 		memmove(t->held, t->held + took, t->n_held);
 	}
 	if (len) {
-		size_t took = run(t, out, p, len, false);
+		size_t took = make_safe(t, out, p, len, false);
 
 		BUG_ON(len - took >= sizeof(t->held));
 		t->n_held = len - took;
@@ -158,7 +158,7 @@ void termsafe_feed(struct termsafe *t, struct buf *out, const void *data, size_t
 
 void termsafe_finish(struct termsafe *t, struct buf *out)
 {
-	run(t, out, t->held, t->n_held, true);
+	make_safe(t, out, t->held, t->n_held, true);
 	t->n_held = 0;
 	if (t->coloured)
 		buf_adds(out, "\033[0m");

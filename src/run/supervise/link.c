@@ -74,7 +74,7 @@ int link_refused(const struct frame *f, struct err *e)
 	return err_set(e, -EPERM, "the sandbox's launcher refused: %s", text);
 }
 
-static unsigned count(char *const *v)
+static unsigned count_strings(char *const *v)
 {
 	unsigned n = 0;
 
@@ -92,9 +92,11 @@ static void add_strings(struct buf *b, char *const *v)
 int link_begin(struct link *l, const struct link_cmd *c, unsigned rows, unsigned cols, struct err *e)
 {
 	autobuf struct buf body = BUF_INIT;
-	const struct proto_start s = {
-		.flags = c->flags, .argc = count(c->argv), .envc = count(c->env), .rows = rows, .cols = cols
-	};
+	const struct proto_start s = { .flags = c->flags,
+				       .argc = count_strings(c->argv),
+				       .envc = count_strings(c->env),
+				       .rows = rows,
+				       .cols = cols };
 	int r = compat_check(l->protocol, RUN_COMMAND, e);
 
 	if (r < 0)

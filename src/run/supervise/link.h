@@ -20,7 +20,7 @@ struct link {
 	int fd;
 	struct conn conn;
 	uint32_t chan; /* of the last command */
-	int protocol;  /* of the launcher (sandbox/compat.h); each request is refused that it does not serve */
+	int protocol; /* of the launcher (sandbox/state/compat.h); each request is refused that it does not serve */
 };
 
 #define LINK_INIT ((struct link){ .fd = -1 })

@@ -22,14 +22,14 @@ struct session {
 	struct err *err;
 };
 
-static void fail(struct session *s, int code)
+static void session_fail(struct session *s, int code)
 {
 	if (!s->error)
 		s->error = code;
 	loop_stop(&s->loop);
 }
 
-static void flush(struct session *s)
+static void flush_link(struct session *s)
 {
 	int r = conn_flush(&s->l->conn);
 
@@ -40,13 +40,14 @@ static void flush(struct session *s)
 	}
 	if (!s->ended &&
 	    loop_watch(&s->loop, &s->w, EPOLLIN | (conn_pending(&s->l->conn) ? EPOLLOUT : 0)) < 0)
-		fail(s, err_set(s->err, -ENOMEM, "cannot watch the sandbox"));
+		session_fail(s, err_set(s->err, -ENOMEM, "cannot watch the sandbox"));
 }
 
 static void take_exit(struct session *s, const struct frame *f)
 {
 	if (proto_get_exit(f, s->ret) < 0) {
-		fail(s, err_set(s->err, -EPROTO, "the sandbox's launcher sends a message that is not legal"));
+		session_fail(s, err_set(s->err, -EPROTO,
+					"the sandbox's launcher sends a message that is not legal"));
 		return;
 	}
 	s->ended = true;
@@ -59,13 +60,14 @@ static void take_exit(struct session *s, const struct frame *f)
 static void take_frame(struct session *s, const struct frame *f)
 {
 	if (f->type == PROTO_ERROR)
-		fail(s, link_refused(f, s->err));
+		session_fail(s, link_refused(f, s->err));
 	else if (f->chan != s->l->chan || f->type == PROTO_STARTED)
 		return;
 	else if (f->type == PROTO_EXIT)
 		take_exit(s, f);
 	else if (pump_frame(&s->pump, f) < 0)
-		fail(s, err_set(s->err, -EPROTO, "the sandbox's launcher sends a message that is not legal"));
+		session_fail(s, err_set(s->err, -EPROTO,
+					"the sandbox's launcher sends a message that is not legal"));
 }
 
 static void on_link(struct watch *w, uint32_t events)
@@ -77,9 +79,9 @@ static void on_link(struct watch *w, uint32_t events)
 	while (!s->ended && !s->error && conn_next(&s->l->conn, &f) > 0)
 		take_frame(s, &f);
 	if (!s->ended && !s->error && r < 0)
-		fail(s, link_gone(s->err));
+		session_fail(s, link_gone(s->err));
 	else if (!s->ended && !s->error)
-		flush(s);
+		flush_link(s);
 }
 
 static void on_pump(void *ctx)
@@ -96,16 +98,16 @@ static void on_pump(void *ctx)
 	if (s->ended && pump_is_flushed(&s->pump))
 		loop_stop(&s->loop);
 	else
-		flush(s);
+		flush_link(s);
 }
 
 static void send_signal(struct session *s, int sig)
 {
 	proto_add_u32(&s->l->conn.out, PROTO_SIGNAL, s->l->chan, (uint32_t)sig);
-	flush(s);
+	flush_link(s);
 }
 
-static void on_signal(void *ctx, const struct signalfd_siginfo *si)
+static void on_caller_signal(void *ctx, const struct signalfd_siginfo *si)
 {
 	struct session *s = ctx;
 	int sig = (int)si->ssi_signo;
@@ -129,7 +131,8 @@ static void on_signal(void *ctx, const struct signalfd_siginfo *si)
 	}
 }
 
-static int set_up(struct session *s, const struct link_cmd *c, const struct link_io *io, struct err *e)
+static int set_up_session(struct session *s, const struct link_cmd *c, const struct link_io *io,
+			  struct err *e)
 {
 	bool tty = c->flags & PROTO_F_TTY;
 	const struct pump_opts o = {
@@ -152,11 +155,11 @@ static int set_up(struct session *s, const struct link_cmd *c, const struct link
 	if (r == 0)
 		r = pump_open(&s->pump, &s->loop, &s->l->conn, s->l->chan, &o, e);
 	if (r == 0)
-		r = pump_take_signals(&s->pump, on_signal, s, e);
+		r = pump_take_signals(&s->pump, on_caller_signal, s, e);
 	if (r < 0)
 		return r;
 	s->w = (struct watch){ .fd = s->l->fd, .fn = on_link, .ctx = s };
-	flush(s);
+	flush_link(s);
 	if (c->flags & PROTO_F_STDIN)
 		pump_read_input(&s->pump);
 	return s->error;
@@ -170,7 +173,7 @@ int link_run(struct link *l, const struct link_cmd *c, const struct link_io *io,
 	int r;
 
 	sigaction(SIGPIPE, &ignore, &old);
-	r = set_up(&s, c, io, e);
+	r = set_up_session(&s, c, io, e);
 	while (r == 0 && !s.loop.stopped) {
 		r = loop_round(&s.loop, e);
 		pump_continue(&s.pump);

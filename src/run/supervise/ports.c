@@ -12,7 +12,7 @@
 
 #define BACKLOG 128
 
-static int bad(const char *text, struct err *e)
+static int port_is_malformed(const char *text, struct err *e)
 {
 	return err_set(e, -EINVAL, "-p %s: expected PORT:PORT or ADDRESS:PORT:PORT (this machine's first)",
 		       text);
@@ -40,8 +40,8 @@ static int parse_address(char *s, struct addr *ret)
 	return strchr(s, ':') ? -EINVAL : addr_parse(s, n, ret, NULL);
 }
 
-static int split(const char *text, struct addr *ret_addr, uint16_t *ret_port, uint16_t *ret_inside,
-		 struct err *e)
+static int split_port_spec(const char *text, struct addr *ret_addr, uint16_t *ret_port, uint16_t *ret_inside,
+			   struct err *e)
 {
 	autofree char *copy = strdup(text);
 	char *inside = copy ? strrchr(copy, ':') : NULL, *port;
@@ -49,14 +49,14 @@ static int split(const char *text, struct addr *ret_addr, uint16_t *ret_port, ui
 	if (!copy)
 		return err_set(e, -ENOMEM, "out of memory");
 	if (!inside)
-		return bad(text, e);
+		return port_is_malformed(text, e);
 	*inside++ = '\0';
 	port = strrchr(copy, ':');
 	if (port)
 		*port++ = '\0';
 	if (parse_port(inside, 1, ret_inside) < 0 || parse_port(port ? port : copy, 0, ret_port) < 0 ||
 	    parse_address(port ? copy : NULL, ret_addr) < 0)
-		return bad(text, e);
+		return port_is_malformed(text, e);
 	return 0;
 }
 
@@ -88,7 +88,7 @@ static int open_one(struct port *p, const char *text, bool public, struct err *e
 	} u = { 0 };
 	socklen_t len;
 	char addr[ADDR_TEXT_LEN];
-	int r = split(text, &a, &port, &p->inside, e), one = 1;
+	int r = split_port_spec(text, &a, &port, &p->inside, e), one = 1;
 
 	if (r < 0)
 		return r;

@@ -20,7 +20,7 @@ void sink_init(struct sink *s, struct loop *l, int fd, void (*changed)(void *ctx
 	s->w = (struct watch){ .fd = fd, .fn = on_writable, .ctx = s };
 }
 
-static enum sink_kind kind_of(int fd)
+static enum sink_kind sink_kind_of(int fd)
 {
 	struct stat st;
 
@@ -44,12 +44,12 @@ static ssize_t write_if_ready(int fd, const char *p, size_t len, size_t most)
 	return write(fd, p, len < most ? len : most);
 }
 
-static ssize_t write_some(struct sink *s, const char *p, size_t len)
+static ssize_t sink_write_some(struct sink *s, const char *p, size_t len)
 {
 	int fd = s->w.fd;
 
 	if (s->kind == SINK_UNKNOWN)
-		s->kind = kind_of(fd);
+		s->kind = sink_kind_of(fd);
 	if (s->kind == SINK_FILE)
 		return write(fd, p, len);
 	if (s->kind == SINK_SOCKET)
@@ -65,7 +65,7 @@ static ssize_t write_some(struct sink *s, const char *p, size_t len)
 	return write_if_ready(fd, p, len, s->kind == SINK_PIPE ? PIPE_CHUNK : TTY_CHUNK);
 }
 
-static void fail(struct sink *s, int code)
+static void sink_fail(struct sink *s, int code)
 {
 	s->error = code;
 	buf_release(&s->q);
@@ -79,14 +79,14 @@ static ssize_t write_now(struct sink *s, const char *p, size_t len)
 	size_t done = 0;
 
 	while (done < len) {
-		ssize_t n = write_some(s, p + done, len - done);
+		ssize_t n = sink_write_some(s, p + done, len - done);
 
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0 && errno == EAGAIN)
 			break;
 		if (n < 0) {
-			fail(s, -errno);
+			sink_fail(s, -errno);
 			return -1;
 		}
 		done += (size_t)n;
@@ -113,7 +113,7 @@ static void on_writable(struct watch *w, uint32_t events)
 	s->changed(s->ctx);
 }
 
-static void put(struct sink *s, const char *p, size_t len)
+static void sink_put_now(struct sink *s, const char *p, size_t len)
 {
 	ssize_t n = 0;
 
@@ -131,7 +131,7 @@ static void put(struct sink *s, const char *p, size_t len)
 	}
 	buf_add(&s->q, p + n, len - (size_t)n);
 	if (buf_error(&s->q) || (!s->held && loop_watch(s->loop, &s->w, EPOLLOUT) < 0)) {
-		fail(s, -ENOMEM);
+		sink_fail(s, -ENOMEM);
 		s->changed(s->ctx);
 	}
 }
@@ -143,14 +143,14 @@ void sink_write(struct sink *s, const void *data, size_t len)
 	if (s->w.fd < 0 || s->error || !len)
 		return;
 	if (!s->filter) {
-		put(s, data, len);
+		sink_put_now(s, data, len);
 		return;
 	}
 	termsafe_feed(&s->safe, &safe, data, len);
 	if (buf_error(&safe))
-		fail(s, -ENOMEM);
+		sink_fail(s, -ENOMEM);
 	else if (safe.len)
-		put(s, safe.data, safe.len);
+		sink_put_now(s, safe.data, safe.len);
 }
 
 void sink_hold(struct sink *s, bool held)
@@ -161,7 +161,7 @@ void sink_hold(struct sink *s, bool held)
 	if (held) {
 		loop_unwatch(s->loop, &s->w);
 	} else if (!sink_is_empty(s) && loop_watch(s->loop, &s->w, EPOLLOUT) < 0) {
-		fail(s, -ENOMEM);
+		sink_fail(s, -ENOMEM);
 		s->changed(s->ctx);
 	}
 }
@@ -174,7 +174,7 @@ void sink_finish(struct sink *s)
 		return;
 	termsafe_finish(&s->safe, &safe);
 	if (safe.len)
-		put(s, safe.data, safe.len);
+		sink_put_now(s, safe.data, safe.len);
 }
 
 void sink_release(struct sink *s)

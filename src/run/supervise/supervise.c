@@ -314,7 +314,7 @@ static void on_lasting(struct timer *t)
 	sv_lasts(t->ctx);
 }
 
-static int set_up(struct sv *sv)
+static int set_up_supervision(struct sv *sv)
 {
 	int r = start_main(sv);
 
@@ -342,7 +342,7 @@ static int set_up(struct sv *sv)
 	return 0;
 }
 
-static void tell_end(struct sv *sv)
+static void tell_command_end(struct sv *sv)
 {
 	if (!sv->io->ended || !sv->ended || sv->cause != CAUSE_COUNT || sv->error ||
 	    !pump_is_flushed(&sv->pump))
@@ -371,7 +371,7 @@ static int run_loop(struct sv *sv)
 		if (!sv->told)
 			pump_continue(&sv->pump);
 		if (!sv->told)
-			tell_end(sv);
+			tell_command_end(sv);
 	}
 	return r;
 }
@@ -404,7 +404,7 @@ static void take_down(struct sv *sv)
 }
 
 /* Whatever went wrong, pid 1 is dead and reaped when supervise() returns. */
-static void reap(struct sv *sv)
+static void reap_init(struct sv *sv)
 {
 	siginfo_t si;
 
@@ -431,10 +431,10 @@ int supervise(const struct spec *s, struct cgroup *cg, struct engine_run *run, c
 	sv.started = clock_nsec(CLOCK_MONOTONIC);
 	/* A reader that went away is told by write(), not by death. */
 	sigaction(SIGPIPE, &ignore, &old);
-	r = set_up(&sv);
+	r = set_up_supervision(&sv);
 	if (r == 0)
 		r = run_loop(&sv);
-	reap(&sv);
+	reap_init(&sv);
 	if (r == 0 && !sv.told)
 		sv_settle(&sv);
 	take_down(&sv);

@@ -104,7 +104,7 @@ static struct sv_asker *find_asker(struct sv *sv, uint32_t chan)
 }
 
 /* Its channel goes on until init says that it has ended. */
-static void forget(struct sv_asker *a)
+static void forget_asker(struct sv_asker *a)
 {
 	struct sv *sv = a->sv;
 	struct sv_asker **p = &sv->agent.askers;
@@ -133,7 +133,7 @@ static void hang_up(struct sv_asker *a)
 
 	proto_add_u32(&sv->init.out, PROTO_SIGNAL, a->ch->id, SIGHUP);
 	sv_flush_init(sv);
-	forget(a);
+	forget_asker(a);
 	accept_next(sv);
 }
 
@@ -187,7 +187,7 @@ static void put_text(struct json *j, const char *key, struct slice s)
 		json_bytes(j, key, s.p, s.len);
 }
 
-static void describe(const struct vault_msg *m, const struct sv_asker *a, struct buf *out)
+static void describe_signature(const struct vault_msg *m, const struct sv_asker *a, struct buf *out)
 {
 	struct json j = JSON_INIT(out);
 
@@ -204,7 +204,7 @@ static void describe(const struct vault_msg *m, const struct sv_asker *a, struct
 		json_str(&j, "ask", a->ask);
 }
 
-static void copy_text(char *out, size_t size, struct slice s)
+static void copy_slice(char *out, size_t size, struct slice s)
 {
 	snprintf(out, size, "%.*s", (int)s.len, s.len ? s.p : "");
 }
@@ -215,9 +215,9 @@ static bool is_new_refusal(struct sv *sv, const struct vault_msg *m)
 	struct sv_agent *g = &sv->agent;
 	struct sv_refusal r = { 0 };
 
-	copy_text(r.name, sizeof(r.name), m->text[1]);
-	copy_text(r.host, sizeof(r.host), m->text[2]);
-	copy_text(r.why, sizeof(r.why), m->text[6]);
+	copy_slice(r.name, sizeof(r.name), m->text[1]);
+	copy_slice(r.host, sizeof(r.host), m->text[2]);
+	copy_slice(r.why, sizeof(r.why), m->text[6]);
 	for (size_t i = 0; i < g->n_refusals; i++) {
 		struct sv_refusal *o = &g->refusals[i];
 
@@ -273,7 +273,7 @@ static int write_down(struct sv *sv, const struct vault_msg *m, const struct sv_
 			loop_timer(&sv->loop, &sv->agent.t_log, clock_nsec(CLOCK_MONOTONIC) + SAY_AGAIN);
 		return 0;
 	}
-	describe(m, a, &b);
+	describe_signature(m, a, &b);
 	if (buf_error(&b))
 		return -ENOMEM;
 	return sv_event(sv, m->num[1] == VAULT_SAID_SIGNED ? "secret.use" : "secret.refused", &b);
@@ -302,15 +302,15 @@ static void log_unsigned(struct sv_asker *a, const char *why)
 }
 
 /* E5. The answer of the vault is a failure already; it waits here. */
-static void hold(struct sv_asker *a, const struct vault_msg *m)
+static void hold_for_approval(struct sv_asker *a, const struct vault_msg *m)
 {
 	struct net_sign *s = &a->sign;
 
 	*s = (struct net_sign){ .type = NET_SIGN, .port = (uint32_t)m->num[2] };
-	copy_text(s->key, sizeof(s->key), m->text[1]);
-	copy_text(s->host, sizeof(s->host), m->text[2]);
-	copy_text(s->print, sizeof(s->print), m->text[4]);
-	copy_text(s->what, sizeof(s->what), m->text[6]);
+	copy_slice(s->key, sizeof(s->key), m->text[1]);
+	copy_slice(s->host, sizeof(s->host), m->text[2]);
+	copy_slice(s->print, sizeof(s->print), m->text[4]);
+	copy_slice(s->what, sizeof(s->what), m->text[6]);
 	s->ticket = ++a->sv->agent.last_ticket;
 	a->ask[0] = '\0';
 	if (say_to_guard(a->sv, s, sizeof(*s)) < 0) {
@@ -392,7 +392,7 @@ int sv_agent_said(struct sv *sv, const void *data, size_t len)
 		if (a && a->allowed)
 			return -EPROTO;
 		if (a)
-			hold(a, &m);
+			hold_for_approval(a, &m);
 		ask_next(sv);
 		return 0;
 	}
@@ -448,7 +448,7 @@ static long whole_message(const struct sv_asker *a)
 }
 
 /* 1: the vault has its message, or it failed; 0: it has none; negative: it was hung up on. */
-static int ask(struct sv_asker *a)
+static int pass_message_to_vault(struct sv_asker *a)
 {
 	struct sv *sv = a->sv;
 	long len = a->ticket ? 0 : whole_message(a);
@@ -484,7 +484,7 @@ static void ask_next(struct sv *sv)
 
 	for (; a && !sv->agent.asked; a = next) {
 		struct sv_asker **p;
-		int r = ask(a);
+		int r = pass_message_to_vault(a);
 
 		/* A hang-up may have taken others with it. */
 		next = r < 0 ? sv->agent.askers : a->next;
@@ -551,7 +551,7 @@ void sv_agent_ended(struct chan *ch, const struct proto_exit *x)
 	bool waited = ch->state == CHAN_STARTING;
 
 	if (ch->asker)
-		forget(ch->asker);
+		forget_asker(ch->asker);
 	sv_chan_free(ch);
 	if (!waited) {
 		accept_next(sv);
@@ -567,7 +567,7 @@ void sv_agent_ended(struct chan *ch, const struct proto_exit *x)
 }
 
 /* E3. When all places are taken, those that have been silent for long enough go. */
-static bool make_room(struct sv *sv, uint64_t now)
+static bool evict_silent_asker(struct sv *sv, uint64_t now)
 {
 	struct sv_asker *a, *best = NULL;
 
@@ -581,7 +581,7 @@ static bool make_room(struct sv *sv, uint64_t now)
 	if (best && now - best->heard > SILENT) {
 		proto_add_u32(&sv->init.out, PROTO_SIGNAL, best->ch->id, SIGHUP);
 		sv_flush_init(sv);
-		forget(best);
+		forget_asker(best);
 	}
 	return sv->agent.n_askers < PLACES && sv->n_chan < PROTO_CHANNELS - 1;
 }
@@ -604,7 +604,7 @@ static void accept_next(struct sv *sv)
 
 	if (sv->agent.accepting || sv->ended || sv->killed || sv->gone)
 		return;
-	a = make_room(sv, now) && may_come(&sv->agent, now) ? calloc(1, sizeof(*a)) : NULL;
+	a = evict_silent_asker(sv, now) && may_come(&sv->agent, now) ? calloc(1, sizeof(*a)) : NULL;
 	if (a)
 		a->ch = sv_chan_new(sv, NULL, 0);
 	if (!a || !a->ch) {
@@ -654,7 +654,7 @@ void sv_agent_close(struct sv *sv)
 		sv->agent.w.fd = fd_close(sv->agent.w.fd);
 	}
 	while (sv->agent.askers)
-		forget(sv->agent.askers);
+		forget_asker(sv->agent.askers);
 	loop_timer_off(&sv->loop, &sv->agent.t);
 	loop_timer_off(&sv->loop, &sv->agent.t_log);
 	log_refusals(sv);

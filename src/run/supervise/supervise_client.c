@@ -16,7 +16,7 @@
 #define STOP_GRACE_MAX 3600000u
 #define LISTEN_PAUSE (100 * NSEC_PER_MSEC)
 
-static void on_client(struct watch *w, uint32_t events);
+static void on_control_client(struct watch *w, uint32_t events);
 
 int sv_client_add(struct sv *sv, int fd, pid_t pid, uid_t uid)
 {
@@ -27,7 +27,7 @@ int sv_client_add(struct sv *sv, int fd, pid_t pid, uid_t uid)
 	c->sv = sv;
 	c->pid = pid;
 	c->uid = uid;
-	c->w = (struct watch){ .fd = fd, .fn = on_client, .ctx = c };
+	c->w = (struct watch){ .fd = fd, .fn = on_control_client, .ctx = c };
 	conn_init(&c->conn, fd);
 	c->next = sv->clients;
 	sv->clients = c;
@@ -78,7 +78,7 @@ static bool may_read(const struct client *c)
 }
 
 /* Watches for what there is to do. */
-static int arm(struct client *c)
+static int arm_client(struct client *c)
 {
 	bool reads = may_read(c);
 
@@ -88,13 +88,13 @@ static int arm(struct client *c)
 			  (reads ? EPOLLIN : 0) | (conn_pending(&c->conn) ? EPOLLOUT : 0));
 }
 
-/* Writes what goes; a failure is seen by on_client(), never here: our caller still uses the client. */
+/* Writes what goes; a failure is seen by on_control_client(), never here: our caller still uses the client. */
 void sv_client_flush(struct client *c)
 {
 	c->dirty = false;
 	if (conn_flush(&c->conn) < 0 && c->w.fd >= 0)
 		shutdown(c->w.fd, SHUT_RDWR);
-	if (arm(c) < 0 && c->w.fd >= 0)
+	if (arm_client(c) < 0 && c->w.fd >= 0)
 		shutdown(c->w.fd, SHUT_RDWR);
 }
 
@@ -312,7 +312,7 @@ static int take_frames(struct sv *sv, struct client *c)
 }
 
 /* All that can be done for a client now; it may be gone afterwards. */
-static void serve(struct client *c, int r)
+static void serve_client(struct client *c, int r)
 {
 	if (r >= 0)
 		r = take_frames(c->sv, c);
@@ -320,15 +320,15 @@ static void serve(struct client *c, int r)
 		r = sv_refuse(c, "the request is not well formed");
 	if (r >= 0)
 		r = conn_flush(&c->conn);
-	if (r < 0 || (c->closing && !conn_pending(&c->conn)) || arm(c) < 0)
+	if (r < 0 || (c->closing && !conn_pending(&c->conn)) || arm_client(c) < 0)
 		sv_client_drop(c);
 }
 
-static void on_client(struct watch *w, uint32_t events)
+static void on_control_client(struct watch *w, uint32_t events)
 {
 	struct client *c = w->ctx;
 
-	serve(c, events & (EPOLLIN | EPOLLHUP | EPOLLERR) ? conn_fill(&c->conn) : 0);
+	serve_client(c, events & (EPOLLIN | EPOLLHUP | EPOLLERR) ? conn_fill(&c->conn) : 0);
 }
 
 void sv_clients_resume(struct sv *sv)
@@ -339,7 +339,7 @@ void sv_clients_resume(struct sv *sv)
 	/* Each may have frames that were read already: no event would tell of those. */
 	for (struct client *c = sv->clients; c; c = next) {
 		next = c->next;
-		serve(c, 0);
+		serve_client(c, 0);
 	}
 }
 
@@ -366,7 +366,7 @@ static void on_accept(struct watch *w, uint32_t events)
 		fd = -1;
 }
 
-static void listen_again(struct timer *t)
+static void listen_for_clients_again(struct timer *t)
 {
 	struct sv *sv = t->ctx;
 
@@ -377,7 +377,7 @@ static void listen_again(struct timer *t)
 void sv_listen(struct sv *sv, int fd)
 {
 	sv->w_listen = (struct watch){ .fd = fd, .fn = on_accept, .ctx = sv };
-	sv->t_listen = (struct timer){ .fn = listen_again, .ctx = sv };
+	sv->t_listen = (struct timer){ .fn = listen_for_clients_again, .ctx = sv };
 	if (sv->w_listen.fd >= 0)
-		listen_again(&sv->t_listen);
+		listen_for_clients_again(&sv->t_listen);
 }

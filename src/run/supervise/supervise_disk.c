@@ -23,7 +23,7 @@
 #define STEP_INODES 64
 
 /* Bytes and inodes now; true when either is past its limit. */
-static bool is_over(struct sv *sv)
+static bool is_over_disk_limit(struct sv *sv)
 {
 	struct disk_watch *d = &sv->disk;
 	uint64_t bytes = 0, inodes = 0, began = clock_nsec(CLOCK_MONOTONIC), took;
@@ -94,10 +94,10 @@ static void check_limit(struct sv *sv)
 	bool frozen;
 
 	/* What stands still for a checkpoint writes nothing, and must not be woken by us. */
-	if (sv->freeze.by || !is_over(sv))
+	if (sv->freeze.by || !is_over_disk_limit(sv))
 		return;
 	frozen = sv->cg && cgroup_freeze(sv->cg, true, NULL) == 0;
-	if (!frozen || is_over(sv)) {
+	if (!frozen || is_over_disk_limit(sv)) {
 		end_for_disk(sv, frozen);
 		return;
 	}

@@ -188,7 +188,7 @@ void sv_take_signal(struct sv *sv, int sig)
 		loop_stop(&sv->loop);
 }
 
-static void on_signal(void *ctx, const struct signalfd_siginfo *si)
+static void on_launcher_signal(void *ctx, const struct signalfd_siginfo *si)
 {
 	sv_take_signal(ctx, (int)si->ssi_signo);
 }
@@ -196,7 +196,7 @@ static void on_signal(void *ctx, const struct signalfd_siginfo *si)
 int sv_take_signals(struct sv *sv, struct err *e)
 {
 	sv->pump.resizes = sv->io->prompt;
-	return pump_take_signals(&sv->pump, on_signal, sv, e);
+	return pump_take_signals(&sv->pump, on_launcher_signal, sv, e);
 }
 
 /* Did it end because of a signal that came through us? A handler may have taken a while, but not for ever. */

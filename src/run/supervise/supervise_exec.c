@@ -175,7 +175,7 @@ static bool may_start(const struct proto_start *s, const struct proto_body *b)
 	return !(s->flags & PROTO_F_TTY) && (str_eq(b->argv[0], "cp-in") || str_eq(b->argv[0], "cp-out"));
 }
 
-static int start(struct chan *ch, struct proto_start *s, const struct proto_body *body)
+static int start_exec(struct chan *ch, struct proto_start *s, const struct proto_body *body)
 {
 	autobuf struct buf merged = BUF_INIT;
 	struct sv *sv = ch->sv;
@@ -221,7 +221,7 @@ int sv_exec_start(struct client *c, const struct frame *f)
 		return sv_refuse(c, "too many arguments and variables");
 	if (r < 0)
 		return r;
-	r = may_start(&s, &body) ? start(ch, &s, &body) : -EPROTO;
+	r = may_start(&s, &body) ? start_exec(ch, &s, &body) : -EPROTO;
 	proto_body_release(&body);
 	return r;
 }

@@ -40,7 +40,7 @@ void sv_thaw(struct sv *sv)
 	f->how = PROTO_FROZEN_NOT;
 }
 
-static void on_late(struct timer *t)
+static void on_freeze_late(struct timer *t)
 {
 	struct sv *sv = t->ctx;
 	struct client *c = sv->freeze.by;
@@ -51,7 +51,7 @@ static void on_late(struct timer *t)
 }
 
 /* The answer goes out with the layers' descriptor, so it cannot wait behind other frames. */
-static int answer(struct sv *sv, struct client *c)
+static int answer_frozen(struct sv *sv, struct client *c)
 {
 	autobuf struct buf b = BUF_INIT;
 	int fd = sv->spec->layers_fd;
@@ -77,9 +77,9 @@ int sv_freeze(struct sv *sv, struct client *c, const struct frame *f)
 		return sv_refuse(c, "it is ending");
 	sv->freeze.how = freeze(sv);
 	sv->freeze.by = c;
-	sv->freeze.t = (struct timer){ .fn = on_late, .ctx = sv };
+	sv->freeze.t = (struct timer){ .fn = on_freeze_late, .ctx = sv };
 	loop_timer(&sv->loop, &sv->freeze.t, clock_nsec(CLOCK_MONOTONIC) + ms * NSEC_PER_MSEC);
-	r = answer(sv, c);
+	r = answer_frozen(sv, c);
 	if (r < 0)
 		sv_thaw(sv);
 	return r;

@@ -42,7 +42,7 @@ struct port_listener {
 	uint16_t inside;
 };
 
-static void arm(struct port_conn *p);
+static void arm_port_conn(struct port_conn *p);
 
 static void reset(int fd)
 {
@@ -54,7 +54,7 @@ static void reset(int fd)
 }
 
 /* The client is gone, whatever the channel still does. */
-static void forget(struct port_conn *p, bool hard)
+static void forget_port_conn(struct port_conn *p, bool hard)
 {
 	struct sv *sv = p->sv;
 	struct port_conn **at = &sv->port_conns;
@@ -93,7 +93,7 @@ static void hang_up(struct port_conn *p, bool hard)
 			ch->out_owed = owed;
 		}
 	}
-	forget(p, hard);
+	forget_port_conn(p, hard);
 	sv_flush_init(sv);
 }
 
@@ -204,14 +204,14 @@ static void on_conn(struct watch *w, uint32_t events)
 		return;
 	}
 	if (p->closing && p->out.len == 0) {
-		forget(p, false);
+		forget_port_conn(p, false);
 		return;
 	}
 	grant(p);
-	arm(p);
+	arm_port_conn(p);
 }
 
-static void arm(struct port_conn *p)
+static void arm_port_conn(struct port_conn *p)
 {
 	uint32_t ev = (may_read(p) ? EPOLLIN : 0) | (p->out.len > p->off ? EPOLLOUT : 0) | LOOP_HANG_UP;
 
@@ -230,7 +230,7 @@ static struct port_conn *longest_silent(struct sv *sv)
 	return best;
 }
 
-static bool make_room(struct sv *sv)
+static bool evict_port_conn(struct sv *sv)
 {
 	struct port_conn *p;
 
@@ -286,13 +286,13 @@ static void on_accept(struct watch *w, uint32_t events)
 		}
 		return;
 	}
-	if (sv->ended || sv->killed || !make_room(sv))
+	if (sv->ended || sv->killed || !evict_port_conn(sv))
 		reset(fd);
 	else
 		sv_port_begin(sv, fd, l->inside);
 }
 
-static void listen_again(struct timer *t)
+static void listen_on_port_again(struct timer *t)
 {
 	struct port_listener *l = t->ctx;
 
@@ -315,8 +315,8 @@ int sv_ports_open(struct sv *sv)
 		l->sv = sv;
 		l->inside = ports->v[i].inside;
 		l->w = (struct watch){ .fd = ports->v[i].fd, .fn = on_accept, .ctx = l };
-		l->t = (struct timer){ .fn = listen_again, .ctx = l };
-		listen_again(&l->t);
+		l->t = (struct timer){ .fn = listen_on_port_again, .ctx = l };
+		listen_on_port_again(&l->t);
 	}
 	return 0;
 }
@@ -324,7 +324,7 @@ int sv_ports_open(struct sv *sv)
 void sv_ports_close(struct sv *sv)
 {
 	while (sv->port_conns)
-		forget(sv->port_conns, false);
+		forget_port_conn(sv->port_conns, false);
 	for (size_t i = 0; sv->listeners && i < sv->io->ports->n; i++) {
 		loop_unwatch(&sv->loop, &sv->listeners[i].w);
 		loop_timer_off(&sv->loop, &sv->listeners[i].t);
@@ -341,7 +341,7 @@ size_t sv_port_waiting(const struct chan *ch)
 void sv_port_started(struct chan *ch)
 {
 	if (ch->port)
-		arm(ch->port);
+		arm_port_conn(ch->port);
 }
 
 int sv_port_output(struct chan *ch, const struct frame *f)
@@ -363,7 +363,7 @@ int sv_port_output(struct chan *ch, const struct frame *f)
 		return 0;
 	}
 	grant(p);
-	arm(p);
+	arm_port_conn(p);
 	return 0;
 }
 
@@ -374,7 +374,7 @@ int sv_port_input(struct chan *ch)
 	/* Nobody inside reads any more: what the client still sends is refused by the kernel. */
 	if (ch->in_closed)
 		(void)shutdown(ch->port->w.fd, SHUT_RD);
-	arm(ch->port);
+	arm_port_conn(ch->port);
 	return 0;
 }
 
@@ -387,12 +387,12 @@ void sv_port_ended(struct chan *ch, const struct proto_exit *x)
 		ch->port = NULL;
 		p->closing = true;
 		if (x->kind == PROTO_NOT_STARTED || p->out.len == 0) {
-			forget(p, x->kind == PROTO_NOT_STARTED);
+			forget_port_conn(p, x->kind == PROTO_NOT_STARTED);
 		} else {
 			/* A reader that does not read is waited for as long as any other that is silent. */
 			p->heard = clock_nsec(CLOCK_MONOTONIC);
 			loop_timer(&p->sv->loop, &p->t_linger, p->heard + LINGER);
-			arm(p);
+			arm_port_conn(p);
 		}
 	}
 	sv_chan_free(ch);

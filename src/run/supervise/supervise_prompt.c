@@ -62,7 +62,7 @@ static bool is_due(const struct sv_question *q)
 
 /* --- the terminal ------------------------------------------------------------------------------------------------- */
 
-static bool is_ours(const struct sv *sv)
+static bool is_foreground(const struct sv *sv)
 {
 	return tcgetpgrp(sv->io->prompt->in) == getpgrp();
 }
@@ -73,9 +73,9 @@ static void write_text(struct sv_prompt *p, const struct buf *b)
 		sink_write(&p->out, b->data, b->len);
 }
 
-static void write_line(struct sv_prompt *p, const char *fmt, ...) PRINTF_LIKE(2, 3);
+static void write_prompt_line(struct sv_prompt *p, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
-static void write_line(struct sv_prompt *p, const char *fmt, ...)
+static void write_prompt_line(struct sv_prompt *p, const char *fmt, ...)
 {
 	char raw[512], safe[512];
 	autobuf struct buf b = BUF_INIT;
@@ -109,7 +109,7 @@ static unsigned behind(const struct sv_prompt *p)
 	return n;
 }
 
-static void describe(const struct sv *sv, const struct sv_question *q, struct prompt_shown *ret)
+static void describe_question(const struct sv *sv, const struct sv_question *q, struct prompt_shown *ret)
 {
 	const struct sv_prompt *p = &sv->prompt;
 	int kind = ask_kind_parse(jsonget_text(q->ask, "kind"));
@@ -141,7 +141,7 @@ static int show_page(struct sv *sv, bool reset, const char *note)
 	/* R1 */
 	(void)tcflush(sv->io->prompt->in, TCIFLUSH);
 	p->line = (struct prompt_line){ 0 };
-	describe(sv, q, &s);
+	describe_question(sv, q, &s);
 	s.note = note;
 	if (reset)
 		prompt_clear(p->rows, &b);
@@ -153,7 +153,7 @@ static int show_page(struct sv *sv, bool reset, const char *note)
 }
 
 /* From the first page, for the size that the terminal has now (R4). -EMSGSIZE: it has no room. */
-static int show(struct sv *sv, bool all, bool reset)
+static int show_question(struct sv *sv, bool all, bool reset)
 {
 	struct sv_prompt *p = &sv->prompt;
 	const struct sv_question *q = find_question(p, p->id);
@@ -169,7 +169,7 @@ static int show(struct sv *sv, bool all, bool reset)
 	sv->io->prompt->show(sv->io->prompt->ctx, q->ask, termrows_cols(p->cols), all, &p->text);
 	if (buf_error(&p->text.text) || buf_error(&p->text.act))
 		return -ENOMEM;
-	describe(sv, q, &s);
+	describe_question(sv, q, &s);
 	p->pages = prompt_pages(&s);
 	return p->pages ? show_page(sv, reset, NULL) : -EMSGSIZE;
 }
@@ -245,7 +245,7 @@ static void retire(struct sv *sv)
 	on_written(sv);
 }
 
-static void forget(struct sv_prompt *p)
+static void forget_question(struct sv_prompt *p)
 {
 	p->id[0] = p->digest[0] = p->code[0] = '\0';
 	prompt_text_release(&p->text);
@@ -257,17 +257,17 @@ static void cannot_show(struct sv *sv, int why)
 	struct sv_prompt *p = &sv->prompt;
 	struct sv_question *q = find_question(p, p->id);
 
-	write_line(p, "question %s %s: coffer ask show %s", p->id,
-		   why == -EMSGSIZE ? "needs more room than this terminal has" : "cannot be shown here",
-		   p->id);
+	write_prompt_line(
+		p, "question %s %s: coffer ask show %s", p->id,
+		why == -EMSGSIZE ? "needs more room than this terminal has" : "cannot be shown here", p->id);
 	/* Others may be shorter. */
 	p->on = p->on && why == -EMSGSIZE;
 	if (q)
 		q->later = true;
-	forget(p);
+	forget_question(p);
 }
 
-static void begin(struct sv *sv, const struct sv_question *q)
+static void begin_question(struct sv *sv, const struct sv_question *q)
 {
 	struct sv_prompt *p = &sv->prompt;
 	int r;
@@ -281,10 +281,10 @@ static void begin(struct sv *sv, const struct sv_question *q)
 	snprintf(p->digest, sizeof(p->digest), "%s", jsonget_text(q->ask, "digest"));
 	if (!p->active && take_terminal(sv) < 0) {
 		p->on = false;
-		forget(p);
+		forget_question(p);
 		return;
 	}
-	r = show(sv, false, true);
+	r = show_question(sv, false, true);
 	if (r < 0)
 		cannot_show(sv, r);
 }
@@ -299,17 +299,17 @@ static void next_question(struct sv *sv)
 			return;
 		if (!is_due(&p->q[i]))
 			continue;
-		if (p->active || is_ours(sv))
-			begin(sv, &p->q[i]);
+		if (p->active || is_foreground(sv))
+			begin_question(sv, &p->q[i]);
 		else
 			p->q[i].later = true;
 	}
 }
 
 /* This one is over. Another takes its place at once, or nobody does. */
-static void finish(struct sv *sv)
+static void finish_question(struct sv *sv)
 {
-	forget(&sv->prompt);
+	forget_question(&sv->prompt);
 	next_question(sv);
 	retire(sv);
 }
@@ -319,13 +319,13 @@ static void finish(struct sv *sv)
 static void give_up(struct sv *sv, int why)
 {
 	cannot_show(sv, why);
-	finish(sv);
+	finish_question(sv);
 }
 
 /* The same page and code: what is asked for and how it is answered stay on the screen, whatever is typed. */
 static void show_again(struct sv *sv, const char *note)
 {
-	int r = is_resized(sv) ? show(sv, sv->prompt.all, false) : show_page(sv, false, note);
+	int r = is_resized(sv) ? show_question(sv, sv->prompt.all, false) : show_page(sv, false, note);
 
 	if (r < 0)
 		give_up(sv, r);
@@ -339,7 +339,7 @@ static void next_page(struct sv *sv)
 	show_again(sv, NULL);
 }
 
-static void answer(struct sv *sv, struct ask_answer *a)
+static void send_answer(struct sv *sv, struct ask_answer *a)
 {
 	struct sv_prompt *p = &sv->prompt;
 	autoaskc struct askc c = ASKC_INIT;
@@ -357,16 +357,16 @@ static void answer(struct sv *sv, struct ask_answer *a)
 		return;
 	}
 	if (r < 0)
-		write_line(p, "%s", e.msg);
+		write_prompt_line(p, "%s", e.msg);
 	else
-		write_line(p, "%s %s%s%s", p->id, a->allow ? "allowed" : "denied", a->allow ? ", " : "",
-			   a->allow ? ask_scope_name(a->scope) : "");
+		write_prompt_line(p, "%s %s%s%s", p->id, a->allow ? "allowed" : "denied",
+				  a->allow ? ", " : "", a->allow ? ask_scope_name(a->scope) : "");
 	if (q)
 		q->later = true;
-	finish(sv);
+	finish_question(sv);
 }
 
-static void leave(struct sv *sv, bool all)
+static void leave_question(struct sv *sv, bool all)
 {
 	struct sv_prompt *p = &sv->prompt;
 	struct sv_question *q = find_question(p, p->id);
@@ -375,11 +375,11 @@ static void leave(struct sv *sv, bool all)
 		p->q[i].later = true;
 	if (q)
 		q->later = true;
-	write_line(p, "left as it is: coffer ask show %s, coffer approve %s", p->id, p->id);
-	finish(sv);
+	write_prompt_line(p, "left as it is: coffer ask show %s, coffer approve %s", p->id, p->id);
+	finish_question(sv);
 }
 
-static void take_line(struct sv *sv)
+static void take_typed_line(struct sv *sv)
 {
 	struct sv_prompt *p = &sv->prompt;
 	bool last = p->page + 1 == p->pages;
@@ -392,20 +392,20 @@ static void take_line(struct sv *sv)
 		if (is_resized(sv))
 			show_again(sv, NULL);
 		else
-			answer(sv, &a);
+			send_answer(sv, &a);
 		return;
 	case PROMPT_DENY:
-		answer(sv, &a);
+		send_answer(sv, &a);
 		return;
 	case PROMPT_NEVER:
 		p->on = false;
-		leave(sv, true);
+		leave_question(sv, true);
 		return;
 	case PROMPT_LATER:
-		leave(sv, false);
+		leave_question(sv, false);
 		return;
 	case PROMPT_MORE:
-		r = show(sv, true, false);
+		r = show_question(sv, true, false);
 		if (r < 0)
 			give_up(sv, r);
 		return;
@@ -430,25 +430,25 @@ static void suspend(struct sv *sv)
 		raise(SIGSTOP);
 		/* Here again after SIGCONT. */
 		if (tty_raw(sv->io->prompt->in, &e) < 0) {
-			leave(sv, true);
+			leave_question(sv, true);
 			return;
 		}
 	}
 	sv_prompt_redraw(sv);
 }
 
-static void take_key(struct sv *sv, enum prompt_key k)
+static void take_typed_key(struct sv *sv, enum prompt_key k)
 {
 	switch (k) {
 	case PROMPT_KEY_LINE:
-		take_line(sv);
+		take_typed_line(sv);
 		break;
 	case PROMPT_KEY_SPOILT:
 		show_again(sv, "That line had more than letters in it, and was thrown away.");
 		break;
 	case PROMPT_KEY_INTERRUPT:
-		write_line(&sv->prompt, "interrupted");
-		leave(sv, true);
+		write_prompt_line(&sv->prompt, "interrupted");
+		leave_question(sv, true);
 		break;
 	case PROMPT_KEY_SUSPEND:
 		suspend(sv);
@@ -472,7 +472,7 @@ static void on_typed(struct watch *w, uint32_t events)
 	if (n <= 0) {
 		/* There is no terminal any more. */
 		p->on = false;
-		leave(sv, true);
+		leave_question(sv, true);
 		return;
 	}
 	/* What stands behind an answer is not one to the next question. */
@@ -484,7 +484,7 @@ static void on_typed(struct watch *w, uint32_t events)
 		write_text(p, &echo);
 		if (k == PROMPT_KEY_NONE)
 			continue;
-		take_key(sv, k);
+		take_typed_key(sv, k);
 		if (k == PROMPT_KEY_LINE)
 			return;
 	}
@@ -499,14 +499,14 @@ static void say_over(struct sv_prompt *p, const json_t *ask)
 	const char *state = jsonget_text(ask, "state");
 
 	if (json_is_object(a))
-		write_line(p, "%s was answered elsewhere: %s by %s (%s)", p->id,
-			   json_is_true(json_object_get(a, "allow")) ? "allowed" : "denied",
-			   jsonget_text(a, "name")[0] ? jsonget_text(a, "name") : "somebody",
-			   jsonget_text(a, "via"));
+		write_prompt_line(p, "%s was answered elsewhere: %s by %s (%s)", p->id,
+				  json_is_true(json_object_get(a, "allow")) ? "allowed" : "denied",
+				  jsonget_text(a, "name")[0] ? jsonget_text(a, "name") : "somebody",
+				  jsonget_text(a, "via"));
 	else if (str_eq(state, "expired"))
-		write_line(p, "%s has expired: nobody answered in time, and it was denied", p->id);
+		write_prompt_line(p, "%s has expired: nobody answered in time, and it was denied", p->id);
 	else
-		write_line(p, "%s is gone: %.200s", p->id, jsonget_text(ask, "why"));
+		write_prompt_line(p, "%s is gone: %.200s", p->id, jsonget_text(ask, "why"));
 }
 
 static int take_ask(void *ctx, json_t *ask)
@@ -546,8 +546,8 @@ static void lost(struct sv *sv)
 	p->on = false;
 	if (p->active && !p->ending) {
 		sink_write(&p->out, "\r\n", 2);
-		write_line(p, "the sandbox's guard is gone, and with it the question: it is denied");
-		finish(sv);
+		write_prompt_line(p, "the sandbox's guard is gone, and with it the question: it is denied");
+		finish_question(sv);
 	}
 }
 
@@ -564,14 +564,14 @@ static void on_list(struct watch *w, uint32_t events)
 		return;
 	}
 	if (shown && !p->id[0]) {
-		finish(sv);
+		finish_question(sv);
 	} else {
 		next_question(sv);
 		retire(sv);
 	}
 }
 
-static int follow(struct sv *sv)
+static int follow_asks(struct sv *sv)
 {
 	struct sv_prompt *p = &sv->prompt;
 	struct err e = ERR_INIT;
@@ -593,9 +593,9 @@ bool sv_prompt_asked(struct sv *sv)
 {
 	struct sv_prompt *p = &sv->prompt;
 
-	if (!p->on || sv->ended || sv->killed || (!p->active && !is_ours(sv)))
+	if (!p->on || sv->ended || sv->killed || (!p->active && !is_foreground(sv)))
 		return false;
-	if (follow(sv) < 0) {
+	if (follow_asks(sv) < 0) {
 		p->on = false;
 		return false;
 	}
@@ -606,7 +606,7 @@ void sv_prompt_redraw(struct sv *sv)
 {
 	struct sv_prompt *p = &sv->prompt;
 
-	int r = p->active && !p->ending && p->id[0] ? show(sv, p->all, true) : 0;
+	int r = p->active && !p->ending && p->id[0] ? show_question(sv, p->all, true) : 0;
 
 	if (r < 0)
 		give_up(sv, r);
@@ -627,8 +627,8 @@ void sv_prompt_round(struct sv *sv)
 	if (!p->active || p->ending || (!sv->ended && !sv->killed))
 		return;
 	sink_write(&p->out, "\r\n", 2);
-	write_line(p, "the command has ended, and with it the question");
-	finish(sv);
+	write_prompt_line(p, "the command has ended, and with it the question");
+	finish_question(sv);
 }
 
 void sv_prompt_begin(struct sv *sv)

@@ -105,7 +105,7 @@ static void set_title(struct sv *sv)
 		sink_write(&sv->pump.err, b.data, b.len);
 }
 
-static void on_late(struct timer *t)
+static void on_notices_late(struct timer *t)
 {
 	struct sv *sv = t->ctx;
 
@@ -137,7 +137,7 @@ void sv_say(struct sv *sv, const struct net_msg *m)
 		return;
 	l->asked = true;
 	l->is_late = false;
-	l->t = (struct timer){ .fn = on_late, .ctx = sv };
+	l->t = (struct timer){ .fn = on_notices_late, .ctx = sv };
 	loop_timer(&sv->loop, &l->t, clock_nsec(CLOCK_MONOTONIC) + SAY_WAIT);
 	frame_add(&sv->init.out, PROTO_TTY_ASK, SV_MAIN_CHAN, NULL, 0);
 	sv_flush_init(sv);

@@ -10,7 +10,7 @@
 /* A launcher answers within a millisecond; one that is stopped must not hold up the others. */
 #define ANSWER_MSEC 500
 
-static uint64_t number(const json_t *o, const char *key)
+static uint64_t usage_number(const json_t *o, const char *key)
 {
 	const json_t *v = json_object_get(o, key);
 
@@ -18,7 +18,7 @@ static uint64_t number(const json_t *o, const char *key)
 								: USAGE_UNKNOWN;
 }
 
-static int parse(const struct buf *text, struct usage *u, uint64_t *ret_pid, struct err *e)
+static int parse_usage(const struct buf *text, struct usage *u, uint64_t *ret_pid, struct err *e)
 {
 	json_t *o = json_loadb(text->data, text->len, JSON_REJECT_DUPLICATES, NULL);
 
@@ -26,15 +26,15 @@ static int parse(const struct buf *text, struct usage *u, uint64_t *ret_pid, str
 		json_decref(o);
 		return err_set(e, -EPROTO, "the sandbox's launcher sends what is no answer");
 	}
-	*ret_pid = number(o, "pid");
-	u->uptime_usec = number(o, "uptime_us");
-	u->commands = number(o, "commands");
-	u->memory = number(o, "memory");
-	u->memory_peak = number(o, "memory_peak");
-	u->memory_limit = number(o, "memory_limit");
-	u->cpu_usec = number(o, "cpu_us");
-	u->pids = number(o, "pids");
-	u->pids_limit = number(o, "pids_limit");
+	*ret_pid = usage_number(o, "pid");
+	u->uptime_usec = usage_number(o, "uptime_us");
+	u->commands = usage_number(o, "commands");
+	u->memory = usage_number(o, "memory");
+	u->memory_peak = usage_number(o, "memory_peak");
+	u->memory_limit = usage_number(o, "memory_limit");
+	u->cpu_usec = usage_number(o, "cpu_us");
+	u->pids = usage_number(o, "pids");
+	u->pids_limit = usage_number(o, "pids_limit");
 	u->memory_from = u->memory == USAGE_UNKNOWN ? NULL : "cgroup";
 	json_decref(o);
 	return 0;
@@ -74,7 +74,7 @@ int usage_read(int run_fd, struct procs *procs, struct usage *ret, struct err *e
 		r = link_stat(&l, ANSWER_MSEC, &text, e);
 	u.at = clock_nsec(CLOCK_MONOTONIC);
 	if (r == 0)
-		r = parse(&text, &u, &pid, e);
+		r = parse_usage(&text, &u, &pid, e);
 	if (r == 0 && pid <= INT32_MAX && pid > 0 &&
 	    (u.memory == USAGE_UNKNOWN || u.cpu_usec == USAGE_UNKNOWN || u.pids == USAGE_UNKNOWN))
 		r = add_from_procs(procs, (pid_t)pid, &u, e);

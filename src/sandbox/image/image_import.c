@@ -77,7 +77,8 @@ static void add_notes(struct image_notes *n, const struct unpack_reply *r)
 	n->strangers += r->strangers;
 }
 
-static int hold(struct import *im, int tree, const char *digest, const struct store_layer *l, struct err *e)
+static int hold_layer(struct import *im, int tree, const char *digest, const struct store_layer *l,
+		      struct err *e)
 {
 	im->held[im->n_held++] = tree;
 	im->all.bytes += l->bytes;
@@ -99,7 +100,7 @@ static int keep_layer(struct import *im, const char *sub, int tree, const char *
 	hash_hex(reply->diff_id, HASH_LEN, l.diff_id + 7);
 	r = store_put_layer(&im->store, im->tmp, sub, digest, &l, e);
 	if (r == 0)
-		r = hold(im, tree, digest, &l, e);
+		r = hold_layer(im, tree, digest, &l, e);
 	else
 		fd_close(tree);
 	return r;
@@ -143,7 +144,7 @@ static int import_layer(struct import *im, int src, const struct image_source *s
 			fd_close(tree);
 			return wrong_layer(e, i, diff_id, l.diff_id);
 		}
-		return hold(im, tree, digest ? digest : diff_id, &l, e);
+		return hold_layer(im, tree, digest ? digest : diff_id, &l, e);
 	}
 	if (tree != -ENOENT)
 		return tree;

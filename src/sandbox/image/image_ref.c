@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-static int refuse(const char *text, struct err *e)
+static int refuse_image_name(const char *text, struct err *e)
 {
 	char shown[160];
 
@@ -63,7 +63,7 @@ int image_ref_parse(const char *text, struct image_ref *ret, struct err *e)
 	size_t whole = at ? (size_t)(at - text) : strlen(text), len = whole;
 
 	if (at && !oci_is_digest(at + 1))
-		return err_hint(e, refuse(text, e), "behind @ stands sha256: and 64 digits");
+		return err_hint(e, refuse_image_name(text, e), "behind @ stands sha256: and 64 digits");
 	if (at)
 		memcpy(r.digest, at + 1, OCI_DIGEST_LEN + 1);
 	slash = memrchr(text, '/', whole);
@@ -73,7 +73,7 @@ int image_ref_parse(const char *text, struct image_ref *ret, struct err *e)
 
 		if (tag_len > IMAGE_TAG_MAX || !all_of(colon + 1, tag_len, UPPER "._-") || colon[1] == '.' ||
 		    colon[1] == '-')
-			return refuse(text, e);
+			return refuse_image_name(text, e);
 		memcpy(r.tag, colon + 1, tag_len);
 		len = (size_t)(colon - text);
 	} else if (!at) {
@@ -81,7 +81,7 @@ int image_ref_parse(const char *text, struct image_ref *ret, struct err *e)
 	}
 	repo = shorten(text, &len);
 	if (len > IMAGE_REPO_MAX || !is_repo(repo, len))
-		return refuse(text, e);
+		return refuse_image_name(text, e);
 	memcpy(r.repo, repo, len);
 	*ret = r;
 	return 0;

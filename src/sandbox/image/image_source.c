@@ -41,7 +41,7 @@ int image_source_open(int dir, const char *path, struct err *e)
 	return TAKE_FD(fd);
 }
 
-static bool is_there(int dir, const char *name)
+static bool has_regular_file(int dir, const char *name)
 {
 	struct stat st;
 
@@ -50,12 +50,12 @@ static bool is_there(int dir, const char *name)
 
 enum image_kind image_source_kind(int dir)
 {
-	return is_there(dir, "index.json") && is_there(dir, "oci-layout") ? IMAGE_OCI
-	       : is_there(dir, "manifest.json")				  ? IMAGE_DOCKER
-									  : IMAGE_ROOTFS;
+	return has_regular_file(dir, "index.json") && has_regular_file(dir, "oci-layout") ? IMAGE_OCI
+	       : has_regular_file(dir, "manifest.json")					  ? IMAGE_DOCKER
+											  : IMAGE_ROOTFS;
 }
 
-static int read_file(int dir, const char *path, struct buf *b, struct err *e)
+static int read_source_file(int dir, const char *path, struct buf *b, struct err *e)
 {
 	autoclose int fd = image_source_open(dir, path, e);
 	int r = fd < 0 ? fd : fd_read_all(fd, OCI_JSON_MAX, b);
@@ -71,7 +71,7 @@ static int read_blob(int dir, const char *digest, struct buf *b, struct err *e)
 
 	snprintf(path, sizeof(path), "blobs/sha256/%s", digest + 7);
 	buf_clear(b);
-	r = read_file(dir, path, b, e);
+	r = read_source_file(dir, path, b, e);
 	if (r < 0)
 		return r;
 	hash_sha256_hex(buf_cstr(b), b->len, hex);
@@ -94,7 +94,7 @@ static const struct oci_desc *choose(const struct oci_index *x, const char *tag,
 static int find_manifest(int dir, const char *tag, struct image_source *s, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT;
-	int r = read_file(dir, "index.json", &b, e);
+	int r = read_source_file(dir, "index.json", &b, e);
 
 	for (int depth = 0; r == 0; depth++) {
 		CLEANUP(oci_index_release) struct oci_index x = { 0 };
@@ -142,12 +142,12 @@ static int read_docker(int dir, const char *tag, struct image_source *s, struct 
 {
 	CLEANUP(oci_docker_release) struct oci_docker d = { 0 };
 	autobuf struct buf b = BUF_INIT;
-	int r = read_file(dir, "manifest.json", &b, e);
+	int r = read_source_file(dir, "manifest.json", &b, e);
 
 	if (r == 0)
 		r = oci_parse_docker(buf_cstr(&b), b.len, tag, &d, e);
 	if (r == 0)
-		r = read_file(dir, d.config, &s->config, e);
+		r = read_source_file(dir, d.config, &s->config, e);
 	if (r < 0)
 		return r;
 	if (d.tags.n && !(s->ref = strdup(d.tags.v[0])))

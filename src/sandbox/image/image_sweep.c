@@ -46,7 +46,7 @@ void store_sweep(struct store *s)
 	}
 }
 
-static bool has(const struct strv *l, const char *s)
+static bool is_listed(const struct strv *l, const char *s)
 {
 	for (size_t i = 0; i < l->n; i++) {
 		if (str_eq(l->v[i], s))
@@ -115,11 +115,11 @@ void store_collect(struct store *s)
 	    list_dir(s->layers, &have_layers) < 0)
 		return;
 	for (size_t i = 0; i < have.n; i++) {
-		if (!has(&blobs, have.v[i]))
+		if (!is_listed(&blobs, have.v[i]))
 			unlinkat(s->blobs, have.v[i], 0);
 	}
 	for (size_t i = 0; i < have_layers.n; i++) {
-		if (!has(&layers, have_layers.v[i]))
+		if (!is_listed(&layers, have_layers.v[i]))
 			remove_layer(s, have_layers.v[i]);
 	}
 	store_sweep(s);
@@ -193,7 +193,7 @@ static int check_unused(struct store *s, struct state *st, const struct image_re
 		autoclose int dir = openat(s->layers, own.v[i], DIR_FLAGS);
 		autoclose int tree = dir < 0 ? -1 : openat(dir, "tree", DIR_FLAGS);
 
-		if (tree < 0 || has(&others, own.v[i]) || flock(tree, LOCK_EX | LOCK_NB) == 0)
+		if (tree < 0 || is_listed(&others, own.v[i]) || flock(tree, LOCK_EX | LOCK_NB) == 0)
 			continue;
 		return refuse_held(st, rec, e);
 	}

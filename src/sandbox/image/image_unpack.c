@@ -103,7 +103,7 @@ static int feed(int src, int sock, struct hash_stream *h, uint64_t *ret_len, str
 	return 0;
 }
 
-static int judge(int status, ssize_t got, struct unpack_reply *reply, struct err *e)
+static int judge_unpacker(int status, ssize_t got, struct unpack_reply *reply, struct err *e)
 {
 	char shown[sizeof(reply->msg) * 4];
 
@@ -185,7 +185,7 @@ int image_unpack(int src, int dir, const struct unpack_opts *caps, char ret_dige
 	got = r < 0 ? 0 : read_reply(reply_in, reply);
 	status = spawn_wait(&unpacker);
 	if (r == 0)
-		r = judge(status, got, reply, e);
+		r = judge_unpacker(status, got, reply, e);
 	if (r < 0)
 		return r;
 	hash_stream_end(&h, raw);

@@ -16,7 +16,7 @@ static void json_freep(json_t **j)
 	json_decref(*j);
 }
 
-static int bad(struct err *e, const char *what, const char *why)
+static int oci_is_malformed(struct err *e, const char *what, const char *why)
 {
 	return err_set(e, -EBADMSG, "the image's %s %s", what, why);
 }
@@ -40,12 +40,12 @@ const char *oci_own_arch(void)
 #endif
 }
 
-static int load(const char *data, size_t len, const char *what, json_t **ret, struct err *e)
+static int load_oci_json(const char *data, size_t len, const char *what, json_t **ret, struct err *e)
 {
 	json_error_t why;
 
 	if (len > OCI_JSON_MAX)
-		return bad(e, what, "is too large");
+		return oci_is_malformed(e, what, "is too large");
 	*ret = json_loadb(data, len, JSON_REJECT_DUPLICATES, &why);
 	if (!*ret)
 		return err_set(e, -EBADMSG, "the image's %s is not JSON that can be read (line %d)", what,
@@ -61,7 +61,7 @@ static const char *text(const json_t *obj, const char *key, size_t max)
 	return s && strlen(s) <= max ? s : NULL;
 }
 
-static void copy_text(char *to, size_t cap, const json_t *obj, const char *key)
+static void copy_oci_text(char *to, size_t cap, const json_t *obj, const char *key)
 {
 	const char *s = text(obj, key, cap - 1);
 
@@ -75,15 +75,15 @@ static int take_desc(const json_t *obj, const char *what, struct oci_desc *ret, 
 	const json_t *notes = json_object_get(obj, "annotations");
 
 	if (!json_is_object(obj) || !digest || !oci_is_digest(digest))
-		return bad(e, what, "names something without a sha256 digest");
+		return oci_is_malformed(e, what, "names something without a sha256 digest");
 	if (!json_is_integer(size) || json_integer_value(size) < 0)
-		return bad(e, what, "names something without a size");
+		return oci_is_malformed(e, what, "names something without a size");
 	memcpy(ret->digest, digest, OCI_DIGEST_LEN + 1);
 	ret->size = (uint64_t)json_integer_value(size);
 	ret->is_index =
 		type && (str_ends(type, ".image.index.v1+json") || str_ends(type, ".manifest.list.v2+json"));
-	copy_text(ret->os, sizeof(ret->os), platform, "os");
-	copy_text(ret->arch, sizeof(ret->arch), platform, "architecture");
+	copy_oci_text(ret->os, sizeof(ret->os), platform, "os");
+	copy_oci_text(ret->arch, sizeof(ret->arch), platform, "architecture");
 	ref = text(notes, "io.containerd.image.name", 512);
 	if (!ref)
 		ref = text(notes, "org.opencontainers.image.ref.name", 512);
@@ -96,7 +96,7 @@ static int take_descs(const json_t *arr, const char *what, size_t max, struct oc
 	size_t n = json_array_size(arr);
 
 	if (!json_is_array(arr))
-		return bad(e, what, "has no list where one should be");
+		return oci_is_malformed(e, what, "has no list where one should be");
 	if (n > max)
 		return err_set(e, -E2BIG, "the image's %s names %zu things; at most %zu", what, n, max);
 	ret->v = calloc(n ? n : 1, sizeof(*ret->v));
@@ -117,14 +117,14 @@ static int take_strings(const json_t *arr, const char *what, struct strv *ret, s
 	size_t n = json_array_size(arr);
 
 	if (arr && !json_is_null(arr) && !json_is_array(arr))
-		return bad(e, what, "has something else where a list should be");
+		return oci_is_malformed(e, what, "has something else where a list should be");
 	if (n > OCI_LIST_MAX)
-		return bad(e, what, "has a list that is too long");
+		return oci_is_malformed(e, what, "has a list that is too long");
 	for (size_t i = 0; i < n; i++) {
 		const char *s = json_string_value(json_array_get(arr, i));
 
 		if (!s || strlen(s) > TEXT_MAX)
-			return bad(e, what, "has something in a list that is not a short text");
+			return oci_is_malformed(e, what, "has something in a list that is not a short text");
 		if (strv_add(ret, s) < 0)
 			return err_set(e, -ENOMEM, "out of memory");
 	}
@@ -135,7 +135,7 @@ int oci_parse_index(const char *data, size_t len, struct oci_index *ret, struct 
 {
 	CLEANUP(json_freep) json_t *root = NULL;
 	CLEANUP(oci_index_release) struct oci_index x = { 0 };
-	int r = load(data, len, "index", &root, e);
+	int r = load_oci_json(data, len, "index", &root, e);
 
 	if (r == 0)
 		r = take_descs(json_object_get(root, "manifests"), "index", OCI_LIST_MAX, &x, e);
@@ -150,10 +150,10 @@ int oci_parse_manifest(const char *data, size_t len, struct oci_manifest *ret, s
 {
 	CLEANUP(json_freep) json_t *root = NULL;
 	CLEANUP(oci_manifest_release) struct oci_manifest m = { 0 };
-	int r = load(data, len, "manifest", &root, e);
+	int r = load_oci_json(data, len, "manifest", &root, e);
 
 	if (r == 0 && json_integer_value(json_object_get(root, "schemaVersion")) != 2)
-		r = bad(e, "manifest", "is not of version 2");
+		r = oci_is_malformed(e, "manifest", "is not of version 2");
 	if (r == 0)
 		r = take_desc(json_object_get(root, "config"), "manifest", &m.config, e);
 	if (r == 0)
@@ -173,12 +173,12 @@ static int take_env(const json_t *arr, struct oci_config *c, struct err *e)
 		const char *eq = strchr(c->env.v[i], '=');
 
 		if (!eq || eq == c->env.v[i])
-			return bad(e, "configuration", "sets a variable without a name");
+			return oci_is_malformed(e, "configuration", "sets a variable without a name");
 	}
 	return r;
 }
 
-static int take_text(const json_t *obj, const char *key, size_t max, char **ret, struct err *e)
+static int take_oci_text(const json_t *obj, const char *key, size_t max, char **ret, struct err *e)
 {
 	const json_t *v = json_object_get(obj, key);
 	const char *s = text(obj, key, max);
@@ -186,7 +186,8 @@ static int take_text(const json_t *obj, const char *key, size_t max, char **ret,
 	if (!v || json_is_null(v) || (s && !*s))
 		return 0;
 	if (!s)
-		return bad(e, "configuration", "has a user or directory that is not a short text");
+		return oci_is_malformed(e, "configuration",
+					"has a user or directory that is not a short text");
 	*ret = strdup(s);
 	return *ret ? 0 : err_set(e, -ENOMEM, "out of memory");
 }
@@ -195,19 +196,19 @@ int oci_parse_config(const char *data, size_t len, struct oci_config *ret, struc
 {
 	CLEANUP(json_freep) json_t *root = NULL;
 	CLEANUP(oci_config_release) struct oci_config c = { 0 };
-	int r = load(data, len, "configuration", &root, e);
+	int r = load_oci_json(data, len, "configuration", &root, e);
 	const json_t *config;
 
 	if (r < 0)
 		return r;
 	config = json_object_get(root, "config");
-	copy_text(c.os, sizeof(c.os), root, "os");
-	copy_text(c.arch, sizeof(c.arch), root, "architecture");
+	copy_oci_text(c.os, sizeof(c.os), root, "os");
+	copy_oci_text(c.arch, sizeof(c.arch), root, "architecture");
 	r = take_strings(json_object_get(json_object_get(root, "rootfs"), "diff_ids"), "configuration",
 			 &c.diff_ids, e);
 	for (size_t i = 0; r == 0 && i < c.diff_ids.n; i++) {
 		if (!oci_is_digest(c.diff_ids.v[i]))
-			r = bad(e, "configuration", "names a layer without a sha256 digest");
+			r = oci_is_malformed(e, "configuration", "names a layer without a sha256 digest");
 	}
 	if (r == 0)
 		r = take_env(json_object_get(config, "Env"), &c, e);
@@ -216,9 +217,9 @@ int oci_parse_config(const char *data, size_t len, struct oci_config *ret, struc
 	if (r == 0)
 		r = take_strings(json_object_get(config, "Cmd"), "configuration", &c.cmd, e);
 	if (r == 0)
-		r = take_text(config, "User", 255, &c.user, e);
+		r = take_oci_text(config, "User", 255, &c.user, e);
 	if (r == 0)
-		r = take_text(config, "WorkingDir", 4095, &c.workdir, e);
+		r = take_oci_text(config, "WorkingDir", 4095, &c.workdir, e);
 	if (r < 0)
 		return r;
 	*ret = c;
@@ -245,7 +246,7 @@ int oci_parse_docker(const char *data, size_t len, const char *tag, struct oci_d
 	CLEANUP(json_freep) json_t *root = NULL;
 	CLEANUP(oci_docker_release) struct oci_docker d = { 0 };
 	const json_t *image;
-	int r = load(data, len, "manifest.json", &root, e);
+	int r = load_oci_json(data, len, "manifest.json", &root, e);
 
 	if (r < 0)
 		return r;
@@ -255,7 +256,7 @@ int oci_parse_docker(const char *data, size_t len, const char *tag, struct oci_d
 			image = json_array_get(root, i);
 	}
 	if (!json_is_object(image) || !text(image, "Config", 4095))
-		return bad(e, "manifest.json", "names no image");
+		return oci_is_malformed(e, "manifest.json", "names no image");
 	d.config = strdup(text(image, "Config", 4095));
 	if (!d.config)
 		return err_set(e, -ENOMEM, "out of memory");

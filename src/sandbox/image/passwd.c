@@ -59,7 +59,7 @@ static int read_etc(const struct root_lower *lowers, size_t n, const char *name,
 	return r < 0 ? r : r == 1 && b->data ? 0 : -ENOENT;
 }
 
-static size_t split(char *line, char **fields, size_t cap)
+static size_t split_fields(char *line, char **fields, size_t cap)
 {
 	size_t n = 0;
 
@@ -78,7 +78,7 @@ bool passwd_find(char *text, const char *name, uint64_t id, char **fields, size_
 	for (line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
 		uint64_t number;
 
-		if (split(line, fields, n_fields) < 3 || str_to_u64(fields[2], &number) < 0 ||
+		if (split_fields(line, fields, n_fields) < 3 || str_to_u64(fields[2], &number) < 0 ||
 		    number >= UINT32_MAX)
 			continue;
 		if (name ? str_eq(fields[0], name) : number == id)

@@ -73,7 +73,7 @@ static int unpack(const struct unpack_opts *o, struct unpack_reply *reply, struc
 	return r;
 }
 
-static int parse(int argc, char **argv, struct unpack_opts *o, struct err *e)
+static int parse_unpack_args(int argc, char **argv, struct unpack_opts *o, struct err *e)
 {
 	if (argc != 7 || str_to_u64(argv[1], &o->entries_max) < 0 || str_to_u64(argv[2], &o->bytes_max) < 0 ||
 	    str_to_u64(argv[3], &o->ratio_max) < 0 || str_to_u64(argv[4], &o->before_in) < 0 ||
@@ -88,7 +88,7 @@ int unpack_main(int argc, char **argv)
 	struct unpack_reply reply = { .magic = UNPACK_MAGIC };
 	struct unpack_opts o = { 0 };
 	struct err e = ERR_INIT;
-	int r = parse(argc, argv, &o, &e);
+	int r = parse_unpack_args(argc, argv, &o, &e);
 
 	if (r < 0 || fcntl(UNPACK_REPLY, F_GETFD) < 0) {
 		fputs("coffer-unpack is started by coffer, not by hand\n", stderr);

@@ -21,7 +21,7 @@ struct stream {
 	bool eof;
 };
 
-static int fill(struct stream *s, struct err *e)
+static int fill_stream(struct stream *s, struct err *e)
 {
 	ssize_t n;
 
@@ -60,7 +60,7 @@ static int run_plain(struct stream *s, struct err *e)
 		r = pass(s->u, s->in, s->have, e);
 		s->have = 0;
 		if (r == 0 && !s->eof)
-			r = fill(s, e);
+			r = fill_stream(s, e);
 	}
 	return r;
 }
@@ -112,7 +112,7 @@ static int run_gzip(struct stream *s, struct err *e)
 	while (r == 0 && (s->have || !s->eof)) {
 		r = inflate_some(s, &z, &ended, e);
 		if (r == 0 && !s->eof)
-			r = fill(s, e);
+			r = fill_stream(s, e);
 	}
 	if (r == 0 && !ended)
 		r = bad_gzip(e, &z);
@@ -141,7 +141,7 @@ static int run_zstd(struct stream *s, struct err *e)
 		}
 		s->have = 0;
 		if (r == 0 && !s->eof)
-			r = fill(s, e);
+			r = fill_stream(s, e);
 	}
 	if (r == 0 && left)
 		r = err_set(e, -EBADMSG, "its zstd data is cut off");
@@ -164,7 +164,7 @@ int unpack_in_run(struct unpack_in *u, struct err *e)
 		return err_set(e, -ENOMEM, "out of memory");
 	hash_stream_init(&u->hash);
 	while (r == 0 && s.have < 8 && !s.eof)
-		r = fill(&s, e);
+		r = fill_stream(&s, e);
 	if (r < 0)
 		return r;
 	if (begins(&s, "\x1f\x8b", 2))

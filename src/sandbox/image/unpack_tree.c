@@ -23,14 +23,14 @@ struct dir_meta {
 	uint32_t path_len;
 };
 
-static int fail(struct err *e, int code, const char *path)
+static int unpack_fail(struct err *e, int code, const char *path)
 {
 	char shown[160];
 
 	return err_sys(e, code, "cannot unpack %s", str_safe(path, shown, sizeof(shown)));
 }
 
-static int refuse(struct err *e, const char *path, const char *why)
+static int refuse_entry(struct err *e, const char *path, const char *why)
 {
 	char shown[160];
 
@@ -70,14 +70,14 @@ static int forget_parent(struct unpack_tree *u)
 }
 
 /* E4 */
-static int count(struct unpack_tree *u)
+static int count_entry(struct unpack_tree *u)
 {
 	return ++u->counts->entries > u->opts->entries_max ? -E2BIG : 0;
 }
 
 static int make_missing(struct unpack_tree *u, int at, const char *name)
 {
-	int r = count(u);
+	int r = count_entry(u);
 
 	if (r == 0 && mkdirat(at, name, 0755) < 0)
 		r = -errno;
@@ -91,7 +91,7 @@ static int too_many(const struct unpack_tree *u, struct err *e)
 }
 
 /* A directory of the layer, made with all above it where the archive did not name them. */
-static int open_dir(struct unpack_tree *u, char *path)
+static int open_layer_dir(struct unpack_tree *u, char *path)
 {
 	int fd = fd_openat2(u->root, *path ? path : ".", O_PATH | O_DIRECTORY, 0, INSIDE), at = -1;
 
@@ -127,7 +127,7 @@ static int open_parent(struct unpack_tree *u, const char *path, const char **ret
 	forget_parent(u);
 	memcpy(u->parent_path, path, len);
 	u->parent_path[len] = '\0';
-	u->parent = open_dir(u, u->parent_path);
+	u->parent = open_layer_dir(u, u->parent_path);
 	if (u->parent < 0) {
 		int r = u->parent;
 
@@ -135,8 +135,8 @@ static int open_parent(struct unpack_tree *u, const char *path, const char **ret
 		if (r == -E2BIG)
 			return too_many(u, e);
 		return r == -ENOTDIR || r == -ELOOP || r == -EEXIST
-			       ? refuse(e, path, "what it should be in is not a directory")
-			       : fail(e, r, path);
+			       ? refuse_entry(e, path, "what it should be in is not a directory")
+			       : unpack_fail(e, r, path);
 	}
 	return 0;
 }
@@ -158,21 +158,22 @@ static int set_opaque(int dir, const char *name)
  * Makes room for an entry. 1: a directory is there and stays. 2: what was there hid the same name of the layers below,
  * and a directory in its place has to go on hiding it.
  */
-static int make_room(struct unpack_tree *u, const char *name, bool for_dir, const char *path, struct err *e)
+static int replace_entry(struct unpack_tree *u, const char *name, bool for_dir, const char *path,
+			 struct err *e)
 {
 	struct stat st;
 	bool hid;
 	int r;
 
 	if (fstatat(u->parent, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-		return errno == ENOENT ? 0 : fail(e, -errno, path);
+		return errno == ENOENT ? 0 : unpack_fail(e, -errno, path);
 	if (S_ISDIR(st.st_mode) && for_dir)
 		return 1;
 	hid = is_whiteout(&st);
 	r = S_ISDIR(st.st_mode)		       ? fd_rm_rf(u->parent, name, e)
 	    : unlinkat(u->parent, name, 0) < 0 ? -errno
 					       : 0;
-	return r < 0 ? fail(e, r, path) : hid ? 2 : 0;
+	return r < 0 ? unpack_fail(e, r, path) : hid ? 2 : 0;
 }
 
 static uint32_t owner(struct unpack_tree *u, uint64_t id)
@@ -270,16 +271,17 @@ static int make_hardlink(struct unpack_tree *u, const struct tar_entry *te, cons
 	struct stat st;
 
 	if (unpack_clean_path(te->link, target) < 0 || !*target)
-		return refuse(e, path, "a hard link that leads out of the archive");
+		return refuse_entry(e, path, "a hard link that leads out of the archive");
 	slash = strrchr(target, '/');
 	if (slash)
 		*slash = '\0';
 	dir = fd_openat2(u->root, slash ? target : ".", O_PATH | O_DIRECTORY, 0, INSIDE);
 	if (dir < 0 || fstatat(dir, slash ? slash + 1 : target, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
 	    (!S_ISREG(st.st_mode) && !S_ISLNK(st.st_mode)))
-		return refuse(e, path, "a hard link to what is not a file of the same archive before it");
+		return refuse_entry(e, path,
+				    "a hard link to what is not a file of the same archive before it");
 	if (linkat(dir, slash ? slash + 1 : target, u->parent, name, 0) < 0)
-		return fail(e, -errno, path);
+		return unpack_fail(e, -errno, path);
 	return 0;
 }
 
@@ -295,16 +297,16 @@ static int make_whiteout(struct unpack_tree *u, const char *name, const char *pa
 	else if (str_starts(what, ".wh.")) /* what aufs keeps for itself */
 		return 0;
 	else if (!*what || str_eq(what, ".") || str_eq(what, ".."))
-		return refuse(e, path, "it hides nothing that has a name");
+		return refuse_entry(e, path, "it hides nothing that has a name");
 	else if (fstatat(u->parent, what, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		r = mknodat(u->parent, what, S_IFCHR, makedev(0, 0)) < 0 ? -errno : 0;
 	else if (S_ISDIR(st.st_mode)) /* of this layer: it stays, and what is below it goes */
 		r = set_opaque(u->parent, what);
 	if (r == -EOPNOTSUPP || r == -EPERM)
-		return err_hint(e, fail(e, r, path),
+		return err_hint(e, unpack_fail(e, r, path),
 				"the state directory's file system cannot hold layers: COFFER_STATE=DIR "
 				"names another place");
-	return r < 0 ? fail(e, r, path) : 0;
+	return r < 0 ? unpack_fail(e, r, path) : 0;
 }
 
 static int make_entry(struct unpack_tree *u, const struct tar_entry *te, const char *path, struct err *e)
@@ -317,7 +319,7 @@ static int make_entry(struct unpack_tree *u, const struct tar_entry *te, const c
 	if (str_starts(name, ".wh."))
 		return make_whiteout(u, name, path, e);
 	/* A hard link to itself would remove what it leads to. */
-	was = make_room(u, name, te->type == TAR_DIR, path, e);
+	was = replace_entry(u, name, te->type == TAR_DIR, path, e);
 	if (was < 0)
 		return was;
 	switch (te->type) {
@@ -334,7 +336,7 @@ static int make_entry(struct unpack_tree *u, const struct tar_entry *te, const c
 	default:
 		return make_hardlink(u, te, name, path, e);
 	}
-	return r < 0 ? fail(e, r, path) : 0;
+	return r < 0 ? unpack_fail(e, r, path) : 0;
 }
 
 static int skip_special(struct unpack_tree *u, const struct tar_entry *te, struct err *e)
@@ -344,7 +346,7 @@ static int skip_special(struct unpack_tree *u, const struct tar_entry *te, struc
 		return 0;
 	}
 	if (te->type == TAR_CHAR && te->dev_major == 0 && te->dev_minor == 0)
-		return refuse(e, te->path, "the device 0:0, which means something else in a layer");
+		return refuse_entry(e, te->path, "the device 0:0, which means something else in a layer");
 	u->counts->devices++;
 	return 0;
 }
@@ -354,21 +356,22 @@ int unpack_tree_entry(struct unpack_tree *u, const struct tar_entry *te, struct 
 	char path[TAR_PATH_MAX + 1];
 
 	BUG_ON(u->file >= 0);
-	if (count(u) < 0)
+	if (count_entry(u) < 0)
 		return too_many(u, e);
 	if (unpack_clean_path(te->path, path) < 0)
-		return refuse(e, te->path, "a name that is absolute, has .. in it, or is too long");
+		return refuse_entry(e, te->path, "a name that is absolute, has .. in it, or is too long");
 	if (te->overlay_xattr)
-		return refuse(e, te->path, "an attribute that would make the overlay show something else");
+		return refuse_entry(e, te->path,
+				    "an attribute that would make the overlay show something else");
 	u->counts->xattrs += te->xattrs;
 	if (te->type == TAR_CHAR || te->type == TAR_BLOCKDEV || te->type == TAR_FIFO)
 		return skip_special(u, te, e);
 	if (*path)
 		return make_entry(u, te, path, e);
 	if (te->type != TAR_DIR)
-		return refuse(e, te->path, "its root is not a directory");
+		return refuse_entry(e, te->path, "its root is not a directory");
 	if (u->opts->owners && fchown(u->root, owner(u, te->uid), owner(u, te->gid)) < 0)
-		return fail(e, -errno, "/");
+		return unpack_fail(e, -errno, "/");
 	return note_dir(u, te, path) < 0 ? err_set(e, -ENOMEM, "out of memory") : 0;
 }
 

@@ -25,7 +25,7 @@ static size_t last_component(const char *path, const char **ret)
 	return end - start;
 }
 
-static bool is_dots(const char *s, size_t n)
+static bool is_dot_name(const char *s, size_t n)
 {
 	return s[0] == '.' && (n == 1 || (n == 2 && s[1] == '.'));
 }
@@ -37,7 +37,7 @@ int copy_source_name(const char *path, char ret[PACK_NAME_MAX + 1])
 
 	if (n > PACK_NAME_MAX)
 		return -ENAMETOOLONG;
-	if (n == 0 || is_dots(last, n))
+	if (n == 0 || is_dot_name(last, n))
 		n = 0;
 	memcpy(ret, last, n);
 	ret[n] = '\0';
@@ -77,7 +77,7 @@ int copy_target_open(struct copy_target *t, int dirfd, const char *dst, const ch
 		return target_inside(t, dir, source_name);
 	if (errno != ENOENT && errno != ENOTDIR)
 		return fail_at(fail, -errno, "cannot open", dst, strlen(dst));
-	if (n == 0 || is_dots(last, n) || n > PACK_NAME_MAX || parent_len >= sizeof(parent))
+	if (n == 0 || is_dot_name(last, n) || n > PACK_NAME_MAX || parent_len >= sizeof(parent))
 		return fail_at(fail, -ENOENT, "cannot copy to", dst, strlen(dst));
 	memcpy(parent, dst, parent_len);
 	parent[parent_len] = '\0';

@@ -163,7 +163,7 @@ static int send_file(struct packer *p, struct buf *out)
 	return 1;
 }
 
-static bool is_dots(const char *s)
+static bool is_dot_entry(const char *s)
 {
 	return s[0] == '.' && (!s[1] || (s[1] == '.' && !s[2]));
 }
@@ -184,12 +184,12 @@ static const char *next_name(struct packer *p, struct pack_level *l)
 		}
 		de = (const struct dirent64 *)(const void *)(l->ents + l->pos);
 		l->pos += de->d_reclen;
-		if (!is_dots(de->d_name))
+		if (!is_dot_entry(de->d_name))
 			return de->d_name;
 	}
 }
 
-static void leave(struct packer *p)
+static void leave_packed_dir(struct packer *p)
 {
 	struct pack_level *l = &p->level[--p->depth];
 
@@ -216,7 +216,7 @@ int packer_next(struct packer *p, struct buf *out)
 	l = &p->level[p->depth - 1];
 	name = next_name(p, l);
 	if (!name) {
-		leave(p);
+		leave_packed_dir(p);
 		add_plain(out, PACK_LEAVE, false);
 		return buf_error(out) ? buf_error(out) : 1;
 	}
@@ -229,6 +229,6 @@ int packer_next(struct packer *p, struct buf *out)
 void packer_release(struct packer *p)
 {
 	while (p->depth)
-		leave(p);
+		leave_packed_dir(p);
 	p->file = fd_close(p->file);
 }

@@ -10,7 +10,7 @@
 
 #define FEED_MAX (PACK_HEAD + PACK_NAME_MAX + PACK_DATA_MAX)
 
-static int failed(struct unpacker *u, int code, const char *what, const char *name)
+static int copy_failed(struct unpacker *u, int code, const char *what, const char *name)
 {
 	if (!u->fail.code) {
 		u->fail.code = code;
@@ -77,7 +77,7 @@ static int clear_name(struct unpacker *u, int dir, const char *name)
 {
 	if (unlinkat(dir, name, 0) == 0 || errno == ENOENT)
 		return 0;
-	return failed(u, errno == EPERM ? -EISDIR : -errno, "cannot replace", name);
+	return copy_failed(u, errno == EPERM ? -EISDIR : -errno, "cannot replace", name);
 }
 
 static int put_file(struct unpacker *u, const struct pack_rec *rec)
@@ -90,7 +90,7 @@ static int put_file(struct unpacker *u, const struct pack_rec *rec)
 		return r;
 	u->file = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, rec->mode & 0777);
 	if (u->file < 0)
-		return failed(u, -errno, "cannot create", name);
+		return copy_failed(u, -errno, "cannot create", name);
 	u->file_mtime = rec->mtime;
 	return 0;
 }
@@ -107,7 +107,7 @@ static int put_link(struct unpacker *u, const struct pack_rec *rec)
 	if (r < 0)
 		return r;
 	if (symlinkat(target, dir, name) < 0)
-		return failed(u, -errno, "cannot create", name);
+		return copy_failed(u, -errno, "cannot create", name);
 	set_mtime(dir, name, rec->mtime);
 	return 0;
 }
@@ -127,11 +127,11 @@ static int put_dir(struct unpacker *u, const struct pack_rec *rec)
 		/* Closed to others until its own mode is set. */
 		d->ours = mkdirat(dir, name, 0700) == 0;
 		if (!d->ours && errno != EEXIST)
-			return failed(u, -errno, "cannot create the directory", name);
+			return copy_failed(u, -errno, "cannot create the directory", name);
 		d->fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	}
 	if (d->fd < 0)
-		return failed(u, -errno, "cannot put a directory at", name);
+		return copy_failed(u, -errno, "cannot put a directory at", name);
 	u->depth++;
 	return 0;
 }
@@ -143,7 +143,7 @@ static int leave_dir(struct unpacker *u)
 
 	if (d->ours) {
 		if (fchmod(d->fd, d->mode) < 0)
-			r = failed(u, -errno, "cannot set the mode of a directory", "");
+			r = copy_failed(u, -errno, "cannot set the mode of a directory", "");
 		set_mtime(d->fd, NULL, d->mtime);
 	}
 	d->fd = fd_close(d->fd);
@@ -157,7 +157,7 @@ static int put_data(struct unpacker *u, const struct pack_rec *rec)
 
 	u->bytes += len;
 	if (u->bytes > u->max_bytes)
-		return failed(u, -EFBIG, "more bytes than allowed", "");
+		return copy_failed(u, -EFBIG, "more bytes than allowed", "");
 	if (u->skip)
 		return 0;
 	while (len) {
@@ -166,7 +166,7 @@ static int put_data(struct unpacker *u, const struct pack_rec *rec)
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)
-			return failed(u, -errno, "cannot write a file", "");
+			return copy_failed(u, -errno, "cannot write a file", "");
 		p += n;
 		len -= (size_t)n;
 	}
@@ -196,7 +196,7 @@ static int may_put(struct unpacker *u, const struct pack_rec *rec)
 	r = u->may(u->may_ctx, u->depth, dir, name, is_dir);
 	u->skip = r == 0 && rec->type == PACK_FILE;
 	u->skipped = r == 0 && is_dir;
-	return r < 0 ? failed(u, r, "cannot judge", name) : r;
+	return r < 0 ? copy_failed(u, r, "cannot judge", name) : r;
 }
 
 /* A record of what is left out: it counts, and goes nowhere. */
@@ -207,7 +207,7 @@ static int skip_record(struct unpacker *u, const struct pack_rec *rec)
 	else if (rec->type == PACK_LEAVE)
 		u->skipped--;
 	u->bytes += rec->type == PACK_DATA ? rec->len : 0;
-	return u->bytes > u->max_bytes ? failed(u, -EFBIG, "more bytes than allowed", "") : 0;
+	return u->bytes > u->max_bytes ? copy_failed(u, -EFBIG, "more bytes than allowed", "") : 0;
 }
 
 static int put_record(struct unpacker *u, const struct pack_rec *rec)
@@ -215,9 +215,9 @@ static int put_record(struct unpacker *u, const struct pack_rec *rec)
 	bool is_entry = rec->type == PACK_DIR || rec->type == PACK_FILE || rec->type == PACK_LINK;
 
 	if (is_entry && ++u->entries > u->max_entries)
-		return failed(u, -EFBIG, "more files than allowed", "");
+		return copy_failed(u, -EFBIG, "more files than allowed", "");
 	if (is_entry && u->depth == 0 && (u->into || u->want_dir) && rec->type != PACK_DIR)
-		return failed(u, -ENOTDIR, "the destination is a directory, the source is not", "");
+		return copy_failed(u, -ENOTDIR, "the destination is a directory, the source is not", "");
 	if (is_entry) {
 		int r = u->skipped ? skip_record(u, rec) : may_put(u, rec);
 
@@ -252,14 +252,14 @@ int unpacker_feed(struct unpacker *u, const void *data, size_t len)
 		return u->fail.code;
 	buf_add(&u->in, data, len);
 	if (buf_error(&u->in))
-		return failed(u, -ENOMEM, "out of memory", "");
+		return copy_failed(u, -ENOMEM, "out of memory", "");
 	for (;;) {
 		struct pack_rec rec;
 		long n = pack_parse(&u->state, u->in.data + done, u->in.len - done, &rec);
 		int r;
 
 		if (n < 0)
-			return failed(u, -EPROTO, "the archive is not well formed", "");
+			return copy_failed(u, -EPROTO, "the archive is not well formed", "");
 		if (n == 0)
 			break;
 		r = put_record(u, &rec);

@@ -49,7 +49,7 @@ static struct cmd *new_cmd(struct init *in, uint32_t chan)
 }
 
 /* P1: a piece of a start body; the first one opens the channel. */
-static int take_body(struct init *in, const struct frame *f)
+static int take_start_body(struct init *in, const struct frame *f)
 {
 	struct cmd *c = find_cmd(in, f->chan);
 
@@ -183,7 +183,7 @@ static int take_frame(struct init *in, const struct frame *f)
 {
 	switch (f->type) {
 	case PROTO_START_DATA:
-		return f->chan ? take_body(in, f) : -EPROTO;
+		return f->chan ? take_start_body(in, f) : -EPROTO;
 	case PROTO_START:
 		return take_start(in, f);
 	case PROTO_STDIN:
@@ -381,7 +381,7 @@ static void unpark(struct init *in)
 	in->any_parked = false;
 }
 
-static int on_idle(struct init *in)
+static int on_stream_idle(struct init *in)
 {
 	if (in->lazy)
 		return flush_stream(in);
@@ -406,7 +406,7 @@ static int round_trip(struct init *in)
 	if (r < 0)
 		return errno == EINTR ? 0 : -errno;
 	if (r == 0 && !reap)
-		return on_idle(in);
+		return on_stream_idle(in);
 	if (in->any_parked && ++in->rounds % PARKED_ROUNDS == 0)
 		unpark(in);
 	/* Output first: what a command wrote stands in its pipes before its end is seen. */

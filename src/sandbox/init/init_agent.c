@@ -65,7 +65,7 @@ int agent_listen(struct init *in, const uint8_t *path, uint32_t len)
 	return 0;
 }
 
-static void failed(struct init *in, struct cmd *c, int code)
+static void agent_request_failed(struct init *in, struct cmd *c, int code)
 {
 	const struct proto_exit end = { PROTO_NOT_STARTED, (unsigned)-code, PROTO_WHAT_REQUEST };
 
@@ -82,7 +82,7 @@ int cmd_accept(struct init *in, struct cmd *c)
 	c->chunk = INIT_CHUNK;
 	c->dialing = DIAL_ACCEPT;
 	if (in->agent_fd <= 0)
-		failed(in, c, in->agent_fd ? in->agent_fd : -ENOENT);
+		agent_request_failed(in, c, in->agent_fd ? in->agent_fd : -ENOENT);
 	return 0;
 }
 
@@ -95,13 +95,13 @@ void cmd_accepted(struct init *in, struct cmd *c)
 		return;
 	/* At the limit of open files, say: the host asks again when it likes. */
 	if (fd < 0) {
-		failed(in, c, -errno);
+		agent_request_failed(in, c, -errno);
 		return;
 	}
 	c->in = fd;
 	fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 	if (fd < 0) {
-		failed(in, c, -errno);
+		agent_request_failed(in, c, -errno);
 		return;
 	}
 	c->out[0] = fd;

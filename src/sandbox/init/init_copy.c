@@ -50,7 +50,7 @@ const char *init_copy_reason(int code)
 	return "Failed";
 }
 
-static void say(const struct copy_fail *f)
+static void say_copy_failure(const struct copy_fail *f)
 {
 	struct buf b = BUF_INIT;
 	ssize_t n;
@@ -102,7 +102,7 @@ static int copy_out(const char *path, bool follow)
 	packer_release(&p);
 	buf_release(&out);
 	if (p.fail.code)
-		say(&p.fail);
+		say_copy_failure(&p.fail);
 	return r < 0 || p.skipped ? 1 : 0;
 }
 
@@ -115,7 +115,7 @@ static int copy_in(const char *dst, const char *source_name)
 	int r = copy_target_open(&t, AT_FDCWD, dst, source_name, &fail);
 
 	if (r < 0) {
-		say(&fail);
+		say_copy_failure(&fail);
 		return 1;
 	}
 	unpacker_init(&u, &t, UINT64_MAX, UINT64_MAX);
@@ -129,7 +129,7 @@ static int copy_in(const char *dst, const char *source_name)
 		r = unpacker_feed(&u, chunk, (size_t)n);
 	}
 	if (r < 0)
-		say(&u.fail);
+		say_copy_failure(&u.fail);
 	r = r < 0 || !unpacker_is_complete(&u);
 	unpacker_release(&u);
 	return r;

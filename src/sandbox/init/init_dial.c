@@ -53,7 +53,7 @@ static int try(struct cmd *c)
 	return 0;
 }
 
-static void failed(struct init *in, struct cmd *c, int code)
+static void dial_failed(struct init *in, struct cmd *c, int code)
 {
 	const struct proto_exit end = { PROTO_NOT_STARTED, (unsigned)-code, PROTO_WHAT_REQUEST };
 
@@ -70,7 +70,7 @@ static void dial_next(struct init *in, struct cmd *c, int code)
 		if (try(c) == 0)
 			return;
 	}
-	failed(in, c, code);
+	dial_failed(in, c, code);
 }
 
 int cmd_dial(struct init *in, struct cmd *c, uint16_t port)
@@ -103,7 +103,7 @@ void cmd_dialled(struct init *in, struct cmd *c)
 	}
 	fd = fcntl(c->in, F_DUPFD_CLOEXEC, 0);
 	if (fd < 0) {
-		failed(in, c, -errno);
+		dial_failed(in, c, -errno);
 		return;
 	}
 	c->out[0] = fd;
@@ -121,7 +121,7 @@ void cmd_dial_close(struct init *in, struct cmd *c)
 	const struct proto_exit end = { PROTO_EXITED, 0, PROTO_WHAT_NONE };
 
 	if (c->dialing != DIAL_NOT) {
-		failed(in, c, -ECANCELED);
+		dial_failed(in, c, -ECANCELED);
 		return;
 	}
 	c->out[0] = fd_close(c->out[0]);

@@ -28,7 +28,7 @@
 
 static char chunk[CHUNK];
 
-static int say(const char *what, const char *path, int code)
+static int say_file_failure(const char *what, const char *path, int code)
 {
 	struct buf b = BUF_INIT;
 	ssize_t n;
@@ -60,7 +60,7 @@ static const char *next_part(const char *path, char name[NAME_MAX + 1])
 }
 
 /* gVisor follows a symlink where O_DIRECTORY stands beside O_NOFOLLOW: what was opened must be what has the name. */
-static int open_dir(int dir, const char *name, bool make)
+static int open_dir_checked(int dir, const char *name, bool make)
 {
 	struct stat named, opened;
 	int fd;
@@ -98,7 +98,7 @@ static int open_parent(const char *path, bool make, char name[NAME_MAX + 1])
 		}
 		if (!*rest)
 			return dir;
-		fd = open_dir(dir, name, make);
+		fd = open_dir_checked(dir, name, make);
 		fd_close(dir);
 		if (fd < 0)
 			return fd;
@@ -108,7 +108,7 @@ static int open_parent(const char *path, bool make, char name[NAME_MAX + 1])
 }
 
 /* What stands there under the name must be a file; -ENOENT when nothing does. */
-static int look(int dir, const char *name, struct stat *st)
+static int look_at_file(int dir, const char *name, struct stat *st)
 {
 	if (fstatat(dir, name, st, AT_SYMLINK_NOFOLLOW) < 0)
 		return -errno;
@@ -120,9 +120,9 @@ static int look(int dir, const char *name, struct stat *st)
 }
 
 /* F2 */
-static int open_file(int dir, const char *name, struct stat *st)
+static int open_regular_file(int dir, const char *name, struct stat *st)
 {
-	int r = look(dir, name, st);
+	int r = look_at_file(dir, name, st);
 	int fd = r < 0 ? r : openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 
 	if (r < 0)
@@ -136,7 +136,7 @@ static int open_file(int dir, const char *name, struct stat *st)
 	return fd;
 }
 
-static int write_all(int fd, const char *data, size_t len)
+static int write_whole(int fd, const char *data, size_t len)
 {
 	while (len) {
 		ssize_t n = write(fd, data, len);
@@ -169,7 +169,7 @@ static int send_file(int fd, const struct stat *st, uint64_t at, uint64_t left)
 
 	buf_addu(&head, (uint64_t)st->st_size);
 	buf_addc(&head, '\n');
-	r = buf_error(&head) ? -ENOMEM : write_all(1, head.data, head.len);
+	r = buf_error(&head) ? -ENOMEM : write_whole(1, head.data, head.len);
 	buf_release(&head);
 	if (r == 0 && syscall(SYS_lseek, (long)fd, (long)at, 0L /* SEEK_SET */, 0L) < 0)
 		r = -errno;
@@ -180,13 +180,13 @@ static int send_file(int fd, const struct stat *st, uint64_t at, uint64_t left)
 			continue;
 		if (n <= 0)
 			return n < 0 ? -errno : 0;
-		r = write_all(1, chunk, (size_t)n);
+		r = write_whole(1, chunk, (size_t)n);
 		left -= (uint64_t)n;
 	}
 	return r;
 }
 
-static int read_file(const char *path, const char *at_text, const char *max_text)
+static int read_file_part(const char *path, const char *at_text, const char *max_text)
 {
 	char name[NAME_MAX + 1];
 	struct stat st;
@@ -197,14 +197,14 @@ static int read_file(const char *path, const char *at_text, const char *max_text
 		return 2;
 	dir = open_parent(path, false, name);
 	if (dir < 0)
-		return say("cannot read", path, dir);
-	fd = open_file(dir, name, &st);
+		return say_file_failure("cannot read", path, dir);
+	fd = open_regular_file(dir, name, &st);
 	fd_close(dir);
 	if (fd < 0)
-		return say("cannot read", path, fd);
+		return say_file_failure("cannot read", path, fd);
 	r = send_file(fd, &st, at, max);
 	fd_close(fd);
-	return r < 0 ? say("cannot read", path, r) : 0;
+	return r < 0 ? say_file_failure("cannot read", path, r) : 0;
 }
 
 static int take_stdin(int fd)
@@ -217,7 +217,7 @@ static int take_stdin(int fd)
 			continue;
 		if (n <= 0)
 			return n < 0 ? -errno : 0;
-		r = write_all(fd, chunk, (size_t)n);
+		r = write_whole(fd, chunk, (size_t)n);
 		if (r < 0)
 			return r;
 	}
@@ -227,7 +227,7 @@ static int take_stdin(int fd)
 static int put_file(int dir, const char *name)
 {
 	struct stat st;
-	int r = look(dir, name, &st), fd;
+	int r = look_at_file(dir, name, &st), fd;
 	bool was = r == 0;
 
 	if (r < 0 && r != -ENOENT)
@@ -255,10 +255,10 @@ static int write_file(const char *path)
 	int dir = open_parent(path, true, name), r;
 
 	if (dir < 0)
-		return say("cannot write", path, dir);
+		return say_file_failure("cannot write", path, dir);
 	r = put_file(dir, name);
 	fd_close(dir);
-	return r < 0 ? say("cannot write", path, r) : 0;
+	return r < 0 ? say_file_failure("cannot write", path, r) : 0;
 }
 
 bool init_file_is(const char *name)
@@ -275,5 +275,5 @@ int init_file(char *const *argv)
 		return 2;
 	if (strcmp(argv[0], "file-write") == 0)
 		return write_file(argv[1]);
-	return argv[2] && argv[3] ? read_file(argv[1], argv[2], argv[3]) : 2;
+	return argv[2] && argv[3] ? read_file_part(argv[1], argv[2], argv[3]) : 2;
 }

@@ -18,7 +18,7 @@
 
 static uint8_t stacks[2][PROBE_STACK] __attribute__((aligned(16)));
 
-static bool start(int (*fn)(void *), uint8_t *stack, bool *refused)
+static bool start_probe(int (*fn)(void *), uint8_t *stack, bool *refused)
 {
 	pid_t pid = clone(fn, stack + PROBE_STACK, CLONE_VM | CLONE_VFORK | SIGCHLD, refused);
 
@@ -40,7 +40,7 @@ static int outer(void *arg)
 {
 	bool *refused = arg;
 
-	*refused = start(inner, stacks[1], refused);
+	*refused = start_probe(inner, stacks[1], refused);
 	return 0;
 }
 
@@ -48,7 +48,7 @@ bool pids_are_at_limit(bool after_one)
 {
 	bool refused = false;
 
-	return start(after_one ? outer : inner, stacks[0], &refused);
+	return start_probe(after_one ? outer : inner, stacks[0], &refused);
 }
 
 static bool mentions(const char *data, size_t len, const char *word)

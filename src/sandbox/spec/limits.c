@@ -261,7 +261,7 @@ static const char *unit_shape(enum unit u)
 }
 
 /* Says what is wrong with `text` and what the nearest right thing is. */
-static int refuse(const struct limit_row *row, const char *text, int code, bool too_much, struct err *e)
+static int refuse_limit(const struct limit_row *row, const char *text, int code, bool too_much, struct err *e)
 {
 	if (*text == '-')
 		err_set(e, -EINVAL, "--%s %.40s: a limit cannot be negative; the least is %s", row->name,
@@ -291,9 +291,9 @@ static int parse_value(enum limit_kind k, const char *text, uint64_t *ret, struc
 	}
 	r = parse_unit(row->unit, text, &v);
 	if (r < 0)
-		return refuse(row, text, r, r == -ERANGE, e);
+		return refuse_limit(row, text, r, r == -ERANGE, e);
 	if (v < row->least || v > row->most)
-		return refuse(row, text, -ERANGE, v > row->most, e);
+		return refuse_limit(row, text, -ERANGE, v > row->most, e);
 	*ret = v;
 	return 0;
 }
@@ -328,7 +328,7 @@ static int set_pair(struct limits *l, const struct option *o, const char *text, 
 	if (!sep)
 		sep = text + strlen(text);
 	if ((size_t)(sep - text) >= sizeof(first))
-		return refuse(&rows[o->first], text, -EINVAL, false, e);
+		return refuse_limit(&rows[o->first], text, -EINVAL, false, e);
 	memcpy(first, text, (size_t)(sep - text));
 	first[sep - text] = '\0';
 	r = parse_value(o->first, first, &a, e);

@@ -2,6 +2,7 @@
 #include "sandbox/spec/spec.h"
 
 #include "base/cleanup.h"
+#include "base/vec.h"
 
 #include <assert.h>
 
@@ -31,15 +32,13 @@ const char *net_mode_name(enum net_mode m)
 
 int spec_files_add(struct spec_files *l, const char *path, const void *text, size_t len, struct err *e)
 {
-	struct spec_file *v, f = { .len = len };
+	struct spec_file f = { .len = len };
 
 	if (l->n == SPEC_FILES_MAX || len > SPEC_FILES_BYTES - l->bytes)
 		return err_set(e, -E2BIG, "at most %d files of %u MiB together can be made inside",
 			       SPEC_FILES_MAX, SPEC_FILES_BYTES >> 20);
-	v = reallocarray(l->v, l->n + 1, sizeof(*v));
-	if (!v)
+	if (VEC_MORE(l->v, l->n, SPEC_FILES_MAX) < 0)
 		return err_set(e, -ENOMEM, "out of memory");
-	l->v = v;
 	f.path = strdup(path);
 	f.text = malloc(len + 1);
 	if (!f.path || !f.text) {

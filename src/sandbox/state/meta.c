@@ -45,7 +45,7 @@ static const struct text_field {
 	{ "restart", offsetof(struct run_meta, restart) },
 };
 
-static char **text_of(struct run_meta *m, const struct text_field *f)
+static char **meta_text_field(struct run_meta *m, const struct text_field *f)
 {
 	return (char **)(void *)((char *)m + f->offset);
 }
@@ -53,7 +53,7 @@ static char **text_of(struct run_meta *m, const struct text_field *f)
 void run_meta_release(struct run_meta *m)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
-		free(*text_of(m, &texts[i]));
+		free(*meta_text_field(m, &texts[i]));
 	*m = (struct run_meta){ 0 };
 }
 
@@ -192,7 +192,7 @@ static int take_texts(json_t *root, struct run_meta *m)
 
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
 		const char *v = jsonget_text_or_null(root, texts[i].key);
-		char **to = text_of(m, &texts[i]);
+		char **to = meta_text_field(m, &texts[i]);
 
 		*to = v ? strdup(v) : NULL;
 		if (v && !*to)
@@ -207,7 +207,7 @@ static int take_texts(json_t *root, struct run_meta *m)
 	return 0;
 }
 
-static int64_t number(json_t *root, const char *key)
+static int64_t meta_number(json_t *root, const char *key)
 {
 	return json_integer_value(json_object_get(root, key));
 }
@@ -231,20 +231,20 @@ static int take_all(json_t *root, struct run_meta *m)
 	if (!id || strlen(id) != RUN_ID_LEN || take_protocol(root, &m->protocol) < 0)
 		return -EBADMSG;
 	memcpy(m->id, id, sizeof(m->id));
-	m->started = (uint64_t)number(root, "started");
-	m->ended = (uint64_t)number(root, "ended");
-	m->exit_code = (int)number(root, "exit_code");
-	m->launcher = number(root, "launcher");
-	m->guard = number(root, "guard");
+	m->started = (uint64_t)meta_number(root, "started");
+	m->ended = (uint64_t)meta_number(root, "ended");
+	m->exit_code = (int)meta_number(root, "exit_code");
+	m->launcher = meta_number(root, "launcher");
+	m->guard = meta_number(root, "guard");
 	m->detached = json_is_true(json_object_get(root, "detached"));
-	m->changes = (uint64_t)number(root, "changes");
+	m->changes = (uint64_t)meta_number(root, "changes");
 	m->acts = json_is_true(json_object_get(root, "acts"));
 	m->map_ids = json_is_true(json_object_get(root, "map_ids"));
 	m->each = json_is_true(json_object_get(root, "checkpoint_each"));
-	m->keep = (uint64_t)number(root, "checkpoint_keep");
-	m->over_time = (uint64_t)number(root, "over_time");
-	m->restarts = (uint64_t)number(root, "restarts");
-	m->since = (uint64_t)number(root, "since");
+	m->keep = (uint64_t)meta_number(root, "checkpoint_keep");
+	m->over_time = (uint64_t)meta_number(root, "over_time");
+	m->restarts = (uint64_t)meta_number(root, "restarts");
+	m->since = (uint64_t)meta_number(root, "since");
 	return take_texts(root, m);
 }
 

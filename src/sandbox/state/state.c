@@ -93,7 +93,7 @@ static int open_place(const char *path, struct err *e)
 }
 
 /* What is in it decides what is killed, removed and applied: nobody else may have a hand in it. */
-static int check_place(int fd, const char *path, struct err *e)
+static int check_state_dir(int fd, const char *path, struct err *e)
 {
 	struct stat st;
 
@@ -150,7 +150,7 @@ int state_open(struct state *st, struct err *e)
 	if (!s.path)
 		return e && e->code ? e->code : -ENOENT;
 	s.fd = open_place(s.path, e);
-	r = s.fd < 0 ? s.fd : check_place(s.fd, s.path, e);
+	r = s.fd < 0 ? s.fd : check_state_dir(s.fd, s.path, e);
 	/* Nothing is made in it before its format is known. */
 	if (r == 0)
 		r = state_format_settle(&s, e);

@@ -11,7 +11,7 @@
 
 #define SEARCH_BUDGET 50000 /* directories looked at before giving up */
 
-static DIR *open_dir(int parent_fd, const char *name)
+static DIR *open_group_dir(int parent_fd, const char *name)
 {
 	int fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
@@ -26,7 +26,7 @@ int cgroup_walk(int fd, cgroup_visit visit, void *ctx)
 	DIR *way[CGROUP_DEPTH_MAX];
 	int depth = 0, r = 0;
 
-	way[0] = open_dir(fd, ".");
+	way[0] = open_group_dir(fd, ".");
 	depth += way[0] != NULL;
 	while (depth > 0 && r >= 0) {
 		struct dirent *de = readdir(way[depth - 1]);
@@ -39,7 +39,7 @@ int cgroup_walk(int fd, cgroup_visit visit, void *ctx)
 			continue;
 		r = visit(dirfd(way[depth - 1]), de->d_name, ctx);
 		if (r == 0 && depth < CGROUP_DEPTH_MAX) {
-			way[depth] = open_dir(dirfd(way[depth - 1]), de->d_name);
+			way[depth] = open_group_dir(dirfd(way[depth - 1]), de->d_name);
 			depth += way[depth] != NULL;
 		}
 	}
@@ -54,7 +54,7 @@ struct wanted {
 	int fd; /* -1 until it is found */
 };
 
-static int is_wanted(int parent_fd, const char *name, void *ctx)
+static int is_wanted_group(int parent_fd, const char *name, void *ctx)
 {
 	struct wanted *w = ctx;
 
@@ -107,7 +107,7 @@ int cgroup_search(struct cgroup *cg, struct err *e)
 
 		w.fd = -1;
 		if (root >= 0)
-			(void)cgroup_walk(root, is_wanted, &w);
+			(void)cgroup_walk(root, is_wanted_group, &w);
 		if (w.fd >= 0)
 			take_found(cg, bits, w.fd, m->unified);
 	}

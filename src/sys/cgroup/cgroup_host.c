@@ -131,7 +131,7 @@ static bool is_first_namespace(const char *path, const char *first)
 
 /* A directory of the right kind. For the first user namespace's root, who may write wherever the mount may be
  * written, that is all there is to ask. */
-static bool look_at(struct place *p, int k, __fsword_t magic, bool root)
+static bool probe_place(struct place *p, int k, __fsword_t magic, bool root)
 {
 	char dir[2 * CGROUP_DIR_MAX];
 	struct statfs sf;
@@ -155,13 +155,13 @@ static bool find_usual(struct place *p)
 			continue;
 		snprintf(p->root[k], CGROUP_DIR_MAX, "/sys/fs/cgroup/%s", ctl_names[k]);
 		/* The last two are seldom used; they are looked at when they are. */
-		if (k < CGROUP_FREEZER && !look_at(p, k, CGROUP_SUPER_MAGIC, root))
+		if (k < CGROUP_FREEZER && !probe_place(p, k, CGROUP_SUPER_MAGIC, root))
 			return false;
 	}
 	if (!p->own[V2])
 		return true;
 	cgroup_copy_dir(p->root[V2], all_v1 ? "/sys/fs/cgroup/unified" : "/sys/fs/cgroup");
-	if (look_at(p, V2, CGROUP2_SUPER_MAGIC, root))
+	if (probe_place(p, V2, CGROUP2_SUPER_MAGIC, root))
 		return true;
 	p->root[V2][0] = '\0';
 	return all_v1; /* a v2 tree without controllers is good to have, no more */

@@ -144,7 +144,7 @@ static bool is_mount_root(const struct search *s, const char *dir)
 	return strlen(dir) == strlen(s->root);
 }
 
-static unsigned count(unsigned bits)
+static unsigned count_controllers(unsigned bits)
 {
 	return (unsigned)__builtin_popcount(bits);
 }
@@ -153,7 +153,8 @@ static unsigned count(unsigned bits)
  * switch on in a group of its own. */
 static void consider(struct candidate *best, const struct candidate *c)
 {
-	if (!best->valid || count(c->give) * 2 + !c->enable > count(best->give) * 2 + !best->enable)
+	if (!best->valid ||
+	    count_controllers(c->give) * 2 + !c->enable > count_controllers(best->give) * 2 + !best->enable)
 		*best = *c;
 }
 

@@ -86,7 +86,7 @@ uint64_t landlock_rights(int abi, enum landlock_access access)
 	return rights[access] & landlock_handled(abi);
 }
 
-static int add_rule(int ruleset, int abi, const struct landlock_rule *rule, struct err *e)
+static int add_path_rule(int ruleset, int abi, const struct landlock_rule *rule, struct err *e)
 {
 	struct landlock_path_beneath_attr attr = { .allowed_access = landlock_rights(abi, rule->access) };
 	autoclose int fd = open(rule->path, O_PATH | O_CLOEXEC);
@@ -129,7 +129,7 @@ int landlock_apply_abi(int abi, const struct landlock_rule *rules, size_t n, str
 	if (ruleset < 0)
 		return ruleset;
 	for (size_t i = 0; i < n; i++) {
-		r = add_rule(ruleset, abi, &rules[i], e);
+		r = add_path_rule(ruleset, abi, &rules[i], e);
 		if (r < 0)
 			return r;
 	}

@@ -67,7 +67,7 @@ struct prog {
 	const struct seccomp_opts *opts;
 };
 
-static size_t emit(struct prog *p, struct sock_filter insn)
+static size_t emit_insn(struct prog *p, struct sock_filter insn)
 {
 	if (p->len >= p->cap) {
 		p->full = true;
@@ -82,8 +82,8 @@ static size_t jump(struct prog *p, uint16_t op, uint32_t k, size_t yes, size_t n
 {
 	if (p->full)
 		return p->len;
-	return emit(p, (struct sock_filter)BPF_JUMP((uint16_t)(BPF_JMP | BPF_K | op), k,
-						    (uint8_t)(p->len - yes), (uint8_t)(p->len - no)));
+	return emit_insn(p, (struct sock_filter)BPF_JUMP((uint16_t)(BPF_JMP | BPF_K | op), k,
+							 (uint8_t)(p->len - yes), (uint8_t)(p->len - no)));
 }
 
 /* An instruction that does not jump; what follows it is `next`. */
@@ -92,8 +92,8 @@ static size_t stmt(struct prog *p, uint16_t code, uint32_t k, size_t next)
 	if (p->full)
 		return p->len;
 	if (next != p->len)
-		emit(p, (struct sock_filter)BPF_STMT(BPF_JMP | BPF_JA, (uint32_t)(p->len - next)));
-	return emit(p, (struct sock_filter)BPF_STMT(code, k));
+		emit_insn(p, (struct sock_filter)BPF_STMT(BPF_JMP | BPF_JA, (uint32_t)(p->len - next)));
+	return emit_insn(p, (struct sock_filter)BPF_STMT(code, k));
 }
 
 static size_t load_arg(struct prog *p, unsigned i, size_t next)
@@ -102,7 +102,7 @@ static size_t load_arg(struct prog *p, unsigned i, size_t next)
 }
 
 /* Each value is emitted once, for all that jump to it. */
-static size_t answer(struct prog *p, uint32_t value)
+static size_t emit_return(struct prog *p, uint32_t value)
 {
 	for (unsigned i = 0; i < p->n_returns; i++) {
 		if (p->returns[i].value == value)
@@ -110,18 +110,18 @@ static size_t answer(struct prog *p, uint32_t value)
 	}
 	BUG_ON(p->n_returns == MAX_RETURNS);
 	p->returns[p->n_returns].value = value;
-	p->returns[p->n_returns].label = emit(p, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, value));
+	p->returns[p->n_returns].label = emit_insn(p, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, value));
 	return p->returns[p->n_returns++].label;
 }
 
 static size_t allow(struct prog *p)
 {
-	return answer(p, SECCOMP_RET_ALLOW);
+	return emit_return(p, SECCOMP_RET_ALLOW);
 }
 
-static size_t refuse(struct prog *p, int error)
+static size_t emit_errno(struct prog *p, int error)
 {
-	return answer(p, SECCOMP_RET_ERRNO | (uint32_t)error);
+	return emit_return(p, SECCOMP_RET_ERRNO | (uint32_t)error);
 }
 
 static size_t any_of(struct prog *p, const uint32_t *values, size_t n, size_t yes, size_t no)
@@ -135,7 +135,7 @@ static size_t any_of(struct prog *p, const uint32_t *values, size_t n, size_t ye
 
 static size_t check_bits(struct prog *p, unsigned arg, uint32_t refused)
 {
-	return load_arg(p, arg, jump(p, BPF_JSET, refused, refuse(p, EPERM), allow(p)));
+	return load_arg(p, arg, jump(p, BPF_JSET, refused, emit_errno(p, EPERM), allow(p)));
 }
 
 /*
@@ -154,7 +154,7 @@ static size_t check_ioctl(struct prog *p)
 {
 	static const uint32_t refused[] = { TIOCSTI, TIOCLINUX, TIOCSETD };
 
-	return load_arg(p, 1, any_of(p, refused, ARRAY_SIZE(refused), refuse(p, EPERM), allow(p)));
+	return load_arg(p, 1, any_of(p, refused, ARRAY_SIZE(refused), emit_errno(p, EPERM), allow(p)));
 }
 
 /*
@@ -168,7 +168,8 @@ static size_t check_socket(struct prog *p)
 {
 	static const uint32_t protocols[] = { IPPROTO_TCP, IPPROTO_UDP, IPPROTO_ICMPV6 };
 	static const uint32_t inet[] = { AF_INET, AF_INET6 };
-	size_t no_protocol = refuse(p, EPROTONOSUPPORT), type, raw = refuse(p, EPERM), netlink, family;
+	size_t no_protocol = emit_errno(p, EPROTONOSUPPORT), type, raw = emit_errno(p, EPERM), netlink,
+	       family;
 
 	_Static_assert(IPPROTO_IP == 0 && IPPROTO_ICMP == 1, "compared as one range");
 	type = any_of(p, protocols, ARRAY_SIZE(protocols), allow(p), no_protocol);
@@ -180,7 +181,7 @@ static size_t check_socket(struct prog *p)
 	type = stmt(p, BPF_ALU | BPF_AND | BPF_K, 0xf, jump(p, BPF_JGT, SOCK_DGRAM, raw, type));
 	type = load_arg(p, 1, type);
 	netlink = load_arg(p, 2, jump(p, BPF_JEQ, NETLINK_ROUTE, allow(p), no_protocol));
-	family = jump(p, BPF_JEQ, AF_NETLINK, netlink, refuse(p, EAFNOSUPPORT));
+	family = jump(p, BPF_JEQ, AF_NETLINK, netlink, emit_errno(p, EAFNOSUPPORT));
 	family = any_of(p, inet, ARRAY_SIZE(inet), type, family);
 	return load_arg(p, 0, jump(p, BPF_JEQ, AF_UNIX, allow(p), family));
 }
@@ -191,7 +192,7 @@ static size_t check_setsockopt(struct prog *p)
 {
 	static const uint32_t tables[] = { 64, 65, 96, 97, 128, 129 };
 	static const uint32_t levels[] = { SOL_IP, SOL_IPV6 };
-	size_t option = load_arg(p, 2, any_of(p, tables, ARRAY_SIZE(tables), refuse(p, EPERM), allow(p)));
+	size_t option = load_arg(p, 2, any_of(p, tables, ARRAY_SIZE(tables), emit_errno(p, EPERM), allow(p)));
 
 	return load_arg(p, 1, any_of(p, levels, ARRAY_SIZE(levels), option, allow(p)));
 }
@@ -200,7 +201,7 @@ static size_t check_setsockopt(struct prog *p)
 static size_t check_personality(struct prog *p)
 {
 	size_t label = jump(p, BPF_JSET, ~(uint32_t)(UNAME26 | ADDR_NO_RANDOMIZE | PER_LINUX32),
-			    refuse(p, EPERM), allow(p));
+			    emit_errno(p, EPERM), allow(p));
 
 	return load_arg(p, 0, jump(p, BPF_JEQ, 0xffffffff, allow(p), label));
 }
@@ -211,7 +212,7 @@ static size_t check_personality(struct prog *p)
  */
 static size_t check_mknod(struct prog *p, unsigned mode_arg)
 {
-	size_t no = refuse(p, EPERM), device = no, label;
+	size_t no = emit_errno(p, EPERM), device = no, label;
 
 	_Static_assert(S_IFCHR == 0x2000 && S_IFBLK == 0x6000, "compared as one");
 	if (p->opts->nested)
@@ -242,11 +243,11 @@ static size_t compile_act(struct prog *p, enum seccomp_act act)
 {
 	switch (act) {
 	case SECCOMP_ACT_NOSYS:
-		return refuse(p, ENOSYS);
+		return emit_errno(p, ENOSYS);
 	case SECCOMP_ACT_ALLOW:
 		return allow(p);
 	case SECCOMP_ACT_EPERM:
-		return refuse(p, EPERM);
+		return emit_errno(p, EPERM);
 	case SECCOMP_ACT_NAMESPACES:
 		return check_namespaces(p);
 	case SECCOMP_ACT_IOCTL:
@@ -423,11 +424,12 @@ static size_t emit_tree(struct prog *p, const struct run *runs, const struct par
 }
 
 /* Behind the search, before it: what it is about, and that it is of our own architecture. */
-static int finish(struct prog *p, struct sock_filter *insns, size_t search, size_t *ret_n, struct err *e)
+static int emit_prologue(struct prog *p, struct sock_filter *insns, size_t search, size_t *ret_n,
+			 struct err *e)
 {
 	size_t label = stmt(p, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr), search);
 
-	label = jump(p, BPF_JEQ, NATIVE_ARCH, label, refuse(p, ENOSYS));
+	label = jump(p, BPF_JEQ, NATIVE_ARCH, label, emit_errno(p, ENOSYS));
 	stmt(p, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch), label);
 	if (p->full)
 		return err_set(e, -ENOSPC, "the system call filter does not fit into %zu instructions",
@@ -449,7 +451,7 @@ int seccomp_compile(const struct seccomp_opts *o, struct sock_filter *insns, siz
 	for (unsigned i = 0; i < n; i++)
 		act_label(&p, runs[i].act);
 	label = emit_tree(&p, runs, parts, make_tree(parts, make_leaves(runs, n, parts)));
-	return finish(&p, insns, label, ret_n, e);
+	return emit_prologue(&p, insns, label, ret_n, e);
 }
 
 int seccomp_compile_setid(struct sock_filter *insns, size_t cap, size_t *ret_n, struct err *e)
@@ -472,8 +474,8 @@ int seccomp_compile_setid(struct sock_filter *insns, size_t cap, size_t *ret_n, 
 			label = jump(&p, BPF_JEQ, groups->nrs[i], act_label(&p, act), label);
 	}
 	/* x32, where the same calls have other numbers. */
-	label = jump(&p, BPF_JGE, 0x40000000, refuse(&p, ENOSYS), label);
-	return finish(&p, insns, label, ret_n, e);
+	label = jump(&p, BPF_JGE, 0x40000000, emit_errno(&p, ENOSYS), label);
+	return emit_prologue(&p, insns, label, ret_n, e);
 }
 
 int seccomp_install(const struct sock_filter *insns, size_t n, struct err *e)

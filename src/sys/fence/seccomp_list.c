@@ -31,7 +31,7 @@ struct prog {
 	size_t cap, n; /* n goes on past cap */
 };
 
-static void emit(struct prog *p, struct sock_filter insn)
+static void add_insn(struct prog *p, struct sock_filter insn)
 {
 	if (p->n < p->cap)
 		p->insns[p->n] = insn;
@@ -40,36 +40,36 @@ static void emit(struct prog *p, struct sock_filter insn)
 
 static void stmt(struct prog *p, uint16_t code, uint32_t k)
 {
-	emit(p, (struct sock_filter)BPF_STMT(code, k));
+	add_insn(p, (struct sock_filter)BPF_STMT(code, k));
 }
 
 static void jump(struct prog *p, uint16_t op, uint32_t k, uint8_t yes, uint8_t no)
 {
-	emit(p, (struct sock_filter)BPF_JUMP((uint16_t)(BPF_JMP | BPF_K | op), k, yes, no));
+	add_insn(p, (struct sock_filter)BPF_JUMP((uint16_t)(BPF_JMP | BPF_K | op), k, yes, no));
 }
 
-static void load(struct prog *p, size_t offset)
+static void load_word(struct prog *p, size_t offset)
 {
 	stmt(p, BPF_LD | BPF_W | BPF_ABS, (uint32_t)offset);
 }
 
-static void answer(struct prog *p, uint32_t value)
+static void add_return(struct prog *p, uint32_t value)
 {
 	stmt(p, BPF_RET | BPF_K, value);
 }
 
 static void check_arch(struct prog *p)
 {
-	load(p, offsetof(struct seccomp_data, arch));
+	load_word(p, offsetof(struct seccomp_data, arch));
 	jump(p, BPF_JEQ, NATIVE_ARCH, 1, 0);
-	answer(p, SECCOMP_RET_KILL_PROCESS);
-	load(p, offsetof(struct seccomp_data, nr));
+	add_return(p, SECCOMP_RET_KILL_PROCESS);
+	load_word(p, offsetof(struct seccomp_data, nr));
 	jump(p, BPF_JGE, X32_BIT, 0, 1);
-	answer(p, SECCOMP_RET_KILL_PROCESS);
+	add_return(p, SECCOMP_RET_KILL_PROCESS);
 }
 
 /* What does not fit goes on behind the rule, with the number loaded again. */
-static void check_rule(struct prog *p, const struct seccomp_rule *r)
+static void add_rule_check(struct prog *p, const struct seccomp_rule *r)
 {
 	size_t n = 0;
 	uint8_t left;
@@ -80,12 +80,12 @@ static void check_rule(struct prog *p, const struct seccomp_rule *r)
 	jump(p, BPF_JEQ, r->nr, 0, (uint8_t)(left + 1));
 	for (size_t i = 0; i < n; i++) {
 		left = (uint8_t)(left - 3);
-		load(p, offsetof(struct seccomp_data, args) + sizeof(uint64_t) * r->must[i].arg);
+		load_word(p, offsetof(struct seccomp_data, args) + sizeof(uint64_t) * r->must[i].arg);
 		stmt(p, BPF_ALU | BPF_AND | BPF_K, r->must[i].mask);
 		jump(p, BPF_JEQ, r->must[i].value, 0, left);
 	}
-	answer(p, SECCOMP_RET_ALLOW);
-	load(p, offsetof(struct seccomp_data, nr));
+	add_return(p, SECCOMP_RET_ALLOW);
+	load_word(p, offsetof(struct seccomp_data, nr));
 }
 
 int seccomp_list_compile(const struct seccomp_list *l, struct sock_filter *insns, size_t cap, size_t *ret_n,
@@ -97,15 +97,15 @@ int seccomp_list_compile(const struct seccomp_list *l, struct sock_filter *insns
 	check_arch(&p);
 	for (size_t i = 0; i < l->n_calls; i++) {
 		jump(&p, BPF_JEQ, l->calls[i], 0, 1);
-		answer(&p, SECCOMP_RET_ALLOW);
+		add_return(&p, SECCOMP_RET_ALLOW);
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(memory); i++)
-		check_rule(&p, &memory[i]);
+		add_rule_check(&p, &memory[i]);
 	if (l->aborts)
-		check_rule(&p, &self);
+		add_rule_check(&p, &self);
 	for (size_t i = 0; i < l->n_rules; i++)
-		check_rule(&p, &l->rules[i]);
-	answer(&p, SECCOMP_RET_KILL_PROCESS);
+		add_rule_check(&p, &l->rules[i]);
+	add_return(&p, SECCOMP_RET_KILL_PROCESS);
 	if (p.n > cap)
 		return err_set(e, -ENOSPC, "the list of system calls is too long");
 	*ret_n = p.n;

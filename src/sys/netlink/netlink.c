@@ -19,7 +19,7 @@ int nl_open(struct nl *n, int protocol, struct err *e)
 }
 
 /* Room for so many bytes, zeroed to the next bound; NULL when there is none. */
-static void *take(struct nl *n, size_t len)
+static void *reserve_attr(struct nl *n, size_t len)
 {
 	size_t whole = NLMSG_ALIGN(len);
 	char *p = n->buf + n->len;
@@ -48,8 +48,8 @@ static void grown(struct nl *n)
 void nl_begin(struct nl *n, const char *what, uint16_t type, uint16_t flags, const void *head, size_t len)
 {
 	size_t at = n->len;
-	struct nlmsghdr *h = n->n < NL_REQUESTS ? take(n, sizeof(*h)) : NULL;
-	void *p = h ? take(n, len) : NULL;
+	struct nlmsghdr *h = n->n < NL_REQUESTS ? reserve_attr(n, sizeof(*h)) : NULL;
+	void *p = h ? reserve_attr(n, len) : NULL;
 
 	if (!p) {
 		n->failed = true;
@@ -66,7 +66,7 @@ void nl_begin(struct nl *n, const char *what, uint16_t type, uint16_t flags, con
 
 void nl_put(struct nl *n, uint16_t attr, const void *data, size_t len)
 {
-	struct nlattr *a = take(n, NLA_HDRLEN + len);
+	struct nlattr *a = reserve_attr(n, NLA_HDRLEN + len);
 
 	if (!a)
 		return;
@@ -99,7 +99,7 @@ void nl_put_str(struct nl *n, uint16_t attr, const char *s)
 
 void nl_append(struct nl *n, const void *data, size_t len)
 {
-	void *p = take(n, len);
+	void *p = reserve_attr(n, len);
 
 	if (!p)
 		return;
@@ -129,7 +129,7 @@ void nl_want_ack(struct nl *n)
 	n->ack = n->n - 1;
 }
 
-static int refused(const struct nl *n, const struct nlmsgerr *answer, struct err *e)
+static int explain_refusal(const struct nl *n, const struct nlmsgerr *answer, struct err *e)
 {
 	uint32_t i = answer->msg.nlmsg_seq - n->first;
 	const char *what = i < n->n ? n->what[i] : "a request";
@@ -148,7 +148,7 @@ static int read_answer(const struct nl *n, struct nlmsghdr *h, size_t left, stru
 		if (h->nlmsg_type != NLMSG_ERROR || h->nlmsg_len < NLMSG_LENGTH(sizeof(*answer)))
 			continue;
 		if (answer->error)
-			return refused(n, answer, e);
+			return explain_refusal(n, answer, e);
 		if (h->nlmsg_seq == n->first + n->ack)
 			done = 1;
 	}

@@ -17,23 +17,23 @@
 #define REG_B NFT_REG_2
 #define NFLOG_MESSAGE 512 /* bytes that the kernel sets aside for one: so small, many fit the socket */
 
-static void begin(struct nl *n, const char *what, uint16_t subsys, uint16_t type, uint16_t flags,
-		  uint8_t family, uint16_t id)
+static void begin_message(struct nl *n, const char *what, uint16_t subsys, uint16_t type, uint16_t flags,
+			  uint8_t family, uint16_t id)
 {
 	const struct nfgenmsg h = { .nfgen_family = family, .version = NFNETLINK_V0, .res_id = htons(id) };
 
 	nl_begin(n, what, subsys ? (uint16_t)(subsys << 8 | type) : type, flags, &h, sizeof(h));
 }
 
-static void ask(struct nl *n, const char *what, uint16_t type, uint16_t flags)
+static void begin_nftables(struct nl *n, const char *what, uint16_t type, uint16_t flags)
 {
-	begin(n, what, NFNL_SUBSYS_NFTABLES, type, flags, NFPROTO_INET, 0);
+	begin_message(n, what, NFNL_SUBSYS_NFTABLES, type, flags, NFPROTO_INET, 0);
 }
 
 void nft_begin(struct nl *n, const char *table)
 {
-	begin(n, "packet rules", 0, NFNL_MSG_BATCH_BEGIN, 0, AF_UNSPEC, NFNL_SUBSYS_NFTABLES);
-	ask(n, "a table of packet rules", NFT_MSG_NEWTABLE, NLM_F_CREATE | NLM_F_EXCL);
+	begin_message(n, "packet rules", 0, NFNL_MSG_BATCH_BEGIN, 0, AF_UNSPEC, NFNL_SUBSYS_NFTABLES);
+	begin_nftables(n, "a table of packet rules", NFT_MSG_NEWTABLE, NLM_F_CREATE | NLM_F_EXCL);
 	nl_put_str(n, NFTA_TABLE_NAME, table);
 }
 
@@ -41,14 +41,14 @@ void nft_end(struct nl *n)
 {
 	/* Of the end itself only new kernels send an answer; that of the last rule comes after all was put in force. */
 	nl_want_ack(n);
-	begin(n, "packet rules", 0, NFNL_MSG_BATCH_END, 0, AF_UNSPEC, NFNL_SUBSYS_NFTABLES);
+	begin_message(n, "packet rules", 0, NFNL_MSG_BATCH_END, 0, AF_UNSPEC, NFNL_SUBSYS_NFTABLES);
 }
 
 void nft_chain(struct nl *n, const char *table, const char *chain, uint32_t hook, int32_t priority)
 {
 	size_t nest;
 
-	ask(n, "a chain of packet rules", NFT_MSG_NEWCHAIN, NLM_F_CREATE | NLM_F_EXCL);
+	begin_nftables(n, "a chain of packet rules", NFT_MSG_NEWCHAIN, NLM_F_CREATE | NLM_F_EXCL);
 	nl_put_str(n, NFTA_CHAIN_TABLE, table);
 	nl_put_str(n, NFTA_CHAIN_NAME, chain);
 	nest = nl_nest(n, NFTA_CHAIN_HOOK);
@@ -60,7 +60,7 @@ void nft_chain(struct nl *n, const char *table, const char *chain, uint32_t hook
 
 struct nft_rule nft_rule(struct nl *n, const char *what, const char *table, const char *chain)
 {
-	ask(n, what, NFT_MSG_NEWRULE, NLM_F_CREATE | NLM_F_APPEND);
+	begin_nftables(n, what, NFT_MSG_NEWRULE, NLM_F_CREATE | NLM_F_APPEND);
 	nl_put_str(n, NFTA_RULE_TABLE, table);
 	nl_put_str(n, NFTA_RULE_CHAIN, chain);
 	return (struct nft_rule){ n, nl_nest(n, NFTA_RULE_EXPRESSIONS) };
@@ -99,7 +99,7 @@ static void put_value(struct nl *n, uint16_t attr, const void *data, size_t len)
 	nl_unnest(n, nest);
 }
 
-static void compare(struct nft_rule *r, uint32_t op, const void *data, size_t len)
+static void add_compare(struct nft_rule *r, uint32_t op, const void *data, size_t len)
 {
 	struct expr x = expr(r, "cmp");
 
@@ -132,7 +132,7 @@ static void load_payload(struct nft_rule *r, uint32_t base, uint32_t offset, siz
 static void is_family(struct nft_rule *r, uint8_t family)
 {
 	load_meta(r, NFT_META_NFPROTO);
-	compare(r, NFT_CMP_EQ, &family, 1);
+	add_compare(r, NFT_CMP_EQ, &family, 1);
 }
 
 void nft_is_ipv4(struct nft_rule *r)
@@ -148,25 +148,25 @@ void nft_is_ipv6(struct nft_rule *r)
 void nft_is_proto(struct nft_rule *r, uint8_t l4proto)
 {
 	load_meta(r, NFT_META_L4PROTO);
-	compare(r, NFT_CMP_EQ, &l4proto, 1);
+	add_compare(r, NFT_CMP_EQ, &l4proto, 1);
 }
 
 void nft_is_not_out(struct nft_rule *r, uint32_t oif)
 {
 	load_meta(r, NFT_META_OIF);
-	compare(r, NFT_CMP_NEQ, &oif, sizeof(oif));
+	add_compare(r, NFT_CMP_NEQ, &oif, sizeof(oif));
 }
 
 void nft_is_net(struct nft_rule *r, uint32_t offset, const void *data, size_t len)
 {
 	load_payload(r, NFT_PAYLOAD_NETWORK_HEADER, offset, len);
-	compare(r, NFT_CMP_EQ, data, len);
+	add_compare(r, NFT_CMP_EQ, data, len);
 }
 
 void nft_is_not_net(struct nft_rule *r, uint32_t offset, const void *data, size_t len)
 {
 	load_payload(r, NFT_PAYLOAD_NETWORK_HEADER, offset, len);
-	compare(r, NFT_CMP_NEQ, data, len);
+	add_compare(r, NFT_CMP_NEQ, data, len);
 }
 
 void nft_is_dport(struct nft_rule *r, uint16_t port)
@@ -174,7 +174,7 @@ void nft_is_dport(struct nft_rule *r, uint16_t port)
 	uint16_t be = htons(port);
 
 	load_payload(r, NFT_PAYLOAD_TRANSPORT_HEADER, 2, sizeof(be));
-	compare(r, NFT_CMP_EQ, &be, sizeof(be));
+	add_compare(r, NFT_CMP_EQ, &be, sizeof(be));
 }
 
 static void verdict(struct nft_rule *r, uint32_t code)
@@ -264,7 +264,8 @@ int nflog_open(uint16_t group, uint32_t bytes, int *ret_fd, struct err *e)
 
 	if (r < 0)
 		return r;
-	begin(&n, "copies of refused packets", NFNL_SUBSYS_ULOG, NFULNL_MSG_CONFIG, 0, AF_UNSPEC, group);
+	begin_message(&n, "copies of refused packets", NFNL_SUBSYS_ULOG, NFULNL_MSG_CONFIG, 0, AF_UNSPEC,
+		      group);
 	nl_put(&n, NFULA_CFG_CMD, &bind, sizeof(bind));
 	nl_put(&n, NFULA_CFG_MODE, &mode, sizeof(mode));
 	/* Numbers tell how many were lost. Each is told at once: the last ones before the end would be lost in a queue. */

@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads and writes the dates of secrets (schedule.h). It contains names and dates only, and decides nothing.
+ */
+
 #include "vault/client/schedule.h"
 
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "base/vec.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -21,17 +26,14 @@ void schedule_release(struct schedule *s)
 
 int schedule_add(struct schedule *s, const struct schedule_entry *n)
 {
-	struct schedule_entry *v;
+	int r;
 
 	if (!n->due && !n->expires)
 		return 0;
-	if (s->n == SCHEDULE_ENTRIES_MAX)
-		return -E2BIG;
-	v = reallocarray(s->v, s->n + 1, sizeof(*v));
-	if (!v)
-		return -ENOMEM;
-	s->v = v;
-	v[s->n++] = *n;
+	r = VEC_MORE(s->v, s->n, SCHEDULE_ENTRIES_MAX);
+	if (r < 0)
+		return r;
+	s->v[s->n++] = *n;
 	return 0;
 }
 
@@ -42,7 +44,7 @@ void schedule_format(const struct schedule *s, struct buf *out)
 			 (unsigned long long)s->v[i].expires);
 }
 
-static int parse_line(char *line, struct schedule_entry *ret)
+static int parse_schedule_line(char *line, struct schedule_entry *ret)
 {
 	char *due = strchr(line, ' '), *expires = due ? strchr(due + 1, ' ') : NULL;
 
@@ -71,7 +73,7 @@ int schedule_parse(struct schedule *ret, const char *text, size_t len)
 			return -EBADMSG;
 		memcpy(line, text, n);
 		line[n] = '\0';
-		r = parse_line(line, &entry);
+		r = parse_schedule_line(line, &entry);
 		if (r == 0)
 			r = schedule_add(&s, &entry);
 		text += n + 1;

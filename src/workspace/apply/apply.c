@@ -13,6 +13,7 @@
  */
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/vec.h"
 #include "workspace/apply/digest.h"
 #include "workspace/apply/place.h"
 #include "workspace/change/change.h"
@@ -100,7 +101,8 @@ static bool makes_dir(const struct change *c)
 
 /* --- looking into files ---------------------------------------------------------------------------------------- */
 
-static int look_at(const struct apply *a, int root, const char *path, struct apply_found *ret, struct err *e)
+static int look_at_entry(const struct apply *a, int root, const char *path, struct apply_found *ret,
+			 struct err *e)
 {
 	const char *name;
 	autoclose int dir = layer_open_parent(root, path, &name);
@@ -116,16 +118,12 @@ static int look_at(const struct apply *a, int root, const char *path, struct app
 
 int apply_found_add(struct apply_found *f, const char *what, const unsigned char digest[APPLY_DIGEST_LEN])
 {
-	struct apply_token *v;
-
 	if (f->n == APPLY_TOKENS_MAX)
 		return 0;
-	v = reallocarray(f->tokens, f->n + 1, sizeof(*v));
-	if (!v)
+	if (VEC_MORE(f->tokens, f->n, APPLY_TOKENS_MAX) < 0)
 		return -ENOMEM;
-	f->tokens = v;
-	v[f->n].what = what;
-	memcpy(v[f->n++].digest, digest, APPLY_DIGEST_LEN);
+	f->tokens[f->n].what = what;
+	memcpy(f->tokens[f->n++].digest, digest, APPLY_DIGEST_LEN);
 	return 0;
 }
 
@@ -153,11 +151,11 @@ static const char *new_token(const struct apply_found *now, const struct apply_f
 static int look_into(struct apply *a, struct change *c, struct err *e)
 {
 	CLEANUP(found_release) struct apply_found now = { 0 }, was = { 0 };
-	int r = look_at(a, a->place.upper, c->path, &now, e);
+	int r = look_at_entry(a, a->place.upper, c->path, &now, e);
 	const char *what;
 
 	if (r == 0 && now.n && !now.ours && S_ISREG(c->mode_before))
-		r = look_at(a, a->place.lower, c->path, &was, e);
+		r = look_at_entry(a, a->place.lower, c->path, &was, e);
 	if (r < 0)
 		return r;
 	what = now.ours ? "a secret of the vault" : new_token(&now, &was);
@@ -182,7 +180,7 @@ static int look_into_all(struct apply *a, struct err *e)
 enum { GO_NO, GO_YES, GO_NOT_ASKED };
 
 /* A2. The list is in the order of a walk: what is below a directory stands right behind it. */
-static void decide(struct apply *a)
+static void decide_all(struct apply *a)
 {
 	const char *kept = NULL, *missing = NULL;
 
@@ -214,7 +212,7 @@ static void decide(struct apply *a)
 	}
 }
 
-static int refuse(struct apply *a, const struct change *c)
+static int refuse_change(struct apply *a, const struct change *c)
 {
 	return changes_add(&a->ret->refused, c);
 }
@@ -323,7 +321,7 @@ static const char *why_failed(int r)
 }
 
 /* Takes note of how an act ended; *go is the place of the change in the plan. */
-static int settle(struct apply *a, size_t i, int r)
+static int settle_change(struct apply *a, size_t i, int r)
 {
 	struct change *c = &a->all.v[i];
 
@@ -333,7 +331,7 @@ static int settle(struct apply *a, size_t i, int r)
 		a->fatal = r;
 	change_flag(c, CHANGE_HELD, why_failed(r));
 	a->go[i] = GO_NO;
-	return refuse(a, c);
+	return refuse_change(a, c);
 }
 
 static int act(struct apply *a, const struct change *c)
@@ -360,18 +358,18 @@ static int perform(struct apply *a)
 		struct place_how how = how_for(a, c);
 
 		if (a->go[i] == GO_YES && c->kind == CHANGE_DELETED)
-			r = settle(a, i, a->fatal ? a->fatal : place_delete(&a->place, c, &how));
+			r = settle_change(a, i, a->fatal ? a->fatal : place_delete(&a->place, c, &how));
 	}
 	for (size_t i = 0; i < a->all.n && r == 0; i++) {
 		if (a->go[i] == GO_YES && a->all.v[i].kind != CHANGE_DELETED)
-			r = settle(a, i, act(a, &a->all.v[i]));
+			r = settle_change(a, i, act(a, &a->all.v[i]));
 	}
 	for (size_t i = a->all.n; i-- > 0 && r == 0;) {
 		const struct change *c = &a->all.v[i];
 		struct place_how how = how_for(a, c);
 
 		if (a->go[i] == GO_YES && S_ISDIR(c->mode_after))
-			r = settle(a, i, place_dir_finish(&a->place, c, &how));
+			r = settle_change(a, i, place_dir_finish(&a->place, c, &how));
 	}
 	return r;
 }
@@ -406,7 +404,7 @@ static int list_refused(struct apply *a)
 	for (size_t i = 0; i < a->all.n; i++) {
 		a->ret->asked += a->go[i] != GO_NOT_ASKED;
 		a->ret->applied += a->go[i] == GO_YES;
-		if (a->go[i] == GO_NO && refuse(a, &a->all.v[i]) < 0)
+		if (a->go[i] == GO_NO && refuse_change(a, &a->all.v[i]) < 0)
 			return -ENOMEM;
 		if (a->go[i] != GO_YES)
 			a->go[i] = GO_NO;
@@ -451,7 +449,7 @@ static int apply_all(struct apply *a, struct err *e)
 	open_up_layer(a, false);
 	if (r < 0)
 		return r;
-	decide(a);
+	decide_all(a);
 	r = list_refused(a);
 	if (r < 0)
 		return err_set(e, r, "out of memory");

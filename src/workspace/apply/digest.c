@@ -19,7 +19,7 @@
 static_assert(APPLY_DIGEST_LEN == HASH_LEN, "a digest is one of ours");
 
 /* Each part with its length in front, so that no two lists of changes are the same bytes. */
-static void add(struct hash_stream *h, const void *data, size_t len)
+static void add_part(struct hash_stream *h, const void *data, size_t len)
 {
 	uint64_t n = len;
 
@@ -27,9 +27,9 @@ static void add(struct hash_stream *h, const void *data, size_t len)
 	hash_stream_add(h, data, len);
 }
 
-static void add_u64(struct hash_stream *h, uint64_t v)
+static void add_number_part(struct hash_stream *h, uint64_t v)
 {
-	add(h, &v, sizeof(v));
+	add_part(h, &v, sizeof(v));
 }
 
 static int add_content(struct hash_stream *h, int fd)
@@ -49,7 +49,7 @@ static int add_content(struct hash_stream *h, int fd)
 		hash_stream_add(h, block, (size_t)n);
 		total += (uint64_t)n;
 	}
-	add_u64(h, total);
+	add_number_part(h, total);
 	return 0;
 }
 
@@ -76,8 +76,8 @@ static int add_xattrs(struct hash_stream *h, int fd)
 		len = fgetxattr(fd, p, value, XATTRS_MAX);
 		if (len < 0)
 			return -errno;
-		add(h, p, strlen(p));
-		add(h, value, (size_t)len);
+		add_part(h, p, strlen(p));
+		add_part(h, value, (size_t)len);
 	}
 	return 0;
 }
@@ -96,13 +96,13 @@ static int add_entry(struct hash_stream *h, int upper_fd, const char *path, enum
 		return dir;
 	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return -errno;
-	add_u64(h, st.st_mode);
-	add_u64(h, st.st_uid);
-	add_u64(h, st.st_gid);
-	add_u64(h, S_ISCHR(st.st_mode) || S_ISBLK(st.st_mode) ? st.st_rdev : 0);
+	add_number_part(h, st.st_mode);
+	add_number_part(h, st.st_uid);
+	add_number_part(h, st.st_gid);
+	add_number_part(h, S_ISCHR(st.st_mode) || S_ISBLK(st.st_mode) ? st.st_rdev : 0);
 	if (S_ISLNK(st.st_mode)) {
 		r = layer_read_link(dir, name, &target);
-		add(h, buf_cstr(&target), target.len);
+		add_part(h, buf_cstr(&target), target.len);
 		return r < 0 ? r : buf_error(&target);
 	}
 	if (S_ISREG(st.st_mode)) {
@@ -131,10 +131,10 @@ int digest_changes(int upper_fd, const struct changes *all, const unsigned char 
 
 		if (go[i] != 1)
 			continue;
-		add_u64(&h, c->kind);
-		add(&h, c->path, strlen(c->path));
-		add_u64(&h, c->mode_before);
-		add_u64(&h, c->mode_after);
+		add_number_part(&h, c->kind);
+		add_part(&h, c->path, strlen(c->path));
+		add_number_part(&h, c->mode_before);
+		add_number_part(&h, c->mode_after);
 		/* Of what is deleted below a directory that is gone too there is nothing in the layer. */
 		r = c->kind == CHANGE_DELETED ? 0 : add_entry(&h, upper_fd, c->path, c->kind);
 		if (r < 0)

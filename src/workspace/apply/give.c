@@ -75,13 +75,13 @@ static void from_release(struct give_from *f)
 	*f = (struct give_from){ -1, -1 };
 }
 
-static int open_dir(int dir, const char *name)
+static int open_given_dir(int dir, const char *name)
 {
 	return dir < 0 ? -1 : openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
 /* Which of the two an entry is to be read from; -ENOENT when it is not there, or was deleted. */
-static int find(const struct give_from *from, const char *name, struct stat *st)
+static int find_given(const struct give_from *from, const char *name, struct stat *st)
 {
 	if (from->upper >= 0 && fstatat(from->upper, name, st, AT_SYMLINK_NOFOLLOW) == 0)
 		return layer_is_whiteout(st) ? -ENOENT : from->upper;
@@ -93,15 +93,15 @@ static int find(const struct give_from *from, const char *name, struct stat *st)
 }
 
 /* A directory of both, of one, or of the upper one alone where it hides the other. */
-static int enter(const struct give_from *from, const char *name, struct give_from *ret)
+static int enter_given(const struct give_from *from, const char *name, struct give_from *ret)
 {
 	struct stat st = { 0 };
-	int at = find(from, name, &st), fd;
+	int at = find_given(from, name, &st), fd;
 
 	*ret = (struct give_from){ -1, -1 };
 	if (at < 0)
 		return at;
-	fd = open_dir(at, name);
+	fd = open_given_dir(at, name);
 	if (fd < 0)
 		return -errno;
 	if (at != from->upper) {
@@ -111,7 +111,7 @@ static int enter(const struct give_from *from, const char *name, struct give_fro
 	ret->upper = fd;
 	/* What is no directory below is hidden by one above. */
 	if (!layer_is_opaque(fd))
-		ret->lower = open_dir(from->lower, name);
+		ret->lower = open_given_dir(from->lower, name);
 	return 0;
 }
 
@@ -139,7 +139,7 @@ static int give_entry(struct give *g, const struct give_from *from, int to, cons
 
 	if (asprintf(&whole, "%s%s%s", path, *path ? "/" : "", name) < 0)
 		return -ENOMEM;
-	at = find(from, name, &st);
+	at = find_given(from, name, &st);
 	if (at < 0)
 		return at == -ENOENT ? 0 : at;
 	if ((!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)) ||
@@ -147,7 +147,7 @@ static int give_entry(struct give *g, const struct give_from *from, int to, cons
 		return 0;
 	if (S_ISREG(st.st_mode))
 		return give_regular(g, at, name, to);
-	r = enter(from, name, &sub);
+	r = enter_given(from, name, &sub);
 	if (r < 0)
 		return r;
 	made = make_dir(to, name);
@@ -223,7 +223,7 @@ static int enter_parents(const struct give_from *from, char *path, struct give_f
 		int r;
 
 		*slash = '\0';
-		r = enter(&at, path, &next);
+		r = enter_given(&at, path, &next);
 		*slash = '/';
 		from_release(&at);
 		if (r < 0)
@@ -265,11 +265,11 @@ static int open_named(const struct give_from *from, const char *path, int *ret_f
 	}
 	r = enter_parents(from, copy, &parent, &name);
 	if (r == 0)
-		r = find(&parent, name, &st);
+		r = find_given(&parent, name, &st);
 	if (r < 0)
 		return r;
 	if (S_ISDIR(st.st_mode))
-		return enter(&parent, name, ret_dir);
+		return enter_given(&parent, name, ret_dir);
 	/* ELOOP for a symlink. */
 	fd = openat(r, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	if (fd < 0)
@@ -278,7 +278,7 @@ static int open_named(const struct give_from *from, const char *path, int *ret_f
 	return 0;
 }
 
-static int path_of(int fd, char out[PATH_MAX])
+static int path_of_fd(int fd, char out[PATH_MAX])
 {
 	char link[32];
 	ssize_t n;
@@ -295,11 +295,11 @@ static int path_of(int fd, char out[PATH_MAX])
 static int real_path(int from, int fd, char buf[PATH_MAX], const char **ret)
 {
 	char top[PATH_MAX] = "";
-	int r = path_of(from, top);
+	int r = path_of_fd(from, top);
 	size_t n;
 
 	if (r == 0)
-		r = path_of(fd, buf);
+		r = path_of_fd(fd, buf);
 	if (r < 0)
 		return r;
 	n = str_eq(top, "/") ? 0 : strlen(top);

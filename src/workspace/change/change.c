@@ -20,6 +20,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
+#include "base/vec.h"
 #include "workspace/change/judge.h"
 #include "workspace/tree/chain.h"
 #include "workspace/tree/layer.h"
@@ -69,7 +70,7 @@ static const char why_other_type[] = "the original is something else now";
 static const char why_dir_changed[] = "its directory changed since the run began";
 static const char why_unread[] = "the original cannot be read";
 
-static int fail(struct walk *w, int code, const char *what)
+static int walk_fail(struct walk *w, int code, const char *what)
 {
 	char shown[256];
 
@@ -78,7 +79,7 @@ static int fail(struct walk *w, int code, const char *what)
 				   : "its top directory");
 }
 
-static int out_of_memory(struct walk *w)
+static int changes_no_memory(struct walk *w)
 {
 	return err_set(w->e, -ENOMEM, "out of memory while listing changes");
 }
@@ -109,15 +110,8 @@ static bool moved_since(const struct walk *w, const struct stat *st)
 
 static int add_ent(struct walk *w, const char *name, bool in_up)
 {
-	if (w->n_ents == w->cap_ents) {
-		size_t cap = w->cap_ents ? w->cap_ents * 2 : 256;
-		struct ent *v = reallocarray(w->ents, cap, sizeof(*v));
-
-		if (!v)
-			return -ENOMEM;
-		w->ents = v;
-		w->cap_ents = cap;
-	}
+	if (VEC_ROOM(w->ents, w->n_ents, w->cap_ents, VEC_NO_MAX) < 0)
+		return -ENOMEM;
 	w->ents[w->n_ents++] = (struct ent){ .name = w->names.len, .in_up = in_up };
 	buf_add(&w->names, name, strlen(name) + 1);
 	return buf_error(&w->names);
@@ -135,11 +129,12 @@ static int read_names(struct walk *w, int dirfd, bool in_up)
 			if (str_eq(de->d_name, ".") || str_eq(de->d_name, ".."))
 				continue;
 			if (add_ent(w, de->d_name, in_up) < 0)
-				return out_of_memory(w);
+				return changes_no_memory(w);
 		}
 	}
 	/* ENOENT: it was removed while the run is still going on. */
-	return len < 0 && errno != ENOENT ? fail(w, -errno, in_up ? "the run's changes" : "the original") : 0;
+	return len < 0 && errno != ENOENT ? walk_fail(w, -errno, in_up ? "the run's changes" : "the original")
+					  : 0;
 }
 
 static int cmp_ents(const void *a, const void *b, void *names)
@@ -171,15 +166,8 @@ static void sort_ents(struct walk *w, size_t from)
 /* Room for one more frame, so that once directories are on the chains there is a frame that takes them off. */
 static int reserve_frame(struct walk *w)
 {
-	if (w->n_frames == w->cap_frames) {
-		size_t cap = w->cap_frames ? w->cap_frames * 2 : 32;
-		struct frame *v = reallocarray(w->frames, cap, sizeof(*v));
-
-		if (!v)
-			return out_of_memory(w);
-		w->frames = v;
-		w->cap_frames = cap;
-	}
+	if (VEC_ROOM(w->frames, w->n_frames, w->cap_frames, VEC_NO_MAX) < 0)
+		return changes_no_memory(w);
 	return 0;
 }
 
@@ -251,7 +239,7 @@ static int close_frame(struct walk *w)
 		r = chain_pop(&w->lo);
 	if (r == -ESTALE)
 		return err_set(w->e, r, "something was moved while it was read; try again");
-	return r < 0 ? fail(w, r, "a directory again") : 0;
+	return r < 0 ? walk_fail(w, r, "a directory again") : 0;
 }
 
 /* --- one entry --------------------------------------------------------------------------------------------- */
@@ -282,8 +270,8 @@ static const char *find_conflict(const struct walk *w, const struct frame *f, co
 	}
 }
 
-static int emit(struct walk *w, const struct frame *f, const struct pair *p, enum change_kind kind,
-		const char *held)
+static int emit_change(struct walk *w, const struct frame *f, const struct pair *p, enum change_kind kind,
+		       const char *held)
 {
 	const struct stat *up = kind == CHANGE_DELETED ? NULL : p->up, *lo = p->lo;
 	struct change c = { .path = w->path.data, .kind = kind };
@@ -341,7 +329,7 @@ static bool same_link(const struct pair *p)
 }
 
 /* What became of an entry that is there on both sides with one type: a kind, or -1 when nothing did. */
-static int compare(const struct walk *w, const struct pair *p)
+static int compare_entry(const struct walk *w, const struct pair *p)
 {
 	mode_t type = p->up->st_mode & S_IFMT;
 
@@ -357,7 +345,7 @@ static int compare(const struct walk *w, const struct pair *p)
 }
 
 /* What became of an entry: a kind, or -1. */
-static int kind_of(const struct walk *w, const struct pair *p)
+static int kind_of_entry(const struct walk *w, const struct pair *p)
 {
 	if (!p->up || layer_is_whiteout(p->up))
 		return p->lo ? CHANGE_DELETED : -1;
@@ -365,7 +353,7 @@ static int kind_of(const struct walk *w, const struct pair *p)
 		return CHANGE_ADDED;
 	if ((p->up->st_mode ^ p->lo->st_mode) & S_IFMT)
 		return CHANGE_TYPE;
-	return compare(w, p);
+	return compare_entry(w, p);
 }
 
 /* The copied layer's part of a directory. False when nothing of the original's is seen in it. */
@@ -422,7 +410,7 @@ static int descend(struct walk *w, const struct frame *f, const struct pair *p, 
 		if (r == -EACCES || r == -ENOENT || r == -ENOTDIR || r == -ELOOP)
 			return 1;
 		if (r < 0)
-			return fail(w, r, "the run's changes");
+			return walk_fail(w, r, "the run's changes");
 		ret->up = true;
 		ret->gid = p->up->st_gid;
 		ret->setgid = p->up->st_mode & S_ISGID;
@@ -438,7 +426,7 @@ static int visit_entry(struct walk *w, const struct frame *f, const struct pair 
 {
 	const char *held = NULL;
 	struct frame below;
-	int kind = kind_of(w, p);
+	int kind = kind_of_entry(w, p);
 	int r, go;
 
 	if (kind < 0 && !(p->up && S_ISDIR(p->up->st_mode)))
@@ -451,7 +439,7 @@ static int visit_entry(struct walk *w, const struct frame *f, const struct pair 
 		return go;
 	if (kind < 0 && held)
 		kind = CHANGE_MODE;
-	r = kind < 0 ? 0 : emit(w, f, p, (enum change_kind)kind, held);
+	r = kind < 0 ? 0 : emit_change(w, f, p, (enum change_kind)kind, held);
 	if (go == 0) {
 		/* Also when the walk ends here: the frame knows what has to be put back. */
 		int opened = open_frame(w, below);
@@ -471,7 +459,7 @@ static int look_below(struct walk *w, struct frame *f, struct pair *p, struct st
 		return 0;
 	}
 	if (f->mid && errno != ENOENT)
-		return fail(w, -errno, "the copied layer");
+		return walk_fail(w, -errno, "the copied layer");
 	if (!f->lo)
 		return 0;
 	p->lo_dir = chain_fd(&w->lo);
@@ -480,7 +468,7 @@ static int look_below(struct walk *w, struct frame *f, struct pair *p, struct st
 	else if (errno == EACCES)
 		f->conflict = why_unread;
 	else if (errno != ENOENT)
-		return fail(w, -errno, "the original");
+		return walk_fail(w, -errno, "the original");
 	return 0;
 }
 
@@ -499,14 +487,14 @@ static int next_entry(struct walk *w)
 		buf_addc(&w->path, '/');
 	buf_adds(&w->path, w->names.data + ent->name);
 	if (buf_error(&w->path))
-		return out_of_memory(w);
+		return changes_no_memory(w);
 	p.path = w->path.data;
 	p.name = w->names.data + ent->name;
 	if (f.up)
 		p.up_dir = chain_fd(&w->up);
 	if (ent->in_up) {
 		if (fstatat(p.up_dir, p.name, &up, AT_SYMLINK_NOFOLLOW) < 0)
-			return errno == ENOENT ? 0 : fail(w, -errno, "the run's changes");
+			return errno == ENOENT ? 0 : walk_fail(w, -errno, "the run's changes");
 		p.up = &up;
 	}
 	r = look_below(w, &f, &p, &lo);
@@ -521,7 +509,7 @@ static int start_below(struct walk *w, struct base base, struct stat *ret_top)
 		r = chain_start(&w->lo, base.dir);
 	if (r == 0 && fstat(base.dir >= 0 ? base.dir : base.layer, ret_top) < 0)
 		r = -errno;
-	return r < 0 ? fail(w, r, "the original") : 0;
+	return r < 0 ? walk_fail(w, r, "the original") : 0;
 }
 
 static int walk_all(struct walk *w, int upper_fd, struct base base)
@@ -537,7 +525,7 @@ static int walk_all(struct walk *w, int upper_fd, struct base base)
 		return r;
 	r = chain_start(&w->up, upper_fd);
 	if (r < 0)
-		return fail(w, r, "the run's changes");
+		return walk_fail(w, r, "the run's changes");
 	r = start_below(w, base, &st);
 	if (r < 0)
 		return r;

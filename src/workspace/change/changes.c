@@ -3,6 +3,7 @@
 #include "workspace/change/change.h"
 
 #include "base/cleanup.h"
+#include "base/vec.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -32,15 +33,9 @@ int changes_add(struct changes *l, const struct change *c)
 
 	if (!path)
 		return -ENOMEM;
-	/* Capacity is the power of two at or above n, at least 16. */
-	if (l->n == 0 || (l->n >= 16 && (l->n & (l->n - 1)) == 0)) {
-		struct change *v = reallocarray(l->v, l->n ? l->n * 2 : 16, sizeof(*v));
-
-		if (!v) {
-			free(path);
-			return -ENOMEM;
-		}
-		l->v = v;
+	if (VEC_DOUBLE(l->v, l->n, VEC_NO_MAX) < 0) {
+		free(path);
+		return -ENOMEM;
 	}
 	l->v[l->n] = *c;
 	l->v[l->n++].path = path;

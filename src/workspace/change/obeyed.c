@@ -6,6 +6,7 @@
 #include "workspace/change/obeyed.h"
 
 #include "base/cleanup.h"
+#include "base/vec.h"
 #include "workspace/change/judge.h"
 #include "workspace/tree/path.h"
 
@@ -35,7 +36,7 @@ static bool has_place(const struct strv *l, const char *s)
 	return false;
 }
 
-static bool is_below(const char *dir, const char *path)
+static bool is_path_below(const char *dir, const char *path)
 {
 	return str_eq(dir, "/") || path_covers(dir, path);
 }
@@ -47,9 +48,9 @@ static int note_place(const struct obeyed *o, struct strv *l, const char *real)
 	char *folded;
 
 	/* A directory that the workspace is in, or is, stands for all of it. */
-	if (l == &o->files && is_below(real, o->workspace))
+	if (l == &o->files && is_path_below(real, o->workspace))
 		return has_place(l, "") ? 0 : strv_add(l, "");
-	if (!is_below(o->workspace, real) || !real[n])
+	if (!is_path_below(o->workspace, real) || !real[n])
 		return 0;
 	folded = path_fold(real + n + 1);
 	if (!folded)
@@ -80,19 +81,16 @@ static bool is_same_node(const struct stat *a, const struct stat *b)
 
 static int note_node(struct obeyed *o, const struct stat *st)
 {
-	struct obeyed_node *v;
+	int r;
 
 	for (size_t i = 0; i < o->n_nodes; i++) {
 		if (o->nodes[i].dev == st->st_dev && o->nodes[i].ino == st->st_ino)
 			return 0;
 	}
-	if (o->n_nodes == OBEYED_MAX)
-		return -E2BIG;
-	v = reallocarray(o->nodes, o->n_nodes + 1, sizeof(*v));
-	if (!v)
-		return -ENOMEM;
-	o->nodes = v;
-	v[o->n_nodes++] = (struct obeyed_node){ .dev = st->st_dev, .ino = st->st_ino };
+	r = VEC_MORE(o->nodes, o->n_nodes, OBEYED_MAX);
+	if (r < 0)
+		return r;
+	o->nodes[o->n_nodes++] = (struct obeyed_node){ .dev = st->st_dev, .ino = st->st_ino };
 	return 0;
 }
 

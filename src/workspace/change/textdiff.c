@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "base/vec.h"
 
 #include <errno.h>
 #include <stdint.h>
@@ -37,7 +38,7 @@ bool textdiff_is_text(const char *s, size_t len)
 	return !memchr(s, '\0', len < 8000 ? len : 8000);
 }
 
-static int split(const char *s, size_t len, struct lines *ret)
+static int split_lines(const char *s, size_t len, struct lines *ret)
 {
 	size_t n = 0, cap = 0;
 
@@ -46,14 +47,8 @@ static int split(const char *s, size_t len, struct lines *ret)
 		size_t end = nl ? (size_t)(nl - s) + 1 : len;
 		uint64_t hash = 0xcbf29ce484222325ULL;
 
-		if (n == cap) {
-			struct line *v = reallocarray(ret->v, cap ? cap * 2 : 64, sizeof(*v));
-
-			if (!v)
-				return -ENOMEM;
-			ret->v = v;
-			cap = cap ? cap * 2 : 64;
-		}
+		if (VEC_ROOM(ret->v, n, cap, VEC_NO_MAX) < 0)
+			return -ENOMEM;
 		for (size_t i = at; i < end; i++)
 			hash = (hash ^ (unsigned char)s[i]) * 0x100000001b3ULL;
 		ret->v[n] = (struct line){ .s = s + at, .len = end - at, .hash = hash };
@@ -223,7 +218,7 @@ static void show_hunk(const struct texts *t, struct buf *out, size_t x, size_t y
 	}
 }
 
-static void show(const struct texts *t, struct buf *out)
+static void show_hunks(const struct texts *t, struct buf *out)
 {
 	size_t x = 0, y = 0;
 
@@ -245,10 +240,10 @@ static void show(const struct texts *t, struct buf *out)
 int textdiff(const char *a, size_t a_len, const char *b, size_t b_len, struct buf *out)
 {
 	struct texts t = { 0 };
-	int r = split(a, a_len, &t.a);
+	int r = split_lines(a, a_len, &t.a);
 
 	if (r == 0)
-		r = split(b, b_len, &t.b);
+		r = split_lines(b, b_len, &t.b);
 	if (r == 0) {
 		t.del = calloc(t.a.n + 1, 1);
 		t.add = calloc(t.b.n + 1, 1);
@@ -259,7 +254,7 @@ int textdiff(const char *a, size_t a_len, const char *b, size_t b_len, struct bu
 		r = mark(&t);
 	}
 	if (r == 0)
-		show(&t, out);
+		show_hunks(&t, out);
 	free(t.a.v);
 	free(t.b.v);
 	free(t.del);

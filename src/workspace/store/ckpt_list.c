@@ -7,6 +7,7 @@
 
 #include "base/fd.h"
 #include "base/str.h"
+#include "base/vec.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -64,7 +65,7 @@ static bool parse_file_name(const char *name, struct ckpt *ret)
 	return str_eq(again, name);
 }
 
-static int read_head(int dir_fd, const char *name, struct ckpt *c)
+static int read_manifest_head(int dir_fd, const char *name, struct ckpt *c)
 {
 	autoclose int fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	struct manifest_head h;
@@ -90,11 +91,8 @@ static int by_number(const void *a, const void *b)
 
 static int add_to_list(struct ckpts *l, const struct ckpt *c)
 {
-	struct ckpt *v = reallocarray(l->v, l->n + 1, sizeof(*v));
-
-	if (!v)
+	if (VEC_MORE(l->v, l->n, VEC_NO_MAX) < 0)
 		return -ENOMEM;
-	l->v = v;
 	l->v[l->n++] = *c;
 	return 0;
 }
@@ -115,7 +113,7 @@ int ckpt_list(int dir_fd, struct ckpts *ret, struct err *e)
 
 		if (!parse_file_name(de->d_name, &c))
 			continue;
-		r = read_head(fd, de->d_name, &c);
+		r = read_manifest_head(fd, de->d_name, &c);
 		if (r == -ENOENT) {
 			r = 0;
 			continue;

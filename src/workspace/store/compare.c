@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "base/vec.h"
 #include "workspace/change/change.h"
 #include "workspace/change/textdiff.h"
 #include "workspace/store/tree_store.h"
@@ -64,15 +65,8 @@ struct cmp {
 
 static int add_node(struct side *s, const struct manifest_ent *m)
 {
-	if (s->n == s->cap) {
-		size_t cap = s->cap ? s->cap * 2 : 256;
-		struct node *v = reallocarray(s->v, cap, sizeof(*v));
-
-		if (!v)
-			return -ENOMEM;
-		s->v = v;
-		s->cap = cap;
-	}
+	if (VEC_ROOM(s->v, s->n, s->cap, VEC_NO_MAX) < 0)
+		return -ENOMEM;
 	s->v[s->n] = (struct node){ .m = *m, .end = s->n + 1 };
 	s->n++;
 	return 0;
@@ -267,7 +261,7 @@ static bool content_differs(const struct cmp *k, const struct seen *a, const str
 }
 
 /* What became of an entry: a kind, or -1 when nothing did. */
-static int kind_of(const struct cmp *k, const struct seen *a, const struct seen *b)
+static int kind_of_difference(const struct cmp *k, const struct seen *a, const struct seen *b)
 {
 	if (!a->mode || !b->mode)
 		return a->mode ? CHANGE_DELETED : b->mode ? CHANGE_ADDED : -1;
@@ -323,7 +317,7 @@ static int list_lower(struct cmp *k)
 	return buf_error(&k->names);
 }
 
-static int enter(struct cmp *k, const struct seen s[2])
+static int enter_both(struct cmp *k, const struct seen s[2])
 {
 	struct frame f = { .path_len = k->path.len, .names_at = k->names.len, .next = k->names.len };
 	int r = 0;
@@ -335,15 +329,8 @@ static int enter(struct cmp *k, const struct seen s[2])
 			f.end[i] = s[i].node->end;
 		}
 	}
-	if (k->n_frames == k->cap_frames) {
-		size_t cap = k->cap_frames ? k->cap_frames * 2 : 32;
-		struct frame *v = reallocarray(k->frames, cap, sizeof(*v));
-
-		if (!v)
-			return -ENOMEM;
-		k->frames = v;
-		k->cap_frames = cap;
-	}
+	if (VEC_ROOM(k->frames, k->n_frames, k->cap_frames, VEC_NO_MAX) < 0)
+		return -ENOMEM;
 	if (f.lower[0] != f.lower[1])
 		r = list_lower(k);
 	f.names_end = k->names.len;
@@ -365,7 +352,7 @@ static const char *next_name(const struct cmp *k, const struct frame *f)
 	return least;
 }
 
-static int emit(struct cmp *k, int kind, const struct seen s[2], const char *held)
+static int emit_difference(struct cmp *k, int kind, const struct seen s[2], const char *held)
 {
 	struct change c = {
 		.path = k->path.data,
@@ -390,20 +377,20 @@ static int visit(struct cmp *k, const struct seen s[2])
 {
 	bool dir = S_ISDIR(s[0].mode) || S_ISDIR(s[1].mode);
 	const char *held = dir && k->path.len > WORKSPACE_PATH_MAX ? "its path is too long" : NULL;
-	int kind = kind_of(k, &s[0], &s[1]), r = 0;
+	int kind = kind_of_difference(k, &s[0], &s[1]), r = 0;
 
 	if (kind < 0 && held)
 		kind = CHANGE_MODE;
 	if (kind >= 0)
-		r = emit(k, kind, s, held);
+		r = emit_difference(k, kind, s, held);
 	/* Both show the original and have nothing of their own: all below is the same. */
 	if (r < 0 || !dir || held || (!s[0].node && !s[1].node && s[0].lower == s[1].lower))
 		return r;
-	return enter(k, s);
+	return enter_both(k, s);
 }
 
 /* Takes the next name of a frame on both sides, and goes into it. */
-static int step(struct cmp *k)
+static int compare_step(struct cmp *k)
 {
 	struct frame *f = &k->frames[k->n_frames - 1];
 	const char *name = next_name(k, f);
@@ -460,13 +447,13 @@ static int compare_tree(struct cmp *k, const char *name)
 	/* A checkpoint without that tree says nothing about it. */
 	if (!s[0].node || !s[1].node)
 		return 0;
-	r = enter(k, s);
+	r = enter_both(k, s);
 	while (r == 0 && k->n_frames)
-		r = step(k);
+		r = compare_step(k);
 	return r;
 }
 
-static void release(struct cmp *k)
+static void compare_release(struct cmp *k)
 {
 	free(k->s[0].v);
 	free(k->s[1].v);
@@ -492,7 +479,7 @@ int checkpoint_compare(const struct compare *c, struct changes *ret, struct err 
 
 	for (size_t i = 0; i < ARRAY_SIZE(trees) && r == 0; i++)
 		r = compare_tree(&k, trees[i]);
-	release(&k);
+	compare_release(&k);
 	if (r < 0) {
 		changes_release(&all);
 		if (r == -EBADMSG)
@@ -560,7 +547,7 @@ static int read_content(struct cmp *k, const struct seen *s, struct buf *ret)
 	return fd < 0 ? -errno : fd_read_all(fd, PATCH_FILE_MAX, ret);
 }
 
-static int show(struct cmp *k, const char *tree, const char *path, struct buf *out)
+static int show_difference(struct cmp *k, const char *tree, const char *path, struct buf *out)
 {
 	struct buf text[2] = { BUF_INIT, BUF_INIT };
 	int r = 0;
@@ -599,7 +586,7 @@ int checkpoint_patch(const struct compare *c, const struct change *change, struc
 	k.lower = str_eq(tree, "workspace") ? c->lower : -1;
 	buf_add(&k.path, change->path, k.prefix);
 	if (r == 0)
-		r = show(&k, tree, change->path + k.prefix, out);
-	release(&k);
+		r = show_difference(&k, tree, change->path + k.prefix, out);
+	compare_release(&k);
 	return r;
 }

@@ -30,7 +30,7 @@ static const struct known_ent *ents(const struct known *k)
 	return (const struct known_ent *)(const void *)k->ents.data;
 }
 
-static size_t count(const struct known *k)
+static size_t count_known(const struct known *k)
 {
 	return k->ents.len / sizeof(struct known_ent);
 }
@@ -47,7 +47,7 @@ static int by_inode(const void *a, const void *b)
 void known_sort(struct known *k)
 {
 	if (k->ents.len)
-		qsort(k->ents.data, count(k), sizeof(struct known_ent), by_inode);
+		qsort(k->ents.data, count_known(k), sizeof(struct known_ent), by_inode);
 }
 
 static int64_t nsec(struct timespec t)
@@ -61,7 +61,7 @@ const struct known_ent *known_find_inode(const struct known *k, const struct sta
 
 	if (!k->ents.len)
 		return NULL;
-	e = bsearch(&want, ents(k), count(k), sizeof(want), by_inode);
+	e = bsearch(&want, ents(k), count_known(k), sizeof(want), by_inode);
 	return e && e->size == (uint64_t)st->st_size && e->mtime == nsec(st->st_mtim) ? e : NULL;
 }
 
@@ -104,7 +104,7 @@ static void add_check(const struct known *k, struct head *h)
 
 void known_format(const struct known *k, const unsigned char manifest[HASH_LEN], struct buf *out)
 {
-	struct head h = { .n = count(k) };
+	struct head h = { .n = count_known(k) };
 
 	memcpy(h.magic, magic, sizeof(magic));
 	memcpy(h.manifest, manifest, HASH_LEN);
@@ -135,7 +135,7 @@ int known_parse(struct known *k, const void *data, size_t len, const unsigned ch
 	add_check(k, &again);
 	if (memcmp(again.check, h.check, HASH_LEN) != 0)
 		return -EBADMSG;
-	for (size_t i = 0; i < count(k); i++) {
+	for (size_t i = 0; i < count_known(k); i++) {
 		const struct known_ent *e = &ents(k)[i];
 
 		if (e->attrs > k->text.len || e->attrs_len > k->text.len - e->attrs)

@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "base/vec.h"
 
 #include <fcntl.h>
 #include <linux/fs.h>
@@ -209,7 +210,7 @@ static int copy_in(struct objects *s, int from, int to, uint64_t size, unsigned 
 /* --- in and out -------------------------------------------------------------------------------------------------- */
 
 /* A torn object of a power cut has the right name and the wrong length: it makes way. */
-static int is_there(struct objects *s, const char *path, uint64_t size)
+static int has_object(struct objects *s, const char *path, uint64_t size)
 {
 	struct stat st;
 
@@ -232,7 +233,7 @@ static int publish(struct objects *s, int fd, const char *path, uint64_t size)
 		if (errno == ENOENT && mkdirat(s->fd, dir, 0700) < 0 && errno != EEXIST)
 			return -errno;
 		if (errno == EEXIST) {
-			r = is_there(s, path, size);
+			r = has_object(s, path, size);
 			if (r != 0)
 				return r < 0 ? r : 0;
 		} else if (errno != ENOENT) {
@@ -282,7 +283,7 @@ int objects_put(struct objects *s, int from, uint64_t size, unsigned char ret[HA
 	if (r < 0)
 		return r;
 	object_path(hash, path);
-	r = is_there(s, path, size);
+	r = has_object(s, path, size);
 	if (r == 0) {
 		fd = open_fresh(s, path);
 		r = fd < 0 ? fd : copy_in(s, from, fd, size, hash);
@@ -351,15 +352,8 @@ int objects_sync(struct objects *s, struct err *e)
 
 int hashes_add(struct hashes *h, const unsigned char hash[HASH_LEN])
 {
-	if (h->n == h->cap) {
-		size_t cap = h->cap ? h->cap * 2 : 256;
-		void *v = reallocarray(h->v, cap, HASH_LEN);
-
-		if (!v)
-			return -ENOMEM;
-		h->v = v;
-		h->cap = cap;
-	}
+	if (VEC_ROOM(h->v, h->n, h->cap, VEC_NO_MAX) < 0)
+		return -ENOMEM;
 	memcpy(h->v[h->n++], hash, HASH_LEN);
 	return 0;
 }

@@ -34,7 +34,7 @@ struct making {
 	struct err *e;
 };
 
-static int fail(struct making *k, int code, const char *name)
+static int restore_fail(struct making *k, int code, const char *name)
 {
 	char shown[256];
 
@@ -116,7 +116,7 @@ static int finish_name(int dirfd, const struct manifest_ent *m)
 /* --- files --------------------------------------------------------------------------------------------------------- */
 
 /* Is the old tree's file at this place the same in every respect? */
-static bool is_same(struct making *k, const struct manifest_ent *m, struct stat *st)
+static bool is_same_as_old(struct making *k, const struct manifest_ent *m, struct stat *st)
 {
 	int dir = chain_fd(&k->old);
 	const struct known_ent *e;
@@ -140,7 +140,8 @@ static int try_link(struct making *k, const struct manifest_ent *m)
 	struct stat st;
 	int r;
 
-	if (!k->r->before || !k->has_old || m->group || k->old_depth != k->depth || !is_same(k, m, &st))
+	if (!k->r->before || !k->has_old || m->group || k->old_depth != k->depth ||
+	    !is_same_as_old(k, m, &st))
 		return 0;
 	if (linkat(chain_fd(&k->old), m->name, chain_fd(&k->to), m->name, 0) < 0)
 		return 0;
@@ -296,13 +297,13 @@ static int make_all(struct making *k, struct manifest_reader *m)
 	int r = manifest_next(m, &ent); /* the top directory: the reader has checked that it is one */
 
 	if (r <= 0)
-		return fail(k, -EBADMSG, "");
+		return restore_fail(k, -EBADMSG, "");
 	buf_add(&k->dirs, &ent, sizeof(ent));
 	while ((r = manifest_next(m, &ent)) > 0) {
 		if (ent.type == MANIFEST_LEAVE) {
 			r = leave_dir(k);
 			if (r < 0)
-				return fail(k, r, "a directory");
+				return restore_fail(k, r, "a directory");
 			if (!m->in_tree)
 				return 0;
 			continue;
@@ -310,14 +311,14 @@ static int make_all(struct making *k, struct manifest_reader *m)
 		k->r->entries++;
 		r = ent.type == MANIFEST_DIR ? enter_dir(k, &ent) : restore_other(k, &ent);
 		if (r < 0)
-			return fail(k, r, ent.name);
+			return restore_fail(k, r, ent.name);
 	}
 	return err_set(k->e, r == -ENOMEM ? r : -EBADMSG, "the checkpoint is damaged");
 }
 
 /* --- the whole ------------------------------------------------------------------------------------------------------ */
 
-static int start(struct making *k, int dirfd, const char *name, const char *links)
+static int start_tree(struct making *k, int dirfd, const char *name, const char *links)
 {
 	autoclose int top = -1;
 	int r;
@@ -355,8 +356,8 @@ int restore_tree(struct restore *r, struct manifest_reader *m, int dirfd, const 
 	int ret, gone;
 
 	snprintf(links, sizeof(links), "%s.links", name);
-	ret = start(&k, dirfd, name, links);
-	ret = ret < 0 ? fail(&k, ret, "") : make_all(&k, m);
+	ret = start_tree(&k, dirfd, name, links);
+	ret = ret < 0 ? restore_fail(&k, ret, "") : make_all(&k, m);
 	stop(&k);
 	gone = fd_rm_rf(dirfd, links, ret < 0 ? &local : k.e);
 	return ret < 0 ? ret : gone;

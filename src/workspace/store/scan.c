@@ -12,6 +12,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
+#include "base/vec.h"
 #include "workspace/store/tree_store.h"
 #include "workspace/tree/chain.h"
 #include "workspace/tree/layer.h"
@@ -50,7 +51,7 @@ struct walk {
 	_Alignas(struct dirent64) char raw[32768];
 };
 
-static int fail(struct walk *w, int code, const char *name)
+static int scan_fail(struct walk *w, int code, const char *name)
 {
 	char shown[256];
 
@@ -195,13 +196,13 @@ static struct manifest_ent ent_of(const char *name, const struct stat *st)
 	};
 }
 
-static int emit(struct walk *w, const struct manifest_ent *m)
+static int emit_entry(struct walk *w, const struct manifest_ent *m)
 {
 	manifest_add_ent(w->s->out, m);
 	w->s->entries++;
 	if (w->s->out->len > CHECKPOINT_MANIFEST_MAX)
 		return err_set(w->e, -E2BIG, "there is more than one checkpoint can hold");
-	return buf_error(w->s->out) ? fail(w, -ENOMEM, "") : 0;
+	return buf_error(w->s->out) ? scan_fail(w, -ENOMEM, "") : 0;
 }
 
 /* Nobody has it open for writing: then whoever changes it later shows it by its time of change (S1). A mapping that is
@@ -213,8 +214,8 @@ static bool has_no_writer(int fd)
 	return fcntl(fd, F_SETLEASE, F_UNLCK) == 0;
 }
 
-static int remember(struct walk *w, const struct stat *before, int fd, uint64_t began,
-		    const unsigned char *hash)
+static int remember_file(struct walk *w, const struct stat *before, int fd, uint64_t began,
+			 const unsigned char *hash)
 {
 	struct stat st;
 	uint64_t changed;
@@ -245,7 +246,7 @@ static int read_attrs(struct walk *w, int fd, const struct stat *st)
 }
 
 /* -ESTALE when it is no file any more. */
-static int read_file(struct walk *w, const char *name, struct stat *st, unsigned char hash[HASH_LEN])
+static int hash_file(struct walk *w, const char *name, struct stat *st, unsigned char hash[HASH_LEN])
 {
 	autoclose int fd = layer_open_file(chain_fd(&w->chain), name);
 	uint64_t began = clock_nsec(CLOCK_REALTIME);
@@ -261,7 +262,7 @@ static int read_file(struct walk *w, const char *name, struct stat *st, unsigned
 	w->s->files_read++;
 	r = w->s->hash_only ? objects_hash(w->s->store, fd, (uint64_t)st->st_size, hash)
 			    : objects_put(w->s->store, fd, (uint64_t)st->st_size, hash);
-	return r < 0 ? r : remember(w, st, fd, began, hash);
+	return r < 0 ? r : remember_file(w, st, fd, began, hash);
 }
 
 static int take_file(struct walk *w, const char *name, struct stat *st)
@@ -283,7 +284,7 @@ static int take_file(struct walk *w, const char *name, struct stat *st)
 		if (r == 0 && w->s->after)
 			r = known_add(w->s->after, st, hash, w->attrs.data, same->attrs_len);
 	} else {
-		r = read_file(w, name, st, hash);
+		r = hash_file(w, name, st, hash);
 	}
 	if (r < 0)
 		return r;
@@ -297,7 +298,7 @@ static int take_file(struct walk *w, const char *name, struct stat *st)
 	m.hash = hash;
 	m.attrs = (const uint8_t *)buf_cstr(&w->attrs);
 	m.attrs_len = (uint32_t)w->attrs.len;
-	return emit(w, &m);
+	return emit_entry(w, &m);
 }
 
 static int take_link(struct walk *w, const char *name, const struct stat *st)
@@ -311,7 +312,7 @@ static int take_link(struct walk *w, const char *name, const struct stat *st)
 	m.type = MANIFEST_LINK;
 	m.size = target.len;
 	m.target = buf_cstr(&target);
-	return emit(w, &m);
+	return emit_entry(w, &m);
 }
 
 static int take_other(struct walk *w, const char *name, const struct stat *st)
@@ -323,22 +324,15 @@ static int take_other(struct walk *w, const char *name, const struct stat *st)
 					 : MANIFEST_WHITEOUT;
 	if (m.type == MANIFEST_WHITEOUT && !layer_is_whiteout(st))
 		return err_set(w->e, -EOPNOTSUPP, "there is a device, which no checkpoint can hold");
-	return emit(w, &m);
+	return emit_entry(w, &m);
 }
 
 /* --- directories ----------------------------------------------------------------------------------------------------- */
 
-static int add_name(struct walk *w, const char *name)
+static int add_entry_name(struct walk *w, const char *name)
 {
-	if (w->n_ents == w->cap_ents) {
-		size_t cap = w->cap_ents ? w->cap_ents * 2 : 256;
-		size_t *v = reallocarray(w->ents, cap, sizeof(*v));
-
-		if (!v)
-			return -ENOMEM;
-		w->ents = v;
-		w->cap_ents = cap;
-	}
+	if (VEC_ROOM(w->ents, w->n_ents, w->cap_ents, VEC_NO_MAX) < 0)
+		return -ENOMEM;
 	w->ents[w->n_ents++] = w->names.len;
 	buf_add(&w->names, name, strlen(name) + 1);
 	return buf_error(&w->names);
@@ -361,7 +355,7 @@ static int read_names(struct walk *w)
 			at += de->d_reclen;
 			if (str_eq(de->d_name, ".") || str_eq(de->d_name, ".."))
 				continue;
-			if (add_name(w, de->d_name) < 0)
+			if (add_entry_name(w, de->d_name) < 0)
 				return -ENOMEM;
 		}
 	}
@@ -381,15 +375,8 @@ static int read_names(struct walk *w)
 
 static int reserve_frame(struct walk *w)
 {
-	if (w->n_frames == w->cap_frames) {
-		size_t cap = w->cap_frames ? w->cap_frames * 2 : 32;
-		struct frame *v = reallocarray(w->frames, cap, sizeof(*v));
-
-		if (!v)
-			return -ENOMEM;
-		w->frames = v;
-		w->cap_frames = cap;
-	}
+	if (VEC_ROOM(w->frames, w->n_frames, w->cap_frames, VEC_NO_MAX) < 0)
+		return -ENOMEM;
 	return 0;
 }
 
@@ -405,15 +392,15 @@ static int begin_dir(struct walk *w, const char *name, const struct stat *st, mo
 	buf_clear(&w->attrs);
 	r = attrs_read(chain_fd(&w->chain), &w->attrs);
 	if (r < 0)
-		return fail(w, r, name);
+		return scan_fail(w, r, name);
 	m.type = MANIFEST_DIR;
 	m.attrs = (const uint8_t *)buf_cstr(&w->attrs);
 	m.attrs_len = (uint32_t)w->attrs.len;
-	r = emit(w, &m);
+	r = emit_entry(w, &m);
 	if (r < 0)
 		return r;
 	r = read_names(w);
-	return r < 0 ? fail(w, r, name) : 0;
+	return r < 0 ? scan_fail(w, r, name) : 0;
 }
 
 static int take_dir(struct walk *w, const char *name)
@@ -444,7 +431,7 @@ static int take_entry(struct walk *w, const char *name)
 
 	for (int tries = 0; tries < TRIES && r == -ESTALE; tries++) {
 		if (fstatat(chain_fd(&w->chain), name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-			return errno == ENOENT ? 0 : fail(w, -errno, name);
+			return errno == ENOENT ? 0 : scan_fail(w, -errno, name);
 		switch (st.st_mode & S_IFMT) {
 		case S_IFDIR:
 			r = take_dir(w, name);
@@ -462,7 +449,7 @@ static int take_entry(struct walk *w, const char *name)
 	}
 	if (r == -ENOENT)
 		return 0; /* it went meanwhile */
-	return r < 0 && w->e->code == 0 ? fail(w, r, name) : r;
+	return r < 0 && w->e->code == 0 ? scan_fail(w, r, name) : r;
 }
 
 static int leave_dir(struct walk *w)
@@ -487,7 +474,7 @@ static int walk_all(struct walk *w, int top_fd)
 	if (r == 0 && fstat(chain_fd(&w->chain), &st) < 0)
 		r = -errno;
 	if (r < 0)
-		return fail(w, r, "the top directory");
+		return scan_fail(w, r, "the top directory");
 	if (w->s->top_mode)
 		st.st_mode = w->s->top_mode;
 	r = begin_dir(w, "", &st, 0);
@@ -503,12 +490,12 @@ static int walk_all(struct walk *w, int top_fd)
 			r = take_entry(w, name);
 		} else {
 			r = leave_dir(w);
-			r = r < 0 ? fail(w, r, "a directory") : 0;
+			r = r < 0 ? scan_fail(w, r, "a directory") : 0;
 		}
 	}
 	while (w->n_frames) { /* S3, on every way out */
 		if (leave_dir(w) < 0 && r == 0)
-			r = fail(w, -ESTALE, "a directory");
+			r = scan_fail(w, -ESTALE, "a directory");
 	}
 	return r;
 }

@@ -19,7 +19,7 @@ static void base_close(struct base *b)
 }
 
 /* Which of the two shows the name; -ENOENT when neither does. */
-static int find(const struct base *b, const char *name, struct stat *st)
+static int find_shown(const struct base *b, const char *name, struct stat *st)
 {
 	if (b->layer >= 0 && fstatat(b->layer, name, st, AT_SYMLINK_NOFOLLOW) == 0)
 		return layer_is_whiteout(st) ? -ENOENT : b->layer;
@@ -31,11 +31,11 @@ static int find(const struct base *b, const char *name, struct stat *st)
 }
 
 /* Goes one directory down in both. */
-static int enter(struct base *b, const char *name)
+static int enter_base(struct base *b, const char *name)
 {
 	struct base next = { -1, -1 };
 	struct stat st;
-	int at = find(b, name, &st);
+	int at = find_shown(b, name, &st);
 
 	if (at < 0)
 		return at;
@@ -74,12 +74,12 @@ int base_open_parent(struct base b, const char *path, const char **ret_name, str
 			return -ENAMETOOLONG;
 		memcpy(name, path, n);
 		name[n] = '\0';
-		r = enter(&at, name);
+		r = enter_base(&at, name);
 		if (r < 0)
 			return r;
 		path = slash + 1;
 	}
-	fd = find(&at, path, ret_st);
+	fd = find_shown(&at, path, ret_st);
 	if (fd < 0)
 		return fd;
 	*ret_name = path;

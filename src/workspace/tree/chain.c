@@ -2,6 +2,7 @@
 #include "workspace/tree/chain.h"
 
 #include "base/cleanup.h"
+#include "base/vec.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,15 +12,8 @@
 
 static int add_level(struct chain *c, int fd)
 {
-	if (c->n == c->cap) {
-		size_t cap = c->cap ? c->cap * 2 : 32;
-		struct chain_level *v = reallocarray(c->v, cap, sizeof(*v));
-
-		if (!v)
-			return -ENOMEM;
-		c->v = v;
-		c->cap = cap;
-	}
+	if (VEC_ROOM(c->v, c->n, c->cap, VEC_NO_MAX) < 0)
+		return -ENOMEM;
 	c->v[c->n++] = (struct chain_level){ .fd = fd };
 	return 0;
 }

@@ -8,7 +8,7 @@
 /* Where the workspace is inside: people copy paths from there. */
 #define INSIDE "/workspace"
 
-static bool is_dots(const char *s, size_t len, size_t dots)
+static bool is_dots_part(const char *s, size_t len, size_t dots)
 {
 	return len == dots && memcmp(s, "..", dots) == 0;
 }
@@ -27,10 +27,10 @@ int path_normalise(const char *typed, char **ret, struct err *e)
 	while (*p) {
 		size_t len = strcspn(p, "/");
 
-		if (is_dots(p, len, 2))
+		if (is_dots_part(p, len, 2))
 			return err_set(e, -EINVAL, "%s is not a path below the workspace: it has '..' in it",
 				       str_safe(typed, shown, sizeof(shown)));
-		if (len && !is_dots(p, len, 1)) {
+		if (len && !is_dots_part(p, len, 1)) {
 			if (b.len)
 				buf_addc(&b, '/');
 			buf_add(&b, p, len);
@@ -207,11 +207,11 @@ bool path_link_leaves(const char *link, const char *target)
 	for (const char *p = target; *p;) {
 		size_t len = strcspn(p, "/");
 
-		if (is_dots(p, len, 2)) {
+		if (is_dots_part(p, len, 2)) {
 			if (named || depth == 0)
 				return true;
 			depth--;
-		} else if (len && !is_dots(p, len, 1)) {
+		} else if (len && !is_dots_part(p, len, 1)) {
 			named = true;
 		}
 		p += len + (p[len] == '/');

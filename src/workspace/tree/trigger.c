@@ -73,7 +73,7 @@ static size_t list_of(const char *name)
 	return name[0] == '.' ? 256u + lower(name[1]) : lower(name[0]);
 }
 
-static void prepare(void)
+static void prepare_rows(void)
 {
 	assert(n_trigger_rows <= ROWS_MAX);
 	for (size_t i = 0; i < n_trigger_rows; i++) {
@@ -87,7 +87,7 @@ static void prepare(void)
 }
 
 /* A "*" of the pattern stands for any bytes. The table has names as people write them, so the pattern is folded here. */
-static bool fits(const char *s, size_t len, const char *pattern)
+static bool fits_pattern(const char *s, size_t len, const char *pattern)
 {
 	const char *star = NULL;
 	size_t at = 0, from = 0;
@@ -154,10 +154,10 @@ static const char *why_in_list(size_t list, const char *name, size_t len, const 
 	for (unsigned i = lists.head[list]; i; i = lists.next[i - 1]) {
 		const struct trigger_row *row = &trigger_rows[i - 1];
 
-		if (!fits(name, len, row->name))
+		if (!fits_pattern(name, len, row->name))
 			continue;
 		/* A link in place of .github leads to any workflows whatever. */
-		if (!row->below || (*next ? fits(next, next_len, row->below) : !is_dir))
+		if (!row->below || (*next ? fits_pattern(next, next_len, row->below) : !is_dir))
 			return row->why;
 	}
 	return NULL;
@@ -176,7 +176,7 @@ static bool is_run_by_git(const char *why)
 }
 
 /* What git runs is worse than all else, wherever in the path it stands. `folded` has as many names as path. */
-static struct trigger find(const char *path, const char *folded, bool is_dir)
+static struct trigger find_trigger(const char *path, const char *folded, bool is_dir)
 {
 	struct trigger found = { 0 };
 
@@ -233,8 +233,8 @@ static struct trigger find_below(const char *path, bool is_dir, const struct tri
 	if (!folded)
 		return (struct trigger){ why_unknown, strlen(path) };
 	if (!lists.ready)
-		prepare();
-	t = find(path, folded, is_dir);
+		prepare_rows();
+	t = find_trigger(path, folded, is_dir);
 	if (!place->in_git || is_run_by_git(t.why))
 		return t;
 	why = place->runs ? why_bare_runs : why_in_bare(folded_behind(path, folded, place->git_at), is_dir);

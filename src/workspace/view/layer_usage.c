@@ -5,6 +5,7 @@
  */
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "base/vec.h"
 #include "workspace/tree/chain.h"
 #include "workspace/tree/layer.h"
 #include "workspace/workspace.h"
@@ -31,7 +32,7 @@ struct usage {
 };
 
 /* Each name of a file counts for its share, so that the sum is right and nobody has to remember which were seen. */
-static void count(struct usage *u, const struct stat *st)
+static void count_usage(struct usage *u, const struct stat *st)
 {
 	uint64_t links = S_ISDIR(st->st_mode) || st->st_nlink == 0 ? 1 : st->st_nlink;
 
@@ -55,18 +56,11 @@ static int visit(struct usage *u, int fd, const char *name)
 		return 0;
 	if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return 0;
-	count(u, &st);
+	count_usage(u, &st);
 	if (!S_ISDIR(st.st_mode))
 		return 0;
-	if (u->n == u->cap) {
-		size_t cap = u->cap ? u->cap * 2 : 64;
-		size_t *v = reallocarray(u->starts, cap, sizeof(*v));
-
-		if (!v)
-			return -ENOMEM;
-		u->starts = v;
-		u->cap = cap;
-	}
+	if (VEC_ROOM(u->starts, u->n, u->cap, VEC_NO_MAX) < 0)
+		return -ENOMEM;
 	u->starts[u->n++] = u->names.len;
 	buf_add(&u->names, name, strlen(name) + 1);
 	return buf_error(&u->names);
@@ -74,20 +68,11 @@ static int visit(struct usage *u, int fd, const char *name)
 
 static int reserve_level(struct usage *u)
 {
-	struct level *v;
-
-	if (u->n_levels < u->cap_levels)
-		return 0;
-	v = reallocarray(u->levels, u->cap_levels ? u->cap_levels * 2 : 64, sizeof(*v));
-	if (!v)
-		return -ENOMEM;
-	u->levels = v;
-	u->cap_levels = u->cap_levels ? u->cap_levels * 2 : 64;
-	return 0;
+	return VEC_ROOM(u->levels, u->n_levels, u->cap_levels, VEC_NO_MAX);
 }
 
 /* Counts all in the directory that the chain is in. */
-static int scan(struct usage *u, mode_t restore)
+static int count_directory(struct usage *u, mode_t restore)
 {
 	int fd = chain_fd(&u->chain);
 	ssize_t len;
@@ -107,7 +92,7 @@ static int scan(struct usage *u, mode_t restore)
 	return 0;
 }
 
-static int leave(struct usage *u)
+static int leave_level(struct usage *u)
 {
 	struct level l = u->levels[--u->n_levels];
 
@@ -115,20 +100,20 @@ static int leave(struct usage *u)
 }
 
 /* One step of the walk; 1 at its end. */
-static int step(struct usage *u)
+static int usage_step(struct usage *u)
 {
 	mode_t restore;
 	int r;
 
 	if (u->n == u->levels[u->n_levels - 1].first)
-		return leave(u);
+		return leave_level(u);
 	r = reserve_level(u);
 	if (r < 0)
 		return r;
 	u->names.len = u->starts[--u->n];
 	r = layer_push(&u->chain, u->names.data + u->names.len, &restore);
 	if (r >= 0)
-		return scan(u, restore);
+		return count_directory(u, restore);
 	/* Gone, or another thing, or not ours: it was counted itself. */
 	return r == -EMFILE || r == -ENFILE || r == -ENOMEM || r == -ESTALE ? r : 0;
 }
@@ -157,11 +142,11 @@ static int measure(struct usage *u, int upper_fd)
 	if (r == 0)
 		r = reserve_level(u);
 	if (r == 0)
-		r = scan(u, 0);
+		r = count_directory(u, 0);
 	while (r == 0 && !past_caps(u))
-		r = step(u);
+		r = usage_step(u);
 	while (u->n_levels) { /* puts modes back; of a directory that was moved, whatever there is */
-		if (leave(u) < 0 && r >= 0)
+		if (leave_level(u) < 0 && r >= 0)
 			r = -ESTALE;
 	}
 	chain_release(&u->chain);

@@ -12,6 +12,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/vec.h"
 #include "workspace/tree/chain.h"
 #include "workspace/tree/layer.h"
 #include "workspace/tree/path.h"
@@ -55,7 +56,7 @@ struct search {
 	_Alignas(struct dirent64) char raw[32768];
 };
 
-static int out_of_memory(struct search *s)
+static int masks_no_memory(struct search *s)
 {
 	return err_set(s->e, -ENOMEM, "out of memory while looking for credentials in the workspace");
 }
@@ -72,22 +73,13 @@ void masks_free(struct mask *m, size_t n)
 /* Takes content, also on failure. */
 static int add_mask(struct search *s, char *path, bool is_dir, char *content, size_t len)
 {
-	if (path && s->n_masks == s->cap_masks) {
-		size_t cap = s->cap_masks ? s->cap_masks * 2 : 16;
-		struct mask *v = reallocarray(s->masks, cap, sizeof(*v));
-
-		if (v) {
-			s->masks = v;
-			s->cap_masks = cap;
-		}
-	}
-	if (!path || s->n_masks == s->cap_masks || s->n_masks == WORKSPACE_MASKS_MAX) {
+	if (!path || VEC_ROOM(s->masks, s->n_masks, s->cap_masks, WORKSPACE_MASKS_MAX) < 0) {
 		bool many = s->n_masks == WORKSPACE_MASKS_MAX;
 
 		free(path);
 		free(content);
 		if (!many)
-			return out_of_memory(s);
+			return masks_no_memory(s);
 		err_set(s->e, -E2BIG, "more than %d files in the workspace look like credentials",
 			WORKSPACE_MASKS_MAX);
 		return err_hint(s->e, -E2BIG,
@@ -128,19 +120,12 @@ enum { PENDING_ALL = 1, PENDING_GIT = 2, PENDING_REPO = 4 };
 
 static int add_pending(struct search *s, const char *name, char flags)
 {
-	if (s->n_starts == s->cap_starts) {
-		size_t cap = s->cap_starts ? s->cap_starts * 2 : 256;
-		size_t *v = reallocarray(s->starts, cap, sizeof(*v));
-
-		if (!v)
-			return out_of_memory(s);
-		s->starts = v;
-		s->cap_starts = cap;
-	}
+	if (VEC_ROOM(s->starts, s->n_starts, s->cap_starts, VEC_NO_MAX) < 0)
+		return masks_no_memory(s);
 	s->starts[s->n_starts++] = s->names.len;
 	buf_addc(&s->names, flags);
 	buf_add(&s->names, name, strlen(name) + 1);
-	return buf_error(&s->names) ? out_of_memory(s) : 0;
+	return buf_error(&s->names) ? masks_no_memory(s) : 0;
 }
 
 /* --- one entry --------------------------------------------------------------------------------------------- */
@@ -186,7 +171,7 @@ static int hide_target(struct search *s, const char *name, const struct secret_r
 	if (fd < 0 || fstat(fd, &st) < 0 || (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)))
 		return 0; /* it leads nowhere */
 	if (!link)
-		return out_of_memory(s);
+		return masks_no_memory(s);
 	if (path_covered(&s->show, link))
 		return 0;
 	r = find_root_path(s);
@@ -221,7 +206,7 @@ static int redact(struct search *s, const char *name)
 		return hide(s, name, false);
 	secret_redact_git(buf_cstr(&in), in.len, &out, &changed);
 	if (buf_error(&out))
-		return out_of_memory(s);
+		return masks_no_memory(s);
 	if (!changed)
 		return 0;
 	path = entry_path(s, name);
@@ -234,7 +219,7 @@ static int redact(struct search *s, const char *name)
 		return r;
 	s->masks[s->n_masks - 1].content_len = out.len;
 	s->masks[s->n_masks - 1].content = buf_take(&out);
-	return s->masks[s->n_masks - 1].content ? 0 : out_of_memory(s);
+	return s->masks[s->n_masks - 1].content ? 0 : masks_no_memory(s);
 }
 
 static const char *parent_name(struct search *s, const struct frame *f)
@@ -335,21 +320,14 @@ static int hide_closed(struct search *s, const char *name)
 
 /* --- the walk ------------------------------------------------------------------------------------------------ */
 
-static int scan(struct search *s, struct frame f)
+static int search_directory(struct search *s, struct frame f)
 {
 	int fd = chain_fd(&s->chain);
 	ssize_t len;
 	int r;
 
-	if (s->n_frames == s->cap_frames) {
-		size_t cap = s->cap_frames ? s->cap_frames * 2 : 32;
-		struct frame *v = reallocarray(s->frames, cap, sizeof(*v));
-
-		if (!v)
-			return out_of_memory(s);
-		s->frames = v;
-		s->cap_frames = cap;
-	}
+	if (VEC_ROOM(s->frames, s->n_frames, s->cap_frames, VEC_NO_MAX) < 0)
+		return masks_no_memory(s);
 	f.path_len = s->path.len;
 	f.first = s->n_starts;
 	s->frames[s->n_frames++] = f;
@@ -366,7 +344,7 @@ static int scan(struct search *s, struct frame f)
 	return len < 0 && errno != ENOENT ? err_sys(s->e, -errno, "cannot search the workspace") : 0;
 }
 
-static int leave(struct search *s)
+static int leave_directory(struct search *s)
 {
 	mode_t restore = s->frames[s->n_frames - 1].restore;
 	int r;
@@ -383,7 +361,7 @@ static int leave(struct search *s)
 	return r < 0 ? err_sys(s->e, r, "cannot search the workspace") : 0;
 }
 
-static int step(struct search *s)
+static int search_step(struct search *s)
 {
 	struct frame below = { 0 };
 	const char *name;
@@ -391,7 +369,7 @@ static int step(struct search *s)
 	int r;
 
 	if (s->n_starts == s->frames[s->n_frames - 1].first)
-		return leave(s);
+		return leave_directory(s);
 	s->names.len = s->starts[--s->n_starts];
 	flags = s->names.data[s->names.len];
 	name = s->names.data + s->names.len + 1;
@@ -410,7 +388,7 @@ static int step(struct search *s)
 		buf_addc(&s->path, '/');
 	below.name_at = s->path.len;
 	buf_adds(&s->path, name);
-	return buf_error(&s->path) ? out_of_memory(s) : scan(s, below);
+	return buf_error(&s->path) ? masks_no_memory(s) : search_directory(s, below);
 }
 
 static int cmp_masks(const void *a, const void *b)
@@ -445,9 +423,9 @@ static int run_search(struct search *s)
 
 	if (r < 0)
 		return err_sys(s->e, r, "cannot search the workspace");
-	r = scan(s, top);
+	r = search_directory(s, top);
 	while (r == 0)
-		r = step(s);
+		r = search_step(s);
 	if (r == 1)
 		masks_tidy(s->masks, &s->n_masks);
 	return r < 0 ? r : 0;

@@ -26,7 +26,7 @@ struct head {
 	bool is_dir, has_content;
 };
 
-static void put(struct buf *out, const struct mask *m, bool is_dir)
+static void put_mask(struct buf *out, const struct mask *m, bool is_dir)
 {
 	struct head h = { .path_len = (uint32_t)strlen(m->path),
 			  .content_len = (uint32_t)m->content_len,
@@ -69,17 +69,17 @@ static int search(void *ctx, struct buf *out, struct err *e)
 		if (r < 0)
 			return err_sys(e, r, "cannot look for %s in the copied layer", s->masks[i].path);
 		if (r > 0)
-			put(out, &s->masks[i], is_dir);
+			put_mask(out, &s->masks[i], is_dir);
 	}
 	r = mask_search(s->base.layer, s->show, s->path, &found, &n, e);
 	for (size_t i = 0; r == 0 && i < n; i++)
-		put(out, &found[i], found[i].is_dir);
+		put_mask(out, &found[i], found[i].is_dir);
 	masks_free(r == 0 ? found : NULL, r == 0 ? n : 0);
 	return r;
 }
 
 /* The next of them; the bytes are our own child's. */
-static int take(const struct buf *b, size_t *at, struct mask *ret)
+static int take_mask(const struct buf *b, size_t *at, struct mask *ret)
 {
 	struct head h;
 
@@ -100,7 +100,7 @@ static int take(const struct buf *b, size_t *at, struct mask *ret)
 	return 0;
 }
 
-static size_t count(const struct buf *b)
+static size_t count_masks(const struct buf *b)
 {
 	size_t n = 0;
 
@@ -126,10 +126,10 @@ int workspace_merge_masks(struct base base, const char *path, const struct strv 
 		r = err_set(e, -ENOMEM, "out of memory");
 	if (r < 0)
 		return r;
-	n = count(&out);
+	n = count_masks(&out);
 	v = calloc(n + 1, sizeof(*v));
 	for (size_t i = 0; v && i < n && r == 0; i++)
-		r = take(&out, &at, &v[i]);
+		r = take_mask(&out, &at, &v[i]);
 	if (!v || r < 0) {
 		masks_free(v, v ? n : 0);
 		return err_set(e, -ENOMEM, "out of memory");

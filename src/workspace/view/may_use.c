@@ -133,7 +133,7 @@ struct guard {
 	struct err *e;
 };
 
-static int refuse(const struct guard *g, const char *why, const char *hint)
+static int refuse_workspace(const struct guard *g, const char *why, const char *hint)
 {
 	char shown[512];
 	int r = err_set(g->e, -EPERM, "%s cannot be shown to a sandbox: %s",
@@ -193,7 +193,7 @@ static int check_kernel(const struct guard *g, int dir_fd)
 		return err_sys(g->e, -errno, "cannot look at %s", g->path);
 	for (size_t i = 0; i < ARRAY_SIZE(kernel_fs); i++) {
 		if ((unsigned long)fs.f_type == kernel_fs[i].magic)
-			return refuse(g, kernel_fs[i].why, hint_project);
+			return refuse_workspace(g, kernel_fs[i].why, hint_project);
 	}
 	return 0;
 }
@@ -204,7 +204,7 @@ static int check_system(const struct guard *g)
 	struct node x = { 0 };
 
 	if (g->up.n == 1)
-		return refuse(g, "it is the root of all files", hint_project);
+		return refuse_workspace(g, "it is the root of all files", hint_project);
 	for (size_t i = 0; i < ARRAY_SIZE(system_dirs); i++) {
 		bool self = system_dirs[i].reach == REACH_SELF;
 
@@ -215,7 +215,7 @@ static int check_system(const struct guard *g)
 		/* Shared memory is a place for temporary files that happens to be below /dev. */
 		if (!self && node_at(AT_FDCWD, "/dev/shm", 0, &x) && has_node(&g->up, x))
 			continue;
-		return refuse(g, system_dirs[i].why, hint_project);
+		return refuse_workspace(g, system_dirs[i].why, hint_project);
 	}
 	return 0;
 }
@@ -271,9 +271,9 @@ static int check_home(const struct guard *g, const char *home, void *arg)
 {
 	switch (relation_to(&g->up, home, arg)) {
 	case REL_SELF:
-		return refuse(g, "it is a home directory", hint_project);
+		return refuse_workspace(g, "it is a home directory", hint_project);
 	case REL_ABOVE:
-		return refuse(g, "there are home directories below it", hint_project);
+		return refuse_workspace(g, "there are home directories below it", hint_project);
 	default:
 		return 0;
 	}
@@ -285,7 +285,7 @@ static int check_state(const struct guard *g, const char *state_path)
 {
 	if (relation_to(&g->up, state_path, NULL) == REL_NONE)
 		return 0;
-	return refuse(g, "coffer keeps its log and its layers there", "choose another directory");
+	return refuse_workspace(g, "coffer keeps its log and its layers there", "choose another directory");
 }
 
 /* --- directories that hold keys ------------------------------------------------------------------------------- */
@@ -315,7 +315,7 @@ static int check_names(const struct guard *g, int fd, bool is_dir, const char *h
 	if (!is_dir && !real[end + 1] && secret_needs_look(rule) && !secret_look(rule, AT_FDCWD, real))
 		return 0;
 	snprintf(why, sizeof(why), "by its name it holds %s", secret_what(rule));
-	return refuse(g, why, hint);
+	return refuse_workspace(g, why, hint);
 }
 
 /* What holds keys in a home; "holds" also for what is above it, such as ~/.config. */
@@ -351,14 +351,15 @@ static int check_keys(const struct guard *g, const char *home_path, void *arg)
 		if (!node_at(home_fd, key_places[i], 0, &place))
 			continue;
 		if (has_node(&g->up, place))
-			return refuse(g, "it holds keys or passwords", hint_shown);
+			return refuse_workspace(g, "it holds keys or passwords", hint_shown);
 		/* Between the home and the place: above it. */
 		snprintf(path, sizeof(path), "%s", key_places[i]);
 		for (char *slash; (slash = strrchr(path, '/'));) {
 			*slash = '\0';
 			if (node_at(home_fd, path, 0, &place) && same_node(g->up.v[0], place))
-				return refuse(g, "it holds keys or passwords further down",
-					      "bind what is needed of it, or --i-know shows it all");
+				return refuse_workspace(
+					g, "it holds keys or passwords further down",
+					"bind what is needed of it, or --i-know shows it all");
 		}
 	}
 	return 0;
@@ -372,11 +373,12 @@ static const char hint_iknow[] =
 static int check_type(const struct guard *g, const struct stat *st)
 {
 	if (S_ISSOCK(st->st_mode))
-		return refuse(g, "it is a socket, a way to command a process of the host", hint_iknow);
+		return refuse_workspace(g, "it is a socket, a way to command a process of the host",
+					hint_iknow);
 	if (S_ISFIFO(st->st_mode))
-		return refuse(g, "it is a pipe to a process of the host", hint_iknow);
+		return refuse_workspace(g, "it is a pipe to a process of the host", hint_iknow);
 	if (S_ISCHR(st->st_mode) || S_ISBLK(st->st_mode))
-		return refuse(g, "it is a device", hint_shown);
+		return refuse_workspace(g, "it is a device", hint_shown);
 	return 0;
 }
 
@@ -403,7 +405,7 @@ static int check_env_sockets(const struct guard *g)
 			fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
 		}
 		if (fd >= 0 && lineage_of(fd, &l) == 0 && l.n > 1 && has_node(&l, g->up.v[0]))
-			return refuse(g, "sockets of running programs are in it", hint_iknow);
+			return refuse_workspace(g, "sockets of running programs are in it", hint_iknow);
 	}
 	return 0;
 }
@@ -425,7 +427,8 @@ static int check_dir_sockets(const struct guard *g, int dirfd)
 			const struct dirent64 *de = (const void *)(raw + at);
 
 			if (de->d_type == DT_SOCK)
-				return refuse(g, "there are sockets of running programs in it", hint_iknow);
+				return refuse_workspace(g, "there are sockets of running programs in it",
+							hint_iknow);
 			at += de->d_reclen;
 		}
 	}
@@ -434,7 +437,7 @@ static int check_dir_sockets(const struct guard *g, int dirfd)
 
 /* --- the two questions ------------------------------------------------------------------------------------------ */
 
-static int ask(struct guard *g, int dir_fd, const char *state_path)
+static int may_use_directory(struct guard *g, int dir_fd, const char *state_path)
 {
 	struct lineage seen = { .n = 0 };
 	int r = lineage_of(dir_fd, &g->up);
@@ -454,7 +457,7 @@ static int ask(struct guard *g, int dir_fd, const char *state_path)
 int workspace_may_use(int dir_fd, const char *path, const char *state_path, struct err *e)
 {
 	struct guard g = { .path = path, .e = e };
-	int r = ask(&g, dir_fd, state_path);
+	int r = may_use_directory(&g, dir_fd, state_path);
 
 	return r < 0 ? r : check_names(&g, dir_fd, true, hint_project);
 }
@@ -501,7 +504,8 @@ static int may_bind_file(struct guard *g, int fd, const struct stat *st, const c
 	for (size_t i = 0; i < seen.n && g->up.n < ANCESTORS_MAX; i++)
 		g->up.v[g->up.n++] = seen.v[i];
 	if (state_path && node_at(AT_FDCWD, state_path, 0, &state) && has_node(&g->up, state))
-		return refuse(g, "coffer keeps its log and its layers there", "choose another file");
+		return refuse_workspace(g, "coffer keeps its log and its layers there",
+					"choose another file");
 	r = check_names(g, fd, false, hint_shown);
 	return r < 0 ? r : each_home(g, check_keys, NULL);
 }
@@ -516,7 +520,7 @@ int workspace_may_bind(int fd, const char *path, const char *state_path, struct 
 		return err_sys(e, -errno, "cannot look at %s", path);
 	if (!S_ISDIR(st.st_mode))
 		return may_bind_file(&g, fd, &st, state_path);
-	r = ask(&g, fd, state_path);
+	r = may_use_directory(&g, fd, state_path);
 	if (r == 0)
 		r = check_names(&g, fd, true, hint_shown);
 	if (r == 0)

@@ -137,7 +137,7 @@ static unsigned char lower(char c)
 	return (unsigned char)(c >= 'A' && c <= 'Z' ? c + 32 : c);
 }
 
-static void prepare(void)
+static void prepare_rules(void)
 {
 	static_assert(ARRAY_SIZE(rules) < 256, "places of rules fit a byte");
 
@@ -195,7 +195,7 @@ const struct secret_rule *secret_match(const char *parent, const char *name, boo
 	size_t len;
 
 	if (!at.ready)
-		prepare();
+		prepare_rules();
 	for (size_t i = at.first[c]; i < at.end[c] && !found; i++) {
 		/* Second letters differ more often than anything else. */
 		if (lower(name[1]) != (unsigned char)rules[i].name[1])
@@ -223,7 +223,7 @@ const char *secret_what(const struct secret_rule *r)
 
 #define LOOK_MAX 65536
 
-static bool has(const struct buf *b, const char *word)
+static bool has_word(const struct buf *b, const char *word)
 {
 	return memmem(buf_cstr(b), b->len, word, strlen(word)) != NULL;
 }
@@ -253,13 +253,15 @@ bool secret_look(const struct secret_rule *r, int dirfd, const char *name)
 		return true;
 	switch (r->look) {
 	case LOOK_PRIVATE_KEY:
-		return has(&b, "PRIVATE KEY");
+		return has_word(&b, "PRIVATE KEY");
 	case LOOK_NPM:
-		return has(&b, "_auth") || has(&b, "_password") || has(&b, "npmAuth") || has_url_password(&b);
+		return has_word(&b, "_auth") || has_word(&b, "_password") || has_word(&b, "npmAuth") ||
+		       has_url_password(&b);
 	case LOOK_URL:
 		return has_url_password(&b);
 	case LOOK_JSON_KEY:
-		return has(&b, "private_key") || has(&b, "client_secret") || has(&b, "refresh_token");
+		return has_word(&b, "private_key") || has_word(&b, "client_secret") ||
+		       has_word(&b, "refresh_token");
 	default:
 		return true;
 	}

@@ -24,7 +24,7 @@ static bool is_space(char c)
 }
 
 /* One logical line from *at on: its end in the text; `joined` gets it without the joints. */
-static size_t next_line(const char *text, size_t len, size_t at, struct buf *joined)
+static size_t next_logical_line(const char *text, size_t len, size_t at, struct buf *joined)
 {
 	buf_clear(joined);
 	while (at < len) {
@@ -148,7 +148,7 @@ void secret_redact_git(const char *text, size_t len, struct buf *out, bool *ret_
 
 	*ret_changed = false;
 	for (size_t at = 0, next; at < len; at = next) {
-		next = next_line(text, len, at, &line);
+		next = next_logical_line(text, len, at, &line);
 		buf_clear(&clean);
 		if (!redact_line(&line, &clean)) {
 			buf_add(out, text + at, next - at);

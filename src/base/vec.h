@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Arrays that grow. Pure, typed by the array itself, checked for overflow; on failure the array is as it was.
+ *
+ * `max` is how many entries there may be, for a count that somebody outside decides; VEC_NO_MAX where memory alone does.
+ * All are 0, -ENOMEM, or -E2BIG when there are `max` already.
+ */
+#ifndef BASE_VEC_H
+#define BASE_VEC_H
+
+#include "base/err.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#define VEC_NO_MAX SIZE_MAX
+#define VEC_FIRST 4 /* entries that a first allocation has room for */
+
+static inline int MUST_CHECK vec_set_room(void **v, size_t room, size_t size)
+{
+	void *more = reallocarray(*v, room, size);
+
+	if (!more)
+		return -ENOMEM;
+	*v = more;
+	return 0;
+}
+
+static inline int MUST_CHECK vec_grow(void **v, size_t n, size_t *cap, size_t size, size_t max)
+{
+	size_t more = *cap > max / 2 ? max : *cap ? *cap * 2 : VEC_FIRST;
+	int r;
+
+	if (n >= max)
+		return -E2BIG;
+	if (n < *cap)
+		return 0;
+	more = more > max ? max : more;
+	r = vec_set_room(v, more, size);
+	if (r == 0)
+		*cap = more;
+	return r;
+}
+
+/* Of VEC_DOUBLE(). */
+static inline size_t vec_implied(size_t n)
+{
+	size_t cap = n ? VEC_FIRST : 0;
+
+	while (cap < n)
+		cap *= 2;
+	return cap;
+}
+
+/* Room for one more than the n entries of v, which has room for `cap`: doubled when it is full. `cap` may be of any unsigned type, whose
+ * largest value is then a maximum too. */
+#define VEC_ROOM(v, n, cap, max)                                                                   \
+	({                                                                                         \
+		void *vec_ = (v);                                                                  \
+		size_t cap_ = (cap), most_ = (__typeof__(cap))-1;                                  \
+		int r_ = vec_grow(&vec_, (n), &cap_, sizeof(*(v)), (max) < most_ ? (max) : most_); \
+                                                                                                   \
+		if (r_ == 0) {                                                                     \
+			(v) = vec_;                                                                \
+			(cap) = (__typeof__(cap))cap_;                                             \
+		}                                                                                  \
+		r_;                                                                                \
+	})
+
+/* The same for an array whose capacity is nowhere written down: the power of two at or above n, at least VEC_FIRST. Only for one
+ * that nothing else allocates. */
+#define VEC_DOUBLE(v, n, max)                                                                         \
+	({                                                                                            \
+		void *vec_ = (v);                                                                     \
+		size_t n_ = (n), cap_ = vec_implied(n_);                                              \
+		int r_ = n_ >= (max) ? -E2BIG : vec_grow(&vec_, n_, &cap_, sizeof(*(v)), VEC_NO_MAX); \
+                                                                                                      \
+		if (r_ == 0)                                                                          \
+			(v) = vec_;                                                                   \
+		r_;                                                                                   \
+	})
+
+/* The same for an array without a capacity, which has room for exactly its n entries. */
+#define VEC_MORE(v, n, max)                                                                                  \
+	({                                                                                                   \
+		void *vec_ = (v);                                                                            \
+		size_t n_ = (n);                                                                             \
+		int r_ = n_ >= (max) || n_ == SIZE_MAX ? -E2BIG : vec_set_room(&vec_, n_ + 1, sizeof(*(v))); \
+                                                                                                             \
+		if (r_ == 0)                                                                                 \
+			(v) = vec_;                                                                          \
+		r_;                                                                                          \
+	})
+
+#endif
