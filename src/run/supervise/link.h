@@ -77,7 +77,7 @@ int link_ping(struct link *l, int timeout_ms, struct err *e) MUST_CHECK;
 
 /*
  * Freezes the sandbox until the link is closed, for at most `ms`. *ret_how is an enum proto_frozen; *ret_layers the
- * directory with the run's layers, -1 when they are in the run's own directory.
+ * directory that holds the run's upper/ and work/, -1 when it has no layers.
  */
 int link_freeze(struct link *l, uint32_t ms, unsigned *ret_how, int *ret_layers, struct err *e) MUST_CHECK;
 
