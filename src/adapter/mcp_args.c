@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Checks the arguments of a tool call against the tool's table of parameters, and makes the JSON schema for
+ * clients from the same table, so the two cannot differ. Pure: no I/O.
+ */
 #include "adapter/mcp_args.h"
 
 #include "base/buf.h"
@@ -16,7 +20,7 @@ static const char *const type_names[] = {
 };
 static_assert(ARRAY_SIZE(type_names) == MCP_MAP + 1, "a name for each type");
 
-static void add_words(struct json *j, const char *words)
+static void add_enum_words(struct json *j, const char *words)
 {
 	json_arr(j, "enum");
 	while (*words) {
@@ -28,13 +32,13 @@ static void add_words(struct json *j, const char *words)
 	json_end_arr(j);
 }
 
-static void add_param(struct json *j, const struct mcp_param *p)
+static void add_param_schema(struct json *j, const struct mcp_param *p)
 {
 	json_obj(j, p->name);
 	json_str(j, "type", type_names[p->type]);
 	json_str(j, "description", p->help);
 	if (p->type == MCP_WORD)
-		add_words(j, p->words);
+		add_enum_words(j, p->words);
 	if (p->type == MCP_INTEGER) {
 		json_u64(j, "minimum", 0);
 		json_u64(j, "maximum", p->max);
@@ -52,7 +56,7 @@ void mcp_schema(const struct mcp_param *p, size_t n, struct json *j)
 	json_str(j, "type", "object");
 	json_obj(j, "properties");
 	for (size_t i = 0; i < n; i++)
-		add_param(j, &p[i]);
+		add_param_schema(j, &p[i]);
 	json_end_obj(j);
 	json_arr(j, "required");
 	for (size_t i = 0; i < n; i++) {
@@ -63,7 +67,7 @@ void mcp_schema(const struct mcp_param *p, size_t n, struct json *j)
 	json_bool(j, "additionalProperties", false);
 }
 
-static bool is_one_of(const char *words, const char *word)
+static bool is_word_of(const char *words, const char *word)
 {
 	size_t len = strlen(word);
 
@@ -77,17 +81,17 @@ static bool is_one_of(const char *words, const char *word)
 	return false;
 }
 
-static int wrong(struct err *e, const struct mcp_param *p, const char *what)
+static int refuse_param(struct err *e, const struct mcp_param *p, const char *what)
 {
 	return err_set(e, -EINVAL, "%s: expected %s", p->name, what);
 }
 
-static bool is_list_text(const json_t *v)
+static bool is_list_item(const json_t *v)
 {
 	return json_is_string(v) && json_string_length(v) <= MCP_TEXT_IN_LIST;
 }
 
-static int check_list(const struct mcp_param *p, const json_t *v, struct err *e)
+static int check_list_param(const struct mcp_param *p, const json_t *v, struct err *e)
 {
 	size_t i;
 	json_t *item;
@@ -97,13 +101,13 @@ static int check_list(const struct mcp_param *p, const json_t *v, struct err *e)
 			       (unsigned long long)p->max);
 	json_array_foreach(v, i, item)
 	{
-		if (!is_list_text(item))
-			return wrong(e, p, "texts of at most 1 MiB in the list");
+		if (!is_list_item(item))
+			return refuse_param(e, p, "texts of at most 1 MiB in the list");
 	}
 	return 0;
 }
 
-static int check_map(const struct mcp_param *p, const json_t *v, struct err *e)
+static int check_map_param(const struct mcp_param *p, const json_t *v, struct err *e)
 {
 	const char *key;
 	json_t *item;
@@ -114,13 +118,13 @@ static int check_map(const struct mcp_param *p, const json_t *v, struct err *e)
 	/* NOLINTNEXTLINE(bugprone-assignment-in-if-condition): jansson's macro */
 	json_object_foreach((json_t *)v, key, item)
 	{
-		if (!is_list_text(item))
-			return wrong(e, p, "texts of at most 1 MiB in the object");
+		if (!is_list_item(item))
+			return refuse_param(e, p, "texts of at most 1 MiB in the object");
 	}
 	return 0;
 }
 
-static int check_one(const struct mcp_param *p, const json_t *v, struct err *e)
+static int check_param(const struct mcp_param *p, const json_t *v, struct err *e)
 {
 	switch (p->type) {
 	case MCP_TEXT:
@@ -129,7 +133,7 @@ static int check_one(const struct mcp_param *p, const json_t *v, struct err *e)
 		return err_set(e, -EINVAL, "%s: expected a text of at most %llu bytes", p->name,
 			       (unsigned long long)p->max);
 	case MCP_WORD:
-		if (json_is_string(v) && is_one_of(p->words, json_string_value(v)))
+		if (json_is_string(v) && is_word_of(p->words, json_string_value(v)))
 			return 0;
 		return err_set(e, -EINVAL, "%s: expected one of: %s", p->name, p->words);
 	case MCP_INTEGER:
@@ -139,11 +143,11 @@ static int check_one(const struct mcp_param *p, const json_t *v, struct err *e)
 		return err_set(e, -EINVAL, "%s: expected a whole number from 0 to %llu", p->name,
 			       (unsigned long long)p->max);
 	case MCP_BOOL:
-		return json_is_boolean(v) ? 0 : wrong(e, p, "true or false");
+		return json_is_boolean(v) ? 0 : refuse_param(e, p, "true or false");
 	case MCP_LIST:
-		return check_list(p, v, e);
+		return check_list_param(p, v, e);
 	default:
-		return check_map(p, v, e);
+		return check_map_param(p, v, e);
 	}
 }
 
@@ -176,7 +180,7 @@ int mcp_args_check(const struct mcp_param *p, size_t n, const json_t *args, stru
 		if (!one)
 			return err_set(e, -EINVAL, "there is no argument '%s'",
 				       str_safe(key, safe, sizeof(safe)));
-		r = check_one(one, v, e);
+		r = check_param(one, v, e);
 		if (r < 0)
 			return r;
 	}

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The arguments of a tool. One table says what there is: the schema that clients are shown is made from it, and what they send
- * is read by it. An argument that is not in the table, of another type, too long or out of range is refused with its name.
+ * The arguments of a tool. One table describes them: the schema for clients is made from it, and their
+ * requests are checked by it. An argument that is not in the table, has another type, is too long or out of
+ * range is refused by name.
  */
 #ifndef ADAPTER_MCP_ARGS_H
 #define ADAPTER_MCP_ARGS_H
@@ -15,11 +16,11 @@
 
 enum mcp_type {
 	MCP_TEXT,    /* max: bytes */
-	MCP_WORD,    /* one of those in `words`, with blanks between */
-	MCP_INTEGER, /* from 0 on; max: the greatest */
+	MCP_WORD,    /* one of `words`, which are separated by blanks */
+	MCP_INTEGER, /* from 0 to max */
 	MCP_BOOL,
-	MCP_LIST, /* of texts; max: how many */
-	MCP_MAP,  /* of texts by name; max: how many */
+	MCP_LIST, /* of texts; max: number of items */
+	MCP_MAP,  /* an object with text values; max: number of members */
 };
 
 struct mcp_param {
@@ -36,10 +37,10 @@ struct mcp_param {
 /* Members "type", "properties", "required" and "additionalProperties". */
 void mcp_schema(const struct mcp_param *p, size_t n, struct json *j);
 
-/* `args` may be NULL: none. */
+/* `args` may be NULL: no arguments. */
 int mcp_args_check(const struct mcp_param *p, size_t n, const json_t *args, struct err *e) MUST_CHECK;
 
-/* Of arguments that were checked. */
+/* These read arguments that mcp_args_check() has accepted. */
 const char *mcp_text(const json_t *args, const char *name); /* NULL: not given */
 uint64_t mcp_integer(const json_t *args, const char *name, uint64_t otherwise);
 bool mcp_bool(const json_t *args, const char *name, bool otherwise);

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Both ends of a tool call in its own process: the child, which is detached from the client, runs the tool
+ * and reports over a pipe; and the server's side, which starts it, reads the reports, ends it and reaps it.
+ * The child's reports are trusted: it is a fork of the server, and the sandbox cannot write to the pipe.
+ */
 #include "adapter/mcp_job.h"
 
 #include "base/fd.h"
@@ -10,7 +15,7 @@
 #include <sys/wait.h>
 
 #define READ_STEP (64u << 10)
-#define PROGRESS_TEXT 4096 /* bytes of output in one report; of more the last */
+#define PROGRESS_TEXT 4096 /* bytes of output in one progress report; of a longer text, the last ones */
 
 struct head {
 	uint32_t type, len;
@@ -18,8 +23,11 @@ struct head {
 
 /* --- the child ------------------------------------------------------------------------------------------------------ */
 
-/* One write up to PIPE_BUF, and nobody else writes here. A server that is gone needs nothing. */
-static void report(int fd, enum mcp_report_type type, const void *data, size_t len)
+/*
+ * Only this process writes to the pipe, so a header and its data cannot be interleaved with others. If the
+ * server is gone, nothing is left to do.
+ */
+static void send_report(int fd, enum mcp_report_type type, const void *data, size_t len)
 {
 	const struct head h = { (uint32_t)type, (uint32_t)len };
 
@@ -40,11 +48,14 @@ void mcp_job_progress(const struct mcp_job *job, uint64_t bytes, const char *tex
 	buf_add(&b, &bytes, sizeof(bytes));
 	buf_add(&b, text, len);
 	if (buf_error(&b) == 0)
-		report(job->out, MCP_REPORT_PROGRESS, b.data, b.len);
+		send_report(job->out, MCP_REPORT_PROGRESS, b.data, b.len);
 }
 
-/* A process like one that a shell has started, but that nothing leads from it to the client. */
-static int leave_server(void)
+/*
+ * Resets signals as a shell would, and removes every way to the client: stdin is /dev/null, stdout is
+ * stderr.
+ */
+static int detach_from_server(void)
 {
 	autoclose int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	sigset_t none;
@@ -56,12 +67,12 @@ static int leave_server(void)
 	return 0;
 }
 
-static _Noreturn void child(const struct mcp_tool *t, void *ctx, const json_t *args,
-			    const struct mcp_job *job)
+static _Noreturn void job_main(const struct mcp_tool *t, void *ctx, const json_t *args,
+			       const struct mcp_job *job)
 {
 	struct buf result = BUF_INIT, text = BUF_INIT;
 	struct err e = ERR_INIT;
-	int r = leave_server();
+	int r = detach_from_server();
 
 	if (r < 0)
 		err_sys(&e, r, "cannot begin the call");
@@ -75,9 +86,10 @@ static _Noreturn void child(const struct mcp_tool *t, void *ctx, const json_t *a
 		buf_adds(&text, e.msg[0] ? e.msg : "the call failed");
 		if (e.hint[0])
 			buf_addf(&text, "\ntry: %s", e.hint);
-		report(job->out, MCP_REPORT_ERROR, buf_cstr(&text), text.len);
+		send_report(job->out, MCP_REPORT_ERROR, buf_cstr(&text), text.len);
 	} else {
-		report(job->out, r ? MCP_REPORT_FAILED : MCP_REPORT_RESULT, buf_cstr(&result), result.len);
+		send_report(job->out, r ? MCP_REPORT_FAILED : MCP_REPORT_RESULT, buf_cstr(&result),
+			    result.len);
 	}
 	_exit(0);
 }
@@ -102,7 +114,7 @@ int mcp_proc_start(struct mcp_proc *p, const struct mcp_tool *t, void *ctx, cons
 	if (pid == 0) {
 		fd_close(out[0]);
 		fd_close(alive[1]);
-		child(t, ctx, args, &(struct mcp_job){ out[1], alive[0], progress });
+		job_main(t, ctx, args, &(struct mcp_job){ out[1], alive[0], progress });
 	}
 	fd_close(out[1]);
 	fd_close(alive[0]);

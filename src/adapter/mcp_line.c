@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Parses lines of JSON-RPC 2.0 into messages, and formats responses. Pure: no I/O, no clock. The lines come
+ * from a client that is not trusted; see mcp_line.h for the limits that hold before and after parsing.
+ */
 #include "adapter/mcp_line.h"
 
 #include "base/str.h"
@@ -70,14 +74,17 @@ void mcp_fault_release(struct mcp_fault *f)
 	mcp_id_release(&f->id);
 }
 
-static int fault(struct mcp_fault *f, enum mcp_code code, const char *text)
+static int set_fault(struct mcp_fault *f, enum mcp_code code, const char *text)
 {
 	f->code = code;
 	snprintf(f->text, sizeof(f->text), "%s", text);
 	return -EBADMSG;
 }
 
-/* L1: brackets outside of texts. What is no JSON is found by the parser. */
+/*
+ * mcp_line.L1: counts brackets outside of strings before the recursive parser sees them. Invalid JSON is
+ * left to the parser.
+ */
 static bool is_too_deep(const char *data, size_t len)
 {
 	unsigned depth = 0;
@@ -104,13 +111,13 @@ int mcp_line_parse(const char *data, size_t len, json_t **ret, struct mcp_fault 
 	json_t *v;
 
 	if (len > MCP_LINE_MAX)
-		return fault(f, MCP_PARSE_ERROR, "the line is longer than 4 MiB");
+		return set_fault(f, MCP_PARSE_ERROR, "the line is longer than 4 MiB");
 	if (is_too_deep(data, len))
-		return fault(f, MCP_PARSE_ERROR, "the line has more than 64 levels");
+		return set_fault(f, MCP_PARSE_ERROR, "the line has more than 64 levels");
 	v = json_loadb(data, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &why);
 	if (!v) {
-		/* The parser quotes what it met; none of that is to come back from us. */
-		fault(f, MCP_PARSE_ERROR, "");
+		/* The parser's message quotes the input, which must not be echoed to the client. */
+		set_fault(f, MCP_PARSE_ERROR, "");
 		snprintf(f->text, sizeof(f->text), "the line is no JSON (at byte %d)", why.position);
 		return -EBADMSG;
 	}
@@ -118,7 +125,7 @@ int mcp_line_parse(const char *data, size_t len, json_t **ret, struct mcp_fault 
 	return 0;
 }
 
-/* A response to something that we asked: we ask nothing, so nothing more is looked at. */
+/* Is it a response? This server sends no requests, so nothing more of a response is checked. */
 static bool is_response(const json_t *v)
 {
 	return !json_object_get(v, "method") && (json_object_get(v, "result") || json_object_get(v, "error"));
@@ -130,21 +137,21 @@ static int read_rpc_head(json_t *v, struct mcp_msg *m, struct mcp_fault *f)
 	const json_t *method = json_object_get(v, "method");
 
 	if (id && mcp_id_read(id, &m->id) < 0)
-		return fault(f, MCP_INVALID_REQUEST,
-			     "the id is neither a whole number nor a text of at most 256 bytes");
+		return set_fault(f, MCP_INVALID_REQUEST,
+				 "the id is neither a whole number nor a text of at most 256 bytes");
 	if (!json_is_string(rpc) || !str_eq(json_string_value(rpc), "2.0"))
-		return fault(f, MCP_INVALID_REQUEST, "jsonrpc must be \"2.0\"");
+		return set_fault(f, MCP_INVALID_REQUEST, "jsonrpc must be \"2.0\"");
 	if (is_response(v)) {
 		m->kind = MCP_RESPONSE;
 		return 0;
 	}
 	if (!json_is_string(method))
-		return fault(f, MCP_INVALID_REQUEST, "method must be a text");
+		return set_fault(f, MCP_INVALID_REQUEST, "method must be a text");
 	m->kind = id ? MCP_REQUEST : MCP_NOTIFICATION;
 	m->method = json_string_value(method);
 	m->params = json_object_get(v, "params");
 	if (m->params && !json_is_object(m->params))
-		return fault(f, MCP_INVALID_PARAMS, "params must be an object");
+		return set_fault(f, MCP_INVALID_PARAMS, "params must be an object");
 	return 0;
 }
 
@@ -152,7 +159,7 @@ int mcp_msg_read(json_t *v, struct mcp_msg *ret, struct mcp_fault *f)
 {
 	struct mcp_msg m = { .root = json_incref(v) };
 	int r = json_is_object(v) ? read_rpc_head(v, &m, f)
-				  : fault(f, MCP_INVALID_REQUEST, "a message must be an object");
+				  : set_fault(f, MCP_INVALID_REQUEST, "a message must be an object");
 
 	if (r < 0) {
 		f->id = m.id;

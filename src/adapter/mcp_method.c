@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What each method does, by a table; and the answers of tools in the shape that each revision has. */
+/*
+ * The methods of the protocol, by a table, and the results of tools in the shape that each protocol
+ * revision requires. A request is checked here for its revision and arguments before anything runs.
+ */
 #include "adapter/mcp_int.h"
 #include "base/jsonget.h"
 #include "base/str.h"
@@ -11,7 +14,7 @@
 #define META_VERSION "io.modelcontextprotocol/protocolVersion"
 #define META_CLIENT "io.modelcontextprotocol/clientCapabilities"
 #define META_SERVER "io.modelcontextprotocol/serverInfo"
-#define LIST_TTL_MS 60000 /* how long a client may remember what tools there are */
+#define LIST_TTL_MS 60000 /* how long a client may cache the list of tools */
 
 struct request {
 	struct mcp_server *sv;
@@ -20,7 +23,7 @@ struct request {
 	enum mcp_version version;
 };
 
-/* --- answers ------------------------------------------------------------------------------------------------------------ */
+/* --- responses -------------------------------------------------------------------------------------- */
 
 static void refuse_request(const struct request *q, enum mcp_code code, const char *text)
 {
@@ -39,8 +42,8 @@ static void add_server_info(struct json *j, const char *key, const struct mcp_se
 	json_end_obj(j);
 }
 
-/* What every result has since there is no handshake any more. */
-static void add_modern(struct json *j, const struct mcp_service *s, enum mcp_version v)
+/* Members that every result has in the revisions without a handshake. */
+static void add_modern_members(struct json *j, const struct mcp_service *s, enum mcp_version v)
 {
 	if (v < MCP_2026_07_28)
 		return;
@@ -50,7 +53,7 @@ static void add_modern(struct json *j, const struct mcp_service *s, enum mcp_ver
 	json_end_obj(j);
 }
 
-static void add_cache(struct json *j, enum mcp_version v)
+static void add_cache_hint(struct json *j, enum mcp_version v)
 {
 	if (v < MCP_2026_07_28)
 		return;
@@ -66,7 +69,7 @@ static void add_capabilities(struct json *j)
 	json_end_obj(j);
 }
 
-static void add_versions(struct json *j, const char *key)
+static void add_version_list(struct json *j, const char *key)
 {
 	json_arr(j, key);
 	for (int v = MCP_VERSION_COUNT - 1; v >= 0; v--)
@@ -76,7 +79,7 @@ static void add_versions(struct json *j, const char *key)
 
 /* --- methods ------------------------------------------------------------------------------------------------------------ */
 
-static void do_initialize(const struct request *q)
+static void method_initialize(const struct request *q)
 {
 	const char *asked = jsonget_text_or_null(q->m->params, "protocolVersion");
 	const struct mcp_service *s = q->sv->s;
@@ -105,22 +108,22 @@ static void do_initialize(const struct request *q)
 	mcp_answer(q->sv, q->batch, &b);
 }
 
-static void do_discover(const struct request *q)
+static void method_discover(const struct request *q)
 {
 	autobuf struct buf b = BUF_INIT;
 	struct json j = JSON_INIT(&b);
 
 	mcp_result_begin(&j, &q->m->id);
-	add_modern(&j, q->sv->s, q->version);
-	add_versions(&j, "supportedVersions");
+	add_modern_members(&j, q->sv->s, q->version);
+	add_version_list(&j, "supportedVersions");
 	add_capabilities(&j);
 	json_str(&j, "instructions", q->sv->s->instructions);
-	add_cache(&j, q->version);
+	add_cache_hint(&j, q->version);
 	mcp_result_end(&j);
 	mcp_answer(q->sv, q->batch, &b);
 }
 
-static void do_ping(const struct request *q)
+static void method_ping(const struct request *q)
 {
 	autobuf struct buf b = BUF_INIT;
 	struct json j = JSON_INIT(&b);
@@ -130,7 +133,7 @@ static void do_ping(const struct request *q)
 	mcp_answer(q->sv, q->batch, &b);
 }
 
-static void add_tool(struct json *j, const struct mcp_tool *t, enum mcp_version v)
+static void add_tool_json(struct json *j, const struct mcp_tool *t, enum mcp_version v)
 {
 	json_obj(j, NULL);
 	json_str(j, "name", t->name);
@@ -152,23 +155,23 @@ static void add_tool(struct json *j, const struct mcp_tool *t, enum mcp_version 
 	json_end_obj(j);
 }
 
-static void do_list(const struct request *q)
+static void method_tools_list(const struct request *q)
 {
 	autobuf struct buf b = BUF_INIT;
 	struct json j = JSON_INIT(&b);
 
-	/* All are on the first page, so nobody was given a cursor. */
+	/* All tools are on the first page, so no valid cursor exists. */
 	if (json_object_get(q->m->params, "cursor")) {
 		refuse_request(q, MCP_INVALID_PARAMS, "there is no such cursor");
 		return;
 	}
 	mcp_result_begin(&j, &q->m->id);
-	add_modern(&j, q->sv->s, q->version);
+	add_modern_members(&j, q->sv->s, q->version);
 	json_arr(&j, "tools");
 	for (size_t i = 0; i < q->sv->s->n_tools; i++)
-		add_tool(&j, &q->sv->s->tools[i], q->version);
+		add_tool_json(&j, &q->sv->s->tools[i], q->version);
 	json_end_arr(&j);
-	add_cache(&j, q->version);
+	add_cache_hint(&j, q->version);
 	mcp_result_end(&j);
 	mcp_answer(q->sv, q->batch, &b);
 }
@@ -182,7 +185,7 @@ static const struct mcp_tool *find_tool(const struct mcp_service *s, const char 
 	return NULL;
 }
 
-/* Arguments that a model got wrong are for the model to read, since 2025-11-25. */
+/* Since 2025-11-25, wrong arguments are a tool result, so that the model can read the error. */
 static void refuse_args(const struct request *q, const char *text)
 {
 	autobuf struct buf b = BUF_INIT;
@@ -211,7 +214,7 @@ static struct mcp_call *new_call(const struct request *q, const struct mcp_tool 
 	return c;
 }
 
-static void begin_call(const struct request *q, const struct mcp_tool *t, const json_t *token)
+static void queue_call(const struct request *q, const struct mcp_tool *t, const json_t *token)
 {
 	struct mcp_call *c = new_call(q, t, token);
 	enum mcp_code code;
@@ -232,7 +235,7 @@ static void begin_call(const struct request *q, const struct mcp_tool *t, const 
 	mcp_call_free(c);
 }
 
-static void do_call(const struct request *q)
+static void method_tools_call(const struct request *q)
 {
 	const char *name = jsonget_text_or_null(q->m->params, "name");
 	const json_t *token = json_object_get(json_object_get(q->m->params, "_meta"), "progressToken");
@@ -255,13 +258,13 @@ static void do_call(const struct request *q)
 	if (mcp_args_check(t->params, t->n_params, json_object_get(q->m->params, "arguments"), &e) < 0)
 		refuse_args(q, e.msg);
 	else
-		begin_call(q, t, token);
+		queue_call(q, t, token);
 }
 
 enum {
-	M_EARLY = 1,  /* before anything is agreed on */
-	M_SHAKEN = 2, /* only where there is a handshake */
-	M_MODERN = 4, /* only where there is none */
+	M_EARLY = 1,  /* allowed before a revision is agreed on */
+	M_SHAKEN = 2, /* only in revisions with a handshake */
+	M_MODERN = 4, /* only in revisions without one */
 };
 
 static const struct method {
@@ -269,11 +272,11 @@ static const struct method {
 	unsigned flags;
 	void (*run)(const struct request *q);
 } methods[] = {
-	{ "initialize", M_EARLY | M_SHAKEN, do_initialize },
-	{ "ping", M_EARLY | M_SHAKEN, do_ping },
-	{ "server/discover", M_MODERN, do_discover },
-	{ "tools/list", 0, do_list },
-	{ "tools/call", 0, do_call },
+	{ "initialize", M_EARLY | M_SHAKEN, method_initialize },
+	{ "ping", M_EARLY | M_SHAKEN, method_ping },
+	{ "server/discover", M_MODERN, method_discover },
+	{ "tools/list", 0, method_tools_list },
+	{ "tools/call", 0, method_tools_call },
 };
 
 static const struct method *find_method(const char *name)
@@ -293,15 +296,15 @@ static void refuse_version(const struct request *q, const char *asked)
 	struct json j = JSON_INIT(&data);
 
 	json_obj(&j, NULL);
-	add_versions(&j, "supported");
+	add_version_list(&j, "supported");
 	json_str(&j, "requested", asked);
 	json_end_obj(&j);
 	mcp_add_error(&b, &q->m->id, MCP_BAD_VERSION, "Unsupported protocol version", buf_cstr(&data));
 	mcp_answer(q->sv, q->batch, &b);
 }
 
-/* The revision that a request is to be taken by; false when it was refused. */
-static bool find_version(struct request *q)
+/* Determines the revision of a request; false: the request was refused. */
+static bool find_request_version(struct request *q)
 {
 	const json_t *meta = json_object_get(q->m->params, "_meta");
 	const json_t *named = json_object_get(meta, META_VERSION);
@@ -331,10 +334,10 @@ static void take_request(struct request *q)
 	const struct method *m = find_method(q->m->method);
 	bool modern;
 
-	if (!find_version(q))
+	if (!find_request_version(q))
 		return;
 	modern = q->version == MCP_2026_07_28;
-	/* A client that has not named any revision is told so, not that there is no such method. */
+	/* A client that has not named a revision is told that, rather than that the method is unknown. */
 	if (!m || (m->flags & M_SHAKEN && modern) ||
 	    (m->flags & M_MODERN && !modern && q->version != MCP_VERSION_NONE))
 		refuse_request(q, MCP_NO_METHOD, "Method not found");
@@ -351,7 +354,7 @@ static void take_notification(struct mcp_server *sv, const struct mcp_msg *m)
 {
 	struct mcp_id id = { 0 };
 
-	/* Nothing hangs on the others, notifications/initialized among them. */
+	/* The other notifications, notifications/initialized among them, have no effect. */
 	if (!str_eq(m->method, "notifications/cancelled"))
 		return;
 	if (mcp_id_read(json_object_get(m->params, "requestId"), &id) == 0)
@@ -438,8 +441,8 @@ static void add_text_content(struct json *j, const char *text, size_t len)
 }
 
 /*
- * A tool's object goes to the model as the text of JSON: whatever a command printed stands in it as a value, and cannot pass
- * for something that we say.
+ * A tool's result object is sent to the model as JSON text: a command's output is a value inside of it, and
+ * cannot pass for a statement of the server.
  */
 void mcp_add_report(struct buf *out, const struct mcp_server *sv, const struct mcp_call *c,
 		    const struct mcp_report *r)
@@ -447,7 +450,7 @@ void mcp_add_report(struct buf *out, const struct mcp_server *sv, const struct m
 	struct json j = JSON_INIT(out);
 
 	mcp_result_begin(&j, &c->id);
-	add_modern(&j, sv->s, c->version);
+	add_modern_members(&j, sv->s, c->version);
 	add_text_content(&j, r->data, r->len);
 	if (r->type != MCP_REPORT_ERROR && c->version >= MCP_2025_06_18) {
 		buf_adds(out, ",\"structuredContent\":");

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loop. Nothing here blocks but poll(), and the wait for a child that has closed its pipe. */
+/*
+ * The server's loop: lines in, responses out, one call at a time. It blocks only in poll() and while it
+ * reaps a child that has closed its pipe. See mcp_serve.h for the invariants.
+ */
 #include "adapter/mcp_serve.h"
 
 #include "adapter/mcp_int.h"
@@ -12,13 +15,16 @@
 #include <sys/signalfd.h>
 
 #define READ_STEP (64u << 10)
-/* A pipe or socket that can be written to takes so much without waiting: so nobody's O_NONBLOCK has to be changed. */
+/*
+ * A pipe or socket that polls as writable accepts this many bytes without blocking. O_NONBLOCK need not be
+ * set, which would change the open file that the client shares.
+ */
 #define WRITE_STEP 4096
 #define LAST_WORDS_MS 1000
 
-/* --- answers ---------------------------------------------------------------------------------------------------------- */
+/* --- responses -------------------------------------------------------------------------------------- */
 
-static size_t unread(const struct mcp_server *sv)
+static size_t unsent_bytes(const struct mcp_server *sv)
 {
 	return sv->answers.len - sv->written;
 }
@@ -51,10 +57,10 @@ void mcp_batch_close(struct mcp_server *sv, struct mcp_batch *b)
 	free(b);
 }
 
-/* S1: half a line is never left behind by us; a client that does not take the rest is gone. */
+/* mcp_serve.S1: a partially written line is completed later. If writing fails, the client is gone. */
 static void write_responses(struct mcp_server *sv)
 {
-	size_t n = unread(sv);
+	size_t n = unsent_bytes(sv);
 	ssize_t done = write(sv->out, sv->answers.data + sv->written, n < WRITE_STEP ? n : WRITE_STEP);
 
 	if (done < 0 && errno != EINTR && errno != EAGAIN) {
@@ -64,7 +70,7 @@ static void write_responses(struct mcp_server *sv)
 		return;
 	}
 	sv->written += done > 0 ? (size_t)done : 0;
-	if (unread(sv) == 0 || sv->written > (1u << 20)) {
+	if (unsent_bytes(sv) == 0 || sv->written > (1u << 20)) {
 		buf_consume(&sv->answers, sv->written);
 		sv->written = 0;
 	}
@@ -82,7 +88,7 @@ void mcp_call_free(struct mcp_call *c)
 	free(c);
 }
 
-static bool is_in_use(const struct mcp_server *sv, const struct mcp_id *id)
+static bool is_id_in_use(const struct mcp_server *sv, const struct mcp_id *id)
 {
 	for (const struct mcp_call *c = sv->calls; c; c = c->next) {
 		if (mcp_id_is(&c->id, id))
@@ -95,7 +101,7 @@ enum mcp_code mcp_call_add(struct mcp_server *sv, struct mcp_call *c)
 {
 	struct mcp_call **at = &sv->calls;
 
-	if (is_in_use(sv, &c->id))
+	if (is_id_in_use(sv, &c->id))
 		return MCP_INVALID_REQUEST;
 	if (sv->n_calls >= MCP_CALLS_MAX || (sv->n_calls && sv->waiting + c->size > MCP_WAITING_MAX))
 		return MCP_BUSY;
@@ -107,7 +113,7 @@ enum mcp_code mcp_call_add(struct mcp_server *sv, struct mcp_call *c)
 	return 0;
 }
 
-/* One is over, however. */
+/* Removes a call that is over, for whatever reason. */
 static void drop_call(struct mcp_server *sv, struct mcp_call **at)
 {
 	struct mcp_call *c = *at;
@@ -135,7 +141,7 @@ static void fail_call(struct mcp_server *sv, struct mcp_call *c, const char *why
 	answer_call(sv, c, &(struct mcp_report){ MCP_REPORT_ERROR, why, strlen(why), 0 });
 }
 
-static void start_calls(struct mcp_server *sv)
+static void start_next_call(struct mcp_server *sv)
 {
 	while (!sv->over && sv->calls && sv->proc.pid < 0) {
 		struct mcp_call *c = sv->calls;
@@ -158,13 +164,13 @@ static void take_report(struct mcp_server *sv, const struct mcp_report *r)
 		answer_call(sv, c, r);
 		return;
 	}
-	if (c->cancelled || c->answered || unread(sv) > MCP_OUT_NO_PROGRESS)
+	if (c->cancelled || c->answered || unsent_bytes(sv) > MCP_OUT_NO_PROGRESS)
 		return;
 	mcp_add_progress(&text, c, r);
 	add_response_line(sv, &text);
 }
 
-static void read_call(struct mcp_server *sv)
+static void read_call_reports(struct mcp_server *sv)
 {
 	int r = mcp_proc_read(&sv->proc);
 	struct mcp_report report;
@@ -187,7 +193,7 @@ void mcp_cancel(struct mcp_server *sv, const struct mcp_id *id)
 	if (!*at)
 		return;
 	(*at)->cancelled = true;
-	/* The first one runs, and ends before the next begins. */
+	/* The first call is running: it is told to end, and removed when its process has. */
 	if (at == &sv->calls && sv->proc.pid >= 0)
 		mcp_proc_end(&sv->proc);
 	else
@@ -196,7 +202,7 @@ void mcp_cancel(struct mcp_server *sv, const struct mcp_id *id)
 
 /* --- input ------------------------------------------------------------------------------------------------------------ */
 
-static void refuse_long(struct mcp_server *sv)
+static void refuse_long_line(struct mcp_server *sv)
 {
 	autobuf struct buf text = BUF_INIT;
 
@@ -204,15 +210,15 @@ static void refuse_long(struct mcp_server *sv)
 	add_response_line(sv, &text);
 }
 
-/* Takes one line off the front: its bytes with the newline. */
-static void take_first(struct mcp_server *sv, size_t len)
+/* Handles the first line of the input; len includes the newline. */
+static void take_first_line(struct mcp_server *sv, size_t len)
 {
 	size_t n = len - 1;
 
 	if (n && sv->line.data[n - 1] == '\r')
 		n--;
 	if (!sv->skipping && n > MCP_LINE_MAX)
-		refuse_long(sv);
+		refuse_long_line(sv);
 	else if (!sv->skipping && n)
 		mcp_take_line(sv, sv->line.data, n);
 	sv->skipping = false;
@@ -226,12 +232,12 @@ static void take_lines(struct mcp_server *sv)
 
 	while (!sv->over && sv->line.len > sv->looked &&
 	       (nl = memchr(sv->line.data + sv->looked, '\n', sv->line.len - sv->looked)))
-		take_first(sv, (size_t)(nl - sv->line.data) + 1);
+		take_first_line(sv, (size_t)(nl - sv->line.data) + 1);
 	sv->looked = sv->line.len;
 	if (sv->line.len <= MCP_LINE_MAX + 1)
 		return;
 	if (!sv->skipping)
-		refuse_long(sv);
+		refuse_long_line(sv);
 	sv->skipping = true;
 	buf_clear(&sv->line);
 	sv->looked = 0;
@@ -256,21 +262,21 @@ static void read_client(struct mcp_server *sv)
 
 enum { P_SIG, P_OUT, P_IN, P_CALL, P_COUNT };
 
-static void set_polls(const struct mcp_server *sv, struct pollfd p[P_COUNT])
+static void set_poll_events(const struct mcp_server *sv, struct pollfd p[P_COUNT])
 {
-	bool listens = !sv->over && unread(sv) < MCP_OUT_STOP;
+	bool listens = !sv->over && unsent_bytes(sv) < MCP_OUT_STOP;
 
 	p[P_SIG] = (struct pollfd){ .fd = sv->over ? -1 : sv->sig, .events = POLLIN };
-	p[P_OUT] = (struct pollfd){ .fd = sv->over ? -1 : sv->out, .events = unread(sv) ? POLLOUT : 0 };
+	p[P_OUT] = (struct pollfd){ .fd = sv->over ? -1 : sv->out, .events = unsent_bytes(sv) ? POLLOUT : 0 };
 	p[P_IN] = (struct pollfd){ .fd = listens ? sv->in : -1, .events = POLLIN };
 	p[P_CALL] = (struct pollfd){ .fd = listens || sv->over ? sv->proc.pipe : -1, .events = POLLIN };
 }
 
-static void turn(struct mcp_server *sv)
+static void serve_once(struct mcp_server *sv)
 {
 	struct pollfd p[P_COUNT];
 
-	set_polls(sv, p);
+	set_poll_events(sv, p);
 	if (poll(p, P_COUNT, -1) < 0) {
 		sv->over = sv->over || errno != EINTR;
 		return;
@@ -282,16 +288,16 @@ static void turn(struct mcp_server *sv)
 	else if (p[P_OUT].revents)
 		sv->over = true;
 	if (p[P_CALL].revents)
-		read_call(sv);
+		read_call_reports(sv);
 	if (p[P_IN].revents && !sv->over)
 		read_client(sv);
 	if (buf_error(&sv->answers) || buf_error(&sv->line))
 		sv->over = true;
-	start_calls(sv);
+	start_next_call(sv);
 }
 
-/* S5 */
-static void wind_up(struct mcp_server *sv)
+/* mcp_serve.S5: ends the running call, drops the waiting ones, and writes what the client still reads. */
+static void end_serving(struct mcp_server *sv)
 {
 	uint64_t until = clock_nsec(CLOCK_MONOTONIC) + LAST_WORDS_MS * NSEC_PER_MSEC;
 	struct pollfd p = { .fd = sv->out, .events = POLLOUT };
@@ -301,16 +307,16 @@ static void wind_up(struct mcp_server *sv)
 		struct pollfd call = { .fd = sv->proc.pipe, .events = POLLIN };
 
 		if (poll(&call, 1, -1) > 0)
-			read_call(sv);
+			read_call_reports(sv);
 	}
 	while (sv->calls)
 		drop_call(sv, &sv->calls);
-	while (unread(sv) && clock_nsec(CLOCK_MONOTONIC) < until && poll(&p, 1, LAST_WORDS_MS) == 1 &&
+	while (unsent_bytes(sv) && clock_nsec(CLOCK_MONOTONIC) < until && poll(&p, 1, LAST_WORDS_MS) == 1 &&
 	       p.revents == POLLOUT)
 		write_responses(sv);
 }
 
-static int open_signals(struct err *e)
+static int open_signal_fd(struct err *e)
 {
 	sigset_t set;
 	int fd;
@@ -332,12 +338,12 @@ int mcp_serve(const struct mcp_service *s, int in, int out, struct err *e)
 		.s = s, .in = in, .out = out, .version = MCP_VERSION_NONE, .proc = MCP_PROC_INIT
 	};
 
-	sv.sig = open_signals(e);
+	sv.sig = open_signal_fd(e);
 	if (sv.sig < 0)
 		return sv.sig;
 	while (!sv.over)
-		turn(&sv);
-	wind_up(&sv);
+		serve_once(&sv);
+	end_serving(&sv);
 	fd_close(sv.sig);
 	buf_release(&sv.line);
 	buf_release(&sv.answers);

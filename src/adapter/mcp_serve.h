@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A server of the Model Context Protocol over two descriptors.
+ * A Model Context Protocol server over two descriptors.
  *
  * Invariants
- *  S1  Nothing is written to the client but whole lines of the protocol.
- *  S2  Every request gets one answer, in whatever order, but for one that was cancelled, which gets none.
- *  S3  Calls of tools run one after the other, in the order in which they came: they share one workspace. All else is
- *      answered at once, also while a call runs.
- *  S4  Memory is bounded: a line, the calls that wait, and what a client does not read. Past that nothing more is read.
- *  S5  When the client is gone (end of input, nobody reads) or a signal says so, what runs is ended, what waits is forgotten,
- *      and serving is over once nothing runs any more.
+ *  S1  Only whole lines of the protocol are written to the client.
+ *  S2  Every request gets exactly one response, in any order, except for a cancelled one, which gets none.
+ *  S3  Tool calls run one after the other, in the order of their requests, because they share one
+ *      workspace. All other requests are answered at once, even while a call runs.
+ *  S4  Memory is bounded: a line, the waiting calls, and unread responses. Beyond the limits no more input
+ *      is read.
+ *  S5  When the client is gone (end of input, or nobody reads the output) or a signal arrives, the running
+ *      call is ended, waiting calls are dropped, and serving is over once no call runs.
  */
 #ifndef ADAPTER_MCP_SERVE_H
 #define ADAPTER_MCP_SERVE_H
@@ -21,10 +22,13 @@ struct mcp_service {
 	const char *instructions; /* for a model to read */
 	const struct mcp_tool *tools;
 	size_t n_tools;
-	void *ctx; /* for the tools */
+	void *ctx; /* passed to the tools */
 };
 
-/* Until the client is gone or SIGTERM, SIGINT or SIGHUP came; these are blocked meanwhile, and left so. */
+/*
+ * Serves until the client is gone or SIGTERM, SIGINT or SIGHUP arrives. These signals are blocked, and stay
+ * so.
+ */
 int mcp_serve(const struct mcp_service *s, int in, int out, struct err *e) MUST_CHECK;
 
 #endif

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The table of protocol revisions: names, lookup, and the choice that `initialize` makes. Pure. */
 #include "adapter/mcp_version.h"
 
 #include "base/cleanup.h"

@@ -32,7 +32,7 @@ const char prompt_reset[] =
 	"\033[?2004l\033[?2031l"				   /* no bracketed paste */
 	"\033[>4;0m\033[=0;1u"					   /* no other encoding of keys */
 	"\033(B\033)B\033*B\033+B\017"				   /* ASCII character sets */
-	"\033]104\033\\\033]110\033\\\033]111\033\\\033]112\033\\" /* the palette: text in any colour is visible */
+	"\033]104\033\\\033]110\033\\\033]111\033\\\033]112\033\\" /* the palette: all text is visible */
 	"\033[0m\033[?25h\033[0 q";
 
 int prompt_code(const uint8_t *random, size_t n, char ret[PROMPT_CODE_LEN + 1])

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer-courier: carries one call of the gateway itself over verified TLS, and ends. See courier/courier.h. */
+/*
+ * coffer-courier: sends one HTTP request of the gateway itself over verified TLS, and exits. See
+ * courier/courier.h.
+ */
 #include "courier/courier.h"
 
 int main(int argc, char **argv)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer-dial: makes the connections that a sandbox's policy allows. Started by the guard; see egress/wire/fds.h. */
+/*
+ * coffer-dial: makes the outgoing connections that a sandbox's policy allows. Started by the guard; see
+ * egress/wire/fds.h for its descriptors.
+ */
 #include "dial/dial.h"
 
 int main(int argc, char **argv)

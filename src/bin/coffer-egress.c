@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer-egress: answers one sandbox's network. Started by the guard; see egress/wire/fds.h for what it finds. */
+/*
+ * coffer-egress: terminates one sandbox's network and decides about its requests. Started by the guard; see
+ * egress/wire/fds.h for its descriptors.
+ */
 #include "egress/exchange/inspect.h"
 
 #include <errno.h>

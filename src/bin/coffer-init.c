@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer-init: pid 1 of a sandbox. The launcher leaves the stream on descriptor 3. Any argument: somebody waits for the
- * greeting. */
+/*
+ * coffer-init: pid 1 of a sandbox. The launcher passes the stream to it as descriptor 3. With any argument,
+ * it sends a greeting for which the launcher waits.
+ */
 #include "sandbox/init/init.h"
 
 int main(int argc, char **argv)

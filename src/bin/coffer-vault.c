@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer-vault: holds secrets. Started by coffer or a sandbox's guard; see vault/serve/serve.h. */
+/*
+ * coffer-vault: the only process that holds secrets. Started by coffer or by a sandbox's guard; see
+ * vault/serve/serve.h.
+ */
 #include "vault/serve/serve.h"
 
 int main(int argc, char **argv)

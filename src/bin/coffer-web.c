@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer-web: serves the API and the page. Started by cofferd; see web/server/webserve.h. */
+/* coffer-web: serves the HTTP API and the page. Started by cofferd; see web/server/webserve.h. */
 #include "web/server/webserve.h"
 
 #include <fcntl.h>

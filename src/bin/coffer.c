@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The command line client. All it does is in src/cli. */
+/* coffer: the command-line client. All of it is in src/cli. */
 #include "cli/main.h"
 
 int main(int argc, char **argv)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cofferd: keeps sandboxes ready, and going. Started by coffer, with the coffer program on the first descriptor behind those
- * that a service manager handed over.
+ * cofferd: maintains the warm pool, and restarts sandboxes. Started by coffer, with the coffer program open
+ * on the first descriptor after those that a service manager passed.
  *
  *	cofferd [--stay] [--background] [--starting] [-- TEMPLATE...]
- *	cofferd --tokens     prints what the database has of tokens, where nothing can be written, and ends
+ *	cofferd --tokens     prints the tokens in the database, where nothing can be written, and exits
  */
 #include "base/fd.h"
 #include "cofferdc/activate.h"
@@ -18,7 +18,7 @@
 #include <string.h>
 
 #ifdef COFFER_STATIC
-/* SQLite could load extensions. This program loads nothing. */
+/* SQLite could load extensions; this program must load nothing. */
 void *dlopen(const char *file, int mode);
 void *dlsym(void *handle, const char *name);
 int dlclose(void *handle);
@@ -55,8 +55,8 @@ char *dlerror(void)
 static bool in_background;
 static int starting = -1;
 
-/* Whoever started us waits for the end of our stderr, or for words on it. */
-static void ready(void)
+/* The starter waits for the end of our stderr, or for a message on it. */
+static void report_ready(void)
 {
 	int null = in_background ? open("/dev/null", O_RDWR | O_CLOEXEC) : -1;
 
@@ -67,7 +67,7 @@ static void ready(void)
 	activate_notify("READY=1");
 }
 
-static int say_tokens(void)
+static int print_tokens(void)
 {
 	CLEANUP(state_release) struct state st = STATE_INIT;
 	autobuf struct buf out = BUF_INIT;
@@ -91,14 +91,15 @@ int main(int argc, char **argv)
 	CLEANUP(state_release) struct state st = STATE_INIT;
 	struct strv first = STRV_INIT;
 	unsigned given = activate_count();
-	struct cofferd_how how = {
-		.coffer_fd = ACTIVATE_FIRST + (int)given, .listen_fd = -1, .first = &first, .ready = ready
-	};
+	struct cofferd_how how = { .coffer_fd = ACTIVATE_FIRST + (int)given,
+				   .listen_fd = -1,
+				   .first = &first,
+				   .ready = report_ready };
 	struct err e = ERR_INIT;
 	int r, i = 1;
 
 	if (argc == 2 && str_eq(argv[1], "--tokens"))
-		return say_tokens();
+		return print_tokens();
 	r = fd_set_cloexec(how.coffer_fd, true);
 
 	for (; i < argc && !str_eq(argv[i], "--"); i++) {

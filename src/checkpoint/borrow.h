@@ -30,7 +30,7 @@ void borrow_unhold(struct borrow *b);
  * held if it was before. */
 int borrow_copy(struct borrow *b, int run_fd, struct err *e) MUST_CHECK;
 
-/* For run.populate of a call over it: makes the copy, and the masks for its hidden files. */
+/* For run_origin.fill of a call over it: makes the copy, and the masks for its hidden files. */
 struct borrow_call {
 	struct borrow *from;
 	const struct strv *show;

@@ -114,7 +114,7 @@ int ckpt_rollback(struct ckpt_run *r, const struct ckpt *to, struct ckpt_rolled 
 /* Finishes or discards a rollback that a crash interrupted. The caller holds run_fd's lock. */
 int ckpt_recover(struct state *st, const char *id, int run_fd, struct err *e) MUST_CHECK;
 
-/* For run.populate of a fork: fills the new run's layers from a checkpoint of `from`, which becomes its first
+/* For run_origin.fill of a fork: fills the new run's layers from a checkpoint of `from`, which becomes its first
  * checkpoint. */
 struct ckpt_fork {
 	struct ckpt_run *from;

@@ -289,7 +289,7 @@ int cofferd_keep(struct state *st, const char *id, struct err *e)
 	return err_set(e, -ECONNREFUSED, "cofferd exits on every request");
 }
 
-/* --- the vault -------------------------------------------------------------------------------------------------------- */
+/* --- the vault ------------------------------------------------------------------------------------------ */
 
 static int check_reply(int r, const struct cofferd_reply *reply, struct err *e)
 {
@@ -359,7 +359,7 @@ int cofferd_unlocked(int conn, struct err *e)
 	return check_reply(r, &reply, e);
 }
 
-/* --- starting --------------------------------------------------------------------------------------------------------- */
+/* --- starting ------------------------------------------------------------------------------------------- */
 
 /* The program, arguments and environment of cofferd: nothing else of the caller is passed on. */
 struct cofferd_program {

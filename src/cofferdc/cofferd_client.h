@@ -32,17 +32,16 @@
 #define COFFERD_TEMPLATE_MAX (16u << 10)
 
 enum cofferd_want {
-	COFFERD_TAKE =
-		1, /* a sandbox made from the template in the body; also says that the template is worth keeping ready */
-	COFFERD_STOP,	/* exit, and end all ready sandboxes */
-	COFFERD_STAT,	/* number of ready sandboxes */
-	COFFERD_KEEP,	/* register the run whose id is the body for its restart policy */
-	COFFERD_STATUS, /* complete status: a memory file with JSON */
-	COFFERD_RELOAD, /* check everything again; exit if the program was replaced */
-	COFFERD_STAY,	/* do not exit when idle */
-	COFFERD_DROP,	/* drop the warm pool; exit unless there is other work */
-	COFFERD_HOLD, /* body: a run's id and packed grants. A channel of the vault for that run, valid while this connection lasts */
-	COFFERD_UNLOCK, /* open the vault; if it needs a passphrase, the response is a channel to type it over */
+	COFFERD_TAKE = 1, /* a sandbox of the template in the body, which is worth keeping ready */
+	COFFERD_STOP,	  /* exit, and end all ready sandboxes */
+	COFFERD_STAT,	  /* number of ready sandboxes */
+	COFFERD_KEEP,	  /* register the run whose id is the body for its restart policy */
+	COFFERD_STATUS,	  /* complete status: a memory file with JSON */
+	COFFERD_RELOAD,	  /* check everything again; exit if the program was replaced */
+	COFFERD_STAY,	  /* do not exit when idle */
+	COFFERD_DROP,	  /* drop the warm pool; exit unless there is other work */
+	COFFERD_HOLD,	  /* body: id, packed grants. A vault channel, valid as long as this connection */
+	COFFERD_UNLOCK,	  /* open the vault; the response may be a channel to type the passphrase over */
 	COFFERD_UNLOCKED, /* the passphrase was typed; on the same connection */
 	COFFERD_LOCK,	  /* lock the vault */
 	COFFERD_WEB,	  /* a request about the API: body is a struct webctl; a memory file with JSON */

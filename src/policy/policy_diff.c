@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compares two policies by giving both the same queries. For connections these are exhaustive, up to BORDERS_MAX borders: a
+ * Compares two policies by giving both the same queries. For connections these are exhaustive: a
  * decision can only change at a host pattern or at a border of a port range that one of the two names. For requests one example
  * per entry is compared.
  */
@@ -14,16 +14,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BORDERS_MAX 4096
+#define PORTS 65536
 #define FILL "any"
 
 struct diff {
 	const struct policy *p[2];
 	struct buf *out;
 	struct policy_diff *n;
-	struct strv seen; /* host patterns that were compared already */
-	uint16_t *borders;
+	struct strv seen;  /* host patterns that were compared already */
+	uint16_t *borders; /* room for every port */
 	size_t n_borders;
+	bool *is_border; /* by port: each is in `borders` once */
 };
 
 /* A name or address that represents a rule's pattern. */
@@ -50,8 +51,10 @@ static int compare_ports(const void *a, const void *b)
 
 static void add_border(struct diff *d, unsigned port)
 {
-	if (port >= 1 && port <= 65535 && d->n_borders < BORDERS_MAX)
-		d->borders[d->n_borders++] = (uint16_t)port;
+	if (port < 1 || port >= PORTS || d->is_border[port])
+		return;
+	d->is_border[port] = true;
+	d->borders[d->n_borders++] = (uint16_t)port;
 }
 
 /* Collects the borders of the port ranges of all rules of one layer that match the host. */
@@ -71,23 +74,17 @@ static void add_borders(struct diff *d, const struct layer *l, const struct host
 	}
 }
 
-/* Collects, sorts and deduplicates the borders of both policies. */
+/* Collects and sorts the borders of both policies. */
 static void collect_borders(struct diff *d, const struct host *h)
 {
-	size_t n = 0;
-
 	d->n_borders = 0;
+	memset(d->is_border, 0, PORTS * sizeof(d->is_border[0]));
 	add_border(d, 1);
 	for (unsigned k = 0; k < 2; k++) {
 		for (unsigned i = 0; i < d->p[k]->n_layers; i++)
 			add_borders(d, &d->p[k]->layers[i], h);
 	}
 	qsort(d->borders, d->n_borders, sizeof(d->borders[0]), compare_ports);
-	for (size_t i = 0; i < d->n_borders; i++) {
-		if (n == 0 || d->borders[n - 1] != d->borders[i])
-			d->borders[n++] = d->borders[i];
-	}
-	d->n_borders = n;
 }
 
 static bool is_same_text(const char *a, const char *b)
@@ -321,9 +318,13 @@ int policy_diff(const struct policy *a, const struct policy *b, struct buf *out,
 	int r = 0;
 
 	*ret = (struct policy_diff){ 0 };
-	d.borders = calloc(BORDERS_MAX, sizeof(d.borders[0]));
-	if (!d.borders)
+	d.borders = calloc(PORTS, sizeof(d.borders[0]));
+	d.is_border = calloc(PORTS, sizeof(d.is_border[0]));
+	if (!d.borders || !d.is_border) {
+		free(d.borders);
+		free(d.is_border);
 		return err_set(e, -ENOMEM, "out of memory");
+	}
 	if (a->mode != b->mode) {
 		buf_addf(out, "~ mode %s, was %s\n", b->mode == POLICY_OBSERVE ? "observe" : "enforce",
 			 a->mode == POLICY_OBSERVE ? "observe" : "enforce");
@@ -334,6 +335,7 @@ int policy_diff(const struct policy *a, const struct policy *b, struct buf *out,
 			r = diff_rule(&d, policy_rule_at(d.p[k], i));
 	}
 	free(d.borders);
+	free(d.is_border);
 	strv_release(&d.seen);
 	return r < 0 || buf_error(out) ? err_set(e, -ENOMEM, "out of memory") : 0;
 }

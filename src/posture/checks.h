@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The probes behind the table in doctor.c, by file. */
+/* The checks of the table in doctor.c, by file. */
 #ifndef POSTURE_CHECKS_H
 #define POSTURE_CHECKS_H
 
@@ -47,15 +47,15 @@ void check_runsc(struct finding *f);
 /* doctor_secrets.c */
 void check_secrets(struct finding *f);
 
-/* True when this process is the host's real root, on whom no restriction of ordinary users lies. */
+/* Is this process the host's real root, to whom the restrictions of ordinary users do not apply? */
 bool check_is_root(void);
 struct scratch;
 /*
- * Makes a place to try something in. True when it cannot be made: then that is all there is to find, and what would mend
- * the check itself is no help. The check of the state directory fails for it.
+ * Creates a scratch directory for a check. True: it cannot be created, and the finding says so. The check's
+ * own fix would not help then; the check of the state directory fails for the same reason.
  */
 bool check_no_place(struct finding *f, struct scratch *s);
-/* The number in a /proc/sys file, `missing` when there is no such file. */
+/* The number in a /proc/sys file; `missing` if there is no such file. */
 long check_sysctl(const char *path, long missing);
 
 #endif

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of checks: what each means and how to mend it; and which distribution this is. */
+/*
+ * The table of checks, with the meaning of each and how to fix it on each distribution; and the detection
+ * of the distribution. The checks themselves are in doctor_*.c.
+ */
 #include "posture/doctor.h"
 
 #include "base/buf.h"
@@ -217,8 +220,8 @@ void finding_set(struct finding *f, enum doctor_status s, const char *fmt, ...)
 	va_end(ap);
 }
 
-/* The value of KEY=value or KEY="value" in os-release, cut to fit. */
-static bool os_release(const char *text, const char *key, char *out, size_t cap)
+/* The value of KEY=value or KEY="value" in os-release, truncated to fit. */
+static bool os_release_value(const char *text, const char *key, char *out, size_t cap)
 {
 	size_t n = strlen(key);
 
@@ -236,7 +239,7 @@ static bool os_release(const char *text, const char *key, char *out, size_t cap)
 	return false;
 }
 
-/* One of the words of `list` is `word`. */
+/* Is `word` one of the words in `list`? */
 static bool list_has_word(const char *list, const char *word)
 {
 	size_t n = strlen(word);
@@ -248,7 +251,10 @@ static bool list_has_word(const char *list, const char *word)
 	return false;
 }
 
-/* The nearest of the three families; Ubuntu's own derivatives name both Ubuntu and Debian, so it is asked first. */
+/*
+ * The nearest of the three families. Derivatives of Ubuntu name both Ubuntu and Debian, so Ubuntu is tested
+ * first.
+ */
 static int distro_of(const char *id, const char *like)
 {
 	static const struct {
@@ -266,7 +272,7 @@ static int distro_of(const char *id, const char *like)
 	return -1;
 }
 
-static void read_system(struct doctor *d)
+static void read_system_info(struct doctor *d)
 {
 	autobuf struct buf b = BUF_INIT;
 	char id[64] = "", like[128] = "";
@@ -279,10 +285,10 @@ static void read_system(struct doctor *d)
 		if (fd_read_file(AT_FDCWD, "/usr/lib/os-release", 65536, &b) < 0)
 			buf_clear(&b);
 	}
-	if (!os_release(buf_cstr(&b), "PRETTY_NAME", d->system, sizeof(d->system)))
+	if (!os_release_value(buf_cstr(&b), "PRETTY_NAME", d->system, sizeof(d->system)))
 		snprintf(d->system, sizeof(d->system), "Linux");
-	os_release(buf_cstr(&b), "ID", id, sizeof(id));
-	os_release(buf_cstr(&b), "ID_LIKE", like, sizeof(like));
+	os_release_value(buf_cstr(&b), "ID", id, sizeof(id));
+	os_release_value(buf_cstr(&b), "ID_LIKE", like, sizeof(like));
 	d->distro = distro_of(id, like);
 }
 
@@ -293,7 +299,7 @@ int doctor_run(struct doctor *ret, struct err *e)
 	d.findings = calloc(d.n, sizeof(*d.findings));
 	if (!d.findings)
 		return err_sys(e, -ENOMEM, "cannot begin");
-	read_system(&d);
+	read_system_info(&d);
 	d.who = check_is_root() ? "root" : geteuid() == 0 ? "root of a user namespace" : "an ordinary user";
 	for (size_t i = 0; i < d.n; i++) {
 		d.findings[i].check = &checks[i];

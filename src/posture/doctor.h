@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer doctor: what this host offers, tried out rather than read off. */
+/* coffer doctor: what this host supports, found by trying instead of by reading versions. */
 #ifndef POSTURE_DOCTOR_H
 #define POSTURE_DOCTOR_H
 
@@ -10,8 +10,8 @@
 
 enum doctor_status {
 	DOCTOR_OK,
-	DOCTOR_INFO, /* not there, and nothing is worse for it */
-	DOCTOR_WARN, /* coffer run works, with one layer or limit less, which it says */
+	DOCTOR_INFO, /* missing, without a disadvantage */
+	DOCTOR_WARN, /* coffer run works, with one layer or limit less, and says so */
 	DOCTOR_FAIL, /* coffer run cannot work */
 	DOCTOR_STATUS_COUNT
 };
@@ -27,17 +27,17 @@ struct doctor_check {
 	const char *id;	   /* for --json: "userns" */
 	const char *title; /* "user namespaces" */
 	void (*probe)(struct finding *f);
-	const char *meaning;	       /* what it is good for, and what follows where it is missing */
+	const char *meaning;	       /* what it is for, and the consequence if it is missing */
 	const char *fix[DISTRO_COUNT]; /* exact commands; NULL: nothing to do */
 };
 
 struct finding {
 	const struct doctor_check *check;
 	enum doctor_status status;
-	char detail[256]; /* what was found, one line */
+	char detail[256]; /* the result, one line */
 };
 
-/* For the probes. */
+/* Sets status and result of a finding; for the checks. */
 void finding_set(struct finding *f, enum doctor_status s, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
 struct doctor {
@@ -46,14 +46,14 @@ struct doctor {
 	char kernel[128]; /* "6.18.0" */
 	char system[128]; /* "Debian GNU/Linux 12 (bookworm)" */
 	const char *who;  /* "root", "root of a user namespace", "an ordinary user" */
-	int distro;	  /* enum doctor_distro, -1: another one */
+	int distro;	  /* -1: unknown */
 };
 
-/* Runs every check; takes at most a few seconds on a host where many hang. */
+/* Runs every check. Takes at most a few seconds, even on a host where many hang. */
 int doctor_run(struct doctor *ret, struct err *e) MUST_CHECK;
 void doctor_release(struct doctor *d);
 
-/* No check failed. */
+/* True if no check failed. */
 bool doctor_can_run(const struct doctor *d);
 
 #endif

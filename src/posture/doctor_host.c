@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernel: its version, calls, filters and control groups. */
+/* Checks of the kernel: version, system calls, seccomp, Landlock, control groups; and of the disk. */
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
@@ -27,7 +27,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-/* Below this, mount_setattr() is missing and overlays cannot be mounted in a user namespace. */
+/* Older kernels lack mount_setattr(), or overlay mounts in a user namespace. */
 #define KERNEL_MAJOR 5
 #define KERNEL_MINOR 12
 
@@ -70,7 +70,7 @@ static bool has_openat2(void)
 	return fd >= 0;
 }
 
-static int nothing(void *arg, struct err *e)
+static int do_nothing_in_clone(void *arg, struct err *e)
 {
 	(void)arg;
 	(void)e;
@@ -79,12 +79,12 @@ static int nothing(void *arg, struct err *e)
 
 static bool has_clone3(void)
 {
-	return probe_run(0, nothing, NULL, NULL) == 0;
+	return probe_run(0, do_nothing_in_clone, NULL, NULL) == 0;
 }
 
 static bool has_mount_setattr(void)
 {
-	/* A size of zero is refused by a kernel that knows the call; one that does not says ENOSYS. */
+	/* A kernel with this call refuses the size 0; one without it returns ENOSYS. */
 	return syscall(SYS_mount_setattr, -1, "", 0, NULL, 0) < 0 && errno != ENOSYS;
 }
 
@@ -154,7 +154,7 @@ void check_cgroup(struct finding *f)
 	} wanted[] = { { CGROUP_MEMORY, "memory" }, { CGROUP_CPU, "cpu" }, { CGROUP_PIDS, "pids" } };
 	autobuf struct buf have = BUF_INIT, lack = BUF_INIT;
 	struct cgroup_host host = { 0 };
-	const char *why = NULL; /* the first cause: as a rule it is the same for all */
+	const char *why = NULL; /* the first cause, usually the same for all */
 	struct err e = ERR_INIT;
 
 	if (cgroup_host_probe(&host, &e) < 0) {
@@ -189,7 +189,7 @@ void check_disk(struct finding *f)
 	}
 	room = (uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize;
 	str_from_size(room, text);
-	/* A run writes what is known about it, its log and its layers there: without room none is started. */
+	/* A run stores its metadata, log and layers there: without free space none is started. */
 	if (room < (1u << 20) || (fs.f_files && !fs.f_ffree))
 		finding_set(f, DOCTOR_FAIL, "%s and %llu files free on %s: it is full", text,
 			    (unsigned long long)fs.f_ffree, s.parent);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* File systems that a sandbox mounts for itself, mounted in a child's own namespaces over places that nobody sees. */
+/*
+ * Checks of the file systems that a sandbox mounts for itself: each is mounted in a child's own namespaces,
+ * so that nothing is visible outside and nothing remains.
+ */
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/str.h"
@@ -22,16 +25,16 @@
 
 #define PRIVATE_NS (CLONE_NEWUSER | CLONE_NEWNS)
 
-static int go_private(struct err *e)
+static int make_mounts_private(struct err *e)
 {
 	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
 		return err_sys(e, -errno, "cannot mount anything in a mount namespace");
 	return 0;
 }
 
-static int use_proc(void *arg, struct err *e)
+static int probe_proc(void *arg, struct err *e)
 {
-	int r = go_private(e);
+	int r = make_mounts_private(e);
 
 	(void)arg;
 	if (r < 0)
@@ -45,15 +48,15 @@ void check_proc(struct finding *f)
 {
 	struct err e = ERR_INIT;
 
-	if (probe_run(PRIVATE_NS | CLONE_NEWPID, use_proc, NULL, &e) < 0)
+	if (probe_run(PRIVATE_NS | CLONE_NEWPID, probe_proc, NULL, &e) < 0)
 		finding_set(f, DOCTOR_FAIL, "%s", e.msg);
 	else
 		finding_set(f, DOCTOR_OK, "a private one can be mounted");
 }
 
-static int use_private_fs(void *arg, struct err *e)
+static int probe_private_fs(void *arg, struct err *e)
 {
-	int r = go_private(e);
+	int r = make_mounts_private(e);
 
 	(void)arg;
 	if (r < 0)
@@ -72,22 +75,24 @@ void check_private_fs(struct finding *f)
 {
 	struct err e = ERR_INIT;
 
-	if (probe_run(PRIVATE_NS, use_private_fs, NULL, &e) < 0)
+	if (probe_run(PRIVATE_NS, probe_private_fs, NULL, &e) < 0)
 		finding_set(f, DOCTOR_FAIL, "%s", e.msg);
 	else
 		finding_set(f, DOCTOR_OK, "tmpfs and devpts can be mounted");
 }
 
-/* A changed file must be copied up, and a deleted one must be gone, while the lower layer keeps both. */
-static int use_overlay(void *arg, struct err *e)
+/* A changed file must be copied up and a deleted one must be gone, while the lower layer keeps both. */
+static int probe_overlay(void *arg, struct err *e)
 {
 	const struct scratch *s = arg;
-	int r = go_private(e);
+	int r = make_mounts_private(e);
 	int fd;
 
 	if (r < 0)
 		return r;
-	/* By path: what the fd stands for is in the caller's mount namespace, where nothing may be mounted. */
+	/*
+	 * By path, because the fd refers to the caller's mount namespace, in which the child may not mount.
+	 */
 	if (chdir(s->path) < 0)
 		return err_sys(e, -errno, "cannot enter %s", s->path);
 	if (mount("overlay", "merged", "overlay", MS_NOSUID | MS_NODEV,
@@ -104,7 +109,7 @@ static int use_overlay(void *arg, struct err *e)
 	return 0;
 }
 
-static int fill_overlay(const struct scratch *s)
+static int make_overlay_dirs(const struct scratch *s)
 {
 	static const char *const dirs[] = { "lower", "upper", "work", "merged" };
 	static const char *const files[] = { "lower/changed", "lower/deleted" };
@@ -130,12 +135,12 @@ void check_overlay(struct finding *f)
 	int r = scratch_make(&s, &e);
 
 	if (r == 0) {
-		r = fill_overlay(&s);
+		r = make_overlay_dirs(&s);
 		if (r < 0)
 			err_sys(&e, r, "cannot write to %s", s.path);
 	}
 	if (r == 0)
-		r = probe_run(PRIVATE_NS, use_overlay, &s, &e);
+		r = probe_run(PRIVATE_NS, probe_overlay, &s, &e);
 	if (r < 0)
 		finding_set(f, DOCTOR_FAIL, "%s", e.msg);
 	else
@@ -147,7 +152,7 @@ struct idmap_try {
 	int userns;
 };
 
-static int use_idmap(void *arg, struct err *e)
+static int probe_idmap(void *arg, struct err *e)
 {
 	const struct idmap_try *t = arg;
 	autoclose int tree = mnt_tree(AT_FDCWD, t->scratch->path, false);
@@ -156,7 +161,10 @@ static int use_idmap(void *arg, struct err *e)
 	return r < 0 ? err_sys(e, r, "the file system of %s cannot", t->scratch->parent) : 0;
 }
 
-/* A user namespace to map by lives as long as a process in it: this one, which only waits to be killed. */
+/*
+ * An id-mapped mount needs a user namespace, which exists as long as a process in it: this child, which
+ * waits to be killed.
+ */
 static int hold_userns(pid_t *ret_pid, int *ret_pidfd, struct err *e)
 {
 	pid_t pid = ns_fork(CLONE_NEWUSER, -1, ret_pidfd);
@@ -172,7 +180,7 @@ static int hold_userns(pid_t *ret_pid, int *ret_pidfd, struct err *e)
 	return 0;
 }
 
-#define IDMAP_MAP "0 524288 65536\n" /* where the host root's sandboxes have their ids */
+#define IDMAP_MAP "0 524288 65536\n" /* the ids that sandboxes of the host's root use */
 
 static int try_idmap(const struct scratch *s, struct err *e)
 {
@@ -193,7 +201,7 @@ static int try_idmap(const struct scratch *s, struct err *e)
 		userns = open(path, O_RDONLY | O_CLOEXEC);
 		t.userns = userns;
 		r = userns < 0 ? err_sys(e, -errno, "cannot open a user namespace")
-			       : probe_run(CLONE_NEWNS, use_idmap, &t, e);
+			       : probe_run(CLONE_NEWNS, probe_idmap, &t, e);
 	}
 	syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0);
 	waitpid(pid, NULL, 0);

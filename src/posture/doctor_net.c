@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The wall, really built in namespaces of a child's own, and a connection to a stranger's address accepted by it. */
+/*
+ * Checks of the network wall: it is really built, in a child's own namespaces, and must intercept a
+ * connection to an arbitrary address.
+ */
 #include "base/cleanup.h"
 #include "posture/checks.h"
 #include "posture/probe.h"
@@ -17,8 +20,8 @@
 #define STRANGER_PORT 4711
 #define WAIT_MS 5000
 
-/* Does what is connected to arrive at the wall's own socket, as what was asked for? */
-static int reach_stranger(const struct wall *w, struct err *e)
+/* Does a connection arrive at the wall's own socket, with its original destination? */
+static int try_connection(const struct wall *w, struct err *e)
 {
 	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons(STRANGER_PORT) }, got = { 0 };
 	autoclose int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), in = -1;
@@ -39,15 +42,18 @@ static int reach_stranger(const struct wall *w, struct err *e)
 	return 0;
 }
 
-static int use_wall(void *arg, struct err *e)
+static int probe_wall(void *arg, struct err *e)
 {
 	const bool *guest = arg;
 	struct wall w;
 	int r = wall_build(&w, *guest, e);
 
-	/* Of gVisor's the process is on the other side, without the addresses that only gVisor gives itself. */
+	/*
+	 * With gVisor, processes are on the other side of the wall, whose addresses only gVisor configures:
+	 * no connection can be tried from here.
+	 */
 	if (r == 0 && !*guest)
-		r = reach_stranger(&w, e);
+		r = try_connection(&w, e);
 	if (r == 0)
 		wall_release(&w);
 	return r;
@@ -56,7 +62,7 @@ static int use_wall(void *arg, struct err *e)
 static void check_wall_on(struct finding *f, bool guest, const char *ok)
 {
 	struct err e = ERR_INIT;
-	int r = probe_run(CLONE_NEWUSER | CLONE_NEWNET | CLONE_NEWNS, use_wall, &guest, &e);
+	int r = probe_run(CLONE_NEWUSER | CLONE_NEWNET | CLONE_NEWNS, probe_wall, &guest, &e);
 
 	if (r < 0)
 		finding_set(f, guest ? DOCTOR_WARN : DOCTOR_FAIL, "%s", e.msg);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Namespaces, each made in a child and put to use: some hosts grant the namespace and refuse what it is for. */
+/*
+ * Checks of namespaces. Each is created in a child and used, because some hosts allow the creation and then
+ * refuse what the namespace is for.
+ */
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
@@ -35,15 +38,18 @@ long check_sysctl(const char *path, long missing)
 	return fd_read_file(AT_FDCWD, path, 4096, &b) < 0 ? missing : strtol(buf_cstr(&b), NULL, 10);
 }
 
-static int nothing(void *arg, struct err *e)
+static int probe_nothing(void *arg, struct err *e)
 {
 	(void)arg;
 	(void)e;
 	return 0;
 }
 
-/* Ubuntu lets an ordinary user make the namespace and then takes its capabilities away: so use one. */
-static int use_userns(void *arg, struct err *e)
+/*
+ * Ubuntu lets an ordinary user create the namespace and then takes its capabilities away, so the probe uses
+ * one.
+ */
+static int probe_userns(void *arg, struct err *e)
 {
 	(void)arg;
 	if (getuid() != 0)
@@ -53,19 +59,19 @@ static int use_userns(void *arg, struct err *e)
 	return 0;
 }
 
-static int use_nested(void *arg, struct err *e)
+static int probe_nested_userns(void *arg, struct err *e)
 {
 	(void)arg;
 	return unshare(CLONE_NEWUSER) < 0 ? err_sys(e, -errno, "a user namespace inside one is refused") : 0;
 }
 
-static int use_pidns(void *arg, struct err *e)
+static int probe_pidns(void *arg, struct err *e)
 {
 	(void)arg;
 	return getpid() == 1 ? 0 : err_set(e, -EIO, "the first process inside is not process 1");
 }
 
-static int use_mountns(void *arg, struct err *e)
+static int probe_mountns(void *arg, struct err *e)
 {
 	(void)arg;
 	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
@@ -73,7 +79,7 @@ static int use_mountns(void *arg, struct err *e)
 	return 0;
 }
 
-static int use_netns(void *arg, struct err *e)
+static int probe_netns(void *arg, struct err *e)
 {
 	struct ifreq ifr = { .ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING };
 	autoclose int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -84,21 +90,21 @@ static int use_netns(void *arg, struct err *e)
 	return 0;
 }
 
-static int use_utsns(void *arg, struct err *e)
+static int probe_utsns(void *arg, struct err *e)
 {
 	(void)arg;
 	return sethostname("doctor", 6) < 0 ? err_sys(e, -errno, "its host name cannot be set") : 0;
 }
 
-static int use_timens(void *arg, struct err *e)
+static int probe_timens(void *arg, struct err *e)
 {
 	(void)arg;
 	return ns_new_time("/proc", e);
 }
 
-/* `bad` is what its absence means. */
-static void check_ns(struct finding *f, uint64_t flags, int (*use)(void *, struct err *),
-		     enum doctor_status bad)
+/* `bad` is the status if it is missing. */
+static void check_namespace(struct finding *f, uint64_t flags, int (*use)(void *, struct err *),
+			    enum doctor_status bad)
 {
 	struct err e = ERR_INIT;
 	int r = probe_run(CLONE_NEWUSER | flags, use, NULL, &e);
@@ -111,20 +117,20 @@ static void check_ns(struct finding *f, uint64_t flags, int (*use)(void *, struc
 
 void check_userns(struct finding *f)
 {
-	check_ns(f, 0, use_userns, DOCTOR_FAIL);
+	check_namespace(f, 0, probe_userns, DOCTOR_FAIL);
 }
 
 void check_userns_nested(struct finding *f)
 {
 	struct err e = ERR_INIT;
 	long max = check_sysctl(MAX_SYSCTL, -1);
-	int r = probe_run(CLONE_NEWUSER, use_nested, NULL, &e);
+	int r = probe_run(CLONE_NEWUSER, probe_nested_userns, NULL, &e);
 
 	if (r < 0 && max >= 0)
 		finding_set(f, DOCTOR_FAIL, "%s (at most %ld for this user)", e.msg, max);
 	else if (r < 0)
 		finding_set(f, DOCTOR_FAIL, "%s", e.msg);
-	else if (max >= 0 && max < 64) /* two for each sandbox */
+	else if (max >= 0 && max < 64) /* a sandbox needs two */
 		finding_set(f, DOCTOR_WARN, "only %ld user namespaces: about %ld sandboxes at once", max,
 			    max / 2);
 	else
@@ -133,37 +139,37 @@ void check_userns_nested(struct finding *f)
 
 void check_pidns(struct finding *f)
 {
-	check_ns(f, CLONE_NEWPID, use_pidns, DOCTOR_FAIL);
+	check_namespace(f, CLONE_NEWPID, probe_pidns, DOCTOR_FAIL);
 }
 
 void check_mountns(struct finding *f)
 {
-	check_ns(f, CLONE_NEWNS, use_mountns, DOCTOR_FAIL);
+	check_namespace(f, CLONE_NEWNS, probe_mountns, DOCTOR_FAIL);
 }
 
 void check_netns(struct finding *f)
 {
-	check_ns(f, CLONE_NEWNET, use_netns, DOCTOR_FAIL);
+	check_namespace(f, CLONE_NEWNET, probe_netns, DOCTOR_FAIL);
 }
 
 void check_ipcns(struct finding *f)
 {
-	check_ns(f, CLONE_NEWIPC, nothing, DOCTOR_FAIL);
+	check_namespace(f, CLONE_NEWIPC, probe_nothing, DOCTOR_FAIL);
 }
 
 void check_utsns(struct finding *f)
 {
-	check_ns(f, CLONE_NEWUTS, use_utsns, DOCTOR_FAIL);
+	check_namespace(f, CLONE_NEWUTS, probe_utsns, DOCTOR_FAIL);
 }
 
 void check_cgroupns(struct finding *f)
 {
-	check_ns(f, CLONE_NEWCGROUP, nothing, DOCTOR_WARN);
+	check_namespace(f, CLONE_NEWCGROUP, probe_nothing, DOCTOR_WARN);
 }
 
 void check_timens(struct finding *f)
 {
-	check_ns(f, 0, use_timens, DOCTOR_WARN);
+	check_namespace(f, 0, probe_timens, DOCTOR_WARN);
 }
 
 void check_apparmor(struct finding *f)
@@ -175,7 +181,7 @@ void check_apparmor(struct finding *f)
 		finding_set(f, DOCTOR_OK, "no such restriction");
 	else if (check_is_root())
 		finding_set(f, DOCTOR_OK, "restricts ordinary users, not root");
-	else if (probe_run(CLONE_NEWUSER, use_userns, NULL, &e) == 0)
+	else if (probe_run(CLONE_NEWUSER, probe_userns, NULL, &e) == 0)
 		finding_set(f, DOCTOR_OK, "restricts ordinary users; this program has a profile");
 	else
 		finding_set(f, DOCTOR_FAIL, "takes the capabilities of ordinary users' namespaces away");

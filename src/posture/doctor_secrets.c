@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dates of the vault's secrets. */
+/* Check of the vault's secrets for those that have expired or will soon. */
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
@@ -10,7 +10,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 
-/* By the dates beside the vault, which stays closed. */
+/* Reads the file of dates beside the vault; the vault itself stays closed. */
 void check_secrets(struct finding *f)
 {
 	CLEANUP(schedule_release) struct schedule s = SCHEDULE_INIT;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Programs that coffer uses: its own helper, newuidmap, runsc. */
+/* Checks of the programs that coffer uses: coffer-init, newuidmap and newgidmap, runsc. */
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/str.h"
@@ -31,8 +31,8 @@ void check_helper(struct finding *f)
 		finding_set(f, DOCTOR_OK, "coffer-init found");
 }
 
-/* Maps the whole range into a namespace that a waiting child holds, by the same code that a sandbox uses. */
-static int use_subids(void *arg, struct err *e)
+/* Maps the whole range into the user namespace of a waiting child, with the same code as a sandbox. */
+static int probe_subids(void *arg, struct err *e)
 {
 	struct ids ids = IDS_INIT;
 	autoclose int pidfd = -1;
@@ -66,13 +66,16 @@ void check_subids(struct finding *f)
 		finding_set(f, DOCTOR_OK, "root needs none: each sandbox gets a range of its own");
 		return;
 	}
-	if (probe_run(0, use_subids, NULL, &e) < 0)
+	if (probe_run(0, probe_subids, NULL, &e) < 0)
 		finding_set(f, DOCTOR_WARN, "%s", e.msg);
 	else
 		finding_set(f, DOCTOR_OK, "65536 ids were mapped");
 }
 
-/* Not by its version but by a sandbox that it really started, with the code and the limits in time of a run. */
+/*
+ * Starts a real sandbox with runsc, with the code and the time limits of a run, instead of trusting its
+ * version.
+ */
 void check_runsc(struct finding *f)
 {
 	CLEANUP(scratch_remove) struct scratch s = SCRATCH_INIT;
@@ -82,7 +85,7 @@ void check_runsc(struct finding *f)
 	const char *named = NULL;
 	struct err e = ERR_INIT;
 	int ret = runsc_from_env(&named, &e);
-	/* Where somebody named an engine or a runsc, a run takes no other. */
+	/* If an engine or a runsc was named, a run uses no other: then a failure matters. */
 	bool needed = engine && !str_eq(engine, "auto") ? !str_eq(engine, "ns") : named != NULL;
 
 	if (ret == 0)
@@ -90,7 +93,7 @@ void check_runsc(struct finding *f)
 	if (ret == 0 && check_no_place(f, &s))
 		return;
 	if (ret == 0) {
-		/* The verdict is for looking at, and goes with the directory. */
+		/* The verdict of the probe is only shown; it is removed with the scratch directory. */
 		st.path = s.path;
 		st.fd = s.fd;
 		ret = runsc_check(&r, &st, &e);

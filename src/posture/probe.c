@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Runs a function in a child process, in new namespaces and within a time limit, for the checks of `coffer
+ * doctor`. The child reports over a pipe; whatever happens to it is a negative result for the caller, never
+ * a crash or a hang.
+ */
 #include "posture/probe.h"
 
 #include "base/clock.h"
@@ -22,7 +27,7 @@ struct report {
 	struct err err;
 };
 
-/* The child's own id as root of its new user namespace. */
+/* Maps the caller's own id to root in the child's new user namespace. */
 static int map_self(uint32_t uid, uint32_t gid, struct err *e)
 {
 	int r = ns_deny_setgroups("/proc/self", e);
@@ -35,8 +40,8 @@ static int map_self(uint32_t uid, uint32_t gid, struct err *e)
 	return r == 0 ? ns_map_ids("/proc/self", true, map, e) : r;
 }
 
-/* Ends the child whatever it does, and collects it; a child that the kernel cannot end is left to init. */
-static void end_child(int pidfd, pid_t group)
+/* Kills the child and reaps it. A child that the kernel cannot kill within a second is left to init. */
+static void kill_and_reap(int pidfd, pid_t group)
 {
 	struct pollfd p = { .fd = pidfd, .events = POLLIN };
 	siginfo_t info;
@@ -62,8 +67,8 @@ static int wait_readable(int fd, uint64_t deadline)
 	return r == 0 ? -ETIMEDOUT : 0;
 }
 
-/* Whole reports only: the child writes one in one write, shorter than PIPE_BUF. */
-static int read_report(int fd, struct report *ret, struct err *e)
+/* Reads a whole report: the child writes it at once, and it is shorter than PIPE_BUF. */
+static int read_probe_report(int fd, struct report *ret, struct err *e)
 {
 	uint64_t deadline = clock_nsec(CLOCK_MONOTONIC) + PROBE_MSEC * NSEC_PER_MSEC;
 	ssize_t n;
@@ -106,8 +111,8 @@ int probe_run(uint64_t ns, int (*fn)(void *arg, struct err *e), void *arg, struc
 		_exit(r < 0 ? 1 : 0);
 	}
 	wr = fd_close(wr);
-	r = read_report(rd, &report, e);
-	end_child(pidfd, 0);
+	r = read_probe_report(rd, &report, e);
+	kill_and_reap(pidfd, 0);
 	if (r < 0)
 		return r;
 	if (e)

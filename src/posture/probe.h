@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Trying things out without harm: in a child, in namespaces of its own, for at most PROBE_MSEC. Whatever happens
- * to the child (killed, hung, crashed) is an ordinary negative result here.
+ * Tries something without harm: in a child, in namespaces of its own, for at most PROBE_MSEC. Whatever
+ * happens to the child (killed, hung, crashed) is an ordinary negative result.
  */
 #ifndef POSTURE_PROBE_H
 #define POSTURE_PROBE_H
@@ -13,8 +13,10 @@
 
 #define PROBE_MSEC 10000
 
-/* Runs fn(arg) in a child. `ns` are CLONE_NEW* flags; with CLONE_NEWUSER the caller's own id is uid 0 inside.
- * Returns what fn returned, with its message; -ETIMEDOUT when it took too long. */
+/*
+ * Runs fn(arg) in a child. `ns` are CLONE_NEW* flags; with CLONE_NEWUSER the caller's own id is uid 0
+ * inside. Returns the result of fn, with its message; -ETIMEDOUT if it took too long.
+ */
 int probe_run(uint64_t ns, int (*fn)(void *arg, struct err *e), void *arg, struct err *e) MUST_CHECK;
 
 #endif

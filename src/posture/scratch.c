@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* A temporary directory for probes, on the file system that holds, or would hold, the state directory. */
 #include "posture/scratch.h"
 
 #include "base/cleanup.h"
@@ -12,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Walks up to the first directory in which one can be made. */
+/* Creates it in the state directory's place, or in the nearest existing directory above. */
 int scratch_make(struct scratch *s, struct err *e)
 {
 	autofree char *place = state_place(e);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A directory to try things in, on the file system that the state directory is or would be on; gone afterwards. */
+/*
+ * A temporary directory for probes, on the file system that holds, or would hold, the state directory;
+ * removed afterwards.
+ */
 #ifndef POSTURE_SCRATCH_H
 #define POSTURE_SCRATCH_H
 
@@ -8,7 +11,7 @@
 #include <limits.h>
 
 struct scratch {
-	char parent[PATH_MAX]; /* the existing directory that it is in */
+	char parent[PATH_MAX]; /* the existing directory that contains it */
 	char path[PATH_MAX + 32];
 	int fd;
 };

@@ -34,7 +34,7 @@ def bad_runsc(c):
     refused(c, "/no/such/runsc", "/no/such/runsc", "one that is not there")
     refused(c, c.work, "", "a directory")
     refused(c, "/etc/passwd", "", "no program")
-    refused(c, os.path.join(c.bin, "coffer-init"), "does not say which runsc", "another program")
+    refused(c, os.path.join(c.bin, "coffer-init"), "prints no version of runsc", "another program")
     script = c.write(os.path.join(c.bin, "wrapper"), "#!/bin/sh\nexec runsc \"$@\"\n", 0o755)
     refused(c, f"{script}@sha256:{digest(script)}", "script", "a script around runsc")
     loose = c.write("loose/runsc", "x", 0o777)

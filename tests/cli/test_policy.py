@@ -304,6 +304,10 @@ def check_diff(design, bare):
     a, b = put("a.yaml", "allow: [{domain: x.com, port: 1-100}]\n"), put("b.yaml", "allow: [{domain: x.com, port: 50-200}]\n")
     r = coffer("policy", "diff", a, b)
     tap.ok("- x.com:1-49" in r.out and "+ x.com:101-200" in r.out, "ports are compared exactly", r)
+    many = "".join(f"- {{domain: x.com, ports: [{', '.join(str(32 * i + 2 * k + 2) for k in range(16))}]}}\n" for i in range(300))
+    a, b = put("a.yaml", "allow:\n" + many), put("b.yaml", "allow:\n" + many + "- {domain: x.com, port: 60000}\n")
+    r = coffer("policy", "diff", a, b)
+    tap.ok(r.code == 1 and "+ x.com:60000" in r.out, "a port after thousands of other ranges is compared, too", r)
     for n in ("one", "two"):
         put(f"{n}.pem", f"-----BEGIN CERTIFICATE-----\n{n.upper()}A=\n-----END CERTIFICATE-----\n")
     for key, one, two, says in (("secret", "red", "blue", "secret blue, was red"), ("secret", "red", None, "no secret, was red"),

@@ -12,7 +12,7 @@
 /* Revoked and in the log when this returns 0. *ret (may be NULL) is the ask's new state. Errors are those of
  * asks_revoke(); -ENOENT, -ECONNREFUSED: there is no ask server, and nothing is granted. */
 int askback_revoke(struct state *st, int run_fd, const char *run, const char *id, const struct ask_who *who,
-	    json_t **ret, struct err *e) MUST_CHECK;
+		   json_t **ret, struct err *e) MUST_CHECK;
 
 /* The session has ended: its grants lapse, and the log records it. If another process is the run's ask server,
  * that server does it, at once. For the process that noticed the end. */

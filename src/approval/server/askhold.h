@@ -28,11 +28,10 @@ struct askhold {
 	struct state *st;
 	int run_fd; /* the run's directory */
 	const char *run;
-	bool claimed; /* the caller holds the run's lock (state_run_claim): the run has ended and cannot start */
+	bool claimed; /* the caller holds the run's lock (state_run_claim), so the run cannot start */
 	struct audit *audit;
 	uint64_t timeout_s; /* 0: ASKS_TIMEOUT_DEFAULT */
-	const int *
-		alive; /* readable or at its end: the asker's client has gone; treated like a signal; may be NULL */
+	const int *alive;   /* readable: the asker's client has gone; treated like a signal; may be NULL */
 	/* Called once for each ask that becomes pending; may be NULL. */
 	void (*waits)(void *ctx, const char *id);
 	void *ctx;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * coffer audit: shows the log, follows it, verifies it, and goes on after a break that somebody has looked at.
- * Nothing of an event reaches a terminal as it is: names and texts in it may have come from inside.
+ * coffer audit: shows the audit log, follows it, verifies it, and accepts a break after a person has
+ * examined it. Nothing from an event reaches a terminal unescaped: names and texts in it may come from
+ * inside a sandbox.
  */
 #include "audit/audit.h"
 
@@ -24,7 +25,7 @@
 #define FOLLOW_LINES 10
 #define LINES_MAX 100000
 #define FLUSH_AT 65536
-#define OBJECT_SHOWN 200 /* bytes; a larger one (all limits of a run) is for --json */
+#define OBJECT_SHOWN 200 /* bytes; a larger object (all limits of a run) is only in --json */
 
 enum { OPT_FOLLOW = 1, OPT_JSON, OPT_SINCE, OPT_SANDBOX, OPT_TYPE, OPT_LINES, OPT_REASON };
 
@@ -49,10 +50,10 @@ struct audit_args {
 	const char *sandbox, *type, *reason;
 };
 
-/* How events are printed, and what is not printed yet. */
+/* How events are printed, and the output that is not written yet. */
 struct printer {
 	struct buf out;
-	bool json, color, raw; /* raw: not to a terminal, so bytes may stay as they are */
+	bool json, color, raw; /* raw: output is no terminal, so bytes need no escaping */
 };
 
 static void add_field_value(struct buf *out, const json_t *v)
@@ -75,8 +76,8 @@ static void add_field_value(struct buf *out, const json_t *v)
 	free(dump);
 }
 
-/* " key=value" for each member; text that cannot be read as JSON is shown as it is. */
-static void add_fields(struct buf *out, const struct line *l)
+/* Adds " key=value" for each member. Fields that are no valid JSON are shown as text. */
+static void add_event_fields(struct buf *out, const struct line *l)
 {
 	autobuf struct buf text = BUF_INIT;
 	const char *key;
@@ -103,31 +104,31 @@ static void add_fields(struct buf *out, const struct line *l)
 	json_decref(obj);
 }
 
-/* 2026-01-31T12:34:56.789Z  run.start  a1b2c3d4e5f6  key=value … seq=12 */
-static void add_event(struct printer *p, const struct line *l)
+/* Format: 2026-01-31T12:34:56.789Z  run.start  a1b2c3d4e5f6  key=value … seq=12 */
+static void format_event(struct printer *p, const struct line *l)
 {
 	char type[80], seq[32];
 
 	snprintf(type, sizeof(type), "%.*s", (int)l->type_len, l->type);
 	snprintf(seq, sizeof(seq), " seq=%llu", (unsigned long long)l->seq);
-	buf_add(&p->out, l->time, LINE_TIME_LEN - 4); /* milliseconds will do */
+	buf_add(&p->out, l->time, LINE_TIME_LEN - 4); /* cut after the milliseconds */
 	buf_adds(&p->out, "Z  ");
 	say_add(&p->out, p->color, SAY_BOLD, type);
 	buf_addf(&p->out, "%*s  %.*s", (int)(l->type_len < 12 ? 12 - l->type_len : 0), "",
 		 l->sandbox ? (int)l->sandbox_len : 12, l->sandbox ? l->sandbox : "-           ");
 	buf_addc(&p->out, ' ');
-	add_fields(&p->out, l);
+	add_event_fields(&p->out, l);
 	say_add(&p->out, p->color, SAY_DIM, seq);
 	buf_addc(&p->out, '\n');
 }
 
-static void add_record(struct printer *p, const struct audit_record *rec)
+static void print_record(struct printer *p, const struct audit_record *rec)
 {
 	const char *text = rec->text ? rec->text : "(a line of more than 1 MiB)";
 	size_t len = rec->text ? rec->len : strlen(text);
 
 	if (!p->json && rec->is_event) {
-		add_event(p, &rec->line);
+		format_event(p, &rec->line);
 		return;
 	}
 	if (!p->json)
@@ -147,7 +148,7 @@ static int flush_printer(struct printer *p)
 	return r;
 }
 
-/* The last lines, found from the end. */
+/* The last lines of the log, read from its end. */
 struct tail {
 	char **v;
 	size_t *len;
@@ -181,9 +182,9 @@ static int tail_add(struct tail *t, const struct audit_record *rec)
 	return 0;
 }
 
-/* Returns an exit code, or -1: go on, behind number *ret_last. */
-static int show_tail(int state_fd, const struct audit_filter *f, const struct audit_args *args,
-		     struct printer *p, uint64_t *ret_last)
+/* Shows the last lines. Returns an exit code, or -1: continue after event number *ret_last. */
+static int print_tail(int state_fd, const struct audit_filter *f, const struct audit_args *args,
+		      struct printer *p, uint64_t *ret_last)
 {
 	CLEANUP(tail_release) struct tail t = { .cap = (size_t)args->lines };
 	CLEANUP(audit_back_freep) struct audit_back *b = NULL;
@@ -203,20 +204,20 @@ static int show_tail(int state_fd, const struct audit_filter *f, const struct au
 		struct audit_record one = { .text = t.v[i], .len = t.len[i] };
 
 		one.is_event = line_parse(one.text, one.len, &one.line) == 0;
-		add_record(p, &one);
+		print_record(p, &one);
 	}
 	return flush_printer(p) ? EXIT_OURS : -1;
 }
 
-/* Everything that is there now. Returns an exit code, or -1: go on. */
-static int show_past(struct audit_query *q, struct printer *p)
+/* Shows all events that are in the log now. Returns an exit code, or -1: continue. */
+static int print_past_events(struct audit_query *q, struct printer *p)
 {
 	struct audit_record rec;
 	struct err e = ERR_INIT;
 	int r;
 
 	while ((r = audit_query_next(q, &rec, &e)) > 0) {
-		add_record(p, &rec);
+		print_record(p, &rec);
 		if (p->out.len > FLUSH_AT && flush_printer(p))
 			return EXIT_OURS;
 	}
@@ -225,7 +226,7 @@ static int show_past(struct audit_query *q, struct printer *p)
 	return flush_printer(p) ? EXIT_OURS : -1;
 }
 
-static int show_coming(struct audit_query *q, struct printer *p)
+static int print_coming_events(struct audit_query *q, struct printer *p)
 {
 	struct audit_record rec;
 	struct err e = ERR_INIT;
@@ -233,7 +234,7 @@ static int show_coming(struct audit_query *q, struct printer *p)
 
 	for (;;) {
 		while ((r = audit_query_next(q, &rec, &e)) > 0) {
-			add_record(p, &rec);
+			print_record(p, &rec);
 			if (p->out.len > FLUSH_AT && flush_printer(p))
 				return EXIT_OURS;
 		}
@@ -263,14 +264,14 @@ static int show_events(struct state *st, const struct audit_args *args)
 			return say_error(&e);
 		f.sandbox = id;
 	}
-	p.raw = p.raw && p.json; /* for people it is made harmless wherever it goes */
+	p.raw = p.raw && p.json; /* the text format is always escaped, wherever it is written */
 	if (audit_query_open(&q, st->fd, &f, &e) < 0)
 		return say_error(&e);
-	r = args->has_lines ? show_tail(st->fd, &f, args, &p, &last) : show_past(q, &p);
+	r = args->has_lines ? print_tail(st->fd, &f, args, &p, &last) : print_past_events(q, &p);
 	if (r < 0 && last && audit_query_seek(q, last + 1, &e) < 0)
 		r = say_error(&e);
 	if (r < 0)
-		r = args->follow ? show_coming(q, &p) : 0;
+		r = args->follow ? print_coming_events(q, &p) : 0;
 	buf_release(&p.out);
 	return r;
 }
@@ -310,7 +311,7 @@ static void format_verdict_json(const struct audit_verdict *v, struct buf *out)
 	buf_addc(out, '\n');
 }
 
-static void add_finding(struct buf *out, const struct audit_finding *f, bool color)
+static void add_audit_finding(struct buf *out, const struct audit_finding *f, bool color)
 {
 	if (f->accepted_by)
 		say_add(out, color, SAY_YELLOW, "accepted");
@@ -328,7 +329,7 @@ static void format_verdict(const struct audit_verdict *v, struct buf *out)
 	bool color = say_colors(STDOUT_FILENO);
 
 	for (size_t i = 0; i < v->n_findings; i++)
-		add_finding(out, &v->findings[i], color);
+		add_audit_finding(out, &v->findings[i], color);
 	if (v->more)
 		buf_addf(out, "and %llu more\n", (unsigned long long)v->more);
 	if (v->note[0])
@@ -349,7 +350,7 @@ static void format_verdict(const struct audit_verdict *v, struct buf *out)
 	buf_addc(out, '\n');
 }
 
-static int verify(struct state *st, const struct audit_args *args)
+static int verify_log(struct state *st, const struct audit_args *args)
 {
 	CLEANUP(audit_verdict_release) struct audit_verdict v = AUDIT_VERDICT_INIT;
 	autobuf struct buf out = BUF_INIT;
@@ -366,7 +367,7 @@ static int verify(struct state *st, const struct audit_args *args)
 	return v.ok ? 0 : EXIT_BROKEN;
 }
 
-static int accept_break(struct state *st, const struct audit_args *args)
+static int accept_log_break(struct state *st, const struct audit_args *args)
 {
 	struct err e = ERR_INIT;
 	uint64_t seq = 0;
@@ -410,7 +411,7 @@ static int take_audit_option(struct audit_args *args, int id, const char *value,
 	}
 }
 
-static int take_act(struct audit_args *args, const char *word, struct err *e)
+static int take_audit_action(struct audit_args *args, const char *word, struct err *e)
 {
 	static const char *const acts[] = { "verify", "accept" };
 	const char *near;
@@ -427,8 +428,8 @@ static int take_act(struct audit_args *args, const char *word, struct err *e)
 		    : err_hint(e, -EINVAL, "it has 'verify' and 'accept'");
 }
 
-/* Options that would do nothing are a mistake that somebody should know of. */
-static int check_args(const struct audit_args *args, struct err *e)
+/* An option without effect on this action is a mistake, and refused. */
+static int check_audit_args(const struct audit_args *args, struct err *e)
 {
 	bool filters = args->follow || args->has_lines || args->since || args->sandbox || args->type;
 
@@ -443,7 +444,9 @@ static int check_args(const struct audit_args *args, struct err *e)
 	return 0;
 }
 
-/* 0, OPT_HELP, or a usage error. Options may stand on both sides of the action. */
+/*
+ * Returns 0, OPT_HELP, or a negative errno for a usage error. Options may come before and after the action.
+ */
 static int parse_audit_args(int argc, char **argv, struct audit_args *args, struct err *e)
 {
 	struct optparse p = OPTPARSE_INIT(argc, argv, audit_opts, ARRAY_SIZE(audit_opts));
@@ -460,10 +463,10 @@ static int parse_audit_args(int argc, char **argv, struct audit_args *args, stru
 		if (word && args->act != ACT_SHOW)
 			return err_set(e, -EINVAL, "'%.64s' is one argument too many", word);
 		if (word)
-			r = take_act(args, word, e);
+			r = take_audit_action(args, word, e);
 	} while (word && r == 0);
 	if (r == 0)
-		r = check_args(args, e);
+		r = check_audit_args(args, e);
 	if (args->follow && !args->has_lines) {
 		args->has_lines = true;
 		args->lines = FOLLOW_LINES;
@@ -485,9 +488,9 @@ static int cmd_audit(int argc, char **argv)
 	if (state_open(&st, &e) < 0)
 		return say_error(&e);
 	if (args.act == ACT_VERIFY)
-		return verify(&st, &args);
+		return verify_log(&st, &args);
 	if (args.act == ACT_ACCEPT)
-		return accept_break(&st, &args);
+		return accept_log_break(&st, &args);
 	return show_events(&st, &args);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer doctor: shows what posture/doctor.c found. */
+/* coffer doctor: prints the findings of posture/doctor.c, as text or as JSON. It runs no check itself. */
 #include "posture/doctor.h"
 
 #include "base/cleanup.h"
@@ -20,14 +20,14 @@ static const struct opt doctor_opts[] = {
 	{ "verbose", 'v', NULL, "say what each check means, also where all is well", OPT_VERBOSE },
 };
 
-static void add_wrapped(struct buf *out, const char *label, const char *text)
+static void add_wrapped_text(struct buf *out, const char *label, const char *text)
 {
 	buf_addf(out, "        %s ", label);
 	str_add_safe(out, text, strlen(text), false);
 	buf_addc(out, '\n');
 }
 
-/* Fixes for this distribution; for one that we do not know, all three. */
+/* The fixes for this distribution; all three lists if the distribution is unknown. */
 static void add_fixes(struct buf *out, const struct doctor *d, const struct doctor_check *c)
 {
 	for (int i = 0; i < DISTRO_COUNT; i++) {
@@ -38,12 +38,12 @@ static void add_fixes(struct buf *out, const struct doctor *d, const struct doct
 		if (d->distro < 0)
 			snprintf(label, sizeof(label),
 				 "fix (%s):", doctor_distro_name((enum doctor_distro)i));
-		add_wrapped(out, label, c->fix[i]);
+		add_wrapped_text(out, label, c->fix[i]);
 	}
 }
 
-static void add_finding(struct buf *out, const struct doctor *d, const struct finding *f, bool color,
-			bool verbose)
+static void add_doctor_finding(struct buf *out, const struct doctor *d, const struct finding *f, bool color,
+			       bool verbose)
 {
 	static const enum say_color colors[] = {
 		[DOCTOR_OK] = SAY_GREEN,
@@ -59,12 +59,12 @@ static void add_finding(struct buf *out, const struct doctor *d, const struct fi
 	str_add_safe(out, f->detail, strlen(f->detail), false);
 	buf_addc(out, '\n');
 	if (bad || verbose)
-		add_wrapped(out, "means:", f->check->meaning);
+		add_wrapped_text(out, "means:", f->check->meaning);
 	if (bad)
 		add_fixes(out, d, f->check);
 }
 
-static void format_text(struct buf *out, const struct doctor *d, bool verbose)
+static void format_findings_text(struct buf *out, const struct doctor *d, bool verbose)
 {
 	bool color = say_colors(STDOUT_FILENO);
 	size_t count[DOCTOR_STATUS_COUNT] = { 0 };
@@ -72,7 +72,7 @@ static void format_text(struct buf *out, const struct doctor *d, bool verbose)
 	str_add_safe(out, d->system, strlen(d->system), false);
 	buf_addf(out, ", Linux %s, as %s\n", d->kernel, d->who);
 	for (size_t i = 0; i < d->n; i++) {
-		add_finding(out, d, &d->findings[i], color, verbose);
+		add_doctor_finding(out, d, &d->findings[i], color, verbose);
 		count[d->findings[i].status]++;
 	}
 	if (!doctor_can_run(d))
@@ -85,7 +85,7 @@ static void format_text(struct buf *out, const struct doctor *d, bool verbose)
 		 count[DOCTOR_FAIL]);
 }
 
-static void format_json(struct buf *out, const struct doctor *d)
+static void format_findings_json(struct buf *out, const struct doctor *d)
 {
 	struct json j = JSON_INIT(out);
 
@@ -141,9 +141,9 @@ static int cmd_doctor(int argc, char **argv)
 	if (doctor_run(&d, &e) < 0)
 		return say_error(&e);
 	if (as_json)
-		format_json(&out, &d);
+		format_findings_json(&out, &d);
 	else
-		format_text(&out, &d, verbose);
+		format_findings_text(&out, &d, verbose);
 	r = say_out(&out);
 	if (r != 0)
 		return r;

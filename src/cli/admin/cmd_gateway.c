@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer gateway: the daemon that keeps sandboxes ready and going, for those who want to see or steer it. */
+/*
+ * coffer gateway: starts, stops, reloads and inspects cofferd, the daemon that maintains the warm pool and
+ * restarts sandboxes. No sandbox depends on cofferd, so none of this affects a running one.
+ */
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/jsonget.h"
@@ -28,21 +31,21 @@ static const struct opt gateway_opts[] = {
 
 #define WORDS "start stop status reload run"
 #define LISTEN_FILE_MAX 65536
-#define NOT_RUNNING 3 /* as systemctl(1) says it */
+#define NOT_RUNNING 3 /* exit code of status, as systemctl(1) has it */
 
-static long long number_of(const json_t *o, const char *key)
+static long long status_number(const json_t *o, const char *key)
 {
 	return (long long)json_integer_value(json_object_get(o, key));
 }
 
-static void add_vault(const json_t *v, struct buf *out)
+static void add_vault_status(const json_t *v, struct buf *out)
 {
-	long long n = number_of(v, "sandboxes");
+	long long n = status_number(v, "sandboxes");
 
 	buf_addf(out, "  vault: %s", jsonget_text(v, "state"));
 	if (json_is_true(json_object_get(v, "running")))
 		buf_addf(out, ", used by %lld sandbox%s, pid %lld", n, n == 1 ? "" : "es",
-			 number_of(v, "pid"));
+			 status_number(v, "pid"));
 	else if (str_eq(jsonget_text(v, "state"), "locked"))
 		buf_adds(out, "; coffer secret unlock asks for its passphrase");
 	else if (str_eq(jsonget_text(v, "state"), "unlocked"))
@@ -52,8 +55,8 @@ static void add_vault(const json_t *v, struct buf *out)
 	buf_addc(out, '\n');
 }
 
-/* Names and days of what the vault's secrets want; nothing where they want nothing. */
-static void add_dates(const json_t *o, struct buf *out)
+/* Adds the secrets that are due for rotation or expire soon; nothing if there are none. */
+static void add_secret_dates(const json_t *o, struct buf *out)
 {
 	const json_t *rotation = json_object_get(o, "rotation"), *list = json_object_get(o, "expiring");
 
@@ -76,29 +79,31 @@ static void add_dates(const json_t *o, struct buf *out)
 	}
 }
 
-static void add_self(const json_t *o, struct buf *out)
+static void add_cofferd_status(const json_t *o, struct buf *out)
 {
 	char span[CLOCK_TEXT_LEN], size[16];
 	const json_t *pool = json_object_get(o, "pool"), *db = json_object_get(o, "database");
 
-	buf_addf(out, "cofferd %s, pid %lld, up %s, %s\n", jsonget_text(o, "version"), number_of(o, "pid"),
-		 clock_span((uint64_t)number_of(o, "uptime_s") * NSEC_PER_SEC, span),
+	buf_addf(out, "cofferd %s, pid %lld, up %s, %s\n", jsonget_text(o, "version"),
+		 status_number(o, "pid"),
+		 clock_span((uint64_t)status_number(o, "uptime_s") * NSEC_PER_SEC, span),
 		 json_is_true(json_object_get(o, "stays")) ? "stays until it is stopped" : "exits when idle");
 	if (json_is_true(json_object_get(o, "replaced")))
 		buf_adds(out, "  coffer was replaced since it was started: coffer gateway reload\n");
-	buf_addf(out, "  pool: %lld ready, %lld being made, about %s\n", number_of(pool, "ready"),
-		 number_of(pool, "starting"), str_from_size((uint64_t)number_of(pool, "bytes"), size));
-	add_vault(json_object_get(o, "vault"), out);
-	add_dates(o, out);
+	buf_addf(out, "  pool: %lld ready, %lld being made, about %s\n", status_number(pool, "ready"),
+		 status_number(pool, "starting"),
+		 str_from_size((uint64_t)status_number(pool, "bytes"), size));
+	add_vault_status(json_object_get(o, "vault"), out);
+	add_secret_dates(o, out);
 	if (json_is_object(db))
-		buf_addf(out, "  %lld start%s, %lld unclean; schema %lld\n", number_of(db, "starts"),
-			 number_of(db, "starts") == 1 ? "" : "s", number_of(db, "crashes"),
-			 number_of(db, "schema"));
+		buf_addf(out, "  %lld start%s, %lld unclean; schema %lld\n", status_number(db, "starts"),
+			 status_number(db, "starts") == 1 ? "" : "s", status_number(db, "crashes"),
+			 status_number(db, "schema"));
 	if (*jsonget_text(db, "kept_copy"))
 		buf_addf(
 			out,
 			"  the database was brought forward from schema %lld; %s is a copy of it as it was\n",
-			number_of(db, "from_schema"), jsonget_text(db, "kept_copy"));
+			status_number(db, "from_schema"), jsonget_text(db, "kept_copy"));
 	if (*jsonget_text(db, "moved_aside"))
 		buf_addf(out, "  a damaged database was moved to %s: history and back-off are lost\n",
 			 jsonget_text(db, "moved_aside"));
@@ -108,14 +113,15 @@ static void add_self(const json_t *o, struct buf *out)
 		buf_addf(out, "  keeps no sandboxes: %s\n", jsonget_text(o, "trouble"));
 }
 
-static int add_sandbox(struct table *t, const json_t *x)
+static int add_kept_sandbox_row(struct table *t, const json_t *x)
 {
 	char restarts[32], last[64] = "-";
 	int r;
 
-	snprintf(restarts, sizeof(restarts), "%lld", number_of(x, "restarts"));
+	snprintf(restarts, sizeof(restarts), "%lld", status_number(x, "restarts"));
 	if (*jsonget_text(x, "cause"))
-		snprintf(last, sizeof(last), "%.40s (%lld)", jsonget_text(x, "cause"), number_of(x, "exit"));
+		snprintf(last, sizeof(last), "%.40s (%lld)", jsonget_text(x, "cause"),
+			 status_number(x, "exit"));
 	r = table_add(t, jsonget_text(x, "id"), 0);
 	r = r < 0 ? r : table_add(t, jsonget_text(x, "name"), 24);
 	r = r < 0 ? r : table_add(t, jsonget_text(x, "restart"), 0);
@@ -125,8 +131,11 @@ static int add_sandbox(struct table *t, const json_t *x)
 	return r < 0 ? r : table_add(t, jsonget_text(x, "why"), 60);
 }
 
-/* Where the API and the page are, beside their socket: kept for the next cofferd, and so of this one too. */
-static void add_listen(const struct state *st, struct buf *out)
+/*
+ * Adds the addresses on which cofferd serves the API and the page, besides its socket. The file keeps them
+ * for the next cofferd; this one listens on the same.
+ */
+static void add_listen_addresses(const struct state *st, struct buf *out)
 {
 	autobuf struct buf b = BUF_INIT;
 	char *rest = NULL;
@@ -134,13 +143,13 @@ static void add_listen(const struct state *st, struct buf *out)
 	if (fd_read_file(st->fd, WEBD_FILE, LISTEN_FILE_MAX, &b) < 0)
 		return;
 	buf_addc(&b, '\0');
-	/* "ADDRESS -|public -|NAME" */
+	/* A line is "ADDRESS -|public -|NAME". */
 	for (const char *w = buf_error(&b) ? NULL : strtok_r(b.data, "\n", &rest); w;
 	     w = strtok_r(NULL, "\n", &rest))
 		buf_addf(out, "  page and API: %.*s (coffer ui)\n", (int)strcspn(w, " "), w);
 }
 
-static int add_status(const struct state *st, const json_t *o, struct buf *out)
+static int format_status(const struct state *st, const json_t *o, struct buf *out)
 {
 	static const char *const heads[] = {
 		"ID", "NAME", "RESTART", "STATE", "RESTARTS", "LAST END", "WHY"
@@ -149,20 +158,21 @@ static int add_status(const struct state *st, const json_t *o, struct buf *out)
 	const json_t *list = json_object_get(o, "sandboxes"), *helpers = json_object_get(o, "helpers");
 	int r = 0;
 
-	add_self(o, out);
-	add_listen(st, out);
+	add_cofferd_status(o, out);
+	add_listen_addresses(st, out);
 	for (size_t i = 0; i < json_array_size(helpers); i++) {
 		const json_t *h = json_array_get(helpers, i);
 
-		buf_addf(out, "  %s died %lld time%s: %s\n", jsonget_text(h, "name"), number_of(h, "deaths"),
-			 number_of(h, "deaths") == 1 ? "" : "s", jsonget_text(h, "why"));
+		buf_addf(out, "  %s died %lld time%s: %s\n", jsonget_text(h, "name"),
+			 status_number(h, "deaths"), status_number(h, "deaths") == 1 ? "" : "s",
+			 jsonget_text(h, "why"));
 	}
 	if (json_array_size(list) == 0)
 		return 0;
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(heads); i++)
 		r = table_add(&t, heads[i], 0);
 	for (size_t i = 0; r == 0 && i < json_array_size(list); i++)
-		r = add_sandbox(&t, json_array_get(list, i));
+		r = add_kept_sandbox_row(&t, json_array_get(list, i));
 	if (r == 0)
 		table_format(&t, out);
 	return r;
@@ -187,14 +197,14 @@ static int show_status(struct state *st, bool as_json)
 	if (as_json)
 		return say_out(&b);
 	o = json_loadb(buf_cstr(&b), b.len, 0, NULL);
-	r = o ? add_status(st, o, &out) : -EBADMSG;
+	r = o ? format_status(st, o, &out) : -EBADMSG;
 	json_decref(o);
 	if (r < 0)
 		return say_error((err_sys(&e, r, "cannot understand what cofferd tells"), &e));
 	return say_out(&out);
 }
 
-static int say_reply(const struct cofferd_reply *reply)
+static int say_reply_error(const struct cofferd_reply *reply)
 {
 	struct err e = ERR_INIT;
 
@@ -210,7 +220,7 @@ static int start_gateway(struct state *st)
 
 	if (r == 0 && !reply.leaves) {
 		if (reply.error)
-			return say_reply(&reply);
+			return say_reply_error(&reply);
 		say_note("cofferd runs already, pid %u", reply.pid);
 		return 0;
 	}
@@ -222,8 +232,8 @@ static int start_gateway(struct state *st)
 #define LEAVE_MS 25000
 #define LEAVE_STEP_MS 10
 
-/* Until nobody answers any more, or somebody else does. */
-static bool has_left(struct state *st, uint32_t pid)
+/* Waits until cofferd `pid` no longer responds, or another one does. False: timeout. */
+static bool wait_until_exited(struct state *st, uint32_t pid)
 {
 	struct cofferd_reply reply = { 0 };
 
@@ -237,8 +247,11 @@ static bool has_left(struct state *st, uint32_t pid)
 	return false;
 }
 
-/* Stop or reload; a reload after coffer was replaced is a new cofferd, which finds all again. */
-static int steer(struct state *st, enum cofferd_want want)
+/*
+ * Stops or reloads cofferd. If coffer was replaced, a reload starts a new cofferd, which finds all
+ * sandboxes again.
+ */
+static int stop_or_reload(struct state *st, enum cofferd_want want)
 {
 	struct cofferd_reply reply;
 	struct err e = ERR_INIT;
@@ -251,10 +264,10 @@ static int steer(struct state *st, enum cofferd_want want)
 	if (r < 0)
 		return say_error((err_sys(&e, r, "cofferd does not answer"), &e));
 	if (reply.error)
-		return say_reply(&reply);
+		return say_reply_error(&reply);
 	if (!reply.leaves)
 		return 0;
-	if (!has_left(st, reply.pid))
+	if (!wait_until_exited(st, reply.pid))
 		return say_error((err_set(&e, -ETIMEDOUT, "cofferd takes long to leave"), &e));
 	if (want == COFFERD_STOP)
 		return 0;
@@ -275,7 +288,7 @@ static int start_and_listen(struct state *st, const struct webctl *ctl)
 	return 0;
 }
 
-static int obey(const char *word, bool as_json, const struct webctl *ctl)
+static int run_gateway_action(const char *word, bool as_json, const struct webctl *ctl)
 {
 	CLEANUP(state_release) struct state st = STATE_INIT;
 	struct err e = ERR_INIT;
@@ -285,16 +298,16 @@ static int obey(const char *word, bool as_json, const struct webctl *ctl)
 	if (str_eq(word, "start"))
 		return start_and_listen(&st, ctl);
 	if (str_eq(word, "stop"))
-		return steer(&st, COFFERD_STOP);
+		return stop_or_reload(&st, COFFERD_STOP);
 	if (str_eq(word, "reload"))
-		return steer(&st, COFFERD_RELOAD);
+		return stop_or_reload(&st, COFFERD_RELOAD);
 	if (str_eq(word, "run"))
 		return cofferd_exec(&st, &e) < 0 ? say_error(&e) : EXIT_OURS;
 	return show_status(&st, as_json);
 }
 
-/* What goes with --listen. */
-static void take_place(struct webctl *ctl, int id, const char *value)
+/* Takes the options that describe the address to listen on. */
+static void take_listen_option(struct webctl *ctl, int id, const char *value)
 {
 	ctl->is_public |= id == OPT_PUBLIC;
 	if (id == OPT_LISTEN)
@@ -303,7 +316,7 @@ static void take_place(struct webctl *ctl, int id, const char *value)
 		snprintf(ctl->hosts, sizeof(ctl->hosts), "%.255s", value);
 }
 
-static int check_words(const char *word, bool as_json, const struct webctl *ctl, struct err *e)
+static int check_gateway_args(const char *word, bool as_json, const struct webctl *ctl, struct err *e)
 {
 	int r = opt_one_of("gateway", word, WORDS, e);
 
@@ -330,7 +343,7 @@ static int cmd_gateway(int argc, char **argv)
 			if (id == OPT_HELP)
 				return verb_print_help(&verb_gateway);
 			as_json = as_json || id == OPT_JSON;
-			take_place(&ctl, id, value);
+			take_listen_option(&ctl, id, value);
 		}
 		next = id < 0 ? NULL : opt_take(&p);
 		if (!next)
@@ -343,9 +356,9 @@ static int cmd_gateway(int argc, char **argv)
 		id = err_set(&e, -EINVAL, "what about the gateway? " WORDS);
 	if (id < 0 || !word)
 		return say_usage(&verb_gateway, &e);
-	if (check_words(word, as_json, &ctl, &e) < 0)
+	if (check_gateway_args(word, as_json, &ctl, &e) < 0)
 		return say_usage(&verb_gateway, &e);
-	return obey(word, as_json, &ctl);
+	return run_gateway_action(word, as_json, &ctl);
 }
 
 const struct verb verb_gateway = {

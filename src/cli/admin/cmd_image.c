@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer image: root file systems that are kept: brought in, listed, looked at, removed. */
+/*
+ * coffer image: imports, pulls, lists, inspects and removes root file system images. Archives are unpacked
+ * by a fenced helper, never here; every change of the store is logged.
+ */
 #include "sandbox/image/image.h"
 
 #include "audit/audit.h"
@@ -45,9 +48,9 @@ static int image_no_memory(struct err *e)
 	return err_set(e, -ENOMEM, "out of memory");
 }
 
-/* What is to be done, before it is; what came of it, after. */
-static int log_event(struct audit *a, const char *type, const char *what, const struct image_record *rec,
-		     struct err *e)
+/* Logs an intended change before it is made (`what`), or its result afterwards (`rec`). */
+static int log_image_event(struct audit *a, const char *type, const char *what,
+			   const struct image_record *rec, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT;
 	struct json j = JSON_INIT(&b);
@@ -62,7 +65,7 @@ static int log_event(struct audit *a, const char *type, const char *what, const 
 	return buf_error(&b) ? image_no_memory(e) : audit_append(a, type, NULL, &b, e);
 }
 
-static void say_notes(const struct image_notes *n)
+static void say_left_out(const struct image_notes *n)
 {
 	const struct {
 		uint64_t n;
@@ -83,25 +86,25 @@ static void say_notes(const struct image_notes *n)
 		say_note("left out, as no sandbox has any: %s", buf_cstr(&b));
 }
 
-static int bring_in(struct state *st, struct audit *a, const struct args *args, const char *what,
-		    struct err *e)
+static int import_or_pull(struct state *st, struct audit *a, const struct args *args, const char *what,
+			  struct err *e)
 {
 	CLEANUP(image_record_release) struct image_record rec = { 0 };
 	struct image_pull pull = { .ref = what, .insecure = args->insecure };
 	struct image_import in = args->in;
 	struct image_notes notes = { 0 };
 	char size[16];
-	int r = log_event(a, args->act == ACT_PULL ? "image.pull" : "image.import", what, NULL, e);
+	int r = log_image_event(a, args->act == ACT_PULL ? "image.pull" : "image.import", what, NULL, e);
 
 	in.path = what;
 	if (r == 0)
 		r = args->act == ACT_PULL ? image_pull(st, &pull, &rec, &notes, e)
 					  : image_import(st, &in, &rec, &notes, e);
 	if (r == 0)
-		r = log_event(a, "image.imported", NULL, &rec, e);
+		r = log_image_event(a, "image.imported", NULL, &rec, e);
 	if (r < 0)
 		return r;
-	say_notes(&notes);
+	say_left_out(&notes);
 	if (args->quiet)
 		printf("%s\n", rec.name);
 	else
@@ -127,7 +130,7 @@ static void add_image_json(struct json *j, const struct image_record *r)
 	json_end_obj(j);
 }
 
-static int add_rows(const struct image_records *l, struct table *t)
+static int add_image_rows(const struct image_records *l, struct table *t)
 {
 	static const char *const heads[] = { "NAME", "DIGEST", "SIZE", "IMPORTED" };
 	int r = 0;
@@ -139,7 +142,7 @@ static int add_rows(const struct image_records *l, struct table *t)
 
 		snprintf(digest, sizeof(digest), "%.19s", l->v[i].manifest);
 		clock_format(l->v[i].imported, when);
-		when[19] = '\0'; /* seconds will do */
+		when[19] = '\0'; /* cut after the seconds */
 		r = table_add(t, l->v[i].name, 0);
 		r = r < 0 ? r : table_add(t, digest, 0);
 		r = r < 0 ? r : table_add(t, str_from_size(l->v[i].bytes, size), 0);
@@ -170,15 +173,15 @@ static int list_images(struct state *st, const struct args *a, struct err *e)
 		json_end_arr(&j);
 		buf_addc(&out, '\n');
 	} else if (!a->quiet) {
-		if (add_rows(&l, &t) < 0)
+		if (add_image_rows(&l, &t) < 0)
 			return image_no_memory(e);
 		table_format(&t, &out);
 	}
 	return buf_error(&out) ? image_no_memory(e) : say_out(&out) ? -EIO : 0;
 }
 
-/* The record, the manifest and the configuration as one object; the last two as they are. */
-static int inspect(struct state *st, const char *ref, struct err *e)
+/* Prints record, manifest and configuration as one object; the latter two are unchanged. */
+static int inspect_image(struct state *st, const char *ref, struct err *e)
 {
 	CLEANUP(image_record_release) struct image_record rec = { 0 };
 	autobuf struct buf manifest = BUF_INIT, config = BUF_INIT, out = BUF_INIT, head = BUF_INIT;
@@ -199,7 +202,7 @@ static int inspect(struct state *st, const char *ref, struct err *e)
 			    json_object_set_new(all, "config", c) == 0
 		    ? 0
 		    : -ENOMEM;
-	/* ASCII only: what it says about itself cannot draw on a terminal. */
+	/* ASCII only: the image's own texts cannot send control sequences to a terminal. */
 	text = r == 0 ? json_dumps(all, JSON_INDENT(2) | JSON_ENSURE_ASCII) : NULL;
 	if (text)
 		buf_addf(&out, "%s\n", text);
@@ -208,8 +211,8 @@ static int inspect(struct state *st, const char *ref, struct err *e)
 	return r < 0 || !out.len ? image_no_memory(e) : say_out(&out) ? -EIO : 0;
 }
 
-/* A run that was kept, with the layer that it wrote over the image. */
-static int check_kept(struct state *st, const struct image_record *rec, struct err *e)
+/* Refuses to remove an image that a kept, named run is based on: its layer is useless without the image. */
+static int refuse_image_in_use(struct state *st, const struct image_record *rec, struct err *e)
 {
 	autostrv struct strv ids = STRV_INIT;
 	int r = state_run_list(st, &ids, e);
@@ -228,7 +231,7 @@ static int check_kept(struct state *st, const struct image_record *rec, struct e
 	return r;
 }
 
-static int remove_one(struct state *st, struct audit *a, const char *ref, bool force, struct err *e)
+static int remove_image(struct state *st, struct audit *a, const char *ref, bool force, struct err *e)
 {
 	CLEANUP(image_record_release) struct image_record rec = { 0 }, gone = { 0 };
 	int r = image_find(st, ref, &rec, e);
@@ -236,29 +239,29 @@ static int remove_one(struct state *st, struct audit *a, const char *ref, bool f
 	if (r == -ENOENT && force)
 		return 0;
 	if (r == 0 && !force)
-		r = check_kept(st, &rec, e);
+		r = refuse_image_in_use(st, &rec, e);
 	if (r == 0)
-		r = log_event(a, "image.rm", NULL, &rec, e);
+		r = log_image_event(a, "image.rm", NULL, &rec, e);
 	return r < 0 ? r : image_remove(st, ref, &gone, e);
 }
 
-static int act_on(struct state *st, struct audit *audit, const struct args *a, const char *what,
-		  struct err *e)
+static int run_image_act(struct state *st, struct audit *audit, const struct args *a, const char *what,
+			 struct err *e)
 {
 	switch (a->act) {
 	case ACT_IMPORT:
 	case ACT_PULL:
-		return bring_in(st, audit, a, what, e);
+		return import_or_pull(st, audit, a, what, e);
 	case ACT_RM:
-		return remove_one(st, audit, what, a->force, e);
+		return remove_image(st, audit, what, a->force, e);
 	case ACT_INSPECT:
-		return inspect(st, what, e);
+		return inspect_image(st, what, e);
 	default:
 		return list_images(st, a, e);
 	}
 }
 
-static int run_all(const struct args *a)
+static int run_image_acts(const struct args *a)
 {
 	CLEANUP(state_release) struct state st = STATE_INIT;
 	CLEANUP(audit_freep) struct audit *audit = NULL;
@@ -267,12 +270,12 @@ static int run_all(const struct args *a)
 
 	if (state_open(&st, &e) < 0)
 		return say_error(&e);
-	/* Only what changes something is logged. */
+	/* Only changes are logged. */
 	if (a->act != ACT_LS && a->act != ACT_INSPECT && audit_open(&audit, st.fd, &e) < 0)
 		return say_error(&e);
 	for (int i = 0; i < (a->act == ACT_LS ? 1 : a->argc); i++) {
 		e = ERR_INIT;
-		if (act_on(&st, audit, a, a->argv[i], &e) < 0)
+		if (run_image_act(&st, audit, a, a->argv[i], &e) < 0)
 			code = e.code ? say_error(&e) : EXIT_OURS;
 	}
 	return code;
@@ -302,7 +305,7 @@ static int take_image_option(struct args *a, int id, const char *value, struct e
 	return 0;
 }
 
-static int check_args(const struct args *a, const char *act, struct err *e)
+static int check_image_args(const struct args *a, const char *act, struct err *e)
 {
 	if (!act)
 		return err_set(e, -EINVAL, "image needs one of these words: import, pull, ls, rm, inspect");
@@ -315,8 +318,10 @@ static int check_args(const struct args *a, const char *act, struct err *e)
 	return 0;
 }
 
-/* Options may stand before, between and behind the other words, which are gathered at the front of argv. Returns 1 when
- * --help was asked for. */
+/*
+ * Options may come before, between and after the other words, which are moved to the front of argv. Returns
+ * 1 for --help.
+ */
 static int parse_image_args(struct args *a, int argc, char **argv, struct err *e)
 {
 	struct optparse p = OPTPARSE_INIT(argc, argv, image_opts, ARRAY_SIZE(image_opts));
@@ -336,7 +341,7 @@ static int parse_image_args(struct args *a, int argc, char **argv, struct err *e
 		if (id < 0)
 			return id;
 		if (p.index >= p.argc)
-			return check_args(a, act, e);
+			return check_image_args(a, act, e);
 		if (act) {
 			a->argv[a->argc++] = p.argv[p.index++];
 			continue;
@@ -359,7 +364,7 @@ static int cmd_image(int argc, char **argv)
 		return verb_print_help(&verb_image);
 	if (r < 0)
 		return say_usage(&verb_image, &e);
-	return run_all(&a);
+	return run_image_acts(&a);
 }
 
 const struct verb verb_image = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer notify: whom the gateway tells, and whether that works. */
+/* coffer notify: lists the notification targets of notify.yaml, and sends a test message to them. */
 #include "notify/notify.h"
 
 #include "base/cleanup.h"
@@ -29,7 +29,7 @@ static const struct opt notify_opts[] = {
 struct notify_args {
 	const char *config, *to, *title;
 	uint64_t tries;
-	int act; /* -1: not said */
+	int act; /* -1: none given */
 };
 
 struct testing {
@@ -37,8 +37,8 @@ struct testing {
 	size_t failed;
 };
 
-static void told(void *ctx, const struct notify_target *t, enum notify_outcome o, unsigned status,
-		 const char *why)
+static void print_outcome(void *ctx, const struct notify_target *t, enum notify_outcome o, unsigned status,
+			  const char *why)
 {
 	struct testing *x = ctx;
 	char shown[COURIER_WHY_LEN + 96];
@@ -63,14 +63,16 @@ static bool has_target(const struct notify_conf *c, const char *name)
 	return false;
 }
 
-static int run_test(struct testing *x, const struct notify_conf *conf, const struct notify_args *a,
-		    struct err *e)
+static int send_test_messages(struct testing *x, const struct notify_conf *conf, const struct notify_args *a,
+			      struct err *e)
 {
 	CLEANUP(state_release) struct state st = STATE_INIT;
 	CLEANUP(audit_freep) struct audit *audit = NULL;
 	CLEANUP(notify_freep) struct notify *n = NULL;
 	static const char *const lines[] = { "If you read this, notifications work." };
-	struct notify_opts opts = { .tries = (unsigned)a->tries, .only = a->to, .told = told, .ctx = x };
+	struct notify_opts opts = {
+		.tries = (unsigned)a->tries, .only = a->to, .told = print_outcome, .ctx = x
+	};
 	struct notify_event ev = { .type = "test",
 				   .title = a->title ? a->title : "Cofferdam: a test of notifications",
 				   .lines = lines,
@@ -87,7 +89,7 @@ static int run_test(struct testing *x, const struct notify_conf *conf, const str
 	return r;
 }
 
-static int test(const struct notify_conf *conf, const struct notify_args *a, struct err *e)
+static int test_targets(const struct notify_conf *conf, const struct notify_args *a, struct err *e)
 {
 	struct testing x = { .loop = LOOP_INIT };
 	int r;
@@ -99,7 +101,7 @@ static int test(const struct notify_conf *conf, const struct notify_args *a, str
 		err_hint(e, -ENOENT, "coffer notify ls");
 		return say_error(e);
 	}
-	r = run_test(&x, conf, a, e);
+	r = send_test_messages(&x, conf, a, e);
 	loop_close(&x.loop);
 	return r < 0 ? say_error(e) : x.failed ? EXIT_FAILED : 0;
 }
@@ -193,7 +195,7 @@ static int cmd_notify(int argc, char **argv)
 		say_error(&e);
 		return EXIT_USAGE;
 	}
-	return a.act == 0 ? test(&conf, &a, &e) : list_targets(&conf, &e);
+	return a.act == 0 ? test_targets(&conf, &a, &e) : list_targets(&conf, &e);
 }
 
 const struct verb verb_notify = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer pool: what cofferd keeps ready for tool calls, and sending it away. */
+/* coffer pool: shows the warm pool that cofferd maintains for tool calls, or ends it. */
 #include "base/str.h"
 #include "cli/core/say.h"
 #include "cli/core/verb.h"

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer token: who may use the API over a network. The token is made here and shown once; cofferd gets its hash. */
+/*
+ * coffer token: creates, lists and revokes the tokens for the API over a network. A token is generated here
+ * and printed once; cofferd only ever gets its hash.
+ */
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/jsonget.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer ui: an address for the browser, good once. */
+/* coffer ui: prints an address for the browser, with a code that is valid once. */
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "cli/core/docs.h"
@@ -22,8 +22,8 @@ static const struct opt ui_opts[] = {
 	  OPT_LISTEN },
 };
 
-/* The first address that is listened on; "" when there is none. */
-static int where(struct state *st, struct webctl *c, char ret[72], struct err *e)
+/* Gets the first address that cofferd listens on; "" if there is none. */
+static int find_listen_address(struct state *st, struct webctl *c, char ret[72], struct err *e)
 {
 	autobuf struct buf b = BUF_INIT;
 	const char *s;
@@ -42,9 +42,11 @@ static int where(struct state *st, struct webctl *c, char ret[72], struct err *e
 #define PORT_FIRST 8787
 #define PORT_TRIES 20
 
-/* Where nobody named an address and the usual port is taken, by the gateway of another user for one, the next free port
- * is as good. An address that was named is that or none. */
-static int listen_somewhere(struct state *st, const char *listen, char ret[72], struct err *e)
+/*
+ * If no address was named and the default port is taken, for instance by another user's gateway, tries the
+ * next ports. A named address is used as it is, or fails.
+ */
+static int listen_on_free_port(struct state *st, const char *listen, char ret[72], struct err *e)
 {
 	struct webctl c = { .op = WEBCTL_LISTEN };
 	int r = -EADDRINUSE;
@@ -55,7 +57,7 @@ static int listen_somewhere(struct state *st, const char *listen, char ret[72], 
 			snprintf(c.listen, sizeof(c.listen), "%.71s", listen);
 		else
 			snprintf(c.listen, sizeof(c.listen), "127.0.0.1:%u", PORT_FIRST + i);
-		r = where(st, &c, ret, e);
+		r = find_listen_address(st, &c, ret, e);
 		if (r == 0 && i)
 			say_note(
 				"port %d is taken, perhaps by the gateway of another user: this one listens on %s",
@@ -71,13 +73,13 @@ static int show_address(struct state *st, enum web_role role, const char *name, 
 	struct err e = ERR_INIT;
 	char at[72] = "";
 
-	if (where(st, &c, at, &e) < 0)
+	if (find_listen_address(st, &c, at, &e) < 0)
 		return say_error(&e);
-	if (!at[0] && listen_somewhere(st, listen, at, &e) < 0)
+	if (!at[0] && listen_on_free_port(st, listen, at, &e) < 0)
 		return e.code == -EINVAL ? say_usage(&verb_ui, &e) : say_error(&e);
 	c = (struct webctl){ .op = WEBCTL_LOGIN, .role = role };
 	snprintf(c.name, sizeof(c.name), "%.63s", name);
-	if (web_secret_new("", &code, c.hash, &e) < 0 || where(st, &c, at, &e) < 0)
+	if (web_secret_new("", &code, c.hash, &e) < 0 || find_listen_address(st, &c, at, &e) < 0)
 		return say_error(&e);
 	buf_addf(&out, "http://%s/#login=%s\n", at, buf_cstr(&code));
 	say_note("open this within two minutes; it is good once");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Follows the questions of one run and posts what people are to know of them (notify/askpost.h). A client of the run's socket like
- * any other: it reads, answers nothing, and ends with the run. Privileges that it was started with it gives up but for what
- * its own children need to become somebody else.
+ * Follows the questions of one run and sends notifications about them (notify/askpost.h). It is a client of
+ * the run's ask server like any other: it reads, answers nothing, and ends with the run. It drops all
+ * privileges except those that its children need to change identity.
  */
 #include "cli/admin/notify_asks.h"
 
@@ -21,7 +21,7 @@
 #include <stdio.h>
 #include <sys/prctl.h>
 
-#define LAST_WORDS (5 * NSEC_PER_SEC) /* for what waits to be sent when the run has ended */
+#define LAST_WORDS (5 * NSEC_PER_SEC) /* timeout for pending notifications after the run has ended */
 
 struct following {
 	struct loop loop;
@@ -33,11 +33,11 @@ struct following {
 	bool ended, over;
 };
 
-static void on_post(void *ctx, const struct notify_event *ev)
+static void send_post(void *ctx, const struct notify_event *ev)
 {
 	struct following *f = ctx;
 
-	/* Without memory it is one less; the question waits all the same. */
+	/* Without memory this notification is lost; the question still waits. */
 	if (f->notify)
 		(void)!notify_post(f->notify, ev);
 }
@@ -55,12 +55,12 @@ static void on_post_due(struct timer *t)
 	arm_next_post(t->ctx);
 }
 
-static void on_end(struct timer *t)
+static void on_end_timeout(struct timer *t)
 {
 	((struct following *)t->ctx)->over = true;
 }
 
-static int take_question(void *ctx, json_t *ask)
+static int post_question(void *ctx, json_t *ask)
 {
 	struct following *f = ctx;
 
@@ -69,13 +69,13 @@ static int take_question(void *ctx, json_t *ask)
 	return 0;
 }
 
-static void on_socket(struct watch *w, uint32_t events)
+static void on_ask_server(struct watch *w, uint32_t events)
 {
 	struct following *f = w->ctx;
 	struct err e = ERR_INIT;
 
 	(void)events;
-	if (askc_follow_read(&f->c, take_question, f, &e) == 0) {
+	if (askc_follow_read(&f->c, post_question, f, &e) == 0) {
 		arm_next_post(f);
 		return;
 	}
@@ -85,25 +85,28 @@ static void on_socket(struct watch *w, uint32_t events)
 	loop_timer(&f->loop, &f->t_end, clock_nsec(CLOCK_MONOTONIC) + LAST_WORDS);
 }
 
-static int follow_questions(struct following *f, int run_fd, struct err *e)
+static int follow_run_questions(struct following *f, int run_fd, struct err *e)
 {
 	int r = askc_open(&f->c, run_fd, e);
 
 	r = r < 0 ? r : askc_follow_begin(&f->c, false, e);
 	if (r < 0)
 		return r;
-	f->w = (struct watch){ .fd = f->c.fd, .fn = on_socket, .ctx = f };
+	f->w = (struct watch){ .fd = f->c.fd, .fn = on_ask_server, .ctx = f };
 	f->t_tick = (struct timer){ .fn = on_post_due, .ctx = f };
-	f->t_end = (struct timer){ .fn = on_end, .ctx = f };
+	f->t_end = (struct timer){ .fn = on_end_timeout, .ctx = f };
 	r = loop_watch(&f->loop, &f->w, EPOLLIN) < 0 ? err_set(e, -ENOMEM, "out of memory") : 0;
 	while (r == 0 && !f->over && !(f->ended && notify_waiting(f->notify) == 0))
 		r = loop_round(&f->loop, e);
 	return r;
 }
 
-static int give_up_privilege(struct err *e)
+static int drop_notifier_privileges(struct err *e)
 {
-	/* Without the right to kill, what became somebody else would outlive its parent: the kernel asks for it there too. */
+	/*
+	 * CAP_KILL, because the kernel checks it for the parent-death signal, too: without it, a child with
+	 * another identity would outlive this process.
+	 */
 	const uint64_t keep = 1ULL << CAP_SETUID | 1ULL << CAP_SETGID | 1ULL << CAP_KILL;
 	uint64_t have = 0;
 	int r = caps_effective(&have, e);
@@ -113,8 +116,8 @@ static int give_up_privilege(struct err *e)
 	return r < 0 || !have ? r : caps_give_up(have & keep, e);
 }
 
-/* There is no terminal: what goes wrong is in the log. */
-static void log_failure(struct audit *audit, const char *run, const struct err *e)
+/* This process has no terminal: failures go to the audit log. */
+static void log_notify_failure(struct audit *audit, const char *run, const struct err *e)
 {
 	autobuf struct buf b = BUF_INIT;
 	struct json j = JSON_INIT(&b);
@@ -125,25 +128,26 @@ static void log_failure(struct audit *audit, const char *run, const struct err *
 		(void)!audit_append(audit, "notify.failed", run, &b, NULL);
 }
 
-static int tell_people(struct state *st, struct audit *audit, const char *run, uint64_t number, struct err *e)
+static int notify_of_run(struct state *st, struct audit *audit, const char *run, uint64_t number,
+			 struct err *e)
 {
 	CLEANUP(notify_conf_release) struct notify_conf conf = NOTIFY_CONF_INIT;
 	CLEANUP(run_meta_release) struct run_meta m = { 0 };
 	autoclose int fd = openat(st->runs_fd, run, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	struct following f = { .loop = LOOP_INIT, .c = ASKC_INIT, .w = WATCH_INIT };
-	int r = fd < 0 ? err_sys(e, -errno, "cannot open the sandbox") : give_up_privilege(e);
+	int r = fd < 0 ? err_sys(e, -errno, "cannot open the sandbox") : drop_notifier_privileges(e);
 
 	r = r < 0 ? r : notify_conf_load(&conf, NULL, e);
 	r = r < 0 ? r : loop_open(&f.loop, e);
 	r = r < 0 ? r : notify_new(&f.notify, &f.loop, &conf, st->fd, audit, NULL, e);
 	if (r == 0) {
 		(void)!run_meta_read(fd, &m, NULL);
-		f.post = (struct askpost){ .post = on_post,
+		f.post = (struct askpost){ .post = send_post,
 					   .ctx = &f,
 					   .ui = conf.ui[0] ? conf.ui : NULL,
 					   .name = m.name,
 					   .last = number - 1 };
-		r = follow_questions(&f, fd, e);
+		r = follow_run_questions(&f, fd, e);
 	}
 	notify_free(f.notify);
 	askc_close(&f.c);
@@ -164,8 +168,8 @@ int notify_asks(int argc, char **argv)
 		return EXIT_USAGE;
 	r = state_open(&st, &e);
 	r = r < 0 ? r : audit_open(&audit, st.fd, &e);
-	r = r < 0 ? r : tell_people(&st, audit, argv[1], number, &e);
+	r = r < 0 ? r : notify_of_run(&st, audit, argv[1], number, &e);
 	if (r < 0)
-		log_failure(audit, argv[1], &e);
+		log_notify_failure(audit, argv[1], &e);
 	return r < 0 ? EXIT_OURS : 0;
 }

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Not for people: what a run's guard executes so that they are told of its questions (approval/server/asknotify.h). */
+/*
+ * An internal verb, not for people: the process that a run's guard starts to send notifications about its
+ * questions (approval/server/asknotify.h).
+ */
 #ifndef CLI_NOTIFY_ASKS_H
 #define CLI_NOTIFY_ASKS_H
 
-/* notify-asks RUN NUMBER */
+/* Arguments: notify-asks RUN NUMBER, where NUMBER is the first question to report. */
 int notify_asks(int argc, char **argv);
 
 #endif

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Dispatches one operation of the HTTP API: `coffer web-work OP name=value…`, started by cofferd for each
+ * request. Prints one JSON document; a failure is exit code 3 and three lines on stderr. The arguments were
+ * checked by the broker (daemon/broker/webd.h); nothing here reads from the network.
+ */
 #include "cli/api/web_work.h"
 
 #include "base/cleanup.h"
@@ -44,7 +49,7 @@ uint64_t web_arg_num(const struct web_args *a, const char *name, uint64_t otherw
 	return s && str_to_u64(s, &v) == 0 ? v : otherwise;
 }
 
-static const char *code_of(int r)
+static const char *api_code_of_errno(int r)
 {
 	switch (r) {
 	case -ENOENT:
@@ -62,18 +67,18 @@ static const char *code_of(int r)
 	}
 }
 
-/* One line each, whatever a message holds. */
+/* Prints code, message and hint on one line each; str_safe() removes line breaks from the texts. */
 static int print_failure(const struct web_args *a, int r, const struct err *e)
 {
 	char message[600], hint[600];
 
 	str_safe(*e->msg ? e->msg : "it failed without a word", message, sizeof(message));
 	str_safe(e->hint, hint, sizeof(hint));
-	fprintf(stderr, "%s\n%s\n%s\n", a->code ? a->code : code_of(r), message, hint);
+	fprintf(stderr, "%s\n%s\n%s\n", a->code ? a->code : api_code_of_errno(r), message, hint);
 	return EXIT_SAYS;
 }
 
-static void release_args(struct web_args *a)
+static void web_args_release(struct web_args *a)
 {
 	state_release(&a->st);
 	buf_release(&a->out);
@@ -81,7 +86,8 @@ static void release_args(struct web_args *a)
 
 int web_work(int argc, char **argv)
 {
-	CLEANUP(release_args) struct web_args a = { .st = STATE_INIT, .argc = argc - 2, .argv = argv + 2 };
+	CLEANUP(web_args_release)
+	struct web_args a = { .st = STATE_INIT, .argc = argc - 2, .argv = argv + 2 };
 	struct err e = ERR_INIT;
 	int r = -EINVAL;
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What cofferd executes to answer a request of the API (daemon/broker/webd.h): `coffer web-work OP name=value…`. It prints one JSON document, or
- * fails with exit code 3 and three lines on stderr: code, message, hint. Not a command for people.
+ * The process that cofferd starts to serve one request of the API (daemon/broker/webd.h): `coffer web-work
+ * OP name=value…`. It prints one JSON document, or fails with exit code 3 and three lines on stderr: code,
+ * message, hint. Not a command for people.
  */
 #ifndef CLI_WEB_WORK_H
 #define CLI_WEB_WORK_H
@@ -10,20 +11,22 @@
 #include "base/json.h"
 #include "sandbox/state/state.h"
 
-/* A page of a list ends before it would be longer, and the next goes on from there. The first item of one is always on it, or nobody
- * would come past it. */
+/*
+ * The maximum length of a page of a list; the next page continues from there. The first item is always
+ * included, however long, or no client could get past it.
+ */
 #define WEB_PAGE_BYTES (1u << 20)
-#define WEB_PAGE_REST 80 /* of which so many are for what stands around the items */
+#define WEB_PAGE_REST 80 /* bytes of it reserved for what surrounds the items */
 
 struct web_args {
 	struct state st;
 	int argc;
 	char **argv;
 	struct buf out;
-	const char *code; /* of the failure; NULL: by its errno */
+	const char *code; /* API code of the failure; NULL: derived from the errno */
 };
 
-const char *web_arg(const struct web_args *a, const char *name); /* NULL: it was not given */
+const char *web_arg(const struct web_args *a, const char *name); /* NULL: not given */
 uint64_t web_arg_num(const struct web_args *a, const char *name, uint64_t otherwise);
 
 typedef int web_work_fn(struct web_args *a, struct err *e);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For the API: questions of all sandboxes, and answers to them. */
+/*
+ * For the API: lists the questions of all sandboxes, answers and revokes them, and submits questions of API
+ * clients. The ask server of each sandbox checks and logs every answer; this process is only its client.
+ */
 #include "approval/list/granted.h"
 #include "approval/server/askback.h"
 #include "approval/toolcall.h"
@@ -21,11 +24,11 @@
 struct list {
 	json_t **v;
 	size_t n, room;
-	const char *state; /* "all", "in_force", or the name of one */
-	bool newest;	   /* first */
+	const char *state; /* "all", "in_force", or the name of one state */
+	bool newest;	   /* newest first */
 };
 
-/* In force: what was allowed and can still be used. */
+/* "in_force": allowed, and can still be used. */
 static bool is_wanted_state(const struct list *l, const char *state)
 {
 	if (str_eq(l->state, "in_force"))
@@ -40,7 +43,7 @@ static void list_release(struct list *l)
 	free(l->v);
 }
 
-static int keep_wanted(void *ctx, json_t *ask)
+static int keep_wanted_ask(void *ctx, json_t *ask)
 {
 	struct list *l = ctx;
 	int r;
@@ -54,8 +57,8 @@ static int keep_wanted(void *ctx, json_t *ask)
 	return 0;
 }
 
-/* By when it was asked; the same moment: by id. */
-static int in_order(const void *a, const void *b)
+/* Orders by the time of asking, then by id. */
+static int compare_asked(const void *a, const void *b)
 {
 	const json_t *x = *(json_t *const *)a, *y = *(json_t *const *)b;
 	int d = strcmp(jsonget_text(x, "asked"), jsonget_text(y, "asked"));
@@ -63,8 +66,11 @@ static int in_order(const void *a, const void *b)
 	return d ? d : strcmp(jsonget_text(x, "id"), jsonget_text(y, "id"));
 }
 
-/* One run's. Who cannot be reached has ended, or is about to: what was, is in its file. */
-static void gather_run(struct web_args *a, const char *id, struct list *l)
+/*
+ * Collects the questions of one run. A run whose ask server cannot be reached has ended or is about to: its
+ * questions are read from its file.
+ */
+static void gather_run_asks(struct web_args *a, const char *id, struct list *l)
 {
 	autoaskc struct askc c = ASKC_INIT;
 	struct err e = ERR_INIT;
@@ -74,12 +80,12 @@ static void gather_run(struct web_args *a, const char *id, struct list *l)
 	if (fd < 0)
 		return;
 	if (askc_open(&c, fd, &e) == 0)
-		(void)!askc_list(&c, !str_eq(l->state, "pending"), keep_wanted, l, &e);
+		(void)!askc_list(&c, !str_eq(l->state, "pending"), keep_wanted_ask, l, &e);
 	else if (str_eq(l->state, "all") || granted_exists(fd))
-		(void)!askc_read_file(fd, id, keep_wanted, l, &e);
+		(void)!askc_read_file(fd, id, keep_wanted_ask, l, &e);
 }
 
-static void add_ask(struct buf *out, json_t *ask)
+static void add_ask_json(struct buf *out, json_t *ask)
 {
 	char *text = json_dumps(ask, JSON_COMPACT);
 
@@ -94,7 +100,7 @@ struct one {
 	json_t *ask;
 };
 
-static int take_one(void *ctx, json_t *ask)
+static int take_ask_by_id(void *ctx, json_t *ask)
 {
 	struct one *o = ctx;
 
@@ -103,9 +109,12 @@ static int take_one(void *ctx, json_t *ask)
 	return o->ask != NULL;
 }
 
-/* Where the list goes on. One that is no longer in it, for it was answered meanwhile, has its place by when it was asked; one that
- * nobody knows is before all others. */
-static size_t behind(struct web_args *a, const struct list *l, const char *id)
+/*
+ * The index in the list after question `id`. A question that is no longer in the list, because it was
+ * answered meanwhile, has its place by the time of asking; after an unknown one, the list starts from the
+ * beginning.
+ */
+static size_t index_after(struct web_args *a, const struct list *l, const char *id)
 {
 	autoaskc struct askc c = ASKC_INIT;
 	autoclose int fd = -1;
@@ -123,9 +132,9 @@ static size_t behind(struct web_args *a, const struct list *l, const char *id)
 	if (askc_open(&c, fd, &e) == 0)
 		(void)!askc_show(&c, id, &o.ask, &e);
 	else
-		(void)!askc_read_file(fd, run, take_one, &o, &e);
+		(void)!askc_read_file(fd, run, take_ask_by_id, &o, &e);
 	for (i = 0; o.ask && i < l->n; i++) {
-		int d = in_order(&l->v[i], &o.ask);
+		int d = compare_asked(&l->v[i], &o.ask);
 
 		if (l->newest ? d < 0 : d > 0)
 			break;
@@ -151,23 +160,23 @@ int web_work_asks(struct web_args *a, struct err *e)
 	if (r < 0)
 		return r;
 	for (size_t k = 0; k < ids.n; k++)
-		gather_run(a, ids.v[k], &l);
+		gather_run_asks(a, ids.v[k], &l);
 	if (l.n)
-		qsort(l.v, l.n, sizeof(json_t *), in_order);
+		qsort(l.v, l.n, sizeof(json_t *), compare_asked);
 	for (size_t k = 0; l.newest && k < l.n / 2; k++) {
 		json_t *x = l.v[k];
 
 		l.v[k] = l.v[l.n - 1 - k];
 		l.v[l.n - 1 - k] = x;
 	}
-	i = after ? behind(a, &l, after) : 0;
+	i = after ? index_after(a, &l, after) : 0;
 	buf_adds(&a->out, "{\"items\":[");
 	for (first = i; i < l.n && i - first < limit; i++) {
 		size_t before = a->out.len;
 
 		if (i > first)
 			buf_addc(&a->out, ',');
-		add_ask(&a->out, l.v[i]);
+		add_ask_json(&a->out, l.v[i]);
 		if (i > first && a->out.len > WEB_PAGE_BYTES - WEB_PAGE_REST) {
 			a->out.len = before;
 			break;
@@ -182,7 +191,8 @@ int web_work_asks(struct web_args *a, struct err *e)
 	return 0;
 }
 
-static int open_run(struct web_args *a, struct askc *c, char run[RUN_ID_LEN + 1], int *ret_fd, struct err *e)
+static int resolve_ask(struct web_args *a, struct askc *c, char run[RUN_ID_LEN + 1], int *ret_fd,
+		       struct err *e)
 {
 	int r = askc_resolve(&a->st, web_arg(a, "ask"), run, ret_fd, e);
 
@@ -198,7 +208,7 @@ struct wanted {
 	json_t *found;
 };
 
-static int find_question(void *ctx, json_t *ask)
+static int find_ask_by_id(void *ctx, json_t *ask)
 {
 	struct wanted *w = ctx;
 
@@ -208,9 +218,9 @@ static int find_question(void *ctx, json_t *ask)
 	return 1;
 }
 
-static int print(struct web_args *a, json_t *ask)
+static int print_ask(struct web_args *a, json_t *ask)
 {
-	add_ask(&a->out, ask);
+	add_ask_json(&a->out, ask);
 	buf_addc(&a->out, '\n');
 	json_decref(ask);
 	return 0;
@@ -223,22 +233,22 @@ int web_work_ask(struct web_args *a, struct err *e)
 	struct wanted w = { .id = web_arg(a, "ask") };
 	struct err why = ERR_INIT;
 	char run[RUN_ID_LEN + 1];
-	int r = open_run(a, NULL, run, &fd, e);
+	int r = resolve_ask(a, NULL, run, &fd, e);
 
 	if (r < 0)
 		return r;
 	if (askc_open(&c, fd, &why) == 0)
 		r = askc_show(&c, w.id, &w.found, e);
 	else
-		r = askc_read_file(fd, run, find_question, &w, e);
+		r = askc_read_file(fd, run, find_ask_by_id, &w, e);
 	if (r < 0 || !w.found) {
 		a->code = "not_found";
 		return r < 0 && *e->msg ? r : err_set(e, -ENOENT, "there is no question %s", w.id);
 	}
-	return print(a, w.found);
+	return print_ask(a, w.found);
 }
 
-static const char *code_of(int r)
+static const char *api_code_of_answer(int r)
 {
 	switch (r) {
 	case -ENOENT:
@@ -259,7 +269,7 @@ static const char *code_of(int r)
 	}
 }
 
-static void set_who(const struct web_args *a, struct ask_who *w)
+static void set_approver(const struct web_args *a, struct ask_who *w)
 {
 	snprintf(w->name, sizeof(w->name), "%.63s", web_arg(a, "who"));
 	snprintf(w->via, sizeof(w->via), "%.23s", web_arg(a, "via"));
@@ -275,7 +285,7 @@ int web_work_answer(struct web_args *a, struct err *e)
 	const char *scope = web_arg(a, "scope"), *reason = web_arg(a, "reason");
 	char run[RUN_ID_LEN + 1];
 	json_t *ask = NULL;
-	int s = scope ? ask_scope_parse(scope) : ASK_ONCE, r = open_run(a, &c, run, &fd, e);
+	int s = scope ? ask_scope_parse(scope) : ASK_ONCE, r = resolve_ask(a, &c, run, &fd, e);
 
 	if (r < 0) {
 		a->code = a->code ? a->code : "gone";
@@ -296,13 +306,13 @@ int web_work_answer(struct web_args *a, struct err *e)
 			       "seconds goes with allow and scope for, uses with allow and scope uses");
 	}
 	snprintf(n.reason, sizeof(n.reason), "%s", reason ? reason : "");
-	set_who(a, &n.who);
+	set_approver(a, &n.who);
 	r = askc_answer(&c, web_arg(a, "ask"), web_arg(a, "digest"), &n, &ask, e);
 	if (r < 0) {
-		a->code = code_of(r);
+		a->code = api_code_of_answer(r);
 		return r;
 	}
-	return print(a, ask);
+	return print_ask(a, ask);
 }
 
 int web_work_revoke(struct web_args *a, struct err *e)
@@ -311,21 +321,21 @@ int web_work_revoke(struct web_args *a, struct err *e)
 	struct ask_who who = { 0 };
 	char run[RUN_ID_LEN + 1];
 	json_t *ask = NULL;
-	int r = open_run(a, NULL, run, &fd, e);
+	int r = resolve_ask(a, NULL, run, &fd, e);
 
-	set_who(a, &who);
+	set_approver(a, &who);
 	if (r == 0)
 		r = askback_revoke(&a->st, fd, run, web_arg(a, "ask"), &who, &ask, e);
 	if (r < 0) {
-		a->code = a->code ? a->code : code_of(r);
+		a->code = a->code ? a->code : api_code_of_answer(r);
 		return r;
 	}
-	return print(a, ask);
+	return print_ask(a, ask);
 }
 
-/* --- a client's own ------------------------------------------------------------------------------------------------------ */
+/* --- questions that API clients submit -------------------------------------------------------------- */
 
-/* A call of a tool that a client is about to make: what the sandbox's policy says of it, and the question's texts. */
+/* A tool call that a client is about to make: the policy's verdict, and the texts of the question. */
 struct tool_ask {
 	struct toolcall t;
 	struct acts acts;
@@ -342,8 +352,8 @@ static void tool_ask_release(struct tool_ask *k)
 	toolcall_texts_release(&k->x);
 }
 
-static int log_tool(struct web_args *a, const struct tool_ask *k, bool allowed, const char *run,
-		    struct err *e)
+static int log_tool_decision(struct web_args *a, const struct tool_ask *k, bool allowed, const char *run,
+			     struct err *e)
 {
 	CLEANUP(audit_freep) struct audit *audit = NULL;
 	int r = audit_open(&audit, a->st.fd, e);
@@ -352,11 +362,13 @@ static int log_tool(struct web_args *a, const struct tool_ask *k, bool allowed, 
 }
 
 /*
- * 1: a list of tools allows it, and nobody is asked. 0: a person is, for a rule says so, or there is no list; *q is the question as a
- * real call would put it, but for `by`: so a grant is the client's, and none of the sandbox's (asks.h, ask_question_subject()).
+ * Decides a tool call by the sandbox's policy. 1: the list of tools allows it, and nobody is asked. 0: a
+ * person must be asked, because a rule says so or there is no list; *q is then the question that a real
+ * call would put, except for `by`. A grant is therefore the client's and not the sandbox's (asks.h,
+ * ask_question_subject()). -EPERM: denied, and logged.
  */
-static int judge_tool(struct web_args *a, struct tool_ask *k, int run_fd, const char *run,
-		      struct ask_question *q, struct err *e)
+static int judge_tool_ask(struct web_args *a, struct tool_ask *k, int run_fd, const char *run,
+			  struct ask_question *q, struct err *e)
 {
 	const struct toolcall_bound nothing = { 0 };
 	const char *by = q->by, *reason = q->reason;
@@ -370,7 +382,7 @@ static int judge_tool(struct web_args *a, struct tool_ask *k, int run_fd, const 
 		return r;
 	acts_decide_tool(&k->acts, k->t.name, k->t.v, k->t.n, &k->v);
 	if (k->v.action == POLICY_DENY) {
-		(void)!log_tool(a, k, false, run, NULL);
+		(void)!log_tool_decision(a, k, false, run, NULL);
 		tool_verdict_text(&k->v, k->t.name, &why);
 		return err_set(e, -EPERM, "%s", buf_cstr(&why));
 	}
@@ -382,12 +394,12 @@ static int judge_tool(struct web_args *a, struct tool_ask *k, int run_fd, const 
 	return r;
 }
 
-/* T3 of toolcall.h: in the log before the client hears of it. */
-static int allow_tool(struct web_args *a, const struct tool_ask *k, const char *run, struct err *e)
+/* toolcall.T3: the decision is logged before the client learns of it. */
+static int allow_tool_ask(struct web_args *a, const struct tool_ask *k, const char *run, struct err *e)
 {
 	struct json j = JSON_INIT(&a->out);
 	autobuf struct buf rule = BUF_INIT;
-	int r = log_tool(a, k, true, run, e);
+	int r = log_tool_decision(a, k, true, run, e);
 
 	if (r < 0)
 		return r;
@@ -404,8 +416,8 @@ static int allow_tool(struct web_args *a, const struct tool_ask *k, const char *
 	return buf_error(&rule) ? err_set(e, -ENOMEM, "out of memory") : 0;
 }
 
-/* The guard of a sandbox that has only just begun is not there yet. */
-static int open_live(struct askc *c, int run_fd, bool alive, struct err *e)
+/* Retries for BEGIN_MS: the ask server of a sandbox that has just started is not listening yet. */
+static int open_ask_server(struct askc *c, int run_fd, bool alive, struct err *e)
 {
 	int r = askc_open(c, run_fd, e);
 
@@ -417,7 +429,7 @@ static int open_live(struct askc *c, int run_fd, bool alive, struct err *e)
 	return r;
 }
 
-static int has_ended(const char *run, int code, struct err *e)
+static int refuse_ended_sandbox(const char *run, int code, struct err *e)
 {
 	return err_set(e, code, "nobody takes questions for sandbox %s: it has ended", run);
 }
@@ -427,7 +439,7 @@ struct same {
 	unsigned n;
 };
 
-static int count_same(void *ctx, json_t *ask)
+static int count_asks_by(void *ctx, json_t *ask)
 {
 	struct same *s = ctx;
 
@@ -436,8 +448,11 @@ static int count_same(void *ctx, json_t *ask)
 	return 0;
 }
 
-/* The quota of a sandbox is kept by who serves it (asks.h, A6); this is the one over all of them. */
-static int check_quota(struct web_args *a, const char *by, struct err *e)
+/*
+ * The ask server of each sandbox enforces that sandbox's quota (asks.A6). This one limits a client over all
+ * sandboxes.
+ */
+static int check_client_quota(struct web_args *a, const char *by, struct err *e)
 {
 	autostrv struct strv ids = STRV_INIT;
 	struct same s = { .by = by };
@@ -450,27 +465,27 @@ static int check_quota(struct web_args *a, const char *by, struct err *e)
 		autoclose int fd = state_run_open(&a->st, ids.v[i], &alive, &none);
 
 		if (fd >= 0 && alive && askc_open(&c, fd, &none) == 0)
-			(void)!askc_list(&c, false, count_same, &s, &none);
+			(void)!askc_list(&c, false, count_asks_by, &s, &none);
 	}
 	if (r == 0 && s.n >= ASKS_BY_MAX)
 		r = err_set(e, -EBUSY, "%d of your questions wait for an answer already", ASKS_BY_MAX);
 	return r;
 }
 
-/* Puts it where the sandbox's questions are. */
-static int submit(struct web_args *a, int run_fd, bool alive, const char *run, const struct ask_question *q,
-		  struct err *e)
+/* Submits the question to the sandbox's ask server. */
+static int submit_ask(struct web_args *a, int run_fd, bool alive, const char *run,
+		      const struct ask_question *q, struct err *e)
 {
 	autoaskc struct askc c = ASKC_INIT;
 	json_t *ask = NULL;
-	int r = open_live(&c, run_fd, alive, e);
+	int r = open_ask_server(&c, run_fd, alive, e);
 
 	if (r == -ENOENT || r == -ECONNREFUSED)
-		return has_ended(run, r, e);
-	r = r < 0 ? r : check_quota(a, q->by, e);
+		return refuse_ended_sandbox(run, r, e);
+	r = r < 0 ? r : check_client_quota(a, q->by, e);
 	if (r == 0)
 		r = askc_submit(&c, q, web_arg_num(a, "seconds", 0), &ask, e);
-	return r < 0 ? r : print(a, ask);
+	return r < 0 ? r : print_ask(a, ask);
 }
 
 int web_work_submit(struct web_args *a, struct err *e)
@@ -498,11 +513,11 @@ int web_work_submit(struct web_args *a, struct err *e)
 		return r;
 	snprintf(by, sizeof(by), "%.63s (%.23s)", web_arg(a, "who"), web_arg(a, "via"));
 	fd = state_run_open(&a->st, id, &alive, e);
-	r = fd < 0 ? fd : q.kind == ASK_TOOL ? judge_tool(a, &k, fd, id, &q, e) : 0;
+	r = fd < 0 ? fd : q.kind == ASK_TOOL ? judge_tool_ask(a, &k, fd, id, &q, e) : 0;
 	if (r == 1)
-		r = alive ? allow_tool(a, &k, id, e) : has_ended(id, -ESRCH, e);
+		r = alive ? allow_tool_ask(a, &k, id, e) : refuse_ended_sandbox(id, -ESRCH, e);
 	else if (r == 0)
-		r = submit(a, fd, alive, id, &q, e);
+		r = submit_ask(a, fd, alive, id, &q, e);
 	if (r < 0)
 		a->code = "conflict";
 	return r;

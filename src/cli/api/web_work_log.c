@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For the API: pages of the log, what it says about the network, a run's story, and events as they come. */
+/*
+ * For the API: pages of the audit log, its network events, the timeline of a run, and new events as a
+ * stream. Reads the log only. A damaged line is never returned: `coffer audit verify` reports it.
+ */
 #include "audit/query.h"
 #include "base/clock.h"
 #include "base/fd.h"
@@ -17,12 +20,15 @@
 
 #define BACKLOG_BYTES (256u << 10)
 
-/* A page: from `after` on oldest first, else the newest before `before`. Texts are whole items of the answer. */
+/*
+ * A page of events: oldest first after `after`, or else the newest before `before`. Each text is a whole
+ * item of the response.
+ */
 struct page {
 	uint64_t before, after, limit;
-	uint64_t from; /* it was not looked further back; 0: that is for the filter to say */
+	uint64_t from; /* first event searched; 0: only the filter limits the search */
 	bool forward, more;
-	size_t bytes; /* of all texts, with what stands between them */
+	size_t bytes; /* of all texts, with the separators */
 	struct {
 		uint64_t seq;
 		char *text;
@@ -50,7 +56,7 @@ static int page_open(struct page *p, const struct web_args *a, bool forward, str
 	return -EINVAL;
 }
 
-/* Takes the text. 1: no more are needed. */
+/* Takes the text over. 1: the page is full. */
 static int page_add(struct page *p, uint64_t seq, struct buf *text)
 {
 	size_t bytes = p->bytes + text->len + 1;
@@ -87,7 +93,7 @@ static void page_print(const struct page *p, struct buf *out)
 	buf_adds(out, "}\n");
 }
 
-/* What of the log may be on a page: forwards or backwards, from where the page begins. */
+/* The part of the log to search for a page: forwards or backwards, from where the page begins. */
 struct scan {
 	struct audit_query *q;
 	struct audit_back *back;
@@ -120,7 +126,7 @@ static int scan_open(struct scan *s, struct web_args *a, const char *type, const
 	return r == 0 && p->after ? audit_query_seek(s->q, p->after + 1, e) : r;
 }
 
-/* 1: an event that comes into question. */
+/* 1: an event that matches the filter; 0: no more. */
 static int scan_next(struct scan *s, struct audit_record *ret, struct err *e)
 {
 	int r;
@@ -131,7 +137,10 @@ static int scan_next(struct scan *s, struct audit_record *ret, struct err *e)
 	return r > 0 && ret->line.seq >= s->before ? 0 : r;
 }
 
-/* How far back, counted in events of the log whoever they are of: so a search ends soon, whatever it does not find. */
+/*
+ * Limits the search to the last `within` events of the log, of all sandboxes, so that it ends soon even if
+ * it finds nothing.
+ */
 static int page_bound(struct page *p, struct web_args *a, struct err *e)
 {
 	uint64_t within = web_arg_num(a, "within", 0), last = p->before;
@@ -151,7 +160,10 @@ static int page_bound(struct page *p, struct web_args *a, struct err *e)
 	return r;
 }
 
-/* Whatever is not an event, somebody changed: that is for verify to tell, and no JSON. */
+/*
+ * Lines that are not valid events are skipped: somebody changed them, and they may not be JSON. `coffer
+ * audit verify` reports them.
+ */
 int web_work_audit(struct web_args *a, struct err *e)
 {
 	CLEANUP(page_release) struct page p = { 0 };
@@ -176,16 +188,16 @@ int web_work_audit(struct web_args *a, struct err *e)
 	return 0;
 }
 
-/* --- the network ------------------------------------------------------------------------------------------------------ */
+/* --- network events --------------------------------------------------------------------------------- */
 
-static bool is_row(const struct net_event *ev)
+static bool is_net_row(const struct net_event *ev)
 {
 	return ev->kind == NETEV_DNS || ev->kind == NETEV_OPEN || ev->kind == NETEV_CLOSE ||
 	       ev->kind == NETEV_REQUEST || ev->kind == NETEV_RESPONSE || ev->kind == NETEV_DIAL ||
 	       ev->kind == NETEV_REFUSED || ev->kind == NETEV_ALERT || ev->kind == NETEV_ASK;
 }
 
-static bool matches(const struct net_event *ev, const char *decision, const char *host)
+static bool matches_net_filter(const struct net_event *ev, const char *decision, const char *host)
 {
 	bool denied = ev->denied || ev->kind == NETEV_REFUSED || ev->kind == NETEV_ALERT;
 
@@ -196,7 +208,7 @@ static bool matches(const struct net_event *ev, const char *decision, const char
 	return !host || strcasestr(net_event_host(ev), host);
 }
 
-static bool is_plain(const char *s)
+static bool is_plain_in_json(const char *s)
 {
 	for (; *s; s++) {
 		if (!(*s >= 'a' && *s <= 'z') && !(*s >= 'A' && *s <= 'Z') && !(*s >= '0' && *s <= '9') &&
@@ -206,7 +218,7 @@ static bool is_plain(const char *s)
 	return true;
 }
 
-static bool has_text(const struct line *l, const char *text)
+static bool line_has_text(const struct line *l, const char *text)
 {
 	size_t n = strlen(text);
 
@@ -217,16 +229,18 @@ static bool has_text(const struct line *l, const char *text)
 	return false;
 }
 
-/* By its bytes, before it is read as JSON: most lines of a long log are not meant. Only for what JSON does not write in
- * another way. */
-static bool may_match(const struct line *l, const char *decision, const char *host)
+/*
+ * A quick test on the raw bytes, before the line is parsed: in a long log most lines do not match. Only
+ * usable for texts that JSON does not escape.
+ */
+static bool may_match_net_filter(const struct line *l, const char *decision, const char *host)
 {
 	bool denied = line_is_type(l, "net.refused") || line_is_type(l, "net.alert");
 
 	if (decision && !(denied && str_eq(decision, "deny")) &&
 	    !memmem(l->fields, l->fields_len, decision, strlen(decision)))
 		return false;
-	return !host || !is_plain(host) || has_text(l, host) || str_eq(host, "-");
+	return !host || !is_plain_in_json(host) || line_has_text(l, host) || str_eq(host, "-");
 }
 
 static void add_number_if(struct json *j, const char *key, uint64_t v, bool has)
@@ -281,10 +295,10 @@ int web_work_egress(struct web_args *a, struct err *e)
 		struct net_event ev;
 
 		r = 0;
-		if (!net_event_may_be(&rec) || !may_match(&rec.line, decision, host) ||
+		if (!net_event_may_be(&rec) || !may_match_net_filter(&rec.line, decision, host) ||
 		    !(net_event_parse(&ev, &rec) || net_event_parse_ask(&ev, &rec)))
 			continue;
-		if (is_row(&ev) && matches(&ev, decision, host)) {
+		if (is_net_row(&ev) && matches_net_filter(&ev, decision, host)) {
 			struct buf text = BUF_INIT;
 			struct json j = JSON_INIT(&text);
 
@@ -300,7 +314,7 @@ int web_work_egress(struct web_args *a, struct err *e)
 	return 0;
 }
 
-/* --- the story of a run ----------------------------------------------------------------------------------------------- */
+/* --- the timeline of a run -------------------------------------------------------------------------- */
 
 static void add_member_value(struct buf *out, const json_t *o, const char *key)
 {
@@ -325,7 +339,10 @@ static void add_member_value(struct buf *out, const json_t *o, const char *key)
 	}
 }
 
-/* {key} is the value of that member. What has no line here is told by its type. */
+/*
+ * The sentence for each event type; {key} is replaced by that member's value. A type without a sentence is
+ * shown by its name.
+ */
 static const struct {
 	const char *type, *text, *tone;
 } sentences[] = {
@@ -356,7 +373,7 @@ static const struct {
 	{ "api.refused", "{who} ({role}) may not: {act}", "bad" },
 };
 
-static const char *tell_event(const char *type, const json_t *o, struct buf *out)
+static const char *event_sentence(const char *type, const json_t *o, struct buf *out)
 {
 	const char *decision = jsonget_text_or_null(o, "decision"), *text = NULL, *tone = "plain";
 
@@ -389,7 +406,7 @@ static const char *tell_event(const char *type, const json_t *o, struct buf *out
 						     : tone;
 }
 
-static int add_story(struct page *p, const struct audit_record *rec)
+static int add_timeline_item(struct page *p, const struct audit_record *rec)
 {
 	autobuf struct buf fields = BUF_INIT, text = BUF_INIT, item = BUF_INIT;
 	struct json j = JSON_INIT(&item);
@@ -402,7 +419,7 @@ static int add_story(struct page *p, const struct audit_record *rec)
 	buf_add(&fields, rec->line.fields, rec->line.fields_len);
 	buf_addc(&fields, '}');
 	o = json_loadb(buf_cstr(&fields), fields.len, JSON_ALLOW_NUL, NULL);
-	tone = tell_event(type, o, &text);
+	tone = event_sentence(type, o, &text);
 	json_decref(o);
 	json_obj(&j, NULL);
 	json_u64(&j, "seq", rec->line.seq);
@@ -424,14 +441,14 @@ int web_work_timeline(struct web_args *a, struct err *e)
 	if (r == 0)
 		r = scan_open(&s, a, NULL, &p, e);
 	while (r == 0 && (r = scan_next(&s, &rec, e)) > 0)
-		r = add_story(&p, &rec);
+		r = add_timeline_item(&p, &rec);
 	if (r < 0)
 		return r;
 	page_print(&p, &a->out);
 	return 0;
 }
 
-/* --- for streams ------------------------------------------------------------------------------------------------------ */
+/* --- streams ---------------------------------------------------------------------------------------- */
 
 static void add_feed_line(struct buf *out, const struct audit_record *rec)
 {
@@ -441,7 +458,7 @@ static void add_feed_line(struct buf *out, const struct audit_record *rec)
 	buf_addc(out, '\n');
 }
 
-/* Some events behind `after`: as many as are asked for, or as fit. */
+/* Prints events after `after`: as many as requested, or as fit into BACKLOG_BYTES. */
 int web_work_backlog(struct web_args *a, struct err *e)
 {
 	CLEANUP(scan_release) struct scan s = { 0 };
@@ -460,7 +477,7 @@ int web_work_backlog(struct web_args *a, struct err *e)
 	return r;
 }
 
-static int flush_out(struct buf *b)
+static int flush_feed(struct buf *b)
 {
 	int r = fd_write_all(STDOUT_FILENO, buf_cstr(b), b->len);
 
@@ -468,7 +485,10 @@ static int flush_out(struct buf *b)
 	return r;
 }
 
-/* Until nobody reads: first the number that was given, then every event behind it as it comes. */
+/*
+ * Runs until its reader closes the pipe: first prints the number that it was given, then every later event
+ * as it is logged.
+ */
 int web_work_feed(struct web_args *a, struct err *e)
 {
 	CLEANUP(scan_release) struct scan s = { 0 };
@@ -482,11 +502,11 @@ int web_work_feed(struct web_args *a, struct err *e)
 	while (r == 0) {
 		while ((r = scan_next(&s, &rec, e)) > 0) {
 			add_feed_line(&a->out, &rec);
-			if (a->out.len > (64u << 10) && flush_out(&a->out) < 0)
+			if (a->out.len > (64u << 10) && flush_feed(&a->out) < 0)
 				return 0;
 		}
 		if (r == 0)
-			r = flush_out(&a->out);
+			r = flush_feed(&a->out);
 		if (r == 0)
 			r = audit_query_wait(s.q, 1000, e);
 	}

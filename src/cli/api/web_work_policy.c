@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * For the API: what a sandbox may reach, and which rule decides about a request or a call of a tool.
+ * For the API: what a sandbox may reach, and which rule decides about a request or a tool call.
  *
- * The rules are those of its files as they are now. Whether these are what is in force is told by the digest that its guard wrote
- * into the log last; rules that a person granted on top (ASK_WIDEN) are asked for where its questions are served. What the
- * policy says of tools and of apply is what the run has kept since it began.
+ * The rules are loaded from the sandbox's policy files as they are now. The digest that its guard logged
+ * last tells whether they are the ones in force. Rules granted by a person (ASK_WIDEN) are read from the
+ * ask server. The rules for tools and apply are those that the run has stored since its start.
  */
 #include "approval/toolcall.h"
 #include "approval/wire/askproto.h"
@@ -23,17 +23,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* --- what is in force ------------------------------------------------------------------------------------------------- */
+/* --- the policy in force ---------------------------------------------------------------------------- */
 
-/* As the log has it: file, --allow texts and mode of its last start, and the digests of the last change. */
+/*
+ * The policy in force, as the log has it: file, --allow texts and mode of the last start, and the digests
+ * of the last change.
+ */
 struct in_force {
 	char id[RUN_ID_LEN + 1];
 	int run_fd;
 	json_t *start;
 	char digest[96];
-	char base[96]; /* of the files alone */
+	char base[96]; /* digest of the files alone */
 	struct strv rules, by,
-		until; /* granted on top: each in its one spelling, its question, and until when or "" */
+		until; /* granted rules: canonical text, the question's id, and the end of the grant or "" */
 };
 
 #define IN_FORCE_INIT ((struct in_force){ .run_fd = -1 })
@@ -47,7 +50,7 @@ static void in_force_release(struct in_force *f)
 	strv_release(&f->until);
 }
 
-static void note_digests(struct in_force *f, const json_t *o, bool start)
+static void take_digests(struct in_force *f, const json_t *o, bool start)
 {
 	const char *digest = jsonget_text(o, start ? "policy_digest" : "digest"),
 		   *base = jsonget_text(o, start ? "policy_base" : "base");
@@ -56,8 +59,8 @@ static void note_digests(struct in_force *f, const json_t *o, bool start)
 	snprintf(f->base, sizeof(f->base), "%s", *base ? base : digest);
 }
 
-/* From the end: the last of each is what counts. */
-static int read_log(struct web_args *a, struct in_force *f, struct err *e)
+/* Reads the log from its end: the last event of each type counts. */
+static int read_policy_log(struct web_args *a, struct in_force *f, struct err *e)
 {
 	CLEANUP(audit_back_freep) struct audit_back *b = NULL;
 	struct audit_filter filter = { .sandbox = f->id };
@@ -74,7 +77,7 @@ static int read_log(struct web_args *a, struct in_force *f, struct err *e)
 		buf_addf(&text, "{%.*s}", (int)rec.line.fields_len, rec.line.fields);
 		o = json_loadb(buf_cstr(&text), text.len, 0, NULL);
 		if (!f->digest[0])
-			note_digests(f, o, start);
+			take_digests(f, o, start);
 		if (start)
 			f->start = json_incref(o);
 		json_decref(o);
@@ -84,7 +87,7 @@ static int read_log(struct web_args *a, struct in_force *f, struct err *e)
 	return r < 0 ? r : 0;
 }
 
-static int keep_grant(void *ctx, json_t *ask)
+static int keep_granted_rule(void *ctx, json_t *ask)
 {
 	struct in_force *f = ctx;
 
@@ -97,17 +100,17 @@ static int keep_grant(void *ctx, json_t *ask)
 		       : 0;
 }
 
-/* In the order in which its guard has them: the digest is over that, too. */
-static int read_grants(struct in_force *f, struct err *e)
+/* Reads the granted rules in the order in which netd has them: the digest depends on the order. */
+static int read_granted_rules(struct in_force *f, struct err *e)
 {
 	autoaskc struct askc c = ASKC_INIT;
 	struct err none = ERR_INIT;
 	int r = askc_open(&c, f->run_fd, &none);
 
 	if (r == 0)
-		r = askc_list(&c, true, keep_grant, f, e);
+		r = askc_list(&c, true, keep_granted_rule, f, e);
 	else if (r == -ENOENT || r == -ECONNREFUSED)
-		r = askc_read_file(f->run_fd, f->id, keep_grant, f, e);
+		r = askc_read_file(f->run_fd, f->id, keep_granted_rule, f, e);
 	else
 		*e = none;
 	if (r < 0 && !*e->msg)
@@ -125,16 +128,16 @@ static int read_in_force(struct web_args *a, struct in_force *f, struct err *e)
 	f->run_fd = state_run_open(&a->st, f->id, &alive, e);
 	if (f->run_fd < 0)
 		return f->run_fd;
-	r = read_log(a, f, e);
-	return r < 0 ? r : read_grants(f, e);
+	r = read_policy_log(a, f, e);
+	return r < 0 ? r : read_granted_rules(f, e);
 }
 
-static bool has_network(const struct in_force *f)
+static bool has_network_policy(const struct in_force *f)
 {
 	return !str_eq(jsonget_text(f->start, "net"), "none");
 }
 
-static int copy_texts(const json_t *list, struct strv *to, struct err *e)
+static int copy_json_texts(const json_t *list, struct strv *to, struct err *e)
 {
 	for (size_t i = 0; i < json_array_size(list); i++) {
 		const char *s = json_string_value(json_array_get(list, i));
@@ -145,7 +148,7 @@ static int copy_texts(const json_t *list, struct strv *to, struct err *e)
 	return 0;
 }
 
-static int move_grants(const struct in_force *f, struct net_plan *p, struct err *e)
+static int add_grants_to_plan(const struct in_force *f, struct net_plan *p, struct err *e)
 {
 	for (size_t i = 0; i < f->rules.n; i++) {
 		if (strv_add(&p->widen, f->rules.v[i]) < 0 || strv_add(&p->widen_by, f->by.v[i]) < 0)
@@ -154,7 +157,10 @@ static int move_grants(const struct in_force *f, struct net_plan *p, struct err 
 	return 0;
 }
 
-/* Whose the last of the --allow texts are is a part of the digest, and the log does not say it: the run's own directory does. */
+/*
+ * The digest covers which --allow texts came from a profile. The log does not have that; the run's
+ * directory does.
+ */
 static void recall_profile(const struct in_force *f, struct net_plan *p)
 {
 	CLEANUP(net_plan_release) struct net_plan saved = NET_PLAN_INIT;
@@ -166,15 +172,18 @@ static void recall_profile(const struct in_force *f, struct net_plan *p)
 	p->n_profile = saved.n_profile;
 }
 
-/* As it would be compiled now, with what was granted on top; `note` says why that is not what is in force. */
-static int load_policy(const struct in_force *f, struct net_plan *p, char note[256], struct err *e)
+/*
+ * Compiles the policy as it would be now, with the granted rules. `note` tells why that is not the policy
+ * in force, if it is not.
+ */
+static int compile_policy_now(const struct in_force *f, struct net_plan *p, char note[256], struct err *e)
 {
 	const char *net = jsonget_text(f->start, "net"), *file = jsonget_text(f->start, "policy");
 	struct config_policy_args args;
-	int r = copy_texts(json_object_get(f->start, "allow"), &p->allow, e);
+	int r = copy_json_texts(json_object_get(f->start, "allow"), &p->allow, e);
 
 	note[0] = '\0';
-	r = r < 0 ? r : copy_texts(json_object_get(f->start, "resolvers"), &p->resolvers, e);
+	r = r < 0 ? r : copy_json_texts(json_object_get(f->start, "resolvers"), &p->resolvers, e);
 	if (r < 0)
 		return r;
 	p->file = *file ? strdup(file) : NULL;
@@ -187,16 +196,16 @@ static int load_policy(const struct in_force *f, struct net_plan *p, char note[2
 	args.for_checking = true;
 	r = config_policy_load(&args, &p->cp, e);
 	r = r < 0 ? r : net_plan_widen(p, e);
-	if (r >= 0 && has_network(f) && !str_eq(p->digest, f->base))
+	if (r >= 0 && has_network_policy(f) && !str_eq(p->digest, f->base))
 		snprintf(note, 256, "the file is not what is in force: it has changed, or cannot be used");
-	r = r < 0 ? r : move_grants(f, p, e);
+	r = r < 0 ? r : add_grants_to_plan(f, p, e);
 	r = r < 0 || !p->widen.n ? r : net_plan_widen(p, e);
 	return r < 0 ? r : 0;
 }
 
-/* --- the answers ------------------------------------------------------------------------------------------------------- */
+/* --- the responses ---------------------------------------------------------------------------------- */
 
-static void add_grants(const struct in_force *f, struct json *j)
+static void add_grants_json(const struct in_force *f, struct json *j)
 {
 	json_arr(j, "granted");
 	for (size_t i = 0; i < f->rules.n; i++) {
@@ -209,7 +218,7 @@ static void add_grants(const struct in_force *f, struct json *j)
 	json_end_arr(j);
 }
 
-static int add_acts(const struct in_force *f, struct json *j, struct err *e)
+static int add_acts_json(const struct in_force *f, struct json *j, struct err *e)
 {
 	struct acts acts = ACTS_INIT;
 	int r = toolcall_read_acts(f->run_fd, f->id, &acts, e);
@@ -220,7 +229,7 @@ static int add_acts(const struct in_force *f, struct json *j, struct err *e)
 	return r;
 }
 
-static void add_layers(const struct net_plan *p, struct buf *out)
+static void add_layers_json(const struct net_plan *p, struct buf *out)
 {
 	autobuf struct buf text = BUF_INIT;
 	json_t *o = NULL;
@@ -249,7 +258,7 @@ int web_work_policy(struct web_args *a, struct err *e)
 
 	if (r < 0)
 		return r;
-	if (load_policy(&f, &p, note, &why) < 0)
+	if (compile_policy_now(&f, &p, note, &why) < 0)
 		snprintf(note, sizeof(note), "%.255s", why.msg);
 	json_obj(&j, NULL);
 	json_str(&j, "sandbox", f.id);
@@ -263,20 +272,20 @@ int web_work_policy(struct web_args *a, struct err *e)
 	json_str(&j, "digest", f.digest[0] ? f.digest : NULL);
 	json_bool(&j, "current", !note[0]);
 	json_str(&j, "note", note[0] ? note : NULL);
-	add_grants(&f, &j);
-	r = add_acts(&f, &j, e);
+	add_grants_json(&f, &j);
+	r = add_acts_json(&f, &j, e);
 	if (r < 0) {
 		a->code = "conflict";
 		return r;
 	}
-	add_layers(&p, &a->out);
+	add_layers_json(&p, &a->out);
 	json_end_obj(&j);
 	buf_addc(&a->out, '\n');
 	return 0;
 }
 
-/* Which question's grant it is; NULL: a rule of the policy. */
-static const char *granted_by(const struct net_plan *p, const struct policy_rule *rule)
+/* The id of the question whose grant made this rule; NULL: it is a rule of the policy. */
+static const char *grant_of_rule(const struct net_plan *p, const struct policy_rule *rule)
 {
 	struct policy_rule *const *all;
 	size_t n = policy_widened(p->cp.policy, &all);
@@ -296,7 +305,7 @@ static int explain_request(struct web_args *a, const struct in_force *f, const s
 	autobuf struct buf text = BUF_INIT;
 	struct policy_verdict v;
 	char note[256];
-	int r = load_policy(f, &p, note, e);
+	int r = compile_policy_now(f, &p, note, e);
 
 	if (r < 0) {
 		a->code = "conflict";
@@ -307,7 +316,7 @@ static int explain_request(struct web_args *a, const struct in_force *f, const s
 	json_str(&j, "decision", policy_action_name(v.action));
 	json_str(&j, "rule", v.rule_text);
 	json_str(&j, "why", v.why);
-	json_str(&j, "question", granted_by(&p, v.rule));
+	json_str(&j, "question", grant_of_rule(&p, v.rule));
 	json_str(&j, "depth", policy_allows(&v) ? policy_depth_name(v.depth) : NULL);
 	json_str(&j, "hint", v.hint);
 	json_bool(&j, "needs_body", v.need != 0);
@@ -346,8 +355,9 @@ static int explain_tool(struct web_args *a, const struct in_force *f, const stru
 	return buf_error(&rule) || buf_error(&why) ? err_set(e, -ENOMEM, "out of memory") : 0;
 }
 
-/* About a request, or about a tool. */
-static int parse_question(const struct web_args *a, struct policy_ask *ask, struct toolcall *t, struct err *e)
+/* Parses what to explain: a request or a tool call. */
+static int parse_explain_args(const struct web_args *a, struct policy_ask *ask, struct toolcall *t,
+			      struct err *e)
 {
 	const char *url = web_arg(a, "url"), *tool = web_arg(a, "tool"), *args = web_arg(a, "args");
 
@@ -367,7 +377,7 @@ int web_work_explain(struct web_args *a, struct err *e)
 	CLEANUP(in_force_release) struct in_force f = IN_FORCE_INIT;
 	CLEANUP(policy_ask_release) struct policy_ask ask = POLICY_ASK_INIT;
 	CLEANUP(toolcall_release) struct toolcall t = TOOLCALL_INIT;
-	int r = parse_question(a, &ask, &t, e);
+	int r = parse_explain_args(a, &ask, &t, e);
 
 	if (r < 0) {
 		a->code = "bad_request";

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For the API: sandboxes with what they use. */
+/* For the API: lists sandboxes, or shows one, with resource usage and the number of pending asks. */
 #include "approval/wire/askproto.h"
 #include "base/clock.h"
 #include "base/fd.h"
@@ -13,14 +13,14 @@
 #include <errno.h>
 #include <stdio.h>
 
-static void add_time(struct json *j, const char *key, uint64_t t)
+static void add_run_time(struct json *j, const char *key, uint64_t t)
 {
 	char text[CLOCK_TEXT_LEN];
 
 	json_str(j, key, t ? clock_format(t, text) : NULL);
 }
 
-static void add_usage(struct json *j, int run_fd, bool alive, struct procs *procs)
+static void add_usage_json(struct json *j, int run_fd, bool alive, struct procs *procs)
 {
 	struct usage u;
 	struct err e = ERR_INIT;
@@ -34,7 +34,7 @@ static void add_usage(struct json *j, int run_fd, bool alive, struct procs *proc
 	json_end_obj(j);
 }
 
-static int count_ask(void *ctx, json_t *ask)
+static int count_pending_ask(void *ctx, json_t *ask)
 {
 	const char *state = jsonget_text_or_null(ask, "state");
 
@@ -42,18 +42,18 @@ static int count_ask(void *ctx, json_t *ask)
 	return 0;
 }
 
-static uint64_t count_pending(int run_fd, bool alive)
+static uint64_t count_pending_asks(int run_fd, bool alive)
 {
 	autoaskc struct askc c = ASKC_INIT;
 	struct err e = ERR_INIT;
 	uint64_t n = 0;
 
 	if (alive && askc_open(&c, run_fd, &e) == 0)
-		(void)!askc_list(&c, false, count_ask, &n, &e);
+		(void)!askc_list(&c, false, count_pending_ask, &n, &e);
 	return n;
 }
 
-static void add_meta(struct json *j, const struct run_meta *m, bool alive)
+static void add_meta_json(struct json *j, const struct run_meta *m, bool alive)
 {
 	bool over = !alive && m->ended;
 
@@ -61,8 +61,8 @@ static void add_meta(struct json *j, const struct run_meta *m, bool alive)
 	json_str(j, "name", m->name);
 	json_str(j, "engine", m->engine);
 	json_str(j, "status", run_status(m, alive));
-	add_time(j, "started", m->started);
-	add_time(j, "ended", over ? m->ended : 0);
+	add_run_time(j, "started", m->started);
+	add_run_time(j, "ended", over ? m->ended : 0);
 	if (over) {
 		json_i64(j, "exit", m->exit_code);
 		json_u64(j, "changes", m->changes);
@@ -74,9 +74,9 @@ static void add_meta(struct json *j, const struct run_meta *m, bool alive)
 	run_json_add_how(j, m);
 }
 
-/* 1: shown. Removed meanwhile, or only made ahead: 0. */
-static int add_sandbox(struct web_args *a, struct json *j, const char *id, bool all, struct procs *procs,
-		       struct err *e)
+/* Adds one sandbox. 1: added. 0: skipped: not running (without `all`), just removed, or not started yet (warm pool). */
+static int add_sandbox_json(struct web_args *a, struct json *j, const char *id, bool all, struct procs *procs,
+			    struct err *e)
 {
 	CLEANUP(run_meta_release) struct run_meta m = { 0 };
 	bool alive = false;
@@ -93,9 +93,9 @@ static int add_sandbox(struct web_args *a, struct json *j, const char *id, bool 
 	else if (r < 0)
 		return r;
 	json_obj(j, NULL);
-	add_meta(j, &m, alive);
-	json_u64(j, "pending", count_pending(fd, alive));
-	add_usage(j, fd, alive, procs);
+	add_meta_json(j, &m, alive);
+	json_u64(j, "pending", count_pending_asks(fd, alive));
+	add_usage_json(j, fd, alive, procs);
 	json_end_obj(j);
 	return 1;
 }
@@ -116,7 +116,7 @@ int web_work_sandboxes(struct web_args *a, struct err *e)
 		struct json before = j;
 		size_t len = a->out.len;
 
-		r = add_sandbox(a, &j, ids.v[i], all, &procs, e);
+		r = add_sandbox_json(a, &j, ids.v[i], all, &procs, e);
 		n += r > 0;
 		if (n > 1 && a->out.len > WEB_PAGE_BYTES - WEB_PAGE_REST) {
 			a->out.len = len;
@@ -142,7 +142,7 @@ int web_work_sandbox(struct web_args *a, struct err *e)
 	int r = state_resolve(&a->st, web_arg(a, "sandbox"), id, e);
 
 	if (r == 0)
-		r = add_sandbox(a, &j, id, true, &procs, e);
+		r = add_sandbox_json(a, &j, id, true, &procs, e);
 	buf_addc(&a->out, '\n');
 	return r == 0 ? err_set(e, -ENOENT, "sandbox %s has just been removed", id) : r < 0 ? r : 0;
 }

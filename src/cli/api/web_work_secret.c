@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * For the API: the secrets of the vault, everything about them but their values, and when each was used last.
+ * For the API: the secrets of the vault, everything about them except their values, and when each was used
+ * last.
  *
- * The vault is opened as `coffer secret ls` opens it, read-only. A vault with a passphrase cannot be opened without a person at
- * a terminal, and the answer then says `locked`. The last use of a secret comes from the audit log, which is searched from its end
- * until each secret has one, and LOOK_BACK events at most: a page that is read again and again costs the host no more than that.
- * `searched_all` says that no older use can have been missed.
+ * The vault is opened read-only, as by `coffer secret ls`. A vault with a passphrase cannot be opened
+ * without a person at a terminal; the response then says `locked`. The last use of a secret comes from the
+ * audit log, which is searched from its end until each secret has a use, and through at most LOOK_BACK
+ * events, so that a page that polls costs the host no more than that. `searched_all` tells that no older
+ * use can have been missed.
  */
 #include "audit/query.h"
 #include "base/clock.h"
@@ -21,13 +23,14 @@
 
 #define LOOK_BACK 20000
 
-/* The newest use of each secret that is listed. */
+/* The newest use of each listed secret. */
 struct last_use {
 	char time[CLOCK_TEXT_LEN], sandbox[RUN_ID_LEN + 1], host[256];
 };
 
-/* How many of the listed ones it was the newest use of. */
-static size_t take_use(const struct audit_record *rec, const struct secret_items *l, struct last_use *uses)
+/* Notes a use. Returns the number of listed secrets whose newest use it is. */
+static size_t note_secret_use(const struct audit_record *rec, const struct secret_items *l,
+			      struct last_use *uses)
 {
 	autobuf struct buf text = BUF_INIT;
 	json_t *o;
@@ -51,8 +54,9 @@ static size_t take_use(const struct audit_record *rec, const struct secret_items
 	return n;
 }
 
-/* 1: nothing that was not searched could say more. */
-static int find_uses(struct web_args *a, const struct secret_items *l, struct last_use *uses, struct err *e)
+/* 1: the part of the log that was not searched could not add anything. */
+static int find_last_uses(struct web_args *a, const struct secret_items *l, struct last_use *uses,
+			  struct err *e)
 {
 	CLEANUP(audit_back_freep) struct audit_back *b = NULL;
 	struct audit_filter f = { .type = "secret.use" };
@@ -67,12 +71,12 @@ static int find_uses(struct web_args *a, const struct secret_items *l, struct la
 	r = audit_back_open(&b, a->st.fd, &f, UINT64_MAX, e);
 	while (r >= 0 && missing && (r = audit_back_next(b, &rec, e)) > 0) {
 		if (rec.is_event)
-			missing -= take_use(&rec, l, uses);
+			missing -= note_secret_use(&rec, l, uses);
 	}
 	return r < 0 ? r : !missing || last <= LOOK_BACK;
 }
 
-static void add_use(struct json *j, const struct last_use *u)
+static void add_use_json(struct json *j, const struct last_use *u)
 {
 	if (!u->time[0]) {
 		json_none(j, "used");
@@ -85,7 +89,7 @@ static void add_use(struct json *j, const struct last_use *u)
 	json_end_obj(j);
 }
 
-static int add_items(struct web_args *a, const struct secret_items *l, struct json *j, struct err *e)
+static int add_items_json(struct web_args *a, const struct secret_items *l, struct json *j, struct err *e)
 {
 	uint64_t now = clock_nsec(CLOCK_REALTIME) / NSEC_PER_SEC;
 	autofree struct last_use *uses = calloc(l->n ? l->n : 1, sizeof(*uses));
@@ -93,7 +97,7 @@ static int add_items(struct web_args *a, const struct secret_items *l, struct js
 
 	if (!uses)
 		return err_set(e, -ENOMEM, "out of memory");
-	r = find_uses(a, l, uses, e);
+	r = find_last_uses(a, l, uses, e);
 	if (r < 0)
 		return r;
 	json_bool(j, "searched_all", r);
@@ -101,7 +105,7 @@ static int add_items(struct web_args *a, const struct secret_items *l, struct js
 	for (size_t i = 0; i < l->n; i++) {
 		json_obj(j, NULL);
 		secret_item_json(j, &l->v[i], now);
-		add_use(j, &uses[i]);
+		add_use_json(j, &uses[i]);
 		json_end_obj(j);
 	}
 	json_end_arr(j);
@@ -125,7 +129,7 @@ int web_work_secrets(struct web_args *a, struct err *e)
 	}
 	json_obj(&j, NULL);
 	json_str(&j, "vault", none ? "none" : locked ? "locked" : "open");
-	r = r < 0 ? r : add_items(a, &l, &j, e);
+	r = r < 0 ? r : add_items_json(a, &l, &j, e);
 	json_end_obj(&j);
 	buf_addc(&a->out, '\n');
 	return r;

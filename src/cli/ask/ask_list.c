@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The list behind `coffer ask ls`: queries the ask servers of all sandboxes at once, and prints their
+ * questions as a table or as JSON lines. A sandbox whose server has exited is read from its files; one that
+ * does not respond in time is named in a warning. Nothing here answers or changes a question.
+ */
 #include "cli/ask/ask_list.h"
 
 #include "approval/list/granted.h"
@@ -19,14 +24,17 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define AT_ONCE 200		      /* sandboxes that are asked at the same time */
-#define LIST_WAIT (10 * NSEC_PER_SEC) /* for all of these */
-#define FLUSH_AT (64u << 10)	      /* bytes of JSON */
-#define SILENT_MAX 8		      /* that are named */
-#define WHAT_MAX 100 /* bytes of a path and of a text, on a terminal that has room for them */
+#define AT_ONCE 200		      /* sandboxes queried at the same time */
+#define LIST_WAIT (10 * NSEC_PER_SEC) /* deadline for one such batch */
+#define FLUSH_AT (64u << 10)	      /* bytes of JSON collected before they are written */
+#define SILENT_MAX 8		      /* sandboxes named in the warning */
+#define WHAT_MAX 100		      /* bytes of a path or text, on a terminal wide enough for them */
 
-/* So many of a line without end, which a program reads. */
-static size_t what_max(unsigned cols)
+/*
+ * Bytes of an act to print. Without a terminal (cols 0) a program reads the line, and nothing is cut for
+ * width.
+ */
+static size_t max_act_bytes(unsigned cols)
 {
 	return cols ? WHAT_MAX : ASK_PATH_MAX;
 }
@@ -36,7 +44,7 @@ struct listing {
 	struct table t;
 	struct buf out, silent;
 	size_t n, n_silent;
-	bool told; /* the run that is read now has told all */
+	bool told; /* the run being read has sent its whole list */
 };
 
 static bool is_open_question(const json_t *ask)
@@ -55,19 +63,19 @@ void ask_add_json(const json_t *ask, struct buf *out)
 	free(text);
 }
 
-static const char *clock_of(const char *time)
+static const char *time_of_day(const char *time)
 {
 	return strlen(time) > 19 ? time + 11 : "";
 }
 
-static int add_cells(struct listing *l, const json_t *ask)
+static int add_question_row(struct listing *l, const json_t *ask)
 {
 	autobuf struct buf act = BUF_INIT;
 	char when[24];
 	int r;
 
-	ask_act(ask, what_max((unsigned)l->t.width), &act);
-	snprintf(when, sizeof(when), "%.8s", clock_of(ask_text(ask, "asked")));
+	ask_act(ask, max_act_bytes((unsigned)l->t.width), &act);
+	snprintf(when, sizeof(when), "%.8s", time_of_day(ask_text(ask, "asked")));
 	r = table_add(&l->t, ask_text(ask, "id"), 0);
 	r = r < 0 ? r : table_add(&l->t, ask_text(ask, "state"), 0);
 	r = r < 0 ? r : table_add(&l->t, when, 0);
@@ -88,7 +96,7 @@ static int take_listed(void *ctx, json_t *ask)
 		return 0;
 	l->n++;
 	if (!l->o->json)
-		return add_cells(l, ask);
+		return add_question_row(l, ask);
 	ask_add_json(ask, &l->out);
 	if (l->out.len >= FLUSH_AT) {
 		r = say_out(&l->out) ? -EPIPE : 0;
@@ -97,8 +105,11 @@ static int take_listed(void *ctx, json_t *ask)
 	return r;
 }
 
-/* 1: who served it has left without a word, and what stands without anybody is in the files. */
-static int read_run(struct listing *l, struct askc *c, uint64_t end)
+/*
+ * Reads the list of one run. Returns 1 when its ask server exited before it sent anything: the grants that
+ * remain in force are then in the run's files.
+ */
+static int read_run_questions(struct listing *l, struct askc *c, uint64_t end)
 {
 	struct err e = ERR_INIT;
 	size_t before = l->n;
@@ -112,7 +123,7 @@ static int read_run(struct listing *l, struct askc *c, uint64_t end)
 		r = askc_follow_read(c, take_listed, l, &e);
 		if (r < 0 || l->told)
 			break;
-		/* What is there already is read, however late it is. */
+		/* Data that has already arrived is read even after the deadline. */
 		if (poll(&p, 1, end > now ? (int)((end - now) / NSEC_PER_MSEC) + 1 : 0) == 0)
 			return -ETIMEDOUT;
 	}
@@ -132,7 +143,7 @@ struct asked {
 	struct askc c;
 };
 
-static int list_some(struct state *st, struct listing *l, char *const *ids, size_t n, struct err *e)
+static int list_batch_of_runs(struct state *st, struct listing *l, char *const *ids, size_t n, struct err *e)
 {
 	static struct asked v[AT_ONCE];
 	uint64_t end = clock_nsec(CLOCK_MONOTONIC) + LIST_WAIT;
@@ -152,7 +163,7 @@ static int list_some(struct state *st, struct listing *l, char *const *ids, size
 		int one = 1;
 
 		if (r == 0 && v[i].c.fd >= 0)
-			one = read_run(l, &v[i].c, end);
+			one = read_run_questions(l, &v[i].c, end);
 		if (r == 0 && one == 1 && v[i].fd >= 0 && (l->o->all || granted_exists(v[i].fd)))
 			one = askc_read_file(v[i].fd, ids[i], take_listed, l, &none);
 		if (one == -ENOMEM || one == -EPIPE)
@@ -165,7 +176,7 @@ static int list_some(struct state *st, struct listing *l, char *const *ids, size
 	return r;
 }
 
-static int list_all(struct state *st, struct listing *l, struct err *e)
+static int list_all_runs(struct state *st, struct listing *l, struct err *e)
 {
 	static const char *const head[] = { "ID", "STATE", "ASKED", "KIND", "WHAT" };
 	autostrv struct strv runs = STRV_INIT;
@@ -174,11 +185,11 @@ static int list_all(struct state *st, struct listing *l, struct err *e)
 
 	for (size_t i = 0; r == 0 && !l->o->json && i < ARRAY_SIZE(head); i++)
 		r = table_add(&l->t, head[i], 0);
-	/* Nearest to where the next command is typed stands what is there. */
+	/* Past questions first, so that the current ones are printed nearest to the prompt. */
 	if (r == 0 && l->o->all)
 		r = ask_past(st, take_listed, l, &more, e);
 	for (size_t i = 0; r == 0 && i < runs.n; i += AT_ONCE)
-		r = list_some(st, l, runs.v + i, runs.n - i < AT_ONCE ? runs.n - i : AT_ONCE, e);
+		r = list_batch_of_runs(st, l, runs.v + i, runs.n - i < AT_ONCE ? runs.n - i : AT_ONCE, e);
 	if (r == 0 && !l->o->json && l->n)
 		table_format(&l->t, &l->out);
 	else if (r == 0 && !l->o->json && !l->n_silent)
@@ -199,9 +210,11 @@ int ask_list(struct state *st, const struct ask_list_opts *o, struct err *e)
 	struct listing l = { .o = o, .t = TABLE_INIT(5) };
 	int r;
 
-	/* What an agent wrote is in the last column, and goes on in no other row. */
+	/*
+	 * Only the last column holds an agent's text; the width keeps it from running on into another row.
+	 */
 	l.t.width = ask_line_cols(STDOUT_FILENO);
-	r = list_all(st, &l, e);
+	r = list_all_runs(st, &l, e);
 
 	table_release(&l.t);
 	buf_release(&l.out);
@@ -209,9 +222,9 @@ int ask_list(struct state *st, const struct ask_list_opts *o, struct err *e)
 	return r;
 }
 
-/* --- following ------------------------------------------------------------------------------------------------------ */
+/* --- one line for each change (ask ls --follow) ---------------------------------------------------- */
 
-static enum say_color color_of(const char *state)
+static enum say_color color_of_state(const char *state)
 {
 	if (str_eq(state, "pending"))
 		return SAY_YELLOW;
@@ -230,8 +243,8 @@ void ask_line(const json_t *ask, const char *state, bool color, unsigned cols, s
 	char cell[24];
 	size_t used;
 
-	/* The agent's words come last, so that nothing behind them could be theirs. */
-	buf_addf(&head, "%.8s  %-10s ", clock_of(ask_text(answered ? n : ask, answered ? "at" : "asked")),
+	/* The agent's text comes last, so that it cannot imitate any of our own columns after it. */
+	buf_addf(&head, "%.8s  %-10s ", time_of_day(ask_text(answered ? n : ask, answered ? "at" : "asked")),
 		 ask_text(ask, "id"));
 	snprintf(cell, sizeof(cell), "%-8s", state);
 	if (answered && *by) {
@@ -241,9 +254,9 @@ void ask_line(const json_t *ask, const char *state, bool color, unsigned cols, s
 	buf_addf(&who, " %-8s ", ask_text(ask, "kind"));
 	used = head.len + strlen(cell) + who.len;
 	buf_add(out, buf_cstr(&head), head.len);
-	say_add(out, color, color_of(state), cell);
+	say_add(out, color, color_of_state(state), cell);
 	buf_add(out, buf_cstr(&who), who.len);
-	ask_act(ask, what_max(cols), &act);
+	ask_act(ask, max_act_bytes(cols), &act);
 	if (cols)
 		shorten_text(buf_cstr(&act), used + 1 < cols ? cols - 1 - used : 0, "…", out);
 	else

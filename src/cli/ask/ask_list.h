@@ -6,17 +6,21 @@
 #include "approval/wire/askproto.h"
 
 struct ask_list_opts {
-	bool json, all; /* all: also those that are over */
+	bool json, all; /* all: also questions that are over */
 };
 
 /*
- * All runs are asked at once and read one after the other, newest first. Who does not answer within LIST_WAIT is named and left out:
- * one sandbox does not hide the questions of others. JSON goes out as it comes; of a table a row is kept for each question.
+ * Lists the questions of all runs, newest run first. All runs are queried at once and read one after the
+ * other. A run that does not respond within LIST_WAIT is named in a warning and left out, so that one
+ * sandbox cannot hide the questions of others. JSON is written as it arrives; a table keeps one row for
+ * each question.
  */
 int ask_list(struct state *st, const struct ask_list_opts *o, struct err *e) MUST_CHECK;
 
-/* One line when it is new or has changed: when, which, what became of it (`state`) and by whom, what it is; cut to so many columns,
- * not at all for 0. */
+/*
+ * Formats one line about a question that is new or has changed: time, id, `state`, who answered, kind, act.
+ * The line is cut to `cols` columns; 0: not cut.
+ */
 void ask_line(const json_t *ask, const char *state, bool color, unsigned cols, struct buf *out);
 void ask_add_json(const json_t *ask, struct buf *out);
 

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * coffer ask new: submits a question about a sandbox, waits for the answer, and turns it into an exit code.
+ * While it waits, this process may itself be the ask server of a sandbox that has ended
+ * (approval/server/askhold.h).
+ */
 #include "cli/ask/ask_new.h"
 
 #include "approval/server/askhold.h"

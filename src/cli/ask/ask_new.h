@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer ask new: a question of a person's own, or of a script's. */
+/* coffer ask new: a question that a person or a script submits, not a sandbox. */
 #ifndef CLI_ASK_NEW_H
 #define CLI_ASK_NEW_H
 
@@ -8,10 +8,12 @@
 struct ask_new {
 	const char *sandbox, *what, *reason, *detail; /* as typed */
 	uint64_t timeout_s;
-	bool named; /* one of its options was */
+	bool named; /* an option of `ask new` was given */
 };
 
-/* Asks, waits; the exit code. */
+/*
+ * Submits the question and waits for the answer. Returns the exit code: 0 allowed, 1 denied or timed out.
+ */
 int ask_new(struct state *st, const struct ask_new *n);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The log is read from its end, so that the first event that is met of a question is the last thing that
- * became of it.
+ * Rebuilds the questions of removed sandboxes from the audit log. The log is read from its end, so the
+ * first event found for a question is its last one and tells its final state; earlier events add the
+ * details.
  */
 #include "cli/ask/ask_past.h"
 
@@ -17,19 +18,21 @@
 
 struct past_ask {
 	json_t *ask;
-	size_t run; /* in which place its sandbox was found: the newest is 0 */
+	size_t run; /* index into past.gone: 0 is the newest sandbox */
 	json_int_t number;
-	bool is_whole; /* its ask.new was read */
+	bool is_whole; /* its ask.new was found; without it the question is not listed */
 };
 
 struct past {
 	struct past_ask v[ASK_PAST_MAX];
 	size_t n;
-	struct strv gone; /* sandboxes, the newest first */
+	struct strv gone; /* ids of removed sandboxes, newest first */
 };
 
-/* By the last that the log says of it: whoever could have answered or used it is gone. */
-static const char *state_after(const json_t *event)
+/*
+ * The final state that the last event of a question implies: the asker and its ask server no longer exist.
+ */
+static const char *state_after_event(const json_t *event)
 {
 	static const struct {
 		const char *type, *state;
@@ -47,14 +50,16 @@ static const char *state_after(const json_t *event)
 	return NULL;
 }
 
-/* The number of the sandbox among those that are gone; negative: it is there, or there is no memory. */
-static long place_of(struct past *p, const struct state *st, const char *sandbox)
+/* The sandbox's index in p->gone, added where it is new. -ENOENT: the sandbox still exists; -ENOMEM. */
+static long gone_sandbox_index(struct past *p, const struct state *st, const char *sandbox)
 {
 	for (size_t i = p->gone.n; i-- > 0;) {
 		if (str_eq(p->gone.v[i], sandbox))
 			return (long)i;
 	}
-	/* Looked at after its event was read: one that begins meanwhile is there. */
+	/*
+	 * This test comes after the event was read, so a sandbox that starts meanwhile counts as existing.
+	 */
 	if (!sandbox[0] || faccessat(st->runs_fd, sandbox, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
 		return -ENOENT;
 	return strv_add(&p->gone, sandbox) < 0 ? -ENOMEM : (long)p->gone.n - 1;
@@ -70,12 +75,15 @@ static struct past_ask *past_find(struct past *p, const char *sandbox, const cha
 	return NULL;
 }
 
-static int past_set(json_t *ask, const char *key, const char *s)
+static int past_set_text(json_t *ask, const char *key, const char *s)
 {
 	return s[0] ? json_object_set_new(ask, key, json_string(s)) : 0;
 }
 
-/* The newest event of a question comes first, and says what became of it. */
+/*
+ * Adds a question, from its newest event, which tells its final state. NULL: no room, no memory, or a
+ * malformed id.
+ */
 static struct past_ask *past_add(struct past *p, size_t run, const json_t *event, const char *state)
 {
 	const char *id = jsonget_text(event, "ask"), *dash = strchr(id, '-');
@@ -86,10 +94,11 @@ static struct past_ask *past_add(struct past *p, size_t run, const json_t *event
 		return NULL;
 	a = &p->v[p->n];
 	*a = (struct past_ask){ .ask = json_object(), .run = run, .number = (json_int_t)number };
-	if (past_set(a->ask, "id", id) < 0 ||
-	    past_set(a->ask, "sandbox", jsonget_text(event, "sandbox")) < 0 ||
+	if (past_set_text(a->ask, "id", id) < 0 ||
+	    past_set_text(a->ask, "sandbox", jsonget_text(event, "sandbox")) < 0 ||
 	    json_object_set_new(a->ask, "number", json_integer(a->number)) < 0 ||
-	    past_set(a->ask, "state", state) < 0 || past_set(a->ask, "why", jsonget_text(event, "why")) < 0) {
+	    past_set_text(a->ask, "state", state) < 0 ||
+	    past_set_text(a->ask, "why", jsonget_text(event, "why")) < 0) {
 		json_decref(a->ask);
 		return NULL;
 	}
@@ -97,22 +106,22 @@ static struct past_ask *past_add(struct past *p, size_t run, const json_t *event
 	return a;
 }
 
-static int past_answer(json_t *ask, const json_t *event)
+static int past_set_answer(json_t *ask, const json_t *event)
 {
 	json_t *n = json_object();
 	int r = json_object_set_new(n, "allow", json_boolean(str_eq(jsonget_text(event, "answer"), "allow")));
 
-	r = r < 0 ? r : past_set(n, "scope", jsonget_text(event, "scope"));
-	r = r < 0 ? r : past_set(n, "reason", jsonget_text(event, "reason"));
-	r = r < 0 ? r : past_set(n, "name", jsonget_text(event, "who"));
-	r = r < 0 ? r : past_set(n, "via", jsonget_text(event, "via"));
-	r = r < 0 ? r : past_set(n, "at", jsonget_text(event, "time"));
+	r = r < 0 ? r : past_set_text(n, "scope", jsonget_text(event, "scope"));
+	r = r < 0 ? r : past_set_text(n, "reason", jsonget_text(event, "reason"));
+	r = r < 0 ? r : past_set_text(n, "name", jsonget_text(event, "who"));
+	r = r < 0 ? r : past_set_text(n, "via", jsonget_text(event, "via"));
+	r = r < 0 ? r : past_set_text(n, "at", jsonget_text(event, "time"));
 	if (r == 0 && json_object_get(event, "uid"))
 		r = json_object_set(n, "uid", json_object_get(event, "uid"));
 	return json_object_set_new(ask, "answer", n) < 0 || r < 0 ? -ENOMEM : 0;
 }
 
-static int past_new(struct past_ask *a, json_t *event)
+static int past_set_question(struct past_ask *a, json_t *event)
 {
 	static const char *const keys[] = {
 		"seq",	"kind", "host",	    "port", "tls",    "method", "path",
@@ -126,14 +135,16 @@ static int past_new(struct past_ask *a, json_t *event)
 			return -ENOMEM;
 	}
 	a->is_whole = true;
-	return past_set(a->ask, "asked", jsonget_text(event, "time"));
+	return past_set_text(a->ask, "asked", jsonget_text(event, "time"));
 }
 
-/* 1: there is no room for one more. */
-static int past_take(struct past *p, const struct state *st, json_t *event)
+/*
+ * Adds one event of the log to the question that it is about. 1: ASK_PAST_MAX questions are kept already.
+ */
+static int past_take_event(struct past *p, const struct state *st, json_t *event)
 {
-	const char *state = state_after(event), *type = jsonget_text(event, "type");
-	long run = state ? place_of(p, st, jsonget_text(event, "sandbox")) : -ENOENT;
+	const char *state = state_after_event(event), *type = jsonget_text(event, "type");
+	long run = state ? gone_sandbox_index(p, st, jsonget_text(event, "sandbox")) : -ENOENT;
 	struct past_ask *a;
 	json_int_t used;
 
@@ -144,16 +155,16 @@ static int past_take(struct past *p, const struct state *st, json_t *event)
 	if (!a)
 		return p->n == ASK_PAST_MAX;
 	if (str_eq(type, "ask.new"))
-		return past_new(a, event);
+		return past_set_question(a, event);
 	if (str_eq(type, "ask.answer"))
-		return past_answer(a->ask, event);
+		return past_set_answer(a->ask, event);
 	used = json_integer_value(json_object_get(event, "use"));
 	if (used > json_integer_value(json_object_get(a->ask, "used")))
 		return json_object_set_new(a->ask, "used", json_integer(used));
 	return 0;
 }
 
-static int by_run(const void *a, const void *b)
+static int compare_run_and_number(const void *a, const void *b)
 {
 	const struct past_ask *x = a, *y = b;
 
@@ -162,7 +173,7 @@ static int by_run(const void *a, const void *b)
 	return x->number < y->number ? -1 : x->number > y->number;
 }
 
-static int past_read(struct past *p, const struct state *st, bool *ret_more, struct err *e)
+static int past_read_log(struct past *p, const struct state *st, bool *ret_more, struct err *e)
 {
 	CLEANUP(audit_back_freep) struct audit_back *back = NULL;
 	struct audit_filter f = { .type = "ask" };
@@ -176,7 +187,7 @@ static int past_read(struct past *p, const struct state *st, bool *ret_more, str
 	while (r >= 0 && (r = audit_back_next(back, &rec, e)) > 0) {
 		json_t *event = rec.is_event && rec.text ? json_loadb(rec.text, rec.len, 0, NULL) : NULL;
 
-		r = event ? past_take(p, st, event) : 0;
+		r = event ? past_take_event(p, st, event) : 0;
 		json_decref(event);
 		if (r == 1) {
 			*ret_more = true;
@@ -195,9 +206,9 @@ int ask_past(const struct state *st, askc_fn *fn, void *ctx, bool *ret_more, str
 
 	if (!p)
 		return err_set(e, -ENOMEM, "out of memory");
-	r = past_read(p, st, ret_more, e);
+	r = past_read_log(p, st, ret_more, e);
 	if (r == 0)
-		qsort(p->v, p->n, sizeof(p->v[0]), by_run);
+		qsort(p->v, p->n, sizeof(p->v[0]), compare_run_and_number);
 	for (size_t i = 0; i < p->n; i++) {
 		if (r == 0 && p->v[i].is_whole)
 			r = fn(ctx, p->v[i].ask);

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Remembers the last printed state of each question that `coffer ask ls --follow` watches, and tells what
+ * has changed since. See ask_seen.h for what is forgotten when the table is full.
+ */
 #include "cli/ask/ask_seen.h"
 
 #include "base/cleanup.h"
@@ -13,7 +17,7 @@ void ask_seen_release(struct ask_seen *s)
 	*s = ASK_SEEN_INIT;
 }
 
-static uint64_t question_number(const json_t *ask, const char *key)
+static uint64_t ask_member_u64(const json_t *ask, const char *key)
 {
 	return (uint64_t)json_integer_value(json_object_get(ask, key));
 }
@@ -27,17 +31,17 @@ static struct ask_seen_one *find_seen(const struct ask_seen *s, uint64_t n)
 	return NULL;
 }
 
-static bool is_open_seen(const struct ask_seen_one *o)
+static bool is_seen_open(const struct ask_seen_one *o)
 {
 	return o->state == ASK_PENDING || o->state == ASK_PARKED || o->state == ASK_GRANTED;
 }
 
-/* The oldest that is over; where none is, the oldest. */
-static void forget_one(struct ask_seen *s)
+/* Drops the oldest question that is over; if all are open, the oldest one. */
+static void forget_oldest_seen(struct ask_seen *s)
 {
 	size_t i = 0;
 
-	while (i < s->n && is_open_seen(&s->v[i]))
+	while (i < s->n && is_seen_open(&s->v[i]))
 		i++;
 	i = i < s->n ? i : 0;
 	memmove(s->v + i, s->v + i + 1, (--s->n - i) * sizeof(s->v[0]));
@@ -50,18 +54,18 @@ static struct ask_seen_one *add_seen(struct ask_seen *s)
 	if (!s->v)
 		return NULL;
 	if (s->n == ASK_SEEN_MAX)
-		forget_one(s);
+		forget_oldest_seen(s);
 	return &s->v[s->n++];
 }
 
 void ask_seen_note(struct ask_seen *s, const json_t *ask, struct ask_news *ret)
 {
-	const struct ask_seen_one now = { .number = question_number(ask, "number"),
+	const struct ask_seen_one now = { .number = ask_member_u64(ask, "number"),
 					  .state = ask_state_parse(ask_text(ask, "state")),
 					  .answered = json_is_object(json_object_get(ask, "answer")),
-					  .times = question_number(ask, "times"),
-					  .waiters = question_number(ask, "waiters"),
-					  .used = question_number(ask, "used") };
+					  .times = ask_member_u64(ask, "times"),
+					  .waiters = ask_member_u64(ask, "waiters"),
+					  .used = ask_member_u64(ask, "used") };
 	struct ask_seen_one *o = find_seen(s, now.number);
 
 	ret->state = !o || o->state != now.state;

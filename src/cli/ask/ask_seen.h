@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What was told of questions while they are followed, so that nothing is told twice. Bounded: of what is over the oldest is forgotten,
- * and a question that is over does not change any more, but for one whose use was given back.
+ * The last printed state of the questions that are followed, so that no change is printed twice. The table
+ * is bounded: when it is full, the oldest question that is over is forgotten. Such a question changes no
+ * more, except when a use of it is given back.
  */
 #ifndef CLI_ASK_SEEN_H
 #define CLI_ASK_SEEN_H
@@ -11,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ASK_SEEN_MAX 512 /* more than one run keeps (asks.h, A6) */
+#define ASK_SEEN_MAX 512 /* more than one run keeps (asks.A6) */
 
 struct ask_seen {
 	struct ask_seen_one {
@@ -26,13 +27,13 @@ struct ask_seen {
 #define ASK_SEEN_INIT ((struct ask_seen){ 0 })
 void ask_seen_release(struct ask_seen *s);
 
-/* What is new in it. */
+/* What has changed since the question was noted last. */
 struct ask_news {
-	bool any;      /* something that can be seen of it */
-	bool state;    /* another state, or it is new */
-	bool answered; /* since it was told last, and it was known then */
+	bool any;      /* any visible member has changed */
+	bool state;    /* the state has changed, or the question is new */
+	bool answered; /* it was known, and has been answered since */
 };
-/* Takes note of it. Without memory all is news. */
+/* Notes the question's state and reports what has changed. Without memory everything counts as changed. */
 void ask_seen_note(struct ask_seen *s, const json_t *ask, struct ask_news *ret);
 
 #endif

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer approve, coffer deny: a person's answer. Bound to the digest of what was shown. */
+/*
+ * coffer approve, coffer deny: a person's answer to a pending ask, or the revocation of a grant. An answer
+ * is bound to the digest of the question that was shown: if the question has changed since, the ask server
+ * refuses the answer.
+ */
 #include "approval/server/askback.h"
 #include "base/clock.h"
 #include "base/fd.h"
@@ -38,7 +42,7 @@ struct answer_args {
 	bool scoped, yes;
 };
 
-static enum ask_scope scope_of(int id)
+static enum ask_scope scope_of_option(int id)
 {
 	return id == OPT_SANDBOX  ? ASK_SANDBOX
 	       : id == OPT_FOR	  ? ASK_FOR
@@ -66,7 +70,7 @@ static int take_answer_option(struct answer_args *a, int id, const char *value, 
 		return err_set(e, -EINVAL,
 			       "only one of --once, --sandbox, --for, --uses and --always can be given");
 	a->scoped = true;
-	a->n.scope = scope_of(id);
+	a->n.scope = scope_of_option(id);
 	if (id == OPT_FOR) {
 		if (str_to_nsec(value, &ns) < 0 || ns < NSEC_PER_SEC)
 			return err_set(e, -EINVAL, "--for takes a time such as 10m or 2h");
@@ -77,13 +81,13 @@ static int take_answer_option(struct answer_args *a, int id, const char *value, 
 	return 0;
 }
 
-/* Denying what was granted takes it back. */
-static bool is_granted(const json_t *ask)
+/* An ask with an answer in force: denying it revokes that answer. */
+static bool is_granted_or_parked(const json_t *ask)
 {
 	return str_eq(ask_text(ask, "state"), "granted") || str_eq(ask_text(ask, "state"), "parked");
 }
 
-static int show_first(const json_t *ask, struct state *st, bool allow, struct err *e)
+static int show_and_confirm(const json_t *ask, struct state *st, bool allow, struct err *e)
 {
 	autobuf struct buf all = BUF_INIT, act = BUF_INIT;
 	unsigned cols = ask_cols(STDERR_FILENO);
@@ -96,22 +100,26 @@ static int show_first(const json_t *ask, struct state *st, bool allow, struct er
 	return r < 0 ? r : approve_confirm(allow ? "Allow this?" : "Deny this?", e);
 }
 
-/* The guard may have taken the edited file before it took the answer: then the policy has decided, as it was to. */
-static bool is_taken_over(int r)
+/*
+ * With --always, netd may load the edited policy before the answer arrives. The question is then gone
+ * because the new rule decided it, as intended, and these errors are none.
+ */
+static bool is_decided_by_policy(int r)
 {
 	return r == -ESTALE || r == -ECANCELED || r == -ENOENT;
 }
 
-static int send_answer(struct askc *c, const json_t *ask, const struct answer_args *a, struct err *e)
+static int send_answer_or_revoke(struct askc *c, const json_t *ask, const struct answer_args *a,
+				 struct err *e)
 {
 	const char *id = ask_text(ask, "id"), *digest = a->digest ? a->digest : ask_text(ask, "digest");
 	bool always = a->n.allow && a->n.scope == ASK_ALWAYS;
 	int r;
 
-	if (!a->n.allow && is_granted(ask))
+	if (!a->n.allow && is_granted_or_parked(ask))
 		return askc_revoke(c, id, &a->n.who, NULL, e);
 	r = askc_answer(c, id, digest, &a->n, NULL, e);
-	if (always && is_taken_over(r))
+	if (always && is_decided_by_policy(r))
 		return 0;
 	return always && r < 0 ? err_wrap(e, r, "the policy file was edited, but") : r;
 }
@@ -129,21 +137,24 @@ static void say_answered(const json_t *ask, const struct ask_answer *n)
 	say_note("%s", buf_cstr(&act));
 }
 
-/* The digest comes from the same place as what is printed: what was answered is what is said to have been. */
-static int answer_one(struct askc *c, struct state *st, int run_fd, const json_t *ask, bool show,
-		      struct answer_args *a, struct err *e)
+/* Digest and display come from the same record, so the answer applies to exactly what was shown. */
+static int confirm_and_answer(struct askc *c, struct state *st, int run_fd, const json_t *ask, bool show,
+			      struct answer_args *a, struct err *e)
 {
-	int r = show ? show_first(ask, st, a->n.allow, e) : 0;
+	int r = show ? show_and_confirm(ask, st, a->n.allow, e) : 0;
 
 	ask_who_am_i(&a->n.who, "cli");
-	/* Another digest than the one that is meant is no reason to edit anything. */
+	/*
+	 * The policy file must not be edited for a question whose digest is not the one given with
+	 * --digest.
+	 */
 	if (r == 0 && a->n.allow && a->n.scope == ASK_ALWAYS && a->digest &&
 	    !str_eq(a->digest, ask_text(ask, "digest")))
 		r = err_set(e, -ESTALE, "%s is another question than the one that was shown",
 			    ask_text(ask, "id"));
 	if (r == 0 && a->n.allow && a->n.scope == ASK_ALWAYS)
 		r = approve_always(c, st, run_fd, ask, &a->n.who, a->yes, e);
-	r = r < 0 ? r : send_answer(c, ask, a, e);
+	r = r < 0 ? r : send_answer_or_revoke(c, ask, a, e);
 	if (r == 0)
 		say_answered(ask, &a->n);
 	return r;
@@ -154,7 +165,7 @@ struct wanted {
 	json_t *found;
 };
 
-static int find_by_id(void *ctx, json_t *ask)
+static int find_ask_by_number(void *ctx, json_t *ask)
 {
 	struct wanted *w = ctx;
 	const char *dash = strchr(w->id, '-');
@@ -167,14 +178,17 @@ static int find_by_id(void *ctx, json_t *ask)
 	return 1;
 }
 
-/* Nobody serves. What a session was granted can be taken back all the same; all else is over. */
-static int without_server(struct state *st, int run_fd, const char *run, const char *id,
-			  struct answer_args *a, struct err *e)
+/*
+ * No ask server runs. A grant of a session can still be revoked, through its file; any other question has
+ * ended.
+ */
+static int revoke_without_server(struct state *st, int run_fd, const char *run, const char *id,
+				 struct answer_args *a, struct err *e)
 {
 	struct wanted w = { .id = id };
-	int r = a->n.allow ? 0 : askc_read_file(run_fd, run, find_by_id, &w, e);
+	int r = a->n.allow ? 0 : askc_read_file(run_fd, run, find_ask_by_number, &w, e);
 
-	if (r >= 0 && (!w.found || !is_granted(w.found)))
+	if (r >= 0 && (!w.found || !is_granted_or_parked(w.found)))
 		r = err_set(e, -ENOENT, "sandbox %s has ended, and with it the question %s", run, id);
 	ask_who_am_i(&a->n.who, "cli");
 	if (r >= 0)
@@ -202,10 +216,10 @@ static int answer_question(const char *id, struct answer_args *a, struct err *e)
 	r = askc_open(&c, fd, e);
 	if (r == -ENOENT || r == -ECONNREFUSED) {
 		*e = ERR_INIT;
-		return without_server(&st, fd, run, id, a, e);
+		return revoke_without_server(&st, fd, run, id, a, e);
 	}
 	r = r < 0 ? r : askc_show(&c, id, &ask, e);
-	r = r < 0 ? r : answer_one(&c, &st, fd, ask, show, a, e);
+	r = r < 0 ? r : confirm_and_answer(&c, &st, fd, ask, show, a, e);
 	json_decref(ask);
 	return r;
 }

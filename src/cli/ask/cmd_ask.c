@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer ask: what sandboxes wait for a person to allow. */
+/*
+ * coffer ask: lists and follows the questions of all sandboxes (ls), shows one in full (show), and submits
+ * one (new). It reads only: answers are given by `coffer approve` and `coffer deny`.
+ */
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
@@ -20,7 +23,7 @@
 
 enum { OPT_FOLLOW = 1, OPT_JSON, OPT_ALL, OPT_SANDBOX, OPT_REASON, OPT_DETAIL, OPT_ASK_TIMEOUT };
 
-#define LOOK_MS 500 /* how often new sandboxes are looked for */
+#define LOOK_MS 500 /* how often to look for new sandboxes */
 #define FOLLOW_MAX 1000
 
 static const struct opt ask_opts[] = {
@@ -37,18 +40,19 @@ static const struct opt ask_opts[] = {
 
 struct ask_args {
 	bool follow, json, all;
-	struct ask_new new; /* of ask new */
+	struct ask_new new; /* options of `ask new` */
 };
 
-static int open_run(struct state *st, const char *id)
+static int open_run_dir(struct state *st, const char *id)
 {
 	return openat(st->runs_fd, id, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 }
 
-/* One run's: from who serves it, else from its file. */
-static int list_run(struct state *st, const char *id, bool all, askc_fn *fn, void *ctx, struct err *e)
+/* Lists the questions of one run: from its ask server, or from its file if no server runs. */
+static int list_run_questions(struct state *st, const char *id, bool all, askc_fn *fn, void *ctx,
+			      struct err *e)
 {
-	autoclose int fd = open_run(st, id);
+	autoclose int fd = open_run_dir(st, id);
 	autoaskc struct askc c = ASKC_INIT;
 	struct err none = ERR_INIT;
 
@@ -59,7 +63,7 @@ static int list_run(struct state *st, const char *id, bool all, askc_fn *fn, voi
 	return all ? askc_read_file(fd, id, fn, ctx, e) : 0;
 }
 
-/* ---- Following. ---- */
+/* ---- ask ls --follow ---- */
 
 struct followed {
 	char id[RUN_ID_LEN + 1];
@@ -71,12 +75,15 @@ struct follower {
 	const struct ask_args *a;
 	struct followed v[FOLLOW_MAX];
 	size_t n;
-	bool color, full; /* full: that there are more sandboxes was said */
-	size_t now;	  /* whose news are read */
+	bool color, full; /* full: the warning about FOLLOW_MAX was printed */
+	size_t now;	  /* index of the run being read */
 };
 
-/* A line for each change of what became of it; as JSON also of how often it was asked, who waits, how often it was used. */
-static int print_one(void *ctx, json_t *ask)
+/*
+ * Prints a line for each change of state. JSON output also reports changes of how often it was asked or
+ * used, and of the number of waiters.
+ */
+static int print_followed_ask(void *ctx, json_t *ask)
 {
 	struct follower *f = ctx;
 	unsigned cols = ask_line_cols(STDOUT_FILENO);
@@ -90,7 +97,10 @@ static int print_one(void *ctx, json_t *ask)
 		if (news.any)
 			ask_add_json(ask, &out);
 	} else if (news.state || news.answered) {
-		/* An answer that is used at once leaves no state of its own. */
+		/*
+		 * An answer that is used at once goes straight to "spent": print the "allowed" that was
+		 * skipped.
+		 */
 		if (news.answered && str_eq(ask_text(ask, "state"), "spent"))
 			ask_line(ask, "allowed", f->color, cols, &out);
 		ask_line(ask, ask_text(ask, "state"), f->color, cols, &out);
@@ -98,7 +108,7 @@ static int print_one(void *ctx, json_t *ask)
 	return out.len ? say_out(&out) : 0;
 }
 
-static void find_new(struct state *st, struct follower *f)
+static void follow_new_sandboxes(struct state *st, struct follower *f)
 {
 	autostrv struct strv runs = STRV_INIT;
 	struct err e = ERR_INIT;
@@ -120,7 +130,7 @@ static void find_new(struct state *st, struct follower *f)
 
 		for (size_t k = 0; k < f->n; k++)
 			known = known || str_eq(f->v[k].id, runs.v[i]);
-		fd = known ? -1 : open_run(st, runs.v[i]);
+		fd = known ? -1 : open_run_dir(st, runs.v[i]);
 		if (fd < 0 || askc_open(&f->v[f->n].c, fd, &e) < 0)
 			continue;
 		f->v[f->n].seen = ASK_SEEN_INIT;
@@ -132,8 +142,8 @@ static void find_new(struct state *st, struct follower *f)
 	}
 }
 
-/* A descriptor for each sandbox. */
-static void raise_files(void)
+/* Following needs one descriptor for each sandbox. */
+static void raise_fd_limit(void)
 {
 	struct rlimit l;
 
@@ -143,7 +153,7 @@ static void raise_files(void)
 	}
 }
 
-static int follow_all(struct state *st, const struct ask_args *a, struct err *e)
+static int follow_all_questions(struct state *st, const struct ask_args *a, struct err *e)
 {
 	static struct follower f;
 	struct pollfd p[FOLLOW_MAX];
@@ -151,11 +161,11 @@ static int follow_all(struct state *st, const struct ask_args *a, struct err *e)
 
 	(void)e;
 	f = (struct follower){ .a = a, .color = say_colors(STDOUT_FILENO) };
-	raise_files();
+	raise_fd_limit();
 	while (r == 0) {
 		struct err ended = ERR_INIT;
 
-		find_new(st, &f);
+		follow_new_sandboxes(st, &f);
 		for (size_t i = 0; i < f.n; i++)
 			p[i] = (struct pollfd){ .fd = f.v[i].c.fd, .events = POLLIN };
 		if (poll(p, f.n, LOOK_MS) <= 0)
@@ -164,7 +174,7 @@ static int follow_all(struct state *st, const struct ask_args *a, struct err *e)
 			if (!p[i].revents)
 				continue;
 			f.now = i;
-			r = askc_follow_read(&f.v[i].c, print_one, &f, &ended);
+			r = askc_follow_read(&f.v[i].c, print_followed_ask, &f, &ended);
 			if (r < 0) {
 				askc_close(&f.v[i].c);
 				ask_seen_release(&f.v[i].seen);
@@ -176,15 +186,15 @@ static int follow_all(struct state *st, const struct ask_args *a, struct err *e)
 	return r;
 }
 
-/* ---- One. ---- */
+/* ---- ask show ---- */
 
 struct one {
 	const char *id;
-	bool whole; /* the id names its sandbox as it is shown */
+	bool whole; /* match the whole id as shown, not the number alone */
 	json_t *found;
 };
 
-static int find_one(void *ctx, json_t *ask)
+static int match_ask(void *ctx, json_t *ask)
 {
 	struct one *o = ctx;
 	const char *dash = strchr(o->id, '-');
@@ -200,17 +210,17 @@ static int find_one(void *ctx, json_t *ask)
 	return 0;
 }
 
-/* One of a sandbox that is gone, by its whole id: what the log has of it. */
-static int find_past(struct state *st, struct one *o)
+/* Finds a question of a removed sandbox in the log, by its whole id. */
+static int find_past_ask(struct state *st, struct one *o)
 {
 	struct err ignored = ERR_INIT;
 	bool more;
 
 	o->whole = true;
-	return ask_past(st, find_one, o, &more, &ignored);
+	return ask_past(st, match_ask, o, &more, &ignored);
 }
 
-static int show_one(struct state *st, const char *id, const struct ask_args *a, struct err *e)
+static int show_question(struct state *st, const char *id, const struct ask_args *a, struct err *e)
 {
 	struct one o = { .id = id };
 	autobuf struct buf out = BUF_INIT;
@@ -218,8 +228,8 @@ static int show_one(struct state *st, const char *id, const struct ask_args *a, 
 	char run[RUN_ID_LEN + 1];
 	int r = askc_resolve(st, id, run, &fd, e);
 
-	r = r < 0 ? r : list_run(st, run, true, find_one, &o, e);
-	if (r == -ENOENT && find_past(st, &o) == 0 && o.found)
+	r = r < 0 ? r : list_run_questions(st, run, true, match_ask, &o, e);
+	if (r == -ENOENT && find_past_ask(st, &o) == 0 && o.found)
 		r = 0;
 	if (r == 0 && !o.found)
 		r = err_set(e, -ENOENT, "there is no question %s", id);
@@ -243,7 +253,7 @@ static int take_ask_option(struct ask_args *a, int id, const char *value, struct
 	return id == OPT_ASK_TIMEOUT ? ask_timeout_parse(value, &a->new.timeout_s, e) : 0;
 }
 
-/* Options and words in any order; how many words, OPT_HELP, or negative. */
+/* Options and words may come in any order. Returns the number of words, OPT_HELP, or a negative errno. */
 static int parse_ask_args(int argc, char **argv, struct ask_args *a, const char *word[3], struct err *e)
 {
 	struct optparse p = OPTPARSE_INIT(argc, argv, ask_opts, ARRAY_SIZE(ask_opts));
@@ -292,8 +302,8 @@ static int cmd_ask(int argc, char **argv)
 		return ask_new(&st, &a.new);
 	}
 	if (r == 0)
-		r = k == 1     ? show_one(&st, word[1], &a, &e)
-		    : a.follow ? follow_all(&st, &a, &e)
+		r = k == 1     ? show_question(&st, word[1], &a, &e)
+		    : a.follow ? follow_all_questions(&st, &a, &e)
 			       : ask_list(&st, &(struct ask_list_opts){ a.json, a.all }, &e);
 	return r < 0 ? say_error(&e) : r;
 }

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer mcp: the sandbox as a server of the Model Context Protocol on stdin and stdout. */
+/*
+ * coffer mcp: a Model Context Protocol server on stdin and stdout whose tools run in sandboxes. This file
+ * parses the command line, starts the session (mcp_box.h) and the keeper that cleans up after a killed
+ * server, and serves the tools (adapter/mcp_serve.h). Nothing but the protocol is written to stdout.
+ */
 #include "adapter/mcp_serve.h"
 #include "base/clock.h"
 #include "base/fd.h"
@@ -49,7 +53,7 @@ static const struct opt mcp_opts[] = {
 	{ "quiet", 'q', NULL, "say only what went wrong", O_QUIET },
 };
 
-/* Returns 1 when --help was asked for. */
+/* Returns 1 for --help. */
 static int parse_mcp_args(struct run_args *a, struct mcp_box *b, int argc, char **argv, struct err *e)
 {
 	struct optparse p = OPTPARSE_INIT(argc, argv, mcp_opts, ARRAY_SIZE(mcp_opts));
@@ -59,7 +63,7 @@ static int parse_mcp_args(struct run_args *a, struct mcp_box *b, int argc, char 
 
 	if (r < 0)
 		return r;
-	a->o.has_net = true; /* all modes may be named */
+	a->o.has_net = true; /* so that run_args_take() accepts every mode of --net */
 	while ((id = opt_next(&p, &value, e)) > 0) {
 		if (id == OPT_HELP)
 			return 1;
@@ -76,26 +80,34 @@ static int parse_mcp_args(struct run_args *a, struct mcp_box *b, int argc, char 
 		return err_set(e, -EINVAL, "mcp takes no arguments: commands come from its client");
 	if (a->o.image && a->o.root)
 		return err_set(e, -EINVAL, "--image and --root are two ways to say the same: one of them");
-	/* A tool call is what an agent was talked into: another kernel stands before the host's unless somebody says no. */
+	/*
+	 * A tool call may be what an agent was tricked into: unless another engine is named, gVisor's
+	 * kernel shields the host's.
+	 */
 	if (!a->engine)
 		a->engine = "gvisor";
-	/* Without a word about it there is none. */
+	/* Without an option about the network there is no network. */
 	a->o.has_net = a->o.allow.n || a->o.policy || a->o.resolvers.n || a->o.secret.n;
 	b->timeout = timeout->named && timeout->value != LIMIT_NONE ? timeout->value : TIMEOUT_DEFAULT;
 	return limits_check(&a->o.limits, e);
 }
 
-/* --- a server that is killed ---------------------------------------------------------------------------------------------- */
+/* --- the keeper: cleanup after a killed server ------------------------------------------------------ */
 
-/* What is to be done at the end is done also when nobody is left to say so, by a process that waits for just
- * that: what was granted lapses in the log, and a workspace that is to be wiped is wiped. */
+/*
+ * A process that does the session's cleanup if the server is killed: grants lapse in the log, and a
+ * workspace that is to be wiped is wiped.
+ */
 struct keeper {
 	pid_t pid;
 	int pipe;
 };
 
-/* Nobody is to wait for us by waiting for the end of the server's output. */
-static void leave_client(void)
+/*
+ * Detaches from the client's pipes: a client that waits for the end of the server's output must not wait
+ * for the keeper.
+ */
+static void detach_from_client(void)
 {
 	autoclose int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
@@ -105,7 +117,7 @@ static void leave_client(void)
 	}
 }
 
-static _Noreturn void wait_and_end(struct mcp_box *b, int pipe)
+static _Noreturn void keeper_main(struct mcp_box *b, int pipe)
 {
 	struct err e = ERR_INIT;
 	char over;
@@ -113,8 +125,8 @@ static _Noreturn void wait_and_end(struct mcp_box *b, int pipe)
 
 	setsid();
 	say_quiet(true);
-	leave_client();
-	/* A byte: the server has seen to it itself. */
+	detach_from_client();
+	/* A byte: the server has done its own cleanup. End of file: it was killed. */
 	if (fd_read_exact(pipe, &over, 1) == 0)
 		_exit(0);
 	mcp_box_outlive(b);
@@ -135,7 +147,7 @@ static int keeper_start(struct keeper *k, struct mcp_box *b, struct err *e)
 	k->pid = fork();
 	if (k->pid == 0) {
 		fd_close(p[1]);
-		wait_and_end(b, p[0]);
+		keeper_main(b, p[0]);
 	}
 	fd_close(p[0]);
 	k->pipe = p[1];
@@ -152,7 +164,7 @@ static void keeper_stop(struct keeper *k)
 		;
 }
 
-/* --- the verb ------------------------------------------------------------------------------------------------------------- */
+/* --- the verb --------------------------------------------------------------------------------------- */
 
 static int serve_tools(struct mcp_box *b)
 {
@@ -189,12 +201,15 @@ static int serve_tools(struct mcp_box *b)
 	return code;
 }
 
-static int session(struct run_args *a, struct mcp_box *b)
+static int run_mcp_session(struct run_args *a, struct mcp_box *b)
 {
 	struct err e = ERR_INIT;
 
 	b->args = a;
-	/* A lease that somebody breaks is told by this signal, which would end us (workspace/store/scan.c). */
+	/*
+	 * A broken file lease is reported by SIGIO, whose default action would kill this process
+	 * (workspace/store/scan.c).
+	 */
 	signal(SIGIO, SIG_IGN);
 	if (mcp_policy_open(b, a, &e) < 0 || mcp_box_open(b, &e) < 0)
 		return b->usage ? say_usage(&verb_mcp, &e) : say_error(&e);
@@ -212,7 +227,7 @@ static int cmd_mcp(int argc, char **argv)
 	if (r == 1)
 		code = verb_print_help(&verb_mcp);
 	else
-		code = r < 0 ? say_usage(&verb_mcp, &e) : session(&a, &b);
+		code = r < 0 ? say_usage(&verb_mcp, &e) : run_mcp_session(&a, &b);
 	acts_release(&b.acts);
 	free(b.file);
 	run_args_release(&a);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tool request_access. An agent cannot widen its own policy: a person is asked (kind "widen"), and what
- * they grant stands in the session's file (approval/list/granted.h), which each call of it is started with. The run
- * is held meanwhile, as by any other call: so nobody but this process serves its questions.
+ * The tool request_access. An agent cannot widen its own policy: a person is asked (kind "widen"), and a
+ * granted rule is stored in the session's file (approval/list/granted.h), which each call is started with.
+ * The run is claimed meanwhile, as by any other call, so that only this process can be its ask server.
  */
 #include "approval/list/granted.h"
 #include "approval/server/askhold.h"
@@ -21,7 +21,7 @@
 #define WAIT_DEFAULT 50 /* s: clients give up after a minute */
 #define WAIT_MAX 300
 
-/* A rule that nobody could type is refused before anybody has to read it. */
+/* A rule that --allow would not accept is refused before a person has to read it. */
 static int check_wanted_rule(const char *rule, struct err *e)
 {
 	const struct config_policy_args a = { .allow = &rule, .n_allow = 1, .mode = -1 };
@@ -32,7 +32,7 @@ static int check_wanted_rule(const char *rule, struct err *e)
 	return r;
 }
 
-static int log_wish(const struct mcp_box *b, const struct mcp_access *a, struct err *e)
+static int log_access_request(const struct mcp_box *b, const struct mcp_access *a, struct err *e)
 {
 	CLEANUP(state_release) struct state st = STATE_INIT;
 	CLEANUP(audit_freep) struct audit *log = NULL;
@@ -50,15 +50,15 @@ static int log_wish(const struct mcp_box *b, const struct mcp_access *a, struct 
 			     : audit_append(log, "access.request", b->id, &f, e);
 }
 
-/* Who said --net none wants no network, and not to be asked for one. */
-static int only_wish(const struct mcp_box *b, struct mcp_access *a, struct err *e)
+/* With --net none nobody is asked: logs the request, and tells the agent how a person can grant it. */
+static int refuse_and_log_request(const struct mcp_box *b, struct mcp_access *a, struct err *e)
 {
 	const struct run_opts *o = &b->args->o;
 	char rule[RULE_MAX * 4 + 8];
 	int r = check_wanted_rule(a->rule, e);
 
 	if (r == 0)
-		r = log_wish(b, a, e);
+		r = log_access_request(b, a, e);
 	if (r < 0)
 		return r;
 	str_safe(a->rule, rule, sizeof(rule));
@@ -78,7 +78,7 @@ struct asking {
 	struct config_policy cp;
 };
 
-static int load_policy(struct asking *x, struct err *e)
+static int load_session_policy(struct asking *x, struct err *e)
 {
 	const struct run_opts *o = &x->b->args->o;
 	const struct config_policy_args a = {
@@ -86,7 +86,10 @@ static int load_policy(struct asking *x, struct err *e)
 		.n_files = o->policy ? 1 : 0,
 		.allow = (const char *const *)o->allow.v,
 		.n_allow = o->allow.n,
-		/* Without a word about the network: nothing is allowed, and a rule can be granted (X8). */
+		/*
+		 * Without an option about the network nothing is allowed, but a rule can be granted
+		 * (mcp_box.X8).
+		 */
 		.mode = !o->net && o->has_net		      ? -1
 			: o->net && str_eq(o->net, "observe") ? POLICY_OBSERVE
 							      : POLICY_ENFORCE,
@@ -95,7 +98,7 @@ static int load_policy(struct asking *x, struct err *e)
 	return config_policy_load(&a, &x->cp, e);
 }
 
-static int on_check(void *ctx, const char *rule, struct buf *canon, struct err *e)
+static int check_widen_rule(void *ctx, const char *rule, struct buf *canon, struct err *e)
 {
 	CLEANUP(policy_rule_release) struct policy_rule r = POLICY_RULE_INIT;
 	const struct asking *x = ctx;
@@ -110,7 +113,7 @@ static int on_check(void *ctx, const char *rule, struct buf *canon, struct err *
 	return policy_widen_check(x->cp.policy, &r, e);
 }
 
-static int log_grant(const struct asking *x, const struct ask_view *v, struct err *e)
+static int log_access_grant(const struct asking *x, const struct ask_view *v, struct err *e)
 {
 	autobuf struct buf f = BUF_INIT;
 	struct json j = JSON_INIT(&f);
@@ -124,13 +127,15 @@ static int log_grant(const struct asking *x, const struct ask_view *v, struct er
 			     : audit_append(x->log, "access.grant", x->b->id, &f, e);
 }
 
-static bool is_kept(const struct asks *have, const char *id)
+static bool is_kept_grant(const struct asks *have, const char *id)
 {
 	return have && asks_find(have, id);
 }
 
-/* In the log; then whoever serves has it in the file that the next call reads (A8 of asks.h). Those that are
- * there already were logged by who put them there. */
+/*
+ * Logs each new grant. Afterwards the ask server writes it to the file that the next call reads (asks.A8).
+ * Grants already in that file were logged by the process that wrote them.
+ */
 static int on_access_widened(void *ctx, const struct asks *l, struct err *e)
 {
 	struct asking *x = ctx;
@@ -143,13 +148,13 @@ static int on_access_widened(void *ctx, const struct asks *l, struct err *e)
 		struct ask_view v;
 
 		ask_view(l, a, &v);
-		if (v.q.kind == ASK_WIDEN && v.state == ASK_GRANTED && !is_kept(have, v.id))
-			r = log_grant(x, &v, e);
+		if (v.q.kind == ASK_WIDEN && v.state == ASK_GRANTED && !is_kept_grant(have, v.id))
+			r = log_access_grant(x, &v, e);
 	}
 	return r;
 }
 
-static int ask_person(struct asking *x, struct state *st, struct mcp_access *a, struct err *e)
+static int ask_for_rule(struct asking *x, struct state *st, struct mcp_access *a, struct err *e)
 {
 	const struct ask_question q = { .kind = ASK_WIDEN,
 					.host = "",
@@ -169,7 +174,7 @@ static int ask_person(struct asking *x, struct state *st, struct mcp_access *a, 
 			     .alive = a->alive,
 			     .ctx = x,
 			     .widened = on_access_widened,
-			     .check_widen = on_check };
+			     .check_widen = check_widen_rule };
 	autobuf struct buf why = BUF_INIT;
 	int r = askhold(&h, &q, &why, e);
 
@@ -193,24 +198,24 @@ int mcp_access_ask(const struct mcp_box *b, struct mcp_access *a, struct err *e)
 	int r;
 
 	if (b->args->o.net && str_eq(b->args->o.net, "none"))
-		return only_wish(b, a, e);
+		return refuse_and_log_request(b, a, e);
 	r = state_open(&st, e);
 	if (r == 0)
 		r = audit_open(&log, st.fd, e);
 	if (r == 0)
-		r = load_policy(&x, e);
+		r = load_session_policy(&x, e);
 	x.log = log;
 	if (r == 0)
 		r = x.run_fd = mcp_box_claim(&st, b->id, e);
 	if (r >= 0)
-		r = ask_person(&x, &st, a, e);
+		r = ask_for_rule(&x, &st, a, e);
 	fd_close(x.run_fd);
 	config_policy_release(&x.cp);
 	return r;
 }
 
-static int access_run(void *ctx, const json_t *args, const struct mcp_job *job, struct buf *result,
-		      struct err *e)
+static int tool_request_access(void *ctx, const json_t *args, const struct mcp_job *job, struct buf *result,
+			       struct err *e)
 {
 	struct mcp_access a = { .rule = mcp_text(args, "rule"),
 				.reason = mcp_text(args, "reason"),
@@ -244,5 +249,5 @@ const struct mcp_tool mcp_tool_access = {
 	.output =
 		"{\"type\":\"object\",\"properties\":{\"granted\":{\"type\":\"boolean\"},\"answer\":{\"type\":\"string\"}},"
 		"\"required\":[\"granted\",\"answer\"]}",
-	.run = access_run,
+	.run = tool_request_access,
 };

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The session of `coffer mcp`: one run that is started anew for every call. Each call forks a launcher,
+ * which starts the sandbox over the session's layer, waits for its end and reports it over a pipe. See
+ * mcp_box.h for the invariants. Tools never enter a sandbox by another way.
+ */
 #include "cli/mcp/mcp_box.h"
 
 #include "approval/list/granted.h"
@@ -21,12 +26,15 @@
 #define CLAIM_MS 60000u
 #define CLAIM_STEP_MS 5
 
-/* --- the launcher: a child that goes on as one -------------------------------------------------------------------------- */
+/* --- the launcher: a child process for each call ---------------------------------------------------- */
 
-/* What the guard says of the network goes into the report, not among what the command prints. One process, one run. */
+/*
+ * Messages of netd go into the report, not between the command's output. Static, because a launcher process
+ * has exactly one run.
+ */
 static char notes[MCP_BOX_NOTES];
 
-static void note_net(enum net_level level, const char *text, struct buf *out)
+static void note_netd_message(enum net_level level, const char *text, struct buf *out)
 {
 	size_t have = strlen(notes);
 
@@ -36,7 +44,7 @@ static void note_net(enum net_level level, const char *text, struct buf *out)
 		snprintf(notes + have, sizeof(notes) - have, "%s\n", text);
 }
 
-/* X2 */
+/* mcp_box.X2: one call at a time has the layer. Retries for CLAIM_MS while another process holds the run's lock. */
 int mcp_box_claim(struct state *st, const char *id, struct err *e)
 {
 	const struct timespec pause = { .tv_nsec = CLAIM_STEP_MS * (long)NSEC_PER_MSEC };
@@ -67,7 +75,7 @@ int mcp_box_settle(const struct mcp_box *b, struct err *e)
 	return fd < 0 ? fd : 0;
 }
 
-static int add_env(struct strv *env, const struct strv *typed, const json_t *more, struct err *e)
+static int add_call_env(struct strv *env, const struct strv *typed, const json_t *more, struct err *e)
 {
 	const char *name;
 	json_t *value;
@@ -75,7 +83,7 @@ static int add_env(struct strv *env, const struct strv *typed, const json_t *mor
 
 	for (size_t i = 0; r == 0 && i < typed->n; i++)
 		r = strv_add(env, typed->v[i]);
-	/* Always with a value: a name alone would be copied from our own environment. */
+	/* Always with a value: run_args would take a bare name from our own environment. */
 	json_object_foreach((json_t *)more, name, value)
 	{
 		if (!*name || strchr(name, '='))
@@ -86,28 +94,29 @@ static int add_env(struct strv *env, const struct strv *typed, const json_t *mor
 	return r < 0 ? err_set(e, -ENOMEM, "out of memory") : 0;
 }
 
-/* The same run once more, over what it wrote. */
-static int resume(struct session *s, const struct mcp_box *b, struct err *e)
+/* Prepares to start the same run again, over the layer that it wrote. */
+static int resume_session_run(struct session *s, const struct mcp_box *b, struct err *e)
 {
 	CLEANUP(run_meta_release) struct run_meta m = { 0 };
 	int r;
 
-	s->run.resume_fd = mcp_box_claim(&s->st, b->id, e);
-	if (s->run.resume_fd < 0)
-		return s->run.resume_fd;
-	r = ckpt_recover(&s->st, b->id, s->run.resume_fd, e);
+	s->run.origin.dir_fd = mcp_box_claim(&s->st, b->id, e);
+	if (s->run.origin.dir_fd < 0)
+		return s->run.origin.dir_fd;
+	r = ckpt_recover(&s->st, b->id, s->run.origin.dir_fd, e);
 	if (r == 0)
-		r = run_meta_read(s->run.resume_fd, &m, e);
+		r = run_meta_read(s->run.origin.dir_fd, &m, e);
 	if (r < 0)
 		return r;
 	if (m.workspace && (!s->spec.ws_path || !str_eq(s->spec.ws_path, m.workspace)))
 		return err_set(e, -ESTALE, "the session works on %s, which is now another directory or none",
 			       m.workspace);
-	s->run.resume_started = m.started;
+	s->run.origin.kind = RUN_RESUMED;
+	s->run.origin.started = m.started;
 	return 0;
 }
 
-static bool is_hidden(const struct spec *s, const char *path)
+static bool is_masked_path(const struct spec *s, const char *path)
 {
 	for (size_t i = 0; path && i < s->n_masks; i++) {
 		size_t n = strlen(s->masks[i].path);
@@ -118,7 +127,7 @@ static bool is_hidden(const struct spec *s, const char *path)
 	return false;
 }
 
-static void fill_end(struct mcp_box_end *end, const struct session *s)
+static void fill_call_end(struct mcp_box_end *end, const struct session *s)
 {
 	const struct run_end *re = &s->run.end;
 	struct err e = ERR_INIT;
@@ -138,10 +147,11 @@ static void fill_end(struct mcp_box_end *end, const struct session *s)
 }
 
 /*
- * X8. Whoever said nothing of the network has none, nor pays for it, until a person grants the session a rule: that is then all that is
- * allowed. A file that cannot be read grants nothing (G2 of granted.h).
+ * mcp_box.X8: a session without an option about the network has none, and does not pay for starting one,
+ * until a person grants it a rule; then only that rule is allowed. A file that cannot be read grants
+ * nothing (granted.G2).
  */
-static void open_granted(const struct mcp_box *b, struct run_args *a)
+static void open_granted_network(const struct mcp_box *b, struct run_args *a)
 {
 	CLEANUP(state_release) struct state st = STATE_INIT;
 	autostrv struct strv rules = STRV_INIT, ids = STRV_INIT;
@@ -158,15 +168,15 @@ static void open_granted(const struct mcp_box *b, struct run_args *a)
 	a->o.net = rules.n ? "enforce" : NULL;
 }
 
-static int launch(const struct mcp_box *b, const struct mcp_box_cmd *c, bool first, struct session *s,
-		  struct run_args *a, struct mcp_box_end *end, struct err *e)
+static int run_call(const struct mcp_box *b, const struct mcp_box_cmd *c, bool first, struct session *s,
+		    struct run_args *a, struct mcp_box_end *end, struct err *e)
 {
 	struct run_io io = RUN_IO_INIT;
 	int r;
 
 	if (!first) {
 		memcpy(s->spec.id, b->id, sizeof(s->spec.id));
-		open_granted(b, a);
+		open_granted_network(b, a);
 	}
 	r = session_open(s, a, e);
 	end->usage = s->usage;
@@ -182,30 +192,32 @@ static int launch(const struct mcp_box *b, const struct mcp_box_cmd *c, bool fir
 	s->run.acts = &b->acts;
 	s->run.acts_file = b->file;
 	end->empty = s->spec.ws_mode == WS_EPHEMERAL;
-	end->hidden = is_hidden(&s->spec, c->path);
+	end->hidden = is_masked_path(&s->spec, c->path);
 	if (first) {
 		run_say_before(&s->spec, &s->choice, &s->note);
 		run_say_conflicts(&s->net);
 	} else {
-		r = resume(s, b, e);
+		r = resume_session_run(s, b, e);
 	}
 	if (r < 0)
 		return r;
-	/* What a person granted to the session. */
+	/* The rules that a person granted to the session. */
 	if (!first && s->run.net)
-		r = net_plan_grant(s->run.net, &s->spec, s->run.resume_fd, e);
+		r = net_plan_grant(s->run.net, &s->spec, s->run.origin.dir_fd, e);
 	if (r < 0)
 		return r;
 	io.in = c->in;
 	io.out = c->out;
 	io.err = c->err;
 	io.alive_fd = c->alive;
-	io.say = note_net;
+	io.say = note_netd_message;
 	r = run_execute(&s->run, &io, e);
 	if (r == 0)
-		fill_end(end, s);
-	/* No other message tells that a command failed for want of a network. With --net none the network was
-	 * switched off on purpose, and nobody is sent to ask for it. */
+		fill_call_end(end, s);
+	/*
+	 * Nothing else tells the agent that a command failed for lack of a network. With --net none the
+	 * network was disabled on purpose, and the agent is not advised to ask for it.
+	 */
 	if (r == 0 && s->spec.net == NET_NONE && !b->args->o.net && end->exit_code != 0 && !end->notes[0])
 		snprintf(
 			end->notes, sizeof(end->notes),
@@ -213,14 +225,14 @@ static int launch(const struct mcp_box *b, const struct mcp_box_cmd *c, bool fir
 	return r;
 }
 
-static int set_timeout(struct run_args *a, uint64_t ns)
+static int set_call_timeout(struct run_args *a, uint64_t ns)
 {
 	a->o.limits.l[LIMIT_TIMEOUT].value = ns;
 	a->o.limits.l[LIMIT_TIMEOUT].named = true;
 	return 0;
 }
 
-static _Noreturn void launcher(const struct mcp_box *b, const struct mcp_box_cmd *c, bool first, int out)
+static _Noreturn void launcher_main(const struct mcp_box *b, const struct mcp_box_cmd *c, bool first, int out)
 {
 	struct session s = SESSION_INIT;
 	struct mcp_box_end end = { 0 };
@@ -234,16 +246,16 @@ static _Noreturn void launcher(const struct mcp_box *b, const struct mcp_box_cmd
 	if (!first)
 		say_quiet(true);
 	a.o.env = STRV_INIT;
-	r = add_env(&a.o.env, &b->args->o.env, c->env, &e);
+	r = add_call_env(&a.o.env, &b->args->o.env, c->env, &e);
 	for (a.o.argc = 0; c->argv[a.o.argc]; a.o.argc++)
 		;
 	a.o.argv = (char **)c->argv;
 	if (c->cwd)
 		a.o.workdir = c->cwd;
 	if (r == 0)
-		r = set_timeout(&a, c->timeout && c->timeout < b->timeout ? c->timeout : b->timeout);
+		r = set_call_timeout(&a, c->timeout && c->timeout < b->timeout ? c->timeout : b->timeout);
 	if (r == 0)
-		r = launch(b, c, first, &s, &a, &end, &e);
+		r = run_call(b, c, first, &s, &a, &end, &e);
 	end.code = r;
 	if (r < 0) {
 		memcpy(end.msg, e.msg, sizeof(end.msg));
@@ -263,7 +275,7 @@ int mcp_box_start(const struct mcp_box *b, const struct mcp_box_cmd *c, bool fir
 	pid = fork();
 	if (pid == 0) {
 		fd_close(p[0]);
-		launcher(b, c, first, p[1]);
+		launcher_main(b, c, first, p[1]);
 	}
 	fd_close(p[1]);
 	if (pid < 0) {
@@ -292,7 +304,7 @@ int mcp_box_wait(struct mcp_box_run *r, struct mcp_box_end *ret, struct err *e)
 
 /* --- the session -------------------------------------------------------------------------------------------------------- */
 
-static int begin_session(struct mcp_box *b, struct err *e)
+static int begin_grant_session(struct mcp_box *b, struct err *e)
 {
 	CLEANUP(state_release) struct state st = STATE_INIT;
 	autoclose int fd = -1;
@@ -336,7 +348,7 @@ int mcp_box_open(struct mcp_box *b, struct err *e)
 	b->wipe = b->wipe || end.empty;
 	r = ref_open(&ref, b->id, e);
 	r = r < 0 ? r : checkpoint_make_now(&ref, "start", &number, e);
-	return r < 0 ? r : begin_session(b, e);
+	return r < 0 ? r : begin_grant_session(b, e);
 }
 
 int mcp_box_end_session(struct mcp_box *b, struct err *e)
@@ -368,7 +380,7 @@ void mcp_box_outlive(const struct mcp_box *b)
 		granted_session_wait(fd);
 }
 
-static int log_discard(struct audit *a, const struct changed *run, struct err *e)
+static int log_session_discard(struct audit *a, const struct changed *run, struct err *e)
 {
 	autobuf struct buf f = BUF_INIT;
 	struct json j = JSON_INIT(&f);
@@ -401,7 +413,7 @@ int mcp_box_close(const struct mcp_box *b, struct err *e)
 			(unsigned long long)run.meta.changes, run.id, run.id, run.id);
 		return 0;
 	}
-	r = log_discard(a, &run, e);
+	r = log_session_discard(a, &run, e);
 	if (r == 0)
 		r = changed_remove(&run, a, &n, e);
 	if (r == 0 && b->wipe)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tool diff. It is the one tool that reads the original on the host, so it shows nothing of a file that is hidden from the
- * sandbox: such a change is named, without content.
+ * The tool diff. It is the only tool that reads the original workspace on the host, so it must show nothing
+ * of a file that is masked in the sandbox: such a change is named, without its content.
  */
 #include "checkpoint/checkpoint.h"
 #include "cli/common/changed.h"
@@ -20,23 +20,23 @@ struct diff {
 	struct ckpt_run ckpt;
 	struct buf a, b;
 	struct compare cmp;
-	bool between; /* two states, not against the original */
+	bool between; /* between two checkpoints, not against the original */
 	struct changes l;
 	struct mask *masks;
 	size_t n_masks;
 };
 
-static void release_diff(struct diff *d)
+static void diff_release(struct diff *d)
 {
 	changes_release(&d->l);
 	buf_release(&d->a);
 	buf_release(&d->b);
 	ckpt_release(&d->ckpt);
 	changed_release(&d->run);
-	/* The masks go with the process. */
+	/* The masks are freed with the process. */
 }
 
-static int take_side(struct ckpt_run *r, const char *name, struct buf *ret, struct err *e)
+static int read_diff_side(struct ckpt_run *r, const char *name, struct buf *ret, struct err *e)
 {
 	const struct ckpt *c = NULL;
 	int code;
@@ -49,8 +49,8 @@ static int take_side(struct ckpt_run *r, const char *name, struct buf *ret, stru
 	return code < 0 ? code : ckpt_read(r, c, ret, e);
 }
 
-static int open_between(struct diff *d, const struct mcp_box *b, const char *from, const char *to,
-			struct err *e)
+static int open_diff_of_points(struct diff *d, const struct mcp_box *b, const char *from, const char *to,
+			       struct err *e)
 {
 	int r = changed_open(&d->run, b->id, false, e);
 
@@ -59,9 +59,9 @@ static int open_between(struct diff *d, const struct mcp_box *b, const char *fro
 	if (r == 0)
 		r = ckpt_open(&d->ckpt, b->id, !to, e);
 	if (r == 0)
-		r = take_side(&d->ckpt, from, &d->a, e);
+		r = read_diff_side(&d->ckpt, from, &d->a, e);
 	if (r == 0)
-		r = take_side(&d->ckpt, to, &d->b, e);
+		r = read_diff_side(&d->ckpt, to, &d->b, e);
 	if (r < 0)
 		return r;
 	d->cmp = (struct compare){ .a = d->a.data,
@@ -73,7 +73,7 @@ static int open_between(struct diff *d, const struct mcp_box *b, const char *fro
 	return checkpoint_compare(&d->cmp, &d->l, e);
 }
 
-static int open_original(struct diff *d, const struct mcp_box *b, struct err *e)
+static int open_diff_to_original(struct diff *d, const struct mcp_box *b, struct err *e)
 {
 	int r = changed_open(&d->run, b->id, false, e);
 
@@ -84,7 +84,7 @@ static int open_original(struct diff *d, const struct mcp_box *b, struct err *e)
 					 e);
 }
 
-static bool is_hidden(const struct diff *d, const char *path)
+static bool is_hidden_change(const struct diff *d, const char *path)
 {
 	for (size_t i = 0; i < d->n_masks; i++) {
 		if (path_covers(d->masks[i].path, path))
@@ -93,13 +93,13 @@ static bool is_hidden(const struct diff *d, const char *path)
 	return false;
 }
 
-static void add_change(const struct diff *d, const struct change *c, struct buf *out)
+static void add_change_text(const struct diff *d, const struct change *c, struct buf *out)
 {
 	int r;
 
 	change_format(c, out);
 	buf_addc(out, '\n');
-	if (is_hidden(d, c->path)) {
+	if (is_hidden_change(d, c->path)) {
 		buf_adds(out, "(hidden)\n");
 		return;
 	}
@@ -111,7 +111,7 @@ static void add_change(const struct diff *d, const struct change *c, struct buf 
 		buf_addf(out, "(cannot be read: %s)\n", strerror(-r));
 }
 
-static void say_diff(const struct diff *d, const char *path, struct buf *result)
+static void add_diff_result(const struct diff *d, const char *path, struct buf *result)
 {
 	autobuf struct buf text = BUF_INIT;
 	struct json j = JSON_INIT(result);
@@ -123,7 +123,7 @@ static void say_diff(const struct diff *d, const char *path, struct buf *result)
 		n++;
 		if (text.len >= DIFF_MAX || shown >= ENTRIES_MAX)
 			continue;
-		add_change(d, &d->l.v[i], &text);
+		add_change_text(d, &d->l.v[i], &text);
 		shown++;
 	}
 	json_obj(&j, NULL);
@@ -133,10 +133,10 @@ static void say_diff(const struct diff *d, const char *path, struct buf *result)
 	json_end_obj(&j);
 }
 
-static int diff_run(void *ctx, const json_t *args, const struct mcp_job *job, struct buf *result,
-		    struct err *e)
+static int tool_diff(void *ctx, const json_t *args, const struct mcp_job *job, struct buf *result,
+		     struct err *e)
 {
-	CLEANUP(release_diff) struct diff d = { .run = CHANGED_INIT, .ckpt = CKPT_RUN_INIT };
+	CLEANUP(diff_release) struct diff d = { .run = CHANGED_INIT, .ckpt = CKPT_RUN_INIT };
 	const struct mcp_box *b = ctx;
 	const char *from = mcp_text(args, "from"), *to = mcp_text(args, "to"),
 		   *typed = mcp_text(args, "path");
@@ -146,17 +146,17 @@ static int diff_run(void *ctx, const json_t *args, const struct mcp_job *job, st
 	(void)job;
 	if (r == 0 && to && !from)
 		r = err_set(e, -EINVAL, "to goes with from");
-	/* A workspace that began empty has nothing to be compared with but its first checkpoint. */
+	/* A workspace that began empty can only be compared with its first checkpoint. */
 	if (!from && !b->has_original)
 		from = "c1";
 	d.between = from != NULL;
 	if (r == 0)
-		r = from ? open_between(&d, b, from, to, e) : open_original(&d, b, e);
+		r = from ? open_diff_of_points(&d, b, from, to, e) : open_diff_to_original(&d, b, e);
 	if (r == 0 && d.run.lower >= 0)
 		r = workspace_find_masks(d.run.lower, &b->args->o.show, &d.masks, &d.n_masks, e);
 	if (r < 0)
 		return r;
-	say_diff(&d, path, result);
+	add_diff_result(&d, path, result);
 	return 0;
 }
 
@@ -177,5 +177,5 @@ const struct mcp_tool mcp_tool_diff = {
 		"{\"type\":\"object\",\"properties\":{\"changes\":{\"type\":\"integer\"},\"truncated\":{\"type\":"
 		"\"boolean\"},\"diff\":{\"type\":\"string\"}},\"required\":[\"changes\",\"truncated\",\"diff\"]}",
 	.read_only = true,
-	.run = diff_run,
+	.run = tool_diff,
 };

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tool exec: one command in a fresh sandbox over the session's workspace. */
+/*
+ * The tool exec: runs one command in a fresh sandbox over the session's workspace, and returns its output,
+ * its exit code and the changed files.
+ */
 #include "base/clock.h"
 #include "cli/mcp/mcp_pump.h"
 #include "cli/mcp/mcp_tools.h"
@@ -10,7 +13,8 @@
 
 #define STDIN_MAX (4u << 20)
 
-static void add_stream(struct json *j, const char *name, const char *omitted_name, const struct mcp_stream *s)
+static void add_stream_json(struct json *j, const char *name, const char *omitted_name,
+			    const struct mcp_stream *s)
 {
 	autobuf struct buf text = BUF_INIT;
 	uint64_t omitted = mcp_stream_add(s, &text);
@@ -19,7 +23,7 @@ static void add_stream(struct json *j, const char *name, const char *omitted_nam
 	json_u64(j, omitted_name, omitted);
 }
 
-static void add_lines(struct json *j, const char *key, const char *text)
+static void add_lines_json(struct json *j, const char *key, const char *text)
 {
 	json_arr(j, key);
 	while (*text) {
@@ -31,7 +35,7 @@ static void add_lines(struct json *j, const char *key, const char *text)
 	json_end_arr(j);
 }
 
-static void add_changes(struct json *j, const struct mcp_changes *ch)
+static void add_changes_json(struct json *j, const struct mcp_changes *ch)
 {
 	char name[16] = "";
 
@@ -42,8 +46,8 @@ static void add_changes(struct json *j, const struct mcp_changes *ch)
 	buf_addf(j->out, ",\"changed\":%s", ch->list.len ? buf_cstr(&ch->list) : "[]");
 }
 
-static int say_result(const struct mcp_box_end *end, const struct mcp_pump *p, const struct mcp_changes *ch,
-		      struct buf *out)
+static int add_exec_result(const struct mcp_box_end *end, const struct mcp_pump *p,
+			   const struct mcp_changes *ch, struct buf *out)
 {
 	struct json j = JSON_INIT(out);
 
@@ -51,18 +55,18 @@ static int say_result(const struct mcp_box_end *end, const struct mcp_pump *p, c
 	json_i64(&j, "exit_code", end->exit_code);
 	json_str(&j, "cause", run_cause_name((enum run_cause)end->cause));
 	json_u64(&j, "duration_ms", end->wall_ns / NSEC_PER_MSEC);
-	add_stream(&j, "stdout", "stdout_omitted", &p->out);
-	add_stream(&j, "stderr", "stderr_omitted", &p->err);
+	add_stream_json(&j, "stdout", "stdout_omitted", &p->out);
+	add_stream_json(&j, "stderr", "stderr_omitted", &p->err);
 	json_bool(&j, "output_limit_reached", end->output_cut);
 	if (end->msg[0])
 		json_str(&j, "message", end->msg);
-	add_lines(&j, "network_notes", end->notes);
-	add_changes(&j, ch);
+	add_lines_json(&j, "network_notes", end->notes);
+	add_changes_json(&j, ch);
 	json_end_obj(&j);
 	return end->cause != CAUSE_EXIT && end->cause != CAUSE_SIGNAL;
 }
 
-static char **make_argv(const json_t *args, struct err *e)
+static char **make_exec_argv(const json_t *args, struct err *e)
 {
 	const char *command = mcp_text(args, "command");
 	const json_t *list = json_object_get(args, "argv");
@@ -93,17 +97,17 @@ static char **make_argv(const json_t *args, struct err *e)
 	return v;
 }
 
-static void label_of(char *const *argv, bool shell, char *out, size_t size)
+static void make_checkpoint_label(char *const *argv, bool shell, char *out, size_t size)
 {
 	snprintf(out, size, "exec: ");
 	str_safe(argv[shell ? 3 : 0], out + strlen(out), size - strlen(out));
 }
 
-static int exec_run(void *ctx, const json_t *args, const struct mcp_job *job, struct buf *result,
-		    struct err *e)
+static int tool_exec(void *ctx, const json_t *args, const struct mcp_job *job, struct buf *result,
+		     struct err *e)
 {
 	const struct mcp_box *b = ctx;
-	autofree char **argv = make_argv(args, e);
+	autofree char **argv = make_exec_argv(args, e);
 	struct mcp_box_cmd c = { .argv = argv,
 				 .cwd = mcp_text(args, "cwd"),
 				 .env = json_object_get(args, "env"),
@@ -124,9 +128,9 @@ static int exec_run(void *ctx, const json_t *args, const struct mcp_job *job, st
 	r = mcp_pump_run(&p, b, &c, &end, e);
 	if (r < 0)
 		return r;
-	label_of(argv, !json_object_get(args, "argv"), label, sizeof(label));
+	make_checkpoint_label(argv, !json_object_get(args, "argv"), label, sizeof(label));
 	r = mcp_note_changes(b, label, &ch, e);
-	return r < 0 ? r : say_result(&end, &p, &ch, result);
+	return r < 0 ? r : add_exec_result(&end, &p, &ch, result);
 }
 
 static const struct mcp_param exec_params[] = {
@@ -161,5 +165,5 @@ const struct mcp_tool mcp_tool_exec = {
 		"\"required\":[\"exit_code\",\"cause\",\"stdout\",\"stderr\"]}",
 	.destructive = true,
 	.open_world = true,
-	.run = exec_run,
+	.run = tool_exec,
 };

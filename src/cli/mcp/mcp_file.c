@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tools read_file and write_file. The host opens nothing by a path that a model names: coffer-init does, inside a fresh
- * sandbox (sandbox/init/init_file.c), where what is hidden is hidden.
+ * The tools read_file and write_file. The host never opens a path that a model names: coffer-init opens it
+ * inside a fresh sandbox (sandbox/init/init_file.c), where masked files are masked. The response from
+ * inside is hostile input.
  */
 #include "base/str.h"
 #include "cli/mcp/mcp_pump.h"
@@ -52,7 +53,7 @@ char *mcp_path(const char *path, struct err *e)
 	return (char *)p;
 }
 
-/* What the function inside said; hostile like all that comes from there. */
+/* Checks the result of coffer-init's file function, which is hostile like all output from inside. */
 static int judge_file_call(const struct mcp_box_end *end, const struct mcp_pump *p, struct err *e)
 {
 	autobuf struct buf text = BUF_INIT, safe = BUF_INIT;
@@ -72,11 +73,14 @@ static int judge_file_call(const struct mcp_box_end *end, const struct mcp_pump 
 
 /* --- read_file ---------------------------------------------------------------------------------------------------------- */
 
-/* Is it text? What a cut in the middle of a character left at the end is taken off. */
+/*
+ * Is the data UTF-8 text? If it was cut in the middle of a character, *len is reduced to drop that
+ * character.
+ */
 static bool is_utf8_text(const char *data, size_t *len, bool cut)
 {
 	for (unsigned back = 0; back <= (cut ? 3u : 0u) && back <= *len; back++) {
-		/* jansson takes UTF-8 only. */
+		/* json_stringn() fails for invalid UTF-8. */
 		json_t *v = json_stringn(data, *len - back);
 
 		if (!v)
@@ -88,7 +92,8 @@ static bool is_utf8_text(const char *data, size_t *len, bool cut)
 	return false;
 }
 
-static void add_content(struct json *j, const char *data, size_t len, bool cut, uint64_t at, uint64_t size)
+static void add_content_json(struct json *j, const char *data, size_t len, bool cut, uint64_t at,
+			     uint64_t size)
 {
 	bool text = is_utf8_text(data, &len, cut);
 
@@ -111,8 +116,8 @@ static void add_content(struct json *j, const char *data, size_t len, bool cut, 
 	}
 }
 
-static int say_file(const char *path, const struct mcp_box_end *end, const struct buf *got, uint64_t at,
-		    uint64_t max, struct buf *result, struct err *e)
+static int add_file_result(const char *path, const struct mcp_box_end *end, const struct buf *got,
+			   uint64_t at, uint64_t max, struct buf *result, struct err *e)
 {
 	const char *nl = memchr(buf_cstr(got), '\n', got->len < HEAD_MAX ? got->len : HEAD_MAX);
 	struct json j = JSON_INIT(result);
@@ -131,13 +136,13 @@ static int say_file(const char *path, const struct mcp_box_end *end, const struc
 	json_str(&j, "path", path);
 	json_u64(&j, "size", size);
 	json_bool(&j, "hidden", end->hidden);
-	add_content(&j, nl + 1, len, at + len < size, at, size);
+	add_content_json(&j, nl + 1, len, at + len < size, at, size);
 	json_end_obj(&j);
 	return 0;
 }
 
-static int read_run(void *ctx, const json_t *args, const struct mcp_job *job, struct buf *result,
-		    struct err *e)
+static int tool_read_file(void *ctx, const json_t *args, const struct mcp_job *job, struct buf *result,
+			  struct err *e)
 {
 	autofree char *path = mcp_path(mcp_text(args, "path"), e);
 	uint64_t at = mcp_integer(args, "offset", 0), max = mcp_integer(args, "length", READ_MAX);
@@ -157,7 +162,7 @@ static int read_run(void *ctx, const json_t *args, const struct mcp_job *job, st
 	r = mcp_pump_run(&p, ctx, &c, &end, e);
 	if (r == 0)
 		r = judge_file_call(&end, &p, e);
-	return r < 0 ? r : say_file(path, &end, &p.out.head, at, max, result, e);
+	return r < 0 ? r : add_file_result(path, &end, &p.out.head, at, max, result, e);
 }
 
 static const struct mcp_param read_params[] = {
@@ -181,7 +186,7 @@ const struct mcp_tool mcp_tool_read = {
 		"\"offset\":{\"type\":\"integer\"},\"length\":{\"type\":\"integer\"},\"truncated\":{\"type\":\"boolean\"},"
 		"\"content\":{\"type\":\"string\"}},\"required\":[\"path\",\"size\",\"encoding\",\"content\"]}",
 	.read_only = true,
-	.run = read_run,
+	.run = tool_read_file,
 };
 
 /* --- write_file --------------------------------------------------------------------------------------------------------- */
@@ -207,8 +212,8 @@ static int decode_content(const json_t *args, struct buf *out, struct err *e)
 	return 0;
 }
 
-static int write_run(void *ctx, const json_t *args, const struct mcp_job *job, struct buf *result,
-		     struct err *e)
+static int tool_write_file(void *ctx, const json_t *args, const struct mcp_job *job, struct buf *result,
+			   struct err *e)
 {
 	autofree char *path = mcp_path(mcp_text(args, "path"), e);
 	char *const argv[] = { (char *)"file-write", path, NULL };
@@ -264,5 +269,5 @@ const struct mcp_tool mcp_tool_write = {
 		"{\"type\":\"object\",\"properties\":{\"path\":{\"type\":\"string\"},\"bytes\":{\"type\":\"integer\"},"
 		"\"checkpoint\":{\"type\":\"string\"}},\"required\":[\"path\",\"bytes\"]}",
 	.destructive = true,
-	.run = write_run,
+	.run = tool_write_file,
 };

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which tools of `coffer mcp` may be called: what the policy's list says, and a person where it wants one. */
+/*
+ * Decides which tool calls of `coffer mcp` may run: by the policy's list of tools, and by asking a person
+ * where the list says so. Each decision is logged before the call runs (toolcall.T3).
+ */
 #include "approval/toolcall.h"
 #include "base/fd.h"
 #include "cli/mcp/mcp_tools.h"
@@ -33,7 +36,7 @@ int mcp_policy_open(struct mcp_box *b, struct run_args *a, struct err *e)
 	return 0;
 }
 
-static void say_waits(void *ctx, const char *id)
+static void report_waiting(void *ctx, const char *id)
 {
 	char text[160];
 	int n = snprintf(text, sizeof(text), "waiting for a person's answer (%s)", id);
@@ -41,8 +44,8 @@ static void say_waits(void *ctx, const char *id)
 	mcp_job_progress(ctx, 0, text, (size_t)n);
 }
 
-static int decide_call(const struct mcp_box *b, const struct toolcall *t, const struct mcp_job *job,
-		       struct err *e)
+static int decide_tool_call(const struct mcp_box *b, const struct toolcall *t, const struct mcp_job *job,
+			    struct err *e)
 {
 	CLEANUP(state_release) struct state st = STATE_INIT;
 	CLEANUP(audit_freep) struct audit *audit = NULL;
@@ -54,7 +57,7 @@ static int decide_call(const struct mcp_box *b, const struct toolcall *t, const 
 			     .run = b->id,
 			     .timeout_s = b->args->o.ask_timeout,
 			     .alive = &job->alive,
-			     .waits = say_waits,
+			     .waits = report_waiting,
 			     .ctx = (void *)job };
 	struct tool_verdict v;
 	bool alive;
@@ -85,5 +88,5 @@ int mcp_gate(void *ctx, const struct mcp_tool *t, const json_t *args, const stru
 	if (!b->acts.has_tools)
 		return 0;
 	r = toolcall_from_json(&c, t->name, args, e);
-	return r < 0 ? r : decide_call(b, &c, job, e);
+	return r < 0 ? r : decide_tool_call(b, &c, job, e);
 }

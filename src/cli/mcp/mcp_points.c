@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tools checkpoint and rollback, and the checkpoint that every call which changed something gets. */
+/*
+ * The tools checkpoint and rollback, and the automatic checkpoint after every call that changed something.
+ */
 #include "base/clock.h"
 #include "checkpoint/checkpoint.h"
 #include "cli/box/cmd_checkpoint.h"
@@ -14,13 +16,13 @@
 
 /* --- after each call ---------------------------------------------------------------------------------------------------- */
 
-/* The last one, which the state before the call is. */
-static int read_last(struct ckpt_run *r, struct buf *ret, struct err *e)
+/* Reads the last checkpoint, which is the state before the call. */
+static int read_last_point(struct ckpt_run *r, struct buf *ret, struct err *e)
 {
 	return r->list.n ? ckpt_read(r, &r->list.v[r->list.n - 1], ret, e) : 0;
 }
 
-static void list_changes(const struct changes *l, struct mcp_changes *ret)
+static void list_point_changes(const struct changes *l, struct mcp_changes *ret)
 {
 	struct json j = JSON_INIT(&ret->list);
 
@@ -59,7 +61,7 @@ static int compare_with_point(struct ckpt_run *r, const struct buf *before, uint
 	cmp.b_len = now.len;
 	code = checkpoint_compare(&cmp, &l, e);
 	if (code == 0)
-		list_changes(&l, ret);
+		list_point_changes(&l, ret);
 	return code;
 }
 
@@ -75,7 +77,7 @@ int mcp_note_changes(const struct mcp_box *b, const char *label, struct mcp_chan
 		code = ckpt_open(&r, b->id, true, e);
 	want.keep = r.meta.keep ? r.meta.keep : CHECKPOINT_KEEP;
 	if (code == 0)
-		code = read_last(&r, &before, e);
+		code = read_last_point(&r, &before, e);
 	if (code == 0)
 		code = ckpt_make(&r, &want, &made, e);
 	if (code < 0 || !made.number)
@@ -90,7 +92,7 @@ int mcp_note_changes(const struct mcp_box *b, const char *label, struct mcp_chan
 
 /* --- checkpoint --------------------------------------------------------------------------------------------------------- */
 
-static void add_list(struct json *j, const struct ckpts *l)
+static void add_points_json(struct json *j, const struct ckpts *l)
 {
 	size_t from = l->n > LISTED ? l->n - LISTED : 0;
 
@@ -108,17 +110,17 @@ static void add_list(struct json *j, const struct ckpts *l)
 	json_end_arr(j);
 }
 
-static int add_points(const struct mcp_box *b, struct json *j, struct err *e)
+static int add_session_points(const struct mcp_box *b, struct json *j, struct err *e)
 {
 	CLEANUP(ckpt_release) struct ckpt_run r = CKPT_RUN_INIT;
 	int code = ckpt_open(&r, b->id, false, e);
 
 	if (code == 0)
-		add_list(j, &r.list);
+		add_points_json(j, &r.list);
 	return code;
 }
 
-static int make_point(const struct mcp_box *b, const char *label, uint32_t *ret, struct err *e)
+static int make_named_point(const struct mcp_box *b, const char *label, uint32_t *ret, struct err *e)
 {
 	CLEANUP(ckpt_release) struct ckpt_run r = CKPT_RUN_INIT;
 	struct ckpt_want want = { .label = label };
@@ -134,14 +136,14 @@ static int make_point(const struct mcp_box *b, const char *label, uint32_t *ret,
 	return code;
 }
 
-static int checkpoint_run(void *ctx, const json_t *args, const struct mcp_job *job, struct buf *result,
-			  struct err *e)
+static int tool_checkpoint(void *ctx, const json_t *args, const struct mcp_job *job, struct buf *result,
+			   struct err *e)
 {
 	const char *label = mcp_text(args, "label");
 	struct json j = JSON_INIT(result);
 	char name[16];
 	uint32_t number;
-	int r = make_point(ctx, label ? label : "", &number, e);
+	int r = make_named_point(ctx, label ? label : "", &number, e);
 
 	(void)job;
 	if (r < 0)
@@ -149,7 +151,7 @@ static int checkpoint_run(void *ctx, const json_t *args, const struct mcp_job *j
 	snprintf(name, sizeof(name), "c%u", number);
 	json_obj(&j, NULL);
 	json_str(&j, "checkpoint", name);
-	r = add_points(ctx, &j, e);
+	r = add_session_points(ctx, &j, e);
 	json_end_obj(&j);
 	return r;
 }
@@ -170,12 +172,12 @@ const struct mcp_tool mcp_tool_checkpoint = {
 	.n_params = ARRAY_SIZE(checkpoint_params),
 	.output = "{\"type\":\"object\",\"properties\":{\"checkpoint\":{\"type\":\"string\"}," POINTS_SCHEMA
 		  "},\"required\":[\"checkpoint\"]}",
-	.run = checkpoint_run,
+	.run = tool_checkpoint,
 };
 
 /* --- rollback ----------------------------------------------------------------------------------------------------------- */
 
-static int roll(const struct mcp_box *b, const char *id, struct ckpt_rolled *ret, struct err *e)
+static int roll_back_session(const struct mcp_box *b, const char *id, struct ckpt_rolled *ret, struct err *e)
 {
 	CLEANUP(ckpt_release) struct ckpt_run r = CKPT_RUN_INIT;
 	const struct ckpt *to = NULL;
@@ -188,8 +190,8 @@ static int roll(const struct mcp_box *b, const char *id, struct ckpt_rolled *ret
 	return code < 0 ? code : ckpt_rollback(&r, to, ret, e);
 }
 
-static int rollback_run(void *ctx, const json_t *args, const struct mcp_job *job, struct buf *result,
-			struct err *e)
+static int tool_rollback(void *ctx, const json_t *args, const struct mcp_job *job, struct buf *result,
+			 struct err *e)
 {
 	const char *id = mcp_text(args, "id");
 	struct json j = JSON_INIT(result);
@@ -201,12 +203,12 @@ static int rollback_run(void *ctx, const json_t *args, const struct mcp_job *job
 	(void)job;
 	if (!ckpt_is_name(id))
 		return err_set(e, -EINVAL, "id: expected a checkpoint such as c3");
-	r = roll(ctx, id, &rolled, e);
+	r = roll_back_session(ctx, id, &rolled, e);
 	if (r < 0)
 		return r;
-	/* What the next call changes is told against this, not against what was given up. */
+	/* The changes of the next call are reported relative to this state, not to the abandoned one. */
 	snprintf(label, sizeof(label), "back at c%u", rolled.to);
-	r = make_point(ctx, label, &number, e);
+	r = make_named_point(ctx, label, &number, e);
 	if (r < 0)
 		return r;
 	json_obj(&j, NULL);
@@ -232,5 +234,5 @@ const struct mcp_tool mcp_tool_rollback = {
 		"{\"type\":\"object\",\"properties\":{\"checkpoint\":{\"type\":\"string\"},\"undo\":{\"type\":\"string\"}},"
 		"\"required\":[\"checkpoint\",\"undo\"]}",
 	.destructive = true,
-	.run = rollback_run,
+	.run = tool_rollback,
 };

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Runs a call from start to end: passes its input, reads its output to the last byte so that the command
+ * never blocks on us, and keeps the beginning and the end of each stream. Reports progress to the client
+ * meanwhile.
+ */
 #include "cli/mcp/mcp_pump.h"
 
 #include "base/clock.h"
@@ -37,7 +42,7 @@ uint64_t mcp_stream_add(const struct mcp_stream *s, struct buf *out)
 	return omitted;
 }
 
-static void tell_progress(struct mcp_pump *p, bool now)
+static void report_progress(struct mcp_pump *p, bool now)
 {
 	uint64_t bytes = p->out.bytes + p->err.bytes, t = clock_nsec(CLOCK_MONOTONIC);
 
@@ -49,7 +54,7 @@ static void tell_progress(struct mcp_pump *p, bool now)
 	p->told_at = t;
 }
 
-static void read_stream(struct mcp_pump *p, struct mcp_stream *s)
+static void read_output_stream(struct mcp_pump *p, struct mcp_stream *s)
 {
 	char chunk[64u << 10];
 	ssize_t n = read(s->fd, chunk, sizeof(chunk));
@@ -68,7 +73,7 @@ static void read_stream(struct mcp_pump *p, struct mcp_stream *s)
 	}
 }
 
-static void write_input(struct mcp_pump *p)
+static void write_command_input(struct mcp_pump *p)
 {
 	ssize_t n = p->left ? write(p->in, p->input, p->left) : 0;
 
@@ -78,12 +83,12 @@ static void write_input(struct mcp_pump *p)
 		p->input += n;
 		p->left -= (size_t)n;
 	}
-	/* A command that does not want it all is no error. */
+	/* A command that does not read all of its input is no error. */
 	if (n < 0 || p->left == 0)
 		p->in = fd_close(p->in);
 }
 
-static void pump_all(struct mcp_pump *p)
+static void pump_until_end(struct mcp_pump *p)
 {
 	while (p->out.fd >= 0 || p->err.fd >= 0) {
 		struct pollfd f[3] = { { .fd = p->out.fd, .events = POLLIN },
@@ -93,19 +98,19 @@ static void pump_all(struct mcp_pump *p)
 		if (poll(f, 3, -1) < 0)
 			continue;
 		if (f[0].revents)
-			read_stream(p, &p->out);
+			read_output_stream(p, &p->out);
 		if (f[1].revents)
-			read_stream(p, &p->err);
+			read_output_stream(p, &p->err);
 		if (f[2].revents)
-			write_input(p);
-		tell_progress(p, false);
+			write_command_input(p);
+		report_progress(p, false);
 	}
-	tell_progress(p, true);
+	report_progress(p, true);
 }
 
-/* The ends of the command's pipes that are its own are closed here once its launcher has them. */
-static int start_command(const struct mcp_box *b, struct mcp_box_cmd *c, struct mcp_pump *p,
-			 struct mcp_box_run *run, struct err *e)
+/* Creates the pipes and starts the call. The launcher's ends are closed here once it has them. */
+static int start_piped_call(const struct mcp_box *b, struct mcp_box_cmd *c, struct mcp_pump *p,
+			    struct mcp_box_run *run, struct err *e)
 {
 	int out[2] = { -1, -1 }, err[2] = { -1, -1 }, in[2] = { -1, -1 }, r = 0;
 
@@ -118,7 +123,7 @@ static int start_command(const struct mcp_box *b, struct mcp_box_cmd *c, struct 
 	c->ours[0] = in[1];
 	c->ours[1] = out[0];
 	c->ours[2] = err[0];
-	/* A command that has ended takes no more input. */
+	/* Writing to a command that has ended must fail with EPIPE, not kill this process. */
 	signal(SIGPIPE, SIG_IGN);
 	if (r == 0)
 		r = mcp_box_start(b, c, false, run, e);
@@ -135,10 +140,10 @@ int mcp_pump_run(struct mcp_pump *p, const struct mcp_box *b, struct mcp_box_cmd
 		 struct err *e)
 {
 	struct mcp_box_run run = { -1, -1 };
-	int r = start_command(b, c, p, &run, e);
+	int r = start_piped_call(b, c, p, &run, e);
 
 	if (r == 0)
-		pump_all(p);
+		pump_until_end(p);
 	p->in = fd_close(p->in);
 	p->out.fd = fd_close(p->out.fd);
 	p->err.fd = fd_close(p->err.fd);

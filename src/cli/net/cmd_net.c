@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer net: what sandboxes did on the network, a policy learned from it, and what has changed since. */
+/*
+ * coffer net: what sandboxes did on the network (log, metrics, proxies), a policy learned from that
+ * (learn), and what has changed since (drift). This file only parses the command line; each action has a
+ * file of its own.
+ */
 #include "cli/net/cmd_net.h"
 
 #include "base/clock.h"
@@ -26,7 +30,7 @@ static const struct opt net_opts[] = {
 static const struct action {
 	const char *name;
 	int (*run)(struct state *st, const struct net_args *args);
-	const char *takes; /* ids of options, as characters */
+	const char *takes; /* ids of its options, as characters */
 } actions[] = {
 	{ "log", net_log, (const char[]){ OPT_FOLLOW, OPT_DENIED, OPT_SINCE, OPT_JSON, 0 } },
 	{ "learn", net_learn, (const char[]){ OPT_SINCE, OPT_HTTP, OPT_OUTPUT, 0 } },
@@ -65,7 +69,7 @@ static int take_net_option(struct net_args *args, int id, const char *value, str
 	}
 }
 
-static const char *opt_name(int id)
+static const char *net_opt_name(int id)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(net_opts); i++) {
 		if (net_opts[i].id == id)
@@ -74,18 +78,18 @@ static const char *opt_name(int id)
 	return "";
 }
 
-/* An option that would do nothing is a mistake that somebody should know of. */
+/* An option without effect on this action is a mistake, and refused. */
 static int check_net_options(const struct action *a, const char *seen, struct err *e)
 {
 	for (; *seen; seen++) {
 		if (!strchr(a->takes, *seen))
-			return err_set(e, -EINVAL, "--%s does not belong to 'coffer net %s'", opt_name(*seen),
-				       a->name);
+			return err_set(e, -EINVAL, "--%s does not belong to 'coffer net %s'",
+				       net_opt_name(*seen), a->name);
 	}
 	return 0;
 }
 
-/* What is to be done, then which sandbox. */
+/* The first word is the action, the second a sandbox. */
 static int take_net_word(struct net_args *args, const char *word, const struct action **ret, struct err *e)
 {
 	int k;
@@ -103,7 +107,7 @@ static int take_net_word(struct net_args *args, const char *word, const struct a
 	return 0;
 }
 
-/* 0, OPT_HELP, or a usage error. Options may stand anywhere. */
+/* Returns 0, OPT_HELP, or a negative errno for a usage error. Options may come anywhere. */
 static int parse_net_args(int argc, char **argv, struct net_args *args, const struct action **ret,
 			  struct err *e)
 {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What `coffer net` was asked for; one file for each of its actions. Each returns an exit code. */
+/*
+ * The parsed arguments of `coffer net`, and its actions, each in a file of its own. An action returns an
+ * exit code.
+ */
 #ifndef CLI_CMD_NET_H
 #define CLI_CMD_NET_H
 
@@ -9,7 +12,7 @@ struct net_args {
 	struct net_range range;
 	bool follow, json, http, denied;
 	const char *baseline; /* a policy file */
-	const char *output;   /* learn: where to; NULL: stdout */
+	const char *output;   /* learn: the file to write; NULL: stdout */
 };
 
 int net_log(struct state *st, const struct net_args *args);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer policy: looks at policy files before anything depends on them. Starts nothing, touches no network. */
+/*
+ * coffer policy: checks, shows, compares and explains policy files before anything depends on them. Starts
+ * no sandbox and no process, and touches no network.
+ */
 #include "config/policy_file.h"
 
 #include "approval/toolcall.h"
@@ -19,7 +22,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#define EXIT_NO 1 /* wrong, denied, different */
+#define EXIT_NO 1 /* the file is wrong, the request denied, the files differ */
 
 enum { OPT_JSON = 1, OPT_PRESET, OPT_GRAPHQL, OPT_PUSH, OPT_ALLOW, OPT_TOOL, OPT_ARGS };
 
@@ -50,8 +53,8 @@ struct args {
 	char **argv;
 };
 
-static int load_policy(const struct args *a, const char *const *files, size_t n, struct config_policy *ret,
-		       struct err *e)
+static int load_named_policy(const struct args *a, const char *const *files, size_t n,
+			     struct config_policy *ret, struct err *e)
 {
 	struct config_policy_args args = { .files = files, .n_files = n, .mode = -1, .for_checking = true };
 
@@ -68,7 +71,7 @@ static void say_warnings(const struct config_policy *c)
 		say_warn("%s", c->conflicts.v[i]);
 }
 
-static int print_policy(struct buf *out, struct err *e)
+static int print_policy_text(struct buf *out, struct err *e)
 {
 	return buf_error(out) ? err_set(e, -ENOMEM, "out of memory") : say_out(out) ? -EIO : 0;
 }
@@ -106,7 +109,7 @@ static int check_policy(const struct args *a, struct err *e)
 	size_t n;
 	char shown[256];
 
-	if (load_policy(a, &file, 1, &c, e) < 0) {
+	if (load_named_policy(a, &file, 1, &c, e) < 0) {
 		say_error(e);
 		return EXIT_NO;
 	}
@@ -120,7 +123,7 @@ static int check_policy(const struct args *a, struct err *e)
 		policy_acts_count(&c.acts, &out);
 		buf_addf(&out, ", %zu warning%s\n", c.warnings.n, c.warnings.n == 1 ? "" : "s");
 	}
-	return print_policy(&out, e);
+	return print_policy_text(&out, e);
 }
 
 static void add_verdict_json(const struct policy_verdict *v, struct buf *out)
@@ -149,7 +152,7 @@ static int explain_request(const struct args *a, struct err *e)
 				 a->push, e);
 
 	if (r == 0)
-		r = load_policy(a, &file, 1, &c, e);
+		r = load_named_policy(a, &file, 1, &c, e);
 	if (r < 0) {
 		say_error(e);
 		return EXIT_USAGE;
@@ -159,7 +162,7 @@ static int explain_request(const struct args *a, struct err *e)
 		buf_clear(&out);
 		add_verdict_json(&v, &out);
 	}
-	r = print_policy(&out, e);
+	r = print_policy_text(&out, e);
 	return r < 0 ? r : policy_allows(&v) ? 0 : EXIT_NO;
 }
 
@@ -173,7 +176,7 @@ static int explain_tool(const struct args *a, struct err *e)
 	int r = toolcall_parse(&t, a->tool, a->args, a->args ? strlen(a->args) : 0, e);
 
 	if (r == 0)
-		r = load_policy(a, &file, 1, &c, e);
+		r = load_named_policy(a, &file, 1, &c, e);
 	if (r < 0) {
 		say_error(e);
 		return EXIT_USAGE;
@@ -183,26 +186,26 @@ static int explain_tool(const struct args *a, struct err *e)
 		buf_clear(&out);
 		policy_acts_verdict_json(&v, t.name, &out);
 	}
-	r = print_policy(&out, e);
+	r = print_policy_text(&out, e);
 	return r < 0 ? r : v.action == POLICY_ALLOW ? 0 : EXIT_NO;
 }
 
-static int explain(const struct args *a, struct err *e)
+static int explain_by_policy(const struct args *a, struct err *e)
 {
 	if (a->tool)
 		return explain_tool(a, e);
 	return explain_request(a, e);
 }
 
-static int diff(const struct args *a, struct err *e)
+static int diff_policies(const struct args *a, struct err *e)
 {
 	CLEANUP(config_policy_release) struct config_policy from = { 0 }, to = { 0 };
 	autobuf struct buf out = BUF_INIT;
 	const char *files[] = { a->argv[0], a->argv[1] };
 	struct policy_diff n = { 0 };
-	int r = load_policy(a, &files[0], 1, &from, e);
+	int r = load_named_policy(a, &files[0], 1, &from, e);
 
-	r = r < 0 ? r : load_policy(a, &files[1], 1, &to, e);
+	r = r < 0 ? r : load_named_policy(a, &files[1], 1, &to, e);
 	r = r < 0 ? r : policy_diff(from.policy, to.policy, &out, &n, e);
 	if (r < 0) {
 		say_error(e);
@@ -214,7 +217,7 @@ static int diff(const struct args *a, struct err *e)
 	else
 		buf_addf(&out, "%zu now allowed, %zu no longer allowed, %zu otherwise\n", n.allowed, n.denied,
 			 n.changed);
-	r = print_policy(&out, e);
+	r = print_policy_text(&out, e);
 	return r < 0 ? r : n.allowed + n.denied + n.changed ? EXIT_NO : 0;
 }
 
@@ -263,7 +266,7 @@ static int list_presets(const struct args *a, struct err *e)
 		buf_clear(&out);
 		table_format(&t, &out);
 	}
-	return print_policy(&out, e);
+	return print_policy_text(&out, e);
 }
 
 static int show_preset(const struct args *a, struct err *e)
@@ -277,7 +280,7 @@ static int show_preset(const struct args *a, struct err *e)
 	if (p) {
 		int r = preset_as_policy(p, &out, e);
 
-		return r < 0 ? r : print_policy(&out, e);
+		return r < 0 ? r : print_policy_text(&out, e);
 	}
 	for (; n < n_presets && n < ARRAY_SIZE(names); n++)
 		names[n] = presets[n].name;
@@ -296,7 +299,7 @@ static int show_policy(const struct args *a, struct err *e)
 
 	if (a->preset)
 		return show_preset(a, e);
-	if (load_policy(a, &file, a->argc ? 1 : 0, &c, e) < 0) {
+	if (load_named_policy(a, &file, a->argc ? 1 : 0, &c, e) < 0) {
 		say_error(e);
 		return EXIT_NO;
 	}
@@ -308,7 +311,7 @@ static int show_policy(const struct args *a, struct err *e)
 		policy_describe(c.policy, &out);
 		policy_acts_describe(&c.acts, &out);
 	}
-	return print_policy(&out, e);
+	return print_policy_text(&out, e);
 }
 
 static int take_policy_option(struct args *a, int id, const char *value, struct err *e)
@@ -326,7 +329,7 @@ static int take_policy_option(struct args *a, int id, const char *value, struct 
 	return 0;
 }
 
-static int check_count(const struct args *a, struct err *e)
+static int check_word_count(const struct args *a, struct err *e)
 {
 	static const struct {
 		int min, max;
@@ -350,7 +353,7 @@ static int check_count(const struct args *a, struct err *e)
 	return err_hint(e, -EINVAL, "coffer policy %s", of[a->act].want);
 }
 
-/* Options may stand anywhere. Positionals are gathered to the front of argv. */
+/* Options may come anywhere. The other words are moved to the front of argv. */
 static int parse_policy_args(int argc, char **argv, struct args *a, struct err *e)
 {
 	struct optparse p = OPTPARSE_INIT(argc, argv, policy_opts, ARRAY_SIZE(policy_opts));
@@ -380,13 +383,13 @@ static int parse_policy_args(int argc, char **argv, struct args *a, struct err *
 	a->act = (enum act)act;
 	a->argv++;
 	a->argc--;
-	return check_count(a, e);
+	return check_word_count(a, e);
 }
 
 static int cmd_policy(int argc, char **argv)
 {
 	static int (*const acts[])(const struct args *, struct err *) = {
-		[ACT_CHECK] = check_policy,   [ACT_EXPLAIN] = explain,	[ACT_DIFF] = diff,
+		[ACT_CHECK] = check_policy,   [ACT_EXPLAIN] = explain_by_policy, [ACT_DIFF] = diff_policies,
 		[ACT_PRESETS] = list_presets, [ACT_SHOW] = show_policy,
 	};
 	struct args a = { 0 };

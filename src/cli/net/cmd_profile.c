@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer profile: which agents are known, and what running one of them adds. */
+/* coffer profile: lists the agents that coffer knows, and shows what running one of them adds. */
 #include "config/profile.h"
 
 #include "cli/core/docs.h"
@@ -44,7 +44,7 @@ static int show_profile(const char *name, struct err *e)
 	autofree char *from = NULL;
 	int r = profile_read(name, &text, &from, e);
 
-	/* One that is wrong is shown all the same, and what is wrong with it said. */
+	/* A faulty profile is shown all the same, followed by its error. */
 	if (r < 0)
 		return r;
 	str_add_safe(&out, buf_cstr(&text), text.len, true);

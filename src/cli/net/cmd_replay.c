@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer replay: what recorded runs asked for, decided again by another policy. Starts nothing, touches no network. */
+/*
+ * coffer replay: decides again, by another policy, what recorded runs asked for, and shows the differences.
+ * The log is the only input (replay_log.h): nothing is started, and no network is touched.
+ */
 #include "policy/replay/replay.h"
 
 #include "base/clock.h"
@@ -37,9 +40,9 @@ struct replay_args {
 	bool json;
 };
 
-/* --- showing --------------------------------------------------------------------------------------------------- */
+/* --- output ---------------------------------------------------------------------------------------- */
 
-static void add_what(const struct replay_row *row, struct buf *b)
+static void add_replay_subject(const struct replay_row *row, struct buf *b)
 {
 	if (row->kind == REPLAY_REQUEST)
 		buf_addf(b, "%s ", *row->method ? row->method : "requests");
@@ -63,7 +66,7 @@ static int add_replay_row(struct table *t, const struct replay_row *row)
 	snprintf(change, sizeof(change), "%s -> %s", policy_action_name(row->was),
 		 row->now == REPLAY_UNKNOWN ? "?" : replay_now_name(row->now));
 	snprintf(count, sizeof(count), "%llu", (unsigned long long)row->count);
-	add_what(row, &what);
+	add_replay_subject(row, &what);
 	r = buf_error(&what) ? -ENOMEM : table_add(t, change, 0);
 	r = r < 0 ? r : table_add(t, count, 0);
 	r = r < 0 ? r : table_add(t, buf_cstr(&what), 76);
@@ -100,7 +103,7 @@ static void add_replay_json(struct buf *out, const struct replay_row *row)
 	buf_addc(out, '\n');
 }
 
-static void add_json_sums(struct buf *out, const struct replay_sums *n)
+static void add_sums_json(struct buf *out, const struct replay_sums *n)
 {
 	struct json j = JSON_INIT(out);
 
@@ -122,7 +125,7 @@ static bool has_changes(const struct replay_sums *n)
 	return n->to[REPLAY_DENY] + n->to[REPLAY_ASK] + n->to[REPLAY_ALLOW];
 }
 
-static void add_sums(struct buf *out, const struct replay_sums *n)
+static void add_sums_text(struct buf *out, const struct replay_sums *n)
 {
 	buf_addf(out, "%llu decisions: ", (unsigned long long)n->decisions);
 	if (has_changes(n))
@@ -159,10 +162,10 @@ static int show_replay(struct replay *re, bool json, struct err *e)
 			r = add_replay_row(&t, &rows[i]);
 	}
 	if (json) {
-		add_json_sums(&out, &n);
+		add_sums_json(&out, &n);
 	} else {
 		table_format(&t, &out);
-		add_sums(&out, &n);
+		add_sums_text(&out, &n);
 	}
 	if (r < 0 || buf_error(&out))
 		return say_error((err_set(e, -ENOMEM, "out of memory"), e));
@@ -173,7 +176,7 @@ static int show_replay(struct replay *re, bool json, struct err *e)
 
 /* --- the command line ------------------------------------------------------------------------------------------ */
 
-static int add_to_list(const char **list, size_t *n, size_t max, const char *text, struct err *e)
+static int add_repeated_option(const char **list, size_t *n, size_t max, const char *text, struct err *e)
 {
 	if (*n == max)
 		return err_set(e, -E2BIG, "at most %zu can be given, and '%.64s' is one more", max, text);
@@ -185,9 +188,9 @@ static int take_replay_option(struct replay_args *a, int id, const char *value, 
 {
 	switch (id) {
 	case OPT_POLICY:
-		return add_to_list(a->files, &a->n_files, ARRAY_SIZE(a->files), value, e);
+		return add_repeated_option(a->files, &a->n_files, ARRAY_SIZE(a->files), value, e);
 	case OPT_ALLOW:
-		return add_to_list(a->allow, &a->n_allow, ARRAY_SIZE(a->allow), value, e);
+		return add_repeated_option(a->allow, &a->n_allow, ARRAY_SIZE(a->allow), value, e);
 	case OPT_JSON:
 		a->json = true;
 		return 0;
@@ -199,7 +202,7 @@ static int take_replay_option(struct replay_args *a, int id, const char *value, 
 	}
 }
 
-/* 0, OPT_HELP, or a usage error. Options may stand anywhere. */
+/* Returns 0, OPT_HELP, or a negative errno for a usage error. Options may come anywhere. */
 static int parse_replay_args(int argc, char **argv, struct replay_args *a, struct err *e)
 {
 	struct optparse p = OPTPARSE_INIT(argc, argv, replay_opts, ARRAY_SIZE(replay_opts));
@@ -214,7 +217,8 @@ static int parse_replay_args(int argc, char **argv, struct replay_args *a, struc
 		}
 		word = r == 0 ? opt_take(&p) : NULL;
 		if (word)
-			r = add_to_list(a->range.runs, &a->range.n_runs, ARRAY_SIZE(a->range.runs), word, e);
+			r = add_repeated_option(a->range.runs, &a->range.n_runs, ARRAY_SIZE(a->range.runs),
+						word, e);
 	} while (word && r == 0);
 	if (r == 0 && a->n_files + a->n_allow == 0)
 		r = err_set(e, -EINVAL, "replay needs --policy FILE, the rules to decide by");

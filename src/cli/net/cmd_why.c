@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer why: the last denial of a sandbox in plain words, and what would allow it. */
+/*
+ * coffer why: the last denial of a sandbox in plain words, and a rule that would allow it. A sandbox chose
+ * the names in the log, so every text is made harmless before it is printed, and a rule is only suggested
+ * for a canonical host name.
+ */
 #include "base/str.h"
 #include "cli/core/say.h"
 #include "cli/core/verb.h"
@@ -12,9 +16,9 @@
 #include <stdlib.h>
 
 struct last {
-	struct net_event ev; /* owned; obj NULL: none */
+	struct net_event ev; /* owned; obj NULL: no denial found */
 	char time[20];
-	uint64_t more; /* denied since, or before when there is none, and only counted */
+	uint64_t more; /* denials only counted: those since ev, or all of them if there is no ev */
 };
 
 static int on_denial_event(void *ctx, struct net_event *ev)
@@ -23,7 +27,10 @@ static int on_denial_event(void *ctx, struct net_event *ev)
 
 	if (!ev->denied && ev->kind != NETEV_REFUSED)
 		return 0;
-	/* A number stands for denials of which the first has its own line: that one says why. */
+	/*
+	 * A sum stands for repeated denials. The first of them has a line of its own, which tells the
+	 * reason.
+	 */
 	if (net_event_is_sum(ev)) {
 		l->more += ev->count ? ev->count : 1;
 		return 0;
@@ -32,48 +39,48 @@ static int on_denial_event(void *ctx, struct net_event *ev)
 	net_event_release(&l->ev);
 	l->ev = *ev;
 	snprintf(l->time, sizeof(l->time), "%.19s", ev->time_text);
-	ev->obj = NULL; /* ours now */
+	ev->obj = NULL; /* ownership moved to l->ev */
 	return 0;
 }
 
-static void add_safe(struct buf *out, const char *s)
+static void add_safe_text(struct buf *out, const char *s)
 {
 	str_add_safe(out, s, strlen(s), false);
 }
 
-static void add_act(struct buf *out, const struct net_event *ev)
+static void add_denied_act(struct buf *out, const struct net_event *ev)
 {
 	switch (ev->kind) {
 	case NETEV_DNS:
 		buf_addf(out, "looked up ");
-		add_safe(out, net_event_host(ev));
+		add_safe_text(out, net_event_host(ev));
 		break;
 	case NETEV_REQUEST:
 		buf_adds(out, "asked ");
-		add_safe(out, net_event_host(ev));
+		add_safe_text(out, net_event_host(ev));
 		buf_addf(out, ":%llu for ", (unsigned long long)ev->port);
-		add_safe(out, ev->method ? ev->method : "?");
+		add_safe_text(out, ev->method ? ev->method : "?");
 		buf_addc(out, ' ');
-		add_safe(out, ev->path ? ev->path : "?");
+		add_safe_text(out, ev->path ? ev->path : "?");
 		break;
 	case NETEV_REFUSED:
 		buf_adds(out, "sent ");
-		add_safe(out, ev->proto ? ev->proto : "packets");
+		add_safe_text(out, ev->proto ? ev->proto : "packets");
 		buf_adds(out, " to ");
-		add_safe(out, net_event_host(ev));
+		add_safe_text(out, net_event_host(ev));
 		if (ev->port)
 			buf_addf(out, ":%llu", (unsigned long long)ev->port);
 		break;
 	default:
 		buf_adds(out, "connected to ");
-		add_safe(out, net_event_host(ev));
+		add_safe_text(out, net_event_host(ev));
 		if (ev->port)
 			buf_addf(out, ":%llu", (unsigned long long)ev->port);
 	}
 }
 
-/* The first address in a reason that a rule with `to:` may lead to. */
-static bool find_address(const char *why, struct addr *ret)
+/* Finds the first address in a reason. True if a rule with `to:` may lead there. */
+static bool find_pinnable_address(const char *why, struct addr *ret)
 {
 	for (const char *p = why; p && *p; p += strspn(p, " ,;")) {
 		size_t n = strcspn(p, " ,;");
@@ -86,16 +93,16 @@ static bool find_address(const char *why, struct addr *ret)
 	return false;
 }
 
-/* An allowed name that leads to an address of a private network, say. */
-static bool add_pin(struct buf *out, const struct net_event *ev)
+/* Suggests a rule with `to:`, for instance for an allowed name that resolves to a private address. */
+static bool suggest_pin(struct buf *out, const struct net_event *ev)
 {
 	char text[ADDR_TEXT_LEN];
 	struct addr a;
 	struct host h;
 
-	/* The reason of a request has its path in it, which the sandbox chose. */
+	/* Not for requests: their reason contains the path, which the sandbox chose. */
 	if (ev->kind == NETEV_REQUEST || !ev->name || host_canon(ev->name, strlen(ev->name), &h, NULL) < 0 ||
-	    !ev->why || !find_address(ev->why, &a))
+	    !ev->why || !find_pinnable_address(ev->why, &a))
 		return false;
 	addr_format(&a, text);
 	buf_adds(
@@ -106,8 +113,8 @@ static bool add_pin(struct buf *out, const struct net_event *ev)
 	return true;
 }
 
-/* What a person could do who wants it allowed. Only where one more rule is all there is to it. */
-static void add_way(struct buf *out, const struct net_event *ev)
+/* Suggests how to allow the denied act, but only where one more rule is enough. */
+static void suggest_rule(struct buf *out, const struct net_event *ev)
 {
 	bool by_default = !ev->rule || !*ev->rule || str_eq(ev->rule, "default");
 	const char *host = net_event_host(ev), *open = "", *close = "";
@@ -119,7 +126,7 @@ static void add_way(struct buf *out, const struct net_event *ev)
 			"only TCP leaves a sandbox; DNS is answered by coffer itself. QUIC falls back to TCP by itself.\n");
 		return;
 	}
-	if (add_pin(out, ev))
+	if (suggest_pin(out, ev))
 		return;
 	if (ev->rule && str_eq(ev->rule, "special addresses")) {
 		buf_adds(
@@ -133,7 +140,10 @@ static void add_way(struct buf *out, const struct net_event *ev)
 			"to allow it, change that rule; coffer policy explain FILE HOST:PORT tries an edit out.\n");
 		return;
 	}
-	/* People copy these lines to a shell and into files, and a program may look up any characters. */
+	/*
+	 * People copy these lines into shells and files, and a sandbox may look up any characters as a
+	 * name.
+	 */
 	if (host_canon(host, strlen(host), &h, NULL) < 0) {
 		buf_adds(out, "no rule can allow it, because it is not the name of a host.\n");
 		return;
@@ -150,27 +160,29 @@ static void add_way(struct buf *out, const struct net_event *ev)
 		 ev->port ? (unsigned long long)ev->port : 443ULL);
 }
 
-/* Where the reason names the rule, that is enough. */
-static bool wants_rule(const struct net_event *ev)
+/* The rule is printed only if the reason does not name it already. */
+static bool wants_rule_line(const struct net_event *ev)
 {
 	return ev->rule && *ev->rule && !str_eq(ev->rule, "default") &&
 	       !(ev->why && strstr(ev->why, ev->rule));
 }
 
-static void explain(struct buf *out, const struct last *l)
+static void explain_denial(struct buf *out, const struct last *l)
 {
 	const struct net_event *ev = &l->ev;
 
 	buf_addf(out, "%s  sandbox %s ", l->time, ev->sandbox);
-	add_act(out, ev);
+	add_denied_act(out, ev);
 	buf_adds(out, ev->why && str_starts(ev->why, "denied ") ? "\n" : "\ndenied: ");
-	add_safe(out, ev->why ? ev->why : ev->kind == NETEV_REFUSED ? "not TCP" : "no reason was logged");
-	if (wants_rule(ev)) {
+	add_safe_text(out, ev->why		       ? ev->why
+			   : ev->kind == NETEV_REFUSED ? "not TCP"
+						       : "no reason was logged");
+	if (wants_rule_line(ev)) {
 		buf_adds(out, "\nrule:   ");
-		add_safe(out, ev->rule);
+		add_safe_text(out, ev->rule);
 	}
 	buf_addc(out, '\n');
-	add_way(out, ev);
+	suggest_rule(out, ev);
 }
 
 static int cmd_why(int argc, char **argv)
@@ -207,7 +219,7 @@ static int cmd_why(int argc, char **argv)
 		say_note("nothing was denied%s%s", range.ref ? " to " : "", range.ref ? range.ref : "");
 		return 1;
 	}
-	explain(&out, &last);
+	explain_denial(&out, &last);
 	if (last.more)
 		buf_addf(
 			&out,

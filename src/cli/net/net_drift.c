@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer net drift: what was seen against a policy that says what is normal. */
+/*
+ * coffer net drift: compares the destinations in the log with a baseline policy and lists those that it does
+ * not allow. The exit code is 1 if there are any.
+ */
 #include "base/json.h"
 #include "base/str.h"
 #include "cli/core/say.h"
@@ -20,7 +23,7 @@ struct drift {
 	size_t n;
 };
 
-/* NULL: the baseline has it. Else what it says about it. */
+/* NULL: the baseline allows the destination; else the reason why not. */
 static const char *judge_against_baseline(const struct policy *p, const struct learn_dest *d,
 					  struct policy_verdict *v)
 {
@@ -34,11 +37,11 @@ static const char *judge_against_baseline(const struct policy *p, const struct l
 		policy_connect(p, &t, v);
 	else
 		policy_name(p, &h, v);
-	/* In a file that only observes, what no rule names is what is new. */
+	/* A policy in observe mode allows everything: there, a destination that no rule names is new. */
 	return policy_allows(v) && !v->would_deny ? NULL : v->why;
 }
 
-static int add_text_row(struct drift *dr, const struct learn_dest *d, const char *why)
+static int add_drift_row(struct drift *dr, const struct learn_dest *d, const char *why)
 {
 	char port[8], count[24], up[16];
 	int r;
@@ -54,7 +57,7 @@ static int add_text_row(struct drift *dr, const struct learn_dest *d, const char
 	return r < 0 ? r : table_add(&dr->t, why, 80);
 }
 
-static void add_json_row(struct drift *dr, const struct learn_dest *d, const char *why)
+static void add_drift_json(struct drift *dr, const struct learn_dest *d, const char *why)
 {
 	struct json j = JSON_INIT(&dr->json);
 
@@ -70,8 +73,8 @@ static void add_json_row(struct drift *dr, const struct learn_dest *d, const cha
 	buf_addc(&dr->json, '\n');
 }
 
-/* A lookup is worth a line only where no connection came of it. */
-static bool is_covered(const struct learn *l, size_t i)
+/* A lookup gets a line only if no connection followed it. */
+static bool is_lookup_with_connection(const struct learn *l, size_t i)
 {
 	for (size_t k = 0; l->dests[i].port == 0 && k < l->n; k++) {
 		if (l->dests[k].port && str_eq(l->dests[k].name, l->dests[i].name))
@@ -89,15 +92,16 @@ static int compare_with_baseline(struct drift *dr, const struct policy *p, const
 		r = table_add(&dr->t, heads[i], 0);
 	for (size_t i = 0; r == 0 && i < l->n; i++) {
 		struct policy_verdict v = { 0 };
-		const char *why = is_covered(l, i) ? NULL : judge_against_baseline(p, &l->dests[i], &v);
+		const char *why =
+			is_lookup_with_connection(l, i) ? NULL : judge_against_baseline(p, &l->dests[i], &v);
 
 		if (!why)
 			continue;
 		dr->n++;
 		if (json)
-			add_json_row(dr, &l->dests[i], why);
+			add_drift_json(dr, &l->dests[i], why);
 		else
-			r = add_text_row(dr, &l->dests[i], why);
+			r = add_drift_row(dr, &l->dests[i], why);
 	}
 	return r;
 }

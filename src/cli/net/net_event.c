@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Parses the network events of the audit log. Their fields came from a process that reads hostile bytes:
+ * each is checked for its type, and one that does not fit is left empty. Texts stay as they are; the caller
+ * makes them harmless before a person sees them.
+ */
 #include "cli/net/net_event.h"
 
 #include "base/clock.h"
@@ -44,7 +49,7 @@ void net_event_release(struct net_event *ev)
 	ev->obj = NULL;
 }
 
-static void take_texts(struct net_event *ev)
+static void take_event_texts(struct net_event *ev)
 {
 	const struct {
 		const char *key, **to;
@@ -60,12 +65,12 @@ static void take_texts(struct net_event *ev)
 
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
 		*texts[i].to = jsonget_text_or_null(ev->obj, texts[i].key);
-	/* Requests say which host they are for. */
+	/* A request has its name in "host". */
 	if (!ev->name)
 		ev->name = jsonget_text_or_null(ev->obj, "host");
 }
 
-static void take_numbers(struct net_event *ev)
+static void take_event_numbers(struct net_event *ev)
 {
 	const struct {
 		const char *key;
@@ -86,22 +91,22 @@ static void take_numbers(struct net_event *ev)
 	}
 }
 
-static bool is_net(const struct audit_record *rec)
+static bool is_net_record(const struct audit_record *rec)
 {
 	return rec->is_event && rec->line.type_len >= 4 && memcmp(rec->line.type, "net.", 4) == 0;
 }
 
-static bool is_ask(const struct audit_record *rec)
+static bool is_ask_record(const struct audit_record *rec)
 {
 	return rec->is_event && line_is_type(&rec->line, kinds[NETEV_ASK]);
 }
 
 bool net_event_may_be(const struct audit_record *rec)
 {
-	return is_net(rec) || is_ask(rec);
+	return is_net_record(rec) || is_ask_record(rec);
 }
 
-static bool parse_record(struct net_event *ret, const struct audit_record *rec)
+static bool parse_net_record(struct net_event *ret, const struct audit_record *rec)
 {
 	autobuf struct buf text = BUF_INIT;
 	struct net_event ev = { 0 };
@@ -117,8 +122,8 @@ static bool parse_record(struct net_event *ret, const struct audit_record *rec)
 	if (rec->line.sandbox)
 		snprintf(ev.sandbox, sizeof(ev.sandbox), "%.*s", (int)rec->line.sandbox_len,
 			 rec->line.sandbox);
-	take_texts(&ev);
-	take_numbers(&ev);
+	take_event_texts(&ev);
+	take_event_numbers(&ev);
 	ev.denied = ev.decision && str_eq(ev.decision, "deny");
 	*ret = ev;
 	return true;
@@ -126,7 +131,7 @@ static bool parse_record(struct net_event *ret, const struct audit_record *rec)
 
 bool net_event_parse(struct net_event *ret, const struct audit_record *rec)
 {
-	return is_net(rec) && parse_record(ret, rec);
+	return is_net_record(rec) && parse_net_record(ret, rec);
 }
 
 bool net_event_parse_ask(struct net_event *ret, const struct audit_record *rec)
@@ -134,7 +139,7 @@ bool net_event_parse_ask(struct net_event *ret, const struct audit_record *rec)
 	static const char *const egress[] = { "connect", "request", "graphql", "git" };
 	const char *kind;
 
-	if (!is_ask(rec) || !parse_record(ret, rec))
+	if (!is_ask_record(rec) || !parse_net_record(ret, rec))
 		return false;
 	kind = jsonget_text_or_null(ret->obj, "kind");
 	for (size_t i = 0; kind && i < ARRAY_SIZE(egress); i++) {
@@ -163,7 +168,8 @@ const char *net_event_host(const struct net_event *ev)
 	return ev->name && *ev->name ? ev->name : ev->addr ? ev->addr : "-";
 }
 
-static int drain(struct audit_query *q, int (*fn)(void *ctx, struct net_event *ev), void *ctx, struct err *e)
+static int drain_query(struct audit_query *q, int (*fn)(void *ctx, struct net_event *ev), void *ctx,
+		       struct err *e)
 {
 	struct audit_record rec;
 	int r;
@@ -181,8 +187,8 @@ static int drain(struct audit_query *q, int (*fn)(void *ctx, struct net_event *e
 	return r;
 }
 
-static int open_range(struct audit_query **q, struct state *st, const struct net_range *range,
-		      struct audit_filter *f, char id[RUN_ID_LEN + 1], struct err *e)
+static int open_log_range(struct audit_query **q, struct state *st, const struct net_range *range,
+			  struct audit_filter *f, char id[RUN_ID_LEN + 1], struct err *e)
 {
 	int r = range->ref ? ref_resolve_logged(st, range->ref, id, e) : 0;
 
@@ -198,9 +204,9 @@ int net_events(struct state *st, const struct net_range *range, int (*fn)(void *
 	CLEANUP(audit_query_freep) struct audit_query *q = NULL;
 	struct audit_filter f;
 	char id[RUN_ID_LEN + 1];
-	int r = open_range(&q, st, range, &f, id, e);
+	int r = open_log_range(&q, st, range, &f, id, e);
 
-	return r < 0 ? r : drain(q, fn, ctx, e);
+	return r < 0 ? r : drain_query(q, fn, ctx, e);
 }
 
 int net_events_follow(struct state *st, const struct net_range *range,
@@ -210,10 +216,10 @@ int net_events_follow(struct state *st, const struct net_range *range,
 	CLEANUP(audit_query_freep) struct audit_query *q = NULL;
 	struct audit_filter f;
 	char id[RUN_ID_LEN + 1];
-	int r = open_range(&q, st, range, &f, id, e);
+	int r = open_log_range(&q, st, range, &f, id, e);
 
 	while (r >= 0) {
-		r = drain(q, fn, ctx, e);
+		r = drain_query(q, fn, ctx, e);
 		if (r == 0)
 			r = idle(ctx);
 		if (r >= 0)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the log says about the network, event by event: for net log, learn, drift, metrics and why.
+ * The network events of the audit log, one by one: for net log, learn, drift, metrics and why.
  *
- * An event's fields were folded in from a journal of a process that talks to strangers: each is looked at for its type,
- * and what does not fit is left empty. Names and texts still have to be made harmless before a person sees them.
+ * The fields were folded in from the journal of a process that talks to strangers: each is checked for its
+ * type, and one that does not fit is left empty. The caller must make names and texts harmless before a
+ * person sees them.
  */
 #ifndef CLI_NET_EVENT_H
 #define CLI_NET_EVENT_H
@@ -37,49 +38,58 @@ enum net_kind {
 struct net_event {
 	enum net_kind kind;
 	char sandbox[RUN_ID_LEN + 1];
-	uint64_t t;	       /* CLOCK_REALTIME ns: when it was seen, else when it was logged */
-	const char *time_text; /* the log's, LINE_TIME_LEN bytes */
+	uint64_t t;	       /* CLOCK_REALTIME ns: when it happened, or when it was logged */
+	const char *time_text; /* the log's timestamp, LINE_TIME_LEN bytes */
 	json_t *obj;	       /* owns all texts below */
 	const char *name, *addr, *depth, *decision, *rule, *why, *method, *path, *act, *seen, *secret, *proxy,
-		*how, *qtype, *proto, *text, *said, *folded, /* folded: which kind of event was counted */
-		*ask, *what,				     /* of a question: its id, and what it is about */
-		*top; /* of a number: the most frequent that it stands for (base/top.h) */
+		*how, *qtype, *proto, *text, *said,
+		*folded,     /* folded: the kind of the events that were counted */
+		*ask, *what, /* of a question: its id, and its subject */
+		*top;	     /* of a sum: the most frequent destinations in it (base/top.h) */
 	uint64_t port, conn, up, down, ms, count, again, status, first;
-	int error; /* a status below 0: of a dial */
+	int error; /* negative errno of a dial; 0: none */
 	bool denied;
 };
 
 void net_event_release(struct net_event *ev);
 
-/* False when it is not about the network. */
+/* False: the record is no network event. */
 bool net_event_parse(struct net_event *ret, const struct audit_record *rec);
-/* A question about a connection or a request, with "ask" as its decision. False: it is none. */
+/*
+ * Parses a question about a connection or a request; its decision is "ask". False: the record is no such
+ * question.
+ */
 bool net_event_parse_ask(struct net_event *ret, const struct audit_record *rec);
-/* By its type alone: one of the two may be true. */
+/* A quick test by type: false means that neither of the two above would accept the record. */
 bool net_event_may_be(const struct audit_record *rec);
 
 const char *net_kind_name(enum net_kind k); /* "net.open" */
 
-/* Does it only tell how a lookup failed that has a line of its own (egress/wire/journal.h)? Who counts lookups leaves it out. */
+/*
+ * Does the event only report how a lookup failed that has a line of its own (egress/wire/journal.h)?
+ * Callers that count lookups skip it.
+ */
 bool net_event_is_outcome(const struct net_event *ev);
 
-/* Does it stand for many, of which only the number is known? */
+/* Does the event stand for several of which only the number is known? */
 bool net_event_is_sum(const struct net_event *ev);
 
-/* The name, or the address where there is none; never NULL. */
+/* The name, or the address if there is no name; never NULL. */
 const char *net_event_host(const struct net_event *ev);
 
-/* Which part of the log. */
+/* The part of the log to read. */
 struct net_range {
 	uint64_t since;
-	const char *ref; /* id, prefix, name or @last of a sandbox; NULL: all */
+	const char *ref; /* a sandbox by id, prefix, name or @last; NULL: all */
 };
 
-/* Calls fn for every event of the range that there is now; a negative answer of fn ends it. */
+/* Calls fn for every event that is now in the range. A negative return of fn ends the reading. */
 int net_events(struct state *st, const struct net_range *range, int (*fn)(void *ctx, struct net_event *ev),
 	       void *ctx, struct err *e) MUST_CHECK;
 
-/* As above, and goes on with new ones as they come, calling idle() whenever there is none just now. */
+/*
+ * The same, then continues with new events as they are logged. Calls idle() whenever none is left for now.
+ */
 int net_events_follow(struct state *st, const struct net_range *range,
 		      int (*fn)(void *ctx, struct net_event *ev), int (*idle)(void *ctx), void *ctx,
 		      struct err *e) MUST_CHECK;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer net learn: what was seen becomes a policy file that allows just that. */
+/*
+ * coffer net learn: writes a policy file that allows exactly the destinations seen in the log. An existing
+ * file is never replaced.
+ */
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
@@ -12,7 +15,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 
-static int write_new(const char *path, const struct buf *b, struct err *e)
+static int write_new_file(const char *path, const struct buf *b, struct err *e)
 {
 	autoclose int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
 	int r;
@@ -80,7 +83,7 @@ int net_learn(struct state *st, const struct net_args *args)
 			ways.failed.v[i]);
 	if (!args->output)
 		return say_out(&out) ? EXIT_OURS : 0;
-	if (write_new(args->output, &out, &e) < 0)
+	if (write_new_file(args->output, &out, &e) < 0)
 		return say_error(&e);
 	say_note(
 		"%s: %zu destination%s, %zu to look at (LOOK); next: coffer policy check %s, then coffer run --policy %s",

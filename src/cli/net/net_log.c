@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * coffer net log: a line for each lookup that was refused, connection and request. A connection that was
- * allowed is shown when it has ended, with its bytes; one that is still open at the end, as open. Following,
- * it is shown at both.
+ * coffer net log: one line for each refused lookup, each connection and each request. An allowed connection
+ * is shown when it has ended, with its bytes; one that is still open at the end of the log is shown as
+ * open. With --follow it is shown both when it opens and when it ends.
  */
 #include "base/clock.h"
 #include "base/json.h"
@@ -17,7 +17,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#define OPEN_MAX_KEPT 8192 /* connections whose end was not seen yet; past that they are shown at once */
+#define OPEN_MAX_KEPT 8192 /* connections kept until their end is seen; past that they are shown at once */
 
 struct open_conn {
 	char sandbox[RUN_ID_LEN + 1];
@@ -30,27 +30,27 @@ struct open_conn {
 struct log_view {
 	const struct net_args *args;
 	struct buf out;
-	size_t width; /* of the terminal; 0: none, a file or a pipe */
+	size_t width; /* of the terminal; 0: output is a file or a pipe */
 	bool color, head;
 	struct open_conn *open;
 	size_t n_open;
 };
 
-static void open_release(struct open_conn *o)
+static void open_conn_release(struct open_conn *o)
 {
 	free(o->host);
 	free(o->depth);
 	free(o->rule);
 }
 
-/* One row. The widths are fixed: it has to look right while it goes on. */
+/* One row. Column widths are fixed, because rows are printed before later ones are known. */
 struct row {
 	const char *time, *sandbox, *host, *depth, *decision, *rule, *up, *down, *took;
 	uint64_t port;
 	bool denied;
 };
 
-static void add_cell(struct buf *out, const char *text, size_t width)
+static void add_padded_cell(struct buf *out, const char *text, size_t width)
 {
 	autobuf struct buf safe = BUF_INIT;
 	size_t n;
@@ -70,41 +70,41 @@ static void add_cell(struct buf *out, const char *text, size_t width)
 		buf_addc(out, ' ');
 }
 
-#define WIDE 170       /* from here on there is room for all of it */
-#define NARROW_REST 58 /* what stands beside the name where there is not */
+#define WIDE 170       /* columns from which all cells fit */
+#define NARROW_REST 58 /* columns of the other cells in the narrow layout */
 
-static void add_decision(struct log_view *v, const struct row *r, size_t width)
+static void add_decision_cell(struct log_view *v, const struct row *r, size_t width)
 {
 	const char *word = str_eq(r->decision, "deny") ? "denied" : r->decision;
 
 	if (v->color && r->denied)
 		buf_adds(&v->out, "\033[31m");
-	add_cell(&v->out, word, width);
+	add_padded_cell(&v->out, word, width);
 	if (v->color && r->denied)
 		buf_adds(&v->out, "\033[0m");
 }
 
-/* What is left of the line; the last cell is cut, not wrapped. */
-static void add_last(struct log_view *v, const char *text, size_t used)
+/* Adds the last cell, cut to the rest of the line instead of wrapped. */
+static void add_last_cell(struct log_view *v, const char *text, size_t used)
 {
 	size_t left = v->width > used ? v->width - used : 0;
 	autobuf struct buf cell = BUF_INIT;
 
 	if (!left) {
-		add_cell(&v->out, text, 0);
+		add_padded_cell(&v->out, text, 0);
 		return;
 	}
-	add_cell(&cell, text, left - 1);
+	add_padded_cell(&cell, text, left - 1);
 	while (cell.len && cell.data[cell.len - 1] == ' ')
 		cell.len--;
 	buf_add(&v->out, cell.data, cell.len);
 }
 
 /*
- * On a narrow terminal: what was denied tells why, what was allowed how much it was, and its rule where there
- * is room.
+ * The layout for a narrow terminal: a denied row shows its reason, an allowed one its bytes, and the rule
+ * if it fits.
  */
-static void add_narrow(struct log_view *v, const struct row *r, const char *port)
+static void add_narrow_row(struct log_view *v, const struct row *r, const char *port)
 {
 	size_t name = v->width < NARROW_REST + 16   ? 16
 		      : v->width > NARROW_REST + 36 ? 36
@@ -113,43 +113,43 @@ static void add_narrow(struct log_view *v, const struct row *r, const char *port
 	bool head = !v->head;
 	char id[9];
 
-	add_cell(&v->out, head ? r->time : strlen(r->time) > 11 ? r->time + 11 : r->time, 8);
-	/* The beginning of an id means it everywhere. */
+	add_padded_cell(&v->out, head ? r->time : strlen(r->time) > 11 ? r->time + 11 : r->time, 8);
+	/* A prefix of the id suffices: every command accepts one. */
 	snprintf(id, sizeof(id), "%s", r->sandbox);
-	add_cell(&v->out, id, 8);
-	add_cell(&v->out, r->host, name);
-	add_cell(&v->out, port, 5);
-	add_decision(v, r, 6);
+	add_padded_cell(&v->out, id, 8);
+	add_padded_cell(&v->out, r->host, name);
+	add_padded_cell(&v->out, port, 5);
+	add_decision_cell(v, r, 6);
 	if (head) {
-		add_last(v, "UP      DOWN    TOOK/WHY", used);
+		add_last_cell(v, "UP      DOWN    TOOK/WHY", used);
 	} else if (r->denied) {
-		add_last(v, r->rule ? r->rule : "-", used);
+		add_last_cell(v, r->rule ? r->rule : "-", used);
 	} else {
-		add_cell(&v->out, r->up, 7);
-		add_cell(&v->out, r->down, 7);
-		add_cell(&v->out, r->took, 8);
+		add_padded_cell(&v->out, r->up, 7);
+		add_padded_cell(&v->out, r->down, 7);
+		add_padded_cell(&v->out, r->took, 8);
 		if (v->width > used + 25 + 12)
-			add_last(v, r->rule ? r->rule : "-", used + 25);
+			add_last_cell(v, r->rule ? r->rule : "-", used + 25);
 	}
 	buf_addc(&v->out, '\n');
 }
 
-static void add_cells(struct log_view *v, const struct row *r, const char *port)
+static void add_wide_row(struct log_view *v, const struct row *r, const char *port)
 {
 	if (v->width && v->width < WIDE) {
-		add_narrow(v, r, port);
+		add_narrow_row(v, r, port);
 		return;
 	}
-	add_cell(&v->out, r->time, 19);
-	add_cell(&v->out, r->sandbox, 12);
-	add_cell(&v->out, r->host, 36);
-	add_cell(&v->out, port, 5);
-	add_cell(&v->out, r->depth ? r->depth : "-", 7);
-	add_decision(v, r, 8);
-	add_cell(&v->out, r->up, 9);
-	add_cell(&v->out, r->down, 9);
-	add_cell(&v->out, r->took, 8);
-	add_last(v, r->rule ? r->rule : "-", 20 + 13 + 37 + 6 + 8 + 9 + 10 + 10 + 9);
+	add_padded_cell(&v->out, r->time, 19);
+	add_padded_cell(&v->out, r->sandbox, 12);
+	add_padded_cell(&v->out, r->host, 36);
+	add_padded_cell(&v->out, port, 5);
+	add_padded_cell(&v->out, r->depth ? r->depth : "-", 7);
+	add_decision_cell(v, r, 8);
+	add_padded_cell(&v->out, r->up, 9);
+	add_padded_cell(&v->out, r->down, 9);
+	add_padded_cell(&v->out, r->took, 8);
+	add_last_cell(v, r->rule ? r->rule : "-", 20 + 13 + 37 + 6 + 8 + 9 + 10 + 10 + 9);
 	buf_addc(&v->out, '\n');
 }
 
@@ -170,13 +170,13 @@ static void add_log_row(struct log_view *v, const struct row *r)
 	char port[24];
 
 	if (!v->head)
-		add_cells(v, v->width && v->width < WIDE ? &narrow : &head, "PORT");
+		add_wide_row(v, v->width && v->width < WIDE ? &narrow : &head, "PORT");
 	v->head = true;
 	snprintf(port, sizeof(port), "%llu", (unsigned long long)r->port);
-	add_cells(v, r, r->port ? port : "-");
+	add_wide_row(v, r, r->port ? port : "-");
 }
 
-static void base_row(struct row *r, const struct net_event *ev, char time[20])
+static void row_from_event(struct row *r, const struct net_event *ev, char time[20])
 {
 	snprintf(time, 20, "%.19s", ev->time_text);
 	*r = (struct row){ .time = time,
@@ -192,7 +192,7 @@ static void base_row(struct row *r, const struct net_event *ev, char time[20])
 			   .denied = ev->denied };
 }
 
-static size_t find_open(const struct log_view *v, const struct net_event *ev)
+static size_t find_open_conn(const struct log_view *v, const struct net_event *ev)
 {
 	size_t i = 0;
 
@@ -201,13 +201,15 @@ static size_t find_open(const struct log_view *v, const struct net_event *ev)
 	return i;
 }
 
-static char *copy(const char *s)
+static char *copy_or_null(const char *s)
 {
 	return s ? strdup(s) : NULL;
 }
 
-/* False: there is no room for it, show it now. */
-static bool keep_open(struct log_view *v, const struct net_event *ev)
+/*
+ * Keeps an open connection until its end is seen. False: the table is full, and the row must be shown now.
+ */
+static bool keep_open_conn(struct log_view *v, const struct net_event *ev)
 {
 	struct open_conn *o;
 
@@ -217,22 +219,22 @@ static bool keep_open(struct log_view *v, const struct net_event *ev)
 		return false;
 	o = &v->open[v->n_open++];
 	*o = (struct open_conn){ .conn = ev->conn,
-				 .host = copy(net_event_host(ev)),
-				 .depth = copy(ev->depth),
-				 .rule = copy(ev->rule),
+				 .host = copy_or_null(net_event_host(ev)),
+				 .depth = copy_or_null(ev->depth),
+				 .rule = copy_or_null(ev->rule),
 				 .port = ev->port };
 	snprintf(o->sandbox, sizeof(o->sandbox), "%s", ev->sandbox);
 	snprintf(o->time, sizeof(o->time), "%.19s", ev->time_text);
 	return true;
 }
 
-static void show_close(struct log_view *v, const struct net_event *ev)
+static void show_closed_conn(struct log_view *v, const struct net_event *ev)
 {
 	char time[20], up[16], down[16], took[CLOCK_TEXT_LEN];
-	size_t at = find_open(v, ev);
+	size_t at = find_open_conn(v, ev);
 	struct row r;
 
-	base_row(&r, ev, time);
+	row_from_event(&r, ev, time);
 	r.up = str_from_size(ev->up, up);
 	r.down = str_from_size(ev->down, down);
 	r.took = clock_span(ev->ms * NSEC_PER_MSEC, took);
@@ -244,13 +246,16 @@ static void show_close(struct log_view *v, const struct net_event *ev)
 	}
 	add_log_row(v, &r);
 	if (at < v->n_open) {
-		open_release(&v->open[at]);
+		open_conn_release(&v->open[at]);
 		v->open[at] = v->open[--v->n_open];
 	}
 }
 
-/* "DELETE a.test/x", "12 times"; of many together "others", "120 times, most often: 100 a.test:443, 20 b.test:443". */
-static void add_sum(struct buf *host, struct buf *count, const struct net_event *ev)
+/*
+ * Host and count of a sum: "DELETE a.test/x", "12 times"; for several destinations "others", "120 times,
+ * most often: 100 a.test:443, 20 b.test:443".
+ */
+static void add_sum_cells(struct buf *host, struct buf *count, const struct net_event *ev)
 {
 	const char *name = net_event_host(ev);
 
@@ -264,15 +269,15 @@ static void add_sum(struct buf *host, struct buf *count, const struct net_event 
 		buf_addf(count, ", most often: %s", ev->top);
 }
 
-static void show_plain(struct log_view *v, const struct net_event *ev)
+static void show_event_row(struct log_view *v, const struct net_event *ev)
 {
 	autobuf struct buf host = BUF_INIT, count = BUF_INIT;
 	char time[20];
 	struct row r;
 
-	base_row(&r, ev, time);
+	row_from_event(&r, ev, time);
 	if (net_event_is_sum(ev)) {
-		add_sum(&host, &count, ev);
+		add_sum_cells(&host, &count, ev);
 		r.depth = ev->kind == NETEV_DNS ? "dns" : ev->folded ? ev->folded : "folded";
 		r.rule = buf_cstr(&count);
 		r.denied = ev->denied || ev->kind == NETEV_ALERT;
@@ -300,8 +305,8 @@ static void show_plain(struct log_view *v, const struct net_event *ev)
 	add_log_row(v, &r);
 }
 
-/* The event as it stands in the log, with its sandbox. */
-static int show_json(struct log_view *v, struct net_event *ev)
+/* Prints the event's JSON object from the log, with its sandbox. */
+static int show_event_json(struct log_view *v, struct net_event *ev)
 {
 	char *text;
 
@@ -335,7 +340,7 @@ static bool is_wanted_event(const struct log_view *v, const struct net_event *ev
 	}
 }
 
-static int flush_view(struct log_view *v)
+static int flush_log_view(struct log_view *v)
 {
 	int r = buf_error(&v->out) ? -ENOMEM : say_out(&v->out) ? -EPIPE : 0;
 
@@ -350,17 +355,17 @@ static int on_log_event(void *ctx, struct net_event *ev)
 	if (!is_wanted_event(v, ev))
 		return 0;
 	if (v->args->json)
-		return show_json(v, ev);
+		return show_event_json(v, ev);
 	if (ev->kind == NETEV_CLOSE)
-		show_close(v, ev);
-	else if (ev->kind != NETEV_OPEN || ev->denied || !keep_open(v, ev) || v->args->follow)
-		show_plain(v, ev);
-	return v->out.len > 65536 ? flush_view(v) : 0;
+		show_closed_conn(v, ev);
+	else if (ev->kind != NETEV_OPEN || ev->denied || !keep_open_conn(v, ev) || v->args->follow)
+		show_event_row(v, ev);
+	return v->out.len > 65536 ? flush_log_view(v) : 0;
 }
 
 static int on_log_idle(void *ctx)
 {
-	return flush_view(ctx);
+	return flush_log_view(ctx);
 }
 
 static void show_still_open(struct log_view *v)
@@ -398,9 +403,9 @@ int net_log(struct state *st, const struct net_args *args)
 	if (r == 0 && !args->json)
 		show_still_open(&v);
 	if (r == 0)
-		r = flush_view(&v);
+		r = flush_log_view(&v);
 	for (size_t i = 0; i < v.n_open; i++)
-		open_release(&v.open[i]);
+		open_conn_release(&v.open[i]);
 	free(v.open);
 	buf_release(&v.out);
 	if (r < 0 && !e.code)

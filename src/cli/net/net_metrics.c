@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer net metrics: counters for Prometheus, from the log, so that they survive every process. */
+/*
+ * coffer net metrics: counters in Prometheus' text format, computed from the audit log, so that they
+ * outlive every process.
+ */
 #include "base/str.h"
 #include "cli/core/say.h"
 #include "cli/net/cmd_net.h"

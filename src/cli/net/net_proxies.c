@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * coffer net proxies: the upstream proxies of running sandboxes, as coffer-dial saw them last. The guard asks it every
- * second or two and leaves the answer in the run's directory.
+ * coffer net proxies: the upstream proxies of running sandboxes, as coffer-dial saw them last. netd queries
+ * coffer-dial every second or two and stores the snapshot in the run's directory; this command only reads
+ * it.
  */
 #include "base/fd.h"
 #include "base/jsonget.h"
@@ -41,7 +42,7 @@ static const char *text_or_dash(const json_t *o, const char *key)
 	return s ? s : "-";
 }
 
-static int add_proxy(struct table *t, const char *id, const json_t *p)
+static int add_proxy_row(struct table *t, const char *id, const json_t *p)
 {
 	char score[16], latency[24], success[16], used[24];
 	const char *cells[] = { id,
@@ -63,7 +64,7 @@ static int add_proxy(struct table *t, const char *id, const json_t *p)
 	return r;
 }
 
-static int add_sandbox(struct table *t, struct buf *json, const char *id, json_t *snapshot)
+static int add_sandbox_proxies(struct table *t, struct buf *json, const char *id, json_t *snapshot)
 {
 	json_t *list = json_object_get(snapshot, "proxies"), *p;
 	size_t i;
@@ -74,7 +75,7 @@ static int add_sandbox(struct table *t, struct buf *json, const char *id, json_t
 		char *text;
 
 		if (t) {
-			r = add_proxy(t, id, p);
+			r = add_proxy_row(t, id, p);
 		} else {
 			json_object_set_new(p, "sandbox", json_string(id));
 			text = json_dumps(p, JSON_COMPACT | JSON_ENSURE_ASCII);
@@ -103,7 +104,7 @@ static int gather_proxies(struct state *st, const char *only, struct table *t, s
 		if (fd < 0 || !alive || (only && !str_eq(only, ids.v[i])))
 			continue;
 		snapshot = read_snapshot(fd);
-		r = snapshot ? add_sandbox(t, json, ids.v[i], snapshot) : 0;
+		r = snapshot ? add_sandbox_proxies(t, json, ids.v[i], snapshot) : 0;
 		json_decref(snapshot);
 	}
 	return r;

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Adds up the network events of the log by destination, as input for net learn, net drift and net metrics.
+ * A sandbox chose the names in the log: one that is not a canonical host name is skipped.
+ */
 #include "cli/net/net_seen.h"
 
 #include "base/cleanup.h"
@@ -14,13 +18,13 @@ void net_seen_release(struct net_seen *s)
 	learn_release(&s->learn);
 }
 
-static bool is_allowed(const struct net_event *ev)
+static bool is_allowed_event(const struct net_event *ev)
 {
 	return ev->decision && str_eq(ev->decision, "allow");
 }
 
-/* What the events of a kind mean; false: nothing that is learned from. */
-static bool meaning(const struct net_event *ev, struct learn_seen *s)
+/* The meaning of an event for learning; false: there is nothing to learn from it. */
+static bool learn_from_event(const struct net_event *ev, struct learn_seen *s)
 {
 	enum net_kind kind = ev->kind;
 
@@ -49,13 +53,13 @@ static bool meaning(const struct net_event *ev, struct learn_seen *s)
 	}
 	if (ev->denied)
 		s->kind = LEARN_DENIED;
-	return ev->denied || is_allowed(ev);
+	return ev->denied || is_allowed_event(ev);
 }
 
 static int on_seen_event(void *ctx, struct net_event *ev)
 {
 	struct net_seen *seen = ctx;
-	/* The log has a digest of the query behind the path. */
+	/* In the log, a digest of the query follows the path. */
 	autofree char *path = ev->path ? strndup(ev->path, strcspn(ev->path, "?")) : NULL;
 	struct learn_seen s = { .name = net_event_host(ev),
 				.port = (uint16_t)ev->port,
@@ -72,8 +76,8 @@ static int on_seen_event(void *ctx, struct net_event *ev)
 	if (ev->path && !path)
 		return -ENOMEM;
 	seen->folded += ev->kind == NETEV_FOLDED ? ev->count : 0;
-	/* What the log calls a name was a sandbox's choice; one that is none is nobody's destination. */
-	if (!meaning(ev, &s) || host_canon(s.name, strlen(s.name), &h, NULL) < 0)
+	/* The sandbox chose this name; one that is no valid host name cannot be a destination. */
+	if (!learn_from_event(ev, &s) || host_canon(s.name, strlen(s.name), &h, NULL) < 0)
 		return 0;
 	return learn_add(&seen->learn, &s, NULL);
 }
@@ -85,13 +89,13 @@ int net_seen_gather(struct net_seen *s, struct state *st, const struct net_range
 	return r == -ENOMEM ? err_set(e, r, "out of memory") : r;
 }
 
-static void format_time(uint64_t t, char *out)
+static void format_minute(uint64_t t, char *out)
 {
 	clock_format(t, out);
-	out[16] = '\0'; /* minutes will do */
+	out[16] = '\0'; /* cut after the minutes */
 }
 
 struct learn_opts net_seen_opts(void)
 {
-	return (struct learn_opts){ .registrable = psl_registrable, .format_time = format_time };
+	return (struct learn_opts){ .registrable = psl_registrable, .format_time = format_minute };
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A part of the log, added up by destination: for net learn, net drift and net metrics. */
+/* A part of the audit log, added up by destination: for net learn, net drift and net metrics. */
 #ifndef CLI_NET_SEEN_H
 #define CLI_NET_SEEN_H
 
@@ -8,7 +8,7 @@
 
 struct net_seen {
 	struct learn learn;
-	uint64_t folded; /* events that were only counted */
+	uint64_t folded; /* events that the log has only as a count */
 };
 
 #define NET_SEEN_INIT ((struct net_seen){ 0 })
@@ -17,7 +17,7 @@ int net_seen_gather(struct net_seen *s, struct state *st, const struct net_range
 		    struct err *e) MUST_CHECK;
 void net_seen_release(struct net_seen *s);
 
-/* With the public suffix list and this program's clock. */
+/* Options for learn.h that use the public suffix list and this program's clock. */
 struct learn_opts net_seen_opts(void);
 
 #endif

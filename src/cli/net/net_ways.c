@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The policies of the runs in the log are loaded again, and asked for each destination's `to:` and `ca:`. */
+/*
+ * Loads the policies of the logged runs again, and takes each destination's `to:` and `ca:` from them. The
+ * files may have changed since: a digest that differs from the log's is marked in the output (net_ways.h).
+ */
 #include "cli/net/net_ways.h"
 
 #include "base/cleanup.h"
@@ -20,7 +23,7 @@ void net_ways_release(struct net_ways *w)
 	*w = NET_WAYS_INIT;
 }
 
-static bool is_known(const struct net_ways *w, const char *text)
+static bool is_policy_loaded(const struct net_ways *w, const char *text)
 {
 	for (size_t i = 0; i < w->known.n; i++) {
 		if (str_eq(w->known.v[i], text))
@@ -29,7 +32,10 @@ static bool is_known(const struct net_ways *w, const char *text)
 	return false;
 }
 
-/* Is it the one that the run was started with? What was granted on top of it is not in the file. */
+/*
+ * Is this the policy that the run was started with, by its digest? Rules granted during the run are in
+ * neither.
+ */
 static bool is_as_logged(const struct policy *p, const json_t *start)
 {
 	const char *base = jsonget_text_or_null(start, "policy_base");
@@ -42,8 +48,8 @@ static bool is_as_logged(const struct policy *p, const json_t *start)
 	return digest && str_starts(digest, "sha256:") && str_eq(digest + strlen("sha256:"), hex);
 }
 
-/* The policy that a run was started with, once for all runs that had the same. */
-static int load_policy_of(struct net_ways *w, const json_t *start, struct err *e)
+/* Loads the policy that a run was started with, once for all runs with the same file and --allow texts. */
+static int load_policy_of_run(struct net_ways *w, const json_t *start, struct err *e)
 {
 	const char *file = jsonget_text_or_null(start, "policy");
 	const json_t *list = json_object_get(start, "allow");
@@ -62,7 +68,7 @@ static int load_policy_of(struct net_ways *w, const json_t *start, struct err *e
 	}
 	if (r < 0 || buf_error(&text))
 		return err_set(e, -ENOMEM, "out of memory");
-	if (text.len == 0 || w->n == NET_WAYS_MAX || is_known(w, buf_cstr(&text)))
+	if (text.len == 0 || w->n == NET_WAYS_MAX || is_policy_loaded(w, buf_cstr(&text)))
 		return 0;
 	if (strv_add(&w->known, buf_cstr(&text)) < 0)
 		return err_set(e, -ENOMEM, "out of memory");
@@ -77,7 +83,7 @@ static int load_policy_of(struct net_ways *w, const json_t *start, struct err *e
 	return 0;
 }
 
-/* From the end: what the newest run was started with counts first. */
+/* Reads from the end of the log, so that the policy of the newest run takes precedence. */
 int net_ways_read(struct net_ways *w, struct state *st, const struct net_range *range, struct err *e)
 {
 	CLEANUP(audit_back_freep) struct audit_back *b = NULL;
@@ -98,7 +104,7 @@ int net_ways_read(struct net_ways *w, struct state *st, const struct net_range *
 			continue;
 		buf_addf(&text, "{%.*s}", (int)rec.line.fields_len, rec.line.fields);
 		o = json_loadb(buf_cstr(&text), text.len, 0, NULL);
-		r = o ? load_policy_of(w, o, e) : 0;
+		r = o ? load_policy_of_run(w, o, e) : 0;
 		json_decref(o);
 	}
 	return r < 0 ? r : 0;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How the destinations of a log were reached: the `to:` and `ca:` of the rules by which its sandboxes were started. A learned policy
- * without them would not work. From the files as they are now, for the log has no copies of them, but it has their digests: where the
- * policy is not the one that the run had, a comment says so beside what is taken from it.
+ * How the destinations in a log were reached: the `to:` and `ca:` of the rules that their sandboxes were
+ * started with. A learned policy without them would not work. The log has no copies of the policy files,
+ * only their digests, so the files are read as they are now; where a policy is not the one that the run
+ * had, a comment in the output says so.
  */
 #ifndef CLI_NET_WAYS_H
 #define CLI_NET_WAYS_H
@@ -11,13 +12,13 @@
 #include "config/policy_file.h"
 #include "policy/replay/learn.h"
 
-#define NET_WAYS_MAX 64 /* different policies; those of the newest runs */
+#define NET_WAYS_MAX 64 /* different policies, of the newest runs */
 
 struct net_ways {
 	struct config_policy cp[NET_WAYS_MAX];
-	bool is_other[NET_WAYS_MAX]; /* its digest is not the one of the run */
-	struct strv known;	     /* which they are, as text */
-	struct strv failed;	     /* "FILE: why" of those that cannot be read any more */
+	bool is_other[NET_WAYS_MAX]; /* its digest is not the one in the log */
+	struct strv known;	     /* keys of the policies loaded: file and --allow texts */
+	struct strv failed;	     /* "FILE: why" of policies that cannot be loaded any more */
 	size_t n;
 };
 
@@ -25,7 +26,7 @@ struct net_ways {
 
 int net_ways_read(struct net_ways *w, struct state *st, const struct net_range *range,
 		  struct err *e) MUST_CHECK;
-/* learn_opts.ways; ctx is the struct. */
+/* For learn_opts.ways; ctx is the struct net_ways. */
 void net_ways_write(void *ctx, const struct learn_dest *d, struct buf *out);
 void net_ways_release(struct net_ways *w);
 

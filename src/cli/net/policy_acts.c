@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What `coffer policy` prints about a policy's rules for tool calls and for apply: as text, as JSON, and as
+ * a diff. Rules are compared by their text.
+ */
 #include "cli/net/policy_acts.h"
 
 #include "base/str.h"
@@ -42,7 +46,7 @@ void policy_acts_json(const struct acts *a, struct json *j)
 	json_str(j, "apply", a->has_apply ? policy_action_name(a->apply) : NULL);
 }
 
-static bool has_rule(const struct acts *a, const struct tool_rule *r)
+static bool has_tool_rule(const struct acts *a, const struct tool_rule *r)
 {
 	autobuf struct buf want = BUF_INIT;
 	bool found = false;
@@ -57,12 +61,13 @@ static bool has_rule(const struct acts *a, const struct tool_rule *r)
 	return found;
 }
 
-static size_t add_missing(const struct acts *in, const struct acts *of, const char *words, struct buf *out)
+static size_t add_missing_rules(const struct acts *in, const struct acts *of, const char *words,
+				struct buf *out)
 {
 	size_t n = 0;
 
 	for (size_t i = 0; i < of->n_rules; i++) {
-		if (has_rule(in, &of->rules[i]))
+		if (has_tool_rule(in, &of->rules[i]))
 			continue;
 		buf_addf(out, "~ tools: %s ", words);
 		tool_rule_text(&of->rules[i], out);
@@ -72,22 +77,22 @@ static size_t add_missing(const struct acts *in, const struct acts *of, const ch
 	return n;
 }
 
-static const char *apply_word(const struct acts *a)
+static const char *apply_action_name(const struct acts *a)
 {
 	return a->has_apply ? policy_action_name(a->apply) : "allow";
 }
 
 size_t policy_acts_diff(const struct acts *from, const struct acts *to, struct buf *out)
 {
-	size_t n = add_missing(to, from, "no longer", out) + add_missing(from, to, "now", out);
+	size_t n = add_missing_rules(to, from, "no longer", out) + add_missing_rules(from, to, "now", out);
 
 	if (from->has_tools != to->has_tools) {
 		buf_adds(out, to->has_tools ? "~ tools: what no rule covers is denied now\n"
 					    : "~ tools: there is no list any more, and all are allowed\n");
 		n++;
 	}
-	if (!str_eq(apply_word(from), apply_word(to))) {
-		buf_addf(out, "~ apply: %s, was %s\n", apply_word(to), apply_word(from));
+	if (!str_eq(apply_action_name(from), apply_action_name(to))) {
+		buf_addf(out, "~ apply: %s, was %s\n", apply_action_name(to), apply_action_name(from));
 		n++;
 	}
 	return n;

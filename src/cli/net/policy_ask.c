@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Parses a hypothetical connection or request from command-line words, so that a policy can be asked what
+ * it decides. Uses the same parsers for hosts, paths and GraphQL as egress does, so both see the same
+ * request.
+ */
 #include "cli/net/policy_ask.h"
 
 #include "base/cleanup.h"
@@ -19,7 +24,7 @@ void policy_ask_release(struct policy_ask *a)
 	free(a->gql);
 }
 
-static int parse_target(struct policy_ask *a, const char *text, size_t len, uint16_t port, struct err *e)
+static int parse_ask_target(struct policy_ask *a, const char *text, size_t len, uint16_t port, struct err *e)
 {
 	int r = host_port_parse(text, len, port, &a->host, &a->target.port, e);
 
@@ -27,7 +32,7 @@ static int parse_target(struct policy_ask *a, const char *text, size_t len, uint
 	return r;
 }
 
-static int parse_path(struct policy_ask *a, const char *text, struct err *e)
+static int parse_ask_path(struct policy_ask *a, const char *text, struct err *e)
 {
 	struct urlpath u;
 	int r = urlpath_canon(*text ? text : "/", *text ? strlen(text) : 1, URLPATH_KEEP_SLASH, &a->path, &u,
@@ -45,7 +50,7 @@ static int parse_path(struct policy_ask *a, const char *text, struct err *e)
 	return 0;
 }
 
-static int parse_url(struct policy_ask *a, const char *method, const char *url, struct err *e)
+static int parse_ask_url(struct policy_ask *a, const char *method, const char *url, struct err *e)
 {
 	bool ws = str_starts(url, "ws://") || str_starts(url, "wss://");
 	bool tls = str_starts(url, "https://") || str_starts(url, "wss://");
@@ -60,16 +65,16 @@ static int parse_url(struct policy_ask *a, const char *method, const char *url, 
 			       "a websocket is opened by GET, which rules name " METHOD_WEBSOCKET_NAME);
 	if (memchr(host, '@', len))
 		return err_set(e, -EINVAL, "a URL with a user in it (…@…) is always refused");
-	r = parse_target(a, host, len, tls ? 443 : 80, e);
+	r = parse_ask_target(a, host, len, tls ? 443 : 80, e);
 	if (r < 0)
 		return r;
 	a->has_request = true;
 	snprintf(a->method, sizeof(a->method), "%s", ws ? METHOD_WEBSOCKET_NAME : method ? method : "GET");
 	a->request.method = slice_of(a->method);
-	return parse_path(a, host + len, e);
+	return parse_ask_path(a, host + len, e);
 }
 
-static int parse_graphql(struct policy_ask *a, const char *text, struct err *e)
+static int parse_ask_graphql(struct policy_ask *a, const char *text, struct err *e)
 {
 	int r;
 
@@ -86,7 +91,7 @@ static int parse_graphql(struct policy_ask *a, const char *text, struct err *e)
 	return 0;
 }
 
-static int parse_push(struct policy_ask *a, const char *text, struct err *e)
+static int parse_ask_push(struct policy_ask *a, const char *text, struct err *e)
 {
 	static const enum policy_push_act acts[] = { POLICY_PUSH_CREATE, POLICY_PUSH_UPDATE,
 						     POLICY_PUSH_DELETE, POLICY_PUSH_FORCE };
@@ -113,10 +118,10 @@ int policy_ask_parse(struct policy_ask *a, const char *method, const char *where
 			       method);
 	if ((graphql || push) && !url)
 		return err_set(e, -EINVAL, "graphql and push are about a request: name its method and URL");
-	r = url ? parse_url(a, method, where, e) : parse_target(a, where, strlen(where), 443, e);
+	r = url ? parse_ask_url(a, method, where, e) : parse_ask_target(a, where, strlen(where), 443, e);
 	if (r == 0 && graphql)
-		r = parse_graphql(a, graphql, e);
+		r = parse_ask_graphql(a, graphql, e);
 	if (r == 0 && push)
-		r = parse_push(a, push, e);
+		r = parse_ask_push(a, push, e);
 	return r;
 }

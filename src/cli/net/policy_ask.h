@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A question to a policy, from words on a command line: "PUT https://host/path", "host:port". */
+/*
+ * A hypothetical request or connection to ask a policy about, from words on a command line: "PUT
+ * https://host/path", "host:port".
+ */
 #ifndef CLI_POLICY_ASK_H
 #define CLI_POLICY_ASK_H
 
@@ -7,10 +10,10 @@
 
 struct policy_ask {
 	struct policy_target target;
-	bool has_request; /* else a connection */
+	bool has_request; /* false: it is a connection */
 	struct policy_request request;
 
-	/* What the above points into. */
+	/* Storage that the members above point into. */
 	struct host host;
 	struct buf path, slashed;
 	struct graphql_doc *gql;
@@ -21,7 +24,10 @@ struct policy_ask {
 
 #define POLICY_ASK_INIT ((struct policy_ask){ 0 })
 
-/* method, graphql and push may be NULL. A URL without a method is a GET. The ask must not be moved afterwards. */
+/*
+ * method, graphql and push may be NULL. A URL without a method is a GET. The struct points into itself: do
+ * not move it afterwards.
+ */
 int policy_ask_parse(struct policy_ask *a, const char *method, const char *where, const char *graphql,
 		     const char *push, struct err *e) MUST_CHECK;
 void policy_ask_release(struct policy_ask *a);

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Collects the questions (ask.new) of the log for `coffer replay`, and adds those to the replay that no
+ * other line of the log reports. The text of a question is parsed back into the act that it was about.
+ */
 #include "cli/net/replay_asks.h"
 
 #include "base/jsonget.h"
@@ -15,7 +19,7 @@ struct replay_ask {
 	char *host, *method, *path, *what, *rule, *act;
 };
 
-static void ask_release(struct replay_ask *a)
+static void replay_ask_release(struct replay_ask *a)
 {
 	free(a->key);
 	free(a->host);
@@ -29,13 +33,13 @@ static void ask_release(struct replay_ask *a)
 void replay_asks_release(struct replay_asks *a)
 {
 	for (size_t i = 0; i < a->n; i++)
-		ask_release(&a->v[i]);
+		replay_ask_release(&a->v[i]);
 	free(a->v);
 	strv_release(&a->told);
 	*a = REPLAY_ASKS_INIT;
 }
 
-/* --- what a question says that it does, in the words of `act` (policy/replay/replay.h) ------------------------------------------- */
+/* --- from a question's text to an `act` (policy/replay/replay.h) ---------------------------------- */
 
 static bool take_prefix(const char **p, const char *prefix)
 {
@@ -47,8 +51,8 @@ static bool take_prefix(const char **p, const char *prefix)
 	return true;
 }
 
-/* "create refs/heads/a, push refs/heads/b": no ref has a space. */
-static void add_push(const char *p, struct buf *act)
+/* Parses "create refs/heads/a, push refs/heads/b"; a ref contains no space. */
+static void add_push_act(const char *p, struct buf *act)
 {
 	static const struct {
 		const char *word, *act;
@@ -71,8 +75,8 @@ static void add_push(const char *p, struct buf *act)
 	}
 }
 
-/* "mutation a, b (2 times); query c": names of fields have letters, digits and _. */
-static void add_fields(const char *p, struct buf *act)
+/* Parses "mutation a, b (2 times); query c"; field names consist of letters, digits and _. */
+static void add_graphql_act(const char *p, struct buf *act)
 {
 	static const char *const types[] = { "query", "mutation", "subscription" };
 	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
@@ -97,7 +101,7 @@ static void add_fields(const char *p, struct buf *act)
 
 /* --- ask.new ----------------------------------------------------------------------------------------------------------- */
 
-static bool kind_of_act(const char *name, struct replay_ask *a, struct buf *act, const char *what)
+static bool read_question_kind(const char *name, struct replay_ask *a, struct buf *act, const char *what)
 {
 	static const struct {
 		const char *name;
@@ -112,24 +116,27 @@ static bool kind_of_act(const char *name, struct replay_ask *a, struct buf *act,
 			continue;
 		a->kind = of[i].kind;
 		if (str_eq(name, "graphql"))
-			add_fields(what, act);
+			add_graphql_act(what, act);
 		else if (str_eq(name, "git"))
-			add_push(what, act);
+			add_push_act(what, act);
 		return true;
 	}
 	return false;
 }
 
-/* Of a tool its name, without the conditions that had it asked. */
-static char *subject(enum replay_kind kind, const char *what)
+/* The subject: for a tool its name, without the conditions that caused the question. */
+static char *question_subject(enum replay_kind kind, const char *what)
 {
 	return kind == REPLAY_TOOL     ? strndup(what, strcspn(what, " "))
 	       : kind == REPLAY_SECRET ? strdup(what)
 				       : strdup("");
 }
 
-/* Queries are not in this line. Where one decides, the mark says that there may have been one. */
-static char *path_of_event(const json_t *event)
+/*
+ * ask.new has no query. Where a query would decide (git's info/refs), a "?" says that there may have been
+ * one.
+ */
+static char *question_path(const json_t *event)
 {
 	const char *path = jsonget_text(event, "path");
 	char *s = NULL;
@@ -137,7 +144,7 @@ static char *path_of_event(const json_t *event)
 	return asprintf(&s, "%s%s", path, str_ends(path, "/info/refs") ? "?" : "") < 0 ? NULL : s;
 }
 
-static char *key_of_question(const char *sandbox, const char *id, size_t len)
+static char *question_key(const char *sandbox, const char *id, size_t len)
 {
 	char *s = NULL;
 
@@ -151,15 +158,15 @@ int replay_asks_add(struct replay_asks *l, const char *sandbox, const json_t *ev
 	struct replay_ask a = { .port = port > 0 && port <= UINT16_MAX ? (uint16_t)port : 0 };
 	autobuf struct buf act = BUF_INIT;
 
-	if (!*id || !kind_of_act(jsonget_text(event, "kind"), &a, &act, what))
+	if (!*id || !read_question_kind(jsonget_text(event, "kind"), &a, &act, what))
 		return 0;
 	if (VEC_MORE(l->v, l->n, VEC_NO_MAX) < 0)
 		return -ENOMEM;
-	a.key = key_of_question(sandbox, id, strlen(id));
+	a.key = question_key(sandbox, id, strlen(id));
 	a.host = strdup(jsonget_text(event, "host"));
 	a.method = strdup(jsonget_text(event, "method"));
-	a.path = path_of_event(event);
-	a.what = subject(a.kind, what);
+	a.path = question_path(event);
+	a.what = question_subject(a.kind, what);
 	a.rule = strdup(jsonget_text(event, "rule"));
 	a.act = strdup(buf_cstr(&act));
 	l->v[l->n++] = a;
@@ -172,7 +179,7 @@ int replay_asks_told(struct replay_asks *a, const char *sandbox, const char *ids
 {
 	while (ids && *ids) {
 		size_t len = strcspn(ids, ",");
-		autofree char *key = key_of_question(sandbox, ids, len);
+		autofree char *key = question_key(sandbox, ids, len);
 
 		if (!key || strv_add(&a->told, key) < 0)
 			return -ENOMEM;
@@ -181,7 +188,7 @@ int replay_asks_told(struct replay_asks *a, const char *sandbox, const char *ids
 	return 0;
 }
 
-static int by_text(const void *a, const void *b)
+static int compare_texts(const void *a, const void *b)
 {
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
@@ -191,10 +198,10 @@ int replay_asks_flush(struct replay_asks *l, struct replay *re)
 	int r = 0;
 
 	if (l->told.n)
-		qsort(l->told.v, l->told.n, sizeof(*l->told.v), by_text);
+		qsort(l->told.v, l->told.n, sizeof(*l->told.v), compare_texts);
 	for (size_t i = 0; r == 0 && i < l->n; i++) {
 		const struct replay_ask *a = &l->v[i];
-		/* `coffer apply --ask` was the wish of who typed it. */
+		/* `coffer apply --ask` was asked at the caller's wish; the policy had allowed it. */
 		const bool by_policy = a->kind != REPLAY_APPLY || str_starts(a->rule, "apply:");
 		const struct replay_seen s = { .kind = a->kind,
 					       .was = by_policy ? POLICY_ASK : POLICY_ALLOW,
@@ -208,7 +215,7 @@ int replay_asks_flush(struct replay_asks *l, struct replay *re)
 					       .secrets = a->kind == REPLAY_SECRET ? a->what : "",
 					       .count = 1 };
 
-		if (!l->told.n || !bsearch(&a->key, l->told.v, l->told.n, sizeof(*l->told.v), by_text))
+		if (!l->told.n || !bsearch(&a->key, l->told.v, l->told.n, sizeof(*l->told.v), compare_texts))
 			r = replay_add(re, &s);
 	}
 	return r;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Questions of a log, each counted once. What a person was asked about has a line of its own as a rule, which names the question; one
- * that was withdrawn, or whose run was ended, has none, and then its ask.new is all that tells of it.
+ * The questions in a log, each counted once. As a rule the act that a person was asked about has a line of
+ * its own, which names the question. A question that was withdrawn, or whose run ended, has no such line:
+ * then its ask.new is the only record of it.
  */
 #ifndef CLI_REPLAY_ASKS_H
 #define CLI_REPLAY_ASKS_H
@@ -23,11 +24,14 @@ struct replay_asks {
 
 void replay_asks_release(struct replay_asks *a);
 
-/* An ask.new; one that no policy decides about (a rule that was asked for, a signature) is passed over. 0 or -ENOMEM. */
+/*
+ * Adds an ask.new. Questions that no policy decides (a requested rule, a signature) are skipped. 0 or
+ * -ENOMEM.
+ */
 int replay_asks_add(struct replay_asks *a, const char *sandbox, const json_t *event) MUST_CHECK;
-/* A line names these, commas between; NULL and "" are fine. */
+/* Notes the questions that a line of the log names, separated by commas; NULL and "" are fine. */
 int replay_asks_told(struct replay_asks *a, const char *sandbox, const char *ids) MUST_CHECK;
-/* At the end: those that no line named. */
+/* To be called at the end: adds the questions that no line named. */
 int replay_asks_flush(struct replay_asks *a, struct replay *re) MUST_CHECK;
 
 #endif

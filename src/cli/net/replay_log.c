@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads the audit log of recorded runs and passes each decision to policy/replay/replay.h: network events,
+ * tool calls, apply, and questions without a line of their own. An event that records no decision is
+ * skipped, never guessed.
+ */
 #include "cli/net/replay_log.h"
 
 #include "base/jsonget.h"
@@ -13,10 +18,10 @@ struct gather {
 	struct replay *replay;
 	struct replay_asks asks;
 	char ids[REPLAY_RUNS_MAX][RUN_ID_LEN + 1];
-	size_t n_ids; /* 0: all, or chosen already */
+	size_t n_ids; /* 0: all runs, or the log's filter selects the run */
 };
 
-static bool is_chosen(const struct gather *g, const char *sandbox)
+static bool is_chosen_run(const struct gather *g, const char *sandbox)
 {
 	for (size_t i = 0; i < g->n_ids; i++) {
 		if (str_starts(sandbox, g->ids[i]))
@@ -25,7 +30,7 @@ static bool is_chosen(const struct gather *g, const char *sandbox)
 	return g->n_ids == 0;
 }
 
-static bool read_action(const char *text, enum policy_action *ret)
+static bool parse_action(const char *text, enum policy_action *ret)
 {
 	for (int a = POLICY_DENY; text && a <= POLICY_ALLOW; a++) {
 		if (str_eq(text, policy_action_name((enum policy_action)a))) {
@@ -36,17 +41,20 @@ static bool read_action(const char *text, enum policy_action *ret)
 	return false;
 }
 
-/* --- the network ----------------------------------------------------------------------------------------------- */
+/* --- network events --------------------------------------------------------------------------------- */
 
-/* What was decided then; false when the event is no decision. */
+/* The decision at that time; false: the event is no decision. */
 static bool read_decision(const struct net_event *ev, struct replay_seen *s)
 {
 	enum policy_action said;
 
-	if (!read_action(ev->decision, &s->was))
+	if (!parse_action(ev->decision, &s->was))
 		return false;
-	/* policy_journal_note(). A lookup is not asked about: the connection is. */
-	if (!read_action(ev->said, &said) ||
+	/*
+	 * ev->said is what the policy alone said (policy_journal_note()). Nobody is asked about a lookup, only
+	 * about the connection after it.
+	 */
+	if (!parse_action(ev->said, &said) ||
 	    (said == POLICY_ASK && s->kind == REPLAY_LOOKUP && s->was == POLICY_ALLOW))
 		return true;
 	s->refused = said != POLICY_DENY && s->was == POLICY_DENY;
@@ -56,7 +64,7 @@ static bool read_decision(const struct net_event *ev, struct replay_seen *s)
 	return true;
 }
 
-static bool kind_of_seen(const struct net_event *ev, struct replay_seen *s)
+static bool read_kind(const struct net_event *ev, struct replay_seen *s)
 {
 	static const struct {
 		const char *folded;
@@ -76,7 +84,10 @@ static bool kind_of_seen(const struct net_event *ev, struct replay_seen *s)
 	return false;
 }
 
-/* coffer-dial's answer: reached, or refused by what the address is. One that did not answer decides nothing. */
+/*
+ * coffer-dial's result: the address was reached, or refused for its kind. A dial that failed otherwise
+ * decides nothing.
+ */
 static bool read_dial(const struct net_event *ev, struct replay_seen *s)
 {
 	if (ev->kind != NETEV_DIAL || (ev->proxy && *ev->proxy))
@@ -86,7 +97,7 @@ static bool read_dial(const struct net_event *ev, struct replay_seen *s)
 	return ev->error == 0 || ev->error == -EACCES || ev->error == -EPERM;
 }
 
-static int on_net(struct gather *g, const struct net_event *ev)
+static int replay_net_event(struct gather *g, const struct net_event *ev)
 {
 	struct replay_seen s = { .host = net_event_host(ev),
 				 .port = (uint16_t)ev->port,
@@ -100,11 +111,11 @@ static int on_net(struct gather *g, const struct net_event *ev)
 				 .secrets = ev->secret,
 				 .asked_for_another = ev->seen && *ev->seen };
 
-	if (!read_dial(ev, &s) && (!kind_of_seen(ev, &s) || !read_decision(ev, &s)))
+	if (!read_dial(ev, &s) && (!read_kind(ev, &s) || !read_decision(ev, &s)))
 		return 0;
-	/* On a line that has one, a count stands for so many more of its kind. */
+	/* A count on an ordinary line is the number of further events like it. */
 	s.count = ev->kind == NETEV_FOLDED || str_eq(s.host, "*") ? ev->count : ev->count + 1;
-	/* Of what was only counted the rule is not known, so nor is whether there was one. */
+	/* The rule of counted events is unknown, and so is whether there was one. */
 	if (ev->kind == NETEV_FOLDED && s.was == POLICY_DENY)
 		s.rule = "";
 	if (str_eq(s.host, "*") && ev->again && ev->again <= s.count) {
@@ -118,12 +129,12 @@ static int on_net(struct gather *g, const struct net_event *ev)
 
 /* --- other events ------------------------------------------------------------------------------------------------ */
 
-static int on_ask(struct gather *g, const char *sandbox, const json_t *o)
+static int replay_ask_event(struct gather *g, const char *sandbox, const json_t *o)
 {
 	return replay_asks_add(&g->asks, sandbox, o);
 }
 
-static int on_tool(struct gather *g, const char *sandbox, const json_t *o)
+static int replay_tool_event(struct gather *g, const char *sandbox, const json_t *o)
 {
 	struct replay_seen s = { .kind = REPLAY_TOOL,
 				 .what = jsonget_text_or_null(o, "tool"),
@@ -131,15 +142,15 @@ static int on_tool(struct gather *g, const char *sandbox, const json_t *o)
 				 .list = jsonget_text_or_null(o, "list"),
 				 .count = 1 };
 
-	if (!s.what || !read_action(jsonget_text_or_null(o, "decision"), &s.was))
+	if (!s.what || !parse_action(jsonget_text_or_null(o, "decision"), &s.was))
 		return 0;
 	if (replay_asks_told(&g->asks, sandbox, jsonget_text_or_null(o, "ask")) < 0)
 		return -ENOMEM;
 	return replay_add(g->replay, &s);
 }
 
-/* Its rule is there where a person was asked: by the policy, or because who typed it wanted that. */
-static int on_apply(struct gather *g, const char *sandbox, const json_t *o)
+/* The event has a rule if a person was asked: because of the policy, or because of --ask. */
+static int replay_apply_event(struct gather *g, const char *sandbox, const json_t *o)
 {
 	const char *rule = jsonget_text_or_null(o, "rule");
 	struct replay_seen s = { .kind = REPLAY_APPLY,
@@ -152,12 +163,14 @@ static int on_apply(struct gather *g, const char *sandbox, const json_t *o)
 	return replay_add(g->replay, &s);
 }
 
-static int on_other(struct gather *g, const struct audit_record *rec, const char *sandbox)
+static int replay_other_event(struct gather *g, const struct audit_record *rec, const char *sandbox)
 {
 	static const struct {
 		const char *type;
 		int (*fn)(struct gather *g, const char *sandbox, const json_t *o);
-	} of[] = { { "ask.new", on_ask }, { "tool.call", on_tool }, { "workspace.apply", on_apply } };
+	} of[] = { { "ask.new", replay_ask_event },
+		   { "tool.call", replay_tool_event },
+		   { "workspace.apply", replay_apply_event } };
 	autobuf struct buf text = BUF_INIT;
 	size_t i = 0;
 	json_t *o;
@@ -178,9 +191,9 @@ static int on_other(struct gather *g, const struct audit_record *rec, const char
 	return r;
 }
 
-/* --- all --------------------------------------------------------------------------------------------------------- */
+/* --- the log ---------------------------------------------------------------------------------------- */
 
-static int on_record(struct gather *g, const struct audit_record *rec)
+static int replay_record(struct gather *g, const struct audit_record *rec)
 {
 	char sandbox[RUN_ID_LEN + 1] = "";
 	struct net_event ev;
@@ -190,11 +203,11 @@ static int on_record(struct gather *g, const struct audit_record *rec)
 		return 0;
 	if (rec->line.sandbox)
 		snprintf(sandbox, sizeof(sandbox), "%.*s", (int)rec->line.sandbox_len, rec->line.sandbox);
-	if (!is_chosen(g, sandbox))
+	if (!is_chosen_run(g, sandbox))
 		return 0;
 	if (!net_event_parse(&ev, rec))
-		return on_other(g, rec, sandbox);
-	r = on_net(g, &ev);
+		return replay_other_event(g, rec, sandbox);
+	r = replay_net_event(g, &ev);
 	net_event_release(&ev);
 	return r;
 }
@@ -206,7 +219,7 @@ static int gather_events(struct gather *g, struct state *st, const struct audit_
 	int r = audit_query_open(&q, st->fd, f, e);
 
 	while (r >= 0 && (r = audit_query_next(q, &rec, e)) > 0)
-		r = on_record(g, &rec);
+		r = replay_record(g, &rec);
 	r = r < 0 ? r : replay_asks_flush(&g->asks, g->replay);
 	return r < 0 ? r : replay_settle(g->replay);
 }
@@ -220,7 +233,7 @@ int replay_log(struct replay *re, struct state *st, const struct replay_range *r
 	for (size_t i = 0; r == 0 && i < range->n_runs; i++)
 		r = ref_resolve_logged(st, range->runs[i], g.ids[i], e);
 	if (r == 0) {
-		/* One is the log's to find. */
+		/* The log itself can filter by one run. */
 		f.sandbox = range->n_runs == 1 ? g.ids[0] : NULL;
 		g.n_ids = range->n_runs > 1 ? range->n_runs : 0;
 		r = gather_events(&g, st, &f, e);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the log has of recorded runs, given to policy/replay/replay.h one by one: lines of the network, calls of tools, apply, and
- * questions that ended before there was a line of what they were about.
+ * The recorded runs in the log, passed to policy/replay/replay.h one act at a time: network events, tool
+ * calls, apply, and questions that ended before the act they were about was logged.
  */
 #ifndef CLI_REPLAY_LOG_H
 #define CLI_REPLAY_LOG_H
@@ -11,7 +11,7 @@
 
 #define REPLAY_RUNS_MAX 64
 
-/* Which part of the log. */
+/* The part of the log to read. */
 struct replay_range {
 	uint64_t since; /* 0: all */
 	const char *runs[REPLAY_RUNS_MAX];

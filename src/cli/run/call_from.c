@@ -107,9 +107,9 @@ int call_from_populate(struct call_from *f, struct run *r, const struct strv *sh
 		return ret;
 	f->call = (struct borrow_call){ .from = &f->borrow, .show = show };
 	memcpy(r->spec->over, f->run.id, sizeof(r->spec->over));
-	r->populate = populate_from_borrowed;
-	r->forget = release_borrowed;
-	r->populate_ctx = f;
+	r->origin = (struct run_origin){
+		.kind = RUN_COPIED, .fill = populate_from_borrowed, .forget = release_borrowed, .ctx = f
+	};
 	return 0;
 }
 

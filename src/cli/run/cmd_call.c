@@ -209,9 +209,8 @@ static int finish_template(struct call_args *a, const struct session *s, struct 
 }
 
 /* Copies the files of --read into the empty workspace before the command starts. */
-static int give_read_files(void *ctx, int upper_fd, struct err *e)
+static int give_read_files(const struct call_args *a, int upper_fd, struct err *e)
 {
-	const struct call_args *a = ctx;
 	struct give_from from = a->of.trees;
 	autoclose int here = -1;
 	uint64_t bytes;
@@ -222,6 +221,14 @@ static int give_read_files(void *ctx, int upper_fd, struct err *e)
 			return err_sys(e, -errno, "cannot open the current directory");
 	}
 	return workspace_give(&from, &a->read, &a->run.o.show, upper_fd, &bytes, e);
+}
+
+static int give_to_new(void *ctx, struct run *r, struct err *e)
+{
+	autoclose int upper =
+		openat(r->spec->layers_fd, "upper", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+
+	return upper < 0 ? err_sys(e, -errno, "cannot open the run's layer") : give_read_files(ctx, upper, e);
 }
 
 /* Opens the sandbox of --from and its files, before anything is made. */
@@ -318,10 +325,8 @@ static int call_cold(struct call_args *a, struct session *s)
 	io.out = 1;
 	io.err = 2;
 	io.say = run_say_net;
-	if (a->read.n) {
-		s->run.fill = give_read_files;
-		s->run.fill_ctx = a;
-	}
+	if (a->read.n)
+		s->run.origin = (struct run_origin){ .kind = RUN_GIVEN, .fill = give_to_new, .ctx = a };
 	r = s->spec.id[0] ? 0 : state_new_id(s->spec.id, &e);
 	if (r == 0 && !a->logged)
 		r = call_tool_log(&a->tool, s, a->from ? a->of.run.id : s->spec.id, &e);

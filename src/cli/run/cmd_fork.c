@@ -90,11 +90,13 @@ static int fork_sandbox(const struct fork_job *job)
 	CLEANUP(ckpt_release) struct ckpt_run r = CKPT_RUN_INIT;
 	CLEANUP(run_start_release) struct run_start s = { 0 };
 	struct ckpt_fork f = { .from = &r };
-	struct run_again how = { .resume_fd = -1,
-				 .name = job->name,
-				 .populate = ckpt_populate,
-				 .forget = release_fork_source,
-				 .ctx = &f };
+	struct run_again how = {
+		.origin = { .kind = RUN_COPIED,
+			    .fill = ckpt_populate,
+			    .forget = release_fork_source,
+			    .ctx = &f },
+		.name = job->name,
+	};
 	char id[RUN_ID_LEN + 1];
 	struct ckpt at;
 	autofree char *workspace = NULL, *engine = NULL;

@@ -43,7 +43,7 @@ static int start_rolled_back(struct ckpt_run *r, const struct run_start *s)
 	CLEANUP(run_meta_release) struct run_meta m = { 0 };
 	autoclose int fd = fcntl(r->run_fd, F_DUPFD_CLOEXEC, 3);
 	char id[RUN_ID_LEN + 1], got[RUN_ID_LEN + 1];
-	struct run_again how = { .resume_fd = fd, .id = id };
+	struct run_again how = { .origin = { .kind = RUN_RESUMED, .dir_fd = fd }, .id = id };
 	struct err e = ERR_INIT;
 
 	memcpy(id, r->id, sizeof(id));
@@ -55,7 +55,7 @@ static int start_rolled_back(struct ckpt_run *r, const struct run_start *s)
 		err_sys(&e, -errno, "cannot hand the run on");
 		return say_error(&e);
 	}
-	how.started = m.started;
+	how.origin.started = m.started;
 	how.restarts = m.restarts;
 	how.workspace = m.workspace;
 	how.engine = m.engine;

@@ -165,11 +165,7 @@ static int apply_restart(struct run *r, const struct run_again *again, struct er
 		return err_set(e, -ESTALE, "its workspace %s was removed or replaced since it was started",
 			       again->workspace);
 	r->spec->restarts = again->restarts;
-	r->resume_fd = again->resume_fd;
-	r->resume_started = again->started;
-	r->populate = again->populate;
-	r->forget = again->forget;
-	r->populate_ctx = again->ctx;
+	r->origin = again->origin;
 	return 0;
 }
 
@@ -202,7 +198,7 @@ static int run_session(struct run_args *a, const struct run_line *l, int ready_f
 	int r;
 
 	/* A restart keeps its id: the vault knows the sandbox by it. */
-	if (l->again && l->again->started)
+	if (l->again && l->again->origin.kind == RUN_RESUMED)
 		memcpy(s.spec.id, l->again->id, sizeof(s.spec.id));
 	r = session_open(&s, a, &e);
 	/* If the same line was typed twice, the port is in use by the sandbox of that name; that error says
@@ -326,8 +322,9 @@ int run_again(const struct run_start *s, const struct run_again *how, char ret_i
 	ret_id[0] = '\0';
 	code = start_detached(&a, &l, ret_id);
 	/* A forked sandbox is not yet registered with cofferd. */
-	return code == 0 && !how->started && run_restart_is_wanted(a.o.restart) ? run_restart_keep(ret_id)
-										: code;
+	return code == 0 && how->origin.kind != RUN_RESUMED && run_restart_is_wanted(a.o.restart)
+		       ? run_restart_keep(ret_id)
+		       : code;
 }
 
 static int cmd_run(int argc, char **argv)

@@ -86,7 +86,7 @@ static int start_claimed_run(struct state *st, const char *id, int fd, char ret_
 {
 	CLEANUP(run_start_release) struct run_start s = { 0 };
 	CLEANUP(run_meta_release) struct run_meta m = { 0 };
-	struct run_again how = { .resume_fd = fd, .id = id };
+	struct run_again how = { .origin = { .kind = RUN_RESUMED, .dir_fd = fd }, .id = id };
 	struct err e = ERR_INIT;
 	int r = ckpt_recover(st, id, fd, &e), code;
 
@@ -98,7 +98,7 @@ static int start_claimed_run(struct state *st, const char *id, int fd, char ret_
 		r = state_run_clear_over(fd, &e);
 	if (r < 0)
 		return say_error(&e);
-	how.started = m.started;
+	how.origin.started = m.started;
 	how.restarts = m.restarts;
 	how.workspace = m.workspace;
 	how.engine = m.engine;
@@ -132,7 +132,7 @@ int run_restart_again(const char *id)
 	CLEANUP(run_start_release) struct run_start s = { 0 };
 	CLEANUP(run_meta_release) struct run_meta m = { 0 };
 	char got[RUN_ID_LEN + 1];
-	struct run_again how = { .resume_fd = -1, .id = id };
+	struct run_again how = { .origin = { .kind = RUN_RESUMED, .dir_fd = -1 }, .id = id };
 	struct err e = ERR_INIT;
 	autoclose int fd = -1;
 	int r;
@@ -145,8 +145,8 @@ int run_restart_again(const char *id)
 	r = fd < 0 ? fd : read_for_restart(&st, id, fd, &s, &m, &e);
 	if (r != 0)
 		return r > 0 ? 0 : say_error(&e);
-	how.resume_fd = fd;
-	how.started = m.started;
+	how.origin.dir_fd = fd;
+	how.origin.started = m.started;
 	how.restarts = m.restarts + 1;
 	how.workspace = m.workspace;
 	how.engine = m.engine;

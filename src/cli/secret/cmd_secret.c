@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * coffer secret: what is in the vault, from the outside. No value is ever an argument, printed, or held
- * here.
+ * coffer secret: manages the vault from outside. No value is ever a command-line argument, printed, or held
+ * in this process; only coffer-vault reads values.
  *
- * The options and acts, each with how it wants the vault and how many words it takes; an exit code for each
- * of the vault's faults. The command line is checked whole (secret_args.h, secret_bind.c) before anything is
- * opened, asked or typed.
+ * This file has the table of options, the table of acts (how each opens the vault and how many arguments it
+ * takes), and the exit code for each fault of the vault. The whole command line is checked (secret_args.h,
+ * secret_bind.c) before anything is opened or a person is prompted.
  */
 #include "cli/secret/cmd_secret.h"
 
@@ -56,10 +56,13 @@ static const char act_names[] =
 
 static const struct {
 	unsigned flags; /* VAULT_FILES_* */
-	bool may_miss;	/* without a vault there is nothing to show, which is no error */
+	bool may_miss;	/* a missing vault is no error: there is nothing to show */
 	int args_min, args_max;
 	int (*run)(struct secret_session *s, const struct secret_args *a, struct err *e);
-	/* Those that do not open it themselves. */
+	/*
+	 * Instead of run, for acts that open no vault here: they work through cofferd, or on files beside
+	 * the vault.
+	 */
 	int (*kept)(const struct secret_args *a, enum vault_fault *ret_fault, struct err *e);
 } acts[] = {
 	[SECRET_SET] = { VAULT_FILES_WRITE | VAULT_FILES_NEW, false, 1, 2, secret_set },
@@ -78,7 +81,7 @@ static const struct {
 	[SECRET_FORGET] = { 0, false, 1, 1000, NULL, secret_forget },
 };
 
-static int exit_code(enum vault_fault f)
+static int exit_code_of_fault(enum vault_fault f)
 {
 	static const int codes[] = { [VAULT_FAULT_OTHER] = EXIT_OURS,
 				     [VAULT_FAULT_KEY] = SECRET_EXIT_KEY,
@@ -95,7 +98,7 @@ static int exit_code(enum vault_fault f)
 	return codes[f];
 }
 
-static int run_kept(const struct secret_args *a)
+static int run_act_without_vault(const struct secret_args *a)
 {
 	enum vault_fault fault = VAULT_FAULT_OTHER;
 	struct err e = ERR_INIT;
@@ -103,10 +106,13 @@ static int run_kept(const struct secret_args *a)
 	if (acts[a->act].kept(a, &fault, &e) == 0)
 		return 0;
 	say_error(&e);
-	return exit_code(fault);
+	return exit_code_of_fault(fault);
 }
 
-/* Also when what was wanted failed afterwards: the key stays, and later nobody would say so. */
+/*
+ * Reports a new key file even when the act failed afterwards: the key file stays, and nothing would mention
+ * it later.
+ */
 static void say_made_key(const struct secret_session *s, const struct secret_args *a, int result)
 {
 	if (!s->files.made_key || (a->act == SECRET_INIT && result >= 0))
@@ -116,7 +122,7 @@ static void say_made_key(const struct secret_session *s, const struct secret_arg
 		secret_say_credential(s);
 }
 
-static int run_open(struct secret_session *s, const struct secret_args *a)
+static int open_and_run_act(struct secret_session *s, const struct secret_args *a)
 {
 	struct err e = ERR_INIT;
 	const struct vault_key_want *key = a->act == SECRET_REKEY ? &a->old_key : &a->key;
@@ -133,22 +139,25 @@ static int run_open(struct secret_session *s, const struct secret_args *a)
 		return r > 0 ? SECRET_EXIT_FOUND : 0;
 	if (e.code)
 		say_error(&e);
-	return exit_code(s->proc.fault);
+	return exit_code_of_fault(s->proc.fault);
 }
 
-static int run_act(const struct secret_args *a)
+static int run_act_with_vault(const struct secret_args *a)
 {
 	struct secret_session s = SECRET_SESSION_INIT;
-	int code = run_open(&s, a);
+	int code = open_and_run_act(&s, a);
 
 	secret_session_close(&s);
-	/* Nobody else has to wait for the vault meanwhile. */
+	/*
+	 * After the session is closed, so that no other command waits for the vault while notifications are
+	 * sent.
+	 */
 	secret_tell_failed(&s.failed);
 	strv_release(&s.failed);
 	return code;
 }
 
-static int check_args(struct secret_args *a, bool has_act, struct err *e)
+static int check_secret_args(struct secret_args *a, bool has_act, struct err *e)
 {
 	int r = has_act ? 0 : err_set(e, -EINVAL, "secret needs a word: set, ls, rm, rotate, bind, check …");
 
@@ -172,7 +181,7 @@ static int check_args(struct secret_args *a, bool has_act, struct err *e)
 	return r < 0 ? r : secret_check_key(a, e);
 }
 
-/* Options may stand before, between and behind the other words. Returns 1 when --help was asked for. */
+/* Options may come before, between and after the other words. Returns 1 for --help. */
 static int parse_secret_args(struct secret_args *a, int argc, char **argv, struct err *e)
 {
 	struct optparse p = OPTPARSE_INIT(argc, argv, secret_opts, ARRAY_SIZE(secret_opts));
@@ -192,7 +201,7 @@ static int parse_secret_args(struct secret_args *a, int argc, char **argv, struc
 		if (id < 0)
 			return id;
 		if (p.index >= p.argc)
-			return check_args(a, has_act, e);
+			return check_secret_args(a, has_act, e);
 		if (has_act) {
 			a->argv[a->argc++] = p.argv[p.index++];
 			continue;
@@ -213,15 +222,15 @@ static int cmd_secret(int argc, char **argv)
 
 	if (r == 0)
 		r = secret_check_bindings(&a, &e);
-	/* Before the vault and its key are made for a value that does not come. */
+	/* Checked first, so that no vault and key are created for a value that cannot be read. */
 	if (r == 0 && a.act == SECRET_SET && secret_check_origin(&a, &e) < 0) {
 		code = say_error(&e);
 		goto out;
 	}
 	code = r == 1		  ? verb_print_help(&verb_secret)
 	       : r < 0		  ? say_usage(&verb_secret, &e)
-	       : acts[a.act].kept ? run_kept(&a)
-				  : run_act(&a);
+	       : acts[a.act].kept ? run_act_without_vault(&a)
+				  : run_act_with_vault(&a);
 out:
 	strv_release(&a.hosts);
 	strv_release(&a.known);

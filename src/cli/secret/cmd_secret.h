@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the parts of `coffer secret` share: its arguments, and a vault that is open for the length of one command. */
+/*
+ * What the files of `coffer secret` share: the parsed arguments, and the session, which keeps the vault
+ * open for one command.
+ */
 #ifndef CLI_CMD_SECRET_H
 #define CLI_CMD_SECRET_H
 
@@ -29,21 +32,21 @@ enum secret_act {
 
 struct secret_args {
 	enum secret_act act;
-	struct vault_key_want key, old_key; /* old_key: of rekey, the one in force */
+	struct vault_key_want key, old_key; /* old_key: for rekey, the key in force */
 	const char *file, *command, *as, *user, *expires_text, *every_text;
-	uint64_t expires; /* seconds; 0: never, or not said */
+	uint64_t expires; /* seconds since the epoch; 0: never, or not given */
 	uint64_t every;
 	bool weak, replace, address, asks, due, json, passphrase;
 	struct strv hosts;
 	struct strv known;	 /* --known-host */
 	struct strv known_files; /* --known-hosts */
 	int argc;
-	char **argv; /* behind the act */
+	char **argv; /* the words after the act */
 };
 
-/* Exit codes of `coffer secret`, beside the usual ones. */
+/* Exit codes of `coffer secret`, in addition to the usual ones. */
 enum secret_exit {
-	SECRET_EXIT_FOUND = 1, /* check: something is wrong */
+	SECRET_EXIT_FOUND = 1, /* check: something was found */
 	SECRET_EXIT_KEY = 10,
 	SECRET_EXIT_PASSPHRASE = 11,
 	SECRET_EXIT_TAMPERED = 12,
@@ -60,40 +63,53 @@ struct secret_session {
 	struct audit *audit;
 	struct vault_files files;
 	struct vault_proc proc;
-	unsigned unsaved;   /* events in the log whose change is not in the file */
-	struct strv failed; /* of rotate --due, "NAME: why"; stays when the session is closed */
+	unsigned unsaved;   /* events in the log whose change is not yet saved in the vault file */
+	struct strv failed; /* rotate --due: "NAME: why"; survives secret_session_close() */
 };
 
 #define SECRET_SESSION_INIT \
 	((struct secret_session){ .st = STATE_INIT, .files = VAULT_FILES_INIT, .proc = VAULT_PROC_INIT })
 
-/* Opens state, log and vault. flags: VAULT_FILES_*. */
+/* Opens the state directory, the audit log and the vault. flags: VAULT_FILES_*. */
 int secret_session_open(struct secret_session *s, const struct vault_key_want *key, unsigned flags,
 			struct err *e) MUST_CHECK;
-/* The same with state and log that are open. */
+/* The same, with the state directory and the log already open. */
 int secret_session_unlock(struct secret_session *s, const struct vault_key_want *key, unsigned flags,
 			  struct err *e) MUST_CHECK;
 void secret_session_close(struct secret_session *s);
-/* While something is done that may take long: others may change the vault, and what they have changed counts after it.
- * Nothing may be unsaved. */
+/*
+ * Releases the vault's lock during a long operation, so that other commands may change the vault. Relocking
+ * loads what they have changed. Nothing may be unsaved.
+ */
 void secret_session_unlock_files(struct secret_session *s);
 int secret_session_relock_files(struct secret_session *s, struct err *e) MUST_CHECK;
-/* One at a time, for a command that makes a new key may end an older one's. Before anything is asked of the vault. */
+/*
+ * Takes the rotation lock: one rotation at a time, because a command that creates a new key may revoke an
+ * older one. To be called before any request to the vault.
+ */
 int secret_session_rotates(struct secret_session *s, struct err *e) MUST_CHECK;
 
-/* One event about one secret (name may be NULL), then the new file. Nothing is saved that is not in the log. */
+/*
+ * secret_log() logs one event about one secret (name may be NULL); secret_save() then writes the vault
+ * file. Nothing is saved that is not in the log.
+ */
 int secret_log(struct secret_session *s, const char *type, const char *name, const char *what,
 	       struct err *e) MUST_CHECK;
 int secret_save(struct secret_session *s, struct err *e) MUST_CHECK;
-/* When the next is due, for cofferd (vault/client/schedule.h); secret_save() does it. */
+/*
+ * Writes when the next rotation is due, for cofferd (vault/client/schedule.h). secret_save() calls it too.
+ */
 int secret_write_schedule(struct secret_session *s, struct err *e) MUST_CHECK;
-/* What could not be done, cut and made harmless; nothing was changed by it. */
+/* Logs a failure that changed nothing; the message is shortened and made safe to print. */
 int secret_log_failure(struct secret_session *s, const char *type, const char *name, const struct err *why,
 		       struct err *e) MUST_CHECK;
-/* As it was when it was last saved; the log hears of it. What is never saved is said in the log when the session is closed. */
+/*
+ * Returns the vault to its last saved state, and logs that. Changes that are still unsaved when the session
+ * closes are logged as such.
+ */
 int secret_revert(struct secret_session *s, struct err *e) MUST_CHECK;
 
-/* What the vault says about one secret; the texts are owned. */
+/* The vault's record of one secret, without the value. The item owns its texts. */
 struct secret_item {
 	char name[VAULT_NAME_MAX + 1];
 	uint64_t len, created, changed, expires, every, flags;
@@ -109,56 +125,65 @@ struct secret_items {
 
 int secret_items_get(struct secret_session *s, struct secret_items *ret, struct err *e) MUST_CHECK;
 void secret_items_release(struct secret_items *l);
-/* Everything about it but its value, as members of an object that is open. */
-/* Whether a profile knows where this secret is sent: then it needs no binding. One that cannot be read knows nothing. */
+/*
+ * Does a profile name the host for this secret? Then it needs no binding. A profile that cannot be read
+ * counts as naming none.
+ */
 bool secret_find_profile(const char *name, char ret[64]);
-int secret_list_profiles(const char *name, struct strv *ret) MUST_CHECK; /* all of them */
+int secret_list_profiles(const char *name, struct strv *ret) MUST_CHECK; /* every such profile */
+/* Everything about the secret except its value, as members of the open object. */
 void secret_item_json(struct json *j, const struct secret_item *i, uint64_t now);
 bool secret_item_has_expired(const struct secret_item *i, uint64_t now);
 bool secret_item_expires_soon(const struct secret_item *i, uint64_t now);
 bool secret_item_is_due(const struct secret_item *i, uint64_t now);
 
-/* "16-31 bytes": as much about its length as is said. */
+/* "16-31 bytes": the length is only ever shown as a class. */
 const char *secret_length_class(uint64_t len);
 
-/* What a command prints, all of it, as a pipe that ends; an error when it fails, or takes more than a minute. */
+/*
+ * Runs a command and returns its whole output as a pipe that ends. An error if the command fails or takes
+ * more than a minute.
+ */
 int secret_run_command(const char *command, int *ret, struct err *e) MUST_CHECK;
 
-/* A command that is remembered: the files in it are those that coffer obeys (run/obeys.h). */
+/* Notes the files that a remembered command names among those that coffer obeys (run/obeys.h). */
 int secret_note_command(struct secret_session *s, const char *command, struct err *e) MUST_CHECK;
 
-/* A new value from wherever the arguments say, into the vault; not saved yet. */
+/* Reads a new value from the source that the arguments name into the vault; not saved yet. */
 int secret_take_value(struct secret_session *s, const struct secret_args *a, const char *name, unsigned flags,
 		      const char *from_schedule, struct err *e) MUST_CHECK;
 
-/* The vault that cofferd keeps. */
+/*
+ * These work without a session: unlock and lock act on the vault that cofferd keeps open, forget on the
+ * files beside the vault.
+ */
 int secret_unlock(const struct secret_args *a, enum vault_fault *ret_fault, struct err *e) MUST_CHECK;
 int secret_lock(const struct secret_args *a, enum vault_fault *ret_fault, struct err *e) MUST_CHECK;
 int secret_forget(const struct secret_args *a, enum vault_fault *ret_fault, struct err *e) MUST_CHECK;
-/* In a line, for `ls`: homes for which anything is kept. */
+/* For `ls`: prints a line with the homes that have issued credentials. */
 void secret_say_issued(const struct state *st);
 
-/* One binding for each --host of the arguments, looked at before anything is asked or typed; not saved yet. */
+/* One binding for each --host. All are checked before a person is prompted; not saved yet. */
 int secret_check_bindings(const struct secret_args *a, struct err *e) MUST_CHECK;
 int secret_bind_all(struct secret_session *s, const struct secret_args *a, const char *name,
 		    struct err *e) MUST_CHECK;
 
 int secret_set(struct secret_session *s, const struct secret_args *a, struct err *e) MUST_CHECK;
-/* Tells people (doc/notify.md) what could not be rotated; there is nobody at a terminal. */
+/* Notifies people (doc/notify.md) of failed rotations: a scheduled rotation has no terminal. */
 void secret_tell_failed(const struct strv *failed);
 int secret_rotate(struct secret_session *s, const struct secret_args *a, struct err *e) MUST_CHECK;
 int secret_change(struct secret_session *s, const struct secret_args *a, struct err *e) MUST_CHECK;
 int secret_rm(struct secret_session *s, const struct secret_args *a, struct err *e) MUST_CHECK;
 int secret_bind(struct secret_session *s, const struct secret_args *a, struct err *e) MUST_CHECK;
 int secret_unbind(struct secret_session *s, const struct secret_args *a, struct err *e) MUST_CHECK;
-/* Whether the place that the value is to come from is there. */
+/* Checks that the source of the value exists and can be read. */
 int secret_check_origin(const struct secret_args *a, struct err *e) MUST_CHECK;
-/* Says how a key file becomes a credential of systemd's, where that can be. */
+/* Prints how to turn a key file into a systemd credential, where systemd-creds is installed. */
 void secret_say_credential(const struct secret_session *s);
 int secret_init(struct secret_session *s, const struct secret_args *a, struct err *e) MUST_CHECK;
 int secret_rekey(struct secret_session *s, const struct secret_args *a, struct err *e) MUST_CHECK;
 int secret_ls(struct secret_session *s, const struct secret_args *a, struct err *e) MUST_CHECK;
-/* 1 when something was found. */
+/* Returns 1 when something was found. */
 int secret_check(struct secret_session *s, const struct secret_args *a, struct err *e) MUST_CHECK;
 int secret_import(struct secret_session *s, const struct secret_args *a, struct err *e) MUST_CHECK;
 

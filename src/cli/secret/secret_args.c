@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Parses the options of `coffer secret` and checks which of them may be combined. Nothing here opens a file
+ * or prompts. A value among the arguments is refused: the shell's history and ps would show it.
+ */
 #include "cli/secret/secret_args.h"
 
 #include "base/clock.h"
@@ -40,7 +44,7 @@ static int parse_every(struct secret_args *a, const char *text, struct err *e)
 	return 0;
 }
 
-static int parse_fd(const char *option, const char *text, int *ret, struct err *e)
+static int parse_fd_option(const char *option, const char *text, int *ret, struct err *e)
 {
 	uint64_t n = 0;
 
@@ -82,9 +86,9 @@ static int take_text_option(struct secret_args *a, int id, const char *value, st
 		a->key.credential = value;
 		return 0;
 	case OPT_PASSPHRASE_FD:
-		return parse_fd("--passphrase-fd", value, &a->key.passphrase_fd, e);
+		return parse_fd_option("--passphrase-fd", value, &a->key.passphrase_fd, e);
 	default:
-		return parse_fd("--old-passphrase-fd", value, &a->old_key.passphrase_fd, e);
+		return parse_fd_option("--old-passphrase-fd", value, &a->old_key.passphrase_fd, e);
 	}
 }
 
@@ -124,7 +128,10 @@ int secret_check_key(struct secret_args *a, struct err *e)
 	return 0;
 }
 
-/* A value on the command line is in the shell's history, and in what every user of this machine sees by ps. */
+/*
+ * A value on the command line is kept in the shell's history, and ps shows it to every user of this
+ * machine.
+ */
 int secret_refuse_value(const struct secret_args *a, struct err *e)
 {
 	if ((a->act != SECRET_SET && a->act != SECRET_ROTATE) || a->argc < 2 || str_eq(a->argv[1], "-"))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The command line of `coffer secret`: what each option says, and which go together. Nothing here opens or
- * asks for anything; a value among the arguments is refused.
+ * The command line of `coffer secret`: the meaning of each option, and which may be combined. Nothing here
+ * opens anything or prompts; a value among the arguments is refused.
  */
 #ifndef CLI_SECRET_ARGS_H
 #define CLI_SECRET_ARGS_H
@@ -31,13 +31,13 @@ enum {
 	OPT_JSON
 };
 
-/* `value` is NULL for an option that takes none. */
+/* `value` is NULL for an option without a value. */
 int secret_take_option(struct secret_args *a, int id, const char *value, struct err *e) MUST_CHECK;
 
 int secret_refuse_value(const struct secret_args *a, struct err *e) MUST_CHECK;
 int secret_check_names(const struct secret_args *a, struct err *e) MUST_CHECK;
 int secret_check_source(const struct secret_args *a, struct err *e) MUST_CHECK;
-/* Also decides which kind of key is meant. */
+/* Also determines the kind of key. */
 int secret_check_key(struct secret_args *a, struct err *e) MUST_CHECK;
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * coffer secret bind, unbind: where a secret may be sent, and the keys of the hosts that one signs for. What
- * --host, --as, --user, --ask and --known-host say is one binding for each host; each is in the log before
- * it is saved.
+ * coffer secret bind, unbind: where a secret may be sent, and the host keys for bindings that sign (ssh).
+ * --host, --as, --user, --ask and --known-host make one binding for each host; each is logged before it is
+ * saved.
  */
 #include "cli/secret/cmd_secret.h"
 
@@ -37,7 +37,7 @@ static int make_binding(const struct secret_args *a, const char *host, struct bi
 	return a->user ? binding_set_user(b, a->user, e) : 0;
 }
 
-/* What is known of the binding's host by the arguments. */
+/* Collects the host keys that --known-host and --known-hosts give for the binding's host. */
 static int gather_known(const struct secret_args *a, const struct binding *b, struct sshhosts *ret,
 			struct err *e)
 {
@@ -143,7 +143,7 @@ int secret_unbind(struct secret_session *s, const struct secret_args *a, struct 
 	return r < 0 ? r : secret_save(s, e);
 }
 
-/* Every binding is looked at before anything is asked or typed. */
+/* Checks every binding before a person is prompted for a value. */
 int secret_check_bindings(const struct secret_args *a, struct err *e)
 {
 	int r = 0;

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer secret check: what is wrong with the vault, and where in files are credentials. */
+/*
+ * coffer secret check: reports secrets that have expired, are due, unbound or weak, and searches files for
+ * values of the vault and for well-known tokens. The comparison with the vault's values happens in
+ * coffer-vault; this process only opens the files.
+ */
 #include "base/clock.h"
 #include "base/fd.h"
 #include "cli/core/say.h"
@@ -12,17 +16,17 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define HITS_MAX 20 /* of each kind in one file */
+#define HITS_MAX 20 /* hits of each kind in one file */
 #define DEPTH_MAX 128
 
 struct check {
 	struct secret_session *s;
-	struct buf path; /* of what is looked at */
+	struct buf path; /* of the file or directory being searched */
 	struct buf out;
 	uint64_t files, leaks, unread;
 };
 
-static void add_path(struct check *c)
+static void add_leak_path(struct check *c)
 {
 	str_add_safe(&c->out, buf_cstr(&c->path), c->path.len, false);
 }
@@ -32,7 +36,7 @@ static int on_leak(const struct leak *l, void *ctx)
 	struct check *c = ctx;
 
 	c->leaks++;
-	add_path(c);
+	add_leak_path(c);
 	buf_addf(&c->out, ": byte %llu: ", (unsigned long long)l->at);
 	if (l->name)
 		buf_addf(&c->out, "the secret '%s', %s\n", l->name, l->what);
@@ -41,16 +45,16 @@ static int on_leak(const struct leak *l, void *ctx)
 	return buf_error(&c->out);
 }
 
-static int look_into(struct check *c, int fd, struct err *e)
+static int search_open_file(struct check *c, int fd, struct err *e)
 {
 	c->files++;
 	return leak_find(fd, c->s->proc.pid > 0 ? &c->s->proc : NULL, HITS_MAX, on_leak, c, e);
 }
 
-/* NOLINTBEGIN(misc-no-recursion): as deep as DEPTH_MAX */
-static int search_file(struct check *c, int dirfd, const char *name, unsigned depth, struct err *e);
+/* NOLINTBEGIN(misc-no-recursion): at most DEPTH_MAX levels */
+static int search_path(struct check *c, int dirfd, const char *name, unsigned depth, struct err *e);
 
-static int look_through(struct check *c, int fd, unsigned depth, struct err *e)
+static int search_directory(struct check *c, int fd, unsigned depth, struct err *e)
 {
 	size_t len = c->path.len;
 	int own = fcntl(fd, F_DUPFD_CLOEXEC, 3);
@@ -68,15 +72,15 @@ static int look_through(struct check *c, int fd, unsigned depth, struct err *e)
 		if (str_eq(n->d_name, ".") || str_eq(n->d_name, ".."))
 			continue;
 		buf_addf(&c->path, "%s%s", len && c->path.data[len - 1] == '/' ? "" : "/", n->d_name);
-		r = search_file(c, dirfd(d), n->d_name, depth + 1, e);
+		r = search_path(c, dirfd(d), n->d_name, depth + 1, e);
 		c->path.len = len;
 		c->path.data[len] = '\0';
 	}
 	return r;
 }
 
-/* What cannot be read is counted, and said: it was not looked into. */
-static int search_file(struct check *c, int dirfd, const char *name, unsigned depth, struct err *e)
+/* A file below a directory that cannot be read is counted, and the count is reported at the end. */
+static int search_path(struct check *c, int dirfd, const char *name, unsigned depth, struct err *e)
 {
 	autoclose int fd = openat(dirfd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	struct stat st;
@@ -86,14 +90,14 @@ static int search_file(struct check *c, int dirfd, const char *name, unsigned de
 	if (fd < 0 || fstat(fd, &st) < 0) {
 		if (depth == 0)
 			return err_sys(e, -errno, "cannot open %s", name);
-		/* Sockets and the like have nothing to read. */
+		/* Sockets have nothing to read. */
 		if (errno != ENXIO)
 			c->unread++;
 		return 0;
 	}
 	if (S_ISDIR(st.st_mode))
-		return look_through(c, fd, depth, e);
-	return S_ISREG(st.st_mode) ? look_into(c, fd, e) : 0;
+		return search_directory(c, fd, depth, e);
+	return S_ISREG(st.st_mode) ? search_open_file(c, fd, e) : 0;
 }
 /* NOLINTEND(misc-no-recursion) */
 
@@ -104,12 +108,12 @@ static int check_paths(struct check *c, const struct secret_args *a, struct err 
 	for (int i = 0; i < a->argc && r == 0; i++) {
 		buf_clear(&c->path);
 		buf_adds(&c->path, a->argv[i]);
-		r = search_file(c, AT_FDCWD, a->argv[i], 0, e);
+		r = search_path(c, AT_FDCWD, a->argv[i], 0, e);
 	}
 	return r;
 }
 
-static void say_item(struct check *c, const struct secret_item *i, uint64_t now, uint64_t *bad)
+static void report_item(struct check *c, const struct secret_item *i, uint64_t now, uint64_t *bad)
 {
 	char when[CLOCK_TEXT_LEN];
 
@@ -139,7 +143,7 @@ static int check_vault(struct check *c, uint64_t *bad, struct err *e)
 	int r = c->s->proc.pid > 0 ? secret_items_get(c->s, &l, e) : 0;
 
 	for (size_t i = 0; r == 0 && i < l.n; i++)
-		say_item(c, &l.v[i], now, bad);
+		report_item(c, &l.v[i], now, bad);
 	return r;
 }
 

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a command prints, for the vault. It is run to its end before anybody reads: one that fails, prints too much or does not end
- * gives nothing. No byte of it passes through this process: it waits in one pipe, and is moved to another, whose end is certain
- * whoever else has the first one open.
+ * Runs a command whose output becomes a secret's value. The command runs to its end before anything reads
+ * its output: one that fails, prints too much or does not end gives no value. No byte of the output passes
+ * through this process: it waits in one pipe and is spliced into a second one, which is certain to end even
+ * if another process still holds the first one open.
  *
- * The command is a process group of its own, which is killed as a whole. On a terminal it is in the foreground, for some ask there.
+ * The command is a process group of its own, which is killed as a whole. On a terminal it runs in the
+ * foreground, because some commands prompt there.
  */
 #include "base/clock.h"
 #include "base/fd.h"
@@ -26,11 +28,11 @@
 struct command {
 	pid_t pid;
 	int pidfd;
-	int out;      /* the pipe's end that is read */
-	int terminal; /* where it is in the foreground; -1: nowhere */
+	int out;      /* read end of its output */
+	int terminal; /* the terminal whose foreground it is; -1: none */
 };
 
-static void set_foreground(int terminal, pid_t group)
+static void set_foreground_group(int terminal, pid_t group)
 {
 	void (*was)(int) = signal(SIGTTOU, SIG_IGN);
 
@@ -38,20 +40,23 @@ static void set_foreground(int terminal, pid_t group)
 	signal(SIGTTOU, was);
 }
 
-static int make_pipe(int p[2], struct err *e)
+static int make_value_pipe(int p[2], struct err *e)
 {
 	if (pipe2(p, O_CLOEXEC) < 0)
 		return err_sys(e, -errno, "cannot make a pipe");
-	/* Where it cannot be so large, only what is longer than a smaller one is refused. */
+	/* If the kernel refuses this size, only output longer than the smaller pipe is refused. */
 	(void)!fcntl(p[1], F_SETPIPE_SZ, PIPE_SIZE);
 	return 0;
 }
 
-/* The caller's own command, with what it would have when they type it. */
+/*
+ * The caller's own command, with the identity, environment, directory and umask that it would have in their
+ * shell.
+ */
 static int start_secret_command(struct command *c, const char *command, struct err *e)
 {
 	char *argv[] = { (char *)"sh", (char *)"-c", (char *)command, NULL };
-	int p[2], fds[] = { SPAWN_NULL, SPAWN_NULL, 2 }, r = make_pipe(p, e);
+	int p[2], fds[] = { SPAWN_NULL, SPAWN_NULL, 2 }, r = make_value_pipe(p, e);
 	struct spawn s = { .name = "the command",
 			   .path = "/bin/sh",
 			   .argv = argv,
@@ -82,7 +87,10 @@ static int start_secret_command(struct command *c, const char *command, struct e
 	return 0;
 }
 
-/* Until it ends; a pipe that is full while it runs is one that prints more than a secret has. */
+/*
+ * Waits for the command's end. A pipe that fills up meanwhile means that it prints more than a secret may
+ * hold.
+ */
 static int wait_for_command(const struct command *c, struct err *e)
 {
 	struct pollfd p = { .fd = c->pidfd, .events = POLLIN };
@@ -104,7 +112,7 @@ static int wait_for_command(const struct command *c, struct err *e)
 	return 0;
 }
 
-/* Before its number is anybody else's. */
+/* Kills the group before the leader is reaped, while its number cannot belong to another group yet. */
 static int reap_command(struct command *c)
 {
 	int status = 0;
@@ -116,7 +124,7 @@ static int reap_command(struct command *c)
 	while (waitpid(c->pid, &status, 0) < 0 && errno == EINTR)
 		;
 	if (c->terminal >= 0)
-		set_foreground(c->terminal, getpgrp());
+		set_foreground_group(c->terminal, getpgrp());
 	c->pid = 0;
 	return status;
 }
@@ -129,8 +137,8 @@ static void command_release(struct command *c)
 	fd_close(c->terminal);
 }
 
-/* One that failed has given no value, whatever it wrote. */
-static int judge_command(int status, struct err *e)
+/* A command that failed gives no value, whatever it printed. */
+static int check_command_status(int status, struct err *e)
 {
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
 		return 0;
@@ -140,9 +148,9 @@ static int judge_command(int status, struct err *e)
 	return err_set(e, -EIO, "the command was ended by signal %d: nothing was changed", WTERMSIG(status));
 }
 
-static int move(int from, int *ret, struct err *e)
+static int splice_output(int from, int *ret, struct err *e)
 {
-	int p[2], have = 0, r = make_pipe(p, e);
+	int p[2], have = 0, r = make_value_pipe(p, e);
 
 	if (r < 0)
 		return r;
@@ -168,8 +176,8 @@ int secret_run_command(const char *command, int *ret, struct err *e)
 		r = wait_for_command(&c, e);
 	status = reap_command(&c);
 	if (r == 0 && c.terminal >= 0 && WIFSIGNALED(status) && WTERMSIG(status) == SIGINT)
-		raise(SIGINT); /* it was typed for both */
+		raise(SIGINT); /* ^C was meant for this process, too */
 	if (r == 0)
-		r = judge_command(status, e);
-	return r < 0 ? r : move(c.out, ret, e);
+		r = check_command_status(status, e);
+	return r < 0 ? r : splice_output(c.out, ret, e);
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer secret forget: what is kept for a named home, in a file for each: what servers issued, and the placeholders of secrets. */
+/*
+ * coffer secret forget: removes the files kept for a named home: credentials that servers issued to its
+ * sandboxes, and the placeholders of secrets. The vault itself is not opened.
+ */
 #include "base/fd.h"
 #include "cli/core/say.h"
 #include "cli/secret/cmd_secret.h"
@@ -12,7 +15,7 @@
 
 #define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)
 
-/* -ENOENT: nothing was ever kept. */
+/* -ENOENT: nothing was ever kept there. */
 static int open_vault_dir(const struct state *st, const char *name)
 {
 	autoclose int vault = openat(st->fd, "vault", DIR_FLAGS);
@@ -21,9 +24,12 @@ static int open_vault_dir(const struct state *st, const char *name)
 	return fd < 0 ? -errno : fd;
 }
 
-/* What servers issued, and the placeholders of secrets: the next run has others (netd/plan/net_placeholder.h). */
-static int forget_one(struct secret_session *s, int issued, int placeholders, const char *home,
-		      enum vault_fault *ret_fault, struct err *e)
+/*
+ * Removes the issued credentials and the placeholders of one home; its next run gets new placeholders
+ * (netd/plan/net_placeholder.h).
+ */
+static int forget_home(struct secret_session *s, int issued, int placeholders, const char *home,
+		       enum vault_fault *ret_fault, struct err *e)
 {
 	const bool is_name = str_is_name(home);
 	autoclose int fd =
@@ -45,7 +51,7 @@ static int forget_one(struct secret_session *s, int issued, int placeholders, co
 		r = err_sys(e, -errno, "cannot remove what servers issued");
 	if (r == 0 && placeholders >= 0 && unlinkat(placeholders, home, 0) < 0 && errno != ENOENT)
 		r = err_sys(e, -errno, "cannot remove the home's placeholders");
-	/* Nothing is to be saved: the vault itself stays as it is. */
+	/* secret_log() counted an unsaved change, but the vault file is not part of this one. */
 	s->unsaved = 0;
 	if (r == 0 && fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0)
 		say_note("a sandbox with the home %s runs: it has it until it ends", home);
@@ -65,7 +71,7 @@ int secret_forget(const struct secret_args *a, enum vault_fault *ret_fault, stru
 		placeholders = open_vault_dir(&s.st, VAULT_PLACEHOLDERS_DIR);
 	}
 	for (int i = 0; i < a->argc && r == 0; i++)
-		r = forget_one(&s, issued, placeholders, a->argv[i], ret_fault, e);
+		r = forget_home(&s, issued, placeholders, a->argv[i], ret_fault, e);
 	return r;
 }
 

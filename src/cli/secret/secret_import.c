@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer secret import: what looks like a secret in a .env file goes into the vault. The file is read into locked memory here, for
- * it holds several; each value is handed to the vault through a pipe. */
+/*
+ * coffer secret import: puts those variables of a .env file into the vault that look like secrets. The file
+ * holds several values, so it is read into locked memory here; each value is passed to the vault through a
+ * pipe.
+ */
 #include "base/fd.h"
 #include "cli/core/say.h"
 #include "cli/secret/cmd_secret.h"
@@ -34,8 +37,11 @@ static int read_env_file(const char *path, struct secmem *m, struct err *e)
 	return r;
 }
 
-/* As profiles and --secret know it, else the variable's own in lower case. */
-static void name_of(const char *from, char out[VAULT_NAME_MAX + 1])
+/*
+ * The secret's name for a variable: the one that profiles and --secret use, else the variable's name in
+ * lower case.
+ */
+static void secret_name_of_variable(const char *from, char out[VAULT_NAME_MAX + 1])
 {
 	const char *known = envname_secret(from);
 	size_t i = 0;
@@ -62,7 +68,7 @@ static int send_to_vault(struct secret_session *s, const char *name, const struc
 	ask.num[0] |= a->replace ? VAULT_SET_REPLACE : 0;
 	if (pipe2(p, O_CLOEXEC) < 0)
 		return err_sys(e, -errno, "cannot make a pipe");
-	/* It all fits the pipe: what is longer is refused before. */
+	/* The whole value fits into the pipe: longer ones were refused before. */
 	(void)!fcntl(p[1], F_SETPIPE_SZ, VAULT_SECRET_MAX * 2);
 	r = fd_set_nonblock(p[1], true);
 	if (r == 0)
@@ -75,15 +81,18 @@ static int send_to_vault(struct secret_session *s, const char *name, const struc
 	return r;
 }
 
-/* 1: it is in the vault, and in `taken` to be said once that is saved. 0: it was left out. */
-static int take_entry(struct secret_session *s, const struct envfile_entry *v, const struct secret_args *a,
-		      struct strv *taken, struct err *e)
+/*
+ * 1: the value is in the vault, and a line about it in `taken`, to be printed once the vault is saved. 0:
+ * the variable was left out.
+ */
+static int import_entry(struct secret_session *s, const struct envfile_entry *v, const struct secret_args *a,
+			struct strv *taken, struct err *e)
 {
 	char name[VAULT_NAME_MAX + 1];
 	struct err why = ERR_INIT;
 	int r;
 
-	name_of(v->name, name);
+	secret_name_of_variable(v->name, name);
 	if (!str_is_name(name)) {
 		say_note("left out: %s (line %u), which is no name for a secret", v->name, v->line);
 		return 0;
@@ -125,7 +134,7 @@ int secret_import(struct secret_session *s, const struct secret_args *a, struct 
 		return r;
 	envfile_init(&f, (char *)text.p, text.len);
 	while ((r = envfile_next(&f, &v, e)) > 0) {
-		r = take_entry(s, &v, a, &taken, e);
+		r = import_entry(s, &v, a, &taken, e);
 		if (r < 0)
 			break;
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * coffer secret init, rekey: what the vault is sealed with. The key goes to coffer-vault as a descriptor,
- * and is never read here.
+ * coffer secret init, rekey: creates the vault, or seals it with another key. The key is passed to
+ * coffer-vault as a descriptor and is never read here.
  */
 #include "cli/secret/cmd_secret.h"
 
@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char *key_text(const struct vault_files *f)
+static const char *key_description(const struct vault_files *f)
 {
 	return f->kind == VAULT_KEY_PASSPHRASE ? "a passphrase" : f->key_path;
 }
@@ -35,7 +35,10 @@ static bool is_in_path(const char *program)
 	return found;
 }
 
-/* On a server the key need not lie there as it is. Two commands, for what follows them is not ours to do. */
+/*
+ * On a server the key need not be stored in plain text. The commands are printed, not run: they change the
+ * host's configuration, which is not coffer's to do.
+ */
 void secret_say_credential(const struct secret_session *s)
 {
 	if (s->files.kind != VAULT_KEY_FILE || !state_is_host_root() ||
@@ -59,11 +62,11 @@ int secret_init(struct secret_session *s, const struct secret_args *a, struct er
 		err_set(e, -EEXIST, "there is a vault already");
 		return err_hint(e, -EEXIST, "coffer secret rekey gives it another key");
 	}
-	r = secret_log(s, "secret.init", NULL, key_text(&s->files), e);
+	r = secret_log(s, "secret.init", NULL, key_description(&s->files), e);
 	if (r == 0)
 		r = secret_save(s, e);
 	if (r == 0)
-		say_note("the vault is made; its key is %s%s", key_text(&s->files),
+		say_note("the vault is made; its key is %s%s", key_description(&s->files),
 			 s->files.kind == VAULT_KEY_FILE ? ": keep a copy of it somewhere else" : "");
 	if (r == 0)
 		secret_say_credential(s);
@@ -77,7 +80,7 @@ static bool is_same_file(int a, int b)
 	return fstat(a, &x) == 0 && fstat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
-/* A second set of files, for the new key alone. */
+/* Opens a second set of files, for the new key alone. */
 int secret_rekey(struct secret_session *s, const struct secret_args *a, struct err *e)
 {
 	CLEANUP(vault_files_close) struct vault_files n = VAULT_FILES_INIT;
@@ -95,13 +98,13 @@ int secret_rekey(struct secret_session *s, const struct secret_args *a, struct e
 	ask.text[0] = slice_of("of the vault");
 	r = vault_call(&s->proc, &ask, &n.key, 1, NULL, NULL, NULL, NULL, e);
 	if (r == 0)
-		r = secret_log(s, "secret.rekey", NULL, key_text(&n), e);
+		r = secret_log(s, "secret.rekey", NULL, key_description(&n), e);
 	if (r == 0)
 		r = secret_save(s, e);
 	if (r == 0)
 		r = vault_files_remember(&n, e);
 	if (r == 0)
-		say_note("the vault is sealed with %s now%s; the old key opens it no more", key_text(&n),
-			 n.made_key ? " (keep a copy of it somewhere else)" : "");
+		say_note("the vault is sealed with %s now%s; the old key opens it no more",
+			 key_description(&n), n.made_key ? " (keep a copy of it somewhere else)" : "");
 	return r;
 }

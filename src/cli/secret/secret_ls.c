@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer secret ls: everything about secrets but the secrets. */
+/* coffer secret ls: names, bindings, dates and notes of all secrets, never a value. */
 #include "base/clock.h"
 #include "base/json.h"
 #include "cli/core/say.h"
@@ -79,7 +79,7 @@ void secret_item_json(struct json *j, const struct secret_item *i, uint64_t now)
 	json_end_arr(j);
 }
 
-static void add_note(struct buf *b, const char *text)
+static void add_secret_note(struct buf *b, const char *text)
 {
 	buf_addf(b, "%s%s", b->len ? ", " : "", text);
 }
@@ -100,13 +100,13 @@ static int add_secret_row(struct table *t, const struct secret_item *i, uint64_t
 	if (i->expires)
 		format_day(i->expires, expires);
 	if (secret_item_has_expired(i, now))
-		add_note(&note, "expired");
+		add_secret_note(&note, "expired");
 	if (secret_item_expires_soon(i, now))
-		add_note(&note, "expires soon");
+		add_secret_note(&note, "expires soon");
 	if (secret_item_is_due(i, now))
-		add_note(&note, "due for rotation");
+		add_secret_note(&note, "due for rotation");
 	if (i->len < VAULT_STRONG_MIN)
-		add_note(&note, "weak");
+		add_secret_note(&note, "weak");
 	if (buf_error(&bound) || buf_error(&note) || table_add(t, i->name, 0) < 0 ||
 	    table_add(t, bound.len ? buf_cstr(&bound) : "nothing", 0) < 0 || table_add(t, expires, 0) < 0 ||
 	    table_add(t, age, 0) < 0 || table_add(t, secret_length_class(i->len), 0) < 0 ||
@@ -115,7 +115,7 @@ static int add_secret_row(struct table *t, const struct secret_item *i, uint64_t
 	return 0;
 }
 
-static int add_table(const struct secret_items *l, uint64_t now, struct buf *out)
+static int add_secret_table(const struct secret_items *l, uint64_t now, struct buf *out)
 {
 	static const char *const heads[] = { "NAME", "BOUND TO", "EXPIRES", "AGE", "BYTES", "NOTE" };
 	autotable struct table t = TABLE_INIT(6);
@@ -150,7 +150,7 @@ int secret_ls(struct secret_session *s, const struct secret_args *a, struct err 
 		json_end_arr(&j);
 		buf_addc(&out, '\n');
 	} else {
-		r = add_table(&l, now, &out);
+		r = add_secret_table(&l, now, &out);
 	}
 	if (r < 0 || buf_error(&out))
 		return err_set(e, -ENOMEM, "out of memory");

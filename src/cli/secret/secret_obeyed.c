@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The files that a remembered command is made of: cofferd runs it again and again, so no sandbox may change them unasked. */
+/*
+ * Finds the files that a remembered command names. cofferd runs the command on a schedule, outside of every
+ * sandbox, so a sandbox's change to one of them must not be applied without asking (run/obeys.h).
+ */
 #include "base/cleanup.h"
 #include "cli/secret/cmd_secret.h"
 #include "run/obeys.h"
@@ -8,11 +11,17 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-/* What the shell takes words apart at, and what it takes off them; a word in which more than that is done is no plain name. */
+/*
+ * Characters at which the shell splits words or which it removes; a word that needs more expansion than
+ * that is no plain file name.
+ */
 #define BETWEEN " \t\n;|&()<>\"'`=$"
 
-/* A path, or a name that is a file here. A directory stands for all that is in it: that is no part of a command. */
-static int note_word(struct obeys *o, const char *word)
+/*
+ * Notes a path, or a name that is a file here. A directory is skipped: noting it would cover everything in
+ * it, which is no part of the command.
+ */
+static int note_command_word(struct obeys *o, const char *word)
 {
 	struct stat st;
 
@@ -35,7 +44,7 @@ int secret_note_command(struct secret_session *s, const char *command, struct er
 		autofree char *word = len ? strndup(p, len) : NULL;
 
 		if (len)
-			r = word ? note_word(&o, word) : -ENOMEM;
+			r = word ? note_command_word(&o, word) : -ENOMEM;
 		p += len;
 		p += strspn(p, BETWEEN);
 	}

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The session of one `coffer secret` command: state directory, audit log, vault files with their lock, and
+ * the coffer-vault process. Every change is logged before it is saved; a change that was logged and could
+ * not be saved gets a second event that says so. Only metadata of secrets comes here, never a value.
+ */
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -18,8 +23,11 @@
 #define WAIT_SILENT_MS 1000
 #define WAIT_STEP_MS 50
 
-/* Somebody put an older file in its place: what was rotated since is back in it, and what was removed too. */
-static int check_counter(struct secret_session *s, struct err *e)
+/*
+ * Detects a rolled-back vault file by its save counter: in an older copy, rotated values and removed
+ * secrets are back.
+ */
+static int check_rollback(struct secret_session *s, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT;
 	struct json j = JSON_INIT(&b);
@@ -34,7 +42,10 @@ static int check_counter(struct secret_session *s, struct err *e)
 	json_u64(&j, "expected", s->files.saved);
 	if (buf_error(&b))
 		return err_set(e, -ENOMEM, "out of memory");
-	/* Without a log somebody only looks, and was told above; whoever changes or uses something logs it. */
+	/*
+	 * Without a log this command only reads, and the warning above suffices; a command that changes or
+	 * uses a secret has a log.
+	 */
 	return s->audit ? audit_append(s->audit, "secret.rollback", NULL, &b, e) : 0;
 }
 
@@ -43,20 +54,20 @@ static void say_waiting(void)
 	say_warn("waiting for another coffer secret, which is changing the vault");
 }
 
-static void pause_a_little(void)
+static void sleep_wait_step(void)
 {
 	nanosleep(&(struct timespec){ .tv_nsec = WAIT_STEP_MS * (long)NSEC_PER_MSEC }, NULL);
 }
 
-/* Who waits for long is told what for. */
-static int open_files(struct secret_session *s, const struct vault_key_want *key, unsigned flags,
-		      struct err *e)
+/* Opens the vault files; after WAIT_SILENT_MS of waiting for the lock, prints what the wait is for. */
+static int open_vault_files(struct secret_session *s, const struct vault_key_want *key, unsigned flags,
+			    struct err *e)
 {
 	int r = -EAGAIN;
 
 	for (int ms = 0; ms < WAIT_SILENT_MS && r == -EAGAIN; ms += WAIT_STEP_MS) {
 		if (ms)
-			pause_a_little();
+			sleep_wait_step();
 		r = vault_files_open(&s->files, s->st.fd, key, flags | VAULT_FILES_TRY, e);
 	}
 	if (r != -EAGAIN)
@@ -71,14 +82,14 @@ void secret_session_unlock_files(struct secret_session *s)
 	vault_files_unlock(&s->files);
 }
 
-static int lock_patiently(struct vault_files *f, int (*lock)(struct vault_files *f, bool wait, struct err *e),
-			  struct err *e)
+static int wait_for_lock(struct vault_files *f, int (*lock)(struct vault_files *f, bool wait, struct err *e),
+			 struct err *e)
 {
 	int r = -EAGAIN;
 
 	for (int ms = 0; ms < WAIT_SILENT_MS && r == -EAGAIN; ms += WAIT_STEP_MS) {
 		if (ms)
-			pause_a_little();
+			sleep_wait_step();
 		r = lock(f, false, e);
 	}
 	if (r != -EAGAIN)
@@ -89,19 +100,22 @@ static int lock_patiently(struct vault_files *f, int (*lock)(struct vault_files 
 
 int secret_session_relock_files(struct secret_session *s, struct err *e)
 {
-	int r = lock_patiently(&s->files, vault_files_lock, e);
+	int r = wait_for_lock(&s->files, vault_files_lock, e);
 
 	return r < 0 || !vault_files_changed(&s->files) ? r : vault_revert(&s->proc, &s->files, e);
 }
 
-/* Whoever rotates needs the vault's lock to save: it is not held by who waits for him. */
+/*
+ * The running rotation needs the vault's lock to save, so this command releases it while it waits for the
+ * rotation lock.
+ */
 int secret_session_rotates(struct secret_session *s, struct err *e)
 {
 	struct err later = ERR_INIT;
 	int r, locked;
 
 	secret_session_unlock_files(s);
-	r = lock_patiently(&s->files, vault_files_lock_rotation, e);
+	r = wait_for_lock(&s->files, vault_files_lock_rotation, e);
 	locked = secret_session_relock_files(s, &later);
 	if (r == 0 && locked < 0)
 		*e = later;
@@ -112,7 +126,7 @@ int secret_session_unlock(struct secret_session *s, const struct vault_key_want 
 			  struct err *e)
 {
 	autoclose int exe = -1;
-	int r = open_files(s, key, flags, e);
+	int r = open_vault_files(s, key, flags, e);
 
 	if (r < 0)
 		return r;
@@ -122,7 +136,7 @@ int secret_session_unlock(struct secret_session *s, const struct vault_key_want 
 	r = vault_start(&s->proc, exe, e);
 	if (r == 0)
 		r = vault_open(&s->proc, &s->files, flags & VAULT_FILES_WRITE ? 0 : VAULT_OPEN_READ_ONLY, e);
-	return r < 0 ? r : check_counter(s, e);
+	return r < 0 ? r : check_rollback(s, e);
 }
 
 int secret_session_open(struct secret_session *s, const struct vault_key_want *key, unsigned flags,
@@ -130,13 +144,16 @@ int secret_session_open(struct secret_session *s, const struct vault_key_want *k
 {
 	int r = state_open(&s->st, e);
 
-	/* Looking works on a state directory that is full or read-only; a log is only needed to change something. */
+	/*
+	 * Reading also works on a state directory that is full or read-only; the log is only needed for
+	 * changes.
+	 */
 	if (r == 0 && (flags & VAULT_FILES_WRITE || look_has_room(&s->st)))
 		r = audit_open(&s->audit, s->st.fd, e);
 	return r < 0 ? r : secret_session_unlock(s, key, flags, e);
 }
 
-/* The log said what was to be; it must not stay there as if it were. */
+/* The log announced changes that were not saved: a second event corrects that. */
 static void log_unsaved(struct secret_session *s, const char *why)
 {
 	struct err e = ERR_INIT;
@@ -203,7 +220,7 @@ int secret_revert(struct secret_session *s, struct err *e)
 	return vault_revert(&s->proc, &s->files, e);
 }
 
-/* --- what there is ----------------------------------------------------------------------------------------------- */
+/* --- the list of secrets ------------------------------------------------------------------------- */
 
 void secret_items_release(struct secret_items *l)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * coffer secret set, rotate, change, rm: a secret's value and dates from its first to its last. The value
- * itself goes from where it comes from into the vault (secret_value.c); each change is in the log before it
- * is saved, and one that failed is taken back before the next.
+ * coffer secret set, rotate, change, rm: a secret's value and dates, from creation to removal. The value
+ * goes straight from its source into the vault (secret_value.c). Each change is logged before it is saved,
+ * and a change that failed is reverted before the next one starts.
  */
 #include "cli/secret/cmd_secret.h"
 
@@ -21,7 +21,7 @@ static unsigned set_flags(const struct secret_args *a)
 	return (a->weak ? VAULT_SET_WEAK : 0) | (a->replace ? VAULT_SET_REPLACE : 0);
 }
 
-static void say_saved(const struct secret_args *a, const char *name)
+static void say_secret_saved(const struct secret_args *a, const char *name)
 {
 	autostrv struct strv profiles = STRV_INIT;
 	autobuf struct buf names = BUF_INIT;
@@ -54,12 +54,12 @@ int secret_set(struct secret_session *s, const struct secret_args *a, struct err
 		return r;
 	if (a->replace)
 		say_note("the previous bindings of '%s' were removed", name);
-	say_saved(a, name);
+	say_secret_saved(a, name);
 	return 0;
 }
 
-/* A new value keeps the dates that nothing was said about; "never" is something that was said. */
-static int end_dates(struct secret_session *s, const struct secret_args *a, const char *name, struct err *e)
+/* A new value keeps the dates that no option mentions. "never" is a mention: it clears the date. */
+static int clear_dates(struct secret_session *s, const struct secret_args *a, const char *name, struct err *e)
 {
 	struct vault_msg ask = { .type = VAULT_CHANGE };
 
@@ -75,7 +75,7 @@ static int rotate_value(struct secret_session *s, const struct secret_args *a, c
 	int r = secret_take_value(s, a, i->name, VAULT_SET_ROTATE | set_flags(a), i->command, e);
 
 	if (r == 0)
-		r = end_dates(s, a, i->name, e);
+		r = clear_dates(s, a, i->name, e);
 	if (r == 0)
 		r = secret_log(s, "secret.rotate", i->name, NULL, e);
 	if (r == 0)
@@ -88,8 +88,8 @@ static int rotate_value(struct secret_session *s, const struct secret_args *a, c
 	return 0;
 }
 
-static int rotate_one(struct secret_session *s, const struct secret_args *a, const struct secret_item *i,
-		      struct err *e)
+static int rotate_and_log(struct secret_session *s, const struct secret_args *a, const struct secret_item *i,
+			  struct err *e)
 {
 	int r = rotate_value(s, a, i, e);
 	struct err also = ERR_INIT;
@@ -99,8 +99,8 @@ static int rotate_one(struct secret_session *s, const struct secret_args *a, con
 	return r;
 }
 
-static int rotate_due(struct secret_session *s, const struct secret_args *a, const struct secret_items *l,
-		      struct err *e)
+static int rotate_all_due(struct secret_session *s, const struct secret_args *a, const struct secret_items *l,
+			  struct err *e)
 {
 	struct secret_args plain = { .key = a->key };
 	unsigned n = 0, failed = 0;
@@ -112,21 +112,24 @@ static int rotate_due(struct secret_session *s, const struct secret_args *a, con
 		if (!secret_item_is_due(&l->v[i], now_in_seconds()))
 			continue;
 		n++;
-		/* One that fails does not keep the others from being done. */
-		if (rotate_one(s, &plain, &l->v[i], &why) < 0) {
+		/* A failed rotation does not stop the others. */
+		if (rotate_and_log(s, &plain, &l->v[i], &why) < 0) {
 			say_warn("%s: %s", l->v[i].name, why.msg);
 			failed++;
-			/* Without memory one less is told of; the log has it. */
+			/* Without memory the notification lacks this one; the log has it. */
 			(void)!strv_addf(&s->failed, "%s: %s", l->v[i].name, why.msg);
 			r = why.code;
-			/* What a command wrote before it failed must not be saved with the next one's value. */
+			/*
+			 * A partial change of this rotation must not be saved together with the next one's
+			 * value.
+			 */
 			if (secret_revert(s, &stuck) < 0)
 				return err_set(e, stuck.code, "the rest was not tried: %s", stuck.msg);
 		}
 	}
 	if (n == 0)
 		say_note("nothing is due");
-	/* Also where nothing was saved: cofferd must not wait for what is done. */
+	/* Even if nothing was saved: cofferd must not wait for rotations that are done. */
 	if (secret_write_schedule(s, e) < 0)
 		return e->code;
 	return failed ? err_set(e, r, "%u of %u could not be rotated", failed, n) : 0;
@@ -140,10 +143,10 @@ int secret_rotate(struct secret_session *s, const struct secret_args *a, struct 
 	if (r == 0)
 		r = secret_items_get(s, &l, e);
 	if (r < 0 || a->due)
-		return r < 0 ? r : rotate_due(s, a, &l, e);
+		return r < 0 ? r : rotate_all_due(s, a, &l, e);
 	for (size_t i = 0; i < l.n; i++) {
 		if (str_eq(l.v[i].name, a->argv[0]))
-			return rotate_one(s, a, &l.v[i], e);
+			return rotate_and_log(s, a, &l.v[i], e);
 	}
 	s->proc.fault = VAULT_FAULT_NO_SUCH;
 	return err_set(e, -ENOENT, "there is no secret '%s'", a->argv[0]);

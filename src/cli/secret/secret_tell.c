@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Telling people of rotations that failed: a timer or cofferd started them, and nobody reads what they print. */
+/*
+ * Notifies people of failed rotations: a timer or cofferd started them, so nobody reads their output. Runs
+ * after the session is closed and holds no vault lock.
+ */
 #include "base/cleanup.h"
 #include "cli/core/say.h"
 #include "cli/secret/cmd_secret.h"
@@ -9,8 +12,8 @@
 
 #define TRIES 3
 
-static int tell_of_failures(const struct notify_conf *conf, const struct strv *failed, struct loop *loop,
-			    struct err *e)
+static int notify_failures(const struct notify_conf *conf, const struct strv *failed, struct loop *loop,
+			   struct err *e)
 {
 	CLEANUP(state_release) struct state st = STATE_INIT;
 	CLEANUP(audit_freep) struct audit *audit = NULL;
@@ -45,7 +48,7 @@ void secret_tell_failed(const struct strv *failed)
 		return;
 	r = notify_conf_load(&conf, NULL, &e);
 	if (r == 0)
-		r = tell_of_failures(&conf, failed, &loop, &e);
+		r = notify_failures(&conf, failed, &loop, &e);
 	loop_close(&loop);
 	if (r < 0)
 		say_warn("nobody was told: %s", e.msg);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer secret unlock, lock: the vault that cofferd keeps for all sandboxes. The passphrase is read by the vault itself. */
+/*
+ * coffer secret unlock, lock: the vault that cofferd keeps open for all sandboxes. coffer-vault itself
+ * reads the passphrase; it never enters this process.
+ */
 #include "base/clock.h"
 #include "base/fd.h"
 #include "cli/core/say.h"
@@ -9,11 +12,11 @@
 #include <errno.h>
 #include <time.h>
 
-#define TYPED_MAX 3 /* times that a wrong one may be typed */
-#define TRIES 50    /* while one cofferd leaves and the next one comes */
+#define TYPED_MAX 3 /* attempts at the passphrase on a terminal */
+#define TRIES 50    /* retries while one cofferd exits and the next one starts */
 
-/* As cofferd_unlock(), with a cofferd that is started where there is none. */
-static int reach(struct state *st, struct vault_proc *ret, int *ret_conn, struct err *e)
+/* cofferd_unlock(), after starting cofferd if none runs. */
+static int unlock_with_launch(struct state *st, struct vault_proc *ret, int *ret_conn, struct err *e)
 {
 	int r = -ECONNREFUSED;
 
@@ -31,7 +34,8 @@ static int reach(struct state *st, struct vault_proc *ret, int *ret_conn, struct
 	return err_set(e, -ECONNREFUSED, "cofferd leaves whenever it is asked something");
 }
 
-static int open_typed(struct vault_proc *p, struct vault_files *f, const struct secret_args *a, struct err *e)
+static int open_with_passphrase(struct vault_proc *p, struct vault_files *f, const struct secret_args *a,
+				struct err *e)
 {
 	int r = vault_files_take_key(f, &a->key, e);
 
@@ -54,18 +58,18 @@ int secret_unlock(const struct secret_args *a, enum vault_fault *ret_fault, stru
 	autoclose int conn = -1;
 	int r = state_open(&st, e);
 
-	/* Before anybody is started for it. */
+	/* Checked first, so that no cofferd is started if there is no vault. */
 	if (r == 0)
 		r = vault_files_open(&f, st.fd, &a->key, VAULT_FILES_NO_KEY, e);
 	if (r == 0)
-		r = reach(&st, &p, &conn, e);
+		r = unlock_with_launch(&st, &p, &conn, e);
 	if (r == 0) {
 		say_note(f.kind == VAULT_KEY_PASSPHRASE ? "the vault is unlocked already"
 							: "the vault is open; its key opens it by itself");
 		return 0;
 	}
 	if (r > 0)
-		r = open_typed(&p, &f, a, e);
+		r = open_with_passphrase(&p, &f, a, e);
 	*ret_fault = p.fault;
 	if (r == 0)
 		r = cofferd_unlocked(conn, e);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where a new value comes from: a terminal, standard input, a file or a command. This process opens it and hands it to the
- * vault, which reads it; no value ever passes through here.
+ * The source of a new value: a terminal, standard input, a file or a command. This process opens the source
+ * and passes the descriptor to coffer-vault, which reads it; no value passes through here.
  */
 #include "base/fd.h"
 #include "cli/core/say.h"
@@ -14,8 +14,10 @@
 #include <sys/stat.h>
 #include <termios.h>
 
-/* The vault switches the echo off and on again. Should it be killed meanwhile, or should this process be told to end, the
- * terminal is put back here; should this one be killed, the vault does it. */
+/*
+ * coffer-vault switches the terminal's echo off and on again. If it is killed meanwhile, or this process
+ * gets a deadly signal, the terminal is restored here; if this process is killed, the vault restores it.
+ */
 static struct {
 	int fd;
 	struct termios was;
@@ -23,17 +25,17 @@ static struct {
 
 static const int deadly[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
 
-static void restore(void)
+static void restore_terminal(void)
 {
 	if (quiet.fd >= 0)
 		(void)!tcsetattr(quiet.fd, TCSAFLUSH, &quiet.was);
 }
 
-static void on_deadly(int sig)
+static void on_deadly_signal(int sig)
 {
 	int saved = errno;
 
-	restore();
+	restore_terminal();
 	signal(sig, SIG_DFL);
 	raise(sig);
 	errno = saved;
@@ -41,7 +43,7 @@ static void on_deadly(int sig)
 
 static void watch_terminal(int fd)
 {
-	struct sigaction sa = { .sa_handler = on_deadly };
+	struct sigaction sa = { .sa_handler = on_deadly_signal };
 
 	if (tcgetattr(fd, &quiet.was) < 0)
 		return;
@@ -49,20 +51,20 @@ static void watch_terminal(int fd)
 	for (size_t i = 0; i < ARRAY_SIZE(deadly); i++) {
 		struct sigaction old;
 
-		/* What the caller ignores stays ignored. */
+		/* A signal that the caller ignores stays ignored. */
 		if (sigaction(deadly[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
 			sigaction(deadly[i], &sa, NULL);
 	}
 }
 
-static void leave_terminal(void)
+static void unwatch_terminal(void)
 {
-	restore();
+	restore_terminal();
 	quiet.fd = -1;
 	for (size_t i = 0; i < ARRAY_SIZE(deadly); i++) {
 		struct sigaction old;
 
-		if (sigaction(deadly[i], NULL, &old) == 0 && old.sa_handler == on_deadly)
+		if (sigaction(deadly[i], NULL, &old) == 0 && old.sa_handler == on_deadly_signal)
 			signal(deadly[i], SIG_DFL);
 	}
 }
@@ -72,8 +74,8 @@ struct origin {
 	bool terminal;
 };
 
-/* Others may change the vault meanwhile. */
-static int run_command(struct secret_session *s, struct origin *o, const char *command, struct err *e)
+/* Runs the command without the vault's lock, so that other commands may change the vault meanwhile. */
+static int run_value_command(struct secret_session *s, struct origin *o, const char *command, struct err *e)
 {
 	struct err later = ERR_INIT;
 	int r, locked;
@@ -96,7 +98,7 @@ static int open_value_file(struct origin *o, const char *path, struct err *e)
 	return S_ISDIR(st.st_mode) ? err_set(e, -EISDIR, "%s is a directory", path) : 0;
 }
 
-static int open_terminal(struct origin *o, struct err *e)
+static int open_value_terminal(struct origin *o, struct err *e)
 {
 	o->terminal = true;
 	o->fd = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY);
@@ -107,8 +109,11 @@ static int open_terminal(struct origin *o, struct err *e)
 			"'-' reads standard input, --file F a file, --command 'CMD' what a command prints");
 }
 
-/* Without opening it: a named pipe can be opened once only, for whoever writes to it ends when its reader goes. */
-static int check_file(const char *path, struct err *e)
+/*
+ * Checks without opening: a named pipe can be opened only once, because its writer ends when the first
+ * reader closes it.
+ */
+static int check_value_file(const char *path, struct err *e)
 {
 	struct stat st;
 
@@ -123,9 +128,9 @@ int secret_check_origin(const struct secret_args *a, struct err *e)
 	int r = 0;
 
 	if (a->file)
-		return check_file(a->file, e);
+		return check_value_file(a->file, e);
 	if (!a->command && a->argc < 2)
-		r = open_terminal(&o, e);
+		r = open_value_terminal(&o, e);
 	fd_close(o.fd);
 	return r;
 }
@@ -138,21 +143,22 @@ static int open_origin(struct secret_session *s, struct origin *o, const struct 
 	if (a->file)
 		return open_value_file(o, a->file, e);
 	if (a->command)
-		return run_command(s, o, a->command, e);
+		return run_value_command(s, o, a->command, e);
 	if (from) {
 		o->fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
 		return o->fd < 0 ? err_sys(e, -errno, "cannot read standard input") : 0;
 	}
-	return schedule ? run_command(s, o, schedule, e) : open_terminal(o, e);
+	return schedule ? run_value_command(s, o, schedule, e) : open_value_terminal(o, e);
 }
 
-static int take_flags(const struct vault_msg *m, void *ctx)
+static int take_item_flags(const struct vault_msg *m, void *ctx)
 {
 	*(uint64_t *)ctx = m->num[5];
 	return 0;
 }
 
-static void say_about(const struct secret_args *a, const char *name, const struct origin *o, uint64_t flags)
+static void say_value_notes(const struct secret_args *a, const char *name, const struct origin *o,
+			    uint64_t flags)
 {
 	if (flags & VAULT_ITEM_TRIMMED && !o->terminal)
 		say_note("%s: the line break at its end was dropped", name);
@@ -170,7 +176,7 @@ int secret_take_value(struct secret_session *s, const struct secret_args *a, con
 	struct origin o = { .fd = -1 };
 	uint64_t got = 0;
 	const char *remembered = a->every && a->command ? a->command : "";
-	/* Before it is run: from the first time on it is one that cofferd runs. */
+	/* Before the first run: from then on it is a command that cofferd runs. */
 	int r = *remembered || from_schedule
 			? secret_note_command(s, *remembered ? remembered : from_schedule, e)
 			: 0;
@@ -184,11 +190,11 @@ int secret_take_value(struct secret_session *s, const struct secret_args *a, con
 		watch_terminal(o.fd);
 	}
 	if (r == 0)
-		r = vault_call(&s->proc, &ask, &o.fd, 1, take_flags, &got, NULL, NULL, e);
+		r = vault_call(&s->proc, &ask, &o.fd, 1, take_item_flags, &got, NULL, NULL, e);
 	if (o.terminal)
-		leave_terminal();
+		unwatch_terminal();
 	fd_close(o.fd);
 	if (r == 0)
-		say_about(a, name, &o, got);
+		say_value_notes(a, name, &o, got);
 	return r;
 }

@@ -37,7 +37,7 @@
 static void on_owner_connection(struct watch *w, uint32_t events);
 static void on_listener_knock(struct watch *w, uint32_t events);
 
-/* --- coffer-web ------------------------------------------------------------------------------------------------------- */
+/* --- coffer-web ----------------------------------------------------------------------------------------- */
 
 static void drop_message_queue(struct webd *d)
 {
@@ -451,7 +451,7 @@ static void restore_listeners(struct webd *d)
 	}
 }
 
-/* --- control ---------------------------------------------------------------------------------------------------------- */
+/* --- control -------------------------------------------------------------------------------------------- */
 
 /* webd.W2: logged before the change is made. */
 static int log_control_change(struct webd *d, const char *type, const struct webctl *c, struct err *e)

@@ -43,7 +43,7 @@ void webd_reply(struct webd *d, uint64_t id, int fd, unsigned flags)
 	webd_send(d, &a, &fd, fd >= 0 ? 1 : 0);
 }
 
-/* --- jobs ------------------------------------------------------------------------------------------------------------- */
+/* --- jobs ----------------------------------------------------------------------------------------------- */
 
 /* webd.W3: slow work must not delay fast work. For each class the number of workers that it may occupy, and
  * the number of jobs that may wait; together the slow classes leave a worker for answers and other short

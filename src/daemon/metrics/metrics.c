@@ -29,7 +29,7 @@ struct scraper {
 	struct timer late;
 	struct buf in, out;
 	size_t sent;
-	bool done; /* response sent; further input is discarded, because closing with unread input would reset the response */
+	bool done; /* response sent; more input is discarded, since closing with unread input resets it */
 };
 
 struct metrics {

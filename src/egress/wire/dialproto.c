@@ -48,7 +48,7 @@ static bool is_proxy_set_name(const char *s)
 	return is_padded_text(s, DIAL_POOL_LEN) && (!*s || str_is_name(s));
 }
 
-static bool is_canonical_host(const char *s, size_t size)
+static bool is_wire_host(const char *s, size_t size)
 {
 	struct host h;
 
@@ -65,7 +65,7 @@ static bool is_good_req(const union dial_msg *m)
 	if (!is_proxy_set_name(r->pool) || !is_padded_text(r->sticky, sizeof(r->sticky)))
 		return false;
 	if (r->kind == DIAL_NAME)
-		return is_canonical_host(r->host, sizeof(r->host)) && is_all_zero(r->addr, sizeof(r->addr));
+		return is_wire_host(r->host, sizeof(r->host)) && is_all_zero(r->addr, sizeof(r->addr));
 	return r->kind == DIAL_ADDR && is_all_zero(r->host, sizeof(r->host));
 }
 

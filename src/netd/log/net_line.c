@@ -86,7 +86,7 @@ enum line_key {
 
 static const struct {
 	const char *name;
-	char type; /* s: text of at most `max` bytes; u: a number up to `max`; i: the same, also negative; b: true or false */
+	char type; /* s: text up to `max` bytes; u: number up to `max`; i: also negative; b: boolean */
 	uint64_t max;
 } line_keys[] = {
 	[K_T] = { "t", 'u', INT64_MAX },

@@ -30,11 +30,10 @@ struct net_plan {
 	char *file;		 /* --policy, the path as given, absolute: its links may change; NULL: none */
 	char *real;		 /* its real path when the run began */
 	struct config_policy cp; /* compiled; generation 1 */
-	struct strv
-		read_from; /* directories and files that the sandbox may write: no policy may be read from there */
-	struct strv conflicts;	     /* ineffective options, and notes about secrets; reported at the start */
-	char digest[72];	     /* "sha256:…" */
-	char base[72];		     /* the same without granted rules */
+	struct strv read_from;	 /* paths that the sandbox may write: no policy may be read from there */
+	struct strv conflicts;	 /* ineffective options, and notes about secrets; reported at the start */
+	char digest[72];	 /* "sha256:…" */
+	char base[72];		 /* the same without granted rules */
 	struct strv widen, widen_by; /* granted rules (ASK_WIDEN), and the id of the ask of each */
 	uint32_t generation;
 	uint64_t ask_timeout; /* s; 0: the default */

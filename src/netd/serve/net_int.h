@@ -90,7 +90,7 @@ struct net_guard {
 	bool started;			     /* after the first packet */
 	bool is_up;			     /* both are running and ready */
 	bool ca_told;
-	int room[2]; /* files for the certificate in a sandbox that was made without one; -1: none, or it is written */
+	int room[2]; /* files for the certificate in a sandbox made without one; -1: none, or written */
 	bool was_up, failed, ending;
 	bool is_over;	   /* both are ended, and everything they did is in the log */
 	unsigned tries;	   /* starts in a row that never became ready */

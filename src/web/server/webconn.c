@@ -134,7 +134,7 @@ static void set_conn_state(struct webc *c, enum webc_state s)
 	wheel_arm(&c->web->wheel, &c->late, c->moved + conn_timeout(c));
 }
 
-/* --- writing ---------------------------------------------------------------------------------------------------------- */
+/* --- writing -------------------------------------------------------------------------------------------- */
 
 /* webserve.S4. Only the page's own scripts and styles; no other site may frame it, and it may contact no
  * other. */

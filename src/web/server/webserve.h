@@ -85,7 +85,7 @@ struct webc {
 	struct web_ask ask;
 	unsigned status; /* status on success */
 	unsigned
-		replay; /* status of a stored response, sent again once cofferd has accepted the credential; 0: none */
+		replay; /* status of a stored response, resent once cofferd accepts the credential; 0: none */
 	struct buf replayed;
 	bool proving; /* cofferd is only asked whether the credential is valid; the request itself follows, */
 	enum web_op proven_op; /* and has this op */

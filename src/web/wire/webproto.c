@@ -29,7 +29,7 @@ int web_role_parse(const char *s)
 	return -EINVAL;
 }
 
-/* --- values ----------------------------------------------------------------------------------------------------------- */
+/* --- values --------------------------------------------------------------------------------------------- */
 
 /* Length of the UTF-8 character at p; 0 if invalid: no overlong form, no surrogate, nothing above U+10FFFF. */
 static size_t utf8_len(const unsigned char *p, size_t left)
@@ -415,7 +415,7 @@ bool webp_legal(enum webp_state s, enum webp_type t)
 	return t == WEBP_REQ ? legal[s].req : t == WEBP_CANCEL && legal[s].cancel;
 }
 
-/* --- secrets ---------------------------------------------------------------------------------------------------------- */
+/* --- secrets -------------------------------------------------------------------------------------------- */
 
 void web_secret_hash(const char *text, size_t len, unsigned char ret[HASH_LEN])
 {

@@ -86,19 +86,19 @@ enum web_op {
 };
 
 enum web_kind {
-	WEB_FLAG,  /* n is 0 or 1 */
-	WEB_NUM,   /* n from min to max */
-	WEB_WORD,  /* one of `words`: n is its index */
-	WEB_TEXT,  /* UTF-8 without NUL, min to max bytes */
-	WEB_LINE,  /* the same without control characters */
-	WEB_REF,   /* a sandbox's name or id: str_is_name() */
-	WEB_ASKID, /* hex digits, '-', digits */
-	WEB_POINT, /* a checkpoint: c, digits */
-	WEB_HEX,   /* exactly max lower-case hex digits */
-	WEB_TOKEN, /* A-Z a-z 0-9 . _ : , + -, min to max bytes */
-	WEB_ARGV,  /* a list of WEB_TEXT, min to WEBP_ITEMS of them; max bytes in all */
-	WEB_ENV,   /* a list "NAME=VALUE"; in JSON an object */
-	WEB_BYTES, /* any bytes, at most max; in JSON a text, whose UTF-8 they are. Never part of a command line */
+	WEB_FLAG,   /* n is 0 or 1 */
+	WEB_NUM,    /* n from min to max */
+	WEB_WORD,   /* one of `words`: n is its index */
+	WEB_TEXT,   /* UTF-8 without NUL, min to max bytes */
+	WEB_LINE,   /* the same without control characters */
+	WEB_REF,    /* a sandbox's name or id: str_is_name() */
+	WEB_ASKID,  /* hex digits, '-', digits */
+	WEB_POINT,  /* a checkpoint: c, digits */
+	WEB_HEX,    /* exactly max lower-case hex digits */
+	WEB_TOKEN,  /* A-Z a-z 0-9 . _ : , + -, min to max bytes */
+	WEB_ARGV,   /* a list of WEB_TEXT, min to WEBP_ITEMS of them; max bytes in all */
+	WEB_ENV,    /* a list "NAME=VALUE"; in JSON an object */
+	WEB_BYTES,  /* any bytes, at most max; in JSON the UTF-8 of a text; never in a command line */
 	WEB_BASE64, /* the same; in JSON as base64 */
 	WEB_KIND_COUNT
 };
@@ -137,7 +137,7 @@ struct web_value {
 /* Is the value valid for the field? `why` gets a phrase without the field's name. */
 bool web_value_check(const struct web_field *f, const struct web_value *v, const char **why);
 
-/* --- messages --------------------------------------------------------------------------------------------------------- */
+/* --- messages ------------------------------------------------------------------------------------------- */
 
 enum webp_type {
 	WEBP_REQ = 1,
