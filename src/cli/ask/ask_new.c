@@ -31,7 +31,7 @@ static int read_detail(const char *detail, struct buf *ret, struct err *e)
 	if (r < 0)
 		return err_sys(e, r, "cannot read standard input");
 	if (memchr(buf_cstr(ret), '\0', ret->len))
-		return err_set(e, -EINVAL, "--detail is text");
+		return err_set(e, -EINVAL, "--detail must be text: it contains a NUL byte");
 	return buf_error(ret) ? err_set(e, -ENOMEM, "out of memory") : 0;
 }
 
