@@ -67,7 +67,8 @@ static int search_directory(struct check *c, int fd, unsigned depth, struct err 
 		return err_sys(e, -errno, "cannot read %s", buf_cstr(&c->path));
 	}
 	if (depth == DEPTH_MAX)
-		return err_set(e, -ELOOP, "%s is deeper than anybody looks", buf_cstr(&c->path));
+		return err_set(e, -ELOOP, "%s has more levels of directories than are searched",
+			       buf_cstr(&c->path));
 	while (r == 0 && (n = readdir(d))) {
 		if (str_eq(n->d_name, ".") || str_eq(n->d_name, ".."))
 			continue;
@@ -160,7 +161,8 @@ int secret_check(struct secret_session *s, const struct secret_args *a, struct e
 	if (r == 0 && say_out(&c.out))
 		r = -EIO;
 	if (r == 0 && c.unread)
-		say_warn("%llu could not be read, and were not looked into", (unsigned long long)c.unread);
+		say_warn("%llu files or directories could not be read and were not searched",
+			 (unsigned long long)c.unread);
 	if (r == 0 && a->argc)
 		say_note("%llu file%s looked into, %llu credential%s found", (unsigned long long)c.files,
 			 c.files == 1 ? "" : "s", (unsigned long long)c.leaks, c.leaks == 1 ? "" : "s");
