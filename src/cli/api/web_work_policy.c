@@ -114,7 +114,7 @@ static int read_granted_rules(struct in_force *f, struct err *e)
 	else
 		*e = none;
 	if (r < 0 && !*e->msg)
-		return err_set(e, r, "it cannot be told what was granted to sandbox %s", f->id);
+		return err_set(e, r, "cannot read the rules granted to sandbox %s", f->id);
 	return r < 0 ? r : 0;
 }
 
@@ -364,7 +364,7 @@ static int parse_explain_args(const struct web_args *a, struct policy_ask *ask, 
 	if (!url == !tool)
 		return err_set(e, -EINVAL, "name either the url of a request or a tool");
 	if (!tool && args)
-		return err_set(e, -EINVAL, "args are those of a tool, and none is named");
+		return err_set(e, -EINVAL, "args needs tool");
 	if (tool && (web_arg(a, "method") || web_arg(a, "graphql") || web_arg(a, "push")))
 		return err_set(e, -EINVAL, "method, graphql and push are about a request, not about a tool");
 	if (tool)
