@@ -179,7 +179,7 @@ static void read_call_reports(struct mcp_server *sv)
 		take_report(sv, &report);
 	if (r == 0)
 		return;
-	fail_call(sv, sv->calls, "the call broke off: its process has died");
+	fail_call(sv, sv->calls, "the call failed: its process died");
 	mcp_proc_reap(&sv->proc);
 	drop_call(sv, &sv->calls);
 }
