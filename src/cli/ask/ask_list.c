@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The list behind `coffer ask ls`: queries the ask servers of all sandboxes at once, and prints their
+ * The list of `coffer ask ls`: queries the ask servers of all sandboxes at once, and prints their
  * questions as a table or as JSON lines. A sandbox whose server has exited is read from its files; one that
  * does not respond in time is named in a warning. Nothing here answers or changes a question.
  */

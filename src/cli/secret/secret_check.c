@@ -102,7 +102,7 @@ static int search_path(struct check *c, int dirfd, const char *name, unsigned de
 }
 /* NOLINTEND(misc-no-recursion) */
 
-static int check_paths(struct check *c, const struct secret_args *a, struct err *e)
+static int search_paths(struct check *c, const struct secret_args *a, struct err *e)
 {
 	int r = 0;
 
@@ -155,7 +155,7 @@ int secret_check(struct secret_session *s, const struct secret_args *a, struct e
 	int r = check_vault(&c, &bad, e);
 
 	if (r == 0)
-		r = check_paths(&c, a, e);
+		r = search_paths(&c, a, e);
 	if (r == 0 && buf_error(&c.out))
 		r = err_set(e, -ENOMEM, "out of memory");
 	if (r == 0 && say_out(&c.out))
